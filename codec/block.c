@@ -1,0 +1,314 @@
+/* block.c - a block: which of its three forms, and its planes in order. */
+#include "block.h"
+
+#include "escape.h"
+#include "gap.h"
+#include "plane.h"
+#include "symbols.h"
+
+/* Everything that one call works with. */
+typedef struct block_job {
+    const lmc_kernels *kernels;
+    const lmc_coding *coding;
+    lmc_scratch *scratch;
+} block_job;
+
+/* The planes of the strip that starts at value `first`. */
+static lmc_plane_set planes_at(const lmc_coding *coding, uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX],
+                               uint8_t *symbols, size_t first)
+{
+    lmc_plane_set set = {.symbols = symbols};
+    const unsigned rest_first = lmc_coding_rest_first(coding);
+    if (coding->split.low_nbits > 0)
+        set.low = plane[LMC_PLANE_LOW] + first / 8 * coding->split.low_nbits;
+    for (unsigned i = rest_first; i < coding->plane_count; i++)
+        set.rest[i - rest_first] = plane[i] + first;
+    return set;
+}
+
+/* ---- encode ---- */
+
+static int is_flexible(const lmc_coding *coding)
+{
+    int flexible = !coding->table[LMC_PLANE_SYMBOLS];
+    for (unsigned i = 0; i < coding->plane_count; i++)
+        flexible |= coding->flexible[i];
+    return flexible;
+}
+
+/* Appends the escapes gathered in scratch. Returns 0 when there is no room. */
+static int write_escapes(const lmc_scratch *scratch, const uint16_t *escapes_end, lmc_writer *writer)
+{
+    const size_t nbytes = (size_t)(escapes_end - scratch->escapes) * sizeof *escapes_end;
+    if (nbytes > lmc_writer_left(writer))
+        return 0;
+    lmc_write_span(writer, scratch->escapes, nbytes);
+    return 1;
+}
+
+/* The hot path: every plane but the symbols is stored, so its place is known before its content, and the
+ * symbols are coded strip by strip while they are in the first-level cache. Returns 0 when it does not fit. */
+static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    const lmc_coding *const coding = job->coding;
+    const unsigned unit_log2 = lmc_unit_log2(coding->unit_nbytes);
+    uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX];
+    uint16_t *escapes = job->scratch->escapes;
+    lmc_symbol_encoder encoder;
+
+    lmc_write_n(writer, LMC_FMT_PLANE_CODED, 1);
+    for (unsigned i = 1; i < coding->plane_count; i++)
+        lmc_write_n(writer, LMC_FMT_PLANE_STORED, 1);
+    for (unsigned i = coding->plane_count; i-- > 1;) {
+        const size_t nbytes = lmc_plane_nbytes(n, lmc_coding_plane_nbits(coding, i));
+        if (nbytes > lmc_writer_left(writer))
+            return 0;
+        plane[i] = writer->next;
+        writer->next += nbytes;
+    }
+    lmc_symbols_encode_begin(&encoder, job->kernels, coding->table[LMC_PLANE_SYMBOLS], job->scratch, n,
+                             writer->next, lmc_writer_left(writer));
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        const uint8_t *const values = src + i * coding->unit_nbytes;
+        const lmc_plane_set set = planes_at(coding, plane, job->scratch->strip, i);
+        if (job->kernels->split[unit_log2](&coding->split, values, m, &set) && lmc_coding_has_escapes(coding))
+            escapes = lmc_escapes_collect(coding, set.symbols, values, m, escapes);
+        lmc_symbols_encode_strip(&encoder, set.symbols, m);
+    }
+    const size_t nbytes = lmc_symbols_encode_end(&encoder);
+    writer->next += nbytes;
+    return nbytes != 0 && write_escapes(job->scratch, escapes, writer);
+}
+
+/* The general path: planes go to scratch first, and each gets the mode that suits this block. */
+static int encode_planes_flexible(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    const lmc_coding *const coding = job->coding;
+    lmc_scratch *const scratch = job->scratch;
+    const lmc_plane_set set = planes_at(coding, scratch->plane, scratch->plane[LMC_PLANE_SYMBOLS], 0);
+    uint16_t *escapes = scratch->escapes;
+    if (job->kernels->split[lmc_unit_log2(coding->unit_nbytes)](&coding->split, src, n, &set) &&
+        lmc_coding_has_escapes(coding))
+        escapes = lmc_escapes_collect(coding, set.symbols, src, n, escapes);
+
+    uint8_t *const modes = writer->next;
+    writer->next += coding->plane_count;
+    for (unsigned i = coding->plane_count; i-- > 0;) {
+        const unsigned nbits = lmc_coding_plane_nbits(coding, i);
+        if (lmc_plane_nbytes(n, nbits) > lmc_writer_left(writer))
+            return 0;
+        if (nbits < 8)
+            writer->next += lmc_plane_encode_packed(scratch->plane[i], n, nbits, writer->next, &modes[i]);
+        else
+            writer->next += lmc_plane_encode(job->kernels, coding->table[i], scratch, scratch->plane[i], n,
+                                             writer->next, lmc_writer_left(writer), &modes[i]);
+    }
+    return write_escapes(scratch, escapes, writer);
+}
+
+static int encode_planes(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    if (lmc_writer_left(writer) < LMC_FMT_PLANE_COUNT_MAX)
+        return 0;
+    return is_flexible(job->coding) ? encode_planes_flexible(job, src, n, writer)
+                                    : encode_planes_direct(job, src, n, writer);
+}
+
+/* Flags the elements that differ from the mask value and gathers them in scratch->values. */
+static size_t split_masked(const block_job *job, const uint8_t *src, size_t n)
+{
+    const unsigned unit_nbytes = job->coding->unit_nbytes;
+    uint64_t *const mask = job->scratch->mask;
+    uint8_t *value = job->scratch->values;
+    memset(mask, 0, lmc_flag_words(n) * 8);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t x = lmc_load_n(src + i * unit_nbytes, unit_nbytes);
+        const uint64_t differs = x != job->coding->mask_value;
+        mask[i / 64] |= differs << i % 64;
+        memcpy(value, &x, unit_nbytes);
+        value += differs * unit_nbytes;
+    }
+    return (size_t)(value - job->scratch->values) / unit_nbytes;
+}
+
+/* Less than one masked element in this many: not worth a mask. */
+#define MASKED_SHARE_MIN 64
+
+static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    if (job->coding->has_mask) {
+        const size_t kept = split_masked(job, src, n);
+        if (kept > 0 && n - kept > n / MASKED_SHARE_MIN) {
+            lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
+            const size_t nbytes = lmc_flags_encode(job->scratch, job->scratch->mask, n, writer->next,
+                                                   lmc_writer_left(writer));
+            writer->next += nbytes;
+            return nbytes != 0 && encode_planes(job, job->scratch->values, kept, writer);
+        }
+    }
+    lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
+    return encode_planes(job, src, n, writer);
+}
+
+size_t lmc_block_store(const uint8_t *src, size_t src_nbytes, uint8_t *dst)
+{
+    dst[0] = LMC_FMT_BLOCK_STORED;
+    memcpy(dst + 1, src, src_nbytes);
+    return 1 + src_nbytes;
+}
+
+size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
+                        const uint8_t *src, size_t src_nbytes, uint8_t *dst)
+{
+    const block_job job = {kernels, coding, scratch};
+    const size_t n = src_nbytes / coding->unit_nbytes;
+    const size_t tail_nbytes = src_nbytes % coding->unit_nbytes;
+    if (n > 0) {
+        lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
+        if (encode_values(&job, src, n, &writer) && lmc_writer_left(&writer) >= tail_nbytes) {
+            lmc_write_span(&writer, src + n * coding->unit_nbytes, tail_nbytes);
+            return (size_t)(writer.next - dst);
+        }
+    }
+    return lmc_block_store(src, src_nbytes, dst);
+}
+
+/* ---- decode ---- */
+
+static lmc_status corrupt(lmc_diag *diag, const char *what)
+{
+    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "block: %s", what);
+}
+
+/* The symbols of a block, strip by strip: decoded as they are needed, or lying in a plane. */
+typedef struct symbol_strips {
+    lmc_symbol_decoder decoder;
+    const uint8_t *plane; /* NULL: coded */
+} symbol_strips;
+
+static lmc_status open_symbols(const block_job *job, lmc_source *source, unsigned mode, size_t n,
+                               symbol_strips *strips, lmc_diag *diag)
+{
+    const lmc_table *const table = job->coding->table[LMC_PLANE_SYMBOLS];
+    strips->plane = NULL;
+    if (mode == LMC_FMT_PLANE_CODED && table)
+        return lmc_symbols_decode_begin(&strips->decoder, job->kernels, table, job->scratch, source, n, diag);
+    return lmc_plane_decode(job->kernels, table, job->scratch, source, mode, n, 8,
+                            job->scratch->plane[LMC_PLANE_SYMBOLS], &strips->plane, diag);
+}
+
+static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_strips *strips,
+                              uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX], size_t n, uint8_t *dst,
+                              lmc_diag *diag)
+{
+    const lmc_coding *const coding = job->coding;
+    const unsigned unit_log2 = lmc_unit_log2(coding->unit_nbytes);
+    const int has_escapes = lmc_coding_has_escapes(coding);
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        uint8_t *symbols = job->scratch->strip;
+        if (strips->plane)
+            memcpy(symbols, strips->plane + i, m);
+        else if (lmc_symbols_decode_strip(&strips->decoder, m, symbols, diag) != LMC_OK)
+            return LMC_ERR_CORRUPT;
+        const lmc_plane_set set = planes_at(coding, plane, symbols, i);
+        job->kernels->join[unit_log2](&coding->split, &set, m, dst + i * coding->unit_nbytes);
+        if (has_escapes && lmc_escapes_apply(coding, symbols, m, &source->reader, dst + i * coding->unit_nbytes,
+                                             diag) != LMC_OK)
+            return LMC_ERR_CORRUPT;
+    }
+    return strips->plane ? LMC_OK : lmc_symbols_decode_end(&strips->decoder, diag);
+}
+
+/* Decodes n elements from their planes. */
+static lmc_status decode_planes(const block_job *job, lmc_source *source, size_t n, uint8_t *dst, lmc_diag *diag)
+{
+    const lmc_coding *const coding = job->coding;
+    uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX] = {NULL};
+    symbol_strips strips;
+    const uint8_t *const modes = lmc_read_span(&source->reader, coding->plane_count);
+    if (!modes)
+        return corrupt(diag, "its modes are cut short");
+    for (unsigned i = coding->plane_count; i-- > 1;) {
+        const uint8_t *found;
+        const lmc_status status =
+            lmc_plane_decode(job->kernels, coding->table[i], job->scratch, source, modes[i], n,
+                             lmc_coding_plane_nbits(coding, i), job->scratch->plane[i], &found, diag);
+        if (status != LMC_OK)
+            return status;
+        plane[i] = (uint8_t *)(uintptr_t)found; /* join only reads */
+    }
+    const lmc_status status = open_symbols(job, source, modes[LMC_PLANE_SYMBOLS], n, &strips, diag);
+    if (status != LMC_OK)
+        return status;
+    return join_strips(job, source, &strips, plane, n, dst, diag);
+}
+
+/* Puts the kept elements at the places of the mask and the mask value everywhere else. */
+static void join_masked(const block_job *job, size_t n, uint8_t *dst)
+{
+    const unsigned unit_nbytes = job->coding->unit_nbytes;
+    const uint8_t *value = job->scratch->values;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t kept = job->scratch->mask[i / 64] >> i % 64 & 1;
+        memcpy(dst + i * unit_nbytes, kept ? (const void *)value : (const void *)&job->coding->mask_value,
+               unit_nbytes);
+        value += kept * unit_nbytes;
+    }
+}
+
+static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t n, uint8_t *dst, lmc_diag *diag)
+{
+    if (!job->coding->has_mask)
+        return corrupt(diag, "it is masked, but the plan has no mask value");
+    lmc_status status = lmc_flags_decode(job->scratch, &source->reader, n, job->scratch->mask, diag);
+    if (status != LMC_OK)
+        return status;
+    const size_t kept = lmc_flags_count(job->scratch->mask, n);
+    if (kept == 0)
+        return corrupt(diag, "its mask leaves nothing");
+    status = decode_planes(job, source, kept, job->scratch->values, diag);
+    if (status == LMC_OK)
+        join_masked(job, n, dst);
+    return status;
+}
+
+static lmc_status decode_stored(lmc_reader *reader, uint8_t *dst, size_t dst_nbytes, lmc_diag *diag)
+{
+    if (lmc_reader_left(reader) != dst_nbytes)
+        return corrupt(diag, "it is stored, but not as long as its content");
+    memcpy(dst, reader->next, dst_nbytes);
+    return LMC_OK;
+}
+
+lmc_status lmc_block_decode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
+                            const uint8_t *stored, size_t stored_nbytes, uint8_t *dst, size_t dst_nbytes,
+                            lmc_diag *diag)
+{
+    const block_job job = {kernels, coding, scratch};
+    const size_t n = dst_nbytes / coding->unit_nbytes;
+    const size_t tail_nbytes = dst_nbytes % coding->unit_nbytes;
+    lmc_source source;
+    lmc_status status;
+    lmc_source_open(&source, scratch, stored, stored_nbytes);
+    const unsigned mode = (unsigned)lmc_read_n(&source.reader, 1);
+    if (source.reader.failed)
+        return corrupt(diag, "it is empty");
+    if (mode == LMC_FMT_BLOCK_STORED)
+        return decode_stored(&source.reader, dst, dst_nbytes, diag);
+    if (n == 0 || lmc_reader_left(&source.reader) < tail_nbytes)
+        return corrupt(diag, "it is too short");
+    if (mode == LMC_FMT_BLOCK_PLANES)
+        status = decode_planes(&job, &source, n, dst, diag);
+    else if (mode == LMC_FMT_BLOCK_MASKED)
+        status = decode_masked(&job, &source, n, dst, diag);
+    else
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u", mode);
+    if (status != LMC_OK)
+        return status;
+    if (lmc_reader_left(&source.reader) != tail_nbytes)
+        return corrupt(diag, "bytes after its end");
+    memcpy(dst + n * coding->unit_nbytes, source.reader.next, tail_nbytes);
+    return LMC_OK;
+}

@@ -1,0 +1,30 @@
+/*
+ * block.h - one block of a frame: elements to planes to bytes, and back (format.md "Blocks").
+ * Needs nothing but its own bytes and the coding; knows no frame and no index.
+ */
+#ifndef LMC_CODEC_BLOCK_H
+#define LMC_CODEC_BLOCK_H
+
+#include "coding.h"
+#include "scratch.h"
+
+/* Capacity that encoding a block of src_nbytes asks for; the block itself takes at most src_nbytes + 1. */
+LMC_INLINE size_t lmc_block_bound(size_t src_nbytes)
+{
+    return src_nbytes + 64;
+}
+
+/* Encodes src_nbytes >= 1 bytes at dst (lmc_block_bound). Returns the block's bytes. scratch serves blocks of
+ * this size. */
+size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
+                        const uint8_t *src, size_t src_nbytes, uint8_t *dst);
+
+/* The same without a try: the block is stored. Returns its bytes. */
+size_t lmc_block_store(const uint8_t *src, size_t src_nbytes, uint8_t *dst);
+
+/* Decodes a block to exactly dst_nbytes >= 1 bytes. Errors: CORRUPT, UNSUPPORTED; offsets are 0. */
+LMC_NODISCARD lmc_status lmc_block_decode(const lmc_kernels *kernels, const lmc_coding *coding,
+                                          lmc_scratch *scratch, const uint8_t *stored, size_t stored_nbytes,
+                                          uint8_t *dst, size_t dst_nbytes, lmc_diag *diag);
+
+#endif

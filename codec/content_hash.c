@@ -1,0 +1,20 @@
+/* content_hash.c - the hash of a content from those of its blocks: a list of any length, so in pieces. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "bytes.h"
+#include "lmc.h"
+
+uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count)
+{
+    uint64_t hashes[256]; /* as bytes: hosts are little-endian (base.h) */
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    for (uint64_t i = 0; i < entry_count; i += LMC_COUNT(hashes)) {
+        const size_t n = (size_t)lmc_min_u64(LMC_COUNT(hashes), entry_count - i);
+        for (size_t k = 0; k < n; k++)
+            hashes[k] = entries[i + k].content_hash;
+        XXH3_64bits_update(&state, hashes, n * sizeof hashes[0]);
+    }
+    return XXH3_64bits_digest(&state);
+}

@@ -1,0 +1,142 @@
+/* ctx.c - contexts and their memory; the only malloc in the codec. */
+#include "ctx.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void *default_allocate(void *user, size_t nbytes)
+{
+    (void)user;
+    return malloc(nbytes);
+}
+
+static void default_release(void *user, void *pointer)
+{
+    (void)user;
+    free(pointer);
+}
+
+void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes)
+{
+    return nbytes ? allocator->allocate(allocator->user, nbytes) : NULL;
+}
+
+void lmc_release(const lmc_allocator *allocator, void *pointer)
+{
+    if (pointer)
+        allocator->release(allocator->user, pointer);
+}
+
+lmc_status lmc_ctx_create(const lmc_allocator *allocator, lmc_ctx **ctx)
+{
+    static const lmc_allocator standard = {default_allocate, default_release, NULL};
+    if (!ctx)
+        return LMC_ERR_ARG;
+    *ctx = NULL;
+    if (!allocator)
+        allocator = &standard;
+    if (!allocator->allocate || !allocator->release)
+        return LMC_ERR_ARG;
+    lmc_ctx *const made = lmc_allocate(allocator, sizeof *made);
+    if (!made)
+        return LMC_ERR_NOMEM;
+    memset(made, 0, sizeof *made);
+    made->allocator = *allocator;
+    made->thread_count = 1;
+    *ctx = made;
+    return LMC_OK;
+}
+
+void lmc_ctx_free(lmc_ctx *ctx)
+{
+    if (!ctx)
+        return;
+    for (unsigned i = 0; i < LMC_COUNT(ctx->workers); i++)
+        lmc_ctx_free(ctx->workers[i]);
+    lmc_release(&ctx->allocator, ctx->scratch_memory);
+    lmc_release(&ctx->allocator, ctx->plan_work);
+    lmc_release(&ctx->allocator, ctx->block);
+    const lmc_allocator allocator = ctx->allocator;
+    lmc_release(&allocator, ctx);
+}
+
+const lmc_diag *lmc_ctx_diag(const lmc_ctx *ctx)
+{
+    return &ctx->diag;
+}
+
+void lmc_ctx_begin(lmc_ctx *ctx)
+{
+    ctx->diag.status = LMC_OK;
+    ctx->diag.offset = 0;
+    ctx->diag.text[0] = '\0';
+}
+
+unsigned lmc_resolve_thread_count(unsigned thread_count)
+{
+    if (thread_count != 0)
+        return thread_count;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (cores < 1)
+        return 1;
+    return cores < LMC_THREAD_COUNT_MAX ? (unsigned)cores : LMC_THREAD_COUNT_MAX;
+}
+
+lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count)
+{
+    if (!ctx)
+        return LMC_ERR_ARG;
+    if (thread_count > LMC_THREAD_COUNT_MAX)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "%u threads", thread_count);
+    ctx->thread_count = lmc_resolve_thread_count(thread_count);
+    return LMC_OK;
+}
+
+static lmc_status no_memory(lmc_ctx *ctx, size_t nbytes)
+{
+    return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %zu bytes", nbytes);
+}
+
+lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, size_t value_count, size_t unit_nbytes)
+{
+    const size_t nbytes = lmc_scratch_nbytes(value_count, unit_nbytes);
+    if (nbytes > ctx->scratch_nbytes) {
+        lmc_release(&ctx->allocator, ctx->scratch_memory);
+        ctx->scratch_nbytes = 0;
+        ctx->scratch_memory = lmc_allocate(&ctx->allocator, nbytes);
+        if (!ctx->scratch_memory)
+            return no_memory(ctx, nbytes);
+        ctx->scratch_nbytes = nbytes;
+    }
+    lmc_scratch_place(&ctx->scratch, value_count, unit_nbytes, ctx->scratch_memory);
+    return LMC_OK;
+}
+
+lmc_status lmc_ctx_reserve_plan_work(lmc_ctx *ctx)
+{
+    if (!ctx->plan_work)
+        ctx->plan_work = lmc_allocate(&ctx->allocator, sizeof *ctx->plan_work);
+    return ctx->plan_work ? LMC_OK : no_memory(ctx, sizeof *ctx->plan_work);
+}
+
+lmc_status lmc_ctx_reserve_block(lmc_ctx *ctx, size_t nbytes)
+{
+    if (nbytes > ctx->block_capacity) {
+        lmc_release(&ctx->allocator, ctx->block);
+        ctx->block_capacity = 0;
+        ctx->block = lmc_allocate(&ctx->allocator, nbytes);
+        if (!ctx->block)
+            return no_memory(ctx, nbytes);
+        ctx->block_capacity = nbytes;
+    }
+    return LMC_OK;
+}
+
+lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i)
+{
+    if (i == 0)
+        return ctx;
+    if (!ctx->workers[i - 1] && lmc_ctx_create(&ctx->allocator, &ctx->workers[i - 1]) != LMC_OK)
+        return NULL;
+    return ctx->workers[i - 1];
+}

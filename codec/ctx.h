@@ -1,0 +1,43 @@
+/*
+ * ctx.h - the context: allocator, scratch, diagnostics, and a context for each worker thread. All memory of
+ * the codec is allocated here.
+ */
+#ifndef LMC_CODEC_CTX_H
+#define LMC_CODEC_CTX_H
+
+#include "lmc.h"
+#include "plan.h"
+#include "scratch.h"
+
+struct lmc_ctx {
+    lmc_allocator allocator;
+    lmc_diag diag;
+    unsigned thread_count;   /* of decoding; resolved, at least 1 */
+    uint8_t *scratch_memory;
+    size_t scratch_nbytes;
+    lmc_scratch scratch;
+    lmc_plan_work *plan_work;
+    uint8_t *block;          /* one block, content or stored, with slack */
+    size_t block_capacity;
+    struct lmc_ctx *workers[LMC_THREAD_COUNT_MAX - 1];
+};
+
+/* NULL when the allocator has none left, or for 0 bytes. */
+void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes);
+void lmc_release(const lmc_allocator *allocator, void *pointer);
+
+/* Clears the diagnostic: the first thing every public call does. */
+void lmc_ctx_begin(lmc_ctx *ctx);
+
+/* Make the scratch serve blocks of this size; the plan's work exist; ctx->block hold nbytes. Error: NOMEM. */
+LMC_NODISCARD lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, size_t value_count, size_t unit_nbytes);
+LMC_NODISCARD lmc_status lmc_ctx_reserve_plan_work(lmc_ctx *ctx);
+LMC_NODISCARD lmc_status lmc_ctx_reserve_block(lmc_ctx *ctx, size_t nbytes);
+
+/* The context of worker i >= 1 (worker 0 is ctx itself), created when missing; NULL when out of memory. */
+lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i);
+
+/* Resolves a thread_count parameter: 0 becomes the number of cores. */
+unsigned lmc_resolve_thread_count(unsigned thread_count);
+
+#endif

@@ -1,0 +1,429 @@
+/* encode.c - the encoding half of the public interface: plans, pieces, and whole frames over them. */
+#include <pthread.h>
+
+#include "block.h"
+#include "checked.h"
+#include "ctx.h"
+#include "dtype.h"
+#include "frame.h"
+#include "pool.h"
+
+struct lmc_plan {
+    lmc_allocator allocator;
+    lmc_info info;
+    lmc_decision decision;
+    lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
+};
+
+void lmc_params_init(lmc_params *params)
+{
+    memset(params, 0, sizeof *params);
+    params->struct_size = sizeof *params;
+    params->thread_count = 1;
+}
+
+static lmc_status check_params(const lmc_params *params, lmc_diag *diag)
+{
+    if (!params || params->struct_size < sizeof *params)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params are missing or were not initialised");
+    if ((unsigned)params->dtype >= LMC_DTYPE_COUNT)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params: dtype %u", (unsigned)params->dtype);
+    if ((unsigned)params->level > LMC_LEVEL_MAX)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params: level %u", (unsigned)params->level);
+    if (params->block_log2 != 0 &&
+        (params->block_log2 < LMC_BLOCK_LOG2_MIN || params->block_log2 > LMC_BLOCK_LOG2_MAX))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params: blocks of 2^%u values", params->block_log2);
+    if (params->thread_count > LMC_THREAD_COUNT_MAX)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params: %u threads", params->thread_count);
+    return LMC_OK;
+}
+
+static void start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode, lmc_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->dtype = params->dtype;
+    info->mode = mode;
+    info->block_log2 = params->block_log2 ? params->block_log2 : LMC_BLOCK_LOG2_DEFAULT;
+    info->row_nbytes = params->row_nbytes;
+    info->content_nbytes = content_nbytes;
+}
+
+/* ---- plans ---- */
+
+static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, lmc_read_fn read, void *user, lmc_plan *plan)
+{
+    const uint64_t content_nbytes = plan->info.content_nbytes;
+    if (content_nbytes <= LMC_FMT_SHORT_CONTENT_MAX) {
+        plan->info.mode = LMC_FRAME_SHORT;
+        lmc_info_complete(&plan->info, 0);
+        return LMC_OK;
+    }
+    lmc_status status = lmc_ctx_reserve_plan_work(ctx);
+    if (status != LMC_OK)
+        return status;
+    status = lmc_decide(params->dtype, params->level, content_nbytes, read, user, ctx->plan_work, plan->tables,
+                        &plan->decision);
+    if (status != LMC_OK)
+        return lmc_fail(&ctx->diag, status, 0, "the content could not be read");
+    lmc_info_complete(&plan->info, plan->decision.section_nbytes);
+    if (plan->decision.is_raw && plan->info.block_count == 1) { /* several blocks keep their index for ranges */
+        plan->info.mode = LMC_FRAME_STORED;
+        lmc_info_complete(&plan->info, 0);
+    }
+    return LMC_OK;
+}
+
+lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes, lmc_read_fn read,
+                           void *user, lmc_plan **plan)
+{
+    if (plan)
+        *plan = NULL;
+    if (!ctx)
+        return LMC_ERR_ARG;
+    lmc_ctx_begin(ctx);
+    if (!plan || !read)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    lmc_status status = check_params(params, &ctx->diag);
+    if (status != LMC_OK)
+        return status;
+    if (content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "content of 2^63 bytes or more");
+    lmc_plan *const made = lmc_allocate(&ctx->allocator, sizeof *made);
+    if (!made)
+        return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a plan");
+    made->allocator = ctx->allocator;
+    memset(&made->decision, 0, offsetof(lmc_decision, section));
+    start_info(params, content_nbytes, LMC_FRAME_CODED, &made->info);
+    status = make_plan(ctx, params, read, user, made);
+    if (status != LMC_OK)
+        lmc_plan_free(made);
+    else
+        *plan = made;
+    return status;
+}
+
+void lmc_plan_free(lmc_plan *plan)
+{
+    if (!plan)
+        return;
+    const lmc_allocator allocator = plan->allocator;
+    lmc_release(&allocator, plan);
+}
+
+void lmc_plan_info(const lmc_plan *plan, lmc_info *info)
+{
+    *info = plan->info;
+}
+
+size_t lmc_plan_block_bound(const lmc_plan *plan)
+{
+    return lmc_block_bound((size_t)lmc_min_u64(plan->info.block_nbytes, plan->info.content_nbytes));
+}
+
+/* ---- pieces ---- */
+
+lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity, size_t *dst_nbytes)
+{
+    if (dst_nbytes)
+        *dst_nbytes = 0;
+    if (!plan || !dst || !dst_nbytes)
+        return LMC_ERR_ARG;
+    if (dst_capacity < plan->info.head_nbytes)
+        return LMC_ERR_DST_SMALL;
+    lmc_head_write(&plan->info, plan->decision.section, dst);
+    *dst_nbytes = plan->info.head_nbytes;
+    return LMC_OK;
+}
+
+/* Encodes a block whose size and room the caller has checked. */
+static lmc_status encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
+                               uint8_t *dst, lmc_block_entry *entry)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    size_t stored_nbytes = src_nbytes;
+    entry->content_hash = kernels->hash(src, src_nbytes, 0); /* first: it brings the block into the cache */
+    if (plan->info.mode != LMC_FRAME_CODED) {
+        memcpy(dst, src, src_nbytes);
+    } else if (plan->decision.is_raw) {
+        stored_nbytes = lmc_block_store(src, src_nbytes, dst);
+    } else {
+        const unsigned unit_nbytes = plan->info.element_nbytes;
+        const lmc_status status = lmc_ctx_reserve_scratch(ctx, lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes);
+        if (status != LMC_OK)
+            return status;
+        stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes, dst);
+    }
+    entry->stored_nbytes = (uint32_t)stored_nbytes;
+    return LMC_OK;
+}
+
+lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index, const void *src,
+                            size_t src_nbytes, void *dst, size_t dst_capacity, lmc_block_entry *entry)
+{
+    if (entry)
+        memset(entry, 0, sizeof *entry);
+    if (!ctx)
+        return LMC_ERR_ARG;
+    lmc_ctx_begin(ctx);
+    if (!plan || !src || !dst || !entry)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (block_index >= plan->info.block_count ||
+        src_nbytes != lmc_block_content_nbytes(&plan->info, block_index))
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "no block %llu of %zu bytes", (unsigned long long)block_index,
+                        src_nbytes);
+    if (dst_capacity < lmc_block_bound(src_nbytes))
+        return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block asks for %zu bytes of room",
+                        lmc_block_bound(src_nbytes));
+    return encode_block(ctx, plan, src, src_nbytes, dst, entry);
+}
+
+static void write_index(const lmc_block_entry *entries, uint64_t entry_count, uint8_t *dst)
+{
+    for (uint64_t i = 0; i < entry_count; i++) {
+        lmc_store32(dst, entries[i].stored_nbytes);
+        lmc_store64(dst + 4, entries[i].content_hash);
+        dst += LMC_FMT_INDEX_ENTRY_NBYTES;
+    }
+}
+
+static void write_tail(const lmc_info *info, const uint8_t *section, const lmc_block_entry *entries,
+                       uint64_t entry_count, uint8_t *dst)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    uint8_t head[LMC_FMT_HEAD_NBYTES + LMC_FMT_PLAN_NBYTES_MAX];
+    const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(info);
+    lmc_head_write(info, section, head);
+    if (info->mode == LMC_FRAME_CODED)
+        write_index(entries, entry_count, dst);
+    else
+        lmc_store64(dst, lmc_content_hash(entries, entry_count));
+    lmc_store64(dst + body_nbytes, lmc_frame_check(kernels, head, info->head_nbytes, dst, body_nbytes));
+}
+
+lmc_status lmc_encode_tail(const lmc_plan *plan, const lmc_block_entry *entries, uint64_t entry_count, void *dst,
+                           size_t dst_capacity, size_t *dst_nbytes)
+{
+    if (dst_nbytes)
+        *dst_nbytes = 0;
+    if (!plan || (!entries && entry_count > 0) || !dst || !dst_nbytes || entry_count != plan->info.block_count)
+        return LMC_ERR_ARG;
+    if (dst_capacity < plan->info.tail_nbytes)
+        return LMC_ERR_DST_SMALL;
+    write_tail(&plan->info, plan->decision.section, entries, entry_count, dst);
+    *dst_nbytes = (size_t)plan->info.tail_nbytes;
+    return LMC_OK;
+}
+
+/* ---- whole frames ---- */
+
+lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t *bound)
+{
+    if (!bound)
+        return LMC_ERR_ARG;
+    *bound = 0;
+    lmc_diag unused;
+    const lmc_status status = check_params(params, &unused);
+    if (status != LMC_OK)
+        return status;
+    lmc_info info;
+    start_info(params, src_nbytes, LMC_FRAME_CODED, &info);
+    lmc_info_complete(&info, LMC_FMT_PLAN_NBYTES_MAX);
+    uint64_t sum; /* blocks take a byte more than their content at most, and encoding the last one its bound */
+    if (lmc_add_overflows(src_nbytes, info.head_nbytes + info.block_count + lmc_block_bound(0), &sum) ||
+        lmc_add_overflows(sum, info.tail_nbytes, &sum) || sum > SIZE_MAX / 2)
+        return LMC_ERR_LIMIT;
+    *bound = (size_t)sum;
+    return LMC_OK;
+}
+
+static lmc_status read_memory(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    memcpy(dst, (const uint8_t *)user + offset, nbytes);
+    return LMC_OK;
+}
+
+/* What the threads that encode one frame share. Blocks are taken in order; each finds its place once all
+ * before it have theirs. */
+typedef struct encode_job {
+    lmc_ctx *ctx;
+    const lmc_plan *plan;
+    const uint8_t *src;
+    uint8_t *dst;            /* where the blocks begin */
+    lmc_block_entry *entries;
+    pthread_mutex_t mutex;
+    pthread_cond_t placed_more;
+    uint64_t taken;          /* blocks that some thread works on or has done */
+    uint64_t placed;         /* blocks whose place is known */
+    size_t used;             /* bytes of those */
+    lmc_status status;
+} encode_job;
+
+static lmc_status encode_in_place(encode_job *job)
+{
+    const lmc_info *const info = &job->plan->info;
+    for (uint64_t i = 0; i < info->block_count; i++) {
+        const lmc_status status =
+            encode_block(job->ctx, job->plan, job->src + i * info->block_nbytes, lmc_block_content_nbytes(info, i),
+                         job->dst + job->used, &job->entries[i]);
+        if (status != LMC_OK)
+            return status;
+        job->used += job->entries[i].stored_nbytes;
+    }
+    return LMC_OK;
+}
+
+static int take_block(encode_job *job, uint64_t *index)
+{
+    pthread_mutex_lock(&job->mutex);
+    const int any = job->status == LMC_OK && job->taken < job->plan->info.block_count;
+    if (any)
+        *index = job->taken++;
+    pthread_mutex_unlock(&job->mutex);
+    return any;
+}
+
+/* Waits for the turn of block `index` and gives it its place; NULL after a failure. */
+static uint8_t *place_block(encode_job *job, uint64_t index, lmc_status status)
+{
+    uint8_t *place = NULL;
+    pthread_mutex_lock(&job->mutex);
+    if (status != LMC_OK && job->status == LMC_OK)
+        job->status = status;
+    while (job->placed != index && job->status == LMC_OK)
+        pthread_cond_wait(&job->placed_more, &job->mutex);
+    if (job->status == LMC_OK) {
+        place = job->dst + job->used;
+        job->used += job->entries[index].stored_nbytes;
+        job->placed++;
+    }
+    pthread_cond_broadcast(&job->placed_more);
+    pthread_mutex_unlock(&job->mutex);
+    return place;
+}
+
+static void encode_worker(void *shared, unsigned worker)
+{
+    encode_job *const job = shared;
+    const lmc_info *const info = &job->plan->info;
+    uint64_t i;
+    while (take_block(job, &i)) {
+        const size_t src_nbytes = lmc_block_content_nbytes(info, i);
+        lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
+        lmc_status status = lmc_ctx_reserve_block(ctx, lmc_block_bound(src_nbytes));
+        if (status == LMC_OK)
+            status = encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes, ctx->block,
+                                  &job->entries[i]);
+        uint8_t *const place = place_block(job, i, status);
+        if (place)
+            memcpy(place, ctx->block, job->entries[i].stored_nbytes);
+    }
+}
+
+static lmc_status encode_blocks(encode_job *job, unsigned thread_count)
+{
+    unsigned workers = (unsigned)lmc_min_u64(thread_count, job->plan->info.block_count);
+    for (unsigned i = 1; i < workers; i++)
+        if (!lmc_ctx_worker(job->ctx, i))
+            workers = i;
+    if (workers <= 1)
+        return encode_in_place(job);
+    pthread_mutex_init(&job->mutex, NULL);
+    pthread_cond_init(&job->placed_more, NULL);
+    lmc_pool_run(workers, encode_worker, job);
+    pthread_cond_destroy(&job->placed_more);
+    pthread_mutex_destroy(&job->mutex);
+    if (job->status == LMC_ERR_NOMEM)
+        lmc_fail(&job->ctx->diag, LMC_ERR_NOMEM, 0, "no memory in a worker");
+    return job->status;
+}
+
+/* Writes a frame that stores its content. */
+static size_t write_stored(lmc_info info, const lmc_block_entry *entries, const uint8_t *src, uint8_t *dst)
+{
+    const uint64_t entry_count = info.block_count;
+    if (info.mode == LMC_FRAME_CODED) {
+        info.mode = LMC_FRAME_STORED;
+        lmc_info_complete(&info, 0);
+    }
+    lmc_head_write(&info, NULL, dst);
+    if (info.content_nbytes > 0)
+        memcpy(dst + info.head_nbytes, src, (size_t)info.content_nbytes);
+    const size_t before_tail = info.head_nbytes + (size_t)info.content_nbytes;
+    write_tail(&info, NULL, entries, entry_count, dst + before_tail);
+    return before_tail + (size_t)info.tail_nbytes;
+}
+
+static void hash_blocks(const lmc_info *info, const uint8_t *src, lmc_block_entry *entries)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    for (uint64_t i = 0; i < info->block_count; i++)
+        entries[i].content_hash =
+            kernels->hash(src + i * info->block_nbytes, lmc_block_content_nbytes(info, i), 0);
+}
+
+static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thread_count, const uint8_t *src,
+                               lmc_block_entry *entries, uint8_t *dst, size_t *dst_nbytes)
+{
+    const lmc_info *const info = &plan->info;
+    if (info->mode == LMC_FRAME_CODED && !plan->decision.is_raw) {
+        encode_job job = {.ctx = ctx, .plan = plan, .src = src, .dst = dst + info->head_nbytes, .entries = entries};
+        const lmc_status status = encode_blocks(&job, thread_count);
+        if (status != LMC_OK)
+            return status;
+        const size_t before_tail = info->head_nbytes + job.used;
+        if (before_tail + info->tail_nbytes < info->content_nbytes + LMC_FRAME_OVERHEAD_MAX) {
+            lmc_head_write(info, plan->decision.section, dst);
+            write_tail(info, plan->decision.section, entries, info->block_count, dst + before_tail);
+            *dst_nbytes = before_tail + (size_t)info->tail_nbytes;
+            return LMC_OK;
+        }
+    } else {
+        hash_blocks(info, src, entries);
+    }
+    *dst_nbytes = write_stored(*info, entries, src, dst);
+    return LMC_OK;
+}
+
+static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
+                               const void *base, const void *dst, size_t dst_capacity, const size_t *dst_nbytes)
+{
+    size_t bound;
+    if (!dst || !dst_nbytes || (!src && src_nbytes > 0))
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (base)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a base is not supported in this version");
+    lmc_status status = check_params(params, &ctx->diag);
+    if (status == LMC_OK)
+        status = lmc_encode_bound(params, src_nbytes, &bound);
+    if (status == LMC_OK && dst_capacity < bound)
+        return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "encoding %zu bytes asks for %zu bytes of room",
+                        src_nbytes, bound);
+    return status;
+}
+
+lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
+                      const void *base, void *dst, size_t dst_capacity, size_t *dst_nbytes)
+{
+    lmc_plan *plan = NULL;
+    if (dst_nbytes)
+        *dst_nbytes = 0;
+    if (!ctx)
+        return LMC_ERR_ARG;
+    lmc_ctx_begin(ctx);
+    lmc_status status = check_encode(ctx, params, src, src_nbytes, base, dst, dst_capacity, dst_nbytes);
+    if (status != LMC_OK)
+        return status;
+    status = lmc_plan_create(ctx, params, src_nbytes, read_memory, (void *)(uintptr_t)src, &plan);
+    if (status != LMC_OK)
+        return status;
+    const size_t entries_nbytes = (size_t)(plan->info.block_count + 1) * sizeof(lmc_block_entry);
+    lmc_block_entry *const entries = lmc_allocate(&ctx->allocator, entries_nbytes);
+    if (entries)
+        status = encode_frame(ctx, plan, lmc_resolve_thread_count(params->thread_count), src, entries, dst,
+                              dst_nbytes);
+    else
+        status = lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %zu bytes", entries_nbytes);
+    lmc_release(&ctx->allocator, entries);
+    lmc_plan_free(plan);
+    return status;
+}

@@ -1,0 +1,253 @@
+/* gap.c - gaps between members of a set, Rice-coded in planes. */
+#include "gap.h"
+
+#include "symbols.h"
+
+/* ---- cost ---- */
+
+size_t lmc_flags_count(const uint64_t *flags, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < lmc_flag_words(n); i++)
+        count += lmc_popcount64(flags[i]);
+    return count;
+}
+
+/* The Rice parameter for n / m values a member: the largest k with 2^k <= ln 2 * mean gap, which keeps about
+ * half of the quotients 0 (Rice 1979; Golomb's optimum for a geometric distribution). */
+static unsigned rice_parameter(size_t n, size_t m)
+{
+    const double mean = (double)(n - m) / (double)m;
+    unsigned k = 0;
+    while (k < LMC_FMT_GAP_LOW_NBITS_MAX && (double)(2u << k) <= 0.6931 * (mean + 1))
+        k++;
+    return k;
+}
+
+/* k low bits, and a quotient that is at least q with probability (1 - p)^(q 2^k). */
+static double gaps_cost_nbits(size_t n, size_t m)
+{
+    const unsigned k = rice_parameter(n, m);
+    const double mean = (double)(n - m) / (double)m;
+    return 48 + (double)m * (k + 1 + mean / (double)(1u << k));
+}
+
+double lmc_flags_cost_nbits(size_t n, size_t m)
+{
+    const size_t minor = lmc_min_size(m, n - m);
+    const double bitmap = 8 + (double)n;
+    const double gaps = minor > 0 ? gaps_cost_nbits(n, minor) : bitmap;
+    return gaps < bitmap ? gaps : bitmap;
+}
+
+/* ---- encode ---- */
+
+/* Gaps between the members of `flags` (inverted: of its complement), to `gaps`. Returns their number. */
+static size_t list_gaps(const uint64_t *flags, size_t n, int inverted, uint32_t *gaps)
+{
+    size_t m = 0;
+    size_t next = 0; /* the least place of the next member */
+    for (size_t w = 0; w < lmc_flag_words(n); w++) {
+        uint64_t word = inverted ? ~flags[w] : flags[w];
+        if (inverted && n - w * 64 < 64)
+            word &= lmc_low_mask((unsigned)(n - w * 64));
+        for (; word != 0; word &= word - 1) {
+            const size_t place = w * 64 + lmc_lowest_bit(word);
+            gaps[m++] = (uint32_t)(place - next);
+            next = place + 1;
+        }
+    }
+    return m;
+}
+
+static void write_plane(lmc_writer *writer, const uint32_t *values, size_t n, unsigned bit)
+{
+    memset(writer->next, 0, lmc_bits_nbytes(n));
+    for (size_t i = 0; i < n; i++)
+        writer->next[i / 8] |= (uint8_t)((values[i] >> bit & 1) << i % 8);
+    writer->next += lmc_bits_nbytes(n);
+}
+
+/* One unary level: which of the quotients go on; those, less 1, become the list. Returns its length. */
+static size_t write_level(lmc_writer *writer, uint32_t *quotients, size_t n)
+{
+    size_t left = 0;
+    memset(writer->next, 0, lmc_bits_nbytes(n));
+    for (size_t i = 0; i < n; i++) {
+        if (quotients[i] > 0) {
+            writer->next[i / 8] |= (uint8_t)(1u << i % 8);
+            quotients[left++] = quotients[i] - 1;
+        }
+    }
+    writer->next += lmc_bits_nbytes(n);
+    return left;
+}
+
+static size_t encode_gaps(uint32_t *gaps, size_t n, size_t m, uint8_t *dst, size_t capacity)
+{
+    lmc_writer w = {dst, dst + capacity};
+    const unsigned count_nbytes = lmc_count_nbytes(n);
+    unsigned k = rice_parameter(n, m);
+    uint32_t largest = 0;
+    for (size_t i = 0; i < m; i++)
+        largest = gaps[i] > largest ? gaps[i] : largest;
+    while (largest >> k > 255) /* what is left of a quotient must fit a byte */
+        k++;
+    if (capacity < count_nbytes + 1 + k * lmc_bits_nbytes(m))
+        return 0;
+    lmc_write_n(&w, m, count_nbytes);
+    lmc_write_n(&w, k, 1);
+    for (unsigned b = 0; b < k; b++)
+        write_plane(&w, gaps, m, b);
+    for (size_t i = 0; i < m; i++)
+        gaps[i] >>= k;
+    for (unsigned t = 0; t < LMC_FMT_GAP_LEVEL_COUNT_MAX && m >= LMC_FMT_GAP_LEVEL_VALUES_MIN; t++) {
+        if (lmc_writer_left(&w) < lmc_bits_nbytes(m))
+            return 0;
+        m = write_level(&w, gaps, m);
+    }
+    if (lmc_writer_left(&w) < m)
+        return 0;
+    for (size_t i = 0; i < m; i++)
+        lmc_write_n(&w, gaps[i], 1);
+    return (size_t)(w.next - dst);
+}
+
+size_t lmc_flags_encode(lmc_scratch *scratch, const uint64_t *flags, size_t n, uint8_t *dst, size_t capacity)
+{
+    const size_t ones = lmc_flags_count(flags, n);
+    const size_t minor = lmc_min_size(ones, n - ones);
+    if (capacity < 1)
+        return 0;
+    if (minor > 0 && gaps_cost_nbits(n, minor) < 0.95 * (double)n) {
+        const int inverted = ones > n - ones;
+        const size_t m = list_gaps(flags, n, inverted, scratch->gaps);
+        dst[0] = inverted ? LMC_FMT_FLAGS_GAPS_OF_ZEROS : LMC_FMT_FLAGS_GAPS_OF_ONES;
+        const size_t nbytes = encode_gaps(scratch->gaps, n, m, dst + 1, capacity - 1);
+        if (nbytes != 0 && nbytes < lmc_bits_nbytes(n))
+            return 1 + nbytes;
+    }
+    if (capacity < 1 + lmc_bits_nbytes(n))
+        return 0;
+    dst[0] = LMC_FMT_FLAGS_BITMAP;
+    memcpy(dst + 1, flags, lmc_bits_nbytes(n));
+    return 1 + lmc_bits_nbytes(n);
+}
+
+/* ---- decode ---- */
+
+static lmc_status corrupt(lmc_diag *diag, const char *what)
+{
+    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "flags: %s", what);
+}
+
+/* A plane of n bits whose spare bits are 0, or NULL. */
+static const uint8_t *read_plane(lmc_reader *reader, size_t n)
+{
+    const uint8_t *const p = lmc_read_span(reader, lmc_bits_nbytes(n));
+    return p && (n % 8 == 0 || p[n / 8] >> n % 8 == 0) ? p : NULL;
+}
+
+LMC_INLINE unsigned bit_at(const uint8_t *plane, size_t i)
+{
+    return plane[i / 8] >> i % 8 & 1;
+}
+
+static size_t count_bits(const uint8_t *plane, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < lmc_bits_nbytes(n); i++)
+        count += lmc_popcount64(plane[i]);
+    return count;
+}
+
+/* Reads m gaps to `gaps`: first the quotients, from the last level's list up, then the low bits. */
+static lmc_status decode_gaps(lmc_reader *reader, size_t m, uint32_t *gaps, lmc_diag *diag)
+{
+    const uint8_t *level[LMC_FMT_GAP_LEVEL_COUNT_MAX];
+    size_t level_n[LMC_FMT_GAP_LEVEL_COUNT_MAX];
+    unsigned level_count = 0;
+    const unsigned k = (unsigned)lmc_read_n(reader, 1);
+    if (k > LMC_FMT_GAP_LOW_NBITS_MAX)
+        return corrupt(diag, "too many low bits");
+    lmc_reader low = *reader; /* the low planes are read last */
+    if (!lmc_read_span(reader, k * lmc_bits_nbytes(m)))
+        return corrupt(diag, "low bits are cut short");
+    size_t n = m;
+    while (level_count < LMC_FMT_GAP_LEVEL_COUNT_MAX && n >= LMC_FMT_GAP_LEVEL_VALUES_MIN) {
+        level[level_count] = read_plane(reader, n);
+        if (!level[level_count])
+            return corrupt(diag, "a level ends early or has spare bits set");
+        level_n[level_count] = n;
+        n = count_bits(level[level_count++], n);
+    }
+    const uint8_t *const rest = lmc_read_span(reader, n);
+    if (!rest)
+        return corrupt(diag, "the rest ends early");
+    for (size_t i = 0; i < n; i++)
+        gaps[i] = rest[i];
+    while (level_count-- > 0) { /* in place, from the back: a list never outgrows the one above it */
+        const uint8_t *const plane = level[level_count];
+        for (size_t i = level_n[level_count]; i-- > 0;)
+            gaps[i] = bit_at(plane, i) ? gaps[--n] + 1 : 0;
+        n = level_n[level_count];
+    }
+    for (size_t i = 0; i < m; i++)
+        gaps[i] <<= k;
+    for (unsigned b = 0; b < k; b++) {
+        const uint8_t *const plane = read_plane(&low, m);
+        if (!plane)
+            return corrupt(diag, "low bits have spare bits set");
+        for (size_t i = 0; i < m; i++)
+            gaps[i] |= (uint32_t)bit_at(plane, i) << b;
+    }
+    return LMC_OK;
+}
+
+static lmc_status set_members(const uint32_t *gaps, size_t m, size_t n, uint64_t *flags, lmc_diag *diag)
+{
+    uint64_t next = 0;
+    memset(flags, 0, lmc_flag_words(n) * 8);
+    for (size_t i = 0; i < m; i++) {
+        const uint64_t place = next + gaps[i];
+        if (place >= n)
+            return corrupt(diag, "a member lies beyond the end");
+        flags[place / 64] |= UINT64_C(1) << place % 64;
+        next = place + 1;
+    }
+    return LMC_OK;
+}
+
+static void invert(uint64_t *flags, size_t n)
+{
+    for (size_t w = 0; w < lmc_flag_words(n); w++)
+        flags[w] = ~flags[w];
+    if (n % 64 != 0)
+        flags[n / 64] &= lmc_low_mask(n % 64);
+}
+
+lmc_status lmc_flags_decode(lmc_scratch *scratch, lmc_reader *reader, size_t n, uint64_t *flags, lmc_diag *diag)
+{
+    const uint64_t mode = lmc_read_n(reader, 1);
+    if (reader->failed)
+        return corrupt(diag, "no mode byte");
+    if (mode == LMC_FMT_FLAGS_BITMAP) {
+        const uint8_t *const plane = read_plane(reader, n);
+        if (!plane)
+            return corrupt(diag, "a bitmap ends early or has spare bits set");
+        memset(flags, 0, lmc_flag_words(n) * 8);
+        memcpy(flags, plane, lmc_bits_nbytes(n));
+        return LMC_OK;
+    }
+    if (mode != LMC_FMT_FLAGS_GAPS_OF_ONES && mode != LMC_FMT_FLAGS_GAPS_OF_ZEROS)
+        return corrupt(diag, "unknown mode");
+    const uint64_t m = lmc_read_n(reader, lmc_count_nbytes(n));
+    if (reader->failed || m == 0 || m > n)
+        return corrupt(diag, "no members, or more than there are places");
+    lmc_status status = decode_gaps(reader, (size_t)m, scratch->gaps, diag);
+    if (status == LMC_OK)
+        status = set_members(scratch->gaps, (size_t)m, n, flags, diag);
+    if (status == LMC_OK && mode == LMC_FMT_FLAGS_GAPS_OF_ZEROS)
+        invert(flags, n);
+    return status;
+}

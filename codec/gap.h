@@ -1,0 +1,31 @@
+/*
+ * gap.h - a set of flags, one bit a value, as a bitmap or as the gaps between its members (format.md "Flags"):
+ * Rice-coded, low bits as planes and quotients as unary levels, which are bitmaps of ever shorter lists.
+ */
+#ifndef LMC_CODEC_GAP_H
+#define LMC_CODEC_GAP_H
+
+#include "diag.h"
+#include "scratch.h"
+
+/* Flags are kept in 64-bit words, value i in bit i % 64 of word i / 64; bits beyond n are 0. */
+LMC_INLINE size_t lmc_flag_words(size_t n)
+{
+    return n / 64 + (n % 64 != 0);
+}
+
+/* Set flags among n. */
+size_t lmc_flags_count(const uint64_t *flags, size_t n);
+
+/* Bits that n flags with m set will take, about; used to choose between forms. */
+double lmc_flags_cost_nbits(size_t n, size_t m);
+
+/* Writes n >= 1 flags in the form that is smallest by estimate. Returns the bytes, or 0 when they would
+ * exceed `capacity`. Uses scratch->gaps. */
+size_t lmc_flags_encode(lmc_scratch *scratch, const uint64_t *flags, size_t n, uint8_t *dst, size_t capacity);
+
+/* Reads n flags. Uses scratch->gaps. Error: CORRUPT. */
+LMC_NODISCARD lmc_status lmc_flags_decode(lmc_scratch *scratch, lmc_reader *reader, size_t n, uint64_t *flags,
+                                          lmc_diag *diag);
+
+#endif

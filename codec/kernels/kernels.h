@@ -1,0 +1,114 @@
+/*
+ * kernels.h - the pure loops of the codec and their contracts, one table of functions per instruction set.
+ *
+ * A kernel allocates nothing, cannot fail, and trusts its caller: the stage that calls it has checked every
+ * precondition, and asserts are all it has for them. Every set writes the same bytes (padding and slack
+ * excepted). "Group" means 64 consecutive values: kernels work group by group.
+ *
+ * Slack: where a contract says that n bytes are written or read "padded", the kernel may touch up to the
+ * next multiple of 64 bytes; everywhere else it touches exactly what it names.
+ */
+#ifndef LMC_KERNELS_H
+#define LMC_KERNELS_H
+
+#include "../bits.h"
+#include "../format.h"
+
+/* Values that a stage hands to a kernel at once: the planes of a strip stay in the first-level cache. */
+#define LMC_STRIP_VALUES 2048
+
+/* Readable bytes that every plane handed to a decoding kernel needs beyond its end: one strip's worth of
+ * bits (a cursor that a damaged stream has brought to the plane's end moves that far before the stage
+ * looks), and a group of 64 bytes. */
+#define LMC_PLANE_SLACK (LMC_STRIP_VALUES / 8 + 64)
+
+/* ---- canonical codes, level by level (format.md "Symbol code") ---- */
+
+/* One layer of a code. Codes are left-justified to LMC_FMT_LAYER_NBITS_MAX = 6 bits: bit 5 is the first. */
+typedef struct lmc_layer {
+    uint8_t code[256];    /* encoder: code of each symbol; list_code for symbols of later layers */
+    uint8_t symbol[64];   /* decoder: symbol by left-justified code; any value at the list's codes */
+    uint8_t threshold[6]; /* first_nbits <= j < last_nbits: a code with left-justified prefix of j bits
+                             v is longer than j bits iff v >= threshold[j] */
+    uint8_t first_nbits;  /* shortest code, 1..6: planes 0..first_nbits-1 hold a bit of every symbol */
+    uint8_t last_nbits;   /* longest code */
+    uint8_t has_list;     /* one code stands for "in the list of the next layer" */
+    uint8_t list_code;    /* left-justified; meaningful if has_list */
+    uint8_t narrow;       /* code[127] == code[128] == ... == code[255] */
+} lmc_layer;
+
+/* Where levels_encode() writes. It advances every member past what it wrote. */
+typedef struct lmc_levels_out {
+    uint8_t *full[6];          /* j < first_nbits: plane j, exactly ceil(n / 8) bytes a call */
+    lmc_bit_writer partial[6]; /* first_nbits <= j < last_nbits */
+    uint8_t *list;             /* symbols that went to the list, in order; 64 bytes of slack */
+} lmc_levels_out;
+
+/* Where levels_decode() reads; every plane and the list with LMC_PLANE_SLACK readable bytes behind its end
+ * (list: LMC_STRIP_VALUES + 64). It advances every member past what it used. */
+typedef struct lmc_levels_in {
+    const uint8_t *full[6];    /* j < first_nbits: n / 8 bytes a call */
+    const uint8_t *partial[6]; /* first_nbits <= j < last_nbits: start of the plane; not advanced */
+    uint64_t position[6];      /* bit cursor in partial[j] */
+    const uint8_t *list;       /* symbols of the next layer */
+} lmc_levels_in;
+
+/* ---- elements and planes (format.md "Planes") ---- */
+
+/* How an element is cut. */
+typedef struct lmc_split {
+    uint8_t rotation;  /* 0 or 1: bits to rotate left first */
+    uint8_t low_nbits; /* width of the low plane, 0..8 */
+    uint16_t offset;   /* added to the head, mod 2^16 (2^8 for 1-byte elements) */
+    uint16_t base;     /* subtracted from the symbol, mod 2^symbol_nbits */
+} lmc_split;
+
+/* The planes of n values. */
+typedef struct lmc_plane_set {
+    uint8_t *symbols; /* n bytes, padded */
+    uint8_t *low;     /* ceil(n * low_nbits / 8) bytes; unused if low_nbits == 0 */
+    uint8_t *rest[6]; /* element bytes below the head, most significant first: element_nbytes - 2 planes of n */
+} lmc_plane_set;
+
+/* ---- the table ---- */
+
+typedef struct lmc_kernels {
+    const char *name;
+
+    /* Encodes n symbols of one layer. symbols: n bytes, readable padded. n is a multiple of 64 except in
+     * the last call for a list. Every symbol has a code (or the layer a list). In the last group of a call
+     * with n % 64 != 0 the spare bits of a full plane's last byte are 0. */
+    void (*levels_encode)(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_levels_out *out);
+
+    /* Decodes n <= LMC_STRIP_VALUES symbols of one layer; symbols: n bytes, written padded. n is a multiple
+     * of 64 except in the last call. Cursors move by at most n bits, the list by at most n bytes, whatever
+     * the planes hold; lanes beyond n move nothing. */
+    void (*levels_decode)(const lmc_layer *layer, lmc_levels_in *in, size_t n, uint8_t *symbols);
+
+    /* Cuts n elements of 1 << i bytes (split[i], i = 0..3) at src into planes. symbols is written padded,
+     * the other planes exactly. n is a multiple of 64 except in the last call for a block.
+     * Returns nonzero iff some symbol is LMC_FMT_SYMBOL_ESCAPE. */
+    unsigned (*split[4])(const lmc_split *split, const uint8_t *src, size_t n, const lmc_plane_set *dst);
+
+    /* The inverse: writes exactly n elements. src->symbols is readable padded, the other planes with
+     * 64 bytes of slack. An escape comes out as the value that symbol LMC_FMT_SYMBOL_ESCAPE would mean:
+     * its low bits are right, its head is for the caller to mend. */
+    void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
+
+    /* XXH3-64 with the given seed (0: the plain hash). */
+    uint64_t (*hash)(const void *data, size_t nbytes, uint64_t seed);
+} lmc_kernels;
+
+/* The set in use; chosen once, at first use (select.c). */
+const lmc_kernels *lmc_kernels_get(void);
+
+/* A set by name if this CPU can run it, else NULL. For tests and select.c. */
+const lmc_kernels *lmc_kernels_find(const char *name);
+
+extern const lmc_kernels lmc_kernels_scalar;
+#if defined(__x86_64__)
+extern const lmc_kernels lmc_kernels_avx2;
+extern const lmc_kernels lmc_kernels_avx512;
+#endif
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * select.c - which kernel set this process uses. The choice is made once, at first use, from what the CPU
+ * and the operating system offer; LMC_KERNELS=name asks for a smaller set than the best (for tests).
+ */
+#include "kernels.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#if defined(__x86_64__)
+
+/* __builtin_cpu_supports() asks the operating system too: it denies a set whose registers are not saved. */
+static int has_avx2(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("popcnt");
+}
+
+static int has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+}
+
+#endif
+
+static int is_always_there(void)
+{
+    return 1;
+}
+
+/* All sets of this build, best first. */
+static const struct {
+    const lmc_kernels *kernels;
+    int (*is_there)(void);
+} sets[] = {
+#if defined(__x86_64__)
+    {&lmc_kernels_avx512, has_avx512},
+    {&lmc_kernels_avx2, has_avx2},
+#endif
+    {&lmc_kernels_scalar, is_always_there},
+};
+
+const lmc_kernels *lmc_kernels_find(const char *name)
+{
+    for (size_t i = 0; i < LMC_COUNT(sets); i++)
+        if (strcmp(sets[i].kernels->name, name) == 0)
+            return sets[i].is_there() ? sets[i].kernels : NULL;
+    return NULL;
+}
+
+static const lmc_kernels *choose(void)
+{
+    const char *const wanted = getenv("LMC_KERNELS");
+    const lmc_kernels *const found = wanted ? lmc_kernels_find(wanted) : NULL;
+    if (found)
+        return found;
+    size_t i = 0;
+    while (!sets[i].is_there()) /* the last one is */
+        i++;
+    return sets[i].kernels;
+}
+
+const lmc_kernels *lmc_kernels_get(void)
+{
+    /* Threads that race here all come to the same choice. */
+    static _Atomic(const lmc_kernels *) chosen;
+    const lmc_kernels *kernels = atomic_load_explicit(&chosen, memory_order_acquire);
+    if (LMC_UNLIKELY(!kernels)) {
+        kernels = choose();
+        atomic_store_explicit(&chosen, kernels, memory_order_release);
+    }
+    return kernels;
+}

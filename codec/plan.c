@@ -1,0 +1,306 @@
+/* plan.c - weighs splits and codes by their cost on a sample. */
+#include "plan.h"
+
+#include "code_plan.h"
+#include "dtype.h"
+
+/* Symbols that a fast look-up covers (lmc_layer.narrow): the window holds the likely ones. */
+#define WINDOW_SYMBOLS 127
+
+/* Likely symbols outside of the window keep their codes from this share on; rarer ones go to the rest. */
+#define OUTSIDE_SHARE_MIN 0.005
+
+/* A plane is coded when that saves at least this share of it: decoding costs time. */
+#define GAIN_MIN 0.015
+
+/* From this share of one value on, a plane is looked at in every block: it may be constant, or gaps. */
+#define DOMINANT_SHARE_MIN 0.9
+
+/* Tensors up to this size weigh splits with their tables: beyond, a table's bytes do not matter. */
+#define SMALL_VALUES 65536
+
+/* What an escape costs beyond its way through the lists: its byte and its u16. */
+#define ESCAPE_NBITS (8 + 16)
+#define REST_NBITS 8
+#define WAY_NBITS 8 /* the way to the rest, about */
+
+/* A split on trial: the weights of its symbols, and its cost in bits a value, low plane included. */
+typedef struct trial {
+    lmc_split split;
+    double weight[256];
+    double cost;
+} trial;
+
+typedef struct decider {
+    const lmc_sample *sample;
+    double *counts; /* lmc_plan_work */
+    unsigned unit_nbytes;
+    lmc_level level;
+    lmc_dtype_kind kind;
+    unsigned exponent_nbits;
+} decider;
+
+static unsigned head_nbits(const decider *d)
+{
+    return d->unit_nbytes == 1 ? 8 : LMC_FMT_HEAD_NBITS;
+}
+
+/* ---- symbols of a split ---- */
+
+/* Counts of the 2^symbol_nbits symbols under an offset, from the head's histogram. */
+static void count_symbols(const decider *d, unsigned symbol_nbits, unsigned offset, double *counts)
+{
+    const unsigned sample_nbits = d->unit_nbytes == 1 ? 8 : LMC_SAMPLE_HEAD_NBITS;
+    const unsigned per_symbol = 1u << (sample_nbits - symbol_nbits);
+    const unsigned mask = (1u << sample_nbits) - 1;
+    const unsigned shift = offset >> (head_nbits(d) - sample_nbits);
+    for (unsigned s = 0; s < 1u << symbol_nbits; s++) {
+        uint64_t sum = 0;
+        for (unsigned j = 0; j < per_symbol; j++)
+            sum += d->sample->head[(s * per_symbol + j - shift) & mask];
+        counts[s] = (double)sum;
+    }
+}
+
+/* Where the window of WINDOW_SYMBOLS that holds most begins; symbols are a ring. */
+static unsigned best_window(const double *counts, unsigned symbol_count)
+{
+    if (symbol_count <= WINDOW_SYMBOLS)
+        return 0;
+    double sum = 0, best_sum;
+    unsigned best = 0;
+    for (unsigned s = 0; s < WINDOW_SYMBOLS; s++)
+        sum += counts[s];
+    best_sum = sum;
+    for (unsigned s = 1; s < symbol_count; s++) {
+        sum += counts[(s + WINDOW_SYMBOLS - 1) % symbol_count] - counts[s - 1];
+        if (sum > best_sum) {
+            best_sum = sum;
+            best = s;
+        }
+    }
+    return best;
+}
+
+/* Prices a split: entropy of what gets codes, and the way out for the rest. */
+static void try_split(const decider *d, unsigned low_nbits, unsigned offset, trial *t)
+{
+    double *const counts = d->counts;
+    const unsigned symbol_nbits = head_nbits(d) - low_nbits;
+    const unsigned symbol_count = 1u << symbol_nbits;
+    double outside = 0, escaped = 0;
+    memset(t, 0, sizeof *t);
+    count_symbols(d, symbol_nbits, offset, counts);
+    t->split.rotation = d->sample->rotation;
+    t->split.low_nbits = (uint8_t)low_nbits;
+    t->split.offset = (uint16_t)offset;
+    t->split.base = (uint16_t)best_window(counts, symbol_count);
+    for (unsigned i = 0; i < symbol_count; i++) {
+        const double count = counts[(t->split.base + i) % symbol_count];
+        if (i < WINDOW_SYMBOLS || symbol_nbits <= 8)
+            t->weight[i] = count;
+        if (i >= WINDOW_SYMBOLS)
+            outside += count;
+        if (i >= LMC_FMT_SYMBOL_ESCAPE && symbol_nbits > 8)
+            escaped += count;
+    }
+    const double total = (double)d->sample->counted;
+    if (symbol_nbits <= 8 && outside >= OUTSIDE_SHARE_MIN * total)
+        outside = 0;
+    else
+        memset(t->weight + WINDOW_SYMBOLS, 0, (256 - WINDOW_SYMBOLS) * sizeof t->weight[0]);
+    t->cost = low_nbits + lmc_entropy(t->weight, 256) + outside / total * (WAY_NBITS + REST_NBITS) +
+              escaped / total * (ESCAPE_NBITS - REST_NBITS);
+}
+
+/* The best of several offsets: steps of a bin that move its edges off the powers of two. */
+static void try_offsets(const decider *d, unsigned low_nbits, trial *best)
+{
+    const unsigned bin = 1u << low_nbits;
+    const unsigned finest = 1u << LMC_SAMPLE_HEAD_SHIFT;
+    const unsigned wanted = d->level == LMC_LEVEL_MAX ? 32 : 8;
+    const unsigned step = bin / wanted > finest ? bin / wanted : finest;
+    try_split(d, low_nbits, 0, best);
+    for (unsigned offset = step; offset < bin; offset += step) {
+        trial t;
+        try_split(d, low_nbits, offset, &t);
+        if (t.cost < best->cost)
+            *best = t;
+    }
+}
+
+/* ---- codes ---- */
+
+static double sum_of(const double *weight, size_t count, double *largest)
+{
+    double sum = 0;
+    *largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += weight[i];
+        *largest = weight[i] > *largest ? weight[i] : *largest;
+    }
+    return sum;
+}
+
+/* Plans a code; returns its cost in bits a value. */
+static double plan_code(const decider *d, const double *weight, int may_omit_rest, lmc_code_shape *shape)
+{
+    const lmc_code_options options = {
+        .flat_layers = d->level == LMC_LEVEL_FAST,
+        .fine_search = d->level == LMC_LEVEL_MAX,
+        .may_omit_rest = may_omit_rest && d->sample->is_exact,
+        .value_count = (double)d->sample->value_count,
+    };
+    return lmc_code_plan(weight, &options, shape);
+}
+
+/* Gives a byte plane a table if that pays, and marks it if blocks should look at it. */
+static void decide_plane(const decider *d, const double *weight, unsigned plane, lmc_code_shape *shapes,
+                         lmc_table *tables, lmc_decision *decision)
+{
+    lmc_coding *const coding = &decision->coding;
+    double largest;
+    const double total = sum_of(weight, 256, &largest);
+    const int dominated = largest >= DOMINANT_SHARE_MIN * total;
+    coding->flexible[plane] = (uint8_t)dominated;
+    if (largest == total || lmc_entropy(weight, 256) > 8 * (1 - GAIN_MIN / 2))
+        return;
+    const int may_omit_rest = plane != LMC_PLANE_SYMBOLS || dominated;
+    const unsigned plane_nbits = plane == LMC_PLANE_SYMBOLS ? head_nbits(d) - coding->split.low_nbits : 8;
+    if (plan_code(d, weight, may_omit_rest, &shapes[plane]) > plane_nbits * (1 - GAIN_MIN))
+        return;
+    const lmc_status status = lmc_table_build(&shapes[plane], &tables[plane], NULL);
+    assert(status == LMC_OK);
+    (void)status;
+    coding->table[plane] = &tables[plane];
+    coding->flexible[plane] |= plane != LMC_PLANE_SYMBOLS || !tables[plane].has_rest;
+}
+
+/* ---- the split ---- */
+
+static void to_weights(const uint32_t *counts, double *weight)
+{
+    for (unsigned i = 0; i < 256; i++)
+        weight[i] = counts[i];
+}
+
+/* Low bits of a split that joins the exponent with the top of the mantissa: 2 bits of it, 3 of an f16, as
+ * many as fit of an f64. A sign that was not rotated away is part of the symbol. */
+static unsigned joint_low_nbits(const decider *d)
+{
+    const unsigned mantissa_nbits = d->exponent_nbits == 5 ? 3 : d->exponent_nbits == 11 ? 1 : 2;
+    const unsigned symbol_nbits = d->exponent_nbits + mantissa_nbits + !d->sample->rotation;
+    const unsigned low_nbits = LMC_FMT_HEAD_NBITS - symbol_nbits;
+    return low_nbits < LMC_FMT_LOW_NBITS_MIN_WIDE ? LMC_FMT_LOW_NBITS_MIN_WIDE : low_nbits;
+}
+
+/* Cost of a trial with the code it would get, for small tensors. */
+static double coded_cost(const decider *d, const trial *t, lmc_code_shape *shape)
+{
+    return t->split.low_nbits + plan_code(d, t->weight, 0, shape);
+}
+
+static void choose_wide_split(const decider *d, lmc_code_shape *shape, trial *best)
+{
+    double low_weight[256];
+    trial other;
+    to_weights(d->sample->head_low, low_weight);
+    const double low_cost = lmc_entropy(low_weight, 256);
+    try_split(d, 8, 0, best);
+    if (low_cost < 8 * (1 - GAIN_MIN))
+        best->cost += low_cost - 8;
+    if (d->kind != LMC_KIND_FLOAT)
+        return;
+    try_offsets(d, 8, &other);
+    if (other.cost < best->cost)
+        *best = other;
+    const unsigned low_nbits = joint_low_nbits(d);
+    if (d->level == LMC_LEVEL_FAST || low_nbits == 8)
+        return;
+    try_offsets(d, low_nbits, &other);
+    if (other.cost >= best->cost)
+        return;
+    if (d->sample->value_count > SMALL_VALUES || best->split.offset == 0 ||
+        coded_cost(d, &other, shape) < coded_cost(d, best, shape))
+        *best = other;
+}
+
+static void choose_byte_split(const decider *d, trial *best)
+{
+    try_split(d, 0, 0, best);
+    if (d->kind == LMC_KIND_FLOAT && d->sample->rotation) { /* the sign is noise: keep it out of the symbols */
+        trial other;
+        try_split(d, 1, 0, &other);
+        if (other.cost < best->cost * 1.002)
+            *best = other;
+    }
+}
+
+/* Whether the packed low plane has one value throughout the sample. */
+static int is_low_constant(const lmc_sample *sample, const lmc_split *split)
+{
+    const unsigned mask = (1u << split->low_nbits) - 1;
+    unsigned seen = 0, value = 0;
+    for (unsigned b = 0; b < 256; b++) {
+        if (sample->head_low[b] == 0)
+            continue;
+        const unsigned low = (b + split->offset) & mask;
+        if (seen++ > 0 && low != value)
+            return 0;
+        value = low;
+    }
+    return 1;
+}
+
+/* ---- the whole ---- */
+
+static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shapes, lmc_table *tables,
+                          lmc_decision *decision)
+{
+    lmc_coding *const coding = &decision->coding;
+    double weight[256];
+    coding->unit_nbytes = d->unit_nbytes;
+    coding->split = t->split;
+    coding->plane_count = lmc_coding_plane_count(d->unit_nbytes, &t->split);
+    coding->has_mask = (uint8_t)d->sample->skips_zeros;
+    decide_plane(d, t->weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
+    if (d->unit_nbytes > 1) {
+        if (t->split.low_nbits < 8) {
+            coding->flexible[LMC_PLANE_LOW] = (uint8_t)is_low_constant(d->sample, &t->split);
+        } else if (t->split.offset == 0) { /* an offset stirs the low bits: not worth a histogram */
+            to_weights(d->sample->head_low, weight);
+            decide_plane(d, weight, LMC_PLANE_LOW, shapes, tables, decision);
+        }
+        for (unsigned i = lmc_coding_rest_first(coding), j = 0; i < coding->plane_count; i++, j++) {
+            to_weights(d->sample->rest[j], weight);
+            decide_plane(d, weight, i, shapes, tables, decision);
+        }
+    }
+    decision->is_raw = !coding->has_mask;
+    for (unsigned i = 0; i < coding->plane_count; i++)
+        decision->is_raw &= !coding->table[i] && !coding->flexible[i];
+}
+
+lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes, lmc_read_fn read, void *user,
+                      lmc_plan_work *work, lmc_table *tables, lmc_decision *decision)
+{
+    const decider d = {&work->sample, work->counts, lmc_dtype_unit_nbytes(dtype), level, lmc_dtype_get_kind(dtype),
+                       lmc_dtype_exponent_nbits(dtype)};
+    const lmc_code_shape *shapes[LMC_FMT_PLANE_COUNT_MAX];
+    trial best;
+    memset(decision, 0, offsetof(lmc_decision, section));
+    const lmc_status status =
+        lmc_sample_take(&work->sample, content_nbytes, d.unit_nbytes, d.kind == LMC_KIND_FLOAT,
+                        level == LMC_LEVEL_MAX, read, user, work->buffer);
+    if (status != LMC_OK)
+        return status;
+    if (d.unit_nbytes == 1)
+        choose_byte_split(&d, &best);
+    else
+        choose_wide_split(&d, &work->shapes[0], &best);
+    decide_planes(&d, &best, work->shapes, tables, decision);
+    for (unsigned i = 0; i < LMC_FMT_PLANE_COUNT_MAX; i++)
+        shapes[i] = &work->shapes[i];
+    decision->section_nbytes = lmc_coding_write(&decision->coding, shapes, decision->section);
+    return LMC_OK;
+}

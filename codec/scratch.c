@@ -1,0 +1,46 @@
+/* scratch.c - one walk over the members, used to measure and to place. */
+#include "scratch.h"
+
+#define ALIGNMENT 64
+
+static uint8_t *take(uint8_t *memory, size_t *used, size_t nbytes)
+{
+    uint8_t *const p = memory ? memory + *used : NULL;
+    *used += (nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return p;
+}
+
+/* Places the members (memory NULL: only measures). Returns the bytes used. */
+static size_t walk(lmc_scratch *s, size_t n, size_t unit_nbytes, uint8_t *memory)
+{
+    size_t used = 0;
+    s->value_capacity = n;
+    s->unit_nbytes = unit_nbytes;
+    s->strip = take(memory, &used, LMC_STRIP_VALUES + 64);
+    for (unsigned i = 0; i < 2; i++)
+        s->list[i] = take(memory, &used, n + LMC_LIST_SLACK);
+    for (unsigned i = 0; i < LMC_FMT_LAYER_NBITS_MAX; i++)
+        s->partial[i] = take(memory, &used, lmc_bits_nbytes(n) + 16);
+    for (unsigned i = 0; i < LMC_FMT_PLANE_COUNT_MAX; i++)
+        s->plane[i] = take(memory, &used, n + LMC_LIST_SLACK);
+    s->copies_capacity = n + LMC_COPIES_FIXED_NBYTES;
+    s->copies = take(memory, &used, s->copies_capacity);
+    s->flags = (uint64_t *)(void *)take(memory, &used, lmc_bits_nbytes(n) + 16);
+    s->mask = (uint64_t *)(void *)take(memory, &used, lmc_bits_nbytes(n) + 16);
+    s->values = take(memory, &used, n * unit_nbytes + 64);
+    s->exceptions = take(memory, &used, n + LMC_LIST_SLACK);
+    s->escapes = (uint16_t *)(void *)take(memory, &used, n * sizeof(uint16_t));
+    s->gaps = (uint32_t *)(void *)take(memory, &used, n * sizeof(uint32_t));
+    return used;
+}
+
+size_t lmc_scratch_nbytes(size_t value_capacity, size_t unit_nbytes)
+{
+    lmc_scratch unused;
+    return walk(&unused, value_capacity, unit_nbytes, NULL);
+}
+
+void lmc_scratch_place(lmc_scratch *scratch, size_t value_capacity, size_t unit_nbytes, uint8_t *memory)
+{
+    walk(scratch, value_capacity, unit_nbytes, memory);
+}

@@ -1,0 +1,333 @@
+/*
+ * lmc.h - lossless compression of tensors: the public interface of liblmc.
+ *
+ * A tensor goes in as bytes with a dtype; a self-contained frame comes out (docs/format.md). A frame
+ * decodes to exactly the bytes that went in, or to a status that says why not: wrong bytes never come
+ * with LMC_OK. Content is cut into blocks that are coded, checked and decoded independently.
+ *
+ * Conventions of every call
+ *  - Sizes are bytes unless a name says otherwise (_count, _log2, _nbits).
+ *  - Result parameters come last. On failure *sizes* among them are set to 0 and buffers hold undefined
+ *    bytes; nothing else of the caller's is written.
+ *  - Source buffers need no alignment and are never written. Source and destination must not overlap.
+ *  - A pointer may be NULL only where the comment says so, or where its size is 0.
+ *  - There is no global state but the choice of kernels, which is made once and is thread-safe.
+ */
+#ifndef LMC_H
+#define LMC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LMC_VERSION_MAJOR 0
+#define LMC_VERSION_MINOR 1
+#define LMC_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define LMC_API __attribute__((visibility("default")))
+#define LMC_NODISCARD __attribute__((warn_unused_result))
+#else
+#define LMC_API
+#define LMC_NODISCARD
+#endif
+
+/* ---- status ------------------------------------------------------------------------------------- */
+
+/* Values are pinned: they never change and new ones are only appended. */
+typedef enum lmc_status {
+    LMC_OK = 0,
+    LMC_ERR_ARG = 1,         /* a parameter is out of its documented range: a bug of the caller */
+    LMC_ERR_NOMEM = 2,       /* the allocator returned NULL */
+    LMC_ERR_DST_SMALL = 3,   /* the destination is too small; nothing is wrong with the input */
+    LMC_ERR_TRUNCATED = 4,   /* the input ends early; more of it could help */
+    LMC_ERR_CORRUPT = 5,     /* the input breaks a rule of the format; more of it could not help */
+    LMC_ERR_UNSUPPORTED = 6, /* the input needs a newer library; the diagnostic names the feature */
+    LMC_ERR_CHECKSUM = 7,    /* well-formed, but not what was written */
+    LMC_ERR_BASE = 8,        /* the base is missing or is not the one that was encoded against */
+    LMC_ERR_LIMIT = 9,       /* a documented limit is exceeded */
+    LMC_ERR_IO = 10,         /* a callback or a system call failed */
+    LMC_ERR_HEADER = 11,     /* a container header is malformed (lmc_st.h) */
+    LMC_ERR_CANCELLED = 12   /* stopped on the caller's request (lmc_st.h) */
+} lmc_status;
+
+/* A short English phrase for a status, "unknown status" for other values. Static storage, never NULL. */
+LMC_API const char *lmc_status_text(lmc_status status);
+
+/* What went wrong and where. Filled by the call that failed; see lmc_ctx_diag(). */
+typedef struct lmc_diag {
+    lmc_status status;
+    uint64_t offset; /* byte offset in the input of that call at which the fault was seen */
+    char text[160];  /* NUL-terminated, one line, no file or tensor name */
+} lmc_diag;
+
+/* Library version as "MAJOR.MINOR.PATCH" (static storage): the one that runs, not the header's. */
+LMC_API const char *lmc_version_text(void);
+
+/* Name of the kernel set in use: "scalar", "avx2" or "avx512" (static storage). It is chosen at the
+ * first call that needs it: the best the CPU and the operating system support, unless the environment
+ * variable LMC_KERNELS names another one that they support. Safe from any thread. */
+LMC_API const char *lmc_kernels_name(void);
+
+/* ---- element types ------------------------------------------------------------------------------ */
+
+/* The dtypes of safetensors. The numbers stand in frames: they never change. Types narrower than a
+ * byte (F4, F6_*) are handled as packed bytes. A dtype guides compression only: content of any length
+ * and with any bits encodes and restores under any dtype. */
+typedef enum lmc_dtype {
+    LMC_DTYPE_U8 = 0, /* also: opaque bytes */
+    LMC_DTYPE_BOOL = 1,
+    LMC_DTYPE_I8 = 2,
+    LMC_DTYPE_F4 = 3,
+    LMC_DTYPE_F6_E2M3 = 4,
+    LMC_DTYPE_F6_E3M2 = 5,
+    LMC_DTYPE_F8_E5M2 = 6,
+    LMC_DTYPE_F8_E4M3 = 7,
+    LMC_DTYPE_F8_E8M0 = 8,
+    LMC_DTYPE_F8_E4M3FNUZ = 9,
+    LMC_DTYPE_F8_E5M2FNUZ = 10,
+    LMC_DTYPE_I16 = 11,
+    LMC_DTYPE_U16 = 12,
+    LMC_DTYPE_F16 = 13,
+    LMC_DTYPE_BF16 = 14,
+    LMC_DTYPE_I32 = 15,
+    LMC_DTYPE_U32 = 16,
+    LMC_DTYPE_F32 = 17,
+    LMC_DTYPE_C64 = 18, /* two F32 per element */
+    LMC_DTYPE_I64 = 19,
+    LMC_DTYPE_U64 = 20,
+    LMC_DTYPE_F64 = 21
+} lmc_dtype;
+#define LMC_DTYPE_COUNT 22
+
+/* The safetensors name of a dtype ("BF16", "F8_E4M3", ...); NULL for a number that is none.
+ * Static storage. */
+LMC_API const char *lmc_dtype_name(lmc_dtype dtype);
+
+/* Finds a dtype by its safetensors name of `name_nbytes` bytes (no NUL needed). Returns 1 and sets
+ * *dtype, or returns 0. */
+LMC_API int lmc_dtype_find(const char *name, size_t name_nbytes, lmc_dtype *dtype);
+
+/* Bits of one element: 4, 6, 8, 16, 32 or 64; 0 for a number that is no dtype. */
+LMC_API unsigned lmc_dtype_nbits(lmc_dtype dtype);
+
+/* ---- settings ----------------------------------------------------------------------------------- */
+
+/* A level is a matter of the encoder alone; every decoder reads every level. Pinned values. */
+typedef enum lmc_level {
+    LMC_LEVEL_DEFAULT = 0, /* joint symbols of exponent and top mantissa bits */
+    LMC_LEVEL_FAST = 1,    /* exponents only, for paths that run at memory speed */
+    LMC_LEVEL_MAX = 2      /* default with statistics of every value and a finer search; slower to encode */
+} lmc_level;
+
+/* Values per block as a power of two. */
+#define LMC_BLOCK_LOG2_MIN 10
+#define LMC_BLOCK_LOG2_MAX 20
+#define LMC_BLOCK_LOG2_DEFAULT 16
+
+#define LMC_THREAD_COUNT_MAX 256
+
+typedef struct lmc_params {
+    size_t struct_size;    /* sizeof(lmc_params); set by lmc_params_init() */
+    lmc_dtype dtype;       /* default LMC_DTYPE_U8 */
+    lmc_level level;       /* default LMC_LEVEL_DEFAULT */
+    unsigned block_log2;   /* 0: the library chooses; else LMC_BLOCK_LOG2_MIN..MAX */
+    unsigned thread_count; /* 0: one per core; default 1; at most LMC_THREAD_COUNT_MAX. The bytes that
+                              are written do not depend on it. */
+    uint32_t row_nbytes;   /* bytes of one row of the innermost dimension, 0 unknown; recorded only */
+} lmc_params;
+
+/* Sets every field to its default. */
+LMC_API void lmc_params_init(lmc_params *params);
+
+/* Memory functions. allocate(user, nbytes) returns a block aligned for any object type, or NULL;
+ * release(user, pointer) frees it. Called from worker threads too, hence thread-safe. */
+typedef struct lmc_allocator {
+    void *(*allocate)(void *user, size_t nbytes);
+    void (*release)(void *user, void *pointer);
+    void *user;
+} lmc_allocator;
+
+/* ---- context ------------------------------------------------------------------------------------ */
+
+/* Scratch memory and diagnostics for calls made one after another. A context may be used by one thread
+ * at a time; different contexts are independent. */
+typedef struct lmc_ctx lmc_ctx;
+
+/* Creates a context. allocator: NULL for malloc and free; the struct is copied.
+ * Errors: NOMEM, ARG. Free with lmc_ctx_free(). */
+LMC_NODISCARD LMC_API lmc_status lmc_ctx_create(const lmc_allocator *allocator, lmc_ctx **ctx);
+
+/* Frees a context and its scratch. NULL is allowed. */
+LMC_API void lmc_ctx_free(lmc_ctx *ctx);
+
+/* The diagnostic of the context's latest failed call; status LMC_OK when there was none. Owned by the
+ * context, valid until its next call. */
+LMC_API const lmc_diag *lmc_ctx_diag(const lmc_ctx *ctx);
+
+/* Threads that lmc_decode() and lmc_decode_range() may use with this context: as
+ * lmc_params.thread_count. Default 1. Error: ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count);
+
+/* ---- whole tensors ------------------------------------------------------------------------------ */
+
+/* A frame is never larger than its content plus this many bytes, whatever the content (lmc_encode). */
+#define LMC_FRAME_OVERHEAD_MAX 48
+
+/* Destination capacity that lmc_encode() asks for: what makes every input fit, working slack included;
+ * more than the LMC_FRAME_OVERHEAD_MAX that a finished frame needs.
+ * Errors: ARG; LIMIT when the sum does not fit a size_t. */
+LMC_NODISCARD LMC_API lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes,
+                                                  size_t *bound);
+
+/* Encodes src into one frame of *dst_nbytes bytes.
+ *  base: reserved for coding against an earlier snapshot; must be NULL in this version (else ARG).
+ *  dst_capacity: at least lmc_encode_bound(), else DST_SMALL.
+ * Errors: ARG, NOMEM, DST_SMALL. The same input and params give the same bytes for every thread count
+ * and every kernel set; they may differ between library versions. */
+LMC_NODISCARD LMC_API lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src,
+                                            size_t src_nbytes, const void *base, void *dst,
+                                            size_t dst_capacity, size_t *dst_nbytes);
+
+/* Decodes one whole frame of exactly frame_nbytes bytes; content is *dst_nbytes bytes.
+ *  base: as in lmc_encode().
+ *  dst_capacity: at least the content's size (lmc_read_info), else DST_SMALL.
+ * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM. */
+LMC_NODISCARD LMC_API lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
+                                            const void *base, void *dst, size_t dst_capacity,
+                                            size_t *dst_nbytes);
+
+/* Decodes content bytes [first_byte, first_byte + nbytes) into dst (nbytes bytes), touching only the
+ * blocks that hold them (a stored frame has one checksum: it is read whole).
+ * Errors: as lmc_decode(); ARG also when the range leaves the content. */
+LMC_NODISCARD LMC_API lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
+                                                  const void *base, uint64_t first_byte, size_t nbytes,
+                                                  void *dst);
+
+/* ---- what a frame says of itself ---------------------------------------------------------------- */
+
+/* How the content of a frame stands in it. Pinned: the numbers stand in frames. */
+typedef enum lmc_frame_mode {
+    LMC_FRAME_STORED = 0, /* content as it is */
+    LMC_FRAME_CODED = 1,  /* blocks with an index */
+    LMC_FRAME_SHORT = 2   /* at most 255 bytes of content, as they are, after a short head */
+} lmc_frame_mode;
+
+/* Bytes from a frame's start that lmc_read_info() needs at most. */
+#define LMC_INFO_NBYTES 32
+
+typedef struct lmc_info {
+    unsigned version; /* wire format version: 1 */
+    lmc_dtype dtype;
+    lmc_frame_mode mode;
+    unsigned element_nbytes;  /* 1, 2, 4 or 8: the unit that is split into planes */
+    unsigned block_log2;      /* values per block; 0 in a short frame */
+    uint32_t row_nbytes;      /* 0 unknown */
+    uint64_t content_nbytes;  /* what the frame decodes to */
+    uint64_t block_count;     /* ceil(content_nbytes / block_nbytes) */
+    size_t block_nbytes;      /* content bytes of a block; the last one may be shorter */
+    size_t head_nbytes;       /* bytes before the first block */
+    uint64_t tail_nbytes;     /* bytes after the last block */
+} lmc_info;
+
+/* Reads the head of a frame; needs the first min(frame size, LMC_INFO_NBYTES) bytes. Nothing is
+ * allocated and no checksum is read: trust the answer only as far as a bound. diag may be NULL.
+ * Errors: ARG, TRUNCATED, CORRUPT, UNSUPPORTED. */
+LMC_NODISCARD LMC_API lmc_status lmc_read_info(const void *frame, size_t nbytes, lmc_info *info,
+                                               lmc_diag *diag);
+
+/* ---- the same in pieces: encode ----------------------------------------------------------------- */
+
+/* A frame is head | block 0 | block 1 | ... | tail, without gaps. A caller with a file makes a plan,
+ * writes its head, encodes blocks (in any order, several threads at once, each with its own context),
+ * writes them in order, and closes with the tail. Nobody ever holds a tensor. */
+
+/* How one tensor will be coded: immutable once created, so threads may share it. */
+typedef struct lmc_plan lmc_plan;
+
+/* Supplies content bytes [offset, offset + nbytes) to dst. Returns LMC_OK or the status with which the
+ * library's call shall fail. */
+typedef lmc_status (*lmc_read_fn)(void *user, uint64_t offset, void *dst, size_t nbytes);
+
+/* Looks at a sample of the content (all of it when it is small or the level is max) and decides.
+ * params.thread_count is ignored. Free with lmc_plan_free(). Errors: ARG, NOMEM, what read returned. */
+LMC_NODISCARD LMC_API lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params,
+                                                 uint64_t content_nbytes, lmc_read_fn read, void *user,
+                                                 lmc_plan **plan);
+
+/* NULL is allowed. The allocator of the creating context must still work; the context may be gone. */
+LMC_API void lmc_plan_free(lmc_plan *plan);
+
+/* Sizes of the frame that the plan will give. */
+LMC_API void lmc_plan_info(const lmc_plan *plan, lmc_info *info);
+
+/* Capacity that lmc_encode_block() asks for, for every block of this plan. */
+LMC_API size_t lmc_plan_block_bound(const lmc_plan *plan);
+
+/* What the index records of one block. */
+typedef struct lmc_block_entry {
+    uint32_t stored_nbytes; /* bytes of the block in the frame */
+    uint64_t content_hash;  /* XXH3-64 of its content */
+} lmc_block_entry;
+
+/* Writes the head (lmc_info.head_nbytes bytes). Errors: ARG, DST_SMALL. */
+LMC_NODISCARD LMC_API lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
+                                                 size_t *dst_nbytes);
+
+/* Encodes block `block_index`: src holds its content (block_nbytes, less in the last one).
+ * entry->stored_nbytes bytes are written to dst. Errors: ARG, NOMEM, DST_SMALL. */
+LMC_NODISCARD LMC_API lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index,
+                                                  const void *src, size_t src_nbytes, void *dst,
+                                                  size_t dst_capacity, lmc_block_entry *entry);
+
+/* Writes the tail (lmc_info.tail_nbytes bytes) from the entries of all blocks in order.
+ * Errors: ARG, DST_SMALL. */
+LMC_NODISCARD LMC_API lmc_status lmc_encode_tail(const lmc_plan *plan, const lmc_block_entry *entries,
+                                                 uint64_t entry_count, void *dst, size_t dst_capacity,
+                                                 size_t *dst_nbytes);
+
+/* Hash of a content by the hashes of its blocks: XXH3-64 over the list of the entries' content_hash as
+ * little-endian u64. Equal contents of one dtype and block size have equal hashes. */
+LMC_API uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count);
+
+/* ---- the same in pieces: decode ----------------------------------------------------------------- */
+
+/* A parsed and verified head and tail: immutable, so threads may share it. */
+typedef struct lmc_frame lmc_frame;
+
+/* Parses a frame of frame_nbytes bytes from its head and tail alone (sizes: lmc_read_info; buffers are
+ * copied) and verifies their checksum. Free with lmc_frame_free().
+ * Errors: ARG, NOMEM, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM. */
+LMC_NODISCARD LMC_API lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes,
+                                                const void *tail, size_t tail_nbytes,
+                                                uint64_t frame_nbytes, lmc_frame **frame);
+
+/* NULL is allowed. As lmc_plan_free(). */
+LMC_API void lmc_frame_free(lmc_frame *frame);
+
+LMC_API void lmc_frame_info(const lmc_frame *frame, lmc_info *info);
+
+/* The content hash that the frame promises (lmc_content_hash). */
+LMC_API uint64_t lmc_frame_content_hash(const lmc_frame *frame);
+
+/* Where a block stands in the frame and how many content bytes it decodes to. Error: ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index,
+                                                 uint64_t *offset, size_t *stored_nbytes,
+                                                 size_t *content_nbytes);
+
+/* Decodes one block from its stored bytes into dst (content_nbytes of lmc_frame_block) and verifies it
+ * against the index. A stored or short frame has no index: its blocks come back unverified with their
+ * content_hash in *entry, and must not be used before lmc_content_hash() over all blocks was found equal
+ * to lmc_frame_content_hash(). entry may be NULL for coded frames.
+ * Errors: ARG, NOMEM, DST_SMALL, CORRUPT, CHECKSUM. */
+LMC_NODISCARD LMC_API lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index,
+                                                  const void *stored, size_t stored_nbytes, void *dst,
+                                                  size_t dst_capacity, lmc_block_entry *entry);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
