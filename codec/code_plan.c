@@ -73,6 +73,32 @@ static void rank_symbols(const double weight[256], const lmc_code_options *optio
 
 /* ---- lengths of one layer ---- */
 
+/* Huffman's lengths of n >= 2 weights in rising order, by two queues: the leaves, and the sums, which come out
+ * in order too. Returns the longest. */
+static unsigned huffman_lengths(const double *weight, unsigned n, uint8_t *nbits)
+{
+    double sum[ENTRIES_MAX];
+    uint8_t parent[2 * ENTRIES_MAX]; /* of leaf i, and at n + i of sum i: an index of a sum */
+    uint8_t depth[ENTRIES_MAX];
+    unsigned leaf = 0, inner = 0, longest = 0;
+    for (unsigned k = 0; k + 1 < n; k++) {
+        sum[k] = 0;
+        for (unsigned i = 0; i < 2; i++) {
+            const int take_leaf = leaf < n && (inner == k || weight[leaf] <= sum[inner]);
+            sum[k] += take_leaf ? weight[leaf] : sum[inner];
+            parent[take_leaf ? leaf++ : n + inner++] = (uint8_t)k;
+        }
+    }
+    depth[n - 2] = 0;
+    for (unsigned k = n - 2; k-- > 0;)
+        depth[k] = (uint8_t)(depth[parent[n + k]] + 1);
+    for (unsigned i = 0; i < n; i++) {
+        nbits[i] = (uint8_t)(depth[parent[i]] + 1);
+        longest = nbits[i] > longest ? nbits[i] : longest;
+    }
+    return longest;
+}
+
 /* Package-merge (Larmore and Hirschberg 1990): code lengths of n >= 2 weights in rising order, at most
  * NBITS_MAX, of least total. Level by level, leaves and pairs of the level below are merged in order; how many
  * leaves the chosen prefix of each level holds gives the lengths. */
@@ -133,7 +159,8 @@ static double plan_huffman_layer(const ranking *r, unsigned first, unsigned end,
         weight[k] = r->tail[end];
         entry[k++] = (uint8_t)(end - first);
     }
-    limited_lengths(weight, n, nbits);
+    if (huffman_lengths(weight, n, nbits) > NBITS_MAX)
+        limited_lengths(weight, n, nbits);
     double cost = 0;
     layer->first_nbits = NBITS_MAX;
     layer->last_nbits = 1;

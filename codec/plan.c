@@ -38,6 +38,8 @@ typedef struct decider {
     lmc_level level;
     lmc_dtype_kind kind;
     unsigned exponent_nbits;
+    unsigned sample_nbits;          /* the head's histogram has 2^sample_nbits places ... */
+    unsigned head_first, head_end;  /* ... of which these may be in use */
 } decider;
 
 static unsigned head_nbits(const decider *d)
@@ -50,16 +52,12 @@ static unsigned head_nbits(const decider *d)
 /* Counts of the 2^symbol_nbits symbols under an offset, from the head's histogram. */
 static void count_symbols(const decider *d, unsigned symbol_nbits, unsigned offset, double *counts)
 {
-    const unsigned sample_nbits = d->unit_nbytes == 1 ? 8 : LMC_SAMPLE_HEAD_NBITS;
-    const unsigned per_symbol = 1u << (sample_nbits - symbol_nbits);
-    const unsigned mask = (1u << sample_nbits) - 1;
-    const unsigned shift = offset >> (head_nbits(d) - sample_nbits);
-    for (unsigned s = 0; s < 1u << symbol_nbits; s++) {
-        uint64_t sum = 0;
-        for (unsigned j = 0; j < per_symbol; j++)
-            sum += d->sample->head[(s * per_symbol + j - shift) & mask];
-        counts[s] = (double)sum;
-    }
+    const unsigned per_symbol_log2 = d->sample_nbits - symbol_nbits;
+    const unsigned mask = (1u << d->sample_nbits) - 1;
+    const unsigned shift = offset >> (head_nbits(d) - d->sample_nbits);
+    memset(counts, 0, sizeof *counts << symbol_nbits);
+    for (unsigned i = d->head_first; i < d->head_end; i++)
+        counts[((i + shift) & mask) >> per_symbol_log2] += d->sample->head[i];
 }
 
 /* Where the window of WINDOW_SYMBOLS that holds most begins; symbols are a ring. */
@@ -146,9 +144,9 @@ static double sum_of(const double *weight, size_t count, double *largest)
 static double plan_code(const decider *d, const double *weight, int may_omit_rest, lmc_code_shape *shape)
 {
     const lmc_code_options options = {
-        .flat_layers = d->level == LMC_LEVEL_FAST,
+        .flat_layers = d->level == LMC_LEVEL_FAST && d->unit_nbytes > 1, /* bytes spread too wide for them */
         .fine_search = d->level == LMC_LEVEL_MAX,
-        .may_omit_rest = may_omit_rest && d->sample->is_exact,
+        .may_omit_rest = may_omit_rest,
         .value_count = (double)d->sample->value_count,
     };
     return lmc_code_plan(weight, &options, shape);
@@ -165,7 +163,8 @@ static void decide_plane(const decider *d, const double *weight, unsigned plane,
     coding->flexible[plane] = (uint8_t)dominated;
     if (largest == total || lmc_entropy(weight, 256) > 8 * (1 - GAIN_MIN / 2))
         return;
-    const int may_omit_rest = plane != LMC_PLANE_SYMBOLS || dominated;
+    const int may_omit_rest =
+        plane == LMC_PLANE_SYMBOLS ? dominated && d->sample->is_exact : d->sample->is_low_exact;
     const unsigned plane_nbits = plane == LMC_PLANE_SYMBOLS ? head_nbits(d) - coding->split.low_nbits : 8;
     if (plan_code(d, weight, may_omit_rest, &shapes[plane]) > plane_nbits * (1 - GAIN_MIN))
         return;
@@ -254,6 +253,15 @@ static int is_low_constant(const lmc_sample *sample, const lmc_split *split)
 
 /* ---- the whole ---- */
 
+static void find_head_range(decider *d)
+{
+    d->head_end = 1u << d->sample_nbits;
+    while (d->head_end > 1 && d->sample->head[d->head_end - 1] == 0)
+        d->head_end--;
+    while (d->head_first + 1 < d->head_end && d->sample->head[d->head_first] == 0)
+        d->head_first++;
+}
+
 static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shapes, lmc_table *tables,
                           lmc_decision *decision)
 {
@@ -284,16 +292,23 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
 lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes, lmc_read_fn read, void *user,
                       lmc_plan_work *work, lmc_table *tables, lmc_decision *decision)
 {
-    const decider d = {&work->sample, work->counts, lmc_dtype_unit_nbytes(dtype), level, lmc_dtype_get_kind(dtype),
-                       lmc_dtype_exponent_nbits(dtype)};
+    const unsigned unit_nbytes = lmc_dtype_unit_nbytes(dtype);
+    const lmc_dtype_kind kind = lmc_dtype_get_kind(dtype);
     const lmc_code_shape *shapes[LMC_FMT_PLANE_COUNT_MAX];
     trial best;
     memset(decision, 0, offsetof(lmc_decision, section));
-    const lmc_status status =
-        lmc_sample_take(&work->sample, content_nbytes, d.unit_nbytes, d.kind == LMC_KIND_FLOAT,
-                        level == LMC_LEVEL_MAX, read, user, work->buffer);
+    const lmc_status status = lmc_sample_take(&work->sample, content_nbytes, unit_nbytes, kind == LMC_KIND_FLOAT,
+                                              level == LMC_LEVEL_MAX, read, user, work->buffer);
     if (status != LMC_OK)
         return status;
+    decider d = {.sample = &work->sample,
+                 .counts = work->counts,
+                 .unit_nbytes = unit_nbytes,
+                 .level = level,
+                 .kind = kind,
+                 .exponent_nbits = lmc_dtype_exponent_nbits(dtype),
+                 .sample_nbits = unit_nbytes == 1 ? 8 : LMC_SAMPLE_HEAD_NBITS};
+    find_head_range(&d);
     if (d.unit_nbytes == 1)
         choose_byte_split(&d, &best);
     else

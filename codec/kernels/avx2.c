@@ -574,7 +574,7 @@ LMC_INLINE __m256i split_last(const unsigned nbytes, const head_cut *cut, unsign
 {
     uint8_t elements[4 * GROUP] = {0};
     uint8_t low[GROUP + 16];
-    uint8_t rest[2][GROUP];
+    uint8_t rest[LMC_COUNT(dst->rest)][GROUP];
     memcpy(elements, src, n * nbytes);
     const lmc_plane_set planes = {dst->symbols, low, {rest[0], rest[1]}};
     split_group(nbytes, cut, rotation, elements, &planes);

@@ -517,10 +517,65 @@ LMC_INLINE __m512i unpack_low(const low_spread *spread, const uint8_t *low)
     return _mm512_and_si512(_mm512_multishift_epi64_epi8(spread->bit_offset, octets), spread->low_mask);
 }
 
-/* Bytes in memory as lanes of 16, 32 or 64 bits. */
-LMC_INLINE __m512i widen_to_16(const uint8_t *p)
+/* Bytes `from` .. 63 of a register; from is a multiple of 8. */
+LMC_INLINE __m512i bytes_from(__m512i v, unsigned from)
 {
-    return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)p));
+    const __m512i in_place = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    return from == 0 ? v : _mm512_permutexvar_epi64(_mm512_add_epi64(in_place, _mm512_set1_epi64(from / 8)), v);
+}
+
+/* How heads are joined, in registers; lanes as wide as the elements. */
+typedef struct head_join {
+    low_spread spread;
+    __m512i low_counts;
+    __m512i shift; /* (base << low_nbits) - offset */
+    __m512i rotation;
+} head_join;
+
+LMC_INLINE __m512i fill_lanes(const unsigned nbytes, int value)
+{
+    return nbytes <= 2   ? _mm512_set1_epi16((short)value)
+           : nbytes == 4 ? _mm512_set1_epi32(value)
+                         : _mm512_set1_epi64(value);
+}
+
+LMC_INLINE head_join load_head_join(const unsigned nbytes, const lmc_split *split)
+{
+    head_join join;
+    join.spread = load_low_spread(split->low_nbits);
+    join.low_counts = fill_lanes(nbytes, split->low_nbits);
+    join.shift = fill_lanes(nbytes, (int)((unsigned)split->base << split->low_nbits) - split->offset);
+    join.rotation = fill_lanes(nbytes, split->rotation);
+    return join;
+}
+
+/* 32 heads; `low` holds their low parts in its lower half. */
+LMC_INLINE __m512i join_heads(const head_join *join, const uint8_t *symbols, __m512i low)
+{
+    const __m512i s = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)symbols));
+    const __m512i wide_low = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(low));
+    return _mm512_add_epi16(_mm512_add_epi16(_mm512_sllv_epi16(s, join->low_counts), wide_low), join->shift);
+}
+
+/* 64 elements of 1 byte. */
+LMC_INLINE __m512i join_1_byte(const head_join *join, const uint8_t *symbols, __m512i low)
+{
+    const __m512i mask = _mm512_set1_epi16(0xff);
+    word_pair x;
+    for (unsigned i = 0; i < 2; i++) {
+        const __m512i head =
+            _mm512_and_si512(join_heads(join, symbols + 32 * i, bytes_from(low, 32 * i)), mask);
+        const __m512i twice = _mm512_or_si512(head, _mm512_slli_epi16(head, 8));
+        x.word[i] = _mm512_and_si512(_mm512_shrdv_epi16(twice, twice, join->rotation), mask);
+    }
+    return narrow_words(x, order_from_words());
+}
+
+/* 32 elements of 2 bytes. */
+LMC_INLINE __m512i join_2_bytes(const head_join *join, const uint8_t *symbols, __m512i low)
+{
+    const __m512i x = join_heads(join, symbols, low);
+    return _mm512_shrdv_epi16(x, x, join->rotation);
 }
 
 LMC_INLINE __m512i widen_to_32(const uint8_t *p)
@@ -528,84 +583,63 @@ LMC_INLINE __m512i widen_to_32(const uint8_t *p)
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
 
+/* 16 elements of 4 bytes. */
+LMC_INLINE __m512i join_4_bytes(const head_join *join, const lmc_plane_set *src, size_t at, __m512i low)
+{
+    const __m512i s = _mm512_sllv_epi32(widen_to_32(src->symbols + at), join->low_counts);
+    const __m512i wide_low = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(low));
+    const __m512i head = _mm512_add_epi32(_mm512_add_epi32(s, wide_low), join->shift);
+    const __m512i rest0 = _mm512_slli_epi32(widen_to_32(src->rest[0] + at), 8);
+    const __m512i rest1 = widen_to_32(src->rest[1] + at);
+    const __m512i x = _mm512_ternarylogic_epi32(_mm512_slli_epi32(head, 16), rest0, rest1, 0xfe /* or */);
+    return _mm512_rorv_epi32(x, join->rotation);
+}
+
 LMC_INLINE __m512i widen_to_64(const uint8_t *p)
 {
     return _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)p));
 }
 
-LMC_INLINE __m512i join_16(const lmc_split *split, const uint8_t *symbols, const uint8_t *low)
+/* 8 elements of 8 bytes. */
+LMC_INLINE __m512i join_8_bytes(const head_join *join, const lmc_plane_set *src, size_t at, __m512i low)
 {
-    const __m512i shift = _mm512_set1_epi16((short)(((unsigned)split->base << split->low_nbits) - split->offset));
-    const __m512i s = _mm512_sllv_epi16(widen_to_16(symbols), _mm512_set1_epi16(split->low_nbits));
-    return _mm512_add_epi16(_mm512_add_epi16(s, shift), widen_to_16(low));
-}
-
-/* One register of n_left more bytes of elements; `at` counts elements in the planes, `in_group` in `low`. */
-LMC_INLINE __m512i join_register(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
-                                 size_t at, const uint8_t *low)
-{
-    if (nbytes == 2) {
-        const __m512i x = join_16(split, src->symbols + at, low);
-        return _mm512_shrdv_epi16(x, x, _mm512_set1_epi16(split->rotation));
-    }
-    const int shift = (int)(((unsigned)split->base << split->low_nbits) - split->offset);
-    if (nbytes == 4) {
-        const __m512i s = _mm512_sllv_epi32(widen_to_32(src->symbols + at), _mm512_set1_epi32(split->low_nbits));
-        const __m512i head = _mm512_add_epi32(_mm512_add_epi32(s, _mm512_set1_epi32(shift)), widen_to_32(low));
-        const __m512i upper_rest = _mm512_slli_epi32(widen_to_32(src->rest[0] + at), 8);
-        const __m512i x = _mm512_ternarylogic_epi32(_mm512_slli_epi32(head, 16), upper_rest,
-                                                    widen_to_32(src->rest[1] + at), 0xfe /* or */);
-        return _mm512_rorv_epi32(x, _mm512_set1_epi32(split->rotation));
-    }
-    const __m512i s = _mm512_sllv_epi64(widen_to_64(src->symbols + at), _mm512_set1_epi64(split->low_nbits));
-    __m512i x = _mm512_add_epi64(_mm512_add_epi64(s, _mm512_set1_epi64(shift)), widen_to_64(low));
+    const __m512i s = _mm512_sllv_epi64(widen_to_64(src->symbols + at), join->low_counts);
+    const __m512i wide_low = _mm512_cvtepu8_epi64(_mm512_castsi512_si128(low));
+    __m512i x = _mm512_add_epi64(_mm512_add_epi64(s, wide_low), join->shift);
     for (unsigned j = 0; j < 6; j++)
         x = _mm512_or_si512(_mm512_slli_epi64(x, 8), widen_to_64(src->rest[j] + at));
-    return _mm512_rorv_epi64(x, _mm512_set1_epi64(split->rotation));
+    return _mm512_rorv_epi64(x, join->rotation);
 }
 
-LMC_INLINE __m512i join_bytes(const lmc_split *split, const uint8_t *symbols, const uint8_t *low)
+/* Element `at` of the planes is the first of a group of n <= 64. */
+LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const lmc_plane_set *src,
+                           unsigned low_nbits, size_t at, size_t n, uint8_t *dst)
 {
-    const __m512i mask = _mm512_set1_epi16(0xff);
-    const __m512i counts = _mm512_set1_epi16(split->rotation);
-    word_pair x;
-    for (unsigned i = 0; i < 2; i++) {
-        const __m512i head = _mm512_and_si512(join_16(split, symbols + 32 * i, low + 32 * i), mask);
-        const __m512i twice = _mm512_or_si512(head, _mm512_slli_epi16(head, 8));
-        x.word[i] = _mm512_and_si512(_mm512_shrdv_epi16(twice, twice, counts), mask);
-    }
-    return narrow_words(x, order_from_words());
-}
-
-LMC_INLINE void join_group(const unsigned nbytes, const lmc_split *split, const low_spread *spread,
-                           const lmc_plane_set *src, size_t at, size_t n, uint8_t *dst)
-{
-    uint8_t low[GROUP];
-    _mm512_storeu_si512(low, unpack_low(spread, src->low + at / 8 * split->low_nbits));
-    if (nbytes == 1) {
-        store_first(dst, join_bytes(split, src->symbols + at, low), n);
-        return;
-    }
+    const __m512i low = unpack_low(&join->spread, src->low + at / 8 * low_nbits);
     for (unsigned i = 0; i < nbytes; i++) {
-        const size_t element = i * (64 / nbytes);
-        store_first(dst + 64 * i, join_register(nbytes, split, src, at + element, low + element),
-                    bytes_left(n * nbytes, 64 * i));
+        const unsigned element = i * (64 / nbytes);
+        const __m512i low_part = bytes_from(low, element);
+        const __m512i x = nbytes == 1   ? join_1_byte(join, src->symbols + at, low)
+                          : nbytes == 2 ? join_2_bytes(join, src->symbols + at + element, low_part)
+                          : nbytes == 4 ? join_4_bytes(join, src, at + element, low_part)
+                                        : join_8_bytes(join, src, at + element, low_part);
+        store_first(dst + 64 * i, x, bytes_left(n * nbytes, 64 * i));
     }
 }
 
 LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src, size_t n,
                               uint8_t *dst)
 {
-    const low_spread spread = load_low_spread(split->low_nbits);
-    const lmc_split cut = *split;
+    const unsigned p = split->low_nbits;
+    const head_join join = load_head_join(nbytes, split);
     lmc_plane_set planes = *src;
-    if (cut.low_nbits == 0)
+    if (p == 0)
         planes.low = planes.symbols; /* anything that may be read */
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
-        join_group(nbytes, &cut, &spread, &planes, i, GROUP, dst + i * nbytes);
+        join_group(nbytes, &join, &planes, p, i, GROUP, dst + i * nbytes);
     if (i < n)
-        join_group(nbytes, &cut, &spread, &planes, i, n - i, dst + i * nbytes);
+        join_group(nbytes, &join, &planes, p, i, n - i, dst + i * nbytes);
 }
 
 #define DEFINE_WIDTH(nbytes)                                                                             \
