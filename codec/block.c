@@ -96,13 +96,16 @@ static int encode_planes_flexible(const block_job *job, const uint8_t *src, size
     writer->next += coding->plane_count;
     for (unsigned i = coding->plane_count; i-- > 0;) {
         const unsigned nbits = lmc_coding_plane_nbits(coding, i);
-        if (lmc_plane_nbytes(n, nbits) > lmc_writer_left(writer))
+        const size_t left = lmc_writer_left(writer);
+        size_t nbytes = 0;
+        if (nbits == 8)
+            nbytes = lmc_plane_encode(job->kernels, coding->table[i], scratch, scratch->plane[i], n, writer->next,
+                                      left, &modes[i]);
+        else if (lmc_plane_nbytes(n, nbits) <= left)
+            nbytes = lmc_plane_encode_packed(scratch->plane[i], n, nbits, writer->next, &modes[i]);
+        if (nbytes == 0)
             return 0;
-        if (nbits < 8)
-            writer->next += lmc_plane_encode_packed(scratch->plane[i], n, nbits, writer->next, &modes[i]);
-        else
-            writer->next += lmc_plane_encode(job->kernels, coding->table[i], scratch, scratch->plane[i], n,
-                                             writer->next, lmc_writer_left(writer), &modes[i]);
+        writer->next += nbytes;
     }
     return write_escapes(scratch, escapes, writer);
 }

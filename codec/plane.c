@@ -92,6 +92,8 @@ size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_
         if (histogram[s] > histogram[dominant])
             dominant = s;
     const size_t m = n - histogram[dominant];
+    if (capacity == 0)
+        return 0;
     if (m == 0) {
         *mode = LMC_FMT_PLANE_CONSTANT;
         dst[0] = (uint8_t)dominant;
@@ -104,7 +106,9 @@ size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_
     size_t nbytes = 0;
     if (gaps_cost < coded_cost && gaps_cost < stored_cost) {
         *mode = LMC_FMT_PLANE_GAPS;
-        nbytes = encode_gaps(kernels, table, scratch, plane, n, dominant, dst, lmc_min_size(capacity, n));
+        /* an exception that the table cannot code is what makes the list dearer than its bytes */
+        nbytes = encode_gaps(kernels, listed_cost < 8.0 * (double)m ? table : NULL, scratch, plane, n, dominant,
+                             dst, lmc_min_size(capacity, n));
     }
     if (nbytes == 0 && coded_cost < stored_cost) {
         *mode = LMC_FMT_PLANE_CODED;
@@ -112,6 +116,8 @@ size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_
     }
     if (nbytes != 0)
         return nbytes;
+    if (n > capacity)
+        return 0;
     *mode = LMC_FMT_PLANE_STORED;
     memcpy(dst, plane, n);
     return n;

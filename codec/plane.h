@@ -16,7 +16,7 @@ LMC_INLINE size_t lmc_plane_nbytes(size_t n, unsigned nbits)
 }
 
 /* Encodes a plane of n >= 1 bytes, readable padded, at dst in the mode that is smallest; the mode goes to
- * *mode. table may be NULL. Returns its bytes; a stored plane always fits: capacity >= n. */
+ * *mode. table may be NULL. Returns its bytes, or 0 when they would exceed the capacity. */
 size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
                         const uint8_t *plane, size_t n, uint8_t *dst, size_t capacity, uint8_t *mode);
 
