@@ -187,7 +187,7 @@ static uint8_t *encode_block(const lmc_kernels *k, const code *c, const uint8_t 
     return next + b->list_count[last];
 }
 
-static void decode_block(const lmc_kernels *k, const code *c, const block *b, uint8_t *dst)
+static void decode_block(const lmc_kernels *k, const code *c, const block *b, int in_memory, uint8_t *dst)
 {
     uint8_t strip[LMC_STRIP_VALUES];
     for (unsigned l = c->layer_count; l-- > 0;) {
@@ -198,8 +198,9 @@ static void decode_block(const lmc_kernels *k, const code *c, const block *b, ui
             const size_t step = lmc_min_size(LMC_STRIP_VALUES, n - i);
             k->levels_decode(&c->layer[l], &in, step, l == 0 ? strip : lists[l % 2] + i);
             if (l == 0)
-                k->join[1](&c->split, &(lmc_plane_set){strip, (uint8_t *)b->low + i / 8 * c->split.low_nbits, {0}},
-                           step, dst + 2 * i);
+                (in_memory ? k->join_streaming : k->join)[1](
+                    &c->split, &(lmc_plane_set){strip, (uint8_t *)b->low + i / 8 * c->split.low_nbits, {0}}, step,
+                    dst + 2 * i);
         }
     }
 }
@@ -247,7 +248,7 @@ static void bench_code(const lmc_kernels *k, const code *c, const uint8_t *src, 
                           next = encode_block(k, c, src + 2 * BLOCK * i, next, &blocks[i]));
         snprintf(what, sizeof what, "%s encode%s", c->name, in_memory ? ", mem" : "");
         report(k->name, what, in_memory, 2.0 * BLOCK * (double)count, seconds);
-        BEST(seconds, for (size_t i = 0; i < count; i++) decode_block(k, c, &blocks[i], dst + 2 * BLOCK * i));
+        BEST(seconds, for (size_t i = 0; i < count; i++) decode_block(k, c, &blocks[i], in_memory, dst + 2 * BLOCK * i));
         snprintf(what, sizeof what, "%s decode%s", c->name, in_memory ? ", mem" : "");
         report(k->name, what, in_memory, 2.0 * BLOCK * (double)count, seconds);
         if (memcmp(src, dst, 2 * BLOCK * count) != 0)

@@ -17,6 +17,7 @@
 #define LMC_INLINE static inline __attribute__((always_inline))
 #define LMC_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define LMC_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#define LMC_PREFETCH(pointer) __builtin_prefetch(pointer, 0, 2)
 #define LMC_PRINTF(format_index, first_argument) \
     __attribute__((format(printf, format_index, first_argument)))
 

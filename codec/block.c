@@ -11,7 +11,27 @@ typedef struct block_job {
     const lmc_kernels *kernels;
     const lmc_coding *coding;
     lmc_scratch *scratch;
+    const uint8_t *ahead; /* what to fetch meanwhile ... */
+    size_t ahead_nbytes;  /* ... with each strip: 0 nothing */
+    int hashes_strips;    /* strips are hashed as they pass, into scratch->hash_state */
+    int past_cache;       /* decode: strips go to their place past the caches */
 } block_job;
+
+#define CACHE_LINE_NBYTES 64
+
+/* Brings what comes next into the cache while strip `index` keeps the core busy. */
+static void fetch_ahead(const block_job *job, size_t index)
+{
+    const uint8_t *const p = job->ahead + index * job->ahead_nbytes;
+    for (size_t i = 0; i < job->ahead_nbytes; i += CACHE_LINE_NBYTES)
+        LMC_PREFETCH(p + i);
+}
+
+/* What each strip of n values fetches of nbytes, so that all of them together fetch no more. */
+static size_t strip_share(size_t nbytes, size_t n)
+{
+    return nbytes / ((n + LMC_STRIP_VALUES - 1) / LMC_STRIP_VALUES);
+}
 
 /* The planes of the strip that starts at value `first`. */
 static lmc_plane_set planes_at(const lmc_coding *coding, uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX],
@@ -72,6 +92,9 @@ static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const uint8_t *const values = src + i * coding->unit_nbytes;
         const lmc_plane_set set = planes_at(coding, plane, job->scratch->strip, i);
+        fetch_ahead(job, i / LMC_STRIP_VALUES);
+        if (job->hashes_strips)
+            job->kernels->hash_update(job->scratch->hash_state, values, m * coding->unit_nbytes);
         if (job->kernels->split[unit_log2](&coding->split, values, m, &set) && lmc_coding_has_escapes(coding))
             escapes = lmc_escapes_collect(coding, set.symbols, values, m, escapes);
         lmc_symbols_encode_strip(&encoder, set.symbols, m);
@@ -154,27 +177,42 @@ static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc
     return encode_planes(job, src, n, writer);
 }
 
-size_t lmc_block_store(const uint8_t *src, size_t src_nbytes, uint8_t *dst)
+size_t lmc_block_store(const lmc_kernels *kernels, const uint8_t *src, size_t src_nbytes, uint8_t *dst,
+                       uint64_t *content_hash)
 {
+    *content_hash = kernels->hash(src, src_nbytes, 0);
     dst[0] = LMC_FMT_BLOCK_STORED;
     memcpy(dst + 1, src, src_nbytes);
     return 1 + src_nbytes;
 }
 
 size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
-                        const uint8_t *src, size_t src_nbytes, uint8_t *dst)
+                        const uint8_t *src, size_t src_nbytes, const uint8_t *ahead, uint8_t *dst,
+                        uint64_t *content_hash)
 {
-    const block_job job = {kernels, coding, scratch};
     const size_t n = src_nbytes / coding->unit_nbytes;
     const size_t tail_nbytes = src_nbytes % coding->unit_nbytes;
-    if (n > 0) {
-        lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
-        if (encode_values(&job, src, n, &writer) && lmc_writer_left(&writer) >= tail_nbytes) {
-            lmc_write_span(&writer, src + n * coding->unit_nbytes, tail_nbytes);
-            return (size_t)(writer.next - dst);
-        }
+    const block_job job = {.kernels = kernels,
+                           .coding = coding,
+                           .scratch = scratch,
+                           .ahead = ahead,
+                           .ahead_nbytes = ahead ? strip_share(src_nbytes, n) : 0,
+                           .hashes_strips = !coding->has_mask && !is_flexible(coding)};
+    if (n == 0)
+        return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
+    kernels->hash_begin(scratch->hash_state);
+    lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
+    if (!encode_values(&job, src, n, &writer) || lmc_writer_left(&writer) < tail_nbytes)
+        return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
+    const uint8_t *const tail = src + n * coding->unit_nbytes;
+    lmc_write_span(&writer, tail, tail_nbytes);
+    if (job.hashes_strips) {
+        kernels->hash_update(scratch->hash_state, tail, tail_nbytes);
+        *content_hash = kernels->hash_end(scratch->hash_state);
+    } else {
+        *content_hash = kernels->hash(src, src_nbytes, 0);
     }
-    return lmc_block_store(src, src_nbytes, dst);
+    return (size_t)(writer.next - dst);
 }
 
 /* ---- decode ---- */
@@ -216,10 +254,16 @@ static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_s
         else if (lmc_symbols_decode_strip(&strips->decoder, m, symbols, diag) != LMC_OK)
             return LMC_ERR_CORRUPT;
         const lmc_plane_set set = planes_at(coding, plane, symbols, i);
-        job->kernels->join[unit_log2](&coding->split, &set, m, dst + i * coding->unit_nbytes);
-        if (has_escapes && lmc_escapes_apply(coding, symbols, m, &source->reader, dst + i * coding->unit_nbytes,
-                                             diag) != LMC_OK)
+        fetch_ahead(job, i / LMC_STRIP_VALUES);
+        uint8_t *const place = dst + i * coding->unit_nbytes;
+        uint8_t *const values = job->past_cache ? job->scratch->strip_values : place;
+        job->kernels->join[unit_log2](&coding->split, &set, m, values);
+        if (has_escapes && lmc_escapes_apply(coding, symbols, m, &source->reader, values, diag) != LMC_OK)
             return LMC_ERR_CORRUPT;
+        if (job->hashes_strips)
+            job->kernels->hash_update(job->scratch->hash_state, values, m * coding->unit_nbytes);
+        if (job->past_cache)
+            job->kernels->copy_past_cache(place, values, m * coding->unit_nbytes);
     }
     return strips->plane ? LMC_OK : lmc_symbols_decode_end(&strips->decoder, diag);
 }
@@ -285,33 +329,58 @@ static lmc_status decode_stored(lmc_reader *reader, uint8_t *dst, size_t dst_nby
     return LMC_OK;
 }
 
-lmc_status lmc_block_decode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
-                            const uint8_t *stored, size_t stored_nbytes, uint8_t *dst, size_t dst_nbytes,
-                            lmc_diag *diag)
+/* A block that is not stored: n elements, then tail_nbytes. */
+static lmc_status decode_values(const block_job *job, lmc_source *source, unsigned mode, size_t n,
+                                size_t tail_nbytes, uint8_t *dst, lmc_diag *diag)
 {
-    const block_job job = {kernels, coding, scratch};
-    const size_t n = dst_nbytes / coding->unit_nbytes;
-    const size_t tail_nbytes = dst_nbytes % coding->unit_nbytes;
-    lmc_source source;
     lmc_status status;
-    lmc_source_open(&source, scratch, stored, stored_nbytes);
-    const unsigned mode = (unsigned)lmc_read_n(&source.reader, 1);
-    if (source.reader.failed)
-        return corrupt(diag, "it is empty");
-    if (mode == LMC_FMT_BLOCK_STORED)
-        return decode_stored(&source.reader, dst, dst_nbytes, diag);
-    if (n == 0 || lmc_reader_left(&source.reader) < tail_nbytes)
+    if (n == 0 || lmc_reader_left(&source->reader) < tail_nbytes)
         return corrupt(diag, "it is too short");
     if (mode == LMC_FMT_BLOCK_PLANES)
-        status = decode_planes(&job, &source, n, dst, diag);
+        status = decode_planes(job, source, n, dst, diag);
     else if (mode == LMC_FMT_BLOCK_MASKED)
-        status = decode_masked(&job, &source, n, dst, diag);
+        status = decode_masked(job, source, n, dst, diag);
     else
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u", mode);
     if (status != LMC_OK)
         return status;
-    if (lmc_reader_left(&source.reader) != tail_nbytes)
+    if (lmc_reader_left(&source->reader) != tail_nbytes)
         return corrupt(diag, "bytes after its end");
-    memcpy(dst + n * coding->unit_nbytes, source.reader.next, tail_nbytes);
+    memcpy(dst + n * job->coding->unit_nbytes, source->reader.next, tail_nbytes);
+    return LMC_OK;
+}
+
+lmc_status lmc_block_decode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
+                            const uint8_t *stored, size_t stored_nbytes, lmc_block_memory memory,
+                            uint8_t *dst, size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
+{
+    const size_t n = dst_nbytes / coding->unit_nbytes;
+    const size_t tail_nbytes = dst_nbytes % coding->unit_nbytes;
+    lmc_source source;
+    lmc_source_open(&source, scratch, stored, stored_nbytes);
+    const unsigned mode = (unsigned)lmc_read_n(&source.reader, 1);
+    if (source.reader.failed)
+        return corrupt(diag, "it is empty");
+    const int in_strips = mode == LMC_FMT_BLOCK_PLANES; /* the other forms put their content together elsewhere */
+    const block_job job = {.kernels = kernels,
+                           .coding = coding,
+                           .scratch = scratch,
+                           .ahead = stored + stored_nbytes,
+                           .ahead_nbytes = n > 0 ? strip_share(memory.ahead_nbytes, n) : 0,
+                           .hashes_strips = in_strips,
+                           .past_cache = in_strips && memory.past_cache};
+    if (in_strips)
+        kernels->hash_begin(scratch->hash_state);
+    const lmc_status status = mode == LMC_FMT_BLOCK_STORED
+                                  ? decode_stored(&source.reader, dst, dst_nbytes, diag)
+                                  : decode_values(&job, &source, mode, n, tail_nbytes, dst, diag);
+    if (status != LMC_OK)
+        return status;
+    if (in_strips) {
+        kernels->hash_update(scratch->hash_state, dst + dst_nbytes - tail_nbytes, tail_nbytes);
+        *content_hash = kernels->hash_end(scratch->hash_state);
+    } else {
+        *content_hash = kernels->hash(dst, dst_nbytes, 0);
+    }
     return LMC_OK;
 }

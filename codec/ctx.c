@@ -99,7 +99,7 @@ static lmc_status no_memory(lmc_ctx *ctx, size_t nbytes)
 
 lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, size_t value_count, size_t unit_nbytes)
 {
-    const size_t nbytes = lmc_scratch_nbytes(value_count, unit_nbytes);
+    const size_t nbytes = lmc_scratch_nbytes(value_count, unit_nbytes) + LMC_SCRATCH_ALIGNMENT;
     if (nbytes > ctx->scratch_nbytes) {
         lmc_release(&ctx->allocator, ctx->scratch_memory);
         ctx->scratch_nbytes = 0;
@@ -108,7 +108,8 @@ lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, size_t value_count, size_t unit
             return no_memory(ctx, nbytes);
         ctx->scratch_nbytes = nbytes;
     }
-    lmc_scratch_place(&ctx->scratch, value_count, unit_nbytes, ctx->scratch_memory);
+    const size_t to_align = -(uintptr_t)ctx->scratch_memory % LMC_SCRATCH_ALIGNMENT;
+    lmc_scratch_place(&ctx->scratch, value_count, unit_nbytes, ctx->scratch_memory + to_align);
     return LMC_OK;
 }
 

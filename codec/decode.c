@@ -186,7 +186,7 @@ lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_
 
 /* Decodes block i to its content's size and hashes it; a coded one is verified. */
 static lmc_status decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i, const uint8_t *stored,
-                               uint8_t *dst, uint64_t *hash, lmc_diag *diag)
+                               lmc_block_memory memory, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
 {
     const lmc_kernels *const kernels = lmc_kernels_get();
     const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
@@ -199,10 +199,9 @@ static lmc_status decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
     lmc_status status = lmc_ctx_reserve_scratch(ctx, lmc_div_ceil(content_nbytes, unit_nbytes), unit_nbytes);
     if (status == LMC_OK)
         status = lmc_block_decode(kernels, &frame->coding, &ctx->scratch, stored, block_stored_nbytes(frame, i),
-                                  dst, content_nbytes, diag);
+                                  memory, dst, content_nbytes, hash, diag);
     if (status != LMC_OK)
         return lmc_diag_shift(diag, status, block_offset(frame, i));
-    *hash = kernels->hash(dst, content_nbytes, 0);
     if (*hash != frame->entries[i].content_hash)
         return lmc_fail(diag, LMC_ERR_CHECKSUM, block_offset(frame, i), "block %llu does not match its checksum",
                         (unsigned long long)i);
@@ -226,13 +225,17 @@ lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes",
                         lmc_block_content_nbytes(&frame->info, block_index));
     uint64_t hash;
-    const lmc_status status = decode_block(ctx, frame, block_index, stored, dst, &hash, &ctx->diag);
+    const lmc_status status = decode_block(ctx, frame, block_index, stored, (lmc_block_memory){0, 0}, dst, &hash,
+                                           &ctx->diag);
     if (status == LMC_OK && entry)
         *entry = (lmc_block_entry){(uint32_t)stored_nbytes, hash};
     return status;
 }
 
 /* ---- whole frames and ranges ---- */
+
+/* Output from this size on is written past the caches: it is larger than the last-level cache's share of a core. */
+#define PAST_CACHE_NBYTES_MIN (UINT64_C(32) << 20)
 
 /* What the threads that decode one range share. */
 typedef struct decode_job {
@@ -248,6 +251,14 @@ typedef struct decode_job {
     lmc_status status;
     lmc_diag diag;
 } decode_job;
+
+/* With one thread the next block is the one behind. */
+static lmc_block_memory memory_around(const decode_job *job, uint64_t i, int whole)
+{
+    const int next_follows = job->ctx->thread_count == 1 && i + 1 < job->end;
+    return (lmc_block_memory){.ahead_nbytes = next_follows ? block_stored_nbytes(job->frame, i + 1) : 0,
+                              .past_cache = whole && job->nbytes >= PAST_CACHE_NBYTES_MIN};
+}
 
 /* Decodes block i to its part of the wanted range; a part goes through the context's block buffer. */
 static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, lmc_diag *diag)
@@ -267,7 +278,7 @@ static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, l
         dst = ctx->block;
     }
     if (status == LMC_OK)
-        status = decode_block(ctx, job->frame, i, stored, dst, &hash, diag);
+        status = decode_block(ctx, job->frame, i, stored, memory_around(job, i, whole), dst, &hash, diag);
     if (status != LMC_OK)
         return status;
     if (!whole && first < end)

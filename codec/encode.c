@@ -135,23 +135,24 @@ lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
     return LMC_OK;
 }
 
-/* Encodes a block whose size and room the caller has checked. */
+/* Encodes a block whose size and room the caller has checked. ahead: as lmc_block_encode(). */
 static lmc_status encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
-                               uint8_t *dst, lmc_block_entry *entry)
+                               const uint8_t *ahead, uint8_t *dst, lmc_block_entry *entry)
 {
     const lmc_kernels *const kernels = lmc_kernels_get();
+    const unsigned unit_nbytes = plan->info.element_nbytes;
     size_t stored_nbytes = src_nbytes;
-    entry->content_hash = kernels->hash(src, src_nbytes, 0); /* first: it brings the block into the cache */
     if (plan->info.mode != LMC_FRAME_CODED) {
+        entry->content_hash = kernels->hash(src, src_nbytes, 0);
         memcpy(dst, src, src_nbytes);
     } else if (plan->decision.is_raw) {
-        stored_nbytes = lmc_block_store(src, src_nbytes, dst);
+        stored_nbytes = lmc_block_store(kernels, src, src_nbytes, dst, &entry->content_hash);
     } else {
-        const unsigned unit_nbytes = plan->info.element_nbytes;
         const lmc_status status = lmc_ctx_reserve_scratch(ctx, lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes);
         if (status != LMC_OK)
             return status;
-        stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes, dst);
+        stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes, ahead,
+                                         dst, &entry->content_hash);
     }
     entry->stored_nbytes = (uint32_t)stored_nbytes;
     return LMC_OK;
@@ -174,7 +175,7 @@ lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_i
     if (dst_capacity < lmc_block_bound(src_nbytes))
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block asks for %zu bytes of room",
                         lmc_block_bound(src_nbytes));
-    return encode_block(ctx, plan, src, src_nbytes, dst, entry);
+    return encode_block(ctx, plan, src, src_nbytes, NULL, dst, entry);
 }
 
 static void write_index(const lmc_block_entry *entries, uint64_t entry_count, uint8_t *dst)
@@ -262,9 +263,11 @@ static lmc_status encode_in_place(encode_job *job)
 {
     const lmc_info *const info = &job->plan->info;
     for (uint64_t i = 0; i < info->block_count; i++) {
-        const lmc_status status =
-            encode_block(job->ctx, job->plan, job->src + i * info->block_nbytes, lmc_block_content_nbytes(info, i),
-                         job->dst + job->used, &job->entries[i]);
+        const uint8_t *const src = job->src + i * info->block_nbytes;
+        const size_t src_nbytes = lmc_block_content_nbytes(info, i);
+        const int more = i + 1 < info->block_count && lmc_block_content_nbytes(info, i + 1) == src_nbytes;
+        const lmc_status status = encode_block(job->ctx, job->plan, src, src_nbytes, more ? src + src_nbytes : NULL,
+                                               job->dst + job->used, &job->entries[i]);
         if (status != LMC_OK)
             return status;
         job->used += job->entries[i].stored_nbytes;
@@ -311,7 +314,7 @@ static void encode_worker(void *shared, unsigned worker)
         lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
         lmc_status status = lmc_ctx_reserve_block(ctx, lmc_block_bound(src_nbytes));
         if (status == LMC_OK)
-            status = encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes, ctx->block,
+            status = encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes, NULL, ctx->block,
                                   &job->entries[i]);
         uint8_t *const place = place_block(job, i, status);
         if (place)

@@ -1,12 +1,10 @@
 /* scratch.c - one walk over the members, used to measure and to place. */
 #include "scratch.h"
 
-#define ALIGNMENT 64
-
 static uint8_t *take(uint8_t *memory, size_t *used, size_t nbytes)
 {
     uint8_t *const p = memory ? memory + *used : NULL;
-    *used += (nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    *used += (nbytes + LMC_SCRATCH_ALIGNMENT - 1) / LMC_SCRATCH_ALIGNMENT * LMC_SCRATCH_ALIGNMENT;
     return p;
 }
 
@@ -16,7 +14,9 @@ static size_t walk(lmc_scratch *s, size_t n, size_t unit_nbytes, uint8_t *memory
     size_t used = 0;
     s->value_capacity = n;
     s->unit_nbytes = unit_nbytes;
+    s->hash_state = take(memory, &used, LMC_HASH_STATE_NBYTES);
     s->strip = take(memory, &used, LMC_STRIP_VALUES + 64);
+    s->strip_values = take(memory, &used, LMC_STRIP_VALUES * unit_nbytes);
     for (unsigned i = 0; i < 2; i++)
         s->list[i] = take(memory, &used, n + LMC_LIST_SLACK);
     for (unsigned i = 0; i < LMC_FMT_LAYER_NBITS_MAX; i++)

@@ -20,7 +20,9 @@
 typedef struct lmc_scratch {
     size_t value_capacity;  /* values of the largest block it serves */
     size_t unit_nbytes;     /* bytes of the widest element it serves */
+    void *hash_state;       /* of kernels->hash_update */
     uint8_t *strip;         /* LMC_STRIP_VALUES symbols, padded */
+    uint8_t *strip_values;  /* LMC_STRIP_VALUES elements */
     uint8_t *list[2];       /* value_capacity + LMC_LIST_SLACK each */
     uint8_t *partial[LMC_FMT_LAYER_NBITS_MAX]; /* value_capacity bits + 16 bytes each */
     uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX];   /* value_capacity + LMC_LIST_SLACK each */
@@ -34,10 +36,12 @@ typedef struct lmc_scratch {
     uint32_t *gaps;         /* value_capacity */
 } lmc_scratch;
 
+#define LMC_SCRATCH_ALIGNMENT 64
+
 /* Bytes of one allocation that holds everything above for blocks of value_capacity values of unit_nbytes. */
 size_t lmc_scratch_nbytes(size_t value_capacity, size_t unit_nbytes);
 
-/* Lays the members out in `memory` of that size. */
+/* Lays the members out in `memory` of that size, aligned to LMC_SCRATCH_ALIGNMENT. */
 void lmc_scratch_place(lmc_scratch *scratch, size_t value_capacity, size_t unit_nbytes, uint8_t *memory);
 
 #endif

@@ -814,13 +814,31 @@ static void join_8(const lmc_split *split, const lmc_plane_set *src, size_t n, u
     lmc_kernels_scalar.join[3](split, src, n, dst);
 }
 
+/* ---- copy ---- */
+
+static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    const size_t before = lmc_min_size(nbytes, (size_t)(-(uintptr_t)dst & 31));
+    memcpy(dst, src, before);
+    size_t i = before;
+    for (; i + 32 <= nbytes; i += 32)
+        _mm256_stream_si256((__m256i *)(void *)(dst + i), _mm256_loadu_si256((const __m256i *)(const void *)(src + i)));
+    memcpy(dst + i, src + i, nbytes - i);
+    _mm_sfence();
+}
+
 const lmc_kernels lmc_kernels_avx2 = {
     .name = "avx2",
     .levels_encode = levels_encode,
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
+    .join_streaming = {join_1, join_2, join_4, join_8},
     .hash = hash_xxh3,
+    .hash_begin = hash_xxh3_begin,
+    .hash_update = hash_xxh3_update,
+    .hash_end = hash_xxh3_end,
+    .copy_past_cache = copy_past_cache,
 };
 
 #if defined(__clang__)

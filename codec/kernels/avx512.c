@@ -29,6 +29,16 @@
 #define EACH_BYTE UINT64_C(0x0101010101010101)
 #define ALL (~UINT64_C(0))
 
+/* How far ahead to fetch what the prefetchers of the CPU miss, for they stop at pages: measured. */
+#define AHEAD_ELEMENTS 1024
+#define AHEAD_LOW 1536
+#define AHEAD_PLANE 256
+
+LMC_INLINE void fetch(const uint8_t *p)
+{
+    _mm_prefetch((const char *)p, _MM_HINT_T0);
+}
+
 /* The first `nbytes` bytes of a register to memory; all of them if nbytes >= 64. */
 LMC_INLINE void store_first(uint8_t *dst, __m512i v, size_t nbytes)
 {
@@ -95,6 +105,7 @@ LMC_INLINE void append_listed(uint8_t **list, __m512i symbols, uint64_t listed)
 
 LMC_INLINE void put_full(uint8_t **plane, uint64_t word, size_t nbytes)
 {
+    fetch(*plane + AHEAD_PLANE);
     memcpy(*plane, &word, nbytes);
     *plane += nbytes;
 }
@@ -414,6 +425,7 @@ LMC_INLINE __m512i cut_heads(const head_cut *cut, word_pair heads, __m512i order
             packed = _mm512_maskz_mov_epi8(_bzhi_u64(ALL, (unsigned)n), packed);
         if (cut->low_nbits < 8)
             packed = pack_low(cut, packed);
+        fetch(low + AHEAD_LOW);
         store_first(low, packed, lmc_bits_nbytes(n * cut->low_nbits));
     }
     return n < GROUP ? _mm512_maskz_mov_epi8(_bzhi_u64(ALL, (unsigned)n), s) : s;
@@ -422,8 +434,10 @@ LMC_INLINE __m512i cut_heads(const head_cut *cut, word_pair heads, __m512i order
 /* Reads a group of n <= 64 elements as registers of rotated elements. */
 LMC_INLINE void load_elements(const unsigned nbytes, const uint8_t *src, size_t n, __m512i *x)
 {
-    for (unsigned i = 0; i < nbytes; i++)
+    for (unsigned i = 0; i < nbytes; i++) {
+        fetch(src + 64 * i + AHEAD_ELEMENTS);
         x[i] = load_first(src + 64 * i, bytes_left(n * nbytes, 64 * i));
+    }
 }
 
 LMC_INLINE __m512i split_group(const unsigned nbytes, const head_cut *cut, unsigned rotation,
@@ -615,7 +629,9 @@ LMC_INLINE __m512i join_8_bytes(const head_join *join, const lmc_plane_set *src,
 LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const lmc_plane_set *src,
                            unsigned low_nbits, size_t at, size_t n, uint8_t *dst)
 {
-    const __m512i low = unpack_low(&join->spread, src->low + at / 8 * low_nbits);
+    const uint8_t *const packed_low = src->low + at / 8 * low_nbits;
+    const __m512i low = unpack_low(&join->spread, packed_low);
+    fetch(packed_low + AHEAD_LOW);
     for (unsigned i = 0; i < nbytes; i++) {
         const unsigned element = i * (64 / nbytes);
         const __m512i low_part = bytes_from(low, element);
@@ -642,6 +658,35 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
         join_group(nbytes, &join, &planes, p, i, n - i, dst + i * nbytes);
 }
 
+/* Copies past the caches, but for incomplete lines at both ends. */
+LMC_INLINE void copy_streaming(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    size_t i = lmc_min_size(-(uintptr_t)dst & 63, nbytes);
+    store_first(dst, load_first(src, i), i);
+    for (; i + 64 <= nbytes; i += 64)
+        _mm512_stream_si512((__m512i *)(dst + i), _mm512_loadu_si512(src + i));
+    store_first(dst + i, load_first(src + i, nbytes - i), nbytes - i);
+}
+
+#define STREAM_GROUPS 16
+
+LMC_INLINE void join_elements_streaming(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
+                                        size_t n, uint8_t *dst)
+{
+    const unsigned p = split->low_nbits;
+    const head_join join = load_head_join(nbytes, split);
+    _Alignas(64) uint8_t elements[8 * GROUP * STREAM_GROUPS];
+    lmc_plane_set planes = *src;
+    if (p == 0)
+        planes.low = planes.symbols;
+    for (size_t i = 0; i < n; i += GROUP * STREAM_GROUPS) {
+        const size_t count = lmc_min_size(GROUP * STREAM_GROUPS, n - i);
+        for (size_t k = 0; k < count; k += GROUP)
+            join_group(nbytes, &join, &planes, p, i + k, GROUP, elements + k * nbytes);
+        copy_streaming(dst + i * nbytes, elements, count * nbytes);
+    }
+}
+
 #define DEFINE_WIDTH(nbytes)                                                                             \
     static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,                 \
                                    const lmc_plane_set *dst)                                             \
@@ -651,6 +696,11 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst) \
     {                                                                                                    \
         join_elements(nbytes, split, src, n, dst);                                                       \
+    }                                                                                                    \
+    static void join_streaming_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n,      \
+                                        uint8_t *dst)                                                    \
+    {                                                                                                    \
+        join_elements_streaming(nbytes, split, src, n, dst);                                             \
     }
 
 DEFINE_WIDTH(1)
@@ -658,13 +708,31 @@ DEFINE_WIDTH(2)
 DEFINE_WIDTH(4)
 DEFINE_WIDTH(8)
 
+/* ---- copy ---- */
+
+static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    const size_t before = lmc_min_size(nbytes, (size_t)(-(uintptr_t)dst & 63));
+    memcpy(dst, src, before);
+    size_t i = before;
+    for (; i + 64 <= nbytes; i += 64)
+        _mm512_stream_si512((__m512i *)(void *)(dst + i), _mm512_loadu_si512(src + i));
+    memcpy(dst + i, src + i, nbytes - i);
+    _mm_sfence();
+}
+
 const lmc_kernels lmc_kernels_avx512 = {
     .name = "avx512",
     .levels_encode = levels_encode,
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
+    .join_streaming = {join_streaming_1, join_streaming_2, join_streaming_4, join_streaming_8},
     .hash = hash_xxh3,
+    .hash_begin = hash_xxh3_begin,
+    .hash_update = hash_xxh3_update,
+    .hash_end = hash_xxh3_end,
+    .copy_past_cache = copy_past_cache,
 };
 
 #if defined(__clang__)

@@ -72,6 +72,8 @@ typedef struct lmc_plane_set {
 
 /* ---- the table ---- */
 
+#define LMC_HASH_STATE_NBYTES 576
+
 typedef struct lmc_kernels {
     const char *name;
 
@@ -95,8 +97,20 @@ typedef struct lmc_kernels {
      * its low bits are right, its head is for the caller to mend. */
     void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
 
+    /* The same, and the elements bypass the caches where the CPU can do that: for outputs that are larger
+     * than the caches. The caller must issue a full fence before another thread reads them. */
+    void (*join_streaming[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
+
     /* XXH3-64 with the given seed (0: the plain hash). */
     uint64_t (*hash)(const void *data, size_t nbytes, uint64_t seed);
+
+    /* The plain hash in pieces. state: LMC_HASH_STATE_NBYTES bytes, aligned to 64. */
+    void (*hash_begin)(void *state);
+    void (*hash_update)(void *state, const void *data, size_t nbytes);
+    uint64_t (*hash_end)(const void *state);
+
+    /* Copies past the caches: for output that is larger than they are and not read soon. */
+    void (*copy_past_cache)(uint8_t *dst, const uint8_t *src, size_t nbytes);
 } lmc_kernels;
 
 /* The set in use; chosen once, at first use (select.c). */

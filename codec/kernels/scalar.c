@@ -381,11 +381,21 @@ DEFINE_WIDTH(2)
 DEFINE_WIDTH(4)
 DEFINE_WIDTH(8)
 
+static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    memcpy(dst, src, nbytes);
+}
+
 const lmc_kernels lmc_kernels_scalar = {
     .name = "scalar",
     .levels_encode = levels_encode,
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
+    .join_streaming = {join_1, join_2, join_4, join_8},
     .hash = hash_xxh3,
+    .hash_begin = hash_xxh3_begin,
+    .hash_update = hash_xxh3_update,
+    .hash_end = hash_xxh3_end,
+    .copy_past_cache = copy_past_cache,
 };
