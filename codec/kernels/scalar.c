@@ -24,11 +24,15 @@ LMC_INLINE uint64_t transpose8(uint64_t x)
     return x ^ t ^ t << 28;
 }
 
-/* Eight bits to eight bytes of 0 or 1. */
-LMC_INLINE uint64_t spread8(uint64_t bits)
-{
-    return ((bits * EACH_BYTE & UINT64_C(0x8040201008040201)) + 0x7f * EACH_BYTE) >> 7 & EACH_BYTE;
-}
+/* spread8[b]: the eight bits of b as eight bytes of 0 or 1. */
+#define BIT_TO_BYTE(b, i) ((uint64_t)((b) >> (i) & 1) << 8 * (i))
+#define SPREAD_1(b)                                                                            \
+    (BIT_TO_BYTE(b, 0) | BIT_TO_BYTE(b, 1) | BIT_TO_BYTE(b, 2) | BIT_TO_BYTE(b, 3) |           \
+     BIT_TO_BYTE(b, 4) | BIT_TO_BYTE(b, 5) | BIT_TO_BYTE(b, 6) | BIT_TO_BYTE(b, 7))
+#define SPREAD_4(b) SPREAD_1(b), SPREAD_1((b) + 1), SPREAD_1((b) + 2), SPREAD_1((b) + 3)
+#define SPREAD_16(b) SPREAD_4(b), SPREAD_4((b) + 4), SPREAD_4((b) + 8), SPREAD_4((b) + 12)
+#define SPREAD_64(b) SPREAD_16(b), SPREAD_16((b) + 16), SPREAD_16((b) + 32), SPREAD_16((b) + 48)
+static const uint64_t spread8[256] = {SPREAD_64(0), SPREAD_64(64), SPREAD_64(128), SPREAD_64(192)};
 
 /* The moves that gather the bits under a mask: move[i] names the bits that go 2^i places down (Hacker's
  * Delight 7-4, parallel suffix). */
@@ -150,23 +154,21 @@ static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t
 
 /* ---- levels: decode ---- */
 
-/* Symbols of a layer whose codes are all 1 bit or all 2 bits long: constants, blended by the words. */
+/* Symbols of a layer whose codes are all 1 bit or all 2 bits long and whose list has the last code, all ones:
+ * constants, blended by the words. Lanes of the list come out as anything. */
 LMC_INLINE void blend_constants(const unsigned nbits, const lmc_layer *layer, const uint64_t *word,
                                 uint8_t *symbols)
 {
     const uint64_t s0 = layer->symbol[0];
-    const uint64_t if_bit0 = s0 ^ layer->symbol[32]; /* s0 ^ if_bit0 is the symbol of code 1 or 10 */
-    const uint64_t if_bit1 = nbits == 2 ? s0 ^ layer->symbol[16] : 0;
-    const uint64_t if_both = nbits == 2 ? (uint64_t)(s0 ^ layer->symbol[48]) ^ if_bit0 ^ if_bit1 : 0;
-    for (unsigned i = 0; i < GROUP; i += 8) {
-        const uint64_t bit0 = spread8(word[0] >> i & 0xff);
-        uint64_t v = EACH_BYTE * s0 ^ bit0 * if_bit0;
-        if (nbits == 2) {
-            const uint64_t bit1 = spread8(word[1] >> i & 0xff);
-            v ^= bit1 * if_bit1 ^ (bit0 & bit1) * if_both;
-        }
-        lmc_store64(symbols + i, v);
+    if (nbits == 1) {
+        memset(symbols, (int)s0, GROUP);
+        return;
     }
+    const uint64_t if_10 = s0 ^ layer->symbol[32];
+    const uint64_t if_01 = s0 ^ layer->symbol[16];
+    for (unsigned i = 0; i < GROUP; i += 8)
+        lmc_store64(symbols + i, EACH_BYTE * s0 ^ spread8[word[0] >> i & 0xff] * if_10 ^
+                                     spread8[word[1] >> i & 0xff] * if_01);
 }
 
 /* Symbols by table look-up of their codes. */
@@ -196,7 +198,7 @@ LMC_INLINE void decode_group(const unsigned first, const unsigned last, const lm
         word[j] = scatter_bits(lmc_load_bits(in->partial[j], in->position[j]), longer);
         in->position[j] += lmc_popcount64(longer);
     }
-    if (last <= 2 && first == last)
+    if (last <= 2 && first == last && layer->has_list && layer->list_code == 64 - (64 >> last))
         blend_constants(last, layer, word, symbols);
     else
         look_up_symbols(last, table, word, symbols);
@@ -263,123 +265,116 @@ LMC_INLINE void read_low(const uint8_t *src, unsigned p, uint8_t *low)
         lmc_store64(low + 8 * i, unpack8(lmc_load64(src + i * p), p));
 }
 
-/* One group of heads of head_nbits bits to `n` symbols and low bits. */
-LMC_INLINE unsigned split_heads(const unsigned head_nbits, const lmc_split *split, const uint16_t *head,
-                                size_t n, uint8_t *symbols, uint8_t *low)
+/* One group of heads of head_nbits bits to symbols and the low bits of the first n. Plain loops over 16-bit
+ * lanes, one thing at a time: the form that compilers turn into vector code. */
+LMC_INLINE unsigned split_heads(const unsigned head_nbits, const lmc_split *split, const uint16_t *head, size_t n,
+                                uint8_t *symbols, uint8_t *low)
 {
     const unsigned p = split->low_nbits;
-    const unsigned symbol_mask = (1u << (head_nbits - p)) - 1;
+    const uint16_t head_mask = (uint16_t)((1u << head_nbits) - 1);
+    const uint16_t symbol_mask = (uint16_t)((1u << (head_nbits - p)) - 1);
+    const uint16_t low_mask = (uint16_t)((1u << p) - 1);
+    const uint16_t offset = split->offset, base = split->base;
+    uint16_t moved[GROUP], wide[GROUP];
     uint8_t low_bytes[GROUP];
     unsigned escaped = 0;
-    for (size_t i = 0; i < GROUP; i++) {
-        const unsigned h = head[i] + split->offset;
-        const unsigned s = ((h & ((1u << head_nbits) - 1)) >> p) - split->base;
-        const unsigned folded = s & symbol_mask;
-        const unsigned clamped = folded < LMC_FMT_SYMBOL_ESCAPE ? folded : LMC_FMT_SYMBOL_ESCAPE;
-        symbols[i] = (uint8_t)clamped;
-        escaped |= i < n && clamped == LMC_FMT_SYMBOL_ESCAPE;
-        low_bytes[i] = (uint8_t)(h & ((1u << p) - 1));
-    }
+    for (size_t i = 0; i < GROUP; i++)
+        moved[i] = (uint16_t)(head[i] + offset) & head_mask;
+    for (size_t i = 0; i < GROUP; i++)
+        wide[i] = (uint16_t)((moved[i] >> p) - base) & symbol_mask;
+    for (size_t i = 0; i < GROUP; i++)
+        symbols[i] = (uint8_t)(wide[i] < LMC_FMT_SYMBOL_ESCAPE ? wide[i] : LMC_FMT_SYMBOL_ESCAPE);
+    if (head_nbits - p > 8)
+        for (size_t i = 0; i < n; i++)
+            escaped |= symbols[i] == LMC_FMT_SYMBOL_ESCAPE;
+    for (size_t i = 0; i < GROUP; i++)
+        low_bytes[i] = (uint8_t)(moved[i] & low_mask);
     if (p > 0) {
         memset(low_bytes + n, 0, GROUP - n);
         write_low(low_bytes, p, low, lmc_bits_nbytes(n * p));
     }
-    return head_nbits - p > 8 ? escaped : 0;
+    return escaped;
 }
 
 LMC_INLINE void join_heads(const unsigned head_nbits, const lmc_split *split, const uint8_t *symbols,
                            const uint8_t *low, uint16_t *head)
 {
     const unsigned p = split->low_nbits;
-    uint8_t low_bytes[GROUP];
+    const uint16_t head_mask = (uint16_t)((1u << head_nbits) - 1);
+    const uint16_t offset = split->offset, base = split->base;
+    uint8_t low_bytes[GROUP] = {0};
     if (p > 0)
         read_low(low, p, low_bytes);
-    else
-        memset(low_bytes, 0, sizeof low_bytes);
     for (size_t i = 0; i < GROUP; i++)
-        head[i] = (uint16_t)((((unsigned)symbols[i] + split->base) << p | low_bytes[i]) - split->offset);
-    if (head_nbits < 16)
-        for (size_t i = 0; i < GROUP; i++)
-            head[i] &= (uint16_t)((1u << head_nbits) - 1);
+        head[i] = (uint16_t)((uint16_t)(symbols[i] + base) << p);
+    for (size_t i = 0; i < GROUP; i++)
+        head[i] = (uint16_t)((head[i] | low_bytes[i]) - offset) & head_mask;
 }
 
-/* ---- elements ---- */
+/* ---- elements: a rotated element is its head (the top 16 bits, or all 8) and the bytes below ---- */
 
-LMC_INLINE uint64_t element_mask(const unsigned nbits)
-{
-    return ~UINT64_C(0) >> (64 - nbits);
-}
-
-LMC_INLINE uint64_t rotate_left(const unsigned nbits, uint64_t x, unsigned by_one)
-{
-    return by_one ? (x << 1 | x >> (nbits - 1)) & element_mask(nbits) : x;
-}
-
-LMC_INLINE uint64_t rotate_right(const unsigned nbits, uint64_t x, unsigned by_one)
-{
-    return by_one ? (x << (nbits - 1) | x >> 1) & element_mask(nbits) : x;
-}
-
-/* A rotated element is its head (the top 16 bits, or all 8) and `rest_count` bytes below. */
-LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split, const uint8_t *src, size_t n,
-                                   const lmc_plane_set *dst)
-{
-    const unsigned head_nbits = nbytes == 1 ? 8 : 16;
-    const unsigned rest_nbits = 8 * nbytes - head_nbits;
-    unsigned escaped = 0;
-    for (size_t g = 0; g < n; g += GROUP) {
-        const size_t m = lmc_min_size(GROUP, n - g);
-        uint16_t head[GROUP] = {0};
-        for (size_t i = 0; i < m; i++) {
-            const uint64_t x =
-                rotate_left(8 * nbytes, lmc_load_n(src + (g + i) * nbytes, nbytes), split->rotation);
-            head[i] = (uint16_t)(x >> rest_nbits);
-            for (unsigned shift = rest_nbits, j = 0; shift > 0; j++) {
-                shift -= 8;
-                dst->rest[j][g + i] = (uint8_t)(x >> shift);
-            }
-        }
-        uint8_t *const low = split->low_nbits ? dst->low + g / 8 * split->low_nbits : NULL;
-        escaped |= split_heads(head_nbits, split, head, m, dst->symbols + g, low);
-    }
-    return escaped;
-}
-
-LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src, size_t n,
-                              uint8_t *dst)
-{
-    const unsigned head_nbits = nbytes == 1 ? 8 : 16;
-    const unsigned rest_nbits = 8 * nbytes - head_nbits;
-    for (size_t g = 0; g < n; g += GROUP) {
-        const size_t m = lmc_min_size(GROUP, n - g);
-        const uint8_t *const low = split->low_nbits ? src->low + g / 8 * split->low_nbits : NULL;
-        uint16_t head[GROUP];
-        join_heads(head_nbits, split, src->symbols + g, low, head);
-        for (size_t i = 0; i < m; i++) {
-            uint64_t x = head[i];
-            for (unsigned shift = rest_nbits, j = 0; shift > 0; shift -= 8, j++)
-                x = x << 8 | src->rest[j][g + i];
-            x = rotate_right(8 * nbytes, x, split->rotation);
-            memcpy(dst + (g + i) * nbytes, &x, nbytes);
-        }
-    }
-}
-
-#define DEFINE_WIDTH(nbytes)                                                                          \
-    static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,              \
-                                   const lmc_plane_set *dst)                                          \
-    {                                                                                                 \
-        return split_elements(nbytes, split, src, n, dst);                                            \
-    }                                                                                                 \
-    static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst) \
-    {                                                                                                 \
-        join_elements(nbytes, split, src, n, dst);                                                    \
+/* Takes the first n <= GROUP elements at src apart, and puts n together; what lies beyond n is 0, or kept. */
+#define DEFINE_WIDTH(nbits, head_nbits)                                                                    \
+    LMC_INLINE void take_apart_##nbits(const uint8_t *src, size_t n, unsigned rotation, uint16_t *head,    \
+                                       uint8_t *const *rest, size_t first)                                 \
+    {                                                                                                      \
+        uint##nbits##_t x[GROUP] = {0};                                                                    \
+        memcpy(x, src, n * sizeof x[0]);                                                                   \
+        if (rotation)                                                                                      \
+            for (size_t i = 0; i < GROUP; i++)                                                             \
+                x[i] = (uint##nbits##_t)(x[i] << 1 | x[i] >> (nbits - 1));                                 \
+        for (size_t i = 0; i < GROUP; i++)                                                                 \
+            head[i] = (uint16_t)(x[i] >> (nbits - head_nbits));                                            \
+        for (unsigned shift = nbits - head_nbits, j = 0; shift > 0; j++) {                                 \
+            shift -= 8;                                                                                    \
+            for (size_t i = 0; i < n; i++)                                                                 \
+                rest[j][first + i] = (uint8_t)(x[i] >> shift);                                             \
+        }                                                                                                  \
+    }                                                                                                      \
+    LMC_INLINE void put_together_##nbits(const uint16_t *head, uint8_t *const *rest, size_t first,         \
+                                         unsigned rotation, uint8_t *dst, size_t n)                        \
+    {                                                                                                      \
+        uint##nbits##_t x[GROUP];                                                                          \
+        for (size_t i = 0; i < GROUP; i++)                                                                 \
+            x[i] = (uint##nbits##_t)((uint##nbits##_t)head[i] << (nbits - head_nbits));                    \
+        for (unsigned shift = nbits - head_nbits, j = 0; shift > 0; j++) {                                 \
+            shift -= 8;                                                                                    \
+            for (size_t i = 0; i < GROUP; i++)                                                             \
+                x[i] |= (uint##nbits##_t)((uint##nbits##_t)rest[j][first + i] << shift);                   \
+        }                                                                                                  \
+        if (rotation)                                                                                      \
+            for (size_t i = 0; i < GROUP; i++)                                                             \
+                x[i] = (uint##nbits##_t)(x[i] >> 1 | x[i] << (nbits - 1));                                 \
+        memcpy(dst, x, n * sizeof x[0]);                                                                   \
+    }                                                                                                      \
+    static unsigned split_##nbits(const lmc_split *split, const uint8_t *src, size_t n,                    \
+                                  const lmc_plane_set *dst)                                                \
+    {                                                                                                      \
+        unsigned escaped = 0;                                                                              \
+        for (size_t g = 0; g < n; g += GROUP) {                                                            \
+            const size_t m = lmc_min_size(GROUP, n - g);                                                   \
+            uint8_t *const low = split->low_nbits ? dst->low + g / 8 * split->low_nbits : NULL;            \
+            uint16_t head[GROUP];                                                                          \
+            take_apart_##nbits(src + g * (nbits / 8), m, split->rotation, head, dst->rest, g);             \
+            escaped |= split_heads(head_nbits, split, head, m, dst->symbols + g, low);                     \
+        }                                                                                                  \
+        return escaped;                                                                                    \
+    }                                                                                                      \
+    static void join_##nbits(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst)     \
+    {                                                                                                      \
+        for (size_t g = 0; g < n; g += GROUP) {                                                            \
+            const size_t m = lmc_min_size(GROUP, n - g);                                                   \
+            const uint8_t *const low = split->low_nbits ? src->low + g / 8 * split->low_nbits : NULL;      \
+            uint16_t head[GROUP];                                                                          \
+            join_heads(head_nbits, split, src->symbols + g, low, head);                                    \
+            put_together_##nbits(head, src->rest, g, split->rotation, dst + g * (nbits / 8), m);           \
+        }                                                                                                  \
     }
 
-DEFINE_WIDTH(1)
-DEFINE_WIDTH(2)
-DEFINE_WIDTH(4)
-DEFINE_WIDTH(8)
+DEFINE_WIDTH(8, 8)
+DEFINE_WIDTH(16, 16)
+DEFINE_WIDTH(32, 16)
+DEFINE_WIDTH(64, 16)
 
 static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
 {
@@ -390,9 +385,9 @@ const lmc_kernels lmc_kernels_scalar = {
     .name = "scalar",
     .levels_encode = levels_encode,
     .levels_decode = levels_decode,
-    .split = {split_1, split_2, split_4, split_8},
-    .join = {join_1, join_2, join_4, join_8},
-    .join_streaming = {join_1, join_2, join_4, join_8},
+    .split = {split_8, split_16, split_32, split_64},
+    .join = {join_8, join_16, join_32, join_64},
+    .join_streaming = {join_8, join_16, join_32, join_64},
     .hash = hash_xxh3,
     .hash_begin = hash_xxh3_begin,
     .hash_update = hash_xxh3_update,
