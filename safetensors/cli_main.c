@@ -1,0 +1,180 @@
+/*
+ * cli_main.c - lmc-st: the table of commands, signals, and messages.
+ */
+#include "cli.h"
+
+#include "st_text.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const cli_command *const commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_ls};
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+volatile int cli_cancel;
+
+/* ---- messages ---- */
+
+int cli_usage_error(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "lmc-st: ");
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, " (see lmc-st %s%s--help)\n", command == NULL ? "" : command, command == NULL ? "" : " ");
+    return CLI_USAGE;
+}
+
+static int exit_status(lmc_status status)
+{
+    switch (status) {
+    case LMC_OK: return CLI_OK;
+    case LMC_ERR_ARG: return CLI_USAGE;
+    case LMC_ERR_IO:
+    case LMC_ERR_NOMEM: return CLI_SYSTEM;
+    case LMC_ERR_CANCELLED: return 128 + (cli_cancel != 0 ? cli_cancel : SIGINT);
+    default: return CLI_BAD_DATA;
+    }
+}
+
+int cli_report(const lmc_st_diag *diag)
+{
+    fprintf(stderr, "lmc-st: %s: ", diag->file);
+    if (diag->has_tensor) {
+        fprintf(stderr, "tensor \"%s\": ", diag->tensor);
+    }
+    if (diag->offset != LMC_ST_NO_OFFSET) {
+        fprintf(stderr, "offset %llu: ", (unsigned long long)diag->offset);
+    }
+    fprintf(stderr, "%s\n", diag->text);
+    return exit_status(diag->status);
+}
+
+int cli_finish_output(void)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "lmc-st: standard output: cannot write\n");
+        return CLI_SYSTEM;
+    }
+    return CLI_OK;
+}
+
+/* ---- signals ---- */
+
+static void on_signal(int number)
+{
+    __atomic_store_n(&cli_cancel, number, __ATOMIC_RELAXED);
+}
+
+/* The work notices cli_cancel between two blocks and removes what it has written. */
+static void catch_signals(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action;
+    memset(&action, 0, sizeof(action));
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL); /* writing fails with EPIPE instead */
+    sigaction(SIGXFSZ, &action, NULL); /* likewise with EFBIG */
+
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+        struct sigaction old;
+        /* what the caller had ignored (nohup, a shell's background job) stays so */
+        if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
+            sigaction(ending[i], &action, NULL);
+        }
+    }
+}
+
+/* ---- help ---- */
+
+static void print_help(FILE *out)
+{
+    fprintf(out, "lmc-st: lossless archives of safetensors files\n\nUsage:\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        fprintf(out, "  lmc-st %s\n", commands[i]->synopsis);
+    }
+    fprintf(out, "\n"
+                 "  lmc-st COMMAND --help     what a command does and its options\n"
+                 "  lmc-st --version\n"
+                 "\n"
+                 "Exit status: 0 success, 1 bad data, 2 wrong usage (also: the output exists), 3 input or\n"
+                 "output failed or memory ran out, 130 and 143 after SIGINT and SIGTERM.\n");
+}
+
+static int print_command_help(const cli_command *command)
+{
+    printf("Usage: lmc-st %s\n\n%s", command->synopsis, command->help);
+    return cli_finish_output();
+}
+
+/* ---- */
+
+void cli_set_options(const cli_args *args, lmc_st_options *options)
+{
+    lmc_st_options_init(options);
+    options->level = args->level;
+    options->thread_count = args->thread_count;
+    options->force = (args->seen & CLI_OPT_FORCE) != 0;
+    options->cancel = &cli_cancel;
+}
+
+static const cli_command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i]->name, name) == 0) {
+            return commands[i];
+        }
+    }
+    return NULL;
+}
+
+static int run_command(const cli_args *args)
+{
+    char shown[80];
+    const cli_command *const command = find_command(args->command);
+    if (command == NULL) {
+        st_text_escape(shown, sizeof(shown), args->command, strlen(args->command));
+        return cli_usage_error(NULL, "there is no command \"%s\"", shown);
+    }
+    if ((args->seen & CLI_OPT_HELP) != 0) {
+        return print_command_help(command);
+    }
+    const unsigned foreign = args->seen & ~command->options;
+    if (foreign != 0) {
+        return cli_usage_error(command->name, "%s has no option --%s", command->name,
+                               cli_option_name(foreign & ~(foreign - 1)));
+    }
+    catch_signals();
+    return command->run(args);
+}
+
+int main(int argc, char **argv)
+{
+    cli_args args;
+    const char *fault = NULL;
+    const char *subject = NULL;
+    if (!cli_args_parse(argc, argv, &args, &fault, &subject)) {
+        char shown[80];
+        st_text_escape(shown, sizeof(shown), subject, strlen(subject));
+        return cli_usage_error(NULL, "%s %s", fault, shown);
+    }
+    if ((args.seen & CLI_OPT_VERSION) != 0) {
+        printf("lmc-st %s\n", lmc_version_text());
+        return cli_finish_output();
+    }
+    if (args.command != NULL) {
+        return run_command(&args);
+    }
+    if ((args.seen & CLI_OPT_HELP) != 0) {
+        print_help(stdout);
+        return cli_finish_output();
+    }
+    print_help(stderr);
+    return CLI_USAGE;
+}

@@ -1,0 +1,233 @@
+/*
+ * st_archive.c - opening an archive: its table, the original header in it, and whether they and the
+ * archive's own header describe the same tensors (docs/archive.md, section 5).
+ */
+#include "st_file.h"
+#include "st_metadata.h"
+#include "st_outer.h"
+#include "st_table.h"
+#include "st_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- is it one? ---- */
+
+static int has_table_name(const st_header *outer)
+{
+    const size_t length = strlen(ST_OUTER_TABLE_NAME);
+    if (outer->tensor_count == 0) {
+        return 0;
+    }
+    const st_string name = st_header_name(outer, 0);
+    return name.nbytes >= length && memcmp(name.bytes, ST_OUTER_TABLE_NAME, length) == 0;
+}
+
+/* 1 if the first tensor has the name and the first bytes of a table. */
+static int has_table(const lmc_st_file *file, lmc_status *status, lmc_st_diag *diag)
+{
+    unsigned char magic[4];
+    const st_header *const outer = &file->header;
+    if (!has_table_name(outer) || outer->tensors[0].end < sizeof(magic)) {
+        return 0;
+    }
+    *status = os_input_read(&file->input, 8 + outer->text_nbytes, magic, sizeof(magic), diag);
+    return *status == LMC_OK && st_load_u32(magic) == ST_TABLE_MAGIC;
+}
+
+int st_archive_detect(const lmc_st_file *file, lmc_status *status, lmc_st_diag *diag)
+{
+    char format[8] = "";
+    char version[16] = "";
+    const int is_marked = st_metadata_get(&file->header, "format", format, sizeof(format), status) &&
+                          strcmp(format, "lmc") == 0 &&
+                          st_metadata_get(&file->header, "lmc_archive", version, sizeof(version), status);
+    if (*status != LMC_OK) {
+        *status = st_fail_nomem(diag);
+        return 0;
+    }
+    if (is_marked && strcmp(version, "1") != 0) {
+        char shown[48];
+        st_text_escape(shown, sizeof(shown), version, strlen(version));
+        *status = st_fail(diag, LMC_ERR_UNSUPPORTED, 8 + file->header.metadata.offset,
+                          "the archive needs a newer version: lmc_archive \"%s\"", shown);
+        return 0;
+    }
+    if (!is_marked && has_table(file, status, diag)) {
+        *status = st_fail(diag, LMC_ERR_CORRUPT, 8,
+                          "this was an LMC archive, but its __metadata__ no longer says so");
+        return 0;
+    }
+    return is_marked;
+}
+
+/* ---- the table ---- */
+
+static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_diag *diag)
+{
+    const st_header *const outer = &file->header;
+    const uint64_t offset = 8 + outer->text_nbytes;
+    if (!has_table_name(outer)) {
+        return st_fail(diag, LMC_ERR_CORRUPT, 8, "the archive has no table: its first tensor is another");
+    }
+    const size_t nbytes = (size_t)outer->tensors[0].end; /* of this file, which holds it whole */
+    unsigned char *const bytes = malloc(nbytes + 1);
+    if (bytes == NULL) {
+        return st_fail_nomem(diag);
+    }
+    lmc_status status = os_input_read(&file->input, offset, bytes, nbytes, diag);
+    if (status == LMC_OK) {
+        status = st_table_read(table, bytes, nbytes, offset, diag);
+    }
+    free(bytes);
+    return status;
+}
+
+static lmc_status parse_original(st_table *table, st_header *original, lmc_st_diag *diag)
+{
+    const uint64_t before_data = 8 + (uint64_t)table->header_nbytes;
+    if (table->file_nbytes < before_data) {
+        return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
+                       "the original file's stated size is smaller than its header");
+    }
+    unsigned char *const text = table->header;
+    table->header = NULL;
+    const lmc_status status =
+        st_header_parse(original, text, table->header_nbytes, 8, table->file_nbytes - before_data, diag);
+    if (status != LMC_OK && status != LMC_ERR_NOMEM) {
+        char cause[sizeof(diag->text)];
+        memcpy(cause, diag->text, sizeof(cause));
+        return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "the original header in the table: %.400s",
+                       cause);
+    }
+    return status;
+}
+
+/* ---- the outer header against the original one ---- */
+
+static lmc_status refuse_frame(const st_header *header, size_t index, const char *fault, lmc_st_diag *diag)
+{
+    const st_string name = st_header_name(header, index);
+    st_diag_set_tensor(diag, name.bytes, name.nbytes);
+    return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "%s", fault);
+}
+
+/* Names frame `outer_index` and tensor `index`, which should go together: one of them may be past the
+ * end of its list. */
+static lmc_status refuse_pair(const st_header *outer, size_t outer_index, const st_header *original,
+                              size_t index, lmc_st_diag *diag)
+{
+    size_t found = 0;
+    if (outer_index < outer->tensor_count &&
+        !st_header_find(original, st_header_name(outer, outer_index), &found)) {
+        return refuse_frame(outer, outer_index, "the original file has no such tensor: a foreign frame",
+                            diag);
+    }
+    if (index < original->tensor_count && !st_header_find(outer, st_header_name(original, index), &found)) {
+        return refuse_frame(original, index, "its frame is missing", diag);
+    }
+    if (index < original->tensor_count) {
+        return refuse_frame(original, index, "its frame does not stand where it should", diag);
+    }
+    return refuse_frame(outer, outer_index, "the archive table does not count this frame", diag);
+}
+
+static int is_same_name(const st_header *outer, size_t outer_index, const st_header *original, size_t index)
+{
+    const st_string a = st_header_name(outer, outer_index);
+    const st_string b = st_header_name(original, index);
+    return a.nbytes == b.nbytes && memcmp(a.bytes, b.bytes, a.nbytes) == 0;
+}
+
+static lmc_status match_frames(const st_header *outer, const st_header *original, lmc_st_diag *diag)
+{
+    for (size_t i = 0; i < original->tensor_count || i + 1 < outer->tensor_count; i++) {
+        if (i >= original->tensor_count || i + 1 >= outer->tensor_count ||
+            !is_same_name(outer, i + 1, original, i)) {
+            return refuse_pair(outer, i + 1, original, i, diag);
+        }
+    }
+    for (size_t i = 0; i < outer->tensor_count; i++) {
+        if (outer->tensors[i].dtype != LMC_DTYPE_U8 || outer->tensors[i].rank != 1) {
+            return refuse_frame(outer, i, "its frame is not a U8 tensor of one dimension", diag);
+        }
+    }
+    return LMC_OK;
+}
+
+static lmc_status match_table_name(const st_header *outer, const st_header *original, lmc_st_diag *diag)
+{
+    char *const expected = st_outer_table_name(original);
+    if (expected == NULL) {
+        return st_fail_nomem(diag);
+    }
+    const st_string name = st_header_name(outer, 0);
+    const int is_equal = name.nbytes == strlen(expected) && memcmp(name.bytes, expected, name.nbytes) == 0;
+    free(expected);
+    return is_equal ? LMC_OK
+                    : refuse_frame(outer, 0, "the archive table has another name than it should", diag);
+}
+
+static lmc_status match_headers(const st_header *outer, const st_header *original, const st_table *table,
+                                lmc_st_diag *diag)
+{
+    lmc_status status = match_frames(outer, original, diag);
+    if (status == LMC_OK) {
+        status = match_table_name(outer, original, diag);
+    }
+    if (status != LMC_OK) {
+        return status;
+    }
+    if (table->tensor_count != original->tensor_count) {
+        return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
+                       "the archive table does not have as many hashes as there are tensors");
+    }
+    if (st_hash(outer->text, outer->text_nbytes) != table->outer_hash) {
+        return st_fail(diag, LMC_ERR_CHECKSUM, 8, "the archive's header is not the one that was written");
+    }
+    return LMC_OK;
+}
+
+/* ---- all of it ---- */
+
+static lmc_status set_places(lmc_st_file *file, const st_header *outer, lmc_st_diag *diag)
+{
+    file->places = malloc(outer->tensor_count * sizeof(*file->places));
+    if (file->places == NULL) {
+        return st_fail_nomem(diag);
+    }
+    const uint64_t data_offset = 8 + outer->text_nbytes;
+    for (size_t i = 0; i < outer->tensor_count; i++) {
+        file->places[i] = data_offset + outer->tensors[i].end;
+    }
+    return LMC_OK;
+}
+
+lmc_status st_archive_open(lmc_st_file *file, lmc_st_diag *diag)
+{
+    st_table table;
+    st_header original;
+    memset(&table, 0, sizeof(table));
+    memset(&original, 0, sizeof(original));
+    lmc_status status = read_table(file, &table, diag);
+    if (status == LMC_OK) {
+        status = parse_original(&table, &original, diag);
+    }
+    if (status == LMC_OK) {
+        status = match_headers(&file->header, &original, &table, diag);
+    }
+    if (status == LMC_OK) {
+        status = set_places(file, &file->header, diag);
+    }
+    if (status == LMC_OK) {
+        file->file_nbytes = table.file_nbytes;
+        file->hashes = table.hashes;
+        table.hashes = NULL;
+        st_header_free(&file->header);
+        file->header = original;
+    } else {
+        st_header_free(&original);
+    }
+    st_table_free(&table);
+    return status;
+}

@@ -1,0 +1,245 @@
+/*
+ * st_file.c - opening a safetensors file, plain or archive, and saying what is in it.
+ */
+#include "st_file.h"
+
+#include "st_sniff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the first bytes ---- */
+
+/* A file without a usable header: says what it is if that can be told, else `fault`. */
+static lmc_status refuse_start(const lmc_st_file *file, lmc_status status, const char *fault,
+                               lmc_st_diag *diag)
+{
+    unsigned char start[ST_SNIFF_NBYTES];
+    const size_t nbytes = file->input.nbytes < sizeof(start) ? (size_t)file->input.nbytes : sizeof(start);
+    const lmc_status read_status = os_input_read(&file->input, 0, start, nbytes, diag);
+    if (read_status != LMC_OK) {
+        return read_status;
+    }
+    const char *const meaning = st_sniff(start, nbytes);
+    if (meaning != NULL) {
+        return st_fail(diag, LMC_ERR_HEADER, 0, "this is no safetensors file but %s", meaning);
+    }
+    return st_fail(diag, status, 0, "%s", fault);
+}
+
+static lmc_status check_header_length(const lmc_st_file *file, uint64_t length, lmc_st_diag *diag)
+{
+    const uint64_t left = file->input.nbytes - 8;
+    if (length > LMC_ST_HEADER_NBYTES_MAX) {
+        return refuse_start(file, LMC_ERR_LIMIT,
+                            "the header's length exceeds 100,000,000 bytes: this is no safetensors file",
+                            diag);
+    }
+    if (length > left) {
+        const lmc_status status =
+            refuse_start(file, LMC_ERR_TRUNCATED, "the header's length exceeds the file", diag);
+        if (status == LMC_ERR_TRUNCATED) {
+            st_fail(diag, status, file->input.nbytes,
+                    "the file is cut short within its header: %llu bytes of it are missing",
+                    (unsigned long long)(length - left));
+        }
+        return status;
+    }
+    return length == 0 ? st_fail(diag, LMC_ERR_HEADER, 0, "the header's length is 0") : LMC_OK;
+}
+
+static int begins_with_brace(const unsigned char *text, size_t nbytes)
+{
+    st_json json = {.text = text, .nbytes = nbytes};
+    return st_json_try(&json, '{');
+}
+
+/* Reads and parses the header that stands in this file: the original's, or an archive's outer one. */
+static lmc_status read_header(lmc_st_file *file, lmc_st_diag *diag)
+{
+    unsigned char length_bytes[8];
+    if (file->input.nbytes == 0) {
+        return st_fail(diag, LMC_ERR_TRUNCATED, 0, "the file is empty");
+    }
+    if (file->input.nbytes < sizeof(length_bytes)) {
+        return refuse_start(file, LMC_ERR_TRUNCATED, "the file has fewer than 8 bytes", diag);
+    }
+    lmc_status status = os_input_read(&file->input, 0, length_bytes, sizeof(length_bytes), diag);
+    if (status != LMC_OK) {
+        return status;
+    }
+    const uint64_t length = st_load_u64(length_bytes);
+    status = check_header_length(file, length, diag);
+    if (status != LMC_OK) {
+        return status;
+    }
+    unsigned char *const text = malloc((size_t)length);
+    if (text == NULL) {
+        return st_fail_nomem(diag);
+    }
+    status = os_input_read(&file->input, 8, text, (size_t)length, diag);
+    if (status == LMC_OK && !begins_with_brace(text, (size_t)length)) {
+        status = refuse_start(file, LMC_ERR_HEADER, "malformed header: it does not begin with '{'", diag);
+    }
+    if (status != LMC_OK) {
+        free(text);
+        return status;
+    }
+    return st_header_parse(&file->header, text, (size_t)length, 8, file->input.nbytes - 8 - length, diag);
+}
+
+/* ---- open and close ---- */
+
+static lmc_status set_plain_places(lmc_st_file *file, lmc_st_diag *diag)
+{
+    const st_header *const header = &file->header;
+    file->file_nbytes = file->input.nbytes;
+    file->places = malloc((header->tensor_count + 1) * sizeof(*file->places));
+    if (file->places == NULL) {
+        return st_fail_nomem(diag);
+    }
+    const uint64_t data_offset = 8 + header->text_nbytes;
+    for (size_t i = 0; i < header->tensor_count; i++) {
+        file->places[i] = data_offset + header->tensors[i].begin;
+    }
+    file->places[header->tensor_count] = file->input.nbytes;
+    return LMC_OK;
+}
+
+static lmc_status open_file(lmc_st_file *file, const char *path, lmc_st_diag *diag)
+{
+    lmc_status status = os_input_open(&file->input, path, diag);
+    if (status == LMC_OK) {
+        status = read_header(file, diag);
+    }
+    if (status == LMC_OK) {
+        file->is_archive = st_archive_detect(file, &status, diag);
+    }
+    if (status != LMC_OK) {
+        return status;
+    }
+    return file->is_archive ? st_archive_open(file, diag) : set_plain_places(file, diag);
+}
+
+lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag)
+{
+    lmc_st_diag unused;
+    diag = diag != NULL ? diag : &unused;
+    *file = NULL;
+    st_diag_init(diag, path);
+    lmc_st_file *const opened = calloc(1, sizeof(*opened));
+    if (opened == NULL) {
+        return st_fail_nomem(diag);
+    }
+    opened->input.fd = -1;
+    opened->path = malloc(strlen(path) + 1);
+    if (opened->path == NULL) {
+        lmc_st_close(opened);
+        return st_fail_nomem(diag);
+    }
+    memcpy(opened->path, path, strlen(path) + 1);
+    const lmc_status status = open_file(opened, path, diag);
+    if (status != LMC_OK) {
+        lmc_st_close(opened);
+        return status;
+    }
+    *file = opened;
+    return LMC_OK;
+}
+
+void lmc_st_close(lmc_st_file *file)
+{
+    if (file == NULL) {
+        return;
+    }
+    os_input_close(&file->input);
+    st_header_free(&file->header);
+    free(file->places);
+    free(file->hashes);
+    free(file->path);
+    free(file);
+}
+
+/* ---- what is in it ---- */
+
+int lmc_st_is_archive(const lmc_st_file *file)
+{
+    return file->is_archive;
+}
+
+uint64_t lmc_st_stored_nbytes(const lmc_st_file *file)
+{
+    return file->input.nbytes;
+}
+
+uint64_t lmc_st_file_nbytes(const lmc_st_file *file)
+{
+    return file->file_nbytes;
+}
+
+const char *lmc_st_header(const lmc_st_file *file, size_t *nbytes)
+{
+    *nbytes = file->header.text_nbytes;
+    return (const char *)file->header.text;
+}
+
+uint64_t lmc_st_tensor_count(const lmc_st_file *file)
+{
+    return file->header.tensor_count;
+}
+
+lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
+{
+    memset(tensor, 0, sizeof(*tensor));
+    if (index >= file->header.tensor_count) {
+        return LMC_ERR_ARG;
+    }
+    const st_tensor *const source = &file->header.tensors[index];
+    const st_string name = st_header_name(&file->header, (size_t)index);
+    tensor->name = name.bytes;
+    tensor->name_nbytes = name.nbytes;
+    tensor->dtype = (lmc_dtype)source->dtype;
+    tensor->dtype_name = lmc_dtype_name(tensor->dtype);
+    tensor->shape = source->rank == 0 ? NULL : file->header.dims + source->dim_offset;
+    tensor->rank = source->rank;
+    tensor->nbytes = source->end - source->begin;
+    tensor->data_offset = source->begin;
+    tensor->stored_nbytes = file->places[index + 1] - file->places[index];
+    return LMC_OK;
+}
+
+int lmc_st_find(const lmc_st_file *file, const char *name, size_t name_nbytes, uint64_t *index)
+{
+    size_t found = 0;
+    const st_string wanted = {name, name_nbytes};
+    if (!st_header_find(&file->header, wanted, &found)) {
+        return 0;
+    }
+    *index = found;
+    return 1;
+}
+
+lmc_st_diag *st_file_begin(const lmc_st_file *file, lmc_st_diag *diag, lmc_st_diag *unused)
+{
+    diag = diag != NULL ? diag : unused;
+    st_diag_init(diag, file->path);
+    return diag;
+}
+
+lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag)
+{
+    const st_string name = st_header_name(&file->header, index);
+    st_diag_set_tensor(diag, name.bytes, name.nbytes);
+    return status;
+}
+
+const char *lmc_st_mode_name(lmc_st_mode mode)
+{
+    switch (mode) {
+    case LMC_ST_MODE_STORED: return "stored";
+    case LMC_ST_MODE_CODED: return "coded";
+    case LMC_ST_MODE_SHORT: return "short";
+    case LMC_ST_MODE_PLAIN: return "plain";
+    }
+    return NULL;
+}

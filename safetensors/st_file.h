@@ -1,0 +1,60 @@
+/*
+ * st_file.h - what is behind an lmc_st_file, for the other files of liblmc_st.
+ */
+#ifndef LMC_ST_FILE_H
+#define LMC_ST_FILE_H
+
+#include "os_file.h"
+#include "st_header.h"
+
+struct lmc_st_file {
+    char *path; /* for diagnostics */
+    os_input input;
+    st_header header;     /* of the original file */
+    uint64_t file_nbytes; /* of the original file */
+    int is_archive;
+    uint64_t *places; /* tensor i stands at [places[i], places[i + 1]) of this file */
+    uint64_t *hashes; /* archives: content hash per tensor */
+};
+
+/* Content bytes of tensor `index`. */
+static inline uint64_t st_file_tensor_nbytes(const lmc_st_file *file, size_t index)
+{
+    return file->header.tensors[index].end - file->header.tensors[index].begin;
+}
+
+/* Begins a call on an open file: gives it a diagnostic to fill, `unused` if the caller has none. */
+lmc_st_diag *st_file_begin(const lmc_st_file *file, lmc_st_diag *diag, lmc_st_diag *unused);
+
+/* Names tensor `index` in a diagnostic and passes `status` on. */
+lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag);
+
+/* st_archive.c: turns `file`, whose header was read as that of a plain file, into an archive: reads the
+ * table, the original header, and checks that they and the outer header fit. */
+lmc_status st_archive_open(lmc_st_file *file, lmc_st_diag *diag);
+
+/* 1 if the file whose outer header was read is an archive, or was one before someone changed it. */
+int st_archive_detect(const lmc_st_file *file, lmc_status *status, lmc_st_diag *diag);
+
+/* st_frame.c: reads and verifies head and tail of tensor `index`, and that they promise its dtype, size
+ * and content hash. Free with lmc_frame_free(). */
+lmc_status st_frame_open(const lmc_st_file *file, lmc_ctx *ctx, size_t index, lmc_frame **frame,
+                         lmc_st_diag *diag);
+
+/* Stored bytes of blocks first .. first + count - 1: they stand one behind the other. */
+lmc_status st_frame_extent(const lmc_st_file *file, size_t index, const lmc_frame *frame, uint64_t first,
+                           uint64_t count, uint64_t *offset, size_t *nbytes, lmc_st_diag *diag);
+
+/* Decodes these blocks from their stored bytes into dst, one behind the other. entries: one per block of
+ * the run, or NULL if the frame has an index (LMC_FRAME_CODED). */
+lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, const lmc_frame *frame,
+                           uint64_t first, uint64_t count, const unsigned char *stored, size_t stored_nbytes,
+                           unsigned char *dst, size_t dst_capacity, lmc_block_entry *entries,
+                           lmc_st_diag *diag);
+
+/* CHECKSUM unless the entries of all blocks give the content hash: what makes blocks of a frame without
+ * an index trustworthy. */
+lmc_status st_frame_check_entries(const lmc_st_file *file, size_t index, const lmc_block_entry *entries,
+                                  uint64_t count, lmc_st_diag *diag);
+
+#endif

@@ -1,0 +1,261 @@
+/*
+ * st_header.c - st_header.h: the two passes, the table of names, and the rules that tensors must obey
+ * together.
+ */
+#include "st_header.h"
+
+#include "os_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+st_string st_header_name(const st_header *header, size_t index)
+{
+    const st_tensor *const tensor = &header->tensors[index];
+    const st_string name = {header->names + tensor->name_offset, tensor->name_nbytes};
+    return name;
+}
+
+static st_string name_at(const void *owner, size_t index)
+{
+    return st_header_name(owner, index);
+}
+
+int st_header_find(const st_header *header, st_string name, size_t *index)
+{
+    return st_names_find(&header->index, name_at, header, name, index);
+}
+
+void st_header_free(st_header *header)
+{
+    free(header->text);
+    free(header->tensors);
+    free(header->dims);
+    free(header->names);
+    st_names_free(&header->index);
+    memset(header, 0, sizeof(*header));
+}
+
+/* ---- the two passes ---- */
+
+static int scan_text(st_scan *scan, const st_header *header, uint64_t text_offset, lmc_st_diag *diag)
+{
+    scan->json = (st_json){.text = header->text, .nbytes = header->text_nbytes};
+    scan->status = LMC_ERR_HEADER;
+    if (!st_scan_run(scan)) {
+        st_fail(diag, scan->status, text_offset + scan->json.at, "malformed header: %s", scan->json.fault);
+        return 0;
+    }
+    return 1;
+}
+
+/* Arrays of the counted sizes; one more element each, so that none is empty. */
+static int allocate_arrays(st_header *header, const st_scan *counted)
+{
+    header->tensors = malloc((counted->tensor_count + 1) * sizeof(*header->tensors));
+    header->dims = malloc((counted->dim_count + 1) * sizeof(*header->dims));
+    header->names = calloc(counted->name_nbytes + 1, 1);
+    return header->tensors != NULL && header->dims != NULL && header->names != NULL;
+}
+
+/* ---- duplicates ---- */
+
+static lmc_status check_names(st_header *header, uint64_t text_offset, lmc_st_diag *diag)
+{
+    size_t duplicate = ST_NO_DUPLICATE;
+    if (st_names_build(&header->index, name_at, header, header->tensor_count, os_unforeseen_u64(),
+                       &duplicate) != LMC_OK) {
+        return st_fail_nomem(diag);
+    }
+    if (duplicate == ST_NO_DUPLICATE) {
+        return LMC_OK;
+    }
+    const st_tensor *const tensor = &header->tensors[duplicate];
+    st_diag_set_tensor(diag, header->names + tensor->name_offset, tensor->name_nbytes);
+    return st_fail(diag, LMC_ERR_HEADER, text_offset + tensor->raw_name.offset,
+                   "malformed header: two tensors have this name");
+}
+
+typedef struct key_list {
+    st_string *keys;
+    char *bytes;
+} key_list;
+
+static st_string key_at(const void *owner, size_t index)
+{
+    return ((const key_list *)owner)->keys[index];
+}
+
+static lmc_status find_repeated_key(const key_list *list, size_t count, size_t *duplicate)
+{
+    st_names names;
+    const lmc_status status = st_names_build(&names, key_at, list, count, os_unforeseen_u64(), duplicate);
+    st_names_free(&names);
+    return status;
+}
+
+/* The official package takes the last of equal keys in `__metadata__`, other readers the first: such a
+ * file means different things to them, so it is refused. */
+static lmc_status check_metadata_keys(const st_header *header, const st_span *spans, size_t count,
+                                      uint64_t text_offset, lmc_st_diag *diag)
+{
+    key_list list = {malloc((count + 1) * sizeof(*list.keys)), malloc(header->metadata.nbytes + 1)};
+    size_t duplicate = ST_NO_DUPLICATE;
+    lmc_status status = LMC_ERR_NOMEM;
+    if (list.keys != NULL && list.bytes != NULL) {
+        char *end = list.bytes;
+        for (size_t i = 0; i < count; i++) {
+            const st_string key = {end, st_json_unescape(header->text, spans[i], end)};
+            list.keys[i] = key;
+            end += key.nbytes;
+        }
+        status = find_repeated_key(&list, count, &duplicate);
+    }
+    free(list.keys);
+    free(list.bytes);
+    if (status != LMC_OK) {
+        return st_fail_nomem(diag);
+    }
+    if (duplicate != ST_NO_DUPLICATE) {
+        return st_fail(diag, LMC_ERR_HEADER, text_offset + spans[duplicate].offset,
+                       "malformed header: a key stands twice in __metadata__");
+    }
+    return LMC_OK;
+}
+
+/* ---- layout ---- */
+
+static int compare_places(const void *left, const void *right)
+{
+    const st_tensor *const a = left;
+    const st_tensor *const b = right;
+    if (a->begin != b->begin) {
+        return a->begin < b->begin ? -1 : 1;
+    }
+    if (a->end != b->end) {
+        return a->end < b->end ? -1 : 1;
+    }
+    return a->raw_name.offset < b->raw_name.offset ? -1 : 1;
+}
+
+/* Most files list their tensors in the order of their data already. */
+static void sort_by_place(st_header *header)
+{
+    for (size_t i = 1; i < header->tensor_count; i++) {
+        if (compare_places(&header->tensors[i - 1], &header->tensors[i]) > 0) {
+            qsort(header->tensors, header->tensor_count, sizeof(*header->tensors), compare_places);
+            return;
+        }
+    }
+}
+
+/* Why shape, dtype and offsets of a tensor contradict each other; NULL if they do not. Dimensions are
+ * multiplied in their order, as the official package does: [0, 2^63, 4] is a size, [2^63, 4, 0] is not. */
+static const char *size_fault(const st_header *header, const st_tensor *tensor)
+{
+    uint64_t nbits = 1;
+    for (unsigned i = 0; i < tensor->rank; i++) {
+        if (!st_multiply(nbits, header->dims[tensor->dim_offset + i], &nbits)) {
+            return "the size of its shape does not fit 64 bits";
+        }
+    }
+    if (!st_multiply(nbits, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits)) {
+        return "the size of its shape does not fit 64 bits";
+    }
+    if (nbits % 8 != 0) {
+        return "its elements do not fill whole bytes";
+    }
+    if (nbits / 8 != tensor->end - tensor->begin) {
+        return "shape and dtype do not give the size of its data_offsets";
+    }
+    return NULL;
+}
+
+static const char *place_fault(const st_tensor *tensor, uint64_t expected_begin)
+{
+    if (tensor->end < tensor->begin) {
+        return "its data_offsets are reversed";
+    }
+    if (tensor->begin < expected_begin) {
+        return "its data overlaps another tensor's";
+    }
+    if (tensor->begin > expected_begin) {
+        return "there is a hole before its data";
+    }
+    return NULL;
+}
+
+static lmc_status check_layout(const st_header *header, uint64_t text_offset, uint64_t data_nbytes,
+                               lmc_st_diag *diag)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < header->tensor_count; i++) {
+        const st_tensor *const tensor = &header->tensors[i];
+        const char *fault = place_fault(tensor, end);
+        if (fault == NULL) {
+            fault = size_fault(header, tensor);
+        }
+        if (fault != NULL) {
+            st_diag_set_tensor(diag, header->names + tensor->name_offset, tensor->name_nbytes);
+            return st_fail(diag, LMC_ERR_HEADER, text_offset + tensor->raw_name.offset,
+                           "malformed header: %s", fault);
+        }
+        end = tensor->end;
+    }
+    if (end > data_nbytes) {
+        return st_fail(diag, LMC_ERR_TRUNCATED, text_offset + header->text_nbytes + data_nbytes,
+                       "the file is cut short: %llu bytes are missing",
+                       (unsigned long long)(end - data_nbytes));
+    }
+    if (end < data_nbytes) {
+        return st_fail(diag, LMC_ERR_HEADER, text_offset + header->text_nbytes + end,
+                       "%llu bytes follow the last tensor", (unsigned long long)(data_nbytes - end));
+    }
+    return LMC_OK;
+}
+
+/* ---- all of it ---- */
+
+/* Second pass and everything that needs its arrays. */
+static lmc_status build(st_header *header, const st_scan *counted, st_span *metadata_keys,
+                        uint64_t text_offset, lmc_st_diag *diag)
+{
+    st_scan filled = {.tensors = header->tensors,
+                      .dims = header->dims,
+                      .names = header->names,
+                      .metadata_keys = metadata_keys};
+    if (!scan_text(&filled, header, text_offset, diag)) {
+        return diag->status;
+    }
+    header->tensor_count = counted->tensor_count;
+    header->metadata = counted->metadata;
+    const lmc_status status =
+        check_metadata_keys(header, metadata_keys, counted->metadata_key_count, text_offset, diag);
+    if (status != LMC_OK) {
+        return status;
+    }
+    sort_by_place(header);
+    return check_names(header, text_offset, diag);
+}
+
+lmc_status st_header_parse(st_header *header, unsigned char *text, size_t text_nbytes, uint64_t text_offset,
+                           uint64_t data_nbytes, lmc_st_diag *diag)
+{
+    memset(header, 0, sizeof(*header));
+    header->text = text;
+    header->text_nbytes = text_nbytes;
+    header->data_nbytes = data_nbytes;
+    st_scan counted = {.tensors = NULL};
+    if (!scan_text(&counted, header, text_offset, diag)) {
+        return diag->status;
+    }
+    st_span *const metadata_keys = malloc((counted.metadata_key_count + 1) * sizeof(*metadata_keys));
+    lmc_status status = LMC_ERR_NOMEM;
+    if (metadata_keys == NULL || !allocate_arrays(header, &counted)) {
+        status = st_fail_nomem(diag);
+    } else {
+        status = build(header, &counted, metadata_keys, text_offset, diag);
+    }
+    free(metadata_keys);
+    return status == LMC_OK ? check_layout(header, text_offset, data_nbytes, diag) : status;
+}

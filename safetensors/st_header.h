@@ -1,0 +1,43 @@
+/*
+ * st_header.h - the header of a safetensors file: strict reading of its JSON into a table of tensors.
+ *
+ * The scanner of st_json.h reads everything that the layout depends on. cJSON could not: it turns
+ * integers into doubles, cuts names at a NUL, compares keys without case and makes a node of 64 bytes out
+ * of every "0,". So nothing is built before a first pass has checked the whole text and counted what it
+ * holds; a second pass fills arrays of exactly that size. cJSON is handed only what st_metadata.c reads:
+ * a map of strings that has been checked and whose size is bounded.
+ */
+#ifndef LMC_ST_HEADER_H
+#define LMC_ST_HEADER_H
+
+#include "st_base.h"
+#include "st_names.h"
+#include "st_scan.h"
+
+typedef struct st_header {
+    unsigned char *text;
+    size_t text_nbytes;
+    st_tensor *tensors; /* in the order of their data: by begin, end, place in the text */
+    size_t tensor_count;
+    uint64_t *dims;
+    char *names; /* unescaped, each with a NUL behind it */
+    st_names index;
+    st_span metadata; /* the object `__metadata__`; nbytes 0 if there is none */
+    uint64_t data_nbytes;
+} st_header;
+
+/* Reads `text`, whose ownership passes to *header in every case. data_nbytes: size of the data region,
+ * which the tensors must cover without hole or overlap. Offsets of faults count from `text_offset`, the
+ * text's place in its file. Errors: HEADER, LIMIT, TRUNCATED (the data ends early), NOMEM.
+ * Free with st_header_free() in every case. */
+lmc_status st_header_parse(st_header *header, unsigned char *text, size_t text_nbytes, uint64_t text_offset,
+                           uint64_t data_nbytes, lmc_st_diag *diag);
+void st_header_free(st_header *header);
+
+/* The unescaped name of a tensor. */
+st_string st_header_name(const st_header *header, size_t index);
+
+/* Returns 1 and sets *index, or returns 0. */
+int st_header_find(const st_header *header, st_string name, size_t *index);
+
+#endif

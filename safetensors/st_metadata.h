@@ -1,0 +1,19 @@
+/*
+ * st_metadata.h - single values of a header's `__metadata__`, read by cJSON once st_header.c has checked
+ * that it is a map of strings to strings without repeated keys.
+ */
+#ifndef LMC_ST_METADATA_H
+#define LMC_ST_METADATA_H
+
+#include "st_header.h"
+
+/* A larger map is not looked at: an archive's own is smaller, and cJSON needs up to 20 times its bytes. */
+#define ST_METADATA_NBYTES_MAX 4096
+
+/* Copies the value of `key`, both NUL-terminated, cut to `capacity`. Returns 1, or 0 if there is no such
+ * key. A NUL inside a key or value ends it: do not use this for text that is to be kept. Error: NOMEM
+ * is reported as *status. */
+int st_metadata_get(const st_header *header, const char *key, char *value, size_t capacity,
+                    lmc_status *status);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * st_names.h - a hash table over strings that live elsewhere: finds duplicates and looks names up in
+ * constant time. It holds numbers of strings, never copies.
+ */
+#ifndef LMC_ST_NAMES_H
+#define LMC_ST_NAMES_H
+
+#include "st_base.h"
+
+typedef struct st_string {
+    const char *bytes;
+    size_t nbytes;
+} st_string;
+
+/* Gives string `index` of `owner`. */
+typedef st_string (*st_string_at)(const void *owner, size_t index);
+
+typedef struct st_name_slot {
+    uint32_t number; /* of the string plus one; 0 is an empty slot */
+    uint32_t tag;    /* more bits of its hash, so that few strings are compared */
+} st_name_slot;
+
+typedef struct st_names {
+    st_name_slot *slots;
+    size_t mask;
+    uint64_t seed;
+} st_names;
+
+#define ST_NO_DUPLICATE SIZE_MAX
+
+/* Builds the table of strings 0 .. count-1. *duplicate becomes the number of the first string that
+ * equals an earlier one, or ST_NO_DUPLICATE; with a duplicate, the table is not to be used. Error: NOMEM.
+ * Free with st_names_free() in every case. `seed` should not be foreseeable: names come from strangers. */
+lmc_status st_names_build(st_names *names, st_string_at at, const void *owner, size_t count, uint64_t seed,
+                          size_t *duplicate);
+void st_names_free(st_names *names);
+
+/* Returns 1 and sets *index, or returns 0. */
+int st_names_find(const st_names *names, st_string_at at, const void *owner, st_string name, size_t *index);
+
+#endif

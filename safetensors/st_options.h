@@ -1,0 +1,13 @@
+/*
+ * st_options.h - the options of the calls on whole files, checked and with every field set.
+ */
+#ifndef LMC_ST_OPTIONS_H
+#define LMC_ST_OPTIONS_H
+
+#include "st_base.h"
+
+/* Copies the caller's options, or the defaults for NULL. Fields that a caller built against an older
+ * header does not have keep their defaults. Error: ARG. */
+lmc_status st_options_copy(lmc_st_options *options, const lmc_st_options *from, lmc_st_diag *diag);
+
+#endif

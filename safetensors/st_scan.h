@@ -1,0 +1,45 @@
+/*
+ * st_scan.h - one pass over the JSON of a safetensors header. It checks the grammar and each entry by
+ * itself, and records what it finds where the caller has given it arrays; without them it only counts.
+ * It never allocates. What tensors must obey together is checked in st_header.c.
+ */
+#ifndef LMC_ST_SCAN_H
+#define LMC_ST_SCAN_H
+
+#include "st_base.h"
+#include "st_json.h"
+
+typedef struct st_tensor {
+    uint64_t begin, end;  /* in the data region */
+    uint32_t name_offset; /* in the list of unescaped names */
+    uint32_t name_nbytes;
+    st_span raw_name;    /* as it stands in the text, with its quotes */
+    uint32_t dim_offset; /* in the list of dimensions */
+    uint16_t rank;
+    uint16_t dtype; /* lmc_dtype */
+} st_tensor;
+
+typedef struct st_scan {
+    st_json json;      /* text and size are set by the caller */
+    lmc_status status; /* what a fault is: HEADER (set by the caller) or LIMIT */
+
+    /* filled where not NULL */
+    st_tensor *tensors;
+    uint64_t *dims;
+    char *names; /* zeroed by the caller: each name gets a NUL behind it */
+    st_span *metadata_keys;
+
+    /* counted, from 0 */
+    size_t tensor_count;
+    size_t dim_count;
+    size_t name_nbytes;
+    size_t metadata_key_count;
+
+    int has_metadata;
+    st_span metadata; /* the object `__metadata__`; nbytes 0 if there is none */
+} st_scan;
+
+/* Returns 1, or 0 with json.fault and json.at set. */
+int st_scan_run(st_scan *scan);
+
+#endif

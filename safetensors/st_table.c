@@ -1,0 +1,237 @@
+/*
+ * st_table.c - see st_table.h.
+ */
+#include "st_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* places in the head */
+#define AT_VERSION 4
+#define AT_METHOD 5
+#define AT_RESERVED 6
+#define AT_FEATURES 8
+#define AT_TENSOR_COUNT 12
+#define AT_FILE_NBYTES 16
+#define AT_HEADER_NBYTES 24
+#define AT_STORED_NBYTES 32
+
+/* Level 19 gains a tenth over 6 and takes a second a MiB. */
+#define PACK_LEVEL_SMALL 19
+#define PACK_LEVEL_LARGE 6
+#define PACK_SMALL_NBYTES ((size_t)256 << 10)
+
+uint64_t st_hash(const void *src, size_t nbytes)
+{
+    return XXH3_64bits(src, nbytes);
+}
+
+lmc_status st_table_pack_header(const unsigned char *header, size_t header_nbytes, unsigned char **stored,
+                                size_t *stored_nbytes, unsigned *method)
+{
+    const size_t capacity = ZSTD_compressBound(header_nbytes);
+    *stored_nbytes = 0;
+    *stored = malloc(capacity);
+    if (*stored == NULL) {
+        return LMC_ERR_NOMEM;
+    }
+    const int level = header_nbytes <= PACK_SMALL_NBYTES ? PACK_LEVEL_SMALL : PACK_LEVEL_LARGE;
+    const size_t packed = ZSTD_compress(*stored, capacity, header, header_nbytes, level);
+    if (ZSTD_isError(packed)) {
+        free(*stored);
+        *stored = NULL;
+        return LMC_ERR_NOMEM; /* with a sufficient capacity zstd has no other reason to fail */
+    }
+    *method = packed < header_nbytes ? ST_TABLE_METHOD_ZSTD : ST_TABLE_METHOD_STORED;
+    *stored_nbytes = packed < header_nbytes ? packed : header_nbytes;
+    if (*method == ST_TABLE_METHOD_STORED) {
+        memcpy(*stored, header, header_nbytes);
+    }
+    return LMC_OK;
+}
+
+uint64_t st_table_nbytes(size_t tensor_count, size_t stored_header_nbytes)
+{
+    return ST_TABLE_HEAD_NBYTES + stored_header_nbytes + (uint64_t)tensor_count * ST_TABLE_HASH_NBYTES +
+           ST_TABLE_TAIL_NBYTES;
+}
+
+/* The hash of the whole file: over its size, its header's size and hash, and all content hashes.
+ * `hashes` are the bytes of the list in the table. */
+static uint64_t whole_hash(const st_table *table, const unsigned char *hashes)
+{
+    unsigned char sizes[24];
+    XXH3_state_t state;
+    st_store_u64(sizes, table->file_nbytes);
+    st_store_u64(sizes + 8, table->header_nbytes);
+    st_store_u64(sizes + 16, st_hash(table->header, table->header_nbytes));
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, sizes, sizeof(sizes));
+    XXH3_64bits_update(&state, hashes, table->tensor_count * ST_TABLE_HASH_NBYTES);
+    return XXH3_64bits_digest(&state);
+}
+
+void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,
+                    unsigned method, unsigned char *dst)
+{
+    memset(dst, 0, ST_TABLE_HEAD_NBYTES);
+    st_store_u32(dst, ST_TABLE_MAGIC);
+    dst[AT_VERSION] = ST_TABLE_VERSION;
+    dst[AT_METHOD] = (unsigned char)method;
+    st_store_u32(dst + AT_TENSOR_COUNT, (uint32_t)table->tensor_count);
+    st_store_u64(dst + AT_FILE_NBYTES, table->file_nbytes);
+    st_store_u64(dst + AT_HEADER_NBYTES, table->header_nbytes);
+    st_store_u64(dst + AT_STORED_NBYTES, stored_header_nbytes);
+    memcpy(dst + ST_TABLE_HEAD_NBYTES, stored_header, stored_header_nbytes);
+
+    unsigned char *const hashes = dst + ST_TABLE_HEAD_NBYTES + stored_header_nbytes;
+    for (size_t i = 0; i < table->tensor_count; i++) {
+        st_store_u64(hashes + i * ST_TABLE_HASH_NBYTES, table->hashes[i]);
+    }
+    unsigned char *const tail = hashes + table->tensor_count * ST_TABLE_HASH_NBYTES;
+    st_store_u64(tail, whole_hash(table, hashes));
+    st_store_u64(tail + 8, table->outer_hash);
+    st_store_u64(tail + 16, st_hash(dst, (size_t)(tail + 16 - dst)));
+}
+
+/* ---- reading ---- */
+
+static lmc_status refuse_features(uint32_t unknown, uint64_t offset, lmc_st_diag *diag)
+{
+    static const char *const reserved[] = {"a base", "alias frames", "shared code tables"};
+    unsigned number = 0;
+    while ((unknown >> number & 1) == 0) {
+        number++;
+    }
+    const char *const meaning = number < 3 ? reserved[number] : "unknown to this version";
+    return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_FEATURES,
+                   "the archive needs a newer version: required feature %u (%s)", number, meaning);
+}
+
+/* Magic, version, features: what decides whether this is a table that we can read at all. */
+static lmc_status check_kind(const unsigned char *src, size_t nbytes, uint64_t offset, lmc_st_diag *diag)
+{
+    if (nbytes < ST_TABLE_HEAD_NBYTES + ST_TABLE_TAIL_NBYTES) {
+        return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table is too short");
+    }
+    if (st_load_u32(src) != ST_TABLE_MAGIC) {
+        return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table does not begin with its magic");
+    }
+    if (src[AT_VERSION] != ST_TABLE_VERSION) {
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_VERSION,
+                       "the archive needs a newer version: archive version %u", src[AT_VERSION]);
+    }
+    const uint32_t unknown = st_load_u32(src + AT_FEATURES) & ~ST_TABLE_FEATURES_KNOWN;
+    return unknown == 0 ? LMC_OK : refuse_features(unknown, offset, diag);
+}
+
+static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t offset, lmc_st_diag *diag)
+{
+    const uint64_t tensor_count = st_load_u32(src + AT_TENSOR_COUNT);
+    const uint64_t header_nbytes = st_load_u64(src + AT_HEADER_NBYTES);
+    const uint64_t stored_nbytes = st_load_u64(src + AT_STORED_NBYTES);
+    const uint64_t fixed = ST_TABLE_HEAD_NBYTES + ST_TABLE_TAIL_NBYTES;
+    if (header_nbytes > LMC_ST_HEADER_NBYTES_MAX) {
+        return st_fail(diag, LMC_ERR_LIMIT, offset + AT_HEADER_NBYTES,
+                       "the original header of %llu bytes exceeds the limit of %u",
+                       (unsigned long long)header_nbytes, (unsigned)LMC_ST_HEADER_NBYTES_MAX);
+    }
+    if (stored_nbytes > nbytes - fixed ||
+        tensor_count * ST_TABLE_HASH_NBYTES != nbytes - fixed - stored_nbytes) {
+        return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table's sizes contradict each other");
+    }
+    return LMC_OK;
+}
+
+static lmc_status unpack_header(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
+{
+    const unsigned method = src[AT_METHOD];
+    const size_t stored_nbytes = (size_t)st_load_u64(src + AT_STORED_NBYTES);
+    const unsigned char *const stored = src + ST_TABLE_HEAD_NBYTES;
+    if (method > ST_TABLE_METHOD_ZSTD) {
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_METHOD,
+                       "the archive needs a newer version: header method %u", method);
+    }
+    const unsigned long long promised =
+        method == ST_TABLE_METHOD_STORED ? stored_nbytes : ZSTD_getFrameContentSize(stored, stored_nbytes);
+    if (promised != table->header_nbytes) {
+        return st_fail(diag, LMC_ERR_CORRUPT, offset + AT_HEADER_NBYTES,
+                       "the stored header does not have its stated size");
+    }
+    table->header = malloc(table->header_nbytes + 1);
+    if (table->header == NULL) {
+        return st_fail_nomem(diag);
+    }
+    if (method == ST_TABLE_METHOD_STORED) {
+        memcpy(table->header, stored, stored_nbytes);
+        return LMC_OK;
+    }
+    const size_t got = ZSTD_decompress(table->header, table->header_nbytes, stored, stored_nbytes);
+    if (ZSTD_isError(got) && ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation) {
+        return st_fail_nomem(diag);
+    }
+    if (ZSTD_isError(got) || got != table->header_nbytes) {
+        return st_fail(diag, LMC_ERR_CORRUPT, offset + ST_TABLE_HEAD_NBYTES,
+                       "the stored header cannot be decompressed");
+    }
+    return LMC_OK;
+}
+
+static lmc_status read_hashes(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
+{
+    table->hashes = malloc((table->tensor_count + 1) * sizeof(*table->hashes));
+    if (table->hashes == NULL) {
+        return st_fail_nomem(diag);
+    }
+    for (size_t i = 0; i < table->tensor_count; i++) {
+        table->hashes[i] = st_load_u64(src + i * ST_TABLE_HASH_NBYTES);
+    }
+    const unsigned char *const tail = src + table->tensor_count * ST_TABLE_HASH_NBYTES;
+    table->outer_hash = st_load_u64(tail + 8);
+    if (st_load_u64(tail) != whole_hash(table, src)) {
+        return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's hash of the file is wrong");
+    }
+    return LMC_OK;
+}
+
+lmc_status st_table_read(st_table *table, const unsigned char *src, size_t src_nbytes, uint64_t offset,
+                         lmc_st_diag *diag)
+{
+    memset(table, 0, sizeof(*table));
+    lmc_status status = check_kind(src, src_nbytes, offset, diag);
+    if (status != LMC_OK) {
+        return status;
+    }
+    if (st_hash(src, src_nbytes - 8) != st_load_u64(src + src_nbytes - 8)) {
+        return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's checksum is wrong");
+    }
+    if (src[AT_RESERVED] != 0 || src[AT_RESERVED + 1] != 0) {
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_RESERVED,
+                       "the archive needs a newer version: a reserved field is set");
+    }
+    status = check_sizes(src, src_nbytes, offset, diag);
+    if (status != LMC_OK) {
+        return status;
+    }
+    table->tensor_count = st_load_u32(src + AT_TENSOR_COUNT);
+    table->file_nbytes = st_load_u64(src + AT_FILE_NBYTES);
+    table->header_nbytes = (size_t)st_load_u64(src + AT_HEADER_NBYTES);
+    status = unpack_header(table, src, offset, diag);
+    if (status != LMC_OK) {
+        return status;
+    }
+    const size_t hashes_at = ST_TABLE_HEAD_NBYTES + (size_t)st_load_u64(src + AT_STORED_NBYTES);
+    return read_hashes(table, src + hashes_at, offset + hashes_at, diag);
+}
+
+void st_table_free(st_table *table)
+{
+    free(table->header);
+    free(table->hashes);
+    memset(table, 0, sizeof(*table));
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Runs lmc-st on good and bad input.
+
+    python3 tests/cli/run.py [--tool PATH] [--slow] [--list] [NAME...]
+
+NAME picks the cases whose name holds it ("headers/", "swapped"). Ends with "N passed, N failed" (and
+", N skipped"); exit status 1 if one failed.
+"""
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import support
+import cases_headers  # noqa: F401  registers its cases
+import cases_round_trip  # noqa: F401
+import cases_archives  # noqa: F401
+import cases_files  # noqa: F401
+import cases_usage  # noqa: F401
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def run_case(function, tool):
+    """Returns "passed", "failed" or "skipped" and a text."""
+    directory = tempfile.mkdtemp(prefix="lmc-cli-")
+    os.chmod(directory, 0o755)
+    try:
+        function(tool, directory)
+        return "passed", ""
+    except support.Skip as reason:
+        return "skipped", str(reason)
+    except support.Failure as failure:
+        return "failed", str(failure)
+    finally:
+        shutil.rmtree(directory)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tool", default=os.path.join(ROOT, "build", "safetensors", "lmc-st"))
+    parser.add_argument("--list", action="store_true", help="print the names of the cases")
+    parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N slowest cases")
+    parser.add_argument("--slow", action="store_true", help="also cases that take more than ten seconds")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    wanted = [(name, function) for name, function in support.CASES
+              if any(part in name for part in arguments.names)
+              or (not arguments.names and (arguments.slow or not hasattr(function, "is_slow")))]
+    if arguments.list:
+        print("\n".join(name for name, _ in wanted))
+        return 0
+    if not wanted:
+        print("no such case")
+        return 1
+    tool = support.Tool(arguments.tool)
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    seconds = []
+    for name, function in wanted:
+        started = time.monotonic()
+        verdict, text = run_case(function, tool)
+        seconds.append((time.monotonic() - started, name))
+        counts[verdict] += 1
+        if verdict != "passed":
+            print("%s %s: %s" % ("SKIP" if verdict == "skipped" else "FAIL", name, text), flush=True)
+    for spent, name in sorted(seconds, reverse=True)[:arguments.slowest]:
+        print("%7.2f s  %s" % (spent, name))
+    skipped = ", %d skipped" % counts["skipped"] if counts["skipped"] else ""
+    print("%d passed, %d failed%s" % (counts["passed"], counts["failed"], skipped))
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""What the cases share: running the tool under limits, building files, taking archives apart."""
+import json
+import os
+import random
+import resource
+import signal
+import struct
+import subprocess
+import time
+
+CASES = []
+ADDRESS_SPACE = 2 << 30
+CPU_SECONDS = 1.0
+
+
+class Failure(Exception):
+    pass
+
+
+class Skip(Exception):
+    pass
+
+
+def case(function):
+    """Registers a test: function(tool, directory)."""
+    module = function.__module__.replace("cases_", "")
+    CASES.append((module + "/" + function.__name__, function))
+    return function
+
+
+def slow(function):
+    """Marks a case that runs only with --slow or when it is named."""
+    function.is_slow = True
+    return function
+
+
+def check(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+class Result:
+    def __init__(self, arguments, process, stdout, stderr, cpu):
+        self.arguments = arguments
+        self.status = process.returncode
+        self.stdout = stdout.decode("utf-8", "replace")
+        self.stderr = stderr.decode("utf-8", "replace")
+        self.cpu = cpu
+
+    def expect(self, status, *fragments):
+        """Checks exit status and that the message (one line, no control characters) holds fragments."""
+        check(self.status == status, "%s: exit %s, expected %s: %s" % (self.arguments, self.status, status,
+                                                                      self.stderr))
+        if status in (0,):
+            check(self.stderr == "", "unexpected message: " + self.stderr)
+        else:
+            check(self.stderr.startswith("lmc-st: ") and self.stderr.endswith("\n"), "message: " + self.stderr)
+            line = self.stderr[:-1]
+            check(all(ord(c) >= 32 and ord(c) != 127 for c in line), "control character in " + repr(line))
+        for fragment in fragments:
+            check(fragment in self.stderr, "message %r lacks %r" % (self.stderr, fragment))
+        return self
+
+
+class Tool:
+    """The command under test. Limits that it cannot run under (sanitizers) are lifted."""
+
+    def __init__(self, path):
+        self.path = os.path.abspath(path)
+        self.slow = 1.0
+        self.limits = True
+        if self.run("--version").status != 0:
+            self.limits = False
+            self.slow = 20.0
+            if self.run("--version").status != 0:
+                raise SystemExit("cannot run " + self.path)
+
+    def limit(self, address_space=ADDRESS_SPACE, file_size=None):
+        def apply():
+            if self.limits and address_space is not None:
+                resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+            if file_size is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
+        return apply
+
+    def start(self, *arguments, cwd=None, user=None, **limits):
+        return subprocess.Popen([self.path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, cwd=cwd, user=user, preexec_fn=self.limit(**limits))
+
+    def run(self, *arguments, cwd=None, user=None, **limits):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        process = self.start(*arguments, cwd=cwd, user=user, **limits)
+        stdout, stderr = process.communicate()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return Result(list(arguments), process, stdout, stderr, cpu)
+
+    def round_trip(self, source, *options):
+        """Converts and restores; checks the bytes; returns the archive's path."""
+        archive = source + ".lmc"
+        back = source + ".back"
+        self.run("convert", source, "-f", *options).expect(0)
+        self.run("restore", archive, "-f", "-o", back, *[o for o in options if o.startswith("-j")]).expect(0)
+        check(read(back) == read(source), "the restored file differs: " + source)
+        os.unlink(back)
+        return archive
+
+
+# ---- files ----
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write(path, content):
+    with open(path, "wb") as file:
+        file.write(content)
+    return path
+
+
+def in_directory(directory, content, name="m.safetensors"):
+    return write(os.path.join(directory, name), content)
+
+
+def check_only(directory, *names):
+    """Nothing but these files is left."""
+    check(sorted(os.listdir(directory)) == sorted(names), "left behind: %s" % sorted(os.listdir(directory)))
+
+
+def wait_for_temporary(directory, process):
+    """Returns once the tool writes in the directory; fails if it ends first."""
+    while not any(name.startswith(".lmc-st-") for name in os.listdir(directory)):
+        check(process.poll() is None, "the tool ended before it wrote anything")
+        time.sleep(0.002)
+
+
+def end_with(process, number):
+    process.send_signal(number)
+    process.communicate()
+    return process.returncode
+
+
+# ---- tensors ----
+
+BITS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8,
+        "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
+        "I32": 32, "U32": 32, "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64}
+
+
+def weights(rng, count):
+    """bf16 values as a trained model has them."""
+    return b"".join(struct.pack("<f", rng.gauss(0, 0.02))[2:] for _ in range(count))
+
+
+def model(tensors, metadata=None, padding=True):
+    """A safetensors file. tensors: (name, dtype, shape, content) in file order."""
+    header = {} if metadata is None else {"__metadata__": metadata}
+    at = 0
+    for name, dtype, shape, content in tensors:
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(content)]}
+        at += len(content)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    if padding:
+        text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"".join(content for _, _, _, content in tensors)
+
+
+def small_model(seed=1):
+    """Coded, stored, short and empty frames; two pairs of tensors that differ in content alone."""
+    rng = random.Random(seed)
+    return model([
+        ("embed", "BF16", [40, 50], weights(rng, 2000)),
+        ("noise.0", "U8", [600], rng.randbytes(600)),
+        ("noise.1", "U8", [600], rng.randbytes(600)),
+        ("scale.0", "F32", [2], rng.randbytes(8)),
+        ("scale.1", "F32", [2], rng.randbytes(8)),
+        ("empty", "F32", [0, 3], b""),
+        ("layer.0", "BF16", [1000], weights(rng, 1000)),
+        ("layer.1", "BF16", [1000], weights(rng, 1000)),
+    ], {"format": "pt"})
+
+
+class Archive:
+    """An archive taken apart as docs/archive.md says; put together again after changes."""
+
+    def __init__(self, content):
+        length = struct.unpack("<Q", content[:8])[0]
+        self.header_nbytes = length
+        self.text = content[8:8 + length]
+        header = json.loads(self.text)
+        self.metadata = header.pop("__metadata__")
+        data = content[8 + length:]
+        order = sorted(header, key=lambda name: header[name]["data_offsets"])
+        self.parts = [[name, data[slice(*header[name]["data_offsets"])]] for name in order]
+
+    def part(self, name):
+        return next(part for part in self.parts if part[0] == name)
+
+    def build(self, dtype="U8", same_size=True):
+        header = {"__metadata__": self.metadata}
+        at = 0
+        for name, content in self.parts:
+            header[name] = {"dtype": dtype, "shape": [len(content)], "data_offsets": [at, at + len(content)]}
+            at += len(content)
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        if same_size:
+            text = text.ljust(self.header_nbytes)
+        return struct.pack("<Q", len(text)) + text + b"".join(content for _, content in self.parts)

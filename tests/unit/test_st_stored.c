@@ -1,0 +1,181 @@
+/*
+ * test_st_stored.c - frames without an index: their blocks can be trusted only when all of them have been
+ * hashed. Archives are put together here, so that frames are stored whatever the encoder would choose.
+ */
+#include "lmc_test.h"
+
+#include "st_header.h"
+#include "st_outer.h"
+#include "st_table.h"
+
+#include <unistd.h>
+
+#define CONTENT_NBYTES 5000000u /* many blocks, several runs of the engine */
+
+static char directory[] = "/tmp/lmc-st-stored-XXXXXX";
+static char archive_path[64];
+static char back_path[64];
+static unsigned char content[CONTENT_NBYTES];
+static size_t frame_offset; /* in the archive */
+
+/* A stored frame: noise cannot be coded. */
+static unsigned char *make_frame(size_t *frame_nbytes)
+{
+    lmc_ctx *ctx = NULL;
+    lmc_params params;
+    lmc_info info;
+    size_t bound = 0;
+    uint64_t state = 1;
+    for (size_t i = 0; i < CONTENT_NBYTES; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        content[i] = (unsigned char)(state >> 56);
+    }
+    lmc_params_init(&params);
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, CONTENT_NBYTES, &bound), LMC_OK);
+    unsigned char *const frame = malloc(bound);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(frame);
+    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, CONTENT_NBYTES, NULL, frame, bound, frame_nbytes),
+                          LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame, *frame_nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(info.mode, LMC_FRAME_STORED);
+    lmc_ctx_free(ctx);
+    return frame;
+}
+
+static uint64_t content_hash(const unsigned char *frame, size_t frame_nbytes)
+{
+    /* the tail of a stored frame: content hash, check */
+    return st_load_u64(frame + frame_nbytes - 16);
+}
+
+static void write_file(const unsigned char *front, size_t front_nbytes, const unsigned char *frame,
+                       size_t frame_nbytes)
+{
+    FILE *const file = fopen(archive_path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    CU_ASSERT_EQUAL(fwrite(front, 1, front_nbytes, file), front_nbytes);
+    CU_ASSERT_EQUAL(fwrite(frame, 1, frame_nbytes, file), frame_nbytes);
+    CU_ASSERT_EQUAL(fclose(file), 0);
+}
+
+static void make_archive(void)
+{
+    lmc_st_diag diag;
+    st_header original;
+    uint64_t frame_nbytes[1] = {0};
+    unsigned char *stored = NULL;
+    size_t stored_nbytes = 0;
+    unsigned method = 0;
+    uint64_t outer_nbytes = 0;
+    unsigned char *const text = malloc(128);
+    const int length =
+        snprintf((char *)text, 128, "{\"a\":{\"dtype\":\"U8\",\"shape\":[%u],\"data_offsets\":[0,%u]}}",
+                 CONTENT_NBYTES, CONTENT_NBYTES);
+    size_t nbytes = 0;
+    unsigned char *const frame = make_frame(&nbytes);
+    frame_nbytes[0] = nbytes;
+    uint64_t hashes[1] = {content_hash(frame, nbytes)};
+    CU_ASSERT_EQUAL_FATAL(st_header_parse(&original, text, (size_t)length, 8, CONTENT_NBYTES, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(st_table_pack_header(text, (size_t)length, &stored, &stored_nbytes, &method),
+                          LMC_OK);
+    const uint64_t table_nbytes = st_table_nbytes(1, stored_nbytes);
+    CU_ASSERT_EQUAL(st_outer_reserve(&original, ST_OUTER_TABLE_NAME, table_nbytes, &outer_nbytes, &diag),
+                    LMC_OK);
+    unsigned char *const front = malloc(outer_nbytes + table_nbytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(front);
+    CU_ASSERT_EQUAL(st_outer_write(&original, ST_OUTER_TABLE_NAME, table_nbytes, frame_nbytes, front,
+                                   outer_nbytes, &diag),
+                    LMC_OK);
+    const st_table table = {8 + (uint64_t)length + CONTENT_NBYTES, text,   (size_t)length,
+                            st_hash(front + 8, outer_nbytes - 8),  hashes, 1};
+    st_table_write(&table, stored, stored_nbytes, method, front + outer_nbytes);
+    frame_offset = outer_nbytes + table_nbytes;
+    write_file(front, frame_offset, frame, nbytes);
+    free(front);
+    free(frame);
+    free(stored);
+    st_header_free(&original);
+}
+
+static lmc_status restore_with(unsigned thread_count)
+{
+    lmc_st_options options;
+    lmc_st_options_init(&options);
+    options.thread_count = thread_count;
+    options.force = 1;
+    return lmc_st_restore(archive_path, back_path, &options, NULL, NULL);
+}
+
+static void test_sound(void)
+{
+    static unsigned char dst[CONTENT_NBYTES];
+    lmc_st_file *file = NULL;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
+    snprintf(archive_path, sizeof(archive_path), "%s/a.lmc", directory);
+    snprintf(back_path, sizeof(back_path), "%s/back", directory);
+    make_archive();
+    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, NULL, NULL, NULL), LMC_OK);
+    for (unsigned threads = 1; threads < 4; threads++) {
+        CU_ASSERT_EQUAL(restore_with(threads), LMC_OK);
+    }
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, dst, sizeof(dst), NULL), LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(dst, content, sizeof(dst)), 0);
+    CU_ASSERT_EQUAL(lmc_st_read_range(file, NULL, 0, 1234567, 70001, dst, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(dst, content + 1234567, 70001), 0);
+    lmc_st_close(file);
+    CU_ASSERT_EQUAL(lmc_st_open(back_path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, dst, sizeof(dst), NULL), LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(dst, content, sizeof(dst)), 0);
+    lmc_st_close(file);
+    unlink(back_path);
+}
+
+static void flip_byte(size_t offset)
+{
+    FILE *const file = fopen(archive_path, "r+b");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    fseek(file, (long)offset, SEEK_SET);
+    const int byte = fgetc(file);
+    fseek(file, (long)offset, SEEK_SET);
+    fputc(byte ^ 0x10, file);
+    CU_ASSERT_EQUAL(fclose(file), 0);
+}
+
+/* A wrong byte anywhere is found by every call, also by one that wants other bytes. */
+static void test_damaged(void)
+{
+    static const size_t places[] = {0, 65536, 1048575, 2500000, CONTENT_NBYTES - 1};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        unsigned char dst[10];
+        lmc_st_file *file = NULL;
+        flip_byte(frame_offset + 32 + places[i]);
+        CU_ASSERT_EQUAL(lmc_st_verify(archive_path, NULL, NULL, NULL), LMC_ERR_CHECKSUM);
+        for (unsigned threads = 1; threads < 4; threads++) {
+            CU_ASSERT_EQUAL(restore_with(threads), LMC_ERR_CHECKSUM);
+            CU_ASSERT_EQUAL(access(back_path, F_OK), -1);
+        }
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_st_read_range(file, NULL, 0, 3000000, sizeof(dst), dst, NULL), LMC_ERR_CHECKSUM);
+        lmc_st_close(file);
+        flip_byte(frame_offset + 32 + places[i]);
+    }
+    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, NULL, NULL, NULL), LMC_OK);
+}
+
+static void test_clean_up(void)
+{
+    unlink(archive_path);
+    CU_ASSERT_EQUAL(rmdir(directory), 0); /* nothing was left behind */
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_sound),
+        LMC_TEST(test_damaged),
+        LMC_TEST(test_clean_up),
+    };
+    return LMC_TEST_MAIN("st_stored", tests, argc, argv);
+}
