@@ -21,9 +21,9 @@ typedef struct bench_data {
 /* One line of the report. Speeds count content bytes; memcpy is of the same bytes in the same process. */
 typedef struct bench_row {
     char codec[32];
-    char kernels[16]; /* "-" for peers */
-    size_t nbytes;    /* of content: slow peers get the first part of the data */
-    double ratio;     /* stored / original */
+    char kernels[16];            /* "-" for peers */
+    size_t nbytes;               /* of content: slow peers get the first part of the data */
+    double ratio;                /* stored / original */
     double encode, decode, copy; /* GiB/s, fastest of several runs; 0: not timed */
 } bench_row;
 

@@ -27,7 +27,7 @@ typedef struct code {
     lmc_layer layer[LAYER_MAX];
 } code;
 
-static const uint8_t fast_counts[][7] = {{0, 0, 4}, {0, 2}, {0, 2}, {0, 2}, {0, 2},
+static const uint8_t fast_counts[][7] = {{0, 0, 4}, {0, 2}, {0, 2},    {0, 2}, {0, 2},
                                          {0, 2},    {0, 2}, {0, 0, 4}, {0, 2}, {0, 0, 4}};
 static const uint8_t default_counts[][7] = {
     {0, 0, 0, 3, 6, 8}, {0, 0, 0, 3, 4, 8, 8}, {0, 0, 0, 3, 4, 8, 8}, {0, 0, 0, 3, 4, 8, 8}};
@@ -49,15 +49,15 @@ static double now(void)
 }
 
 /* Best time of a statement, over a second or so. */
-#define BEST(best, statement)                                                \
-    do {                                                                     \
-        best = 1e9;                                                          \
-        for (double until = now() + 1; now() < until;) {                     \
-            const double start_time = now();                                 \
-            statement;                                                       \
-            const double elapsed = now() - start_time;                       \
-            best = elapsed < best ? elapsed : best;                          \
-        }                                                                    \
+#define BEST(best, statement)                            \
+    do {                                                 \
+        best = 1e9;                                      \
+        for (double until = now() + 1; now() < until;) { \
+            const double start_time = now();             \
+            statement;                                   \
+            const double elapsed = now() - start_time;   \
+            best = elapsed < best ? elapsed : best;      \
+        }                                                \
     } while (0)
 
 static void *allocate(size_t nbytes)
@@ -154,7 +154,8 @@ static lmc_levels_out start_layer(const lmc_layer *layer, unsigned l, size_t n, 
     return out;
 }
 
-static void finish_layer(const lmc_layer *layer, unsigned l, const lmc_levels_out *out, uint8_t **next, block *b)
+static void finish_layer(const lmc_layer *layer, unsigned l, const lmc_levels_out *out, uint8_t **next,
+                         block *b)
 {
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++) {
         const size_t nbytes = lmc_bits_nbytes(lmc_bits_written(&out->partial[j], partials[j]));
@@ -199,8 +200,8 @@ static void decode_block(const lmc_kernels *k, const code *c, const block *b, in
             k->levels_decode(&c->layer[l], &in, step, l == 0 ? strip : lists[l % 2] + i);
             if (l == 0)
                 (in_memory ? k->join_streaming : k->join)[1](
-                    &c->split, &(lmc_plane_set){strip, (uint8_t *)b->low + i / 8 * c->split.low_nbits, {0}}, step,
-                    dst + 2 * i);
+                    &c->split, &(lmc_plane_set){strip, (uint8_t *)b->low + i / 8 * c->split.low_nbits, {0}},
+                    step, dst + 2 * i);
         }
     }
 }
@@ -244,11 +245,12 @@ static void bench_code(const lmc_kernels *k, const code *c, const uint8_t *src, 
     uint8_t *next;
     for (int in_memory = 0; in_memory < 2; in_memory++) {
         const size_t count = in_memory ? BLOCK_COUNT : 1;
-        BEST(seconds, next = coded; for (size_t i = 0; i < count; i++)
-                          next = encode_block(k, c, src + 2 * BLOCK * i, next, &blocks[i]));
+        BEST(seconds, next = coded; for (size_t i = 0; i < count; i++) next =
+                                        encode_block(k, c, src + 2 * BLOCK * i, next, &blocks[i]));
         snprintf(what, sizeof what, "%s encode%s", c->name, in_memory ? ", mem" : "");
         report(k->name, what, in_memory, 2.0 * BLOCK * (double)count, seconds);
-        BEST(seconds, for (size_t i = 0; i < count; i++) decode_block(k, c, &blocks[i], in_memory, dst + 2 * BLOCK * i));
+        BEST(seconds, for (size_t i = 0; i < count; i++)
+                          decode_block(k, c, &blocks[i], in_memory, dst + 2 * BLOCK * i));
         snprintf(what, sizeof what, "%s decode%s", c->name, in_memory ? ", mem" : "");
         report(k->name, what, in_memory, 2.0 * BLOCK * (double)count, seconds);
         if (memcmp(src, dst, 2 * BLOCK * count) != 0)

@@ -27,7 +27,8 @@ static int measure_once(const bench_data *data, lmc_run *run, bench_row *row)
                    &run->frame_nbytes) != LMC_OK)
         return -1;
     const double encoded = bench_now();
-    if (lmc_decode(run->ctx, run->frame, run->frame_nbytes, NULL, run->back, data->nbytes, &back_nbytes) != LMC_OK)
+    if (lmc_decode(run->ctx, run->frame, run->frame_nbytes, NULL, run->back, data->nbytes, &back_nbytes) !=
+        LMC_OK)
         return -1;
     const double decoded = bench_now();
     row->copy = copy > row->copy ? copy : row->copy;

@@ -26,17 +26,18 @@ typedef struct bench_options {
 
 static void print_row(const bench_data *data, const bench_row *row, bench_options *options)
 {
-    printf("%-28.28s %-24s %-7s %6.1f %7.4f %8.3f %8.3f %8.2f %6.2f %6.2f\n", data->name, row->codec, row->kernels,
-           (double)row->nbytes / (1 << 20), row->ratio, row->encode, row->decode, row->copy, row->encode / row->copy,
-           row->decode / row->copy);
+    printf("%-28.28s %-24s %-7s %6.1f %7.4f %8.3f %8.3f %8.2f %6.2f %6.2f\n", data->name, row->codec,
+           row->kernels, (double)row->nbytes / (1 << 20), row->ratio, row->encode, row->decode, row->copy,
+           row->encode / row->copy, row->decode / row->copy);
     fflush(stdout);
     if (!options->json)
         return;
     fprintf(options->json,
-            "%s\n  {\"data\": \"%s\", \"dtype\": \"%s\", \"codec\": \"%s\", \"kernels\": \"%s\", \"nbytes\": %zu, "
+            "%s\n  {\"data\": \"%s\", \"dtype\": \"%s\", \"codec\": \"%s\", \"kernels\": \"%s\", \"nbytes\": "
+            "%zu, "
             "\"ratio\": %.6f, \"encode_GiB_s\": %.4f, \"decode_GiB_s\": %.4f, \"memcpy_GiB_s\": %.4f}",
-            options->json_rows++ ? "," : "", data->name, lmc_dtype_name(data->dtype), row->codec, row->kernels,
-            row->nbytes, row->ratio, row->encode, row->decode, row->copy);
+            options->json_rows++ ? "," : "", data->name, lmc_dtype_name(data->dtype), row->codec,
+            row->kernels, row->nbytes, row->ratio, row->encode, row->decode, row->copy);
 }
 
 /* In the child: measures every level with one kernel set and writes the rows to the pipe. */
@@ -79,7 +80,8 @@ static int measure_data(const bench_data *data, bench_options *options)
     bench_row rows[BENCH_PEER_COUNT];
     for (size_t i = 0; i < sizeof kernel_sets / sizeof kernel_sets[0]; i++) {
         if (measure_set(data, kernel_sets[i], options) != 0) {
-            fprintf(stderr, "bench: %s: a round trip failed with the %s kernels\n", data->name, kernel_sets[i]);
+            fprintf(stderr, "bench: %s: a round trip failed with the %s kernels\n", data->name,
+                    kernel_sets[i]);
             return -1;
         }
     }
@@ -109,7 +111,8 @@ static int parse_options(int argc, char **argv, bench_options *options, int *fir
             options->json = fopen(argv[i + 1], "w");
         else
             return -1;
-        if (strcmp(argv[i], "--json") == 0 ? !options->json : number == 0 && strcmp(argv[i], "--peer-mib") != 0)
+        if (strcmp(argv[i], "--json") == 0 ? !options->json
+                                           : number == 0 && strcmp(argv[i], "--peer-mib") != 0)
             return -1;
     }
     *first_file = i;
@@ -124,10 +127,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: lmc-bench [--mib N] [--peer-mib N] [--repeats N] [--json FILE] [FILE...]\n");
         return 2;
     }
-    printf("LMC %s, one thread, checksums made and verified; speeds in GiB/s, fastest of %u\n", lmc_version_text(),
-           options.repeats);
-    printf("%-28s %-24s %-7s %6s %7s %8s %8s %8s %6s %6s\n", "data", "codec", "kernels", "MiB", "ratio", "encode",
-           "decode", "memcpy", "enc/mc", "dec/mc");
+    printf("LMC %s, one thread, checksums made and verified; speeds in GiB/s, fastest of %u\n",
+           lmc_version_text(), options.repeats);
+    printf("%-28s %-24s %-7s %6s %7s %8s %8s %8s %6s %6s\n", "data", "codec", "kernels", "MiB", "ratio",
+           "encode", "decode", "memcpy", "enc/mc", "dec/mc");
     if (options.json)
         fprintf(options.json, "[");
     const int count = first_file < argc ? argc - first_file : 2;

@@ -41,7 +41,8 @@ static size_t compress_with(const peer *p, const uint8_t *src, size_t nbytes, ui
 {
     if (p->is_bzip2) {
         unsigned size = (unsigned)capacity;
-        const int ok = BZ2_bzBuffToBuffCompress((char *)dst, &size, (char *)(uintptr_t)src, (unsigned)nbytes, 9, 0, 0);
+        const int ok =
+            BZ2_bzBuffToBuffCompress((char *)dst, &size, (char *)(uintptr_t)src, (unsigned)nbytes, 9, 0, 0);
         return ok == BZ_OK ? size : 0;
     }
     const size_t size = ZSTD_compress(dst, capacity, src, nbytes, 3);
@@ -52,7 +53,8 @@ static size_t decompress_with(const peer *p, const uint8_t *src, size_t nbytes, 
 {
     if (p->is_bzip2) {
         unsigned size = (unsigned)capacity;
-        const int ok = BZ2_bzBuffToBuffDecompress((char *)dst, &size, (char *)(uintptr_t)src, (unsigned)nbytes, 0, 0);
+        const int ok =
+            BZ2_bzBuffToBuffDecompress((char *)dst, &size, (char *)(uintptr_t)src, (unsigned)nbytes, 0, 0);
         return ok == BZ_OK ? size : 0;
     }
     const size_t size = ZSTD_decompress(dst, capacity, src, nbytes);
@@ -73,8 +75,7 @@ static int measure_once(const bench_data *data, const peer *p, const peer_buffer
     const size_t packed =
         compress_with(p, p->grouped ? b->grouped : data->bytes, row->nbytes, b->packed, b->capacity);
     const double encoded = bench_now();
-    const size_t size =
-        decompress_with(p, b->packed, packed, p->grouped ? b->grouped : b->back, row->nbytes);
+    const size_t size = decompress_with(p, b->packed, packed, p->grouped ? b->grouped : b->back, row->nbytes);
     if (p->grouped)
         ungroup_bytes(b->grouped, row->nbytes, data->element_nbytes, b->back);
     const double decoded = bench_now();

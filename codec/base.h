@@ -18,8 +18,7 @@
 #define LMC_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define LMC_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define LMC_PREFETCH(pointer) __builtin_prefetch(pointer, 0, 2)
-#define LMC_PRINTF(format_index, first_argument) \
-    __attribute__((format(printf, format_index, first_argument)))
+#define LMC_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
 
 #define LMC_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -33,8 +33,8 @@ LMC_INLINE uint64_t lmc_load_bits(const uint8_t *p, uint64_t position)
 
 /* Appends bits to a byte string, least significant first. The buffer needs 8 bytes beyond its content. */
 typedef struct lmc_bit_writer {
-    uint8_t *next;       /* where the pending bits will go */
-    uint64_t pending;    /* bits not yet complete to a word */
+    uint8_t *next;          /* where the pending bits will go */
+    uint64_t pending;       /* bits not yet complete to a word */
     unsigned pending_nbits; /* 0..63 */
 } lmc_bit_writer;
 

@@ -22,9 +22,9 @@ typedef struct block_job {
 /* Brings what comes next into the cache while strip `index` keeps the core busy. */
 static void fetch_ahead(const block_job *job, size_t index)
 {
-    const uint8_t *const p = job->ahead + index * job->ahead_nbytes;
-    for (size_t i = 0; i < job->ahead_nbytes; i += CACHE_LINE_NBYTES)
-        LMC_PREFETCH(p + i);
+    const size_t first = index * job->ahead_nbytes;
+    for (size_t i = first; i < first + job->ahead_nbytes; i += CACHE_LINE_NBYTES)
+        LMC_PREFETCH(job->ahead + i);
 }
 
 /* What each strip of n values fetches of nbytes, so that all of them together fetch no more. */
@@ -122,8 +122,8 @@ static int encode_planes_flexible(const block_job *job, const uint8_t *src, size
         const size_t left = lmc_writer_left(writer);
         size_t nbytes = 0;
         if (nbits == 8)
-            nbytes = lmc_plane_encode(job->kernels, coding->table[i], scratch, scratch->plane[i], n, writer->next,
-                                      left, &modes[i]);
+            nbytes = lmc_plane_encode(job->kernels, coding->table[i], scratch, scratch->plane[i], n,
+                                      writer->next, left, &modes[i]);
         else if (lmc_plane_nbytes(n, nbits) <= left)
             nbytes = lmc_plane_encode_packed(scratch->plane[i], n, nbits, writer->next, &modes[i]);
         if (nbytes == 0)
@@ -167,8 +167,8 @@ static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc
         const size_t kept = split_masked(job, src, n);
         if (kept > 0 && n - kept > n / MASKED_SHARE_MIN) {
             lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
-            const size_t nbytes = lmc_flags_encode(job->scratch, job->scratch->mask, n, writer->next,
-                                                   lmc_writer_left(writer));
+            const size_t nbytes =
+                lmc_flags_encode(job->scratch, job->scratch->mask, n, writer->next, lmc_writer_left(writer));
             writer->next += nbytes;
             return nbytes != 0 && encode_planes(job, job->scratch->values, kept, writer);
         }
@@ -269,7 +269,8 @@ static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_s
 }
 
 /* Decodes n elements from their planes. */
-static lmc_status decode_planes(const block_job *job, lmc_source *source, size_t n, uint8_t *dst, lmc_diag *diag)
+static lmc_status decode_planes(const block_job *job, lmc_source *source, size_t n, uint8_t *dst,
+                                lmc_diag *diag)
 {
     const lmc_coding *const coding = job->coding;
     uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX] = {NULL};
@@ -305,7 +306,8 @@ static void join_masked(const block_job *job, size_t n, uint8_t *dst)
     }
 }
 
-static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t n, uint8_t *dst, lmc_diag *diag)
+static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t n, uint8_t *dst,
+                                lmc_diag *diag)
 {
     if (!job->coding->has_mask)
         return corrupt(diag, "it is masked, but the plan has no mask value");
@@ -333,15 +335,12 @@ static lmc_status decode_stored(lmc_reader *reader, uint8_t *dst, size_t dst_nby
 static lmc_status decode_values(const block_job *job, lmc_source *source, unsigned mode, size_t n,
                                 size_t tail_nbytes, uint8_t *dst, lmc_diag *diag)
 {
-    lmc_status status;
-    if (n == 0 || lmc_reader_left(&source->reader) < tail_nbytes)
-        return corrupt(diag, "it is too short");
-    if (mode == LMC_FMT_BLOCK_PLANES)
-        status = decode_planes(job, source, n, dst, diag);
-    else if (mode == LMC_FMT_BLOCK_MASKED)
-        status = decode_masked(job, source, n, dst, diag);
-    else
+    if (mode > LMC_FMT_BLOCK_MASKED)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u", mode);
+    if (n == 0)
+        return corrupt(diag, "it has no elements, but is not stored");
+    const lmc_status status = mode == LMC_FMT_BLOCK_PLANES ? decode_planes(job, source, n, dst, diag)
+                                                           : decode_masked(job, source, n, dst, diag);
     if (status != LMC_OK)
         return status;
     if (lmc_reader_left(&source->reader) != tail_nbytes)
@@ -361,7 +360,8 @@ lmc_status lmc_block_decode(const lmc_kernels *kernels, const lmc_coding *coding
     const unsigned mode = (unsigned)lmc_read_n(&source.reader, 1);
     if (source.reader.failed)
         return corrupt(diag, "it is empty");
-    const int in_strips = mode == LMC_FMT_BLOCK_PLANES; /* the other forms put their content together elsewhere */
+    const int in_strips =
+        mode == LMC_FMT_BLOCK_PLANES; /* the other forms put their content together elsewhere */
     const block_job job = {.kernels = kernels,
                            .coding = coding,
                            .scratch = scratch,

@@ -15,9 +15,9 @@
 #define PRICE_PARTIAL_PLANE 0.01
 #define PRICE_FLAT_PASS 0.02
 #define REST_NBITS 8.0
-#define COUNT_NBITS 24.0            /* of a partial plane or list, in every block */
+#define COUNT_NBITS 24.0 /* of a partial plane or list, in every block */
 #define VALUES_PER_BLOCK 65536.0
-#define UNSEEN_WEIGHT 0.3           /* of all symbols that the sample missed, in sampled values */
+#define UNSEEN_WEIGHT 0.3 /* of all symbols that the sample missed, in sampled values */
 #define TABLE_NBITS_PER_SYMBOL 4.5
 
 /* The symbols by falling weight. */
@@ -27,7 +27,7 @@ typedef struct ranking {
     double weight[256];
     double tail[257]; /* weight of ranks i and up, and of what was not seen */
     double total;
-    double scale;     /* values per unit of weight */
+    double scale; /* values per unit of weight */
 } ranking;
 
 /* A layer as planned: ranks [first, end), the list behind them. */
@@ -233,8 +233,9 @@ static void try_cut(search *s, unsigned first, unsigned end, unsigned layers_lef
 static double cost_from(search *s, unsigned first, unsigned layers_left)
 {
     static const double coarse[] = {1 / 3., 1 / 6., 1 / 9., 1 / 13., 1 / 20., 1 / 40.};
-    static const double fine[] = {1 / 2.,  1 / 3.,  1 / 4.,  1 / 5.,  1 / 6.,  1 / 7.,  1 / 8.,  1 / 9.,  1 / 10.,
-                                  1 / 11., 1 / 12., 1 / 13., 1 / 14., 1 / 16., 1 / 20., 1 / 25., 1 / 32., 1 / 64.};
+    static const double fine[] = {1 / 2.,  1 / 3.,  1 / 4.,  1 / 5.,  1 / 6.,  1 / 7.,
+                                  1 / 8.,  1 / 9.,  1 / 10., 1 / 11., 1 / 12., 1 / 13.,
+                                  1 / 14., 1 / 16., 1 / 20., 1 / 25., 1 / 32., 1 / 64.};
     const ranking *const r = s->ranks;
     step *const best = &s->steps[first][layers_left - 1];
     if (best->cost >= 0)

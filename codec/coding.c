@@ -47,7 +47,7 @@ static lmc_status read_table(lmc_reader *reader, unsigned plane, lmc_table *tabl
 {
     const unsigned kind = (unsigned)lmc_read_n(reader, 1);
     if (reader->failed)
-        return lmc_fail(diag, LMC_ERR_TRUNCATED, 0, "plan: the tables are cut short");
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "plan: the tables are cut short");
     if (kind == LMC_FMT_PLANE_RAW)
         return LMC_OK;
     if (kind != LMC_FMT_PLANE_TABLE)
@@ -70,7 +70,7 @@ lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned unit_
     coding->split.offset = (uint16_t)lmc_read_n(&r, 2);
     coding->split.base = (uint16_t)lmc_read_n(&r, 2);
     if (r.failed)
-        return lmc_fail(diag, LMC_ERR_TRUNCATED, 0, "plan: the section is cut short");
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "plan: the section is cut short");
     if ((transform & ~(unsigned)LMC_FMT_TRANSFORM_KNOWN) != 0)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "plan: transform 0x%02x", transform);
     lmc_status status = check_split(coding, diag);

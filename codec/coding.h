@@ -16,7 +16,7 @@ typedef struct lmc_coding {
     unsigned unit_nbytes; /* 1, 2, 4, 8 */
     lmc_split split;
     unsigned plane_count;
-    uint8_t has_mask;    /* blocks may leave out the elements equal to mask_value */
+    uint8_t has_mask; /* blocks may leave out the elements equal to mask_value */
     uint64_t mask_value;
     const lmc_table *table[LMC_FMT_PLANE_COUNT_MAX]; /* NULL: the plane is stored or constant */
     /* Encoder only: the plane is worth a look in every block (a constant, a few exceptions, a table of its
@@ -62,7 +62,7 @@ size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *s
 
 /* Reads a plan section of exactly nbytes for elements of unit_nbytes. tables: room for one table a plane
  * (LMC_FMT_PLANE_COUNT_MAX), which coding will point to.
- * Errors: TRUNCATED, CORRUPT, UNSUPPORTED; offsets count from the section's start. */
+ * Errors: CORRUPT, UNSUPPORTED; offsets count from the section's start. */
 LMC_NODISCARD lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned unit_nbytes,
                                          lmc_table *tables, lmc_coding *coding, lmc_diag *diag);
 

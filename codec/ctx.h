@@ -12,12 +12,12 @@
 struct lmc_ctx {
     lmc_allocator allocator;
     lmc_diag diag;
-    unsigned thread_count;   /* of decoding; resolved, at least 1 */
+    unsigned thread_count; /* of decoding; resolved, at least 1 */
     uint8_t *scratch_memory;
     size_t scratch_nbytes;
     lmc_scratch scratch;
     lmc_plan_work *plan_work;
-    uint8_t *block;          /* one block, content or stored, with slack */
+    uint8_t *block; /* one block, content or stored, with slack */
     size_t block_capacity;
     struct lmc_ctx *workers[LMC_THREAD_COUNT_MAX - 1];
 };

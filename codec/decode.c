@@ -14,7 +14,7 @@ struct lmc_frame {
     uint64_t *offsets;        /* coded: of each block, and of the tail */
     lmc_block_entry *entries; /* coded: the index */
     lmc_coding coding;
-    lmc_table tables[];       /* one for each plane */
+    lmc_table tables[]; /* one for each plane */
 };
 
 /* ---- opening ---- */
@@ -30,9 +30,9 @@ static lmc_status read_index(lmc_frame *frame, const uint8_t *index, uint64_t fr
         frame->offsets[i] = offset;
         if (frame->entries[i].stored_nbytes == 0 ||
             frame->entries[i].stored_nbytes > lmc_block_content_nbytes(info, i) + 1)
-            return lmc_fail(diag, LMC_ERR_CORRUPT, frame_nbytes - info->tail_nbytes + i * LMC_FMT_INDEX_ENTRY_NBYTES,
-                            "index: block %llu has %u bytes", (unsigned long long)i,
-                            frame->entries[i].stored_nbytes);
+            return lmc_fail(
+                diag, LMC_ERR_CORRUPT, frame_nbytes - info->tail_nbytes + i * LMC_FMT_INDEX_ENTRY_NBYTES,
+                "index: block %llu has %u bytes", (unsigned long long)i, frame->entries[i].stored_nbytes);
         offset += frame->entries[i].stored_nbytes;
     }
     frame->offsets[info->block_count] = offset;
@@ -44,12 +44,14 @@ static lmc_status read_index(lmc_frame *frame, const uint8_t *index, uint64_t fr
 }
 
 /* The check over head and tail. */
-static lmc_status verify_check(const lmc_frame *frame, const uint8_t *head, const uint8_t *tail, lmc_diag *diag)
+static lmc_status verify_check(const lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
+                               lmc_diag *diag)
 {
     const lmc_info *const info = &frame->info;
     const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(info);
     const lmc_kernels *const kernels = lmc_kernels_get();
-    if (lmc_frame_check(kernels, head, info->head_nbytes, tail, body_nbytes) == lmc_load64(tail + body_nbytes))
+    if (lmc_frame_check(kernels, head, info->head_nbytes, tail, body_nbytes) ==
+        lmc_load64(tail + body_nbytes))
         return LMC_OK;
     return lmc_fail(diag, LMC_ERR_CHECKSUM, 0, "frame: head and index do not match their checksum");
 }
@@ -61,8 +63,8 @@ static uint64_t least_nbytes(const lmc_info *info)
     return info->head_nbytes + info->tail_nbytes + blocks;
 }
 
-static lmc_status check_sizes(const lmc_info *info, size_t head_nbytes, size_t tail_nbytes, uint64_t frame_nbytes,
-                              lmc_diag *diag)
+static lmc_status check_sizes(const lmc_info *info, size_t head_nbytes, size_t tail_nbytes,
+                              uint64_t frame_nbytes, lmc_diag *diag)
 {
     if (frame_nbytes < least_nbytes(info))
         return lmc_fail(diag, LMC_ERR_TRUNCATED, frame_nbytes, "frame: %llu bytes where %llu are the least",
@@ -94,8 +96,8 @@ static lmc_frame *allocate_frame(const lmc_allocator *allocator, const lmc_info 
     return NULL;
 }
 
-static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_t *tail, uint64_t frame_nbytes,
-                             lmc_diag *diag)
+static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
+                             uint64_t frame_nbytes, lmc_diag *diag)
 {
     lmc_status status = verify_check(frame, head, tail, diag);
     if (status != LMC_OK)
@@ -111,8 +113,8 @@ static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_
     return read_index(frame, tail, frame_nbytes, diag);
 }
 
-lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes, const void *tail, size_t tail_nbytes,
-                          uint64_t frame_nbytes, lmc_frame **frame)
+lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes, const void *tail,
+                          size_t tail_nbytes, uint64_t frame_nbytes, lmc_frame **frame)
 {
     lmc_info info;
     if (frame)
@@ -173,8 +175,8 @@ static size_t block_stored_nbytes(const lmc_frame *frame, uint64_t i)
                                                : lmc_block_content_nbytes(&frame->info, i);
 }
 
-lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_t *offset, size_t *stored_nbytes,
-                           size_t *content_nbytes)
+lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_t *offset,
+                           size_t *stored_nbytes, size_t *content_nbytes)
 {
     if (!frame || !offset || !stored_nbytes || !content_nbytes || block_index >= frame->info.block_count)
         return LMC_ERR_ARG;
@@ -198,13 +200,13 @@ static lmc_status decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
     }
     lmc_status status = lmc_ctx_reserve_scratch(ctx, lmc_div_ceil(content_nbytes, unit_nbytes), unit_nbytes);
     if (status == LMC_OK)
-        status = lmc_block_decode(kernels, &frame->coding, &ctx->scratch, stored, block_stored_nbytes(frame, i),
-                                  memory, dst, content_nbytes, hash, diag);
+        status = lmc_block_decode(kernels, &frame->coding, &ctx->scratch, stored,
+                                  block_stored_nbytes(frame, i), memory, dst, content_nbytes, hash, diag);
     if (status != LMC_OK)
         return lmc_diag_shift(diag, status, block_offset(frame, i));
     if (*hash != frame->entries[i].content_hash)
-        return lmc_fail(diag, LMC_ERR_CHECKSUM, block_offset(frame, i), "block %llu does not match its checksum",
-                        (unsigned long long)i);
+        return lmc_fail(diag, LMC_ERR_CHECKSUM, block_offset(frame, i),
+                        "block %llu does not match its checksum", (unsigned long long)i);
     return LMC_OK;
 }
 
@@ -225,8 +227,8 @@ lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes",
                         lmc_block_content_nbytes(&frame->info, block_index));
     uint64_t hash;
-    const lmc_status status = decode_block(ctx, frame, block_index, stored, (lmc_block_memory){0, 0}, dst, &hash,
-                                           &ctx->diag);
+    const lmc_status status =
+        decode_block(ctx, frame, block_index, stored, (lmc_block_memory){0, 0}, dst, &hash, &ctx->diag);
     if (status == LMC_OK && entry)
         *entry = (lmc_block_entry){(uint32_t)stored_nbytes, hash};
     return status;
@@ -241,13 +243,13 @@ lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block
 typedef struct decode_job {
     lmc_ctx *ctx;
     const lmc_frame *frame;
-    const uint8_t *stored;      /* the frame's first byte */
+    const uint8_t *stored;       /* the frame's first byte */
     uint64_t first_byte, nbytes; /* of the content, wanted */
     uint8_t *dst;
-    lmc_block_entry *entries;   /* stored frames: the hashes found; else NULL */
-    uint64_t next, end;         /* blocks not taken yet */
+    lmc_block_entry *entries; /* stored frames: the hashes found; else NULL */
+    uint64_t next, end;       /* blocks not taken yet */
     pthread_mutex_t mutex;
-    uint64_t failed_block;      /* the first one, if status is not LMC_OK */
+    uint64_t failed_block; /* the first one, if status is not LMC_OK */
     lmc_status status;
     lmc_diag diag;
 } decode_job;
@@ -357,12 +359,17 @@ static lmc_status decode_stored(decode_job *job)
     return status;
 }
 
-static lmc_status decode_range(lmc_ctx *ctx, const lmc_frame *frame, const uint8_t *stored, uint64_t first_byte,
-                               uint64_t nbytes, uint8_t *dst)
+static lmc_status decode_range(lmc_ctx *ctx, const lmc_frame *frame, const uint8_t *stored,
+                               uint64_t first_byte, uint64_t nbytes, uint8_t *dst)
 {
     const lmc_info *const info = &frame->info;
-    decode_job job = {.ctx = ctx, .frame = frame, .stored = stored, .first_byte = first_byte, .nbytes = nbytes,
-                      .dst = dst, .end = info->block_count};
+    decode_job job = {.ctx = ctx,
+                      .frame = frame,
+                      .stored = stored,
+                      .first_byte = first_byte,
+                      .nbytes = nbytes,
+                      .dst = dst,
+                      .end = info->block_count};
     if (info->mode != LMC_FRAME_CODED)
         return decode_stored(&job);
     if (nbytes == 0)

@@ -50,7 +50,8 @@ static void start_info(const lmc_params *params, uint64_t content_nbytes, lmc_fr
 
 /* ---- plans ---- */
 
-static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, lmc_read_fn read, void *user, lmc_plan *plan)
+static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, lmc_read_fn read, void *user,
+                            lmc_plan *plan)
 {
     const uint64_t content_nbytes = plan->info.content_nbytes;
     if (content_nbytes <= LMC_FMT_SHORT_CONTENT_MAX) {
@@ -61,12 +62,13 @@ static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, lmc_read_fn 
     lmc_status status = lmc_ctx_reserve_plan_work(ctx);
     if (status != LMC_OK)
         return status;
-    status = lmc_decide(params->dtype, params->level, content_nbytes, read, user, ctx->plan_work, plan->tables,
-                        &plan->decision);
+    status = lmc_decide(params->dtype, params->level, content_nbytes, read, user, ctx->plan_work,
+                        plan->tables, &plan->decision);
     if (status != LMC_OK)
         return lmc_fail(&ctx->diag, status, 0, "the content could not be read");
     lmc_info_complete(&plan->info, plan->decision.section_nbytes);
-    if (plan->decision.is_raw && plan->info.block_count == 1) { /* several blocks keep their index for ranges */
+    if (plan->decision.is_raw &&
+        plan->info.block_count == 1) { /* several blocks keep their index for ranges */
         plan->info.mode = LMC_FRAME_STORED;
         lmc_info_complete(&plan->info, 0);
     }
@@ -148,11 +150,12 @@ static lmc_status encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t
     } else if (plan->decision.is_raw) {
         stored_nbytes = lmc_block_store(kernels, src, src_nbytes, dst, &entry->content_hash);
     } else {
-        const lmc_status status = lmc_ctx_reserve_scratch(ctx, lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes);
+        const lmc_status status =
+            lmc_ctx_reserve_scratch(ctx, lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes);
         if (status != LMC_OK)
             return status;
-        stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes, ahead,
-                                         dst, &entry->content_hash);
+        stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes,
+                                         ahead, dst, &entry->content_hash);
     }
     entry->stored_nbytes = (uint32_t)stored_nbytes;
     return LMC_OK;
@@ -170,8 +173,8 @@ lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_i
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     if (block_index >= plan->info.block_count ||
         src_nbytes != lmc_block_content_nbytes(&plan->info, block_index))
-        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "no block %llu of %zu bytes", (unsigned long long)block_index,
-                        src_nbytes);
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "no block %llu of %zu bytes",
+                        (unsigned long long)block_index, src_nbytes);
     if (dst_capacity < lmc_block_bound(src_nbytes))
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block asks for %zu bytes of room",
                         lmc_block_bound(src_nbytes));
@@ -201,12 +204,13 @@ static void write_tail(const lmc_info *info, const uint8_t *section, const lmc_b
     lmc_store64(dst + body_nbytes, lmc_frame_check(kernels, head, info->head_nbytes, dst, body_nbytes));
 }
 
-lmc_status lmc_encode_tail(const lmc_plan *plan, const lmc_block_entry *entries, uint64_t entry_count, void *dst,
-                           size_t dst_capacity, size_t *dst_nbytes)
+lmc_status lmc_encode_tail(const lmc_plan *plan, const lmc_block_entry *entries, uint64_t entry_count,
+                           void *dst, size_t dst_capacity, size_t *dst_nbytes)
 {
     if (dst_nbytes)
         *dst_nbytes = 0;
-    if (!plan || (!entries && entry_count > 0) || !dst || !dst_nbytes || entry_count != plan->info.block_count)
+    if (!plan || (!entries && entry_count > 0) || !dst || !dst_nbytes ||
+        entry_count != plan->info.block_count)
         return LMC_ERR_ARG;
     if (dst_capacity < plan->info.tail_nbytes)
         return LMC_ERR_DST_SMALL;
@@ -229,7 +233,8 @@ lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t 
     lmc_info info;
     start_info(params, src_nbytes, LMC_FRAME_CODED, &info);
     lmc_info_complete(&info, LMC_FMT_PLAN_NBYTES_MAX);
-    uint64_t sum; /* blocks take a byte more than their content at most, and encoding the last one its bound */
+    uint64_t
+        sum; /* blocks take a byte more than their content at most, and encoding the last one its bound */
     if (lmc_add_overflows(src_nbytes, info.head_nbytes + info.block_count + lmc_block_bound(0), &sum) ||
         lmc_add_overflows(sum, info.tail_nbytes, &sum) || sum > SIZE_MAX / 2)
         return LMC_ERR_LIMIT;
@@ -249,13 +254,13 @@ typedef struct encode_job {
     lmc_ctx *ctx;
     const lmc_plan *plan;
     const uint8_t *src;
-    uint8_t *dst;            /* where the blocks begin */
+    uint8_t *dst; /* where the blocks begin */
     lmc_block_entry *entries;
     pthread_mutex_t mutex;
     pthread_cond_t placed_more;
-    uint64_t taken;          /* blocks that some thread works on or has done */
-    uint64_t placed;         /* blocks whose place is known */
-    size_t used;             /* bytes of those */
+    uint64_t taken;  /* blocks that some thread works on or has done */
+    uint64_t placed; /* blocks whose place is known */
+    size_t used;     /* bytes of those */
     lmc_status status;
 } encode_job;
 
@@ -266,8 +271,9 @@ static lmc_status encode_in_place(encode_job *job)
         const uint8_t *const src = job->src + i * info->block_nbytes;
         const size_t src_nbytes = lmc_block_content_nbytes(info, i);
         const int more = i + 1 < info->block_count && lmc_block_content_nbytes(info, i + 1) == src_nbytes;
-        const lmc_status status = encode_block(job->ctx, job->plan, src, src_nbytes, more ? src + src_nbytes : NULL,
-                                               job->dst + job->used, &job->entries[i]);
+        const lmc_status status =
+            encode_block(job->ctx, job->plan, src, src_nbytes, more ? src + src_nbytes : NULL,
+                         job->dst + job->used, &job->entries[i]);
         if (status != LMC_OK)
             return status;
         job->used += job->entries[i].stored_nbytes;
@@ -314,8 +320,8 @@ static void encode_worker(void *shared, unsigned worker)
         lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
         lmc_status status = lmc_ctx_reserve_block(ctx, lmc_block_bound(src_nbytes));
         if (status == LMC_OK)
-            status = encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes, NULL, ctx->block,
-                                  &job->entries[i]);
+            status = encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes, NULL,
+                                  ctx->block, &job->entries[i]);
         uint8_t *const place = place_block(job, i, status);
         if (place)
             memcpy(place, ctx->block, job->entries[i].stored_nbytes);
@@ -369,7 +375,8 @@ static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thre
 {
     const lmc_info *const info = &plan->info;
     if (info->mode == LMC_FRAME_CODED && !plan->decision.is_raw) {
-        encode_job job = {.ctx = ctx, .plan = plan, .src = src, .dst = dst + info->head_nbytes, .entries = entries};
+        encode_job job = {
+            .ctx = ctx, .plan = plan, .src = src, .dst = dst + info->head_nbytes, .entries = entries};
         const lmc_status status = encode_blocks(&job, thread_count);
         if (status != LMC_OK)
             return status;
@@ -388,7 +395,8 @@ static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thre
 }
 
 static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
-                               const void *base, const void *dst, size_t dst_capacity, const size_t *dst_nbytes)
+                               const void *base, const void *dst, size_t dst_capacity,
+                               const size_t *dst_nbytes)
 {
     size_t bound;
     if (!dst || !dst_nbytes || (!src && src_nbytes > 0))

@@ -38,8 +38,8 @@
 #define LMC_FMT_TRANSFORM_MASK 0x02   /* a mask value follows: blocks may be masked */
 #define LMC_FMT_TRANSFORM_KNOWN 0x03
 
-#define LMC_FMT_HEAD_NBITS 16       /* of an element of 2 bytes and more: symbol and low plane */
-#define LMC_FMT_LOW_NBITS_MAX 8     /* then the low plane is a byte plane */
+#define LMC_FMT_HEAD_NBITS 16        /* of an element of 2 bytes and more: symbol and low plane */
+#define LMC_FMT_LOW_NBITS_MAX 8      /* then the low plane is a byte plane */
 #define LMC_FMT_LOW_NBITS_MIN_WIDE 4 /* elements of 2 bytes and more */
 #define LMC_FMT_LOW_NBITS_MAX_BYTE 4 /* elements of 1 byte */
 

@@ -226,7 +226,8 @@ static void invert(uint64_t *flags, size_t n)
         flags[n / 64] &= lmc_low_mask(n % 64);
 }
 
-lmc_status lmc_flags_decode(lmc_scratch *scratch, lmc_reader *reader, size_t n, uint64_t *flags, lmc_diag *diag)
+lmc_status lmc_flags_decode(lmc_scratch *scratch, lmc_reader *reader, size_t n, uint64_t *flags,
+                            lmc_diag *diag)
 {
     const uint64_t mode = lmc_read_n(reader, 1);
     if (reader->failed)
@@ -240,7 +241,7 @@ lmc_status lmc_flags_decode(lmc_scratch *scratch, lmc_reader *reader, size_t n, 
         return LMC_OK;
     }
     if (mode != LMC_FMT_FLAGS_GAPS_OF_ONES && mode != LMC_FMT_FLAGS_GAPS_OF_ZEROS)
-        return corrupt(diag, "unknown mode");
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "flags: mode %u", (unsigned)mode);
     const uint64_t m = lmc_read_n(reader, lmc_count_nbytes(n));
     if (reader->failed || m == 0 || m > n)
         return corrupt(diag, "no members, or more than there are places");

@@ -24,7 +24,7 @@ double lmc_flags_cost_nbits(size_t n, size_t m);
  * exceed `capacity`. Uses scratch->gaps. */
 size_t lmc_flags_encode(lmc_scratch *scratch, const uint64_t *flags, size_t n, uint8_t *dst, size_t capacity);
 
-/* Reads n flags. Uses scratch->gaps. Error: CORRUPT. */
+/* Reads n flags. Uses scratch->gaps. Errors: CORRUPT, UNSUPPORTED. */
 LMC_NODISCARD lmc_status lmc_flags_decode(lmc_scratch *scratch, lmc_reader *reader, size_t n, uint64_t *flags,
                                           lmc_diag *diag);
 

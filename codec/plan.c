@@ -38,8 +38,8 @@ typedef struct decider {
     lmc_level level;
     lmc_dtype_kind kind;
     unsigned exponent_nbits;
-    unsigned sample_nbits;          /* the head's histogram has 2^sample_nbits places ... */
-    unsigned head_first, head_end;  /* ... of which these may be in use */
+    unsigned sample_nbits;         /* the head's histogram has 2^sample_nbits places ... */
+    unsigned head_first, head_end; /* ... of which these may be in use */
 } decider;
 
 static unsigned head_nbits(const decider *d)
@@ -227,7 +227,8 @@ static void choose_wide_split(const decider *d, lmc_code_shape *shape, trial *be
 static void choose_byte_split(const decider *d, trial *best)
 {
     try_split(d, 0, 0, best);
-    if (d->kind == LMC_KIND_FLOAT && d->sample->rotation) { /* the sign is noise: keep it out of the symbols */
+    if (d->kind == LMC_KIND_FLOAT &&
+        d->sample->rotation) { /* the sign is noise: keep it out of the symbols */
         trial other;
         try_split(d, 1, 0, &other);
         if (other.cost < best->cost * 1.002)
@@ -297,8 +298,9 @@ lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes,
     const lmc_code_shape *shapes[LMC_FMT_PLANE_COUNT_MAX];
     trial best;
     memset(decision, 0, offsetof(lmc_decision, section));
-    const lmc_status status = lmc_sample_take(&work->sample, content_nbytes, unit_nbytes, kind == LMC_KIND_FLOAT,
-                                              level == LMC_LEVEL_MAX, read, user, work->buffer);
+    const lmc_status status =
+        lmc_sample_take(&work->sample, content_nbytes, unit_nbytes, kind == LMC_KIND_FLOAT,
+                        level == LMC_LEVEL_MAX, read, user, work->buffer);
     if (status != LMC_OK)
         return status;
     decider d = {.sample = &work->sample,

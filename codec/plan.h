@@ -20,15 +20,16 @@ typedef struct lmc_plan_work {
 
 /* What was decided. */
 typedef struct lmc_decision {
-    lmc_coding coding;                              /* its tables point into `tables` of the caller */
-    int is_raw;                                     /* no plane gains anything */
-    size_t section_nbytes;                          /* plan section as it stands in the frame */
+    lmc_coding coding;     /* its tables point into `tables` of the caller */
+    int is_raw;            /* no plane gains anything */
+    size_t section_nbytes; /* plan section as it stands in the frame */
     uint8_t section[LMC_FMT_PLAN_NBYTES_MAX];
 } lmc_decision;
 
 /* Decides for content of at least one element, read through `read`. tables: LMC_FMT_PLANE_COUNT_MAX.
  * Errors: what read returns. */
-LMC_NODISCARD lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes, lmc_read_fn read,
-                                    void *user, lmc_plan_work *work, lmc_table *tables, lmc_decision *decision);
+LMC_NODISCARD lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes,
+                                    lmc_read_fn read, void *user, lmc_plan_work *work, lmc_table *tables,
+                                    lmc_decision *decision);
 
 #endif

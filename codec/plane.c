@@ -54,7 +54,8 @@ static size_t split_exceptions(const uint8_t *plane, size_t n, unsigned dominant
     return m;
 }
 
-/* dominant, flags, mode of the exceptions, exceptions. Returns 0 when that exceeds the capacity. */
+/* dominant, flags, mode of the exceptions, exceptions. table: NULL to store those. Returns 0 when that exceeds
+ * the capacity. */
 static size_t encode_gaps(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
                           const uint8_t *plane, size_t n, unsigned dominant, uint8_t *dst, size_t capacity)
 {
@@ -71,7 +72,8 @@ static size_t encode_gaps(const lmc_kernels *kernels, const lmc_table *table, lm
     const size_t left = capacity - used;
     size_t nbytes = 0;
     if (table)
-        nbytes = encode_coded(kernels, table, scratch, scratch->exceptions, m, dst + used, lmc_min_size(left, m));
+        nbytes =
+            encode_coded(kernels, table, scratch, scratch->exceptions, m, dst + used, lmc_min_size(left, m));
     *mode = nbytes != 0 ? LMC_FMT_PLANE_CODED : LMC_FMT_PLANE_STORED;
     if (nbytes == 0) {
         if (m > left)
@@ -101,14 +103,16 @@ size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_
     }
     const double stored_cost = 8.0 * (double)n;
     const double coded_cost = table ? coded_cost_nbits(table, histogram, 256) : stored_cost;
-    const double listed_cost = table ? coded_cost_nbits(table, histogram, dominant) : 8.0 * (double)m;
-    const double gaps_cost = 24 + lmc_flags_cost_nbits(n, m) + lmc_min_size(m, (size_t)(listed_cost / 8)) * 8.0;
+    const double stored_list_cost = 8.0 * (double)m;
+    const double coded_list_cost = table ? coded_cost_nbits(table, histogram, dominant) : stored_list_cost;
+    const int codes_list = coded_list_cost < stored_list_cost;
+    const double gaps_cost =
+        24 + lmc_flags_cost_nbits(n, m) + (codes_list ? coded_list_cost : stored_list_cost);
     size_t nbytes = 0;
     if (gaps_cost < coded_cost && gaps_cost < stored_cost) {
         *mode = LMC_FMT_PLANE_GAPS;
-        /* an exception that the table cannot code is what makes the list dearer than its bytes */
-        nbytes = encode_gaps(kernels, listed_cost < 8.0 * (double)m ? table : NULL, scratch, plane, n, dominant,
-                             dst, lmc_min_size(capacity, n));
+        nbytes = encode_gaps(kernels, codes_list ? table : NULL, scratch, plane, n, dominant, dst,
+                             lmc_min_size(capacity, n));
     }
     if (nbytes == 0 && coded_cost < stored_cost) {
         *mode = LMC_FMT_PLANE_CODED;
@@ -182,7 +186,8 @@ static lmc_status decode_stored(lmc_source *source, size_t n, unsigned nbits, co
     return LMC_OK;
 }
 
-static lmc_status decode_constant(lmc_reader *reader, size_t n, unsigned nbits, uint8_t *plane, lmc_diag *diag)
+static lmc_status decode_constant(lmc_reader *reader, size_t n, unsigned nbits, uint8_t *plane,
+                                  lmc_diag *diag)
 {
     const unsigned value = (unsigned)lmc_read_n(reader, 1);
     if (reader->failed)

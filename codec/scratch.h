@@ -13,27 +13,27 @@
 /* Copies of planes that end too near the end of their input to be read with slack. Only planes that end
  * within the slack are copied and no input byte twice: the content of one whole plane and of the slack, and
  * a slack for each bit plane, list and stored plane of a block. */
-#define LMC_COPIES_FIXED_NBYTES                                                                 \
-    ((LMC_FMT_PLANE_COUNT_MAX + 1) * LMC_LIST_SLACK +                                           \
+#define LMC_COPIES_FIXED_NBYTES                       \
+    ((LMC_FMT_PLANE_COUNT_MAX + 1) * LMC_LIST_SLACK + \
      LMC_FMT_PLANE_COUNT_MAX * (LMC_FMT_LAYER_NBITS_MAX * LMC_FMT_LAYER_COUNT_MAX + 2) * LMC_PLANE_SLACK)
 
 typedef struct lmc_scratch {
-    size_t value_capacity;  /* values of the largest block it serves */
-    size_t unit_nbytes;     /* bytes of the widest element it serves */
-    void *hash_state;       /* of kernels->hash_update */
-    uint8_t *strip;         /* LMC_STRIP_VALUES symbols, padded */
-    uint8_t *strip_values;  /* LMC_STRIP_VALUES elements */
-    uint8_t *list[2];       /* value_capacity + LMC_LIST_SLACK each */
+    size_t value_capacity;                     /* values of the largest block it serves */
+    size_t unit_nbytes;                        /* bytes of the widest element it serves */
+    void *hash_state;                          /* of kernels->hash_update */
+    uint8_t *strip;                            /* LMC_STRIP_VALUES symbols, padded */
+    uint8_t *strip_values;                     /* LMC_STRIP_VALUES elements */
+    uint8_t *list[2];                          /* value_capacity + LMC_LIST_SLACK each */
     uint8_t *partial[LMC_FMT_LAYER_NBITS_MAX]; /* value_capacity bits + 16 bytes each */
     uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX];   /* value_capacity + LMC_LIST_SLACK each */
-    uint8_t *copies;        /* planes copied for slack */
+    uint8_t *copies;                           /* planes copied for slack */
     size_t copies_capacity;
-    uint64_t *flags;        /* a bit for each value of a plane, in whole words, + 1 word */
-    uint64_t *mask;         /* the same for the elements of a block */
-    uint8_t *values;        /* value_capacity elements: what a mask leaves */
-    uint8_t *exceptions;    /* value_capacity + LMC_LIST_SLACK bytes: what flags leave of a plane */
-    uint16_t *escapes;      /* value_capacity */
-    uint32_t *gaps;         /* value_capacity */
+    uint64_t *flags;     /* a bit for each value of a plane, in whole words, + 1 word */
+    uint64_t *mask;      /* the same for the elements of a block */
+    uint8_t *values;     /* value_capacity elements: what a mask leaves */
+    uint8_t *exceptions; /* value_capacity + LMC_LIST_SLACK bytes: what flags leave of a plane */
+    uint16_t *escapes;   /* value_capacity */
+    uint32_t *gaps;      /* value_capacity */
 } lmc_scratch;
 
 #define LMC_SCRATCH_ALIGNMENT 64

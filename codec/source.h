@@ -8,8 +8,8 @@
 #include "scratch.h"
 
 typedef struct lmc_source {
-    lmc_reader reader;     /* the block's stored bytes */
-    uint8_t *copies;       /* free part of scratch->copies */
+    lmc_reader reader; /* the block's stored bytes */
+    uint8_t *copies;   /* free part of scratch->copies */
     uint8_t *copies_end;
 } lmc_source;
 

@@ -91,8 +91,8 @@ size_t lmc_symbols_encode_end(lmc_symbol_encoder *e)
         const lmc_layer *const layer = &e->table->layers[i];
         uint8_t *const list = e->scratch->list[i % 2];
         list_count = layer->has_list ? (size_t)(e->out.list - list) : 0;
-        const size_t nbytes = close_planes(layer, e->scratch, &e->out, list_count, count_nbytes, e->dst + used,
-                                           e->capacity - used, &counts);
+        const size_t nbytes = close_planes(layer, e->scratch, &e->out, list_count, count_nbytes,
+                                           e->dst + used, e->capacity - used, &counts);
         if (nbytes == SIZE_MAX)
             return 0;
         used += nbytes;
@@ -101,7 +101,8 @@ size_t lmc_symbols_encode_end(lmc_symbol_encoder *e)
         const lmc_layer *const next = &e->table->layers[i + 1];
         if (next->first_nbits * lmc_bits_nbytes(list_count) > e->capacity - used)
             return 0;
-        used += open_planes(next, e->scratch, list_count, e->dst + used, e->scratch->list[(i + 1) % 2], &e->out);
+        used +=
+            open_planes(next, e->scratch, list_count, e->dst + used, e->scratch->list[(i + 1) % 2], &e->out);
         e->kernels->levels_encode(next, list, list_count, &e->out);
     }
     if (list_count > e->capacity - used)
@@ -178,7 +179,8 @@ static lmc_status decode_strip(const lmc_kernels *kernels, lmc_layer_reader *r, 
     return check_cursors(r, 0, diag);
 }
 
-static lmc_status decode_list(const lmc_kernels *kernels, lmc_layer_reader *r, uint8_t *symbols, lmc_diag *diag)
+static lmc_status decode_list(const lmc_kernels *kernels, lmc_layer_reader *r, uint8_t *symbols,
+                              lmc_diag *diag)
 {
     for (size_t i = 0; i < r->n; i += LMC_STRIP_VALUES) {
         const size_t n = lmc_min_size(r->n - i, LMC_STRIP_VALUES);

@@ -21,9 +21,9 @@ typedef struct lmc_symbol_encoder {
     lmc_scratch *scratch;
     lmc_levels_out out; /* of layer 0 */
     size_t n;
-    uint8_t *dst;       /* counts, then planes */
-    size_t capacity;    /* what the coded plane may take */
-    size_t used;        /* counts and the full planes of layer 0 */
+    uint8_t *dst;    /* counts, then planes */
+    size_t capacity; /* what the coded plane may take */
+    size_t used;     /* counts and the full planes of layer 0 */
     int fits;
 } lmc_symbol_encoder;
 

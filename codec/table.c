@@ -11,7 +11,8 @@ typedef struct length_count {
     unsigned list_nbits; /* 0: no list */
 } length_count;
 
-static lmc_status count_lengths(const lmc_code_shape *shape, unsigned layer, length_count *count, lmc_diag *diag)
+static lmc_status count_lengths(const lmc_code_shape *shape, unsigned layer, length_count *count,
+                                lmc_diag *diag)
 {
     unsigned used = 0;
     memset(count, 0, sizeof *count);
@@ -52,7 +53,8 @@ static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, const
 }
 
 /* Codes in order of length, then symbol, the list last of its length. */
-static void assign_codes(const lmc_code_shape *shape, unsigned index, const length_count *count, lmc_layer *layer)
+static void assign_codes(const lmc_code_shape *shape, unsigned index, const length_count *count,
+                         lmc_layer *layer)
 {
     unsigned code = 0;
     memset(layer, 0, sizeof *layer);
@@ -177,14 +179,14 @@ static lmc_status read_layers(lmc_reader *reader, lmc_code_shape *shape, lmc_dia
 {
     shape->layer_count = (unsigned)lmc_read_n(reader, 1);
     if (reader->failed)
-        return lmc_fail(diag, LMC_ERR_TRUNCATED, 0, "a code table is cut short");
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "a code table is cut short");
     if (shape->layer_count == 0 || shape->layer_count > LMC_FMT_LAYER_COUNT_MAX)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "a code table has %u layers", shape->layer_count);
     for (unsigned i = 0; i < shape->layer_count; i++) {
         const unsigned lengths = (unsigned)lmc_read_n(reader, 1);
         const unsigned first = lengths & 15, last = lengths >> 4;
         if (reader->failed)
-            return lmc_fail(diag, LMC_ERR_TRUNCATED, 1 + i, "a code table is cut short");
+            return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + i, "a code table is cut short");
         if (first == 0 || first > last || last > LMC_FMT_LAYER_NBITS_MAX)
             return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + i, "layer %u of a code has lengths %u to %u", i, first,
                             last);
@@ -213,12 +215,12 @@ static lmc_status read_classes(lmc_reader *reader, lmc_code_shape *shape, lmc_di
     const unsigned count = class_count(shape);
     const unsigned width = class_nbits(count);
     if (!reader->failed && low > high)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + shape->layer_count, "a code table's symbols run backwards");
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + shape->layer_count,
+                        "a code table's symbols run backwards");
     const size_t total_nbits = (size_t)(high - low + 1) * width;
-    const uint8_t *const packed =
-        reader->failed ? NULL : lmc_read_span(reader, lmc_bits_nbytes(total_nbits));
+    const uint8_t *const packed = reader->failed ? NULL : lmc_read_span(reader, lmc_bits_nbytes(total_nbits));
     if (!packed)
-        return lmc_fail(diag, LMC_ERR_TRUNCATED, 1 + shape->layer_count, "a code table is cut short");
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + shape->layer_count, "a code table is cut short");
     for (size_t i = 0; i < 8 * lmc_bits_nbytes(total_nbits); i += width) {
         unsigned class_number = 0;
         for (size_t b = i; b < i + width && b < 8 * lmc_bits_nbytes(total_nbits); b++)

@@ -11,11 +11,11 @@
 
 /* A code as lengths: which layer codes a symbol, and with how many bits. */
 typedef struct lmc_code_shape {
-    unsigned layer_count;                        /* 1..LMC_FMT_LAYER_COUNT_MAX */
+    unsigned layer_count;                         /* 1..LMC_FMT_LAYER_COUNT_MAX */
     uint8_t first_nbits[LMC_FMT_LAYER_COUNT_MAX]; /* shortest code of a layer, its list's included */
     uint8_t last_nbits[LMC_FMT_LAYER_COUNT_MAX];  /* longest */
-    uint8_t layer[256];                          /* of each coded symbol */
-    uint8_t nbits[256];                          /* 0: the symbol has no code, it goes to the rest */
+    uint8_t layer[256];                           /* of each coded symbol */
+    uint8_t nbits[256];                           /* 0: the symbol has no code, it goes to the rest */
 } lmc_code_shape;
 
 /* A code ready for use. */
@@ -23,7 +23,8 @@ typedef struct lmc_table {
     unsigned layer_count;
     uint8_t has_rest; /* symbols without a code follow as bytes; else only coded symbols can occur */
     uint8_t is_coded[256];
-    uint8_t code_nbits[256]; /* total length over the layers; of symbols without a code: of the way to the rest */
+    uint8_t
+        code_nbits[256]; /* total length over the layers; of symbols without a code: of the way to the rest */
     lmc_layer layers[LMC_FMT_LAYER_COUNT_MAX];
 } lmc_table;
 
@@ -37,7 +38,7 @@ size_t lmc_table_nbytes(const lmc_code_shape *shape);
 void lmc_table_write(const lmc_code_shape *shape, lmc_writer *writer);
 
 /* Reads what lmc_table_write() wrote; refuses everything else (offset 0 is the table's first byte).
- * Errors: TRUNCATED, CORRUPT. */
+ * Error: CORRUPT, also when it ends early: the size of what it stands in has been verified. */
 LMC_NODISCARD lmc_status lmc_table_read(lmc_reader *reader, lmc_table *table, lmc_diag *diag);
 
 #endif

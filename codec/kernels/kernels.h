@@ -67,7 +67,8 @@ typedef struct lmc_split {
 typedef struct lmc_plane_set {
     uint8_t *symbols; /* n bytes, padded */
     uint8_t *low;     /* ceil(n * low_nbits / 8) bytes; unused if low_nbits == 0 */
-    uint8_t *rest[6]; /* element bytes below the head, most significant first: element_nbytes - 2 planes of n */
+    uint8_t
+        *rest[6]; /* element bytes below the head, most significant first: element_nbytes - 2 planes of n */
 } lmc_plane_set;
 
 /* ---- the table ---- */

@@ -25,10 +25,10 @@ LMC_INLINE uint64_t transpose8(uint64_t x)
 }
 
 /* spread8[b]: the eight bits of b as eight bytes of 0 or 1. */
-#define BIT_TO_BYTE(b, i) ((uint64_t)((b) >> (i) & 1) << 8 * (i))
-#define SPREAD_1(b)                                                                            \
-    (BIT_TO_BYTE(b, 0) | BIT_TO_BYTE(b, 1) | BIT_TO_BYTE(b, 2) | BIT_TO_BYTE(b, 3) |           \
-     BIT_TO_BYTE(b, 4) | BIT_TO_BYTE(b, 5) | BIT_TO_BYTE(b, 6) | BIT_TO_BYTE(b, 7))
+#define BIT_TO_BYTE(b, i) ((uint64_t)((b) >> (i)&1) << 8 * (i))
+#define SPREAD_1(b)                                                                                      \
+    (BIT_TO_BYTE(b, 0) | BIT_TO_BYTE(b, 1) | BIT_TO_BYTE(b, 2) | BIT_TO_BYTE(b, 3) | BIT_TO_BYTE(b, 4) | \
+     BIT_TO_BYTE(b, 5) | BIT_TO_BYTE(b, 6) | BIT_TO_BYTE(b, 7))
 #define SPREAD_4(b) SPREAD_1(b), SPREAD_1((b) + 1), SPREAD_1((b) + 2), SPREAD_1((b) + 3)
 #define SPREAD_16(b) SPREAD_4(b), SPREAD_4((b) + 4), SPREAD_4((b) + 8), SPREAD_4((b) + 12)
 #define SPREAD_64(b) SPREAD_16(b), SPREAD_16((b) + 16), SPREAD_16((b) + 32), SPREAD_16((b) + 48)
@@ -267,8 +267,8 @@ LMC_INLINE void read_low(const uint8_t *src, unsigned p, uint8_t *low)
 
 /* One group of heads of head_nbits bits to symbols and the low bits of the first n. Plain loops over 16-bit
  * lanes, one thing at a time: the form that compilers turn into vector code. */
-LMC_INLINE unsigned split_heads(const unsigned head_nbits, const lmc_split *split, const uint16_t *head, size_t n,
-                                uint8_t *symbols, uint8_t *low)
+LMC_INLINE unsigned split_heads(const unsigned head_nbits, const lmc_split *split, const uint16_t *head,
+                                size_t n, uint8_t *symbols, uint8_t *low)
 {
     const unsigned p = split->low_nbits;
     const uint16_t head_mask = (uint16_t)((1u << head_nbits) - 1);
@@ -314,61 +314,61 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const lmc_split *split, co
 /* ---- elements: a rotated element is its head (the top 16 bits, or all 8) and the bytes below ---- */
 
 /* Takes the first n <= GROUP elements at src apart, and puts n together; what lies beyond n is 0, or kept. */
-#define DEFINE_WIDTH(nbits, head_nbits)                                                                    \
-    LMC_INLINE void take_apart_##nbits(const uint8_t *src, size_t n, unsigned rotation, uint16_t *head,    \
-                                       uint8_t *const *rest, size_t first)                                 \
-    {                                                                                                      \
-        uint##nbits##_t x[GROUP] = {0};                                                                    \
-        memcpy(x, src, n * sizeof x[0]);                                                                   \
-        if (rotation)                                                                                      \
-            for (size_t i = 0; i < GROUP; i++)                                                             \
-                x[i] = (uint##nbits##_t)(x[i] << 1 | x[i] >> (nbits - 1));                                 \
-        for (size_t i = 0; i < GROUP; i++)                                                                 \
-            head[i] = (uint16_t)(x[i] >> (nbits - head_nbits));                                            \
-        for (unsigned shift = nbits - head_nbits, j = 0; shift > 0; j++) {                                 \
-            shift -= 8;                                                                                    \
-            for (size_t i = 0; i < n; i++)                                                                 \
-                rest[j][first + i] = (uint8_t)(x[i] >> shift);                                             \
-        }                                                                                                  \
-    }                                                                                                      \
-    LMC_INLINE void put_together_##nbits(const uint16_t *head, uint8_t *const *rest, size_t first,         \
-                                         unsigned rotation, uint8_t *dst, size_t n)                        \
-    {                                                                                                      \
-        uint##nbits##_t x[GROUP];                                                                          \
-        for (size_t i = 0; i < GROUP; i++)                                                                 \
-            x[i] = (uint##nbits##_t)((uint##nbits##_t)head[i] << (nbits - head_nbits));                    \
-        for (unsigned shift = nbits - head_nbits, j = 0; shift > 0; j++) {                                 \
-            shift -= 8;                                                                                    \
-            for (size_t i = 0; i < GROUP; i++)                                                             \
-                x[i] |= (uint##nbits##_t)((uint##nbits##_t)rest[j][first + i] << shift);                   \
-        }                                                                                                  \
-        if (rotation)                                                                                      \
-            for (size_t i = 0; i < GROUP; i++)                                                             \
-                x[i] = (uint##nbits##_t)(x[i] >> 1 | x[i] << (nbits - 1));                                 \
-        memcpy(dst, x, n * sizeof x[0]);                                                                   \
-    }                                                                                                      \
-    static unsigned split_##nbits(const lmc_split *split, const uint8_t *src, size_t n,                    \
-                                  const lmc_plane_set *dst)                                                \
-    {                                                                                                      \
-        unsigned escaped = 0;                                                                              \
-        for (size_t g = 0; g < n; g += GROUP) {                                                            \
-            const size_t m = lmc_min_size(GROUP, n - g);                                                   \
-            uint8_t *const low = split->low_nbits ? dst->low + g / 8 * split->low_nbits : NULL;            \
-            uint16_t head[GROUP];                                                                          \
-            take_apart_##nbits(src + g * (nbits / 8), m, split->rotation, head, dst->rest, g);             \
-            escaped |= split_heads(head_nbits, split, head, m, dst->symbols + g, low);                     \
-        }                                                                                                  \
-        return escaped;                                                                                    \
-    }                                                                                                      \
-    static void join_##nbits(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst)     \
-    {                                                                                                      \
-        for (size_t g = 0; g < n; g += GROUP) {                                                            \
-            const size_t m = lmc_min_size(GROUP, n - g);                                                   \
-            const uint8_t *const low = split->low_nbits ? src->low + g / 8 * split->low_nbits : NULL;      \
-            uint16_t head[GROUP];                                                                          \
-            join_heads(head_nbits, split, src->symbols + g, low, head);                                    \
-            put_together_##nbits(head, src->rest, g, split->rotation, dst + g * (nbits / 8), m);           \
-        }                                                                                                  \
+#define DEFINE_WIDTH(nbits, head_nbits)                                                                 \
+    LMC_INLINE void take_apart_##nbits(const uint8_t *src, size_t n, unsigned rotation, uint16_t *head, \
+                                       uint8_t *const *rest, size_t first)                              \
+    {                                                                                                   \
+        uint##nbits##_t x[GROUP] = {0};                                                                 \
+        memcpy(x, src, n * sizeof x[0]);                                                                \
+        if (rotation)                                                                                   \
+            for (size_t i = 0; i < GROUP; i++)                                                          \
+                x[i] = (uint##nbits##_t)(x[i] << 1 | x[i] >> (nbits - 1));                              \
+        for (size_t i = 0; i < GROUP; i++)                                                              \
+            head[i] = (uint16_t)(x[i] >> (nbits - head_nbits));                                         \
+        for (unsigned shift = nbits - head_nbits, j = 0; shift > 0; j++) {                              \
+            shift -= 8;                                                                                 \
+            for (size_t i = 0; i < n; i++)                                                              \
+                rest[j][first + i] = (uint8_t)(x[i] >> shift);                                          \
+        }                                                                                               \
+    }                                                                                                   \
+    LMC_INLINE void put_together_##nbits(const uint16_t *head, uint8_t *const *rest, size_t first,      \
+                                         unsigned rotation, uint8_t *dst, size_t n)                     \
+    {                                                                                                   \
+        uint##nbits##_t x[GROUP];                                                                       \
+        for (size_t i = 0; i < GROUP; i++)                                                              \
+            x[i] = (uint##nbits##_t)((uint##nbits##_t)head[i] << (nbits - head_nbits));                 \
+        for (unsigned shift = nbits - head_nbits, j = 0; shift > 0; j++) {                              \
+            shift -= 8;                                                                                 \
+            for (size_t i = 0; i < GROUP; i++)                                                          \
+                x[i] |= (uint##nbits##_t)((uint##nbits##_t)rest[j][first + i] << shift);                \
+        }                                                                                               \
+        if (rotation)                                                                                   \
+            for (size_t i = 0; i < GROUP; i++)                                                          \
+                x[i] = (uint##nbits##_t)(x[i] >> 1 | x[i] << (nbits - 1));                              \
+        memcpy(dst, x, n * sizeof x[0]);                                                                \
+    }                                                                                                   \
+    static unsigned split_##nbits(const lmc_split *split, const uint8_t *src, size_t n,                 \
+                                  const lmc_plane_set *dst)                                             \
+    {                                                                                                   \
+        unsigned escaped = 0;                                                                           \
+        for (size_t g = 0; g < n; g += GROUP) {                                                         \
+            const size_t m = lmc_min_size(GROUP, n - g);                                                \
+            uint8_t *const low = split->low_nbits ? dst->low + g / 8 * split->low_nbits : NULL;         \
+            uint16_t head[GROUP];                                                                       \
+            take_apart_##nbits(src + g * (nbits / 8), m, split->rotation, head, dst->rest, g);          \
+            escaped |= split_heads(head_nbits, split, head, m, dst->symbols + g, low);                  \
+        }                                                                                               \
+        return escaped;                                                                                 \
+    }                                                                                                   \
+    static void join_##nbits(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst)  \
+    {                                                                                                   \
+        for (size_t g = 0; g < n; g += GROUP) {                                                         \
+            const size_t m = lmc_min_size(GROUP, n - g);                                                \
+            const uint8_t *const low = split->low_nbits ? src->low + g / 8 * split->low_nbits : NULL;   \
+            uint16_t head[GROUP];                                                                       \
+            join_heads(head_nbits, split, src->symbols + g, low, head);                                 \
+            put_together_##nbits(head, src->rest, g, split->rotation, dst + g * (nbits / 8), m);        \
+        }                                                                                               \
     }
 
 DEFINE_WIDTH(8, 8)

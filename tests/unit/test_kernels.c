@@ -1,0 +1,555 @@
+/* test_kernels.c - every kernel set against the reference: the same bytes, and not a byte touched beyond
+ * what kernels.h grants. Buffers lie between pages that may not be touched. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+
+#include "kernels/kernels.h"
+
+#include "lmc_test.h"
+#include <sys/mman.h>
+
+#define XXH_STATIC_LINKING_ONLY
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* ---- sets, random numbers ---- */
+
+static const char *const set_names[] = {"scalar", "avx2", "avx512", "neon"};
+
+static const lmc_kernels *set_number(size_t i)
+{
+    return lmc_kernels_find(set_names[i]);
+}
+
+static uint64_t random_state = 1;
+
+static uint64_t random_u64(void)
+{
+    uint64_t x = random_state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static unsigned random_below(unsigned bound)
+{
+    return (unsigned)(random_u64() % bound);
+}
+
+static void random_fill(uint8_t *p, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i++)
+        p[i] = (uint8_t)random_u64();
+}
+
+/* ---- buffers between guard pages ---- */
+
+#define REGION_NBYTES 65536
+#define REGION_COUNT 64
+#define FILLER 0xa5
+#define MARGIN 64 /* checked for FILLER where no guard page follows at once */
+
+typedef enum { AT_END, AT_START, AT_ODD_PLACE } placement;
+
+static uint8_t *regions[REGION_COUNT];
+static size_t used_regions;
+
+static struct {
+    uint8_t *p;
+    size_t nbytes;
+} taken[REGION_COUNT];
+
+static void map_regions(void)
+{
+    const size_t guard = 65536; /* a multiple of every page size there is */
+    for (size_t i = 0; i < REGION_COUNT && !regions[i]; i++) {
+        uint8_t *const p =
+            mmap(NULL, REGION_NBYTES + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED || mprotect(p + guard, REGION_NBYTES, PROT_READ | PROT_WRITE) != 0)
+            abort();
+        regions[i] = p + guard;
+    }
+}
+
+/* nbytes that may be touched: against the guard page behind or before them, or anywhere. */
+static uint8_t *take(size_t nbytes, placement place)
+{
+    if (used_regions == REGION_COUNT || nbytes + 2 * MARGIN > REGION_NBYTES)
+        abort();
+    uint8_t *const region = regions[used_regions];
+    uint8_t *const p = place == AT_END     ? region + REGION_NBYTES - nbytes
+                       : place == AT_START ? region
+                                           : region + MARGIN + 1 + random_below(7);
+    uint8_t *const from = place == AT_START ? p : p - MARGIN;
+    memset(from, FILLER, nbytes + (place == AT_ODD_PLACE ? 2 : 1) * (size_t)MARGIN);
+    taken[used_regions].p = p;
+    taken[used_regions].nbytes = nbytes;
+    used_regions++;
+    return p;
+}
+
+static int is_filler(const uint8_t *p, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i++)
+        if (p[i] != FILLER)
+            return 0;
+    return 1;
+}
+
+/* Ends a case: nothing beside any buffer has been written. */
+static int release_all(void)
+{
+    int intact = 1;
+    for (size_t i = 0; i < used_regions; i++) {
+        const uint8_t *const p = taken[i].p;
+        const uint8_t *const end = p + taken[i].nbytes;
+        if (p > regions[i])
+            intact &= is_filler(p - MARGIN, MARGIN);
+        if (end < regions[i] + REGION_NBYTES)
+            intact &= is_filler(end, MARGIN);
+    }
+    used_regions = 0;
+    return intact;
+}
+
+static size_t padded(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+/* Sizes worth a try: all small ones, and those about a strip. */
+static size_t next_size(size_t n)
+{
+    return n < 200 ? n + 1 : n < 1984 ? 1984 : n < 1987 ? n + 1 : n < 2046 ? 2046 : n + 1;
+}
+
+#define SIZE_MAX_TRIED LMC_STRIP_VALUES
+
+/* ---- layers ---- */
+
+typedef struct test_layer {
+    lmc_layer layer;
+    uint8_t coded[64]; /* symbols with a code of their own */
+    unsigned coded_count;
+} test_layer;
+
+static int ascending(const void *a, const void *b)
+{
+    return *(const uint8_t *)a - *(const uint8_t *)b;
+}
+
+/* Code lengths first..last, both present, of a complete code. */
+static unsigned random_lengths(unsigned first, unsigned last, uint8_t *length)
+{
+    unsigned count = 1u << first;
+    memset(length, (int)first, count);
+    for (unsigned n = first; n < last; n++) {
+        length[1]++;
+        length[count++] = length[1];
+    }
+    for (unsigned tries = random_below(80); tries > 0; tries--) {
+        const unsigned i = 1 + random_below(count - 1);
+        if (length[i] < last) {
+            length[i]++;
+            length[count++] = length[i];
+        }
+    }
+    qsort(length, count, 1, ascending);
+    return count;
+}
+
+static test_layer random_layer(unsigned first, unsigned last, int has_list, int narrow)
+{
+    uint8_t length[64];
+    uint8_t order[256];
+    test_layer t;
+    memset(&t, 0, sizeof t);
+    lmc_layer *const layer = &t.layer;
+    const unsigned count = random_lengths(first, last, length);
+    /* the list comes last in half of all cases, as in the format */
+    const unsigned list_at = has_list ? (random_below(2) ? count - 1 : random_below(count)) : 64;
+    const unsigned symbol_count = narrow ? 127 : 256;
+    for (unsigned i = 0; i < symbol_count; i++) {
+        const unsigned j = random_below(i + 1);
+        order[i] = order[j];
+        order[j] = (uint8_t)i;
+    }
+    layer->first_nbits = (uint8_t)first;
+    layer->last_nbits = (uint8_t)last;
+    layer->has_list = (uint8_t)has_list;
+    layer->narrow = (uint8_t)narrow;
+    random_fill(layer->symbol, sizeof layer->symbol);
+    uint8_t code_of[64];
+    for (unsigned i = 0, code = 0; i < count; i++) {
+        code_of[i] = (uint8_t)code;
+        code += 64u >> length[i];
+        for (unsigned j = length[i]; j < last; j++)
+            layer->threshold[j] = (uint8_t)code;
+    }
+    layer->list_code = has_list ? code_of[list_at] : (uint8_t)random_u64();
+    memset(layer->code, has_list ? layer->list_code : code_of[random_below(count)], sizeof layer->code);
+    for (unsigned i = 0; i < count; i++)
+        if (i != list_at) {
+            const uint8_t s = order[t.coded_count];
+            t.coded[t.coded_count++] = s;
+            layer->code[s] = code_of[i];
+            memset(layer->symbol + code_of[i], s, 64u >> length[i]);
+        }
+    return t;
+}
+
+/* Symbols that the layer can code: evenly spread, or mostly the first few. */
+static void random_symbols(const test_layer *t, size_t n, uint8_t *symbols)
+{
+    const int skewed = (int)random_below(2);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned k = skewed ? (unsigned)__builtin_ctzll(random_u64() | 1u << 20) : random_below(80);
+        if (t->layer.has_list && (t->coded_count == 0 || k >= 10))
+            symbols[i] = random_below(2) ? (uint8_t)random_u64() : t->coded[0];
+        else
+            symbols[i] = t->coded[k % t->coded_count];
+    }
+}
+
+/* ---- levels: planes of one list ---- */
+
+typedef struct planes {
+    lmc_levels_out start;
+    lmc_levels_out end;
+} planes;
+
+static size_t partial_nbits(const planes *p, unsigned j)
+{
+    return lmc_bits_written(&p->end.partial[j], p->start.partial[j].next);
+}
+
+/* Buffers for n symbols, as tight as the contract allows once `like`, another run's planes, is known. */
+static void take_planes(planes *p, const lmc_layer *layer, size_t n, const planes *like, placement place)
+{
+    memset(p, 0, sizeof *p);
+    for (unsigned j = 0; j < layer->first_nbits; j++)
+        p->start.full[j] = take(lmc_bits_nbytes(n), place);
+    for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
+        p->start.partial[j].next = take(lmc_bits_nbytes(like ? partial_nbits(like, j) : n) + 8, place);
+    p->start.list = take((like ? (size_t)(like->end.list - like->start.list) : n) + 64, place);
+    p->end = p->start;
+}
+
+/* Encodes in calls of whole groups, as stages do. */
+static void encode(const lmc_kernels *k, const lmc_layer *layer, const uint8_t *symbols, size_t n, planes *p)
+{
+    for (size_t i = 0; i < n;) {
+        const size_t step = lmc_min_size(64 * (1 + random_below(40)), n - i);
+        k->levels_encode(layer, symbols + i, step, &p->end);
+        i += step;
+    }
+}
+
+/* The pending bits of each partial plane to memory. */
+static void flush(planes *p, const lmc_layer *layer)
+{
+    for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
+        memcpy(p->end.partial[j].next, &p->end.partial[j].pending, 8);
+}
+
+static int same_planes(const lmc_layer *layer, size_t n, const planes *a, const planes *b)
+{
+    int same = a->end.list - a->start.list == b->end.list - b->start.list;
+    same = same && memcmp(a->start.list, b->start.list, (size_t)(a->end.list - a->start.list)) == 0;
+    for (unsigned j = 0; j < layer->first_nbits; j++)
+        same = same && (size_t)(a->end.full[j] - a->start.full[j]) == lmc_bits_nbytes(n) &&
+               (size_t)(b->end.full[j] - b->start.full[j]) == lmc_bits_nbytes(n) &&
+               memcmp(a->start.full[j], b->start.full[j], lmc_bits_nbytes(n)) == 0;
+    for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
+        same = same && partial_nbits(a, j) == partial_nbits(b, j) &&
+               memcmp(a->start.partial[j].next, b->start.partial[j].next,
+                      lmc_bits_nbytes(partial_nbits(a, j))) == 0;
+    return same;
+}
+
+/* A copy of a plane with readable bytes behind it. */
+static uint8_t *take_copy(const uint8_t *src, size_t nbytes, size_t slack, placement place)
+{
+    uint8_t *const p = take(nbytes + slack, place);
+    random_fill(p, nbytes + slack);
+    if (nbytes > 0)
+        memcpy(p, src, nbytes);
+    return p;
+}
+
+static void take_input(lmc_levels_in *in, const lmc_layer *layer, size_t n, const planes *p, placement place)
+{
+    memset(in, 0, sizeof *in);
+    for (unsigned j = 0; j < layer->first_nbits; j++)
+        in->full[j] = take_copy(p->start.full[j], lmc_bits_nbytes(n), LMC_PLANE_SLACK, place);
+    for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
+        in->partial[j] = take_copy(p->start.partial[j].next, lmc_bits_nbytes(partial_nbits(p, j)),
+                                   LMC_PLANE_SLACK, place);
+    in->list = take_copy(p->start.list, (size_t)(p->end.list - p->start.list), LMC_STRIP_VALUES + 64, place);
+}
+
+/* Decodes in calls of whole groups. */
+static void decode(const lmc_kernels *k, const lmc_layer *layer, size_t n, lmc_levels_in *in, uint8_t *symbols)
+{
+    for (size_t i = 0; i < n;) {
+        const size_t step = lmc_min_size(64 * (1 + random_below(LMC_STRIP_VALUES / 64)), n - i);
+        k->levels_decode(layer, in, step, symbols + i);
+        i += step;
+    }
+}
+
+static int levels_case(const lmc_kernels *k, const test_layer *t, size_t n, placement place)
+{
+    const lmc_layer *const layer = &t->layer;
+    planes expected, got;
+    uint8_t *const symbols = take(padded(n), place);
+    random_symbols(t, n, symbols);
+    random_fill(symbols + n, padded(n) - n);
+    take_planes(&expected, layer, n, NULL, AT_START);
+    encode(&lmc_kernels_scalar, layer, symbols, n, &expected);
+    take_planes(&got, layer, n, &expected, place);
+    encode(k, layer, symbols, n, &got);
+    flush(&expected, layer);
+    flush(&got, layer);
+    int good = same_planes(layer, n, &expected, &got);
+
+    lmc_levels_in start;
+    take_input(&start, layer, n, &expected, place);
+    lmc_levels_in in = start;
+    uint8_t *const decoded = take(padded(n), place);
+    decode(k, layer, n, &in, decoded);
+    good &= memcmp(decoded, symbols, n) == 0;
+    good &= in.list - start.list == expected.end.list - expected.start.list;
+    for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
+        good &= in.partial[j] == start.partial[j] && in.position[j] == partial_nbits(&expected, j);
+    return good & release_all();
+}
+
+static void test_levels_match_scalar(void)
+{
+    map_regions();
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        unsigned bad = 0;
+        for (unsigned c = 0; k && c < 21 * 4; c++) {
+            unsigned first = 1 + c / 4, last = 1; /* the (c/4)-th pair first <= last */
+            while (first > last)
+                first -= last++;
+            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n)) {
+                const test_layer t = random_layer(first, last, c & 1, c >> 1 & 1);
+                if (t.coded_count > 0)
+                    bad += !levels_case(k, &t, n, (placement)random_below(3));
+            }
+        }
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+}
+
+/* Codes that two symbols share: symbols that never occur may have any. */
+static void test_short_levels_with_dead_symbols(void)
+{
+    map_regions();
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        for (unsigned nbits = 1; k && nbits <= 2; nbits++) {
+            test_layer t = random_layer(nbits, nbits, 0, 0);
+            lmc_layer *const layer = &t.layer;
+            t.coded_count--;
+            layer->has_list = 1;
+            layer->list_code = nbits == 1 ? 32 : 48;
+            layer->code[(uint8_t)(t.coded[0] + 1)] = layer->code[t.coded[0]];
+            uint8_t *const symbols = take(padded(500), AT_END);
+            for (unsigned i = 0; i < 500; i++)
+                do
+                    symbols[i] = (uint8_t)random_u64();
+                while (layer->code[symbols[i]] != layer->list_code);
+            for (unsigned i = 0; i < 500; i += 1 + random_below(4))
+                symbols[i] = t.coded[random_below(t.coded_count)];
+            planes expected, got;
+            take_planes(&expected, layer, 500, NULL, AT_START);
+            take_planes(&got, layer, 500, NULL, AT_START);
+            encode(&lmc_kernels_scalar, layer, symbols, 500, &expected);
+            encode(k, layer, symbols, 500, &got);
+            CU_ASSERT(same_planes(layer, 500, &expected, &got));
+            CU_ASSERT(release_all());
+        }
+    }
+}
+
+/* Planes of noise, with every cursor at its plane's end: nothing beyond the slack is read, cursors move by
+ * n bits at most, and all sets agree. */
+static int hostile_case(const lmc_kernels *k, const test_layer *t, size_t n, placement place)
+{
+    const lmc_layer *const layer = &t->layer;
+    const unsigned plane_nbytes = random_below(40);
+    lmc_levels_in start[2];
+    memset(start, 0, sizeof start);
+    for (unsigned j = 0; j < layer->last_nbits; j++) {
+        const size_t nbytes = j < layer->first_nbits ? n / 8 : plane_nbytes;
+        const uint8_t *const p = take_copy(NULL, 0, nbytes + LMC_PLANE_SLACK, place);
+        (j < layer->first_nbits ? start[0].full : start[0].partial)[j] = p;
+        start[0].position[j] = 8 * (uint64_t)plane_nbytes;
+    }
+    start[0].list = take_copy(NULL, 0, LMC_STRIP_VALUES + 64, place);
+    start[1] = start[0];
+    uint8_t *const symbols[2] = {take(padded(n), place), take(padded(n), place)};
+    lmc_levels_in in[2] = {start[0], start[1]};
+    k->levels_decode(layer, &in[0], n, symbols[0]);
+    lmc_kernels_scalar.levels_decode(layer, &in[1], n, symbols[1]);
+    int good = memcmp(symbols[0], symbols[1], n) == 0 && in[0].list == in[1].list &&
+               (size_t)(in[0].list - start[0].list) <= n;
+    for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
+        good &= in[0].position[j] == in[1].position[j] && in[0].position[j] - start[0].position[j] <= n;
+    return good & release_all();
+}
+
+static void test_levels_decode_hostile_planes(void)
+{
+    map_regions();
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        unsigned bad = 0;
+        for (unsigned i = 0; k && i < 3000; i++) {
+            const unsigned last = 1 + random_below(6);
+            test_layer t = random_layer(1 + random_below(last), last, (int)random_below(2), 0);
+            if (random_below(2))
+                random_fill(t.layer.symbol, sizeof t.layer.symbol);
+            const size_t n = random_below(3) ? LMC_STRIP_VALUES : random_below(LMC_STRIP_VALUES);
+            bad += !hostile_case(k, &t, n, random_below(2) ? AT_END : AT_START);
+        }
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+}
+
+/* ---- split and join ---- */
+
+static void take_plane_set(lmc_plane_set *p, unsigned nbytes, unsigned low_nbits, size_t n, size_t slack,
+                           placement place)
+{
+    memset(p, 0, sizeof *p);
+    p->symbols = take(padded(n), place);
+    if (low_nbits > 0)
+        p->low = take(lmc_bits_nbytes(n * low_nbits) + slack, place);
+    for (unsigned j = 0; j + 2 < nbytes; j++)
+        p->rest[j] = take(n + slack, place);
+}
+
+/* Elements, some of them close together so that few symbols, or none, are escapes. */
+static void random_elements(unsigned nbytes, const lmc_split *split, size_t n, uint8_t *src)
+{
+    random_fill(src, n * nbytes);
+    const unsigned span = random_below(4);
+    const unsigned from = ((unsigned)split->base << split->low_nbits) - split->offset;
+    for (size_t i = 0; nbytes > 1 && i < n; i++)
+        if (span < 2 || (span == 2 && random_below(100) != 0)) {
+            const uint16_t head = (uint16_t)(from + random_below((span == 1 ? 256u : 255u) << split->low_nbits));
+            uint64_t x = lmc_load_n(src + i * nbytes, nbytes);
+            x = (x & ((UINT64_C(1) << (8 * nbytes - 16)) - 1)) | (uint64_t)head << (8 * nbytes - 16);
+            if (split->rotation)
+                x = x >> 1 | (x & 1) << (8 * nbytes - 1);
+            memcpy(src + i * nbytes, &x, nbytes);
+        }
+}
+
+static int split_case(const lmc_kernels *k, unsigned width, const lmc_split *split, size_t n, placement place)
+{
+    const unsigned nbytes = 1u << width;
+    const unsigned p = split->low_nbits;
+    uint8_t *const src = take(n * nbytes, place);
+    lmc_plane_set expected, got, readable;
+    random_elements(nbytes, split, n, src);
+    take_plane_set(&expected, nbytes, p, n, 0, AT_START);
+    take_plane_set(&got, nbytes, p, n, 0, place);
+    take_plane_set(&readable, nbytes, p, n, 64, place);
+    const unsigned expected_escapes = lmc_kernels_scalar.split[width](split, src, n, &expected);
+    const unsigned got_escapes = k->split[width](split, src, n, &got);
+    const int may_escape = nbytes > 1 && p < 8;
+    int good = !expected_escapes == !got_escapes;
+    good &= !expected_escapes == !(may_escape && n > 0 && memchr(expected.symbols, LMC_FMT_SYMBOL_ESCAPE, n));
+    good &= memcmp(expected.symbols, got.symbols, n) == 0;
+    memcpy(readable.symbols, got.symbols, padded(n));
+    if (p > 0) {
+        good &= memcmp(expected.low, got.low, lmc_bits_nbytes(n * p)) == 0;
+        memcpy(readable.low, got.low, lmc_bits_nbytes(n * p));
+    }
+    for (unsigned j = 0; j + 2 < nbytes; j++) {
+        good &= memcmp(expected.rest[j], got.rest[j], n) == 0;
+        memcpy(readable.rest[j], got.rest[j], n);
+    }
+    uint8_t *const expected_join = take(n * nbytes, AT_START);
+    uint8_t *const got_join = take(n * nbytes, place);
+    lmc_kernels_scalar.join[width](split, &readable, n, expected_join);
+    k->join[width](split, &readable, n, got_join);
+    good &= memcmp(expected_join, got_join, n * nbytes) == 0;
+    memset(got_join, 0, n * nbytes);
+    k->join_streaming[width](split, &readable, n, got_join);
+    good &= memcmp(expected_join, got_join, n * nbytes) == 0;
+    good &= expected_escapes || memcmp(src, got_join, n * nbytes) == 0;
+    return good & release_all();
+}
+
+static void test_split_and_join_match_scalar(void)
+{
+    map_regions();
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        unsigned bad = 0;
+        for (unsigned c = 0; k && c < 4 * 5 * 2; c++) {
+            const unsigned width = c & 3;
+            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n)) {
+                lmc_split split;
+                split.rotation = (uint8_t)(c >> 2 & 1);
+                split.low_nbits = (uint8_t)(c / 8 + (width == 0 ? 0 : LMC_FMT_LOW_NBITS_MIN_WIDE));
+                split.offset = (uint16_t)(random_u64() & (width == 0 ? 0xff : 0xffff));
+                split.base = (uint16_t)(random_u64() & ((1u << ((width == 0 ? 8 : 16) - split.low_nbits)) - 1));
+                bad += !split_case(k, width, &split, n, (placement)random_below(3));
+            }
+        }
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+}
+
+/* ---- hash, choice ---- */
+
+static void test_hash_is_xxh3(void)
+{
+    static uint8_t data[131072 + 7];
+    random_fill(data, sizeof data);
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        unsigned bad = 0;
+        for (size_t i = 0; k && i <= 2 * 1001; i++) {
+            const size_t nbytes = i < 2 * 1001 ? i / 2 : 131072;
+            const uint64_t seed = i % 2 ? random_u64() : 0;
+            const uint8_t *const p = data + random_below(8);
+            bad += k->hash(p, nbytes, seed) != XXH3_64bits_withSeed(p, nbytes, seed);
+            bad += seed == 0 && k->hash(p, nbytes, 0) != XXH3_64bits(p, nbytes);
+        }
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+}
+
+static void test_sets_are_found_by_name(void)
+{
+    CU_ASSERT_PTR_EQUAL(lmc_kernels_find("scalar"), &lmc_kernels_scalar);
+    CU_ASSERT_PTR_NULL(lmc_kernels_find(""));
+    CU_ASSERT_PTR_NULL(lmc_kernels_find("avx"));
+    const lmc_kernels *const in_use = lmc_kernels_get();
+    CU_ASSERT_PTR_EQUAL(lmc_kernels_find(in_use->name), in_use);
+    CU_ASSERT_PTR_EQUAL(lmc_kernels_get(), in_use);
+    const char *const wanted = getenv("LMC_KERNELS");
+    if (wanted && lmc_kernels_find(wanted))
+        CU_ASSERT_STRING_EQUAL(in_use->name, wanted);
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_sets_are_found_by_name),
+        LMC_TEST(test_levels_match_scalar),
+        LMC_TEST(test_short_levels_with_dead_symbols),
+        LMC_TEST(test_levels_decode_hostile_planes),
+        LMC_TEST(test_split_and_join_match_scalar),
+        LMC_TEST(test_hash_is_xxh3),
+    };
+    return LMC_TEST_MAIN("kernels", tests, argc, argv);
+}
