@@ -23,7 +23,7 @@ LMC_INLINE uint64_t lmc_low_mask(unsigned n)
     return ~UINT64_C(0) >> (64 - n);
 }
 
-/* 64 bits from bit `position` of a little-endian bit string; reads 16 bytes from its byte position / 64 * 8. */
+/* 64 bits from bit `position` of a little-endian bit string; reads 16 bytes from byte position / 64 * 8. */
 LMC_INLINE uint64_t lmc_load_bits(const uint8_t *p, uint64_t position)
 {
     const uint8_t *const word = p + (position >> 6) * 8;

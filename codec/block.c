@@ -67,7 +67,8 @@ static int write_escapes(const lmc_scratch *scratch, const uint16_t *escapes_end
 }
 
 /* The hot path: every plane but the symbols is stored, so its place is known before its content, and the
- * symbols are coded strip by strip while they are in the first-level cache. Returns 0 when it does not fit. */
+ * symbols are coded strip by strip while they are in the first-level cache. Returns 0 when that does not
+ * fit. */
 static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
 {
     const lmc_coding *const coding = job->coding;

@@ -73,8 +73,8 @@ static void rank_symbols(const double weight[256], const lmc_code_options *optio
 
 /* ---- lengths of one layer ---- */
 
-/* Huffman's lengths of n >= 2 weights in rising order, by two queues: the leaves, and the sums, which come out
- * in order too. Returns the longest. */
+/* Huffman's lengths of n >= 2 weights in rising order, by two queues: the leaves, and the sums, which come
+ * out in order too. Returns the longest. */
 static unsigned huffman_lengths(const double *weight, unsigned n, uint8_t *nbits)
 {
     double sum[ENTRIES_MAX];
@@ -100,8 +100,8 @@ static unsigned huffman_lengths(const double *weight, unsigned n, uint8_t *nbits
 }
 
 /* Package-merge (Larmore and Hirschberg 1990): code lengths of n >= 2 weights in rising order, at most
- * NBITS_MAX, of least total. Level by level, leaves and pairs of the level below are merged in order; how many
- * leaves the chosen prefix of each level holds gives the lengths. */
+ * NBITS_MAX, of least total. Level by level, leaves and pairs of the level below are merged in order; how
+ * many leaves the chosen prefix of each level holds gives the lengths. */
 static void limited_lengths(const double *weight, unsigned n, uint8_t *nbits)
 {
     double value[NBITS_MAX][2 * ENTRIES_MAX];

@@ -236,7 +236,7 @@ lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block
 
 /* ---- whole frames and ranges ---- */
 
-/* Output from this size on is written past the caches: it is larger than the last-level cache's share of a core. */
+/* Output from this size on is written past the caches: it is larger than a core's share of the last one. */
 #define PAST_CACHE_NBYTES_MIN (UINT64_C(32) << 20)
 
 /* What the threads that decode one range share. */

@@ -1,6 +1,7 @@
 /*
- * gap.h - a set of flags, one bit a value, as a bitmap or as the gaps between its members (format.md "Flags"):
- * Rice-coded, low bits as planes and quotients as unary levels, which are bitmaps of ever shorter lists.
+ * gap.h - a set of flags, one bit a value, as a bitmap or as the gaps between its members (format.md
+ * "Flags"): Rice-coded, low bits as planes and quotients as unary levels, which are bitmaps of ever shorter
+ * lists.
  */
 #ifndef LMC_CODEC_GAP_H
 #define LMC_CODEC_GAP_H

@@ -35,7 +35,7 @@ LMC_INLINE const uint8_t *lmc_source_plane(lmc_source *source, size_t nbytes, si
     return copy;
 }
 
-/* As above for a plane of n bits, whose spare bits in the last byte must be 0: NULL also when they are not. */
+/* As above for a plane of n bits, whose spare bits in the last byte must be 0: NULL also if they are not. */
 LMC_INLINE const uint8_t *lmc_source_bits(lmc_source *source, size_t n)
 {
     const uint8_t *const p = lmc_source_plane(source, lmc_bits_nbytes(n), LMC_PLANE_SLACK);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "instances.h"
+#include "x86.h"
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,popcnt"))), apply_to = function)
@@ -23,7 +24,6 @@
 #define XXH_VECTOR 2 /* XXH_AVX2 */
 #include "hash.h"
 
-#define GROUP 64
 #define ALL (~UINT64_C(0))
 #define IN_ORDER UINT64_C(0x0706050403020100)
 
@@ -76,44 +76,46 @@ LMC_INLINE bytes64 void_beyond(bytes64 codes, size_t n)
 
 /* ---- the list ---- */
 
-/* Bytes of 0 or -1, and how many of each eight are -1. */
-typedef struct octets {
-    uint64_t mask[8];
-    uint64_t count[8];
-} octets;
+/* Which symbols of a strip are in the list. */
+typedef struct marks {
+    uint8_t listed[LMC_STRIP_VALUES];       /* 0 or 255 */
+    uint64_t count[LMC_STRIP_VALUES / 8];   /* of each eight symbols */
+} marks;
 
-LMC_INLINE octets count_octets(bytes64 listed)
+LMC_INLINE void mark_group(marks *m, size_t at, bytes64 listed)
 {
     const __m256i zero = _mm256_setzero_si256();
-    octets o;
-    for (unsigned h = 0; h < 2; h++) {
-        store256(o.mask + 4 * h, listed.half[h]);
-        store256(o.count + 4 * h, _mm256_sad_epu8(_mm256_sub_epi8(zero, listed.half[h]), zero));
-    }
-    return o;
-}
-
-LMC_INLINE uint8_t *append_listed(uint8_t *list, const uint8_t *symbols, bytes64 listed)
-{
-    const octets o = count_octets(listed);
-    for (unsigned i = 0; i < 8; i++) {
-        lmc_store64(list, _pext_u64(lmc_load64(symbols + 8 * i), o.mask[i]));
-        list += o.count[i];
-    }
-    return list;
-}
-
-LMC_INLINE const uint8_t *fill_listed(const uint8_t *list, bytes64 known, bytes64 listed, uint8_t *symbols)
-{
-    const octets o = count_octets(listed);
-    uint64_t others[8];
+    store_bytes64(m->listed + at, listed);
     for (unsigned h = 0; h < 2; h++)
-        store256(others + 4 * h, _mm256_andnot_si256(listed.half[h], known.half[h]));
-    for (unsigned i = 0; i < 8; i++) {
-        lmc_store64(symbols + 8 * i, others[i] | _pdep_u64(lmc_load64(list), o.mask[i]));
-        list += o.count[i];
+        store256(m->count + at / 8 + 4 * h, _mm256_sad_epu8(_mm256_sub_epi8(zero, listed.half[h]), zero));
+}
+
+/* The marked ones of n symbols, a multiple of 64. Returns the end of the list. */
+static uint8_t *append_listed(uint8_t *list, const uint8_t *symbols, const marks *m, size_t n)
+{
+#pragma GCC unroll 8
+    for (size_t i = 0; i < n / 8; i++) {
+        lmc_store64(list, _pext_u64(lmc_load64(symbols + 8 * i), lmc_load64(m->listed + 8 * i)));
+        list += m->count[i];
     }
     return list;
+}
+
+/* The inverse: the marked symbols are 0 and become those of the list. */
+static const uint8_t *fill_listed(const uint8_t *list, const marks *m, size_t n, uint8_t *symbols)
+{
+#pragma GCC unroll 8
+    for (size_t i = 0; i < n / 8; i++) {
+        const uint64_t filled = _pdep_u64(lmc_load64(list), lmc_load64(m->listed + 8 * i));
+        lmc_store64(symbols + 8 * i, lmc_load64(symbols + 8 * i) | filled);
+        list += m->count[i];
+    }
+    return list;
+}
+
+LMC_INLINE size_t whole_groups(size_t n)
+{
+    return (n + GROUP - 1) & ~(size_t)(GROUP - 1);
 }
 
 /* ---- levels: encode ---- */
@@ -179,16 +181,11 @@ LMC_INLINE bytes64 equal_bytes(bytes64 v, __m256i to)
     return (bytes64){{_mm256_cmpeq_epi8(v.half[0], to), _mm256_cmpeq_epi8(v.half[1], to)}};
 }
 
-LMC_INLINE void put_full(uint8_t **plane, uint64_t word, size_t nbytes)
-{
-    memcpy(*plane, &word, nbytes);
-    *plane += nbytes;
-}
-
+/* Encodes a group of n <= 64 symbols, at + 0 .. n - 1 of its strip. */
 LMC_INLINE void encode_group(const unsigned first, const unsigned last, const code_book *book,
-                             const uint8_t *symbols, size_t n, lmc_levels_out *out)
+                             const uint8_t *symbols, size_t at, size_t n, lmc_levels_out *out, marks *m)
 {
-    bytes64 codes = look_up_codes(book, load_bytes64(symbols));
+    bytes64 codes = look_up_codes(book, load_bytes64(symbols + at));
     if (n < GROUP)
         codes = void_beyond(codes, n);
     const uint64_t valid = lmc_low_mask((unsigned)n);
@@ -199,7 +196,20 @@ LMC_INLINE void encode_group(const unsigned first, const unsigned last, const co
         lmc_put_bits(&out->partial[j], _pext_u64(plane_word(codes, j), longer), lmc_popcount64(longer));
     }
     if (book->has_list)
-        out->list = append_listed(out->list, symbols, equal_bytes(codes, book->list_code));
+        mark_group(m, at, equal_bytes(codes, book->list_code));
+}
+
+LMC_INLINE void encode_strip(const unsigned first, const unsigned last, const code_book *book,
+                             const uint8_t *symbols, size_t n, lmc_levels_out *out)
+{
+    marks m;
+    size_t i = 0;
+    for (; i + GROUP <= n; i += GROUP)
+        encode_group(first, last, book, symbols, i, GROUP, out, &m);
+    if (i < n)
+        encode_group(first, last, book, symbols, i, n - i, out, &m);
+    if (book->has_list)
+        out->list = append_listed(out->list, symbols, &m, whole_groups(n));
 }
 
 LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lmc_layer *layer,
@@ -207,20 +217,11 @@ LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lm
 {
     code_book book;
     load_code_book(layer, &book);
-    lmc_levels_out local = *out;
-    size_t i = 0;
-    for (; i + GROUP <= n; i += GROUP)
-        encode_group(first, last, &book, symbols + i, GROUP, &local);
-    if (i < n)
-        encode_group(first, last, &book, symbols + i, n - i, &local);
-    *out = local;
-}
-
-/* Is this a level of the fast preset: codes of 1 bit, or of 2, of which the last stands for the list? */
-LMC_INLINE int is_short_level(const lmc_layer *layer)
-{
-    return layer->first_nbits == layer->last_nbits && layer->last_nbits <= 2 && layer->has_list &&
-           layer->list_code == (layer->last_nbits == 1 ? 32 : 48);
+    lmc_levels_out local;
+    copy_out_cursors(first, last, &local, out);
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES)
+        encode_strip(first, last, &book, symbols + i, lmc_min_size(LMC_STRIP_VALUES, n - i), &local);
+    copy_out_cursors(first, last, out, &local);
 }
 
 /* Finds the symbol of each code but the list's; 0 if some code has not exactly one. */
@@ -244,9 +245,9 @@ LMC_INLINE int find_symbols(const lmc_layer *layer, uint8_t symbol[3])
 }
 
 LMC_INLINE void encode_short_group(const unsigned nbits, const __m256i known[3], const uint8_t *symbols,
-                                   size_t n, lmc_levels_out *out)
+                                   size_t at, size_t n, lmc_levels_out *out, marks *m)
 {
-    const bytes64 s = load_bytes64(symbols);
+    const bytes64 s = load_bytes64(symbols + at);
     bytes64 is_known = equal_bytes(s, known[0]);
     uint64_t word = ~top_bits(is_known.half[0], is_known.half[1]);
     const uint64_t valid = lmc_low_mask((unsigned)n);
@@ -263,7 +264,7 @@ LMC_INLINE void encode_short_group(const unsigned nbits, const __m256i known[3],
     put_full(&out->full[0], word & valid, lmc_bits_nbytes(n));
     if (n < GROUP)
         is_known = void_beyond(is_known, n);
-    out->list = append_listed(out->list, symbols, equal_bytes(is_known, _mm256_setzero_si256()));
+    mark_group(m, at, equal_bytes(is_known, _mm256_setzero_si256()));
 }
 
 LMC_INLINE void encode_short_level(const unsigned nbits, const uint8_t symbol[3], const uint8_t *symbols,
@@ -272,13 +273,21 @@ LMC_INLINE void encode_short_level(const unsigned nbits, const uint8_t symbol[3]
     __m256i known[3];
     for (unsigned i = 0; i < 3; i++)
         known[i] = _mm256_set1_epi8((char)symbol[i]);
-    lmc_levels_out local = *out;
-    size_t i = 0;
-    for (; i + GROUP <= n; i += GROUP)
-        encode_short_group(nbits, known, symbols + i, GROUP, &local);
-    if (i < n)
-        encode_short_group(nbits, known, symbols + i, n - i, &local);
-    *out = local;
+    lmc_levels_out local;
+    copy_out_cursors(nbits, nbits, &local, out);
+    while (n > 0) {
+        const size_t strip = lmc_min_size(LMC_STRIP_VALUES, n);
+        marks m;
+        size_t i = 0;
+        for (; i + GROUP <= strip; i += GROUP)
+            encode_short_group(nbits, known, symbols, i, GROUP, &local, &m);
+        if (i < strip)
+            encode_short_group(nbits, known, symbols, i, strip - i, &local, &m);
+        local.list = append_listed(local.list, symbols, &m, whole_groups(strip));
+        symbols += strip;
+        n -= strip;
+    }
+    copy_out_cursors(nbits, nbits, out, &local);
 }
 
 static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_levels_out *out)
@@ -296,10 +305,53 @@ static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t
 
 /* ---- levels: decode ---- */
 
-/* What a decoder needs of a layer. Codes grow bit by bit at their right end. */
+/* A strip of codes bit by bit: bit i of word j of group g is bit j of code 64 g + i. Each plane is laid out
+ * for the whole strip before the next, since a group by itself would wait for every bit of its codes. */
+typedef struct code_bits {
+    uint64_t word[6][LMC_STRIP_VALUES / GROUP];
+} code_bits;
+
+/* Codes whose first j bits are at least a threshold, left-justified to 6 bits; four groups at once. */
+LMC_INLINE __m256i codes_at_least(const code_bits *bits, size_t group, unsigned j, unsigned threshold)
+{
+    __m256i lanes = _mm256_set1_epi8(-1);
+    for (unsigned i = j; i-- > 0;) {
+        const __m256i word = load256(&bits->word[i][group]);
+        const __m256i wanted = _mm256_set1_epi64x(-(long long)(threshold >> (5 - i) & 1));
+        const __m256i either = _mm256_andnot_si256(wanted, _mm256_or_si256(word, lanes));
+        lanes = _mm256_or_si256(_mm256_and_si256(word, lanes), either);
+    }
+    return lanes;
+}
+
+static void lay_out_full(const lmc_layer *layer, lmc_levels_in *in, size_t group_count, code_bits *bits)
+{
+    for (unsigned j = 0; j < layer->first_nbits; j++) {
+        memcpy(bits->word[j], in->full[j], 8 * group_count);
+        in->full[j] += 8 * group_count;
+    }
+}
+
+static void lay_out_partial(const lmc_layer *layer, lmc_levels_in *in, unsigned j, size_t n, code_bits *bits)
+{
+    uint64_t longer[LMC_STRIP_VALUES / GROUP];
+    const size_t group_count = whole_groups(n) / GROUP;
+    for (size_t g = 0; g < group_count; g += 4)
+        store256(longer + g, codes_at_least(bits, g, j, layer->threshold[j]));
+    if (n % GROUP != 0)
+        longer[group_count - 1] &= lmc_low_mask(n % GROUP);
+    const uint8_t *const plane = in->partial[j];
+    uint64_t position = in->position[j];
+    for (size_t g = 0; g < group_count; g++) {
+        bits->word[j][g] = _pdep_u64(lmc_load_bits(plane, position), longer[g]);
+        position += lmc_popcount64(longer[g]);
+    }
+    in->position[j] = position;
+}
+
+/* What a decoder needs of a layer. Codes are right-justified to last_nbits here. */
 typedef struct symbol_book {
-    __m256i symbol[4]; /* by code of last_nbits bits; 16 of them, twice */
-    __m256i below_threshold[6];
+    __m256i symbol[4]; /* of 16 codes, twice */
     __m256i list_code;
     int has_list;
 } symbol_book;
@@ -312,29 +364,22 @@ LMC_INLINE symbol_book load_symbol_book(const unsigned last, const lmc_layer *la
     symbol_book book;
     for (unsigned i = 0; i < 4; i++)
         book.symbol[i] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(symbol + 16 * i)));
-    for (unsigned j = 0; j < 6; j++)
-        book.below_threshold[j] = _mm256_set1_epi8((char)((layer->threshold[j] >> (6 - j)) - 1));
     book.list_code = _mm256_set1_epi8((char)(layer->list_code >> (6 - last)));
     book.has_list = layer->has_list;
     return book;
 }
 
-/* Bits to bytes of 0 or -1. */
-LMC_INLINE __m256i spread_bits(uint32_t bits)
-{
-    const __m256i source = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2,
-                                            3, 3, 3, 3, 3, 3, 3, 3);
-    const __m256i bit = _mm256_set1_epi64x((long long)UINT64_C(0x8040201008040201));
-    const __m256i copies = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), source);
-    return _mm256_cmpeq_epi8(_mm256_and_si256(copies, bit), bit);
-}
-
 /* One more bit at the right end of each code. */
 LMC_INLINE bytes64 append_bits(bytes64 codes, uint64_t word)
 {
+    const __m256i bytes_0_to_3 = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i bit = _mm256_set1_epi64x((long long)UINT64_C(0x8040201008040201));
+    const __m256i copies = _mm256_set1_epi64x((long long)word);
     for (unsigned h = 0; h < 2; h++) {
+        const __m256i source = _mm256_add_epi8(bytes_0_to_3, _mm256_set1_epi8((char)(4 * h)));
+        const __m256i spread = _mm256_and_si256(_mm256_shuffle_epi8(copies, source), bit);
         const __m256i twice = _mm256_add_epi8(codes.half[h], codes.half[h]);
-        codes.half[h] = _mm256_sub_epi8(twice, spread_bits((uint32_t)(word >> 32 * h)));
+        codes.half[h] = _mm256_sub_epi8(twice, _mm256_cmpeq_epi8(spread, bit));
     }
     return codes;
 }
@@ -346,62 +391,62 @@ LMC_INLINE __m256i look_up_32(const __m256i symbol[2], __m256i codes)
                               bit4_to_7);
 }
 
-LMC_INLINE bytes64 look_up_symbols(const unsigned last, const symbol_book *book, bytes64 codes)
+LMC_INLINE __m256i look_up_symbols(const unsigned last, const symbol_book *book, __m256i codes)
 {
-    bytes64 symbols;
-    for (unsigned h = 0; h < 2; h++) {
-        const __m256i c = codes.half[h];
-        if (last <= 4)
-            symbols.half[h] = _mm256_shuffle_epi8(book->symbol[0], c);
-        else if (last == 5)
-            symbols.half[h] = look_up_32(book->symbol, c);
-        else
-            symbols.half[h] = _mm256_blendv_epi8(look_up_32(book->symbol, c), look_up_32(book->symbol + 2, c),
-                                                 _mm256_slli_epi16(c, 2));
-    }
-    return symbols;
+    if (last <= 4)
+        return _mm256_shuffle_epi8(book->symbol[0], codes);
+    if (last == 5)
+        return look_up_32(book->symbol, codes);
+    const __m256i bit5_to_7 = _mm256_slli_epi16(codes, 2);
+    return _mm256_blendv_epi8(look_up_32(book->symbol, codes), look_up_32(book->symbol + 2, codes), bit5_to_7);
 }
 
-LMC_INLINE void decode_group(const unsigned first, const unsigned last, const symbol_book *book, size_t n,
-                             lmc_levels_in *in, uint8_t *symbols)
+/* Symbols of a group of n <= 64 codes; what is listed becomes 0 and is marked. */
+LMC_INLINE void decode_group(const unsigned last, const symbol_book *book, const code_bits *bits, size_t at,
+                             size_t n, marks *m, uint8_t *symbols)
 {
-    const uint64_t valid = lmc_low_mask((unsigned)n);
     bytes64 codes = {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
-    for (unsigned j = 0; j < first; j++) {
-        codes = append_bits(codes, lmc_load64(in->full[j]));
-        in->full[j] += 8;
+    for (unsigned j = 0; j < last; j++)
+        codes = append_bits(codes, bits->word[j][at / GROUP]);
+    bytes64 known = {{look_up_symbols(last, book, codes.half[0]), look_up_symbols(last, book, codes.half[1])}};
+    if (book->has_list) {
+        const bytes64 listed = equal_bytes(n < GROUP ? void_beyond(codes, n) : codes, book->list_code);
+        for (unsigned h = 0; h < 2; h++)
+            known.half[h] = _mm256_andnot_si256(listed.half[h], known.half[h]);
+        mark_group(m, at, listed);
     }
-    for (unsigned j = first; j < last; j++) {
-        const uint64_t longer = greater_than(codes, book->below_threshold[j]) & valid;
-        const uint64_t word = _pdep_u64(lmc_load_bits(in->partial[j], in->position[j]), longer);
-        in->position[j] += lmc_popcount64(longer);
-        codes = append_bits(codes, word);
-    }
-    const bytes64 known = look_up_symbols(last, book, codes);
-    if (n < GROUP)
-        codes = void_beyond(codes, n);
-    if (book->has_list)
-        in->list = fill_listed(in->list, known, equal_bytes(codes, book->list_code), symbols);
-    else
-        store_bytes64(symbols, known);
+    store_bytes64(symbols + at, known);
 }
 
-LMC_INLINE void decode_layer(const unsigned first, const unsigned last, const lmc_layer *layer, size_t n,
-                             lmc_levels_in *in, uint8_t *symbols)
+LMC_INLINE void decode_layer(const unsigned last, const lmc_layer *layer, size_t n, lmc_levels_in *in,
+                             uint8_t *symbols)
 {
+    code_bits bits;
+    marks m;
     const symbol_book book = load_symbol_book(last, layer);
-    lmc_levels_in local = *in;
+    lay_out_full(layer, in, whole_groups(n) / GROUP, &bits);
+    for (unsigned j = layer->first_nbits; j < last; j++)
+        lay_out_partial(layer, in, j, n, &bits);
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
-        decode_group(first, last, &book, GROUP, &local, symbols + i);
+        decode_group(last, &book, &bits, i, GROUP, &m, symbols);
     if (i < n)
-        decode_group(first, last, &book, n - i, &local, symbols + i);
-    *in = local;
+        decode_group(last, &book, &bits, i, n - i, &m, symbols);
+    if (book.has_list)
+        in->list = fill_listed(in->list, &m, whole_groups(n), symbols);
 }
 
 static void levels_decode(const lmc_layer *layer, lmc_levels_in *in, size_t n, uint8_t *symbols)
 {
-    LMC_LAYER_INSTANCE(layer, decode_layer, layer, n, in, symbols)
+    switch (layer->last_nbits) {
+    case 1: decode_layer(1, layer, n, in, symbols); break;
+    case 2: decode_layer(2, layer, n, in, symbols); break;
+    case 3: decode_layer(3, layer, n, in, symbols); break;
+    case 4: decode_layer(4, layer, n, in, symbols); break;
+    case 5: decode_layer(5, layer, n, in, symbols); break;
+    case 6: decode_layer(6, layer, n, in, symbols); break;
+    default: assert(!"last_nbits is 1..6");
+    }
 }
 
 /* ---- split ---- */
@@ -531,6 +576,9 @@ LMC_INLINE __m256i split_half(const unsigned nbytes, const head_cut *cut, unsign
     __m256i x[4];
     for (unsigned i = 0; i < nbytes; i++)
         x[i] = load256(src + 32 * i);
+    for (unsigned i = 0; i < 32 * nbytes; i += 64)
+        fetch(src, AHEAD_ELEMENTS + i);
+    fetch(dst->low, AHEAD_LOW);
     if (nbytes == 1) { /* a byte twice in a 16-bit lane */
         word_pair heads = {{_mm256_unpacklo_epi8(x[0], x[0]), _mm256_unpackhi_epi8(x[0], x[0])}};
         if (rotation)
@@ -587,18 +635,6 @@ LMC_INLINE __m256i split_last(const unsigned nbytes, const head_cut *cut, unsign
     for (unsigned j = 0; j + 2 < nbytes; j++)
         memcpy(dst->rest[j], rest[j], n);
     return _mm256_max_epu8(load256(dst->symbols), load256(dst->symbols + 32));
-}
-
-/* The planes of a group further on. */
-LMC_INLINE lmc_plane_set planes_at(const unsigned nbytes, const lmc_plane_set *planes, unsigned low_nbits, size_t i)
-{
-    lmc_plane_set at = *planes;
-    at.symbols += i;
-    if (low_nbits > 0)
-        at.low += i / 8 * low_nbits;
-    for (unsigned j = 0; j + 2 < nbytes; j++)
-        at.rest[j] += i;
-    return at;
 }
 
 LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split, const uint8_t *src, size_t n,
@@ -753,6 +789,7 @@ LMC_INLINE __m256i join_4_bytes(const head_join *join, const uint8_t *symbols, c
 LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const lmc_plane_set *src, uint8_t *dst)
 {
     const unsigned count = 32 / nbytes; /* elements to a register */
+    fetch(src->low, AHEAD_LOW);
     for (unsigned i = 0; i < GROUP; i += count) {
         const uint8_t *const symbols = src->symbols + i;
         const uint8_t *const low = src->low + i / 8 * join->low.low_nbits;
@@ -788,6 +825,17 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     }
 }
 
+/* Copies past the caches, but for incomplete lines at both ends. */
+static void copy_streaming(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    size_t i = lmc_min_size(-(uintptr_t)dst & 63, nbytes);
+    memcpy(dst, src, i);
+    for (; i + 64 <= nbytes; i += 64)
+        for (unsigned h = 0; h < 64; h += 32)
+            _mm256_stream_si256((__m256i *)(dst + i + h), load256(src + i + h));
+    memcpy(dst + i, src + i, nbytes - i);
+}
+
 #define DEFINE_WIDTH(nbytes)                                                                             \
     static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,                 \
                                    const lmc_plane_set *dst)                                             \
@@ -797,6 +845,11 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst) \
     {                                                                                                    \
         join_elements(nbytes, split, src, n, dst);                                                       \
+    }                                                                                                    \
+    static void join_streaming_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n,      \
+                                        uint8_t *dst)                                                    \
+    {                                                                                                    \
+        join_by_copy(nbytes, join_##nbytes, copy_streaming, split, src, n, dst);                         \
     }
 
 DEFINE_WIDTH(1)
@@ -833,7 +886,7 @@ const lmc_kernels lmc_kernels_avx2 = {
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
-    .join_streaming = {join_1, join_2, join_4, join_8},
+    .join_streaming = {join_streaming_1, join_streaming_2, join_streaming_4, join_8},
     .hash = hash_xxh3,
     .hash_begin = hash_xxh3_begin,
     .hash_update = hash_xxh3_update,

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "instances.h"
+#include "x86.h"
 
 #if defined(__clang__)
 #pragma clang attribute push( \
@@ -25,19 +26,8 @@
 #define XXH_VECTOR 2 /* XXH_AVX2: faster on blocks in the cache than 3, XXH_AVX512 */
 #include "hash.h"
 
-#define GROUP 64
 #define EACH_BYTE UINT64_C(0x0101010101010101)
 #define ALL (~UINT64_C(0))
-
-/* How far ahead to fetch what the prefetchers of the CPU miss, for they stop at pages: measured. */
-#define AHEAD_ELEMENTS 1024
-#define AHEAD_LOW 1536
-#define AHEAD_PLANE 256
-
-LMC_INLINE void fetch(const uint8_t *p)
-{
-    _mm_prefetch((const char *)p, _MM_HINT_T0);
-}
 
 /* The first `nbytes` bytes of a register to memory; all of them if nbytes >= 64. */
 LMC_INLINE void store_first(uint8_t *dst, __m512i v, size_t nbytes)
@@ -103,13 +93,6 @@ LMC_INLINE void append_listed(uint8_t **list, __m512i symbols, uint64_t listed)
     *list += lmc_popcount64(listed);
 }
 
-LMC_INLINE void put_full(uint8_t **plane, uint64_t word, size_t nbytes)
-{
-    fetch(*plane + AHEAD_PLANE);
-    memcpy(*plane, &word, nbytes);
-    *plane += nbytes;
-}
-
 LMC_INLINE void encode_group(const unsigned first, const unsigned last, const code_book *book, __m512i symbols,
                              uint64_t valid, size_t plane_nbytes, lmc_levels_out *out)
 {
@@ -131,21 +114,15 @@ LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lm
                              const uint8_t *symbols, size_t n, lmc_levels_out *out)
 {
     const code_book book = load_code_book(layer);
-    lmc_levels_out local = *out;
+    lmc_levels_out local;
+    copy_out_cursors(first, last, &local, out);
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
         encode_group(first, last, &book, _mm512_loadu_si512(symbols + i), ALL, 8, &local);
     if (i < n)
         encode_group(first, last, &book, _mm512_loadu_si512(symbols + i), lmc_low_mask((unsigned)(n - i)),
                      lmc_bits_nbytes(n - i), &local);
-    *out = local;
-}
-
-/* Is this a level of the fast preset: codes of 1 bit, or of 2, of which the last stands for the list? */
-LMC_INLINE int is_short_level(const lmc_layer *layer)
-{
-    return layer->first_nbits == layer->last_nbits && layer->last_nbits <= 2 && layer->has_list &&
-           layer->list_code == (layer->last_nbits == 1 ? 32 : 48);
+    copy_out_cursors(first, last, out, &local);
 }
 
 /* Finds the symbol of each code but the list's; 0 if some code has not exactly one. */
@@ -189,14 +166,15 @@ LMC_INLINE void encode_short_level(const unsigned nbits, const uint8_t symbol[3]
     __m512i known[3];
     for (unsigned i = 0; i < 3; i++)
         known[i] = _mm512_set1_epi8((char)symbol[i]);
-    lmc_levels_out local = *out;
+    lmc_levels_out local;
+    copy_out_cursors(nbits, nbits, &local, out);
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
         encode_short_group(nbits, known, _mm512_loadu_si512(symbols + i), ALL, 8, &local);
     if (i < n)
         encode_short_group(nbits, known, _mm512_loadu_si512(symbols + i), lmc_low_mask((unsigned)(n - i)),
                            lmc_bits_nbytes(n - i), &local);
-    *out = local;
+    copy_out_cursors(nbits, nbits, out, &local);
 }
 
 static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_levels_out *out)
@@ -264,14 +242,15 @@ LMC_INLINE void decode_layer(const unsigned first, const unsigned last, const lm
                              lmc_levels_in *in, uint8_t *symbols)
 {
     const symbol_book book = load_symbol_book(layer);
-    lmc_levels_in local = *in;
+    lmc_levels_in local;
+    copy_in_cursors(first, last, &local, in);
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
         _mm512_storeu_si512(symbols + i, decode_group(first, last, &book, ALL, &local));
     if (i < n)
         _mm512_storeu_si512(symbols + i,
                             decode_group(first, last, &book, lmc_low_mask((unsigned)(n - i)), &local));
-    *in = local;
+    copy_in_cursors(first, last, in, &local);
 }
 
 LMC_INLINE __m512i decode_short_group(const unsigned nbits, const __m512i known[3], uint64_t valid,
@@ -293,14 +272,15 @@ LMC_INLINE void decode_short_level(const unsigned nbits, const lmc_layer *layer,
     __m512i known[3];
     for (unsigned i = 0; i < 3; i++)
         known[i] = _mm512_set1_epi8((char)layer->symbol[i * 16]);
-    lmc_levels_in local = *in;
+    lmc_levels_in local;
+    copy_in_cursors(nbits, nbits, &local, in);
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
         _mm512_storeu_si512(symbols + i, decode_short_group(nbits, known, ALL, &local));
     if (i < n)
         _mm512_storeu_si512(symbols + i,
                             decode_short_group(nbits, known, lmc_low_mask((unsigned)(n - i)), &local));
-    *in = local;
+    copy_in_cursors(nbits, nbits, in, &local);
 }
 
 static void levels_decode(const lmc_layer *layer, lmc_levels_in *in, size_t n, uint8_t *symbols)
@@ -425,7 +405,7 @@ LMC_INLINE __m512i cut_heads(const head_cut *cut, word_pair heads, __m512i order
             packed = _mm512_maskz_mov_epi8(_bzhi_u64(ALL, (unsigned)n), packed);
         if (cut->low_nbits < 8)
             packed = pack_low(cut, packed);
-        fetch(low + AHEAD_LOW);
+        fetch(low, AHEAD_LOW);
         store_first(low, packed, lmc_bits_nbytes(n * cut->low_nbits));
     }
     return n < GROUP ? _mm512_maskz_mov_epi8(_bzhi_u64(ALL, (unsigned)n), s) : s;
@@ -435,7 +415,7 @@ LMC_INLINE __m512i cut_heads(const head_cut *cut, word_pair heads, __m512i order
 LMC_INLINE void load_elements(const unsigned nbytes, const uint8_t *src, size_t n, __m512i *x)
 {
     for (unsigned i = 0; i < nbytes; i++) {
-        fetch(src + 64 * i + AHEAD_ELEMENTS);
+        fetch(src, AHEAD_ELEMENTS + 64 * i);
         x[i] = load_first(src + 64 * i, bytes_left(n * nbytes, 64 * i));
     }
 }
@@ -625,13 +605,55 @@ LMC_INLINE __m512i join_8_bytes(const head_join *join, const lmc_plane_set *src,
     return _mm512_rorv_epi64(x, join->rotation);
 }
 
-/* Element `at` of the planes is the first of a group of n <= 64. */
+/* Writes registers one after the other past the caches, in whole lines but for the first and the last. */
+typedef struct line_writer {
+    uint8_t *line;     /* where the line begins that is being filled */
+    uint64_t ours;     /* its bytes that may be written */
+    __m512i held;      /* the register before, whose last bytes begin the line */
+    __m512i index;     /* of a line's bytes in held and the next register */
+    unsigned held_nbytes;
+} line_writer;
+
+LMC_INLINE line_writer begin_lines(uint8_t *dst)
+{
+    uint8_t index[64];
+    const unsigned skipped = (uintptr_t)dst & 63;
+    for (unsigned i = 0; i < 64; i++)
+        index[i] = (uint8_t)(64 - skipped + i);
+    line_writer w;
+    w.line = (uint8_t *)((uintptr_t)dst - skipped);
+    w.ours = ALL << skipped;
+    w.held = _mm512_setzero_si512();
+    w.index = _mm512_loadu_si512(index);
+    w.held_nbytes = skipped;
+    return w;
+}
+
+LMC_INLINE void put_register(line_writer *w, __m512i v)
+{
+    const __m512i line = _mm512_permutex2var_epi8(w->held, w->index, v);
+    if (LMC_LIKELY(w->ours == ALL))
+        _mm512_stream_si512((__m512i *)w->line, line);
+    else
+        _mm512_mask_storeu_epi8(w->line, w->ours, line);
+    w->line += 64;
+    w->ours = ALL;
+    w->held = v;
+}
+
+LMC_INLINE void end_lines(const line_writer *w)
+{
+    const uint64_t left = w->ours & _bzhi_u64(ALL, w->held_nbytes); /* none if there was no register */
+    _mm512_mask_storeu_epi8(w->line, left, _mm512_permutex2var_epi8(w->held, w->index, w->held));
+}
+
+/* Joins a group of n <= 64 elements, `at` the first, to dst or else to a writer of lines. */
 LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const lmc_plane_set *src,
-                           unsigned low_nbits, size_t at, size_t n, uint8_t *dst)
+                           unsigned low_nbits, size_t at, size_t n, uint8_t *dst, line_writer *lines)
 {
     const uint8_t *const packed_low = src->low + at / 8 * low_nbits;
     const __m512i low = unpack_low(&join->spread, packed_low);
-    fetch(packed_low + AHEAD_LOW);
+    fetch(packed_low, AHEAD_LOW);
     for (unsigned i = 0; i < nbytes; i++) {
         const unsigned element = i * (64 / nbytes);
         const __m512i low_part = bytes_from(low, element);
@@ -639,12 +661,15 @@ LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const l
                           : nbytes == 2 ? join_2_bytes(join, src->symbols + at + element, low_part)
                           : nbytes == 4 ? join_4_bytes(join, src, at + element, low_part)
                                         : join_8_bytes(join, src, at + element, low_part);
-        store_first(dst + 64 * i, x, bytes_left(n * nbytes, 64 * i));
+        if (lines)
+            put_register(lines, x);
+        else
+            store_first(dst + 64 * i, x, bytes_left(n * nbytes, 64 * i));
     }
 }
 
-LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src, size_t n,
-                              uint8_t *dst)
+LMC_INLINE void join_elements(const unsigned nbytes, const int is_streaming, const lmc_split *split,
+                              const lmc_plane_set *src, size_t n, uint8_t *dst)
 {
     const unsigned p = split->low_nbits;
     const head_join join = load_head_join(nbytes, split);
@@ -652,39 +677,16 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     if (p == 0)
         planes.low = planes.symbols; /* anything that may be read */
     size_t i = 0;
-    for (; i + GROUP <= n; i += GROUP)
-        join_group(nbytes, &join, &planes, p, i, GROUP, dst + i * nbytes);
-    if (i < n)
-        join_group(nbytes, &join, &planes, p, i, n - i, dst + i * nbytes);
-}
-
-/* Copies past the caches, but for incomplete lines at both ends. */
-LMC_INLINE void copy_streaming(uint8_t *dst, const uint8_t *src, size_t nbytes)
-{
-    size_t i = lmc_min_size(-(uintptr_t)dst & 63, nbytes);
-    store_first(dst, load_first(src, i), i);
-    for (; i + 64 <= nbytes; i += 64)
-        _mm512_stream_si512((__m512i *)(dst + i), _mm512_loadu_si512(src + i));
-    store_first(dst + i, load_first(src + i, nbytes - i), nbytes - i);
-}
-
-#define STREAM_GROUPS 16
-
-LMC_INLINE void join_elements_streaming(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
-                                        size_t n, uint8_t *dst)
-{
-    const unsigned p = split->low_nbits;
-    const head_join join = load_head_join(nbytes, split);
-    _Alignas(64) uint8_t elements[8 * GROUP * STREAM_GROUPS];
-    lmc_plane_set planes = *src;
-    if (p == 0)
-        planes.low = planes.symbols;
-    for (size_t i = 0; i < n; i += GROUP * STREAM_GROUPS) {
-        const size_t count = lmc_min_size(GROUP * STREAM_GROUPS, n - i);
-        for (size_t k = 0; k < count; k += GROUP)
-            join_group(nbytes, &join, &planes, p, i + k, GROUP, elements + k * nbytes);
-        copy_streaming(dst + i * nbytes, elements, count * nbytes);
+    if (is_streaming) {
+        line_writer lines = begin_lines(dst);
+        for (; i + GROUP <= n; i += GROUP)
+            join_group(nbytes, &join, &planes, p, i, GROUP, NULL, &lines);
+        end_lines(&lines);
     }
+    for (; i + GROUP <= n; i += GROUP)
+        join_group(nbytes, &join, &planes, p, i, GROUP, dst + i * nbytes, NULL);
+    if (i < n)
+        join_group(nbytes, &join, &planes, p, i, n - i, dst + i * nbytes, NULL);
 }
 
 #define DEFINE_WIDTH(nbytes)                                                                             \
@@ -695,12 +697,12 @@ LMC_INLINE void join_elements_streaming(const unsigned nbytes, const lmc_split *
     }                                                                                                    \
     static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst) \
     {                                                                                                    \
-        join_elements(nbytes, split, src, n, dst);                                                       \
+        join_elements(nbytes, 0, split, src, n, dst);                                                    \
     }                                                                                                    \
     static void join_streaming_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n,      \
                                         uint8_t *dst)                                                    \
     {                                                                                                    \
-        join_elements_streaming(nbytes, split, src, n, dst);                                             \
+        join_elements(nbytes, 1, split, src, n, dst);                                                    \
     }
 
 DEFINE_WIDTH(1)
