@@ -273,12 +273,10 @@ static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, l
     const uint64_t first = job->first_byte > block_first ? job->first_byte : block_first;
     uint64_t hash;
     lmc_status status = LMC_OK;
-    uint8_t *dst = job->dst + (first - job->first_byte);
     const int whole = first == block_first && end == block_end;
-    if (!whole) {
+    if (!whole)
         status = lmc_ctx_reserve_block(ctx, (size_t)(block_end - block_first));
-        dst = ctx->block;
-    }
+    uint8_t *const dst = whole ? job->dst + (first - job->first_byte) : ctx->block;
     if (status == LMC_OK)
         status = decode_block(ctx, job->frame, i, stored, memory_around(job, i, whole), dst, &hash, diag);
     if (status != LMC_OK)
@@ -316,10 +314,12 @@ static void decode_worker(void *shared, unsigned worker)
 {
     decode_job *const job = shared;
     lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
-    lmc_diag diag;
+    lmc_diag diag = {LMC_OK, 0, ""};
     uint64_t i;
     while (take_block(job, &i)) {
         const lmc_status status = decode_part(job, ctx, i, &diag);
+        if (status == LMC_ERR_NOMEM) /* that is said of a context, not of the frame */
+            diag = ctx->diag;
         if (status != LMC_OK)
             report_failure(job, i, status, &diag);
     }
@@ -405,8 +405,10 @@ lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, cons
     lmc_frame *opened;
     if (dst_nbytes)
         *dst_nbytes = 0;
-    if (!ctx || !dst_nbytes)
+    if (!ctx)
         return LMC_ERR_ARG;
+    if (!dst_nbytes)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     lmc_status status = open_whole(ctx, frame, frame_nbytes, base, &opened);
     if (status != LMC_OK)
         return status;

@@ -102,7 +102,7 @@ static lmc_status check_fields(const lmc_info *info, uint64_t features, unsigned
 
 lmc_status lmc_head_read(const uint8_t *src, size_t nbytes, lmc_info *info, lmc_diag *diag)
 {
-    lmc_reader r = {src, src + nbytes, 0};
+    lmc_reader r = {src, src ? src + nbytes : NULL, 0}; /* NULL: 0 bytes */
     unsigned last = 0;
     memset(info, 0, sizeof *info);
     lmc_status status = read_start(&r, info, &last, diag);

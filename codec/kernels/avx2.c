@@ -825,17 +825,6 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     }
 }
 
-/* Copies past the caches, but for incomplete lines at both ends. */
-static void copy_streaming(uint8_t *dst, const uint8_t *src, size_t nbytes)
-{
-    size_t i = lmc_min_size(-(uintptr_t)dst & 63, nbytes);
-    memcpy(dst, src, i);
-    for (; i + 64 <= nbytes; i += 64)
-        for (unsigned h = 0; h < 64; h += 32)
-            _mm256_stream_si256((__m256i *)(dst + i + h), load256(src + i + h));
-    memcpy(dst + i, src + i, nbytes - i);
-}
-
 #define DEFINE_WIDTH(nbytes)                                                                             \
     static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,                 \
                                    const lmc_plane_set *dst)                                             \
@@ -886,7 +875,6 @@ const lmc_kernels lmc_kernels_avx2 = {
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
-    .join_streaming = {join_streaming_1, join_streaming_2, join_streaming_4, join_8},
     .hash = hash_xxh3,
     .hash_begin = hash_xxh3_begin,
     .hash_update = hash_xxh3_update,

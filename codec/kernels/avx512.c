@@ -729,7 +729,6 @@ const lmc_kernels lmc_kernels_avx512 = {
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
-    .join_streaming = {join_streaming_1, join_streaming_2, join_streaming_4, join_streaming_8},
     .hash = hash_xxh3,
     .hash_begin = hash_xxh3_begin,
     .hash_update = hash_xxh3_update,

@@ -98,10 +98,6 @@ typedef struct lmc_kernels {
      * its low bits are right, its head is for the caller to mend. */
     void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
 
-    /* The same, and the elements bypass the caches where the CPU can do that: for outputs that are larger
-     * than the caches. The caller must issue a full fence before another thread reads them. */
-    void (*join_streaming[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
-
     /* XXH3-64 with the given seed (0: the plain hash). */
     uint64_t (*hash)(const void *data, size_t nbytes, uint64_t seed);
 

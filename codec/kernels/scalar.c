@@ -387,7 +387,6 @@ const lmc_kernels lmc_kernels_scalar = {
     .levels_decode = levels_decode,
     .split = {split_8, split_16, split_32, split_64},
     .join = {join_8, join_16, join_32, join_64},
-    .join_streaming = {join_8, join_16, join_32, join_64},
     .hash = hash_xxh3,
     .hash_begin = hash_xxh3_begin,
     .hash_update = hash_xxh3_update,

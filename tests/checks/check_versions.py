@@ -1,0 +1,14 @@
+"""The version is the same wherever it stands."""
+
+import re
+
+
+def check(tree):
+    project = re.search(r"project\(lmc VERSION (\d+)\.(\d+)\.(\d+)", tree.text("CMakeLists.txt")).groups()
+    header = tree.text("include/lmc.h")
+    for part, wanted in zip(("MAJOR", "MINOR", "PATCH"), project):
+        found = re.search(rf"#define LMC_VERSION_{part} (\d+)", header)
+        if not found or found.group(1) != wanted:
+            yield f"include/lmc.h: LMC_VERSION_{part} is not {wanted} as in CMakeLists.txt"
+    if ".".join(project) not in tree.text("CHANGELOG.md"):
+        yield f"CHANGELOG.md: does not speak of {'.'.join(project)}"

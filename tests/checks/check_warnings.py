@@ -1,0 +1,37 @@
+"""Every C file compiles without a warning with gcc and with clang, and the headers with a C++ compiler."""
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+from tree import run
+
+FLAGS = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-Wall", "-Wextra", "-Werror", "-c", "-o", os.devnull]
+INCLUDES = ["include", "codec", "safetensors", "tests/support"]
+
+
+def commands(tree):
+    flags = FLAGS + [f"-I{tree.path(folder)}" for folder in INCLUDES]
+    flags += run("pkg-config", "--cflags", "libcjson", "libzstd")[1].split()
+    flags += [f'-DLMC_TESTS_DIR="{tree.path("tests")}"']
+    for compiler in ("gcc", "clang"):
+        for path in tree.files(".c"):
+            yield [compiler, *flags, tree.path(path)]
+    for path in tree.files(".h", under=["include"]):
+        for compiler, language in (("gcc", "c"), ("gcc", "c++"), ("clang", "c"), ("clang", "c++")):
+            standard = "-std=c++11" if language == "c++" else "-std=c99"
+            yield [compiler, "-x", language, standard, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only",
+                   "-Wno-pragma-once-outside-header", tree.path(path)]
+
+
+def check(tree):
+    for compiler in ("gcc", "clang"):
+        if not shutil.which(compiler):
+            yield f"{compiler}: not installed"
+            return
+    wanted = list(commands(tree))
+    with ThreadPoolExecutor(int(os.environ.get("LMC_JOBS", os.cpu_count()))) as pool:
+        for command, (status, output) in zip(wanted, pool.map(lambda c: run(*c), wanted)):
+            if status != 0:
+                lines = [line for line in output.splitlines() if "error" in line or "warning" in line]
+                yield f"{command[0]}: {os.path.relpath(command[-1], tree.root)}: {(lines or [output])[0]}"

@@ -1,0 +1,44 @@
+"""run.py - rules that the source of the project keeps. Each file check_*.py beside this one has a function
+check(tree) that yields one line per fault; a check without faults is passed.
+
+    python3 tests/checks/run.py --build build/test [NAME...]
+
+The last line is "N passed, N failed".
+"""
+
+import argparse
+import importlib
+import os
+import sys
+
+from tree import Tree
+
+FAULTS_SHOWN = 30
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="checks of the source")
+    parser.add_argument("--build", required=True, help="a build of the project")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="checks to run (default: all)")
+    arguments = parser.parse_args()
+
+    names = arguments.names or sorted(
+        name[len("check_"):-len(".py")] for name in os.listdir(HERE)
+        if name.startswith("check_") and name.endswith(".py"))
+    tree = Tree(os.path.dirname(os.path.dirname(HERE)), os.path.abspath(arguments.build))
+    failed = 0
+    for name in names:
+        faults = list(importlib.import_module("check_" + name).check(tree))
+        print(("FAIL " if faults else "ok ") + name)
+        for fault in faults[:FAULTS_SHOWN]:
+            print("  " + fault)
+        if len(faults) > FAULTS_SHOWN:
+            print(f"  and {len(faults) - FAULTS_SHOWN} more")
+        failed += bool(faults)
+    print(f"{len(names) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

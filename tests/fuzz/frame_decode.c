@@ -1,0 +1,159 @@
+/*
+ * frame_decode.c - fuzz target: any bytes as a frame.
+ *
+ * Whole, by ranges and in pieces, decoding ends in a status or in content; the three ways agree, and so
+ * do two runs of one.
+ */
+#include "fuzz.h"
+
+#include <lmc.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* Larger claims of content are left alone: the target shall be quick. */
+#define CONTENT_NBYTES_MAX ((uint64_t)4 << 20)
+#define PIECES_MAX 4096
+
+#define CHECK_NBYTES 8 /* at a frame's end */
+
+static int info_equal(const lmc_info *a, const lmc_info *b)
+{
+    return a->version == b->version && a->dtype == b->dtype && a->mode == b->mode &&
+           a->element_nbytes == b->element_nbytes && a->block_log2 == b->block_log2 &&
+           a->row_nbytes == b->row_nbytes && a->content_nbytes == b->content_nbytes &&
+           a->block_count == b->block_count && a->block_nbytes == b->block_nbytes &&
+           a->head_nbytes == b->head_nbytes && a->tail_nbytes == b->tail_nbytes;
+}
+
+/* Decodes block by block into dst. Returns LMC_OK only if every block and the content hash are right. */
+static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_info *info,
+                                const uint8_t *data, size_t nbytes, uint8_t *dst)
+{
+    lmc_block_entry *const entries = fuzz_malloc((size_t)info->block_count * sizeof(lmc_block_entry));
+    lmc_status status = LMC_OK;
+    size_t done = 0;
+    for (uint64_t i = 0; i < info->block_count && status == LMC_OK; i++) {
+        uint64_t offset;
+        size_t stored_nbytes, content_nbytes;
+        FUZZ_CLAIM(lmc_frame_block(frame, i, &offset, &stored_nbytes, &content_nbytes) == LMC_OK);
+        FUZZ_CLAIM(offset <= nbytes && stored_nbytes <= nbytes - offset);
+        FUZZ_CLAIM(content_nbytes <= info->content_nbytes - done);
+        status = lmc_decode_block(ctx, frame, i, data + offset, stored_nbytes, dst + done, content_nbytes,
+                                  &entries[i]);
+        done += content_nbytes;
+    }
+    if (status == LMC_OK) {
+        FUZZ_CLAIM(done == info->content_nbytes);
+        if (lmc_content_hash(entries, info->block_count) != lmc_frame_content_hash(frame)) {
+            status = LMC_ERR_CHECKSUM;
+        }
+    }
+    free(entries);
+    return status;
+}
+
+static lmc_status decode_in_pieces(lmc_ctx *ctx, const lmc_info *info, const uint8_t *data, size_t nbytes,
+                                   uint8_t *dst)
+{
+    if (info->head_nbytes > nbytes || info->tail_nbytes > nbytes - info->head_nbytes) {
+        return LMC_ERR_TRUNCATED;
+    }
+    const size_t tail_nbytes = (size_t)info->tail_nbytes;
+    lmc_frame *frame = NULL;
+    lmc_status status = lmc_frame_open(ctx, data, info->head_nbytes, data + nbytes - tail_nbytes, tail_nbytes,
+                                       nbytes, &frame);
+    if (status != LMC_OK) {
+        return status;
+    }
+    lmc_info opened;
+    lmc_frame_info(frame, &opened);
+    FUZZ_CLAIM(info_equal(info, &opened));
+    status = decode_blocks(ctx, frame, info, data, nbytes, dst);
+    lmc_frame_free(frame);
+    return status;
+}
+
+/* Every range of a content that decodes must be that part of it. */
+static void check_ranges(lmc_ctx *ctx, const uint8_t *data, size_t nbytes, const uint8_t *content,
+                         size_t content_nbytes)
+{
+    const size_t firsts[] = {0, content_nbytes / 3, content_nbytes - content_nbytes / 5, content_nbytes};
+    for (size_t i = 0; i < sizeof(firsts) / sizeof(firsts[0]); i++) {
+        const size_t first = firsts[i];
+        const size_t count = (content_nbytes - first + i) / (i + 1);
+        const size_t range_nbytes = count <= content_nbytes - first ? count : content_nbytes - first;
+        uint8_t *const range = fuzz_malloc(range_nbytes);
+        FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, NULL, first, range_nbytes, range) == LMC_OK);
+        FUZZ_CLAIM(memcmp(range, content + first, range_nbytes) == 0);
+        free(range);
+    }
+    uint8_t byte;
+    FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, NULL, content_nbytes, 1, &byte) == LMC_ERR_ARG);
+}
+
+static void decode_all_ways(const uint8_t *data, size_t nbytes)
+{
+    lmc_info info;
+    lmc_diag diag;
+    lmc_ctx *ctx = NULL;
+    FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
+
+    const lmc_status info_status = lmc_read_info(data, nbytes, &info, &diag);
+    if (info_status != LMC_OK) {
+        size_t got = 1;
+        uint8_t dst[16];
+        FUZZ_CLAIM(diag.status == info_status && memchr(diag.text, 0, sizeof(diag.text)) != NULL);
+        FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, NULL, dst, sizeof(dst), &got) != LMC_OK && got == 0);
+        FUZZ_CLAIM(lmc_ctx_diag(ctx)->status != LMC_OK);
+    } else if (info.content_nbytes <= CONTENT_NBYTES_MAX && info.block_count <= PIECES_MAX) {
+        const size_t content_nbytes = (size_t)info.content_nbytes;
+        uint8_t *const first = fuzz_malloc(content_nbytes);
+        uint8_t *const second = fuzz_malloc(content_nbytes);
+        size_t got = 0;
+        const lmc_status status = lmc_decode(ctx, data, nbytes, NULL, first, content_nbytes, &got);
+        FUZZ_CLAIM(got == (status == LMC_OK ? content_nbytes : 0));
+        FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, NULL, second, content_nbytes, &got) == status);
+        FUZZ_CLAIM(status != LMC_OK || memcmp(first, second, content_nbytes) == 0);
+        memset(second, 0xa5, content_nbytes);
+        const lmc_status pieces_status = decode_in_pieces(ctx, &info, data, nbytes, second);
+        FUZZ_CLAIM((pieces_status == LMC_OK) == (status == LMC_OK));
+        if (status == LMC_OK) {
+            FUZZ_CLAIM(memcmp(first, second, content_nbytes) == 0);
+            check_ranges(ctx, data, nbytes, first, content_nbytes);
+        }
+        free(first);
+        free(second);
+    }
+    lmc_ctx_free(ctx);
+}
+
+/* Decodes the input once more with the check that its head and tail should have (docs/format.md "Tail"):
+ * what stands behind the check is reached so. */
+static void decode_repaired(const uint8_t *data, size_t nbytes)
+{
+    lmc_info info;
+    if (lmc_read_info(data, nbytes, &info, NULL) != LMC_OK || info.head_nbytes > nbytes ||
+        info.tail_nbytes > nbytes - info.head_nbytes || info.tail_nbytes < CHECK_NBYTES) {
+        return;
+    }
+    uint8_t *const repaired = fuzz_malloc(nbytes);
+    memcpy(repaired, data, nbytes);
+    const size_t tail_offset = nbytes - (size_t)info.tail_nbytes;
+    uint64_t check = XXH3_64bits(repaired, info.head_nbytes);
+    check = XXH3_64bits_withSeed(repaired + tail_offset, (size_t)info.tail_nbytes - CHECK_NBYTES, check);
+    for (size_t i = 0; i < CHECK_NBYTES; i++) {
+        repaired[nbytes - CHECK_NBYTES + i] = (uint8_t)(check >> 8 * i);
+    }
+    if (memcmp(repaired, data, nbytes) != 0) {
+        decode_all_ways(repaired, nbytes);
+    }
+    free(repaired);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
+{
+    decode_all_ways(data, nbytes);
+    decode_repaired(data, nbytes);
+    return 0;
+}

@@ -1,0 +1,231 @@
+/*
+ * make_corpus.c - writes the seeds of the fuzz targets: make_corpus DIRECTORY.
+ *
+ * frame_decode gets small frames of every dtype family, level and mode, whole and damaged; round_trip gets
+ * contents of the kinds that the encoder tells apart. tests/fuzz/README.md says when to run it.
+ */
+#include "fuzz.h"
+
+#include <lmc.h>
+#include <sys/stat.h>
+
+#define CONTENT_NBYTES_MAX 6000
+
+static const char *directory;
+static uint64_t random_state = 88172645463325252u;
+
+static uint32_t next_random(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)(random_state >> 16);
+}
+
+static void write_seed(const char *target, const char *name, const void *data, size_t nbytes)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s/%s", directory, target, name);
+    FILE *const file = fopen(path, "wb");
+    if (file == NULL || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+/* ---- contents -------------------------------------------------------------------------------------- */
+
+static void fill_random(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i++) {
+        dst[i] = (uint8_t)next_random();
+    }
+}
+
+/* Sum of a few uniform numbers: near enough to normally distributed weights. */
+static float next_weight(void)
+{
+    float sum = 0;
+    for (int i = 0; i < 8; i++) {
+        sum += (float)(next_random() & 0xffff) / 65536.0f - 0.5f;
+    }
+    return sum * 0.02f;
+}
+
+static void fill_f32(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i + 4 <= nbytes; i += 4) {
+        const float weight = next_weight();
+        memcpy(dst + i, &weight, 4);
+    }
+}
+
+static void fill_bf16(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i + 2 <= nbytes; i += 2) {
+        const float weight = next_weight();
+        memcpy(dst + i, (const uint8_t *)&weight + 2, 2);
+    }
+}
+
+static void fill_sparse_bf16(uint8_t *dst, size_t nbytes)
+{
+    fill_bf16(dst, nbytes);
+    for (size_t i = 0; i + 2 <= nbytes; i += 2) {
+        if (next_random() % 16 != 0) {
+            dst[i] = dst[i + 1] = 0;
+        }
+    }
+}
+
+/* Half of all values are zero, the rest are weights: what pruning leaves. */
+static void fill_pruned_bf16(uint8_t *dst, size_t nbytes)
+{
+    fill_bf16(dst, nbytes);
+    for (size_t i = 0; i + 2 <= nbytes; i += 2) {
+        if (next_random() % 2 != 0) {
+            dst[i] = dst[i + 1] = 0;
+        }
+    }
+}
+
+static void fill_small_i32(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i + 4 <= nbytes; i += 4) {
+        const int32_t value = (int32_t)(next_random() % 7) - 3;
+        memcpy(dst + i, &value, 4);
+    }
+}
+
+static void fill_i64_ramp(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i + 8 <= nbytes; i += 8) {
+        const uint64_t value = i * 3;
+        memcpy(dst + i, &value, 8);
+    }
+}
+
+static void fill_constant(uint8_t *dst, size_t nbytes)
+{
+    memset(dst, 0x3f, nbytes);
+}
+
+static void fill_bool(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i++) {
+        dst[i] = next_random() % 10 == 0;
+    }
+}
+
+static void fill_f8(uint8_t *dst, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i++) {
+        dst[i] = (uint8_t)(((next_random() & 1) << 7) | (0x28 + (next_random() & 7) + (next_random() & 15)));
+    }
+}
+
+typedef struct content_kind {
+    const char *name;
+    lmc_dtype dtype;
+    void (*fill)(uint8_t *dst, size_t nbytes);
+} content_kind;
+
+static const content_kind kinds[] = {
+    {"u8-random", LMC_DTYPE_U8, fill_random},
+    {"bool", LMC_DTYPE_BOOL, fill_bool},
+    {"f8-e4m3", LMC_DTYPE_F8_E4M3, fill_f8},
+    {"bf16", LMC_DTYPE_BF16, fill_bf16},
+    {"bf16-sparse", LMC_DTYPE_BF16, fill_sparse_bf16},
+    {"bf16-pruned", LMC_DTYPE_BF16, fill_pruned_bf16},
+    {"bf16-constant", LMC_DTYPE_BF16, fill_constant},
+    {"f16", LMC_DTYPE_F16, fill_bf16},
+    {"f32", LMC_DTYPE_F32, fill_f32},
+    {"i32-small", LMC_DTYPE_I32, fill_small_i32},
+    {"i64-ramp", LMC_DTYPE_I64, fill_i64_ramp},
+    {"f64", LMC_DTYPE_F64, fill_i64_ramp},
+    {"c64", LMC_DTYPE_C64, fill_f32},
+    {"f4", LMC_DTYPE_F4, fill_f8},
+};
+
+/* ---- seeds ----------------------------------------------------------------------------------------- */
+
+static size_t encode(const content_kind *kind, lmc_level level, const uint8_t *content, size_t content_nbytes,
+                     uint8_t **frame)
+{
+    lmc_params params;
+    lmc_params_init(&params);
+    params.dtype = kind->dtype;
+    params.level = level;
+    params.block_log2 = LMC_BLOCK_LOG2_MIN;
+    size_t bound, frame_nbytes;
+    lmc_ctx *ctx = NULL;
+    FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
+    FUZZ_CLAIM(lmc_encode_bound(&params, content_nbytes, &bound) == LMC_OK);
+    *frame = fuzz_malloc(bound);
+    FUZZ_CLAIM(lmc_encode(ctx, &params, content, content_nbytes, NULL, *frame, bound, &frame_nbytes) ==
+               LMC_OK);
+    lmc_ctx_free(ctx);
+    return frame_nbytes;
+}
+
+static void write_frame_seeds(const content_kind *kind, lmc_level level, const uint8_t *content,
+                              size_t content_nbytes)
+{
+    char name[128];
+    uint8_t *frame;
+    const size_t nbytes = encode(kind, level, content, content_nbytes, &frame);
+    snprintf(name, sizeof(name), "%s-%d-%zu", kind->name, (int)level, content_nbytes);
+    write_seed("frame_decode", name, frame, nbytes);
+
+    strcat(name, "-flip");
+    frame[next_random() % nbytes] ^= (uint8_t)(1u << (next_random() & 7));
+    write_seed("frame_decode", name, frame, nbytes);
+    if (level == LMC_LEVEL_DEFAULT) {
+        strcat(name, "-cut");
+        write_seed("frame_decode", name, frame, next_random() % nbytes);
+    }
+    free(frame);
+}
+
+static void write_content_seed(const content_kind *kind, const uint8_t *content, size_t content_nbytes)
+{
+    char name[128];
+    uint8_t *const seed = fuzz_malloc(content_nbytes + 4);
+    seed[0] = (uint8_t)kind->dtype;
+    seed[1] = (uint8_t)(content_nbytes % 3);
+    seed[2] = (uint8_t)(11 + content_nbytes % 2);
+    seed[3] = (uint8_t)(content_nbytes % 5);
+    memcpy(seed + 4, content, content_nbytes);
+    snprintf(name, sizeof(name), "%s-%zu", kind->name, content_nbytes);
+    write_seed("round_trip", name, seed, content_nbytes + 4);
+    free(seed);
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t sizes[] = {0, 17, 255, 1025, CONTENT_NBYTES_MAX};
+    static const char *const targets[] = {"frame_decode", "round_trip"};
+    static uint8_t content[CONTENT_NBYTES_MAX];
+    if (argc != 2) {
+        fprintf(stderr, "usage: make_corpus DIRECTORY\n");
+        return 2;
+    }
+    directory = argv[1];
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        char path[4096];
+        snprintf(path, sizeof(path), "%s/%s", directory, targets[i]);
+        mkdir(path, 0777);
+    }
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        memset(content, 0, sizeof(content));
+        kinds[k].fill(content, sizeof(content));
+        for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+            write_frame_seeds(&kinds[k], LMC_LEVEL_DEFAULT, content, sizes[s]);
+            if (sizes[s] > 1000) {
+                write_frame_seeds(&kinds[k], LMC_LEVEL_FAST, content, sizes[s]);
+                write_content_seed(&kinds[k], content, sizes[s]);
+            }
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,101 @@
+/*
+ * lmc_test.h - the frame around a CUnit test program.
+ *
+ * A program lists its test functions once and returns what lmc_test_main() says:
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         static const lmc_test tests[] = {
+ *             LMC_TEST(test_empty_input),
+ *             LMC_TEST(test_ragged_tail),
+ *         };
+ *         return LMC_TEST_MAIN("frame", tests, argc, argv);
+ *     }
+ *
+ * Arguments pick tests by a part of their name; no argument runs all. The last line that is printed is
+ * "LMC-TESTS passed=N failed=N" ("skipped=N" too if a test called LMC_TEST_SKIP): tests/run.sh adds
+ * these up. A test that fails once fails as a whole, whatever its number of assertions.
+ */
+#ifndef LMC_TEST_H
+#define LMC_TEST_H
+
+#include <CUnit/Basic.h>
+#include <CUnit/CUnit.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct lmc_test {
+    const char *name;
+    void (*function)(void);
+} lmc_test;
+
+/* clang-format off */
+#define LMC_TEST(function) {#function, function}
+/* clang-format on */
+
+/* Ends the calling test as skipped, if it has failed nothing so far. `reason` is a string literal. */
+#define LMC_TEST_SKIP(reason)                                            \
+    do {                                                                 \
+        printf("\nSKIP %s: %s\n", CU_get_current_test()->pName, reason); \
+        lmc_test_skipped_count++;                                        \
+        return;                                                          \
+    } while (0)
+
+#define LMC_TEST_MAIN(suite, tests, argc, argv) \
+    lmc_test_main(suite, tests, sizeof(tests) / sizeof((tests)[0]), argc, argv)
+
+static unsigned lmc_test_skipped_count;
+
+/* 1 if the command line asks for the test: it names a part of it, or names nothing. */
+static int lmc_test_is_wanted(const char *name, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strstr(name, argv[i]) != NULL) {
+            return 1;
+        }
+    }
+    return argc < 2;
+}
+
+/* Runs the tests; returns the exit status of the program: 0 if all passed, else 1. */
+static int lmc_test_main(const char *suite_name, const lmc_test *tests, size_t test_count, int argc,
+                         char **argv)
+{
+    size_t wanted_count = 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (CU_initialize_registry() != CUE_SUCCESS) {
+        fprintf(stderr, "CUnit: %s\n", CU_get_error_msg());
+        return 1;
+    }
+    CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
+    for (size_t i = 0; suite != NULL && i < test_count; i++) {
+        if (!lmc_test_is_wanted(tests[i].name, argc, argv)) {
+            continue;
+        }
+        if (CU_add_test(suite, tests[i].name, tests[i].function) == NULL) {
+            suite = NULL;
+        }
+        wanted_count++;
+    }
+    if (suite == NULL || wanted_count == 0) {
+        fprintf(stderr, "%s: %s\n", suite_name, suite == NULL ? CU_get_error_msg() : "no such test");
+        CU_cleanup_registry();
+        return 1;
+    }
+
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    const unsigned failed_count = CU_get_number_of_tests_failed();
+    const unsigned run_count = CU_get_number_of_tests_run();
+    CU_cleanup_registry();
+
+    printf("LMC-TESTS passed=%u failed=%u", run_count - failed_count - lmc_test_skipped_count, failed_count);
+    if (lmc_test_skipped_count > 0) {
+        printf(" skipped=%u", lmc_test_skipped_count);
+    }
+    printf("\n");
+    return failed_count > 0 || run_count < wanted_count;
+}
+
+#endif

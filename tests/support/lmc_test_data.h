@@ -1,0 +1,226 @@
+/*
+ * lmc_test_data.h - what test programs feed the codec with: random numbers that are the same in every run,
+ * contents that look like tensors, and memory that ends at a page that may not be touched.
+ * To be included before any other header (it asks for MAP_ANONYMOUS).
+ */
+#ifndef LMC_TEST_DATA_H
+#define LMC_TEST_DATA_H
+
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE
+#endif
+
+#include <lmc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "kernels/kernels.h"
+
+#define MAYBE_UNUSED __attribute__((unused))
+
+/* ---- random numbers ---- */
+
+static uint64_t random_state = 1;
+
+static MAYBE_UNUSED uint64_t random_u64(void)
+{
+    uint64_t x = random_state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* 0..bound - 1; bound > 0 */
+static MAYBE_UNUSED size_t random_below(size_t bound)
+{
+    return (size_t)(random_u64() % bound);
+}
+
+/* 0 with probability 1/2, 1 with 1/4, ... */
+static MAYBE_UNUSED unsigned random_geometric(void)
+{
+    return (unsigned)__builtin_ctzll(random_u64() | UINT64_C(1) << 63);
+}
+
+static MAYBE_UNUSED void random_fill(uint8_t *p, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i++)
+        p[i] = (uint8_t)random_u64();
+}
+
+/* ---- memory ---- */
+
+/* malloc that never returns NULL, aligned to 64 bytes. */
+static MAYBE_UNUSED void *must_malloc(size_t nbytes)
+{
+    void *p;
+    if (posix_memalign(&p, 64, nbytes > 0 ? nbytes : 1) != 0)
+        abort();
+    return p;
+}
+
+/* Memory of `capacity` bytes; the page behind it may not be touched. */
+typedef struct guarded {
+    uint8_t *map;
+    size_t capacity;
+} guarded;
+
+#define GUARD_NBYTES 65536 /* a multiple of every page size there is */
+
+static MAYBE_UNUSED guarded guarded_open(size_t capacity)
+{
+    guarded g = {NULL, (capacity + GUARD_NBYTES) / GUARD_NBYTES * GUARD_NBYTES};
+    g.map = mmap(NULL, g.capacity + GUARD_NBYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (g.map == MAP_FAILED || mprotect(g.map, g.capacity, PROT_READ | PROT_WRITE) != 0)
+        abort();
+    return g;
+}
+
+/* The last nbytes before the guard page. */
+static MAYBE_UNUSED uint8_t *guarded_end(const guarded *g, size_t nbytes)
+{
+    if (nbytes > g->capacity)
+        abort();
+    return g->map + g->capacity - nbytes;
+}
+
+/* A copy of a buffer that ends at the guard page. */
+static MAYBE_UNUSED uint8_t *guarded_copy(const guarded *g, const void *src, size_t nbytes)
+{
+    uint8_t *const p = guarded_end(g, nbytes);
+    if (nbytes > 0)
+        memcpy(p, src, nbytes);
+    return p;
+}
+
+static MAYBE_UNUSED void guarded_close(guarded *g)
+{
+    munmap(g->map, g->capacity + GUARD_NBYTES);
+}
+
+/* ---- kernel sets ---- */
+
+#define KERNEL_SETS_MAX 4
+
+/* The sets that this machine has, scalar first. */
+static MAYBE_UNUSED size_t kernel_sets(const lmc_kernels *sets[KERNEL_SETS_MAX])
+{
+    static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        sets[count] = lmc_kernels_find(names[i]);
+        count += sets[count] != NULL;
+    }
+    return count;
+}
+
+/* ---- contents ---- */
+
+typedef enum data_kind {
+    DATA_RANDOM,     /* every bit is noise */
+    DATA_ZERO,
+    DATA_ONE_VALUE,
+    DATA_WEIGHTS,    /* floats about one scale; integers about 0 */
+    DATA_ONE_SIGN,   /* the same without a sign */
+    DATA_HALF_ZEROS, /* weights, half of them 0 */
+    DATA_RARE,       /* 99 % zeros, else weights */
+    DATA_SHORT,      /* weights whose lower half of the bits is 0: as a bf16 in an f32 */
+    DATA_SHORTER,    /* weights with few bits set at the top: as an i8 in an f32 */
+    DATA_SPECIAL,    /* NaNs with payloads, infinities, both zeros, denormals, among weights */
+    DATA_WILD,       /* weights, one in a hundred of any size */
+    DATA_STEPS,      /* runs of equal values */
+    DATA_KIND_COUNT
+} data_kind;
+
+/* Exponent and mantissa of a dtype; exponent 0 for those that are no floats. */
+static MAYBE_UNUSED void data_float_nbits(lmc_dtype dtype, unsigned *exponent, unsigned *mantissa)
+{
+    *exponent = *mantissa = 0;
+    switch (dtype) {
+    case LMC_DTYPE_F8_E5M2:
+    case LMC_DTYPE_F8_E5M2FNUZ: *exponent = 5, *mantissa = 2; break;
+    case LMC_DTYPE_F8_E4M3:
+    case LMC_DTYPE_F8_E4M3FNUZ: *exponent = 4, *mantissa = 3; break;
+    case LMC_DTYPE_F16: *exponent = 5, *mantissa = 10; break;
+    case LMC_DTYPE_BF16: *exponent = 8, *mantissa = 7; break;
+    case LMC_DTYPE_F32:
+    case LMC_DTYPE_C64: *exponent = 8, *mantissa = 23; break;
+    case LMC_DTYPE_F64: *exponent = 11, *mantissa = 52; break;
+    default: break;
+    }
+}
+
+/* Bytes of the unit that is split: a C64 is two. */
+static MAYBE_UNUSED unsigned data_unit_nbytes(lmc_dtype dtype)
+{
+    const unsigned nbits = dtype == LMC_DTYPE_C64 ? 32 : lmc_dtype_nbits(dtype);
+    return nbits < 8 ? 1 : nbits / 8;
+}
+
+static MAYBE_UNUSED uint64_t data_weight(lmc_dtype dtype)
+{
+    unsigned e, m;
+    data_float_nbits(dtype, &e, &m);
+    const unsigned nbits = 8 * data_unit_nbytes(dtype);
+    if (e == 0) {
+        const uint64_t size = random_u64() >> (64 - (nbits < 8 ? nbits : 8)) >> random_geometric();
+        return random_u64() & 1 ? size : 0 - size;
+    }
+    const uint64_t scale = (UINT64_C(1) << (e - 1)) - 1 - (e > 4 ? 5 : 1);
+    const uint64_t steps = random_geometric();
+    const uint64_t exponent = steps < scale ? scale - steps : 0;
+    return (random_u64() & 1) << (e + m) | exponent << m | (random_u64() & ((UINT64_C(1) << m) - 1));
+}
+
+static MAYBE_UNUSED uint64_t data_special(lmc_dtype dtype)
+{
+    unsigned e, m;
+    data_float_nbits(dtype, &e, &m);
+    if (e == 0)
+        return random_u64() & 1 ? 0 : ~UINT64_C(0);
+    const uint64_t sign = (random_u64() & 1) << (e + m);
+    const uint64_t top = ((UINT64_C(1) << e) - 1) << m;
+    const uint64_t payload = random_u64() & ((UINT64_C(1) << m) - 1);
+    switch (random_below(7)) {
+    case 0: return sign;                                     /* zero */
+    case 1: return sign | top;                               /* infinity */
+    case 2: return sign | top | payload;                     /* NaN, of either kind */
+    case 3: return sign | top | UINT64_C(1) << (m - 1);      /* the usual NaN */
+    case 4: return sign | 1;                                 /* the least denormal */
+    case 5: return sign | payload;                           /* a denormal */
+    default: return sign | (top - (UINT64_C(1) << m)) | payload; /* about the largest */
+    }
+}
+
+static MAYBE_UNUSED uint64_t data_value(lmc_dtype dtype, data_kind kind, size_t i)
+{
+    const unsigned nbits = 8 * data_unit_nbytes(dtype);
+    switch (kind) {
+    case DATA_RANDOM: return random_u64();
+    case DATA_ZERO: return 0;
+    case DATA_ONE_VALUE: return UINT64_C(0xbf8123456789abcd) >> (64 - nbits);
+    case DATA_ONE_SIGN: return data_weight(dtype) & ~(UINT64_C(1) << (nbits - 1));
+    case DATA_HALF_ZEROS: return random_u64() & 1 ? 0 : data_weight(dtype);
+    case DATA_RARE: return random_below(100) ? 0 : data_weight(dtype);
+    case DATA_SHORT: return data_weight(dtype) >> nbits / 2 << nbits / 2;
+    case DATA_SHORTER: return data_weight(dtype) >> nbits / 4 * 3 << nbits / 4 * 3;
+    case DATA_SPECIAL: return random_below(3) ? data_weight(dtype) : data_special(dtype);
+    case DATA_WILD: return random_below(100) ? data_weight(dtype) : random_u64();
+    case DATA_STEPS: return i / 37 * UINT64_C(0x0101);
+    default: return data_weight(dtype);
+    }
+}
+
+/* Fills nbytes at p, which may end within an element. */
+static MAYBE_UNUSED void data_fill(uint8_t *p, size_t nbytes, lmc_dtype dtype, data_kind kind)
+{
+    const unsigned unit_nbytes = data_unit_nbytes(dtype);
+    for (size_t i = 0; i < nbytes; i += unit_nbytes) {
+        const uint64_t value = data_value(dtype, kind, i / unit_nbytes);
+        memcpy(p + i, &value, nbytes - i < unit_nbytes ? nbytes - i : unit_nbytes);
+    }
+}
+
+#endif

@@ -1,0 +1,92 @@
+# setup.sh - what a script of this project needs from the machine. To be sourced; needs $root.
+#
+#   lmc_apt PACKAGE...   installs the Debian packages that are missing, or exits 2 with the line to run
+#   lmc_venv PACKAGE...  makes build/venv with these Python packages; fails without ending the script
+#   lmc_build DIR [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
+#
+# Nothing is asked of apt or of a package index when everything is there already.
+
+lmc_jobs=${LMC_JOBS:-$(nproc 2>/dev/null || echo 1)}
+lmc_python=python3
+
+lmc_has_header() {
+  printf '#include <%s>\n' "$1" | cc -E - >/dev/null 2>&1
+}
+
+# lmc_has PACKAGE: what the package is wanted for is there, wherever it came from.
+lmc_has() {
+  case $1 in
+  build-essential) command -v cc && command -v make && command -v c++ ;;
+  libcunit1-dev) lmc_has_header CUnit/Basic.h ;;
+  libcjson-dev) lmc_has_header cjson/cJSON.h ;;
+  libxxhash-dev) lmc_has_header xxhash.h ;;
+  libzstd-dev) lmc_has_header zstd.h ;;
+  libbz2-dev) lmc_has_header bzlib.h ;;
+  python3-venv) python3 -c 'import ensurepip, venv' ;;
+  *) command -v "$1" ;;
+  esac >/dev/null 2>&1
+}
+
+lmc_apt() {
+  lmc_missing=
+  for lmc_package in "$@"; do
+    lmc_has "$lmc_package" || lmc_missing="$lmc_missing $lmc_package"
+  done
+  if [ -z "$lmc_missing" ]; then
+    echo "set-up: Debian packages: all there"
+    return 0
+  fi
+  lmc_install="apt-get install -y --no-install-recommends$lmc_missing"
+  if ! command -v apt-get >/dev/null; then
+    echo "set-up: needed, by the names of Debian:$lmc_missing" >&2
+    exit 2
+  fi
+  lmc_sudo=
+  if [ "$(id -u)" -ne 0 ]; then
+    if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+      lmc_sudo=sudo
+    else
+      echo "set-up: run this first, then this script again:" >&2
+      echo "  sudo apt-get update && sudo $lmc_install" >&2
+      exit 2
+    fi
+  fi
+  echo "set-up: installing Debian packages:$lmc_missing"
+  mkdir -p "$root/build/log"
+  lmc_log=$root/build/log/apt.log
+  if ! { $lmc_sudo apt-get update && $lmc_sudo env DEBIAN_FRONTEND=noninteractive $lmc_install; } \
+    >"$lmc_log" 2>&1 </dev/null; then
+    tail -n 20 "$lmc_log" >&2
+    echo "set-up: apt-get failed; run: $lmc_install" >&2
+    exit 2
+  fi
+}
+
+lmc_venv() {
+  lmc_venv_dir=$root/build/venv
+  if [ "$(cat "$lmc_venv_dir/packages" 2>/dev/null)" != "$*" ]; then
+    echo "set-up: installing Python packages into build/venv: $*"
+    mkdir -p "$root/build/log"
+    if ! { python3 -m venv --clear "$lmc_venv_dir" &&
+      "$lmc_venv_dir/bin/pip" install --disable-pip-version-check "$@"; } \
+      >"$root/build/log/pip.log" 2>&1; then
+      tail -n 5 "$root/build/log/pip.log" >&2
+      return 1
+    fi
+    echo "$*" >"$lmc_venv_dir/packages"
+  fi
+  lmc_python=$lmc_venv_dir/bin/python
+}
+
+lmc_build() {
+  lmc_build_dir=$root/build/$1
+  lmc_log=$root/build/log/build-$1.log
+  shift
+  mkdir -p "$root/build/log"
+  if ! { cmake -S "$root" -B "$lmc_build_dir" "$@" &&
+    cmake --build "$lmc_build_dir" --parallel "$lmc_jobs"; } >"$lmc_log" 2>&1; then
+    grep -E -A 8 'error|Error' "$lmc_log" | head -n 40 >&2
+    echo "build failed; all of it: $lmc_log" >&2
+    return 1
+  fi
+}

@@ -1,0 +1,281 @@
+/* test_frame.c - whole frames: every dtype, length, level and block size comes back, never much larger, and the
+ * same input always gives the same bytes. */
+#include "lmc_test_frame.h"
+
+#define CONTENT_MAX 700000
+
+static lmc_ctx *ctx;
+static uint8_t *content;
+
+static lmc_dtype dtype_of(unsigned i)
+{
+    return (lmc_dtype)(i % LMC_DTYPE_COUNT);
+}
+
+/* ---- lengths ---- */
+
+static void test_every_small_length(void)
+{
+    for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
+        for (size_t nbytes = 0; nbytes <= 300; nbytes++) {
+            const lmc_params params = frame_params(dtype_of(d), (lmc_level)(nbytes % 3), 0);
+            data_fill(content, nbytes, dtype_of(d), nbytes % 2 ? DATA_WEIGHTS : DATA_RANDOM);
+            const size_t frame_nbytes = frame_round_trip(ctx, &params, content, nbytes);
+            CU_ASSERT(nbytes > 255 || frame_nbytes == 8 + nbytes + 16);
+        }
+    }
+}
+
+static void test_no_content(void)
+{
+    for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
+        const lmc_params params = frame_params(dtype_of(d), LMC_LEVEL_DEFAULT, 0);
+        test_frame frame = frame_encode(ctx, &params, NULL, 0);
+        size_t nbytes = 1;
+        CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, NULL, 0, &nbytes), LMC_OK);
+        CU_ASSERT_EQUAL(nbytes, 0);
+        frame_free(&frame);
+    }
+}
+
+/* About the end of a block: a byte more, a byte less, ragged elements. */
+static void test_lengths_about_blocks(void)
+{
+    for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
+        const size_t block_nbytes = (size_t)data_unit_nbytes(dtype_of(d)) << 10;
+        const lmc_params params = frame_params(dtype_of(d), LMC_LEVEL_DEFAULT, 10);
+        data_fill(content, 3 * block_nbytes + 9, dtype_of(d), DATA_WEIGHTS);
+        for (size_t blocks = 1; blocks <= 3; blocks++)
+            for (size_t delta = 0; delta < 18; delta++)
+                frame_round_trip(ctx, &params, content, blocks * block_nbytes + delta - 9);
+    }
+}
+
+static void test_random_lengths(void)
+{
+    for (unsigned i = 0; i < 150; i++) {
+        const size_t nbytes = random_below(i % 10 ? 20000 : CONTENT_MAX);
+        const lmc_params params = frame_params(dtype_of(i), (lmc_level)random_below(3), 0);
+        data_fill(content, nbytes, params.dtype, (data_kind)random_below(DATA_KIND_COUNT));
+        frame_round_trip(ctx, &params, content, nbytes);
+    }
+}
+
+/* ---- contents ---- */
+
+static void test_every_content(void)
+{
+    for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
+        for (int kind = 0; kind < DATA_KIND_COUNT; kind++) {
+            const lmc_params params = frame_params(dtype_of(d), (lmc_level)((d + (unsigned)kind) % 3), 11);
+            data_fill(content, 70001, dtype_of(d), (data_kind)kind);
+            frame_round_trip(ctx, &params, content, 70001);
+        }
+    }
+}
+
+/* Bits of a float are nobody's business: NaNs keep their payloads, zeros their signs. */
+static void test_special_floats(void)
+{
+    static const lmc_dtype floats[] = {LMC_DTYPE_F16, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64, LMC_DTYPE_C64};
+    for (size_t d = 0; d < sizeof floats / sizeof floats[0]; d++) {
+        const size_t unit = data_unit_nbytes(floats[d]);
+        for (unsigned level = 0; level < 3; level++) {
+            for (size_t nbytes = 300; nbytes < 200000; nbytes *= 5) {
+                const lmc_params params = frame_params(floats[d], (lmc_level)level, 0);
+                for (size_t i = 0; i + unit <= nbytes; i += unit) {
+                    const uint64_t value = data_special(floats[d]);
+                    memcpy(content + i, &value, unit);
+                }
+                frame_round_trip(ctx, &params, content, nbytes);
+            }
+        }
+    }
+}
+
+/* All 65536 values of 16 bits, once each and in runs. */
+static void test_every_16_bit_value(void)
+{
+    static const lmc_dtype dtypes[] = {LMC_DTYPE_F16, LMC_DTYPE_BF16, LMC_DTYPE_I16, LMC_DTYPE_U16};
+    for (size_t d = 0; d < 4; d++) {
+        for (unsigned level = 0; level < 3; level++) {
+            const lmc_params params = frame_params(dtypes[d], (lmc_level)level, 0);
+            for (size_t shift = 0; shift < 3; shift++) {
+                for (size_t i = 0; i < 2 * 65536; i++) {
+                    const uint16_t value = (uint16_t)(i >> shift);
+                    memcpy(content + 2 * i, &value, 2);
+                }
+                frame_round_trip(ctx, &params, content, 4 * 65536);
+            }
+        }
+    }
+}
+
+/* What is promised of sizes: simple contents get small. */
+static void test_simple_contents_get_small(void)
+{
+    static const struct {
+        lmc_dtype dtype;
+        data_kind kind;
+        double share;
+    } cases[] = {
+        {LMC_DTYPE_U8, DATA_ZERO, 0.001},      {LMC_DTYPE_BF16, DATA_ZERO, 0.001},
+        {LMC_DTYPE_F32, DATA_ONE_VALUE, 0.001}, {LMC_DTYPE_F64, DATA_ZERO, 0.001},
+        {LMC_DTYPE_U8, DATA_RARE, 0.03},       {LMC_DTYPE_BF16, DATA_RARE, 0.03},
+        {LMC_DTYPE_F32, DATA_RARE, 0.03},      {LMC_DTYPE_I64, DATA_RARE, 0.03},
+        {LMC_DTYPE_F32, DATA_HALF_ZEROS, 0.5}, {LMC_DTYPE_F64, DATA_HALF_ZEROS, 0.5},
+        {LMC_DTYPE_F32, DATA_SHORT, 0.37},     {LMC_DTYPE_F64, DATA_SHORT, 0.46},
+        {LMC_DTYPE_BF16, DATA_WEIGHTS, 0.66},  {LMC_DTYPE_F32, DATA_WEIGHTS, 0.84},
+        {LMC_DTYPE_BF16, DATA_ONE_SIGN, 0.6},  {LMC_DTYPE_I32, DATA_WEIGHTS, 0.5},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (unsigned level = 0; level < 3; level++) {
+            const lmc_params params = frame_params(cases[i].dtype, (lmc_level)level, 0);
+            data_fill(content, 600000, cases[i].dtype, cases[i].kind);
+            const size_t frame_nbytes = frame_round_trip(ctx, &params, content, 600000);
+            if ((double)frame_nbytes > cases[i].share * 600000)
+                printf("\n%s, kind %d, level %u: %zu of 600000 bytes\n", lmc_dtype_name(cases[i].dtype),
+                       cases[i].kind, level, frame_nbytes);
+            CU_ASSERT((double)frame_nbytes <= cases[i].share * 600000);
+        }
+    }
+}
+
+/* One value nearly everywhere, and exceptions that no table of the plan codes. */
+static void test_dominated_bytes(void)
+{
+    const size_t n = 20000;
+    const lmc_params params = frame_params(LMC_DTYPE_U8, LMC_LEVEL_DEFAULT, 0);
+    memset(content, 5, n);
+    for (size_t i = 0; i < n; i += 40)
+        content[i] = (uint8_t)(6 + i / 40 % 3);
+    CU_ASSERT(frame_round_trip(ctx, &params, content, n) < 1500);
+    for (unsigned value = 0; value < 256; value++) {
+        content[1000] = (uint8_t)value;
+        frame_round_trip(ctx, &params, content, n);
+    }
+}
+
+/* ---- bounds ---- */
+
+static void test_noise_is_never_much_larger(void)
+{
+    for (size_t nbytes = 0; nbytes < 3000; nbytes++) {
+        const lmc_params params = frame_params(dtype_of((unsigned)nbytes), (lmc_level)(nbytes % 3), 10);
+        random_fill(content, nbytes);
+        CU_ASSERT(frame_round_trip(ctx, &params, content, nbytes) <= nbytes + LMC_FRAME_OVERHEAD_MAX);
+    }
+    random_fill(content, CONTENT_MAX);
+    for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
+        for (unsigned log2 = 10; log2 <= 20; log2 += 5) {
+            const lmc_params params = frame_params(dtype_of(d), LMC_LEVEL_DEFAULT, log2);
+            CU_ASSERT(frame_round_trip(ctx, &params, content, CONTENT_MAX) <= CONTENT_MAX + LMC_FRAME_OVERHEAD_MAX);
+        }
+    }
+}
+
+/* ---- settings ---- */
+
+static void test_block_sizes(void)
+{
+    for (unsigned log2 = LMC_BLOCK_LOG2_MIN; log2 <= LMC_BLOCK_LOG2_MAX; log2++) {
+        for (unsigned d = 0; d < LMC_DTYPE_COUNT; d += 3) {
+            const lmc_params params = frame_params(dtype_of(d), LMC_LEVEL_DEFAULT, log2);
+            data_fill(content, 123457, dtype_of(d), DATA_WEIGHTS);
+            frame_round_trip(ctx, &params, content, 123457);
+        }
+    }
+}
+
+static void test_unaligned_buffers(void)
+{
+    uint8_t *const found = must_malloc(40000 + 64);
+    uint8_t *const bytes = must_malloc(60000 + 64);
+    for (size_t shift = 0; shift < 64; shift++) {
+        const lmc_params params = frame_params(dtype_of((unsigned)shift), (lmc_level)(shift % 3), 12);
+        size_t bound, frame_nbytes, found_nbytes;
+        data_fill(content + shift, 40000, params.dtype, DATA_WEIGHTS);
+        CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, 40000, &bound), LMC_OK);
+        CU_ASSERT_FATAL(bound <= 60000);
+        CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content + shift, 40000, NULL, bytes + (shift * 7) % 64, bound,
+                                         &frame_nbytes), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_decode(ctx, bytes + (shift * 7) % 64, frame_nbytes, NULL, found + (shift * 5) % 64,
+                                         40000, &found_nbytes), LMC_OK);
+        CU_ASSERT_EQUAL(memcmp(found + (shift * 5) % 64, content + shift, 40000), 0);
+    }
+    free(found);
+    free(bytes);
+}
+
+/* The same bytes again, from another context, and for every number of threads. */
+static void test_same_bytes_always(void)
+{
+    static const unsigned thread_counts[] = {2, 3, 7, 0, 1};
+    lmc_ctx *const other = must_create_ctx();
+    for (unsigned i = 0; i < 44; i++) {
+        const size_t nbytes = 60000 + random_below(100000);
+        lmc_params params = frame_params(dtype_of(i), (lmc_level)(i % 3), 10 + i % 4);
+        data_fill(content, nbytes, params.dtype, (data_kind)random_below(DATA_KIND_COUNT));
+        test_frame first = frame_encode(ctx, &params, content, nbytes);
+        for (size_t t = 0; t < sizeof thread_counts / sizeof thread_counts[0]; t++) {
+            params.thread_count = thread_counts[t];
+            test_frame again = frame_encode(other, &params, content, nbytes);
+            CU_ASSERT(frames_are_equal(&first, &again));
+            CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(other, thread_counts[t]), LMC_OK);
+            frame_check(other, &again, content, nbytes);
+            frame_free(&again);
+        }
+        frame_free(&first);
+    }
+    lmc_ctx_free(other);
+}
+
+/* More threads than blocks, and all that there may be. */
+static void test_many_threads(void)
+{
+    lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
+    lmc_ctx *const other = must_create_ctx();
+    params.thread_count = LMC_THREAD_COUNT_MAX;
+    CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(other, LMC_THREAD_COUNT_MAX), LMC_OK);
+    data_fill(content, CONTENT_MAX, LMC_DTYPE_BF16, DATA_WEIGHTS);
+    frame_round_trip(other, &params, content, 5000);
+    frame_round_trip(other, &params, content, CONTENT_MAX);
+    lmc_ctx_free(other);
+}
+
+/* Larger than what is written past the caches, with a ragged end. */
+static void test_large_content(void)
+{
+    const size_t nbytes = ((size_t)36 << 20) + 13;
+    uint8_t *const large = must_malloc(nbytes);
+    lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_FAST, 0);
+    data_fill(large, 1 << 20, LMC_DTYPE_F32, DATA_WEIGHTS);
+    for (size_t i = 1 << 20; i < nbytes; i++)
+        large[i] = (uint8_t)(large[i - (1 << 20)] + (i % 4096 == 0));
+    params.thread_count = 2;
+    frame_round_trip(ctx, &params, large, nbytes);
+    CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, 2), LMC_OK);
+    frame_round_trip(ctx, &params, large, nbytes);
+    CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, 1), LMC_OK);
+    free(large);
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_every_small_length), LMC_TEST(test_no_content),
+        LMC_TEST(test_lengths_about_blocks), LMC_TEST(test_random_lengths),
+        LMC_TEST(test_every_content), LMC_TEST(test_special_floats),
+        LMC_TEST(test_every_16_bit_value), LMC_TEST(test_simple_contents_get_small),
+        LMC_TEST(test_dominated_bytes), LMC_TEST(test_noise_is_never_much_larger),
+        LMC_TEST(test_block_sizes), LMC_TEST(test_unaligned_buffers),
+        LMC_TEST(test_same_bytes_always), LMC_TEST(test_many_threads),
+        LMC_TEST(test_large_content),
+    };
+    ctx = must_create_ctx();
+    content = must_malloc(CONTENT_MAX + 64);
+    const int result = LMC_TEST_MAIN("frame", tests, argc, argv);
+    free(content);
+    lmc_ctx_free(ctx);
+    return result;
+}
