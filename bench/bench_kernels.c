@@ -190,7 +190,7 @@ static uint8_t *encode_block(const lmc_kernels *k, const code *c, const uint8_t 
 
 static void decode_block(const lmc_kernels *k, const code *c, const block *b, int in_memory, uint8_t *dst)
 {
-    uint8_t strip[LMC_STRIP_VALUES];
+    uint8_t strip[LMC_STRIP_VALUES], elements[2 * LMC_STRIP_VALUES];
     for (unsigned l = c->layer_count; l-- > 0;) {
         const size_t n = l == 0 ? BLOCK : b->list_count[l - 1];
         lmc_levels_in in = b->in[l];
@@ -198,10 +198,12 @@ static void decode_block(const lmc_kernels *k, const code *c, const block *b, in
         for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
             const size_t step = lmc_min_size(LMC_STRIP_VALUES, n - i);
             k->levels_decode(&c->layer[l], &in, step, l == 0 ? strip : lists[l % 2] + i);
-            if (l == 0)
-                (in_memory ? k->join_streaming : k->join)[1](
-                    &c->split, &(lmc_plane_set){strip, (uint8_t *)b->low + i / 8 * c->split.low_nbits, {0}},
-                    step, dst + 2 * i);
+            if (l > 0)
+                continue;
+            const lmc_plane_set planes = {strip, (uint8_t *)b->low + i / 8 * c->split.low_nbits, {0}};
+            k->join[1](&c->split, &planes, step, in_memory ? elements : dst + 2 * i);
+            if (in_memory)
+                k->copy_past_cache(dst + 2 * i, elements, 2 * step);
         }
     }
 }

@@ -71,20 +71,4 @@ LMC_INLINE lmc_plane_set planes_at(const unsigned nbytes, const lmc_plane_set *p
     return at;
 }
 
-typedef void join_function(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
-typedef void copy_function(uint8_t *dst, const uint8_t *src, size_t nbytes);
-
-/* Joins to a buffer in the cache, and copies from there: any alignment of dst will do, and whole lines go. */
-LMC_INLINE void join_by_copy(const unsigned nbytes, join_function *join, copy_function *copy,
-                             const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst)
-{
-    _Alignas(64) uint8_t elements[8 * LMC_STRIP_VALUES];
-    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
-        const size_t count = lmc_min_size(LMC_STRIP_VALUES, n - i);
-        const lmc_plane_set at = planes_at(nbytes, src, split->low_nbits, i);
-        join(split, &at, count, elements);
-        copy(dst + i * nbytes, elements, count * nbytes);
-    }
-}
-
 #endif

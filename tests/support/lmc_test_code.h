@@ -26,7 +26,8 @@ static MAYBE_UNUSED unsigned random_lengths(unsigned entries_max, uint8_t nbits[
 
 /* A valid code of up to layers_max layers over the symbols 0..symbols_max - 1 (at least 2). rest: -1 any, else
  * whether symbols without a code go to a rest. */
-static MAYBE_UNUSED void random_shape(unsigned layers_max, unsigned symbols_max, int rest, lmc_code_shape *shape)
+static MAYBE_UNUSED void random_shape(unsigned layers_max, unsigned symbols_max, int rest,
+                                      lmc_code_shape *shape)
 {
     uint8_t symbols[256];
     unsigned left = symbols_max;

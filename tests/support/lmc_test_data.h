@@ -119,7 +119,7 @@ static MAYBE_UNUSED size_t kernel_sets(const lmc_kernels *sets[KERNEL_SETS_MAX])
 /* ---- contents ---- */
 
 typedef enum data_kind {
-    DATA_RANDOM,     /* every bit is noise */
+    DATA_RANDOM, /* every bit is noise */
     DATA_ZERO,
     DATA_ONE_VALUE,
     DATA_WEIGHTS,    /* floats about one scale; integers about 0 */
@@ -184,12 +184,12 @@ static MAYBE_UNUSED uint64_t data_special(lmc_dtype dtype)
     const uint64_t top = ((UINT64_C(1) << e) - 1) << m;
     const uint64_t payload = random_u64() & ((UINT64_C(1) << m) - 1);
     switch (random_below(7)) {
-    case 0: return sign;                                     /* zero */
-    case 1: return sign | top;                               /* infinity */
-    case 2: return sign | top | payload;                     /* NaN, of either kind */
-    case 3: return sign | top | UINT64_C(1) << (m - 1);      /* the usual NaN */
-    case 4: return sign | 1;                                 /* the least denormal */
-    case 5: return sign | payload;                           /* a denormal */
+    case 0: return sign;                                         /* zero */
+    case 1: return sign | top;                                   /* infinity */
+    case 2: return sign | top | payload;                         /* NaN, of either kind */
+    case 3: return sign | top | UINT64_C(1) << (m - 1);          /* the usual NaN */
+    case 4: return sign | 1;                                     /* the least denormal */
+    case 5: return sign | payload;                               /* a denormal */
     default: return sign | (top - (UINT64_C(1) << m)) | payload; /* about the largest */
     }
 }

@@ -58,7 +58,8 @@ static MAYBE_UNUSED test_frame frame_encode(lmc_ctx *ctx, const lmc_params *para
 }
 
 /* Decodes between guard pages into exactly nbytes, and compares. */
-static MAYBE_UNUSED void frame_check(lmc_ctx *ctx, const test_frame *frame, const uint8_t *content, size_t nbytes)
+static MAYBE_UNUSED void frame_check(lmc_ctx *ctx, const test_frame *frame, const uint8_t *content,
+                                     size_t nbytes)
 {
     guarded source = guarded_open(frame->nbytes), target = guarded_open(nbytes + 1);
     const uint8_t *const src = guarded_copy(&source, frame->bytes, frame->nbytes);

@@ -51,8 +51,8 @@ static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nb
 /* Decides by the content how it is coded. */
 static void decide(lmc_dtype dtype, lmc_level level, size_t nbytes)
 {
-    CU_ASSERT_EQUAL_FATAL(
-        lmc_decide(dtype, level, nbytes, read_content, NULL, plan_work, tables, &decision), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_decide(dtype, level, nbytes, read_content, NULL, plan_work, tables, &decision),
+                          LMC_OK);
 }
 
 /* The scratch is laid out anew for each block: exactly for its size, at the end of its memory. */
@@ -63,13 +63,13 @@ static void place_scratch(size_t nbytes)
     lmc_scratch_place(&scratch, n, unit, guarded_end(&scratch_memory, lmc_scratch_nbytes(n, unit)));
 }
 
-static lmc_status decode(const lmc_kernels *kernels, const uint8_t *stored, size_t stored_nbytes, int past_cache,
-                         uint8_t *dst, size_t nbytes, uint64_t *hash)
+static lmc_status decode(const lmc_kernels *kernels, const uint8_t *stored, size_t stored_nbytes,
+                         int past_cache, uint8_t *dst, size_t nbytes, uint64_t *hash)
 {
     lmc_diag diag;
     const lmc_block_memory memory = {0, past_cache};
-    return lmc_block_decode(kernels, &decision.coding, &scratch, stored, stored_nbytes, memory, dst, nbytes, hash,
-                            &diag);
+    return lmc_block_decode(kernels, &decision.coding, &scratch, stored, stored_nbytes, memory, dst, nbytes,
+                            hash, &diag);
 }
 
 static void note_modes(const uint8_t *stored)
@@ -107,7 +107,8 @@ static size_t round_trip(size_t nbytes)
         for (int past_cache = 0; past_cache < 2; past_cache++) {
             memset(found, 0x77, nbytes);
             hash = 0;
-            CU_ASSERT_EQUAL_FATAL(decode(sets[k], stored, stored_nbytes, past_cache, found, nbytes, &hash), LMC_OK);
+            CU_ASSERT_EQUAL_FATAL(decode(sets[k], stored, stored_nbytes, past_cache, found, nbytes, &hash),
+                                  LMC_OK);
             CU_ASSERT_EQUAL(memcmp(found, content, nbytes), 0);
             CU_ASSERT_EQUAL(hash, lmc_kernels_scalar.hash(content, nbytes, 0));
         }
@@ -189,8 +190,10 @@ static void test_zeros_in_a_masked_plan(void)
         const size_t unit = data_unit_nbytes(dtypes[d]);
         const size_t nbytes = 2000 * unit;
         for (size_t e = 0; e < sizeof every / sizeof every[0]; e++) {
-            for (size_t i = 0; i < 2000; i++) { /* few values, so that planes are dominated and tables lack a rest */
-                const uint64_t value = UINT64_C(0x4142434445464748) + (i % 40 == 0) * (1 + i / 40 % 3) * UINT64_C(0x0101010101010101);
+            for (size_t i = 0; i < 2000;
+                 i++) { /* few values, so that planes are dominated and tables lack a rest */
+                const uint64_t value = UINT64_C(0x4142434445464748) +
+                                       (i % 40 == 0) * (1 + i / 40 % 3) * UINT64_C(0x0101010101010101);
                 memcpy(content + i * unit, &value, unit);
                 if (i < 150)
                     memset(content + i * unit, 0, unit);
@@ -278,7 +281,8 @@ static void test_damage(void)
                 uint8_t *const found = guarded_end(&content_memory, nbytes);
                 uint64_t hash;
                 const uint8_t *const copy = guarded_copy(&stored_memory, first_stored, stored_nbytes);
-                const lmc_status status = decode(sets[k], copy, stored_nbytes, turn & 1, found, nbytes, &hash);
+                const lmc_status status =
+                    decode(sets[k], copy, stored_nbytes, turn & 1, found, nbytes, &hash);
                 if (k == 0) {
                     first = status;
                     memcpy(first_found, found, nbytes);
@@ -308,11 +312,16 @@ static void test_every_form_is_met(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_small_blocks),         LMC_TEST(test_blocks),
-        LMC_TEST(test_large_blocks),         LMC_TEST(test_blocks_unlike_the_sample),
-        LMC_TEST(test_zeros_in_a_masked_plan), LMC_TEST(test_escapes),
-        LMC_TEST(test_less_than_an_element), LMC_TEST(test_exact_consumption),
-        LMC_TEST(test_damage),               LMC_TEST(test_every_form_is_met),
+        LMC_TEST(test_small_blocks),
+        LMC_TEST(test_blocks),
+        LMC_TEST(test_large_blocks),
+        LMC_TEST(test_blocks_unlike_the_sample),
+        LMC_TEST(test_zeros_in_a_masked_plan),
+        LMC_TEST(test_escapes),
+        LMC_TEST(test_less_than_an_element),
+        LMC_TEST(test_exact_consumption),
+        LMC_TEST(test_damage),
+        LMC_TEST(test_every_form_is_met),
     };
     open_memory();
     const int result = LMC_TEST_MAIN("block", tests, argc, argv);

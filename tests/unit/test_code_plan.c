@@ -209,9 +209,10 @@ static void test_fine_search_is_no_worse(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_entropy),   LMC_TEST(test_single_symbol), LMC_TEST(test_two_symbols),
-        LMC_TEST(test_uniform),   LMC_TEST(test_geometric),     LMC_TEST(test_hills),
-        LMC_TEST(test_random),    LMC_TEST(test_fine_search_is_no_worse),
+        LMC_TEST(test_entropy),     LMC_TEST(test_single_symbol),
+        LMC_TEST(test_two_symbols), LMC_TEST(test_uniform),
+        LMC_TEST(test_geometric),   LMC_TEST(test_hills),
+        LMC_TEST(test_random),      LMC_TEST(test_fine_search_is_no_worse),
     };
     return LMC_TEST_MAIN("code_plan", tests, argc, argv);
 }

@@ -77,7 +77,8 @@ static void test_every_content(void)
 /* Bits of a float are nobody's business: NaNs keep their payloads, zeros their signs. */
 static void test_special_floats(void)
 {
-    static const lmc_dtype floats[] = {LMC_DTYPE_F16, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64, LMC_DTYPE_C64};
+    static const lmc_dtype floats[] = {LMC_DTYPE_F16, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64,
+                                       LMC_DTYPE_C64};
     for (size_t d = 0; d < sizeof floats / sizeof floats[0]; d++) {
         const size_t unit = data_unit_nbytes(floats[d]);
         for (unsigned level = 0; level < 3; level++) {
@@ -119,14 +120,14 @@ static void test_simple_contents_get_small(void)
         data_kind kind;
         double share;
     } cases[] = {
-        {LMC_DTYPE_U8, DATA_ZERO, 0.001},      {LMC_DTYPE_BF16, DATA_ZERO, 0.001},
+        {LMC_DTYPE_U8, DATA_ZERO, 0.001},       {LMC_DTYPE_BF16, DATA_ZERO, 0.001},
         {LMC_DTYPE_F32, DATA_ONE_VALUE, 0.001}, {LMC_DTYPE_F64, DATA_ZERO, 0.001},
-        {LMC_DTYPE_U8, DATA_RARE, 0.03},       {LMC_DTYPE_BF16, DATA_RARE, 0.03},
-        {LMC_DTYPE_F32, DATA_RARE, 0.03},      {LMC_DTYPE_I64, DATA_RARE, 0.03},
-        {LMC_DTYPE_F32, DATA_HALF_ZEROS, 0.5}, {LMC_DTYPE_F64, DATA_HALF_ZEROS, 0.5},
-        {LMC_DTYPE_F32, DATA_SHORT, 0.37},     {LMC_DTYPE_F64, DATA_SHORT, 0.46},
-        {LMC_DTYPE_BF16, DATA_WEIGHTS, 0.66},  {LMC_DTYPE_F32, DATA_WEIGHTS, 0.84},
-        {LMC_DTYPE_BF16, DATA_ONE_SIGN, 0.6},  {LMC_DTYPE_I32, DATA_WEIGHTS, 0.5},
+        {LMC_DTYPE_U8, DATA_RARE, 0.03},        {LMC_DTYPE_BF16, DATA_RARE, 0.03},
+        {LMC_DTYPE_F32, DATA_RARE, 0.03},       {LMC_DTYPE_I64, DATA_RARE, 0.03},
+        {LMC_DTYPE_F32, DATA_HALF_ZEROS, 0.5},  {LMC_DTYPE_F64, DATA_HALF_ZEROS, 0.5},
+        {LMC_DTYPE_F32, DATA_SHORT, 0.37},      {LMC_DTYPE_F64, DATA_SHORT, 0.46},
+        {LMC_DTYPE_BF16, DATA_WEIGHTS, 0.66},   {LMC_DTYPE_F32, DATA_WEIGHTS, 0.84},
+        {LMC_DTYPE_BF16, DATA_ONE_SIGN, 0.6},   {LMC_DTYPE_I32, DATA_WEIGHTS, 0.5},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (unsigned level = 0; level < 3; level++) {
@@ -169,7 +170,8 @@ static void test_noise_is_never_much_larger(void)
     for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
         for (unsigned log2 = 10; log2 <= 20; log2 += 5) {
             const lmc_params params = frame_params(dtype_of(d), LMC_LEVEL_DEFAULT, log2);
-            CU_ASSERT(frame_round_trip(ctx, &params, content, CONTENT_MAX) <= CONTENT_MAX + LMC_FRAME_OVERHEAD_MAX);
+            CU_ASSERT(frame_round_trip(ctx, &params, content, CONTENT_MAX) <=
+                      CONTENT_MAX + LMC_FRAME_OVERHEAD_MAX);
         }
     }
 }
@@ -197,10 +199,12 @@ static void test_unaligned_buffers(void)
         data_fill(content + shift, 40000, params.dtype, DATA_WEIGHTS);
         CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, 40000, &bound), LMC_OK);
         CU_ASSERT_FATAL(bound <= 60000);
-        CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content + shift, 40000, NULL, bytes + (shift * 7) % 64, bound,
-                                         &frame_nbytes), LMC_OK);
-        CU_ASSERT_EQUAL_FATAL(lmc_decode(ctx, bytes + (shift * 7) % 64, frame_nbytes, NULL, found + (shift * 5) % 64,
-                                         40000, &found_nbytes), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content + shift, 40000, NULL, bytes + (shift * 7) % 64,
+                                         bound, &frame_nbytes),
+                              LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_decode(ctx, bytes + (shift * 7) % 64, frame_nbytes, NULL,
+                                         found + (shift * 5) % 64, 40000, &found_nbytes),
+                              LMC_OK);
         CU_ASSERT_EQUAL(memcmp(found + (shift * 5) % 64, content + shift, 40000), 0);
     }
     free(found);
@@ -263,13 +267,13 @@ static void test_large_content(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_every_small_length), LMC_TEST(test_no_content),
+        LMC_TEST(test_every_small_length),   LMC_TEST(test_no_content),
         LMC_TEST(test_lengths_about_blocks), LMC_TEST(test_random_lengths),
-        LMC_TEST(test_every_content), LMC_TEST(test_special_floats),
-        LMC_TEST(test_every_16_bit_value), LMC_TEST(test_simple_contents_get_small),
-        LMC_TEST(test_dominated_bytes), LMC_TEST(test_noise_is_never_much_larger),
-        LMC_TEST(test_block_sizes), LMC_TEST(test_unaligned_buffers),
-        LMC_TEST(test_same_bytes_always), LMC_TEST(test_many_threads),
+        LMC_TEST(test_every_content),        LMC_TEST(test_special_floats),
+        LMC_TEST(test_every_16_bit_value),   LMC_TEST(test_simple_contents_get_small),
+        LMC_TEST(test_dominated_bytes),      LMC_TEST(test_noise_is_never_much_larger),
+        LMC_TEST(test_block_sizes),          LMC_TEST(test_unaligned_buffers),
+        LMC_TEST(test_same_bytes_always),    LMC_TEST(test_many_threads),
         LMC_TEST(test_large_content),
     };
     ctx = must_create_ctx();

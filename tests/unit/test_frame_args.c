@@ -41,7 +41,8 @@ static void test_texts(void)
     for (int status = 0; status <= LMC_ERR_CANCELLED; status++) {
         CU_ASSERT_STRING_NOT_EQUAL(lmc_status_text((lmc_status)status), "unknown status");
         for (int other = 0; other < status; other++)
-            CU_ASSERT_STRING_NOT_EQUAL(lmc_status_text((lmc_status)status), lmc_status_text((lmc_status)other));
+            CU_ASSERT_STRING_NOT_EQUAL(lmc_status_text((lmc_status)status),
+                                       lmc_status_text((lmc_status)other));
     }
     CU_ASSERT_STRING_EQUAL(lmc_status_text((lmc_status)13), "unknown status");
     CU_ASSERT_STRING_EQUAL(lmc_status_text((lmc_status)-1), "unknown status");
@@ -213,7 +214,8 @@ static void test_encode_room(void)
         CU_ASSERT_EQUAL(lmc_encode_bound(&params, sizes[i], &bound), LMC_OK);
         for (size_t capacity = 0; capacity < bound; capacity += capacity + 40 < bound ? 37 : 1) {
             n = 99;
-            check_failure(lmc_encode(ctx, &params, content, sizes[i], NULL, room, capacity, &n), LMC_ERR_DST_SMALL);
+            check_failure(lmc_encode(ctx, &params, content, sizes[i], NULL, room, capacity, &n),
+                          LMC_ERR_DST_SMALL);
             CU_ASSERT_EQUAL(n, 0);
         }
         CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, sizes[i], NULL, room, bound, &n), LMC_OK);
@@ -244,9 +246,11 @@ static void test_decode_arguments(void)
 static void test_decode_room(void)
 {
     size_t n;
-    for (size_t capacity = 0; capacity < CONTENT_NBYTES; capacity += capacity + 40 < CONTENT_NBYTES ? 37 : 1) {
+    for (size_t capacity = 0; capacity < CONTENT_NBYTES;
+         capacity += capacity + 40 < CONTENT_NBYTES ? 37 : 1) {
         n = 99;
-        check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, found, capacity, &n), LMC_ERR_DST_SMALL);
+        check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, found, capacity, &n),
+                      LMC_ERR_DST_SMALL);
         CU_ASSERT_EQUAL(n, 0);
     }
     check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, NULL, 0, &n), LMC_ERR_DST_SMALL);
@@ -286,10 +290,17 @@ static void test_read_info(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_texts),          LMC_TEST(test_dtypes),           LMC_TEST(test_params_init),
-        LMC_TEST(test_contexts),       LMC_TEST(test_wrong_params),     LMC_TEST(test_encode_bound),
-        LMC_TEST(test_encode_arguments), LMC_TEST(test_encode_room),    LMC_TEST(test_decode_arguments),
-        LMC_TEST(test_decode_room),    LMC_TEST(test_read_info),
+        LMC_TEST(test_texts),
+        LMC_TEST(test_dtypes),
+        LMC_TEST(test_params_init),
+        LMC_TEST(test_contexts),
+        LMC_TEST(test_wrong_params),
+        LMC_TEST(test_encode_bound),
+        LMC_TEST(test_encode_arguments),
+        LMC_TEST(test_encode_room),
+        LMC_TEST(test_decode_arguments),
+        LMC_TEST(test_decode_room),
+        LMC_TEST(test_read_info),
     };
     open_frame();
     const int result = LMC_TEST_MAIN("frame_args", tests, argc, argv);

@@ -29,7 +29,8 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
     static uint8_t *blocks[BLOCKS_MAX];
     lmc_plan_info(plan, &info);
     CU_ASSERT_FATAL(info.block_count <= BLOCKS_MAX);
-    test_frame frame = {must_malloc(info.head_nbytes + info.content_nbytes + info.block_count + info.tail_nbytes), 0};
+    test_frame frame = {
+        must_malloc(info.head_nbytes + info.content_nbytes + info.block_count + info.tail_nbytes), 0};
     guarded memory = guarded_open(lmc_plan_block_bound(plan) + info.head_nbytes + info.tail_nbytes);
     for (size_t i = info.block_count; i-- > 0;) {
         const size_t left = info.content_nbytes - i * info.block_nbytes;
@@ -37,9 +38,11 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
         const size_t bound = lmc_plan_block_bound(plan);
         uint8_t *const dst = guarded_end(&memory, bound);
         CU_ASSERT_EQUAL_FATAL(
-            lmc_encode_block(ctx, plan, i, content + i * info.block_nbytes, nbytes, dst, bound, &entries[i]), LMC_OK);
+            lmc_encode_block(ctx, plan, i, content + i * info.block_nbytes, nbytes, dst, bound, &entries[i]),
+            LMC_OK);
         CU_ASSERT_FATAL(entries[i].stored_nbytes >= 1 && entries[i].stored_nbytes <= nbytes + 1);
-        CU_ASSERT_EQUAL(entries[i].content_hash, lmc_kernels_get()->hash(content + i * info.block_nbytes, nbytes, 0));
+        CU_ASSERT_EQUAL(entries[i].content_hash,
+                        lmc_kernels_get()->hash(content + i * info.block_nbytes, nbytes, 0));
         blocks[i] = must_malloc(entries[i].stored_nbytes);
         memcpy(blocks[i], dst, entries[i].stored_nbytes);
     }
@@ -55,7 +58,8 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
         free(blocks[i]);
     }
     dst = guarded_end(&memory, (size_t)info.tail_nbytes);
-    CU_ASSERT_EQUAL_FATAL(lmc_encode_tail(plan, entries, info.block_count, dst, (size_t)info.tail_nbytes, &nbytes), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        lmc_encode_tail(plan, entries, info.block_count, dst, (size_t)info.tail_nbytes, &nbytes), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(nbytes, info.tail_nbytes);
     memcpy(frame.bytes + frame.nbytes, dst, nbytes);
     frame.nbytes += nbytes;
@@ -75,7 +79,8 @@ static void decode_in_pieces(const test_frame *frame, size_t content_nbytes)
     memcpy(head, frame->bytes, info.head_nbytes);
     memcpy(tail, frame->bytes + frame->nbytes - info.tail_nbytes, (size_t)info.tail_nbytes);
     CU_ASSERT_EQUAL_FATAL(
-        lmc_frame_open(ctx, head, info.head_nbytes, tail, (size_t)info.tail_nbytes, frame->nbytes, &f), LMC_OK);
+        lmc_frame_open(ctx, head, info.head_nbytes, tail, (size_t)info.tail_nbytes, frame->nbytes, &f),
+        LMC_OK);
     free(head); /* what it needs of them it has copied */
     free(tail);
     lmc_frame_info(f, &opened);
@@ -91,7 +96,8 @@ static void decode_in_pieces(const test_frame *frame, size_t content_nbytes)
         next += stored_nbytes;
         const uint8_t *const stored = guarded_copy(&source, frame->bytes + offset, stored_nbytes);
         uint8_t *const dst = guarded_end(&target, nbytes);
-        CU_ASSERT_EQUAL_FATAL(lmc_decode_block(ctx, f, i, stored, stored_nbytes, dst, nbytes, &entries[i]), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_decode_block(ctx, f, i, stored, stored_nbytes, dst, nbytes, &entries[i]),
+                              LMC_OK);
         CU_ASSERT_EQUAL(memcmp(dst, content + i * info.block_nbytes, nbytes), 0);
         CU_ASSERT_EQUAL(entries[i].stored_nbytes, stored_nbytes);
     }
@@ -122,8 +128,8 @@ static void check_pieces(const lmc_params *params, size_t nbytes)
 static void test_pieces_equal_whole(void)
 {
     for (unsigned i = 0; i < 20 * LMC_DTYPE_COUNT; i++) {
-        const lmc_params params =
-            frame_params((lmc_dtype)(i % LMC_DTYPE_COUNT), (lmc_level)random_below(3), 10 + (unsigned)random_below(4));
+        const lmc_params params = frame_params((lmc_dtype)(i % LMC_DTYPE_COUNT), (lmc_level)random_below(3),
+                                               10 + (unsigned)random_below(4));
         const size_t nbytes = random_below(i % 10 ? 20000 : CONTENT_MAX);
         data_fill(content, nbytes, params.dtype, (data_kind)random_below(DATA_KIND_COUNT));
         check_pieces(&params, nbytes);
@@ -226,7 +232,8 @@ static void test_encode_arguments(void)
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 4, room, sizeof room, &n), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 3, NULL, sizeof room, &n), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 3, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 3, room, (size_t)info.tail_nbytes - 1, &n), LMC_ERR_DST_SMALL);
+    CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 3, room, (size_t)info.tail_nbytes - 1, &n),
+                    LMC_ERR_DST_SMALL);
     CU_ASSERT_EQUAL(lmc_encode_block(NULL, plan, 0, content, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
     CU_ASSERT_EQUAL(lmc_encode_block(ctx, NULL, 0, content, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
@@ -237,11 +244,14 @@ static void test_encode_arguments(void)
     CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2049, room, sizeof room, &entry), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 2, content, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 3, content, 904, room, sizeof room, &entry), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, UINT64_MAX, content, 904, room, sizeof room, &entry), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, UINT64_MAX, content, 904, room, sizeof room, &entry),
+                    LMC_ERR_ARG);
     entry.stored_nbytes = 9;
     CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, room, 2048, &entry), LMC_ERR_DST_SMALL);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 2, content + 4096, 904, room, lmc_plan_block_bound(plan), &entry), LMC_OK);
+    CU_ASSERT_EQUAL(
+        lmc_encode_block(ctx, plan, 2, content + 4096, 904, room, lmc_plan_block_bound(plan), &entry),
+        LMC_OK);
     lmc_plan_free(plan);
 }
 
@@ -258,19 +268,31 @@ static void test_decode_arguments(void)
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
     const size_t head_nbytes = info.head_nbytes, tail_nbytes = (size_t)info.tail_nbytes;
     const uint8_t *const tail = frame.bytes + frame.nbytes - tail_nbytes;
-    CU_ASSERT_EQUAL_FATAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, &f), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, &f),
+                          LMC_OK);
     none = f;
-    CU_ASSERT_EQUAL(lmc_frame_open(NULL, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, &none), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_frame_open(NULL, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, &none),
+                    LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(none);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, NULL, head_nbytes, tail, tail_nbytes, frame.nbytes, &none), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, NULL, tail_nbytes, frame.nbytes, &none), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes + 1, tail, tail_nbytes, frame.nbytes, &none), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes - 1, tail, tail_nbytes, frame.nbytes, &none), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail + 1, tail_nbytes - 1, frame.nbytes, &none), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, 31, tail, tail_nbytes, frame.nbytes, &none), LMC_ERR_TRUNCATED);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, 10, &none), LMC_ERR_TRUNCATED);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes + 1, &none), LMC_ERR_CORRUPT);
+    CU_ASSERT_EQUAL(lmc_frame_open(ctx, NULL, head_nbytes, tail, tail_nbytes, frame.nbytes, &none),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, NULL, tail_nbytes, frame.nbytes, &none),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, NULL),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes + 1, tail, tail_nbytes, frame.nbytes, &none),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes - 1, tail, tail_nbytes, frame.nbytes, &none),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(
+        lmc_frame_open(ctx, frame.bytes, head_nbytes, tail + 1, tail_nbytes - 1, frame.nbytes, &none),
+        LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, 31, tail, tail_nbytes, frame.nbytes, &none),
+                    LMC_ERR_TRUNCATED);
+    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, 10, &none),
+                    LMC_ERR_TRUNCATED);
+    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes + 1, &none),
+                    LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(lmc_frame_block(NULL, 0, &offset, &stored, &nbytes), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_frame_block(f, 3, &offset, &stored, &nbytes), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_frame_block(f, 0, NULL, &stored, &nbytes), LMC_ERR_ARG);

@@ -12,7 +12,8 @@ static void check_range(const test_frame *frame, uint64_t first, size_t nbytes)
 {
     uint8_t *const before = guarded_end(&target, nbytes + 64);
     memset(before, 0x3c, nbytes + 64);
-    CU_ASSERT_EQUAL_FATAL(lmc_decode_range(ctx, frame->bytes, frame->nbytes, NULL, first, nbytes, before + 64), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        lmc_decode_range(ctx, frame->bytes, frame->nbytes, NULL, first, nbytes, before + 64), LMC_OK);
     CU_ASSERT(nbytes == 0 || memcmp(before + 64, content + first, nbytes) == 0);
     for (size_t i = 0; i < 64; i++)
         CU_ASSERT_FATAL(before[i] == 0x3c);
@@ -36,13 +37,16 @@ static void check_ranges(const test_frame *frame, size_t content_nbytes, size_t 
     CU_ASSERT_EQUAL(decode_range(frame, 2, SIZE_MAX - 1), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame->bytes, frame->nbytes, NULL, 0, 0, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame->bytes, frame->nbytes, NULL, content_nbytes, 0, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame->bytes, frame->nbytes, NULL, content_nbytes, 0, NULL),
+                    LMC_OK);
     for (unsigned i = 0; i < 30 && content_nbytes > 0; i++) {
         const size_t first = random_below(content_nbytes);
         check_range(frame, first, random_below(content_nbytes - first + 1));
-        check_range(frame, first, random_below((content_nbytes - first < 20 ? content_nbytes - first : 20) + 1));
+        check_range(frame, first,
+                    random_below((content_nbytes - first < 20 ? content_nbytes - first : 20) + 1));
     }
-    for (size_t edge = block_nbytes; edge <= content_nbytes; edge += block_nbytes) { /* about the edges of blocks */
+    for (size_t edge = block_nbytes; edge <= content_nbytes;
+         edge += block_nbytes) { /* about the edges of blocks */
         check_range(frame, edge - 1, 1);
         check_range(frame, edge, content_nbytes - edge);
         check_range(frame, edge - block_nbytes, block_nbytes);
@@ -119,8 +123,11 @@ static void test_only_the_blocks_it_needs(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_coded),   LMC_TEST(test_stored), LMC_TEST(test_short),
-        LMC_TEST(test_threads), LMC_TEST(test_only_the_blocks_it_needs),
+        LMC_TEST(test_coded),
+        LMC_TEST(test_stored),
+        LMC_TEST(test_short),
+        LMC_TEST(test_threads),
+        LMC_TEST(test_only_the_blocks_it_needs),
     };
     ctx = must_create_ctx();
     content = must_malloc(CONTENT_MAX);

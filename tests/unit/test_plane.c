@@ -32,8 +32,9 @@ static void close_memory(void)
     guarded_close(&stored_memory);
 }
 
-static lmc_status decode(const lmc_kernels *kernels, const lmc_table *table, const uint8_t *stored, size_t nbytes,
-                         unsigned mode, size_t n, unsigned nbits, const uint8_t **found, size_t *used)
+static lmc_status decode(const lmc_kernels *kernels, const lmc_table *table, const uint8_t *stored,
+                         size_t nbytes, unsigned mode, size_t n, unsigned nbits, const uint8_t **found,
+                         size_t *used)
 {
     lmc_source source;
     lmc_diag diag;
@@ -64,7 +65,8 @@ static unsigned round_trip(const lmc_table *table, size_t n)
         uint8_t *const dst = guarded_end(&stored_memory, nbytes);
         const uint8_t *found;
         size_t used;
-        CU_ASSERT_EQUAL_FATAL(lmc_plane_encode(sets[k], table, &scratch, plane, n, dst, nbytes, &mode), nbytes);
+        CU_ASSERT_EQUAL_FATAL(lmc_plane_encode(sets[k], table, &scratch, plane, n, dst, nbytes, &mode),
+                              nbytes);
         CU_ASSERT_EQUAL(nbytes, first_nbytes);
         CU_ASSERT_EQUAL(mode, first_mode);
         CU_ASSERT_EQUAL(memcmp(dst, first, nbytes), 0);
@@ -178,8 +180,8 @@ static void test_capacity(void)
             uint8_t *const dst = guarded_end(&stored_memory, capacity);
             const uint8_t *found;
             size_t used;
-            const size_t nbytes =
-                lmc_plane_encode(sets[i % set_count], i % 4 == 1 ? NULL : &table, &scratch, plane, n, dst, capacity, &mode);
+            const size_t nbytes = lmc_plane_encode(sets[i % set_count], i % 4 == 1 ? NULL : &table, &scratch,
+                                                   plane, n, dst, capacity, &mode);
             CU_ASSERT(nbytes <= capacity);
             CU_ASSERT(nbytes > 0 || capacity < n);
             if (nbytes == 0)
@@ -278,7 +280,8 @@ static void test_rules(void)
         const uint8_t *found;
         size_t used;
         const uint8_t *const copy = guarded_copy(&stored_memory, r->body, r->nbytes);
-        const lmc_status status = decode(sets[0], NULL, copy, r->nbytes, r->mode, r->n, r->nbits, &found, &used);
+        const lmc_status status =
+            decode(sets[0], NULL, copy, r->nbytes, r->mode, r->n, r->nbits, &found, &used);
         if (status != r->status)
             printf("\n%s: %s\n", r->what, lmc_status_text(status));
         CU_ASSERT_EQUAL(status, r->status);
@@ -288,9 +291,14 @@ static void test_rules(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_constant), LMC_TEST(test_noise_is_stored), LMC_TEST(test_coded),
-        LMC_TEST(test_gaps),     LMC_TEST(test_symbol_without_a_code), LMC_TEST(test_capacity),
-        LMC_TEST(test_packed),   LMC_TEST(test_rules),
+        LMC_TEST(test_constant),
+        LMC_TEST(test_noise_is_stored),
+        LMC_TEST(test_coded),
+        LMC_TEST(test_gaps),
+        LMC_TEST(test_symbol_without_a_code),
+        LMC_TEST(test_capacity),
+        LMC_TEST(test_packed),
+        LMC_TEST(test_rules),
     };
     open_memory();
     const int result = LMC_TEST_MAIN("plane", tests, argc, argv);

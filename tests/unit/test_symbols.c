@@ -67,8 +67,8 @@ static unsigned list_nbits(const lmc_layer *layer)
     return 6 - (unsigned)__builtin_ctz(end - layer->list_code);
 }
 
-static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *table, const uint8_t *src, size_t n,
-                                 uint8_t *dst)
+static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *table, const uint8_t *src,
+                                 size_t n, uint8_t *dst)
 {
     const unsigned q = n < 256 ? 1 : n < 65536 ? 2 : 3;
     static uint8_t plane_bytes[6][N_MAX / 8 + 1];
@@ -125,8 +125,8 @@ static size_t encode(const lmc_kernels *kernels, const lmc_table *table, const u
 }
 
 /* Decodes n symbols to the end of symbol_memory. *used: bytes taken from the input. */
-static lmc_status decode(const lmc_kernels *kernels, const lmc_table *table, const uint8_t *src, size_t src_nbytes,
-                         size_t n, size_t *used)
+static lmc_status decode(const lmc_kernels *kernels, const lmc_table *table, const uint8_t *src,
+                         size_t src_nbytes, size_t n, size_t *used)
 {
     uint8_t *const dst = guarded_end(&symbol_memory, padded(n));
     lmc_symbol_decoder decoder;
@@ -227,11 +227,13 @@ static void test_capacity(void)
         make_case(6, n, &shape, &table);
         const size_t nbytes = encode_by_the_book(&shape, &table, symbols, n, expected);
         for (size_t k = 0; k < set_count; k++) {
-            for (size_t capacity = 0; capacity < nbytes; capacity += nbytes < 200 ? 1 : 1 + random_below(40)) {
+            for (size_t capacity = 0; capacity < nbytes;
+                 capacity += nbytes < 200 ? 1 : 1 + random_below(40)) {
                 uint8_t *const dst = guarded_end(&stored_memory, capacity);
                 CU_ASSERT_EQUAL(encode(sets[k], &table, symbols, n, dst, capacity), 0);
             }
-            CU_ASSERT_EQUAL(encode(sets[k], &table, symbols, n, guarded_end(&stored_memory, nbytes - 1), nbytes - 1), 0);
+            CU_ASSERT_EQUAL(
+                encode(sets[k], &table, symbols, n, guarded_end(&stored_memory, nbytes - 1), nbytes - 1), 0);
         }
     }
 }
@@ -336,9 +338,10 @@ static void test_damaged_counts(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_small_planes), LMC_TEST(test_planes_about_a_strip), LMC_TEST(test_large_planes),
-        LMC_TEST(test_all_to_the_rest), LMC_TEST(test_capacity), LMC_TEST(test_truncation),
-        LMC_TEST(test_damage), LMC_TEST(test_damaged_counts),
+        LMC_TEST(test_small_planes), LMC_TEST(test_planes_about_a_strip),
+        LMC_TEST(test_large_planes), LMC_TEST(test_all_to_the_rest),
+        LMC_TEST(test_capacity),     LMC_TEST(test_truncation),
+        LMC_TEST(test_damage),       LMC_TEST(test_damaged_counts),
     };
     open_memory();
     const int result = LMC_TEST_MAIN("symbols", tests, argc, argv);

@@ -1,0 +1,306 @@
+/* test_alloc.c - each allocation of each call fails in turn: NOMEM or a result as good as ever, nothing leaks, and
+ * the context works afterwards. */
+#include "lmc_test_frame.h"
+
+#include <stdatomic.h>
+
+#define CONTENT_NBYTES 40000
+
+/* An allocator that counts, and fails one allocation or all from one on. Threads share it. */
+typedef struct counting {
+    atomic_size_t calls; /* of allocate */
+    atomic_long live;    /* blocks that are not released */
+    size_t failing;      /* the first call that fails; SIZE_MAX: none */
+    int once;            /* only that one */
+} counting;
+
+static uint8_t content[CONTENT_NBYTES], found[CONTENT_NBYTES];
+static uint8_t *room;
+static size_t bound;
+static counting state;
+
+static void *count_allocate(void *user, size_t nbytes)
+{
+    counting *const c = user;
+    const size_t call = atomic_fetch_add(&c->calls, 1);
+    if (call == c->failing || (call > c->failing && !c->once))
+        return NULL;
+    void *const p = malloc(nbytes);
+    if (!p)
+        abort();
+    memset(p, 0xa7, nbytes < 4096 ? nbytes : 4096); /* what is allocated is not 0 */
+    atomic_fetch_add(&c->live, 1);
+    return p;
+}
+
+static void count_release(void *user, void *pointer)
+{
+    counting *const c = user;
+    if (!pointer)
+        abort(); /* the library releases nothing that it has not got */
+    atomic_fetch_sub(&c->live, 1);
+    free(pointer);
+}
+
+static void let_fail(size_t failing, int once)
+{
+    atomic_store(&state.calls, 0);
+    state.failing = failing;
+    state.once = once;
+}
+
+static lmc_ctx *create(void)
+{
+    const lmc_allocator allocator = {count_allocate, count_release, &state};
+    lmc_ctx *ctx = NULL;
+    let_fail(SIZE_MAX, 0);
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
+    return ctx;
+}
+
+/* ---- the calls ---- */
+
+typedef struct job {
+    lmc_params params;
+    unsigned thread_count;
+    test_frame frame; /* what encoding gives and decoding takes */
+} job;
+
+typedef lmc_status (*call)(lmc_ctx *ctx, const job *j);
+
+static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    (void)user;
+    memcpy(dst, content + offset, nbytes);
+    return LMC_OK;
+}
+
+static lmc_status call_encode(lmc_ctx *ctx, const job *j)
+{
+    size_t n = 1;
+    const lmc_status status = lmc_encode(ctx, &j->params, content, CONTENT_NBYTES, NULL, room, bound, &n);
+    CU_ASSERT(status == LMC_OK ? n == j->frame.nbytes && memcmp(room, j->frame.bytes, n) == 0 : n == 0);
+    return status;
+}
+
+static lmc_status call_decode(lmc_ctx *ctx, const job *j)
+{
+    size_t n = 1;
+    memset(found, 0, sizeof found);
+    const lmc_status status =
+        lmc_decode(ctx, j->frame.bytes, j->frame.nbytes, NULL, found, CONTENT_NBYTES, &n);
+    CU_ASSERT(status == LMC_OK ? n == CONTENT_NBYTES && memcmp(found, content, n) == 0 : n == 0);
+    return status;
+}
+
+static lmc_status call_range(lmc_ctx *ctx, const job *j)
+{
+    memset(found, 0, sizeof found);
+    const lmc_status status =
+        lmc_decode_range(ctx, j->frame.bytes, j->frame.nbytes, NULL, 1001, CONTENT_NBYTES - 2000, found);
+    CU_ASSERT(status != LMC_OK || memcmp(found, content + 1001, CONTENT_NBYTES - 2000) == 0);
+    return status;
+}
+
+static lmc_status call_plan_and_block(lmc_ctx *ctx, const job *j)
+{
+    lmc_plan *plan = (lmc_plan *)(void *)room;
+    lmc_block_entry entry = {1, 1};
+    lmc_info info;
+    lmc_status status = lmc_plan_create(ctx, &j->params, CONTENT_NBYTES, read_content, NULL, &plan);
+    CU_ASSERT_EQUAL(status == LMC_OK, plan != NULL);
+    if (status != LMC_OK)
+        return status;
+    lmc_plan_info(plan, &info);
+    status = lmc_encode_block(ctx, plan, 0, content, info.block_nbytes, room, bound, &entry);
+    CU_ASSERT_EQUAL(status == LMC_OK, entry.stored_nbytes != 0);
+    lmc_plan_free(plan);
+    return status;
+}
+
+static lmc_status call_open_and_block(lmc_ctx *ctx, const job *j)
+{
+    lmc_frame *frame = (lmc_frame *)(void *)room;
+    lmc_info info;
+    lmc_block_entry entry;
+    uint64_t offset;
+    size_t stored, nbytes;
+    CU_ASSERT_EQUAL_FATAL(lmc_read_info(j->frame.bytes, j->frame.nbytes, &info, NULL), LMC_OK);
+    lmc_status status = lmc_frame_open(ctx, j->frame.bytes, info.head_nbytes,
+                                       j->frame.bytes + j->frame.nbytes - info.tail_nbytes,
+                                       (size_t)info.tail_nbytes, j->frame.nbytes, &frame);
+    CU_ASSERT_EQUAL(status == LMC_OK, frame != NULL);
+    if (status != LMC_OK)
+        return status;
+    CU_ASSERT_EQUAL(lmc_frame_block(frame, 1, &offset, &stored, &nbytes), LMC_OK);
+    status = lmc_decode_block(ctx, frame, 1, j->frame.bytes + offset, stored, found, nbytes, &entry);
+    CU_ASSERT(status != LMC_OK || memcmp(found, content + info.block_nbytes, nbytes) == 0);
+    lmc_frame_free(frame);
+    return status;
+}
+
+static const call calls[] = {call_encode, call_decode, call_range, call_plan_and_block, call_open_and_block};
+#define CALL_COUNT (sizeof calls / sizeof calls[0])
+
+/* ---- failing ---- */
+
+/* One call with one failure on a context that is new or has done the same before; then again without one.
+ * Returns 0 when nothing was left to fail. */
+static int check_failure(call function, const job *j, size_t failing, int once, int used_before)
+{
+    lmc_ctx *const ctx = create();
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_set_thread_count(ctx, j->thread_count), LMC_OK);
+    if (used_before)
+        CU_ASSERT_EQUAL(function(ctx, j), LMC_OK);
+    const long live_before = atomic_load(&state.live);
+    let_fail(failing, once);
+    const lmc_status status = function(ctx, j);
+    const int met = atomic_load(&state.calls) > failing;
+    if (status != LMC_OK) {
+        CU_ASSERT_EQUAL(status, LMC_ERR_NOMEM);
+        CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_ERR_NOMEM);
+        CU_ASSERT(memchr(lmc_ctx_diag(ctx)->text, '\0', sizeof lmc_ctx_diag(ctx)->text) != NULL);
+        CU_ASSERT(lmc_ctx_diag(ctx)->text[0] != '\0');
+        CU_ASSERT(met);
+    }
+    CU_ASSERT(met || status == LMC_OK);
+    CU_ASSERT(status == LMC_OK || j->thread_count > 1 || !used_before ||
+              atomic_load(&state.live) <= live_before);
+    let_fail(SIZE_MAX, 0);
+    CU_ASSERT_EQUAL(function(ctx, j), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_OK);
+    lmc_ctx_free(ctx);
+    CU_ASSERT_EQUAL_FATAL(atomic_load(&state.live), 0);
+    return met;
+}
+
+static void check_all_failures(const job *j)
+{
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        for (int once = 0; once < 2; once++) {
+            for (int used_before = 0; used_before < 2; used_before++) {
+                size_t failing = 0;
+                while (check_failure(calls[i], j, failing, once, used_before))
+                    CU_ASSERT_FATAL(++failing < 1000);
+                CU_ASSERT(failing > 0);
+            }
+        }
+    }
+}
+
+static void check_content(data_kind kind, unsigned thread_count)
+{
+    job j = {frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10), thread_count, {NULL, 0}};
+    lmc_ctx *const ctx = must_create_ctx();
+    data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, kind);
+    j.frame = frame_encode(ctx, &j.params, content, CONTENT_NBYTES);
+    j.params.thread_count = thread_count;
+    CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&j.params, CONTENT_NBYTES, &bound), LMC_OK);
+    room = must_malloc(bound);
+    check_all_failures(&j);
+    free(room);
+    frame_free(&j.frame);
+    lmc_ctx_free(ctx);
+}
+
+static void test_coded_frames(void)
+{
+    check_content(DATA_WEIGHTS, 1);
+}
+
+static void test_coded_frames_with_threads(void)
+{
+    check_content(DATA_WEIGHTS, 3);
+}
+
+static void test_masked_frames(void)
+{
+    check_content(DATA_HALF_ZEROS, 1);
+}
+
+static void test_stored_frames(void)
+{
+    check_content(DATA_RANDOM, 1);
+}
+
+static void test_stored_frames_with_threads(void)
+{
+    check_content(DATA_RANDOM, 3);
+}
+
+/* Plans and frames outlive the context that made them. */
+static void test_objects_outlive_their_context(void)
+{
+    const lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10);
+    lmc_info info;
+    lmc_plan *plan = NULL;
+    lmc_frame *frame = NULL;
+    lmc_ctx *ctx = create();
+    data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, DATA_WEIGHTS);
+    test_frame bytes = frame_encode(ctx, &params, content, CONTENT_NBYTES);
+    CU_ASSERT_EQUAL_FATAL(lmc_read_info(bytes.bytes, bytes.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_content, NULL, &plan), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_open(ctx, bytes.bytes, info.head_nbytes,
+                                         bytes.bytes + bytes.nbytes - info.tail_nbytes,
+                                         (size_t)info.tail_nbytes, bytes.nbytes, &frame),
+                          LMC_OK);
+    lmc_ctx_free(ctx);
+    lmc_plan_info(plan, &info);
+    CU_ASSERT_EQUAL(info.content_nbytes, CONTENT_NBYTES);
+    lmc_frame_info(frame, &info);
+    CU_ASSERT_EQUAL(info.content_nbytes, CONTENT_NBYTES);
+    lmc_plan_free(plan);
+    lmc_frame_free(frame);
+    CU_ASSERT_EQUAL(atomic_load(&state.live), 0);
+    frame_free(&bytes);
+}
+
+/* No allocation is larger than blocks and index ask for, whatever a head claims. */
+static void *refuse_large(void *user, size_t nbytes)
+{
+    size_t *const largest = user;
+    *largest = nbytes > *largest ? nbytes : *largest;
+    return nbytes > ((size_t)64 << 20) ? NULL : malloc(nbytes);
+}
+
+static void release_plainly(void *user, void *pointer)
+{
+    (void)user;
+    free(pointer);
+}
+
+static void test_no_allocation_by_claims(void)
+{
+    size_t largest = 0;
+    const lmc_allocator allocator = {refuse_large, release_plainly, &largest};
+    const lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10);
+    lmc_ctx *ctx = NULL;
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
+    data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, DATA_WEIGHTS);
+    test_frame frame = frame_encode(ctx, &params, content, CONTENT_NBYTES);
+    largest = 0;
+    for (unsigned shift = 0; shift < 64; shift++) {
+        const uint64_t claimed = UINT64_C(1) << shift;
+        size_t n;
+        memcpy(frame.bytes + 16, &claimed, 8);
+        CU_ASSERT_NOT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, found, CONTENT_NBYTES, &n),
+                            LMC_OK);
+    }
+    CU_ASSERT(largest < 200000);
+    frame_free(&frame);
+    lmc_ctx_free(ctx);
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_coded_frames),
+        LMC_TEST(test_coded_frames_with_threads),
+        LMC_TEST(test_masked_frames),
+        LMC_TEST(test_stored_frames),
+        LMC_TEST(test_stored_frames_with_threads),
+        LMC_TEST(test_objects_outlive_their_context),
+        LMC_TEST(test_no_allocation_by_claims),
+    };
+    return LMC_TEST_MAIN("alloc", tests, argc, argv);
+}
