@@ -1,7 +1,8 @@
 #!/bin/sh
 # run.sh [lmc-bench options] [FILE.safetensors...] - LMC's levels and kernel sets beside memcpy, zstd and bzip2:
 # ratio and GiB/s in memory, one thread, same bytes, one run. Without files: normal bf16 and f32 numbers and the
-# bf16 snapshot of examples/data. The table goes to stdout, build/bench/bench.json and build/bench/bench.txt.
+# bf16 snapshot of examples/data, and then the sizes of archives beside other tools (ratio.py). The tables go to
+# stdout and build/bench/bench.txt, the speeds to build/bench/bench*.json too.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -27,4 +28,9 @@ else
   "$bench" --json "$json" | tee -a "$table"
   "$bench" --json "$root/build/bench/bench-model.json" "$root"/examples/data/step03000.bf16.safetensors |
     tail -n +3 | tee -a "$table"
+fi
+if [ $# -eq 0 ]; then
+  lmc_apt zstd
+  python3 "$root/bench/ratio.py" "$root/build/bench/safetensors/lmc-st" "$root"/examples/data/*.safetensors \
+    $(ls "$root"/build/model/*.safetensors 2>/dev/null) | tee -a "$table"
 fi

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""ratio.py LMC_ST FILE.safetensors... - bytes of archives and of what other tools make of the same files.
+
+Prints stored / original for lmc-st (levels default and fast), bzip2 -9 and zstd -19, both on the file as it is
+and on byte groups, and for byte groups with a Huffman code per 64 KiB, the scheme of arXiv 2505.09810 (a size
+computed from the code lengths, 128 bytes a table). Byte groups are made tensor by tensor, the header stays in
+front. Needs the zstd command; bzip2 is Python's.
+"""
+import bz2
+import collections
+import heapq
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+WIDTH = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "C64": 4, "BF16": 2, "F16": 2, "I16": 2,
+         "U16": 2}
+BLOCK = 65536
+TABLE_NBYTES = 128
+
+
+def byte_groups(data):
+    """The file's header, and its tensors' bytes in groups of equal significance, as a list of byte strings."""
+    (length,) = struct.unpack("<Q", data[:8])
+    start = 8 + length
+    groups = [data[:start]]
+    header = json.loads(data[8:start])
+    header.pop("__metadata__", None)
+    for entry in sorted(header.values(), key=lambda e: e["data_offsets"]):
+        begin, end = entry["data_offsets"]
+        width = WIDTH.get(entry["dtype"], 1)
+        tensor = data[start + begin:start + end]
+        groups.extend(tensor[i::width] for i in range(width))
+    return groups
+
+
+def huffman_nbits(block):
+    """Bits of a Huffman code of the block: the sum of all inner nodes."""
+    heap = list(collections.Counter(block).values())
+    if len(heap) == 1:
+        return len(block)
+    heapq.heapify(heap)
+    total = 0
+    while len(heap) > 1:
+        pair = heapq.heappop(heap) + heapq.heappop(heap)
+        total += pair
+        heapq.heappush(heap, pair)
+    return total
+
+
+def huffman_nbytes(groups):
+    """Blocks of each group under a code of their own, or as they are where that is less."""
+    total = 0
+    for group in groups:
+        for i in range(0, len(group), BLOCK):
+            block = group[i:i + BLOCK]
+            total += min(len(block), TABLE_NBYTES + (huffman_nbits(block) + 7) // 8)
+    return total
+
+
+def zstd_nbytes(data):
+    return len(subprocess.run(["zstd", "-19", "-q", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def lmc_nbytes(lmc_st, path, level, folder):
+    """Size of an archive that restores to the same bytes."""
+    archive, back = os.path.join(folder, "archive"), os.path.join(folder, "back")
+    subprocess.run([lmc_st, "convert", path, "-o", archive, "--level", level, "-f", "-q"], check=True)
+    subprocess.run([lmc_st, "restore", archive, "-o", back, "-f", "-q"], check=True)
+    with open(path, "rb") as original, open(back, "rb") as restored:
+        if original.read() != restored.read():
+            sys.exit(f"ratio.py: {path}: the restored file differs")
+    return os.path.getsize(archive)
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    columns = ["lmc default", "lmc fast", "bzip2 -9", "groups bzip2", "zstd -19", "groups zstd", "groups Huffman"]
+    print(f"{'file':36} {'bytes':>10} " + " ".join(f"{name:>14}" for name in columns))
+    with tempfile.TemporaryDirectory() as folder:
+        for path in sys.argv[2:]:
+            with open(path, "rb") as file:
+                data = file.read()
+            groups = byte_groups(data)
+            grouped = b"".join(groups)
+            sizes = [lmc_nbytes(sys.argv[1], path, level, folder) for level in ("default", "fast")]
+            sizes += [len(bz2.compress(data, 9)), len(bz2.compress(grouped, 9)), zstd_nbytes(data),
+                      zstd_nbytes(grouped), huffman_nbytes(groups)]
+            row = " ".join(f"{size / len(data):14.5f}" for size in sizes)
+            print(f"{os.path.basename(path):36} {len(data):>10} {row}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
