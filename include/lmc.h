@@ -180,8 +180,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned
 /* Destination capacity that lmc_encode() asks for: what makes every input fit, working slack included;
  * more than the LMC_FRAME_OVERHEAD_MAX that a finished frame needs.
  * Errors: ARG; LIMIT when the sum does not fit a size_t. */
-LMC_NODISCARD LMC_API lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes,
-                                                  size_t *bound);
+LMC_NODISCARD LMC_API lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t *bound);
 
 /* Encodes src into one frame of *dst_nbytes bytes.
  *  base: reserved for coding against an earlier snapshot; must be NULL in this version (else ARG).
@@ -223,14 +222,14 @@ typedef struct lmc_info {
     unsigned version; /* wire format version: 1 */
     lmc_dtype dtype;
     lmc_frame_mode mode;
-    unsigned element_nbytes;  /* 1, 2, 4 or 8: the unit that is split into planes */
-    unsigned block_log2;      /* values per block; 0 in a short frame */
-    uint32_t row_nbytes;      /* 0 unknown */
-    uint64_t content_nbytes;  /* what the frame decodes to */
-    uint64_t block_count;     /* ceil(content_nbytes / block_nbytes) */
-    size_t block_nbytes;      /* content bytes of a block; the last one may be shorter */
-    size_t head_nbytes;       /* bytes before the first block */
-    uint64_t tail_nbytes;     /* bytes after the last block */
+    unsigned element_nbytes; /* 1, 2, 4 or 8: the unit that is split into planes */
+    unsigned block_log2;     /* values per block; 0 in a short frame */
+    uint32_t row_nbytes;     /* 0 unknown */
+    uint64_t content_nbytes; /* what the frame decodes to */
+    uint64_t block_count;    /* ceil(content_nbytes / block_nbytes) */
+    size_t block_nbytes;     /* content bytes of a block; the last one may be shorter */
+    size_t head_nbytes;      /* bytes before the first block */
+    uint64_t tail_nbytes;    /* bytes after the last block */
 } lmc_info;
 
 /* Reads the head of a frame; needs the first min(frame size, LMC_INFO_NBYTES) bytes. Nothing is
@@ -302,8 +301,8 @@ typedef struct lmc_frame lmc_frame;
  * copied) and verifies their checksum. Free with lmc_frame_free().
  * Errors: ARG, NOMEM, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM. */
 LMC_NODISCARD LMC_API lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes,
-                                                const void *tail, size_t tail_nbytes,
-                                                uint64_t frame_nbytes, lmc_frame **frame);
+                                                const void *tail, size_t tail_nbytes, uint64_t frame_nbytes,
+                                                lmc_frame **frame);
 
 /* NULL is allowed. As lmc_plan_free(). */
 LMC_API void lmc_frame_free(lmc_frame *frame);

@@ -58,7 +58,7 @@ static void make(lmc_ctx *ctx, contents_rng *rng, unsigned number, const char *d
     params.row_nbytes = (uint32_t)contents_next(rng);
     size_t nbytes = random_content(rng, params.dtype);
 
-    size_t capacity, frame_nbytes, decoded_nbytes;
+    size_t capacity = 0, frame_nbytes = 0, decoded_nbytes = 0;
     if (lmc_encode_bound(&params, nbytes, &capacity) != LMC_OK) {
         fail("lmc_encode_bound failed");
     }

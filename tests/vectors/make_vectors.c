@@ -151,7 +151,7 @@ static void verify(lmc_ctx *ctx, const vector *v, const char *name, const unsign
         fail(name, "the frame has another mode");
     }
     unsigned char *decoded = malloc(v->content_nbytes + 1);
-    size_t decoded_nbytes;
+    size_t decoded_nbytes = 0;
     if (!decoded || lmc_decode(ctx, frame, frame_nbytes, NULL, decoded, v->content_nbytes, &decoded_nbytes)) {
         fail(name, "lmc_decode failed");
     }
@@ -182,7 +182,7 @@ static void make(lmc_ctx *ctx, const vector *v, const char *directory)
     params.level = v->level;
     params.block_log2 = v->block_log2;
     params.row_nbytes = contents_below(&rng, 2) ? 64 : 0;
-    size_t capacity, frame_nbytes;
+    size_t capacity = 0, frame_nbytes = 0;
     if (lmc_encode_bound(&params, v->content_nbytes, &capacity) != LMC_OK) {
         fail(name, "lmc_encode_bound failed");
     }
