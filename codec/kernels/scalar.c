@@ -231,7 +231,7 @@ static void levels_decode(const lmc_layer *layer, lmc_levels_in *in, size_t n, u
 
 /* ---- heads: symbol and low plane ---- */
 
-/* Bytes of p bits each to 8 p bits in a row, and back: neighbours merge in three steps. */
+/* Bytes of p < 8 bits each to 8 p bits in a row, and back: neighbours merge in three steps. */
 LMC_INLINE uint64_t pack8(uint64_t v, unsigned p)
 {
     const uint64_t even8 = UINT64_C(0x00ff00ff00ff00ff);
@@ -254,6 +254,10 @@ LMC_INLINE uint64_t unpack8(uint64_t v, unsigned p)
 LMC_INLINE void write_low(const uint8_t *low, unsigned p, uint8_t *dst, size_t nbytes)
 {
     uint8_t packed[GROUP + 8];
+    if (p == 8) {
+        memcpy(dst, low, nbytes);
+        return;
+    }
     for (unsigned i = 0; i < 8; i++)
         lmc_store64(packed + i * p, pack8(lmc_load64(low + 8 * i), p));
     memcpy(dst, packed, nbytes);
@@ -261,6 +265,10 @@ LMC_INLINE void write_low(const uint8_t *low, unsigned p, uint8_t *dst, size_t n
 
 LMC_INLINE void read_low(const uint8_t *src, unsigned p, uint8_t *low)
 {
+    if (p == 8) {
+        memcpy(low, src, GROUP);
+        return;
+    }
     for (unsigned i = 0; i < 8; i++)
         lmc_store64(low + 8 * i, unpack8(lmc_load64(src + i * p), p));
 }
