@@ -174,7 +174,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned
 
 /* ---- whole tensors ------------------------------------------------------------------------------ */
 
-/* A frame is never larger than its content plus this many bytes, whatever the content (lmc_encode). */
+/* A frame of lmc_encode() is never larger than its content plus this many bytes, whatever the content. A frame
+ * made in pieces cannot take back what it has written: there, every block may take 13 bytes more. */
 #define LMC_FRAME_OVERHEAD_MAX 48
 
 /* Destination capacity that lmc_encode() asks for: what makes every input fit, working slack included;
