@@ -90,7 +90,7 @@ typedef struct lmc_kernels {
 
     /* Cuts n elements of 1 << i bytes (split[i], i = 0..3) at src into planes. symbols is written padded,
      * the other planes exactly. n is a multiple of 64 except in the last call for a block.
-     * Returns nonzero iff some symbol is LMC_FMT_SYMBOL_ESCAPE. */
+     * Returns nonzero iff some symbol is an escape: never when symbols have 8 bits or fewer. */
     unsigned (*split[4])(const lmc_split *split, const uint8_t *src, size_t n, const lmc_plane_set *dst);
 
     /* The inverse: writes exactly n elements. src->symbols is readable padded, the other planes with
