@@ -13,11 +13,23 @@ typedef struct option {
 } option;
 
 static const option options[] = {
-    {CLI_OPT_OUTPUT, 'o', 1, "output"},   {CLI_OPT_LEVEL, 0, 1, "level"},
-    {CLI_OPT_THREADS, 'j', 1, "threads"}, {CLI_OPT_FORCE, 'f', 0, "force"},
-    {CLI_OPT_QUIET, 'q', 0, "quiet"},     {CLI_OPT_VERBOSE, 'v', 0, "verbose"},
-    {CLI_OPT_JSON, 0, 0, "json"},         {CLI_OPT_HELP, 'h', 0, "help"},
+    {CLI_OPT_OUTPUT, 'o', 1, "output"},
+    {CLI_OPT_LEVEL, 0, 1, "level"},
+    {CLI_OPT_THREADS, 'j', 1, "threads"},
+    {CLI_OPT_FORCE, 'f', 0, "force"},
+    {CLI_OPT_QUIET, 'q', 0, "quiet"},
+    {CLI_OPT_VERBOSE, 'v', 0, "verbose"},
+    {CLI_OPT_JSON, 0, 0, "json"},
+    {CLI_OPT_HELP, 'h', 0, "help"},
     {CLI_OPT_VERSION, 0, 0, "version"},
+    {CLI_OPT_STDOUT, 'c', 0, "stdout"},
+    {CLI_OPT_RM, 0, 0, "rm"},
+    {CLI_OPT_KEEP, 'k', 0, "keep"},
+    {CLI_OPT_TEST, 't', 0, "test"},
+    {CLI_OPT_NO_FSYNC, 0, 0, "no-fsync"},
+    {CLI_OPT_SALVAGE, 0, 0, "salvage"},
+    {CLI_OPT_SHA256, 0, 1, "sha256"},
+    {CLI_OPT_RANGE, 0, 1, "range"},
 };
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
 
@@ -75,6 +87,16 @@ static int set_threads(parser *parser, const char *value)
     return 1;
 }
 
+static int set_sha256(parser *parser, const char *value)
+{
+    const size_t digits = strspn(value, "0123456789abcdefABCDEF");
+    if (digits != 64 || value[digits] != '\0') {
+        return fail(parser, "a SHA-256 has 64 hexadecimal digits, unlike", value);
+    }
+    parser->args->sha256 = value;
+    return 1;
+}
+
 static int set_option(parser *parser, const option *option, const char *value)
 {
     parser->args->seen |= option->bit;
@@ -87,6 +109,10 @@ static int set_option(parser *parser, const option *option, const char *value)
         return 1;
     case CLI_OPT_LEVEL: return set_level(parser, value);
     case CLI_OPT_THREADS: return set_threads(parser, value);
+    case CLI_OPT_SHA256: return set_sha256(parser, value);
+    case CLI_OPT_RANGE: parser->args->range = value; return 1;
+    case CLI_OPT_RM: parser->args->seen &= ~CLI_OPT_KEEP; return 1; /* the last one counts */
+    case CLI_OPT_KEEP: parser->args->seen &= ~CLI_OPT_RM; return 1;
     default: return 1;
     }
 }

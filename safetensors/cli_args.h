@@ -15,6 +15,14 @@
 #define CLI_OPT_JSON (1u << 6)
 #define CLI_OPT_HELP (1u << 7)
 #define CLI_OPT_VERSION (1u << 8)
+#define CLI_OPT_STDOUT (1u << 9)
+#define CLI_OPT_RM (1u << 10)
+#define CLI_OPT_KEEP (1u << 11)
+#define CLI_OPT_TEST (1u << 12)
+#define CLI_OPT_NO_FSYNC (1u << 13)
+#define CLI_OPT_SALVAGE (1u << 14)
+#define CLI_OPT_SHA256 (1u << 15)
+#define CLI_OPT_RANGE (1u << 16)
 
 typedef struct cli_args {
     unsigned seen;       /* CLI_OPT_* that were given */
@@ -24,6 +32,8 @@ typedef struct cli_args {
     const char *output;
     lmc_level level;
     unsigned thread_count;
+    const char *sha256; /* 64 hexadecimal digits, or NULL */
+    const char *range;  /* what --range was given, or NULL */
 } cli_args;
 
 /* Returns 1, or 0 with *fault and *subject (the argument at fault) set. */
