@@ -57,10 +57,11 @@ typedef enum lmc_st_mode {
     LMC_ST_MODE_STORED = 0, /* the first three as lmc_frame_mode */
     LMC_ST_MODE_CODED = 1,
     LMC_ST_MODE_SHORT = 2,
+    LMC_ST_MODE_ALIAS = 5, /* equal to an earlier tensor, whose frame stands for both */
     LMC_ST_MODE_PLAIN = 16 /* in a safetensors file that is no archive */
 } lmc_st_mode;
 
-/* "stored", "coded", "short", "plain"; NULL for other numbers. Static storage. */
+/* "stored", "coded", "short", "alias", "plain"; NULL for other numbers. Static storage. */
 LMC_API const char *lmc_st_mode_name(lmc_st_mode mode);
 
 /* One tensor as the original header describes it. Pointers stay valid until lmc_st_close(). */
@@ -73,13 +74,18 @@ typedef struct lmc_st_tensor {
     size_t rank;
     uint64_t nbytes;        /* content */
     uint64_t data_offset;   /* of the content in the original file's data region */
-    uint64_t stored_nbytes; /* in this file: the frame, or `nbytes` in a plain file */
+    uint64_t stored_nbytes; /* in this file: the frame (0 for an alias), or `nbytes` in a plain file */
 } lmc_st_tensor;
 
 /* Opens a safetensors file or an archive and checks header and table; no frame is read yet.
  * Errors: IO (also: no such file), ARG (a directory, a pipe, a device), NOMEM, HEADER, TRUNCATED,
  * CORRUPT, CHECKSUM, UNSUPPORTED, LIMIT. Free with lmc_st_close(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag);
+
+/* The same with the caller's memory functions; the struct is copied, NULL stands for malloc and free. Only
+ * cJSON and zstd, which decode single header fields, take their working memory from malloc. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator,
+                                                  lmc_st_file **file, lmc_st_diag *diag);
 
 /* NULL is allowed. No other call on the file may run. */
 LMC_API void lmc_st_close(lmc_st_file *file);
@@ -94,6 +100,15 @@ LMC_API uint64_t lmc_st_file_nbytes(const lmc_st_file *file);
 /* The header JSON of the original file, without its length and byte for byte: *nbytes bytes, no NUL.
  * Valid until lmc_st_close(). */
 LMC_API const char *lmc_st_header(const lmc_st_file *file, size_t *nbytes);
+
+/* Entries of the original header's `__metadata__`, in the order of its text; 0 if there is none. */
+LMC_API size_t lmc_st_metadata_count(const lmc_st_file *file);
+
+/* Entry `index`: key and value, UTF-8, unescaped, each followed by a NUL that is not counted (they may hold
+ * others). Valid until lmc_st_close(). Error: ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_metadata(const lmc_st_file *file, size_t index, const char **key,
+                                                 size_t *key_nbytes, const char **value,
+                                                 size_t *value_nbytes);
 
 /* Tensors are numbered 0 .. count-1 in the order of their data. */
 LMC_API uint64_t lmc_st_tensor_count(const lmc_st_file *file);
@@ -125,7 +140,16 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_
 LMC_NODISCARD LMC_API lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst,
                                              size_t dst_capacity, lmc_st_diag *diag);
 
-/* ---- whole files -------------------------------------------------------------------------------- */
+/* ---- whole files and directories ---------------------------------------------------------------- */
+
+/* What has become of one file of a directory. */
+typedef enum lmc_st_event {
+    LMC_ST_EVENT_CONVERTED = 0,
+    LMC_ST_EVENT_RESTORED = 1,
+    LMC_ST_EVENT_VERIFIED = 2,
+    LMC_ST_EVENT_COPIED = 3,
+    LMC_ST_EVENT_KEPT = 4 /* an earlier run had written its archive, which was compared with it now */
+} lmc_st_event;
 
 typedef struct lmc_st_options {
     size_t struct_size;    /* sizeof(lmc_st_options); set by lmc_st_options_init() */
@@ -137,48 +161,141 @@ typedef struct lmc_st_options {
     /* Called after each piece of work with the tensor bytes done so far, from worker threads but by one
      * at a time. Must return soon. May be NULL. */
     void (*progress)(void *user, uint64_t done_nbytes, uint64_t total_nbytes);
-    void *user;
+    void *user; /* for all three callbacks */
     /* The call ends with CANCELLED soon after *cancel becomes non-zero; a signal handler or another
      * thread may set it. May be NULL. */
     const volatile int *cancel;
+    const lmc_allocator *allocator; /* as for lmc_st_open_with(); default NULL */
+    /* Descriptors to read from and write to instead of opening the paths, which then serve messages only;
+     * -1, the default: the paths are opened. They stay open and the caller's. What cannot be read or
+     * written by position is collected in a temporary file ($TMPDIR, /var/tmp or /tmp) - but for
+     * lmc_st_restore() to a stream, which writes each block once it is verified: what a failed call has
+     * written there must be thrown away by who reads it. */
+    int in_fd, out_fd;
+    int salvage; /* lmc_st_restore(): see there; default 0 */
+    int sha256;  /* lmc_st_verify(): 1 asks for lmc_st_result.sha256; default 0 */
+    /* Verify and salvage: called for every tensor that is damaged, in the file's order, from one thread at a
+     * time. diag names tensor, place and damaged blocks. May be NULL. */
+    void (*damage)(void *user, const lmc_st_diag *diag);
+    /* Directories: called after each file with its path relative to the directory, in an order that is
+     * the same for every run, and its size before and after. May be NULL. */
+    void (*file_done)(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
+                      uint64_t out_nbytes);
 } lmc_st_options;
 
 /* Sets every field to its default. */
 LMC_API void lmc_st_options_init(lmc_st_options *options);
 
-/* What a call on whole files has seen. */
+/* What a call on whole files has seen. For a directory, sums over its files. */
 typedef struct lmc_st_result {
     uint64_t file_nbytes;   /* the safetensors file */
     uint64_t stored_nbytes; /* the archive; for a plain file that was verified: file_nbytes */
     uint64_t tensor_count;
-    int is_archive; /* verify: 1 if the file is an archive, so that its content was verified */
+    int is_archive;           /* verify: 1 if the file is an archive, so that its content was verified */
+    uint64_t damaged_count;   /* verify, salvage: tensors that are lost */
+    unsigned char sha256[32]; /* if asked for and the call succeeded: of the (original) file */
+    uint64_t file_count;      /* directories: files of any kind */
+    uint64_t kept_count;      /* directories: archives that an earlier run had written */
 } lmc_st_result;
 
-/* The three calls below share these rules.
+/* The calls below share these rules.
  *  options: NULL for the defaults. result: may be NULL.
- *  The output appears whole under its name, or not at all: it is written to a temporary file in the same
- *  directory, flushed to the disk, renamed; it gets the input's permission bits. After a failure nothing
- *  is left. Threads and memory of a call end with it; memory stays below 128 MiB + 24 MiB per thread + 12
- *  times the header, whatever the size of file and tensors.
+ *  The output appears whole under its name, or not at all: it is written to a file without a name, or with
+ *  a temporary one in the same directory, flushed to the disk, then named; it gets the input's permission
+ *  bits and time of modification. After a failure nothing is left. Threads and memory of a call end with
+ *  it; memory stays below 128 MiB + 24 MiB per thread + 12 times the header, whatever the size of file and
+ *  tensors.
  *  If several things are wrong, the first in the file's order is reported, for every thread count. */
 
-/* Writes the archive `out_path` of the safetensors file `in_path`.
+/* Writes the archive `out_path` of the safetensors file, or directory (see below), `in_path`.
  * Errors: ARG (output exists, same file, wrong kind of file), IO, NOMEM, HEADER, TRUNCATED, LIMIT,
  * CORRUPT (the input is an archive already), CANCELLED. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char *out_path,
                                                 const lmc_st_options *options, lmc_st_result *result,
                                                 lmc_st_diag *diag);
 
-/* Writes the original of the archive `in_path` to `out_path`. Every byte is verified.
+/* Writes the original of the archive, or converted directory, `in_path` to `out_path`. Every byte is
+ * verified.
+ *  salvage: of a damaged archive, a safetensors file of all tensors that verify is written, with the
+ *  original names, shapes and metadata; the call then fails as lmc_st_verify() does, but the output is there
+ *  and result->tensor_count counts the tensors in it. An archive that was cut short is accepted; its table
+ *  must be sound. Not for directories (ARG).
  * Errors: as lmc_st_convert() and CORRUPT, CHECKSUM, UNSUPPORTED. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char *out_path,
                                                 const lmc_st_options *options, lmc_st_result *result,
                                                 lmc_st_diag *diag);
 
 /* Reads an archive whole and verifies what restoring it would give; of a plain safetensors file, checks
- * the header. Writes nothing. Errors: as lmc_st_restore(). */
+ * the header; of a directory, all archives in it. Goes on after a damaged tensor; the status is the first
+ * one's. Writes nothing. Errors: as lmc_st_restore(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st_options *options,
                                                lmc_st_result *result, lmc_st_diag *diag);
+
+/* Reads an archive whole and compares what it restores to with the file `plain_path`, byte by byte: the
+ * proof that one of them may be removed. For a converted directory and its original likewise, every file.
+ * CHECKSUM if they differ, and as lmc_st_verify(). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
+                                                const lmc_st_options *options, lmc_st_diag *diag);
+
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+/* Collects tensors and writes them as one archive or one safetensors file. One thread at a time. */
+typedef struct lmc_st_writer lmc_st_writer;
+
+/* allocator: NULL for malloc and free; copied. Errors: NOMEM. Free with lmc_st_writer_free(). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **writer);
+
+/* NULL is allowed. */
+LMC_API void lmc_st_writer_free(lmc_st_writer *writer);
+
+/* Adds an entry of `__metadata__` (loaders of models want "format" = "pt"). Key and value are UTF-8 of the
+ * given sizes and are copied. Errors: NOMEM; ARG for bytes that are no UTF-8 (a key that stands twice is
+ * found when the file is written). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *writer, const char *key,
+                                                            size_t key_nbytes, const char *value,
+                                                            size_t value_nbytes);
+
+/* Adds a tensor whose content, little-endian and in C order, is in memory: data must stay valid and unchanged
+ * until the last write. Name (UTF-8) and shape are copied. Its size follows from dtype and shape.
+ * Errors: NOMEM; ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is no UTF-8, a size that does
+ * not fit 63 bits or is not a whole number of bytes. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name,
+                                                   size_t name_nbytes, lmc_dtype dtype, const uint64_t *shape,
+                                                   size_t rank, const void *data);
+
+/* The same for content that is supplied on demand: read(user, offset, dst, nbytes) may be called for the same
+ * bytes more than once, and by several threads at once. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, const char *name,
+                                                        size_t name_nbytes, lmc_dtype dtype,
+                                                        const uint64_t *shape, size_t rank, lmc_read_fn read,
+                                                        void *user);
+
+/* Writes the archive of the safetensors file that lmc_st_writer_write_plain() would write. May be called
+ * more than once. options as for lmc_st_convert(), its allocator is not used. Errors: ARG (output exists; a
+ * name or metadata key stands twice), IO, NOMEM, LIMIT, CANCELLED, what a read function returned. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
+                                                     const lmc_st_options *options, lmc_st_result *result,
+                                                     lmc_st_diag *diag);
+
+/* Writes a safetensors file as the official package lays it out: tensors by falling alignment, then by name,
+ * the header padded to a multiple of 8 bytes. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write_plain(const lmc_st_writer *writer, const char *out_path,
+                                                           const lmc_st_options *options,
+                                                           lmc_st_result *result, lmc_st_diag *diag);
+
+/* ---- directories --------------------------------------------------------------------------------
+ *
+ * lmc_st_convert() of a model's directory writes a directory: every *.safetensors file becomes an archive of
+ * its name with .lmc, every other file is copied, links to files are followed, empty folders are kept. Before
+ * anything is written, the headers of all safetensors files are checked, and each index
+ * (*.safetensors.index*.json) must name plain files that are there. A link to a directory, a pipe, and a
+ * file whose name would meet an archive's are refused (ARG).
+ * The new directory grows beside its place under a name of its own (".NAME.lmc-st-partial") and is renamed
+ * when it is complete. A run that was killed or cancelled leaves it there; the next one goes on with it:
+ * an archive that is there already and that restores to its source, byte for byte, is kept. After any other
+ * failure it is removed. With `force`, a directory that is in the way is replaced as a whole, and archives in it that are
+ * still right are taken over.
+ * lmc_st_restore() of such a directory gives the tree back; every file that is an archive is restored. */
 
 #ifdef __cplusplus
 }

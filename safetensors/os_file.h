@@ -1,23 +1,36 @@
 /*
  * os_file.h - the only calls to the operating system's files. Inputs are read by position (never
- * mapped: a file that shrinks while it is mapped kills the process); an output grows in a temporary
- * file and gets its name at the end.
+ * mapped: a file that shrinks while it is mapped kills the process); an output grows in a file without a
+ * name, or with a temporary one, and gets its own at the end. Directories are in os_dir.h.
  */
 #ifndef LMC_ST_OS_FILE_H
 #define LMC_ST_OS_FILE_H
 
 #include "st_base.h"
+#include "st_memory.h"
+
+/* What an output takes over from its input. */
+typedef struct os_attributes {
+    int is_known; /* 0: the input was a stream, the output gets what new files get */
+    unsigned permissions;
+    int64_t modified_s, modified_ns;
+} os_attributes;
+
+/* ---- input (os_input.c) ---- */
 
 typedef struct os_input {
     int fd; /* -1: not open */
-    unsigned permissions;
     uint64_t nbytes;
     uint64_t device, inode;
-    int64_t modified_s, modified_ns;
+    os_attributes attributes;
 } os_input;
 
 /* Opens a regular file for reading; links are followed. Errors: IO, ARG for anything but a file. */
 lmc_status os_input_open(os_input *input, const char *path, lmc_st_diag *diag);
+
+/* Reads from a descriptor, which stays the caller's: a regular file at its begin is read where it is,
+ * anything else is copied to a temporary file first (os_spool_create). Errors: IO, CANCELLED. */
+lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag);
 void os_input_close(os_input *input);
 
 /* Reads exactly nbytes at `offset`. Error: IO, also when the file has become shorter. Threads may share
@@ -27,16 +40,29 @@ lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size
 /* IO if size or time stamp of the file are no longer those at its opening. */
 lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag);
 
+/* ---- output (os_output.c) ---- */
+
 typedef struct os_output {
     int fd;           /* -1: not open */
     const char *path; /* the caller's; must outlive the output */
-    char *temp_path;
+    char *temp_path;  /* NULL: the file has no name yet */
+    int stream_fd;    /* -1, or the descriptor that gets the bytes */
+    int is_sequential;
+    os_attributes attributes;
+    const lmc_allocator *memory;
 } os_output;
 
-/* Creates the temporary file for an output at `path`. Errors: ARG if `path` exists and `force` is 0, is
- * the input itself, or is not a regular file; IO; NOMEM. Ends with os_output_commit() or _discard(). */
-lmc_status os_output_create(os_output *output, const char *path, const os_input *input, int force,
-                            lmc_st_diag *diag);
+/* Creates the temporary file for an output at `path`. input: what it is made from, or NULL. Errors: ARG if
+ * `path` exists and `force` is 0, is the input itself, or is not a regular file; IO; NOMEM. Ends with
+ * os_output_commit() or _discard(). */
+lmc_status os_output_create(os_output *output, const lmc_allocator *memory, const char *path,
+                            const os_input *input, int force, lmc_st_diag *diag);
+
+/* An output that goes to the descriptor `fd`, which stays the caller's; `path` serves messages only.
+ * is_sequential: writes come in order and go there at once; else they are collected in a temporary file
+ * and copied by os_output_commit(). Errors: IO. */
+lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memory, int fd, const char *path,
+                                   int is_sequential, lmc_st_diag *diag);
 
 /* Asks for disk space for bytes [offset, offset + nbytes). A file system that cannot do so is no error.
  * Error: IO (no space). */
@@ -46,13 +72,24 @@ lmc_status os_output_reserve(const os_output *output, uint64_t offset, uint64_t 
 lmc_status os_output_write(const os_output *output, uint64_t offset, const void *src, size_t nbytes,
                            lmc_st_diag *diag);
 
-/* Gives the finished file its permissions and its name and closes it. Without `force`, a file that has
- * appeared under the name meanwhile is kept (ARG). After a failure the temporary file is gone. */
-lmc_status os_output_commit(os_output *output, const os_input *input, int force, int no_fsync,
-                            lmc_st_diag *diag);
+/* Gives the finished file its attributes and its name and closes it. Without `force`, a file that has
+ * appeared under the name meanwhile is kept (ARG). After a failure nothing is left. */
+lmc_status os_output_commit(os_output *output, int force, int no_fsync, lmc_st_diag *diag);
 
 /* Closes and removes the temporary file, if there is one. */
 void os_output_discard(os_output *output);
+
+/* An empty file without a name for bytes on their way, in $TMPDIR, /var/tmp or /tmp. Returns its
+ * descriptor, or -1 with errno set. */
+int os_spool_create(void);
+
+/* The directory that os_spool_create() tries first. Static storage or the environment's. */
+const char *os_spool_directory(void);
+
+/* Writes all bytes to a descriptor; returns 0 or an errno. */
+int os_write_all(int fd, const void *src, size_t nbytes);
+
+/* ---- the machine (os_machine.c) ---- */
 
 /* Cores that this process may use, at least 1. */
 unsigned os_core_count(void);

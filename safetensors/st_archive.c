@@ -8,7 +8,6 @@
 #include "st_table.h"
 #include "st_text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- is it one? ---- */
@@ -70,16 +69,20 @@ static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_di
     if (!has_table_name(outer)) {
         return st_fail(diag, LMC_ERR_CORRUPT, 8, "the archive has no table: its first tensor is another");
     }
-    const size_t nbytes = (size_t)outer->tensors[0].end; /* of this file, which holds it whole */
-    unsigned char *const bytes = malloc(nbytes + 1);
+    const size_t nbytes = (size_t)outer->tensors[0].end;
+    if (nbytes > file->input.nbytes - offset) { /* possible in a file that may be short */
+        return st_fail(diag, LMC_ERR_TRUNCATED, file->input.nbytes,
+                       "the archive is cut short within its table: nothing can be read");
+    }
+    unsigned char *const bytes = st_allocate(&file->memory, nbytes + 1);
     if (bytes == NULL) {
         return st_fail_nomem(diag);
     }
     lmc_status status = os_input_read(&file->input, offset, bytes, nbytes, diag);
     if (status == LMC_OK) {
-        status = st_table_read(table, bytes, nbytes, offset, diag);
+        status = st_table_read(table, &file->memory, bytes, nbytes, offset, diag);
     }
-    free(bytes);
+    st_release(&file->memory, bytes);
     return status;
 }
 
@@ -92,8 +95,8 @@ static lmc_status parse_original(st_table *table, st_header *original, lmc_st_di
     }
     unsigned char *const text = table->header;
     table->header = NULL;
-    const lmc_status status =
-        st_header_parse(original, text, table->header_nbytes, 8, table->file_nbytes - before_data, diag);
+    const st_header_text source = {text, table->header_nbytes, 8, table->file_nbytes - before_data, 0};
+    const lmc_status status = st_header_parse(original, table->memory, &source, diag);
     if (status != LMC_OK && status != LMC_ERR_NOMEM) {
         char cause[sizeof(diag->text)];
         memcpy(cause, diag->text, sizeof(cause));
@@ -157,13 +160,13 @@ static lmc_status match_frames(const st_header *outer, const st_header *original
 
 static lmc_status match_table_name(const st_header *outer, const st_header *original, lmc_st_diag *diag)
 {
-    char *const expected = st_outer_table_name(original);
+    char *const expected = st_outer_table_name(original, original->memory);
     if (expected == NULL) {
         return st_fail_nomem(diag);
     }
     const st_string name = st_header_name(outer, 0);
     const int is_equal = name.nbytes == strlen(expected) && memcmp(name.bytes, expected, name.nbytes) == 0;
-    free(expected);
+    st_release(original->memory, expected);
     return is_equal ? LMC_OK
                     : refuse_frame(outer, 0, "the archive table has another name than it should", diag);
 }
@@ -188,11 +191,57 @@ static lmc_status match_headers(const st_header *outer, const st_header *origina
     return LMC_OK;
 }
 
+/* ---- aliases ---- */
+
+/* Why these two tensors cannot share a frame; NULL if they can. */
+static const char *alias_fault(const st_header *outer, const st_header *original, const st_table *table,
+                               st_alias pair)
+{
+    const st_tensor *const alias = &original->tensors[pair.alias];
+    const st_tensor *const owner = &original->tensors[pair.owner];
+    const st_tensor *const frame = &outer->tensors[pair.alias + 1];
+    if (frame->begin != frame->end) {
+        return "it is an alias, yet has a frame";
+    }
+    if (alias->dtype != owner->dtype || alias->end - alias->begin != owner->end - owner->begin ||
+        table->hashes[pair.alias] != table->hashes[pair.owner]) {
+        return "it is an alias of a tensor that is not equal";
+    }
+    return NULL;
+}
+
+static lmc_status set_aliases(lmc_st_file *file, const st_header *outer, const st_header *original,
+                              const st_table *table, lmc_st_diag *diag)
+{
+    if (table->alias_count == 0) {
+        return LMC_OK;
+    }
+    file->frame_of = st_allocate(&file->memory, original->tensor_count * sizeof(*file->frame_of));
+    if (file->frame_of == NULL) {
+        return st_fail_nomem(diag);
+    }
+    for (size_t i = 0; i < original->tensor_count; i++) {
+        file->frame_of[i] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < table->alias_count; i++) {
+        const st_alias pair = table->aliases[i];
+        const char *fault = alias_fault(outer, original, table, pair);
+        if (fault == NULL && file->frame_of[pair.owner] != pair.owner) {
+            fault = "it is an alias of an alias";
+        }
+        if (fault != NULL) {
+            return refuse_frame(original, pair.alias, fault, diag);
+        }
+        file->frame_of[pair.alias] = pair.owner;
+    }
+    return LMC_OK;
+}
+
 /* ---- all of it ---- */
 
 static lmc_status set_places(lmc_st_file *file, const st_header *outer, lmc_st_diag *diag)
 {
-    file->places = malloc(outer->tensor_count * sizeof(*file->places));
+    file->places = st_allocate(&file->memory, outer->tensor_count * sizeof(*file->places));
     if (file->places == NULL) {
         return st_fail_nomem(diag);
     }
@@ -215,6 +264,9 @@ lmc_status st_archive_open(lmc_st_file *file, lmc_st_diag *diag)
     }
     if (status == LMC_OK) {
         status = match_headers(&file->header, &original, &table, diag);
+    }
+    if (status == LMC_OK) {
+        status = set_aliases(file, &file->header, &original, &table, diag);
     }
     if (status == LMC_OK) {
         status = set_places(file, &file->header, diag);

@@ -59,7 +59,8 @@ lmc_status st_fail(lmc_st_diag *diag, lmc_status status, uint64_t offset, const 
 /* The same for a failed system call: IO, or NOMEM for ENOMEM. `what` says what could not be done. */
 lmc_status st_fail_os(lmc_st_diag *diag, int os_errno, uint64_t offset, const char *what);
 
-/* The same for a failed call of liblmc with `ctx`, whose input began at `offset` of the file. */
+/* The same for a failed call of liblmc with `ctx`, whose input began at `offset` of the file (or
+ * LMC_ST_NO_OFFSET). */
 lmc_status st_fail_codec(lmc_st_diag *diag, const lmc_ctx *ctx, lmc_status status, uint64_t offset);
 
 lmc_status st_fail_nomem(lmc_st_diag *diag);

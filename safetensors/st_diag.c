@@ -54,7 +54,8 @@ lmc_status st_fail_codec(lmc_st_diag *diag, const lmc_ctx *ctx, lmc_status statu
     if (cause->status != status || cause->text[0] == '\0') {
         return st_fail(diag, status, offset, "%s", lmc_status_text(status));
     }
-    return st_fail(diag, status, offset + cause->offset, "%s: %s", lmc_status_text(status), cause->text);
+    const uint64_t place = offset == LMC_ST_NO_OFFSET ? LMC_ST_NO_OFFSET : offset + cause->offset;
+    return st_fail(diag, status, place, "%s: %s", lmc_status_text(status), cause->text);
 }
 
 lmc_status st_fail_nomem(lmc_st_diag *diag)

@@ -6,7 +6,6 @@
 #include "os_file.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Content of a run: long enough that locks and system calls do not show, short enough that a thread's
@@ -50,9 +49,9 @@ typedef struct job {
 static unsigned char *grow(st_worker *worker, unsigned char **buffer, size_t *capacity, size_t nbytes)
 {
     if (nbytes > *capacity || *buffer == NULL) {
-        free(*buffer);
+        st_release(worker->memory, *buffer);
         *capacity = 0;
-        *buffer = malloc(nbytes + 1);
+        *buffer = st_allocate(worker->memory, nbytes);
         if (*buffer == NULL) {
             st_fail_nomem(&worker->diag);
             return NULL;
@@ -273,15 +272,16 @@ static int worker_init(st_worker *worker, st_engine *engine)
 {
     memset(worker, 0, sizeof(*worker));
     worker->engine = engine;
+    worker->memory = engine->options->allocator;
     worker->diag = *engine->blank;
-    return lmc_ctx_create(NULL, &worker->ctx) == LMC_OK;
+    return lmc_ctx_create(worker->memory, &worker->ctx) == LMC_OK;
 }
 
 static void worker_free(st_worker *worker)
 {
     lmc_ctx_free(worker->ctx);
-    free(worker->content);
-    free(worker->stored);
+    st_release(worker->memory, worker->content);
+    st_release(worker->memory, worker->stored);
 }
 
 /* The calling thread is worker 0. If the system gives fewer threads, those that there are do the work. */
@@ -299,8 +299,9 @@ static void run_threads(st_worker *workers, pthread_t *threads, unsigned worker_
 
 static lmc_status run_workers(st_engine *engine, unsigned worker_count)
 {
-    st_worker *const workers = calloc(worker_count, sizeof(*workers));
-    pthread_t *const threads = calloc(worker_count, sizeof(*threads));
+    const lmc_allocator *const memory = engine->options->allocator;
+    st_worker *const workers = st_allocate_zeroed(memory, worker_count, sizeof(*workers));
+    pthread_t *const threads = st_allocate_zeroed(memory, worker_count, sizeof(*threads));
     unsigned made = 0;
     while (workers != NULL && made < worker_count && worker_init(&workers[made], engine)) {
         made++;
@@ -312,8 +313,8 @@ static lmc_status run_workers(st_engine *engine, unsigned worker_count)
     for (unsigned i = 0; i < made; i++) {
         worker_free(&workers[i]);
     }
-    free(workers);
-    free(threads);
+    st_release(memory, workers);
+    st_release(memory, threads);
     return is_possible ? LMC_OK : st_fail_nomem(engine->diag);
 }
 
@@ -348,7 +349,7 @@ lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_cou
                         .slot_count = (size_t)SLOTS_PER_THREAD * worker_count + SLOTS_EXTRA,
                         .failed_run = UINT64_MAX,
                         .diag = diag};
-    engine.slots = calloc(engine.slot_count, sizeof(*engine.slots));
+    engine.slots = st_allocate_zeroed(options->allocator, engine.slot_count, sizeof(*engine.slots));
     if (engine.slots == NULL) {
         return st_fail_nomem(diag);
     }
@@ -363,6 +364,6 @@ lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_cou
     pthread_cond_destroy(&engine.turned);
     pthread_cond_destroy(&engine.changed);
     pthread_mutex_destroy(&engine.lock);
-    free(engine.slots);
+    st_release(options->allocator, engine.slots);
     return status;
 }

@@ -11,12 +11,14 @@
 #define LMC_ST_ENGINE_H
 
 #include "st_base.h"
+#include "st_memory.h"
 
 typedef struct st_engine st_engine;
 
 /* What one thread owns. Buffers grow on demand and stay. */
 typedef struct st_worker {
     st_engine *engine;
+    const lmc_allocator *memory;
     lmc_ctx *ctx;
     unsigned char *content;
     size_t content_capacity;
@@ -55,7 +57,8 @@ typedef struct st_engine_ops {
     lmc_status (*run)(void *user, st_worker *worker, st_slot *slot, const st_run *run);
     /* After all runs of a tensor have succeeded. May be NULL. */
     lmc_status (*finish)(void *user, st_worker *worker, st_slot *slot);
-    /* Frees slot->item, after success and after failure. Other threads work meanwhile. */
+    /* Frees slot->item, after success and after failure: one tensor at a time, in their order, while other
+     * threads work. */
     void (*release)(void *user, st_slot *slot);
 } st_engine_ops;
 

@@ -5,7 +5,6 @@
 
 #include "st_sniff.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the first bytes ---- */
@@ -55,7 +54,7 @@ static int begins_with_brace(const unsigned char *text, size_t nbytes)
 }
 
 /* Reads and parses the header that stands in this file: the original's, or an archive's outer one. */
-static lmc_status read_header(lmc_st_file *file, lmc_st_diag *diag)
+static lmc_status read_header(lmc_st_file *file, int may_be_short, lmc_st_diag *diag)
 {
     unsigned char length_bytes[8];
     if (file->input.nbytes == 0) {
@@ -73,7 +72,7 @@ static lmc_status read_header(lmc_st_file *file, lmc_st_diag *diag)
     if (status != LMC_OK) {
         return status;
     }
-    unsigned char *const text = malloc((size_t)length);
+    unsigned char *const text = st_allocate(&file->memory, (size_t)length);
     if (text == NULL) {
         return st_fail_nomem(diag);
     }
@@ -82,10 +81,11 @@ static lmc_status read_header(lmc_st_file *file, lmc_st_diag *diag)
         status = refuse_start(file, LMC_ERR_HEADER, "malformed header: it does not begin with '{'", diag);
     }
     if (status != LMC_OK) {
-        free(text);
+        st_release(&file->memory, text);
         return status;
     }
-    return st_header_parse(&file->header, text, (size_t)length, 8, file->input.nbytes - 8 - length, diag);
+    const st_header_text source = {text, (size_t)length, 8, file->input.nbytes - 8 - length, may_be_short};
+    return st_header_parse(&file->header, &file->memory, &source, diag);
 }
 
 /* ---- open and close ---- */
@@ -94,7 +94,7 @@ static lmc_status set_plain_places(lmc_st_file *file, lmc_st_diag *diag)
 {
     const st_header *const header = &file->header;
     file->file_nbytes = file->input.nbytes;
-    file->places = malloc((header->tensor_count + 1) * sizeof(*file->places));
+    file->places = st_allocate(&file->memory, (header->tensor_count + 1) * sizeof(*file->places));
     if (file->places == NULL) {
         return st_fail_nomem(diag);
     }
@@ -106,39 +106,35 @@ static lmc_status set_plain_places(lmc_st_file *file, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-static lmc_status open_file(lmc_st_file *file, const char *path, lmc_st_diag *diag)
+static lmc_status open_contents(lmc_st_file *file, const st_open *how, lmc_st_diag *diag)
 {
-    lmc_status status = os_input_open(&file->input, path, diag);
+    lmc_status status = how->fd < 0 ? os_input_open(&file->input, how->path, diag)
+                                    : os_input_open_fd(&file->input, how->fd, how->cancel, diag);
     if (status == LMC_OK) {
-        status = read_header(file, diag);
+        status = read_header(file, how->may_be_short, diag);
     }
     if (status == LMC_OK) {
         file->is_archive = st_archive_detect(file, &status, diag);
     }
-    if (status != LMC_OK) {
-        return status;
+    if (status == LMC_OK) {
+        status = file->is_archive ? st_archive_open(file, diag) : set_plain_places(file, diag);
     }
-    return file->is_archive ? st_archive_open(file, diag) : set_plain_places(file, diag);
+    return status == LMC_OK ? st_file_read_metadata(file, diag) : status;
 }
 
-lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag)
+lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag)
 {
-    lmc_st_diag unused;
-    diag = diag != NULL ? diag : &unused;
+    const lmc_allocator *const memory = how->allocator == NULL ? &st_memory_default : how->allocator;
     *file = NULL;
-    st_diag_init(diag, path);
-    lmc_st_file *const opened = calloc(1, sizeof(*opened));
+    st_diag_init(diag, how->path);
+    lmc_st_file *const opened = st_allocate_zeroed(memory, 1, sizeof(*opened));
     if (opened == NULL) {
         return st_fail_nomem(diag);
     }
+    opened->memory = *memory;
     opened->input.fd = -1;
-    opened->path = malloc(strlen(path) + 1);
-    if (opened->path == NULL) {
-        lmc_st_close(opened);
-        return st_fail_nomem(diag);
-    }
-    memcpy(opened->path, path, strlen(path) + 1);
-    const lmc_status status = open_file(opened, path, diag);
+    opened->path = st_duplicate(memory, how->path);
+    const lmc_status status = opened->path == NULL ? st_fail_nomem(diag) : open_contents(opened, how, diag);
     if (status != LMC_OK) {
         lmc_st_close(opened);
         return status;
@@ -147,17 +143,45 @@ lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag)
     return LMC_OK;
 }
 
+lmc_status st_file_open_input(const char *path, const lmc_st_options *options, lmc_st_file **file,
+                              lmc_st_diag *diag)
+{
+    const st_open how = {.path = path,
+                         .fd = options->in_fd,
+                         .cancel = options->cancel,
+                         .allocator = options->allocator,
+                         .may_be_short = options->salvage};
+    return st_file_open(&how, file, diag);
+}
+
+lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator, lmc_st_file **file,
+                            lmc_st_diag *diag)
+{
+    lmc_st_diag unused;
+    const st_open how = {.path = path, .fd = -1, .allocator = allocator};
+    return st_file_open(&how, file, diag != NULL ? diag : &unused);
+}
+
+lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag)
+{
+    return lmc_st_open_with(path, NULL, file, diag);
+}
+
 void lmc_st_close(lmc_st_file *file)
 {
     if (file == NULL) {
         return;
     }
+    const lmc_allocator memory = file->memory;
     os_input_close(&file->input);
     st_header_free(&file->header);
-    free(file->places);
-    free(file->hashes);
-    free(file->path);
-    free(file);
+    st_release(&memory, file->places);
+    st_release(&memory, file->hashes);
+    st_release(&memory, file->frame_of);
+    st_release(&memory, file->metadata);
+    st_release(&memory, file->metadata_text);
+    st_release(&memory, file->path);
+    st_release(&memory, file);
 }
 
 /* ---- what is in it ---- */
@@ -239,6 +263,7 @@ const char *lmc_st_mode_name(lmc_st_mode mode)
     case LMC_ST_MODE_STORED: return "stored";
     case LMC_ST_MODE_CODED: return "coded";
     case LMC_ST_MODE_SHORT: return "short";
+    case LMC_ST_MODE_ALIAS: return "alias";
     case LMC_ST_MODE_PLAIN: return "plain";
     }
     return NULL;

@@ -8,14 +8,35 @@
 #include "st_header.h"
 
 struct lmc_st_file {
+    lmc_allocator memory;
     char *path; /* for diagnostics */
     os_input input;
     st_header header;     /* of the original file */
     uint64_t file_nbytes; /* of the original file */
     int is_archive;
-    uint64_t *places; /* tensor i stands at [places[i], places[i + 1]) of this file */
-    uint64_t *hashes; /* archives: content hash per tensor */
+    uint64_t *places;    /* tensor i stands at [places[i], places[i + 1]) of this file */
+    uint64_t *hashes;    /* archives: content hash per tensor */
+    uint32_t *frame_of;  /* archives with aliases: the tensor whose frame tensor i uses; else NULL */
+    st_string *metadata; /* keys and values in turn, into metadata_text; NULL if there are none */
+    char *metadata_text;
+    size_t metadata_count; /* pairs */
 };
+
+/* How a file is opened: from a path, or a descriptor that is read instead of it. */
+typedef struct st_open {
+    const char *path;
+    int fd;                         /* -1: the path is opened */
+    const volatile int *cancel;     /* while a stream is read; may be NULL */
+    const lmc_allocator *allocator; /* NULL: malloc */
+    int may_be_short;               /* 1: accept an archive that ends early (salvage) */
+} st_open;
+
+/* lmc_st_open() in full. */
+lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag);
+
+/* The same as an input of a call with these options. */
+lmc_status st_file_open_input(const char *path, const lmc_st_options *options, lmc_st_file **file,
+                              lmc_st_diag *diag);
 
 /* Content bytes of tensor `index`. */
 static inline uint64_t st_file_tensor_nbytes(const lmc_st_file *file, size_t index)
@@ -23,11 +44,26 @@ static inline uint64_t st_file_tensor_nbytes(const lmc_st_file *file, size_t ind
     return file->header.tensors[index].end - file->header.tensors[index].begin;
 }
 
+/* Where the frame of tensor `index` stands in the file, and its size: for an alias, the other's. */
+static inline uint64_t st_file_frame_offset(const lmc_st_file *file, size_t index)
+{
+    return file->places[file->frame_of == NULL ? index : file->frame_of[index]];
+}
+
+static inline uint64_t st_file_frame_nbytes(const lmc_st_file *file, size_t index)
+{
+    const size_t owner = file->frame_of == NULL ? index : file->frame_of[index];
+    return file->places[owner + 1] - file->places[owner];
+}
+
 /* Begins a call on an open file: gives it a diagnostic to fill, `unused` if the caller has none. */
 lmc_st_diag *st_file_begin(const lmc_st_file *file, lmc_st_diag *diag, lmc_st_diag *unused);
 
 /* Names tensor `index` in a diagnostic and passes `status` on. */
 lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag);
+
+/* st_metadata.c: reads the original header's `__metadata__`. */
+lmc_status st_file_read_metadata(lmc_st_file *file, lmc_st_diag *diag);
 
 /* st_archive.c: turns `file`, whose header was read as that of a plain file, into an archive: reads the
  * table, the original header, and checks that they and the outer header fit. */

@@ -4,7 +4,6 @@
  */
 #include "st_file.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Read at once when a frame is opened: small frames whole, others with their head. */
@@ -18,8 +17,8 @@
 static lmc_status check_head(const lmc_st_file *file, size_t index, const unsigned char *start,
                              size_t start_nbytes, lmc_info *info, lmc_st_diag *diag)
 {
-    const uint64_t offset = file->places[index];
-    const uint64_t frame_nbytes = file->places[index + 1] - offset;
+    const uint64_t offset = st_file_frame_offset(file, index);
+    const uint64_t frame_nbytes = st_file_frame_nbytes(file, index);
     lmc_diag cause;
     const lmc_status status = lmc_read_info(start, start_nbytes, info, &cause);
     if (status != LMC_OK) {
@@ -46,7 +45,7 @@ static lmc_status copy_part(const lmc_st_file *file, size_t index, const unsigne
         memcpy(dst, start + at, nbytes);
         return LMC_OK;
     }
-    return os_input_read(&file->input, file->places[index] + at, dst, nbytes, diag);
+    return os_input_read(&file->input, st_file_frame_offset(file, index) + at, dst, nbytes, diag);
 }
 
 /* Opens the frame from head and tail, put one behind the other into `ends`. */
@@ -54,7 +53,7 @@ static lmc_status open_ends(const lmc_st_file *file, lmc_ctx *ctx, size_t index,
                             const unsigned char *start, size_t start_nbytes, unsigned char *ends,
                             lmc_frame **frame, lmc_st_diag *diag)
 {
-    const uint64_t frame_nbytes = file->places[index + 1] - file->places[index];
+    const uint64_t frame_nbytes = st_file_frame_nbytes(file, index);
     const size_t tail_nbytes = (size_t)info->tail_nbytes;
     unsigned char *const tail = ends + info->head_nbytes;
     lmc_status status = copy_part(file, index, start, start_nbytes, 0, ends, info->head_nbytes, diag);
@@ -67,12 +66,12 @@ static lmc_status open_ends(const lmc_st_file *file, lmc_ctx *ctx, size_t index,
     }
     status = lmc_frame_open(ctx, ends, info->head_nbytes, tail, tail_nbytes, frame_nbytes, frame);
     if (status != LMC_OK) {
-        return st_fail_codec(diag, ctx, status, file->places[index]);
+        return st_fail_codec(diag, ctx, status, st_file_frame_offset(file, index));
     }
     if (lmc_frame_content_hash(*frame) != file->hashes[index]) {
         lmc_frame_free(*frame);
         *frame = NULL;
-        return st_fail(diag, LMC_ERR_CHECKSUM, file->places[index],
+        return st_fail(diag, LMC_ERR_CHECKSUM, st_file_frame_offset(file, index),
                        "its frame holds other content than the archive table says: it belongs elsewhere");
     }
     return LMC_OK;
@@ -83,10 +82,16 @@ lmc_status st_frame_open(const lmc_st_file *file, lmc_ctx *ctx, size_t index, lm
 {
     unsigned char start[START_NBYTES];
     lmc_info info;
-    const uint64_t frame_nbytes = file->places[index + 1] - file->places[index];
+    const uint64_t frame_nbytes = st_file_frame_nbytes(file, index);
     const size_t start_nbytes = frame_nbytes < sizeof(start) ? (size_t)frame_nbytes : sizeof(start);
     *frame = NULL;
-    lmc_status status = os_input_read(&file->input, file->places[index], start, start_nbytes, diag);
+    if (st_file_frame_offset(file, index) > file->input.nbytes ||
+        frame_nbytes > file->input.nbytes - st_file_frame_offset(file, index)) {
+        st_fail(diag, LMC_ERR_TRUNCATED, file->input.nbytes, "the archive ends before its frame does");
+        return st_file_blame(file, index, LMC_ERR_TRUNCATED, diag);
+    }
+    lmc_status status =
+        os_input_read(&file->input, st_file_frame_offset(file, index), start, start_nbytes, diag);
     if (status == LMC_OK) {
         status = check_head(file, index, start, start_nbytes, &info, diag);
     }
@@ -94,12 +99,12 @@ lmc_status st_frame_open(const lmc_st_file *file, lmc_ctx *ctx, size_t index, lm
         return st_file_blame(file, index, status, diag);
     }
     /* both are parts of a file that is there, so this is no more than the file's size */
-    unsigned char *const ends = malloc(info.head_nbytes + (size_t)info.tail_nbytes + 1);
+    unsigned char *const ends = st_allocate(&file->memory, info.head_nbytes + (size_t)info.tail_nbytes + 1);
     if (ends == NULL) {
         return st_file_blame(file, index, st_fail_nomem(diag), diag);
     }
     status = open_ends(file, ctx, index, &info, start, start_nbytes, ends, frame, diag);
-    free(ends);
+    st_release(&file->memory, ends);
     return status == LMC_OK ? LMC_OK : st_file_blame(file, index, status, diag);
 }
 
@@ -107,7 +112,7 @@ lmc_status st_frame_extent(const lmc_st_file *file, size_t index, const lmc_fram
                            uint64_t count, uint64_t *offset, size_t *nbytes, lmc_st_diag *diag)
 {
     uint64_t sum = 0;
-    *offset = file->places[index];
+    *offset = st_file_frame_offset(file, index);
     *nbytes = 0;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at = 0;
@@ -115,12 +120,12 @@ lmc_status st_frame_extent(const lmc_st_file *file, size_t index, const lmc_fram
         size_t content_nbytes = 0;
         const lmc_status status = lmc_frame_block(frame, first + i, &at, &stored_nbytes, &content_nbytes);
         if (status != LMC_OK || stored_nbytes > content_nbytes + BLOCK_EXCESS_MAX ||
-            (i > 0 && file->places[index] + at != *offset + sum)) {
-            st_fail(diag, LMC_ERR_CORRUPT, file->places[index], "block %llu has an impossible size",
-                    (unsigned long long)(first + i));
+            (i > 0 && st_file_frame_offset(file, index) + at != *offset + sum)) {
+            st_fail(diag, LMC_ERR_CORRUPT, st_file_frame_offset(file, index),
+                    "block %llu has an impossible size", (unsigned long long)(first + i));
             return st_file_blame(file, index, LMC_ERR_CORRUPT, diag);
         }
-        *offset = i == 0 ? file->places[index] + at : *offset;
+        *offset = i == 0 ? st_file_frame_offset(file, index) + at : *offset;
         sum += stored_nbytes;
     }
     *nbytes = (size_t)sum;
@@ -147,7 +152,7 @@ lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, 
                                       dst_capacity - dst_at, entries == NULL ? NULL : &entries[i]);
         }
         if (status != LMC_OK) {
-            st_fail_codec(diag, ctx, status, file->places[index] + at);
+            st_fail_codec(diag, ctx, status, st_file_frame_offset(file, index) + at);
             return st_file_blame(file, index, status, diag);
         }
         src_at += block_nbytes;
@@ -162,9 +167,14 @@ lmc_status st_frame_check_entries(const lmc_st_file *file, size_t index, const l
     if (lmc_content_hash(entries, count) == file->hashes[index]) {
         return LMC_OK;
     }
-    st_fail(diag, LMC_ERR_CHECKSUM, file->places[index], "%s: its content is not what was written",
-            lmc_status_text(LMC_ERR_CHECKSUM));
+    st_fail(diag, LMC_ERR_CHECKSUM, st_file_frame_offset(file, index),
+            "%s: its content is not what was written", lmc_status_text(LMC_ERR_CHECKSUM));
     return st_file_blame(file, index, LMC_ERR_CHECKSUM, diag);
+}
+
+static int is_alias(const lmc_st_file *file, size_t index)
+{
+    return file->frame_of != NULL && file->frame_of[index] != index;
 }
 
 lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
@@ -181,9 +191,13 @@ lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mo
         *mode = LMC_ST_MODE_PLAIN;
         return LMC_OK;
     }
-    const uint64_t frame_nbytes = file->places[index + 1] - file->places[index];
+    if (is_alias(file, (size_t)index)) {
+        *mode = LMC_ST_MODE_ALIAS;
+        return LMC_OK;
+    }
+    const uint64_t frame_nbytes = st_file_frame_nbytes(file, index);
     const size_t nbytes = frame_nbytes < sizeof(start) ? (size_t)frame_nbytes : sizeof(start);
-    lmc_status status = os_input_read(&file->input, file->places[index], start, nbytes, diag);
+    lmc_status status = os_input_read(&file->input, st_file_frame_offset(file, index), start, nbytes, diag);
     if (status == LMC_OK) {
         status = check_head(file, (size_t)index, start, nbytes, &info, diag);
     }

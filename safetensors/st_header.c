@@ -6,7 +6,7 @@
 
 #include "os_file.h"
 
-#include <stdlib.h>
+#include <stdlib.h> /* qsort */
 #include <string.h>
 
 st_string st_header_name(const st_header *header, size_t index)
@@ -28,10 +28,13 @@ int st_header_find(const st_header *header, st_string name, size_t *index)
 
 void st_header_free(st_header *header)
 {
-    free(header->text);
-    free(header->tensors);
-    free(header->dims);
-    free(header->names);
+    if (header->memory == NULL) {
+        return;
+    }
+    st_release(header->memory, header->text);
+    st_release(header->memory, header->tensors);
+    st_release(header->memory, header->dims);
+    st_release(header->memory, header->names);
     st_names_free(&header->index);
     memset(header, 0, sizeof(*header));
 }
@@ -52,9 +55,10 @@ static int scan_text(st_scan *scan, const st_header *header, uint64_t text_offse
 /* Arrays of the counted sizes; one more element each, so that none is empty. */
 static int allocate_arrays(st_header *header, const st_scan *counted)
 {
-    header->tensors = malloc((counted->tensor_count + 1) * sizeof(*header->tensors));
-    header->dims = malloc((counted->dim_count + 1) * sizeof(*header->dims));
-    header->names = calloc(counted->name_nbytes + 1, 1);
+    const lmc_allocator *const memory = header->memory;
+    header->tensors = st_allocate(memory, (counted->tensor_count + 1) * sizeof(*header->tensors));
+    header->dims = st_allocate(memory, (counted->dim_count + 1) * sizeof(*header->dims));
+    header->names = st_allocate_zeroed(memory, counted->name_nbytes + 1, 1);
     return header->tensors != NULL && header->dims != NULL && header->names != NULL;
 }
 
@@ -63,8 +67,8 @@ static int allocate_arrays(st_header *header, const st_scan *counted)
 static lmc_status check_names(st_header *header, uint64_t text_offset, lmc_st_diag *diag)
 {
     size_t duplicate = ST_NO_DUPLICATE;
-    if (st_names_build(&header->index, name_at, header, header->tensor_count, os_unforeseen_u64(),
-                       &duplicate) != LMC_OK) {
+    if (st_names_build(&header->index, header->memory, name_at, header, header->tensor_count,
+                       os_unforeseen_u64(), &duplicate) != LMC_OK) {
         return st_fail_nomem(diag);
     }
     if (duplicate == ST_NO_DUPLICATE) {
@@ -86,10 +90,12 @@ static st_string key_at(const void *owner, size_t index)
     return ((const key_list *)owner)->keys[index];
 }
 
-static lmc_status find_repeated_key(const key_list *list, size_t count, size_t *duplicate)
+static lmc_status find_repeated_key(const key_list *list, const lmc_allocator *memory, size_t count,
+                                    size_t *duplicate)
 {
     st_names names;
-    const lmc_status status = st_names_build(&names, key_at, list, count, os_unforeseen_u64(), duplicate);
+    const lmc_status status =
+        st_names_build(&names, memory, key_at, list, count, os_unforeseen_u64(), duplicate);
     st_names_free(&names);
     return status;
 }
@@ -99,7 +105,9 @@ static lmc_status find_repeated_key(const key_list *list, size_t count, size_t *
 static lmc_status check_metadata_keys(const st_header *header, const st_span *spans, size_t count,
                                       uint64_t text_offset, lmc_st_diag *diag)
 {
-    key_list list = {malloc((count + 1) * sizeof(*list.keys)), malloc(header->metadata.nbytes + 1)};
+    const lmc_allocator *const memory = header->memory;
+    key_list list = {st_allocate(memory, (count + 1) * sizeof(*list.keys)),
+                     st_allocate(memory, header->metadata.nbytes + 1)};
     size_t duplicate = ST_NO_DUPLICATE;
     lmc_status status = LMC_ERR_NOMEM;
     if (list.keys != NULL && list.bytes != NULL) {
@@ -109,10 +117,10 @@ static lmc_status check_metadata_keys(const st_header *header, const st_span *sp
             list.keys[i] = key;
             end += key.nbytes;
         }
-        status = find_repeated_key(&list, count, &duplicate);
+        status = find_repeated_key(&list, memory, count, &duplicate);
     }
-    free(list.keys);
-    free(list.bytes);
+    st_release(memory, list.keys);
+    st_release(memory, list.bytes);
     if (status != LMC_OK) {
         return st_fail_nomem(diag);
     }
@@ -185,9 +193,10 @@ static const char *place_fault(const st_tensor *tensor, uint64_t expected_begin)
     return NULL;
 }
 
-static lmc_status check_layout(const st_header *header, uint64_t text_offset, uint64_t data_nbytes,
-                               lmc_st_diag *diag)
+static lmc_status check_layout(const st_header *header, const st_header_text *source, lmc_st_diag *diag)
 {
+    const uint64_t text_offset = source->offset;
+    const uint64_t data_nbytes = source->data_nbytes;
     uint64_t end = 0;
     for (size_t i = 0; i < header->tensor_count; i++) {
         const st_tensor *const tensor = &header->tensors[i];
@@ -202,7 +211,7 @@ static lmc_status check_layout(const st_header *header, uint64_t text_offset, ui
         }
         end = tensor->end;
     }
-    if (end > data_nbytes) {
+    if (end > data_nbytes && !source->may_be_short) {
         return st_fail(diag, LMC_ERR_TRUNCATED, text_offset + header->text_nbytes + data_nbytes,
                        "the file is cut short: %llu bytes are missing",
                        (unsigned long long)(end - data_nbytes));
@@ -238,24 +247,28 @@ static lmc_status build(st_header *header, const st_scan *counted, st_span *meta
     return check_names(header, text_offset, diag);
 }
 
-lmc_status st_header_parse(st_header *header, unsigned char *text, size_t text_nbytes, uint64_t text_offset,
-                           uint64_t data_nbytes, lmc_st_diag *diag)
+lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const st_header_text *source,
+                           lmc_st_diag *diag)
 {
     memset(header, 0, sizeof(*header));
-    header->text = text;
-    header->text_nbytes = text_nbytes;
-    header->data_nbytes = data_nbytes;
+    header->memory = memory;
+    header->index.memory = memory;
+    header->text = source->text;
+    header->text_nbytes = source->nbytes;
+    header->data_nbytes = source->data_nbytes;
     st_scan counted = {.tensors = NULL};
-    if (!scan_text(&counted, header, text_offset, diag)) {
+    if (!scan_text(&counted, header, source->offset, diag)) {
         return diag->status;
     }
-    st_span *const metadata_keys = malloc((counted.metadata_key_count + 1) * sizeof(*metadata_keys));
+    st_span *const metadata_keys =
+        st_allocate(memory, (counted.metadata_key_count + 1) * sizeof(*metadata_keys));
     lmc_status status = LMC_ERR_NOMEM;
     if (metadata_keys == NULL || !allocate_arrays(header, &counted)) {
         status = st_fail_nomem(diag);
     } else {
-        status = build(header, &counted, metadata_keys, text_offset, diag);
+        status = build(header, &counted, metadata_keys, source->offset, diag);
     }
-    free(metadata_keys);
-    return status == LMC_OK ? check_layout(header, text_offset, data_nbytes, diag) : status;
+    st_release(memory, metadata_keys);
+    header->metadata_count = counted.metadata_key_count;
+    return status == LMC_OK ? check_layout(header, source, diag) : status;
 }

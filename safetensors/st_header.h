@@ -23,15 +23,24 @@ typedef struct st_header {
     char *names; /* unescaped, each with a NUL behind it */
     st_names index;
     st_span metadata; /* the object `__metadata__`; nbytes 0 if there is none */
+    size_t metadata_count;
     uint64_t data_nbytes;
+    const lmc_allocator *memory;
 } st_header;
 
-/* Reads `text`, whose ownership passes to *header in every case. data_nbytes: size of the data region,
- * which the tensors must cover without hole or overlap. Offsets of faults count from `text_offset`, the
- * text's place in its file. Errors: HEADER, LIMIT, TRUNCATED (the data ends early), NOMEM.
- * Free with st_header_free() in every case. */
-lmc_status st_header_parse(st_header *header, unsigned char *text, size_t text_nbytes, uint64_t text_offset,
-                           uint64_t data_nbytes, lmc_st_diag *diag);
+/* A header that is to be read. */
+typedef struct st_header_text {
+    unsigned char *text; /* of the parser's memory */
+    size_t nbytes;
+    uint64_t offset;      /* of the text in its file: offsets of faults count from here */
+    uint64_t data_nbytes; /* the data region, which the tensors must cover without hole or overlap */
+    int may_be_short;     /* 1: it may end before the tensors do */
+} st_header_text;
+
+/* Reads a header; the text's ownership passes to *header in every case. Errors: HEADER, LIMIT, TRUNCATED
+ * (the data ends early), NOMEM. Free with st_header_free() in every case. */
+lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const st_header_text *source,
+                           lmc_st_diag *diag);
 void st_header_free(st_header *header);
 
 /* The unescaped name of a tensor. */

@@ -3,7 +3,6 @@
  */
 #include "st_names.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -28,8 +27,8 @@ static st_name_slot *locate(const st_names *names, st_string_at at, const void *
     }
 }
 
-lmc_status st_names_build(st_names *names, st_string_at at, const void *owner, size_t count, uint64_t seed,
-                          size_t *duplicate)
+lmc_status st_names_build(st_names *names, const lmc_allocator *memory, st_string_at at, const void *owner,
+                          size_t count, uint64_t seed, size_t *duplicate)
 {
     size_t capacity = 8;
     while (capacity < 2 * count) {
@@ -38,7 +37,8 @@ lmc_status st_names_build(st_names *names, st_string_at at, const void *owner, s
     *duplicate = ST_NO_DUPLICATE;
     names->seed = seed;
     names->mask = capacity - 1;
-    names->slots = calloc(capacity, sizeof(*names->slots));
+    names->memory = memory;
+    names->slots = st_allocate_zeroed(memory, capacity, sizeof(*names->slots));
     if (names->slots == NULL) {
         return LMC_ERR_NOMEM;
     }
@@ -57,7 +57,7 @@ lmc_status st_names_build(st_names *names, st_string_at at, const void *owner, s
 
 void st_names_free(st_names *names)
 {
-    free(names->slots);
+    st_release(names->memory, names->slots);
     names->slots = NULL;
 }
 

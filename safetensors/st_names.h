@@ -6,6 +6,7 @@
 #define LMC_ST_NAMES_H
 
 #include "st_base.h"
+#include "st_memory.h"
 
 typedef struct st_string {
     const char *bytes;
@@ -24,6 +25,7 @@ typedef struct st_names {
     st_name_slot *slots;
     size_t mask;
     uint64_t seed;
+    const lmc_allocator *memory;
 } st_names;
 
 #define ST_NO_DUPLICATE SIZE_MAX
@@ -31,8 +33,8 @@ typedef struct st_names {
 /* Builds the table of strings 0 .. count-1. *duplicate becomes the number of the first string that
  * equals an earlier one, or ST_NO_DUPLICATE; with a duplicate, the table is not to be used. Error: NOMEM.
  * Free with st_names_free() in every case. `seed` should not be foreseeable: names come from strangers. */
-lmc_status st_names_build(st_names *names, st_string_at at, const void *owner, size_t count, uint64_t seed,
-                          size_t *duplicate);
+lmc_status st_names_build(st_names *names, const lmc_allocator *memory, st_string_at at, const void *owner,
+                          size_t count, uint64_t seed, size_t *duplicate);
 void st_names_free(st_names *names);
 
 /* Returns 1 and sets *index, or returns 0. */

@@ -4,7 +4,6 @@
 #include "st_outer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A text that is written, or with dst NULL only measured. */
@@ -74,12 +73,12 @@ uint64_t st_outer_frame_bound(uint64_t content_nbytes)
     return content_nbytes + content_nbytes / 64 + 8192;
 }
 
-char *st_outer_table_name(const st_header *original)
+char *st_outer_table_name(const st_header *original, const lmc_allocator *memory)
 {
     const size_t base = strlen(ST_OUTER_TABLE_NAME);
     size_t length = base;
     /* n tensors can take at most n names: the loop ends */
-    char *const name = malloc(base + original->tensor_count + 2);
+    char *const name = st_allocate(memory, base + original->tensor_count + 2);
     if (name == NULL) {
         return NULL;
     }

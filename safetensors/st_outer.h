@@ -14,8 +14,8 @@
 /* Upper bound of a frame's bytes that holds before anything is known of its coding. */
 uint64_t st_outer_frame_bound(uint64_t content_nbytes);
 
-/* The table's name for a file with these tensors, NUL-terminated, to be freed. NULL: out of memory. */
-char *st_outer_table_name(const st_header *original);
+/* The table's name for a file with these tensors, NUL-terminated, to be released. NULL: out of memory. */
+char *st_outer_table_name(const st_header *original, const lmc_allocator *memory);
 
 /* Bytes of length and header together (a multiple of 8), enough for frames that keep to their bounds.
  * Error: LIMIT when the header would be longer than a safetensors header may be, or offsets would not

@@ -3,7 +3,6 @@
  */
 #include "st_file.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* One call of lmc_st_read_range() on an archive. */
@@ -24,6 +23,7 @@ typedef struct range_read {
 
 static lmc_status fetch_stored(range_read *range, uint64_t block, size_t *nbytes, lmc_st_diag *diag)
 {
+    const lmc_allocator *const memory = &range->file->memory;
     uint64_t offset = 0;
     lmc_status status =
         st_frame_extent(range->file, range->index, range->frame, block, 1, &offset, nbytes, diag);
@@ -31,9 +31,9 @@ static lmc_status fetch_stored(range_read *range, uint64_t block, size_t *nbytes
         return status;
     }
     if (*nbytes > range->stored_capacity) {
-        free(range->stored);
+        st_release(memory, range->stored);
         range->stored_capacity = *nbytes;
-        range->stored = malloc(*nbytes);
+        range->stored = st_allocate(memory, *nbytes);
         if (range->stored == NULL) {
             range->stored_capacity = 0;
             return st_fail_nomem(diag);
@@ -78,9 +78,10 @@ static lmc_status read_blocks(range_read *range, lmc_st_diag *diag)
         end = (range->end + block_nbytes - 1) / block_nbytes;
     } else {
         /* its blocks are there: the frame is not smaller than its content */
-        range->entries = calloc((size_t)range->info.block_count + 1, sizeof(*range->entries));
+        range->entries = st_allocate_zeroed(&range->file->memory, (size_t)range->info.block_count + 1,
+                                            sizeof(*range->entries));
     }
-    range->content = malloc(block_nbytes + 1);
+    range->content = st_allocate(&range->file->memory, block_nbytes + 1);
     if (range->content == NULL || (!has_index && range->entries == NULL)) {
         return st_fail_nomem(diag);
     }
@@ -104,9 +105,9 @@ static lmc_status read_from_archive(range_read *range, lmc_st_diag *diag)
     lmc_frame_info(range->frame, &range->info);
     status = read_blocks(range, diag);
     lmc_frame_free(range->frame);
-    free(range->entries);
-    free(range->content);
-    free(range->stored);
+    st_release(&range->file->memory, range->entries);
+    st_release(&range->file->memory, range->content);
+    st_release(&range->file->memory, range->stored);
     return status;
 }
 
@@ -115,7 +116,7 @@ static lmc_status read_with_ctx(range_read *range, lmc_st_diag *diag)
 {
     lmc_ctx *own = NULL;
     if (range->ctx == NULL) {
-        if (lmc_ctx_create(NULL, &own) != LMC_OK) {
+        if (lmc_ctx_create(&range->file->memory, &own) != LMC_OK) {
             return st_fail_nomem(diag);
         }
         range->ctx = own;

@@ -1,44 +1,75 @@
 /*
- * st_restore.c - archive -> safetensors file, and the same without writing: verify. The place of every
- * block is known beforehand, so runs need no order among themselves.
+ * st_restore.c - see st_restore.h. The place of every block is known beforehand, so runs need no order
+ * among themselves, unless what takes the content does: a stream, a hash.
  */
+#include "st_restore.h"
+
 #include "st_engine.h"
-#include "st_file.h"
+#include "st_model_dir.h"
 #include "st_options.h"
 
-#include <stdlib.h>
+#include <pthread.h>
 #include <string.h>
-
-typedef struct restoration {
-    const lmc_st_file *source;
-    os_output *output; /* NULL: verify only */
-} restoration;
-
-typedef struct restore_item {
-    lmc_frame *frame;
-    lmc_info info;
-    lmc_block_entry *entries; /* of a frame without an index: what its blocks hashed to; else NULL */
-} restore_item;
 
 /* Disk space is asked for from this size on; smaller tensors come and go too fast for it. */
 #define RESERVE_NBYTES_MIN ((uint64_t)1 << 20)
 
-static uint64_t output_offset(const lmc_st_file *source, size_t index)
+typedef struct restore_work {
+    const st_restoration *restoration;
+    pthread_mutex_t damage_lock; /* of every item's damage */
+} restore_work;
+
+typedef struct restore_item {
+    lmc_frame *frame; /* NULL: left out or lost */
+    lmc_info info;
+    lmc_block_entry *entries; /* of a frame without an index: what its blocks hashed to; else NULL */
+    int is_finished;
+    st_damage damage;
+} restore_item;
+
+static uint64_t output_offset(const st_restoration *restoration, size_t index)
 {
-    return 8 + source->header.text_nbytes + source->header.tensors[index].begin;
+    const st_header *const header = &restoration->source->header;
+    return restoration->places != NULL ? restoration->places[index]
+                                       : 8 + header->text_nbytes + header->tensors[index].begin;
+}
+
+static int is_ordered(const st_restoration *restoration)
+{
+    return restoration->sha256 != NULL || (restoration->output != NULL && restoration->output->is_sequential);
+}
+
+/* ---- damage ---- */
+
+/* A failed read is damage to whoever wants to save what can be read. */
+static int is_to_be_noted(const st_restoration *restoration, lmc_status status)
+{
+    return restoration->log != NULL &&
+           (st_is_damage(status) || (status == LMC_ERR_IO && restoration->options->salvage));
+}
+
+/* Moves the worker's fault to the item. Returns LMC_OK if the work can go on. */
+static lmc_status note(restore_work *work, st_worker *worker, restore_item *item, uint64_t block)
+{
+    lmc_status status = LMC_OK;
+    pthread_mutex_lock(&work->damage_lock);
+    if (block == UINT64_MAX) {
+        st_damage_note(&item->damage, &worker->diag);
+    } else {
+        status =
+            st_damage_note_block(&item->damage, worker->memory, block, item->info.block_count, &worker->diag);
+    }
+    pthread_mutex_unlock(&work->damage_lock);
+    st_diag_init(&worker->diag, work->restoration->source->path);
+    return status == LMC_OK ? LMC_OK : st_fail_nomem(&worker->diag);
 }
 
 /* ---- prepare: open the frame ---- */
 
-static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
+static lmc_status open_frame(const st_restoration *restoration, st_worker *worker, st_slot *slot)
 {
-    const restoration *const restoration = user;
     const lmc_st_file *const source = restoration->source;
-    restore_item *const item = calloc(1, sizeof(*item));
-    if (item == NULL) {
-        return st_fail_nomem(&worker->diag);
-    }
-    slot->item = item;
+    restore_item *const item = slot->item;
     const lmc_status status = st_frame_open(source, worker->ctx, slot->index, &item->frame, &worker->diag);
     if (status != LMC_OK) {
         return status;
@@ -48,43 +79,106 @@ static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
     slot->block_nbytes = item->info.block_nbytes;
     slot->content_nbytes = item->info.content_nbytes;
     if (item->info.mode != LMC_FRAME_CODED) {
-        item->entries = calloc((size_t)item->info.block_count + 1, sizeof(*item->entries));
+        item->entries =
+            st_allocate_zeroed(worker->memory, (size_t)item->info.block_count + 1, sizeof(*item->entries));
         if (item->entries == NULL) {
             return st_fail_nomem(&worker->diag);
         }
     }
     if (restoration->output != NULL && item->info.content_nbytes >= RESERVE_NBYTES_MIN) {
-        return os_output_reserve(restoration->output, output_offset(source, slot->index),
+        return os_output_reserve(restoration->output, output_offset(restoration, slot->index),
                                  item->info.content_nbytes, &worker->diag);
     }
     return LMC_OK;
 }
 
-static void release(void *user, st_slot *slot)
+static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
 {
-    restore_item *const item = slot->item;
-    (void)user;
-    if (item != NULL) {
-        lmc_frame_free(item->frame);
-        free(item->entries);
-        free(item);
+    restore_work *const work = user;
+    restore_item *const item = st_allocate_zeroed(worker->memory, 1, sizeof(*item));
+    if (item == NULL) {
+        return st_fail_nomem(&worker->diag);
     }
-    slot->item = NULL;
+    slot->item = item;
+    if (work->restoration->places != NULL && work->restoration->places[slot->index] == ST_NOWHERE) {
+        return LMC_OK;
+    }
+    const lmc_status status = open_frame(work->restoration, worker, slot);
+    if (item->frame == NULL && is_to_be_noted(work->restoration, status)) {
+        return note(work, worker, item, UINT64_MAX);
+    }
+    return status;
 }
 
-/* ---- run: read blocks, decode and verify them, write them to their place ---- */
-
-static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+/* In the order of the file, one at a time. */
+static void release(void *user, st_slot *slot)
 {
-    const restoration *const restoration = user;
+    const restore_work *const work = user;
+    const st_restoration *const restoration = work->restoration;
+    const lmc_st_options *const options = restoration->options;
+    restore_item *const item = slot->item;
+    slot->item = NULL;
+    if (item == NULL) {
+        return;
+    }
+    if (item->is_finished && item->damage.is_damaged) {
+        st_damage_describe(&item->damage);
+        st_damage_log_add(restoration->log, slot->index, &item->damage);
+        if (options->damage != NULL) {
+            options->damage(options->user, &item->damage.diag);
+        }
+    }
+    lmc_frame_free(item->frame);
+    st_release(options->allocator, item->entries);
+    st_damage_free(&item->damage, options->allocator);
+    st_release(options->allocator, item);
+}
+
+/* ---- run: read blocks, decode and verify them ---- */
+
+/* Looks for the damaged blocks of a run, one block at a time. */
+static lmc_status find_damage(restore_work *work, st_worker *worker, const st_slot *slot, const st_run *run,
+                              const unsigned char *stored, size_t stored_nbytes)
+{
+    const st_restoration *const restoration = work->restoration;
+    restore_item *const item = slot->item;
+    size_t at = 0;
+    for (uint64_t i = 0; i < run->block_count; i++) {
+        const uint64_t block = run->first_block + i;
+        uint64_t offset = 0;
+        size_t nbytes = 0;
+        lmc_status status = st_frame_extent(restoration->source, slot->index, item->frame, block, 1, &offset,
+                                            &nbytes, &worker->diag);
+        if (status == LMC_OK && nbytes <= stored_nbytes - at) {
+            status = st_frame_decode(restoration->source, worker->ctx, slot->index, item->frame, block, 1,
+                                     stored + at, nbytes, worker->content, worker->content_capacity,
+                                     item->entries == NULL ? NULL : &item->entries[block], &worker->diag);
+        }
+        if (status != LMC_OK) {
+            status = is_to_be_noted(restoration, status) ? note(work, worker, item, block) : status;
+        }
+        if (status != LMC_OK) {
+            return status;
+        }
+        at += nbytes;
+    }
+    return LMC_OK;
+}
+
+/* Reads and decodes a run into the worker's content buffer. *is_sound: nothing was noted. */
+static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slot *slot, const st_run *run,
+                             int *is_sound)
+{
+    const st_restoration *const restoration = work->restoration;
     const lmc_st_file *const source = restoration->source;
-    const restore_item *const item = slot->item;
+    restore_item *const item = slot->item;
     uint64_t offset = 0;
     size_t stored_nbytes = 0;
+    *is_sound = 0;
     lmc_status status = st_frame_extent(source, slot->index, item->frame, run->first_block, run->block_count,
                                         &offset, &stored_nbytes, &worker->diag);
     if (status != LMC_OK) {
-        return status;
+        return is_to_be_noted(restoration, status) ? note(work, worker, item, run->first_block) : status;
     }
     unsigned char *const stored = st_worker_stored(worker, stored_nbytes);
     unsigned char *const content = st_worker_content(worker, run->content_nbytes);
@@ -93,46 +187,118 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
     }
     status = os_input_read(&source->input, offset, stored, stored_nbytes, &worker->diag);
     if (status != LMC_OK) {
-        return st_file_blame(source, slot->index, status, &worker->diag);
+        st_file_blame(source, slot->index, status, &worker->diag);
+        return is_to_be_noted(restoration, status) ? note(work, worker, item, run->first_block) : status;
     }
     status = st_frame_decode(source, worker->ctx, slot->index, item->frame, run->first_block,
                              run->block_count, stored, stored_nbytes, content, run->content_nbytes,
                              item->entries == NULL ? NULL : item->entries + run->first_block, &worker->diag);
-    if (status != LMC_OK || restoration->output == NULL) {
+    *is_sound = status == LMC_OK;
+    return is_to_be_noted(restoration, status) ? find_damage(work, worker, slot, run, stored, stored_nbytes)
+                                               : status;
+}
+
+/* ---- what becomes of the content ---- */
+
+static lmc_status compare_content(const st_restoration *restoration, st_worker *worker, size_t index,
+                                  uint64_t offset, size_t nbytes)
+{
+    unsigned char *const expected = st_worker_stored(worker, nbytes);
+    if (expected == NULL) {
+        return LMC_ERR_NOMEM;
+    }
+    const lmc_status status = os_input_read(restoration->original, offset, expected, nbytes, &worker->diag);
+    if (status != LMC_OK) {
+        st_diag_set_file(&worker->diag, restoration->original_path);
         return status;
     }
-    const uint64_t content_offset = run->first_block * item->info.block_nbytes;
-    return os_output_write(restoration->output, output_offset(source, slot->index) + content_offset, content,
-                           run->content_nbytes, &worker->diag);
+    if (memcmp(expected, worker->content, nbytes) == 0) {
+        return LMC_OK;
+    }
+    st_fail(&worker->diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
+            "the archive holds other content than the file");
+    return st_file_blame(restoration->source, index, LMC_ERR_CHECKSUM, &worker->diag);
+}
+
+static lmc_status deliver(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
+                          const st_run *run)
+{
+    const restore_item *const item = slot->item;
+    const size_t nbytes = run->content_nbytes;
+    const uint64_t offset =
+        output_offset(restoration, slot->index) + run->first_block * item->info.block_nbytes;
+    if (restoration->sha256 != NULL) {
+        st_sha256_update(restoration->sha256, worker->content, nbytes);
+    }
+    if (restoration->output != NULL) {
+        return os_output_write(restoration->output, offset, worker->content, nbytes, &worker->diag);
+    }
+    return restoration->original == NULL ? LMC_OK
+                                         : compare_content(restoration, worker, slot->index, offset, nbytes);
+}
+
+static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+{
+    restore_work *const work = user;
+    const st_restoration *const restoration = work->restoration;
+    const restore_item *const item = slot->item;
+    int is_sound = 0;
+    lmc_status status = LMC_OK;
+    if (item->frame != NULL) {
+        status = decode_run(work, worker, slot, run, &is_sound);
+    }
+    if (status != LMC_OK) {
+        return status;
+    }
+    if (!is_ordered(restoration)) {
+        return is_sound ? deliver(restoration, worker, slot, run) : LMC_OK;
+    }
+    if (!st_engine_take_turn(worker, run)) {
+        return LMC_ERR_CANCELLED;
+    }
+    if (is_sound) {
+        status = deliver(restoration, worker, slot, run);
+    }
+    if (status == LMC_OK) {
+        st_engine_pass_turn(worker);
+    }
+    return status;
 }
 
 /* Blocks of a frame without an index are only now known to be right. What was written of them until here
- * stands in a file without a name. */
+ * stands in a file without a name, or in a stream whose reader is told. */
 static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
 {
-    const restoration *const restoration = user;
-    const restore_item *const item = slot->item;
-    if (item->entries == NULL) {
-        return LMC_OK;
+    restore_work *const work = user;
+    restore_item *const item = slot->item;
+    lmc_status status = LMC_OK;
+    if (item->entries != NULL && !item->damage.is_damaged) {
+        status = st_frame_check_entries(work->restoration->source, slot->index, item->entries,
+                                        item->info.block_count, &worker->diag);
     }
-    return st_frame_check_entries(restoration->source, slot->index, item->entries, item->info.block_count,
-                                  &worker->diag);
+    if (status != LMC_OK && is_to_be_noted(work->restoration, status)) {
+        status = note(work, worker, item, UINT64_MAX);
+    }
+    item->is_finished = 1;
+    return status;
 }
 
 static const st_engine_ops restore_ops = {prepare, run_blocks, finish, release};
 
-/* ---- all of it ---- */
-
-static lmc_status restore_tensors(const lmc_st_file *source, os_output *output, const lmc_st_options *options,
-                                  lmc_st_diag *diag)
+lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *diag)
 {
-    restoration restoration = {source, output};
-    const lmc_status status = st_engine_run(&restore_ops, &restoration, source->header.tensor_count,
-                                            source->header.data_nbytes, options, diag);
+    const lmc_st_file *const source = restoration->source;
+    restore_work work = {.restoration = restoration};
+    pthread_mutex_init(&work.damage_lock, NULL);
+    const lmc_status status = st_engine_run(&restore_ops, &work, source->header.tensor_count,
+                                            source->header.data_nbytes, restoration->options, diag);
+    pthread_mutex_destroy(&work.damage_lock);
     return status == LMC_OK ? os_input_check_unchanged(&source->input, diag) : status;
 }
 
-static lmc_status write_header(const lmc_st_file *source, const os_output *output, lmc_st_diag *diag)
+/* ---- a whole file ---- */
+
+lmc_status st_restore_write_header(const lmc_st_file *source, const os_output *output, lmc_st_diag *diag)
 {
     unsigned char length[8];
     st_store_u64(length, source->header.text_nbytes);
@@ -142,84 +308,68 @@ static lmc_status write_header(const lmc_st_file *source, const os_output *outpu
                                               source->header.text_nbytes, diag);
 }
 
+lmc_status st_restore_create_output(os_output *output, const lmc_st_file *source, const char *out_path,
+                                    const lmc_st_options *options, lmc_st_diag *diag)
+{
+    return options->out_fd >= 0
+               ? os_output_create_stream(output, options->allocator, options->out_fd, out_path, 1, diag)
+               : os_output_create(output, options->allocator, out_path, &source->input, options->force, diag);
+}
+
 static lmc_status restore_open_file(const lmc_st_file *source, const char *out_path,
                                     const lmc_st_options *options, lmc_st_diag *diag)
 {
     os_output output;
-    if (!source->is_archive) {
-        return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
-                       "is a plain safetensors file, not an LMC archive");
-    }
-    lmc_status status = os_output_create(&output, out_path, &source->input, options->force, diag);
+    lmc_status status = st_restore_create_output(&output, source, out_path, options, diag);
     if (status != LMC_OK) {
         return status;
     }
-    status = write_header(source, &output, diag);
+    const st_restoration restoration = {.source = source, .options = options, .output = &output};
+    status = st_restore_write_header(source, &output, diag);
     if (status == LMC_OK) {
-        status = restore_tensors(source, &output, options, diag);
+        status = st_restore_tensors(&restoration, diag);
     }
     if (status != LMC_OK) {
         os_output_discard(&output);
         return status;
     }
-    return os_output_commit(&output, &source->input, options->force, options->no_fsync, diag);
+    return os_output_commit(&output, options->force, options->no_fsync, diag);
 }
 
-static void set_result(lmc_st_result *result, const lmc_st_file *source)
+lmc_status st_restore_file(const char *in_path, const char *out_path, const lmc_st_options *options,
+                           lmc_st_result *result, lmc_st_diag *diag)
 {
-    if (result != NULL) {
+    lmc_st_file *source = NULL;
+    lmc_status status = st_file_open_input(in_path, options, &source, diag);
+    if (status == LMC_OK && !source->is_archive) {
+        status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
+                         "is a plain safetensors file, not an LMC archive");
+    }
+    if (status == LMC_OK) {
         result->file_nbytes = source->file_nbytes;
         result->stored_nbytes = source->input.nbytes;
         result->tensor_count = source->header.tensor_count;
-        result->is_archive = source->is_archive;
+        result->is_archive = 1;
+        status = options->salvage ? st_salvage_open_file(source, out_path, options, result, diag)
+                                  : restore_open_file(source, out_path, options, diag);
     }
-}
-
-/* What restore and verify begin with. */
-static lmc_status begin(const char *in_path, const lmc_st_options *options, lmc_st_options *complete,
-                        lmc_st_file **source, lmc_st_result *result, lmc_st_diag *diag)
-{
-    *source = NULL;
-    st_diag_init(diag, in_path);
-    if (result != NULL) {
+    if (status != LMC_OK && !options->salvage) {
         memset(result, 0, sizeof(*result));
     }
-    const lmc_status status = st_options_copy(complete, options, diag);
-    return status == LMC_OK ? lmc_st_open(in_path, source, diag) : status;
+    lmc_st_close(source);
+    return status;
 }
 
 lmc_status lmc_st_restore(const char *in_path, const char *out_path, const lmc_st_options *options,
                           lmc_st_result *result, lmc_st_diag *diag)
 {
-    lmc_st_diag unused;
-    lmc_st_options complete;
-    lmc_st_file *source = NULL;
-    diag = diag != NULL ? diag : &unused;
-    lmc_status status = begin(in_path, options, &complete, &source, result, diag);
-    if (status == LMC_OK) {
-        status = restore_open_file(source, out_path, &complete, diag);
+    st_call call;
+    lmc_status status = st_call_begin(&call, in_path, options, result, diag);
+    if (status != LMC_OK) {
+        return status;
     }
-    if (status == LMC_OK) {
-        set_result(result, source);
+    if (st_is_directory(in_path, &call.options)) {
+        return st_model_dir_restore(in_path, out_path, &call.options, call.result, call.diag);
     }
-    lmc_st_close(source);
-    return status;
-}
-
-lmc_status lmc_st_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
-                         lmc_st_diag *diag)
-{
-    lmc_st_diag unused;
-    lmc_st_options complete;
-    lmc_st_file *source = NULL;
-    diag = diag != NULL ? diag : &unused;
-    lmc_status status = begin(in_path, options, &complete, &source, result, diag);
-    if (status == LMC_OK && source->is_archive) {
-        status = restore_tensors(source, NULL, &complete, diag);
-    }
-    if (status == LMC_OK) {
-        set_result(result, source);
-    }
-    lmc_st_close(source);
-    return status;
+    return st_restore_file(in_path, out_path, &call.options, call.result, call.diag);
 }

@@ -3,7 +3,6 @@
  */
 #include "st_table.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -31,19 +30,20 @@ uint64_t st_hash(const void *src, size_t nbytes)
     return XXH3_64bits(src, nbytes);
 }
 
-lmc_status st_table_pack_header(const unsigned char *header, size_t header_nbytes, unsigned char **stored,
-                                size_t *stored_nbytes, unsigned *method)
+lmc_status st_table_pack_header(const lmc_allocator *memory, const unsigned char *header,
+                                size_t header_nbytes, unsigned char **stored, size_t *stored_nbytes,
+                                unsigned *method)
 {
     const size_t capacity = ZSTD_compressBound(header_nbytes);
     *stored_nbytes = 0;
-    *stored = malloc(capacity);
+    *stored = st_allocate(memory, capacity);
     if (*stored == NULL) {
         return LMC_ERR_NOMEM;
     }
     const int level = header_nbytes <= PACK_SMALL_NBYTES ? PACK_LEVEL_SMALL : PACK_LEVEL_LARGE;
     const size_t packed = ZSTD_compress(*stored, capacity, header, header_nbytes, level);
     if (ZSTD_isError(packed)) {
-        free(*stored);
+        st_release(memory, *stored);
         *stored = NULL;
         return LMC_ERR_NOMEM; /* with a sufficient capacity zstd has no other reason to fail */
     }
@@ -55,10 +55,16 @@ lmc_status st_table_pack_header(const unsigned char *header, size_t header_nbyte
     return LMC_OK;
 }
 
-uint64_t st_table_nbytes(size_t tensor_count, size_t stored_header_nbytes)
+/* The list of aliases begins with their number; without any, it is not there. */
+static uint64_t aliases_nbytes(size_t alias_count)
+{
+    return alias_count == 0 ? 0 : 4 + (uint64_t)alias_count * ST_TABLE_ALIAS_NBYTES;
+}
+
+uint64_t st_table_nbytes(size_t tensor_count, size_t alias_count, size_t stored_header_nbytes)
 {
     return ST_TABLE_HEAD_NBYTES + stored_header_nbytes + (uint64_t)tensor_count * ST_TABLE_HASH_NBYTES +
-           ST_TABLE_TAIL_NBYTES;
+           aliases_nbytes(alias_count) + ST_TABLE_TAIL_NBYTES;
 }
 
 /* The hash of the whole file: over its size, its header's size and hash, and all content hashes.
@@ -76,6 +82,21 @@ static uint64_t whole_hash(const st_table *table, const unsigned char *hashes)
     return XXH3_64bits_digest(&state);
 }
 
+static unsigned char *write_aliases(const st_table *table, unsigned char *dst)
+{
+    if (table->alias_count == 0) {
+        return dst;
+    }
+    st_store_u32(dst, (uint32_t)table->alias_count);
+    dst += 4;
+    for (size_t i = 0; i < table->alias_count; i++) {
+        st_store_u32(dst, table->aliases[i].alias);
+        st_store_u32(dst + 4, table->aliases[i].owner);
+        dst += ST_TABLE_ALIAS_NBYTES;
+    }
+    return dst;
+}
+
 void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,
                     unsigned method, unsigned char *dst)
 {
@@ -83,6 +104,7 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
     st_store_u32(dst, ST_TABLE_MAGIC);
     dst[AT_VERSION] = ST_TABLE_VERSION;
     dst[AT_METHOD] = (unsigned char)method;
+    st_store_u32(dst + AT_FEATURES, table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS);
     st_store_u32(dst + AT_TENSOR_COUNT, (uint32_t)table->tensor_count);
     st_store_u64(dst + AT_FILE_NBYTES, table->file_nbytes);
     st_store_u64(dst + AT_HEADER_NBYTES, table->header_nbytes);
@@ -93,7 +115,7 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
     for (size_t i = 0; i < table->tensor_count; i++) {
         st_store_u64(hashes + i * ST_TABLE_HASH_NBYTES, table->hashes[i]);
     }
-    unsigned char *const tail = hashes + table->tensor_count * ST_TABLE_HASH_NBYTES;
+    unsigned char *const tail = write_aliases(table, hashes + table->tensor_count * ST_TABLE_HASH_NBYTES);
     st_store_u64(tail, whole_hash(table, hashes));
     st_store_u64(tail + 8, table->outer_hash);
     st_store_u64(tail + 16, st_hash(dst, (size_t)(tail + 16 - dst)));
@@ -130,11 +152,17 @@ static lmc_status check_kind(const unsigned char *src, size_t nbytes, uint64_t o
     return unknown == 0 ? LMC_OK : refuse_features(unknown, offset, diag);
 }
 
+static lmc_status refuse_sizes(uint64_t offset, lmc_st_diag *diag)
+{
+    return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table's sizes contradict each other");
+}
+
 static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t offset, lmc_st_diag *diag)
 {
     const uint64_t tensor_count = st_load_u32(src + AT_TENSOR_COUNT);
     const uint64_t header_nbytes = st_load_u64(src + AT_HEADER_NBYTES);
     const uint64_t stored_nbytes = st_load_u64(src + AT_STORED_NBYTES);
+    const int has_aliases = (st_load_u32(src + AT_FEATURES) >> ST_TABLE_FEATURE_ALIAS & 1) != 0;
     const uint64_t fixed = ST_TABLE_HEAD_NBYTES + ST_TABLE_TAIL_NBYTES;
     if (header_nbytes > LMC_ST_HEADER_NBYTES_MAX) {
         return st_fail(diag, LMC_ERR_LIMIT, offset + AT_HEADER_NBYTES,
@@ -142,10 +170,17 @@ static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t 
                        (unsigned long long)header_nbytes, (unsigned)LMC_ST_HEADER_NBYTES_MAX);
     }
     if (stored_nbytes > nbytes - fixed ||
-        tensor_count * ST_TABLE_HASH_NBYTES != nbytes - fixed - stored_nbytes) {
-        return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table's sizes contradict each other");
+        tensor_count * ST_TABLE_HASH_NBYTES > nbytes - fixed - stored_nbytes) {
+        return refuse_sizes(offset, diag);
     }
-    return LMC_OK;
+    const uint64_t left = nbytes - fixed - stored_nbytes - tensor_count * ST_TABLE_HASH_NBYTES;
+    if (!has_aliases) {
+        return left == 0 ? LMC_OK : refuse_sizes(offset, diag);
+    }
+    const uint64_t aliases_at = ST_TABLE_HEAD_NBYTES + stored_nbytes + tensor_count * ST_TABLE_HASH_NBYTES;
+    const uint64_t alias_count = left < 4 ? 0 : st_load_u32(src + aliases_at);
+    return alias_count > 0 && left == 4 + alias_count * ST_TABLE_ALIAS_NBYTES ? LMC_OK
+                                                                              : refuse_sizes(offset, diag);
 }
 
 static lmc_status unpack_header(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
@@ -163,7 +198,7 @@ static lmc_status unpack_header(st_table *table, const unsigned char *src, uint6
         return st_fail(diag, LMC_ERR_CORRUPT, offset + AT_HEADER_NBYTES,
                        "the stored header does not have its stated size");
     }
-    table->header = malloc(table->header_nbytes + 1);
+    table->header = st_allocate(table->memory, table->header_nbytes + 1);
     if (table->header == NULL) {
         return st_fail_nomem(diag);
     }
@@ -182,16 +217,37 @@ static lmc_status unpack_header(st_table *table, const unsigned char *src, uint6
     return LMC_OK;
 }
 
+static lmc_status read_aliases(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
+{
+    table->alias_count = st_load_u32(src);
+    table->aliases = st_allocate(table->memory, table->alias_count * sizeof(*table->aliases));
+    if (table->aliases == NULL) {
+        return st_fail_nomem(diag);
+    }
+    for (size_t i = 0; i < table->alias_count; i++) {
+        const unsigned char *const entry = src + 4 + i * ST_TABLE_ALIAS_NBYTES;
+        const st_alias alias = {st_load_u32(entry), st_load_u32(entry + 4)};
+        if (alias.alias >= table->tensor_count || alias.owner >= alias.alias ||
+            (i > 0 && alias.alias <= table->aliases[i - 1].alias)) {
+            return st_fail(diag, LMC_ERR_CORRUPT, offset + 4 + i * ST_TABLE_ALIAS_NBYTES,
+                           "the archive table's list of aliases is out of order");
+        }
+        table->aliases[i] = alias;
+    }
+    return LMC_OK;
+}
+
 static lmc_status read_hashes(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
 {
-    table->hashes = malloc((table->tensor_count + 1) * sizeof(*table->hashes));
+    table->hashes = st_allocate(table->memory, (table->tensor_count + 1) * sizeof(*table->hashes));
     if (table->hashes == NULL) {
         return st_fail_nomem(diag);
     }
     for (size_t i = 0; i < table->tensor_count; i++) {
         table->hashes[i] = st_load_u64(src + i * ST_TABLE_HASH_NBYTES);
     }
-    const unsigned char *const tail = src + table->tensor_count * ST_TABLE_HASH_NBYTES;
+    const unsigned char *const tail =
+        src + table->tensor_count * ST_TABLE_HASH_NBYTES + aliases_nbytes(table->alias_count);
     table->outer_hash = st_load_u64(tail + 8);
     if (st_load_u64(tail) != whole_hash(table, src)) {
         return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's hash of the file is wrong");
@@ -199,10 +255,11 @@ static lmc_status read_hashes(st_table *table, const unsigned char *src, uint64_
     return LMC_OK;
 }
 
-lmc_status st_table_read(st_table *table, const unsigned char *src, size_t src_nbytes, uint64_t offset,
-                         lmc_st_diag *diag)
+lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const unsigned char *src,
+                         size_t src_nbytes, uint64_t offset, lmc_st_diag *diag)
 {
     memset(table, 0, sizeof(*table));
+    table->memory = memory;
     lmc_status status = check_kind(src, src_nbytes, offset, diag);
     if (status != LMC_OK) {
         return status;
@@ -226,12 +283,22 @@ lmc_status st_table_read(st_table *table, const unsigned char *src, size_t src_n
         return status;
     }
     const size_t hashes_at = ST_TABLE_HEAD_NBYTES + (size_t)st_load_u64(src + AT_STORED_NBYTES);
+    const size_t aliases_at = hashes_at + table->tensor_count * ST_TABLE_HASH_NBYTES;
+    if ((st_load_u32(src + AT_FEATURES) >> ST_TABLE_FEATURE_ALIAS & 1) != 0) {
+        status = read_aliases(table, src + aliases_at, offset + aliases_at, diag);
+        if (status != LMC_OK) {
+            return status;
+        }
+    }
     return read_hashes(table, src + hashes_at, offset + hashes_at, diag);
 }
 
 void st_table_free(st_table *table)
 {
-    free(table->header);
-    free(table->hashes);
+    if (table->memory != NULL) {
+        st_release(table->memory, table->header);
+        st_release(table->memory, table->hashes);
+        st_release(table->memory, table->aliases);
+    }
     memset(table, 0, sizeof(*table));
 }

@@ -6,6 +6,7 @@
 #define LMC_ST_TABLE_H
 
 #include "st_base.h"
+#include "st_memory.h"
 
 #define ST_TABLE_MAGIC 0x414d4c8cu /* bytes 8c 4c 4d 41: never valid UTF-8, then "LMA" */
 #define ST_TABLE_VERSION 1
@@ -13,15 +14,21 @@
 #define ST_TABLE_METHOD_STORED 0
 #define ST_TABLE_METHOD_ZSTD 1
 
-/* Required features: none is defined yet. A reader refuses those it does not know. */
-#define ST_TABLE_FEATURES_KNOWN 0u
+/* Required features, as bits. A reader refuses those it does not know. */
 #define ST_TABLE_FEATURE_BASE 0  /* reserved: frames coded against a base, its name and hash follow */
-#define ST_TABLE_FEATURE_ALIAS 1 /* reserved: frames that stand for another frame */
+#define ST_TABLE_FEATURE_ALIAS 1 /* tensors that use another one's frame; a list of them follows */
 #define ST_TABLE_FEATURE_SETS 2  /* reserved: code tables that frames share */
+#define ST_TABLE_FEATURES_KNOWN (1u << ST_TABLE_FEATURE_ALIAS)
 
 #define ST_TABLE_HEAD_NBYTES 40
 #define ST_TABLE_TAIL_NBYTES 24 /* the three hashes at the end */
 #define ST_TABLE_HASH_NBYTES 8
+#define ST_TABLE_ALIAS_NBYTES 8 /* two u32 */
+
+/* Tensor `alias` uses the frame of tensor `owner`, which comes before it and is no alias. */
+typedef struct st_alias {
+    uint32_t alias, owner;
+} st_alias;
 
 typedef struct st_table {
     uint64_t file_nbytes;  /* the original file */
@@ -30,17 +37,21 @@ typedef struct st_table {
     uint64_t outer_hash; /* XXH3-64 of the archive's own length and header */
     uint64_t *hashes;    /* content hash per tensor, in the order of their data */
     size_t tensor_count;
+    st_alias *aliases; /* by rising `alias`; NULL if there are none */
+    size_t alias_count;
+    const lmc_allocator *memory; /* of what was read */
 } st_table;
 
 uint64_t st_hash(const void *src, size_t nbytes);
 
 /* Compresses a header for the table, or keeps it as it is if that is no larger. *stored is to be freed.
  * Error: NOMEM. */
-lmc_status st_table_pack_header(const unsigned char *header, size_t header_nbytes, unsigned char **stored,
-                                size_t *stored_nbytes, unsigned *method);
+lmc_status st_table_pack_header(const lmc_allocator *memory, const unsigned char *header,
+                                size_t header_nbytes, unsigned char **stored, size_t *stored_nbytes,
+                                unsigned *method);
 
 /* Bytes of a table. */
-uint64_t st_table_nbytes(size_t tensor_count, size_t stored_header_nbytes);
+uint64_t st_table_nbytes(size_t tensor_count, size_t alias_count, size_t stored_header_nbytes);
 
 /* Writes a table of st_table_nbytes() bytes. */
 void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,
@@ -48,8 +59,8 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
 
 /* Reads a table and verifies its checksums. Allocates header and hashes: st_table_free() in every case.
  * Offsets of faults count from `offset`. Errors: TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT, NOMEM. */
-lmc_status st_table_read(st_table *table, const unsigned char *src, size_t src_nbytes, uint64_t offset,
-                         lmc_st_diag *diag);
+lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const unsigned char *src,
+                         size_t src_nbytes, uint64_t offset, lmc_st_diag *diag);
 void st_table_free(st_table *table);
 
 #endif

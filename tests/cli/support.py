@@ -128,9 +128,20 @@ def check_only(directory, *names):
     check(sorted(os.listdir(directory)) == sorted(names), "left behind: %s" % sorted(os.listdir(directory)))
 
 
+def writes_temporary(directory, process):
+    """1 if the tool has a file without a name open, or one with a temporary name in the directory."""
+    if any(name.startswith(".lmc-st-") for name in os.listdir(directory)):
+        return True
+    try:
+        numbers = os.listdir("/proc/%d/fd" % process.pid)
+        return any("(deleted)" in os.readlink("/proc/%d/fd/%s" % (process.pid, n)) for n in numbers)
+    except OSError:  # it has ended, or closed one of them
+        return False
+
+
 def wait_for_temporary(directory, process):
-    """Returns once the tool writes in the directory; fails if it ends first."""
-    while not any(name.startswith(".lmc-st-") for name in os.listdir(directory)):
+    """Returns once the tool writes; fails if it ends first."""
+    while not writes_temporary(directory, process):
         check(process.poll() is None, "the tool ended before it wrote anything")
         time.sleep(0.002)
 

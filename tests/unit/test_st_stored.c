@@ -76,10 +76,12 @@ static void make_archive(void)
     unsigned char *const frame = make_frame(&nbytes);
     frame_nbytes[0] = nbytes;
     uint64_t hashes[1] = {content_hash(frame, nbytes)};
-    CU_ASSERT_EQUAL_FATAL(st_header_parse(&original, text, (size_t)length, 8, CONTENT_NBYTES, &diag), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(st_table_pack_header(text, (size_t)length, &stored, &stored_nbytes, &method),
-                          LMC_OK);
-    const uint64_t table_nbytes = st_table_nbytes(1, stored_nbytes);
+    const st_header_text source = {text, (size_t)length, 8, CONTENT_NBYTES, 0};
+    CU_ASSERT_EQUAL_FATAL(st_header_parse(&original, &st_memory_default, &source, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        st_table_pack_header(&st_memory_default, text, (size_t)length, &stored, &stored_nbytes, &method),
+        LMC_OK);
+    const uint64_t table_nbytes = st_table_nbytes(1, 0, stored_nbytes);
     CU_ASSERT_EQUAL(st_outer_reserve(&original, ST_OUTER_TABLE_NAME, table_nbytes, &outer_nbytes, &diag),
                     LMC_OK);
     unsigned char *const front = malloc(outer_nbytes + table_nbytes);
@@ -87,8 +89,12 @@ static void make_archive(void)
     CU_ASSERT_EQUAL(st_outer_write(&original, ST_OUTER_TABLE_NAME, table_nbytes, frame_nbytes, front,
                                    outer_nbytes, &diag),
                     LMC_OK);
-    const st_table table = {8 + (uint64_t)length + CONTENT_NBYTES, text,   (size_t)length,
-                            st_hash(front + 8, outer_nbytes - 8),  hashes, 1};
+    const st_table table = {.file_nbytes = 8 + (uint64_t)length + CONTENT_NBYTES,
+                            .header = text,
+                            .header_nbytes = (size_t)length,
+                            .outer_hash = st_hash(front + 8, outer_nbytes - 8),
+                            .hashes = hashes,
+                            .tensor_count = 1};
     st_table_write(&table, stored, stored_nbytes, method, front + outer_nbytes);
     frame_offset = outer_nbytes + table_nbytes;
     write_file(front, frame_offset, frame, nbytes);

@@ -1,0 +1,156 @@
+/*
+ * os_input.c - os_file.h: files that are read.
+ */
+#define _FILE_OFFSET_BITS 64
+
+#include "os_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* One system call moves at most this much: some systems refuse or cut larger counts. */
+#define IO_NBYTES_MAX ((size_t)1 << 30)
+
+/* Bytes of a stream that are taken at once. */
+#define STREAM_NBYTES ((size_t)1 << 16)
+
+static lmc_status refuse_kind(mode_t mode, lmc_st_diag *diag)
+{
+    if (S_ISDIR(mode)) {
+        diag->os_errno = EISDIR;
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a directory");
+    }
+    return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is not a regular file (a pipe, socket or device)");
+}
+
+static void take_status(os_input *input, const struct stat *status)
+{
+    input->nbytes = (uint64_t)status->st_size;
+    input->device = (uint64_t)status->st_dev;
+    input->inode = (uint64_t)status->st_ino;
+    input->attributes.is_known = 1;
+    input->attributes.permissions = status->st_mode & 0777;
+    input->attributes.modified_s = (int64_t)status->st_mtim.tv_sec;
+    input->attributes.modified_ns = (int64_t)status->st_mtim.tv_nsec;
+}
+
+lmc_status os_input_open(os_input *input, const char *path, lmc_st_diag *diag)
+{
+    /* Without O_NONBLOCK, opening a pipe would wait for a writer. It does nothing to regular files. */
+    input->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (input->fd < 0) {
+        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot open");
+    }
+    struct stat status;
+    if (fstat(input->fd, &status) != 0) {
+        const int os_errno = errno;
+        os_input_close(input);
+        return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot get the file's size");
+    }
+    if (!S_ISREG(status.st_mode)) {
+        os_input_close(input);
+        return refuse_kind(status.st_mode, diag);
+    }
+    take_status(input, &status);
+    return LMC_OK;
+}
+
+/* Copies what `fd` still has to the temporary file. */
+static lmc_status spool(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag)
+{
+    unsigned char piece[STREAM_NBYTES];
+    for (;;) {
+        if (cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0) {
+            return st_fail(diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+        }
+        const ssize_t got = read(fd, piece, sizeof(piece));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return st_fail_os(diag, errno, input->nbytes, "cannot read");
+        }
+        if (got == 0) {
+            return LMC_OK;
+        }
+        const int os_errno = os_write_all(input->fd, piece, (size_t)got);
+        if (os_errno != 0) {
+            return st_fail_os(diag, os_errno, input->nbytes, "cannot copy the stream to a temporary file");
+        }
+        input->nbytes += (uint64_t)got;
+    }
+}
+
+lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag)
+{
+    struct stat status;
+    input->fd = -1;
+    if (fstat(fd, &status) != 0) {
+        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot read");
+    }
+    if (S_ISDIR(status.st_mode)) {
+        return refuse_kind(status.st_mode, diag);
+    }
+    if (S_ISREG(status.st_mode) && lseek(fd, 0, SEEK_CUR) == 0) {
+        input->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        take_status(input, &status);
+        return input->fd >= 0 ? LMC_OK : st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot read");
+    }
+    input->fd = os_spool_create();
+    if (input->fd < 0) {
+        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a temporary file for the stream");
+    }
+    lmc_status result = spool(input, fd, cancel, diag);
+    if (result == LMC_OK && fstat(input->fd, &status) == 0) {
+        take_status(input, &status);
+        input->attributes.is_known = 0;
+    }
+    if (result != LMC_OK) {
+        os_input_close(input);
+    }
+    return result;
+}
+
+void os_input_close(os_input *input)
+{
+    if (input->fd >= 0) {
+        close(input->fd);
+    }
+    input->fd = -1;
+}
+
+lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size_t nbytes, lmc_st_diag *diag)
+{
+    size_t done = 0;
+    while (done < nbytes) {
+        const size_t wanted = nbytes - done < IO_NBYTES_MAX ? nbytes - done : IO_NBYTES_MAX;
+        const ssize_t got = pread(input->fd, (char *)dst + done, wanted, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return st_fail_os(diag, errno, offset + done, "cannot read");
+        }
+        if (got == 0) {
+            return st_fail(diag, LMC_ERR_IO, offset + done, "the file has become shorter while it was read");
+        }
+        done += (size_t)got;
+    }
+    return LMC_OK;
+}
+
+lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag)
+{
+    struct stat status;
+    if (fstat(input->fd, &status) != 0) {
+        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot get the file's size");
+    }
+    const os_attributes *const old = &input->attributes;
+    if ((uint64_t)status.st_size != input->nbytes || (int64_t)status.st_mtim.tv_sec != old->modified_s ||
+        (int64_t)status.st_mtim.tv_nsec != old->modified_ns) {
+        return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "the file has changed while it was read");
+    }
+    return LMC_OK;
+}

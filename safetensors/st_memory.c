@@ -1,0 +1,53 @@
+/*
+ * st_memory.c - see st_memory.h.
+ */
+#include "st_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *allocate(void *user, size_t nbytes)
+{
+    (void)user;
+    return malloc(nbytes);
+}
+
+static void release(void *user, void *block)
+{
+    (void)user;
+    free(block);
+}
+
+const lmc_allocator st_memory_default = {allocate, release, NULL};
+
+void *st_allocate(const lmc_allocator *memory, size_t nbytes)
+{
+    return memory->allocate(memory->user, nbytes == 0 ? 1 : nbytes);
+}
+
+void *st_allocate_zeroed(const lmc_allocator *memory, size_t count, size_t nbytes)
+{
+    size_t total = 0;
+    if (__builtin_mul_overflow(count, nbytes, &total)) {
+        return NULL;
+    }
+    void *const block = st_allocate(memory, total);
+    if (block != NULL) {
+        memset(block, 0, total);
+    }
+    return block;
+}
+
+void st_release(const lmc_allocator *memory, void *block)
+{
+    if (block != NULL) {
+        memory->release(memory->user, block);
+    }
+}
+
+char *st_duplicate(const lmc_allocator *memory, const char *text)
+{
+    const size_t nbytes = strlen(text) + 1;
+    char *const copy = st_allocate(memory, nbytes);
+    return copy == NULL ? NULL : memcpy(copy, text, nbytes);
+}

@@ -1,0 +1,26 @@
+/*
+ * st_memory.h - where liblmc_st's memory comes from: the caller's allocator, or malloc(). Whatever owns
+ * memory keeps a pointer to the functions it came from; they are a copy that belongs to the open file or
+ * to the running call.
+ */
+#ifndef LMC_ST_MEMORY_H
+#define LMC_ST_MEMORY_H
+
+#include "lmc.h"
+
+/* malloc() and free(). */
+extern const lmc_allocator st_memory_default;
+
+/* NULL: out of memory. nbytes 0 gives a block too. */
+void *st_allocate(const lmc_allocator *memory, size_t nbytes);
+
+/* `count` items of `nbytes` bytes, all of them zero. NULL also if that does not fit a size_t. */
+void *st_allocate_zeroed(const lmc_allocator *memory, size_t count, size_t nbytes);
+
+/* block may be NULL. */
+void st_release(const lmc_allocator *memory, void *block);
+
+/* A copy of a NUL-terminated text. */
+char *st_duplicate(const lmc_allocator *memory, const char *text);
+
+#endif

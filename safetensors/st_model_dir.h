@@ -1,0 +1,22 @@
+/*
+ * st_model_dir.h - directories of models: every safetensors file in them becomes an archive, or back; the
+ * rest is copied. The rules are in lmc_st.h. Options are complete, result and diag are there.
+ */
+#ifndef LMC_ST_MODEL_DIR_H
+#define LMC_ST_MODEL_DIR_H
+
+#include "st_base.h"
+
+/* 1 if the call's input is a directory. */
+int st_is_directory(const char *path, const lmc_st_options *options);
+
+lmc_status st_model_dir_convert(const char *in_path, const char *out_path, const lmc_st_options *options,
+                                lmc_st_result *result, lmc_st_diag *diag);
+lmc_status st_model_dir_restore(const char *in_path, const char *out_path, const lmc_st_options *options,
+                                lmc_st_result *result, lmc_st_diag *diag);
+lmc_status st_model_dir_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+                               lmc_st_diag *diag);
+lmc_status st_model_dir_compare(const char *archive_path, const char *plain_path,
+                                const lmc_st_options *options, lmc_st_diag *diag);
+
+#endif
