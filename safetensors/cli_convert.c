@@ -1,84 +1,84 @@
 /*
  * cli_convert.c - lmc-st convert.
  */
-#include "cli.h"
-#include "cli_progress.h"
+#include "cli_files.h"
+
+#include "os_dir.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char help[] =
-    "Writes IN.safetensors.lmc: an archive from which \"lmc-st restore\" gives the identical file back.\n"
-    "It is itself a safetensors file that holds each tensor, compressed, under its own name.\n"
+    "Writes IN.lmc: an archive from which \"lmc-st restore\" gives IN back, byte for\n"
+    "byte. Of a model's directory: DIR.lmc, with an archive for each safetensors\n"
+    "file and a copy of every other file. \"-\" is standard input.\n"
     "\n"
-    "  -o, --output OUT    name of the archive\n"
-    "      --level LEVEL   default; fast: faster, a little larger; max: a little smaller, slower\n"
-    "  -j, --threads N     number of threads; 0, the default, is one per core\n"
-    "  -f, --force         replace an existing output\n"
-    "  -q, --quiet         no progress bar on a terminal\n"
-    "  -v, --verbose       a closing line even if there is no terminal\n"
+    "  -o, --output OUT   name of the output; with several inputs, a directory for it\n"
+    "  -c, --stdout       write to standard output\n"
+    "      --level LEVEL  default; fast: faster, a little larger; max: slower, smaller\n"
+    "  -j, --threads N    number of threads; 0, the default, is one per core\n"
+    "  -f, --force        replace an existing output (a directory as a whole)\n"
+    "      --rm           remove IN once OUT was read back and found equal to it\n"
+    "  -k, --keep         keep IN (the default)\n"
+    "      --no-fsync     do not wait until OUT has reached the disk\n"
+    "  -q, --quiet        no progress bar on a terminal\n"
+    "  -v, --verbose      say what was done, even if there is no terminal\n"
     "  -h, --help\n";
 
-static char *default_output(const char *in_path)
+/* "DIR/" and "." have no usable last component. */
+static char *output_name(const char *in_path, const char **fault)
 {
-    const size_t nbytes = strlen(in_path) + sizeof(".lmc");
-    char *const path = malloc(nbytes);
-    if (path != NULL) {
-        snprintf(path, nbytes, "%s.lmc", in_path);
+    size_t length = strlen(in_path);
+    while (length > 1 && in_path[length - 1] == '/') {
+        length--;
     }
+    char *const trimmed = st_duplicate(&st_memory_default, in_path);
+    if (trimmed == NULL) {
+        return NULL;
+    }
+    trimmed[length] = '\0';
+    const char *const slash = strrchr(trimmed, '/');
+    const char *const name = slash == NULL ? trimmed : slash + 1;
+    char *path = NULL;
+    if (strcmp(name, "") != 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+        path = os_path_join(&st_memory_default, trimmed, "", ".lmc");
+    } else {
+        char *const found = os_true_path(&st_memory_default, trimmed);
+        *fault = found == NULL || strcmp(found, "/") == 0 ? "name the output with -o" : NULL;
+        path = *fault == NULL ? os_path_join(&st_memory_default, found, "", ".lmc") : NULL;
+        free(found);
+    }
+    free(trimmed);
     return path;
 }
 
-static void tell(const cli_progress *progress, const lmc_st_result *result)
+static lmc_status call(cli_job *job, const char *in_path, const char *out_path)
 {
-    const double seconds = cli_progress_seconds(progress);
-    if (progress->is_told) {
-        fprintf(stderr, "%s: %llu bytes -> %llu, ratio %.4f, %.2f GiB/s\n", progress->label,
-                (unsigned long long)result->file_nbytes, (unsigned long long)result->stored_nbytes,
-                (double)result->stored_nbytes / (double)result->file_nbytes,
-                (double)result->file_nbytes / (1 << 30) / (seconds > 0 ? seconds : 1));
-    }
+    return lmc_st_convert(in_path, out_path, &job->options, &job->result, &job->diag);
 }
 
-static int convert_to(const cli_args *args, const char *out_path)
+static void tell(const cli_job *job)
 {
-    lmc_st_options options;
-    lmc_st_result result;
-    lmc_st_diag diag;
-    cli_progress progress;
-    cli_set_options(args, &options);
-    cli_progress_start(&progress, args, args->operands[0]);
-    options.progress = cli_progress_update;
-    options.user = &progress;
-    const lmc_status status = lmc_st_convert(args->operands[0], out_path, &options, &result, &diag);
-    cli_progress_clear(&progress);
-    if (status != LMC_OK) {
-        return cli_report(&diag);
+    const lmc_st_result *const result = &job->result;
+    fprintf(stderr, "%s: %llu bytes -> %llu, ratio %.4f, %.2f GiB/s", job->progress.label,
+            (unsigned long long)result->file_nbytes, (unsigned long long)result->stored_nbytes,
+            (double)result->stored_nbytes / (double)result->file_nbytes, cli_job_speed(job));
+    if (result->file_count > 0) {
+        fprintf(stderr, ", %llu files (%llu archives kept)", (unsigned long long)result->file_count,
+                (unsigned long long)result->kept_count);
     }
-    tell(&progress, &result);
-    return CLI_OK;
+    fprintf(stderr, "\n");
 }
 
 static int run(const cli_args *args)
 {
-    if (args->operand_count != 1) {
-        return cli_usage_error("convert", "convert takes one safetensors file");
-    }
-    if (args->output != NULL) {
-        return convert_to(args, args->output);
-    }
-    char *const out_path = default_output(args->operands[0]);
-    if (out_path == NULL) {
-        fprintf(stderr, "lmc-st: out of memory\n");
-        return CLI_SYSTEM;
-    }
-    const int exit_status = convert_to(args, out_path);
-    free(out_path);
-    return exit_status;
+    static const cli_work work = {"convert", output_name, call, tell, 1};
+    return cli_run_files(&work, args);
 }
 
-const cli_command cli_convert = {
-    "convert",
-    CLI_OPT_OUTPUT | CLI_OPT_LEVEL | CLI_OPT_THREADS | CLI_OPT_FORCE | CLI_OPT_QUIET | CLI_OPT_VERBOSE,
-    "convert IN.safetensors [-o OUT] [--level fast|default|max] [-j N] [-f] [-q]", help, run};
+const cli_command cli_convert = {"convert",
+                                 CLI_OPT_OUTPUT | CLI_OPT_STDOUT | CLI_OPT_LEVEL | CLI_OPT_THREADS |
+                                     CLI_OPT_FORCE | CLI_OPT_RM | CLI_OPT_KEEP | CLI_OPT_NO_FSYNC |
+                                     CLI_OPT_QUIET | CLI_OPT_VERBOSE,
+                                 "convert IN... [-o OUT]", help, run};

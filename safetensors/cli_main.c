@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cli_command *const commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_ls};
+static const cli_command *const commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_cat, &cli_ls};
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
 volatile int cli_cancel;
@@ -121,6 +121,9 @@ void cli_set_options(const cli_args *args, lmc_st_options *options)
     options->level = args->level;
     options->thread_count = args->thread_count;
     options->force = (args->seen & CLI_OPT_FORCE) != 0;
+    options->no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
+    options->salvage = (args->seen & CLI_OPT_SALVAGE) != 0;
+    options->sha256 = (args->seen & CLI_OPT_SHA256) != 0;
     options->cancel = &cli_cancel;
 }
 
@@ -132,6 +135,19 @@ static const cli_command *find_command(const char *name)
         }
     }
     return NULL;
+}
+
+/* "lmc-st -t FILE...", "lmc-st restore -t FILE...": verify. */
+static int run_test(const cli_args *args)
+{
+    cli_args files = *args;
+    if (find_command(args->command) == NULL) {
+        files.operands--;
+        files.operand_count++;
+    }
+    files.seen &= CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_SHA256;
+    catch_signals();
+    return cli_verify.run(&files);
 }
 
 static int run_command(const cli_args *args)
@@ -167,6 +183,9 @@ int main(int argc, char **argv)
     if ((args.seen & CLI_OPT_VERSION) != 0) {
         printf("lmc-st %s\n", lmc_version_text());
         return cli_finish_output();
+    }
+    if (args.command != NULL && (args.seen & (CLI_OPT_TEST | CLI_OPT_HELP)) == CLI_OPT_TEST) {
+        return run_test(&args);
     }
     if (args.command != NULL) {
         return run_command(&args);

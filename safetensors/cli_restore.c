@@ -1,86 +1,144 @@
 /*
- * cli_restore.c - lmc-st restore.
+ * cli_restore.c - lmc-st restore and lmc-st cat.
  */
-#include "cli.h"
-#include "cli_progress.h"
+#include "cli_files.h"
+
+#include "os_dir.h"
+#include "st_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static const char help[] =
-    "Writes the safetensors file that ARCHIVE was made from, byte for byte, under ARCHIVE's name without\n"
-    ".lmc. Everything is verified before the file gets its name.\n"
+static const char restore_help[] =
+    "Writes the safetensors file that ARCHIVE was made from, byte for byte, under its\n"
+    "name without .lmc; of a converted directory, the directory. Everything is\n"
+    "verified before the output gets its name. \"-\" is standard input.\n"
     "\n"
-    "  -o, --output OUT    name of the file\n"
-    "  -j, --threads N     number of threads; 0, the default, is one per core\n"
-    "  -f, --force         replace an existing output\n"
-    "  -q, --quiet         no progress bar on a terminal\n"
-    "  -v, --verbose       a closing line even if there is no terminal\n"
+    "  -o, --output OUT   name of the output; with several inputs, a directory for it\n"
+    "  -c, --stdout       write to standard output\n"
+    "  -j, --threads N    number of threads; 0, the default, is one per core\n"
+    "  -f, --force        replace an existing output (a directory as a whole)\n"
+    "      --rm           remove ARCHIVE once OUT was read back and found equal to it\n"
+    "  -k, --keep         keep ARCHIVE (the default)\n"
+    "      --salvage      of a damaged archive, write the tensors that are sound and\n"
+    "                     list the others; exit status 1\n"
+    "      --no-fsync     do not wait until OUT has reached the disk\n"
+    "  -q, --quiet        no progress bar on a terminal\n"
+    "  -v, --verbose      say what was done, even if there is no terminal\n"
     "  -h, --help\n";
 
-/* The name without .lmc; NULL if it does not end so or nothing would be left. *is_memory: why NULL. */
-static char *default_output(const char *in_path, int *is_memory)
+static const char cat_help[] =
+    "Writes the safetensors file that ARCHIVE was made from to standard output; a\n"
+    "plain safetensors file as it is. \"-\" is standard input. If the exit status is\n"
+    "not 0, what was written is not to be used.\n"
+    "\n"
+    "  -j, --threads N    number of threads; 0, the default, is one per core\n"
+    "  -f, --force        write to a terminal, too\n"
+    "  -h, --help\n";
+
+/* The name without .lmc. */
+static char *output_name(const char *in_path, const char **fault)
 {
-    const size_t length = strlen(in_path);
-    *is_memory = 0;
-    if (length <= 4 || strcmp(in_path + length - 4, ".lmc") != 0 || in_path[length - 5] == '/') {
+    size_t length = strlen(in_path);
+    while (length > 1 && in_path[length - 1] == '/') {
+        length--;
+    }
+    if (length <= 4 || memcmp(in_path + length - 4, ".lmc", 4) != 0 || in_path[length - 5] == '/') {
+        *fault = "the archive's name does not end in .lmc: name the output with -o";
         return NULL;
     }
-    char *const path = malloc(length);
-    *is_memory = path == NULL;
+    char *const path = st_duplicate(&st_memory_default, in_path);
     if (path != NULL) {
-        snprintf(path, length, "%.*s", (int)(length - 4), in_path);
+        path[length - 4] = '\0';
     }
     return path;
 }
 
-static int restore_to(const cli_args *args, const char *out_path)
+static lmc_status call(cli_job *job, const char *in_path, const char *out_path)
 {
-    lmc_st_options options;
-    lmc_st_result result;
-    lmc_st_diag diag;
-    cli_progress progress;
-    cli_set_options(args, &options);
-    cli_progress_start(&progress, args, args->operands[0]);
-    options.progress = cli_progress_update;
-    options.user = &progress;
-    const lmc_status status = lmc_st_restore(args->operands[0], out_path, &options, &result, &diag);
-    cli_progress_clear(&progress);
+    return lmc_st_restore(in_path, out_path, &job->options, &job->result, &job->diag);
+}
+
+static void tell(const cli_job *job)
+{
+    const lmc_st_result *const result = &job->result;
+    fprintf(stderr, "%s: %llu bytes -> %llu, %.2f GiB/s", job->progress.label,
+            (unsigned long long)result->stored_nbytes, (unsigned long long)result->file_nbytes,
+            cli_job_speed(job));
+    if (result->damaged_count > 0) {
+        fprintf(stderr, ", %llu tensors saved, %llu lost", (unsigned long long)result->tensor_count,
+                (unsigned long long)result->damaged_count);
+    }
+    if (result->file_count > 0) {
+        fprintf(stderr, ", %llu files", (unsigned long long)result->file_count);
+    }
+    fprintf(stderr, "\n");
+}
+
+static int run_restore(const cli_args *args)
+{
+    static const cli_work work = {"restore", output_name, call, tell, 0};
+    if ((args->seen & CLI_OPT_SALVAGE) != 0 && (args->seen & CLI_OPT_RM) != 0) {
+        return cli_usage_error("restore", "--salvage and --rm exclude each other");
+    }
+    return cli_run_files(&work, args);
+}
+
+const cli_command cli_restore = {"restore",
+                                 CLI_OPT_OUTPUT | CLI_OPT_STDOUT | CLI_OPT_THREADS | CLI_OPT_FORCE |
+                                     CLI_OPT_RM | CLI_OPT_KEEP | CLI_OPT_SALVAGE | CLI_OPT_NO_FSYNC |
+                                     CLI_OPT_QUIET | CLI_OPT_VERBOSE,
+                                 "restore ARCHIVE... [-o OUT]", restore_help, run_restore};
+
+/* ---- cat ---- */
+
+/* The bytes of a plain file, whose header has been checked. */
+static lmc_status copy_plain(const lmc_st_file *file, lmc_st_diag *diag)
+{
+    unsigned char piece[1 << 16];
+    const os_input *const input = &file->input;
+    lmc_status status = LMC_OK;
+    for (uint64_t at = 0; at < input->nbytes && status == LMC_OK; at += sizeof(piece)) {
+        const size_t nbytes =
+            input->nbytes - at < sizeof(piece) ? (size_t)(input->nbytes - at) : sizeof(piece);
+        status = os_input_read(input, at, piece, nbytes, diag);
+        const int os_errno = status == LMC_OK ? os_write_all(STDOUT_FILENO, piece, nbytes) : 0;
+        if (os_errno != 0) {
+            st_diag_set_file(diag, "standard output");
+            status = st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot write");
+        }
+    }
+    return status;
+}
+
+static lmc_status call_cat(cli_job *job, const char *in_path, const char *out_path)
+{
+    lmc_st_file *file = NULL;
+    lmc_status status = st_file_open_input(in_path, &job->options, &file, &job->diag);
     if (status != LMC_OK) {
-        return cli_report(&diag);
+        return status;
     }
-    const double seconds = cli_progress_seconds(&progress);
-    if (progress.is_told) {
-        fprintf(stderr, "%s: %llu bytes -> %llu, %.2f GiB/s\n", progress.label,
-                (unsigned long long)result.stored_nbytes, (unsigned long long)result.file_nbytes,
-                (double)result.file_nbytes / (1 << 30) / (seconds > 0 ? seconds : 1));
+    const int is_archive = file->is_archive;
+    if (!is_archive) {
+        status = copy_plain(file, &job->diag);
     }
-    return CLI_OK;
+    /* a stream was collected in a temporary file, which is read again */
+    job->options.in_fd = job->options.in_fd < 0 ? -1 : file->input.fd;
+    if (is_archive) {
+        status = lmc_st_restore(in_path, out_path, &job->options, &job->result, &job->diag);
+    }
+    lmc_st_close(file);
+    return status;
 }
 
-static int run(const cli_args *args)
+static int run_cat(const cli_args *args)
 {
-    int is_memory = 0;
-    if (args->operand_count != 1) {
-        return cli_usage_error("restore", "restore takes one archive");
-    }
-    if (args->output != NULL) {
-        return restore_to(args, args->output);
-    }
-    char *const out_path = default_output(args->operands[0], &is_memory);
-    if (is_memory) {
-        fprintf(stderr, "lmc-st: out of memory\n");
-        return CLI_SYSTEM;
-    }
-    if (out_path == NULL) {
-        return cli_usage_error("restore", "the archive's name does not end in .lmc: name the output with -o");
-    }
-    const int exit_status = restore_to(args, out_path);
-    free(out_path);
-    return exit_status;
+    static const cli_work work = {"cat", output_name, call_cat, tell, 0};
+    cli_args to_stdout = *args;
+    to_stdout.seen |= CLI_OPT_STDOUT;
+    return cli_run_files(&work, &to_stdout);
 }
 
-const cli_command cli_restore = {
-    "restore", CLI_OPT_OUTPUT | CLI_OPT_THREADS | CLI_OPT_FORCE | CLI_OPT_QUIET | CLI_OPT_VERBOSE,
-    "restore ARCHIVE [-o OUT] [-j N] [-f] [-q]", help, run};
+const cli_command cli_cat = {"cat", CLI_OPT_THREADS | CLI_OPT_FORCE, "cat ARCHIVE", cat_help, run_cat};

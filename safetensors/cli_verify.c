@@ -1,41 +1,66 @@
 /*
  * cli_verify.c - lmc-st verify.
  */
-#include "cli.h"
-#include "cli_progress.h"
+#include "cli_files.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char help[] =
-    "Reads archives whole and verifies every checksum: what restoring would do, without writing. Of a\n"
-    "plain safetensors file, the header is checked. Goes on with the next file after a bad one.\n"
+    "Reads archives, or directories of them, whole and verifies every checksum: what\n"
+    "restoring would do, without writing. Of a plain safetensors file, the header is\n"
+    "checked. Names every damaged tensor and its blocks; goes on with the next file\n"
+    "after a bad one. \"-\" is standard input. \"lmc-st -t FILE...\" does the same.\n"
     "\n"
-    "  -j, --threads N     number of threads; 0, the default, is one per core\n"
-    "  -q, --quiet         no progress bar on a terminal\n"
-    "  -v, --verbose       a line for each good file even if there is no terminal\n"
+    "      --sha256 HEX   the file that ARCHIVE restores to (or the plain file) must\n"
+    "                     have this SHA-256, which hubs show for the files they store\n"
+    "  -j, --threads N    number of threads; 0, the default, is one per core\n"
+    "  -q, --quiet        no progress bar on a terminal\n"
+    "  -v, --verbose      a line for each good file even if there is no terminal\n"
     "  -h, --help\n";
+
+/* Both in lower case. */
+static int is_expected(const unsigned char *digest, const char *expected, char *shown)
+{
+    int is_equal = 1;
+    for (size_t i = 0; i < 32; i++) {
+        snprintf(shown + 2 * i, 3, "%02x", digest[i]);
+    }
+    for (size_t i = 0; i < 64; i++) {
+        const char digit = expected[i];
+        is_equal &= shown[i] == (digit >= 'A' && digit <= 'F' ? digit - 'A' + 'a' : digit);
+    }
+    return is_equal;
+}
+
+static int check_sha256(cli_job *job)
+{
+    char shown[65];
+    if (is_expected(job->result.sha256, job->args->sha256, shown)) {
+        return CLI_OK;
+    }
+    job->diag.status = LMC_ERR_CHECKSUM;
+    snprintf(job->diag.text, sizeof(job->diag.text), "its SHA-256 is %s, not the expected one", shown);
+    return cli_report(&job->diag);
+}
 
 static int verify_one(const cli_args *args, const char *path)
 {
-    lmc_st_options options;
-    lmc_st_result result;
-    lmc_st_diag diag;
-    cli_progress progress;
-    cli_set_options(args, &options);
-    cli_progress_start(&progress, args, path);
-    options.progress = cli_progress_update;
-    options.user = &progress;
-    const lmc_status status = lmc_st_verify(path, &options, &result, &diag);
-    cli_progress_clear(&progress);
-    if (status != LMC_OK) {
-        return cli_report(&diag);
+    cli_job job;
+    cli_job_start(&job, args, path);
+    const char *const label = job.options.in_fd < 0 ? path : "standard input";
+    const lmc_status status = lmc_st_verify(label, &job.options, &job.result, &job.diag);
+    int exit_status = cli_job_end(&job, status);
+    if (exit_status == CLI_OK && args->sha256 != NULL) {
+        exit_status = check_sha256(&job);
     }
-    if (progress.is_told) {
-        fprintf(stderr, "%s: %s, %llu tensors\n", progress.label,
-                result.is_archive ? "verified" : "plain safetensors, the header is sound",
-                (unsigned long long)result.tensor_count);
+    if (exit_status == CLI_OK && job.progress.is_told) {
+        fprintf(stderr, "%s: %s, %llu tensors%s\n", job.progress.label,
+                job.result.is_archive ? "verified" : "plain safetensors, the header is sound",
+                (unsigned long long)job.result.tensor_count,
+                args->sha256 != NULL ? ", SHA-256 as expected" : "");
     }
-    return CLI_OK;
+    return exit_status;
 }
 
 static int run(const cli_args *args)
@@ -44,6 +69,9 @@ static int run(const cli_args *args)
     if (args->operand_count == 0) {
         return cli_usage_error("verify", "verify takes one or more files");
     }
+    if (args->sha256 != NULL && args->operand_count != 1) {
+        return cli_usage_error("verify", "--sha256 belongs to one file");
+    }
     for (int i = 0; i < args->operand_count && worst < 128; i++) {
         const int exit_status = verify_one(args, args->operands[i]);
         worst = exit_status > worst ? exit_status : worst;
@@ -51,5 +79,5 @@ static int run(const cli_args *args)
     return worst;
 }
 
-const cli_command cli_verify = {"verify", CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_VERBOSE,
-                                "verify FILE... [-j N] [-q]", help, run};
+const cli_command cli_verify = {"verify", CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_SHA256,
+                                "verify FILE...", help, run};

@@ -103,11 +103,14 @@ lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel,
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a temporary file for the stream");
     }
     lmc_status result = spool(input, fd, cancel, diag);
-    if (result == LMC_OK && fstat(input->fd, &status) == 0) {
+    /* the descriptor may itself become another call's input: it stands at its begin */
+    if (result == LMC_OK && (fstat(input->fd, &status) != 0 || lseek(input->fd, 0, SEEK_SET) != 0)) {
+        result = st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot read the temporary file");
+    }
+    if (result == LMC_OK) {
         take_status(input, &status);
         input->attributes.is_known = 0;
-    }
-    if (result != LMC_OK) {
+    } else {
         os_input_close(input);
     }
     return result;

@@ -23,14 +23,17 @@ def help_and_version(tool, directory):
 def wrong_usage(tool, directory):
     path = in_directory(directory, small_model())
     check(tool.run().status == 2, "no command")
-    for arguments in (["frobnicate"], ["convert"], ["convert", path, path], ["restore"], ["restore", path, path],
+    for arguments in (["frobnicate"], ["convert"], ["convert", path, path, "-o", path], ["restore"],
+                      ["restore", path, path], ["convert", path, "-c", "-o", "x"], ["convert", path, "-", "-c"],
+                      ["convert", path, "-c", "--rm"], ["restore", "--salvage", "--rm", path + ".lmc"],
+                      ["verify", path, "--sha256", "12"], ["verify", path, path, "--sha256", "0" * 64], ["cat"],
                       ["restore", path], ["verify"], ["ls"], ["ls", path, path], ["convert", "--frob", path],
                       ["convert", "-x", path], ["convert", path, "--level"], ["convert", path, "--level", "best"],
                       ["convert", path, "-j"], ["convert", path, "-j", "x"], ["convert", path, "-j-1"],
                       ["convert", path, "-j", "257"], ["convert", path, "-j1x"], ["convert", path, "-o"],
                       ["convert", path, "--output="], ["convert", path, "--force=1"], ["ls", path, "-o", "x"],
                       ["restore", path, "--level", "fast"], ["verify", path, "-f"], ["convert", path, "--json"],
-                      ["restore", ".lmc"], ["convert", "--", "-f", path]):
+                      ["restore", ".lmc"]):
         tool.run(*arguments).expect(2, "--help")
     check_only(directory, "m.safetensors")
 

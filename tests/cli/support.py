@@ -48,15 +48,17 @@ class Result:
         self.cpu = cpu
 
     def expect(self, status, *fragments):
-        """Checks exit status and that the message (one line, no control characters) holds fragments."""
+        """Checks exit status and that the message (a line for each fault, no control characters) holds
+        fragments."""
         check(self.status == status, "%s: exit %s, expected %s: %s" % (self.arguments, self.status, status,
                                                                       self.stderr))
         if status in (0,):
             check(self.stderr == "", "unexpected message: " + self.stderr)
         else:
-            check(self.stderr.startswith("lmc-st: ") and self.stderr.endswith("\n"), "message: " + self.stderr)
-            line = self.stderr[:-1]
-            check(all(ord(c) >= 32 and ord(c) != 127 for c in line), "control character in " + repr(line))
+            check(self.stderr.endswith("\n"), "message: " + self.stderr)
+            for line in self.stderr[:-1].split("\n"):
+                check(line.startswith("lmc-st: "), "message: " + self.stderr)
+                check(all(ord(c) >= 32 and ord(c) != 127 for c in line), "control character in " + repr(line))
         for fragment in fragments:
             check(fragment in self.stderr, "message %r lacks %r" % (self.stderr, fragment))
         return self

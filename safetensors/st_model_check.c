@@ -1,0 +1,167 @@
+/*
+ * st_model_check.c - st_model_dir.h: directories that are read only: verified, or compared with the one they
+ * were made from.
+ */
+#include "os_dir.h"
+#include "st_model_dir.h"
+#include "st_restore.h"
+
+#include <string.h>
+
+#define PLAIN_SUFFIX ".safetensors"
+#define ARCHIVE_SUFFIX ".lmc"
+#define PIECE_NBYTES ((size_t)1 << 16)
+
+static int ends_with(const char *path, const char *suffix)
+{
+    const size_t length = strlen(path);
+    const size_t end = strlen(suffix);
+    return length > end && strcmp(path + length - end, suffix) == 0;
+}
+
+/* ---- verify ---- */
+
+static int goes_on_after(lmc_status status)
+{
+    return st_is_damage(status) || status == LMC_ERR_HEADER;
+}
+
+static lmc_status verify_entry(const char *root, const os_entry *entry, const lmc_st_options *options,
+                               lmc_st_result *result, lmc_st_diag *diag)
+{
+    lmc_st_result one;
+    char *const path = os_path_join(options->allocator, root, entry->path, "");
+    memset(&one, 0, sizeof(one));
+    if (path == NULL) {
+        return st_fail_nomem(diag);
+    }
+    const lmc_status status = st_verify_file(path, options, &one, diag);
+    st_release(options->allocator, path);
+    result->file_count++;
+    result->file_nbytes += one.file_nbytes;
+    result->stored_nbytes += one.stored_nbytes;
+    result->tensor_count += one.tensor_count;
+    result->damaged_count += one.damaged_count;
+    result->is_archive |= one.is_archive;
+    if (status != LMC_OK && one.damaged_count == 0 && options->damage != NULL && goes_on_after(status)) {
+        options->damage(options->user, diag);
+    }
+    if (status == LMC_OK && options->file_done != NULL) {
+        options->file_done(options->user, entry->path, LMC_ST_EVENT_VERIFIED, entry->nbytes, one.file_nbytes);
+    }
+    return status;
+}
+
+lmc_status st_model_dir_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+                               lmc_st_diag *diag)
+{
+    os_tree tree;
+    lmc_st_diag first;
+    lmc_status status = os_tree_read(&tree, options->allocator, in_path, diag);
+    lmc_status worst = LMC_OK;
+    if (status == LMC_OK && options->sha256) {
+        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a directory: it has no SHA-256");
+    }
+    for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
+        const os_entry *const entry = &tree.entries[i];
+        if (!ends_with(entry->path, PLAIN_SUFFIX ARCHIVE_SUFFIX) && !ends_with(entry->path, PLAIN_SUFFIX)) {
+            continue;
+        }
+        status = verify_entry(in_path, entry, options, result, diag);
+        if (goes_on_after(status)) {
+            first = worst == LMC_OK ? *diag : first;
+            worst = worst == LMC_OK ? status : worst;
+            status = LMC_OK;
+        }
+    }
+    if (status == LMC_OK && worst != LMC_OK) {
+        *diag = first;
+        status = worst;
+    } else if (status == LMC_OK && result->file_count == 0) {
+        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "holds neither archives nor safetensors files");
+    }
+    os_tree_free(&tree);
+    return status;
+}
+
+/* ---- compare ---- */
+
+static lmc_status compare_inputs(const os_input *a, const os_input *b, unsigned char *pieces,
+                                 lmc_st_diag *diag)
+{
+    lmc_status status = LMC_OK;
+    int is_equal = a->nbytes == b->nbytes;
+    for (uint64_t at = 0; at < a->nbytes && is_equal && status == LMC_OK; at += PIECE_NBYTES) {
+        const size_t nbytes = a->nbytes - at < PIECE_NBYTES ? (size_t)(a->nbytes - at) : PIECE_NBYTES;
+        status = os_input_read(a, at, pieces, nbytes, diag);
+        if (status == LMC_OK) {
+            status = os_input_read(b, at, pieces + PIECE_NBYTES, nbytes, diag);
+        }
+        is_equal = memcmp(pieces, pieces + PIECE_NBYTES, nbytes) == 0;
+    }
+    if (status != LMC_OK || is_equal) {
+        return status;
+    }
+    return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the copy has other content than the file");
+}
+
+static lmc_status compare_copies(const char *a_path, const char *b_path, const lmc_allocator *memory,
+                                 lmc_st_diag *diag)
+{
+    os_input a = {.fd = -1};
+    os_input b = {.fd = -1};
+    unsigned char *const pieces = st_allocate(memory, 2 * PIECE_NBYTES);
+    lmc_status status = pieces == NULL ? st_fail_nomem(diag) : LMC_OK;
+    st_diag_set_file(diag, b_path);
+    if (status == LMC_OK) {
+        status = os_input_open(&b, b_path, diag);
+    }
+    st_diag_set_file(diag, a_path);
+    if (status == LMC_OK) {
+        status = os_input_open(&a, a_path, diag);
+    }
+    if (status == LMC_OK) {
+        status = compare_inputs(&a, &b, pieces, diag);
+    }
+    os_input_close(&a);
+    os_input_close(&b);
+    st_release(memory, pieces);
+    return status;
+}
+
+static lmc_status compare_entry(const char *archive_root, const char *plain_root, const os_entry *entry,
+                                const lmc_st_options *options, lmc_st_diag *diag)
+{
+    const lmc_allocator *const memory = options->allocator;
+    const int is_archived = !entry->is_directory && ends_with(entry->path, PLAIN_SUFFIX);
+    char *const plain = os_path_join(memory, plain_root, entry->path, "");
+    char *const stored = os_path_join(memory, archive_root, entry->path, is_archived ? ARCHIVE_SUFFIX : "");
+    lmc_status status = LMC_OK;
+    if (plain == NULL || stored == NULL) {
+        status = st_fail_nomem(diag);
+    } else if (is_archived) {
+        status = st_compare_files(stored, plain, options, diag);
+    } else if (!entry->is_directory) {
+        status = compare_copies(stored, plain, memory, diag);
+    } else if (!os_is_directory(stored)) {
+        st_diag_set_file(diag, stored);
+        status = st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the directory is missing");
+    }
+    st_release(memory, plain);
+    st_release(memory, stored);
+    return status;
+}
+
+lmc_status st_model_dir_compare(const char *archive_path, const char *plain_path,
+                                const lmc_st_options *options, lmc_st_diag *diag)
+{
+    os_tree tree;
+    lmc_st_options quiet = *options;
+    quiet.progress = NULL;
+    lmc_status status = os_tree_read(&tree, options->allocator, plain_path, diag);
+    for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
+        status = compare_entry(archive_path, plain_path, &tree.entries[i], &quiet, diag);
+    }
+    os_tree_free(&tree);
+    return status;
+}
