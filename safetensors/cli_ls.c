@@ -2,6 +2,7 @@
  * cli_ls.c - lmc-st ls: the tensors of an archive or a plain file, for people and for programs.
  */
 #include "cli.h"
+#include "cli_json.h"
 #include "st_text.h"
 
 #include <stdio.h>
@@ -19,38 +20,17 @@ static const char help[] =
 
 /* ---- JSON ---- */
 
-/* Names are valid UTF-8: the strict reader has seen to it. */
-static void print_json_string(const char *text, size_t nbytes)
-{
-    putchar('"');
-    for (size_t i = 0; i < nbytes; i++) {
-        const unsigned char byte = (unsigned char)text[i];
-        if (byte == '"' || byte == '\\') {
-            printf("\\%c", byte);
-        } else if (byte < 0x20 || byte == 0x7f) {
-            printf("\\u%04x", byte);
-        } else {
-            putchar(byte);
-        }
-    }
-    putchar('"');
-}
-
 static void print_json_tensor(const lmc_st_tensor *tensor, const char *mode)
 {
     printf("{\"name\":");
-    print_json_string(tensor->name, tensor->name_nbytes);
+    cli_json_string(tensor->name, tensor->name_nbytes);
     printf(",\"dtype\":\"%s\",\"shape\":[", tensor->dtype_name);
     for (size_t i = 0; i < tensor->rank; i++) {
         printf("%s%llu", i == 0 ? "" : ",", (unsigned long long)tensor->shape[i]);
     }
     printf("],\"nbytes\":%llu,\"stored_nbytes\":%llu,\"ratio\":", (unsigned long long)tensor->nbytes,
            (unsigned long long)tensor->stored_nbytes);
-    if (tensor->nbytes == 0) {
-        printf("null");
-    } else {
-        printf("%.6f", (double)tensor->stored_nbytes / (double)tensor->nbytes);
-    }
+    cli_json_ratio(tensor->stored_nbytes, tensor->nbytes);
     printf(",\"mode\":\"%s\"}", mode);
 }
 

@@ -55,8 +55,7 @@ size_t st_utf8_write(unsigned char *dst, uint32_t code_point)
     return length;
 }
 
-/* Characters that move the cursor, change colours or reorder text on a terminal. */
-static int is_unsafe(uint32_t code_point)
+int st_text_is_unsafe(uint32_t code_point)
 {
     return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) || code_point == '"' ||
            code_point == '\\' || code_point == 0x061c || (code_point >= 0x200b && code_point <= 0x200f) ||
@@ -73,7 +72,7 @@ static size_t escape_next(const unsigned char *src, size_t nbytes, char *piece)
         snprintf(piece, 16, "\\x%02x", src[0]);
         return 1;
     }
-    if (!is_unsafe(code_point)) {
+    if (!st_text_is_unsafe(code_point)) {
         memcpy(piece, src, length);
         piece[length] = '\0';
     } else if (code_point == '"' || code_point == '\\') {

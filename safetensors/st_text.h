@@ -15,6 +15,10 @@ size_t st_utf8_next(const unsigned char *src, size_t nbytes, uint32_t *code_poin
 /* Writes a code point (no surrogate, at most U+10FFFF) as 1 to 4 bytes; returns how many. */
 size_t st_utf8_write(unsigned char *dst, uint32_t code_point);
 
+/* 1 for characters that move the cursor, change colours or reorder text on a terminal, and for quotes and
+ * backslashes. */
+int st_text_is_unsafe(uint32_t code_point);
+
 /* Copies src for display: control and direction characters, quotes, backslashes and bytes that are no
  * UTF-8 are escaped; what does not fit is cut and replaced by "...". dst is NUL-terminated and holds
  * `capacity` (at least 4) bytes. Returns the length. */
