@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cli_command *const commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_cat, &cli_ls};
+static const cli_command *const commands[] = {&cli_convert, &cli_restore, &cli_verify,
+                                              &cli_cat,     &cli_ls,      &cli_bench};
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
 volatile int cli_cancel;
