@@ -3,16 +3,20 @@
  */
 #include "cli.h"
 #include "cli_json.h"
+#include "cli_show.h"
 #include "st_text.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const char help[] =
-    "Lists the tensors of an archive or a safetensors file in the order of their data.\n"
+    "Lists the tensors of an archive or a safetensors file in the order of their\n"
+    "data. Mode: how a tensor is stored; an alias is equal to an earlier one, whose\n"
+    "bytes stand for both.\n"
     "\n"
-    "      --json          an array of {name, dtype, shape, nbytes, stored_nbytes, ratio, mode};\n"
-    "                      ratio = stored / original, null for an empty tensor\n"
+    "      --json          an array of {name, dtype, shape, nbytes, stored_nbytes,\n"
+    "                      ratio, mode}; ratio = stored / original, null for an empty\n"
+    "                      tensor\n"
     "  -h, --help\n";
 
 /* Longer names are cut in the table; --json gives them whole. */
@@ -52,27 +56,13 @@ static int show_name(const lmc_st_tensor *tensor, char *shown, size_t capacity)
     return width(shown);
 }
 
-static void show_shape(const lmc_st_tensor *tensor, char *shown, size_t capacity)
-{
-    size_t length = (size_t)snprintf(shown, capacity, "[");
-    for (size_t i = 0; i < tensor->rank && length < capacity; i++) {
-        length += (size_t)snprintf(shown + length, capacity - length, "%s%llu", i == 0 ? "" : ",",
-                                   (unsigned long long)tensor->shape[i]);
-    }
-    if (length + 2 > capacity) {
-        memcpy(shown + capacity - 5, "...]", 5);
-        return;
-    }
-    memcpy(shown + length, "]", 2);
-}
-
 static void print_row(const lmc_st_tensor *tensor, const char *mode, int name_width)
 {
     char name[NAME_SHOWN_MAX + 1];
     char shape[32];
     char ratio[24] = "-";
     const int cells = show_name(tensor, name, sizeof(name));
-    show_shape(tensor, shape, sizeof(shape));
+    cli_show_shape(tensor, shape, sizeof(shape));
     if (tensor->nbytes > 0) {
         snprintf(ratio, sizeof(ratio), "%.4f", (double)tensor->stored_nbytes / (double)tensor->nbytes);
     }

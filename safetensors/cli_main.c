@@ -10,8 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cli_command *const commands[] = {&cli_convert, &cli_restore, &cli_verify,
-                                              &cli_cat,     &cli_ls,      &cli_bench};
+static const struct {
+    const cli_command *command;
+    const char *summary; /* one line of the general help */
+} commands[] = {
+    {&cli_convert, "write archives of safetensors files or directories"},
+    {&cli_restore, "write the files that archives were made from"},
+    {&cli_verify, "check archives without writing"},
+    {&cli_cat, "write the restored file to standard output"},
+    {&cli_ls, "list the tensors"},
+    {&cli_bench, "measure ratio and speed on a file's tensors"},
+};
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
 volatile int cli_cancel;
@@ -96,16 +105,17 @@ static void catch_signals(void)
 
 static void print_help(FILE *out)
 {
-    fprintf(out, "lmc-st: lossless archives of safetensors files\n\nUsage:\n");
+    fprintf(out, "lmc-st: lossless archives of safetensors files\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        fprintf(out, "  lmc-st %s\n", commands[i]->synopsis);
+        fprintf(out, "  lmc-st %-8s  %s\n", commands[i].command->name, commands[i].summary);
     }
     fprintf(out, "\n"
-                 "  lmc-st COMMAND --help     what a command does and its options\n"
+                 "  lmc-st COMMAND --help     what a command takes, does and returns\n"
                  "  lmc-st --version\n"
                  "\n"
-                 "Exit status: 0 success, 1 bad data, 2 wrong usage (also: the output exists), 3 input or\n"
-                 "output failed or memory ran out, 130 and 143 after SIGINT and SIGTERM.\n");
+                 "Exit status: 0 success, 1 bad data, 2 wrong usage (also: the output exists),\n"
+                 "3 input or output failed or memory ran out, 130 and 143 after SIGINT and\n"
+                 "SIGTERM.\n");
 }
 
 static int print_command_help(const cli_command *command)
@@ -131,8 +141,8 @@ void cli_set_options(const cli_args *args, lmc_st_options *options)
 static const cli_command *find_command(const char *name)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i]->name, name) == 0) {
-            return commands[i];
+        if (strcmp(commands[i].command->name, name) == 0) {
+            return commands[i].command;
         }
     }
     return NULL;

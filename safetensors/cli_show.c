@@ -1,0 +1,21 @@
+/*
+ * cli_show.c - see cli_show.h.
+ */
+#include "cli_show.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void cli_show_shape(const lmc_st_tensor *tensor, char *shown, size_t capacity)
+{
+    size_t length = (size_t)snprintf(shown, capacity, "[");
+    for (size_t i = 0; i < tensor->rank && length < capacity; i++) {
+        length += (size_t)snprintf(shown + length, capacity - length, "%s%llu", i == 0 ? "" : ",",
+                                   (unsigned long long)tensor->shape[i]);
+    }
+    if (length + 2 > capacity) {
+        memcpy(shown + capacity - 5, "...]", 5);
+        return;
+    }
+    memcpy(shown + length, "]", 2);
+}

@@ -1,0 +1,12 @@
+/*
+ * cli_show.h - parts of tables for people.
+ */
+#ifndef LMC_ST_CLI_SHOW_H
+#define LMC_ST_CLI_SHOW_H
+
+#include "lmc_st.h"
+
+/* Writes "[2,3]" to `shown`; what does not fit `capacity` (at least 8) ends in "...]". */
+void cli_show_shape(const lmc_st_tensor *tensor, char *shown, size_t capacity);
+
+#endif

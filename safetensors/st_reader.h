@@ -1,0 +1,38 @@
+/*
+ * st_reader.h - reading ranges of one tensor, many times: its frame is opened once, the block that was decoded
+ * last is kept, and a frame without an index, which has one checksum for all of it, is verified once. What
+ * is read is verified, whatever the order of the ranges. One thread at a time.
+ */
+#ifndef LMC_ST_READER_H
+#define LMC_ST_READER_H
+
+#include "st_file.h"
+
+typedef struct st_reader {
+    const lmc_st_file *file;
+    lmc_ctx *ctx;
+    size_t index;
+    lmc_frame *frame; /* NULL in a plain file */
+    lmc_info info;
+    lmc_block_entry *entries; /* of a frame without an index: the hashes of its blocks; else NULL */
+    int is_verified;          /* entries are right */
+    unsigned char *content;   /* content bytes [content_begin, content_end), verified */
+    size_t content_capacity;
+    uint64_t content_begin, content_end;
+    unsigned char *stored; /* one block as it stands in the file */
+    size_t stored_capacity;
+} st_reader;
+
+/* Opens tensor `index`, which must exist. ctx: scratch for all reads, not needed for a plain file. Errors: as
+ * st_frame_open(), NOMEM. Ends with st_reader_close() in every case. */
+lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *ctx, size_t index,
+                          lmc_st_diag *diag);
+
+/* Reads content bytes [first_byte, first_byte + nbytes), which must lie in the tensor. On failure dst holds
+ * undefined bytes. Errors: IO, NOMEM, CORRUPT, CHECKSUM. */
+lmc_status st_reader_read(st_reader *reader, uint64_t first_byte, size_t nbytes, void *dst,
+                          lmc_st_diag *diag);
+
+void st_reader_close(st_reader *reader);
+
+#endif
