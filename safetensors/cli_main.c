@@ -20,6 +20,7 @@ static const struct {
     {&cli_cat, "write the restored file to standard output"},
     {&cli_ls, "list the tensors"},
     {&cli_get, "write the bytes of a tensor or of a part of it"},
+    {&cli_diff, "compare the tensors of two files"},
     {&cli_bench, "measure ratio and speed on a file's tensors"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
