@@ -19,6 +19,7 @@ static const struct {
     {&cli_verify, "check archives without writing"},
     {&cli_cat, "write the restored file to standard output"},
     {&cli_ls, "list the tensors"},
+    {&cli_info, "describe a file as a whole"},
     {&cli_get, "write the bytes of a tensor or of a part of it"},
     {&cli_diff, "compare the tensors of two files"},
     {&cli_bench, "measure ratio and speed on a file's tensors"},
