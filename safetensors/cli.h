@@ -24,7 +24,7 @@ typedef struct cli_command {
 
 /* One per file cli_<name>.c. */
 extern const cli_command cli_convert, cli_restore, cli_verify, cli_cat, cli_ls, cli_info, cli_get, cli_diff,
-    cli_bench;
+    cli_bench, cli_doctor;
 
 /* Non-zero once a signal asked the program to end. */
 extern volatile int cli_cancel;

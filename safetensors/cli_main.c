@@ -23,6 +23,7 @@ static const struct {
     {&cli_get, "write the bytes of a tensor or of a part of it"},
     {&cli_diff, "compare the tensors of two files"},
     {&cli_bench, "measure ratio and speed on a file's tensors"},
+    {&cli_doctor, "describe this installation and machine"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

@@ -1,0 +1,224 @@
+/*
+ * cli_doctor.c - lmc-st doctor: what this installation is and what it finds on this machine.
+ */
+#include "cli.h"
+#include "cli_json.h"
+#include "cli_kernels.h"
+#include "os_file.h"
+#include "st_table.h"
+#include "st_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Describes this installation and this machine: versions, kernel sets (each is\n"
+    "tried on a small tensor), number of threads, and the directory in which input\n"
+    "and output that are streams are collected (TMPDIR, else /var/tmp or /tmp).\n"
+    "\n"
+    "      --json          an object {version, archive_version, frame_version,\n"
+    "                      kernels, kernels_available, kernels_wanted, threads,\n"
+    "                      memory, temp_directory, temp_usable, problems}\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit status: 0, or 3 if something does not work: then \"problem:\" lines say what.\n";
+
+#define PROBLEMS_MAX 8
+#define SELF_TEST_VALUES 100000
+
+typedef struct findings {
+    int set_count;
+    const char *sets[CLI_KERNEL_SETS]; /* available, best first */
+    const char *wanted;                /* LMC_KERNELS, or NULL */
+    unsigned thread_count;
+    unsigned frame_version;
+    const char *temp_directory;
+    int is_temp_usable;
+    int problem_count;
+    char problems[PROBLEMS_MAX][128];
+} findings;
+
+static char *new_problem(findings *findings)
+{
+    const int last = findings->problem_count < PROBLEMS_MAX ? findings->problem_count++ : PROBLEMS_MAX - 1;
+    return findings->problems[last];
+}
+
+/* ---- kernel sets ---- */
+
+/* bf16 values with few exponents and noise below them, as weights have. */
+static void fill(unsigned char *content)
+{
+    uint32_t state = 1;
+    for (size_t i = 0; i < SELF_TEST_VALUES; i++) {
+        state = state * 1664525u + 1013904223u;
+        content[2 * i] = (unsigned char)(state >> 24);
+        content[2 * i + 1] = (unsigned char)(0x3c - (__builtin_ctz(state >> 8 | 0x8000) >> 1));
+    }
+}
+
+static int is_round_trip(lmc_ctx *ctx, unsigned char *content, unsigned char *frame, size_t frame_capacity,
+                         unsigned *version)
+{
+    const size_t nbytes = (size_t)2 * SELF_TEST_VALUES;
+    unsigned char *const decoded = content + nbytes;
+    size_t frame_nbytes = 0;
+    size_t decoded_nbytes = 0;
+    lmc_params params;
+    lmc_info info;
+    lmc_params_init(&params);
+    params.dtype = LMC_DTYPE_BF16;
+    fill(content);
+    if (lmc_encode(ctx, &params, content, nbytes, NULL, frame, frame_capacity, &frame_nbytes) != LMC_OK ||
+        lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK ||
+        lmc_decode(ctx, frame, frame_nbytes, NULL, decoded, nbytes, &decoded_nbytes) != LMC_OK) {
+        return 0;
+    }
+    *version = info.version;
+    return info.mode == LMC_FRAME_CODED && decoded_nbytes == nbytes && memcmp(content, decoded, nbytes) == 0;
+}
+
+/* cli_child.work: encodes and decodes a tensor, and sends the version of its frame. */
+static int try_set(void *user, int pipe_fd)
+{
+    const size_t nbytes = (size_t)2 * SELF_TEST_VALUES;
+    lmc_ctx *ctx = NULL;
+    unsigned version = 0;
+    unsigned char *const content = malloc(2 * nbytes);
+    unsigned char *const frame = malloc(2 * nbytes);
+    (void)user;
+    const int is_right = content != NULL && frame != NULL && lmc_ctx_create(NULL, &ctx) == LMC_OK &&
+                         is_round_trip(ctx, content, frame, 2 * nbytes, &version);
+    lmc_ctx_free(ctx);
+    free(content);
+    free(frame);
+    return is_right && cli_send(pipe_fd, &version, sizeof(version)) ? CLI_OK : CLI_BAD_DATA;
+}
+
+/* cli_child.take */
+static void take_version(void *user, const void *record)
+{
+    memcpy(user, record, sizeof(unsigned));
+}
+
+static void find_kernels(findings *findings)
+{
+    const cli_child child = {.work = try_set,
+                             .take = take_version,
+                             .record_nbytes = sizeof(unsigned),
+                             .user = &findings->frame_version};
+    findings->wanted = getenv("LMC_KERNELS");
+    for (size_t i = 0; i < CLI_KERNEL_SETS; i++) {
+        int is_there = 0;
+        const int status = cli_with_kernels(cli_kernel_sets[i], &child, &is_there);
+        if (is_there) {
+            findings->sets[findings->set_count++] = cli_kernel_sets[i];
+        }
+        if (status != CLI_OK) {
+            snprintf(new_problem(findings), sizeof(findings->problems[0]),
+                     "kernel set %s does not encode and decode a tensor", cli_kernel_sets[i]);
+        }
+    }
+    if (findings->wanted != NULL && strcmp(findings->wanted, lmc_kernels_name()) != 0) {
+        snprintf(new_problem(findings), sizeof(findings->problems[0]),
+                 "LMC_KERNELS names a set that is not available: it is ignored");
+    }
+}
+
+/* ---- the rest ---- */
+
+static void find_temp(findings *findings)
+{
+    char shown[64];
+    findings->temp_directory = os_spool_directory();
+    const int fd = os_spool_create();
+    findings->is_temp_usable = fd >= 0;
+    if (fd >= 0) {
+        close(fd);
+        return;
+    }
+    const int os_errno = errno;
+    st_text_escape(shown, sizeof(shown), findings->temp_directory, strlen(findings->temp_directory));
+    snprintf(new_problem(findings), sizeof(findings->problems[0]), "no file can be made in %s: %s", shown,
+             strerror(os_errno));
+}
+
+static void print_json_list(const char *key, const char *const *texts, int count)
+{
+    printf(",\"%s\":[", key);
+    for (int i = 0; i < count; i++) {
+        printf(i == 0 ? "" : ",");
+        cli_json_string(texts[i], strlen(texts[i]));
+    }
+    printf("]");
+}
+
+static void print_json(const findings *findings)
+{
+    const char *problems[PROBLEMS_MAX];
+    for (int i = 0; i < findings->problem_count; i++) {
+        problems[i] = findings->problems[i];
+    }
+    printf("{\"version\":\"%s\",\"archive_version\":%d,\"frame_version\":%u,\"kernels\":\"%s\"",
+           lmc_version_text(), ST_TABLE_VERSION, findings->frame_version, lmc_kernels_name());
+    print_json_list("kernels_available", findings->sets, findings->set_count);
+    printf(",\"kernels_wanted\":");
+    if (findings->wanted == NULL) {
+        printf("null");
+    } else {
+        cli_json_string(findings->wanted, strlen(findings->wanted));
+    }
+    printf(",\"threads\":%u,\"memory\":\"malloc\",\"temp_directory\":", findings->thread_count);
+    cli_json_string(findings->temp_directory, strlen(findings->temp_directory));
+    printf(",\"temp_usable\":%s", findings->is_temp_usable ? "true" : "false");
+    print_json_list("problems", problems, findings->problem_count);
+    printf("}\n");
+}
+
+static void show(const findings *findings)
+{
+    char shown[256];
+    printf("version:       %s\n", lmc_version_text());
+    printf("formats:       archives version %d, frames version %u\n", ST_TABLE_VERSION,
+           findings->frame_version);
+    printf("kernels:       %s (available:", lmc_kernels_name());
+    for (int i = 0; i < findings->set_count; i++) {
+        printf(" %s", findings->sets[i]);
+    }
+    printf(")\n");
+    if (findings->wanted != NULL) {
+        st_text_escape(shown, sizeof(shown), findings->wanted, strlen(findings->wanted));
+        printf("LMC_KERNELS:   %s\n", shown);
+    }
+    printf("threads:       %u\n", findings->thread_count);
+    printf("memory:        malloc\n");
+    st_text_escape(shown, sizeof(shown), findings->temp_directory, strlen(findings->temp_directory));
+    printf("streams:       collected in %s\n", shown);
+    for (int i = 0; i < findings->problem_count; i++) {
+        printf("problem:       %s\n", findings->problems[i]);
+    }
+}
+
+static int run(const cli_args *args)
+{
+    findings findings = {.set_count = 0};
+    if (args->operand_count != 0) {
+        return cli_usage_error("doctor", "doctor takes no file");
+    }
+    find_kernels(&findings); /* first: this process must not have chosen its set yet */
+    find_temp(&findings);
+    const unsigned cores = os_core_count();
+    findings.thread_count = cores < LMC_THREAD_COUNT_MAX ? cores : LMC_THREAD_COUNT_MAX;
+    if ((args->seen & CLI_OPT_JSON) != 0) {
+        print_json(&findings);
+    } else {
+        show(&findings);
+    }
+    const int status = cli_finish_output();
+    return status == CLI_OK && findings.problem_count > 0 ? CLI_SYSTEM : status;
+}
+
+const cli_command cli_doctor = {"doctor", CLI_OPT_JSON, "doctor [--json]", help, run};
