@@ -11,7 +11,7 @@
 #         fuzz        stored inputs through the fuzz targets, with sanitizers
 #         cli         the command lmc-st, good and bad cases
 #         reference   the Python reference decoder: frozen frames, damaged ones, random ones
-#         official    the safetensors package opens every archive
+#         official    the safetensors package opens every archive; its verdict on good and bad headers
 #         package     programs outside the tree against an installed LMC
 #         checks      rules of the source: layers, exports, format document, text, warnings
 #         format      clang-format

@@ -1,150 +1,54 @@
-"""run.py - the official safetensors package opens every archive that lmc-st writes.
+"""run.py - lmc-st beside the official safetensors package: what one opens the other must open.
 
-    python3 tests/official/run.py --tool BUILD/safetensors/lmc-st [FILE.safetensors...]
+    python3 tests/official/run.py --tool BUILD/safetensors/lmc-st [--files FILE.safetensors...] [NAME...]
 
-Converts the files given (default: examples/data) and odd ones made here, opens each archive with
-safetensors.safe_open, and restores it. Needs numpy and safetensors. The last line is "N passed, N failed".
+Three groups: `archives/` opens archives with the package, `headers/` compares both verdicts on each file of
+tests/cli/header_corpus.py, `near/` and `random/` do so on many more. NAME picks the cases whose name
+holds it. Needs numpy and safetensors 0.8. The last line is "N passed, N failed".
 """
 
 import argparse
-import glob
-import json
 import os
-import struct
-import subprocess
 import sys
 import tempfile
 
-import numpy
-from safetensors import safe_open
-from safetensors.numpy import save_file
+import archives
+import headers
+import random_headers
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FRAME_MAGIC = bytes([0x8C, 0x4C, 0x4D, 0x43])
-TABLE_NAME = "lmc.archive"
-
-# dtype: bits of an element
-DTYPES = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8,
-          "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
-          "I32": 32, "U32": 32, "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64}
+FAULTS_SHOWN = 5
 
 
-def write_raw(path, tensors, metadata=None, padding=0):
-    """A file from (name, dtype, shape, bytes), in that order and with no care for alignment."""
-    header = {} if metadata is None else {"__metadata__": metadata}
-    end = 0
-    for name, dtype, shape, data in tensors:
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [end, end + len(data)]}
-        end += len(data)
-    text = json.dumps(header).encode() + b" " * padding
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        file.writelines(data for _, _, _, data in tensors)
-
-
-def make_odd_files(folder):
-    """Legal files that are easy to get wrong."""
-    random = numpy.random.default_rng(1)
-
-    def raw(name, tensors, **options):
-        write_raw(os.path.join(folder, name + ".safetensors"), tensors, **options)
-
-    def noise(nbytes):
-        return random.integers(0, 256, nbytes, dtype=numpy.uint8).tobytes()
-
-    def dtype_tensor(dtype, count):
-        nbytes = count * DTYPES[dtype] // 8
-        if dtype == "BOOL":
-            return (dtype.lower(), dtype, [count], (numpy.frombuffer(noise(nbytes), "u1") & 1).tobytes())
-        return (dtype.lower(), dtype, [count], noise(nbytes))
-
-    raw("no-tensors", [])
-    raw("no-tensors-padded", [], metadata={"format": "pt"}, padding=1000)
-    raw("empty-and-scalar", [("empty", "F32", [0], b""), ("scalar", "F64", [], noise(8)),
-                             ("empty.3d", "BF16", [4, 0, 7], b""), ("one", "U8", [1], b"x")])
-    raw("every-dtype-small", [dtype_tensor(dtype, 40) for dtype in DTYPES])
-    raw("every-dtype-large", [dtype_tensor(dtype, 70000) for dtype in DTYPES])
-    raw("unaligned", [("a", "U8", [3], b"abc"), ("b", "F32", [1000], noise(4000)), ("c", "U8", [1], b"d"),
-                      ("d", "F64", [500], noise(4000))])
-    raw("names", [(name, "U8", [300], noise(300)) for name in
-                  ("", " ", "a\nb", "../up", "a" * 5000, "\u00e9\u4e2d\U0001f600", 'quote"\\', "nul\0in", "A", "a")])
-    raw("name-of-the-table", [(TABLE_NAME, "U8", [4], b"mine"), (TABLE_NAME + "~", "U8", [4], b"too!")])
-    raw("metadata", [("x", "I32", [100], noise(400))],
-        metadata={"format": "pt", "k\u00e9y": 'v"\n', "lmc_archive": "9"})
-    raw("equal-tensors", [(f"copy.{i}", "F16", [100, 50], bytes(range(250)) * 40) for i in range(5)])
-    raw("deep-shape", [("x", "U8", [1] * 64 + [5], b"12345")])
-    raw("many-tensors", [(f"layers.{i}.scale", "F32", [1], noise(4)) for i in range(3000)])
-    weights = random.normal(0, 0.02, 300000).astype(numpy.float32)
-    pruned = numpy.where(random.random(300000) < 0.7, 0, weights).astype(numpy.float32)
-    save_file({"weights": weights.reshape(300, 1000), "pruned": pruned, "half": weights.astype(numpy.float16),
-               "zeros": numpy.zeros(100000, numpy.int64), "double": weights.astype(numpy.float64),
-               "steps": numpy.arange(100000, dtype=numpy.int32), "flags": weights > 0.03},
-              os.path.join(folder, "numpy.safetensors"), metadata={"made": "by numpy"})
-
-
-def archive_faults(original, archive):
-    """What is wrong with an archive, in the eyes of the official package."""
-    with safe_open(original, framework="numpy") as file:
-        names = set(file.keys())
-    with safe_open(archive, framework="numpy") as file:
-        archive_names = set(file.keys())
-        metadata = file.metadata() or {}
-        table = TABLE_NAME
-        while table in names:
-            table += "~"
-        if archive_names != names | {table}:
-            yield f"names differ: {sorted(archive_names ^ (names | {table}))[:3]}"
-        if metadata.get("format") != "lmc" or metadata.get("lmc_archive") != "1":
-            yield f"metadata: {metadata}"
-        for name in archive_names:
-            part = file.get_slice(name)
-            data = file.get_tensor(name)
-            if part.get_dtype() != "U8" or part.get_shape() != [len(data)] or data.dtype != numpy.uint8:
-                yield f"{name[:40]!r}: {part.get_dtype()} {part.get_shape()}"
-            elif name != table and data[:4].tobytes() != FRAME_MAGIC:
-                yield f"{name[:40]!r}: holds no frame: {data[:8].tobytes().hex()}"
-
-
-def check_file(tool, original, folder):
-    archive = os.path.join(folder, "archive.safetensors.lmc")
-    restored = os.path.join(folder, "restored")
-    for command in ([tool, "convert", original, "-o", archive, "-f", "-q"],
-                    [tool, "restore", archive, "-o", restored, "-f", "-q"]):
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
-        if done.returncode != 0:
-            yield f"exit status {done.returncode} of {command[1]}: {done.stderr.strip()}"
-            return
-    yield from archive_faults(original, archive)
-    with open(original, "rb") as before, open(restored, "rb") as after:
-        if before.read() != after.read():
-            yield "the restored file differs"
+def faults_of(function):
+    try:
+        return list(function())
+    except Exception as error:  # whatever the package raises here is a fault of the file
+        return [f"{type(error).__name__}: {error}"]
 
 
 def main():
-    parser = argparse.ArgumentParser(description="the official package opens every archive")
+    parser = argparse.ArgumentParser(description="lmc-st beside the official package")
     parser.add_argument("--tool", required=True, help="the command lmc-st")
-    parser.add_argument("files", nargs="*", metavar="FILE", help="files to convert (default: examples/data)")
+    parser.add_argument("--files", nargs="+", metavar="FILE", help="files for archives/ (default: examples/data)")
+    parser.add_argument("--batches", type=int, default=40, metavar="N", help="of random/ (default: 40)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="cases to run (default: all)")
     arguments = parser.parse_args()
     tool = os.path.abspath(arguments.tool)
 
-    failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        odd = os.path.join(folder, "odd")
-        os.mkdir(odd)
-        make_odd_files(odd)
-        files = arguments.files or sorted(glob.glob(os.path.join(ROOT, "examples", "data", "*.safetensors")))
-        files += sorted(glob.glob(os.path.join(odd, "*.safetensors")))
-        for path in files:
-            try:
-                faults = list(check_file(tool, path, folder))
-            except Exception as error:  # whatever the package raises is a fault of the archive
-                faults = [f"{type(error).__name__}: {error}"]
-            print(("FAIL " if faults else "ok ") + os.path.basename(path))
-            for fault in faults[:5]:
+    passed = failed = 0
+    with tempfile.TemporaryDirectory(prefix="lmc-official-") as folder:
+        for name, function in (*archives.cases(tool, folder, arguments.files), *headers.cases(tool, folder),
+                               *random_headers.cases(tool, folder, arguments.batches)):
+            if arguments.names and not any(part in name for part in arguments.names):
+                continue
+            faults = faults_of(function)
+            print(("FAIL " if faults else "ok ") + name, flush=True)
+            for fault in faults[:FAULTS_SHOWN]:
                 print("  " + fault)
+            passed += not faults
             failed += bool(faults)
-    print(f"{len(files) - failed} passed, {failed} failed")
-    return 1 if failed or not files else 0
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":
