@@ -13,7 +13,7 @@ import numpy
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from official import read, run
+from official import judge, read, run
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FRAME_MAGIC = bytes([0x8C, 0x4C, 0x4D, 0x43])
@@ -80,25 +80,33 @@ def make_odd_files(folder):
 
 def archive_faults(original, archive):
     """What is wrong with an archive, in the eyes of the official package."""
-    with safe_open(original, framework="numpy") as file:
-        names = set(file.keys())
+    contents = {name: (dtype, content) for name, dtype, _, content in judge(read(original)).tensors}
     with safe_open(archive, framework="numpy") as file:
         archive_names = set(file.keys())
         metadata = file.metadata() or {}
         table = TABLE_NAME
-        while table in names:
+        while table in contents:
             table += "~"
-        if archive_names != names | {table}:
-            yield f"names differ: {sorted(archive_names ^ (names | {table}))[:3]}"
+        if archive_names != set(contents) | {table}:
+            yield f"names differ: {sorted(archive_names ^ (set(contents) | {table}))[:3]}"
+            return
         if metadata.get("format") != "lmc" or metadata.get("lmc_archive") != "1":
             yield f"metadata: {metadata}"
+        framed = set()
+        without_frame = []
         for name in archive_names:
             part = file.get_slice(name)
             data = file.get_tensor(name)
             if part.get_dtype() != "U8" or part.get_shape() != [len(data)] or data.dtype != numpy.uint8:
                 yield f"{name[:40]!r}: {part.get_dtype()} {part.get_shape()}"
+            elif name != table and len(data) == 0:
+                without_frame.append(name)
             elif name != table and data[:4].tobytes() != FRAME_MAGIC:
                 yield f"{name[:40]!r}: holds no frame: {data[:8].tobytes().hex()}"
+            elif name != table:
+                framed.add(contents[name])
+        yield from (f"{name[:40]!r}: has no frame and equals no tensor that has one"
+                    for name in without_frame if contents[name] not in framed)
 
 
 def check_file(tool, original, folder):
