@@ -1,0 +1,110 @@
+/*
+ * st_archive.c - fuzz target: any bytes as an archive.
+ *
+ * The first byte says what the others are: an archive as it is, one whose checksums are repaired, or parts
+ * of which one is made (st_craft.h). Opening, reading, verifying and restoring must tell the same of it.
+ */
+#include "fuzz.h"
+#include "st_craft.h"
+#include "st_input.h"
+#include "st_walk.h"
+
+/* Files that would become larger are not restored: the target shall be quick. */
+#define CONTENT_NBYTES_MAX ((uint64_t)64 << 10)
+
+/* What cannot be opened cannot be verified or restored, and nothing is left behind. */
+static void refuse(const char *path, const lmc_st_diag *expected)
+{
+    fuzz_directory directory;
+    lmc_st_diag diag;
+    fuzz_directory_make(&directory);
+    FUZZ_CLAIM(lmc_st_verify(path, NULL, NULL, &diag) == expected->status);
+    FUZZ_CLAIM(strcmp(diag.text, expected->text) == 0);
+    FUZZ_CLAIM(lmc_st_restore(path, directory.file, NULL, NULL, &diag) == expected->status);
+    FUZZ_CLAIM(strcmp(diag.text, expected->text) == 0);
+    fuzz_claim_diag(&diag, expected->status);
+    FUZZ_CLAIM(!fuzz_file_exists(directory.file));
+    fuzz_directory_remove(&directory);
+}
+
+static void claim_result(const lmc_st_result *result, lmc_status status, size_t stored_nbytes,
+                         const fuzz_walk *walk)
+{
+    FUZZ_CLAIM(result->stored_nbytes == (status == LMC_OK ? stored_nbytes : 0));
+    FUZZ_CLAIM(result->file_nbytes == (status == LMC_OK ? walk->nbytes : 0));
+}
+
+static void verify_and_restore(const char *path, size_t nbytes, const fuzz_walk *walk)
+{
+    fuzz_directory directory;
+    lmc_st_result result;
+    lmc_st_diag diag;
+    lmc_st_diag verify_diag;
+    lmc_st_options options;
+    lmc_st_options_init(&options);
+    options.no_fsync = 1;
+    fuzz_directory_make(&directory);
+    const lmc_status status = lmc_st_verify(path, &options, &result, &verify_diag);
+    fuzz_claim_diag(&verify_diag, status);
+    claim_result(&result, status, nbytes, walk);
+    FUZZ_CLAIM(status == LMC_OK ? walk->status == LMC_OK : walk->status != LMC_OK || walk->has_unread);
+
+    FUZZ_CLAIM(lmc_st_restore(path, directory.file, &options, &result, &diag) == status);
+    fuzz_claim_diag(&diag, status);
+    claim_result(&result, status, nbytes, walk);
+    FUZZ_CLAIM(strcmp(diag.text, verify_diag.text) == 0 && strcmp(diag.tensor, verify_diag.tensor) == 0);
+    FUZZ_CLAIM(fuzz_file_exists(directory.file) == (status == LMC_OK));
+    if (status == LMC_OK && walk->bytes != NULL) {
+        fuzz_claim_file(directory.file, walk->bytes, walk->nbytes);
+    }
+    fuzz_directory_remove(&directory);
+}
+
+static void try_archive(const uint8_t *data, size_t nbytes)
+{
+    lmc_st_diag diag;
+    lmc_st_file *file = NULL;
+    fuzz_walk walk;
+    const char *const path = fuzz_input_path(data, nbytes);
+    const lmc_status status = lmc_st_open(path, &file, &diag);
+    fuzz_claim_diag(&diag, status);
+    FUZZ_CLAIM((file == NULL) == (status != LMC_OK));
+    if (file == NULL) {
+        refuse(path, &diag);
+        return;
+    }
+    FUZZ_CLAIM(lmc_st_stored_nbytes(file) == nbytes);
+    const int is_archive = lmc_st_is_archive(file);
+    fuzz_walk_file(file, CONTENT_NBYTES_MAX, &walk);
+    lmc_st_close(file);
+    if (is_archive && walk.sensible_nbytes <= CONTENT_NBYTES_MAX) {
+        verify_and_restore(path, nbytes, &walk);
+    }
+    free(walk.bytes);
+}
+
+/* Free the result. */
+static uint8_t *make_archive(unsigned flavour, const uint8_t *data, size_t data_nbytes, size_t *nbytes)
+{
+    if (flavour % 4 >= 2) {
+        return fuzz_build_archive(data, data_nbytes, nbytes);
+    }
+    uint8_t *const archive = fuzz_malloc(data_nbytes);
+    memcpy(archive, data, data_nbytes);
+    if (flavour % 4 == 1) {
+        fuzz_repair_archive(archive, data_nbytes);
+    }
+    *nbytes = data_nbytes;
+    return archive;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
+{
+    if (nbytes > 0) {
+        size_t archive_nbytes;
+        uint8_t *const archive = make_archive(data[0], data + 1, nbytes - 1, &archive_nbytes);
+        try_archive(archive, archive_nbytes);
+        free(archive);
+    }
+    return 0;
+}

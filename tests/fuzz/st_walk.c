@@ -1,0 +1,179 @@
+/*
+ * st_walk.c - see st_walk.h.
+ */
+#include "st_walk.h"
+
+#include "fuzz.h"
+
+#define SMALL_READ_NBYTES 64
+
+/* ---- diagnostics ----------------------------------------------------------------------------------- */
+
+/* One line that ends within `capacity` bytes and has no control characters. */
+static void claim_text(const char *text, size_t capacity)
+{
+    const char *const end = memchr(text, 0, capacity);
+    FUZZ_CLAIM(end != NULL);
+    for (; text < end; text++) {
+        FUZZ_CLAIM((unsigned char)*text >= 0x20 && *text != 0x7f);
+    }
+}
+
+void fuzz_claim_diag(const lmc_st_diag *diag, lmc_status status)
+{
+    FUZZ_CLAIM(diag->status == status);
+    claim_text(diag->file, sizeof(diag->file));
+    claim_text(diag->tensor, sizeof(diag->tensor));
+    claim_text(diag->text, sizeof(diag->text));
+    FUZZ_CLAIM((diag->text[0] != '\0') == (status != LMC_OK));
+    FUZZ_CLAIM(diag->has_tensor || diag->tensor[0] == '\0');
+}
+
+/* ---- what a file says of its tensors --------------------------------------------------------------- */
+
+/* Shape and dtype must give the tensor's size without overflow. */
+static void claim_shape(const lmc_st_tensor *tensor)
+{
+    uint64_t nbits = 1;
+    FUZZ_CLAIM(tensor->rank <= LMC_ST_RANK_MAX && (tensor->shape == NULL) == (tensor->rank == 0));
+    for (size_t i = 0; i < tensor->rank; i++) {
+        FUZZ_CLAIM(!__builtin_mul_overflow(nbits, tensor->shape[i], &nbits));
+    }
+    FUZZ_CLAIM(!__builtin_mul_overflow(nbits, (uint64_t)lmc_dtype_nbits(tensor->dtype), &nbits));
+    FUZZ_CLAIM(nbits % 8 == 0 && nbits / 8 == tensor->nbytes);
+}
+
+static void claim_name(const lmc_st_file *file, const lmc_st_tensor *tensor, uint64_t index)
+{
+    uint64_t found = UINT64_MAX;
+    FUZZ_CLAIM(tensor->name[tensor->name_nbytes] == '\0');
+    FUZZ_CLAIM(lmc_st_find(file, tensor->name, tensor->name_nbytes, &found) == 1 && found == index);
+    /* a longer name, by the NUL that stands there, is another one */
+    if (lmc_st_find(file, tensor->name, tensor->name_nbytes + 1, &found)) {
+        FUZZ_CLAIM(found != index);
+    }
+}
+
+static void claim_info(const lmc_st_file *file, uint64_t index, uint64_t data_offset, lmc_st_tensor *tensor)
+{
+    FUZZ_CLAIM(lmc_st_tensor_info(file, index, tensor) == LMC_OK);
+    FUZZ_CLAIM(tensor->data_offset == data_offset);
+    FUZZ_CLAIM(strcmp(tensor->dtype_name, lmc_dtype_name(tensor->dtype)) == 0);
+    FUZZ_CLAIM(lmc_st_is_archive(file) || tensor->stored_nbytes == tensor->nbytes);
+    FUZZ_CLAIM(tensor->stored_nbytes <= lmc_st_stored_nbytes(file));
+    claim_shape(tensor);
+    claim_name(file, tensor, index);
+}
+
+/* ---- reading --------------------------------------------------------------------------------------- */
+
+/* Whether it can be read or not: the sizes that are asked for must not matter. */
+static lmc_status read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first,
+                             size_t nbytes, const uint8_t *expected)
+{
+    lmc_st_diag diag;
+    uint8_t *const range = fuzz_malloc(nbytes);
+    const lmc_status status = lmc_st_read_range(file, ctx, index, first, nbytes, range, &diag);
+    fuzz_claim_diag(&diag, status);
+    if (expected != NULL) {
+        FUZZ_CLAIM(status == LMC_OK && memcmp(range, expected + first, nbytes) == 0);
+    }
+    free(range);
+    return status;
+}
+
+static void read_parts(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t nbytes,
+                       const uint8_t *expected)
+{
+    const size_t half = (size_t)(nbytes / 2);
+    read_range(file, ctx, index, 0, half, expected);
+    read_range(file, ctx, index, half, (size_t)nbytes - half, expected);
+    read_range(file, ctx, index, nbytes / 3, half / 2, expected);
+}
+
+static void refuse_reads(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t nbytes)
+{
+    uint8_t byte;
+    FUZZ_CLAIM(lmc_st_read_range(file, ctx, index, nbytes, 1, &byte, NULL) == LMC_ERR_ARG);
+    FUZZ_CLAIM(lmc_st_read_range(file, ctx, index, nbytes + 1, 0, &byte, NULL) == LMC_ERR_ARG);
+    FUZZ_CLAIM(lmc_st_read_range(file, ctx, index, 1, (size_t)nbytes, &byte, NULL) == LMC_ERR_ARG ||
+               nbytes == 0);
+    FUZZ_CLAIM(nbytes == 0 ||
+               lmc_st_read(file, ctx, index, &byte, (size_t)nbytes - 1, NULL) == LMC_ERR_DST_SMALL);
+}
+
+/* Reads a tensor whole and in parts. dst: its place in the original file, or NULL if that is too large. */
+static void read_tensor(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, const lmc_st_tensor *tensor,
+                        uint8_t *dst, fuzz_walk *walk)
+{
+    lmc_st_diag diag;
+    lmc_st_mode mode;
+    const lmc_status mode_status = lmc_st_tensor_mode(file, index, &mode, &diag);
+    fuzz_claim_diag(&diag, mode_status);
+    FUZZ_CLAIM(mode_status != LMC_OK || lmc_st_mode_name(mode) != NULL);
+    FUZZ_CLAIM(lmc_st_is_archive(file) || mode == LMC_ST_MODE_PLAIN);
+    walk->sensible_nbytes += mode_status == LMC_OK ? tensor->nbytes : 0;
+    refuse_reads(file, ctx, index, tensor->nbytes);
+    if (dst == NULL) {
+        const uint64_t few = tensor->nbytes < SMALL_READ_NBYTES ? tensor->nbytes : SMALL_READ_NBYTES;
+        read_range(file, ctx, index, tensor->nbytes - few, (size_t)few, NULL);
+        return;
+    }
+    uint8_t *const whole = fuzz_malloc((size_t)tensor->nbytes);
+    const lmc_status status = lmc_st_read(file, ctx, index, whole, (size_t)tensor->nbytes, &diag);
+    fuzz_claim_diag(&diag, status);
+    FUZZ_CLAIM(status != LMC_OK || tensor->nbytes == 0 || mode_status == LMC_OK);
+    read_parts(file, ctx, index, tensor->nbytes, status == LMC_OK ? whole : NULL);
+    if (status == LMC_OK) {
+        memcpy(dst, whole, (size_t)tensor->nbytes);
+    }
+    walk->status = walk->status == LMC_OK ? status : walk->status;
+    free(whole);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------- */
+
+/* The original file's header, and room for its data; NULL if it is too large. */
+static uint8_t *begin_image(const lmc_st_file *file, uint64_t nbytes_max)
+{
+    size_t header_nbytes;
+    const char *const header = lmc_st_header(file, &header_nbytes);
+    const uint64_t nbytes = lmc_st_file_nbytes(file);
+    FUZZ_CLAIM(nbytes >= 8 && header_nbytes <= nbytes - 8);
+    if (nbytes > nbytes_max) {
+        return NULL;
+    }
+    uint8_t *const image = fuzz_malloc((size_t)nbytes);
+    for (size_t i = 0; i < 8; i++) {
+        image[i] = (uint8_t)((uint64_t)header_nbytes >> 8 * i);
+    }
+    memcpy(image + 8, header, header_nbytes);
+    return image;
+}
+
+void fuzz_walk_file(const lmc_st_file *file, uint64_t nbytes_max, fuzz_walk *walk)
+{
+    uint64_t data_offset = 0;
+    size_t header_nbytes;
+    lmc_st_tensor tensor;
+    lmc_st_mode mode;
+    lmc_ctx *ctx = NULL;
+    FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
+    memset(walk, 0, sizeof(*walk));
+    walk->nbytes = (size_t)lmc_st_file_nbytes(file);
+    walk->bytes = begin_image(file, nbytes_max);
+    lmc_st_header(file, &header_nbytes);
+
+    const uint64_t count = lmc_st_tensor_count(file);
+    for (uint64_t i = 0; i < count; i++) {
+        claim_info(file, i, data_offset, &tensor);
+        uint8_t *const place = walk->bytes == NULL ? NULL : walk->bytes + 8 + header_nbytes + data_offset;
+        read_tensor(file, ctx, i, &tensor, place, walk);
+        walk->has_unread |= place == NULL || tensor.nbytes == 0;
+        data_offset += tensor.nbytes;
+    }
+    FUZZ_CLAIM(lmc_st_file_nbytes(file) == 8 + header_nbytes + data_offset);
+    FUZZ_CLAIM(lmc_st_tensor_info(file, count, &tensor) == LMC_ERR_ARG);
+    FUZZ_CLAIM(lmc_st_tensor_mode(file, count, &mode, NULL) == LMC_ERR_ARG);
+    lmc_ctx_free(ctx);
+}
