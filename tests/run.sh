@@ -177,6 +177,10 @@ sanitized_tests() {
   without_aslr=
 }
 
+# No input may make the libraries ask for more at once: a header has up to 100 MB, and a number of it takes four times
+# the room that its digit and comma have.
+fuzz_malloc_mb=400
+
 part_fuzz() { with_build build_sanitize replay_corpora; }
 
 replay_corpora() {
@@ -185,6 +189,10 @@ replay_corpora() {
     tests/fuzz/corpus/frame_decode tests/vectors
   run_counted fuzz-round-trip $without_aslr build/sanitize/tests/fuzz/round_trip_replay \
     tests/fuzz/corpus/round_trip
+  for target in st_header st_archive st_restore; do
+    run_counted "fuzz-$target" env "ASAN_OPTIONS=max_allocation_size_mb=$fuzz_malloc_mb" $without_aslr \
+      "build/sanitize/tests/fuzz/${target}_replay" "tests/fuzz/corpus/$target"
+  done
   without_aslr=
 }
 
@@ -250,21 +258,29 @@ part_search() {
   if ! clang -fsanitize=fuzzer -o build/probe build/probe.c 2>/dev/null; then
     skip search "needs clang with libFuzzer (Debian: clang libclang-rt-14-dev)"
   elif lmc_build fuzz -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" \
-    -DLMC_BUILD_FUZZERS=ON -DLMC_BUILD_TESTS=OFF -DLMC_BUILD_TOOLS=OFF \
-    "-DLMC_SANITIZE=address;undefined"; then
+    -DLMC_BUILD_FUZZERS=ON -DLMC_BUILD_TESTS=OFF "-DLMC_SANITIZE=address;undefined"; then
     for target in frame_decode round_trip; do
-      mkdir -p "build/fuzz/found-$target"
-      if "build/fuzz/tests/fuzz/${target}_fuzz" -max_total_time=40 -timeout=10 -rss_limit_mb=2048 \
-        -max_len=20000 "-artifact_prefix=build/fuzz/$target-" "build/fuzz/found-$target" \
-        "tests/fuzz/corpus/$target" >"build/log/search-$target.log" 2>&1; then
-        count 1 0 0
-      else
-        tail -n 40 "build/log/search-$target.log"
-        fail "the input that breaks $target is in build/fuzz/"
-      fi
+      search "$target" -max_len=20000
+    done
+    for target in st_header st_archive st_restore; do
+      search "$target" -max_len=4096 "-malloc_limit_mb=$fuzz_malloc_mb" -dict=tests/fuzz/st.dict
     done
   else
     fail "the build failed"
+  fi
+}
+
+search() { # TARGET OPTION...
+  target=$1
+  shift
+  mkdir -p "build/fuzz/found-$target"
+  if "build/fuzz/tests/fuzz/${target}_fuzz" -max_total_time=40 -timeout=10 -rss_limit_mb=2048 "$@" \
+    "-artifact_prefix=build/fuzz/$target-" "build/fuzz/found-$target" \
+    "tests/fuzz/corpus/$target" >"build/log/search-$target.log" 2>&1; then
+    count 1 0 0
+  else
+    tail -n 40 "build/log/search-$target.log"
+    fail "the input that breaks $target is in build/fuzz/"
   fi
 }
 

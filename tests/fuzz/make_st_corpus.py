@@ -95,6 +95,29 @@ def flipped(rng, content):
     return content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1:]
 
 
+def zstd_frame_of_spaces(start, nbytes):
+    """A zstd frame of `start` and spaces: blocks of one repeated byte take four bytes for 128 KiB."""
+    frame = struct.pack("<IBI", 0xfd2fb528, 0xa0, nbytes)
+    frame += struct.pack("<I", len(start) << 3)[:3] + start
+    left = nbytes - len(start)
+    while left > 0:
+        count = min(left, 128 << 10)
+        left -= count
+        frame += struct.pack("<I", (left == 0) | 1 << 1 | count << 3)[:3] + b" "
+    return frame
+
+
+def bomb(header_nbytes):
+    """An archive without tensors whose original header takes much more room than it does."""
+    stored = zstd_frame_of_spaces(b"{}", header_nbytes)
+    table = struct.pack("<4sBBHIIQQQ", b"\x8cLMA", 1, 1, 0, 0, 0, 8 + header_nbytes, header_nbytes, len(stored))
+    table += stored + bytes(24)
+    entry = {"dtype": "U8", "shape": [len(table)], "data_offsets": [0, len(table)]}
+    outer = {"__metadata__": {"format": "lmc", "lmc_archive": "1"}, "lmc.archive": entry}
+    text = json.dumps(outer, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text)) + text + table
+
+
 def header_seeds():
     for case in header_corpus.CASES:
         yield case.name, case.content
@@ -112,6 +135,7 @@ def archive_seeds(tool, rng):
             yield f"{name}-{level}-parts-flip", PARTS + flipped(rng, parts)
         yield f"{name}-cut", AS_IT_IS + archive[:rng.randrange(len(archive))]
     yield "plain", AS_IT_IS + original
+    yield "bomb", REPAIRED + bomb(2 << 20)
 
 
 def restore_seeds(tool, rng):

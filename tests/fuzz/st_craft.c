@@ -26,7 +26,7 @@
 #define TENSORS_MAX 128
 #define BLOCKS_MAX 4096
 #define FITTED_NBYTES_MAX ((size_t)64 << 10)
-#define UNPACKED_NBYTES_MAX ((uint64_t)1 << 20)
+#define UNPACKED_NBYTES_MAX ((uint64_t)4 << 20)
 
 static uint64_t load(const uint8_t *src, size_t nbytes)
 {
