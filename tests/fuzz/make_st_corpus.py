@@ -75,19 +75,26 @@ def convert(tool, content, level):
             return file.read()
 
 
-def parts_of(original, archive):
+def parts_of_frames(original, frames):
     """What fuzz_build_archive() takes: the original header, then names and frames."""
     header_nbytes = struct.unpack_from("<Q", original)[0]
-    outer_nbytes = struct.unpack_from("<Q", archive)[0]
-    outer = json.loads(archive[8:8 + outer_nbytes])
     parts = struct.pack("<H", header_nbytes) + original[8:8 + header_nbytes]
-    for name, entry in outer.items():
-        if name == "__metadata__" or entry["data_offsets"][0] == 0:
-            continue  # the table
-        begin, end = (8 + outer_nbytes + offset for offset in entry["data_offsets"])
+    for name, frame in frames:
         raw_name = json.dumps(name)[1:-1].encode()
-        parts += bytes([len(raw_name)]) + raw_name + struct.pack("<H", end - begin) + archive[begin:end]
+        parts += bytes([len(raw_name)]) + raw_name + struct.pack("<H", len(frame)) + frame
     return parts
+
+
+def frames_of(archive):
+    header_nbytes = struct.unpack_from("<Q", archive)[0]
+    for name, entry in json.loads(archive[8:8 + header_nbytes]).items():
+        if name != "__metadata__" and entry["data_offsets"][0] > 0:  # not the table
+            begin, end = (8 + header_nbytes + offset for offset in entry["data_offsets"])
+            yield name, archive[begin:end]
+
+
+def parts_of(original, archive):
+    return parts_of_frames(original, frames_of(archive))
 
 
 def flipped(rng, content):
@@ -107,20 +114,70 @@ def zstd_frame_of_spaces(start, nbytes):
     return frame
 
 
-def bomb(header_nbytes):
-    """An archive without tensors whose original header takes much more room than it does."""
-    stored = zstd_frame_of_spaces(b"{}", header_nbytes)
-    table = struct.pack("<4sBBHIIQQQ", b"\x8cLMA", 1, 1, 0, 0, 0, 8 + header_nbytes, header_nbytes, len(stored))
-    table += stored + bytes(24)
-    entry = {"dtype": "U8", "shape": [len(table)], "data_offsets": [0, len(table)]}
-    outer = {"__metadata__": {"format": "lmc", "lmc_archive": "1"}, "lmc.archive": entry}
+def raw_archive(header_nbytes, stored, method=1, hash_count=0, stored_nbytes=None, frames=()):
+    """An archive with the table that is asked for, to be repaired. frames: (name, bytes)."""
+    stored_nbytes = len(stored) if stored_nbytes is None else stored_nbytes
+    file_nbytes = 8 + header_nbytes + sum(frame[7] for _, frame in frames)  # short frames
+    table = struct.pack("<4sBBHIIQQQ", b"\x8cLMA", 1, method, 0, 0, hash_count, file_nbytes, header_nbytes,
+                        stored_nbytes % 2**64)
+    table += stored + bytes(8 * hash_count if hash_count < 100 else 0) + bytes(24)
+    outer, data = {"__metadata__": {"format": "lmc", "lmc_archive": "1"}}, b""
+    for name, content in (("lmc.archive", table), *frames):
+        offsets = [len(data), len(data) + len(content)]
+        outer[name] = {"dtype": "U8", "shape": [len(content)], "data_offsets": offsets}
+        data += content
     text = json.dumps(outer, separators=(",", ":")).encode()
-    return struct.pack("<Q", len(text)) + text + table
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def short_frame(content, dtype=0):
+    return b"\x8cLMC" + bytes([1, dtype, 2, len(content)]) + content + bytes(16)
+
+
+def contradiction_seeds():
+    """Archives that are right in every checksum, and wrong in what they say."""
+    two = tensors_file(("a", "U8", [4], b"abcd"), ("b", "U8", [3], b"efg"))
+    header = two[8:8 + struct.unpack_from("<Q", two)[0]]
+    four, three = short_frame(b"abcd"), short_frame(b"efg")
+    cut = b"\x8cLMC" + struct.pack("<BBBBIIQIBBH", 1, 0, 1, 10, 0, 4, 4096, 0, 1, 0, 0)
+    yield "right", PARTS + parts_of_frames(two, [("a", four), ("b", three)])
+    yield "sizes-exchanged", PARTS + parts_of_frames(two, [("a", three), ("b", four)])
+    yield "names-exchanged", PARTS + parts_of_frames(two, [("b", four), ("a", three)])
+    yield "foreign-name", PARTS + parts_of_frames(two, [("a", four), ("c", three)])
+    yield "other-dtype", PARTS + parts_of_frames(two, [("a", four), ("b", short_frame(b"efg", 1))])
+    yield "frame-missing", PARTS + parts_of_frames(two, [("a", four)])
+    yield "frame-empty", PARTS + parts_of_frames(two, [("a", four), ("b", b"")])
+    yield "frame-twice", PARTS + parts_of_frames(two, [("a", four), ("a", four), ("b", three)])
+    yield "frame-without-tail", PARTS + parts_of_frames(
+        tensors_file(("a", "U8", [4096], bytes(4096))), [("a", cut)])
+    pair = (("a", four), ("b", three))
+    for count in (0, 1, 2, 3):
+        yield f"hashes-{count}", REPAIRED + raw_archive(len(header), header, 0, count, frames=pair)
+    packed = zstd_frame_of_spaces(header, len(header) + 100)
+    for nbytes in (100, len(packed) + 16, len(packed) - 8000, 2**64 - 1):
+        count = (len(packed) - nbytes) % 2**64 // 8 % 2**32
+        yield f"stored-{nbytes % 2**64}", REPAIRED + raw_archive(len(header) + 100, packed, 1, count, nbytes)
+    for nbytes in (len(header) + 99, len(header) + 101):
+        yield f"unpacked-{nbytes}", REPAIRED + raw_archive(nbytes, packed, 1, 2, frames=pair)
+    yield "packed-right", REPAIRED + raw_archive(len(header) + 100, packed, 1, 2, frames=pair)
+    yield "bomb", REPAIRED + raw_archive(2 << 20, zstd_frame_of_spaces(b"{}", 2 << 20))
+
+
+def name_seeds():
+    """Names that must not reach a terminal as they are, in files that are refused."""
+    for number, name in enumerate((r"\u001b[31m\n\r", "\x7f\u202e\u0085", "\U0001f600" * 60, "x" * 158 + r"\u0007")):
+        yield f"shown_name_{number}", header_corpus.one(header_corpus.entry("U8", "[3]"), name=f'"{name}"')
+
+
+def damaged_index(frame):
+    """A frame whose last block has another hash: its check is to be repaired."""
+    return frame[:-9] + bytes([frame[-9] ^ 1]) + frame[-8:]
 
 
 def header_seeds():
     for case in header_corpus.CASES:
         yield case.name, case.content
+    yield from name_seeds()
 
 
 def archive_seeds(tool, rng):
@@ -133,9 +190,11 @@ def archive_seeds(tool, rng):
             yield f"{name}-{level}-repaired", REPAIRED + flipped(rng, archive)
             yield f"{name}-{level}-parts", PARTS + parts
             yield f"{name}-{level}-parts-flip", PARTS + flipped(rng, parts)
+        content_at = len(archive) - 30  # of the last frame: its content, if it has no index
+        yield f"{name}-content", AS_IT_IS + archive[:content_at] + b"?" + archive[content_at + 1:]
         yield f"{name}-cut", AS_IT_IS + archive[:rng.randrange(len(archive))]
     yield "plain", AS_IT_IS + original
-    yield "bomb", REPAIRED + bomb(2 << 20)
+    yield from contradiction_seeds()
 
 
 def restore_seeds(tool, rng):
@@ -148,6 +207,9 @@ def restore_seeds(tool, rng):
         for _ in range(3):
             parts = flipped(rng, parts)
         yield f"{name}-flip", threads + bytes([NEVER]) + parts
+    for name, original in large_files():
+        frames = [(frame_name, damaged_index(frame)) for frame_name, frame in frames_of(convert(tool, original, "default"))]
+        yield f"{name}-blocks", bytes([3, NEVER]) + parts_of_frames(original, frames)
 
 
 def write_seeds(folder, seeds):

@@ -108,17 +108,14 @@ static uint64_t hash_of_header(const uint8_t *table, uint64_t header_nbytes, siz
     return hash;
 }
 
-/* frame_hashes: NULL where a frame could not be repaired. */
-static void repair_table(uint8_t *table, size_t nbytes, const uint64_t *frame_hashes, size_t frame_count,
-                         uint64_t outer_hash)
+/* The stored header, the hashes of the frames and whole_hash, if the table's sizes leave room for them. */
+static void repair_hashes(uint8_t *table, uint8_t *tail, const uint64_t *frame_hashes, size_t frame_count)
 {
-    const uint64_t stored_nbytes = nbytes < TABLE_HEAD_NBYTES ? 0 : load(table + AT_STORED_NBYTES, 8);
-    if (nbytes < TABLE_HEAD_NBYTES + TABLE_TAIL_NBYTES ||
-        stored_nbytes > nbytes - TABLE_HEAD_NBYTES - TABLE_TAIL_NBYTES) {
+    const uint64_t stored_nbytes = load(table + AT_STORED_NBYTES, 8);
+    if (stored_nbytes > (uint64_t)(tail - table) - TABLE_HEAD_NBYTES) {
         return;
     }
     uint8_t *const hashes = table + TABLE_HEAD_NBYTES + stored_nbytes;
-    uint8_t *const tail = table + nbytes - TABLE_TAIL_NBYTES;
     const size_t room = (size_t)(tail - hashes) / HASH_NBYTES;
     for (size_t i = 0; i < frame_count && i < room; i++) {
         store(hashes + i * HASH_NBYTES, frame_hashes[i], HASH_NBYTES);
@@ -130,6 +127,17 @@ static void repair_table(uint8_t *table, size_t nbytes, const uint64_t *frame_ha
     memcpy(listed + 24, hashes, room * HASH_NBYTES);
     store(tail, XXH3_64bits(listed, HASH_NBYTES * (room + 3)), HASH_NBYTES);
     free(listed);
+}
+
+/* frame_hashes: 0 where a frame could not be repaired. */
+static void repair_table(uint8_t *table, size_t nbytes, const uint64_t *frame_hashes, size_t frame_count,
+                         uint64_t outer_hash)
+{
+    if (nbytes < TABLE_HEAD_NBYTES + TABLE_TAIL_NBYTES) {
+        return;
+    }
+    uint8_t *const tail = table + nbytes - TABLE_TAIL_NBYTES;
+    repair_hashes(table, tail, frame_hashes, frame_count);
     store(tail + 8, outer_hash, HASH_NBYTES);
     store(tail + 16, XXH3_64bits(table, nbytes - HASH_NBYTES), HASH_NBYTES);
 }
