@@ -60,6 +60,7 @@ def small_files(rng):
 def large_files():
     """Files of which threads get something to do, but whose archives are small."""
     yield "blocks", tensors_file(("c", "BF16", [500000], bytes(1000000)))
+    yield "tied", tensors_file(*((name, "BF16", [150000], b"\2\1" * 150000) for name in "abcd"))
     yield "tensors", tensors_file(*(("t%d" % i, "U8", [150000], bytes([i]) * 150000) for i in range(6)))
     yield "mixed", tensors_file(("c", "F32", [150000], b"\0\0\x80\x3f" * 150000), ("s", "U8", [3], b"abc"),
                                 ("e", "F32", [0], b""), ("d", "I16", [300000], b"\1\0" * 300000))
@@ -93,8 +94,20 @@ def frames_of(archive):
             yield name, archive[begin:end]
 
 
-def parts_of(original, archive):
-    return parts_of_frames(original, frames_of(archive))
+def contents_of(original):
+    header_nbytes = struct.unpack_from("<Q", original)[0]
+    for name, entry in json.loads(original[8:8 + header_nbytes]).items():
+        if name != "__metadata__":
+            begin, end = (8 + header_nbytes + offset for offset in entry["data_offsets"])
+            yield entry["dtype"], original[begin:end]
+
+
+def parts_of(original, archive, change=lambda frame: frame):
+    """Of a tensor without a frame: the number of the first equal one."""
+    contents = list(contents_of(original))
+    frames = enumerate(frames_of(archive))
+    return parts_of_frames(original, [(name, change(frame) if frame else bytes([contents.index(contents[number])]))
+                                      for number, (name, frame) in frames])
 
 
 def flipped(rng, content):
@@ -150,6 +163,14 @@ def contradiction_seeds():
     yield "frame-twice", PARTS + parts_of_frames(two, [("a", four), ("a", four), ("b", three)])
     yield "frame-without-tail", PARTS + parts_of_frames(
         tensors_file(("a", "U8", [4096], bytes(4096))), [("a", cut)])
+    equal = tensors_file(*((name, "U8", [4], b"abcd") for name in "abc"))
+    for name, frames in (("right", [four, b"\0", b"\0"]), ("chain", [four, b"\0", b"\1"]),
+                         ("of-itself", [four, b"\1", b"\0"]), ("forward", [b"\1", four, b"\1"]),
+                         ("beyond", [four, b"\0", b"\7"]), ("unequal", [four, b"\0", short_frame(b"abcd", 1)]),
+                         ("damaged", [four[:-20] + b"?" + four[-19:], b"\0", b"\0"])):
+        yield f"alias-{name}", PARTS + parts_of_frames(equal, zip("abc", frames))
+    other = tensors_file(("a", "U8", [4], b"abcd"), ("b", "I8", [4], b"abcd"))
+    yield "alias-other-dtype", PARTS + parts_of_frames(other, [("a", four), ("b", b"\0")])
     pair = (("a", four), ("b", three))
     for count in (0, 1, 2, 3):
         yield f"hashes-{count}", REPAIRED + raw_archive(len(header), header, 0, count, frames=pair)
@@ -208,8 +229,8 @@ def restore_seeds(tool, rng):
             parts = flipped(rng, parts)
         yield f"{name}-flip", threads + bytes([NEVER]) + parts
     for name, original in large_files():
-        frames = [(frame_name, damaged_index(frame)) for frame_name, frame in frames_of(convert(tool, original, "default"))]
-        yield f"{name}-blocks", bytes([3, NEVER]) + parts_of_frames(original, frames)
+        parts = parts_of(original, convert(tool, original, "default"), damaged_index)
+        yield f"{name}-blocks", bytes([3, NEVER]) + parts
 
 
 def write_seeds(folder, seeds):

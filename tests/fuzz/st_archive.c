@@ -7,10 +7,14 @@
 #include "fuzz.h"
 #include "st_craft.h"
 #include "st_input.h"
+#include "st_memory.h"
+#include "st_salvage.h"
 #include "st_walk.h"
 
 /* Files that would become larger are not restored: the target shall be quick. */
 #define CONTENT_NBYTES_MAX ((uint64_t)64 << 10)
+
+#define FAILURE_PLACES 32
 
 /* What cannot be opened cannot be verified or restored, and nothing is left behind. */
 static void refuse(const char *path, const lmc_st_diag *expected)
@@ -52,12 +56,36 @@ static void verify_and_restore(const char *path, size_t nbytes, const fuzz_walk 
     FUZZ_CLAIM(lmc_st_restore(path, directory.file, &options, &result, &diag) == status);
     fuzz_claim_diag(&diag, status);
     claim_result(&result, status, nbytes, walk);
-    FUZZ_CLAIM(strcmp(diag.text, verify_diag.text) == 0 && strcmp(diag.tensor, verify_diag.tensor) == 0);
+    fuzz_claim_same_fault(&diag, &verify_diag);
     FUZZ_CLAIM(fuzz_file_exists(directory.file) == (status == LMC_OK));
     if (status == LMC_OK && walk->bytes != NULL) {
         fuzz_claim_file(directory.file, walk->bytes, walk->nbytes);
     }
     fuzz_directory_remove(&directory);
+}
+
+/* The same with an allocation that fails: at another place for each size of input. */
+static void lack_memory(const char *path, lmc_status expected, unsigned allowed_count)
+{
+    lmc_st_file *file = NULL;
+    lmc_st_diag diag;
+    lmc_st_options options;
+    fuzz_memory memory;
+    fuzz_memory_init(&memory, allowed_count);
+    const lmc_status status = lmc_st_open_with(path, &memory.allocator, &file, &diag);
+    fuzz_claim_diag(&diag, status);
+    FUZZ_CLAIM(status == (memory.has_failed ? LMC_ERR_NOMEM : expected));
+    lmc_st_close(file);
+    fuzz_memory_claim_free(&memory);
+
+    fuzz_memory_init(&memory, allowed_count);
+    lmc_st_options_init(&options);
+    options.allocator = &memory.allocator;
+    if (expected != LMC_OK) {
+        FUZZ_CLAIM(lmc_st_verify(path, &options, NULL, NULL) ==
+                   (memory.has_failed ? LMC_ERR_NOMEM : expected));
+    }
+    fuzz_memory_claim_free(&memory);
 }
 
 static void try_archive(const uint8_t *data, size_t nbytes)
@@ -69,17 +97,20 @@ static void try_archive(const uint8_t *data, size_t nbytes)
     const lmc_status status = lmc_st_open(path, &file, &diag);
     fuzz_claim_diag(&diag, status);
     FUZZ_CLAIM((file == NULL) == (status != LMC_OK));
+    lack_memory(path, status, nbytes % FAILURE_PLACES);
     if (file == NULL) {
         refuse(path, &diag);
+        fuzz_salvage(path, 1, NULL);
         return;
     }
     FUZZ_CLAIM(lmc_st_stored_nbytes(file) == nbytes);
     const int is_archive = lmc_st_is_archive(file);
     fuzz_walk_file(file, CONTENT_NBYTES_MAX, &walk);
-    lmc_st_close(file);
     if (is_archive && walk.sensible_nbytes <= CONTENT_NBYTES_MAX) {
         verify_and_restore(path, nbytes, &walk);
+        fuzz_salvage(path, 1, file);
     }
+    lmc_st_close(file);
     free(walk.bytes);
 }
 

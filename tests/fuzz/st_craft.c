@@ -18,10 +18,14 @@
 #define TABLE_HEAD_NBYTES 40
 #define TABLE_TAIL_NBYTES 24
 #define AT_METHOD 5
+#define AT_FEATURES 8
 #define AT_TENSOR_COUNT 12
 #define AT_FILE_NBYTES 16
 #define AT_HEADER_NBYTES 24
 #define AT_STORED_NBYTES 32
+
+#define FEATURE_ALIAS 2
+#define ALIAS_NBYTES 8
 
 #define TENSORS_MAX 128
 #define BLOCKS_MAX 4096
@@ -108,7 +112,20 @@ static uint64_t hash_of_header(const uint8_t *table, uint64_t header_nbytes, siz
     return hash;
 }
 
-/* The stored header, the hashes of the frames and whole_hash, if the table's sizes leave room for them. */
+/* Gives each alias the hash of its owner. `list`: count and pairs, within list_nbytes. */
+static void repair_aliases(uint8_t *hashes, size_t tensor_count, const uint8_t *list, size_t list_nbytes)
+{
+    const uint64_t alias_count = list_nbytes < 4 ? 0 : load(list, 4);
+    for (size_t i = 0; i < alias_count && (i + 1) * ALIAS_NBYTES <= list_nbytes - 4; i++) {
+        const size_t alias = (size_t)load(list + 4 + i * ALIAS_NBYTES, 4);
+        const size_t owner = (size_t)load(list + 8 + i * ALIAS_NBYTES, 4);
+        if (alias < tensor_count && owner < tensor_count && alias != owner) {
+            memcpy(hashes + alias * HASH_NBYTES, hashes + owner * HASH_NBYTES, HASH_NBYTES);
+        }
+    }
+}
+
+/* The hashes of the frames and whole_hash, if the table's sizes leave room for them. */
 static void repair_hashes(uint8_t *table, uint8_t *tail, const uint64_t *frame_hashes, size_t frame_count)
 {
     const uint64_t stored_nbytes = load(table + AT_STORED_NBYTES, 8);
@@ -116,16 +133,22 @@ static void repair_hashes(uint8_t *table, uint8_t *tail, const uint64_t *frame_h
         return;
     }
     uint8_t *const hashes = table + TABLE_HEAD_NBYTES + stored_nbytes;
-    const size_t room = (size_t)(tail - hashes) / HASH_NBYTES;
-    for (size_t i = 0; i < frame_count && i < room; i++) {
+    const size_t room = (size_t)(tail - hashes);
+    const uint64_t stated = load(table + AT_TENSOR_COUNT, 4);
+    const size_t count = stated < room / HASH_NBYTES ? (size_t)stated : room / HASH_NBYTES;
+    const size_t list_nbytes = count * HASH_NBYTES;
+    for (size_t i = 0; i < frame_count && i < count; i++) {
         store(hashes + i * HASH_NBYTES, frame_hashes[i], HASH_NBYTES);
     }
+    if ((table[AT_FEATURES] & FEATURE_ALIAS) != 0) {
+        repair_aliases(hashes, count, hashes + list_nbytes, room - list_nbytes);
+    }
     const uint64_t header_nbytes = load(table + AT_HEADER_NBYTES, 8);
-    uint8_t *const listed = fuzz_malloc(HASH_NBYTES * (room + 3));
+    uint8_t *const listed = fuzz_malloc(24 + list_nbytes);
     memcpy(listed, table + AT_FILE_NBYTES, 16); /* file_nbytes, header_nbytes */
     store(listed + 16, hash_of_header(table, header_nbytes, (size_t)stored_nbytes), HASH_NBYTES);
-    memcpy(listed + 24, hashes, room * HASH_NBYTES);
-    store(tail, XXH3_64bits(listed, HASH_NBYTES * (room + 3)), HASH_NBYTES);
+    memcpy(listed + 24, hashes, list_nbytes);
+    store(tail, XXH3_64bits(listed, 24 + list_nbytes), HASH_NBYTES);
     free(listed);
 }
 
@@ -258,22 +281,41 @@ typedef struct parts {
     part header;
     part names[TENSORS_MAX];
     part frames[TENSORS_MAX];
+    size_t owners[TENSORS_MAX]; /* NO_OWNER, or of an alias: the tensor that has its frame */
     size_t count;
-    uint64_t content_nbytes;
+    size_t alias_count;
+    uint64_t content_nbytes[TENSORS_MAX];
+    uint64_t all_content_nbytes;
 } parts;
+
+#define NO_OWNER SIZE_MAX
+
+/* A frame of one byte is none: it stands for an alias of the tensor of that number. */
+static void read_frame(parts *parts, size_t index)
+{
+    lmc_info info;
+    part *const frame = &parts->frames[index];
+    parts->owners[index] = NO_OWNER;
+    if (frame->nbytes == 1) {
+        parts->owners[index] = frame->bytes[0];
+        parts->alias_count++;
+        parts->content_nbytes[index] = frame->bytes[0] < index ? parts->content_nbytes[frame->bytes[0]] : 0;
+        frame->nbytes = 0;
+    } else if (lmc_read_info(frame->bytes, frame->nbytes, &info, NULL) == LMC_OK) {
+        parts->content_nbytes[index] = info.content_nbytes;
+    }
+    parts->all_content_nbytes += parts->content_nbytes[index];
+}
 
 static void read_parts(part left, parts *parts)
 {
     memset(parts, 0, sizeof(*parts));
     parts->header = take(&left, 2);
     while (left.nbytes > 0 && parts->count < TENSORS_MAX) {
-        lmc_info info;
         const size_t i = parts->count++;
         parts->names[i] = take(&left, 1);
         parts->frames[i] = take(&left, 2);
-        if (lmc_read_info(parts->frames[i].bytes, parts->frames[i].nbytes, &info, NULL) == LMC_OK) {
-            parts->content_nbytes += info.content_nbytes;
-        }
+        read_frame(parts, i);
     }
 }
 
@@ -305,17 +347,39 @@ static size_t write_outer_header(const parts *parts, size_t table_nbytes, uint8_
     return (size_t)(text - (char *)dst);
 }
 
-static void write_table(const parts *parts, uint8_t *dst, size_t nbytes)
+static void write_aliases(const parts *parts, uint8_t *dst)
+{
+    store(dst, parts->alias_count, 4);
+    dst += 4;
+    for (size_t i = 0; i < parts->count; i++) {
+        if (parts->owners[i] != NO_OWNER) {
+            store(dst, i, 4);
+            store(dst + 4, parts->owners[i], 4);
+            dst += ALIAS_NBYTES;
+        }
+    }
+}
+
+static size_t table_size(const parts *parts)
+{
+    return TABLE_HEAD_NBYTES + parts->header.nbytes + parts->count * HASH_NBYTES +
+           (parts->alias_count > 0 ? 4 + parts->alias_count * ALIAS_NBYTES : 0) + TABLE_TAIL_NBYTES;
+}
+
+static void write_table(const parts *parts, uint8_t *dst)
 {
     static const uint8_t start[] = {0x8c, 'L', 'M', 'A', 1};
-    const uint64_t file_nbytes = 8 + parts->header.nbytes + parts->content_nbytes;
-    memset(dst, 0, nbytes);
+    memset(dst, 0, table_size(parts));
     memcpy(dst, start, sizeof(start));
+    store(dst + AT_FEATURES, parts->alias_count > 0 ? FEATURE_ALIAS : 0, 4);
     store(dst + AT_TENSOR_COUNT, parts->count, 4);
-    store(dst + AT_FILE_NBYTES, file_nbytes, 8);
+    store(dst + AT_FILE_NBYTES, 8 + parts->header.nbytes + parts->all_content_nbytes, 8);
     store(dst + AT_HEADER_NBYTES, parts->header.nbytes, 8);
     store(dst + AT_STORED_NBYTES, parts->header.nbytes, 8);
     memcpy(dst + TABLE_HEAD_NBYTES, parts->header.bytes, parts->header.nbytes);
+    if (parts->alias_count > 0) {
+        write_aliases(parts, dst + TABLE_HEAD_NBYTES + parts->header.nbytes + parts->count * HASH_NBYTES);
+    }
 }
 
 uint8_t *fuzz_build_archive(const uint8_t *bytes, size_t bytes_nbytes, size_t *nbytes)
@@ -324,11 +388,10 @@ uint8_t *fuzz_build_archive(const uint8_t *bytes, size_t bytes_nbytes, size_t *n
     const part all = {bytes, bytes_nbytes};
     parts parts;
     read_parts(all, &parts);
-    const size_t table_nbytes =
-        TABLE_HEAD_NBYTES + TABLE_TAIL_NBYTES + parts.header.nbytes + parts.count * HASH_NBYTES;
+    const size_t table_nbytes = table_size(&parts);
     uint8_t *const archive = fuzz_malloc(bytes_nbytes + table_nbytes + (parts.count + 2) * entry_nbytes_max);
     size_t end = write_outer_header(&parts, table_nbytes, archive);
-    write_table(&parts, archive + end, table_nbytes);
+    write_table(&parts, archive + end);
     end += table_nbytes;
     for (size_t i = 0; i < parts.count; i++) {
         memcpy(archive + end, parts.frames[i].bytes, parts.frames[i].nbytes);

@@ -14,7 +14,8 @@ void fuzz_repair_archive(uint8_t *archive, size_t nbytes);
 
 /* Builds an archive of parts, and repairs it: header and table are made so that they fit the frames. Parts:
  * u16 n and n bytes of original header; per frame u8 n and n bytes of name as it stands between its
- * quotes, u16 n and n bytes of frame. Numbers that exceed what is left mean what is left. Free the result. */
+ * quotes, u16 n and n bytes of frame; one byte b instead of a frame makes an alias of tensor b. Numbers that
+ * exceed what is left mean what is left. Free the result. */
 uint8_t *fuzz_build_archive(const uint8_t *parts, size_t parts_nbytes, size_t *nbytes);
 
 /* Builds the safetensors file that the input seems to be: its header ends with the last brace, its length

@@ -74,3 +74,13 @@ void fuzz_claim_file(const char *path, const void *data, size_t nbytes)
     free(bytes);
     close(fd);
 }
+
+void fuzz_change_file(const char *path, uint64_t offset)
+{
+    uint8_t byte;
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    FUZZ_CLAIM(fd >= 0 && pread(fd, &byte, 1, (off_t)offset) == 1);
+    byte ^= 1;
+    FUZZ_CLAIM(pwrite(fd, &byte, 1, (off_t)offset) == 1);
+    close(fd);
+}

@@ -31,4 +31,7 @@ int fuzz_file_exists(const char *path);
 /* The file must exist and have exactly these bytes. */
 void fuzz_claim_file(const char *path, const void *data, size_t nbytes);
 
+/* Flips a bit of byte `offset`. */
+void fuzz_change_file(const char *path, uint64_t offset);
+
 #endif

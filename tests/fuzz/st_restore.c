@@ -1,6 +1,6 @@
 /*
- * st_restore.c - fuzz target: an archive through the calls on whole files, with several threads, stopped in
- * the middle, onto an output that exists.
+ * st_restore.c - fuzz target: an archive through the calls on whole files: with several threads, stopped in the
+ * middle, onto an output that exists, into a pipe, salvaged, compared.
  *
  * The first byte says how many threads, the second when to stop; the rest are parts of an archive
  * (st_craft.h). It has larger contents than st_archive, because small ones never see a second thread.
@@ -8,10 +8,17 @@
 #include "fuzz.h"
 #include "st_craft.h"
 #include "st_input.h"
+#include "st_memory.h"
+#include "st_salvage.h"
 #include "st_walk.h"
+
+#include <unistd.h>
 
 #define CONTENT_NBYTES_MAX ((uint64_t)4 << 20)
 #define NEVER 255
+
+/* What a pipe holds at least. */
+#define PIPE_NBYTES 65536
 
 typedef struct progress_log {
     uint64_t done_nbytes;
@@ -31,13 +38,6 @@ static void log_progress(void *user, uint64_t done_nbytes, uint64_t total_nbytes
         log->is_stopped = 1;
         log->calls_until_stop = NEVER;
     }
-}
-
-/* Everything that is said of a fault but the file that is at fault. */
-static void claim_same_fault(const lmc_st_diag *a, const lmc_st_diag *b)
-{
-    FUZZ_CLAIM(a->status == b->status && a->offset == b->offset && a->has_tensor == b->has_tensor);
-    FUZZ_CLAIM(strcmp(a->tensor, b->tensor) == 0 && strcmp(a->text, b->text) == 0);
 }
 
 /* With one thread, for comparison. */
@@ -77,7 +77,8 @@ static void restore_in_threads(const char *path, const fuzz_directory *directory
     const lmc_status status = lmc_st_restore(path, directory->file, &options, NULL, &diag);
     fuzz_claim_diag(&diag, status);
     if (!log.is_stopped) {
-        claim_same_fault(&diag, expected);
+        fuzz_claim_same_fault(expected, &diag);
+        FUZZ_CLAIM(strcmp(diag.text, expected->text) == 0);
         FUZZ_CLAIM(status != LMC_OK || log.done_nbytes == log.total_nbytes);
     } else {
         FUZZ_CLAIM(status == LMC_ERR_CANCELLED || status == expected->status);
@@ -89,27 +90,105 @@ static void restore_in_threads(const char *path, const fuzz_directory *directory
     }
 }
 
-static void verify_in_threads(const char *path, const lmc_st_diag *expected, unsigned thread_count)
+static void verify_in_threads(const char *path, const lmc_st_diag *expected, unsigned thread_count,
+                              lmc_st_result *result)
 {
     lmc_st_diag diag;
     lmc_st_options options;
     lmc_st_options_init(&options);
     options.thread_count = thread_count;
-    const lmc_status status = lmc_st_verify(path, &options, NULL, &diag);
+    options.sha256 = 1;
+    const lmc_status status = lmc_st_verify(path, &options, result, &diag);
     fuzz_claim_diag(&diag, status);
-    claim_same_fault(&diag, expected);
+    fuzz_claim_same_fault(expected, &diag);
 }
 
-static void restore_all_ways(const char *path, const fuzz_walk *walk, unsigned thread_count, unsigned stop)
+/* An archive and what was restored from it are the same file, until a byte of that changes. */
+static void compare(const char *path, const fuzz_directory *directory, const fuzz_walk *walk,
+                    unsigned thread_count, const lmc_st_result *verified)
+{
+    lmc_st_options options;
+    lmc_st_result result;
+    lmc_st_file *restored = NULL;
+    lmc_st_options_init(&options);
+    options.thread_count = thread_count;
+    options.sha256 = 1;
+    const lmc_status status = lmc_st_open(directory->file, &restored, NULL);
+    if (status != LMC_OK || lmc_st_is_archive(restored)) {
+        lmc_st_close(restored); /* it claims to be an archive, and that is all that it can claim */
+        FUZZ_CLAIM(lmc_st_compare(path, directory->file, &options, NULL) != LMC_OK);
+        return;
+    }
+    lmc_st_close(restored);
+    FUZZ_CLAIM(lmc_st_verify(directory->file, &options, &result, NULL) == LMC_OK);
+    FUZZ_CLAIM(memcmp(result.sha256, verified->sha256, sizeof(result.sha256)) == 0);
+    FUZZ_CLAIM(lmc_st_compare(path, directory->file, &options, NULL) == LMC_OK);
+    fuzz_change_file(directory->file, walk->nbytes - 1);
+    FUZZ_CLAIM(lmc_st_compare(path, directory->file, &options, NULL) != LMC_OK);
+}
+
+/* To a pipe, as far as its buffer goes without a reader: what has arrived after a success is the file. */
+static void restore_to_pipe(const char *path, const fuzz_walk *walk, lmc_status expected,
+                            unsigned thread_count)
+{
+    int ends[2];
+    lmc_st_options options;
+    lmc_st_options_init(&options);
+    FUZZ_CLAIM(pipe(ends) == 0);
+    options.thread_count = thread_count;
+    options.out_fd = ends[1];
+    FUZZ_CLAIM(lmc_st_restore(path, "pipe", &options, NULL, NULL) == expected);
+    close(ends[1]);
+    uint8_t *const bytes = fuzz_malloc(walk->nbytes + 1);
+    size_t nbytes = 0;
+    ssize_t got;
+    while ((got = read(ends[0], bytes + nbytes, walk->nbytes + 1 - nbytes)) > 0) {
+        nbytes += (size_t)got;
+    }
+    FUZZ_CLAIM(expected != LMC_OK ||
+               (nbytes == walk->nbytes && memcmp(bytes, walk->bytes, walk->nbytes) == 0));
+    FUZZ_CLAIM(nbytes <= walk->nbytes);
+    free(bytes);
+    close(ends[0]);
+}
+
+/* With an allocation that fails, which may or may not matter. */
+static void lack_memory(const char *path, const fuzz_directory *directory, lmc_status expected,
+                        unsigned thread_count, unsigned allowed_count)
+{
+    lmc_st_options options;
+    fuzz_memory memory;
+    fuzz_memory_init(&memory, allowed_count);
+    lmc_st_options_init(&options);
+    options.thread_count = thread_count;
+    options.no_fsync = 1;
+    options.allocator = &memory.allocator;
+    const lmc_status status = lmc_st_restore(path, directory->other_file, &options, NULL, NULL);
+    FUZZ_CLAIM(status == expected || (memory.has_failed && status == LMC_ERR_NOMEM));
+    FUZZ_CLAIM(fuzz_file_exists(directory->other_file) == (status == LMC_OK));
+    fuzz_memory_claim_free(&memory);
+}
+
+static void restore_all_ways(const char *path, const lmc_st_file *file, const fuzz_walk *walk,
+                             unsigned thread_count, unsigned stop)
 {
     fuzz_directory directory;
     lmc_st_diag diag;
+    lmc_st_result verified;
     fuzz_directory_make(&directory);
     const lmc_status status = restore_plainly(path, &directory, walk, &diag);
     FUZZ_CLAIM(status == diag.status);
     restore_in_threads(path, &directory, walk, &diag, thread_count, stop);
-    verify_in_threads(path, &diag, thread_count);
+    verify_in_threads(path, &diag, thread_count, &verified);
+    if (status == LMC_OK) {
+        compare(path, &directory, walk, thread_count, &verified);
+    }
+    lack_memory(path, &directory, status, thread_count, stop);
+    if (walk->nbytes <= PIPE_NBYTES) {
+        restore_to_pipe(path, walk, status, thread_count);
+    }
     fuzz_directory_remove(&directory);
+    fuzz_salvage(path, thread_count, file);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
@@ -124,10 +203,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     const char *const path = fuzz_input_path(archive, archive_nbytes);
     if (lmc_st_open(path, &file, NULL) == LMC_OK) {
         fuzz_walk_file(file, CONTENT_NBYTES_MAX, &walk);
-        lmc_st_close(file);
-        if (walk.bytes != NULL) {
-            restore_all_ways(path, &walk, 1 + data[0] % 4, data[1]);
+        if (walk.bytes != NULL && lmc_st_is_archive(file)) {
+            restore_all_ways(path, file, &walk, 1 + data[0] % 4, data[1]);
         }
+        lmc_st_close(file);
         free(walk.bytes);
     }
     free(archive);

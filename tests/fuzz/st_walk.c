@@ -65,6 +65,18 @@ static void claim_info(const lmc_st_file *file, uint64_t index, uint64_t data_of
     claim_name(file, tensor, index);
 }
 
+static void claim_metadata(const lmc_st_file *file)
+{
+    const char *key, *value;
+    size_t key_nbytes, value_nbytes;
+    const size_t count = lmc_st_metadata_count(file);
+    for (size_t i = 0; i < count; i++) {
+        FUZZ_CLAIM(lmc_st_metadata(file, i, &key, &key_nbytes, &value, &value_nbytes) == LMC_OK);
+        FUZZ_CLAIM(key[key_nbytes] == '\0' && value[value_nbytes] == '\0');
+    }
+    FUZZ_CLAIM(lmc_st_metadata(file, count, &key, &key_nbytes, &value, &value_nbytes) == LMC_ERR_ARG);
+}
+
 /* ---- reading --------------------------------------------------------------------------------------- */
 
 /* Whether it can be read or not: the sizes that are asked for must not matter. */
@@ -112,6 +124,7 @@ static void read_tensor(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, c
     fuzz_claim_diag(&diag, mode_status);
     FUZZ_CLAIM(mode_status != LMC_OK || lmc_st_mode_name(mode) != NULL);
     FUZZ_CLAIM(lmc_st_is_archive(file) || mode == LMC_ST_MODE_PLAIN);
+    FUZZ_CLAIM(mode_status != LMC_OK || mode != LMC_ST_MODE_ALIAS || tensor->stored_nbytes == 0);
     walk->sensible_nbytes += mode_status == LMC_OK ? tensor->nbytes : 0;
     refuse_reads(file, ctx, index, tensor->nbytes);
     if (dst == NULL) {
@@ -162,6 +175,7 @@ void fuzz_walk_file(const lmc_st_file *file, uint64_t nbytes_max, fuzz_walk *wal
     memset(walk, 0, sizeof(*walk));
     walk->nbytes = (size_t)lmc_st_file_nbytes(file);
     walk->bytes = begin_image(file, nbytes_max);
+    claim_metadata(file);
     lmc_st_header(file, &header_nbytes);
 
     const uint64_t count = lmc_st_tensor_count(file);
