@@ -85,13 +85,15 @@ class Tool:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
         return apply
 
-    def start(self, *arguments, cwd=None, user=None, **limits):
+    def start(self, *arguments, cwd=None, user=None, more_environment=None, **limits):
+        environment = None if more_environment is None else {**os.environ, **more_environment}
         return subprocess.Popen([self.path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, cwd=cwd, user=user, preexec_fn=self.limit(**limits))
+                                stderr=subprocess.PIPE, cwd=cwd, user=user, env=environment,
+                                preexec_fn=self.limit(**limits))
 
-    def run(self, *arguments, cwd=None, user=None, **limits):
+    def run(self, *arguments, cwd=None, user=None, more_environment=None, **limits):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        process = self.start(*arguments, cwd=cwd, user=user, **limits)
+        process = self.start(*arguments, cwd=cwd, user=user, more_environment=more_environment, **limits)
         stdout, stderr = process.communicate()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
