@@ -99,8 +99,8 @@ def prepared(tool, directory):
 class Job:
     """One command with its input in the directory and the output that it should make (None: verify)."""
 
-    def __init__(self, command, tool, directory):
-        content, archive = prepared(tool, directory)
+    def __init__(self, command, tool, directory, contents=None):
+        content, archive = contents or prepared(tool, directory)
         self.command = command
         self.directory = directory
         names = {"convert": ("m.safetensors", "m.safetensors.lmc"), "restore": ("m.safetensors.lmc", "m.safetensors"),

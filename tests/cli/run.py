@@ -20,6 +20,7 @@ import cases_archives  # noqa: F401
 import cases_files  # noqa: F401
 import cases_usage  # noqa: F401
 import cases_faults  # noqa: F401
+import cases_kills  # noqa: F401
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

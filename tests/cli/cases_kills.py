@@ -1,0 +1,201 @@
+"""The tool is killed: at random moments, before each of its system calls, and politely. Never anything
+but a whole file under the final name; nothing else stays; the next run succeeds.
+
+The number of random moments is 20 by default, 200 with --slow or as LMC_KILLS says."""
+import os
+import random
+import signal
+import struct
+import time
+
+from faults import NAMED, Faults, Job, resume
+from support import CASES, case, check, read, slow, weights, write
+
+KILLS = int(os.environ.get("LMC_KILLS", "20"))
+KILLS_SLOW = int(os.environ.get("LMC_KILLS", "200"))
+LARGE_NBYTES = 24 << 20
+OLD = b"the old output"
+
+
+def write_large(path):
+    """bf16 weights of 24 MB in a few tensors: long enough for a run to be hit in its midst."""
+    rng = random.Random(7)
+    piece = weights(rng, 1 << 18)
+    pieces = LARGE_NBYTES // len(piece)
+    tensors = [pieces // 2, pieces // 4, pieces // 4]
+    at, entries = 0, []
+    for i, count in enumerate(tensors):
+        end = at + count * len(piece)
+        entries.append('"t%d":{"dtype":"BF16","shape":[%d],"data_offsets":[%d,%d]}' % (
+            i, (end - at) // 2, at, end))
+        at = end
+    text = ("{" + ",".join(entries) + "}").encode()
+    return write(path, struct.pack("<Q", len(text)) + text + piece * sum(tensors))
+
+
+class LargeJob(Job):
+    """As Job, with the large file."""
+
+    made = {}
+
+    def __init__(self, command, tool, directory):
+        if tool.path not in self.made:
+            path = write_large(os.path.join(directory, "large"))
+            tool.run("convert", path).expect(0)
+            self.made[tool.path] = (read(path), read(path + ".lmc"))
+            os.unlink(path)
+            os.unlink(path + ".lmc")
+        super().__init__(command, tool, directory, self.made[tool.path])
+
+
+def duration(job, tool, options):
+    """Seconds of an undisturbed run, the median of three."""
+    seconds = []
+    for _ in range(3):
+        job.clear()
+        started = time.monotonic()
+        tool.run(*job.arguments(*options)).expect(0)
+        seconds.append(time.monotonic() - started)
+    return sorted(seconds)[1]
+
+
+def run_until(tool, job, options, seconds, number):
+    """Runs the job, sends the signal after so many seconds; returns exit status and message."""
+    process = tool.start(*job.arguments(*options))
+    time.sleep(seconds)
+    process.send_signal(number)
+    _, message = process.communicate()
+    return process.returncode, message.decode()
+
+
+def kill_often(tool, directory, command, options, old, count, numbers):
+    job = LargeJob(command, tool, directory)
+    rng = random.Random(count)
+    longest = 1.1 * duration(job, tool, options)
+    ended_early = 0
+    for i in range(count):
+        job.clear(old)
+        number = numbers[i % len(numbers)]
+        status, message = run_until(tool, job, options, rng.uniform(0, longest), number)
+        what = "%s %s, signal %d, no. %d: exit %d" % (command, " ".join(options), number, i, status)
+        check(status in allowed_statuses(number), what + ": " + message)
+        ended_early += status != 0
+        job.check_state(what, *([job.wanted] if status == 0 else [job.wanted, old]))
+        if number != signal.SIGKILL and status != 0:
+            job.check_state(what, old)
+        job.clear(old)
+    check(ended_early > count // 4, "only %d of %d runs were still there to be killed" % (ended_early, count))
+    tool.run(*job.arguments(*options)).expect(0)
+    job.check_state("the next run", job.wanted)
+
+
+def allowed_statuses(number):
+    """Killed, or through before; a polite signal may come before the tool has asked for it."""
+    return (0, -number) if number == signal.SIGKILL else (0, -number, 128 + number)
+
+
+def add_random(command, name, options, old, numbers):
+    def short_run(tool, directory):
+        kill_often(tool, directory, command, options, old, KILLS, numbers)
+
+    def long_run(tool, directory):
+        kill_often(tool, directory, command, options, old, KILLS_SLOW, numbers)
+    CASES.append(("kills/%s_%s" % (name, command), short_run))
+    CASES.append(("kills/%s_%s_often" % (name, command), slow(long_run)))
+
+
+for _command in ("convert", "restore"):
+    add_random(_command, "random", ("-j1",), None, (signal.SIGKILL,))
+    add_random(_command, "random_forced", ("-j2", "-f"), OLD, (signal.SIGKILL,))
+    add_random(_command, "random_polite", ("-j2",), None, (signal.SIGTERM, signal.SIGINT))
+
+
+# ---- before each system call ----
+
+def moments(calls):
+    """Numbers of the calls to be killed before: all but the midst of long repetitions."""
+    chosen, same = [], 0
+    for i, call in enumerate(calls):
+        same = same + 1 if i > 0 and calls[i - 1] == call else 0
+        if same < 2 or same % 6 == 0 or calls[i + 1:i + 2] != [call]:
+            chosen.append(i + 1)
+    return chosen
+
+
+def kill_at_each_call(tool, directory, command, options, before, old, number):
+    faults = Faults(tool, directory)
+    job = Job(command, tool, faults.directory)
+    job.clear(old)
+    result, calls = faults.run(before + "any:1:0:s0", *job.arguments(*options))
+    if before == NAMED + ",":
+        calls = [call for call in calls if call != "tmpfile"]  # hit by the rule before
+    check(result.status == 0 and len(calls) > 20, "exit %d, calls: %s" % (result.status, calls))
+    for occurrence in moments(calls):
+        job.clear(old)
+        result, _ = faults.run("%sany:%d:1:s%d" % (before, occurrence, number), *job.arguments(*options))
+        what = "%s %s, signal %d before call %d (%s): exit %d" % (
+            command, " ".join(options), number, occurrence, calls[occurrence - 1], result.status)
+        check(result.status in allowed_statuses(number), what + ": " + result.stderr)
+        may_stay = number == signal.SIGKILL and before != ""
+        job.check_state(what, job.wanted, old, leftovers=may_stay)
+        check(all(name.startswith(".lmc-st-") for name in job.leftovers()), what + ": %s" % job.leftovers())
+        job.remove_leftovers()
+        check_next_run(tool, job, options, what)
+
+
+def check_next_run(tool, job, options, what):
+    """The same command without harm. What is complete already is refused without -f."""
+    is_complete = os.path.lexists(job.output) and "-f" not in options
+    result = tool.run(*job.arguments(*options))
+    check(result.status == (2 if is_complete else 0), "%s: the next run: exit %d: %s" % (
+        what, result.status, result.stderr))
+    job.check_state(what + ": the next run", job.wanted)
+
+
+def add_each_call(command, name, options, before, old, number):
+    def run(tool, directory):
+        kill_at_each_call(tool, directory, command, options, before, old, number)
+    CASES.append(("kills/%s_%s" % (name, command), run))
+
+
+for _command in ("convert", "restore"):
+    add_each_call(_command, "each_call", ("-j1",), "", None, signal.SIGKILL)
+    add_each_call(_command, "each_call_forced", ("-j1", "-f"), "", OLD, signal.SIGKILL)
+    add_each_call(_command, "each_call_named", ("-j1",), NAMED + ",", None, signal.SIGKILL)
+    add_each_call(_command, "each_call_named_forced", ("-j1", "-f"), NAMED + ",", OLD, signal.SIGKILL)
+    add_each_call(_command, "each_call_polite", ("-j1",), "", None, signal.SIGTERM)
+    add_each_call(_command, "each_call_polite_named", ("-j1", "-f"), NAMED + ",", OLD, signal.SIGINT)
+
+
+# ---- more signals ----
+
+@case
+def signal_exit_statuses(tool, directory):
+    """In the midst of the work, each polite signal has its status; the message is one line."""
+    faults = Faults(tool, directory)
+    for command in ("convert", "restore"):
+        job = Job(command, tool, faults.directory)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process = faults.stopped("pread:3:1:s%d" % signal.SIGSTOP, *job.arguments("-j1"))
+            process.send_signal(number)
+            status, message = resume(process)
+            check(status == 128 + number, "%s, signal %d: exit %d: %s" % (command, number, status, message))
+            check(message.startswith("lmc-st: ") and message.count("\n") == 1, "message: " + message)
+            job.check_state("signal %d" % number, None)
+        os.unlink(job.input)
+
+
+@case
+def ignored_hangup_stays_ignored(tool, directory):
+    """As under nohup."""
+    faults = Faults(tool, directory)
+    job = Job("convert", tool, faults.directory)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = faults.stopped("pread:3:1:s%d" % signal.SIGSTOP, *job.arguments("-j1"))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    process.send_signal(signal.SIGHUP)
+    status, message = resume(process)
+    check(status == 0, "exit %d: %s" % (status, message))
+    job.check_state("SIGHUP", job.wanted)
