@@ -23,6 +23,8 @@ import cases_faults  # noqa: F401
 import cases_kills  # noqa: F401
 import cases_disks  # noqa: F401
 import cases_races  # noqa: F401
+import cases_paths  # noqa: F401
+import cases_foreign  # noqa: F401
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
