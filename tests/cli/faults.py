@@ -103,7 +103,8 @@ class Job:
         content, archive = contents or prepared(tool, directory)
         self.command = command
         self.directory = directory
-        names = {"convert": ("m.safetensors", "m.safetensors.lmc"), "restore": ("m.safetensors.lmc", "m.safetensors"),
+        names = {"convert": ("m.safetensors", "m.safetensors.lmc"),
+                 "restore": ("m.safetensors.lmc", "m.safetensors"),
                  "verify": ("m.safetensors.lmc", None)}[command]
         self.input_name, self.output_name = names
         self.given = content if command == "convert" else archive
@@ -170,7 +171,8 @@ def check_failure(job, result, number, what):
     cause = "out of memory" if number == errno.ENOMEM else os.strerror(number)
     check(cause in result.stderr or os.strerror(number) in result.stderr,
           "%s: message %r lacks %r" % (what, result.stderr, cause))
-    check("m.safetensors" in result.stderr or number == errno.ENOMEM, "%s: message %r names no file" % (what, result.stderr))
+    check("m.safetensors" in result.stderr or number == errno.ENOMEM,
+          "%s: message %r names no file" % (what, result.stderr))
 
 
 def check_outcome(job, result, call, number, occurrence, old, what):
