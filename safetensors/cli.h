@@ -35,6 +35,10 @@ int cli_usage_error(const char *command, const char *format, ...) __attribute__(
 /* Prints the one line that names file, tensor, offset and cause; returns the exit status. */
 int cli_report(const lmc_st_diag *diag);
 
+/* 1 while what was printed could be written. Loops that print ask after each step, so that they end with
+ * their reader, and so that the cause is known. */
+int cli_output_works(void);
+
 /* Flushes stdout; returns the exit status. */
 int cli_finish_output(void);
 

@@ -94,7 +94,7 @@ static int list(const lmc_st_file *file, int is_json)
         printf("%-*s  %-11s  %-18s  %12s  %12s  %8s  %s\n", name_width, "name", "dtype", "shape", "bytes",
                "stored", "ratio", "mode");
     }
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count && cli_output_works(); i++) {
         lmc_st_tensor tensor;
         lmc_st_mode mode;
         lmc_st_diag diag;

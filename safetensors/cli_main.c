@@ -3,8 +3,10 @@
  */
 #include "cli.h"
 
+#include "st_base.h"
 #include "st_text.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,6 +30,8 @@ static const struct {
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
 volatile int cli_cancel;
+
+static int output_errno; /* why printing failed first */
 
 /* ---- messages ---- */
 
@@ -67,13 +71,24 @@ int cli_report(const lmc_st_diag *diag)
     return exit_status(diag->status);
 }
 
+int cli_output_works(void)
+{
+    if (!ferror(stdout)) {
+        return 1;
+    }
+    output_errno = output_errno != 0 ? output_errno : errno;
+    return 0;
+}
+
 int cli_finish_output(void)
 {
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "lmc-st: standard output: cannot write\n");
-        return CLI_SYSTEM;
+    if (cli_output_works() && fflush(stdout) == 0) {
+        return CLI_OK;
     }
-    return CLI_OK;
+    lmc_st_diag diag;
+    st_diag_init(&diag, "standard output");
+    st_fail_os(&diag, output_errno != 0 ? output_errno : errno, LMC_ST_NO_OFFSET, "cannot write");
+    return cli_report(&diag);
 }
 
 /* ---- signals ---- */
@@ -161,7 +176,6 @@ static int run_test(const cli_args *args)
         files.operand_count++;
     }
     files.seen &= CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_SHA256;
-    catch_signals();
     return cli_verify.run(&files);
 }
 
@@ -181,7 +195,6 @@ static int run_command(const cli_args *args)
         return cli_usage_error(command->name, "%s has no option --%s", command->name,
                                cli_option_name(foreign & ~(foreign - 1)));
     }
-    catch_signals();
     return command->run(args);
 }
 
@@ -190,6 +203,7 @@ int main(int argc, char **argv)
     cli_args args;
     const char *fault = NULL;
     const char *subject = NULL;
+    catch_signals();
     if (!cli_args_parse(argc, argv, &args, &fault, &subject)) {
         char shown[80];
         st_text_escape(shown, sizeof(shown), subject, strlen(subject));

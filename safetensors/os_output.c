@@ -111,8 +111,7 @@ static lmc_status check_target(const char *path, const os_input *input, int forc
 {
     struct stat status;
     if (lstat(path, &status) != 0) {
-        /* What is wrong with the directory shows when the temporary file is made. */
-        return LMC_OK;
+        return errno == ENOENT ? LMC_OK : st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create");
     }
     const int is_dangling_link = S_ISLNK(status.st_mode) && stat(path, &status) != 0;
     if (!is_dangling_link && input != NULL && (uint64_t)status.st_dev == input->device &&
@@ -291,7 +290,8 @@ static int rename_temp(const char *temp_path, const char *path, int force)
     }
     /* link() refuses an existing name, rename() would replace it. */
     if (link(temp_path, path) == 0) {
-        return unlink(temp_path) == 0 ? 0 : errno;
+        (void)unlink(temp_path); /* the output is whole whether or not this can be done */
+        return 0;
     }
     struct stat status;
     if (errno == EEXIST || lstat(path, &status) == 0) {
