@@ -6,6 +6,7 @@
 #include "st_reader.h"
 #include "st_text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +163,7 @@ static lmc_status flush_piece(sink *sink, lmc_st_diag *diag)
         status = os_output_write(sink->output, sink->nbytes, sink->piece, sink->piece_nbytes, diag);
     } else if (fwrite(sink->piece, 1, sink->piece_nbytes, stdout) != sink->piece_nbytes) {
         st_diag_set_file(diag, "standard output");
-        status = st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "cannot write");
+        status = st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot write");
     }
     sink->nbytes += sink->piece_nbytes;
     sink->piece_nbytes = 0;
