@@ -293,8 +293,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write_plain(const lmc_st_writer *
  * The new directory grows beside its place under a name of its own (".NAME.lmc-st-partial") and is renamed
  * when it is complete. A run that was killed or cancelled leaves it there; the next one goes on with it:
  * an archive that is there already and that restores to its source, byte for byte, is kept. After any other
- * failure it is removed. With `force`, a directory that is in the way is replaced as a whole, and archives in it that are
- * still right are taken over.
+ * failure it is removed. With `force`, a directory that is in the way is replaced as a whole; archives in it
+ * that are still right are taken over.
  * lmc_st_restore() of such a directory gives the tree back; every file that is an archive is restored. */
 
 #ifdef __cplusplus

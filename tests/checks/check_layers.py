@@ -30,6 +30,12 @@ def layer_of(stem):
     return None
 
 
+OS_MAY_SEE = {"st_base.h", "st_memory.h"}
+SYSTEM_CALLS = {"unistd.h", "fcntl.h", "dirent.h", "sys/stat.h", "sys/file.h", "sched.h"}
+PRINT_CALL = re.compile(r"(?<![a-z_])(?:f|v|vf)?(?:printf|puts|putchar)\(")
+ALLOCATION = re.compile(r"(?<![a-z_])(?:malloc|calloc|realloc|aligned_alloc)\(")
+
+
 def stem_of(name):
     return os.path.splitext(name)[0]
 
@@ -73,6 +79,25 @@ def check_system_header(path, stem, layer, header):
         yield f"{path}: <{header}> has no place in layer 0"
 
 
+def check_safetensors_file(tree, path):
+    """Within safetensors/: the system below, the library above it, the command on top."""
+    name = os.path.basename(path)
+    text = tree.text(path)
+    if name.startswith("cli_") or name == "cli.h":
+        return
+    for _, header in INCLUDE.findall(text):
+        if header.startswith("cli"):
+            yield f"{path}: the library includes {header}, a file of the command"
+        if name.startswith("os_") and header.startswith("st_") and header not in OS_MAY_SEE:
+            yield f"{path}: includes {header}; os_ files see {', '.join(sorted(OS_MAY_SEE))}"
+        if header in SYSTEM_CALLS and not name.startswith("os_"):
+            yield f"{path}: includes {header}; the system is called from os_ files alone"
+    if PRINT_CALL.search(text):
+        yield f"{path}: prints; only the command does"
+    if name != "st_memory.c" and ALLOCATION.search(text):
+        yield f"{path}: memory comes through st_memory.h"
+
+
 def check_adapter_file(tree, path, folder):
     """Adapters see the public headers and their own, never codec/ and never each other."""
     for kind, header in INCLUDE.findall(tree.text(path)):
@@ -95,6 +120,8 @@ def check(tree):
     for folder in ("safetensors", "filter", "python"):
         for path in tree.files(".c", ".h", under=[folder]):
             yield from check_adapter_file(tree, path, folder)
+            if folder == "safetensors":
+                yield from check_safetensors_file(tree, path)
     for path in tree.files(".c", ".h", under=["examples"]):
         yield from check_user_file(tree, path)
     for path in tree.files(".c", ".h", under=["include"]):

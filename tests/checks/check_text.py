@@ -9,7 +9,7 @@ LINE_MAX = 120
 FILE_LINES_MAX = 600
 
 # An absolute path below a folder that is not the same on every machine.
-COMMON_ROOTS = "usr tmp dev proc etc bin lib sys".split()
+COMMON_ROOTS = "usr tmp var dev proc etc bin lib sys".split()
 PATH = re.compile(r"(?:^|[\s(=:`]|(?<![\w}])(?<![A-Z] )[\"'])/([a-z]+)/[A-Za-z0-9_.-]+", re.M)
 
 
