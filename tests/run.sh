@@ -177,8 +177,8 @@ sanitized_tests() {
   without_aslr=
 }
 
-# No input may make the libraries ask for more at once: a header has up to 100 MB, and a number of it takes four times
-# the room that its digit and comma have.
+# No input may make the libraries ask for more at once: a header has up to 100 MB, and a number in it takes four
+# times the room of its digit and comma.
 fuzz_malloc_mb=400
 
 part_fuzz() { with_build build_sanitize replay_corpora; }
@@ -189,7 +189,7 @@ replay_corpora() {
     tests/fuzz/corpus/frame_decode tests/vectors
   run_counted fuzz-round-trip $without_aslr build/sanitize/tests/fuzz/round_trip_replay \
     tests/fuzz/corpus/round_trip
-  for target in st_header st_archive st_restore; do
+  for target in st_header st_archive st_restore st_writer; do
     run_counted "fuzz-$target" env "ASAN_OPTIONS=max_allocation_size_mb=$fuzz_malloc_mb" $without_aslr \
       "build/sanitize/tests/fuzz/${target}_replay" "tests/fuzz/corpus/$target"
   done
@@ -262,7 +262,7 @@ part_search() {
     for target in frame_decode round_trip; do
       search "$target" -max_len=20000
     done
-    for target in st_header st_archive st_restore; do
+    for target in st_header st_archive st_restore st_writer; do
       search "$target" -max_len=4096 "-malloc_limit_mb=$fuzz_malloc_mb" -dict=tests/fuzz/st.dict
     done
   else
