@@ -244,23 +244,23 @@ def writer_seeds():
     weight = b"\0" + text(b"w") + bytes([bf16, 2, 8, 100])
     bias = b"\2" + text(b"b") + bytes([f32, 1, 16])
     huge = b"\xff" + struct.pack(">Q", 2**61)
-    for number, settings in enumerate((0xff, 0x10, 0x05)):
+    for number, settings in enumerate((0xfd, 0x10, 0xff)):
         yield f"model-{number}", bytes([settings]) + metadata + weight + bias
         yield f"equal-{number}", bytes([settings]) + b"".join(
             b"\0" + text(b"%d" % i) + bytes([bf16, 1, 200]) for i in range(9))
-    yield "nothing", b"\xff"
-    yield "names", b"\xff" + b"".join(b"\0" + text(name) + bytes([u8, 1, 3]) for name in (
+    yield "nothing", b"\xfd"
+    yield "names", b"\xfd" + b"".join(b"\0" + text(name) + bytes([u8, 1, 3]) for name in (
         b"", b"a\0b", b"\"\\\n\x1f", "\u00e4\U0001f600".encode(), b"lmc.archive", b"\xff", b"\xed\xa0\x80"))
-    yield "dtypes", b"\xff" + b"".join(
+    yield "dtypes", b"\xfd" + b"".join(
         b"\0" + text(b"%d" % dtype) + bytes([dtype, 2, 4, 2]) for dtype in range(23))
-    yield "empty", b"\xff" + b"\0" + text(b"e") + bytes([f32, 2, 0, 3]) + b"\0" + text(b"s") + bytes([f32, 0])
-    yield "twice", b"\xff" + weight + weight
-    yield "key-twice", b"\xff" + metadata + metadata
-    yield "reserved-name", b"\xff" + b"\0" + text(b"__metadata__") + bytes([u8, 1, 3])
-    yield "like-an-archive", b"\xff" + b"\3" + text(b"format") + text(b"lmc") + b"\3" + text(
+    yield "empty", b"\xfd" + b"\0" + text(b"e") + bytes([f32, 2, 0, 3]) + b"\0" + text(b"s") + bytes([f32, 0])
+    yield "twice", b"\xfd" + weight + weight
+    yield "key-twice", b"\xfd" + metadata + metadata
+    yield "reserved-name", b"\xfd" + b"\0" + text(b"__metadata__") + bytes([u8, 1, 3])
+    yield "like-an-archive", b"\xfd" + b"\3" + text(b"format") + text(b"lmc") + b"\3" + text(
         b"lmc_archive") + text(b"1") + weight
-    yield "half-byte", b"\xff" + b"\0" + text(b"h") + bytes([f4, 1, 3]) + weight
-    yield "overflow", b"\xff" + b"\0" + text(b"o") + bytes([f32, 2]) + huge + huge + weight
+    yield "half-byte", b"\xfd" + b"\0" + text(b"h") + bytes([f4, 1, 3]) + weight
+    yield "overflow", b"\xfd" + b"\0" + text(b"o") + bytes([f32, 2]) + huge + huge + weight
 
 
 def write_seeds(folder, seeds):

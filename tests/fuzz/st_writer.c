@@ -2,8 +2,8 @@
  * st_writer.c - fuzz target: tensors and metadata, as the input tells, through lmc_st_writer.
  *
  * What it accepts comes back from the safetensors file that it writes, in the promised order, and the archive
- * that it writes restores to that file. Bytes of the input say: number of threads and level, then per
- * item its kind, its strings, and of a tensor dtype, rank and dimensions.
+ * that it writes restores to that file. Bytes of the input say: level, number of threads and allocations,
+ * then per item its kind, its strings, and of a tensor dtype, rank and dimensions.
  */
 #include "fuzz.h"
 #include "st_input.h"
@@ -11,7 +11,11 @@
 #include "st_walk.h"
 
 #define ITEMS_MAX 64
-#define TENSOR_NBYTES_MAX 65536
+
+/* Inputs that begin with a smaller number are also written with so many allocations. */
+#define ALLOCATIONS_MAX 128
+
+#define TENSOR_NBYTES_MAX 8192
 
 /* What bytes the contents have: tensor i begins at byte i % 4, so that there are equal ones. */
 static uint8_t content[TENSOR_NBYTES_MAX + 4];
@@ -279,11 +283,15 @@ static void lack_memory(reader input, unsigned allowed_count)
     fuzz_directory directory;
     model model;
     memset(&model, 0, sizeof(model));
+    lmc_st_options options;
+    lmc_st_options_init(&options);
+    options.level = LMC_LEVEL_FAST;
+    options.no_fsync = 1;
     fuzz_memory_init(&memory, allowed_count);
     fuzz_directory_make(&directory);
     if (lmc_st_writer_create(&memory.allocator, &model.writer) == LMC_OK) {
         collect(&model, &input);
-        const lmc_status status = lmc_st_writer_write(model.writer, directory.file, NULL, NULL, NULL);
+        const lmc_status status = lmc_st_writer_write(model.writer, directory.file, &options, NULL, NULL);
         FUZZ_CLAIM(status == LMC_OK || status == LMC_ERR_ARG ||
                    (status == LMC_ERR_NOMEM && memory.has_failed));
         FUZZ_CLAIM(fuzz_file_exists(directory.file) == (status == LMC_OK));
@@ -306,9 +314,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     lmc_st_options_init(&options);
     const uint8_t settings = take_byte(&input);
     options.thread_count = 1 + settings % 3;
-    options.level = (lmc_level)(settings / 4 % 3);
+    options.level = settings % 16 == 15   ? LMC_LEVEL_MAX
+                    : settings % 16 == 14 ? LMC_LEVEL_DEFAULT
+                                          : LMC_LEVEL_FAST;
     options.no_fsync = 1;
-    lack_memory(input, settings);
+    if (settings < ALLOCATIONS_MAX) {
+        lack_memory(input, settings);
+    }
     FUZZ_CLAIM(lmc_st_writer_create(NULL, &model.writer) == LMC_OK);
     collect(&model, &input);
     fuzz_directory_make(&directory);
