@@ -6,6 +6,7 @@ made of small files, whole, damaged and taken apart (st_craft.h says how). tests
 run it.
 """
 import argparse
+import collections
 import json
 import os
 import random
@@ -21,6 +22,10 @@ import header_corpus  # noqa: E402
 SEED_NBYTES_MAX = 4000
 AS_IT_IS, REPAIRED, PARTS = b"\x00", b"\x01", b"\x02"
 NEVER = 255
+
+# header_corpus has more of a kind than a fuzzer needs
+SAME_CAUSE_MAX = 8
+GOOD_MAX = 80
 
 
 def tensors_file(*tensors, metadata=None):
@@ -161,14 +166,17 @@ def contradiction_seeds():
     yield "frame-missing", PARTS + parts_of_frames(two, [("a", four)])
     yield "frame-empty", PARTS + parts_of_frames(two, [("a", four), ("b", b"")])
     yield "frame-twice", PARTS + parts_of_frames(two, [("a", four), ("a", four), ("b", three)])
-    yield "frame-without-tail", PARTS + parts_of_frames(
-        tensors_file(("a", "U8", [4096], bytes(4096))), [("a", cut)])
+    for more in (0, 8, 40):
+        yield f"frame-without-tail-{more}", PARTS + parts_of_frames(
+            tensors_file(("a", "U8", [4096], bytes(4096))), [("a", cut + bytes(more))])
     equal = tensors_file(*((name, "U8", [4], b"abcd") for name in "abc"))
     for name, frames in (("right", [four, b"\0", b"\0"]), ("chain", [four, b"\0", b"\1"]),
                          ("of-itself", [four, b"\1", b"\0"]), ("forward", [b"\1", four, b"\1"]),
-                         ("beyond", [four, b"\0", b"\7"]), ("unequal", [four, b"\0", short_frame(b"abcd", 1)]),
+                         ("beyond", [four, b"\0", b"\3"]), ("far", [four, b"\0", b"\xff"]), ("unequal", [four, b"\0", short_frame(b"abcd", 1)]),
                          ("damaged", [four[:-20] + b"?" + four[-19:], b"\0", b"\0"])):
         yield f"alias-{name}", PARTS + parts_of_frames(equal, zip("abc", frames))
+    sizes = tensors_file(("a", "U8", [4], b"abcd"), ("b", "U8", [3], b"abc"), ("c", "U8", [4], b"abcd"))
+    yield "alias-other-size", PARTS + parts_of_frames(sizes, [("a", four), ("b", b"\0"), ("c", three)])
     other = tensors_file(("a", "U8", [4], b"abcd"), ("b", "I8", [4], b"abcd"))
     yield "alias-other-dtype", PARTS + parts_of_frames(other, [("a", four), ("b", b"\0")])
     pair = (("a", four), ("b", three))
@@ -196,9 +204,15 @@ def damaged_index(frame):
 
 
 def header_seeds():
+    seen = collections.Counter()
     for case in header_corpus.CASES:
-        yield case.name, case.content
+        seen[case.cause] += 1
+        if seen[case.cause] <= (SAME_CAUSE_MAX if case.cause else GOOD_MAX):
+            yield case.name, case.content
     yield from name_seeds()
+    # their samples are equal, they are not (st_alias.c)
+    nearly = bytes(550), bytes(1149)
+    yield "nearly_equal", tensors_file(*((name, "U8", [1700], nearly[0] + name.encode() + nearly[1]) for name in "ab"))
 
 
 def archive_seeds(tool, rng):

@@ -299,12 +299,24 @@ static void read_frame(parts *parts, size_t index)
     if (frame->nbytes == 1) {
         parts->owners[index] = frame->bytes[0];
         parts->alias_count++;
-        parts->content_nbytes[index] = frame->bytes[0] < index ? parts->content_nbytes[frame->bytes[0]] : 0;
         frame->nbytes = 0;
     } else if (lmc_read_info(frame->bytes, frame->nbytes, &info, NULL) == LMC_OK) {
         parts->content_nbytes[index] = info.content_nbytes;
     }
-    parts->all_content_nbytes += parts->content_nbytes[index];
+}
+
+/* An alias of nothing or of itself counts as one of the first tensor, so that its number alone is wrong. */
+static uint64_t sum_content(parts *parts)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < parts->count; i++) {
+        const size_t owner = parts->owners[i];
+        if (owner != NO_OWNER) {
+            parts->content_nbytes[i] = parts->content_nbytes[owner < parts->count && owner != i ? owner : 0];
+        }
+        sum += parts->content_nbytes[i];
+    }
+    return sum;
 }
 
 static void read_parts(part left, parts *parts)
@@ -317,6 +329,7 @@ static void read_parts(part left, parts *parts)
         parts->frames[i] = take(&left, 2);
         read_frame(parts, i);
     }
+    parts->all_content_nbytes = sum_content(parts);
 }
 
 /* Appends an entry of the outer header to text. Returns the new end. */

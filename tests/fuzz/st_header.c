@@ -12,9 +12,15 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Whole conversions cost a hundred times as much as opening a file: one input in so many has them. */
+/* Whole conversions cost a hundred times as much as opening a file: in a search, one input in so many has
+ * them. */
+#ifdef FUZZ_REPLAY
+#define OPENED_SHARE 1
+#define REFUSED_SHARE 1
+#else
 #define OPENED_SHARE 4
 #define REFUSED_SHARE 256
+#endif
 
 #define CONTENT_NBYTES_MAX ((uint64_t)1 << 20)
 
