@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 
 import support
 import cases_headers  # noqa: F401  registers its cases
@@ -25,6 +26,7 @@ import cases_disks  # noqa: F401
 import cases_races  # noqa: F401
 import cases_paths  # noqa: F401
 import cases_foreign  # noqa: F401
+import cases_folders  # noqa: F401
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -40,6 +42,8 @@ def run_case(function, tool):
         return "skipped", str(reason)
     except support.Failure as failure:
         return "failed", str(failure)
+    except Exception:  # a fault of the case; the others run all the same
+        return "failed", traceback.format_exc()
     finally:
         shutil.rmtree(directory)
 

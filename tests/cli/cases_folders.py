@@ -1,0 +1,391 @@
+"""Model directories on bad days: system calls fail, the tool is killed, the tree is not what it should be."""
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import time
+
+from cases_kills import allowed_statuses, moments
+from cases_paths import as_nobody
+from cases_races import STOP
+from faults import Faults, resume
+from folders import INDEX, SHARDS, FolderJob, make_model, tree
+from mounts import with_small_disk
+from support import CASES, case, check, check_only, read, slow, small_model, write
+
+KILLS = int(os.environ.get("LMC_KILLS", "10"))
+KILLS_SLOW = int(os.environ.get("LMC_KILLS", "200"))
+NO_FSYNC = "--no-fsync"
+OLD = {"old": b"the old output"}
+
+# What fails, and whether the run may end well all the same.
+MUST_FAIL = {"pread": (errno.EIO,), "pwrite": (errno.EIO, errno.ENOSPC), "mkdir": (errno.ENOSPC,),
+             "fstat": (errno.EIO,), "readdir": (errno.EIO,), "alloc": (errno.ENOMEM,)}
+MAY_FAIL = {"open": (errno.EMFILE,), "opendir": (errno.EMFILE,), "create": (errno.ENOSPC,), "tmpfile": (errno.ENOSPC,),
+            "stat": (errno.EACCES,), "read": (errno.EIO,), "write": (errno.ENOSPC,), "copy": (errno.EIO,),
+            "fsync": (errno.EIO,), "fchmod": (errno.EIO,), "link": (errno.EIO,), "rename": (errno.EIO,),
+            "unlink": (errno.EIO,), "rmdir": (errno.EIO,), "close": (errno.EIO,)}
+
+# Removing what was begun takes these calls itself.
+FOR_REMOVAL = ("opendir", "readdir", "unlink", "rmdir", "stat", "alloc")
+
+
+def fail_each(tool, directory, command, call, number, options, old):
+    faults = Faults(tool, directory)
+    job = FolderJob(command, tool, faults.directory)
+    partial = os.path.basename(job.partial)
+    occurrence = 1
+    while True:
+        rule = "%s:%d:1:e%d" % (call, occurrence, number)
+        what = "%s %s %s" % (command, " ".join(options), rule)
+        job.clear(old)
+        result, hits = faults.run(rule, *job.arguments(*options))
+        if not hits:
+            break
+        statuses = (3,) if call in MUST_FAIL else (0, 2, 3) if call == "stat" else (0, 3)
+        check(result.status in statuses,
+              "%s: exit %d: %s" % (what, result.status, result.stderr))
+        leftovers = (partial,) if call in FOR_REMOVAL else ()
+        if result.status != 0:
+            check(result.stderr.startswith("lmc-st: ") and result.stderr.count("\n") == 1, "message: " + result.stderr)
+            check(call == "stat" or "out of memory" in result.stderr or os.strerror(number) in result.stderr,
+                  "message: " + result.stderr)
+            job.check_state(what, old, leftovers=leftovers)
+        else:
+            job.check_state(what, job.wanted, leftovers=leftovers)
+        if leftovers:
+            job.check_next_run(tool, what, options)
+        occurrence += 1 + occurrence // 8
+    job.check_state(what, job.wanted)
+
+
+def add_fault(command, call, numbers, name, options, old):
+    options = options if call != "fsync" else tuple(option for option in options if option != NO_FSYNC)
+
+    def run(tool, directory):
+        for number in numbers:
+            fail_each(tool, directory, command, call, number, options, old)
+            shutil.rmtree(os.path.join(directory, "M" if command == "convert" else "M.lmc"))
+            shutil.rmtree(os.path.join(directory, "M.lmc" if command == "convert" else "M"))
+    CASES.append(("folders/%s%s_%s" % (name, command, call), run))
+
+
+for _command in ("convert", "restore"):
+    for _call, _numbers in {**MUST_FAIL, **MAY_FAIL}.items():
+        add_fault(_command, _call, _numbers, "fault_", ("-j1", NO_FSYNC), None)
+    for _call in ("rename", "unlink", "rmdir", "fsync", "opendir"):
+        add_fault(_command, _call, MAY_FAIL.get(_call), "forced_fault_", ("-j1", "-f", NO_FSYNC), OLD)
+
+
+# ---- killed ----
+
+def kill_often(tool, directory, command, options, old, count, numbers):
+    job = FolderJob(command, tool, directory)
+    partial = os.path.basename(job.partial)
+    rng = random.Random(count)
+    started = time.monotonic()
+    tool.run(*job.arguments(*options)).expect(0)
+    longest = 1.1 * (time.monotonic() - started)
+    ended_early = 0
+    for i in range(count):
+        if i % 4 == 0:
+            job.clear(old)  # else the run goes on with what the one before has left
+        elif job.state() == job.wanted:
+            shutil.rmtree(job.output)
+        number = numbers[i % len(numbers)]
+        process = tool.start(*job.arguments(*options))
+        time.sleep(rng.uniform(0, longest))
+        process.send_signal(number)
+        message = process.communicate()[1].decode()
+        what = "%s %s, signal %d, no. %d: exit %d" % (command, options, number, i, process.returncode)
+        check(process.returncode in allowed_statuses(number), what + ": " + message)
+        ended_early += process.returncode != 0
+        job.check_state(what, job.wanted, old, None, leftovers=(partial,))
+        if i % 4 == 3:
+            job.check_next_run(tool, what, options)
+    check(ended_early > count // 4, "only %d of %d runs were still there to be killed" % (ended_early, count))
+
+
+def add_kills(command, name, options, old, numbers):
+    def short_run(tool, directory):
+        kill_often(tool, directory, command, options, old, KILLS, numbers)
+
+    def long_run(tool, directory):
+        kill_often(tool, directory, command, options, old, KILLS_SLOW, numbers)
+    CASES.append(("folders/killed_%s%s" % (name, command), short_run))
+    CASES.append(("folders/killed_%s%s_often" % (name, command), slow(long_run)))
+
+
+def kill_at_each_call(tool, directory, command, options, old, number):
+    faults = Faults(tool, directory)
+    job = FolderJob(command, tool, faults.directory)
+    job.clear(old)
+    result, calls = faults.run("any:1:0:s0", *job.arguments(*options))
+    check(result.status == 0 and len(calls) > 50, "exit %d, calls: %s" % (result.status, calls))
+    for occurrence in moments(calls)[::2]:
+        job.clear(old)
+        result, _ = faults.run("any:%d:1:s%d" % (occurrence, number), *job.arguments(*options))
+        what = "%s %s, signal %d before call %d (%s): exit %d" % (
+            command, " ".join(options), number, occurrence, calls[occurrence - 1], result.status)
+        check(result.status in allowed_statuses(number), what + ": " + result.stderr)
+        job.check_state(what, job.wanted, old, leftovers=(os.path.basename(job.partial),))
+        job.check_next_run(tool, what, options)
+
+
+def add_each_call(command, name, options, old, number):
+    def run(tool, directory):
+        kill_at_each_call(tool, directory, command, options, old, number)
+    CASES.append(("folders/each_call_%s%s" % (name, command), run))
+
+
+for _command in ("convert", "restore"):
+    add_kills(_command, "", ("-j1", NO_FSYNC), None, (signal.SIGKILL,))
+    add_kills(_command, "forced_", ("-j2", "-f", NO_FSYNC), OLD, (signal.SIGKILL, signal.SIGTERM))
+    add_each_call(_command, "", ("-j1", NO_FSYNC), None, signal.SIGKILL)
+    add_each_call(_command, "forced_", ("-j1", "-f", NO_FSYNC), OLD, signal.SIGKILL)
+    add_each_call(_command, "polite_", ("-j1", NO_FSYNC), None, signal.SIGTERM)
+
+
+@case
+def finished_archives_are_kept(tool, directory):
+    """After SIGKILL at the last file, the next run does not make the archives again."""
+    faults = Faults(tool, directory)
+    job = FolderJob("convert", tool, faults.directory)
+    _, calls = faults.run("any:1:0:s0", *job.arguments("-j1"))
+    job.clear()
+    last = len(calls) - calls[::-1].index("link")  # a link gives a finished file its name
+    result, _ = faults.run("any:%d:1:s9" % last, *job.arguments("-j1"))
+    check(result.status == -9 and job.leftovers() == [os.path.basename(job.partial)], "exit %d" % result.status)
+    result = tool.run(*job.arguments("-v"))
+    check(result.status == 0 and result.stderr.count(": kept, ") == 3, "messages: " + result.stderr)
+    job.check_state("after the next run", job.wanted)
+
+
+@case
+def kept_archives_are_checked(tool, directory):
+    """What is left of a killed run is damaged, or the source has changed: made anew."""
+    faults = Faults(tool, directory)
+    job = FolderJob("convert", tool, faults.directory)
+    _, calls = faults.run("any:1:0:s0", *job.arguments("-j1"))
+    last = len(calls) - 1 - calls[::-1].index("rename")  # the directory gets its name
+    for change in ("damage", "cut", "source"):
+        job.clear()
+        result, _ = faults.run("any:%d:1:s9" % (last + 1), *job.arguments("-j1"))
+        check(result.status == -9, "exit %d" % result.status)
+        archive = os.path.join(job.partial, SHARDS[0] + ".lmc")
+        content = read(archive)
+        if change == "damage":
+            write(archive, content[:-40] + bytes(byte ^ 1 for byte in content[-40:]))
+        elif change == "cut":
+            write(archive, content[:-40])
+        else:
+            write(os.path.join(job.input, SHARDS[0]), small_model())
+            job.given = tree(job.input)
+        tool.run(*job.arguments()).expect(0)
+        if change == "source":
+            shutil.rmtree(job.input)
+            tool.run("restore", job.output).expect(0)
+            check(tree(job.input) == job.given, "restored: not the changed source")
+        else:
+            job.check_state(change, job.wanted)
+
+
+# ---- disks, permissions, races ----
+
+@case
+def full_disk(tool, directory):
+    def run(place):
+        for command in ("convert", "restore"):
+            job = FolderJob(command, tool, place)
+            nbytes = sum(len(content or b"") for content in job.wanted.values())
+            for space in (0, 8192, nbytes // 4, nbytes // 2, nbytes - 50000):
+                filler = os.path.join(place, "filler")
+                os.mkdir(filler)
+                free = os.statvfs(place)
+                with open(os.path.join(filler, "x"), "wb") as file:
+                    os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_bsize - space)
+                result = tool.run(*job.arguments("-j2")).expect(3, "No space left on device")
+                check(result.stderr.count("\n") == 1, "message: " + result.stderr)
+                shutil.rmtree(filler)
+                job.check_state("%s with %d bytes free" % (command, space), None)
+            tool.run(*job.arguments("-j2")).expect(0)
+            job.check_state("with enough space", job.wanted)
+            shutil.rmtree(job.output)
+            shutil.rmtree(job.input)
+    with_small_disk(directory, "size=16m", run)
+
+
+@case
+def two_at_once(tool, directory):
+    """One of them does it; the other says why it does not."""
+    for command in ("convert", "restore"):
+        for options in ((), ("-f",)):
+            job = FolderJob(command, tool, directory)
+            for i in range(10):
+                job.clear()
+                both = [tool.start(*job.arguments(NO_FSYNC, *options)) for _ in range(2)]
+                told = [process.communicate()[1].decode() for process in both]
+                found = sorted(process.returncode for process in both)
+                check(found in ([0, 2], [0, 0]) and (options or found == [0, 2]), "exit %s: %s" % (found, told))
+                job.check_state("%s %s, round %d" % (command, options, i), job.wanted)
+            shutil.rmtree(job.input)
+            shutil.rmtree(job.output)
+
+
+@case
+def another_is_writing(tool, directory):
+    faults = Faults(tool, directory)
+    job = FolderJob("convert", tool, faults.directory)
+    process = faults.stopped("pwrite:3:1:" + STOP, *job.arguments("-j1"))
+    for options in ((), ("-f",)):
+        tool.run(*job.arguments(*options)).expect(2, "another process is writing it")
+    status, message = resume(process)
+    check(status == 0, "exit %d: %s" % (status, message))
+    job.check_state("the first run", job.wanted)
+
+
+@case
+def output_appears_meanwhile(tool, directory):
+    """Not replaced without -f; nothing of the tool's own stays."""
+    faults = Faults(tool, directory)
+    job = FolderJob("convert", tool, faults.directory)
+    for kind in ("folder", "file"):
+        process = faults.stopped("pwrite:3:1:" + STOP, *job.arguments("-j1"))
+        if kind == "folder":
+            os.mkdir(job.output)
+            write(os.path.join(job.output, "mine"), b"mine")
+        else:
+            write(job.output, b"mine")
+        status, message = resume(process)
+        check(status in (2, 3) and message.count("\n") == 1, "exit %d: %s" % (status, message))
+        check(not job.leftovers(), "left behind: %s" % job.leftovers())
+        mine = os.path.join(job.output, "mine") if kind == "folder" else job.output
+        check(read(mine) == b"mine", "what appeared was changed")
+        shutil.rmtree(job.output) if kind == "folder" else os.unlink(job.output)
+
+
+@case
+def files_vanish_and_change(tool, directory):
+    """While the first shard is read, the second goes away, is cut, or is overwritten."""
+    faults = Faults(tool, directory)
+    for name in (SHARDS[1], "config.json", "tokenizer.model"):
+        for change in ("vanish", "cut"):
+            job = FolderJob("convert", tool, faults.directory)
+            process = faults.stopped("pwrite:1:1:" + STOP, *job.arguments("-j1"))
+            path = os.path.join(job.input, name)
+            if change == "vanish":
+                os.unlink(path)
+            else:
+                os.truncate(path, 5)
+            status, message = resume(process)
+            what = "%s, %s: exit %d: %s" % (name, change, status, message)
+            is_before = status == 0 and tree(job.output) == job.wanted  # had been read by then
+            check(is_before or (status in (1, 3) and name in message), what)
+            check(message.count("\n") <= 1 and not job.leftovers(), what + "left behind: %s" % job.leftovers())
+            check(os.path.exists(job.output) == (status == 0), what + "the output")
+            shutil.rmtree(job.input)
+            shutil.rmtree(job.output, ignore_errors=True)
+
+
+@case
+def unreadable_file_inside(tool, directory):
+    user = as_nobody(tool, directory)
+    os.chmod(directory, 0o777)
+    job = FolderJob("convert", tool, directory)
+    for name in (SHARDS[1], "config.json", "encoder", "empty"):
+        path = os.path.join(job.input, name)
+        mode = os.stat(path).st_mode & 0o777
+        os.chmod(path, 0)
+        tool.run(*job.arguments(), **user).expect(3, name, "Permission denied")
+        check(job.state() is None and not job.leftovers(), "left behind: %s" % os.listdir(directory))
+        os.chmod(path, mode)
+
+
+@case
+def read_only_folders_inside(tool, directory):
+    """Their permissions come along; a failed or killed run can be taken up all the same."""
+    user = as_nobody(tool, directory)
+    os.chmod(directory, 0o777)
+    job = FolderJob("convert", tool, directory)
+    for name in ("encoder", "empty", ""):
+        os.chmod(os.path.join(job.input, name), 0o555)
+    tool.run(*job.arguments(), **user).expect(0)
+    check(os.stat(os.path.join(job.output, "encoder")).st_mode & 0o777 == 0o555, "the folder's permissions")
+    job.check_state("read-only folders", job.wanted)
+    tool.run(*job.arguments("-f"), **user).expect(0)
+    job.check_state("read-only folders, replaced", job.wanted)
+
+
+# ---- trees that are refused before anything is written ----
+
+def refused(tool, directory, spoil, status, *fragments):
+    path = make_model(os.path.join(directory, "M"))
+    spoil(path)
+    before = sorted(os.listdir(directory))
+    for options in ((), ("-f",)):
+        result = tool.run("convert", path, *options).expect(status, *fragments)
+        check(result.stderr.count("\n") == 1, "several lines: " + result.stderr)
+        check(sorted(os.listdir(directory)) == before, "left behind: %s" % os.listdir(directory))
+
+
+def index_of(path, name):
+    write(os.path.join(path, INDEX), json.dumps({"weight_map": {"a": SHARDS[0], "b": name}}).encode())
+
+
+def add_refused(name, status, fragments, spoil):
+    def run(tool, directory):
+        refused(tool, directory, spoil, status, *fragments)
+    CASES.append(("folders/refused_" + name, run))
+
+
+def spoil_socket(path):
+    here = os.getcwd()
+    os.chdir(path)  # a socket's path must be short
+    try:
+        socket.socket(socket.AF_UNIX).bind("socket")
+    finally:
+        os.chdir(here)
+
+
+add_refused("missing_shard", 1, (SHARDS[1],), lambda path: os.unlink(os.path.join(path, SHARDS[1])))
+add_refused("bad_shard", 1, (SHARDS[1], "git-lfs"),
+            lambda path: write(os.path.join(path, SHARDS[1]), b"version https://git-lfs.github.com/spec/v1\n"))
+add_refused("cut_shard", 1, (SHARDS[1], "missing"), lambda path: os.truncate(os.path.join(path, SHARDS[1]), 3000))
+add_refused("index_is_no_json", 1, (INDEX,), lambda path: write(os.path.join(path, INDEX), b"<html>"))
+add_refused("index_without_map", 1, (INDEX,), lambda path: write(os.path.join(path, INDEX), b'{"metadata": {}}'))
+for _name, _target in (("up", "../x.safetensors"), ("root", "/etc/passwd"), ("around", "encoder/../../x.safetensors"),
+                       ("control", "\x1b[31m\n.safetensors"), ("empty", ""), ("dots", ".."), ("long", "x" * 10000),
+                       ("nul", SHARDS[0] + "\0")):
+    add_refused("index_names_" + _name, 1, (INDEX,), lambda path, target=_target: index_of(path, target))
+add_refused("pipe", 2, ("pipe", "not a regular file"), lambda path: os.mkfifo(os.path.join(path, "pipe")))
+add_refused("pipe_as_shard", 2, ("not a regular file",),
+            lambda path: os.mkfifo(os.path.join(path, "x.safetensors")))
+add_refused("socket", 2, ("socket", "not a regular file"), spoil_socket)
+add_refused("link_to_folder", 2, ("way", "link to a directory"),
+            lambda path: os.symlink("encoder", os.path.join(path, "way")))
+add_refused("link_to_itself", 2, ("way", "link to a directory"),
+            lambda path: os.symlink(".", os.path.join(path, "way")))
+add_refused("link_upwards", 2, ("way", "link to a directory"),
+            lambda path: os.symlink("..", os.path.join(path, "way")))
+add_refused("dangling_link", 3, ("way", "No such file"),
+            lambda path: os.symlink("nowhere", os.path.join(path, "way")))
+add_refused("links_in_a_circle", 3, ("way",), lambda path: os.symlink("way", os.path.join(path, "way")))
+add_refused("archive_in_the_way", 2, (SHARDS[0] + ".lmc",),
+            lambda path: write(os.path.join(path, SHARDS[0] + ".lmc"), b"mine"))
+add_refused("deep_nesting", 1, ("nested directories",), lambda path: os.makedirs(os.path.join(path, "/".join("d" * 120))))
+add_refused("hostile_name", 1, ("\\u001b",),
+            lambda path: write(os.path.join(path, "\x1b[31m\n.safetensors"), b"no model"))
+
+
+@case
+def no_model_inside(tool, directory):
+    path = os.path.join(directory, "M")
+    os.mkdir(path)
+    tool.run("convert", path).expect(2, "holds no safetensors file")
+    write(os.path.join(path, "config.json"), b"{}")
+    tool.run("convert", path).expect(2, "holds no safetensors file")
+    tool.run("restore", path, "-o", path + "2").expect(2, "holds no LMC archive")
+    check_only(directory, "M")
