@@ -12,7 +12,7 @@ SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 
 def shard(rng, number):
     piece = weights(rng, 6000)
-    return model([("layer.%d" % number, "BF16", [60000], piece * 10), ("bias.%d" % number, "F32", [3], bytes(12))])
+    return model([("layer.%d" % number, "BF16", [300000], piece * 50), ("bias.%d" % number, "F32", [3], bytes(12))])
 
 
 def make_model(path):
