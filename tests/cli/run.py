@@ -27,6 +27,7 @@ import cases_races  # noqa: F401
 import cases_paths  # noqa: F401
 import cases_foreign  # noqa: F401
 import cases_folders  # noqa: F401
+import cases_streams  # noqa: F401
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
