@@ -16,7 +16,7 @@ static const char help[] =
     "\n"
     "  -o, --output OUT   name of the output; with several inputs, a directory for it\n"
     "  -c, --stdout       write to standard output\n"
-    "      --level LEVEL  default; fast: faster, a little larger; max: slower, smaller\n"
+    "      --level LEVEL  default; fast: faster, larger; max: slower, smaller\n"
     "  -j, --threads N    number of threads; 0, the default, is one per core\n"
     "  -f, --force        replace an existing output (a directory as a whole)\n"
     "      --rm           remove IN once OUT was read back and found equal to it\n"

@@ -17,7 +17,7 @@
 static const char help[] =
     "Describes this installation and this machine: versions, kernel sets (each is\n"
     "tried on a small tensor), number of threads, and the directory in which input\n"
-    "and output that are streams are collected (TMPDIR, else /var/tmp or /tmp).\n"
+    "and output that are streams are collected (the environment variable TMPDIR).\n"
     "\n"
     "      --json          an object {version, archive_version, frame_version,\n"
     "                      kernels, kernels_available, kernels_wanted, threads,\n"

@@ -6,6 +6,7 @@
 
 #include "st_header.h"
 #include "st_outer.h"
+#include "st_reader.h"
 #include "st_table.h"
 
 #include <unistd.h>
@@ -170,6 +171,83 @@ static void test_damaged(void)
     CU_ASSERT_EQUAL(lmc_st_verify(archive_path, NULL, NULL, NULL), LMC_OK);
 }
 
+/* Bytes that this process has read so far; 0 if the system does not count them. */
+static unsigned long long bytes_read(void)
+{
+    unsigned long long count = 0;
+    FILE *const counters = fopen("/proc/self/io", "r");
+    if (counters != NULL) {
+        if (fscanf(counters, "rchar: %llu", &count) != 1) {
+            count = 0;
+        }
+        fclose(counters);
+    }
+    return count;
+}
+
+/* Many ranges through one reader: the frame is verified once, then only what is asked for is read. */
+static void test_reader(void)
+{
+    static unsigned char dst[300000];
+    lmc_st_file *file = NULL;
+    lmc_ctx *ctx = NULL;
+    st_reader reader;
+    lmc_st_diag diag;
+    uint64_t state = 7;
+    uint64_t wanted_nbytes = 0;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
+    const unsigned long long before = bytes_read();
+    CU_ASSERT_EQUAL_FATAL(st_reader_open(&reader, file, ctx, 0, &diag), LMC_OK);
+    for (int turn = 0; turn < 60; turn++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const size_t first = (size_t)((state >> 20) % CONTENT_NBYTES);
+        const size_t left = CONTENT_NBYTES - first;
+        const size_t most = turn % 2 == 0 ? 100 : sizeof(dst);
+        const size_t nbytes = (size_t)((state >> 44) % ((left < most ? left : most) + 1));
+        CU_ASSERT_EQUAL_FATAL(st_reader_read(&reader, first, nbytes, dst, &diag), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(memcmp(dst, content + first, nbytes), 0);
+        wanted_nbytes += nbytes;
+    }
+    if (before > 0) {
+        /* the frame once; then each range with the blocks that it begins and ends in */
+        CU_ASSERT(bytes_read() - before < CONTENT_NBYTES + wanted_nbytes + 60 * 2 * 65536 + 100000);
+    }
+    st_reader_close(&reader);
+    lmc_ctx_free(ctx);
+    lmc_st_close(file);
+}
+
+/* Bytes that change behind the back of a reader that has verified them are noticed. */
+static void test_reader_of_a_changing_file(void)
+{
+    unsigned char dst[10];
+    lmc_st_file *file = NULL;
+    lmc_ctx *ctx = NULL;
+    st_reader reader;
+    lmc_st_diag diag;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(st_reader_open(&reader, file, ctx, 0, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 0, sizeof(dst), dst, &diag), LMC_OK);
+    flip_byte(frame_offset + 32 + 3000000);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 3000010, sizeof(dst), dst, &diag), LMC_ERR_CHECKSUM);
+    CU_ASSERT_STRING_EQUAL(diag.tensor, "a");
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 3000010, sizeof(dst), dst, &diag), LMC_ERR_CHECKSUM);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 100000, sizeof(dst), dst, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(dst, content + 100000, sizeof(dst)), 0);
+    st_reader_close(&reader);
+
+    /* not verified before: nothing is right, again and again */
+    CU_ASSERT_EQUAL_FATAL(st_reader_open(&reader, file, ctx, 0, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 0, sizeof(dst), dst, &diag), LMC_ERR_CHECKSUM);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 0, sizeof(dst), dst, &diag), LMC_ERR_CHECKSUM);
+    st_reader_close(&reader);
+    flip_byte(frame_offset + 32 + 3000000);
+    lmc_ctx_free(ctx);
+    lmc_st_close(file);
+}
+
 static void test_clean_up(void)
 {
     unlink(archive_path);
@@ -179,8 +257,8 @@ static void test_clean_up(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_sound),
-        LMC_TEST(test_damaged),
+        LMC_TEST(test_sound),    LMC_TEST(test_damaged),
+        LMC_TEST(test_reader),   LMC_TEST(test_reader_of_a_changing_file),
         LMC_TEST(test_clean_up),
     };
     return LMC_TEST_MAIN("st_stored", tests, argc, argv);
