@@ -19,6 +19,7 @@ import cases_headers  # noqa: F401  registers its cases
 import cases_round_trip  # noqa: F401
 import cases_archives  # noqa: F401
 import cases_files  # noqa: F401
+import cases_get  # noqa: F401
 import cases_inspect  # noqa: F401
 import cases_usage  # noqa: F401
 import cases_faults  # noqa: F401

@@ -43,6 +43,7 @@ class Result:
     def __init__(self, arguments, process, stdout, stderr, cpu):
         self.arguments = arguments
         self.status = process.returncode
+        self.output = stdout
         self.stdout = stdout.decode("utf-8", "replace")
         self.stderr = stderr.decode("utf-8", "replace")
         self.cpu = cpu
