@@ -38,7 +38,7 @@ typedef struct findings {
     const char *temp_directory;
     int is_temp_usable;
     int problem_count;
-    char problems[PROBLEMS_MAX][128];
+    char problems[PROBLEMS_MAX][160];
 } findings;
 
 static char *new_problem(findings *findings)
@@ -110,7 +110,8 @@ static void find_kernels(findings *findings)
                              .take = take_version,
                              .record_nbytes = sizeof(unsigned),
                              .user = &findings->frame_version};
-    findings->wanted = getenv("LMC_KERNELS");
+    const char *const wanted = getenv("LMC_KERNELS");
+    findings->wanted = wanted != NULL && wanted[0] != '\0' ? wanted : NULL;
     for (size_t i = 0; i < CLI_KERNEL_SETS; i++) {
         int is_there = 0;
         const int status = cli_with_kernels(cli_kernel_sets[i], &child, &is_there);
@@ -134,15 +135,16 @@ static void find_temp(findings *findings)
 {
     char shown[64];
     findings->temp_directory = os_spool_directory();
-    const int fd = os_spool_create();
-    findings->is_temp_usable = fd >= 0;
+    findings->is_temp_usable = access(findings->temp_directory, W_OK | X_OK) == 0;
+    const int fd = findings->is_temp_usable ? os_spool_create() : -1;
     if (fd >= 0) {
         close(fd);
         return;
     }
     const int os_errno = errno;
+    findings->is_temp_usable = 0;
     st_text_escape(shown, sizeof(shown), findings->temp_directory, strlen(findings->temp_directory));
-    snprintf(new_problem(findings), sizeof(findings->problems[0]), "no file can be made in %s: %s", shown,
+    snprintf(new_problem(findings), sizeof(findings->problems[0]), "no file can be made in %s: %.50s", shown,
              strerror(os_errno));
 }
 

@@ -83,13 +83,14 @@ static int wait_for(pid_t pid, const char *set, int *is_there)
         }
     }
     *is_there = !WIFEXITED(status) || WEXITSTATUS(status) != EXIT_NO_SUCH_SET;
+    if (cli_cancel != 0) {
+        return 128 + cli_cancel;
+    }
     if (WIFEXITED(status)) {
         return *is_there ? WEXITSTATUS(status) : CLI_OK;
     }
-    if (cli_cancel == 0) {
-        fprintf(stderr, "lmc-st: the process with kernel set %s died of signal %d\n", set, WTERMSIG(status));
-    }
-    return cli_cancel == 0 ? CLI_SYSTEM : 128 + cli_cancel;
+    fprintf(stderr, "lmc-st: the process with kernel set %s died of signal %d\n", set, WTERMSIG(status));
+    return CLI_SYSTEM;
 }
 
 int cli_with_kernels(const char *set, const cli_child *child, int *is_there)
