@@ -7,10 +7,12 @@
 #include "st_text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const cli_command *command;
@@ -89,6 +91,20 @@ int cli_finish_output(void)
     st_diag_init(&diag, "standard output");
     st_fail_os(&diag, output_errno != 0 ? output_errno : errno, LMC_ST_NO_OFFSET, "cannot write");
     return cli_report(&diag);
+}
+
+/* ---- standard streams ---- */
+
+/* A file that is opened must not get the number of a standard stream that is closed: what is meant for the
+ * stream would go there. Reading and writing go on to fail. */
+static void occupy_standard_streams(void)
+{
+    static const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            (void)open("/dev/null", flags[fd]);
+        }
+    }
 }
 
 /* ---- signals ---- */
@@ -203,6 +219,7 @@ int main(int argc, char **argv)
     cli_args args;
     const char *fault = NULL;
     const char *subject = NULL;
+    occupy_standard_streams();
     catch_signals();
     if (!cli_args_parse(argc, argv, &args, &fault, &subject)) {
         char shown[80];
