@@ -100,24 +100,26 @@ static lmc_status check_tensors(const model_dir *dir, const char *path)
     return status;
 }
 
-/* A copied file must not stand where an archive or its original will. */
+/* Nothing that is copied, a directory included, may stand where the output of a file will. */
+static lmc_status check_place(const model_dir *dir, const os_entry *entry, const char *path)
+{
+    char *const place = output_path(dir, entry, "");
+    if (place == NULL) {
+        return st_fail_nomem(dir->diag);
+    }
+    const int is_taken = os_tree_find(&dir->tree, place) != NULL;
+    st_release(dir->options->allocator, place);
+    return is_taken ? refuse(dir, path, LMC_ERR_ARG,
+                             dir->direction == TO_ARCHIVES ? "something stands where its archive would"
+                                                           : "something stands where it would be restored")
+                    : LMC_OK;
+}
+
 static lmc_status check_copied(const model_dir *dir, const os_entry *entry, const char *path)
 {
     if (dir->direction == TO_ARCHIVES && is_archive_name(entry->path)) {
         return refuse(dir, path, LMC_ERR_ARG,
                       "stands where an archive would, or would be restored with them: move it away first");
-    }
-    if (dir->direction == FROM_ARCHIVES && is_plain_name(entry->path)) {
-        char *const archive = os_path_join(dir->options->allocator, entry->path, "", ARCHIVE_SUFFIX);
-        const int is_taken = archive != NULL && os_tree_find(&dir->tree, archive) != NULL;
-        const int is_possible = archive != NULL;
-        st_release(dir->options->allocator, archive);
-        if (!is_possible) {
-            return st_fail_nomem(dir->diag);
-        }
-        if (is_taken) {
-            return refuse(dir, path, LMC_ERR_ARG, "stands where an archive will be restored");
-        }
     }
     if (dir->direction == TO_ARCHIVES && st_index_is_name(entry->path)) {
         return st_index_check(dir->options->allocator, path, dir->diag);
@@ -131,8 +133,11 @@ static lmc_status check_entry(const model_dir *dir, const os_entry *entry)
     if (path == NULL) {
         return st_fail_nomem(dir->diag);
     }
-    const lmc_status status =
-        is_worked_on(dir, entry) ? check_tensors(dir, path) : check_copied(dir, entry, path);
+    const int is_worked = is_worked_on(dir, entry);
+    lmc_status status = is_worked ? check_place(dir, entry, path) : check_copied(dir, entry, path);
+    if (status == LMC_OK && is_worked) {
+        status = check_tensors(dir, path);
+    }
     st_release(dir->options->allocator, path);
     return status;
 }
