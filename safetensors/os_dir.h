@@ -22,6 +22,9 @@ int os_is_directory(const char *path);
 /* The same for a regular file. */
 int os_is_file(const char *path);
 
+/* 1 if the path is a regular file itself, not a link to one. */
+int os_is_own_file(const char *path);
+
 /* A second name for a file. Returns 0 or an errno. */
 int os_link(const char *path, const char *new_path);
 

@@ -38,6 +38,12 @@ int os_is_file(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
+int os_is_own_file(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 int os_link(const char *path, const char *new_path)
 {
     return link(path, new_path) == 0 ? 0 : errno;

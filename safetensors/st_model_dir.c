@@ -242,13 +242,13 @@ static lmc_status copy_file(model_dir *dir, const os_entry *entry, const char *i
     return status;
 }
 
-/* 1 if `archive` is there and restores to `plain`. */
+/* 1 if `archive` is there, no link, and restores to `plain`. */
 static int is_archive_of(const model_dir *dir, const char *archive, const char *plain)
 {
     lmc_st_diag unused;
     lmc_st_options quiet = dir->inner;
     quiet.progress = NULL;
-    return os_is_file(archive) && st_compare_files(archive, plain, &quiet, &unused) == LMC_OK;
+    return os_is_own_file(archive) && st_compare_files(archive, plain, &quiet, &unused) == LMC_OK;
 }
 
 /* Takes over the archive of a directory that is to be replaced. Returns 1 if that could be done. */
