@@ -97,4 +97,7 @@ lmc_status os_make_directory(const char *path, lmc_st_diag *diag);
 lmc_status os_finish_directory(const char *path, const os_attributes *attributes, int no_fsync,
                                lmc_st_diag *diag);
 
+/* The same for a file that an earlier run had written. */
+lmc_status os_finish_file(const char *path, const os_attributes *attributes, int no_fsync, lmc_st_diag *diag);
+
 #endif

@@ -304,12 +304,12 @@ lmc_status os_make_directory(const char *path, lmc_st_diag *diag)
     return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot create the directory");
 }
 
-lmc_status os_finish_directory(const char *path, const os_attributes *attributes, int no_fsync,
-                               lmc_st_diag *diag)
+static lmc_status finish(const char *path, int flags, const os_attributes *attributes, int no_fsync,
+                         lmc_st_diag *diag)
 {
     const struct timespec times[2] = {{0, UTIME_OMIT},
                                       {(time_t)attributes->modified_s, (long)attributes->modified_ns}};
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
     int os_errno = fd < 0 ? errno : 0;
     if (os_errno == 0 && fchmod(fd, (mode_t)attributes->permissions) != 0 && errno != EPERM) {
         os_errno = errno;
@@ -325,7 +325,19 @@ lmc_status os_finish_directory(const char *path, const os_attributes *attributes
     }
     if (os_errno != 0) {
         st_diag_set_file(diag, path);
-        return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot finish the directory");
+        return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET,
+                          flags == O_DIRECTORY ? "cannot finish the directory" : "cannot finish the file");
     }
     return LMC_OK;
+}
+
+lmc_status os_finish_directory(const char *path, const os_attributes *attributes, int no_fsync,
+                               lmc_st_diag *diag)
+{
+    return finish(path, O_DIRECTORY, attributes, no_fsync, diag);
+}
+
+lmc_status os_finish_file(const char *path, const os_attributes *attributes, int no_fsync, lmc_st_diag *diag)
+{
+    return finish(path, O_NOFOLLOW, attributes, no_fsync, diag);
 }

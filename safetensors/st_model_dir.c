@@ -266,7 +266,10 @@ static int take_over(const model_dir *dir, const os_entry *entry, const char *in
 static lmc_status add_kept(model_dir *dir, const os_entry *entry, const char *path)
 {
     lmc_st_file *file = NULL;
-    const lmc_status status = st_file_open_input(path, &dir->inner, &file, dir->diag);
+    lmc_status status = st_file_open_input(path, &dir->inner, &file, dir->diag);
+    if (status == LMC_OK) {
+        status = os_finish_file(path, &entry->attributes, dir->options->no_fsync, dir->diag);
+    }
     if (status == LMC_OK) {
         dir->result->file_nbytes += file->file_nbytes;
         dir->result->stored_nbytes += file->input.nbytes;
