@@ -129,15 +129,43 @@ static lmc_status compare_copies(const char *a_path, const char *b_path, const l
     return status;
 }
 
+/* Something that has come since to the archives' directory has no match, and would be lost with it. */
+static lmc_status check_has_original(const os_tree *plain, const char *archive_root, const os_entry *entry,
+                                     const lmc_st_options *options, lmc_st_diag *diag)
+{
+    char *const name = st_duplicate(options->allocator, entry->path);
+    if (name == NULL) {
+        return st_fail_nomem(diag);
+    }
+    int is_there = os_tree_find(plain, name) != NULL;
+    if (!is_there && ends_with(name, PLAIN_SUFFIX ARCHIVE_SUFFIX)) {
+        name[strlen(name) - strlen(ARCHIVE_SUFFIX)] = '\0';
+        is_there = os_tree_find(plain, name) != NULL;
+    }
+    st_release(options->allocator, name);
+    if (is_there) {
+        return LMC_OK;
+    }
+    char *const path = os_path_join(options->allocator, archive_root, entry->path, "");
+    if (path == NULL) {
+        return st_fail_nomem(diag);
+    }
+    st_diag_set_file(diag, path);
+    st_release(options->allocator, path);
+    return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "is not in the directory it is compared with");
+}
+
 static lmc_status compare_entry(const char *archive_root, const char *plain_root, const os_entry *entry,
-                                const lmc_st_options *options, lmc_st_diag *diag)
+                                const os_tree *stored_tree, const lmc_st_options *options, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
-    const int is_archived = !entry->is_directory && ends_with(entry->path, PLAIN_SUFFIX);
+    char *const archive = os_path_join(memory, "", entry->path, ARCHIVE_SUFFIX);
+    const int is_archived = archive != NULL && !entry->is_directory && ends_with(entry->path, PLAIN_SUFFIX) &&
+                            os_tree_find(stored_tree, archive) != NULL;
     char *const plain = os_path_join(memory, plain_root, entry->path, "");
     char *const stored = os_path_join(memory, archive_root, entry->path, is_archived ? ARCHIVE_SUFFIX : "");
     lmc_status status = LMC_OK;
-    if (plain == NULL || stored == NULL) {
+    if (archive == NULL || plain == NULL || stored == NULL) {
         status = st_fail_nomem(diag);
     } else if (is_archived) {
         status = st_compare_files(stored, plain, options, diag);
@@ -147,6 +175,7 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
         st_diag_set_file(diag, stored);
         status = st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the directory is missing");
     }
+    st_release(memory, archive);
     st_release(memory, plain);
     st_release(memory, stored);
     return status;
@@ -155,13 +184,21 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
 lmc_status st_model_dir_compare(const char *archive_path, const char *plain_path,
                                 const lmc_st_options *options, lmc_st_diag *diag)
 {
-    os_tree tree;
+    os_tree plain = {0};
+    os_tree stored = {0};
     lmc_st_options quiet = *options;
     quiet.progress = NULL;
-    lmc_status status = os_tree_read(&tree, options->allocator, plain_path, diag);
-    for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
-        status = compare_entry(archive_path, plain_path, &tree.entries[i], &quiet, diag);
+    lmc_status status = os_tree_read(&plain, options->allocator, plain_path, diag);
+    if (status == LMC_OK) {
+        status = os_tree_read(&stored, options->allocator, archive_path, diag);
     }
-    os_tree_free(&tree);
+    for (size_t i = 0; i < stored.count && status == LMC_OK; i++) {
+        status = check_has_original(&plain, archive_path, &stored.entries[i], &quiet, diag);
+    }
+    for (size_t i = 0; i < plain.count && status == LMC_OK; i++) {
+        status = compare_entry(archive_path, plain_path, &plain.entries[i], &stored, &quiet, diag);
+    }
+    os_tree_free(&plain);
+    os_tree_free(&stored);
     return status;
 }
