@@ -163,6 +163,10 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
 {
     const char *fault = NULL;
     char *out_path = NULL;
+    if ((args->seen & CLI_OPT_RM) != 0 && os_is_directory(in_path) &&
+        !os_is_own_directory(&st_memory_default, in_path)) {
+        return cli_usage_error(work->name, "--rm needs a directory's own name: no link, \".\" or \"..\"");
+    }
     if ((args->seen & CLI_OPT_STDOUT) != 0 || (is_stream(in_path) && args->output == NULL)) {
         return run_job(work, args, in_path, NULL);
     }

@@ -19,7 +19,10 @@ char *os_true_path(const lmc_allocator *memory, const char *path);
 /* 1 if the path, with links followed, is a directory. */
 int os_is_directory(const char *path);
 
-/* The same for a regular file. */
+/* 1 if it is one whose last component is its own name: no link, "." or "..". */
+int os_is_own_directory(const lmc_allocator *memory, const char *path);
+
+/* 1 if the path, with links followed, is a regular file. */
 int os_is_file(const char *path);
 
 /* 1 if the path is a regular file itself, not a link to one. */
