@@ -152,7 +152,8 @@ lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, 
                                       dst_capacity - dst_at, entries == NULL ? NULL : &entries[i]);
         }
         if (status != LMC_OK) {
-            st_fail_codec(diag, ctx, status, st_file_frame_offset(file, index) + at);
+            /* the codec's offsets are the frame's, not the block's */
+            st_fail_codec(diag, ctx, status, st_file_frame_offset(file, index));
             return st_file_blame(file, index, status, diag);
         }
         src_at += block_nbytes;
