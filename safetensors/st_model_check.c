@@ -64,7 +64,8 @@ lmc_status st_model_dir_verify(const char *in_path, const lmc_st_options *option
     }
     for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
         const os_entry *const entry = &tree.entries[i];
-        if (!ends_with(entry->path, PLAIN_SUFFIX ARCHIVE_SUFFIX) && !ends_with(entry->path, PLAIN_SUFFIX)) {
+        if (entry->is_directory ||
+            (!ends_with(entry->path, PLAIN_SUFFIX ARCHIVE_SUFFIX) && !ends_with(entry->path, PLAIN_SUFFIX))) {
             continue;
         }
         status = verify_entry(in_path, entry, options, result, diag);
