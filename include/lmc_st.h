@@ -272,7 +272,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, c
 
 /* Writes the archive of the safetensors file that lmc_st_writer_write_plain() would write. May be called
  * more than once. options as for lmc_st_convert(), its allocator is not used. Errors: ARG (output exists; a
- * name or metadata key stands twice), IO, NOMEM, LIMIT, CANCELLED, what a read function returned. */
+ * name or metadata key stands twice; a tensor is called "__metadata__"; the metadata are an archive's, "format"
+ * = "lmc" and "lmc_archive"), IO, NOMEM, LIMIT, CANCELLED, what a read function returned. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
                                                      const lmc_st_options *options, lmc_st_result *result,
                                                      lmc_st_diag *diag);

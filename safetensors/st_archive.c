@@ -36,11 +36,8 @@ static int has_table(const lmc_st_file *file, lmc_status *status, lmc_st_diag *d
 
 int st_archive_detect(const lmc_st_file *file, lmc_status *status, lmc_st_diag *diag)
 {
-    char format[8] = "";
-    char version[16] = "";
-    const int is_marked = st_metadata_get(&file->header, "format", format, sizeof(format), status) &&
-                          strcmp(format, "lmc") == 0 &&
-                          st_metadata_get(&file->header, "lmc_archive", version, sizeof(version), status);
+    char version[ST_METADATA_VERSION_NBYTES] = "";
+    const int is_marked = st_metadata_is_marked(&file->header, version, status);
     if (*status != LMC_OK) {
         *status = st_fail_nomem(diag);
         return 0;

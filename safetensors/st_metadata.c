@@ -8,6 +8,7 @@
 
 #include <cJSON.h>
 #include <stdio.h>
+#include <string.h>
 
 int st_metadata_get(const st_header *header, const char *key, char *value, size_t capacity,
                     lmc_status *status)
@@ -28,6 +29,13 @@ int st_metadata_get(const st_header *header, const char *key, char *value, size_
     }
     cJSON_Delete(map);
     return found != NULL;
+}
+
+int st_metadata_is_marked(const st_header *header, char *version, lmc_status *status)
+{
+    char format[8] = "";
+    return st_metadata_get(header, "format", format, sizeof(format), status) && strcmp(format, "lmc") == 0 &&
+           st_metadata_get(header, "lmc_archive", version, ST_METADATA_VERSION_NBYTES, status);
 }
 
 /* The text was checked when the header was read: every step below succeeds. */

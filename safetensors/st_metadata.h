@@ -16,4 +16,10 @@
 int st_metadata_get(const st_header *header, const char *key, char *value, size_t capacity,
                     lmc_status *status);
 
+#define ST_METADATA_VERSION_NBYTES 16
+
+/* 1 if the map has the marks of an archive; version gets the value of `lmc_archive`, cut to its
+ * ST_METADATA_VERSION_NBYTES. *status as above. */
+int st_metadata_is_marked(const st_header *header, char *version, lmc_status *status);
+
 #endif

@@ -35,7 +35,8 @@ struct lmc_st_writer {
 };
 
 /* The header of a safetensors file with the tensors of `order`, in that order. Errors: NOMEM; ARG for a
- * name or key that stands twice; LIMIT. Free with st_header_free() in every case. */
+ * name or key that stands twice or metadata that mark an archive; LIMIT. Free with st_header_free() in every
+ * case. */
 lmc_status st_writer_make_header(const lmc_st_writer *writer, const st_writer_tensor *const *order,
                                  st_header *header, lmc_st_diag *diag);
 

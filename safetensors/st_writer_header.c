@@ -2,6 +2,7 @@
  * st_writer_header.c - the JSON header of a safetensors file that is written, in the form that the official
  * package gives it (serde_json: no white space, control characters escaped).
  */
+#include "st_metadata.h"
 #include "st_writer.h"
 
 #include <stdio.h>
@@ -120,6 +121,20 @@ static int is_possible(const lmc_st_writer *writer)
     return 1;
 }
 
+/* Metadata that says "archive" would make the plain file one that no reader opens. */
+static lmc_status check_metadata(const st_header *header, lmc_st_diag *diag)
+{
+    char version[ST_METADATA_VERSION_NBYTES];
+    lmc_status status = LMC_OK;
+    const int is_marked = st_metadata_is_marked(header, version, &status);
+    if (status != LMC_OK) {
+        return st_fail_nomem(diag);
+    }
+    return is_marked ? st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                               "the metadata (format, lmc_archive) are those of an LMC archive")
+                     : LMC_OK;
+}
+
 lmc_status st_writer_make_header(const lmc_st_writer *writer, const st_writer_tensor *const *order,
                                  st_header *header, lmc_st_diag *diag)
 {
@@ -143,5 +158,8 @@ lmc_status st_writer_make_header(const lmc_st_writer *writer, const st_writer_te
     const st_header_text source = {out.dst, out.nbytes, 8, data_nbytes, 0};
     const lmc_status status = st_header_parse(header, &writer->memory, &source, diag);
     /* names and keys are the caller's: a repeated one is the request's fault */
-    return status == LMC_ERR_HEADER ? diag->status = LMC_ERR_ARG : status;
+    if (status == LMC_ERR_HEADER) {
+        return diag->status = LMC_ERR_ARG;
+    }
+    return status == LMC_OK ? check_metadata(header, diag) : status;
 }
