@@ -20,11 +20,11 @@ static const struct {
 } commands[] = {
     {&cli_convert, "write archives of safetensors files or directories"},
     {&cli_restore, "write the files that archives were made from"},
-    {&cli_verify, "check archives without writing"},
+    {&cli_verify, "check archives, write nothing"},
     {&cli_cat, "write the restored file to standard output"},
     {&cli_ls, "list the tensors"},
     {&cli_info, "describe a file as a whole"},
-    {&cli_get, "write the bytes of a tensor or of a part of it"},
+    {&cli_get, "write the bytes of a tensor or a part of it"},
     {&cli_diff, "compare the tensors of two files"},
     {&cli_bench, "measure ratio and speed on a file's tensors"},
     {&cli_doctor, "describe this installation and machine"},
@@ -145,12 +145,14 @@ static void print_help(FILE *out)
         fprintf(out, "  lmc-st %-8s  %s\n", commands[i].command->name, commands[i].summary);
     }
     fprintf(out, "\n"
-                 "  lmc-st COMMAND --help     what a command takes, does and returns\n"
-                 "  lmc-st --version\n"
+                 "  lmc-st COMMAND --help     what a command does, and its options\n"
+                 "  lmc-st help COMMAND       the same\n"
+                 "  lmc-st -t FILE...         the same as \"lmc-st verify FILE...\"\n"
+                 "  lmc-st --version          print the version\n"
                  "\n"
-                 "Exit status: 0 success, 1 bad data, 2 wrong usage (also: the output exists),\n"
-                 "3 input or output failed or memory ran out, 130 and 143 after SIGINT and\n"
-                 "SIGTERM.\n");
+                 "Exit status: 0 success, 1 bad data, 2 wrong usage (also: the output exists, no\n"
+                 "such tensor), 3 input or output failed or memory ran out, 128 + N after signal\n"
+                 "N (130: Ctrl-C). The manual is lmc-st(1).\n");
 }
 
 static int print_command_help(const cli_command *command)
@@ -171,6 +173,16 @@ void cli_set_options(const cli_args *args, lmc_st_options *options)
     options->salvage = (args->seen & CLI_OPT_SALVAGE) != 0;
     options->sha256 = (args->seen & CLI_OPT_SHA256) != 0;
     options->cancel = &cli_cancel;
+}
+
+/* "lmc-st help COMMAND" becomes "lmc-st COMMAND --help". */
+static void take_help(cli_args *args)
+{
+    if (args->command == NULL || strcmp(args->command, "help") != 0) {
+        return;
+    }
+    args->seen |= CLI_OPT_HELP;
+    args->command = args->operand_count > 0 ? args->operands[0] : NULL;
 }
 
 static const cli_command *find_command(const char *name)
@@ -226,6 +238,7 @@ int main(int argc, char **argv)
         st_text_escape(shown, sizeof(shown), subject, strlen(subject));
         return cli_usage_error(NULL, "%s %s", fault, shown);
     }
+    take_help(&args);
     if ((args.seen & CLI_OPT_VERSION) != 0) {
         printf("lmc-st %s\n", lmc_version_text());
         return cli_finish_output();
