@@ -16,18 +16,17 @@
 #define NAME_SHOWN_NBYTES 160
 
 static const char help[] = "Writes the bytes of a tensor of an archive or a safetensors file to standard\n"
-                           "output: little-endian, in C order. What an archive gives is verified; of\n"
-                           "compressed tensors only the blocks that are needed are read.\n"
+                           "output: little-endian, in C order. What an archive gives is verified; of coded\n"
+                           "tensors only the blocks that are needed are read. NAME may end in a part,\n"
+                           "'NAME[3:7, -1, :]', as numpy understands it: for each dimension an index or\n"
+                           "START:STOP, both optional, without step; dimensions that are left out are taken\n"
+                           "whole. A tensor that has just this name comes first. If elements are narrower\n"
+                           "than a byte, the part must fall on whole bytes.\n"
                            "\n"
-                           "  'NAME[3:7, -1, :]'  a part, as numpy understands it: for each dimension an\n"
-                           "                      index or START:STOP, both optional, without step;\n"
-                           "                      dimensions that are left out are taken whole. A tensor\n"
-                           "                      that has just this name comes first. Elements narrower\n"
-                           "                      than a byte: the part must fall on whole bytes\n"
-                           "      --range A:B     bytes A to B - 1 of the tensor; A and B are optional\n"
-                           "  -o, --output FILE   write a file, whole or not at all\n"
-                           "  -f, --force         replace an existing file; write even to a terminal\n"
-                           "  -h, --help\n"
+                           "      --range A:B    bytes A to B - 1 of the tensor; A and B are optional\n"
+                           "  -o, --output OUT   name of the output, \"-\" for standard output\n"
+                           "  -f, --force        replace an existing output; write even to a terminal\n"
+                           "  -h, --help         show this text\n"
                            "\n"
                            "A part that leaves the tensor is an error. If a tensor turns out to be damaged,\n"
                            "the exit status is 1, and what was written until then is right.\n";
@@ -246,14 +245,15 @@ static int get(const cli_args *args, const lmc_st_file *file, cli_slice *slice)
     lmc_st_diag diag;
     request request = {.file = file, .slice = slice};
     const int force = (args->seen & CLI_OPT_FORCE) != 0;
+    const char *const out_path = args->output != NULL && strcmp(args->output, "-") != 0 ? args->output : NULL;
     st_diag_init(&diag, args->operands[0]);
     lmc_status status = resolve(&request, args->operands[1], args->range, &diag);
-    if (status == LMC_OK && args->output == NULL && !force && isatty(STDOUT_FILENO)) {
-        return cli_usage_error("get", "standard output is a terminal: name a file with -o, or add -f");
+    if (status == LMC_OK && out_path == NULL && !force && isatty(STDOUT_FILENO)) {
+        return cli_usage_error("get", "standard output is a terminal: redirect it, or add -f");
     }
     if (status == LMC_OK) {
-        status = args->output != NULL ? write_file(&request, args->output, force, &diag)
-                                      : copy_content(&request, NULL, &diag);
+        status = out_path != NULL ? write_file(&request, out_path, force, &diag)
+                                  : copy_content(&request, NULL, &diag);
     }
     if (status == LMC_OK) {
         return cli_finish_output();
@@ -285,4 +285,4 @@ static int run(const cli_args *args)
 }
 
 const cli_command cli_get = {"get", CLI_OPT_OUTPUT | CLI_OPT_RANGE | CLI_OPT_FORCE,
-                             "get FILE NAME [--range A:B] [-o FILE] [-f]", help, run};
+                             "get FILE NAME [OPTION...]", help, run};
