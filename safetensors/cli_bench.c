@@ -20,10 +20,10 @@ static const char help[] = "Measures ratio (frames / tensors) and speed on the t
                            "repeated to 128 MiB. Everything that was decoded is compared. No file is\n"
                            "written; memory is up to three times the sample.\n"
                            "\n"
-                           "      --json          an array of {level, kernels, threads, ratio,\n"
-                           "                      encode_GiB_s, decode_GiB_s, memcpy_GiB_s}\n"
-                           "  -j, --threads N     number of threads; default 1, 0 is one per core\n"
-                           "  -h, --help\n";
+                           "      --json         an array of {level, kernels, threads, ratio,\n"
+                           "                     encode_GiB_s, decode_GiB_s, memcpy_GiB_s}\n"
+                           "  -j, --threads N    number of threads; default 1, 0 is one per core\n"
+                           "  -h, --help         show this text\n";
 
 typedef struct report {
     const cli_sample *sample;
@@ -142,5 +142,4 @@ static int run(const cli_args *args)
     return status;
 }
 
-const cli_command cli_bench = {"bench", CLI_OPT_JSON | CLI_OPT_THREADS, "bench FILE [--json] [-j N]", help,
-                               run};
+const cli_command cli_bench = {"bench", CLI_OPT_JSON | CLI_OPT_THREADS, "bench FILE [OPTION...]", help, run};

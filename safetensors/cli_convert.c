@@ -11,20 +11,23 @@
 
 static const char help[] =
     "Writes IN.lmc: an archive from which \"lmc-st restore\" gives IN back, byte for\n"
-    "byte. Of a model's directory: DIR.lmc, with an archive for each safetensors\n"
-    "file and a copy of every other file. \"-\" is standard input.\n"
+    "byte. IN is a safetensors file; \"-\" for standard input; or a directory: then\n"
+    "IN.lmc is a directory with an archive of each safetensors file and a copy of\n"
+    "every other file.\n"
     "\n"
-    "  -o, --output OUT   name of the output; with several inputs, a directory for it\n"
-    "  -c, --stdout       write to standard output\n"
-    "      --level LEVEL  default; fast: faster, larger; max: slower, smaller\n"
+    "  -o, --output OUT   name of the output, \"-\" for standard output; with several\n"
+    "                     inputs, an existing directory for the outputs\n"
+    "  -c, --stdout       write to standard output; the default if IN is \"-\"\n"
+    "      --level LEVEL  default, fast (a little larger) or max (slower, smaller)\n"
     "  -j, --threads N    number of threads; 0, the default, is one per core\n"
-    "  -f, --force        replace an existing output (a directory as a whole)\n"
-    "      --rm           remove IN once OUT was read back and found equal to it\n"
+    "  -f, --force        replace an existing output (a directory as a whole); write\n"
+    "                     even to a terminal\n"
+    "      --rm           remove IN once OUT was read back and gave IN, byte for byte\n"
     "  -k, --keep         keep IN (the default)\n"
     "      --no-fsync     do not wait until OUT has reached the disk\n"
-    "  -q, --quiet        no progress bar on a terminal\n"
-    "  -v, --verbose      say what was done, even if there is no terminal\n"
-    "  -h, --help\n";
+    "  -q, --quiet        neither progress bar nor summary on a terminal\n"
+    "  -v, --verbose      summary of each file, even without a terminal\n"
+    "  -h, --help         show this text\n";
 
 /* "DIR/" and "." have no usable last component. */
 static char *output_name(const char *in_path, const char **fault)
@@ -81,4 +84,4 @@ const cli_command cli_convert = {"convert",
                                  CLI_OPT_OUTPUT | CLI_OPT_STDOUT | CLI_OPT_LEVEL | CLI_OPT_THREADS |
                                      CLI_OPT_FORCE | CLI_OPT_RM | CLI_OPT_KEEP | CLI_OPT_NO_FSYNC |
                                      CLI_OPT_QUIET | CLI_OPT_VERBOSE,
-                                 "convert IN... [-o OUT]", help, run};
+                                 "convert IN... [OPTION...]", help, run};

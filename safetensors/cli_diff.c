@@ -18,20 +18,21 @@
 #define NAME_SHOWN_NBYTES 256
 
 static const char help[] = "Compares the tensors of two files, archives or plain ones, by name. Prints a\n"
-                           "line for each that differs and a summary:\n"
+                           "line for each that differs, and a summary:\n"
                            "\n"
-                           "  ~ NAME: ...         changed: the content, or dtype or shape (named)\n"
-                           "  - NAME              only in A\n"
-                           "  + NAME              only in B\n"
+                           "  ~ NAME: ...        changed: the content, or dtype or shape, which are named\n"
+                           "  - NAME             only in A\n"
+                           "  + NAME             only in B\n"
                            "\n"
                            "Contents are compared by the content hashes of archives where that is possible,\n"
-                           "else read; a damaged archive is found by \"lmc-st verify\".\n"
+                           "else read; to find a damaged archive, use \"lmc-st verify\".\n"
                            "\n"
-                           "      --json          {equal: N, changed: [NAME...], added, removed, retyped,\n"
-                           "                      header_equal}; retyped: changed in dtype or shape\n"
-                           "  -j, --threads N     number of threads; 0, the default, is one per core\n"
-                           "  -q, --quiet         no output, only the exit status\n"
-                           "  -h, --help\n"
+                           "      --json         an object {equal, changed, added, removed, retyped,\n"
+                           "                     header_equal}; equal: a number; retyped: those of changed\n"
+                           "                     that differ in dtype or shape; each list has names\n"
+                           "  -j, --threads N    number of threads; 0, the default, is one per core\n"
+                           "  -q, --quiet        no output, only the exit status\n"
+                           "  -h, --help         show this text\n"
                            "\n"
                            "Exit status: 0 all tensors are equal (headers may differ: order, metadata),\n"
                            "1 they differ or the data is bad, 2 wrong usage, 3 input failed.\n";
@@ -300,5 +301,5 @@ static int run(const cli_args *args)
     return exit_status;
 }
 
-const cli_command cli_diff = {"diff", CLI_OPT_JSON | CLI_OPT_THREADS | CLI_OPT_QUIET,
-                              "diff A B [--json] [-j N] [-q]", help, run};
+const cli_command cli_diff = {"diff", CLI_OPT_JSON | CLI_OPT_THREADS | CLI_OPT_QUIET, "diff A B [OPTION...]",
+                              help, run};

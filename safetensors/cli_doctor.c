@@ -19,10 +19,10 @@ static const char help[] =
     "tried on a small tensor), number of threads, and the directory in which input\n"
     "and output that are streams are collected (the environment variable TMPDIR).\n"
     "\n"
-    "      --json          an object {version, archive_version, frame_version,\n"
-    "                      kernels, kernels_available, kernels_wanted, threads,\n"
-    "                      memory, temp_directory, temp_usable, problems}\n"
-    "  -h, --help\n"
+    "      --json         an object {version, archive_version, frame_version,\n"
+    "                     kernels, kernels_available, kernels_wanted, threads,\n"
+    "                     memory, temp_directory, temp_usable, problems}\n"
+    "  -h, --help         show this text\n"
     "\n"
     "Exit status: 0, or 3 if something does not work: then \"problem:\" lines say what.\n";
 
@@ -223,4 +223,4 @@ static int run(const cli_args *args)
     return status == CLI_OK && findings.problem_count > 0 ? CLI_SYSTEM : status;
 }
 
-const cli_command cli_doctor = {"doctor", CLI_OPT_JSON, "doctor [--json]", help, run};
+const cli_command cli_doctor = {"doctor", CLI_OPT_JSON, "doctor [OPTION...]", help, run};

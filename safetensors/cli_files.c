@@ -226,7 +226,7 @@ static const char *request_fault(const cli_args *args)
         return "with several inputs, -o must name an existing directory";
     }
     if (uses_stdout(args) && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO)) {
-        return "this would write binary data to a terminal; -f does so all the same";
+        return "standard output is a terminal: redirect it, or add -f";
     }
     return NULL;
 }

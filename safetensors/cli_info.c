@@ -10,19 +10,18 @@
 #include <string.h>
 
 static const char help[] =
-    "Describes an archive or a safetensors file: kind, sizes, dtypes, and the\n"
-    "metadata that its author wrote.\n"
+    "Describes an archive or a safetensors file as a whole: format, sizes, dtypes,\n"
+    "and the metadata that its author wrote, cut where it is long; --json gives all\n"
+    "of it.\n"
     "\n"
-    "      --json          an object {format, version, file, nbytes, stored_nbytes,\n"
-    "                      ratio, tensors, parameters, base, dtypes, metadata};\n"
-    "                      format: \"lmc\" or \"safetensors\"; version: of the archive\n"
-    "                      format or null; nbytes: of the original file;\n"
-    "                      stored_nbytes: of this one; ratio = stored / original;\n"
-    "                      parameters: elements of all tensors; base: null;\n"
-    "                      dtypes: {NAME: {tensors, nbytes, stored_nbytes}}\n"
-    "  -h, --help\n"
-    "\n"
-    "Long metadata is cut; --json gives all of it.\n";
+    "      --json         an object {format, version, file, nbytes, stored_nbytes,\n"
+    "                     ratio, tensors, parameters, base, dtypes, metadata};\n"
+    "                     format: \"lmc\" or \"safetensors\"; version: of the archive\n"
+    "                     format, or null; nbytes: of the original file;\n"
+    "                     stored_nbytes: of this one; ratio = stored_nbytes / nbytes;\n"
+    "                     parameters: elements of all tensors; base: null;\n"
+    "                     dtypes: {NAME: {tensors, nbytes, stored_nbytes}}\n"
+    "  -h, --help         show this text\n";
 
 #define KEY_SHOWN_NBYTES 40
 #define VALUE_SHOWN_NBYTES 120
@@ -198,4 +197,4 @@ static int run(const cli_args *args)
     return cli_finish_output();
 }
 
-const cli_command cli_info = {"info", CLI_OPT_JSON, "info FILE [--json]", help, run};
+const cli_command cli_info = {"info", CLI_OPT_JSON, "info FILE [OPTION...]", help, run};

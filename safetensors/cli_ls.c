@@ -9,15 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char help[] =
-    "Lists the tensors of an archive or a safetensors file in the order of their\n"
-    "data. Mode: how a tensor is stored; an alias is equal to an earlier one, whose\n"
-    "bytes stand for both.\n"
-    "\n"
-    "      --json          an array of {name, dtype, shape, nbytes, stored_nbytes,\n"
-    "                      ratio, mode}; ratio = stored / original, null for an empty\n"
-    "                      tensor\n"
-    "  -h, --help\n";
+static const char help[] = "Lists the tensors of an archive or a safetensors file in the order of their\n"
+                           "data. Mode says how a tensor is stored:\n"
+                           "\n"
+                           "  coded   compressed\n"
+                           "  stored  as it is, with a checksum: it does not compress\n"
+                           "  short   as it is: at most 255 bytes\n"
+                           "  alias   equal to an earlier tensor, whose bytes stand for both\n"
+                           "  plain   in a safetensors file that is no archive\n"
+                           "\n"
+                           "      --json         an array of {name, dtype, shape, nbytes, stored_nbytes,\n"
+                           "                     ratio, mode}; ratio = stored_nbytes / nbytes, null for an\n"
+                           "                     empty tensor\n"
+                           "  -h, --help         show this text\n";
 
 /* Longer names are cut in the table; --json gives them whole. */
 #define NAME_SHOWN_MAX 64
@@ -134,4 +138,4 @@ static int run(const cli_args *args)
     return exit_status;
 }
 
-const cli_command cli_ls = {"ls", CLI_OPT_JSON, "ls FILE [--json]", help, run};
+const cli_command cli_ls = {"ls", CLI_OPT_JSON, "ls FILE [OPTION...]", help, run};

@@ -12,31 +12,35 @@
 #include <unistd.h>
 
 static const char restore_help[] =
-    "Writes the safetensors file that ARCHIVE was made from, byte for byte, under its\n"
-    "name without .lmc; of a converted directory, the directory. Everything is\n"
-    "verified before the output gets its name. \"-\" is standard input.\n"
+    "Writes the safetensors file that ARCHIVE was made from, byte for byte; its name\n"
+    "is ARCHIVE's without .lmc. ARCHIVE is a file, \"-\" for standard input, or a\n"
+    "directory that \"lmc-st convert\" wrote. Everything is verified before the output\n"
+    "gets its name; of what went to standard output, use nothing unless the exit\n"
+    "status is 0.\n"
     "\n"
-    "  -o, --output OUT   name of the output; with several inputs, a directory for it\n"
-    "  -c, --stdout       write to standard output\n"
+    "  -o, --output OUT   name of the output, \"-\" for standard output; with several\n"
+    "                     inputs, an existing directory for the outputs\n"
+    "  -c, --stdout       write to standard output; the default if ARCHIVE is \"-\"\n"
     "  -j, --threads N    number of threads; 0, the default, is one per core\n"
-    "  -f, --force        replace an existing output (a directory as a whole)\n"
-    "      --rm           remove ARCHIVE once OUT was read back and found equal to it\n"
+    "  -f, --force        replace an existing output (a directory as a whole); write\n"
+    "                     even to a terminal\n"
+    "      --rm           remove ARCHIVE once OUT was read back and found equal\n"
     "  -k, --keep         keep ARCHIVE (the default)\n"
-    "      --salvage      of a damaged archive, write the tensors that are sound and\n"
-    "                     list the others; exit status 1\n"
+    "      --salvage      of a damaged archive file, write the tensors that are sound\n"
+    "                     and name the others; the exit status is then 1\n"
     "      --no-fsync     do not wait until OUT has reached the disk\n"
-    "  -q, --quiet        no progress bar on a terminal\n"
-    "  -v, --verbose      say what was done, even if there is no terminal\n"
-    "  -h, --help\n";
+    "  -q, --quiet        neither progress bar nor summary on a terminal\n"
+    "  -v, --verbose      summary of each file, even without a terminal\n"
+    "  -h, --help         show this text\n";
 
 static const char cat_help[] =
-    "Writes the safetensors file that ARCHIVE was made from to standard output; a\n"
-    "plain safetensors file as it is. \"-\" is standard input. If the exit status is\n"
-    "not 0, what was written is not to be used.\n"
+    "Writes the safetensors file that FILE, an archive, was made from to standard\n"
+    "output; a plain safetensors file as it is. \"-\" is standard input. Use nothing\n"
+    "of the output unless the exit status is 0.\n"
     "\n"
     "  -j, --threads N    number of threads; 0, the default, is one per core\n"
-    "  -f, --force        write to a terminal, too\n"
-    "  -h, --help\n";
+    "  -f, --force        write even to a terminal\n"
+    "  -h, --help         show this text\n";
 
 /* The name without .lmc. */
 static char *output_name(const char *in_path, const char **fault)
@@ -90,7 +94,7 @@ const cli_command cli_restore = {"restore",
                                  CLI_OPT_OUTPUT | CLI_OPT_STDOUT | CLI_OPT_THREADS | CLI_OPT_FORCE |
                                      CLI_OPT_RM | CLI_OPT_KEEP | CLI_OPT_SALVAGE | CLI_OPT_NO_FSYNC |
                                      CLI_OPT_QUIET | CLI_OPT_VERBOSE,
-                                 "restore ARCHIVE... [-o OUT]", restore_help, run_restore};
+                                 "restore ARCHIVE... [OPTION...]", restore_help, run_restore};
 
 /* ---- cat ---- */
 
@@ -141,4 +145,5 @@ static int run_cat(const cli_args *args)
     return cli_run_files(&work, &to_stdout);
 }
 
-const cli_command cli_cat = {"cat", CLI_OPT_THREADS | CLI_OPT_FORCE, "cat ARCHIVE", cat_help, run_cat};
+const cli_command cli_cat = {"cat", CLI_OPT_THREADS | CLI_OPT_FORCE, "cat FILE [OPTION...]", cat_help,
+                             run_cat};

@@ -7,17 +7,19 @@
 #include <string.h>
 
 static const char help[] =
-    "Reads archives, or directories of them, whole and verifies every checksum: what\n"
-    "restoring would do, without writing. Of a plain safetensors file, the header is\n"
-    "checked. Names every damaged tensor and its blocks; goes on with the next file\n"
-    "after a bad one. \"-\" is standard input. \"lmc-st -t FILE...\" does the same.\n"
+    "Reads archives whole and verifies every checksum: what \"lmc-st restore\" does,\n"
+    "without writing. Names every damaged tensor and its blocks, and goes on with the\n"
+    "next file after a bad one. Of a plain safetensors file, only the header is\n"
+    "checked. FILE may also be a directory that \"lmc-st convert\" wrote, or \"-\" for\n"
+    "standard input. \"lmc-st -t FILE...\" does the same.\n"
     "\n"
-    "      --sha256 HEX   the file that ARCHIVE restores to (or the plain file) must\n"
-    "                     have this SHA-256, which hubs show for the files they store\n"
+    "      --sha256 HEX   the file that FILE restores to (a plain file: FILE itself)\n"
+    "                     must have this SHA-256, which hubs show for their files;\n"
+    "                     for one FILE, no directory\n"
     "  -j, --threads N    number of threads; 0, the default, is one per core\n"
-    "  -q, --quiet        no progress bar on a terminal\n"
-    "  -v, --verbose      a line for each good file even if there is no terminal\n"
-    "  -h, --help\n";
+    "  -q, --quiet        neither progress bar nor summary on a terminal\n"
+    "  -v, --verbose      summary of each file, even without a terminal\n"
+    "  -h, --help         show this text\n";
 
 /* Both in lower case. */
 static int is_expected(const unsigned char *digest, const char *expected, char *shown)
@@ -80,4 +82,4 @@ static int run(const cli_args *args)
 }
 
 const cli_command cli_verify = {"verify", CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_SHA256,
-                                "verify FILE...", help, run};
+                                "verify FILE... [OPTION...]", help, run};
