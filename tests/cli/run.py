@@ -28,12 +28,9 @@ import cases_disks  # noqa: F401
 import cases_races  # noqa: F401
 import cases_paths  # noqa: F401
 import cases_foreign  # noqa: F401
-<<<<<<< HEAD
 import cases_folders  # noqa: F401
 import cases_streams  # noqa: F401
-=======
 import cases_directories  # noqa: F401
->>>>>>> 0aadc27 (Command tests: model directories)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
