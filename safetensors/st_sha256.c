@@ -48,23 +48,32 @@ static void make_schedule(const unsigned char *block, uint32_t *W)
     }
 }
 
+/* Section 6.2.2, step 3: one round. Instead of moving eight variables, the next round names them one place on. */
+#define ROUND(a, b, c, d, e, f, g, h, t)                                 \
+    do {                                                                 \
+        const uint32_t S1 = rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25);      \
+        const uint32_t T1 = h + S1 + ((e & f) ^ (~e & g)) + K[t] + W[t]; \
+        const uint32_t S0 = rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22);      \
+        d += T1;                                                         \
+        h = T1 + S0 + ((a & b) ^ (a & c) ^ (b & c));                     \
+    } while (0)
+
 static void compress(uint32_t *H, const unsigned char *block)
 {
-    enum { a, b, c, d, e, f, g, h };
     uint32_t W[64];
-    uint32_t v[8];
+    uint32_t a = H[0], b = H[1], c = H[2], d = H[3], e = H[4], f = H[5], g = H[6], h = H[7];
     make_schedule(block, W);
-    memcpy(v, H, sizeof(v));
-    for (unsigned t = 0; t < 64; t++) {
-        const uint32_t S1 = rotr(v[e], 6) ^ rotr(v[e], 11) ^ rotr(v[e], 25);
-        const uint32_t choice = (v[e] & v[f]) ^ (~v[e] & v[g]);
-        const uint32_t T1 = v[h] + S1 + choice + K[t] + W[t];
-        const uint32_t S0 = rotr(v[a], 2) ^ rotr(v[a], 13) ^ rotr(v[a], 22);
-        const uint32_t majority = (v[a] & v[b]) ^ (v[a] & v[c]) ^ (v[b] & v[c]);
-        memmove(v + 1, v, 7 * sizeof(*v));
-        v[e] += T1;
-        v[a] = T1 + S0 + majority;
+    for (unsigned t = 0; t < 64; t += 8) {
+        ROUND(a, b, c, d, e, f, g, h, t);
+        ROUND(h, a, b, c, d, e, f, g, t + 1);
+        ROUND(g, h, a, b, c, d, e, f, t + 2);
+        ROUND(f, g, h, a, b, c, d, e, t + 3);
+        ROUND(e, f, g, h, a, b, c, d, t + 4);
+        ROUND(d, e, f, g, h, a, b, c, t + 5);
+        ROUND(c, d, e, f, g, h, a, b, t + 6);
+        ROUND(b, c, d, e, f, g, h, a, t + 7);
     }
+    const uint32_t v[8] = {a, b, c, d, e, f, g, h};
     for (unsigned i = 0; i < 8; i++) {
         H[i] += v[i];
     }
