@@ -142,7 +142,7 @@ static void show_name(const lmc_st_tensor *tensor, const char *sign, const char 
 
 static void show_list(const lmc_st_file *file, const uint64_t *list, size_t count, const char *sign)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && cli_output_works(); i++) {
         lmc_st_tensor tensor;
         describe(file, list[i], &tensor);
         show_name(&tensor, sign, "\n");
@@ -168,14 +168,14 @@ static void show_retyped(const diff *diff, uint64_t index)
 static void show(const diff *diff)
 {
     const size_t changed = count_changed(diff);
-    for (size_t i = 0; i < diff->pair_count; i++) {
+    for (size_t i = 0; i < diff->pair_count && cli_output_works(); i++) {
         if (diff->pairs[i].differs) {
             lmc_st_tensor tensor;
             describe(diff->a, diff->pairs[i].a, &tensor);
             show_name(&tensor, "~", ": content\n");
         }
     }
-    for (size_t i = 0; i < diff->retyped_count; i++) {
+    for (size_t i = 0; i < diff->retyped_count && cli_output_works(); i++) {
         show_retyped(diff, diff->retyped[i]);
     }
     show_list(diff->a, diff->removed, diff->removed_count, "-");
@@ -202,7 +202,7 @@ static void print_name(const lmc_st_file *file, uint64_t index, int is_first)
 static void print_list(const char *key, const lmc_st_file *file, const uint64_t *list, size_t count)
 {
     printf("],\"%s\":[", key);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && cli_output_works(); i++) {
         print_name(file, list[i], i == 0);
     }
 }
@@ -211,12 +211,12 @@ static void print_json(const diff *diff)
 {
     size_t printed = 0;
     printf("{\"equal\":%zu,\"changed\":[", diff->pair_count - count_changed(diff));
-    for (size_t i = 0; i < diff->pair_count; i++) {
+    for (size_t i = 0; i < diff->pair_count && cli_output_works(); i++) {
         if (diff->pairs[i].differs) {
             print_name(diff->a, diff->pairs[i].a, printed++ == 0);
         }
     }
-    for (size_t i = 0; i < diff->retyped_count; i++) {
+    for (size_t i = 0; i < diff->retyped_count && cli_output_works(); i++) {
         print_name(diff->a, diff->retyped[i], printed++ == 0);
     }
     print_list("added", diff->b, diff->added, diff->added_count);

@@ -161,8 +161,9 @@ static lmc_status flush_piece(sink *sink, lmc_st_diag *diag)
     if (sink->output != NULL) {
         status = os_output_write(sink->output, sink->nbytes, sink->piece, sink->piece_nbytes, diag);
     } else if (fwrite(sink->piece, 1, sink->piece_nbytes, stdout) != sink->piece_nbytes) {
+        const int os_errno = errno;
         st_diag_set_file(diag, "standard output");
-        status = st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot write");
+        status = st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot write");
     }
     sink->nbytes += sink->piece_nbytes;
     sink->piece_nbytes = 0;

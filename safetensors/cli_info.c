@@ -80,7 +80,7 @@ static void print_json_dtypes(const facts *facts)
 
 static void print_json_metadata(const lmc_st_file *file)
 {
-    for (size_t i = 0; i < lmc_st_metadata_count(file); i++) {
+    for (size_t i = 0; i < lmc_st_metadata_count(file) && cli_output_works(); i++) {
         const char *key = NULL;
         const char *value = NULL;
         size_t key_nbytes = 0;

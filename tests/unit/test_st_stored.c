@@ -3,11 +3,9 @@
  * hashed. Archives are put together here, so that frames are stored whatever the encoder would choose.
  */
 #include "lmc_test.h"
+#include "lmc_test_archive.h"
 
-#include "st_header.h"
-#include "st_outer.h"
 #include "st_reader.h"
-#include "st_table.h"
 
 #include <unistd.h>
 
@@ -20,89 +18,14 @@ static unsigned char content[CONTENT_NBYTES];
 static size_t frame_offset; /* in the archive */
 
 /* A stored frame: noise cannot be coded. */
-static unsigned char *make_frame(size_t *frame_nbytes)
+static void make_archive(void)
 {
-    lmc_ctx *ctx = NULL;
-    lmc_params params;
-    lmc_info info;
-    size_t bound = 0;
     uint64_t state = 1;
     for (size_t i = 0; i < CONTENT_NBYTES; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         content[i] = (unsigned char)(state >> 56);
     }
-    lmc_params_init(&params);
-    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, CONTENT_NBYTES, &bound), LMC_OK);
-    unsigned char *const frame = malloc(bound);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(frame);
-    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, CONTENT_NBYTES, NULL, frame, bound, frame_nbytes),
-                          LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame, *frame_nbytes, &info, NULL), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(info.mode, LMC_FRAME_STORED);
-    lmc_ctx_free(ctx);
-    return frame;
-}
-
-static uint64_t content_hash(const unsigned char *frame, size_t frame_nbytes)
-{
-    /* the tail of a stored frame: content hash, check */
-    return st_load_u64(frame + frame_nbytes - 16);
-}
-
-static void write_file(const unsigned char *front, size_t front_nbytes, const unsigned char *frame,
-                       size_t frame_nbytes)
-{
-    FILE *const file = fopen(archive_path, "wb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    CU_ASSERT_EQUAL(fwrite(front, 1, front_nbytes, file), front_nbytes);
-    CU_ASSERT_EQUAL(fwrite(frame, 1, frame_nbytes, file), frame_nbytes);
-    CU_ASSERT_EQUAL(fclose(file), 0);
-}
-
-static void make_archive(void)
-{
-    lmc_st_diag diag;
-    st_header original;
-    uint64_t frame_nbytes[1] = {0};
-    unsigned char *stored = NULL;
-    size_t stored_nbytes = 0;
-    unsigned method = 0;
-    uint64_t outer_nbytes = 0;
-    unsigned char *const text = malloc(128);
-    const int length =
-        snprintf((char *)text, 128, "{\"a\":{\"dtype\":\"U8\",\"shape\":[%u],\"data_offsets\":[0,%u]}}",
-                 CONTENT_NBYTES, CONTENT_NBYTES);
-    size_t nbytes = 0;
-    unsigned char *const frame = make_frame(&nbytes);
-    frame_nbytes[0] = nbytes;
-    uint64_t hashes[1] = {content_hash(frame, nbytes)};
-    const st_header_text source = {text, (size_t)length, 8, CONTENT_NBYTES, 0};
-    CU_ASSERT_EQUAL_FATAL(st_header_parse(&original, &st_memory_default, &source, &diag), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(
-        st_table_pack_header(&st_memory_default, text, (size_t)length, &stored, &stored_nbytes, &method),
-        LMC_OK);
-    const uint64_t table_nbytes = st_table_nbytes(1, 0, stored_nbytes);
-    CU_ASSERT_EQUAL(st_outer_reserve(&original, ST_OUTER_TABLE_NAME, table_nbytes, &outer_nbytes, &diag),
-                    LMC_OK);
-    unsigned char *const front = malloc(outer_nbytes + table_nbytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(front);
-    CU_ASSERT_EQUAL(st_outer_write(&original, ST_OUTER_TABLE_NAME, table_nbytes, frame_nbytes, front,
-                                   outer_nbytes, &diag),
-                    LMC_OK);
-    const st_table table = {.file_nbytes = 8 + (uint64_t)length + CONTENT_NBYTES,
-                            .header = text,
-                            .header_nbytes = (size_t)length,
-                            .outer_hash = st_hash(front + 8, outer_nbytes - 8),
-                            .hashes = hashes,
-                            .tensor_count = 1};
-    st_table_write(&table, stored, stored_nbytes, method, front + outer_nbytes);
-    frame_offset = outer_nbytes + table_nbytes;
-    write_file(front, frame_offset, frame, nbytes);
-    free(front);
-    free(frame);
-    free(stored);
-    st_header_free(&original);
+    frame_offset = lmc_test_write_archive(archive_path, content, CONTENT_NBYTES, 0, LMC_FRAME_STORED);
 }
 
 static lmc_status restore_with(unsigned thread_count)

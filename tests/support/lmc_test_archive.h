@@ -1,0 +1,100 @@
+/*
+ * lmc_test_archive.h - archives with frames that the converter would not choose: stored ones of several
+ * blocks, other block sizes.
+ */
+#ifndef LMC_TEST_ARCHIVE_H
+#define LMC_TEST_ARCHIVE_H
+
+#include "lmc_test.h"
+
+#include "st_header.h"
+#include "st_outer.h"
+#include "st_table.h"
+
+/* The frame of U8 content; to be freed. mode: what it must become. */
+static unsigned char *lmc_test_make_frame(const unsigned char *content, size_t nbytes, unsigned block_log2,
+                                          lmc_frame_mode mode, size_t *frame_nbytes, uint64_t *content_hash)
+{
+    lmc_ctx *ctx = NULL;
+    lmc_frame *opened = NULL;
+    lmc_params params;
+    lmc_info info;
+    size_t bound = 0;
+    lmc_params_init(&params);
+    params.block_log2 = block_log2;
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, nbytes, &bound), LMC_OK);
+    unsigned char *const frame = malloc(bound);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(frame);
+    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, nbytes, NULL, frame, bound, frame_nbytes),
+                          LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame, *frame_nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(info.mode, mode);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_open(ctx, frame, info.head_nbytes,
+                                         frame + *frame_nbytes - (size_t)info.tail_nbytes,
+                                         (size_t)info.tail_nbytes, *frame_nbytes, &opened),
+                          LMC_OK);
+    *content_hash = lmc_frame_content_hash(opened);
+    lmc_frame_free(opened);
+    lmc_ctx_free(ctx);
+    return frame;
+}
+
+static void lmc_test_write_parts(const char *path, const unsigned char *front, size_t front_nbytes,
+                                 const unsigned char *frame, size_t frame_nbytes)
+{
+    FILE *const file = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    CU_ASSERT_EQUAL(fwrite(front, 1, front_nbytes, file), front_nbytes);
+    CU_ASSERT_EQUAL(fwrite(frame, 1, frame_nbytes, file), frame_nbytes);
+    CU_ASSERT_EQUAL(fclose(file), 0);
+}
+
+/* Writes the archive of a file with one U8 tensor "a". block_log2 0: the library chooses. Returns the
+ * offset of the frame. */
+static size_t lmc_test_write_archive(const char *path, const unsigned char *content, size_t nbytes,
+                                     unsigned block_log2, lmc_frame_mode mode)
+{
+    lmc_st_diag diag;
+    st_header original;
+    uint64_t hash = 0;
+    unsigned char *stored = NULL;
+    size_t stored_nbytes = 0;
+    unsigned method = 0;
+    uint64_t outer_nbytes = 0;
+    size_t frame_nbytes = 0;
+    unsigned char *const frame = lmc_test_make_frame(content, nbytes, block_log2, mode, &frame_nbytes, &hash);
+    const uint64_t frame_sizes[1] = {frame_nbytes};
+    unsigned char *const text = malloc(128);
+    const int length =
+        snprintf((char *)text, 128, "{\"a\":{\"dtype\":\"U8\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
+                 nbytes, nbytes);
+    const st_header_text source = {text, (size_t)length, 8, nbytes, 0};
+    CU_ASSERT_EQUAL_FATAL(st_header_parse(&original, &st_memory_default, &source, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        st_table_pack_header(&st_memory_default, text, (size_t)length, &stored, &stored_nbytes, &method),
+        LMC_OK);
+    const uint64_t table_nbytes = st_table_nbytes(1, 0, stored_nbytes);
+    CU_ASSERT_EQUAL(st_outer_reserve(&original, ST_OUTER_TABLE_NAME, table_nbytes, &outer_nbytes, &diag),
+                    LMC_OK);
+    unsigned char *const front = malloc(outer_nbytes + table_nbytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(front);
+    CU_ASSERT_EQUAL(
+        st_outer_write(&original, ST_OUTER_TABLE_NAME, table_nbytes, frame_sizes, front, outer_nbytes, &diag),
+        LMC_OK);
+    const st_table table = {.file_nbytes = 8 + (uint64_t)length + nbytes,
+                            .header = text,
+                            .header_nbytes = (size_t)length,
+                            .outer_hash = st_hash(front + 8, outer_nbytes - 8),
+                            .hashes = &hash,
+                            .tensor_count = 1};
+    st_table_write(&table, stored, stored_nbytes, method, front + outer_nbytes);
+    lmc_test_write_parts(path, front, outer_nbytes + table_nbytes, frame, frame_nbytes);
+    free(front);
+    free(frame);
+    free(stored);
+    st_header_free(&original);
+    return outer_nbytes + table_nbytes;
+}
+
+#endif
