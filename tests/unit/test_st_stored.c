@@ -136,6 +136,14 @@ static void test_reader(void)
         /* the frame once; then each range with the blocks that it begins and ends in */
         CU_ASSERT(bytes_read() - before < CONTENT_NBYTES + wanted_nbytes + 60 * 2 * 65536 + 100000);
     }
+    const unsigned long long before_row = bytes_read();
+    for (size_t i = 0; i < 1000; i++) {
+        CU_ASSERT_EQUAL_FATAL(st_reader_read(&reader, 1200000 + 50 * i, 10, dst, &diag), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(memcmp(dst, content + 1200000 + 50 * i, 10), 0);
+    }
+    if (before > 0) {
+        CU_ASSERT(bytes_read() - before_row < 3 * 65536); /* each block once, not once a range */
+    }
     st_reader_close(&reader);
     lmc_ctx_free(ctx);
     lmc_st_close(file);
