@@ -15,10 +15,10 @@
 #define CAN_FAIL_ALLOCATIONS 0
 #endif
 
+#if CAN_FAIL_ALLOCATIONS
 static long countdown = -1; /* allocations until one fails; negative: none does */
 static long live_count;     /* blocks allocated and not freed */
 
-#if CAN_FAIL_ALLOCATIONS
 /* The program's own malloc() family in front of the C library's, for all libraries in it. */
 void *__libc_malloc(size_t nbytes);
 void *__libc_calloc(size_t count, size_t nbytes);
