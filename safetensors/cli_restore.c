@@ -108,7 +108,7 @@ static lmc_status copy_plain(const lmc_st_file *file, lmc_st_diag *diag)
         const size_t nbytes =
             input->nbytes - at < sizeof(piece) ? (size_t)(input->nbytes - at) : sizeof(piece);
         status = os_input_read(input, at, piece, nbytes, diag);
-        const int os_errno = status == LMC_OK ? os_write_all(STDOUT_FILENO, piece, nbytes) : 0;
+        const int os_errno = status == LMC_OK ? os_write_all(STDOUT_FILENO, piece, nbytes, &cli_cancel) : 0;
         if (os_errno != 0) {
             st_diag_set_file(diag, "standard output");
             status = st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot write");

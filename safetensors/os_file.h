@@ -48,6 +48,7 @@ typedef struct os_output {
     char *temp_path;  /* NULL: the file has no name yet */
     int stream_fd;    /* -1, or the descriptor that gets the bytes */
     int is_sequential;
+    const volatile int *cancel; /* of the stream; may be NULL */
     os_attributes attributes;
     const lmc_allocator *memory;
 } os_output;
@@ -60,9 +61,9 @@ lmc_status os_output_create(os_output *output, const lmc_allocator *memory, cons
 
 /* An output that goes to the descriptor `fd`, which stays the caller's; `path` serves messages only.
  * is_sequential: writes come in order and go there at once; else they are collected in a temporary file
- * and copied by os_output_commit(). Errors: IO. */
+ * and copied by os_output_commit(). cancel: may be NULL. Errors: IO; the calls that follow: CANCELLED too. */
 lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memory, int fd, const char *path,
-                                   int is_sequential, lmc_st_diag *diag);
+                                   int is_sequential, const volatile int *cancel, lmc_st_diag *diag);
 
 /* Asks for disk space for bytes [offset, offset + nbytes). A file system that cannot do so is no error.
  * Error: IO (no space). */
@@ -86,8 +87,14 @@ int os_spool_create(void);
 /* The directory that os_spool_create() tries first. Static storage or the environment's. */
 const char *os_spool_directory(void);
 
-/* Writes all bytes to a descriptor; returns 0 or an errno. */
-int os_write_all(int fd, const void *src, size_t nbytes);
+/* ---- streams (os_stream.c) ---- */
+
+/* Writes all bytes to a descriptor; returns 0 or an errno: ECANCELED soon after *cancel (may be NULL) becomes
+ * non-zero, even if nobody takes the bytes. */
+int os_write_all(int fd, const void *src, size_t nbytes, const volatile int *cancel);
+
+/* Reads up to nbytes from a descriptor, none at its end. Returns as os_write_all(). */
+int os_read_some(int fd, void *dst, size_t nbytes, const volatile int *cancel, size_t *got_nbytes);
 
 /* ---- the machine (os_machine.c) ---- */
 

@@ -62,24 +62,19 @@ static lmc_status spool(os_input *input, int fd, const volatile int *cancel, lmc
 {
     unsigned char piece[STREAM_NBYTES];
     for (;;) {
-        if (cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0) {
-            return st_fail(diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
-        }
-        const ssize_t got = read(fd, piece, sizeof(piece));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            return st_fail_os(diag, errno, input->nbytes, "cannot read");
+        size_t got = 0;
+        int os_errno = os_read_some(fd, piece, sizeof(piece), cancel, &got);
+        if (os_errno != 0) {
+            return st_fail_os(diag, os_errno, input->nbytes, "cannot read");
         }
         if (got == 0) {
             return LMC_OK;
         }
-        const int os_errno = os_write_all(input->fd, piece, (size_t)got);
+        os_errno = os_write_all(input->fd, piece, got, cancel);
         if (os_errno != 0) {
             return st_fail_os(diag, os_errno, input->nbytes, "cannot copy the stream to a temporary file");
         }
-        input->nbytes += (uint64_t)got;
+        input->nbytes += got;
     }
 }
 

@@ -176,11 +176,12 @@ lmc_status os_output_create(os_output *output, const lmc_allocator *memory, cons
 }
 
 lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memory, int fd, const char *path,
-                                   int is_sequential, lmc_st_diag *diag)
+                                   int is_sequential, const volatile int *cancel, lmc_st_diag *diag)
 {
     clear(output, memory, path);
     output->stream_fd = fd;
     output->is_sequential = is_sequential;
+    output->cancel = cancel;
     if (is_sequential) {
         return LMC_OK;
     }
@@ -240,20 +241,6 @@ lmc_status os_output_reserve(const os_output *output, uint64_t offset, uint64_t 
     return LMC_OK;
 }
 
-int os_write_all(int fd, const void *src, size_t nbytes)
-{
-    size_t done = 0;
-    while (done < nbytes) {
-        const size_t wanted = nbytes - done < IO_NBYTES_MAX ? nbytes - done : IO_NBYTES_MAX;
-        const ssize_t put = write(fd, (const char *)src + done, wanted);
-        if (put < 0 && errno != EINTR) {
-            return errno;
-        }
-        done += put > 0 ? (size_t)put : 0;
-    }
-    return 0;
-}
-
 static int write_at(int fd, uint64_t offset, const void *src, size_t nbytes, size_t *done)
 {
     while (*done < nbytes) {
@@ -271,7 +258,7 @@ lmc_status os_output_write(const os_output *output, uint64_t offset, const void 
                            lmc_st_diag *diag)
 {
     size_t done = 0;
-    const int os_errno = output->is_sequential ? os_write_all(output->stream_fd, src, nbytes)
+    const int os_errno = output->is_sequential ? os_write_all(output->stream_fd, src, nbytes, output->cancel)
                                                : write_at(output->fd, offset, src, nbytes, &done);
     if (os_errno == 0) {
         return LMC_OK;
@@ -392,7 +379,7 @@ static int copy_to_stream(const os_output *output, unsigned char *piece)
             return 0;
         }
         if (got > 0) {
-            os_errno = os_write_all(output->stream_fd, piece, (size_t)got);
+            os_errno = os_write_all(output->stream_fd, piece, (size_t)got, output->cancel);
             at += got;
         } else if (errno != EINTR) {
             os_errno = errno;

@@ -41,6 +41,9 @@ lmc_status st_fail(lmc_st_diag *diag, lmc_status status, uint64_t offset, const 
 lmc_status st_fail_os(lmc_st_diag *diag, int os_errno, uint64_t offset, const char *what)
 {
     char cause[128] = "";
+    if (os_errno == ECANCELED) {
+        return st_fail(diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+    }
     if (strerror_r(os_errno, cause, sizeof(cause)) != 0) {
         snprintf(cause, sizeof(cause), "error %d", os_errno);
     }

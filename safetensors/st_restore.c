@@ -312,7 +312,8 @@ lmc_status st_restore_create_output(os_output *output, const lmc_st_file *source
                                     const lmc_st_options *options, lmc_st_diag *diag)
 {
     return options->out_fd >= 0
-               ? os_output_create_stream(output, options->allocator, options->out_fd, out_path, 1, diag)
+               ? os_output_create_stream(output, options->allocator, options->out_fd, out_path, 1,
+                                         options->cancel, diag)
                : os_output_create(output, options->allocator, out_path, &source->input, options->force, diag);
 }
 
