@@ -141,7 +141,8 @@ static int is_still_there(int fd, const char *path)
 static lmc_status open_locked(os_staging *staging, lmc_st_diag *diag)
 {
     for (int i = 0; i < OPEN_TRIES; i++) {
-        if (mkdir(staging->path, 0700) != 0 && errno != EEXIST) {
+        const int is_new = mkdir(staging->path, 0700) == 0;
+        if (!is_new && errno != EEXIST) {
             return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
         }
         staging->lock_fd = open(staging->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -149,7 +150,11 @@ static lmc_status open_locked(os_staging *staging, lmc_st_diag *diag)
             if (errno == ENOENT) {
                 continue;
             }
-            return st_fail_os(diag, errno, LMC_ST_NO_OFFSET,
+            const int os_errno = errno;
+            if (is_new) {
+                (void)rmdir(staging->path);
+            }
+            return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET,
                               "cannot open the unfinished directory beside it");
         }
         if (flock(staging->lock_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
