@@ -104,10 +104,11 @@ def kill_often(tool, directory, command, options, old, count, numbers):
         what = "%s %s, signal %d, no. %d: exit %d" % (command, options, number, i, process.returncode)
         check(process.returncode in allowed_statuses(number), what + ": " + message)
         ended_early += process.returncode != 0
+        longest *= 1.05 if process.returncode != 0 else 0.85  # other work may slow the machine down, or cease
         job.check_state(what, job.wanted, old, None, leftovers=(partial,))
         if i % 4 == 3:
             job.check_next_run(tool, what, options)
-    check(ended_early > count // 4, "only %d of %d runs were still there to be killed" % (ended_early, count))
+    check(ended_early > 0, "none of %d runs was still there to be killed" % count)
 
 
 def add_kills(command, name, options, old, numbers):
@@ -126,7 +127,7 @@ def kill_at_each_call(tool, directory, command, options, old, number):
     job.clear(old)
     result, calls = faults.run("any:1:0:s0", *job.arguments(*options))
     check(result.status == 0 and len(calls) > 50, "exit %d, calls: %s" % (result.status, calls))
-    for occurrence in moments(calls)[::2]:
+    for occurrence in moments(calls)[::5]:
         job.clear(old)
         result, _ = faults.run("any:%d:1:s%d" % (occurrence, number), *job.arguments(*options))
         what = "%s %s, signal %d before call %d (%s): exit %d" % (

