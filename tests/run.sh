@@ -12,6 +12,7 @@
 #         cli         the command lmc-st, good and bad cases
 #         reference   the Python reference decoder: frozen frames, damaged ones, random ones
 #         official    the safetensors package opens every archive; its verdict on good and bad headers
+#         transformers  models of the transformers library go through lmc-st and load again
 #         package     programs outside the tree against an installed LMC
 #         checks      rules of the source: layers, exports, format document, text, warnings
 #         format      clang-format
@@ -31,7 +32,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 . tests/support/setup.sh
 
-quick_parts="unit kernels sanitize fuzz cli reference official package checks format quickstart"
+quick_parts="unit kernels sanitize fuzz cli reference official transformers package checks format quickstart"
 slow_parts="large thread search model"
 
 # ---- counting -------------------------------------------------------------------------------------
@@ -211,6 +212,15 @@ part_reference() {
 part_official() {
   with_venv with_build build_test run_counted official \
     "$lmc_python" tests/official/run.py --tool build/test/safetensors/lmc-st
+}
+
+part_transformers() {
+  if lmc_venv_torch transformers==4.49.0 safetensors==0.8.0 'numpy<2'; then
+    with_build build_test run_counted transformers \
+      "$lmc_python_torch" tests/transformers/run.py --tool build/test/safetensors/lmc-st
+  else
+    skip transformers "needs torch (Debian: python3-torch python3-venv) and transformers from the package index"
+  fi
 }
 
 part_package() { with_build build_test run_counted package sh tests/package/run.sh build/test; }

@@ -2,12 +2,14 @@
 #
 #   lmc_apt PACKAGE...   installs the Debian packages that are missing, or exits 2 with the line to run
 #   lmc_venv PACKAGE...  makes build/venv with these Python packages; fails without ending the script
+#   lmc_venv_torch PACKAGE...  the same as build/venv-torch, with torch beside them: python3's own, or Debian's
 #   lmc_build DIR [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
 #
 # Nothing is asked of apt or of a package index when everything is there already.
 
 lmc_jobs=${LMC_JOBS:-$(nproc 2>/dev/null || echo 1)}
-lmc_python=python3
+lmc_python=python3       # set by lmc_venv
+lmc_python_torch=python3 # set by lmc_venv_torch
 
 lmc_has_header() {
   printf '#include <%s>\n' "$1" | cc -E - >/dev/null 2>&1
@@ -62,20 +64,41 @@ lmc_apt() {
   fi
 }
 
-lmc_venv() {
-  lmc_venv_dir=$root/build/venv
+lmc_make_venv() { # NAME PYTHON VENV_OPTION PACKAGE...
+  lmc_venv_dir=$root/build/$1
+  lmc_venv_base=$2
+  lmc_venv_option=$3
+  shift 3
   if [ "$(cat "$lmc_venv_dir/packages" 2>/dev/null)" != "$*" ]; then
-    echo "set-up: installing Python packages into build/venv: $*"
+    echo "set-up: installing Python packages into build/${lmc_venv_dir##*/}: $*"
     mkdir -p "$root/build/log"
-    if ! { python3 -m venv --clear "$lmc_venv_dir" &&
-      "$lmc_venv_dir/bin/pip" install --disable-pip-version-check "$@"; } \
-      >"$root/build/log/pip.log" 2>&1; then
-      tail -n 5 "$root/build/log/pip.log" >&2
+    lmc_log=$root/build/log/pip-${lmc_venv_dir##*/}.log
+    if ! { "$lmc_venv_base" -m venv --clear ${lmc_venv_option:+"$lmc_venv_option"} "$lmc_venv_dir" &&
+      "$lmc_venv_dir/bin/pip" install --disable-pip-version-check "$@"; } >"$lmc_log" 2>&1; then
+      tail -n 5 "$lmc_log" >&2
       return 1
     fi
     echo "$*" >"$lmc_venv_dir/packages"
   fi
-  lmc_python=$lmc_venv_dir/bin/python
+}
+
+lmc_venv() {
+  lmc_make_venv venv python3 "" "$@" && lmc_python=$lmc_venv_dir/bin/python
+}
+
+# The package index has torch for x86-64 with 2 GB of CUDA libraries; Debian's takes 150 MB.
+lmc_find_torch() {
+  for lmc_python_base in python3 /usr/bin/python3; do
+    "$lmc_python_base" -c 'import torch' >/dev/null 2>&1 && return 0
+  done
+  return 1
+}
+
+lmc_venv_torch() {
+  # lmc_apt ends the script when it fails: here the subshell only.
+  { lmc_find_torch || { (lmc_apt python3-torch python3-venv) && lmc_find_torch; }; } &&
+    lmc_make_venv venv-torch "$lmc_python_base" --system-site-packages "$@" &&
+    lmc_python_torch=$lmc_venv_dir/bin/python
 }
 
 lmc_build() {

@@ -1,0 +1,212 @@
+"""run.py - models of the transformers library go through lmc-st as directories and load again as they were.
+
+    python3 tests/transformers/run.py --tool BUILD/safetensors/lmc-st [NAME...]
+
+Needs torch, transformers and safetensors. NAME picks the cases whose name holds it. The last line is
+"N passed, N failed".
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+from models import Seen, save_gpt2, save_llama  # first: it keeps the library offline
+import safetensors
+
+FAULTS_SHOWN = 5
+
+
+class Failure(Exception):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def tree(folder):
+    """{path below the folder: bytes} of every file."""
+    found = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, folder)] = file.read()
+    return found
+
+
+def check_equal(before, after):
+    check(sorted(before) == sorted(after), f"other files: {sorted(set(before) ^ set(after))}")
+    different = [name for name in before if before[name] != after[name]]
+    check(not different, f"other bytes: {different}")
+
+
+class Model:
+    """A saved model in `work`/model, and the command that is tested on it."""
+
+    def __init__(self, tool, work, save):
+        self.tool = tool
+        self.work = work
+        self.folder = self.path("model")
+        self.archives = self.folder + ".lmc"
+        save(self.folder)
+        self.files = tree(self.folder)
+        self.seen = Seen(self.folder)
+
+    def path(self, name):
+        return os.path.join(self.work, name)
+
+    def run(self, *arguments, status=0):
+        done = subprocess.run([self.tool, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              timeout=300, errors="replace")
+        check(done.returncode == status, f"{arguments}: exit {done.returncode}: {done.stderr.strip()}")
+        return done.stderr
+
+    def convert(self):
+        self.run("convert", self.folder)
+
+    def move_away(self):
+        os.rename(self.folder, self.path("away"))
+
+    def weights(self):
+        return sorted(name for name in self.files if name.endswith(".safetensors"))
+
+
+# ---- cases: function(model) -----------------------------------------------------------------------
+
+def load_again(model):
+    """The way that the README shows: convert, remove, restore, load."""
+    model.convert()
+    model.move_away()
+    model.run("restore", model.archives)
+    check_equal(model.files, tree(model.folder))
+    faults = list(model.seen.differences(Seen(model.folder)))
+    check(not faults, faults[:FAULTS_SHOWN])
+
+
+def what_is_written(model):
+    """Archives for the weights, copies of the rest; the original is untouched."""
+    model.convert()
+    check_equal(model.files, tree(model.folder))
+    written = tree(model.archives)
+    for name, content in model.files.items():
+        if name in model.weights():
+            check(name not in written, f"{name} would be taken for weights")
+            check(len(written[name + ".lmc"]) < len(content), f"{name}.lmc is not smaller")
+        else:
+            check(written[name] == content, f"{name} is no copy")
+    check(len(written) == len(model.files), f"{sorted(written)}")
+    check(sorted(os.listdir(model.work)) == ["model", "model.lmc"], f"left behind: {os.listdir(model.work)}")
+
+
+def archives_are_no_model(model):
+    """transformers must not take frames for weights."""
+    model.convert()
+    model.move_away()
+    try:
+        Seen(model.archives)
+    except (OSError, ValueError, safetensors.SafetensorError):
+        return
+    check(False, "transformers has loaded the archives")
+
+
+def other_names(model):
+    model.run("convert", model.folder, "-o", model.path("small"))
+    model.run("restore", model.path("small"), "-o", model.path("back"))
+    check_equal(model.files, tree(model.path("back")))
+    faults = list(model.seen.differences(Seen(model.path("back"))))
+    check(not faults, faults[:FAULTS_SHOWN])
+
+
+def verified(model):
+    model.convert()
+    model.run("verify", model.archives)
+
+
+def damaged(model):
+    """One flipped bit in the last archive: nothing is restored, and the file is named."""
+    model.convert()
+    model.move_away()
+    name = model.weights()[-1] + ".lmc"
+    with open(os.path.join(model.archives, name), "r+b") as file:
+        file.seek(-200, os.SEEK_END)
+        byte = file.read(1)[0]
+        file.seek(-200, os.SEEK_END)
+        file.write(bytes([byte ^ 1]))
+    message = model.run("restore", model.archives, status=1)
+    check(name in message, f"message: {message}")
+    check(not os.path.exists(model.folder), "a directory is left after a failure")
+
+
+def as_the_hub_caches_it(model):
+    """A snapshot of the hub's cache: links to files that are named after their hashes."""
+    blobs, snapshot = model.path("blobs"), os.path.join(model.path("snapshots"), "0123abcd")
+    os.makedirs(snapshot)
+    os.rename(model.folder, blobs)
+    for number, name in enumerate(sorted(model.files)):
+        os.rename(os.path.join(blobs, name), os.path.join(blobs, str(number)))
+        os.symlink(os.path.join("..", "..", "blobs", str(number)), os.path.join(snapshot, name))
+    model.run("convert", snapshot, "-o", model.path("small"))
+    model.run("restore", model.path("small"), "-o", model.path("back"))
+    check_equal(model.files, tree(model.path("back")))
+    faults = list(model.seen.differences(Seen(model.path("back"))))
+    check(not faults, faults[:FAULTS_SHOWN])
+
+
+def several_files(model):
+    """The model is what this test is about: several files of weights and their index."""
+    check(len(model.weights()) >= 3, f"weights: {model.weights()}")
+    check("model.safetensors.index.json" in model.files, f"files: {sorted(model.files)}")
+
+
+def one_file(model):
+    check(model.weights() == ["model.safetensors"], f"weights: {model.weights()}")
+
+
+def without_a_part(model):
+    """An index names a file that is not there: the file is named and nothing is written."""
+    missing = model.weights()[1]
+    os.unlink(os.path.join(model.folder, missing))
+    message = model.run("convert", model.folder, status=1)
+    check(missing in message, f"message: {message}")
+    check(os.listdir(model.work) == ["model"], f"left behind: {os.listdir(model.work)}")
+
+
+BOTH = (load_again, what_is_written, archives_are_no_model, other_names, verified, damaged, as_the_hub_caches_it)
+CASES = [("llama", save_llama, function) for function in (several_files, *BOTH, without_a_part)]
+CASES += [("gpt2", save_gpt2, function) for function in (one_file, *BOTH)]
+
+
+def fault_of(tool, save, function):
+    with tempfile.TemporaryDirectory(prefix="lmc-transformers-") as work:
+        try:
+            function(Model(tool, work, save))
+            return None
+        except Exception as error:  # whatever the library raises is a fault of what it was given
+            return f"{type(error).__name__}: {error}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="models of transformers through lmc-st")
+    parser.add_argument("--tool", required=True, help="the command lmc-st")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="cases to run (default: all)")
+    arguments = parser.parse_args()
+
+    passed = failed = 0
+    for model, save, function in CASES:
+        name = f"{model}/{function.__name__}"
+        if arguments.names and not any(part in name for part in arguments.names):
+            continue
+        fault = fault_of(os.path.abspath(arguments.tool), save, function)
+        print(f"FAIL {name}: {fault}" if fault else f"ok {name}", flush=True)
+        passed += not fault
+        failed += bool(fault)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
