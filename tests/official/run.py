@@ -2,9 +2,9 @@
 
     python3 tests/official/run.py --tool BUILD/safetensors/lmc-st [--files FILE.safetensors...] [NAME...]
 
-Three groups: `archives/` opens archives with the package, `headers/` compares both verdicts on each file of
-tests/cli/header_corpus.py, `near/` and `random/` do so on many more. NAME picks the cases whose name
-holds it. Needs numpy and safetensors 0.8. The last line is "N passed, N failed".
+Groups: `archives/` opens archives with the package, `slices/` compares parts of tensors, `headers/` both
+verdicts on each file of tests/cli/header_corpus.py, `near/` and `random/` do so on many more. NAME picks the
+cases whose name holds it. Needs numpy and safetensors 0.8. The last line is "N passed, N failed".
 """
 
 import argparse
@@ -15,6 +15,7 @@ import tempfile
 import archives
 import headers
 import random_headers
+import slices
 
 FAULTS_SHOWN = 5
 
@@ -37,7 +38,8 @@ def main():
 
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="lmc-official-") as folder:
-        for name, function in (*archives.cases(tool, folder, arguments.files), *headers.cases(tool, folder),
+        for name, function in (*archives.cases(tool, folder, arguments.files), *slices.cases(tool, folder),
+                               *headers.cases(tool, folder),
                                *random_headers.cases(tool, folder, arguments.batches)):
             if arguments.names and not any(part in name for part in arguments.names):
                 continue

@@ -14,6 +14,7 @@ import tempfile
 
 from models import Seen, save_gpt2, save_llama  # first: it keeps the library offline
 import safetensors
+from safetensors.torch import load
 
 FAULTS_SHOWN = 5
 
@@ -71,6 +72,10 @@ class Model:
     def move_away(self):
         os.rename(self.folder, self.path("away"))
 
+    def check_loads(self, folder):
+        faults = list(self.seen.differences(Seen(folder)))
+        check(not faults, faults[:FAULTS_SHOWN])
+
     def weights(self):
         return sorted(name for name in self.files if name.endswith(".safetensors"))
 
@@ -83,8 +88,7 @@ def load_again(model):
     model.move_away()
     model.run("restore", model.archives)
     check_equal(model.files, tree(model.folder))
-    faults = list(model.seen.differences(Seen(model.folder)))
-    check(not faults, faults[:FAULTS_SHOWN])
+    model.check_loads(model.folder)
 
 
 def what_is_written(model):
@@ -117,13 +121,33 @@ def other_names(model):
     model.run("convert", model.folder, "-o", model.path("small"))
     model.run("restore", model.path("small"), "-o", model.path("back"))
     check_equal(model.files, tree(model.path("back")))
-    faults = list(model.seen.differences(Seen(model.path("back"))))
-    check(not faults, faults[:FAULTS_SHOWN])
+    model.check_loads(model.path("back"))
 
 
 def verified(model):
     model.convert()
     model.run("verify", model.archives)
+
+
+def one_at_a_time(model):
+    """With --rm only one of the two directories is there after each step."""
+    model.run("convert", "--rm", model.folder)
+    check(os.listdir(model.work) == ["model.lmc"], f"left: {os.listdir(model.work)}")
+    model.run("restore", "--rm", model.archives)
+    check(os.listdir(model.work) == ["model"], f"left: {os.listdir(model.work)}")
+    check_equal(model.files, tree(model.folder))
+    model.check_loads(model.folder)
+
+
+def without_restoring(model):
+    """What `cat` writes is loaded from memory, file by file."""
+    model.convert()
+    for name in model.weights():
+        done = subprocess.run([model.tool, "cat", os.path.join(model.archives, name + ".lmc")], capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=300)
+        check(done.returncode == 0, f"cat: exit {done.returncode}: {done.stderr}")
+        for tensor, values in load(done.stdout).items():
+            check(values.equal(model.seen.weights[tensor]), f"{name}: {tensor} differs")
 
 
 def damaged(model):
@@ -152,8 +176,7 @@ def as_the_hub_caches_it(model):
     model.run("convert", snapshot, "-o", model.path("small"))
     model.run("restore", model.path("small"), "-o", model.path("back"))
     check_equal(model.files, tree(model.path("back")))
-    faults = list(model.seen.differences(Seen(model.path("back"))))
-    check(not faults, faults[:FAULTS_SHOWN])
+    model.check_loads(model.path("back"))
 
 
 def several_files(model):
@@ -175,7 +198,8 @@ def without_a_part(model):
     check(os.listdir(model.work) == ["model"], f"left behind: {os.listdir(model.work)}")
 
 
-BOTH = (load_again, what_is_written, archives_are_no_model, other_names, verified, damaged, as_the_hub_caches_it)
+BOTH = (load_again, what_is_written, archives_are_no_model, other_names, verified, one_at_a_time,
+        without_restoring, damaged, as_the_hub_caches_it)
 CASES = [("llama", save_llama, function) for function in (several_files, *BOTH, without_a_part)]
 CASES += [("gpt2", save_gpt2, function) for function in (one_file, *BOTH)]
 
