@@ -59,7 +59,8 @@ def small_files(rng):
     yield "integers", tensors_file(("i", "I64", [200], ramp), ("bool", "BOOL", [300], bytes(299) + b"\1"))
     yield "constant", tensors_file(("c", "F32", [2000], b"\0\0\x80\x3f" * 2000), metadata={"format": "pt"})
     yield "equal", tensors_file(*((name, "BF16", [300], weights[:600]) for name in "xyz"))
-    yield "names", tensors_file(("lmc.archive", "U8", [1], b"1"), ("a\0b", "U8", [1], b"2"), ("", "F4", [4], b"34"))
+    yield "names", tensors_file(("lmc.archive", "U8", [1], b"1"), ("a\0b", "U8", [1], b"2"),
+                                ("", "F4", [4], b"34"))
 
 
 def large_files():
@@ -110,9 +111,11 @@ def contents_of(original):
 def parts_of(original, archive, change=lambda frame: frame):
     """Of a tensor without a frame: the number of the first equal one."""
     contents = list(contents_of(original))
-    frames = enumerate(frames_of(archive))
-    return parts_of_frames(original, [(name, change(frame) if frame else bytes([contents.index(contents[number])]))
-                                      for number, (name, frame) in frames])
+    frames = []
+    for number, (name, frame) in enumerate(frames_of(archive)):
+        first_equal = contents.index(contents[number])
+        frames.append((name, change(frame) if frame else bytes([first_equal])))
+    return parts_of_frames(original, frames)
 
 
 def flipped(rng, content):
@@ -152,6 +155,27 @@ def short_frame(content, dtype=0):
     return b"\x8cLMC" + bytes([1, dtype, 2, len(content)]) + content + bytes(16)
 
 
+def alias_seeds():
+    """One byte stands for an alias of the tensor of that number."""
+    four, three = short_frame(b"abcd"), short_frame(b"efg")
+    frame_lists = {
+        "right": [four, b"\0", b"\0"],
+        "chain": [four, b"\0", b"\1"],
+        "of-itself": [four, b"\1", b"\0"],
+        "forward": [b"\1", four, b"\1"],
+        "beyond": [four, b"\0", b"\3"],
+        "far": [four, b"\0", b"\xff"],
+        "unequal": [four, b"\0", short_frame(b"abcd", 1)],
+    }
+    equal = tensors_file(*((name, "U8", [4], b"abcd") for name in "abc"))
+    for name, frames in frame_lists.items():
+        yield f"alias-{name}", PARTS + parts_of_frames(equal, zip("abc", frames))
+    sizes = tensors_file(("a", "U8", [4], b"abcd"), ("b", "U8", [3], b"abc"), ("c", "U8", [4], b"abcd"))
+    yield "alias-other-size", PARTS + parts_of_frames(sizes, [("a", four), ("b", b"\0"), ("c", three)])
+    other = tensors_file(("a", "U8", [4], b"abcd"), ("b", "I8", [4], b"abcd"))
+    yield "alias-other-dtype", PARTS + parts_of_frames(other, [("a", four), ("b", b"\0")])
+
+
 def contradiction_seeds():
     """Archives that are right in every checksum, and wrong in what they say."""
     two = tensors_file(("a", "U8", [4], b"abcd"), ("b", "U8", [3], b"efg"))
@@ -169,16 +193,6 @@ def contradiction_seeds():
     for more in (0, 8, 40):
         yield f"frame-without-tail-{more}", PARTS + parts_of_frames(
             tensors_file(("a", "U8", [4096], bytes(4096))), [("a", cut + bytes(more))])
-    equal = tensors_file(*((name, "U8", [4], b"abcd") for name in "abc"))
-    for name, frames in (("right", [four, b"\0", b"\0"]), ("chain", [four, b"\0", b"\1"]),
-                         ("of-itself", [four, b"\1", b"\0"]), ("forward", [b"\1", four, b"\1"]),
-                         ("beyond", [four, b"\0", b"\3"]), ("far", [four, b"\0", b"\xff"]), ("unequal", [four, b"\0", short_frame(b"abcd", 1)]),
-                         ("damaged", [four[:-20] + b"?" + four[-19:], b"\0", b"\0"])):
-        yield f"alias-{name}", PARTS + parts_of_frames(equal, zip("abc", frames))
-    sizes = tensors_file(("a", "U8", [4], b"abcd"), ("b", "U8", [3], b"abc"), ("c", "U8", [4], b"abcd"))
-    yield "alias-other-size", PARTS + parts_of_frames(sizes, [("a", four), ("b", b"\0"), ("c", three)])
-    other = tensors_file(("a", "U8", [4], b"abcd"), ("b", "I8", [4], b"abcd"))
-    yield "alias-other-dtype", PARTS + parts_of_frames(other, [("a", four), ("b", b"\0")])
     pair = (("a", four), ("b", three))
     for count in (0, 1, 2, 3):
         yield f"hashes-{count}", REPAIRED + raw_archive(len(header), header, 0, count, frames=pair)
@@ -194,7 +208,8 @@ def contradiction_seeds():
 
 def name_seeds():
     """Names that must not reach a terminal as they are, in files that are refused."""
-    for number, name in enumerate((r"\u001b[31m\n\r", "\x7f\u202e\u0085", "\U0001f600" * 60, "x" * 158 + r"\u0007")):
+    names = r"\u001b[31m\n\r", "\x7f\u202e\u0085", "\U0001f600" * 60, "x" * 158 + r"\u0007"
+    for number, name in enumerate(names):
         yield f"shown_name_{number}", header_corpus.one(header_corpus.entry("U8", "[3]"), name=f'"{name}"')
 
 
@@ -211,8 +226,8 @@ def header_seeds():
             yield case.name, case.content
     yield from name_seeds()
     # their samples are equal, they are not (st_alias.c)
-    nearly = bytes(550), bytes(1149)
-    yield "nearly_equal", tensors_file(*((name, "U8", [1700], nearly[0] + name.encode() + nearly[1]) for name in "ab"))
+    contents = (bytes(550) + bytes([last]) + bytes(1149) for last in (1, 2))
+    yield "nearly_equal", tensors_file(*((name, "U8", [1700], next(contents)) for name in "ab"))
 
 
 def archive_seeds(tool, rng):
@@ -230,6 +245,7 @@ def archive_seeds(tool, rng):
         yield f"{name}-cut", AS_IT_IS + archive[:rng.randrange(len(archive))]
     yield "plain", AS_IT_IS + original
     yield from contradiction_seeds()
+    yield from alias_seeds()
 
 
 def restore_seeds(tool, rng):
