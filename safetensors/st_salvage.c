@@ -13,7 +13,7 @@ typedef struct salvage {
     const lmc_st_options *options;
     st_damage_log log;
     uint64_t *places; /* in the output */
-    char *text;       /* its header */
+    char *text;       /* its header; NULL while that is only measured */
     size_t text_nbytes;
     uint64_t file_nbytes;
 } salvage;
@@ -23,7 +23,9 @@ typedef struct salvage {
 
 static void put(salvage *salvage, const void *bytes, size_t nbytes)
 {
-    memcpy(salvage->text + salvage->text_nbytes, bytes, nbytes);
+    if (salvage->text != NULL) {
+        memcpy(salvage->text + salvage->text_nbytes, bytes, nbytes);
+    }
     salvage->text_nbytes += nbytes;
 }
 
@@ -36,17 +38,6 @@ static void put_u64(salvage *salvage, uint64_t value)
 {
     char digits[DIGITS_MAX + 1];
     put(salvage, digits, (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value));
-}
-
-/* Room for the text of all tensors. */
-static size_t text_bound(const st_header *header)
-{
-    size_t nbytes = header->metadata.nbytes + 64;
-    for (size_t i = 0; i < header->tensor_count; i++) {
-        const st_tensor *const tensor = &header->tensors[i];
-        nbytes += tensor->raw_name.nbytes + ((size_t)tensor->rank + 2) * (DIGITS_MAX + 1) + 80;
-    }
-    return nbytes;
 }
 
 static void put_tensor(salvage *salvage, const st_tensor *tensor, uint64_t begin)
@@ -67,11 +58,12 @@ static void put_tensor(salvage *salvage, const st_tensor *tensor, uint64_t begin
     put_text(salvage, "]}");
 }
 
-/* Writes the header's text and fills in the places. */
+/* Writes or measures the header's text and fills in the places. */
 static void lay_out(salvage *salvage)
 {
     const st_header *const header = &salvage->source->header;
     uint64_t begin = 0;
+    salvage->text_nbytes = 0;
     int is_first = header->metadata.nbytes == 0; /* member of the object */
     put_text(salvage, "{");
     if (header->metadata.nbytes > 0) {
@@ -135,8 +127,12 @@ static lmc_status run(salvage *salvage, os_output *output, lmc_st_diag *diag)
         return write_original(salvage, output, diag);
     }
     salvage->places = st_allocate(memory, (header->tensor_count + 1) * sizeof(*salvage->places));
-    salvage->text = st_allocate(memory, text_bound(header));
-    if (salvage->places == NULL || salvage->text == NULL) {
+    if (salvage->places == NULL) {
+        return st_fail_nomem(diag);
+    }
+    lay_out(salvage);
+    salvage->text = st_allocate(memory, salvage->text_nbytes);
+    if (salvage->text == NULL) {
         return st_fail_nomem(diag);
     }
     lay_out(salvage);
