@@ -10,6 +10,7 @@ import collections
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -297,7 +298,8 @@ def write_seeds(folder, seeds):
     os.makedirs(folder, exist_ok=True)
     for name, content in seeds:
         if len(content) <= SEED_NBYTES_MAX:
-            with open(os.path.join(folder, name), "wb") as file:
+            plain_name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+            with open(os.path.join(folder, plain_name), "wb") as file:
                 file.write(content)
 
 
