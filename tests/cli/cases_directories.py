@@ -250,13 +250,12 @@ def files_that_cannot_be_read(tool, directory):
 @case
 def directories_without_models(tool, directory):
     source = os.path.join(directory, "m")
-    os.mkdir(source)
-    for _ in range(2):
+    for folder in ("", "sub.safetensors", "sub.safetensors.lmc"):
+        os.mkdir(os.path.join(source, folder))
         for command in ("convert", "restore", "verify"):
             options = () if command == "verify" else ("-o", os.path.join(directory, "out"))
             with Untouched(directory, command):
                 tool.run(command, source, *options).expect(2, "holds n")
-        os.makedirs(os.path.join(source, "sub.safetensors"))
         write(os.path.join(source, "model.bin"), b"x")
 
 

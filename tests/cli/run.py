@@ -31,6 +31,7 @@ import cases_foreign  # noqa: F401
 import cases_folders  # noqa: F401
 import cases_streams  # noqa: F401
 import cases_directories  # noqa: F401
+import cases_indexes  # noqa: F401
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
