@@ -329,29 +329,54 @@ static lmc_status write_entry(model_dir *dir, const os_entry *entry)
 
 /* ---- the directory ---- */
 
+/* Removes an entry of an unfinished directory unless it is a folder, or may be an archive, of this tree. */
+static lmc_status clean_entry(const model_dir *dir, const os_entry *entry)
+{
+    const lmc_allocator *const memory = dir->options->allocator;
+    char *const name = st_duplicate(memory, entry->path);
+    char *const path = os_path_join(memory, dir->staging.path, entry->path, "");
+    lmc_status status = LMC_OK;
+    if (name == NULL || path == NULL) {
+        status = st_fail_nomem(dir->diag);
+    } else if (entry->is_directory) {
+        const os_entry *const source = os_tree_find(&dir->tree, name);
+        if (source == NULL || !source->is_directory) {
+            (void)os_tree_remove(memory, path);
+        }
+    } else {
+        const int is_archive = dir->direction == TO_ARCHIVES && is_archive_name(name);
+        name[strlen(name) - (is_archive ? strlen(ARCHIVE_SUFFIX) : 0)] = '\0';
+        const os_entry *const source = is_archive ? os_tree_find(&dir->tree, name) : NULL;
+        if (source == NULL || source->is_directory) {
+            status = os_remove_file(path, dir->diag);
+        }
+    }
+    st_release(memory, name);
+    st_release(memory, path);
+    return status;
+}
+
+/* Folders of a run that was killed at its end may be read-only by now. */
+static lmc_status open_folder(const model_dir *dir, const os_entry *entry)
+{
+    char *const path = os_path_join(dir->options->allocator, dir->staging.path, entry->path, "");
+    const lmc_status status = path == NULL ? st_fail_nomem(dir->diag) : os_make_directory(path, dir->diag);
+    st_release(dir->options->allocator, path);
+    return status;
+}
+
 /* Removes what an earlier run left and this one has no use for. */
 static lmc_status clean_staging(const model_dir *dir)
 {
-    const lmc_allocator *const memory = dir->options->allocator;
     os_tree old;
-    lmc_status status = os_tree_read(&old, memory, dir->staging.path, dir->diag);
-    for (size_t i = old.count; i > 0 && status == LMC_OK; i--) {
-        const os_entry *const entry = &old.entries[i - 1];
-        char *const name = st_duplicate(memory, entry->path);
-        char *const path = os_path_join(memory, dir->staging.path, entry->path, "");
-        if (name == NULL || path == NULL) {
-            status = st_fail_nomem(dir->diag);
-        } else if (!entry->is_directory) {
-            const int is_ours = dir->direction == TO_ARCHIVES && is_archive_name(name);
-            name[strlen(name) - (is_ours ? strlen(ARCHIVE_SUFFIX) : 0)] = '\0';
-            if (!is_ours || os_tree_find(&dir->tree, name) == NULL) {
-                status = os_remove_file(path, dir->diag);
-            }
-        } else if (os_tree_find(&dir->tree, name) == NULL) {
-            (void)os_tree_remove(memory, path);
+    lmc_status status = os_tree_read(&old, dir->options->allocator, dir->staging.path, dir->diag);
+    for (size_t i = 0; i < old.count && status == LMC_OK; i++) {
+        if (old.entries[i].is_directory) {
+            status = open_folder(dir, &old.entries[i]);
         }
-        st_release(memory, name);
-        st_release(memory, path);
+    }
+    for (size_t i = old.count; i > 0 && status == LMC_OK; i--) {
+        status = clean_entry(dir, &old.entries[i - 1]);
     }
     os_tree_free(&old);
     return status;
