@@ -35,6 +35,7 @@ import cases_indexes  # noqa: F401
 import cases_resume  # noqa: F401
 import cases_redirections  # noqa: F401
 import cases_habits  # noqa: F401
+import cases_salvage  # noqa: F401
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
