@@ -36,6 +36,7 @@ import cases_resume  # noqa: F401
 import cases_redirections  # noqa: F401
 import cases_habits  # noqa: F401
 import cases_salvage  # noqa: F401
+import cases_alias  # noqa: F401
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
