@@ -61,12 +61,17 @@ static int is_within(const char *inner, const char *outer)
            (inner[length] == '\0' || inner[length] == '/' || (length > 0 && outer[length - 1] == '/'));
 }
 
+static const char no_memory[] = "out of memory";
+
+/* NULL: none. Without the memory to tell, the output is not touched either. */
 static const char *place_fault(const char *target, const char *source)
 {
     char *const true_source = realpath(source, NULL);
+    const char *fault = true_source == NULL && errno == ENOMEM ? no_memory : NULL;
     char *const working = realpath(".", NULL);
-    const char *fault = NULL;
-    if (true_source != NULL && strcmp(target, true_source) == 0) {
+    if (working == NULL && errno == ENOMEM) {
+        fault = no_memory;
+    } else if (true_source != NULL && strcmp(target, true_source) == 0) {
         fault = "input and output are the same directory";
     } else if (true_source != NULL && is_within(target, true_source)) {
         fault = "the output would be inside the input";
@@ -80,17 +85,21 @@ static const char *place_fault(const char *target, const char *source)
     return fault;
 }
 
-static int is_empty_directory(const char *path)
+/* One that cannot be listed counts as full. Returns 0 if there is no memory to look into it. */
+static int look_whether_empty(const char *path, int *is_empty)
 {
     DIR *const stream = opendir(path);
     size_t count = 0;
-    while (stream != NULL && count < 3 && readdir(stream) != NULL) {
+    *is_empty = 0;
+    if (stream == NULL) {
+        return errno != ENOMEM;
+    }
+    while (count < 3 && readdir(stream) != NULL) {
         count++;
     }
-    if (stream != NULL) {
-        closedir(stream);
-    }
-    return stream != NULL && count <= 2; /* "." and ".." */
+    closedir(stream);
+    *is_empty = count <= 2; /* "." and ".." */
+    return 1;
 }
 
 static lmc_status fail_exists(lmc_st_diag *diag)
@@ -104,7 +113,8 @@ static lmc_status check_target(const char *target, const char *source, int force
     struct stat found;
     const char *const fault = place_fault(target, source);
     if (fault != NULL) {
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", fault);
+        return fault == no_memory ? st_fail_nomem(diag)
+                                  : st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", fault);
     }
     if (lstat(target, &found) != 0) {
         return LMC_OK;
@@ -112,7 +122,14 @@ static lmc_status check_target(const char *target, const char *source, int force
     if (!S_ISDIR(found.st_mode)) {
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is not a directory");
     }
-    return force || is_empty_directory(target) ? LMC_OK : fail_exists(diag);
+    if (force) {
+        return LMC_OK;
+    }
+    int is_empty = 0;
+    if (!look_whether_empty(target, &is_empty)) {
+        return st_fail_nomem(diag);
+    }
+    return is_empty ? LMC_OK : fail_exists(diag);
 }
 
 /* ".NAME.lmc-st-partial" in the same directory. */
