@@ -81,23 +81,27 @@ static lmc_status verify_open_file(const lmc_st_file *source, const lmc_st_optio
     return status;
 }
 
-/* An archive that was cut short: says so, then names the tensors that are damaged. */
+/* An archive that was cut short, as `diag` has it: says so, then names the tensors that are damaged. */
 static lmc_status verify_short_file(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
-                                    const lmc_st_diag *fault)
+                                    lmc_st_diag *diag)
 {
-    lmc_st_diag unused;
+    lmc_st_diag later;
     lmc_st_file *source = NULL;
     lmc_st_options lenient = *options;
     lenient.salvage = 1;
     lenient.sha256 = 0;
-    if (st_file_open_input(in_path, &lenient, &source, &unused) == LMC_OK && source->is_archive) {
+    lmc_status status = st_file_open_input(in_path, &lenient, &source, &later);
+    if (status == LMC_OK && source->is_archive) {
         if (options->damage != NULL) {
-            options->damage(options->user, fault);
+            options->damage(options->user, diag);
         }
-        (void)verify_archive(source, NULL, &lenient, result, &unused);
+        status = verify_archive(source, NULL, &lenient, result, &later);
     }
     lmc_st_close(source);
-    return fault->status;
+    if (status != LMC_OK && !st_is_damage(status)) {
+        *diag = later; /* cancelled, or out of memory: not all is known */
+    }
+    return diag->status;
 }
 
 lmc_status st_verify_file(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
