@@ -24,17 +24,20 @@
 
 /* ---- where ---- */
 
-char *os_true_path(const lmc_allocator *memory, const char *path)
+/* Allocators need not set errno. */
+static char *or_no_memory(char *text)
 {
-    char *const found = realpath(path, NULL);
-    if (found != NULL) {
-        char *const copy = st_duplicate(memory, found);
-        free(found);
-        return copy;
+    if (text == NULL) {
+        errno = ENOMEM;
     }
-    char *const text = st_duplicate(memory, path);
-    if (text == NULL || errno != ENOENT) {
-        st_release(memory, text);
+    return text;
+}
+
+/* The same for a path whose last component is not there. */
+static char *true_path_of_new(const lmc_allocator *memory, const char *path)
+{
+    char *const text = or_no_memory(st_duplicate(memory, path));
+    if (text == NULL) {
         return NULL;
     }
     size_t length = strlen(text);
@@ -46,11 +49,27 @@ char *os_true_path(const lmc_allocator *memory, const char *path)
     if (slash != NULL) {
         *slash = '\0';
     }
+    char *joined = NULL;
     char *const parent = realpath(slash == NULL ? "." : slash == text ? "/" : text, NULL);
-    char *const joined = parent == NULL ? NULL : os_path_join(memory, parent, name, "");
+    const int os_errno = errno;
+    if (parent != NULL) {
+        joined = os_path_join(memory, parent, name, "");
+    }
     free(parent);
     st_release(memory, text);
-    return joined;
+    errno = os_errno;
+    return parent == NULL ? NULL : or_no_memory(joined);
+}
+
+char *os_true_path(const lmc_allocator *memory, const char *path)
+{
+    char *const found = realpath(path, NULL);
+    if (found == NULL) {
+        return errno == ENOENT ? true_path_of_new(memory, path) : NULL;
+    }
+    char *const copy = st_duplicate(memory, found);
+    free(found);
+    return or_no_memory(copy);
 }
 
 /* 1 if `inner` is `outer` or below it; both are true paths. */
