@@ -1,0 +1,373 @@
+/*
+ * lmc_test_st_calls.h - every call of lmc_st.h that needs memory, in a form that can be repeated: for tests
+ * in which allocations are counted or fail. A call leaves one output, or none if it fails.
+ */
+#ifndef LMC_TEST_ST_CALLS_H
+#define LMC_TEST_ST_CALLS_H
+
+#include "lmc_test_st.h"
+
+#include <fcntl.h>
+
+static const lmc_allocator *lmc_test_memory; /* of the calls; NULL: malloc */
+static unsigned lmc_test_threads = 1;
+static unsigned lmc_test_damage_count;
+
+static inline void lmc_test_count_damage(void *user, const lmc_st_diag *diag)
+{
+    (void)user;
+    lmc_test_damage_count += diag->status != LMC_OK;
+}
+
+static inline lmc_st_options lmc_test_call_options(void)
+{
+    lmc_st_options options = lmc_test_options(lmc_test_threads);
+    options.allocator = lmc_test_memory;
+    options.damage = lmc_test_count_damage;
+    return options;
+}
+
+/* ---- the files ---- */
+
+/* Paths of all that the calls read and write; made by lmc_test_calls_make(). */
+static char plain_path[LMC_TEST_PATH_NBYTES], archive_path[LMC_TEST_PATH_NBYTES];
+static char damaged_path[LMC_TEST_PATH_NBYTES], cut_path[LMC_TEST_PATH_NBYTES];
+static char model_path[LMC_TEST_PATH_NBYTES], archives_path[LMC_TEST_PATH_NBYTES];
+static char out_path[LMC_TEST_PATH_NBYTES];
+
+static inline void lmc_test_join(char *path, const char *name)
+{
+    snprintf(path, LMC_TEST_PATH_NBYTES, "%s/%s", lmc_test_dir, name);
+}
+
+/* A coded, a stored and a short tensor, an alias, one without bytes. */
+static inline void lmc_test_calls_write_plain(const char *path)
+{
+    static unsigned char data[6505];
+    const lmc_st_options options = lmc_test_options(1);
+    lmc_st_writer *const writer = lmc_test_writer();
+    lmc_test_weights(data, sizeof(data), 1);
+    for (size_t i = 6000; i < 6500; i++) {
+        data[i] = (unsigned char)(data[i - 6000 + 2 * (i % 2)] * 167u + i);
+    }
+    CU_ASSERT_EQUAL(lmc_st_writer_set_metadata(writer, "format", 6, "pt", 2), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "a", LMC_DTYPE_BF16, 3000, data), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "b", LMC_DTYPE_U8, 500, data + 6000), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "c", LMC_DTYPE_U8, 5, data + 6500), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "tied to a", LMC_DTYPE_BF16, 3000, data), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "none", LMC_DTYPE_F32, 0, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, path, &options, NULL, NULL), LMC_OK);
+    lmc_st_writer_free(writer);
+}
+
+static inline void lmc_test_calls_make_model(void)
+{
+    static const char index[] = "{\"metadata\":{\"x\":[1,{}]},\"weight_map\":{\"a\":\"m.safetensors\"}}";
+    char inner[LMC_TEST_PATH_NBYTES];
+    CU_ASSERT_EQUAL(mkdir(model_path, 0755), 0);
+    lmc_test_join(inner, "model/sub");
+    CU_ASSERT_EQUAL(mkdir(inner, 0755), 0);
+    lmc_test_join(inner, "model/m.safetensors");
+    lmc_test_calls_write_plain(inner);
+    lmc_test_join(inner, "model/sub/n.safetensors");
+    lmc_test_calls_write_plain(inner);
+    lmc_test_join(inner, "model/config.json");
+    lmc_test_write(inner, "{}", 2);
+    lmc_test_join(inner, "model/m.safetensors.index.json");
+    lmc_test_write(inner, index, sizeof(index) - 1);
+}
+
+/* Call first; makes the directory too. */
+static inline void lmc_test_calls_make(void)
+{
+    const lmc_st_options options = lmc_test_options(1);
+    size_t nbytes = 0;
+    lmc_test_dir_make();
+    lmc_test_join(plain_path, "m.safetensors");
+    lmc_test_join(archive_path, "m.safetensors.lmc");
+    lmc_test_join(damaged_path, "damaged.safetensors.lmc");
+    lmc_test_join(cut_path, "cut.safetensors.lmc");
+    lmc_test_join(model_path, "model");
+    lmc_test_join(archives_path, "archives");
+    lmc_test_join(out_path, "out");
+    lmc_test_calls_write_plain(plain_path);
+    CU_ASSERT_EQUAL(lmc_st_convert(plain_path, archive_path, &options, NULL, NULL), LMC_OK);
+    unsigned char *const bytes = lmc_test_read(archive_path, &nbytes);
+    lmc_test_write(cut_path, bytes, nbytes - 20);
+    bytes[nbytes - 600] ^= 1; /* in the frame of a or b */
+    bytes[nbytes - 18] ^= 1;  /* in that of c */
+    lmc_test_write(damaged_path, bytes, nbytes);
+    free(bytes);
+    lmc_test_calls_make_model();
+    CU_ASSERT_EQUAL(lmc_st_convert(model_path, archives_path, &options, NULL, NULL), LMC_OK);
+}
+
+static inline void lmc_test_calls_end(void)
+{
+    unlink(plain_path);
+    unlink(archive_path);
+    unlink(damaged_path);
+    unlink(cut_path);
+    lmc_test_remove(model_path);
+    lmc_test_remove(archives_path);
+    lmc_test_dir_end();
+}
+
+/* ---- the calls ---- */
+
+static inline lmc_status lmc_test_read_path(const char *path)
+{
+    unsigned char dst[6000];
+    lmc_st_file *file = NULL;
+    lmc_status status = lmc_st_open_with(path, lmc_test_memory, &file, NULL);
+    for (uint64_t i = 0; status == LMC_OK && i < lmc_st_tensor_count(file); i++) {
+        lmc_st_tensor tensor;
+        lmc_st_mode mode;
+        status = lmc_st_tensor_info(file, i, &tensor);
+        if (status == LMC_OK) {
+            status = lmc_st_tensor_mode(file, i, &mode, NULL);
+        }
+        if (status == LMC_OK) {
+            status = lmc_st_read(file, NULL, i, dst, sizeof(dst), NULL);
+        }
+        if (status == LMC_OK && tensor.nbytes > 2) {
+            status = lmc_st_read_range(file, NULL, i, 1, (size_t)tensor.nbytes - 2, dst, NULL);
+        }
+    }
+    lmc_st_close(file);
+    return status;
+}
+
+static inline lmc_status lmc_test_call_read(void)
+{
+    return lmc_test_read_path(archive_path);
+}
+
+static inline lmc_status lmc_test_call_read_plain(void)
+{
+    return lmc_test_read_path(plain_path);
+}
+
+static inline lmc_status lmc_test_call_convert(void)
+{
+    const lmc_st_options options = lmc_test_call_options();
+    return lmc_st_convert(plain_path, out_path, &options, NULL, NULL);
+}
+
+static inline lmc_status lmc_test_call_restore(void)
+{
+    const lmc_st_options options = lmc_test_call_options();
+    return lmc_st_restore(archive_path, out_path, &options, NULL, NULL);
+}
+
+/* From a stream to a stream: both are collected in temporary files. */
+static inline lmc_status lmc_test_call_streams(void)
+{
+    lmc_st_options options = lmc_test_call_options();
+    options.in_fd = open(plain_path, O_RDONLY);
+    options.out_fd = open("/dev/null", O_WRONLY);
+    (void)lseek(options.in_fd, 8, SEEK_SET);
+    lmc_status status = lmc_st_convert("in", "out", &options, NULL, NULL);
+    CU_ASSERT_TRUE(status == LMC_ERR_HEADER || status == LMC_ERR_LIMIT || status == LMC_ERR_NOMEM);
+    (void)lseek(options.in_fd, 0, SEEK_SET);
+    status = lmc_st_convert("in", "out", &options, NULL, NULL);
+    close(options.in_fd);
+    close(options.out_fd);
+    return status;
+}
+
+static inline lmc_status lmc_test_verify(const char *path, int sha256)
+{
+    lmc_st_options options = lmc_test_call_options();
+    options.sha256 = sha256;
+    return lmc_st_verify(path, &options, NULL, NULL);
+}
+
+static inline lmc_status lmc_test_call_verify(void)
+{
+    return lmc_test_verify(archive_path, 1);
+}
+
+static inline lmc_status lmc_test_call_verify_plain(void)
+{
+    return lmc_test_verify(plain_path, 1);
+}
+
+/* Which of the two damage gives is the encoder's choice. */
+static inline lmc_status lmc_test_as_damage(lmc_status status)
+{
+    return status == LMC_ERR_CORRUPT ? LMC_ERR_CHECKSUM : status;
+}
+
+static inline lmc_status lmc_test_call_verify_damaged(void)
+{
+    return lmc_test_as_damage(lmc_test_verify(damaged_path, 0));
+}
+
+static inline lmc_status lmc_test_call_verify_cut(void)
+{
+    return lmc_test_verify(cut_path, 0);
+}
+
+static inline lmc_status lmc_test_call_verify_directory(void)
+{
+    return lmc_test_verify(archives_path, 0);
+}
+
+static inline lmc_status lmc_test_salvage(const char *path)
+{
+    lmc_st_options options = lmc_test_call_options();
+    options.salvage = 1;
+    return lmc_st_restore(path, out_path, &options, NULL, NULL);
+}
+
+static inline lmc_status lmc_test_call_salvage(void)
+{
+    return lmc_test_as_damage(lmc_test_salvage(damaged_path));
+}
+
+static inline lmc_status lmc_test_call_salvage_sound(void)
+{
+    return lmc_test_salvage(archive_path);
+}
+
+static inline lmc_status lmc_test_call_compare(void)
+{
+    const lmc_st_options options = lmc_test_call_options();
+    return lmc_st_compare(archive_path, plain_path, &options, NULL);
+}
+
+static inline lmc_status lmc_test_call_compare_directories(void)
+{
+    const lmc_st_options options = lmc_test_call_options();
+    return lmc_st_compare(archives_path, model_path, &options, NULL);
+}
+
+typedef lmc_status lmc_test_write_function(const lmc_st_writer *writer, const char *path,
+                                           const lmc_st_options *options, lmc_st_result *result,
+                                           lmc_st_diag *diag);
+
+static inline lmc_status lmc_test_fill_writer(lmc_st_writer *writer)
+{
+    static const unsigned char data[400];
+    lmc_status status = lmc_st_writer_set_metadata(writer, "format", 6, "pt", 2);
+    for (unsigned i = 0; status == LMC_OK && i < 20; i++) { /* more than the lists begin with */
+        const uint64_t shape[2] = {10, i};
+        const char name[2] = {(char)('a' + i), '\0'};
+        status = lmc_st_writer_add(writer, name, 1, LMC_DTYPE_BF16, shape, 2, data + i);
+    }
+    for (unsigned i = 0; status == LMC_OK && i < 20; i++) {
+        const char key = (char)('a' + i);
+        status = lmc_st_writer_set_metadata(writer, &key, 1, "value", 5);
+    }
+    return status;
+}
+
+static inline lmc_status lmc_test_call_writer_as(lmc_test_write_function *write)
+{
+    lmc_st_options options = lmc_test_call_options();
+    lmc_st_writer *writer = NULL;
+    options.allocator = NULL; /* not used */
+    lmc_status status = lmc_st_writer_create(lmc_test_memory, &writer);
+    if (status == LMC_OK) {
+        status = lmc_test_fill_writer(writer);
+    }
+    if (status == LMC_OK) {
+        status = write(writer, out_path, &options, NULL, NULL);
+    }
+    lmc_st_writer_free(writer);
+    return status;
+}
+
+static inline lmc_status lmc_test_call_writer(void)
+{
+    return lmc_test_call_writer_as(lmc_st_writer_write);
+}
+
+static inline lmc_status lmc_test_call_writer_plain(void)
+{
+    return lmc_test_call_writer_as(lmc_st_writer_write_plain);
+}
+
+static inline lmc_status lmc_test_call_convert_directory(void)
+{
+    const lmc_st_options options = lmc_test_call_options();
+    return lmc_st_convert(model_path, out_path, &options, NULL, NULL);
+}
+
+static inline lmc_status lmc_test_call_restore_directory(void)
+{
+    const lmc_st_options options = lmc_test_call_options();
+    return lmc_st_restore(archives_path, out_path, &options, NULL, NULL);
+}
+
+/* Over an empty directory, which any output may replace. */
+static inline lmc_status lmc_test_call_convert_to_empty(void)
+{
+    const lmc_st_options options = lmc_test_call_options();
+    CU_ASSERT_EQUAL(mkdir(out_path, 0755), 0);
+    const lmc_status status = lmc_st_convert(model_path, out_path, &options, NULL, NULL);
+    if (status != LMC_OK) {
+        CU_ASSERT_EQUAL(rmdir(out_path), 0);
+    }
+    return status;
+}
+
+/* With force over a directory: the same archives, whose files are taken over. What was there before is
+ * removed last, and without memory it cannot be: then it stays beside the new one. */
+static inline lmc_status lmc_test_call_replace_directory(void)
+{
+    lmc_st_options options = lmc_test_call_options();
+    options.force = 1;
+    const lmc_status status = lmc_st_convert(model_path, archives_path, &options, NULL, NULL);
+    if (status == LMC_OK) {
+        lmc_test_remove(lmc_test_path(".archives.lmc-st-partial"));
+    }
+    return status;
+}
+
+typedef struct lmc_test_call {
+    lmc_status (*function)(void);
+    const char *name;
+    lmc_status expected;
+    int has_output;
+    int writes_directory;
+} lmc_test_call;
+
+static const lmc_test_call lmc_test_calls[] = {
+    {lmc_test_call_read, "read", LMC_OK, 0, 0},
+    {lmc_test_call_read_plain, "read a plain file", LMC_OK, 0, 0},
+    {lmc_test_call_convert, "convert", LMC_OK, 1, 0},
+    {lmc_test_call_restore, "restore", LMC_OK, 1, 0},
+    {lmc_test_call_streams, "streams", LMC_OK, 0, 0},
+    {lmc_test_call_verify, "verify", LMC_OK, 0, 0},
+    {lmc_test_call_verify_plain, "verify a plain file", LMC_OK, 0, 0},
+    {lmc_test_call_verify_damaged, "verify a damaged archive", LMC_ERR_CHECKSUM, 0, 0},
+    {lmc_test_call_verify_cut, "verify a cut archive", LMC_ERR_TRUNCATED, 0, 0},
+    {lmc_test_call_salvage, "salvage", LMC_ERR_CHECKSUM, 1, 0},
+    {lmc_test_call_salvage_sound, "salvage a sound archive", LMC_OK, 1, 0},
+    {lmc_test_call_compare, "compare", LMC_OK, 0, 0},
+    {lmc_test_call_writer, "write", LMC_OK, 1, 0},
+    {lmc_test_call_writer_plain, "write a plain file", LMC_OK, 1, 0},
+    {lmc_test_call_convert_directory, "convert a directory", LMC_OK, 1, 1},
+    {lmc_test_call_convert_to_empty, "convert to an empty directory", LMC_OK, 1, 1},
+    {lmc_test_call_replace_directory, "replace a directory", LMC_OK, 0, 1},
+    {lmc_test_call_restore_directory, "restore a directory", LMC_OK, 1, 1},
+    {lmc_test_call_verify_directory, "verify a directory", LMC_OK, 0, 0},
+    {lmc_test_call_compare_directories, "compare directories", LMC_OK, 0, 0},
+};
+#define LMC_TEST_CALL_COUNT (sizeof(lmc_test_calls) / sizeof(lmc_test_calls[0]))
+
+/* Looks at what a call has left and removes it. Returns 1 if that is its output or, after a failure,
+ * nothing. */
+static inline int lmc_test_call_left_right(const lmc_test_call *call, lmc_status status)
+{
+    enum { FILES_OF_CALLS = 6 };
+    const int is_expected = call->has_output && status == call->expected;
+    const int is_right = lmc_test_exists(out_path) == is_expected &&
+                         lmc_test_entry_count(lmc_test_dir) == FILES_OF_CALLS + is_expected;
+    lmc_test_remove(out_path);
+    return is_right;
+}
+
+#endif
