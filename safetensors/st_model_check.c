@@ -4,6 +4,7 @@
  */
 #include "os_dir.h"
 #include "st_model_dir.h"
+#include "st_parts.h"
 #include "st_restore.h"
 
 #include <string.h>
@@ -20,6 +21,12 @@ static int ends_with(const char *path, const char *suffix)
 }
 
 /* ---- verify ---- */
+
+static int is_verified(const os_entry *entry)
+{
+    return !entry->is_directory &&
+           (ends_with(entry->path, PLAIN_SUFFIX ARCHIVE_SUFFIX) || ends_with(entry->path, PLAIN_SUFFIX));
+}
 
 static int goes_on_after(lmc_status status)
 {
@@ -56,19 +63,25 @@ lmc_status st_model_dir_verify(const char *in_path, const lmc_st_options *option
                                lmc_st_diag *diag)
 {
     os_tree tree;
+    st_parts parts = {.options = options};
+    const lmc_st_options inner = st_parts_options(&parts);
     lmc_st_diag first;
     lmc_status status = os_tree_read(&tree, options->allocator, in_path, diag);
     lmc_status worst = LMC_OK;
     if (status == LMC_OK && options->sha256) {
         status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a directory: it has no SHA-256");
     }
+    for (size_t i = 0; i < tree.count; i++) {
+        parts.total_nbytes += is_verified(&tree.entries[i]) ? tree.entries[i].nbytes : 0;
+    }
     for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
         const os_entry *const entry = &tree.entries[i];
-        if (entry->is_directory ||
-            (!ends_with(entry->path, PLAIN_SUFFIX ARCHIVE_SUFFIX) && !ends_with(entry->path, PLAIN_SUFFIX))) {
+        if (!is_verified(entry)) {
             continue;
         }
-        status = verify_entry(in_path, entry, options, result, diag);
+        st_parts_begin(&parts, entry->nbytes);
+        status = verify_entry(in_path, entry, &inner, result, diag);
+        st_parts_end(&parts);
         if (goes_on_after(status)) {
             first = worst == LMC_OK ? *diag : first;
             worst = worst == LMC_OK ? status : worst;
@@ -88,12 +101,15 @@ lmc_status st_model_dir_verify(const char *in_path, const lmc_st_options *option
 /* ---- compare ---- */
 
 static lmc_status compare_inputs(const os_input *a, const os_input *b, unsigned char *pieces,
-                                 lmc_st_diag *diag)
+                                 const volatile int *cancel, lmc_st_diag *diag)
 {
     lmc_status status = LMC_OK;
     int is_equal = a->nbytes == b->nbytes;
     for (uint64_t at = 0; at < a->nbytes && is_equal && status == LMC_OK; at += PIECE_NBYTES) {
         const size_t nbytes = a->nbytes - at < PIECE_NBYTES ? (size_t)(a->nbytes - at) : PIECE_NBYTES;
+        if (cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0) {
+            return st_fail(diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+        }
         status = os_input_read(a, at, pieces, nbytes, diag);
         if (status == LMC_OK) {
             status = os_input_read(b, at, pieces + PIECE_NBYTES, nbytes, diag);
@@ -106,9 +122,10 @@ static lmc_status compare_inputs(const os_input *a, const os_input *b, unsigned 
     return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the copy has other content than the file");
 }
 
-static lmc_status compare_copies(const char *a_path, const char *b_path, const lmc_allocator *memory,
+static lmc_status compare_copies(const char *a_path, const char *b_path, const lmc_st_options *options,
                                  lmc_st_diag *diag)
 {
+    const lmc_allocator *const memory = options->allocator;
     os_input a = {.fd = -1};
     os_input b = {.fd = -1};
     unsigned char *const pieces = st_allocate(memory, 2 * PIECE_NBYTES);
@@ -122,7 +139,7 @@ static lmc_status compare_copies(const char *a_path, const char *b_path, const l
         status = os_input_open(&a, a_path, diag);
     }
     if (status == LMC_OK) {
-        status = compare_inputs(&a, &b, pieces, diag);
+        status = compare_inputs(&a, &b, pieces, options->cancel, diag);
     }
     os_input_close(&a);
     os_input_close(&b);
@@ -171,7 +188,7 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
     } else if (is_archived) {
         status = st_compare_files(stored, plain, options, diag);
     } else if (!entry->is_directory) {
-        status = compare_copies(stored, plain, memory, diag);
+        status = compare_copies(stored, plain, options, diag);
     } else if (!os_is_directory(stored)) {
         st_diag_set_file(diag, stored);
         status = st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the directory is missing");
@@ -187,17 +204,23 @@ lmc_status st_model_dir_compare(const char *archive_path, const char *plain_path
 {
     os_tree plain = {0};
     os_tree stored = {0};
-    lmc_st_options quiet = *options;
-    quiet.progress = NULL;
+    st_parts parts = {.options = options};
+    const lmc_st_options inner = st_parts_options(&parts);
     lmc_status status = os_tree_read(&plain, options->allocator, plain_path, diag);
     if (status == LMC_OK) {
         status = os_tree_read(&stored, options->allocator, archive_path, diag);
     }
+    for (size_t i = 0; i < plain.count; i++) {
+        parts.total_nbytes += plain.entries[i].is_directory ? 0 : plain.entries[i].nbytes;
+    }
     for (size_t i = 0; i < stored.count && status == LMC_OK; i++) {
-        status = check_has_original(&plain, archive_path, &stored.entries[i], &quiet, diag);
+        status = check_has_original(&plain, archive_path, &stored.entries[i], options, diag);
     }
     for (size_t i = 0; i < plain.count && status == LMC_OK; i++) {
-        status = compare_entry(archive_path, plain_path, &plain.entries[i], &stored, &quiet, diag);
+        const os_entry *const entry = &plain.entries[i];
+        st_parts_begin(&parts, entry->is_directory ? 0 : entry->nbytes);
+        status = compare_entry(archive_path, plain_path, entry, &stored, &inner, diag);
+        st_parts_end(&parts);
     }
     os_tree_free(&plain);
     os_tree_free(&stored);

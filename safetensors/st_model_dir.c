@@ -7,6 +7,7 @@
 #include "os_dir.h"
 #include "st_convert.h"
 #include "st_index.h"
+#include "st_parts.h"
 #include "st_restore.h"
 
 #include <string.h>
@@ -24,12 +25,12 @@ typedef struct model_dir {
     const char *out_path;
     direction direction;
     const lmc_st_options *options; /* the caller's */
-    lmc_st_options inner;          /* for single files: progress is counted over all of them */
+    lmc_st_options inner;          /* for single files */
     lmc_st_result *result;
     lmc_st_diag *diag;
     os_tree tree;
     os_staging staging;
-    uint64_t done_nbytes, total_nbytes;
+    st_parts parts;
     uint64_t finished_count; /* archives */
 } model_dir;
 
@@ -155,7 +156,7 @@ static lmc_status check_tree(model_dir *dir)
             return status;
         }
         worked_count += (size_t)is_worked_on(dir, entry);
-        dir->total_nbytes += entry->nbytes;
+        dir->parts.total_nbytes += entry->nbytes;
     }
     if (worked_count == 0) {
         return refuse(dir, dir->in_path, LMC_ERR_ARG,
@@ -166,25 +167,11 @@ static lmc_status check_tree(model_dir *dir)
 
 /* ---- one file ---- */
 
-/* Progress of a single file, in tensor bytes, as progress of the directory, in bytes of its files. */
-static void count_progress(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
-{
-    const model_dir *const dir = user;
-    (void)total_nbytes;
-    dir->options->progress(dir->options->user, dir->done_nbytes + done_nbytes, dir->total_nbytes);
-}
-
-static void pass_damage(void *user, const lmc_st_diag *diag)
-{
-    const model_dir *const dir = user;
-    dir->options->damage(dir->options->user, diag);
-}
-
 static void tell(model_dir *dir, const os_entry *entry, lmc_st_event event, uint64_t out_nbytes)
 {
     dir->result->file_count++;
     dir->result->kept_count += event == LMC_ST_EVENT_KEPT;
-    dir->done_nbytes += entry->nbytes;
+    st_parts_end(&dir->parts);
     if (dir->options->file_done != NULL) {
         dir->options->file_done(dir->options->user, entry->path, event, entry->nbytes, out_nbytes);
     }
@@ -311,6 +298,7 @@ static lmc_status write_entry(model_dir *dir, const os_entry *entry)
     char *const in_path = os_path_join(memory, dir->in_path, entry->path, "");
     char *const out_path = output_path(dir, entry, dir->staging.path);
     lmc_status status = LMC_OK;
+    st_parts_begin(&dir->parts, entry->is_directory ? 0 : entry->nbytes);
     if (in_path == NULL || out_path == NULL) {
         status = st_fail_nomem(dir->diag);
     } else if (is_cancelled(dir)) {
@@ -444,11 +432,9 @@ static void begin(model_dir *dir, const char *in_path, const lmc_st_options *opt
     dir->options = options;
     dir->result = result;
     dir->diag = diag;
-    dir->inner = *options;
+    dir->parts.options = options;
+    dir->inner = st_parts_options(&dir->parts);
     dir->inner.force = 1;
-    dir->inner.user = dir;
-    dir->inner.progress = options->progress == NULL ? NULL : count_progress;
-    dir->inner.damage = options->damage == NULL ? NULL : pass_damage;
 }
 
 static lmc_status transform(const char *in_path, const char *out_path, direction direction,

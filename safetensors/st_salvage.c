@@ -3,6 +3,7 @@
  * them, a second one writes them behind a header that names them alone.
  */
 #include "st_engine.h"
+#include "st_parts.h"
 #include "st_restore.h"
 
 #include <stdio.h>
@@ -10,7 +11,8 @@
 
 typedef struct salvage {
     const lmc_st_file *source;
-    const lmc_st_options *options;
+    const lmc_st_options *options; /* of a pass */
+    st_parts *passes;
     st_damage_log log;
     uint64_t *places; /* in the output */
     char *text;       /* its header; NULL while that is only measured */
@@ -118,10 +120,13 @@ static lmc_status run(salvage *salvage, os_output *output, lmc_st_diag *diag)
     const lmc_allocator *const memory = salvage->options->allocator;
     const st_restoration check = {
         .source = salvage->source, .options = salvage->options, .log = &salvage->log};
+    st_parts_begin(salvage->passes, header->data_nbytes);
     lmc_status status = st_restore_tensors(&check, diag);
     if (status != LMC_OK) {
         return status;
     }
+    st_parts_end(salvage->passes);
+    st_parts_begin(salvage->passes, header->data_nbytes);
     if (salvage->log.lost_count == 0) {
         salvage->file_nbytes = salvage->source->file_nbytes;
         return write_original(salvage, output, diag);
@@ -143,7 +148,9 @@ lmc_status st_salvage_open_file(const lmc_st_file *source, const char *out_path,
                                 const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     os_output output;
-    salvage salvage = {.source = source, .options = options};
+    st_parts passes = {.options = options, .total_nbytes = 2 * source->header.data_nbytes};
+    const lmc_st_options inner = st_parts_options(&passes);
+    salvage salvage = {.source = source, .options = &inner, .passes = &passes};
     lmc_status status = st_restore_create_output(&output, source, out_path, options, diag);
     if (status != LMC_OK) {
         return status;
@@ -151,6 +158,9 @@ lmc_status st_salvage_open_file(const lmc_st_file *source, const char *out_path,
     status = st_damage_log_init(&salvage.log, options->allocator, source->header.tensor_count, diag);
     if (status == LMC_OK) {
         status = run(&salvage, &output, diag);
+    }
+    if (status == LMC_OK) {
+        st_parts_end(&passes);
     }
     if (status != LMC_OK) {
         os_output_discard(&output);
