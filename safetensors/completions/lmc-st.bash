@@ -1,0 +1,107 @@
+# Completion of lmc-st for bash 3.2 and later: commands, options, levels, files by kind, names of tensors.
+# Needs nothing of the package bash-completion. Every name is treated as text: none is expanded.
+
+# Options of a command ("": before one is given).
+_lmc_st_options() {
+  case $1 in
+  convert) echo '-o --output -c --stdout --level -j --threads -f --force --rm -k --keep --no-fsync' \
+    '-q --quiet -v --verbose -h --help' ;;
+  restore) echo '-o --output -c --stdout -j --threads -f --force --rm -k --keep --salvage --no-fsync' \
+    '-q --quiet -v --verbose -h --help' ;;
+  verify) echo '--sha256 -j --threads -q --quiet -v --verbose -h --help' ;;
+  cat) echo '-j --threads -f --force -h --help' ;;
+  ls) echo '--json -h --help' ;;
+  info) echo '--json -h --help' ;;
+  get) echo '--range -o --output -f --force -h --help' ;;
+  diff) echo '--json -j --threads -q --quiet -h --help' ;;
+  bench) echo '--json -j --threads -h --help' ;;
+  doctor) echo '--json -h --help' ;;
+  '') echo '-t --test --version -h --help' ;;
+  esac
+}
+
+# Adds the words of a list of our own that begin with $cur.
+_lmc_st_words() {
+  COMPREPLY+=($(compgen -W "$1" -- "$cur"))
+}
+
+# Adds directories, and files that match one of the patterns; all files if there are none of these.
+_lmc_st_files() {
+  local pattern name
+  compopt -o filenames 2>/dev/null
+  for pattern in "$@" '*'; do
+    [ "$pattern" = '*' ] && [ ${#COMPREPLY[@]} -gt 0 ] && break
+    while IFS= read -r name; do
+      [ -d "$name" ] || COMPREPLY+=("$name")
+    done < <(compgen -f -X "!$pattern" -- "$cur")
+  done
+  while IFS= read -r name; do
+    COMPREPLY+=("$name")
+  done < <(compgen -d -- "$cur")
+}
+
+# Adds the tensors of the file $1, as it is written on the line. Names with escapes in JSON are left out.
+_lmc_st_tensors() {
+  local file=$1 name begin=$cur
+  case $file in '~/'*) file=$HOME/${file#'~/'} ;; esac
+  file=${file//[\\\"\']/}
+  begin=${begin//[\\\"\']/}
+  while IFS= read -r name; do
+    case $name in
+    "$begin"*) case $cur in [\"\']*) COMPREPLY+=("$name") ;; *) COMPREPLY+=("$(printf %q "$name")") ;; esac ;;
+    esac
+  done < <("${COMP_WORDS[0]}" ls --json -- "$file" 2>/dev/null |
+    sed -n 's/^[[ ]{"name":"\([^"\\]*\)","dtype":.*/\1/p')
+}
+
+_lmc_st() {
+  local cur=${COMP_WORDS[COMP_CWORD]}
+  local command='' word value='' is_over='' i
+  local operands=()
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    if [ -n "$value" ]; then
+      [ "$word" = '=' ] || value='' # bash splits --level=fast into three words
+    elif [ -z "$is_over" ] && [ "$word" = -- ]; then
+      is_over=1
+    elif [ -z "$is_over" ] && [[ $word == -?* ]]; then
+      case $word in -o | --output | --level | -j | --threads | --sha256 | --range) value=$word ;; esac
+    elif [ -z "$command" ]; then
+      command=$word
+    else
+      operands+=("$word")
+    fi
+  done
+  [ "$cur" = '=' ] && [ -n "$value" ] && cur=''
+
+  case $value in
+  --level) _lmc_st_words 'default fast max' ;;
+  -j | --threads | --sha256 | --range) ;;
+  -o | --output) _lmc_st_files '*' ;;
+  *)
+    if [ -z "$is_over" ] && [[ $cur == -* ]]; then
+      _lmc_st_words "$(_lmc_st_options "$command")"
+      return
+    fi
+    case $command in
+    '') _lmc_st_words 'convert restore verify cat ls info get diff bench doctor help' ;;
+    help)
+      if [ ${#operands[@]} -eq 0 ]; then
+        _lmc_st_words 'convert restore verify cat ls info get diff bench doctor'
+      fi ;;
+    convert) _lmc_st_files '*.safetensors' ;;
+    restore) _lmc_st_files '*.lmc' ;;
+    verify) _lmc_st_files '*.lmc' '*.safetensors' ;;
+    get)
+      case ${#operands[@]} in
+      0) _lmc_st_files '*.lmc' '*.safetensors' ;;
+      1) _lmc_st_tensors "${operands[0]}" ;;
+      esac ;;
+    diff) [ ${#operands[@]} -lt 2 ] && _lmc_st_files '*.lmc' '*.safetensors' ;;
+    cat | ls | info | bench) [ ${#operands[@]} -lt 1 ] && _lmc_st_files '*.lmc' '*.safetensors' ;;
+    esac ;;
+  esac
+}
+
+complete -F _lmc_st lmc-st

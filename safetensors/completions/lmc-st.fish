@@ -1,0 +1,81 @@
+# Completion of lmc-st for fish: commands, options, levels, files by kind, names of tensors.
+
+# Words before the cursor that are no options and no values of options, the program left out.
+function __lmc_st_operands
+    set -l is_value 0
+    set -l is_over 0
+    set -l words (commandline -opc)
+    for word in $words[2..-1]
+        if test $is_value -eq 1
+            set is_value 0
+        else if test $is_over -eq 0; and test "$word" = --
+            set is_over 1
+        else if test $is_over -eq 0; and string match -q -- '-?*' $word
+            contains -- $word -o --output --level -j --threads --sha256 --range; and set is_value 1
+        else
+            printf '%s\n' $word
+        end
+    end
+end
+
+# The command is one of these.
+function __lmc_st_is
+    set -l operands (__lmc_st_operands)
+    test (count $operands) -gt 0; and contains -- $operands[1] $argv
+end
+
+# The command has this many operands already: __lmc_st_has NUMBER COMMAND...
+function __lmc_st_has
+    set -l operands (__lmc_st_operands)
+    test (count $operands) -eq (math $argv[1] + 1); and contains -- $operands[1] $argv[2..-1]
+end
+
+# The tensors of the file that is the first operand. Names with escapes in JSON are left out.
+function __lmc_st_tensors
+    set -l operands (__lmc_st_operands)
+    set -l words (commandline -opc)
+    set -l file (string replace -r '^~/' "$HOME/" -- $operands[2])
+    $words[1] ls --json -- $file 2>/dev/null | string replace -rf '^[\[ ]\{"name":"([^"\\\\]*)","dtype":.*' '$1'
+end
+
+complete -c lmc-st -f
+
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a convert -d 'Write archives of safetensors files'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a restore -d 'Write the files that archives were made from'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a verify -d 'Check archives, write nothing'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a cat -d 'Write the restored file to standard output'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a ls -d 'List the tensors'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a info -d 'Describe a file as a whole'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a get -d 'Write the bytes of a tensor or a part of it'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a diff -d 'Compare the tensors of two files'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a bench -d "Measure ratio and speed on a file's tensors"
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a doctor -d 'Describe this installation and machine'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a help -d 'Show the help text of a command'
+complete -c lmc-st -n '__lmc_st_has 0 help' -a 'convert restore verify cat ls info get diff bench doctor'
+
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -l version -d 'Print the version'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -s t -l test -d 'The same as verify'
+complete -c lmc-st -s h -l help -d 'Show the help text'
+complete -c lmc-st -n '__lmc_st_is convert restore' -s o -l output -rF -d 'Name of the output'
+complete -c lmc-st -n '__lmc_st_is get' -s o -l output -rF -d 'Name of the output'
+complete -c lmc-st -n '__lmc_st_is convert restore' -s c -l stdout -d 'Write to standard output'
+complete -c lmc-st -n '__lmc_st_is convert' -l level -x -a 'default fast max' -d 'Level of compression'
+complete -c lmc-st -n '__lmc_st_is convert restore verify cat diff bench' -s j -l threads -x -d 'Number of threads'
+complete -c lmc-st -n '__lmc_st_is convert restore get' -s f -l force -d 'Replace an existing output'
+complete -c lmc-st -n '__lmc_st_is cat' -s f -l force -d 'Write even to a terminal'
+complete -c lmc-st -n '__lmc_st_is convert restore' -l rm -d 'Remove the input once the output was compared'
+complete -c lmc-st -n '__lmc_st_is convert restore' -s k -l keep -d 'Keep the input'
+complete -c lmc-st -n '__lmc_st_is restore' -l salvage -d 'Write the tensors that are sound'
+complete -c lmc-st -n '__lmc_st_is convert restore' -l no-fsync -d 'Do not wait for the disk'
+complete -c lmc-st -n '__lmc_st_is verify' -l sha256 -x -d 'SHA-256 of the restored file'
+complete -c lmc-st -n '__lmc_st_is get' -l range -x -d 'Bytes A:B of the tensor'
+complete -c lmc-st -n '__lmc_st_is ls info diff bench doctor' -l json -d 'Output for programs'
+complete -c lmc-st -n '__lmc_st_is convert restore verify' -s q -l quiet -d 'Neither progress bar nor summary'
+complete -c lmc-st -n '__lmc_st_is diff' -s q -l quiet -d 'No output, only the exit status'
+complete -c lmc-st -n '__lmc_st_is convert restore verify' -s v -l verbose -d 'Summary of each file'
+
+complete -c lmc-st -n '__lmc_st_is convert' -k -a '(__fish_complete_suffix .safetensors)'
+complete -c lmc-st -n '__lmc_st_is restore' -k -a '(__fish_complete_suffix .lmc)'
+complete -c lmc-st -n '__lmc_st_is verify; or __lmc_st_has 0 cat ls info get diff bench; or __lmc_st_has 1 diff' \
+    -k -a '(__fish_complete_suffix .lmc; __fish_complete_suffix .safetensors)'
+complete -c lmc-st -n '__lmc_st_has 1 get' -a '(__lmc_st_tensors)' -d Tensor
