@@ -1,0 +1,184 @@
+"""The help texts of lmc-st fit a screen, and the manual page and the completions name the same commands and
+options as they do, no more and no fewer. An option that is in no help text but accepted is found, too."""
+
+import os
+import re
+
+from tree import run
+
+ROWS, COLUMNS = 24, 80
+MANUAL = "safetensors/lmc-st.1"
+COMPLETIONS = "safetensors/completions/"
+OPTION = re.compile(r"(?<![\w-])(?:-[a-z]|--[a-z][a-z0-9-]*)(?![\w-])")
+VALUES = {"--threads": ["0"], "--range": ["0:1"], "--level": ["fast"], "--sha256": ["0" * 64], "--output": ["x"]}
+LISTS = (  # where commands are listed: file, place, item in it
+    (MANUAL, r"^\.SH SYNOPSIS\n(.*?)^\.SH", r"^\.B lmc-st ([a-z]+)$"),
+    ("lmc-st.bash", r"_lmc_st_words '(convert[^']*)'", r"[a-z]+"),
+    ("_lmc-st", r"^  commands=\(\n(.*?)^  \)", r"^    ['\"]([a-z]+):"),
+    ("lmc-st.fish", r"-a '(convert [^']*)'", r"[a-z]+"),
+    ("lmc-st.fish", r"\A(.+)", r" -a ([a-z]+) -d"),
+)
+GENERAL = ""  # stands for the command line before a command
+
+
+# ---- what the command says ----
+
+def help_text(tool, *arguments):
+    status, text = run(tool, *arguments)
+    if status != 0:
+        raise ValueError(f"lmc-st {' '.join(arguments)}: exit status {status}")
+    return text
+
+
+def commands_of(general):
+    return re.findall(r"^  lmc-st ([a-z]+)  ", general, re.M)
+
+
+def options_of(text):
+    """Options that have a line of their own, "  -o, --output OUT   ..."."""
+    lines = re.findall(r"^ {2,6}(-[a-z-][^\n]*)", text, re.M)
+    return {name for line in lines for name in OPTION.findall(re.split(r" {2,}", line)[0])}
+
+
+def general_options(text):
+    return {name for line in re.findall(r"^  lmc-st (?:COMMAND )?(-[^\n]*)", text, re.M)
+            for name in OPTION.findall(line.split("  ")[0])}
+
+
+# ---- what the files say: command -> options ----
+
+def in_manual(text):
+    """Sections .SS of COMMANDS, and the section OPTIONS for what belongs to none; an option begins a .TP."""
+    found = {}
+    text = re.sub(r"\\f[BIPR]", "", text).replace("\\-", "-")
+    section = re.search(r"^\.SH COMMANDS\n(.*?)^\.SH", text, re.M | re.S).group(1)
+    parts = re.split(r"^\.SS (\w+)\n", section, flags=re.M)[1:]
+    parts += [GENERAL, re.search(r"^\.SH OPTIONS\n(.*?)^\.SH", text, re.M | re.S).group(1)]
+    for name, part in zip(parts[::2], parts[1::2]):
+        tags = re.findall(r"^\.TP\n(\.B[^\n]*)", part, re.M)
+        found[name] = {option for tag in tags for option in OPTION.findall(tag)}
+    return found
+
+
+def in_bash(text):
+    body = re.search(r"^_lmc_st_options\(\) \{\n(.*?)^\}", text, re.M | re.S).group(1)
+    return {name.strip("'"): set(OPTION.findall(options))
+            for name, options in re.findall(r"^  ([a-z']+)\) echo (.*?);;", body, re.M | re.S)}
+
+
+def in_zsh(text):
+    """Lists of options (output=(...)) and the commands that take them."""
+    function = re.search(r"^_lmc_st\(\) \{\n(.*?)^\}", text, re.M | re.S).group(1)
+    specs = {}
+    for name, spec in re.findall(r"^  (\w+)=\(('.*?')\)$", function, re.M | re.S):
+        specs[name] = options_of_specs(spec)
+    head, cases = function.split("case $words[1] in")
+    parts = [(GENERAL, head[head.index("_arguments"):])]
+    parts += re.findall(r"^  (\w+)\)(.*?);;", cases, re.M | re.S)
+    found = {}
+    for name, part in parts:
+        found[name] = options_of_specs(part)
+        for list_name in re.findall(r"\$(\w+)\b", part):
+            found[name] |= specs.get(list_name, set())
+    return found
+
+
+def options_of_specs(text):
+    """Without what an option excludes, its explanation, and the options of _arguments itself."""
+    text = re.sub(r"\([^()]*\)|\[[^\[\]]*\]|_arguments( -C)? -s -S", " ", text)
+    return set(OPTION.findall(re.sub(r"[{},']", " ", text)))
+
+
+def in_fish(text, commands):
+    found = {name: set() for name in [GENERAL, *commands]}
+    for line in re.findall(r"^complete -c lmc-st (.*)", text, re.M):
+        condition = re.match(r"-n '([^']*)' ", line)
+        rest = line[condition.end():] if condition else line
+        options = {"-" + name for name in re.findall(r"(?:^| )-s (\w)", rest)}
+        options |= {"--" + name for name in re.findall(r"(?:^| )-l ([\w-]+)", rest)}
+        names = [GENERAL, *commands]
+        if condition and condition.group(1).startswith("__lmc_st_is "):
+            names = condition.group(1).split()[1:]
+        elif condition:
+            names = [GENERAL]
+        for name in names if options else []:
+            found.setdefault(name, set()).update(options)
+    return found
+
+
+# ---- the comparison ----
+
+def fits(name, text):
+    lines = text.splitlines()
+    if len(lines) > ROWS:
+        yield f"{name}: the help text has {len(lines)} lines, at most {ROWS}"
+    for line in lines:
+        if len(line) > COLUMNS:
+            yield f"{name}: a line of the help text has {len(line)} columns, at most {COLUMNS}: {line}"
+
+
+def differences(where, found, wanted):
+    for name in sorted(set(wanted) - set(found)):
+        yield f"{where}: lacks the command {name}"
+    for name in sorted(set(found) - set(wanted)):
+        yield f"{where}: there is no command {name}"
+    for name in sorted(set(found) & set(wanted)):
+        for option in sorted(wanted[name] - found[name]):
+            yield f"{where}: {name or 'lmc-st'}: lacks {option}"
+        for option in sorted(found[name] - wanted[name]):
+            yield f"{where}: {name or 'lmc-st'}: there is no option {option}"
+
+
+def lists_of_commands(where, text, place, item, commands):
+    """Each place that lists the commands has all of them; some have `help` besides."""
+    places = re.findall(place, text, re.M | re.S)
+    if not places:
+        yield f"{where}: no list of commands"
+    for listed in places:
+        found = set(re.findall(item, listed, re.M)) - {"help"}
+        if found != set(commands):
+            yield f"{where}: a list of the commands differs in {' '.join(sorted(found ^ set(commands)))}"
+
+
+def accepted(tool, command, options):
+    """Options of other commands that this one does not refuse although its help does not name them."""
+    for option in sorted(options):
+        status, text = run(tool, command, option, *VALUES.get(option, []))
+        if status != 2 or f"{command} has no option {option}" not in text:
+            yield f"lmc-st {command}: its help does not name {option}, but it is not refused"
+
+
+def check(tree):
+    tool = os.path.join(tree.build, "safetensors", "lmc-st")
+    if not os.path.exists(tool):
+        yield f"{tool}: not found"
+        return
+    general = help_text(tool, "--help")
+    commands = commands_of(general)
+    texts = {name: help_text(tool, name, "--help") for name in commands}
+    wanted = {name: options_of(text) for name, text in texts.items()}
+    wanted[GENERAL] = general_options(general) | {"-h", "--help", "-t", "--test"}
+    yield from fits("lmc-st", general)
+    for name, text in texts.items():
+        yield from fits(name, text)
+        if {"-h", "--help"} - wanted[name]:
+            yield f"{name}: its help text does not name -h, --help"
+
+    long = {option for options in wanted.values() for option in options if option.startswith("--")}
+    for name in commands:
+        yield from accepted(tool, name, long - wanted[name] - {"--version", "--test", "--help"})
+
+    manual = tree.text(MANUAL)
+    bash = tree.text(COMPLETIONS + "lmc-st.bash")
+    zsh = tree.text(COMPLETIONS + "_lmc-st")
+    fish = tree.text(COMPLETIONS + "lmc-st.fish")
+    yield from differences(MANUAL, in_manual(manual), wanted)
+    yield from differences("lmc-st.bash", in_bash(bash), wanted)
+    found = in_zsh(zsh)
+    found.pop("help", None)  # has no options
+    yield from differences("_lmc-st", found, wanted)
+    yield from differences("lmc-st.fish", in_fish(fish, commands), wanted)
+
+    sources = {MANUAL: manual.replace("\\-", "-"), "lmc-st.bash": bash, "_lmc-st": zsh, "lmc-st.fish": fish}
+    for where, place, item in LISTS:
+        yield from lists_of_commands(where, sources[where], place, item, commands)
