@@ -21,6 +21,7 @@ import cases_archives  # noqa: F401
 import cases_files  # noqa: F401
 import cases_get  # noqa: F401
 import cases_inspect  # noqa: F401
+import cases_help  # noqa: F401
 import cases_usage  # noqa: F401
 import cases_faults  # noqa: F401
 import cases_kills  # noqa: F401
