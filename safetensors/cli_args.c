@@ -103,7 +103,7 @@ static int set_option(parser *parser, const option *option, const char *value)
     switch (option->bit) {
     case CLI_OPT_OUTPUT:
         if (value[0] == '\0') {
-            return fail(parser, "the output needs a name after", "-o");
+            return fail(parser, "the name of the output is empty after", "-o");
         }
         parser->args->output = value;
         return 1;
@@ -141,7 +141,7 @@ static int parse_long(parser *parser, const char *argument)
     }
     if (name[length] == '=') {
         return found->takes_value ? set_option(parser, found, name + length + 1)
-                                  : fail(parser, "no value belongs to", argument);
+                                  : fail(parser, "this option takes no value:", argument);
     }
     return found->takes_value ? take_value(parser, found, argument) : set_option(parser, found, NULL);
 }

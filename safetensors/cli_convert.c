@@ -48,7 +48,9 @@ static char *output_name(const char *in_path, const char **fault)
         path = os_path_join(&st_memory_default, trimmed, "", ".lmc");
     } else {
         char *const found = os_true_path(&st_memory_default, trimmed);
-        *fault = found == NULL || strcmp(found, "/") == 0 ? "name the output with -o" : NULL;
+        *fault = found == NULL || strcmp(found, "/") == 0
+                     ? "gives the archive no name: name the output with -o"
+                     : NULL;
         path = *fault == NULL ? os_path_join(&st_memory_default, found, "", ".lmc") : NULL;
         free(found);
     }

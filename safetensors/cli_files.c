@@ -175,7 +175,9 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     } else {
         out_path = work->output_name(in_path, &fault);
         if (fault != NULL) {
-            return cli_usage_error(work->name, "%s", fault);
+            char shown[160];
+            st_text_escape(shown, sizeof(shown), in_path, strlen(in_path));
+            return cli_usage_error(work->name, "%s: %s", shown, fault);
         }
         out_path = args->output == NULL ? out_path : move_to(args->output, out_path);
     }
@@ -211,7 +213,7 @@ static int has_stdin(const cli_args *args)
 static const char *request_fault(const cli_args *args)
 {
     if (args->operand_count == 0) {
-        return "the name of a file is missing";
+        return "the name of the input is missing";
     }
     if ((args->seen & CLI_OPT_STDOUT) != 0 && args->output != NULL && !is_stream(args->output)) {
         return "-c and -o exclude each other";

@@ -50,7 +50,7 @@ static char *output_name(const char *in_path, const char **fault)
         length--;
     }
     if (length <= 4 || memcmp(in_path + length - 4, ".lmc", 4) != 0 || in_path[length - 5] == '/') {
-        *fault = "the archive's name does not end in .lmc: name the output with -o";
+        *fault = "its name does not end in .lmc: name the output with -o";
         return NULL;
     }
     char *const path = st_duplicate(&st_memory_default, in_path);
