@@ -24,7 +24,8 @@ OLD = {"old": b"the old output"}
 # What fails, and whether the run may end well all the same.
 MUST_FAIL = {"pread": (errno.EIO,), "pwrite": (errno.EIO, errno.ENOSPC), "mkdir": (errno.ENOSPC,),
              "readdir": (errno.EIO,)}
-MAY_FAIL = {"alloc": (errno.ENOMEM,), "fstat": (errno.EIO,), "open": (errno.EMFILE,), "opendir": (errno.EMFILE,), "create": (errno.ENOSPC,), "tmpfile": (errno.ENOSPC,),
+MAY_FAIL = {"alloc": (errno.ENOMEM,), "fstat": (errno.EIO,), "open": (errno.EMFILE,), "opendir": (errno.EMFILE,),
+            "create": (errno.ENOSPC,), "tmpfile": (errno.ENOSPC,),
             "stat": (errno.EACCES,), "read": (errno.EIO,), "write": (errno.ENOSPC,), "copy": (errno.EIO,),
             "fsync": (errno.EIO,), "fchmod": (errno.EIO,), "link": (errno.EIO,), "rename": (errno.EIO,),
             "unlink": (errno.EIO,), "rmdir": (errno.EIO,), "close": (errno.EIO,)}
@@ -379,7 +380,8 @@ add_refused("dangling_link", 3, ("way", "No such file"),
 add_refused("links_in_a_circle", 3, ("way",), lambda path: os.symlink("way", os.path.join(path, "way")))
 add_refused("archive_in_the_way", 2, (SHARDS[0] + ".lmc",),
             lambda path: write(os.path.join(path, SHARDS[0] + ".lmc"), b"mine"))
-add_refused("deep_nesting", 1, ("nested directories",), lambda path: os.makedirs(os.path.join(path, "/".join("d" * 120))))
+add_refused("deep_nesting", 1, ("nested directories",),
+            lambda path: os.makedirs(os.path.join(path, "/".join("d" * 120))))
 add_refused("hostile_name", 1, ("\\u001b",),
             lambda path: write(os.path.join(path, "\x1b[31m\n.safetensors"), b"no model"))
 

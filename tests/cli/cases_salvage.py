@@ -223,7 +223,8 @@ def damaged_table(tool, directory):
 def undamaged(tool, directory):
     """The original, byte for byte, white space in its header and all."""
     text = b' {"b" : {"dtype":"U8","shape":[3],"data_offsets":[0,3],"more":{"x":[1]}}, "__metadata__":null}\n'
-    for content in (small_model(), model(odd_model(), METADATA), model([]), struct.pack("<Q", len(text)) + text + b"abc"):
+    for content in (small_model(), model(odd_model(), METADATA), model([]),
+                    struct.pack("<Q", len(text)) + text + b"abc"):
         path = in_directory(directory, content)
         os.utime(path, ns=(0, 10**18))
         tool.run("convert", path).expect(0)
@@ -252,7 +253,8 @@ def metadata_and_dtypes_stay(tool, directory):
     content = read(path + ".lmc")
     os.unlink(path + ".lmc")
     place = Parts(content).frames["lost"][0] + 9
-    salvage(tool, directory, flip(content, place), [("lost", "U8", [2], b"ab"), ("kept", "U8", [1], b"c")], None, {"lost"})
+    salvage(tool, directory, flip(content, place),
+            [("lost", "U8", [2], b"ab"), ("kept", "U8", [1], b"c")], None, {"lost"})
 
 
 @case
@@ -267,7 +269,8 @@ def blocks_are_named(tool, directory):
         place = begin + int((end - begin) * share)
         path = in_directory(directory, bytes(flip(content, place)), "x.lmc")
         told = tool.run("verify", path).expect(1, 'tensor "big"', "damaged: 1 of ").stderr
-        offset, count, number = map(int, re.search(r"offset (\d+): .* 1 of (\d+) blocks, number (\d+)\n", told).groups())
+        found = re.search(r"offset (\d+): .* 1 of (\d+) blocks, number (\d+)\n", told)
+        offset, count, number = map(int, found.groups())
         check(count > 10 and last < number < count, "number %d of %d after %d" % (number, count, last))
         check(place - (end - begin) / count * 3 < offset <= place, "offset %d, damage at %d" % (offset, place))
         last = number
