@@ -27,10 +27,12 @@ static int has_table(const lmc_st_file *file, lmc_status *status, lmc_st_diag *d
 {
     unsigned char magic[4];
     const st_header *const outer = &file->header;
-    if (!has_table_name(outer) || outer->tensors[0].end < sizeof(magic)) {
+    const uint64_t offset = 8 + outer->text_nbytes;
+    if (!has_table_name(outer) || outer->tensors[0].end < sizeof(magic) ||
+        file->input.nbytes - offset < sizeof(magic)) { /* possible in a file that may be short */
         return 0;
     }
-    *status = os_input_read(&file->input, 8 + outer->text_nbytes, magic, sizeof(magic), diag);
+    *status = os_input_read(&file->input, offset, magic, sizeof(magic), diag);
     return *status == LMC_OK && st_load_u32(magic) == ST_TABLE_MAGIC;
 }
 
