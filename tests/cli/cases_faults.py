@@ -34,7 +34,7 @@ WRITE_ERRORS = {
 
 # Occurrences beyond these are hit at steps that double: memory is asked for often.
 DENSE = {"alloc": 24}
-DENSE_DEFAULT = 60
+DENSE_DEFAULT = 20
 
 
 def occurrences(call):

@@ -378,7 +378,7 @@ add_refused("link_upwards", 2, ("way", "link to a directory"),
 add_refused("dangling_link", 3, ("way", "No such file"),
             lambda path: os.symlink("nowhere", os.path.join(path, "way")))
 add_refused("links_in_a_circle", 3, ("way",), lambda path: os.symlink("way", os.path.join(path, "way")))
-add_refused("archive_in_the_way", 2, (SHARDS[0] + ".lmc",),
+add_refused("archive_in_the_way", 2, (SHARDS[0], "stands where"),
             lambda path: write(os.path.join(path, SHARDS[0] + ".lmc"), b"mine"))
 add_refused("deep_nesting", 1, ("nested directories",),
             lambda path: os.makedirs(os.path.join(path, "/".join("d" * 120))))

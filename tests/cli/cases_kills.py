@@ -129,7 +129,7 @@ def moments(calls):
     chosen, same = [], 0
     for i, call in enumerate(calls):
         same = same + 1 if i > 0 and calls[i - 1] == call else 0
-        if same < 2 or same % 6 == 0 or calls[i + 1:i + 2] != [call]:
+        if same < 2 or same % 12 == 0 or calls[i + 1:i + 2] != [call]:
             chosen.append(i + 1)
     return chosen
 

@@ -302,7 +302,7 @@ def add_rm(command, kind, name):
         restart(job)
         result, calls = faults.run("any:1:0:s0", *arguments)
         check(result.status == 0, "exit %d" % result.status)
-        for occurrence in moments(calls)[::1 if kind is Job else 4]:
+        for occurrence in moments(calls)[::1 if kind is Job else 10]:
             for number in (signal.SIGKILL, signal.SIGTERM):
                 restart(job)
                 result, _ = faults.run("any:%d:1:s%d" % (occurrence, number), *arguments)
