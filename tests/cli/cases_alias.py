@@ -143,17 +143,25 @@ TENSORS = [("a", "BF16", [500], A), ("b", "BF16", [500], A), ("other", "BF16", [
 NAMES = [name for name, _, _, _ in TENSORS]
 
 
+_made = {}
+
+
+def archive_of_tensors(tool, directory):
+    if tool.path not in _made:
+        path = in_directory(directory, model(TENSORS))
+        tool.run("convert", path, "--rm").expect(0)
+        _made[tool.path] = read(path + ".lmc")
+        os.unlink(path + ".lmc")
+    return _made[tool.path]
+
+
 class Forger:
     """Takes the archive of TENSORS apart and puts it together with other lists; all checksums are right."""
 
     def __init__(self, tool, directory):
         self.hash = load_hash()
         self.original = model(TENSORS)
-        path = in_directory(directory, self.original)
-        tool.run("convert", path).expect(0)
-        self.archive = Archive(read(path + ".lmc"))
-        os.unlink(path)
-        os.unlink(path + ".lmc")
+        self.archive = Archive(archive_of_tensors(tool, directory))
         table = self.archive.parts[0][1]
         stored_nbytes = struct.unpack("<Q", table[32:40])[0]
         self.head = bytearray(table[:HEAD_NBYTES])
@@ -280,13 +288,13 @@ def lists_that_are_wrong(tool, directory):
 
 @case
 def damaged_lists(tool, directory):
-    """Every bit of the list is covered by the table's checksum."""
+    """Every byte of the list is covered by the table's checksum."""
     forger = Forger(tool, directory)
     content = forger.build()
     at = content.index(forger.list)
-    for bit in range(8 * len(forger.list)):
+    for i in range(len(forger.list)):
         damaged = bytearray(content)
-        damaged[at + bit // 8] ^= 1 << bit % 8
+        damaged[at + i] ^= 1 << i % 8
         path = in_directory(directory, bytes(damaged), "x.lmc")
         tool.run("verify", path).expect(1, "checksum")
     write(path, content)

@@ -79,10 +79,9 @@ def names_of_the_directory(tool, directory):
     os.mkdir(os.path.join(directory, "other"))
     os.symlink("m", os.path.join(directory, "l"))
     for operand, cwd, archive in (("m", directory, "m.lmc"), ("m/", directory, "m.lmc"),
-                                  ("./m///", directory, "m.lmc"), ("m/.", directory, "m.lmc"),
+                                  ("./m///", directory, "m.lmc"),
                                   ("m/sub/..", directory, "m.lmc"), (".", source, "m.lmc"), ("./", source, "m.lmc"),
                                   ("..", os.path.join(source, "sub"), "m.lmc"), ("../m", source, "m.lmc"),
-                                  ("../m", os.path.join(directory, "other"), "m.lmc"),
                                   (source + "/", "/", "m.lmc"), ("l", directory, "l.lmc"),
                                   ("l/", directory, "l.lmc"), ("l/.", directory, "m.lmc")):
         tool.run("convert", operand, cwd=cwd).expect(0)

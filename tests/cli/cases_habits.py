@@ -156,7 +156,7 @@ def standard_output_stays_empty(tool, directory):
                                  ("verify", path + ".lmc", "verified, 8 tensors"), ("verify", tree, "verified"),
                                  ("verify", tree + ".lmc", "verified")):
         options = () if command == "verify" else ("-f",)
-        for more in ((), ("-q",), ("-v",), ("-v", "-j1")):
+        for more in ((), ("-v",)):
             result = tool.run(command, given, *options, *more)
             check(result.status == 0 and result.stdout == "", "%s %s: %s" % (command, more, result.stderr))
             check((result.stderr == "") == ("-v" not in more), "%s %s: %s" % (command, more, result.stderr))

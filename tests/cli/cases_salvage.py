@@ -136,7 +136,7 @@ def one_byte_anywhere(tool, directory):
     content = make(tool, directory, tensors, METADATA)
     parts = Parts(content)
     rng = random.Random(5)
-    for turn in range(40):
+    for turn in range(30):
         place = rng.randrange(parts.front, len(content))
         salvage(tool, directory, flip(content, place), tensors, METADATA, parts.hit(place),
                 "-j%d" % (turn % 2 + 1))
@@ -144,14 +144,14 @@ def one_byte_anywhere(tool, directory):
 
 @case
 def begin_and_end_of_each_frame(tool, directory):
-    """Magic, head, the last byte of the checksum: one tensor and its aliases each."""
+    """The magic and the last byte of the checksum: one tensor and its aliases each."""
     tensors = odd_model()
     content = make(tool, directory, tensors, METADATA)
     parts = Parts(content)
     for name, (begin, end) in parts.frames.items():
         if name in OWNERS or name.startswith("lmc.archive~"):
             continue
-        for place in (begin, begin + 5, end - 1):
+        for place in (begin, end - 1):
             salvage(tool, directory, flip(content, place), tensors, METADATA, parts.hit(place))
 
 
@@ -195,7 +195,7 @@ def cut_anywhere(tool, directory):
     rng = random.Random(7)
     ends = sorted({end for _, end in parts.frames.values() if end > parts.front})
     for nbytes in [parts.front, len(content) - 1, *ends[:-1:3], *(end + 1 for end in ends[:-1:4]),
-                   *(rng.randrange(parts.front, len(content)) for _ in range(20))]:
+                   *(rng.randrange(parts.front, len(content)) for _ in range(12))]:
         salvage(tool, directory, content[:nbytes], tensors, METADATA, parts.cut(nbytes))
     place = parts.frames["owner"][0] + 100
     salvage(tool, directory, flip(content[:-10], place), tensors, METADATA,
@@ -208,9 +208,9 @@ def damaged_table(tool, directory):
     content = make(tool, directory, odd_model(), METADATA)
     parts = Parts(content)
     rng = random.Random(8)
-    places = [rng.randrange(parts.front) for _ in range(40)] + [0, 8, parts.data - 1, parts.data, parts.front - 1]
+    places = [rng.randrange(parts.front) for _ in range(20)] + [0, 8, parts.data - 1, parts.data, parts.front - 1]
     cases = [flip(content, place) for place in places]
-    cases += [content[:rng.randrange(parts.front)] for _ in range(20)] + [content[:parts.front - 1], b"", content[:8]]
+    cases += [content[:rng.randrange(parts.front)] for _ in range(10)] + [content[:parts.front - 1], b"", content[:8]]
     cases += [content + b"x", small_model()]
     for damaged in cases:
         path = in_directory(directory, bytes(damaged), "x.lmc")
