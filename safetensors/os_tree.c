@@ -17,9 +17,10 @@
 
 char *os_path_join(const lmc_allocator *memory, const char *directory, const char *name, const char *suffix)
 {
-    const size_t length = strlen(directory) + strlen(name) + strlen(suffix) + 2;
+    const size_t end = strlen(directory);
+    const size_t length = end + strlen(name) + strlen(suffix) + 2;
     char *const path = st_allocate(memory, length);
-    const int needs_slash = directory[0] != '\0' && name[0] != '\0';
+    const int needs_slash = end > 0 && directory[end - 1] != '/' && name[0] != '\0';
     if (path != NULL) {
         snprintf(path, length, "%s%s%s%s", directory, needs_slash ? "/" : "", name, suffix);
     }
