@@ -256,9 +256,11 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *write
                                                             size_t value_nbytes);
 
 /* Adds a tensor whose content, little-endian and in C order, is in memory: data must stay valid and unchanged
- * until the last write. Name (UTF-8) and shape are copied. Its size follows from dtype and shape.
+ * until the last write; it may be NULL for a tensor without bytes. Name (UTF-8) and shape are copied; shape may be
+ * NULL for rank 0. The size follows from dtype and shape.
  * Errors: NOMEM; ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is no UTF-8, a size that does
- * not fit 63 bits or is not a whole number of bytes. */
+ * not fit 63 bits or is not a whole number of bytes, data NULL. (A name that stands twice is found when the file
+ * is written.) After an error the writer is as it was. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name,
                                                    size_t name_nbytes, lmc_dtype dtype, const uint64_t *shape,
                                                    size_t rank, const void *data);

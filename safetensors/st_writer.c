@@ -138,7 +138,8 @@ static lmc_status add(lmc_st_writer *writer, const char *name, size_t name_nbyte
                       const st_writer_tensor *given)
 {
     st_writer_tensor tensor = *given;
-    if (given->rank > LMC_ST_RANK_MAX || !tensor_nbytes(given->dtype, shape, given->rank, &tensor.nbytes)) {
+    if (given->rank > LMC_ST_RANK_MAX || !tensor_nbytes(given->dtype, shape, given->rank, &tensor.nbytes) ||
+        (tensor.nbytes > 0 && given->data == NULL && given->read == NULL)) {
         return LMC_ERR_ARG;
     }
     st_writer_tensor *const list =
@@ -224,6 +225,9 @@ static lmc_status read_tensor(const st_source *source, size_t index, uint64_t of
 {
     const write_call *const call = source->owner;
     const st_writer_tensor *const tensor = call->order[index];
+    if (nbytes == 0) {
+        return LMC_OK; /* there may be neither data nor anything to read */
+    }
     if (tensor->read == NULL) {
         memcpy(dst, (const unsigned char *)tensor->data + offset, nbytes);
         return LMC_OK;
