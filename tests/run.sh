@@ -11,7 +11,8 @@
 #         fuzz        stored inputs through the fuzz targets, with sanitizers
 #         cli         the command lmc-st, good and bad cases
 #         reference   the Python reference decoder: frozen frames, damaged ones, random ones
-#         official    the safetensors package opens every archive; its verdict on good and bad headers
+#         official    the safetensors package opens every archive; its verdict on good and bad headers; the
+#                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
 #         package     programs outside the tree against an installed LMC
 #         checks      rules of the source: layers, exports, format document, text, warnings
@@ -209,9 +210,12 @@ part_reference() {
   with_venv with_build build_test run_counted reference "$lmc_python" tests/reference/run.py --build build/test
 }
 
-part_official() {
-  with_venv with_build build_test run_counted official \
-    "$lmc_python" tests/official/run.py --tool build/test/safetensors/lmc-st
+part_official() { with_venv with_build build_test beside_official_package; }
+
+beside_official_package() {
+  run_counted official "$lmc_python" tests/official/run.py --tool build/test/safetensors/lmc-st
+  run_counted official-writer "$lmc_python" tests/official/writer.py \
+    --library build/test/safetensors/liblmc_st.so
 }
 
 part_transformers() {

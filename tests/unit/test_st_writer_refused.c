@@ -182,6 +182,7 @@ static void test_dtype_and_rank(void)
     CU_ASSERT_EQUAL(lmc_st_writer_add(writer, "a", 1, LMC_DTYPE_U8, ones, LMC_ST_RANK_MAX + 1, data),
                     LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_st_writer_add_from(writer, "a", 1, LMC_DTYPE_U8, ones, 1, NULL, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_writer_add(writer, "a", 1, LMC_DTYPE_U8, ones, 1, NULL), LMC_ERR_ARG);
     expect_count(writer, 0);
     lmc_st_writer_free(writer);
 }
