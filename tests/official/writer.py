@@ -179,7 +179,8 @@ def cases(library, folder):
     for dtype in DTYPES:
         yield case("dtype-" + dtype, [make(name, dtype, [6, 4], source) for name in ("b", "a", "c")])
     yield case("dtypes-in-order", [make(dtype, dtype, [10], source) for dtype in DTYPES])
-    yield case("dtypes-turned-round", [make(f"{i:03}", dtype, [10], source) for i, dtype in enumerate(reversed(DTYPES))])
+    yield case("dtypes-turned-round", [make(f"{i:03}", dtype, [10], source)
+                                       for i, dtype in enumerate(reversed(DTYPES))])
     yield case("none", [])
     yield case("none-with-metadata", [], {"format": "pt"})
     yield case("metadata", [make("x", "F32", [1], source)], {"k\u00e9y \"\\/": every_character})
