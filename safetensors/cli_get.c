@@ -6,7 +6,6 @@
 #include "st_reader.h"
 #include "st_text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,10 +159,12 @@ static lmc_status flush_piece(sink *sink, lmc_st_diag *diag)
     }
     if (sink->output != NULL) {
         status = os_output_write(sink->output, sink->nbytes, sink->piece, sink->piece_nbytes, diag);
-    } else if (fwrite(sink->piece, 1, sink->piece_nbytes, stdout) != sink->piece_nbytes) {
-        const int os_errno = errno;
-        st_diag_set_file(diag, "standard output");
-        status = st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot write");
+    } else {
+        const int os_errno = os_write_all(STDOUT_FILENO, sink->piece, sink->piece_nbytes, &cli_cancel);
+        if (os_errno != 0) {
+            st_diag_set_file(diag, "standard output");
+            status = st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot write");
+        }
     }
     sink->nbytes += sink->piece_nbytes;
     sink->piece_nbytes = 0;
@@ -256,11 +257,7 @@ static int get(const cli_args *args, const lmc_st_file *file, cli_slice *slice)
         status = out_path != NULL ? write_file(&request, out_path, force, &diag)
                                   : copy_content(&request, NULL, &diag);
     }
-    if (status == LMC_OK) {
-        return cli_finish_output();
-    }
-    fflush(stdout);
-    return cli_report(&diag);
+    return status == LMC_OK ? CLI_OK : cli_report(&diag);
 }
 
 static int run(const cli_args *args)

@@ -4,8 +4,10 @@ import json
 import os
 import pty
 import random
+import signal
 import struct
 import subprocess
+import time
 
 from support import BITS, Archive, case, check, check_only, in_directory, model, read, small_model, weights, write
 
@@ -319,3 +321,20 @@ def huge_tensors_in_little_memory(tool, directory):
     result = tool.run("diff", archive, small, "-j2", **limits)
     check(result.status == 1 and result.stdout == "~ a: content\n1 equal, 1 changed, 0 added, 0 removed\n",
           "diff: %s" % result.stdout)
+
+
+@case
+def stalled_reader_can_be_left(tool, directory):
+    """A signal ends the tool also while nobody takes what it writes."""
+    path = in_directory(directory, model([("large", "U8", [1 << 20], bytes(1 << 20))]))
+    process = subprocess.Popen([tool.path, "get", path, "large"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(0.3)  # the pipe is full by now
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        check(False, "the signal did not end the tool whose output nobody takes")
+    process.communicate()
+    check(process.returncode == 128 + signal.SIGTERM, "exit %d" % process.returncode)
