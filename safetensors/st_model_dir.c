@@ -120,7 +120,7 @@ static lmc_status check_copied(const model_dir *dir, const os_entry *entry, cons
 {
     if (dir->direction == TO_ARCHIVES && is_archive_name(entry->path)) {
         return refuse(dir, path, LMC_ERR_ARG,
-                      "has the name of an archive, and would be restored as one: move it away first");
+                      "stands where an archive would, and would be restored as one: move it away first");
     }
     if (dir->direction == TO_ARCHIVES && st_index_is_name(entry->path)) {
         return st_index_check(dir->options->allocator, path, dir->diag);
