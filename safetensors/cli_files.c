@@ -147,14 +147,19 @@ static int report_nomem(void)
     return CLI_SYSTEM;
 }
 
+static const char *last_component(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
 /* The default output's name within the directory of -o. */
 static char *move_to(const char *directory, char *path)
 {
     if (path == NULL) {
         return NULL;
     }
-    const char *const slash = strrchr(path, '/');
-    char *const moved = os_path_join(&st_memory_default, directory, slash == NULL ? path : slash + 1, "");
+    char *const moved = os_path_join(&st_memory_default, directory, last_component(path), "");
     free(path);
     return moved;
 }
@@ -233,12 +238,41 @@ static const char *request_fault(const cli_args *args)
     return NULL;
 }
 
+/* The operand whose output in the directory of -o has the name of an earlier one's, which it would replace
+ * with -f, after --rm perhaps; NULL if there is none. */
+static const char *find_same_name(const cli_work *work, const cli_args *args)
+{
+    const char *fault = NULL;
+    const char *found = NULL;
+    char **const names = calloc((size_t)args->operand_count, sizeof(*names));
+    for (int i = 0; names != NULL && i < args->operand_count && found == NULL; i++) {
+        names[i] = work->output_name(args->operands[i], &fault);
+        for (int j = 0; j < i && names[i] != NULL && found == NULL; j++) {
+            const int is_same =
+                names[j] != NULL && strcmp(last_component(names[i]), last_component(names[j])) == 0;
+            found = is_same ? args->operands[i] : NULL;
+        }
+    }
+    for (int i = 0; names != NULL && i < args->operand_count; i++) {
+        free(names[i]);
+    }
+    free(names);
+    return found;
+}
+
 int cli_run_files(const cli_work *work, const cli_args *args)
 {
     int worst = CLI_OK;
     const char *const fault = request_fault(args);
     if (fault != NULL) {
         return cli_usage_error(work->name, "%s", fault);
+    }
+    const char *const same =
+        args->operand_count > 1 && args->output != NULL ? find_same_name(work, args) : NULL;
+    if (same != NULL) {
+        char shown[160];
+        st_text_escape(shown, sizeof(shown), same, strlen(same));
+        return cli_usage_error(work->name, "%s: an earlier input's output has the same name", shown);
     }
     for (int i = 0; i < args->operand_count && worst < 128; i++) {
         const int exit_status = run_operand(work, args, args->operands[i]);
