@@ -65,6 +65,24 @@ def several_files_into_a_directory(tool, directory):
 
 
 @case
+def outputs_of_one_name(tool, directory):
+    """None replaces another that the same command has written, or removes what it was made from."""
+    for folder, seed in (("1", 1), ("2", 2), ("out", 3)):
+        os.mkdir(os.path.join(directory, folder))
+        in_directory(os.path.join(directory, folder), small_model(seed), "x.safetensors")
+        small_tree(os.path.join(directory, folder, "m"))
+    for operands in (("1/x.safetensors", "2/x.safetensors"), ("1/m", "1/x.safetensors", "./2/m/"), ("1/m", "1/m"),
+                     ("1/m/.", "2/x.safetensors", "2/m/sub/..")):
+        for options in ((), ("-f",), ("-f", "--rm")):
+            with Untouched(directory, "%s %s" % (operands, options)):
+                tool.run("convert", *operands, "-o", "out", *options, cwd=directory).expect(2)
+    tool.run("convert", "1/x.safetensors", "2/x.safetensors", cwd=directory).expect(0)
+    with Untouched(directory, "restore"):
+        tool.run("restore", "1/x.safetensors.lmc", "2/x.safetensors.lmc", "-o", "out", "-f", "--rm",
+                 cwd=directory).expect(2)
+
+
+@case
 def test_option(tool, directory):
     """-t is verify, whatever stands before it."""
     paths, bad, absent = three_files(directory)
