@@ -10,7 +10,8 @@
  *  - `diag` comes last and may be NULL. It is owned by the caller and set by every call that takes it:
  *    status LMC_OK after a success.
  *  - Paths are NUL-terminated. Names of tensors have a length: they may hold any character, NUL included.
- *  - There is no global state; nothing is printed. Different handles and different calls are independent.
+ *  - There is no global state; nothing is printed. Different handles and different calls are independent, and
+ *    may run in different threads at once.
  */
 #ifndef LMC_ST_H
 #define LMC_ST_H
@@ -34,7 +35,7 @@ extern "C" {
  *
  * A status of a call on files means
  *   HEADER, CORRUPT, TRUNCATED, CHECKSUM, UNSUPPORTED, BASE, LIMIT   the data is bad or too new
- *   ARG       the request is: output exists, input and output are one file, a directory, no such tensor
+ *   ARG, DST_SMALL   the request is: output exists, input and output are one file, no such tensor
  *   IO, NOMEM the system failed; os_errno says how
  *   CANCELLED the caller asked for it */
 typedef struct lmc_st_diag {
@@ -82,8 +83,10 @@ typedef struct lmc_st_tensor {
  * CORRUPT, CHECKSUM, UNSUPPORTED, LIMIT. Free with lmc_st_close(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag);
 
-/* The same with the caller's memory functions; the struct is copied, NULL stands for malloc and free. Only
- * cJSON and zstd, which decode single header fields, take their working memory from malloc. */
+/* The same with the caller's memory functions; the struct is copied, NULL stands for malloc and free. They
+ * are called from every thread that uses the file, and must work until lmc_st_close(). What cJSON, zstd and
+ * the C library need for themselves (to parse or compress a header, to sort, to list a directory, for a
+ * thread) still comes from malloc; it is freed before the call ends. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator,
                                                   lmc_st_file **file, lmc_st_diag *diag);
 
@@ -158,24 +161,30 @@ typedef struct lmc_st_options {
                               are written do not depend on it. */
     int force;             /* 1: replace an existing output; default 0: ARG with os_errno EEXIST */
     int no_fsync;          /* 1: leave it to the system when the output reaches the disk; default 0 */
-    /* Called after each piece of work with the tensor bytes done so far, from worker threads but by one
-     * at a time. Must return soon. May be NULL. */
+    /* Called after each piece of work with what is done so far, in tensor bytes, or for a directory in bytes
+     * of its files: from worker threads, but by one at a time. done_nbytes never falls; total_nbytes stays
+     * the same, and the last one of a call that succeeds has them equal. Must return soon. May be NULL. */
     void (*progress)(void *user, uint64_t done_nbytes, uint64_t total_nbytes);
     void *user; /* for all three callbacks */
-    /* The call ends with CANCELLED soon after *cancel becomes non-zero; a signal handler or another
-     * thread may set it. May be NULL. */
+    /* The call ends with CANCELLED soon after *cancel becomes non-zero (or with a success, if it was about
+     * to). A signal handler may set it, and another thread by an atomic store; it is read by atomic loads.
+     * May be NULL. */
     const volatile int *cancel;
-    const lmc_allocator *allocator; /* as for lmc_st_open_with(); default NULL */
-    /* Descriptors to read from and write to instead of opening the paths, which then serve messages only;
-     * -1, the default: the paths are opened. They stay open and the caller's. What cannot be read or
-     * written by position is collected in a temporary file ($TMPDIR, /var/tmp or /tmp) - but for
-     * lmc_st_restore() to a stream, which writes each block once it is verified: what a failed call has
-     * written there must be thrown away by who reads it. */
+    const lmc_allocator *allocator; /* as for lmc_st_open_with(), until the call ends; default NULL */
+    /* Descriptors to read from and write to instead of opening the paths, which then serve messages only; -1,
+     * the default: the paths are opened. They stay open and the caller's. in_fd is for convert, restore and
+     * verify: a regular file at its begin is read by position, anything else from where it stands to its end.
+     * out_fd is for convert, restore and the writer, and is written from where it stands. Neither is for
+     * directories. What cannot be read or written by position is collected in a temporary file ($TMPDIR,
+     * /var/tmp or /tmp), but restored and plain files go to out_fd as they are made, each block once it is
+     * verified: what a failed call has written there must be thrown away by who reads it. */
     int in_fd, out_fd;
     int salvage; /* lmc_st_restore(): see there; default 0 */
-    int sha256;  /* lmc_st_verify(): 1 asks for lmc_st_result.sha256; default 0 */
+    int sha256;  /* lmc_st_verify(): 1 asks for lmc_st_result.sha256; default 0. Not for directories (ARG). */
     /* Verify and salvage: called for every tensor that is damaged, in the file's order, from one thread at a
-     * time. diag names tensor, place and damaged blocks. May be NULL. */
+     * time. diag names tensor, place and damaged blocks. Verify also calls it for a file as a whole, with
+     * has_tensor 0: an archive that was cut, before its tensors; in a directory, one that cannot be read at
+     * all. May be NULL. */
     void (*damage)(void *user, const lmc_st_diag *diag);
     /* Directories: called after each file with its path relative to the directory, in an order that is
      * the same for every run, and its size before and after. May be NULL. */
@@ -186,7 +195,8 @@ typedef struct lmc_st_options {
 /* Sets every field to its default. */
 LMC_API void lmc_st_options_init(lmc_st_options *options);
 
-/* What a call on whole files has seen. For a directory, sums over its files. */
+/* What a call on whole files has seen. For a directory, sums over its files. After a failure all zero,
+ * unless damage was found (damaged_count is above 0) or a directory was verified. */
 typedef struct lmc_st_result {
     uint64_t file_nbytes;   /* the safetensors file */
     uint64_t stored_nbytes; /* the archive; for a plain file that was verified: file_nbytes */
@@ -216,10 +226,10 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char 
 
 /* Writes the original of the archive, or converted directory, `in_path` to `out_path`. Every byte is
  * verified.
- *  salvage: of a damaged archive, a safetensors file of all tensors that verify is written, with the
- *  original names, shapes and metadata; the call then fails as lmc_st_verify() does, but the output is there
- *  and result->tensor_count counts the tensors in it. An archive that was cut short is accepted; its table
- *  must be sound. Not for directories (ARG).
+ *  salvage: of a damaged archive, a safetensors file of all tensors that verify is written, with the original
+ *  names, shapes and metadata; the call then fails as lmc_st_verify() does, but the output is there,
+ *  result->damaged_count is above 0 and result->tensor_count counts the tensors in it. An archive that was
+ *  cut short is accepted; its table must be sound. Not for directories (ARG).
  * Errors: as lmc_st_convert() and CORRUPT, CHECKSUM, UNSUPPORTED. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char *out_path,
                                                 const lmc_st_options *options, lmc_st_result *result,
@@ -231,15 +241,17 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char 
 LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st_options *options,
                                                lmc_st_result *result, lmc_st_diag *diag);
 
-/* Reads an archive whole and compares what it restores to with the file `plain_path`, byte by byte: the
- * proof that one of them may be removed. For a converted directory and its original likewise, every file.
- * CHECKSUM if they differ, and as lmc_st_verify(). */
+/* Reads an archive whole and compares what it restores to with the file `plain_path`, byte by byte: the proof
+ * that `plain_path` may be removed. For a converted directory and its original likewise: every file of the
+ * original (what else is in the converted one does not count). in_fd is not used.
+ * Errors: CHECKSUM if they differ, and as lmc_st_verify() of either. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
                                                 const lmc_st_options *options, lmc_st_diag *diag);
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* Collects tensors and writes them as one archive or one safetensors file. One thread at a time. */
+/* Collects tensors and writes them as one archive or one safetensors file. One thread at a time. Calls
+ * without a diagnostic leave the writer as it was when they fail. */
 typedef struct lmc_st_writer lmc_st_writer;
 
 /* allocator: NULL for malloc and free; copied. Errors: NOMEM. Free with lmc_st_writer_free(). */
@@ -256,32 +268,35 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *write
                                                             size_t value_nbytes);
 
 /* Adds a tensor whose content, little-endian and in C order, is in memory: data must stay valid and unchanged
- * until the last write; it may be NULL for a tensor without bytes. Name (UTF-8) and shape are copied; shape may be
- * NULL for rank 0. The size follows from dtype and shape.
+ * until the last write; it may be NULL for a tensor without bytes. Name (UTF-8) and shape are copied; shape
+ * may be NULL for rank 0. The size follows from dtype and shape.
  * Errors: NOMEM; ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is no UTF-8, a size that does
- * not fit 63 bits or is not a whole number of bytes, data NULL. (A name that stands twice is found when the file
- * is written.) After an error the writer is as it was. */
+ * not fit 63 bits or is not a whole number of bytes, data NULL. (A name that stands twice is found when the
+ * file is written.) */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name,
                                                    size_t name_nbytes, lmc_dtype dtype, const uint64_t *shape,
                                                    size_t rank, const void *data);
 
-/* The same for content that is supplied on demand: read(user, offset, dst, nbytes) may be called for the same
- * bytes more than once, and by several threads at once. */
+/* The same for content that is supplied on demand, within the calls that write: read(user, offset, dst,
+ * nbytes) may be called for the same bytes more than once, and by several threads at once; it must give the
+ * same bytes every time. What it returns but LMC_OK ends the call that writes, with a diagnostic that names
+ * the tensor. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, const char *name,
                                                         size_t name_nbytes, lmc_dtype dtype,
                                                         const uint64_t *shape, size_t rank, lmc_read_fn read,
                                                         void *user);
 
-/* Writes the archive of the safetensors file that lmc_st_writer_write_plain() would write. May be called
- * more than once. options as for lmc_st_convert(), its allocator is not used. Errors: ARG (output exists; a
- * name or metadata key stands twice; a tensor is called "__metadata__"; the metadata are an archive's, "format"
- * = "lmc" and "lmc_archive"), IO, NOMEM, LIMIT, CANCELLED, what a read function returned. */
+/* Writes the archive of the safetensors file that lmc_st_writer_write_plain() would write. May be called more
+ * than once. options as for lmc_st_convert(), its allocator is not used. Errors: ARG (output exists; a name
+ * or metadata key stands twice; a tensor is called "__metadata__"; the metadata are an archive's, "format" =
+ * "lmc" and "lmc_archive"), IO, NOMEM, LIMIT, CANCELLED, what a read function returned. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
                                                      const lmc_st_options *options, lmc_st_result *result,
                                                      lmc_st_diag *diag);
 
 /* Writes a safetensors file as the official package lays it out: tensors by falling alignment, then by name,
- * the header padded to a multiple of 8 bytes. */
+ * the header padded to a multiple of 8 bytes; metadata in the order in which it was set. Errors: as
+ * lmc_st_writer_write(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write_plain(const lmc_st_writer *writer, const char *out_path,
                                                            const lmc_st_options *options,
                                                            lmc_st_result *result, lmc_st_diag *diag);

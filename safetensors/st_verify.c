@@ -27,6 +27,9 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
         if (status == LMC_OK) {
             st_sha256_update(sha256, piece, nbytes);
         }
+        if (status == LMC_OK && options->progress != NULL) {
+            options->progress(options->user, at + nbytes, source->file_nbytes);
+        }
     }
     st_release(options->allocator, piece);
     return status;
