@@ -354,7 +354,7 @@ lmc_status st_restore_file(const char *in_path, const char *out_path, const lmc_
         status = options->salvage ? st_salvage_open_file(source, out_path, options, result, diag)
                                   : restore_open_file(source, out_path, options, diag);
     }
-    if (status != LMC_OK && !options->salvage) {
+    if (status != LMC_OK && result->damaged_count == 0) {
         memset(result, 0, sizeof(*result));
     }
     lmc_st_close(source);
