@@ -39,7 +39,9 @@ lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t ind
         return LMC_OK;
     }
     if (!file->is_archive) {
-        return os_input_read(&file->input, file->places[index] + first_byte, dst, nbytes, diag);
+        const lmc_status status =
+            os_input_read(&file->input, file->places[index] + first_byte, dst, nbytes, diag);
+        return status == LMC_OK ? LMC_OK : st_file_blame(file, (size_t)index, status, diag);
     }
     return read_once(file, ctx, (size_t)index, first_byte, nbytes, dst, diag);
 }
