@@ -153,6 +153,23 @@ static void test_read_limits(void)
     lmc_st_close(file);
 }
 
+/* A plain file that is cut while it is open: the tensor is named. */
+static void test_read_of_a_cut_file(void)
+{
+    unsigned char dst[16];
+    lmc_st_diag diag;
+    lmc_st_file *const file = open_or_fail(plain_path);
+    const off_t nbytes = (off_t)lmc_st_file_nbytes(file);
+    CU_ASSERT_EQUAL(truncate(plain_path, nbytes - 1), 0);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 2, dst, sizeof(dst), &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(diag.status, LMC_ERR_IO);
+    CU_ASSERT_STRING_EQUAL(diag.tensor, "pair");
+    CU_ASSERT_EQUAL(diag.offset, (uint64_t)nbytes - 1);
+    CU_ASSERT_EQUAL(lmc_st_read_range(file, NULL, 2, 0, 7, dst, &diag), LMC_OK);
+    CU_ASSERT_FALSE(diag.has_tensor);
+    lmc_st_close(file);
+}
+
 static void *read_all(void *file)
 {
     unsigned char *const dst = malloc(DATA_NBYTES);
@@ -263,6 +280,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_threads_share_a_file),
         LMC_TEST(test_progress_and_cancel),
         LMC_TEST(test_option_rules),
+        LMC_TEST(test_read_of_a_cut_file),
         LMC_TEST(test_clean_up),
     };
     return LMC_TEST_MAIN("st_api", tests, argc, argv);
