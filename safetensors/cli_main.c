@@ -70,7 +70,8 @@ int cli_report(const lmc_st_diag *diag)
         fprintf(stderr, "offset %llu: ", (unsigned long long)diag->offset);
     }
     fprintf(stderr, "%s\n", diag->text);
-    return exit_status(diag->status);
+    const int is_interrupted = diag->os_errno == EINTR && cli_cancel != 0;
+    return exit_status(is_interrupted ? LMC_ERR_CANCELLED : diag->status);
 }
 
 int cli_output_works(void)
@@ -125,8 +126,8 @@ static void catch_signals(void)
     sigaction(SIGPIPE, &action, NULL); /* writing fails with EPIPE instead */
     sigaction(SIGXFSZ, &action, NULL); /* likewise with EFBIG */
 
+    /* without SA_RESTART: printing to a pipe that nobody reads must end too */
     action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;
     for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
         struct sigaction old;
         /* what the caller had ignored (nohup, a shell's background job) stays so */
