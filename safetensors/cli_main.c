@@ -83,14 +83,26 @@ int cli_output_works(void)
     return 0;
 }
 
+/* What could not be written would be tried again at the end of the program, and could block it. */
+static void drop_output(void)
+{
+    const int fd = open("/dev/null", O_WRONLY);
+    if (fd >= 0) {
+        (void)dup2(fd, STDOUT_FILENO);
+        close(fd);
+    }
+}
+
 int cli_finish_output(void)
 {
     if (cli_output_works() && fflush(stdout) == 0) {
         return CLI_OK;
     }
     lmc_st_diag diag;
+    const int os_errno = output_errno != 0 ? output_errno : errno;
+    drop_output();
     st_diag_init(&diag, "standard output");
-    st_fail_os(&diag, output_errno != 0 ? output_errno : errno, LMC_ST_NO_OFFSET, "cannot write");
+    st_fail_os(&diag, os_errno, LMC_ST_NO_OFFSET, "cannot write");
     return cli_report(&diag);
 }
 

@@ -246,8 +246,8 @@ static int write_at(int fd, uint64_t offset, const void *src, size_t nbytes, siz
     while (*done < nbytes) {
         const size_t wanted = nbytes - *done < IO_NBYTES_MAX ? nbytes - *done : IO_NBYTES_MAX;
         const ssize_t put = pwrite(fd, (const char *)src + *done, wanted, (off_t)(offset + *done));
-        if (put < 0 && errno != EINTR) {
-            return errno;
+        if (put == 0 || (put < 0 && errno != EINTR)) {
+            return put == 0 ? EIO : errno;
         }
         *done += put > 0 ? (size_t)put : 0;
     }
@@ -308,7 +308,12 @@ static int link_unnamed(os_output *output, int force)
         set_temp_name(output->temp_path);
         os_errno = linkat(AT_FDCWD, fd_path, AT_FDCWD, output->temp_path, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
     }
-    return os_errno != 0 ? os_errno : rename_temp(output->temp_path, output->path, 1);
+    if (os_errno != 0) { /* the last name that was tried is somebody else's */
+        st_release(output->memory, output->temp_path);
+        output->temp_path = NULL;
+        return os_errno;
+    }
+    return rename_temp(output->temp_path, output->path, 1);
 }
 
 /* Gives the file its name and closes it; returns 0 or an errno. */

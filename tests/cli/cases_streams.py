@@ -12,7 +12,7 @@ from cases_kills import allowed_statuses, moments
 from cases_races import STOP
 from faults import Faults, Job, prepared, resume, wait_until
 from folders import FolderJob, tree
-from support import CASES, case, check, check_only, in_directory, read, small_model, write
+from support import CASES, case, check, check_only, in_directory, model, read, small_model, write
 
 COMMANDS = ("convert", "restore")
 
@@ -115,6 +115,25 @@ def stalled_reader_can_be_left(tool, directory):
         message = process.communicate()[1].decode()
         check(process.returncode == 128 + number, "exit %d: %s" % (process.returncode, message))
     check_only(directory, "m.safetensors.lmc")
+
+
+@case
+def stalled_reader_of_a_listing(tool, directory):
+    """The same for what is printed: ls, diff."""
+    path = in_directory(directory, model([("layer.%05d.weight" % i, "U8", [1], b"x") for i in range(4000)]))
+    other = in_directory(directory, small_model(), "other.safetensors")
+    for arguments in (["ls", path], ["ls", "--json", path], ["diff", path, other]):
+        process = subprocess.Popen([tool.path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(0.3 * tool.slow ** 0.5)  # the pipe is full by now
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            check(False, "SIGTERM did not end %s" % arguments[0])
+        finally:
+            message = process.communicate()[1].decode()
+        check(process.returncode == 143, "exit %d: %s" % (process.returncode, message))
 
 
 @case
