@@ -53,8 +53,7 @@ static void test_accepted(void)
         "{\"weight_map\":{}}",
         "{\"weight_map\":{\"x\":\"a.safetensors\"}}",
         " { \"weight_map\" : { \"x\" : \"a.safetensors\" , \"y\" : \"a.safetensors\" } } \n",
-        "{\"metadata\":{\"total_size\":12,\"deep\":[[[{}]]]},\"weight_map\":{\"x\":\"a.safetensors\"},\"z\":"
-        "null}",
+        "{\"metadata\":{\"n\":[[[{}]]]},\"weight_map\":{\"x\":\"a.safetensors\"},\"z\":null}",
         "{\"weight\\u005fmap\":{\"x\":\"a.s\\u0061fetensors\"}}",
         "{\"weight_map\":{\"x\":\"\xc3\xa9 \\\"b\\\"\"}}",
     };
