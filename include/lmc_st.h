@@ -306,8 +306,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write_plain(const lmc_st_writer *
  * lmc_st_convert() of a model's directory writes a directory: every *.safetensors file becomes an archive of
  * its name with .lmc, every other file is copied, links to files are followed, empty folders are kept. Before
  * anything is written, the headers of all safetensors files are checked, and each index
- * (*.safetensors.index*.json) must name plain files that are there. A link to a directory, a pipe, and a
- * file whose name would meet an archive's are refused (ARG).
+ * (*.safetensors.index*.json) must name plain files that are there (when restoring: their archives). A link to
+ * a directory, a pipe, and a file whose name would meet an archive's are refused (ARG).
  * The new directory grows beside its place under a name of its own (".NAME.lmc-st-partial") and is renamed
  * when it is complete. A run that was killed or cancelled leaves it there; the next one goes on with it:
  * an archive that is there already and that restores to its source, byte for byte, is kept. After any other

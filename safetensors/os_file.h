@@ -61,9 +61,11 @@ lmc_status os_output_create(os_output *output, const lmc_allocator *memory, cons
 
 /* An output that goes to the descriptor `fd`, which stays the caller's; `path` serves messages only.
  * is_sequential: writes come in order and go there at once; else they are collected in a temporary file
- * and copied by os_output_commit(). cancel: may be NULL. Errors: IO; the calls that follow: CANCELLED too. */
+ * and copied by os_output_commit(). input, cancel: may be NULL. Errors: IO; ARG if it is the input itself; the
+ * calls that follow: CANCELLED too. */
 lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memory, int fd, const char *path,
-                                   int is_sequential, const volatile int *cancel, lmc_st_diag *diag);
+                                   const os_input *input, int is_sequential, const volatile int *cancel,
+                                   lmc_st_diag *diag);
 
 /* Asks for disk space for bytes [offset, offset + nbytes). A file system that cannot do so is no error.
  * Error: IO (no space). */

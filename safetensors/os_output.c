@@ -107,6 +107,16 @@ static lmc_status fail_exists(lmc_st_diag *diag)
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists already");
 }
 
+static int is_input(const struct stat *status, const os_input *input)
+{
+    return (uint64_t)status->st_dev == input->device && (uint64_t)status->st_ino == input->inode;
+}
+
+static lmc_status fail_same(lmc_st_diag *diag)
+{
+    return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "input and output are the same file");
+}
+
 static lmc_status check_target(const char *path, const os_input *input, int force, lmc_st_diag *diag)
 {
     struct stat status;
@@ -114,9 +124,8 @@ static lmc_status check_target(const char *path, const os_input *input, int forc
         return errno == ENOENT ? LMC_OK : st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create");
     }
     const int is_dangling_link = S_ISLNK(status.st_mode) && stat(path, &status) != 0;
-    if (!is_dangling_link && input != NULL && (uint64_t)status.st_dev == input->device &&
-        (uint64_t)status.st_ino == input->inode) {
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "input and output are the same file");
+    if (!is_dangling_link && input != NULL && is_input(&status, input)) {
+        return fail_same(diag);
     }
     if (!is_dangling_link && !S_ISREG(status.st_mode)) {
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is %s",
@@ -176,9 +185,15 @@ lmc_status os_output_create(os_output *output, const lmc_allocator *memory, cons
 }
 
 lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memory, int fd, const char *path,
-                                   int is_sequential, const volatile int *cancel, lmc_st_diag *diag)
+                                   const os_input *input, int is_sequential, const volatile int *cancel,
+                                   lmc_st_diag *diag)
 {
+    struct stat status;
     clear(output, memory, path);
+    if (input != NULL && fstat(fd, &status) == 0 && is_input(&status, input)) {
+        st_diag_set_file(diag, path);
+        return fail_same(diag);
+    }
     output->stream_fd = fd;
     output->is_sequential = is_sequential;
     output->cancel = cancel;

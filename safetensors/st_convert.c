@@ -298,8 +298,8 @@ static lmc_status create_output(conversion *conversion, const char *out_path, lm
 {
     const lmc_st_options *const options = conversion->options;
     if (options->out_fd >= 0) {
-        return os_output_create_stream(&conversion->output, options->allocator, options->out_fd, out_path, 0,
-                                       options->cancel, diag);
+        return os_output_create_stream(&conversion->output, options->allocator, options->out_fd, out_path,
+                                       conversion->source->input, 0, options->cancel, diag);
     }
     return os_output_create(&conversion->output, options->allocator, out_path, conversion->source->input,
                             options->force, diag);

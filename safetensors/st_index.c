@@ -19,6 +19,7 @@ typedef struct index_check {
     st_json json;
     const lmc_allocator *memory;
     const char *path;
+    const char *suffix;
     char *name;         /* the value that is being looked at, unescaped */
     st_span last_value; /* entries come in runs of one file */
     int has_weight_map;
@@ -47,8 +48,8 @@ static lmc_status refuse_name(const index_check *check, st_span value, size_t nb
     return st_fail(check->diag, LMC_ERR_HEADER, value.offset, "the index names \"%s\", %s", shown, fault);
 }
 
-/* 1 if the file stands beside the index. */
-static lmc_status look_for(const index_check *check, int *is_there)
+/* *is_there: a file of that name, with this suffix, stands beside the index. */
+static lmc_status look_for(const index_check *check, const char *suffix, int *is_there)
 {
     const char *const slash = strrchr(check->path, '/');
     const size_t length = slash == NULL ? 0 : (size_t)(slash - check->path);
@@ -56,7 +57,7 @@ static lmc_status look_for(const index_check *check, int *is_there)
     char *path = NULL;
     if (directory != NULL) {
         directory[slash == NULL ? 1 : length] = '\0';
-        path = os_path_join(check->memory, directory, check->name, "");
+        path = os_path_join(check->memory, directory, check->name, suffix);
     }
     *is_there = path != NULL && os_is_file(path);
     const int is_possible = path != NULL;
@@ -75,7 +76,10 @@ static lmc_status check_value(index_check *check, st_span value)
         strcmp(check->name, "..") == 0) {
         return refuse_name(check, value, nbytes, "which is not the plain name of a file");
     }
-    const lmc_status status = look_for(check, &is_there);
+    lmc_status status = look_for(check, "", &is_there);
+    if (status == LMC_OK && !is_there && check->suffix[0] != '\0') {
+        status = look_for(check, check->suffix, &is_there);
+    }
     if (status != LMC_OK) {
         return status;
     }
@@ -173,7 +177,8 @@ static lmc_status read_text(const lmc_allocator *memory, const os_input *input, 
     return *text == NULL ? st_fail_nomem(diag) : os_input_read(input, 0, *text, (size_t)input->nbytes, diag);
 }
 
-lmc_status st_index_check(const lmc_allocator *memory, const char *path, lmc_st_diag *diag)
+lmc_status st_index_check(const lmc_allocator *memory, const char *path, const char *suffix,
+                          lmc_st_diag *diag)
 {
     os_input input;
     unsigned char *text = NULL;
@@ -187,6 +192,7 @@ lmc_status st_index_check(const lmc_allocator *memory, const char *path, lmc_st_
         index_check check = {.json = {.text = text, .nbytes = (size_t)input.nbytes},
                              .memory = memory,
                              .path = path,
+                             .suffix = suffix,
                              .name = st_allocate(memory, (size_t)input.nbytes + 1),
                              .diag = diag};
         status = check.name == NULL ? st_fail_nomem(diag) : check_text(&check);

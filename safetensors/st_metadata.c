@@ -10,6 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* 1 if a NUL is written in the text, which would end a string of C before its end. */
+static int has_nul(const char *text, size_t nbytes)
+{
+    static const char escape[] = "\\u0000";
+    for (size_t i = 0; i + sizeof(escape) - 1 <= nbytes; i++) {
+        if (memcmp(text + i, escape, sizeof(escape) - 1) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 int st_metadata_get(const st_header *header, const char *key, char *value, size_t capacity,
                     lmc_status *status)
 {
@@ -18,6 +30,9 @@ int st_metadata_get(const st_header *header, const char *key, char *value, size_
         return 0;
     }
     const char *const text = (const char *)header->text + header->metadata.offset;
+    if (has_nul(text, header->metadata.nbytes)) {
+        return 0;
+    }
     cJSON *const map = cJSON_ParseWithLength(text, header->metadata.nbytes);
     if (map == NULL) {
         *status = LMC_ERR_NOMEM; /* the text was checked: nothing else can be wrong */

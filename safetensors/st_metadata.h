@@ -11,8 +11,7 @@
 #define ST_METADATA_NBYTES_MAX 4096
 
 /* Copies the value of `key`, both NUL-terminated, cut to `capacity`. Returns 1, or 0 if there is no such
- * key. A NUL inside a key or value ends it: do not use this for text that is to be kept. Error: NOMEM
- * is reported as *status. */
+ * key. In a map with a NUL in a key or value nothing is found. Error: NOMEM is reported as *status. */
 int st_metadata_get(const st_header *header, const char *key, char *value, size_t capacity,
                     lmc_status *status);
 

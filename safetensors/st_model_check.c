@@ -3,6 +3,7 @@
  * were made from.
  */
 #include "os_dir.h"
+#include "st_index.h"
 #include "st_model_dir.h"
 #include "st_parts.h"
 #include "st_restore.h"
@@ -24,8 +25,8 @@ static int ends_with(const char *path, const char *suffix)
 
 static int is_verified(const os_entry *entry)
 {
-    return !entry->is_directory &&
-           (ends_with(entry->path, PLAIN_SUFFIX ARCHIVE_SUFFIX) || ends_with(entry->path, PLAIN_SUFFIX));
+    return !entry->is_directory && (ends_with(entry->path, PLAIN_SUFFIX ARCHIVE_SUFFIX) ||
+                                    ends_with(entry->path, PLAIN_SUFFIX) || st_index_is_name(entry->path));
 }
 
 static int goes_on_after(lmc_status status)
@@ -42,9 +43,11 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, const lm
     if (path == NULL) {
         return st_fail_nomem(diag);
     }
-    const lmc_status status = st_verify_file(path, options, &one, diag);
+    const int is_index = st_index_is_name(entry->path);
+    const lmc_status status = is_index ? st_index_check(options->allocator, path, ARCHIVE_SUFFIX, diag)
+                                       : st_verify_file(path, options, &one, diag);
     st_release(options->allocator, path);
-    result->file_count++;
+    result->file_count += !is_index;
     result->file_nbytes += one.file_nbytes;
     result->stored_nbytes += one.stored_nbytes;
     result->tensor_count += one.tensor_count;
@@ -53,7 +56,7 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, const lm
     if (status != LMC_OK && one.damaged_count == 0 && options->damage != NULL && goes_on_after(status)) {
         options->damage(options->user, diag);
     }
-    if (status == LMC_OK && options->file_done != NULL) {
+    if (status == LMC_OK && !is_index && options->file_done != NULL) {
         options->file_done(options->user, entry->path, LMC_ST_EVENT_VERIFIED, entry->nbytes, one.file_nbytes);
     }
     return status;

@@ -32,6 +32,7 @@ typedef struct model_dir {
     os_staging staging;
     st_parts parts;
     uint64_t finished_count; /* archives */
+    uint64_t found_count;    /* what may be archives of an earlier run */
 } model_dir;
 
 int st_is_directory(const char *path, const lmc_st_options *options)
@@ -122,8 +123,9 @@ static lmc_status check_copied(const model_dir *dir, const os_entry *entry, cons
         return refuse(dir, path, LMC_ERR_ARG,
                       "stands where an archive would, and would be restored as one: move it away first");
     }
-    if (dir->direction == TO_ARCHIVES && st_index_is_name(entry->path)) {
-        return st_index_check(dir->options->allocator, path, dir->diag);
+    if (st_index_is_name(entry->path)) {
+        return st_index_check(dir->options->allocator, path,
+                              dir->direction == TO_ARCHIVES ? "" : ARCHIVE_SUFFIX, dir->diag);
     }
     return LMC_OK;
 }
@@ -318,7 +320,7 @@ static lmc_status write_entry(model_dir *dir, const os_entry *entry)
 /* ---- the directory ---- */
 
 /* Removes an entry of an unfinished directory unless it is a folder, or may be an archive, of this tree. */
-static lmc_status clean_entry(const model_dir *dir, const os_entry *entry)
+static lmc_status clean_entry(model_dir *dir, const os_entry *entry)
 {
     const lmc_allocator *const memory = dir->options->allocator;
     char *const name = st_duplicate(memory, entry->path);
@@ -337,6 +339,8 @@ static lmc_status clean_entry(const model_dir *dir, const os_entry *entry)
         const os_entry *const source = is_archive ? os_tree_find(&dir->tree, name) : NULL;
         if (source == NULL || source->is_directory) {
             status = os_remove_file(path, dir->diag);
+        } else {
+            dir->found_count++;
         }
     }
     st_release(memory, name);
@@ -354,7 +358,7 @@ static lmc_status open_folder(const model_dir *dir, const os_entry *entry)
 }
 
 /* Removes what an earlier run left and this one has no use for. */
-static lmc_status clean_staging(const model_dir *dir)
+static lmc_status clean_staging(model_dir *dir)
 {
     os_tree old;
     lmc_status status = os_tree_read(&old, dir->options->allocator, dir->staging.path, dir->diag);
@@ -413,10 +417,10 @@ static lmc_status write_directory(model_dir *dir)
     if (status == LMC_OK) {
         return os_staging_commit(&dir->staging, options->force, options->no_fsync, dir->diag);
     }
-    if (status == LMC_ERR_CANCELLED && dir->direction == TO_ARCHIVES && dir->finished_count > 0) {
+    if (status == LMC_ERR_CANCELLED && dir->direction == TO_ARCHIVES &&
+        dir->finished_count + dir->found_count > 0) {
         st_fail(dir->diag, status, LMC_ST_NO_OFFSET,
-                "cancelled; finished archives are kept beside the output for the next run: %llu",
-                (unsigned long long)dir->finished_count);
+                "cancelled; finished archives are kept beside the output for the next run");
         os_staging_leave(&dir->staging);
     } else {
         os_staging_discard(&dir->staging);

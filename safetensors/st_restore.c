@@ -193,6 +193,13 @@ static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slo
     status = st_frame_decode(source, worker->ctx, slot->index, item->frame, run->first_block,
                              run->block_count, stored, stored_nbytes, content, run->content_nbytes,
                              item->entries == NULL ? NULL : item->entries + run->first_block, &worker->diag);
+    if (status == LMC_OK && item->entries != NULL && run->block_count == item->info.block_count) {
+        /* all of a frame without an index is here: it can be judged before anybody sees it */
+        status = st_frame_check_entries(source, slot->index, item->entries, run->block_count, &worker->diag);
+        if (is_to_be_noted(restoration, status)) {
+            return note(work, worker, item, UINT64_MAX);
+        }
+    }
     *is_sound = status == LMC_OK;
     return is_to_be_noted(restoration, status) ? find_damage(work, worker, slot, run, stored, stored_nbytes)
                                                : status;
@@ -265,8 +272,8 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
     return status;
 }
 
-/* Blocks of a frame without an index are only now known to be right. What was written of them until here
- * stands in a file without a name, or in a stream whose reader is told. */
+/* Blocks of a large frame without an index are only now known to be right. What was written of them until
+ * here stands in a file without a name, or in a stream whose reader is told. */
 static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
 {
     restore_work *const work = user;
@@ -312,8 +319,8 @@ lmc_status st_restore_create_output(os_output *output, const lmc_st_file *source
                                     const lmc_st_options *options, lmc_st_diag *diag)
 {
     return options->out_fd >= 0
-               ? os_output_create_stream(output, options->allocator, options->out_fd, out_path, 1,
-                                         options->cancel, diag)
+               ? os_output_create_stream(output, options->allocator, options->out_fd, out_path,
+                                         &source->input, 1, options->cancel, diag)
                : os_output_create(output, options->allocator, out_path, &source->input, options->force, diag);
 }
 

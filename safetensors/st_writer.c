@@ -341,7 +341,7 @@ static lmc_status write_plain(const st_source *source, const char *out_path, con
     os_output output;
     lmc_status status =
         options->out_fd >= 0
-            ? os_output_create_stream(&output, options->allocator, options->out_fd, out_path, 1,
+            ? os_output_create_stream(&output, options->allocator, options->out_fd, out_path, NULL, 1,
                                       options->cancel, call->diag)
             : os_output_create(&output, options->allocator, out_path, NULL, options->force, call->diag);
     if (status != LMC_OK) {

@@ -4,7 +4,7 @@ import random
 import re
 import struct
 
-from support import Archive, case, check, check_only, in_directory, read, small_model, write
+from support import Archive, case, check, check_only, in_directory, model, read, small_model, write
 
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -185,3 +185,13 @@ def example_of_the_document(tool, directory):
     tool.run("restore", path).expect(0)
     header = b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}   '
     check(read(os.path.join(directory, "x")) == struct.pack("<Q", 56) + header + b"abcd", "the bytes differ")
+
+
+@case
+def nul_in_the_mark(tool, directory):
+    """A plain file whose format only begins like an archive's."""
+    for metadata in ({"format": "lmc\0x", "lmc_archive": "1"}, {"format\0": "lmc", "lmc_archive": "1"},
+                     {"format": "lmc", "lmc_archive\0": "1"}, {"format": "lmc", "x\0": "y"}):
+        path = in_directory(directory, model([("a", "U8", [1], b"x")], metadata))
+        tool.run("ls", path).expect(0)
+        tool.round_trip(path)

@@ -356,3 +356,17 @@ def damaged_archives_are_named(tool, directory):
     with Untouched(directory, "-f"):
         tool.run("restore", archive, "-f").expect(1)
     check(json.loads(read(os.path.join(source, "config.json"))) == {"hidden_size": 8}, "the old directory")
+
+
+@case
+def shards_that_got_lost(tool, directory):
+    """What the index names must be there as an archive: else neither verify nor restore succeed."""
+    source = model_tree(os.path.join(directory, "m"))
+    tool.run("convert", source).expect(0)
+    archive = source + ".lmc"
+    index = next(name for name in os.listdir(archive) if ".index" in name)
+    shard_name = sorted(set(json.loads(read(os.path.join(archive, index)))["weight_map"].values()))[0]
+    os.unlink(os.path.join(archive, shard_name + ".lmc"))
+    with Untouched(directory, "lost"):
+        tool.run("verify", archive).expect(1, index, shard_name, "missing")
+        tool.run("restore", archive, "-o", os.path.join(directory, "out")).expect(1, index, shard_name, "missing")
