@@ -339,6 +339,10 @@ if wants reference official model; then
   packages="$packages python3-venv"
 fi
 lmc_apt $packages
+if wants cli; then
+  # shells to complete in, and tools that look at the manual and at system calls
+  (lmc_apt fish mandoc strace zsh) || echo "set-up: some cases of the part cli will be skipped"
+fi
 mkdir -p build/log
 if wants reference official model; then
   lmc_venv numpy safetensors==0.8.0 xxhash || python_packages_ok=0

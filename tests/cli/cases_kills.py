@@ -188,6 +188,7 @@ for _command in ("convert", "restore"):
 @case
 def signal_exit_statuses(tool, directory):
     """In the midst of the work, each polite signal has its status; the message is one line."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it may be ignored here, and what is ignored is inherited
     faults = Faults(tool, directory)
     for command in ("convert", "restore"):
         job = Job(command, tool, faults.directory)

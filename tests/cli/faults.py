@@ -6,7 +6,7 @@ import random
 import signal
 import time
 
-from support import Skip, check, model, read, weights, write
+from support import LeftOut, check, model, read, weights, write
 
 # No file system takes unnamed files, as the tool sees it.
 NAMED = "tmpfile:1:0:e%d" % errno.EOPNOTSUPP
@@ -21,7 +21,7 @@ class Faults:
         self.log = self.directory + ".log"
         self.library = os.path.join(os.path.dirname(os.path.dirname(tool.path)), "tests", "fail_io.so")
         if not tool.limits:
-            raise Skip("programs with sanitizers take no LD_PRELOAD")
+            raise LeftOut("programs with sanitizers take no LD_PRELOAD")
         if not os.path.exists(self.library):
             raise Skip("no " + self.library)
 

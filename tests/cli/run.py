@@ -43,7 +43,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def run_case(function, tool):
-    """Returns "passed", "failed" or "skipped" and a text."""
+    """Returns "passed", "failed", "skipped" or "left out" and a text."""
     directory = tempfile.mkdtemp(prefix="lmc-cli-")
     os.chmod(directory, 0o755)
     try:
@@ -51,6 +51,8 @@ def run_case(function, tool):
         return "passed", ""
     except support.Skip as reason:
         return "skipped", str(reason)
+    except support.LeftOut as reason:
+        return "left out", str(reason)
     except support.Failure as failure:
         return "failed", str(failure)
     except Exception:  # a fault of the case; the others run all the same
@@ -77,17 +79,22 @@ def main():
         print("no such case")
         return 1
     tool = support.Tool(arguments.tool)
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    counts = {"passed": 0, "failed": 0, "skipped": 0, "left out": 0}
+    reasons = set()
     seconds = []
     for name, function in wanted:
         started = time.monotonic()
         verdict, text = run_case(function, tool)
         seconds.append((time.monotonic() - started, name))
         counts[verdict] += 1
-        if verdict != "passed":
+        if verdict == "left out":
+            reasons.add(text)
+        elif verdict != "passed":
             print("%s %s: %s" % ("SKIP" if verdict == "skipped" else "FAIL", name, text), flush=True)
     for spent, name in sorted(seconds, reverse=True)[:arguments.slowest]:
         print("%7.2f s  %s" % (spent, name))
+    if reasons:
+        print("%d cases left out: %s" % (counts["left out"], "; ".join(sorted(reasons))))
     skipped = ", %d skipped" % counts["skipped"] if counts["skipped"] else ""
     print("%d passed, %d failed%s" % (counts["passed"], counts["failed"], skipped))
     return 1 if counts["failed"] else 0

@@ -21,6 +21,10 @@ class Skip(Exception):
     pass
 
 
+class LeftOut(Exception):
+    """The case is not for such a build of the tool; other runs have it. Not counted."""
+
+
 def case(function):
     """Registers a test: function(tool, directory)."""
     module = function.__module__.replace("cases_", "")
