@@ -6,7 +6,7 @@ import random
 import signal
 import time
 
-from support import LeftOut, check, model, read, weights, write
+from support import LeftOut, Skip, check, model, read, weights, write
 
 # No file system takes unnamed files, as the tool sees it.
 NAMED = "tmpfile:1:0:e%d" % errno.EOPNOTSUPP
