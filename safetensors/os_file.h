@@ -9,6 +9,9 @@
 #include "st_base.h"
 #include "st_memory.h"
 
+/* One system call moves at most this much: some systems refuse or cut larger counts. */
+#define OS_IO_NBYTES_MAX ((size_t)1 << 30)
+
 /* What an output takes over from its input. */
 typedef struct os_attributes {
     int is_known; /* 0: the input was a stream, the output gets what new files get */

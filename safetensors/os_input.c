@@ -10,9 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One system call moves at most this much: some systems refuse or cut larger counts. */
-#define IO_NBYTES_MAX ((size_t)1 << 30)
-
 /* Bytes of a stream that are taken at once. */
 #define STREAM_NBYTES ((size_t)1 << 16)
 
@@ -123,7 +120,7 @@ lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size
 {
     size_t done = 0;
     while (done < nbytes) {
-        const size_t wanted = nbytes - done < IO_NBYTES_MAX ? nbytes - done : IO_NBYTES_MAX;
+        const size_t wanted = nbytes - done < OS_IO_NBYTES_MAX ? nbytes - done : OS_IO_NBYTES_MAX;
         const ssize_t got = pread(input->fd, (char *)dst + done, wanted, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) {
             continue;

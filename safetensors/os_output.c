@@ -18,9 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One system call moves at most this much: some systems refuse or cut larger counts. */
-#define IO_NBYTES_MAX ((size_t)1 << 30)
-
 /* Bytes of a collected stream that are copied at once. */
 #define COPY_NBYTES ((size_t)1 << 18)
 
@@ -259,7 +256,7 @@ lmc_status os_output_reserve(const os_output *output, uint64_t offset, uint64_t 
 static int write_at(int fd, uint64_t offset, const void *src, size_t nbytes, size_t *done)
 {
     while (*done < nbytes) {
-        const size_t wanted = nbytes - *done < IO_NBYTES_MAX ? nbytes - *done : IO_NBYTES_MAX;
+        const size_t wanted = nbytes - *done < OS_IO_NBYTES_MAX ? nbytes - *done : OS_IO_NBYTES_MAX;
         const ssize_t put = pwrite(fd, (const char *)src + *done, wanted, (off_t)(offset + *done));
         if (put == 0 || (put < 0 && errno != EINTR)) {
             return put == 0 ? EIO : errno;

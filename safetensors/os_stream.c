@@ -14,15 +14,12 @@
 
 #define WAIT_MS 100
 
-/* One system call moves at most this much: some systems refuse or cut larger counts. */
-#define IO_NBYTES_MAX ((size_t)1 << 30)
-
 /* Returns 0 when the descriptor is ready (or broken: the next call on it will tell), or ECANCELED. */
 static int wait_until_ready(int fd, short events, const volatile int *cancel)
 {
     struct pollfd wanted = {fd, events, 0};
     for (;;) {
-        if (cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0) {
+        if (st_is_cancelled(cancel)) {
             return ECANCELED;
         }
         const int count = poll(&wanted, 1, WAIT_MS);
@@ -36,7 +33,7 @@ static int wait_until_ready(int fd, short events, const volatile int *cancel)
 static size_t piece_nbytes(int fd)
 {
     struct stat status;
-    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) ? IO_NBYTES_MAX : PIPE_BUF;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) ? OS_IO_NBYTES_MAX : PIPE_BUF;
 }
 
 int os_write_all(int fd, const void *src, size_t nbytes, const volatile int *cancel)

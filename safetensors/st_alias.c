@@ -37,11 +37,6 @@ typedef struct search {
     lmc_st_diag *diag;
 } search;
 
-static int is_cancelled(const search *search)
-{
-    return search->cancel != NULL && __atomic_load_n(search->cancel, __ATOMIC_RELAXED) != 0;
-}
-
 /* ---- candidates ---- */
 
 static int compare_kinds(const void *left, const void *right)
@@ -100,8 +95,8 @@ static lmc_status take_samples(search *search)
         candidate *const one = &search->candidates[i];
         const int has_peer = (i > 0 && is_same_kind(one, one - 1)) ||
                              (i + 1 < search->candidate_count && is_same_kind(one, one + 1));
-        if (is_cancelled(search)) {
-            return st_fail(search->diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+        if (st_is_cancelled(search->cancel)) {
+            return st_fail_cancelled(search->diag);
         }
         if (has_peer) {
             const lmc_status status = take_sample(search, one);
@@ -123,8 +118,8 @@ static lmc_status compare_content(const search *search, const candidate *a, cons
     *is_equal = 1;
     for (uint64_t at = 0; at < a->nbytes && *is_equal; at += PIECE_NBYTES) {
         const size_t nbytes = a->nbytes - at < PIECE_NBYTES ? (size_t)(a->nbytes - at) : PIECE_NBYTES;
-        if (is_cancelled(search)) {
-            return st_fail(search->diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+        if (st_is_cancelled(search->cancel)) {
+            return st_fail_cancelled(search->diag);
         }
         lmc_status status = source->read(source, a->index, at, search->pieces, nbytes, search->diag);
         if (status == LMC_OK) {

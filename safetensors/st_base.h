@@ -49,6 +49,15 @@ static inline int st_multiply(uint64_t a, uint64_t b, uint64_t *product)
     return !__builtin_mul_overflow(a, b, product);
 }
 
+/* 1 once the caller of a call wants it to end; cancel may be NULL. */
+static inline int st_is_cancelled(const volatile int *cancel)
+{
+    return cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
+}
+
+/* Fails with CANCELLED. */
+lmc_status st_fail_cancelled(lmc_st_diag *diag);
+
 /* Makes `diag` say "no fault so far in `path`". */
 void st_diag_init(lmc_st_diag *diag, const char *path);
 

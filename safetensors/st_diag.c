@@ -66,3 +66,8 @@ lmc_status st_fail_nomem(lmc_st_diag *diag)
     diag->os_errno = ENOMEM;
     return st_fail(diag, LMC_ERR_NOMEM, LMC_ST_NO_OFFSET, "out of memory");
 }
+
+lmc_status st_fail_cancelled(lmc_st_diag *diag)
+{
+    return st_fail(diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+}

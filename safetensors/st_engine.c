@@ -83,12 +83,6 @@ static void record_failure(st_engine *engine, uint64_t run, const lmc_st_diag *d
     pthread_cond_broadcast(&engine->turned);
 }
 
-static int is_cancelled(const st_engine *engine)
-{
-    const volatile int *const cancel = engine->options->cancel;
-    return cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
-}
-
 /* ---- handing out jobs (under the lock) ---- */
 
 static st_slot *slot_of(st_engine *engine, size_t tensor)
@@ -156,9 +150,9 @@ static int try_take(st_engine *engine, job *next)
 static void take_job(st_engine *engine, job *next)
 {
     pthread_mutex_lock(&engine->lock);
-    if (is_cancelled(engine)) {
+    if (st_is_cancelled(engine->options->cancel)) {
         lmc_st_diag diag = *engine->blank;
-        st_fail(&diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+        st_fail_cancelled(&diag);
         record_failure(engine, 0, &diag);
     }
     while (!try_take(engine, next)) {

@@ -10,23 +10,14 @@
 
 #include <string.h>
 
-#define PLAIN_SUFFIX ".safetensors"
-#define ARCHIVE_SUFFIX ".lmc"
 #define PIECE_NBYTES ((size_t)1 << 16)
-
-static int ends_with(const char *path, const char *suffix)
-{
-    const size_t length = strlen(path);
-    const size_t end = strlen(suffix);
-    return length > end && strcmp(path + length - end, suffix) == 0;
-}
 
 /* ---- verify ---- */
 
 static int is_verified(const os_entry *entry)
 {
-    return !entry->is_directory && (ends_with(entry->path, PLAIN_SUFFIX ARCHIVE_SUFFIX) ||
-                                    ends_with(entry->path, PLAIN_SUFFIX) || st_index_is_name(entry->path));
+    return !entry->is_directory && (st_is_archive_name(entry->path) || st_is_plain_name(entry->path) ||
+                                    st_index_is_name(entry->path));
 }
 
 static int goes_on_after(lmc_status status)
@@ -44,7 +35,7 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, const lm
         return st_fail_nomem(diag);
     }
     const int is_index = st_index_is_name(entry->path);
-    const lmc_status status = is_index ? st_index_check(options->allocator, path, ARCHIVE_SUFFIX, diag)
+    const lmc_status status = is_index ? st_index_check(options->allocator, path, ST_ARCHIVE_SUFFIX, diag)
                                        : st_verify_file(path, options, &one, diag);
     st_release(options->allocator, path);
     result->file_count += !is_index;
@@ -110,8 +101,8 @@ static lmc_status compare_inputs(const os_input *a, const os_input *b, unsigned 
     int is_equal = a->nbytes == b->nbytes;
     for (uint64_t at = 0; at < a->nbytes && is_equal && status == LMC_OK; at += PIECE_NBYTES) {
         const size_t nbytes = a->nbytes - at < PIECE_NBYTES ? (size_t)(a->nbytes - at) : PIECE_NBYTES;
-        if (cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0) {
-            return st_fail(diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+        if (st_is_cancelled(cancel)) {
+            return st_fail_cancelled(diag);
         }
         status = os_input_read(a, at, pieces, nbytes, diag);
         if (status == LMC_OK) {
@@ -159,8 +150,8 @@ static lmc_status check_has_original(const os_tree *plain, const char *archive_r
         return st_fail_nomem(diag);
     }
     int is_there = os_tree_find(plain, name) != NULL;
-    if (!is_there && ends_with(name, PLAIN_SUFFIX ARCHIVE_SUFFIX)) {
-        name[strlen(name) - strlen(ARCHIVE_SUFFIX)] = '\0';
+    if (!is_there && st_is_archive_name(name)) {
+        name[strlen(name) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
         is_there = os_tree_find(plain, name) != NULL;
     }
     st_release(options->allocator, name);
@@ -180,11 +171,12 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
                                 const os_tree *stored_tree, const lmc_st_options *options, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
-    char *const archive = os_path_join(memory, "", entry->path, ARCHIVE_SUFFIX);
-    const int is_archived = archive != NULL && !entry->is_directory && ends_with(entry->path, PLAIN_SUFFIX) &&
+    char *const archive = os_path_join(memory, "", entry->path, ST_ARCHIVE_SUFFIX);
+    const int is_archived = archive != NULL && !entry->is_directory && st_is_plain_name(entry->path) &&
                             os_tree_find(stored_tree, archive) != NULL;
     char *const plain = os_path_join(memory, plain_root, entry->path, "");
-    char *const stored = os_path_join(memory, archive_root, entry->path, is_archived ? ARCHIVE_SUFFIX : "");
+    char *const stored =
+        os_path_join(memory, archive_root, entry->path, is_archived ? ST_ARCHIVE_SUFFIX : "");
     lmc_status status = LMC_OK;
     if (archive == NULL || plain == NULL || stored == NULL) {
         status = st_fail_nomem(diag);

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define PLAIN_SUFFIX ".safetensors"
-#define ARCHIVE_SUFFIX ".lmc"
 
 /* Bytes of a file that are copied at once. */
 #define COPY_NBYTES ((size_t)1 << 20)
@@ -35,13 +34,6 @@ typedef struct model_dir {
     uint64_t found_count;    /* what may be archives of an earlier run */
 } model_dir;
 
-int st_is_directory(const char *path, const lmc_st_options *options)
-{
-    return options->in_fd < 0 && os_is_directory(path);
-}
-
-/* ---- names ---- */
-
 static int ends_with(const char *path, const char *suffix)
 {
     const size_t length = strlen(path);
@@ -49,21 +41,28 @@ static int ends_with(const char *path, const char *suffix)
     return length > end && strcmp(path + length - end, suffix) == 0;
 }
 
-static int is_plain_name(const char *path)
+int st_is_plain_name(const char *path)
 {
     return ends_with(path, PLAIN_SUFFIX);
 }
 
-static int is_archive_name(const char *path)
+int st_is_archive_name(const char *path)
 {
-    return ends_with(path, PLAIN_SUFFIX ARCHIVE_SUFFIX);
+    return ends_with(path, PLAIN_SUFFIX ST_ARCHIVE_SUFFIX);
 }
+
+int st_is_directory(const char *path, const lmc_st_options *options)
+{
+    return options->in_fd < 0 && os_is_directory(path);
+}
+
+/* ---- names ---- */
 
 /* 1 for files that are converted or restored, 0 for those that are copied. */
 static int is_worked_on(const model_dir *dir, const os_entry *entry)
 {
     return !entry->is_directory &&
-           (dir->direction == TO_ARCHIVES ? is_plain_name(entry->path) : is_archive_name(entry->path));
+           (dir->direction == TO_ARCHIVES ? st_is_plain_name(entry->path) : st_is_archive_name(entry->path));
 }
 
 /* Path of an entry in the output `root`; to be released. */
@@ -72,9 +71,9 @@ static char *output_path(const model_dir *dir, const os_entry *entry, const char
     const lmc_allocator *const memory = dir->options->allocator;
     const int is_worked = is_worked_on(dir, entry);
     char *const path = os_path_join(memory, root, entry->path,
-                                    is_worked && dir->direction == TO_ARCHIVES ? ARCHIVE_SUFFIX : "");
+                                    is_worked && dir->direction == TO_ARCHIVES ? ST_ARCHIVE_SUFFIX : "");
     if (path != NULL && is_worked && dir->direction == FROM_ARCHIVES) {
-        path[strlen(path) - strlen(ARCHIVE_SUFFIX)] = '\0';
+        path[strlen(path) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
     }
     return path;
 }
@@ -119,13 +118,13 @@ static lmc_status check_place(const model_dir *dir, const os_entry *entry, const
 
 static lmc_status check_copied(const model_dir *dir, const os_entry *entry, const char *path)
 {
-    if (dir->direction == TO_ARCHIVES && is_archive_name(entry->path)) {
+    if (dir->direction == TO_ARCHIVES && st_is_archive_name(entry->path)) {
         return refuse(dir, path, LMC_ERR_ARG,
                       "stands where an archive would, and would be restored as one: move it away first");
     }
     if (st_index_is_name(entry->path)) {
         return st_index_check(dir->options->allocator, path,
-                              dir->direction == TO_ARCHIVES ? "" : ARCHIVE_SUFFIX, dir->diag);
+                              dir->direction == TO_ARCHIVES ? "" : ST_ARCHIVE_SUFFIX, dir->diag);
     }
     return LMC_OK;
 }
@@ -179,20 +178,14 @@ static void tell(model_dir *dir, const os_entry *entry, lmc_st_event event, uint
     }
 }
 
-static int is_cancelled(const model_dir *dir)
-{
-    const volatile int *const cancel = dir->options->cancel;
-    return cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
-}
-
 static lmc_status copy_bytes(const model_dir *dir, const os_input *input, const os_output *output)
 {
     unsigned char *const piece = st_allocate(dir->options->allocator, COPY_NBYTES);
     lmc_status status = piece == NULL ? st_fail_nomem(dir->diag) : LMC_OK;
     for (uint64_t at = 0; at < input->nbytes && status == LMC_OK; at += COPY_NBYTES) {
         const size_t nbytes = input->nbytes - at < COPY_NBYTES ? (size_t)(input->nbytes - at) : COPY_NBYTES;
-        if (is_cancelled(dir)) {
-            status = st_fail(dir->diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+        if (st_is_cancelled(dir->options->cancel)) {
+            status = st_fail_cancelled(dir->diag);
         } else {
             status = os_input_read(input, at, piece, nbytes, dir->diag);
         }
@@ -303,8 +296,8 @@ static lmc_status write_entry(model_dir *dir, const os_entry *entry)
     st_parts_begin(&dir->parts, entry->is_directory ? 0 : entry->nbytes);
     if (in_path == NULL || out_path == NULL) {
         status = st_fail_nomem(dir->diag);
-    } else if (is_cancelled(dir)) {
-        status = st_fail(dir->diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+    } else if (st_is_cancelled(dir->options->cancel)) {
+        status = st_fail_cancelled(dir->diag);
     } else if (entry->is_directory) {
         status = os_make_directory(out_path, dir->diag);
     } else if (is_worked_on(dir, entry)) {
@@ -334,8 +327,8 @@ static lmc_status clean_entry(model_dir *dir, const os_entry *entry)
             (void)os_tree_remove(memory, path);
         }
     } else {
-        const int is_archive = dir->direction == TO_ARCHIVES && is_archive_name(name);
-        name[strlen(name) - (is_archive ? strlen(ARCHIVE_SUFFIX) : 0)] = '\0';
+        const int is_archive = dir->direction == TO_ARCHIVES && st_is_archive_name(name);
+        name[strlen(name) - (is_archive ? strlen(ST_ARCHIVE_SUFFIX) : 0)] = '\0';
         const os_entry *const source = is_archive ? os_tree_find(&dir->tree, name) : NULL;
         if (source == NULL || source->is_directory) {
             status = os_remove_file(path, dir->diag);

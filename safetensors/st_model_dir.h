@@ -7,6 +7,13 @@
 
 #include "st_base.h"
 
+/* What an archive's name adds to that of its original. */
+#define ST_ARCHIVE_SUFFIX ".lmc"
+
+/* 1 for "NAME.safetensors", and for "NAME.safetensors.lmc": NAME is not empty. */
+int st_is_plain_name(const char *path);
+int st_is_archive_name(const char *path);
+
 /* 1 if the call's input is a directory. */
 int st_is_directory(const char *path, const lmc_st_options *options);
 

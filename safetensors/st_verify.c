@@ -19,8 +19,8 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
     for (uint64_t at = 0; at < source->file_nbytes && status == LMC_OK; at += PIECE_NBYTES) {
         const uint64_t left = source->file_nbytes - at;
         const size_t nbytes = left < PIECE_NBYTES ? (size_t)left : PIECE_NBYTES;
-        if (options->cancel != NULL && __atomic_load_n(options->cancel, __ATOMIC_RELAXED) != 0) {
-            status = st_fail(diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+        if (st_is_cancelled(options->cancel)) {
+            status = st_fail_cancelled(diag);
         } else {
             status = os_input_read(&source->input, at, piece, nbytes, diag);
         }

@@ -298,8 +298,8 @@ static lmc_status copy_tensor(const st_source *source, size_t index, const st_ca
     const uint64_t place = 8 + header->text_nbytes + header->tensors[index].begin;
     for (uint64_t at = 0; at < nbytes; at += PIECE_NBYTES) {
         const size_t length = nbytes - at < PIECE_NBYTES ? (size_t)(nbytes - at) : PIECE_NBYTES;
-        if (options->cancel != NULL && __atomic_load_n(options->cancel, __ATOMIC_RELAXED) != 0) {
-            return st_fail(call->diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
+        if (st_is_cancelled(options->cancel)) {
+            return st_fail_cancelled(call->diag);
         }
         lmc_status status = source->read(source, index, at, piece, length, call->diag);
         if (status == LMC_OK) {
