@@ -6,7 +6,7 @@
 BUILD is a build folder with -DLMC_BUILD_BENCH=ON. `speed`: a file of normally distributed bf16 in the page cache,
 converted, restored and copied by cp in turn, nothing flushed; the fastest of each counts. `memory`: peak resident
 memory of convert, verify, restore and get against the bound of lmc_st.h: 128 MiB + 24 MiB a thread + 12 times
-the header.
+the header. (What is measured is never below the memory of Python itself, from which the commands are started.)
 """
 
 import argparse
