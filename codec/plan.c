@@ -141,10 +141,11 @@ static double sum_of(const double *weight, size_t count, double *largest)
 }
 
 /* Plans a code; returns its cost in bits a value. */
-static double plan_code(const decider *d, const double *weight, int may_omit_rest, lmc_code_shape *shape)
+static double plan_code(const decider *d, const double *weight, int may_omit_rest, int is_flat,
+                        lmc_code_shape *shape)
 {
     const lmc_code_options options = {
-        .flat_layers = d->level == LMC_LEVEL_FAST && d->unit_nbytes > 1, /* bytes spread too wide for them */
+        .flat_layers = is_flat && d->unit_nbytes > 1, /* bytes spread too wide for them */
         .fine_search = d->level == LMC_LEVEL_MAX,
         .may_omit_rest = may_omit_rest,
         .value_count = (double)d->sample->value_count,
@@ -166,7 +167,11 @@ static void decide_plane(const decider *d, const double *weight, unsigned plane,
     const int may_omit_rest =
         plane == LMC_PLANE_SYMBOLS ? dominated && d->sample->is_exact : d->sample->is_low_exact;
     const unsigned plane_nbits = plane == LMC_PLANE_SYMBOLS ? head_nbits(d) - coding->split.low_nbits : 8;
-    if (plan_code(d, weight, may_omit_rest, &shapes[plane]) > plane_nbits * (1 - GAIN_MIN))
+    const double most = plane_nbits * (1 - GAIN_MIN);
+    const int is_fast = d->level == LMC_LEVEL_FAST;
+    /* a mixture of two kinds of content may be too much for the search, but not for flat layers */
+    if (plan_code(d, weight, may_omit_rest, is_fast, &shapes[plane]) > most &&
+        (is_fast || plan_code(d, weight, may_omit_rest, 1, &shapes[plane]) > most))
         return;
     const lmc_status status = lmc_table_build(&shapes[plane], &tables[plane], NULL);
     assert(status == LMC_OK);
@@ -196,7 +201,7 @@ static unsigned joint_low_nbits(const decider *d)
 /* Cost of a trial with the code it would get, for small tensors. */
 static double coded_cost(const decider *d, const trial *t, lmc_code_shape *shape)
 {
-    return t->split.low_nbits + plan_code(d, t->weight, 0, shape);
+    return t->split.low_nbits + plan_code(d, t->weight, 0, d->level == LMC_LEVEL_FAST, shape);
 }
 
 static void choose_wide_split(const decider *d, lmc_code_shape *shape, trial *best)

@@ -264,6 +264,26 @@ static void test_large_content(void)
     free(large);
 }
 
+/* Weights, then the same bytes shifted by one: the default level once took them for noise. */
+static void test_mixture_is_not_taken_for_noise(void)
+{
+    enum { HALF = 1 << 19 };
+    uint8_t *const mixture = must_malloc(2 * HALF + 1);
+    data_fill(mixture, HALF, LMC_DTYPE_BF16, DATA_WEIGHTS);
+    memcpy(mixture + HALF, mixture + 1, HALF - 1);
+    mixture[2 * HALF - 1] = mixture[0];
+    for (int level = LMC_LEVEL_DEFAULT; level <= LMC_LEVEL_MAX; level++) {
+        lmc_params params;
+        lmc_params_init(&params);
+        params.dtype = LMC_DTYPE_BF16;
+        params.level = (lmc_level)level;
+        test_frame frame = frame_encode(ctx, &params, mixture, 2 * HALF);
+        CU_ASSERT_TRUE(frame.nbytes < 2 * HALF * 8 / 10);
+        frame_free(&frame);
+    }
+    free(mixture);
+}
+
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
@@ -274,7 +294,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_dominated_bytes),      LMC_TEST(test_noise_is_never_much_larger),
         LMC_TEST(test_block_sizes),          LMC_TEST(test_unaligned_buffers),
         LMC_TEST(test_same_bytes_always),    LMC_TEST(test_many_threads),
-        LMC_TEST(test_large_content),
+        LMC_TEST(test_large_content),        LMC_TEST(test_mixture_is_not_taken_for_noise),
     };
     ctx = must_create_ctx();
     content = must_malloc(CONTENT_MAX + 64);
