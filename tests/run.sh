@@ -345,7 +345,7 @@ if wants cli; then
 fi
 mkdir -p build/log
 if wants reference official model; then
-  lmc_venv numpy safetensors==0.8.0 xxhash || python_packages_ok=0
+  lmc_venv numpy safetensors==0.8.0 xxhash zstandard || python_packages_ok=0
 fi
 
 started=$(date +%s)

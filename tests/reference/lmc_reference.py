@@ -134,7 +134,7 @@ class Head:
         version = reader.uint(1)
         corrupt_unless(version != 0, "version 0")
         supported_if(version == VERSION, f"version {version}")
-        dtype = reader.uint(1)
+        self.dtype = dtype = reader.uint(1)
         supported_if(dtype < len(DTYPE_UNITS), f"dtype {dtype}")
         self.mode = reader.uint(1)
         supported_if(self.mode <= MODE_SHORT, f"mode {self.mode}")
