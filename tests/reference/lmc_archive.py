@@ -2,8 +2,9 @@
 """Reference reader of LMC archives of safetensors files, version 1.
 
 Written from docs/archive.md alone, to be read next to it: section numbers in the comments are those of
-that document, and names are the ones used there. Headers are read by
-safetensors_header.py, frames by lmc_reference.py. It favours clarity over speed. It needs the packages `xxhash` and, for stored headers of method 1, `zstandard`.
+that document, and names are the ones used there. Headers are read by safetensors_header.py, frames by
+lmc_reference.py. It favours clarity over speed. It needs the packages `xxhash` and, for stored headers of
+method 1, `zstandard`.
 
     lmc_archive.py ARCHIVE [-o OUT]
 """

@@ -1,0 +1,111 @@
+"""archive_forge.py - archives put together by hand, the right and the wrong ones: the inverse of lmc_archive.py,
+without any judgement of its own. What a case changes is set before `build` computes what depends on it and is
+not set. Section numbers are those of docs/archive.md."""
+
+import json
+import struct
+
+import zstandard
+
+import assemble
+from lmc_archive import DTYPE_NUMBERS, table_name
+from lmc_reference import H, u64
+
+MARK = '"__metadata__":{"format":"lmc","lmc_archive":"1"}'
+
+
+def entry(dtype, shape, begin, end, more=""):
+    return '{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]%s}' % (
+        dtype, json.dumps(shape, separators=(",", ":")), begin, end, more)
+
+
+def header_of(tensors, metadata='"__metadata__":{"kind":"test"}'):
+    """The header text of (name, dtype, shape, content) in the order of data."""
+    members = [metadata] if metadata else []
+    place = 0
+    for name, dtype, shape, content in tensors:
+        members.append(json.dumps(name) + ":" + entry(dtype, shape, place, place + len(content)))
+        place += len(content)
+    return ("{" + ",".join(members) + "}").encode()
+
+
+def safetensors_file(header, data):
+    return u64(len(header)) + header + data
+
+
+class Forge:
+    """`tensors` lists (name, dtype, shape, content) in the order of data. Fields that are None are computed."""
+
+    def __init__(self, tensors, header=None, aliases=()):
+        self.header = header_of(tensors) if header is None else header
+        self.names = [name for name, _, _, _ in tensors]
+        self.data = b"".join(content for _, _, _, content in tensors)
+        frames = [assemble.short_frame(content, DTYPE_NUMBERS[dtype]) for _, dtype, _, content in tensors]
+        self.hashes = [assemble.content_hash(content, 255) for _, _, _, content in tensors]
+        self.aliases = list(aliases)
+        for alias, _ in self.aliases:
+            frames[alias] = b""
+        self.frames = frames
+        self.table_name = table_name(set(self.names))
+        self.mark = MARK
+        self.magic, self.version, self.method, self.reserved = b"\x8cLMA", 1, 0, 0
+        self.features = self.tensor_count = self.file_nbytes = self.header_nbytes = self.stored_nbytes = None
+        self.stored = self.alias_count = None
+        self.whole_hash = self.outer_hash = self.check = None
+        self.alias_list = None
+        self.table_end = b""
+        self.end = b""
+        self.edit_outer = lambda text: text
+        self.edit_table = lambda table: table
+
+    @property
+    def original(self):
+        return safetensors_file(self.header, self.data)
+
+    def build(self):
+        front = self.table_front()
+        nbytes = len(front) + 24 + len(self.table_end)
+        outer = self.edit_outer(self.outer_text(nbytes))
+        outer_hash = H(outer) if self.outer_hash is None else self.outer_hash
+        table = front + u64(self.the_whole_hash()) + u64(outer_hash) + self.table_end
+        table = self.edit_table(table)
+        check = H(table) if self.check is None else self.check
+        return u64(len(outer)) + outer + table + u64(check) + b"".join(self.frames) + self.end
+
+    def outer_text(self, table_nbytes):
+        members = [self.mark] if self.mark else []
+        place = 0
+        parts = [(self.table_name, table_nbytes)] + list(zip(self.names, map(len, self.frames)))
+        for name, nbytes in parts:
+            members.append(json.dumps(name) + ":" + entry("U8", [nbytes], place, place + nbytes))
+            place += nbytes
+        text = ("{" + ",".join(members) + "}").encode()
+        return text + b" " * (-(8 + len(text)) % 8)
+
+    def fields(self):
+        """(features, tensor_count, file_nbytes, header_nbytes, stored_nbytes), stored header."""
+        stored = self.stored
+        if stored is None:
+            stored = zstandard.ZstdCompressor().compress(self.header) if self.method == 1 else self.header
+        computed = [2 if self.aliases else 0, len(self.hashes), len(self.original), len(self.header), len(stored)]
+        own = [self.features, self.tensor_count, self.file_nbytes, self.header_nbytes, self.stored_nbytes]
+        return [right if value is None else value for value, right in zip(own, computed)], stored
+
+    def table_front(self):
+        """The table before whole_hash."""
+        fields, stored = self.fields()
+        front = self.magic + struct.pack("<BBHIIQQQ", self.version, self.method, self.reserved, *fields) + stored
+        front += b"".join(map(u64, self.hashes))
+        if self.alias_list is not None:
+            return front + self.alias_list
+        if self.aliases or self.alias_count is not None:
+            count = len(self.aliases) if self.alias_count is None else self.alias_count
+            front += struct.pack("<I", count) + b"".join(struct.pack("<II", *pair) for pair in self.aliases)
+        return front
+
+    def the_whole_hash(self):
+        if self.whole_hash is not None:
+            return self.whole_hash
+        (_, _, file_nbytes, header_nbytes, _), _ = self.fields()
+        parts = [file_nbytes, header_nbytes, H(self.header)] + self.hashes
+        return H(b"".join(map(u64, parts)))
