@@ -10,7 +10,8 @@
 #         sanitize    unit and cli with address and undefined behaviour sanitizers
 #         fuzz        stored inputs through the fuzz targets, with sanitizers
 #         cli         the command lmc-st, good and bad cases
-#         reference   the Python reference decoder: frozen frames, damaged ones, random ones
+#         reference   the Python reference decoder and reader: frozen, random and damaged frames; archives of
+#                     lmc-st, forged and damaged ones
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""run.py - the reference decoder, written from docs/format.md, against what the library writes and refuses.
+"""run.py - the reference decoder and the reference reader, written from docs/format.md and docs/archive.md,
+against what the library and lmc-st write and refuse.
 
     python3 tests/reference/run.py [--build DIR] [--seed N] [--count N]
 
-Needs the Python package xxhash, and a build of the library for the random frames. The last line is
+Needs the Python packages xxhash and zstandard, and a build of the library and of lmc-st. The last line is
 "N passed, N failed".
 """
 import argparse
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+import archive_tests
 import coverage
 import document
 import lmc_reference
@@ -119,7 +121,7 @@ def expectations():
 def main():
     parser = argparse.ArgumentParser(description="The reference decoder on worked, stored and random frames.")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "test"), help="cmake build directory")
-    parser.add_argument("--seed", type=int, default=3, help="of the random frames")
+    parser.add_argument("--seed", type=int, default=3, help="of the random frames and archives")
     parser.add_argument("--count", type=int, default=100, help="of random frames")
     arguments = parser.parse_args()
 
@@ -146,6 +148,10 @@ def main():
         tests.test("random_frames", make_random_frames, arguments.build, directory, arguments.seed, arguments.count)
         for number in range(arguments.count):
             tests.test(f"random frame {number} of seed {arguments.seed}", pair_decodes, directory, str(number))
+
+    with tempfile.TemporaryDirectory() as directory:
+        document_text = read(ROOT, "docs", "archive.md").decode()
+        archive_tests.run(tests, arguments.build, directory, arguments.seed, document_text)
 
     print(f"{tests.passed} passed, {tests.failed} failed")
     return 1 if tests.failed else 0
