@@ -252,7 +252,8 @@ def stored_headers():
     skippable = b"\x50\x2a\x4d\x18" + struct.pack("<I", 4) + b"skip"
     yield bad("zstd after a skippable frame", two(method=1, stored=skippable + frame))
     yield bad("a skippable frame alone", two(method=1, stored=skippable))
-    yield bad("two zstd frames", two(method=1, stored=compressor.compress(header[:50]) + compressor.compress(header[50:])))
+    halves = compressor.compress(header[:50]) + compressor.compress(header[50:])
+    yield bad("two zstd frames", two(method=1, stored=halves))
     yield bad("zstd and a byte", two(method=1, stored=frame + b"\0"))
     yield bad("zstd cut", two(method=1, stored=frame[:-1]))
     yield bad("no zstd", two(method=1, stored=header))
@@ -329,8 +330,8 @@ def frames():
     yield changed("frame of version 2", assemble.short_frame(b"abcd", version=2))
     yield changed("two frames", assemble.short_frame(b"abcd") * 2)
     yield changed("the content for the frame", b"abcd")
-    yield changed("an empty tensor has content", assemble.short_frame(b"x", DTYPE_NUMBERS["F32"]), i=1, hash_of=b"x",
-                  tensors=FIVE)
+    full = assemble.short_frame(b"x", DTYPE_NUMBERS["F32"])
+    yield changed("an empty tensor has content", full, i=1, hash_of=b"x", tensors=FIVE)
     swapped = Forge([("a", "U8", [4], b"abcd"), ("b", "U8", [4], b"wxyz")])
     swapped.frames.reverse()
     yield bad("swapped frames", swapped)

@@ -35,8 +35,8 @@ def of(tensors, **metadata):
 def aliases(rng):
     one, other = weights(rng, 4096), noise(rng, 24)
     pairs = [("w", "BF16", one), ("x", "BF16", other), ("w again", "BF16", one), ("w as F16", "F16", one),
-             ("empty", "F32", b""), ("w once more", "BF16", one), ("x again", "BF16", other), ("x less", "BF16", other[:-2]),
-             ("empty again", "F32", b""), ("empty U8", "U8", b"")]
+             ("empty", "F32", b""), ("w once more", "BF16", one), ("x again", "BF16", other),
+             ("x less", "BF16", other[:-2]), ("empty again", "F32", b""), ("empty U8", "U8", b"")]
     return of([tensor(*pair) for pair in pairs])
 
 

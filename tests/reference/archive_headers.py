@@ -133,8 +133,8 @@ EDITS = [
     ("9: overlap", b"[4,8]", b"[3,7]", False),
     ("9: one place", b"[4,8]", b"[0,4]", False),
     ("9: starts late", b"[0,4]", b"[1,5]", False),
-    ("9: bytes after the last one", b'"BF16","shape":[2],"data_offsets":[4,8]', b'"U8","shape":[3],"data_offsets":[4,7]',
-     False),
+    ("9: bytes after the last one", b'"BF16","shape":[2],"data_offsets":[4,8]',
+     b'"U8","shape":[3],"data_offsets":[4,7]', False),
     ("9: beyond the end", b'"shape":[2],"data_offsets":[4,8]', b'"shape":[3],"data_offsets":[4,10]', False),
     ("9: no tensors, but bytes", BASE, b"{}", False),
 ]
@@ -148,7 +148,8 @@ EMPTY = [
     ("8: 0 after a large product", b'{"dtype":"F32","shape":[18446744073709551615,2,0],"data_offsets":[8,8]}', None),
     ("9: empty beyond the end", b'{"dtype":"F32","shape":[0],"data_offsets":[9,9]}', None),
     ("9: empty within another", b'{"dtype":"F32","shape":[0],"data_offsets":[2,2]}', None),
-    ("9: empty far away", b'{"dtype":"F32","shape":[0],"data_offsets":[18446744073709551615,18446744073709551615]}', None),
+    ("9: empty far away",
+     b'{"dtype":"F32","shape":[0],"data_offsets":[18446744073709551615,18446744073709551615]}', None),
 ]
 
 
