@@ -194,7 +194,11 @@ static lmc_status unpack_header(st_table *table, const unsigned char *src, uint6
     }
     const unsigned long long promised =
         method == ST_TABLE_METHOD_STORED ? stored_nbytes : ZSTD_getFrameContentSize(stored, stored_nbytes);
-    if (promised != table->header_nbytes) {
+    /* one frame, and nothing behind it */
+    const size_t frame_nbytes = method == ST_TABLE_METHOD_STORED
+                                    ? stored_nbytes
+                                    : ZSTD_findFrameCompressedSize(stored, stored_nbytes);
+    if (promised != table->header_nbytes || frame_nbytes != stored_nbytes) {
         return st_fail(diag, LMC_ERR_CORRUPT, offset + AT_HEADER_NBYTES,
                        "the stored header does not have its stated size");
     }
