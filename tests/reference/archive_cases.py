@@ -251,6 +251,8 @@ def stored_headers():
     yield bad("zstd without a content size", two(method=1, stored=unsized))
     skippable = b"\x50\x2a\x4d\x18" + struct.pack("<I", 4) + b"skip"
     yield bad("zstd after a skippable frame", two(method=1, stored=skippable + frame))
+    yield bad("zstd before a skippable frame", two(method=1, stored=frame + skippable))
+    yield bad("zstd and an empty zstd frame", two(method=1, stored=frame + compressor.compress(b"")))
     yield bad("a skippable frame alone", two(method=1, stored=skippable))
     halves = compressor.compress(header[:50]) + compressor.compress(header[50:])
     yield bad("two zstd frames", two(method=1, stored=halves))
