@@ -229,7 +229,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char 
  *  salvage: of a damaged archive, a safetensors file of all tensors that verify is written, with the original
  *  names, shapes and metadata; the call then fails as lmc_st_verify() does, but the output is there,
  *  result->damaged_count is above 0 and result->tensor_count counts the tensors in it. An archive that was
- *  cut short is accepted; its table must be sound. Not for directories (ARG).
+ *  cut short, or to which something was appended, is accepted; its table must be sound. Not for directories (ARG).
  * Errors: as lmc_st_convert() and CORRUPT, CHECKSUM, UNSUPPORTED. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char *out_path,
                                                 const lmc_st_options *options, lmc_st_result *result,
@@ -312,8 +312,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write_plain(const lmc_st_writer *
  * when it is complete. A run that was killed or cancelled leaves it there; the next one goes on with it:
  * an archive that is there already and that restores to its source, byte for byte, is kept. After any other
  * failure it is removed. With `force`, a directory that is in the way is replaced as a whole; archives in it
- * that are still right are taken over.
- * lmc_st_restore() of such a directory gives the tree back; every file that is an archive is restored. */
+ * that are still right are taken over, whatever their level.
+ * lmc_st_restore() of such a directory gives the tree back: every *.safetensors.lmc file is restored, every
+ * other one copied. */
 
 #ifdef __cplusplus
 }

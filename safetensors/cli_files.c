@@ -4,6 +4,7 @@
 #include "cli_files.h"
 
 #include "os_dir.h"
+#include "st_damage.h"
 #include "st_text.h"
 
 #include <stdio.h>
@@ -67,9 +68,9 @@ int cli_job_end(cli_job *job, lmc_status status)
     if (status == LMC_OK) {
         return CLI_OK;
     }
-    return job->damaged_shown > 0 && status == job->diag.status && job->result.damaged_count > 0
-               ? CLI_BAD_DATA
-               : cli_report(&job->diag);
+    /* bad data has been told of already, fault by fault */
+    const int is_told = job->damaged_shown > 0 && (st_is_damage(status) || status == LMC_ERR_HEADER);
+    return is_told ? CLI_BAD_DATA : cli_report(&job->diag);
 }
 
 double cli_job_speed(const cli_job *job)

@@ -208,16 +208,27 @@ static const cli_command *find_command(const char *name)
     return NULL;
 }
 
+static int fail_foreign_option(const cli_command *command, unsigned foreign)
+{
+    return cli_usage_error(command->name, "%s has no option --%s", command->name,
+                           cli_option_name(foreign & ~(foreign - 1)));
+}
+
 /* "lmc-st -t FILE...", "lmc-st restore -t FILE...": verify. */
 static int run_test(const cli_args *args)
 {
     cli_args files = *args;
-    if (find_command(args->command) == NULL) {
+    const cli_command *const command = find_command(args->command);
+    if (command == NULL) {
         files.operands--;
         files.operand_count++;
+    } else if (command != &cli_restore && command != &cli_verify) {
+        return fail_foreign_option(command, CLI_OPT_TEST);
     }
-    files.seen &= CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_SHA256;
-    return cli_verify.run(&files);
+    /* as with zstd, options that say what becomes of files have no meaning here */
+    files.seen &= ~(unsigned)(CLI_OPT_TEST | CLI_OPT_FORCE | CLI_OPT_RM | CLI_OPT_KEEP | CLI_OPT_NO_FSYNC);
+    const unsigned foreign = files.seen & ~cli_verify.options;
+    return foreign != 0 ? fail_foreign_option(&cli_verify, foreign) : cli_verify.run(&files);
 }
 
 static int run_command(const cli_args *args)
@@ -233,8 +244,7 @@ static int run_command(const cli_args *args)
     }
     const unsigned foreign = args->seen & ~command->options;
     if (foreign != 0) {
-        return cli_usage_error(command->name, "%s has no option --%s", command->name,
-                               cli_option_name(foreign & ~(foreign - 1)));
+        return fail_foreign_option(command, foreign);
     }
     return command->run(args);
 }

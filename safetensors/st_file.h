@@ -28,7 +28,7 @@ typedef struct st_open {
     int fd;                         /* -1: the path is opened */
     const volatile int *cancel;     /* while a stream is read; may be NULL */
     const lmc_allocator *allocator; /* NULL: malloc */
-    int may_be_short;               /* 1: accept an archive that ends early (salvage) */
+    int may_be_short;               /* 1: accept an archive that ends early or goes on (salvage) */
 } st_open;
 
 /* lmc_st_open() in full. */

@@ -41,11 +41,24 @@ void st_header_free(st_header *header)
 
 /* ---- the two passes ---- */
 
+/* Names the tensor in whose entry a scan has failed. */
+static void blame_entry(const st_scan *scan, const st_header *header, lmc_st_diag *diag)
+{
+    char *const name = st_allocate(header->memory, scan->faulty_entry.nbytes);
+    if (name != NULL) {
+        st_diag_set_tensor(diag, name, st_json_unescape(header->text, scan->faulty_entry, name));
+    }
+    st_release(header->memory, name);
+}
+
 static int scan_text(st_scan *scan, const st_header *header, uint64_t text_offset, lmc_st_diag *diag)
 {
     scan->json = (st_json){.text = header->text, .nbytes = header->text_nbytes};
     scan->status = LMC_ERR_HEADER;
     if (!st_scan_run(scan)) {
+        if (scan->faulty_entry.nbytes > 0) {
+            blame_entry(scan, header, diag);
+        }
         st_fail(diag, scan->status, text_offset + scan->json.at, "malformed header: %s", scan->json.fault);
         return 0;
     }
@@ -216,7 +229,7 @@ static lmc_status check_layout(const st_header *header, const st_header_text *so
                        "the file is cut short: %llu bytes are missing",
                        (unsigned long long)(end - data_nbytes));
     }
-    if (end < data_nbytes) {
+    if (end < data_nbytes && !source->may_be_short) {
         return st_fail(diag, LMC_ERR_HEADER, text_offset + header->text_nbytes + end,
                        "%llu bytes follow the last tensor", (unsigned long long)(data_nbytes - end));
     }

@@ -34,7 +34,7 @@ typedef struct st_header_text {
     size_t nbytes;
     uint64_t offset;      /* of the text in its file: offsets of faults count from here */
     uint64_t data_nbytes; /* the data region, which the tensors must cover without hole or overlap */
-    int may_be_short;     /* 1: it may end before the tensors do */
+    int may_be_short;     /* 1: it may end before the tensors do, or after them */
 } st_header_text;
 
 /* Reads a header; the text's ownership passes to *header in every case. Errors: HEADER, LIMIT, TRUNCATED

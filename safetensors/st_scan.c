@@ -205,8 +205,9 @@ int st_scan_run(st_scan *scan)
             if (!st_json_string(json, &raw) || !st_json_take(json, ':', "a ':' is expected")) {
                 return 0;
             }
-            if (!(st_json_string_is(json->text, raw, "__metadata__") ? parse_metadata(scan, raw)
-                                                                     : parse_entry(scan, raw))) {
+            const int is_metadata = st_json_string_is(json->text, raw, "__metadata__");
+            if (!(is_metadata ? parse_metadata(scan, raw) : parse_entry(scan, raw))) {
+                scan->faulty_entry = is_metadata ? scan->faulty_entry : raw;
                 return 0;
             }
         } while (st_json_try(json, ','));

@@ -35,6 +35,8 @@ typedef struct st_scan {
     size_t name_nbytes;
     size_t metadata_key_count;
 
+    st_span faulty_entry; /* after a fault within a tensor's entry: its name, as it stands in the text */
+
     int has_metadata;
     st_span metadata; /* the object `__metadata__`; nbytes 0 if there is none */
 } st_scan;

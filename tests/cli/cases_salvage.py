@@ -211,12 +211,25 @@ def damaged_table(tool, directory):
     places = [rng.randrange(parts.front) for _ in range(20)] + [0, 8, parts.data - 1, parts.data, parts.front - 1]
     cases = [flip(content, place) for place in places]
     cases += [content[:rng.randrange(parts.front)] for _ in range(10)] + [content[:parts.front - 1], b"", content[:8]]
-    cases += [content + b"x", small_model()]
+    cases += [small_model()]
     for damaged in cases:
         path = in_directory(directory, bytes(damaged), "x.lmc")
         with Untouched(directory):
             tool.run("restore", "--salvage", path).expect(1, "x.lmc")
             check(tool.run("restore", "--salvage", path, "-c").expect(1).stdout == "", "standard output")
+
+
+@case
+def something_appended(tool, directory):
+    """All of the archive is there: refused by verify, but not lost."""
+    content = make(tool, directory, odd_model(), METADATA)
+    original = model(odd_model(), METADATA)
+    for tail in (b"x", bytes(512)):
+        path = in_directory(directory, content + tail, "x.lmc")
+        tool.run("verify", path).expect(1, "follow the last tensor")
+        tool.run("restore", path, "-o", path + ".back").expect(1, "follow the last tensor")
+        tool.run("restore", "--salvage", path, "-o", path + ".back", "-f").expect(0)
+        check(read(path + ".back") == original, "the file differs")
 
 
 @case
