@@ -214,7 +214,7 @@ static int fail_foreign_option(const cli_command *command, unsigned foreign)
                            cli_option_name(foreign & ~(foreign - 1)));
 }
 
-/* "lmc-st -t FILE...", "lmc-st restore -t FILE...": verify. */
+/* "lmc-st -t FILE...", "lmc-st restore -t FILE...": verify. Commands that write files take it, too. */
 static int run_test(const cli_args *args)
 {
     cli_args files = *args;
@@ -222,11 +222,12 @@ static int run_test(const cli_args *args)
     if (command == NULL) {
         files.operands--;
         files.operand_count++;
-    } else if (command != &cli_restore && command != &cli_verify) {
+    } else if (command != &cli_convert && command != &cli_restore && command != &cli_verify) {
         return fail_foreign_option(command, CLI_OPT_TEST);
     }
-    /* as with zstd, options that say what becomes of files have no meaning here */
-    files.seen &= ~(unsigned)(CLI_OPT_TEST | CLI_OPT_FORCE | CLI_OPT_RM | CLI_OPT_KEEP | CLI_OPT_NO_FSYNC);
+    /* as with zstd, what the others say of outputs and inputs has no meaning then */
+    files.seen &= ~(unsigned)(CLI_OPT_TEST | CLI_OPT_FORCE | CLI_OPT_RM | CLI_OPT_KEEP | CLI_OPT_NO_FSYNC |
+                              CLI_OPT_OUTPUT | CLI_OPT_STDOUT | CLI_OPT_LEVEL | CLI_OPT_SALVAGE);
     const unsigned foreign = files.seen & ~cli_verify.options;
     return foreign != 0 ? fail_foreign_option(&cli_verify, foreign) : cli_verify.run(&files);
 }
