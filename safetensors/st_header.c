@@ -41,28 +41,31 @@ void st_header_free(st_header *header)
 
 /* ---- the two passes ---- */
 
-/* Names the tensor in whose entry a scan has failed. */
-static void blame_entry(const st_scan *scan, const st_header *header, lmc_st_diag *diag)
+/* Names the tensor in whose entry a scan has failed. Returns 0 without the memory to do so. */
+static int blame_entry(const st_scan *scan, const st_header *header, lmc_st_diag *diag)
 {
     char *const name = st_allocate(header->memory, scan->faulty_entry.nbytes);
-    if (name != NULL) {
-        st_diag_set_tensor(diag, name, st_json_unescape(header->text, scan->faulty_entry, name));
+    if (name == NULL) {
+        return 0;
     }
+    st_diag_set_tensor(diag, name, st_json_unescape(header->text, scan->faulty_entry, name));
     st_release(header->memory, name);
+    return 1;
 }
 
 static int scan_text(st_scan *scan, const st_header *header, uint64_t text_offset, lmc_st_diag *diag)
 {
     scan->json = (st_json){.text = header->text, .nbytes = header->text_nbytes};
     scan->status = LMC_ERR_HEADER;
-    if (!st_scan_run(scan)) {
-        if (scan->faulty_entry.nbytes > 0) {
-            blame_entry(scan, header, diag);
-        }
-        st_fail(diag, scan->status, text_offset + scan->json.at, "malformed header: %s", scan->json.fault);
+    if (st_scan_run(scan)) {
+        return 1;
+    }
+    if (scan->faulty_entry.nbytes > 0 && !blame_entry(scan, header, diag)) {
+        (void)st_fail_nomem(diag);
         return 0;
     }
-    return 1;
+    st_fail(diag, scan->status, text_offset + scan->json.at, "malformed header: %s", scan->json.fault);
+    return 0;
 }
 
 /* Arrays of the counted sizes; one more element each, so that none is empty. */
