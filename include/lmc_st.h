@@ -177,7 +177,8 @@ typedef struct lmc_st_options {
      * out_fd is for convert, restore and the writer, and is written from where it stands. Neither is for
      * directories. What cannot be read or written by position is collected in a temporary file ($TMPDIR,
      * /var/tmp or /tmp), but restored and plain files go to out_fd as they are made, each block once it is
-     * verified: what a failed call has written there must be thrown away by who reads it. */
+     * verified (of a stored frame of more than 1 MiB, before): what a failed call has written there must be
+     * thrown away by who reads it. */
     int in_fd, out_fd;
     int salvage; /* lmc_st_restore(): see there; default 0 */
     int sha256;  /* lmc_st_verify(): 1 asks for lmc_st_result.sha256; default 0. Not for directories (ARG). */
@@ -212,9 +213,10 @@ typedef struct lmc_st_result {
  *  options: NULL for the defaults. result: may be NULL.
  *  The output appears whole under its name, or not at all: it is written to a file without a name, or with
  *  a temporary one in the same directory, flushed to the disk, then named; it gets the input's permission
- *  bits and time of modification. After a failure nothing is left. Threads and memory of a call end with
- *  it; memory stays below 128 MiB + 24 MiB per thread + 12 times the header, whatever the size of file and
- *  tensors.
+ *  bits and time of modification. After a failure nothing is left, and by a killed process neither if the
+ *  file system has files without a name (but for a moment in which `force` replaces a file). Threads and
+ *  memory of a call end with it; memory stays below 128 MiB + 24 MiB per thread + 12 times the header,
+ *  whatever the size of file and tensors.
  *  If several things are wrong, the first in the file's order is reported, for every thread count. */
 
 /* Writes the archive `out_path` of the safetensors file, or directory (see below), `in_path`.
@@ -229,7 +231,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char 
  *  salvage: of a damaged archive, a safetensors file of all tensors that verify is written, with the original
  *  names, shapes and metadata; the call then fails as lmc_st_verify() does, but the output is there,
  *  result->damaged_count is above 0 and result->tensor_count counts the tensors in it. An archive that was
- *  cut short, or to which something was appended, is accepted; its table must be sound. Not for directories (ARG).
+ *  cut short is accepted, and so is one to which something was appended (with all tensors sound, the call
+ *  succeeds); its table must be sound. Not for directories (ARG).
  * Errors: as lmc_st_convert() and CORRUPT, CHECKSUM, UNSUPPORTED. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char *out_path,
                                                 const lmc_st_options *options, lmc_st_result *result,
@@ -242,8 +245,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st
                                                lmc_st_result *result, lmc_st_diag *diag);
 
 /* Reads an archive whole and compares what it restores to with the file `plain_path`, byte by byte: the proof
- * that `plain_path` may be removed. For a converted directory and its original likewise: every file of the
- * original (what else is in the converted one does not count). in_fd is not used.
+ * that one of them may be removed. For a converted directory and its original likewise: every file of the
+ * original, and nothing else in the converted one. in_fd is not used.
  * Errors: CHECKSUM if they differ, and as lmc_st_verify() of either. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
                                                 const lmc_st_options *options, lmc_st_diag *diag);

@@ -32,10 +32,7 @@ static const char help[] =
 /* "DIR/" and "." have no usable last component. */
 static char *output_name(const char *in_path, const char **fault)
 {
-    size_t length = strlen(in_path);
-    while (length > 1 && in_path[length - 1] == '/') {
-        length--;
-    }
+    const size_t length = cli_path_length(in_path);
     char *const trimmed = st_duplicate(&st_memory_default, in_path);
     if (trimmed == NULL) {
         return NULL;

@@ -17,6 +17,15 @@ static int is_stream(const char *path)
     return strcmp(path, "-") == 0;
 }
 
+size_t cli_path_length(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    return length;
+}
+
 /* ---- one job ---- */
 
 static void show_damage(void *user, const lmc_st_diag *diag)

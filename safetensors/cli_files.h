@@ -36,10 +36,13 @@ int cli_run_files(const cli_work *work, const cli_args *args);
 /* Options, progress and callbacks of a job. */
 void cli_job_start(cli_job *job, const cli_args *args, const char *in_path);
 
+/* Length of a path without the slashes at its end. */
+size_t cli_path_length(const char *path);
+
 /* Clears the progress bar and reports a failure, if it was one. Returns the exit status. */
 int cli_job_end(cli_job *job, lmc_status status);
 
-/* "ratio 0.6602, 1.20 GiB/s" and the like. */
+/* GiB/s, in bytes of the original, since the start of the job. */
 double cli_job_speed(const cli_job *job);
 
 #endif

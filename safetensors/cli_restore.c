@@ -45,10 +45,7 @@ static const char cat_help[] =
 /* The name without .lmc. */
 static char *output_name(const char *in_path, const char **fault)
 {
-    size_t length = strlen(in_path);
-    while (length > 1 && in_path[length - 1] == '/') {
-        length--;
-    }
+    const size_t length = cli_path_length(in_path);
     if (length <= 4 || memcmp(in_path + length - 4, ".lmc", 4) != 0 || in_path[length - 5] == '/') {
         *fault = "its name does not end in .lmc: name the output with -o";
         return NULL;

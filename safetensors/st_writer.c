@@ -268,26 +268,14 @@ static void end_write(write_call *call)
     st_release(&call->writer->memory, call->order);
 }
 
-lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
-                               const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+/* ---- as an archive ---- */
+
+static lmc_status write_archive(const st_source *source, const char *out_path, const st_call *call)
 {
-    st_call call;
-    write_call write;
-    st_source source;
-    lmc_status status = st_call_begin(&call, out_path, options, result, diag);
-    if (status != LMC_OK) {
-        return status;
-    }
-    call.options.allocator = &writer->memory;
-    status = begin_write(&write, writer, &source, call.diag);
-    if (status == LMC_OK) {
-        status = st_convert_source(&source, out_path, &call.options, call.result, call.diag);
-    }
-    end_write(&write);
-    return status;
+    return st_convert_source(source, out_path, &call->options, call->result, call->diag);
 }
 
-/* ---- the same as a plain file ---- */
+/* ---- as a plain file ---- */
 
 static lmc_status copy_tensor(const st_source *source, size_t index, const st_call *call,
                               const os_output *output, unsigned char *piece)
@@ -361,8 +349,12 @@ static lmc_status write_plain(const st_source *source, const char *out_path, con
     return status;
 }
 
-lmc_status lmc_st_writer_write_plain(const lmc_st_writer *writer, const char *out_path,
-                                     const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+/* ---- the calls ---- */
+
+typedef lmc_status (*write_function)(const st_source *source, const char *out_path, const st_call *call);
+
+static lmc_status write_as(write_function function, const lmc_st_writer *writer, const char *out_path,
+                           const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     st_call call;
     write_call write;
@@ -374,8 +366,20 @@ lmc_status lmc_st_writer_write_plain(const lmc_st_writer *writer, const char *ou
     call.options.allocator = &writer->memory;
     status = begin_write(&write, writer, &source, call.diag);
     if (status == LMC_OK) {
-        status = write_plain(&source, out_path, &call);
+        status = function(&source, out_path, &call);
     }
     end_write(&write);
     return status;
+}
+
+lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
+                               const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+{
+    return write_as(write_archive, writer, out_path, options, result, diag);
+}
+
+lmc_status lmc_st_writer_write_plain(const lmc_st_writer *writer, const char *out_path,
+                                     const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+{
+    return write_as(write_plain, writer, out_path, options, result, diag);
 }
