@@ -237,7 +237,7 @@ part_checks() {
 part_format() {
   version=$(clang-format --version 2>/dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p')
   if [ "$version" = 14 ]; then
-    if find include codec safetensors examples tests bench -name '*.[ch]' \
+    if find include codec safetensors filter examples tests bench -name '*.[ch]' \
       -exec clang-format --dry-run -Werror {} + >build/log/format.log 2>&1; then
       count 1 0 0
     else

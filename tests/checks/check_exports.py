@@ -8,7 +8,8 @@ import re
 from tree import run
 
 LIBRARIES = [("liblmc.so", "include/lmc.h", "lmc", "tests/checks/exports.txt"),
-             ("liblmc_st.so", "include/lmc_st.h", "lmc_st", "tests/checks/exports_st.txt")]
+             ("liblmc_st.so", "include/lmc_st.h", "lmc_st", "tests/checks/exports_st.txt"),
+             ("liblmc_h5.so", "include/lmc_h5.h", "lmc_h5", "tests/checks/exports_h5.txt")]
 
 
 def declared(text):

@@ -1,0 +1,38 @@
+/* h5_error.c - the latest failure of each thread. */
+#include "h5_error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local char last_error[256];
+
+static int wants_debug(void)
+{
+    const char *const value = getenv("LMC_H5_DEBUG");
+    return value != NULL && strcmp(value, "1") == 0;
+}
+
+lmc_status h5_fail(lmc_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(last_error, sizeof last_error, format, arguments);
+    va_end(arguments);
+    if (wants_debug()) {
+        fprintf(stderr, "lmc-h5: %s\n", last_error);
+    }
+    return status;
+}
+
+lmc_status h5_fail_diag(const char *what, const lmc_diag *diag, uint64_t offset)
+{
+    return h5_fail(diag->status, "%s: %s at byte %llu: %s", what, lmc_status_text(diag->status),
+                   (unsigned long long)(offset + diag->offset), diag->text);
+}
+
+const char *lmc_h5_last_error(void)
+{
+    return last_error;
+}

@@ -1,0 +1,205 @@
+/* h5_params.c - checks, completes and writes the filter's values. */
+#include "h5_params.h"
+
+#include <string.h>
+
+#include "h5_error.h"
+#include "h5_wire.h"
+
+/* ---- reading ---- */
+
+static int is_element_size(unsigned nbytes)
+{
+    return nbytes == 1 || nbytes == 2 || nbytes == 4 || nbytes == 8;
+}
+
+static int is_block_kib(unsigned kib)
+{
+    return kib >= LMC_H5_BLOCK_KIB_MIN && kib <= LMC_H5_BLOCK_KIB_MAX && (kib & (kib - 1)) == 0;
+}
+
+static lmc_status read_first(const unsigned *values, size_t value_count, h5_params *params)
+{
+    unsigned value[LMC_H5_USER_VALUE_COUNT] = {0, 0, 0};
+    for (size_t i = 0; i < value_count && i < LMC_H5_USER_VALUE_COUNT; i++) {
+        value[i] = values[i];
+    }
+    if (value[LMC_H5_VALUE_LEVEL] > LMC_LEVEL_MAX) {
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: value [0], the level, is %u: must be 0 (default), 1 (fast) or 2 (max)",
+                       value[LMC_H5_VALUE_LEVEL]);
+    }
+    if (value[LMC_H5_VALUE_ELEMENT] != 0 && !is_element_size(value[LMC_H5_VALUE_ELEMENT])) {
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: value [1], the bytes of an element, is %u: must be 0 (auto), 1, 2, 4 or 8",
+                       value[LMC_H5_VALUE_ELEMENT]);
+    }
+    if (value[LMC_H5_VALUE_BLOCK_KIB] != 0 && !is_block_kib(value[LMC_H5_VALUE_BLOCK_KIB])) {
+        return h5_fail(
+            LMC_ERR_ARG,
+            "lmc: value [2], the KiB of a block, is %u: must be 0 (auto) or a power of two from %d to %d",
+            value[LMC_H5_VALUE_BLOCK_KIB], LMC_H5_BLOCK_KIB_MIN, LMC_H5_BLOCK_KIB_MAX);
+    }
+    params->level = (lmc_level)value[LMC_H5_VALUE_LEVEL];
+    params->override_nbytes = value[LMC_H5_VALUE_ELEMENT];
+    params->block_nbytes = value[LMC_H5_VALUE_BLOCK_KIB] * 1024;
+    return LMC_OK;
+}
+
+lmc_status h5_params_read_user(const unsigned *values, size_t value_count, h5_params *params)
+{
+    memset(params, 0, sizeof *params);
+    if (value_count > LMC_H5_VALUE_COUNT) {
+        return h5_fail(LMC_ERR_ARG, "lmc: %zu values: at most 3 are for the user to give, and 8 in all",
+                       value_count);
+    }
+    if (value_count > LMC_H5_USER_VALUE_COUNT && values[LMC_H5_VALUE_MAGIC] != LMC_H5_MAGIC) {
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: value [3] is %u: the values from [3] on are set by the filter, give 3 at most",
+                       values[LMC_H5_VALUE_MAGIC]);
+    }
+    return read_first(values, value_count, params);
+}
+
+/* Bytes of the elements that a dtype number of LMC_H5_VALUE_TYPE stands for; 0 for none. */
+static unsigned dtype_nbytes(unsigned type)
+{
+    const unsigned number = LMC_H5_TYPE_DTYPE(type);
+    return number > 0 ? lmc_dtype_nbits((lmc_dtype)(number - 1)) / 8 : 0;
+}
+
+static int is_sensible(unsigned element_nbytes, unsigned type)
+{
+    if ((type & LMC_H5_TYPE_COLUMNS) != 0) {
+        return element_nbytes >= H5_WIRE_WIDTH_MIN && element_nbytes <= H5_WIRE_WIDTH_MAX;
+    }
+    return is_element_size(element_nbytes) &&
+           (LMC_H5_TYPE_DTYPE(type) == 0 || dtype_nbytes(type) == element_nbytes);
+}
+
+lmc_status h5_params_read(const unsigned *values, size_t value_count, h5_params *params)
+{
+    const lmc_status status = h5_params_read_user(values, value_count, params);
+    if (status != LMC_OK || value_count <= LMC_H5_USER_VALUE_COUNT) {
+        return status;
+    }
+    if (value_count < LMC_H5_VALUE_COUNT) {
+        return h5_fail(LMC_ERR_ARG, "lmc: %zu values where the filter sets 8", value_count);
+    }
+    const unsigned element_nbytes = values[LMC_H5_VALUE_ELEMENT_NBYTES];
+    const unsigned type = values[LMC_H5_VALUE_TYPE];
+    if (!is_sensible(element_nbytes, type)) {
+        return h5_fail(LMC_ERR_ARG, "lmc: values [4] and [5], %u and 0x%x, are not what the filter sets",
+                       element_nbytes, type);
+    }
+    params->is_complete = 1;
+    params->element_nbytes = element_nbytes;
+    params->type = type;
+    params->chunk_nbytes = (uint64_t)values[LMC_H5_VALUE_CHUNK_HIGH] << 32 | values[LMC_H5_VALUE_CHUNK_LOW];
+    return LMC_OK;
+}
+
+/* ---- completing ---- */
+
+/* dtype + 1 of a float, by the bits of its exponent; 0 if LMC has none. */
+static unsigned float_dtype(const h5_type *type)
+{
+    static const struct {
+        unsigned nbytes, exponent_nbits;
+        lmc_dtype dtype;
+    } rows[] = {
+        {1, 5, LMC_DTYPE_F8_E5M2}, {1, 4, LMC_DTYPE_F8_E4M3}, {2, 5, LMC_DTYPE_F16},
+        {2, 8, LMC_DTYPE_BF16},    {4, 8, LMC_DTYPE_F32},     {8, 11, LMC_DTYPE_F64},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].nbytes == type->nbytes && rows[i].exponent_nbits == type->exponent_nbits) {
+            return rows[i].dtype + 1u;
+        }
+    }
+    return 0;
+}
+
+/* Forgets the elements: the chunk is coded as a string of bytes. */
+static void take_bytes(h5_params *params)
+{
+    params->element_nbytes = 1;
+    params->type = LMC_H5_TYPE_CLASS(params->type) | (LMC_DTYPE_U8 + 1u) << 16;
+}
+
+/* How elements of a type are coded when nobody says otherwise. Integers and opaque bytes of 2, 4 and 8 are often floats
+ * that the writer's HDF5 had no type for (bf16 above all): a sample of each chunk tells. */
+static void take_type(h5_params *params, const h5_type *type)
+{
+    const int is_float = type->class_number == H5_CLASS_FLOAT;
+    const int is_text = type->class_number == H5_CLASS_STRING && type->has_fixed_size;
+    if (type->nbytes == 1 || is_text) {
+        params->element_nbytes = 1;
+        params->type |= (is_float && float_dtype(type) != 0 ? float_dtype(type) : LMC_DTYPE_U8 + 1u) << 16;
+    } else if (type->nbytes == 2 || type->nbytes == 4 || type->nbytes == 8) {
+        params->element_nbytes = (unsigned)type->nbytes;
+        params->type |= (is_float ? float_dtype(type) : 0) << 16;
+    } else if (type->nbytes >= H5_WIRE_WIDTH_MIN && type->nbytes <= H5_WIRE_WIDTH_MAX) {
+        params->element_nbytes = (unsigned)type->nbytes;
+        params->type |= LMC_H5_TYPE_COLUMNS;
+    } else {
+        take_bytes(params);
+    }
+}
+
+/* The shuffle filter's elements are those of LMC or whole multiples of them; others stay as they come. */
+static void take_shuffle(h5_params *params, size_t shuffle_nbytes)
+{
+    const size_t span = shuffle_nbytes / params->element_nbytes;
+    if (shuffle_nbytes < H5_WIRE_WIDTH_MIN) {
+        return;
+    }
+    if ((params->type & LMC_H5_TYPE_COLUMNS) != 0 || shuffle_nbytes > H5_WIRE_WIDTH_MAX || span > 0xff ||
+        span * params->element_nbytes != shuffle_nbytes) {
+        take_bytes(params);
+        return;
+    }
+    params->type |= LMC_H5_TYPE_SHUFFLED | (unsigned)span << 24;
+}
+
+void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipeline *pipeline,
+                        uint64_t chunk_nbytes)
+{
+    params->is_complete = 1;
+    params->chunk_nbytes = chunk_nbytes;
+    params->type = type->class_number;
+    if (params->override_nbytes != 0 && params->override_nbytes != type->nbytes) {
+        params->element_nbytes = params->override_nbytes;
+        params->type |= params->override_nbytes == 1 ? (LMC_DTYPE_U8 + 1u) << 16 : 0;
+    } else {
+        take_type(params, type);
+        if (type->is_big_endian && params->element_nbytes > 1 && (params->type & LMC_H5_TYPE_COLUMNS) == 0) {
+            params->type |= LMC_H5_TYPE_BIG_ENDIAN;
+        }
+    }
+    if (pipeline->is_opaque) {
+        take_bytes(params);
+    } else {
+        take_shuffle(params, pipeline->shuffle_nbytes);
+    }
+    if (pipeline->is_opaque || pipeline->is_extended || !type->has_fixed_size) {
+        params->type |= LMC_H5_TYPE_RESIZED;
+    }
+}
+
+void h5_params_write(const h5_params *params, unsigned *values)
+{
+    values[LMC_H5_VALUE_LEVEL] = (unsigned)params->level;
+    values[LMC_H5_VALUE_ELEMENT] = params->override_nbytes;
+    values[LMC_H5_VALUE_BLOCK_KIB] = params->block_nbytes / 1024;
+    values[LMC_H5_VALUE_MAGIC] = LMC_H5_MAGIC;
+    values[LMC_H5_VALUE_ELEMENT_NBYTES] = params->element_nbytes;
+    values[LMC_H5_VALUE_TYPE] = params->type;
+    values[LMC_H5_VALUE_CHUNK_LOW] = (unsigned)(params->chunk_nbytes & 0xffffffffu);
+    values[LMC_H5_VALUE_CHUNK_HIGH] = (unsigned)(params->chunk_nbytes >> 32);
+}
+
+uint64_t h5_params_filtered_nbytes(const h5_params *params)
+{
+    const int is_known = params->is_complete && (params->type & LMC_H5_TYPE_RESIZED) == 0;
+    return is_known ? params->chunk_nbytes : 0;
+}

@@ -1,0 +1,16 @@
+/*
+ * h5_sample.h - what the elements of a chunk are, when neither the type of the dataset nor the user has said it.
+ * A guess costs ratio at most, never bytes.
+ */
+#ifndef LMC_FILTER_H5_SAMPLE_H
+#define LMC_FILTER_H5_SAMPLE_H
+
+#include <lmc.h>
+
+/* For little-endian elements of 1, 2, 4 or 8 bytes: the float or the unsigned integer of that size. */
+lmc_dtype h5_sample_dtype(const unsigned char *content, size_t nbytes, unsigned element_nbytes);
+
+/* The size of element, 1, 2, 4 or 8, under which the bytes are most regular. */
+unsigned h5_sample_element_nbytes(const unsigned char *content, size_t nbytes);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * lmc_h5.h - LMC as an HDF5 filter: its number and parameters, and chunks coded without HDF5.
+ *
+ * Programs that use HDF5 need none of this: with HDF5_PLUGIN_PATH set to the directory of libh5lmc.so the
+ * library finds the filter by its number. The calls below are for programs that write and read chunks as
+ * they stand in the file (H5Dwrite_chunk, H5Dread_chunk), on many threads if they like: they give the bytes
+ * that the filter stores, and take them back. docs/hdf5-filter.md is the description of both.
+ *
+ * libh5lmc.so exports them, and so does liblmc_h5. The conventions are those of lmc.h.
+ */
+#ifndef LMC_H5_H
+#define LMC_H5_H
+
+#include "lmc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Number of the filter in HDF5 files. An LMC built with another one (-DLMC_H5_FILTER_ID=N, 256..65535) does
+ * not read files of this one. */
+#ifndef LMC_H5_FILTER_ID
+#define LMC_H5_FILTER_ID 59810
+#endif
+
+/* Stands in every file beside the number: tools show it where the plugin is missing. */
+#define LMC_H5_FILTER_NAME "lmc (needs LMC's plugin libh5lmc.so in a directory of HDF5_PLUGIN_PATH)"
+
+/* ---- parameters --------------------------------------------------------------------------------- */
+
+/* The values that HDF5 keeps for the filter of a dataset ("cd_values"). A user gives none, or the first
+ * one, two or three; when the dataset is created the filter adds the others. */
+enum {
+    LMC_H5_VALUE_LEVEL = 0,          /* an lmc_level */
+    LMC_H5_VALUE_ELEMENT = 1,        /* bytes of an element: 1, 2, 4 or 8; 0 for that of the dataset's type */
+    LMC_H5_VALUE_BLOCK_KIB = 2,      /* KiB of a block: a power of two from 16 to 1024; 0: LMC chooses */
+    LMC_H5_VALUE_MAGIC = 3,          /* LMC_H5_MAGIC: the values from here on were set by the filter */
+    LMC_H5_VALUE_ELEMENT_NBYTES = 4, /* bytes of an element as the filter takes it, 1..256 */
+    LMC_H5_VALUE_TYPE = 5,           /* LMC_H5_TYPE_...: class, flags, dtype */
+    LMC_H5_VALUE_CHUNK_LOW = 6,      /* bytes of a chunk before all filters, modulo 2^32 ... */
+    LMC_H5_VALUE_CHUNK_HIGH = 7,     /* ... and divided by it */
+    LMC_H5_VALUE_COUNT = 8
+};
+#define LMC_H5_USER_VALUE_COUNT 3
+
+#define LMC_H5_MAGIC 0x31434d4cu /* bytes "LMC1" */
+
+#define LMC_H5_BLOCK_KIB_MIN 16
+#define LMC_H5_BLOCK_KIB_MAX 1024
+
+/* Of LMC_H5_VALUE_TYPE. */
+#define LMC_H5_TYPE_CLASS(value) ((value)&0xffu)         /* H5T_class_t; of an array type its base's */
+#define LMC_H5_TYPE_BIG_ENDIAN 0x100u                    /* elements begin with their high byte */
+#define LMC_H5_TYPE_SHUFFLED 0x200u                      /* HDF5's shuffle has been at the chunk */
+#define LMC_H5_TYPE_RESIZED 0x400u                       /* chunks arrive with another size than [6] [7] */
+#define LMC_H5_TYPE_COLUMNS 0x800u                       /* elements are coded by byte offset */
+#define LMC_H5_TYPE_DTYPE(value) ((value) >> 16 & 0xffu) /* lmc_dtype + 1; 0: as a sample says */
+#define LMC_H5_TYPE_SHUFFLE_SPAN(value) ((value) >> 24 & 0xffu) /* elements to one of the shuffle filter's */
+
+/* ---- chunks ------------------------------------------------------------------------------------- */
+
+/* A stored chunk is never larger than the chunk plus this many bytes. */
+#define LMC_H5_OVERHEAD_MAX 64
+
+/* Capacity that lmc_h5_encode_chunk() asks for: somewhat more than a stored chunk can have.
+ * Errors: ARG; LIMIT when the sum does not fit a size_t. */
+LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound);
+
+/* Encodes a chunk as the filter does for a dataset with these values.
+ *  ctx: scratch and diagnostics of this thread; NULL: the call takes its own.
+ *  values: as HDF5 gives them for the dataset (H5Pget_filter_by_id2; in h5py
+ *   dataset.id.get_create_plist().get_filter(i)[2]), or the user's values alone; value_count may be 0.
+ *   A chunk encoded with less than the dataset's values is as good to read, but may be larger.
+ *  chunk: the bytes that HDF5 would hand to the filter: a whole chunk, edges padded, in the file's type,
+ *   after the filters before LMC (if any).
+ *  dst_capacity: at least lmc_h5_encode_bound(), else DST_SMALL.
+ * Uses this thread alone. Errors: ARG (values too), NOMEM, DST_SMALL. */
+LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t value_count,
+                                                     const void *chunk, size_t chunk_nbytes, void *dst,
+                                                     size_t dst_capacity, size_t *dst_nbytes);
+
+/* Bytes that lmc_h5_decode_chunk() will give for a stored chunk. Reads its heads only, and refuses a size that
+ * the stored bytes are too few for (at least 13 for each 8 MiB): trust the answer as far as a bound.
+ * Errors: ARG, TRUNCATED, CORRUPT, UNSUPPORTED. */
+LMC_NODISCARD LMC_API lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t stored_nbytes,
+                                                     size_t *chunk_nbytes);
+
+/* Decodes a stored chunk. Needs no values: whatever the filter wrote, it reads.
+ *  dst_capacity: at least lmc_h5_chunk_nbytes(), else DST_SMALL.
+ * A chunk whose filter mask (H5Dread_chunk) has LMC's bit set was stored without LMC: do not pass it.
+ * Uses this thread alone. Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM. */
+LMC_NODISCARD LMC_API lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_nbytes,
+                                                     void *dst, size_t dst_capacity, size_t *dst_nbytes);
+
+/* The latest failure of this thread, of the filter or of a call above, as one line of text; "" if there was
+ * none. HDF5 1.14 and 2.0 drop what a filter says: this is where to look. Owned by the library, valid until
+ * the thread's next call. Each copy of the library has its own: ask libh5lmc.so for what the filter said. */
+LMC_API const char *lmc_h5_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
