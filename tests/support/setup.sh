@@ -101,6 +101,30 @@ lmc_venv_torch() {
     lmc_python_torch=$lmc_venv_dir/bin/python
 }
 
+# The four versions of HDF5 that the filter is tried with. Each is a directory below build/ with a bin/python that has
+# h5py, numpy and pytest: venv-h5-110 (Debian's h5py), venv-h5-114, venv-h5-200, and venv-h5-220, where h5py uses
+# the HDF5 that the netCDF4 package brings. The last two have netCDF4, PyTables and hdf5plugin too.
+lmc_h5_beds="110 114 200 220"
+lmc_h5_netcdf="netCDF4==1.7.5.1.post1"
+
+lmc_venvs_h5() {
+  lmc_h5_world="h5py==3.16.0 numpy==2.4.6 ml_dtypes==0.6.0 pytest tables==3.11.1 $lmc_h5_netcdf hdf5plugin==7.1.0
+    h5netcdf xarray"
+  lmc_make_venv venv-h5-110 /usr/bin/python3 --system-site-packages pytest ml_dtypes==0.5.1 &&
+    lmc_make_venv venv-h5-114 /usr/bin/python3 "" h5py==3.15.1 numpy==2.4.6 ml_dtypes==0.6.0 tables==3.11.1 pytest &&
+    lmc_make_venv venv-h5-200 /usr/bin/python3 "" $lmc_h5_world &&
+    lmc_make_venv venv-h5-220 /usr/bin/python3 "" $lmc_h5_world &&
+    lmc_h5_exchange "$lmc_venv_dir"
+}
+
+# Puts the HDF5 of netCDF4 in the place of h5py's: both have the same interface version.
+lmc_h5_exchange() { # VENV
+  cp "$1"/lib/python3*/site-packages/netcdf4.libs/* "$1"/lib/python3*/site-packages/h5py.libs/ || return 1
+  for lmc_h5_old in "$1"/lib/python3*/site-packages/h5py.libs/libhdf5-*; do
+    cp "$1"/lib/python3*/site-packages/netcdf4.libs/libhdf5-* "$lmc_h5_old"
+  done
+}
+
 lmc_build() {
   lmc_build_dir=$root/build/$1
   lmc_log=$root/build/log/build-$1.log
