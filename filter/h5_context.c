@@ -41,10 +41,11 @@ unsigned h5_thread_count(void)
         return 1;
     }
     for (const char *c = text; *c != '\0'; c++) {
-        if (*c < '0' || *c > '9' || count > LMC_THREAD_COUNT_MAX) {
+        if (*c < '0' || *c > '9') {
             return 1;
         }
         count = count * 10 + (unsigned)(*c - '0');
+        count = count < LMC_THREAD_COUNT_MAX ? count : LMC_THREAD_COUNT_MAX;
     }
-    return count <= LMC_THREAD_COUNT_MAX ? count : 1;
+    return count;
 }

@@ -10,8 +10,8 @@
 /* This thread's context, set to decode with so many threads (0: one per core); NULL when out of memory. */
 lmc_ctx *h5_context_get(unsigned thread_count);
 
-/* Threads that a call may use by the environment variable LMC_NUM_THREADS: 0 for one per core; 1 when it is
- * missing or no number up to LMC_THREAD_COUNT_MAX. */
+/* Threads that a call may use by the environment variable LMC_NUM_THREADS: 0 for one per core, at most
+ * LMC_THREAD_COUNT_MAX; 1 when it is missing or no number. */
 unsigned h5_thread_count(void);
 
 #endif

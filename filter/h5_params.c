@@ -8,7 +8,7 @@
 
 /* ---- reading ---- */
 
-static int is_element_size(unsigned nbytes)
+static int is_element_size(size_t nbytes)
 {
     return nbytes == 1 || nbytes == 2 || nbytes == 4 || nbytes == 8;
 }
@@ -126,16 +126,16 @@ static void take_bytes(h5_params *params)
     params->type = LMC_H5_TYPE_CLASS(params->type) | (LMC_DTYPE_U8 + 1u) << 16;
 }
 
-/* How elements of a type are coded when nobody says otherwise. Integers and opaque bytes of 2, 4 and 8 are often floats
+/* How elements of a type are coded when nobody says otherwise. Integers and opaque bytes are often floats
  * that the writer's HDF5 had no type for (bf16 above all): a sample of each chunk tells. */
 static void take_type(h5_params *params, const h5_type *type)
 {
     const int is_float = type->class_number == H5_CLASS_FLOAT;
     const int is_text = type->class_number == H5_CLASS_STRING && type->has_fixed_size;
-    if (type->nbytes == 1 || is_text) {
-        params->element_nbytes = 1;
-        params->type |= (is_float && float_dtype(type) != 0 ? float_dtype(type) : LMC_DTYPE_U8 + 1u) << 16;
-    } else if (type->nbytes == 2 || type->nbytes == 4 || type->nbytes == 8) {
+    const int is_flag = type->class_number == H5_CLASS_ENUM && type->nbytes == 1;
+    if (is_text || is_flag) {
+        take_bytes(params);
+    } else if (is_element_size(type->nbytes)) {
         params->element_nbytes = (unsigned)type->nbytes;
         params->type |= (is_float ? float_dtype(type) : 0) << 16;
     } else if (type->nbytes >= H5_WIRE_WIDTH_MIN && type->nbytes <= H5_WIRE_WIDTH_MAX) {

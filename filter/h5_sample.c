@@ -13,6 +13,9 @@
  * each, and fewer samples look more regular than they are (at 2048 of noise by 1 %). */
 #define WIDER_FACTOR 0.97
 
+/* fp8 is taken when keeping the sign out of the symbols costs no more than this factor. */
+#define SIGN_FACTOR 1.005
+
 /* An integer is taken when it is cheaper by this factor: floats lose little under either view. */
 #define INTEGER_FACTOR 0.99
 
@@ -63,13 +66,26 @@ static double head_cost(const unsigned char *sample, size_t nbytes, unsigned ele
     return entropy(high) + entropy(low);
 }
 
+/* Bytes whose top bit is as good as noise, as the signs of fp8 are. Noise and bytes without a rule may pass, too:
+ * they cost the same either way. */
+static int is_fp8(const unsigned char *sample, size_t nbytes)
+{
+    unsigned whole[256] = {0};
+    unsigned magnitude[256] = {0};
+    for (size_t i = 0; i < nbytes; i++) {
+        whole[sample[i]]++;
+        magnitude[sample[i] & 0x7f]++;
+    }
+    return entropy(magnitude) + 1 < entropy(whole) * SIGN_FACTOR;
+}
+
 lmc_dtype h5_sample_dtype(const unsigned char *content, size_t nbytes, unsigned element_nbytes)
 {
     unsigned char sample[SAMPLE_NBYTES];
-    if (element_nbytes == 1) {
-        return LMC_DTYPE_U8;
-    }
     const size_t n = take_sample(content, nbytes, sample);
+    if (element_nbytes == 1) {
+        return is_fp8(sample, n) ? LMC_DTYPE_F8_E4M3 : LMC_DTYPE_U8; /* E5M2 is coded alike */
+    }
     const int is_integer =
         head_cost(sample, n, element_nbytes, 0) < head_cost(sample, n, element_nbytes, 1) * INTEGER_FACTOR;
     switch (element_nbytes) {
