@@ -13,6 +13,7 @@ typedef struct block_job {
     lmc_scratch *scratch;
     const uint8_t *ahead; /* what to fetch meanwhile ... */
     size_t ahead_nbytes;  /* ... with each strip: 0 nothing */
+    int is_constant;      /* encode: the block is one value over and over */
     int hashes_strips;    /* strips are hashed as they pass, into scratch->hash_state */
     int past_cache;       /* decode: strips go to their place past the caches */
 } block_job;
@@ -162,8 +163,37 @@ static size_t split_masked(const block_job *job, const uint8_t *src, size_t n)
 /* Less than one masked element in this many: not worth a mask. */
 #define MASKED_SHARE_MIN 64
 
+static int is_constant(const uint8_t *src, size_t n, unsigned unit_nbytes)
+{
+    return memcmp(src, src + unit_nbytes, (n - 1) * unit_nbytes) == 0;
+}
+
+/* A block of one value over and over, as fill values make it: whatever code the frame has is not for it. If the
+ * value is the mask value, all elements are masked but the first, since one must be kept; else every plane is
+ * constant. */
+static int encode_constant(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    const lmc_coding *const coding = job->coding;
+    uint64_t *const mask = job->scratch->mask;
+    if (lmc_writer_left(writer) < LMC_FMT_PLANE_COUNT_MAX)
+        return 0;
+    if (!coding->has_mask || lmc_load_n(src, coding->unit_nbytes) != coding->mask_value) {
+        lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
+        return encode_planes_flexible(job, src, n, writer);
+    }
+    memset(mask, 0, lmc_flag_words(n) * 8);
+    mask[0] = 1;
+    lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
+    const size_t nbytes = lmc_flags_encode(job->scratch, mask, n, writer->next, lmc_writer_left(writer));
+    writer->next += nbytes;
+    return nbytes != 0 && lmc_writer_left(writer) >= LMC_FMT_PLANE_COUNT_MAX &&
+           encode_planes_flexible(job, src, 1, writer);
+}
+
 static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
 {
+    if (job->is_constant)
+        return encode_constant(job, src, n, writer);
     if (job->coding->has_mask) {
         const size_t kept = split_masked(job, src, n);
         if (kept > 0 && n - kept > n / MASKED_SHARE_MIN) {
@@ -193,12 +223,14 @@ size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lm
 {
     const size_t n = src_nbytes / coding->unit_nbytes;
     const size_t tail_nbytes = src_nbytes % coding->unit_nbytes;
+    const int constant = n > 1 && is_constant(src, n, coding->unit_nbytes);
     const block_job job = {.kernels = kernels,
                            .coding = coding,
                            .scratch = scratch,
                            .ahead = ahead,
                            .ahead_nbytes = ahead ? strip_share(src_nbytes, n) : 0,
-                           .hashes_strips = !coding->has_mask && !is_flexible(coding)};
+                           .is_constant = constant,
+                           .hashes_strips = !constant && !coding->has_mask && !is_flexible(coding)};
     if (n == 0)
         return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
     kernels->hash_begin(scratch->hash_state);

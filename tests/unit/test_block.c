@@ -208,6 +208,21 @@ static void test_zeros_in_a_masked_plan(void)
     }
 }
 
+/* Blocks of nothing but zeros behind others, as the edges of arrays are filled: they take next to nothing. */
+static void test_blocks_of_fill(void)
+{
+    const size_t n = 20000;
+    for (size_t d = 0; d < DTYPE_COUNT; d++) {
+        const size_t nbytes = n * data_unit_nbytes(dtypes[d]);
+        data_fill(content, nbytes, dtypes[d], DATA_WEIGHTS);
+        memset(content + nbytes / 2, 0, nbytes / 2);
+        decide(dtypes[d], LMC_LEVEL_DEFAULT, nbytes);
+        memset(content, 0, nbytes);
+        CU_ASSERT(round_trip(nbytes) <= 48);
+        CU_ASSERT(round_trip(2 * data_unit_nbytes(dtypes[d])) <= 48);
+    }
+}
+
 /* A symbol of more than 8 bits has escapes: none, some, all. */
 static void test_escapes(void)
 {
@@ -317,6 +332,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_large_blocks),
         LMC_TEST(test_blocks_unlike_the_sample),
         LMC_TEST(test_zeros_in_a_masked_plan),
+        LMC_TEST(test_blocks_of_fill),
         LMC_TEST(test_escapes),
         LMC_TEST(test_less_than_an_element),
         LMC_TEST(test_exact_consumption),
