@@ -1,14 +1,17 @@
 /*
  * code_plan.c - cuts the symbols, sorted by weight, into layers. The cheapest way to code the symbols from
  * rank i on is a layer for ranks i..j-1, the rest of them in its list, and the cheapest way from j on: a
- * shortest path over a few places j for each i.
+ * shortest path over a few places j for each i. What entropy alone asks for is a lower bound of every way.
  */
 #include "code_plan.h"
+
+#include "entropy.h"
 
 #include <math.h>
 
 #define NBITS_MAX LMC_FMT_LAYER_NBITS_MAX
 #define ENTRIES_MAX (1 << NBITS_MAX)
+#define RANKS_MAX 256
 
 /* Prices in bits, beside those that are stored. A partial plane costs decoding time where a full one is
  * free, and a layer is another pass: values from the measurements behind format.md. */
@@ -19,35 +22,28 @@
 #define VALUES_PER_BLOCK 65536.0
 #define UNSEEN_WEIGHT 0.3 /* of all symbols that the sample missed, in sampled values */
 #define TABLE_NBITS_PER_SYMBOL 4.5
+#define TABLE_NBITS_PER_LAYER 8
+
+/* Layers that pay: after this many, codes would be longer than any symbol deserves. */
+#define HUFFMAN_LAYER_COUNT_MAX 6
 
 /* The symbols by falling weight. */
 typedef struct ranking {
     unsigned count;
-    uint8_t symbol[256];
-    double weight[256];
-    double tail[257]; /* weight of ranks i and up, and of what was not seen */
+    uint8_t symbol[RANKS_MAX];
+    double weight[RANKS_MAX];
+    double tail[RANKS_MAX + 1]; /* weight of ranks i and up, and of what was not seen */
     double total;
-    double scale; /* values per unit of weight */
 } ranking;
 
-/* A layer as planned: ranks [first, end), the list behind them. */
+/* A layer as planned. Its entries are ranks [first, end) and, if anything is behind them, the list, which
+ * stands where it would by its weight. */
 typedef struct layer_plan {
-    uint8_t nbits[ENTRIES_MAX]; /* of ranks first.., then of the list if there is one */
+    uint8_t within[NBITS_MAX + 1]; /* entries of at most so many bits */
+    unsigned list_place;           /* entries before the list */
     unsigned first_nbits;
     unsigned last_nbits;
 } layer_plan;
-
-double lmc_entropy(const double *weight, size_t count)
-{
-    double total = 0, sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (weight[i] > 0) {
-            total += weight[i];
-            sum += weight[i] * log2(weight[i]);
-        }
-    }
-    return total > 0 ? log2(total) - sum / total : 0;
-}
 
 static void rank_symbols(const double weight[256], const lmc_code_options *options, ranking *r)
 {
@@ -68,108 +64,85 @@ static void rank_symbols(const double weight[256], const lmc_code_options *optio
     r->tail[r->count] = options->may_omit_rest ? 0 : UNSEEN_WEIGHT;
     for (unsigned i = r->count; i-- > 0;)
         r->tail[i] = r->tail[i + 1] + r->weight[i];
-    r->scale = options->value_count / r->total;
 }
 
 /* ---- lengths of one layer ---- */
 
-/* Huffman's lengths of n >= 2 weights in rising order, by two queues: the leaves, and the sums, which come
- * out in order too. Returns the longest. */
-static unsigned huffman_lengths(const double *weight, unsigned n, uint8_t *nbits)
+static unsigned min_unsigned(unsigned a, unsigned b)
 {
-    double sum[ENTRIES_MAX];
-    uint8_t parent[2 * ENTRIES_MAX]; /* of leaf i, and at n + i of sum i: an index of a sum */
-    uint8_t depth[ENTRIES_MAX];
-    unsigned leaf = 0, inner = 0, longest = 0;
-    for (unsigned k = 0; k + 1 < n; k++) {
-        sum[k] = 0;
-        for (unsigned i = 0; i < 2; i++) {
-            const int take_leaf = leaf < n && (inner == k || weight[leaf] <= sum[inner]);
-            sum[k] += take_leaf ? weight[leaf] : sum[inner];
-            parent[take_leaf ? leaf++ : n + inner++] = (uint8_t)k;
-        }
-    }
-    depth[n - 2] = 0;
-    for (unsigned k = n - 2; k-- > 0;)
-        depth[k] = (uint8_t)(depth[parent[n + k]] + 1);
-    for (unsigned i = 0; i < n; i++) {
-        nbits[i] = (uint8_t)(depth[parent[i]] + 1);
-        longest = nbits[i] > longest ? nbits[i] : longest;
-    }
-    return longest;
+    return a < b ? a : b;
 }
 
-/* Package-merge (Larmore and Hirschberg 1990): code lengths of n >= 2 weights in rising order, at most
- * NBITS_MAX, of least total. Level by level, leaves and pairs of the level below are merged in order; how
- * many leaves the chosen prefix of each level holds gives the lengths. */
-static void limited_lengths(const double *weight, unsigned n, uint8_t *nbits)
+static unsigned max_unsigned(unsigned a, unsigned b)
 {
-    double value[NBITS_MAX][2 * ENTRIES_MAX];
-    uint8_t is_leaf[NBITS_MAX][2 * ENTRIES_MAX];
-    unsigned count[NBITS_MAX];
-    for (unsigned level = 0; level < NBITS_MAX; level++) {
-        const unsigned pairs = level ? count[level - 1] / 2 : 0;
-        unsigned leaf = 0, pair = 0, k = 0;
-        while (leaf < n || pair < pairs) {
-            const double pair_value =
-                pair < pairs ? value[level - 1][2 * pair] + value[level - 1][2 * pair + 1] : INFINITY;
-            const int take_leaf = leaf < n && weight[leaf] <= pair_value;
-            value[level][k] = take_leaf ? weight[leaf] : pair_value;
-            is_leaf[level][k++] = (uint8_t)take_leaf;
-            leaf += (unsigned)take_leaf;
-            pair += (unsigned)!take_leaf;
+    return a > b ? a : b;
+}
+
+/* Lengths of at most NBITS_MAX bits for n >= 2 entries, the heaviest first, of least total; behind[a] is the
+ * weight of all entries but the first a.
+ *
+ * Every entry that is not a leaf down to depth l of the code's tree pays one more bit. Leaves come in order
+ * of weight, so their number says what is paid. With p inner nodes at depths 0..l-1 there are 2p + 1 nodes at
+ * depths 0..l; if `inner` of these are inner nodes too, 2p + 1 - inner are leaves. A code of n entries has
+ * n - 1 inner nodes in all. That makes the lengths a shortest path through the depths: what it has cost up to
+ * depth l depends on `inner` alone. Of equal costs the more inner nodes are taken: the tree is less deep. */
+static double find_lengths(const double *behind, unsigned n, layer_plan *layer)
+{
+    double cost[NBITS_MAX][ENTRIES_MAX];
+    uint8_t before[NBITS_MAX][ENTRIES_MAX]; /* the p that was cheapest */
+    unsigned low[NBITS_MAX];                /* fewer inner nodes cannot become n - 1 */
+    low[NBITS_MAX - 1] = n - 1;
+    for (unsigned l = NBITS_MAX - 1; l > 0; l--)
+        low[l - 1] = low[l] > 1 ? low[l] / 2 : 1;
+    cost[0][1] = behind[0];
+    for (unsigned l = 1; l < NBITS_MAX; l++) {
+        const unsigned high_before = min_unsigned((1u << l) - 1, n - 1);
+        const unsigned high = min_unsigned((2u << l) - 1, n - 1);
+        for (unsigned inner = low[l]; inner <= high; inner++) {
+            const unsigned last = min_unsigned(inner, high_before);
+            double best = INFINITY;
+            for (unsigned p = max_unsigned(inner / 2, low[l - 1]); p <= last; p++) {
+                const double c = cost[l - 1][p] + behind[2 * p + 1 - inner];
+                if (c <= best) {
+                    best = c;
+                    before[l][inner] = (uint8_t)p;
+                }
+            }
+            cost[l][inner] = best;
         }
-        count[level] = k;
     }
-    memset(nbits, 0, n);
-    unsigned take = 2 * n - 2;
-    for (unsigned level = NBITS_MAX; level-- > 0 && take > 0;) {
-        unsigned leaves = 0;
-        for (unsigned i = 0; i < take; i++)
-            leaves += is_leaf[level][i];
-        for (unsigned i = 0; i < leaves; i++)
-            nbits[i]++;
-        take = 2 * (take - leaves);
+    layer->within[NBITS_MAX] = (uint8_t)n;
+    for (unsigned l = NBITS_MAX - 1, inner = n - 1; l > 0; l--) {
+        const unsigned p = before[l][inner];
+        layer->within[l] = (uint8_t)(2 * p + 1 - inner);
+        inner = p;
     }
+    return cost[NBITS_MAX - 1][n - 1];
 }
 
 /* Plans ranks [first, end) as one layer, with a list if anything is behind them. Returns its cost in bits
  * times weight, or INFINITY when it has too many entries or too few. */
 static double plan_huffman_layer(const ranking *r, unsigned first, unsigned end, layer_plan *layer)
 {
-    const int has_list = r->tail[end] > 0;
-    const unsigned n = end - first + (unsigned)has_list;
-    double weight[ENTRIES_MAX];
-    uint8_t nbits[ENTRIES_MAX];
-    uint8_t entry[ENTRIES_MAX]; /* index in layer->nbits of the i-th lightest */
+    const double list = r->tail[end];
+    const unsigned n = end - first + (list > 0);
+    double behind[ENTRIES_MAX + 1];
     if (n < 2 || n > ENTRIES_MAX)
         return INFINITY;
-    unsigned k = 0;
-    int list_done = !has_list;
-    for (unsigned i = end; i-- > first;) {
-        if (!list_done && r->tail[end] <= r->weight[i]) {
-            weight[k] = r->tail[end];
-            entry[k++] = (uint8_t)(end - first);
-            list_done = 1;
-        }
-        weight[k] = r->weight[i];
-        entry[k++] = (uint8_t)(i - first);
-    }
-    if (!list_done) {
-        weight[k] = r->tail[end];
-        entry[k++] = (uint8_t)(end - first);
-    }
-    if (huffman_lengths(weight, n, nbits) > NBITS_MAX)
-        limited_lengths(weight, n, nbits);
-    double cost = 0;
-    layer->first_nbits = NBITS_MAX;
-    layer->last_nbits = 1;
-    for (unsigned i = 0; i < n; i++) {
-        layer->nbits[entry[i]] = nbits[i];
-        cost += weight[i] * nbits[i];
-        layer->first_nbits = nbits[i] < layer->first_nbits ? nbits[i] : layer->first_nbits;
-        layer->last_nbits = nbits[i] > layer->last_nbits ? nbits[i] : layer->last_nbits;
-    }
+    unsigned a = 0;
+    for (; first + a < end && r->weight[first + a] >= list; a++)
+        behind[a] = r->tail[first + a];
+    layer->list_place = a;
+    behind[a] = r->tail[first + a];
+    for (; a < n; a++)
+        behind[a + 1] = r->tail[first + a] - list;
+    const double cost = find_lengths(behind, n, layer);
+    layer->first_nbits = 1;
+    while (layer->within[layer->first_nbits] == 0)
+        layer->first_nbits++;
+    layer->last_nbits = layer->first_nbits;
+    while (layer->within[layer->last_nbits] < n)
+        layer->last_nbits++;
     return cost + PRICE_PARTIAL_PLANE * (layer->last_nbits - layer->first_nbits) * r->tail[first];
 }
 
@@ -181,134 +154,203 @@ static double plan_flat_layer(const ranking *r, unsigned first, unsigned end, la
         nbits++;
     if (n != 1u << nbits || nbits > NBITS_MAX)
         return INFINITY;
-    memset(layer->nbits, (int)nbits, n);
+    memset(layer->within, 0, nbits);
+    layer->within[nbits] = (uint8_t)n;
+    layer->list_place = end - first;
     layer->first_nbits = layer->last_nbits = nbits;
     return (nbits + PRICE_FLAT_PASS) * r->tail[first];
 }
 
 /* ---- cuts ---- */
 
-typedef struct step {
-    double cost;  /* of ranks i and up, in bits times weight; negative: not known yet */
-    unsigned end; /* where the layer that starts here ends */
-} step;
+/* A rank at which a layer may begin. */
+typedef struct place {
+    double cost;          /* of the ranks before it, the cheapest way known; in bits times weight */
+    double bound;         /* of what is behind it, when one layer follows at least */
+    unsigned layer_count; /* of the way to it ... */
+    unsigned before;      /* ... and where its last layer begins */
+    int is_done;          /* nothing cheaper will be found */
+} place;
 
 typedef struct search {
     const ranking *ranks;
-    const lmc_code_options *options;
-    step steps[257][LMC_FMT_LAYER_COUNT_MAX];
+    int flat_layers;
+    int fine;
+    unsigned layers_max;
+    double price_length; /* of a code length, a symbol and a layer in the blocks and the table */
+    double price_symbol;
+    double price_layer;
+    double finish_cost; /* of the cheapest complete way known */
+    unsigned finish;    /* where its rest begins */
+    place places[RANKS_MAX + 1];
 } search;
 
-static double cost_from(search *s, unsigned first, unsigned layers_left);
-
-/* Cost of a layer [first, end) and of everything behind it. */
-static double cost_of_cut(search *s, unsigned first, unsigned end, unsigned layers_left)
+/* Fills in the bounds, from the last place to the first. Whatever the layers are, a way that gives codes to
+ * ranks i..j-1 and leaves the others in the rest, at 8 bits and their way there, takes at least the entropy
+ * of just that, which is a sum over the ranks; of all j the best counts. */
+static void find_bounds(search *s)
 {
     const ranking *const r = s->ranks;
-    layer_plan layer;
-    double cost = s->options->flat_layers ? plan_flat_layer(r, first, end, &layer)
-                                          : plan_huffman_layer(r, first, end, &layer);
-    if (cost == INFINITY)
-        return cost;
-    const unsigned counts = layer.last_nbits - layer.first_nbits + 1;
-    cost += COUNT_NBITS * counts * ceil(s->options->value_count / VALUES_PER_BLOCK) / r->scale;
-    cost += (TABLE_NBITS_PER_SYMBOL * (end - first) + 8) / r->scale;
-    const double as_rest = REST_NBITS * r->tail[end];
-    if (layers_left == 1 || end == r->count)
-        return cost + as_rest;
-    const double further = cost_from(s, end, layers_left - 1);
-    return cost + (further < as_rest ? further : as_rest);
+    double least = INFINITY; /* but for tail * log2(tail) of the place at hand */
+    for (unsigned i = r->count + 1; i-- > 0;) {
+        const double tail = r->tail[i];
+        const double tail_nbits = tail > 0 ? tail * lmc_log2(tail) : 0;
+        const double coded =
+            i < r->count ? least + s->price_symbol - r->weight[i] * lmc_log2(r->weight[i]) : INFINITY;
+        const double as_rest = REST_NBITS * tail - tail_nbits;
+        s->places[i].bound = coded + tail_nbits + s->price_layer;
+        least = as_rest < coded ? as_rest : coded;
+    }
 }
 
-static void try_cut(search *s, unsigned first, unsigned end, unsigned layers_left, step *best)
+static double plan_layer(const search *s, unsigned first, unsigned end, layer_plan *layer)
 {
-    const double cost = cost_of_cut(s, first, end, layers_left);
-    if (best->cost < 0 || cost < best->cost) {
-        best->cost = cost;
-        best->end = end;
+    return s->flat_layers ? plan_flat_layer(s->ranks, first, end, layer)
+                          : plan_huffman_layer(s->ranks, first, end, layer);
+}
+
+/* Takes up a layer for ranks [first, end). */
+static void try_cut(search *s, unsigned first, unsigned end)
+{
+    const place *const from = &s->places[first];
+    place *const to = &s->places[end];
+    layer_plan layer = {0};
+    double cost = plan_layer(s, first, end, &layer);
+    if (cost == INFINITY)
+        return;
+    cost += from->cost + s->price_length * (layer.last_nbits - layer.first_nbits + 1) +
+            s->price_symbol * (end - first) + s->price_layer;
+    if (to->is_done || cost >= to->cost)
+        return;
+    to->cost = cost;
+    to->before = first;
+    to->layer_count = from->layer_count + 1;
+    cost += REST_NBITS * s->ranks->tail[end];
+    if (cost < s->finish_cost) {
+        s->finish_cost = cost;
+        s->finish = end;
     }
 }
 
 /* Flat layers: all powers of two. Others: where the tail falls to certain shares of the layer's weight. */
-static double cost_from(search *s, unsigned first, unsigned layers_left)
+static void try_cuts(search *s, unsigned first)
 {
     static const double coarse[] = {1 / 3., 1 / 6., 1 / 9., 1 / 13., 1 / 20., 1 / 40.};
     static const double fine[] = {1 / 2.,  1 / 3.,  1 / 4.,  1 / 5.,  1 / 6.,  1 / 7.,
                                   1 / 8.,  1 / 9.,  1 / 10., 1 / 11., 1 / 12., 1 / 13.,
                                   1 / 14., 1 / 16., 1 / 20., 1 / 25., 1 / 32., 1 / 64.};
     const ranking *const r = s->ranks;
-    step *const best = &s->steps[first][layers_left - 1];
-    if (best->cost >= 0)
-        return best->cost;
-    best->cost = INFINITY;
-    best->end = r->count;
-    if (s->options->flat_layers) {
+    if (s->flat_layers) {
         for (unsigned nbits = 1; nbits <= NBITS_MAX; nbits++)
             for (unsigned list = 0; list < 2; list++)
                 if (first + (1u << nbits) - list <= r->count)
-                    try_cut(s, first, first + (1u << nbits) - list, layers_left, best);
-        return best->cost;
+                    try_cut(s, first, first + (1u << nbits) - list);
+        return;
     }
-    const double *const shares = s->options->fine_search ? fine : coarse;
-    const size_t share_count = s->options->fine_search ? LMC_COUNT(fine) : LMC_COUNT(coarse);
+    const double *const shares = s->fine ? fine : coarse;
+    const size_t share_count = s->fine ? LMC_COUNT(fine) : LMC_COUNT(coarse);
     unsigned end = first;
     for (size_t i = 0; i < share_count; i++) {
         const unsigned before = end;
         while (end < r->count && end - first < ENTRIES_MAX - 1 && r->tail[end] > shares[i] * r->tail[first])
             end++;
         if (end > before)
-            try_cut(s, first, end, layers_left, best);
+            try_cut(s, first, end);
     }
-    const unsigned last = first + ENTRIES_MAX - 1 < r->count ? first + ENTRIES_MAX - 1 : r->count;
+    const unsigned last = min_unsigned(first + ENTRIES_MAX - 1, r->count);
     if (last > end)
-        try_cut(s, first, last, layers_left, best);
-    return best->cost;
+        try_cut(s, first, last);
 }
 
-/* Layers that pay: after this many, codes would be longer than any symbol deserves. */
-#define HUFFMAN_LAYER_COUNT_MAX 6
+/* The place from which the cheapest way may go on; NULL when none can beat what is known. */
+static place *most_promising(search *s)
+{
+    place *best = NULL;
+    double least = s->finish_cost;
+    for (unsigned i = 0; i < s->ranks->count; i++) {
+        place *const p = &s->places[i];
+        if (!p->is_done && p->layer_count < s->layers_max && p->cost + p->bound < least) {
+            least = p->cost + p->bound;
+            best = p;
+        }
+    }
+    return best;
+}
+
+/* Finds the layers: ways to places go on from the most promising one, until none can beat a way that is
+ * complete. A place is done when it is taken up: every other way to it costs more. (A way of fewer layers
+ * could matter at the limit of layers, which the cheapest way hardly ever meets.) */
+static void find_layers(search *s)
+{
+    place *p;
+    for (unsigned i = 0; i <= s->ranks->count; i++) {
+        s->places[i].cost = INFINITY;
+        s->places[i].is_done = 0;
+        s->places[i].layer_count = 0;
+    }
+    s->places[0].cost = 0;
+    s->finish = 0;
+    s->finish_cost = REST_NBITS * s->ranks->tail[0];
+    find_bounds(s);
+    while ((p = most_promising(s)) != NULL) {
+        p->is_done = 1;
+        try_cuts(s, (unsigned)(p - s->places));
+    }
+}
+
+/* ---- the code ---- */
 
 /* A single symbol, or a histogram that no layer fits: one symbol of 1 bit, the rest in the list. */
-static void shape_single(const ranking *r, lmc_code_shape *shape)
+static double shape_single(const ranking *r, lmc_code_shape *shape)
 {
     shape->layer_count = 1;
     shape->first_nbits[0] = shape->last_nbits[0] = 1;
     shape->nbits[r->symbol[0]] = 1;
+    return 1 + REST_NBITS * (r->total - r->weight[0]) / r->total;
+}
+
+/* Gives ranks [first, end) their lengths in layer `index`. */
+static void shape_layer(const search *s, unsigned first, unsigned end, unsigned index, lmc_code_shape *shape)
+{
+    const ranking *const r = s->ranks;
+    layer_plan layer = {0};
+    plan_layer(s, first, end, &layer);
+    shape->first_nbits[index] = (uint8_t)layer.first_nbits;
+    shape->last_nbits[index] = (uint8_t)layer.last_nbits;
+    unsigned nbits = layer.first_nbits;
+    for (unsigned i = 0; i < end - first; i++) {
+        const unsigned entry = i + (i >= layer.list_place);
+        while (layer.within[nbits] <= entry)
+            nbits++;
+        shape->layer[r->symbol[first + i]] = (uint8_t)index;
+        shape->nbits[r->symbol[first + i]] = (uint8_t)nbits;
+    }
 }
 
 double lmc_code_plan(const double weight[256], const lmc_code_options *options, lmc_code_shape *shape)
 {
     ranking r;
-    search s = {.ranks = &r, .options = options};
-    const unsigned layers_max = options->flat_layers ? LMC_FMT_LAYER_COUNT_MAX : HUFFMAN_LAYER_COUNT_MAX;
     rank_symbols(weight, options, &r);
     memset(shape, 0, sizeof *shape);
-    for (unsigned i = 0; i <= r.count; i++)
-        for (unsigned l = 0; l < LMC_FMT_LAYER_COUNT_MAX; l++)
-            s.steps[i][l].cost = -1;
-    const double cost = cost_from(&s, 0, layers_max);
-    if (cost == INFINITY || r.count == 1) {
-        shape_single(&r, shape);
-        return 1 + REST_NBITS * (r.total - r.weight[0]) / r.total;
+    if (r.count == 1)
+        return shape_single(&r, shape);
+    const double scale = options->value_count / r.total; /* values per unit of weight */
+    search s;
+    s.ranks = &r;
+    s.flat_layers = options->flat_layers;
+    s.fine = options->fine_search;
+    s.layers_max = s.flat_layers ? LMC_FMT_LAYER_COUNT_MAX : HUFFMAN_LAYER_COUNT_MAX;
+    s.price_length = COUNT_NBITS * ceil(options->value_count / VALUES_PER_BLOCK) / scale;
+    s.price_symbol = TABLE_NBITS_PER_SYMBOL / scale;
+    s.price_layer = TABLE_NBITS_PER_LAYER / scale;
+    find_layers(&s);
+    if (s.finish == 0)
+        return shape_single(&r, shape);
+    for (unsigned end = s.finish; end > 0; end = s.places[end].before) {
+        const unsigned index = s.places[end].layer_count - 1;
+        shape_layer(&s, s.places[end].before, end, index, shape);
+        if (end == s.finish)
+            shape->layer_count = index + 1;
     }
-    unsigned first = 0;
-    for (unsigned left = layers_max; left > 0 && first < r.count; left--) {
-        const unsigned end = s.steps[first][left - 1].end;
-        const unsigned index = shape->layer_count++;
-        layer_plan layer;
-        if (options->flat_layers)
-            plan_flat_layer(&r, first, end, &layer);
-        else
-            plan_huffman_layer(&r, first, end, &layer);
-        shape->first_nbits[index] = (uint8_t)layer.first_nbits;
-        shape->last_nbits[index] = (uint8_t)layer.last_nbits;
-        for (unsigned i = first; i < end; i++) {
-            shape->layer[r.symbol[i]] = (uint8_t)index;
-            shape->nbits[r.symbol[i]] = layer.nbits[i - first];
-        }
-        first = end;
-        if (left == 1 || first == r.count || cost_from(&s, first, left - 1) >= REST_NBITS * r.tail[first])
-            break;
-    }
-    return cost / r.total;
+    return s.finish_cost / r.total;
 }

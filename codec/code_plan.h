@@ -19,7 +19,4 @@ typedef struct lmc_code_options {
  * without a code is priced as its way through the lists and 8 bits. */
 double lmc_code_plan(const double weight[256], const lmc_code_options *options, lmc_code_shape *shape);
 
-/* Entropy of the weights in bits a symbol. */
-double lmc_entropy(const double *weight, size_t count);
-
 #endif

@@ -3,6 +3,7 @@
 
 #include "code_plan.h"
 #include "dtype.h"
+#include "entropy.h"
 
 /* Symbols that a fast look-up covers (lmc_layer.narrow): the window holds the likely ones. */
 #define WINDOW_SYMBOLS 127

@@ -6,8 +6,8 @@ import re
 LAYERS = [
     {"base", "checked", "bytes", "bits", "format"},
     {"kernels/*"},
-    {"diag", "dtype", "content_hash", "scratch", "source", "table", "code_plan", "coding", "symbols", "gap", "plane",
-     "escape", "block", "sample", "plan", "frame"},
+    {"diag", "dtype", "content_hash", "scratch", "source", "table", "entropy", "code_plan", "coding", "symbols", "gap",
+     "plane", "escape", "block", "sample", "plan", "frame"},
     {"ctx", "pool", "encode", "decode", "status", "version", "kernels_name"},
 ]
 
