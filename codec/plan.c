@@ -40,7 +40,8 @@ typedef struct decider {
     lmc_dtype_kind kind;
     unsigned exponent_nbits;
     unsigned sample_nbits;         /* the head's histogram has 2^sample_nbits places ... */
-    unsigned head_first, head_end; /* ... of which these may be in use */
+    unsigned head_first, head_end; /* ... of which these may be in use ... */
+    const double *sums;            /* ... with so many values before each, up to head_end */
 } decider;
 
 static unsigned head_nbits(const decider *d)
@@ -50,29 +51,48 @@ static unsigned head_nbits(const decider *d)
 
 /* ---- symbols of a split ---- */
 
-/* Counts of the 2^symbol_nbits symbols under an offset, from the head's histogram. */
-static void count_symbols(const decider *d, unsigned symbol_nbits, unsigned offset, double *counts)
+/* Symbols first..last of a split may be in use; their numbers are counted around the ring. */
+typedef struct symbol_range {
+    unsigned first, last, mask;
+} symbol_range;
+
+/* Counts the 2^symbol_nbits symbols under an offset less than theirs, from the sums of the head's histogram. */
+static symbol_range count_symbols(const decider *d, unsigned symbol_nbits, unsigned offset, double *counts)
 {
-    const unsigned per_symbol_log2 = d->sample_nbits - symbol_nbits;
-    const unsigned mask = (1u << d->sample_nbits) - 1;
+    const unsigned places_log2 = d->sample_nbits - symbol_nbits; /* of a symbol in the histogram */
     const unsigned shift = offset >> (head_nbits(d) - d->sample_nbits);
+    symbol_range range = {.first = (d->head_first + shift) >> places_log2,
+                          .last = (d->head_end - 1 + shift) >> places_log2,
+                          .mask = (1u << symbol_nbits) - 1};
     memset(counts, 0, sizeof *counts << symbol_nbits);
-    for (unsigned i = d->head_first; i < d->head_end; i++)
-        counts[((i + shift) & mask) >> per_symbol_log2] += d->sample->head[i];
+    double before = 0;
+    for (unsigned s = range.first; s <= range.last; s++) {
+        const unsigned end = ((s + 1) << places_log2) - shift;
+        const double up_to = d->sums[end < d->head_end ? end : d->head_end];
+        counts[s & range.mask] += up_to - before;
+        before = up_to;
+    }
+    if (range.last > range.mask) { /* the last one is symbol 0 */
+        range.first = 0;
+        range.last = range.mask;
+    }
+    return range;
 }
 
-/* Where the window of WINDOW_SYMBOLS that holds most begins; symbols are a ring. */
-static unsigned best_window(const double *counts, unsigned symbol_count)
+/* Where the window of WINDOW_SYMBOLS that holds most begins, the first of equals; symbols are a ring. */
+static unsigned best_window(const double *counts, symbol_range range)
 {
-    if (symbol_count <= WINDOW_SYMBOLS)
-        return 0;
+    const unsigned earliest = range.last < WINDOW_SYMBOLS ? 0 : range.last - (WINDOW_SYMBOLS - 1);
+    if (earliest <= range.first)
+        return earliest; /* it holds all */
+    const unsigned start = range.first < WINDOW_SYMBOLS ? 0 : range.first - (WINDOW_SYMBOLS - 1);
     double sum = 0, best_sum;
-    unsigned best = 0;
-    for (unsigned s = 0; s < WINDOW_SYMBOLS; s++)
-        sum += counts[s];
+    unsigned best = start;
+    for (unsigned i = 0; i < WINDOW_SYMBOLS; i++)
+        sum += counts[(start + i) & range.mask];
     best_sum = sum;
-    for (unsigned s = 1; s < symbol_count; s++) {
-        sum += counts[(s + WINDOW_SYMBOLS - 1) % symbol_count] - counts[s - 1];
+    for (unsigned s = start + 1; s <= range.last; s++) {
+        sum += counts[(s + WINDOW_SYMBOLS - 1) & range.mask] - counts[s - 1];
         if (sum > best_sum) {
             best_sum = sum;
             best = s;
@@ -86,22 +106,21 @@ static void try_split(const decider *d, unsigned low_nbits, unsigned offset, tri
 {
     double *const counts = d->counts;
     const unsigned symbol_nbits = head_nbits(d) - low_nbits;
-    const unsigned symbol_count = 1u << symbol_nbits;
     double outside = 0, escaped = 0;
     memset(t, 0, sizeof *t);
-    count_symbols(d, symbol_nbits, offset, counts);
+    const symbol_range range = count_symbols(d, symbol_nbits, offset, counts);
     t->split.rotation = d->sample->rotation;
     t->split.low_nbits = (uint8_t)low_nbits;
     t->split.offset = (uint16_t)offset;
-    t->split.base = (uint16_t)best_window(counts, symbol_count);
-    for (unsigned i = 0; i < symbol_count; i++) {
-        const double count = counts[(t->split.base + i) % symbol_count];
-        if (i < WINDOW_SYMBOLS || symbol_nbits <= 8)
-            t->weight[i] = count;
-        if (i >= WINDOW_SYMBOLS)
-            outside += count;
-        if (i >= LMC_FMT_SYMBOL_ESCAPE && symbol_nbits > 8)
-            escaped += count;
+    t->split.base = (uint16_t)best_window(counts, range);
+    for (unsigned s = range.first; s <= range.last; s++) {
+        const unsigned symbol = (s - t->split.base) & range.mask;
+        if (symbol < WINDOW_SYMBOLS || symbol_nbits <= 8)
+            t->weight[symbol] = counts[s];
+        if (symbol >= WINDOW_SYMBOLS)
+            outside += counts[s];
+        if (symbol >= LMC_FMT_SYMBOL_ESCAPE && symbol_nbits > 8)
+            escaped += counts[s];
     }
     const double total = (double)d->sample->counted;
     if (symbol_nbits <= 8 && outside >= OUTSIDE_SHARE_MIN * total)
@@ -260,13 +279,23 @@ static int is_low_constant(const lmc_sample *sample, const lmc_split *split)
 
 /* ---- the whole ---- */
 
-static void find_head_range(decider *d)
+/* Which places of the head's histogram are in use, and how many values lie before each: with that, any split
+ * is counted in as many steps as it has symbols. */
+static void sum_heads(decider *d, double *sums)
 {
+    const uint32_t *const head = d->sample->head;
     d->head_end = 1u << d->sample_nbits;
-    while (d->head_end > 1 && d->sample->head[d->head_end - 1] == 0)
+    while (d->head_end > 1 && head[d->head_end - 1] == 0)
         d->head_end--;
-    while (d->head_first + 1 < d->head_end && d->sample->head[d->head_first] == 0)
+    while (d->head_first + 1 < d->head_end && head[d->head_first] == 0)
         d->head_first++;
+    double sum = 0;
+    for (unsigned i = d->head_first; i < d->head_end; i++) {
+        sums[i] = sum;
+        sum += head[i];
+    }
+    sums[d->head_end] = sum;
+    d->sums = sums;
 }
 
 static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shapes, lmc_table *tables,
@@ -316,7 +345,7 @@ lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes,
                  .kind = kind,
                  .exponent_nbits = lmc_dtype_exponent_nbits(dtype),
                  .sample_nbits = unit_nbytes == 1 ? 8 : LMC_SAMPLE_HEAD_NBITS};
-    find_head_range(&d);
+    sum_heads(&d, work->sums);
     if (d.unit_nbytes == 1)
         choose_byte_split(&d, &best);
     else

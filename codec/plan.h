@@ -14,7 +14,8 @@
 typedef struct lmc_plan_work {
     lmc_sample sample;
     lmc_code_shape shapes[LMC_FMT_PLANE_COUNT_MAX];
-    double counts[1 << LMC_SYMBOL_NBITS_MAX]; /* of the symbols of a split on trial */
+    double sums[(1 << LMC_SAMPLE_HEAD_NBITS) + 1]; /* of the head's histogram */
+    double counts[1 << LMC_SYMBOL_NBITS_MAX];      /* of the symbols of a split on trial */
     uint8_t buffer[LMC_SAMPLE_BUFFER_NBYTES];
 } lmc_plan_work;
 
