@@ -52,16 +52,16 @@ static unsigned head_nbits(const decider *d)
 /* ---- symbols of a split ---- */
 
 /* Symbols first..last of a split may be in use; their numbers are counted around the ring. */
-typedef struct symbol_range {
+typedef struct used_symbols {
     unsigned first, last, mask;
-} symbol_range;
+} used_symbols;
 
 /* Counts the 2^symbol_nbits symbols under an offset less than theirs, from the sums of the head's histogram. */
-static symbol_range count_symbols(const decider *d, unsigned symbol_nbits, unsigned offset, double *counts)
+static used_symbols count_symbols(const decider *d, unsigned symbol_nbits, unsigned offset, double *counts)
 {
     const unsigned places_log2 = d->sample_nbits - symbol_nbits; /* of a symbol in the histogram */
     const unsigned shift = offset >> (head_nbits(d) - d->sample_nbits);
-    symbol_range range = {.first = (d->head_first + shift) >> places_log2,
+    used_symbols range = {.first = (d->head_first + shift) >> places_log2,
                           .last = (d->head_end - 1 + shift) >> places_log2,
                           .mask = (1u << symbol_nbits) - 1};
     memset(counts, 0, sizeof *counts << symbol_nbits);
@@ -80,7 +80,7 @@ static symbol_range count_symbols(const decider *d, unsigned symbol_nbits, unsig
 }
 
 /* Where the window of WINDOW_SYMBOLS that holds most begins, the first of equals; symbols are a ring. */
-static unsigned best_window(const double *counts, symbol_range range)
+static unsigned best_window(const double *counts, used_symbols range)
 {
     const unsigned earliest = range.last < WINDOW_SYMBOLS ? 0 : range.last - (WINDOW_SYMBOLS - 1);
     if (earliest <= range.first)
@@ -108,7 +108,7 @@ static void try_split(const decider *d, unsigned low_nbits, unsigned offset, tri
     const unsigned symbol_nbits = head_nbits(d) - low_nbits;
     double outside = 0, escaped = 0;
     memset(t, 0, sizeof *t);
-    const symbol_range range = count_symbols(d, symbol_nbits, offset, counts);
+    const used_symbols range = count_symbols(d, symbol_nbits, offset, counts);
     t->split.rotation = d->sample->rotation;
     t->split.low_nbits = (uint8_t)low_nbits;
     t->split.offset = (uint16_t)offset;
