@@ -19,4 +19,8 @@ typedef struct lmc_code_options {
  * without a code is priced as its way through the lists and 8 bits. */
 double lmc_code_plan(const double weight[256], const lmc_code_options *options, lmc_code_shape *shape);
 
+/* About the least that a code for all symbols takes, in bits a symbol: their entropy, and the table's bytes
+ * when value_count symbols share them. */
+double lmc_code_floor(const double weight[256], double value_count);
+
 #endif

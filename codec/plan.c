@@ -3,7 +3,6 @@
 
 #include "code_plan.h"
 #include "dtype.h"
-#include "entropy.h"
 
 /* Symbols that a fast look-up covers (lmc_layer.narrow): the window holds the likely ones. */
 #define WINDOW_SYMBOLS 127
@@ -16,9 +15,6 @@
 
 /* From this share of one value on, a plane is looked at in every block: it may be constant, or gaps. */
 #define DOMINANT_SHARE_MIN 0.9
-
-/* Tensors up to this size weigh splits with their tables: beyond, a table's bytes do not matter. */
-#define SMALL_VALUES 65536
 
 /* What an escape costs beyond its way through the lists: its byte and its u16. */
 #define ESCAPE_NBITS (8 + 16)
@@ -101,7 +97,7 @@ static unsigned best_window(const double *counts, used_symbols range)
     return best;
 }
 
-/* Prices a split: entropy of what gets codes, and the way out for the rest. */
+/* Prices a split: what gets codes, and the way out for the rest. */
 static void try_split(const decider *d, unsigned low_nbits, unsigned offset, trial *t)
 {
     double *const counts = d->counts;
@@ -127,8 +123,8 @@ static void try_split(const decider *d, unsigned low_nbits, unsigned offset, tri
         outside = 0;
     else
         memset(t->weight + WINDOW_SYMBOLS, 0, (256 - WINDOW_SYMBOLS) * sizeof t->weight[0]);
-    t->cost = low_nbits + lmc_entropy(t->weight, 256) + outside / total * (WAY_NBITS + REST_NBITS) +
-              escaped / total * (ESCAPE_NBITS - REST_NBITS);
+    t->cost = low_nbits + lmc_code_floor(t->weight, (double)d->sample->value_count) +
+              outside / total * (WAY_NBITS + REST_NBITS) + escaped / total * (ESCAPE_NBITS - REST_NBITS);
 }
 
 /* The best of several offsets: steps of a bin that move its edges off the powers of two. */
@@ -182,7 +178,7 @@ static void decide_plane(const decider *d, const double *weight, unsigned plane,
     const double total = sum_of(weight, 256, &largest);
     const int dominated = largest >= DOMINANT_SHARE_MIN * total;
     coding->flexible[plane] = (uint8_t)dominated;
-    if (largest == total || lmc_entropy(weight, 256) > 8 * (1 - GAIN_MIN / 2))
+    if (largest == total || lmc_code_floor(weight, (double)d->sample->value_count) > 8 * (1 - GAIN_MIN / 2))
         return;
     const int may_omit_rest =
         plane == LMC_PLANE_SYMBOLS ? dominated && d->sample->is_exact : d->sample->is_low_exact;
@@ -218,18 +214,12 @@ static unsigned joint_low_nbits(const decider *d)
     return low_nbits < LMC_FMT_LOW_NBITS_MIN_WIDE ? LMC_FMT_LOW_NBITS_MIN_WIDE : low_nbits;
 }
 
-/* Cost of a trial with the code it would get, for small tensors. */
-static double coded_cost(const decider *d, const trial *t, lmc_code_shape *shape)
-{
-    return t->split.low_nbits + plan_code(d, t->weight, 0, d->level == LMC_LEVEL_FAST, shape);
-}
-
-static void choose_wide_split(const decider *d, lmc_code_shape *shape, trial *best)
+static void choose_wide_split(const decider *d, trial *best)
 {
     double low_weight[256];
     trial other;
     to_weights(d->sample->head_low, low_weight);
-    const double low_cost = lmc_entropy(low_weight, 256);
+    const double low_cost = lmc_code_floor(low_weight, (double)d->sample->value_count);
     try_split(d, 8, 0, best);
     if (low_cost < 8 * (1 - GAIN_MIN))
         best->cost += low_cost - 8;
@@ -242,10 +232,7 @@ static void choose_wide_split(const decider *d, lmc_code_shape *shape, trial *be
     if (d->level == LMC_LEVEL_FAST || low_nbits == 8)
         return;
     try_offsets(d, low_nbits, &other);
-    if (other.cost >= best->cost)
-        return;
-    if (d->sample->value_count > SMALL_VALUES || best->split.offset == 0 ||
-        coded_cost(d, &other, shape) < coded_cost(d, best, shape))
+    if (other.cost < best->cost)
         *best = other;
 }
 
@@ -349,7 +336,7 @@ lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes,
     if (d.unit_nbytes == 1)
         choose_byte_split(&d, &best);
     else
-        choose_wide_split(&d, &work->shapes[0], &best);
+        choose_wide_split(&d, &best);
     decide_planes(&d, &best, work->shapes, tables, decision);
     for (unsigned i = 0; i < LMC_FMT_PLANE_COUNT_MAX; i++)
         shapes[i] = &work->shapes[i];
