@@ -214,6 +214,8 @@ static unsigned joint_low_nbits(const decider *d)
     return low_nbits < LMC_FMT_LOW_NBITS_MIN_WIDE ? LMC_FMT_LOW_NBITS_MIN_WIDE : low_nbits;
 }
 
+/* Bins of an exponent each are moved only where the joint split, whose bins are a fourth of that, is no gain
+ * even over unmoved ones. */
 static void choose_wide_split(const decider *d, trial *best)
 {
     double low_weight[256];
@@ -225,13 +227,15 @@ static void choose_wide_split(const decider *d, trial *best)
         best->cost += low_cost - 8;
     if (d->kind != LMC_KIND_FLOAT)
         return;
-    try_offsets(d, 8, &other);
-    if (other.cost < best->cost)
-        *best = other;
     const unsigned low_nbits = joint_low_nbits(d);
-    if (d->level == LMC_LEVEL_FAST || low_nbits == 8)
-        return;
-    try_offsets(d, low_nbits, &other);
+    if (d->level != LMC_LEVEL_FAST && low_nbits < 8) {
+        try_offsets(d, low_nbits, &other);
+        if (other.cost < best->cost) {
+            *best = other;
+            return;
+        }
+    }
+    try_offsets(d, 8, &other);
     if (other.cost < best->cost)
         *best = other;
 }

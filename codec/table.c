@@ -56,6 +56,7 @@ static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, const
 static void assign_codes(const lmc_code_shape *shape, unsigned index, const length_count *count,
                          lmc_layer *layer)
 {
+    unsigned next[LMC_FMT_LAYER_NBITS_MAX + 1] = {0}; /* code of each length */
     unsigned code = 0;
     memset(layer, 0, sizeof *layer);
     layer->first_nbits = shape->first_nbits[index];
@@ -63,13 +64,8 @@ static void assign_codes(const lmc_code_shape *shape, unsigned index, const leng
     layer->has_list = count->list_nbits != 0;
     for (unsigned nbits = layer->first_nbits; nbits <= layer->last_nbits; nbits++) {
         const unsigned step = UNIT >> nbits;
-        for (unsigned s = 0; s < 256; s++) {
-            if (shape->nbits[s] == nbits && shape->layer[s] == index) {
-                layer->code[s] = (uint8_t)code;
-                memset(layer->symbol + code, (int)s, step);
-                code += step;
-            }
-        }
+        next[nbits] = code;
+        code += count->symbols[nbits] * step;
         if (count->list_nbits == nbits) {
             layer->list_code = (uint8_t)code;
             code += step;
@@ -77,10 +73,15 @@ static void assign_codes(const lmc_code_shape *shape, unsigned index, const leng
         if (nbits < layer->last_nbits)
             layer->threshold[nbits] = (uint8_t)code;
     }
-    if (layer->has_list)
-        for (unsigned s = 0; s < 256; s++)
-            if (shape->nbits[s] == 0 || shape->layer[s] != index)
-                layer->code[s] = layer->list_code;
+    memset(layer->code, layer->list_code, sizeof layer->code); /* 0 without a list */
+    for (unsigned s = 0; s < 256; s++) {
+        const unsigned nbits = shape->nbits[s];
+        if (nbits != 0 && shape->layer[s] == index) {
+            layer->code[s] = (uint8_t)next[nbits];
+            memset(layer->symbol + next[nbits], (int)s, UNIT >> nbits);
+            next[nbits] += UNIT >> nbits;
+        }
+    }
     layer->narrow = 1;
     for (unsigned s = 128; s < 256; s++)
         layer->narrow &= layer->code[s] == layer->code[127];
