@@ -118,7 +118,7 @@ static void try_split(const decider *d, unsigned low_nbits, unsigned offset, tri
         if (symbol >= LMC_FMT_SYMBOL_ESCAPE && symbol_nbits > 8)
             escaped += counts[s];
     }
-    const double total = (double)d->sample->counted;
+    const double total = d->sums[d->head_end];
     if (symbol_nbits <= 8 && outside >= OUTSIDE_SHARE_MIN * total)
         outside = 0;
     else
@@ -214,17 +214,24 @@ static unsigned joint_low_nbits(const decider *d)
     return low_nbits < LMC_FMT_LOW_NBITS_MIN_WIDE ? LMC_FMT_LOW_NBITS_MIN_WIDE : low_nbits;
 }
 
+/* Bits a value that a code saves of the head's low byte. */
+static double low_plane_gain(const decider *d)
+{
+    double weight[256];
+    if (d->sample->is_low_noise)
+        return 0;
+    to_weights(d->sample->head_low, weight);
+    const double cost = lmc_code_floor(weight, (double)d->sample->value_count);
+    return cost < 8 * (1 - GAIN_MIN) ? 8 - cost : 0;
+}
+
 /* Bins of an exponent each are moved only where the joint split, whose bins are a fourth of that, is no gain
  * even over unmoved ones. */
 static void choose_wide_split(const decider *d, trial *best)
 {
-    double low_weight[256];
     trial other;
-    to_weights(d->sample->head_low, low_weight);
-    const double low_cost = lmc_code_floor(low_weight, (double)d->sample->value_count);
     try_split(d, 8, 0, best);
-    if (low_cost < 8 * (1 - GAIN_MIN))
-        best->cost += low_cost - 8;
+    best->cost -= low_plane_gain(d);
     if (d->kind != LMC_KIND_FLOAT)
         return;
     const unsigned low_nbits = joint_low_nbits(d);
@@ -289,27 +296,37 @@ static void sum_heads(decider *d, double *sums)
     d->sums = sums;
 }
 
+/* The planes of bytes below the symbols. */
+static void decide_low_planes(const decider *d, lmc_code_shape *shapes, lmc_table *tables,
+                              lmc_decision *decision)
+{
+    const lmc_coding *const coding = &decision->coding;
+    const unsigned rest_first = lmc_coding_rest_first(coding);
+    double weight[256];
+    if (coding->split.low_nbits == 8 &&
+        coding->split.offset == 0) { /* others are stirred: not worth a look */
+        to_weights(d->sample->head_low, weight);
+        decide_plane(d, weight, LMC_PLANE_LOW, shapes, tables, decision);
+    }
+    for (unsigned i = rest_first; i < coding->plane_count; i++) {
+        to_weights(d->sample->rest[i - rest_first], weight);
+        decide_plane(d, weight, i, shapes, tables, decision);
+    }
+}
+
 static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shapes, lmc_table *tables,
                           lmc_decision *decision)
 {
     lmc_coding *const coding = &decision->coding;
-    double weight[256];
     coding->unit_nbytes = d->unit_nbytes;
     coding->split = t->split;
     coding->plane_count = lmc_coding_plane_count(d->unit_nbytes, &t->split);
     coding->has_mask = (uint8_t)d->sample->skips_zeros;
     decide_plane(d, t->weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
-    if (d->unit_nbytes > 1) {
-        if (t->split.low_nbits < 8) {
+    if (d->unit_nbytes > 1 && !d->sample->is_low_noise) {
+        if (t->split.low_nbits < 8)
             coding->flexible[LMC_PLANE_LOW] = (uint8_t)is_low_constant(d->sample, &t->split);
-        } else if (t->split.offset == 0) { /* an offset stirs the low bits: not worth a histogram */
-            to_weights(d->sample->head_low, weight);
-            decide_plane(d, weight, LMC_PLANE_LOW, shapes, tables, decision);
-        }
-        for (unsigned i = lmc_coding_rest_first(coding), j = 0; i < coding->plane_count; i++, j++) {
-            to_weights(d->sample->rest[j], weight);
-            decide_plane(d, weight, i, shapes, tables, decision);
-        }
+        decide_low_planes(d, shapes, tables, decision);
     }
     decision->is_raw = !coding->has_mask;
     for (unsigned i = 0; i < coding->plane_count; i++)

@@ -5,6 +5,15 @@
  * is a symbol like any other. */
 #define MASK_PERCENT_MIN 5
 
+/* Bytes below the symbols are noise or far from it: every fourth run of a large sample is enough to tell how
+ * far, and every fourth of those to tell if they are noise. Then two bytes are equal one time in 256, or more
+ * often by no more than chance makes of it and a code cannot make use of. */
+#define LOW_RUN_STEP 4
+#define LOW_VALUES (LMC_SAMPLE_VALUES / LOW_RUN_STEP)
+#define NOISE_RUN_STEP 4
+#define NOISE_VALUES_MIN 2048
+#define NOISE_EXCESS 0.08
+
 /* Runs at even distances; the whole tensor when it is no larger than the sample. Returns the values read. */
 static lmc_status read_runs(uint64_t value_count, unsigned unit_nbytes, lmc_read_fn read, void *user,
                             uint8_t *buffer, size_t *n)
@@ -71,34 +80,56 @@ LMC_INLINE survey survey_values(const uint8_t *values, size_t n, const unsigned 
 
 /* ---- histograms ---- */
 
-/* Where a value counts in the head's histogram; bits above it may be set. */
-LMC_INLINE uint32_t *head_place(uint32_t *head, uint64_t x, const unsigned unit_nbytes, unsigned rotation)
-{
-    if (unit_nbytes == 1)
-        return &head[(x << rotation | (x & 0xff) >> (8 - rotation)) & 0xff];
-    return &head[x >> (8 * unit_nbytes - LMC_SAMPLE_HEAD_NBITS - rotation) &
-                 lmc_low_mask(LMC_SAMPLE_HEAD_NBITS)];
-}
-
+/* Counts by the head's top bits, which a rotation by one moves down by one; bits above them may be set. */
 LMC_INLINE void count_heads(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned unit_nbytes)
 {
-    const unsigned rotation = sample->rotation;
+    const unsigned nbits = 8 * unit_nbytes;
+    const unsigned shift = nbits - LMC_SAMPLE_HEAD_NBITS - sample->rotation;
+    const uint64_t mask = lmc_low_mask(LMC_SAMPLE_HEAD_NBITS);
+    const int skips_zeros = sample->skips_zeros;
     const size_t word_count = n * unit_nbytes / 8;
     for (size_t i = 0; i < word_count; i++) {
         const uint64_t word = lmc_load64(values + 8 * i);
-        for (unsigned k = 0; k < 64; k += 8 * unit_nbytes)
-            ++*head_place(sample->head, word >> k, unit_nbytes, rotation);
+        for (unsigned k = 0; k < 64; k += nbits)
+            if (!skips_zeros || (word >> k & lmc_low_mask(nbits)) != 0)
+                sample->head[word >> k >> shift & mask]++;
     }
-    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++)
-        ++*head_place(sample->head, lmc_load_n(values + i * unit_nbytes, unit_nbytes), unit_nbytes, rotation);
+    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++) {
+        const uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
+        if (!skips_zeros || x != 0)
+            sample->head[x >> shift & mask]++;
+    }
+}
+
+/* The same for elements of one byte. They fall on few places, often twice in a row, and a count that has just
+ * been stored is slow to load again: each lane of a word has a histogram of its own. */
+static void count_head_bytes(lmc_sample *sample, const uint8_t *values, size_t n)
+{
+    uint32_t part[8][256] = {{0}};
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const uint64_t word = lmc_load64(values + i);
+        for (unsigned k = 0; k < 8; k++)
+            part[k][word >> 8 * k & 0xff]++;
+    }
+    for (; i < n; i++)
+        part[0][values[i]]++;
+    for (unsigned b = 0; b < 256; b++) {
+        const unsigned rotated = (b << sample->rotation | b >> (8 - sample->rotation)) & 0xff;
+        for (unsigned k = 0; k < 8; k++)
+            sample->head[rotated] += part[k][b];
+    }
 }
 
 LMC_INLINE void count_bytes(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned unit_nbytes)
 {
     const unsigned nbits = 8 * unit_nbytes;
     const unsigned rotation = sample->rotation;
+    const int skips_zeros = sample->skips_zeros;
     for (size_t i = 0; i < n; i++) {
         uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
+        if (skips_zeros && x == 0)
+            continue;
         x = x << rotation | x >> 1 >> (nbits - 1 - rotation);
         sample->head_low[x >> (nbits - LMC_FMT_HEAD_NBITS) & 0xff]++;
         for (unsigned j = 0; j + 2 < unit_nbytes; j++)
@@ -120,7 +151,7 @@ static survey survey_any(const uint8_t *values, size_t n, unsigned unit_nbytes)
 static void count_heads_any(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
 {
     switch (unit_nbytes) {
-    case 1: count_heads(sample, values, n, 1); break;
+    case 1: count_head_bytes(sample, values, n); break;
     case 2: count_heads(sample, values, n, 2); break;
     case 4: count_heads(sample, values, n, 4); break;
     default: count_heads(sample, values, n, 8); break;
@@ -136,28 +167,61 @@ static void count_bytes_any(lmc_sample *sample, const uint8_t *values, size_t n,
     }
 }
 
-/* Counts n values more. Masked zeros are taken out again: cheaper than a look at each value. */
-static void count_values(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
+/* Counts the bytes of the runs whose number is a multiple of `step`, but not of `but` (0: of any). */
+static void count_runs(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes, size_t step,
+                       size_t but)
 {
-    const size_t step = sample->is_low_exact ? 1 : LMC_SAMPLE_LOW_RUN_STEP;
-    count_heads_any(sample, values, n, unit_nbytes);
-    sample->counted += n;
-    if (sample->skips_zeros) {
-        const uint64_t zeros = survey_any(values, n, unit_nbytes).zeros;
-        sample->head[0] -= (uint32_t)zeros;
-        sample->counted -= zeros;
+    for (size_t i = 0; i * LMC_SAMPLE_RUN_VALUES < n; i += step) {
+        const size_t first = i * LMC_SAMPLE_RUN_VALUES;
+        if (but == 0 || i % but != 0)
+            count_bytes_any(sample, values + first * unit_nbytes,
+                            lmc_min_size(LMC_SAMPLE_RUN_VALUES, n - first), unit_nbytes);
     }
-    for (size_t i = 0; i < n && unit_nbytes > 1; i += step * LMC_SAMPLE_RUN_VALUES) {
-        const uint8_t *const run = values + i * unit_nbytes;
-        const size_t run_values = lmc_min_size(LMC_SAMPLE_RUN_VALUES, n - i);
-        count_bytes_any(sample, run, run_values, unit_nbytes);
-        if (sample->skips_zeros) {
-            const uint32_t zeros = (uint32_t)survey_any(run, run_values, unit_nbytes).zeros;
-            sample->head_low[0] -= zeros;
-            for (unsigned j = 0; j + 2 < unit_nbytes; j++)
-                sample->rest[j][0] -= zeros;
-        }
+}
+
+static int is_noise(const uint32_t counts[256])
+{
+    double n = 0, equal_pairs = 0;
+    for (unsigned b = 0; b < 256; b++) {
+        n += counts[b];
+        equal_pairs += counts[b] * (counts[b] - 1.0);
     }
+    return n >= NOISE_VALUES_MIN && 256 * equal_pairs <= (1 + NOISE_EXCESS) * n * n;
+}
+
+static int are_all_noise(const lmc_sample *sample, unsigned unit_nbytes)
+{
+    int noise = is_noise(sample->head_low);
+    for (unsigned j = 0; j + 2 < unit_nbytes; j++)
+        noise = noise && is_noise(sample->rest[j]);
+    return noise;
+}
+
+/* Counts bytes until it is clear what they are. */
+static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
+{
+    const size_t step = sample->is_low_exact ? 1 : LOW_RUN_STEP;
+    count_runs(sample, values, n, unit_nbytes, step * NOISE_RUN_STEP, 0);
+    sample->is_low_noise = are_all_noise(sample, unit_nbytes);
+    if (!sample->is_low_noise)
+        count_runs(sample, values, n, unit_nbytes, step, step * NOISE_RUN_STEP);
+}
+
+/* Counts every value of the tensor. */
+static lmc_status count_all(lmc_sample *sample, unsigned unit_nbytes, lmc_read_fn read, void *user,
+                            uint8_t *buffer)
+{
+    size_t n;
+    for (uint64_t first = 0; first < sample->value_count; first += n) {
+        n = (size_t)lmc_min_u64(LMC_SAMPLE_VALUES, sample->value_count - first);
+        const lmc_status status = read(user, first * unit_nbytes, buffer, n * unit_nbytes);
+        if (status != LMC_OK)
+            return status;
+        count_heads_any(sample, buffer, n, unit_nbytes);
+        if (unit_nbytes > 1)
+            count_runs(sample, buffer, n, unit_nbytes, 1, 0);
+    }
+    return LMC_OK;
 }
 
 lmc_status lmc_sample_take(lmc_sample *sample, uint64_t content_nbytes, unsigned unit_nbytes, int is_signed,
@@ -166,25 +230,18 @@ lmc_status lmc_sample_take(lmc_sample *sample, uint64_t content_nbytes, unsigned
     size_t n;
     memset(sample, 0, sizeof *sample);
     sample->value_count = content_nbytes / unit_nbytes;
-    lmc_status status = read_runs(sample->value_count, unit_nbytes, read, user, buffer, &n);
+    const lmc_status status = read_runs(sample->value_count, unit_nbytes, read, user, buffer, &n);
     if (status != LMC_OK)
         return status;
     const survey s = survey_any(buffer, n, unit_nbytes);
     sample->rotation = is_signed && (s.any ^ s.all) >> (8 * unit_nbytes - 1) & 1;
-    sample->zeros = s.zeros;
     sample->skips_zeros = unit_nbytes > 1 && s.zeros * 100 >= n * (uint64_t)MASK_PERCENT_MIN && s.zeros < n;
     sample->is_exact = exact || n == sample->value_count;
-    sample->is_low_exact = exact || n <= LMC_SAMPLE_VALUES / LMC_SAMPLE_LOW_RUN_STEP;
-    if (!exact || n == sample->value_count) {
-        count_values(sample, buffer, n, unit_nbytes);
-        return LMC_OK;
-    }
-    for (uint64_t first = 0; first < sample->value_count; first += n) {
-        n = (size_t)lmc_min_u64(LMC_SAMPLE_VALUES, sample->value_count - first);
-        status = read(user, first * unit_nbytes, buffer, n * unit_nbytes);
-        if (status != LMC_OK)
-            return status;
-        count_values(sample, buffer, n, unit_nbytes);
-    }
+    sample->is_low_exact = exact || n <= LOW_VALUES;
+    if (exact)
+        return count_all(sample, unit_nbytes, read, user, buffer);
+    count_heads_any(sample, buffer, n, unit_nbytes);
+    if (unit_nbytes > 1)
+        count_low_bytes(sample, buffer, n, unit_nbytes);
     return LMC_OK;
 }

@@ -7,11 +7,9 @@
 
 #include "coding.h"
 
-/* Values sampled: runs of neighbours spread over the tensor. Bytes below the symbols are near noise or far
- * from it: every fourth run tells which. */
+/* Values sampled at most: runs of neighbours spread over the tensor. */
 #define LMC_SAMPLE_RUN_VALUES 512
 #define LMC_SAMPLE_RUN_COUNT 128
-#define LMC_SAMPLE_LOW_RUN_STEP 4
 #define LMC_SAMPLE_VALUES (LMC_SAMPLE_RUN_VALUES * LMC_SAMPLE_RUN_COUNT)
 
 /* Resolution of the head's histogram: fine enough for 4 offsets a bin of 4 low bits and 8 of more. */
@@ -20,11 +18,10 @@
 
 typedef struct lmc_sample {
     uint64_t value_count; /* of the tensor */
-    uint64_t counted;     /* values in `head` */
-    uint64_t zeros;       /* among the values first looked at */
     int skips_zeros;      /* zeros are frequent enough for a mask: they are not in the histograms */
     int is_exact;         /* every value is in `head` */
-    int is_low_exact;     /* every value is in `head_low` and `rest` too */
+    int is_low_exact;     /* every value is in `head_low` and `rest` too, unless they are noise */
+    int is_low_noise;     /* no code would gain anything there */
     uint8_t rotation;     /* the planes below are those of values rotated by so much */
     uint32_t head[1 << LMC_SAMPLE_HEAD_NBITS]; /* by the head's top bits (elements of 1 byte: by the byte) */
     uint32_t head_low[256];                    /* by the head's low byte */
