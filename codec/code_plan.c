@@ -248,7 +248,7 @@ static void try_cut(search *s, unsigned first, unsigned end)
 /* Flat layers: all powers of two. Others: where the tail falls to certain shares of the layer's weight. */
 static void try_cuts(search *s, unsigned first)
 {
-    static const double coarse[] = {1 / 3., 1 / 6., 1 / 9., 1 / 13., 1 / 20., 1 / 40.};
+    static const double coarse[] = {1 / 2., 1 / 3., 1 / 6., 1 / 9., 1 / 13., 1 / 20., 1 / 40.};
     static const double fine[] = {1 / 2.,  1 / 3.,  1 / 4.,  1 / 5.,  1 / 6.,  1 / 7.,
                                   1 / 8.,  1 / 9.,  1 / 10., 1 / 11., 1 / 12., 1 / 13.,
                                   1 / 14., 1 / 16., 1 / 20., 1 / 25., 1 / 32., 1 / 64.};
