@@ -15,6 +15,7 @@
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
+#         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
 #         package     programs outside the tree against an installed LMC
 #         checks      rules of the source: layers, exports, format document, text, warnings
 #         format      clang-format
@@ -34,7 +35,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 . tests/support/setup.sh
 
-quick_parts="unit kernels sanitize fuzz cli reference official transformers package checks format quickstart"
+quick_parts="unit kernels sanitize fuzz cli reference official transformers h5examples package checks format quickstart"
 slow_parts="large thread search model"
 
 # ---- counting -------------------------------------------------------------------------------------
@@ -228,6 +229,14 @@ part_transformers() {
   fi
 }
 
+part_h5examples() {
+  if lmc_venvs_h5; then
+    with_build build_test run_counted h5examples sh tests/h5examples/run.sh build/test build/venv-h5-*/bin/python
+  else
+    skip h5examples "needs Debian's python3-h5py and h5py from the package index"
+  fi
+}
+
 part_package() { with_build build_test run_counted package sh tests/package/run.sh build/test; }
 
 part_checks() {
@@ -334,7 +343,7 @@ parts=${parts:-$quick_parts}
 
 packages="build-essential cmake pkg-config libcunit1-dev libcjson-dev libxxhash-dev libzstd-dev python3"
 if wants checks; then
-  packages="$packages clang libbz2-dev"
+  packages="$packages clang libbz2-dev libhdf5-dev"
 fi
 if wants reference official model; then
   packages="$packages python3-venv"
@@ -343,6 +352,13 @@ lmc_apt $packages
 if wants cli; then
   # shells to complete in, and tools that look at the manual and at system calls
   (lmc_apt fish mandoc strace zsh) || echo "set-up: some cases of the part cli will be skipped"
+fi
+if wants unit kernels; then
+  (lmc_apt libhdf5-dev) || echo "set-up: the example h5_direct_chunks will not be built"
+fi
+if wants h5examples; then
+  (lmc_apt hdf5-tools python3-h5py python3-venv) || echo "set-up: some cases of the part h5examples will be skipped"
+  (lmc_apt python3-h5py-mpi openmpi-bin) || echo "set-up: h5_parallel.py will be skipped"
 fi
 mkdir -p build/log
 if wants reference official model; then

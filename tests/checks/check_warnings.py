@@ -10,9 +10,18 @@ FLAGS = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-Wall", "-Wextra", "-W
 INCLUDES = ["include", "codec", "safetensors", "tests/support"]
 
 
+def hdf5_flags():
+    """Debian has the serial library under a name of its own."""
+    for name in ("hdf5-serial", "hdf5"):
+        status, output = run("pkg-config", "--cflags", name)
+        if status == 0:
+            return output.split()
+    return []
+
+
 def commands(tree):
     flags = FLAGS + [f"-I{tree.path(folder)}" for folder in INCLUDES]
-    flags += run("pkg-config", "--cflags", "libcjson", "libzstd")[1].split()
+    flags += run("pkg-config", "--cflags", "libcjson", "libzstd")[1].split() + hdf5_flags()
     flags += [f'-DLMC_TESTS_DIR="{tree.path("tests")}"']
     for compiler in ("gcc", "clang"):
         for path in tree.files(".c"):

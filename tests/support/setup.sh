@@ -24,6 +24,11 @@ lmc_has() {
   libxxhash-dev) lmc_has_header xxhash.h ;;
   libzstd-dev) lmc_has_header zstd.h ;;
   libbz2-dev) lmc_has_header bzlib.h ;;
+  hdf5-tools) command -v h5repack ;;
+  libhdf5-dev) pkg-config --exists hdf5-serial || pkg-config --exists hdf5 || lmc_has_header hdf5.h ;;
+  openmpi-bin) command -v mpirun ;;
+  python3-h5py) /usr/bin/python3 -c 'import h5py' ;;
+  python3-h5py-mpi) H5PY_ALWAYS_USE_MPI=1 /usr/bin/python3 -c 'import h5py, mpi4py; assert h5py.get_config().mpi' ;;
   python3-venv) python3 -c 'import ensurepip, venv' ;;
   *) command -v "$1" ;;
   esac >/dev/null 2>&1
