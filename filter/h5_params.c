@@ -6,6 +6,9 @@
 #include "h5_error.h"
 #include "h5_wire.h"
 
+/* Bits of LMC_H5_VALUE_TYPE that mean nothing yet. */
+#define H5_TYPE_RESERVED 0xf000u
+
 /* ---- reading ---- */
 
 static int is_element_size(size_t nbytes)
@@ -68,13 +71,26 @@ static unsigned dtype_nbytes(unsigned type)
     return number > 0 ? lmc_dtype_nbits((lmc_dtype)(number - 1)) / 8 : 0;
 }
 
+/* Values come from files: what does not pass here must not reach the encoder. */
 static int is_sensible(unsigned element_nbytes, unsigned type)
 {
-    if ((type & LMC_H5_TYPE_COLUMNS) != 0) {
-        return element_nbytes >= H5_WIRE_WIDTH_MIN && element_nbytes <= H5_WIRE_WIDTH_MAX;
+    const unsigned shuffle_nbytes = element_nbytes * LMC_H5_TYPE_SHUFFLE_SPAN(type);
+    if ((type & H5_TYPE_RESERVED) != 0) {
+        return 0;
     }
-    return is_element_size(element_nbytes) &&
-           (LMC_H5_TYPE_DTYPE(type) == 0 || dtype_nbytes(type) == element_nbytes);
+    if ((type & LMC_H5_TYPE_COLUMNS) != 0) {
+        return element_nbytes >= H5_WIRE_WIDTH_MIN && element_nbytes <= H5_WIRE_WIDTH_MAX &&
+               (type & (LMC_H5_TYPE_BIG_ENDIAN | LMC_H5_TYPE_SHUFFLED)) == 0 &&
+               LMC_H5_TYPE_DTYPE(type) == 0 && LMC_H5_TYPE_SHUFFLE_SPAN(type) == 0;
+    }
+    if (!is_element_size(element_nbytes) ||
+        (LMC_H5_TYPE_DTYPE(type) != 0 && dtype_nbytes(type) != element_nbytes) ||
+        ((type & LMC_H5_TYPE_BIG_ENDIAN) != 0 && element_nbytes == 1)) {
+        return 0;
+    }
+    return (type & LMC_H5_TYPE_SHUFFLED) != 0
+               ? shuffle_nbytes >= H5_WIRE_WIDTH_MIN && shuffle_nbytes <= H5_WIRE_WIDTH_MAX
+               : shuffle_nbytes == 0;
 }
 
 lmc_status h5_params_read(const unsigned *values, size_t value_count, h5_params *params)
