@@ -215,6 +215,9 @@ lmc_status h5_chunk_decode(lmc_ctx *ctx, const unsigned char *stored, size_t sto
 
 lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t stored_nbytes, size_t *chunk_nbytes)
 {
+    if (chunk_nbytes != NULL) {
+        *chunk_nbytes = 0;
+    }
     if (chunk_nbytes == NULL || (stored == NULL && stored_nbytes > 0)) {
         return h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
     }
