@@ -79,4 +79,83 @@ static MAYBE_UNUSED void h5_case_values(const h5_case *c, const unsigned user[LM
     h5_params_write(&params, values);
 }
 
+/* ---- chunks ---- */
+
+/* A stored chunk, of the size it has. */
+typedef struct h5_stored {
+    uint8_t *bytes;
+    size_t nbytes;
+} h5_stored;
+
+/* Encodes into exactly lmc_h5_encode_bound() bytes before a guard page. The bytes are the caller's to free. */
+static MAYBE_UNUSED h5_stored h5_encode(lmc_ctx *ctx, const unsigned *values, size_t value_count,
+                                        const uint8_t *chunk, size_t nbytes)
+{
+    h5_stored stored = {NULL, 1};
+    size_t bound = 0;
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_encode_bound(nbytes, &bound), LMC_OK);
+    guarded source = guarded_open(nbytes + 1), target = guarded_open(bound);
+    const uint8_t *const src = guarded_copy(&source, chunk, nbytes);
+    uint8_t *const dst = guarded_end(&target, bound);
+    CU_ASSERT_EQUAL_FATAL(
+        lmc_h5_encode_chunk(ctx, values, value_count, src, nbytes, dst, bound, &stored.nbytes), LMC_OK);
+    CU_ASSERT_FATAL(stored.nbytes > 0 && stored.nbytes <= nbytes + LMC_H5_OVERHEAD_MAX);
+    stored.bytes = must_malloc(stored.nbytes);
+    memcpy(stored.bytes, dst, stored.nbytes);
+    guarded_close(&source);
+    guarded_close(&target);
+    return stored;
+}
+
+/* Decodes between guard pages into exactly nbytes, and compares. */
+static MAYBE_UNUSED void h5_check(lmc_ctx *ctx, const h5_stored *stored, const uint8_t *chunk, size_t nbytes)
+{
+    guarded source = guarded_open(stored->nbytes), target = guarded_open(nbytes + 1);
+    const uint8_t *const src = guarded_copy(&source, stored->bytes, stored->nbytes);
+    uint8_t *const dst = guarded_end(&target, nbytes);
+    size_t found_nbytes = SIZE_MAX;
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_chunk_nbytes(src, stored->nbytes, &found_nbytes), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(found_nbytes, nbytes);
+    found_nbytes = SIZE_MAX;
+    memset(dst, 0x99, nbytes);
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_decode_chunk(ctx, src, stored->nbytes, dst, nbytes, &found_nbytes), LMC_OK);
+    CU_ASSERT_EQUAL(found_nbytes, nbytes);
+    CU_ASSERT(nbytes == 0 || memcmp(dst, chunk, nbytes) == 0);
+    guarded_close(&source);
+    guarded_close(&target);
+}
+
+/* Encodes, decodes, compares. Returns the stored bytes. */
+static MAYBE_UNUSED size_t h5_round_trip(lmc_ctx *ctx, const unsigned *values, size_t value_count,
+                                         const uint8_t *chunk, size_t nbytes)
+{
+    h5_stored stored = h5_encode(ctx, values, value_count, chunk, nbytes);
+    h5_check(ctx, &stored, chunk, nbytes);
+    free(stored.bytes);
+    return stored.nbytes;
+}
+
+/* Chunk that the form of a case codes well: numbers of its type in the order that the pipeline leaves them in. */
+static MAYBE_UNUSED void h5_case_fill(const h5_case *c, uint8_t *chunk, size_t nbytes)
+{
+    const size_t element = c->type.nbytes <= 8 && c->type.nbytes > 0 ? c->type.nbytes : 4;
+    const size_t record = c->pipeline.shuffle_nbytes > 1 ? c->pipeline.shuffle_nbytes : 1;
+    const size_t count = nbytes / record;
+    const lmc_dtype dtype = element == 8 ? LMC_DTYPE_F64 : element >= 3 ? LMC_DTYPE_F32 : LMC_DTYPE_BF16;
+    uint8_t *const plain = must_malloc(nbytes);
+    data_fill(plain, nbytes, dtype, DATA_HALF_ZEROS);
+    for (size_t i = 0; c->type.is_big_endian && i + element <= nbytes; i += element)
+        for (size_t j = 0; j < element / 2; j++) {
+            const uint8_t byte = plain[i + j];
+            plain[i + j] = plain[i + element - 1 - j];
+            plain[i + element - 1 - j] = byte;
+        }
+    if (nbytes > 0)
+        memcpy(chunk, plain, nbytes);
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < record; j++)
+            chunk[j * count + i] = plain[i * record + j];
+    free(plain);
+}
+
 #endif
