@@ -227,6 +227,7 @@ lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t stored_nbytes, size_t 
 lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_nbytes, void *dst,
                                size_t dst_capacity, size_t *dst_nbytes)
 {
+    unsigned char nothing; /* stands for dst where that may be NULL */
     size_t chunk_nbytes;
     if (dst_nbytes != NULL) {
         *dst_nbytes = 0;
@@ -248,7 +249,7 @@ lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_n
         return h5_fail(LMC_ERR_DST_SMALL, "lmc: a chunk of %zu bytes does not fit %zu", chunk_nbytes,
                        dst_capacity);
     }
-    status = h5_chunk_decode(ctx, stored, stored_nbytes, dst, chunk_nbytes);
+    status = h5_chunk_decode(ctx, stored, stored_nbytes, dst != NULL ? dst : &nothing, chunk_nbytes);
     if (status == LMC_OK) {
         *dst_nbytes = chunk_nbytes;
     }

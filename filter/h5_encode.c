@@ -253,5 +253,6 @@ lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t valu
     if (ctx == NULL) {
         return h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
     }
-    return h5_chunk_encode(ctx, &params, 1, chunk, chunk_nbytes, dst, dst_capacity, dst_nbytes);
+    const void *const src = chunk != NULL ? chunk : "";
+    return h5_chunk_encode(ctx, &params, 1, src, chunk_nbytes, dst, dst_capacity, dst_nbytes);
 }
