@@ -158,4 +158,84 @@ static MAYBE_UNUSED void h5_case_fill(const h5_case *c, uint8_t *chunk, size_t n
     free(plain);
 }
 
+/* ---- what may fail ---- */
+
+/* Memory before guard pages for a stored chunk and for a chunk of this size. */
+typedef struct h5_room {
+    guarded source, target;
+    size_t chunk_nbytes;
+} h5_room;
+
+static MAYBE_UNUSED h5_room h5_room_open(size_t stored_nbytes, size_t chunk_nbytes)
+{
+    return (h5_room){guarded_open(stored_nbytes), guarded_open(chunk_nbytes), chunk_nbytes};
+}
+
+static MAYBE_UNUSED void h5_room_close(h5_room *room)
+{
+    guarded_close(&room->source);
+    guarded_close(&room->target);
+}
+
+/* Decodes whatever it is; what fails gives no size and a text. */
+static MAYBE_UNUSED lmc_status h5_decode(lmc_ctx *ctx, const h5_room *room, const uint8_t *stored,
+                                         size_t nbytes, uint8_t **dst, size_t *dst_nbytes)
+{
+    size_t claimed = 7;
+    const uint8_t *const src = guarded_copy(&room->source, stored, nbytes);
+    *dst = guarded_end(&room->target, room->chunk_nbytes);
+    *dst_nbytes = 7;
+    const lmc_status size_status = lmc_h5_chunk_nbytes(src, nbytes, &claimed);
+    CU_ASSERT(size_status == LMC_OK || claimed == 0);
+    const lmc_status status = lmc_h5_decode_chunk(ctx, src, nbytes, *dst, room->chunk_nbytes, dst_nbytes);
+    CU_ASSERT_EQUAL(*dst_nbytes, status == LMC_OK ? claimed : 0);
+    CU_ASSERT(status == LMC_OK || strncmp(lmc_h5_last_error(), "lmc", 3) == 0);
+    CU_ASSERT(status != LMC_ERR_ARG && status != LMC_ERR_NOMEM);
+    return status;
+}
+
+static MAYBE_UNUSED lmc_status h5_decode_status(lmc_ctx *ctx, const h5_room *room, const uint8_t *stored,
+                                                size_t nbytes)
+{
+    uint8_t *dst;
+    size_t dst_nbytes;
+    return h5_decode(ctx, room, stored, nbytes, &dst, &dst_nbytes);
+}
+
+/* A context that counts the largest piece it asks for, and fails one allocation or all from one on. */
+typedef struct h5_counting {
+    size_t calls, failing, largest;
+    long live;
+    int once;
+} h5_counting;
+
+static h5_counting h5_state;
+
+static MAYBE_UNUSED void *h5_count_allocate(void *user, size_t nbytes)
+{
+    h5_counting *const c = user;
+    const size_t call = c->calls++;
+    c->largest = nbytes > c->largest ? nbytes : c->largest;
+    if (call == c->failing || (call > c->failing && !c->once))
+        return NULL;
+    c->live++;
+    return must_malloc(nbytes);
+}
+
+static MAYBE_UNUSED void h5_count_release(void *user, void *pointer)
+{
+    ((h5_counting *)user)->live--;
+    free(pointer);
+}
+
+static MAYBE_UNUSED lmc_ctx *h5_create_counting(void)
+{
+    const lmc_allocator allocator = {h5_count_allocate, h5_count_release, &h5_state};
+    lmc_ctx *made = NULL;
+    h5_state = (h5_counting){.failing = SIZE_MAX};
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &made), LMC_OK);
+    h5_state.largest = 0;
+    return made;
+}
+
 #endif
