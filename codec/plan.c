@@ -321,7 +321,8 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
     coding->unit_nbytes = d->unit_nbytes;
     coding->split = t->split;
     coding->plane_count = lmc_coding_plane_count(d->unit_nbytes, &t->split);
-    coding->has_mask = (uint8_t)d->sample->skips_zeros;
+    coding->has_mask = (uint8_t)d->sample->has_mask;
+    coding->mask_value = d->sample->mask_value;
     decide_plane(d, t->weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
     if (d->unit_nbytes > 1 && !d->sample->is_low_noise) {
         if (t->split.low_nbits < 8)

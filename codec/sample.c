@@ -1,8 +1,8 @@
 /* sample.c - reads a sample and counts. */
 #include "sample.h"
 
-/* Zeros are masked when there are at least this many in a hundred. Not in elements of one byte: there a zero
- * is a symbol like any other. */
+/* A value is masked when it is at least this many of a hundred. Not in elements of one byte: there it is a
+ * symbol like any other. */
 #define MASK_PERCENT_MIN 5
 
 /* Bytes below the symbols are noise or far from it: every fourth run of a large sample is enough to tell how
@@ -86,17 +86,18 @@ LMC_INLINE void count_heads(lmc_sample *sample, const uint8_t *values, size_t n,
     const unsigned nbits = 8 * unit_nbytes;
     const unsigned shift = nbits - LMC_SAMPLE_HEAD_NBITS - sample->rotation;
     const uint64_t mask = lmc_low_mask(LMC_SAMPLE_HEAD_NBITS);
-    const int skips_zeros = sample->skips_zeros;
+    const int has_mask = sample->has_mask;
+    const uint64_t mask_value = sample->mask_value;
     const size_t word_count = n * unit_nbytes / 8;
     for (size_t i = 0; i < word_count; i++) {
         const uint64_t word = lmc_load64(values + 8 * i);
         for (unsigned k = 0; k < 64; k += nbits)
-            if (!skips_zeros || (word >> k & lmc_low_mask(nbits)) != 0)
+            if (!has_mask || (word >> k & lmc_low_mask(nbits)) != mask_value)
                 sample->head[word >> k >> shift & mask]++;
     }
     for (size_t i = 8 * word_count / unit_nbytes; i < n; i++) {
         const uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
-        if (!skips_zeros || x != 0)
+        if (!has_mask || x != mask_value)
             sample->head[x >> shift & mask]++;
     }
 }
@@ -125,10 +126,11 @@ LMC_INLINE void count_bytes(lmc_sample *sample, const uint8_t *values, size_t n,
 {
     const unsigned nbits = 8 * unit_nbytes;
     const unsigned rotation = sample->rotation;
-    const int skips_zeros = sample->skips_zeros;
+    const int has_mask = sample->has_mask;
+    const uint64_t mask_value = sample->mask_value;
     for (size_t i = 0; i < n; i++) {
         uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
-        if (skips_zeros && x == 0)
+        if (has_mask && x == mask_value)
             continue;
         x = x << rotation | x >> 1 >> (nbits - 1 - rotation);
         sample->head_low[x >> (nbits - LMC_FMT_HEAD_NBITS) & 0xff]++;
@@ -207,6 +209,28 @@ static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n,
         count_runs(sample, values, n, unit_nbytes, step, step * NOISE_RUN_STEP);
 }
 
+/* ---- the mask ---- */
+
+static int is_frequent(uint64_t count, size_t n)
+{
+    return count * 100 >= n * (uint64_t)MASK_PERCENT_MIN && count < n;
+}
+
+/* Zeros of pruned weights; or what the end is filled with, as the edges of arrays are. */
+static void choose_mask(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes,
+                        uint64_t zeros)
+{
+    const uint64_t last = lmc_load_n(values + (n - 1) * unit_nbytes, unit_nbytes);
+    uint64_t count = 0;
+    sample->has_mask = is_frequent(zeros, n);
+    if (sample->has_mask || n < 2 || lmc_load_n(values + (n - 2) * unit_nbytes, unit_nbytes) != last)
+        return;
+    for (size_t i = 0; i < n; i++)
+        count += lmc_load_n(values + i * unit_nbytes, unit_nbytes) == last;
+    sample->has_mask = is_frequent(count, n);
+    sample->mask_value = sample->has_mask ? last : 0;
+}
+
 /* Counts every value of the tensor. */
 static lmc_status count_all(lmc_sample *sample, unsigned unit_nbytes, lmc_read_fn read, void *user,
                             uint8_t *buffer)
@@ -235,7 +259,8 @@ lmc_status lmc_sample_take(lmc_sample *sample, uint64_t content_nbytes, unsigned
         return status;
     const survey s = survey_any(buffer, n, unit_nbytes);
     sample->rotation = is_signed && (s.any ^ s.all) >> (8 * unit_nbytes - 1) & 1;
-    sample->skips_zeros = unit_nbytes > 1 && s.zeros * 100 >= n * (uint64_t)MASK_PERCENT_MIN && s.zeros < n;
+    if (unit_nbytes > 1)
+        choose_mask(sample, buffer, n, unit_nbytes, s.zeros);
     sample->is_exact = exact || n == sample->value_count;
     sample->is_low_exact = exact || n <= LOW_VALUES;
     if (exact)

@@ -18,7 +18,8 @@
 
 typedef struct lmc_sample {
     uint64_t value_count; /* of the tensor */
-    int skips_zeros;      /* zeros are frequent enough for a mask: they are not in the histograms */
+    int has_mask;         /* mask_value is frequent enough for a mask: it is not in the histograms */
+    uint64_t mask_value;  /* else 0 */
     int is_exact;         /* every value is in `head` */
     int is_low_exact;     /* every value is in `head_low` and `rest` too, unless they are noise */
     int is_low_noise;     /* no code would gain anything there */
