@@ -203,6 +203,57 @@ static void test_random(void)
     }
 }
 
+/* Bits a symbol of Huffman's code, and its longest length. */
+static double huffman_cost(const double weight[256], unsigned *depth_max)
+{
+    double node[256];
+    unsigned depth[256], n = 0;
+    double cost = 0;
+    for (unsigned s = 0; s < 256; s++)
+        if (weight[s] > 0)
+            depth[n] = 0, node[n++] = weight[s];
+    while (n > 1) {
+        for (unsigned k = 0; k < 2; k++) { /* the two lightest go last */
+            unsigned least = 0;
+            for (unsigned i = 1; i < n - k; i++)
+                least = node[i] < node[least] ? i : least;
+            const double w = node[least];
+            const unsigned d = depth[least];
+            node[least] = node[n - k - 1], depth[least] = depth[n - k - 1];
+            node[n - k - 1] = w, depth[n - k - 1] = d;
+        }
+        n--;
+        node[n - 1] += node[n];
+        depth[n - 1] = 1 + (depth[n] > depth[n - 1] ? depth[n] : depth[n - 1]);
+        cost += node[n - 1];
+    }
+    *depth_max = depth[0];
+    return cost / sum_of(weight);
+}
+
+/* Where Huffman's code of all symbols fits into one layer, no other code of one layer is better, and what is
+ * found is no worse but for the price of partial planes. */
+static void test_against_huffman(void)
+{
+    unsigned compared = 0;
+    for (unsigned i = 0; i < 3000; i++) {
+        double weight[256] = {0};
+        unsigned depth;
+        const unsigned count = 2 + (unsigned)random_below(62);
+        const unsigned spread = 1 + (unsigned)random_below(40);
+        for (unsigned s = 0; s < count; s++)
+            weight[s * 83 % 256] = (double)(100 + random_below(100 * spread));
+        const double huffman = huffman_cost(weight, &depth);
+        if (depth > LMC_FMT_LAYER_NBITS_MAX)
+            continue;
+        const lmc_code_options options = options_of(0, 0, 1, MANY);
+        const double cost = plan_and_check(weight, &options);
+        CU_ASSERT(cost <= huffman * 1.001 + 0.06);
+        compared++;
+    }
+    CU_ASSERT(compared > 1000);
+}
+
 /* A finer search tries all that the coarse one does, and more. */
 static void test_fine_search_is_no_worse(void)
 {
@@ -218,9 +269,16 @@ static void test_fine_search_is_no_worse(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_log2),        LMC_TEST(test_entropy), LMC_TEST(test_single_symbol),
-        LMC_TEST(test_two_symbols), LMC_TEST(test_uniform), LMC_TEST(test_geometric),
-        LMC_TEST(test_hills),       LMC_TEST(test_random),  LMC_TEST(test_fine_search_is_no_worse),
+        LMC_TEST(test_log2),
+        LMC_TEST(test_entropy),
+        LMC_TEST(test_single_symbol),
+        LMC_TEST(test_two_symbols),
+        LMC_TEST(test_uniform),
+        LMC_TEST(test_geometric),
+        LMC_TEST(test_hills),
+        LMC_TEST(test_random),
+        LMC_TEST(test_fine_search_is_no_worse),
+        LMC_TEST(test_against_huffman),
     };
     return LMC_TEST_MAIN("code_plan", tests, argc, argv);
 }
