@@ -193,6 +193,10 @@ replay_corpora() {
     tests/fuzz/corpus/frame_decode tests/vectors
   run_counted fuzz-round-trip $without_aslr build/sanitize/tests/fuzz/round_trip_replay \
     tests/fuzz/corpus/round_trip
+  for target in h5_decode h5_round_trip; do
+    run_counted "fuzz-$target" env "ASAN_OPTIONS=max_allocation_size_mb=$fuzz_malloc_mb" $without_aslr \
+      "build/sanitize/tests/fuzz/${target}_replay" "tests/fuzz/corpus/$target"
+  done
   for target in st_header st_archive st_restore st_writer; do
     run_counted "fuzz-$target" env "ASAN_OPTIONS=max_allocation_size_mb=$fuzz_malloc_mb" $without_aslr \
       "build/sanitize/tests/fuzz/${target}_replay" "tests/fuzz/corpus/$target"
@@ -285,6 +289,9 @@ part_search() {
     -DLMC_BUILD_FUZZERS=ON -DLMC_BUILD_TESTS=OFF "-DLMC_SANITIZE=address;undefined"; then
     for target in frame_decode round_trip; do
       search "$target" -max_len=20000
+    done
+    for target in h5_decode h5_round_trip; do
+      search "$target" -max_len=4096 "-malloc_limit_mb=$fuzz_malloc_mb"
     done
     for target in st_header st_archive st_restore st_writer; do
       search "$target" -max_len=4096 "-malloc_limit_mb=$fuzz_malloc_mb" -dict=tests/fuzz/st.dict
