@@ -7,7 +7,7 @@
 #include "h5_chunk.h"
 #include "h5_wire.h"
 
-#define CHUNK_MAX ((size_t)1 << 21)
+#define CHUNK_MAX ((size_t)1 << 19)
 
 static uint8_t *chunk;
 static lmc_ctx *ctx;
@@ -21,7 +21,7 @@ static void test_every_form_and_small_size(void)
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         unsigned values[8];
         h5_case_fill(&h5_cases[c], chunk, 2000);
-        for (size_t nbytes = 0; nbytes <= 2000; nbytes += nbytes < 40 ? 1 : 13) {
+        for (size_t nbytes = 0; nbytes <= 2000; nbytes += nbytes < 40 ? 1 : 31) {
             h5_case_values(&h5_cases[c], no_user_values, nbytes, values);
             h5_round_trip(nbytes % 2 ? ctx : NULL, values, 8, chunk, nbytes);
         }
@@ -95,7 +95,7 @@ static void test_every_level_block_and_override(void)
     static const unsigned overrides[] = {0, 1, 2, 4, 8};
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         h5_case_fill(&h5_cases[c], chunk, 70001);
-        for (unsigned i = 0; i < 3 * 4 * 5; i += 1 + (unsigned)random_below(9)) {
+        for (unsigned i = 0; i < 3 * 4 * 5; i += 1 + (unsigned)random_below(17)) {
             const unsigned user[3] = {i % 3, overrides[i / 3 % 5], kib[i / 15]};
             unsigned values[8];
             h5_case_values(&h5_cases[c], user, 70001, values);
@@ -126,7 +126,7 @@ static void test_overhead(void)
     random_fill(chunk, CHUNK_MAX);
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
         unsigned values[8];
-        for (size_t nbytes = c % 7; nbytes <= 1500; nbytes += 1 + random_below(30)) {
+        for (size_t nbytes = c % 7; nbytes <= 1500; nbytes += 1 + random_below(60)) {
             h5_case_values(&h5_cases[c], no_user_values, nbytes, values);
             h5_round_trip(ctx, values, 8, chunk, nbytes);
         }

@@ -87,7 +87,7 @@ static void test_columns_of_unequal_size(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         CU_ASSERT_EQUAL(columns_status(cases[i].nbytes, 3), cases[i].status);
-    for (unsigned width = 2; width <= 256; width++) {
+    for (unsigned width = 2; width <= 256; width += width < 20 ? 1 : 59) {
         size_t nbytes[256];
         for (unsigned j = 0; j < width; j++)
             nbytes[j] = 3;
@@ -186,7 +186,7 @@ static void check_forged(unsigned layout, unsigned swap, unsigned width, size_t 
 
 static void test_every_layout_of_others(void)
 {
-    for (size_t i = 0; i < 3000; i++) {
+    for (size_t i = 0; i < 800; i++) {
         const unsigned swap = (unsigned[]){0, 2, 4, 8}[random_below(4)];
         const unsigned width = 2 + (unsigned)random_below(i % 2 ? 255 : 8);
         const size_t nbytes = random_below(i % 3 ? 300 : CHUNK_NBYTES + 1);
