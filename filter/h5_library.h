@@ -24,14 +24,14 @@ typedef struct h5_library {
     size_t (*type_nbytes)(h5_id type);
     int (*type_order)(h5_id type);
     h5_id (*type_super)(h5_id type);
-    int (*type_fields)(h5_id type, size_t *sign, size_t *exponent, size_t *exponent_nbits, size_t *mantissa,
-                       size_t *mantissa_nbits);
     int (*type_member_count)(h5_id type);
     h5_id (*type_member)(h5_id type, unsigned index);
     int (*type_is_variable_string)(h5_id type);
     int (*type_close)(h5_id type);
 
-    /* These may be NULL. */
+    /* These may be NULL. A program with HDF5 within has the first only if it calls it, for the linker. */
+    int (*type_fields)(h5_id type, size_t *sign, size_t *exponent, size_t *exponent_nbits, size_t *mantissa,
+                       size_t *mantissa_nbits);
     int (*push_error)(h5_id stack, const char *file, const char *function, unsigned line, h5_id error_class,
                       h5_id major, h5_id minor, const char *format, ...);
     const h5_id *error_class;

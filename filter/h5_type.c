@@ -8,7 +8,8 @@
 
 static h5_type read_type(const h5_library *library, h5_id id, unsigned depth);
 
-/* A float like those of IEEE: the sign on top, the exponent next to it, nothing else but the mantissa. */
+/* A float like those of IEEE: the sign on top, the exponent next to it, nothing else but the mantissa. 0 for others,
+ * and when the library does not tell. */
 static unsigned float_exponent_nbits(const h5_library *library, h5_id id, size_t nbytes)
 {
     size_t sign;
@@ -16,7 +17,8 @@ static unsigned float_exponent_nbits(const h5_library *library, h5_id id, size_t
     size_t exponent_nbits;
     size_t mantissa;
     size_t mantissa_nbits;
-    if (library->type_fields(id, &sign, &exponent, &exponent_nbits, &mantissa, &mantissa_nbits) < 0) {
+    if (library->type_fields == NULL ||
+        library->type_fields(id, &sign, &exponent, &exponent_nbits, &mantissa, &mantissa_nbits) < 0) {
         return 0;
     }
     const int is_usual = sign + 1 == 8 * nbytes && exponent + exponent_nbits == sign && mantissa == 0 &&
