@@ -12,6 +12,8 @@
 #         cli         the command lmc-st, good and bad cases
 #         reference   the Python reference decoder and reader: frozen, random and damaged frames; archives of
 #                     lmc-st, forged and damaged ones
+#         hdf5        the HDF5 filter in the programs of the world: several libhdf5 in a process, threads, fork, kills,
+#                     C programs, MPI, Keras
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
@@ -35,7 +37,8 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 . tests/support/setup.sh
 
-quick_parts="unit kernels sanitize fuzz cli reference official transformers h5examples package checks format quickstart"
+quick_parts="unit kernels sanitize fuzz cli reference official transformers hdf5 h5examples package checks format \
+  quickstart"
 slow_parts="large thread search model"
 
 # ---- counting -------------------------------------------------------------------------------------
@@ -216,6 +219,15 @@ part_reference() {
   with_venv with_build build_test run_counted reference "$lmc_python" tests/reference/run.py --build build/test
 }
 
+part_hdf5() {
+  if lmc_venvs_h5; then
+    lmc_venv_keras || echo "set-up: the cases with Keras will be skipped"
+    with_build build_test run_counted hdf5 python3 tests/hdf5/run.py --build build/test
+  else
+    skip hdf5 "needs Debian's python3-h5py and h5py from the package index"
+  fi
+}
+
 part_official() { with_venv with_build build_test beside_official_package; }
 
 beside_official_package() {
@@ -363,9 +375,12 @@ fi
 if wants unit kernels; then
   (lmc_apt libhdf5-dev) || echo "set-up: the example h5_direct_chunks will not be built"
 fi
-if wants h5examples; then
-  (lmc_apt hdf5-tools python3-h5py python3-venv) || echo "set-up: some cases of the part h5examples will be skipped"
-  (lmc_apt python3-h5py-mpi openmpi-bin) || echo "set-up: h5_parallel.py will be skipped"
+if wants hdf5; then
+  (lmc_apt libhdf5-dev) || echo "set-up: the C programs of the part hdf5 will be skipped"
+fi
+if wants hdf5 h5examples; then
+  (lmc_apt hdf5-tools python3-h5py python3-venv) || echo "set-up: some cases of hdf5 and h5examples will be skipped"
+  (lmc_apt python3-h5py-mpi openmpi-bin) || echo "set-up: the cases with MPI and h5_parallel.py will be skipped"
 fi
 mkdir -p build/log
 if wants reference official model; then

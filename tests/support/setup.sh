@@ -122,6 +122,11 @@ lmc_venvs_h5() {
     lmc_h5_exchange "$lmc_venv_dir"
 }
 
+# build/venv-keras: Keras 3 with jax, which its numpy backend needs, too.
+lmc_venv_keras() {
+  lmc_make_venv venv-keras /usr/bin/python3 "" keras==3.15.1 jax==0.10.2 scipy==1.17.1 h5py==3.15.1 numpy==2.4.6
+}
+
 # Puts the HDF5 of netCDF4 in the place of h5py's: both have the same interface version.
 lmc_h5_exchange() { # VENV
   cp "$1"/lib/python3*/site-packages/netcdf4.libs/* "$1"/lib/python3*/site-packages/h5py.libs/ || return 1
