@@ -1,7 +1,10 @@
 /*
  * cli_doctor.c - lmc-st doctor: what this installation is and what it finds on this machine.
  */
+#include "cli_doctor.h"
+
 #include "cli.h"
+#include "cli_doctor_plugin.h"
 #include "cli_json.h"
 #include "cli_kernels.h"
 #include "os_file.h"
@@ -9,6 +12,7 @@
 #include "st_text.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +20,23 @@
 
 static const char help[] =
     "Describes this installation and this machine: versions, kernel sets (each is\n"
-    "tried on a small tensor), number of threads, and the directory in which input\n"
-    "and output that are streams are collected (the environment variable TMPDIR).\n"
+    "tried on a small tensor), threads, the directory in which streams are collected\n"
+    "(TMPDIR), the HDF5 plugin, and each entry of HDF5_PLUGIN_PATH.\n"
+    "\n"
+    "With FILE, an HDF5 file: lists its datasets with their filters, chunks and\n"
+    "sizes, and counts the chunks that were stored without LMC although the dataset\n"
+    "asks for it: the program that wrote them lacked the plugin. Reads no data.\n"
     "\n"
     "      --json         an object {version, archive_version, frame_version,\n"
     "                     kernels, kernels_available, kernels_wanted, threads,\n"
-    "                     memory, temp_directory, temp_usable, problems}\n"
+    "                     memory, temp_directory, temp_usable, filter_id,\n"
+    "                     plugin_path, plugin_path_entries, hdf5_library, problems};\n"
+    "                     with FILE an array of {file, hdf5, complete, datasets}\n"
     "  -h, --help         show this text\n"
     "\n"
-    "Exit status: 0, or 3 if something does not work: then \"problem:\" lines say what.\n";
+    "Exit status: 0, or 3 if something does not work: then \"problem:\" lines say what.\n"
+    "With FILE: 1 if chunks lack LMC or the file is bad, 3 if it cannot be read.\n";
 
-#define PROBLEMS_MAX 8
 #define SELF_TEST_VALUES 100000
 
 typedef struct findings {
@@ -37,14 +47,19 @@ typedef struct findings {
     unsigned frame_version;
     const char *temp_directory;
     int is_temp_usable;
-    int problem_count;
-    char problems[PROBLEMS_MAX][160];
+    doctor_plugin plugin;
+    doctor_problems problems;
 } findings;
 
-static char *new_problem(findings *findings)
+void doctor_problem(doctor_problems *problems, const char *format, ...)
 {
-    const int last = findings->problem_count < PROBLEMS_MAX ? findings->problem_count++ : PROBLEMS_MAX - 1;
-    return findings->problems[last];
+    va_list arguments;
+    if (problems->count == DOCTOR_PROBLEMS_MAX) {
+        return;
+    }
+    va_start(arguments, format);
+    vsnprintf(problems->texts[problems->count++], DOCTOR_PROBLEM_NBYTES, format, arguments);
+    va_end(arguments);
 }
 
 /* ---- kernel sets ---- */
@@ -119,13 +134,12 @@ static void find_kernels(findings *findings)
             findings->sets[findings->set_count++] = cli_kernel_sets[i];
         }
         if (status != CLI_OK) {
-            snprintf(new_problem(findings), sizeof(findings->problems[0]),
-                     "kernel set %s does not encode and decode a tensor", cli_kernel_sets[i]);
+            doctor_problem(&findings->problems, "kernel set %s does not encode and decode a tensor",
+                           cli_kernel_sets[i]);
         }
     }
     if (findings->wanted != NULL && strcmp(findings->wanted, lmc_kernels_name()) != 0) {
-        snprintf(new_problem(findings), sizeof(findings->problems[0]),
-                 "LMC_KERNELS names a set that is not available: it is ignored");
+        doctor_problem(&findings->problems, "LMC_KERNELS names a set that is not available: it is ignored");
     }
 }
 
@@ -144,8 +158,7 @@ static void find_temp(findings *findings)
     const int os_errno = errno;
     findings->is_temp_usable = 0;
     st_text_escape(shown, sizeof(shown), findings->temp_directory, strlen(findings->temp_directory));
-    snprintf(new_problem(findings), sizeof(findings->problems[0]), "no file can be made in %s: %.50s", shown,
-             strerror(os_errno));
+    doctor_problem(&findings->problems, "no file can be made in %s: %.50s", shown, strerror(os_errno));
 }
 
 static void print_json_list(const char *key, const char *const *texts, int count)
@@ -160,9 +173,9 @@ static void print_json_list(const char *key, const char *const *texts, int count
 
 static void print_json(const findings *findings)
 {
-    const char *problems[PROBLEMS_MAX];
-    for (int i = 0; i < findings->problem_count; i++) {
-        problems[i] = findings->problems[i];
+    const char *problems[DOCTOR_PROBLEMS_MAX];
+    for (int i = 0; i < findings->problems.count; i++) {
+        problems[i] = findings->problems.texts[i];
     }
     printf("{\"version\":\"%s\",\"archive_version\":%d,\"frame_version\":%u,\"kernels\":\"%s\"",
            lmc_version_text(), ST_TABLE_VERSION, findings->frame_version, lmc_kernels_name());
@@ -176,7 +189,8 @@ static void print_json(const findings *findings)
     printf(",\"threads\":%u,\"memory\":\"malloc\",\"temp_directory\":", findings->thread_count);
     cli_json_string(findings->temp_directory, strlen(findings->temp_directory));
     printf(",\"temp_usable\":%s", findings->is_temp_usable ? "true" : "false");
-    print_json_list("problems", problems, findings->problem_count);
+    doctor_plugin_show_json(&findings->plugin);
+    print_json_list("problems", problems, findings->problems.count);
     printf("}\n");
 }
 
@@ -199,28 +213,47 @@ static void show(const findings *findings)
     printf("memory:        malloc\n");
     st_text_escape(shown, sizeof(shown), findings->temp_directory, strlen(findings->temp_directory));
     printf("streams:       collected in %s\n", shown);
-    for (int i = 0; i < findings->problem_count; i++) {
-        printf("problem:       %s\n", findings->problems[i]);
+    doctor_plugin_show(&findings->plugin);
+    for (int i = 0; i < findings->problems.count; i++) {
+        printf("problem:       %s\n", findings->problems.texts[i]);
     }
+}
+
+static int describe(findings *findings, int is_json)
+{
+    find_kernels(findings); /* first: this process must not have chosen its set yet */
+    find_temp(findings);
+    const unsigned cores = os_core_count();
+    findings->thread_count = cores < LMC_THREAD_COUNT_MAX ? cores : LMC_THREAD_COUNT_MAX;
+    const int failure = doctor_plugin_find(&findings->plugin, &findings->problems);
+    if (failure != CLI_OK) {
+        return failure;
+    }
+    if (is_json) {
+        print_json(findings);
+    } else {
+        show(findings);
+    }
+    const int status = cli_finish_output();
+    return status == CLI_OK && findings->problems.count > 0 ? CLI_SYSTEM : status;
 }
 
 static int run(const cli_args *args)
 {
-    findings findings = {.set_count = 0};
     if (args->operand_count != 0) {
-        return cli_usage_error("doctor", "doctor takes no file");
+        return doctor_files(args);
     }
-    find_kernels(&findings); /* first: this process must not have chosen its set yet */
-    find_temp(&findings);
-    const unsigned cores = os_core_count();
-    findings.thread_count = cores < LMC_THREAD_COUNT_MAX ? cores : LMC_THREAD_COUNT_MAX;
-    if ((args->seen & CLI_OPT_JSON) != 0) {
-        print_json(&findings);
-    } else {
-        show(&findings);
+    findings *const findings = calloc(1, sizeof(*findings));
+    if (findings == NULL) {
+        lmc_st_diag diag;
+        st_diag_init(&diag, "doctor");
+        st_fail_nomem(&diag);
+        return cli_report(&diag);
     }
-    const int status = cli_finish_output();
-    return status == CLI_OK && findings.problem_count > 0 ? CLI_SYSTEM : status;
+    const int status = describe(findings, (args->seen & CLI_OPT_JSON) != 0);
+    doctor_plugin_free(&findings->plugin);
+    free(findings);
+    return status;
 }
 
-const cli_command cli_doctor = {"doctor", CLI_OPT_JSON, "doctor [OPTION...]", help, run};
+const cli_command cli_doctor = {"doctor", CLI_OPT_JSON, "doctor [FILE...] [OPTION...]", help, run};

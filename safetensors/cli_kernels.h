@@ -5,28 +5,16 @@
 #ifndef LMC_ST_CLI_KERNELS_H
 #define LMC_ST_CLI_KERNELS_H
 
-#include <stddef.h>
+#include "cli_child.h"
 
 #define CLI_KERNEL_SETS 3
 
 /* Names of all sets there may be, best first. */
 extern const char *const cli_kernel_sets[CLI_KERNEL_SETS];
 
-typedef struct cli_child {
-    /* In the child: does the work, sends what it has to say with cli_send(), returns the exit status. */
-    int (*work)(void *user, int pipe_fd);
-    /* In this process: takes each record that was sent, of record_nbytes bytes. */
-    void (*take)(void *user, const void *record);
-    size_t record_nbytes;
-    void *user;
-} cli_child;
-
 /* Runs child->work in a process that uses `set`. *is_there: 0 if this machine lacks the set; nothing was
  * done then. Returns the exit status of the work, or CLI_SYSTEM after a message. If this process is told to
  * end (cli_cancel), so is the child. */
 int cli_with_kernels(const char *set, const cli_child *child, int *is_there);
-
-/* Writes a record to the pipe; returns 0 if nobody reads any more. */
-int cli_send(int pipe_fd, const void *record, size_t nbytes);
 
 #endif
