@@ -38,7 +38,8 @@ typedef struct listing {
     const char *path;
     int is_json;
     int exit_status;
-    int is_complete; /* nothing was left out for a fault */
+    int has_faults;  /* something was left out */
+    int is_at_end;   /* the child has told all */
     uint64_t count;  /* datasets */
     uint64_t nbytes; /* of all datasets; UINT64_MAX when they are more */
     uint64_t stored_nbytes;
@@ -151,10 +152,11 @@ static void take(void *user, const void *bytes)
     case HDF5_DATASET: take_dataset(listing, &record.of.dataset); break;
     case HDF5_FAULT:
     case HDF5_UNLOADED:
-        listing->is_complete = 0;
+        listing->has_faults = 1;
         worsen(listing, record.kind == HDF5_FAULT ? CLI_BAD_DATA : CLI_SYSTEM);
         print_fault(listing, record.of.text, nbytes);
         break;
+    case HDF5_END: listing->is_at_end = 1; break;
     }
     listing->name_nbytes = 0;
     listing->filter_count = 0;
@@ -192,7 +194,6 @@ static void run_inspection(listing *listing)
     char cause[100];
     int status = 0;
     const int failure = cli_run_child(&child, &status);
-    listing->is_complete &= failure == CLI_OK && WIFEXITED(status) && WEXITSTATUS(status) == CLI_OK;
     if (failure != CLI_OK) {
         worsen(listing, failure);
     } else if (WIFSIGNALED(status)) {
@@ -202,7 +203,7 @@ static void run_inspection(listing *listing)
                          : "the HDF5 library crashed (signal %d)",
                  is_late ? CLI_CHILD_SECONDS : WTERMSIG(status));
         fail(listing, CLI_BAD_DATA, cause);
-    } else if (!listing->is_complete && listing->exit_status == CLI_OK) {
+    } else if (!listing->is_at_end && !listing->has_faults) {
         fail(listing, CLI_BAD_DATA, "the HDF5 library ended the process");
     }
 }
@@ -238,11 +239,10 @@ static void list_json(listing *listing, int is_first)
     cli_json_string(listing->path, strlen(listing->path));
     printf(",\"datasets\":[");
     listing->exit_status = check_file(listing->path);
-    listing->is_complete = listing->exit_status == CLI_OK;
-    if (listing->is_complete) {
+    if (listing->exit_status == CLI_OK) {
         run_inspection(listing);
     }
-    printf("],\"complete\":%s,\"hdf5\":", listing->is_complete ? "true" : "false");
+    printf("],\"complete\":%s,\"hdf5\":", listing->is_at_end && !listing->has_faults ? "true" : "false");
     if (listing->version[0] != '\0') {
         printf("\"%s\"}", listing->version);
     } else {
@@ -257,7 +257,6 @@ static void list_text(listing *listing, int is_first)
     if (listing->exit_status != CLI_OK) {
         return;
     }
-    listing->is_complete = 1;
     st_text_escape(shown, sizeof(shown), listing->path, strlen(listing->path));
     printf("%s%s:\n", is_first ? "" : "\n", shown);
     run_inspection(listing);

@@ -17,8 +17,9 @@ typedef enum hdf5_kind {
     HDF5_NAME,    /* text: a part of the name that the next DATASET or FAULT has; it begins with "/" */
     HDF5_FILTER,  /* filter: the next one of the next DATASET */
     HDF5_DATASET,
-    HDF5_FAULT,   /* text: why the object, or the file if there was no NAME, cannot be read */
-    HDF5_UNLOADED /* text: why libhdf5 cannot be used; nothing follows */
+    HDF5_FAULT,    /* text: why the object, or the file if there was no NAME, cannot be read */
+    HDF5_UNLOADED, /* text: why libhdf5 cannot be used; nothing follows */
+    HDF5_END       /* nothing was left out but for FAULTs */
 } hdf5_kind;
 
 typedef struct hdf5_filter {

@@ -255,5 +255,6 @@ int hdf5_inspect(const char *path, int pipe_fd)
         return CLI_BAD_DATA;
     }
     visit_object(&walk, root);
+    send_text(&walk, HDF5_END, "", 0);
     return CLI_OK;
 }

@@ -27,7 +27,7 @@ static const struct {
     {&cli_get, "write the bytes of a tensor or a part of it"},
     {&cli_diff, "compare the tensors of two files"},
     {&cli_bench, "measure ratio and speed on a file's tensors"},
-    {&cli_doctor, "describe this installation and machine"},
+    {&cli_doctor, "describe this installation and machine, or an HDF5 file"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

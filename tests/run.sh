@@ -367,6 +367,9 @@ fi
 if wants reference official model; then
   packages="$packages python3-venv"
 fi
+if wants checks cli sanitize; then
+  packages="$packages libhdf5-dev"
+fi
 lmc_apt $packages
 if wants cli; then
   # shells to complete in, and tools that look at the manual and at system calls

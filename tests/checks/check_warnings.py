@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tree import run
 
 FLAGS = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-Wall", "-Wextra", "-Werror", "-c", "-o", os.devnull]
-INCLUDES = ["include", "codec", "safetensors", "tests/support"]
+INCLUDES = ["include", "codec", "safetensors", "filter", "tests/support"]
 
 
 def hdf5_flags():
@@ -15,14 +15,15 @@ def hdf5_flags():
     for name in ("hdf5-serial", "hdf5"):
         status, output = run("pkg-config", "--cflags", name)
         if status == 0:
-            return output.split()
+            return output.replace("-I", "-isystem ").split()
     return []
 
 
 def commands(tree):
     flags = FLAGS + [f"-I{tree.path(folder)}" for folder in INCLUDES]
     flags += run("pkg-config", "--cflags", "libcjson", "libzstd")[1].split() + hdf5_flags()
-    flags += [f'-DLMC_TESTS_DIR="{tree.path("tests")}"']
+    flags += [f'-DLMC_TESTS_DIR="{tree.path("tests")}"', '-DLMC_HDF5_SONAME="libhdf5.so"',
+              '-DLMC_PLUGIN_DIR_FROM_BIN="a"', '-DLMC_PLUGIN_DIR_FROM_BUILD="b"']
     for compiler in ("gcc", "clang"):
         for path in tree.files(".c"):
             yield [compiler, *flags, tree.path(path)]

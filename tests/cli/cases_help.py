@@ -67,14 +67,14 @@ def tensor_names(tool, path):
 
 
 HOSTILE = "$(touch owned) a b"  # a name that must stay text
-FILES = ["plain.safetensors", "two words.safetensors", "small.lmc", "other.txt"]
+FILES = ["plain.safetensors", "two words.safetensors", "small.lmc", "other.txt", "data.h5"]
 
 # words of a line, of which the last one is completed; what must be offered
 EXPECTED = (
     (["con"], ["convert"]),
     ([""], COMMANDS),
     (["help", "d"], ["diff", "doctor"]),
-    (["doctor", ""], []),
+    (["doctor", "da"], ["data.h5"]),
     (["convert", ""], ["folder", "plain.safetensors", "two words.safetensors"]),
     (["convert", "-j", "2", "pl"], ["plain.safetensors"]),
     (["restore", ""], ["folder", "small.lmc"]),

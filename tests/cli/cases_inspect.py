@@ -100,7 +100,7 @@ def inspecting_bad_files(tool, directory):
     for arguments in (["info", "absent"], ["get", "absent", "x"], ["diff", good, "absent"], ["bench", "absent"]):
         tool.run(*arguments, cwd=directory).expect(3, "absent")
     for arguments in (["info"], ["info", good, good], ["diff", good], ["diff", good, good, good], ["bench"],
-                      ["bench", good, good], ["doctor", good], ["info", good, "-j1"],
+                      ["bench", good, good], ["info", good, "-j1"],
                       ["get", good, "embed", "--json"],
                       ["doctor", "-q"], ["diff", good, good, "--range", ":"]):
         tool.run(*arguments).expect(2, "--help")

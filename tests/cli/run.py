@@ -21,6 +21,7 @@ import cases_archives  # noqa: F401
 import cases_files  # noqa: F401
 import cases_get  # noqa: F401
 import cases_inspect  # noqa: F401
+import cases_doctor  # noqa: F401
 import cases_help  # noqa: F401
 import cases_usage  # noqa: F401
 import cases_faults  # noqa: F401
@@ -78,6 +79,8 @@ def main():
     if not wanted:
         print("no such case")
         return 1
+    for name in ("HDF5_PLUGIN_PATH", "HDF5_PLUGIN_PRELOAD"):  # the caller's may have faults
+        os.environ.pop(name, None)
     tool = support.Tool(arguments.tool)
     counts = {"passed": 0, "failed": 0, "skipped": 0, "left out": 0}
     reasons = set()

@@ -54,6 +54,8 @@ for file in liblmc.so liblmc.so.0 "liblmc.so.$version" liblmc_st.so liblmc_h5.so
 done
 check "soname" sh -c 'objdump -p "$1" | grep -q "SONAME *liblmc.so.0$"' sh "$libdir/liblmc.so"
 check "command runs" "$prefix/bin/lmc-st" --version
+check "command finds the moved plugin" sh -c '"$1" doctor | grep "^HDF5 plugin:   $2.*/lmc/hdf5/libh5lmc.so$"' sh \
+  "$prefix/bin/lmc-st" "$prefix"
 
 check "find_package: configure" cmake -S "$source/find_package" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix"
 check "find_package: build" cmake --build "$work/cmake"

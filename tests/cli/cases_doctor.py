@@ -1,0 +1,355 @@
+"""doctor: the HDF5 plugin and every state of HDF5_PLUGIN_PATH; HDF5 files, good and damaged."""
+import json
+import os
+import random
+import shutil
+import subprocess
+
+from support import LeftOut, Skip, case, check, in_directory, read, write
+
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
+FILES = [os.path.join(DATA, name) for name in ("doctor.h5", "doctor-latest.h5")]
+LMC = 59810
+
+
+# ---- the plugin ----
+
+def facts(tool, status=0, path=None, **environment):
+    """What doctor says as JSON; the text must say the same problems."""
+    if path is not None:
+        environment["HDF5_PLUGIN_PATH"] = path
+    found = tool.run("doctor", "--json", more_environment=environment)
+    check(found.status == status and found.stderr == "", "exit %d: %s%s" % (found.status, found.stdout, found.stderr))
+    said = json.loads(found.stdout)
+    text = tool.run("doctor", more_environment=environment)
+    problems = [line[15:] for line in text.stdout.splitlines() if line.startswith("problem:       ")]
+    check(text.status == status and problems == said["problems"], "text: " + text.stdout)
+    check(all(c == "\n" or ord(c) >= 32 for c in text.stdout), "control character: %r" % text.stdout)
+    check((status == 3) == bool(problems), "problems: %r" % problems)
+    return said, text.stdout
+
+
+def plugin_of(tool):
+    path = facts(tool)[0]["plugin_path"]
+    if path is None:
+        raise LeftOut("built without the HDF5 plugin")
+    return path
+
+
+def folder(directory, name, *links, **files):
+    """A directory; links: (name, target); files: name with _ for . and content."""
+    path = os.path.join(directory, name)
+    os.mkdir(path)
+    for link, target in links:
+        os.symlink(target, os.path.join(path, link))
+    for file, content in files.items():
+        write(os.path.join(path, file.replace("_", ".")), content)
+    return path
+
+
+def entries(tool, status, *directories):
+    said, _ = facts(tool, status, ":".join(directories))
+    found = said["plugin_path_entries"]
+    check([entry["directory"] for entry in found] == [name for name in directories if name], "entries: %r" % found)
+    return found, said["problems"]
+
+
+@case
+def plugin_is_found(tool, directory):
+    path = plugin_of(tool)
+    said, text = facts(tool)
+    check(os.path.basename(path) == "libh5lmc.so" and os.path.isfile(path), "path: " + path)
+    check(said["filter_id"] == LMC and said["plugin_path_entries"] is None and said["problems"] == [], "facts: %r" % said)
+    check("export HDF5_PLUGIN_PATH=" + os.path.dirname(path) in text, "text: " + text)
+    check("HDF5 filter:   %d\n" % LMC in text and "HDF5 plugin:   %s\n" % path in text, "text: " + text)
+
+
+@case
+def plugin_of_a_copied_program(tool, directory):
+    copy = os.path.join(directory, "lmc-st")
+    shutil.copy(tool.path, copy)
+    done = subprocess.run([copy, "doctor", "--json"], stdout=subprocess.PIPE, check=False)
+    said = json.loads(done.stdout)
+    check(done.returncode == 0 and said["plugin_path"] is None and said["problems"] == [], "facts: %r" % said)
+    text = subprocess.run([copy, "doctor"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    line = next(line for line in text.splitlines() if line.startswith("HDF5 plugin:"))
+    check("moved alone" in line or "built without" in line, "line: " + line)
+    check("HDF5 path:     HDF5_PLUGIN_PATH is not set\n" in text, "text: " + text)
+
+
+@case
+def plugin_path_with_lmc(tool, directory):
+    path = plugin_of(tool)
+    other = folder(directory, "other", libother_so=b"no library, and not looked at")
+    found, _ = entries(tool, 0, other, "", os.path.dirname(path), "")
+    check([entry["lmc"] for entry in found] == ["none", "this"], "entries: %r" % found)
+    check([entry["has_lmc"] for entry in found] == [False, True], "entries: %r" % found)
+    check([entry["status"] for entry in found] == ["ok", "ok"] and found[0]["libraries"] == 1, "entries: %r" % found)
+
+
+@case
+def plugin_path_with_another_build(tool, directory):
+    changed = read(plugin_of(tool)) + b"\0"
+    found, _ = entries(tool, 0, folder(directory, "newer", libh5lmc_so=changed))
+    check(found[0]["lmc"] == "other" and found[0]["has_lmc"], "entries: %r" % found)
+    # a name that HDF5 takes as well
+    found, _ = entries(tool, 0, folder(directory, "versioned", libh5lmc_so_0=read(plugin_of(tool))))
+    check(found[0]["lmc"] == "this", "entries: %r" % found)
+
+
+@case
+def plugin_path_with_faults(tool, directory):
+    good = os.path.dirname(plugin_of(tool))
+    absent = os.path.join(directory, "absent\x1b")
+    file = in_directory(directory, b"", "file")
+    bare = folder(directory, "bare", plugin_so=b"", readme=b"")
+    dangling = folder(directory, "dangling", ("libgone.so.1", "nowhere"), ("gone.so", "nowhere"), libx_so=b"")
+    for bad, status, fragment in ((absent, "unusable", "No such file"), (file, "unusable", "Not a directory"),
+                                  (bare, "no library", "no lib*.so"), (dangling, "dangling link", "libgone.so.1")):
+        found, problems = entries(tool, 3, bad, good)
+        check([entry["status"] for entry in found] == [status, "ok"], "entries: %r" % found)
+        check(len(problems) == 1 and fragment in problems[0], "problems: %r" % problems)
+        check(problems[0].count("HDF5 1.10") == (status in ("unusable", "dangling link")), "problems: %r" % problems)
+        _, problems = entries(tool, 3, bad)
+        check(len(problems) == 2 and "in none of its entries" in problems[1], "problems: %r" % problems)
+    _, problems = entries(tool, 3, absent, bare, dangling, good)
+    check(len(problems) == 3, "problems: %r" % problems)
+
+
+@case
+def plugin_path_that_may_not_be_read(tool, directory):
+    closed = folder(directory, "closed")
+    os.chmod(closed, 0)
+    try:
+        done = tool.run("doctor", user=65534 if os.getuid() == 0 else None, more_environment={
+            "HDF5_PLUGIN_PATH": closed})
+        check(done.status == 3 and "closed: Permission denied; HDF5 1.10" in done.stdout, "text: " + done.stdout)
+    finally:
+        os.chmod(closed, 0o755)
+
+
+@case
+def plugin_path_without_lmc(tool, directory):
+    for path in ("", ":", folder(directory, "other", libother_so=b"")):
+        said, _ = facts(tool, 3, path)
+        check(said["plugin_path_entries"] is not None and "in none of its entries" in said["problems"][-1],
+              "facts: %r" % said)
+    said, _ = facts(tool, 3, ":".join(["/"] * 100))
+    check(len(said["plugin_path_entries"]) == 64 and any("more than 64" in line for line in said["problems"]),
+          "facts: %r" % said)
+    said, _ = facts(tool, 3, HDF5_PLUGIN_PRELOAD="::")
+    check("HDF5_PLUGIN_PRELOAD" in said["problems"][0], "problems: %r" % said["problems"])
+
+
+def compile_library(directory, name, source):
+    """A directory with libh5lmc.so, or another library, made of C."""
+    path = os.path.join(directory, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    text = in_directory(directory, source.encode(), "source.c")
+    if shutil.which("cc") is None:
+        raise Skip("needs cc")
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", path, text], check=True)
+    return os.path.dirname(path)
+
+
+FAKE_PLUGIN = """
+static const struct { int version, id; unsigned e, d; const char *name; void *f[3]; } info = {%d, %d, 1, 1, "x"};
+int H5PLget_plugin_type(void) { return %d; }
+const void *H5PLget_plugin_info(void) { return &info; }
+"""
+
+
+@case
+def plugins_that_do_not_work(tool, directory):
+    broken = {"garbage": "", "empty": "",
+              "number": FAKE_PLUGIN % (1, LMC + 1, 0), "class": FAKE_PLUGIN % (9, LMC, 0),
+              "kind": FAKE_PLUGIN % (1, LMC, 1), "foreign": "int x;",
+              "crash": '#include <stdlib.h>\n__attribute__((constructor)) void f(void) { abort(); }',
+              "leave": '#include <unistd.h>\n__attribute__((constructor)) void f(void) { _exit(0); }'}
+    causes = {"number": "is for filter %d" % (LMC + 1), "class": "of a kind unknown", "kind": "no plugin",
+              "foreign": "no plugin", "crash": "signal 6", "leave": "nothing is known"}
+    for name, source in broken.items():
+        if source:
+            path = compile_library(directory, name + "/libh5lmc.so", source)
+        else:
+            path = folder(directory, name, libh5lmc_so=b"" if name == "empty" else b"no library " * 100)
+        found, problems = entries(tool, 3, path)
+        check(found[0]["lmc"] == "broken" and not found[0]["has_lmc"], "entries: %r" % found)
+        check(len(problems) == 1 and causes.get(name, "cannot be used") in problems[0], "%s: %r" % (name, problems))
+
+
+# ---- HDF5 files ----
+
+def need_hdf5(tool):
+    library = facts(tool)[0]["hdf5_library"]
+    if library is None:
+        raise LeftOut("built without HDF5")
+    return library
+
+
+def listed(tool, status, *paths, **environment):
+    """The JSON output for files, and the messages."""
+    done = tool.run("doctor", "--json", *paths, more_environment=environment).expect(status)
+    found = json.loads(done.stdout)
+    check([file["file"] for file in found] == list(paths), "files: %r" % found)
+    return found, done.stderr
+
+
+@case
+def hdf5_is_a_choice(tool, directory):
+    if facts(tool)[0]["hdf5_library"] is not None:
+        raise LeftOut("built with HDF5")
+    check(tool.run("doctor", FILES[0]).expect(2, "built without HDF5").stdout == "", "output")
+
+
+@case
+def hdf5_datasets(tool, directory):
+    need_hdf5(tool)
+    for path in FILES:
+        found, _ = listed(tool, 1, path)
+        check(found[0]["complete"] and found[0]["hdf5"].count(".") == 2, "file: %r" % found)
+        by_name = {dataset["name"]: dataset for dataset in found[0]["datasets"]}
+        check(len(by_name) == len(found[0]["datasets"]) == 19, "names: %s" % sorted(by_name))
+        good = by_name["/good"]
+        check((good["type"], good["shape"], good["layout"], good["chunk_shape"]) == ("f32", [8, 4], "chunked", [2, 4]),
+              "good: %r" % good)
+        check((good["chunks"], good["chunks_examined"], good["nbytes"], good["stored_nbytes"], good["ratio"])
+              == (4, 4, 128, 64, 0.5), "good: %r" % good)
+        check(good["filters"] == [{"id": LMC, "name": "", "optional": True, "skipped_chunks": 0,
+                                   "values": [0, 0, 0]}], "good: %r" % good)
+        gzip = by_name["/other/again"]  # not /other/gzip: each object once, by the first of its names
+        check([(f["id"], f["name"]) for f in gzip["filters"]] == [(2, "shuffle"), (1, "deflate"), (3, "fletcher32")],
+              "gzip: %r" % gzip)
+        check(by_name["/kinds/unwritten"]["chunks"] == 0 and by_name["/kinds/empty"]["shape"] is None, "empty")
+        check(by_name["/kinds/scalar"]["shape"] == [], "scalar")
+        types = {"array": "array of u32", "bf16": "bf16", "boolean": "enum of i8", "empty": "u8", "fixed": "text[3]",
+                 "half": "f16", "list": "list of i32", "opaque": "opaque[2]", "record": "record[9]", "scalar": "f64",
+                 "text": "text", "unwritten": "i64"}
+        check({name: by_name["/kinds/" + name]["type"] for name in types} == types, "types: %r" % by_name)
+        check(gzip["type"] == "i16 big-endian", "gzip: %r" % gzip)
+
+
+@case
+def hdf5_chunks_without_lmc(tool, directory):
+    need_hdf5(tool)
+    for path in FILES:
+        found, messages = listed(tool, 1, path)
+        lacking = {d["name"]: d["chunks_without_lmc"] for d in found[0]["datasets"] if d["chunks_without_lmc"]}
+        check(lacking == {"/lost": 3, "/some": 1, "/single": 1}, "lacking: %r" % lacking)
+        check(len(messages.splitlines()) == 3 and '"/some": 1 of 3 chunks are stored without LMC' in messages
+              and "write them again" in messages, "messages: " + messages)
+        by_name = {dataset["name"]: dataset for dataset in found[0]["datasets"]}
+        check([f["skipped_chunks"] for f in by_name["/some"]["filters"]] == [0, 1], "some: %r" % by_name["/some"])
+        edges = by_name["/edges"]
+        check(edges["edges_unfiltered"] and edges["chunks"] == 3 and edges["filters"][0]["skipped_chunks"] == 0,
+              "edges: %r" % edges)
+
+
+@case
+def hdf5_text(tool, directory):
+    need_hdf5(tool)
+    text = tool.run("doctor", *FILES).expect(1).stdout
+    check(all(c == "\n" or 32 <= ord(c) < 127 for c in text), "control character: %r" % text)
+    for fragment in ("/good: f32 [8,4], 128 bytes, stored 64, ratio 0.5000\n  4 chunks of [2,4]\n  filters: 59810 lmc\n",
+                     "filters: 2 shuffle, 59810 lmc (skipped in 1 of 3 chunks)\n", '/kinds/\\u001b[31mred\\n\\"quoted\\"',
+                     "filters: 59810 lmc; chunks at the edges have none", "\n19 datasets, "):
+        check(text.count(fragment) == 2, "text lacks %r: %s" % (fragment, text))
+
+
+@case
+def hdf5_files_that_are_none(tool, directory):
+    need_hdf5(tool)
+    text = in_directory(directory, b"hello, this is no HDF5 file\n" * 100, "text")
+    empty = in_directory(directory, b"", "empty")
+    for path, status, cause in ((text, 1, "not an HDF5 file"), (empty, 1, "not an HDF5 file"),
+                                (os.path.join(directory, "absent"), 3, "No such file"), (directory, 2, "")):
+        check(tool.run("doctor", path).expect(status, path, cause).stdout == "", "output beside a fault")
+        found, _ = listed(tool, status, path)
+        check(found[0] == {"file": path, "datasets": [], "complete": False, "hdf5": None}, "file: %r" % found)
+    # the others are looked at all the same
+    found, messages = listed(tool, 3, os.path.join(directory, "absent"), FILES[0], text)
+    check([len(file["datasets"]) for file in found] == [0, 19, 0] and len(messages.splitlines()) == 5, messages)
+    # a user's block before the file
+    shifted = in_directory(directory, b"#!/bin/sh\n".ljust(1024) + read(FILES[0]), "shifted")
+    check("not an HDF5 file" not in tool.run("doctor", shifted).stderr, "a file at byte 1024")
+
+
+@case
+def hdf5_files_are_not_written(tool, directory):
+    need_hdf5(tool)
+    path = in_directory(directory, read(FILES[0]), "copy.h5")
+    os.chmod(path, 0o444)
+    before = os.stat(path)
+    tool.run("doctor", path).expect(1)
+    after = os.stat(path)
+    check(read(path) == read(FILES[0]) and before.st_mtime_ns == after.st_mtime_ns, "changed")
+    check(os.listdir(directory) == ["copy.h5"], "left behind: %s" % os.listdir(directory))
+
+
+@case
+def hdf5_truncated(tool, directory):
+    need_hdf5(tool)
+    content = read(FILES[0])
+    for nbytes in (8, 100, 1000, len(content) // 2, len(content) - 1):
+        path = in_directory(directory, content[:nbytes], "cut")
+        found, _ = listed(tool, 1, path)
+        check(not found[0]["complete"], "file: %r" % found)
+    tool.run("doctor", path).expect(1, "truncated")
+
+
+@case
+def hdf5_damaged(tool, directory):
+    """Whatever libhdf5 does with such files, crashes too: a message, and an output that can be read."""
+    need_hdf5(tool)
+    rng = random.Random(71)
+    incomplete = 0
+    for turn in range(120):
+        content = bytearray(read(FILES[turn % 2]))
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            content[rng.randrange(len(content))] = rng.choice((0, 1, 255, rng.randrange(256)))
+        path = in_directory(directory, bytes(content), "damaged.h5")
+        done = tool.run("doctor", "--json", path)
+        check(done.status in (0, 1), "turn %d: exit %d: %s" % (turn, done.status, done.stderr))
+        done.expect(done.status)
+        incomplete += not json.loads(done.stdout)[0]["complete"]
+        check(os.listdir(directory) == ["damaged.h5"], "left behind: %s" % os.listdir(directory))
+    check(incomplete > 20, "%d of 120 files were found damaged" % incomplete)
+
+
+@case
+def hdf5_damage_of_one_object(tool, directory):
+    """The others are listed."""
+    need_hdf5(tool)
+    content = bytearray(read(FILES[1]))
+    at = content.index(b"OHDR", content.index(b"OHDR") + 1)
+    content[at + 10] ^= 0x55
+    path = in_directory(directory, bytes(content), "damaged.h5")
+    found, messages = listed(tool, 1, path)
+    check(not found[0]["complete"] and 1 <= len(found[0]["datasets"]) < 19, "datasets: %r" % found)
+    check('"/' in messages, "messages: " + messages)
+
+
+@case
+def hdf5_library_that_does_not_work(tool, directory):
+    library = need_hdf5(tool)
+    if "/" in library:
+        raise LeftOut("the HDF5 library has a fixed place")
+    garbage = folder(directory, "garbage")
+    write(os.path.join(garbage, library), b"no library " * 100)
+    lacking = compile_library(directory, "lacking/" + library, "int x;")
+    names = [line.split("(")[1].split(")")[0] for line in read(os.path.join(
+        os.path.dirname(os.path.dirname(DATA)), os.pardir, "safetensors", "cli_hdf5_library.h")).decode().splitlines()
+        if line.startswith("    F(H5")]
+    check(len(names) > 20, "names: %s" % names)
+    names += ["H5Literate", "H5Literate2", "H5Oget_info2", "H5Oget_info3", "H5Dget_chunk_info", "H5Dchunk_iter",
+              "H5Dget_chunk_storage_size", "H5Dread_chunk"]
+    fakes = "".join("long %s(void) { return 0; }\n" % name for name in names if name != "H5Fopen")
+    crashing = compile_library(directory, "crashing/" + library,
+                               "#include <stdlib.h>\nlong H5Fopen(void) { abort(); }\n" + fakes)
+    leaving = compile_library(directory, "leaving/" + library,
+                              "#include <unistd.h>\nlong H5Fopen(void) { _exit(0); }\n" + fakes)
+    for place, status, cause in ((garbage, 3, "cannot be loaded"), (lacking, 3, "has no function"),
+                                 (crashing, 1, "crashed (signal 6)"), (leaving, 1, "ended the process")):
+        found, messages = listed(tool, status, FILES[0], LD_LIBRARY_PATH=place)
+        check(cause in messages and len(messages.splitlines()) == 1, "messages: " + messages)
+        check(found[0]["datasets"] == [] and not found[0]["complete"], "file: %r" % found)
