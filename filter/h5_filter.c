@@ -75,8 +75,7 @@ size_t h5_filter(unsigned flags, size_t value_count, const unsigned *values, siz
     if (call.ctx == NULL) {
         (void)h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
     } else {
-        /* values of a file written without the plugin may be anything: they guide, they do not decide */
-        (void)!h5_params_read(values, value_count, &call.params);
+        h5_params_guess(values, value_count, &call.params); /* of a file: they may be anything */
         made = (flags & H5_FLAG_REVERSE) != 0 ? decode(&call, &capacity, &made_nbytes)
                                               : encode(&call, &capacity, &made_nbytes);
     }

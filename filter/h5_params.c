@@ -21,47 +21,45 @@ static int is_block_kib(unsigned kib)
     return kib >= LMC_H5_BLOCK_KIB_MIN && kib <= LMC_H5_BLOCK_KIB_MAX && (kib & (kib - 1)) == 0;
 }
 
-static lmc_status read_first(const unsigned *values, size_t value_count, h5_params *params)
+/* What is wrong with values, by where it is seen. */
+typedef enum h5_fault {
+    FAULT_NONE,
+    FAULT_TOO_MANY,
+    FAULT_NO_MAGIC,
+    FAULT_LEVEL,
+    FAULT_ELEMENT,
+    FAULT_BLOCK,
+    FAULT_TOO_FEW,
+    FAULT_TYPE
+} h5_fault;
+
+/* Takes what users give; a fault leaves the defaults. */
+static h5_fault take_user_values(const unsigned *values, size_t value_count, h5_params *params)
 {
     unsigned value[LMC_H5_USER_VALUE_COUNT] = {0, 0, 0};
+    memset(params, 0, sizeof *params);
+    if (value_count > LMC_H5_VALUE_COUNT) {
+        return FAULT_TOO_MANY;
+    }
+    if (value_count > LMC_H5_USER_VALUE_COUNT && values[LMC_H5_VALUE_MAGIC] != LMC_H5_MAGIC) {
+        return FAULT_NO_MAGIC;
+    }
     for (size_t i = 0; i < value_count && i < LMC_H5_USER_VALUE_COUNT; i++) {
         value[i] = values[i];
     }
     if (value[LMC_H5_VALUE_LEVEL] > LMC_LEVEL_MAX) {
-        return h5_fail(LMC_ERR_ARG,
-                       "lmc: value [0], the level, is %u: must be 0 (default), 1 (fast) or 2 (max)",
-                       value[LMC_H5_VALUE_LEVEL]);
+        return FAULT_LEVEL;
     }
     if (value[LMC_H5_VALUE_ELEMENT] != 0 && !is_element_size(value[LMC_H5_VALUE_ELEMENT])) {
-        return h5_fail(LMC_ERR_ARG,
-                       "lmc: value [1], the bytes of an element, is %u: must be 0 (auto), 1, 2, 4 or 8",
-                       value[LMC_H5_VALUE_ELEMENT]);
+        return FAULT_ELEMENT;
     }
     if (value[LMC_H5_VALUE_BLOCK_KIB] != 0 && !is_block_kib(value[LMC_H5_VALUE_BLOCK_KIB])) {
-        return h5_fail(
-            LMC_ERR_ARG,
-            "lmc: value [2], the KiB of a block, is %u: must be 0 (auto) or a power of two from %d to %d",
-            value[LMC_H5_VALUE_BLOCK_KIB], LMC_H5_BLOCK_KIB_MIN, LMC_H5_BLOCK_KIB_MAX);
+        return FAULT_BLOCK;
     }
     params->level = (lmc_level)value[LMC_H5_VALUE_LEVEL];
     params->override_nbytes = value[LMC_H5_VALUE_ELEMENT];
     params->block_nbytes = value[LMC_H5_VALUE_BLOCK_KIB] * 1024;
-    return LMC_OK;
-}
-
-lmc_status h5_params_read_user(const unsigned *values, size_t value_count, h5_params *params)
-{
-    memset(params, 0, sizeof *params);
-    if (value_count > LMC_H5_VALUE_COUNT) {
-        return h5_fail(LMC_ERR_ARG, "lmc: %zu values: at most 3 are for the user to give, and 8 in all",
-                       value_count);
-    }
-    if (value_count > LMC_H5_USER_VALUE_COUNT && values[LMC_H5_VALUE_MAGIC] != LMC_H5_MAGIC) {
-        return h5_fail(LMC_ERR_ARG,
-                       "lmc: value [3] is %u: the values from [3] on are set by the filter, give 3 at most",
-                       values[LMC_H5_VALUE_MAGIC]);
-    }
-    return read_first(values, value_count, params);
+    return FAULT_NONE;
 }
 
 /* Bytes of the elements that a dtype number of LMC_H5_VALUE_TYPE stands for; 0 for none. */
@@ -93,26 +91,69 @@ static int is_sensible(unsigned element_nbytes, unsigned type)
                : shuffle_nbytes == 0;
 }
 
-lmc_status h5_params_read(const unsigned *values, size_t value_count, h5_params *params)
+static h5_fault take_values(const unsigned *values, size_t value_count, h5_params *params)
 {
-    const lmc_status status = h5_params_read_user(values, value_count, params);
-    if (status != LMC_OK || value_count <= LMC_H5_USER_VALUE_COUNT) {
-        return status;
+    const h5_fault fault = take_user_values(values, value_count, params);
+    if (fault != FAULT_NONE || value_count <= LMC_H5_USER_VALUE_COUNT) {
+        return fault;
     }
     if (value_count < LMC_H5_VALUE_COUNT) {
-        return h5_fail(LMC_ERR_ARG, "lmc: %zu values where the filter sets 8", value_count);
+        return FAULT_TOO_FEW;
     }
-    const unsigned element_nbytes = values[LMC_H5_VALUE_ELEMENT_NBYTES];
-    const unsigned type = values[LMC_H5_VALUE_TYPE];
-    if (!is_sensible(element_nbytes, type)) {
-        return h5_fail(LMC_ERR_ARG, "lmc: values [4] and [5], %u and 0x%x, are not what the filter sets",
-                       element_nbytes, type);
+    if (!is_sensible(values[LMC_H5_VALUE_ELEMENT_NBYTES], values[LMC_H5_VALUE_TYPE])) {
+        return FAULT_TYPE;
     }
     params->is_complete = 1;
-    params->element_nbytes = element_nbytes;
-    params->type = type;
+    params->element_nbytes = values[LMC_H5_VALUE_ELEMENT_NBYTES];
+    params->type = values[LMC_H5_VALUE_TYPE];
     params->chunk_nbytes = (uint64_t)values[LMC_H5_VALUE_CHUNK_HIGH] << 32 | values[LMC_H5_VALUE_CHUNK_LOW];
-    return LMC_OK;
+    return FAULT_NONE;
+}
+
+static lmc_status tell(h5_fault fault, const unsigned *values, size_t value_count)
+{
+    switch (fault) {
+    case FAULT_NONE: return LMC_OK;
+    case FAULT_TOO_MANY:
+        return h5_fail(LMC_ERR_ARG, "lmc: %zu values: at most 3 are for the user to give, and 8 in all",
+                       value_count);
+    case FAULT_NO_MAGIC:
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: value [3] is %u: the values from [3] on are set by the filter, give 3 at most",
+                       values[LMC_H5_VALUE_MAGIC]);
+    case FAULT_LEVEL:
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: value [0], the level, is %u: must be 0 (default), 1 (fast) or 2 (max)",
+                       values[LMC_H5_VALUE_LEVEL]);
+    case FAULT_ELEMENT:
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: value [1], the bytes of an element, is %u: must be 0 (auto), 1, 2, 4 or 8",
+                       values[LMC_H5_VALUE_ELEMENT]);
+    case FAULT_BLOCK:
+        return h5_fail(
+            LMC_ERR_ARG,
+            "lmc: value [2], the KiB of a block, is %u: must be 0 (auto) or a power of two from %d to %d",
+            values[LMC_H5_VALUE_BLOCK_KIB], LMC_H5_BLOCK_KIB_MIN, LMC_H5_BLOCK_KIB_MAX);
+    case FAULT_TOO_FEW: return h5_fail(LMC_ERR_ARG, "lmc: %zu values where the filter sets 8", value_count);
+    case FAULT_TYPE: break;
+    }
+    return h5_fail(LMC_ERR_ARG, "lmc: values [4] and [5], %u and 0x%x, are not what the filter sets",
+                   values[LMC_H5_VALUE_ELEMENT_NBYTES], values[LMC_H5_VALUE_TYPE]);
+}
+
+lmc_status h5_params_read_user(const unsigned *values, size_t value_count, h5_params *params)
+{
+    return tell(take_user_values(values, value_count, params), values, value_count);
+}
+
+lmc_status h5_params_read(const unsigned *values, size_t value_count, h5_params *params)
+{
+    return tell(take_values(values, value_count, params), values, value_count);
+}
+
+void h5_params_guess(const unsigned *values, size_t value_count, h5_params *params)
+{
+    (void)take_values(values, value_count, params);
 }
 
 /* ---- completing ---- */

@@ -59,6 +59,9 @@ LMC_NODISCARD lmc_status h5_params_read(const unsigned *values, size_t value_cou
 /* The same before a dataset is created: what the filter may have set for another dataset is not looked at. */
 LMC_NODISCARD lmc_status h5_params_read_user(const unsigned *values, size_t value_count, h5_params *params);
 
+/* The same without a failure, for chunks that must be coded whatever the file says: defaults for what is wrong. */
+void h5_params_guess(const unsigned *values, size_t value_count, h5_params *params);
+
 /* Completes user parameters for a dataset. chunk_nbytes: 0 if unknown. */
 void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipeline *pipeline,
                         uint64_t chunk_nbytes);

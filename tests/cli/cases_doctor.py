@@ -59,7 +59,8 @@ def plugin_is_found(tool, directory):
     path = plugin_of(tool)
     said, text = facts(tool)
     check(os.path.basename(path) == "libh5lmc.so" and os.path.isfile(path), "path: " + path)
-    check(said["filter_id"] == LMC and said["plugin_path_entries"] is None and said["problems"] == [], "facts: %r" % said)
+    check(said["filter_id"] == LMC and said["plugin_path_entries"] is None and said["problems"] == [],
+          "facts: %r" % said)
     check("export HDF5_PLUGIN_PATH=" + os.path.dirname(path) in text, "text: " + text)
     check("HDF5 filter:   %d\n" % LMC in text and "HDF5 plugin:   %s\n" % path in text, "text: " + text)
 
@@ -250,8 +251,10 @@ def hdf5_text(tool, directory):
     need_hdf5(tool)
     text = tool.run("doctor", *FILES).expect(1).stdout
     check(all(c == "\n" or 32 <= ord(c) < 127 for c in text), "control character: %r" % text)
-    for fragment in ("/good: f32 [8,4], 128 bytes, stored 64, ratio 0.5000\n  4 chunks of [2,4]\n  filters: 59810 lmc\n",
-                     "filters: 2 shuffle, 59810 lmc (skipped in 1 of 3 chunks)\n", '/kinds/\\u001b[31mred\\n\\"quoted\\"',
+    for fragment in ("/good: f32 [8,4], 128 bytes, stored 64, ratio 0.5000\n  4 chunks of [2,4]\n"
+                     "  filters: 59810 lmc\n",
+                     "filters: 2 shuffle, 59810 lmc (skipped in 1 of 3 chunks)\n",
+                     '/kinds/\\u001b[31mred\\n\\"quoted\\"',
                      "filters: 59810 lmc; chunks at the edges have none", "\n19 datasets, "):
         check(text.count(fragment) == 2, "text lacks %r: %s" % (fragment, text))
 

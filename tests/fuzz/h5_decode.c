@@ -1,8 +1,8 @@
 /*
  * h5_decode.c - fuzz target: any bytes as a stored chunk of the HDF5 filter.
  *
- * As they are; with checks that are right; and as parts of a regrouped chunk, so that a changed input gets as far as the
- * frames and the order of the bytes.
+ * As they are; with checks that are right; and as parts of a regrouped chunk, so that a changed input gets as far as
+ * the frames and the order of the bytes.
  */
 #include "fuzz.h"
 

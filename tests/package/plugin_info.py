@@ -1,5 +1,5 @@
-"""plugin_info.py PLUGIN - what HDF5 asks of a plugin: prints its kind (0: a filter), the filter's number, and whether it
-encodes and decodes."""
+"""plugin_info.py PLUGIN - what HDF5 asks of a plugin: prints its kind (0: a filter), the filter's number, and whether
+it encodes and decodes."""
 
 import ctypes
 import sys

@@ -1,5 +1,5 @@
-/* test_h5_forged.c - chunks put together by somebody else, with checks that are right: what the document allows is read,
- * all else is refused, and memory is not asked for by claims. */
+/* test_h5_forged.c - chunks put together by somebody else, with checks that are right: what the document allows is
+ * read, all else is refused, and memory is not asked for by claims. */
 #include "lmc_test_h5.h"
 
 #define XXH_INLINE_ALL
@@ -235,8 +235,8 @@ static void test_claimed_sizes(void)
     lmc_ctx_free(counted);
 }
 
-/* The most that a few bytes can claim: blocks of 8 MiB with 13 bytes each. Without its checksum it is not believed; with
- * it, it is, as far as the size goes. */
+/* The most that a few bytes can claim: blocks of 8 MiB with 13 bytes each. Without its checksum it is not believed;
+ * with it, it is, as far as the size goes. */
 static void test_claims_need_their_checksum(void)
 {
     const unsigned blocks = 1000;

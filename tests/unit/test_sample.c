@@ -44,7 +44,7 @@ static void check_counts(size_t n, unsigned unit_nbytes)
     memset(low, 0, sizeof low);
     for (size_t i = 0; i < n; i++) {
         uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
-        if (x == 0 && sample->skips_zeros)
+        if (sample->has_mask && x == sample->mask_value)
             continue;
         if (sample->rotation)
             x = (x << 1 | x >> (nbits - 1)) & lmc_low_mask(nbits);
@@ -72,11 +72,35 @@ static void test_counts(void)
                 CU_ASSERT(sample->is_exact);
                 if (n > 100)
                     CU_ASSERT_EQUAL(sample->rotation, (kind >> 1 & 1) && kind >> 2);
-                CU_ASSERT(unit_nbytes > 1 || !sample->skips_zeros);
+                CU_ASSERT(unit_nbytes > 1 || !sample->has_mask);
                 if (n > 1000 && unit_nbytes > 1)
-                    CU_ASSERT_EQUAL(sample->skips_zeros, (int)(kind & 1));
+                    CU_ASSERT_EQUAL(sample->has_mask, (int)(kind & 1));
                 check_counts(n, unit_nbytes);
             }
+}
+
+/* What fills the end is the mask, if it is frequent enough and there are not zeros enough. */
+static void test_fill_at_the_end(void)
+{
+    const size_t n = 20000;
+    for (unsigned unit_nbytes = 2; unit_nbytes <= 8; unit_nbytes *= 2) {
+        for (size_t end = 1; end <= n / 2; end *= 10) {
+            fill_values(n, unit_nbytes, 0, 1);
+            memset(values + (n - end) * unit_nbytes, 0x7c, end * unit_nbytes);
+            take(n, unit_nbytes, 1, 0);
+            CU_ASSERT_EQUAL(sample->has_mask, end >= n / 20);
+            CU_ASSERT_EQUAL(sample->mask_value,
+                            sample->has_mask ? UINT64_C(0x7c7c7c7c7c7c7c7c) >> (64 - 8 * unit_nbytes) : 0);
+            check_counts(n, unit_nbytes);
+        }
+        fill_values(n, unit_nbytes, 40, 1);
+        memset(values + n / 2 * unit_nbytes, 0x7c, n / 2 * unit_nbytes);
+        take(n, unit_nbytes, 1, 0);
+        CU_ASSERT(sample->has_mask && sample->mask_value == 0);
+        memset(values, 0x7c, n * unit_nbytes);
+        take(n, unit_nbytes, 1, 0);
+        CU_ASSERT(!sample->has_mask);
+    }
 }
 
 /* More values than the buffer holds: all of them when asked for. */
@@ -119,6 +143,7 @@ int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
         LMC_TEST(test_counts),
+        LMC_TEST(test_fill_at_the_end),
         LMC_TEST(test_all_values),
         LMC_TEST(test_noise),
     };
