@@ -17,6 +17,7 @@
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
+#         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
 #         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
 #         package     programs outside the tree against an installed LMC
 #         checks      rules of the source: layers, exports, format document, text, warnings
@@ -37,7 +38,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 . tests/support/setup.sh
 
-quick_parts="unit kernels sanitize fuzz cli reference official transformers hdf5 h5examples package checks format \
+quick_parts="unit kernels sanitize fuzz cli reference official transformers h5py hdf5 h5examples package checks format \
   quickstart"
 slow_parts="large thread search model"
 
@@ -245,6 +246,22 @@ part_transformers() {
   fi
 }
 
+part_h5py() {
+  if lmc_has hdf5-tools && lmc_venvs_h5; then
+    with_build build_test h5py_in_all_beds
+  else
+    skip h5py "needs h5py and HDF5's tools (Debian: python3-h5py python3-venv hdf5-tools) and the package index"
+  fi
+}
+
+h5py_in_all_beds() {
+  set --
+  for bed in $lmc_h5_beds; do
+    set -- "$@" --bed "$bed=build/venv-h5-$bed/bin/python"
+  done
+  run_counted h5py python3 tests/h5py/run.py --plugin build/test/filter/plugin --jobs "$lmc_jobs" "$@"
+}
+
 part_h5examples() {
   if lmc_venvs_h5; then
     with_build build_test run_counted h5examples sh tests/h5examples/run.sh build/test build/venv-h5-*/bin/python
@@ -381,8 +398,10 @@ fi
 if wants hdf5; then
   (lmc_apt libhdf5-dev) || echo "set-up: the C programs of the part hdf5 will be skipped"
 fi
+if wants h5py hdf5 h5examples; then
+  (lmc_apt hdf5-tools python3-h5py python3-venv) || echo "set-up: h5py, and some cases of hdf5 and h5examples, will be skipped"
+fi
 if wants hdf5 h5examples; then
-  (lmc_apt hdf5-tools python3-h5py python3-venv) || echo "set-up: some cases of hdf5 and h5examples will be skipped"
   (lmc_apt python3-h5py-mpi openmpi-bin) || echo "set-up: the cases with MPI and h5_parallel.py will be skipped"
 fi
 mkdir -p build/log
