@@ -4,7 +4,7 @@ import ctypes
 import functools
 import re
 
-from bed import PLUGIN, h5py
+from bed import FILTER_ID, PLUGIN, h5py
 
 NAME = re.compile(r"/libhdf5(_serial)?[-.][^/]*$")
 
@@ -35,3 +35,10 @@ def plugin():
 
 def last_error():
     return plugin().lmc_h5_last_error().decode()
+
+
+def lmc_values(dataset):
+    """The values of the first LMC in the pipeline of a dataset."""
+    dcpl = dataset.id.get_create_plist()
+    filters = [dcpl.get_filter(i) for i in range(dcpl.get_nfilters())]
+    return [values for number, _, values, _ in filters if number == FILTER_ID][0]

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+import objects
 from bed import EXCHANGE, HDF5, beds_written, h5py
 from sweeps import groups
 
@@ -48,3 +49,10 @@ def test_reads(files, bed, sweep, group, cases):
     assert sorted(place) == sorted(case.name for case in cases)
     faults = [fault for case in cases for fault in (case.fault(place), case.storage_fault(place)) if fault]
     assert not faults
+
+
+@pytest.mark.parametrize("kind", objects.KINDS)
+@pytest.mark.parametrize("bed", beds_written())
+def test_reads_objects(files, bed, kind):
+    place = files(bed, "objects")["/"]
+    assert not [fault for k, option in objects.CASES if k == kind for fault in [objects.fault(place, k, option)] if fault]

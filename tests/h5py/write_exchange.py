@@ -8,6 +8,7 @@ makes OUT/NAME/*.h5 and, last, OUT/NAME/done.
 import argparse
 import os
 
+import objects
 from bed import BED, EXCHANGE, HDF5, h5py
 from sweeps import SWEEPS
 
@@ -24,6 +25,12 @@ def write_sweep(path, name, groups):
                     case.write(place)
 
 
+def write_objects(path):
+    with h5py.File(path, "w", libver=("earliest", "v110")) as file:
+        for kind, option in objects.CASES:
+            objects.write(file, kind, option)
+
+
 def main():
     parser = argparse.ArgumentParser(description="writes the files that all libraries read")
     parser.add_argument("--bed", required=True, help="the library that this must be")
@@ -34,6 +41,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     for name, groups in SWEEPS.items():
         write_sweep(os.path.join(folder, name + ".h5"), name, groups)
+    write_objects(os.path.join(folder, "objects.h5"))
     with open(os.path.join(folder, "done"), "w", encoding="utf-8") as file:
         file.write(".".join(map(str, HDF5)) + "\n")
 
