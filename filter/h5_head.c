@@ -83,7 +83,7 @@ lmc_status h5_head_read(const unsigned char *stored, size_t stored_nbytes, h5_he
 {
     memset(head, 0, sizeof *head);
     if (stored_nbytes < H5_WIRE_HEAD_NBYTES) {
-        return h5_fail(LMC_ERR_TRUNCATED, "lmc: chunk head: %zu bytes", stored_nbytes);
+        return h5_fail(LMC_ERR_TRUNCATED, "lmc: chunk head: truncated at byte %zu", stored_nbytes);
     }
     if (stored[VERSION_OFFSET] == 0) {
         return h5_fail(LMC_ERR_CORRUPT, "lmc: chunk head at byte 4: version 0");
@@ -91,8 +91,12 @@ lmc_status h5_head_read(const unsigned char *stored, size_t stored_nbytes, h5_he
     if (stored[VERSION_OFFSET] != H5_WIRE_VERSION) {
         return h5_fail(LMC_ERR_UNSUPPORTED, "lmc: chunk head at byte 4: version %u", stored[VERSION_OFFSET]);
     }
-    if (stored[LAYOUT_OFFSET] > H5_WIRE_LAYOUT_RECORDS || stored[RESERVED_OFFSET] != 0) {
+    if (stored[LAYOUT_OFFSET] > H5_WIRE_LAYOUT_RECORDS) {
         return h5_fail(LMC_ERR_UNSUPPORTED, "lmc: chunk head at byte 5: layout %u", stored[LAYOUT_OFFSET]);
+    }
+    if (stored[RESERVED_OFFSET] != 0) {
+        return h5_fail(LMC_ERR_UNSUPPORTED, "lmc: chunk head at byte 7: a reserved %u",
+                       stored[RESERVED_OFFSET]);
     }
     head->layout = stored[LAYOUT_OFFSET];
     head->swap_nbytes = stored[SWAP_OFFSET];
@@ -103,11 +107,13 @@ lmc_status h5_head_read(const unsigned char *stored, size_t stored_nbytes, h5_he
     }
     h5_head_complete(head);
     if (stored_nbytes < head->nbytes) {
-        return h5_fail(LMC_ERR_TRUNCATED, "lmc: chunk head: %zu bytes of %zu", stored_nbytes, head->nbytes);
+        return h5_fail(LMC_ERR_TRUNCATED, "lmc: chunk head: truncated at byte %zu of %zu", stored_nbytes,
+                       head->nbytes);
     }
     const size_t before_check = head->nbytes - H5_WIRE_CHECK_NBYTES;
     if (load(stored + before_check, H5_WIRE_CHECK_NBYTES) != XXH3_64bits(stored, before_check)) {
-        return h5_fail(LMC_ERR_CHECKSUM, "lmc: chunk head does not match its checksum");
+        return h5_fail(LMC_ERR_CHECKSUM, "lmc: chunk head at byte %zu: does not match its checksum",
+                       before_check);
     }
     return LMC_OK;
 }
