@@ -4,6 +4,7 @@ The plugin is looked for in LMC_PLUGIN_DIR, or in build/test/filter/plugin. HDF5
 set here before h5py is imported. Settings of LMC in the environment do not reach the tests, but for the kernel set.
 """
 
+import itertools
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -40,7 +41,9 @@ def beds_written():
     return [name for name in found if os.path.isfile(os.path.join(EXCHANGE, name, "done"))]
 
 
-def memory_file():
+def memory_file(**options):
     """A new file that never reaches the disk."""
-    name = f"memory-{os.urandom(8).hex()}.h5"
-    return h5py.File(name, "w", driver="core", backing_store=False)
+    return h5py.File(f"memory{next(memory_files)}.h5", "w", driver="core", backing_store=False, **options)
+
+
+memory_files = itertools.count()  # HDF5 tells open files apart by their names

@@ -117,7 +117,7 @@ def here(names):
 
 
 def latest_file():
-    return h5py.File("values.h5", "w", driver="core", backing_store=False, libver=("earliest", "latest"))
+    return memory_file(libver=("earliest", "latest"))
 
 
 @pytest.mark.parametrize("name", here(BY_TYPE))
@@ -182,7 +182,7 @@ def test_mandatory_for_variable_length(kind):
 
 def test_chunk_of_more_than_4_gib():
     """HDF5 2 takes them; the values count their bytes in two words."""
-    with h5py.File("large.h5", "w", driver="core", backing_store=False, libver="latest") as file:
+    with memory_file(libver="latest") as file:
         dcpl = make_dcpl([pipelines.lmc()], (5 << 10, 1 << 18))
         if HDF5 < (2, 0):
             with pytest.raises(ValueError, match="4GB|4 GiB|chunk size"):

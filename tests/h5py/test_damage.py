@@ -1,0 +1,277 @@
+"""Stored chunks that are not what was written: HDF5 must say so, whatever is wrong, and go on working."""
+
+import re
+
+import numpy
+import pytest
+
+import contents
+import filetypes
+import forge
+import victims
+from bed import HDF5, h5py
+from cases import Case, Layout
+from library import last_error
+
+
+@pytest.fixture(scope="module")
+def opened():
+    with victims.victims_file() as file:
+        yield {victim.name: victims.Opened(victim, file) for victim in victims.ALL}
+
+
+@pytest.fixture(params=victims.ALL, ids=lambda victim: victim.name)
+def target(request, opened):
+    found = opened[request.param.name]
+    yield found
+    assert found.read_with(found.chunk) == found.victim.expected().tobytes()
+
+
+def faults(target, chunks):
+    found = ((name, target.fault_with(chunk)) for name, chunk in chunks)
+    return [(name, fault) for name, fault in found if fault]
+
+
+def check_refused(target, chunks):
+    assert not faults(target, chunks)
+
+
+def test_truncated(target):
+    check_refused(target, ((n, target.chunk[:n]) for n in range(1, len(target.chunk))))
+
+
+def test_every_byte(target):
+    def changed():
+        for i, byte in enumerate(target.chunk):
+            for mask in (1 << i % 8, 0xFF):
+                yield (i, mask), target.chunk[:i] + bytes([byte ^ mask]) + target.chunk[i + 1:]
+
+    check_refused(target, changed())
+
+
+def test_bytes_too_many(target):
+    check_refused(target, ((repr(more), target.chunk + more) for more in (b"\0", b"\xff", bytes(8), target.chunk)))
+
+
+def test_bytes_lost_and_gained(target):
+    chunk = target.chunk
+    check_refused(target, ((i, chunk[:i] + chunk[i + 1:]) for i in range(0, len(chunk), 7)))
+    check_refused(target, ((i, chunk[:i] + b"\x5a" + chunk[i:]) for i in range(0, len(chunk), 7)))
+    check_refused(target, ((i, chunk[i:] + chunk[:i]) for i in range(1, len(chunk), 11)))
+
+
+def test_garbage(target):
+    nbytes = len(target.chunk)
+    raw = target.victim.expected().tobytes()
+    check_refused(target, [
+        ("raw", raw), ("zeros", bytes(nbytes)), ("ones", b"\xff" * nbytes), ("noise", contents.noise("garbage", nbytes)),
+        ("text", contents.text("garbage", nbytes, 1)), ("zstd", b"\x28\xb5\x2f\xfd" + bytes(nbytes)),
+        ("gzip", b"\x78\x9c" + contents.noise("gzip", nbytes)), ("one byte", b"\x8c"),
+        *[(f"magic and {n}", forge.MAGIC + contents.noise("m", n)) for n in (0, 1, 4, 28, 100, 1000)],
+        *[(f"other magic and {n}", forge.MAGIC_REGROUPED + contents.noise("m", n)) for n in (0, 1, 4, 6, 14, 100, 1000)],
+        ("reversed", target.chunk[::-1]),
+    ])
+
+
+def test_chunks_of_other_sizes(target, opened):
+    """A frame that is right in itself, of a chunk that is not as large as those of the dataset."""
+    nbytes = len(target.victim.expected().tobytes())
+    raw = contents.noise("other", 2 * nbytes)
+    check_refused(target, ((n, forge.stored_frame(raw[:n])) for n in (0, 1, nbytes - 1, nbytes + 1, 2 * nbytes)))
+    check_refused(target, ((n, forge.short_frame(raw[:n])) for n in range(0, min(nbytes, 256), 5)))
+    check_refused(target, ((name, other.chunk) for name, other in opened.items()
+                           if len(other.victim.expected().tobytes()) != nbytes))
+
+
+@pytest.mark.parametrize("victim", [v for v in victims.ALL if v.pipeline.name == "plain"], ids=lambda v: v.name)
+def test_forged_frames_of_the_right_size_are_read(victim, opened):
+    """The forger's frames are frames: what the other tests refuse is refused for the change alone."""
+    target = opened[victim.name]
+    raw = contents.noise("right", len(target.victim.expected().tobytes()))
+    assert target.read_with(forge.stored_frame(raw)) == raw
+    if len(raw) < 256:
+        assert target.read_with(forge.short_frame(raw)) == raw
+    size = target.victim.filetype.size
+    if size > 1:
+        columns = [raw[i::size] for i in range(size)]
+        frames = [forge.stored_frame(column) for column in columns]
+        assert target.read_with(forge.regrouped(forge.COLUMNS, 0, size, frames)) == raw
+        records = forge.regrouped(forge.RECORDS, 0, size, [forge.stored_frame(raw)])
+        assert target.read_with(records) == b"".join(columns)
+    if len(raw) % 4 == 0:
+        swapped = numpy.frombuffer(raw, "<u4").byteswap().tobytes()
+        assert target.read_with(forge.regrouped(forge.PLAIN, 4, 0, [forge.stored_frame(swapped)])) == raw
+
+
+BAD_FIELDS = {
+    "version": (0, 2, 255), "dtype": (22, 23, 200, 255), "mode": (3, 4, 5, 255), "block_log2": (0, 9, 21, 64, 255),
+    "features": (1, 2, 4, 1 << 31), "content_nbytes": (0, 1, 1 << 31, 1 << 32, (1 << 63) - 1, (1 << 64) - 1),
+    "element_nbytes": (0, 2, 3, 255), "byte_order": (1, 255), "reserved": (1, 0xFFFF),
+    "plan_nbytes": (1, 4096, 4097, 0xFFFFFFFF),
+}
+
+
+@pytest.mark.parametrize("field", BAD_FIELDS)
+def test_forged_fields(opened, field):
+    """Heads with valid checks."""
+    stored = opened["u1.n300.plain.random"]
+    check_refused(stored, ((value, forge.stored_frame(contents.noise("field", 300), **{field: value}))
+                           for value in BAD_FIELDS[field]))
+    coded = opened["ml_bfloat16.n200.plain.weights"]
+    parts = forge.Coded(coded.chunk)
+    assert coded.read_with(parts.changed()) == coded.victim.expected().tobytes()
+    values = {"element_nbytes": (0, 1, 4), "content_nbytes": (0, 1, 399, 401, 1 << 40, (1 << 63) - 1, (1 << 64) - 1),
+              "plan_nbytes": (0, len(parts.plan) - 1, len(parts.plan) + 1, 4096, 4097, 0xFFFFFFFF),
+              "dtype": (0, 16, 21, 22, 255), "block_log2": (0, 9, 21, 255), "mode": (0, 2, 3, 255)}
+    check_refused(coded, ((value, parts.changed(**{field: value})) for value in values.get(field, BAD_FIELDS[field])))
+
+
+def test_forged_parts(opened):
+    """A plan, blocks or an index from elsewhere under a valid check."""
+    coded = opened["f4le.n100.plain.weights"]
+    parts = forge.Coded(coded.chunk)
+    noise = contents.noise("parts", 5000)
+    check_refused(coded, [
+        *[(f"plan byte {i}", parts.changed(plan=parts.plan[:i] + bytes([parts.plan[i] ^ 0x55]) + parts.plan[i + 1:]))
+          for i in range(len(parts.plan))],
+        *[(f"block byte {i}", parts.changed(blocks=parts.blocks[:i] + bytes([parts.blocks[i] ^ 1]) + parts.blocks[i + 1:]))
+          for i in range(len(parts.blocks))],
+        ("plan", parts.changed(plan=noise[:len(parts.plan)])),
+        ("blocks", parts.changed(blocks=noise[:len(parts.blocks)])),
+        ("index", parts.changed(index=noise[:12])),
+        ("no index", parts.changed(index=b"")),
+        ("two entries", parts.changed(index=parts.index * 2)),
+        ("zero", parts.changed(index=bytes(4) + parts.index[4:])),
+        ("huge", parts.changed(index=b"\xff" * 4 + parts.index[4:])),
+        ("no blocks", parts.changed(blocks=b"")),
+        ("blocks twice", parts.changed(blocks=parts.blocks * 2)),
+    ])
+
+
+def test_forged_heads_of_regrouped_chunks(opened):
+    for name in ("f8be.n150.plain.counter", "f4le.n200.shuffle.weights", "compound_packed.n500.plain.counter"):
+        target = opened[name]
+        parts = forge.Regrouped(target.chunk)
+        frames = parts.frames
+        sizes = [len(frame) for frame in frames[:-1]]
+        check_refused(target, [
+            *[(f"version {n}", parts.changed(version=n)) for n in (0, 2, 255)],
+            *[(f"layout {n}", parts.changed(layout=n)) for n in (3, 4, 255)],
+            *[(f"swap {n}", parts.changed(swap=n)) for n in (1, 3, 5, 16, 255)],
+            *[(f"width {n}", parts.changed(width=n)) for n in (1, 257, 0xFFFF)],
+            ("reserved", parts.changed(reserved=1)),
+            ("no swap in PLAIN", parts.changed(layout=forge.PLAIN, swap=0, width=0)),
+            ("width in PLAIN", parts.changed(layout=forge.PLAIN, swap=2, width=2)),
+            ("swap in COLUMNS", parts.changed(layout=forge.COLUMNS, swap=2, width=13)),
+            ("width 0 in RECORDS", parts.changed(layout=forge.RECORDS, swap=0, width=0)),
+            ("width 0 in COLUMNS", parts.changed(layout=forge.COLUMNS, swap=0, width=0)),
+            ("no frames", parts.changed(frames=[b""] * len(frames))),
+            ("nested", parts.changed(frames=frames[:-1] + [target.chunk])),
+            ("a frame more", parts.changed(frames=frames + frames[-1:])),
+            ("a byte more", parts.changed(frames=frames + [b"\0"], sizes=sizes)),
+            *[(f"size {i} {value}", parts.changed(sizes=sizes[:i] + [value] + sizes[i + 1:]))
+              for i in range(len(sizes)) for value in (0, 1, sizes[i] - 1, sizes[i] + 1, 1 << 31, 0xFFFFFFFF)],
+        ])
+
+
+def test_columns_of_unequal_length(opened):
+    target = opened["compound_packed.n500.plain.counter"]
+    nbytes = len(target.victim.expected().tobytes())
+    count = nbytes // 13
+
+    def columns(*lengths):
+        return forge.regrouped(forge.COLUMNS, 0, 13, [forge.stored_frame(bytes(n)) for n in lengths])
+
+    assert target.read_with(columns(*[count] * 13)) == bytes(nbytes)
+    check_refused(target, [
+        ("first", columns(count + 1, *[count] * 11, count - 1)),
+        ("middle", columns(*[count] * 5, count - 1, *[count] * 6, count + 1)),
+        ("last longer", columns(*[count - 1] * 12, count + 12)),
+        ("last much longer", columns(*[0] * 12, nbytes)),
+        ("last shorter", columns(*[count] * 12, count - 1)),
+        ("all shorter", columns(*[count - 1] * 13)),
+        ("all empty", columns(*[0] * 13)),
+    ])
+    width14 = forge.regrouped(forge.COLUMNS, 0, 14, [forge.stored_frame(bytes(count))] * 14)
+    check_refused(target, [("too many", width14)])
+
+
+# ---- datasets of several chunks, and other pipelines ----
+
+
+def test_the_other_chunks_stay_readable(tmp_path):
+    case = Case(filetypes.BY_NAME["f4le"], Layout("five", (500,), (100,)))
+    with h5py.File(tmp_path / "five.h5", "w") as file:
+        case.write(file)
+    with h5py.File(tmp_path / "five.h5", "r+") as file:
+        file[case.name].id.write_direct_chunk((200,), b"\x8cLMC nonsense")
+    with h5py.File(tmp_path / "five.h5", "r") as file:
+        values = case.expected()
+        for start in (0, 100, 300, 400):
+            assert file[case.name][start:start + 100].tobytes() == values[start:start + 100].tobytes()
+        for part in (slice(200, 300), slice(199, 201), slice(0, 500), slice(250, 251)):
+            with pytest.raises(OSError):
+                file[case.name][part]
+
+
+@pytest.mark.parametrize("name", ["fletcher_before", "fletcher_after", "gzip_after", "gzip_before", "twice",
+                                  "shuffle_fletchers", "scaleoffset"])
+def test_damage_beside_other_filters(name):
+    case = victims.Victim("i4le", 400, name)
+    with victims.victims_file() as file:
+        dataset = case.write(file)
+        dataset.flush()
+        _, chunk = dataset.read_direct_chunk((0,))
+        wanted = case.expected().tobytes()
+        for i in range(4, len(chunk), 3):  # HDF5's fletcher32 does not survive fewer than 4 bytes
+            for damaged in (chunk[:i] + bytes([chunk[i] ^ 0x10]) + chunk[i + 1:], chunk[:i]):
+                dataset.write_direct_chunk((0,), damaged)
+                try:
+                    found = victims.read_all(dataset).tobytes()
+                except OSError:
+                    continue
+                # bits at the end of a deflate stream mean nothing
+                assert found == wanted and name == "gzip_after"
+
+
+def test_a_chunk_that_was_stored_without_the_filter(tmp_path):
+    """The filter mask says so: HDF5 does not call LMC, and raw bytes are what is wanted. (It takes notice of the mask when
+    the file is opened again.)"""
+    victim = victims.ALL[0]
+    raw = contents.noise("raw", len(victim.expected().tobytes()))
+    with h5py.File(tmp_path / "mask.h5", "w") as file:
+        victim.create(file).write_direct_chunk((0,), raw, 1)
+    with h5py.File(tmp_path / "mask.h5", "r") as file:
+        dataset = file[victim.name].id
+        assert dataset.get_chunk_info(0).filter_mask == 1
+        assert victims.read_all(dataset).tobytes() == raw
+
+
+# ---- what is said ----
+
+
+@pytest.mark.parametrize("victim", victims.ALL, ids=lambda victim: victim.name)
+def test_messages(victim):
+    """lmc_h5_last_error() has the cause and a place; HDF5's message has the same where HDF5 keeps what a filter says."""
+    with victims.victims_file() as file:
+        target = victims.Opened(victim, file)
+        chunk = target.chunk
+        middle = len(chunk) // 2
+        for damaged in (chunk[:3], chunk[:12], chunk[:middle], chunk[:-1], chunk + b"\0", b"garbage" * 9,
+                        chunk[:9] + bytes([chunk[9] ^ 4]) + chunk[10:], chunk[:4] + b"\x02" + chunk[5:],
+                        chunk[:middle] + bytes([chunk[middle] ^ 4]) + chunk[middle + 1:],
+                        chunk[:-3] + b"\0" + chunk[-2:]):
+            with pytest.raises(OSError) as caught:
+                target.read_with(damaged)
+            assert re.match(r"lmc: chunk.* byte \d+", last_error()), last_error()
+            if HDF5 < (1, 14) or HDF5 >= (2, 2):
+                assert last_error() in str(caught.value)
+
+
+def test_message_about_the_size():
+    with victims.victims_file() as file:
+        target = victims.Opened(victims.ALL[0], file)
+        with pytest.raises(OSError):
+            target.read_with(forge.stored_frame(bytes(123)))
+        assert last_error() == "lmc: chunk: holds 123 bytes where the dataset's chunks have 400"
+
