@@ -18,8 +18,8 @@ SAMPLE = 0
 
 # type: bytes of an element, [5]
 BY_TYPE = {
-    "i1": (1, INTEGER | U8), "u1": (1, INTEGER | U8),
-    "i2le": (2, INTEGER | SAMPLE), "i2be": (2, INTEGER | BIG), "u2le": (2, INTEGER), "u2be": (2, INTEGER | BIG),
+    "i1": (1, INTEGER | SAMPLE), "u1": (1, INTEGER),
+    "i2le": (2, INTEGER), "i2be": (2, INTEGER | BIG), "u2le": (2, INTEGER), "u2be": (2, INTEGER | BIG),
     "i4le": (4, INTEGER), "u4be": (4, INTEGER | BIG), "i8le": (8, INTEGER), "u8be": (8, INTEGER | BIG),
     "f2le": (2, FLOAT | F16), "f2be": (2, FLOAT | F16 | BIG), "f4le": (4, FLOAT | F32),
     "f4be": (4, FLOAT | F32 | BIG), "f8le": (8, FLOAT | F64), "f8be": (8, FLOAT | F64 | BIG),
@@ -29,8 +29,8 @@ BY_TYPE = {
     "long_double_G_le": (16, FLOAT | COLUMNS),
     "bool": (1, ENUM | U8), "enum_u1": (1, ENUM | U8), "enum_le_i2": (2, ENUM), "enum_be_u2": (2, ENUM | BIG),
     "enum_be_i4": (4, ENUM | BIG), "enum_le_i8": (8, ENUM),
-    "ml_bfloat16": (2, OPAQUE), "ml_float8_e4m3fn": (1, OPAQUE | U8), "ml_int4": (1, OPAQUE | U8),
-    "opaque1": (1, OPAQUE | U8), "opaque2": (2, OPAQUE), "opaque3": (3, OPAQUE | COLUMNS), "opaque4": (4, OPAQUE),
+    "ml_bfloat16": (2, OPAQUE), "ml_float8_e4m3fn": (1, OPAQUE), "ml_int4": (1, OPAQUE),
+    "opaque1": (1, OPAQUE), "opaque2": (2, OPAQUE), "opaque3": (3, OPAQUE | COLUMNS), "opaque4": (4, OPAQUE),
     "opaque8": (8, OPAQUE), "opaque16": (16, OPAQUE | COLUMNS), "opaque256": (256, OPAQUE | COLUMNS),
     "opaque300": (1, OPAQUE | U8), "opaque_datetime": (8, OPAQUE),
     "string1": (1, STRING | U8), "string2": (1, STRING | U8), "string5": (1, STRING | U8),
@@ -38,30 +38,30 @@ BY_TYPE = {
     "compound_packed": (13, COMPOUND | COLUMNS), "compound_padded": (24, COMPOUND | COLUMNS),
     "compound_nested": (37, COMPOUND | COLUMNS), "compound_wide": (1, COMPOUND | U8),
     "compound_xyz": (4, FLOAT | F32), "compound_be": (8, FLOAT | F64 | BIG), "compound_array": (4, FLOAT | F32),
-    "compound_bytes": (1, INTEGER | U8), "compound_one": (2, FLOAT | F16), "compound_256": (2, INTEGER),
+    "compound_bytes": (1, INTEGER), "compound_one": (2, FLOAT | F16), "compound_256": (2, INTEGER),
     "compound_mixed": (8, COMPOUND),
     "array_f4": (4, FLOAT | F32), "array_u2": (2, INTEGER), "array_be": (8, FLOAT | F64 | BIG),
-    "array_i1": (1, INTEGER | U8), "array_text": (1, STRING | U8), "array_large": (4, FLOAT | F32),
+    "array_i1": (1, INTEGER), "array_text": (1, STRING | U8), "array_large": (4, FLOAT | F32),
     "array_of_compound": (5, COMPOUND | COLUMNS), "array_of_array": (4, FLOAT | F32 | BIG),
     "int12le": (2, INTEGER), "int12be": (2, INTEGER | BIG), "int24le": (3, INTEGER | COLUMNS),
     "int24be": (3, INTEGER | COLUMNS), "int56le": (7, INTEGER | COLUMNS),
-    "bits_b8le": (1, BITS | U8), "bits_b16be": (2, BITS | BIG), "bits_b64le": (8, BITS), "time": (4, TIME),
+    "bits_b8le": (1, BITS), "bits_b16be": (2, BITS | BIG), "bits_b64le": (8, BITS), "time": (4, TIME),
     "float_bf16_le": (2, FLOAT | BF16), "float_bf16_be": (2, FLOAT | BF16 | BIG),
     "float_f8_e4m3_le": (1, FLOAT | F8_E4M3), "float_f8_e5m2_be": (1, FLOAT | F8_E5M2),
     "float_f24_le": (3, FLOAT | COLUMNS), "float_tf32_le": (4, FLOAT), "float_tf32_be": (4, FLOAT | BIG),
     "h5_bfloat16le": (2, FLOAT | BF16), "h5_bfloat16be": (2, FLOAT | BF16 | BIG), "h5_f8e4m3": (1, FLOAT | F8_E4M3),
-    "h5_f8e5m2": (1, FLOAT | F8_E5M2), "h5_f6e2m3": (1, FLOAT | U8), "h5_f4e2m1": (1, FLOAT | U8),
+    "h5_f8e5m2": (1, FLOAT | F8_E5M2), "h5_f6e2m3": (1, FLOAT), "h5_f4e2m1": (1, FLOAT),
     "h5_complex16le": (2, FLOAT | F16), "h5_complex32le": (4, FLOAT | F32), "h5_complex32be": (4, FLOAT | F32 | BIG),
     "h5_complex64be": (8, FLOAT | F64 | BIG),
 }
 
 # The same after HDF5's shuffle filter.
 SHUFFLED_TYPE = {
-    "u1": (1, INTEGER | U8), "i2le": (2, INTEGER | SHUFFLED | 1 << 24), "f4le": (4, FLOAT | F32 | SHUFFLED | 1 << 24),
+    "u1": (1, INTEGER), "i2le": (2, INTEGER | SHUFFLED | 1 << 24), "f4le": (4, FLOAT | F32 | SHUFFLED | 1 << 24),
     "f8be": (8, FLOAT | F64 | BIG | SHUFFLED | 1 << 24), "ml_bfloat16": (2, OPAQUE | SHUFFLED | 1 << 24),
     "compound_xyz": (4, FLOAT | F32 | SHUFFLED | 3 << 24), "array_be": (8, FLOAT | F64 | BIG | SHUFFLED | 2 << 24),
     "compound_256": (2, INTEGER | SHUFFLED | 128 << 24), "string5": (1, STRING | U8 | SHUFFLED | 5 << 24),
-    "compound_bytes": (1, INTEGER | U8 | SHUFFLED | 7 << 24), "compound_packed": (1, COMPOUND | U8),
+    "compound_bytes": (1, INTEGER | SHUFFLED | 7 << 24), "compound_packed": (1, COMPOUND | U8),
     "int24le": (1, INTEGER | U8), "opaque300": (1, OPAQUE | U8), "array_large": (1, FLOAT | U8),
     "string300": (1, STRING | U8),
 }
