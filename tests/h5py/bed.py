@@ -6,6 +6,8 @@ set here before h5py is imported. Settings of LMC in the environment do not reac
 
 import itertools
 import os
+import subprocess
+import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -47,3 +49,13 @@ def memory_file(**options):
 
 
 memory_files = itertools.count()  # HDF5 tells open files apart by their names
+
+
+def run_program(name, *arguments, plugin=True, **settings):
+    """The result of programs.py in a process of its own; settings: environment variables."""
+    environment = {key: value for key, value in os.environ.items() if key != "HDF5_PLUGIN_PATH"}
+    if plugin:
+        environment["HDF5_PLUGIN_PATH"] = PLUGIN_DIR
+    command = [sys.executable, "-W", "ignore", os.path.join(HERE, "programs.py"), name, *map(str, arguments)]
+    return subprocess.run(command, env={**environment, **settings}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=300)

@@ -42,3 +42,16 @@ def lmc_values(dataset):
     dcpl = dataset.id.get_create_plist()
     filters = [dcpl.get_filter(i) for i in range(dcpl.get_nfilters())]
     return [values for number, _, values, _ in filters if number == FILTER_ID][0]
+
+
+def encode_chunk(values, chunk):
+    """What the filter stores for a chunk of a dataset with these values."""
+    calls = plugin()
+    capacity = ctypes.c_size_t()
+    nbytes = ctypes.c_size_t()
+    assert calls.lmc_h5_encode_bound(ctypes.c_size_t(len(chunk)), ctypes.byref(capacity)) == 0
+    made = ctypes.create_string_buffer(capacity.value)
+    status = calls.lmc_h5_encode_chunk(None, (ctypes.c_uint * max(len(values), 1))(*values), ctypes.c_size_t(len(values)),
+                                       chunk, ctypes.c_size_t(len(chunk)), made, capacity, ctypes.byref(nbytes))
+    assert status == 0, last_error()
+    return made.raw[:nbytes.value]

@@ -1,0 +1,118 @@
+"""programs.py - what tests run as processes of their own: without the plugin, with settings in the environment, with
+little memory.
+
+    python programs.py NAME ARGUMENT...
+
+Each prints what its test compares. Only `foreign` and `missing` are for a process without HDF5_PLUGIN_PATH.
+"""
+
+import hashlib
+import json
+import os
+import resource
+import sys
+
+FILTER_ID = 59810
+MAGIC = 0x31434D4C
+CHUNK_NBYTES = 400
+
+# Values of datasets that were made without the plugin, in the order of their names.
+FOREIGN = {
+    "none": (), "one": (7,), "three": (9, 9, 9), "four": (1, 2, 3, 4), "zeros": (0,) * 8, "twelve": tuple(range(12)),
+    "twenty": tuple(range(20)), "magic_alone": (0, 0, 0, MAGIC), "magic_and_nonsense": (0, 0, 0, MAGIC, 77, 2**32 - 1, 0, 0),
+    "columns_of_nothing": (0, 0, 0, MAGIC, 0, 0x800, CHUNK_NBYTES, 0),
+    "no_size": (0, 0, 0, MAGIC, 4, 1, 0, 0), "right": (2, 0, 16, MAGIC, 4, 1, CHUNK_NBYTES, 0),
+    "other_size": (0, 0, 0, MAGIC, 4, 1, CHUNK_NBYTES + 4, 0), "huge_size": (0, 0, 0, MAGIC, 4, 1, 0, 1 << 20),
+    "resized": (0, 0, 0, MAGIC, 4, 0x401, CHUNK_NBYTES + 4, 0),
+}
+
+
+def foreign(path):
+    """Makes datasets for which the filter was not asked."""
+    import h5py
+
+    with h5py.File(path, "w", libver=("earliest", "v110")) as file:
+        for name, values in FOREIGN.items():
+            file.create_dataset(name, (100,), "<f4", chunks=(100,), compression=FILTER_ID, compression_opts=values,
+                                allow_unknown_filter=True)
+
+
+def missing(path, name):
+    """What a user sees who lacks the plugin."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        filters = file[name].id.get_create_plist().get_filter(0)
+        print(json.dumps({"number": filters[0], "values": filters[2], "name": filters[3].decode()}))
+        try:
+            file[name][...]
+            print("read")
+        except OSError as error:
+            print(error)
+        mask, chunk = file[name].id.read_direct_chunk((0,) * file[name].ndim)
+        print(mask, len(chunk))
+    try:
+        with h5py.File("new.h5", "w", driver="core", backing_store=False) as file:
+            file.create_dataset("x", (10,), "f4", chunks=(5,), compression=FILTER_ID)
+        print("created")
+    except ValueError as error:
+        print(error)
+
+
+def read(path, *names):
+    """Reads datasets; a line on stdout for each."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        for name in names:
+            try:
+                print(name, hashlib.sha256(file[name][...].tobytes()).hexdigest(), flush=True)
+            except OSError:
+                print(name, "failed", flush=True)
+
+
+def store():
+    """Digests of stored chunks: of all kinds of blocks and of chunks of many blocks."""
+    import sweeps
+    from bed import h5py, memory_file
+    from cases import Case, Layout
+
+    large = Layout("large", (1 << 19,), (1 << 18,))
+    names = ("plain", "max", "block16", "shuffle")
+    cases = [Case(sweeps.T[t], large, sweeps.P[p]) for t in ("f4le", "ml_bfloat16", "u1") for p in names]
+    for group in ("weights", "special", "real", "text"):
+        cases += sweeps.SWEEPS["contents"][group]
+    cases = [case for case in cases if case.filetype.is_here]
+    with memory_file() as file:
+        for case in cases:
+            dataset = case.write(file)
+            dataset.flush()
+            digest = hashlib.sha256()
+            for start in range(0, case.layout.shape[0], case.layout.chunks[0]):
+                digest.update(dataset.read_direct_chunk((start,))[1])
+            assert case.fault(file) is None and h5py.version.version
+            print(case.name, digest.hexdigest())
+
+
+def hostile(path, headroom_mb):
+    """Reads every dataset of a file with an address space that has little room. Prints each result, then how much the
+    peak of the memory in use grew, in KiB."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        file["sound"][...]
+        with open("/proc/self/statm", encoding="ascii") as status:
+            in_use = int(status.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + int(headroom_mb) * 1024 * 1024, resource.RLIM_INFINITY))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for name in file:
+            try:
+                file[name][...]
+                print(name, "read")
+            except (OSError, MemoryError) as error:
+                print(name, type(error).__name__)
+        print("grown", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+
+if __name__ == "__main__":
+    {"foreign": foreign, "missing": missing, "read": read, "store": store, "hostile": hostile}[sys.argv[1]](*sys.argv[2:])
