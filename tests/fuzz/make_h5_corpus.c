@@ -159,7 +159,7 @@ static void write_chunk_seed(const form *f, const uint8_t *chunk, size_t nbytes)
 {
     char name[128];
     uint8_t seed[8 + CHUNK_NBYTES];
-    const uint8_t choice[8] = {(uint8_t)(nbytes % 2 ? 4 : nbytes % 4),
+    const uint8_t choice[8] = {(uint8_t)((nbytes % 2 ? 4 : nbytes % 4) | (nbytes > 700 ? 0x80 : 0)),
                                (uint8_t)(nbytes % 3),
                                (uint8_t)(nbytes % 5),
                                (uint8_t)(nbytes % 7),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""run.py - the reference decoder and the reference reader, written from docs/format.md and docs/archive.md,
-against what the library and lmc-st write and refuse.
+"""run.py - the reference decoders and the reference reader, written from docs/format.md, docs/hdf5-filter.md and
+docs/archive.md, against what the libraries and lmc-st write and refuse.
 
     python3 tests/reference/run.py [--build DIR] [--seed N] [--count N]
 
@@ -16,6 +16,7 @@ import tempfile
 import archive_tests
 import coverage
 import document
+import h5_tests
 import lmc_reference
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -121,8 +122,8 @@ def expectations():
 def main():
     parser = argparse.ArgumentParser(description="The reference decoder on worked, stored and random frames.")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "test"), help="cmake build directory")
-    parser.add_argument("--seed", type=int, default=3, help="of the random frames and archives")
-    parser.add_argument("--count", type=int, default=100, help="of random frames")
+    parser.add_argument("--seed", type=int, default=3, help="of random frames, chunks and archives")
+    parser.add_argument("--count", type=int, default=100, help="of random frames and chunks")
     arguments = parser.parse_args()
 
     tests = Tests()
@@ -148,6 +149,10 @@ def main():
         tests.test("random_frames", make_random_frames, arguments.build, directory, arguments.seed, arguments.count)
         for number in range(arguments.count):
             tests.test(f"random frame {number} of seed {arguments.seed}", pair_decodes, directory, str(number))
+
+    with tempfile.TemporaryDirectory() as directory:
+        document_text = read(ROOT, "docs", "hdf5-filter.md").decode()
+        h5_tests.run(tests, arguments.build, directory, arguments.seed, arguments.count, document_text)
 
     with tempfile.TemporaryDirectory() as directory:
         document_text = read(ROOT, "docs", "archive.md").decode()

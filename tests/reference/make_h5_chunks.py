@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Writes tests/vectors/h5: stored chunks that docs/hdf5-filter.md allows (handmade_NAME.chunk with the chunk itself in
+.bin), and in corrupt/ chunks that break one rule each, with EXPECT.tsv, which says with what status a decoder must
+refuse each one and why. Their checks are right wherever the rule is not about checks.
+
+    make_h5_chunks.py [DIR]        DIR: instead of tests/vectors/h5
+"""
+import os
+import sys
+
+import h5_assemble as a
+from assemble import short_frame, stored_frame
+from h5_assemble import LAYOUT_COLUMNS as COLUMNS, LAYOUT_PLAIN as PLAIN, LAYOUT_RECORDS as RECORDS
+
+CASES = {}  # name: (status, rule, stored)
+
+U8, U16, BF16, F32, F64, C64 = 0, 12, 14, 17, 21, 18
+CONTENT = bytes((i * i >> 3) % 251 for i in range(1000))
+FRAME = a.frame(CONTENT)
+
+
+# ---- good ones ----
+
+
+def good():
+    """name: (stored, chunk)"""
+    made = {
+        "frame": (a.frame(CONTENT, F32), CONTENT),
+        "short_frame": (a.frame(b"abc", BF16), b"abc"),
+        "empty_frame": (a.frame(b""), b""),
+    }
+
+    def add(name, data, *form, **fields):
+        made[name] = (a.regrouped(data, *form, **fields), data)
+
+    for swap in (2, 4, 8):
+        add(f"plain_swap_{swap}", CONTENT, PLAIN, swap=swap, dtype=F64)
+        add(f"plain_swap_{swap}_ragged", CONTENT[: 2 * swap - 1], PLAIN, swap=swap)
+        add(f"records_swap_{swap}", CONTENT, RECORDS, 24, swap)
+    for width in (2, 3, 7, 8, 16, 255, 256):
+        add(f"columns_{width}", CONTENT, COLUMNS, width)
+        add(f"records_{width}", CONTENT, RECORDS, width)
+    add("columns_whole", CONTENT[:999], COLUMNS, 9)
+    add("columns_most_left", CONTENT[:17], COLUMNS, 9)
+    add("columns_one_record", CONTENT[:9], COLUMNS, 9)
+    add("columns_no_record", CONTENT[:8], COLUMNS, 9)
+    add("columns_empty", b"", COLUMNS, 5)
+    add("records_no_record", CONTENT[:8], RECORDS, 9)
+    add("records_empty", b"", RECORDS, 4, 4)
+    add("records_swap_beside_width", CONTENT, RECORDS, 3, 8)
+    add("records_swap_over_the_end", CONTENT[:7], RECORDS, 6, 4)
+    add("plain_empty", b"", PLAIN, swap=8)
+    add("plain_below_an_element", b"abc", PLAIN, swap=4)
+    columns = a.columns_of(CONTENT, 3)
+    frames = [stored_frame(columns[0], F32), stored_frame(columns[1], C64, block_log2=20), a.frame(columns[2], BF16)]
+    made["columns_of_other_dtypes"] = (a.chunk(COLUMNS, frames, 3), CONTENT)
+    return made
+
+
+# ---- wrong ones ----
+
+
+def add(status, name, rule, stored):
+    assert name not in CASES, name
+    CASES[name] = (status, rule, bytes(stored))
+
+
+def heads():
+    plain, columns, records = (PLAIN, 0, 2), (COLUMNS, 4, 0), (RECORDS, 4, 0)
+    for name, (layout, width, swap) in (("plain", plain), ("columns", columns), ("records", records)):
+        frames = [a.frame(c) for c in a.columns_of(CONTENT, 4)] if layout == COLUMNS else [FRAME]
+
+        def head(status, what, rule, **fields):
+            all_fields = dict(width=width, swap=swap)
+            all_fields.update(fields)
+            add(status, f"head_{name}_{what}", rule, a.chunk(layout, frames, **all_fields))
+
+        head("CORRUPT", "version_0", "version 0", version=0)
+        head("UNSUPPORTED", "version_2", "version 2", version=2)
+        head("UNSUPPORTED", "version_255", "version 255", version=255)
+        head("UNSUPPORTED", "reserved_1", "reserved is not 0", reserved=1)
+        head("UNSUPPORTED", "reserved_128", "reserved is not 0", reserved=128)
+        head("CORRUPT", "magic", "the magic is another one", magic=b"\x8cLMI")
+        head("CHECKSUM", "check", "the check is another one", check=0)
+        for swap_nbytes in (1, 3, 5, 6, 7, 9, 16, 255):
+            head("CORRUPT", f"swap_{swap_nbytes}", "a swap that is none", swap=swap_nbytes)
+        for number in (1, 257, 260, 65535) if layout == RECORDS else (1,):
+            head("CORRUPT", f"width_{number}", "a width that is none", width=number)
+    for layout in (3, 4, 255):
+        add("UNSUPPORTED", f"head_layout_{layout}", "a layout that nobody knows", a.chunk(layout, [FRAME], 4))
+    add("CORRUPT", "head_plain_swap_0", "PLAIN without swap", a.chunk(PLAIN, [FRAME]))
+    add("CORRUPT", "head_plain_width_4", "PLAIN with a width", a.chunk(PLAIN, [FRAME], 4, 2))
+    for swap in (2, 4, 8):
+        add("CORRUPT", f"head_columns_swap_{swap}", "COLUMNS with swap", a.chunk(COLUMNS, [FRAME] * 8, 8, swap))
+    for layout, name in ((COLUMNS, "columns"), (RECORDS, "records")):
+        add("CORRUPT", f"head_{name}_width_0", "no width", a.chunk(layout, [FRAME], 0))
+    add("CORRUPT", "head_columns_width_257", "width 257", a.chunk(COLUMNS, [a.frame(b"x")] * 257, 257))
+    stored = bytearray(a.regrouped(CONTENT, COLUMNS, 4))
+    stored[10] ^= 1
+    add("CHECKSUM", "head_columns_size", "a size that the check does not know", stored)
+
+
+def truncations():
+    plain, columns = a.regrouped(CONTENT, PLAIN, swap=2), a.regrouped(CONTENT, COLUMNS, 4)
+    for n in (0, 1, 3, 4, 5, 9, 10, 17, 18, 30, len(plain) - 1):
+        add("TRUNCATED", f"cut_plain_{n}", f"only {n} bytes", plain[:n])
+    ends = (21, 22, 29, 30, 31, 30 + 250, len(columns) - 266, len(columns) - 1)
+    for n in ends:
+        add("TRUNCATED", f"cut_columns_{n}", f"only {n} bytes", columns[:n])
+
+
+def frames():
+    column = a.frame(b"abcdef")
+    nested = a.regrouped(CONTENT, PLAIN, swap=2)
+    add("CORRUPT", "frame_nested", "a regrouped chunk in a regrouped chunk", a.chunk(PLAIN, [nested], swap=2))
+    add("CORRUPT", "frame_no_magic", "what is there is no frame", a.chunk(PLAIN, [b"x" * 40], swap=2))
+    add("CORRUPT", "frame_two", "two frames where one belongs", a.chunk(RECORDS, [FRAME, FRAME], 4, sizes=()))
+    add("CORRUPT", "frame_and_a_byte", "a byte behind the frame", a.chunk(RECORDS, [FRAME + b"\0"], 4))
+    add("CORRUPT", "plain_frame_and_a_byte", "a byte behind the frame", FRAME + b"\0")
+    add("UNSUPPORTED", "frame_version_2", "a frame of a newer version",
+        a.chunk(PLAIN, [short_frame(b"abc", U8, version=2)], swap=2))
+    for place, what in ((-1, "check"), (9, "content")):
+        damaged = bytearray(column)
+        damaged[place] ^= 0x10
+        for i in range(3):
+            three = [column] * i + [bytes(damaged)] + [column] * (2 - i)
+            add("CHECKSUM", f"frame_{i}_{what}", f"the {what} of frame {i} is damaged", a.chunk(COLUMNS, three, 3))
+    for i in range(2):
+        for size, status in ((0, "TRUNCATED"), (7, "TRUNCATED"), (len(column) - 1, "TRUNCATED"),
+                             (len(column) + 1, "CORRUPT"), (3 * len(column) + 1, "TRUNCATED"),
+                             (0xFFFFFFFF, "TRUNCATED")):
+            sizes = [len(column)] * 2
+            sizes[i] = size
+            add(status, f"size_{i}_{size}", f"frame {i} is said to have {size} bytes",
+                a.chunk(COLUMNS, [column] * 3, 3, sizes=sizes))
+
+
+def columns():
+    unequal = [(6, 6, 9), (6, 6, 5), (6, 6, 0), (6, 7, 6), (7, 6, 6), (5, 6, 6), (0, 6, 0), (6, 0, 0), (0, 0, 3),
+               (6, 5, 7), (5, 5, 8)]
+    for sizes in unequal:
+        stored = a.chunk(COLUMNS, [a.frame(CONTENT[:n]) for n in sizes], 3)
+        name = "_".join(map(str, sizes))
+        add("CORRUPT", f"columns_{name}", "contents of unequal size", stored)
+
+
+def write(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    directory = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "vectors", "h5")
+    corrupt = os.path.join(directory, "corrupt")
+    os.makedirs(corrupt, exist_ok=True)
+    for make in (heads, truncations, frames, columns):
+        make()
+    for name in os.listdir(corrupt):
+        os.remove(os.path.join(corrupt, name))
+    for name, (_, _, stored) in CASES.items():
+        write(os.path.join(corrupt, name + ".chunk"), stored)
+    lines = [f"{name}.chunk\t{status}\t{rule}\n" for name, (status, rule, _) in sorted(CASES.items())]
+    write(os.path.join(corrupt, "EXPECT.tsv"), "".join(lines).encode())
+    made = good()
+    for name, (stored, chunk) in made.items():
+        write(os.path.join(directory, f"handmade_{name}.chunk"), stored)
+        write(os.path.join(directory, f"handmade_{name}.bin"), chunk)
+    print(f"{len(CASES)} corrupt chunks, {len(made)} good ones")
+
+
+if __name__ == "__main__":
+    main()
