@@ -81,14 +81,14 @@ LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigne
 
 /* Bytes that lmc_h5_decode_chunk() will give for a stored chunk. Reads its heads only, and refuses a size that
  * the stored bytes are too few for (at least 13 for each 8 MiB): trust the answer as far as a bound.
- * Errors: ARG, TRUNCATED, CORRUPT, UNSUPPORTED. */
+ * Errors: ARG, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT. */
 LMC_NODISCARD LMC_API lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t stored_nbytes,
                                                      size_t *chunk_nbytes);
 
 /* Decodes a stored chunk. Needs no values: whatever the filter wrote, it reads.
  *  dst_capacity: at least lmc_h5_chunk_nbytes(), else DST_SMALL.
  * A chunk whose filter mask (H5Dread_chunk) has LMC's bit set was stored without LMC: do not pass it.
- * Uses this thread alone. Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM. */
+ * Uses this thread alone. Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT. */
 LMC_NODISCARD LMC_API lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_nbytes,
                                                      void *dst, size_t dst_capacity, size_t *dst_nbytes);
 

@@ -10,8 +10,8 @@
 #         sanitize    unit and cli with address and undefined behaviour sanitizers
 #         fuzz        stored inputs through the fuzz targets, with sanitizers
 #         cli         the command lmc-st, good and bad cases
-#         reference   the Python reference decoder and reader: frozen, random and damaged frames; archives of
-#                     lmc-st, forged and damaged ones
+#         reference   the Python reference decoders and reader: frozen, random and damaged frames and chunks of
+#                     the HDF5 filter; archives of lmc-st, forged and damaged ones
 #         hdf5        the HDF5 filter in the programs of the world: several libhdf5 in a process, threads, fork, kills,
 #                     C programs, MPI, Keras
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the

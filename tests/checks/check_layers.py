@@ -1,4 +1,4 @@
-"""Who may include whom (CONTRIBUTING.md, "Layers"). A new file of codec/ is given its layer here."""
+"""Who may include whom (CONTRIBUTING.md, "Layers"). A new file of codec/ or filter/ is given its layer here."""
 
 import os
 import re
@@ -34,6 +34,14 @@ OS_MAY_SEE = {"st_base.h", "st_memory.h"}
 SYSTEM_CALLS = {"unistd.h", "fcntl.h", "dirent.h", "sys/stat.h", "sys/file.h", "sched.h"}
 PRINT_CALL = re.compile(r"(?<![a-z_])(?:f|v|vf)?(?:printf|puts|putchar)\(")
 ALLOCATION = re.compile(r"(?<![a-z_])(?:malloc|calloc|realloc|aligned_alloc)\(")
+
+
+FILTER_LAYERS = [
+    {"h5_wire", "h5_error", "h5_regroup", "h5_sample", "h5_params", "h5_head", "h5_context"},
+    {"h5_chunk", "h5_encode", "h5_decode"},
+    {"h5_abi", "h5_library", "h5_type", "h5_callbacks", "h5_set_local", "h5_filter", "h5_plugin"},
+]
+HDF5_HEADER = re.compile(r"^(hdf5|H5\w*)\.h$")
 
 
 def stem_of(name):
@@ -98,6 +106,27 @@ def check_safetensors_file(tree, path):
         yield f"{path}: memory comes through st_memory.h"
 
 
+def filter_layer_of(stem):
+    return next((number for number, stems in enumerate(FILTER_LAYERS) if stem in stems), None)
+
+
+def check_filter_file(tree, path):
+    """Within filter/: chunks know nothing of HDF5; what HDF5 calls stands on them, and is built without it."""
+    stem = stem_of(os.path.basename(path))
+    layer = filter_layer_of(stem)
+    if layer is None:
+        yield f"{path}: has no layer in tests/checks/check_layers.py"
+        return
+    for kind, header in INCLUDE.findall(tree.text(path)):
+        included = filter_layer_of(stem_of(header))
+        if kind == '"' and not PUBLIC.match(header) and (included is None or included > layer):
+            yield f"{path}: layer {layer} includes {header} of layer {included}"
+        if HDF5_HEADER.match(os.path.basename(header)):
+            yield f"{path}: includes {header}; the filter is built without HDF5 (h5_abi.h)"
+    if stem != "h5_error" and PRINT_CALL.search(tree.text(path)):
+        yield f"{path}: prints; only h5_error.c does, when it is asked to"
+
+
 def check_adapter_file(tree, path, folder):
     """Adapters see the public headers and their own, never codec/ and never each other."""
     for kind, header in INCLUDE.findall(tree.text(path)):
@@ -122,6 +151,8 @@ def check(tree):
             yield from check_adapter_file(tree, path, folder)
             if folder == "safetensors":
                 yield from check_safetensors_file(tree, path)
+            if folder == "filter":
+                yield from check_filter_file(tree, path)
     for path in tree.files(".c", ".h", under=["examples"]):
         yield from check_user_file(tree, path)
     for path in tree.files(".c", ".h", under=["include"]):

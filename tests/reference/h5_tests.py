@@ -1,6 +1,6 @@
 """h5_tests.py - the decoder of lmc_h5_chunk.py beside that of the library: on the worked examples of
-docs/hdf5-filter.md, on frozen chunks, on chunks that the library encodes, and on damaged and forged ones. They must agree
-on content and on refusal. Used by run.py."""
+docs/hdf5-filter.md, on frozen chunks, on chunks that the library encodes, and on damaged and forged ones. They must
+agree on content and on refusal. Used by run.py."""
 
 import ctypes
 import os
@@ -97,7 +97,8 @@ def agree(library, stored):
     """Where several rules are broken the two may name different ones."""
     ours, theirs = reference(stored), library.decode(stored)
     if ours[0] != theirs[0]:
-        return f"{stored[:40].hex()}...: the reference decoder gives {ours[1] or 'bytes'}, the library {theirs[1] or 'bytes'}"
+        found = f"the reference decoder gives {ours[1] or 'bytes'}, the library {theirs[1] or 'bytes'}"
+        return f"{stored[:40].hex()}...: {found}"
 
 
 def worked_examples(text):

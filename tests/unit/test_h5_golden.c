@@ -1,5 +1,5 @@
-/* test_h5_golden.c - the frozen chunks of tests/vectors/h5: the valid ones decode to their contents, the corrupt ones are
- * refused with the status that EXPECT.tsv names. */
+/* test_h5_golden.c - the frozen chunks of tests/vectors/h5: the valid ones decode to their contents, the corrupt
+ * ones are refused with the status that EXPECT.tsv names. */
 #include "lmc_test_h5.h"
 
 #include <dirent.h>
