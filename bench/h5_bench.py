@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""h5_bench.py - LMC beside other filters of HDF5, through h5py: ratio, GiB/s of writing and of reading.
+
+    h5_bench.py [--chunk-kib 1024] [--rounds 9] [--clock wall|cpu] [--json OUT.json] FILE.safetensors...
+    h5_bench.py --ratio LMC_ST FILE.safetensors...
+
+Needs h5py, numpy and hdf5plugin, and HDF5_PLUGIN_PATH with libh5lmc.so; bench/h5.sh sees to all of it.
+
+What is measured: the F32 tensors of a file one behind the other, and likewise the BF16 ones (as uint16), each as a
+dataset of one dimension in chunks of one size; what does not fill a chunk at the end is left out. A write is
+`dataset[:] = values` and flush() of a new file, a read is read_direct() into an array that is there, from a file
+opened anew; creating, opening and closing are not counted. Files are in memory (tmpfs), so that the disk is not
+measured. Every round does all codecs in turn, and the fastest round of each counts. What is read is compared.
+
+One thread: the process is bound to one core, and the libraries that can start threads are told to use one
+(LMC_NUM_THREADS, BLOSC_NTHREADS, OMP_NUM_THREADS). On a machine that has other work to do, --clock cpu counts the time
+that the process had a core (there is nothing else to wait for).
+
+--ratio compares stored bytes at 64 KiB and 1 MiB chunks with the archive that lmc-st makes of the same values as one
+tensor.
+"""
+import argparse
+import json
+import os
+import platform
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+for variable in ("LMC_NUM_THREADS", "BLOSC_NTHREADS", "BLOSC2_NTHREADS", "OMP_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import h5py
+import hdf5plugin
+import numpy
+
+LMC = 59810
+GIB = 1 << 30
+REACHED = 0.9  # a codec counts as a rival in speed from this ratio on
+NUMPY_TYPE = {"BF16": "<u2", "F32": "<f4"}
+
+# name, arguments of create_dataset
+CODECS = [
+    ("none", {}),
+    ("LMC default", {"compression": LMC}),
+    ("LMC fast", {"compression": LMC, "compression_opts": (1,)}),
+    ("LMC max", {"compression": LMC, "compression_opts": (2,)}),
+    ("shuffle, gzip-4", {"compression": "gzip", "compression_opts": 4, "shuffle": True}),
+    ("shuffle, LZF", {"compression": "lzf", "shuffle": True}),
+    ("Blosc2 shuffle, zstd", hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.SHUFFLE)),
+    ("Blosc2 bitshuffle, zstd", hdf5plugin.Blosc2(cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.BITSHUFFLE)),
+    ("bitshuffle, zstd", hdf5plugin.Bitshuffle(cname="zstd", clevel=3)),
+    ("bitshuffle, LZ4", hdf5plugin.Bitshuffle(cname="lz4")),
+    ("zstd-3", hdf5plugin.Zstd(clevel=3)),
+    ("shuffle, zstd-3", {**hdf5plugin.Zstd(clevel=3), "shuffle": True}),
+]
+
+
+# ---- data ----------------------------------------------------------------------------------------
+
+def tensors_by_dtype(path):
+    """The values of a safetensors file, one array for each dtype that is measured, in the order of the file."""
+    with open(path, "rb") as file:
+        (header_nbytes,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(header_nbytes))
+        content = file.read()
+    header.pop("__metadata__", None)
+    parts = {}
+    for entry in sorted(header.values(), key=lambda entry: entry["data_offsets"]):
+        if entry["dtype"] in NUMPY_TYPE:
+            first, last = entry["data_offsets"]
+            parts.setdefault(entry["dtype"], []).append(content[first:last])
+    return {dtype: numpy.frombuffer(b"".join(raw), NUMPY_TYPE[dtype]) for dtype, raw in parts.items()}
+
+
+def load(paths, chunk_nbytes):
+    """(name, dtype, values) of all files, cut to whole chunks."""
+    for path in paths:
+        for dtype, values in tensors_by_dtype(path).items():
+            chunk = chunk_nbytes // values.itemsize
+            if len(values) < chunk:
+                print(f"{path}: left out, {values.nbytes} bytes of {dtype} fill no chunk", file=sys.stderr)
+                continue
+            name = os.path.basename(path).replace(".safetensors", "")
+            yield name, dtype, values[:len(values) // chunk * chunk].copy()
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+def write(path, values, chunk_nbytes, options, clock=time.perf_counter):
+    """Seconds of one write, and the bytes that the chunks take in the file."""
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", shape=values.shape, dtype=values.dtype,
+                                      chunks=(chunk_nbytes // values.itemsize,), **options)
+        started = clock()
+        dataset[:] = values
+        file.flush()
+        return clock() - started, dataset.id.get_storage_size()
+
+
+def read(path, out, clock):
+    with h5py.File(path, "r") as file:
+        dataset = file["x"]
+        started = clock()
+        dataset.read_direct(out)
+        return clock() - started
+
+
+def check_pipeline(path, name, chunk_count):
+    """A filter that is missing or fails is silently left out by HDF5: then the measurement means nothing."""
+    with h5py.File(path, "r") as file:
+        dataset = file["x"].id
+        masks = [dataset.get_chunk_info(i).filter_mask for i in range(chunk_count)]
+        if any(masks):
+            sys.exit(f"h5_bench.py: {name}: HDF5 stored chunks without the filter")
+
+
+def measure(sets, folder, arguments):
+    chunk_nbytes = arguments.chunk_kib << 10
+    clock = time.process_time if arguments.clock == "cpu" else time.perf_counter
+    results = {}
+    for number in range(arguments.rounds):
+        for name, dtype, values in sets:
+            out = numpy.empty_like(values)
+            for codec, options in CODECS:
+                path = os.path.join(folder, "x.h5")
+                write_seconds, stored_nbytes = write(path, values, chunk_nbytes, options, clock)
+                out[:] = 0
+                read_seconds = read(path, out, clock)
+                if not numpy.array_equal(out.view(numpy.uint8), values.view(numpy.uint8)):
+                    sys.exit(f"h5_bench.py: {codec}: {name} came back different")
+                if number == 0:
+                    check_pipeline(path, codec, values.nbytes // chunk_nbytes)
+                os.unlink(path)
+                entry = results.setdefault((name, dtype, codec), {
+                    "file": name, "dtype": dtype, "codec": codec, "nbytes": values.nbytes,
+                    "stored_nbytes": stored_nbytes, "write_seconds": write_seconds, "read_seconds": read_seconds})
+                entry["write_seconds"] = min(entry["write_seconds"], write_seconds)
+                entry["read_seconds"] = min(entry["read_seconds"], read_seconds)
+        print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr, flush=True)
+    for entry in results.values():
+        entry["ratio"] = entry["stored_nbytes"] / entry["nbytes"]
+        entry["write_gib"] = entry["nbytes"] / entry["write_seconds"] / GIB
+        entry["read_gib"] = entry["nbytes"] / entry["read_seconds"] / GIB
+    return list(results.values())
+
+
+# ---- reporting -----------------------------------------------------------------------------------
+
+def machine():
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    return (f"{models[0] if models else platform.machine()}, Python {platform.python_version()}, "
+            f"h5py {h5py.__version__}, HDF5 {h5py.version.hdf5_version}, hdf5plugin {hdf5plugin.version}")
+
+
+def groups(results):
+    """The results of each file and dtype."""
+    found = {}
+    for entry in results:
+        found.setdefault((entry["file"], entry["dtype"]), []).append(entry)
+    return found
+
+
+def print_table(results):
+    """A row for each filter; ratio, GiB/s of writing and GiB/s of reading for each data set."""
+    sets = groups(results)
+    print("\n| filter |" + "".join(f" {name}, {entries[0]['nbytes'] / 1e6:.1f} MB of {dtype}: ratio | write | read |"
+                                   for (name, dtype), entries in sets.items()))
+    print("| --- |" + " --- | --- | --- |" * len(sets))
+    for row in zip(*sets.values()):
+        print(f"| {row[0]['codec']} |" + "".join(
+            f" {entry['ratio']:.4f} | {entry['write_gib']:.2f} | {entry['read_gib']:.2f} |" for entry in row))
+
+
+def verdict(label, own, others, best):
+    """One line: is `own` ahead of the best of the others?"""
+    if not others:
+        return f"  {label}: yes, no other reaches {REACHED}"
+    value, codec = best((entry[1], entry[0]) for entry in others)
+    ahead = best(own, value) == own and own != value
+    return f"  {label}: {'yes' if ahead else 'NO'} ({own:.4g}; next is {codec} with {value:.4g})"
+
+
+def print_targets(results):
+    """LMC's default level against all that is not LMC."""
+    print()
+    for (name, dtype), entries in groups(results).items():
+        own = next(entry for entry in entries if entry["codec"] == "LMC default")
+        others = [entry for entry in entries if entry["codec"] != "none" and not entry["codec"].startswith("LMC")]
+        rivals = [entry for entry in others if entry["ratio"] <= REACHED]
+        print(f"{name}, {dtype}: LMC default")
+        print(verdict("ratio better than every other", own["ratio"], [(e["codec"], e["ratio"]) for e in others], min))
+        for what in ("write", "read"):
+            key = f"{what}_gib"
+            print(verdict(f"{what} faster than every other that reaches {REACHED}", own[key],
+                          [(e["codec"], e[key]) for e in rivals], max))
+
+
+# ---- ratio beside lmc-st -------------------------------------------------------------------------
+
+def archive_nbytes(lmc_st, dtype, values, folder):
+    """Size of the archive of one tensor with these values, without the header that names it."""
+    plain, archive = os.path.join(folder, "m.safetensors"), os.path.join(folder, "m.lmc")
+    entry = {"dtype": dtype, "shape": list(values.shape), "data_offsets": [0, values.nbytes]}
+    text = json.dumps({"x": entry}).encode()
+    with open(plain, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + values.tobytes())
+    subprocess.run([lmc_st, "convert", plain, "-o", archive, "-f", "-q"], check=True)
+    return os.path.getsize(archive)
+
+
+def print_ratios(sets, folder, lmc_st):
+    print("| values | lmc-st | 1 MiB chunks | 64 KiB chunks |\n| --- | --- | --- | --- |")
+    is_met = True
+    for name, dtype, values in sets:
+        archive = archive_nbytes(lmc_st, dtype, values, folder)
+        cells = []
+        for chunk_kib, allowed in ((1024, 1.01), (64, 1.025)):
+            _, stored = write(os.path.join(folder, "x.h5"), values, chunk_kib << 10, {"compression": LMC})
+            is_met = is_met and stored <= archive * allowed
+            cells.append(f"{stored / values.nbytes:.4f} ({(stored / archive - 1) * 100:+.2f} %)")
+        print(f"| {name}, {dtype} | {archive / values.nbytes:.4f} | {' | '.join(cells)} |")
+    print(f"\nwithin 1 % at 1 MiB and within 2.5 % at 64 KiB: {'yes' if is_met else 'NO'}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", metavar="FILE.safetensors")
+    parser.add_argument("--chunk-kib", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
+    parser.add_argument("--json", metavar="OUT")
+    parser.add_argument("--ratio", metavar="LMC_ST", help="only compare sizes with archives of this lmc-st")
+    arguments = parser.parse_args()
+    if not h5py.h5z.filter_avail(LMC):
+        sys.exit("h5_bench.py: HDF5 does not find libh5lmc.so: set HDF5_PLUGIN_PATH to its directory")
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    sets = list(load(arguments.files, (1024 if arguments.ratio else arguments.chunk_kib) << 10))
+    folder = tempfile.mkdtemp(prefix="lmc-h5-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    try:
+        if arguments.ratio:
+            print_ratios(sets, folder, arguments.ratio)
+            return
+        results = measure(sets, folder, arguments)
+    finally:
+        shutil.rmtree(folder)
+    print(f"{machine()}; chunks of {arguments.chunk_kib} KiB, one thread, fastest of "
+          f"{arguments.rounds}{', CPU time' if arguments.clock == 'cpu' else ''}")
+    print_table(results)
+    print_targets(results)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="ascii") as file:
+            json.dump({"machine": machine(), "chunk_kib": arguments.chunk_kib, "rounds": arguments.rounds,
+                       "results": results}, file, indent=1)
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()
