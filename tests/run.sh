@@ -264,7 +264,8 @@ h5py_in_all_beds() {
 
 part_h5examples() {
   if lmc_venvs_h5; then
-    with_build build_test run_counted h5examples sh tests/h5examples/run.sh build/test build/venv-h5-*/bin/python
+    with_build build_test run_counted h5examples sh tests/h5examples/run.sh build/test \
+      $(for bed in $lmc_h5_beds; do echo "build/venv-h5-$bed/bin/python"; done)
   else
     skip h5examples "needs Debian's python3-h5py and h5py from the package index"
   fi
