@@ -3,7 +3,8 @@
 
 include(CheckCSourceCompiles)
 
-set(LMC_WITH_HDF5 AUTO CACHE STRING "lmc-st doctor FILE looks into HDF5 files (needs the headers of HDF5): AUTO, ON or OFF")
+set(LMC_WITH_HDF5 AUTO CACHE STRING
+  "lmc-st doctor FILE looks into HDF5 files (needs the headers of HDF5): AUTO, ON or OFF")
 set_property(CACHE LMC_WITH_HDF5 PROPERTY STRINGS AUTO ON OFF)
 
 # lmc_find_hdf5(): sets LMC_HDF5_SONAME (empty: without HDF5) and LMC_HDF5_INCLUDE_DIR.

@@ -25,7 +25,7 @@ static const char help[] =
     "\n"
     "With FILE, an HDF5 file: lists its datasets with their filters, chunks and\n"
     "sizes, and counts the chunks that were stored without LMC although the dataset\n"
-    "asks for it: the program that wrote them lacked the plugin. Reads no data.\n"
+    "asks for it: the program that wrote them lacked the plugin. Decodes no data.\n"
     "\n"
     "      --json         an object {version, archive_version, frame_version,\n"
     "                     kernels, kernels_available, kernels_wanted, threads,\n"

@@ -1,6 +1,6 @@
 /*
- * cli_hdf5_chunks.c - cli_hdf5_dataset.h: which chunks have gone without a filter. HDF5 1.14 tells that of all
- * chunks in one walk. Before, it is asked for one chunk at a time, and steps over all chunks before it to find it (20 to 60
+ * cli_hdf5_chunks.c - cli_hdf5_dataset.h: which chunks have gone without a filter. HDF5 1.14 tells that of all chunks
+ * in one walk. Before, it is asked for one chunk at a time, and steps over all chunks before it to find it (20 to 60
  * nanoseconds each); it finds a chunk by its place at once, but then tells its size only.
  */
 #include "cli_child.h"
