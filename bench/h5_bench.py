@@ -165,15 +165,22 @@ def groups(results):
     return found
 
 
+def print_rows(heads, rows):
+    print("\n| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
 def print_table(results):
-    """A row for each filter; ratio, GiB/s of writing and GiB/s of reading for each data set."""
+    """A row for each filter: stored / original, then GiB/s of writing and of reading, for each data set."""
     sets = groups(results)
-    print("\n| filter |" + "".join(f" {name}, {entries[0]['nbytes'] / 1e6:.1f} MB of {dtype}: ratio | write | read |"
-                                   for (name, dtype), entries in sets.items()))
-    print("| --- |" + " --- | --- | --- |" * len(sets))
-    for row in zip(*sets.values()):
-        print(f"| {row[0]['codec']} |" + "".join(
-            f" {entry['ratio']:.4f} | {entry['write_gib']:.2f} | {entry['read_gib']:.2f} |" for entry in row))
+    rows = list(zip(*sets.values()))
+    print_rows(["stored / original"] + [f"{name}, {entries[0]['nbytes'] / 1e6:.1f} MB of {dtype}"
+                                        for (name, dtype), entries in sets.items()],
+               ([row[0]["codec"]] + [f"{entry['ratio']:.4f}" for entry in row] for row in rows))
+    print_rows(["GiB/s: write, read"] + [name for name, _ in sets],
+               ([row[0]["codec"]] + [f"{entry['write_gib']:.2f}, {entry['read_gib']:.2f}" for entry in row]
+                for row in rows))
 
 
 def verdict(label, own, others, best):
