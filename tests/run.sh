@@ -400,7 +400,8 @@ if wants hdf5; then
   (lmc_apt libhdf5-dev) || echo "set-up: the C programs of the part hdf5 will be skipped"
 fi
 if wants h5py hdf5 h5examples; then
-  (lmc_apt hdf5-tools python3-h5py python3-venv) || echo "set-up: h5py, and some cases of hdf5 and h5examples, will be skipped"
+  (lmc_apt hdf5-tools python3-h5py python3-venv) ||
+    echo "set-up: h5py, and some cases of hdf5 and h5examples, will be skipped"
 fi
 if wants hdf5 h5examples; then
   (lmc_apt python3-h5py-mpi openmpi-bin) || echo "set-up: the cases with MPI and h5_parallel.py will be skipped"
