@@ -197,6 +197,41 @@ static void test_flags_that_exclude_each_other(void)
         check_type(4, 1u << bit, 0);
 }
 
+/* ---- guessing ---- */
+
+static h5_params guess(const unsigned *values, size_t count)
+{
+    char before[256];
+    h5_params params;
+    memset(&params, 0xaa, sizeof params);
+    strcpy(before, lmc_h5_last_error());
+    h5_params_guess(values, count, &params);
+    CU_ASSERT_STRING_EQUAL(lmc_h5_last_error(), before); /* nothing has failed */
+    return params;
+}
+
+/* What is right is read as ever; of what is wrong no more than the user's values are believed. */
+static void test_guesses(void)
+{
+    const unsigned good[8] = {2, 4, 16, MAGIC, 4, LMC_H5_TYPE_BIG_ENDIAN | 1, 77, 0};
+    h5_params params = guess(good, 8);
+    CU_ASSERT(params.is_complete && params.type == good[5] && params.chunk_nbytes == 77);
+    CU_ASSERT(params.level == LMC_LEVEL_MAX && params.override_nbytes == 4 && params.block_nbytes == 16384);
+    for (size_t count = 0; count <= 9; count++) {
+        const unsigned values[9] = {2, 4, 16, MAGIC, 4, LMC_H5_TYPE_SHUFFLED, 77, 0, 0};
+        const unsigned no_magic[9] = {2, 4, 16, 5, 4, 0, 77, 0, 0};
+        params = guess(values, count);
+        CU_ASSERT(!params.is_complete && params.chunk_nbytes == 0);
+        CU_ASSERT_EQUAL(params.level, count > 0 && count < 9 ? LMC_LEVEL_MAX : LMC_LEVEL_DEFAULT);
+        params = guess(no_magic, count);
+        CU_ASSERT(!params.is_complete && params.chunk_nbytes == 0);
+    }
+    params = guess((const unsigned[]){3, 4, 16, MAGIC, 4, 0, 77, 0}, 8);
+    CU_ASSERT(!params.is_complete && params.level == LMC_LEVEL_DEFAULT && params.override_nbytes == 0);
+    params = guess(NULL, 0);
+    CU_ASSERT(!params.is_complete && params.level == LMC_LEVEL_DEFAULT && params.block_nbytes == 0);
+}
+
 /* ---- completing ---- */
 
 static h5_params complete(const unsigned *user, size_t count, const h5_type *type,
@@ -415,6 +450,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_dtypes),
         LMC_TEST(test_shuffle_spans),
         LMC_TEST(test_flags_that_exclude_each_other),
+        LMC_TEST(test_guesses),
         LMC_TEST(test_everything_is_stable),
         LMC_TEST(test_floats),
         LMC_TEST(test_other_classes),
