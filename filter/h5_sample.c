@@ -2,6 +2,7 @@
 #include "h5_sample.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 /* Bytes looked at: runs spread over the content. Each run begins at a multiple of 8. */
@@ -48,22 +49,27 @@ static double entropy(const unsigned *counts)
     return total > 0 ? log2(total) - sum / total : 0;
 }
 
-/* Bits of the two bytes at the top of an element, as they are or rotated left by one bit. */
-static double head_cost(const unsigned char *sample, size_t nbytes, unsigned element_nbytes, int is_rotated)
+/* Bits of an element, byte by byte, as it is or rotated left by one bit as the codec does with floats. */
+static double element_cost(const unsigned char *sample, size_t nbytes, unsigned element_nbytes,
+                           int is_rotated)
 {
-    unsigned high[256] = {0};
-    unsigned low[256] = {0};
+    unsigned counts[8][256] = {{0}};
+    const unsigned top = 8 * element_nbytes - 1;
     for (size_t i = 0; i + element_nbytes <= nbytes; i += element_nbytes) {
-        const unsigned char *const top = sample + i + element_nbytes - 2;
-        unsigned head = (unsigned)top[1] << 8 | top[0];
+        uint64_t x = 0;
+        memcpy(&x, sample + i, element_nbytes);
         if (is_rotated) {
-            head =
-                (head << 1 | head >> 15) & 0xffff; /* as good as the whole element: the bit below is noise */
+            x = x << 1 | x >> top; /* what leaves at the top is in no byte that is counted */
         }
-        high[head >> 8]++;
-        low[head & 0xff]++;
+        for (unsigned j = 0; j < element_nbytes; j++) {
+            counts[j][x >> 8 * j & 0xff]++;
+        }
     }
-    return entropy(high) + entropy(low);
+    double cost = 0;
+    for (unsigned j = 0; j < element_nbytes; j++) {
+        cost += entropy(counts[j]);
+    }
+    return cost;
 }
 
 /* Bytes whose top bit is as good as noise, as the signs of fp8 are. Noise and bytes without a rule may pass, too:
@@ -86,8 +92,8 @@ lmc_dtype h5_sample_dtype(const unsigned char *content, size_t nbytes, unsigned 
     if (element_nbytes == 1) {
         return is_fp8(sample, n) ? LMC_DTYPE_F8_E4M3 : LMC_DTYPE_U8; /* E5M2 is coded alike */
     }
-    const int is_integer =
-        head_cost(sample, n, element_nbytes, 0) < head_cost(sample, n, element_nbytes, 1) * INTEGER_FACTOR;
+    const int is_integer = element_cost(sample, n, element_nbytes, 0) <
+                           element_cost(sample, n, element_nbytes, 1) * INTEGER_FACTOR;
     switch (element_nbytes) {
     case 2:
         return is_integer ? LMC_DTYPE_U16 : LMC_DTYPE_BF16; /* serves f16 too: the codec tries both cuts */
