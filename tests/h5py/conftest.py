@@ -4,6 +4,9 @@ import json
 
 from bed import BED
 
+# There is one set of tools, whatever library h5py has; they look at the files of all libraries.
+collect_ignore = [] if BED == "110" else ["test_tools.py"]
+
 
 def pytest_addoption(parser):
     parser.addoption("--lmc-report", metavar="FILE", help="write counts to FILE as JSON")

@@ -62,7 +62,7 @@ def targets(place):
     group = place.require_group("targets")
     for i in range(5):
         if f"t{i}" not in group:
-            group.create_dataset(f"t{i}", data=numpy.arange(200))
+            group.create_dataset(f"t{i}", data=numpy.arange(200, dtype="u1"))
     return group
 
 
@@ -108,14 +108,14 @@ KINDS = {
 CASES = [(kind, option) for kind in KINDS for option in OPTIONS if option != "fletcher32" or "vlen" not in kind]
 
 
-def write(place, kind_name, option):
+def write(place, kind_name, option, compression=FILTER_ID):
     """Half at first, then the rest after the dataset has grown."""
     kind = KINDS[kind_name]
     name = f"{kind_name}.{option}"
     values = kind.values(place, name)
     values = numpy.array(values, RECORD) if kind.dtype is RECORD else as_objects(values)
     dataset = place.create_dataset(name, (COUNT // 2,), kind.dtype, maxshape=(None,), chunks=(16,),
-                                   compression=FILTER_ID, **OPTIONS[option])
+                                   compression=compression, **OPTIONS[option])
     dataset[:] = values[:COUNT // 2]
     place.file.flush()
     dataset.resize((COUNT,))

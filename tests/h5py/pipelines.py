@@ -39,6 +39,7 @@ class Pipeline:
             dcpl.set_filter(number, flags, values)
 
 
+NOTHING = Pipeline("nothing")
 PLAIN = Pipeline("plain", lmc())
 
 ALL = [
