@@ -8,9 +8,9 @@ STORED, CODED, SHORT = 0, 1, 2
 PLAIN, COLUMNS, RECORDS = 0, 1, 2
 
 # field of a frame's head: offset, bytes
-HEAD = {"version": (4, 1), "dtype": (5, 1), "mode": (6, 1), "block_log2": (7, 1), "features": (8, 4), "plan_nbytes": (12, 4),
-        "content_nbytes": (16, 8), "row_nbytes": (24, 4), "element_nbytes": (28, 1), "byte_order": (29, 1),
-        "reserved": (30, 2)}
+HEAD = {"version": (4, 1), "dtype": (5, 1), "mode": (6, 1), "block_log2": (7, 1), "features": (8, 4),
+        "plan_nbytes": (12, 4), "content_nbytes": (16, 8), "row_nbytes": (24, 4), "element_nbytes": (28, 1),
+        "byte_order": (29, 1), "reserved": (30, 2)}
 HEAD_NBYTES = 32
 SHORT_HEAD_NBYTES = 8
 

@@ -2,8 +2,8 @@
 
     python frozen.py FOLDER      writes those of FILES that are not in the folder yet
 
-tests/h5py/data was written so, with HDF5 1.10.8. A file that is there is never written again; for a new kind of chunk add
-a name to FILES and run this. What a file holds is what its cases say, so their types, layouts and contents stay, too.
+tests/h5py/data was written so, with HDF5 1.10.8. A file that is there is never written again; for a new kind of chunk
+add a name to FILES and run this. What a file holds is what its cases say: their types, layouts and contents stay, too.
 """
 
 import ctypes
@@ -49,7 +49,8 @@ FILES = {
     "text": cases(["string5", "string16", "string_utf8"], ROWS) + cases(["string300", "opaque300"], SMALL),
     "options": cases(["f4le"], ROWS, "element1", "element2", "element8", "block16", "mandatory_max"),
     "beside": cases(["i4le"], ROWS, "fletcher_before", "gzip_after", "gzip_before", "scaleoffset", "twice"),
-    "noise": cases(["u1", "f4le", "u2be", "compound_packed"], SMALL, kind="random") + cases(["f8be"], CUBE, kind="random"),
+    "noise": cases(["u1", "f4le", "u2be", "compound_packed"], SMALL, kind="random") +
+             cases(["f8be"], CUBE, kind="random"),
     "zeros": cases(["f4le", "u1", "compound_packed", "f8be"], ROWS, kind="zeros"),
     "holes": cases(["f4le", "compound_packed", "u2be"], HOLES),
     "blocks": cases(["u1"], MANY, "block16", kind="few") + cases(["ml_bfloat16"], MANY, "block16", kind="zeros"),

@@ -51,7 +51,8 @@ def encode_chunk(values, chunk):
     nbytes = ctypes.c_size_t()
     assert calls.lmc_h5_encode_bound(ctypes.c_size_t(len(chunk)), ctypes.byref(capacity)) == 0
     made = ctypes.create_string_buffer(capacity.value)
-    status = calls.lmc_h5_encode_chunk(None, (ctypes.c_uint * max(len(values), 1))(*values), ctypes.c_size_t(len(values)),
-                                       chunk, ctypes.c_size_t(len(chunk)), made, capacity, ctypes.byref(nbytes))
+    numbers = (ctypes.c_uint * max(len(values), 1))(*values)
+    status = calls.lmc_h5_encode_chunk(None, numbers, ctypes.c_size_t(len(values)), chunk, ctypes.c_size_t(len(chunk)),
+                                       made, capacity, ctypes.byref(nbytes))
     assert status == 0, last_error()
     return made.raw[:nbytes.value]

@@ -19,7 +19,8 @@ CHUNK_NBYTES = 400
 # Values of datasets that were made without the plugin, in the order of their names.
 FOREIGN = {
     "none": (), "one": (7,), "three": (9, 9, 9), "four": (1, 2, 3, 4), "zeros": (0,) * 8, "twelve": tuple(range(12)),
-    "twenty": tuple(range(20)), "magic_alone": (0, 0, 0, MAGIC), "magic_and_nonsense": (0, 0, 0, MAGIC, 77, 2**32 - 1, 0, 0),
+    "twenty": tuple(range(20)), "magic_alone": (0, 0, 0, MAGIC),
+    "magic_and_nonsense": (0, 0, 0, MAGIC, 77, 2**32 - 1, 0, 0),
     "columns_of_nothing": (0, 0, 0, MAGIC, 0, 0x800, CHUNK_NBYTES, 0),
     "no_size": (0, 0, 0, MAGIC, 4, 1, 0, 0), "right": (2, 0, 16, MAGIC, 4, 1, CHUNK_NBYTES, 0),
     "other_size": (0, 0, 0, MAGIC, 4, 1, CHUNK_NBYTES + 4, 0), "huge_size": (0, 0, 0, MAGIC, 4, 1, 0, 1 << 20),
@@ -94,8 +95,8 @@ def store():
 
 
 def hostile(path, headroom_mb):
-    """Reads every dataset of a file with an address space that has little room, "sound" before that. Prints each result,
-    and by how many KiB the peak of the memory in use grew."""
+    """Reads every dataset of a file with an address space that has little room, "sound" before that. Prints each
+    result, and by how many KiB the peak of the memory in use grew."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -114,4 +115,5 @@ def hostile(path, headroom_mb):
 
 
 if __name__ == "__main__":
-    {"foreign": foreign, "missing": missing, "read": read, "store": store, "hostile": hostile}[sys.argv[1]](*sys.argv[2:])
+    programs = {"foreign": foreign, "missing": missing, "read": read, "store": store, "hostile": hostile}
+    programs[sys.argv[1]](*sys.argv[2:])

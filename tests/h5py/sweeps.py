@@ -75,7 +75,9 @@ def types_of(filetypes_chosen):
                              "scaleoffset")
     for filetype in filetypes_chosen:
         yield filetype.name, [case for layout in (LINE, BLOCK) for pipeline in chosen
-                              for case in suited(filetype, layout, pipeline)]
+                              for case in suited(filetype, layout, pipeline)] + [
+                                  Case(filetype, LINE, pipeline, "random")
+                                  for pipeline in pipelines.named("mandatory", "shuffle_mandatory")]
 
 
 def sweep_types():

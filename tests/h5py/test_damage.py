@@ -27,6 +27,10 @@ def target(request, opened):
     assert found.read_with(found.chunk) == found.victim.expected().tobytes()
 
 
+def flipped(data, i, mask):
+    return data[:i] + bytes([data[i] ^ mask]) + data[i + 1:]
+
+
 def faults(target, chunks):
     found = ((name, target.fault_with(chunk)) for name, chunk in chunks)
     return [(name, fault) for name, fault in found if fault]
@@ -41,12 +45,8 @@ def test_truncated(target):
 
 
 def test_every_byte(target):
-    def changed():
-        for i, byte in enumerate(target.chunk):
-            for mask in (1 << i % 8, 0xFF):
-                yield (i, mask), target.chunk[:i] + bytes([byte ^ mask]) + target.chunk[i + 1:]
-
-    check_refused(target, changed())
+    check_refused(target, (((i, mask), flipped(target.chunk, i, mask))
+                           for i in range(len(target.chunk)) for mask in (1 << i % 8, 0xFF)))
 
 
 def test_bytes_too_many(target):
@@ -64,11 +64,13 @@ def test_garbage(target):
     nbytes = len(target.chunk)
     raw = target.victim.expected().tobytes()
     check_refused(target, [
-        ("raw", raw), ("zeros", bytes(nbytes)), ("ones", b"\xff" * nbytes), ("noise", contents.noise("garbage", nbytes)),
-        ("text", contents.text("garbage", nbytes, 1)), ("zstd", b"\x28\xb5\x2f\xfd" + bytes(nbytes)),
+        ("raw", raw), ("zeros", bytes(nbytes)), ("ones", b"\xff" * nbytes),
+        ("noise", contents.noise("garbage", nbytes)), ("text", contents.text("garbage", nbytes, 1)),
+        ("zstd", b"\x28\xb5\x2f\xfd" + bytes(nbytes)),
         ("gzip", b"\x78\x9c" + contents.noise("gzip", nbytes)), ("one byte", b"\x8c"),
         *[(f"magic and {n}", forge.MAGIC + contents.noise("m", n)) for n in (0, 1, 4, 28, 100, 1000)],
-        *[(f"other magic and {n}", forge.MAGIC_REGROUPED + contents.noise("m", n)) for n in (0, 1, 4, 6, 14, 100, 1000)],
+        *[(f"other magic and {n}", forge.MAGIC_REGROUPED + contents.noise("m", n))
+          for n in (0, 1, 4, 6, 14, 100, 1000)],
         ("reversed", target.chunk[::-1]),
     ])
 
@@ -132,10 +134,8 @@ def test_forged_parts(opened):
     parts = forge.Coded(coded.chunk)
     noise = contents.noise("parts", 5000)
     check_refused(coded, [
-        *[(f"plan byte {i}", parts.changed(plan=parts.plan[:i] + bytes([parts.plan[i] ^ 0x55]) + parts.plan[i + 1:]))
-          for i in range(len(parts.plan))],
-        *[(f"block byte {i}", parts.changed(blocks=parts.blocks[:i] + bytes([parts.blocks[i] ^ 1]) + parts.blocks[i + 1:]))
-          for i in range(len(parts.blocks))],
+        *[(f"plan byte {i}", parts.changed(plan=flipped(parts.plan, i, 0x55))) for i in range(len(parts.plan))],
+        *[(f"block byte {i}", parts.changed(blocks=flipped(parts.blocks, i, 1))) for i in range(len(parts.blocks))],
         ("plan", parts.changed(plan=noise[:len(parts.plan)])),
         ("blocks", parts.changed(blocks=noise[:len(parts.blocks)])),
         ("index", parts.changed(index=noise[:12])),
@@ -224,7 +224,7 @@ def test_damage_beside_other_filters(name):
         _, chunk = dataset.read_direct_chunk((0,))
         wanted = case.expected().tobytes()
         for i in range(4, len(chunk), 3):  # HDF5's fletcher32 does not survive fewer than 4 bytes
-            for damaged in (chunk[:i] + bytes([chunk[i] ^ 0x10]) + chunk[i + 1:], chunk[:i]):
+            for damaged in (flipped(chunk, i, 0x10), chunk[:i]):
                 dataset.write_direct_chunk((0,), damaged)
                 try:
                     found = victims.read_all(dataset).tobytes()
@@ -235,8 +235,8 @@ def test_damage_beside_other_filters(name):
 
 
 def test_a_chunk_that_was_stored_without_the_filter(tmp_path):
-    """The filter mask says so: HDF5 does not call LMC, and raw bytes are what is wanted. (It takes notice of the mask when
-    the file is opened again.)"""
+    """The filter mask says so: HDF5 does not call LMC, and raw bytes are what is wanted. (It takes notice of the mask
+    when the file is opened again.)"""
     victim = victims.ALL[0]
     raw = contents.noise("raw", len(victim.expected().tobytes()))
     with h5py.File(tmp_path / "mask.h5", "w") as file:
@@ -252,15 +252,14 @@ def test_a_chunk_that_was_stored_without_the_filter(tmp_path):
 
 @pytest.mark.parametrize("victim", victims.ALL, ids=lambda victim: victim.name)
 def test_messages(victim):
-    """lmc_h5_last_error() has the cause and a place; HDF5's message has the same where HDF5 keeps what a filter says."""
+    """lmc_h5_last_error() has the cause and a place; HDF5's message has the same where it keeps what a filter says."""
     with victims.victims_file() as file:
         target = victims.Opened(victim, file)
         chunk = target.chunk
         middle = len(chunk) // 2
         for damaged in (chunk[:3], chunk[:12], chunk[:middle], chunk[:-1], chunk + b"\0", b"garbage" * 9,
-                        chunk[:9] + bytes([chunk[9] ^ 4]) + chunk[10:], chunk[:4] + b"\x02" + chunk[5:],
-                        chunk[:middle] + bytes([chunk[middle] ^ 4]) + chunk[middle + 1:],
-                        chunk[:-3] + b"\0" + chunk[-2:]):
+                        flipped(chunk, 9, 4), flipped(chunk, 4, 3), flipped(chunk, middle, 4),
+                        flipped(chunk, len(chunk) - 3, 1)):
             with pytest.raises(OSError) as caught:
                 target.read_with(damaged)
             assert re.match(r"lmc: chunk.* byte \d+", last_error()), last_error()

@@ -55,4 +55,5 @@ def test_reads(files, bed, sweep, group, cases):
 @pytest.mark.parametrize("bed", beds_written())
 def test_reads_objects(files, bed, kind):
     place = files(bed, "objects")["/"]
-    assert not [fault for k, option in objects.CASES if k == kind for fault in [objects.fault(place, k, option)] if fault]
+    faults = [objects.fault(place, kind, option) for k, option in objects.CASES if k == kind]
+    assert faults and not any(faults), faults

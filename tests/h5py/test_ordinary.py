@@ -9,7 +9,8 @@ import pytest
 import contents
 import filetypes
 from bed import FILTER_ID, FILTER_NAME, MAGIC, OVERHEAD_MAX, h5py, memory_file
-from library import hdf5, lmc_values
+from cases import Case, Layout
+from library import encode_chunk, hdf5, lmc_values
 
 # Types that numpy arrays have, through h5py's own calls both ways.
 THROUGH_NUMPY = [t for t in filetypes.ALL if t.dtype is not None]
@@ -65,6 +66,20 @@ def test_options(options):
         assert file["x"].id.get_storage_size() < values.nbytes
 
 
+@pytest.mark.parametrize("name", [t.name for t in filetypes.ALL if t.is_here and not t.is_new])
+def test_the_call_gives_what_the_filter_stores(name):
+    """lmc_h5_encode_chunk() with the dataset's values, and without: then the chunk is as good to read."""
+    case = Case(filetypes.BY_NAME[name], Layout("one", (700,), (700,)))
+    with memory_file() as file:
+        dataset = case.write(file)
+        dataset.flush()
+        chunk = case.expected().tobytes()
+        assert dataset.read_direct_chunk((0,)) == (0, encode_chunk(lmc_values(file[case.name]), chunk))
+        for values in ((), (1,), (2, 4, 16)):
+            dataset.write_direct_chunk((0,), encode_chunk(values, chunk))
+            assert case.fault(file) is None
+
+
 def test_bfloat16_is_compressed():
     """The opaque bytes that h5py makes of ml_dtypes' bfloat16 must fare as well as the numbers under another name."""
     data = contents.content("real", "bf16", 1 << 18, 2)
@@ -89,7 +104,8 @@ def test_text_with_fill_value():
         assert dataset[...].tolist() == [b"nothing"] * 40 + [b"some"] * 5 + [b"nothing"] * 55
 
 
-@pytest.mark.parametrize("cache", [{"rdcc_nbytes": 0}, {"rdcc_nslots": 1}, {"rdcc_nbytes": 1 << 25, "rdcc_w0": 1}], ids=str)
+@pytest.mark.parametrize("cache", [{"rdcc_nbytes": 0}, {"rdcc_nslots": 1}, {"rdcc_nbytes": 1 << 25, "rdcc_w0": 1}],
+                         ids=str)
 def test_small_writes_with_any_cache(cache, tmp_path):
     """Without a cache every write decodes a chunk and encodes it again."""
     values = array_of(filetypes.BY_NAME["f4le"], 2000)
@@ -119,7 +135,8 @@ INDEXES = {
 def test_newest_file_format(name, code, flags, tmp_path):
     """Sizes of stored chunks have narrow fields there: tiny chunks that grow by some bytes must fit."""
     shape, chunks, maxshape = INDEXES[name]
-    values = numpy.frombuffer(contents.noise(name, 8 * int(numpy.prod(shape))), code)[:int(numpy.prod(shape))].reshape(shape)
+    count = int(numpy.prod(shape))
+    values = numpy.frombuffer(contents.noise(name, 8 * count), code)[:count].reshape(shape)
     with h5py.File(tmp_path / "new.h5", "w", libver="latest") as file:
         dcpl = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         dcpl.set_chunk(chunks)

@@ -57,9 +57,9 @@ def plain(tmp_path_factory):
 def check_content(path):
     """By the cases, not by what was written."""
     with h5py.File(path, "r") as file:
-        faults = [fault for case in CASES for fault in [case.fault(file["cases"])] if fault]
-        faults += [fault for kind in objects.KINDS for fault in [objects.fault(file["objects"], kind, "plain")] if fault]
-        assert not faults
+        faults = [case.fault(file["cases"]) for case in CASES]
+        faults += [objects.fault(file["objects"], kind, "plain") for kind in objects.KINDS]
+        assert not any(faults), faults
         assert file["contiguous"][...].tobytes() == numpy.arange(10000, dtype="<f4").tobytes()
         assert file["hard"] == file["contiguous"] and file["contiguous"].attrs["about"] == "text"
 
@@ -141,7 +141,7 @@ def test_repack_of_what_other_libraries_wrote(bed, sweep, tmp_path):
         else:
             faults = [case.fault(file[group]) for group, cases in sweeps.SWEEPS[sweep].items() if group in file
                       for case in cases if case.filetype.is_here]
-    assert not [fault for fault in faults if fault]
+    assert faults and not any(faults), faults
 
 
 # ---- what the tools show ----
@@ -152,7 +152,8 @@ def shown(tmp_path_factory):
     path = tmp_path_factory.mktemp("shown") / "shown.h5"
     with h5py.File(path, "w", libver=("earliest", "v110")) as file:
         for name, options in (("x", {}), ("y", {"compression_opts": (2, 0, 64), "shuffle": True})):
-            file.create_dataset(name, data=numpy.arange(1000, dtype="<f4"), chunks=(100,), compression=FILTER_ID, **options)
+            file.create_dataset(name, data=numpy.arange(1000, dtype="<f4"), chunks=(100,), compression=FILTER_ID,
+                                **options)
     return path
 
 
@@ -179,9 +180,8 @@ def dumped(path, *options):
 
 def test_h5dump_gives_the_same_data(plain, tmp_path):
     there = repacked(plain, tmp_path / "there.h5", "-f", "UD=59810,0,0")
-    names = ["/contiguous", "/gzip"] + ["/cases/" + case.name for case in CASES
-                                        if case.filetype.name in ("f8be", "u2le", "string5", "compound_nested", "array_f4")]
-    for name in names:
+    chosen = ("f8be", "u2le", "string5", "compound_nested", "array_f4")
+    for name in ["/contiguous", "/gzip"] + ["/cases/" + case.name for case in CASES if case.filetype.name in chosen]:
         text = dumped(there, "-d", name)
         assert text == dumped(plain, "-d", name) and "(0" in text
 

@@ -267,8 +267,8 @@ def test_bad_compression_opts(values):
 def test_good_values_of_every_count(count):
     """Values with the magic may be cut off: they are computed anew."""
     with memory_file() as file:
-        values = COMPLETE[:count]
-        assert lmc_values(create(file, "f4le", make_dcpl([pipelines.lmc(*values)]))) == expected("f4le", (), 4, FLOAT | F32)
+        dataset = create(file, "f4le", make_dcpl([pipelines.lmc(*COMPLETE[:count])]))
+        assert lmc_values(dataset) == expected("f4le", (), 4, FLOAT | F32)
 
 
 def test_bad_values_in_the_second_lmc():
