@@ -28,6 +28,15 @@ static unsigned char *allocate(const h5_call *call, size_t nbytes)
 /* Each gives a new buffer with *nbytes bytes in it, of *capacity; NULL with an error. */
 static unsigned char *encode(const h5_call *call, size_t *capacity, size_t *nbytes)
 {
+    const uint64_t wanted = h5_params_filtered_nbytes(&call->params);
+    if (wanted != 0 && call->src_nbytes != wanted) {
+        /* The values are another dataset's: where the filter is optional HDF5 does not always ask for new ones. What
+         * is encoded now would be refused when it is read; without it HDF5 stores the chunk as it is. */
+        (void)h5_fail(LMC_ERR_ARG,
+                      "lmc: a chunk of %zu bytes where the dataset's values say %llu: not encoded",
+                      call->src_nbytes, (unsigned long long)wanted);
+        return NULL;
+    }
     if (lmc_h5_encode_bound(call->src_nbytes, capacity) != LMC_OK) {
         return NULL;
     }

@@ -31,7 +31,9 @@ def numbers(name, dtype):
     return [numpy.frombuffer(noise(f"{name}/{i}", 8 * n), "u1")[:n].astype(dtype) for i, n in enumerate(picks(name))]
 
 
-def as_objects(values):
+def array_of(dtype, values):
+    if dtype.names:
+        return numpy.array(values, dtype)
     made = numpy.empty(len(values), object)
     for i, value in enumerate(values):
         made[i] = value
@@ -112,8 +114,7 @@ def write(place, kind_name, option, compression=FILTER_ID):
     """Half at first, then the rest after the dataset has grown."""
     kind = KINDS[kind_name]
     name = f"{kind_name}.{option}"
-    values = kind.values(place, name)
-    values = numpy.array(values, RECORD) if kind.dtype is RECORD else as_objects(values)
+    values = array_of(kind.dtype, kind.values(place, name))
     dataset = place.create_dataset(name, (COUNT // 2,), kind.dtype, maxshape=(None,), chunks=(16,),
                                    compression=compression, **OPTIONS[option])
     dataset[:] = values[:COUNT // 2]

@@ -206,6 +206,21 @@ def test_values_are_computed_anew(first, second):
         assert lmc_values(create(file, second, stored)) == expected(second, (2, 0, 64), *BY_TYPE[second], 12)
 
 
+@pytest.mark.parametrize("kind", objects.KINDS)
+def test_properties_of_numbers_for_what_points_elsewhere(kind, tmp_path):
+    """Before 2.2 HDF5 does not ask for new values where values have variable length: those of the numbers stay."""
+    dtype = objects.KINDS[kind].dtype
+    with h5py.File(tmp_path / "again.h5", "w") as file:
+        values = objects.KINDS[kind].values(file, kind)
+        stored = create(file, "f4le", make_dcpl([pipelines.lmc()], (16,)), (60,)).id.get_create_plist()
+        space = h5py.h5s.create_simple((len(values),))
+        made = h5py.h5d.create(file.id, b"again", h5py.h5t.py_create(dtype, logical=True), space, stored)
+        h5py.Dataset(made)[...] = objects.array_of(dtype, values)
+    with h5py.File(tmp_path / "again.h5", "r") as file:
+        found = [objects.KINDS[kind].found(file, value) for value in file["again"][...]]
+        assert found == objects.KINDS[kind].wanted(kind)
+
+
 def test_values_are_the_same_the_third_time():
     with latest_file() as file:
         dcpl = make_dcpl([pipelines.SHUFFLED, pipelines.lmc(1, 2, 16)])

@@ -58,6 +58,19 @@ def test_written_later_with_the_plugin(path, name, kind):
         assert file[name][...].tobytes() == values
 
 
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_written_later_where_the_values_are_wrong(path, name):
+    """What LMC stored could not be read again, so HDF5 stores the chunk as it is."""
+    with h5py.File(path, "r+") as file:
+        file[name][...] = numpy.frombuffer(VALUES, "<f4")
+        file.flush()
+        assert "400 bytes" in last_error()
+    with h5py.File(path, "r") as file:
+        info = file[name].id.get_chunk_info(0)
+        assert (info.filter_mask, info.size) == (1, 400)
+        assert file[name][...].tobytes() == VALUES
+
+
 @pytest.mark.parametrize("name", programs.FOREIGN)
 def test_damage_is_refused(path, name):
     chunk = encode_chunk((), VALUES)
