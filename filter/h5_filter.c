@@ -25,18 +25,23 @@ static unsigned char *allocate(const h5_call *call, size_t nbytes)
     return buffer;
 }
 
+/* Whether the values are another dataset's, as stay in creation properties where HDF5 does not have new ones computed.
+ * What is encoded under them would be refused when it is read: better that HDF5 stores the chunk as it is. That is so
+ * with an optional filter only, but then only with one are the values not computed. */
+static int is_contradicted(const h5_call *call, unsigned flags)
+{
+    const uint64_t wanted = h5_params_filtered_nbytes(&call->params);
+    if ((flags & H5_FLAG_OPTIONAL) == 0 || wanted == 0 || call->src_nbytes == wanted) {
+        return 0;
+    }
+    (void)h5_fail(LMC_ERR_ARG, "lmc: a chunk of %zu bytes where the dataset's values say %llu: not encoded",
+                  call->src_nbytes, (unsigned long long)wanted);
+    return 1;
+}
+
 /* Each gives a new buffer with *nbytes bytes in it, of *capacity; NULL with an error. */
 static unsigned char *encode(const h5_call *call, size_t *capacity, size_t *nbytes)
 {
-    const uint64_t wanted = h5_params_filtered_nbytes(&call->params);
-    if (wanted != 0 && call->src_nbytes != wanted) {
-        /* The values are another dataset's: where the filter is optional HDF5 does not always ask for new ones. What
-         * is encoded now would be refused when it is read; without it HDF5 stores the chunk as it is. */
-        (void)h5_fail(LMC_ERR_ARG,
-                      "lmc: a chunk of %zu bytes where the dataset's values say %llu: not encoded",
-                      call->src_nbytes, (unsigned long long)wanted);
-        return NULL;
-    }
     if (lmc_h5_encode_bound(call->src_nbytes, capacity) != LMC_OK) {
         return NULL;
     }
@@ -85,8 +90,11 @@ size_t h5_filter(unsigned flags, size_t value_count, const unsigned *values, siz
         (void)h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
     } else {
         h5_params_guess(values, value_count, &call.params); /* of a file: they may be anything */
-        made = (flags & H5_FLAG_REVERSE) != 0 ? decode(&call, &capacity, &made_nbytes)
-                                              : encode(&call, &capacity, &made_nbytes);
+        if ((flags & H5_FLAG_REVERSE) != 0) {
+            made = decode(&call, &capacity, &made_nbytes);
+        } else if (!is_contradicted(&call, flags)) {
+            made = encode(&call, &capacity, &made_nbytes);
+        }
     }
     if (made == NULL) {
         h5_library_push(call.library, "filter", lmc_h5_last_error());

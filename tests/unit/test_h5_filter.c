@@ -165,6 +165,24 @@ static void test_recorded_sizes(void)
 }
 
 /* Only the bytes that are said to be there are read, whatever the buffer has behind them. */
+/* Values of another dataset: an optional filter leaves the chunk to HDF5, one that must not fail encodes it. */
+static void test_values_of_another_dataset(void)
+{
+    unsigned values[8];
+    h5_case_fill(&h5_cases[0], chunk, CHUNK_NBYTES);
+    values_of(&h5_cases[0], CHUNK_NBYTES / 2, values);
+    buffer b = buffer_of(chunk, CHUNK_NBYTES, CHUNK_NBYTES);
+    const buffer before = b;
+    CU_ASSERT_EQUAL(h5_filter(H5_FLAG_OPTIONAL, 8, values, CHUNK_NBYTES, &b.capacity, &b.bytes), 0);
+    CU_ASSERT(b.bytes == before.bytes && b.capacity == before.capacity);
+    CU_ASSERT_PTR_NOT_NULL(strstr(lmc_h5_last_error(), "10000"));
+    const size_t stored_nbytes = h5_filter(0, 8, values, CHUNK_NBYTES, &b.capacity, &b.bytes);
+    CU_ASSERT(stored_nbytes > 0 && stored_nbytes <= b.capacity);
+    CU_ASSERT_EQUAL(h5_filter(REVERSE, 0, NULL, stored_nbytes, &b.capacity, &b.bytes), CHUNK_NBYTES);
+    CU_ASSERT_EQUAL(memcmp(b.bytes, chunk, CHUNK_NBYTES), 0);
+    free(b.bytes);
+}
+
 static void test_larger_buffers(void)
 {
     h5_case_fill(&h5_cases[18], chunk, CHUNK_NBYTES);
@@ -384,6 +402,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_values_that_make_no_sense),
         LMC_TEST(test_failures_change_nothing),
         LMC_TEST(test_recorded_sizes),
+        LMC_TEST(test_values_of_another_dataset),
         LMC_TEST(test_larger_buffers),
         LMC_TEST(test_forged_claims),
         LMC_TEST(test_no_library_is_found),
