@@ -83,7 +83,7 @@ def test_claims_are_refused_without_memory(of_claims, name):
 
 @pytest.mark.parametrize("name", [name for name, _ in bombs()])
 def test_what_is_too_large_ends_in_an_error(of_bombs, name):
-    """Where memory is short, too. Before 2.2 HDF5 takes the first bytes of a chunk that is longer than the dataset's."""
+    """Where memory is short, too. Before 2.2 HDF5 takes the first bytes of a chunk that is longer than others."""
     outcome, _ = of_bombs[name]
     assert outcome == ("read" if HDF5 < (2, 2) and name in ("zeros", "noise") else "refused")
 
