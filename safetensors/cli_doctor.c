@@ -12,7 +12,6 @@
 #include "st_text.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,17 +49,6 @@ typedef struct findings {
     doctor_plugin plugin;
     doctor_problems problems;
 } findings;
-
-void doctor_problem(doctor_problems *problems, const char *format, ...)
-{
-    va_list arguments;
-    if (problems->count == DOCTOR_PROBLEMS_MAX) {
-        return;
-    }
-    va_start(arguments, format);
-    vsnprintf(problems->texts[problems->count++], DOCTOR_PROBLEM_NBYTES, format, arguments);
-    va_end(arguments);
-}
 
 /* ---- kernel sets ---- */
 

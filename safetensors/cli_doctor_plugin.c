@@ -3,6 +3,7 @@
  */
 #include "cli_doctor_plugin.h"
 
+#include "cli_doctor.h"
 #include "cli_doctor_load.h"
 #include "cli_json.h"
 #include "os_dir.h"

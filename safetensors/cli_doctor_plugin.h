@@ -4,7 +4,7 @@
 #ifndef LMC_ST_CLI_DOCTOR_PLUGIN_H
 #define LMC_ST_CLI_DOCTOR_PLUGIN_H
 
-#include "cli_doctor.h"
+#include "cli_doctor_problems.h"
 
 #include <limits.h>
 
