@@ -248,6 +248,14 @@ static lmc_status count_all(lmc_sample *sample, unsigned unit_nbytes, lmc_read_f
     return LMC_OK;
 }
 
+/* A sign belongs among noise, at the bottom of an element; not if it never changes, nor if all is calm there, as in
+ * bf16 values kept as f32. varying: bits that are set in some values only. */
+static int is_sign_moved(uint64_t varying, unsigned unit_nbytes)
+{
+    const int changes = varying >> (8 * unit_nbytes - 1) & 1;
+    return changes && (unit_nbytes <= 2 || (varying & 0xff) != 0);
+}
+
 lmc_status lmc_sample_take(lmc_sample *sample, uint64_t content_nbytes, unsigned unit_nbytes, int is_signed,
                            int exact, lmc_read_fn read, void *user, uint8_t *buffer)
 {
@@ -258,7 +266,7 @@ lmc_status lmc_sample_take(lmc_sample *sample, uint64_t content_nbytes, unsigned
     if (status != LMC_OK)
         return status;
     const survey s = survey_any(buffer, n, unit_nbytes);
-    sample->rotation = is_signed && (s.any ^ s.all) >> (8 * unit_nbytes - 1) & 1;
+    sample->rotation = is_signed && is_sign_moved(s.any ^ s.all, unit_nbytes);
     if (unit_nbytes > 1)
         choose_mask(sample, buffer, n, unit_nbytes, s.zeros);
     sample->is_exact = exact || n == sample->value_count;

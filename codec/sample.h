@@ -31,7 +31,7 @@ typedef struct lmc_sample {
 
 /* Reads values and fills the histograms.
  *  content_nbytes: at least one whole element of unit_nbytes.
- *  is_signed: the top bit is a sign. It is rotated to the bottom unless it never changes.
+ *  is_signed: the top bit is a sign. It is rotated to the bottom unless it never changes, or nothing does there.
  *  exact: look at every value. buffer: LMC_SAMPLE_BUFFER_NBYTES.
  * Errors: what read returns. */
 #define LMC_SAMPLE_BUFFER_NBYTES (LMC_SAMPLE_VALUES * 8)

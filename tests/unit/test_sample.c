@@ -79,6 +79,22 @@ static void test_counts(void)
             }
 }
 
+/* Signs stay where they are if the lowest byte of wide elements never changes, as in bf16 values kept as f32. */
+static void test_signs_and_calm_bytes(void)
+{
+    const size_t n = 5000;
+    for (unsigned unit_nbytes = 2; unit_nbytes <= 8; unit_nbytes *= 2) {
+        for (unsigned is_calm = 0; is_calm < 2; is_calm++) {
+            fill_values(n, unit_nbytes, 0, 1);
+            for (size_t i = 0; i < n && is_calm; i++)
+                values[i * unit_nbytes] = 0x11;
+            take(n, unit_nbytes, 1, 0);
+            CU_ASSERT_EQUAL(sample->rotation, unit_nbytes == 2 || !is_calm);
+            check_counts(n, unit_nbytes);
+        }
+    }
+}
+
 /* What fills the end is the mask, if it is frequent enough and there are not zeros enough. */
 static void test_fill_at_the_end(void)
 {
@@ -142,9 +158,8 @@ static void test_noise(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_counts),
-        LMC_TEST(test_fill_at_the_end),
-        LMC_TEST(test_all_values),
+        LMC_TEST(test_counts),          LMC_TEST(test_signs_and_calm_bytes),
+        LMC_TEST(test_fill_at_the_end), LMC_TEST(test_all_values),
         LMC_TEST(test_noise),
     };
     sample = must_malloc(sizeof *sample);
