@@ -21,7 +21,6 @@ for setting in ("HDF5_PLUGIN_PRELOAD", "LMC_NUM_THREADS", "LMC_H5_DEBUG"):
     os.environ.pop(setting, None)
 
 import h5py  # noqa: E402
-import numpy  # noqa: E402, F401
 
 HDF5 = tuple(int(part) for part in h5py.version.hdf5_version.split(".")[:3])
 BED = "".join(str(part) for part in HDF5) if HDF5[0] > 1 else f"{HDF5[0]}{HDF5[1]}"  # 110, 114, 200, 220

@@ -8,7 +8,6 @@ Each prints what its test compares. Only `foreign` and `missing` are for a proce
 
 import hashlib
 import json
-import os
 import resource
 import sys
 

@@ -12,7 +12,7 @@ import objects
 import pipelines
 import sweeps
 from bed import EXCHANGE, FILTER_ID, FILTER_NAME, PLUGIN_DIR, beds_written, h5py
-from cases import Case, Layout
+from cases import Case
 from library import lmc_values
 
 OLD = [t for t in filetypes.ALL if t.is_here and t.name != "time"]  # h5repack cannot copy that type

@@ -16,7 +16,7 @@ BIG, SHUFFLED, RESIZED, COLUMNS = 0x100, 0x200, 0x400, 0x800
 U8, F8_E5M2, F8_E4M3, F16, BF16, F32, F64 = (number + 1 << 16 for number in (0, 6, 7, 13, 14, 17, 21))
 SAMPLE = 0
 
-# type: bytes of an element, [5]
+# by type: bytes of an element, [5]
 BY_TYPE = {
     "i1": (1, INTEGER | SAMPLE), "u1": (1, INTEGER),
     "i2le": (2, INTEGER), "i2be": (2, INTEGER | BIG), "u2le": (2, INTEGER), "u2be": (2, INTEGER | BIG),
@@ -66,7 +66,7 @@ SHUFFLED_TYPE = {
     "string300": (1, STRING | U8),
 }
 
-# type, user's values, bytes of an element, [5]
+# the type, the user's values, bytes of an element, [5]
 OVERRIDDEN = [
     ("f4le", (0, 4), 4, FLOAT | F32), ("f4le", (0, 2), 2, FLOAT), ("f4le", (0, 1), 1, FLOAT | U8),
     ("f4le", (0, 8), 8, FLOAT), ("f4be", (0, 4), 4, FLOAT | F32 | BIG), ("f4be", (0, 2), 2, FLOAT),
