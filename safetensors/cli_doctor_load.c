@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "cli_child.h"
+#include "os_dir.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -77,6 +78,10 @@ int doctor_load(const char *path, doctor_loaded *loaded)
     const cli_child child = {
         .work = load, .take = take, .record_nbytes = sizeof(doctor_loaded), .user = &task};
     int status = 0;
+    if (!os_is_file(path)) { /* to open a pipe would wait for a writer, here as in HDF5 */
+        snprintf(loaded->cause, sizeof(loaded->cause), "it is not a regular file");
+        return CLI_OK;
+    }
     snprintf(loaded->cause, sizeof(loaded->cause), "nothing is known of it");
     const int failure = cli_run_child(&child, &status);
     if (failure == CLI_OK && WIFSIGNALED(status)) {

@@ -179,6 +179,15 @@ def plugins_that_do_not_work(tool, directory):
         check(len(problems) == 1 and causes.get(name, "cannot be used") in problems[0], "%s: %r" % (name, problems))
 
 
+@case
+def plugin_that_is_a_pipe(tool, directory):
+    path = folder(directory, "pipe")
+    os.mkfifo(os.path.join(path, "libh5lmc.so"))
+    found, problems = entries(tool, 3, path)
+    check(found[0]["lmc"] == "broken" and len(problems) == 1, "entries: %r" % found)
+    check("not a regular file" in problems[0], "problems: %r" % problems)
+
+
 # ---- HDF5 files ----
 
 def need_hdf5(tool):
