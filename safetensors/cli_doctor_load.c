@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define PLUGIN_TYPE_FILTER 0 /* H5PL_TYPE_FILTER */
 #define FILTER_CLASS_VERSION 1
@@ -46,6 +47,9 @@ static void inspect(void *library, doctor_loaded *loaded)
     loaded->filter_id = class->id;
 }
 
+/* A library that waits when it is loaded is ended by SIGALRM. */
+#define LOAD_SECONDS 10
+
 /* cli_child.work */
 static int load(void *user, int pipe_fd)
 {
@@ -53,6 +57,7 @@ static int load(void *user, int pipe_fd)
     doctor_loaded loaded = {0, ""};
     cli_child_confine();
     cli_child_goes_on();
+    alarm(LOAD_SECONDS);
     void *const library = dlopen(task->path, RTLD_LAZY | RTLD_LOCAL);
     if (library == NULL) {
         const char *cause = dlerror();
