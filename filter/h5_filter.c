@@ -60,9 +60,13 @@ static unsigned char *decode(const h5_call *call, size_t *capacity, size_t *nbyt
     if (h5_chunk_size(call->ctx, call->src, call->src_nbytes, capacity) != LMC_OK) {
         return NULL;
     }
-    if ((wanted != 0 && *capacity != wanted) || *capacity == 0) {
+    if (wanted != 0 && *capacity != wanted) {
         (void)h5_fail(LMC_ERR_CORRUPT, "lmc: chunk: holds %zu bytes where the dataset's chunks have %llu",
                       *capacity, (unsigned long long)wanted);
+        return NULL;
+    }
+    if (*capacity == 0) {
+        (void)h5_fail(LMC_ERR_CORRUPT, "lmc: chunk: holds 0 bytes");
         return NULL;
     }
     unsigned char *const dst = allocate(call, *capacity);

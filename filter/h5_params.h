@@ -53,13 +53,14 @@ typedef struct h5_params {
 } h5_params;
 
 /* Reads values, of a user or of a file. Values that the filter has set must be whole and sensible. A failure leaves
- * the defaults. Error: ARG, with a text that names the value (lmc_h5_last_error). */
+ * what the user's values say, if it is the filter's that are wrong; else the defaults. Error: ARG, with a text that
+ * names the value (lmc_h5_last_error). */
 LMC_NODISCARD lmc_status h5_params_read(const unsigned *values, size_t value_count, h5_params *params);
 
 /* The same before a dataset is created: what the filter may have set for another dataset is not looked at. */
 LMC_NODISCARD lmc_status h5_params_read_user(const unsigned *values, size_t value_count, h5_params *params);
 
-/* The same without a failure, for chunks that must be coded whatever the file says: defaults for what is wrong. */
+/* The same without a failure, for chunks that must be coded whatever the file says. */
 void h5_params_guess(const unsigned *values, size_t value_count, h5_params *params);
 
 /* Completes user parameters for a dataset. chunk_nbytes: 0 if unknown. */

@@ -5,9 +5,6 @@
 #include "h5_params.h"
 #include "h5_type.h"
 
-/* Values that are fetched: one more than allowed shows that there are too many. */
-#define VALUES_CAPACITY 64
-
 static int fail(const h5_library *library)
 {
     h5_library_push(library, "set_local", lmc_h5_last_error());
@@ -56,8 +53,8 @@ static h5_pipeline read_pipeline(const h5_library *library, h5_id dcpl)
 int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
 {
     const h5_library *const library = h5_library_of(H5_CALL_SITE());
-    unsigned values[VALUES_CAPACITY] = {0};
-    size_t value_count = VALUES_CAPACITY;
+    unsigned values[LMC_H5_VALUE_COUNT] = {0};
+    size_t value_count = LMC_H5_VALUE_COUNT; /* in: room; out: how many there are, though they do not fit */
     unsigned flags;
     unsigned config;
     h5_params params;
@@ -66,13 +63,13 @@ int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
         return 0;
     }
     if (library->version[0] == 1 && library->version[1] < 10) {
-        h5_fail(LMC_ERR_UNSUPPORTED, "lmc: needs HDF5 1.10 or later, this is %u.%u.%u", library->version[0],
-                library->version[1], library->version[2]);
+        (void)h5_fail(LMC_ERR_UNSUPPORTED, "lmc: needs HDF5 1.10 or later, this is %u.%u.%u",
+                      library->version[0], library->version[1], library->version[2]);
         return fail(library);
     }
     if (library->get_filter_by_id(dcpl, LMC_H5_FILTER_ID, &flags, &value_count, values, 0, NULL, &config) <
         0) {
-        h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not give the filter's values");
+        (void)h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not give the filter's values");
         return fail(library);
     }
     if (h5_params_read_user(values, value_count, &params) != LMC_OK) {
@@ -83,7 +80,7 @@ int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
     h5_params_complete(&params, &element, &pipeline, read_chunk_nbytes(library, dcpl, type));
     h5_params_write(&params, values);
     if (library->modify_filter(dcpl, LMC_H5_FILTER_ID, flags, LMC_H5_VALUE_COUNT, values) < 0) {
-        h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not take the filter's values");
+        (void)h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not take the filter's values");
         return fail(library);
     }
     return 0;

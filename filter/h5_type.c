@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Types within types that are followed: deeper ones are taken as bytes. */
+/* Types within types that are followed: deeper ones are taken for what their size says. */
 #define DEPTH_MAX 8
 
 static h5_type read_type(const h5_library *library, h5_id id, unsigned depth);
