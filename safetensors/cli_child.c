@@ -129,6 +129,7 @@ void cli_child_confine(void)
     }
     const int nowhere = open("/dev/null", O_WRONLY);
     if (nowhere >= 0) {
+        (void)dup2(nowhere, STDOUT_FILENO);
         (void)dup2(nowhere, STDERR_FILENO);
         close(nowhere);
     }

@@ -27,7 +27,7 @@ int cli_send(int pipe_fd, const void *record, size_t nbytes);
 
 /* ---- in a child that calls a library of others ---- */
 
-/* From here on a crash leaves no core file, the library says nothing on stderr, a signal ends the process at
+/* From here on a crash leaves no core file, the library says nothing on stdout and stderr, a signal ends the process at
  * once, and it gets at most 4 GiB beyond what it has. */
 void cli_child_confine(void);
 

@@ -50,6 +50,8 @@ static void inspect(void *library, doctor_loaded *loaded)
 /* A library that waits when it is loaded is ended by SIGALRM. */
 #define LOAD_SECONDS 10
 
+_Static_assert(sizeof(doctor_loaded) <= CLI_RECORD_NBYTES_MAX, "records of a child");
+
 /* cli_child.work */
 static int load(void *user, int pipe_fd)
 {

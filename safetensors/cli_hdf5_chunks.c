@@ -93,9 +93,9 @@ static int is_dense(const hdf5_dataset *found)
 {
     uint64_t places = 1;
     for (int i = 0; i < found->rank; i++) {
-        const uint64_t nbytes = found->chunk_shape[i];
-        if (nbytes == 0 ||
-            !st_multiply(places, found->shape[i] / nbytes + (found->shape[i] % nbytes != 0), &places)) {
+        const uint64_t edge = found->chunk_shape[i];
+        if (edge == 0 ||
+            !st_multiply(places, found->shape[i] / edge + (found->shape[i] % edge != 0), &places)) {
             return 0;
         }
     }

@@ -1,6 +1,6 @@
 /*
  * cli_hdf5_dataset.c - cli_hdf5_library.h: filters, sizes and chunks of a dataset. Reads what the file says of its
- * chunks, never the chunks.
+ * chunks, never the chunks (but see cli_hdf5_chunks.c).
  */
 #include "cli_hdf5_dataset.h"
 

@@ -48,11 +48,17 @@ static void send_text(const walk *walk, hdf5_kind kind, const char *text, size_t
     } while (nbytes > 0);
 }
 
-static void send_fault(const walk *walk, const char *cause)
+/* The root has none; in a forged file it may be a dataset. */
+static void send_name(const walk *walk)
 {
     if (walk->name_nbytes > 0) {
         send_text(walk, HDF5_NAME, walk->name, walk->name_nbytes);
     }
+}
+
+static void send_fault(const walk *walk, const char *cause)
+{
+    send_name(walk);
     send_text(walk, HDF5_FAULT, cause, strlen(cause));
 }
 
@@ -151,7 +157,7 @@ static void visit_object(walk *walk, hid_t object)
     } else if (is_new && info.type == H5O_TYPE_GROUP) {
         visit_group(walk, object);
     } else if (is_new && info.type == H5O_TYPE_DATASET) {
-        send_text(walk, HDF5_NAME, walk->name, walk->name_nbytes);
+        send_name(walk);
         if (!hdf5_send_dataset(walk->hdf5, object, walk->pipe_fd)) {
             char cause[400];
             hdf5_cause(walk->hdf5, cause, sizeof(cause));
