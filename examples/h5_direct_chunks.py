@@ -53,6 +53,8 @@ def decode(library, stored, mask, chunk):
     made = SIZE()
     call(library, "lmc_h5_decode_chunk", None, stored, SIZE(len(stored)), ctypes.c_void_p(chunk.ctypes.data),
          SIZE(chunk.nbytes), ctypes.byref(made))
+    if made.value != chunk.nbytes:
+        sys.exit(f"a chunk has {made.value} bytes where the dataset's have {chunk.nbytes}")
 
 
 def write(file, name, data, chunk_rows, library, threads):

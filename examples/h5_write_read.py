@@ -31,9 +31,10 @@ def main():
     with h5py.File(path, "r") as file:
         for name, dataset in file.items():
             print(f"{name}: {dataset.nbytes} bytes are {dataset.id.get_storage_size() / dataset.nbytes:.4f} of that")
-        equal = numpy.array_equal(file["f32"][:], weights) and numpy.array_equal(file["bf16"][:], bf16)
         rows = file["bf16"][100:200]  # reads only the chunks that hold them
-    print("read back equal" if equal and numpy.array_equal(rows, bf16[100:200]) else "DIFFERENT")
+        equal = (numpy.array_equal(file["f32"][:], weights) and numpy.array_equal(file["bf16"][:], bf16) and
+                 numpy.array_equal(rows, bf16[100:200]))
+    print("read back equal" if equal else "DIFFERENT")
     return 0 if equal else 1
 
 
