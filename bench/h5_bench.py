@@ -39,7 +39,7 @@ import numpy
 
 LMC = 59810
 GIB = 1 << 30
-REACHED = 0.9  # a codec counts as a rival in speed from this ratio on
+REACHED = 0.9  # a codec counts as a rival in speed if its ratio is no larger
 NUMPY_TYPE = {"BF16": "<u2", "F32": "<f4"}
 
 # name, arguments of create_dataset

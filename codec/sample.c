@@ -14,7 +14,7 @@
 #define NOISE_VALUES_MIN 2048
 #define NOISE_EXCESS 0.08
 
-/* Runs at even distances; the whole tensor when it is no larger than the sample. Returns the values read. */
+/* Runs at even distances; the whole tensor when it is no larger than the sample. *n: the values read. */
 static lmc_status read_runs(uint64_t value_count, unsigned unit_nbytes, lmc_read_fn read, void *user,
                             uint8_t *buffer, size_t *n)
 {

@@ -380,7 +380,7 @@ parts=${parts:-$quick_parts}
 
 packages="build-essential cmake pkg-config libcunit1-dev libcjson-dev libxxhash-dev libzstd-dev python3"
 if wants checks; then
-  packages="$packages clang libbz2-dev libhdf5-dev"
+  packages="$packages clang libbz2-dev"
 fi
 if wants reference official model; then
   packages="$packages python3-venv"
