@@ -7,7 +7,7 @@ if [ $# -ne 2 ]; then
   echo "usage: sh h5_repack.sh IN.h5 OUT.h5" >&2
   exit 2
 fi
-back=$2.back
+back=$(mktemp "${TMPDIR:-/tmp}/h5_repack.XXXXXX")
 trap 'rm -f "$back"' EXIT
 
 # UD=NUMBER,FLAG,COUNT,VALUES: flag 0 = the filter must be there; no values = level default (fast: UD=59810,0,1,1).

@@ -98,20 +98,28 @@ static const h5_library *find_known(const void *base)
     return NULL;
 }
 
-/* The handle is kept: the library stays where it is. */
-static const h5_library *load(const Dl_info *place)
+/* Finds the functions through one handle; it is kept if that works, so that the library stays where it is. */
+static int resolve_through(void *handle, const void *base, h5_library *library)
 {
-    known_library *const made = calloc(1, sizeof *made);
-    void *handle = dlopen(place->dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (made == NULL) {
-        return NULL;
+    if (handle == NULL) {
+        return 0;
     }
-    if (handle == NULL || !resolve(handle, place->dli_fbase, &made->library)) {
-        handle = dlopen(NULL, RTLD_LAZY); /* HDF5 within a program that exports its symbols */
-        if (handle == NULL || !resolve(handle, place->dli_fbase, &made->library)) {
-            free(made);
-            return NULL;
-        }
+    const int is_resolved = resolve(handle, base, library);
+    if (!is_resolved) {
+        dlclose(handle);
+    }
+    return is_resolved;
+}
+
+/* The library at that place in `made`, which becomes part of the list; NULL if it is none that helps. */
+static const h5_library *load(const Dl_info *place, known_library *made)
+{
+    if (!resolve_through(dlopen(place->dli_fname, RTLD_LAZY | RTLD_NOLOAD), place->dli_fbase,
+                         &made->library) &&
+        /* HDF5 within a program that exports its symbols */
+        !resolve_through(dlopen(NULL, RTLD_LAZY), place->dli_fbase, &made->library)) {
+        free(made);
+        return NULL;
     }
     made->base = place->dli_fbase;
     made->next = atomic_load(&known_libraries);
@@ -144,7 +152,13 @@ const h5_library *h5_library_of(const void *site)
     }
     if (dladdr(site, &place) != 0) {
         library = find_known(place.dli_fbase);
-        library = library != NULL ? library : load(&place);
+        if (library == NULL) {
+            known_library *const made = calloc(1, sizeof *made);
+            if (made == NULL) {
+                return NULL; /* for this once: there may be memory next time */
+            }
+            library = load(&place, made);
+        }
     }
     remember(site, library);
     return library;

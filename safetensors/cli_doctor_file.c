@@ -108,7 +108,7 @@ static void take_dataset(listing *listing, const hdf5_dataset *numbers)
     if (lacking_count > 0) {
         snprintf(cause, sizeof(cause),
                  "%llu of %llu chunks are stored without LMC: the program that wrote them did not find the "
-                 "plugin; write them again",
+                 "plugin or could not use it; write them again",
                  (unsigned long long)lacking_count, (unsigned long long)numbers->examined_count);
         fail(listing, CLI_BAD_DATA, cause);
     }
