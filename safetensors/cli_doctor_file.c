@@ -131,6 +131,15 @@ static void take_name(listing *listing, const char *text, size_t nbytes)
     listing->name_nbytes += nbytes;
 }
 
+/* The child works with a library that may have been led astray by the file: what it sends is not believed further
+ * than it can be used. */
+static void mend_dataset(hdf5_dataset *dataset)
+{
+    dataset->type[sizeof(dataset->type) - 1] = '\0';
+    dataset->layout = (unsigned)dataset->layout < HDF5_LAYOUTS ? dataset->layout : HDF5_VIRTUAL;
+    dataset->rank = dataset->rank >= -1 && dataset->rank <= HDF5_RANK_MAX ? dataset->rank : -1;
+}
+
 /* cli_child.take */
 static void take(void *user, const void *bytes)
 {
@@ -145,10 +154,14 @@ static void take(void *user, const void *bytes)
     case HDF5_NAME: take_name(listing, record.of.text, nbytes); return;
     case HDF5_FILTER:
         if (listing->filter_count < HDF5_FILTERS_MAX) {
+            record.of.filter.name[sizeof(record.of.filter.name) - 1] = '\0';
             listing->filters[listing->filter_count++] = record.of.filter;
         }
         return;
-    case HDF5_DATASET: take_dataset(listing, &record.of.dataset); break;
+    case HDF5_DATASET:
+        mend_dataset(&record.of.dataset);
+        take_dataset(listing, &record.of.dataset);
+        break;
     case HDF5_FAULT:
     case HDF5_UNLOADED:
         listing->has_faults = 1;
@@ -234,7 +247,7 @@ static int check_file(const char *path)
 
 static void list_json(listing *listing, int is_first)
 {
-    printf("%s{\"file\":", is_first ? "[" : ",\n");
+    printf("%s{\"file\":", is_first ? "" : ",\n");
     cli_json_string(listing->path, strlen(listing->path));
     printf(",\"datasets\":[");
     listing->exit_status = check_file(listing->path);
@@ -243,7 +256,8 @@ static void list_json(listing *listing, int is_first)
     }
     printf("],\"complete\":%s,\"hdf5\":", listing->is_at_end && !listing->has_faults ? "true" : "false");
     if (listing->version[0] != '\0') {
-        printf("\"%s\"}", listing->version);
+        cli_json_string(listing->version, strlen(listing->version));
+        printf("}");
     } else {
         printf("null}");
     }
@@ -266,6 +280,9 @@ int doctor_files(const cli_args *args)
 {
     const int is_json = (args->seen & CLI_OPT_JSON) != 0;
     int worst = CLI_OK;
+    if (is_json) {
+        printf("[");
+    }
     for (int i = 0; i < args->operand_count && cli_cancel == 0 && cli_output_works(); i++) {
         listing listing = {.path = args->operands[i]};
         listing.is_json = is_json;
