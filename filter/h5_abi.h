@@ -27,9 +27,9 @@ typedef struct h5_filter_class {
 #define H5_FILTER_CLASS_VERSION 1
 #define H5_PLUGIN_TYPE_FILTER 0 /* H5PL_TYPE_FILTER */
 
-#define H5_FLAG_OPTIONAL \
-    0x0001u /* H5Z_FLAG_OPTIONAL: a chunk for which the filter fails is stored without it */
-#define H5_FLAG_REVERSE 0x0100u /* H5Z_FLAG_REVERSE: decode */
+/* H5Z_FLAG_OPTIONAL: a chunk for which the filter fails is stored without it. H5Z_FLAG_REVERSE: decode. */
+#define H5_FLAG_OPTIONAL 0x0001u
+#define H5_FLAG_REVERSE 0x0100u
 
 /* Filters of HDF5 itself, by their numbers. */
 #define H5_FILTER_SHUFFLE 2

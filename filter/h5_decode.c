@@ -57,7 +57,16 @@ static lmc_status next_frame(walk *w, size_t *offset, size_t *nbytes)
     return LMC_OK;
 }
 
-/* Adds up the content of all frames. Columns are of equal length; the last one holds what fills no record, too. */
+/* Columns are of equal length; the last one holds what fills no record, too. A single frame is of any length. */
+static int is_column_size(const h5_head *head, unsigned i, size_t nbytes, size_t first_nbytes)
+{
+    if (nbytes < first_nbytes) {
+        return 0;
+    }
+    return i + 1 < head->frame_count ? nbytes == first_nbytes : nbytes - first_nbytes < head->frame_count;
+}
+
+/* Adds up the content of all frames. */
 static lmc_status read_regrouped_size(const unsigned char *stored, size_t stored_nbytes, size_t *chunk_nbytes)
 {
     h5_head head;
@@ -68,25 +77,26 @@ static lmc_status read_regrouped_size(const unsigned char *stored, size_t stored
     for (unsigned i = 0; status == LMC_OK && i < head.frame_count; i++) {
         size_t offset;
         size_t nbytes;
-        size_t content_nbytes = 0;
+        size_t content_nbytes;
         status = next_frame(&w, &offset, &nbytes);
         if (status == LMC_OK) {
             status = read_frame_size(stored, offset, nbytes, &content_nbytes);
         }
+        if (status != LMC_OK) {
+            return status;
+        }
         first_nbytes = i == 0 ? content_nbytes : first_nbytes;
-        const size_t tail_nbytes = content_nbytes - first_nbytes; /* wraps if it is shorter */
-        if (status == LMC_OK &&
-            (i + 1 < head.frame_count ? tail_nbytes != 0 : tail_nbytes >= w.head->frame_count)) {
+        if (!is_column_size(&head, i, content_nbytes, first_nbytes)) {
             return h5_fail(LMC_ERR_CORRUPT,
                            "lmc: chunk: column %u at byte %zu has %zu bytes, column 0 has %zu", i, offset,
                            content_nbytes, first_nbytes);
         }
-        if (status == LMC_OK && content_nbytes > SIZE_MAX / 2 - total) {
+        if (content_nbytes > SIZE_MAX / 2 - total) {
             return h5_fail(LMC_ERR_LIMIT, "lmc: chunk: content does not fit the memory of this machine");
         }
         total += content_nbytes;
     }
-    *chunk_nbytes = status == LMC_OK ? total : 0;
+    *chunk_nbytes = total;
     return status;
 }
 

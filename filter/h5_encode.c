@@ -111,6 +111,7 @@ static lmc_status encode_plain(const h5_job *job, const h5_form *form, size_t *d
     return encode_frame(job, dtype, job->chunk, job->chunk_nbytes, job->dst, job->dst_capacity, dst_nbytes);
 }
 
+/* Whether lmc_encode() would take so much content with so much room. */
 static int has_room(size_t capacity, size_t content_nbytes)
 {
     size_t bound;
@@ -125,12 +126,14 @@ static lmc_status encode_columns(const h5_job *job, const h5_head *head, const u
     const size_t count = job->chunk_nbytes / head->width;
     size_t used = head->nbytes;
     *dst_nbytes = 0;
+    if (count > UINT32_MAX / 2) { /* a frame's size would not fit the head */
+        return LMC_OK;
+    }
     for (unsigned j = 0; j < head->width; j++) {
         const size_t first = j * count;
         const size_t nbytes = j + 1 < head->width ? count : job->chunk_nbytes - first;
         size_t made;
-        if (used > job->dst_capacity || !has_room(job->dst_capacity - used, nbytes) ||
-            count > UINT32_MAX / 2) {
+        if (used > job->dst_capacity || !has_room(job->dst_capacity - used, nbytes)) {
             return LMC_OK;
         }
         const lmc_status status = encode_frame(job, LMC_DTYPE_U8, columns + first, nbytes, job->dst + used,

@@ -9,29 +9,9 @@
 #include <lmc_h5.h>
 #include <sys/stat.h>
 
+#include "seed.h"
+
 #define CHUNK_NBYTES 1500
-
-static const char *directory;
-static uint64_t random_state = 88172645463325252u;
-
-static uint32_t next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state >> 16);
-}
-
-static void write_seed(const char *target, const char *name, const void *data, size_t nbytes)
-{
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/%s/%s", directory, target, name);
-    FILE *const file = fopen(path, "wb");
-    if (file == NULL || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0) {
-        perror(path);
-        exit(1);
-    }
-}
 
 /* ---- contents ---- */
 

@@ -1,6 +1,7 @@
 """common.py - what the programs of this folder share. They run in every environment, with h5py of several ages."""
 import ctypes
 import os
+import traceback
 
 import numpy as np
 
@@ -14,6 +15,21 @@ MANY_BLOCKS = (0, 0, 16)  # user values: 16 blocks in such a chunk, so that LMC_
 def check(condition, text):
     if not condition:
         raise AssertionError(text)
+
+
+def in_child(work):
+    """Starts work() in a forked child; returns its number."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return child
 
 
 def weights(seed, rows=64):

@@ -5,12 +5,11 @@ import random
 import signal
 import sys
 import time
-import traceback
 
 import h5py
 import numpy as np
 
-from common import CHUNKS, FILTER, check, read_h5py, same, weights
+from common import CHUNKS, FILTER, check, in_child, read_h5py, same, weights
 
 DATASETS = 4
 ROWS = 64
@@ -64,21 +63,6 @@ def check_unfinished(path, number):
             else:  # never written: the fill value
                 check(not np.any(found), "%s: chunk at %d of w%d is wrong" % (path, row, i))
     return right
-
-
-def in_child(work):
-    """Starts work() in a forked child; HDF5 is used in children alone."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    return child
 
 
 def status_of(child):

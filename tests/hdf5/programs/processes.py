@@ -15,11 +15,11 @@ import multiprocessing
 import os
 import sys
 import threading
-import traceback
 
 import h5py
 
-from common import (CHUNKS, COLUMNS, FILTER, MANY_BLOCKS, check, loaded, open_plugin, read_h5py, weights, write_h5py)
+from common import (CHUNKS, COLUMNS, FILTER, MANY_BLOCKS, check, in_child, loaded, open_plugin,
+                    read_h5py, weights, write_h5py)
 
 FORKS = 15
 kept = []  # until the interpreter ends
@@ -33,17 +33,7 @@ def use(path, seed=1):
 
 def fork(work):
     """Runs work() in a forked child, which must end well."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(child, 0)
+    _, status = os.waitpid(in_child(work), 0)
     check(status == 0, "the child ended with status %d" % status)
 
 
