@@ -5,7 +5,8 @@
 #include "bytes.h"
 #include "lmc.h"
 
-uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count)
+/* Over one of the hashes of each entry. */
+static uint64_t hash_list(const lmc_block_entry *entries, uint64_t entry_count, int of_base)
 {
     uint64_t hashes[256]; /* as bytes: hosts are little-endian (base.h) */
     XXH3_state_t state;
@@ -13,8 +14,18 @@ uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count)
     for (uint64_t i = 0; i < entry_count; i += LMC_COUNT(hashes)) {
         const size_t n = (size_t)lmc_min_u64(LMC_COUNT(hashes), entry_count - i);
         for (size_t k = 0; k < n; k++)
-            hashes[k] = entries[i + k].content_hash;
+            hashes[k] = of_base ? entries[i + k].base_hash : entries[i + k].content_hash;
         XXH3_64bits_update(&state, hashes, n * sizeof hashes[0]);
     }
     return XXH3_64bits_digest(&state);
+}
+
+uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count)
+{
+    return hash_list(entries, entry_count, 0);
+}
+
+uint64_t lmc_base_hash(const lmc_block_entry *entries, uint64_t entry_count)
+{
+    return hash_list(entries, entry_count, 1);
 }

@@ -56,6 +56,8 @@ void lmc_ctx_free(lmc_ctx *ctx)
     lmc_release(&ctx->allocator, ctx->scratch_memory);
     lmc_release(&ctx->allocator, ctx->plan_work);
     lmc_release(&ctx->allocator, ctx->block);
+    lmc_release(&ctx->allocator, ctx->ladder);
+    lmc_release(&ctx->allocator, ctx->base_values);
     const lmc_allocator allocator = ctx->allocator;
     lmc_release(&allocator, ctx);
 }
@@ -97,9 +99,20 @@ static lmc_status no_memory(lmc_ctx *ctx, size_t nbytes)
     return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %zu bytes", nbytes);
 }
 
-lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, size_t value_count, size_t unit_nbytes)
+static lmc_status reserve_ladder(lmc_ctx *ctx)
 {
-    const size_t nbytes = lmc_scratch_nbytes(value_count, unit_nbytes) + LMC_SCRATCH_ALIGNMENT;
+    if (ctx->ladder)
+        return LMC_OK;
+    ctx->ladder = lmc_allocate(&ctx->allocator, sizeof *ctx->ladder);
+    if (!ctx->ladder)
+        return no_memory(ctx, sizeof *ctx->ladder);
+    lmc_ladder_init(ctx->ladder);
+    return LMC_OK;
+}
+
+lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, const lmc_scratch_size *size)
+{
+    const size_t nbytes = lmc_scratch_nbytes(size) + LMC_SCRATCH_ALIGNMENT;
     if (nbytes > ctx->scratch_nbytes) {
         lmc_release(&ctx->allocator, ctx->scratch_memory);
         ctx->scratch_nbytes = 0;
@@ -109,8 +122,8 @@ lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, size_t value_count, size_t unit
         ctx->scratch_nbytes = nbytes;
     }
     const size_t to_align = -(uintptr_t)ctx->scratch_memory % LMC_SCRATCH_ALIGNMENT;
-    lmc_scratch_place(&ctx->scratch, value_count, unit_nbytes, ctx->scratch_memory + to_align);
-    return LMC_OK;
+    lmc_scratch_place(&ctx->scratch, size, ctx->scratch_memory + to_align);
+    return size->has_deltas ? reserve_ladder(ctx) : LMC_OK;
 }
 
 lmc_status lmc_ctx_reserve_plan_work(lmc_ctx *ctx)
@@ -120,17 +133,28 @@ lmc_status lmc_ctx_reserve_plan_work(lmc_ctx *ctx)
     return ctx->plan_work ? LMC_OK : no_memory(ctx, sizeof *ctx->plan_work);
 }
 
+/* Makes *buffer hold nbytes; what it held is lost. */
+static lmc_status reserve(lmc_ctx *ctx, uint8_t **buffer, size_t *capacity, size_t nbytes)
+{
+    if (nbytes <= *capacity)
+        return LMC_OK;
+    lmc_release(&ctx->allocator, *buffer);
+    *capacity = 0;
+    *buffer = lmc_allocate(&ctx->allocator, nbytes);
+    if (!*buffer)
+        return no_memory(ctx, nbytes);
+    *capacity = nbytes;
+    return LMC_OK;
+}
+
 lmc_status lmc_ctx_reserve_block(lmc_ctx *ctx, size_t nbytes)
 {
-    if (nbytes > ctx->block_capacity) {
-        lmc_release(&ctx->allocator, ctx->block);
-        ctx->block_capacity = 0;
-        ctx->block = lmc_allocate(&ctx->allocator, nbytes);
-        if (!ctx->block)
-            return no_memory(ctx, nbytes);
-        ctx->block_capacity = nbytes;
-    }
-    return LMC_OK;
+    return reserve(ctx, &ctx->block, &ctx->block_capacity, nbytes);
+}
+
+lmc_status lmc_ctx_reserve_base_values(lmc_ctx *ctx, size_t nbytes)
+{
+    return reserve(ctx, &ctx->base_values, &ctx->base_values_capacity, nbytes);
 }
 
 lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i)

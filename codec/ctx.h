@@ -5,6 +5,7 @@
 #ifndef LMC_CODEC_CTX_H
 #define LMC_CODEC_CTX_H
 
+#include "ladder.h"
 #include "lmc.h"
 #include "plan.h"
 #include "scratch.h"
@@ -17,6 +18,9 @@ struct lmc_ctx {
     size_t scratch_nbytes;
     lmc_scratch scratch;
     lmc_plan_work *plan_work;
+    lmc_ladder *ladder;   /* made with the first scratch that serves deltas */
+    uint8_t *base_values; /* of one block, where they must be made */
+    size_t base_values_capacity;
     uint8_t *block; /* one block, content or stored, with slack */
     size_t block_capacity;
     struct lmc_ctx *workers[LMC_THREAD_COUNT_MAX - 1];
@@ -30,9 +34,10 @@ void lmc_release(const lmc_allocator *allocator, void *pointer);
 void lmc_ctx_begin(lmc_ctx *ctx);
 
 /* Make the scratch serve blocks of this size; the plan's work exist; ctx->block hold nbytes. Error: NOMEM. */
-LMC_NODISCARD lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, size_t value_count, size_t unit_nbytes);
+LMC_NODISCARD lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, const lmc_scratch_size *size);
 LMC_NODISCARD lmc_status lmc_ctx_reserve_plan_work(lmc_ctx *ctx);
 LMC_NODISCARD lmc_status lmc_ctx_reserve_block(lmc_ctx *ctx, size_t nbytes);
+LMC_NODISCARD lmc_status lmc_ctx_reserve_base_values(lmc_ctx *ctx, size_t nbytes);
 
 /* The context of worker i >= 1 (worker 0 is ctx itself), created when missing; NULL when out of memory. */
 lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i);

@@ -1,9 +1,12 @@
 /* decode.c - the decoding half of the public interface: parsed frames, pieces, and whole frames over them. */
 #include <pthread.h>
 
+#include "base_values.h"
 #include "block.h"
 #include "checked.h"
 #include "ctx.h"
+#include "delta.h"
+#include "delta_coding.h"
 #include "frame.h"
 #include "pool.h"
 
@@ -11,10 +14,12 @@ struct lmc_frame {
     lmc_allocator allocator;
     lmc_info info;
     uint64_t content_hash;
+    uint64_t base_hash;       /* delta, else 0 */
     uint64_t *offsets;        /* coded: of each block, and of the tail */
     lmc_block_entry *entries; /* coded: the index */
+    lmc_delta delta;
     lmc_coding coding;
-    lmc_table tables[]; /* one for each plane */
+    lmc_table tables[]; /* coded: one for each plane */
 };
 
 /* ---- opening ---- */
@@ -22,17 +27,20 @@ struct lmc_frame {
 static lmc_status read_index(lmc_frame *frame, const uint8_t *index, uint64_t frame_nbytes, lmc_diag *diag)
 {
     const lmc_info *const info = &frame->info;
+    const size_t entry_nbytes = lmc_entry_nbytes(info);
     uint64_t offset = info->head_nbytes;
     for (uint64_t i = 0; i < info->block_count; i++) {
-        const uint8_t *const entry = index + i * LMC_FMT_INDEX_ENTRY_NBYTES;
+        const uint8_t *const entry = index + i * entry_nbytes;
         frame->entries[i].stored_nbytes = lmc_load32(entry);
         frame->entries[i].content_hash = lmc_load64(entry + 4);
+        frame->entries[i].base_hash =
+            info->mode == LMC_FRAME_DELTA ? lmc_load64(entry + LMC_FMT_INDEX_ENTRY_NBYTES) : 0;
         frame->offsets[i] = offset;
         if (frame->entries[i].stored_nbytes == 0 ||
             frame->entries[i].stored_nbytes > lmc_block_content_nbytes(info, i) + 1)
-            return lmc_fail(
-                diag, LMC_ERR_CORRUPT, frame_nbytes - info->tail_nbytes + i * LMC_FMT_INDEX_ENTRY_NBYTES,
-                "index: block %llu has %u bytes", (unsigned long long)i, frame->entries[i].stored_nbytes);
+            return lmc_fail(diag, LMC_ERR_CORRUPT, frame_nbytes - info->tail_nbytes + i * entry_nbytes,
+                            "index: block %llu has %u bytes", (unsigned long long)i,
+                            frame->entries[i].stored_nbytes);
         offset += frame->entries[i].stored_nbytes;
     }
     frame->offsets[info->block_count] = offset;
@@ -40,6 +48,8 @@ static lmc_status read_index(lmc_frame *frame, const uint8_t *index, uint64_t fr
         return lmc_fail(diag, LMC_ERR_CORRUPT, frame_nbytes - info->tail_nbytes,
                         "index: the blocks are not as long as the frame");
     frame->content_hash = lmc_content_hash(frame->entries, info->block_count);
+    if (info->mode == LMC_FRAME_DELTA)
+        frame->base_hash = lmc_base_hash(frame->entries, info->block_count);
     return LMC_OK;
 }
 
@@ -59,7 +69,7 @@ static lmc_status verify_check(const lmc_frame *frame, const uint8_t *head, cons
 /* Smallest frame with this head: blocks take a byte at least. */
 static uint64_t least_nbytes(const lmc_info *info)
 {
-    const uint64_t blocks = info->mode == LMC_FRAME_CODED ? info->block_count : info->content_nbytes;
+    const uint64_t blocks = lmc_is_coded(info) ? info->block_count : info->content_nbytes;
     return info->head_nbytes + info->tail_nbytes + blocks;
 }
 
@@ -69,7 +79,7 @@ static lmc_status check_sizes(const lmc_info *info, size_t head_nbytes, size_t t
     if (frame_nbytes < least_nbytes(info))
         return lmc_fail(diag, LMC_ERR_TRUNCATED, frame_nbytes, "frame: %llu bytes where %llu are the least",
                         (unsigned long long)frame_nbytes, (unsigned long long)least_nbytes(info));
-    if (info->mode != LMC_FRAME_CODED && frame_nbytes != least_nbytes(info))
+    if (!lmc_is_coded(info) && frame_nbytes != least_nbytes(info))
         return lmc_fail(diag, LMC_ERR_CORRUPT, least_nbytes(info), "frame: bytes after its end");
     if (head_nbytes != info->head_nbytes || tail_nbytes != info->tail_nbytes)
         return lmc_fail(diag, LMC_ERR_ARG, 0, "a head of %zu and a tail of %zu bytes were wanted",
@@ -86,7 +96,7 @@ static lmc_frame *allocate_frame(const lmc_allocator *allocator, const lmc_info 
     memset(frame, 0, sizeof *frame);
     frame->allocator = *allocator;
     frame->info = *info;
-    if (info->mode != LMC_FRAME_CODED)
+    if (!lmc_is_coded(info))
         return frame;
     frame->entries = lmc_allocate(allocator, (size_t)info->block_count * sizeof *frame->entries);
     frame->offsets = lmc_allocate(allocator, (size_t)(info->block_count + 1) * sizeof *frame->offsets);
@@ -102,12 +112,17 @@ static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_
     lmc_status status = verify_check(frame, head, tail, diag);
     if (status != LMC_OK)
         return status;
-    if (frame->info.mode != LMC_FRAME_CODED) {
+    if (!lmc_is_coded(&frame->info)) {
         frame->content_hash = lmc_load64(tail);
         return LMC_OK;
     }
-    status = lmc_coding_read(head + LMC_FMT_HEAD_NBYTES, lmc_section_nbytes(&frame->info),
-                             frame->info.element_nbytes, frame->tables, &frame->coding, diag);
+    const uint8_t *const section = head + LMC_FMT_HEAD_NBYTES;
+    const size_t section_nbytes = lmc_section_nbytes(&frame->info);
+    const unsigned unit_nbytes = frame->info.element_nbytes;
+    if (frame->info.mode == LMC_FRAME_DELTA)
+        status = lmc_delta_read(section, section_nbytes, unit_nbytes, &frame->delta, diag);
+    else
+        status = lmc_coding_read(section, section_nbytes, unit_nbytes, frame->tables, &frame->coding, diag);
     if (status != LMC_OK)
         return lmc_diag_shift(diag, status, LMC_FMT_HEAD_NBYTES);
     return read_index(frame, tail, frame_nbytes, diag);
@@ -161,18 +176,23 @@ uint64_t lmc_frame_content_hash(const lmc_frame *frame)
     return frame->content_hash;
 }
 
+uint64_t lmc_frame_base_hash(const lmc_frame *frame)
+{
+    return frame->base_hash;
+}
+
 /* ---- pieces ---- */
 
 static uint64_t block_offset(const lmc_frame *frame, uint64_t i)
 {
-    return frame->info.mode == LMC_FRAME_CODED ? frame->offsets[i]
-                                               : frame->info.head_nbytes + i * frame->info.block_nbytes;
+    return lmc_is_coded(&frame->info) ? frame->offsets[i]
+                                      : frame->info.head_nbytes + i * frame->info.block_nbytes;
 }
 
 static size_t block_stored_nbytes(const lmc_frame *frame, uint64_t i)
 {
-    return frame->info.mode == LMC_FRAME_CODED ? frame->entries[i].stored_nbytes
-                                               : lmc_block_content_nbytes(&frame->info, i);
+    return lmc_is_coded(&frame->info) ? frame->entries[i].stored_nbytes
+                                      : lmc_block_content_nbytes(&frame->info, i);
 }
 
 lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_t *offset,
@@ -186,22 +206,67 @@ lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_
     return LMC_OK;
 }
 
-/* Decodes block i to its content's size and hashes it; a coded one is verified. */
-static lmc_status decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i, const uint8_t *stored,
-                               lmc_block_memory memory, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
+/* Where a block comes from. */
+typedef struct stored_block {
+    const uint8_t *stored;
+    const uint8_t *base; /* delta: the base's part */
+    lmc_block_memory memory;
+} stored_block;
+
+/* A block of a delta frame: its base is verified before anything is done with it. */
+static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i, const stored_block *block,
+                               uint8_t *dst, uint64_t *hash, lmc_diag *diag)
 {
     const lmc_kernels *const kernels = lmc_kernels_get();
     const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
     const unsigned unit_nbytes = frame->info.element_nbytes;
-    if (frame->info.mode != LMC_FRAME_CODED) {
-        memcpy(dst, stored, content_nbytes);
-        *hash = kernels->hash(dst, content_nbytes, 0);
+    const lmc_base_form form = frame->info.base_form;
+    lmc_status status = LMC_OK;
+    if (kernels->hash(block->base, content_nbytes * lmc_base_scale(form), 0) != frame->entries[i].base_hash)
+        return lmc_fail(diag, LMC_ERR_BASE, 0, "block %llu was encoded against another base",
+                        (unsigned long long)i);
+    if (form != LMC_BASE_PLAIN)
+        status = lmc_ctx_reserve_base_values(ctx, content_nbytes);
+    if (status == LMC_OK)
+        status = lmc_ctx_reserve_scratch(
+            ctx, &(lmc_scratch_size){lmc_div_ceil(content_nbytes, unit_nbytes), unit_nbytes, 1});
+    if (status != LMC_OK)
+        return status;
+    const lmc_delta_job job = {kernels, &frame->delta, ctx->ladder, &ctx->scratch, unit_nbytes};
+    const uint8_t *const values = lmc_base_values(form, block->base, content_nbytes, ctx->base_values);
+    status = lmc_delta_decode(&job, block->stored, block_stored_nbytes(frame, i), values, dst, content_nbytes,
+                              diag);
+    *hash = kernels->hash(dst, content_nbytes, 0);
+    return status;
+}
+
+/* A block of a frame with an index. */
+static lmc_status decode_coded(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i, const stored_block *block,
+                               uint8_t *dst, uint64_t *hash, lmc_diag *diag)
+{
+    if (frame->info.mode == LMC_FRAME_DELTA)
+        return decode_delta(ctx, frame, i, block, dst, hash, diag);
+    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
+    const unsigned unit_nbytes = frame->info.element_nbytes;
+    const lmc_status status = lmc_ctx_reserve_scratch(
+        ctx, &(lmc_scratch_size){lmc_div_ceil(content_nbytes, unit_nbytes), unit_nbytes, 0});
+    if (status != LMC_OK)
+        return status;
+    return lmc_block_decode(lmc_kernels_get(), &frame->coding, &ctx->scratch, block->stored,
+                            block_stored_nbytes(frame, i), block->memory, dst, content_nbytes, hash, diag);
+}
+
+/* Decodes block i to its content's size and hashes it; a coded one is verified. */
+static lmc_status decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i, const stored_block *block,
+                               uint8_t *dst, uint64_t *hash, lmc_diag *diag)
+{
+    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
+    if (!lmc_is_coded(&frame->info)) {
+        memcpy(dst, block->stored, content_nbytes);
+        *hash = lmc_kernels_get()->hash(dst, content_nbytes, 0);
         return LMC_OK;
     }
-    lmc_status status = lmc_ctx_reserve_scratch(ctx, lmc_div_ceil(content_nbytes, unit_nbytes), unit_nbytes);
-    if (status == LMC_OK)
-        status = lmc_block_decode(kernels, &frame->coding, &ctx->scratch, stored,
-                                  block_stored_nbytes(frame, i), memory, dst, content_nbytes, hash, diag);
+    const lmc_status status = decode_coded(ctx, frame, i, block, dst, hash, diag);
     if (status != LMC_OK)
         return lmc_diag_shift(diag, status, block_offset(frame, i));
     if (*hash != frame->entries[i].content_hash)
@@ -211,14 +276,15 @@ static lmc_status decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
 }
 
 lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index, const void *stored,
-                            size_t stored_nbytes, void *dst, size_t dst_capacity, lmc_block_entry *entry)
+                            size_t stored_nbytes, const void *base, void *dst, size_t dst_capacity,
+                            lmc_block_entry *entry)
 {
     if (entry)
         memset(entry, 0, sizeof *entry);
     if (!ctx)
         return LMC_ERR_ARG;
     lmc_ctx_begin(ctx);
-    if (!frame || !stored || !dst || (!entry && frame->info.mode != LMC_FRAME_CODED))
+    if (!frame || !stored || !dst || (!entry && !lmc_is_coded(&frame->info)))
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     if (block_index >= frame->info.block_count || stored_nbytes != block_stored_nbytes(frame, block_index))
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "no block %llu of %zu stored bytes",
@@ -226,11 +292,14 @@ lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block
     if (dst_capacity < lmc_block_content_nbytes(&frame->info, block_index))
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes",
                         lmc_block_content_nbytes(&frame->info, block_index));
+    if (frame->info.mode == LMC_FRAME_DELTA && !base)
+        return lmc_fail(&ctx->diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
     uint64_t hash;
-    const lmc_status status =
-        decode_block(ctx, frame, block_index, stored, (lmc_block_memory){0, 0}, dst, &hash, &ctx->diag);
+    const stored_block block = {.stored = stored, .base = base};
+    const lmc_status status = decode_block(ctx, frame, block_index, &block, dst, &hash, &ctx->diag);
     if (status == LMC_OK && entry)
-        *entry = (lmc_block_entry){(uint32_t)stored_nbytes, hash};
+        *entry = (lmc_block_entry){(uint32_t)stored_nbytes, hash,
+                                   lmc_is_coded(&frame->info) ? frame->entries[block_index].base_hash : 0};
     return status;
 }
 
@@ -244,6 +313,7 @@ typedef struct decode_job {
     lmc_ctx *ctx;
     const lmc_frame *frame;
     const uint8_t *stored;       /* the frame's first byte */
+    const uint8_t *base;         /* the base's first byte, or NULL */
     uint64_t first_byte, nbytes; /* of the content, wanted */
     uint8_t *dst;
     lmc_block_entry *entries; /* stored frames: the hashes found; else NULL */
@@ -266,7 +336,6 @@ static lmc_block_memory memory_around(const decode_job *job, uint64_t i, int who
 static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, lmc_diag *diag)
 {
     const lmc_info *const info = &job->frame->info;
-    const uint8_t *const stored = job->stored + block_offset(job->frame, i);
     const uint64_t block_first = i * info->block_nbytes;
     const uint64_t block_end = block_first + lmc_block_content_nbytes(info, i);
     const uint64_t end = lmc_min_u64(job->first_byte + job->nbytes, block_end);
@@ -277,8 +346,11 @@ static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, l
     if (!whole)
         status = lmc_ctx_reserve_block(ctx, (size_t)(block_end - block_first));
     uint8_t *const dst = whole ? job->dst + (first - job->first_byte) : ctx->block;
+    const stored_block block = {.stored = job->stored + block_offset(job->frame, i),
+                                .base = job->base ? job->base + i * info->base_block_nbytes : NULL,
+                                .memory = memory_around(job, i, whole)};
     if (status == LMC_OK)
-        status = decode_block(ctx, job->frame, i, stored, memory_around(job, i, whole), dst, &hash, diag);
+        status = decode_block(ctx, job->frame, i, &block, dst, &hash, diag);
     if (status != LMC_OK)
         return status;
     if (!whole && first < end)
@@ -360,17 +432,20 @@ static lmc_status decode_stored(decode_job *job)
 }
 
 static lmc_status decode_range(lmc_ctx *ctx, const lmc_frame *frame, const uint8_t *stored,
-                               uint64_t first_byte, uint64_t nbytes, uint8_t *dst)
+                               const uint8_t *base, uint64_t first_byte, uint64_t nbytes, uint8_t *dst)
 {
     const lmc_info *const info = &frame->info;
+    if (info->mode == LMC_FRAME_DELTA && !base)
+        return lmc_fail(&ctx->diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
     decode_job job = {.ctx = ctx,
                       .frame = frame,
                       .stored = stored,
+                      .base = base,
                       .first_byte = first_byte,
                       .nbytes = nbytes,
                       .dst = dst,
                       .end = info->block_count};
-    if (info->mode != LMC_FRAME_CODED)
+    if (!lmc_is_coded(info))
         return decode_stored(&job);
     if (nbytes == 0)
         return LMC_OK;
@@ -380,16 +455,13 @@ static lmc_status decode_range(lmc_ctx *ctx, const lmc_frame *frame, const uint8
 }
 
 /* Opens a frame that lies in memory as a whole. */
-static lmc_status open_whole(lmc_ctx *ctx, const uint8_t *bytes, size_t nbytes, const void *base,
-                             lmc_frame **frame)
+static lmc_status open_whole(lmc_ctx *ctx, const uint8_t *bytes, size_t nbytes, lmc_frame **frame)
 {
     lmc_info info;
     lmc_ctx_begin(ctx);
     *frame = NULL;
     if (!bytes)
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    if (base)
-        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a base is not supported in this version");
     lmc_status status = lmc_head_read(bytes, nbytes, &info, &ctx->diag);
     if (status != LMC_OK)
         return status;
@@ -409,7 +481,7 @@ lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, cons
         return LMC_ERR_ARG;
     if (!dst_nbytes)
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    lmc_status status = open_whole(ctx, frame, frame_nbytes, base, &opened);
+    lmc_status status = open_whole(ctx, frame, frame_nbytes, &opened);
     if (status != LMC_OK)
         return status;
     const uint64_t content_nbytes = opened->info.content_nbytes;
@@ -419,7 +491,7 @@ lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, cons
     else if (!dst && content_nbytes > 0)
         status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     else
-        status = decode_range(ctx, opened, frame, 0, content_nbytes, dst);
+        status = decode_range(ctx, opened, frame, base, 0, content_nbytes, dst);
     lmc_frame_free(opened);
     if (status == LMC_OK)
         *dst_nbytes = (size_t)content_nbytes;
@@ -432,7 +504,7 @@ lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes
     lmc_frame *opened;
     if (!ctx)
         return LMC_ERR_ARG;
-    lmc_status status = open_whole(ctx, frame, frame_nbytes, base, &opened);
+    lmc_status status = open_whole(ctx, frame, frame_nbytes, &opened);
     if (status != LMC_OK)
         return status;
     const uint64_t content_nbytes = opened->info.content_nbytes;
@@ -442,7 +514,7 @@ lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes
     else if (!dst && nbytes > 0)
         status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     else
-        status = decode_range(ctx, opened, frame, first_byte, nbytes, dst);
+        status = decode_range(ctx, opened, frame, base, first_byte, nbytes, dst);
     lmc_frame_free(opened);
     return status;
 }

@@ -1,9 +1,13 @@
 /* encode.c - the encoding half of the public interface: plans, pieces, and whole frames over them. */
 #include <pthread.h>
 
+#include "base_values.h"
 #include "block.h"
 #include "checked.h"
 #include "ctx.h"
+#include "delta.h"
+#include "delta_coding.h"
+#include "delta_plan.h"
 #include "dtype.h"
 #include "frame.h"
 #include "pool.h"
@@ -35,6 +39,8 @@ static lmc_status check_params(const lmc_params *params, lmc_diag *diag)
         return lmc_fail(diag, LMC_ERR_ARG, 0, "params: blocks of 2^%u values", params->block_log2);
     if (params->thread_count > LMC_THREAD_COUNT_MAX)
         return lmc_fail(diag, LMC_ERR_ARG, 0, "params: %u threads", params->thread_count);
+    if ((unsigned)params->base_form > LMC_BASE_BF16_OF_F32)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params: base form %u", (unsigned)params->base_form);
     return LMC_OK;
 }
 
@@ -50,8 +56,36 @@ static void start_info(const lmc_params *params, uint64_t content_nbytes, lmc_fr
 
 /* ---- plans ---- */
 
-static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, lmc_read_fn read, void *user,
-                            lmc_plan *plan)
+/* The content, and the base if there is one. */
+typedef struct plan_input {
+    lmc_read_fn read, read_base;
+    void *user;
+} plan_input;
+
+/* Sees whether the base helps: then the plan is complete. */
+static lmc_status try_delta(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
+{
+    const lmc_delta_input delta_input = {.dtype = params->dtype,
+                                         .base_form = params->base_form,
+                                         .content_nbytes = plan->info.content_nbytes,
+                                         .read = input->read,
+                                         .read_base = input->read_base,
+                                         .user = input->user,
+                                         .static_nbits = plan->decision.nbits};
+    lmc_delta_decision decision;
+    const lmc_status status = lmc_delta_decide(&delta_input, ctx->plan_work, &decision);
+    if (status != LMC_OK || !decision.is_gain)
+        return status;
+    plan->decision.delta = decision.delta;
+    plan->decision.section_nbytes = lmc_delta_write(&decision.delta, plan->decision.section);
+    plan->info.mode = LMC_FRAME_DELTA;
+    plan->info.base_form = params->base_form;
+    if (params->block_log2 == 0)
+        plan->info.block_log2 = decision.block_log2;
+    return LMC_OK;
+}
+
+static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
 {
     const uint64_t content_nbytes = plan->info.content_nbytes;
     if (content_nbytes <= LMC_FMT_SHORT_CONTENT_MAX) {
@@ -62,11 +96,15 @@ static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, lmc_read_fn 
     lmc_status status = lmc_ctx_reserve_plan_work(ctx);
     if (status != LMC_OK)
         return status;
-    status = lmc_decide(params->dtype, params->level, content_nbytes, read, user, ctx->plan_work,
-                        plan->tables, &plan->decision);
+    status = lmc_decide(params->dtype, params->level, content_nbytes, input->read, input->user,
+                        ctx->plan_work, plan->tables, &plan->decision);
+    if (status == LMC_OK && input->read_base)
+        status = try_delta(ctx, params, input, plan);
     if (status != LMC_OK)
         return lmc_fail(&ctx->diag, status, 0, "the content could not be read");
     lmc_info_complete(&plan->info, plan->decision.section_nbytes);
+    if (plan->info.mode == LMC_FRAME_DELTA)
+        return LMC_OK;
     if (plan->decision.is_raw &&
         plan->info.block_count == 1) { /* several blocks keep their index for ranges */
         plan->info.mode = LMC_FRAME_STORED;
@@ -75,9 +113,22 @@ static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, lmc_read_fn 
     return LMC_OK;
 }
 
-lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes, lmc_read_fn read,
-                           void *user, lmc_plan **plan)
+static lmc_status check_base(const lmc_params *params, uint64_t content_nbytes, lmc_diag *diag)
 {
+    if (params->base_form != LMC_BASE_BF16_OF_F32)
+        return LMC_OK;
+    if (params->dtype != LMC_DTYPE_BF16 || content_nbytes % 2 != 0)
+        return lmc_fail(diag, LMC_ERR_ARG, 0,
+                        "params: the base is to be rounded to BF16, the content is not");
+    if (content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX / 2)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "a base of 2^63 bytes or more");
+    return LMC_OK;
+}
+
+lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes, lmc_read_fn read,
+                           lmc_read_fn read_base, void *user, lmc_plan **plan)
+{
+    const plan_input input = {read, read_base, user};
     if (plan)
         *plan = NULL;
     if (!ctx)
@@ -90,13 +141,16 @@ lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params, uint64_t cont
         return status;
     if (content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "content of 2^63 bytes or more");
+    status = read_base ? check_base(params, content_nbytes, &ctx->diag) : LMC_OK;
+    if (status != LMC_OK)
+        return status;
     lmc_plan *const made = lmc_allocate(&ctx->allocator, sizeof *made);
     if (!made)
         return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a plan");
     made->allocator = ctx->allocator;
     memset(&made->decision, 0, offsetof(lmc_decision, section));
     start_info(params, content_nbytes, LMC_FRAME_CODED, &made->info);
-    status = make_plan(ctx, params, read, user, made);
+    status = make_plan(ctx, params, &input, made);
     if (status != LMC_OK)
         lmc_plan_free(made);
     else
@@ -137,10 +191,35 @@ lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
     return LMC_OK;
 }
 
+static lmc_status encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
+                               const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    const lmc_base_form form = plan->info.base_form;
+    const unsigned unit_nbytes = plan->info.element_nbytes;
+    lmc_status status = LMC_OK;
+    if (form != LMC_BASE_PLAIN)
+        status = lmc_ctx_reserve_base_values(ctx, src_nbytes);
+    if (status == LMC_OK)
+        status = lmc_ctx_reserve_scratch(
+            ctx, &(lmc_scratch_size){lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes, 1});
+    if (status != LMC_OK)
+        return status;
+    const lmc_delta_job job = {kernels, &plan->decision.delta, ctx->ladder, &ctx->scratch, unit_nbytes};
+    const uint8_t *const values = lmc_base_values(form, base, src_nbytes, ctx->base_values);
+    entry->base_hash = kernels->hash(base, src_nbytes * lmc_base_scale(form), 0);
+    entry->content_hash = kernels->hash(src, src_nbytes, 0);
+    entry->stored_nbytes = (uint32_t)lmc_delta_encode(&job, src, values, src_nbytes, dst);
+    return LMC_OK;
+}
+
 /* Encodes a block whose size and room the caller has checked. ahead: as lmc_block_encode(). */
 static lmc_status encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
-                               const uint8_t *ahead, uint8_t *dst, lmc_block_entry *entry)
+                               const uint8_t *base, const uint8_t *ahead, uint8_t *dst,
+                               lmc_block_entry *entry)
 {
+    if (plan->info.mode == LMC_FRAME_DELTA)
+        return encode_delta(ctx, plan, src, src_nbytes, base, dst, entry);
     const lmc_kernels *const kernels = lmc_kernels_get();
     const unsigned unit_nbytes = plan->info.element_nbytes;
     size_t stored_nbytes = src_nbytes;
@@ -150,26 +229,28 @@ static lmc_status encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t
     } else if (plan->decision.is_raw) {
         stored_nbytes = lmc_block_store(kernels, src, src_nbytes, dst, &entry->content_hash);
     } else {
-        const lmc_status status =
-            lmc_ctx_reserve_scratch(ctx, lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes);
+        const lmc_status status = lmc_ctx_reserve_scratch(
+            ctx, &(lmc_scratch_size){lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes, 0});
         if (status != LMC_OK)
             return status;
         stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes,
                                          ahead, dst, &entry->content_hash);
     }
     entry->stored_nbytes = (uint32_t)stored_nbytes;
+    entry->base_hash = 0;
     return LMC_OK;
 }
 
 lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index, const void *src,
-                            size_t src_nbytes, void *dst, size_t dst_capacity, lmc_block_entry *entry)
+                            size_t src_nbytes, const void *base, void *dst, size_t dst_capacity,
+                            lmc_block_entry *entry)
 {
     if (entry)
         memset(entry, 0, sizeof *entry);
     if (!ctx)
         return LMC_ERR_ARG;
     lmc_ctx_begin(ctx);
-    if (!plan || !src || !dst || !entry)
+    if (!plan || !src || !dst || !entry || (!base && plan->info.mode == LMC_FRAME_DELTA))
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     if (block_index >= plan->info.block_count ||
         src_nbytes != lmc_block_content_nbytes(&plan->info, block_index))
@@ -178,15 +259,18 @@ lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_i
     if (dst_capacity < lmc_block_bound(src_nbytes))
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block asks for %zu bytes of room",
                         lmc_block_bound(src_nbytes));
-    return encode_block(ctx, plan, src, src_nbytes, NULL, dst, entry);
+    return encode_block(ctx, plan, src, src_nbytes, base, NULL, dst, entry);
 }
 
-static void write_index(const lmc_block_entry *entries, uint64_t entry_count, uint8_t *dst)
+static void write_index(const lmc_info *info, const lmc_block_entry *entries, uint64_t entry_count,
+                        uint8_t *dst)
 {
     for (uint64_t i = 0; i < entry_count; i++) {
         lmc_store32(dst, entries[i].stored_nbytes);
         lmc_store64(dst + 4, entries[i].content_hash);
-        dst += LMC_FMT_INDEX_ENTRY_NBYTES;
+        if (info->mode == LMC_FRAME_DELTA)
+            lmc_store64(dst + LMC_FMT_INDEX_ENTRY_NBYTES, entries[i].base_hash);
+        dst += lmc_entry_nbytes(info);
     }
 }
 
@@ -197,8 +281,8 @@ static void write_tail(const lmc_info *info, const uint8_t *section, const lmc_b
     uint8_t head[LMC_FMT_HEAD_NBYTES + LMC_FMT_PLAN_NBYTES_MAX];
     const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(info);
     lmc_head_write(info, section, head);
-    if (info->mode == LMC_FRAME_CODED)
-        write_index(entries, entry_count, dst);
+    if (lmc_is_coded(info))
+        write_index(info, entries, entry_count, dst);
     else
         lmc_store64(dst, lmc_content_hash(entries, entry_count));
     lmc_store64(dst + body_nbytes, lmc_frame_check(kernels, head, info->head_nbytes, dst, body_nbytes));
@@ -231,7 +315,7 @@ lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t 
     if (status != LMC_OK)
         return status;
     lmc_info info;
-    start_info(params, src_nbytes, LMC_FRAME_CODED, &info);
+    start_info(params, src_nbytes, LMC_FRAME_DELTA, &info); /* the larger index */
     lmc_info_complete(&info, LMC_FMT_PLAN_NBYTES_MAX);
     uint64_t
         sum; /* blocks take a byte more than their content at most, and encoding the last one its bound */
@@ -242,9 +326,20 @@ lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t 
     return LMC_OK;
 }
 
+/* Content and base in memory. */
+typedef struct memory_input {
+    const uint8_t *src, *base;
+} memory_input;
+
 static lmc_status read_memory(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
-    memcpy(dst, (const uint8_t *)user + offset, nbytes);
+    memcpy(dst, ((const memory_input *)user)->src + offset, nbytes);
+    return LMC_OK;
+}
+
+static lmc_status read_base_memory(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    memcpy(dst, ((const memory_input *)user)->base + offset, nbytes);
     return LMC_OK;
 }
 
@@ -254,7 +349,8 @@ typedef struct encode_job {
     lmc_ctx *ctx;
     const lmc_plan *plan;
     const uint8_t *src;
-    uint8_t *dst; /* where the blocks begin */
+    const uint8_t *base; /* NULL without one */
+    uint8_t *dst;        /* where the blocks begin */
     lmc_block_entry *entries;
     pthread_mutex_t mutex;
     pthread_cond_t placed_more;
@@ -264,6 +360,12 @@ typedef struct encode_job {
     lmc_status status;
 } encode_job;
 
+/* The base's part of block i. */
+static const uint8_t *base_of_block(const encode_job *job, uint64_t i)
+{
+    return job->base ? job->base + i * job->plan->info.base_block_nbytes : NULL;
+}
+
 static lmc_status encode_in_place(encode_job *job)
 {
     const lmc_info *const info = &job->plan->info;
@@ -272,8 +374,8 @@ static lmc_status encode_in_place(encode_job *job)
         const size_t src_nbytes = lmc_block_content_nbytes(info, i);
         const int more = i + 1 < info->block_count && lmc_block_content_nbytes(info, i + 1) == src_nbytes;
         const lmc_status status =
-            encode_block(job->ctx, job->plan, src, src_nbytes, more ? src + src_nbytes : NULL,
-                         job->dst + job->used, &job->entries[i]);
+            encode_block(job->ctx, job->plan, src, src_nbytes, base_of_block(job, i),
+                         more ? src + src_nbytes : NULL, job->dst + job->used, &job->entries[i]);
         if (status != LMC_OK)
             return status;
         job->used += job->entries[i].stored_nbytes;
@@ -320,8 +422,8 @@ static void encode_worker(void *shared, unsigned worker)
         lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
         lmc_status status = lmc_ctx_reserve_block(ctx, lmc_block_bound(src_nbytes));
         if (status == LMC_OK)
-            status = encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes, NULL,
-                                  ctx->block, &job->entries[i]);
+            status = encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes,
+                                  base_of_block(job, i), NULL, ctx->block, &job->entries[i]);
         uint8_t *const place = place_block(job, i, status);
         if (place)
             memcpy(place, ctx->block, job->entries[i].stored_nbytes);
@@ -350,7 +452,7 @@ static lmc_status encode_blocks(encode_job *job, unsigned thread_count)
 static size_t write_stored(lmc_info info, const lmc_block_entry *entries, const uint8_t *src, uint8_t *dst)
 {
     const uint64_t entry_count = info.block_count;
-    if (info.mode == LMC_FRAME_CODED) {
+    if (lmc_is_coded(&info)) {
         info.mode = LMC_FRAME_STORED;
         lmc_info_complete(&info, 0);
     }
@@ -371,12 +473,17 @@ static void hash_blocks(const lmc_info *info, const uint8_t *src, lmc_block_entr
 }
 
 static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thread_count, const uint8_t *src,
-                               lmc_block_entry *entries, uint8_t *dst, size_t *dst_nbytes)
+                               const uint8_t *base, lmc_block_entry *entries, uint8_t *dst,
+                               size_t *dst_nbytes)
 {
     const lmc_info *const info = &plan->info;
-    if (info->mode == LMC_FRAME_CODED && !plan->decision.is_raw) {
-        encode_job job = {
-            .ctx = ctx, .plan = plan, .src = src, .dst = dst + info->head_nbytes, .entries = entries};
+    if (info->mode == LMC_FRAME_DELTA || (info->mode == LMC_FRAME_CODED && !plan->decision.is_raw)) {
+        encode_job job = {.ctx = ctx,
+                          .plan = plan,
+                          .src = src,
+                          .base = base,
+                          .dst = dst + info->head_nbytes,
+                          .entries = entries};
         const lmc_status status = encode_blocks(&job, thread_count);
         if (status != LMC_OK)
             return status;
@@ -395,14 +502,11 @@ static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thre
 }
 
 static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
-                               const void *base, const void *dst, size_t dst_capacity,
-                               const size_t *dst_nbytes)
+                               const void *dst, size_t dst_capacity, const size_t *dst_nbytes)
 {
     size_t bound;
     if (!dst || !dst_nbytes || (!src && src_nbytes > 0))
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    if (base)
-        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a base is not supported in this version");
     lmc_status status = check_params(params, &ctx->diag);
     if (status == LMC_OK)
         status = lmc_encode_bound(params, src_nbytes, &bound);
@@ -421,17 +525,19 @@ lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, s
     if (!ctx)
         return LMC_ERR_ARG;
     lmc_ctx_begin(ctx);
-    lmc_status status = check_encode(ctx, params, src, src_nbytes, base, dst, dst_capacity, dst_nbytes);
+    lmc_status status = check_encode(ctx, params, src, src_nbytes, dst, dst_capacity, dst_nbytes);
     if (status != LMC_OK)
         return status;
-    status = lmc_plan_create(ctx, params, src_nbytes, read_memory, (void *)(uintptr_t)src, &plan);
+    memory_input input = {src, base};
+    status =
+        lmc_plan_create(ctx, params, src_nbytes, read_memory, base ? read_base_memory : NULL, &input, &plan);
     if (status != LMC_OK)
         return status;
     const size_t entries_nbytes = (size_t)(plan->info.block_count + 1) * sizeof(lmc_block_entry);
     lmc_block_entry *const entries = lmc_allocate(&ctx->allocator, entries_nbytes);
     if (entries)
-        status = encode_frame(ctx, plan, lmc_resolve_thread_count(params->thread_count), src, entries, dst,
-                              dst_nbytes);
+        status = encode_frame(ctx, plan, lmc_resolve_thread_count(params->thread_count), src, base, entries,
+                              dst, dst_nbytes);
     else
         status = lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %zu bytes", entries_nbytes);
     lmc_release(&ctx->allocator, entries);

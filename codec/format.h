@@ -12,13 +12,17 @@
 #define LMC_FMT_SHORT_HEAD_NBYTES 8
 #define LMC_FMT_SHORT_CONTENT_MAX 255 /* its size is one byte */
 
-/* frame modes; 3 delta, 4 same as the base, 5 alias of another frame are reserved */
+/* frame modes */
 #define LMC_FMT_MODE_STORED 0
 #define LMC_FMT_MODE_CODED 1
 #define LMC_FMT_MODE_SHORT 2
+#define LMC_FMT_MODE_DELTA 3
 
-/* required features: none is defined yet. Bit 0 is reserved for a base, bit 1 for a shared table set,
- * bit 2 for a palette, bit 3 for row classes. */
+/* how the base of a delta frame gives values */
+#define LMC_FMT_BASE_PLAIN 0
+#define LMC_FMT_BASE_BF16_OF_F32 1
+
+/* required features: none is defined yet. Bit 2 is reserved for a palette, bit 3 for row classes. */
 #define LMC_FMT_FEATURES_KNOWN 0u
 
 #define LMC_FMT_BYTE_ORDER_LITTLE 0 /* 1 is reserved for big-endian elements */
@@ -30,7 +34,8 @@
 #define LMC_FMT_CONTENT_NBYTES_MAX 0x7fffffffffffffffu
 
 /* ---- tail ---- */
-#define LMC_FMT_INDEX_ENTRY_NBYTES 12 /* u32 stored bytes, u64 content hash */
+#define LMC_FMT_INDEX_ENTRY_NBYTES 12       /* u32 stored bytes, u64 content hash */
+#define LMC_FMT_DELTA_INDEX_ENTRY_NBYTES 20 /* the same, and u64 hash of the base's part */
 #define LMC_FMT_HASH_NBYTES 8
 
 /* ---- plan ---- */
@@ -58,6 +63,8 @@
 #define LMC_FMT_BLOCK_STORED 0
 #define LMC_FMT_BLOCK_PLANES 1
 #define LMC_FMT_BLOCK_MASKED 2
+#define LMC_FMT_BLOCK_SAME 3 /* in delta frames, as the next one */
+#define LMC_FMT_BLOCK_DELTA 4
 
 /* ---- plane modes; 4..7 are reserved (4 delta, 6 palette, 7 row classes) ---- */
 #define LMC_FMT_PLANE_STORED 0
@@ -65,10 +72,23 @@
 #define LMC_FMT_PLANE_CODED 2
 #define LMC_FMT_PLANE_GAPS 3
 
+/* ---- deltas ---- */
+#define LMC_FMT_DELTA_MAGNITUDE 0  /* of floats: difference of the bits below the sign, and sign flips */
+#define LMC_FMT_DELTA_DIFFERENCE 1 /* of integers */
+#define LMC_FMT_DELTA_XOR 2
+#define LMC_FMT_CLASS_COUNT_MAX 16
+#define LMC_FMT_CLASS_LOW_NBITS_MAX 8
+
+/* ---- ladders ---- */
+#define LMC_FMT_RUNG_COUNT 9
+#define LMC_FMT_RUNG_VALUES_MIN 8 /* a shorter list follows as bytes */
+
 /* ---- flags (gap coding) ---- */
 #define LMC_FMT_FLAGS_BITMAP 0
 #define LMC_FMT_FLAGS_GAPS_OF_ONES 1
 #define LMC_FMT_FLAGS_GAPS_OF_ZEROS 2
+#define LMC_FMT_FLAGS_NONE 3 /* is set */
+#define LMC_FMT_FLAGS_ALL 4  /* are set */
 #define LMC_FMT_GAP_LOW_NBITS_MAX 15
 #define LMC_FMT_GAP_LEVEL_COUNT_MAX 12
 #define LMC_FMT_GAP_LEVEL_VALUES_MIN 16

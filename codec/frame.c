@@ -3,6 +3,19 @@
 
 #include "dtype.h"
 
+static void complete_base(lmc_info *info)
+{
+    if (info->mode != LMC_FRAME_DELTA) {
+        info->base_form = LMC_BASE_PLAIN;
+        info->base_nbytes = 0;
+        info->base_block_nbytes = 0;
+        return;
+    }
+    const unsigned scale = lmc_base_scale(info->base_form);
+    info->base_nbytes = info->content_nbytes * scale;
+    info->base_block_nbytes = info->block_nbytes * scale;
+}
+
 void lmc_info_complete(lmc_info *info, size_t section_nbytes)
 {
     info->version = LMC_FMT_VERSION;
@@ -24,10 +37,12 @@ void lmc_info_complete(lmc_info *info, size_t section_nbytes)
         info->tail_nbytes = 2 * LMC_FMT_HASH_NBYTES;
         break;
     case LMC_FRAME_CODED:
+    case LMC_FRAME_DELTA:
         info->head_nbytes = LMC_FMT_HEAD_NBYTES + section_nbytes;
-        info->tail_nbytes = info->block_count * LMC_FMT_INDEX_ENTRY_NBYTES + LMC_FMT_HASH_NBYTES;
+        info->tail_nbytes = info->block_count * lmc_entry_nbytes(info) + LMC_FMT_HASH_NBYTES;
         break;
     }
+    complete_base(info);
 }
 
 void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst)
@@ -48,7 +63,8 @@ void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst)
     lmc_write_n(&w, info->row_nbytes, 4);
     lmc_write_n(&w, info->element_nbytes, 1);
     lmc_write_n(&w, LMC_FMT_BYTE_ORDER_LITTLE, 1);
-    lmc_write_n(&w, 0, 2); /* reserved */
+    lmc_write_n(&w, info->base_form, 1);
+    lmc_write_n(&w, 0, 1); /* reserved */
     lmc_write_span(&w, section, lmc_section_nbytes(info));
 }
 
@@ -72,7 +88,7 @@ static lmc_status read_start(lmc_reader *r, lmc_info *info, unsigned *last, lmc_
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 4, "frame: format version %u", info->version);
     if (dtype >= LMC_DTYPE_COUNT)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 5, "frame: dtype %u", dtype);
-    if (mode > LMC_FMT_MODE_SHORT)
+    if (mode > LMC_FMT_MODE_DELTA)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 6, "frame: mode %u", mode);
     info->dtype = (lmc_dtype)dtype;
     info->mode = (lmc_frame_mode)mode;
@@ -89,7 +105,7 @@ static lmc_status check_fields(const lmc_info *info, uint64_t features, unsigned
     if (byte_order != LMC_FMT_BYTE_ORDER_LITTLE)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 29, "frame: element byte order %u", byte_order);
     if (reserved != 0)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 30, "frame: reserved bytes are set");
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 31, "frame: a reserved byte is set");
     if (element_nbytes != lmc_dtype_unit_nbytes(info->dtype))
         return lmc_fail(diag, LMC_ERR_CORRUPT, 28, "frame: %u-byte elements of dtype %s", element_nbytes,
                         lmc_dtype_name(info->dtype));
@@ -97,6 +113,21 @@ static lmc_status check_fields(const lmc_info *info, uint64_t features, unsigned
         return lmc_fail(diag, LMC_ERR_CORRUPT, 7, "frame: blocks of 2^%u values", info->block_log2);
     if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 16, "frame: content of 2^63 bytes or more");
+    return LMC_OK;
+}
+
+static lmc_status check_base_form(lmc_info *info, unsigned form, lmc_diag *diag)
+{
+    const unsigned last = info->mode == LMC_FRAME_DELTA ? LMC_FMT_BASE_BF16_OF_F32 : LMC_FMT_BASE_PLAIN;
+    if (form > last)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 30, "frame: base form %u", form);
+    info->base_form = (lmc_base_form)form;
+    if (form != LMC_FMT_BASE_BF16_OF_F32)
+        return LMC_OK;
+    if (info->dtype != LMC_DTYPE_BF16 || info->content_nbytes % 2 != 0)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 30, "frame: not BF16, but its base is to be rounded to that");
+    if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX / 2)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 16, "frame: a base of 2^63 bytes or more");
     return LMC_OK;
 }
 
@@ -120,13 +151,17 @@ lmc_status lmc_head_read(const uint8_t *src, size_t nbytes, lmc_info *info, lmc_
     info->row_nbytes = (uint32_t)lmc_read_n(&r, 4);
     const unsigned element_nbytes = (unsigned)lmc_read_n(&r, 1);
     const unsigned byte_order = (unsigned)lmc_read_n(&r, 1);
-    const uint64_t reserved = lmc_read_n(&r, 2);
+    const unsigned base_form = (unsigned)lmc_read_n(&r, 1);
+    const uint64_t reserved = lmc_read_n(&r, 1);
     if (r.failed)
         return lmc_fail(diag, LMC_ERR_TRUNCATED, 8, "frame: shorter than its head");
     status = check_fields(info, features, element_nbytes, byte_order, reserved, diag);
     if (status != LMC_OK)
         return status;
-    const int is_coded = info->mode == LMC_FRAME_CODED;
+    status = check_base_form(info, base_form, diag);
+    if (status != LMC_OK)
+        return status;
+    const int is_coded = lmc_is_coded(info);
     if (section_nbytes > LMC_FMT_PLAN_NBYTES_MAX || (section_nbytes != 0) != is_coded)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 12, "frame: a plan of %llu bytes",
                         (unsigned long long)section_nbytes);

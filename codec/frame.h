@@ -18,10 +18,22 @@ void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst);
  * Errors: TRUNCATED, CORRUPT, UNSUPPORTED. */
 LMC_NODISCARD lmc_status lmc_head_read(const uint8_t *src, size_t nbytes, lmc_info *info, lmc_diag *diag);
 
+/* Coded frames have a plan section and an index; stored and short ones have one hash of their content. */
+LMC_INLINE int lmc_is_coded(const lmc_info *info)
+{
+    return info->mode == LMC_FRAME_CODED || info->mode == LMC_FRAME_DELTA;
+}
+
 /* The plan section in a head that lmc_head_read() accepted. */
 LMC_INLINE size_t lmc_section_nbytes(const lmc_info *info)
 {
-    return info->mode == LMC_FRAME_CODED ? info->head_nbytes - LMC_FMT_HEAD_NBYTES : 0;
+    return lmc_is_coded(info) ? info->head_nbytes - LMC_FMT_HEAD_NBYTES : 0;
+}
+
+/* Bytes of the index for one block. */
+LMC_INLINE size_t lmc_entry_nbytes(const lmc_info *info)
+{
+    return info->mode == LMC_FRAME_DELTA ? LMC_FMT_DELTA_INDEX_ENTRY_NBYTES : LMC_FMT_INDEX_ENTRY_NBYTES;
 }
 
 /* Bytes of the tail that are not the final check: the index, or the content hash. */
@@ -33,6 +45,12 @@ LMC_INLINE uint64_t lmc_tail_body_nbytes(const lmc_info *info)
 /* The frame's check: over the head, and over the tail before the check. */
 uint64_t lmc_frame_check(const lmc_kernels *kernels, const uint8_t *head, size_t head_nbytes,
                          const uint8_t *tail_body, size_t tail_body_nbytes);
+
+/* Bytes of the base for each byte of content. */
+LMC_INLINE unsigned lmc_base_scale(lmc_base_form form)
+{
+    return form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
+}
 
 /* Content bytes of block i. */
 LMC_INLINE size_t lmc_block_content_nbytes(const lmc_info *info, uint64_t i)

@@ -119,7 +119,11 @@ size_t lmc_flags_encode(lmc_scratch *scratch, const uint64_t *flags, size_t n, u
     const size_t minor = lmc_min_size(ones, n - ones);
     if (capacity < 1)
         return 0;
-    if (minor > 0 && gaps_cost_nbits(n, minor) < 0.95 * (double)n) {
+    if (minor == 0) {
+        dst[0] = ones == 0 ? LMC_FMT_FLAGS_NONE : LMC_FMT_FLAGS_ALL;
+        return 1;
+    }
+    if (gaps_cost_nbits(n, minor) < 0.95 * (double)n) {
         const int inverted = ones > n - ones;
         const size_t m = list_gaps(flags, n, inverted, scratch->gaps);
         dst[0] = inverted ? LMC_FMT_FLAGS_GAPS_OF_ZEROS : LMC_FMT_FLAGS_GAPS_OF_ONES;
@@ -238,6 +242,12 @@ lmc_status lmc_flags_decode(lmc_scratch *scratch, lmc_reader *reader, size_t n, 
             return corrupt(diag, "a bitmap ends early or has spare bits set");
         memset(flags, 0, lmc_flag_words(n) * 8);
         memcpy(flags, plane, lmc_bits_nbytes(n));
+        return LMC_OK;
+    }
+    if (mode == LMC_FMT_FLAGS_NONE || mode == LMC_FMT_FLAGS_ALL) {
+        memset(flags, 0, lmc_flag_words(n) * 8);
+        if (mode == LMC_FMT_FLAGS_ALL)
+            invert(flags, n);
         return LMC_OK;
     }
     if (mode != LMC_FMT_FLAGS_GAPS_OF_ONES && mode != LMC_FMT_FLAGS_GAPS_OF_ZEROS)

@@ -3,6 +3,7 @@
 
 #include "code_plan.h"
 #include "dtype.h"
+#include "entropy.h"
 
 /* Symbols that a fast look-up covers (lmc_layer.narrow): the window holds the likely ones. */
 #define WINDOW_SYMBOLS 127
@@ -314,6 +315,23 @@ static void decide_low_planes(const decider *d, lmc_code_shape *shapes, lmc_tabl
     }
 }
 
+/* Bits an element that its planes take, and its flag if elements may be masked. */
+static double estimate_nbits(const decider *d, const trial *t, const lmc_coding *coding)
+{
+    const double seen = (double)d->sample->seen_count;
+    const double kept = d->sums[d->head_end];
+    const double flag_weights[2] = {kept, seen - kept};
+    const unsigned rest_first = lmc_coding_rest_first(coding);
+    double nbits = t->cost, weight[256];
+    for (unsigned i = rest_first; i < coding->plane_count; i++) {
+        to_weights(d->sample->rest[i - rest_first], weight);
+        const double cost =
+            d->sample->is_low_noise ? 8 : lmc_code_floor(weight, (double)d->sample->value_count);
+        nbits += cost < 8 ? cost : 8;
+    }
+    return nbits * kept / seen + lmc_entropy(flag_weights, 2);
+}
+
 static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shapes, lmc_table *tables,
                           lmc_decision *decision)
 {
@@ -329,6 +347,7 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
             coding->flexible[LMC_PLANE_LOW] = (uint8_t)is_low_constant(d->sample, &t->split);
         decide_low_planes(d, shapes, tables, decision);
     }
+    decision->nbits = estimate_nbits(d, t, coding);
     decision->is_raw = !coding->has_mask;
     for (unsigned i = 0; i < coding->plane_count; i++)
         decision->is_raw &= !coding->table[i] && !coding->flexible[i];

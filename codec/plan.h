@@ -6,6 +6,7 @@
 #define LMC_CODEC_PLAN_H
 
 #include "coding.h"
+#include "delta_sample.h"
 #include "sample.h"
 
 #define LMC_SYMBOL_NBITS_MAX (LMC_FMT_HEAD_NBITS - LMC_FMT_LOW_NBITS_MIN_WIDE)
@@ -16,13 +17,17 @@ typedef struct lmc_plan_work {
     lmc_code_shape shapes[LMC_FMT_PLANE_COUNT_MAX];
     double sums[(1 << LMC_SAMPLE_HEAD_NBITS) + 1]; /* of the head's histogram */
     double counts[1 << LMC_SYMBOL_NBITS_MAX];      /* of the symbols of a split on trial */
+    lmc_delta_sample delta_sample;
     uint8_t buffer[LMC_SAMPLE_BUFFER_NBYTES];
 } lmc_plan_work;
+_Static_assert(LMC_SAMPLE_BUFFER_NBYTES >= LMC_PAIRS_BUFFER_NBYTES, "pairs are read to the same buffer");
 
 /* What was decided. */
 typedef struct lmc_decision {
     lmc_coding coding;     /* its tables point into `tables` of the caller */
     int is_raw;            /* no plane gains anything */
+    double nbits;          /* bits an element, about, that it takes so */
+    lmc_delta delta;       /* of a delta frame, which uses nothing of the above */
     size_t section_nbytes; /* plan section as it stands in the frame */
     uint8_t section[LMC_FMT_PLAN_NBYTES_MAX];
 } lmc_decision;

@@ -265,6 +265,7 @@ lmc_status lmc_sample_take(lmc_sample *sample, uint64_t content_nbytes, unsigned
     const lmc_status status = read_runs(sample->value_count, unit_nbytes, read, user, buffer, &n);
     if (status != LMC_OK)
         return status;
+    sample->seen_count = exact ? sample->value_count : n;
     const survey s = survey_any(buffer, n, unit_nbytes);
     sample->rotation = is_signed && is_sign_moved(s.any ^ s.all, unit_nbytes);
     if (unit_nbytes > 1)

@@ -18,6 +18,7 @@
 
 typedef struct lmc_sample {
     uint64_t value_count; /* of the tensor */
+    uint64_t seen_count;  /* of these, in the sample */
     int has_mask;         /* mask_value is frequent enough for a mask: it is not in the histograms */
     uint64_t mask_value;  /* else 0 */
     int is_exact;         /* every value is in `head` */

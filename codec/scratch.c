@@ -8,10 +8,27 @@ static uint8_t *take(uint8_t *memory, size_t *used, size_t nbytes)
     return p;
 }
 
-/* Places the members (memory NULL: only measures). Returns the bytes used. */
-static size_t walk(lmc_scratch *s, size_t n, size_t unit_nbytes, uint8_t *memory)
+static size_t walk_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t used)
 {
+    const size_t heads = n + LMC_FMT_CLASS_COUNT_MAX * LMC_HEAD_SLACK;
+    s->classes = take(memory, &used, n + 64);
+    s->heads = (uint16_t *)(void *)take(memory, &used, heads * sizeof(uint16_t));
+    s->strip_heads = (uint16_t *)(void *)take(memory, &used, (LMC_STRIP_VALUES + 64) * sizeof(uint16_t));
+    s->symbols = take(memory, &used, n + LMC_LIST_SLACK);
+    s->stored = take(memory, &used, 1 + n * s->unit_nbytes + s->unit_nbytes + LMC_LIST_SLACK);
+    s->flips = (uint64_t *)(void *)take(memory, &used, lmc_bits_nbytes(n) + 16);
+    s->rung_flags = (uint64_t *)(void *)take(
+        memory, &used, LMC_FMT_RUNG_COUNT * (lmc_bits_nbytes(n) + sizeof(uint64_t) + LMC_PLANE_SLACK));
+    return used;
+}
+
+/* Places the members (memory NULL: only measures). Returns the bytes used. */
+static size_t walk(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *memory)
+{
+    const size_t n = size->value_capacity;
+    const size_t unit_nbytes = size->unit_nbytes;
     size_t used = 0;
+    memset(s, 0, sizeof *s);
     s->value_capacity = n;
     s->unit_nbytes = unit_nbytes;
     s->hash_state = take(memory, &used, LMC_HASH_STATE_NBYTES);
@@ -31,16 +48,18 @@ static size_t walk(lmc_scratch *s, size_t n, size_t unit_nbytes, uint8_t *memory
     s->exceptions = take(memory, &used, n + LMC_LIST_SLACK);
     s->escapes = (uint16_t *)(void *)take(memory, &used, n * sizeof(uint16_t));
     s->gaps = (uint32_t *)(void *)take(memory, &used, n * sizeof(uint32_t));
+    if (size->has_deltas)
+        used = walk_deltas(s, n, memory, used);
     return used;
 }
 
-size_t lmc_scratch_nbytes(size_t value_capacity, size_t unit_nbytes)
+size_t lmc_scratch_nbytes(const lmc_scratch_size *size)
 {
     lmc_scratch unused;
-    return walk(&unused, value_capacity, unit_nbytes, NULL);
+    return walk(&unused, size, NULL);
 }
 
-void lmc_scratch_place(lmc_scratch *scratch, size_t value_capacity, size_t unit_nbytes, uint8_t *memory)
+void lmc_scratch_place(lmc_scratch *scratch, const lmc_scratch_size *size, uint8_t *memory)
 {
-    walk(scratch, value_capacity, unit_nbytes, memory);
+    walk(scratch, size, memory);
 }

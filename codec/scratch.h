@@ -34,14 +34,29 @@ typedef struct lmc_scratch {
     uint8_t *exceptions; /* value_capacity + LMC_LIST_SLACK bytes: what flags leave of a plane */
     uint16_t *escapes;   /* value_capacity */
     uint32_t *gaps;      /* value_capacity */
+    /* for deltas, else NULL: */
+    uint8_t *classes;      /* value_capacity, padded */
+    uint16_t *heads;       /* lists of all classes: value_capacity + LMC_HEAD_SLACK for each class */
+    uint16_t *strip_heads; /* LMC_STRIP_VALUES, padded */
+    uint8_t *symbols;      /* value_capacity + LMC_LIST_SLACK: of a list */
+    uint8_t *stored;       /* a stored block and LMC_LIST_SLACK */
+    uint64_t *flips;       /* as flags */
+    uint64_t *rung_flags;  /* LMC_FMT_RUNG_COUNT times value_capacity bits and a slack */
 } lmc_scratch;
 
 #define LMC_SCRATCH_ALIGNMENT 64
 
-/* Bytes of one allocation that holds everything above for blocks of value_capacity values of unit_nbytes. */
-size_t lmc_scratch_nbytes(size_t value_capacity, size_t unit_nbytes);
+/* What the blocks are that the scratch serves. */
+typedef struct lmc_scratch_size {
+    size_t value_capacity; /* values of the largest one */
+    size_t unit_nbytes;    /* bytes of the widest element */
+    int has_deltas;
+} lmc_scratch_size;
+
+/* Bytes of one allocation that holds everything above. */
+size_t lmc_scratch_nbytes(const lmc_scratch_size *size);
 
 /* Lays the members out in `memory` of that size, aligned to LMC_SCRATCH_ALIGNMENT. */
-void lmc_scratch_place(lmc_scratch *scratch, size_t value_capacity, size_t unit_nbytes, uint8_t *memory);
+void lmc_scratch_place(lmc_scratch *scratch, const lmc_scratch_size *size, uint8_t *memory);
 
 #endif

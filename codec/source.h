@@ -11,6 +11,7 @@ typedef struct lmc_source {
     lmc_reader reader; /* the block's stored bytes */
     uint8_t *copies;   /* free part of scratch->copies */
     uint8_t *copies_end;
+    int is_padded; /* LMC_LIST_SLACK bytes behind the block are readable: nothing need be copied */
 } lmc_source;
 
 LMC_INLINE void lmc_source_open(lmc_source *source, const lmc_scratch *scratch, const uint8_t *stored,
@@ -19,13 +20,20 @@ LMC_INLINE void lmc_source_open(lmc_source *source, const lmc_scratch *scratch, 
     source->reader = (lmc_reader){stored, stored + stored_nbytes, 0};
     source->copies = scratch->copies;
     source->copies_end = scratch->copies + scratch->copies_capacity;
+    source->is_padded = 0;
+}
+
+/* For stored bytes with LMC_LIST_SLACK readable ones behind them. */
+LMC_INLINE void lmc_source_open_padded(lmc_source *source, const uint8_t *stored, size_t stored_nbytes)
+{
+    *source = (lmc_source){.reader = {stored, stored + stored_nbytes, 0}, .is_padded = 1};
 }
 
 /* The next nbytes, with `slack` readable bytes behind them (any values), or NULL when fewer are left. */
 LMC_INLINE const uint8_t *lmc_source_plane(lmc_source *source, size_t nbytes, size_t slack)
 {
     const uint8_t *const p = lmc_read_span(&source->reader, nbytes);
-    if (!p || lmc_reader_left(&source->reader) >= slack)
+    if (!p || source->is_padded || lmc_reader_left(&source->reader) >= slack)
         return p;
     assert(nbytes + slack <= (size_t)(source->copies_end - source->copies));
     uint8_t *const copy = source->copies;

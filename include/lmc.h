@@ -123,21 +123,31 @@ typedef enum lmc_level {
     LMC_LEVEL_MAX = 2      /* default with statistics of every value and a finer search; slower to encode */
 } lmc_level;
 
-/* Values per block as a power of two. */
+/* Values per block as a power of two. LMC_BLOCK_LOG2_DEFAULT is what the library chooses without a base;
+ * with one it chooses larger blocks, the largest where little has changed. */
 #define LMC_BLOCK_LOG2_MIN 10
 #define LMC_BLOCK_LOG2_MAX 20
 #define LMC_BLOCK_LOG2_DEFAULT 16
 
+/* How the bytes of a base give the values that content is compared with. Pinned: the numbers stand in frames. */
+typedef enum lmc_base_form {
+    LMC_BASE_PLAIN = 0,      /* an earlier snapshot of the tensor: same dtype, same length */
+    LMC_BASE_BF16_OF_F32 = 1 /* content is BF16; the base is F32, hence of twice the bytes. It is rounded to
+                                BF16, to nearest, ties to even; NaN keeps its sign and becomes 7fc0. */
+} lmc_base_form;
+
 #define LMC_THREAD_COUNT_MAX 256
 
 typedef struct lmc_params {
-    size_t struct_size;    /* sizeof(lmc_params); set by lmc_params_init() */
-    lmc_dtype dtype;       /* default LMC_DTYPE_U8 */
-    lmc_level level;       /* default LMC_LEVEL_DEFAULT */
-    unsigned block_log2;   /* 0: the library chooses; else LMC_BLOCK_LOG2_MIN..MAX */
-    unsigned thread_count; /* 0: one per core; default 1; at most LMC_THREAD_COUNT_MAX. The bytes that
+    size_t struct_size;      /* sizeof(lmc_params); set by lmc_params_init() */
+    lmc_dtype dtype;         /* default LMC_DTYPE_U8 */
+    lmc_level level;         /* default LMC_LEVEL_DEFAULT */
+    unsigned block_log2;     /* 0: the library chooses; else LMC_BLOCK_LOG2_MIN..MAX */
+    unsigned thread_count;   /* 0: one per core; default 1; at most LMC_THREAD_COUNT_MAX. The bytes that
                               are written do not depend on it. */
-    uint32_t row_nbytes;   /* bytes of one row of the innermost dimension, 0 unknown; recorded only */
+    uint32_t row_nbytes;     /* bytes of one row of the innermost dimension, 0 unknown; recorded only */
+    lmc_base_form base_form; /* of the base, where one is given; default LMC_BASE_PLAIN.
+                                LMC_BASE_BF16_OF_F32 asks for dtype BF16 and content of whole elements. */
 } lmc_params;
 
 /* Sets every field to its default. */
@@ -184,7 +194,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned
 LMC_NODISCARD LMC_API lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t *bound);
 
 /* Encodes src into one frame of *dst_nbytes bytes.
- *  base: reserved for coding against an earlier snapshot; must be NULL in this version (else ARG).
+ *  base: NULL, or an earlier snapshot: src_nbytes bytes of the same dtype (LMC_BASE_BF16_OF_F32: twice as
+ *  many). If it helps, the frame says only what has changed (mode LMC_FRAME_DELTA) and cannot be decoded
+ *  without it; else it is as without a base. The base may be src itself; it is never written.
  *  dst_capacity: at least lmc_encode_bound(), else DST_SMALL.
  * Errors: ARG, NOMEM, DST_SMALL. The same input and params give the same bytes for every thread count
  * and every kernel set; they may differ between library versions. */
@@ -193,15 +205,17 @@ LMC_NODISCARD LMC_API lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *para
                                             size_t dst_capacity, size_t *dst_nbytes);
 
 /* Decodes one whole frame of exactly frame_nbytes bytes; content is *dst_nbytes bytes.
- *  base: as in lmc_encode().
+ *  base: lmc_info.base_nbytes bytes, the same as when it was encoded; ignored by frames that have none. Its
+ *  hashes stand in the frame: BASE if it is NULL or differs by as much as a bit.
  *  dst_capacity: at least the content's size (lmc_read_info), else DST_SMALL.
- * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM. */
+ * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, BASE. */
 LMC_NODISCARD LMC_API lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
                                             const void *base, void *dst, size_t dst_capacity,
                                             size_t *dst_nbytes);
 
 /* Decodes content bytes [first_byte, first_byte + nbytes) into dst (nbytes bytes), touching only the
- * blocks that hold them (a stored frame has one checksum: it is read whole).
+ * blocks that hold them, and of the base (as in lmc_decode(), whole) only what they were coded against. A
+ * stored frame has one checksum: it is read whole.
  * Errors: as lmc_decode(); ARG also when the range leaves the content. */
 LMC_NODISCARD LMC_API lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
                                                   const void *base, uint64_t first_byte, size_t nbytes,
@@ -213,7 +227,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_decode_range(lmc_ctx *ctx, const void *fram
 typedef enum lmc_frame_mode {
     LMC_FRAME_STORED = 0, /* content as it is */
     LMC_FRAME_CODED = 1,  /* blocks with an index */
-    LMC_FRAME_SHORT = 2   /* at most 255 bytes of content, as they are, after a short head */
+    LMC_FRAME_SHORT = 2,  /* at most 255 bytes of content, as they are, after a short head */
+    LMC_FRAME_DELTA = 3   /* as CODED, against a base */
 } lmc_frame_mode;
 
 /* Bytes from a frame's start that lmc_read_info() needs at most. */
@@ -223,14 +238,17 @@ typedef struct lmc_info {
     unsigned version; /* wire format version: 1 */
     lmc_dtype dtype;
     lmc_frame_mode mode;
-    unsigned element_nbytes; /* 1, 2, 4 or 8: the unit that is split into planes */
-    unsigned block_log2;     /* values per block; 0 in a short frame */
-    uint32_t row_nbytes;     /* 0 unknown */
-    uint64_t content_nbytes; /* what the frame decodes to */
-    uint64_t block_count;    /* ceil(content_nbytes / block_nbytes) */
-    size_t block_nbytes;     /* content bytes of a block; the last one may be shorter */
-    size_t head_nbytes;      /* bytes before the first block */
-    uint64_t tail_nbytes;    /* bytes after the last block */
+    unsigned element_nbytes;  /* 1, 2, 4 or 8: the unit that is split into planes */
+    unsigned block_log2;      /* values per block; 0 in a short frame */
+    uint32_t row_nbytes;      /* 0 unknown */
+    uint64_t content_nbytes;  /* what the frame decodes to */
+    uint64_t block_count;     /* ceil(content_nbytes / block_nbytes) */
+    size_t block_nbytes;      /* content bytes of a block; the last one may be shorter */
+    size_t head_nbytes;       /* bytes before the first block */
+    uint64_t tail_nbytes;     /* bytes after the last block */
+    lmc_base_form base_form;  /* DELTA; else LMC_BASE_PLAIN */
+    uint64_t base_nbytes;     /* bytes of the base; 0 without one */
+    size_t base_block_nbytes; /* bytes of the base that belong to a block, less to the last one; 0 without */
 } lmc_info;
 
 /* Reads the head of a frame; needs the first min(frame size, LMC_INFO_NBYTES) bytes. Nothing is
@@ -253,10 +271,11 @@ typedef struct lmc_plan lmc_plan;
 typedef lmc_status (*lmc_read_fn)(void *user, uint64_t offset, void *dst, size_t nbytes);
 
 /* Looks at a sample of the content (all of it when it is small or the level is max) and decides.
- * params.thread_count is ignored. Free with lmc_plan_free(). Errors: ARG, NOMEM, what read returned. */
+ *  read_base: NULL, or supplies the base's bytes; then the plan may say DELTA (lmc_plan_info()).
+ * params.thread_count is ignored. Free with lmc_plan_free(). Errors: ARG, NOMEM, what a read returned. */
 LMC_NODISCARD LMC_API lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params,
-                                                 uint64_t content_nbytes, lmc_read_fn read, void *user,
-                                                 lmc_plan **plan);
+                                                 uint64_t content_nbytes, lmc_read_fn read,
+                                                 lmc_read_fn read_base, void *user, lmc_plan **plan);
 
 /* NULL is allowed. The allocator of the creating context must still work; the context may be gone. */
 LMC_API void lmc_plan_free(lmc_plan *plan);
@@ -271,17 +290,19 @@ LMC_API size_t lmc_plan_block_bound(const lmc_plan *plan);
 typedef struct lmc_block_entry {
     uint32_t stored_nbytes; /* bytes of the block in the frame */
     uint64_t content_hash;  /* XXH3-64 of its content */
+    uint64_t base_hash;     /* DELTA: XXH3-64 of the bytes of the base that belong to it; else 0 */
 } lmc_block_entry;
 
 /* Writes the head (lmc_info.head_nbytes bytes). Errors: ARG, DST_SMALL. */
 LMC_NODISCARD LMC_API lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
                                                  size_t *dst_nbytes);
 
-/* Encodes block `block_index`: src holds its content (block_nbytes, less in the last one).
+/* Encodes block `block_index`: src holds its content (block_nbytes, less in the last one), base the bytes of
+ * the base that belong to it (from block_index * base_block_nbytes; ignored unless the mode is DELTA).
  * entry->stored_nbytes bytes are written to dst. Errors: ARG, NOMEM, DST_SMALL. */
 LMC_NODISCARD LMC_API lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index,
-                                                  const void *src, size_t src_nbytes, void *dst,
-                                                  size_t dst_capacity, lmc_block_entry *entry);
+                                                  const void *src, size_t src_nbytes, const void *base,
+                                                  void *dst, size_t dst_capacity, lmc_block_entry *entry);
 
 /* Writes the tail (lmc_info.tail_nbytes bytes) from the entries of all blocks in order.
  * Errors: ARG, DST_SMALL. */
@@ -292,6 +313,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_encode_tail(const lmc_plan *plan, const lmc
 /* Hash of a content by the hashes of its blocks: XXH3-64 over the list of the entries' content_hash as
  * little-endian u64. Equal contents of one dtype and block size have equal hashes. */
 LMC_API uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count);
+
+/* The same of the base: over the entries' base_hash. */
+LMC_API uint64_t lmc_base_hash(const lmc_block_entry *entries, uint64_t entry_count);
 
 /* ---- the same in pieces: decode ----------------------------------------------------------------- */
 
@@ -313,6 +337,9 @@ LMC_API void lmc_frame_info(const lmc_frame *frame, lmc_info *info);
 /* The content hash that the frame promises (lmc_content_hash). */
 LMC_API uint64_t lmc_frame_content_hash(const lmc_frame *frame);
 
+/* The hash of the base that it asks for (lmc_base_hash); 0 for a frame without a base. */
+LMC_API uint64_t lmc_frame_base_hash(const lmc_frame *frame);
+
 /* Where a block stands in the frame and how many content bytes it decodes to. Error: ARG. */
 LMC_NODISCARD LMC_API lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index,
                                                  uint64_t *offset, size_t *stored_nbytes,
@@ -321,11 +348,13 @@ LMC_NODISCARD LMC_API lmc_status lmc_frame_block(const lmc_frame *frame, uint64_
 /* Decodes one block from its stored bytes into dst (content_nbytes of lmc_frame_block) and verifies it
  * against the index. A stored or short frame has no index: its blocks come back unverified with their
  * content_hash in *entry, and must not be used before lmc_content_hash() over all blocks was found equal
- * to lmc_frame_content_hash(). entry may be NULL for coded frames.
- * Errors: ARG, NOMEM, DST_SMALL, CORRUPT, CHECKSUM. */
+ * to lmc_frame_content_hash(). entry may be NULL for coded and delta frames.
+ *  base: DELTA: the bytes of the base that belong to the block (base_nbytes of them from block_index *
+ *  base_block_nbytes, base_block_nbytes at most); they are verified first. Ignored by other frames.
+ * Errors: ARG, NOMEM, DST_SMALL, CORRUPT, UNSUPPORTED, CHECKSUM, BASE. */
 LMC_NODISCARD LMC_API lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index,
-                                                  const void *stored, size_t stored_nbytes, void *dst,
-                                                  size_t dst_capacity, lmc_block_entry *entry);
+                                                  const void *stored, size_t stored_nbytes, const void *base,
+                                                  void *dst, size_t dst_capacity, lmc_block_entry *entry);
 
 #ifdef __cplusplus
 }

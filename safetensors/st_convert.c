@@ -77,7 +77,7 @@ static lmc_status make_plan(const conversion *conversion, st_worker *worker, siz
     params.row_nbytes = row_nbytes(header, tensor);
     worker->diag.status = LMC_OK;
     const lmc_status status =
-        lmc_plan_create(worker->ctx, &params, tensor->end - tensor->begin, read_content, &content, plan);
+        lmc_plan_create(worker->ctx, &params, tensor->end - tensor->begin, read_content, NULL, &content, plan);
     if (status == LMC_OK || worker->diag.status != LMC_OK) {
         return status; /* a failed read has said what happened */
     }
@@ -143,7 +143,7 @@ static lmc_status encode_blocks(st_worker *worker, const convert_item *item, con
         const size_t begin = (size_t)i * item->info.block_nbytes;
         const size_t left = run->content_nbytes - begin;
         const size_t nbytes = left < item->info.block_nbytes ? left : item->info.block_nbytes;
-        status = lmc_encode_block(worker->ctx, item->plan, block, content + begin, nbytes, dst + at,
+        status = lmc_encode_block(worker->ctx, item->plan, block, content + begin, nbytes, NULL, dst + at,
                                   capacity - at, &item->entries[block]);
         at += status == LMC_OK ? item->entries[block].stored_nbytes : 0;
     }

@@ -148,7 +148,7 @@ lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, 
             status = LMC_ERR_CORRUPT;
         }
         if (status == LMC_OK) {
-            status = lmc_decode_block(ctx, frame, first + i, stored + src_at, block_nbytes, dst + dst_at,
+            status = lmc_decode_block(ctx, frame, first + i, stored + src_at, block_nbytes, NULL, dst + dst_at,
                                       dst_capacity - dst_at, entries == NULL ? NULL : &entries[i]);
         }
         if (status != LMC_OK) {

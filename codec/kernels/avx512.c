@@ -53,6 +53,34 @@ LMC_INLINE size_t bytes_left(size_t nbytes, size_t used)
 
 #include "avx512_elements.h"
 #include "avx512_levels.h"
+#include "delta_loops.h"
+
+/* ---- deltas ---- */
+
+static void count_classes(const uint8_t *classes, size_t n, size_t *counts)
+{
+    count_classes_loop(classes, n, counts);
+}
+
+static void scatter(const uint8_t *classes, const uint16_t *head, size_t n, uint16_t **list)
+{
+    scatter_loop(classes, head, n, list);
+}
+
+static void gather(const uint8_t *classes, size_t n, const uint16_t **list, uint16_t *head)
+{
+    gather_loop(classes, n, list, head);
+}
+
+static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
+{
+    take_flips_loop(head, n, flips);
+}
+
+static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
+{
+    put_flips_loop(head, n, flips);
+}
 
 /* ---- copy ---- */
 
@@ -73,6 +101,14 @@ const lmc_kernels lmc_kernels_avx512 = {
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
+    .classify = {classify_8, classify_16, classify_32, classify_64},
+    .count_classes = count_classes,
+    .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
+    .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
+    .scatter = scatter,
+    .gather = gather,
+    .take_flips = take_flips,
+    .put_flips = put_flips,
     .hash = hash_xxh3,
     .hash_begin = hash_xxh3_begin,
     .hash_update = hash_xxh3_update,

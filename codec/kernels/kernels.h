@@ -71,6 +71,39 @@ typedef struct lmc_plane_set {
         *rest[6]; /* element bytes below the head, most significant first: element_nbytes - 2 planes of n */
 } lmc_plane_set;
 
+/* ---- deltas (format.md "Deltas") ---- */
+
+/* How an element is compared with its base's, and which class its base belongs to. */
+typedef struct lmc_delta {
+    uint8_t transform;                                /* LMC_FMT_DELTA_... */
+    uint8_t low_nbytes;                               /* bytes of a difference that are planes of their own */
+    uint8_t key_shift;                                /* the key is 8 bits of the base from this one on */
+    uint8_t class_count;                              /* 1..LMC_FMT_CLASS_COUNT_MAX */
+    uint8_t first_key[LMC_FMT_CLASS_COUNT_MAX];       /* of each class, ascending; first_key[0] == 0 */
+    uint8_t class_low_nbits[LMC_FMT_CLASS_COUNT_MAX]; /* of each class: low bits that follow as they are */
+} lmc_delta;
+
+/* Elements that may be written behind the end of a list of 16-bit heads. */
+#define LMC_HEAD_SLACK 64
+
+/* Bits of a head that belong to the difference; with magnitudes, the top bit is a sign flip. */
+LMC_INLINE unsigned lmc_delta_head_nbits(const lmc_delta *delta)
+{
+    return delta->transform == LMC_FMT_DELTA_MAGNITUDE ? 15 : 16;
+}
+
+/* The difference of x from its base b, elements of nbits bits: what delta_split() cuts. */
+LMC_INLINE uint64_t lmc_delta_of(unsigned transform, uint64_t x, uint64_t b, unsigned nbits)
+{
+    const uint64_t all = lmc_low_mask(nbits);
+    if (transform == LMC_FMT_DELTA_XOR)
+        return x ^ b;
+    const unsigned width = transform == LMC_FMT_DELTA_MAGNITUDE ? nbits - 1 : nbits;
+    const uint64_t used = all >> (nbits - width);
+    const uint64_t d = ((x & used) - (b & used)) & used;
+    return (d << 1 ^ (0 - (d >> (width - 1)))) & used; /* zigzag: 0, -1, 1, -2, ... */
+}
+
 /* ---- the table ---- */
 
 #define LMC_HASH_STATE_NBYTES 576
@@ -97,6 +130,35 @@ typedef struct lmc_kernels {
      * 64 bytes of slack. An escape comes out as the value that symbol LMC_FMT_SYMBOL_ESCAPE would mean:
      * its low bits are right, its head is for the caller to mend. */
     void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
+
+    /* The class of each of n elements of the base, elements of 1 << i bytes (i = 0..3). */
+    void (*classify[4])(const lmc_delta *delta, const uint8_t *base, size_t n, uint8_t *classes);
+
+    /* Adds up how many of n classes are 0, 1, ...: counts[LMC_FMT_CLASS_COUNT_MAX] are increased. */
+    void (*count_classes)(const uint8_t *classes, size_t n, size_t *counts);
+
+    /* Compares n elements of 1 << i bytes with their bases: the heads of the differences (with sign flips)
+     * to head, their low bytes to low[0 .. low_nbytes - 1], the most significant first. A difference that does
+     * not fit a head gives the low bits of it. Returns nonzero iff there is one. */
+    unsigned (*delta_split[4])(const lmc_delta *delta, const uint8_t *src, const uint8_t *base, size_t n,
+                               uint16_t *head, uint8_t *const *low);
+
+    /* The inverse: writes exactly n elements. */
+    void (*delta_join[4])(const lmc_delta *delta, const uint16_t *head, const uint8_t *const *low,
+                          const uint8_t *base, size_t n, uint8_t *dst);
+
+    /* Appends head[i] to the list of class classes[i], for n elements: list[c] advances. Behind a list,
+     * LMC_HEAD_SLACK elements may be written. */
+    void (*scatter)(const uint8_t *classes, const uint16_t *head, size_t n, uint16_t **list);
+
+    /* The inverse: takes the next head of its class for each element. Behind a list, LMC_HEAD_SLACK elements
+     * may be read. */
+    void (*gather)(const uint8_t *classes, size_t n, const uint16_t **list, uint16_t *head);
+
+    /* Moves the top bits of n heads to flags (whole words, spare bits 0), and back: heads are changed in place
+     * and have 64 readable elements behind them. */
+    void (*take_flips)(uint16_t *head, size_t n, uint64_t *flips);
+    void (*put_flips)(uint16_t *head, size_t n, const uint64_t *flips);
 
     /* XXH3-64 with the given seed (0: the plain hash). */
     uint64_t (*hash)(const void *data, size_t nbytes, uint64_t seed);

@@ -5,6 +5,7 @@
  */
 #include "kernels.h"
 
+#include "delta_loops.h"
 #include "hash.h"
 #include "instances.h"
 
@@ -384,6 +385,33 @@ DEFINE_WIDTH(16, 16)
 DEFINE_WIDTH(32, 16)
 DEFINE_WIDTH(64, 16)
 
+/* ---- deltas ---- */
+
+static void count_classes(const uint8_t *classes, size_t n, size_t *counts)
+{
+    count_classes_loop(classes, n, counts);
+}
+
+static void scatter(const uint8_t *classes, const uint16_t *head, size_t n, uint16_t **list)
+{
+    scatter_loop(classes, head, n, list);
+}
+
+static void gather(const uint8_t *classes, size_t n, const uint16_t **list, uint16_t *head)
+{
+    gather_loop(classes, n, list, head);
+}
+
+static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
+{
+    take_flips_loop(head, n, flips);
+}
+
+static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
+{
+    put_flips_loop(head, n, flips);
+}
+
 static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
 {
     memcpy(dst, src, nbytes);
@@ -395,6 +423,14 @@ const lmc_kernels lmc_kernels_scalar = {
     .levels_decode = levels_decode,
     .split = {split_8, split_16, split_32, split_64},
     .join = {join_8, join_16, join_32, join_64},
+    .classify = {classify_8, classify_16, classify_32, classify_64},
+    .count_classes = count_classes,
+    .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
+    .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
+    .scatter = scatter,
+    .gather = gather,
+    .take_flips = take_flips,
+    .put_flips = put_flips,
     .hash = hash_xxh3,
     .hash_begin = hash_xxh3_begin,
     .hash_update = hash_xxh3_update,

@@ -34,8 +34,8 @@ static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_
         FUZZ_CLAIM(lmc_frame_block(frame, i, &offset, &stored_nbytes, &content_nbytes) == LMC_OK);
         FUZZ_CLAIM(offset <= nbytes && stored_nbytes <= nbytes - offset);
         FUZZ_CLAIM(content_nbytes <= info->content_nbytes - done);
-        status = lmc_decode_block(ctx, frame, i, data + offset, stored_nbytes, dst + done, content_nbytes,
-                                  &entries[i]);
+        status = lmc_decode_block(ctx, frame, i, data + offset, stored_nbytes, NULL, dst + done,
+                                  content_nbytes, &entries[i]);
         done += content_nbytes;
     }
     if (status == LMC_OK) {

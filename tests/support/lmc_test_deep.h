@@ -23,7 +23,7 @@ typedef struct deep {
 static MAYBE_UNUSED deep *deep_open(size_t content_max, size_t frame_max)
 {
     deep *const d = must_malloc(sizeof *d);
-    d->scratch_memory = guarded_open(lmc_scratch_nbytes(content_max, 8));
+    d->scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){content_max, 8, 0}));
     d->source = guarded_open(frame_max);
     d->target = guarded_open(content_max + 1);
     d->content_max = content_max;
@@ -105,8 +105,8 @@ static MAYBE_UNUSED lmc_status deep_decode(deep *d, const lmc_kernels *kernels, 
         const size_t n = (size_t)lmc_div_ceil(block_nbytes, info.element_nbytes);
         const lmc_block_memory memory = {0, (int)(i & 1)};
         uint64_t hash;
-        lmc_scratch_place(&d->scratch, n, info.element_nbytes,
-                          guarded_end(&d->scratch_memory, lmc_scratch_nbytes(n, info.element_nbytes)));
+        const lmc_scratch_size size = {n, info.element_nbytes, 0};
+        lmc_scratch_place(&d->scratch, &size, guarded_end(&d->scratch_memory, lmc_scratch_nbytes(&size)));
         status = lmc_block_decode(kernels, &coding, &d->scratch, frame + offset, lmc_load32(entry), memory,
                                   dst + i * info.block_nbytes, block_nbytes, &hash, &diag);
         if (status == LMC_OK && hash != lmc_load64(entry + 4))

@@ -105,14 +105,14 @@ static lmc_status call_range(lmc_ctx *ctx, const job *j)
 static lmc_status call_plan_and_block(lmc_ctx *ctx, const job *j)
 {
     lmc_plan *plan = (lmc_plan *)(void *)room;
-    lmc_block_entry entry = {1, 1};
+    lmc_block_entry entry = {1, 1, 1};
     lmc_info info;
-    lmc_status status = lmc_plan_create(ctx, &j->params, CONTENT_NBYTES, read_content, NULL, &plan);
+    lmc_status status = lmc_plan_create(ctx, &j->params, CONTENT_NBYTES, read_content, NULL, NULL, &plan);
     CU_ASSERT_EQUAL(status == LMC_OK, plan != NULL);
     if (status != LMC_OK)
         return status;
     lmc_plan_info(plan, &info);
-    status = lmc_encode_block(ctx, plan, 0, content, info.block_nbytes, room, bound, &entry);
+    status = lmc_encode_block(ctx, plan, 0, content, info.block_nbytes, NULL, room, bound, &entry);
     CU_ASSERT_EQUAL(status == LMC_OK, entry.stored_nbytes != 0);
     lmc_plan_free(plan);
     return status;
@@ -133,7 +133,7 @@ static lmc_status call_open_and_block(lmc_ctx *ctx, const job *j)
     if (status != LMC_OK)
         return status;
     CU_ASSERT_EQUAL(lmc_frame_block(frame, 1, &offset, &stored, &nbytes), LMC_OK);
-    status = lmc_decode_block(ctx, frame, 1, j->frame.bytes + offset, stored, found, nbytes, &entry);
+    status = lmc_decode_block(ctx, frame, 1, j->frame.bytes + offset, stored, NULL, found, nbytes, &entry);
     CU_ASSERT(status != LMC_OK || memcmp(found, content + info.block_nbytes, nbytes) == 0);
     lmc_frame_free(frame);
     return status;
@@ -239,7 +239,8 @@ static void test_objects_outlive_their_context(void)
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, DATA_WEIGHTS);
     test_frame bytes = frame_encode(ctx, &params, content, CONTENT_NBYTES);
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(bytes.bytes, bytes.nbytes, &info, NULL), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_content, NULL, &plan), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_content, NULL, NULL, &plan),
+                          LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_frame_open(ctx, bytes.bytes, info.head_nbytes,
                                          bytes.bytes + bytes.nbytes - info.tail_nbytes,
                                          (size_t)info.tail_nbytes, bytes.nbytes, &frame),

@@ -164,7 +164,7 @@ static void test_wrong_params(void)
         n = 99;
         check_failure(lmc_encode(ctx, &params, content, 100, NULL, room, sizeof room, &n), LMC_ERR_ARG);
         CU_ASSERT_EQUAL(n, 0);
-        check_failure(lmc_plan_create(ctx, &params, 100, read_content, content, &plan), LMC_ERR_ARG);
+        check_failure(lmc_plan_create(ctx, &params, 100, read_content, NULL, content, &plan), LMC_ERR_ARG);
         CU_ASSERT_PTR_NULL(plan);
     }
 }

@@ -17,7 +17,7 @@ static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nb
 static lmc_plan *must_plan(const lmc_params *params, size_t nbytes)
 {
     lmc_plan *plan = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, params, nbytes, read_content, content, &plan), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, params, nbytes, read_content, NULL, content, &plan), LMC_OK);
     return plan;
 }
 
@@ -37,9 +37,9 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
         const size_t nbytes = left < info.block_nbytes ? left : info.block_nbytes;
         const size_t bound = lmc_plan_block_bound(plan);
         uint8_t *const dst = guarded_end(&memory, bound);
-        CU_ASSERT_EQUAL_FATAL(
-            lmc_encode_block(ctx, plan, i, content + i * info.block_nbytes, nbytes, dst, bound, &entries[i]),
-            LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_encode_block(ctx, plan, i, content + i * info.block_nbytes, nbytes, NULL,
+                                               dst, bound, &entries[i]),
+                              LMC_OK);
         CU_ASSERT_FATAL(entries[i].stored_nbytes >= 1 && entries[i].stored_nbytes <= nbytes + 1);
         CU_ASSERT_EQUAL(entries[i].content_hash,
                         lmc_kernels_get()->hash(content + i * info.block_nbytes, nbytes, 0));
@@ -96,8 +96,8 @@ static void decode_in_pieces(const test_frame *frame, size_t content_nbytes)
         next += stored_nbytes;
         const uint8_t *const stored = guarded_copy(&source, frame->bytes + offset, stored_nbytes);
         uint8_t *const dst = guarded_end(&target, nbytes);
-        CU_ASSERT_EQUAL_FATAL(lmc_decode_block(ctx, f, i, stored, stored_nbytes, dst, nbytes, &entries[i]),
-                              LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(
+            lmc_decode_block(ctx, f, i, stored, stored_nbytes, NULL, dst, nbytes, &entries[i]), LMC_OK);
         CU_ASSERT_EQUAL(memcmp(dst, content + i * info.block_nbytes, nbytes), 0);
         CU_ASSERT_EQUAL(entries[i].stored_nbytes, stored_nbytes);
     }
@@ -159,7 +159,7 @@ static void test_read_fails(void)
     for (size_t i = 0; i < 3; i++) {
         lmc_status failure = failures[i];
         lmc_plan *plan = (lmc_plan *)(void *)content;
-        CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 100000, fail_to_read, &failure, &plan), failure);
+        CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 100000, fail_to_read, NULL, &failure, &plan), failure);
         CU_ASSERT_PTR_NULL(plan);
         CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, failure);
     }
@@ -186,7 +186,8 @@ static void test_reads_stay_inside(void)
         const lmc_params params = frame_params((lmc_dtype)(i % LMC_DTYPE_COUNT), (lmc_level)(i % 3), 0);
         reads r = {256 + random_below((size_t)1 << (10 + i % 12)), 0, 0};
         lmc_plan *plan = NULL;
-        CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, r.content_nbytes, watch_reads, &r, &plan), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, r.content_nbytes, watch_reads, NULL, &r, &plan),
+                        LMC_OK);
         CU_ASSERT(!r.outside);
         if (params.level == LMC_LEVEL_MAX)
             CU_ASSERT_EQUAL(r.end, r.content_nbytes - r.content_nbytes % data_unit_nbytes(params.dtype));
@@ -195,10 +196,11 @@ static void test_reads_stay_inside(void)
     lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 0);
     reads r = {UINT64_MAX / 2, 0, 0}; /* as large as content may be */
     lmc_plan *plan = NULL;
-    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, r.content_nbytes, watch_reads, &r, &plan), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, r.content_nbytes, watch_reads, NULL, &r, &plan), LMC_OK);
     CU_ASSERT(!r.outside);
     lmc_plan_free(plan);
-    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, UINT64_MAX / 2 + 1, watch_reads, &r, &plan), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, UINT64_MAX / 2 + 1, watch_reads, NULL, &r, &plan),
+                    LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(plan);
 }
 
@@ -209,16 +211,16 @@ static void test_encode_arguments(void)
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     static uint8_t room[8192];
     lmc_info info;
-    lmc_block_entry entries[3] = {{1, 1}, {1, 1}, {1, 1}}, entry = {1, 1};
+    lmc_block_entry entries[3] = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, entry = {1, 1, 1};
     size_t n = 9;
     data_fill(content, 5000, LMC_DTYPE_BF16, DATA_WEIGHTS);
     lmc_plan *const plan = must_plan(&params, 5000);
     lmc_plan *other = plan;
     lmc_plan_info(plan, &info);
-    CU_ASSERT_EQUAL(lmc_plan_create(NULL, &params, 5000, read_content, content, &other), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_plan_create(NULL, &params, 5000, read_content, NULL, content, &other), LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(other);
-    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 5000, NULL, content, &other), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 5000, read_content, content, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 5000, NULL, NULL, content, &other), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 5000, read_content, NULL, content, NULL), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_encode_head(NULL, room, sizeof room, &n), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(n, 0);
     CU_ASSERT_EQUAL(lmc_encode_head(plan, NULL, sizeof room, &n), LMC_ERR_ARG);
@@ -234,23 +236,32 @@ static void test_encode_arguments(void)
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 3, room, sizeof room, NULL), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 3, room, (size_t)info.tail_nbytes - 1, &n),
                     LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_encode_block(NULL, plan, 0, content, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(NULL, plan, 0, content, 2048, NULL, room, sizeof room, &entry),
+                    LMC_ERR_ARG);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, NULL, 0, content, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, NULL, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, sizeof room, &entry), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2047, room, sizeof room, &entry), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2049, room, sizeof room, &entry), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 2, content, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 3, content, 904, room, sizeof room, &entry), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, UINT64_MAX, content, 904, room, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, NULL, 0, content, 2048, NULL, room, sizeof room, &entry),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, NULL, 2048, NULL, room, sizeof room, &entry), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, NULL, sizeof room, &entry),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, room, sizeof room, NULL),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2047, NULL, room, sizeof room, &entry),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2049, NULL, room, sizeof room, &entry),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 2, content, 2048, NULL, room, sizeof room, &entry),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 3, content, 904, NULL, room, sizeof room, &entry),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, UINT64_MAX, content, 904, NULL, room, sizeof room, &entry),
                     LMC_ERR_ARG);
     entry.stored_nbytes = 9;
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, room, 2048, &entry), LMC_ERR_DST_SMALL);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, room, 2048, &entry),
+                    LMC_ERR_DST_SMALL);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
     CU_ASSERT_EQUAL(
-        lmc_encode_block(ctx, plan, 2, content + 4096, 904, room, lmc_plan_block_bound(plan), &entry),
+        lmc_encode_block(ctx, plan, 2, content + 4096, 904, NULL, room, lmc_plan_block_bound(plan), &entry),
         LMC_OK);
     lmc_plan_free(plan);
 }
@@ -300,14 +311,17 @@ static void test_decode_arguments(void)
     CU_ASSERT_EQUAL(lmc_frame_block(f, 0, &offset, &stored, NULL), LMC_ERR_ARG);
     CU_ASSERT_EQUAL_FATAL(lmc_frame_block(f, 0, &offset, &stored, &nbytes), LMC_OK);
     const uint8_t *const block = frame.bytes + offset;
-    CU_ASSERT_EQUAL(lmc_decode_block(NULL, f, 0, block, stored, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, NULL, 0, block, stored, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, NULL, stored, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored - 1, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 3, block, stored, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, room, nbytes - 1, NULL), LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, room, nbytes, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode_block(NULL, f, 0, block, stored, NULL, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, NULL, 0, block, stored, NULL, room, sizeof room, NULL),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, NULL, stored, NULL, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, NULL, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored - 1, NULL, room, sizeof room, NULL),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 3, block, stored, NULL, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, room, nbytes - 1, NULL),
+                    LMC_ERR_DST_SMALL);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, room, nbytes, NULL), LMC_OK);
     lmc_frame_free(f);
     frame_free(&frame);
 }

@@ -113,7 +113,7 @@ static void *encode_some_blocks(void *argument)
         const size_t bound = lmc_plan_block_bound(shared_plan);
         blocks[i] = must_malloc(bound);
         if (lmc_encode_block(ctx, shared_plan, i, content + i * shared_info.block_nbytes,
-                             content_nbytes_of(i), blocks[i], bound, &entries[i]) != LMC_OK)
+                             content_nbytes_of(i), NULL, blocks[i], bound, &entries[i]) != LMC_OK)
             wrong = WRONG;
     }
     lmc_ctx_free(ctx);
@@ -132,8 +132,8 @@ static void *decode_all_blocks(void *argument)
         size_t stored, nbytes;
         lmc_block_entry entry;
         if (lmc_frame_block(shared_frame, i, &offset, &stored, &nbytes) != LMC_OK ||
-            lmc_decode_block(ctx, shared_frame, i, shared_bytes + offset, stored, found, nbytes, &entry) !=
-                LMC_OK ||
+            lmc_decode_block(ctx, shared_frame, i, shared_bytes + offset, stored, NULL, found, nbytes,
+                             &entry) != LMC_OK ||
             memcmp(found, content + i * shared_info.block_nbytes, nbytes) != 0)
             wrong = WRONG;
     }
@@ -150,7 +150,7 @@ static void check_shared_objects(lmc_dtype dtype, data_kind kind)
     lmc_frame *opened = NULL;
     size_t n;
     data_fill(content, CONTENT_NBYTES, dtype, kind);
-    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_content, content, &plan),
+    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_content, NULL, content, &plan),
                           LMC_OK);
     lmc_plan_info(plan, &shared_info);
     CU_ASSERT_FATAL(shared_info.block_count <= BLOCKS_MAX);

@@ -1,0 +1,30 @@
+/*
+ * delta_plan.h - decides, from a sample of content and base, whether the base helps, and if so how elements are
+ * compared with it: classes, low bytes, low bits, block size.
+ */
+#ifndef LMC_CODEC_DELTA_PLAN_H
+#define LMC_CODEC_DELTA_PLAN_H
+
+#include "kernels/kernels.h"
+#include "plan.h"
+
+typedef struct lmc_delta_input {
+    lmc_dtype dtype;
+    lmc_base_form base_form;
+    uint64_t content_nbytes; /* of one element at least */
+    lmc_read_fn read, read_base;
+    void *user;
+    double static_nbits; /* bits an element, about, that it takes without the base */
+} lmc_delta_input;
+
+typedef struct lmc_delta_decision {
+    int is_gain; /* else the base is no help, and nothing below is valid */
+    lmc_delta delta;
+    unsigned block_log2; /* that suits it */
+} lmc_delta_decision;
+
+/* Errors: what a read returns. */
+LMC_NODISCARD lmc_status lmc_delta_decide(const lmc_delta_input *input, lmc_plan_work *work,
+                                          lmc_delta_decision *decision);
+
+#endif
