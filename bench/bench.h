@@ -41,6 +41,12 @@ int bench_lmc(const bench_data *data, lmc_level level, unsigned repeats, bench_r
 #define BENCH_PEER_COUNT 4
 int bench_peers(const bench_data *data, size_t limit, unsigned repeats, bench_row *rows);
 
+/* The next of a series of normal numbers, sigma 1; *state is not 0. */
+double bench_gauss(uint64_t *state);
+
+/* Writes a number as F32, or rounded to BF16. */
+void bench_store_value(uint8_t *dst, lmc_dtype dtype, float value);
+
 /* Seconds on a clock that only runs forward. */
 double bench_now(void);
 

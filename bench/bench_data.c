@@ -31,13 +31,13 @@ static double uniform(uint64_t *state)
     return ((double)(*state * UINT64_C(2685821657736338717) >> 11) + 0.5) / 9007199254740992.0;
 }
 
-static float gauss(uint64_t *state)
+double bench_gauss(uint64_t *state)
 {
     const double u = uniform(state), v = uniform(state);
-    return (float)(0.02 * sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-static void store_value(uint8_t *dst, lmc_dtype dtype, float value)
+void bench_store_value(uint8_t *dst, lmc_dtype dtype, float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -60,7 +60,7 @@ int bench_data_gauss(bench_data *data, lmc_dtype dtype, size_t nbytes)
     if (!data->bytes)
         return -1;
     for (size_t i = 0; i < data->nbytes; i += data->element_nbytes)
-        store_value(data->bytes + i, dtype, gauss(&state));
+        bench_store_value(data->bytes + i, dtype, (float)(0.02 * bench_gauss(&state)));
     return 0;
 }
 
