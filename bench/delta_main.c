@@ -1,12 +1,15 @@
 /*
  * delta_main.c - deltas in memory, one thread: every method of delta_methods.c on one pair of snapshots.
  *
- *   lmc-bench-delta [--mib N] [--rounds N] [--clock wall|cpu] [--only lmc|peers] BASE NEW
+ *   lmc-bench-delta [--mib N] [--rounds N] [--clock wall|cpu] [--only SET|peers] BASE NEW
  *   lmc-bench-delta [...] --synthetic bf16|f32
  *
  * All units of the content are encoded one after another, then all decoded to memory that was overwritten before,
  * and what comes back is compared; a memcpy of the whole content stands beside. The fastest round of each counts.
  * On a machine that has other work to do, `--clock cpu` counts the time that the process had a core.
+ *
+ * --only: LMC with a kernel set (scalar, avx2, avx512; nothing is measured if the processor lacks it), or the other
+ * methods; all of them without, with the best set.
  *
  * The report is for delta.py: lines of JSON, of the pair and then of each method.
  */
@@ -177,7 +180,7 @@ static int run_pair(const delta_pair *pair, const options *options)
            pair->value_count ? (double)pair->changed_count / (double)pair->value_count : 0);
     for (size_t i = 0; i < delta_method_count && !failed; i++) {
         const delta_method *const method = &delta_methods[i];
-        if (!options->only || (strcmp(options->only, "lmc") == 0) == method->is_lmc)
+        if (!options->only || strcmp(options->only, method->is_lmc ? lmc_kernels_name() : "peers") == 0)
             failed = run_method(pair, method, options->rounds, &room);
     }
     free_room(&room);
@@ -206,7 +209,7 @@ static int parse_options(int argc, char **argv, options *options)
     }
     if (options->rounds == 0 || options->mib == 0)
         return -1;
-    if (options->only && strcmp(options->only, "lmc") != 0 && strcmp(options->only, "peers") != 0)
+    if (options->only && strcmp(options->only, "peers") != 0 && setenv("LMC_KERNELS", options->only, 1) != 0)
         return -1;
     if (options->synthetic)
         return i == argc &&
@@ -225,7 +228,7 @@ int main(int argc, char **argv)
     options options = {.mib = 64, .rounds = 5, .clock = CLOCK_MONOTONIC};
     delta_pair pair;
     if (parse_options(argc, argv, &options) != 0) {
-        fprintf(stderr, "usage: lmc-bench-delta [--mib N] [--rounds N] [--clock wall|cpu] [--only lmc|peers] "
+        fprintf(stderr, "usage: lmc-bench-delta [--mib N] [--rounds N] [--clock wall|cpu] [--only SET|peers] "
                         "BASE NEW | --synthetic bf16|f32\n");
         return 2;
     }

@@ -135,6 +135,8 @@ def check_rows(pair, units, huffman_nbits):
         yield f"bench/delta.py: methods {sorted(set(rows) ^ METHODS)}"
         return
     for row in pair["rows"]:
+        if row["stored_nbytes"] != rows[row["method"]]["stored_nbytes"]:
+            yield f"bench/delta.py: other bytes with another kernel set: {row}"
         if min(row["encode_GiB_s"], row["decode_GiB_s"], row["memcpy_GiB_s"]) <= 0:
             yield f"bench/delta.py: no speed: {row}"
     if rows["int32 index + value"]["stored_nbytes"] != index_nbytes(units):
@@ -152,13 +154,13 @@ def check_runs(tree, folder):
     sys.path.pop(0)
     base_path, new_path, report = (os.path.join(folder, name) for name in ("a.safetensors", "b.safetensors", "json"))
     units = units_of(*make_pair(base_path, new_path))
-    command = [sys.executable, tree.path("bench/delta.py"), "--mib", "1", "--rounds", "1", "--json", report]
     build = os.path.join(folder, "build")
+    command = [sys.executable, tree.path("bench/delta.py"), build, "--mib", "1", "--rounds", "1", "--json", report]
     fault = compile_bench(tree, build)
     if fault:
         yield fault
         return
-    status, output = run(*command, build, base_path, new_path)
+    status, output = run(*command, base_path, new_path)
     if status != 0:
         yield f"bench/delta.py: exit status {status}: {output.strip()[-300:]}"
         return
@@ -167,11 +169,11 @@ def check_runs(tree, folder):
     shown = {line[:26].strip() for line in output.splitlines()}
     if not METHODS <= shown:
         yield f"bench/delta.py: not in the table: {METHODS - shown}"
-    if run(*command, build, base_path)[0] != 2:
+    if run(*command, base_path)[0] != 2:
         yield "bench/delta.py: a base without a file is no wrong usage"
     with open(new_path, "r+b") as file:
         file.truncate(os.path.getsize(new_path) - 1)
-    if run(*command, build, base_path, new_path)[0] != 1:
+    if run(*command, base_path, new_path)[0] != 1:
         yield "bench/delta.py: a file that was cut is measured"
 
 
