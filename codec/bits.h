@@ -23,6 +23,8 @@ LMC_INLINE uint64_t lmc_low_mask(unsigned n)
     return ~UINT64_C(0) >> (64 - n);
 }
 
+#define EVEN_BITS UINT64_C(0x5555555555555555)
+
 /* 64 bits from bit `position` of a little-endian bit string; reads 16 bytes from byte position / 64 * 8. */
 LMC_INLINE uint64_t lmc_load_bits(const uint8_t *p, uint64_t position)
 {

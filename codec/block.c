@@ -2,7 +2,7 @@
 #include "block.h"
 
 #include "escape.h"
-#include "gap.h"
+#include "flags.h"
 #include "plane.h"
 #include "symbols.h"
 
@@ -184,7 +184,8 @@ static int encode_constant(const block_job *job, const uint8_t *src, size_t n, l
     memset(mask, 0, lmc_flag_words(n) * 8);
     mask[0] = 1;
     lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
-    const size_t nbytes = lmc_flags_encode(job->scratch, mask, n, writer->next, lmc_writer_left(writer));
+    const size_t nbytes =
+        lmc_flags_encode(job->kernels, job->scratch, mask, n, writer->next, lmc_writer_left(writer));
     writer->next += nbytes;
     return nbytes != 0 && lmc_writer_left(writer) >= LMC_FMT_PLANE_COUNT_MAX &&
            encode_planes_flexible(job, src, 1, writer);
@@ -198,8 +199,8 @@ static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc
         const size_t kept = split_masked(job, src, n);
         if (kept > 0 && n - kept > n / MASKED_SHARE_MIN) {
             lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
-            const size_t nbytes =
-                lmc_flags_encode(job->scratch, job->scratch->mask, n, writer->next, lmc_writer_left(writer));
+            const size_t nbytes = lmc_flags_encode(job->kernels, job->scratch, job->scratch->mask, n,
+                                                   writer->next, lmc_writer_left(writer));
             writer->next += nbytes;
             return nbytes != 0 && encode_planes(job, job->scratch->values, kept, writer);
         }
@@ -344,7 +345,8 @@ static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t
 {
     if (!job->coding->has_mask)
         return corrupt(diag, "it is masked, but the plan has no mask value");
-    lmc_status status = lmc_flags_decode(job->scratch, &source->reader, n, job->scratch->mask, diag);
+    lmc_status status =
+        lmc_flags_decode(job->kernels, job->scratch, &source->reader, n, job->scratch->mask, diag);
     if (status != LMC_OK)
         return status;
     const size_t kept = lmc_flags_count(job->scratch->mask, n);

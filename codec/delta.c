@@ -3,7 +3,7 @@
 
 #include "coding.h"
 #include "escape.h"
-#include "gap.h"
+#include "flags.h"
 #include "plane.h"
 
 /* Where the lists of heads of a block begin and how long they are. */
@@ -120,7 +120,7 @@ static int write_class(const lmc_delta_job *job, unsigned class, uint16_t *heads
     if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE) {
         job->kernels->take_flips(heads, n, scratch->flags);
         const size_t nbytes =
-            lmc_flags_encode(scratch, scratch->flags, n, writer->next, lmc_writer_left(writer));
+            lmc_flags_encode(job->kernels, scratch, scratch->flags, n, writer->next, lmc_writer_left(writer));
         writer->next += nbytes;
         if (nbytes == 0)
             return 0;
@@ -243,7 +243,7 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsig
     const int has_flips = job->delta->transform == LMC_FMT_DELTA_MAGNITUDE;
     lmc_status status;
     if (has_flips) {
-        status = lmc_flags_decode(scratch, &source->reader, n, scratch->flips, diag);
+        status = lmc_flags_decode(job->kernels, scratch, &source->reader, n, scratch->flips, diag);
         if (status != LMC_OK)
             return status;
     }

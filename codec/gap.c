@@ -1,17 +1,10 @@
 /* gap.c - gaps between members of a set, Rice-coded in planes. */
 #include "gap.h"
 
+#include "flags.h"
 #include "symbols.h"
 
 /* ---- cost ---- */
-
-size_t lmc_flags_count(const uint64_t *flags, size_t n)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < lmc_flag_words(n); i++)
-        count += lmc_popcount64(flags[i]);
-    return count;
-}
 
 /* The Rice parameter for n / m values a member: the largest k with 2^k <= ln 2 * mean gap, which keeps about
  * half of the quotients 0 (Rice 1979; Golomb's optimum for a geometric distribution). */
@@ -25,19 +18,11 @@ static unsigned rice_parameter(size_t n, size_t m)
 }
 
 /* k low bits, and a quotient that is at least q with probability (1 - p)^(q 2^k). */
-static double gaps_cost_nbits(size_t n, size_t m)
+double lmc_gaps_cost_nbits(size_t n, size_t m)
 {
     const unsigned k = rice_parameter(n, m);
     const double mean = (double)(n - m) / (double)m;
     return 48 + (double)m * (k + 1 + mean / (double)(1u << k));
-}
-
-double lmc_flags_cost_nbits(size_t n, size_t m)
-{
-    const size_t minor = lmc_min_size(m, n - m);
-    const double bitmap = 8 + (double)n;
-    const double gaps = minor > 0 ? gaps_cost_nbits(n, minor) : bitmap;
-    return gaps < bitmap ? gaps : bitmap;
 }
 
 /* ---- encode ---- */
@@ -113,29 +98,10 @@ static size_t encode_gaps(uint32_t *gaps, size_t n, size_t m, uint8_t *dst, size
     return (size_t)(w.next - dst);
 }
 
-size_t lmc_flags_encode(lmc_scratch *scratch, const uint64_t *flags, size_t n, uint8_t *dst, size_t capacity)
+size_t lmc_gaps_encode(uint32_t *gaps, const uint64_t *flags, size_t n, int inverted, uint8_t *dst,
+                       size_t capacity)
 {
-    const size_t ones = lmc_flags_count(flags, n);
-    const size_t minor = lmc_min_size(ones, n - ones);
-    if (capacity < 1)
-        return 0;
-    if (minor == 0) {
-        dst[0] = ones == 0 ? LMC_FMT_FLAGS_NONE : LMC_FMT_FLAGS_ALL;
-        return 1;
-    }
-    if (gaps_cost_nbits(n, minor) < 0.95 * (double)n) {
-        const int inverted = ones > n - ones;
-        const size_t m = list_gaps(flags, n, inverted, scratch->gaps);
-        dst[0] = inverted ? LMC_FMT_FLAGS_GAPS_OF_ZEROS : LMC_FMT_FLAGS_GAPS_OF_ONES;
-        const size_t nbytes = encode_gaps(scratch->gaps, n, m, dst + 1, capacity - 1);
-        if (nbytes != 0 && nbytes < lmc_bits_nbytes(n))
-            return 1 + nbytes;
-    }
-    if (capacity < 1 + lmc_bits_nbytes(n))
-        return 0;
-    dst[0] = LMC_FMT_FLAGS_BITMAP;
-    memcpy(dst + 1, flags, lmc_bits_nbytes(n));
-    return 1 + lmc_bits_nbytes(n);
+    return encode_gaps(gaps, n, list_gaps(flags, n, inverted, gaps), dst, capacity);
 }
 
 /* ---- decode ---- */
@@ -222,43 +188,11 @@ static lmc_status set_members(const uint32_t *gaps, size_t m, size_t n, uint64_t
     return LMC_OK;
 }
 
-static void invert(uint64_t *flags, size_t n)
+lmc_status lmc_gaps_decode(uint32_t *gaps, lmc_reader *reader, size_t n, uint64_t *flags, lmc_diag *diag)
 {
-    for (size_t w = 0; w < lmc_flag_words(n); w++)
-        flags[w] = ~flags[w];
-    if (n % 64 != 0)
-        flags[n / 64] &= lmc_low_mask(n % 64);
-}
-
-lmc_status lmc_flags_decode(lmc_scratch *scratch, lmc_reader *reader, size_t n, uint64_t *flags,
-                            lmc_diag *diag)
-{
-    const uint64_t mode = lmc_read_n(reader, 1);
-    if (reader->failed)
-        return corrupt(diag, "no mode byte");
-    if (mode == LMC_FMT_FLAGS_BITMAP) {
-        const uint8_t *const plane = read_plane(reader, n);
-        if (!plane)
-            return corrupt(diag, "a bitmap ends early or has spare bits set");
-        memset(flags, 0, lmc_flag_words(n) * 8);
-        memcpy(flags, plane, lmc_bits_nbytes(n));
-        return LMC_OK;
-    }
-    if (mode == LMC_FMT_FLAGS_NONE || mode == LMC_FMT_FLAGS_ALL) {
-        memset(flags, 0, lmc_flag_words(n) * 8);
-        if (mode == LMC_FMT_FLAGS_ALL)
-            invert(flags, n);
-        return LMC_OK;
-    }
-    if (mode != LMC_FMT_FLAGS_GAPS_OF_ONES && mode != LMC_FMT_FLAGS_GAPS_OF_ZEROS)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "flags: mode %u", (unsigned)mode);
     const uint64_t m = lmc_read_n(reader, lmc_count_nbytes(n));
     if (reader->failed || m == 0 || m > n)
         return corrupt(diag, "no members, or more than there are places");
-    lmc_status status = decode_gaps(reader, (size_t)m, scratch->gaps, diag);
-    if (status == LMC_OK)
-        status = set_members(scratch->gaps, (size_t)m, n, flags, diag);
-    if (status == LMC_OK && mode == LMC_FMT_FLAGS_GAPS_OF_ZEROS)
-        invert(flags, n);
-    return status;
+    const lmc_status status = decode_gaps(reader, (size_t)m, gaps, diag);
+    return status == LMC_OK ? set_members(gaps, (size_t)m, n, flags, diag) : status;
 }

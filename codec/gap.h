@@ -1,32 +1,23 @@
 /*
- * gap.h - a set of flags, one bit a value, as a bitmap or as the gaps between its members (format.md
- * "Flags"): Rice-coded, low bits as planes and quotients as unary levels, which are bitmaps of ever shorter
- * lists.
+ * gap.h - a set as the gaps between its members (format.md "Flags"): Rice-coded, low bits as planes and quotients
+ * as unary levels, which are bitmaps of ever shorter lists.
  */
 #ifndef LMC_CODEC_GAP_H
 #define LMC_CODEC_GAP_H
 
+#include "bytes.h"
 #include "diag.h"
-#include "scratch.h"
 
-/* Flags are kept in 64-bit words, value i in bit i % 64 of word i / 64; bits beyond n are 0. */
-LMC_INLINE size_t lmc_flag_words(size_t n)
-{
-    return n / 64 + (n % 64 != 0);
-}
+/* Bits that the gaps between m >= 1 members among n values will take, about. */
+double lmc_gaps_cost_nbits(size_t n, size_t m);
 
-/* Set flags among n. */
-size_t lmc_flags_count(const uint64_t *flags, size_t n);
+/* Writes the gaps between the set flags among n (inverted: the clear ones), at least one. gaps: room for n.
+ * Returns the bytes, or 0 when they would exceed `capacity`. */
+size_t lmc_gaps_encode(uint32_t *gaps, const uint64_t *flags, size_t n, int inverted, uint8_t *dst,
+                       size_t capacity);
 
-/* Bits that n flags with m set will take, about; used to choose between forms. */
-double lmc_flags_cost_nbits(size_t n, size_t m);
-
-/* Writes n >= 1 flags in the form that is smallest by estimate. Returns the bytes, or 0 when they would
- * exceed `capacity`. Uses scratch->gaps. */
-size_t lmc_flags_encode(lmc_scratch *scratch, const uint64_t *flags, size_t n, uint8_t *dst, size_t capacity);
-
-/* Reads n flags. Uses scratch->gaps. Errors: CORRUPT, UNSUPPORTED. */
-LMC_NODISCARD lmc_status lmc_flags_decode(lmc_scratch *scratch, lmc_reader *reader, size_t n, uint64_t *flags,
-                                          lmc_diag *diag);
+/* Reads gaps and sets the flags of the members; all others are cleared. gaps: room for n. Error: CORRUPT. */
+LMC_NODISCARD lmc_status lmc_gaps_decode(uint32_t *gaps, lmc_reader *reader, size_t n, uint64_t *flags,
+                                         lmc_diag *diag);
 
 #endif

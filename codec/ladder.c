@@ -1,7 +1,7 @@
 /* ladder.c - rungs are layers of a canonical code whose first plane is a set of flags. */
 #include "ladder.h"
 
-#include "gap.h"
+#include "flags.h"
 #include "table.h"
 
 /* Rung r holds 2^rung_nbits[r] symbols, from where the one before it ends. */
@@ -41,14 +41,6 @@ void lmc_ladder_init(lmc_ladder *ladder)
         init_rung(r, &ladder->rungs[r]);
 }
 
-static void invert(uint64_t *flags, size_t n)
-{
-    for (size_t w = 0; w < n / 64; w++)
-        flags[w] = ~flags[w];
-    if (n % 64 != 0)
-        flags[n / 64] = ~flags[n / 64] & lmc_low_mask(n % 64);
-}
-
 /* ---- encode ---- */
 
 /* One rung: its flags, and what tells its symbols apart. Those that go on are left in `list`, *list_count of
@@ -64,9 +56,9 @@ static int encode_rung(const lmc_layer *layer, const lmc_kernels *kernels, lmc_s
     flags[n / 64] = 0;
     kernels->levels_encode(layer, symbols, n, &out);
     if (layer->last_nbits > 1) /* then the list's code is the one that begins with 0 */
-        invert(flags, n);
+        lmc_flags_invert(flags, n);
     *list_count = (size_t)(out.list - list);
-    size_t nbytes = lmc_flags_encode(scratch, flags, n, writer->next, lmc_writer_left(writer));
+    size_t nbytes = lmc_flags_encode(kernels, scratch, flags, n, writer->next, lmc_writer_left(writer));
     writer->next += nbytes;
     const size_t plane_nbytes = lmc_bits_nbytes(n - *list_count);
     if (nbytes == 0 || plane_nbytes * (layer->last_nbits - 1u) > lmc_writer_left(writer))
@@ -112,16 +104,16 @@ typedef struct rung_reader {
 
 /* Reads the planes of a rung of n symbols; *flags: room for its flags, moved behind them. Returns through
  * *list_count how many go on. */
-static lmc_status read_rung(rung_reader *rung, lmc_scratch *scratch, lmc_source *source, uint64_t **flags,
-                            size_t *list_count, lmc_diag *diag)
+static lmc_status read_rung(rung_reader *rung, const lmc_kernels *kernels, lmc_scratch *scratch,
+                            lmc_source *source, uint64_t **flags, size_t *list_count, lmc_diag *diag)
 {
     const size_t n = rung->n;
-    const lmc_status status = lmc_flags_decode(scratch, &source->reader, n, *flags, diag);
+    const lmc_status status = lmc_flags_decode(kernels, scratch, &source->reader, n, *flags, diag);
     if (status != LMC_OK)
         return status;
     *list_count = lmc_flags_count(*flags, n);
     if (rung->layer->last_nbits > 1)
-        invert(*flags, n);
+        lmc_flags_invert(*flags, n);
     rung->in.full[0] = (const uint8_t *)*flags;
     *flags += lmc_flag_words(n) + LMC_PLANE_SLACK / sizeof **flags;
     for (unsigned j = 1; j < rung->layer->last_nbits; j++) {
@@ -144,7 +136,7 @@ lmc_status lmc_ladder_decode(const lmc_ladder *ladder, const lmc_kernels *kernel
         rung_reader *const rung = &rungs[count];
         rung->layer = &ladder->rungs[count];
         rung->n = n;
-        const lmc_status status = read_rung(rung, scratch, source, &flags, &n, diag);
+        const lmc_status status = read_rung(rung, kernels, scratch, source, &flags, &n, diag);
         if (status != LMC_OK)
             return status;
         count++;

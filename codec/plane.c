@@ -64,7 +64,7 @@ static size_t encode_gaps(const lmc_kernels *kernels, const lmc_table *table, lm
         return 0;
     dst[0] = (uint8_t)dominant;
     size_t used = 1;
-    const size_t flags_nbytes = lmc_flags_encode(scratch, scratch->flags, n, dst + 1, capacity - 2);
+    const size_t flags_nbytes = lmc_flags_encode(kernels, scratch, scratch->flags, n, dst + 1, capacity - 2);
     if (flags_nbytes == 0)
         return 0;
     used += flags_nbytes;
@@ -220,7 +220,7 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, const lmc_table *table
 {
     const uint8_t *exceptions = NULL;
     const unsigned dominant = (unsigned)lmc_read_n(&source->reader, 1);
-    lmc_status status = lmc_flags_decode(scratch, &source->reader, n, scratch->flags, diag);
+    lmc_status status = lmc_flags_decode(kernels, scratch, &source->reader, n, scratch->flags, diag);
     if (status != LMC_OK)
         return status;
     const unsigned mode = (unsigned)lmc_read_n(&source->reader, 1);

@@ -6,7 +6,7 @@
 #define LMC_CODEC_PLANE_H
 
 #include "coding.h"
-#include "gap.h"
+#include "flags.h"
 #include "symbols.h"
 
 /* Bytes of a stored plane of n values of nbits each. */

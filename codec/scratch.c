@@ -22,6 +22,15 @@ static size_t walk_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t used
     return used;
 }
 
+/* Three sets of half as many flags on each level, and levels until there is one flag. */
+static size_t pairs_words(size_t n)
+{
+    size_t words = 0;
+    for (; n > 1; n -= n / 2)
+        words += 3 * (lmc_bits_nbytes(n / 2 + 1) / sizeof(uint64_t) + 1 + LMC_FLAG_SLACK_WORDS);
+    return words + 3 * (1 + LMC_FLAG_SLACK_WORDS);
+}
+
 /* Places the members (memory NULL: only measures). Returns the bytes used. */
 static size_t walk(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *memory)
 {
@@ -48,6 +57,7 @@ static size_t walk(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *memory
     s->exceptions = take(memory, &used, n + LMC_LIST_SLACK);
     s->escapes = (uint16_t *)(void *)take(memory, &used, n * sizeof(uint16_t));
     s->gaps = (uint32_t *)(void *)take(memory, &used, n * sizeof(uint32_t));
+    s->pairs = (uint64_t *)(void *)take(memory, &used, pairs_words(n) * sizeof(uint64_t));
     if (size->has_deltas)
         used = walk_deltas(s, n, memory, used);
     return used;

@@ -34,6 +34,7 @@ typedef struct lmc_scratch {
     uint8_t *exceptions; /* value_capacity + LMC_LIST_SLACK bytes: what flags leave of a plane */
     uint16_t *escapes;   /* value_capacity */
     uint32_t *gaps;      /* value_capacity */
+    uint64_t *pairs;     /* what pairs of flags of all values take, levels within levels */
     /* for deltas, else NULL: */
     uint8_t *classes;      /* value_capacity, padded */
     uint16_t *heads;       /* lists of all classes: value_capacity + LMC_HEAD_SLACK for each class */
@@ -45,6 +46,9 @@ typedef struct lmc_scratch {
 } lmc_scratch;
 
 #define LMC_SCRATCH_ALIGNMENT 64
+
+/* Words that may be read behind a set of flags of scratch->pairs, and written by a bit writer. */
+#define LMC_FLAG_SLACK_WORDS 3
 
 /* What the blocks are that the scratch serves. */
 typedef struct lmc_scratch_size {

@@ -55,6 +55,30 @@ LMC_INLINE size_t bytes_left(size_t nbytes, size_t used)
 #include "avx512_levels.h"
 #include "delta_loops.h"
 
+/* ---- pairs ---- */
+
+LMC_INLINE uint64_t gather_bits(uint64_t x, uint64_t mask)
+{
+    return _pext_u64(x, mask);
+}
+
+LMC_INLINE uint64_t scatter_bits(uint64_t x, uint64_t mask)
+{
+    return _pdep_u64(x, mask);
+}
+
+LMC_INLINE uint64_t gather_even(uint64_t x)
+{
+    return _pext_u64(x, EVEN_BITS);
+}
+
+LMC_INLINE uint64_t scatter_even(uint64_t x)
+{
+    return _pdep_u64(x, EVEN_BITS);
+}
+
+#include "pairs_loops.h"
+
 /* ---- deltas ---- */
 
 static void count_classes(const uint8_t *classes, size_t n, size_t *counts)
@@ -101,6 +125,8 @@ const lmc_kernels lmc_kernels_avx512 = {
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
+    .pairs_split = pairs_split,
+    .pairs_join = pairs_join,
     .classify = {classify_8, classify_16, classify_32, classify_64},
     .count_classes = count_classes,
     .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},

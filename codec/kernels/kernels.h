@@ -131,6 +131,18 @@ typedef struct lmc_kernels {
      * its low bits are right, its head is for the caller to mend. */
     void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
 
+    /* Takes n flags (spare bits 0; inverted: their complement) in pairs of neighbours, a lone last one with a clear
+     * one. any: a flag for each pair, of which ceil(n / 2) are there: is a member in it; both: for each of those: are
+     * both; second: for each of those that have one: is it the second. All in whole words, spare bits 0, with
+     * 2 words of slack. Returns how many pairs have a member. */
+    size_t (*pairs_split)(const uint64_t *flags, size_t n, int inverted, uint64_t *any, uint64_t *both,
+                          uint64_t *second);
+
+    /* The inverse; `both` and `second` have 2 readable words behind them. A flag beyond n may come out set if the
+     * sets say so. */
+    void (*pairs_join)(const uint64_t *any, const uint64_t *both, const uint64_t *second, size_t n,
+                       uint64_t *flags);
+
     /* The class of each of n elements of the base, elements of 1 << i bytes (i = 0..3). */
     void (*classify[4])(const lmc_delta *delta, const uint8_t *base, size_t n, uint8_t *classes);
 

@@ -385,6 +385,31 @@ DEFINE_WIDTH(16, 16)
 DEFINE_WIDTH(32, 16)
 DEFINE_WIDTH(64, 16)
 
+/* ---- pairs ---- */
+
+/* The even bits of a word, gathered in its lower half (Warren, Hacker's Delight 7-2), and back. */
+LMC_INLINE uint64_t gather_even(uint64_t x)
+{
+    x &= EVEN_BITS;
+    x = (x | x >> 1) & UINT64_C(0x3333333333333333);
+    x = (x | x >> 2) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    x = (x | x >> 4) & UINT64_C(0x00ff00ff00ff00ff);
+    x = (x | x >> 8) & UINT64_C(0x0000ffff0000ffff);
+    return (x | x >> 16) & UINT64_C(0x00000000ffffffff);
+}
+
+LMC_INLINE uint64_t scatter_even(uint64_t x)
+{
+    x &= UINT64_C(0x00000000ffffffff);
+    x = (x | x << 16) & UINT64_C(0x0000ffff0000ffff);
+    x = (x | x << 8) & UINT64_C(0x00ff00ff00ff00ff);
+    x = (x | x << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    x = (x | x << 2) & UINT64_C(0x3333333333333333);
+    return (x | x << 1) & EVEN_BITS;
+}
+
+#include "pairs_loops.h"
+
 /* ---- deltas ---- */
 
 static void count_classes(const uint8_t *classes, size_t n, size_t *counts)
@@ -423,6 +448,8 @@ const lmc_kernels lmc_kernels_scalar = {
     .levels_decode = levels_decode,
     .split = {split_8, split_16, split_32, split_64},
     .join = {join_8, join_16, join_32, join_64},
+    .pairs_split = pairs_split,
+    .pairs_join = pairs_join,
     .classify = {classify_8, classify_16, classify_32, classify_64},
     .count_classes = count_classes,
     .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},

@@ -1,0 +1,48 @@
+/*
+ * pairs_loops.h - flags in pairs, word by word, included by every kernel set after it has defined gather_bits(x, mask)
+ * and scatter_bits(x, mask), which are pext and pdep, gather_even(x) and scatter_even(x), the same for EVEN_BITS.
+ */
+#ifndef LMC_KERNELS_PAIRS_LOOPS_H
+#define LMC_KERNELS_PAIRS_LOOPS_H
+
+static size_t pairs_split(const uint64_t *flags, size_t n, int inverted, uint64_t *any, uint64_t *both,
+                          uint64_t *second)
+{
+    const uint64_t flip = inverted ? ~UINT64_C(0) : 0;
+    lmc_bit_writer both_writer = {(uint8_t *)both, 0, 0};
+    lmc_bit_writer second_writer = {(uint8_t *)second, 0, 0};
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t word = flags[i / 64] ^ flip;
+        if (n - i < 64)
+            word &= lmc_low_mask((unsigned)(n - i));
+        const uint64_t one = word & EVEN_BITS, two = word >> 1 & EVEN_BITS;
+        const uint64_t member = one | two, all = one & two, single = one ^ two;
+        const uint64_t half = gather_even(member);
+        if (i % 128 == 0)
+            any[i / 128] = half;
+        else
+            any[i / 128] |= half << 32;
+        lmc_put_bits(&both_writer, gather_bits(all, member), lmc_popcount64(member));
+        lmc_put_bits(&second_writer, gather_bits(two, single), lmc_popcount64(single));
+    }
+    lmc_store64(both_writer.next, both_writer.pending);
+    lmc_store64(second_writer.next, second_writer.pending);
+    return (size_t)lmc_bits_written(&both_writer, (const uint8_t *)both);
+}
+
+static void pairs_join(const uint64_t *any, const uint64_t *both, const uint64_t *second, size_t n,
+                       uint64_t *flags)
+{
+    uint64_t both_at = 0, second_at = 0;
+    for (size_t i = 0; i < n; i += 64) {
+        const uint64_t member = scatter_even(any[i / 128] >> (i % 128 == 0 ? 0 : 32));
+        const uint64_t all = scatter_bits(lmc_load_bits((const uint8_t *)both, both_at), member);
+        const uint64_t single = member ^ all;
+        const uint64_t two = scatter_bits(lmc_load_bits((const uint8_t *)second, second_at), single);
+        both_at += lmc_popcount64(member);
+        second_at += lmc_popcount64(single);
+        flags[i / 64] = (member ^ two) | (all | two) << 1;
+    }
+}
+
+#endif
