@@ -62,7 +62,7 @@ def heads():
         unknown = a.head(U8, 0, 0)[:5] + bytes([dtype]) + a.head(U8, 0, 0)[6:]
         add("UNSUPPORTED", "head_stored_dtype_" + name, f"dtype {dtype}", a.checked(unknown, b"", u64(H(b""))))
     add("UNSUPPORTED", "head_short_dtype_22", "dtype 22", a.checked(b"\x8cLMC\1\x16\2\0", b"", u64(H(b""))))
-    for mode in (3, 4, 5, 6, 255):
+    for mode in (4, 5, 6, 255):
         add("UNSUPPORTED", f"head_mode_{mode}", f"frame mode {mode}", letters(mode=mode))
     for status, name, rule, fields in both[:3]:
         add(status, "head_short_" + name, rule, short_frame(b"abc", **fields))
@@ -424,7 +424,7 @@ def flags():
 
     good = of(distances)
     assert good == a.gaps(flag_list, 1, 2)
-    for mode in (3, 4, 255):
+    for mode in (5, 6, 255):
         bad("UNSUPPORTED", f"mode_{mode}", f"flags mode {mode}", bytes([mode]) + good[1:])
     spare_content = content + b"-"
     spare = bytearray(a.bitmap(flag_list + [0]))
@@ -441,6 +441,7 @@ def flags():
     bad("CORRUPT", "k_16", "k = 16", a.gaps_of(200, distances, 1, 16))
     bad("CORRUPT", "k_255", "k = 255", good[:2] + b"\xff" + good[3:])
     bad("CORRUPT", "none_set", "a gaps plane without exceptions", a.bitmap([0] * 200), exceptions=b"")
+    bad("CORRUPT", "none_set_at_all", "a gaps plane without exceptions", b"\3", exceptions=b"")
     bad("CORRUPT", "none_set_of_zeros", "a gaps plane without exceptions", of([0] * 200, 0, 0), exceptions=b"")
     bad("CORRUPT", "exceptions_coded_no_table", "exceptions are coded without a table", good, b"\2")
     for mode in (1, 3):

@@ -8,25 +8,41 @@
 
 #include "lmc_test_data.h"
 
+#include "base_values.h"
 #include "block.h"
+#include "delta.h"
+#include "delta_coding.h"
 #include "frame.h"
 
 /* Working memory of deep_decode(). */
 typedef struct deep {
     lmc_scratch scratch;
     guarded scratch_memory, source, target;
+    guarded block, base; /* delta: a block's stored bytes, and its part of the base */
+    uint8_t *base_values;
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
+    lmc_ladder ladder;
     size_t content_max;
 } deep;
+
+/* A base that a test has. A frame may claim a larger one: then it gets none. */
+typedef struct deep_base {
+    const uint8_t *bytes;
+    size_t nbytes;
+} deep_base;
 
 /* For contents of up to content_max bytes, frames of up to frame_max. */
 static MAYBE_UNUSED deep *deep_open(size_t content_max, size_t frame_max)
 {
     deep *const d = must_malloc(sizeof *d);
-    d->scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){content_max, 8, 0}));
+    d->scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){content_max, 8, 1}));
     d->source = guarded_open(frame_max);
     d->target = guarded_open(content_max + 1);
+    d->block = guarded_open(content_max + 1);
+    d->base = guarded_open(2 * content_max);
+    d->base_values = must_malloc(content_max);
     d->content_max = content_max;
+    lmc_ladder_init(&d->ladder);
     return d;
 }
 
@@ -35,6 +51,9 @@ static MAYBE_UNUSED void deep_close(deep *d)
     guarded_close(&d->scratch_memory);
     guarded_close(&d->source);
     guarded_close(&d->target);
+    guarded_close(&d->block);
+    guarded_close(&d->base);
+    free(d->base_values);
     free(d);
 }
 
@@ -53,69 +72,139 @@ static lmc_status deep_stored(const lmc_kernels *kernels, const lmc_info *info, 
     return hash == lmc_load64(tail) ? LMC_OK : LMC_ERR_CHECKSUM;
 }
 
-/* As lmc_decode() does it, with these kernels, between guard pages. The status is the first fault's. Contents
- * larger than content_max are LMC_ERR_LIMIT. *content: where it stands, *nbytes: its size. */
-static MAYBE_UNUSED lmc_status deep_decode(deep *d, const lmc_kernels *kernels, const uint8_t *bytes,
-                                           size_t frame_nbytes, const uint8_t **content, size_t *nbytes)
+/* The base for a frame: NULL if there is none, or it is shorter than the frame claims. */
+static MAYBE_UNUSED const uint8_t *deep_base_for(const deep_base *base, const uint8_t *frame,
+                                                 size_t frame_nbytes)
 {
     lmc_info info;
+    if (!base || lmc_head_read(frame, frame_nbytes, &info, NULL) != LMC_OK || info.base_nbytes > base->nbytes)
+        return NULL;
+    return base->bytes;
+}
+
+/* What a frame's plan says. */
+typedef struct deep_plan {
+    lmc_info info;
     lmc_coding coding;
+    lmc_delta delta;
+} deep_plan;
+
+/* Everything before the blocks. *tail: where it begins. */
+static lmc_status deep_read_ends(deep *d, const lmc_kernels *kernels, const uint8_t *frame,
+                                 size_t frame_nbytes, deep_plan *plan, const uint8_t **tail)
+{
+    lmc_info *const info = &plan->info;
     lmc_diag diag;
-    const uint8_t *const frame = guarded_copy(&d->source, bytes, frame_nbytes);
-    lmc_status status = lmc_head_read(frame, frame_nbytes, &info, &diag);
+    lmc_status status = lmc_head_read(frame, frame_nbytes, info, &diag);
     if (status != LMC_OK)
         return status;
-    const int is_coded = info.mode == LMC_FRAME_CODED;
+    const int is_coded = lmc_is_coded(info);
     const uint64_t least =
-        info.head_nbytes + info.tail_nbytes + (is_coded ? info.block_count : info.content_nbytes);
+        info->head_nbytes + info->tail_nbytes + (is_coded ? info->block_count : info->content_nbytes);
     if (frame_nbytes < least)
         return LMC_ERR_TRUNCATED;
     if (!is_coded && frame_nbytes != least)
         return LMC_ERR_CORRUPT;
-    const uint8_t *const tail = frame + frame_nbytes - info.tail_nbytes;
-    const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(&info);
-    if (lmc_frame_check(kernels, frame, info.head_nbytes, tail, body_nbytes) !=
-        lmc_load64(tail + body_nbytes))
+    *tail = frame + frame_nbytes - info->tail_nbytes;
+    const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(info);
+    if (lmc_frame_check(kernels, frame, info->head_nbytes, *tail, body_nbytes) !=
+        lmc_load64(*tail + body_nbytes))
         return LMC_ERR_CHECKSUM;
-    if (is_coded)
-        status = lmc_coding_read(frame + LMC_FMT_HEAD_NBYTES, lmc_section_nbytes(&info), info.element_nbytes,
-                                 d->tables, &coding, &diag);
-    if (status != LMC_OK)
+    const uint8_t *const section = frame + LMC_FMT_HEAD_NBYTES;
+    if (info->mode == LMC_FRAME_CODED)
+        status = lmc_coding_read(section, lmc_section_nbytes(info), info->element_nbytes, d->tables,
+                                 &plan->coding, &diag);
+    if (info->mode == LMC_FRAME_DELTA)
+        status = lmc_delta_read(section, lmc_section_nbytes(info), info->element_nbytes, &plan->delta, &diag);
+    if (status != LMC_OK || !is_coded)
         return status;
-    uint64_t offset = info.head_nbytes;
-    for (uint64_t i = 0; is_coded && i < info.block_count; i++) {
-        const uint32_t stored_nbytes = lmc_load32(tail + i * LMC_FMT_INDEX_ENTRY_NBYTES);
-        if (stored_nbytes == 0 || stored_nbytes > lmc_block_content_nbytes(&info, i) + 1)
+    uint64_t offset = info->head_nbytes;
+    for (uint64_t i = 0; i < info->block_count; i++) {
+        const uint32_t stored_nbytes = lmc_load32(*tail + i * lmc_entry_nbytes(info));
+        if (stored_nbytes == 0 || stored_nbytes > lmc_block_content_nbytes(info, i) + 1)
             return LMC_ERR_CORRUPT;
         offset += stored_nbytes;
     }
-    if (is_coded && offset != frame_nbytes - info.tail_nbytes)
-        return LMC_ERR_CORRUPT;
-    if (info.content_nbytes > d->content_max)
+    return offset == frame_nbytes - info->tail_nbytes ? LMC_OK : LMC_ERR_CORRUPT;
+}
+
+/* A block of a delta frame: bytes, base and scratch each end at a guard page. entry: of the index. */
+static lmc_status deep_delta_block(deep *d, const lmc_kernels *kernels, const deep_plan *plan,
+                                   const uint8_t *stored, const uint8_t *entry, const uint8_t *base,
+                                   uint8_t *dst, size_t nbytes)
+{
+    const lmc_base_form form = plan->info.base_form;
+    const size_t base_nbytes = nbytes * lmc_base_scale(form);
+    const size_t stored_nbytes = lmc_load32(entry);
+    const lmc_delta_job job = {kernels, &plan->delta, &d->ladder, &d->scratch, plan->info.element_nbytes};
+    lmc_diag diag;
+    base = guarded_copy(&d->base, base, base_nbytes);
+    if (kernels->hash(base, base_nbytes, 0) != lmc_load64(entry + LMC_FMT_INDEX_ENTRY_NBYTES))
+        return LMC_ERR_BASE;
+    const uint8_t *values = lmc_base_values(form, base, nbytes, d->base_values);
+    if (values != base)
+        values = guarded_copy(&d->base, values, nbytes);
+    return lmc_delta_decode(&job, guarded_copy(&d->block, stored, stored_nbytes), stored_nbytes, values, dst,
+                            nbytes, &diag);
+}
+
+/* Block i, verified. */
+static lmc_status deep_block(deep *d, const lmc_kernels *kernels, const deep_plan *plan, uint64_t i,
+                             const uint8_t *stored, const uint8_t *entry, const uint8_t *base, uint8_t *dst)
+{
+    const lmc_info *const info = &plan->info;
+    const size_t nbytes = lmc_block_content_nbytes(info, i);
+    const int is_delta = info->mode == LMC_FRAME_DELTA;
+    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, info->element_nbytes), info->element_nbytes,
+                                   is_delta};
+    const lmc_block_memory memory = {0, (int)(i & 1)};
+    lmc_diag diag;
+    lmc_status status;
+    uint64_t hash = 0;
+    lmc_scratch_place(&d->scratch, &size, guarded_end(&d->scratch_memory, lmc_scratch_nbytes(&size)));
+    if (is_delta) {
+        status = deep_delta_block(d, kernels, plan, stored, entry, base + i * info->base_block_nbytes, dst,
+                                  nbytes);
+        hash = kernels->hash(dst, nbytes, 0);
+    } else {
+        status = lmc_block_decode(kernels, &plan->coding, &d->scratch, stored, lmc_load32(entry), memory, dst,
+                                  nbytes, &hash, &diag);
+    }
+    return status == LMC_OK && hash != lmc_load64(entry + 4) ? LMC_ERR_CHECKSUM : status;
+}
+
+/* As lmc_decode() does it, with these kernels, between guard pages. base: NULL, or what delta frames may have.
+ * The status is the first fault's. Contents larger than content_max are LMC_ERR_LIMIT. *content: where it
+ * stands, *nbytes: its size. */
+static MAYBE_UNUSED lmc_status deep_decode(deep *d, const lmc_kernels *kernels, const uint8_t *bytes,
+                                           size_t frame_nbytes, const deep_base *base,
+                                           const uint8_t **content, size_t *nbytes)
+{
+    deep_plan plan;
+    const uint8_t *tail;
+    const uint8_t *const frame = guarded_copy(&d->source, bytes, frame_nbytes);
+    lmc_status status = deep_read_ends(d, kernels, frame, frame_nbytes, &plan, &tail);
+    if (status != LMC_OK)
+        return status;
+    const lmc_info *const info = &plan.info;
+    if (info->content_nbytes > d->content_max)
         return LMC_ERR_LIMIT;
-    *nbytes = (size_t)info.content_nbytes;
+    *nbytes = (size_t)info->content_nbytes;
     uint8_t *const dst = guarded_end(&d->target, *nbytes);
     *content = dst;
-    if (!is_coded)
-        return deep_stored(kernels, &info, frame + info.head_nbytes, tail, dst);
-    offset = info.head_nbytes;
-    for (uint64_t i = 0; i < info.block_count; i++) {
-        const uint8_t *const entry = tail + i * LMC_FMT_INDEX_ENTRY_NBYTES;
-        const size_t block_nbytes = lmc_block_content_nbytes(&info, i);
-        const size_t n = (size_t)lmc_div_ceil(block_nbytes, info.element_nbytes);
-        const lmc_block_memory memory = {0, (int)(i & 1)};
-        uint64_t hash;
-        const lmc_scratch_size size = {n, info.element_nbytes, 0};
-        lmc_scratch_place(&d->scratch, &size, guarded_end(&d->scratch_memory, lmc_scratch_nbytes(&size)));
-        status = lmc_block_decode(kernels, &coding, &d->scratch, frame + offset, lmc_load32(entry), memory,
-                                  dst + i * info.block_nbytes, block_nbytes, &hash, &diag);
-        if (status == LMC_OK && hash != lmc_load64(entry + 4))
-            status = LMC_ERR_CHECKSUM;
-        if (status != LMC_OK)
-            return status;
+    if (!lmc_is_coded(info))
+        return deep_stored(kernels, info, frame + info->head_nbytes, tail, dst);
+    const uint8_t *const base_bytes = deep_base_for(base, bytes, frame_nbytes);
+    if (info->mode == LMC_FRAME_DELTA && !base_bytes)
+        return LMC_ERR_BASE;
+    uint64_t offset = info->head_nbytes;
+    for (uint64_t i = 0; i < info->block_count && status == LMC_OK; i++) {
+        const uint8_t *const entry = tail + i * lmc_entry_nbytes(info);
+        status =
+            deep_block(d, kernels, &plan, i, frame + offset, entry, base_bytes, dst + i * info->block_nbytes);
         offset += lmc_load32(entry);
     }
-    return LMC_OK;
+    return status;
 }
 
 /* Makes the check of a damaged frame right (format.md "Tail"), if it still has a place. */

@@ -74,7 +74,7 @@ static lmc_status decode_all(const uint8_t *bytes, size_t nbytes, const uint8_t 
     for (size_t k = 0; k < set_count; k++) {
         const uint8_t *deep_content = NULL;
         size_t n = 0;
-        lmc_status deep_status = deep_decode(deep_memory, sets[k], bytes, nbytes, &deep_content, &n);
+        lmc_status deep_status = deep_decode(deep_memory, sets[k], bytes, nbytes, NULL, &deep_content, &n);
         if (deep_status == LMC_ERR_LIMIT)
             deep_status = LMC_ERR_DST_SMALL;
         CU_ASSERT_EQUAL(deep_status, status);

@@ -218,7 +218,9 @@ static void test_rules(void)
         {"bitmap: spare bits", 9, LMC_ERR_CORRUPT, 3, {0, 0xff, 0x03}},
         {"bitmap: cut short", 9, LMC_ERR_CORRUPT, 2, {0, 0xff}},
         {"no mode", 9, LMC_ERR_CORRUPT, 0, {0}},
-        {"mode 3", 9, LMC_ERR_UNSUPPORTED, 4, {3, 1, 0, 8}},
+        {"none", 9, LMC_OK, 1, {3}},
+        {"all", 9, LMC_OK, 1, {4}},
+        {"mode 5", 9, LMC_ERR_UNSUPPORTED, 4, {5, 1, 0, 8}},
         {"mode 255", 9, LMC_ERR_UNSUPPORTED, 4, {255, 1, 0, 8}},
         {"a one at 8", 9, LMC_OK, 4, {1, 1, 0, 8}},
         {"a zero at 8", 9, LMC_OK, 4, {2, 1, 0, 8}},
@@ -286,15 +288,18 @@ static void test_random_damage(void)
         const lmc_status status =
             decode(guarded_copy(&bytes_memory, bytes, nbytes), nbytes, n, &found, &used);
         CU_ASSERT(status == LMC_OK ||
-                  status == (bytes[0] > LMC_FMT_FLAGS_GAPS_OF_ZEROS ? LMC_ERR_UNSUPPORTED : LMC_ERR_CORRUPT));
+                  status == (bytes[0] > LMC_FMT_FLAGS_ALL ? LMC_ERR_UNSUPPORTED : LMC_ERR_CORRUPT));
         if (status != LMC_OK)
             continue;
         CU_ASSERT(n % 64 == 0 || (found[n / 64] & ~lmc_low_mask(n % 64)) == 0);
         const size_t count = lmc_flags_count(found, n);
         const size_t q = n < 256 ? 1 : n < 65536 ? 2 : 3;
-        if (bytes[0] != LMC_FMT_FLAGS_BITMAP)
+        if (bytes[0] >= LMC_FMT_FLAGS_NONE) {
+            CU_ASSERT_EQUAL(count, bytes[0] == LMC_FMT_FLAGS_ALL ? n : 0);
+        } else if (bytes[0] != LMC_FMT_FLAGS_BITMAP) {
             CU_ASSERT_EQUAL(lmc_load_n(bytes + 1, q),
                             bytes[0] == LMC_FMT_FLAGS_GAPS_OF_ONES ? count : n - count);
+        }
     }
     free(bytes);
 }

@@ -101,7 +101,7 @@ static lmc_status decode_all(const char *name, const uint8_t *bytes, size_t nbyt
     for (size_t k = 0; k < set_count; k++) {
         const uint8_t *found = NULL;
         size_t n = 0;
-        const lmc_status deep_status = deep_decode(deep_memory, sets[k], bytes, nbytes, &found, &n);
+        const lmc_status deep_status = deep_decode(deep_memory, sets[k], bytes, nbytes, NULL, &found, &n);
         const int is_too_large = status == LMC_ERR_DST_SMALL; /* found before the blocks are looked at */
         is_right &= deep_status == status || is_too_large;
         is_right &= deep_status != LMC_OK || is_too_large ||
