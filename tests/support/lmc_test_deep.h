@@ -38,7 +38,7 @@ static MAYBE_UNUSED deep *deep_open(size_t content_max, size_t frame_max)
     d->scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){content_max, 8, 1}));
     d->source = guarded_open(frame_max);
     d->target = guarded_open(content_max + 1);
-    d->block = guarded_open(content_max + 1);
+    d->block = guarded_open(lmc_block_bound(content_max));
     d->base = guarded_open(2 * content_max);
     d->base_values = must_malloc(content_max);
     d->content_max = content_max;
@@ -205,6 +205,37 @@ static MAYBE_UNUSED lmc_status deep_decode(deep *d, const lmc_kernels *kernels, 
         offset += lmc_load32(entry);
     }
     return status;
+}
+
+/* Encodes a block against its part of the base by a plan of the test's choice, between guard pages. Returns the
+ * bytes, at *stored, which last until the next call. */
+static MAYBE_UNUSED size_t deep_delta_encode(deep *d, const lmc_kernels *kernels, const lmc_delta *delta,
+                                             unsigned unit_nbytes, const uint8_t *src, const uint8_t *base,
+                                             size_t nbytes, const uint8_t **stored)
+{
+    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, unit_nbytes), unit_nbytes, 1};
+    const lmc_delta_job job = {kernels, delta, &d->ladder, &d->scratch, unit_nbytes};
+    uint8_t *const dst = guarded_end(&d->block, lmc_block_bound(nbytes));
+    *stored = dst;
+    lmc_scratch_place(&d->scratch, &size, guarded_end(&d->scratch_memory, lmc_scratch_nbytes(&size)));
+    return lmc_delta_encode(&job, guarded_copy(&d->source, src, nbytes), guarded_copy(&d->base, base, nbytes),
+                            nbytes, dst);
+}
+
+/* Decodes what deep_delta_encode() gives, or damaged bytes, between guard pages; *content as deep_decode(). */
+static MAYBE_UNUSED lmc_status deep_delta_decode(deep *d, const lmc_kernels *kernels, const lmc_delta *delta,
+                                                 unsigned unit_nbytes, const uint8_t *stored,
+                                                 size_t stored_nbytes, const uint8_t *base, size_t nbytes,
+                                                 const uint8_t **content)
+{
+    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, unit_nbytes), unit_nbytes, 1};
+    const lmc_delta_job job = {kernels, delta, &d->ladder, &d->scratch, unit_nbytes};
+    uint8_t *const dst = guarded_end(&d->target, nbytes);
+    lmc_diag diag;
+    *content = dst;
+    lmc_scratch_place(&d->scratch, &size, guarded_end(&d->scratch_memory, lmc_scratch_nbytes(&size)));
+    return lmc_delta_decode(&job, guarded_copy(&d->source, stored, stored_nbytes), stored_nbytes,
+                            guarded_copy(&d->base, base, nbytes), dst, nbytes, &diag);
 }
 
 /* Makes the check of a damaged frame right (format.md "Tail"), if it still has a place. */

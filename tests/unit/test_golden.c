@@ -1,5 +1,6 @@
 /* test_golden.c - the frozen frames of tests/vectors: the valid ones decode to their contents with every kernel
- * set, the corrupt ones end in their statuses, and damage to any of them is refused. */
+ * set (against NAME.base, if there is one), the corrupt ones end in their statuses, and damage to any of them is
+ * refused. */
 #include "lmc_test_frame.h"
 
 #include "lmc_test_deep.h"
@@ -15,6 +16,7 @@ typedef struct vector {
     test_frame frame;
     uint8_t *content;
     size_t content_nbytes;
+    deep_base base; /* NULL, 0: none */
 } vector;
 
 static vector vectors[VECTORS_MAX];
@@ -31,6 +33,7 @@ static guarded target;
 static uint8_t *read_file(const char *path, size_t *nbytes)
 {
     FILE *const file = fopen(path, "rb");
+    *nbytes = 0;
     if (!file)
         return NULL;
     uint8_t *const bytes = must_malloc(FILE_MAX);
@@ -65,6 +68,8 @@ static void read_vectors(void)
         v->frame.bytes = read_file(path, &v->frame.nbytes);
         snprintf(path, sizeof path, "%s/%s.bin", VECTORS, v->name);
         v->content = read_file(path, &v->content_nbytes);
+        snprintf(path, sizeof path, "%s/%s.base", VECTORS, v->name);
+        v->base.bytes = read_file(path, &v->base.nbytes);
         if (!v->frame.bytes || !v->content) {
             fprintf(stderr, "%s: frame or content cannot be read\n", v->name);
             abort();
@@ -81,6 +86,7 @@ static void free_vectors(void)
     for (size_t i = 0; i < vector_count; i++) {
         free(vectors[i].frame.bytes);
         free(vectors[i].content);
+        free((void *)(uintptr_t)vectors[i].base.bytes);
     }
 }
 
@@ -88,20 +94,21 @@ static void free_vectors(void)
 
 /* The status of the public call, from before a guard page; all kernel sets must say the same. `content` is what
  * OK must come with; NULL: nothing may be OK. */
-static lmc_status decode_all(const char *name, const uint8_t *bytes, size_t nbytes, const uint8_t *content,
-                             size_t content_nbytes)
+static lmc_status decode_all(const char *name, const uint8_t *bytes, size_t nbytes, const deep_base *base,
+                             const uint8_t *content, size_t content_nbytes)
 {
     const uint8_t *const copy = guarded_copy(&deep_memory->source, bytes, nbytes);
     uint8_t *const dst = guarded_end(&target, content_nbytes);
     size_t found_nbytes = 77;
-    const lmc_status status = lmc_decode(ctx, copy, nbytes, NULL, dst, content_nbytes, &found_nbytes);
+    const lmc_status status =
+        lmc_decode(ctx, copy, nbytes, deep_base_for(base, bytes, nbytes), dst, content_nbytes, &found_nbytes);
     int is_right = status == LMC_OK
                        ? content && found_nbytes == content_nbytes && memcmp(dst, content, found_nbytes) == 0
                        : found_nbytes == 0;
     for (size_t k = 0; k < set_count; k++) {
         const uint8_t *found = NULL;
         size_t n = 0;
-        const lmc_status deep_status = deep_decode(deep_memory, sets[k], bytes, nbytes, NULL, &found, &n);
+        const lmc_status deep_status = deep_decode(deep_memory, sets[k], bytes, nbytes, base, &found, &n);
         const int is_too_large = status == LMC_ERR_DST_SMALL; /* found before the blocks are looked at */
         is_right &= deep_status == status || is_too_large;
         is_right &= deep_status != LMC_OK || is_too_large ||
@@ -115,7 +122,7 @@ static lmc_status decode_all(const char *name, const uint8_t *bytes, size_t nbyt
 
 static lmc_status decode_vector(const vector *v, size_t nbytes)
 {
-    return decode_all(v->name, v->frame.bytes, nbytes, v->content, v->content_nbytes);
+    return decode_all(v->name, v->frame.bytes, nbytes, &v->base, v->content, v->content_nbytes);
 }
 
 /* ---- tests ---- */
@@ -153,7 +160,9 @@ static void test_truncation_at_every_byte(void)
             size_t n = 77;
             const uint8_t *const copy = guarded_copy(&deep_memory->source, v->frame.bytes, cut);
             uint8_t *const dst = guarded_end(&target, v->content_nbytes);
-            CU_ASSERT_NOT_EQUAL(lmc_decode(ctx, copy, cut, NULL, dst, v->content_nbytes, &n), LMC_OK);
+            CU_ASSERT_NOT_EQUAL(
+                lmc_decode(ctx, copy, cut, deep_base_for(&v->base, copy, cut), dst, v->content_nbytes, &n),
+                LMC_OK);
             CU_ASSERT_EQUAL(n, 0);
         }
     }
@@ -199,7 +208,7 @@ static void test_deep_damage(void)
         for (size_t flips = 1 + random_below(2); flips > 0; flips--)
             damaged[random_below(i % 2 && nbytes > 120 ? 120 : nbytes)] ^= (uint8_t)(1u << random_below(8));
         deep_reseal(damaged, nbytes);
-        decode_all(v->name, damaged, nbytes, v->content, v->content_nbytes);
+        decode_all(v->name, damaged, nbytes, &v->base, v->content, v->content_nbytes);
     }
     free(damaged);
 }
@@ -237,10 +246,14 @@ static void test_corrupt(void)
         uint8_t *const bytes = read_file(path, &nbytes);
         CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
         CU_ASSERT_NOT_EQUAL(wanted, LMC_OK);
-        const lmc_status status = decode_all(name, bytes, nbytes, NULL, FILE_MAX);
+        deep_base base;
+        snprintf(path, sizeof path, "%s/corrupt/%.*s.base", VECTORS, (int)(strlen(name) - 4), name);
+        base.bytes = read_file(path, &base.nbytes);
+        const lmc_status status = decode_all(name, bytes, nbytes, &base, NULL, FILE_MAX);
         if (status != wanted)
             printf("\n%s: %s, wanted %s", name, lmc_status_text(status), line);
         CU_ASSERT_EQUAL(status, wanted);
+        free((void *)(uintptr_t)base.bytes);
         free(bytes);
         count++;
     }
