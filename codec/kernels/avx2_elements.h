@@ -108,8 +108,9 @@ LMC_INLINE __m256i cut_heads(const head_cut *cut, word_pair heads, __m256i order
 {
     const __m256i h0 = _mm256_and_si256(_mm256_add_epi16(heads.word[0], cut->shift), cut->head_mask);
     const __m256i h1 = _mm256_and_si256(_mm256_add_epi16(heads.word[1], cut->shift), cut->head_mask);
-    const word_pair wide_symbols = {
-        {_mm256_srl_epi16(h0, cut->low_count), _mm256_srl_epi16(h1, cut->low_count)}};
+    const __m256i widest = _mm256_set1_epi16(0x7fff); /* narrowing takes more for negative */
+    const word_pair wide_symbols = {{_mm256_min_epu16(_mm256_srl_epi16(h0, cut->low_count), widest),
+                                     _mm256_min_epu16(_mm256_srl_epi16(h1, cut->low_count), widest)}};
     const __m256i s = narrow_words(wide_symbols, order);
     store256(symbols, s);
     if (cut->low_nbits > 0) {

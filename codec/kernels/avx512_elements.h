@@ -102,8 +102,9 @@ LMC_INLINE __m512i cut_heads(const head_cut *cut, word_pair heads, __m512i order
 {
     const __m512i h0 = _mm512_and_si512(_mm512_add_epi16(heads.word[0], cut->shift), cut->head_mask);
     const __m512i h1 = _mm512_and_si512(_mm512_add_epi16(heads.word[1], cut->shift), cut->head_mask);
-    const word_pair wide_symbols = {
-        {_mm512_srlv_epi16(h0, cut->low_counts), _mm512_srlv_epi16(h1, cut->low_counts)}};
+    const __m512i widest = _mm512_set1_epi16(0x7fff); /* narrowing takes more for negative */
+    const word_pair wide_symbols = {{_mm512_min_epu16(_mm512_srlv_epi16(h0, cut->low_counts), widest),
+                                     _mm512_min_epu16(_mm512_srlv_epi16(h1, cut->low_counts), widest)}};
     const __m512i s = narrow_words(wide_symbols, order);
     _mm512_storeu_si512(symbols, s);
     if (cut->low_nbits > 0) {
