@@ -14,9 +14,25 @@
 
 /* ---- sizes ---- */
 
+/* A frame against a base stands behind another one only, whose content is as long. base_nbytes: that length, or
+ * NO_BASE. */
+#define NO_BASE SIZE_MAX
+
+static lmc_status check_base(const lmc_info *info, size_t offset, size_t base_nbytes)
+{
+    if (info->mode != LMC_FRAME_DELTA || (base_nbytes != NO_BASE && info->base_nbytes == base_nbytes)) {
+        return LMC_OK;
+    }
+    return base_nbytes == NO_BASE
+               ? h5_fail(LMC_ERR_CORRUPT, "lmc: chunk: the frame at byte %zu asks for a base", offset)
+               : h5_fail(LMC_ERR_CORRUPT,
+                         "lmc: chunk: the frame at byte %zu asks for a base of %llu bytes, there are %zu",
+                         offset, (unsigned long long)info->base_nbytes, base_nbytes);
+}
+
 /* Content of the frame at stored[offset], by its head, if the frame is long enough for it. */
 static lmc_status read_frame_size(const unsigned char *stored, size_t offset, size_t nbytes,
-                                  size_t *content_nbytes)
+                                  size_t base_nbytes, size_t *content_nbytes)
 {
     lmc_info info;
     lmc_diag diag;
@@ -24,7 +40,12 @@ static lmc_status read_frame_size(const unsigned char *stored, size_t offset, si
     if (status != LMC_OK) {
         return h5_fail_diag("lmc: chunk", &diag, offset);
     }
-    const uint64_t least = info.mode == LMC_FRAME_CODED ? info.block_count : info.content_nbytes;
+    const lmc_status base_status = check_base(&info, offset, base_nbytes);
+    if (base_status != LMC_OK) {
+        return base_status;
+    }
+    const int has_blocks = info.mode == LMC_FRAME_CODED || info.mode == LMC_FRAME_DELTA;
+    const uint64_t least = has_blocks ? info.block_count : info.content_nbytes;
     const uint64_t around = info.head_nbytes + info.tail_nbytes;
     if (around > nbytes || least > nbytes - around || info.content_nbytes > SIZE_MAX / 2) {
         return h5_fail(LMC_ERR_TRUNCATED,
@@ -57,13 +78,19 @@ static lmc_status next_frame(walk *w, size_t *offset, size_t *nbytes)
     return LMC_OK;
 }
 
-/* Columns are of equal length; the last one holds what fills no record, too. A single frame is of any length. */
-static int is_column_size(const h5_head *head, unsigned i, size_t nbytes, size_t first_nbytes)
+/* Rows and columns are of equal length; the last column holds what fills no record, too. A single frame is of any
+ * length. */
+static lmc_status check_frame_size(const h5_head *head, unsigned i, size_t offset, size_t nbytes,
+                                   size_t first_nbytes)
 {
-    if (nbytes < first_nbytes) {
-        return 0;
+    const int is_row = head->layout == H5_WIRE_LAYOUT_ROWS;
+    const size_t surplus_max = i + 1 < head->frame_count || is_row ? 0 : head->frame_count - 1;
+    if (nbytes >= first_nbytes && nbytes - first_nbytes <= surplus_max) {
+        return LMC_OK;
     }
-    return i + 1 < head->frame_count ? nbytes == first_nbytes : nbytes - first_nbytes < head->frame_count;
+    const char *const what = is_row ? "row" : "column";
+    return h5_fail(LMC_ERR_CORRUPT, "lmc: chunk: %s %u at byte %zu has %zu bytes, %s 0 has %zu", what, i,
+                   offset, nbytes, what, first_nbytes);
 }
 
 /* Adds up the content of all frames. */
@@ -80,16 +107,16 @@ static lmc_status read_regrouped_size(const unsigned char *stored, size_t stored
         size_t content_nbytes;
         status = next_frame(&w, &offset, &nbytes);
         if (status == LMC_OK) {
-            status = read_frame_size(stored, offset, nbytes, &content_nbytes);
+            const int has_base = head.layout == H5_WIRE_LAYOUT_ROWS && i > 0;
+            status =
+                read_frame_size(stored, offset, nbytes, has_base ? first_nbytes : NO_BASE, &content_nbytes);
+        }
+        if (status == LMC_OK) {
+            first_nbytes = i == 0 ? content_nbytes : first_nbytes;
+            status = check_frame_size(&head, i, offset, content_nbytes, first_nbytes);
         }
         if (status != LMC_OK) {
             return status;
-        }
-        first_nbytes = i == 0 ? content_nbytes : first_nbytes;
-        if (!is_column_size(&head, i, content_nbytes, first_nbytes)) {
-            return h5_fail(LMC_ERR_CORRUPT,
-                           "lmc: chunk: column %u at byte %zu has %zu bytes, column 0 has %zu", i, offset,
-                           content_nbytes, first_nbytes);
         }
         if (content_nbytes > SIZE_MAX / 2 - total) {
             return h5_fail(LMC_ERR_LIMIT, "lmc: chunk: content does not fit the memory of this machine");
@@ -103,8 +130,9 @@ static lmc_status read_regrouped_size(const unsigned char *stored, size_t stored
 static lmc_status read_size(const unsigned char *stored, size_t stored_nbytes, size_t *chunk_nbytes)
 {
     *chunk_nbytes = 0;
-    return h5_head_is_there(stored, stored_nbytes) ? read_regrouped_size(stored, stored_nbytes, chunk_nbytes)
-                                                   : read_frame_size(stored, 0, stored_nbytes, chunk_nbytes);
+    return h5_head_is_there(stored, stored_nbytes)
+               ? read_regrouped_size(stored, stored_nbytes, chunk_nbytes)
+               : read_frame_size(stored, 0, stored_nbytes, NO_BASE, chunk_nbytes);
 }
 
 /* Verifies head and index of a frame that read_frame_size() found long enough. */
@@ -158,17 +186,23 @@ lmc_status h5_chunk_size(lmc_ctx *ctx, const unsigned char *stored, size_t store
 /* ---- content ---- */
 
 static lmc_status decode_frame(lmc_ctx *ctx, const unsigned char *stored, size_t offset, size_t nbytes,
-                               unsigned char *dst, size_t dst_capacity, size_t *dst_nbytes)
+                               const unsigned char *base, unsigned char *dst, size_t dst_capacity,
+                               size_t *dst_nbytes)
 {
-    const lmc_status status = lmc_decode(ctx, stored + offset, nbytes, NULL, dst, dst_capacity, dst_nbytes);
+    const lmc_status status = lmc_decode(ctx, stored + offset, nbytes, base, dst, dst_capacity, dst_nbytes);
+    if (status == LMC_ERR_BASE) { /* every row is as it was written, but they do not belong together */
+        return h5_fail(LMC_ERR_CHECKSUM, "lmc: chunk: the row at byte %zu was coded against another one",
+                       offset);
+    }
     return status == LMC_OK ? LMC_OK : h5_fail_diag("lmc: chunk", lmc_ctx_diag(ctx), offset);
 }
 
-/* All frames, one behind the other. */
+/* All frames, one behind the other. Only rows ask for a base, which read_regrouped_size() found to be as long. */
 static lmc_status decode_frames(lmc_ctx *ctx, const h5_head *head, const unsigned char *stored,
                                 size_t stored_nbytes, unsigned char *dst, size_t chunk_nbytes)
 {
     walk w = {head, stored, stored_nbytes, 0, head->nbytes};
+    const unsigned char *base = NULL;
     size_t done = 0;
     lmc_status status = LMC_OK;
     for (unsigned i = 0; status == LMC_OK && i < head->frame_count; i++) {
@@ -177,8 +211,9 @@ static lmc_status decode_frames(lmc_ctx *ctx, const h5_head *head, const unsigne
         size_t made = 0;
         status = next_frame(&w, &offset, &nbytes);
         if (status == LMC_OK) {
-            status = decode_frame(ctx, stored, offset, nbytes, dst + done, chunk_nbytes - done, &made);
+            status = decode_frame(ctx, stored, offset, nbytes, base, dst + done, chunk_nbytes - done, &made);
         }
+        base = dst + done;
         done += made;
     }
     return status;
@@ -192,8 +227,8 @@ static lmc_status decode_regrouped(lmc_ctx *ctx, const unsigned char *stored, si
     if (status != LMC_OK) {
         return status;
     }
-    const int is_plain = head.layout == H5_WIRE_LAYOUT_PLAIN;
-    unsigned char *const content = is_plain ? dst : malloc(chunk_nbytes + 1);
+    const int is_in_place = head.layout != H5_WIRE_LAYOUT_COLUMNS && !h5_head_has_records(&head);
+    unsigned char *const content = is_in_place ? dst : malloc(chunk_nbytes + 1);
     if (content == NULL) {
         return h5_fail(LMC_ERR_NOMEM, "lmc: no memory for %zu bytes", chunk_nbytes);
     }
@@ -203,10 +238,10 @@ static lmc_status decode_regrouped(lmc_ctx *ctx, const unsigned char *stored, si
     }
     if (status == LMC_OK && head.layout == H5_WIRE_LAYOUT_COLUMNS) {
         h5_columns_to_records(content, chunk_nbytes, head.width, dst);
-    } else if (status == LMC_OK && head.layout == H5_WIRE_LAYOUT_RECORDS) {
+    } else if (status == LMC_OK && h5_head_has_records(&head)) {
         h5_records_to_columns(content, chunk_nbytes, head.width, dst);
     }
-    if (!is_plain) {
+    if (!is_in_place) {
         free(content);
     }
     return status;
@@ -218,7 +253,7 @@ lmc_status h5_chunk_decode(lmc_ctx *ctx, const unsigned char *stored, size_t sto
     size_t made;
     return h5_head_is_there(stored, stored_nbytes)
                ? decode_regrouped(ctx, stored, stored_nbytes, dst, chunk_nbytes)
-               : decode_frame(ctx, stored, 0, stored_nbytes, dst, chunk_nbytes, &made);
+               : decode_frame(ctx, stored, 0, stored_nbytes, NULL, dst, chunk_nbytes, &made);
 }
 
 /* ---- the public calls ---- */

@@ -28,7 +28,25 @@ static void store(unsigned char *dst, uint64_t value, unsigned nbytes)
 
 /* ---- fields ---- */
 
-enum { VERSION_OFFSET = 4, LAYOUT_OFFSET = 5, SWAP_OFFSET = 6, RESERVED_OFFSET = 7, WIDTH_OFFSET = 8 };
+enum {
+    VERSION_OFFSET = 4,
+    LAYOUT_OFFSET = 5,
+    SWAP_OFFSET = 6,
+    RESERVED_OFFSET = 7,
+    WIDTH_OFFSET = 8,
+    ROW_COUNT_OFFSET = 10
+};
+
+static size_t sizes_offset(const h5_head *head)
+{
+    return H5_WIRE_HEAD_NBYTES + (head->layout == H5_WIRE_LAYOUT_ROWS ? H5_WIRE_ROW_COUNT_NBYTES : 0);
+}
+
+int h5_head_has_records(const h5_head *head)
+{
+    return head->layout == H5_WIRE_LAYOUT_RECORDS ||
+           (head->layout == H5_WIRE_LAYOUT_ROWS && head->width != 0);
+}
 
 int h5_head_is_there(const unsigned char *stored, size_t stored_nbytes)
 {
@@ -37,8 +55,10 @@ int h5_head_is_there(const unsigned char *stored, size_t stored_nbytes)
 
 void h5_head_complete(h5_head *head)
 {
-    head->frame_count = head->layout == H5_WIRE_LAYOUT_COLUMNS ? head->width : 1;
-    head->nbytes = H5_WIRE_HEAD_NBYTES + H5_WIRE_FRAME_SIZE_NBYTES * (size_t)(head->frame_count - 1) +
+    head->frame_count = head->layout == H5_WIRE_LAYOUT_COLUMNS ? head->width
+                        : head->layout == H5_WIRE_LAYOUT_ROWS  ? head->row_count
+                                                               : 1;
+    head->nbytes = sizes_offset(head) + H5_WIRE_FRAME_SIZE_NBYTES * (size_t)(head->frame_count - 1) +
                    H5_WIRE_CHECK_NBYTES;
 }
 
@@ -51,8 +71,11 @@ void h5_head_write(const h5_head *head, const uint32_t *frame_nbytes, unsigned c
     dst[SWAP_OFFSET] = (unsigned char)head->swap_nbytes;
     dst[RESERVED_OFFSET] = 0;
     store(dst + WIDTH_OFFSET, head->width, 2);
+    if (head->layout == H5_WIRE_LAYOUT_ROWS) {
+        store(dst + ROW_COUNT_OFFSET, head->row_count, H5_WIRE_ROW_COUNT_NBYTES);
+    }
     for (unsigned i = 0; i + 1 < head->frame_count; i++) {
-        store(dst + H5_WIRE_HEAD_NBYTES + H5_WIRE_FRAME_SIZE_NBYTES * (size_t)i, frame_nbytes[i],
+        store(dst + sizes_offset(head) + H5_WIRE_FRAME_SIZE_NBYTES * (size_t)i, frame_nbytes[i],
               H5_WIRE_FRAME_SIZE_NBYTES);
     }
     store(dst + before_check, XXH3_64bits(dst, before_check), H5_WIRE_CHECK_NBYTES);
@@ -67,8 +90,10 @@ static int is_swap(unsigned nbytes)
 static lmc_status check_fields(const h5_head *head)
 {
     const int is_plain = head->layout == H5_WIRE_LAYOUT_PLAIN;
+    const int may_be_0 = is_plain || head->layout == H5_WIRE_LAYOUT_ROWS;
     const int is_width =
-        is_plain ? head->width == 0 : head->width >= H5_WIRE_WIDTH_MIN && head->width <= H5_WIRE_WIDTH_MAX;
+        head->width == 0 ? may_be_0
+                         : !is_plain && head->width >= H5_WIRE_WIDTH_MIN && head->width <= H5_WIRE_WIDTH_MAX;
     if (!is_width) {
         return h5_fail(LMC_ERR_CORRUPT, "lmc: chunk head at byte 8: records of %u bytes", head->width);
     }
@@ -76,6 +101,20 @@ static lmc_status check_fields(const h5_head *head)
         (head->layout == H5_WIRE_LAYOUT_COLUMNS && head->swap_nbytes != 0)) {
         return h5_fail(LMC_ERR_CORRUPT, "lmc: chunk head at byte 6: elements of %u bytes", head->swap_nbytes);
     }
+    return LMC_OK;
+}
+
+static lmc_status read_row_count(const unsigned char *stored, size_t stored_nbytes, h5_head *head)
+{
+    if (stored_nbytes < ROW_COUNT_OFFSET + H5_WIRE_ROW_COUNT_NBYTES) {
+        return h5_fail(LMC_ERR_TRUNCATED, "lmc: chunk head: truncated at byte %zu", stored_nbytes);
+    }
+    const uint64_t count = load(stored + ROW_COUNT_OFFSET, H5_WIRE_ROW_COUNT_NBYTES);
+    if (count < H5_WIRE_ROW_COUNT_MIN || count > H5_WIRE_ROW_COUNT_MAX) {
+        return h5_fail(LMC_ERR_CORRUPT, "lmc: chunk head at byte %d: %llu rows", ROW_COUNT_OFFSET,
+                       (unsigned long long)count);
+    }
+    head->row_count = (unsigned)count;
     return LMC_OK;
 }
 
@@ -91,7 +130,7 @@ lmc_status h5_head_read(const unsigned char *stored, size_t stored_nbytes, h5_he
     if (stored[VERSION_OFFSET] != H5_WIRE_VERSION) {
         return h5_fail(LMC_ERR_UNSUPPORTED, "lmc: chunk head at byte 4: version %u", stored[VERSION_OFFSET]);
     }
-    if (stored[LAYOUT_OFFSET] > H5_WIRE_LAYOUT_RECORDS) {
+    if (stored[LAYOUT_OFFSET] > H5_WIRE_LAYOUT_ROWS) {
         return h5_fail(LMC_ERR_UNSUPPORTED, "lmc: chunk head at byte 5: layout %u", stored[LAYOUT_OFFSET]);
     }
     if (stored[RESERVED_OFFSET] != 0) {
@@ -101,7 +140,10 @@ lmc_status h5_head_read(const unsigned char *stored, size_t stored_nbytes, h5_he
     head->layout = stored[LAYOUT_OFFSET];
     head->swap_nbytes = stored[SWAP_OFFSET];
     head->width = (unsigned)load(stored + WIDTH_OFFSET, 2);
-    const lmc_status status = check_fields(head);
+    lmc_status status = check_fields(head);
+    if (status == LMC_OK && head->layout == H5_WIRE_LAYOUT_ROWS) {
+        status = read_row_count(stored, stored_nbytes, head);
+    }
     if (status != LMC_OK) {
         return status;
     }
@@ -125,6 +167,6 @@ size_t h5_head_frame_nbytes(const h5_head *head, const unsigned char *stored, si
     if (i + 1 == head->frame_count) {
         return left;
     }
-    return (size_t)load(stored + H5_WIRE_HEAD_NBYTES + H5_WIRE_FRAME_SIZE_NBYTES * (size_t)i,
+    return (size_t)load(stored + sizes_offset(head) + H5_WIRE_FRAME_SIZE_NBYTES * (size_t)i,
                         H5_WIRE_FRAME_SIZE_NBYTES);
 }

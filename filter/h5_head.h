@@ -12,10 +12,14 @@
 typedef struct h5_head {
     unsigned layout;      /* H5_WIRE_LAYOUT_... */
     unsigned swap_nbytes; /* 2, 4, 8: bytes of the elements whose bytes were reversed; 0: none were */
-    unsigned width;       /* bytes of a record; 0 in a plain layout */
-    unsigned frame_count; /* width in columns, else 1 */
+    unsigned width;       /* bytes of a record; 0 in a plain layout, and in rows of what was not shuffled */
+    unsigned row_count;   /* in rows; else 0 */
+    unsigned frame_count; /* width in columns, row_count in rows, else 1 */
     size_t nbytes;        /* of the head */
 } h5_head;
+
+/* Whether the chunk is in columns and the content of the frames in records: what undoes the shuffle filter. */
+int h5_head_has_records(const h5_head *head);
 
 /* Whether stored bytes begin with such a head: if not, they are a frame. */
 int h5_head_is_there(const unsigned char *stored, size_t stored_nbytes);

@@ -30,15 +30,22 @@ typedef enum h5_fault {
     FAULT_ELEMENT,
     FAULT_BLOCK,
     FAULT_TOO_FEW,
-    FAULT_TYPE
+    FAULT_TYPE,
+    FAULT_ROWS
 } h5_fault;
+
+/* Rows ask for one value more. */
+static size_t full_count(unsigned level)
+{
+    return (level & LMC_H5_LEVEL_ROWS) != 0 ? LMC_H5_VALUE_COUNT_MAX : LMC_H5_VALUE_COUNT;
+}
 
 /* Takes what users give; a fault leaves the defaults. */
 static h5_fault take_user_values(const unsigned *values, size_t value_count, h5_params *params)
 {
     unsigned value[LMC_H5_USER_VALUE_COUNT] = {0, 0, 0};
     memset(params, 0, sizeof *params);
-    if (value_count > LMC_H5_VALUE_COUNT) {
+    if (value_count > LMC_H5_VALUE_COUNT && value_count > full_count(values[LMC_H5_VALUE_LEVEL])) {
         return FAULT_TOO_MANY;
     }
     if (value_count > LMC_H5_USER_VALUE_COUNT && values[LMC_H5_VALUE_MAGIC] != LMC_H5_MAGIC) {
@@ -47,7 +54,8 @@ static h5_fault take_user_values(const unsigned *values, size_t value_count, h5_
     for (size_t i = 0; i < value_count && i < LMC_H5_USER_VALUE_COUNT; i++) {
         value[i] = values[i];
     }
-    if (value[LMC_H5_VALUE_LEVEL] > LMC_LEVEL_MAX) {
+    const unsigned level = value[LMC_H5_VALUE_LEVEL] & ~(unsigned)LMC_H5_LEVEL_ROWS;
+    if (level > LMC_LEVEL_MAX) {
         return FAULT_LEVEL;
     }
     if (value[LMC_H5_VALUE_ELEMENT] != 0 && !is_element_size(value[LMC_H5_VALUE_ELEMENT])) {
@@ -56,7 +64,8 @@ static h5_fault take_user_values(const unsigned *values, size_t value_count, h5_
     if (value[LMC_H5_VALUE_BLOCK_KIB] != 0 && !is_block_kib(value[LMC_H5_VALUE_BLOCK_KIB])) {
         return FAULT_BLOCK;
     }
-    params->level = (lmc_level)value[LMC_H5_VALUE_LEVEL];
+    params->level = (lmc_level)level;
+    params->wants_rows = value[LMC_H5_VALUE_LEVEL] != level;
     params->override_nbytes = value[LMC_H5_VALUE_ELEMENT];
     params->block_nbytes = value[LMC_H5_VALUE_BLOCK_KIB] * 1024;
     return FAULT_NONE;
@@ -91,17 +100,35 @@ static int is_sensible(unsigned element_nbytes, unsigned type)
                : shuffle_nbytes == 0;
 }
 
+/* Whether a chunk with this type comes to the filter row by row, and each row is coded as elements. */
+static int may_have_rows(unsigned type)
+{
+    return (type & (LMC_H5_TYPE_COLUMNS | LMC_H5_TYPE_RESIZED)) == 0;
+}
+
+static int is_row_count(uint64_t count, unsigned type)
+{
+    return count == 0 ||
+           (count >= H5_WIRE_ROW_COUNT_MIN && count <= H5_WIRE_ROW_COUNT_MAX && may_have_rows(type));
+}
+
 static h5_fault take_values(const unsigned *values, size_t value_count, h5_params *params)
 {
     const h5_fault fault = take_user_values(values, value_count, params);
     if (fault != FAULT_NONE || value_count <= LMC_H5_USER_VALUE_COUNT) {
         return fault;
     }
-    if (value_count < LMC_H5_VALUE_COUNT) {
+    if (value_count < full_count(values[LMC_H5_VALUE_LEVEL])) {
         return FAULT_TOO_FEW;
     }
     if (!is_sensible(values[LMC_H5_VALUE_ELEMENT_NBYTES], values[LMC_H5_VALUE_TYPE])) {
         return FAULT_TYPE;
+    }
+    if (params->wants_rows) {
+        if (!is_row_count(values[LMC_H5_VALUE_ROWS], values[LMC_H5_VALUE_TYPE])) {
+            return FAULT_ROWS;
+        }
+        params->row_count = values[LMC_H5_VALUE_ROWS];
     }
     params->is_complete = 1;
     params->element_nbytes = values[LMC_H5_VALUE_ELEMENT_NBYTES];
@@ -115,16 +142,18 @@ static lmc_status tell(h5_fault fault, const unsigned *values, size_t value_coun
     switch (fault) {
     case FAULT_NONE: return LMC_OK;
     case FAULT_TOO_MANY:
-        return h5_fail(LMC_ERR_ARG, "lmc: %zu values: at most 3 are for the user to give, and 8 in all",
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: %zu values: at most 3 are for the user to give, and 8 in all (9 with rows)",
                        value_count);
     case FAULT_NO_MAGIC:
         return h5_fail(LMC_ERR_ARG,
                        "lmc: value [3] is %u: the values from [3] on are set by the filter, give 3 at most",
                        values[LMC_H5_VALUE_MAGIC]);
     case FAULT_LEVEL:
-        return h5_fail(LMC_ERR_ARG,
-                       "lmc: value [0], the level, is %u: must be 0 (default), 1 (fast) or 2 (max)",
-                       values[LMC_H5_VALUE_LEVEL]);
+        return h5_fail(
+            LMC_ERR_ARG,
+            "lmc: value [0], the level, is %u: must be 0 (default), 1 (fast) or 2 (max), or 16 more",
+            values[LMC_H5_VALUE_LEVEL]);
     case FAULT_ELEMENT:
         return h5_fail(LMC_ERR_ARG,
                        "lmc: value [1], the bytes of an element, is %u: must be 0 (auto), 1, 2, 4 or 8",
@@ -134,7 +163,13 @@ static lmc_status tell(h5_fault fault, const unsigned *values, size_t value_coun
             LMC_ERR_ARG,
             "lmc: value [2], the KiB of a block, is %u: must be 0 (auto) or a power of two from %d to %d",
             values[LMC_H5_VALUE_BLOCK_KIB], LMC_H5_BLOCK_KIB_MIN, LMC_H5_BLOCK_KIB_MAX);
-    case FAULT_TOO_FEW: return h5_fail(LMC_ERR_ARG, "lmc: %zu values where the filter sets 8", value_count);
+    case FAULT_TOO_FEW:
+        return h5_fail(LMC_ERR_ARG, "lmc: %zu values where the filter sets %zu", value_count,
+                       full_count(values[LMC_H5_VALUE_LEVEL]));
+    case FAULT_ROWS:
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: value [8], the rows of a chunk, is %u: the filter does not set that",
+                       values[LMC_H5_VALUE_ROWS]);
     case FAULT_TYPE: break;
     }
     return h5_fail(LMC_ERR_ARG, "lmc: values [4] and [5], %u and 0x%x, are not what the filter sets",
@@ -243,9 +278,16 @@ void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipelin
     }
 }
 
-void h5_params_write(const h5_params *params, unsigned *values)
+void h5_params_take_rows(h5_params *params, uint64_t row_count)
 {
-    values[LMC_H5_VALUE_LEVEL] = (unsigned)params->level;
+    const int is_one =
+        params->wants_rows && params->chunk_nbytes != 0 && is_row_count(row_count, params->type);
+    params->row_count = is_one ? (unsigned)row_count : 0;
+}
+
+size_t h5_params_write(const h5_params *params, unsigned *values)
+{
+    values[LMC_H5_VALUE_LEVEL] = (unsigned)params->level + (params->wants_rows ? LMC_H5_LEVEL_ROWS : 0);
     values[LMC_H5_VALUE_ELEMENT] = params->override_nbytes;
     values[LMC_H5_VALUE_BLOCK_KIB] = params->block_nbytes / 1024;
     values[LMC_H5_VALUE_MAGIC] = LMC_H5_MAGIC;
@@ -253,6 +295,11 @@ void h5_params_write(const h5_params *params, unsigned *values)
     values[LMC_H5_VALUE_TYPE] = params->type;
     values[LMC_H5_VALUE_CHUNK_LOW] = (unsigned)(params->chunk_nbytes & 0xffffffffu);
     values[LMC_H5_VALUE_CHUNK_HIGH] = (unsigned)(params->chunk_nbytes >> 32);
+    if (!params->wants_rows) {
+        return LMC_H5_VALUE_COUNT;
+    }
+    values[LMC_H5_VALUE_ROWS] = params->row_count;
+    return LMC_H5_VALUE_COUNT_MAX;
 }
 
 uint64_t h5_params_filtered_nbytes(const h5_params *params)

@@ -43,6 +43,7 @@ typedef struct h5_pipeline {
 
 typedef struct h5_params {
     lmc_level level;
+    int wants_rows;           /* the level came with LMC_H5_LEVEL_ROWS */
     unsigned override_nbytes; /* of an element; 0: by the type */
     unsigned block_nbytes;    /* 0: LMC chooses */
 
@@ -50,6 +51,7 @@ typedef struct h5_params {
     unsigned element_nbytes; /* 1..256 */
     unsigned type;           /* LMC_H5_TYPE_... */
     uint64_t chunk_nbytes;   /* before all filters; 0: unknown */
+    unsigned row_count;      /* rows of a chunk that are coded one against the other; 0: none */
 } h5_params;
 
 /* Reads values, of a user or of a file. Values that the filter has set must be whole and sensible. A failure leaves
@@ -67,8 +69,13 @@ void h5_params_guess(const unsigned *values, size_t value_count, h5_params *para
 void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipeline *pipeline,
                         uint64_t chunk_nbytes);
 
-/* Writes all LMC_H5_VALUE_COUNT values of complete parameters. */
-void h5_params_write(const h5_params *params, unsigned *values);
+/* Takes note of the length of a chunk's first axis, after h5_params_complete(): it becomes row_count where rows are
+ * wanted and are in the chunk as it comes to the filter. */
+void h5_params_take_rows(h5_params *params, uint64_t row_count);
+
+/* Writes the values of complete parameters and returns how many there are: LMC_H5_VALUE_COUNT, or with rows wanted
+ * LMC_H5_VALUE_COUNT_MAX. */
+size_t h5_params_write(const h5_params *params, unsigned *values);
 
 /* Bytes that a chunk has when it comes to the filter; 0: unknown. */
 uint64_t h5_params_filtered_nbytes(const h5_params *params);

@@ -11,12 +11,13 @@ static int fail(const h5_library *library)
     return -1;
 }
 
-/* Bytes of a chunk in the file; 0 when they are not known or too many to count. */
-static uint64_t read_chunk_nbytes(const h5_library *library, h5_id dcpl, h5_id type)
+/* Bytes of a chunk in the file, 0 when they are not known or too many to count; and the length of its first axis. */
+static uint64_t read_chunk_nbytes(const h5_library *library, h5_id dcpl, h5_id type, uint64_t *row_count)
 {
     uint64_t dimensions[H5_DIMENSIONS_MAX];
     uint64_t nbytes = library->type_nbytes(type);
     const int count = library->get_chunk(dcpl, H5_DIMENSIONS_MAX, dimensions);
+    *row_count = count > 0 ? dimensions[0] : 0;
     for (int i = 0; i < count && i < H5_DIMENSIONS_MAX; i++) {
         if (__builtin_mul_overflow(nbytes, dimensions[i], &nbytes)) {
             return 0;
@@ -53,10 +54,12 @@ static h5_pipeline read_pipeline(const h5_library *library, h5_id dcpl)
 int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
 {
     const h5_library *const library = h5_library_of(H5_CALL_SITE());
-    unsigned values[LMC_H5_VALUE_COUNT] = {0};
-    size_t value_count = LMC_H5_VALUE_COUNT; /* in: room; out: how many there are, though they do not fit */
+    unsigned values[LMC_H5_VALUE_COUNT_MAX] = {0};
+    size_t value_count =
+        LMC_H5_VALUE_COUNT_MAX; /* in: room; out: how many there are, though they do not fit */
     unsigned flags;
     unsigned config;
+    uint64_t row_count;
     h5_params params;
     (void)space;
     if (library == NULL) {
@@ -77,9 +80,10 @@ int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
     }
     const h5_type element = h5_type_read(library, type);
     const h5_pipeline pipeline = read_pipeline(library, dcpl);
-    h5_params_complete(&params, &element, &pipeline, read_chunk_nbytes(library, dcpl, type));
-    h5_params_write(&params, values);
-    if (library->modify_filter(dcpl, LMC_H5_FILTER_ID, flags, LMC_H5_VALUE_COUNT, values) < 0) {
+    const uint64_t chunk_nbytes = read_chunk_nbytes(library, dcpl, type, &row_count);
+    h5_params_complete(&params, &element, &pipeline, chunk_nbytes);
+    h5_params_take_rows(&params, row_count);
+    if (library->modify_filter(dcpl, LMC_H5_FILTER_ID, flags, h5_params_write(&params, values), values) < 0) {
         (void)h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not take the filter's values");
         return fail(library);
     }

@@ -31,7 +31,7 @@ extern "C" {
 /* The values that HDF5 keeps for the filter of a dataset ("cd_values"). A user gives none, or the first
  * one, two or three; when the dataset is created the filter adds the others. */
 enum {
-    LMC_H5_VALUE_LEVEL = 0,          /* an lmc_level */
+    LMC_H5_VALUE_LEVEL = 0,          /* an lmc_level, or one plus LMC_H5_LEVEL_ROWS */
     LMC_H5_VALUE_ELEMENT = 1,        /* bytes of an element: 1, 2, 4 or 8; 0 for that of the dataset's type */
     LMC_H5_VALUE_BLOCK_KIB = 2,      /* KiB of a block: a power of two from 16 to 1024; 0: LMC chooses */
     LMC_H5_VALUE_MAGIC = 3,          /* LMC_H5_MAGIC: the values from here on were set by the filter */
@@ -39,9 +39,15 @@ enum {
     LMC_H5_VALUE_TYPE = 5,           /* LMC_H5_TYPE_...: class, flags, dtype */
     LMC_H5_VALUE_CHUNK_LOW = 6,      /* bytes of a chunk before all filters, modulo 2^32 ... */
     LMC_H5_VALUE_CHUNK_HIGH = 7,     /* ... and divided by it */
-    LMC_H5_VALUE_COUNT = 8
+    LMC_H5_VALUE_COUNT = 8,
+    LMC_H5_VALUE_ROWS = 8, /* with LMC_H5_LEVEL_ROWS: rows of a chunk, 2 to 65536; 0: none are told apart */
+    LMC_H5_VALUE_COUNT_MAX = 9
 };
 #define LMC_H5_USER_VALUE_COUNT 3
+
+/* Added to a level: the rows of a chunk along the first axis are snapshots of one thing. Each is coded against
+ * the one before; the chunk is read without any other. */
+#define LMC_H5_LEVEL_ROWS 16
 
 #define LMC_H5_MAGIC 0x31434d4cu /* bytes "LMC1" */
 
@@ -70,7 +76,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t
  *  ctx: scratch and diagnostics of this thread; NULL: the call takes its own.
  *  values: as HDF5 gives them for the dataset (H5Pget_filter_by_id2; in h5py
  *   dataset.id.get_create_plist().get_filter(i)[2]), or the user's values alone; value_count may be 0.
- *   A chunk encoded with less than the dataset's values is as good to read, but may be larger.
+ *   A chunk encoded with less than the dataset's values is as good to read, but may be larger. Rows
+ *   (LMC_H5_LEVEL_ROWS) are told apart by LMC_H5_VALUE_ROWS alone: with a user's values there are none.
  *  chunk: the bytes that HDF5 would hand to the filter: a whole chunk, edges padded, in the file's type,
  *   after the filters before LMC (if any).
  *  dst_capacity: at least lmc_h5_encode_bound(), else DST_SMALL.
@@ -89,7 +96,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t 
  *  dst_capacity: at least lmc_h5_chunk_nbytes(), else DST_SMALL.
  * A chunk whose filter mask (H5Dread_chunk) has LMC's bit set was stored without LMC: do not pass it.
  * Uses this thread alone, unless ctx was given more (lmc_ctx_set_thread_count).
- * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT. */
+ * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT; never BASE, as a chunk
+ * holds whatever its rows were coded against. */
 LMC_NODISCARD LMC_API lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_nbytes,
                                                      void *dst, size_t dst_capacity, size_t *dst_nbytes);
 
