@@ -263,7 +263,9 @@ static lmc_status compare_alone(const h5_job *job, const h5_form *form, size_t *
         return LMC_OK;
     }
     const lmc_status status = encode_alone(&other, form, &alone_nbytes);
-    if (status == LMC_OK && alone_nbytes <= *dst_nbytes) {
+    if (status != LMC_OK) {
+        *dst_nbytes = 0;
+    } else if (alone_nbytes <= *dst_nbytes) {
         memcpy(job->dst, other.dst, alone_nbytes);
         *dst_nbytes = alone_nbytes;
     }

@@ -47,7 +47,8 @@ static void test_no_values(void)
 
 static void test_every_level(void)
 {
-    static const unsigned bad[] = {3, 4, 9, 100, 0x7fffffffu, 0x80000000u, 0xffffffffu};
+    static const unsigned bad[] = {3,  4,  9,   15,          19,          20,          31,         32,
+                                   33, 48, 100, 0x7fffffffu, 0x80000000u, 0x80000010u, 0xffffffffu};
     for (unsigned level = 0; level < 3; level++)
         CU_ASSERT_EQUAL(must_read_user(&level, 1).level, level);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
