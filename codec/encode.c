@@ -472,6 +472,7 @@ static void hash_blocks(const lmc_info *info, const uint8_t *src, lmc_block_entr
             kernels->hash(src + i * info->block_nbytes, lmc_block_content_nbytes(info, i), 0);
 }
 
+/* Leaves *dst_nbytes 0 if the base turns out to be no help. */
 static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thread_count, const uint8_t *src,
                                const uint8_t *base, lmc_block_entry *entries, uint8_t *dst,
                                size_t *dst_nbytes)
@@ -494,6 +495,8 @@ static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thre
             *dst_nbytes = before_tail + (size_t)info->tail_nbytes;
             return LMC_OK;
         }
+        if (info->mode == LMC_FRAME_DELTA)
+            return LMC_OK;
     } else {
         hash_blocks(info, src, entries);
     }
@@ -516,20 +519,13 @@ static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const voi
     return status;
 }
 
-lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
-                      const void *base, void *dst, size_t dst_capacity, size_t *dst_nbytes)
+/* Plans and encodes; *dst_nbytes as encode_frame(). */
+static lmc_status plan_and_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
+                                  const void *base, void *dst, size_t *dst_nbytes)
 {
     lmc_plan *plan = NULL;
-    if (dst_nbytes)
-        *dst_nbytes = 0;
-    if (!ctx)
-        return LMC_ERR_ARG;
-    lmc_ctx_begin(ctx);
-    lmc_status status = check_encode(ctx, params, src, src_nbytes, dst, dst_capacity, dst_nbytes);
-    if (status != LMC_OK)
-        return status;
     memory_input input = {src, base};
-    status =
+    lmc_status status =
         lmc_plan_create(ctx, params, src_nbytes, read_memory, base ? read_base_memory : NULL, &input, &plan);
     if (status != LMC_OK)
         return status;
@@ -542,5 +538,22 @@ lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, s
         status = lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %zu bytes", entries_nbytes);
     lmc_release(&ctx->allocator, entries);
     lmc_plan_free(plan);
+    return status;
+}
+
+lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
+                      const void *base, void *dst, size_t dst_capacity, size_t *dst_nbytes)
+{
+    if (dst_nbytes)
+        *dst_nbytes = 0;
+    if (!ctx)
+        return LMC_ERR_ARG;
+    lmc_ctx_begin(ctx);
+    lmc_status status = check_encode(ctx, params, src, src_nbytes, dst, dst_capacity, dst_nbytes);
+    if (status != LMC_OK)
+        return status;
+    status = plan_and_encode(ctx, params, src, src_nbytes, base, dst, dst_nbytes);
+    if (status == LMC_OK && *dst_nbytes == 0)
+        status = plan_and_encode(ctx, params, src, src_nbytes, NULL, dst, dst_nbytes);
     return status;
 }

@@ -1,7 +1,7 @@
 /* test_gap.c - flags as bitmaps and as gaps: all densities, the form that is chosen, hostile bodies. */
 #include "lmc_test_data.h"
 
-#include "gap.h"
+#include "flags.h"
 #include "lmc_test.h"
 
 #include <math.h>
@@ -60,7 +60,7 @@ static lmc_status decode(const uint8_t *src, size_t nbytes, size_t n, uint64_t *
     lmc_diag diag;
     lmc_reader reader = {src, src + nbytes, 0};
     *found = (uint64_t *)(void *)guarded_end(&flags_memory, lmc_flag_words(n) * 8);
-    const lmc_status status = lmc_flags_decode(&scratch, &reader, n, *found, &diag);
+    const lmc_status status = lmc_flags_decode(lmc_kernels_get(), &scratch, &reader, n, *found, &diag);
     *used = nbytes - lmc_reader_left(&reader);
     return status;
 }
@@ -69,13 +69,13 @@ static lmc_status decode(const uint8_t *src, size_t nbytes, size_t n, uint64_t *
 static size_t round_trip(size_t n, unsigned *mode)
 {
     const size_t bitmap_nbytes = 1 + lmc_bits_nbytes(n);
-    const size_t nbytes =
-        lmc_flags_encode(&scratch, flags, n, guarded_end(&bytes_memory, bitmap_nbytes), bitmap_nbytes);
+    const size_t nbytes = lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n,
+                                           guarded_end(&bytes_memory, bitmap_nbytes), bitmap_nbytes);
     CU_ASSERT_FATAL(nbytes > 0 && nbytes <= bitmap_nbytes);
     uint8_t *const dst = guarded_end(&bytes_memory, nbytes);
     uint64_t *found;
     size_t used;
-    CU_ASSERT_EQUAL(lmc_flags_encode(&scratch, flags, n, dst, nbytes), nbytes);
+    CU_ASSERT_EQUAL(lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, dst, nbytes), nbytes);
     CU_ASSERT_EQUAL_FATAL(decode(dst, nbytes, n, &found, &used), LMC_OK);
     CU_ASSERT_EQUAL(used, nbytes);
     CU_ASSERT_EQUAL(memcmp(found, flags, lmc_flag_words(n) * 8), 0);
@@ -187,7 +187,7 @@ static void test_capacity(void)
         const size_t nbytes = round_trip(n, &mode);
         for (size_t capacity = 0; capacity < nbytes; capacity++) {
             uint8_t *const dst = guarded_end(&bytes_memory, capacity);
-            CU_ASSERT_EQUAL(lmc_flags_encode(&scratch, flags, n, dst, capacity), 0);
+            CU_ASSERT_EQUAL(lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, dst, capacity), 0);
         }
     }
 }
@@ -265,7 +265,7 @@ static void test_truncation(void)
     for (unsigned i = 0; i < 60; i++) {
         const size_t n = 1 + random_below(5000);
         fill_random(n, i % 3 ? 0.02 : 0.97);
-        const size_t nbytes = lmc_flags_encode(&scratch, flags, n, bytes, N_MAX);
+        const size_t nbytes = lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, bytes, N_MAX);
         for (size_t cut = 0; cut < nbytes; cut++)
             check_hostile("cut short", n, bytes, cut, LMC_ERR_CORRUPT);
     }
@@ -279,7 +279,7 @@ static void test_random_damage(void)
     for (unsigned i = 0; i < 20000; i++) {
         const size_t n = 1 + random_below(i % 50 ? 600 : N_MAX);
         fill_random(n, i % 3 ? 0.04 : 0.96);
-        const size_t nbytes = lmc_flags_encode(&scratch, flags, n, bytes, N_MAX);
+        const size_t nbytes = lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, bytes, N_MAX);
         for (size_t flips = 1 + random_below(4); flips > 0; flips--)
             bytes[random_below(random_below(2) ? nbytes : lmc_min_size(nbytes, 5))] ^=
                 (uint8_t)(1u << random_below(8));
