@@ -66,7 +66,7 @@
 #define LMC_FMT_BLOCK_SAME 3 /* in delta frames, as the next one */
 #define LMC_FMT_BLOCK_DELTA 4
 
-/* ---- plane modes; 4..7 are reserved (4 delta, 6 palette, 7 row classes) ---- */
+/* ---- plane modes; 4..7 are reserved (6 palette, 7 row classes) ---- */
 #define LMC_FMT_PLANE_STORED 0
 #define LMC_FMT_PLANE_CONSTANT 1
 #define LMC_FMT_PLANE_CODED 2

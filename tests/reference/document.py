@@ -1,4 +1,4 @@
-"""document.py - the worked frames of docs/format.md, section 10, as bytes.
+"""document.py - the worked frames of docs/format.md, section 11, as bytes.
 
 A listing is a block between ``` lines: optionally an offset, then bytes in hexadecimal, one or two blanks
 between them; `(N times)` repeats the byte before it. Three blanks, or anything else, begin a comment.
