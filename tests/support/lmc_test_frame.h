@@ -38,16 +38,18 @@ static MAYBE_UNUSED void frame_free(test_frame *frame)
     frame->bytes = NULL;
 }
 
-/* Encodes into exactly lmc_encode_bound() bytes before a guard page. The bytes are the caller's to free. */
-static MAYBE_UNUSED test_frame frame_encode(lmc_ctx *ctx, const lmc_params *params, const uint8_t *content,
-                                            size_t nbytes)
+/* Encodes into exactly lmc_encode_bound() bytes before a guard page. base: may be NULL. The bytes are the caller's
+ * to free. */
+static MAYBE_UNUSED test_frame frame_encode_against(lmc_ctx *ctx, const lmc_params *params,
+                                                    const uint8_t *content, size_t nbytes,
+                                                    const uint8_t *base)
 {
     test_frame frame = {NULL, 0};
     size_t bound = 0;
     CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(params, nbytes, &bound), LMC_OK);
     guarded memory = guarded_open(bound);
     uint8_t *const dst = guarded_end(&memory, bound);
-    const lmc_status status = lmc_encode(ctx, params, content, nbytes, NULL, dst, bound, &frame.nbytes);
+    const lmc_status status = lmc_encode(ctx, params, content, nbytes, base, dst, bound, &frame.nbytes);
     CU_ASSERT_EQUAL_FATAL(status, LMC_OK);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_OK);
     CU_ASSERT_FATAL(frame.nbytes > 0 && frame.nbytes <= nbytes + LMC_FRAME_OVERHEAD_MAX);
@@ -55,6 +57,12 @@ static MAYBE_UNUSED test_frame frame_encode(lmc_ctx *ctx, const lmc_params *para
     memcpy(frame.bytes, dst, frame.nbytes);
     guarded_close(&memory);
     return frame;
+}
+
+static MAYBE_UNUSED test_frame frame_encode(lmc_ctx *ctx, const lmc_params *params, const uint8_t *content,
+                                            size_t nbytes)
+{
+    return frame_encode_against(ctx, params, content, nbytes, NULL);
 }
 
 /* Decodes between guard pages into exactly nbytes, and compares. */

@@ -14,7 +14,8 @@ typedef struct counting {
     int once;            /* only that one */
 } counting;
 
-static uint8_t content[CONTENT_NBYTES], found[CONTENT_NBYTES];
+static uint8_t content[CONTENT_NBYTES], found[CONTENT_NBYTES], base_room[2 * CONTENT_NBYTES];
+static const uint8_t *base; /* NULL: frames without one */
 static uint8_t *room;
 static size_t bound;
 static counting state;
@@ -75,10 +76,17 @@ static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nb
     return LMC_OK;
 }
 
+static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    (void)user;
+    memcpy(dst, base + offset, nbytes);
+    return LMC_OK;
+}
+
 static lmc_status call_encode(lmc_ctx *ctx, const job *j)
 {
     size_t n = 1;
-    const lmc_status status = lmc_encode(ctx, &j->params, content, CONTENT_NBYTES, NULL, room, bound, &n);
+    const lmc_status status = lmc_encode(ctx, &j->params, content, CONTENT_NBYTES, base, room, bound, &n);
     CU_ASSERT(status == LMC_OK ? n == j->frame.nbytes && memcmp(room, j->frame.bytes, n) == 0 : n == 0);
     return status;
 }
@@ -88,7 +96,7 @@ static lmc_status call_decode(lmc_ctx *ctx, const job *j)
     size_t n = 1;
     memset(found, 0, sizeof found);
     const lmc_status status =
-        lmc_decode(ctx, j->frame.bytes, j->frame.nbytes, NULL, found, CONTENT_NBYTES, &n);
+        lmc_decode(ctx, j->frame.bytes, j->frame.nbytes, base, found, CONTENT_NBYTES, &n);
     CU_ASSERT(status == LMC_OK ? n == CONTENT_NBYTES && memcmp(found, content, n) == 0 : n == 0);
     return status;
 }
@@ -97,7 +105,7 @@ static lmc_status call_range(lmc_ctx *ctx, const job *j)
 {
     memset(found, 0, sizeof found);
     const lmc_status status =
-        lmc_decode_range(ctx, j->frame.bytes, j->frame.nbytes, NULL, 1001, CONTENT_NBYTES - 2000, found);
+        lmc_decode_range(ctx, j->frame.bytes, j->frame.nbytes, base, 1001, CONTENT_NBYTES - 2000, found);
     CU_ASSERT(status != LMC_OK || memcmp(found, content + 1001, CONTENT_NBYTES - 2000) == 0);
     return status;
 }
@@ -107,12 +115,13 @@ static lmc_status call_plan_and_block(lmc_ctx *ctx, const job *j)
     lmc_plan *plan = (lmc_plan *)(void *)room;
     lmc_block_entry entry = {1, 1, 1};
     lmc_info info;
-    lmc_status status = lmc_plan_create(ctx, &j->params, CONTENT_NBYTES, read_content, NULL, NULL, &plan);
+    lmc_status status =
+        lmc_plan_create(ctx, &j->params, CONTENT_NBYTES, read_content, base ? read_base : NULL, NULL, &plan);
     CU_ASSERT_EQUAL(status == LMC_OK, plan != NULL);
     if (status != LMC_OK)
         return status;
     lmc_plan_info(plan, &info);
-    status = lmc_encode_block(ctx, plan, 0, content, info.block_nbytes, NULL, room, bound, &entry);
+    status = lmc_encode_block(ctx, plan, 0, content, info.block_nbytes, base, room, bound, &entry);
     CU_ASSERT_EQUAL(status == LMC_OK, entry.stored_nbytes != 0);
     lmc_plan_free(plan);
     return status;
@@ -133,7 +142,9 @@ static lmc_status call_open_and_block(lmc_ctx *ctx, const job *j)
     if (status != LMC_OK)
         return status;
     CU_ASSERT_EQUAL(lmc_frame_block(frame, 1, &offset, &stored, &nbytes), LMC_OK);
-    status = lmc_decode_block(ctx, frame, 1, j->frame.bytes + offset, stored, NULL, found, nbytes, &entry);
+    const uint8_t *const block_base = base ? base + info.base_block_nbytes : NULL;
+    status =
+        lmc_decode_block(ctx, frame, 1, j->frame.bytes + offset, stored, block_base, found, nbytes, &entry);
     CU_ASSERT(status != LMC_OK || memcmp(found, content + info.block_nbytes, nbytes) == 0);
     lmc_frame_free(frame);
     return status;
@@ -188,12 +199,14 @@ static void check_all_failures(const job *j)
     }
 }
 
-static void check_content(data_kind kind, unsigned thread_count)
+static void check_job(const lmc_params *params, unsigned thread_count, lmc_frame_mode mode)
 {
-    job j = {frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10), thread_count, {NULL, 0}};
+    job j = {*params, thread_count, {NULL, 0}};
+    lmc_info info;
     lmc_ctx *const ctx = must_create_ctx();
-    data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, kind);
-    j.frame = frame_encode(ctx, &j.params, content, CONTENT_NBYTES);
+    j.frame = frame_encode_against(ctx, &j.params, content, CONTENT_NBYTES, base);
+    CU_ASSERT_EQUAL_FATAL(lmc_read_info(j.frame.bytes, j.frame.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(info.mode, mode);
     j.params.thread_count = thread_count;
     CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&j.params, CONTENT_NBYTES, &bound), LMC_OK);
     room = must_malloc(bound);
@@ -201,6 +214,46 @@ static void check_content(data_kind kind, unsigned thread_count)
     free(room);
     frame_free(&j.frame);
     lmc_ctx_free(ctx);
+}
+
+static void check_content(data_kind kind, unsigned thread_count)
+{
+    const lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10);
+    data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, kind);
+    check_job(&params, thread_count, kind == DATA_RANDOM ? LMC_FRAME_STORED : LMC_FRAME_CODED);
+}
+
+/* Frames with a base: an earlier snapshot, or what BF16 was rounded from. */
+static void check_base(lmc_base_form form, unsigned thread_count)
+{
+    const lmc_dtype dtype = form == LMC_BASE_PLAIN ? LMC_DTYPE_F32 : LMC_DTYPE_BF16;
+    lmc_params params = frame_params(dtype, LMC_LEVEL_DEFAULT, 10);
+    params.base_form = form;
+    data_fill(base_room, sizeof base_room, LMC_DTYPE_F32, DATA_WEIGHTS);
+    memcpy(content, base_room, CONTENT_NBYTES);
+    if (form == LMC_BASE_BF16_OF_F32)
+        for (size_t i = 0; i < CONTENT_NBYTES / 2; i++)
+            memcpy(content + 2 * i, base_room + 4 * i + 2, 2);
+    for (size_t i = 0; i < CONTENT_NBYTES; i += 4 + random_below(80))
+        content[i] ^= 1;
+    base = base_room;
+    check_job(&params, thread_count, LMC_FRAME_DELTA);
+    base = NULL;
+}
+
+static void test_delta_frames(void)
+{
+    check_base(LMC_BASE_PLAIN, 1);
+}
+
+static void test_delta_frames_with_threads(void)
+{
+    check_base(LMC_BASE_PLAIN, 3);
+}
+
+static void test_delta_frames_of_rounded_bases(void)
+{
+    check_base(LMC_BASE_BF16_OF_F32, 1);
 }
 
 static void test_coded_frames(void)
@@ -300,6 +353,9 @@ int main(int argc, char **argv)
         LMC_TEST(test_masked_frames),
         LMC_TEST(test_stored_frames),
         LMC_TEST(test_stored_frames_with_threads),
+        LMC_TEST(test_delta_frames),
+        LMC_TEST(test_delta_frames_with_threads),
+        LMC_TEST(test_delta_frames_of_rounded_bases),
         LMC_TEST(test_objects_outlive_their_context),
         LMC_TEST(test_no_allocation_by_claims),
     };
