@@ -18,8 +18,8 @@ static void open_lists(const lmc_delta_job *job, const uint8_t *base, size_t n, 
     lmc_scratch *const scratch = job->scratch;
     uint16_t *next = scratch->heads;
     memset(lists, 0, sizeof *lists);
-    job->kernels->classify[lmc_unit_log2(job->unit_nbytes)](job->delta, base, n, scratch->classes);
-    job->kernels->count_classes(scratch->classes, n, lists->count);
+    job->kernels->classify[lmc_unit_log2(job->unit_nbytes)](job->delta, base, n, scratch->classes,
+                                                            lists->count);
     for (unsigned c = 0; c < job->delta->class_count; c++) {
         lists->begin[c] = next;
         next += lists->count[c] + LMC_HEAD_SLACK;
@@ -75,7 +75,7 @@ static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint
         if (job->kernels->delta_split[unit_log2](job->delta, src + at, base + at, m, scratch->strip_heads,
                                                  low))
             find_exceptions(job, src, base, i, m, scratch->strip_heads, exceptions);
-        job->kernels->scatter(scratch->classes + i, scratch->strip_heads, m, list);
+        job->kernels->scatter(job->delta->class_count, scratch->classes + i, scratch->strip_heads, m, list);
     }
 }
 
@@ -278,7 +278,7 @@ static void join_block(const lmc_delta_job *job, const class_lists *lists, const
         const uint8_t *low[LMC_FMT_PLANE_COUNT_MAX];
         for (unsigned j = 0; j < job->delta->low_nbytes; j++)
             low[j] = planes[j] + i;
-        job->kernels->gather(scratch->classes + i, m, list, scratch->strip_heads);
+        job->kernels->gather(job->delta->class_count, scratch->classes + i, m, list, scratch->strip_heads);
         job->kernels->delta_join[unit_log2](job->delta, scratch->strip_heads, low, base + at, m, dst + at);
     }
 }

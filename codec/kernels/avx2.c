@@ -67,18 +67,17 @@ LMC_INLINE uint64_t scatter_even(uint64_t x)
 
 /* ---- deltas ---- */
 
-static void count_classes(const uint8_t *classes, size_t n, size_t *counts)
+static void scatter(unsigned class_count, const uint8_t *classes, const uint16_t *head, size_t n,
+                    uint16_t **list)
 {
-    count_classes_loop(classes, n, counts);
-}
-
-static void scatter(const uint8_t *classes, const uint16_t *head, size_t n, uint16_t **list)
-{
+    (void)class_count;
     scatter_loop(classes, head, n, list);
 }
 
-static void gather(const uint8_t *classes, size_t n, const uint16_t **list, uint16_t *head)
+static void gather(unsigned class_count, const uint8_t *classes, size_t n, const uint16_t **list,
+                   uint16_t *head)
 {
+    (void)class_count;
     gather_loop(classes, n, list, head);
 }
 
@@ -115,7 +114,6 @@ const lmc_kernels lmc_kernels_avx2 = {
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,
     .classify = {classify_8, classify_16, classify_32, classify_64},
-    .count_classes = count_classes,
     .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
     .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
     .scatter = scatter,

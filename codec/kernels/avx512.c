@@ -52,8 +52,9 @@ LMC_INLINE size_t bytes_left(size_t nbytes, size_t used)
 }
 
 #include "avx512_elements.h"
+
+#include "avx512_deltas.h"
 #include "avx512_levels.h"
-#include "delta_loops.h"
 
 /* ---- pairs ---- */
 
@@ -79,33 +80,6 @@ LMC_INLINE uint64_t scatter_even(uint64_t x)
 
 #include "pairs_loops.h"
 
-/* ---- deltas ---- */
-
-static void count_classes(const uint8_t *classes, size_t n, size_t *counts)
-{
-    count_classes_loop(classes, n, counts);
-}
-
-static void scatter(const uint8_t *classes, const uint16_t *head, size_t n, uint16_t **list)
-{
-    scatter_loop(classes, head, n, list);
-}
-
-static void gather(const uint8_t *classes, size_t n, const uint16_t **list, uint16_t *head)
-{
-    gather_loop(classes, n, list, head);
-}
-
-static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
-{
-    take_flips_loop(head, n, flips);
-}
-
-static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
-{
-    put_flips_loop(head, n, flips);
-}
-
 /* ---- copy ---- */
 
 /* Whole lines past the caches; what is left at both ends is written as usual. */
@@ -128,7 +102,6 @@ const lmc_kernels lmc_kernels_avx512 = {
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,
     .classify = {classify_8, classify_16, classify_32, classify_64},
-    .count_classes = count_classes,
     .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
     .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
     .scatter = scatter,

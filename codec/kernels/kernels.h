@@ -143,32 +143,33 @@ typedef struct lmc_kernels {
     void (*pairs_join)(const uint64_t *any, const uint64_t *both, const uint64_t *second, size_t n,
                        uint64_t *flags);
 
-    /* The class of each of n elements of the base, elements of 1 << i bytes (i = 0..3). */
-    void (*classify[4])(const lmc_delta *delta, const uint8_t *base, size_t n, uint8_t *classes);
-
-    /* Adds up how many of n classes are 0, 1, ...: counts[LMC_FMT_CLASS_COUNT_MAX] are increased. */
-    void (*count_classes)(const uint8_t *classes, size_t n, size_t *counts);
+    /* The class of each of n elements of the base, elements of 1 << i bytes (i = 0..3): classes is written padded.
+     * counts[c], c < class_count, grows by the elements of class c. */
+    void (*classify[4])(const lmc_delta *delta, const uint8_t *base, size_t n, uint8_t *classes,
+                        size_t *counts);
 
     /* Compares n elements of 1 << i bytes with their bases: the heads of the differences (with sign flips)
-     * to head, their low bytes to low[0 .. low_nbytes - 1], the most significant first. A difference that does
-     * not fit a head gives the low bits of it. Returns nonzero iff there is one. */
+     * to head, written padded to 64 elements, their low bytes to low[0 .. low_nbytes - 1], the most significant
+     * first. A difference that does not fit a head gives the low bits of it. Returns nonzero iff there is one. */
     unsigned (*delta_split[4])(const lmc_delta *delta, const uint8_t *src, const uint8_t *base, size_t n,
                                uint16_t *head, uint8_t *const *low);
 
-    /* The inverse: writes exactly n elements. */
+    /* The inverse: writes exactly n elements. head is readable padded, each of low with 64 bytes of slack. */
     void (*delta_join[4])(const lmc_delta *delta, const uint16_t *head, const uint8_t *const *low,
                           const uint8_t *base, size_t n, uint8_t *dst);
 
-    /* Appends head[i] to the list of class classes[i], for n elements: list[c] advances. Behind a list,
-     * LMC_HEAD_SLACK elements may be written. */
-    void (*scatter)(const uint8_t *classes, const uint16_t *head, size_t n, uint16_t **list);
+    /* Appends head[i] to the list of class classes[i] < class_count, for n elements: list[c] advances. classes and
+     * head are readable padded. Behind a list, LMC_HEAD_SLACK elements may be written. */
+    void (*scatter)(unsigned class_count, const uint8_t *classes, const uint16_t *head, size_t n,
+                    uint16_t **list);
 
-    /* The inverse: takes the next head of its class for each element. Behind a list, LMC_HEAD_SLACK elements
-     * may be read. */
-    void (*gather)(const uint8_t *classes, size_t n, const uint16_t **list, uint16_t *head);
+    /* The inverse: takes the next head of its class for each element; head is written padded. Behind a list,
+     * LMC_HEAD_SLACK elements may be read. */
+    void (*gather)(unsigned class_count, const uint8_t *classes, size_t n, const uint16_t **list,
+                   uint16_t *head);
 
-    /* Moves the top bits of n heads to flags (whole words, spare bits 0), and back: heads are changed in place
-     * and have 64 readable elements behind them. */
+    /* Moves the top bits of n heads to flags (whole words, spare bits 0), and back. Heads are changed in place, and
+     * so may be the LMC_HEAD_SLACK elements behind them. */
     void (*take_flips)(uint16_t *head, size_t n, uint64_t *flips);
     void (*put_flips)(uint16_t *head, size_t n, const uint64_t *flips);
 

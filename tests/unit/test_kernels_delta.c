@@ -1,0 +1,222 @@
+/* test_kernels_delta.c - the kernels of deltas of every set against the reference, as test_kernels.c does it. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+
+#include "lmc_test.h"
+#include "lmc_test_kernels.h"
+
+/* ---- deltas ---- */
+
+static lmc_delta random_delta(unsigned width, unsigned transform, unsigned low_nbytes, unsigned class_count)
+{
+    lmc_delta delta;
+    memset(&delta, 0, sizeof delta);
+    delta.transform = (uint8_t)transform;
+    delta.low_nbytes = (uint8_t)low_nbytes;
+    delta.class_count = (uint8_t)class_count;
+    delta.key_shift = (uint8_t)random_below(8u << width);
+    for (unsigned c = 1; c < class_count; c++) /* close together or far apart */
+        delta.first_key[c] =
+            (uint8_t)(delta.first_key[c - 1] + 1 +
+                      random_below(random_below(2) ? 1
+                                                   : (255u - delta.first_key[c - 1]) / (class_count - c)));
+    return delta;
+}
+
+/* Bases, and elements that are the same, near, or anywhere. */
+static void random_pairs(unsigned nbytes, size_t n, uint8_t *src, uint8_t *base)
+{
+    const unsigned near_share = random_below(3) * 50;
+    random_fill(src, n * nbytes);
+    random_fill(base, n * nbytes);
+    for (size_t i = 0; i < n; i++)
+        if (random_below(100) < near_share) {
+            const uint64_t x = lmc_load_n(base + i * nbytes, nbytes) + random_below(500) - 250;
+            memcpy(src + i * nbytes, &x, nbytes);
+        }
+}
+
+/* Classes, heads and low bytes as one set makes them, and what they join to. */
+typedef struct delta_result {
+    uint8_t *classes, *joined;
+    uint16_t *head;
+    uint8_t *low[7];
+    size_t counts[LMC_FMT_CLASS_COUNT_MAX];
+    unsigned is_wide;
+} delta_result;
+
+static void compare_with(const lmc_kernels *k, const lmc_delta *delta, unsigned width, const uint8_t *src,
+                         const uint8_t *base, size_t n, placement place, delta_result *r)
+{
+    const uint8_t *readable[7];
+    memset(r, 0, sizeof *r);
+    r->classes = take(padded(n), place);
+    r->head = (uint16_t *)(void *)take(2 * padded(n), place == AT_ODD_PLACE ? AT_END : place);
+    for (unsigned j = 0; j < delta->low_nbytes; j++)
+        r->low[j] = take(n, place);
+    k->classify[width](delta, base, n, r->classes, r->counts);
+    r->is_wide = k->delta_split[width](delta, src, base, n, r->head, r->low);
+    for (unsigned j = 0; j < delta->low_nbytes; j++)
+        readable[j] = take_copy(r->low[j], n, 64, place);
+    r->joined = take(n << width, place);
+    k->delta_join[width](delta, r->head, readable, base, n, r->joined);
+}
+
+static int delta_case(const lmc_kernels *k, const lmc_delta *delta, unsigned width, size_t n, placement place)
+{
+    const unsigned nbytes = 1u << width;
+    uint8_t *const src = take(n * nbytes, place);
+    uint8_t *const base = take(n * nbytes, place);
+    delta_result expected, got;
+    random_pairs(nbytes, n, src, base);
+    compare_with(&lmc_kernels_scalar, delta, width, src, base, n, AT_START, &expected);
+    compare_with(k, delta, width, src, base, n, place, &got);
+    int good = !expected.is_wide == !got.is_wide;
+    good &= memcmp(expected.classes, got.classes, n) == 0;
+    good &= memcmp(expected.counts, got.counts, sizeof got.counts) == 0;
+    good &= memcmp(expected.head, got.head, 2 * n) == 0;
+    for (unsigned j = 0; j < delta->low_nbytes; j++)
+        good &= memcmp(expected.low[j], got.low[j], n) == 0;
+    good &= memcmp(expected.joined, got.joined, n * nbytes) == 0;
+    good &= got.is_wide || memcmp(src, got.joined, n * nbytes) == 0;
+    /* heads and low bytes as a damaged stream has them */
+    random_fill((uint8_t *)got.head, 2 * padded(n));
+    const uint8_t *readable[7];
+    for (unsigned j = 0; j < delta->low_nbytes; j++)
+        readable[j] = take_copy(got.low[j], n, 64, place);
+    lmc_kernels_scalar.delta_join[width](delta, got.head, readable, base, n, expected.joined);
+    k->delta_join[width](delta, got.head, readable, base, n, got.joined);
+    good &= memcmp(expected.joined, got.joined, n * nbytes) == 0;
+    return good & release_all();
+}
+
+static void test_deltas_match_scalar(void)
+{
+    map_regions();
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        unsigned bad = 0;
+        for (unsigned c = 0; k && c < 4 * 3 * 8; c++) {
+            const unsigned width = c & 3, low_nbytes = c / 12;
+            for (size_t n = 0; low_nbytes < 1u << width && n <= SIZE_MAX_TRIED; n = next_size(n)) {
+                const lmc_delta delta = random_delta(width, c / 4 % 3, low_nbytes, 1 + (unsigned)n % 16);
+                bad += !delta_case(k, &delta, width, n, (placement)random_below(3));
+            }
+        }
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+}
+
+/* A class that splits, joins and lists agree on, for every one of its bits. */
+static void test_classes_are_those_of_the_keys(void)
+{
+    for (unsigned i = 0; i < 2000; i++) {
+        const unsigned width = random_below(4), nbytes = 1u << width;
+        const lmc_delta delta = random_delta(width, random_below(3), 0, 1 + random_below(16));
+        uint8_t base[64 * 8], classes[64];
+        size_t counts[LMC_FMT_CLASS_COUNT_MAX] = {0};
+        random_fill(base, sizeof base);
+        lmc_kernels_scalar.classify[width](&delta, base, 64, classes, counts);
+        for (unsigned e = 0; e < 64; e++) {
+            uint64_t b = lmc_load_n(base + e * nbytes, nbytes);
+            if (delta.transform == LMC_FMT_DELTA_MAGNITUDE)
+                b &= lmc_low_mask(8 * nbytes - 1);
+            const unsigned key = b >> delta.key_shift & 0xff;
+            CU_ASSERT_FATAL(classes[e] < delta.class_count && key >= delta.first_key[classes[e]]);
+            CU_ASSERT_FATAL(classes[e] + 1 == delta.class_count || key < delta.first_key[classes[e] + 1]);
+            counts[classes[e]]--;
+        }
+        for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+            CU_ASSERT_EQUAL(counts[c], 0);
+    }
+}
+
+/* Lists are filled and emptied in calls of whole groups; each has its own guard pages. */
+static int lists_case(const lmc_kernels *k, unsigned class_count, size_t n, placement place)
+{
+    uint8_t *const classes = take(padded(n), place);
+    uint16_t *const head = (uint16_t *)(void *)take(2 * padded(n), place);
+    uint16_t *const gathered = (uint16_t *)(void *)take(2 * padded(n), place);
+    uint16_t *begin[LMC_FMT_CLASS_COUNT_MAX], *list[LMC_FMT_CLASS_COUNT_MAX];
+    const uint16_t *next[LMC_FMT_CLASS_COUNT_MAX];
+    size_t count[LMC_FMT_CLASS_COUNT_MAX] = {0}, found[LMC_FMT_CLASS_COUNT_MAX] = {0};
+    const unsigned skew = random_below(3);
+    int good = 1;
+    random_fill((uint8_t *)head, 2 * padded(n));
+    random_fill(classes, padded(n)); /* what lies beyond n may be anything */
+    for (size_t i = 0; i < n; i++) {
+        classes[i] = (uint8_t)(random_below(class_count) / (1 + random_below(1 + skew)));
+        count[classes[i]]++;
+    }
+    for (unsigned c = 0; c < class_count; c++) {
+        begin[c] = (uint16_t *)(void *)take(2 * (count[c] + LMC_HEAD_SLACK), place);
+        next[c] = list[c] = begin[c];
+    }
+    for (size_t i = 0, step; i < n; i += step) {
+        step = lmc_min_size(64 * (1 + random_below(40)), n - i);
+        k->scatter(class_count, classes + i, head + i, step, list);
+    }
+    for (size_t i = 0; i < n; i++)
+        good &= begin[classes[i]][found[classes[i]]++] == head[i];
+    for (size_t i = 0, step; i < n; i += step) {
+        step = lmc_min_size(64 * (1 + random_below(40)), n - i);
+        k->gather(class_count, classes + i, step, next, gathered + i);
+    }
+    good &= memcmp(head, gathered, 2 * n) == 0;
+    for (unsigned c = 0; c < class_count; c++)
+        good &= list[c] == begin[c] + count[c] && next[c] == list[c];
+    return good & release_all();
+}
+
+static void test_lists_keep_order(void)
+{
+    map_regions();
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        unsigned bad = 0;
+        for (unsigned classes = 1; k && classes <= LMC_FMT_CLASS_COUNT_MAX; classes++)
+            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
+                bad += !lists_case(k, classes, n, random_below(2) ? AT_END : AT_START);
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+}
+
+static int flips_case(const lmc_kernels *k, size_t n, unsigned flip_share, placement place)
+{
+    uint16_t *const head = (uint16_t *)(void *)take(2 * (n + LMC_HEAD_SLACK), place);
+    uint64_t *const flips = (uint64_t *)(void *)take(padded(n) / 8, place);
+    uint16_t before[SIZE_MAX_TRIED + LMC_HEAD_SLACK];
+    int good = 1;
+    for (size_t i = 0; i < n + LMC_HEAD_SLACK; i++)
+        before[i] = head[i] = (uint16_t)((random_u64() & 0x7fff) | (random_below(100) < flip_share) << 15);
+    k->take_flips(head, n, flips);
+    for (size_t i = 0; i < n; i++)
+        good &= head[i] == (before[i] & 0x7fff) && (flips[i / 64] >> i % 64 & 1) == before[i] >> 15;
+    good &= n % 64 == 0 || flips[n / 64] >> n % 64 == 0;
+    k->put_flips(head, n, flips);
+    good &= memcmp(head, before, 2 * n) == 0;
+    return good & release_all();
+}
+
+static void test_flips_go_and_come_back(void)
+{
+    map_regions();
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        unsigned bad = 0;
+        for (size_t n = 0; k && n <= SIZE_MAX_TRIED; n = next_size(n))
+            for (unsigned share = 0; share <= 100; share += 25)
+                bad += !flips_case(k, n, share == 25 ? 1 : share, random_below(2) ? AT_END : AT_START);
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_deltas_match_scalar),
+        LMC_TEST(test_classes_are_those_of_the_keys),
+        LMC_TEST(test_lists_keep_order),
+        LMC_TEST(test_flips_go_and_come_back),
+    };
+    return LMC_TEST_MAIN("kernels of deltas", tests, argc, argv);
+}
