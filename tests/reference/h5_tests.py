@@ -20,7 +20,7 @@ VECTORS = os.path.join(ROOT, "tests", "vectors", "h5")
 CORRUPT = os.path.join(VECTORS, "corrupt")
 
 # What the text says of each listing.
-WORKED = [bytes([0, 1, 2, 3, 4]), b"abcde"]
+WORKED = [bytes([0, 1, 2, 3, 4]), b"abcde", b"abcabd"]
 
 STATUSES = {4: "TRUNCATED", 5: "CORRUPT", 6: "UNSUPPORTED", 7: "CHECKSUM"}
 MAGIC = 0x31434D4C
@@ -174,13 +174,13 @@ def forged_chunks(library, seed, count):
     """Heads of any fields and frames of any size, with checks that are right."""
     rng = random.Random(seed)
     for i in range(count):
-        layout = rng.choice((0, 1, 1, 2, 2, 3))
+        layout = rng.choice((0, 1, 1, 2, 2, 3, 3, 4))
         swap = rng.choice((0, 2, 4, 8, 8, 3))
         width = rng.choice((0, 1, 2, 3, 4, 5, 8, 256, 257))
         n = rng.choice((0, 1, 5, rng.randrange(300)))
-        frame_count = width if layout == 1 and width else 1
+        frame_count = width if layout == 1 and width else rng.randrange(1, 9) if layout == 3 else 1
         sizes = [n] * frame_count
-        sizes[-1] += rng.choice((0, rng.randrange(width + 1), rng.randrange(600)))
+        sizes[-1] += rng.choice((0, rng.randrange(width + 1), rng.randrange(600))) if layout != 3 else 0
         if rng.randrange(4) == 0:
             sizes[rng.randrange(frame_count)] += rng.choice((-1, 1))
         contents = [bytes(rng.randrange(256) for _ in range(max(size, 0))) for size in sizes]

@@ -14,8 +14,10 @@ from lmc_reference import Checksum, H, LmcError, Reader, Truncated, corrupt_unle
 
 MAGIC = b"\x8cLMH"
 VERSION = 1
-LAYOUT_PLAIN, LAYOUT_COLUMNS, LAYOUT_RECORDS = 0, 1, 2
+LAYOUT_PLAIN, LAYOUT_COLUMNS, LAYOUT_RECORDS, LAYOUT_ROWS = 0, 1, 2, 3
 WIDTH_MIN, WIDTH_MAX = 2, 256
+ROW_COUNT_MIN, ROW_COUNT_MAX = 2, 65536
+MODE_DELTA = 3  # of a frame
 SWAPS = (0, 2, 4, 8)
 
 
@@ -23,13 +25,31 @@ def decode(stored):
     """The chunk."""
     stored = bytes(stored)
     if stored[: len(MAGIC)] != MAGIC:
-        return lmc_reference.decode(stored)
+        return content_of(stored)
     head = Head(stored)
-    contents = [lmc_reference.decode(frame) for frame in head.frames(stored)]
+    contents = []
+    for frame in head.frames(stored):
+        has_base = head.layout == LAYOUT_ROWS and contents
+        contents.append(content_of(frame, contents[-1] if has_base else None))
     inner = b"".join(contents)
+    if head.layout == LAYOUT_ROWS:
+        corrupt_unless(len(set(map(len, contents))) == 1, "rows of unequal size")
     if head.layout == LAYOUT_COLUMNS:
         check_columns([len(content) for content in contents], len(inner) // head.width, len(inner) % head.width)
     return regroup(head.layout, head.width, swapped(inner, head.swap))
+
+
+def content_of(frame, base=None):
+    """Only a row asks for a base: the content of the row before."""
+    head = lmc_reference.Head(frame)
+    if head.mode != MODE_DELTA:
+        return lmc_reference.decode(frame)
+    corrupt_unless(base is not None, "a frame that asks for a base")
+    corrupt_unless(head.base_nbytes == len(base), "a base of another size")
+    try:
+        return lmc_reference.decode(frame, base)
+    except lmc_reference.Base as error:
+        raise Checksum(f"rows of other chunks: {error}")
 
 
 class Head:
@@ -42,7 +62,7 @@ class Head:
         corrupt_unless(version != 0, "version 0")
         supported_if(version == VERSION, f"version {version}")
         self.layout = reader.uint(1)
-        supported_if(self.layout <= LAYOUT_RECORDS, f"layout {self.layout}")
+        supported_if(self.layout <= LAYOUT_ROWS, f"layout {self.layout}")
         self.swap = reader.uint(1)
         corrupt_unless(self.swap in SWAPS, f"swap {self.swap}")
         corrupt_unless(self.layout != LAYOUT_PLAIN or self.swap != 0, "PLAIN without swap")
@@ -51,10 +71,13 @@ class Head:
         self.width = reader.uint(2)
         if self.layout == LAYOUT_PLAIN:
             corrupt_unless(self.width == 0, "PLAIN with a width")
-        else:
+        elif self.layout != LAYOUT_ROWS or self.width != 0:
             corrupt_unless(WIDTH_MIN <= self.width <= WIDTH_MAX, f"width {self.width}")
-        size_count = self.width - 1 if self.layout == LAYOUT_COLUMNS else 0
-        self.sizes = [reader.uint(4) for _ in range(size_count)]
+        frame_count = self.width if self.layout == LAYOUT_COLUMNS else 1
+        if self.layout == LAYOUT_ROWS:
+            frame_count = reader.uint(4)
+            corrupt_unless(ROW_COUNT_MIN <= frame_count <= ROW_COUNT_MAX, f"{frame_count} rows")
+        self.sizes = [reader.uint(4) for _ in range(frame_count - 1)]
         covered = reader.position
         if reader.uint(8) != H(stored[:covered]):
             raise Checksum("head")
@@ -80,7 +103,7 @@ def swapped(inner, swap):
 
 
 def regroup(layout, width, inner):
-    if layout == LAYOUT_PLAIN:
+    if layout == LAYOUT_PLAIN or width == 0:
         return inner
     n = len(inner) // width
     chunk = bytearray(inner)

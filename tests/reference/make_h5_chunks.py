@@ -10,7 +10,7 @@ import sys
 
 import h5_assemble as a
 from assemble import short_frame, stored_frame
-from h5_assemble import LAYOUT_COLUMNS as COLUMNS, LAYOUT_PLAIN as PLAIN, LAYOUT_RECORDS as RECORDS
+from h5_assemble import LAYOUT_COLUMNS as COLUMNS, LAYOUT_PLAIN as PLAIN, LAYOUT_RECORDS as RECORDS, LAYOUT_ROWS as ROWS
 
 CASES = {}  # name: (status, rule, stored)
 
@@ -51,6 +51,17 @@ def good():
     add("records_swap_over_the_end", CONTENT[:7], RECORDS, 6, 4)
     add("plain_empty", b"", PLAIN, swap=8)
     add("plain_below_an_element", b"abc", PLAIN, swap=4)
+    for row_count in (2, 3, 8, 1000):
+        add(f"rows_{row_count}", CONTENT[: len(CONTENT) // row_count * row_count], ROWS, row_count=row_count)
+    for swap in (2, 4, 8):
+        add(f"rows_swap_{swap}", CONTENT, ROWS, swap=swap, dtype=F64, row_count=5)
+    add("rows_swap_over_rows", CONTENT[:999], ROWS, swap=8, row_count=9)
+    add("rows_records", CONTENT, ROWS, 24, row_count=4)
+    add("rows_records_swap", CONTENT, ROWS, 256, 4, row_count=10)
+    add("rows_empty", b"", ROWS, row_count=3)
+    rows = a.rows_of(CONTENT, 4)
+    frames = [stored_frame(rows[0], F32), a.frame(rows[1], C64), a.frame(rows[2], BF16), a.frame(rows[3], F64)]
+    made["rows_of_other_dtypes"] = (a.chunk(ROWS, frames), CONTENT)
     columns = a.columns_of(CONTENT, 3)
     frames = [stored_frame(columns[0], F32), stored_frame(columns[1], C64, block_log2=20), a.frame(columns[2], BF16)]
     made["columns_of_other_dtypes"] = (a.chunk(COLUMNS, frames, 3), CONTENT)
@@ -66,9 +77,9 @@ def add(status, name, rule, stored):
 
 
 def heads():
-    plain, columns, records = (PLAIN, 0, 2), (COLUMNS, 4, 0), (RECORDS, 4, 0)
-    for name, (layout, width, swap) in (("plain", plain), ("columns", columns), ("records", records)):
-        frames = [a.frame(c) for c in a.columns_of(CONTENT, 4)] if layout == COLUMNS else [FRAME]
+    forms = {"plain": (PLAIN, 0, 2), "columns": (COLUMNS, 4, 0), "records": (RECORDS, 4, 0), "rows": (ROWS, 0, 0)}
+    for name, (layout, width, swap) in forms.items():
+        frames = [a.frame(c) for c in a.columns_of(CONTENT, 4)] if layout in (COLUMNS, ROWS) else [FRAME]
 
         def head(status, what, rule, **fields):
             all_fields = dict(width=width, swap=swap)
@@ -84,9 +95,9 @@ def heads():
         head("CHECKSUM", "check", "the check is another one", check=0)
         for swap_nbytes in (1, 3, 5, 6, 7, 9, 16, 255):
             head("CORRUPT", f"swap_{swap_nbytes}", "a swap that is none", swap=swap_nbytes)
-        for number in (1, 257, 260, 65535) if layout == RECORDS else (1,):
+        for number in (1, 257, 260, 65535) if layout in (RECORDS, ROWS) else (1,):
             head("CORRUPT", f"width_{number}", "a width that is none", width=number)
-    for layout in (3, 4, 255):
+    for layout in (4, 5, 255):
         add("UNSUPPORTED", f"head_layout_{layout}", "a layout that nobody knows", a.chunk(layout, [FRAME], 4))
     add("CORRUPT", "head_plain_swap_0", "PLAIN without swap", a.chunk(PLAIN, [FRAME]))
     add("CORRUPT", "head_plain_width_4", "PLAIN with a width", a.chunk(PLAIN, [FRAME], 4, 2))
@@ -95,9 +106,12 @@ def heads():
     for layout, name in ((COLUMNS, "columns"), (RECORDS, "records")):
         add("CORRUPT", f"head_{name}_width_0", "no width", a.chunk(layout, [FRAME], 0))
     add("CORRUPT", "head_columns_width_257", "width 257", a.chunk(COLUMNS, [a.frame(b"x")] * 257, 257))
-    stored = bytearray(a.regrouped(CONTENT, COLUMNS, 4))
-    stored[10] ^= 1
-    add("CHECKSUM", "head_columns_size", "a size that the check does not know", stored)
+    for layout, name, place in ((COLUMNS, "columns", 10), (ROWS, "rows", 14)):
+        stored = bytearray(a.regrouped(CONTENT, layout, 4, row_count=4))
+        stored[place] ^= 1
+        add("CHECKSUM", f"head_{name}_size", "a size that the check does not know", stored)
+    for count in (0, 1, 65537, 0x80000004, 0xFFFFFFFF):
+        add("CORRUPT", f"head_rows_count_{count}", f"{count} rows", a.chunk(ROWS, [FRAME] * 2, row_count=count))
 
 
 def truncations():
@@ -107,6 +121,9 @@ def truncations():
     ends = (21, 22, 29, 30, 31, 30 + 250, len(columns) - 266, len(columns) - 1)
     for n in ends:
         add("TRUNCATED", f"cut_columns_{n}", f"only {n} bytes", columns[:n])
+    rows = a.regrouped(CONTENT, ROWS, row_count=4)
+    for n in (10, 13, 14, 25, 26, 33, 34, 34 + 250, len(rows) - 1):
+        add("TRUNCATED", f"cut_rows_{n}", f"only {n} bytes", rows[:n])
 
 
 def frames():
@@ -144,6 +161,21 @@ def columns():
         add("CORRUPT", f"columns_{name}", "contents of unequal size", stored)
 
 
+def rows():
+    unequal = [(6, 6, 7), (6, 6, 5), (6, 6, 0), (6, 7, 6), (7, 6, 6), (0, 6, 6), (0, 0, 1), (1, 0, 0)]
+    for sizes in unequal:
+        stored = a.chunk(ROWS, [a.frame(CONTENT[:n]) for n in sizes])
+        add("CORRUPT", "rows_" + "_".join(map(str, sizes)), "rows of unequal size", stored)
+    row = a.frame(b"abcdef")
+    add("TRUNCATED", "rows_one_missing", "a row that is not there", a.chunk(ROWS, [row] * 3, sizes=[len(row)] * 3))
+    add("CORRUPT", "rows_one_more", "a row that nobody told of", a.chunk(ROWS, [row] * 3, sizes=[len(row)]))
+    for place, size, status in ((0, 0, "TRUNCATED"), (1, len(row) + 1, "CORRUPT"), (1, 0xFFFFFFFF, "TRUNCATED")):
+        sizes = [len(row)] * 2
+        sizes[place] = size
+        add(status, f"rows_size_{place}_{size}", f"row {place} is said to have {size} bytes",
+            a.chunk(ROWS, [row] * 3, sizes=sizes))
+
+
 def write(path, data):
     with open(path, "wb") as file:
         file.write(data)
@@ -154,7 +186,7 @@ def main():
     directory = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "vectors", "h5")
     corrupt = os.path.join(directory, "corrupt")
     os.makedirs(corrupt, exist_ok=True)
-    for make in (heads, truncations, frames, columns):
+    for make in (heads, truncations, frames, columns, rows):
         make()
     for name in os.listdir(corrupt):
         os.remove(os.path.join(corrupt, name))
