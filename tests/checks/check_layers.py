@@ -6,8 +6,9 @@ import re
 LAYERS = [
     {"base", "checked", "bytes", "bits", "format"},
     {"kernels/*"},
-    {"diag", "dtype", "content_hash", "scratch", "source", "table", "entropy", "code_plan", "coding", "symbols", "gap",
-     "plane", "escape", "block", "sample", "plan", "frame"},
+    {"diag", "dtype", "content_hash", "scratch", "source", "table", "entropy", "code_plan", "coding", "symbols",
+     "flags", "gap", "plane", "escape", "block", "sample", "plan", "frame", "ladder", "base_values", "delta",
+     "delta_coding", "delta_sample", "delta_plan"},
     {"ctx", "pool", "encode", "decode", "status", "version", "kernels_name"},
 ]
 
