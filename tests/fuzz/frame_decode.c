@@ -1,11 +1,12 @@
 /*
- * frame_decode.c - fuzz target: any bytes as a frame.
+ * frame_decode.c - fuzz target: any bytes as a frame; if it asks for a base, it gets one (base.h).
  *
  * Whole, by ranges and in pieces, decoding ends in a status or in content; the three ways agree, and so
  * do two runs of one.
  */
 #include "fuzz.h"
 
+#include "base.h"
 #include "frame_repair.h"
 
 /* Larger claims of content are left alone: the target shall be quick. */
@@ -18,12 +19,25 @@ static int info_equal(const lmc_info *a, const lmc_info *b)
            a->element_nbytes == b->element_nbytes && a->block_log2 == b->block_log2 &&
            a->row_nbytes == b->row_nbytes && a->content_nbytes == b->content_nbytes &&
            a->block_count == b->block_count && a->block_nbytes == b->block_nbytes &&
-           a->head_nbytes == b->head_nbytes && a->tail_nbytes == b->tail_nbytes;
+           a->head_nbytes == b->head_nbytes && a->tail_nbytes == b->tail_nbytes &&
+           a->base_form == b->base_form && a->base_nbytes == b->base_nbytes &&
+           a->base_block_nbytes == b->base_block_nbytes;
+}
+
+/* Exactly the base that a frame asks for, from malloc; NULL if it asks for none. */
+static uint8_t *make_base(const lmc_info *info)
+{
+    if (info->base_nbytes == 0) {
+        return NULL;
+    }
+    uint8_t *const base = fuzz_malloc((size_t)info->base_nbytes);
+    fuzz_fill_base(base, (size_t)info->base_nbytes);
+    return base;
 }
 
 /* Decodes block by block into dst. Returns LMC_OK only if every block and the content hash are right. */
 static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_info *info,
-                                const uint8_t *data, size_t nbytes, uint8_t *dst)
+                                const uint8_t *data, size_t nbytes, const uint8_t *base, uint8_t *dst)
 {
     lmc_block_entry *const entries = fuzz_malloc((size_t)info->block_count * sizeof(lmc_block_entry));
     lmc_status status = LMC_OK;
@@ -34,7 +48,8 @@ static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_
         FUZZ_CLAIM(lmc_frame_block(frame, i, &offset, &stored_nbytes, &content_nbytes) == LMC_OK);
         FUZZ_CLAIM(offset <= nbytes && stored_nbytes <= nbytes - offset);
         FUZZ_CLAIM(content_nbytes <= info->content_nbytes - done);
-        status = lmc_decode_block(ctx, frame, i, data + offset, stored_nbytes, NULL, dst + done,
+        const uint8_t *const block_base = base ? base + i * info->base_block_nbytes : NULL;
+        status = lmc_decode_block(ctx, frame, i, data + offset, stored_nbytes, block_base, dst + done,
                                   content_nbytes, &entries[i]);
         done += content_nbytes;
     }
@@ -43,13 +58,14 @@ static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_
         if (lmc_content_hash(entries, info->block_count) != lmc_frame_content_hash(frame)) {
             status = LMC_ERR_CHECKSUM;
         }
+        FUZZ_CLAIM(base == NULL || lmc_base_hash(entries, info->block_count) == lmc_frame_base_hash(frame));
     }
     free(entries);
     return status;
 }
 
 static lmc_status decode_in_pieces(lmc_ctx *ctx, const lmc_info *info, const uint8_t *data, size_t nbytes,
-                                   uint8_t *dst)
+                                   const uint8_t *base, uint8_t *dst)
 {
     if (info->head_nbytes > nbytes || info->tail_nbytes > nbytes - info->head_nbytes) {
         return LMC_ERR_TRUNCATED;
@@ -64,14 +80,14 @@ static lmc_status decode_in_pieces(lmc_ctx *ctx, const lmc_info *info, const uin
     lmc_info opened;
     lmc_frame_info(frame, &opened);
     FUZZ_CLAIM(info_equal(info, &opened));
-    status = decode_blocks(ctx, frame, info, data, nbytes, dst);
+    status = decode_blocks(ctx, frame, info, data, nbytes, base, dst);
     lmc_frame_free(frame);
     return status;
 }
 
 /* Every range of a content that decodes must be that part of it. */
-static void check_ranges(lmc_ctx *ctx, const uint8_t *data, size_t nbytes, const uint8_t *content,
-                         size_t content_nbytes)
+static void check_ranges(lmc_ctx *ctx, const uint8_t *data, size_t nbytes, const uint8_t *base,
+                         const uint8_t *content, size_t content_nbytes)
 {
     const size_t firsts[] = {0, content_nbytes / 3, content_nbytes - content_nbytes / 5, content_nbytes};
     for (size_t i = 0; i < sizeof(firsts) / sizeof(firsts[0]); i++) {
@@ -79,12 +95,38 @@ static void check_ranges(lmc_ctx *ctx, const uint8_t *data, size_t nbytes, const
         const size_t count = (content_nbytes - first + i) / (i + 1);
         const size_t range_nbytes = count <= content_nbytes - first ? count : content_nbytes - first;
         uint8_t *const range = fuzz_malloc(range_nbytes);
-        FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, NULL, first, range_nbytes, range) == LMC_OK);
+        FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, base, first, range_nbytes, range) == LMC_OK);
         FUZZ_CLAIM(memcmp(range, content + first, range_nbytes) == 0);
         free(range);
     }
     uint8_t byte;
-    FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, NULL, content_nbytes, 1, &byte) == LMC_ERR_ARG);
+    FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, base, content_nbytes, 1, &byte) == LMC_ERR_ARG);
+}
+
+/* Whole, twice, then in pieces, then by ranges. */
+static void decode_known_size(lmc_ctx *ctx, const lmc_info *info, const uint8_t *data, size_t nbytes)
+{
+    const size_t content_nbytes = (size_t)info->content_nbytes;
+    uint8_t *const base = make_base(info);
+    uint8_t *const first = fuzz_malloc(content_nbytes);
+    uint8_t *const second = fuzz_malloc(content_nbytes);
+    size_t got = 0;
+    const lmc_status status = lmc_decode(ctx, data, nbytes, base, first, content_nbytes, &got);
+    FUZZ_CLAIM(got == (status == LMC_OK ? content_nbytes : 0));
+    FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, base, second, content_nbytes, &got) == status);
+    FUZZ_CLAIM(status != LMC_OK || memcmp(first, second, content_nbytes) == 0);
+    memset(second, 0xa5, content_nbytes);
+    const lmc_status pieces_status = decode_in_pieces(ctx, info, data, nbytes, base, second);
+    FUZZ_CLAIM((pieces_status == LMC_OK) == (status == LMC_OK));
+    if (status == LMC_OK) {
+        FUZZ_CLAIM(memcmp(first, second, content_nbytes) == 0);
+        check_ranges(ctx, data, nbytes, base, first, content_nbytes);
+        FUZZ_CLAIM(base == NULL ||
+                   lmc_decode(ctx, data, nbytes, NULL, second, content_nbytes, &got) == LMC_ERR_BASE);
+    }
+    free(base);
+    free(first);
+    free(second);
 }
 
 static void decode_all_ways(const uint8_t *data, size_t nbytes)
@@ -102,34 +144,24 @@ static void decode_all_ways(const uint8_t *data, size_t nbytes)
         FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, NULL, dst, sizeof(dst), &got) != LMC_OK && got == 0);
         FUZZ_CLAIM(lmc_ctx_diag(ctx)->status != LMC_OK);
     } else if (info.content_nbytes <= CONTENT_NBYTES_MAX && info.block_count <= PIECES_MAX) {
-        const size_t content_nbytes = (size_t)info.content_nbytes;
-        uint8_t *const first = fuzz_malloc(content_nbytes);
-        uint8_t *const second = fuzz_malloc(content_nbytes);
-        size_t got = 0;
-        const lmc_status status = lmc_decode(ctx, data, nbytes, NULL, first, content_nbytes, &got);
-        FUZZ_CLAIM(got == (status == LMC_OK ? content_nbytes : 0));
-        FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, NULL, second, content_nbytes, &got) == status);
-        FUZZ_CLAIM(status != LMC_OK || memcmp(first, second, content_nbytes) == 0);
-        memset(second, 0xa5, content_nbytes);
-        const lmc_status pieces_status = decode_in_pieces(ctx, &info, data, nbytes, second);
-        FUZZ_CLAIM((pieces_status == LMC_OK) == (status == LMC_OK));
-        if (status == LMC_OK) {
-            FUZZ_CLAIM(memcmp(first, second, content_nbytes) == 0);
-            check_ranges(ctx, data, nbytes, first, content_nbytes);
-        }
-        free(first);
-        free(second);
+        decode_known_size(ctx, &info, data, nbytes);
     }
     lmc_ctx_free(ctx);
 }
 
-/* Decodes the input once more with the check that its head and tail should have: what stands behind the check is
- * reached so. */
+/* Decodes the input once more with the check that its head and tail should have, and the base's hashes: what stands
+ * behind these is reached so. */
 static void decode_repaired(const uint8_t *data, size_t nbytes)
 {
     uint8_t *const repaired = fuzz_malloc(nbytes);
     if (nbytes > 0) {
         memcpy(repaired, data, nbytes);
+    }
+    lmc_info info;
+    if (lmc_read_info(repaired, nbytes, &info, NULL) == LMC_OK && info.content_nbytes <= CONTENT_NBYTES_MAX) {
+        uint8_t *const base = make_base(&info);
+        fuzz_repair_base_hashes(repaired, nbytes, base);
+        free(base);
     }
     fuzz_repair_frame(repaired, nbytes);
     if (nbytes > 0 && memcmp(repaired, data, nbytes) != 0) {

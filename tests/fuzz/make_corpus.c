@@ -1,14 +1,16 @@
 /*
  * make_corpus.c - writes the seeds of the fuzz targets: make_corpus DIRECTORY.
  *
- * frame_decode gets small frames of every dtype family, level and mode, whole and damaged; round_trip gets
- * contents of the kinds that the encoder tells apart. tests/fuzz/README.md says when to run it.
+ * frame_decode gets small frames of every dtype family, level and mode, whole and damaged, and frames against the
+ * base of base.h; round_trip gets contents of the kinds that the encoder tells apart, and changed contents.
+ * tests/fuzz/README.md says when to run it.
  */
 #include "fuzz.h"
 
 #include <lmc.h>
 #include <sys/stat.h>
 
+#include "base.h"
 #include "seed.h"
 
 #define CONTENT_NBYTES_MAX 6000
@@ -181,6 +183,72 @@ static void write_content_seed(const content_kind *kind, const uint8_t *content,
     free(seed);
 }
 
+/* ---- with a base ------------------------------------------------------------------------------------ */
+
+typedef struct delta_kind {
+    const char *name;
+    lmc_dtype dtype;
+    lmc_base_form base_form;
+} delta_kind;
+
+static const delta_kind delta_kinds[] = {
+    {"u8", LMC_DTYPE_U8, LMC_BASE_PLAIN},     {"f8-e4m3", LMC_DTYPE_F8_E4M3, LMC_BASE_PLAIN},
+    {"bf16", LMC_DTYPE_BF16, LMC_BASE_PLAIN}, {"bf16-of-f32", LMC_DTYPE_BF16, LMC_BASE_BF16_OF_F32},
+    {"i16", LMC_DTYPE_I16, LMC_BASE_PLAIN},   {"f32", LMC_DTYPE_F32, LMC_BASE_PLAIN},
+    {"i32", LMC_DTYPE_I32, LMC_BASE_PLAIN},   {"f64", LMC_DTYPE_F64, LMC_BASE_PLAIN},
+};
+
+/* The base's values with one byte in `rarity` changed a little (0: none), of elements of any kind. */
+static void fill_changed(const delta_kind *kind, unsigned rarity, uint8_t *content, size_t nbytes)
+{
+    static uint8_t base[2 * CONTENT_NBYTES_MAX];
+    fuzz_fill_base(base, sizeof(base));
+    memcpy(content, base, nbytes);
+    if (kind->base_form == LMC_BASE_BF16_OF_F32) { /* the upper halves, not rounded: near it */
+        for (size_t i = 0; i + 2 <= nbytes; i += 2) {
+            memcpy(content + i, base + 2 * i + 2, 2);
+        }
+    }
+    for (size_t i = 0; rarity > 0 && i < nbytes; i++) {
+        if (next_random() % rarity == 0) {
+            content[i] = (uint8_t)(content[i] + next_random() % 5 - 2);
+        }
+    }
+}
+
+static void write_delta_seed(const delta_kind *kind, unsigned rarity, size_t nbytes)
+{
+    static uint8_t content[CONTENT_NBYTES_MAX], base[2 * CONTENT_NBYTES_MAX], frame[3 * CONTENT_NBYTES_MAX];
+    char name[128];
+    size_t frame_nbytes;
+    lmc_params params;
+    lmc_ctx *ctx = NULL;
+    lmc_params_init(&params);
+    params.dtype = kind->dtype;
+    params.base_form = kind->base_form;
+    params.block_log2 = LMC_BLOCK_LOG2_MIN;
+    fuzz_fill_base(base, sizeof(base));
+    fill_changed(kind, rarity, content, nbytes);
+    FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
+    FUZZ_CLAIM(lmc_encode(ctx, &params, content, nbytes, base, frame, sizeof(frame), &frame_nbytes) ==
+               LMC_OK);
+    snprintf(name, sizeof(name), "delta-%s-%u-%zu", kind->name, rarity, nbytes);
+    write_seed("frame_decode", name, frame, frame_nbytes);
+    lmc_ctx_free(ctx);
+
+    uint8_t *const seed = frame; /* content and base behind four bytes of settings, round_trip.c */
+    const size_t base_nbytes = kind->base_form == LMC_BASE_PLAIN ? nbytes : 2 * nbytes;
+    seed[0] = (uint8_t)kind->dtype;
+    seed[1] = 0;
+    seed[2] = 11;
+    seed[3] = kind->base_form == LMC_BASE_PLAIN ? 3 : 9;
+    memcpy(seed + 4, content, nbytes);
+    memcpy(seed + 4 + nbytes, base, base_nbytes);
+    if (nbytes < CONTENT_NBYTES_MAX) {
+        write_seed("round_trip", name, seed, 4 + nbytes + base_nbytes);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {0, 17, 255, 1025, CONTENT_NBYTES_MAX};
@@ -206,6 +274,12 @@ int main(int argc, char **argv)
                 write_content_seed(&kinds[k], content, sizes[s]);
             }
         }
+    }
+    for (size_t k = 0; k < sizeof(delta_kinds) / sizeof(delta_kinds[0]); k++) {
+        write_delta_seed(&delta_kinds[k], 0, 2500);
+        write_delta_seed(&delta_kinds[k], 400, CONTENT_NBYTES_MAX);
+        write_delta_seed(&delta_kinds[k], 20, 2500);
+        write_delta_seed(&delta_kinds[k], 4, 1030);
     }
     return 0;
 }

@@ -1,5 +1,5 @@
-/* test_delta_forged.c - delta frames made by hand, with right checks and hashes, each of which breaks one rule: all kernel
- * sets and the public call end in the same status, and touch nothing beyond guard pages. */
+/* test_delta_forged.c - delta frames made by hand, with right checks and hashes, each of which breaks one rule: all
+ * kernel sets and the public call end in the same status, and touch nothing beyond guard pages. */
 #include "lmc_test_data.h"
 
 #include "lmc_test_base.h"
