@@ -117,6 +117,19 @@ static void show_sizes(const hdf5_dataset *numbers)
     }
 }
 
+/* Rows are the one setting of LMC that a reader of the file may want to know of. */
+static void show_rows(const hdf5_filter *filter)
+{
+    const unsigned level = filter->value_count > LMC_H5_VALUE_LEVEL ? filter->values[LMC_H5_VALUE_LEVEL] : 0;
+    if (filter->id != LMC_H5_FILTER_ID || (level & LMC_H5_LEVEL_ROWS) == 0) {
+        return;
+    }
+    printf(", level %u with rows", level);
+    if (filter->value_count > LMC_H5_VALUE_ROWS && filter->values[LMC_H5_VALUE_MAGIC] == LMC_H5_MAGIC) {
+        printf(": %u in a chunk", filter->values[LMC_H5_VALUE_ROWS]);
+    }
+}
+
 static void show_filters(const doctor_dataset *dataset)
 {
     char shown[48];
@@ -129,6 +142,7 @@ static void show_filters(const doctor_dataset *dataset)
         if (shown[0] != '\0') {
             printf(" %s", shown);
         }
+        show_rows(filter);
         if (filter->skipped_count > 0) {
             printf(" (skipped in %llu of %llu chunks)", (unsigned long long)filter->skipped_count,
                    (unsigned long long)dataset->numbers->examined_count);

@@ -23,11 +23,15 @@ enum {
     LAYOUT_OFFSET = 5,
     SWAP_OFFSET = 6,
     WIDTH_OFFSET = 8,
+    ROW_COUNT_NBYTES = 4,
     FRAME_SIZE_NBYTES = 4,
     LAYOUT_COLUMNS = 1,
-    LAYOUT_COUNT = 3,
+    LAYOUT_ROWS = 3,
+    LAYOUT_COUNT = 4,
     WIDTH_MIN = 2,
-    WIDTH_MAX = 256
+    WIDTH_MAX = 256,
+    ROW_COUNT_MIN = 2,
+    ROW_COUNT_MAX = 65536
 };
 
 static const uint8_t magic[4] = {0x8c, 0x4c, 0x4d, 0x48};
@@ -87,8 +91,19 @@ static size_t load(const uint8_t *src, size_t nbytes)
     return value;
 }
 
+/* Where the sizes of frames begin. */
+static size_t sizes_offset_of(const uint8_t *head)
+{
+    return HEAD_NBYTES + (head[LAYOUT_OFFSET] == LAYOUT_ROWS ? (size_t)ROW_COUNT_NBYTES : 0);
+}
+
+/* The head has its first sizes_offset_of() bytes. */
 static unsigned frame_count_of(const uint8_t *head)
 {
+    if (head[LAYOUT_OFFSET] == LAYOUT_ROWS) {
+        const size_t row_count = load(head + HEAD_NBYTES, ROW_COUNT_NBYTES);
+        return row_count >= ROW_COUNT_MIN && row_count <= ROW_COUNT_MAX ? (unsigned)row_count : 1;
+    }
     const size_t width = load(head + WIDTH_OFFSET, 2);
     const int is_columns = head[LAYOUT_OFFSET] == LAYOUT_COLUMNS && width >= WIDTH_MIN && width <= WIDTH_MAX;
     return is_columns ? (unsigned)width : 1;
@@ -101,17 +116,17 @@ static void repair(uint8_t *stored, size_t nbytes)
         fuzz_repair_frame(stored, nbytes);
         return;
     }
-    if (nbytes < HEAD_NBYTES) {
+    if (nbytes < HEAD_NBYTES || nbytes < sizes_offset_of(stored)) {
         return;
     }
     const unsigned frame_count = frame_count_of(stored);
-    const size_t check_offset = HEAD_NBYTES + FRAME_SIZE_NBYTES * (size_t)(frame_count - 1);
+    const size_t check_offset = sizes_offset_of(stored) + FRAME_SIZE_NBYTES * (size_t)(frame_count - 1);
     if (nbytes < check_offset + FUZZ_CHECK_NBYTES) {
         return;
     }
     size_t offset = check_offset + FUZZ_CHECK_NBYTES;
     for (unsigned i = 0; i < frame_count; i++) {
-        const size_t size_offset = HEAD_NBYTES + FRAME_SIZE_NBYTES * (size_t)i;
+        const size_t size_offset = sizes_offset_of(stored) + FRAME_SIZE_NBYTES * (size_t)i;
         const size_t left = nbytes - offset;
         const size_t frame_nbytes =
             i + 1 < frame_count ? load(stored + size_offset, FRAME_SIZE_NBYTES) : left;
@@ -138,7 +153,7 @@ static void check_repaired(const uint8_t *data, size_t nbytes)
 /* ---- building ---- */
 
 /* Parts: a byte each for layout, swap and width, then u16 n and n bytes for each frame. Where frames are missing the
- * last one stands again, so that a few bytes make many columns. */
+ * last one stands again, so that a few bytes make many columns. Of rows the width says the count, too. */
 static void check_built(const uint8_t *data, size_t nbytes)
 {
     static const uint8_t swaps[] = {0, 2, 4, 8, 3};
@@ -147,7 +162,8 @@ static void check_built(const uint8_t *data, size_t nbytes)
     }
     uint8_t *const built = fuzz_malloc(BUILT_NBYTES_MAX);
     const unsigned layout = data[0] % LAYOUT_COUNT;
-    const unsigned width = layout == 0 ? 0 : WIDTH_MIN + data[2];
+    const int has_width = layout == LAYOUT_ROWS ? data[2] % 2 : layout != 0;
+    const unsigned width = has_width ? WIDTH_MIN + data[2] : 0;
     memcpy(built, magic, sizeof(magic));
     built[4] = 1;
     built[LAYOUT_OFFSET] = (uint8_t)layout;
@@ -155,8 +171,10 @@ static void check_built(const uint8_t *data, size_t nbytes)
     built[SWAP_OFFSET + 1] = 0;
     built[WIDTH_OFFSET] = (uint8_t)width;
     built[WIDTH_OFFSET + 1] = (uint8_t)(width >> 8);
+    memset(built + HEAD_NBYTES, 0, ROW_COUNT_NBYTES);
+    built[HEAD_NBYTES] = (uint8_t)(ROW_COUNT_MIN + data[2] / 2); /* read in rows only */
     const unsigned frame_count = frame_count_of(built);
-    size_t used = HEAD_NBYTES + FRAME_SIZE_NBYTES * (size_t)(frame_count - 1) + FUZZ_CHECK_NBYTES;
+    size_t used = sizes_offset_of(built) + FRAME_SIZE_NBYTES * (size_t)(frame_count - 1) + FUZZ_CHECK_NBYTES;
     size_t at = 3;
     size_t frame_at = 3;
     size_t frame_nbytes = 0;
@@ -173,7 +191,8 @@ static void check_built(const uint8_t *data, size_t nbytes)
         memcpy(built + used, data + frame_at, frame_nbytes);
         used += frame_nbytes;
         for (unsigned j = 0; i + 1 < frame_count && j < FRAME_SIZE_NBYTES; j++) {
-            built[HEAD_NBYTES + FRAME_SIZE_NBYTES * (size_t)i + j] = (uint8_t)(frame_nbytes >> 8 * j);
+            built[sizes_offset_of(built) + FRAME_SIZE_NBYTES * (size_t)i + j] =
+                (uint8_t)(frame_nbytes >> 8 * j);
         }
     }
     check_repaired(built, used);

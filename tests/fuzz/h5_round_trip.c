@@ -12,12 +12,14 @@
 #define OTHER_CONTEXT 0x80 /* in byte 0: encode in a new context, too (takes long) */
 
 /* 0: none, 1 to 3: so many of a user's, else complete ones. Returns their count. */
-static size_t choose_values(const uint8_t *choice, unsigned values[LMC_H5_VALUE_COUNT], size_t chunk_nbytes)
+static size_t choose_values(const uint8_t *choice, unsigned values[LMC_H5_VALUE_COUNT_MAX],
+                            size_t chunk_nbytes)
 {
     static const unsigned elements[] = {0, 1, 2, 4, 8};
     static const unsigned kib[] = {0, 16, 32, 64, 1024};
     const unsigned flags = choice[5];
-    values[LMC_H5_VALUE_LEVEL] = choice[1] % 3;
+    const unsigned row_count = choice[1] / 3; /* the level takes what is left */
+    values[LMC_H5_VALUE_LEVEL] = choice[1] % 3 + (row_count > 0 ? LMC_H5_LEVEL_ROWS : 0);
     values[LMC_H5_VALUE_ELEMENT] = elements[choice[2] % 5];
     values[LMC_H5_VALUE_BLOCK_KIB] = kib[choice[3] % 5];
     values[LMC_H5_VALUE_MAGIC] = LMC_H5_MAGIC;
@@ -25,7 +27,8 @@ static size_t choose_values(const uint8_t *choice, unsigned values[LMC_H5_VALUE_
     values[LMC_H5_VALUE_TYPE] = 255u | flags << 8 | (unsigned)choice[6] << 16 | (unsigned)choice[7] << 24;
     values[LMC_H5_VALUE_CHUNK_LOW] = (unsigned)chunk_nbytes;
     values[LMC_H5_VALUE_CHUNK_HIGH] = 0;
-    return choice[0] % 8 < 4 ? choice[0] % 8 : LMC_H5_VALUE_COUNT;
+    values[LMC_H5_VALUE_ROWS] = row_count;
+    return choice[0] % 8 < 4 ? choice[0] % 8 : row_count > 0 ? LMC_H5_VALUE_COUNT_MAX : LMC_H5_VALUE_COUNT;
 }
 
 static void check_round_trip(const uint8_t *chunk, size_t chunk_nbytes, const uint8_t *stored,
@@ -66,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     if (nbytes < CHOICE_NBYTES) {
         return 0;
     }
-    unsigned values[LMC_H5_VALUE_COUNT];
+    unsigned values[LMC_H5_VALUE_COUNT_MAX];
     const size_t chunk_nbytes = nbytes - CHOICE_NBYTES;
     const uint8_t *const chunk = data + CHOICE_NBYTES;
     const size_t value_count = choose_values(data, values, chunk_nbytes);
@@ -81,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         FUZZ_CLAIM(stored_nbytes <= chunk_nbytes + LMC_H5_OVERHEAD_MAX);
         check_round_trip(chunk, chunk_nbytes, stored, stored_nbytes);
     } else {
-        FUZZ_CLAIM(status == LMC_ERR_ARG && value_count == LMC_H5_VALUE_COUNT && stored_nbytes == 0);
+        FUZZ_CLAIM(status == LMC_ERR_ARG && value_count >= LMC_H5_VALUE_COUNT && stored_nbytes == 0);
     }
     if (status == LMC_OK && (data[0] & OTHER_CONTEXT) != 0) {
         check_other_context(values, value_count, chunk, chunk_nbytes, stored, stored_nbytes);

@@ -12,6 +12,8 @@
 #include "seed.h"
 
 #define CHUNK_NBYTES 1500
+#define ROWS_NBYTES 6400 /* of a chunk with rows: they are not tried below 1 KiB each */
+#define ROW_COUNT 4
 
 /* ---- contents ---- */
 
@@ -73,27 +75,46 @@ static const form forms[] = {
     {"columns-16", fill_records, 16, LMC_H5_TYPE_COLUMNS, 0, 0},
 };
 
+/* Rows of what a form puts into one, each as the one before with few low bytes that are 1 more. */
+static void fill_rows(const form *f, uint8_t *dst)
+{
+    const size_t row_nbytes = ROWS_NBYTES / ROW_COUNT;
+    const unsigned low = (f->flags & LMC_H5_TYPE_BIG_ENDIAN) != 0 ? f->element_nbytes - 1 : 0;
+    fill_elements(dst, row_nbytes, f->element_nbytes, low != 0);
+    for (size_t i = row_nbytes; i < ROWS_NBYTES; i++) {
+        dst[i] = (uint8_t)(dst[i - row_nbytes] + (i % f->element_nbytes == low && next_random() % 16 == 0));
+    }
+}
+
 /* ---- seeds ---- */
 
-static size_t encode(const form *f, const uint8_t *chunk, size_t nbytes, uint8_t **stored)
+static size_t encode(const form *f, unsigned row_count, const uint8_t *chunk, size_t nbytes, uint8_t **stored)
 {
-    const unsigned values[LMC_H5_VALUE_COUNT] = {
-        0, 0, 0, LMC_H5_MAGIC, f->element_nbytes, 255u | f->flags | f->dtype << 16 | f->span << 24, 0, 0};
+    const unsigned values[LMC_H5_VALUE_COUNT_MAX] = {row_count > 0 ? LMC_H5_LEVEL_ROWS : 0,
+                                                     0,
+                                                     0,
+                                                     LMC_H5_MAGIC,
+                                                     f->element_nbytes,
+                                                     255u | f->flags | f->dtype << 16 | f->span << 24,
+                                                     0,
+                                                     0,
+                                                     row_count};
+    const size_t value_count = row_count > 0 ? LMC_H5_VALUE_COUNT_MAX : LMC_H5_VALUE_COUNT;
     size_t bound;
     size_t stored_nbytes;
     FUZZ_CLAIM(lmc_h5_encode_bound(nbytes, &bound) == LMC_OK);
     *stored = fuzz_malloc(bound);
-    FUZZ_CLAIM(lmc_h5_encode_chunk(NULL, values, LMC_H5_VALUE_COUNT, chunk, nbytes, *stored, bound,
+    FUZZ_CLAIM(lmc_h5_encode_chunk(NULL, values, value_count, chunk, nbytes, *stored, bound,
                                    &stored_nbytes) == LMC_OK);
     return stored_nbytes;
 }
 
-static void write_stored_seeds(const form *f, const uint8_t *chunk, size_t nbytes)
+static void write_stored_seeds(const form *f, unsigned row_count, const uint8_t *chunk, size_t nbytes)
 {
     char name[128];
     uint8_t *stored;
-    const size_t stored_nbytes = encode(f, chunk, nbytes, &stored);
-    snprintf(name, sizeof(name), "%s-%zu", f->name, nbytes);
+    const size_t stored_nbytes = encode(f, row_count, chunk, nbytes, &stored);
+    snprintf(name, sizeof(name), "%s%s-%zu", row_count > 0 ? "rows-" : "", f->name, nbytes);
     write_seed("h5_decode", name, stored, stored_nbytes);
     strcat(name, "-flip");
     stored[next_random() % stored_nbytes] ^= (uint8_t)(1u << (next_random() & 7));
@@ -135,12 +156,12 @@ static void write_parts_seed(const char *name, uint8_t layout, uint8_t swap, uin
     lmc_ctx_free(ctx);
 }
 
-static void write_chunk_seed(const form *f, const uint8_t *chunk, size_t nbytes)
+static void write_chunk_seed(const form *f, unsigned row_count, const uint8_t *chunk, size_t nbytes)
 {
     char name[128];
-    uint8_t seed[8 + CHUNK_NBYTES];
+    uint8_t seed[8 + ROWS_NBYTES];
     const uint8_t choice[8] = {(uint8_t)((nbytes % 2 ? 4 : nbytes % 4) | (nbytes > 700 ? 0x80 : 0)),
-                               (uint8_t)(nbytes % 3),
+                               (uint8_t)(3 * row_count + nbytes % 3),
                                (uint8_t)(nbytes % 5),
                                (uint8_t)(nbytes % 7),
                                (uint8_t)(f->element_nbytes - 1),
@@ -149,8 +170,16 @@ static void write_chunk_seed(const form *f, const uint8_t *chunk, size_t nbytes)
                                (uint8_t)f->span};
     memcpy(seed, choice, 8);
     memcpy(seed + 8, chunk, nbytes);
-    snprintf(name, sizeof(name), "%s-%zu", f->name, nbytes);
+    snprintf(name, sizeof(name), "%s%s-%zu", row_count > 0 ? "rows-" : "", f->name, nbytes);
     write_seed("h5_round_trip", name, seed, 8 + nbytes);
+}
+
+static void write_row_seeds(const form *f)
+{
+    static uint8_t rows[ROWS_NBYTES];
+    fill_rows(f, rows);
+    write_stored_seeds(f, ROW_COUNT, rows, ROWS_NBYTES);
+    write_chunk_seed(f, ROW_COUNT, rows, ROWS_NBYTES);
 }
 
 int main(int argc, char **argv)
@@ -174,9 +203,9 @@ int main(int argc, char **argv)
             const unsigned width = f->span > 1 ? f->element_nbytes * f->span : f->element_nbytes;
             f->fill(chunk, sizes[s], width, (f->flags & LMC_H5_TYPE_BIG_ENDIAN) != 0);
             if (sizes[s] >= 700) {
-                write_stored_seeds(f, chunk, sizes[s]);
+                write_stored_seeds(f, 0, chunk, sizes[s]);
             }
-            write_chunk_seed(f, chunk, sizes[s]);
+            write_chunk_seed(f, 0, chunk, sizes[s]);
         }
     }
     write_parts_seed("parts-plain", 0, 2, 0, (const size_t[]){300}, 1);
@@ -185,5 +214,14 @@ int main(int argc, char **argv)
     write_parts_seed("parts-columns-256", 1, 0, 254, (const size_t[]){3}, 1);
     write_parts_seed("parts-columns-empty", 1, 0, 3, (const size_t[]){0}, 1);
     write_parts_seed("parts-records", 2, 1, 4, (const size_t[]){311}, 1);
+    write_parts_seed("parts-rows", 3, 0, 2, (const size_t[]){300, 300, 300}, 3);
+    write_parts_seed("parts-rows-unequal", 3, 1, 2, (const size_t[]){5, 6, 5}, 3);
+    write_parts_seed("parts-rows-128-of-records", 3, 2, 253, (const size_t[]){3}, 1);
+    write_parts_seed("parts-rows-empty", 3, 0, 4, (const size_t[]){0}, 1);
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        if (forms[i].fill == fill_elements) {
+            write_row_seeds(&forms[i]);
+        }
+    }
     return 0;
 }

@@ -62,6 +62,12 @@ for python in "$@"; do
   check_fails "h5_write_read.py without the plugin, $bed" 'set HDF5_PLUGIN_PATH' \
     env HDF5_PLUGIN_PATH= "$python" "$examples/h5_write_read.py" "$work/none.h5"
   check "h5_direct_chunks.py, $bed" 'all equal' "$python" "$examples/h5_direct_chunks.py" "$work/direct.h5"
+  run_line='shuffle [+] gzip 0[.]7.*, LMC 0[.]6.*, LMC with rows 0[.]'
+  check "h5_training_run.py, $bed" \
+    "made-up run: 12 snap.*${run_line}1.*equal step03000.*step03010.*: 2 snap.*${run_line}4.*equal" \
+    "$python" "$examples/h5_training_run.py" "$work/run.h5"
+  check_fails "h5_training_run.py without the plugin, $bed" 'set HDF5_PLUGIN_PATH' \
+    env HDF5_PLUGIN_PATH= "$python" "$examples/h5_training_run.py" "$work/none.h5"
 done
 
 if command -v h5repack >"$work/log" && [ $# -gt 0 ]; then

@@ -5,7 +5,7 @@ import xxhash
 MAGIC = b"\x8cLMC"
 MAGIC_REGROUPED = b"\x8cLMH"
 STORED, CODED, SHORT = 0, 1, 2
-PLAIN, COLUMNS, RECORDS = 0, 1, 2
+PLAIN, COLUMNS, RECORDS, ROWS = 0, 1, 2, 3
 
 # field of a frame's head: offset, bytes
 HEAD = {"version": (4, 1), "dtype": (5, 1), "mode": (6, 1), "block_log2": (7, 1), "features": (8, 4),
@@ -85,11 +85,13 @@ class Coded:
                       self.index if index is None else index)
 
 
-def regrouped(layout, swap, width, frames, sizes=None, version=1, reserved=0):
-    """A regrouped chunk; sizes: what its head says of all frames but the last."""
+def regrouped(layout, swap, width, frames, sizes=None, version=1, reserved=0, row_count=None):
+    """A regrouped chunk; sizes: what its head says of all frames but the last; row_count: of how many rows there are."""
     if sizes is None:
         sizes = [len(frame) for frame in frames[:-1]]
     head = MAGIC_REGROUPED + bytes([version, layout, swap, reserved]) + uint(width, 2)
+    if layout == ROWS:
+        head += uint(len(frames) if row_count is None else row_count, 4)
     head += b"".join(uint(size, 4) for size in sizes)
     return head + uint(H(head), 8) + b"".join(frames)
 
@@ -101,9 +103,11 @@ class Regrouped:
         assert chunk[:4] == MAGIC_REGROUPED
         self.layout, self.swap = chunk[5], chunk[6]
         self.width = int.from_bytes(chunk[8:10], "little")
-        count = self.width if self.layout == COLUMNS else 1
-        self.head_nbytes = 10 + 4 * (count - 1) + 8
-        sizes = [int.from_bytes(chunk[i:i + 4], "little") for i in range(10, 10 + 4 * (count - 1), 4)]
+        count, at = self.width if self.layout == COLUMNS else 1, 10
+        if self.layout == ROWS:
+            count, at = int.from_bytes(chunk[10:14], "little"), 14
+        self.head_nbytes = at + 4 * (count - 1) + 8
+        sizes = [int.from_bytes(chunk[i:i + 4], "little") for i in range(at, at + 4 * (count - 1), 4)]
         self.frames = []
         at = self.head_nbytes
         for size in sizes:

@@ -32,6 +32,7 @@ LAYOUTS = [
     Layout("rows", (50, 30), (1, 30)),
     Layout("tiles", (33, 65), (16, 16)),
     Layout("d4", (3, 4, 5, 6), (2, 3, 2, 4)),
+    Layout("snapshots", (7, 40, 30), (3, 40, 30), maxshape=(None, 40, 30)),
     Layout("d5", (3, 2, 4, 3, 5), (2, 2, 3, 2, 2)),
     Layout("chunk_of_many", (90,), (1000,), maxshape=(None,)),
     Layout("chunk_of_many_2d", (5, 9), (32, 16), maxshape=(None, 40)),
@@ -92,7 +93,7 @@ def sweep_layouts():
     chosen = [T[name] for name in ("u1", "f4le", "ml_bfloat16", "u2be", "compound_packed", "array_f4", "i8le")]
     for layout in LAYOUTS:
         yield layout.name, [Case(filetype, layout, pipeline) for filetype in chosen
-                            for pipeline in pipelines.named("plain", "shuffle", "mandatory")]
+                            for pipeline in pipelines.named("plain", "shuffle", "mandatory", "rows")]
 
 
 def sweep_histories():

@@ -232,13 +232,51 @@ def test_values_are_the_same_the_third_time():
         assert found == [found[0]] * 3
 
 
+# ---- rows ----
+
+# chunk, the type, filters before LMC: rows that are noted down
+ROWS = [
+    ((8, 7), "f4le", [], 8), ((2, 7), "u2be", [], 2), ((8, 7), "f4le", [pipelines.SHUFFLED], 8),
+    ((8, 7), "array_be", [], 8), ((8, 7), "compound_xyz", [], 8), ((8,), "f4le", [], 8), ((3, 2, 2), "i1", [], 3),
+    ((65536, 1), "u1", [], 65536), ((65537, 1), "u1", [], 0), ((1, 7), "f4le", [], 0), ((1,), "f4le", [], 0),
+    ((8, 7), "compound_packed", [], 0), ((8, 7), "int24le", [], 0), ((8, 7), "string5", [], 8),
+    ((8, 7), "f4le", [pipelines.CHECKED], 0), ((8, 7), "f4le", [pipelines.DEFLATE_4], 0),
+]
+
+
+@pytest.mark.parametrize("level", [16, 17, 18])
+@pytest.mark.parametrize("chunk, name, before, count", ROWS)
+def test_values_of_rows(level, chunk, name, before, count):
+    with latest_file() as file:
+        shape = tuple(max(20, length) for length in chunk)
+        plain = lmc_values(create(file, name, make_dcpl(before + [pipelines.lmc(level - 16)], chunk), shape))
+        dataset = create(file, name, make_dcpl(before + [pipelines.lmc(level)], chunk), shape)
+        assert lmc_values(dataset) == (level,) + plain[1:] + (count,)
+        again = create(file, name, dataset.id.get_create_plist(), shape)
+        assert lmc_values(again) == lmc_values(dataset)
+
+
+def test_rows_may_be_given_up():
+    """Properties of a dataset with rows serve another one with another chunk; without the level there are 8 values."""
+    with latest_file() as file:
+        dcpl = create(file, "f4le", make_dcpl([pipelines.lmc(17)], (8, 7))).id.get_create_plist()
+        dcpl.set_chunk((4, 7))
+        assert lmc_values(create(file, "f4le", dcpl))[-3:] == (4 * 7 * 4, 0, 4)
+        values = lmc_values(create(file, "f4le", dcpl))
+        for short in (values[:1], values[:3], values[:4], values[:8]):
+            assert lmc_values(create(file, "f4le", make_dcpl([pipelines.lmc(*short)], (4, 7)))) == values
+        with pytest.raises(ValueError, match="9 values"):
+            create(file, "f4le", make_dcpl([pipelines.lmc(1, *values[1:])], (4, 7)))
+        assert len(lmc_values(create(file, "f4le", make_dcpl([pipelines.lmc(1, *values[1:8])], (4, 7))))) == 8
+
+
 # ---- bad values ----
 
 COMPLETE = (0, 0, 0, MAGIC, 4, FLOAT | F32, 4000, 0)
 
 # values, parts of the message
 BAD = [
-    *[((level,), ("[0]", level)) for level in (3, 4, 9, 255, 65536, 2**31, 2**32 - 1)],
+    *[((level,), ("[0]", level)) for level in (3, 4, 9, 15, 19, 31, 32, 48, 255, 65536, 2**31, 2**32 - 1)],
     *[((0, element), ("[1]", element)) for element in (3, 5, 6, 7, 9, 16, 32, 256, 2**31, 2**32 - 1)],
     *[((0, 0, block), ("[2]", block)) for block in (1, 2, 4, 8, 15, 17, 24, 63, 65, 100, 1000, 1023, 1025, 2048, 4096,
                                                     65536, 2**31, 2**32 - 1)],

@@ -40,6 +40,15 @@ def without_edges(file, name):
     dataset[8:] = [1, 2]
 
 
+def with_rows(file, name, count):
+    """The values that LMC sets for level 16 and chunks of 4 rows; without `count`, those of a user."""
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_chunk((4, 2))
+    plist.set_filter(LMC, h5py.h5z.FLAG_OPTIONAL,
+                     (16, 0, 0, 0x31434D4C, 4, 18 << 16 | 1, 32, 0, count) if count is not None else (16,))
+    h5py.h5d.create(file.id, name, h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((8, 2)), plist)
+
+
 def set_chunk_opts(plist, options):
     """H5Pset_chunk_opts, which h5py lacks."""
     import ctypes
@@ -61,6 +70,9 @@ def fill(file):
     write_coded(with_lmc(file, "some", (6,), (2,), shuffle=True), 0, 2, 0)  # the first of the filters ran
     write_coded(with_lmc(file, "single", (3,), (3,)), 1)
     without_edges(file, b"edges")
+    with_rows(file, b"rows", 4)
+    with_rows(file, b"rows_0", 0)
+    with_rows(file, b"rows_user", None)
     gzip = file.create_dataset("other/gzip", data=np.arange(40, dtype=">i2"), chunks=(16,), compression="gzip",
                                shuffle=True, fletcher32=True)
     file["other/again"] = gzip
