@@ -27,6 +27,8 @@ extern "C" {
 #define LMC_ST_HEADER_NBYTES_MAX 100000000 /* header JSON; the limit of the official package */
 #define LMC_ST_RANK_MAX 1024
 #define LMC_ST_DEPTH_MAX 127 /* nested objects and arrays of a header */
+#define LMC_ST_CHAIN_MAX 64  /* files of a chain: an archive, its base, the base of that, ... */
+#define LMC_ST_BASE_NAME_NBYTES_MAX 255
 
 #define LMC_ST_NO_OFFSET UINT64_MAX
 
@@ -34,7 +36,9 @@ extern "C" {
  * every text may be shown on a terminal. All strings are NUL-terminated and of one line.
  *
  * A status of a call on files means
- *   HEADER, CORRUPT, TRUNCATED, CHECKSUM, UNSUPPORTED, BASE, LIMIT   the data is bad or too new
+ *   HEADER, CORRUPT, TRUNCATED, CHECKSUM, UNSUPPORTED, LIMIT   the data is bad or too new
+ *   BASE      the archive's base is missing, or a file that passes for it is another one; the text names the
+ *             file that is wanted and its hash
  *   ARG, DST_SMALL   the request is: output exists, input and output are one file, no such tensor
  *   IO, NOMEM the system failed; os_errno says how
  *   CANCELLED the caller asked for it */
@@ -55,14 +59,15 @@ typedef struct lmc_st_file lmc_st_file;
 
 /* How a tensor stands in its file. */
 typedef enum lmc_st_mode {
-    LMC_ST_MODE_STORED = 0, /* the first three as lmc_frame_mode */
+    LMC_ST_MODE_STORED = 0, /* the first four as lmc_frame_mode */
     LMC_ST_MODE_CODED = 1,
     LMC_ST_MODE_SHORT = 2,
+    LMC_ST_MODE_DELTA = 3, /* coded against another tensor (lmc_st_tensor_base()) */
     LMC_ST_MODE_ALIAS = 5, /* equal to an earlier tensor, whose frame stands for both */
     LMC_ST_MODE_PLAIN = 16 /* in a safetensors file that is no archive */
 } lmc_st_mode;
 
-/* "stored", "coded", "short", "alias", "plain"; NULL for other numbers. Static storage. */
+/* "stored", "coded", "short", "delta", "alias", "plain"; NULL for other numbers. Static storage. */
 LMC_API const char *lmc_st_mode_name(lmc_st_mode mode);
 
 /* One tensor as the original header describes it. Pointers stay valid until lmc_st_close(). */
@@ -132,8 +137,10 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uin
  * blocks that hold them (all of them if the frame is stored: it has one checksum). Everything read from
  * an archive is verified. On failure dst holds undefined bytes.
  *  ctx: scratch of the calling thread, or NULL to have one made for this call.
+ * Of a tensor that was coded against another one (mode DELTA), the same part of that one is decoded first, and
+ * so on down the chain of bases (below).
  * Errors: ARG (no such tensor, the range leaves it), IO, NOMEM, and of the frame TRUNCATED, CORRUPT,
- * UNSUPPORTED, CHECKSUM. */
+ * UNSUPPORTED, CHECKSUM; of a tensor with a base also BASE, LIMIT, and the faults of the base's file. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index,
                                                    uint64_t first_byte, size_t nbytes, void *dst,
                                                    lmc_st_diag *diag);
@@ -142,6 +149,61 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_
  * lmc_st_read_range(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst,
                                              size_t dst_capacity, lmc_st_diag *diag);
+
+/* ---- bases --------------------------------------------------------------------------------------
+ *
+ * An archive can be coded against another file, its base: a plain safetensors file or an archive, which may
+ * have a base of its own, and so on for at most LMC_ST_CHAIN_MAX files. The archive records the base's plain
+ * file name, the size and header hash of what it is or restores to, and in its frames hashes of its content:
+ * wrong content never passes. Header, tensors and modes can be had without the base. It is looked for when it
+ * is needed first:
+ *   - the file `base` of lmc_st_set_base() or of the options, whatever its name is;
+ *   - in each of `base_dirs`, in order: NAME, then NAME.lmc;
+ *   - in the archive's own directory: NAME, then NAME.lmc (not for an archive read from a descriptor).
+ * A file that has another size or header is not the base and is passed over, as are the archive itself and
+ * those that need it; so is one whose content is found to differ by a look at its first block. The base's own
+ * base is looked for by the same rules, without `base`. A base is never written to.
+ * A BF16 tensor may also be coded against the F32 tensor of the same file that it is rounded from. */
+
+/* Which file the tensor is in that another one was coded against. */
+typedef enum lmc_st_base_place {
+    LMC_ST_BASE_FILE = 0, /* in the archive's base */
+    LMC_ST_BASE_SELF = 1  /* in the same file */
+} lmc_st_base_place;
+
+/* What an archive records of its base. */
+typedef struct lmc_st_base {
+    const char *name;      /* of the file; UTF-8, NUL-terminated, without '/'. Valid until lmc_st_close(). */
+    uint64_t file_nbytes;  /* of the safetensors file that it is, or restores to */
+    uint64_t header_hash;  /* XXH3-64 of that file's header */
+    uint64_t content_hash; /* of the content that is needed of it: what messages call its hash */
+    uint64_t tensor_count; /* tensors of this archive that were coded against it */
+} lmc_st_base;
+
+/* Returns 1 and fills *base if the file is an archive with a base, else 0. */
+LMC_API int lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base);
+
+/* Which tensor `index` was coded against. Returns 1 and sets *place and *base_index: its number in the base,
+ * or in this file. Returns 0 for a tensor that needs no other one, an alias, and a number that is none. */
+LMC_API int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place,
+                               uint64_t *base_index);
+
+/* Says where the base is to be looked for; base and base_dirs may be NULL and are copied. To be called before
+ * anything is read from the file, and not while another call on it runs; nothing is opened yet.
+ * Errors: NOMEM, ARG (the base is open already). */
+LMC_NODISCARD LMC_API lmc_status lmc_st_set_base(lmc_st_file *file, const char *base,
+                                                 const char *const *base_dirs, size_t base_dir_count,
+                                                 lmc_st_diag *diag);
+
+/* Finds and opens the base, unless a call has done so already. *base is to be used as any open file, but not
+ * closed: it belongs to `file` and is valid until that is closed. With *base the same gives the next file of
+ * the chain. Sets *base NULL and returns LMC_OK if the file has none.
+ * Errors: BASE (also: the chain leads back to one of its files), LIMIT (LMC_ST_CHAIN_MAX), NOMEM, IO. */
+LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, const lmc_st_file **base,
+                                                  lmc_st_diag *diag);
+
+/* The path that the file was opened by; of a base, where it was found. Valid until lmc_st_close(). */
+LMC_API const char *lmc_st_path(const lmc_st_file *file);
 
 /* ---- whole files and directories ---------------------------------------------------------------- */
 
@@ -191,6 +253,16 @@ typedef struct lmc_st_options {
      * the same for every run, and its size before and after. May be NULL. */
     void (*file_done)(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
                       uint64_t out_nbytes);
+    /* Convert and the writer: the file to code against, plain or archive; for a directory, a directory, in
+     * which each safetensors file has the file of its relative name, or of that with .lmc, as its base (none:
+     * it is stored alone). Tensors are matched by name, dtype and shape; one without a match may still be
+     * found equal to a tensor of another name. The archive then needs the base to be read.
+     * Restore, verify, compare: the base of the archive, or the directory of the bases of a directory's
+     * archives. NULL, the default: no base; or it is looked for, see above. */
+    const char *base;
+    /* All calls: directories in which bases are looked for; default NULL and 0. */
+    const char *const *base_dirs;
+    size_t base_dir_count;
 } lmc_st_options;
 
 /* Sets every field to its default. */
@@ -216,12 +288,13 @@ typedef struct lmc_st_result {
  *  bits and time of modification. After a failure nothing is left, and by a killed process neither if the
  *  file system has files without a name (but for a moment in which `force` replaces a file). Threads and
  *  memory of a call end with it; memory stays below 128 MiB + 24 MiB per thread + 12 times the header,
- *  whatever the size of file and tensors.
+ *  whatever the size of file and tensors; with a base, 12 times the headers of all files of the chain.
  *  If several things are wrong, the first in the file's order is reported, for every thread count. */
 
 /* Writes the archive `out_path` of the safetensors file, or directory (see below), `in_path`.
  * Errors: ARG (output exists, same file, wrong kind of file), IO, NOMEM, HEADER, TRUNCATED, LIMIT,
- * CORRUPT (the input is an archive already), CANCELLED. */
+ * CORRUPT (the input is an archive already), CANCELLED; with a base what opening and reading it gives, ARG if
+ * it is the output or its name cannot be recorded (no UTF-8, too long), LIMIT if its chain is full. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char *out_path,
                                                 const lmc_st_options *options, lmc_st_result *result,
                                                 lmc_st_diag *diag);
@@ -232,15 +305,17 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char 
  *  names, shapes and metadata; the call then fails as lmc_st_verify() does, but the output is there,
  *  result->damaged_count is above 0 and result->tensor_count counts the tensors in it. An archive that was
  *  cut short is accepted, and so is one to which something was appended (with all tensors sound, the call
- *  succeeds); its table must be sound. Not for directories (ARG).
- * Errors: as lmc_st_convert() and CORRUPT, CHECKSUM, UNSUPPORTED. */
+ *  succeeds); its table must be sound. Not for directories (ARG). Tensors whose base is missing are lost.
+ * Errors: as lmc_st_convert() and CORRUPT, CHECKSUM, UNSUPPORTED, BASE. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char *out_path,
                                                 const lmc_st_options *options, lmc_st_result *result,
                                                 lmc_st_diag *diag);
 
 /* Reads an archive whole and verifies what restoring it would give; of a plain safetensors file, checks
  * the header; of a directory, all archives in it. Goes on after a damaged tensor; the status is the first
- * one's. Writes nothing. Errors: as lmc_st_restore(). */
+ * one's. Writes nothing. If an archive's base is missing, all that can be checked without it is: the frames of
+ * tensors that need it but not their content; the status is then BASE, with a text that names the base, unless
+ * tensors are damaged: then `damage` gets that diagnostic after theirs. Errors: as lmc_st_restore(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st_options *options,
                                                lmc_st_result *result, lmc_st_diag *diag);
 

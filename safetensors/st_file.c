@@ -191,6 +191,11 @@ int lmc_st_is_archive(const lmc_st_file *file)
     return file->is_archive;
 }
 
+const char *lmc_st_path(const lmc_st_file *file)
+{
+    return file->path;
+}
+
 uint64_t lmc_st_stored_nbytes(const lmc_st_file *file)
 {
     return file->input.nbytes;
@@ -263,6 +268,7 @@ const char *lmc_st_mode_name(lmc_st_mode mode)
     case LMC_ST_MODE_STORED: return "stored";
     case LMC_ST_MODE_CODED: return "coded";
     case LMC_ST_MODE_SHORT: return "short";
+    case LMC_ST_MODE_DELTA: return "delta";
     case LMC_ST_MODE_ALIAS: return "alias";
     case LMC_ST_MODE_PLAIN: return "plain";
     }
