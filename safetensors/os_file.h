@@ -40,6 +40,9 @@ void os_input_close(os_input *input);
  * the input. */
 lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size_t nbytes, lmc_st_diag *diag);
 
+/* 1 if the path, or the descriptor if it is not -1, leads to the same file. */
+int os_input_is(const os_input *input, const char *path, int fd);
+
 /* IO if size or time stamp of the file are no longer those at its opening. */
 lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag);
 

@@ -136,6 +136,13 @@ lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size
     return LMC_OK;
 }
 
+int os_input_is(const os_input *input, const char *path, int fd)
+{
+    struct stat status;
+    return (fd >= 0 ? fstat(fd, &status) : stat(path, &status)) == 0 &&
+           (uint64_t)status.st_dev == input->device && (uint64_t)status.st_ino == input->inode;
+}
+
 lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag)
 {
     struct stat status;

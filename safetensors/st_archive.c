@@ -236,6 +236,34 @@ static lmc_status set_aliases(lmc_st_file *file, const st_header *outer, const s
     return LMC_OK;
 }
 
+/* ---- bases ---- */
+
+/* Why a tensor cannot have this link; NULL if it can. What its base is must be looked at when that is open. */
+static const char *link_fault(const lmc_st_file *file, st_link link)
+{
+    if (st_file_owner(file, link.tensor) != link.tensor) {
+        return "it is an alias, yet has a base";
+    }
+    if (link.place == LMC_ST_BASE_SELF && st_file_owner(file, link.base) != link.base) {
+        return "its base is an alias";
+    }
+    return NULL;
+}
+
+static lmc_status set_bases(lmc_st_file *file, const st_header *original, st_table *table, lmc_st_diag *diag)
+{
+    for (size_t i = 0; i < table->bases.link_count; i++) {
+        const st_link link = table->bases.links[i];
+        const char *const fault = link_fault(file, link);
+        if (fault != NULL) {
+            return refuse_frame(original, link.tensor, fault, diag);
+        }
+    }
+    file->bases = table->bases;
+    memset(&table->bases, 0, sizeof(table->bases));
+    return st_file_begin_base(file, diag);
+}
+
 /* ---- all of it ---- */
 
 static lmc_status set_places(lmc_st_file *file, const st_header *outer, lmc_st_diag *diag)
@@ -266,6 +294,9 @@ lmc_status st_archive_open(lmc_st_file *file, lmc_st_diag *diag)
     }
     if (status == LMC_OK) {
         status = set_aliases(file, &file->header, &original, &table, diag);
+    }
+    if (status == LMC_OK) {
+        status = set_bases(file, &original, &table, diag);
     }
     if (status == LMC_OK) {
         status = set_places(file, &file->header, diag);

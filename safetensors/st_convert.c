@@ -1,158 +1,82 @@
 /*
  * st_convert.c - safetensors file -> archive. Frames are written where the ones before them end; header
- * and table, whose sizes are reserved first, are filled in at the end.
+ * and table, for which room is reserved first, are filled in at the end.
  */
 #include "st_convert.h"
 
-#include "st_alias.h"
-#include "st_engine.h"
+#include "st_conversion.h"
 #include "st_model_dir.h"
 #include "st_options.h"
-#include "st_outer.h"
-#include "st_table.h"
 
 #include <string.h>
 
-typedef struct conversion {
-    const st_source *source;
-    const lmc_st_options *options;
-    os_output output;
-    st_aliases aliases;
-
-    char *table_name;
-    unsigned char *stored_header;
-    size_t stored_header_nbytes;
-    unsigned header_method;
-    uint64_t table_nbytes;
-    uint64_t outer_nbytes; /* length and header */
-
-    uint64_t *frame_nbytes; /* per tensor; grows while its runs take their turns */
-    uint64_t *hashes;
-    uint64_t end; /* of what is written so far; belongs to the run whose turn it is */
-} conversion;
-
-/* What a slot holds: how its tensor is coded and what has become of its blocks. */
-typedef struct convert_item {
-    lmc_plan *plan; /* NULL: an alias, which has no frame */
-    lmc_info info;
-    size_t block_bound;
-    lmc_block_entry *entries;
-} convert_item;
-
-/* ---- prepare: look at a tensor and choose its coding ---- */
-
-typedef struct tensor_content {
-    const st_source *source;
-    size_t index;
-    lmc_st_diag *diag;
-} tensor_content;
-
-static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nbytes)
-{
-    const tensor_content *const content = user;
-    return content->source->read(content->source, content->index, offset, dst, nbytes, content->diag);
-}
-
-static uint32_t row_nbytes(const st_header *header, const st_tensor *tensor)
-{
-    uint64_t nbits = 0;
-    if (tensor->rank == 0) {
-        return 0;
-    }
-    const uint64_t columns = header->dims[tensor->dim_offset + tensor->rank - 1u];
-    const int is_small = st_multiply(columns, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits) &&
-                         nbits % 8 == 0 && nbits / 8 <= UINT32_MAX;
-    return is_small ? (uint32_t)(nbits / 8) : 0;
-}
-
-static lmc_status make_plan(const conversion *conversion, st_worker *worker, size_t index, lmc_plan **plan)
-{
-    const st_header *const header = conversion->source->header;
-    const st_tensor *const tensor = &header->tensors[index];
-    tensor_content content = {conversion->source, index, &worker->diag};
-    lmc_params params;
-    lmc_params_init(&params);
-    params.dtype = (lmc_dtype)tensor->dtype;
-    params.level = conversion->options->level;
-    params.row_nbytes = row_nbytes(header, tensor);
-    worker->diag.status = LMC_OK;
-    const lmc_status status =
-        lmc_plan_create(worker->ctx, &params, tensor->end - tensor->begin, read_content, NULL, &content, plan);
-    if (status == LMC_OK || worker->diag.status != LMC_OK) {
-        return status; /* a failed read has said what happened */
-    }
-    st_fail_codec(&worker->diag, worker->ctx, status, LMC_ST_NO_OFFSET);
-    return st_source_blame(conversion->source, index, status, &worker->diag);
-}
-
-static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
-{
-    const conversion *const conversion = user;
-    convert_item *const item = st_allocate_zeroed(worker->memory, 1, sizeof(*item));
-    if (item == NULL) {
-        return st_fail_nomem(&worker->diag);
-    }
-    slot->item = item;
-    if (st_aliases_owner(&conversion->aliases, slot->index) != slot->index) {
-        return LMC_OK;
-    }
-    const lmc_status status = make_plan(conversion, worker, slot->index, &item->plan);
-    if (status != LMC_OK) {
-        return status;
-    }
-    lmc_plan_info(item->plan, &item->info);
-    item->block_bound = lmc_plan_block_bound(item->plan);
-    item->entries =
-        st_allocate_zeroed(worker->memory, (size_t)item->info.block_count + 1, sizeof(*item->entries));
-    if (item->entries == NULL) {
-        return st_fail_nomem(&worker->diag);
-    }
-    slot->block_count = item->info.block_count;
-    slot->block_nbytes = item->info.block_nbytes;
-    slot->content_nbytes = item->info.content_nbytes;
-    return LMC_OK;
-}
-
-static void release(void *user, st_slot *slot)
-{
-    const conversion *const conversion = user;
-    const lmc_allocator *const memory = conversion->options->allocator;
-    convert_item *const item = slot->item;
-    if (item != NULL) {
-        lmc_plan_free(item->plan);
-        st_release(memory, item->entries);
-        st_release(memory, item);
-    }
-    slot->item = NULL;
-}
-
 /* ---- run: read blocks, encode them, write them behind what is there ---- */
 
-/* Encodes the run's blocks (and the head before the first) to the worker's buffer. */
-static lmc_status encode_blocks(st_worker *worker, const convert_item *item, const st_run *run,
-                                const unsigned char *content, unsigned char *dst, size_t capacity,
-                                size_t *dst_nbytes)
+/* The part of a tensor that a run encodes: blocks of its frame. */
+typedef struct blocks {
+    uint64_t first, count;
+    const unsigned char *content;
+    size_t content_nbytes;
+    const unsigned char *base; /* NULL: they need none */
+} blocks;
+
+/* Encodes the blocks (and the head before the first) to dst. */
+static lmc_status encode_blocks(st_worker *worker, const st_convert_item *item, const blocks *blocks,
+                                unsigned char *dst, size_t capacity, size_t *dst_nbytes)
 {
     size_t at = 0;
     lmc_status status = LMC_OK;
-    if (run->first_block == 0) {
+    if (blocks->first == 0) {
         status = lmc_encode_head(item->plan, dst, capacity, &at);
     }
-    for (uint64_t i = 0; i < run->block_count && status == LMC_OK; i++) {
-        const uint64_t block = run->first_block + i;
+    for (uint64_t i = 0; i < blocks->count && status == LMC_OK; i++) {
+        const uint64_t block = blocks->first + i;
         const size_t begin = (size_t)i * item->info.block_nbytes;
-        const size_t left = run->content_nbytes - begin;
+        const size_t left = blocks->content_nbytes - begin;
         const size_t nbytes = left < item->info.block_nbytes ? left : item->info.block_nbytes;
-        status = lmc_encode_block(worker->ctx, item->plan, block, content + begin, nbytes, NULL, dst + at,
-                                  capacity - at, &item->entries[block]);
+        const unsigned char *const base =
+            blocks->base == NULL ? NULL : blocks->base + (size_t)i * item->info.base_block_nbytes;
+        status = lmc_encode_block(worker->ctx, item->plan, block, blocks->content + begin, nbytes, base,
+                                  dst + at, capacity - at, &item->entries[block]);
         at += status == LMC_OK ? item->entries[block].stored_nbytes : 0;
     }
     *dst_nbytes = at;
     return status;
 }
 
+/* Reads the blocks' content, and what they are coded against. */
+static lmc_status fetch_blocks(const st_conversion *conversion, st_worker *worker, const st_slot *slot,
+                               const st_run *run, blocks *blocks)
+{
+    const st_source *const source = conversion->source;
+    const st_convert_item *const item = slot->item;
+    const size_t block_nbytes = item->info.block_nbytes;
+    lmc_status status = LMC_OK;
+    memset(blocks, 0, sizeof(*blocks));
+    if (run->block_count > 0) { /* else a tensor without bytes */
+        blocks->first = run->first_block * (slot->block_nbytes / block_nbytes);
+        blocks->count = (run->content_nbytes + block_nbytes - 1) / block_nbytes;
+    }
+    if (item->match != NULL) {
+        const uint64_t begin = blocks->first * item->info.base_block_nbytes;
+        const uint64_t end = begin + blocks->count * item->info.base_block_nbytes;
+        status =
+            st_convert_read_base(conversion, worker, item->match, &item->base, begin,
+                                 end < item->info.base_nbytes ? end : item->info.base_nbytes, &blocks->base);
+    }
+    unsigned char *const content =
+        status == LMC_OK ? st_worker_content(worker, run->content_nbytes) : worker->content.bytes;
+    if (status != LMC_OK || content == NULL) {
+        return status != LMC_OK ? status : LMC_ERR_NOMEM;
+    }
+    blocks->content = content;
+    blocks->content_nbytes = run->content_nbytes;
+    return source->read(source, slot->index, run->first_block * slot->block_nbytes, content,
+                        run->content_nbytes, &worker->diag);
+}
+
 /* Takes the place behind all earlier runs for `nbytes` bytes. Returns 0 if an earlier run failed. */
-static int claim_place(conversion *conversion, st_worker *worker, size_t index, const st_run *run,
+static int claim_place(st_conversion *conversion, st_worker *worker, size_t index, const st_run *run,
                        uint64_t nbytes, uint64_t *offset)
 {
     if (!st_engine_take_turn(worker, run)) {
@@ -166,10 +90,10 @@ static int claim_place(conversion *conversion, st_worker *worker, size_t index, 
 }
 
 /* The end of a frame: all its runs have had their turns, so all entries are there. */
-static lmc_status encode_tail(const conversion *conversion, st_worker *worker, const st_slot *slot,
+static lmc_status encode_tail(const st_conversion *conversion, st_worker *worker, const st_slot *slot,
                               unsigned char *dst, size_t capacity)
 {
-    const convert_item *const item = slot->item;
+    const st_convert_item *const item = slot->item;
     size_t written = 0;
     const lmc_status status =
         lmc_encode_tail(item->plan, item->entries, item->info.block_count, dst, capacity, &written);
@@ -177,10 +101,11 @@ static lmc_status encode_tail(const conversion *conversion, st_worker *worker, c
         return st_fail(&worker->diag, status, LMC_ST_NO_OFFSET, "%s", lmc_status_text(status));
     }
     conversion->hashes[slot->index] = lmc_content_hash(item->entries, item->info.block_count);
+    conversion->base_hashes[slot->index] = lmc_base_hash(item->entries, item->info.block_count);
     return LMC_OK;
 }
 
-static lmc_status run_alias(conversion *conversion, st_worker *worker, size_t index, const st_run *run)
+static lmc_status run_alias(st_conversion *conversion, st_worker *worker, size_t index, const st_run *run)
 {
     uint64_t offset = 0;
     return claim_place(conversion, worker, index, run, 0, &offset) ? LMC_OK : LMC_ERR_CANCELLED;
@@ -188,29 +113,27 @@ static lmc_status run_alias(conversion *conversion, st_worker *worker, size_t in
 
 static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const st_run *run)
 {
-    conversion *const conversion = user;
-    const st_source *const source = conversion->source;
-    const convert_item *const item = slot->item;
+    st_conversion *const conversion = user;
+    const st_convert_item *const item = slot->item;
     if (item->plan == NULL) {
         return run_alias(conversion, worker, slot->index, run);
     }
-    const size_t tail_nbytes = run->is_last ? (size_t)item->info.tail_nbytes : 0;
-    const size_t blocks_bound = item->info.head_nbytes + (size_t)run->block_count * item->block_bound;
-    unsigned char *const content = st_worker_content(worker, run->content_nbytes);
-    unsigned char *const stored = st_worker_stored(worker, blocks_bound + tail_nbytes);
-    if (content == NULL || stored == NULL) {
-        return LMC_ERR_NOMEM;
-    }
-    lmc_status status = source->read(source, slot->index, run->first_block * item->info.block_nbytes, content,
-                                     run->content_nbytes, &worker->diag);
+    blocks blocks;
+    lmc_status status = fetch_blocks(conversion, worker, slot, run, &blocks);
     if (status != LMC_OK) {
         return status;
     }
+    const size_t tail_nbytes = run->is_last ? (size_t)item->info.tail_nbytes : 0;
+    const size_t blocks_bound = item->info.head_nbytes + (size_t)blocks.count * item->block_bound;
+    unsigned char *const stored = st_worker_stored(worker, blocks_bound + tail_nbytes);
+    if (stored == NULL) {
+        return LMC_ERR_NOMEM;
+    }
     size_t nbytes = 0;
-    status = encode_blocks(worker, item, run, content, stored, blocks_bound, &nbytes);
+    status = encode_blocks(worker, item, &blocks, stored, blocks_bound, &nbytes);
     if (status != LMC_OK) {
         st_fail_codec(&worker->diag, worker->ctx, status, LMC_ST_NO_OFFSET);
-        return st_source_blame(source, slot->index, status, &worker->diag);
+        return st_source_blame(conversion->source, slot->index, status, &worker->diag);
     }
     uint64_t offset = 0;
     if (!claim_place(conversion, worker, slot->index, run, nbytes + tail_nbytes, &offset)) {
@@ -225,76 +148,11 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
     return os_output_write(&conversion->output, offset, stored, nbytes + tail_nbytes, &worker->diag);
 }
 
-static const st_engine_ops convert_ops = {prepare, run_blocks, NULL, release};
-
-/* ---- header and table ---- */
-
-static lmc_status reserve_front(conversion *conversion, lmc_st_diag *diag)
-{
-    const st_header *const header = conversion->source->header;
-    const lmc_allocator *const memory = conversion->options->allocator;
-    const size_t count = header->tensor_count;
-    conversion->table_name = st_outer_table_name(header, memory);
-    conversion->frame_nbytes = st_allocate_zeroed(memory, count + 1, sizeof(*conversion->frame_nbytes));
-    conversion->hashes = st_allocate_zeroed(memory, count + 1, sizeof(*conversion->hashes));
-    if (conversion->table_name == NULL || conversion->frame_nbytes == NULL || conversion->hashes == NULL ||
-        st_table_pack_header(memory, header->text, header->text_nbytes, &conversion->stored_header,
-                             &conversion->stored_header_nbytes, &conversion->header_method) != LMC_OK) {
-        return st_fail_nomem(diag);
-    }
-    conversion->table_nbytes =
-        st_table_nbytes(count, conversion->aliases.count, conversion->stored_header_nbytes);
-    const lmc_status status = st_outer_reserve(header, conversion->table_name, conversion->table_nbytes,
-                                               &conversion->outer_nbytes, diag);
-    conversion->end = conversion->outer_nbytes + conversion->table_nbytes;
-    return status;
-}
-
-/* Header and table into `front`, which has room for both. */
-static lmc_status fill_front(conversion *conversion, unsigned char *front, lmc_st_diag *diag)
-{
-    const st_source *const source = conversion->source;
-    const size_t outer_nbytes = (size_t)conversion->outer_nbytes;
-    for (size_t i = 0; i < conversion->aliases.count; i++) {
-        const st_alias pair = conversion->aliases.list[i];
-        conversion->hashes[pair.alias] = conversion->hashes[pair.owner];
-    }
-    const lmc_status status = st_outer_write(source->header, conversion->table_name, conversion->table_nbytes,
-                                             conversion->frame_nbytes, front, conversion->outer_nbytes, diag);
-    if (status == LMC_OK) {
-        const st_table table = {.file_nbytes = source->file_nbytes,
-                                .header = source->header->text,
-                                .header_nbytes = source->header->text_nbytes,
-                                .outer_hash = st_hash(front + 8, outer_nbytes - 8),
-                                .hashes = conversion->hashes,
-                                .tensor_count = source->header->tensor_count,
-                                .aliases = conversion->aliases.list,
-                                .alias_count = conversion->aliases.count};
-        st_table_write(&table, conversion->stored_header, conversion->stored_header_nbytes,
-                       conversion->header_method, front + outer_nbytes);
-    }
-    return status;
-}
-
-static lmc_status write_front(conversion *conversion, lmc_st_diag *diag)
-{
-    const lmc_allocator *const memory = conversion->options->allocator;
-    const size_t nbytes = (size_t)(conversion->outer_nbytes + conversion->table_nbytes);
-    unsigned char *const front = st_allocate(memory, nbytes);
-    if (front == NULL) {
-        return st_fail_nomem(diag);
-    }
-    lmc_status status = fill_front(conversion, front, diag);
-    if (status == LMC_OK) {
-        status = os_output_write(&conversion->output, 0, front, nbytes, diag);
-    }
-    st_release(memory, front);
-    return status;
-}
+static const st_engine_ops convert_ops = {st_convert_prepare, run_blocks, NULL, st_convert_release};
 
 /* ---- all of it ---- */
 
-static lmc_status create_output(conversion *conversion, const char *out_path, lmc_st_diag *diag)
+static lmc_status create_output(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
 {
     const lmc_st_options *const options = conversion->options;
     if (options->out_fd >= 0) {
@@ -305,7 +163,7 @@ static lmc_status create_output(conversion *conversion, const char *out_path, lm
                             options->force, diag);
 }
 
-static lmc_status write_contents(conversion *conversion, lmc_st_diag *diag)
+static lmc_status write_contents(st_conversion *conversion, lmc_st_diag *diag)
 {
     const st_source *const source = conversion->source;
     const st_header *const header = source->header;
@@ -313,25 +171,32 @@ static lmc_status write_contents(conversion *conversion, lmc_st_diag *diag)
         st_engine_run(&convert_ops, conversion, header->tensor_count,
                       header->data_nbytes - conversion->aliases.nbytes, conversion->options, diag);
     if (status == LMC_OK) {
-        status = write_front(conversion, diag);
+        status = st_convert_write_front(conversion, diag);
     }
     if (status == LMC_OK && source->input != NULL) {
         status = os_input_check_unchanged(source->input, diag);
     }
-    return status;
+    return status == LMC_OK ? st_convert_check_base(conversion, diag) : status;
 }
 
-static lmc_status write_archive(conversion *conversion, const char *out_path, lmc_st_diag *diag)
+static lmc_status write_archive(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
 {
     const lmc_st_options *const options = conversion->options;
-    lmc_status status = create_output(conversion, out_path, diag);
+    lmc_status status = st_convert_open_base(conversion, out_path, diag);
+    if (status == LMC_OK) {
+        status = create_output(conversion, out_path, diag);
+    }
     if (status != LMC_OK) {
         return status;
     }
     status =
         st_aliases_find(&conversion->aliases, conversion->source, options->allocator, options->cancel, diag);
     if (status == LMC_OK) {
-        status = reserve_front(conversion, diag);
+        status = st_matches_find(&conversion->matches, conversion->source, &conversion->aliases,
+                                 conversion->base, options, diag);
+    }
+    if (status == LMC_OK) {
+        status = st_convert_reserve_front(conversion, diag);
     }
     if (status == LMC_OK) {
         status = write_contents(conversion, diag);
@@ -346,18 +211,22 @@ static lmc_status write_archive(conversion *conversion, const char *out_path, lm
 lmc_status st_convert_source(const st_source *source, const char *out_path, const lmc_st_options *options,
                              lmc_st_result *result, lmc_st_diag *diag)
 {
-    conversion conversion = {.source = source, .options = options};
+    st_conversion conversion = {.source = source, .options = options};
     const lmc_status status = write_archive(&conversion, out_path, diag);
     if (status == LMC_OK) {
         result->file_nbytes = source->file_nbytes;
         result->stored_nbytes = conversion.end;
         result->tensor_count = source->header->tensor_count;
     }
+    st_matches_free(&conversion.matches);
     st_aliases_free(&conversion.aliases);
+    lmc_st_close(conversion.base);
     st_release(options->allocator, conversion.table_name);
     st_release(options->allocator, conversion.stored_header);
     st_release(options->allocator, conversion.frame_nbytes);
     st_release(options->allocator, conversion.hashes);
+    st_release(options->allocator, conversion.base_hashes);
+    st_release(options->allocator, conversion.is_delta);
     return status;
 }
 

@@ -46,29 +46,23 @@ typedef struct job {
     st_run run;
 } job;
 
-static unsigned char *grow(st_worker *worker, unsigned char **buffer, size_t *capacity, size_t nbytes)
+static unsigned char *grow(st_worker *worker, st_buffer *buffer, size_t nbytes)
 {
-    if (nbytes > *capacity || *buffer == NULL) {
-        st_release(worker->memory, *buffer);
-        *capacity = 0;
-        *buffer = st_allocate(worker->memory, nbytes);
-        if (*buffer == NULL) {
-            st_fail_nomem(&worker->diag);
-            return NULL;
-        }
-        *capacity = nbytes;
+    unsigned char *const bytes = st_buffer_grow(worker->memory, buffer, nbytes);
+    if (bytes == NULL) {
+        st_fail_nomem(&worker->diag);
     }
-    return *buffer;
+    return bytes;
 }
 
 unsigned char *st_worker_content(st_worker *worker, size_t nbytes)
 {
-    return grow(worker, &worker->content, &worker->content_capacity, nbytes);
+    return grow(worker, &worker->content, nbytes);
 }
 
 unsigned char *st_worker_stored(st_worker *worker, size_t nbytes)
 {
-    return grow(worker, &worker->stored, &worker->stored_capacity, nbytes);
+    return grow(worker, &worker->stored, nbytes);
 }
 
 /* ---- failure (under the lock) ---- */
@@ -274,8 +268,9 @@ static int worker_init(st_worker *worker, st_engine *engine)
 static void worker_free(st_worker *worker)
 {
     lmc_ctx_free(worker->ctx);
-    st_release(worker->memory, worker->content);
-    st_release(worker->memory, worker->stored);
+    st_buffer_free(worker->memory, &worker->content);
+    st_buffer_free(worker->memory, &worker->stored);
+    st_buffer_free(worker->memory, &worker->base);
 }
 
 /* The calling thread is worker 0. If the system gives fewer threads, those that there are do the work. */

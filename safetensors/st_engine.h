@@ -20,10 +20,9 @@ typedef struct st_worker {
     st_engine *engine;
     const lmc_allocator *memory;
     lmc_ctx *ctx;
-    unsigned char *content;
-    size_t content_capacity;
-    unsigned char *stored;
-    size_t stored_capacity;
+    st_buffer content;
+    st_buffer stored;
+    st_buffer base; /* content of the tensor that this one was coded against */
     lmc_st_diag diag;
 } st_worker;
 

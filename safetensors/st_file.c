@@ -133,6 +133,8 @@ lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *dia
     }
     opened->memory = *memory;
     opened->input.fd = -1;
+    opened->is_from_path = how->fd < 0;
+    opened->dependent = how->dependent;
     opened->path = st_duplicate(memory, how->path);
     const lmc_status status = opened->path == NULL ? st_fail_nomem(diag) : open_contents(opened, how, diag);
     if (status != LMC_OK) {
@@ -151,7 +153,15 @@ lmc_status st_file_open_input(const char *path, const lmc_st_options *options, l
                          .cancel = options->cancel,
                          .allocator = options->allocator,
                          .may_be_short = options->salvage};
-    return st_file_open(&how, file, diag);
+    lmc_status status = st_file_open(&how, file, diag);
+    if (status == LMC_OK) {
+        status = lmc_st_set_base(*file, options->base, options->base_dirs, options->base_dir_count, diag);
+    }
+    if (status != LMC_OK) {
+        lmc_st_close(*file);
+        *file = NULL;
+    }
+    return status;
 }
 
 lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator, lmc_st_file **file,
@@ -173,6 +183,8 @@ void lmc_st_close(lmc_st_file *file)
         return;
     }
     const lmc_allocator memory = file->memory;
+    st_file_close_base(file);
+    st_bases_free(&file->bases, &memory);
     os_input_close(&file->input);
     st_header_free(&file->header);
     st_release(&memory, file->places);

@@ -6,6 +6,9 @@
 
 #include "os_file.h"
 #include "st_header.h"
+#include "st_table_base.h"
+
+typedef struct st_base_state st_base_state; /* st_base_file.c */
 
 struct lmc_st_file {
     lmc_allocator memory;
@@ -17,7 +20,11 @@ struct lmc_st_file {
     uint64_t *places;    /* tensor i stands at [places[i], places[i + 1]) of this file */
     uint64_t *hashes;    /* archives: content hash per tensor */
     uint32_t *frame_of;  /* archives with aliases: the tensor whose frame tensor i uses; else NULL */
-    st_string *metadata; /* keys and values in turn, into metadata_text; NULL if there are none */
+    st_bases bases;      /* archives: tensors that were coded against another one */
+    st_base_state *base; /* archives with a base file: where it is looked for, the open file; else NULL */
+    const lmc_st_file *dependent; /* the open file whose base this one is; else NULL */
+    int is_from_path;             /* 0: read from a descriptor, the path is a label */
+    st_string *metadata;          /* keys and values in turn, into metadata_text; NULL if there are none */
     char *metadata_text;
     size_t metadata_count; /* pairs */
 };
@@ -28,6 +35,7 @@ typedef struct st_open {
     int fd;                         /* -1: the path is opened */
     const volatile int *cancel;     /* while a stream is read; may be NULL */
     const lmc_allocator *allocator; /* NULL: malloc */
+    const lmc_st_file *dependent;   /* the open file whose base this may be; else NULL */
     int may_be_short;               /* 1: accept an archive that ends early or goes on (salvage) */
 } st_open;
 
@@ -44,15 +52,21 @@ static inline uint64_t st_file_tensor_nbytes(const lmc_st_file *file, size_t ind
     return file->header.tensors[index].end - file->header.tensors[index].begin;
 }
 
+/* The tensor whose frame tensor `index` uses: itself if it is no alias. */
+static inline size_t st_file_owner(const lmc_st_file *file, size_t index)
+{
+    return file->frame_of == NULL ? index : file->frame_of[index];
+}
+
 /* Where the frame of tensor `index` stands in the file, and its size: for an alias, the other's. */
 static inline uint64_t st_file_frame_offset(const lmc_st_file *file, size_t index)
 {
-    return file->places[file->frame_of == NULL ? index : file->frame_of[index]];
+    return file->places[st_file_owner(file, index)];
 }
 
 static inline uint64_t st_file_frame_nbytes(const lmc_st_file *file, size_t index)
 {
-    const size_t owner = file->frame_of == NULL ? index : file->frame_of[index];
+    const size_t owner = st_file_owner(file, index);
     return file->places[owner + 1] - file->places[owner];
 }
 
@@ -61,6 +75,22 @@ lmc_st_diag *st_file_begin(const lmc_st_file *file, lmc_st_diag *diag, lmc_st_di
 
 /* Names tensor `index` in a diagnostic and passes `status` on. */
 lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag);
+
+/* st_base_file.c: what an archive with a base file needs to find it. Ends with st_file_close_base(). */
+lmc_status st_file_begin_base(lmc_st_file *file, lmc_st_diag *diag);
+void st_file_close_base(lmc_st_file *file);
+
+/* lmc_st_open_base(), but a search that has failed is not repeated. `diag` stays as it is after a success. */
+lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag);
+
+/* Files of the chain that begins with `file`; opens all of it. Errors: as lmc_st_open_base(). */
+lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_diag *diag);
+
+/* 1 if the path, or the descriptor if it is not -1, leads to one of the chain's files that are open. */
+int st_file_is_base(const lmc_st_file *file, const char *path, int fd);
+
+/* Fails with BASE: `used` does not hold the content that `file` was coded against. */
+lmc_status st_file_fail_base(const lmc_st_file *file, const lmc_st_file *used, lmc_st_diag *diag);
 
 /* st_metadata.c: reads the original header's `__metadata__`. */
 lmc_status st_file_read_metadata(lmc_st_file *file, lmc_st_diag *diag);
@@ -81,12 +111,19 @@ lmc_status st_frame_open(const lmc_st_file *file, lmc_ctx *ctx, size_t index, lm
 lmc_status st_frame_extent(const lmc_st_file *file, size_t index, const lmc_frame *frame, uint64_t first,
                            uint64_t count, uint64_t *offset, size_t *nbytes, lmc_st_diag *diag);
 
-/* Decodes these blocks from their stored bytes into dst, one behind the other. entries: one per block of
- * the run, or NULL if the frame has an index (LMC_FRAME_CODED). */
+/* 1 if the frame has an index, by which each block can be verified alone. */
+static inline int st_frame_has_index(const lmc_info *info)
+{
+    return info->mode == LMC_FRAME_CODED || info->mode == LMC_FRAME_DELTA;
+}
+
+/* Decodes these blocks from their stored bytes into dst, one behind the other. base: the bytes of the base that
+ * belong to them, one behind the other, or NULL if the frame has none. entries: one per block of the run, or
+ * NULL if the frame has an index. */
 lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, const lmc_frame *frame,
                            uint64_t first, uint64_t count, const unsigned char *stored, size_t stored_nbytes,
-                           unsigned char *dst, size_t dst_capacity, lmc_block_entry *entries,
-                           lmc_st_diag *diag);
+                           const unsigned char *base, unsigned char *dst, size_t dst_capacity,
+                           lmc_block_entry *entries, lmc_st_diag *diag);
 
 /* CHECKSUM unless the entries of all blocks give the content hash: what makes blocks of a frame without
  * an index trustworthy. */

@@ -30,6 +30,11 @@ static lmc_status check_head(const lmc_st_file *file, size_t index, const unsign
     if (info->content_nbytes != st_file_tensor_nbytes(file, index)) {
         return st_fail(diag, LMC_ERR_CORRUPT, offset, "its frame has another size: it belongs elsewhere");
     }
+    if ((info->mode == LMC_FRAME_DELTA) !=
+        (st_bases_find(&file->bases, st_file_owner(file, index)) != NULL)) {
+        return st_fail(diag, LMC_ERR_CORRUPT, offset,
+                       "the archive table and its frame disagree on whether it needs a base");
+    }
     if (info->head_nbytes > frame_nbytes || info->tail_nbytes > frame_nbytes - info->head_nbytes) {
         return st_fail(diag, LMC_ERR_CORRUPT, offset, "its frame is shorter than its head and tail");
     }
@@ -134,11 +139,13 @@ lmc_status st_frame_extent(const lmc_st_file *file, size_t index, const lmc_fram
 
 lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, const lmc_frame *frame,
                            uint64_t first, uint64_t count, const unsigned char *stored, size_t stored_nbytes,
-                           unsigned char *dst, size_t dst_capacity, lmc_block_entry *entries,
-                           lmc_st_diag *diag)
+                           const unsigned char *base, unsigned char *dst, size_t dst_capacity,
+                           lmc_block_entry *entries, lmc_st_diag *diag)
 {
     size_t src_at = 0;
     size_t dst_at = 0;
+    lmc_info info;
+    lmc_frame_info(frame, &info);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at = 0;
         size_t block_nbytes = 0;
@@ -148,8 +155,11 @@ lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, 
             status = LMC_ERR_CORRUPT;
         }
         if (status == LMC_OK) {
-            status = lmc_decode_block(ctx, frame, first + i, stored + src_at, block_nbytes, NULL, dst + dst_at,
-                                      dst_capacity - dst_at, entries == NULL ? NULL : &entries[i]);
+            const unsigned char *const block_base =
+                base == NULL ? NULL : base + (size_t)i * info.base_block_nbytes;
+            status =
+                lmc_decode_block(ctx, frame, first + i, stored + src_at, block_nbytes, block_base,
+                                 dst + dst_at, dst_capacity - dst_at, entries == NULL ? NULL : &entries[i]);
         }
         if (status != LMC_OK) {
             /* the codec's offsets are the frame's, not the block's */
@@ -173,11 +183,6 @@ lmc_status st_frame_check_entries(const lmc_st_file *file, size_t index, const l
     return st_file_blame(file, index, LMC_ERR_CHECKSUM, diag);
 }
 
-static int is_alias(const lmc_st_file *file, size_t index)
-{
-    return file->frame_of != NULL && file->frame_of[index] != index;
-}
-
 lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
 {
     unsigned char start[LMC_INFO_NBYTES];
@@ -192,7 +197,7 @@ lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mo
         *mode = LMC_ST_MODE_PLAIN;
         return LMC_OK;
     }
-    if (is_alias(file, (size_t)index)) {
+    if (st_file_owner(file, (size_t)index) != index) {
         *mode = LMC_ST_MODE_ALIAS;
         return LMC_OK;
     }

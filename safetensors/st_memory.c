@@ -51,3 +51,20 @@ char *st_duplicate(const lmc_allocator *memory, const char *text)
     char *const copy = st_allocate(memory, nbytes);
     return copy == NULL ? NULL : memcpy(copy, text, nbytes);
 }
+
+unsigned char *st_buffer_grow(const lmc_allocator *memory, st_buffer *buffer, size_t nbytes)
+{
+    if (nbytes > buffer->capacity || buffer->bytes == NULL) {
+        st_buffer_free(memory, buffer);
+        buffer->bytes = st_allocate(memory, nbytes);
+        buffer->capacity = buffer->bytes != NULL ? nbytes : 0;
+    }
+    return buffer->bytes;
+}
+
+void st_buffer_free(const lmc_allocator *memory, st_buffer *buffer)
+{
+    st_release(memory, buffer->bytes);
+    buffer->bytes = NULL;
+    buffer->capacity = 0;
+}

@@ -20,6 +20,16 @@ void *st_allocate_zeroed(const lmc_allocator *memory, size_t count, size_t nbyte
 /* block may be NULL. */
 void st_release(const lmc_allocator *memory, void *block);
 
+/* Room that is grown on demand and used again. All zero: none yet. */
+typedef struct st_buffer {
+    unsigned char *bytes;
+    size_t capacity;
+} st_buffer;
+
+/* Makes it at least nbytes large; its bytes are lost. Returns them, or NULL: out of memory. */
+unsigned char *st_buffer_grow(const lmc_allocator *memory, st_buffer *buffer, size_t nbytes);
+void st_buffer_free(const lmc_allocator *memory, st_buffer *buffer);
+
 /* A copy of a NUL-terminated text. */
 char *st_duplicate(const lmc_allocator *memory, const char *text);
 

@@ -16,20 +16,11 @@ typedef struct wanted {
     unsigned char *dst;
 } wanted;
 
-static lmc_status grow(const st_reader *reader, unsigned char **buffer, size_t *capacity, size_t nbytes,
-                       lmc_st_diag *diag)
+static lmc_status grow(const st_reader *reader, st_buffer *buffer, size_t nbytes, lmc_st_diag *diag)
 {
-    if (nbytes <= *capacity) {
-        return LMC_OK;
-    }
-    st_release(&reader->file->memory, *buffer);
-    *capacity = 0;
-    *buffer = st_allocate(&reader->file->memory, nbytes);
-    if (*buffer == NULL) {
-        return st_file_blame(reader->file, reader->index, st_fail_nomem(diag), diag);
-    }
-    *capacity = nbytes;
-    return LMC_OK;
+    return st_buffer_grow(&reader->file->memory, buffer, nbytes) != NULL
+               ? LMC_OK
+               : st_file_blame(reader->file, reader->index, st_fail_nomem(diag), diag);
 }
 
 /* Copies what of [begin, end), whose bytes are `src`, is wanted. */
@@ -55,10 +46,10 @@ static lmc_status read_plain(st_reader *reader, const wanted *wanted, lmc_st_dia
         const uint64_t left = st_file_tensor_nbytes(reader->file, reader->index) - wanted->begin;
         const size_t window = left < WINDOW_NBYTES ? (size_t)left : WINDOW_NBYTES;
         reader->content_end = reader->content_begin; /* empty, should the reading fail */
-        lmc_status status = grow(reader, &reader->content, &reader->content_capacity, WINDOW_NBYTES, diag);
+        lmc_status status = grow(reader, &reader->content, WINDOW_NBYTES, diag);
         if (status == LMC_OK) {
-            status =
-                os_input_read(&reader->file->input, offset + wanted->begin, reader->content, window, diag);
+            status = os_input_read(&reader->file->input, offset + wanted->begin, reader->content.bytes,
+                                   window, diag);
         }
         if (status != LMC_OK) {
             return status;
@@ -66,72 +57,101 @@ static lmc_status read_plain(st_reader *reader, const wanted *wanted, lmc_st_dia
         reader->content_begin = wanted->begin;
         reader->content_end = wanted->begin + window;
     }
-    copy_wanted(wanted, reader->content_begin, reader->content_end, reader->content);
+    copy_wanted(wanted, reader->content_begin, reader->content_end, reader->content.bytes);
     return LMC_OK;
 }
 
 /* ---- blocks of a frame ---- */
 
-static lmc_status fetch_stored(st_reader *reader, uint64_t block, size_t *nbytes, lmc_st_diag *diag)
+/* Blocks [first, first + count) as they stand in the file. */
+static lmc_status fetch_stored(st_reader *reader, uint64_t first, uint64_t count, size_t *nbytes,
+                               lmc_st_diag *diag)
 {
     uint64_t offset = 0;
     lmc_status status =
-        st_frame_extent(reader->file, reader->index, reader->frame, block, 1, &offset, nbytes, diag);
+        st_frame_extent(reader->file, reader->index, reader->frame, first, count, &offset, nbytes, diag);
     if (status == LMC_OK) {
-        status = grow(reader, &reader->stored, &reader->stored_capacity, *nbytes, diag);
+        status = grow(reader, &reader->stored, *nbytes, diag);
     }
     if (status != LMC_OK) {
         return status;
     }
-    status = os_input_read(&reader->file->input, offset, reader->stored, *nbytes, diag);
+    status = os_input_read(&reader->file->input, offset, reader->stored.bytes, *nbytes, diag);
     return status == LMC_OK ? LMC_OK : st_file_blame(reader->file, reader->index, status, diag);
 }
 
-/* Decodes a block to dst. Of a frame without an index the hash is recorded, and compared once all are known. */
-static lmc_status decode_block(st_reader *reader, uint64_t block, unsigned char *dst, size_t dst_capacity,
-                               lmc_st_diag *diag)
+static lmc_status fetch_base(st_reader *reader, uint64_t first, uint64_t count, const unsigned char **base,
+                             lmc_st_diag *diag)
+{
+    const st_content_room room = {&reader->file->memory, reader->ctx, &reader->of_base, &reader->spare,
+                                  &reader->stored};
+    *base = NULL;
+    if (reader->base.level_count == 0) {
+        return LMC_OK;
+    }
+    const uint64_t begin = first * reader->info.base_block_nbytes;
+    const uint64_t end = begin + count * reader->info.base_block_nbytes;
+    const lmc_status status = st_content_read(
+        &reader->base, &room, begin, end < reader->base.nbytes ? end : reader->base.nbytes, base, diag);
+    return status == LMC_OK ? LMC_OK : st_content_blame(reader->file, reader->index, status, diag);
+}
+
+/* Decodes a step to dst. Of a frame without an index, where it is a block, the hash is recorded, and compared
+ * once all are known. */
+static lmc_status decode_step(st_reader *reader, uint64_t step, unsigned char *dst, size_t nbytes,
+                              lmc_st_diag *diag)
 {
     lmc_block_entry entry;
     size_t stored_nbytes = 0;
-    lmc_status status = fetch_stored(reader, block, &stored_nbytes, diag);
+    const unsigned char *base = NULL;
+    const size_t block_nbytes = reader->info.block_nbytes;
+    const uint64_t first = step * (reader->step_nbytes / block_nbytes);
+    const uint64_t count = (nbytes + block_nbytes - 1) / block_nbytes;
+    lmc_status status = fetch_base(reader, first, count, &base, diag);
     if (status == LMC_OK) {
-        status = st_frame_decode(reader->file, reader->ctx, reader->index, reader->frame, block, 1,
-                                 reader->stored, stored_nbytes, dst, dst_capacity, &entry, diag);
+        status = fetch_stored(reader, first, count, &stored_nbytes, diag);
+    }
+    if (status == LMC_OK) {
+        status = st_frame_decode(reader->file, reader->ctx, reader->index, reader->frame, first, count,
+                                 reader->stored.bytes, stored_nbytes, base, dst, nbytes,
+                                 reader->entries == NULL ? NULL : &entry, diag);
+        status = status == LMC_ERR_BASE ? st_file_fail_base(reader->file, reader->base.levels[0].file, diag)
+                                        : status;
     }
     if (status != LMC_OK || reader->entries == NULL) {
         return status;
     }
     if (!reader->is_verified) {
-        reader->entries[block] = entry;
+        reader->entries[first] = entry;
         return LMC_OK;
     }
-    if (entry.content_hash == reader->entries[block].content_hash) {
+    if (entry.content_hash == reader->entries[first].content_hash) {
         return LMC_OK;
     }
     st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "block %llu is no longer what it was a moment ago",
-            (unsigned long long)block);
+            (unsigned long long)first);
     return st_file_blame(reader->file, reader->index, LMC_ERR_CHECKSUM, diag);
 }
 
-static lmc_status read_block(st_reader *reader, const wanted *wanted, uint64_t block, lmc_st_diag *diag)
+static lmc_status read_step(st_reader *reader, const wanted *wanted, uint64_t step, lmc_st_diag *diag)
 {
-    const uint64_t begin = block * reader->info.block_nbytes;
+    const uint64_t begin = step * reader->step_nbytes;
     const uint64_t left = reader->info.content_nbytes - begin;
-    const uint64_t end = begin + (left < reader->info.block_nbytes ? left : reader->info.block_nbytes);
+    const uint64_t end = begin + (left < reader->step_nbytes ? left : reader->step_nbytes);
+    const size_t nbytes = (size_t)(end - begin);
     if (wanted->begin <= begin && wanted->end >= end) {
-        return decode_block(reader, block, wanted->dst + (begin - wanted->begin), (size_t)(end - begin),
-                            diag);
+        return decode_step(reader, step, wanted->dst + (begin - wanted->begin), nbytes, diag);
     }
     if (reader->content_begin != begin || reader->content_end != end) {
         reader->content_end = reader->content_begin;
-        const lmc_status status = decode_block(reader, block, reader->content, (size_t)(end - begin), diag);
+        const lmc_status status = decode_step(reader, step, reader->content.bytes, nbytes, diag);
         if (status != LMC_OK) {
             return status;
         }
         reader->content_begin = begin;
         reader->content_end = end;
     }
-    copy_wanted(wanted, begin, end, reader->content);
+    copy_wanted(wanted, begin, end, reader->content.bytes);
     return LMC_OK;
 }
 
@@ -140,7 +160,7 @@ static lmc_status verify_all(st_reader *reader, const wanted *wanted, lmc_st_dia
 {
     lmc_status status = LMC_OK;
     for (uint64_t block = 0; block < reader->info.block_count && status == LMC_OK; block++) {
-        status = read_block(reader, wanted, block, diag);
+        status = read_step(reader, wanted, block, diag);
     }
     if (status == LMC_OK) {
         status = st_frame_check_entries(reader->file, reader->index, reader->entries,
@@ -165,10 +185,10 @@ lmc_status st_reader_read(st_reader *reader, uint64_t first_byte, size_t nbytes,
     if (reader->entries != NULL && !reader->is_verified) {
         return verify_all(reader, &wanted, diag);
     }
-    const uint64_t end = (wanted.end - 1) / reader->info.block_nbytes + 1;
+    const uint64_t end = (wanted.end - 1) / reader->step_nbytes + 1;
     lmc_status status = LMC_OK;
-    for (uint64_t block = first_byte / reader->info.block_nbytes; block < end && status == LMC_OK; block++) {
-        status = read_block(reader, &wanted, block, diag);
+    for (uint64_t step = first_byte / reader->step_nbytes; step < end && status == LMC_OK; step++) {
+        status = read_step(reader, &wanted, step, diag);
     }
     return status;
 }
@@ -185,12 +205,17 @@ lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *c
     if (!file->is_archive) {
         return LMC_OK;
     }
-    const lmc_status status = st_frame_open(file, ctx, index, &reader->frame, diag);
+    lmc_status status = st_frame_open(file, ctx, index, &reader->frame, diag);
     if (status != LMC_OK) {
         return status;
     }
     lmc_frame_info(reader->frame, &reader->info);
-    if (reader->info.mode != LMC_FRAME_CODED) {
+    status = st_content_open_base(&reader->base, file, ctx, index, &reader->info, &file->memory, diag);
+    if (status != LMC_OK) {
+        return st_content_blame(file, index, status, diag);
+    }
+    reader->step_nbytes = st_content_step(&reader->base, &reader->info);
+    if (!st_frame_has_index(&reader->info)) {
         /* its blocks are there: the frame is not smaller than its content */
         reader->entries =
             st_allocate_zeroed(&file->memory, (size_t)reader->info.block_count + 1, sizeof(*reader->entries));
@@ -198,18 +223,19 @@ lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *c
             return st_file_blame(file, index, st_fail_nomem(diag), diag);
         }
     }
-    return grow(reader, &reader->content, &reader->content_capacity, reader->info.block_nbytes, diag);
+    return grow(reader, &reader->content, reader->step_nbytes, diag);
 }
 
 void st_reader_close(st_reader *reader)
 {
     const lmc_allocator *const memory = &reader->file->memory;
+    st_buffer *const buffers[] = {&reader->content, &reader->stored, &reader->of_base, &reader->spare};
     lmc_frame_free(reader->frame);
+    st_content_free(&reader->base);
     st_release(memory, reader->entries);
-    st_release(memory, reader->content);
-    st_release(memory, reader->stored);
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++) {
+        st_buffer_free(memory, buffers[i]);
+    }
     reader->frame = NULL;
     reader->entries = NULL;
-    reader->content = NULL;
-    reader->stored = NULL;
 }

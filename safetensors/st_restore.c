@@ -4,9 +4,11 @@
  */
 #include "st_restore.h"
 
+#include "st_content.h"
 #include "st_engine.h"
 #include "st_model_dir.h"
 #include "st_options.h"
+#include "st_table.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -17,11 +19,13 @@
 typedef struct restore_work {
     const st_restoration *restoration;
     pthread_mutex_t damage_lock; /* of every item's damage */
+    unsigned char *base_hashes;  /* u64 per link of the file: what its frame wants of the base */
 } restore_work;
 
 typedef struct restore_item {
     lmc_frame *frame; /* NULL: left out or lost */
     lmc_info info;
+    st_content base;          /* what it was coded against; without levels if nothing */
     lmc_block_entry *entries; /* of a frame without an index: what its blocks hashed to; else NULL */
     int is_finished;
     st_damage damage;
@@ -66,19 +70,45 @@ static lmc_status note(restore_work *work, st_worker *worker, restore_item *item
 
 /* ---- prepare: open the frame ---- */
 
-static lmc_status open_frame(const st_restoration *restoration, st_worker *worker, st_slot *slot)
+/* What the tensor needs of others. */
+static lmc_status open_base(restore_work *work, st_worker *worker, size_t index, restore_item *item)
 {
-    const lmc_st_file *const source = restoration->source;
+    const lmc_st_file *const source = work->restoration->source;
+    const st_link *const link = st_bases_find(&source->bases, index);
+    if (link != NULL && link->place == LMC_ST_BASE_FILE) {
+        st_store_u64(work->base_hashes + 8 * (size_t)(link - source->bases.links),
+                     lmc_frame_base_hash(item->frame));
+    }
+    const lmc_status status = st_content_open_base(&item->base, source, worker->ctx, index, &item->info,
+                                                   worker->memory, &worker->diag);
+    if (work->restoration->without_base && (status == LMC_ERR_BASE || status == LMC_ERR_LIMIT)) {
+        st_content_free(&item->base);
+        st_diag_init(&worker->diag, source->path);
+        return LMC_OK;
+    }
+    return status == LMC_OK ? LMC_OK : st_content_blame(source, index, status, &worker->diag);
+}
+
+static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slot)
+{
+    const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
-    const lmc_status status = st_frame_open(source, worker->ctx, slot->index, &item->frame, &worker->diag);
+    lmc_status status =
+        st_frame_open(restoration->source, worker->ctx, slot->index, &item->frame, &worker->diag);
     if (status != LMC_OK) {
         return status;
     }
     lmc_frame_info(item->frame, &item->info);
-    slot->block_count = item->info.block_count;
-    slot->block_nbytes = item->info.block_nbytes;
+    status = open_base(work, worker, slot->index, item);
+    if (status != LMC_OK || (item->info.mode == LMC_FRAME_DELTA && item->base.level_count == 0)) {
+        lmc_frame_free(item->frame);
+        item->frame = NULL;
+        return status;
+    }
+    slot->block_nbytes = st_content_step(&item->base, &item->info);
+    slot->block_count = (item->info.content_nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
     slot->content_nbytes = item->info.content_nbytes;
-    if (item->info.mode != LMC_FRAME_CODED) {
+    if (!st_frame_has_index(&item->info)) {
         item->entries =
             st_allocate_zeroed(worker->memory, (size_t)item->info.block_count + 1, sizeof(*item->entries));
         if (item->entries == NULL) {
@@ -103,7 +133,7 @@ static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
     if (work->restoration->places != NULL && work->restoration->places[slot->index] == ST_NOWHERE) {
         return LMC_OK;
     }
-    const lmc_status status = open_frame(work->restoration, worker, slot);
+    const lmc_status status = open_frame(work, worker, slot);
     if (item->frame == NULL && is_to_be_noted(work->restoration, status)) {
         return note(work, worker, item, UINT64_MAX);
     }
@@ -129,6 +159,7 @@ static void release(void *user, st_slot *slot)
         }
     }
     lmc_frame_free(item->frame);
+    st_content_free(&item->base);
     st_release(options->allocator, item->entries);
     st_damage_free(&item->damage, options->allocator);
     st_release(options->allocator, item);
@@ -136,33 +167,107 @@ static void release(void *user, st_slot *slot)
 
 /* ---- run: read blocks, decode and verify them ---- */
 
+/* The part of a run that is decoded now: blocks of its frame. */
+typedef struct blocks {
+    uint64_t first, count;
+    const unsigned char *stored;
+    size_t stored_nbytes;
+    const unsigned char *base; /* NULL: they need none */
+} blocks;
+
+static lmc_status decode_blocks(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
+                                const blocks *blocks)
+{
+    const lmc_st_file *const source = restoration->source;
+    const restore_item *const item = slot->item;
+    lmc_status status = st_frame_decode(
+        source, worker->ctx, slot->index, item->frame, blocks->first, blocks->count, blocks->stored,
+        blocks->stored_nbytes, blocks->base, worker->content.bytes, worker->content.capacity,
+        item->entries == NULL ? NULL : &item->entries[blocks->first], &worker->diag);
+    if (status == LMC_ERR_BASE) {
+        status = st_file_fail_base(source, item->base.levels[0].file, &worker->diag);
+    }
+    return status;
+}
+
 /* Looks for the damaged blocks of a run, one block at a time. */
-static lmc_status find_damage(restore_work *work, st_worker *worker, const st_slot *slot, const st_run *run,
-                              const unsigned char *stored, size_t stored_nbytes)
+static lmc_status find_damage(restore_work *work, st_worker *worker, const st_slot *slot, const blocks *run)
 {
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
     size_t at = 0;
-    for (uint64_t i = 0; i < run->block_count; i++) {
-        const uint64_t block = run->first_block + i;
+    for (uint64_t i = 0; i < run->count; i++) {
         uint64_t offset = 0;
-        size_t nbytes = 0;
-        lmc_status status = st_frame_extent(restoration->source, slot->index, item->frame, block, 1, &offset,
-                                            &nbytes, &worker->diag);
-        if (status == LMC_OK && nbytes <= stored_nbytes - at) {
-            status = st_frame_decode(restoration->source, worker->ctx, slot->index, item->frame, block, 1,
-                                     stored + at, nbytes, worker->content, worker->content_capacity,
-                                     item->entries == NULL ? NULL : &item->entries[block], &worker->diag);
+        blocks one = {run->first + i, 1, run->stored + at, 0, NULL};
+        if (run->base != NULL) {
+            one.base = run->base + (size_t)i * item->info.base_block_nbytes;
+        }
+        lmc_status status = st_frame_extent(restoration->source, slot->index, item->frame, one.first, 1,
+                                            &offset, &one.stored_nbytes, &worker->diag);
+        if (status == LMC_OK && one.stored_nbytes <= run->stored_nbytes - at) {
+            status = decode_blocks(restoration, worker, slot, &one);
         }
         if (status != LMC_OK) {
-            status = is_to_be_noted(restoration, status) ? note(work, worker, item, block) : status;
+            status = is_to_be_noted(restoration, status) ? note(work, worker, item, one.first) : status;
         }
         if (status != LMC_OK) {
             return status;
         }
-        at += nbytes;
+        at += one.stored_nbytes;
     }
     return LMC_OK;
+}
+
+/* All blocks of a run are lost for one reason. */
+static lmc_status note_run(restore_work *work, st_worker *worker, restore_item *item, const blocks *run)
+{
+    const lmc_st_diag cause = worker->diag;
+    lmc_status status = LMC_OK;
+    for (uint64_t i = 0; i < run->count && status == LMC_OK; i++) {
+        worker->diag = cause;
+        status = note(work, worker, item, run->first + i);
+    }
+    return status;
+}
+
+/* Gets what the run's blocks were coded against into the worker's base buffer. */
+static lmc_status fetch_base(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
+                             blocks *run)
+{
+    const restore_item *const item = slot->item;
+    const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
+                                  &worker->stored};
+    if (item->base.level_count == 0) {
+        return LMC_OK;
+    }
+    const uint64_t begin = run->first * item->info.base_block_nbytes;
+    const uint64_t end = begin + run->count * item->info.base_block_nbytes;
+    const lmc_status status =
+        st_content_read(&item->base, &room, begin, end < item->base.nbytes ? end : item->base.nbytes,
+                        &run->base, &worker->diag);
+    return status == LMC_OK ? LMC_OK
+                            : st_content_blame(restoration->source, slot->index, status, &worker->diag);
+}
+
+/* Reads the run's blocks into the worker's buffer. */
+static lmc_status fetch_stored(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
+                               blocks *run)
+{
+    const lmc_st_file *const source = restoration->source;
+    const restore_item *const item = slot->item;
+    uint64_t offset = 0;
+    lmc_status status = st_frame_extent(source, slot->index, item->frame, run->first, run->count, &offset,
+                                        &run->stored_nbytes, &worker->diag);
+    if (status != LMC_OK) {
+        return status;
+    }
+    unsigned char *const stored = st_worker_stored(worker, run->stored_nbytes);
+    if (stored == NULL) {
+        return LMC_ERR_NOMEM;
+    }
+    run->stored = stored;
+    status = os_input_read(&source->input, offset, stored, run->stored_nbytes, &worker->diag);
+    return status == LMC_OK ? LMC_OK : st_file_blame(source, slot->index, status, &worker->diag);
 }
 
 /* Reads and decodes a run into the worker's content buffer. *is_sound: nothing was noted. */
@@ -170,39 +275,38 @@ static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slo
                              int *is_sound)
 {
     const st_restoration *const restoration = work->restoration;
-    const lmc_st_file *const source = restoration->source;
     restore_item *const item = slot->item;
-    uint64_t offset = 0;
-    size_t stored_nbytes = 0;
+    const size_t block_nbytes = item->info.block_nbytes;
+    blocks part = {.first = run->first_block * (slot->block_nbytes / block_nbytes),
+                   .count = (run->content_nbytes + block_nbytes - 1) / block_nbytes};
     *is_sound = 0;
-    lmc_status status = st_frame_extent(source, slot->index, item->frame, run->first_block, run->block_count,
-                                        &offset, &stored_nbytes, &worker->diag);
+    lmc_status status = fetch_base(restoration, worker, slot, &part);
+    if (status != LMC_OK && is_to_be_noted(restoration, status)) {
+        return note_run(work, worker, item, &part);
+    }
+    if (status == LMC_OK) {
+        status = fetch_stored(restoration, worker, slot, &part);
+        if (status != LMC_OK && is_to_be_noted(restoration, status)) {
+            return note(work, worker, item, part.first);
+        }
+    }
+    if (status == LMC_OK && st_worker_content(worker, run->content_nbytes) == NULL) {
+        status = LMC_ERR_NOMEM;
+    }
     if (status != LMC_OK) {
-        return is_to_be_noted(restoration, status) ? note(work, worker, item, run->first_block) : status;
+        return status;
     }
-    unsigned char *const stored = st_worker_stored(worker, stored_nbytes);
-    unsigned char *const content = st_worker_content(worker, run->content_nbytes);
-    if (stored == NULL || content == NULL) {
-        return LMC_ERR_NOMEM;
-    }
-    status = os_input_read(&source->input, offset, stored, stored_nbytes, &worker->diag);
-    if (status != LMC_OK) {
-        st_file_blame(source, slot->index, status, &worker->diag);
-        return is_to_be_noted(restoration, status) ? note(work, worker, item, run->first_block) : status;
-    }
-    status = st_frame_decode(source, worker->ctx, slot->index, item->frame, run->first_block,
-                             run->block_count, stored, stored_nbytes, content, run->content_nbytes,
-                             item->entries == NULL ? NULL : item->entries + run->first_block, &worker->diag);
-    if (status == LMC_OK && item->entries != NULL && run->block_count == item->info.block_count) {
+    status = decode_blocks(restoration, worker, slot, &part);
+    if (status == LMC_OK && item->entries != NULL && part.count == item->info.block_count) {
         /* all of a frame without an index is here: it can be judged before anybody sees it */
-        status = st_frame_check_entries(source, slot->index, item->entries, run->block_count, &worker->diag);
+        status = st_frame_check_entries(restoration->source, slot->index, item->entries, part.count,
+                                        &worker->diag);
         if (is_to_be_noted(restoration, status)) {
             return note(work, worker, item, UINT64_MAX);
         }
     }
     *is_sound = status == LMC_OK;
-    return is_to_be_noted(restoration, status) ? find_damage(work, worker, slot, run, stored, stored_nbytes)
-                                               : status;
+    return is_to_be_noted(restoration, status) ? find_damage(work, worker, slot, &part) : status;
 }
 
 /* ---- what becomes of the content ---- */
@@ -219,7 +323,7 @@ static lmc_status compare_content(const st_restoration *restoration, st_worker *
         st_diag_set_file(&worker->diag, restoration->original_path);
         return status;
     }
-    if (memcmp(expected, worker->content, nbytes) == 0) {
+    if (memcmp(expected, worker->content.bytes, nbytes) == 0) {
         return LMC_OK;
     }
     st_fail(&worker->diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
@@ -230,15 +334,13 @@ static lmc_status compare_content(const st_restoration *restoration, st_worker *
 static lmc_status deliver(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
                           const st_run *run)
 {
-    const restore_item *const item = slot->item;
     const size_t nbytes = run->content_nbytes;
-    const uint64_t offset =
-        output_offset(restoration, slot->index) + run->first_block * item->info.block_nbytes;
+    const uint64_t offset = output_offset(restoration, slot->index) + run->first_block * slot->block_nbytes;
     if (restoration->sha256 != NULL) {
-        st_sha256_update(restoration->sha256, worker->content, nbytes);
+        st_sha256_update(restoration->sha256, worker->content.bytes, nbytes);
     }
     if (restoration->output != NULL) {
-        return os_output_write(restoration->output, offset, worker->content, nbytes, &worker->diag);
+        return os_output_write(restoration->output, offset, worker->content.bytes, nbytes, &worker->diag);
     }
     return restoration->original == NULL ? LMC_OK
                                          : compare_content(restoration, worker, slot->index, offset, nbytes);
@@ -292,14 +394,45 @@ static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
 
 static const st_engine_ops restore_ops = {prepare, run_blocks, finish, release};
 
+/* With the frames of all tensors open and sound: do they want the base that the table names? */
+static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)
+{
+    const st_restoration *const restoration = work->restoration;
+    const st_bases *const bases = &restoration->source->bases;
+    unsigned char *const list = work->base_hashes;
+    size_t count = 0;
+    if (restoration->source->base == NULL || restoration->places != NULL ||
+        (restoration->log != NULL && restoration->log->lost_count > 0)) {
+        return LMC_OK;
+    }
+    for (size_t i = 0; i < bases->link_count; i++) {
+        if (bases->links[i].place == LMC_ST_BASE_FILE) {
+            memmove(list + 8 * count++, list + 8 * i, 8);
+        }
+    }
+    return st_hash(list, 8 * count) == bases->content_hash
+               ? LMC_OK
+               : st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
+                         "the archive table names another content of the base than the frames want");
+}
+
 lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *diag)
 {
     const lmc_st_file *const source = restoration->source;
+    const lmc_allocator *const memory = restoration->options->allocator;
     restore_work work = {.restoration = restoration};
+    work.base_hashes = st_allocate_zeroed(memory, source->bases.link_count + 1, 8);
+    if (work.base_hashes == NULL) {
+        return st_fail_nomem(diag);
+    }
     pthread_mutex_init(&work.damage_lock, NULL);
-    const lmc_status status = st_engine_run(&restore_ops, &work, source->header.tensor_count,
-                                            source->header.data_nbytes, restoration->options, diag);
+    lmc_status status = st_engine_run(&restore_ops, &work, source->header.tensor_count,
+                                      source->header.data_nbytes, restoration->options, diag);
     pthread_mutex_destroy(&work.damage_lock);
+    if (status == LMC_OK) {
+        status = check_base_hash(&work, diag);
+    }
+    st_release(memory, work.base_hashes);
     return status == LMC_OK ? os_input_check_unchanged(&source->input, diag) : status;
 }
 
@@ -318,6 +451,10 @@ lmc_status st_restore_write_header(const lmc_st_file *source, const os_output *o
 lmc_status st_restore_create_output(os_output *output, const lmc_st_file *source, const char *out_path,
                                     const lmc_st_options *options, lmc_st_diag *diag)
 {
+    if (st_file_is_base(source, out_path, options->out_fd)) {
+        st_diag_set_file(diag, out_path);
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is a base of the archive");
+    }
     return options->out_fd >= 0
                ? os_output_create_stream(output, options->allocator, options->out_fd, out_path,
                                          &source->input, 1, options->cancel, diag)
@@ -328,7 +465,10 @@ static lmc_status restore_open_file(const lmc_st_file *source, const char *out_p
                                     const lmc_st_options *options, lmc_st_diag *diag)
 {
     os_output output;
-    lmc_status status = st_restore_create_output(&output, source, out_path, options, diag);
+    lmc_status status = st_content_open_files(source, diag);
+    if (status == LMC_OK) {
+        status = st_restore_create_output(&output, source, out_path, options, diag);
+    }
     if (status != LMC_OK) {
         return status;
     }

@@ -23,6 +23,8 @@ typedef struct st_restoration {
     const char *original_path;
     st_sha256 *sha256;
 
+    int without_base; /* 1: of tensors whose base is missing, only the frame is opened */
+
     /* NULL: the first damaged tensor ends the call */
     st_damage_log *log;
 } st_restoration;

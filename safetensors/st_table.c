@@ -61,10 +61,11 @@ static uint64_t aliases_nbytes(size_t alias_count)
     return alias_count == 0 ? 0 : 4 + (uint64_t)alias_count * ST_TABLE_ALIAS_NBYTES;
 }
 
-uint64_t st_table_nbytes(size_t tensor_count, size_t alias_count, size_t stored_header_nbytes)
+uint64_t st_table_nbytes(size_t tensor_count, size_t alias_count, uint64_t bases_nbytes,
+                         size_t stored_header_nbytes)
 {
     return ST_TABLE_HEAD_NBYTES + stored_header_nbytes + (uint64_t)tensor_count * ST_TABLE_HASH_NBYTES +
-           aliases_nbytes(alias_count) + ST_TABLE_TAIL_NBYTES;
+           aliases_nbytes(alias_count) + bases_nbytes + ST_TABLE_TAIL_NBYTES;
 }
 
 /* The hash of the whole file: over its size, its header's size and hash, and all content hashes.
@@ -104,7 +105,8 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
     st_store_u32(dst, ST_TABLE_MAGIC);
     dst[AT_VERSION] = ST_TABLE_VERSION;
     dst[AT_METHOD] = (unsigned char)method;
-    st_store_u32(dst + AT_FEATURES, table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS);
+    st_store_u32(dst + AT_FEATURES, (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) |
+                                        (table->bases.link_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_BASE));
     st_store_u32(dst + AT_TENSOR_COUNT, (uint32_t)table->tensor_count);
     st_store_u64(dst + AT_FILE_NBYTES, table->file_nbytes);
     st_store_u64(dst + AT_HEADER_NBYTES, table->header_nbytes);
@@ -115,7 +117,8 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
     for (size_t i = 0; i < table->tensor_count; i++) {
         st_store_u64(hashes + i * ST_TABLE_HASH_NBYTES, table->hashes[i]);
     }
-    unsigned char *const tail = write_aliases(table, hashes + table->tensor_count * ST_TABLE_HASH_NBYTES);
+    unsigned char *const lists = write_aliases(table, hashes + table->tensor_count * ST_TABLE_HASH_NBYTES);
+    unsigned char *const tail = st_bases_write(&table->bases, lists);
     st_store_u64(tail, whole_hash(table, hashes));
     st_store_u64(tail + 8, table->outer_hash);
     st_store_u64(tail + 16, st_hash(dst, (size_t)(tail + 16 - dst)));
@@ -157,12 +160,30 @@ static lmc_status refuse_sizes(uint64_t offset, lmc_st_diag *diag)
     return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table's sizes contradict each other");
 }
 
+static int has_feature(const unsigned char *src, unsigned number)
+{
+    return (st_load_u32(src + AT_FEATURES) >> number & 1) != 0;
+}
+
+/* The two lists that may stand behind the hashes must fill `left` bytes. */
+static int is_filled(const unsigned char *src, const unsigned char *lists, uint64_t left)
+{
+    if (has_feature(src, ST_TABLE_FEATURE_ALIAS)) {
+        const uint64_t alias_count = left < 4 ? 0 : st_load_u32(lists);
+        if (alias_count == 0 || alias_count > (left - 4) / ST_TABLE_ALIAS_NBYTES) {
+            return 0;
+        }
+        lists += aliases_nbytes((size_t)alias_count);
+        left -= aliases_nbytes((size_t)alias_count);
+    }
+    return left == (has_feature(src, ST_TABLE_FEATURE_BASE) ? st_bases_stated_nbytes(lists, left) : 0);
+}
+
 static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t offset, lmc_st_diag *diag)
 {
     const uint64_t tensor_count = st_load_u32(src + AT_TENSOR_COUNT);
     const uint64_t header_nbytes = st_load_u64(src + AT_HEADER_NBYTES);
     const uint64_t stored_nbytes = st_load_u64(src + AT_STORED_NBYTES);
-    const int has_aliases = (st_load_u32(src + AT_FEATURES) >> ST_TABLE_FEATURE_ALIAS & 1) != 0;
     const uint64_t fixed = ST_TABLE_HEAD_NBYTES + ST_TABLE_TAIL_NBYTES;
     if (header_nbytes > LMC_ST_HEADER_NBYTES_MAX) {
         return st_fail(diag, LMC_ERR_LIMIT, offset + AT_HEADER_NBYTES,
@@ -173,14 +194,10 @@ static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t 
         tensor_count * ST_TABLE_HASH_NBYTES > nbytes - fixed - stored_nbytes) {
         return refuse_sizes(offset, diag);
     }
-    const uint64_t left = nbytes - fixed - stored_nbytes - tensor_count * ST_TABLE_HASH_NBYTES;
-    if (!has_aliases) {
-        return left == 0 ? LMC_OK : refuse_sizes(offset, diag);
-    }
-    const uint64_t aliases_at = ST_TABLE_HEAD_NBYTES + stored_nbytes + tensor_count * ST_TABLE_HASH_NBYTES;
-    const uint64_t alias_count = left < 4 ? 0 : st_load_u32(src + aliases_at);
-    return alias_count > 0 && left == 4 + alias_count * ST_TABLE_ALIAS_NBYTES ? LMC_OK
-                                                                              : refuse_sizes(offset, diag);
+    const uint64_t lists_at = stored_nbytes + tensor_count * ST_TABLE_HASH_NBYTES;
+    return is_filled(src, src + ST_TABLE_HEAD_NBYTES + lists_at, nbytes - fixed - lists_at)
+               ? LMC_OK
+               : refuse_sizes(offset, diag);
 }
 
 static lmc_status unpack_header(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
@@ -241,7 +258,9 @@ static lmc_status read_aliases(st_table *table, const unsigned char *src, uint64
     return LMC_OK;
 }
 
-static lmc_status read_hashes(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
+/* `src` are the hashes, `tail` what stands behind the lists. */
+static lmc_status read_hashes(st_table *table, const unsigned char *src, const unsigned char *tail,
+                              uint64_t offset, lmc_st_diag *diag)
 {
     table->hashes = st_allocate(table->memory, (table->tensor_count + 1) * sizeof(*table->hashes));
     if (table->hashes == NULL) {
@@ -250,8 +269,6 @@ static lmc_status read_hashes(st_table *table, const unsigned char *src, uint64_
     for (size_t i = 0; i < table->tensor_count; i++) {
         table->hashes[i] = st_load_u64(src + i * ST_TABLE_HASH_NBYTES);
     }
-    const unsigned char *const tail =
-        src + table->tensor_count * ST_TABLE_HASH_NBYTES + aliases_nbytes(table->alias_count);
     table->outer_hash = st_load_u64(tail + 8);
     if (st_load_u64(tail) != whole_hash(table, src)) {
         return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's hash of the file is wrong");
@@ -287,14 +304,17 @@ lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const uns
         return status;
     }
     const size_t hashes_at = ST_TABLE_HEAD_NBYTES + (size_t)st_load_u64(src + AT_STORED_NBYTES);
-    const size_t aliases_at = hashes_at + table->tensor_count * ST_TABLE_HASH_NBYTES;
-    if ((st_load_u32(src + AT_FEATURES) >> ST_TABLE_FEATURE_ALIAS & 1) != 0) {
-        status = read_aliases(table, src + aliases_at, offset + aliases_at, diag);
-        if (status != LMC_OK) {
-            return status;
-        }
+    size_t at = hashes_at + table->tensor_count * ST_TABLE_HASH_NBYTES;
+    if (has_feature(src, ST_TABLE_FEATURE_ALIAS)) {
+        status = read_aliases(table, src + at, offset + at, diag);
+        at += aliases_nbytes(table->alias_count);
     }
-    return read_hashes(table, src + hashes_at, offset + hashes_at, diag);
+    if (status == LMC_OK && has_feature(src, ST_TABLE_FEATURE_BASE)) {
+        status = st_bases_read(&table->bases, memory, src + at, table->tensor_count, offset + at, diag);
+    }
+    return status == LMC_OK ? read_hashes(table, src + hashes_at, src + src_nbytes - ST_TABLE_TAIL_NBYTES,
+                                          offset + hashes_at, diag)
+                            : status;
 }
 
 void st_table_free(st_table *table)
@@ -303,6 +323,7 @@ void st_table_free(st_table *table)
         st_release(table->memory, table->header);
         st_release(table->memory, table->hashes);
         st_release(table->memory, table->aliases);
+        st_bases_free(&table->bases, table->memory);
     }
     memset(table, 0, sizeof(*table));
 }

@@ -7,6 +7,7 @@
 
 #include "st_base.h"
 #include "st_memory.h"
+#include "st_table_base.h"
 
 #define ST_TABLE_MAGIC 0x414d4c8cu /* bytes 8c 4c 4d 41: never valid UTF-8, then "LMA" */
 #define ST_TABLE_VERSION 1
@@ -15,10 +16,10 @@
 #define ST_TABLE_METHOD_ZSTD 1
 
 /* Required features, as bits. A reader refuses those it does not know. */
-#define ST_TABLE_FEATURE_BASE 0  /* reserved: frames coded against a base, its name and hash follow */
+#define ST_TABLE_FEATURE_BASE 0  /* tensors that were coded against another one; st_table_base.h */
 #define ST_TABLE_FEATURE_ALIAS 1 /* tensors that use another one's frame; a list of them follows */
 #define ST_TABLE_FEATURE_SETS 2  /* reserved: code tables that frames share */
-#define ST_TABLE_FEATURES_KNOWN (1u << ST_TABLE_FEATURE_ALIAS)
+#define ST_TABLE_FEATURES_KNOWN (1u << ST_TABLE_FEATURE_BASE | 1u << ST_TABLE_FEATURE_ALIAS)
 
 #define ST_TABLE_HEAD_NBYTES 40
 #define ST_TABLE_TAIL_NBYTES 24 /* the three hashes at the end */
@@ -39,6 +40,7 @@ typedef struct st_table {
     size_t tensor_count;
     st_alias *aliases; /* by rising `alias`; NULL if there are none */
     size_t alias_count;
+    st_bases bases;
     const lmc_allocator *memory; /* of what was read */
 } st_table;
 
@@ -51,7 +53,8 @@ lmc_status st_table_pack_header(const lmc_allocator *memory, const unsigned char
                                 unsigned *method);
 
 /* Bytes of a table. */
-uint64_t st_table_nbytes(size_t tensor_count, size_t alias_count, size_t stored_header_nbytes);
+uint64_t st_table_nbytes(size_t tensor_count, size_t alias_count, uint64_t bases_nbytes,
+                         size_t stored_header_nbytes);
 
 /* Writes a table of st_table_nbytes() bytes. */
 void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,

@@ -1,6 +1,7 @@
 /*
  * st_verify.c - reading an archive whole to see whether it is sound, or equal to the file it was made from.
  */
+#include "st_content.h"
 #include "st_model_dir.h"
 #include "st_options.h"
 #include "st_restore.h"
@@ -35,16 +36,55 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
     return status;
 }
 
+/* Opens all files that tensors need. 1 and the reason in `missing` if a base cannot be had. */
+static int is_base_missing(const lmc_st_file *source, lmc_st_diag *missing, lmc_status *status)
+{
+    const lmc_status found = st_content_open_files(source, missing);
+    *status = LMC_OK;
+    if (found == LMC_OK || st_is_damage(found)) {
+        return found != LMC_OK;
+    }
+    *status = found;
+    return 0;
+}
+
+/* A base that is missing is told last, and to the callback if there is damage, which is what the call returns. */
+static lmc_status conclude(const st_damage_log *log, const lmc_st_diag *missing,
+                           const lmc_st_options *options, lmc_st_diag *diag)
+{
+    if (log->lost_count > 0) {
+        if (missing != NULL && options->damage != NULL) {
+            options->damage(options->user, missing);
+        }
+        *diag = log->first;
+    } else if (missing != NULL) {
+        *diag = *missing;
+    } else {
+        return LMC_OK;
+    }
+    return diag->status;
+}
+
 static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, const lmc_st_options *options,
                                  lmc_st_result *result, lmc_st_diag *diag)
 {
     st_damage_log log;
-    lmc_status status = st_damage_log_init(&log, options->allocator, source->header.tensor_count, diag);
+    lmc_st_diag missing = *diag;
+    lmc_status status = LMC_OK;
+    const int without_base = is_base_missing(source, &missing, &status);
+    if (status != LMC_OK) {
+        *diag = missing;
+        return status;
+    }
+    status = st_damage_log_init(&log, options->allocator, source->header.tensor_count, diag);
     if (status != LMC_OK) {
         return status;
     }
-    const st_restoration restoration = {
-        .source = source, .options = options, .sha256 = options->sha256 ? sha256 : NULL, .log = &log};
+    const st_restoration restoration = {.source = source,
+                                        .options = options,
+                                        .sha256 = options->sha256 ? sha256 : NULL,
+                                        .without_base = without_base,
+                                        .log = &log};
     if (options->sha256) {
         unsigned char length[8];
         st_store_u64(length, source->header.text_nbytes);
@@ -53,9 +93,8 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
     }
     status = st_restore_tensors(&restoration, diag);
     result->damaged_count = log.lost_count;
-    if (status == LMC_OK && log.lost_count > 0) {
-        *diag = log.first;
-        status = diag->status;
+    if (status == LMC_OK) {
+        status = conclude(&log, without_base ? &missing : NULL, options, diag);
     }
     st_damage_log_free(&log, options->allocator);
     return status;
@@ -161,7 +200,10 @@ static lmc_status compare_open_files(const lmc_st_file *archive, const lmc_st_fi
     }
     const st_restoration restoration = {
         .source = archive, .options = options, .original = &plain->input, .original_path = plain->path};
-    const lmc_status status = st_restore_tensors(&restoration, diag);
+    lmc_status status = st_content_open_files(archive, diag);
+    if (status == LMC_OK) {
+        status = st_restore_tensors(&restoration, diag);
+    }
     return status == LMC_OK ? os_input_check_unchanged(&plain->input, diag) : status;
 }
 
