@@ -22,6 +22,10 @@ int os_is_directory(const char *path);
 /* 1 if it is one whose last component is its own name: no link, "." or "..". */
 int os_is_own_directory(const lmc_allocator *memory, const char *path);
 
+/* 1 if the path, with links followed, is `outer` or in it; 0 also if one of them is not there. -1: out of
+ * memory. */
+int os_is_within(const lmc_allocator *memory, const char *path, const char *outer);
+
 /* 1 if the path, with links followed, is a regular file. */
 int os_is_file(const char *path);
 

@@ -80,6 +80,20 @@ static int is_within(const char *inner, const char *outer)
            (inner[length] == '\0' || inner[length] == '/' || (length > 0 && outer[length - 1] == '/'));
 }
 
+int os_is_within(const lmc_allocator *memory, const char *path, const char *outer)
+{
+    char *const inner_path = os_true_path(memory, path);
+    const int is_short = inner_path == NULL && errno == ENOMEM;
+    char *const outer_path = is_short ? NULL : os_true_path(memory, outer);
+    int answer = is_short || (outer_path == NULL && errno == ENOMEM) ? -1 : 0;
+    if (inner_path != NULL && outer_path != NULL) {
+        answer = is_within(inner_path, outer_path);
+    }
+    st_release(memory, inner_path);
+    st_release(memory, outer_path);
+    return answer;
+}
+
 static const char no_memory[] = "out of memory";
 
 /* NULL: none. Without the memory to tell, the output is not touched either. */

@@ -125,7 +125,8 @@ static lmc_status choose(base_search *search, lmc_st_file *candidate)
     return status == LMC_ERR_NOMEM ? status : LMC_OK;
 }
 
-static lmc_status try_path(base_search *search, const char *path)
+/* is_named: the caller has named this file, so that it should be there. */
+static lmc_status try_path(base_search *search, const char *path, int is_named)
 {
     lmc_st_diag cause;
     lmc_st_file *candidate = NULL;
@@ -145,7 +146,7 @@ static lmc_status try_path(base_search *search, const char *path)
             note_other(search, path, fault);
         }
         lmc_st_close(candidate);
-    } else if (status != LMC_ERR_NOMEM && cause.os_errno != ENOENT && cause.os_errno != ENOTDIR) {
+    } else if (is_named || (cause.os_errno != ENOENT && cause.os_errno != ENOTDIR)) {
         note_other(search, path, cause.text);
     }
     return status == LMC_ERR_NOMEM ? status : LMC_OK;
@@ -159,7 +160,7 @@ static lmc_status try_directory(base_search *search, const char *directory)
     for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
         char *const path =
             os_path_join(&search->file->memory, directory, search->file->bases.name, suffixes[i]);
-        status = path == NULL ? LMC_ERR_NOMEM : try_path(search, path);
+        status = path == NULL ? LMC_ERR_NOMEM : try_path(search, path, 0);
         st_release(&search->file->memory, path);
     }
     return status;
@@ -186,8 +187,7 @@ static lmc_status search_all(base_search *search)
     const st_base_state *const state = search->file->base;
     lmc_status status = LMC_OK;
     if (state->path != NULL) {
-        note_place(search, state->path);
-        status = try_path(search, state->path);
+        status = try_path(search, state->path, 1);
         if (search->found != NULL) {
             return status; /* the caller has said that it is this one */
         }

@@ -5,6 +5,7 @@
 #include "st_model_dir.h"
 
 #include "os_dir.h"
+#include "st_content.h"
 #include "st_convert.h"
 #include "st_index.h"
 #include "st_parts.h"
@@ -24,7 +25,8 @@ typedef struct model_dir {
     const char *out_path;
     direction direction;
     const lmc_st_options *options; /* the caller's */
-    lmc_st_options inner;          /* for single files */
+    lmc_st_options inner;          /* for single files; `base` is the base of the one that is worked on */
+    char *base;                    /* the same, to be released */
     lmc_st_result *result;
     lmc_st_diag *diag;
     os_tree tree;
@@ -86,6 +88,31 @@ static lmc_status refuse(const model_dir *dir, const char *path, lmc_status stat
     return st_fail(dir->diag, status, LMC_ST_NO_OFFSET, "%s", text);
 }
 
+static lmc_status choose_base(model_dir *dir, const os_entry *entry)
+{
+    st_release(dir->options->allocator, dir->base);
+    dir->base = NULL;
+    const lmc_status status = st_model_dir_base(dir->options, entry->path, &dir->base, dir->diag);
+    dir->inner.base = dir->base;
+    return status;
+}
+
+/* Nothing may be found missing, or be no safetensors file, when half of the output is written. */
+static lmc_status check_file_base(const model_dir *dir, const lmc_st_file *file)
+{
+    lmc_st_file *base = NULL;
+    if (dir->direction == FROM_ARCHIVES) {
+        return st_content_open_files(file, dir->diag);
+    }
+    if (dir->base == NULL) {
+        return LMC_OK;
+    }
+    const st_open how = {.path = dir->base, .fd = -1, .allocator = dir->options->allocator};
+    const lmc_status status = st_file_open(&how, &base, dir->diag);
+    lmc_st_close(base);
+    return status;
+}
+
 /* A file that is worked on must open, and be what its name says. */
 static lmc_status check_tensors(const model_dir *dir, const char *path)
 {
@@ -96,6 +123,9 @@ static lmc_status check_tensors(const model_dir *dir, const char *path)
     }
     if (status == LMC_OK && dir->direction == FROM_ARCHIVES && !file->is_archive) {
         status = refuse(dir, path, LMC_ERR_CORRUPT, "is a plain safetensors file, not an LMC archive");
+    }
+    if (status == LMC_OK) {
+        status = check_file_base(dir, file);
     }
     lmc_st_close(file);
     return status;
@@ -129,7 +159,7 @@ static lmc_status check_copied(const model_dir *dir, const os_entry *entry, cons
     return LMC_OK;
 }
 
-static lmc_status check_entry(const model_dir *dir, const os_entry *entry)
+static lmc_status check_entry(model_dir *dir, const os_entry *entry)
 {
     char *const path = os_path_join(dir->options->allocator, dir->in_path, entry->path, "");
     if (path == NULL) {
@@ -137,6 +167,9 @@ static lmc_status check_entry(const model_dir *dir, const os_entry *entry)
     }
     const int is_worked = is_worked_on(dir, entry);
     lmc_status status = is_worked ? check_place(dir, entry, path) : check_copied(dir, entry, path);
+    if (status == LMC_OK && is_worked) {
+        status = choose_base(dir, entry);
+    }
     if (status == LMC_OK && is_worked) {
         status = check_tensors(dir, path);
     }
@@ -301,7 +334,8 @@ static lmc_status write_entry(model_dir *dir, const os_entry *entry)
     } else if (entry->is_directory) {
         status = os_make_directory(out_path, dir->diag);
     } else if (is_worked_on(dir, entry)) {
-        status = work_on_file(dir, entry, in_path, out_path);
+        status = choose_base(dir, entry);
+        status = status == LMC_OK ? work_on_file(dir, entry, in_path, out_path) : status;
     } else {
         status = copy_file(dir, entry, in_path, out_path);
     }
@@ -398,11 +432,31 @@ static lmc_status fill_staging(model_dir *dir)
     return status == LMC_OK ? finish_directories(dir) : status;
 }
 
+/* A directory that is in the way is removed with all that is in it: no base may be. */
+static lmc_status check_bases_are_elsewhere(const model_dir *dir)
+{
+    const lmc_st_options *const options = dir->options;
+    for (size_t i = 0; i <= options->base_dir_count; i++) {
+        const char *const base = i < options->base_dir_count ? options->base_dirs[i] : options->base;
+        const int is_inside = base == NULL ? 0 : os_is_within(options->allocator, base, dir->out_path);
+        if (is_inside != 0) {
+            return is_inside < 0
+                       ? st_fail_nomem(dir->diag)
+                       : refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is the base or holds it");
+        }
+    }
+    return LMC_OK;
+}
+
 static lmc_status write_directory(model_dir *dir)
 {
     const lmc_st_options *const options = dir->options;
-    lmc_status status = os_staging_open(&dir->staging, options->allocator, dir->out_path, dir->in_path,
-                                        options->force, dir->diag);
+    lmc_status status = check_bases_are_elsewhere(dir);
+    if (status != LMC_OK) {
+        return status;
+    }
+    status = os_staging_open(&dir->staging, options->allocator, dir->out_path, dir->in_path, options->force,
+                             dir->diag);
     if (status != LMC_OK) {
         return status;
     }
@@ -445,7 +499,10 @@ static lmc_status transform(const char *in_path, const char *out_path, direction
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "is a directory: it can be neither streamed nor salvaged");
     }
-    lmc_status status = os_tree_read(&dir.tree, options->allocator, in_path, diag);
+    lmc_status status = st_model_dir_check_base(options, diag);
+    if (status == LMC_OK) {
+        status = os_tree_read(&dir.tree, options->allocator, in_path, diag);
+    }
     if (status == LMC_OK) {
         status = check_tree(&dir);
     }
@@ -453,6 +510,7 @@ static lmc_status transform(const char *in_path, const char *out_path, direction
         status = write_directory(&dir);
     }
     os_tree_free(&dir.tree);
+    st_release(options->allocator, dir.base);
     if (status != LMC_OK) {
         memset(result, 0, sizeof(*result));
     }

@@ -17,6 +17,14 @@ int st_is_archive_name(const char *path);
 /* 1 if the call's input is a directory. */
 int st_is_directory(const char *path, const lmc_st_options *options);
 
+/* Which base a directory's file has: for `path` (relative; of a file, or of its archive) the file of its name
+ * in the options' base directory, or of that with ".lmc"; NULL if neither is there, or no base was given.
+ * *base is to be released. Error: NOMEM. */
+lmc_status st_model_dir_base(const lmc_st_options *options, const char *path, char **base, lmc_st_diag *diag);
+
+/* ARG if the options' base is not a directory. */
+lmc_status st_model_dir_check_base(const lmc_st_options *options, lmc_st_diag *diag);
+
 lmc_status st_model_dir_convert(const char *in_path, const char *out_path, const lmc_st_options *options,
                                 lmc_st_result *result, lmc_st_diag *diag);
 lmc_status st_model_dir_restore(const char *in_path, const char *out_path, const lmc_st_options *options,
