@@ -260,7 +260,8 @@ typedef struct lmc_st_options {
      * Restore, verify, compare: the base of the archive, or the directory of the bases of a directory's
      * archives. NULL, the default: no base; or it is looked for, see above. */
     const char *base;
-    /* All calls: directories in which bases are looked for; default NULL and 0. */
+    /* All calls: directories in which bases are looked for; default NULL and 0. For a directory, in each of them
+     * first in the folder that the file is in below its own root. */
     const char *const *base_dirs;
     size_t base_dir_count;
 } lmc_st_options;

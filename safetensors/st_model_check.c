@@ -34,16 +34,15 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, const lm
     if (path == NULL) {
         return st_fail_nomem(diag);
     }
-    char *base = NULL;
+    st_model_base base;
     lmc_st_options own = *options;
     const int is_index = st_index_is_name(entry->path);
-    lmc_status status = st_model_dir_base(options, entry->path, &base, diag);
-    own.base = base;
+    lmc_status status = st_model_base_find(&base, options, entry->path, &own, diag);
     if (status == LMC_OK) {
         status = is_index ? st_index_check(options->allocator, path, ST_ARCHIVE_SUFFIX, diag)
                           : st_verify_file(path, &own, &one, diag);
     }
-    st_release(options->allocator, base);
+    st_model_base_free(&base, options->allocator);
     st_release(options->allocator, path);
     result->file_count += !is_index;
     result->file_nbytes += one.file_nbytes;
@@ -68,7 +67,7 @@ lmc_status st_model_dir_verify(const char *in_path, const lmc_st_options *option
     const lmc_st_options inner = st_parts_options(&parts);
     lmc_st_diag first;
     lmc_status worst = LMC_OK;
-    lmc_status status = st_model_dir_check_base(options, diag);
+    lmc_status status = st_model_base_check(options, diag);
     memset(&tree, 0, sizeof(tree));
     if (status == LMC_OK) {
         status = os_tree_read(&tree, options->allocator, in_path, diag);
@@ -188,14 +187,13 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
     char *const plain = os_path_join(memory, plain_root, entry->path, "");
     char *const stored =
         os_path_join(memory, archive_root, entry->path, is_archived ? ST_ARCHIVE_SUFFIX : "");
-    char *base = NULL;
+    st_model_base base = {0};
     lmc_st_options own = *options;
     lmc_status status = LMC_OK;
     if (archive == NULL || plain == NULL || stored == NULL) {
         status = st_fail_nomem(diag);
     } else if (is_archived) {
-        status = st_model_dir_base(options, entry->path, &base, diag);
-        own.base = base;
+        status = st_model_base_find(&base, options, entry->path, &own, diag);
         status = status == LMC_OK ? st_compare_files(stored, plain, &own, diag) : status;
     } else if (!entry->is_directory) {
         status = compare_copies(stored, plain, options, diag);
@@ -203,7 +201,7 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
         st_diag_set_file(diag, stored);
         status = st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the directory is missing");
     }
-    st_release(memory, base);
+    st_model_base_free(&base, memory);
     st_release(memory, archive);
     st_release(memory, plain);
     st_release(memory, stored);
@@ -217,7 +215,7 @@ lmc_status st_model_dir_compare(const char *archive_path, const char *plain_path
     os_tree stored = {0};
     st_parts parts = {.options = options};
     const lmc_st_options inner = st_parts_options(&parts);
-    lmc_status status = st_model_dir_check_base(options, diag);
+    lmc_status status = st_model_base_check(options, diag);
     if (status == LMC_OK) {
         status = os_tree_read(&plain, options->allocator, plain_path, diag);
     }

@@ -25,8 +25,8 @@ typedef struct model_dir {
     const char *out_path;
     direction direction;
     const lmc_st_options *options; /* the caller's */
-    lmc_st_options inner;          /* for single files; `base` is the base of the one that is worked on */
-    char *base;                    /* the same, to be released */
+    lmc_st_options inner;          /* for single files */
+    st_model_base base;            /* of the one that is worked on */
     lmc_st_result *result;
     lmc_st_diag *diag;
     os_tree tree;
@@ -90,11 +90,8 @@ static lmc_status refuse(const model_dir *dir, const char *path, lmc_status stat
 
 static lmc_status choose_base(model_dir *dir, const os_entry *entry)
 {
-    st_release(dir->options->allocator, dir->base);
-    dir->base = NULL;
-    const lmc_status status = st_model_dir_base(dir->options, entry->path, &dir->base, dir->diag);
-    dir->inner.base = dir->base;
-    return status;
+    st_model_base_free(&dir->base, dir->options->allocator);
+    return st_model_base_find(&dir->base, dir->options, entry->path, &dir->inner, dir->diag);
 }
 
 /* Nothing may be found missing, or be no safetensors file, when half of the output is written. */
@@ -104,10 +101,10 @@ static lmc_status check_file_base(const model_dir *dir, const lmc_st_file *file)
     if (dir->direction == FROM_ARCHIVES) {
         return st_content_open_files(file, dir->diag);
     }
-    if (dir->base == NULL) {
+    if (dir->base.path == NULL) {
         return LMC_OK;
     }
-    const st_open how = {.path = dir->base, .fd = -1, .allocator = dir->options->allocator};
+    const st_open how = {.path = dir->base.path, .fd = -1, .allocator = dir->options->allocator};
     const lmc_status status = st_file_open(&how, &base, dir->diag);
     lmc_st_close(base);
     return status;
@@ -499,7 +496,7 @@ static lmc_status transform(const char *in_path, const char *out_path, direction
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "is a directory: it can be neither streamed nor salvaged");
     }
-    lmc_status status = st_model_dir_check_base(options, diag);
+    lmc_status status = st_model_base_check(options, diag);
     if (status == LMC_OK) {
         status = os_tree_read(&dir.tree, options->allocator, in_path, diag);
     }
@@ -510,7 +507,7 @@ static lmc_status transform(const char *in_path, const char *out_path, direction
         status = write_directory(&dir);
     }
     os_tree_free(&dir.tree);
-    st_release(options->allocator, dir.base);
+    st_model_base_free(&dir.base, options->allocator);
     if (status != LMC_OK) {
         memset(result, 0, sizeof(*result));
     }
