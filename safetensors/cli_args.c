@@ -30,6 +30,8 @@ static const option options[] = {
     {CLI_OPT_SALVAGE, 0, 0, "salvage"},
     {CLI_OPT_SHA256, 0, 1, "sha256"},
     {CLI_OPT_RANGE, 0, 1, "range"},
+    {CLI_OPT_BASE, 0, 1, "base"},
+    {CLI_OPT_BASE_DIR, 0, 1, "base-dir"},
 };
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
 
@@ -97,6 +99,28 @@ static int set_sha256(parser *parser, const char *value)
     return 1;
 }
 
+static int set_base(parser *parser, const char *value)
+{
+    if (value[0] == '\0') {
+        return fail(parser, "the name of the base is empty after", "--base");
+    }
+    if (strcmp(value, "-") == 0) {
+        return fail(parser, "the base must be a file, not standard input; a file of this name is ./-, not",
+                    "-");
+    }
+    parser->args->base = value;
+    return 1;
+}
+
+static int set_base_dir(parser *parser, const char *value)
+{
+    if (value[0] == '\0') {
+        return fail(parser, "the name of the directory is empty after", "--base-dir");
+    }
+    parser->args->base_dir = value;
+    return 1;
+}
+
 static int set_option(parser *parser, const option *option, const char *value)
 {
     parser->args->seen |= option->bit;
@@ -111,6 +135,8 @@ static int set_option(parser *parser, const option *option, const char *value)
     case CLI_OPT_THREADS: return set_threads(parser, value);
     case CLI_OPT_SHA256: return set_sha256(parser, value);
     case CLI_OPT_RANGE: parser->args->range = value; return 1;
+    case CLI_OPT_BASE: return set_base(parser, value);
+    case CLI_OPT_BASE_DIR: return set_base_dir(parser, value);
     case CLI_OPT_RM: parser->args->seen &= ~CLI_OPT_KEEP; return 1; /* the last one counts */
     case CLI_OPT_KEEP: parser->args->seen &= ~CLI_OPT_RM; return 1;
     default: return 1;

@@ -23,6 +23,8 @@
 #define CLI_OPT_SALVAGE (1u << 14)
 #define CLI_OPT_SHA256 (1u << 15)
 #define CLI_OPT_RANGE (1u << 16)
+#define CLI_OPT_BASE (1u << 17)
+#define CLI_OPT_BASE_DIR (1u << 18)
 
 typedef struct cli_args {
     unsigned seen;       /* CLI_OPT_* that were given */
@@ -34,6 +36,7 @@ typedef struct cli_args {
     unsigned thread_count;
     const char *sha256; /* 64 hexadecimal digits, or NULL */
     const char *range;  /* what --range was given, or NULL */
+    const char *base, *base_dir; /* likewise */
 } cli_args;
 
 /* Returns 1, or 0 with *fault and *subject (the argument at fault) set. */

@@ -18,10 +18,13 @@ static const char help[] = "Measures ratio (frames / tensors) and speed on the t
                            "safetensors file, in memory: each level with each kernel set of this machine,\n"
                            "and memcpy. At most 512 MiB are taken, whole tensors; a small sample is\n"
                            "repeated to 128 MiB. Everything that was decoded is compared. No file is\n"
-                           "written; memory is up to three times the sample.\n"
+                           "written; memory is up to three times the sample, and the base.\n"
                            "\n"
-                           "      --json         an array of {level, kernels, threads, ratio,\n"
+                           "      --json         an array of {level, kernels, threads, base, ratio,\n"
                            "                     encode_GiB_s, decode_GiB_s, memcpy_GiB_s}\n"
+                           "      --base OLD     an earlier snapshot of FILE, or its archive: each level\n"
+                           "                     without and with it\n"
+                           "      --base-dir DIR where bases are looked for, before an archive's directory\n"
                            "  -j, --threads N    number of threads; default 1, 0 is one per core\n"
                            "  -h, --help         show this text\n";
 
@@ -51,8 +54,8 @@ static void print_head(const report *report, const cli_bench_row *row)
            sample->cut_nbytes > 0 ? " (the beginning of one: none is small enough)" : "",
            row->passes > 1 ? "up to " : "", (unsigned long long)row->passes, row->passes > 1 ? "es" : "",
            report->thread_count, report->thread_count == 1 ? "" : "s");
-    printf("%-8s  %-7s  %6s  %12s  %12s  %12s\n", "level", "kernels", "ratio", "encode GiB/s", "decode GiB/s",
-           "memcpy GiB/s");
+    printf("%-8s  %-7s  %s%6s  %12s  %12s  %12s\n", "level", "kernels", sample->base != NULL ? "base  " : "",
+           "ratio", "encode GiB/s", "decode GiB/s", "memcpy GiB/s");
 }
 
 /* cli_child.take */
@@ -63,17 +66,19 @@ static void print_row(void *user, const void *record)
     memcpy(&row, record, sizeof(row));
     const double ratio = (double)row.frame_nbytes / (double)row.content_nbytes;
     if (report->is_json) {
-        printf("%s{\"level\":\"%s\",\"kernels\":\"%s\",\"threads\":%u,\"ratio\":%.6f,\"encode_GiB_s\":%.4f,"
+        printf("%s{\"level\":\"%s\",\"kernels\":\"%s\",\"threads\":%u,\"base\":%s,\"ratio\":%.6f,\"encode_"
+               "GiB_s\":%.4f,"
                "\"decode_GiB_s\":%.4f,\"memcpy_GiB_s\":%.4f}",
                report->row_count == 0 ? "[" : ",\n ", level_name(row.level), report->kernels,
-               report->thread_count, ratio, speed(&row, row.encode_seconds), speed(&row, row.decode_seconds),
-               speed(&row, row.memcpy_seconds));
+               report->thread_count, row.has_base ? "true" : "false", ratio, speed(&row, row.encode_seconds),
+               speed(&row, row.decode_seconds), speed(&row, row.memcpy_seconds));
     } else {
         if (report->row_count == 0) {
             print_head(report, &row);
         }
-        printf("%-8s  %-7s  %6.4f  %12.3f  %12.3f  %12.2f\n", level_name(row.level), report->kernels, ratio,
-               speed(&row, row.encode_seconds), speed(&row, row.decode_seconds),
+        const char *const base = report->sample->base == NULL ? "" : row.has_base ? "yes   " : "no    ";
+        printf("%-8s  %-7s  %s%6.4f  %12.3f  %12.3f  %12.2f\n", level_name(row.level), report->kernels, base,
+               ratio, speed(&row, row.encode_seconds), speed(&row, row.decode_seconds),
                speed(&row, row.memcpy_seconds));
         fflush(stdout);
     }
@@ -118,28 +123,41 @@ static int bench_sample(const cli_sample *sample, const cli_args *args)
     return cli_finish_output();
 }
 
-static int run(const cli_args *args)
+static int bench_file(const lmc_st_file *file, const lmc_st_file *base, const cli_args *args)
 {
-    lmc_st_file *file = NULL;
-    lmc_st_diag diag;
     cli_sample sample;
     int status = CLI_SYSTEM;
-    if (args->operand_count != 1) {
-        return cli_usage_error("bench", "bench takes one file");
-    }
-    if (lmc_st_open(args->operands[0], &file, &diag) != LMC_OK) {
-        return cli_report(&diag);
-    }
     if (cli_sample_choose(file, SAMPLE_NBYTES_MAX, &sample) != LMC_OK) {
         fprintf(stderr, "lmc-st: out of memory\n");
     } else if (sample.count == 0) {
         status = cli_usage_error("bench", "the file's tensors are empty: there is nothing to measure");
     } else {
+        sample.base = base;
         status = bench_sample(&sample, args);
     }
     cli_sample_free(&sample);
+    return status;
+}
+
+static int run(const cli_args *args)
+{
+    lmc_st_file *file = NULL;
+    lmc_st_file *base = NULL;
+    lmc_st_diag diag;
+    int status = CLI_OK;
+    if (args->operand_count != 1) {
+        return cli_usage_error("bench", "bench takes one file");
+    }
+    if (lmc_st_open(args->operands[0], &file, &diag) != LMC_OK ||
+        (args->base != NULL && lmc_st_open(args->base, &base, &diag) != LMC_OK)) {
+        status = cli_report(&diag);
+    } else {
+        status = bench_file(file, base, args);
+    }
+    lmc_st_close(base);
     lmc_st_close(file);
     return status;
 }
 
-const cli_command cli_bench = {"bench", CLI_OPT_JSON | CLI_OPT_THREADS, "bench FILE [OPTION...]", help, run};
+const cli_command cli_bench = {"bench", CLI_OPT_JSON | CLI_OPT_THREADS | CLI_OPT_BASE | CLI_OPT_BASE_DIR,
+                               "bench FILE [OPTION...]", help, run};

@@ -16,20 +16,14 @@
 #define WORK_NBYTES ((uint64_t)128 << 20) /* small samples are repeated up to here */
 #define ROW_SECONDS 2.0                   /* unless this much time has passed */
 
-typedef struct part {
-    unsigned char *content;
-    size_t nbytes;
-    size_t frame_nbytes;
-    lmc_dtype dtype;
-} part;
-
 /* The buffers of one process. */
 typedef struct bench {
     const cli_sample *sample;
     unsigned thread_count;
     lmc_ctx *ctx;
-    part *parts;
+    cli_part *parts;
     unsigned char *content; /* of the sample */
+    unsigned char *base;    /* of the sample's base; NULL if there is none */
     unsigned char *frames;  /* of one group */
     size_t frames_capacity;
     unsigned char *out; /* the content of one group */
@@ -49,69 +43,6 @@ static int fail(const char *what, lmc_status status)
     return status == LMC_ERR_NOMEM ? CLI_SYSTEM : CLI_BAD_DATA;
 }
 
-/* ---- the sample ---- */
-
-static uint64_t tensor_nbytes(const lmc_st_file *file, uint64_t index)
-{
-    lmc_st_tensor tensor;
-    return lmc_st_tensor_info(file, index, &tensor) == LMC_OK ? tensor.nbytes : 0;
-}
-
-lmc_status cli_sample_choose(const lmc_st_file *file, uint64_t nbytes_max, cli_sample *sample)
-{
-    const uint64_t count = lmc_st_tensor_count(file);
-    uint64_t first = count; /* tensor with any bytes */
-    memset(sample, 0, sizeof(*sample));
-    sample->file = file;
-    sample->indices = malloc((size_t)(count + 1) * sizeof(*sample->indices));
-    if (sample->indices == NULL) {
-        return LMC_ERR_NOMEM;
-    }
-    for (uint64_t i = 0; i < count; i++) {
-        const uint64_t nbytes = tensor_nbytes(file, i);
-        first = nbytes > 0 && first == count ? i : first;
-        if (nbytes > 0 && nbytes <= nbytes_max - sample->nbytes) {
-            sample->indices[sample->count++] = i;
-            sample->nbytes += nbytes;
-        }
-    }
-    if (sample->count == 0 && first < count) {
-        sample->indices[sample->count++] = first;
-        sample->cut_nbytes = nbytes_max;
-        sample->nbytes = nbytes_max;
-    }
-    return LMC_OK;
-}
-
-void cli_sample_free(cli_sample *sample)
-{
-    free(sample->indices);
-    sample->indices = NULL;
-}
-
-static int read_sample(bench *bench)
-{
-    const cli_sample *const sample = bench->sample;
-    unsigned char *at = bench->content;
-    for (size_t i = 0; i < sample->count; i++) {
-        lmc_st_tensor tensor;
-        lmc_st_diag diag;
-        part *const part = &bench->parts[i];
-        if (lmc_st_tensor_info(sample->file, sample->indices[i], &tensor) != LMC_OK) {
-            return CLI_BAD_DATA;
-        }
-        part->content = at;
-        part->nbytes = (size_t)(sample->cut_nbytes > 0 ? sample->cut_nbytes : tensor.nbytes);
-        part->dtype = tensor.dtype;
-        if (lmc_st_read_range(sample->file, bench->ctx, sample->indices[i], 0, part->nbytes, at, &diag) !=
-            LMC_OK) {
-            return cli_report(&diag);
-        }
-        at += part->nbytes;
-    }
-    return CLI_OK;
-}
-
 /* ---- groups ---- */
 
 /* The part behind the group that begins at `first`. */
@@ -125,12 +56,13 @@ static size_t group_end(const bench *bench, size_t first)
     return end;
 }
 
-static void set_params(const bench *bench, const part *part, lmc_level level, lmc_params *params)
+static void set_params(const bench *bench, const cli_part *part, lmc_level level, lmc_params *params)
 {
     lmc_params_init(params);
     params->dtype = part->dtype;
     params->level = level;
     params->thread_count = bench->thread_count;
+    params->base_form = part->base_form;
 }
 
 /* Sizes of the buffers that the largest group needs. */
@@ -162,12 +94,12 @@ static lmc_status encode_group(bench *bench, size_t first, size_t end, cli_bench
     const double started = now_seconds();
     size_t at = 0;
     for (size_t i = first; i < end; i++) {
-        part *const part = &bench->parts[i];
+        cli_part *const part = &bench->parts[i];
         lmc_params params;
         set_params(bench, part, row->level, &params);
         const lmc_status status =
-            lmc_encode(bench->ctx, &params, part->content, part->nbytes, NULL, bench->frames + at,
-                       bench->frames_capacity - at, &part->frame_nbytes);
+            lmc_encode(bench->ctx, &params, part->content, part->nbytes, row->has_base ? part->base : NULL,
+                       bench->frames + at, bench->frames_capacity - at, &part->frame_nbytes);
         if (status != LMC_OK) {
             return status;
         }
@@ -185,10 +117,11 @@ static lmc_status decode_group(bench *bench, size_t first, size_t end, cli_bench
     size_t frame_at = 0;
     size_t at = 0;
     for (size_t i = first; i < end; i++) {
-        const part *const part = &bench->parts[i];
+        const cli_part *const part = &bench->parts[i];
         size_t nbytes = 0;
-        const lmc_status status = lmc_decode(bench->ctx, bench->frames + frame_at, part->frame_nbytes, NULL,
-                                             bench->out + at, bench->out_capacity - at, &nbytes);
+        const lmc_status status =
+            lmc_decode(bench->ctx, bench->frames + frame_at, part->frame_nbytes,
+                       row->has_base ? part->base : NULL, bench->out + at, bench->out_capacity - at, &nbytes);
         if (status != LMC_OK) {
             return status;
         }
@@ -262,11 +195,12 @@ static int run_group(bench *bench, size_t first, size_t end, cli_bench_row *row)
     return cli_cancel == 0 ? CLI_OK : 128 + cli_cancel;
 }
 
-static int run_row(bench *bench, lmc_level level, cli_bench_row *row)
+static int run_row(bench *bench, lmc_level level, int has_base, cli_bench_row *row)
 {
     const double started = now_seconds();
     memset(row, 0, sizeof(*row));
     row->level = level;
+    row->has_base = has_base;
     do {
         for (size_t first = 0; first < bench->sample->count;) {
             const size_t end = group_end(bench, first);
@@ -283,6 +217,13 @@ static int run_row(bench *bench, lmc_level level, cli_bench_row *row)
 
 /* ---- */
 
+static int prepare_base(bench *bench)
+{
+    bench->base = malloc((size_t)cli_sample_base_nbytes(bench->sample, bench->parts) + 1);
+    return bench->base == NULL ? fail("cannot hold the base in memory", LMC_ERR_NOMEM)
+                               : cli_sample_read_base(bench->sample, bench->ctx, bench->base, bench->parts);
+}
+
 static int prepare(bench *bench)
 {
     lmc_status status = lmc_ctx_create(NULL, &bench->ctx);
@@ -295,7 +236,10 @@ static int prepare(bench *bench)
     if (status != LMC_OK) {
         return fail("cannot set the number of threads", status);
     }
-    const int exit_status = read_sample(bench);
+    int exit_status = cli_sample_read(bench->sample, bench->ctx, bench->content, bench->parts);
+    if (exit_status == CLI_OK && bench->sample->base != NULL) {
+        exit_status = prepare_base(bench);
+    }
     if (exit_status != CLI_OK) {
         return exit_status;
     }
@@ -316,9 +260,10 @@ int cli_bench_run(const cli_sample *sample, unsigned thread_count,
     static const lmc_level levels[] = {LMC_LEVEL_FAST, LMC_LEVEL_DEFAULT, LMC_LEVEL_MAX};
     bench bench = {.sample = sample, .thread_count = thread_count};
     int status = prepare(&bench);
-    for (size_t i = 0; i < 3 && status == CLI_OK; i++) {
+    const size_t ways = sample->base != NULL ? 2 : 1;
+    for (size_t i = 0; i < 3 * ways && status == CLI_OK; i++) {
         cli_bench_row row;
-        status = run_row(&bench, levels[i], &row);
+        status = run_row(&bench, levels[i / ways], i % ways != 0, &row);
         if (status == CLI_OK && !take(user, &row)) {
             status = CLI_SYSTEM;
         }
@@ -326,6 +271,7 @@ int cli_bench_run(const cli_sample *sample, unsigned thread_count,
     lmc_ctx_free(bench.ctx);
     free(bench.parts);
     free(bench.content);
+    free(bench.base);
     free(bench.frames);
     free(bench.out);
     return status;

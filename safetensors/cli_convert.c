@@ -19,6 +19,10 @@ static const char help[] =
     "                     inputs, an existing directory for the outputs\n"
     "  -c, --stdout       write to standard output; the default if IN is \"-\"\n"
     "      --level LEVEL  default, fast (a little larger) or max (slower, smaller)\n"
+    "      --base OLD     store what has changed since OLD: an earlier snapshot of\n"
+    "                     IN, or its archive; a directory if IN is one. OLD is then\n"
+    "                     needed to restore IN\n"
+    "      --base-dir DIR where the base of OLD is, if OLD is an archive with a base\n"
     "  -j, --threads N    number of threads; 0, the default, is one per core\n"
     "  -f, --force        replace an existing output (a directory as a whole); write\n"
     "                     even to a terminal\n"
@@ -82,5 +86,5 @@ static int run(const cli_args *args)
 const cli_command cli_convert = {"convert",
                                  CLI_OPT_OUTPUT | CLI_OPT_STDOUT | CLI_OPT_LEVEL | CLI_OPT_THREADS |
                                      CLI_OPT_FORCE | CLI_OPT_RM | CLI_OPT_KEEP | CLI_OPT_NO_FSYNC |
-                                     CLI_OPT_QUIET | CLI_OPT_VERBOSE,
+                                     CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_BASE | CLI_OPT_BASE_DIR,
                                  "convert IN... [OPTION...]", help, run};

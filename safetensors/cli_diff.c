@@ -30,6 +30,8 @@ static const char help[] = "Compares the tensors of two files, archives or plain
                            "      --json         an object {equal, changed, added, removed, retyped,\n"
                            "                     header_equal}; equal: a number; retyped: those of changed\n"
                            "                     that differ in dtype or shape; each list has names\n"
+                           "      --base BASE    the snapshot that A or B is based on, or its archive\n"
+                           "      --base-dir DIR where bases are looked for, before an archive's directory\n"
                            "  -j, --threads N    number of threads; 0, the default, is one per core\n"
                            "  -q, --quiet        no output, only the exit status\n"
                            "  -h, --help         show this text\n"
@@ -301,5 +303,6 @@ static int run(const cli_args *args)
     return exit_status;
 }
 
-const cli_command cli_diff = {"diff", CLI_OPT_JSON | CLI_OPT_THREADS | CLI_OPT_QUIET, "diff A B [OPTION...]",
-                              help, run};
+const cli_command cli_diff = {
+    "diff", CLI_OPT_JSON | CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_BASE | CLI_OPT_BASE_DIR,
+    "diff A B [OPTION...]", help, run};

@@ -23,6 +23,8 @@ static const char help[] = "Writes the bytes of a tensor of an archive or a safe
                            "elements are narrower than a byte, the part must fall on whole bytes.\n"
                            "\n"
                            "      --range A:B    bytes A to B - 1 of the tensor; A and B are optional\n"
+                           "      --base BASE    the snapshot that FILE is based on, or its archive\n"
+                           "      --base-dir DIR where bases are looked for, before an archive's directory\n"
                            "  -o, --output OUT   name of the output, \"-\" for standard output\n"
                            "  -f, --force        replace an existing output; write even to a terminal\n"
                            "  -h, --help         show this text\n"
@@ -282,5 +284,6 @@ static int run(const cli_args *args)
     return exit_status;
 }
 
-const cli_command cli_get = {"get", CLI_OPT_OUTPUT | CLI_OPT_RANGE | CLI_OPT_FORCE,
+const cli_command cli_get = {"get",
+                             CLI_OPT_OUTPUT | CLI_OPT_RANGE | CLI_OPT_FORCE | CLI_OPT_BASE | CLI_OPT_BASE_DIR,
                              "get FILE NAME [OPTION...]", help, run};

@@ -19,8 +19,12 @@ static const char help[] =
     "                     format: \"lmc\" or \"safetensors\"; version: of the archive\n"
     "                     format, or null; nbytes: of the original file;\n"
     "                     stored_nbytes: of this one; ratio = stored_nbytes / nbytes;\n"
-    "                     parameters: elements of all tensors; base: null;\n"
+    "                     parameters: elements of all tensors; base: null or an\n"
+    "                     object {name, hash, nbytes, file, base}: file is where it\n"
+    "                     was found, or null, and base is that of the base;\n"
     "                     dtypes: {NAME: {tensors, nbytes, stored_nbytes}}\n"
+    "      --base BASE    the snapshot that FILE is based on, or its archive\n"
+    "      --base-dir DIR where bases are looked for, before an archive's directory\n"
     "  -h, --help         show this text\n";
 
 #define KEY_SHOWN_NBYTES 40
@@ -197,4 +201,5 @@ static int run(const cli_args *args)
     return cli_finish_output();
 }
 
-const cli_command cli_info = {"info", CLI_OPT_JSON, "info FILE [OPTION...]", help, run};
+const cli_command cli_info = {"info", CLI_OPT_JSON | CLI_OPT_BASE | CLI_OPT_BASE_DIR, "info FILE [OPTION...]",
+                              help, run};

@@ -13,6 +13,7 @@ static const char help[] = "Lists the tensors of an archive or a safetensors fil
                            "data. Mode says how a tensor is stored:\n"
                            "\n"
                            "  coded   compressed\n"
+                           "  delta   compressed: what has changed since the base, see \"lmc-st info\"\n"
                            "  stored  as it is, with a checksum: it does not compress\n"
                            "  short   as it is: at most 255 bytes\n"
                            "  alias   equal to an earlier tensor, whose bytes stand for both\n"

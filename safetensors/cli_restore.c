@@ -21,6 +21,8 @@ static const char restore_help[] =
     "  -o, --output OUT   name of the output, \"-\" for standard output; with several\n"
     "                     inputs, an existing directory for the outputs\n"
     "  -c, --stdout       write to standard output; the default if ARCHIVE is \"-\"\n"
+    "      --base BASE    the snapshot that ARCHIVE is based on, or its archive\n"
+    "      --base-dir DIR where bases are looked for, before an archive's directory\n"
     "  -j, --threads N    number of threads; 0, the default, is one per core\n"
     "  -f, --force        replace an existing output (a directory as a whole); write\n"
     "                     even to a terminal\n"
@@ -38,6 +40,8 @@ static const char cat_help[] =
     "output; a plain safetensors file as it is. \"-\" is standard input. Use nothing\n"
     "of the output unless the exit status is 0.\n"
     "\n"
+    "      --base BASE    the snapshot that FILE is based on, or its archive\n"
+    "      --base-dir DIR where bases are looked for, before an archive's directory\n"
     "  -j, --threads N    number of threads; 0, the default, is one per core\n"
     "  -f, --force        write even to a terminal\n"
     "  -h, --help         show this text\n";
@@ -90,7 +94,7 @@ static int run_restore(const cli_args *args)
 const cli_command cli_restore = {"restore",
                                  CLI_OPT_OUTPUT | CLI_OPT_STDOUT | CLI_OPT_THREADS | CLI_OPT_FORCE |
                                      CLI_OPT_RM | CLI_OPT_KEEP | CLI_OPT_SALVAGE | CLI_OPT_NO_FSYNC |
-                                     CLI_OPT_QUIET | CLI_OPT_VERBOSE,
+                                     CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_BASE | CLI_OPT_BASE_DIR,
                                  "restore ARCHIVE... [OPTION...]", restore_help, run_restore};
 
 /* ---- cat ---- */
@@ -142,5 +146,5 @@ static int run_cat(const cli_args *args)
     return cli_run_files(&work, &to_stdout);
 }
 
-const cli_command cli_cat = {"cat", CLI_OPT_THREADS | CLI_OPT_FORCE, "cat FILE [OPTION...]", cat_help,
-                             run_cat};
+const cli_command cli_cat = {"cat", CLI_OPT_THREADS | CLI_OPT_FORCE | CLI_OPT_BASE | CLI_OPT_BASE_DIR,
+                             "cat FILE [OPTION...]", cat_help, run_cat};

@@ -11,11 +11,14 @@ static const char help[] =
     "without writing. Names every damaged tensor and its blocks, and goes on with the\n"
     "next file after a bad one. Of a plain safetensors file, only the header is\n"
     "checked. FILE may also be a directory that \"lmc-st convert\" wrote, or \"-\" for\n"
-    "standard input. \"lmc-st -t FILE...\" does the same.\n"
+    "standard input. \"lmc-st -t FILE...\" does the same. Without its base, of an\n"
+    "archive only that is verified which needs none; the exit status is then 1.\n"
     "\n"
     "      --sha256 HEX   the file that FILE restores to (a plain file: FILE itself)\n"
     "                     must have this SHA-256, which hubs show for their files;\n"
     "                     for one FILE, no directory\n"
+    "      --base BASE    the snapshot that FILE is based on, or its archive\n"
+    "      --base-dir DIR where bases are looked for, before an archive's directory\n"
     "  -j, --threads N    number of threads; 0, the default, is one per core\n"
     "  -q, --quiet        neither progress bar nor summary on a terminal\n"
     "  -v, --verbose      summary of each file, even without a terminal\n"
@@ -81,5 +84,7 @@ static int run(const cli_args *args)
     return worst;
 }
 
-const cli_command cli_verify = {"verify", CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_SHA256,
+const cli_command cli_verify = {"verify",
+                                CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_SHA256 |
+                                    CLI_OPT_BASE | CLI_OPT_BASE_DIR,
                                 "verify FILE... [OPTION...]", help, run};

@@ -4,17 +4,17 @@
 # Options of a command ("": before one is given).
 _lmc_st_options() {
   case $1 in
-  convert) echo '-o --output -c --stdout --level -j --threads -f --force --rm -k --keep --no-fsync' \
+  convert) echo '-o --output -c --stdout --level --base --base-dir -j --threads -f --force --rm -k --keep --no-fsync' \
     '-q --quiet -v --verbose -h --help' ;;
-  restore) echo '-o --output -c --stdout -j --threads -f --force --rm -k --keep --salvage --no-fsync' \
-    '-q --quiet -v --verbose -h --help' ;;
-  verify) echo '--sha256 -j --threads -q --quiet -v --verbose -h --help' ;;
-  cat) echo '-j --threads -f --force -h --help' ;;
+  restore) echo '-o --output -c --stdout --base --base-dir -j --threads -f --force --rm -k --keep --salvage' \
+    '--no-fsync -q --quiet -v --verbose -h --help' ;;
+  verify) echo '--sha256 --base --base-dir -j --threads -q --quiet -v --verbose -h --help' ;;
+  cat) echo '--base --base-dir -j --threads -f --force -h --help' ;;
   ls) echo '--json -h --help' ;;
-  info) echo '--json -h --help' ;;
-  get) echo '--range -o --output -f --force -h --help' ;;
-  diff) echo '--json -j --threads -q --quiet -h --help' ;;
-  bench) echo '--json -j --threads -h --help' ;;
+  info) echo '--json --base --base-dir -h --help' ;;
+  get) echo '--range --base --base-dir -o --output -f --force -h --help' ;;
+  diff) echo '--json --base --base-dir -j --threads -q --quiet -h --help' ;;
+  bench) echo '--json --base --base-dir -j --threads -h --help' ;;
   doctor) echo '--json -h --help' ;;
   '') echo '-t --test --version -h --help' ;;
   esac
@@ -35,6 +35,12 @@ _lmc_st_files() {
       [ -d "$name" ] || COMPREPLY+=("$name")
     done < <(compgen -f -X "!$pattern" -- "$cur")
   done
+  _lmc_st_folders
+}
+
+_lmc_st_folders() {
+  local name
+  compopt -o filenames 2>/dev/null
   while IFS= read -r name; do
     COMPREPLY+=("$name")
   done < <(compgen -d -- "$cur")
@@ -66,7 +72,9 @@ _lmc_st() {
     elif [ -z "$is_over" ] && [ "$word" = -- ]; then
       is_over=1
     elif [ -z "$is_over" ] && [[ $word == -?* ]]; then
-      case $word in -o | --output | --level | -j | --threads | --sha256 | --range) value=$word ;; esac
+      case $word in
+      -o | --output | --level | -j | --threads | --sha256 | --range | --base | --base-dir) value=$word ;;
+      esac
     elif [ -z "$command" ]; then
       command=$word
     else
@@ -79,6 +87,8 @@ _lmc_st() {
   --level) _lmc_st_words 'default fast max' ;;
   -j | --threads | --sha256 | --range) ;;
   -o | --output) _lmc_st_files '*' ;;
+  --base) _lmc_st_files '*.safetensors' '*.lmc' ;;
+  --base-dir) _lmc_st_folders ;;
   *)
     if [ -z "$is_over" ] && [[ $cur == -* ]]; then
       _lmc_st_words "$(_lmc_st_options "$command")"

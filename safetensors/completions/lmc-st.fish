@@ -11,7 +11,7 @@ function __lmc_st_operands
         else if test $is_over -eq 0; and test "$word" = --
             set is_over 1
         else if test $is_over -eq 0; and string match -q -- '-?*' $word
-            contains -- $word -o --output --level -j --threads --sha256 --range; and set is_value 1
+            contains -- $word -o --output --level -j --threads --sha256 --range --base --base-dir; and set is_value 1
         else
             printf '%s\n' $word
         end
@@ -67,6 +67,10 @@ complete -c lmc-st -n '__lmc_st_is convert restore' -l rm -d 'Remove the input o
 complete -c lmc-st -n '__lmc_st_is convert restore' -s k -l keep -d 'Keep the input'
 complete -c lmc-st -n '__lmc_st_is restore' -l salvage -d 'Write the tensors that are sound'
 complete -c lmc-st -n '__lmc_st_is convert restore' -l no-fsync -d 'Do not wait for the disk'
+complete -c lmc-st -n '__lmc_st_is convert restore verify cat info get diff bench' -l base \
+    -xka '(__fish_complete_suffix .lmc; __fish_complete_suffix .safetensors)' -d 'The snapshot it is based on'
+complete -c lmc-st -n '__lmc_st_is convert restore verify cat info get diff bench' -l base-dir \
+    -xa '(__fish_complete_directories)' -d 'Where bases are'
 complete -c lmc-st -n '__lmc_st_is verify' -l sha256 -x -d 'SHA-256 of the restored file'
 complete -c lmc-st -n '__lmc_st_is get' -l range -x -d 'Bytes A:B of the tensor'
 complete -c lmc-st -n '__lmc_st_is ls info diff bench doctor' -l json -d 'Output for programs'

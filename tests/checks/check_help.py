@@ -10,7 +10,8 @@ ROWS, COLUMNS = 24, 80
 MANUAL = "safetensors/lmc-st.1"
 COMPLETIONS = "safetensors/completions/"
 OPTION = re.compile(r"(?<![\w-])(?:-[a-z]|--[a-z][a-z0-9-]*)(?![\w-])")
-VALUES = {"--threads": ["0"], "--range": ["0:1"], "--level": ["fast"], "--sha256": ["0" * 64], "--output": ["x"]}
+VALUES = {"--threads": ["0"], "--range": ["0:1"], "--level": ["fast"], "--sha256": ["0" * 64], "--output": ["x"],
+          "--base": ["x"], "--base-dir": ["x"]}
 LISTS = (  # where commands are listed: file, place, item in it
     (MANUAL, r"^\.SH SYNOPSIS\n(.*?)^\.SH", r"^\.B lmc-st ([a-z]+)$"),
     ("lmc-st.bash", r"_lmc_st_words '(convert[^']*)'", r"[a-z]+"),
