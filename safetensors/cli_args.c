@@ -117,7 +117,10 @@ static int set_base_dir(parser *parser, const char *value)
     if (value[0] == '\0') {
         return fail(parser, "the name of the directory is empty after", "--base-dir");
     }
-    parser->args->base_dir = value;
+    if (parser->args->base_dir_count == CLI_BASE_DIRS_MAX) {
+        return fail(parser, "there are too many directories before", value);
+    }
+    parser->args->base_dirs[parser->args->base_dir_count++] = value;
     return 1;
 }
 

@@ -26,6 +26,8 @@
 #define CLI_OPT_BASE (1u << 17)
 #define CLI_OPT_BASE_DIR (1u << 18)
 
+#define CLI_BASE_DIRS_MAX 16
+
 typedef struct cli_args {
     unsigned seen;       /* CLI_OPT_* that were given */
     const char *command; /* the first operand; NULL if there is none */
@@ -34,9 +36,11 @@ typedef struct cli_args {
     const char *output;
     lmc_level level;
     unsigned thread_count;
-    const char *sha256; /* 64 hexadecimal digits, or NULL */
-    const char *range;  /* what --range was given, or NULL */
-    const char *base, *base_dir; /* likewise */
+    const char *sha256;                       /* 64 hexadecimal digits, or NULL */
+    const char *range;                        /* what --range was given, or NULL */
+    const char *base;                         /* likewise */
+    const char *base_dirs[CLI_BASE_DIRS_MAX]; /* in the order in which --base-dir gave them */
+    size_t base_dir_count;
 } cli_args;
 
 /* Returns 1, or 0 with *fault and *subject (the argument at fault) set. */

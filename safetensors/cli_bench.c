@@ -3,7 +3,7 @@
  */
 #include "cli_bench.h"
 
-#include "cli.h"
+#include "cli_base.h"
 #include "cli_kernels.h"
 #include "os_file.h"
 
@@ -144,12 +144,18 @@ static int run(const cli_args *args)
     lmc_st_file *file = NULL;
     lmc_st_file *base = NULL;
     lmc_st_diag diag;
+    cli_args of_base = *args;
     int status = CLI_OK;
+    of_base.base = NULL;
     if (args->operand_count != 1) {
         return cli_usage_error("bench", "bench takes one file");
     }
-    if (lmc_st_open(args->operands[0], &file, &diag) != LMC_OK ||
-        (args->base != NULL && lmc_st_open(args->base, &base, &diag) != LMC_OK)) {
+    status = cli_base_check(args, args->operands[0]);
+    if (status != CLI_OK) {
+        return status;
+    }
+    if (cli_open(args, args->operands[0], &file, &diag) != LMC_OK ||
+        (args->base != NULL && cli_open(&of_base, args->base, &base, &diag) != LMC_OK)) {
         status = cli_report(&diag);
     } else {
         status = bench_file(file, base, args);

@@ -50,8 +50,9 @@ int cli_sample_read(const cli_sample *sample, lmc_ctx *ctx, unsigned char *conte
 uint64_t cli_sample_base_nbytes(const cli_sample *sample, const cli_part *parts);
 int cli_sample_read_base(const cli_sample *sample, lmc_ctx *ctx, unsigned char *dst, cli_part *parts);
 
-/* Reads the sample and measures all levels, and if there is a base all levels against it, with the kernel set of this process; takes each row when it is
- * there (returns 0 to stop). Returns the exit status, after a message if it is not CLI_OK. */
+/* Reads the sample and measures all levels, and if there is a base all levels against it, with the kernel set
+ * of this process; takes each row when it is there (returns 0 to stop). Returns the exit status, after a
+ * message if it is not CLI_OK. */
 int cli_bench_run(const cli_sample *sample, unsigned thread_count,
                   int (*take)(void *user, const cli_bench_row *row), void *user);
 

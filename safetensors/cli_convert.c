@@ -80,6 +80,9 @@ static void tell(const cli_job *job)
 static int run(const cli_args *args)
 {
     static const cli_work work = {"convert", output_name, call, tell, 1};
+    if (args->base == NULL && args->base_dir_count > 0) {
+        return cli_usage_error("convert", "--base-dir is for the base of an archive that --base names");
+    }
     return cli_run_files(&work, args);
 }
 

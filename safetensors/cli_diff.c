@@ -3,7 +3,7 @@
  */
 #include "cli_diff.h"
 
-#include "cli.h"
+#include "cli_base.h"
 #include "cli_json.h"
 #include "cli_progress.h"
 #include "cli_show.h"
@@ -291,7 +291,8 @@ static int run(const cli_args *args)
         return cli_usage_error("diff", "diff takes two files");
     }
     for (int i = 0; i < 2 && exit_status == CLI_OK; i++) {
-        if (lmc_st_open(args->operands[i], &files[i], &diag) != LMC_OK) {
+        exit_status = cli_base_check(args, args->operands[i]);
+        if (exit_status == CLI_OK && cli_open(args, args->operands[i], &files[i], &diag) != LMC_OK) {
             exit_status = cli_report(&diag);
         }
     }

@@ -3,6 +3,7 @@
  */
 #include "cli_files.h"
 
+#include "cli_base.h"
 #include "os_dir.h"
 #include "st_damage.h"
 #include "st_text.h"
@@ -121,6 +122,11 @@ static int remove_input(const cli_work *work, cli_job *job)
     const char *const archive = work->is_convert ? job->out_path : job->in_path;
     const char *const plain = work->is_convert ? job->in_path : job->out_path;
     job->options.progress = NULL;
+    const int is_allowed =
+        work->is_convert ? cli_base_allows_removal(job->args, archive, job->in_path) : CLI_OK;
+    if (is_allowed != CLI_OK) {
+        return is_allowed;
+    }
     if (os_is_directory(job->in_path)) {
         return remove_directory(job, archive, plain);
     }
@@ -181,6 +187,10 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     if ((args->seen & CLI_OPT_RM) != 0 && os_is_directory(in_path) &&
         !os_is_own_directory(&st_memory_default, in_path)) {
         return cli_usage_error(work->name, "--rm needs a directory's own name: no link, \".\" or \"..\"");
+    }
+    const int base_status = cli_base_check(args, in_path);
+    if (base_status != CLI_OK) {
+        return base_status;
     }
     if ((args->seen & CLI_OPT_STDOUT) != 0 || (is_stream(in_path) && args->output == NULL)) {
         return run_job(work, args, in_path, NULL);

@@ -1,7 +1,7 @@
 /*
  * cli_get.c - lmc-st get: the bytes of a tensor, or of a part of it, piece by piece.
  */
-#include "cli.h"
+#include "cli_base.h"
 #include "cli_slice.h"
 #include "st_reader.h"
 #include "st_text.h"
@@ -266,16 +266,21 @@ static int run(const cli_args *args)
 {
     lmc_st_file *file = NULL;
     lmc_st_diag diag;
-    int exit_status = CLI_SYSTEM;
+    int exit_status = CLI_OK;
     if (args->operand_count != 2) {
         return cli_usage_error("get", "get takes a file and the name of a tensor");
     }
-    if (lmc_st_open(args->operands[0], &file, &diag) != LMC_OK) {
+    exit_status = cli_base_check(args, args->operands[0]);
+    if (exit_status != CLI_OK) {
+        return exit_status;
+    }
+    if (cli_open(args, args->operands[0], &file, &diag) != LMC_OK) {
         return cli_report(&diag);
     }
     cli_slice *const slice = malloc(sizeof(*slice));
     if (slice == NULL) {
         fprintf(stderr, "lmc-st: out of memory\n");
+        exit_status = CLI_SYSTEM;
     } else {
         exit_status = get(args, file, slice);
     }

@@ -1,7 +1,7 @@
 /*
  * cli_info.c - lmc-st info: a file as a whole. It says what is in the file, not how its encoder was set.
  */
-#include "cli.h"
+#include "cli_base.h"
 #include "cli_json.h"
 #include "st_table.h"
 #include "st_text.h"
@@ -98,6 +98,32 @@ static void print_json_metadata(const lmc_st_file *file)
     }
 }
 
+/* The base, in it its own base, and so on. */
+static void print_json_bases(const lmc_st_file *file)
+{
+    lmc_st_base base;
+    lmc_st_diag diag;
+    int depth = 0;
+    while (file != NULL && lmc_st_base_info(file, &base)) {
+        printf("{\"name\":");
+        cli_json_string(base.name, strlen(base.name));
+        printf(",\"hash\":\"%016llx\",\"nbytes\":%llu,\"file\":", (unsigned long long)base.content_hash,
+               (unsigned long long)base.file_nbytes);
+        if (lmc_st_open_base(file, &file, &diag) == LMC_OK) {
+            cli_json_string(lmc_st_path(file), strlen(lmc_st_path(file)));
+        } else {
+            printf("null");
+            file = NULL;
+        }
+        printf(",\"base\":");
+        depth++;
+    }
+    printf("null");
+    for (; depth > 0; depth--) {
+        putchar('}');
+    }
+}
+
 static void print_json(const facts *facts)
 {
     printf("{\"format\":\"%s\",\"version\":", facts->is_archive ? "lmc" : "safetensors");
@@ -111,8 +137,10 @@ static void print_json(const facts *facts)
     printf(",\"nbytes\":%llu,\"stored_nbytes\":%llu,\"ratio\":", (unsigned long long)facts->nbytes,
            (unsigned long long)facts->stored_nbytes);
     cli_json_ratio(facts->stored_nbytes, facts->nbytes);
-    printf(",\"tensors\":%llu,\"parameters\":%llu,\"base\":null,\"dtypes\":{",
+    printf(",\"tensors\":%llu,\"parameters\":%llu,\"base\":",
            (unsigned long long)lmc_st_tensor_count(facts->file), (unsigned long long)facts->parameters);
+    print_json_bases(facts->file);
+    printf(",\"dtypes\":{");
     print_json_dtypes(facts);
     printf("},\"metadata\":{");
     print_json_metadata(facts->file);
@@ -160,6 +188,27 @@ static void show_metadata(const lmc_st_file *file)
     }
 }
 
+static void show_bases(const lmc_st_file *file)
+{
+    lmc_st_base base;
+    lmc_st_diag diag;
+    const char *key = "base:";
+    while (file != NULL && lmc_st_base_info(file, &base)) {
+        char shown[512];
+        st_text_escape(shown, sizeof(shown), base.name, strlen(base.name));
+        printf("%-13s  %s, %llu bytes, hash %016llx\n", key, shown, (unsigned long long)base.file_nbytes,
+               (unsigned long long)base.content_hash);
+        key = "its base:";
+        if (lmc_st_open_base(file, &file, &diag) == LMC_OK) {
+            st_text_escape(shown, sizeof(shown), lmc_st_path(file), strlen(lmc_st_path(file)));
+            printf("  found:       %s\n", shown);
+        } else {
+            printf("  not found:   %s\n", diag.text);
+            file = NULL;
+        }
+    }
+}
+
 static void show(const facts *facts)
 {
     char path[512];
@@ -176,6 +225,7 @@ static void show(const facts *facts)
     }
     printf("tensors:       %llu\n", (unsigned long long)lmc_st_tensor_count(facts->file));
     printf("parameters:    %llu\n", (unsigned long long)facts->parameters);
+    show_bases(facts->file);
     show_dtypes(facts);
     show_metadata(facts->file);
 }
@@ -187,7 +237,11 @@ static int run(const cli_args *args)
     if (args->operand_count != 1) {
         return cli_usage_error("info", "info takes one file");
     }
-    if (lmc_st_open(args->operands[0], &file, &diag) != LMC_OK) {
+    const int base_status = cli_base_check(args, args->operands[0]);
+    if (base_status != CLI_OK) {
+        return base_status;
+    }
+    if (cli_open(args, args->operands[0], &file, &diag) != LMC_OK) {
         return cli_report(&diag);
     }
     facts facts = {.file = file, .path = args->operands[0]};

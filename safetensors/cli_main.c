@@ -185,6 +185,9 @@ void cli_set_options(const cli_args *args, lmc_st_options *options)
     options->no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
     options->salvage = (args->seen & CLI_OPT_SALVAGE) != 0;
     options->sha256 = (args->seen & CLI_OPT_SHA256) != 0;
+    options->base = args->base;
+    options->base_dirs = args->base_dirs;
+    options->base_dir_count = args->base_dir_count;
     options->cancel = &cli_cancel;
 }
 

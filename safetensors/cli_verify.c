@@ -1,6 +1,7 @@
 /*
  * cli_verify.c - lmc-st verify.
  */
+#include "cli_base.h"
 #include "cli_files.h"
 
 #include <stdio.h>
@@ -52,6 +53,10 @@ static int check_sha256(cli_job *job)
 static int verify_one(const cli_args *args, const char *path)
 {
     cli_job job;
+    const int base_status = cli_base_check(args, path);
+    if (base_status != CLI_OK) {
+        return base_status;
+    }
     cli_job_start(&job, args, path);
     const char *const label = job.options.in_fd < 0 ? path : "standard input";
     const lmc_status status = lmc_st_verify(label, &job.options, &job.result, &job.diag);
