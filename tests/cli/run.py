@@ -39,6 +39,10 @@ import cases_redirections  # noqa: F401
 import cases_habits  # noqa: F401
 import cases_salvage  # noqa: F401
 import cases_alias  # noqa: F401
+import cases_bases  # noqa: F401
+import cases_base_search  # noqa: F401
+import cases_base_use  # noqa: F401
+import cases_base_damage  # noqa: F401
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
