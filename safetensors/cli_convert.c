@@ -64,6 +64,21 @@ static lmc_status call(cli_job *job, const char *in_path, const char *out_path)
     return lmc_st_convert(in_path, out_path, &job->options, &job->result, &job->diag);
 }
 
+/* How much of the archive was coded against --base: none of it, if that was the wrong file. */
+static void tell_base(const cli_job *job)
+{
+    lmc_st_file *file = NULL;
+    lmc_st_base base = {.tensor_count = 0};
+    if (job->args->base == NULL || job->out_path == NULL || job->result.file_count > 0 ||
+        lmc_st_open(job->out_path, &file, NULL) != LMC_OK) {
+        return;
+    }
+    (void)lmc_st_base_info(file, &base);
+    fprintf(stderr, ", %llu of %llu tensors against the base", (unsigned long long)base.tensor_count,
+            (unsigned long long)job->result.tensor_count);
+    lmc_st_close(file);
+}
+
 static void tell(const cli_job *job)
 {
     const lmc_st_result *const result = &job->result;
@@ -74,6 +89,7 @@ static void tell(const cli_job *job)
         fprintf(stderr, ", %llu files (%llu archives kept)", (unsigned long long)result->file_count,
                 (unsigned long long)result->kept_count);
     }
+    tell_base(job);
     fprintf(stderr, "\n");
 }
 

@@ -222,6 +222,7 @@ static int run_test(const cli_args *args)
 {
     cli_args files = *args;
     const cli_command *const command = find_command(args->command);
+    files.command = cli_verify.name;
     if (command == NULL) {
         files.operands--;
         files.operand_count++;
