@@ -241,6 +241,7 @@ def wrong_archive_as_base(tool, directory):
     other = write_model(directory, "other.safetensors", first_snapshot(77))
     os.unlink(old)
     tool.run("convert", other, "--rm", "-o", old + ".lmc").expect(0)
+    os.unlink(new)
     refuse(tool, directory, archive, "old.safetensors")
 
 

@@ -158,7 +158,7 @@ def structure(directory):
            ("retyped", "BF16", [2000], d), ("removed", "BF16", [2000], e), ("moved", "BF16", [2000], e[::-1])]
     near = changed(("moved", "BF16", [2000], e[::-1]), rng, 0.05)
     new = [near, ("added", "BF16", [2000], weights(rng, 2000)), ("renamed.new", "BF16", [2000], b),
-           ("reshaped", "BF16", [100, 20], c[:-2] + b"\0\0"), ("retyped", "F16", [2000], d),
+           ("reshaped", "BF16", [100, 20], changed(old[2], rng, 0.1)[3]), ("retyped", "F16", [2000], d),
            ("same", "BF16", [2000], a)]
     return (write_model(directory, "old.safetensors", old), write_model(directory, "new.safetensors", new),
             {"same": "delta", "moved": "delta", "renamed.new": "delta", "added": "coded", "reshaped": "coded",
@@ -375,4 +375,6 @@ def directory_base_must_be_one(tool, directory):
         tool.run("convert", file, "--base", old).expect(2, "directory")
         tool.run("convert", new, "--base", os.path.join(directory, "absent")).expect(3, "absent")
         tool.run("convert", new, "--base", old, "-o", old, "-f").expect(2)
-        tool.run("convert", new, "--base", old, "-o", os.path.join(old, "unet"), "-f").expect(2)
+    before = snapshot(old)
+    tool.run("convert", new, "--base", old, "-o", os.path.join(old, "unet"), "-f").expect(2)
+    check(sorted(before) == sorted(snapshot(old)), "something in the base was replaced")
