@@ -442,7 +442,12 @@ static lmc_status check_bases_are_elsewhere(const model_dir *dir)
                        : refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is the base or holds it");
         }
     }
-    return LMC_OK;
+    const int is_in_base =
+        options->base == NULL ? 0 : os_is_within(options->allocator, dir->out_path, options->base);
+    if (is_in_base < 0) {
+        return st_fail_nomem(dir->diag);
+    }
+    return is_in_base ? refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is in the base") : LMC_OK;
 }
 
 static lmc_status write_directory(model_dir *dir)

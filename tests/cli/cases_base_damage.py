@@ -165,7 +165,9 @@ def names_that_lead_elsewhere(tool, directory):
     os.mkdir(os.path.join(directory, "sub"))
     shutil.copy(os.path.join(directory, "old.safetensors"), os.path.join(directory, "sub"))
     good = read(archive)
-    check(Forger(archive, content).build() == good, "the forger changes what it should not")
+    write(archive, Forger(archive, content).build())
+    check_restores(tool, archive, content)  # what is refused below has its own reason
+    write(archive, good)
     for name in HOSTILE_NAMES:
         write(archive, Forger(archive, content).named(name).build())
         for command in (["restore", archive, "-c"], ["verify", archive], ["cat", archive], ["ls", archive],
