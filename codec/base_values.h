@@ -7,6 +7,12 @@
 #include "kernels/kernels.h"
 #include "lmc.h"
 
+/* Bytes of the base for each byte of content. */
+LMC_INLINE unsigned lmc_base_scale(lmc_base_form form)
+{
+    return form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
+}
+
 /* The values that the base's part of a block stands for: content_nbytes bytes. LMC_BASE_PLAIN: these are the
  * bytes themselves; LMC_BASE_BF16_OF_F32: `room` (content_nbytes bytes) is filled. */
 const uint8_t *lmc_base_values(lmc_base_form form, const uint8_t *base, size_t content_nbytes, uint8_t *room);

@@ -217,26 +217,30 @@ typedef struct stored_block {
 static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i, const stored_block *block,
                                uint8_t *dst, uint64_t *hash, lmc_diag *diag)
 {
-    const lmc_kernels *const kernels = lmc_kernels_get();
     const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
     const unsigned unit_nbytes = frame->info.element_nbytes;
-    const lmc_base_form form = frame->info.base_form;
     lmc_status status = LMC_OK;
-    if (kernels->hash(block->base, content_nbytes * lmc_base_scale(form), 0) != frame->entries[i].base_hash)
-        return lmc_fail(diag, LMC_ERR_BASE, 0, "block %llu was encoded against another base",
-                        (unsigned long long)i);
-    if (form != LMC_BASE_PLAIN)
+    if (frame->info.base_form != LMC_BASE_PLAIN)
         status = lmc_ctx_reserve_base_values(ctx, content_nbytes);
     if (status == LMC_OK)
         status = lmc_ctx_reserve_scratch(
             ctx, &(lmc_scratch_size){lmc_div_ceil(content_nbytes, unit_nbytes), unit_nbytes, 1});
     if (status != LMC_OK)
         return status;
-    const lmc_delta_job job = {kernels, &frame->delta, ctx->ladder, &ctx->scratch, unit_nbytes};
-    const uint8_t *const values = lmc_base_values(form, block->base, content_nbytes, ctx->base_values);
-    status = lmc_delta_decode(&job, block->stored, block_stored_nbytes(frame, i), values, dst, content_nbytes,
-                              diag);
-    *hash = kernels->hash(dst, content_nbytes, 0);
+    const lmc_delta_job job = {.kernels = lmc_kernels_get(),
+                               .delta = &frame->delta,
+                               .ladder = ctx->ladder,
+                               .scratch = &ctx->scratch,
+                               .unit_nbytes = unit_nbytes,
+                               .base_form = frame->info.base_form,
+                               .base_values = ctx->base_values,
+                               .past_cache = block->memory.past_cache};
+    const lmc_delta_stored stored = {block->stored, block_stored_nbytes(frame, i), block->base,
+                                     frame->entries[i].base_hash};
+    status = lmc_delta_decode(&job, &stored, dst, content_nbytes, hash, diag);
+    if (status == LMC_ERR_BASE)
+        return lmc_fail(diag, LMC_ERR_BASE, 0, "block %llu was encoded against another base",
+                        (unsigned long long)i);
     return status;
 }
 

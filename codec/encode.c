@@ -194,7 +194,6 @@ lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
 static lmc_status encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
                                const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
 {
-    const lmc_kernels *const kernels = lmc_kernels_get();
     const lmc_base_form form = plan->info.base_form;
     const unsigned unit_nbytes = plan->info.element_nbytes;
     lmc_status status = LMC_OK;
@@ -205,11 +204,15 @@ static lmc_status encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t
             ctx, &(lmc_scratch_size){lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes, 1});
     if (status != LMC_OK)
         return status;
-    const lmc_delta_job job = {kernels, &plan->decision.delta, ctx->ladder, &ctx->scratch, unit_nbytes};
-    const uint8_t *const values = lmc_base_values(form, base, src_nbytes, ctx->base_values);
-    entry->base_hash = kernels->hash(base, src_nbytes * lmc_base_scale(form), 0);
-    entry->content_hash = kernels->hash(src, src_nbytes, 0);
-    entry->stored_nbytes = (uint32_t)lmc_delta_encode(&job, src, values, src_nbytes, dst);
+    const lmc_delta_job job = {.kernels = lmc_kernels_get(),
+                               .delta = &plan->decision.delta,
+                               .ladder = ctx->ladder,
+                               .scratch = &ctx->scratch,
+                               .unit_nbytes = unit_nbytes,
+                               .base_form = form,
+                               .base_values = ctx->base_values};
+    entry->stored_nbytes =
+        (uint32_t)lmc_delta_encode(&job, src, base, src_nbytes, dst, &entry->content_hash, &entry->base_hash);
     return LMC_OK;
 }
 

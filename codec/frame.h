@@ -5,6 +5,7 @@
 #ifndef LMC_CODEC_FRAME_H
 #define LMC_CODEC_FRAME_H
 
+#include "base_values.h"
 #include "diag.h"
 #include "kernels/kernels.h"
 
@@ -45,12 +46,6 @@ LMC_INLINE uint64_t lmc_tail_body_nbytes(const lmc_info *info)
 /* The frame's check: over the head, and over the tail before the check. */
 uint64_t lmc_frame_check(const lmc_kernels *kernels, const uint8_t *head, size_t head_nbytes,
                          const uint8_t *tail_body, size_t tail_body_nbytes);
-
-/* Bytes of the base for each byte of content. */
-LMC_INLINE unsigned lmc_base_scale(lmc_base_form form)
-{
-    return form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
-}
 
 /* Content bytes of block i. */
 LMC_INLINE size_t lmc_block_content_nbytes(const lmc_info *info, uint64_t i)

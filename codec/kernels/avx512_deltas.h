@@ -352,13 +352,15 @@ DEFINE_DELTA(64, 8)
 
 /* ---- lists ---- */
 
-static void scatter(unsigned class_count, const uint8_t *classes, const uint16_t *head, size_t n,
-                    uint16_t **list)
+/* The classes from `first` up to `end` of an order. */
+LMC_INLINE void scatter_classes(const lmc_class_order *order, unsigned first, unsigned end,
+                                const uint8_t *classes, const uint16_t *head, size_t n, uint16_t **list)
 {
     for (size_t i = 0; i < n; i += GROUP) {
         const __m512i h0 = _mm512_loadu_si512(head + i);
         const __m512i h1 = _mm512_loadu_si512(head + i + 32);
-        for (unsigned c = 0; c < class_count; c++) {
+        for (unsigned k = first; k < end; k++) {
+            const unsigned c = order->class[k];
             const uint64_t mask = members(classes + i, n - i, c);
             uint16_t *const next = list[c] + lmc_popcount64((uint32_t)mask);
             _mm512_storeu_si512(list[c], _mm512_maskz_compress_epi16((__mmask32)mask, h0));
@@ -368,21 +370,91 @@ static void scatter(unsigned class_count, const uint8_t *classes, const uint16_t
     }
 }
 
-static void gather(unsigned class_count, const uint8_t *classes, size_t n, const uint16_t **list,
+LMC_INLINE void gather_classes(const lmc_class_order *order, unsigned first, unsigned end,
+                               const uint8_t *classes, size_t n, const uint16_t **list, __m512i h[2])
+{
+    for (unsigned k = first; k < end; k++) {
+        const unsigned c = order->class[k];
+        const uint64_t mask = members(classes, n, c);
+        const uint16_t *const next = list[c] + lmc_popcount64((uint32_t)mask);
+        h[0] = _mm512_mask_expand_epi16(h[0], (__mmask32)mask, _mm512_loadu_si512(list[c]));
+        h[1] = _mm512_mask_expand_epi16(h[1], (__mmask32)(mask >> 32), _mm512_loadu_si512(next));
+        list[c] = next + lmc_popcount64(mask >> 32);
+    }
+}
+
+/* The elements of a strip whose classes are not taken directly. */
+typedef struct rare_elements {
+    size_t n;
+    uint64_t mask[LMC_STRIP_VALUES / GROUP];
+    uint8_t classes[LMC_STRIP_VALUES + GROUP];
+    uint16_t head[LMC_STRIP_VALUES + GROUP];
+} rare_elements;
+
+LMC_INLINE void find_rare(const lmc_class_order *order, const uint8_t *classes, size_t n, rare_elements *rare)
+{
+    uint8_t rank[16] = {0};
+    for (unsigned k = 0; k < order->count; k++)
+        rank[order->class[k]] = k >= order->direct_count;
+    const __m512i ranks = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)rank));
+    rare->n = 0;
+    for (size_t i = 0; i < n; i += GROUP) {
+        const __m512i class = _mm512_loadu_si512(classes + i);
+        const __m512i is_rare = _mm512_shuffle_epi8(ranks, class);
+        uint64_t mask = _mm512_test_epi8_mask(is_rare, is_rare);
+        if (n - i < GROUP)
+            mask = _bzhi_u64(mask, (unsigned)(n - i));
+        rare->mask[i / GROUP] = mask;
+        _mm512_storeu_si512(rare->classes + rare->n, _mm512_maskz_compress_epi8(mask, class));
+        rare->n += lmc_popcount64(mask);
+    }
+}
+
+static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
+                    uint16_t **list)
+{
+    scatter_classes(order, 0, order->direct_count, classes, head, n, list);
+    if (order->direct_count == order->count)
+        return;
+    rare_elements rare;
+    find_rare(order, classes, n, &rare);
+    uint16_t *next = rare.head;
+    for (size_t i = 0; i < n; i += GROUP) {
+        const uint64_t mask = rare.mask[i / GROUP];
+        for (unsigned h = 0; h < GROUP; h += 32) {
+            const __m512i v = _mm512_loadu_si512(head + i + h);
+            _mm512_storeu_si512(next, _mm512_maskz_compress_epi16((__mmask32)(mask >> h), v));
+            next += lmc_popcount64((uint32_t)(mask >> h));
+        }
+    }
+    scatter_classes(order, order->direct_count, order->count, rare.classes, rare.head, rare.n, list);
+}
+
+static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, const uint16_t **list,
                    uint16_t *head)
 {
-    for (size_t i = 0; i < n; i += GROUP) {
-        __m512i h0 = _mm512_setzero_si512();
-        __m512i h1 = h0;
-        for (unsigned c = 0; c < class_count; c++) {
-            const uint64_t mask = members(classes + i, n - i, c);
-            const uint16_t *const next = list[c] + lmc_popcount64((uint32_t)mask);
-            h0 = _mm512_mask_expand_epi16(h0, (__mmask32)mask, _mm512_loadu_si512(list[c]));
-            h1 = _mm512_mask_expand_epi16(h1, (__mmask32)(mask >> 32), _mm512_loadu_si512(next));
-            list[c] = next + lmc_popcount64(mask >> 32);
+    rare_elements rare;
+    const int has_rare = order->direct_count < order->count;
+    const uint16_t *next = rare.head;
+    if (has_rare) {
+        find_rare(order, classes, n, &rare);
+        for (size_t i = 0; i < rare.n; i += GROUP) {
+            __m512i h[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+            gather_classes(order, order->direct_count, order->count, rare.classes + i, rare.n - i, list, h);
+            _mm512_storeu_si512(rare.head + i, h[0]);
+            _mm512_storeu_si512(rare.head + i + 32, h[1]);
         }
-        _mm512_storeu_si512(head + i, h0);
-        _mm512_storeu_si512(head + i + 32, h1);
+    }
+    for (size_t i = 0; i < n; i += GROUP) {
+        __m512i h[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+        for (unsigned k = 0; has_rare && k < 2; k++) {
+            const uint32_t mask = (uint32_t)(rare.mask[i / GROUP] >> 32 * k);
+            h[k] = _mm512_maskz_expand_epi16(mask, _mm512_loadu_si512(next));
+            next += lmc_popcount64(mask);
+        }
+        gather_classes(order, 0, order->direct_count, classes + i, n - i, list, h);
+        _mm512_storeu_si512(head + i, h[0]);
+        _mm512_storeu_si512(head + i + 32, h[1]);
     }
 }
 

@@ -83,6 +83,14 @@ typedef struct lmc_delta {
     uint8_t class_low_nbits[LMC_FMT_CLASS_COUNT_MAX]; /* of each class: low bits that follow as they are */
 } lmc_delta;
 
+/* The classes that occur in a block, and which of them lists are worth a look at all elements for each: the others'
+ * elements are few, and may be brought together first. The order is a hint: results do not depend on it. */
+typedef struct lmc_class_order {
+    uint8_t class[LMC_FMT_CLASS_COUNT_MAX];
+    uint8_t count;        /* 1..LMC_FMT_CLASS_COUNT_MAX */
+    uint8_t direct_count; /* the first so many are taken from all elements */
+} lmc_class_order;
+
 /* Elements that may be written behind the end of a list of 16-bit heads. */
 #define LMC_HEAD_SLACK 64
 
@@ -158,14 +166,15 @@ typedef struct lmc_kernels {
     void (*delta_join[4])(const lmc_delta *delta, const uint16_t *head, const uint8_t *const *low,
                           const uint8_t *base, size_t n, uint8_t *dst);
 
-    /* Appends head[i] to the list of class classes[i] < class_count, for n elements: list[c] advances. classes and
-     * head are readable padded. Behind a list, LMC_HEAD_SLACK elements may be written. */
-    void (*scatter)(unsigned class_count, const uint8_t *classes, const uint16_t *head, size_t n,
+    /* Appends head[i] to the list of class classes[i], which is one of `order`, for n <= LMC_STRIP_VALUES elements:
+     * list[c] advances. classes and head are readable padded. Behind a list, LMC_HEAD_SLACK elements may be
+     * written. */
+    void (*scatter)(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
                     uint16_t **list);
 
     /* The inverse: takes the next head of its class for each element; head is written padded. Behind a list,
      * LMC_HEAD_SLACK elements may be read. */
-    void (*gather)(unsigned class_count, const uint8_t *classes, size_t n, const uint16_t **list,
+    void (*gather)(const lmc_class_order *order, const uint8_t *classes, size_t n, const uint16_t **list,
                    uint16_t *head);
 
     /* Moves the top bits of n heads to flags (whole words, spare bits 0), and back. Heads are changed in place, and

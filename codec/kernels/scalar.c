@@ -412,17 +412,17 @@ LMC_INLINE uint64_t scatter_even(uint64_t x)
 
 /* ---- deltas ---- */
 
-static void scatter(unsigned class_count, const uint8_t *classes, const uint16_t *head, size_t n,
+static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
                     uint16_t **list)
 {
-    (void)class_count;
+    (void)order;
     scatter_loop(classes, head, n, list);
 }
 
-static void gather(unsigned class_count, const uint8_t *classes, size_t n, const uint16_t **list,
+static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, const uint16_t **list,
                    uint16_t *head)
 {
-    (void)class_count;
+    (void)order;
     gather_loop(classes, n, list, head);
 }
 

@@ -131,21 +131,22 @@ static lmc_status deep_read_ends(deep *d, const lmc_kernels *kernels, const uint
 /* A block of a delta frame: bytes, base and scratch each end at a guard page. entry: of the index. */
 static lmc_status deep_delta_block(deep *d, const lmc_kernels *kernels, const deep_plan *plan,
                                    const uint8_t *stored, const uint8_t *entry, const uint8_t *base,
-                                   uint8_t *dst, size_t nbytes)
+                                   int past_cache, uint8_t *dst, size_t nbytes, uint64_t *hash)
 {
-    const lmc_base_form form = plan->info.base_form;
-    const size_t base_nbytes = nbytes * lmc_base_scale(form);
     const size_t stored_nbytes = lmc_load32(entry);
-    const lmc_delta_job job = {kernels, &plan->delta, &d->ladder, &d->scratch, plan->info.element_nbytes};
+    const lmc_delta_job job = {.kernels = kernels,
+                               .delta = &plan->delta,
+                               .ladder = &d->ladder,
+                               .scratch = &d->scratch,
+                               .unit_nbytes = plan->info.element_nbytes,
+                               .base_form = plan->info.base_form,
+                               .base_values = d->base_values,
+                               .past_cache = past_cache};
+    const lmc_delta_stored block = {guarded_copy(&d->block, stored, stored_nbytes), stored_nbytes,
+                                    guarded_copy(&d->base, base, nbytes * lmc_base_scale(job.base_form)),
+                                    lmc_load64(entry + LMC_FMT_INDEX_ENTRY_NBYTES)};
     lmc_diag diag;
-    base = guarded_copy(&d->base, base, base_nbytes);
-    if (kernels->hash(base, base_nbytes, 0) != lmc_load64(entry + LMC_FMT_INDEX_ENTRY_NBYTES))
-        return LMC_ERR_BASE;
-    const uint8_t *values = lmc_base_values(form, base, nbytes, d->base_values);
-    if (values != base)
-        values = guarded_copy(&d->base, values, nbytes);
-    return lmc_delta_decode(&job, guarded_copy(&d->block, stored, stored_nbytes), stored_nbytes, values, dst,
-                            nbytes, &diag);
+    return lmc_delta_decode(&job, &block, dst, nbytes, hash, &diag);
 }
 
 /* Block i, verified. */
@@ -163,9 +164,8 @@ static lmc_status deep_block(deep *d, const lmc_kernels *kernels, const deep_pla
     uint64_t hash = 0;
     lmc_scratch_place(&d->scratch, &size, guarded_end(&d->scratch_memory, lmc_scratch_nbytes(&size)));
     if (is_delta) {
-        status = deep_delta_block(d, kernels, plan, stored, entry, base + i * info->base_block_nbytes, dst,
-                                  nbytes);
-        hash = kernels->hash(dst, nbytes, 0);
+        status = deep_delta_block(d, kernels, plan, stored, entry, base + i * info->base_block_nbytes,
+                                  memory.past_cache, dst, nbytes, &hash);
     } else {
         status = lmc_block_decode(kernels, &plan->coding, &d->scratch, stored, lmc_load32(entry), memory, dst,
                                   nbytes, &hash, &diag);
@@ -214,12 +214,17 @@ static MAYBE_UNUSED size_t deep_delta_encode(deep *d, const lmc_kernels *kernels
                                              size_t nbytes, const uint8_t **stored)
 {
     const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, unit_nbytes), unit_nbytes, 1};
-    const lmc_delta_job job = {kernels, delta, &d->ladder, &d->scratch, unit_nbytes};
+    const lmc_delta_job job = {.kernels = kernels,
+                               .delta = delta,
+                               .ladder = &d->ladder,
+                               .scratch = &d->scratch,
+                               .unit_nbytes = unit_nbytes};
+    uint64_t content_hash, base_hash;
     uint8_t *const dst = guarded_end(&d->block, lmc_block_bound(nbytes));
     *stored = dst;
     lmc_scratch_place(&d->scratch, &size, guarded_end(&d->scratch_memory, lmc_scratch_nbytes(&size)));
     return lmc_delta_encode(&job, guarded_copy(&d->source, src, nbytes), guarded_copy(&d->base, base, nbytes),
-                            nbytes, dst);
+                            nbytes, dst, &content_hash, &base_hash);
 }
 
 /* Decodes what deep_delta_encode() gives, or damaged bytes, between guard pages; *content as deep_decode(). */
@@ -229,13 +234,20 @@ static MAYBE_UNUSED lmc_status deep_delta_decode(deep *d, const lmc_kernels *ker
                                                  const uint8_t **content)
 {
     const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, unit_nbytes), unit_nbytes, 1};
-    const lmc_delta_job job = {kernels, delta, &d->ladder, &d->scratch, unit_nbytes};
+    const lmc_delta_job job = {.kernels = kernels,
+                               .delta = delta,
+                               .ladder = &d->ladder,
+                               .scratch = &d->scratch,
+                               .unit_nbytes = unit_nbytes,
+                               .past_cache = (int)(stored_nbytes & 1)};
+    const lmc_delta_stored block = {guarded_copy(&d->source, stored, stored_nbytes), stored_nbytes,
+                                    guarded_copy(&d->base, base, nbytes), kernels->hash(base, nbytes, 0)};
+    uint64_t hash;
     uint8_t *const dst = guarded_end(&d->target, nbytes);
     lmc_diag diag;
     *content = dst;
     lmc_scratch_place(&d->scratch, &size, guarded_end(&d->scratch_memory, lmc_scratch_nbytes(&size)));
-    return lmc_delta_decode(&job, guarded_copy(&d->source, stored, stored_nbytes), stored_nbytes,
-                            guarded_copy(&d->base, base, nbytes), dst, nbytes, &diag);
+    return lmc_delta_decode(&job, &block, dst, nbytes, &hash, &diag);
 }
 
 /* Makes the check of a damaged frame right (format.md "Tail"), if it still has a place. */
