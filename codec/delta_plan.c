@@ -85,10 +85,18 @@ static double class_nbits(const decider *d, const class_plan *class, unsigned sh
     return nbits;
 }
 
+/* The longest shift that a plan can express and 64 bits allow. */
+static unsigned last_shift(const decider *d)
+{
+    const unsigned low_nbits =
+        8 * (d->unit_nbytes > 2 ? d->unit_nbytes - 1 : 0) + LMC_FMT_CLASS_LOW_NBITS_MAX;
+    return low_nbits < 63 ? low_nbits : 63;
+}
+
 /* Costs fall to one side of the best shift and rise to the other: climbs from `shift`. */
 static void choose_shift(const decider *d, class_plan *class, unsigned shift)
 {
-    const unsigned last = 8 * (d->unit_nbytes > 2 ? d->unit_nbytes - 1 : 0) + LMC_FMT_CLASS_LOW_NBITS_MAX;
+    const unsigned last = last_shift(d);
     class->shift = shift;
     class->nbits = class_nbits(d, class, shift);
     for (int step = -1; step <= 1; step += 2) {
@@ -106,7 +114,7 @@ static void choose_shift(const decider *d, class_plan *class, unsigned shift)
 static unsigned likely_shift(const decider *d, const class_plan *class)
 {
     const double n = count_from(d, class, 0);
-    const unsigned last = 8 * (d->unit_nbytes > 2 ? d->unit_nbytes - 1 : 0) + LMC_FMT_CLASS_LOW_NBITS_MAX;
+    const unsigned last = last_shift(d);
     unsigned shift = 0;
     while (shift < last && count_from(d, class, UINT64_C(1) << shift) > n * (2 / 3.))
         shift++;
