@@ -424,7 +424,7 @@ def flags():
 
     good = of(distances)
     assert good == a.gaps(flag_list, 1, 2)
-    for mode in (5, 6, 255):
+    for mode in (7, 8, 255):
         bad("UNSUPPORTED", f"mode_{mode}", f"flags mode {mode}", bytes([mode]) + good[1:])
     spare_content = content + b"-"
     spare = bytearray(a.bitmap(flag_list + [0]))

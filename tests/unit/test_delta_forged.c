@@ -312,6 +312,13 @@ static void test_flips(void)
         {"no flips", 20, 0, 0, LMC_ERR_CORRUPT, 3, {4, 0, 3}},
     };
     CHECK_BLOCKS(LMC_DTYPE_F8_E4M3, section, cases);
+    /* with 8 low bits, a symbol of 80 makes a head of 8000: that is a flip too, and twice is once */
+    static const uint8_t wide_section[] = {0, 0, 7, 1, 8};
+    static const block_case wide_cases[] = {
+        {"a head of 2^15", 16, 15, 0x80, LMC_OK, 16, {4, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 7, 0x80}},
+        {"and a flip", 16, 15, 0x80, LMC_OK, 17, {4, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 7, 0x80}},
+    };
+    CHECK_BLOCKS(LMC_DTYPE_BF16, wide_section, wide_cases);
 }
 
 /* A plane of low bytes, of BF16: 4, exceptions, the plane's mode and bytes, flips, ladder, and the odd tail. */
