@@ -144,7 +144,7 @@ static unsigned char *make_table(size_t *nbytes)
                             .tensor_count = 3,
                             .aliases = &alias,
                             .alias_count = 1};
-    *nbytes = (size_t)st_table_nbytes(3, 1, stored_nbytes);
+    *nbytes = (size_t)st_table_nbytes(3, 1, 0, stored_nbytes);
     unsigned char *const bytes = malloc(*nbytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     st_table_write(&table, stored, stored_nbytes, method, bytes);
