@@ -1,6 +1,6 @@
 /*
  * st_archive.c - opening an archive: its table, the original header in it, and whether they and the
- * archive's own header describe the same tensors (docs/archive.md, section 5).
+ * archive's own header describe the same tensors (docs/archive.md, section 6).
  */
 #include "st_file.h"
 #include "st_metadata.h"

@@ -1,6 +1,6 @@
 /*
  * st_table_base.h - the part of an archive's table that says which tensors were coded against which others,
- * and in which file those are (docs/archive.md, section 4). Bytes in memory only; no files.
+ * and in which file those are (docs/archive.md, section 5). Bytes in memory only; no files.
  */
 #ifndef LMC_ST_TABLE_BASE_H
 #define LMC_ST_TABLE_BASE_H

@@ -178,7 +178,7 @@ def archive_of_an_archive(tool, directory):
 
 @case
 def example_of_the_document(tool, directory):
-    """The bytes of docs/archive.md, section 6, restore to what it says."""
+    """The bytes of docs/archive.md, section 7, restore to what it says."""
     with open(os.path.join(ROOT, "docs", "archive.md"), encoding="utf-8") as document:
         rows = re.findall(r"^[0-9a-f]{3}((?: [0-9a-f]{2}){1,16})$", document.read(), re.M)
     path = in_directory(directory, bytes.fromhex("".join(rows)), "x.lmc")
