@@ -54,7 +54,7 @@ def listing_bytes(listing):
 
 def worked_frames(text):
     """(frame, content) of every listing."""
-    section = re.search(r"^## 10\. Worked frames$(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
+    section = re.search(r"^## 11\. Worked frames$(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
     listings = re.findall(r"^```\n(.*?)^```$", section, re.M | re.S)
     if len(listings) != len(CONTENTS):
         raise ValueError(f"{len(listings)} listings, {len(CONTENTS)} contents")

@@ -3,124 +3,49 @@
 
 Written from docs/format.md alone, to be read next to it: section numbers in the comments are those of
 that document, and names are the ones used there. It favours clarity over speed. It needs the package
-`xxhash` for XXH3-64 and nothing else outside the standard library.
+`xxhash` for XXH3-64 and nothing else outside the standard library. This file holds sections 2 to 5; planes, flags and
+deltas are in lmc_planes.py, lmc_flags.py and lmc_delta.py.
 
-    lmc_reference.py FRAME [-o OUT]
+    lmc_reference.py FRAME [-b BASE] [-o OUT]
 """
 import argparse
 import sys
 
-import xxhash
+from lmc_basics import (Base, Checksum, Corrupt, H, LmcError, Reader, Truncated, Unsupported, corrupt_unless,
+                        counter_nbytes, supported_if, u64)
+from lmc_delta import BASE_PLAIN, DeltaPlan, base_unit, check_base_form, decode_delta_block, verified_values
+from lmc_flags import read_flags
+from lmc_planes import LIST, SYMBOL_ESCAPE, decode_plane, read_table
 
-
-class LmcError(Exception):
-    """A frame that is refused."""
-
-
-class Truncated(LmcError):
-    """The frame ends too early: more bytes could help."""
-
-
-class Corrupt(LmcError):
-    """The frame breaks a rule of the format: more bytes could not help."""
-
-
-class Unsupported(LmcError):
-    """A decoder of a newer version could read this."""
-
-
-class Checksum(LmcError):
-    """A well-formed frame that is not what was written."""
-
+__all__ = ["Base", "Checksum", "Corrupt", "H", "Head", "LIST", "LmcError", "Reader", "Truncated", "Unsupported",
+           "corrupt_unless", "counter_nbytes", "decode", "read_table", "supported_if", "u64"]
 
 MAGIC = b"\x8cLMC"
 VERSION = 1
-MODE_STORED, MODE_CODED, MODE_SHORT = 0, 1, 2
+MODE_STORED, MODE_CODED, MODE_SHORT, MODE_DELTA = 0, 1, 2, 3
 BLOCK_LOG2_MIN, BLOCK_LOG2_MAX = 10, 20
 FEATURES_KNOWN = 0
 PLAN_NBYTES_MAX = 4096
 CONTENT_NBYTES_MAX = 2**63 - 1
 BYTE_ORDER_LITTLE = 0
 SHORT_BLOCK_NBYTES = 255
-INDEX_ENTRY_NBYTES = 12
+INDEX_ENTRY_NBYTES, DELTA_INDEX_ENTRY_NBYTES = 12, 20
 HASH_NBYTES = 8
 DTYPE_UNITS = [1] * 11 + [2] * 4 + [4] * 4 + [8] * 3  # section 2.4
 
 TRANSFORM_ROTATE, TRANSFORM_MASK = 1, 2
 TABLE_RAW, TABLE_TABLE = 0, 1
 BLOCK_STORED, BLOCK_PLANES, BLOCK_MASKED = 0, 1, 2
-PLANE_STORED, PLANE_CONSTANT, PLANE_CODED, PLANE_GAPS = 0, 1, 2, 3
-SYMBOL_ESCAPE = 255
-LAYER_COUNT_MAX = 16
-LAYER_NBITS_MAX = 6
-FLAGS_BITMAP, FLAGS_GAPS_OF_ONES, FLAGS_GAPS_OF_ZEROS = 0, 1, 2
-GAP_LOW_NBITS_MAX = 15
-GAP_LEVEL_COUNT_MAX = 12
-GAP_LEVEL_VALUES_MIN = 16
-
-LIST = -1  # stands for a layer's list where a symbol could be
-
-
-# 1. Conventions
-
-
-def H(data, seed=0):
-    return xxhash.xxh3_64_intdigest(bytes(data), seed)
-
-
-def u64(number):
-    return number.to_bytes(8, "little")
-
-
-def corrupt_unless(condition, rule):
-    if not condition:
-        raise Corrupt(rule)
-
-
-def supported_if(condition, what):
-    if not condition:
-        raise Unsupported(what)
-
-
-class Reader:
-    """Bytes that are read from the front; `end` is what is raised where there are too few of them."""
-
-    def __init__(self, data, end=Corrupt):
-        self.data = bytes(data)
-        self.position = 0
-        self.end = end
-
-    def bytes(self, count):
-        if count > len(self.data) - self.position:
-            raise self.end(f"{count} bytes wanted at {self.position} of {len(self.data)}")
-        self.position += count
-        return self.data[self.position - count : self.position]
-
-    def uint(self, count):
-        return int.from_bytes(self.bytes(count), "little")
-
-    def bit_plane(self, n):
-        data = self.bytes((n + 7) // 8)
-        bits = [byte >> i & 1 for byte in data for i in range(8)]
-        corrupt_unless(not any(bits[n:]), "spare bits must be 0")
-        return bits[:n]
-
-    def packed_plane(self, n, p):
-        bits = self.bit_plane(n * p)
-        return [sum(bits[i * p + j] << j for j in range(p)) for i in range(n)]
-
-    def finish(self, what):
-        corrupt_unless(self.position == len(self.data), f"{what} must be consumed exactly")
 
 
 # 2. Frame
 
 
-def decode(frame):
-    """The content of a frame."""
+def decode(frame, base=None):
+    """The content of a frame; frames that ask for no base ignore it."""
     head = Head(frame)
-    if head.mode == MODE_CODED:
-        return decode_coded(head, frame)
+    if head.has_index:
+        return decode_indexed(head, frame, base)
     return decode_uncoded(head, frame)
 
 
@@ -137,9 +62,11 @@ class Head:
         self.dtype = dtype = reader.uint(1)
         supported_if(dtype < len(DTYPE_UNITS), f"dtype {dtype}")
         self.mode = reader.uint(1)
-        supported_if(self.mode <= MODE_SHORT, f"mode {self.mode}")
+        supported_if(self.mode <= MODE_DELTA, f"mode {self.mode}")
         self.element_nbytes = DTYPE_UNITS[dtype]
+        self.has_index = self.mode in (MODE_CODED, MODE_DELTA)
         self.plan_nbytes = 0
+        self.base_form = BASE_PLAIN
         if self.mode == MODE_SHORT:
             self.content_nbytes = reader.uint(1)
             self.block_nbytes = SHORT_BLOCK_NBYTES
@@ -147,6 +74,7 @@ class Head:
             self.read_long(reader)
         self.nbytes = reader.position
         self.block_count = -(-self.content_nbytes // self.block_nbytes)
+        self.base_nbytes = self.content_nbytes * base_unit(self.base_form) if self.mode == MODE_DELTA else 0
 
     def read_long(self, reader):
         block_log2 = reader.uint(1)
@@ -154,16 +82,19 @@ class Head:
         features = reader.uint(4)
         supported_if(features & ~FEATURES_KNOWN == 0, f"features {features:#x}")
         self.plan_nbytes = reader.uint(4)
-        coded = self.mode == MODE_CODED
-        corrupt_unless(coded or self.plan_nbytes == 0, "plan_nbytes of a stored frame")
-        corrupt_unless(not coded or 1 <= self.plan_nbytes <= PLAN_NBYTES_MAX, "plan_nbytes of a coded frame")
+        has_plan = self.has_index
+        corrupt_unless(has_plan or self.plan_nbytes == 0, "plan_nbytes of a stored frame")
+        corrupt_unless(not has_plan or 1 <= self.plan_nbytes <= PLAN_NBYTES_MAX, "plan_nbytes")
         self.content_nbytes = reader.uint(8)
         corrupt_unless(self.content_nbytes <= CONTENT_NBYTES_MAX, "content_nbytes")
-        corrupt_unless(not coded or self.content_nbytes >= 1, "a coded frame without content")
+        corrupt_unless(not has_plan or self.content_nbytes >= 1, "a plan, but no content")
         reader.uint(4)  # row_nbytes: informative
         corrupt_unless(reader.uint(1) == self.element_nbytes, "element_nbytes")
         supported_if(reader.uint(1) == BYTE_ORDER_LITTLE, "byte order")
-        supported_if(reader.uint(2) == 0, "reserved")
+        self.base_form = reader.uint(1)
+        supported_if(self.mode == MODE_DELTA or self.base_form == 0, "base_form of a frame without a base")
+        check_base_form(self.base_form, self.dtype, self.content_nbytes)
+        supported_if(reader.uint(1) == 0, "reserved")
         self.block_nbytes = self.element_nbytes << block_log2
 
     def block_content_nbytes(self, i):
@@ -193,33 +124,51 @@ def decode_uncoded(head, frame):
     return bytes(content)
 
 
-def decode_coded(head, frame):
+def decode_indexed(head, frame, base):
+    """A coded or a delta frame."""
     plan_end = head.nbytes + head.plan_nbytes
-    tail_nbytes = head.block_count * INDEX_ENTRY_NBYTES + HASH_NBYTES
+    entry_nbytes = DELTA_INDEX_ENTRY_NBYTES if head.mode == MODE_DELTA else INDEX_ENTRY_NBYTES
+    tail_nbytes = head.block_count * entry_nbytes + HASH_NBYTES
     if len(frame) < plan_end + head.block_count + tail_nbytes:
         raise Truncated(f"{len(frame)} bytes are too few for {head.block_count} blocks")
     tail_start = len(frame) - tail_nbytes
     verify_check(frame[:plan_end], frame[tail_start:])
-    plan = Plan(head, frame[head.nbytes : plan_end])
+    plan = (DeltaPlan if head.mode == MODE_DELTA else Plan)(head, Reader(frame[head.nbytes : plan_end]))
     index = read_index(head, frame[tail_start:], tail_start - plan_end)
     blocks = Reader(frame[plan_end:tail_start])
     content = bytearray()
-    for i, (stored_nbytes, block_hash) in enumerate(index):
-        block = decode_block(plan, blocks.bytes(stored_nbytes), head.block_content_nbytes(i))
+    for i, (stored_nbytes, block_hash, base_hash) in enumerate(index):
+        reader, c = Reader(blocks.bytes(stored_nbytes)), head.block_content_nbytes(i)
+        if head.mode == MODE_DELTA:
+            part = base_part(head, base, i)
+            values = verified_values(plan, part, part is not None and H(part) == base_hash)
+            block = decode_delta_block(plan, reader, c, values)
+        else:
+            block = decode_block(plan, reader, c)
         if H(block) != block_hash:
             raise Checksum(f"content of block {i}")
         content += block
     return bytes(content)
 
 
+def base_part(head, base, i):
+    """8.1: the part of a base that belongs to a block; None if the base has another size, or there is none."""
+    if base is None or len(base) != head.base_nbytes:
+        return None
+    unit = base_unit(head.base_form)
+    first = i * head.block_nbytes * unit
+    return base[first : first + head.block_content_nbytes(i) * unit]
+
+
 def read_index(head, tail, blocks_nbytes):
-    """2.3: (stored_nbytes, hash of the content) of every block."""
+    """2.3: (stored_nbytes, hash of the content, hash of the base's part) of every block."""
     reader = Reader(tail)
     index = []
     for i in range(head.block_count):
         stored_nbytes, block_hash = reader.uint(4), reader.uint(8)
         corrupt_unless(1 <= stored_nbytes <= head.block_content_nbytes(i) + 1, f"stored_nbytes of block {i}")
-        index.append((stored_nbytes, block_hash))
+        base_hash = reader.uint(8) if head.mode == MODE_DELTA else None
+        index.append((stored_nbytes, block_hash, base_hash))
     corrupt_unless(sum(entry[0] for entry in index) == blocks_nbytes, "sum of the block sizes")
     return index
 
@@ -230,8 +179,7 @@ def read_index(head, tail, blocks_nbytes):
 class Plan:
     """How elements are cut into planes, and the planes' tables: None for a raw plane."""
 
-    def __init__(self, head, data):
-        reader = Reader(data)
+    def __init__(self, head, reader):
         self.W = W = head.element_nbytes
         self.h = 8 if W == 1 else 16
         transform = reader.uint(1)
@@ -283,9 +231,8 @@ def read_plane_table(reader, nbits):
 # 5. Blocks
 
 
-def decode_block(plan, data, c):
+def decode_block(plan, reader, c):
     """A block's c bytes of content."""
-    reader = Reader(data)
     n, tail_nbytes = divmod(c, plan.W)
     mode = reader.uint(1)
     supported_if(mode <= BLOCK_MASKED, f"block mode {mode}")
@@ -325,192 +272,21 @@ def decode_planes(plan, reader, n):
     return [plan.element(symbols[i], escapes[i], [plane[i] for plane in planes[1:]]) for i in range(n)]
 
 
-def decode_plane(reader, mode, n, nbits, table):
-    supported_if(mode <= PLANE_GAPS, f"plane mode {mode}")
-    if mode == PLANE_STORED:
-        return list(reader.bytes(n)) if nbits == 8 else reader.packed_plane(n, nbits)
-    if mode == PLANE_CONSTANT:
-        value = reader.uint(1)
-        corrupt_unless(value < 1 << nbits, "the value of a constant plane is too wide")
-        return [value] * n
-    corrupt_unless(nbits == 8, "a packed plane that is coded or gaps")
-    if mode == PLANE_CODED:
-        corrupt_unless(table is not None, "a coded plane without a table")
-        return decode_coded_plane(reader, table, n)
-    return decode_gaps_plane(reader, table, n)
-
-
-def decode_gaps_plane(reader, table, n):
-    dominant = reader.uint(1)
-    flags = read_flags(reader, n)
-    corrupt_unless(any(flags), "a gaps plane without exceptions")
-    mode = reader.uint(1)
-    corrupt_unless(mode in (PLANE_STORED, PLANE_CODED), "mode of the exceptions")
-    exceptions = iter(decode_plane(reader, mode, sum(flags), 8, table))
-    return [next(exceptions) if flag else dominant for flag in flags]
-
-
-# 6. Coded planes
-
-
-class Layer:
-    """`symbols` maps a length to the symbols that have it, in order."""
-
-    def __init__(self, first, last):
-        self.first = first
-        self.last = last
-        self.symbols = {length: [] for length in range(first, last + 1)}
-        self.has_list = False
-        self.codes = {}  # (length, code): symbol or LIST
-
-    def complete(self, is_last):
-        """6.2: find the list's length; 6.1: assign the codes."""
-        r = 64 - sum(64 // 2**length * len(symbols) for length, symbols in self.symbols.items())
-        self.has_list = r != 0
-        if self.has_list:
-            fits = [length for length in self.symbols if r == 64 // 2**length]
-            corrupt_unless(fits, "a layer's code is not complete")
-            self.symbols[fits[0]].append(LIST)
-        else:
-            corrupt_unless(is_last, "a layer without a list is not the last one")
-        corrupt_unless(self.symbols[self.first] and self.symbols[self.last], "a layer's first or last is not in use")
-        code = 0
-        for length in range(self.first, self.last + 1):
-            if length > self.first:
-                code <<= 1
-            for entry in self.symbols[length]:
-                self.codes[length, code] = entry
-                code += 1
-
-
-def read_table(reader):
-    """6.2: the layers of a table."""
-    layer_count = reader.uint(1)
-    corrupt_unless(1 <= layer_count <= LAYER_COUNT_MAX, "layer_count")
-    layers = []
-    for _ in range(layer_count):
-        byte = reader.uint(1)
-        first, last = byte & 15, byte >> 4
-        corrupt_unless(1 <= first <= last <= LAYER_NBITS_MAX, "a layer's first and last")
-        layers.append(Layer(first, last))
-    low, high = reader.uint(1), reader.uint(1)
-    corrupt_unless(low <= high, "low and high")
-    places = [symbols for layer in layers for symbols in layer.symbols.values()]  # of classes 1, 2, ...
-    C = len(places)
-    classes = reader.packed_plane(high - low + 1, C.bit_length())
-    corrupt_unless(max(classes) <= C, "a class above C")
-    corrupt_unless(classes[0] != 0 and classes[-1] != 0, "class 0 for low or high")
-    for i, number in enumerate(classes):
-        if number != 0:
-            places[number - 1].append(low + i)
-    for layer in layers:
-        layer.complete(is_last=layer is layers[-1])
-    return layers
-
-
-def counter_nbytes(n):
-    """q of sections 6.3 and 7."""
-    return 1 if n < 256 else 2 if n < 65536 else 3
-
-
-def decode_coded_plane(reader, layers, n):
-    """6.3: n symbols."""
-    layer_ns, plane_ns = read_counts(reader, layers, n)
-    planes = [[reader.bit_plane(bits) for bits in plane_ns[i]] for i in range(len(layers))]
-    symbols = list(reader.bytes(layer_ns[-1]))  # the rest
-    for i in reversed(range(len(layers))):
-        symbols = decode_layer(layers[i], layer_ns[i], planes[i], symbols)
-    return symbols
-
-
-def read_counts(reader, layers, n):
-    """The symbols of every layer, and after them those of the rest; the bits of every layer's planes."""
-    q = counter_nbytes(n)
-    layer_ns, plane_ns = [n], []
-    for layer in layers:
-        in_layer = layer_ns[-1]
-        counts = [reader.uint(q) for _ in range(layer.first, layer.last)]
-        go_on = reader.uint(q) if layer.has_list else 0
-        corrupt_unless(max(counts + [go_on]) <= in_layer, "a count exceeds the symbols of its layer")
-        plane_ns.append([in_layer] * layer.first + counts)
-        layer_ns.append(go_on)
-    return layer_ns, plane_ns
-
-
-def decode_layer(layer, n, planes, listed):
-    """The n symbols of a layer, given those that go on from it."""
-    planes = [iter(plane) for plane in planes]
-    listed = iter(listed)
-    symbols = []
-    try:
-        for _ in range(n):
-            length, code = 0, 0
-            while (length, code) not in layer.codes:
-                code = code << 1 | next(planes[length])
-                length += 1
-            entry = layer.codes[length, code]
-            symbols.append(next(listed) if entry == LIST else entry)
-    except StopIteration:
-        raise Corrupt("a plane or a list is too short") from None
-    for left in planes + [listed]:
-        corrupt_unless(next(left, None) is None, "a plane or a list is too long")
-    return symbols
-
-
-# 7. Flags
-
-
-def read_flags(reader, n):
-    mode = reader.uint(1)
-    supported_if(mode <= FLAGS_GAPS_OF_ZEROS, f"flags mode {mode}")
-    if mode == FLAGS_BITMAP:
-        return reader.bit_plane(n)
-    member = 1 if mode == FLAGS_GAPS_OF_ONES else 0
-    flags = [1 - member] * n
-    place = -1
-    for gap in read_gaps(reader, n):
-        place += gap + 1
-        corrupt_unless(place < n, "a member beyond the end")
-        flags[place] = member
-    return flags
-
-
-def read_gaps(reader, n):
-    m = reader.uint(counter_nbytes(n))
-    corrupt_unless(1 <= m <= n, "the number of members")
-    k = reader.uint(1)
-    corrupt_unless(k <= GAP_LOW_NBITS_MAX, "k")
-    gaps = [0] * m
-    for j in range(k):
-        gaps = [gap | bit << j for gap, bit in zip(gaps, reader.bit_plane(m))]
-    quotients = read_quotients(reader, m)
-    return [gap + (quotient << k) for gap, quotient in zip(gaps, quotients)]
-
-
-def read_quotients(reader, m):
-    quotients = [0] * m
-    members = list(range(m))  # whose values are in the list of this level
-    t = 0
-    while t < GAP_LEVEL_COUNT_MAX and len(members) >= GAP_LEVEL_VALUES_MIN:
-        bits = reader.bit_plane(len(members))
-        members = [member for member, bit in zip(members, bits) if bit]
-        for member in members:
-            quotients[member] += 1
-        t += 1
-    for member, value in zip(members, reader.bytes(len(members))):
-        quotients[member] += value
-    return quotients
+def read_file(path):
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def main():
     parser = argparse.ArgumentParser(description="Decode an LMC frame, by the letter of docs/format.md.")
     parser.add_argument("frame", metavar="FRAME", help="the file with the frame")
+    parser.add_argument("-b", metavar="BASE", help="the file with the base, for a frame that has one")
     parser.add_argument("-o", metavar="OUT", help="where the content goes; without it only the size is shown")
     arguments = parser.parse_args()
-    with open(arguments.frame, "rb") as file:
-        frame = file.read()
+    frame = read_file(arguments.frame)
+    base = None if arguments.b is None else read_file(arguments.b)
     try:
-        content = decode(frame)
+        content = decode(frame, base)
     except LmcError as error:
         print(f"{arguments.frame}: {type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -1,15 +1,16 @@
 /*
  * random_frames.c - writes frames of random contents and settings, for the reference decoder to read.
  *
- *     random_frames SEED COUNT DIR     writes DIR/0.lmc, DIR/0.bin, DIR/1.lmc, ...
+ *     random_frames SEED COUNT DIR     writes DIR/0.lmc, DIR/0.bin, DIR/1.lmc, ...; DIR/0.base if it needs one
  */
-#include "../vectors/contents.h"
+#include "../vectors/changes.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { CONTENT_NBYTES_MAX = 1 << 15 };
 
 static unsigned char content[CONTENT_NBYTES_MAX];
+static unsigned char base[2 * CONTENT_NBYTES_MAX];
 static unsigned char decoded[CONTENT_NBYTES_MAX];
 
 static void fail(const char *what)
@@ -48,6 +49,39 @@ static size_t random_content(contents_rng *rng, lmc_dtype dtype)
     return nbytes;
 }
 
+/* Says so in params, if the base is F32. */
+static void make_base(contents_rng *rng, lmc_params *params, size_t nbytes)
+{
+    changes_kind kind = (changes_kind)contents_below(rng, CHANGES_KIND_COUNT);
+    if (params->dtype == LMC_DTYPE_BF16 && nbytes % 2 == 0 && contents_below(rng, 2)) {
+        params->base_form = LMC_BASE_BF16_OF_F32;
+        changes_fill_f32(rng, kind, content, base, nbytes);
+    } else {
+        changes_fill(rng, kind, params->dtype, content, base, nbytes);
+    }
+}
+
+/* The frame, to be freed. `base_or_null`: what it is encoded against, and must decode with. */
+static unsigned char *encode(lmc_ctx *ctx, const lmc_params *params, size_t nbytes, const void *base_or_null,
+                             size_t *frame_nbytes)
+{
+    size_t capacity = 0, decoded_nbytes = 0;
+    if (lmc_encode_bound(params, nbytes, &capacity) != LMC_OK) {
+        fail("lmc_encode_bound failed");
+    }
+    unsigned char *frame = malloc(capacity);
+    if (!frame ||
+        lmc_encode(ctx, params, content, nbytes, base_or_null, frame, capacity, frame_nbytes) != LMC_OK) {
+        fail("lmc_encode failed");
+    }
+    if (lmc_decode(ctx, frame, *frame_nbytes, base_or_null, decoded, sizeof decoded, &decoded_nbytes) !=
+            LMC_OK ||
+        decoded_nbytes != nbytes || memcmp(decoded, content, nbytes) != 0) {
+        fail("lmc_decode does not give back what was encoded");
+    }
+    return frame;
+}
+
 static void make(lmc_ctx *ctx, contents_rng *rng, unsigned number, const char *directory)
 {
     lmc_params params;
@@ -58,20 +92,22 @@ static void make(lmc_ctx *ctx, contents_rng *rng, unsigned number, const char *d
     params.row_nbytes = (uint32_t)contents_next(rng);
     size_t nbytes = random_content(rng, params.dtype);
 
-    size_t capacity = 0, frame_nbytes = 0, decoded_nbytes = 0;
-    if (lmc_encode_bound(&params, nbytes, &capacity) != LMC_OK) {
-        fail("lmc_encode_bound failed");
+    int has_base = contents_below(rng, 3) != 0;
+    if (has_base) {
+        make_base(rng, &params, nbytes);
     }
-    unsigned char *frame = malloc(capacity);
-    if (!frame || lmc_encode(ctx, &params, content, nbytes, NULL, frame, capacity, &frame_nbytes) != LMC_OK) {
-        fail("lmc_encode failed");
-    }
-    if (lmc_decode(ctx, frame, frame_nbytes, NULL, decoded, sizeof decoded, &decoded_nbytes) != LMC_OK ||
-        decoded_nbytes != nbytes || memcmp(decoded, content, nbytes) != 0) {
-        fail("lmc_decode does not give back what was encoded");
+
+    size_t frame_nbytes = 0;
+    unsigned char *frame = encode(ctx, &params, nbytes, has_base ? base : NULL, &frame_nbytes);
+    lmc_info info;
+    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK) {
+        fail("lmc_read_info failed");
     }
     write_file(directory, number, ".lmc", frame, frame_nbytes);
     write_file(directory, number, ".bin", content, nbytes);
+    if (info.base_nbytes > 0) {
+        write_file(directory, number, ".base", base, (size_t)info.base_nbytes);
+    }
     free(frame);
 }
 

@@ -52,14 +52,21 @@ def names(directory, suffix):
     return sorted(name[: -len(suffix)] for name in os.listdir(directory) if name.endswith(suffix))
 
 
-def decodes_to(frame, content):
-    decoded = lmc_reference.decode(frame)
+def decodes_to(frame, content, base=None):
+    decoded = lmc_reference.decode(frame, base)
     if decoded != content:
         return f"{len(decoded)} other bytes than the {len(content)} of the content"
 
 
+def base_of(directory, name):
+    """NAME.base, if there is one."""
+    path = os.path.join(directory, name + ".base")
+    return read(path) if os.path.exists(path) else None
+
+
 def pair_decodes(directory, name):
-    return decodes_to(read(directory, name + ".lmc"), read(directory, name + ".bin"))
+    frame, content = read(directory, name + ".lmc"), read(directory, name + ".bin")
+    return decodes_to(frame, content, base_of(directory, name))
 
 
 def vector_decodes(name, seen):
@@ -69,7 +76,7 @@ def vector_decodes(name, seen):
 
 def refused(name, status):
     try:
-        lmc_reference.decode(read(CORRUPT, name))
+        lmc_reference.decode(read(CORRUPT, name), base_of(CORRUPT, name[: -len(".lmc")]))
     except lmc_reference.LmcError as error:
         if type(error).__name__.upper() != status:
             return f"expected {status}: {type(error).__name__}: {error}"

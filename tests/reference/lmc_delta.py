@@ -1,0 +1,193 @@
+"""Delta frames of the reference decoder: docs/format.md, section 8."""
+from lmc_basics import Base, corrupt_unless, counter_nbytes, supported_if
+from lmc_flags import read_flags
+from lmc_planes import PLANE_CODED, SYMBOL_ESCAPE, decode_plane
+
+BASE_PLAIN, BASE_BF16_OF_F32 = 0, 1
+DELTA_MAGNITUDE, DELTA_DIFFERENCE, DELTA_XOR = 0, 1, 2
+CLASS_COUNT_MAX = 16
+CLASS_LOW_NBITS_MAX = 8
+BLOCK_STORED, BLOCK_SAME, BLOCK_DELTA = 0, 3, 4
+LADDER = [(0, 0), (1, 1), (3, 1), (5, 1), (7, 2), (11, 2), (15, 3), (23, 3), (31, 5)]  # first symbol, bits d
+RUNG_VALUES_MIN = 8
+DTYPE_BF16 = 14
+
+
+# 8.1 Base
+
+
+def check_base_form(base_form, dtype, content_nbytes):
+    supported_if(base_form in (BASE_PLAIN, BASE_BF16_OF_F32), f"base form {base_form}")
+    if base_form == BASE_BF16_OF_F32:
+        corrupt_unless(dtype == DTYPE_BF16, "BF16_OF_F32 and another dtype")
+        corrupt_unless(content_nbytes % 2 == 0, "BF16_OF_F32 and half an element")
+        corrupt_unless(content_nbytes < 1 << 62, "BF16_OF_F32 and too much content")
+
+
+def base_unit(base_form):
+    """Bytes of the base for each byte of content."""
+    return 2 if base_form == BASE_BF16_OF_F32 else 1
+
+
+def base_values(base_form, part):
+    """The base's part of a block as bytes to be compared with the block's content."""
+    if base_form == BASE_PLAIN:
+        return part
+    floats = (int.from_bytes(part[i : i + 4], "little") for i in range(0, len(part), 4))
+    return b"".join(rounded_to_bf16(u).to_bytes(2, "little") for u in floats)
+
+
+def rounded_to_bf16(u):
+    if u % (1 << 31) > 0x7F800000:
+        return u >> 31 << 15 | 0x7FC0
+    return (u + 0x7FFF + (u >> 16) % 2) % (1 << 32) >> 16
+
+
+# 8.2 Delta plan
+
+
+class DeltaPlan:
+    """How an element and its base value give a difference and a class, and the low bits of each class."""
+
+    def __init__(self, head, reader):
+        self.W = W = head.element_nbytes
+        self.w = 8 * W
+        self.base_form = head.base_form
+        self.transform = reader.uint(1)
+        supported_if(self.transform <= DELTA_XOR, f"transform {self.transform}")
+        self.low_nbytes = reader.uint(1)
+        corrupt_unless(self.low_nbytes <= W - 1, "low_nbytes")
+        self.key_shift = reader.uint(1)
+        corrupt_unless(self.key_shift <= 8 * W - 1, "key_shift")
+        C = reader.uint(1)
+        corrupt_unless(1 <= C <= CLASS_COUNT_MAX, "class_count")
+        self.first_keys = [0] + list(reader.bytes(C - 1))
+        rises = all(first < second for first, second in zip(self.first_keys, self.first_keys[1:]))
+        corrupt_unless(rises, "the first keys do not rise")
+        self.low_nbits = list(reader.bytes(C))
+        corrupt_unless(max(self.low_nbits) <= CLASS_LOW_NBITS_MAX, "low bits of a class")
+        reader.finish("the plan")
+
+    def class_of(self, b):
+        if self.transform == DELTA_MAGNITUDE:
+            b %= 1 << self.w - 1
+        key = (b >> self.key_shift) % 256
+        return max(i for i, first in enumerate(self.first_keys) if first <= key)
+
+    def element(self, b, head, flip, low):
+        """The inverse of the transform. `low` are the low bytes as a number."""
+        f = 0
+        if self.transform == DELTA_MAGNITUDE:
+            f = flip | head >> 15
+            head %= 1 << 15
+        z = (head << 8 * self.low_nbytes | low) % (1 << self.w)
+        if self.transform == DELTA_XOR:
+            return b ^ z
+        d = -(z >> 1) - 1 if z % 2 else z >> 1
+        if self.transform == DELTA_DIFFERENCE:
+            return (b + d) % (1 << self.w)
+        magnitude_nbits = self.w - 1
+        return (b + d) % (1 << magnitude_nbits) | ((b >> magnitude_nbits) ^ f) << magnitude_nbits
+
+
+# 8.3 Delta blocks
+
+
+def verified_values(plan, part, part_hash_is_right):
+    """8.1: nothing of a block is decoded before its part of the base is there and right."""
+    if part is None or not part_hash_is_right:
+        raise Base("the base is missing" if part is None else "another base")
+    return base_values(plan.base_form, part)
+
+
+def decode_delta_block(plan, reader, c, values):
+    """A block's c bytes of content; `values` are its base values, as bytes."""
+    n, tail_nbytes = divmod(c, plan.W)
+    mode = reader.uint(1)
+    supported_if(mode in (BLOCK_STORED, BLOCK_SAME, BLOCK_DELTA), f"block mode {mode} in a delta frame")
+    if mode == BLOCK_STORED:
+        content = reader.bytes(c)
+    elif mode == BLOCK_SAME:
+        content = values
+    else:
+        corrupt_unless(n >= 1, "a delta block without elements")
+        bases = [int.from_bytes(values[i : i + plan.W], "little") for i in range(0, n * plan.W, plan.W)]
+        elements = decode_deltas(plan, reader, bases)
+        content = b"".join(x.to_bytes(plan.W, "little") for x in elements) + reader.bytes(tail_nbytes)
+    reader.finish("a block")
+    return content
+
+
+def decode_deltas(plan, reader, bases):
+    n = len(bases)
+    exceptions = read_exceptions(plan, reader, n)
+    lows = read_low_bytes(plan, reader, n)
+    elements = [None] * n
+    classes = [plan.class_of(b) for b in bases]
+    for number, k in enumerate(plan.low_nbits):
+        places = [i for i in range(n) if classes[i] == number]
+        if places:
+            heads, flips = read_heads(plan, reader, len(places), k)
+            for i, head, flip in zip(places, heads, flips):
+                elements[i] = plan.element(bases[i], head, flip, lows[i])
+    for place, x in exceptions.items():
+        elements[place] = x
+    return elements
+
+
+def read_exceptions(plan, reader, n):
+    """{place: element}."""
+    q = counter_nbytes(n)
+    count = reader.uint(q)
+    corrupt_unless(count <= n, "more exceptions than elements")
+    places = [reader.uint(q) for _ in range(count)]
+    corrupt_unless(all(a < b for a, b in zip(places, places[1:])), "the places of exceptions do not rise")
+    corrupt_unless(not places or places[-1] < n, "an exception at place n or beyond")
+    return {place: reader.uint(plan.W) for place in places}
+
+
+def read_low_bytes(plan, reader, n):
+    """For each element its low bytes, as a number."""
+    lows = [0] * n
+    for _ in range(plan.low_nbytes):
+        mode = reader.uint(1)
+        corrupt_unless(mode != PLANE_CODED, "a coded plane of low bytes")
+        lows = [low << 8 | byte for low, byte in zip(lows, decode_plane(reader, mode, n, 8, None))]
+    return lows
+
+
+# 8.4 Heads of a class
+
+
+def read_heads(plan, reader, n, k):
+    flips = read_flags(reader, n) if plan.transform == DELTA_MAGNITUDE else [0] * n
+    lows = reader.packed_plane(n, k)
+    symbols = read_ladder(reader, n)
+    if k < 8:
+        for i in range(n):
+            if symbols[i] == SYMBOL_ESCAPE:
+                symbols[i] = reader.uint(2)
+                corrupt_unless(symbols[i] < 1 << 16 - k, "an escape is too wide")
+    return [symbol << k | low for symbol, low in zip(symbols, lows)], flips
+
+
+# 8.5 Ladders
+
+
+def read_ladder(reader, n):
+    symbols = [None] * n
+    places = list(range(n))  # of the symbols in the list of this rung
+    for first, d in LADDER:
+        if len(places) < RUNG_VALUES_MIN:
+            break
+        go_on = read_flags(reader, len(places))
+        own = [place for place, flag in zip(places, go_on) if not flag]
+        numbers = [0] * len(own)
+        for _ in range(d):
+            numbers = [number << 1 | bit for number, bit in zip(numbers, reader.bit_plane(len(own)))]
+        for place, number in zip(own, numbers):
+            symbols[place] = first + number
+        places = [place for place, flag in zip(places, go_on) if flag]
+    for place, byte in zip(places, reader.bytes(len(places))):
+        symbols[place] = byte
+    return symbols
