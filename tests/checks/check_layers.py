@@ -9,7 +9,7 @@ LAYERS = [
     {"diag", "dtype", "content_hash", "scratch", "source", "table", "entropy", "code_plan", "coding", "symbols",
      "flags", "gap", "plane", "escape", "block", "sample", "plan", "frame", "ladder", "base_values", "delta",
      "delta_coding", "delta_sample", "delta_plan"},
-    {"ctx", "pool", "encode", "decode", "status", "version", "kernels_name"},
+    {"ctx", "pool", "encode", "decode", "encode_frame", "decode_frame", "status", "version", "kernels_name"},
 ]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)

@@ -1,0 +1,35 @@
+/*
+ * encode.h - a plan, and encoding one block by it: what encode.c (plans and pieces) and encode_frame.c (whole frames
+ * over them) share.
+ */
+#ifndef LMC_CODEC_ENCODE_H
+#define LMC_CODEC_ENCODE_H
+
+#include "ctx.h"
+#include "frame.h"
+
+struct lmc_plan {
+    lmc_allocator allocator;
+    lmc_info info;
+    lmc_decision decision;
+    lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
+};
+
+/* Error: ARG. */
+LMC_NODISCARD lmc_status lmc_params_check(const lmc_params *params, lmc_diag *diag);
+
+/* Fills in what params say; lmc_info_complete() does the rest. */
+void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
+                           lmc_info *info);
+
+/* Encodes a block whose size and room the caller has checked. base: of a delta frame. ahead: as
+ * lmc_block_encode(). Error: NOMEM. */
+LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
+                                               size_t src_nbytes, const uint8_t *base, const uint8_t *ahead,
+                                               uint8_t *dst, lmc_block_entry *entry);
+
+/* Writes a tail of info->tail_nbytes bytes. section: the plan section of a frame that has one. */
+void lmc_tail_write(const lmc_info *info, const uint8_t *section, const lmc_block_entry *entries,
+                    uint64_t entry_count, uint8_t *dst);
+
+#endif
