@@ -1,6 +1,7 @@
 /*
  * delta_loops.h - deltas as plain loops over groups of 64 elements, one thing at a time: the form that compilers turn
- * into vector code for the target that is in force where this is included.
+ * into vector code for the target that is in force where this is included. Whole groups are read and written where
+ * they lie: a copy of a group costs more than the work on it.
  */
 #ifndef LMC_KERNELS_DELTA_LOOPS_H
 #define LMC_KERNELS_DELTA_LOOPS_H
@@ -9,152 +10,210 @@
 
 /* ---- classes ---- */
 
-/* Bounds are few: comparing a key with each of them needs no table. */
-LMC_INLINE void keys_to_classes(const lmc_delta *delta, const uint8_t *keys, uint8_t *classes)
+/* The class of each key. */
+LMC_INLINE void tabulate_classes(const lmc_delta *delta, uint8_t class_of[256])
 {
-    memset(classes, 0, DELTA_GROUP);
-    for (unsigned c = 1; c < delta->class_count; c++) {
-        const uint8_t first = delta->first_key[c];
-        for (size_t i = 0; i < DELTA_GROUP; i++)
-            classes[i] = (uint8_t)(classes[i] + (keys[i] >= first));
+    for (unsigned c = 0; c < delta->class_count; c++) {
+        const unsigned end = c + 1 < delta->class_count ? delta->first_key[c + 1] : 256;
+        memset(class_of + delta->first_key[c], (int)c, end - delta->first_key[c]);
     }
 }
 
-/* Four counters for each class: neighbours are often of one class, and would wait for each other. */
-LMC_INLINE void count_classes(const uint8_t *classes, size_t n, unsigned class_count, size_t *counts)
+/* Keys to classes in place. Four counters for each class: neighbours are often of one, and would wait for each
+ * other. */
+LMC_INLINE void classify_keys(const uint8_t class_of[256], uint8_t *keys, size_t n,
+                              uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX])
 {
-    uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX] = {{0}};
-    for (size_t i = 0; i < n; i++)
-        count[i % 4][classes[i]]++;
-    for (unsigned c = 0; c < class_count; c++)
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (unsigned k = 0; k < 4; k++)
+            count[k][keys[i + k] = class_of[keys[i + k]]]++;
+    for (; i < n; i++)
+        count[0][keys[i] = class_of[keys[i]]]++;
+}
+
+LMC_INLINE void add_counts(uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX], size_t *counts)
+{
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
         counts[c] += (size_t)count[0][c] + count[1][c] + count[2][c] + count[3][c];
 }
 
 /* ---- differences: zigzag numbers, 0, -1, 1, -2, ... become 0, 1, 2, 3, ... ---- */
 
-#define DEFINE_DELTA(nbits)                                                                                  \
-    LMC_INLINE void load_##nbits(const uint8_t *src, size_t n, uint##nbits##_t *x)                           \
-    {                                                                                                        \
-        if (LMC_LIKELY(n >= DELTA_GROUP)) {                                                                  \
-            memcpy(x, src, DELTA_GROUP * sizeof *x);                                                         \
-            return;                                                                                          \
-        }                                                                                                    \
-        memset(x, 0, DELTA_GROUP * sizeof *x);                                                               \
-        memcpy(x, src, n * sizeof *x);                                                                       \
-    }                                                                                                        \
-    static void classify_##nbits(const lmc_delta *delta, const uint8_t *base, size_t n, uint8_t *classes,    \
-                                 size_t *counts)                                                             \
-    {                                                                                                        \
-        const uint##nbits##_t used =                                                                         \
-            (uint##nbits##_t) ~0ull >> (delta->transform == LMC_FMT_DELTA_MAGNITUDE);                        \
-        const unsigned shift = delta->key_shift;                                                             \
-        for (size_t g = 0; g < n; g += DELTA_GROUP) {                                                        \
-            uint##nbits##_t b[DELTA_GROUP];                                                                  \
-            uint8_t keys[DELTA_GROUP];                                                                       \
-            load_##nbits(base + g * sizeof *b, n - g, b);                                                    \
-            for (size_t i = 0; i < DELTA_GROUP; i++)                                                         \
-                keys[i] = (uint8_t)((b[i] & used) >> shift);                                                 \
-            keys_to_classes(delta, keys, classes + g);                                                       \
-        }                                                                                                    \
-        count_classes(classes, n, delta->class_count, counts);                                               \
-    }                                                                                                        \
-    LMC_INLINE void zigzag_##nbits(const unsigned transform, const uint##nbits##_t *x,                       \
-                                   const uint##nbits##_t *b, uint##nbits##_t *z)                             \
-    {                                                                                                        \
-        const uint##nbits##_t magnitude = (uint##nbits##_t) ~0ull >> 1;                                      \
-        for (size_t i = 0; i < DELTA_GROUP; i++) {                                                           \
-            const uint##nbits##_t d = (uint##nbits##_t)(x[i] - b[i]);                                        \
-            const uint##nbits##_t twice = (uint##nbits##_t)(d << 1); /* a magnitude's sign drops out */      \
-            const uint##nbits##_t top = transform == LMC_FMT_DELTA_MAGNITUDE ? twice : d;                    \
-            const uint##nbits##_t sign = (uint##nbits##_t)(UINT64_C(0) - (uint64_t)(top >> (nbits - 1)));    \
-            z[i] = transform == LMC_FMT_DELTA_XOR         ? (uint##nbits##_t)(x[i] ^ b[i])                   \
-                   : transform == LMC_FMT_DELTA_MAGNITUDE ? (uint##nbits##_t)((twice ^ sign) & magnitude)    \
-                                                          : (uint##nbits##_t)(twice ^ sign);                 \
-        }                                                                                                    \
-    }                                                                                                        \
-    LMC_INLINE unsigned split_deltas_##nbits(const unsigned transform, const unsigned low_nbytes,            \
-                                             const uint8_t *src, const uint8_t *base, size_t n,              \
-                                             uint16_t *head, uint8_t *const *low)                            \
-    {                                                                                                        \
-        const unsigned head_nbits = transform == LMC_FMT_DELTA_MAGNITUDE ? 15 : 16;                          \
-        const unsigned shift = 8 * low_nbytes;                                                               \
-        uint##nbits##_t x[DELTA_GROUP], b[DELTA_GROUP], z[DELTA_GROUP];                                      \
-        uint##nbits##_t all = 0;                                                                             \
-        for (size_t g = 0; g < n; g += DELTA_GROUP) {                                                        \
-            load_##nbits(src + g * sizeof *x, n - g, x);                                                     \
-            load_##nbits(base + g * sizeof *b, n - g, b);                                                    \
-            zigzag_##nbits(transform, x, b, z);                                                              \
-            for (unsigned j = 0; j < low_nbytes; j++) {                                                      \
-                uint8_t bytes[DELTA_GROUP];                                                                  \
-                for (size_t i = 0; i < DELTA_GROUP; i++)                                                     \
-                    bytes[i] = (uint8_t)(z[i] >> (shift - 8 * (j + 1)));                                     \
-                memcpy(low[j] + g, bytes, lmc_min_size(n - g, DELTA_GROUP));                                 \
-            }                                                                                                \
-            for (size_t i = 0; i < DELTA_GROUP; i++)                                                         \
-                z[i] = (uint##nbits##_t)(z[i] >> shift);                                                     \
-            for (size_t i = 0; i < DELTA_GROUP; i++)                                                         \
-                all |= z[i];                                                                                 \
-            for (size_t i = 0; i < DELTA_GROUP; i++)                                                         \
-                head[g + i] = transform == LMC_FMT_DELTA_MAGNITUDE                                           \
-                                  ? (uint16_t)((z[i] & 0x7fff) | (x[i] ^ b[i]) >> (nbits - 1) << 15)         \
-                                  : (uint16_t)z[i];                                                          \
-        }                                                                                                    \
-        return nbits > 16 && (uint64_t)all >> head_nbits != 0;                                               \
-    }                                                                                                        \
-    LMC_INLINE void join_deltas_##nbits(const unsigned transform, const unsigned low_nbytes,                 \
-                                        const uint16_t *head, const uint8_t *const *low,                     \
-                                        const uint8_t *base, size_t n, uint8_t *dst)                         \
-    {                                                                                                        \
-        const uint##nbits##_t magnitude = (uint##nbits##_t) ~0ull >> 1;                                      \
-        const uint16_t head_mask = transform == LMC_FMT_DELTA_MAGNITUDE ? 0x7fff : 0xffff;                   \
-        for (size_t g = 0; g < n; g += DELTA_GROUP) {                                                        \
-            uint##nbits##_t b[DELTA_GROUP], z[DELTA_GROUP], x[DELTA_GROUP];                                  \
-            uint16_t h[DELTA_GROUP];                                                                         \
-            load_##nbits(base + g * sizeof *b, n - g, b);                                                    \
-            memcpy(h, head + g, sizeof h);                                                                   \
-            for (size_t i = 0; i < DELTA_GROUP; i++)                                                         \
-                z[i] = (uint##nbits##_t)(h[i] & head_mask);                                                  \
-            for (unsigned j = 0; j < low_nbytes; j++) {                                                      \
-                uint8_t bytes[DELTA_GROUP];                                                                  \
-                memcpy(bytes, low[j] + g, sizeof bytes);                                                     \
-                for (size_t i = 0; i < DELTA_GROUP; i++)                                                     \
-                    z[i] = (uint##nbits##_t)((uint64_t)z[i] << 8 | bytes[i]);                                \
-            }                                                                                                \
-            for (size_t i = 0; i < DELTA_GROUP; i++) {                                                       \
-                const uint##nbits##_t sign = (uint##nbits##_t)(UINT64_C(0) - (uint64_t)(z[i] & 1));          \
-                const uint##nbits##_t flip =                                                                 \
-                    (uint##nbits##_t)((uint##nbits##_t)(h[i] >> 15) << (nbits - 1));                         \
-                const uint##nbits##_t sum = (uint##nbits##_t)(b[i] + (uint##nbits##_t)((z[i] >> 1) ^ sign)); \
-                x[i] = transform == LMC_FMT_DELTA_XOR ? (uint##nbits##_t)(b[i] ^ z[i])                       \
-                       : transform == LMC_FMT_DELTA_DIFFERENCE                                               \
-                           ? sum                                                                             \
-                           : (uint##nbits##_t)((sum & magnitude) |                                           \
-                                               ((b[i] ^ flip) & (uint##nbits##_t) ~magnitude));              \
-            }                                                                                                \
-            memcpy(dst + g * sizeof *x, x, lmc_min_size(n - g, DELTA_GROUP) * sizeof *x);                    \
-        }                                                                                                    \
-    }                                                                                                        \
-    static unsigned delta_split_##nbits(const lmc_delta *delta, const uint8_t *src, const uint8_t *base,     \
-                                        size_t n, uint16_t *head, uint8_t *const *low)                       \
-    {                                                                                                        \
-        const unsigned low_nbytes = nbits > 8 ? delta->low_nbytes : 0;                                       \
-        if (delta->transform == LMC_FMT_DELTA_MAGNITUDE)                                                     \
-            return split_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, low_nbytes, src, base, n, head, low);       \
-        if (delta->transform == LMC_FMT_DELTA_DIFFERENCE)                                                    \
-            return split_deltas_##nbits(LMC_FMT_DELTA_DIFFERENCE, low_nbytes, src, base, n, head, low);      \
-        return split_deltas_##nbits(LMC_FMT_DELTA_XOR, low_nbytes, src, base, n, head, low);                 \
-    }                                                                                                        \
-    static void delta_join_##nbits(const lmc_delta *delta, const uint16_t *head, const uint8_t *const *low,  \
-                                   const uint8_t *base, size_t n, uint8_t *dst)                              \
-    {                                                                                                        \
-        const unsigned low_nbytes = nbits > 8 ? delta->low_nbytes : 0;                                       \
-        if (delta->transform == LMC_FMT_DELTA_MAGNITUDE)                                                     \
-            join_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, low_nbytes, head, low, base, n, dst);               \
-        else if (delta->transform == LMC_FMT_DELTA_DIFFERENCE)                                               \
-            join_deltas_##nbits(LMC_FMT_DELTA_DIFFERENCE, low_nbytes, head, low, base, n, dst);              \
-        else                                                                                                 \
-            join_deltas_##nbits(LMC_FMT_DELTA_XOR, low_nbytes, head, low, base, n, dst);                     \
+#define DEFINE_DELTA(nbits)                                                                                 \
+    LMC_INLINE uint##nbits##_t load_##nbits(const uint8_t *p, size_t i)                                     \
+    {                                                                                                       \
+        uint##nbits##_t x;                                                                                  \
+        memcpy(&x, p + i * sizeof x, sizeof x);                                                             \
+        return x;                                                                                           \
+    }                                                                                                       \
+    LMC_INLINE uint##nbits##_t difference_##nbits(const unsigned transform, uint##nbits##_t x,              \
+                                                  uint##nbits##_t b)                                        \
+    {                                                                                                       \
+        const uint##nbits##_t magnitude = (uint##nbits##_t) ~0ull >> 1;                                     \
+        const uint##nbits##_t d = (uint##nbits##_t)(x - b);                                                 \
+        const uint##nbits##_t twice = (uint##nbits##_t)(d << 1); /* a magnitude's sign drops out */         \
+        const uint##nbits##_t top = transform == LMC_FMT_DELTA_MAGNITUDE ? twice : d;                       \
+        const uint##nbits##_t sign = (uint##nbits##_t)(UINT64_C(0) - (uint64_t)(top >> (nbits - 1)));       \
+        if (transform == LMC_FMT_DELTA_XOR)                                                                 \
+            return (uint##nbits##_t)(x ^ b);                                                                \
+        return (uint##nbits##_t)(                                                                           \
+            (twice ^ sign) & (transform == LMC_FMT_DELTA_MAGNITUDE ? magnitude : (uint##nbits##_t) ~0ull)); \
+    }                                                                                                       \
+    LMC_INLINE uint16_t head_##nbits(const unsigned transform, uint##nbits##_t z, uint##nbits##_t x,        \
+                                     uint##nbits##_t b)                                                     \
+    {                                                                                                       \
+        if (transform != LMC_FMT_DELTA_MAGNITUDE)                                                           \
+            return (uint16_t)z;                                                                             \
+        return (uint16_t)((z & 0x7fff) | (uint##nbits##_t)(x ^ b) >> (nbits - 1) << 15);                    \
+    }                                                                                                       \
+    LMC_INLINE uint##nbits##_t restored_##nbits(const unsigned transform, uint##nbits##_t z, uint16_t head, \
+                                                uint##nbits##_t b)                                          \
+    {                                                                                                       \
+        const uint##nbits##_t magnitude = (uint##nbits##_t) ~0ull >> 1;                                     \
+        const uint##nbits##_t sign = (uint##nbits##_t)(UINT64_C(0) - (uint64_t)(z & 1));                    \
+        const uint##nbits##_t sum = (uint##nbits##_t)(b + (uint##nbits##_t)((z >> 1) ^ sign));              \
+        const uint##nbits##_t flip = (uint##nbits##_t)((uint##nbits##_t)(head >> 15) << (nbits - 1));       \
+        if (transform == LMC_FMT_DELTA_XOR)                                                                 \
+            return (uint##nbits##_t)(b ^ z);                                                                \
+        if (transform == LMC_FMT_DELTA_DIFFERENCE)                                                          \
+            return sum;                                                                                     \
+        return (uint##nbits##_t)((sum & magnitude) | ((b ^ flip) & (uint##nbits##_t) ~magnitude));          \
+    }                                                                                                       \
+    LMC_INLINE void take_keys_##nbits(const lmc_delta *delta, const uint8_t *base, uint8_t *restrict keys)  \
+    {                                                                                                       \
+        const uint##nbits##_t used =                                                                        \
+            (uint##nbits##_t) ~0ull >> (delta->transform == LMC_FMT_DELTA_MAGNITUDE);                       \
+        const unsigned shift = delta->key_shift;                                                            \
+        for (size_t i = 0; i < DELTA_GROUP; i++)                                                            \
+            keys[i] = (uint8_t)((load_##nbits(base, i) & used) >> shift);                                   \
+    }                                                                                                       \
+    static void classify_##nbits(const lmc_delta *delta, const uint8_t *base, size_t n, uint8_t *classes,   \
+                                 size_t *counts)                                                            \
+    {                                                                                                       \
+        uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX] = {{0}};                                                 \
+        uint8_t class_of[256];                                                                              \
+        tabulate_classes(delta, class_of);                                                                  \
+        for (size_t g = 0; g < n; g += DELTA_GROUP) {                                                       \
+            const uint8_t *group = base + g * (nbits / 8);                                                  \
+            uint8_t last[DELTA_GROUP * (nbits / 8)];                                                        \
+            if (LMC_UNLIKELY(n - g < DELTA_GROUP)) {                                                        \
+                memset(last, 0, sizeof last);                                                               \
+                group = memcpy(last, group, (n - g) * (nbits / 8));                                         \
+            }                                                                                               \
+            take_keys_##nbits(delta, group, classes + g);                                                   \
+            classify_keys(class_of, classes + g, lmc_min_size(n - g, DELTA_GROUP), count);                  \
+        }                                                                                                   \
+        add_counts(count, counts);                                                                          \
+    }                                                                                                       \
+    /* Returns all bits above the low bytes that some difference has. */                                    \
+    LMC_INLINE uint##nbits##_t split_group_##nbits(                                                         \
+        const unsigned transform, const unsigned low_nbytes, const uint8_t *src, const uint8_t *base,       \
+        uint16_t *restrict head, uint8_t low[LMC_FMT_PLANE_COUNT_MAX][DELTA_GROUP])                         \
+    {                                                                                                       \
+        const unsigned shift = 8 * low_nbytes;                                                              \
+        uint##nbits##_t z[DELTA_GROUP];                                                                     \
+        uint##nbits##_t all = 0;                                                                            \
+        for (size_t i = 0; i < DELTA_GROUP; i++)                                                            \
+            z[i] = difference_##nbits(transform, load_##nbits(src, i), load_##nbits(base, i));              \
+        for (unsigned j = 0; j < low_nbytes; j++)                                                           \
+            for (size_t i = 0; i < DELTA_GROUP; i++)                                                        \
+                low[j][i] = (uint8_t)(z[i] >> (shift - 8 * (j + 1)));                                       \
+        for (size_t i = 0; i < DELTA_GROUP; i++)                                                            \
+            z[i] = (uint##nbits##_t)(z[i] >> shift);                                                        \
+        for (size_t i = 0; nbits > 16 && i < DELTA_GROUP; i++)                                              \
+            all |= z[i];                                                                                    \
+        for (size_t i = 0; i < DELTA_GROUP; i++)                                                            \
+            head[i] = head_##nbits(transform, z[i], load_##nbits(src, i), load_##nbits(base, i));           \
+        return all;                                                                                         \
+    }                                                                                                       \
+    LMC_INLINE unsigned split_deltas_##nbits(const unsigned transform, const unsigned low_nbytes,           \
+                                             const uint8_t *src, const uint8_t *base, size_t n,             \
+                                             uint16_t *head, uint8_t *const *low)                           \
+    {                                                                                                       \
+        uint8_t low_bytes[LMC_FMT_PLANE_COUNT_MAX][DELTA_GROUP];                                            \
+        uint64_t all = 0;                                                                                   \
+        for (size_t g = 0; g < n; g += DELTA_GROUP) {                                                       \
+            const size_t m = lmc_min_size(n - g, DELTA_GROUP);                                              \
+            const uint8_t *x = src + g * (nbits / 8), *b = base + g * (nbits / 8);                          \
+            uint8_t last[2][DELTA_GROUP * (nbits / 8)];                                                     \
+            if (LMC_UNLIKELY(m < DELTA_GROUP)) {                                                            \
+                memset(last, 0, sizeof last);                                                               \
+                x = memcpy(last[0], x, m * (nbits / 8));                                                    \
+                b = memcpy(last[1], b, m * (nbits / 8));                                                    \
+            }                                                                                               \
+            all |= split_group_##nbits(transform, low_nbytes, x, b, head + g, low_bytes);                   \
+            for (unsigned j = 0; j < low_nbytes; j++)                                                       \
+                copy_bytes(low[j] + g, low_bytes[j], m);                                                    \
+        }                                                                                                   \
+        return all >> (transform == LMC_FMT_DELTA_MAGNITUDE ? 15 : 16) != 0;                                \
+    }                                                                                                       \
+    LMC_INLINE void join_group_##nbits(const unsigned transform, const unsigned low_nbytes,                 \
+                                       const uint16_t *head, const uint8_t *const *low, size_t first,       \
+                                       const uint8_t *base, uint8_t *restrict dst)                          \
+    {                                                                                                       \
+        const uint16_t head_mask = transform == LMC_FMT_DELTA_MAGNITUDE ? 0x7fff : 0xffff;                  \
+        uint##nbits##_t z[DELTA_GROUP];                                                                     \
+        for (size_t i = 0; i < DELTA_GROUP; i++)                                                            \
+            z[i] = (uint##nbits##_t)(head[i] & head_mask);                                                  \
+        for (unsigned j = 0; j < low_nbytes; j++)                                                           \
+            for (size_t i = 0; i < DELTA_GROUP; i++)                                                        \
+                z[i] = (uint##nbits##_t)((uint64_t)z[i] << 8 | low[j][first + i]);                          \
+        for (size_t i = 0; i < DELTA_GROUP; i++) {                                                          \
+            const uint##nbits##_t x = restored_##nbits(transform, z[i], head[i], load_##nbits(base, i));    \
+            memcpy(dst + i * sizeof x, &x, sizeof x);                                                       \
+        }                                                                                                   \
+    }                                                                                                       \
+    LMC_INLINE void join_deltas_##nbits(const unsigned transform, const unsigned low_nbytes,                \
+                                        const uint16_t *head, const uint8_t *const *low,                    \
+                                        const uint8_t *base, size_t n, uint8_t *dst)                        \
+    {                                                                                                       \
+        size_t g = 0;                                                                                       \
+        for (; g + DELTA_GROUP <= n; g += DELTA_GROUP)                                                      \
+            join_group_##nbits(transform, low_nbytes, head + g, low, g, base + g * (nbits / 8),             \
+                               dst + g * (nbits / 8));                                                      \
+        if (g < n) {                                                                                        \
+            uint8_t last[2][DELTA_GROUP * (nbits / 8)] = {{0}};                                             \
+            memcpy(last[0], base + g * (nbits / 8), (n - g) * (nbits / 8));                                 \
+            join_group_##nbits(transform, low_nbytes, head + g, low, g, last[0], last[1]);                  \
+            memcpy(dst + g * (nbits / 8), last[1], (n - g) * (nbits / 8));                                  \
+        }                                                                                                   \
+    }                                                                                                       \
+    static unsigned delta_split_##nbits(const lmc_delta *delta, const uint8_t *src, const uint8_t *base,    \
+                                        size_t n, uint16_t *head, uint8_t *const *low)                      \
+    {                                                                                                       \
+        const unsigned low_nbytes = nbits > 8 ? delta->low_nbytes : 0;                                      \
+        if (nbits <= 16 && low_nbytes == 0 && delta->transform == LMC_FMT_DELTA_MAGNITUDE)                  \
+            return split_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, 0, src, base, n, head, low);               \
+        if (delta->transform == LMC_FMT_DELTA_MAGNITUDE)                                                    \
+            return split_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, low_nbytes, src, base, n, head, low);      \
+        if (delta->transform == LMC_FMT_DELTA_DIFFERENCE)                                                   \
+            return split_deltas_##nbits(LMC_FMT_DELTA_DIFFERENCE, low_nbytes, src, base, n, head, low);     \
+        return split_deltas_##nbits(LMC_FMT_DELTA_XOR, low_nbytes, src, base, n, head, low);                \
+    }                                                                                                       \
+    static void delta_join_##nbits(const lmc_delta *delta, const uint16_t *head, const uint8_t *const *low, \
+                                   const uint8_t *base, size_t n, uint8_t *dst)                             \
+    {                                                                                                       \
+        const unsigned low_nbytes = nbits > 8 ? delta->low_nbytes : 0;                                      \
+        if (nbits <= 16 && low_nbytes == 0 && delta->transform == LMC_FMT_DELTA_MAGNITUDE)                  \
+            join_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, 0, head, low, base, n, dst);                       \
+        else if (delta->transform == LMC_FMT_DELTA_MAGNITUDE)                                               \
+            join_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, low_nbytes, head, low, base, n, dst);              \
+        else if (delta->transform == LMC_FMT_DELTA_DIFFERENCE)                                              \
+            join_deltas_##nbits(LMC_FMT_DELTA_DIFFERENCE, low_nbytes, head, low, base, n, dst);             \
+        else                                                                                                \
+            join_deltas_##nbits(LMC_FMT_DELTA_XOR, low_nbytes, head, low, base, n, dst);                    \
     }
+
+/* n <= DELTA_GROUP bytes, mostly all. */
+LMC_INLINE void copy_bytes(uint8_t *dst, const uint8_t *src, size_t n)
+{
+    if (LMC_LIKELY(n == DELTA_GROUP))
+        for (size_t i = 0; i < DELTA_GROUP; i += 8)
+            lmc_store64(dst + i, lmc_load64(src + i));
+    else
+        memcpy(dst, src, n);
+}
 
 DEFINE_DELTA(8)
 DEFINE_DELTA(16)
@@ -177,25 +236,34 @@ LMC_INLINE void gather_loop(const uint8_t *classes, size_t n, const uint16_t **l
 
 /* ---- sign flips ---- */
 
+/* The top bits of 64 heads: as bytes of 0 and 1, then of each 8 of these the 8 bits by multiplication. */
+LMC_INLINE uint64_t head_tops(const uint16_t *head)
+{
+    uint8_t top[DELTA_GROUP];
+    uint64_t word = 0;
+    for (size_t i = 0; i < DELTA_GROUP; i++)
+        top[i] = (uint8_t)(head[i] >> 15);
+    for (size_t i = 0; i < DELTA_GROUP; i += 8)
+        word |= (lmc_load64(top + i) * UINT64_C(0x0102040810204080) >> 56) << i;
+    return word;
+}
+
 LMC_INLINE void take_flips_loop(uint16_t *head, size_t n, uint64_t *flips)
 {
     for (size_t g = 0; g < n; g += DELTA_GROUP) {
-        uint64_t word = 0;
-        for (size_t i = 0; i < DELTA_GROUP; i++)
-            word |= (uint64_t)(head[g + i] >> 15) << i;
+        const uint64_t word = head_tops(head + g);
         for (size_t i = 0; i < DELTA_GROUP; i++)
             head[g + i] &= 0x7fff;
         flips[g / DELTA_GROUP] = n - g < DELTA_GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
     }
 }
 
+/* Flips are few in most lists. */
 LMC_INLINE void put_flips_loop(uint16_t *head, size_t n, const uint64_t *flips)
 {
-    for (size_t g = 0; g < n; g += DELTA_GROUP) {
-        const uint64_t word = flips[g / DELTA_GROUP];
-        for (size_t i = 0; word != 0 && i < DELTA_GROUP; i++)
-            head[g + i] = (uint16_t)(head[g + i] | (word >> i & 1) << 15);
-    }
+    for (size_t g = 0; g < n; g += DELTA_GROUP)
+        for (uint64_t word = flips[g / DELTA_GROUP]; word != 0; word &= word - 1)
+            head[g + lmc_lowest_bit(word)] |= 0x8000;
 }
 
 #endif
