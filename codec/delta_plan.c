@@ -17,6 +17,9 @@
 /* The base must save so much of what coding without it takes: it costs a second file. */
 #define GAIN_MIN 0.01
 
+/* Less of the least that coding without it takes: that need not be planned, what the sample did not show included. */
+#define SURE_SHARE 0.85
+
 /* What a class adds to the plan, and to each block beside its ladder. */
 #define CLASS_PLAN_NBITS 16
 #define FLAGS_NBITS 8
@@ -59,6 +62,8 @@ static double count_from(const decider *d, const class_plan *class, uint64_t bou
 {
     const unsigned bin = lmc_bin_of(bound);
     double count = 0;
+    if (bin >= d->sample->bin_count)
+        return 0;
     for (unsigned g = class->first; g < class->end; g++)
         count += d->sample->group[g].n - d->sample->group[g].below[bin];
     return count * d->scale;
@@ -270,6 +275,17 @@ lmc_status lmc_delta_decide(const lmc_delta_input *input, lmc_plan_work *work, l
         try_transform(&d, &work->delta_sample, &pairs, LMC_FMT_DELTA_DIFFERENCE, &best, &decision->delta);
         try_transform(&d, &work->delta_sample, &pairs, LMC_FMT_DELTA_XOR, &best, &decision->delta);
     }
-    decision->is_gain = best < input->static_nbits * value_count * (1 - GAIN_MIN);
+    decision->nbits = best / value_count;
+    decision->static_floor_nbits = lmc_pairs_floor_nbits(&pairs);
     return LMC_OK;
+}
+
+int lmc_delta_is_surely_gain(const lmc_delta_decision *decision)
+{
+    return decision->nbits < decision->static_floor_nbits * SURE_SHARE;
+}
+
+int lmc_delta_is_gain(const lmc_delta_decision *decision, double static_nbits)
+{
+    return decision->nbits < static_nbits * (1 - GAIN_MIN);
 }

@@ -14,17 +14,21 @@ typedef struct lmc_delta_input {
     uint64_t content_nbytes; /* of one element at least */
     lmc_read_fn read, read_base;
     void *user;
-    double static_nbits; /* bits an element, about, that it takes without the base */
 } lmc_delta_input;
 
 typedef struct lmc_delta_decision {
-    int is_gain; /* else the base is no help, and nothing below is valid */
     lmc_delta delta;
-    unsigned block_log2; /* that suits it */
+    unsigned block_log2;       /* that suits it */
+    double nbits;              /* bits an element, about, that it takes so */
+    double static_floor_nbits; /* and that it takes at the least without the base */
 } lmc_delta_decision;
 
-/* Errors: what a read returns. */
+/* The best way to compare content and base. Errors: what a read returns. */
 LMC_NODISCARD lmc_status lmc_delta_decide(const lmc_delta_input *input, lmc_plan_work *work,
                                           lmc_delta_decision *decision);
+
+/* Is that better than whatever there is without the base? If not, is it better than static_nbits an element? */
+int lmc_delta_is_surely_gain(const lmc_delta_decision *decision);
+int lmc_delta_is_gain(const lmc_delta_decision *decision, double static_nbits);
 
 #endif

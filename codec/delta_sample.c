@@ -2,6 +2,7 @@
 #include "delta_sample.h"
 
 #include "base_values.h"
+#include "entropy.h"
 
 /* ---- reading ---- */
 
@@ -44,13 +45,46 @@ lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint
     return LMC_OK;
 }
 
-size_t lmc_pairs_changed(const lmc_pairs *pairs)
+LMC_INLINE size_t count_changed(const lmc_pairs *pairs, const unsigned unit_nbytes)
 {
     size_t changed = 0;
     for (size_t i = 0; i < pairs->count; i++)
-        changed += memcmp(pairs->content + i * pairs->unit_nbytes, pairs->base + i * pairs->unit_nbytes,
-                          pairs->unit_nbytes) != 0;
+        changed += lmc_load_n(pairs->content + i * unit_nbytes, unit_nbytes) !=
+                   lmc_load_n(pairs->base + i * unit_nbytes, unit_nbytes);
     return changed;
+}
+
+size_t lmc_pairs_changed(const lmc_pairs *pairs)
+{
+    switch (pairs->unit_nbytes) {
+    case 1: return count_changed(pairs, 1);
+    case 2: return count_changed(pairs, 2);
+    case 4: return count_changed(pairs, 4);
+    default: return count_changed(pairs, 8);
+    }
+}
+
+/* Every so many elements, and the byte at the same place of each: enough for its entropy. */
+#define FLOOR_STEP 4
+
+double lmc_pairs_floor_nbits(const lmc_pairs *pairs)
+{
+    const unsigned unit_nbytes = pairs->unit_nbytes;
+    double head = 0, rest = 0;
+    for (unsigned j = 0; j < unit_nbytes; j++) {
+        uint32_t count[256] = {0};
+        double weight[256];
+        for (size_t i = 0; i < pairs->count; i += FLOOR_STEP)
+            count[pairs->content[i * unit_nbytes + j]]++;
+        for (unsigned v = 0; v < 256; v++)
+            weight[v] = count[v];
+        const double nbits = lmc_entropy(weight, 256);
+        if (j + 2 < unit_nbytes)
+            rest += nbits;
+        else
+            head = nbits > head ? nbits : head;
+    }
+    return head + rest;
 }
 
 /* ---- counting ---- */
@@ -61,15 +95,15 @@ typedef struct difference {
     unsigned key, is_flipped;
 } difference;
 
-LMC_INLINE difference compare(const lmc_delta *delta, const lmc_pairs *pairs, size_t i,
-                              const unsigned unit_nbytes)
+LMC_INLINE difference compare(const lmc_pairs *pairs, size_t i, const unsigned transform,
+                              const unsigned key_shift, const unsigned unit_nbytes)
 {
     const unsigned nbits = 8 * unit_nbytes;
     const uint64_t x = lmc_load_n(pairs->content + i * unit_nbytes, unit_nbytes);
     const uint64_t b = lmc_load_n(pairs->base + i * unit_nbytes, unit_nbytes);
-    const int magnitudes = delta->transform == LMC_FMT_DELTA_MAGNITUDE;
-    return (difference){.z = lmc_delta_of(delta->transform, x, b, nbits),
-                        .key = (magnitudes ? b & lmc_low_mask(nbits - 1) : b) >> delta->key_shift & 0xff,
+    const int magnitudes = transform == LMC_FMT_DELTA_MAGNITUDE;
+    return (difference){.z = lmc_delta_of(transform, x, b, nbits),
+                        .key = (magnitudes ? b & lmc_low_mask(nbits - 1) : b) >> key_shift & 0xff,
                         .is_flipped = magnitudes && (x ^ b) >> (nbits - 1) != 0};
 }
 
@@ -101,10 +135,10 @@ static void group_keys(lmc_delta_sample *sample, const uint32_t *count)
     sample->group_count = groups;
 }
 
-static void accumulate(lmc_key_group *group)
+static void accumulate(lmc_key_group *group, unsigned bin_count)
 {
     uint32_t sum = 0;
-    for (unsigned i = 0; i <= LMC_BIN_COUNT; i++) {
+    for (unsigned i = 0; i <= bin_count; i++) {
         const uint32_t here = group->below[i];
         group->below[i] = sum;
         sum += here;
@@ -112,40 +146,57 @@ static void accumulate(lmc_key_group *group)
     group->n = sum;
 }
 
-LMC_INLINE void count_pairs(lmc_delta_sample *sample, const lmc_delta *delta, const lmc_pairs *pairs,
-                            const unsigned unit_nbytes)
+LMC_INLINE void count_pairs(lmc_delta_sample *sample, const lmc_pairs *pairs, const unsigned transform,
+                            const unsigned key_shift, const unsigned unit_nbytes)
 {
-    uint32_t keys[256] = {0};
+    uint32_t keys[2][256] = {{0}}; /* neighbours are often of one key, and would wait for each other */
     uint8_t group_of[256];
     for (size_t i = 0; i < pairs->count; i++)
-        keys[compare(delta, pairs, i, unit_nbytes).key]++;
-    group_keys(sample, keys);
+        keys[i % 2][compare(pairs, i, transform, key_shift, unit_nbytes).key]++;
+    for (unsigned key = 0; key < 256; key++)
+        keys[0][key] += keys[1][key];
+    group_keys(sample, keys[0]);
     for (unsigned key = 0, g = 0; key < 256; key++) {
         while (g + 1 < sample->group_count && key >= sample->group[g + 1].first_key)
             g++;
         group_of[key] = (uint8_t)g;
     }
     for (unsigned g = 0; g < sample->group_count; g++) {
-        memset(sample->group[g].below, 0, sizeof sample->group[g].below);
+        memset(sample->group[g].below, 0, (sample->bin_count + 1) * sizeof sample->group[g].below[0]);
         sample->group[g].flips = 0;
     }
     for (size_t i = 0; i < pairs->count; i++) {
-        const difference d = compare(delta, pairs, i, unit_nbytes);
+        const difference d = compare(pairs, i, transform, key_shift, unit_nbytes);
         lmc_key_group *const group = &sample->group[group_of[d.key]];
         group->below[lmc_bin_of(d.z)]++;
         group->flips += d.is_flipped;
     }
     for (unsigned g = 0; g < sample->group_count; g++)
-        accumulate(&sample->group[g]);
+        accumulate(&sample->group[g], sample->bin_count);
+}
+
+LMC_INLINE void count_units(lmc_delta_sample *sample, const lmc_delta *delta, const lmc_pairs *pairs,
+                            const unsigned unit_nbytes)
+{
+    switch (delta->transform) {
+    case LMC_FMT_DELTA_MAGNITUDE:
+        count_pairs(sample, pairs, LMC_FMT_DELTA_MAGNITUDE, delta->key_shift, unit_nbytes);
+        break;
+    case LMC_FMT_DELTA_DIFFERENCE:
+        count_pairs(sample, pairs, LMC_FMT_DELTA_DIFFERENCE, delta->key_shift, unit_nbytes);
+        break;
+    default: count_pairs(sample, pairs, LMC_FMT_DELTA_XOR, delta->key_shift, unit_nbytes); break;
+    }
 }
 
 void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_delta *delta, const lmc_pairs *pairs)
 {
     sample->pair_count = pairs->count;
+    sample->bin_count = lmc_bin_of(lmc_low_mask(8 * pairs->unit_nbytes)) + 1;
     switch (pairs->unit_nbytes) {
-    case 1: count_pairs(sample, delta, pairs, 1); break;
-    case 2: count_pairs(sample, delta, pairs, 2); break;
-    case 4: count_pairs(sample, delta, pairs, 4); break;
-    default: count_pairs(sample, delta, pairs, 8); break;
+    case 1: count_units(sample, delta, pairs, 1); break;
+    case 2: count_units(sample, delta, pairs, 2); break;
+    case 4: count_units(sample, delta, pairs, 4); break;
+    default: count_units(sample, delta, pairs, 8); break;
     }
 }

@@ -19,9 +19,8 @@
 
 LMC_INLINE unsigned lmc_bin_of(uint64_t z)
 {
-    if (z < 1u << LMC_BIN_NBITS)
-        return (unsigned)z;
-    const unsigned shift = 63u - (unsigned)__builtin_clzll(z) - (LMC_BIN_NBITS - 1);
+    const uint64_t significant = z | 1u << (LMC_BIN_NBITS - 1); /* small numbers are not shifted */
+    const unsigned shift = 63u - (unsigned)__builtin_clzll(significant) - (LMC_BIN_NBITS - 1);
     return (1u << (LMC_BIN_NBITS - 1)) * shift + (unsigned)(z >> shift);
 }
 
@@ -30,11 +29,12 @@ LMC_INLINE unsigned lmc_bin_of(uint64_t z)
 typedef struct lmc_key_group {
     uint8_t first_key;
     uint32_t n, flips;
-    uint32_t below[LMC_BIN_COUNT + 1]; /* pairs with a difference in a lower bin */
+    uint32_t below[LMC_BIN_COUNT + 1]; /* up to bin_count: pairs with a difference in a lower bin */
 } lmc_key_group;
 
 typedef struct lmc_delta_sample {
-    size_t pair_count, changed_count;
+    size_t pair_count;
+    unsigned bin_count;   /* that elements of this width may have */
     unsigned group_count; /* at least 1; the first one's first_key is 0 */
     lmc_key_group group[LMC_KEY_GROUPS_MAX];
 } lmc_delta_sample;
@@ -63,6 +63,10 @@ LMC_NODISCARD lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t ru
 
 /* Pairs that differ. */
 size_t lmc_pairs_changed(const lmc_pairs *pairs);
+
+/* Bits an element that codes of the content's planes take at the least, about: the entropies of its bytes, of the
+ * two upper ones, which are coded together, only the larger. */
+double lmc_pairs_floor_nbits(const lmc_pairs *pairs);
 
 /* Counts the pairs as delta->transform and delta->key_shift say. */
 void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_delta *delta, const lmc_pairs *pairs);

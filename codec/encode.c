@@ -52,27 +52,45 @@ typedef struct plan_input {
     void *user;
 } plan_input;
 
-/* Sees whether the base helps: then the plan is complete. */
-static lmc_status try_delta(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
+static lmc_status decide_delta(lmc_ctx *ctx, const lmc_params *params, const plan_input *input,
+                               const lmc_plan *plan, lmc_delta_decision *decision)
 {
     const lmc_delta_input delta_input = {.dtype = params->dtype,
                                          .base_form = params->base_form,
                                          .content_nbytes = plan->info.content_nbytes,
                                          .read = input->read,
                                          .read_base = input->read_base,
-                                         .user = input->user,
-                                         .static_nbits = plan->decision.nbits};
-    lmc_delta_decision decision;
-    const lmc_status status = lmc_delta_decide(&delta_input, ctx->plan_work, &decision);
-    if (status != LMC_OK || !decision.is_gain)
-        return status;
-    plan->decision.delta = decision.delta;
-    plan->decision.section_nbytes = lmc_delta_write(&decision.delta, plan->decision.section);
+                                         .user = input->user};
+    return lmc_delta_decide(&delta_input, ctx->plan_work, decision);
+}
+
+static void use_delta(const lmc_params *params, const lmc_delta_decision *decision, lmc_plan *plan)
+{
+    plan->decision.delta = decision->delta;
+    plan->decision.section_nbytes = lmc_delta_write(&decision->delta, plan->decision.section);
     plan->info.mode = LMC_FRAME_DELTA;
     plan->info.base_form = params->base_form;
     if (params->block_log2 == 0)
-        plan->info.block_log2 = decision.block_log2;
-    return LMC_OK;
+        plan->info.block_log2 = decision->block_log2;
+}
+
+/* Plans with the base, without, or both ways, and takes the better one. */
+static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
+{
+    lmc_delta_decision delta;
+    lmc_status status = LMC_OK;
+    if (input->read_base)
+        status = decide_delta(ctx, params, input, plan, &delta);
+    if (status == LMC_OK && input->read_base && lmc_delta_is_surely_gain(&delta)) {
+        use_delta(params, &delta, plan);
+        return LMC_OK;
+    }
+    if (status == LMC_OK)
+        status = lmc_decide(params->dtype, params->level, plan->info.content_nbytes, input->read, input->user,
+                            ctx->plan_work, plan->tables, &plan->decision);
+    if (status == LMC_OK && input->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits))
+        use_delta(params, &delta, plan);
+    return status;
 }
 
 static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
@@ -86,10 +104,7 @@ static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, const plan_i
     lmc_status status = lmc_ctx_reserve_plan_work(ctx);
     if (status != LMC_OK)
         return status;
-    status = lmc_decide(params->dtype, params->level, content_nbytes, input->read, input->user,
-                        ctx->plan_work, plan->tables, &plan->decision);
-    if (status == LMC_OK && input->read_base)
-        status = try_delta(ctx, params, input, plan);
+    status = choose_plan(ctx, params, input, plan);
     if (status != LMC_OK)
         return lmc_fail(&ctx->diag, status, 0, "the content could not be read");
     lmc_info_complete(&plan->info, plan->decision.section_nbytes);
