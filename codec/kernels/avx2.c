@@ -39,7 +39,6 @@ LMC_INLINE void store256(void *p, __m256i v)
 
 #include "avx2_elements.h"
 #include "avx2_levels.h"
-#include "delta_loops.h"
 
 /* ---- pairs ---- */
 
@@ -67,6 +66,56 @@ LMC_INLINE uint64_t scatter_even(uint64_t x)
 
 /* ---- deltas ---- */
 
+/* Adds up how many of n <= LMC_STRIP_VALUES classes, in the first-level cache, are `class`. */
+LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
+{
+    const __m256i wanted = _mm256_set1_epi8((char)class);
+    __m256i sum = _mm256_setzero_si256(); /* at most 64 in a byte */
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32)
+        sum = _mm256_sub_epi8(sum, _mm256_cmpeq_epi8(load256(classes + i), wanted));
+    sum = _mm256_sad_epu8(sum, _mm256_setzero_si256());
+    const __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    size_t count = (size_t)_mm_extract_epi64(half, 0) + (size_t)_mm_extract_epi64(half, 1);
+    for (; i < n; i++)
+        count += classes[i] == class;
+    return count;
+}
+
+/* Classes by bisection: each step looks up a bound by what is known, and compares. Steps beyond the last class find
+ * 255, which a key can reach only if it is of the last class. */
+static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t *counts)
+{
+    uint8_t bound[LMC_FMT_CLASS_COUNT_MAX];
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+        bound[c] = c < delta->class_count ? delta->first_key[c] : 255;
+    const __m256i bounds = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)bound));
+    const __m256i last = _mm256_set1_epi8((char)(delta->class_count - 1));
+    for (size_t first = 0; first < n; first += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - first, LMC_STRIP_VALUES);
+        size_t others = m;
+        for (size_t i = first; i < first + m; i += 32) {
+            const __m256i key = load256(keys + i);
+            __m256i class = _mm256_setzero_si256();
+            for (unsigned step = LMC_FMT_CLASS_COUNT_MAX / 2; step > 0; step /= 2) {
+                const __m256i next = _mm256_add_epi8(class, _mm256_set1_epi8((char)step));
+                const __m256i least = _mm256_shuffle_epi8(bounds, next);
+                const __m256i reached = _mm256_cmpeq_epi8(_mm256_max_epu8(key, least), key);
+                class = _mm256_blendv_epi8(class, next, reached);
+            }
+            store256(keys + i, _mm256_min_epu8(class, last));
+        }
+        for (unsigned c = 0; c + 1 < delta->class_count; c++) {
+            const size_t count = count_class(keys + first, m, c);
+            counts[c] += count;
+            others -= count;
+        }
+        counts[delta->class_count - 1] += others;
+    }
+}
+
+#include "delta_loops.h"
+
 static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
                     uint16_t **list)
 {
@@ -83,7 +132,19 @@ static void gather(const lmc_class_order *order, const uint8_t *classes, size_t 
 
 static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
 {
-    take_flips_loop(head, n, flips);
+    const __m256i magnitude = _mm256_set1_epi16(0x7fff);
+    for (size_t g = 0; g < n; g += GROUP) {
+        uint64_t word = 0;
+        for (unsigned i = 0; i < GROUP; i += 32) {
+            const __m256i h0 = load256(head + g + i), h1 = load256(head + g + i + 16);
+            const __m256i top = _mm256_packs_epi16(_mm256_srai_epi16(h0, 15), _mm256_srai_epi16(h1, 15));
+            const __m256i in_order = _mm256_permute4x64_epi64(top, 0xd8);
+            word |= (uint64_t)(uint32_t)_mm256_movemask_epi8(in_order) << i;
+            store256(head + g + i, _mm256_and_si256(h0, magnitude));
+            store256(head + g + i + 16, _mm256_and_si256(h1, magnitude));
+        }
+        flips[g / GROUP] = n - g < GROUP ? _bzhi_u64(word, (unsigned)(n - g)) : word;
+    }
 }
 
 static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)

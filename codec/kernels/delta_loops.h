@@ -1,5 +1,7 @@
 /*
- * delta_loops.h - deltas as plain loops over groups of 64 elements, one thing at a time: the form that compilers turn
+ * delta_loops.h - deltas as plain loops over groups of 64 elements, included by kernel sets after they have defined
+ * find_classes(delta, keys, n, counts), which replaces the keys of a strip by their classes and counts these. One
+ * thing at a time: the form that compilers turn
  * into vector code for the target that is in force where this is included. Whole groups are read and written where
  * they lie: a copy of a group costs more than the work on it.
  */
@@ -7,36 +9,6 @@
 #define LMC_KERNELS_DELTA_LOOPS_H
 
 #define DELTA_GROUP 64
-
-/* ---- classes ---- */
-
-/* The class of each key. */
-LMC_INLINE void tabulate_classes(const lmc_delta *delta, uint8_t class_of[256])
-{
-    for (unsigned c = 0; c < delta->class_count; c++) {
-        const unsigned end = c + 1 < delta->class_count ? delta->first_key[c + 1] : 256;
-        memset(class_of + delta->first_key[c], (int)c, end - delta->first_key[c]);
-    }
-}
-
-/* Keys to classes in place. Four counters for each class: neighbours are often of one, and would wait for each
- * other. */
-LMC_INLINE void classify_keys(const uint8_t class_of[256], uint8_t *keys, size_t n,
-                              uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX])
-{
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (unsigned k = 0; k < 4; k++)
-            count[k][keys[i + k] = class_of[keys[i + k]]]++;
-    for (; i < n; i++)
-        count[0][keys[i] = class_of[keys[i]]]++;
-}
-
-LMC_INLINE void add_counts(uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX], size_t *counts)
-{
-    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
-        counts[c] += (size_t)count[0][c] + count[1][c] + count[2][c] + count[3][c];
-}
 
 /* ---- differences: zigzag numbers, 0, -1, 1, -2, ... become 0, 1, 2, 3, ... ---- */
 
@@ -91,20 +63,15 @@ LMC_INLINE void add_counts(uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX], size_t *c
     static void classify_##nbits(const lmc_delta *delta, const uint8_t *base, size_t n, uint8_t *classes,   \
                                  size_t *counts)                                                            \
     {                                                                                                       \
-        uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX] = {{0}};                                                 \
-        uint8_t class_of[256];                                                                              \
-        tabulate_classes(delta, class_of);                                                                  \
-        for (size_t g = 0; g < n; g += DELTA_GROUP) {                                                       \
-            const uint8_t *group = base + g * (nbits / 8);                                                  \
-            uint8_t last[DELTA_GROUP * (nbits / 8)];                                                        \
-            if (LMC_UNLIKELY(n - g < DELTA_GROUP)) {                                                        \
-                memset(last, 0, sizeof last);                                                               \
-                group = memcpy(last, group, (n - g) * (nbits / 8));                                         \
-            }                                                                                               \
-            take_keys_##nbits(delta, group, classes + g);                                                   \
-            classify_keys(class_of, classes + g, lmc_min_size(n - g, DELTA_GROUP), count);                  \
+        size_t g = 0;                                                                                       \
+        for (; g + DELTA_GROUP <= n; g += DELTA_GROUP)                                                      \
+            take_keys_##nbits(delta, base + g * (nbits / 8), classes + g);                                  \
+        if (g < n) {                                                                                        \
+            uint8_t last[DELTA_GROUP * (nbits / 8)] = {0};                                                  \
+            memcpy(last, base + g * (nbits / 8), (n - g) * (nbits / 8));                                    \
+            take_keys_##nbits(delta, last, classes + g);                                                    \
         }                                                                                                   \
-        add_counts(count, counts);                                                                          \
+        find_classes(delta, classes, n, counts);                                                            \
     }                                                                                                       \
     /* Returns all bits above the low bytes that some difference has. */                                    \
     LMC_INLINE uint##nbits##_t split_group_##nbits(                                                         \
@@ -235,28 +202,6 @@ LMC_INLINE void gather_loop(const uint8_t *classes, size_t n, const uint16_t **l
 }
 
 /* ---- sign flips ---- */
-
-/* The top bits of 64 heads: as bytes of 0 and 1, then of each 8 of these the 8 bits by multiplication. */
-LMC_INLINE uint64_t head_tops(const uint16_t *head)
-{
-    uint8_t top[DELTA_GROUP];
-    uint64_t word = 0;
-    for (size_t i = 0; i < DELTA_GROUP; i++)
-        top[i] = (uint8_t)(head[i] >> 15);
-    for (size_t i = 0; i < DELTA_GROUP; i += 8)
-        word |= (lmc_load64(top + i) * UINT64_C(0x0102040810204080) >> 56) << i;
-    return word;
-}
-
-LMC_INLINE void take_flips_loop(uint16_t *head, size_t n, uint64_t *flips)
-{
-    for (size_t g = 0; g < n; g += DELTA_GROUP) {
-        const uint64_t word = head_tops(head + g);
-        for (size_t i = 0; i < DELTA_GROUP; i++)
-            head[g + i] &= 0x7fff;
-        flips[g / DELTA_GROUP] = n - g < DELTA_GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
-    }
-}
 
 /* Flips are few in most lists. */
 LMC_INLINE void put_flips_loop(uint16_t *head, size_t n, const uint64_t *flips)

@@ -5,7 +5,6 @@
  */
 #include "kernels.h"
 
-#include "delta_loops.h"
 #include "hash.h"
 #include "instances.h"
 
@@ -412,6 +411,27 @@ LMC_INLINE uint64_t scatter_even(uint64_t x)
 
 /* ---- deltas ---- */
 
+static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t *counts)
+{
+    uint8_t class_of[256];
+    uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX] = {
+        {0}}; /* neighbours are often of one class, and would wait */
+    for (unsigned c = 0; c < delta->class_count; c++) {
+        const unsigned end = c + 1 < delta->class_count ? delta->first_key[c + 1] : 256;
+        memset(class_of + delta->first_key[c], (int)c, end - delta->first_key[c]);
+    }
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (unsigned k = 0; k < 4; k++)
+            count[k][keys[i + k] = class_of[keys[i + k]]]++;
+    for (; i < n; i++)
+        count[0][keys[i] = class_of[keys[i]]]++;
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+        counts[c] += (size_t)count[0][c] + count[1][c] + count[2][c] + count[3][c];
+}
+
+#include "delta_loops.h"
+
 static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
                     uint16_t **list)
 {
@@ -426,9 +446,26 @@ static void gather(const lmc_class_order *order, const uint8_t *classes, size_t 
     gather_loop(classes, n, list, head);
 }
 
+/* The top bits of 64 heads: as bytes of 0 and 1, then of each 8 of these the 8 bits by multiplication. */
+LMC_INLINE uint64_t head_tops(const uint16_t *head)
+{
+    uint8_t top[GROUP];
+    uint64_t word = 0;
+    for (size_t i = 0; i < GROUP; i++)
+        top[i] = (uint8_t)(head[i] >> 15);
+    for (size_t i = 0; i < GROUP; i += 8)
+        word |= (lmc_load64(top + i) * UINT64_C(0x0102040810204080) >> 56) << i;
+    return word;
+}
+
 static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
 {
-    take_flips_loop(head, n, flips);
+    for (size_t g = 0; g < n; g += GROUP) {
+        const uint64_t word = head_tops(head + g);
+        for (size_t i = 0; i < GROUP; i++)
+            head[g + i] &= 0x7fff;
+        flips[g / GROUP] = n - g < GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
+    }
 }
 
 static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
