@@ -80,8 +80,8 @@ static void print_row(void *user, const void *record)
         printf("%-8s  %-7s  %s%6.4f  %12.3f  %12.3f  %12.2f\n", level_name(row.level), report->kernels, base,
                ratio, speed(&row, row.encode_seconds), speed(&row, row.decode_seconds),
                speed(&row, row.memcpy_seconds));
-        fflush(stdout);
     }
+    fflush(stdout);
     report->row_count++;
 }
 

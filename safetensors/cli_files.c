@@ -29,10 +29,41 @@ size_t cli_path_length(const char *path)
 
 /* ---- one job ---- */
 
+static void tell_base_more(cli_job *job)
+{
+    lmc_st_diag diag;
+    if (job->base_more > 0) {
+        st_diag_init(&diag, job->base_file);
+        st_fail(&diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET, "%llu more tensors want that base",
+                (unsigned long long)job->base_more);
+        (void)cli_report(&diag);
+    }
+    job->base_more = 0;
+}
+
+/* A base that is another file is so for nearly every tensor: one is named, the others are counted, unless they
+ * are what was asked for. */
+static int is_counted(cli_job *job, const lmc_st_diag *diag)
+{
+    if (diag->status != LMC_ERR_BASE || !diag->has_tensor || job->options.salvage) {
+        return 0;
+    }
+    if (strcmp(job->base_file, diag->file) == 0) {
+        job->base_more++;
+        return 1;
+    }
+    tell_base_more(job);
+    memcpy(job->base_file, diag->file, sizeof(job->base_file));
+    return 0;
+}
+
 static void show_damage(void *user, const lmc_st_diag *diag)
 {
     cli_job *const job = user;
     cli_progress_clear(&job->progress);
+    if (is_counted(job, diag)) {
+        return;
+    }
     (void)cli_report(diag);
     job->damaged_shown++;
 }
@@ -75,6 +106,7 @@ void cli_job_start(cli_job *job, const cli_args *args, const char *in_path)
 int cli_job_end(cli_job *job, lmc_status status)
 {
     cli_progress_clear(&job->progress);
+    tell_base_more(job);
     if (status == LMC_OK) {
         return CLI_OK;
     }

@@ -17,7 +17,9 @@ typedef struct cli_job {
     lmc_st_result result;
     lmc_st_diag diag;
     cli_progress progress;
-    int damaged_shown; /* lines that name damaged tensors */
+    int damaged_shown;                                /* lines that name damaged tensors */
+    char base_file[sizeof(((lmc_st_diag *)0)->file)]; /* the archive whose base was told to be another file */
+    uint64_t base_more;                               /* tensors of it that were not named */
 } cli_job;
 
 typedef struct cli_work {

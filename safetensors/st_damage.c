@@ -88,7 +88,8 @@ void st_damage_describe(st_damage *damage)
     }
     const uint64_t count = list_blocks(damage, list);
     snprintf(damage->diag.text + length, sizeof(damage->diag.text) - length,
-             "; damaged: %llu of %llu blocks, number%s%s", (unsigned long long)count,
+             "; %s: %llu of %llu blocks, number%s%s",
+             damage->diag.status == LMC_ERR_BASE ? "not decoded" : "damaged", (unsigned long long)count,
              (unsigned long long)damage->block_count, count == 1 ? "" : "s", list);
 }
 

@@ -246,6 +246,25 @@ def wrong_archive_as_base(tool, directory):
 
 
 @case
+def another_snapshot_as_base(tool, directory):
+    """Same header, other values: one tensor is named, the others are counted; salvage names them all."""
+    old, new = pair(directory)
+    archive = convert(tool, new, old)
+    write_model(directory, "old.safetensors", next_snapshot(first_snapshot(), 99))
+    wanted = hash_of(tool, archive)
+    count = list(modes(tool, archive).values()).count("delta")
+    with Untouched(directory):
+        for options in ([], ["-j1"], ["--base", old]):
+            told = tool.run("verify", archive, *options).expect(1, "old.safetensors", wanted, "not decoded").stderr
+            check(told.count("\n") == 2 and "%d more tensors" % (count - 1) in told, told)
+    os.unlink(new)
+    told = tool.run("restore", archive).expect(1, "old.safetensors", wanted).stderr
+    check(told.count("\n") == 1 and not os.path.exists(new), told)
+    told = tool.run("restore", "--salvage", archive).expect(1, "old.safetensors", wanted).stderr
+    check(told.count("\n") == count, told)
+
+
+@case
 def damaged_archive_as_base(tool, directory):
     """A damaged block of the base never passes, wherever it is."""
     contents = make_chain(tool, directory, 2)
