@@ -275,20 +275,28 @@ int os_tree_remove(const lmc_allocator *memory, const char *root)
     return rmdir(root) == 0 ? 0 : errno;
 }
 
+/* Room for "root/path" of every entry. */
+static size_t longest_path(const os_tree *tree, const char *root)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < tree->count; i++) {
+        const size_t length = strlen(tree->entries[i].path);
+        longest = length > longest ? length : longest;
+    }
+    return strlen(root) + 1 + longest + 1;
+}
+
 int os_tree_remove_listed(const os_tree *tree, const char *root)
 {
-    for (size_t i = tree->count; i > 0; i--) {
+    /* before anything is gone, so that memory cannot run out in the midst of it */
+    const size_t capacity = longest_path(tree, root);
+    char *const path = st_allocate(tree->memory, capacity);
+    int os_errno = path == NULL ? ENOMEM : 0;
+    for (size_t i = tree->count; i > 0 && os_errno == 0; i--) {
         const os_entry *const entry = &tree->entries[i - 1];
-        char *const path = os_path_join(tree->memory, root, entry->path, "");
-        if (path == NULL) {
-            return ENOMEM;
-        }
-        const int is_gone = (entry->is_directory ? rmdir(path) : unlink(path)) == 0;
-        const int os_errno = errno;
-        st_release(tree->memory, path);
-        if (!is_gone) {
-            return os_errno;
-        }
+        snprintf(path, capacity, "%s/%s", root, entry->path);
+        os_errno = (entry->is_directory ? rmdir(path) : unlink(path)) == 0 ? 0 : errno;
     }
-    return rmdir(root) == 0 ? 0 : errno;
+    st_release(tree->memory, path);
+    return os_errno == 0 && rmdir(root) != 0 ? errno : os_errno;
 }
