@@ -45,10 +45,11 @@ def head(dtype, mode, content_nbytes, plan_nbytes=0, /, **fields):
         row_nbytes=0,
         element_nbytes=lmc.DTYPE_UNITS[dtype],
         byte_order=0,
+        base_form=0,
         reserved=0,
     )
     all_fields.update(fields)
-    return struct.pack("<4sBBBBIIQIBBH", *all_fields.values())
+    return struct.pack("<4sBBBBIIQIBBBB", *all_fields.values())
 
 
 def short_head(dtype, content_nbytes, magic=lmc.MAGIC, version=1, mode=lmc.MODE_SHORT):

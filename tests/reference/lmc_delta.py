@@ -74,12 +74,12 @@ class DeltaPlan:
         key = (b >> self.key_shift) % 256
         return max(i for i, first in enumerate(self.first_keys) if first <= key)
 
-    def element(self, b, head, flip, low):
-        """The inverse of the transform. `low` are the low bytes as a number."""
-        f = 0
+    def element(self, b, high, flip, low):
+        """The inverse of the transform. `high` is the head, `low` the low bytes as a number."""
+        f, head = 0, high
         if self.transform == DELTA_MAGNITUDE:
-            f = flip | head >> 15
-            head %= 1 << 15
+            f = flip | high >> 15
+            head = high % (1 << 15)
         z = (head << 8 * self.low_nbytes | low) % (1 << self.w)
         if self.transform == DELTA_XOR:
             return b ^ z
@@ -149,10 +149,11 @@ def read_exceptions(plan, reader, n):
 def read_low_bytes(plan, reader, n):
     """For each element its low bytes, as a number."""
     lows = [0] * n
+    modes = []
     for _ in range(plan.low_nbytes):
-        mode = reader.uint(1)
-        corrupt_unless(mode != PLANE_CODED, "a coded plane of low bytes")
-        lows = [low << 8 | byte for low, byte in zip(lows, decode_plane(reader, mode, n, 8, None))]
+        modes.append(reader.uint(1))
+        corrupt_unless(modes[-1] != PLANE_CODED, "a coded plane of low bytes")
+        lows = [low << 8 | byte for low, byte in zip(lows, decode_plane(reader, modes[-1], n, 8, None))]
     return lows
 
 
@@ -163,12 +164,17 @@ def read_heads(plan, reader, n, k):
     flips = read_flags(reader, n) if plan.transform == DELTA_MAGNITUDE else [0] * n
     lows = reader.packed_plane(n, k)
     symbols = read_ladder(reader, n)
+    wide = symbols
     if k < 8:
-        for i in range(n):
-            if symbols[i] == SYMBOL_ESCAPE:
-                symbols[i] = reader.uint(2)
-                corrupt_unless(symbols[i] < 1 << 16 - k, "an escape is too wide")
-    return [symbol << k | low for symbol, low in zip(symbols, lows)], flips
+        escapes = iter(read_class_escapes(reader, symbols.count(SYMBOL_ESCAPE), k))
+        wide = [next(escapes) if symbol == SYMBOL_ESCAPE else symbol for symbol in symbols]
+    return [symbol << k | low for symbol, low in zip(wide, lows)], flips
+
+
+def read_class_escapes(reader, count, k):
+    escapes = [reader.uint(2) for _ in range(count)]
+    corrupt_unless(all(escape < 1 << 16 - k for escape in escapes), "an escape is too wide")
+    return escapes
 
 
 # 8.5 Ladders
@@ -177,9 +183,9 @@ def read_heads(plan, reader, n, k):
 def read_ladder(reader, n):
     symbols = [None] * n
     places = list(range(n))  # of the symbols in the list of this rung
-    for first, d in LADDER:
-        if len(places) < RUNG_VALUES_MIN:
-            break
+    rungs = 0
+    while rungs < len(LADDER) and len(places) >= RUNG_VALUES_MIN:
+        first, d = LADDER[rungs]
         go_on = read_flags(reader, len(places))
         own = [place for place, flag in zip(places, go_on) if not flag]
         numbers = [0] * len(own)
@@ -188,6 +194,7 @@ def read_ladder(reader, n):
         for place, number in zip(own, numbers):
             symbols[place] = first + number
         places = [place for place, flag in zip(places, go_on) if flag]
+        rungs += 1
     for place, byte in zip(places, reader.bytes(len(places))):
         symbols[place] = byte
     return symbols

@@ -10,12 +10,14 @@ import os
 import sys
 
 import assemble as a
+import corrupt_delta
 import handmade
+import handmade_delta
 from assemble import BF16, F32, U8, coded_frame, plan, raw_table, short_frame, stored_frame
 from handmade import LETTERS, LETTERS_PLAN, LETTERS_TABLE, MASKED, PLANES, STORED
 from lmc_reference import H, MODE_CODED, u64
 
-CASES = {}  # name: (status, rule, frame)
+CASES = {}  # name: (status, rule, frame, base or None)
 
 CONTENT = b"abcdefgh" * 40
 LETTERS_BLOCK = PLANES + b"\2" + a.coded_plane(LETTERS_TABLE, LETTERS)
@@ -23,9 +25,9 @@ RAW_U8 = plan([None])
 RAW_BF16 = plan([None, None], p=8)
 
 
-def add(status, name, rule, frame):
+def add(status, name, rule, frame, base=None):
     assert name not in CASES, name
-    CASES[name] = (status, rule, bytes(frame))
+    CASES[name] = (status, rule, bytes(frame), base)
 
 
 def letters(plan_bytes=LETTERS_PLAN, blocks=(LETTERS_BLOCK,), content=LETTERS, **fields):
@@ -52,7 +54,8 @@ def heads():
         ("CORRUPT", "element_nbytes_2", "element_nbytes is not the dtype's unit", dict(element_nbytes=2)),
         ("CORRUPT", "element_nbytes_0", "element_nbytes 0", dict(element_nbytes=0)),
         ("UNSUPPORTED", "byte_order", "big-endian elements", dict(byte_order=1)),
-        ("UNSUPPORTED", "reserved", "reserved is not 0", dict(reserved=0x100)),
+        ("UNSUPPORTED", "base_form", "the form of a base that the frame does not have", dict(base_form=1)),
+        ("UNSUPPORTED", "reserved", "reserved is not 0", dict(reserved=1)),
         ("CORRUPT", "content_2_63", "content_nbytes 2^63", dict(content_nbytes=1 << 63)),
     ]
     for status, name, rule, fields in both:
@@ -465,19 +468,26 @@ def main():
     for make in (heads, tails, checksums, truncations, plans, tables, blocks, packed_planes, masks, escapes,
                  coded_planes, flags):
         make()
+    corrupt_delta.make(add)
     corrupt = os.path.join(directory, "corrupt")
     os.makedirs(corrupt, exist_ok=True)
     for name in os.listdir(corrupt):
         os.remove(os.path.join(corrupt, name))
-    for name, (_, _, frame) in CASES.items():
+    for name, (_, _, frame, base) in CASES.items():
         write(os.path.join(corrupt, name + ".lmc"), frame)
-    lines = [f"{name}.lmc\t{status}\t{rule}\n" for name, (status, rule, _) in sorted(CASES.items())]
+        if base is not None:
+            write(os.path.join(corrupt, name + ".base"), base)
+    lines = [f"{name}.lmc\t{case[0]}\t{case[1]}\n" for name, case in sorted(CASES.items())]
     write(os.path.join(corrupt, "EXPECT.tsv"), "".join(lines).encode())
     good = handmade.frames()
     for name, (frame, content) in good.items():
         write(os.path.join(directory, f"handmade_{name}.lmc"), frame)
         write(os.path.join(directory, f"handmade_{name}.bin"), content)
-    print(f"{len(CASES)} corrupt frames, {len(good)} good ones")
+    deltas = handmade_delta.frames()
+    for name, parts in deltas.items():
+        for suffix, data in zip((".lmc", ".bin", ".base"), parts):
+            write(os.path.join(directory, f"handmade_delta_{name}{suffix}"), data)
+    print(f"{len(CASES)} corrupt frames, {len(good) + len(deltas)} good ones")
 
 
 def write(path, data):

@@ -1,0 +1,179 @@
+/*
+ * make_delta_vectors.c - writes the frozen delta frames of this folder: NAME.lmc, its content NAME.bin and its base
+ * NAME.base.
+ *
+ *     make_delta_vectors DIR
+ *
+ * As make_vectors.c: run this again only to add frames under new names. See README.md.
+ */
+#include "changes.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct vector {
+    const char *name;
+    lmc_dtype dtype;
+    lmc_level level;
+    unsigned block_log2;
+    size_t content_nbytes;
+    contents_kind content;
+    changes_kind changes;
+    lmc_base_form base_form;
+} vector;
+
+#define DELTA(name, dtype, nbytes, content, changes)                                         \
+    {                                                                                        \
+        "delta_" name, LMC_DTYPE_##dtype, LMC_LEVEL_DEFAULT, 10, nbytes, CONTENTS_##content, \
+            CHANGES_##changes, LMC_BASE_PLAIN                                                \
+    }
+#define DELTA_LEVEL(name, dtype, level, block_log2, nbytes, content, changes)                        \
+    {                                                                                                \
+        "delta_" name, LMC_DTYPE_##dtype, LMC_LEVEL_##level, block_log2, nbytes, CONTENTS_##content, \
+            CHANGES_##changes, LMC_BASE_PLAIN                                                        \
+    }
+#define DELTA_OF_F32(name, nbytes, content, changes)                                                         \
+    {                                                                                                        \
+        "delta_" name, LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10, nbytes, CONTENTS_##content, CHANGES_##changes, \
+            LMC_BASE_BF16_OF_F32                                                                             \
+    }
+
+static const vector vectors[] = {
+    DELTA("bf16_sparse", BF16, 2 * 2300 + 1, NATURAL, SPARSE),
+    DELTA("bf16_dense", BF16, 2 * 1100, NATURAL, DENSE),
+    DELTA("bf16_fixed", BF16, 2 * 1024, NATURAL, FIXED),
+    DELTA("bf16_blocks", BF16, 2 * 3600, NATURAL, FIRST),
+    DELTA("bf16_jumps", BF16, 2 * 1100 + 1, SPECIALS, JUMPS),
+    DELTA_LEVEL("bf16_max", BF16, MAX, 12, 2 * 1500, NATURAL, FIXED),
+    DELTA_LEVEL("bf16_fast", BF16, FAST, 10, 2 * 1030, NATURAL, STEPS),
+    DELTA_LEVEL("bf16_same", BF16, DEFAULT, 10, 2 * 1500 + 1, NATURAL, NONE),
+    DELTA_OF_F32("bf16_of_f32", 2 * 1300, NATURAL, RUNS),
+    DELTA_OF_F32("bf16_of_f32_specials", 2 * 1024, SPECIALS, RARE),
+    DELTA("f16_fixed", F16, 2 * 1100 + 1, NATURAL, FIXED),
+    DELTA("f32_far", F32, 4 * 1050 + 3, NATURAL, FAR),
+    DELTA("f32_fixed", F32, 4 * 1024, NATURAL, FIXED),
+    DELTA("c64_flips", C64, 4 * 600 + 2, NATURAL, FLIPS),
+    DELTA("f64_far", F64, 8 * 520 + 5, NATURAL, FAR),
+    DELTA("f8_e4m3_steps", F8_E4M3, 2100, NATURAL, STEPS),
+    DELTA("f8_e5m2_flips", F8_E5M2, 1500, NATURAL, FLIPS),
+    DELTA("u8_sparse", U8, 2500, SPREAD, SPARSE),
+    DELTA("u8_bits", U8, 2000, RANDOM, BITS),
+    DELTA("bool_rare", BOOL, 3000, NATURAL, RARE),
+    DELTA("i16_dense", I16, 2 * 1050 + 1, NATURAL, DENSE),
+    DELTA("u16_bits", U16, 2 * 1050, RANDOM, BITS),
+    DELTA("i32_far", I32, 4 * 700 + 1, RANDOM, FAR),
+    DELTA("u32_jumps", U32, 4 * 700, RANDOM, JUMPS),
+    DELTA("i64_steps", I64, 8 * 400 + 3, RANDOM, STEPS),
+    DELTA("u64_bits", U64, 8 * 400, COMMON, BITS),
+};
+
+static void fail(const char *name, const char *what)
+{
+    fprintf(stderr, "make_delta_vectors: %s: %s\n", name, what);
+    exit(1);
+}
+
+static void *must_allocate(const char *name, size_t nbytes)
+{
+    void *memory = malloc(nbytes);
+    if (!memory) {
+        fail(name, "no memory");
+    }
+    return memory;
+}
+
+static void write_file(const char *directory, const char *name, const char *suffix, const void *data,
+                       size_t nbytes)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix);
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0) {
+        fail(name, "cannot write the file");
+    }
+}
+
+static uint64_t seed_of_name(const char *name)
+{
+    uint64_t seed = 1;
+    for (; *name; name++) {
+        seed = seed * 1000003 + (unsigned char)*name;
+    }
+    return seed;
+}
+
+/* Returns the base's bytes. */
+static size_t verify(lmc_ctx *ctx, const vector *v, const unsigned char *content, const unsigned char *base,
+                     const unsigned char *frame, size_t frame_nbytes)
+{
+    lmc_info info;
+    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK) {
+        fail(v->name, "lmc_read_info failed");
+    }
+    if (info.mode != LMC_FRAME_DELTA) {
+        fail(v->name, "is no delta frame");
+    }
+    unsigned char *decoded = must_allocate(v->name, v->content_nbytes);
+    size_t decoded_nbytes = 0;
+    if (lmc_decode(ctx, frame, frame_nbytes, base, decoded, v->content_nbytes, &decoded_nbytes) != LMC_OK) {
+        fail(v->name, "lmc_decode failed");
+    }
+    if (decoded_nbytes != v->content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0) {
+        fail(v->name, "decodes to other bytes");
+    }
+    free(decoded);
+    return (size_t)info.base_nbytes;
+}
+
+static void make(lmc_ctx *ctx, const vector *v, const char *directory)
+{
+    contents_rng rng = {seed_of_name(v->name)};
+    unsigned char *content = must_allocate(v->name, v->content_nbytes);
+    unsigned char *base = must_allocate(v->name, 2 * v->content_nbytes);
+    contents_fill(&rng, v->content, v->dtype, content, v->content_nbytes);
+    if (v->base_form == LMC_BASE_BF16_OF_F32) {
+        changes_fill_f32(&rng, v->changes, content, base, v->content_nbytes);
+    } else {
+        changes_fill(&rng, v->changes, v->dtype, content, base, v->content_nbytes);
+    }
+
+    lmc_params params;
+    lmc_params_init(&params);
+    params.dtype = v->dtype;
+    params.level = v->level;
+    params.block_log2 = v->block_log2;
+    params.base_form = v->base_form;
+    size_t capacity = 0, frame_nbytes = 0;
+    if (lmc_encode_bound(&params, v->content_nbytes, &capacity) != LMC_OK) {
+        fail(v->name, "lmc_encode_bound failed");
+    }
+    unsigned char *frame = must_allocate(v->name, capacity);
+    if (lmc_encode(ctx, &params, content, v->content_nbytes, base, frame, capacity, &frame_nbytes) !=
+        LMC_OK) {
+        fail(v->name, "lmc_encode failed");
+    }
+    size_t base_nbytes = verify(ctx, v, content, base, frame, frame_nbytes);
+    write_file(directory, v->name, ".lmc", frame, frame_nbytes);
+    write_file(directory, v->name, ".bin", content, v->content_nbytes);
+    write_file(directory, v->name, ".base", base, base_nbytes);
+    printf("%-28s %6zu -> %6zu\n", v->name, v->content_nbytes, frame_nbytes);
+    free(frame);
+    free(base);
+    free(content);
+}
+
+int main(int argc, char **argv)
+{
+    lmc_ctx *ctx;
+    if (argc != 2) {
+        fprintf(stderr, "usage: make_delta_vectors DIR\n");
+        return 2;
+    }
+    if (lmc_ctx_create(NULL, &ctx) != LMC_OK) {
+        fail("lmc_ctx_create", "failed");
+    }
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        make(ctx, &vectors[i], argv[1]);
+    }
+    lmc_ctx_free(ctx);
+    return 0;
+}
