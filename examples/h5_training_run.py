@@ -95,8 +95,9 @@ def compare(path, run):
                 equal &= numpy.array_equal(dataset[:], numpy.stack([tensors[tensor] for tensors in run]))
                 equal &= numpy.array_equal(dataset[-1], run[-1][tensor])  # one snapshot
     ratios = {name: nbytes[name] / content_nbytes for name in STORED}
-    print(f"{len(run)} snapshots, {content_nbytes} bytes: shuffle + gzip {ratios['gzip']:.4f}, LMC {ratios['lmc']:.4f}, "
-          f"LMC with rows {ratios['lmc_rows']:.4f}; {'read back equal' if equal else 'DIFFERENT'}")
+    print(f"{len(run)} snapshots, {content_nbytes} bytes: shuffle + gzip {ratios['gzip']:.4f}, "
+          f"LMC {ratios['lmc']:.4f}, LMC with rows {ratios['lmc_rows']:.4f}; "
+          f"{'read back equal' if equal else 'DIFFERENT'}")
     return equal
 
 

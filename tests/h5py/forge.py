@@ -86,7 +86,7 @@ class Coded:
 
 
 def regrouped(layout, swap, width, frames, sizes=None, version=1, reserved=0, row_count=None):
-    """A regrouped chunk; sizes: what its head says of all frames but the last; row_count: of how many rows there are."""
+    """A regrouped chunk; sizes: what its head says of all frames but the last; row_count: of the number of rows."""
     if sizes is None:
         sizes = [len(frame) for frame in frames[:-1]]
     head = MAGIC_REGROUPED + bytes([version, layout, swap, reserved]) + uint(width, 2)

@@ -156,7 +156,7 @@ def test_forged_heads_of_regrouped_chunks(opened):
         sizes = [len(frame) for frame in frames[:-1]]
         check_refused(target, [
             *[(f"version {n}", parts.changed(version=n)) for n in (0, 2, 255)],
-            *[(f"layout {n}", parts.changed(layout=n)) for n in (3, 4, 255)],
+            *[(f"layout {n}", parts.changed(layout=n)) for n in (4, 5, 255)],
             *[(f"swap {n}", parts.changed(swap=n)) for n in (1, 3, 5, 16, 255)],
             *[(f"width {n}", parts.changed(width=n)) for n in (1, 257, 0xFFFF)],
             ("reserved", parts.changed(reserved=1)),
