@@ -25,6 +25,7 @@ WORKED = [bytes([0, 1, 2, 3, 4]), b"abcde", b"abcabd"]
 STATUSES = {4: "TRUNCATED", 5: "CORRUPT", 6: "UNSUPPORTED", 7: "CHECKSUM"}
 MAGIC = 0x31434D4C
 BIG_ENDIAN, SHUFFLED, COLUMNS = 0x100, 0x200, 0x800
+ROWS = 16  # added to a level
 DTYPES = {1: (0, 7), 2: (11, 13, 14), 4: (15, 16, 17), 8: (19, 20, 21)}
 
 
@@ -113,14 +114,14 @@ def worked_examples(text):
 
 
 def random_values(rng):
-    """(values, bytes of an element of the shuffle filter)"""
+    """(values, bytes of an element of the shuffle filter, rows)"""
     user = [rng.randrange(3), rng.choice((0, 1, 2, 4, 8)), rng.choice((0, 0, 16, 64))]
     kind = rng.choice(("none", "user", "plain", "columns", "shuffled"))
     element, kind_bits, shuffle = rng.choice((1, 2, 4, 8)), 0, 1
     if kind == "none":
-        return [], 1
+        return [], 1, 1
     if kind == "user":
-        return user[: rng.randrange(1, 4)], 1
+        return user[: rng.randrange(1, 4)], 1, 1
     if kind == "columns":
         element, kind_bits = rng.choice((2, 3, 5, 12, rng.randrange(2, 257))), COLUMNS
     else:
@@ -130,16 +131,24 @@ def random_values(rng):
         span = rng.randrange(2 if element == 1 else 1, min(256 // element, 255) + 1)
         shuffle = span * element
         kind_bits |= SHUFFLED | span << 24
-    return user + [MAGIC, element, 255 | kind_bits, 0, 0], shuffle
+    if kind == "columns" or rng.randrange(2):
+        return user + [MAGIC, element, 255 | kind_bits, 0, 0], shuffle, 1
+    rows = rng.randrange(2, 7)
+    user[0] += ROWS
+    return user + [MAGIC, element, 255 | kind_bits, 0, 0, rows], shuffle, rows
 
 
-def random_chunk(rng, shuffle):
-    """Numbers with a few high bytes, mostly; records of any length."""
-    nbytes = rng.choice((rng.randrange(300), rng.randrange(3000), rng.randrange(12000)))
+def random_chunk(rng, shuffle, rows):
+    """Numbers with a few high bytes, mostly; records of any length. Each row is the one before with some changes."""
+    nbytes = rng.choice((rng.randrange(300), rng.randrange(3000), rng.randrange(12000) // rows))
     element = rng.choice((1, 2, 3, 4, 8, 12))
     tops = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 4)))
     noise = rng.randrange(1, 257)
     data = bytes(rng.choice(tops) if i % element == element - 1 else rng.randrange(noise) for i in range(nbytes))
+    row, share = data, rng.choice((0, 0.002, 0.05, 1))
+    for _ in range(rows - 1):
+        row = bytes((byte + (rng.random() < share)) % 256 if i % element == 0 else byte for i, byte in enumerate(row))
+        data += row
     return h5_assemble.shuffled(data, shuffle) if shuffle > 1 else data
 
 
@@ -153,21 +162,33 @@ def damaged(rng, stored):
     return bytes(data)
 
 
+def rows_elsewhere(rng, stored):
+    """The frames of a chunk with rows, some in the place of others."""
+    head = lmc_h5_chunk.Head(stored)
+    frames = head.frames(stored)
+    for _ in range(rng.randrange(1, 3)):
+        frames[rng.randrange(len(frames))] = rng.choice(frames)
+    return h5_assemble.chunk(head.layout, frames, head.width, head.swap)
+
+
 def coded_chunks(library, seed, count, seen):
     """Chunks of the library's encoder, whole and damaged."""
     rng = random.Random(seed)
     for i in range(count):
-        values, shuffle = random_values(rng)
-        chunk = random_chunk(rng, shuffle)
+        values, shuffle, rows = random_values(rng)
+        chunk = random_chunk(rng, shuffle, rows)
         stored = library.encode(chunk, values)
         if len(stored) > len(chunk) + 64:
             return f"chunk {i}: {len(chunk)} bytes became {len(stored)}"
         wrong = decodes_to(library, stored, chunk)
         for _ in range(3):
             wrong = wrong or agree(library, damaged(rng, stored))
+        layout = lmc_h5_chunk.Head(stored).layout if stored[3:4] == b"H" else "frame"
+        if layout == lmc_h5_chunk.LAYOUT_ROWS:
+            wrong = wrong or agree(library, rows_elsewhere(rng, stored))
         if wrong:
             return f"chunk {i} with values {values}: {wrong}"
-        seen.add(lmc_h5_chunk.Head(stored).layout if stored[3:4] == b"H" else "frame")
+        seen.add(layout)
 
 
 def forged_chunks(library, seed, count):
@@ -196,7 +217,7 @@ def forged_chunks(library, seed, count):
 
 
 def every_layout(seen):
-    missing = {"frame", 0, 1, 2} - seen
+    missing = {"frame", 0, 1, 2, 3} - seen
     return f"no chunk of the encoder was in layout {sorted(map(str, missing))}" if missing else None
 
 

@@ -10,14 +10,13 @@ import argparse
 import sys
 
 import lmc_reference
-from lmc_reference import Checksum, H, LmcError, Reader, Truncated, corrupt_unless, supported_if
+from lmc_reference import MODE_DELTA, Base, Checksum, H, LmcError, Reader, Truncated, corrupt_unless, supported_if
 
 MAGIC = b"\x8cLMH"
 VERSION = 1
 LAYOUT_PLAIN, LAYOUT_COLUMNS, LAYOUT_RECORDS, LAYOUT_ROWS = 0, 1, 2, 3
 WIDTH_MIN, WIDTH_MAX = 2, 256
 ROW_COUNT_MIN, ROW_COUNT_MAX = 2, 65536
-MODE_DELTA = 3  # of a frame
 SWAPS = (0, 2, 4, 8)
 
 
@@ -48,7 +47,7 @@ def content_of(frame, base=None):
     corrupt_unless(head.base_nbytes == len(base), "a base of another size")
     try:
         return lmc_reference.decode(frame, base)
-    except lmc_reference.Base as error:
+    except Base as error:
         raise Checksum(f"rows of other chunks: {error}")
 
 
