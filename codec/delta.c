@@ -450,12 +450,18 @@ static lmc_status decode_same(const lmc_delta_job *job, const lmc_delta_stored *
     return LMC_OK;
 }
 
-/* A block that is stored as it is: of its base, only the hash is looked at. */
+/* For blocks of whose base only the hash is looked at. */
+static int is_right_base(const lmc_delta_job *job, const lmc_delta_stored *block, size_t dst_nbytes)
+{
+    const size_t base_nbytes = dst_nbytes * lmc_base_scale(job->base_form);
+    return job->kernels->hash(block->base, base_nbytes, 0) == block->base_hash;
+}
+
+/* A block that is stored as it is. */
 static lmc_status decode_stored(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
                                 size_t dst_nbytes, uint64_t *content_hash)
 {
-    const size_t base_nbytes = dst_nbytes * lmc_base_scale(job->base_form);
-    if (job->kernels->hash(block->base, base_nbytes, 0) != block->base_hash)
+    if (!is_right_base(job, block, dst_nbytes))
         return LMC_ERR_BASE;
     memcpy(dst, block->stored + 1, dst_nbytes);
     *content_hash = job->kernels->hash(dst, dst_nbytes, 0);
@@ -490,8 +496,8 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stor
     return LMC_OK;
 }
 
-lmc_status lmc_delta_decode(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
-                            size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
+/* The mode, and the length where the mode tells it. */
+static lmc_status check_mode(const lmc_delta_stored *block, size_t dst_nbytes, lmc_diag *diag)
 {
     const unsigned mode = block->stored[0];
     const size_t wanted_nbytes = 1 + (mode == LMC_FMT_BLOCK_STORED ? dst_nbytes : 0);
@@ -499,8 +505,17 @@ lmc_status lmc_delta_decode(const lmc_delta_job *job, const lmc_delta_stored *bl
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u in a delta frame", mode);
     if (mode != LMC_FMT_BLOCK_DELTA && block->stored_nbytes != wanted_nbytes)
         return corrupt(diag, "it is not as long as its mode says");
+    return LMC_OK;
+}
+
+lmc_status lmc_delta_decode(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
+                            size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
+{
+    const lmc_status status = check_mode(block, dst_nbytes, diag);
+    if (status != LMC_OK) /* a wrong base is told before all faults of the block */
+        return is_right_base(job, block, dst_nbytes) ? status : LMC_ERR_BASE;
     job->kernels->hash_begin(job->scratch->hash_state);
-    switch (mode) {
+    switch (block->stored[0]) {
     case LMC_FMT_BLOCK_SAME: return decode_same(job, block, dst, dst_nbytes, content_hash);
     case LMC_FMT_BLOCK_STORED: return decode_stored(job, block, dst, dst_nbytes, content_hash);
     default: return decode_compared(job, block, dst, dst_nbytes, content_hash, diag);
