@@ -27,7 +27,7 @@
 
 /* The values that HDF5 keeps for the filter (docs/hdf5-filter.md, section 2), and where it stands in the pipeline. */
 typedef struct filter {
-    unsigned values[LMC_H5_VALUE_COUNT];
+    unsigned values[LMC_H5_VALUE_COUNT_MAX];
     size_t value_count;
     unsigned mask_bit; /* set in the mask of a chunk that was stored without the filter */
 } filter;
@@ -123,13 +123,13 @@ static int read_filter(hid_t dataset, filter *lmc)
 {
     unsigned flags;
     const hid_t properties = H5Dget_create_plist(dataset);
-    lmc->value_count = LMC_H5_VALUE_COUNT; /* in: room; out: how many there are */
-    lmc->mask_bit = 1;                     /* bit i is for the filter at place i: here the first */
+    lmc->value_count = LMC_H5_VALUE_COUNT_MAX; /* in: room; out: how many there are */
+    lmc->mask_bit = 1;                         /* bit i is for the filter at place i: here the first */
     const int is_found = H5Pget_nfilters(properties) == 1 &&
                          H5Pget_filter_by_id2(properties, LMC_H5_FILTER_ID, &flags, &lmc->value_count,
                                               lmc->values, 0, NULL, NULL) >= 0;
     H5Pclose(properties);
-    return is_found && lmc->value_count <= LMC_H5_VALUE_COUNT;
+    return is_found && lmc->value_count <= LMC_H5_VALUE_COUNT_MAX;
 }
 
 static int write_chunks(hid_t dataset, const chunk *chunks)
