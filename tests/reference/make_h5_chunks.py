@@ -8,8 +8,11 @@ refuse each one and why. Their checks are right wherever the rule is not about c
 import os
 import sys
 
+import corrupt_delta
 import h5_assemble as a
-from assemble import short_frame, stored_frame
+from assemble import numbers, short_frame, stored_frame
+from assemble_delta import MAGNITUDE, SAME, DeltaPlan, rounded
+from corrupt_delta import BASE, CONTENT as CHANGED
 from h5_assemble import LAYOUT_COLUMNS as COLUMNS, LAYOUT_PLAIN as PLAIN, LAYOUT_RECORDS as RECORDS, LAYOUT_ROWS as ROWS
 
 CASES = {}  # name: (status, rule, stored)
@@ -17,6 +20,8 @@ CASES = {}  # name: (status, rule, stored)
 U8, U16, BF16, F32, F64, C64 = 0, 12, 14, 17, 21, 18
 CONTENT = bytes((i * i >> 3) % 251 for i in range(1000))
 FRAME = a.frame(CONTENT)
+DELTA = corrupt_delta.frame()  # CHANGED against BASE
+AGAIN = corrupt_delta.frame(blocks=[SAME], content=CHANGED, base=CHANGED)
 
 
 # ---- good ones ----
@@ -62,6 +67,11 @@ def good():
     rows = a.rows_of(CONTENT, 4)
     frames = [stored_frame(rows[0], F32), a.frame(rows[1], C64), a.frame(rows[2], BF16), a.frame(rows[3], F64)]
     made["rows_of_other_dtypes"] = (a.chunk(ROWS, frames), CONTENT)
+    rows = BASE + CHANGED + CHANGED + CHANGED + BASE
+    frames = [a.frame(BASE), DELTA, AGAIN, a.frame(CHANGED), a.frame(BASE)]
+    made["rows_delta"] = (a.chunk(ROWS, frames), rows)
+    made["rows_delta_swap"] = (a.chunk(ROWS, frames, swap=4), a.swapped(rows, 4))
+    made["rows_delta_records"] = (a.chunk(ROWS, frames, 7), a.shuffled(rows, 7))
     columns = a.columns_of(CONTENT, 3)
     frames = [stored_frame(columns[0], F32), stored_frame(columns[1], C64, block_log2=20), a.frame(columns[2], BF16)]
     made["columns_of_other_dtypes"] = (a.chunk(COLUMNS, frames, 3), CONTENT)
@@ -176,6 +186,31 @@ def rows():
             a.chunk(ROWS, [row] * 3, sizes=sizes))
 
 
+def deltas():
+    other = bytes([BASE[0] ^ 1]) + BASE[1:]
+    base = a.frame(BASE)
+    floats = numbers([0x3F800000 + (i << 16) for i in range(45)], 4)
+    halves = rounded(floats)
+    twice = corrupt_delta.frame(DeltaPlan(2, MAGNITUDE), [SAME], halves, floats, dtype=BF16, base_form=1)
+    add("CORRUPT", "delta_alone", "a frame that asks for a base", DELTA)
+    add("CORRUPT", "delta_plain", "a frame that asks for a base", a.chunk(PLAIN, [DELTA], swap=2))
+    add("CORRUPT", "delta_records", "a frame that asks for a base", a.chunk(RECORDS, [DELTA], 4))
+    for i in range(2):
+        columns = [DELTA if i == j else a.frame(CHANGED) for j in range(2)]
+        add("CORRUPT", f"delta_column_{i}", "a column that asks for a base", a.chunk(COLUMNS, columns, 2))
+    add("CORRUPT", "delta_row_0", "the first row asks for a base", a.chunk(ROWS, [DELTA, a.frame(CHANGED)]))
+    add("CORRUPT", "delta_base_twice", "a row that asks for a base of twice its size", a.chunk(ROWS, [a.frame(halves), twice]))
+    longer = a.chunk(ROWS, [a.frame(BASE + b"x"), DELTA])
+    add("CORRUPT", "delta_base_longer", "the row before is longer than the base asked for", longer)
+    for name, frames in (("other_bit", [a.frame(other), DELTA]), ("other_row", [a.frame(CHANGED), DELTA]),
+                         ("exchanged", [base, AGAIN, DELTA]), ("twice", [base, DELTA, DELTA])):
+        add("CHECKSUM", f"delta_{name}", "the row before is another one than the base", a.chunk(ROWS, frames))
+    for place, status in ((-1, "CHECKSUM"), (-20, "CHECKSUM"), (6, "CORRUPT")):
+        damaged = bytearray(DELTA)
+        damaged[place] ^= 1
+        add(status, f"delta_damaged_{place}", f"byte {place} of a row is damaged", a.chunk(ROWS, [base, damaged]))
+
+
 def write(path, data):
     with open(path, "wb") as file:
         file.write(data)
@@ -186,7 +221,7 @@ def main():
     directory = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "vectors", "h5")
     corrupt = os.path.join(directory, "corrupt")
     os.makedirs(corrupt, exist_ok=True)
-    for make in (heads, truncations, frames, columns, rows):
+    for make in (heads, truncations, frames, columns, rows, deltas):
         make()
     for name in os.listdir(corrupt):
         os.remove(os.path.join(corrupt, name))
