@@ -199,7 +199,8 @@ def deltas():
         columns = [DELTA if i == j else a.frame(CHANGED) for j in range(2)]
         add("CORRUPT", f"delta_column_{i}", "a column that asks for a base", a.chunk(COLUMNS, columns, 2))
     add("CORRUPT", "delta_row_0", "the first row asks for a base", a.chunk(ROWS, [DELTA, a.frame(CHANGED)]))
-    add("CORRUPT", "delta_base_twice", "a row that asks for a base of twice its size", a.chunk(ROWS, [a.frame(halves), twice]))
+    stored = a.chunk(ROWS, [a.frame(halves), twice])
+    add("CORRUPT", "delta_base_twice", "a row that asks for a base of twice its size", stored)
     longer = a.chunk(ROWS, [a.frame(BASE + b"x"), DELTA])
     add("CORRUPT", "delta_base_longer", "the row before is longer than the base asked for", longer)
     for name, frames in (("other_bit", [a.frame(other), DELTA]), ("other_row", [a.frame(CHANGED), DELTA]),
