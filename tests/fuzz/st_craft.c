@@ -59,16 +59,23 @@ static uint64_t hash_list(const uint64_t *hashes, size_t count)
     return XXH3_64bits(bytes, count * HASH_NBYTES);
 }
 
-/* The hashes of the blocks: of a coded frame as its index has them, of others from their content. */
+static int has_index(const lmc_info *info)
+{
+    return info->mode == LMC_FRAME_CODED || info->mode == LMC_FRAME_DELTA;
+}
+
+/* The hashes of the blocks: of a frame with an index as that has them, of others from their content. */
 static uint64_t content_hash(const lmc_info *info, const uint8_t *frame, const uint8_t *tail)
 {
     uint64_t hashes[BLOCKS_MAX];
     const uint8_t *const content = frame + info->head_nbytes;
+    const size_t entry_nbytes =
+        INDEX_ENTRY_NBYTES + (info->mode == LMC_FRAME_DELTA ? (size_t)HASH_NBYTES : 0); /* the base's hash */
     for (size_t i = 0; i < info->block_count; i++) {
         const size_t begin = i * info->block_nbytes;
         const size_t left = (size_t)info->content_nbytes - begin;
-        hashes[i] = info->mode == LMC_FRAME_CODED
-                        ? load(tail + i * INDEX_ENTRY_NBYTES + 4, HASH_NBYTES)
+        hashes[i] = has_index(info)
+                        ? load(tail + i * entry_nbytes + 4, HASH_NBYTES)
                         : XXH3_64bits(content + begin, left < info->block_nbytes ? left : info->block_nbytes);
     }
     return hash_list(hashes, (size_t)info->block_count);
@@ -84,11 +91,11 @@ static int repair_frame(uint8_t *frame, size_t nbytes, uint64_t *hash)
     }
     const size_t tail_nbytes = (size_t)info.tail_nbytes;
     uint8_t *const tail = frame + nbytes - tail_nbytes;
-    if (info.mode != LMC_FRAME_CODED && info.content_nbytes > nbytes - info.head_nbytes - tail_nbytes) {
+    if (!has_index(&info) && info.content_nbytes > nbytes - info.head_nbytes - tail_nbytes) {
         return 0;
     }
     *hash = content_hash(&info, frame, tail);
-    if (info.mode != LMC_FRAME_CODED) {
+    if (!has_index(&info)) {
         store(tail, *hash, HASH_NBYTES);
     }
     const uint64_t seed = XXH3_64bits(frame, info.head_nbytes);

@@ -31,6 +31,7 @@ static inline lmc_st_options lmc_test_call_options(void)
 
 /* Paths of all that the calls read and write; made by lmc_test_calls_make(). */
 static char plain_path[LMC_TEST_PATH_NBYTES], archive_path[LMC_TEST_PATH_NBYTES];
+static char next_path[LMC_TEST_PATH_NBYTES], based_path[LMC_TEST_PATH_NBYTES]; /* against the archive */
 static char damaged_path[LMC_TEST_PATH_NBYTES], cut_path[LMC_TEST_PATH_NBYTES];
 static char model_path[LMC_TEST_PATH_NBYTES], archives_path[LMC_TEST_PATH_NBYTES];
 static char out_path[LMC_TEST_PATH_NBYTES];
@@ -77,6 +78,33 @@ static inline void lmc_test_calls_make_model(void)
     lmc_test_write(inner, index, sizeof(index) - 1);
 }
 
+/* A later state of the file: a tensor that has changed a little, its F32 master, one of another name. */
+static inline void lmc_test_calls_make_next(void)
+{
+    static unsigned char data[6505];
+    static unsigned char master[12000];
+    lmc_st_options options = lmc_test_options(1);
+    lmc_st_writer *const writer = lmc_test_writer();
+    lmc_test_weights(data, sizeof(data), 1);
+    for (size_t i = 0; i < 3000; i++) {
+        data[2 * i] ^= i % 100 == 0;
+        master[4 * i + 1] = (unsigned char)(i % 120);
+        memcpy(master + 4 * i + 2, data + 2 * ((i + 7) % 3000), 2);
+    }
+    static unsigned char copy[6000];
+    for (size_t i = 0; i < 3000; i++) {
+        memcpy(copy + 2 * i, master + 4 * i + 2, 2);
+    }
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "a", LMC_DTYPE_BF16, 3000, data), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "master", LMC_DTYPE_F32, 3000, master), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "copy", LMC_DTYPE_BF16, 3000, copy), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "added", LMC_DTYPE_U8, 500, data), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, next_path, &options, NULL, NULL), LMC_OK);
+    lmc_st_writer_free(writer);
+    options.base = archive_path;
+    CU_ASSERT_EQUAL(lmc_st_convert(next_path, based_path, &options, NULL, NULL), LMC_OK);
+}
+
 /* Call first; makes the directory too. */
 static inline void lmc_test_calls_make(void)
 {
@@ -85,6 +113,8 @@ static inline void lmc_test_calls_make(void)
     lmc_test_dir_make();
     lmc_test_join(plain_path, "m.safetensors");
     lmc_test_join(archive_path, "m.safetensors.lmc");
+    lmc_test_join(next_path, "next.safetensors");
+    lmc_test_join(based_path, "next.safetensors.lmc");
     lmc_test_join(damaged_path, "damaged.safetensors.lmc");
     lmc_test_join(cut_path, "cut.safetensors.lmc");
     lmc_test_join(model_path, "model");
@@ -98,6 +128,7 @@ static inline void lmc_test_calls_make(void)
     bytes[nbytes - 18] ^= 1;  /* in that of c */
     lmc_test_write(damaged_path, bytes, nbytes);
     free(bytes);
+    lmc_test_calls_make_next();
     lmc_test_calls_make_model();
     CU_ASSERT_EQUAL(lmc_st_convert(model_path, archives_path, &options, NULL, NULL), LMC_OK);
 }
@@ -106,6 +137,8 @@ static inline void lmc_test_calls_end(void)
 {
     unlink(plain_path);
     unlink(archive_path);
+    unlink(next_path);
+    unlink(based_path);
     unlink(damaged_path);
     unlink(cut_path);
     lmc_test_remove(model_path);
@@ -117,7 +150,7 @@ static inline void lmc_test_calls_end(void)
 
 static inline lmc_status lmc_test_read_path(const char *path)
 {
-    unsigned char dst[6000];
+    unsigned char dst[12000];
     lmc_st_file *file = NULL;
     lmc_status status = lmc_st_open_with(path, lmc_test_memory, &file, NULL);
     for (uint64_t i = 0; status == LMC_OK && i < lmc_st_tensor_count(file); i++) {
@@ -160,6 +193,28 @@ static inline lmc_status lmc_test_call_restore(void)
     return lmc_st_restore(archive_path, out_path, &options, NULL, NULL);
 }
 
+static inline lmc_status lmc_test_call_convert_next(void)
+{
+    lmc_st_options options = lmc_test_call_options();
+    const char *const dirs[] = {lmc_test_dir, "/nowhere"};
+    options.base = archive_path;
+    options.base_dirs = dirs;
+    options.base_dir_count = 2;
+    return lmc_st_convert(next_path, out_path, &options, NULL, NULL);
+}
+
+/* The base is looked for, and there are two that might be it. */
+static inline lmc_status lmc_test_call_restore_based(void)
+{
+    const lmc_st_options options = lmc_test_call_options();
+    return lmc_st_restore(based_path, out_path, &options, NULL, NULL);
+}
+
+static inline lmc_status lmc_test_call_read_based(void)
+{
+    return lmc_test_read_path(based_path);
+}
+
 /* From a stream to a stream: both are collected in temporary files. */
 static inline lmc_status lmc_test_call_streams(void)
 {
@@ -186,6 +241,11 @@ static inline lmc_status lmc_test_verify(const char *path, int sha256)
 static inline lmc_status lmc_test_call_verify(void)
 {
     return lmc_test_verify(archive_path, 1);
+}
+
+static inline lmc_status lmc_test_call_verify_based(void)
+{
+    return lmc_test_verify(based_path, 1);
 }
 
 static inline lmc_status lmc_test_call_verify_plain(void)
@@ -339,6 +399,10 @@ static const lmc_test_call lmc_test_calls[] = {
     {lmc_test_call_read_plain, "read a plain file", LMC_OK, 0, 0},
     {lmc_test_call_convert, "convert", LMC_OK, 1, 0},
     {lmc_test_call_restore, "restore", LMC_OK, 1, 0},
+    {lmc_test_call_convert_next, "convert with a base", LMC_OK, 1, 0},
+    {lmc_test_call_restore_based, "restore with a base", LMC_OK, 1, 0},
+    {lmc_test_call_read_based, "read with a base", LMC_OK, 0, 0},
+    {lmc_test_call_verify_based, "verify with a base", LMC_OK, 0, 0},
     {lmc_test_call_streams, "streams", LMC_OK, 0, 0},
     {lmc_test_call_verify, "verify", LMC_OK, 0, 0},
     {lmc_test_call_verify_plain, "verify a plain file", LMC_OK, 0, 0},
@@ -362,7 +426,7 @@ static const lmc_test_call lmc_test_calls[] = {
  * nothing. */
 static inline int lmc_test_call_left_right(const lmc_test_call *call, lmc_status status)
 {
-    enum { FILES_OF_CALLS = 6 };
+    enum { FILES_OF_CALLS = 8 };
     const int is_expected = call->has_output && status == call->expected;
     const int is_right = lmc_test_exists(out_path) == is_expected &&
                          lmc_test_entry_count(lmc_test_dir) == FILES_OF_CALLS + is_expected;
