@@ -93,7 +93,7 @@ def tails(delta):
 
 
 def bases(delta):
-    floats = a.numbers([0x3F800000 + i for i in range(200)], 4)
+    floats = a.numbers([0x3F800000 + i for i in range(60)], 4)
     values = d.rounded(floats)
     plan = DeltaPlan(2, MAGNITUDE)
 
@@ -120,7 +120,8 @@ def bases(delta):
     stored = frame(blocks=[d.STORED + CONTENT])
     delta("BASE", "base_missing_stored", "the base is missing, though the block is stored", stored, None)
     delta("BASE", "base_other_stored", "another base, though the block is stored", stored, CONTENT)
-    delta("BASE", "base_other_bad_block", "another base comes before all faults of a block", frame(blocks=[b"\x09"]), CONTENT)
+    classes = DeltaPlan(1, DIFFERENCE, 0, 0, [10], [0, 5])
+    delta("BASE", "base_other_classes", "another base, with which the block would be too short", frame(classes), bytes([99] * 90))
     long = bytes(1024) + b"a" * 10
     hashes = [H(bytes(1024)), H(b"b" * 10)]
     delta("BASE", "base_second_block", "the second block has another base",

@@ -19,7 +19,7 @@ typedef enum changes_kind {
     CHANGES_FLIPS,  /* one value in 30 has another sign, others are a step away */
     CHANGES_JUMPS,  /* one value in 60 was anything, others are a step away */
     CHANGES_BITS,   /* one bit of every fourth value has changed */
-    CHANGES_FIRST, /* the first 1,200 values are some steps away, the next 2,000 had random bits: blocks differ */
+    CHANGES_FIRST, /* the first 1,024 values are some steps away, the next 1,024 had random bits, the others are the same */
     CHANGES_ALL, /* nothing is left of it */
     CHANGES_KIND_COUNT
 } changes_kind;
@@ -69,7 +69,7 @@ static uint64_t changes_value(contents_rng *rng, changes_kind kind, lmc_dtype dt
                    ? value
                    : value ^ (uint64_t)1 << contents_below(rng, contents_unit_nbytes(dtype) * 8);
     case CHANGES_FIRST:
-        return i < 1200 ? value + changes_normal(rng, 5) : i < 3200 ? contents_next(rng) : value;
+        return i < 1024 ? value + changes_normal(rng, 5) : i < 2048 ? contents_next(rng) : value;
     case CHANGES_ALL: return contents_next(rng);
     default: return value;
     }
