@@ -44,7 +44,7 @@ class Tool:
 
 def example(text):
     """The bytes of section 6."""
-    section = re.search(r"^## 6\. Example$(.*)", text, re.M | re.S).group(1)
+    section = re.search(r"^## 7\. Example$(.*)", text, re.M | re.S).group(1)
     listing = re.search(r"^```\n(.*?)^```$", section, re.M | re.S).group(1)
     data = bytearray()
     for line in listing.splitlines():

@@ -25,8 +25,30 @@ def content_of_letters():
     return bytes(content)
 
 
-# What the text says of each listing.
-CONTENTS = [content_of_abc, content_of_letters]
+def base_of_steps():
+    elements = [0x3F80 + i if i % 2 == 0 else 0x3C00 for i in range(24)]
+    return b"".join(element.to_bytes(2, "little") for element in elements) + b"?"
+
+
+def content_of_steps():
+    base = base_of_steps()
+    elements = [int.from_bytes(base[i : i + 2], "little") for i in range(0, 48, 2)]
+    elements[5] += 3
+    elements[9] -= 2
+    elements[7] = 0xF00D
+    for i in range(6, 22, 2):
+        elements[i] += 1 if i % 4 == 0 else -1
+    elements[22] += 2
+    elements[12] ^= 0x8000
+    return b"".join(element.to_bytes(2, "little") for element in elements) + b"!"
+
+
+def no_base():
+    return None
+
+
+# What the text says of each listing, and of its base.
+CONTENTS = [(content_of_abc, no_base), (content_of_letters, no_base), (content_of_steps, base_of_steps)]
 
 
 def listing_bytes(listing):
@@ -53,9 +75,9 @@ def listing_bytes(listing):
 
 
 def worked_frames(text):
-    """(frame, content) of every listing."""
+    """(frame, content, base or None) of every listing."""
     section = re.search(r"^## 11\. Worked frames$(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
     listings = re.findall(r"^```\n(.*?)^```$", section, re.M | re.S)
     if len(listings) != len(CONTENTS):
         raise ValueError(f"{len(listings)} listings, {len(CONTENTS)} contents")
-    return [(listing_bytes(listing), content()) for listing, content in zip(listings, CONTENTS)]
+    return [(listing_bytes(listing), content(), base()) for listing, (content, base) in zip(listings, CONTENTS)]

@@ -135,8 +135,8 @@ def main():
 
     tests = Tests()
     worked = document.worked_frames(read(ROOT, "docs", "format.md").decode())
-    for i, (frame, content) in enumerate(worked):
-        tests.test(f"worked frame {i}", decodes_to, frame, content)
+    for i, (frame, content, base) in enumerate(worked):
+        tests.test(f"worked frame {i}", decodes_to, frame, content, base)
 
     seen = set()
     tests.test("vectors: files", same, "without a twin", names(VECTORS, ".lmc"), names(VECTORS, ".bin"))
