@@ -8,7 +8,7 @@ LAYERS = [
     {"kernels/*"},
     {"diag", "dtype", "content_hash", "scratch", "source", "table", "entropy", "code_plan", "coding", "symbols",
      "flags", "gap", "plane", "escape", "block", "sample", "plan", "frame", "ladder", "base_values", "delta",
-     "delta_coding", "delta_sample", "delta_plan"},
+     "delta_lists", "delta_encode", "delta_decode", "delta_coding", "delta_sample", "delta_plan"},
     {"ctx", "pool", "encode", "decode", "encode_frame", "decode_frame", "status", "version", "kernels_name"},
 ]
 

@@ -1,0 +1,41 @@
+/*
+ * delta_lists.h - what both directions of a delta block begin with: the base is hashed, and made values of, strip by
+ * strip while it is in the first-level cache, and gives the class of each element, and so a list of heads for each class.
+ */
+#ifndef LMC_CODEC_DELTA_LISTS_H
+#define LMC_CODEC_DELTA_LISTS_H
+
+#include "coding.h"
+#include "delta.h"
+
+/* Where the lists of heads of a block begin and how long they are. */
+typedef struct lmc_class_lists {
+    size_t count[LMC_FMT_CLASS_COUNT_MAX];
+    uint16_t *begin[LMC_FMT_CLASS_COUNT_MAX];
+    lmc_class_order order;
+} lmc_class_lists;
+
+/* Lays the lists of a block of n elements out one behind the other, by their counts. */
+void lmc_lists_open(const lmc_delta_job *job, size_t n, lmc_class_lists *lists);
+
+LMC_INLINE size_t lmc_delta_strip_nbytes(const lmc_delta_job *job)
+{
+    return LMC_STRIP_VALUES * (size_t)job->unit_nbytes;
+}
+
+/* Hashes the next nbytes of values' bytes of the base, from byte `at` of the values on. Returns these values. */
+const uint8_t *lmc_base_take(const lmc_delta_job *job, const uint8_t *base, size_t at, size_t nbytes);
+
+/* All of the base: its hash is begun, and `from` bytes of values are done. Finds the class of each element, and
+ * lists->count. Returns the values; the hash is left to be ended. */
+const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, size_t nbytes, size_t from,
+                                 lmc_class_lists *lists);
+
+/* Heads of a class as elements of two bytes: low bits, and the rest as symbols. */
+LMC_INLINE lmc_coding lmc_head_coding(const lmc_delta *delta, unsigned class)
+{
+    return (lmc_coding){.unit_nbytes = sizeof(uint16_t),
+                        .split = {.low_nbits = delta->class_low_nbits[class]}};
+}
+
+#endif
