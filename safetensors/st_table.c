@@ -176,7 +176,8 @@ static int is_filled(const unsigned char *src, const unsigned char *lists, uint6
         lists += aliases_nbytes((size_t)alias_count);
         left -= aliases_nbytes((size_t)alias_count);
     }
-    return left == (has_feature(src, ST_TABLE_FEATURE_BASE) ? st_bases_stated_nbytes(lists, left) : 0);
+    const int has_bases = has_feature(src, ST_TABLE_FEATURE_BASE);
+    return left == (has_bases ? st_bases_stated_nbytes(lists, left) : 0) && has_bases == (left > 0);
 }
 
 static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t offset, lmc_st_diag *diag)
