@@ -1,5 +1,6 @@
-"""assemble_delta.py - delta frames put together by hand, beside assemble.py: sections 7.2 and 8 of docs/format.md. What an
-encoder does is done here by its letter; nothing is judged, and every piece can be changed before it is put in place."""
+"""assemble_delta.py - delta frames put together by hand, beside assemble.py: sections 7.2 and 8 of docs/format.md.
+What an encoder does is done here by its letter; nothing is judged, and every piece can be changed before it is put in
+place."""
 
 import struct
 
@@ -112,10 +113,10 @@ def rounded(base):
 
 
 class Deltas:
-    """The pieces of a delta block, to be changed before `data` puts them together. Exceptions are {place: element}; heads,
-    flips, lows (the low bytes as a number) and classes have an entry for each element. `low_plane(j, bytes)` writes a plane
-    of low bytes, `flips_as` and `rungs_as` flags; `stays` holds places whose symbols go on from rung to rung to the end,
-    `escaped` those whose symbols stand as 255 without need."""
+    """The pieces of a delta block, to be changed before `data` puts them together. Exceptions are {place: element};
+    heads, flips, lows (the low bytes as a number) and classes have an entry for each element. `low_plane(j, bytes)`
+    writes a plane of low bytes, `flips_as` and `rungs_as` flags; `stays` holds places whose symbols go on from rung to
+    rung to the end, `escaped` those whose symbols stand as 255 without need."""
 
     def __init__(self, plan, content, values):
         self.plan, self.n = plan, len(content) // plan.W

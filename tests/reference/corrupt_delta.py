@@ -1,5 +1,5 @@
-"""corrupt_delta.py - delta frames that break one rule of docs/format.md each, for make_corrupt.py: heads and tails, the base
-(8.1), the plan (8.2), blocks (8.3), heads of classes (8.4), ladders (8.5) and pairs (7.2)."""
+"""corrupt_delta.py - delta frames that break one rule of docs/format.md each, for make_corrupt.py: heads and tails,
+the base (8.1), the plan (8.2), blocks (8.3), heads of classes (8.4), ladders (8.5) and pairs (7.2)."""
 
 import assemble as a
 import assemble_delta as d
@@ -64,9 +64,12 @@ def tails(delta):
         ("CORRUPT", "index_size_0", "stored_nbytes 0", frame(blocks=[b"", d.SAME + d.SAME], sizes=[0, 2], **same)),
         ("CORRUPT", "index_size_over", "stored_nbytes is more than the content + 1",
          frame(blocks=[d.SAME, two[1] + b"y"], **same)),
-        ("CORRUPT", "index_sum_less", "the block sizes are less than there is", frame(blocks=two, sizes=[1, 100], **same)),
-        ("CORRUPT", "index_sum_more", "the block sizes are more than there is", frame(blocks=two, sizes=[2, 101], **same)),
-        ("CORRUPT", "index_shifted", "the block sizes cut at the wrong places", frame(blocks=two, sizes=[2, 100], **same)),
+        ("CORRUPT", "index_sum_less", "the block sizes are less than there is",
+         frame(blocks=two, sizes=[1, 100], **same)),
+        ("CORRUPT", "index_sum_more", "the block sizes are more than there is",
+         frame(blocks=two, sizes=[2, 101], **same)),
+        ("CORRUPT", "index_shifted", "the block sizes cut at the wrong places",
+         frame(blocks=two, sizes=[2, 100], **same)),
         ("CHECKSUM", "content_hash", "the index has another hash for a block",
          frame(blocks=two, hashes=[H(content[:1024]), H(content)], **same)),
         ("CHECKSUM", "content_of_block", "a byte of a stored block has changed",
@@ -79,7 +82,7 @@ def tails(delta):
         changed = bytearray(good)
         changed[place] ^= 1
         status = "CORRUPT" if name == "base_form" else "CHECKSUM"
-        rule = "the check is not that of the frame" if status == "CHECKSUM" else "base form 1, but the dtype is not BF16"
+        rule = "the check is not the frame's" if status == "CHECKSUM" else "base form 1, but the dtype is not BF16"
         delta(status, "check_" + name, rule, changed)
     least = 32 + len(PLAN.data()) + 1 + 20 + 8
     for size in (31, 32, 40, least - 1):
@@ -105,23 +108,29 @@ def bases(delta):
     delta("CORRUPT", "base_bf16_of_f32_f32", "base form 1, but the dtype is F32", bf16(dtype=F32), floats)
     delta("CORRUPT", "base_bf16_of_f32_odd", "base form 1, but half an element",
           bf16(content_nbytes=len(values) - 1), floats)
-    delta("CORRUPT", "base_bf16_of_f32_2_62", "base form 1, but 2^62 bytes of content", bf16(content_nbytes=1 << 62), floats)
+    delta("CORRUPT", "base_bf16_of_f32_2_62", "base form 1, but 2^62 bytes of content",
+          bf16(content_nbytes=1 << 62), floats)
     delta("BASE", "base_bf16_of_f32_missing", "the base is missing", bf16(), None)
     other = bytes([floats[0] ^ 1]) + floats[1:]
     assert d.rounded(other) == values
     delta("BASE", "base_bf16_of_f32_other", "another base that rounds to the same values", bf16(), other)
     hashes = [H(values)]
-    delta("BASE", "base_bf16_of_f32_hash", "the base's hash is that of its rounded values", bf16(base_hashes=hashes), floats)
+    delta("BASE", "base_bf16_of_f32_hash", "the base's hash is that of its rounded values",
+          bf16(base_hashes=hashes), floats)
 
     delta("BASE", "base_missing", "the base is missing", frame(), None)
     delta("BASE", "base_bit", "a bit of the base is another one", frame(), BASE[:-1] + bytes([BASE[-1] ^ 0x80]))
     delta("BASE", "base_hash", "the index has another hash for the base", frame(base_hashes=[H(BASE) ^ 1]))
-    delta("BASE", "base_missing_same", "the base is missing, and the block is the same", frame(blocks=[d.SAME], content=BASE), None)
+    delta("BASE", "base_missing_same", "the base is missing, and the block is the same",
+          frame(blocks=[d.SAME], content=BASE), None)
     stored = frame(blocks=[d.STORED + CONTENT])
     delta("BASE", "base_missing_stored", "the base is missing, though the block is stored", stored, None)
     delta("BASE", "base_other_stored", "another base, though the block is stored", stored, CONTENT)
+    delta("BASE", "base_other_bad_block", "another base comes before all faults of a block",
+          frame(blocks=[b"\x09"]), CONTENT)
     classes = DeltaPlan(1, DIFFERENCE, 0, 0, [10], [0, 5])
-    delta("BASE", "base_other_classes", "another base, with which the block would be too short", frame(classes), bytes([99] * 90))
+    delta("BASE", "base_other_classes", "another base, with which the block would be too short",
+          frame(classes), bytes([99] * 90))
     long = bytes(1024) + b"a" * 10
     hashes = [H(bytes(1024)), H(b"b" * 10)]
     delta("BASE", "base_second_block", "the second block has another base",
@@ -246,19 +255,22 @@ def class_heads(delta):
             delta("CORRUPT", f"escape_wide_{k}", f"an escape is not less than 2^(16 - {k})",
                   frame(plan, [wide], values, base, BF16), base)
         if k in (0, 7):
-            delta("CORRUPT", f"escape_missing_{k}", "an escape is missing", frame(plan, [block[:-2]], values, base, BF16), base)
-            delta("CORRUPT", f"escape_cut_{k}", "half of an escape is missing", frame(plan, [block[:-1]], values, base, BF16), base)
-            delta("CORRUPT", f"escape_more_{k}", "one escape too many", frame(plan, [block + b"\0\0"], values, base, BF16), base)
+            for name, rule, bad in [("missing", "an escape is missing", block[:-2]),
+                                    ("cut", "half of an escape is missing", block[:-1]),
+                                    ("more", "one escape too many", block + b"\0\0")]:
+                delta("CORRUPT", f"escape_{name}_{k}", rule, frame(plan, [bad], values, base, BF16), base)
     base = bytes(4 * 30)
     plan = DeltaPlan(4, XOR, low_nbits=[8])
     content = a.numbers([0xFFFF] * 2 + [0] * 28, 4)
     block = Deltas(plan, content, base).data()
-    delta("CORRUPT", "escape_8", "an escape where there are none", frame(plan, [block + b"\0\0"], content, base, F32), base)
+    delta("CORRUPT", "escape_8", "an escape where there are none",
+          frame(plan, [block + b"\0\0"], content, base, F32), base)
     base = bytes(4 * 5)
     plan = DeltaPlan(4, DIFFERENCE, low_nbits=[3])
     block = Deltas(plan, base, base).data()
     spare = block[:3] + bytes([block[3] | 0x80]) + block[4:]
-    delta("CORRUPT", "low_bits_spare", "spare bits in the low bits of a class", frame(plan, [spare], base, base, F32), base)
+    delta("CORRUPT", "low_bits_spare", "spare bits in the low bits of a class",
+          frame(plan, [spare], base, base, F32), base)
     base = bytes(8 * 9)
     flips = Deltas(WIDE, base, base)
     for name, status, rule, flags in [("mode_7", "UNSUPPORTED", "flips in flags mode 7", b"\7"),
@@ -282,9 +294,11 @@ def ladders(delta):
     twelve = [1, 2, 1, 2, 1] + [0] * 7  # flags, a plane of no rung, the rest
     bad("rest_missing", "a symbol of the rest is missing", twelve, lambda ladder: ladder[:-1])
     bad("rest_more", "one symbol too many in the rest", twelve, lambda ladder: ladder + b"\1")
-    bad("spare_bits_flags", "spare bits in the flags of a rung", twelve, lambda ladder: ladder[:2] + bytes([ladder[2] | 0x80]) + ladder[3:])
+    bad("spare_bits_flags", "spare bits in the flags of a rung", twelve,
+        lambda ladder: ladder[:2] + bytes([ladder[2] | 0x80]) + ladder[3:])
     ones = [1, 2] * 5 + [9]
-    bad("spare_bits_plane", "spare bits in a bit plane of a rung", ones, lambda ladder: ladder[:7] + bytes([ladder[7] | 0x80]) + ladder[8:])
+    bad("spare_bits_plane", "spare bits in a bit plane of a rung", ones,
+        lambda ladder: ladder[:7] + bytes([ladder[7] | 0x80]) + ladder[8:])
     bad("plane_missing", "the block ends before the bit plane of a rung", ones, lambda ladder: ladder[:6])
     bad("mode_7", "a rung in flags mode 7", ones, lambda ladder: b"\7" + ladder[1:], "UNSUPPORTED")
     bad("rung_for_7", "a rung for 7 symbols", [0] * 7, lambda ladder: d.NONE)

@@ -25,12 +25,13 @@ def one_block(plan, content, base, dtype, change=lambda deltas: None, **fields):
 
 
 def width(W, transform):
-    """Every width and transform, as many low bytes as can be, sixteen classes or two, all numbers of low bits, planes of
-    every mode, exceptions, and bytes after the last element."""
+    """Every width and transform, as many low bytes as can be, sixteen classes or two, all numbers of low bits, planes
+    of every mode, exceptions, and bytes after the last element."""
     n = 520 + W if W < 4 else 270 + W
     mantissa_nbits = {1: 3, 2: 10, 4: 23, 8: 52}[W] if transform == MAGNITUDE else 8 * W - 4
     tops = [number % 15 if i % 4 == 1 else 15 if i == 8 else 0 for i, number in enumerate(scattered(n))]
-    base = [top << mantissa_nbits | number % (1 << min(mantissa_nbits, 20)) for top, number in zip(tops, scattered(n, 3))]
+    below = [number % (1 << min(mantissa_nbits, 20)) for number in scattered(n, 3)]
+    base = [top << mantissa_nbits | number for top, number in zip(tops, below)]
     values = changed(base, W, 9)
     if transform == MAGNITUDE:
         values = [value ^ (i % 11 == 0) << 8 * W - 1 for i, value in enumerate(values)]
@@ -69,7 +70,8 @@ def heads_above_15_bits():
                 deltas.heads[i] |= 0x8000
                 deltas.flips[i] = i % 2
 
-    return one_block(DeltaPlan(2, MAGNITUDE, 0, 14, [1], [8, 3]), a.numbers(values, 2), a.numbers(base, 2), BF16, change)
+    plan = DeltaPlan(2, MAGNITUDE, 0, 14, [1], [8, 3])
+    return one_block(plan, a.numbers(values, 2), a.numbers(base, 2), BF16, change)
 
 
 def z_above_its_bits(transform):

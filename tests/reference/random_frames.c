@@ -82,6 +82,20 @@ static unsigned char *encode(lmc_ctx *ctx, const lmc_params *params, size_t nbyt
     return frame;
 }
 
+/* With any byte of its base changed, a frame is refused for that alone. */
+static void refuses_another_base(lmc_ctx *ctx, contents_rng *rng, const unsigned char *frame,
+                                 size_t frame_nbytes, size_t base_nbytes)
+{
+    size_t decoded_nbytes = 0;
+    unsigned char *changed = base + contents_next(rng) % base_nbytes;
+    *changed ^= 0x40;
+    if (lmc_decode(ctx, frame, frame_nbytes, base, decoded, sizeof decoded, &decoded_nbytes) !=
+        LMC_ERR_BASE) {
+        fail("another base is not refused as such");
+    }
+    *changed ^= 0x40;
+}
+
 static void make(lmc_ctx *ctx, contents_rng *rng, unsigned number, const char *directory)
 {
     lmc_params params;
@@ -106,6 +120,7 @@ static void make(lmc_ctx *ctx, contents_rng *rng, unsigned number, const char *d
     write_file(directory, number, ".lmc", frame, frame_nbytes);
     write_file(directory, number, ".bin", content, nbytes);
     if (info.base_nbytes > 0) {
+        refuses_another_base(ctx, rng, frame, frame_nbytes, (size_t)info.base_nbytes);
         write_file(directory, number, ".base", base, (size_t)info.base_nbytes);
     }
     free(frame);

@@ -19,7 +19,7 @@ typedef enum changes_kind {
     CHANGES_FLIPS,  /* one value in 30 has another sign, others are a step away */
     CHANGES_JUMPS,  /* one value in 60 was anything, others are a step away */
     CHANGES_BITS,   /* one bit of every fourth value has changed */
-    CHANGES_FIRST, /* the first 1,024 values are some steps away, the next 1,024 had random bits, the others are the same */
+    CHANGES_FIRST, /* 1,024 values are some steps away, the next 1,024 had random bits, the others are the same */
     CHANGES_ALL, /* nothing is left of it */
     CHANGES_KIND_COUNT
 } changes_kind;
