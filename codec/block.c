@@ -349,7 +349,7 @@ static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t
         lmc_flags_decode(job->kernels, job->scratch, &source->reader, n, job->scratch->mask, diag);
     if (status != LMC_OK)
         return status;
-    const size_t kept = lmc_flags_count(job->scratch->mask, n);
+    const size_t kept = lmc_flags_count(job->kernels, job->scratch->mask, n);
     if (kept == 0)
         return corrupt(diag, "its mask leaves nothing");
     status = decode_planes(job, source, kept, job->scratch->values, diag);

@@ -17,17 +17,17 @@
 /* Each level of pairs costs two modes and the ends of planes, and so do the levels within it; measured. */
 #define PAIRS_LEVEL_NBITS 130
 
+/* More members than this are slow to code one by one: pairs, even where gaps would be a little smaller. */
+#define GAPS_COUNT_MAX 1024
+
 typedef struct flag_coder {
     const lmc_kernels *kernels;
     lmc_scratch *scratch;
 } flag_coder;
 
-size_t lmc_flags_count(const uint64_t *flags, size_t n)
+size_t lmc_flags_count(const lmc_kernels *kernels, const uint64_t *flags, size_t n)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < lmc_flag_words(n); i++)
-        count += lmc_popcount64(flags[i]);
-    return count;
+    return kernels->count_flags(flags, lmc_flag_words(n));
 }
 
 void lmc_flags_invert(uint64_t *flags, size_t n)
@@ -94,7 +94,7 @@ static size_t encode_pairs(const flag_coder *coder, uint64_t *room, const uint64
         return 0;
     nbytes = encode_flags(coder, sets.room, sets.both, any_count, w.next, lmc_writer_left(&w));
     w.next += nbytes;
-    const size_t single_count = any_count - lmc_flags_count(sets.both, any_count);
+    const size_t single_count = any_count - lmc_flags_count(coder->kernels, sets.both, any_count);
     if (nbytes == 0 || lmc_bits_nbytes(single_count) > lmc_writer_left(&w))
         return 0;
     lmc_write_span(&w, sets.second, lmc_bits_nbytes(single_count));
@@ -112,7 +112,7 @@ static size_t encode_listed(const flag_coder *coder, uint64_t *room, const uint6
     const double pairs = pairs_cost_nbits(n, minor);
     const size_t allowed = lmc_min_size(capacity, lmc_bits_nbytes(n));
     size_t nbytes = 0;
-    if (gaps <= pairs && gaps < most) {
+    if (gaps <= pairs && gaps < most && minor <= GAPS_COUNT_MAX) {
         dst[0] = inverted ? LMC_FMT_FLAGS_GAPS_OF_ZEROS : LMC_FMT_FLAGS_GAPS_OF_ONES;
         nbytes = lmc_gaps_encode(coder->scratch->gaps, flags, n, inverted, dst + 1, allowed - 1);
     } else if (pairs < most) {
@@ -125,7 +125,7 @@ static size_t encode_listed(const flag_coder *coder, uint64_t *room, const uint6
 static size_t encode_flags(const flag_coder *coder, uint64_t *room, const uint64_t *flags, size_t n,
                            uint8_t *dst, size_t capacity)
 {
-    const size_t ones = lmc_flags_count(flags, n);
+    const size_t ones = lmc_flags_count(coder->kernels, flags, n);
     if (capacity < 1)
         return 0;
     if (ones == 0 || ones == n) {
@@ -181,13 +181,14 @@ static lmc_status decode_pairs(const flag_coder *coder, uint64_t *room, lmc_read
     lmc_status status = decode_flags(coder, sets.room, reader, pair_count, sets.any, diag);
     if (status != LMC_OK)
         return status;
-    const size_t any_count = lmc_flags_count(sets.any, pair_count);
+    const size_t any_count = lmc_flags_count(coder->kernels, sets.any, pair_count);
     if (any_count == 0)
         return corrupt(diag, "pairs of which none has a member");
     status = decode_flags(coder, sets.room, reader, any_count, sets.both, diag);
     if (status != LMC_OK)
         return status;
-    status = read_bits(reader, any_count - lmc_flags_count(sets.both, any_count), sets.second, diag);
+    status = read_bits(reader, any_count - lmc_flags_count(coder->kernels, sets.both, any_count), sets.second,
+                       diag);
     if (status != LMC_OK)
         return status;
     coder->kernels->pairs_join(sets.any, sets.both, sets.second, n, flags);

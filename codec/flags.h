@@ -15,7 +15,7 @@ LMC_INLINE size_t lmc_flag_words(size_t n)
 }
 
 /* Set flags among n. */
-size_t lmc_flags_count(const uint64_t *flags, size_t n);
+size_t lmc_flags_count(const lmc_kernels *kernels, const uint64_t *flags, size_t n);
 
 /* Clears what is set and sets what is clear. */
 void lmc_flags_invert(uint64_t *flags, size_t n);

@@ -111,7 +111,7 @@ static lmc_status read_rung(rung_reader *rung, const lmc_kernels *kernels, lmc_s
     const lmc_status status = lmc_flags_decode(kernels, scratch, &source->reader, n, *flags, diag);
     if (status != LMC_OK)
         return status;
-    *list_count = lmc_flags_count(*flags, n);
+    *list_count = lmc_flags_count(kernels, *flags, n);
     if (rung->layer->last_nbits > 1)
         lmc_flags_invert(*flags, n);
     rung->in.full[0] = (const uint8_t *)*flags;

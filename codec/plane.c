@@ -224,7 +224,7 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, const lmc_table *table
     if (status != LMC_OK)
         return status;
     const unsigned mode = (unsigned)lmc_read_n(&source->reader, 1);
-    const size_t m = lmc_flags_count(scratch->flags, n);
+    const size_t m = lmc_flags_count(kernels, scratch->flags, n);
     if (m == 0 || source->reader.failed)
         return corrupt(diag, "gaps without exceptions");
     if (mode == LMC_FMT_PLANE_STORED)

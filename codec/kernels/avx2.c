@@ -62,6 +62,11 @@ LMC_INLINE uint64_t scatter_even(uint64_t x)
     return _pdep_u64(x, EVEN_BITS);
 }
 
+LMC_INLINE unsigned count_bits(uint64_t x)
+{
+    return (unsigned)_mm_popcnt_u64(x);
+}
+
 #include "pairs_loops.h"
 
 /* ---- deltas ---- */
@@ -172,6 +177,7 @@ const lmc_kernels lmc_kernels_avx2 = {
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
+    .count_flags = count_flags,
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,
     .classify = {classify_8, classify_16, classify_32, classify_64},

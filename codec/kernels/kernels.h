@@ -139,6 +139,9 @@ typedef struct lmc_kernels {
      * its low bits are right, its head is for the caller to mend. */
     void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
 
+    /* Bits set in so many words. */
+    size_t (*count_flags)(const uint64_t *flags, size_t word_count);
+
     /* Takes n flags (spare bits 0; inverted: their complement) in pairs of neighbours, a lone last one with a clear
      * one. any: a flag for each pair, of which ceil(n / 2) are there: is a member in it; both: for each of those: are
      * both; second: for each of those that have one: is it the second. All in whole words, spare bits 0, with

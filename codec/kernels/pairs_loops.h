@@ -1,9 +1,18 @@
 /*
  * pairs_loops.h - flags in pairs, word by word, included by every kernel set after it has defined gather_bits(x, mask)
- * and scatter_bits(x, mask), which are pext and pdep, gather_even(x) and scatter_even(x), the same for EVEN_BITS.
+ * and scatter_bits(x, mask), which are pext and pdep, gather_even(x) and scatter_even(x), the same for EVEN_BITS, and
+ * count_bits(x).
  */
 #ifndef LMC_KERNELS_PAIRS_LOOPS_H
 #define LMC_KERNELS_PAIRS_LOOPS_H
+
+static size_t count_flags(const uint64_t *flags, size_t word_count)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < word_count; i++)
+        count += count_bits(flags[i]);
+    return count;
+}
 
 static size_t pairs_split(const uint64_t *flags, size_t n, int inverted, uint64_t *any, uint64_t *both,
                           uint64_t *second)
@@ -22,8 +31,8 @@ static size_t pairs_split(const uint64_t *flags, size_t n, int inverted, uint64_
             any[i / 128] = half;
         else
             any[i / 128] |= half << 32;
-        lmc_put_bits(&both_writer, gather_bits(all, member), lmc_popcount64(member));
-        lmc_put_bits(&second_writer, gather_bits(two, single), lmc_popcount64(single));
+        lmc_put_bits(&both_writer, gather_bits(all, member), count_bits(member));
+        lmc_put_bits(&second_writer, gather_bits(two, single), count_bits(single));
     }
     lmc_store64(both_writer.next, both_writer.pending);
     lmc_store64(second_writer.next, second_writer.pending);
@@ -39,8 +48,8 @@ static void pairs_join(const uint64_t *any, const uint64_t *both, const uint64_t
         const uint64_t all = scatter_bits(lmc_load_bits((const uint8_t *)both, both_at), member);
         const uint64_t single = member ^ all;
         const uint64_t two = scatter_bits(lmc_load_bits((const uint8_t *)second, second_at), single);
-        both_at += lmc_popcount64(member);
-        second_at += lmc_popcount64(single);
+        both_at += count_bits(member);
+        second_at += count_bits(single);
         flags[i / 64] = (member ^ two) | (all | two) << 1;
     }
 }

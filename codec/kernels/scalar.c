@@ -407,6 +407,15 @@ LMC_INLINE uint64_t scatter_even(uint64_t x)
     return (x | x << 1) & EVEN_BITS;
 }
 
+/* Without an instruction for it, the compiler would call a function (Warren, Hacker's Delight 5-1). */
+LMC_INLINE unsigned count_bits(uint64_t x)
+{
+    x -= x >> 1 & EVEN_BITS;
+    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (unsigned)(x * EACH_BYTE >> 56);
+}
+
 #include "pairs_loops.h"
 
 /* ---- deltas ---- */
@@ -484,6 +493,7 @@ const lmc_kernels lmc_kernels_scalar = {
     .levels_decode = levels_decode,
     .split = {split_8, split_16, split_32, split_64},
     .join = {join_8, join_16, join_32, join_64},
+    .count_flags = count_flags,
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,
     .classify = {classify_8, classify_16, classify_32, classify_64},

@@ -96,7 +96,8 @@ static void test_densities(void)
             round_trip(n, &mode);
         }
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-            CU_ASSERT_EQUAL(fill_random(sizes[i], densities[d]), lmc_flags_count(flags, sizes[i]));
+            CU_ASSERT_EQUAL(fill_random(sizes[i], densities[d]),
+                            lmc_flags_count(lmc_kernels_get(), flags, sizes[i]));
             round_trip(sizes[i], &mode);
         }
     }
@@ -326,7 +327,7 @@ static void test_random_damage(void)
         if (status != LMC_OK)
             continue;
         CU_ASSERT(n % 64 == 0 || (found[n / 64] & ~lmc_low_mask(n % 64)) == 0);
-        const size_t count = lmc_flags_count(found, n);
+        const size_t count = lmc_flags_count(lmc_kernels_get(), found, n);
         const size_t q = n < 256 ? 1 : n < 65536 ? 2 : 3;
         if (bytes[0] == LMC_FMT_FLAGS_NONE || bytes[0] == LMC_FMT_FLAGS_ALL) {
             CU_ASSERT_EQUAL(count, bytes[0] == LMC_FMT_FLAGS_ALL ? n : 0);
