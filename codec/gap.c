@@ -45,26 +45,37 @@ static size_t list_gaps(const uint64_t *flags, size_t n, int inverted, uint32_t 
     return m;
 }
 
+/* Bit `bit` of each value as a plane, 64 of them at a time. */
 static void write_plane(lmc_writer *writer, const uint32_t *values, size_t n, unsigned bit)
 {
-    memset(writer->next, 0, lmc_bits_nbytes(n));
-    for (size_t i = 0; i < n; i++)
-        writer->next[i / 8] |= (uint8_t)((values[i] >> bit & 1) << i % 8);
-    writer->next += lmc_bits_nbytes(n);
+    for (size_t first = 0; first < n; first += 64) {
+        const size_t m = lmc_min_size(n - first, 64);
+        uint64_t word = 0;
+        for (size_t i = 0; i < m; i++)
+            word |= (uint64_t)(values[first + i] >> bit & 1) << i;
+        memcpy(writer->next, &word, lmc_bits_nbytes(m));
+        writer->next += lmc_bits_nbytes(m);
+    }
 }
 
-/* One unary level: which of the quotients go on; those, less 1, become the list. Returns its length. */
+/* One unary level: which of the quotients go on; those, less 1, become the list. Returns its length. Without a
+ * branch: half of them do. */
 static size_t write_level(lmc_writer *writer, uint32_t *quotients, size_t n)
 {
     size_t left = 0;
-    memset(writer->next, 0, lmc_bits_nbytes(n));
-    for (size_t i = 0; i < n; i++) {
-        if (quotients[i] > 0) {
-            writer->next[i / 8] |= (uint8_t)(1u << i % 8);
-            quotients[left++] = quotients[i] - 1;
+    for (size_t first = 0; first < n; first += 64) {
+        const size_t m = lmc_min_size(n - first, 64);
+        uint64_t word = 0;
+        for (size_t i = 0; i < m; i++) {
+            const uint32_t q = quotients[first + i];
+            const uint64_t on = q > 0;
+            word |= on << i;
+            quotients[left] = q - 1;
+            left += on;
         }
+        memcpy(writer->next, &word, lmc_bits_nbytes(m));
+        writer->next += lmc_bits_nbytes(m);
     }
-    writer->next += lmc_bits_nbytes(n);
     return left;
 }
 
@@ -158,8 +169,11 @@ static lmc_status decode_gaps(lmc_reader *reader, size_t m, uint32_t *gaps, lmc_
         gaps[i] = rest[i];
     while (level_count-- > 0) { /* in place, from the back: a list never outgrows the one above it */
         const uint8_t *const plane = level[level_count];
-        for (size_t i = level_n[level_count]; i-- > 0;)
-            gaps[i] = bit_at(plane, i) ? gaps[--n] + 1 : 0;
+        for (size_t i = level_n[level_count]; i-- > 0;) { /* without a branch: half of them go on */
+            const uint32_t on = bit_at(plane, i);
+            n -= on;
+            gaps[i] = (gaps[n] + 1) & (0u - on);
+        }
         n = level_n[level_count];
     }
     for (size_t i = 0; i < m; i++)
@@ -168,8 +182,11 @@ static lmc_status decode_gaps(lmc_reader *reader, size_t m, uint32_t *gaps, lmc_
         const uint8_t *const plane = read_plane(&low, m);
         if (!plane)
             return corrupt(diag, "low bits have spare bits set");
-        for (size_t i = 0; i < m; i++)
-            gaps[i] |= (uint32_t)bit_at(plane, i) << b;
+        for (size_t first = 0; first < m; first += 8) {
+            const unsigned byte = plane[first / 8];
+            for (size_t i = 0; i < lmc_min_size(m - first, 8); i++)
+                gaps[first + i] |= (uint32_t)(byte >> i & 1) << b;
+        }
     }
     return LMC_OK;
 }
