@@ -13,6 +13,7 @@
 /* Blocks of a delta: large, for every class has a beginning in each; larger where classes hold little. */
 #define BLOCK_LOG2 18
 #define BLOCK_LOG2_SPARSE 20
+#define BLOCK_NBYTES_LOG2_MAX 21 /* a thread holds some of them, and of those of a chain */
 
 /* The base must save so much of what coding without it takes: it costs a second file. */
 #define GAIN_MIN 0.01
@@ -255,6 +256,13 @@ static lmc_status read_pairs(const decider *d, lmc_plan_work *work, lmc_pairs *p
     return lmc_pairs_read(&source, RUN_VALUES_SPARSE, work->buffer, pairs);
 }
 
+static unsigned choose_block_log2(double changed_share, unsigned unit_nbytes)
+{
+    const unsigned most = BLOCK_NBYTES_LOG2_MAX - lmc_lowest_bit(unit_nbytes);
+    const unsigned wanted = changed_share < SPARSE_SHARE ? BLOCK_LOG2_SPARSE : BLOCK_LOG2;
+    return wanted < most ? wanted : most;
+}
+
 lmc_status lmc_delta_decide(const lmc_delta_input *input, lmc_plan_work *work, lmc_delta_decision *decision)
 {
     decider d = {
@@ -266,7 +274,7 @@ lmc_status lmc_delta_decide(const lmc_delta_input *input, lmc_plan_work *work, l
     const lmc_status status = read_pairs(&d, work, &pairs, &changed);
     if (status != LMC_OK)
         return status;
-    decision->block_log2 = changed < SPARSE_SHARE ? BLOCK_LOG2_SPARSE : BLOCK_LOG2;
+    decision->block_log2 = choose_block_log2(changed, d.unit_nbytes);
     d.scale = value_count / (double)pairs.count;
     d.blocks = 1 + value_count / (double)(1u << decision->block_log2);
     if (lmc_dtype_get_kind(input->dtype) == LMC_KIND_FLOAT) {
