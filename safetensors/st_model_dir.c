@@ -429,25 +429,31 @@ static lmc_status fill_staging(model_dir *dir)
     return status == LMC_OK ? finish_directories(dir) : status;
 }
 
-/* A directory that is in the way is removed with all that is in it: no base may be. */
+/* The output must not be, hold, or be part of `base`: a directory that is in the way is removed with all that is in it.
+ * may_add: a new one may be made in it. */
+static lmc_status check_base_is_elsewhere(const model_dir *dir, const char *base, int may_add)
+{
+    const lmc_allocator *const memory = dir->options->allocator;
+    const int is_held = os_is_within(memory, base, dir->out_path);
+    const int is_safe = is_held != 0 || (may_add && !os_is_directory(dir->out_path));
+    const int is_part = is_safe ? 0 : os_is_within(memory, dir->out_path, base);
+    if (is_held < 0 || is_part < 0) {
+        return st_fail_nomem(dir->diag);
+    }
+    if (is_held) {
+        return refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is the base or holds it");
+    }
+    return is_part ? refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is in the base") : LMC_OK;
+}
+
 static lmc_status check_bases_are_elsewhere(const model_dir *dir)
 {
     const lmc_st_options *const options = dir->options;
-    for (size_t i = 0; i <= options->base_dir_count; i++) {
-        const char *const base = i < options->base_dir_count ? options->base_dirs[i] : options->base;
-        const int is_inside = base == NULL ? 0 : os_is_within(options->allocator, base, dir->out_path);
-        if (is_inside != 0) {
-            return is_inside < 0
-                       ? st_fail_nomem(dir->diag)
-                       : refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is the base or holds it");
-        }
+    lmc_status status = options->base == NULL ? LMC_OK : check_base_is_elsewhere(dir, options->base, 0);
+    for (size_t i = 0; i < options->base_dir_count && status == LMC_OK; i++) {
+        status = check_base_is_elsewhere(dir, options->base_dirs[i], 1);
     }
-    const int is_in_base =
-        options->base == NULL ? 0 : os_is_within(options->allocator, dir->out_path, options->base);
-    if (is_in_base < 0) {
-        return st_fail_nomem(dir->diag);
-    }
-    return is_in_base ? refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is in the base") : LMC_OK;
+    return status;
 }
 
 static lmc_status write_directory(model_dir *dir)

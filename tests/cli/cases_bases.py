@@ -378,3 +378,7 @@ def directory_base_must_be_one(tool, directory):
     before = snapshot(old)
     tool.run("convert", new, "--base", old, "-o", os.path.join(old, "unet"), "-f").expect(2)
     check(sorted(before) == sorted(snapshot(old)), "something in the base was replaced")
+    tool.run("convert", new, "--base", old).expect(0)
+    tool.run("restore", new + ".lmc", "--base-dir", old, "-o", os.path.join(old, "unet"), "-f").expect(2, "in the base")
+    check(sorted(before) == sorted(snapshot(old)), "something in a base directory was replaced")
+    tool.run("restore", new + ".lmc", "--base-dir", old, "-o", os.path.join(old, "more")).expect(0)
