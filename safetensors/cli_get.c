@@ -229,8 +229,11 @@ static lmc_status copy_content(const request *request, os_output *output, lmc_st
 static lmc_status write_file(const request *request, const char *path, int force, lmc_st_diag *diag)
 {
     os_output output;
-    lmc_status status =
-        os_output_create(&output, &st_memory_default, path, &request->file->input, force, diag);
+    lmc_status status = st_file_check_output(request->file, path, -1, diag);
+    if (status != LMC_OK) {
+        return status;
+    }
+    status = os_output_create(&output, &st_memory_default, path, &request->file->input, force, diag);
     if (status != LMC_OK) {
         return status;
     }
@@ -240,6 +243,17 @@ static lmc_status write_file(const request *request, const char *path, int force
         return status;
     }
     return os_output_commit(&output, force, 0, diag);
+}
+
+static lmc_status write_stdout(const request *request, lmc_st_diag *diag)
+{
+    static const char name[] = "standard output";
+    if (os_input_is(&request->file->input, name, STDOUT_FILENO)) {
+        st_diag_set_file(diag, name);
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "input and output are the same file");
+    }
+    const lmc_status status = st_file_check_output(request->file, name, STDOUT_FILENO, diag);
+    return status == LMC_OK ? copy_content(request, NULL, diag) : status;
 }
 
 /* ---- */
@@ -256,8 +270,8 @@ static int get(const cli_args *args, const lmc_st_file *file, cli_slice *slice)
         return cli_usage_error("get", "standard output is a terminal: redirect it, or add -f");
     }
     if (status == LMC_OK) {
-        status = out_path != NULL ? write_file(&request, out_path, force, &diag)
-                                  : copy_content(&request, NULL, &diag);
+        status =
+            out_path != NULL ? write_file(&request, out_path, force, &diag) : write_stdout(&request, &diag);
     }
     return status == LMC_OK ? CLI_OK : cli_report(&diag);
 }

@@ -1,35 +1,11 @@
 /*
- * st_base_file.c - the base of an open archive: what is recorded of it, where it is looked for, opening it. What
- * is read from it is in st_content.c.
+ * st_base_file.c - the base of an open archive: what is recorded of it, where it is to be looked for, opening it.
+ * The search is in st_base_search.c; what is read from a base in st_content.c.
  */
-#include "os_dir.h"
-#include "st_content.h"
-#include "st_model_dir.h"
-#include "st_table.h"
+#include "st_base_search.h"
 #include "st_text.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <string.h>
-
-struct st_base_state {
-    char *path; /* what the caller named; may be NULL */
-    char **dirs;
-    size_t dir_count;
-    pthread_mutex_t lock; /* of what follows */
-    lmc_st_file *file;    /* NULL: not open yet */
-    int has_failed;       /* the search has, with this result */
-    lmc_st_diag failure;
-};
-
-/* A search for the base of `file`. Text collects what is said if nothing is found. */
-typedef struct base_search {
-    const lmc_st_file *file;
-    lmc_st_file *found; /* has the right size and header */
-    char places[256];   /* where it was looked for */
-    char other[256];    /* what was there instead: the last one */
-} base_search;
 
 /* ---- what is recorded ---- */
 
@@ -60,183 +36,7 @@ int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_plac
     return 1;
 }
 
-/* ---- candidates ---- */
-
-static void append(char *text, size_t capacity, const char *more)
-{
-    const size_t length = strlen(text);
-    snprintf(text + length, capacity - length, "%s%s", length == 0 ? "" : ", ", more);
-}
-
-static void note_place(base_search *search, const char *path)
-{
-    char shown[120];
-    st_text_escape(shown, sizeof(shown), path, strlen(path));
-    append(search->places, sizeof(search->places), shown);
-}
-
-static void note_other(base_search *search, const char *path, const char *what)
-{
-    char shown[120];
-    st_text_escape(shown, sizeof(shown), path, strlen(path));
-    snprintf(search->other, sizeof(search->other), "; %s %.100s", shown, what);
-}
-
-static int is_own_dependent(const lmc_st_file *file, const lmc_st_file *candidate)
-{
-    for (; file != NULL; file = file->dependent) {
-        if (file->input.device == candidate->input.device && file->input.inode == candidate->input.inode) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Why it cannot be the base; NULL if it can. */
-static const char *candidate_fault(const lmc_st_file *file, const lmc_st_file *candidate)
-{
-    const st_header *const header = &candidate->header;
-    if (is_own_dependent(file, candidate)) {
-        return "needs that base itself";
-    }
-    if (candidate->file_nbytes != file->bases.file_nbytes ||
-        st_hash(header->text, header->text_nbytes) != file->bases.header_hash) {
-        return "is another file";
-    }
-    return NULL;
-}
-
-/* Keeps the new candidate or the one that was found before, whichever holds the right first block. */
-static lmc_status choose(base_search *search, lmc_st_file *candidate)
-{
-    lmc_st_diag unused = {0};
-    lmc_st_file *loser = candidate;
-    if (search->found == NULL) {
-        search->found = candidate;
-        return LMC_OK;
-    }
-    const lmc_status status = st_content_probe(search->file, search->found, &unused);
-    if (status == LMC_ERR_BASE) {
-        loser = search->found;
-        search->found = candidate;
-    }
-    note_other(search, loser->path, "is another file");
-    lmc_st_close(loser);
-    return status == LMC_ERR_NOMEM ? status : LMC_OK;
-}
-
-/* is_named: the caller has named this file, so that it should be there. */
-static lmc_status try_path(base_search *search, const char *path, int is_named)
-{
-    lmc_st_diag cause;
-    lmc_st_file *candidate = NULL;
-    const lmc_st_file *const file = search->file;
-    const st_base_state *const state = file->base;
-    const st_open how = {.path = path, .fd = -1, .allocator = &file->memory, .dependent = file};
-    lmc_status status = st_file_open(&how, &candidate, &cause);
-    if (status == LMC_OK) {
-        const char *const fault = candidate_fault(file, candidate);
-        if (fault == NULL) {
-            status =
-                lmc_st_set_base(candidate, NULL, (const char *const *)state->dirs, state->dir_count, &cause);
-            if (status == LMC_OK) {
-                return choose(search, candidate);
-            }
-        } else {
-            note_other(search, path, fault);
-        }
-        lmc_st_close(candidate);
-    } else if (is_named || (cause.os_errno != ENOENT && cause.os_errno != ENOTDIR)) {
-        note_other(search, path, cause.text);
-    }
-    return status == LMC_ERR_NOMEM ? status : LMC_OK;
-}
-
-static lmc_status try_directory(base_search *search, const char *directory)
-{
-    static const char *const suffixes[] = {"", ST_ARCHIVE_SUFFIX};
-    lmc_status status = LMC_OK;
-    note_place(search, directory);
-    for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
-        char *const path =
-            os_path_join(&search->file->memory, directory, search->file->bases.name, suffixes[i]);
-        status = path == NULL ? LMC_ERR_NOMEM : try_path(search, path, 0);
-        st_release(&search->file->memory, path);
-    }
-    return status;
-}
-
-static lmc_status try_own_directory(base_search *search)
-{
-    const lmc_st_file *const file = search->file;
-    char *const directory = st_duplicate(&file->memory, file->path);
-    if (directory == NULL) {
-        return LMC_ERR_NOMEM;
-    }
-    char *const slash = strrchr(directory, '/');
-    if (slash != NULL) {
-        slash[slash == directory ? 1 : 0] = '\0';
-    }
-    const lmc_status status = try_directory(search, slash == NULL ? "." : directory);
-    st_release(&file->memory, directory);
-    return status;
-}
-
-static lmc_status search_all(base_search *search)
-{
-    const st_base_state *const state = search->file->base;
-    lmc_status status = LMC_OK;
-    if (state->path != NULL) {
-        status = try_path(search, state->path, 1);
-        if (search->found != NULL) {
-            return status; /* the caller has said that it is this one */
-        }
-    }
-    for (size_t i = 0; i < state->dir_count && status == LMC_OK; i++) {
-        status = try_directory(search, state->dirs[i]);
-    }
-    return status == LMC_OK && search->file->is_from_path ? try_own_directory(search) : status;
-}
-
 /* ---- opening ---- */
-
-static size_t depth_of(const lmc_st_file *file)
-{
-    size_t count = 0;
-    for (; file != NULL; file = file->dependent) {
-        count++;
-    }
-    return count;
-}
-
-static lmc_status fail_missing(const base_search *search, lmc_st_diag *diag)
-{
-    char name[128];
-    const st_bases *const bases = &search->file->bases;
-    st_text_escape(name, sizeof(name), bases->name, strlen(bases->name));
-    st_diag_init(diag, search->file->path);
-    return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
-                   "wants the base %s (hash %016llx), which was not found%s%s%s", name,
-                   (unsigned long long)bases->content_hash, search->places[0] != '\0' ? ": looked in " : "",
-                   search->places, search->other);
-}
-
-static lmc_status search_and_open(const lmc_st_file *file, lmc_st_diag *diag)
-{
-    base_search search = {.file = file};
-    if (depth_of(file) >= LMC_ST_CHAIN_MAX) {
-        st_diag_init(diag, file->path);
-        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a chain of bases has more than %d files",
-                       LMC_ST_CHAIN_MAX);
-    }
-    const lmc_status status = search_all(&search);
-    if (status != LMC_OK) {
-        lmc_st_close(search.found);
-        return st_fail_nomem(diag);
-    }
-    file->base->file = search.found;
-    return search.found != NULL ? LMC_OK : fail_missing(&search, diag);
-}
 
 lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag)
 {
@@ -251,7 +51,7 @@ lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, 
         *diag = state->failure;
         status = diag->status;
     } else if (state->file == NULL) {
-        status = search_and_open(file, diag);
+        status = st_base_search(file, &state->file, diag);
         if (status != LMC_OK) {
             state->has_failed = status != LMC_ERR_NOMEM;
             state->failure = *diag;
@@ -289,7 +89,7 @@ lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_di
     return LMC_OK;
 }
 
-int st_file_is_base(const lmc_st_file *file, const char *path, int fd)
+static int is_base(const lmc_st_file *file, const char *path, int fd)
 {
     while (file->base != NULL && file->base->file != NULL) {
         file = file->base->file;
@@ -298,6 +98,21 @@ int st_file_is_base(const lmc_st_file *file, const char *path, int fd)
         }
     }
     return 0;
+}
+
+lmc_status st_file_check_output(const lmc_st_file *file, const char *path, int fd, lmc_st_diag *diag)
+{
+    lmc_st_diag unused = {0};
+    size_t count = 0;
+    /* what cannot be found cannot be the output; who needs it, says so */
+    if (st_file_chain_count(file, &count, &unused) == LMC_ERR_NOMEM) {
+        return st_fail_nomem(diag);
+    }
+    if (is_base(file, path, fd)) {
+        st_diag_set_file(diag, path);
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is a base of the archive");
+    }
+    return LMC_OK;
 }
 
 lmc_status st_file_fail_base(const lmc_st_file *file, const lmc_st_file *used, lmc_st_diag *diag)
@@ -343,10 +158,18 @@ static void forget_places(const lmc_st_file *file)
     state->dir_count = 0;
 }
 
+void st_base_forget(const lmc_st_file *file)
+{
+    st_base_state *const state = file->base;
+    lmc_st_close(state->file);
+    state->file = NULL;
+    state->has_failed = 0;
+}
+
 void st_file_close_base(lmc_st_file *file)
 {
     if (file->base != NULL) {
-        lmc_st_close(file->base->file);
+        st_base_forget(file);
         forget_places(file);
         pthread_mutex_destroy(&file->base->lock);
         st_release(&file->memory, file->base);

@@ -63,9 +63,6 @@ size_t st_content_step(const st_content *base, const lmc_info *info);
 /* What a fault while the base of tensor `index` was opened or read is to its file. */
 lmc_status st_content_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag);
 
-/* Looks at one block whether `base` can be what `file` was coded against: BASE if not. */
-lmc_status st_content_probe(const lmc_st_file *file, const lmc_st_file *base, lmc_st_diag *diag);
-
 /* Opens every file of the chain that a tensor needs. Errors: as lmc_st_open_base(). */
 lmc_status st_content_open_files(const lmc_st_file *file, lmc_st_diag *diag);
 

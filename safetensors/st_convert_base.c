@@ -42,12 +42,11 @@ static lmc_status check(st_conversion *conversion, const char *out_path, lmc_st_
                          "cannot be a base: it ends a chain of %d files, the most that there may be",
                          LMC_ST_CHAIN_MAX);
     }
-    if (status == LMC_OK &&
-        (os_input_is(&base->input, out_path, out_fd) || st_file_is_base(base, out_path, out_fd))) {
+    if (status == LMC_OK && os_input_is(&base->input, out_path, out_fd)) {
         st_diag_set_file(diag, out_path);
-        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is the base, or a base of that");
+        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is the base");
     }
-    return status;
+    return status == LMC_OK ? st_file_check_output(base, out_path, out_fd, diag) : status;
 }
 
 lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)

@@ -8,7 +8,7 @@
 #include "st_header.h"
 #include "st_table_base.h"
 
-typedef struct st_base_state st_base_state; /* st_base_file.c */
+typedef struct st_base_state st_base_state; /* st_base_search.h */
 
 struct lmc_st_file {
     lmc_allocator memory;
@@ -86,8 +86,9 @@ lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, 
 /* Files of the chain that begins with `file`; opens all of it. Errors: as lmc_st_open_base(). */
 lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_diag *diag);
 
-/* 1 if the path, or the descriptor if it is not -1, leads to one of the chain's files that are open. */
-int st_file_is_base(const lmc_st_file *file, const char *path, int fd);
+/* ARG if the path, or the descriptor if it is not -1, leads to a base of `file`, or a base of that, and so on, as
+ * far as they are found. Other errors: NOMEM. */
+lmc_status st_file_check_output(const lmc_st_file *file, const char *path, int fd, lmc_st_diag *diag);
 
 /* Fails with BASE: `used` does not hold the content that `file` was coded against. */
 lmc_status st_file_fail_base(const lmc_st_file *file, const lmc_st_file *used, lmc_st_diag *diag);

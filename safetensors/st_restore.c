@@ -451,9 +451,9 @@ lmc_status st_restore_write_header(const lmc_st_file *source, const os_output *o
 lmc_status st_restore_create_output(os_output *output, const lmc_st_file *source, const char *out_path,
                                     const lmc_st_options *options, lmc_st_diag *diag)
 {
-    if (st_file_is_base(source, out_path, options->out_fd)) {
-        st_diag_set_file(diag, out_path);
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is a base of the archive");
+    const lmc_status status = st_file_check_output(source, out_path, options->out_fd, diag);
+    if (status != LMC_OK) {
+        return status;
     }
     return options->out_fd >= 0
                ? os_output_create_stream(output, options->allocator, options->out_fd, out_path,

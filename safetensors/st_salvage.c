@@ -2,7 +2,6 @@
  * st_salvage.c - a safetensors file of those tensors of a damaged archive that verify: a first pass finds
  * them, a second one writes them behind a header that names them alone.
  */
-#include "st_content.h"
 #include "st_engine.h"
 #include "st_parts.h"
 #include "st_restore.h"
@@ -152,9 +151,6 @@ lmc_status st_salvage_open_file(const lmc_st_file *source, const char *out_path,
     st_parts passes = {.options = options, .total_nbytes = 2 * source->header.data_nbytes};
     const lmc_st_options inner = st_parts_options(&passes);
     salvage salvage = {.source = source, .options = &inner, .passes = &passes};
-    lmc_st_diag unused;
-    (void)st_content_open_files(source,
-                                &unused); /* so that none of them is the output; who needs one, says so */
     lmc_status status = st_restore_create_output(&output, source, out_path, options, diag);
     if (status != LMC_OK) {
         return status;
