@@ -14,17 +14,27 @@ typedef struct probe {
     int is_trial;
     st_content_room room;
     st_buffer buffers[BUFFER_COUNT];
-    st_base_fit fit; /* the worst so far */
+    unsigned fit_count, differs_count, unknown_count; /* tensors */
 } probe;
 
 /* Takes the result of a look; NOMEM alone is passed on. */
 static lmc_status note(probe *probe, lmc_status status)
 {
-    const st_base_fit fit = status == LMC_OK         ? ST_BASE_FITS
-                            : status == LMC_ERR_BASE ? ST_BASE_DIFFERS
-                                                     : ST_BASE_UNKNOWN;
-    probe->fit = fit < probe->fit ? fit : probe->fit;
+    probe->fit_count += status == LMC_OK;
+    probe->differs_count += status == LMC_ERR_BASE;
+    probe->unknown_count += status != LMC_OK && status != LMC_ERR_BASE;
     return status == LMC_ERR_NOMEM ? status : LMC_OK;
+}
+
+static st_base_fit result_of(const probe *probe)
+{
+    if (probe->differs_count > 0) {
+        return ST_BASE_DIFFERS;
+    }
+    if (probe->unknown_count == 0) {
+        return ST_BASE_FITS;
+    }
+    return probe->fit_count > 0 ? ST_BASE_PARTLY : ST_BASE_UNKNOWN;
 }
 
 /* Decodes block `at` of the frame against `base_bytes`, the block of the base that belongs to it. */
@@ -162,7 +172,7 @@ static lmc_status look_at_links(probe *probe)
     const size_t wanted = count < LINKS_MAX ? count : LINKS_MAX;
     size_t taken = 0;
     size_t seen = 0;
-    for (size_t i = 0; i < bases->link_count && taken < wanted && probe->fit != ST_BASE_DIFFERS; i++) {
+    for (size_t i = 0; i < bases->link_count && taken < wanted && probe->differs_count == 0; i++) {
         if (!is_worth_a_look(probe->file, &bases->links[i])) {
             continue;
         }
@@ -181,7 +191,7 @@ lmc_status st_base_probe(const lmc_st_file *file, const lmc_st_file *base, int i
 {
     const lmc_allocator *const memory = &file->memory;
     lmc_ctx *ctx = NULL;
-    probe probe = {.file = file, .base = base, .is_trial = is_trial, .fit = ST_BASE_FITS};
+    probe probe = {.file = file, .base = base, .is_trial = is_trial};
     lmc_status status = lmc_ctx_create(memory, &ctx);
     if (status == LMC_OK) {
         const st_content_room room = {memory, ctx, &probe.buffers[RESULT], &probe.buffers[OTHER],
@@ -193,6 +203,6 @@ lmc_status st_base_probe(const lmc_st_file *file, const lmc_st_file *base, int i
         st_buffer_free(memory, &probe.buffers[i]);
     }
     lmc_ctx_free(ctx);
-    *fit = probe.fit;
+    *fit = result_of(&probe);
     return status;
 }

@@ -10,6 +10,7 @@
 typedef enum st_base_fit {
     ST_BASE_DIFFERS, /* it is not the base */
     ST_BASE_UNKNOWN, /* it could not be read, or not be looked at on trial */
+    ST_BASE_PARTLY,  /* it fits where that could be done */
     ST_BASE_FITS     /* wherever it was looked at */
 } st_base_fit;
 

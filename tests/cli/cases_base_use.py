@@ -3,6 +3,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 
 from bases import (Kept, check_restores, convert, first_snapshot, info, ls, make_chain, modes, next_snapshot, of_chain,
                    pair, write_model)
@@ -169,6 +170,41 @@ def base_is_never_an_output(tool, directory):
         tool.run("convert", new, "--base", archive, "-f", "-o", old + ".lmc").expect(2)  # what it needs
         tool.run("restore", archive, "-f", "-o", old + ".lmc").expect(2)
     check_restores(tool, archive, read(new))
+
+
+def refuse_stdout(tool, path, *command):
+    """Standard output is the file itself."""
+    with open(path, "r+b") as stdout:
+        done = subprocess.run([tool.path, *command, "-f"], stdin=subprocess.DEVNULL, stdout=stdout,
+                              stderr=subprocess.PIPE, check=False)
+    check(done.returncode == 2, "%s > %s: exit %d: %s" % (command, path, done.returncode, done.stderr))
+
+
+@case
+def get_never_replaces_a_file_of_the_chain(tool, directory):
+    """Neither the archive nor any base of it, whether the tensor needs one or not; nor does cat."""
+    make_chain(tool, directory, 2)
+    archive = of_chain(directory, 2)
+    os.link(of_chain(directory, 1), os.path.join(directory, "hard"))
+    os.symlink(of_chain(directory, 0), os.path.join(directory, "soft"))
+    found = modes(tool, archive)
+    check(found["embed"] == "delta" and found["scale"] != "delta", "modes: %s" % found)
+    outs = [of_chain(directory, i) for i in range(3)] + [os.path.join(directory, name) for name in ("hard", "soft")]
+    with Untouched(directory):
+        for out in outs:
+            for part in ("embed", "embed[0:3]", "scale"):
+                tool.run("get", archive, part, "-f", "-o", out).expect(2, os.path.basename(out))
+                refuse_stdout(tool, out, "get", archive, part)
+            refuse_stdout(tool, out, "cat", archive)
+            refuse_stdout(tool, out, "restore", archive, "-c")
+            tool.run("restore", "--salvage", archive, "-f", "-o", out).expect(2, os.path.basename(out))
+    os.rename(of_chain(directory, 0), os.path.join(directory, "away"))
+    with Untouched(directory):  # what is left of the chain
+        tool.run("get", archive, "scale", "-f", "-o", of_chain(directory, 1)).expect(2)
+    out = os.path.join(directory, "out")
+    for _ in "ab":
+        tool.run("get", archive, "scale", "-f", "-o", out).expect(0)
+    check(read(out) == tool.run("get", archive, "scale").expect(0).output, "get -o")
 
 
 @case

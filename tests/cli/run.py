@@ -41,6 +41,7 @@ import cases_salvage  # noqa: F401
 import cases_alias  # noqa: F401
 import cases_bases  # noqa: F401
 import cases_base_search  # noqa: F401
+import cases_base_candidates  # noqa: F401
 import cases_base_use  # noqa: F401
 import cases_base_damage  # noqa: F401
 
