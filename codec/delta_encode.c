@@ -10,21 +10,32 @@ typedef struct exception_writer {
     size_t count;
 } exception_writer;
 
-/* Looks for the elements of a strip that fit no head. */
-static void find_exceptions(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t first,
-                            size_t n, uint16_t *head, exception_writer *exceptions)
+/* Looks for the elements of a strip that fit no head; unit_nbytes is a constant wherever this is used. */
+LMC_INLINE void find_exceptions_of(const lmc_delta *delta, const unsigned unit_nbytes, const uint8_t *src,
+                                   const uint8_t *base, size_t first, size_t n, uint16_t *head,
+                                   exception_writer *exceptions)
 {
-    const unsigned nbits = 8 * job->unit_nbytes;
-    const unsigned fitting = lmc_delta_head_nbits(job->delta) + 8 * job->delta->low_nbytes;
+    const unsigned fitting = lmc_delta_head_nbits(delta) + 8 * delta->low_nbytes;
     for (size_t i = 0; i < n; i++) {
-        const size_t at = (first + i) * job->unit_nbytes;
-        const uint64_t x = lmc_load_n(src + at, job->unit_nbytes);
-        const uint64_t b = lmc_load_n(base + at, job->unit_nbytes);
-        if (fitting >= 64 || lmc_delta_of(job->delta->transform, x, b, nbits) >> fitting == 0)
+        const size_t at = (first + i) * unit_nbytes;
+        const uint64_t x = lmc_load_n(src + at, unit_nbytes);
+        const uint64_t b = lmc_load_n(base + at, unit_nbytes);
+        const uint64_t z = lmc_delta_of(delta->transform, x, b, 8 * unit_nbytes);
+        if (LMC_LIKELY(fitting >= 64 || z >> fitting == 0))
             continue;
         head[i] = 0;
         exceptions->places[exceptions->count++] = (uint32_t)(first + i);
     }
+}
+
+/* Elements of 1 and 2 bytes always fit. So do others if heads and low bytes hold all of their bits. */
+static void find_exceptions(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t first,
+                            size_t n, uint16_t *head, exception_writer *exceptions)
+{
+    if (job->unit_nbytes == 4)
+        find_exceptions_of(job->delta, 4, src, base, first, n, head, exceptions);
+    else if (job->unit_nbytes == 8)
+        find_exceptions_of(job->delta, 8, src, base, first, n, head, exceptions);
 }
 
 /* Heads to their lists, low bytes to scratch->plane; the content is hashed. */
