@@ -6,7 +6,7 @@
 #include "ladder.h"
 
 /* Neighbours in a run of the sample. Where little has changed, longer runs find more of it. */
-#define RUN_VALUES 128
+#define RUN_VALUES 64
 #define RUN_VALUES_SPARSE 256
 #define SPARSE_SHARE 0.04
 
