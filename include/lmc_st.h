@@ -161,8 +161,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *c
  *   - in each of `base_dirs`, in order: NAME, then NAME.lmc;
  *   - in the archive's own directory: NAME, then NAME.lmc (not for an archive read from a descriptor).
  * A file that has another size or header is not the base and is passed over, as are the archive itself and
- * those that need it; so is one whose content is found to differ by a look at its first block. The base's own
- * base is looked for by the same rules, without `base`. A base is never written to.
+ * those that need it. If several are left in the directories, a few tensors of them are looked at, and the first one
+ * that fits best is taken. The base's own base is looked for by the same rules, without `base`. A base is never
+ * written to.
  * A BF16 tensor may also be coded against the F32 tensor of the same file that it is rounded from. */
 
 /* Which file the tensor is in that another one was coded against. */
