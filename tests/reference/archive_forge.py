@@ -33,6 +33,30 @@ def safetensors_file(header, data):
     return u64(len(header)) + header + data
 
 
+class Bases:
+    """A list of bases. `links` lists (tensor, place, base), `file` is the base file or None, `frame_hashes` the base
+    hashes of the frames with place 0. Fields that are None are computed."""
+
+    def __init__(self, links, file=None, name=b"base.safetensors", frame_hashes=()):
+        self.links, self.name = list(links), name if file is not None else b""
+        self.nbytes = self.header_hash = self.hash = 0
+        if file is not None:
+            self.nbytes = len(file)
+            self.header_hash = H(file[8 : 8 + int.from_bytes(file[:8], "little")])
+            self.hash = H(b"".join(map(u64, frame_hashes)))
+        self.link_count = self.name_nbytes = None
+        self.zeros = None
+        self.end = b""
+
+    def data(self):
+        link_count = len(self.links) if self.link_count is None else self.link_count
+        name_nbytes = len(self.name) if self.name_nbytes is None else self.name_nbytes
+        zeros = bytes(-len(self.name) % 8) if self.zeros is None else self.zeros
+        head = struct.pack("<IIQQQ", link_count, name_nbytes, self.nbytes, self.header_hash, self.hash)
+        links = b"".join(struct.pack("<II", tensor, place << 31 | base) for tensor, place, base in self.links)
+        return head + self.name + zeros + links + self.end
+
+
 class Forge:
     """`tensors` lists (name, dtype, shape, content) in the order of data. Fields that are None are computed."""
 
@@ -53,6 +77,7 @@ class Forge:
         self.stored = self.alias_count = None
         self.whole_hash = self.outer_hash = self.check = None
         self.alias_list = None
+        self.bases = None
         self.table_end = b""
         self.end = b""
         self.edit_outer = lambda text: text
@@ -87,7 +112,8 @@ class Forge:
         stored = self.stored
         if stored is None:
             stored = zstandard.ZstdCompressor().compress(self.header) if self.method == 1 else self.header
-        computed = [2 if self.aliases else 0, len(self.hashes), len(self.original), len(self.header), len(stored)]
+        features = (1 if self.bases else 0) | (2 if self.aliases else 0)
+        computed = [features, len(self.hashes), len(self.original), len(self.header), len(stored)]
         own = [self.features, self.tensor_count, self.file_nbytes, self.header_nbytes, self.stored_nbytes]
         return [right if value is None else value for value, right in zip(own, computed)], stored
 
@@ -96,12 +122,14 @@ class Forge:
         fields, stored = self.fields()
         front = self.magic + struct.pack("<BBHIIQQQ", self.version, self.method, self.reserved, *fields) + stored
         front += b"".join(map(u64, self.hashes))
-        if self.alias_list is not None:
-            return front + self.alias_list
-        if self.aliases or self.alias_count is not None:
-            count = len(self.aliases) if self.alias_count is None else self.alias_count
-            front += struct.pack("<I", count) + b"".join(struct.pack("<II", *pair) for pair in self.aliases)
-        return front
+        front += self.the_alias_list() if self.alias_list is None else self.alias_list
+        return front + (self.bases.data() if self.bases else b"")
+
+    def the_alias_list(self):
+        if not self.aliases and self.alias_count is None:
+            return b""
+        count = len(self.aliases) if self.alias_count is None else self.alias_count
+        return struct.pack("<I", count) + b"".join(struct.pack("<II", *pair) for pair in self.aliases)
 
     def the_whole_hash(self):
         if self.whole_hash is not None:

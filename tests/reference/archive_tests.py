@@ -8,9 +8,12 @@ import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+import archive_base_cases
+import archive_base_tests
 import archive_cases
 import lmc_archive
 from archive_files import files
+from lmc_archive_base import in_directories
 from lmc_reference import LmcError
 
 EXAMPLE_CONTENT = b'8\0\0\0\0\0\0\0{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}   abcd'
@@ -63,7 +66,7 @@ def restores(archive, original):
 
 def converted(tool, name, original, level, methods):
     archive = tool.convert(original, level)
-    table = lmc_archive.Archive(archive).table
+    table = lmc_archive.opened(archive).table
     methods.add(("method", table.method))
     methods.add(("aliases", bool(table.owners)))
     return restores(archive, original) or (None if tool.verdict(archive) == 0 else f"verify refuses {name}")
@@ -87,11 +90,13 @@ def forged(tool, archive, original):
 
 
 def refused_by_both(tool, archives):
-    """What is wrong with `archives`, of (what, bytes) each, none of which may be accepted."""
+    """What is wrong with `archives`, of (what, bytes) each, none of which may be accepted. Bases are in the folder."""
+    find_base = in_directories([tool.directory])
+
     def judge(item):
         number, (what, archive) = item
         try:
-            lmc_archive.restore(archive)
+            lmc_archive.restore(archive, find_base)
             return f"{what}: the reference reader accepts it"
         except LmcError:
             pass
@@ -135,7 +140,12 @@ def run(tests, build, directory, seed, document):
         tests.test(f"forged archive {name}", forged, tool, archive, original)
 
     with_aliases = archive_cases.five(method=1).build()
-    for what, archive in (("the example", worked), ("one with aliases", with_aliases)):
+    _, with_base, _, files_of_base = archive_base_cases.aliased().good("all kinds of links")
+    for name, data in files_of_base.items():
+        tool.file(name, data)
+    wholes = (("the example", worked), ("one with aliases", with_aliases), ("one with a base", with_base))
+    for what, archive in wholes:
         tests.test(f"archives: a bit of every byte of {what}", refused_by_both, tool,
                    list(with_bit_turned(archive, rng)))
         tests.test(f"archives: every beginning of {what}", refused_by_both, tool, cut(archive))
+    archive_base_tests.run(tests, tool, seed)

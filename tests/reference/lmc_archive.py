@@ -2,11 +2,11 @@
 """Reference reader of LMC archives of safetensors files, version 1.
 
 Written from docs/archive.md alone, to be read next to it: section numbers in the comments are those of
-that document, and names are the ones used there. Headers are read by safetensors_header.py, frames by
-lmc_reference.py. It favours clarity over speed. It needs the packages `xxhash` and, for stored headers of
-method 1, `zstandard`.
+that document, and names are the ones used there. Headers are read by safetensors_header.py, lists of bases by
+lmc_archive_base.py, frames by lmc_reference.py. It favours clarity over speed. It needs the packages `xxhash` and, for
+stored headers of method 1, `zstandard`.
 
-    lmc_archive.py ARCHIVE [-o OUT]
+    lmc_archive.py ARCHIVE [-b BASE] [-d DIRECTORY]... [-o OUT]
 """
 import argparse
 import sys
@@ -14,17 +14,20 @@ import sys
 import zstandard
 
 import lmc_reference
-from lmc_reference import Checksum, Corrupt, H, LmcError, Reader, corrupt_unless, supported_if, u64
+from lmc_archive_base import (CHAIN_MAX, FILE, BaseList, check_base, has_base, in_directories, is_same_file,
+                              nowhere)
+from lmc_delta import base_unit
+from lmc_reference import Base, Checksum, Corrupt, H, LmcError, Reader, corrupt_unless, supported_if, u64
 from safetensors_header import DTYPE_NUMBERS, HEADER_NBYTES_MAX, Header
 
 MAGIC = b"\x8cLMA"
 VERSION = 1
 METHOD_NONE, METHOD_ZSTD = 0, 1
-FEATURE_ALIASES = 1
-FEATURES_KNOWN = 1 << FEATURE_ALIASES
-FEATURES_RESERVED = {0: "base", 2: "shared code tables"}
+FEATURE_BASES, FEATURE_ALIASES = 0, 1
+FEATURES_KNOWN = 1 << FEATURE_BASES | 1 << FEATURE_ALIASES
+FEATURES_RESERVED = {2: "shared code tables"}
 TABLE_NAME = "lmc.archive"
-TABLE_NBYTES_MIN = 64  # without stored header, tensors and aliases
+TABLE_NBYTES_MIN = 64  # without stored header, tensors, aliases and bases
 STORED_HEADER_OFFSET = 40
 MARK_NBYTES_MAX = 4096
 
@@ -56,11 +59,11 @@ def table_name(names):
 
 
 class Table:
-    """`header_text` is the original header's, `owners` maps an alias to its owner."""
+    """`header_text` is the original header's, `owners` maps an alias to its owner; `bases` is None without a list."""
 
     def __init__(self, data):
         self.read_head(Reader(data))
-        has_aliases = self.features >> FEATURE_ALIASES & 1
+        has_bases, has_aliases = (self.features >> bit & 1 for bit in (FEATURE_BASES, FEATURE_ALIASES))
         fixed_nbytes = TABLE_NBYTES_MIN + self.stored_nbytes + 8 * self.tensor_count
         corrupt_unless(len(data) >= fixed_nbytes, "the table is too small for its parts")
         if int.from_bytes(data[-8:], "little") != H(data[:-8]):
@@ -69,6 +72,7 @@ class Table:
         stored = reader.bytes(self.stored_nbytes)
         self.content_hashes = [reader.uint(8) for _ in range(self.tensor_count)]
         self.owners = read_aliases(reader) if has_aliases else {}
+        self.bases = BaseList(reader) if has_bases else None
         whole_hash, self.outer_hash = reader.uint(8), reader.uint(8)
         reader.bytes(8)
         reader.finish("the table")
@@ -126,41 +130,59 @@ def read_aliases(reader):
     return owners
 
 
-# 5. What a reader must check
+# 6. What a reader must check
 
 
-class Archive:
-    """Opening checks everything but the frames."""
+class File:
+    """A safetensors file, as it is. `path` is where it was found, or None."""
 
-    def __init__(self, data):
-        self.data = data
+    def __init__(self, data, path=None):
+        self.data, self.path = data, path
         corrupt_unless(len(data) >= 8, "no length")
         length = int.from_bytes(data[:8], "little")
-        corrupt_unless(length <= len(data) - 8, "the outer header is not within the file")
-        outer_text = data[8 : 8 + length]
+        corrupt_unless(length <= len(data) - 8, "the header is not within the file")
         self.data_start = 8 + length
-        outer = Header(outer_text, len(data) - self.data_start)
-        self.check_mark(outer)
-        corrupt_unless(outer.tensors, "no table")
-        self.table = Table(self.bytes_of(outer.tensors[0]))
-        original_nbytes = self.table.file_nbytes - 8 - self.table.header_nbytes
-        self.tensors = Header(self.table.header_text, original_nbytes).tensors
-        self.check_names(outer.tensors)
-        if self.table.outer_hash != H(outer_text):
-            raise Checksum("outer_hash")
-        self.frames = outer.tensors[1:]
-        self.check_aliases()
+        self.nbytes = len(data)
+        self.header_text = data[8 : self.data_start]
+        self.header = Header(self.header_text, len(data) - self.data_start)
+        self.tensors = self.header.tensors
 
     def bytes_of(self, tensor):
         return self.data[self.data_start + tensor.begin : self.data_start + tensor.end]
 
-    def check_mark(self, outer):
-        if is_marked(outer):
-            return
-        first = outer.tensors[0] if outer.tensors else None
+    def is_archive(self):
+        if is_marked(self.header):
+            return True
+        first = self.tensors[0] if self.tensors else None
         if first and first.name.startswith(TABLE_NAME) and self.bytes_of(first).startswith(MAGIC):
             raise Corrupt("somebody has rewritten this archive")
-        raise Corrupt("this is no archive")
+        return False
+
+    def content(self, i):
+        return self.bytes_of(self.tensors[i])
+
+
+class Archive:
+    """Opening checks everything but the frames and the base. `find_base` gives the paths at which the base may be, by
+    its name and the path of the archive that needs it. `chain` are the files that need this one."""
+
+    def __init__(self, file, find_base=nowhere, chain=()):
+        corrupt_unless(file.is_archive(), "this is no archive")
+        corrupt_unless(file.tensors, "no table")
+        self.file, self.find_base, self.chain = file, find_base, (*chain, file)
+        self.base_file = None
+        self.table = Table(file.bytes_of(file.tensors[0]))
+        self.nbytes, self.header_text = self.table.file_nbytes, self.table.header_text
+        original_nbytes = self.table.file_nbytes - 8 - self.table.header_nbytes
+        self.tensors = Header(self.header_text, original_nbytes).tensors
+        self.check_names(file.tensors)
+        if self.table.outer_hash != H(file.header_text):
+            raise Checksum("outer_hash")
+        self.frames = file.tensors[1:]
+        self.check_aliases()
+        self.bases = self.table.bases
+        if self.bases is not None:
+            self.bases.check(len(self.tensors), self.table.owners)
 
     def check_names(self, outer_tensors):
         names = [tensor.name for tensor in self.tensors]
@@ -184,28 +206,79 @@ class Archive:
             corrupt_unless(self.frames[alias].nbytes == 0, f"alias {alias} has a frame")
 
     def content(self, i):
-        """The content of original tensor i."""
+        """The content of original tensor i, as it is needed of a base: the frame has shown that it is sound."""
+        return self.decode(i)[0]
+
+    def decode(self, i):
+        """The content of original tensor i, the head of its frame, and the content of its base or None."""
         i = self.table.owners.get(i, i)
         tensor = self.tensors[i]
+        frame = self.file.bytes_of(self.frames[i])
         try:
-            return self.decode(tensor, self.bytes_of(self.frames[i]), self.table.content_hashes[i])
+            head = lmc_reference.Head(frame)
+            corrupt_unless(head.dtype == DTYPE_NUMBERS[tensor.dtype], "dtype of the frame")
+            corrupt_unless(head.content_nbytes == tensor.nbytes, "content_nbytes of the frame")
+            base = self.base_content(i, head)
+            return lmc_reference.decode(frame, base), head, base
         except LmcError as error:
             raise type(error)(f"{tensor.name!r}: {error}") from None
 
-    @staticmethod
-    def decode(tensor, frame, expected_hash):
-        head = lmc_reference.Head(frame)
-        corrupt_unless(head.dtype == DTYPE_NUMBERS[tensor.dtype], "dtype of the frame")
-        corrupt_unless(head.content_nbytes == tensor.nbytes, "content_nbytes of the frame")
-        content = lmc_reference.decode(frame)
-        if content_hash(content, head.block_nbytes) != expected_hash:
-            raise Checksum("content hash: this is another tensor's frame")
-        return content
+    def verified(self, i):
+        """As decode(): the content hash is right, too."""
+        content, head, base = self.decode(i)
+        if content_hash(content, head.block_nbytes) != self.table.content_hashes[i]:
+            raise Checksum(f"{self.tensors[i].name!r}: content hash: this is another tensor's frame")
+        return content, head, base
+
+    def link_of(self, i):
+        return None if self.bases is None else self.bases.links.get(i)
+
+    def base_content(self, i, head):
+        """5, rules 1 and 2: what the frame of tensor i is decoded against."""
+        link = self.link_of(i)
+        corrupt_unless(has_base(head) == (link is not None), "a frame with a base and no link, or the reverse")
+        if link is None:
+            return None
+        if link.place == FILE:
+            self.open_base()
+        file = self.base_file if link.place == FILE else self
+        corrupt_unless(link.base < len(file.tensors), f"base {link.base}")
+        check_base(head, self.tensors[i], file.tensors[link.base])
+        return file.content(link.base)
+
+    def open_base(self):
+        if self.base_file is not None:
+            return
+        if len(self.chain) == CHAIN_MAX:
+            raise Base(f"a chain of more than {CHAIN_MAX} files")
+        for path in self.find_base(self.bases.name, self.file.path):
+            if not any(is_same_file(path, file.path) for file in self.chain):
+                self.base_file = self.opened_base(path)
+            if self.base_file is not None:
+                return
+        raise Base(f"{self.bases.name} was not found")
+
+    def opened_base(self, path):
+        """None if this is not the base."""
+        try:
+            base = open_file(read(path), self.find_base, path, self.chain)
+        except LmcError:
+            return None
+        is_base = base.nbytes == self.bases.nbytes and H(base.header_text) == self.bases.header_hash
+        return base if is_base else None
 
     def restore(self):
         """The original file."""
-        parts = [u64(self.table.header_nbytes), self.table.header_text]
-        return b"".join(parts + [self.content(i) for i in range(len(self.tensors))])
+        parts = [u64(self.table.header_nbytes), self.header_text]
+        base_hashes = []
+        for i in range(len(self.tensors)):
+            content, head, base = self.verified(i)
+            parts.append(content)
+            if self.link_of(i) is not None and self.link_of(i).place == FILE:
+                base_hashes.append(content_hash(base, head.block_nbytes * base_unit(head.base_form)))
+        if base_hashes and self.bases.hash != H(b"".join(map(u64, base_hashes))):
+            raise Checksum("base_hash")
+        return b"".join(parts)
 
 
 def content_hash(content, block_nbytes):
@@ -213,20 +286,37 @@ def content_hash(content, block_nbytes):
     return H(b"".join(u64(H(content[i : i + block_nbytes])) for i in places))
 
 
-def restore(data):
+def open_file(data, find_base, path, chain):
+    """An archive, or a safetensors file as it is."""
+    file = File(data, path)
+    return Archive(file, find_base, chain) if file.is_archive() else file
+
+
+def opened(data, find_base=nowhere, path=None):
+    """The archive with these bytes, which was found at `path`."""
+    return Archive(File(bytes(data), path), find_base)
+
+
+def restore(data, find_base=nowhere, path=None):
     """The original file of an archive."""
-    return Archive(bytes(data)).restore()
+    return opened(data, find_base, path).restore()
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def main():
     parser = argparse.ArgumentParser(description="Restore an archive, by the letter of docs/archive.md.")
     parser.add_argument("archive", metavar="ARCHIVE", help="the archive")
+    parser.add_argument("-b", metavar="BASE", help="the archive's base")
+    parser.add_argument("-d", metavar="DIRECTORY", action="append", default=[], help="where bases are looked for")
     parser.add_argument("-o", metavar="OUT", help="where the original file goes; without it only the size is shown")
     arguments = parser.parse_args()
-    with open(arguments.archive, "rb") as file:
-        data = file.read()
+    find_base = in_directories(arguments.d, arguments.b, arguments.archive)
     try:
-        original = restore(data)
+        original = restore(read(arguments.archive), find_base, arguments.archive)
     except LmcError as error:
         print(f"{arguments.archive}: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
