@@ -95,6 +95,9 @@ def counts():
     for count in (0, 1, 3, 5, 6, 2**29, 2**32 - 1):
         yield made(link_count=count).bad(f"link_count {count}")
     yield made(links=[(0, FILE, 0)], link_count=0).bad("link_count 0 of 1")
+    empty = made(links=[], files={})
+    empty.forge.bases = empty.bases
+    yield empty.bad("a list without links")
     for nbytes in (0, 8, 15, 17, 24, 255, 256, 2**31, 2**32 - 8, 2**32 - 1):
         yield made(name_nbytes=nbytes).bad(f"name_nbytes {nbytes}")
     for end in (b"\0", bytes(4), bytes(8), struct.pack("<II", 5, 5)):
@@ -122,6 +125,7 @@ def names():
         yield made(name=name).good(f"name {name[:20]!r}")
     for name in ("", ".", "..", "a/b", "../b", "/", "b/", "a\0b", "b\0"):
         yield made(name=name, files={}).bad(f"name {name!r}")
+    yield made(name="x" * 256, files={}).bad("a name of 256 bytes")
     yield made(name="a/b", files={"a/b": file_of(OLD)}).bad("a path that leads to the base")
     for name in (b"\xff", b"a\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc3"):
         changed = made()
@@ -175,7 +179,7 @@ def links():
     yield changed("an empty base", [(0, FILE, 2)] + LINKS[1:])
 
     alias = aliased()
-    alias.bases.links = LINKS + [(4, FILE, 3)]
+    alias.bases.links = LINKS + [(4, SELF, 5)]
     yield alias.bad("an alias has a link")
     yield made(links=[(3, SELF, 4)], files={}).good("a base that comes later in the file")
     yield made(links=[(3, SELF, 4), (5, SELF, 0)], files={}).good("two bases in the file")

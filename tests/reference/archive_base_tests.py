@@ -182,11 +182,25 @@ def other_content(file):
 # Forged ones
 
 
+def opens_alike(tool, path):
+    """Both readers open the archive, or neither does: no base is needed for that."""
+    try:
+        lmc_archive.opened(lmc_archive.read(path))
+        reason = None
+    except LmcError as error:
+        reason = f"{type(error).__name__}: {error}"
+    done = tool.run("info", path)
+    if (reason is None) != (done.returncode == 0):
+        return f"opening: the reference reader: {reason}; lmc-st info: {done.returncode} {done.stderr.decode()}"
+
+
 def forged(tool, archive, original, files):
     folder = Folder(tool, "forged")
+    path = folder.write(ARCHIVE_NAME, archive)
+    wrong = opens_alike(tool, path)
     for name, data in files.items():
         folder.write(name, data)
-    return judged(tool, folder.write(ARCHIVE_NAME, archive), original)
+    return wrong or judged(tool, path, original)
 
 
 def run(tests, tool, seed):
