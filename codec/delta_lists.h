@@ -1,6 +1,7 @@
 /*
- * delta_lists.h - what both directions of a delta block begin with: the base is hashed, and made values of, strip by
- * strip while it is in the first-level cache, and gives the class of each element, and so a list of heads for each class.
+ * delta_lists.h - what both directions of a delta block begin with: the base is hashed, and made values of, strip
+ * by strip while it is in the first-level cache; it gives the class of each element, and so a list of heads for
+ * each class.
  */
 #ifndef LMC_CODEC_DELTA_LISTS_H
 #define LMC_CODEC_DELTA_LISTS_H
