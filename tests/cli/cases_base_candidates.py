@@ -30,7 +30,7 @@ def check_found(tool, archive, content, expected, *options):
 def differs_late(tool, directory):
     """In any one tensor, at its end, behind tensors that are equal: the other one is the base, in whatever order
     they are found, plain or archived."""
-    count = 150000  # several blocks
+    count = 300000  # two blocks
     tensors = [tensor for tensor in first_snapshot(count=count) if tensor[0] in ("embed", "layer.0", "half")]
     old = write_model(directory, "old.safetensors", tensors)
     new = write_model(directory, "new.safetensors", next_snapshot(tensors, 2))
