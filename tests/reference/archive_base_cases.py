@@ -250,6 +250,9 @@ def base_files():
     yield made(files={NAME + ".lmc": damaged}).good("what is not needed of the archive is damaged")
     needed = archive.replace(b"wxyz", b"wxyZ")
     yield made(files={NAME + ".lmc": needed}).bad("what is needed of the archive is damaged")
+    foreign = Forge(OLD)
+    foreign.hashes[0] ^= 1
+    yield made(files={NAME + ".lmc": foreign.build()}).bad("another content hash in the base's table")
     unmarked = Forge(OLD)
     unmarked.mark = None
     yield made(files={NAME + ".lmc": unmarked.build()}).bad("an archive without its mark")
