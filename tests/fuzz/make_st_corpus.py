@@ -73,12 +73,17 @@ def large_files():
                                 ("e", "F32", [0], b""), ("d", "I16", [300000], b"\1\0" * 300000))
 
 
-def convert(tool, content, level):
+def convert(tool, content, level, base=None):
     with tempfile.TemporaryDirectory() as folder:
         source, archive = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.lmc")
         with open(source, "wb") as file:
             file.write(content)
-        subprocess.run([tool, "convert", source, "-o", archive, "-q", "--level", level], check=True)
+        options = ["-q", "--level", level]
+        if base is not None:
+            options += ["--base", os.path.join(folder, "old.safetensors")]
+            with open(options[-1], "wb") as file:
+                file.write(base)
+        subprocess.run([tool, "convert", source, "-o", archive, *options], check=True)
         with open(archive, "rb") as file:
             return file.read()
 
@@ -177,6 +182,70 @@ def alias_seeds():
     yield "alias-other-dtype", PARTS + parts_of_frames(other, [("a", four), ("b", b"\0")])
 
 
+def f32_and_copy(rng, count):
+    """Masters, and each of them rounded to BF16."""
+    masters = [int.from_bytes(struct.pack("<f", rng.gauss(0, 0.02)), "little") for _ in range(count)]
+    copies = [u + 0x7fff + (u >> 16 & 1) >> 16 for u in masters]
+    return struct.pack(f"<{count}I", *masters), struct.pack(f"<{count}H", *copies)
+
+
+def changed_weights(rng, weights):
+    return b"".join(weights[i:i + 2] if rng.random() < 0.9 else bytes([weights[i] ^ 1, weights[i + 1]])
+                    for i in range(0, len(weights), 2))
+
+
+def based_files(rng):
+    """Name, content and base; the target finds no base file, but of "self" none is needed."""
+    weights = bf16_weights(rng, 400)
+    old = tensors_file(("w", "BF16", [400], weights), ("s", "I32", [2], b"12345678"))
+    master, copy = f32_and_copy(rng, 300)
+    pair = ("m", "F32", [300], master), ("c", "BF16", [300], copy)
+    yield "self", tensors_file(*pair, ("s", "I32", [2], b"12345678")), tensors_file(("x", "U8", [1], b"x"))
+    changed = changed_weights(rng, weights)
+    yield "file", tensors_file(("w", "BF16", [400], changed), ("s", "I32", [2], b"12345678")), old
+    yield "alias", tensors_file(*pair, *((name, "BF16", [400], changed) for name in ("w", "w2"))), old
+
+
+def base_list_at(archive):
+    """Where the list of bases begins."""
+    table = 8 + struct.unpack_from("<Q", archive)[0]
+    features, tensor_count, _, _, stored_nbytes = struct.unpack_from("<IIQQQ", archive, table + 8)
+    at = table + 40 + stored_nbytes + 8 * tensor_count
+    return at + 4 + 8 * struct.unpack_from("<I", archive, at)[0] if features & 2 else at
+
+
+def wrong_lists(archive):
+    """The archive with a list of bases that contradicts the rest, or not, in one number."""
+    at = base_list_at(archive)
+    link_count, name_nbytes = struct.unpack_from("<II", archive, at)
+    links = at + 32 + (name_nbytes + 7) // 8 * 8
+    numbers = {"count-0": (at, 0), "count-less": (at, link_count - 1), "count-more": (at, link_count + 1),
+               "count-max": (at, 2**32 - 1), "no-name": (at + 4, 0), "name-longer": (at + 4, name_nbytes + 8),
+               "name-max": (at + 4, 2**32 - 1), "nbytes": (at + 8, 7), "header-hash": (at + 16, 7),
+               "hash": (at + 24, 7), "tensor": (links, 77), "next-tensor": (links, 1),
+               "place-self": (links + 4, 1 << 31), "base-1": (links + 4, 1), "self-1": (links + 4, 1 << 31 | 1),
+               "self-2": (links + 4, 1 << 31 | 2),
+               "base-max": (links + 4, 2**31 - 1), "self-max": (links + 4, 2**32 - 1)}
+    for name, (place, number) in numbers.items():
+        yield name, archive[:place] + struct.pack("<I", number) + archive[place + 4:]
+    if name_nbytes > 0:
+        for name in (b"..\0", b"a/b", b"\xff..", b"a\0b"):
+            yield f"name-{name.hex()}", archive[:at + 32] + name + archive[at + 32 + len(name):]
+
+
+def base_seeds(tool):
+    rng = random.Random(2)
+    for name, original, base in based_files(rng):
+        for level in ("default", "fast"):
+            archive = convert(tool, original, level, base)
+            yield f"base-{name}-{level}", AS_IT_IS + archive
+            yield f"base-{name}-{level}-flip", AS_IT_IS + flipped(rng, archive)
+            for number in range(3):
+                yield f"base-{name}-{level}-repaired{number}", REPAIRED + flipped(rng, archive)
+        for what, wrong in wrong_lists(archive):
+            yield f"base-{name}-list-{what}", REPAIRED + wrong
+
+
 def contradiction_seeds():
     """Archives that are right in every checksum, and wrong in what they say."""
     two = tensors_file(("a", "U8", [4], b"abcd"), ("b", "U8", [3], b"efg"))
@@ -247,6 +316,7 @@ def archive_seeds(tool, rng):
     yield "plain", AS_IT_IS + original
     yield from contradiction_seeds()
     yield from alias_seeds()
+    yield from base_seeds(tool)
 
 
 def restore_seeds(tool, rng):
