@@ -1,7 +1,7 @@
 /*
- * pairs_loops.h - flags in pairs, word by word, included by every kernel set after it has defined gather_bits(x, mask)
- * and scatter_bits(x, mask), which are pext and pdep, gather_even(x) and scatter_even(x), the same for EVEN_BITS, and
- * count_bits(x).
+ * pairs_loops.h - flags in pairs, word by word, included by every kernel set after it has defined gather_bits(x, mask),
+ * which is pext, scatter_half(x, mask), which is pdep of 32 bits, gather_even(x) and scatter_even(x), the same for the
+ * mask EVEN_BITS, and count_bits(x).
  */
 #ifndef LMC_KERNELS_PAIRS_LOOPS_H
 #define LMC_KERNELS_PAIRS_LOOPS_H
@@ -43,14 +43,15 @@ static void pairs_join(const uint64_t *any, const uint64_t *both, const uint64_t
                        uint64_t *flags)
 {
     uint64_t both_at = 0, second_at = 0;
-    for (size_t i = 0; i < n; i += 64) {
-        const uint64_t member = scatter_even(any[i / 128] >> (i % 128 == 0 ? 0 : 32));
-        const uint64_t all = scatter_bits(lmc_load_bits((const uint8_t *)both, both_at), member);
-        const uint64_t single = member ^ all;
-        const uint64_t two = scatter_bits(lmc_load_bits((const uint8_t *)second, second_at), single);
+    for (size_t i = 0; i < n; i += 64) { /* of 32 pairs: */
+        const uint32_t member = (uint32_t)(any[i / 128] >> (i % 128 == 0 ? 0 : 32));
+        const uint32_t all = scatter_half((uint32_t)lmc_load_bits((const uint8_t *)both, both_at), member);
+        const uint32_t single = member ^ all;
+        const uint32_t two =
+            scatter_half((uint32_t)lmc_load_bits((const uint8_t *)second, second_at), single);
         both_at += count_bits(member);
         second_at += count_bits(single);
-        flags[i / 64] = (member ^ two) | (all | two) << 1;
+        flags[i / 64] = scatter_even(member ^ two) | scatter_even(all | two) << 1;
     }
 }
 
