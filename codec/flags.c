@@ -18,7 +18,7 @@
 #define PAIRS_LEVEL_NBITS 130
 
 /* More members than this are slow to code one by one: pairs, even where gaps would be a little smaller. */
-#define GAPS_COUNT_MAX 1024
+#define GAPS_COUNT_MAX 512
 
 typedef struct flag_coder {
     const lmc_kernels *kernels;
