@@ -58,30 +58,7 @@ LMC_INLINE size_t bytes_left(size_t nbytes, size_t used)
 
 /* ---- pairs ---- */
 
-LMC_INLINE uint64_t gather_bits(uint64_t x, uint64_t mask)
-{
-    return _pext_u64(x, mask);
-}
-
-LMC_INLINE uint32_t scatter_half(uint32_t x, uint32_t mask)
-{
-    return _pdep_u32(x, mask);
-}
-
-LMC_INLINE uint64_t gather_even(uint64_t x)
-{
-    return _pext_u64(x, EVEN_BITS);
-}
-
-LMC_INLINE uint64_t scatter_even(uint64_t x)
-{
-    return _pdep_u64(x, EVEN_BITS);
-}
-
-LMC_INLINE unsigned count_bits(uint64_t x)
-{
-    return (unsigned)_mm_popcnt_u64(x);
-}
+#include "x86_bits.h"
 
 #include "pairs_loops.h"
 
