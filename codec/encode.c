@@ -78,16 +78,17 @@ static void use_delta(const lmc_params *params, const lmc_delta_decision *decisi
 static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
 {
     lmc_delta_decision delta;
-    lmc_status status = LMC_OK;
-    if (input->read_base)
-        status = decide_delta(ctx, params, input, plan, &delta);
-    if (status == LMC_OK && input->read_base && lmc_delta_is_surely_gain(&delta)) {
-        use_delta(params, &delta, plan);
-        return LMC_OK;
+    if (input->read_base) {
+        const lmc_status status = decide_delta(ctx, params, input, plan, &delta);
+        if (status != LMC_OK)
+            return status;
+        if (lmc_delta_is_surely_gain(&delta)) {
+            use_delta(params, &delta, plan);
+            return LMC_OK;
+        }
     }
-    if (status == LMC_OK)
-        status = lmc_decide(params->dtype, params->level, plan->info.content_nbytes, input->read, input->user,
-                            ctx->plan_work, plan->tables, &plan->decision);
+    const lmc_status status = lmc_decide(params->dtype, params->level, plan->info.content_nbytes, input->read,
+                                         input->user, ctx->plan_work, plan->tables, &plan->decision);
     if (status == LMC_OK && input->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits))
         use_delta(params, &delta, plan);
     return status;

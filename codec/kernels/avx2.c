@@ -98,20 +98,6 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 
 #include "delta_loops.h"
 
-static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
-                    uint16_t **list)
-{
-    (void)order;
-    scatter_loop(classes, head, n, list);
-}
-
-static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, const uint16_t **list,
-                   uint16_t *head)
-{
-    (void)order;
-    gather_loop(classes, n, list, head);
-}
-
 static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
 {
     const __m256i magnitude = _mm256_set1_epi16(0x7fff);
@@ -127,11 +113,6 @@ static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
         }
         flips[g / GROUP] = n - g < GROUP ? _bzhi_u64(word, (unsigned)(n - g)) : word;
     }
-}
-
-static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
-{
-    put_flips_loop(head, n, flips);
 }
 
 /* ---- copy ---- */

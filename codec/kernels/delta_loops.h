@@ -1,9 +1,8 @@
 /*
  * delta_loops.h - deltas as plain loops over groups of 64 elements, included by kernel sets after they have defined
  * find_classes(delta, keys, n, counts), which replaces the keys of a strip by their classes and counts these. One
- * thing at a time: the form that compilers turn
- * into vector code for the target that is in force where this is included. Whole groups are read and written where
- * they lie: a copy of a group costs more than the work on it.
+ * thing at a time: the form that compilers turn into vector code for the target that is in force where this is
+ * included. Whole groups are read and written where they lie: a copy of a group costs more than the work on it.
  */
 #ifndef LMC_KERNELS_DELTA_LOOPS_H
 #define LMC_KERNELS_DELTA_LOOPS_H
@@ -189,14 +188,18 @@ DEFINE_DELTA(64)
 
 /* ---- lists ---- */
 
-LMC_INLINE void scatter_loop(const uint8_t *classes, const uint16_t *head, size_t n, uint16_t **list)
+static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
+                    uint16_t **list)
 {
+    (void)order; /* one element after the other */
     for (size_t i = 0; i < n; i++)
         *list[classes[i]]++ = head[i];
 }
 
-LMC_INLINE void gather_loop(const uint8_t *classes, size_t n, const uint16_t **list, uint16_t *head)
+static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, const uint16_t **list,
+                   uint16_t *head)
 {
+    (void)order;
     for (size_t i = 0; i < n; i++)
         head[i] = *list[classes[i]]++;
 }
@@ -204,7 +207,7 @@ LMC_INLINE void gather_loop(const uint8_t *classes, size_t n, const uint16_t **l
 /* ---- sign flips ---- */
 
 /* Flips are few in most lists. */
-LMC_INLINE void put_flips_loop(uint16_t *head, size_t n, const uint64_t *flips)
+static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
 {
     for (size_t g = 0; g < n; g += DELTA_GROUP)
         for (uint64_t word = flips[g / DELTA_GROUP]; word != 0; word &= word - 1)

@@ -472,20 +472,6 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 
 #include "delta_loops.h"
 
-static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
-                    uint16_t **list)
-{
-    (void)order;
-    scatter_loop(classes, head, n, list);
-}
-
-static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, const uint16_t **list,
-                   uint16_t *head)
-{
-    (void)order;
-    gather_loop(classes, n, list, head);
-}
-
 /* The top bits of 64 heads: as bytes of 0 and 1, then of each 8 of these the 8 bits by multiplication. */
 LMC_INLINE uint64_t head_tops(const uint16_t *head)
 {
@@ -506,11 +492,6 @@ static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
             head[g + i] &= 0x7fff;
         flips[g / GROUP] = n - g < GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
     }
-}
-
-static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
-{
-    put_flips_loop(head, n, flips);
 }
 
 static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
