@@ -1,11 +1,18 @@
 /* base_values.c - what a base stands for. */
 #include "base_values.h"
 
+void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16)
+{
+    const uint8_t *const src = f32;
+    uint8_t *const dst = bf16;
+    for (size_t i = 0; i < count; i++)
+        lmc_store16(dst + 2 * i, lmc_round_to_bf16(lmc_load32(src + 4 * i)));
+}
+
 const uint8_t *lmc_base_values(lmc_base_form form, const uint8_t *base, size_t content_nbytes, uint8_t *room)
 {
     if (form == LMC_BASE_PLAIN)
         return base;
-    for (size_t i = 0; i < content_nbytes / 2; i++)
-        lmc_store16(room + 2 * i, lmc_round_to_bf16(lmc_load32(base + 4 * i)));
+    lmc_bf16_of_f32(base, content_nbytes / 2, room);
     return room;
 }

@@ -136,6 +136,9 @@ typedef enum lmc_base_form {
                                 BF16, to nearest, ties to even; NaN keeps its sign and becomes 7fc0. */
 } lmc_base_form;
 
+/* Rounds `count` F32 values to BF16 as LMC_BASE_BF16_OF_F32 does: f32 has 4, bf16 2 bytes a value, little-endian. */
+LMC_API void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16);
+
 #define LMC_THREAD_COUNT_MAX 256
 
 typedef struct lmc_params {

@@ -44,15 +44,6 @@ typedef struct search {
 
 /* ---- values ---- */
 
-/* To nearest, ties to even, as LMC_BASE_BF16_OF_F32 has it. */
-static uint16_t round_to_bf16(uint32_t bits)
-{
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
-        return (uint16_t)((bits >> 16 & 0x8000u) | 0x7fc0u);
-    }
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
-
 /* Where values are read from. */
 typedef struct values {
     search *search;
@@ -87,10 +78,8 @@ static lmc_status read_as_wanted(values *values, uint64_t offset, unsigned char 
         return read_values(values, offset, dst, nbytes);
     }
     const lmc_status status = read_values(values, 2 * offset, wide, 2 * nbytes);
-    for (size_t i = 0; i < nbytes / 2 && status == LMC_OK; i++) {
-        const uint16_t value = round_to_bf16(st_load_u32(wide + 4 * i));
-        dst[2 * i] = (unsigned char)value;
-        dst[2 * i + 1] = (unsigned char)(value >> 8);
+    if (status == LMC_OK) {
+        lmc_bf16_of_f32(wide, nbytes / 2, dst);
     }
     return status;
 }
