@@ -11,8 +11,8 @@ typedef struct block_job {
     const lmc_kernels *kernels;
     const lmc_coding *coding;
     lmc_scratch *scratch;
-    const uint8_t *ahead; /* what to fetch meanwhile ... */
-    size_t ahead_nbytes;  /* ... with each strip: 0 nothing */
+    const uint8_t *ahead; /* decode: what to fetch meanwhile ... */
+    size_t ahead_nbytes;  /* ... with each half of a strip's work: 0 nothing */
     int is_constant;      /* encode: the block is one value over and over */
     int hashes_strips;    /* strips are hashed as they pass, into scratch->hash_state */
     int past_cache;       /* decode: strips go to their place past the caches */
@@ -20,18 +20,19 @@ typedef struct block_job {
 
 #define CACHE_LINE_NBYTES 64
 
-/* Brings what comes next into the cache while strip `index` keeps the core busy. */
-static void fetch_ahead(const block_job *job, size_t index)
+/* Brings what comes next into the cache while a strip keeps the core busy. More lines at once than a core can wait
+ * for would stop it, so that there is a share for each half of the work: decoding symbols, joining elements. */
+static void fetch_ahead(const block_job *job, size_t half)
 {
-    const size_t first = index * job->ahead_nbytes;
+    const size_t first = half * job->ahead_nbytes;
     for (size_t i = first; i < first + job->ahead_nbytes; i += CACHE_LINE_NBYTES)
         LMC_PREFETCH(job->ahead + i);
 }
 
-/* What each strip of n values fetches of nbytes, so that all of them together fetch no more. */
-static size_t strip_share(size_t nbytes, size_t n)
+/* What each half of a strip's work fetches of nbytes, so that all of n values together fetch no more. */
+static size_t share_of_half(size_t nbytes, size_t n)
 {
-    return nbytes / ((n + LMC_STRIP_VALUES - 1) / LMC_STRIP_VALUES);
+    return nbytes / (2 * lmc_div_ceil(n, LMC_STRIP_VALUES));
 }
 
 /* The planes of the strip that starts at value `first`. */
@@ -94,11 +95,10 @@ static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const uint8_t *const values = src + i * coding->unit_nbytes;
         const lmc_plane_set set = planes_at(coding, plane, job->scratch->strip, i);
-        fetch_ahead(job, i / LMC_STRIP_VALUES);
-        if (job->hashes_strips)
-            job->kernels->hash_update(job->scratch->hash_state, values, m * coding->unit_nbytes);
         if (job->kernels->split[unit_log2](&coding->split, values, m, &set) && lmc_coding_has_escapes(coding))
             escapes = lmc_escapes_collect(coding, set.symbols, values, m, escapes);
+        if (job->hashes_strips)
+            job->kernels->hash_update(job->scratch->hash_state, values, m * coding->unit_nbytes);
         lmc_symbols_encode_strip(&encoder, set.symbols, m);
     }
     const size_t nbytes = lmc_symbols_encode_end(&encoder);
@@ -219,8 +219,7 @@ size_t lmc_block_store(const lmc_kernels *kernels, const uint8_t *src, size_t sr
 }
 
 size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
-                        const uint8_t *src, size_t src_nbytes, const uint8_t *ahead, uint8_t *dst,
-                        uint64_t *content_hash)
+                        const uint8_t *src, size_t src_nbytes, uint8_t *dst, uint64_t *content_hash)
 {
     const size_t n = src_nbytes / coding->unit_nbytes;
     const size_t tail_nbytes = src_nbytes % coding->unit_nbytes;
@@ -228,8 +227,6 @@ size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lm
     const block_job job = {.kernels = kernels,
                            .coding = coding,
                            .scratch = scratch,
-                           .ahead = ahead,
-                           .ahead_nbytes = ahead ? strip_share(src_nbytes, n) : 0,
                            .is_constant = constant,
                            .hashes_strips = !constant && !coding->has_mask && !is_flexible(coding)};
     if (n == 0)
@@ -283,12 +280,13 @@ static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_s
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         uint8_t *symbols = job->scratch->strip;
+        fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES));
         if (strips->plane)
             memcpy(symbols, strips->plane + i, m);
         else if (lmc_symbols_decode_strip(&strips->decoder, m, symbols, diag) != LMC_OK)
             return LMC_ERR_CORRUPT;
         const lmc_plane_set set = planes_at(coding, plane, symbols, i);
-        fetch_ahead(job, i / LMC_STRIP_VALUES);
+        fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES) + 1);
         uint8_t *const place = dst + i * coding->unit_nbytes;
         uint8_t *const values = job->past_cache ? job->scratch->strip_values : place;
         job->kernels->join[unit_log2](&coding->split, &set, m, values);
@@ -401,7 +399,7 @@ lmc_status lmc_block_decode(const lmc_kernels *kernels, const lmc_coding *coding
                            .coding = coding,
                            .scratch = scratch,
                            .ahead = stored + stored_nbytes,
-                           .ahead_nbytes = n > 0 ? strip_share(memory.ahead_nbytes, n) : 0,
+                           .ahead_nbytes = n > 0 ? share_of_half(memory.ahead_nbytes, n) : 0,
                            .hashes_strips = in_strips,
                            .past_cache = in_strips && memory.past_cache};
     if (in_strips)

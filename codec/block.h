@@ -15,11 +15,9 @@ LMC_INLINE size_t lmc_block_bound(size_t src_nbytes)
 }
 
 /* Encodes src_nbytes >= 1 bytes at dst (lmc_block_bound) and hashes them on the way. Returns the block's
- * bytes. scratch serves blocks of this size. ahead: as many bytes as src that will be encoded next, or NULL:
- * they are fetched into the cache meanwhile. */
+ * bytes. scratch serves blocks of this size. */
 size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
-                        const uint8_t *src, size_t src_nbytes, const uint8_t *ahead, uint8_t *dst,
-                        uint64_t *content_hash);
+                        const uint8_t *src, size_t src_nbytes, uint8_t *dst, uint64_t *content_hash);
 
 /* The same without a try: the block is stored. Returns its bytes. */
 size_t lmc_block_store(const lmc_kernels *kernels, const uint8_t *src, size_t src_nbytes, uint8_t *dst,

@@ -95,6 +95,7 @@ static void decode_worker(void *shared, unsigned worker)
         if (status != LMC_OK)
             report_failure(job, i, status, &diag);
     }
+    lmc_kernels_get()->end_past_cache();
 }
 
 /* Decodes blocks [job->next, job->end). */

@@ -222,10 +222,9 @@ static lmc_status encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t
     return LMC_OK;
 }
 
-/* Encodes a block whose size and room the caller has checked. ahead: as lmc_block_encode(). */
+/* Encodes a block whose size and room the caller has checked. */
 lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
-                                 const uint8_t *base, const uint8_t *ahead, uint8_t *dst,
-                                 lmc_block_entry *entry)
+                                 const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
 {
     if (plan->info.mode == LMC_FRAME_DELTA)
         return encode_delta(ctx, plan, src, src_nbytes, base, dst, entry);
@@ -242,8 +241,8 @@ lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8
             ctx, &(lmc_scratch_size){lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes, 0});
         if (status != LMC_OK)
             return status;
-        stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes,
-                                         ahead, dst, &entry->content_hash);
+        stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes, dst,
+                                         &entry->content_hash);
     }
     entry->stored_nbytes = (uint32_t)stored_nbytes;
     entry->base_hash = 0;
@@ -268,7 +267,7 @@ lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_i
     if (dst_capacity < lmc_block_bound(src_nbytes))
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block asks for %zu bytes of room",
                         lmc_block_bound(src_nbytes));
-    return lmc_plan_encode_block(ctx, plan, src, src_nbytes, base, NULL, dst, entry);
+    return lmc_plan_encode_block(ctx, plan, src, src_nbytes, base, dst, entry);
 }
 
 static void write_index(const lmc_info *info, const lmc_block_entry *entries, uint64_t entry_count,

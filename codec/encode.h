@@ -22,11 +22,11 @@ LMC_NODISCARD lmc_status lmc_params_check(const lmc_params *params, lmc_diag *di
 void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
                            lmc_info *info);
 
-/* Encodes a block whose size and room the caller has checked. base: of a delta frame. ahead: as
- * lmc_block_encode(). Error: NOMEM. */
+/* Encodes a block whose size and room the caller has checked. base: of a delta frame.
+ * Error: NOMEM. */
 LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
-                                               size_t src_nbytes, const uint8_t *base, const uint8_t *ahead,
-                                               uint8_t *dst, lmc_block_entry *entry);
+                                               size_t src_nbytes, const uint8_t *base, uint8_t *dst,
+                                               lmc_block_entry *entry);
 
 /* Writes a tail of info->tail_nbytes bytes. section: the plan section of a frame that has one. */
 void lmc_tail_write(const lmc_info *info, const uint8_t *section, const lmc_block_entry *entries,

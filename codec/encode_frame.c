@@ -73,10 +73,9 @@ static lmc_status encode_in_place(encode_job *job)
     for (uint64_t i = 0; i < info->block_count; i++) {
         const uint8_t *const src = job->src + i * info->block_nbytes;
         const size_t src_nbytes = lmc_block_content_nbytes(info, i);
-        const int more = i + 1 < info->block_count && lmc_block_content_nbytes(info, i + 1) == src_nbytes;
         const lmc_status status =
             lmc_plan_encode_block(job->ctx, job->plan, src, src_nbytes, base_of_block(job, i),
-                                  more ? src + src_nbytes : NULL, job->dst + job->used, &job->entries[i]);
+                                  job->dst + job->used, &job->entries[i]);
         if (status != LMC_OK)
             return status;
         job->used += job->entries[i].stored_nbytes;
@@ -124,7 +123,7 @@ static void encode_worker(void *shared, unsigned worker)
         lmc_status status = lmc_ctx_reserve_block(ctx, lmc_block_bound(src_nbytes));
         if (status == LMC_OK)
             status = lmc_plan_encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes,
-                                           base_of_block(job, i), NULL, ctx->block, &job->entries[i]);
+                                           base_of_block(job, i), ctx->block, &job->entries[i]);
         uint8_t *const place = place_block(job, i, status);
         if (place)
             memcpy(place, ctx->block, job->entries[i].stored_nbytes);

@@ -126,6 +126,10 @@ static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
         for (unsigned h = 0; h < 64; h += 32)
             _mm256_stream_si256((__m256i *)(void *)(dst + i + h), load256(src + i + h));
     memcpy(dst + i, src + i, nbytes - i);
+}
+
+static void end_past_cache(void)
+{
     _mm_sfence();
 }
 
@@ -150,6 +154,7 @@ const lmc_kernels lmc_kernels_avx2 = {
     .hash_update = hash_xxh3_update,
     .hash_end = hash_xxh3_end,
     .copy_past_cache = copy_past_cache,
+    .end_past_cache = end_past_cache,
 };
 
 #if defined(__clang__)

@@ -185,6 +185,8 @@ LMC_INLINE __m256i split_group(const unsigned nbytes, const head_cut *cut, unsig
                                const uint8_t *src, const lmc_plane_set *dst)
 {
     lmc_plane_set upper = *dst;
+    for (unsigned i = 0; i < nbytes; i++)
+        fetch(src + 64 * i, AHEAD_ELEMENTS);
     const __m256i s = split_half(nbytes, cut, rotation, src, dst);
     upper.symbols += 32;
     if (cut->low_nbits > 0)

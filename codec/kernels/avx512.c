@@ -72,6 +72,10 @@ static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
     for (; i + 64 <= nbytes; i += 64)
         _mm512_stream_si512((__m512i *)(void *)(dst + i), _mm512_loadu_si512(src + i));
     store_first(dst + i, load_first(src + i, nbytes - i), nbytes - i);
+}
+
+static void end_past_cache(void)
+{
     _mm_sfence();
 }
 
@@ -96,6 +100,7 @@ const lmc_kernels lmc_kernels_avx512 = {
     .hash_update = hash_xxh3_update,
     .hash_end = hash_xxh3_end,
     .copy_past_cache = copy_past_cache,
+    .end_past_cache = end_past_cache,
 };
 
 #if defined(__clang__)

@@ -124,8 +124,10 @@ LMC_INLINE __m512i cut_heads(const head_cut *cut, word_pair heads, __m512i order
 /* Reads a group of n <= 64 elements as registers of rotated elements. */
 LMC_INLINE void load_elements(const unsigned nbytes, const uint8_t *src, size_t n, __m512i *x)
 {
-    for (unsigned i = 0; i < nbytes; i++)
+    for (unsigned i = 0; i < nbytes; i++) {
+        fetch(src + 64 * i, AHEAD_ELEMENTS);
         x[i] = load_first(src + 64 * i, bytes_left(n * nbytes, 64 * i));
+    }
 }
 
 LMC_INLINE __m512i split_group(const unsigned nbytes, const head_cut *cut, unsigned rotation,

@@ -193,8 +193,10 @@ typedef struct lmc_kernels {
     void (*hash_update)(void *state, const void *data, size_t nbytes);
     uint64_t (*hash_end)(const void *state);
 
-    /* Copies past the caches: for output that is larger than they are and not read soon. */
+    /* Copies past the caches: for output that is larger than they are and not read soon. Other threads may only be
+     * told of it after end_past_cache(). */
     void (*copy_past_cache)(uint8_t *dst, const uint8_t *src, size_t nbytes);
+    void (*end_past_cache)(void);
 } lmc_kernels;
 
 /* The set in use; chosen once, at first use (select.c). */

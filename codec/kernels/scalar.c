@@ -499,6 +499,10 @@ static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
     memcpy(dst, src, nbytes);
 }
 
+static void end_past_cache(void)
+{
+}
+
 const lmc_kernels lmc_kernels_scalar = {
     .name = "scalar",
     .levels_encode = levels_encode,
@@ -520,4 +524,5 @@ const lmc_kernels lmc_kernels_scalar = {
     .hash_update = hash_xxh3_update,
     .hash_end = hash_xxh3_end,
     .copy_past_cache = copy_past_cache,
+    .end_past_cache = end_past_cache,
 };

@@ -11,6 +11,7 @@
 #define GROUP 64
 
 /* How many bytes ahead to fetch what the prefetchers of the CPU miss, as they stop at pages; measured. */
+#define AHEAD_ELEMENTS 2048
 #define AHEAD_LOW 1536
 #define AHEAD_PLANE 256
 
