@@ -143,23 +143,6 @@ static int encode_planes(const block_job *job, const uint8_t *src, size_t n, lmc
                                     : encode_planes_direct(job, src, n, writer);
 }
 
-/* Flags the elements that differ from the mask value and gathers them in scratch->values. */
-static size_t split_masked(const block_job *job, const uint8_t *src, size_t n)
-{
-    const unsigned unit_nbytes = job->coding->unit_nbytes;
-    uint64_t *const mask = job->scratch->mask;
-    uint8_t *value = job->scratch->values;
-    memset(mask, 0, lmc_flag_words(n) * 8);
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t x = lmc_load_n(src + i * unit_nbytes, unit_nbytes);
-        const uint64_t differs = x != job->coding->mask_value;
-        mask[i / 64] |= differs << i % 64;
-        memcpy(value, &x, unit_nbytes);
-        value += differs * unit_nbytes;
-    }
-    return (size_t)(value - job->scratch->values) / unit_nbytes;
-}
-
 /* Less than one masked element in this many: not worth a mask. */
 #define MASKED_SHARE_MIN 64
 
@@ -196,7 +179,8 @@ static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc
     if (job->is_constant)
         return encode_constant(job, src, n, writer);
     if (job->coding->has_mask) {
-        const size_t kept = split_masked(job, src, n);
+        const size_t kept = job->kernels->mask_split[lmc_unit_log2(job->coding->unit_nbytes)](
+            job->coding->mask_value, src, n, job->scratch->mask, job->scratch->values);
         if (kept > 0 && n - kept > n / MASKED_SHARE_MIN) {
             lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
             const size_t nbytes = lmc_flags_encode(job->kernels, job->scratch, job->scratch->mask, n,
@@ -270,6 +254,15 @@ static lmc_status open_symbols(const block_job *job, lmc_source *source, unsigne
                             job->scratch->plane[LMC_PLANE_SYMBOLS], &strips->plane, diag);
 }
 
+/* A strip of the block's content: hashes it, and brings it to its place if it is not there. */
+static void finish_strip(const block_job *job, uint8_t *place, const uint8_t *values, size_t nbytes)
+{
+    if (job->hashes_strips)
+        job->kernels->hash_update(job->scratch->hash_state, values, nbytes);
+    if (values != place)
+        job->kernels->copy_past_cache(place, values, nbytes);
+}
+
 static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_strips *strips,
                               uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX], size_t n, uint8_t *dst,
                               lmc_diag *diag)
@@ -292,10 +285,7 @@ static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_s
         job->kernels->join[unit_log2](&coding->split, &set, m, values);
         if (has_escapes && lmc_escapes_apply(coding, symbols, m, &source->reader, values, diag) != LMC_OK)
             return LMC_ERR_CORRUPT;
-        if (job->hashes_strips)
-            job->kernels->hash_update(job->scratch->hash_state, values, m * coding->unit_nbytes);
-        if (job->past_cache)
-            job->kernels->copy_past_cache(place, values, m * coding->unit_nbytes);
+        finish_strip(job, place, values, m * coding->unit_nbytes);
     }
     return strips->plane ? LMC_OK : lmc_symbols_decode_end(&strips->decoder, diag);
 }
@@ -329,12 +319,14 @@ static lmc_status decode_planes(const block_job *job, lmc_source *source, size_t
 static void join_masked(const block_job *job, size_t n, uint8_t *dst)
 {
     const unsigned unit_nbytes = job->coding->unit_nbytes;
-    const uint8_t *value = job->scratch->values;
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t kept = job->scratch->mask[i / 64] >> i % 64 & 1;
-        memcpy(dst + i * unit_nbytes, kept ? (const void *)value : (const void *)&job->coding->mask_value,
-               unit_nbytes);
-        value += kept * unit_nbytes;
+    const uint8_t *kept = job->scratch->values;
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        uint8_t *const place = dst + i * unit_nbytes;
+        uint8_t *const values = job->past_cache ? job->scratch->strip_values : place;
+        kept += unit_nbytes * job->kernels->mask_join[lmc_unit_log2(unit_nbytes)](
+                                  job->coding->mask_value, job->scratch->mask + i / 64, kept, m, values);
+        finish_strip(job, place, values, m * unit_nbytes);
     }
 }
 
@@ -350,7 +342,10 @@ static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t
     const size_t kept = lmc_flags_count(job->kernels, job->scratch->mask, n);
     if (kept == 0)
         return corrupt(diag, "its mask leaves nothing");
-    status = decode_planes(job, source, kept, job->scratch->values, diag);
+    block_job kept_job = *job; /* what is kept is not yet the content */
+    kept_job.hashes_strips = 0;
+    kept_job.past_cache = 0;
+    status = decode_planes(&kept_job, source, kept, job->scratch->values, diag);
     if (status == LMC_OK)
         join_masked(job, n, dst);
     return status;
@@ -393,8 +388,7 @@ lmc_status lmc_block_decode(const lmc_kernels *kernels, const lmc_coding *coding
     const unsigned mode = (unsigned)lmc_read_n(&source.reader, 1);
     if (source.reader.failed)
         return corrupt(diag, "it is empty");
-    const int in_strips =
-        mode == LMC_FMT_BLOCK_PLANES; /* the other forms put their content together elsewhere */
+    const int in_strips = mode != LMC_FMT_BLOCK_STORED;
     const block_job job = {.kernels = kernels,
                            .coding = coding,
                            .scratch = scratch,

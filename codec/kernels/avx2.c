@@ -97,6 +97,7 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 }
 
 #include "delta_loops.h"
+#include "mask_loops.h"
 
 static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
 {
@@ -139,6 +140,8 @@ const lmc_kernels lmc_kernels_avx2 = {
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
+    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
+    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
     .count_flags = count_flags,
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,

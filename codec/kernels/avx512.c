@@ -55,6 +55,7 @@ LMC_INLINE size_t bytes_left(size_t nbytes, size_t used)
 
 #include "avx512_deltas.h"
 #include "avx512_levels.h"
+#include "avx512_masks.h"
 
 /* ---- pairs ---- */
 
@@ -85,6 +86,8 @@ const lmc_kernels lmc_kernels_avx512 = {
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
+    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
+    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
     .count_flags = count_flags,
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,

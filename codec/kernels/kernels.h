@@ -139,6 +139,15 @@ typedef struct lmc_kernels {
      * its low bits are right, its head is for the caller to mend. */
     void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
 
+    /* Takes the elements that are not `value` out of n elements of 1 << i bytes (i = 0..3), in order: kept is written
+     * up to 64 bytes beyond them, mask gets a flag for each of the n, in whole words with spare bits 0. Returns how
+     * many are kept. */
+    size_t (*mask_split[4])(uint64_t value, const uint8_t *src, size_t n, uint64_t *mask, uint8_t *kept);
+
+    /* The inverse: writes exactly n elements. 64 bytes behind those that are kept may be read. Flags beyond n mean
+     * nothing. Returns how many were kept. */
+    size_t (*mask_join[4])(uint64_t value, const uint64_t *mask, const uint8_t *kept, size_t n, uint8_t *dst);
+
     /* Bits set in so many words. */
     size_t (*count_flags)(const uint64_t *flags, size_t word_count);
 

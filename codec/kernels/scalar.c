@@ -471,6 +471,7 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 }
 
 #include "delta_loops.h"
+#include "mask_loops.h"
 
 /* The top bits of 64 heads: as bytes of 0 and 1, then of each 8 of these the 8 bits by multiplication. */
 LMC_INLINE uint64_t head_tops(const uint16_t *head)
@@ -509,6 +510,8 @@ const lmc_kernels lmc_kernels_scalar = {
     .levels_decode = levels_decode,
     .split = {split_8, split_16, split_32, split_64},
     .join = {join_8, join_16, join_32, join_64},
+    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
+    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
     .count_flags = count_flags,
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,

@@ -383,6 +383,61 @@ static void test_split_and_join_match_scalar(void)
     }
 }
 
+/* ---- masks ---- */
+
+/* Elements of which a share in 8 is not `value`, which they may differ from in one byte only. */
+static size_t fill_masked(unsigned nbytes, uint64_t value, unsigned kept_in_8, size_t n, uint8_t *src,
+                          uint8_t *is_kept)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t x = value;
+        is_kept[i] = random_below(8) < kept_in_8;
+        if (is_kept[i])
+            x ^= (uint64_t)(1 + random_below(255)) << 8 * random_below(nbytes);
+        memcpy(src + i * nbytes, &x, nbytes);
+        kept += is_kept[i];
+    }
+    return kept;
+}
+
+static int mask_case(const lmc_kernels *k, unsigned width, unsigned kept_in_8, size_t n, placement place)
+{
+    const unsigned nbytes = 1u << width;
+    const size_t words = lmc_div_ceil(n, 64);
+    const uint64_t value = random_u64() >> (64 - 8 * nbytes);
+    uint8_t *const src = take(n * nbytes, place), *const is_kept = take(n, AT_START);
+    uint64_t *const mask = (uint64_t *)(void *)take(words * 8, AT_START);
+    const size_t count = fill_masked(nbytes, value, kept_in_8, n, src, is_kept);
+    uint8_t *const kept = take(count * nbytes + 64, place);
+    uint8_t *const back = take(n * nbytes, place);
+    int good = k->mask_split[width](value, src, n, mask, kept) == count;
+    for (size_t i = 0, at = 0; i < 64 * words; i++) {
+        const int flag = mask[i / 64] >> i % 64 & 1;
+        good &= flag == (i < n && is_kept[i]);
+        if (flag && i < n)
+            good &= memcmp(src + i * nbytes, kept + nbytes * at++, nbytes) == 0;
+    }
+    if (n % 64 != 0)
+        mask[n / 64] |= random_u64() << n % 64; /* which nobody asked for */
+    good &= k->mask_join[width](value, mask, kept, n, back) == count;
+    good &= memcmp(src, back, n * nbytes) == 0;
+    return good & release_all();
+}
+
+static void test_masks(void)
+{
+    map_regions();
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        unsigned bad = 0;
+        for (unsigned c = 0; k && c < 4 * 5; c++)
+            for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n))
+                bad += !mask_case(k, c & 3, c / 4 * 2, n, (placement)random_below(3));
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+}
+
 /* ---- copy, hash, choice ---- */
 
 static void test_copy_past_cache_is_a_copy(void)
@@ -397,6 +452,7 @@ static void test_copy_past_cache_is_a_copy(void)
                 uint8_t *const dst = take(n, (placement)random_below(3));
                 random_fill(src, n);
                 k->copy_past_cache(dst, src, n);
+                k->end_past_cache();
                 bad += memcmp(src, dst, n) != 0;
                 bad += !release_all();
             }
@@ -451,13 +507,10 @@ static void test_sets_are_found_by_name(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_sets_are_found_by_name),
-        LMC_TEST(test_levels_match_scalar),
-        LMC_TEST(test_short_levels_with_dead_symbols),
-        LMC_TEST(test_levels_decode_hostile_planes),
-        LMC_TEST(test_split_and_join_match_scalar),
-        LMC_TEST(test_copy_past_cache_is_a_copy),
-        LMC_TEST(test_hash_is_xxh3),
+        LMC_TEST(test_sets_are_found_by_name),         LMC_TEST(test_levels_match_scalar),
+        LMC_TEST(test_short_levels_with_dead_symbols), LMC_TEST(test_levels_decode_hostile_planes),
+        LMC_TEST(test_split_and_join_match_scalar),    LMC_TEST(test_masks),
+        LMC_TEST(test_copy_past_cache_is_a_copy),      LMC_TEST(test_hash_is_xxh3),
     };
     return LMC_TEST_MAIN("kernels", tests, argc, argv);
 }
