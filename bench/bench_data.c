@@ -15,13 +15,6 @@ double bench_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-double bench_copy(const bench_data *data, size_t nbytes, uint8_t *dst)
-{
-    const double start = bench_now();
-    memcpy(dst, data->bytes, nbytes);
-    return (double)nbytes / (bench_now() - start) / (1 << 30);
-}
-
 /* xorshift64* (Vigna 2016), and the Box-Muller transform on it. */
 static double uniform(uint64_t *state)
 {

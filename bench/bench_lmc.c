@@ -1,4 +1,4 @@
-/* bench_lmc.c - LMC in memory: one thread, checksums made and verified, the round trip compared. */
+/* bench_lmc.c - LMC in memory on one thread, with checksums and bare, memcpy of the same bytes beside it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,64 +6,145 @@
 #include "bench.h"
 
 typedef struct lmc_run {
+    const bench_data *data, *base;
+    const bench_shape *shape;
+    const char *set;
     lmc_ctx *ctx;
     lmc_params params;
-    uint8_t *frame, *back;
-    size_t frame_capacity, frame_nbytes;
+    uint8_t *frames, *back;
+    size_t frame_capacity; /* of each tensor's place in `frames` */
+    size_t *frame_nbytes;  /* of each tensor */
 } lmc_run;
 
-static double faster(double best, double nbytes, double seconds)
+double bench_faster(double best, double nbytes, double seconds)
 {
-    const double speed = nbytes / seconds / (1 << 30);
+    const double speed = nbytes / seconds / (double)BENCH_GIB;
     return speed > best ? speed : best;
 }
 
-static int measure_once(const bench_data *data, lmc_run *run, bench_row *row)
+/* ---- one pass over all tensors ---- */
+
+static const uint8_t *base_of(const lmc_run *run, size_t i)
 {
-    size_t back_nbytes;
-    const double copy = bench_copy(data, data->nbytes, run->back);
-    const double start = bench_now();
-    if (lmc_encode(run->ctx, &run->params, data->bytes, data->nbytes, NULL, run->frame, run->frame_capacity,
-                   &run->frame_nbytes) != LMC_OK)
-        return -1;
-    const double encoded = bench_now();
-    if (lmc_decode(run->ctx, run->frame, run->frame_nbytes, NULL, run->back, data->nbytes, &back_nbytes) !=
-        LMC_OK)
-        return -1;
-    const double decoded = bench_now();
-    row->copy = copy > row->copy ? copy : row->copy;
-    row->encode = faster(row->encode, (double)data->nbytes, encoded - start);
-    row->decode = faster(row->decode, (double)data->nbytes, decoded - encoded);
-    return back_nbytes == data->nbytes && memcmp(run->back, data->bytes, data->nbytes) == 0 ? 0 : -1;
+    return run->base ? run->base->bytes + i * run->shape->tensor_nbytes : NULL;
 }
 
-int bench_lmc(const bench_data *data, lmc_level level, unsigned repeats, bench_row *row)
+static int copy_pass(lmc_run *run)
+{
+    const size_t nbytes = run->shape->tensor_nbytes;
+    for (size_t i = 0; i < run->shape->tensor_count; i++)
+        for (unsigned r = 0; r < run->shape->rounds; r++)
+            memcpy(run->back + i * nbytes, run->data->bytes + i * nbytes, nbytes);
+    return 0;
+}
+
+static int encode_pass(lmc_run *run)
+{
+    const size_t nbytes = run->shape->tensor_nbytes;
+    for (size_t i = 0; i < run->shape->tensor_count; i++)
+        for (unsigned r = 0; r < run->shape->rounds; r++)
+            if (lmc_encode(run->ctx, &run->params, run->data->bytes + i * nbytes, nbytes, base_of(run, i),
+                           run->frames + i * run->frame_capacity, run->frame_capacity,
+                           &run->frame_nbytes[i]) != LMC_OK)
+                return -1;
+    return 0;
+}
+
+static int decode_pass(lmc_run *run)
+{
+    const size_t nbytes = run->shape->tensor_nbytes;
+    size_t back_nbytes;
+    for (size_t i = 0; i < run->shape->tensor_count; i++)
+        for (unsigned r = 0; r < run->shape->rounds; r++)
+            if (lmc_decode(run->ctx, run->frames + i * run->frame_capacity, run->frame_nbytes[i],
+                           base_of(run, i), run->back + i * nbytes, nbytes, &back_nbytes) != LMC_OK ||
+                back_nbytes != nbytes)
+                return -1;
+    return 0;
+}
+
+static int time_pass(lmc_run *run, int (*pass)(lmc_run *), double *best)
+{
+    const bench_shape *const shape = run->shape;
+    const double start = bench_now();
+    if (pass(run) != 0)
+        return -1;
+    *best = bench_faster(*best, (double)shape->tensor_nbytes * (double)shape->tensor_count * shape->rounds,
+                         bench_now() - start);
+    return 0;
+}
+
+/* ---- the passes that make a row ---- */
+
+static double ratio_of(const lmc_run *run)
+{
+    double stored = 0;
+    for (size_t i = 0; i < run->shape->tensor_count; i++)
+        stored += (double)run->frame_nbytes[i];
+    return stored / (double)(run->shape->tensor_nbytes * run->shape->tensor_count);
+}
+
+static int measure_once(lmc_run *run, bench_row *row)
+{
+    if (time_pass(run, copy_pass, &row->copy) != 0 || bench_use_set(run->set, 0) != 0 ||
+        time_pass(run, encode_pass, &row->encode) != 0)
+        return -1;
+    row->ratio = ratio_of(run);
+    return time_pass(run, decode_pass, &row->decode) != 0 || bench_use_set(run->set, 1) != 0 ||
+                   time_pass(run, encode_pass, &row->encode_bare) != 0 ||
+                   time_pass(run, decode_pass, &row->decode_bare) != 0
+               ? -1
+               : 0;
+}
+
+/* Touches every page and warms what fits a cache; proves the round trip, with checksums and bare. */
+static int prove(lmc_run *run)
+{
+    const size_t nbytes = run->shape->tensor_nbytes * run->shape->tensor_count;
+    for (int is_bare = 0; is_bare < 2; is_bare++) {
+        memset(run->back, 1, nbytes);
+        if (bench_use_set(run->set, is_bare) != 0 || encode_pass(run) != 0 || decode_pass(run) != 0 ||
+            memcmp(run->back, run->data->bytes, nbytes) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int prepare(lmc_run *run)
+{
+    const bench_shape *const shape = run->shape;
+    if (shape->tensor_nbytes * shape->tensor_count > run->data->nbytes)
+        return -1;
+    if (lmc_ctx_create(NULL, &run->ctx) != LMC_OK ||
+        lmc_encode_bound(&run->params, shape->tensor_nbytes, &run->frame_capacity) != LMC_OK)
+        return -1;
+    run->frames = malloc(run->frame_capacity * shape->tensor_count);
+    run->back = malloc(shape->tensor_nbytes * shape->tensor_count);
+    run->frame_nbytes = calloc(shape->tensor_count, sizeof *run->frame_nbytes);
+    return run->frames && run->back && run->frame_nbytes ? 0 : -1;
+}
+
+int bench_lmc(const bench_data *data, const bench_data *base, lmc_level level, const char *set,
+              const bench_shape *shape, bench_row *row)
 {
     static const char *const names[] = {"lmc default", "lmc fast", "lmc max"};
-    lmc_run run = {0};
+    lmc_run run = {.data = data, .base = base, .shape = shape, .set = set};
     memset(row, 0, sizeof *row);
     snprintf(row->codec, sizeof row->codec, "%s", names[level]);
-    snprintf(row->kernels, sizeof row->kernels, "%s", lmc_kernels_name());
-    row->nbytes = data->nbytes;
+    snprintf(row->kernels, sizeof row->kernels, "%s", set);
+    row->tensor_nbytes = shape->tensor_nbytes;
+    row->pass_nbytes = shape->tensor_nbytes * shape->tensor_count * shape->rounds;
+    if (bench_use_set(set, 0) != 0)
+        return 1;
     lmc_params_init(&run.params);
     run.params.dtype = data->dtype;
     run.params.level = level;
-    int failed = lmc_ctx_create(NULL, &run.ctx) != LMC_OK ||
-                 lmc_encode_bound(&run.params, data->nbytes, &run.frame_capacity) != LMC_OK;
-    if (!failed) {
-        run.frame = malloc(run.frame_capacity);
-        run.back = malloc(data->nbytes);
-        failed = !run.frame || !run.back;
-    }
-    if (!failed) { /* pages that were never touched are not memory yet */
-        memset(run.frame, 1, run.frame_capacity);
-        memset(run.back, 1, data->nbytes);
-    }
-    for (unsigned i = 0; i < repeats && !failed; i++)
-        failed = measure_once(data, &run, row) != 0;
-    row->ratio = (double)run.frame_nbytes / (double)data->nbytes;
-    free(run.frame);
+    int failed = prepare(&run) != 0 || prove(&run) != 0;
+    for (unsigned i = 0; i < shape->repeats && !failed; i++)
+        failed = measure_once(&run, row) != 0;
+    free(run.frames);
     free(run.back);
+    free(run.frame_nbytes);
     lmc_ctx_free(run.ctx);
     return failed ? -1 : 0;
 }

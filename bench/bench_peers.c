@@ -68,23 +68,24 @@ typedef struct peer_buffers {
 
 static int measure_once(const bench_data *data, const peer *p, const peer_buffers *b, bench_row *row)
 {
-    const double copy = bench_copy(data, row->nbytes, b->back);
+    const size_t nbytes = row->tensor_nbytes;
+    const double begin = bench_now();
+    memcpy(b->back, data->bytes, nbytes);
     const double start = bench_now();
     if (p->grouped)
-        group_bytes(data->bytes, row->nbytes, data->element_nbytes, b->grouped);
+        group_bytes(data->bytes, nbytes, data->element_nbytes, b->grouped);
     const size_t packed =
-        compress_with(p, p->grouped ? b->grouped : data->bytes, row->nbytes, b->packed, b->capacity);
+        compress_with(p, p->grouped ? b->grouped : data->bytes, nbytes, b->packed, b->capacity);
     const double encoded = bench_now();
-    const size_t size = decompress_with(p, b->packed, packed, p->grouped ? b->grouped : b->back, row->nbytes);
+    const size_t size = decompress_with(p, b->packed, packed, p->grouped ? b->grouped : b->back, nbytes);
     if (p->grouped)
-        ungroup_bytes(b->grouped, row->nbytes, data->element_nbytes, b->back);
+        ungroup_bytes(b->grouped, nbytes, data->element_nbytes, b->back);
     const double decoded = bench_now();
-    const double gib = (double)row->nbytes / (1 << 30);
-    row->ratio = (double)packed / (double)row->nbytes;
-    row->copy = copy > row->copy ? copy : row->copy;
-    row->encode = gib / (encoded - start) > row->encode ? gib / (encoded - start) : row->encode;
-    row->decode = gib / (decoded - encoded) > row->decode ? gib / (decoded - encoded) : row->decode;
-    return packed != 0 && size == row->nbytes && memcmp(b->back, data->bytes, row->nbytes) == 0 ? 0 : -1;
+    row->ratio = (double)packed / (double)nbytes;
+    row->copy = bench_faster(row->copy, (double)nbytes, start - begin);
+    row->encode = bench_faster(row->encode, (double)nbytes, encoded - start);
+    row->decode = bench_faster(row->decode, (double)nbytes, decoded - encoded);
+    return packed != 0 && size == nbytes && memcmp(b->back, data->bytes, nbytes) == 0 ? 0 : -1;
 }
 
 int bench_peers(const bench_data *data, size_t limit, unsigned repeats, bench_row *rows)
@@ -100,7 +101,7 @@ int bench_peers(const bench_data *data, size_t limit, unsigned repeats, bench_ro
         memset(&rows[i], 0, sizeof rows[i]);
         snprintf(rows[i].codec, sizeof rows[i].codec, "%s", peers[i].name);
         snprintf(rows[i].kernels, sizeof rows[i].kernels, "-");
-        rows[i].nbytes = nbytes;
+        rows[i].tensor_nbytes = rows[i].pass_nbytes = nbytes;
         for (unsigned k = 0; k < (peers[i].is_bzip2 ? 1 : repeats) && !failed; k++)
             failed = measure_once(data, &peers[i], &b, &rows[i]) != 0;
     }
