@@ -1,5 +1,4 @@
-/* bench_data.c - the bytes that are measured: synthetic, or the tensors of a file. */
-#include <math.h>
+/* bench_data.c - the tensors of a file as the bytes that are measured, and the clock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,48 +12,6 @@ double bench_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* xorshift64* (Vigna 2016), and the Box-Muller transform on it. */
-static double uniform(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return ((double)(*state * UINT64_C(2685821657736338717) >> 11) + 0.5) / 9007199254740992.0;
-}
-
-double bench_gauss(uint64_t *state)
-{
-    const double u = uniform(state), v = uniform(state);
-    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
-}
-
-void bench_store_value(uint8_t *dst, lmc_dtype dtype, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (dtype == LMC_DTYPE_F32) {
-        memcpy(dst, &bits, sizeof bits);
-        return;
-    }
-    const uint16_t rounded = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    memcpy(dst, &rounded, sizeof rounded);
-}
-
-int bench_data_gauss(bench_data *data, lmc_dtype dtype, size_t nbytes)
-{
-    uint64_t state = 88172645463325252u;
-    snprintf(data->name, sizeof data->name, "gauss.%s", dtype == LMC_DTYPE_F32 ? "f32" : "bf16");
-    data->dtype = dtype;
-    data->element_nbytes = lmc_dtype_nbits(dtype) / 8;
-    data->nbytes = nbytes / data->element_nbytes * data->element_nbytes;
-    data->bytes = malloc(data->nbytes);
-    if (!data->bytes)
-        return -1;
-    for (size_t i = 0; i < data->nbytes; i += data->element_nbytes)
-        bench_store_value(data->bytes + i, dtype, (float)(0.02 * bench_gauss(&state)));
-    return 0;
 }
 
 static lmc_dtype commonest_dtype(const lmc_st_file *file, uint64_t *nbytes)

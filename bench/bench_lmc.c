@@ -1,5 +1,4 @@
 /* bench_lmc.c - LMC in memory on one thread, with checksums and bare, memcpy of the same bytes beside it. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,16 +123,20 @@ static int prepare(lmc_run *run)
     return run->frames && run->back && run->frame_nbytes ? 0 : -1;
 }
 
+const char *bench_codec_name(lmc_level level)
+{
+    static const char *const names[] = {"lmc default", "lmc fast", "lmc max"};
+    return names[level];
+}
+
 int bench_lmc(const bench_data *data, const bench_data *base, lmc_level level, const char *set,
               const bench_shape *shape, bench_row *row)
 {
-    static const char *const names[] = {"lmc default", "lmc fast", "lmc max"};
     lmc_run run = {.data = data, .base = base, .shape = shape, .set = set};
-    memset(row, 0, sizeof *row);
-    snprintf(row->codec, sizeof row->codec, "%s", names[level]);
-    snprintf(row->kernels, sizeof row->kernels, "%s", set);
-    row->tensor_nbytes = shape->tensor_nbytes;
+    *row =
+        (bench_row){.codec = bench_codec_name(level), .kernels = set, .tensor_nbytes = shape->tensor_nbytes};
     row->pass_nbytes = shape->tensor_nbytes * shape->tensor_count * shape->rounds;
+    row->is_cached = shape->rounds > 1;
     if (bench_use_set(set, 0) != 0)
         return 1;
     lmc_params_init(&run.params);

@@ -1,165 +1,262 @@
 /*
- * bench_main.c - LMC's levels and kernel sets beside memcpy and other codecs, on the same bytes in one run:
- *
- *   lmc-bench [--mib N] [--repeats N] [--set NAME] [--level NAME] [--dtype bf16|f32] [--peer-mib N] [--json FILE]
- *             [SAFETENSORS...]
- *
- * Without files: normal bf16 and f32 numbers.
+ * bench_main.c - LMC's levels and kernel sets beside memcpy and other codecs, on the same bytes in one run, one thread:
+ * for each dtype, size and state of the caches speed and ratio of whole tensors, of ranges, and of changes.
+ * bench_options.c lists the options.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
+#include "bench_options.h"
 
-static const char *const kernel_sets[] = {"scalar", "neon", "avx2", "avx512"};
+#define CACHED_NBYTES_MAX (16 * BENCH_MIB) /* larger tensors are in no cache, however often they are taken */
+
+static const char *const sets[] = {"scalar", "neon", "avx2", "avx512"};
+#define SET_COUNT (sizeof sets / sizeof sets[0])
+
 static const struct {
     const char *name;
     lmc_level level;
 } levels[] = {{"fast", LMC_LEVEL_FAST}, {"default", LMC_LEVEL_DEFAULT}, {"max", LMC_LEVEL_MAX}};
+#define LEVEL_COUNT (sizeof levels / sizeof levels[0])
 
-typedef struct bench_options {
-    size_t mib, peer_mib;
-    unsigned repeats;
-    const char *set, *level, *dtype; /* NULL: all */
-    FILE *json;                      /* NULL: none */
-    unsigned json_rows;
-} bench_options;
+static const size_t matrix_sizes[] = {64 * BENCH_KIB, BENCH_MIB, 16 * BENCH_MIB, 128 * BENCH_MIB, BENCH_GIB};
+#define SIZE_COUNT (sizeof matrix_sizes / sizeof matrix_sizes[0])
 
-static double share(double verified, double bare)
+/* One combination: all that a line of the report depends on but the data. */
+typedef struct bench_case {
+    const char *set;
+    lmc_level level;
+    size_t tensor_nbytes;
+    int is_cached;
+} bench_case;
+
+typedef struct bench_state {
+    const bench_options *options;
+    bench_report *report;
+    const bench_data *data, *base; /* base: NULL but for deltas */
+    int is_main;                   /* of the dtypes that a quick matrix looks at most: bf16 and f32 */
+} bench_state;
+
+/* ---- what belongs to the matrix ---- */
+
+static int is_slow(const bench_case *c)
 {
-    return bare > 0 ? 1 - verified / bare : 0;
+    return strcmp(c->set, "scalar") == 0 || c->level == LMC_LEVEL_MAX;
 }
 
-static void print_row(const bench_data *data, const bench_row *row, bench_options *options)
+static int wants_level(const bench_state *state, size_t i)
 {
-    printf("%-24.24s %-22s %-7s %7.1f %7.4f |%7.3f %7.3f |%7.3f %7.3f |%4.0f%% %4.0f%% |%6.2f |%5.2f %5.2f "
-           "|%5.2f %5.2f\n",
-           data->name, row->codec, row->kernels, (double)row->tensor_nbytes / (1 << 20), row->ratio,
-           row->encode, row->decode, row->encode_bare, row->decode_bare,
-           100 * share(row->encode, row->encode_bare), 100 * share(row->decode, row->decode_bare), row->copy,
-           row->encode / row->copy, row->decode / row->copy, row->encode_bare / row->copy,
-           row->decode_bare / row->copy);
-    fflush(stdout);
-    if (!options->json)
-        return;
-    fprintf(
-        options->json,
-        "%s\n  {\"data\": \"%s\", \"dtype\": \"%s\", \"codec\": \"%s\", \"kernels\": \"%s\", \"nbytes\": "
-        "%zu, \"ratio\": %.6f, \"encode_GiB_s\": %.4f, \"decode_GiB_s\": %.4f, \"encode_bare_GiB_s\": %.4f, "
-        "\"decode_bare_GiB_s\": %.4f, \"memcpy_GiB_s\": %.4f}",
-        options->json_rows++ ? "," : "", data->name, lmc_dtype_name(data->dtype), row->codec, row->kernels,
-        row->tensor_nbytes, row->ratio, row->encode, row->decode, row->encode_bare, row->decode_bare,
-        row->copy);
+    const bench_options *const options = state->options;
+    if (options->level)
+        return strcmp(options->level, levels[i].name) == 0;
+    if (state->base && options->matrix != BENCH_ALL)
+        return levels[i].level == LMC_LEVEL_DEFAULT;
+    return options->matrix == BENCH_ALL || levels[i].level != LMC_LEVEL_MAX;
 }
 
-static int is_wanted(const char *wanted, const char *name)
+static int wants_size(const bench_state *state, size_t nbytes)
 {
-    return !wanted || strcmp(wanted, name) == 0;
+    const bench_options *const options = state->options;
+    if (options->matrix == BENCH_ONE_SIZE)
+        return 1;
+    if (options->matrix == BENCH_QUICK && (!state->is_main || state->base))
+        return nbytes == BENCH_MIB || nbytes == 128 * BENCH_MIB;
+    return options->matrix == BENCH_ALL || nbytes < BENCH_GIB;
 }
 
-static int measure_set(const bench_data *data, const char *set, bench_options *options)
+static int wants_regime(const bench_options *options, const bench_case *c)
 {
-    const bench_shape shape = {data->nbytes, 1, 1, options->repeats};
-    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
-        bench_row row;
-        if (options->level ? strcmp(options->level, levels[i].name) != 0 : levels[i].level == LMC_LEVEL_MAX)
-            continue;
-        const int result = bench_lmc(data, NULL, levels[i].level, set, &shape, &row);
-        if (result > 0)
-            return 0;
-        if (result < 0) {
-            fprintf(stderr, "bench: %s: a round trip failed with the %s kernels\n", data->name, set);
-            return -1;
-        }
-        print_row(data, &row, options);
-    }
+    const char *const wanted =
+        options->regime || options->matrix != BENCH_ONE_SIZE ? options->regime : "cold";
+    return bench_is_wanted(wanted, c->is_cached ? "cached" : "cold") &&
+           (!c->is_cached || c->tensor_nbytes <= CACHED_NBYTES_MAX);
+}
+
+static int wants_part(const bench_options *options, const char *part)
+{
+    const int is_default =
+        options->matrix != BENCH_ONE_SIZE || strcmp(part, "tensor") == 0 || strcmp(part, "peer") == 0;
+    return options->only ? strcmp(options->only, part) == 0 : is_default;
+}
+
+/* ---- measuring ---- */
+
+static bench_shape shape_of(const bench_state *state, const bench_case *c)
+{
+    const bench_options *const options = state->options;
+    const size_t pass = is_slow(c) ? options->pass_nbytes / 4 : options->pass_nbytes;
+    bench_shape shape = {c->tensor_nbytes, 1, 1, options->repeats};
+    if (is_slow(c) && options->repeats > 2)
+        shape.repeats = options->repeats / 2;
+    if (c->is_cached) /* long enough for the clock, and for small tensors to get into the caches */
+        shape.rounds = (unsigned)(pass / 8 / c->tensor_nbytes) + 2;
+    else if (pass > c->tensor_nbytes)
+        shape.tensor_count = pass / c->tensor_nbytes;
+    return shape;
+}
+
+static int fault(const bench_state *state, const bench_case *c)
+{
+    fprintf(stderr, "lmc-bench: %s: a round trip failed with the %s kernels, level %s, %zu bytes\n",
+            state->data->name, c->set, bench_codec_name(c->level), c->tensor_nbytes);
+    return -1;
+}
+
+static int measure_tensor(const bench_state *state, const bench_case *c)
+{
+    bench_row row;
+    const bench_shape shape = shape_of(state, c);
+    if (!wants_regime(state->options, c))
+        return 0;
+    const int result = bench_lmc(state->data, state->base, c->level, c->set, &shape, &row);
+    if (result == 0)
+        bench_report_row(state->report, state->data, &row, state->base != NULL);
+    return result < 0 ? fault(state, c) : 0;
+}
+
+static int measure_range(const bench_state *state, const bench_case *c)
+{
+    bench_range_row row;
+    if (c->is_cached || (state->options->matrix != BENCH_ONE_SIZE && c->tensor_nbytes < 128 * BENCH_MIB))
+        return 0;
+    const unsigned repeats = shape_of(state, c).repeats;
+    const int result = bench_range(state->data, c->level, c->set, c->tensor_nbytes, repeats, &row);
+    if (result == 0)
+        bench_report_range(state->report, state->data, &row);
+    return result < 0 ? fault(state, c) : 0;
+}
+
+/* Every level and kernel set for tensors of one size. */
+static int measure_size(const bench_state *state, size_t nbytes,
+                        int (*measure)(const bench_state *, const bench_case *))
+{
+    for (size_t s = 0; s < SET_COUNT; s++)
+        for (size_t i = 0; i < LEVEL_COUNT; i++)
+            for (int is_cached = 0; is_cached < 2; is_cached++) {
+                const bench_case c = {sets[s], levels[i].level, nbytes, is_cached};
+                if (!bench_is_wanted(state->options->set, sets[s]) || !wants_level(state, i))
+                    continue;
+                if (is_slow(&c) && nbytes >= BENCH_GIB && state->options->matrix != BENCH_ONE_SIZE)
+                    continue; /* minutes for what 128 MiB say */
+                if (measure(state, &c) != 0)
+                    return -1;
+            }
     return 0;
 }
 
-static int measure_data(const bench_data *data, bench_options *options)
+static int measure_sizes(const bench_state *state, int (*measure)(const bench_state *, const bench_case *))
+{
+    if (state->options->matrix == BENCH_ONE_SIZE)
+        return measure_size(state, state->options->tensor_nbytes, measure);
+    for (size_t i = 0; i < SIZE_COUNT; i++)
+        if (wants_size(state, matrix_sizes[i]) && measure_size(state, matrix_sizes[i], measure) != 0)
+            return -1;
+    return 0;
+}
+
+static int measure_peers(const bench_state *state)
 {
     bench_row rows[BENCH_PEER_COUNT];
-    for (size_t i = 0; i < sizeof kernel_sets / sizeof kernel_sets[0]; i++)
-        if (is_wanted(options->set, kernel_sets[i]) && measure_set(data, kernel_sets[i], options) != 0)
-            return -1;
-    if (options->peer_mib == 0 || options->set || options->level)
+    if (state->options->peer_nbytes == 0)
         return 0;
-    if (bench_peers(data, options->peer_mib << 20, options->repeats, rows) != 0) {
-        fprintf(stderr, "bench: %s: a peer failed\n", data->name);
+    if (bench_peers(state->data, state->options->peer_nbytes, state->options->repeats, rows) != 0) {
+        fprintf(stderr, "lmc-bench: %s: a peer failed\n", state->data->name);
         return -1;
     }
     for (unsigned i = 0; i < BENCH_PEER_COUNT; i++)
-        print_row(data, &rows[i], options);
+        bench_report_row(state->report, state->data, &rows[i], 0);
     return 0;
 }
 
-static int parse_option(bench_options *options, const char *name, const char *value)
+/* ---- data ---- */
+
+static size_t data_nbytes(const bench_state *state)
 {
-    const unsigned long number = strtoul(value, NULL, 10);
-    if (strcmp(name, "--mib") == 0)
-        return (options->mib = number) != 0 ? 0 : -1;
-    if (strcmp(name, "--repeats") == 0)
-        return (options->repeats = (unsigned)number) != 0 ? 0 : -1;
-    if (strcmp(name, "--peer-mib") == 0)
-        options->peer_mib = number;
-    else if (strcmp(name, "--set") == 0)
-        options->set = value;
-    else if (strcmp(name, "--level") == 0)
-        options->level = value;
-    else if (strcmp(name, "--dtype") == 0)
-        options->dtype = value;
-    else if (strcmp(name, "--json") == 0)
-        return (options->json = fopen(value, "w")) ? 0 : -1;
-    else
-        return -1;
-    return 0;
+    const bench_options *const options = state->options;
+    size_t nbytes = options->matrix == BENCH_ONE_SIZE ? options->tensor_nbytes : 0;
+    for (size_t i = 0; i < SIZE_COUNT && options->matrix != BENCH_ONE_SIZE; i++)
+        nbytes = wants_size(state, matrix_sizes[i]) ? matrix_sizes[i] : nbytes;
+    return nbytes > options->pass_nbytes ? nbytes : options->pass_nbytes;
 }
 
-static int measure_synthetic(bench_options *options)
+static int measure_deltas(const bench_state *state)
 {
-    static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F32};
-    static const char *const names[] = {"bf16", "f32"};
-    int failed = 0;
-    for (int i = 0; i < 2 && !failed; i++) {
-        bench_data data = {0};
-        if (!is_wanted(options->dtype, names[i]))
-            continue;
-        failed =
-            bench_data_gauss(&data, dtypes[i], options->mib << 20) != 0 || measure_data(&data, options) != 0;
-        free(data.bytes);
+    bench_data later = {0};
+    bench_state deltas = *state;
+    deltas.data = &later;
+    deltas.base = state->data;
+    const int failed =
+        bench_data_step(&later, state->data) != 0 || measure_sizes(&deltas, measure_tensor) != 0;
+    free(later.bytes);
+    return failed ? -1 : 0;
+}
+
+static int measure_kind(bench_state *state, const char *kind)
+{
+    const bench_options *const options = state->options;
+    bench_data data = {0};
+    state->is_main = strcmp(kind, "bf16") == 0 || strcmp(kind, "f32") == 0;
+    state->data = &data;
+    int failed = bench_data_make(&data, kind, data_nbytes(state)) != 0;
+    if (!failed && wants_part(options, "tensor"))
+        failed = measure_sizes(state, measure_tensor) != 0;
+    if (!failed && wants_part(options, "peer") && state->is_main)
+        failed = measure_peers(state) != 0;
+    if (!failed && wants_part(options, "range"))
+        failed = measure_sizes(state, measure_range) != 0;
+    if (!failed && wants_part(options, "delta") && (state->is_main || options->matrix != BENCH_QUICK))
+        failed = measure_deltas(state) != 0;
+    free(data.bytes);
+    return failed ? -1 : 0;
+}
+
+static int measure_kinds(bench_state *state)
+{
+    const bench_options *const options = state->options;
+    for (int i = 0; bench_kinds[i]; i++) {
+        const int is_default = options->matrix != BENCH_ONE_SIZE || i < 2;
+        if ((options->kind ? strcmp(options->kind, bench_kinds[i]) == 0 : is_default) &&
+            measure_kind(state, bench_kinds[i]) != 0)
+            return -1;
     }
-    return failed;
+    return 0;
+}
+
+/* A file is one tensor of at least that size. */
+static int measure_file(bench_state *state, const char *path)
+{
+    bench_data data = {0};
+    bench_options options = *state->options;
+    bench_state file = {.options = &options, .report = state->report, .data = &data, .is_main = 1};
+    int failed = bench_data_load(&data, path, options.tensor_nbytes) != 0;
+    options.matrix = BENCH_ONE_SIZE;
+    options.tensor_nbytes = options.pass_nbytes = data.nbytes;
+    if (!failed && wants_part(&options, "tensor"))
+        failed = measure_sizes(&file, measure_tensor) != 0;
+    if (!failed && wants_part(&options, "peer"))
+        failed = measure_peers(&file) != 0;
+    free(data.bytes);
+    return failed ? -1 : 0;
 }
 
 int main(int argc, char **argv)
 {
-    bench_options options = {.mib = 128, .peer_mib = 16, .repeats = 5};
-    int i = 1, failed = 0;
-    for (; i + 1 < argc && strncmp(argv[i], "--", 2) == 0 && !failed; i += 2)
-        failed = parse_option(&options, argv[i], argv[i + 1]);
-    if (failed || (i < argc && argv[i][0] == '-')) {
-        fprintf(stderr,
-                "usage: lmc-bench [--mib N] [--repeats N] [--set NAME] [--level NAME] [--dtype bf16|f32] "
-                "[--peer-mib N] [--json FILE] [FILE...]\n");
+    bench_options options;
+    if (bench_parse_options(argc, argv, &options) != 0) {
+        fputs(bench_usage, stderr);
         return 2;
     }
-    printf("LMC %s, one thread; speeds in GiB/s, fastest of %u; verified: checksums made and checked; bare: "
-           "without them\n",
-           lmc_version_text(), options.repeats);
-    printf("%-24s %-22s %-7s %7s %7s |%15s |%15s |%10s |%6s |%11s |%11s\n", "data", "codec", "kernels", "MiB",
-           "ratio", "encode  decode", "bare enc    dec", "hash share", "memcpy", "of memcpy", "bare of mc");
-    if (options.json)
-        fprintf(options.json, "[");
-    if (i == argc)
-        failed = measure_synthetic(&options);
-    for (; i < argc && !failed; i++) {
-        bench_data data = {0};
-        failed =
-            bench_data_load(&data, argv[i], options.mib << 20) != 0 || measure_data(&data, &options) != 0;
-        free(data.bytes);
+    bench_state state = {.options = &options};
+    state.report = bench_report_open(options.json, options.repeats, argc, argv);
+    if (!state.report) {
+        fprintf(stderr, "lmc-bench: %s: cannot be written\n", options.json ? options.json : "memory");
+        return 1;
     }
-    if (options.json)
-        failed |= fprintf(options.json, "\n]\n") < 0 || fclose(options.json) != 0;
+    int failed = options.first_file == argc && measure_kinds(&state) != 0;
+    for (int i = options.first_file; i < argc && !failed; i++)
+        failed = measure_file(&state, argv[i]) != 0;
+    failed |= bench_report_close(state.report) != 0;
     return failed ? 1 : 0;
 }

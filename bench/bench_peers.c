@@ -1,6 +1,5 @@
 /* bench_peers.c - what people use today: zstd and bzip2, plain and on byte groups, in memory, one thread. */
 #include <bzlib.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -98,9 +97,7 @@ int bench_peers(const bench_data *data, size_t limit, unsigned repeats, bench_ro
     b.back = malloc(nbytes);
     int failed = !b.packed || !b.grouped || !b.back;
     for (unsigned i = 0; i < BENCH_PEER_COUNT && !failed; i++) {
-        memset(&rows[i], 0, sizeof rows[i]);
-        snprintf(rows[i].codec, sizeof rows[i].codec, "%s", peers[i].name);
-        snprintf(rows[i].kernels, sizeof rows[i].kernels, "-");
+        rows[i] = (bench_row){.codec = peers[i].name, .kernels = "-"};
         rows[i].tensor_nbytes = rows[i].pass_nbytes = nbytes;
         for (unsigned k = 0; k < (peers[i].is_bzip2 ? 1 : repeats) && !failed; k++)
             failed = measure_once(data, &peers[i], &b, &rows[i]) != 0;

@@ -86,7 +86,7 @@ int main(int argc, char **argv)
         return 2;
     }
     const int is_zero = argc > 4 && strcmp(argv[4], "zeros") == 0;
-    if (!is_zero && bench_data_gauss(&circle, LMC_DTYPE_BF16, CIRCLE_NBYTES) != 0)
+    if (!is_zero && bench_data_make(&circle, "bf16", CIRCLE_NBYTES) != 0)
         return 1;
     const int exit_status = write_model(argv[1], strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
                                         is_zero ? NULL : &circle);

@@ -1,0 +1,28 @@
+/* bench_options.h - what lmc-bench was asked for. */
+#ifndef LMC_BENCH_OPTIONS_H
+#define LMC_BENCH_OPTIONS_H
+
+#include <stddef.h>
+
+typedef enum bench_matrix { BENCH_ONE_SIZE, BENCH_QUICK, BENCH_ALL } bench_matrix;
+
+typedef struct bench_options {
+    bench_matrix matrix;
+    size_t tensor_nbytes; /* of BENCH_ONE_SIZE */
+    size_t pass_nbytes;   /* content of a pass that shall leave nothing in the caches for the next */
+    size_t peer_nbytes;   /* of content that peers get; 0: no peers */
+    unsigned repeats;
+    const char *set, *level, *kind, *regime, *only; /* names; NULL: all */
+    const char *json;                               /* NULL: none */
+    int first_file;                                 /* in argv; argc: none */
+} bench_options;
+
+extern const char bench_usage[];
+
+/* Returns 0, or -1 for wrong usage. */
+int bench_parse_options(int argc, char **argv, bench_options *options);
+
+/* wanted is NULL, or the name. */
+int bench_is_wanted(const char *wanted, const char *name);
+
+#endif
