@@ -1,7 +1,7 @@
 /*
- * bench_select.c - stands in for codec/kernels/select.c in lmc-bench: the linker finds lmc_kernels_get() here and leaves
- * the library's own out. It knows the same sets, but they can be changed while the program runs, and stripped of their
- * checksums. The library that is shipped has no such switch.
+ * bench_select.c - stands in for codec/kernels/select.c in lmc-bench: the linker finds lmc_kernels_get() here and
+ * leaves the library's own out. It knows the same sets, but they can be changed while the program runs, and stripped
+ * of their checksums. The library that is shipped has no such switch.
  */
 #include "kernels/kernels.h"
 

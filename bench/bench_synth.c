@@ -41,7 +41,7 @@ double bench_gauss(uint64_t *state)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* Bits of a float with a sign, an exponent with that bias, and mantissa_nbits; what is too large becomes the largest. */
+/* Bits of a float with a sign, an exponent with that bias, and so many of a mantissa. Nothing gets above largest. */
 static unsigned narrow_float(double value, int mantissa_nbits, int bias, unsigned largest, unsigned sign)
 {
     int exponent;

@@ -6,35 +6,21 @@
 BUILD is a build folder with -DLMC_BUILD_BENCH=ON. `speed`: a file of normally distributed bf16 in the page cache,
 converted, restored and copied by cp in turn, nothing flushed; the fastest of each counts. `memory`: peak resident
 memory of convert, verify, restore and get against the bound of lmc_st.h: 128 MiB + 24 MiB a thread + 12 times
-the header. (What is measured is never below the memory of Python itself, from which the commands are started.)
+the header.
 """
 
 import argparse
 import os
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
-import time
 
-GIB = 1 << 30
-MIB = 1 << 20
-
-
-def run(command):
-    """Returns seconds, CPU seconds and peak resident bytes of one command."""
-    started = time.monotonic()
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"exit status {process.returncode}: {' '.join(command)}")
-    return time.monotonic() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+from measured import GIB, MIB, run
 
 
 def make_model(build, path, nbytes, count, *options):
-    run([os.path.join(build, "bench", "lmc-bench-model"), path, str(nbytes), str(count), *options])
+    run(build, [os.path.join(build, "bench", "lmc-bench-model"), path, str(nbytes), str(count), *options])
 
 
 def measure_speed(build, folder, arguments):
@@ -54,7 +40,7 @@ def measure_speed(build, folder, arguments):
                 os.unlink(back)
             if name == "convert" and os.path.exists(archive):
                 os.unlink(archive)
-            seconds, cpu, _ = run(command)
+            seconds, cpu, _ = run(build, command)
             best[name] = min(best.get(name, (seconds, cpu)), (seconds, cpu))
     print(f"{arguments.gib:g} GiB bf16 in the page cache, -j {arguments.threads}, --no-fsync, fastest of "
           f"{arguments.rounds}; archive / file {os.path.getsize(archive) / os.path.getsize(plain):.4f}\n")
@@ -99,7 +85,7 @@ def measure_memory(build, folder):
                             ["get", archive, name, "--range", "0:1024"]):
                 if command[0] == "get" and threads > 1:
                     continue
-                seconds, cpu, peak = run([tool, *command])
+                seconds, cpu, peak = run(build, [tool, *command])
                 worst = max(worst, peak / bound)
                 print(f"| {label} | {header} | {command[0]} | {threads} | {peak / MIB:.1f} | {bound / MIB:.0f} | "
                       f"{seconds:.2f} | {cpu:.2f} |", flush=True)
