@@ -77,7 +77,7 @@ class Measurement:
 
     @staticmethod
     def show(row):
-        label = size_text(row["tensor_nbytes"]) if row["what"] == "size" else f"{row['tensor_count']:,} tensor{'s' * (row['tensor_count'] > 1)}"
+        label = size_text(row["tensor_nbytes"]) if row["what"] == "size" else f"{row['tensor_count']:,} x 4 KiB"
         moved = {"get range": RANGE_NBYTES, "get": row["tensor_nbytes"]}.get(row["command"], row["file_nbytes"])
         print(f"{label:>16} {row['command']:>9} {row['seconds'] * 1e3:>10.2f} {row['cpu_seconds'] * 1e3:>10.2f} "
               f"{row['peak_nbytes'] / MIB:>9.1f} {moved / GIB / row['seconds']:>8.3f}", flush=True)

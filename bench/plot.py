@@ -25,8 +25,11 @@ def bounds(values, room=1.3):
     return min(values) / room, max(values) * room
 
 
-def machine_of(measured):
-    return f"{measured['machine']}, {measured['core_count']} cores; LMC {measured['lmc_version']}"
+def origin(measured):
+    """Two captions: the machine, and the command."""
+    compiler = f", {measured['compiler']}" if "compiler" in measured else ""
+    return [f"{measured['machine']}, {measured['core_count']} cores; LMC {measured['lmc_version']}{compiler}",
+            f"{measured['date'][:10]}: {measured['command']}"]
 
 
 # ---- speed of levels ----
@@ -67,7 +70,7 @@ def level_block(rows, dtype, top, axes):
         panel = Panel(axis, Axis(1, 2, top + height, top, []))
         yield from panel.frame(f"{dtype}: {what}", "GiB/s (in brackets: share of memcpy's speed)")
         yield path([(axis.at(memcpy), top), (axis.at(memcpy), top + height)], MEMCPY, DASHED)
-        yield text(axis.at(memcpy), top - 3, f"memcpy {memcpy:.1f}", "middle", colour=MEMCPY, size=11)
+        yield text(axis.at(memcpy), top - 5, f"memcpy {memcpy:.1f}", "middle", colour=MEMCPY, size=11)
     left = axes["encode"].begin
     yield text(left - 8, top - 9, "stored / original", "end", colour=PALE, size=11)
     for i, row in enumerate(rows):
@@ -99,8 +102,8 @@ def draw_levels(measured):
     peer = max((r["tensor_nbytes"] for r in rows if r["what"] == "peer"), default=0)
     captions = [f"Tensors of {size_text(nbytes)}, normally distributed, not in the caches; one thread"
                 + (f"; peers: {size_text(peer)}." if peer else "."),
-                f"{machine_of(measured)}, {measured['compiler']}. {measured['command']}, {measured['date'][:10]}"]
-    return card(960, top - 84 + 100, "Speed and size: levels, kernel sets, and others", captions, content)
+                *origin(measured)]
+    return card(960, top - 84 + 116, "Speed and size: levels, kernel sets, and others", captions, content)
 
 
 # ---- speed against size ----
@@ -140,8 +143,8 @@ def draw_sizes(measured):
         top += 260 + 76
     captions = ["bf16, normally distributed, one thread, checksums made and verified. Cold: tensors that no cache holds; "
                 "in cache: one tensor again and again.",
-                f"{machine_of(measured)}, {measured['compiler']}. {measured['command']}, {measured['date'][:10]}"]
-    return card(920, top + 12, "Speed against size", captions, content)
+                *origin(measured)]
+    return card(920, top + 28, "Speed against size", captions, content)
 
 
 # ---- growth ----
@@ -181,8 +184,8 @@ def draw_growth(measured):
                     content += panel.line(points, COMMANDS[command])
     captions = [f"lmc-st -j {measured['thread_count']} --no-fsync, bf16, files in the page cache, fastest of "
                 f"{measured['round_count']} runs (3 from 1 GiB on); peak memory: the highest resident set.",
-                f"{machine_of(measured)}. {measured['command']}, {measured['date'][:10]}"]
-    return card(920, 756, "How time and memory grow", captions, content)
+                *origin(measured)]
+    return card(920, 772, "How time and memory grow", captions, content)
 
 
 def main():

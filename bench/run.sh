@@ -1,8 +1,12 @@
 #!/bin/sh
-# run.sh [lmc-bench options] [FILE.safetensors...] - LMC's levels and kernel sets beside memcpy, zstd and bzip2:
-# ratio and GiB/s in memory, one thread, same bytes, one run. Without files: normal bf16 and f32 numbers and the
-# bf16 snapshot of examples/data, and then the sizes of archives beside other tools (ratio.py). The tables go to
-# stdout and build/bench/bench.txt, the speeds to build/bench/bench*.json too.
+# run.sh [--quick | --all] - LMC's levels and kernel sets beside memcpy, zstd and bzip2, in memory, one thread, one run:
+# ratio and GiB/s, with checksums and without, by dtype, size and state of the caches; ranges of a tensor; changes
+# against a base (lmc-bench --matrix quick or all; bench_options.c has the options). Then the bf16 snapshot of
+# examples/data, and sizes of archives beside other tools (ratio.py). --quick is the default; --all adds tensors of 1
+# GiB, level max, and all sizes of all dtypes, and takes half an hour.
+# run.sh [lmc-bench options] [FILE.safetensors...] - lmc-bench alone, as asked.
+# Tables go to stdout and build/bench/bench.txt, speeds to build/bench/bench*.json, pictures to build/bench/*.svg (those
+# of docs/ are made so; plot.py draws them from the JSON, and those of growth.sh too).
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -11,26 +15,30 @@ start=$PWD
 
 echo "This builds LMC and its benchmark below build/ and needs: a C compiler, cmake, pkg-config, cJSON, zstd,"
 echo "xxHash, bzip2."
-lmc_apt build-essential cmake pkg-config libcjson-dev libxxhash-dev libzstd-dev libbz2-dev
+lmc_apt build-essential cmake pkg-config libcjson-dev libxxhash-dev libzstd-dev libbz2-dev python3
 (cd "$root" && lmc_build bench -DCMAKE_BUILD_TYPE=Release -DLMC_BUILD_TESTS=OFF -DLMC_BUILD_BENCH=ON)
 
+matrix=
+case ${1-} in
+'' | --quick) matrix=quick ;;
+--all) matrix=all ;;
+esac
 bench=$root/build/bench/bench/lmc-bench
-json=$root/build/bench/bench.json
-table=$root/build/bench/bench.txt
-{
-  echo "machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(uname -sm)"
-  echo "compiler: $(cc --version | head -n 1)"
-} | tee "$table"
+out=$root/build/bench
 cd "$start"
-if [ $# -gt 0 ]; then
-  "$bench" --json "$json" "$@" | tee -a "$table"
-else
-  "$bench" --json "$json" | tee -a "$table"
-  "$bench" --json "$root/build/bench/bench-model.json" "$root"/examples/data/step03000.bf16.safetensors |
-    tail -n +3 | tee -a "$table"
+if [ -z "$matrix" ]; then
+  "$bench" --json "$out/bench.json" "$@" | tee "$out/bench.txt"
+  exit 0
 fi
-if [ $# -eq 0 ]; then
-  lmc_apt zstd
-  python3 "$root/bench/ratio.py" "$root/build/bench/safetensors/lmc-st" "$root"/examples/data/*.safetensors \
-    $(ls "$root"/build/model/*.safetensors 2>/dev/null) | tee -a "$table"
+if [ $# -gt 1 ]; then
+  echo "run.sh: nothing goes with --quick or --all" >&2
+  exit 2
 fi
+lmc_apt zstd
+{
+  "$bench" --matrix "$matrix" --json "$out/bench.json"
+  "$bench" --json "$out/bench-model.json" "$root"/examples/data/step03000.bf16.safetensors | tail -n +3
+  python3 "$root/bench/ratio.py" "$out/safetensors/lmc-st" "$root"/examples/data/*.safetensors \
+    $(ls "$root"/build/model/*.safetensors 2>/dev/null)
+} | tee "$out/bench.txt"
+python3 "$root/bench/plot.py" --bench "$out/bench.json" "$out"
