@@ -61,6 +61,8 @@ static int wants_size(const bench_state *state, size_t nbytes)
     const bench_options *const options = state->options;
     if (options->matrix == BENCH_ONE_SIZE)
         return 1;
+    if (nbytes > options->largest_nbytes)
+        return 0;
     if (options->matrix == BENCH_QUICK && (!state->is_main || state->base))
         return nbytes == BENCH_MIB || nbytes == 128 * BENCH_MIB;
     return options->matrix == BENCH_ALL || nbytes < BENCH_GIB;

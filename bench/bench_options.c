@@ -13,6 +13,7 @@ const char bench_usage[] =
     "                          and max, and of most dtypes two sizes (default: one size, without ranges and "
     "deltas)\n"
     "  --mib N, --kib N        the one size (default: 128 MiB)\n"
+    "  --max-mib N             leaves out larger sizes of the matrix\n"
     "  --set NAME              scalar, neon, avx2, avx512 (default: all that this CPU has)\n"
     "  --level NAME            fast, default, max (default: fast and default)\n"
     "  --dtype NAME            bf16, f32, f16, f8_e4m3, adam_m, adam_v (default: bf16 and f32; matrix: all)\n"
@@ -75,6 +76,8 @@ static int parse_option(const char *name, const char *value, bench_options *opti
         return parse_size(value, BENCH_MIB, &options->tensor_nbytes);
     if (strcmp(name, "--kib") == 0)
         return parse_size(value, BENCH_KIB, &options->tensor_nbytes);
+    if (strcmp(name, "--max-mib") == 0)
+        return parse_size(value, BENCH_MIB, &options->largest_nbytes);
     if (strcmp(name, "--pass-mib") == 0)
         return parse_size(value, BENCH_MIB, &options->pass_nbytes);
     if (strcmp(name, "--repeats") == 0) {
@@ -96,6 +99,7 @@ static int parse_option(const char *name, const char *value, bench_options *opti
 int bench_parse_options(int argc, char **argv, bench_options *options)
 {
     *options = (bench_options){.tensor_nbytes = 128 * BENCH_MIB,
+                               .largest_nbytes = BENCH_GIB,
                                .pass_nbytes = 256 * BENCH_MIB,
                                .peer_nbytes = 16 * BENCH_MIB,
                                .repeats = 5};

@@ -141,8 +141,8 @@ def draw_sizes(measured):
             content += panel.frame(f"{level.replace('lmc', 'LMC')}: {what}", "size of the tensor", "GiB/s")
             content += size_lines(some, what, panel)
         top += 260 + 76
-    captions = ["bf16, normally distributed, one thread, checksums made and verified. Cold: tensors that no cache holds; "
-                "in cache: one tensor again and again.",
+    captions = ["bf16, normally distributed, one thread, checksums made and verified. Cold: tensors that no cache "
+                "holds; in cache: one tensor again and again.",
                 *origin(measured)]
     return card(920, top + 28, "Speed against size", captions, content)
 

@@ -19,8 +19,8 @@ def text(x, y, content, anchor="start", colour=PLAIN, size=FONT, weight=None):
 
 def card(width, height, title, captions, content):
     """A whole picture: white, so that it can be read on any page; the captions stand at the bottom."""
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-             f'font-family="sans-serif" font-size="{FONT}">',
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+             f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="{FONT}">',
              f'<rect width="{width}" height="{height}" rx="8" fill="white"/>',
              text(20, 30, title, size=16, weight="bold", colour=DARK), *content]
     for i, caption in enumerate(captions):

@@ -20,7 +20,7 @@
 #         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
 #         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
 #         package     programs outside the tree against an installed LMC
-#         checks      rules of the source: layers, exports, format document, text, warnings; bench/delta.py runs
+#         checks      rules of the source: layers, exports, format document, text, warnings; the programs of bench/ run
 #         format      clang-format
 #         quickstart  the quick start of the README
 # slow:   large       the command on files of several GiB (sparse, but as much to read)

@@ -1,6 +1,6 @@
 """bench/delta.py runs: every method is there, sizes are what they must be, and a wrong round trip is noticed.
 
-(The other programs of bench/ are compiled by the check `warnings`.)
+(check_bench_speed.py runs the other programs of bench/; the check `warnings` compiles all.)
 """
 
 import json
@@ -11,9 +11,9 @@ import struct
 import sys
 import tempfile
 
+from bench_build import compile_bench
 from tree import run
 
-SOURCES = "delta_main delta_pair delta_methods delta_lists delta_huffman bench_data".split()
 METHODS = {"lmc fast", "lmc default", "lmc max", "lmc default, no base", "XOR groups, bzip2 -9", "XOR groups, zstd -1",
            "XOR groups, zstd -19", "XOR groups, RLE + Huffman", "int32 index + value", "u16 gap + value, zstd -1",
            "u16 gap + XOR, zstd -1"}
@@ -106,26 +106,6 @@ def huffman_bounds(units, huffman_nbits):
     return least, most
 
 
-def compile_bench(tree, folder, changed=None):
-    """Makes a folder that delta.py takes for a build; `changed` replaces text of a source. Returns a fault, or None."""
-    os.makedirs(os.path.join(folder, "bench"))
-    os.symlink(os.path.join(tree.build, "safetensors"), os.path.join(folder, "safetensors"))
-    sources = [tree.path(f"bench/{name}.c") for name in SOURCES]
-    if changed:
-        name, old, new = changed
-        text = tree.text(f"bench/{name}.c")
-        if text.count(old) != 1:
-            return f"bench/{name}.c: not there once: {old}"
-        sources[SOURCES.index(name)] = os.path.join(folder, f"{name}.c")
-        with open(os.path.join(folder, f"{name}.c"), "w", encoding="utf-8") as file:
-            file.write(text.replace(old, new))
-    status, output = run("cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-o",
-                         os.path.join(folder, "bench", "lmc-bench-delta"), f"-I{tree.path('include')}",
-                         f"-I{tree.path('bench')}", *sources, os.path.join(tree.build, "safetensors", "liblmc_st.a"),
-                         os.path.join(tree.build, "codec", "liblmc.a"), *"-lcjson -lzstd -lbz2 -lm -lpthread".split())
-    return None if status == 0 else f"bench/delta_main.c: {output.strip().splitlines()[-1]}"
-
-
 def check_rows(pair, units, huffman_nbits):
     nbytes = sum(len(now) for _, _, now in units)
     if pair["nbytes"] != nbytes or pair["without_base"] != 2:
@@ -156,7 +136,7 @@ def check_runs(tree, folder):
     units = units_of(*make_pair(base_path, new_path))
     build = os.path.join(folder, "build")
     command = [sys.executable, tree.path("bench/delta.py"), build, "--mib", "1", "--rounds", "1", "--json", report]
-    fault = compile_bench(tree, build)
+    fault = compile_bench(tree, build, "lmc-bench-delta")
     if fault:
         yield fault
         return
@@ -181,7 +161,7 @@ def check_wrong_round_trip(tree, folder):
     """With a decoder that gives other bytes, the program must say so."""
     build = os.path.join(folder, "wrong")
     wrong = "delta_huffman", "dst[at++] = (uint8_t)(symbol - 1)", "dst[at++] = (uint8_t)symbol"
-    fault = compile_bench(tree, build, wrong)
+    fault = compile_bench(tree, build, "lmc-bench-delta", wrong)
     if fault:
         yield fault
         return

@@ -1,0 +1,219 @@
+"""lmc-bench, bench/growth.py and bench/plot.py run on small sizes: rows and keys are what bench/README.md says, a set's
+checksums can be left out, pictures come of the numbers. Nothing is said of speeds, but that there are some."""
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+from bench_build import compile_bench
+from tree import run
+
+DTYPES = {"bf16": "gauss.bf16", "f32": "gauss.f32", "f16": "gauss.f16", "f8_e4m3": "gauss.f8_e4m3",
+          "adam_m": "adam_m.f32", "adam_v": "adam_v.f32"}
+LEVELS = {"lmc fast", "lmc default", "lmc max"}
+PEERS = {"zstd -3", "byte groups + zstd -3", "bzip2 -9", "byte groups + bzip2 -9"}
+TINY = ["--pass-mib", "1", "--peer-mib", "1", "--repeats", "1"]
+COMMANDS = {"size": {"cp", "convert", "restore", "get", "get range"}, "count": {"cp", "convert", "restore", "get"}}
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def documented_keys(tree):
+    """For each kind of row in bench/README.md its keys; the heads of the files by the names of the files."""
+    keys = {}
+    for line in tree.lines("bench/README.md"):
+        head = re.match(r"`(\w+\.json)`: (.*)", line)
+        row = re.match(r"\| ((?:`\w+` ?)+|all) \| (.*) \|$", line)
+        if head:
+            keys[head.group(1)] = set(re.findall(r"`(\w+)`", head.group(2)))
+        elif row:
+            for what in re.findall(r"\w+", row.group(1)):
+                keys[what] = set(re.findall(r"`(\w+)`", row.group(2)))
+    for what in ("tensor", "delta"):
+        keys[what] = keys[what] - {"peer"} | keys["peer"]
+    return {what: found | (keys["all"] if what in ("peer", "tensor", "delta", "range") else set())
+            for what, found in keys.items()}
+
+
+def check_keys(measured, name, keys):
+    if set(measured) != keys[name]:
+        yield f"bench/README.md: {name}: keys {sorted(set(measured) ^ keys[name])}"
+    for row in measured["rows"]:
+        if set(row) != keys.get(row["what"]):
+            yield f"bench/README.md: row {row['what']}: keys {sorted(set(row) ^ keys.get(row['what'], set()))}"
+            return
+        missing = [key for key, value in row.items() if key.endswith(("_us", "_GiB_s", "seconds", "_nbytes")) and
+                   value <= 0]
+        if missing:
+            yield f"bench: nothing measured: {missing}: {row}"
+
+
+class Bench:
+    def __init__(self, build, folder):
+        self.program = os.path.join(build, "bench", "lmc-bench")
+        self.folder = folder
+
+    def run(self, *options):
+        """Returns the numbers, or a fault."""
+        report = os.path.join(self.folder, "bench.json")
+        status, output = run(self.program, *TINY, "--json", report, *options)
+        if status != 0:
+            return None, f"lmc-bench {' '.join(options)}: exit status {status}: {output.strip()[-300:]}"
+        with open(report, encoding="ascii") as file:
+            measured = json.load(file)
+        table = sum(row["data"] in line and row["codec"] in line
+                    for row in measured["rows"][-1:] for line in output.splitlines())
+        return measured, None if table else f"lmc-bench {' '.join(options)}: {measured['rows'][-1]} not in the table"
+
+
+def check_matrix(bench, keys):
+    """Everything of the matrix but its large sizes."""
+    measured, fault = bench.run("--matrix", "all", "--max-mib", "1")
+    if fault:
+        yield fault
+        return
+    yield from check_keys(measured, "bench.json", keys)
+    rows = measured["rows"]
+    sets = {row["kernels"] for row in rows} - {"-"}
+    if "scalar" not in sets:
+        yield f"lmc-bench: kernel sets {sets}"
+    wanted = {(what, data, level, name, nbytes, regime) for what in ("tensor", "delta") for data in DTYPES.values()
+              for level in LEVELS for name in sets for nbytes in (65536, 1 << 20) for regime in ("cold", "cached")}
+    found = {(r["what"], r["data"], r["codec"], r["kernels"], r["tensor_nbytes"], r["regime"])
+             for r in rows if r["what"] in ("tensor", "delta")}
+    if found != wanted:
+        yield f"lmc-bench --matrix all: rows {sorted(found ^ wanted)[:3]}"
+    peers = {(r["data"], r["codec"]) for r in rows if r["what"] == "peer"}
+    if peers != {(data, peer) for data in ("gauss.bf16", "gauss.f32") for peer in PEERS}:
+        yield f"lmc-bench --matrix all: peers {sorted(peers)}"
+    yield from check_ratios(rows)
+
+
+def check_ratios(rows):
+    """The same tensors have the same ratio with every set: plain C takes fewer of them in a pass."""
+    ratios = {}
+    for r in rows:
+        key = tuple(r.get(k) for k in ("what", "data", "codec", "tensor_nbytes", "regime"))
+        is_same = r["regime"] == "cached" or r["tensor_nbytes"] == 1 << 20
+        if not 0 < r["ratio"] < 1 or is_same and ratios.setdefault(key, r["ratio"]) != r["ratio"]:
+            yield f"lmc-bench: ratio of {r}"
+            return
+
+
+def check_parts(bench, keys):
+    for part in ("range", "delta", "peer", "tensor"):
+        measured, fault = bench.run("--only", part, "--kib", "200", "--dtype", "f32", "--set", "scalar")
+        if fault:
+            yield fault
+            continue
+        yield from check_keys(measured, "bench.json", keys)
+        found = {(r["what"], r["data"]) for r in measured["rows"]}
+        if found != {(part, "gauss.f32")}:
+            yield f"lmc-bench --only {part}: {found}"
+        if part == "range" and {r["range_nbytes"] for r in measured["rows"]} != {65536}:
+            yield f"lmc-bench --only range: {measured['rows']}"
+    for wrong in (["--set", "mmx"], ["--mib", "0"], ["--mib"], ["--level", ""], ["--what", "1"]):
+        if run(bench.program, *wrong)[0] != 2:
+            yield f"lmc-bench {' '.join(wrong)}: no wrong usage"
+
+
+def check_bare(tree, folder):
+    """Without checksums, the stand-in for the hash is what is called: one that never gives the same is noticed."""
+    build = os.path.join(folder, "bare")
+    wrong = ("bench_select", "(void)data, (void)nbytes, (void)seed;\n    return 0;",
+             "static uint64_t calls;\n    (void)data, (void)nbytes, (void)seed;\n    return ++calls;")
+    fault = compile_bench(tree, build, "lmc-bench", wrong)
+    if fault:
+        yield fault
+        return
+    status, output = run(os.path.join(build, "bench", "lmc-bench"), *TINY, "--kib", "1", "--set", "scalar")
+    if status != 1 or "a round trip failed with the scalar kernels" not in output:
+        yield f"bench_select.c: a stand-in for the hash that is none is not noticed: exit status {status}"
+
+
+def check_growth(tree, build, folder, keys):
+    place, report = os.path.join(folder, "place"), os.path.join(folder, "growth.json")
+    arguments = [build, place, "--rounds", "1", "--gib-max", "0.004", "--count-max", "10", "--json", report]
+    status, output = run(sys.executable, tree.path("bench/growth.py"), *arguments)
+    if status != 0:
+        yield f"bench/growth.py: exit status {status}: {output.strip()[-300:]}"
+        return
+    with open(report, encoding="ascii") as file:
+        measured = json.load(file)
+    yield from check_keys(measured, "growth.json", keys)
+    found = {(r["what"], r["tensor_nbytes"], r["tensor_count"], r["command"]) for r in measured["rows"]}
+    points = [("size", 1 << 20, 1), ("size", 4 << 20, 1), ("count", 4096, 1), ("count", 4096, 10)]
+    if found != {(*point, command) for point in points for command in COMMANDS[point[0]]}:
+        yield f"bench/growth.py: rows {sorted(found)}"
+    if os.listdir(place):
+        yield f"bench/growth.py: left behind: {os.listdir(place)}"
+    # on a full disk
+    full = ("import shutil, types, growth\nshutil.disk_usage = lambda _: types.SimpleNamespace(free=9)\n"
+            "growth.main()")
+    status, output = run(sys.executable, "-c", full, *arguments[:-2], cwd=tree.path("bench"))
+    if status != 0 or output.count("SKIP") != len(points):
+        yield f"bench/growth.py: on a full disk: exit status {status}: {output.strip()[-300:]}"
+
+
+def check_picture(path, marks, words):
+    root = xml.etree.ElementTree.parse(path).getroot()
+    width, height = (float(root.get(name)) for name in ("width", "height"))
+    circles = root.findall(f"{SVG}circle")
+    if len(circles) < marks:
+        yield f"{os.path.basename(path)}: {len(circles)} marks, not {marks} or more"
+    places = [(float(c.get("cx")), float(c.get("cy"))) for c in circles]
+    places += [(float(t.get("x")), float(t.get("y"))) for t in root.findall(f"{SVG}text")]
+    if not all(0 <= x <= width and 0 <= y <= height for x, y in places):
+        yield f"{os.path.basename(path)}: something stands outside"
+    content = " ".join(t.text for t in root.findall(f"{SVG}text"))
+    for word in words:
+        if word not in content:
+            yield f"{os.path.basename(path)}: not in the text: {word}"
+    if os.path.getsize(path) > 40000:
+        yield f"{os.path.basename(path)}: {os.path.getsize(path)} bytes"
+
+
+def check_pictures(tree, folder, bench):
+    measured, fault = bench.run("--matrix", "quick", "--max-mib", "1")
+    if fault:
+        yield fault
+        return
+    out = os.path.join(folder, "pictures")
+    os.mkdir(out)
+    status, output = run(sys.executable, tree.path("bench/plot.py"), "--bench", os.path.join(folder, "bench.json"),
+                         "--growth", os.path.join(folder, "growth.json"), out)
+    if status != 0:
+        yield f"bench/plot.py: exit status {status}: {output.strip()[-300:]}"
+        return
+    words = "encode", "decode", "GiB/s", "plain C", "memcpy", "lmc-bench --pass-mib", measured["machine"]
+    tensors = [r for r in measured["rows"] if r["what"] == "tensor"]
+    main = [r for r in tensors if r["data"] in ("gauss.bf16", "gauss.f32") and r["regime"] == "cold"]
+    levels = 2 * len([r for r in main if r["tensor_nbytes"] == 1 << 20]) + 4 * len(PEERS)
+    yield from check_picture(os.path.join(out, "bench_levels.svg"), levels, (*words, *PEERS, "stored / original"))
+    yield from check_picture(os.path.join(out, "bench_sizes.svg"),
+                             2 * len([r for r in tensors if r["data"] == "gauss.bf16"]), (*words, "64 KiB", "1 MiB"))
+    yield from check_picture(os.path.join(out, "bench_growth.svg"), 2 * (2 * 5 + 2 * 4),
+                             ("convert", "restore", "peak memory", "MiB", " ms", "growth.py --rounds"))
+
+
+def check(tree):
+    folder = tempfile.mkdtemp(prefix="lmc-check-bench-")
+    build = os.path.join(folder, "build")
+    keys = documented_keys(tree)
+    bench = Bench(build, folder)
+    try:
+        for program in ("lmc-bench", "lmc-bench-model", "lmc-bench-run"):
+            fault = compile_bench(tree, build, program)
+            if fault:
+                yield fault
+                return
+        yield from check_matrix(bench, keys)
+        yield from check_parts(bench, keys)
+        yield from check_bare(tree, folder)
+        yield from check_growth(tree, build, folder, keys)
+        yield from check_pictures(tree, folder, bench)
+    finally:
+        shutil.rmtree(folder)
