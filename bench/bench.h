@@ -47,8 +47,9 @@ double bench_gauss(uint64_t *state);
 /* Writes a number as F32, or rounded to BF16, F16 or F8_E4M3. */
 void bench_store_value(uint8_t *dst, lmc_dtype dtype, float value);
 
-/* Seconds on a clock that only runs forward. */
+/* Seconds on a clock that only runs forward, and seconds that this process had a core. */
 double bench_now(void);
+double bench_cpu_now(void);
 
 /* ---- kernel sets ---- */
 
@@ -98,6 +99,11 @@ const char *bench_codec_name(lmc_level level);
  * lacks the set, -1 if the round trip fails. */
 int bench_lmc(const bench_data *data, const bench_data *base, lmc_level level, const char *set,
               const bench_shape *shape, bench_row *row);
+
+/* One direction of that again and again, for profilers: the passes of `shape`, after one encoding. Sets the GiB of
+ * content, and the seconds and CPU seconds that the passes took. Returns as bench_lmc(). */
+int bench_lmc_loop(const bench_data *data, const bench_data *base, lmc_level level, const char *set,
+                   const bench_shape *shape, int is_decode, int is_bare, double *gib, double *seconds, double *cpu_seconds);
 
 /* Measures random ranges of 64 KiB (or of the tensor, if it is smaller). Returns as bench_lmc(). */
 int bench_range(const bench_data *data, lmc_level level, const char *set, size_t tensor_nbytes,

@@ -109,18 +109,30 @@ static int prove(lmc_run *run)
     return 0;
 }
 
-static int prepare(lmc_run *run)
+/* ---- a run: the memory of the passes ---- */
+
+static int open_run(lmc_run *run, lmc_level level)
 {
     const bench_shape *const shape = run->shape;
-    if (shape->tensor_nbytes * shape->tensor_count > run->data->nbytes)
-        return -1;
-    if (lmc_ctx_create(NULL, &run->ctx) != LMC_OK ||
+    lmc_params_init(&run->params);
+    run->params.dtype = run->data->dtype;
+    run->params.level = level;
+    if (shape->tensor_nbytes * shape->tensor_count > run->data->nbytes ||
+        lmc_ctx_create(NULL, &run->ctx) != LMC_OK ||
         lmc_encode_bound(&run->params, shape->tensor_nbytes, &run->frame_capacity) != LMC_OK)
         return -1;
     run->frames = malloc(run->frame_capacity * shape->tensor_count);
     run->back = malloc(shape->tensor_nbytes * shape->tensor_count);
     run->frame_nbytes = calloc(shape->tensor_count, sizeof *run->frame_nbytes);
     return run->frames && run->back && run->frame_nbytes ? 0 : -1;
+}
+
+static void close_run(lmc_run *run)
+{
+    free(run->frames);
+    free(run->back);
+    free(run->frame_nbytes);
+    lmc_ctx_free(run->ctx);
 }
 
 const char *bench_codec_name(lmc_level level)
@@ -139,15 +151,28 @@ int bench_lmc(const bench_data *data, const bench_data *base, lmc_level level, c
     row->is_cached = shape->rounds > 1;
     if (bench_use_set(set, 0) != 0)
         return 1;
-    lmc_params_init(&run.params);
-    run.params.dtype = data->dtype;
-    run.params.level = level;
-    int failed = prepare(&run) != 0 || prove(&run) != 0;
+    int failed = open_run(&run, level) != 0 || prove(&run) != 0;
     for (unsigned i = 0; i < shape->repeats && !failed; i++)
         failed = measure_once(&run, row) != 0;
-    free(run.frames);
-    free(run.back);
-    free(run.frame_nbytes);
-    lmc_ctx_free(run.ctx);
+    close_run(&run);
+    return failed ? -1 : 0;
+}
+
+int bench_lmc_loop(const bench_data *data, const bench_data *base, lmc_level level, const char *set,
+                   const bench_shape *shape, int is_decode, int is_bare, double *gib, double *seconds,
+                   double *cpu_seconds)
+{
+    lmc_run run = {.data = data, .base = base, .shape = shape, .set = set};
+    const size_t pass_nbytes = shape->tensor_nbytes * shape->tensor_count * shape->rounds;
+    if (bench_use_set(set, is_bare) != 0)
+        return 1;
+    int failed = open_run(&run, level) != 0 || encode_pass(&run) != 0 || (is_decode && decode_pass(&run) != 0);
+    const double start = bench_now(), cpu_start = bench_cpu_now();
+    for (unsigned i = 0; i < shape->repeats && !failed; i++)
+        failed = (is_decode ? decode_pass(&run) : encode_pass(&run)) != 0;
+    *seconds = bench_now() - start;
+    *cpu_seconds = bench_cpu_now() - cpu_start;
+    *gib = (double)pass_nbytes * shape->repeats / (double)BENCH_GIB;
+    close_run(&run);
     return failed ? -1 : 0;
 }

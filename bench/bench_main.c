@@ -80,6 +80,8 @@ static int wants_part(const bench_options *options, const char *part)
 {
     const int is_default =
         options->matrix != BENCH_ONE_SIZE || strcmp(part, "tensor") == 0 || strcmp(part, "peer") == 0;
+    if (options->profile && !options->only)
+        return strcmp(part, "tensor") == 0;
     return options->only ? strcmp(options->only, part) == 0 : is_default;
 }
 
@@ -106,12 +108,27 @@ static int fault(const bench_state *state, const bench_case *c)
     return -1;
 }
 
+static int loop_tensor(const bench_state *state, const bench_case *c, const bench_shape *shape)
+{
+    const char *const profile = state->options->profile;
+    double gib, seconds, cpu_seconds;
+    const int result = bench_lmc_loop(state->data, state->base, c->level, c->set, shape, profile[0] == 'd',
+                                      strstr(profile, "bare") != NULL, &gib, &seconds, &cpu_seconds);
+    if (result == 0)
+        printf("%s%s, %s, %s, %s: %.2f GiB in %.0f ms, CPU %.1f ms per GiB\n", state->data->name,
+               state->base ? " against a base" : "", bench_codec_name(c->level), c->set, profile, gib,
+               seconds * 1e3, cpu_seconds * 1e3 / gib);
+    return result < 0 ? fault(state, c) : 0;
+}
+
 static int measure_tensor(const bench_state *state, const bench_case *c)
 {
     bench_row row;
     const bench_shape shape = shape_of(state, c);
     if (!wants_regime(state->options, c))
         return 0;
+    if (state->options->profile)
+        return loop_tensor(state, c, &shape);
     const int result = bench_lmc(state->data, state->base, c->level, c->set, &shape, &row);
     if (result == 0)
         bench_report_row(state->report, state->data, &row, state->base != NULL);

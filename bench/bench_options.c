@@ -22,6 +22,8 @@ const char bench_usage[] =
     "  --repeats N             passes, of which the fastest counts (default: 5)\n"
     "  --pass-mib N            content of a pass when cold (default: 256; a quarter of it for what is slow)\n"
     "  --peer-mib N            content that zstd and bzip2 get (default: 16; 0: none)\n"
+    "  --profile NAME          encode, decode, encode-bare, decode-bare: --repeats passes of that alone, for "
+    "profilers\n"
     "  --json FILE             the same numbers\n";
 
 int bench_is_wanted(const char *wanted, const char *name)
@@ -51,6 +53,7 @@ static int parse_names(const char *name, const char *value, bench_options *optio
     static const char *const sets[] = {"scalar", "neon", "avx2", "avx512", NULL};
     static const char *const levels[] = {"fast", "default", "max", NULL};
     static const char *const regimes[] = {"cold", "cached", NULL};
+    static const char *const profiles[] = {"encode", "decode", "encode-bare", "decode-bare", NULL};
     static const char *const parts[] = {"tensor", "peer", "range", "delta", NULL};
     const char *matrix = NULL;
     if (strcmp(name, "--matrix") == 0) {
@@ -66,6 +69,8 @@ static int parse_names(const char *name, const char *value, bench_options *optio
         return parse_name(value, bench_kinds, &options->kind);
     if (strcmp(name, "--regime") == 0)
         return parse_name(value, regimes, &options->regime);
+    if (strcmp(name, "--profile") == 0)
+        return parse_name(value, profiles, &options->profile);
     return strcmp(name, "--only") == 0 ? parse_name(value, parts, &options->only) : -1;
 }
 

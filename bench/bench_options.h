@@ -14,6 +14,7 @@ typedef struct bench_options {
     size_t peer_nbytes;    /* of content that peers get; 0: no peers */
     unsigned repeats;
     const char *set, *level, *kind, *regime, *only; /* names; NULL: all */
+    const char *profile;                            /* NULL: none */
     const char *json;                               /* NULL: none */
     int first_file;                                 /* in argv; argc: none */
 } bench_options;
