@@ -100,8 +100,8 @@ const char *bench_codec_name(lmc_level level);
 int bench_lmc(const bench_data *data, const bench_data *base, lmc_level level, const char *set,
               const bench_shape *shape, bench_row *row);
 
-/* One direction of that again and again, for profilers: the passes of `shape`, after one encoding. Sets the GiB of
- * content, and the seconds and CPU seconds that the passes took. Returns as bench_lmc(). */
+/* One direction of that again and again, for profilers: the passes of `shape`, after one pass of each that is needed.
+ * Sets the GiB of content, and the seconds and CPU seconds that the passes took. Returns as bench_lmc(). */
 int bench_lmc_loop(const bench_data *data, const bench_data *base, lmc_level level, const char *set,
                    const bench_shape *shape, int is_decode, int is_bare, double *gib, double *seconds, double *cpu_seconds);
 
