@@ -47,6 +47,7 @@ static lmc_status read_base_memory(void *user, uint64_t offset, void *dst, size_
 /* What the threads that encode one frame share. Blocks are taken in order; each finds its place once all
  * before it have theirs. */
 typedef struct encode_job {
+    const lmc_kernels *kernels;
     lmc_ctx *ctx;
     const lmc_plan *plan;
     const uint8_t *src;
@@ -126,8 +127,9 @@ static void encode_worker(void *shared, unsigned worker)
                                            base_of_block(job, i), ctx->block, &job->entries[i]);
         uint8_t *const place = place_block(job, i, status);
         if (place)
-            memcpy(place, ctx->block, job->entries[i].stored_nbytes);
+            job->kernels->copy_past_cache(place, ctx->block, job->entries[i].stored_nbytes);
     }
+    job->kernels->end_past_cache();
 }
 
 static lmc_status encode_blocks(encode_job *job, unsigned thread_count)
@@ -179,7 +181,8 @@ static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thre
 {
     const lmc_info *const info = &plan->info;
     if (info->mode == LMC_FRAME_DELTA || (info->mode == LMC_FRAME_CODED && !plan->decision.is_raw)) {
-        encode_job job = {.ctx = ctx,
+        encode_job job = {.kernels = lmc_kernels_get(),
+                          .ctx = ctx,
                           .plan = plan,
                           .src = src,
                           .base = base,
