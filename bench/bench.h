@@ -103,7 +103,8 @@ int bench_lmc(const bench_data *data, const bench_data *base, lmc_level level, c
 /* One direction of that again and again, for profilers: the passes of `shape`, after one pass of each that is needed.
  * Sets the GiB of content, and the seconds and CPU seconds that the passes took. Returns as bench_lmc(). */
 int bench_lmc_loop(const bench_data *data, const bench_data *base, lmc_level level, const char *set,
-                   const bench_shape *shape, int is_decode, int is_bare, double *gib, double *seconds, double *cpu_seconds);
+                   const bench_shape *shape, int is_decode, int is_bare, double *gib, double *seconds,
+                   double *cpu_seconds);
 
 /* Measures random ranges of 64 KiB (or of the tensor, if it is smaller). Returns as bench_lmc(). */
 int bench_range(const bench_data *data, lmc_level level, const char *set, size_t tensor_nbytes,

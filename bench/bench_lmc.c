@@ -166,7 +166,8 @@ int bench_lmc_loop(const bench_data *data, const bench_data *base, lmc_level lev
     const size_t pass_nbytes = shape->tensor_nbytes * shape->tensor_count * shape->rounds;
     if (bench_use_set(set, is_bare) != 0)
         return 1;
-    int failed = open_run(&run, level) != 0 || encode_pass(&run) != 0 || (is_decode && decode_pass(&run) != 0);
+    int failed =
+        open_run(&run, level) != 0 || encode_pass(&run) != 0 || (is_decode && decode_pass(&run) != 0);
     const double start = bench_now(), cpu_start = bench_cpu_now();
     for (unsigned i = 0; i < shape->repeats && !failed; i++)
         failed = (is_decode ? decode_pass(&run) : encode_pass(&run)) != 0;

@@ -90,7 +90,8 @@ static int wants_part(const bench_options *options, const char *part)
 static bench_shape shape_of(const bench_state *state, const bench_case *c)
 {
     const bench_options *const options = state->options;
-    const size_t pass = is_slow(c) ? options->pass_nbytes / 4 : options->pass_nbytes;
+    const int is_short = is_slow(c) || state->base; /* deltas are slow with every set */
+    const size_t pass = is_short ? options->pass_nbytes / 4 : options->pass_nbytes;
     bench_shape shape = {c->tensor_nbytes, 1, 1, options->repeats};
     if (is_slow(c) && options->repeats > 2)
         shape.repeats = options->repeats / 2;
