@@ -67,8 +67,8 @@ typedef struct lmc_diag {
 /* Library version as "MAJOR.MINOR.PATCH" (static storage): the one that runs, not the header's. */
 LMC_API const char *lmc_version_text(void);
 
-/* Name of the kernel set in use: "scalar", "avx2" or "avx512" (static storage). It is chosen at the
- * first call that needs it: the best the CPU and the operating system support, unless the environment
+/* Name of the kernel set in use: "scalar", "avx2", "avx512" or "neon" (static storage). It is chosen at
+ * the first call that needs it: the best the CPU and the operating system support, unless the environment
  * variable LMC_KERNELS names another one that they support. Safe from any thread. */
 LMC_API const char *lmc_kernels_name(void);
 

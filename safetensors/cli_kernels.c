@@ -12,7 +12,7 @@
 
 #define EXIT_NO_SUCH_SET 77
 
-const char *const cli_kernel_sets[CLI_KERNEL_SETS] = {"avx512", "avx2", "scalar"};
+const char *const cli_kernel_sets[CLI_KERNEL_SETS] = {"avx512", "avx2", "neon", "scalar"};
 
 typedef struct set_work {
     const char *set;

@@ -7,7 +7,7 @@
 
 #include "cli_child.h"
 
-#define CLI_KERNEL_SETS 3
+#define CLI_KERNEL_SETS 4
 
 /* Names of all sets there may be, best first. */
 extern const char *const cli_kernel_sets[CLI_KERNEL_SETS];

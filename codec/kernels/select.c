@@ -39,6 +39,8 @@ static const struct {
 #if defined(__x86_64__)
     {&lmc_kernels_avx512, has_avx512},
     {&lmc_kernels_avx2, has_avx2},
+#elif defined(__aarch64__)
+    {&lmc_kernels_neon, is_always_there},
 #endif
     {&lmc_kernels_scalar, is_always_there},
 };
