@@ -7,6 +7,7 @@
 #
 # parts:  unit        CUnit programs and small examples
 #         kernels     the same once per kernel set
+#         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
 #         sanitize    unit and cli with address and undefined behaviour sanitizers
 #         fuzz        stored inputs through the fuzz targets, with sanitizers
 #         cli         the command lmc-st, good and bad cases
@@ -38,8 +39,8 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 . tests/support/setup.sh
 
-quick_parts="unit kernels sanitize fuzz cli reference official transformers h5py hdf5 h5examples package checks format \
-  quickstart"
+quick_parts="unit kernels neon sanitize fuzz cli reference official transformers h5py hdf5 h5examples package checks \
+  format quickstart"
 slow_parts="large thread search model"
 
 # ---- counting -------------------------------------------------------------------------------------
@@ -127,6 +128,15 @@ build_sanitize() {
     "-DLMC_SANITIZE=address;undefined;float-cast-overflow"
 }
 
+# The cross compiler sees xxhash.h, which is all of its library, but no other header of this machine.
+build_neon() {
+  mkdir -p build/neon-include &&
+    cp "$(lmc_header_path xxhash.h)" build/neon-include/ &&
+    lmc_build neon --toolchain "$root/tests/cross/aarch64.cmake" -DCMAKE_BUILD_TYPE=Release \
+      "-DLMC_WERROR=${LMC_WERROR:-OFF}" -DLMC_BUILD_TOOLS=OFF -DLMC_BUILD_FILTER=OFF \
+      "-DLMC_XXHASH_INCLUDE_DIR=$root/build/neon-include"
+}
+
 # Runs the rest of a part only if its build works; each build is tried once.
 builds_done=
 with_build() { # BUILD_FUNCTION COMMAND...
@@ -174,6 +184,20 @@ each_kernel_set() {
       skip "kernels-$set" "this machine does not have it"
     fi
   done
+}
+
+part_neon() {
+  if lmc_has gcc-aarch64-linux-gnu && lmc_has libc6-dev-arm64-cross && lmc_has qemu-user; then
+    with_build build_test with_build build_neon beside_native_build
+  else
+    skip neon "needs a cross compiler and qemu (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)"
+  fi
+}
+
+beside_native_build() {
+  run_counted neon python3 tests/cross/run.py --native build/test --cross build/neon --jobs "$lmc_jobs" \
+    --emulator "qemu-aarch64 -L /usr/aarch64-linux-gnu" --sets neon,scalar
+  grep '^left out' build/log/neon.log || true
 }
 
 part_sanitize() { with_build build_sanitize sanitized_tests; }
@@ -395,6 +419,9 @@ if wants cli; then
 fi
 if wants unit kernels; then
   (lmc_apt libhdf5-dev) || echo "set-up: the example h5_direct_chunks will not be built"
+fi
+if wants neon; then
+  (lmc_apt gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) || echo "set-up: the part neon will be skipped"
 fi
 if wants hdf5; then
   (lmc_apt libhdf5-dev) || echo "set-up: the C programs of the part hdf5 will be skipped"

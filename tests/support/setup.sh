@@ -15,6 +15,10 @@ lmc_has_header() {
   printf '#include <%s>\n' "$1" | cc -E - >/dev/null 2>&1
 }
 
+lmc_header_path() { # NAME: where the compiler finds a header
+  printf '#include <%s>\n' "$1" | cc -E -M - | tr ' ' '\n' | grep "/$1\$"
+}
+
 # lmc_has PACKAGE: what the package is wanted for is there, wherever it came from.
 lmc_has() {
   case $1 in
@@ -24,6 +28,9 @@ lmc_has() {
   libxxhash-dev) lmc_has_header xxhash.h ;;
   libzstd-dev) lmc_has_header zstd.h ;;
   libbz2-dev) lmc_has_header bzlib.h ;;
+  gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc ;;
+  libc6-dev-arm64-cross) printf '#include <stdio.h>\n' | aarch64-linux-gnu-gcc -E - ;;
+  qemu-user) command -v qemu-aarch64 ;;
   hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff && command -v h5ls ;;
   libhdf5-dev) pkg-config --exists hdf5-serial || pkg-config --exists hdf5 || lmc_has_header hdf5.h ;;
   openmpi-bin) command -v mpirun ;;

@@ -1,0 +1,2 @@
+/* Basic.h - CUnit's name for its simplest interface; see CUnit.h. */
+#include "CUnit.h"
