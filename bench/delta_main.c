@@ -8,8 +8,8 @@
  * and what comes back is compared; a memcpy of the whole content stands beside. The fastest round of each counts.
  * On a machine that has other work to do, `--clock cpu` counts the time that the process had a core.
  *
- * --only: LMC with a kernel set (scalar, avx2, avx512, neon; nothing is measured if the processor lacks it), or the other
- * methods; all of them without, with the best set.
+ * --only: LMC with a kernel set (scalar, avx2, avx512, neon; nothing is measured if the processor lacks it), or the
+ * other methods; all of them without, with the best set.
  *
  * The report is for delta.py: lines of JSON, of the pair and then of each method.
  */

@@ -23,7 +23,8 @@ DATA = os.path.join(HERE, "..", "..", "examples", "data")
 # Programs to run with the best set; those that compare all sets by themselves need no other one.
 WITH_BEST_SET = """test_kernels test_kernels_delta test_block test_corrupt test_delta_base test_delta_damage
     test_delta_forged test_delta_pieces test_delta_round_trip test_delta_stage test_delta_values test_frame
-    test_frame_args test_frame_pieces test_frame_range test_gap test_golden test_plane test_symbols test_threads""".split()
+    test_frame_args test_frame_pieces test_frame_range test_gap test_golden test_plane test_symbols
+    test_threads""".split()
 WITH_EVERY_SET = "test_frame_pieces test_frame_range test_gap test_golden test_plane test_symbols".split()
 
 # Seconds each under an emulator, for what other tests here touch, too.
@@ -32,7 +33,9 @@ LEFT_OUT = {
     "test_corrupt": ["test_every_bit"],
     "test_delta_base": ["test_overhead"],
     "test_delta_damage": ["test_every_bit"],
-    "test_delta_round_trip": ["test_shares", "test_kinds", "test_identical", "test_block_sizes", "test_large"],
+    "test_delta_round_trip": ["test_distances", "test_shares", "test_kinds", "test_identical", "test_block_sizes",
+                              "test_large"],
+    "test_delta_stage": ["test_any_plan"],
     "test_delta_values": ["test_all_patterns_of_16_bits"],
     "test_frame": ["test_simple_contents_get_small", "test_noise_is_never_much_larger"],
 }
