@@ -114,7 +114,8 @@ static size_t encode_listed(const flag_coder *coder, uint64_t *room, const uint6
     size_t nbytes = 0;
     if (gaps <= pairs && gaps < most && minor <= GAPS_COUNT_MAX) {
         dst[0] = inverted ? LMC_FMT_FLAGS_GAPS_OF_ZEROS : LMC_FMT_FLAGS_GAPS_OF_ONES;
-        nbytes = lmc_gaps_encode(coder->scratch->gaps, flags, n, inverted, dst + 1, allowed - 1);
+        nbytes =
+            lmc_gaps_encode(coder->kernels, coder->scratch->gaps, flags, n, inverted, dst + 1, allowed - 1);
     } else if (pairs < most) {
         dst[0] = inverted ? LMC_FMT_FLAGS_PAIRS_OF_ZEROS : LMC_FMT_FLAGS_PAIRS_OF_ONES;
         nbytes = encode_pairs(coder, room, flags, n, inverted, dst + 1, allowed - 1);
@@ -208,7 +209,7 @@ static lmc_status decode_flags(const flag_coder *coder, uint64_t *room, lmc_read
     case LMC_FMT_FLAGS_BITMAP: return read_bits(reader, n, flags, diag);
     case LMC_FMT_FLAGS_GAPS_OF_ONES:
     case LMC_FMT_FLAGS_GAPS_OF_ZEROS:
-        status = lmc_gaps_decode(coder->scratch->gaps, reader, n, flags, diag);
+        status = lmc_gaps_decode(coder->kernels, coder->scratch->gaps, reader, n, flags, diag);
         break;
     case LMC_FMT_FLAGS_NONE:
     case LMC_FMT_FLAGS_ALL: memset(flags, 0, lmc_flag_words(n) * sizeof flags[0]); break;

@@ -56,7 +56,7 @@ static size_t walk(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *memory
     s->values = take(memory, &used, n * unit_nbytes + 64);
     s->exceptions = take(memory, &used, n + LMC_LIST_SLACK);
     s->escapes = (uint16_t *)(void *)take(memory, &used, n * sizeof(uint16_t));
-    s->gaps = (uint32_t *)(void *)take(memory, &used, n * sizeof(uint32_t));
+    s->gaps = (uint32_t *)(void *)take(memory, &used, (n + LMC_GAP_SLACK) * sizeof(uint32_t));
     s->pairs = (uint64_t *)(void *)take(memory, &used, pairs_words(n) * sizeof(uint64_t));
     if (size->has_deltas)
         used = walk_deltas(s, n, memory, used);

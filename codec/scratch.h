@@ -33,7 +33,7 @@ typedef struct lmc_scratch {
     uint8_t *values;     /* value_capacity elements: what a mask leaves */
     uint8_t *exceptions; /* value_capacity + LMC_LIST_SLACK bytes: what flags leave of a plane */
     uint16_t *escapes;   /* value_capacity */
-    uint32_t *gaps;      /* value_capacity */
+    uint32_t *gaps;      /* value_capacity + LMC_GAP_SLACK */
     uint64_t *pairs;     /* what pairs of flags of all values take, levels within levels */
     /* for deltas, else NULL: */
     uint8_t *classes;      /* value_capacity, padded */

@@ -46,6 +46,10 @@ LMC_INLINE void store256(void *p, __m256i v)
 
 #include "pairs_loops.h"
 
+/* ---- gaps ---- */
+
+#include "gap_loops.h"
+
 /* ---- deltas ---- */
 
 /* Adds up how many of n <= LMC_STRIP_VALUES classes, in the first-level cache, are `class`. */
@@ -145,6 +149,11 @@ const lmc_kernels lmc_kernels_avx2 = {
     .count_flags = count_flags,
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,
+    .gaps_list = gaps_list,
+    .gaps_cut = gaps_cut,
+    .gaps_join = gaps_join,
+    .gaps_level = gaps_level,
+    .gaps_unlevel = gaps_unlevel,
     .classify = {classify_8, classify_16, classify_32, classify_64},
     .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
     .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},

@@ -63,6 +63,10 @@ LMC_INLINE size_t bytes_left(size_t nbytes, size_t used)
 
 #include "pairs_loops.h"
 
+/* ---- gaps ---- */
+
+#include "avx512_gaps.h"
+
 /* ---- copy ---- */
 
 /* Whole lines past the caches; what is left at both ends is written as usual. */
@@ -91,6 +95,11 @@ const lmc_kernels lmc_kernels_avx512 = {
     .count_flags = count_flags,
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,
+    .gaps_list = gaps_list,
+    .gaps_cut = gaps_cut,
+    .gaps_join = gaps_join,
+    .gaps_level = gaps_level,
+    .gaps_unlevel = gaps_unlevel,
     .classify = {classify_8, classify_16, classify_32, classify_64},
     .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
     .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},

@@ -94,6 +94,9 @@ typedef struct lmc_class_order {
 /* Elements that may be written behind the end of a list of 16-bit heads. */
 #define LMC_HEAD_SLACK 64
 
+/* Elements that may be read and written behind the end of a list of gaps. */
+#define LMC_GAP_SLACK 64
+
 /* Bits of a head that belong to the difference; with magnitudes, the top bit is a sign flip. */
 LMC_INLINE unsigned lmc_delta_head_nbits(const lmc_delta *delta)
 {
@@ -162,6 +165,23 @@ typedef struct lmc_kernels {
      * sets say so. */
     void (*pairs_join)(const uint64_t *any, const uint64_t *both, const uint64_t *second, size_t n,
                        uint64_t *flags);
+
+    /* Gaps between the set flags of n (inverted: the clear ones): how many places lie before the first member, and
+     * between each and the one before it. Returns their number. gaps: LMC_GAP_SLACK elements of slack, here and
+     * below. */
+    size_t (*gaps_list)(const uint64_t *flags, size_t n, int inverted, uint32_t *gaps);
+
+    /* Cuts off low bits: bit b < low_nbits <= 31 of n gaps becomes plane b, of exactly ceil(n / 8) bytes, one plane
+     * behind the other; and back, for planes that begin at any byte. Spare bits are 0, and ignored on the way back. */
+    void (*gaps_cut)(uint32_t *gaps, size_t n, unsigned low_nbits, uint8_t *planes);
+    void (*gaps_join)(const uint8_t *planes, size_t n, unsigned low_nbits, uint32_t *gaps);
+
+    /* A unary level: which of n quotients are not 0, to a plane of exactly ceil(n / 8) bytes. These, less 1, become the
+     * list; returns its length. */
+    size_t (*gaps_level)(uint32_t *quotients, size_t n, uint8_t *plane);
+
+    /* The inverse, n >= 1: the list has as many elements, `left`, as the plane has bits set; spare bits are 0. */
+    void (*gaps_unlevel)(const uint8_t *plane, size_t n, uint32_t *quotients, size_t left);
 
     /* The class of each of n elements of the base, elements of 1 << i bytes (i = 0..3): classes is written padded.
      * counts[c], c < class_count, grows by the elements of class c. */

@@ -71,6 +71,10 @@ LMC_INLINE uint32_t scatter_half(uint32_t x, uint32_t mask)
 
 #include "pairs_loops.h"
 
+/* ---- gaps ---- */
+
+#include "gap_loops.h"
+
 /* ---- deltas ---- */
 
 static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t *counts)
@@ -137,6 +141,11 @@ const lmc_kernels lmc_kernels_scalar = {
     .count_flags = count_flags,
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,
+    .gaps_list = gaps_list,
+    .gaps_cut = gaps_cut,
+    .gaps_join = gaps_join,
+    .gaps_level = gaps_level,
+    .gaps_unlevel = gaps_unlevel,
     .classify = {classify_8, classify_16, classify_32, classify_64},
     .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
     .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
