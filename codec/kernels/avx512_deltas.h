@@ -110,25 +110,44 @@ LMC_INLINE __m512i lane_bytes(const unsigned nbytes, const __m512i *x, unsigned 
 
 /* ---- classes ---- */
 
-/* The class of each key, in four registers. */
-LMC_INLINE void load_classes(const lmc_delta *delta, __m512i class[4])
+/* The class of each key, looked up in one register if the keys where classes begin are near to each other. */
+typedef struct class_book {
+    __m512i class[4];
+    __m512i below; /* the near form: keys up to this one are of class 0 */
+    int is_near;
+} class_book;
+
+LMC_INLINE class_book load_classes(const lmc_delta *delta)
 {
     const __m512i one = _mm512_set1_epi8(1);
+    const unsigned count = delta->class_count;
+    const unsigned below = count > 1 ? delta->first_key[1] - 1u : 0;
+    class_book book = {.is_near = delta->first_key[count - 1] < below + 64};
+    const __m512i step = _mm512_set1_epi8(64);
+    book.below = _mm512_set1_epi8((char)below);
     __m512i keys = _mm512_loadu_si512(bytes_in_order);
-    for (unsigned i = 0; i < 4; i++) {
-        class[i] = _mm512_setzero_si512();
-        for (unsigned c = 1; c < delta->class_count; c++) {
+    if (book.is_near)
+        keys = _mm512_adds_epu8(keys, book.below);
+    for (unsigned i = 0; i < (book.is_near ? 1 : 4); i++) {
+        book.class[i] = _mm512_setzero_si512();
+        for (unsigned c = 1; c < count; c++) {
             const __m512i first = _mm512_set1_epi8((char)delta->first_key[c]);
-            class[i] = _mm512_mask_add_epi8(class[i], _mm512_cmpge_epu8_mask(keys, first), class[i], one);
+            book.class[i] =
+                _mm512_mask_add_epi8(book.class[i], _mm512_cmpge_epu8_mask(keys, first), book.class[i], one);
         }
-        keys = _mm512_add_epi8(keys, _mm512_set1_epi8(64));
+        keys = _mm512_add_epi8(keys, step);
     }
+    return book;
 }
 
-LMC_INLINE __m512i look_up_classes(const __m512i class[4], __m512i keys)
+LMC_INLINE __m512i look_up_classes(const class_book *book, __m512i keys)
 {
-    const __m512i lower = _mm512_permutex2var_epi8(class[0], keys, class[1]);
-    const __m512i upper = _mm512_permutex2var_epi8(class[2], keys, class[3]);
+    if (LMC_LIKELY(book->is_near)) {
+        const __m512i index = _mm512_min_epu8(_mm512_subs_epu8(keys, book->below), _mm512_set1_epi8(63));
+        return _mm512_permutexvar_epi8(index, book->class[0]);
+    }
+    const __m512i lower = _mm512_permutex2var_epi8(book->class[0], keys, book -> class[1]);
+    const __m512i upper = _mm512_permutex2var_epi8(book->class[2], keys, book -> class[3]);
     return _mm512_mask_mov_epi8(lower, _mm512_movepi8_mask(keys), upper);
 }
 
@@ -139,21 +158,39 @@ LMC_INLINE uint64_t members(const uint8_t *classes, size_t n, unsigned class)
     return LMC_LIKELY(n >= GROUP) ? found : _bzhi_u64(found, (unsigned)n);
 }
 
-/* Class by class, while the classes are in the first-level cache. */
+/* Adds up the elements of two classes, 4 bits each for every lane of up to 15 groups. n <= 15 * 64. */
+LMC_INLINE void count_two(__m512i marks, const uint8_t *classes, size_t n, __m512i sums[2])
+{
+    const __m512i low = _mm512_set1_epi8(15);
+    __m512i both = _mm512_setzero_si512();
+    size_t i = 0;
+    for (; i + GROUP <= n; i += GROUP)
+        both = _mm512_add_epi8(both, _mm512_shuffle_epi8(marks, _mm512_loadu_si512(classes + i)));
+    if (i < n) {
+        const __mmask64 valid = lmc_low_mask((unsigned)(n - i));
+        both = _mm512_mask_add_epi8(both, valid, both,
+                                    _mm512_shuffle_epi8(marks, _mm512_loadu_si512(classes + i)));
+    }
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i upper = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
+    sums[0] = _mm512_add_epi64(sums[0], _mm512_sad_epu8(_mm512_and_si512(both, low), zero));
+    sums[1] = _mm512_add_epi64(sums[1], _mm512_sad_epu8(upper, zero));
+}
+
+/* Two classes at a time, while the classes are in the first-level cache. */
 LMC_INLINE void count_strip(unsigned class_count, const uint8_t *classes, size_t n, size_t *counts)
 {
-    size_t last = n;
-    for (unsigned c = 0; c + 1 < class_count; c++) {
-        size_t count = 0;
-        size_t i = 0;
-        for (; i + GROUP <= n; i += GROUP)
-            count += lmc_popcount64(members(classes + i, GROUP, c));
-        if (i < n)
-            count += lmc_popcount64(members(classes + i, n - i, c));
-        counts[c] += count;
-        last -= count;
+    for (unsigned c = 0; c < class_count; c += 2) {
+        const __mmask64 first = UINT64_C(0x0001000100010001) << c; /* where a look-up of c reads */
+        const __m512i marks = _mm512_mask_mov_epi8(_mm512_maskz_mov_epi8(first, _mm512_set1_epi8(1)),
+                                                   first << 1, _mm512_set1_epi8(16));
+        __m512i sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+        for (size_t i = 0; i < n; i += 15 * GROUP)
+            count_two(marks, classes + i, lmc_min_size(n - i, 15 * GROUP), sums);
+        counts[c] += (size_t)_mm512_reduce_add_epi64(sums[0]);
+        if (c + 1 < class_count)
+            counts[c + 1] += (size_t)_mm512_reduce_add_epi64(sums[1]);
     }
-    counts[class_count - 1] += last;
 }
 
 /* The keys of a group, the bits above them not cleared. */
@@ -172,13 +209,12 @@ LMC_INLINE void classify_elements(const unsigned nbytes, const lmc_delta *delta,
         lmc_low_mask(8 * nbytes) >> (delta->transform == LMC_FMT_DELTA_MAGNITUDE) >> delta->key_shift;
     const __m512i key_mask = _mm512_set1_epi8((char)used);
     const unsigned key_shift = delta->key_shift;
-    __m512i class[4];
-    load_classes(delta, class);
+    const class_book book = load_classes(delta);
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t end = lmc_min_size(n, i + LMC_STRIP_VALUES);
         for (size_t g = i; g < end; g += GROUP) {
             const __m512i keys = load_keys(nbytes, key_shift, base + g * nbytes, end - g);
-            _mm512_storeu_si512(classes + g, look_up_classes(class, _mm512_and_si512(keys, key_mask)));
+            _mm512_storeu_si512(classes + g, look_up_classes(&book, _mm512_and_si512(keys, key_mask)));
         }
         count_strip(delta->class_count, classes + i, end - i, counts);
     }
