@@ -27,6 +27,8 @@
 #define FLAGS_LOSS 1.012 /* of coded flags over their entropy, about */
 #define ESCAPE_NBITS 16
 
+#define NO_LIMIT 1e300 /* bits */
+
 typedef struct decider {
     const lmc_delta_input *input;
     const lmc_delta_sample *sample;
@@ -48,13 +50,13 @@ static double xlog(double x)
     return x > 0 ? x * lmc_log2(x) : 0;
 }
 
-/* n flags, m of them set. */
-static double flags_nbits(const decider *d, double n, double m)
+/* n flags, m of them set, and xlog() of both. */
+static double flags_nbits(const decider *d, double n, double xlog_n, double m, double xlog_m)
 {
     const double overhead = d->blocks * FLAGS_NBITS;
     if (m <= 0 || m >= n)
         return overhead;
-    const double coded = (xlog(n) - xlog(m) - xlog(n - m)) * FLAGS_LOSS;
+    const double coded = (xlog_n - xlog_m - xlog(n - m)) * FLAGS_LOSS;
     return overhead + (coded < n ? coded : n);
 }
 
@@ -70,19 +72,24 @@ static double count_from(const decider *d, const class_plan *class, uint64_t bou
     return count * d->scale;
 }
 
-static double class_nbits(const decider *d, const class_plan *class, unsigned shift)
+/* The cost of a class; what is at least the limit may come out smaller than it is. */
+static double class_nbits(const decider *d, const class_plan *class, unsigned shift, double limit)
 {
     double n = count_from(d, class, 0);
-    double flips = 0;
+    double flips = 0, xlog_n = xlog(n);
     double nbits = CLASS_PLAN_NBITS + n * shift;
     for (unsigned g = class->first; g < class->end; g++)
         flips += d->sample->group[g].flips;
-    nbits += flags_nbits(d, n, flips * d->scale);
+    nbits += flags_nbits(d, n, xlog_n, flips * d->scale, xlog(flips * d->scale));
     for (unsigned r = 0; r < LMC_FMT_RUNG_COUNT && n > 0; r++) {
         const uint64_t end = lmc_rung_first(r) + (1u << lmc_rung_nbits(r));
         const double on = end << shift >> shift == end ? count_from(d, class, end << shift) : 0;
-        nbits += flags_nbits(d, n, on) + (n - on) * lmc_rung_nbits(r);
+        const double xlog_on = on > 0 && on < n ? xlog(on) : xlog_n;
+        nbits += flags_nbits(d, n, xlog_n, on, xlog_on) + (n - on) * lmc_rung_nbits(r);
         n = on;
+        xlog_n = xlog_on;
+        if (nbits >= limit)
+            return nbits;
     }
     nbits += n * 8;
     const uint64_t escape = LMC_FMT_SYMBOL_ESCAPE;
@@ -104,10 +111,10 @@ static void choose_shift(const decider *d, class_plan *class, unsigned shift)
 {
     const unsigned last = last_shift(d);
     class->shift = shift;
-    class->nbits = class_nbits(d, class, shift);
+    class->nbits = class_nbits(d, class, shift, NO_LIMIT);
     for (int step = -1; step <= 1; step += 2) {
         while (step < 0 ? class->shift > 0 : class->shift < last) {
-            const double nbits = class_nbits(d, class, class->shift + (unsigned)step);
+            const double nbits = class_nbits(d, class, class->shift + (unsigned)step, class->nbits);
             if (nbits >= class->nbits)
                 break;
             class->shift += (unsigned)step;
@@ -183,7 +190,7 @@ static double low_bytes_nbits(const decider *d, const lmc_delta *delta, const cl
     const unsigned fitting = lmc_delta_head_nbits(delta) + 8 * low_nbytes;
     double nbits = 0, exceptions = 0;
     for (unsigned c = 0; c < count; c++) {
-        nbits += class_nbits(d, &classes[c], clamp_shift(classes[c].shift, low_nbytes));
+        nbits += class_nbits(d, &classes[c], clamp_shift(classes[c].shift, low_nbytes), NO_LIMIT);
         if (fitting < 8 * d->unit_nbytes)
             exceptions += count_from(d, &classes[c], UINT64_C(1) << fitting);
     }
@@ -230,7 +237,7 @@ static void try_transform(decider *d, lmc_delta_sample *sample, const lmc_pairs 
     tried.transform = (uint8_t)transform;
     if (transform == LMC_FMT_DELTA_MAGNITUDE) /* the key is the exponent, or of a long one the low part */
         tried.key_shift = (uint8_t)(8 * d->unit_nbytes - 1 - exponent_nbits);
-    lmc_delta_sample_count(sample, &tried, pairs);
+    lmc_delta_sample_count(sample, lmc_kernels_get(), &tried, pairs);
     const double nbits = plan_classes(d, &tried);
     if (*best < 0 || nbits < *best) {
         *best = nbits;

@@ -45,22 +45,41 @@ lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint
     return LMC_OK;
 }
 
-LMC_INLINE size_t count_changed(const lmc_pairs *pairs, const unsigned unit_nbytes)
-{
-    size_t changed = 0;
-    for (size_t i = 0; i < pairs->count; i++)
-        changed += lmc_load_n(pairs->content + i * unit_nbytes, unit_nbytes) !=
-                   lmc_load_n(pairs->base + i * unit_nbytes, unit_nbytes);
-    return changed;
-}
+/* A few at a time, counted in an element's own type, which compilers turn into vector code. */
+#define CHUNK_VALUES 128
+
+#define DEFINE_COUNT_CHANGED(nbits)                                              \
+    static size_t count_changed_##nbits(const lmc_pairs *pairs)                  \
+    {                                                                            \
+        size_t changed = 0;                                                      \
+        for (size_t first = 0; first < pairs->count; first += CHUNK_VALUES) {    \
+            const size_t n = lmc_min_size(pairs->count - first, CHUNK_VALUES);   \
+            const uint8_t *const content = pairs->content + first * (nbits / 8); \
+            const uint8_t *const base = pairs->base + first * (nbits / 8);       \
+            uint##nbits##_t count = 0;                                           \
+            for (size_t i = 0; i < n; i++) {                                     \
+                uint##nbits##_t x, b;                                            \
+                memcpy(&x, content + i * sizeof x, sizeof x);                    \
+                memcpy(&b, base + i * sizeof b, sizeof b);                       \
+                count = (uint##nbits##_t)(count + (x != b));                     \
+            }                                                                    \
+            changed += (size_t)count;                                            \
+        }                                                                        \
+        return changed;                                                          \
+    }
+
+DEFINE_COUNT_CHANGED(8)
+DEFINE_COUNT_CHANGED(16)
+DEFINE_COUNT_CHANGED(32)
+DEFINE_COUNT_CHANGED(64)
 
 size_t lmc_pairs_changed(const lmc_pairs *pairs)
 {
     switch (pairs->unit_nbytes) {
-    case 1: return count_changed(pairs, 1);
-    case 2: return count_changed(pairs, 2);
-    case 4: return count_changed(pairs, 4);
-    default: return count_changed(pairs, 8);
+    case 1: return count_changed_8(pairs);
+    case 2: return count_changed_16(pairs);
+    case 4: return count_changed_32(pairs);
+    default: return count_changed_64(pairs);
     }
 }
 
@@ -89,22 +108,91 @@ double lmc_pairs_floor_nbits(const lmc_pairs *pairs)
 
 /* ---- counting ---- */
 
-/* One pair as numbers. */
-typedef struct difference {
-    uint64_t z;
-    unsigned key, is_flipped;
-} difference;
+/* How pairs are compared. */
+typedef struct comparison {
+    const lmc_pairs *pairs;
+    const lmc_delta *delta;
+    const lmc_kernels *kernels;
+} comparison;
 
-LMC_INLINE difference compare(const lmc_pairs *pairs, size_t i, const unsigned transform,
-                              const unsigned key_shift, const unsigned unit_nbytes)
+/* A few pairs as numbers. */
+typedef struct chunk {
+    size_t n;
+    int has_flips;
+    uint8_t key[CHUNK_VALUES];
+    uint8_t flip[CHUNK_VALUES];
+    uint16_t bin[CHUNK_VALUES];
+} chunk;
+
+LMC_INLINE void find_keys(const comparison *c, size_t first, const unsigned unit_nbytes, chunk *chunk)
+{
+    const int magnitudes = c->delta->transform == LMC_FMT_DELTA_MAGNITUDE;
+    const uint64_t used = lmc_low_mask(8 * unit_nbytes - (magnitudes ? 1 : 0));
+    const uint16_t used_half = (uint16_t)used;
+    const unsigned shift = c->delta->key_shift;
+    const uint8_t *const base = c->pairs->base + first * unit_nbytes;
+    chunk->n = lmc_min_size(c->pairs->count - first, CHUNK_VALUES);
+    if (unit_nbytes == 2) /* by itself: this becomes vector code */
+        for (size_t i = 0; i < chunk->n; i++)
+            chunk->key[i] = (uint8_t)((lmc_load16(base + 2 * i) & used_half) >> shift);
+    else
+        for (size_t i = 0; i < chunk->n; i++)
+            chunk->key[i] = (uint8_t)((lmc_load_n(base + i * unit_nbytes, unit_nbytes) & used) >> shift);
+}
+
+/* Numbers of 16 bits are exact as floats, whose exponent and upper bits are what lmc_bin_of() makes of them. */
+LMC_INLINE uint16_t bin_of_half(uint16_t z)
+{
+    const float x = z;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t bin = (bits >> (24 - LMC_BIN_NBITS)) - ((127u + LMC_BIN_NBITS - 2) << (LMC_BIN_NBITS - 1));
+    return (uint16_t)(z < 1u << (LMC_BIN_NBITS - 1) ? z : bin);
+}
+
+/* Differences that are heads: a kernel finds them. */
+static void compare_narrow(const comparison *c, size_t first, unsigned unit_nbytes, chunk *chunk)
+{
+    uint16_t head[CHUNK_VALUES];
+    const size_t at = first * unit_nbytes;
+    const unsigned head_nbits = lmc_delta_head_nbits(c->delta);
+    const uint16_t used = (uint16_t)lmc_low_mask(head_nbits);
+    uint16_t all = 0;
+    (void)c->kernels->delta_split[lmc_lowest_bit(unit_nbytes)](c->delta, c->pairs->content + at,
+                                                               c->pairs->base + at, chunk->n, head, NULL);
+    for (size_t i = 0; i < chunk->n; i++) {
+        all |= head[i];
+        chunk->flip[i] = (uint8_t)(head[i] >> head_nbits);
+        chunk->bin[i] = bin_of_half(head[i] & used);
+    }
+    chunk->has_flips = all > used;
+}
+
+LMC_INLINE void compare_wide(const comparison *c, size_t first, const unsigned transform,
+                             const unsigned unit_nbytes, chunk *chunk)
 {
     const unsigned nbits = 8 * unit_nbytes;
-    const uint64_t x = lmc_load_n(pairs->content + i * unit_nbytes, unit_nbytes);
-    const uint64_t b = lmc_load_n(pairs->base + i * unit_nbytes, unit_nbytes);
-    const int magnitudes = transform == LMC_FMT_DELTA_MAGNITUDE;
-    return (difference){.z = lmc_delta_of(transform, x, b, nbits),
-                        .key = (magnitudes ? b & lmc_low_mask(nbits - 1) : b) >> key_shift & 0xff,
-                        .is_flipped = magnitudes && (x ^ b) >> (nbits - 1) != 0};
+    const size_t at = first * unit_nbytes;
+    chunk->has_flips = transform == LMC_FMT_DELTA_MAGNITUDE;
+    for (size_t i = 0; i < chunk->n; i++) {
+        const uint64_t x = lmc_load_n(c->pairs->content + at + i * unit_nbytes, unit_nbytes);
+        const uint64_t b = lmc_load_n(c->pairs->base + at + i * unit_nbytes, unit_nbytes);
+        chunk->flip[i] = (x ^ b) >> (nbits - 1) != 0;
+        chunk->bin[i] = (uint16_t)lmc_bin_of(lmc_delta_of(transform, x, b, nbits));
+    }
+}
+
+LMC_INLINE void compare_chunk(const comparison *c, size_t first, const unsigned unit_nbytes, chunk *chunk)
+{
+    find_keys(c, first, unit_nbytes, chunk);
+    if (unit_nbytes <= 2)
+        compare_narrow(c, first, unit_nbytes, chunk);
+    else if (c->delta->transform == LMC_FMT_DELTA_MAGNITUDE)
+        compare_wide(c, first, LMC_FMT_DELTA_MAGNITUDE, unit_nbytes, chunk);
+    else if (c->delta->transform == LMC_FMT_DELTA_DIFFERENCE)
+        compare_wide(c, first, LMC_FMT_DELTA_DIFFERENCE, unit_nbytes, chunk);
+    else
+        compare_wide(c, first, LMC_FMT_DELTA_XOR, unit_nbytes, chunk);
 }
 
 /* Joins neighbouring keys until few enough groups are left, those with the fewest pairs first. */
@@ -146,57 +234,55 @@ static void accumulate(lmc_key_group *group, unsigned bin_count)
     group->n = sum;
 }
 
-LMC_INLINE void count_pairs(lmc_delta_sample *sample, const lmc_pairs *pairs, const unsigned transform,
-                            const unsigned key_shift, const unsigned unit_nbytes)
+/* Opens the groups of a sample: no pairs, and which of them each key belongs to. */
+static void open_groups(lmc_delta_sample *sample, lmc_key_group *group_of[256])
 {
-    uint32_t keys[2][256] = {{0}}; /* neighbours are often of one key, and would wait for each other */
-    uint8_t group_of[256];
-    for (size_t i = 0; i < pairs->count; i++)
-        keys[i % 2][compare(pairs, i, transform, key_shift, unit_nbytes).key]++;
-    for (unsigned key = 0; key < 256; key++)
-        keys[0][key] += keys[1][key];
-    group_keys(sample, keys[0]);
-    for (unsigned key = 0, g = 0; key < 256; key++) {
-        while (g + 1 < sample->group_count && key >= sample->group[g + 1].first_key)
-            g++;
-        group_of[key] = (uint8_t)g;
-    }
     for (unsigned g = 0; g < sample->group_count; g++) {
         memset(sample->group[g].below, 0, (sample->bin_count + 1) * sizeof sample->group[g].below[0]);
         sample->group[g].flips = 0;
     }
-    for (size_t i = 0; i < pairs->count; i++) {
-        const difference d = compare(pairs, i, transform, key_shift, unit_nbytes);
-        lmc_key_group *const group = &sample->group[group_of[d.key]];
-        group->below[lmc_bin_of(d.z)]++;
-        group->flips += d.is_flipped;
+    for (unsigned key = 0, g = 0; key < 256; key++) {
+        while (g + 1 < sample->group_count && key >= sample->group[g + 1].first_key)
+            g++;
+        group_of[key] = &sample->group[g];
+    }
+}
+
+LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const unsigned unit_nbytes)
+{
+    uint32_t keys[2][256] = {{0}}; /* neighbours are often of one key, and would wait for each other */
+    lmc_key_group *group_of[256];
+    chunk chunk;
+    for (size_t first = 0; first < c->pairs->count; first += CHUNK_VALUES) {
+        find_keys(c, first, unit_nbytes, &chunk);
+        for (size_t i = 0; i < chunk.n; i++)
+            keys[i % 2][chunk.key[i]]++;
+    }
+    for (unsigned key = 0; key < 256; key++)
+        keys[0][key] += keys[1][key];
+    group_keys(sample, keys[0]);
+    open_groups(sample, group_of);
+    for (size_t first = 0; first < c->pairs->count; first += CHUNK_VALUES) {
+        compare_chunk(c, first, unit_nbytes, &chunk);
+        for (size_t i = 0; i < chunk.n; i++)
+            group_of[chunk.key[i]]->below[chunk.bin[i]]++;
+        for (size_t i = 0; chunk.has_flips && i < chunk.n; i++)
+            group_of[chunk.key[i]]->flips += chunk.flip[i];
     }
     for (unsigned g = 0; g < sample->group_count; g++)
         accumulate(&sample->group[g], sample->bin_count);
 }
 
-LMC_INLINE void count_units(lmc_delta_sample *sample, const lmc_delta *delta, const lmc_pairs *pairs,
-                            const unsigned unit_nbytes)
+void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_kernels *kernels, const lmc_delta *delta,
+                            const lmc_pairs *pairs)
 {
-    switch (delta->transform) {
-    case LMC_FMT_DELTA_MAGNITUDE:
-        count_pairs(sample, pairs, LMC_FMT_DELTA_MAGNITUDE, delta->key_shift, unit_nbytes);
-        break;
-    case LMC_FMT_DELTA_DIFFERENCE:
-        count_pairs(sample, pairs, LMC_FMT_DELTA_DIFFERENCE, delta->key_shift, unit_nbytes);
-        break;
-    default: count_pairs(sample, pairs, LMC_FMT_DELTA_XOR, delta->key_shift, unit_nbytes); break;
-    }
-}
-
-void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_delta *delta, const lmc_pairs *pairs)
-{
+    const comparison c = {pairs, delta, kernels};
     sample->pair_count = pairs->count;
     sample->bin_count = lmc_bin_of(lmc_low_mask(8 * pairs->unit_nbytes)) + 1;
     switch (pairs->unit_nbytes) {
-    case 1: count_units(sample, delta, pairs, 1); break;
-    case 2: count_units(sample, delta, pairs, 2); break;
-    case 4: count_units(sample, delta, pairs, 4); break;
-    default: count_units(sample, delta, pairs, 8); break;
+    case 1: count_pairs(sample, &c, 1); break;
+    case 2: count_pairs(sample, &c, 2); break;
+    case 4: count_pairs(sample, &c, 4); break;
+    default: count_pairs(sample, &c, 8); break;
     }
 }

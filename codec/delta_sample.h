@@ -69,6 +69,7 @@ size_t lmc_pairs_changed(const lmc_pairs *pairs);
 double lmc_pairs_floor_nbits(const lmc_pairs *pairs);
 
 /* Counts the pairs as delta->transform and delta->key_shift say. */
-void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_delta *delta, const lmc_pairs *pairs);
+void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_kernels *kernels, const lmc_delta *delta,
+                            const lmc_pairs *pairs);
 
 #endif
