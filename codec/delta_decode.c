@@ -65,35 +65,81 @@ static lmc_status read_low_planes(const lmc_delta_job *job, lmc_source *source, 
     return LMC_OK;
 }
 
-/* Reads the n >= 1 heads of a class. */
-static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsigned class, uint16_t *heads,
-                             size_t n, lmc_diag *diag)
+/* The flips of a class, to scratch->flips, and whether there are any. */
+static lmc_status read_flips(const lmc_delta_job *job, lmc_source *source, size_t n, int *any, lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
-    const lmc_coding coding = lmc_head_coding(job->delta, class);
-    const unsigned low_nbits = coding.split.low_nbits;
-    const int has_flips = job->delta->transform == LMC_FMT_DELTA_MAGNITUDE;
-    lmc_status status;
-    if (has_flips) {
-        status = lmc_flags_decode(job->kernels, scratch, &source->reader, n, scratch->flips, diag);
-        if (status != LMC_OK)
-            return status;
+    *any = 0;
+    if (job->delta->transform != LMC_FMT_DELTA_MAGNITUDE)
+        return LMC_OK;
+    const lmc_status status =
+        lmc_flags_decode(job->kernels, scratch, &source->reader, n, scratch->flips, diag);
+    *any = status == LMC_OK && lmc_flags_count(job->kernels, scratch->flips, n) > 0;
+    return status;
+}
+
+/* Are all of the heads with these symbols below LMC_HEAD_WIDE, or with low bits below 256? */
+static int are_narrow(const uint8_t *symbols, size_t n, unsigned low_nbits)
+{
+    uint8_t most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = symbols[i] > most ? symbols[i] : most;
+    return most <= (low_nbits > 0 ? 255u >> low_nbits : LMC_HEAD_WIDE - 1u);
+}
+
+/* Heads of two bytes, taken apart strip by strip. symbols may be heads->low. */
+static lmc_status join_wide(const lmc_delta_job *job, const lmc_class_heads *heads, const uint8_t *symbols,
+                            const uint8_t *low_bits, lmc_reader *reader, lmc_diag *diag)
+{
+    const lmc_coding coding = lmc_head_coding(job->delta, heads->class, 2);
+    uint16_t *const strip = job->scratch->strip_heads;
+    uint8_t *const elements = (uint8_t *)strip;
+    for (size_t i = 0; i < heads->n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(heads->n - i, LMC_STRIP_VALUES);
+        const lmc_plane_set set = {.symbols = (uint8_t *)(uintptr_t)(symbols + i), /* join only reads */
+                                   .low = (uint8_t *)(uintptr_t)(low_bits + i / 8 * coding.split.low_nbits)};
+        job->kernels->join[1](&coding.split, &set, m, elements);
+        if (lmc_coding_has_escapes(&coding) &&
+            lmc_escapes_apply(&coding, set.symbols, m, reader, elements, diag) != LMC_OK)
+            return LMC_ERR_CORRUPT;
+        for (size_t j = 0; j < m; j++)
+            heads->low[i + j] = (uint8_t)strip[j];
+        for (size_t j = 0; j < m; j++)
+            heads->high[i + j] = (uint8_t)(strip[j] >> 8);
     }
+    return LMC_OK;
+}
+
+/* Reads the heads of a class, at least one, and finds out whether they are wide. */
+static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, lmc_class_heads *heads,
+                             lmc_diag *diag)
+{
+    lmc_scratch *const scratch = job->scratch;
+    const lmc_coding coding = lmc_head_coding(job->delta, heads->class, 1);
+    const unsigned low_nbits = coding.split.low_nbits;
+    const size_t n = heads->n;
+    uint8_t *const symbols = low_nbits == 0 ? heads->low : scratch->symbols;
+    int has_flips;
+    lmc_status status = read_flips(job, source, n, &has_flips, diag);
+    if (status != LMC_OK)
+        return status;
     const uint8_t *const low = lmc_source_bits(source, n * low_nbits);
     if (!low)
         return corrupt(diag, "low bits end early or have spare bits set");
-    uint8_t *const symbols = scratch->symbols;
     status = lmc_ladder_decode(job->ladder, job->kernels, scratch, source, n, symbols, diag);
     if (status != LMC_OK)
         return status;
-    const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
-    job->kernels->join[1](&coding.split, &set, n, (uint8_t *)heads);
-    if (lmc_coding_has_escapes(&coding) &&
-        lmc_escapes_apply(&coding, symbols, n, &source->reader, (uint8_t *)heads, diag) != LMC_OK)
-        return LMC_ERR_CORRUPT;
-    if (has_flips)
-        job->kernels->put_flips(heads, n, scratch->flips);
-    return LMC_OK;
+    heads->is_wide =
+        has_flips || !lmc_head_fits_byte(job->delta, heads->class) || !are_narrow(symbols, n, low_nbits);
+    if (heads->is_wide) {
+        status = join_wide(job, heads, symbols, low, &source->reader, diag);
+        if (has_flips && status == LMC_OK)
+            job->kernels->put_flips(heads->high, n, scratch->flips);
+    } else if (low_nbits > 0) {
+        const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low};
+        job->kernels->join[0](&coding.split, &set, n, heads->low);
+    }
+    return status;
 }
 
 /* Brings a strip to its place and hashes it. */
@@ -104,15 +150,12 @@ static void put_strip(const lmc_delta_job *job, const uint8_t *strip, size_t nby
         job->kernels->copy_past_cache(dst, strip, nbytes);
 }
 
-static lmc_status join_block(const lmc_delta_job *job, const lmc_class_lists *lists,
-                             const uint8_t *const *planes, const uint8_t *values, size_t n,
-                             exception_reader *exceptions, uint8_t *dst, lmc_diag *diag)
+static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, const uint8_t *const *planes,
+                             const uint8_t *values, size_t n, exception_reader *exceptions, uint8_t *dst,
+                             lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
     const unsigned unit_log2 = lmc_unit_log2(job->unit_nbytes);
-    const uint16_t *list[LMC_FMT_CLASS_COUNT_MAX];
-    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
-        list[c] = lists->begin[c];
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const size_t at = i * job->unit_nbytes;
@@ -120,7 +163,8 @@ static lmc_status join_block(const lmc_delta_job *job, const lmc_class_lists *li
         const uint8_t *low[LMC_FMT_PLANE_COUNT_MAX];
         for (unsigned j = 0; j < job->delta->low_nbytes; j++)
             low[j] = planes[j] + i;
-        job->kernels->gather(&lists->order, scratch->classes + i, m, list, scratch->strip_heads);
+        job->kernels->gather(&lists->order, scratch->classes + i, m, &lists->heads, scratch->strip_heads,
+                             strip, job->past_cache ? 0 : m * job->unit_nbytes);
         job->kernels->delta_join[unit_log2](job->delta, scratch->strip_heads, low, values + at, m, strip);
         const lmc_status status = apply_exceptions(job, exceptions, i, i + m, strip, diag);
         if (status != LMC_OK)
@@ -141,9 +185,13 @@ static lmc_status decode_values(const lmc_delta_job *job, lmc_source *source, co
     if (status != LMC_OK)
         return status;
     lmc_lists_open(job, n, lists);
-    for (unsigned c = 0; c < job->delta->class_count && status == LMC_OK; c++)
-        if (lists->count[c] > 0)
-            status = read_class(job, source, c, lists->begin[c], lists->count[c], diag);
+    for (unsigned c = 0; c < job->delta->class_count && status == LMC_OK; c++) {
+        lmc_class_heads heads = lmc_heads_of_class(lists, c);
+        if (heads.n == 0)
+            continue;
+        status = read_class(job, source, &heads, diag);
+        lists->heads.wide |= (uint32_t)heads.is_wide << c;
+    }
     if (status != LMC_OK)
         return status;
     return join_block(job, lists, planes, values, n, &exceptions, dst, diag);

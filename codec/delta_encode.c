@@ -40,12 +40,11 @@ static void find_exceptions(const lmc_delta_job *job, const uint8_t *src, const 
 
 /* Heads to their lists, low bytes to scratch->plane; the content is hashed. */
 static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t n,
-                        const lmc_class_lists *lists, exception_writer *exceptions)
+                        lmc_class_lists *lists, exception_writer *exceptions)
 {
     lmc_scratch *const scratch = job->scratch;
     const unsigned unit_log2 = lmc_unit_log2(job->unit_nbytes);
-    uint16_t *list[LMC_FMT_CLASS_COUNT_MAX];
-    memcpy(list, lists->begin, sizeof list);
+    memset(scratch->heads + lists->heads.high, 0, LMC_HEADS_NBYTES(n));
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const size_t at = i * job->unit_nbytes;
@@ -56,7 +55,9 @@ static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint
         if (job->kernels->delta_split[unit_log2](job->delta, src + at, base + at, m, scratch->strip_heads,
                                                  low))
             find_exceptions(job, src, base, i, m, scratch->strip_heads, exceptions);
-        job->kernels->scatter(&lists->order, scratch->classes + i, scratch->strip_heads, m, list);
+        const size_t ahead_nbytes = lmc_min_size(n - i - m, LMC_STRIP_VALUES) * job->unit_nbytes;
+        job->kernels->scatter(&lists->order, scratch->classes + i, scratch->strip_heads, m, &lists->heads,
+                              src + at + m * job->unit_nbytes, ahead_nbytes);
     }
 }
 
@@ -90,33 +91,68 @@ static int write_low_planes(const lmc_delta_job *job, size_t n, lmc_writer *writ
     return 1;
 }
 
-/* A class: flips, low bits, symbols, escapes. */
-static int write_class(const lmc_delta_job *job, unsigned class, uint16_t *heads, size_t n,
-                       lmc_writer *writer)
+/* The flips of a class, which are taken out of its heads. */
+static int write_flips(const lmc_delta_job *job, const lmc_class_heads *heads, lmc_writer *writer)
 {
     lmc_scratch *const scratch = job->scratch;
-    const lmc_coding coding = lmc_head_coding(job->delta, class);
-    const uint8_t *const elements = (const uint8_t *)heads;
-    uint16_t *escapes = scratch->escapes;
-    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE) {
-        job->kernels->take_flips(heads, n, scratch->flags);
-        const size_t nbytes =
-            lmc_flags_encode(job->kernels, scratch, scratch->flags, n, writer->next, lmc_writer_left(writer));
-        writer->next += nbytes;
-        if (nbytes == 0)
+    if (job->delta->transform != LMC_FMT_DELTA_MAGNITUDE)
+        return 1;
+    if (!heads->is_wide) {
+        if (lmc_writer_left(writer) < 1)
             return 0;
+        lmc_write_n(writer, LMC_FMT_FLAGS_NONE, 1);
+        return 1;
     }
-    const size_t low_nbytes = lmc_bits_nbytes(n * coding.split.low_nbits);
+    job->kernels->take_flips(heads->high, heads->n, scratch->flags);
+    const size_t nbytes = lmc_flags_encode(job->kernels, scratch, scratch->flags, heads->n, writer->next,
+                                           lmc_writer_left(writer));
+    writer->next += nbytes;
+    return nbytes != 0;
+}
+
+/* Heads of two bytes, put together strip by strip. Returns the end of the escapes. */
+static uint16_t *cut_wide(const lmc_delta_job *job, const lmc_class_heads *heads, uint8_t *low_bits)
+{
+    const lmc_coding coding = lmc_head_coding(job->delta, heads->class, 2);
+    uint16_t *const strip = job->scratch->strip_heads;
+    uint16_t *escapes = job->scratch->escapes;
+    for (size_t i = 0; i < heads->n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(heads->n - i, LMC_STRIP_VALUES);
+        const lmc_plane_set set = {.symbols = job->scratch->symbols + i,
+                                   .low = low_bits + i / 8 * coding.split.low_nbits};
+        for (size_t j = 0; j < m; j++)
+            strip[j] = (uint16_t)(heads->low[i + j] | heads->high[i + j] << 8);
+        const uint8_t *const elements = (const uint8_t *)strip;
+        if (job->kernels->split[1](&coding.split, elements, m, &set))
+            escapes = lmc_escapes_collect(&coding, set.symbols, elements, m, escapes);
+    }
+    return escapes;
+}
+
+/* A class: flips, low bits, symbols, escapes. */
+static int write_class(const lmc_delta_job *job, const lmc_class_heads *heads, lmc_writer *writer)
+{
+    lmc_scratch *const scratch = job->scratch;
+    const lmc_coding coding = lmc_head_coding(job->delta, heads->class, 1);
+    const uint8_t *symbols = scratch->symbols;
+    const uint16_t *escapes_end = scratch->escapes;
+    if (!write_flips(job, heads, writer))
+        return 0;
+    const size_t low_nbytes = lmc_bits_nbytes(heads->n * coding.split.low_nbits);
     if (low_nbytes > lmc_writer_left(writer))
         return 0;
     const lmc_plane_set set = {.symbols = scratch->symbols, .low = writer->next};
     writer->next += low_nbytes;
-    if (job->kernels->split[1](&coding.split, elements, n, &set))
-        escapes = lmc_escapes_collect(&coding, set.symbols, elements, n, escapes);
-    const size_t nbytes = lmc_ladder_encode(job->ladder, job->kernels, scratch, set.symbols, n, writer->next,
-                                            lmc_writer_left(writer));
+    if (heads->is_wide || !lmc_head_fits_byte(job->delta, heads->class))
+        escapes_end = cut_wide(job, heads, set.low);
+    else if (coding.split.low_nbits == 0)
+        symbols = heads->low;
+    else
+        (void)job->kernels->split[0](&coding.split, heads->low, heads->n, &set);
+    const size_t nbytes = lmc_ladder_encode(job->ladder, job->kernels, scratch, symbols, heads->n,
+                                            writer->next, lmc_writer_left(writer));
     writer->next += nbytes;
-    const size_t escapes_nbytes = (size_t)(escapes - scratch->escapes) * sizeof *escapes;
+    const size_t escapes_nbytes = (size_t)(escapes_end - scratch->escapes) * sizeof *escapes_end;
     if (nbytes == 0 || escapes_nbytes > lmc_writer_left(writer))
         return 0;
     lmc_write_span(writer, scratch->escapes, escapes_nbytes);
@@ -137,9 +173,11 @@ static int write_values(const lmc_delta_job *job, const uint8_t *src, const uint
     *content_hash = job->kernels->hash_end(job->scratch->hash_state);
     if (!write_exceptions(job, src, n, &exceptions, writer) || !write_low_planes(job, n, writer))
         return 0;
-    for (unsigned c = 0; c < job->delta->class_count; c++)
-        if (lists->count[c] > 0 && !write_class(job, c, lists->begin[c], lists->count[c], writer))
+    for (unsigned c = 0; c < job->delta->class_count; c++) {
+        const lmc_class_heads heads = lmc_heads_of_class(lists, c);
+        if (heads.n > 0 && !write_class(job, &heads, writer))
             return 0;
+    }
     return 1;
 }
 

@@ -32,12 +32,14 @@ static void order_classes(const size_t *count, unsigned class_count, size_t n, l
     }
 }
 
-/* Lays the lists out one behind the other. */
+/* Low bytes first, high bytes behind all of them. */
 void lmc_lists_open(const lmc_delta_job *job, size_t n, lmc_class_lists *lists)
 {
-    uint16_t *next = job->scratch->heads;
+    uint8_t *next = job->scratch->heads;
+    lists->heads.high = LMC_HEADS_NBYTES(n);
+    lists->heads.wide = 0;
     for (unsigned c = 0; c < job->delta->class_count; c++) {
-        lists->begin[c] = next;
+        lists->begin[c] = lists->heads.next[c] = next;
         next += lists->count[c] + LMC_HEAD_SLACK;
     }
     order_classes(lists->count, job->delta->class_count, n, &lists->order);

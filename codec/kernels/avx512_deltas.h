@@ -151,13 +151,6 @@ LMC_INLINE __m512i look_up_classes(const class_book *book, __m512i keys)
     return _mm512_mask_mov_epi8(lower, _mm512_movepi8_mask(keys), upper);
 }
 
-/* The first n <= 64 elements of a class. */
-LMC_INLINE uint64_t members(const uint8_t *classes, size_t n, unsigned class)
-{
-    const uint64_t found = _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(classes), _mm512_set1_epi8((char)class));
-    return LMC_LIKELY(n >= GROUP) ? found : _bzhi_u64(found, (unsigned)n);
-}
-
 /* Adds up the elements of two classes, 4 bits each for every lane of up to 15 groups. n <= 15 * 64. */
 LMC_INLINE void count_two(__m512i marks, const uint8_t *classes, size_t n, __m512i sums[2])
 {
@@ -388,35 +381,72 @@ DEFINE_DELTA(64, 8)
 
 /* ---- lists ---- */
 
-/* The classes from `first` up to `end` of an order. */
-LMC_INLINE void scatter_classes(const lmc_class_order *order, unsigned first, unsigned end,
-                                const uint8_t *classes, const uint16_t *head, size_t n, uint16_t **list)
+/* Two registers of heads as bytes: those that fit, 255 for the others. */
+LMC_INLINE __m512i clamp_heads(__m512i h0, __m512i h1)
 {
-    for (size_t i = 0; i < n; i += GROUP) {
-        const __m512i h0 = _mm512_loadu_si512(head + i);
-        const __m512i h1 = _mm512_loadu_si512(head + i + 32);
-        for (unsigned k = first; k < end; k++) {
-            const unsigned c = order->class[k];
-            const uint64_t mask = members(classes + i, n - i, c);
-            uint16_t *const next = list[c] + lmc_popcount64((uint32_t)mask);
-            _mm512_storeu_si512(list[c], _mm512_maskz_compress_epi16((__mmask32)mask, h0));
-            _mm512_storeu_si512(next, _mm512_maskz_compress_epi16((__mmask32)(mask >> 32), h1));
-            list[c] = next + lmc_popcount64(mask >> 32);
-        }
-    }
+    const __m512i most = _mm512_set1_epi16(LMC_HEAD_WIDE);
+    return narrow_words((word_pair){{_mm512_min_epu16(h0, most), _mm512_min_epu16(h1, most)}},
+                        order_from_words());
 }
 
-LMC_INLINE void gather_classes(const lmc_class_order *order, unsigned first, unsigned end,
-                               const uint8_t *classes, size_t n, const uint16_t **list, __m512i h[2])
+/* What a look at all elements of some classes needs; kept by their order, not by class. */
+typedef struct class_walk {
+    __m512i class[LMC_FMT_CLASS_COUNT_MAX];
+    uint8_t *next[LMC_FMT_CLASS_COUNT_MAX];
+    uint64_t wide[LMC_FMT_CLASS_COUNT_MAX]; /* lists: not 0 if wide */
+} class_walk;
+
+LMC_INLINE void open_walk(const lmc_class_order *order, unsigned first, unsigned end,
+                          const lmc_head_lists *lists, class_walk *walk)
 {
     for (unsigned k = first; k < end; k++) {
         const unsigned c = order->class[k];
-        const uint64_t mask = members(classes, n, c);
-        const uint16_t *const next = list[c] + lmc_popcount64((uint32_t)mask);
-        h[0] = _mm512_mask_expand_epi16(h[0], (__mmask32)mask, _mm512_loadu_si512(list[c]));
-        h[1] = _mm512_mask_expand_epi16(h[1], (__mmask32)(mask >> 32), _mm512_loadu_si512(next));
-        list[c] = next + lmc_popcount64(mask >> 32);
+        walk->class[k] = _mm512_set1_epi8((char)c);
+        walk->next[k] = lists->next[c];
+        walk->wide[k] = lists->wide >> c & 1;
     }
+}
+
+LMC_INLINE void close_walk(const lmc_class_order *order, unsigned first, unsigned end, const class_walk *walk,
+                           lmc_head_lists *lists)
+{
+    for (unsigned k = first; k < end; k++) {
+        const unsigned c = order->class[k];
+        lists->next[c] = walk->next[k];
+        lists->wide |= (uint32_t)(walk->wide[k] != 0) << c;
+    }
+}
+
+/* Heads of a group that are of the classes, some of them wide. */
+LMC_INLINE void scatter_wide(unsigned first, unsigned end, __m512i classes, __m512i h0, __m512i h1,
+                             uint64_t valid, uint64_t wide, size_t high, class_walk *walk)
+{
+    const word_pair heads = {{h0, h1}};
+    const __m512i lows = low_bytes(heads, order_from_words());
+    const __m512i highs = high_bytes(heads, order_from_words());
+    for (unsigned k = first; k < end; k++) {
+        const uint64_t mask = _mm512_mask_cmpeq_epi8_mask(valid, classes, walk->class[k]);
+        _mm512_storeu_si512(walk->next[k], _mm512_maskz_compress_epi8(mask, lows));
+        _mm512_storeu_si512(walk->next[k] + high, _mm512_maskz_compress_epi8(mask, highs));
+        walk->next[k] += lmc_popcount64(mask);
+        walk->wide[k] |= mask & wide;
+    }
+}
+
+LMC_INLINE void scatter_narrow(unsigned first, unsigned end, __m512i classes, __m512i heads, uint64_t valid,
+                               class_walk *walk)
+{
+    for (unsigned k = first; k < end; k++) {
+        const uint64_t mask = _mm512_mask_cmpeq_epi8_mask(valid, classes, walk->class[k]);
+        _mm512_storeu_si512(walk->next[k], _mm512_maskz_compress_epi8(mask, heads));
+        walk->next[k] += lmc_popcount64(mask);
+    }
+}
+
+/* The first n of a group's lanes. */
+LMC_INLINE uint64_t valid_lanes(size_t n)
+{
+    return LMC_LIKELY(n >= GROUP) ? ALL : lmc_low_mask((unsigned)n);
 }
 
 /* The elements of a strip whose classes are not taken directly. */
@@ -427,100 +457,171 @@ typedef struct rare_elements {
     uint16_t head[LMC_STRIP_VALUES + GROUP];
 } rare_elements;
 
-LMC_INLINE void find_rare(const lmc_class_order *order, const uint8_t *classes, size_t n, rare_elements *rare)
+/* For each class, all ones if it is not taken directly. */
+LMC_INLINE __m512i load_rare(const lmc_class_order *order)
 {
-    uint8_t rank[16] = {0};
-    for (unsigned k = 0; k < order->count; k++)
-        rank[order->class[k]] = k >= order->direct_count;
-    const __m512i ranks = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)rank));
+    uint8_t is_rare[16] = {0};
+    for (unsigned k = order->direct_count; k < order->count; k++)
+        is_rare[order->class[k]] = 0xff;
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)is_rare));
+}
+
+LMC_INLINE void append_heads(uint16_t *to, uint64_t mask, __m512i h0, __m512i h1)
+{
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi16((__mmask32)mask, h0));
+    to += lmc_popcount64((uint32_t)mask);
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi16((__mmask32)(mask >> 32), h1));
+}
+
+/* The same for each group of a strip. */
+LMC_INLINE void fetch_lines(const uint8_t **ahead, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i += 64)
+        fetch(*ahead, i);
+    *ahead = (const uint8_t *)((uintptr_t)*ahead + nbytes);
+}
+
+LMC_INLINE size_t group_share(size_t ahead_nbytes, size_t n)
+{
+    return ahead_nbytes / ((n + GROUP - 1) / GROUP);
+}
+
+static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
+                    lmc_head_lists *lists, const uint8_t *ahead, size_t ahead_nbytes)
+{
+    const unsigned direct = order->direct_count;
+    const int has_rare = direct < order->count;
+    const __m512i is_rare = load_rare(order);
+    const size_t share = n > 0 ? group_share(ahead_nbytes, n) : 0;
+    class_walk walk;
+    rare_elements rare;
+    rare.n = 0;
+    open_walk(order, 0, order->count, lists, &walk);
+    for (size_t i = 0; i < n; i += GROUP) {
+        const __m512i class = _mm512_loadu_si512(classes + i);
+        const __m512i h0 = _mm512_loadu_si512(head + i), h1 = _mm512_loadu_si512(head + i + 32);
+        const __m512i clamped = clamp_heads(h0, h1);
+        const uint64_t valid = valid_lanes(n - i);
+        const uint64_t others =
+            has_rare ? _mm512_movepi8_mask(_mm512_shuffle_epi8(is_rare, class)) & valid : 0;
+        const uint64_t wide = _mm512_mask_cmpeq_epi8_mask(valid & ~others, clamped, _mm512_set1_epi8(-1));
+        fetch_lines(&ahead, share);
+        if (LMC_LIKELY(wide == 0))
+            scatter_narrow(0, direct, class, clamped, valid, &walk);
+        else
+            scatter_wide(0, direct, class, h0, h1, valid, wide, lists->high, &walk);
+        if (!has_rare)
+            continue;
+        _mm512_storeu_si512(rare.classes + rare.n, _mm512_maskz_compress_epi8(others, class));
+        append_heads(rare.head + rare.n, others, h0, h1);
+        rare.n += lmc_popcount64(others);
+    }
+    for (size_t i = 0; i < rare.n; i += GROUP) {
+        const __m512i class = _mm512_loadu_si512(rare.classes + i);
+        const __m512i h0 = _mm512_loadu_si512(rare.head + i), h1 = _mm512_loadu_si512(rare.head + i + 32);
+        const __m512i clamped = clamp_heads(h0, h1);
+        const uint64_t valid = valid_lanes(rare.n - i);
+        const uint64_t wide = _mm512_mask_cmpeq_epi8_mask(valid, clamped, _mm512_set1_epi8(-1));
+        if (wide == 0)
+            scatter_narrow(direct, order->count, class, clamped, valid, &walk);
+        else
+            scatter_wide(direct, order->count, class, h0, h1, valid, wide, lists->high, &walk);
+    }
+    close_walk(order, 0, order->count, &walk, lists);
+}
+
+/* Heads as bytes in lanes. */
+typedef struct byte_heads {
+    __m512i low, high;
+} byte_heads;
+
+LMC_INLINE byte_heads gather_classes(unsigned first, unsigned end, __m512i classes, uint64_t valid,
+                                     size_t high, class_walk *walk, byte_heads heads)
+{
+    for (unsigned k = first; k < end; k++) {
+        const uint64_t mask = _mm512_mask_cmpeq_epi8_mask(valid, classes, walk->class[k]);
+        const uint8_t *const next = walk->next[k];
+        heads.low = _mm512_mask_expand_epi8(heads.low, mask, _mm512_loadu_si512(next));
+        if (walk->wide[k])
+            heads.high = _mm512_mask_expand_epi8(heads.high, mask, _mm512_loadu_si512(next + high));
+        walk->next[k] += lmc_popcount64(mask);
+    }
+    return heads;
+}
+
+/* Those that are not taken directly, in order. low, high: of LMC_STRIP_VALUES elements and a group. */
+LMC_INLINE void gather_rare(const lmc_class_order *order, const uint8_t *classes, size_t n, size_t high,
+                            class_walk *walk, rare_elements *rare, uint8_t *low_bytes, uint8_t *high_bytes)
+{
+    const __m512i is_rare = load_rare(order), zero = _mm512_setzero_si512();
     rare->n = 0;
     for (size_t i = 0; i < n; i += GROUP) {
         const __m512i class = _mm512_loadu_si512(classes + i);
-        const __m512i is_rare = _mm512_shuffle_epi8(ranks, class);
-        uint64_t mask = _mm512_test_epi8_mask(is_rare, is_rare);
-        if (n - i < GROUP)
-            mask = _bzhi_u64(mask, (unsigned)(n - i));
+        const uint64_t mask = _mm512_movepi8_mask(_mm512_shuffle_epi8(is_rare, class)) & valid_lanes(n - i);
         rare->mask[i / GROUP] = mask;
         _mm512_storeu_si512(rare->classes + rare->n, _mm512_maskz_compress_epi8(mask, class));
         rare->n += lmc_popcount64(mask);
     }
-}
-
-static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
-                    uint16_t **list)
-{
-    scatter_classes(order, 0, order->direct_count, classes, head, n, list);
-    if (order->direct_count == order->count)
-        return;
-    rare_elements rare;
-    find_rare(order, classes, n, &rare);
-    uint16_t *next = rare.head;
-    for (size_t i = 0; i < n; i += GROUP) {
-        const uint64_t mask = rare.mask[i / GROUP];
-        for (unsigned h = 0; h < GROUP; h += 32) {
-            const __m512i v = _mm512_loadu_si512(head + i + h);
-            _mm512_storeu_si512(next, _mm512_maskz_compress_epi16((__mmask32)(mask >> h), v));
-            next += lmc_popcount64((uint32_t)(mask >> h));
-        }
+    for (size_t i = 0; i < rare->n; i += GROUP) {
+        const __m512i class = _mm512_loadu_si512(rare->classes + i);
+        const byte_heads heads =
+            gather_classes(order->direct_count, order->count, class, valid_lanes(rare->n - i), high, walk,
+                           (byte_heads){zero, zero});
+        _mm512_storeu_si512(low_bytes + i, heads.low);
+        _mm512_storeu_si512(high_bytes + i, heads.high);
     }
-    scatter_classes(order, order->direct_count, order->count, rare.classes, rare.head, rare.n, list);
 }
 
-static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, const uint16_t **list,
-                   uint16_t *head)
+static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, lmc_head_lists *lists,
+                   uint16_t *head, const uint8_t *ahead, size_t ahead_nbytes)
 {
-    rare_elements rare;
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i halves = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7); /* for unpacking lane by lane */
     const int has_rare = order->direct_count < order->count;
-    const uint16_t *next = rare.head;
-    if (has_rare) {
-        find_rare(order, classes, n, &rare);
-        for (size_t i = 0; i < rare.n; i += GROUP) {
-            __m512i h[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-            gather_classes(order, order->direct_count, order->count, rare.classes + i, rare.n - i, list, h);
-            _mm512_storeu_si512(rare.head + i, h[0]);
-            _mm512_storeu_si512(rare.head + i + 32, h[1]);
-        }
-    }
+    const size_t share = n > 0 ? group_share(ahead_nbytes, n) : 0;
+    uint8_t low[LMC_STRIP_VALUES + GROUP], high[LMC_STRIP_VALUES + GROUP];
+    size_t taken = 0;
+    class_walk walk;
+    rare_elements rare;
+    open_walk(order, 0, order->count, lists, &walk);
+    if (has_rare)
+        gather_rare(order, classes, n, lists->high, &walk, &rare, low, high);
     for (size_t i = 0; i < n; i += GROUP) {
-        __m512i h[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-        for (unsigned k = 0; has_rare && k < 2; k++) {
-            const uint32_t mask = (uint32_t)(rare.mask[i / GROUP] >> 32 * k);
-            h[k] = _mm512_maskz_expand_epi16(mask, _mm512_loadu_si512(next));
-            next += lmc_popcount64(mask);
+        const __m512i class = _mm512_loadu_si512(classes + i);
+        byte_heads heads = {zero, zero};
+        fetch_lines(&ahead, share);
+        if (has_rare) {
+            const uint64_t mask = rare.mask[i / GROUP];
+            heads.low = _mm512_maskz_expand_epi8(mask, _mm512_loadu_si512(low + taken));
+            heads.high = _mm512_maskz_expand_epi8(mask, _mm512_loadu_si512(high + taken));
+            taken += lmc_popcount64(mask);
         }
-        gather_classes(order, 0, order->direct_count, classes + i, n - i, list, h);
-        _mm512_storeu_si512(head + i, h[0]);
-        _mm512_storeu_si512(head + i + 32, h[1]);
+        heads = gather_classes(0, order->direct_count, class, valid_lanes(n - i), lists->high, &walk, heads);
+        heads.low = _mm512_permutexvar_epi64(halves, heads.low);
+        heads.high = _mm512_permutexvar_epi64(halves, heads.high);
+        _mm512_storeu_si512(head + i, _mm512_unpacklo_epi8(heads.low, heads.high));
+        _mm512_storeu_si512(head + i + 32, _mm512_unpackhi_epi8(heads.low, heads.high));
     }
+    close_walk(order, 0, order->count, &walk, lists);
 }
 
 /* ---- sign flips ---- */
 
-static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
+static void take_flips(uint8_t *high, size_t n, uint64_t *flips)
 {
-    const __m512i magnitude = _mm512_set1_epi16(0x7fff);
     for (size_t i = 0; i < n; i += GROUP) {
-        const __m512i h0 = _mm512_loadu_si512(head + i);
-        const __m512i h1 = _mm512_loadu_si512(head + i + 32);
-        const uint64_t word = _mm512_movepi16_mask(h0) | (uint64_t)_mm512_movepi16_mask(h1) << 32;
-        flips[i / GROUP] = n - i < GROUP ? _bzhi_u64(word, (unsigned)(n - i)) : word;
-        _mm512_storeu_si512(head + i, _mm512_and_si512(h0, magnitude));
-        _mm512_storeu_si512(head + i + 32, _mm512_and_si512(h1, magnitude));
+        const __m512i v = _mm512_loadu_si512(high + i);
+        flips[i / GROUP] = _mm512_movepi8_mask(v) & valid_lanes(n - i);
+        _mm512_storeu_si512(high + i, _mm512_and_si512(v, _mm512_set1_epi8(0x7f)));
     }
 }
 
-static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
+static void put_flips(uint8_t *high, size_t n, const uint64_t *flips)
 {
-    const __m512i top = _mm512_set1_epi16((short)0x8000);
+    const __m512i top = _mm512_set1_epi8((char)0x80);
     for (size_t i = 0; i < n; i += GROUP) {
-        const uint64_t word = flips[i / GROUP];
-        if (word == 0)
-            continue;
-        for (unsigned h = 0; h < GROUP; h += 32) {
-            const __m512i v = _mm512_loadu_si512(head + i + h);
-            const __m512i flipped = _mm512_or_si512(v, top);
-            _mm512_storeu_si512(head + i + h, _mm512_mask_mov_epi16(v, (__mmask32)(word >> h), flipped));
-        }
+        const __m512i v = _mm512_loadu_si512(high + i);
+        _mm512_storeu_si512(high + i, _mm512_mask_mov_epi8(v, flips[i / GROUP], _mm512_or_si512(v, top)));
     }
 }
 

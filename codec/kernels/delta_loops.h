@@ -188,30 +188,56 @@ DEFINE_DELTA(64)
 
 /* ---- lists ---- */
 
-static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
-                    uint16_t **list)
+/* Is any head of a group wide? */
+LMC_INLINE int is_wide_group(const uint16_t *head)
 {
-    (void)order; /* one element after the other */
-    for (size_t i = 0; i < n; i++)
-        *list[classes[i]]++ = head[i];
+    uint16_t all = 0;
+    for (size_t i = 0; i < DELTA_GROUP; i++)
+        all |= (uint16_t)(head[i] | (uint16_t)(head[i] + 1u));
+    return all > LMC_HEAD_WIDE;
 }
 
-static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, const uint16_t **list,
-                   uint16_t *head)
+static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
+                    lmc_head_lists *lists, const uint8_t *ahead, size_t ahead_nbytes)
 {
-    (void)order;
-    for (size_t i = 0; i < n; i++)
-        head[i] = *list[classes[i]]++;
+    (void)order, (void)ahead, (void)ahead_nbytes; /* one element after the other */
+    uint8_t **const next = lists->next;
+    for (size_t g = 0; g < n; g += DELTA_GROUP) {
+        const size_t end = lmc_min_size(n, g + DELTA_GROUP);
+        const int is_wide = is_wide_group(head + g);
+        for (size_t i = g; !is_wide && i < end; i++)
+            *next[classes[i]]++ = (uint8_t)head[i];
+        for (size_t i = g; is_wide && i < end; i++) {
+            uint8_t *const low = next[classes[i]]++;
+            low[0] = (uint8_t)head[i];
+            low[lists->high] = (uint8_t)(head[i] >> 8);
+            lists->wide |= (uint32_t)(head[i] >= LMC_HEAD_WIDE) << classes[i];
+        }
+    }
+}
+
+static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, lmc_head_lists *lists,
+                   uint16_t *head, const uint8_t *ahead, size_t ahead_nbytes)
+{
+    (void)order, (void)ahead, (void)ahead_nbytes;
+    uint8_t **const next = lists->next;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned class = classes[i];
+        const uint8_t *const low = next[class]++;
+        head[i] = low[0];
+        if (LMC_UNLIKELY(lists->wide >> class & 1))
+            head[i] |= (uint16_t)(low[lists->high] << 8);
+    }
 }
 
 /* ---- sign flips ---- */
 
 /* Flips are few in most lists. */
-static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
+static void put_flips(uint8_t *high, size_t n, const uint64_t *flips)
 {
     for (size_t g = 0; g < n; g += DELTA_GROUP)
         for (uint64_t word = flips[g / DELTA_GROUP]; word != 0; word &= word - 1)
-            head[g + lmc_lowest_bit(word)] |= 0x8000;
+            high[g + lmc_lowest_bit(word)] |= 0x80;
 }
 
 #endif

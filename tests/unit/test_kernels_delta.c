@@ -130,16 +130,16 @@ static void test_classes_are_those_of_the_keys(void)
     }
 }
 
-/* Lists are filled and emptied in calls of whole groups; each has its own guard pages. */
+/* Lists are filled and emptied in calls of whole groups. */
 static int lists_case(const lmc_kernels *k, unsigned class_count, size_t n, placement place)
 {
     uint8_t *const classes = take(padded(n), place);
     uint16_t *const head = (uint16_t *)(void *)take(2 * padded(n), place);
     uint16_t *const gathered = (uint16_t *)(void *)take(2 * padded(n), place);
-    uint16_t *begin[LMC_FMT_CLASS_COUNT_MAX], *list[LMC_FMT_CLASS_COUNT_MAX];
-    const uint16_t *next[LMC_FMT_CLASS_COUNT_MAX];
-    size_t count[LMC_FMT_CLASS_COUNT_MAX] = {0}, found[LMC_FMT_CLASS_COUNT_MAX] = {0};
-    const unsigned skew = random_below(3);
+    uint8_t *begin[LMC_FMT_CLASS_COUNT_MAX];
+    size_t count[LMC_FMT_CLASS_COUNT_MAX] = {0}, found[LMC_FMT_CLASS_COUNT_MAX] = {0}, all = 0;
+    uint32_t wide = 0;
+    const unsigned skew = random_below(3), wide_share = random_below(3) * random_below(20);
     lmc_class_order order = {.count = (uint8_t)class_count,
                              .direct_count = (uint8_t)random_below(class_count + 1)};
     for (unsigned c = 0; c < class_count; c++) { /* any order will do */
@@ -152,25 +152,40 @@ static int lists_case(const lmc_kernels *k, unsigned class_count, size_t n, plac
     random_fill(classes, padded(n)); /* what lies beyond n may be anything */
     for (size_t i = 0; i < n; i++) {
         classes[i] = (uint8_t)(random_below(class_count) / (1 + random_below(1 + skew)));
+        if (random_below(100) >= wide_share)
+            head[i] = (uint16_t)(random_below(50) == 0 ? 254 + random_below(2) : head[i] % 255);
+        if (head[i] >= LMC_HEAD_WIDE)
+            wide |= 1u << classes[i];
         count[classes[i]]++;
     }
+    lmc_head_lists written = {.high = n + class_count * LMC_HEAD_SLACK};
+    uint8_t *const lists = take(2 * written.high, place);
+    memset(lists + written.high, 0, written.high);
     for (unsigned c = 0; c < class_count; c++) {
-        begin[c] = (uint16_t *)(void *)take(2 * (count[c] + LMC_HEAD_SLACK), place);
-        next[c] = list[c] = begin[c];
+        begin[c] = written.next[c] = lists + all;
+        all += count[c] + LMC_HEAD_SLACK;
     }
+    lmc_head_lists read = written;
     for (size_t i = 0, step; i < n; i += step) {
-        step = lmc_min_size(64 * (1 + random_below(40)), n - i);
-        k->scatter(&order, classes + i, head + i, step, list);
+        step = lmc_min_size(64 * (1 + random_below(32)), n - i);
+        k->scatter(&order, classes + i, head + i, step, &written, lists, random_below(2) ? 4 * step : 0);
     }
-    for (size_t i = 0; i < n; i++)
-        good &= begin[classes[i]][found[classes[i]]++] == head[i];
+    good &= written.wide == wide;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *const low = begin[classes[i]] + found[classes[i]]++;
+        good &= low[0] == (head[i] & 0xff) && low[written.high] == head[i] >> 8;
+    }
+    for (unsigned c = 0; c < class_count; c++) /* need not be there */
+        if (!(wide >> c & 1))
+            random_fill(begin[c] + written.high, count[c]);
+    read.wide = wide;
     for (size_t i = 0, step; i < n; i += step) {
-        step = lmc_min_size(64 * (1 + random_below(40)), n - i);
-        k->gather(&order, classes + i, step, next, gathered + i);
+        step = lmc_min_size(64 * (1 + random_below(32)), n - i);
+        k->gather(&order, classes + i, step, &read, gathered + i, lists, random_below(2) ? 4 * step : 0);
     }
     good &= memcmp(head, gathered, 2 * n) == 0;
     for (unsigned c = 0; c < class_count; c++)
-        good &= list[c] == begin[c] + count[c] && next[c] == list[c];
+        good &= written.next[c] == begin[c] + count[c] && read.next[c] == written.next[c];
     return good & release_all();
 }
 
@@ -189,18 +204,18 @@ static void test_lists_keep_order(void)
 
 static int flips_case(const lmc_kernels *k, size_t n, unsigned flip_share, placement place)
 {
-    uint16_t *const head = (uint16_t *)(void *)take(2 * (n + LMC_HEAD_SLACK), place);
+    uint8_t *const high = take(n + LMC_HEAD_SLACK, place);
     uint64_t *const flips = (uint64_t *)(void *)take(padded(n) / 8, place);
-    uint16_t before[SIZE_MAX_TRIED + LMC_HEAD_SLACK];
+    uint8_t before[SIZE_MAX_TRIED + LMC_HEAD_SLACK];
     int good = 1;
     for (size_t i = 0; i < n + LMC_HEAD_SLACK; i++)
-        before[i] = head[i] = (uint16_t)((random_u64() & 0x7fff) | (random_below(100) < flip_share) << 15);
-    k->take_flips(head, n, flips);
+        before[i] = high[i] = (uint8_t)((random_u64() & 0x7f) | (random_below(100) < flip_share) << 7);
+    k->take_flips(high, n, flips);
     for (size_t i = 0; i < n; i++)
-        good &= head[i] == (before[i] & 0x7fff) && (flips[i / 64] >> i % 64 & 1) == before[i] >> 15;
+        good &= high[i] == (before[i] & 0x7f) && (flips[i / 64] >> i % 64 & 1) == before[i] >> 7;
     good &= n % 64 == 0 || flips[n / 64] >> n % 64 == 0;
-    k->put_flips(head, n, flips);
-    good &= memcmp(head, before, 2 * n) == 0;
+    k->put_flips(high, n, flips);
+    good &= memcmp(high, before, n) == 0;
     return good & release_all();
 }
 
@@ -217,13 +232,61 @@ static void test_flips_go_and_come_back(void)
     }
 }
 
+/* ---- gaps ---- */
+
+/* Gaps of n flags, cut and put in levels, and what comes back. Sets agree with the reference, plane by plane. */
+static int gaps_case(const lmc_kernels *k, size_t n, unsigned share, int inverted, placement place)
+{
+    const lmc_kernels *const reference = &lmc_kernels_scalar;
+    const unsigned low_nbits = random_below(4) * random_below(5);
+    uint64_t *const flags = (uint64_t *)(void *)take(padded(n) / 8, place);
+    uint32_t *const gaps = (uint32_t *)(void *)take(4 * (n + LMC_GAP_SLACK), place);
+    uint32_t expected[SIZE_MAX_TRIED + LMC_GAP_SLACK], kept[SIZE_MAX_TRIED];
+    uint8_t plane[15 * SIZE_MAX_TRIED / 8];
+    for (size_t i = 0; i < padded(n) / 64; i++)
+        for (unsigned b = 0; b < 64; b++)
+            flags[i] = flags[i] << 1 | (random_below(100) < share);
+    const size_t m = reference->gaps_list(flags, n, inverted, expected);
+    int good = k->gaps_list(flags, n, inverted, gaps) == m && memcmp(gaps, expected, 4 * m) == 0;
+    memcpy(kept, expected, 4 * m);
+    const size_t plane_nbytes = lmc_bits_nbytes(m);
+    uint8_t *const cut = take(low_nbits * plane_nbytes, place);
+    reference->gaps_cut(expected, m, low_nbits, plane);
+    k->gaps_cut(gaps, m, low_nbits, cut);
+    good &= memcmp(gaps, expected, 4 * m) == 0 && memcmp(cut, plane, low_nbits * plane_nbytes) == 0;
+    uint8_t *const level = take(plane_nbytes, place);
+    const size_t left = reference->gaps_level(expected, m, plane);
+    good &= k->gaps_level(gaps, m, level) == left;
+    good &= memcmp(gaps, expected, 4 * left) == 0 && memcmp(level, plane, plane_nbytes) == 0;
+    if (m > 0)
+        k->gaps_unlevel(level, m, gaps, left);
+    if (low_nbits > 0 && m % 8 != 0)
+        cut[plane_nbytes - 1] |= (uint8_t)(0xff << m % 8); /* ignored */
+    k->gaps_join(cut, m, low_nbits, gaps);
+    good &= memcmp(gaps, kept, 4 * m) == 0;
+    return good & release_all();
+}
+
+static void test_gaps_match_scalar(void)
+{
+    map_regions();
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        unsigned bad = 0;
+        for (size_t n = 1; k && n <= SIZE_MAX_TRIED; n = next_size(n))
+            for (unsigned share = 0; share <= 100; share += 20)
+                bad += !gaps_case(k, n, share == 20 ? 2 : share, random_below(2),
+                                  random_below(2) ? AT_END : AT_START);
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_deltas_match_scalar),
-        LMC_TEST(test_classes_are_those_of_the_keys),
-        LMC_TEST(test_lists_keep_order),
-        LMC_TEST(test_flips_go_and_come_back),
+        LMC_TEST(test_deltas_match_scalar), LMC_TEST(test_classes_are_those_of_the_keys),
+        LMC_TEST(test_lists_keep_order),    LMC_TEST(test_flips_go_and_come_back),
+        LMC_TEST(test_gaps_match_scalar),
     };
     return LMC_TEST_MAIN("kernels of deltas", tests, argc, argv);
 }
