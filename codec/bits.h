@@ -17,6 +17,12 @@ LMC_INLINE unsigned lmc_lowest_bit(uint64_t x)
     return (unsigned)__builtin_ctzll(x);
 }
 
+/* Index of the highest set bit; x != 0. */
+LMC_INLINE unsigned lmc_highest_bit(uint64_t x)
+{
+    return 63 - (unsigned)__builtin_clzll(x);
+}
+
 /* A word whose lowest n bits are set, 1 <= n <= 64. */
 LMC_INLINE uint64_t lmc_low_mask(unsigned n)
 {

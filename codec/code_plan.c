@@ -5,6 +5,7 @@
  */
 #include "code_plan.h"
 
+#include "bits.h"
 #include "entropy.h"
 
 #include <math.h>
@@ -28,6 +29,11 @@
  * long, for codes that are smaller by 0.03 % at best. */
 #define TOLERANCE 0.001
 
+/* What layers behind a place take beyond entropy and prices, as a coarse search expects it: what they do take on
+ * weights of all kinds, for half of the work and codes that are larger by 0.001 %. */
+#define EXPECTED_LOSS 1.01
+#define EXPECTED_PARTIAL_PLANES 1
+
 /* Layers that pay: after this many, codes would be longer than any symbol deserves. */
 #define HUFFMAN_LAYER_COUNT_MAX 6
 
@@ -49,29 +55,54 @@ typedef struct layer_plan {
     unsigned last_nbits;
 } layer_plan;
 
-double lmc_code_floor(const double weight[256], double value_count)
+double lmc_code_floor(const uint32_t *weight, size_t count, double value_count)
 {
-    unsigned used = 0;
-    for (unsigned s = 0; s < 256; s++)
-        used += weight[s] > 0;
-    return lmc_entropy(weight, 256) + TABLE_NBITS_PER_SYMBOL * used / value_count;
+    unsigned used;
+    const double nbits = lmc_counts_entropy(weight, count, &used);
+    return nbits + TABLE_NBITS_PER_SYMBOL * used / value_count;
 }
 
-static void rank_symbols(const double weight[256], const lmc_code_options *options, ranking *r)
+/* Weights fall into classes by their four highest bits, heavier ones into lower classes. */
+#define WEIGHT_CLASSES (32 * 8)
+
+static unsigned weight_class(uint32_t weight)
 {
-    r->count = 0;
+    const unsigned nbits = lmc_highest_bit(weight);
+    const unsigned next = nbits >= 3 ? weight >> (nbits - 3) & 7 : weight << (3 - nbits) & 7;
+    return WEIGHT_CLASSES - 1 - (8 * nbits + next);
+}
+
+/* Symbols in use by class, those of a class in their own order. Returns how many. */
+static unsigned order_by_class(const uint32_t weight[256], uint8_t symbols[RANKS_MAX])
+{
+    uint16_t first[WEIGHT_CLASSES + 1] = {0};
+    for (unsigned s = 0; s < 256; s++)
+        if (weight[s] > 0)
+            first[weight_class(weight[s]) + 1]++;
+    for (unsigned c = 0; c < WEIGHT_CLASSES; c++)
+        first[c + 1] = (uint16_t)(first[c + 1] + first[c]);
+    const unsigned count = first[WEIGHT_CLASSES];
+    for (unsigned s = 0; s < 256; s++)
+        if (weight[s] > 0)
+            symbols[first[weight_class(weight[s])]++] = (uint8_t)s;
+    return count;
+}
+
+static void rank_symbols(const uint32_t weight[256], const lmc_code_options *options, ranking *r)
+{
+    uint8_t symbols[RANKS_MAX];
+    r->count = order_by_class(weight, symbols);
     r->total = 0;
-    for (unsigned s = 0; s < 256; s++) {
-        if (weight[s] <= 0)
-            continue;
-        unsigned i = r->count++;
-        for (; i > 0 && r->weight[i - 1] < weight[s]; i--) {
+    for (unsigned k = 0; k < r->count; k++) {
+        const double w = weight[symbols[k]];
+        unsigned i = k;
+        for (; i > 0 && r->weight[i - 1] < w; i--) {
             r->weight[i] = r->weight[i - 1];
             r->symbol[i] = r->symbol[i - 1];
         }
-        r->weight[i] = weight[s];
-        r->symbol[i] = (uint8_t)s;
-        r->total += weight[s];
+        r->weight[i] = w;
+        r->symbol[i] = symbols[k];
+        r->total += w;
     }
     r->tail[r->count] = options->may_omit_rest ? 0 : UNSEEN_WEIGHT;
     for (unsigned i = r->count; i-- > 0;)
@@ -110,17 +141,19 @@ static double find_lengths(const double *behind, unsigned n, layer_plan *layer)
     for (unsigned l = 1; l < NBITS_MAX; l++) {
         const unsigned high_before = min_unsigned((1u << l) - 1, n - 1);
         const unsigned high = min_unsigned((2u << l) - 1, n - 1);
+        unsigned cheapest = low[l - 1]; /* grows with `inner`, for `behind` is convex */
         for (unsigned inner = low[l]; inner <= high; inner++) {
             const unsigned last = min_unsigned(inner, high_before);
             double best = INFINITY;
-            for (unsigned p = max_unsigned(inner / 2, low[l - 1]); p <= last; p++) {
+            for (unsigned p = max_unsigned(inner / 2, cheapest); p <= last; p++) {
                 const double c = cost[l - 1][p] + behind[2 * p + 1 - inner];
                 if (c <= best) {
                     best = c;
-                    before[l][inner] = (uint8_t)p;
+                    cheapest = p;
                 }
             }
             cost[l][inner] = best;
+            before[l][inner] = (uint8_t)cheapest;
         }
     }
     layer->within[NBITS_MAX] = (uint8_t)n;
@@ -178,7 +211,7 @@ static double plan_flat_layer(const ranking *r, unsigned first, unsigned end, la
 /* A rank at which a layer may begin. */
 typedef struct place {
     double cost;          /* of the ranks before it, the cheapest way known; in bits times weight */
-    double bound;         /* of what is behind it, when one layer follows at least */
+    double ahead;         /* of what is behind it, when one layer follows at least: the fewest to expect */
     unsigned layer_count; /* of the way to it ... */
     unsigned before;      /* ... and where its last layer begins */
     int is_done;          /* nothing cheaper will be found */
@@ -193,25 +226,34 @@ typedef struct search {
     double price_length; /* of a code length, a symbol and a layer in the blocks and the table */
     double price_symbol;
     double price_layer;
-    double finish_cost; /* of the cheapest complete way known */
-    unsigned finish;    /* where its rest begins */
+    double finish_cost;               /* of the cheapest complete way known */
+    unsigned finish;                  /* where its rest begins */
+    double own_nbits[RANKS_MAX + 1];  /* sum of weight * log2(weight) of the ranks before it */
+    double tail_nbits[RANKS_MAX + 1]; /* tail * log2(tail) */
     place places[RANKS_MAX + 1];
 } search;
 
-/* Fills in the bounds, from the last place to the first. Whatever the layers are, a way that gives codes to
+/* Fills in what is ahead, from the last place to the first. Whatever the layers are, a way that gives codes to
  * ranks i..j-1 and leaves the others in the rest, at 8 bits and their way there, takes at least the entropy
- * of just that, which is a sum over the ranks; of all j the best counts. */
-static void find_bounds(search *s)
+ * of just that, which is a sum over the ranks; of all j the best counts. A coarse search expects more. */
+static void look_ahead(search *s)
 {
     const ranking *const r = s->ranks;
-    double least = INFINITY; /* but for tail * log2(tail) of the place at hand */
+    double least = INFINITY; /* but for tail_nbits of the place at hand */
+    s->own_nbits[0] = 0;
+    for (unsigned i = 0; i < r->count; i++)
+        s->own_nbits[i + 1] = s->own_nbits[i] + r->weight[i] * lmc_log2(r->weight[i]);
     for (unsigned i = r->count + 1; i-- > 0;) {
         const double tail = r->tail[i];
         const double tail_nbits = tail > 0 ? tail * lmc_log2(tail) : 0;
         const double coded =
-            i < r->count ? least + s->price_symbol - r->weight[i] * lmc_log2(r->weight[i]) : INFINITY;
+            i < r->count ? least + s->price_symbol - (s->own_nbits[i + 1] - s->own_nbits[i]) : INFINITY;
         const double as_rest = REST_NBITS * tail - tail_nbits;
-        s->places[i].bound = coded + tail_nbits + s->price_layer;
+        s->tail_nbits[i] = tail_nbits;
+        s->places[i].ahead = coded + tail_nbits + s->price_layer;
+        if (!s->fine && !s->flat_layers)
+            s->places[i].ahead = s->places[i].ahead * EXPECTED_LOSS +
+                                 EXPECTED_PARTIAL_PLANES * (PRICE_PARTIAL_PLANE * tail + s->price_length);
         least = as_rest < coded ? as_rest : coded;
     }
 }
@@ -222,18 +264,45 @@ static double plan_layer(const search *s, unsigned first, unsigned end, layer_pl
                           : plan_huffman_layer(s->ranks, first, end, layer);
 }
 
+/* What a layer for ranks [first, end) takes at least, in bits times weight. */
+static double least_layer_cost(const search *s, unsigned first, unsigned end)
+{
+    const ranking *const r = s->ranks;
+    const double all = r->tail[first], list = r->tail[end];
+    const unsigned n = end - first + (list > 0);
+    const double entropy =
+        s->tail_nbits[first] - s->tail_nbits[end] - (s->own_nbits[end] - s->own_nbits[first]);
+    const double heaviest = r->weight[first] > list ? r->weight[first] : list;
+    const double lengths = n > 2 ? 2 * all - heaviest : all; /* only one code has 1 bit */
+    const unsigned partial_planes = (n & (n - 1)) != 0;      /* one at least */
+    return (entropy > lengths ? entropy : lengths) + partial_planes * PRICE_PARTIAL_PLANE * all +
+           s->price_length * (1 + partial_planes) + s->price_symbol * (end - first) + s->price_layer;
+}
+
+/* Whether such a layer may turn out cheaper than the way to its end that is known, and part of a cheaper whole. */
+static int is_promising(const search *s, unsigned first, unsigned end)
+{
+    const place *const to = &s->places[end];
+    const double cost = s->places[first].cost + least_layer_cost(s, first, end);
+    return !to->is_done && cost < to->cost &&
+           (cost + REST_NBITS * s->ranks->tail[end] < s->finish_cost ||
+            cost + to->ahead < s->finish_cost * (1 - s->tolerance));
+}
+
 /* Takes up a layer for ranks [first, end). */
 static void try_cut(search *s, unsigned first, unsigned end)
 {
     const place *const from = &s->places[first];
     place *const to = &s->places[end];
     layer_plan layer = {0};
+    if (!is_promising(s, first, end))
+        return;
     double cost = plan_layer(s, first, end, &layer);
     if (cost == INFINITY)
         return;
     cost += from->cost + s->price_length * (layer.last_nbits - layer.first_nbits + 1) +
             s->price_symbol * (end - first) + s->price_layer;
-    if (to->is_done || cost >= to->cost)
+    if (cost >= to->cost)
         return;
     to->cost = cost;
     to->before = first;
@@ -282,8 +351,8 @@ static place *most_promising(search *s)
     double least = s->finish_cost * (1 - s->tolerance);
     for (unsigned i = 0; i < s->ranks->count; i++) {
         place *const p = &s->places[i];
-        if (!p->is_done && p->layer_count < s->layers_max && p->cost + p->bound < least) {
-            least = p->cost + p->bound;
+        if (!p->is_done && p->layer_count < s->layers_max && p->cost + p->ahead < least) {
+            least = p->cost + p->ahead;
             best = p;
         }
     }
@@ -304,7 +373,7 @@ static void find_layers(search *s)
     s->places[0].cost = 0;
     s->finish = 0;
     s->finish_cost = REST_NBITS * s->ranks->tail[0];
-    find_bounds(s);
+    look_ahead(s);
     while ((p = most_promising(s)) != NULL) {
         p->is_done = 1;
         try_cuts(s, (unsigned)(p - s->places));
@@ -340,7 +409,7 @@ static void shape_layer(const search *s, unsigned first, unsigned end, unsigned 
     }
 }
 
-double lmc_code_plan(const double weight[256], const lmc_code_options *options, lmc_code_shape *shape)
+double lmc_code_plan(const uint32_t weight[256], const lmc_code_options *options, lmc_code_shape *shape)
 {
     ranking r;
     rank_symbols(weight, options, &r);

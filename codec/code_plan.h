@@ -17,10 +17,10 @@ typedef struct lmc_code_options {
 /* Finds the code of least estimated cost for symbols with these weights (counts, 0 for symbols that were not
  * seen; at least one is positive). Returns the cost in bits a symbol, the table's share included; a symbol
  * without a code is priced as its way through the lists and 8 bits. */
-double lmc_code_plan(const double weight[256], const lmc_code_options *options, lmc_code_shape *shape);
+double lmc_code_plan(const uint32_t weight[256], const lmc_code_options *options, lmc_code_shape *shape);
 
-/* About the least that a code for all symbols takes, in bits a symbol: their entropy, and the table's bytes
- * when value_count symbols share them. */
-double lmc_code_floor(const double weight[256], double value_count);
+/* About the least that a code for all of `count` symbols, a multiple of 4, takes, in bits a symbol: their entropy,
+ * and the table's bytes when value_count symbols share them. */
+double lmc_code_floor(const uint32_t *weight, size_t count, double value_count);
 
 #endif

@@ -26,6 +26,11 @@ LMC_INLINE double lmc_log2(double x)
     return (double)exponent + two_by_ln2 * t * (1 + u * (1 / 3. + u * (1 / 5. + u * (1 / 7.))));
 }
 
+/* Entropy of `count` counts, a multiple of 4, in bits a symbol; *used: how many are not 0. Made to be quick: may be
+ * off by LMC_COUNTS_ENTROPY_ERROR_MAX. */
+#define LMC_COUNTS_ENTROPY_ERROR_MAX 2e-5
+double lmc_counts_entropy(const uint32_t *counts, size_t count, unsigned *used);
+
 /* Entropy of the weights (0 or at least 1e-300) in bits a symbol. */
 double lmc_entropy(const double *weight, size_t count);
 

@@ -22,23 +22,21 @@
 #define REST_NBITS 8
 #define WAY_NBITS 8 /* the way to the rest, about */
 
-/* A split on trial: the weights of its symbols, and its cost in bits a value, low plane included. */
+/* A split on trial, and its cost in bits a value, low plane included. */
 typedef struct trial {
     lmc_split split;
-    double weight[256];
     double cost;
 } trial;
 
 typedef struct decider {
     const lmc_sample *sample;
-    double *counts; /* lmc_plan_work */
     unsigned unit_nbytes;
     lmc_level level;
     lmc_dtype_kind kind;
     unsigned exponent_nbits;
-    unsigned sample_nbits;         /* the head's histogram has 2^sample_nbits places ... */
-    unsigned head_first, head_end; /* ... of which these may be in use ... */
-    const double *sums;            /* ... with so many values before each, up to head_end */
+    unsigned head_first, head_end; /* places of the head's histogram that may be in use ... */
+    const uint32_t *sums;          /* ... and how many values lie before each of them and before head_end */
+    uint32_t total;                /* values in the histogram */
 } decider;
 
 static unsigned head_nbits(const decider *d)
@@ -48,109 +46,173 @@ static unsigned head_nbits(const decider *d)
 
 /* ---- symbols of a split ---- */
 
-/* Symbols first..last of a split may be in use; their numbers are counted around the ring. */
-typedef struct used_symbols {
-    unsigned first, last, mask;
-} used_symbols;
+/* The head's histogram, turned by an offset and cut into symbols of 2^places_log2 places. */
+typedef struct turned {
+    const uint32_t *sums;
+    uint32_t head_first, head_end;
+    uint32_t place_count, shift; /* place p is now place p + shift, around the ring */
+    uint32_t come_round, total;  /* values that are now at places before `shift`; all */
+    unsigned places_log2;
+    uint32_t symbol_mask;
+    uint32_t first, last; /* symbols that may be in use; beyond symbol_mask counted around the ring */
+} turned;
 
-/* Counts the 2^symbol_nbits symbols under an offset less than theirs, from the sums of the head's histogram. */
-static used_symbols count_symbols(const decider *d, unsigned symbol_nbits, unsigned offset, double *counts)
+static uint32_t values_before(const turned *t, uint32_t place)
 {
-    const unsigned places_log2 = d->sample_nbits - symbol_nbits; /* of a symbol in the histogram */
-    const unsigned shift = offset >> (head_nbits(d) - d->sample_nbits);
-    used_symbols range = {.first = (d->head_first + shift) >> places_log2,
-                          .last = (d->head_end - 1 + shift) >> places_log2,
-                          .mask = (1u << symbol_nbits) - 1};
-    memset(counts, 0, sizeof *counts << symbol_nbits);
-    double before = 0;
-    for (unsigned s = range.first; s <= range.last; s++) {
-        const unsigned end = ((s + 1) << places_log2) - shift;
-        const double up_to = d->sums[end < d->head_end ? end : d->head_end];
-        counts[s & range.mask] += up_to - before;
-        before = up_to;
-    }
-    if (range.last > range.mask) { /* the last one is symbol 0 */
-        range.first = 0;
-        range.last = range.mask;
-    }
-    return range;
+    return place <= t->head_first ? 0 : t->sums[place < t->head_end ? place : t->head_end];
 }
 
-/* Where the window of WINDOW_SYMBOLS that holds most begins, the first of equals; symbols are a ring. */
-static unsigned best_window(const double *counts, used_symbols range)
+static turned turn(const decider *d, unsigned low_nbits, unsigned offset)
 {
-    const unsigned earliest = range.last < WINDOW_SYMBOLS ? 0 : range.last - (WINDOW_SYMBOLS - 1);
-    if (earliest <= range.first)
-        return earliest; /* it holds all */
-    const unsigned start = range.first < WINDOW_SYMBOLS ? 0 : range.first - (WINDOW_SYMBOLS - 1);
-    double sum = 0, best_sum;
-    unsigned best = start;
-    for (unsigned i = 0; i < WINDOW_SYMBOLS; i++)
-        sum += counts[(start + i) & range.mask];
-    best_sum = sum;
-    for (unsigned s = start + 1; s <= range.last; s++) {
-        sum += counts[(s + WINDOW_SYMBOLS - 1) & range.mask] - counts[s - 1];
-        if (sum > best_sum) {
-            best_sum = sum;
+    const unsigned finest_log2 = head_nbits(d) - d->sample->head_nbits;
+    turned t = {.sums = d->sums,
+                .head_first = d->head_first,
+                .head_end = d->head_end,
+                .place_count = 1u << d->sample->head_nbits,
+                .shift = offset >> finest_log2,
+                .total = d->total,
+                .places_log2 = low_nbits - finest_log2,
+                .symbol_mask = (1u << (head_nbits(d) - low_nbits)) - 1};
+    t.come_round = t.total - values_before(&t, t.place_count - t.shift);
+    t.first = (t.head_first + t.shift) >> t.places_log2;
+    t.last = (t.head_end - 1 + t.shift) >> t.places_log2;
+    return t;
+}
+
+/* Values of symbols before this one, from 0 up to twice around the ring. */
+static uint32_t values_before_symbol(const turned *t, uint32_t symbol)
+{
+    const uint32_t place = symbol << t->places_log2;
+    if (place > t->place_count)
+        return t->total + values_before_symbol(t, symbol - t->symbol_mask - 1);
+    if (place >= t->shift)
+        return t->come_round + values_before(t, place - t->shift);
+    return t->come_round - (t->total - values_before(t, t->place_count - t->shift + place));
+}
+
+static uint32_t values_in_window(const turned *t, uint32_t base, uint32_t symbol_count)
+{
+    return values_before_symbol(t, base + symbol_count) - values_before_symbol(t, base);
+}
+
+/* Where the window of WINDOW_SYMBOLS that holds most begins, the first of equals. */
+static uint32_t best_window(const turned *t)
+{
+    if (t->last < t->first + WINDOW_SYMBOLS) /* it holds all */
+        return t->last < WINDOW_SYMBOLS ? 0 : t->last - (WINDOW_SYMBOLS - 1);
+    const uint32_t start = t->first < WINDOW_SYMBOLS ? 0 : t->first - (WINDOW_SYMBOLS - 1);
+    uint32_t best = start, most = 0;
+    for (uint32_t s = start; s <= t->last; s++) {
+        const uint32_t sum = values_in_window(t, s, WINDOW_SYMBOLS);
+        if (sum > most) {
+            most = sum;
             best = s;
         }
+    }
+    return best & t->symbol_mask;
+}
+
+/* The weights of what gets codes: symbols begin..end - 1, multiples of 4. Others are not filled in. */
+typedef struct symbol_weights {
+    uint32_t weight[256];
+    uint32_t begin, end;
+    uint32_t outside; /* values that get none */
+} symbol_weights;
+
+static void weigh_symbols(const turned *t, uint32_t base, symbol_weights *w)
+{
+    w->outside = t->total - values_in_window(t, base, WINDOW_SYMBOLS);
+    w->begin = 0;
+    w->end = WINDOW_SYMBOLS + 1;
+    if (t->symbol_mask < 256 && w->outside >= OUTSIDE_SHARE_MIN * t->total) {
+        w->outside = 0;
+        w->end = t->symbol_mask + 1;
+    }
+    if (t->last <= t->symbol_mask && base + w->end <= t->symbol_mask + 1) { /* nothing comes round */
+        w->begin = t->first > base ? (t->first - base) & ~3u : 0;
+        w->end = t->last < base ? 4 : (uint32_t)lmc_min_size(w->end, ((t->last - base) & ~3u) + 4);
+    }
+    uint32_t before = values_before_symbol(t, base + w->begin);
+    for (uint32_t i = w->begin; i < w->end; i++) {
+        const uint32_t up_to = values_before_symbol(t, base + i + 1);
+        w->weight[i] = up_to - before;
+        before = up_to;
+    }
+    if (w->outside > 0 && w->end > WINDOW_SYMBOLS)
+        w->weight[WINDOW_SYMBOLS] = 0;
+}
+
+/* Prices a split: what gets codes, and the way out for the rest. */
+static trial price_split(const decider *d, const turned *t, unsigned low_nbits, unsigned offset,
+                         uint32_t base)
+{
+    symbol_weights w;
+    weigh_symbols(t, base, &w);
+    const double outside = w.outside;
+    const double escaped =
+        t->symbol_mask < 256 ? 0 : t->total - values_in_window(t, base, LMC_FMT_SYMBOL_ESCAPE);
+    const trial tried = {
+        .split = {.rotation = d->sample->rotation,
+                  .low_nbits = (uint8_t)low_nbits,
+                  .offset = (uint16_t)offset,
+                  .base = (uint16_t)base},
+        .cost =
+            low_nbits + lmc_code_floor(w.weight + w.begin, w.end - w.begin, (double)d->sample->value_count) +
+            outside / t->total * (WAY_NBITS + REST_NBITS) + escaped / t->total * (ESCAPE_NBITS - REST_NBITS)};
+    return tried;
+}
+
+static trial try_split(const decider *d, unsigned low_nbits)
+{
+    const turned t = turn(d, low_nbits, 0);
+    return price_split(d, &t, low_nbits, 0, best_window(&t));
+}
+
+/* Steps of a bin. The finest is what the sample tells apart: LMC_SAMPLE_HEAD_NBITS_MAX. */
+static unsigned offsets_wanted_log2(lmc_level level)
+{
+    return level == LMC_LEVEL_MAX ? 5 : 3;
+}
+
+/* The best of several offsets: steps of a bin that move its edges off the powers of two. Less than a bin moves the
+ * best window by one symbol at most. */
+static trial try_offsets(const decider *d, unsigned low_nbits)
+{
+    const unsigned bin = 1u << low_nbits;
+    const unsigned finest = 1u << (head_nbits(d) - d->sample->head_nbits);
+    const unsigned wanted = bin >> offsets_wanted_log2(d->level);
+    const unsigned step = wanted > finest ? wanted : finest;
+    trial best = try_split(d, low_nbits);
+    const uint32_t base = best.split.base;
+    for (unsigned offset = step; offset < bin; offset += step) {
+        const turned t = turn(d, low_nbits, offset);
+        const uint32_t next = (base + 1) & t.symbol_mask;
+        const int moves =
+            values_in_window(&t, next, WINDOW_SYMBOLS) > values_in_window(&t, base, WINDOW_SYMBOLS);
+        const trial tried = price_split(d, &t, low_nbits, offset, moves ? next : base);
+        if (tried.cost < best.cost)
+            best = tried;
     }
     return best;
 }
 
-/* Prices a split: what gets codes, and the way out for the rest. */
-static void try_split(const decider *d, unsigned low_nbits, unsigned offset, trial *t)
+/* The symbols' weights under a split. */
+static void weigh_split(const decider *d, const lmc_split *split, uint32_t weight[256])
 {
-    double *const counts = d->counts;
-    const unsigned symbol_nbits = head_nbits(d) - low_nbits;
-    double outside = 0, escaped = 0;
-    memset(t, 0, sizeof *t);
-    const used_symbols range = count_symbols(d, symbol_nbits, offset, counts);
-    t->split.rotation = d->sample->rotation;
-    t->split.low_nbits = (uint8_t)low_nbits;
-    t->split.offset = (uint16_t)offset;
-    t->split.base = (uint16_t)best_window(counts, range);
-    for (unsigned s = range.first; s <= range.last; s++) {
-        const unsigned symbol = (s - t->split.base) & range.mask;
-        if (symbol < WINDOW_SYMBOLS || symbol_nbits <= 8)
-            t->weight[symbol] = counts[s];
-        if (symbol >= WINDOW_SYMBOLS)
-            outside += counts[s];
-        if (symbol >= LMC_FMT_SYMBOL_ESCAPE && symbol_nbits > 8)
-            escaped += counts[s];
-    }
-    const double total = d->sums[d->head_end];
-    if (symbol_nbits <= 8 && outside >= OUTSIDE_SHARE_MIN * total)
-        outside = 0;
-    else
-        memset(t->weight + WINDOW_SYMBOLS, 0, (256 - WINDOW_SYMBOLS) * sizeof t->weight[0]);
-    t->cost = low_nbits + lmc_code_floor(t->weight, (double)d->sample->value_count) +
-              outside / total * (WAY_NBITS + REST_NBITS) + escaped / total * (ESCAPE_NBITS - REST_NBITS);
-}
-
-/* The best of several offsets: steps of a bin that move its edges off the powers of two. */
-static void try_offsets(const decider *d, unsigned low_nbits, trial *best)
-{
-    const unsigned bin = 1u << low_nbits;
-    const unsigned finest = 1u << LMC_SAMPLE_HEAD_SHIFT;
-    const unsigned wanted = d->level == LMC_LEVEL_MAX ? 32 : 8;
-    const unsigned step = bin / wanted > finest ? bin / wanted : finest;
-    try_split(d, low_nbits, 0, best);
-    for (unsigned offset = step; offset < bin; offset += step) {
-        trial t;
-        try_split(d, low_nbits, offset, &t);
-        if (t.cost < best->cost)
-            *best = t;
-    }
+    const turned t = turn(d, split->low_nbits, split->offset);
+    symbol_weights w;
+    weigh_symbols(&t, split->base, &w);
+    memset(weight, 0, 256 * sizeof *weight);
+    memcpy(weight + w.begin, w.weight + w.begin, (w.end - w.begin) * sizeof *weight);
 }
 
 /* ---- codes ---- */
 
-static double sum_of(const double *weight, size_t count, double *largest)
+static uint64_t sum_of(const uint32_t weight[256], uint32_t *largest)
 {
-    double sum = 0;
+    uint64_t sum = 0;
     *largest = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < 256; i++) {
         sum += weight[i];
         *largest = weight[i] > *largest ? weight[i] : *largest;
     }
@@ -158,7 +220,7 @@ static double sum_of(const double *weight, size_t count, double *largest)
 }
 
 /* Plans a code; returns its cost in bits a value. */
-static double plan_code(const decider *d, const double *weight, int may_omit_rest, int is_flat,
+static double plan_code(const decider *d, const uint32_t weight[256], int may_omit_rest, int is_flat,
                         lmc_code_shape *shape)
 {
     const lmc_code_options options = {
@@ -171,15 +233,16 @@ static double plan_code(const decider *d, const double *weight, int may_omit_res
 }
 
 /* Gives a byte plane a table if that pays, and marks it if blocks should look at it. */
-static void decide_plane(const decider *d, const double *weight, unsigned plane, lmc_code_shape *shapes,
+static void decide_plane(const decider *d, const uint32_t weight[256], unsigned plane, lmc_code_shape *shapes,
                          lmc_table *tables, lmc_decision *decision)
 {
     lmc_coding *const coding = &decision->coding;
-    double largest;
-    const double total = sum_of(weight, 256, &largest);
-    const int dominated = largest >= DOMINANT_SHARE_MIN * total;
+    uint32_t largest;
+    const uint64_t total = sum_of(weight, &largest);
+    const int dominated = largest >= DOMINANT_SHARE_MIN * (double)total;
     coding->flexible[plane] = (uint8_t)dominated;
-    if (largest == total || lmc_code_floor(weight, (double)d->sample->value_count) > 8 * (1 - GAIN_MIN / 2))
+    if (largest == total ||
+        lmc_code_floor(weight, 256, (double)d->sample->value_count) > 8 * (1 - GAIN_MIN / 2))
         return;
     const int may_omit_rest =
         plane == LMC_PLANE_SYMBOLS ? dominated && d->sample->is_exact : d->sample->is_low_exact;
@@ -199,65 +262,61 @@ static void decide_plane(const decider *d, const double *weight, unsigned plane,
 
 /* ---- the split ---- */
 
-static void to_weights(const uint32_t *counts, double *weight)
-{
-    for (unsigned i = 0; i < 256; i++)
-        weight[i] = counts[i];
-}
-
 /* Low bits of a split that joins the exponent with the top of the mantissa: 2 bits of it, 3 of an f16, as
  * many as fit of an f64. A sign that was not rotated away is part of the symbol. */
-static unsigned joint_low_nbits(const decider *d)
+static unsigned joint_low_nbits(unsigned exponent_nbits, int is_rotated)
 {
-    const unsigned mantissa_nbits = d->exponent_nbits == 5 ? 3 : d->exponent_nbits == 11 ? 1 : 2;
-    const unsigned symbol_nbits = d->exponent_nbits + mantissa_nbits + !d->sample->rotation;
+    const unsigned mantissa_nbits = exponent_nbits == 5 ? 3 : exponent_nbits == 11 ? 1 : 2;
+    const unsigned symbol_nbits = exponent_nbits + mantissa_nbits + !is_rotated;
     const unsigned low_nbits = LMC_FMT_HEAD_NBITS - symbol_nbits;
     return low_nbits < LMC_FMT_LOW_NBITS_MIN_WIDE ? LMC_FMT_LOW_NBITS_MIN_WIDE : low_nbits;
+}
+
+/* What the head's histogram must tell apart for all offsets that are tried, if the sign is rotated away. */
+static unsigned head_nbits_wanted(unsigned unit_nbytes, lmc_dtype dtype, lmc_level level)
+{
+    if (unit_nbytes == 1 || lmc_dtype_get_kind(dtype) != LMC_KIND_FLOAT)
+        return 8;
+    const unsigned joint = joint_low_nbits(lmc_dtype_exponent_nbits(dtype), 1);
+    const unsigned low_nbits = level == LMC_LEVEL_FAST || joint > 8 ? 8 : joint;
+    const unsigned nbits = LMC_FMT_HEAD_NBITS - low_nbits + offsets_wanted_log2(level);
+    return nbits < LMC_SAMPLE_HEAD_NBITS_MAX ? nbits : LMC_SAMPLE_HEAD_NBITS_MAX;
 }
 
 /* Bits a value that a code saves of the head's low byte. */
 static double low_plane_gain(const decider *d)
 {
-    double weight[256];
     if (d->sample->is_low_noise)
         return 0;
-    to_weights(d->sample->head_low, weight);
-    const double cost = lmc_code_floor(weight, (double)d->sample->value_count);
+    const double cost = lmc_code_floor(d->sample->head_low, 256, (double)d->sample->value_count);
     return cost < 8 * (1 - GAIN_MIN) ? 8 - cost : 0;
 }
 
 /* Bins of an exponent each are moved only where the joint split, whose bins are a fourth of that, is no gain
  * even over unmoved ones. */
-static void choose_wide_split(const decider *d, trial *best)
+static trial choose_wide_split(const decider *d)
 {
-    trial other;
-    try_split(d, 8, 0, best);
-    best->cost -= low_plane_gain(d);
+    trial best = try_split(d, 8);
+    best.cost -= low_plane_gain(d);
     if (d->kind != LMC_KIND_FLOAT)
-        return;
-    const unsigned low_nbits = joint_low_nbits(d);
+        return best;
+    const unsigned low_nbits = joint_low_nbits(d->exponent_nbits, d->sample->rotation);
     if (d->level != LMC_LEVEL_FAST && low_nbits < 8) {
-        try_offsets(d, low_nbits, &other);
-        if (other.cost < best->cost) {
-            *best = other;
-            return;
-        }
+        const trial joint = try_offsets(d, low_nbits);
+        if (joint.cost < best.cost)
+            return joint;
     }
-    try_offsets(d, 8, &other);
-    if (other.cost < best->cost)
-        *best = other;
+    const trial moved = try_offsets(d, 8);
+    return moved.cost < best.cost ? moved : best;
 }
 
-static void choose_byte_split(const decider *d, trial *best)
+static trial choose_byte_split(const decider *d)
 {
-    try_split(d, 0, 0, best);
-    if (d->kind == LMC_KIND_FLOAT &&
-        d->sample->rotation) { /* the sign is noise: keep it out of the symbols */
-        trial other;
-        try_split(d, 1, 0, &other);
-        if (other.cost < best->cost * 1.002)
-            *best = other;
-    }
+    const trial whole = try_split(d, 0);
+    if (d->kind != LMC_KIND_FLOAT || !d->sample->rotation)
+        return whole;
+    const trial unsigned_part = try_split(d, 1); /* the sign is noise: keep it out of the symbols */
+    return unsigned_part.cost < whole.cost * 1.002 ? unsigned_part : whole;
 }
 
 /* Whether the packed low plane has one value throughout the sample. */
@@ -278,23 +337,41 @@ static int is_low_constant(const lmc_sample *sample, const lmc_split *split)
 
 /* ---- the whole ---- */
 
-/* Which places of the head's histogram are in use, and how many values lie before each: with that, any split
- * is counted in as many steps as it has symbols. */
-static void sum_heads(decider *d, double *sums)
+/* Places looked at in one go. */
+#define PLACES_AT_ONCE 64
+
+static int are_unused(const uint32_t *places)
 {
-    const uint32_t *const head = d->sample->head;
-    d->head_end = 1u << d->sample_nbits;
+    uint32_t any = 0;
+    for (unsigned i = 0; i < PLACES_AT_ONCE; i++)
+        any |= places[i];
+    return any == 0;
+}
+
+/* Finds which places of the head's histogram are in use, and makes it say how many values lie before each: with
+ * that, any split is counted in as many steps as it has symbols. */
+static void sum_heads(decider *d, lmc_sample *sample)
+{
+    uint32_t *const head = sample->head;
+    d->head_first = 0;
+    d->head_end = 1u << sample->head_nbits;
+    while (d->head_end > PLACES_AT_ONCE && are_unused(head + d->head_end - PLACES_AT_ONCE))
+        d->head_end -= PLACES_AT_ONCE;
+    while (d->head_first + PLACES_AT_ONCE < d->head_end && are_unused(head + d->head_first))
+        d->head_first += PLACES_AT_ONCE;
     while (d->head_end > 1 && head[d->head_end - 1] == 0)
         d->head_end--;
     while (d->head_first + 1 < d->head_end && head[d->head_first] == 0)
         d->head_first++;
-    double sum = 0;
+    uint32_t sum = 0;
     for (unsigned i = d->head_first; i < d->head_end; i++) {
-        sums[i] = sum;
-        sum += head[i];
+        const uint32_t count = head[i];
+        head[i] = sum;
+        sum += count;
     }
-    sums[d->head_end] = sum;
-    d->sums = sums;
+    head[d->head_end] = sum;
+    d->sums = head;
+    d->total = sum;
 }
 
 /* The planes of bytes below the symbols. */
@@ -303,30 +380,24 @@ static void decide_low_planes(const decider *d, lmc_code_shape *shapes, lmc_tabl
 {
     const lmc_coding *const coding = &decision->coding;
     const unsigned rest_first = lmc_coding_rest_first(coding);
-    double weight[256];
-    if (coding->split.low_nbits == 8 &&
-        coding->split.offset == 0) { /* others are stirred: not worth a look */
-        to_weights(d->sample->head_low, weight);
-        decide_plane(d, weight, LMC_PLANE_LOW, shapes, tables, decision);
-    }
-    for (unsigned i = rest_first; i < coding->plane_count; i++) {
-        to_weights(d->sample->rest[i - rest_first], weight);
-        decide_plane(d, weight, i, shapes, tables, decision);
-    }
+    if (coding->split.low_nbits == 8 && coding->split.offset == 0) /* others are stirred: not worth a look */
+        decide_plane(d, d->sample->head_low, LMC_PLANE_LOW, shapes, tables, decision);
+    for (unsigned i = rest_first; i < coding->plane_count; i++)
+        decide_plane(d, d->sample->rest[i - rest_first], i, shapes, tables, decision);
 }
 
 /* Bits an element that its planes take, and its flag if elements may be masked. */
 static double estimate_nbits(const decider *d, const trial *t, const lmc_coding *coding)
 {
     const double seen = (double)d->sample->seen_count;
-    const double kept = d->sums[d->head_end];
+    const double kept = d->total;
     const double flag_weights[2] = {kept, seen - kept};
     const unsigned rest_first = lmc_coding_rest_first(coding);
-    double nbits = t->cost, weight[256];
+    double nbits = t->cost;
     for (unsigned i = rest_first; i < coding->plane_count; i++) {
-        to_weights(d->sample->rest[i - rest_first], weight);
+        const uint32_t *const weight = d->sample->rest[i - rest_first];
         const double cost =
-            d->sample->is_low_noise ? 8 : lmc_code_floor(weight, (double)d->sample->value_count);
+            d->sample->is_low_noise ? 8 : lmc_code_floor(weight, 256, (double)d->sample->value_count);
         nbits += cost < 8 ? cost : 8;
     }
     return nbits * kept / seen + lmc_entropy(flag_weights, 2);
@@ -336,12 +407,14 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
                           lmc_decision *decision)
 {
     lmc_coding *const coding = &decision->coding;
+    uint32_t weight[256];
     coding->unit_nbytes = d->unit_nbytes;
     coding->split = t->split;
     coding->plane_count = lmc_coding_plane_count(d->unit_nbytes, &t->split);
     coding->has_mask = (uint8_t)d->sample->has_mask;
     coding->mask_value = d->sample->mask_value;
-    decide_plane(d, t->weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
+    weigh_split(d, &t->split, weight);
+    decide_plane(d, weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
     if (d->unit_nbytes > 1 && !d->sample->is_low_noise) {
         if (t->split.low_nbits < 8)
             coding->flexible[LMC_PLANE_LOW] = (uint8_t)is_low_constant(d->sample, &t->split);
@@ -359,25 +432,22 @@ lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes,
     const unsigned unit_nbytes = lmc_dtype_unit_nbytes(dtype);
     const lmc_dtype_kind kind = lmc_dtype_get_kind(dtype);
     const lmc_code_shape *shapes[LMC_FMT_PLANE_COUNT_MAX];
-    trial best;
+    const lmc_sample_options options = {.unit_nbytes = unit_nbytes,
+                                        .is_signed = kind == LMC_KIND_FLOAT,
+                                        .exact = level == LMC_LEVEL_MAX,
+                                        .head_nbits = head_nbits_wanted(unit_nbytes, dtype, level)};
     memset(decision, 0, offsetof(lmc_decision, section));
     const lmc_status status =
-        lmc_sample_take(&work->sample, content_nbytes, unit_nbytes, kind == LMC_KIND_FLOAT,
-                        level == LMC_LEVEL_MAX, read, user, work->buffer);
+        lmc_sample_take(&work->sample, &options, content_nbytes, read, user, work->buffer);
     if (status != LMC_OK)
         return status;
     decider d = {.sample = &work->sample,
-                 .counts = work->counts,
                  .unit_nbytes = unit_nbytes,
                  .level = level,
                  .kind = kind,
-                 .exponent_nbits = lmc_dtype_exponent_nbits(dtype),
-                 .sample_nbits = unit_nbytes == 1 ? 8 : LMC_SAMPLE_HEAD_NBITS};
-    sum_heads(&d, work->sums);
-    if (d.unit_nbytes == 1)
-        choose_byte_split(&d, &best);
-    else
-        choose_wide_split(&d, &best);
+                 .exponent_nbits = lmc_dtype_exponent_nbits(dtype)};
+    sum_heads(&d, &work->sample);
+    const trial best = unit_nbytes == 1 ? choose_byte_split(&d) : choose_wide_split(&d);
     decide_planes(&d, &best, work->shapes, tables, decision);
     for (unsigned i = 0; i < LMC_FMT_PLANE_COUNT_MAX; i++)
         shapes[i] = &work->shapes[i];

@@ -9,14 +9,10 @@
 #include "delta_sample.h"
 #include "sample.h"
 
-#define LMC_SYMBOL_NBITS_MAX (LMC_FMT_HEAD_NBITS - LMC_FMT_LOW_NBITS_MIN_WIDE)
-
 /* Working memory of one decision: allocated by the caller, contents undefined before and after. */
 typedef struct lmc_plan_work {
     lmc_sample sample;
     lmc_code_shape shapes[LMC_FMT_PLANE_COUNT_MAX];
-    double sums[(1 << LMC_SAMPLE_HEAD_NBITS) + 1]; /* of the head's histogram */
-    double counts[1 << LMC_SYMBOL_NBITS_MAX];      /* of the symbols of a split on trial */
     lmc_delta_sample delta_sample;
     uint8_t buffer[LMC_SAMPLE_BUFFER_NBYTES];
 } lmc_plan_work;

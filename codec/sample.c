@@ -5,6 +5,10 @@
  * symbol like any other. */
 #define MASK_PERCENT_MIN 5
 
+/* Runs of neighbours, spread over a tensor that is larger than the sample. */
+#define RUN_VALUES 512
+#define RUN_COUNT (LMC_SAMPLE_VALUES / RUN_VALUES)
+
 /* Bytes below the symbols are noise or far from it: every fourth run of a large sample is enough to tell how
  * far, and every fourth of those to tell if they are noise. Then two bytes are equal one time in 256, or more
  * often by no more than chance makes of it and a code cannot make use of. */
@@ -22,11 +26,11 @@ static lmc_status read_runs(uint64_t value_count, unsigned unit_nbytes, lmc_read
         *n = (size_t)value_count;
         return read(user, 0, buffer, *n * unit_nbytes);
     }
-    const size_t run_nbytes = LMC_SAMPLE_RUN_VALUES * unit_nbytes;
-    const uint64_t span = value_count - LMC_SAMPLE_RUN_VALUES;
+    const size_t run_nbytes = RUN_VALUES * unit_nbytes;
+    const uint64_t span = value_count - RUN_VALUES;
     *n = LMC_SAMPLE_VALUES;
-    for (uint64_t i = 0; i < LMC_SAMPLE_RUN_COUNT; i++) {
-        const uint64_t first = span / (LMC_SAMPLE_RUN_COUNT - 1) * i;
+    for (uint64_t i = 0; i < RUN_COUNT; i++) {
+        const uint64_t first = span / (RUN_COUNT - 1) * i;
         const lmc_status status = read(user, first * unit_nbytes, buffer + i * run_nbytes, run_nbytes);
         if (status != LMC_OK)
             return status;
@@ -36,36 +40,25 @@ static lmc_status read_runs(uint64_t value_count, unsigned unit_nbytes, lmc_read
 
 /* ---- what all values together say ---- */
 
+/* Bits that are set in some value, and in all. */
 typedef struct survey {
-    uint64_t any, all; /* bits set in some value, in all */
-    uint64_t zeros;
+    uint64_t any, all;
 } survey;
-
-/* Words looked at in one go: a byte can count that many zeros. */
-#define SURVEY_WORDS 128
 
 /* In words of 64 bits, whose lanes are values; the last bytes are values of their own. */
 LMC_INLINE survey survey_values(const uint8_t *values, size_t n, const unsigned unit_nbytes)
 {
     const unsigned nbits = 8 * unit_nbytes;
     const uint64_t lane = lmc_low_mask(nbits);
-    const uint64_t tops = ~UINT64_C(0) / lane << (nbits - 1); /* the top bit of each lane */
     const size_t word_count = n * unit_nbytes / 8;
     uint64_t any = 0, all = ~UINT64_C(0);
-    survey s = {0, lane, 0};
-    for (size_t first = 0; first < word_count; first += SURVEY_WORDS) {
-        const size_t end = lmc_min_size(first + SURVEY_WORDS, word_count);
-        uint64_t zeros = 0; /* of each lane */
-        for (size_t i = first; i < end; i++) {
-            const uint64_t x = lmc_load64(values + 8 * i);
-            any |= x;
-            all &= x;
-            zeros += (~(((x & ~tops) + ~tops) | x) & tops) >> (nbits - 1);
-        }
-        for (unsigned k = 0; k < 64; k += nbits)
-            s.zeros += zeros >> k & lane;
+    survey s = {0, lane};
+    for (size_t i = 0; i < word_count; i++) {
+        const uint64_t x = lmc_load64(values + 8 * i);
+        any |= x;
+        all &= x;
     }
-    for (unsigned k = 0; k < 64; k += nbits) {
+    for (unsigned k = 0; k < 64 && word_count > 0; k += nbits) {
         s.any |= any >> k & lane;
         s.all &= all >> k & lane;
     }
@@ -73,9 +66,35 @@ LMC_INLINE survey survey_values(const uint8_t *values, size_t n, const unsigned 
         const uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
         s.any |= x;
         s.all &= x;
-        s.zeros += x == 0;
     }
     return s;
+}
+
+/* Words looked at in one go: a byte can count that many. */
+#define COUNT_WORDS 128
+
+/* How many values are equal to this one. */
+LMC_INLINE uint64_t count_equal(const uint8_t *values, size_t n, uint64_t value, const unsigned unit_nbytes)
+{
+    const unsigned nbits = 8 * unit_nbytes;
+    const uint64_t lane = lmc_low_mask(nbits);
+    const uint64_t tops = ~UINT64_C(0) / lane << (nbits - 1); /* the top bit of each lane */
+    const uint64_t wanted = ~UINT64_C(0) / lane * value;
+    const size_t word_count = n * unit_nbytes / 8;
+    uint64_t count = 0;
+    for (size_t first = 0; first < word_count; first += COUNT_WORDS) {
+        const size_t end = lmc_min_size(first + COUNT_WORDS, word_count);
+        uint64_t equal = 0; /* of each lane */
+        for (size_t i = first; i < end; i++) {
+            const uint64_t x = lmc_load64(values + 8 * i) ^ wanted;
+            equal += (~(((x & ~tops) + ~tops) | x) & tops) >> (nbits - 1);
+        }
+        for (unsigned k = 0; k < 64; k += nbits)
+            count += equal >> k & lane;
+    }
+    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++)
+        count += lmc_load_n(values + i * unit_nbytes, unit_nbytes) == value;
+    return count;
 }
 
 /* ---- histograms ---- */
@@ -84,22 +103,16 @@ LMC_INLINE survey survey_values(const uint8_t *values, size_t n, const unsigned 
 LMC_INLINE void count_heads(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned unit_nbytes)
 {
     const unsigned nbits = 8 * unit_nbytes;
-    const unsigned shift = nbits - LMC_SAMPLE_HEAD_NBITS - sample->rotation;
-    const uint64_t mask = lmc_low_mask(LMC_SAMPLE_HEAD_NBITS);
-    const int has_mask = sample->has_mask;
-    const uint64_t mask_value = sample->mask_value;
+    const unsigned shift = nbits - sample->head_nbits - sample->rotation;
+    const uint64_t mask = lmc_low_mask(sample->head_nbits);
     const size_t word_count = n * unit_nbytes / 8;
     for (size_t i = 0; i < word_count; i++) {
-        const uint64_t word = lmc_load64(values + 8 * i);
+        const uint64_t word = lmc_load64(values + 8 * i) >> shift;
         for (unsigned k = 0; k < 64; k += nbits)
-            if (!has_mask || (word >> k & lmc_low_mask(nbits)) != mask_value)
-                sample->head[word >> k >> shift & mask]++;
+            sample->head[word >> k & mask]++;
     }
-    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++) {
-        const uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
-        if (!has_mask || x != mask_value)
-            sample->head[x >> shift & mask]++;
-    }
+    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++)
+        sample->head[lmc_load_n(values + i * unit_nbytes, unit_nbytes) >> shift & mask]++;
 }
 
 /* The same for elements of one byte. They fall on few places, often twice in a row, and a count that has just
@@ -122,21 +135,43 @@ static void count_head_bytes(lmc_sample *sample, const uint8_t *values, size_t n
     }
 }
 
+/* Counts the bytes below the first of a rotated value `count` times. */
+LMC_INLINE void count_value_bytes(lmc_sample *sample, uint64_t rotated, uint32_t count,
+                                  const unsigned unit_nbytes)
+{
+    const unsigned nbits = 8 * unit_nbytes;
+    sample->head_low[rotated >> (nbits - LMC_FMT_HEAD_NBITS) & 0xff] += count;
+    for (unsigned j = 0; j + 2 < unit_nbytes; j++)
+        sample->rest[j][rotated >> (nbits - LMC_FMT_HEAD_NBITS - 8 * (j + 1)) & 0xff] += count;
+}
+
+/* Rotates each lane of a word left by 0 or 1. */
+LMC_INLINE uint64_t rotate_lanes(uint64_t word, unsigned rotation, const unsigned unit_nbytes)
+{
+    const unsigned nbits = 8 * unit_nbytes;
+    const uint64_t bottoms = ~UINT64_C(0) / lmc_low_mask(nbits);
+    if (rotation == 0)
+        return word;
+    return (word & ~(bottoms << (nbits - 1))) << 1 | (word >> (nbits - 1) & bottoms);
+}
+
 LMC_INLINE void count_bytes(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned unit_nbytes)
 {
     const unsigned nbits = 8 * unit_nbytes;
     const unsigned rotation = sample->rotation;
-    const int has_mask = sample->has_mask;
-    const uint64_t mask_value = sample->mask_value;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
-        if (has_mask && x == mask_value)
-            continue;
-        x = x << rotation | x >> 1 >> (nbits - 1 - rotation);
-        sample->head_low[x >> (nbits - LMC_FMT_HEAD_NBITS) & 0xff]++;
-        for (unsigned j = 0; j + 2 < unit_nbytes; j++)
-            sample->rest[j][x >> (nbits - LMC_FMT_HEAD_NBITS - 8 * (j + 1)) & 0xff]++;
+    const size_t word_count = n * unit_nbytes / 8;
+    for (size_t i = 0; i < word_count; i++) {
+        const uint64_t word = rotate_lanes(lmc_load64(values + 8 * i), rotation, unit_nbytes);
+        for (unsigned k = 0; k < 64; k += nbits)
+            count_value_bytes(sample, word >> k, 1, unit_nbytes);
     }
+    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++)
+        count_value_bytes(
+            sample, rotate_lanes(lmc_load_n(values + i * unit_nbytes, unit_nbytes), rotation, unit_nbytes), 1,
+            unit_nbytes);
+    if (sample->has_mask)
+        count_value_bytes(sample, rotate_lanes(sample->mask_value, rotation, unit_nbytes),
+                          0 - (uint32_t)count_equal(values, n, sample->mask_value, unit_nbytes), unit_nbytes);
 }
 
 /* The loops above, once for each width. */
@@ -147,6 +182,15 @@ static survey survey_any(const uint8_t *values, size_t n, unsigned unit_nbytes)
     case 2: return survey_values(values, n, 2);
     case 4: return survey_values(values, n, 4);
     default: return survey_values(values, n, 8);
+    }
+}
+
+static uint64_t count_equal_any(const uint8_t *values, size_t n, uint64_t value, unsigned unit_nbytes)
+{
+    switch (unit_nbytes) {
+    case 2: return count_equal(values, n, value, 2);
+    case 4: return count_equal(values, n, value, 4);
+    default: return count_equal(values, n, value, 8);
     }
 }
 
@@ -173,11 +217,11 @@ static void count_bytes_any(lmc_sample *sample, const uint8_t *values, size_t n,
 static void count_runs(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes, size_t step,
                        size_t but)
 {
-    for (size_t i = 0; i * LMC_SAMPLE_RUN_VALUES < n; i += step) {
-        const size_t first = i * LMC_SAMPLE_RUN_VALUES;
+    for (size_t i = 0; i * RUN_VALUES < n; i += step) {
+        const size_t first = i * RUN_VALUES;
         if (but == 0 || i % but != 0)
-            count_bytes_any(sample, values + first * unit_nbytes,
-                            lmc_min_size(LMC_SAMPLE_RUN_VALUES, n - first), unit_nbytes);
+            count_bytes_any(sample, values + first * unit_nbytes, lmc_min_size(RUN_VALUES, n - first),
+                            unit_nbytes);
     }
 }
 
@@ -216,19 +260,44 @@ static int is_frequent(uint64_t count, size_t n)
     return count * 100 >= n * (uint64_t)MASK_PERCENT_MIN && count < n;
 }
 
-/* Zeros of pruned weights; or what the end is filled with, as the edges of arrays are. */
-static void choose_mask(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes,
-                        uint64_t zeros)
+/* The place of a value in the head's histogram. */
+static uint32_t *head_place(lmc_sample *sample, uint64_t value, unsigned unit_nbytes)
+{
+    const unsigned shift = 8 * unit_nbytes - sample->head_nbits - sample->rotation;
+    return &sample->head[value >> shift & lmc_low_mask(sample->head_nbits)];
+}
+
+/* Masks this value if it is frequent, for which its place in the head's histogram must be. */
+static void try_mask(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes,
+                     uint64_t value)
+{
+    if (*head_place(sample, value, unit_nbytes) * UINT64_C(100) < n * (uint64_t)MASK_PERCENT_MIN ||
+        !is_frequent(count_equal_any(values, n, value, unit_nbytes), n))
+        return;
+    sample->has_mask = 1;
+    sample->mask_value = value;
+}
+
+/* Zeros of pruned weights; or what the end is filled with, as the edges of arrays are. Heads have been counted. */
+static void choose_mask(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
 {
     const uint64_t last = lmc_load_n(values + (n - 1) * unit_nbytes, unit_nbytes);
-    uint64_t count = 0;
-    sample->has_mask = is_frequent(zeros, n);
-    if (sample->has_mask || n < 2 || lmc_load_n(values + (n - 2) * unit_nbytes, unit_nbytes) != last)
-        return;
-    for (size_t i = 0; i < n; i++)
-        count += lmc_load_n(values + i * unit_nbytes, unit_nbytes) == last;
-    sample->has_mask = is_frequent(count, n);
-    sample->mask_value = sample->has_mask ? last : 0;
+    try_mask(sample, values, n, unit_nbytes, 0);
+    if (!sample->has_mask && n >= 2 && lmc_load_n(values + (n - 2) * unit_nbytes, unit_nbytes) == last)
+        try_mask(sample, values, n, unit_nbytes, last);
+}
+
+/* Takes masked values out of the head's histogram. */
+static void uncount_masked(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
+{
+    if (sample->has_mask)
+        *head_place(sample, sample->mask_value, unit_nbytes) -=
+            (uint32_t)count_equal_any(values, n, sample->mask_value, unit_nbytes);
+}
+
+static void clear_heads(lmc_sample *sample)
+{
+    memset(sample->head, 0, sizeof sample->head[0] << sample->head_nbits);
 }
 
 /* Counts every value of the tensor. */
@@ -236,12 +305,14 @@ static lmc_status count_all(lmc_sample *sample, unsigned unit_nbytes, lmc_read_f
                             uint8_t *buffer)
 {
     size_t n;
+    clear_heads(sample);
     for (uint64_t first = 0; first < sample->value_count; first += n) {
         n = (size_t)lmc_min_u64(LMC_SAMPLE_VALUES, sample->value_count - first);
         const lmc_status status = read(user, first * unit_nbytes, buffer, n * unit_nbytes);
         if (status != LMC_OK)
             return status;
         count_heads_any(sample, buffer, n, unit_nbytes);
+        uncount_masked(sample, buffer, n, unit_nbytes);
         if (unit_nbytes > 1)
             count_runs(sample, buffer, n, unit_nbytes, 1, 0);
     }
@@ -256,25 +327,33 @@ static int is_sign_moved(uint64_t varying, unsigned unit_nbytes)
     return changes && (unit_nbytes <= 2 || (varying & 0xff) != 0);
 }
 
-lmc_status lmc_sample_take(lmc_sample *sample, uint64_t content_nbytes, unsigned unit_nbytes, int is_signed,
-                           int exact, lmc_read_fn read, void *user, uint8_t *buffer)
+lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options, uint64_t content_nbytes,
+                           lmc_read_fn read, void *user, uint8_t *buffer)
 {
+    const unsigned unit_nbytes = options->unit_nbytes;
+    const uint64_t value_count = content_nbytes / unit_nbytes;
+    const int exact = options->exact && value_count <= UINT32_MAX; /* counts are 32-bit words */
     size_t n;
-    memset(sample, 0, sizeof *sample);
-    sample->value_count = content_nbytes / unit_nbytes;
-    const lmc_status status = read_runs(sample->value_count, unit_nbytes, read, user, buffer, &n);
+    const lmc_status status = read_runs(value_count, unit_nbytes, read, user, buffer, &n);
     if (status != LMC_OK)
         return status;
-    sample->seen_count = exact ? sample->value_count : n;
-    const survey s = survey_any(buffer, n, unit_nbytes);
-    sample->rotation = is_signed && is_sign_moved(s.any ^ s.all, unit_nbytes);
-    if (unit_nbytes > 1)
-        choose_mask(sample, buffer, n, unit_nbytes, s.zeros);
-    sample->is_exact = exact || n == sample->value_count;
+    memset(sample, 0, offsetof(lmc_sample, head));
+    sample->value_count = value_count;
+    sample->seen_count = exact ? value_count : n;
+    sample->is_exact = exact || n == value_count;
     sample->is_low_exact = exact || n <= LOW_VALUES;
+    const survey s = survey_any(buffer, n, unit_nbytes);
+    sample->rotation = options->is_signed && is_sign_moved(s.any ^ s.all, unit_nbytes);
+    sample->head_nbits = options->head_nbits;
+    if (options->is_signed && !sample->rotation && unit_nbytes > 1)
+        sample->head_nbits = (unsigned)lmc_min_size(options->head_nbits + 1, LMC_SAMPLE_HEAD_NBITS_MAX);
+    clear_heads(sample);
+    count_heads_any(sample, buffer, n, unit_nbytes);
+    if (unit_nbytes > 1)
+        choose_mask(sample, buffer, n, unit_nbytes);
     if (exact)
         return count_all(sample, unit_nbytes, read, user, buffer);
-    count_heads_any(sample, buffer, n, unit_nbytes);
+    uncount_masked(sample, buffer, n, unit_nbytes);
     if (unit_nbytes > 1)
         count_low_bytes(sample, buffer, n, unit_nbytes);
     return LMC_OK;

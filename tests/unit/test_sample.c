@@ -8,6 +8,7 @@
 
 static lmc_sample *sample;
 static uint8_t *values, *buffer;
+static unsigned head_nbits = LMC_SAMPLE_HEAD_NBITS_MAX; /* that a sample is asked for */
 
 static lmc_status read_values(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
@@ -17,9 +18,12 @@ static lmc_status read_values(void *user, uint64_t offset, void *dst, size_t nby
 
 static void take(size_t n, unsigned unit_nbytes, int is_signed, int exact)
 {
-    CU_ASSERT_EQUAL_FATAL(lmc_sample_take(sample, (uint64_t)n * unit_nbytes, unit_nbytes, is_signed, exact,
-                                          read_values, values, buffer),
-                          LMC_OK);
+    const lmc_sample_options options = {.unit_nbytes = unit_nbytes,
+                                        .is_signed = is_signed,
+                                        .exact = exact,
+                                        .head_nbits = unit_nbytes == 1 ? 8 : head_nbits};
+    CU_ASSERT_EQUAL_FATAL(
+        lmc_sample_take(sample, &options, (uint64_t)n * unit_nbytes, read_values, values, buffer), LMC_OK);
     CU_ASSERT_EQUAL(sample->value_count, n);
 }
 
@@ -38,7 +42,7 @@ static void fill_values(size_t n, unsigned unit_nbytes, unsigned zero_percent, i
 /* Every value is in the histograms; of noise some bytes are left out. */
 static void check_counts(size_t n, unsigned unit_nbytes)
 {
-    static uint32_t head[1 << LMC_SAMPLE_HEAD_NBITS], low[LMC_FMT_PLANE_COUNT_MAX - 1][256];
+    static uint32_t head[1 << LMC_SAMPLE_HEAD_NBITS_MAX], low[LMC_FMT_PLANE_COUNT_MAX - 1][256];
     const unsigned nbits = 8 * unit_nbytes;
     memset(head, 0, sizeof head);
     memset(low, 0, sizeof low);
@@ -48,11 +52,11 @@ static void check_counts(size_t n, unsigned unit_nbytes)
             continue;
         if (sample->rotation)
             x = (x << 1 | x >> (nbits - 1)) & lmc_low_mask(nbits);
-        head[unit_nbytes == 1 ? x : x >> (nbits - LMC_SAMPLE_HEAD_NBITS)]++;
+        head[unit_nbytes == 1 ? x : x >> (nbits - sample->head_nbits)]++;
         for (unsigned j = 0; j + 1 < unit_nbytes; j++)
             low[j][x >> (nbits - 16 - 8 * j) & 0xff]++;
     }
-    CU_ASSERT_EQUAL(memcmp(sample->head, head, sizeof head), 0);
+    CU_ASSERT_EQUAL(memcmp(sample->head, head, sizeof head[0] << sample->head_nbits), 0);
     if (unit_nbytes == 1 || sample->is_low_noise || !sample->is_low_exact)
         return;
     CU_ASSERT_EQUAL(memcmp(sample->head_low, low[0], sizeof low[0]), 0);
@@ -93,6 +97,24 @@ static void test_signs_and_calm_bytes(void)
             check_counts(n, unit_nbytes);
         }
     }
+}
+
+/* Any resolution; a sign that stays is a bit more where there is room for it. */
+static void test_resolutions(void)
+{
+    for (unsigned unit_nbytes = 2; unit_nbytes <= 8; unit_nbytes *= 2) {
+        for (head_nbits = 8; head_nbits <= LMC_SAMPLE_HEAD_NBITS_MAX; head_nbits++) {
+            for (unsigned kind = 0; kind < 8; kind++) {
+                const int has_signs = kind & 1, is_signed = kind >> 1 & 1, exact = kind >> 2;
+                const int stays = is_signed && !has_signs && head_nbits < LMC_SAMPLE_HEAD_NBITS_MAX;
+                fill_values(3001, unit_nbytes, 20, has_signs);
+                take(3001, unit_nbytes, is_signed, exact);
+                CU_ASSERT_EQUAL(sample->head_nbits, head_nbits + (unsigned)stays);
+                check_counts(3001, unit_nbytes);
+            }
+        }
+    }
+    head_nbits = LMC_SAMPLE_HEAD_NBITS_MAX;
 }
 
 /* What fills the end is the mask, if it is frequent enough and there are not zeros enough. */
@@ -158,9 +180,8 @@ static void test_noise(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_counts),          LMC_TEST(test_signs_and_calm_bytes),
-        LMC_TEST(test_fill_at_the_end), LMC_TEST(test_all_values),
-        LMC_TEST(test_noise),
+        LMC_TEST(test_counts),          LMC_TEST(test_resolutions), LMC_TEST(test_signs_and_calm_bytes),
+        LMC_TEST(test_fill_at_the_end), LMC_TEST(test_all_values),  LMC_TEST(test_noise),
     };
     sample = must_malloc(sizeof *sample);
     values = must_malloc(N_MAX * 8);
