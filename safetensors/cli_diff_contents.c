@@ -56,7 +56,7 @@ static lmc_status read_frame_info(const lmc_st_file *file, size_t index, st_work
 {
     lmc_frame *frame = NULL;
     st_diag_set_file(&worker->diag, file->path);
-    const lmc_status status = st_frame_open(file, worker->ctx, index, &frame, &worker->diag);
+    const lmc_status status = st_frame_open(file, NULL, worker->ctx, index, &frame, &worker->diag);
     if (status == LMC_OK) {
         lmc_frame_info(frame, info);
     }
@@ -268,7 +268,8 @@ static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
 
 /* ---- */
 
-static const st_engine_ops diff_ops = {prepare, run_blocks, finish, release};
+static const st_engine_ops diff_ops = {
+    .prepare = prepare, .run = run_blocks, .finish = finish, .release = release};
 
 lmc_status cli_diff_contents(const lmc_st_file *a, const lmc_st_file *b, cli_pair *pairs, size_t pair_count,
                              const lmc_st_options *options, lmc_st_diag *diag)

@@ -40,6 +40,21 @@ void os_input_close(os_input *input);
  * the input. */
 lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size_t nbytes, lmc_st_diag *diag);
 
+/* Part of an input that was read at once. All zero: nothing. */
+typedef struct os_window {
+    const unsigned char *bytes;
+    uint64_t begin, end;
+} os_window;
+
+/* These bytes of the input if the window has them all, else NULL. window: may be NULL. */
+static inline const unsigned char *os_window_find(const os_window *window, uint64_t offset, uint64_t nbytes)
+{
+    return window != NULL && offset >= window->begin && offset <= window->end &&
+                   nbytes <= window->end - offset
+               ? window->bytes + (offset - window->begin)
+               : NULL;
+}
+
 /* 1 if the path, or the descriptor if it is not -1, leads to the same file. */
 int os_input_is(const os_input *input, const char *path, int fd);
 

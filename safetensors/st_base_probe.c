@@ -112,7 +112,7 @@ static lmc_status look_at_hash(probe *probe, const st_link *link, const lmc_fram
     lmc_info having_info;
     const lmc_st_file *const base = probe->base;
     const size_t owner = st_file_owner(base, link->base);
-    const lmc_status status = st_frame_open(base, probe->room.ctx, owner, &having, &unused);
+    const lmc_status status = st_frame_open(base, NULL, probe->room.ctx, owner, &having, &unused);
     if (status != LMC_OK) {
         *is_known = 1;
         return status;
@@ -147,7 +147,7 @@ static lmc_status look_at_link(probe *probe, const st_link *link)
 {
     lmc_st_diag unused = {0};
     lmc_frame *frame = NULL;
-    lmc_status status = st_frame_open(probe->file, probe->room.ctx, link->tensor, &frame, &unused);
+    lmc_status status = st_frame_open(probe->file, NULL, probe->room.ctx, link->tensor, &frame, &unused);
     status = status == LMC_ERR_BASE ? LMC_ERR_IO : status;
     if (status == LMC_OK) {
         status = look_at_frame(probe, link, frame);

@@ -46,7 +46,7 @@ static lmc_status open_level(st_content *content, const lmc_st_file *file, lmc_c
     if (!file->is_archive) {
         return LMC_OK;
     }
-    const lmc_status status = st_frame_open(file, ctx, level->index, &level->frame, diag);
+    const lmc_status status = st_frame_open(file, NULL, ctx, level->index, &level->frame, diag);
     if (status != LMC_OK) {
         st_diag_set_file(diag, file->path);
         return status;

@@ -64,27 +64,35 @@ static lmc_status fetch_blocks(const st_conversion *conversion, st_worker *worke
             st_convert_read_base(conversion, worker, item->match, &item->base, begin,
                                  end < item->info.base_nbytes ? end : item->info.base_nbytes, &blocks->base);
     }
+    blocks->content_nbytes = run->content_nbytes;
+    blocks->content = st_convert_find_ahead(conversion, worker, slot->index,
+                                            run->first_block * slot->block_nbytes, run->content_nbytes);
+    if (status == LMC_OK && blocks->content != NULL) {
+        return LMC_OK;
+    }
     unsigned char *const content =
         status == LMC_OK ? st_worker_content(worker, run->content_nbytes) : worker->content.bytes;
     if (status != LMC_OK || content == NULL) {
         return status != LMC_OK ? status : LMC_ERR_NOMEM;
     }
     blocks->content = content;
-    blocks->content_nbytes = run->content_nbytes;
     return source->read(source, slot->index, run->first_block * slot->block_nbytes, content,
                         run->content_nbytes, &worker->diag);
 }
 
-/* Takes the place behind all earlier runs for `nbytes` bytes. Returns 0 if an earlier run failed. */
-static int claim_place(st_conversion *conversion, st_worker *worker, size_t index, const st_run *run,
-                       uint64_t nbytes, uint64_t *offset)
+/* Takes the place behind all earlier runs for `nbytes` bytes, and adds them to *sum (NULL: nothing). Returns 0 if
+ * an earlier run failed. */
+static int claim_place(st_conversion *conversion, st_worker *worker, const st_run *run, uint64_t nbytes,
+                       uint64_t *sum, uint64_t *offset)
 {
     if (!st_engine_take_turn(worker, run)) {
         return 0;
     }
     *offset = conversion->end;
     conversion->end += nbytes;
-    conversion->frame_nbytes[index] += nbytes;
+    if (sum != NULL) {
+        *sum += nbytes;
+    }
     st_engine_pass_turn(worker);
     return 1;
 }
@@ -105,42 +113,23 @@ static lmc_status encode_tail(const st_conversion *conversion, st_worker *worker
     return LMC_OK;
 }
 
-static lmc_status run_alias(st_conversion *conversion, st_worker *worker, size_t index, const st_run *run)
+static lmc_status blame(const st_conversion *conversion, st_worker *worker, size_t index, lmc_status status)
 {
-    uint64_t offset = 0;
-    return claim_place(conversion, worker, index, run, 0, &offset) ? LMC_OK : LMC_ERR_CANCELLED;
+    st_fail_codec(&worker->diag, worker->ctx, status, LMC_ST_NO_OFFSET);
+    return st_source_blame(conversion->source, index, status, &worker->diag);
 }
 
-static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+/* Writes the run once it has its place. */
+static lmc_status write_run(st_conversion *conversion, st_worker *worker, const st_slot *slot,
+                            const st_run *run, unsigned char *stored, size_t nbytes, size_t tail_nbytes)
 {
-    st_conversion *const conversion = user;
-    const st_convert_item *const item = slot->item;
-    if (item->plan == NULL) {
-        return run_alias(conversion, worker, slot->index, run);
-    }
-    blocks blocks;
-    lmc_status status = fetch_blocks(conversion, worker, slot, run, &blocks);
-    if (status != LMC_OK) {
-        return status;
-    }
-    const size_t tail_nbytes = run->is_last ? (size_t)item->info.tail_nbytes : 0;
-    const size_t blocks_bound = item->info.head_nbytes + (size_t)blocks.count * item->block_bound;
-    unsigned char *const stored = st_worker_stored(worker, blocks_bound + tail_nbytes);
-    if (stored == NULL) {
-        return LMC_ERR_NOMEM;
-    }
-    size_t nbytes = 0;
-    status = encode_blocks(worker, item, &blocks, stored, blocks_bound, &nbytes);
-    if (status != LMC_OK) {
-        st_fail_codec(&worker->diag, worker->ctx, status, LMC_ST_NO_OFFSET);
-        return st_source_blame(conversion->source, slot->index, status, &worker->diag);
-    }
     uint64_t offset = 0;
-    if (!claim_place(conversion, worker, slot->index, run, nbytes + tail_nbytes, &offset)) {
+    if (!claim_place(conversion, worker, run, nbytes + tail_nbytes, &conversion->frame_nbytes[slot->index],
+                     &offset)) {
         return LMC_ERR_CANCELLED;
     }
     if (run->is_last) {
-        status = encode_tail(conversion, worker, slot, stored + nbytes, tail_nbytes);
+        const lmc_status status = encode_tail(conversion, worker, slot, stored + nbytes, tail_nbytes);
         if (status != LMC_OK) {
             return status;
         }
@@ -148,7 +137,74 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
     return os_output_write(&conversion->output, offset, stored, nbytes + tail_nbytes, &worker->diag);
 }
 
-static const st_engine_ops convert_ops = {st_convert_prepare, run_blocks, NULL, st_convert_release};
+static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+{
+    st_conversion *const conversion = user;
+    const st_convert_item *const item = slot->item;
+    blocks blocks;
+    if (item->plan == NULL) { /* an alias, always in a batch of its own or of others */
+        return LMC_OK;
+    }
+    lmc_status status = fetch_blocks(conversion, worker, slot, run, &blocks);
+    if (status != LMC_OK) {
+        return status;
+    }
+    const size_t tail_nbytes = run->is_last ? (size_t)item->info.tail_nbytes : 0;
+    const size_t bound = item->info.head_nbytes + (size_t)blocks.count * item->block_bound;
+    unsigned char *const stored = worker->is_batch ? st_worker_gather(worker, bound + tail_nbytes)
+                                                   : st_worker_stored(worker, bound + tail_nbytes);
+    if (stored == NULL) {
+        return LMC_ERR_NOMEM;
+    }
+    size_t nbytes = 0;
+    status = encode_blocks(worker, item, &blocks, stored, bound, &nbytes);
+    if (status != LMC_OK) {
+        return blame(conversion, worker, slot->index, status);
+    }
+    if (!worker->is_batch) {
+        return write_run(conversion, worker, slot, run, stored, nbytes, tail_nbytes);
+    }
+    conversion->frame_nbytes[slot->index] = nbytes + tail_nbytes;
+    worker->gathered_nbytes += nbytes + tail_nbytes;
+    return encode_tail(conversion, worker, slot, stored + nbytes, tail_nbytes);
+}
+
+/* ---- small tensors: one read, one write for many ---- */
+
+static uint64_t tensor_nbytes(void *user, size_t index)
+{
+    const st_conversion *const conversion = user;
+    return st_aliases_owner(&conversion->aliases, index) == index
+               ? st_source_tensor_nbytes(conversion->source, index)
+               : 0;
+}
+
+static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_t count)
+{
+    const st_source *const source = ((const st_conversion *)user)->source;
+    if (source->places != NULL) {
+        st_worker_read_ahead(worker, source->input, source->places[first], source->places[first + count]);
+    }
+    return LMC_OK;
+}
+
+static lmc_status end_batch(void *user, st_worker *worker, const st_run *run)
+{
+    st_conversion *const conversion = user;
+    uint64_t offset = 0;
+    if (!claim_place(conversion, worker, run, worker->gathered_nbytes, NULL, &offset)) {
+        return LMC_ERR_CANCELLED;
+    }
+    return os_output_write(&conversion->output, offset, worker->gathered.bytes, worker->gathered_nbytes,
+                           &worker->diag);
+}
+
+static const st_engine_ops convert_ops = {.prepare = st_convert_prepare,
+                                          .run = run_blocks,
+                                          .release = st_convert_release,
+                                          .nbytes = tensor_nbytes,
+                                          .begin_batch = begin_batch,
+                                          .end_batch = end_batch};
 
 /* ---- all of it ---- */
 

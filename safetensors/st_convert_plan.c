@@ -17,10 +17,23 @@ typedef struct plan_input {
     uint64_t window_begin, window_end;
 } plan_input;
 
+const unsigned char *st_convert_find_ahead(const st_conversion *conversion, const st_worker *worker,
+                                           size_t index, uint64_t offset, size_t nbytes)
+{
+    const uint64_t *const places = conversion->source->places;
+    return places == NULL ? NULL : os_window_find(&worker->ahead, places[index] + offset, nbytes);
+}
+
 static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
     const plan_input *const input = user;
     const st_source *const source = input->conversion->source;
+    const unsigned char *const ahead =
+        st_convert_find_ahead(input->conversion, input->worker, input->index, offset, nbytes);
+    if (ahead != NULL) {
+        memcpy(dst, ahead, nbytes);
+        return LMC_OK;
+    }
     return source->read(source, input->index, offset, dst, nbytes, &input->worker->diag);
 }
 

@@ -8,13 +8,28 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Content of a run: long enough that locks and system calls do not show, short enough that a thread's
- * buffers stay far below 24 MiB and files of a few MiB keep several threads busy. */
-#define RUN_NBYTES ((size_t)1 << 20)
+/* Content of a run or a batch: long enough that locks and system calls do not show, short enough that what is
+ * read, coded and written stays in a core's own cache, and that files of a few MiB keep several threads busy. */
+#define RUN_NBYTES ((size_t)512 << 10)
 
-/* Tensors between prepare and release, per thread and beyond that. */
-#define SLOTS_PER_THREAD 2
-#define SLOTS_EXTRA 2
+/* What is read ahead for a batch: frames can be a little larger than their content. */
+#define AHEAD_NBYTES_MAX (RUN_NBYTES + RUN_NBYTES / 4)
+
+/* Tensors of a batch, for files made of tiny ones. */
+#define BATCH_COUNT_MAX 128
+
+/* Units between prepare and release, per thread and beyond that. */
+#define UNITS_PER_THREAD 2
+#define UNITS_EXTRA 2
+
+/* What is handed out as a whole or in runs: a large tensor or a batch. */
+typedef struct unit {
+    st_slot slot; /* of a batch: the engine's fields, and the first tensor */
+    size_t tensor_count;
+    uint64_t content_nbytes; /* of a batch */
+    void **items;            /* of a batch: what slots of its tensors held; BATCH_COUNT_MAX */
+    int is_batch;
+} unit;
 
 struct st_engine {
     const st_engine_ops *ops;
@@ -28,11 +43,13 @@ struct st_engine {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a slot became ready or free, or a run failed */
     pthread_cond_t turned;  /* the turn went on, or a run failed */
-    st_slot *slots;
-    size_t slot_count;
-    size_t next_prepare; /* tensor */
-    size_t current;      /* tensor whose runs are being handed out */
-    size_t released;     /* tensors before this one are done with */
+    unit *units;
+    void **items; /* of all units */
+    size_t unit_count;
+    size_t next_tensor; /* the first that is in no unit yet */
+    size_t next_unit;
+    size_t current;  /* unit whose runs are being handed out */
+    size_t released; /* units before this one are done with */
     uint64_t next_run;
     uint64_t turn;
     uint64_t done_nbytes;
@@ -41,8 +58,8 @@ struct st_engine {
 };
 
 typedef struct job {
-    enum { JOB_NONE, JOB_PREPARE, JOB_RUN } kind;
-    st_slot *slot;
+    enum { JOB_NONE, JOB_PREPARE, JOB_RUN, JOB_BATCH } kind;
+    unit *unit;
     st_run run;
 } job;
 
@@ -65,6 +82,30 @@ unsigned char *st_worker_stored(st_worker *worker, size_t nbytes)
     return grow(worker, &worker->stored, nbytes);
 }
 
+unsigned char *st_worker_gather(st_worker *worker, size_t nbytes)
+{
+    unsigned char *const bytes =
+        st_buffer_extend(worker->memory, &worker->gathered, worker->gathered_nbytes, nbytes);
+    if (bytes == NULL) {
+        st_fail_nomem(&worker->diag);
+    }
+    return bytes;
+}
+
+void st_worker_read_ahead(st_worker *worker, const os_input *input, uint64_t begin, uint64_t end)
+{
+    lmc_st_diag unused = worker->diag;
+    if (begin >= end || end - begin > AHEAD_NBYTES_MAX) {
+        return;
+    }
+    const size_t nbytes = (size_t)(end - begin);
+    unsigned char *const bytes = st_buffer_grow(worker->memory, &worker->window, nbytes);
+    if (bytes != NULL && os_input_read(input, begin, bytes, nbytes, &unused) == LMC_OK) {
+        const os_window ahead = {bytes, begin, end};
+        worker->ahead = ahead;
+    }
+}
+
 /* ---- failure (under the lock) ---- */
 
 static void record_failure(st_engine *engine, uint64_t run, const lmc_st_diag *diag)
@@ -79,22 +120,55 @@ static void record_failure(st_engine *engine, uint64_t run, const lmc_st_diag *d
 
 /* ---- handing out jobs (under the lock) ---- */
 
-static st_slot *slot_of(st_engine *engine, size_t tensor)
+static unit *unit_of(st_engine *engine, size_t number)
 {
-    return &engine->slots[tensor % engine->slot_count];
+    return &engine->units[number % engine->unit_count];
 }
 
-static void take_prepare(st_engine *engine, job *next)
+/* Puts the next tensors into a unit: small ones as far as they make a batch. */
+static unit *make_unit(st_engine *engine)
 {
-    st_slot *const slot = slot_of(engine, engine->next_prepare);
-    memset(slot, 0, sizeof(*slot));
-    slot->index = engine->next_prepare++;
-    next->kind = JOB_PREPARE;
-    next->slot = slot;
+    const st_engine_ops *const ops = engine->ops;
+    unit *const next = unit_of(engine, engine->next_unit++);
+    void **const items = next->items;
+    memset(next, 0, sizeof(*next));
+    next->items = items;
+    next->slot.index = engine->next_tensor;
+    while (ops->nbytes != NULL && engine->next_tensor < engine->tensor_count &&
+           next->tensor_count < BATCH_COUNT_MAX) {
+        const uint64_t nbytes = ops->nbytes(engine->user, engine->next_tensor);
+        if (nbytes > RUN_NBYTES - next->content_nbytes) {
+            break;
+        }
+        next->content_nbytes += nbytes;
+        next->items[next->tensor_count++] = NULL;
+        engine->next_tensor++;
+    }
+    next->is_batch = next->tensor_count > 0;
+    if (!next->is_batch) {
+        next->tensor_count = 1;
+        engine->next_tensor++;
+    }
+    next->slot.is_ready = next->is_batch;
+    return next;
 }
 
-static void take_run(st_engine *engine, st_slot *slot, job *next)
+/* Takes the batch as a whole. */
+static void take_batch(st_engine *engine, unit *unit, job *next)
 {
+    const st_run run = {
+        .number = engine->next_run++, .is_last = 1, .content_nbytes = (size_t)unit->content_nbytes};
+    next->kind = JOB_BATCH;
+    next->unit = unit;
+    next->run = run;
+    unit->slot.runs_taken = 1;
+    unit->slot.is_all_taken = 1;
+    engine->current++;
+}
+
+static void take_run(st_engine *engine, unit *unit, job *next)
+{
+    st_slot *const slot = &unit->slot;
     uint64_t count = slot->block_count - slot->next_block;
     const uint64_t most =
         slot->block_nbytes >= RUN_NBYTES || slot->block_nbytes == 0 ? 1 : RUN_NBYTES / slot->block_nbytes;
@@ -102,7 +176,7 @@ static void take_run(st_engine *engine, st_slot *slot, job *next)
     const uint64_t begin = slot->next_block * slot->block_nbytes;
     const uint64_t end = (slot->next_block + count) * slot->block_nbytes;
     next->kind = JOB_RUN;
-    next->slot = slot;
+    next->unit = unit;
     next->run.number = engine->next_run++;
     next->run.first_block = slot->next_block;
     next->run.block_count = count;
@@ -121,23 +195,29 @@ static int try_take(st_engine *engine, job *next)
     if (engine->failed_run != UINT64_MAX) {
         return 1;
     }
-    if (engine->next_prepare < engine->tensor_count &&
-        engine->next_prepare < engine->released + engine->slot_count) {
-        take_prepare(engine, next);
-        return 1;
+    while (engine->next_tensor < engine->tensor_count &&
+           engine->next_unit < engine->released + engine->unit_count) {
+        unit *const made = make_unit(engine);
+        if (!made->is_batch) {
+            next->kind = JOB_PREPARE;
+            next->unit = made;
+            return 1;
+        }
     }
-    if (engine->current == engine->tensor_count) {
-        return 1;
+    if (engine->current == engine->next_unit) {
+        return engine->next_tensor == engine->tensor_count;
     }
-    st_slot *const slot = slot_of(engine, engine->current);
-    if (engine->current == engine->next_prepare || !slot->is_ready) {
+    unit *const unit = unit_of(engine, engine->current);
+    if (!unit->slot.is_ready) {
         return 0;
     }
-    if (slot->status != LMC_OK) {
-        record_failure(engine, engine->next_run, &slot->diag);
-        return 1;
+    if (unit->slot.status != LMC_OK) {
+        record_failure(engine, engine->next_run, &unit->slot.diag);
+    } else if (unit->is_batch) {
+        take_batch(engine, unit, next);
+    } else {
+        take_run(engine, unit, next);
     }
-    take_run(engine, slot, next);
     return 1;
 }
 
@@ -195,11 +275,22 @@ static void do_prepare(st_worker *worker, st_slot *slot)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* Frees the slots of tensors that are complete, in order. Under the lock. */
+static void release_unit(st_engine *engine, unit *unit)
+{
+    for (size_t i = 0; i < unit->tensor_count; i++) {
+        if (unit->is_batch) {
+            unit->slot.item = unit->items[i];
+        }
+        engine->ops->release(engine->user, &unit->slot);
+        unit->slot.index++;
+    }
+}
+
+/* Frees the units that are complete, in order. Under the lock. */
 static void release_complete(st_engine *engine)
 {
-    while (engine->released < engine->current && slot_of(engine, engine->released)->is_complete) {
-        engine->ops->release(engine->user, slot_of(engine, engine->released));
+    while (engine->released < engine->current && unit_of(engine, engine->released)->slot.is_complete) {
+        release_unit(engine, unit_of(engine, engine->released));
         engine->released++;
     }
     pthread_cond_broadcast(&engine->changed);
@@ -219,6 +310,20 @@ static int count_run(st_engine *engine, st_slot *slot, const st_run *run)
     return is_complete;
 }
 
+/* A run is the last of its unit, or has failed. */
+static void end_unit(st_engine *engine, st_slot *slot, const st_run *run, lmc_status status,
+                     const lmc_st_diag *diag)
+{
+    pthread_mutex_lock(&engine->lock);
+    if (status != LMC_OK) {
+        record_failure(engine, run->number, diag);
+    } else {
+        slot->is_complete = 1;
+        release_complete(engine);
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
 static void do_run(st_worker *worker, st_slot *slot, const st_run *run)
 {
     st_engine *const engine = worker->engine;
@@ -227,17 +332,50 @@ static void do_run(st_worker *worker, st_slot *slot, const st_run *run)
     if (is_complete && engine->ops->finish != NULL) {
         status = engine->ops->finish(engine->user, worker, slot);
     }
-    if (status == LMC_OK && !is_complete) {
-        return;
+    if (status != LMC_OK || is_complete) {
+        end_unit(engine, slot, run, status, &worker->diag);
     }
-    pthread_mutex_lock(&engine->lock);
-    if (status != LMC_OK) {
-        record_failure(engine, run->number, &worker->diag);
-    } else {
-        slot->is_complete = 1;
-        release_complete(engine);
+}
+
+/* All of a tensor that is so small that it is one run. */
+static lmc_status do_tensor(st_worker *worker, size_t index, void **item)
+{
+    const st_engine *const engine = worker->engine;
+    st_slot slot = {.index = index};
+    lmc_status status = engine->ops->prepare(engine->user, worker, &slot);
+    if (status == LMC_OK) {
+        const st_run run = {
+            .block_count = slot.block_count, .is_last = 1, .content_nbytes = (size_t)slot.content_nbytes};
+        status = engine->ops->run(engine->user, worker, &slot, &run);
     }
-    pthread_mutex_unlock(&engine->lock);
+    if (status == LMC_OK && engine->ops->finish != NULL) {
+        status = engine->ops->finish(engine->user, worker, &slot);
+    }
+    *item = slot.item;
+    return status;
+}
+
+static void do_batch(st_worker *worker, unit *unit, const st_run *run)
+{
+    st_engine *const engine = worker->engine;
+    const st_engine_ops *const ops = engine->ops;
+    const size_t first = unit->slot.index;
+    const os_window nothing = {NULL, 0, 0};
+    worker->is_batch = 1;
+    worker->gathered_nbytes = 0;
+    lmc_status status = ops->begin_batch(engine->user, worker, first, unit->tensor_count);
+    for (size_t i = 0; i < unit->tensor_count && status == LMC_OK; i++) {
+        status = do_tensor(worker, first + i, &unit->items[i]);
+    }
+    if (status == LMC_OK) {
+        status = ops->end_batch(engine->user, worker, run);
+    }
+    worker->is_batch = 0;
+    worker->ahead = nothing;
+    if (status == LMC_OK) {
+        (void)count_run(engine, &unit->slot, run);
+    }
+    end_unit(engine, &unit->slot, run, status, &worker->diag);
 }
 
 static void *work(void *argument)
@@ -247,8 +385,9 @@ static void *work(void *argument)
         job next;
         take_job(worker->engine, &next);
         switch (next.kind) {
-        case JOB_PREPARE: do_prepare(worker, next.slot); break;
-        case JOB_RUN: do_run(worker, next.slot, &next.run); break;
+        case JOB_PREPARE: do_prepare(worker, &next.unit->slot); break;
+        case JOB_RUN: do_run(worker, &next.unit->slot, &next.run); break;
+        case JOB_BATCH: do_batch(worker, next.unit, &next.run); break;
         default: return NULL;
         }
     }
@@ -271,6 +410,8 @@ static void worker_free(st_worker *worker)
     st_buffer_free(worker->memory, &worker->content);
     st_buffer_free(worker->memory, &worker->stored);
     st_buffer_free(worker->memory, &worker->base);
+    st_buffer_free(worker->memory, &worker->gathered);
+    st_buffer_free(worker->memory, &worker->window);
 }
 
 /* The calling thread is worker 0. If the system gives fewer threads, those that there are do the work. */
@@ -307,11 +448,31 @@ static lmc_status run_workers(st_engine *engine, unsigned worker_count)
     return is_possible ? LMC_OK : st_fail_nomem(engine->diag);
 }
 
+static void free_units(st_engine *engine, const lmc_allocator *memory)
+{
+    st_release(memory, engine->items);
+    st_release(memory, engine->units);
+}
+
+static int make_units(st_engine *engine, const lmc_allocator *memory)
+{
+    engine->units = st_allocate_zeroed(memory, engine->unit_count, sizeof(*engine->units));
+    engine->items = st_allocate_zeroed(memory, engine->unit_count, BATCH_COUNT_MAX * sizeof(*engine->items));
+    if (engine->units == NULL || engine->items == NULL) {
+        free_units(engine, memory);
+        return 0;
+    }
+    for (size_t i = 0; i < engine->unit_count; i++) {
+        engine->units[i].items = engine->items + i * BATCH_COUNT_MAX;
+    }
+    return 1;
+}
+
 /* What prepared tensors hold after a failure. All threads have ended. */
 static void release_rest(st_engine *engine)
 {
-    for (size_t i = engine->released; i < engine->next_prepare; i++) {
-        engine->ops->release(engine->user, slot_of(engine, i));
+    for (size_t i = engine->released; i < engine->next_unit; i++) {
+        release_unit(engine, unit_of(engine, i));
     }
 }
 
@@ -335,11 +496,10 @@ lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_cou
                         .blank = &blank,
                         .tensor_count = tensor_count,
                         .total_nbytes = total_nbytes,
-                        .slot_count = (size_t)SLOTS_PER_THREAD * worker_count + SLOTS_EXTRA,
+                        .unit_count = (size_t)UNITS_PER_THREAD * worker_count + UNITS_EXTRA,
                         .failed_run = UINT64_MAX,
                         .diag = diag};
-    engine.slots = st_allocate_zeroed(options->allocator, engine.slot_count, sizeof(*engine.slots));
-    if (engine.slots == NULL) {
+    if (!make_units(&engine, options->allocator)) {
         return st_fail_nomem(diag);
     }
     pthread_mutex_init(&engine.lock, NULL);
@@ -353,6 +513,6 @@ lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_cou
     pthread_cond_destroy(&engine.turned);
     pthread_cond_destroy(&engine.changed);
     pthread_mutex_destroy(&engine.lock);
-    st_release(options->allocator, engine.slots);
+    free_units(&engine, options->allocator);
     return status;
 }

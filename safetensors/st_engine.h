@@ -2,14 +2,16 @@
  * st_engine.h - worker threads over the tensors of a file, in bounded memory. It knows order, threads and
  * failure; what is done to a tensor is the caller's (convert, restore, verify).
  *
- * Each tensor is first prepared (one job), a few tensors ahead of the others, and then done in runs of
- * blocks (a job each). Jobs are handed out in the order of the file; a run that must write behind all
- * earlier ones waits for its turn. So the output does not depend on the number of threads, and the first
- * fault in the order of the file is the one that is reported.
+ * Each large tensor is first prepared (one job), a few tensors ahead of the others, and then done in runs of
+ * blocks (a job each). Small tensors that follow one another are a batch: one job does all that there is to do
+ * to them. Jobs are handed out in the order of the file; a run or batch that must write behind all earlier ones
+ * waits for its turn. So the output does not depend on the number of threads, and the first fault in the order
+ * of the file is the one that is reported.
  */
 #ifndef LMC_ST_ENGINE_H
 #define LMC_ST_ENGINE_H
 
+#include "os_file.h"
 #include "st_base.h"
 #include "st_memory.h"
 
@@ -22,7 +24,13 @@ typedef struct st_worker {
     lmc_ctx *ctx;
     st_buffer content;
     st_buffer stored;
-    st_buffer base; /* content of the tensor that this one was coded against */
+    st_buffer base;     /* content of the tensor that this one was coded against */
+    int is_batch;       /* run() is called for a tensor of a batch */
+    os_window ahead;    /* what was read for all tensors of the batch; may be empty */
+    st_buffer gathered; /* what its tensors have given so far */
+    size_t gathered_nbytes;
+    uint64_t gathered_offset; /* the caller's */
+    st_buffer window;         /* room of `ahead` */
     lmc_st_diag diag;
 } st_worker;
 
@@ -59,6 +67,13 @@ typedef struct st_engine_ops {
     /* Frees slot->item, after success and after failure: one tensor at a time, in their order, while other
      * threads work. */
     void (*release)(void *user, st_slot *slot);
+
+    /* The last three are NULL if there are to be no batches. Content bytes of a tensor: */
+    uint64_t (*nbytes)(void *user, size_t index);
+    /* Before and after prepare(), run() and finish() of each tensor of a batch. `run` is all of it: the turn is
+     * taken in end_batch() if at all. After a failure end_batch() is not called. */
+    lmc_status (*begin_batch)(void *user, st_worker *worker, size_t first, size_t count);
+    lmc_status (*end_batch)(void *user, st_worker *worker, const st_run *run);
 } st_engine_ops;
 
 /* Does tensors 0 .. tensor_count-1 and returns when all threads have ended. total_nbytes is for the
@@ -66,7 +81,7 @@ typedef struct st_engine_ops {
 lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_count, uint64_t total_nbytes,
                          const lmc_st_options *options, lmc_st_diag *diag);
 
-/* Within run(): waits until every earlier run has passed its turn on. Returns 0 if one of them failed:
+/* Within run() of no batch, or end_batch(): waits until every earlier run has passed its turn on. Returns 0 if one of them failed:
  * then run() returns CANCELLED and nothing else. */
 int st_engine_take_turn(st_worker *worker, const st_run *run);
 void st_engine_pass_turn(st_worker *worker);
@@ -74,5 +89,12 @@ void st_engine_pass_turn(st_worker *worker);
 /* Makes the worker's buffer at least nbytes large; its bytes are lost. NULL: out of memory, diag is set. */
 unsigned char *st_worker_content(st_worker *worker, size_t nbytes);
 unsigned char *st_worker_stored(st_worker *worker, size_t nbytes);
+
+/* Room for nbytes behind what is gathered, which stays. The caller adds to gathered_nbytes what it uses. */
+unsigned char *st_worker_gather(st_worker *worker, size_t nbytes);
+
+/* Reads bytes [begin, end) of the input ahead, if that is no more than a batch should hold. Whether it succeeds
+ * makes no difference but to speed: a fault is met again, and told, where the bytes are needed. */
+void st_worker_read_ahead(st_worker *worker, const os_input *input, uint64_t begin, uint64_t end);
 
 #endif

@@ -104,9 +104,9 @@ lmc_status st_archive_open(lmc_st_file *file, lmc_st_diag *diag);
 int st_archive_detect(const lmc_st_file *file, lmc_status *status, lmc_st_diag *diag);
 
 /* st_frame.c: reads and verifies head and tail of tensor `index`, and that they promise its dtype, size
- * and content hash. Free with lmc_frame_free(). */
-lmc_status st_frame_open(const lmc_st_file *file, lmc_ctx *ctx, size_t index, lmc_frame **frame,
-                         lmc_st_diag *diag);
+ * and content hash. ahead: what may have been read of the file already, or NULL. Free with lmc_frame_free(). */
+lmc_status st_frame_open(const lmc_st_file *file, const os_window *ahead, lmc_ctx *ctx, size_t index,
+                         lmc_frame **frame, lmc_st_diag *diag);
 
 /* Stored bytes of blocks first .. first + count - 1: they stand one behind the other. */
 lmc_status st_frame_extent(const lmc_st_file *file, size_t index, const lmc_frame *frame, uint64_t first,

@@ -41,30 +41,41 @@ static lmc_status check_head(const lmc_st_file *file, size_t index, const unsign
     return LMC_OK;
 }
 
+static lmc_status read_at(const lmc_st_file *file, const os_window *ahead, uint64_t offset,
+                          unsigned char *dst, size_t nbytes, lmc_st_diag *diag)
+{
+    const unsigned char *const bytes = os_window_find(ahead, offset, nbytes);
+    if (bytes != NULL) {
+        memcpy(dst, bytes, nbytes);
+        return LMC_OK;
+    }
+    return os_input_read(&file->input, offset, dst, nbytes, diag);
+}
+
 /* Copies bytes [at, at + nbytes) of the frame: from `start` if they are there, else from the file. */
-static lmc_status copy_part(const lmc_st_file *file, size_t index, const unsigned char *start,
-                            size_t start_nbytes, uint64_t at, unsigned char *dst, size_t nbytes,
-                            lmc_st_diag *diag)
+static lmc_status copy_part(const lmc_st_file *file, const os_window *ahead, size_t index,
+                            const unsigned char *start, size_t start_nbytes, uint64_t at, unsigned char *dst,
+                            size_t nbytes, lmc_st_diag *diag)
 {
     if (at + nbytes <= start_nbytes) {
         memcpy(dst, start + at, nbytes);
         return LMC_OK;
     }
-    return os_input_read(&file->input, st_file_frame_offset(file, index) + at, dst, nbytes, diag);
+    return read_at(file, ahead, st_file_frame_offset(file, index) + at, dst, nbytes, diag);
 }
 
 /* Opens the frame from head and tail, put one behind the other into `ends`. */
-static lmc_status open_ends(const lmc_st_file *file, lmc_ctx *ctx, size_t index, const lmc_info *info,
-                            const unsigned char *start, size_t start_nbytes, unsigned char *ends,
-                            lmc_frame **frame, lmc_st_diag *diag)
+static lmc_status open_ends(const lmc_st_file *file, const os_window *ahead, lmc_ctx *ctx, size_t index,
+                            const lmc_info *info, const unsigned char *start, size_t start_nbytes,
+                            unsigned char *ends, lmc_frame **frame, lmc_st_diag *diag)
 {
     const uint64_t frame_nbytes = st_file_frame_nbytes(file, index);
     const size_t tail_nbytes = (size_t)info->tail_nbytes;
     unsigned char *const tail = ends + info->head_nbytes;
-    lmc_status status = copy_part(file, index, start, start_nbytes, 0, ends, info->head_nbytes, diag);
+    lmc_status status = copy_part(file, ahead, index, start, start_nbytes, 0, ends, info->head_nbytes, diag);
     if (status == LMC_OK) {
-        status =
-            copy_part(file, index, start, start_nbytes, frame_nbytes - tail_nbytes, tail, tail_nbytes, diag);
+        status = copy_part(file, ahead, index, start, start_nbytes, frame_nbytes - tail_nbytes, tail,
+                           tail_nbytes, diag);
     }
     if (status != LMC_OK) {
         return status;
@@ -82,8 +93,8 @@ static lmc_status open_ends(const lmc_st_file *file, lmc_ctx *ctx, size_t index,
     return LMC_OK;
 }
 
-lmc_status st_frame_open(const lmc_st_file *file, lmc_ctx *ctx, size_t index, lmc_frame **frame,
-                         lmc_st_diag *diag)
+lmc_status st_frame_open(const lmc_st_file *file, const os_window *ahead, lmc_ctx *ctx, size_t index,
+                         lmc_frame **frame, lmc_st_diag *diag)
 {
     unsigned char start[START_NBYTES];
     lmc_info info;
@@ -95,8 +106,7 @@ lmc_status st_frame_open(const lmc_st_file *file, lmc_ctx *ctx, size_t index, lm
         st_fail(diag, LMC_ERR_TRUNCATED, file->input.nbytes, "the archive ends before its frame does");
         return st_file_blame(file, index, LMC_ERR_TRUNCATED, diag);
     }
-    lmc_status status =
-        os_input_read(&file->input, st_file_frame_offset(file, index), start, start_nbytes, diag);
+    lmc_status status = read_at(file, ahead, st_file_frame_offset(file, index), start, start_nbytes, diag);
     if (status == LMC_OK) {
         status = check_head(file, index, start, start_nbytes, &info, diag);
     }
@@ -108,7 +118,7 @@ lmc_status st_frame_open(const lmc_st_file *file, lmc_ctx *ctx, size_t index, lm
     if (ends == NULL) {
         return st_file_blame(file, index, st_fail_nomem(diag), diag);
     }
-    status = open_ends(file, ctx, index, &info, start, start_nbytes, ends, frame, diag);
+    status = open_ends(file, ahead, ctx, index, &info, start, start_nbytes, ends, frame, diag);
     st_release(&file->memory, ends);
     return status == LMC_OK ? LMC_OK : st_file_blame(file, index, status, diag);
 }

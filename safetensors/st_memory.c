@@ -62,6 +62,24 @@ unsigned char *st_buffer_grow(const lmc_allocator *memory, st_buffer *buffer, si
     return buffer->bytes;
 }
 
+unsigned char *st_buffer_extend(const lmc_allocator *memory, st_buffer *buffer, size_t used, size_t nbytes)
+{
+    if (buffer->bytes == NULL || nbytes > buffer->capacity - used) {
+        const size_t capacity = used + nbytes + used / 2;
+        unsigned char *const larger = st_allocate(memory, capacity);
+        if (larger == NULL) {
+            return NULL;
+        }
+        if (used > 0) {
+            memcpy(larger, buffer->bytes, used);
+        }
+        st_buffer_free(memory, buffer);
+        buffer->bytes = larger;
+        buffer->capacity = capacity;
+    }
+    return buffer->bytes + used;
+}
+
 void st_buffer_free(const lmc_allocator *memory, st_buffer *buffer)
 {
     st_release(memory, buffer->bytes);

@@ -28,6 +28,9 @@ typedef struct st_buffer {
 
 /* Makes it at least nbytes large; its bytes are lost. Returns them, or NULL: out of memory. */
 unsigned char *st_buffer_grow(const lmc_allocator *memory, st_buffer *buffer, size_t nbytes);
+
+/* Makes room for nbytes behind the first `used` bytes, which stay. Returns that room, or NULL: out of memory. */
+unsigned char *st_buffer_extend(const lmc_allocator *memory, st_buffer *buffer, size_t used, size_t nbytes);
 void st_buffer_free(const lmc_allocator *memory, st_buffer *buffer);
 
 /* A copy of a NUL-terminated text. */

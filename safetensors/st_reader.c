@@ -205,7 +205,7 @@ lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *c
     if (!file->is_archive) {
         return LMC_OK;
     }
-    lmc_status status = st_frame_open(file, ctx, index, &reader->frame, diag);
+    lmc_status status = st_frame_open(file, NULL, ctx, index, &reader->frame, diag);
     if (status != LMC_OK) {
         return status;
     }

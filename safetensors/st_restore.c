@@ -93,8 +93,8 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
 {
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
-    lmc_status status =
-        st_frame_open(restoration->source, worker->ctx, slot->index, &item->frame, &worker->diag);
+    lmc_status status = st_frame_open(restoration->source, &worker->ahead, worker->ctx, slot->index,
+                                      &item->frame, &worker->diag);
     if (status != LMC_OK) {
         return status;
     }
@@ -173,6 +173,8 @@ typedef struct blocks {
     const unsigned char *stored;
     size_t stored_nbytes;
     const unsigned char *base; /* NULL: they need none */
+    unsigned char *dst;
+    size_t dst_nbytes;
 } blocks;
 
 static lmc_status decode_blocks(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
@@ -180,10 +182,10 @@ static lmc_status decode_blocks(const st_restoration *restoration, st_worker *wo
 {
     const lmc_st_file *const source = restoration->source;
     const restore_item *const item = slot->item;
-    lmc_status status = st_frame_decode(
-        source, worker->ctx, slot->index, item->frame, blocks->first, blocks->count, blocks->stored,
-        blocks->stored_nbytes, blocks->base, worker->content.bytes, worker->content.capacity,
-        item->entries == NULL ? NULL : &item->entries[blocks->first], &worker->diag);
+    lmc_status status =
+        st_frame_decode(source, worker->ctx, slot->index, item->frame, blocks->first, blocks->count,
+                        blocks->stored, blocks->stored_nbytes, blocks->base, blocks->dst, blocks->dst_nbytes,
+                        item->entries == NULL ? NULL : &item->entries[blocks->first], &worker->diag);
     if (status == LMC_ERR_BASE) {
         status = st_file_fail_base(source, item->base.levels[0].file, &worker->diag);
     }
@@ -198,7 +200,7 @@ static lmc_status find_damage(restore_work *work, st_worker *worker, const st_sl
     size_t at = 0;
     for (uint64_t i = 0; i < run->count; i++) {
         uint64_t offset = 0;
-        blocks one = {run->first + i, 1, run->stored + at, 0, NULL};
+        blocks one = {run->first + i, 1, run->stored + at, 0, NULL, run->dst, run->dst_nbytes};
         if (run->base != NULL) {
             one.base = run->base + (size_t)i * item->info.base_block_nbytes;
         }
@@ -261,6 +263,10 @@ static lmc_status fetch_stored(const st_restoration *restoration, st_worker *wor
     if (status != LMC_OK) {
         return status;
     }
+    run->stored = os_window_find(&worker->ahead, offset, run->stored_nbytes);
+    if (run->stored != NULL) {
+        return LMC_OK;
+    }
     unsigned char *const stored = st_worker_stored(worker, run->stored_nbytes);
     if (stored == NULL) {
         return LMC_ERR_NOMEM;
@@ -270,9 +276,9 @@ static lmc_status fetch_stored(const st_restoration *restoration, st_worker *wor
     return status == LMC_OK ? LMC_OK : st_file_blame(source, slot->index, status, &worker->diag);
 }
 
-/* Reads and decodes a run into the worker's content buffer. *is_sound: nothing was noted. */
+/* Reads and decodes a run into *content: room of the worker. *is_sound: nothing was noted. */
 static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slot *slot, const st_run *run,
-                             int *is_sound)
+                             const unsigned char **content, int *is_sound)
 {
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
@@ -290,12 +296,16 @@ static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slo
             return note(work, worker, item, part.first);
         }
     }
-    if (status == LMC_OK && st_worker_content(worker, run->content_nbytes) == NULL) {
-        status = LMC_ERR_NOMEM;
-    }
     if (status != LMC_OK) {
         return status;
     }
+    part.dst = worker->is_batch ? st_worker_gather(worker, run->content_nbytes)
+                                : st_worker_content(worker, run->content_nbytes);
+    part.dst_nbytes = run->content_nbytes;
+    if (part.dst == NULL) {
+        return LMC_ERR_NOMEM;
+    }
+    *content = part.dst;
     status = decode_blocks(restoration, worker, slot, &part);
     if (status == LMC_OK && item->entries != NULL && part.count == item->info.block_count) {
         /* all of a frame without an index is here: it can be judged before anybody sees it */
@@ -312,7 +322,7 @@ static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slo
 /* ---- what becomes of the content ---- */
 
 static lmc_status compare_content(const st_restoration *restoration, st_worker *worker, size_t index,
-                                  uint64_t offset, size_t nbytes)
+                                  uint64_t offset, const unsigned char *content, size_t nbytes)
 {
     unsigned char *const expected = st_worker_stored(worker, nbytes);
     if (expected == NULL) {
@@ -323,7 +333,7 @@ static lmc_status compare_content(const st_restoration *restoration, st_worker *
         st_diag_set_file(&worker->diag, restoration->original_path);
         return status;
     }
-    if (memcmp(expected, worker->content.bytes, nbytes) == 0) {
+    if (memcmp(expected, content, nbytes) == 0) {
         return LMC_OK;
     }
     st_fail(&worker->diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
@@ -331,19 +341,58 @@ static lmc_status compare_content(const st_restoration *restoration, st_worker *
     return st_file_blame(restoration->source, index, LMC_ERR_CHECKSUM, &worker->diag);
 }
 
-static lmc_status deliver(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
-                          const st_run *run)
+/* Gives content to the hash and to the output, where it stands at `offset`. */
+static lmc_status deliver(const st_restoration *restoration, st_worker *worker, uint64_t offset,
+                          const unsigned char *content, size_t nbytes)
 {
-    const size_t nbytes = run->content_nbytes;
-    const uint64_t offset = output_offset(restoration, slot->index) + run->first_block * slot->block_nbytes;
     if (restoration->sha256 != NULL) {
-        st_sha256_update(restoration->sha256, worker->content.bytes, nbytes);
+        st_sha256_update(restoration->sha256, content, nbytes);
     }
-    if (restoration->output != NULL) {
-        return os_output_write(restoration->output, offset, worker->content.bytes, nbytes, &worker->diag);
+    return restoration->output == NULL
+               ? LMC_OK
+               : os_output_write(restoration->output, offset, content, nbytes, &worker->diag);
+}
+
+/* The same in the order of the file, if anybody wants that. nbytes 0: there is nothing to give. */
+static lmc_status deliver_in_turn(const st_restoration *restoration, st_worker *worker, const st_run *run,
+                                  uint64_t offset, const unsigned char *content, size_t nbytes)
+{
+    if (!is_ordered(restoration)) {
+        return nbytes > 0 ? deliver(restoration, worker, offset, content, nbytes) : LMC_OK;
     }
-    return restoration->original == NULL ? LMC_OK
-                                         : compare_content(restoration, worker, slot->index, offset, nbytes);
+    if (!st_engine_take_turn(worker, run)) {
+        return LMC_ERR_CANCELLED;
+    }
+    const lmc_status status = nbytes > 0 ? deliver(restoration, worker, offset, content, nbytes) : LMC_OK;
+    if (status == LMC_OK) {
+        st_engine_pass_turn(worker);
+    }
+    return status;
+}
+
+/* Keeps content that was decoded behind what is gathered; what does not end where it begins in the output is
+ * written before. */
+static lmc_status gather(const st_restoration *restoration, st_worker *worker, uint64_t offset, size_t nbytes)
+{
+    unsigned char *const bytes = worker->gathered.bytes;
+    if (restoration->output == NULL && restoration->sha256 == NULL) {
+        return LMC_OK;
+    }
+    if (!is_ordered(restoration) && worker->gathered_nbytes > 0 &&
+        offset != worker->gathered_offset + worker->gathered_nbytes) {
+        const lmc_status status =
+            deliver(restoration, worker, worker->gathered_offset, bytes, worker->gathered_nbytes);
+        if (status != LMC_OK) {
+            return status;
+        }
+        memmove(bytes, bytes + worker->gathered_nbytes, nbytes);
+        worker->gathered_nbytes = 0;
+    }
+    if (worker->gathered_nbytes == 0) {
+        worker->gathered_offset = offset;
+    }
+    worker->gathered_nbytes += nbytes;
+    return LMC_OK;
 }
 
 static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const st_run *run)
@@ -351,27 +400,22 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
     restore_work *const work = user;
     const st_restoration *const restoration = work->restoration;
     const restore_item *const item = slot->item;
+    const uint64_t offset = output_offset(restoration, slot->index) + run->first_block * slot->block_nbytes;
+    const unsigned char *content = NULL;
     int is_sound = 0;
     lmc_status status = LMC_OK;
     if (item->frame != NULL) {
-        status = decode_run(work, worker, slot, run, &is_sound);
+        status = decode_run(work, worker, slot, run, &content, &is_sound);
+    }
+    if (status == LMC_OK && is_sound && restoration->original != NULL) {
+        status = compare_content(restoration, worker, slot->index, offset, content, run->content_nbytes);
     }
     if (status != LMC_OK) {
         return status;
     }
-    if (!is_ordered(restoration)) {
-        return is_sound ? deliver(restoration, worker, slot, run) : LMC_OK;
-    }
-    if (!st_engine_take_turn(worker, run)) {
-        return LMC_ERR_CANCELLED;
-    }
-    if (is_sound) {
-        status = deliver(restoration, worker, slot, run);
-    }
-    if (status == LMC_OK) {
-        st_engine_pass_turn(worker);
-    }
-    return status;
+    return worker->is_batch ? (is_sound ? gather(restoration, worker, offset, run->content_nbytes) : LMC_OK)
+                            : deliver_in_turn(restoration, worker, run, offset, content,
+                                              is_sound ? run->content_nbytes : 0);
 }
 
 /* Blocks of a large frame without an index are only now known to be right. What was written of them until
@@ -392,7 +436,35 @@ static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
     return status;
 }
 
-static const st_engine_ops restore_ops = {prepare, run_blocks, finish, release};
+/* ---- small tensors: one read, one write for many ---- */
+
+static uint64_t tensor_nbytes(void *user, size_t index)
+{
+    const restore_work *const work = user;
+    return st_file_tensor_nbytes(work->restoration->source, index);
+}
+
+static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_t count)
+{
+    const lmc_st_file *const source = ((const restore_work *)user)->restoration->source;
+    st_worker_read_ahead(worker, &source->input, source->places[first], source->places[first + count]);
+    return LMC_OK;
+}
+
+static lmc_status end_batch(void *user, st_worker *worker, const st_run *run)
+{
+    const restore_work *const work = user;
+    return deliver_in_turn(work->restoration, worker, run, worker->gathered_offset, worker->gathered.bytes,
+                           worker->gathered_nbytes);
+}
+
+static const st_engine_ops restore_ops = {.prepare = prepare,
+                                          .run = run_blocks,
+                                          .finish = finish,
+                                          .release = release,
+                                          .nbytes = tensor_nbytes,
+                                          .begin_batch = begin_batch,
+                                          .end_batch = end_batch};
 
 /* With the frames of all tensors open and sound: do they want the base that the table names? */
 static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)

@@ -16,6 +16,7 @@ st_source st_source_of_file(const lmc_st_file *file)
     const st_source source = {.header = &file->header,
                               .file_nbytes = file->file_nbytes,
                               .input = &file->input,
+                              .places = file->places,
                               .owner = file,
                               .read = read_file};
     return source;

@@ -11,9 +11,10 @@ typedef struct st_source st_source;
 
 struct st_source {
     const st_header *header;
-    uint64_t file_nbytes;  /* of the safetensors file that this is, or would be */
-    const os_input *input; /* the open file; NULL for a writer */
-    const void *owner;     /* the lmc_st_file or the writer */
+    uint64_t file_nbytes;   /* of the safetensors file that this is, or would be */
+    const os_input *input;  /* the open file; NULL for a writer */
+    const uint64_t *places; /* tensor i stands at [places[i], places[i + 1]) of the file; NULL for a writer */
+    const void *owner;      /* the lmc_st_file or the writer */
     /* Reads content bytes [offset, offset + nbytes) of tensor `index`. On failure the diagnostic names the
      * tensor. */
     lmc_status (*read)(const st_source *source, size_t index, uint64_t offset, void *dst, size_t nbytes,
