@@ -5,6 +5,8 @@
  */
 #include "st_alias.h"
 
+#include "st_engine.h"
+
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
@@ -13,6 +15,10 @@
 
 #define SAMPLE_NBYTES 512
 #define SAMPLE_COUNT 3
+
+/* Candidates that a thread samples in one go, and how much work that is in bytes coded. */
+#define GROUP_COUNT 256
+#define GROUP_NBYTES ((uint64_t)256 << 10)
 
 /* Content that is compared at once. */
 #define PIECE_NBYTES ((size_t)256 << 10)
@@ -30,7 +36,7 @@ typedef struct candidate {
 
 typedef struct search {
     const st_source *source;
-    const volatile int *cancel;
+    const lmc_st_options *options;
     candidate *candidates;
     size_t candidate_count;
     unsigned char *pieces; /* two of PIECE_NBYTES */
@@ -74,39 +80,72 @@ static void list_candidates(search *search)
 }
 
 /* Hashes begin, middle and end of a tensor. */
-static lmc_status take_sample(const search *search, candidate *one)
+static lmc_status take_sample(const search *search, candidate *one, lmc_st_diag *diag)
 {
+    unsigned char samples[SAMPLE_COUNT * SAMPLE_NBYTES];
     const size_t nbytes = one->nbytes < SAMPLE_NBYTES ? (size_t)one->nbytes : SAMPLE_NBYTES;
     const uint64_t places[SAMPLE_COUNT] = {0, (one->nbytes - nbytes) / 2, one->nbytes - nbytes};
     for (size_t i = 0; i < SAMPLE_COUNT; i++) {
-        const lmc_status status = search->source->read(search->source, one->index, places[i],
-                                                       search->pieces + i * nbytes, nbytes, search->diag);
+        const lmc_status status =
+            search->source->read(search->source, one->index, places[i], samples + i * nbytes, nbytes, diag);
         if (status != LMC_OK) {
             return status;
         }
     }
-    one->sample = st_hash(search->pieces, SAMPLE_COUNT * nbytes);
+    one->sample = st_hash(samples, SAMPLE_COUNT * nbytes);
     return LMC_OK;
+}
+
+static int has_peer(const search *search, size_t index)
+{
+    const candidate *const one = &search->candidates[index];
+    return (index > 0 && is_same_kind(one, one - 1)) ||
+           (index + 1 < search->candidate_count && is_same_kind(one, one + 1));
+}
+
+/* The engine's "tensor" is a group of candidates; it needs no preparation and is one run. */
+static lmc_status prepare_group(void *user, st_worker *worker, st_slot *slot)
+{
+    (void)user;
+    (void)worker;
+    (void)slot;
+    return LMC_OK;
+}
+
+static lmc_status sample_group(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+{
+    const search *const search = user;
+    const size_t begin = slot->index * GROUP_COUNT;
+    const size_t left = search->candidate_count - begin;
+    lmc_status status = LMC_OK;
+    (void)run;
+    for (size_t i = begin; i < begin + (left < GROUP_COUNT ? left : GROUP_COUNT) && status == LMC_OK; i++) {
+        if (has_peer(search, i)) {
+            status = take_sample(search, &search->candidates[i], &worker->diag);
+        }
+    }
+    return status;
+}
+
+static void release_group(void *user, st_slot *slot)
+{
+    (void)user;
+    (void)slot;
 }
 
 static lmc_status take_samples(search *search)
 {
-    for (size_t i = 0; i < search->candidate_count; i++) {
-        candidate *const one = &search->candidates[i];
-        const int has_peer = (i > 0 && is_same_kind(one, one - 1)) ||
-                             (i + 1 < search->candidate_count && is_same_kind(one, one + 1));
-        if (st_is_cancelled(search->cancel)) {
-            return st_fail_cancelled(search->diag);
-        }
-        if (has_peer) {
-            const lmc_status status = take_sample(search, one);
-            if (status != LMC_OK) {
-                return status;
-            }
-        }
+    static const st_engine_ops ops = {
+        .prepare = prepare_group, .run = sample_group, .release = release_group};
+    lmc_st_options quiet = *search->options;
+    const size_t group_count = (search->candidate_count + GROUP_COUNT - 1) / GROUP_COUNT;
+    quiet.progress = NULL;
+    const lmc_status status =
+        st_engine_run(&ops, search, group_count, group_count * GROUP_NBYTES, &quiet, search->diag);
+    if (status == LMC_OK) {
+        qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_kinds);
     }
-    qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_kinds);
-    return LMC_OK;
+    return status;
 }
 
 /* ---- comparison ---- */
@@ -118,7 +157,7 @@ static lmc_status compare_content(const search *search, const candidate *a, cons
     *is_equal = 1;
     for (uint64_t at = 0; at < a->nbytes && *is_equal; at += PIECE_NBYTES) {
         const size_t nbytes = a->nbytes - at < PIECE_NBYTES ? (size_t)(a->nbytes - at) : PIECE_NBYTES;
-        if (st_is_cancelled(search->cancel)) {
+        if (st_is_cancelled(search->options->cancel)) {
             return st_fail_cancelled(search->diag);
         }
         lmc_status status = source->read(source, a->index, at, search->pieces, nbytes, search->diag);
@@ -197,11 +236,12 @@ static lmc_status find(search *search, st_aliases *aliases)
     return status;
 }
 
-lmc_status st_aliases_find(st_aliases *aliases, const st_source *source, const lmc_allocator *memory,
-                           const volatile int *cancel, lmc_st_diag *diag)
+lmc_status st_aliases_find(st_aliases *aliases, const st_source *source, const lmc_st_options *options,
+                           lmc_st_diag *diag)
 {
+    const lmc_allocator *const memory = options->allocator;
     const size_t count = source->header->tensor_count;
-    search search = {.source = source, .cancel = cancel, .diag = diag};
+    search search = {.source = source, .options = options, .diag = diag};
     memset(aliases, 0, sizeof(*aliases));
     aliases->memory = memory;
     if (count < 2) {

@@ -245,8 +245,7 @@ static lmc_status write_archive(st_conversion *conversion, const char *out_path,
     if (status != LMC_OK) {
         return status;
     }
-    status =
-        st_aliases_find(&conversion->aliases, conversion->source, options->allocator, options->cancel, diag);
+    status = st_aliases_find(&conversion->aliases, conversion->source, options, diag);
     if (status == LMC_OK) {
         status = st_matches_find(&conversion->matches, conversion->source, &conversion->aliases,
                                  conversion->base, options, diag);

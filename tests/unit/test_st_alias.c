@@ -61,9 +61,14 @@ static lmc_status find(st_aliases *aliases, memory_source *memory, const volatil
 {
     lmc_st_diag diag;
     const st_source source = {.header = &memory->header, .owner = memory, .read = read_memory};
+    lmc_st_options options;
+    lmc_st_options_init(&options);
+    options.allocator = &st_memory_default;
+    options.cancel = cancel;
+    options.thread_count = 1; /* read_memory() counts */
     memory->read_nbytes = 0;
     st_diag_init(&diag, "test");
-    const lmc_status status = st_aliases_find(aliases, &source, &st_memory_default, cancel, &diag);
+    const lmc_status status = st_aliases_find(aliases, &source, &options, &diag);
     CU_ASSERT_EQUAL(diag.status, status);
     return status;
 }
