@@ -87,38 +87,16 @@ static int are_narrow(const uint8_t *symbols, size_t n, unsigned low_nbits)
     return most <= (low_nbits > 0 ? 255u >> low_nbits : LMC_HEAD_WIDE - 1u);
 }
 
-/* Heads of two bytes, taken apart strip by strip. symbols may be heads->low. */
-static lmc_status join_wide(const lmc_delta_job *job, const lmc_class_heads *heads, const uint8_t *symbols,
-                            const uint8_t *low_bits, lmc_reader *reader, lmc_diag *diag)
-{
-    const lmc_coding coding = lmc_head_coding(job->delta, heads->class, 2);
-    uint16_t *const strip = job->scratch->strip_heads;
-    uint8_t *const elements = (uint8_t *)strip;
-    for (size_t i = 0; i < heads->n; i += LMC_STRIP_VALUES) {
-        const size_t m = lmc_min_size(heads->n - i, LMC_STRIP_VALUES);
-        const lmc_plane_set set = {.symbols = (uint8_t *)(uintptr_t)(symbols + i), /* join only reads */
-                                   .low = (uint8_t *)(uintptr_t)(low_bits + i / 8 * coding.split.low_nbits)};
-        job->kernels->join[1](&coding.split, &set, m, elements);
-        if (lmc_coding_has_escapes(&coding) &&
-            lmc_escapes_apply(&coding, set.symbols, m, reader, elements, diag) != LMC_OK)
-            return LMC_ERR_CORRUPT;
-        for (size_t j = 0; j < m; j++)
-            heads->low[i + j] = (uint8_t)strip[j];
-        for (size_t j = 0; j < m; j++)
-            heads->high[i + j] = (uint8_t)(strip[j] >> 8);
-    }
-    return LMC_OK;
-}
-
-/* Reads the heads of a class, at least one, and finds out whether they are wide. */
-static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, lmc_class_heads *heads,
-                             lmc_diag *diag)
+/* Reads the heads of a class, at least one; finds out whether they make a list of bytes. */
+static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsigned class,
+                             lmc_class_lists *lists, lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
-    const lmc_coding coding = lmc_head_coding(job->delta, heads->class, 1);
+    const lmc_coding coding = lmc_head_coding(job->delta, class, 2);
     const unsigned low_nbits = coding.split.low_nbits;
-    const size_t n = heads->n;
-    uint8_t *const symbols = low_nbits == 0 ? heads->low : scratch->symbols;
+    const size_t n = lists->count[class];
+    uint8_t *const list = lists->begin[class];
+    uint8_t *const symbols = scratch->symbols;
     int has_flips;
     lmc_status status = read_flips(job, source, n, &has_flips, diag);
     if (status != LMC_OK)
@@ -126,19 +104,25 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, lmc_c
     const uint8_t *const low = lmc_source_bits(source, n * low_nbits);
     if (!low)
         return corrupt(diag, "low bits end early or have spare bits set");
-    status = lmc_ladder_decode(job->ladder, job->kernels, scratch, source, n, symbols, diag);
+    /* Without low bits, symbols are all of a list of bytes. */
+    uint8_t *const decoded = low_nbits == 0 && !has_flips ? list : symbols;
+    status = lmc_ladder_decode(job->ladder, job->kernels, scratch, source, n, decoded, diag);
     if (status != LMC_OK)
         return status;
-    heads->is_wide =
-        has_flips || !lmc_head_fits_byte(job->delta, heads->class) || !are_narrow(symbols, n, low_nbits);
-    if (heads->is_wide) {
-        status = join_wide(job, heads, symbols, low, &source->reader, diag);
-        if (has_flips && status == LMC_OK)
-            job->kernels->put_flips(heads->high, n, scratch->flips);
-    } else if (low_nbits > 0) {
-        const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low};
-        job->kernels->join[0](&coding.split, &set, n, heads->low);
+    const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
+    if (lists->heads.nbytes[class] == 1 && !has_flips && are_narrow(decoded, n, low_nbits)) {
+        if (low_nbits > 0)
+            job->kernels->join[0](&coding.split, &set, n, list);
+        return LMC_OK;
     }
+    if (decoded != symbols)
+        memcpy(symbols, decoded, n);
+    lists->heads.nbytes[class] = 2;
+    job->kernels->join[1](&coding.split, &set, n, list);
+    if (lmc_coding_has_escapes(&coding))
+        status = lmc_escapes_apply(&coding, symbols, n, &source->reader, list, diag);
+    if (has_flips)
+        job->kernels->put_flips((uint16_t *)(void *)list, n, scratch->flips);
     return status;
 }
 
@@ -185,13 +169,9 @@ static lmc_status decode_values(const lmc_delta_job *job, lmc_source *source, co
     if (status != LMC_OK)
         return status;
     lmc_lists_open(job, n, lists);
-    for (unsigned c = 0; c < job->delta->class_count && status == LMC_OK; c++) {
-        lmc_class_heads heads = lmc_heads_of_class(lists, c);
-        if (heads.n == 0)
-            continue;
-        status = read_class(job, source, &heads, diag);
-        lists->heads.wide |= (uint32_t)heads.is_wide << c;
-    }
+    for (unsigned c = 0; c < job->delta->class_count && status == LMC_OK; c++)
+        if (lists->count[c] > 0)
+            status = read_class(job, source, c, lists, diag);
     if (status != LMC_OK)
         return status;
     return join_block(job, lists, planes, values, n, &exceptions, dst, diag);

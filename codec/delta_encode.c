@@ -44,7 +44,9 @@ static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint
 {
     lmc_scratch *const scratch = job->scratch;
     const unsigned unit_log2 = lmc_unit_log2(job->unit_nbytes);
-    memset(scratch->heads + lists->heads.high, 0, LMC_HEADS_NBYTES(n));
+    for (unsigned c = 0; c < job->delta->class_count; c++)
+        if (lists->heads.nbytes[c] == 1)
+            memset(lists->begin[c] + lists->heads.high[c], 0, lists->count[c]);
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const size_t at = i * job->unit_nbytes;
@@ -91,68 +93,63 @@ static int write_low_planes(const lmc_delta_job *job, size_t n, lmc_writer *writ
     return 1;
 }
 
-/* The flips of a class, which are taken out of its heads. */
-static int write_flips(const lmc_delta_job *job, const lmc_class_heads *heads, lmc_writer *writer)
+/* The flips of a list of two-byte heads, which are taken out of them; heads NULL: none is wide, so there are none. */
+static int write_flips(const lmc_delta_job *job, uint16_t *heads, size_t n, lmc_writer *writer)
 {
     lmc_scratch *const scratch = job->scratch;
-    if (job->delta->transform != LMC_FMT_DELTA_MAGNITUDE)
-        return 1;
-    if (!heads->is_wide) {
-        if (lmc_writer_left(writer) < 1)
-            return 0;
-        lmc_write_n(writer, LMC_FMT_FLAGS_NONE, 1);
-        return 1;
+    size_t nbytes = 0;
+    if (heads) {
+        job->kernels->take_flips(heads, n, scratch->flags);
+        nbytes =
+            lmc_flags_encode(job->kernels, scratch, scratch->flags, n, writer->next, lmc_writer_left(writer));
+    } else if (lmc_writer_left(writer) > 0) {
+        writer->next[0] = LMC_FMT_FLAGS_NONE;
+        nbytes = 1;
     }
-    job->kernels->take_flips(heads->high, heads->n, scratch->flags);
-    const size_t nbytes = lmc_flags_encode(job->kernels, scratch, scratch->flags, heads->n, writer->next,
-                                           lmc_writer_left(writer));
     writer->next += nbytes;
     return nbytes != 0;
 }
 
-/* Heads of two bytes, put together strip by strip. Returns the end of the escapes. */
-static uint16_t *cut_wide(const lmc_delta_job *job, const lmc_class_heads *heads, uint8_t *low_bits)
+/* The heads of a class with two bytes each, or NULL if none is wide. */
+static uint16_t *find_wide_heads(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class)
 {
-    const lmc_coding coding = lmc_head_coding(job->delta, heads->class, 2);
-    uint16_t *const strip = job->scratch->strip_heads;
-    uint16_t *escapes = job->scratch->escapes;
-    for (size_t i = 0; i < heads->n; i += LMC_STRIP_VALUES) {
-        const size_t m = lmc_min_size(heads->n - i, LMC_STRIP_VALUES);
-        const lmc_plane_set set = {.symbols = job->scratch->symbols + i,
-                                   .low = low_bits + i / 8 * coding.split.low_nbits};
-        for (size_t j = 0; j < m; j++)
-            strip[j] = (uint16_t)(heads->low[i + j] | heads->high[i + j] << 8);
-        const uint8_t *const elements = (const uint8_t *)strip;
-        if (job->kernels->split[1](&coding.split, elements, m, &set))
-            escapes = lmc_escapes_collect(&coding, set.symbols, elements, m, escapes);
-    }
-    return escapes;
+    uint8_t *const list = lists->begin[class];
+    uint16_t *const heads = job->scratch->wide_heads;
+    if (lists->heads.nbytes[class] == 2)
+        return (uint16_t *)(void *)list;
+    if (!(lists->heads.wide >> class & 1))
+        return NULL;
+    for (size_t i = 0; i < lists->count[class]; i++)
+        heads[i] = (uint16_t)(list[i] | list[i + lists->heads.high[class]] << 8);
+    return heads;
 }
 
 /* A class: flips, low bits, symbols, escapes. */
-static int write_class(const lmc_delta_job *job, const lmc_class_heads *heads, lmc_writer *writer)
+static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class,
+                       lmc_writer *writer)
 {
     lmc_scratch *const scratch = job->scratch;
-    const lmc_coding coding = lmc_head_coding(job->delta, heads->class, 1);
+    uint16_t *const heads = find_wide_heads(job, lists, class);
+    const size_t n = lists->count[class];
+    const lmc_coding coding = lmc_head_coding(job->delta, class, heads ? 2 : 1);
+    const uint8_t *const elements = heads ? (const uint8_t *)heads : lists->begin[class];
     const uint8_t *symbols = scratch->symbols;
-    const uint16_t *escapes_end = scratch->escapes;
-    if (!write_flips(job, heads, writer))
+    uint16_t *escapes = scratch->escapes;
+    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_flips(job, heads, n, writer))
         return 0;
-    const size_t low_nbytes = lmc_bits_nbytes(heads->n * coding.split.low_nbits);
+    const size_t low_nbytes = lmc_bits_nbytes(n * coding.split.low_nbits);
     if (low_nbytes > lmc_writer_left(writer))
         return 0;
     const lmc_plane_set set = {.symbols = scratch->symbols, .low = writer->next};
     writer->next += low_nbytes;
-    if (heads->is_wide || !lmc_head_fits_byte(job->delta, heads->class))
-        escapes_end = cut_wide(job, heads, set.low);
-    else if (coding.split.low_nbits == 0)
-        symbols = heads->low;
-    else
-        (void)job->kernels->split[0](&coding.split, heads->low, heads->n, &set);
-    const size_t nbytes = lmc_ladder_encode(job->ladder, job->kernels, scratch, symbols, heads->n,
-                                            writer->next, lmc_writer_left(writer));
+    if (!heads && coding.split.low_nbits == 0)
+        symbols = elements;
+    else if (job->kernels->split[heads ? 1 : 0](&coding.split, elements, n, &set))
+        escapes = lmc_escapes_collect(&coding, symbols, elements, n, escapes);
+    const size_t nbytes = lmc_ladder_encode(job->ladder, job->kernels, scratch, symbols, n, writer->next,
+                                            lmc_writer_left(writer));
     writer->next += nbytes;
-    const size_t escapes_nbytes = (size_t)(escapes_end - scratch->escapes) * sizeof *escapes_end;
+    const size_t escapes_nbytes = (size_t)(escapes - scratch->escapes) * sizeof *escapes;
     if (nbytes == 0 || escapes_nbytes > lmc_writer_left(writer))
         return 0;
     lmc_write_span(writer, scratch->escapes, escapes_nbytes);
@@ -173,11 +170,9 @@ static int write_values(const lmc_delta_job *job, const uint8_t *src, const uint
     *content_hash = job->kernels->hash_end(job->scratch->hash_state);
     if (!write_exceptions(job, src, n, &exceptions, writer) || !write_low_planes(job, n, writer))
         return 0;
-    for (unsigned c = 0; c < job->delta->class_count; c++) {
-        const lmc_class_heads heads = lmc_heads_of_class(lists, c);
-        if (heads.n > 0 && !write_class(job, &heads, writer))
+    for (unsigned c = 0; c < job->delta->class_count; c++)
+        if (lists->count[c] > 0 && !write_class(job, lists, c, writer))
             return 0;
-    }
     return 1;
 }
 

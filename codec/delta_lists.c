@@ -32,15 +32,17 @@ static void order_classes(const size_t *count, unsigned class_count, size_t n, l
     }
 }
 
-/* Low bytes first, high bytes behind all of them. */
+/* Each with room for two bytes a head. */
 void lmc_lists_open(const lmc_delta_job *job, size_t n, lmc_class_lists *lists)
 {
     uint8_t *next = job->scratch->heads;
-    lists->heads.high = LMC_HEADS_NBYTES(n);
     lists->heads.wide = 0;
     for (unsigned c = 0; c < job->delta->class_count; c++) {
+        const size_t room = lists->count[c] + LMC_HEAD_SLACK;
         lists->begin[c] = lists->heads.next[c] = next;
-        next += lists->count[c] + LMC_HEAD_SLACK;
+        lists->heads.nbytes[c] = lmc_head_fits_byte(job->delta, c) ? 1 : 2;
+        lists->heads.high[c] = room;
+        next += 2 * room;
     }
     order_classes(lists->count, job->delta->class_count, n, &lists->order);
 }

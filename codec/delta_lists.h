@@ -12,12 +12,12 @@
 /* Where the lists of heads of a block begin and how long they are, and how far they have been written or read. */
 typedef struct lmc_class_lists {
     size_t count[LMC_FMT_CLASS_COUNT_MAX];
-    uint8_t *begin[LMC_FMT_CLASS_COUNT_MAX]; /* low bytes */
+    uint8_t *begin[LMC_FMT_CLASS_COUNT_MAX];
     lmc_head_lists heads;
     lmc_class_order order;
 } lmc_class_lists;
 
-/* Lays the lists of a block of n elements out one behind the other, by their counts; none is wide so far. */
+/* Lays the lists of a block of n elements out one behind the other, by their counts, each of bytes if heads may fit. */
 void lmc_lists_open(const lmc_delta_job *job, size_t n, lmc_class_lists *lists);
 
 LMC_INLINE size_t lmc_delta_strip_nbytes(const lmc_delta_job *job)
@@ -33,31 +33,13 @@ const uint8_t *lmc_base_take(const lmc_delta_job *job, const uint8_t *base, size
 const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, size_t nbytes, size_t from,
                                  lmc_class_lists *lists);
 
-/* The heads of a class. */
-typedef struct lmc_class_heads {
-    unsigned class;
-    int is_wide; /* some of them are; else high bytes are all 0 */
-    size_t n;
-    uint8_t *low, *high;
-} lmc_class_heads;
-
-LMC_INLINE lmc_class_heads lmc_heads_of_class(const lmc_class_lists *lists, unsigned class)
-{
-    uint8_t *const low = lists->begin[class];
-    return (lmc_class_heads){.class = class,
-                             .is_wide = lists->heads.wide >> class & 1,
-                             .n = lists->count[class],
-                             .low = low,
-                             .high = low + lists->heads.high};
-}
-
-/* Heads of a class as elements of two bytes, or of one: low bits, and the rest as symbols. */
+/* A class's heads of two bytes, and of one where the list is of bytes, as elements: low bits, and the rest as symbols. */
 LMC_INLINE lmc_coding lmc_head_coding(const lmc_delta *delta, unsigned class, unsigned head_nbytes)
 {
     return (lmc_coding){.unit_nbytes = head_nbytes, .split = {.low_nbits = delta->class_low_nbits[class]}};
 }
 
-/* Heads of two bytes can be cut so that heads of one byte, below LMC_HEAD_WIDE, are cut like this, too. */
+/* Can heads that are not wide be cut as elements of one byte? With more low bits many are wide, too. */
 LMC_INLINE int lmc_head_fits_byte(const lmc_delta *delta, unsigned class)
 {
     return delta->class_low_nbits[class] <= LMC_FMT_LOW_NBITS_MAX_BYTE;

@@ -11,7 +11,8 @@ static uint8_t *take(uint8_t *memory, size_t *used, size_t nbytes)
 static size_t walk_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t used)
 {
     s->classes = take(memory, &used, n + 64);
-    s->heads = take(memory, &used, 2 * LMC_HEADS_NBYTES(n));
+    s->heads = take(memory, &used, LMC_HEADS_NBYTES(n));
+    s->wide_heads = (uint16_t *)(void *)take(memory, &used, (n + LMC_HEAD_SLACK) * sizeof(uint16_t));
     s->strip_heads = (uint16_t *)(void *)take(memory, &used, (LMC_STRIP_VALUES + 64) * sizeof(uint16_t));
     s->symbols = take(memory, &used, n + LMC_LIST_SLACK);
     s->stored = take(memory, &used, 1 + n * s->unit_nbytes + s->unit_nbytes + LMC_LIST_SLACK);

@@ -37,7 +37,8 @@ typedef struct lmc_scratch {
     uint64_t *pairs;     /* what pairs of flags of all values take, levels within levels */
     /* for deltas, else NULL: */
     uint8_t *classes;      /* value_capacity, padded */
-    uint8_t *heads;        /* lists of all classes, low and high bytes: LMC_HEADS_NBYTES each */
+    uint8_t *heads;        /* lists of all classes: LMC_HEADS_NBYTES */
+    uint16_t *wide_heads;  /* of one list: value_capacity + LMC_HEAD_SLACK */
     uint16_t *strip_heads; /* LMC_STRIP_VALUES, padded */
     uint8_t *symbols;      /* value_capacity + LMC_LIST_SLACK: of a list */
     uint8_t *stored;       /* a stored block and LMC_LIST_SLACK */
@@ -47,8 +48,8 @@ typedef struct lmc_scratch {
 
 #define LMC_SCRATCH_ALIGNMENT 64
 
-/* Bytes of n heads in lists. */
-#define LMC_HEADS_NBYTES(n) ((n) + LMC_FMT_CLASS_COUNT_MAX * LMC_HEAD_SLACK)
+/* Bytes of n heads in lists of whatever kind; a list of bytes has its high bytes elsewhere. */
+#define LMC_HEADS_NBYTES(n) (2 * ((n) + LMC_FMT_CLASS_COUNT_MAX * LMC_HEAD_SLACK))
 
 /* Words that may be read behind a set of flags of scratch->pairs, and written by a bit writer. */
 #define LMC_FLAG_SLACK_WORDS 3

@@ -103,15 +103,18 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 #include "delta_loops.h"
 #include "mask_loops.h"
 
-static void take_flips(uint8_t *high, size_t n, uint64_t *flips)
+static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
 {
-    const __m256i rest = _mm256_set1_epi8(0x7f);
+    const __m256i magnitude = _mm256_set1_epi16(0x7fff);
     for (size_t g = 0; g < n; g += GROUP) {
         uint64_t word = 0;
         for (unsigned i = 0; i < GROUP; i += 32) {
-            const __m256i v = load256(high + g + i);
-            word |= (uint64_t)(uint32_t)_mm256_movemask_epi8(v) << i;
-            store256(high + g + i, _mm256_and_si256(v, rest));
+            const __m256i h0 = load256(head + g + i), h1 = load256(head + g + i + 16);
+            const __m256i top = _mm256_packs_epi16(_mm256_srai_epi16(h0, 15), _mm256_srai_epi16(h1, 15));
+            const __m256i in_order = _mm256_permute4x64_epi64(top, 0xd8);
+            word |= (uint64_t)(uint32_t)_mm256_movemask_epi8(in_order) << i;
+            store256(head + g + i, _mm256_and_si256(h0, magnitude));
+            store256(head + g + i + 16, _mm256_and_si256(h1, magnitude));
         }
         flips[g / GROUP] = n - g < GROUP ? _bzhi_u64(word, (unsigned)(n - g)) : word;
     }

@@ -188,56 +188,57 @@ DEFINE_DELTA(64)
 
 /* ---- lists ---- */
 
-/* Is any head of a group wide? */
-LMC_INLINE int is_wide_group(const uint16_t *head)
-{
-    uint16_t all = 0;
-    for (size_t i = 0; i < DELTA_GROUP; i++)
-        all |= (uint16_t)(head[i] | (uint16_t)(head[i] + 1u));
-    return all > LMC_HEAD_WIDE;
-}
-
+/* Whole heads are written everywhere: in a list of bytes the next one covers what is too much. Cursors are copied, as
+ * bytes that are written might be theirs, for all that a compiler knows. */
 static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
                     lmc_head_lists *lists, const uint8_t *ahead, size_t ahead_nbytes)
 {
     (void)order, (void)ahead, (void)ahead_nbytes; /* one element after the other */
-    uint8_t **const next = lists->next;
-    for (size_t g = 0; g < n; g += DELTA_GROUP) {
-        const size_t end = lmc_min_size(n, g + DELTA_GROUP);
-        const int is_wide = is_wide_group(head + g);
-        for (size_t i = g; !is_wide && i < end; i++)
-            *next[classes[i]]++ = (uint8_t)head[i];
-        for (size_t i = g; is_wide && i < end; i++) {
-            uint8_t *const low = next[classes[i]]++;
-            low[0] = (uint8_t)head[i];
-            low[lists->high] = (uint8_t)(head[i] >> 8);
-            lists->wide |= (uint32_t)(head[i] >= LMC_HEAD_WIDE) << classes[i];
+    uint8_t *next[LMC_FMT_CLASS_COUNT_MAX];
+    uint8_t nbytes[LMC_FMT_CLASS_COUNT_MAX];
+    uint32_t too_wide[LMC_FMT_CLASS_COUNT_MAX]; /* the least head that is */
+    memcpy(next, lists->next, sizeof next);
+    memcpy(nbytes, lists->nbytes, sizeof nbytes);
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+        too_wide[c] = nbytes[c] == 1 ? LMC_HEAD_WIDE : UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned class = classes[i];
+        uint8_t *const place = next[class];
+        memcpy(place, &head[i], sizeof head[i]);
+        next[class] = place + nbytes[class];
+        if (LMC_UNLIKELY(head[i] >= too_wide[class])) {
+            place[lists->high[class]] = (uint8_t)(head[i] >> 8);
+            lists->wide |= 1u << class;
         }
     }
+    memcpy(lists->next, next, sizeof next);
 }
 
 static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, lmc_head_lists *lists,
                    uint16_t *head, const uint8_t *ahead, size_t ahead_nbytes)
 {
     (void)order, (void)ahead, (void)ahead_nbytes;
-    uint8_t **const next = lists->next;
+    uint8_t *next[LMC_FMT_CLASS_COUNT_MAX];
+    uint16_t used[LMC_FMT_CLASS_COUNT_MAX]; /* bits of what is read */
+    memcpy(next, lists->next, sizeof next);
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+        used[c] = lists->nbytes[c] == 1 ? 0xff : 0xffff;
     for (size_t i = 0; i < n; i++) {
         const unsigned class = classes[i];
-        const uint8_t *const low = next[class]++;
-        head[i] = low[0];
-        if (LMC_UNLIKELY(lists->wide >> class & 1))
-            head[i] |= (uint16_t)(low[lists->high] << 8);
+        head[i] = lmc_load16(next[class]) & used[class];
+        next[class] += 1 + (used[class] >> 15);
     }
+    memcpy(lists->next, next, sizeof next);
 }
 
 /* ---- sign flips ---- */
 
 /* Flips are few in most lists. */
-static void put_flips(uint8_t *high, size_t n, const uint64_t *flips)
+static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
 {
     for (size_t g = 0; g < n; g += DELTA_GROUP)
         for (uint64_t word = flips[g / DELTA_GROUP]; word != 0; word &= word - 1)
-            high[g + lmc_lowest_bit(word)] |= 0x80;
+            head[g + lmc_lowest_bit(word)] |= 0x8000;
 }
 
 #endif

@@ -91,17 +91,20 @@ typedef struct lmc_class_order {
     uint8_t direct_count; /* the first so many are taken from all elements */
 } lmc_class_order;
 
-/* Bytes that may be read and written behind the end of a list of heads. */
+/* Elements that may be read and written behind the end of a list of heads. */
 #define LMC_HEAD_SLACK 64
 
-/* A list that has a head from this one on is wide. */
+/* Heads from this one on are wide. */
 #define LMC_HEAD_WIDE 255
 
-/* Lists of 16-bit heads, one for each class: most of these fit a byte. */
+/* Lists of heads, one for each class. Most heads are not wide: a list may have a byte for each. */
 typedef struct lmc_head_lists {
-    uint8_t *next[LMC_FMT_CLASS_COUNT_MAX]; /* the next head's low byte */
-    size_t high;                            /* how far behind a low byte its high byte is */
-    uint32_t wide;                          /* bit c: list c is wide; others have no high bytes but 0 */
+    uint8_t *next[LMC_FMT_CLASS_COUNT_MAX];
+    uint8_t nbytes[LMC_FMT_CLASS_COUNT_MAX]; /* of a head in the list: 1 or 2 */
+    /* For scatter: the high byte of a wide head in a list of bytes is written so far behind its low byte; bit c of
+     * wide is set if there are any in list c. */
+    size_t high[LMC_FMT_CLASS_COUNT_MAX];
+    uint32_t wide;
 } lmc_head_lists;
 
 /* Elements that may be read and written behind the end of a list of gaps. */
@@ -209,20 +212,20 @@ typedef struct lmc_kernels {
                           const uint8_t *base, size_t n, uint8_t *dst);
 
     /* Appends head[i] to the list of class classes[i], which is one of `order`, for n <= LMC_STRIP_VALUES elements:
-     * next[c] advances, wide lists are marked. classes and head are readable padded. All high bytes are 0 before.
-     * Brings memory into the caches on the way: ahead_nbytes bytes from `ahead` on. */
+     * next[c] advances. classes and head are readable padded. A high byte that is 0 may be written or not. Brings
+     * memory into the caches on the way: ahead_nbytes bytes from `ahead` on. */
     void (*scatter)(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
                     lmc_head_lists *lists, const uint8_t *ahead, size_t ahead_nbytes);
 
-    /* The inverse: takes the next head of its class for each element; head is written padded. The high bytes of a
-     * list that is not wide are not looked at. */
+    /* The inverse, which has no high bytes apart: takes the next head of its class for each element; head is written
+     * padded. */
     void (*gather)(const lmc_class_order *order, const uint8_t *classes, size_t n, lmc_head_lists *lists,
                    uint16_t *head, const uint8_t *ahead, size_t ahead_nbytes);
 
-    /* Moves the top bits of the high bytes of n heads to flags (whole words, spare bits 0), and back. Bytes are
-     * changed in place, and so may be those of the slack behind them. */
-    void (*take_flips)(uint8_t *high, size_t n, uint64_t *flips);
-    void (*put_flips)(uint8_t *high, size_t n, const uint64_t *flips);
+    /* Moves the top bits of n heads to flags (whole words, spare bits 0), and back. Heads are changed in place, and
+     * so may be the LMC_HEAD_SLACK elements behind them. */
+    void (*take_flips)(uint16_t *head, size_t n, uint64_t *flips);
+    void (*put_flips)(uint16_t *head, size_t n, const uint64_t *flips);
 
     /* XXH3-64 with the given seed (0: the plain hash). */
     uint64_t (*hash)(const void *data, size_t nbytes, uint64_t seed);

@@ -99,15 +99,24 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 #include "delta_loops.h"
 #include "mask_loops.h"
 
-static void take_flips(uint8_t *high, size_t n, uint64_t *flips)
+/* The top bits of 64 heads: as bytes of 0 and 1, then of each 8 of these the 8 bits by multiplication. */
+LMC_INLINE uint64_t head_tops(const uint16_t *head)
+{
+    uint8_t top[GROUP];
+    uint64_t word = 0;
+    for (size_t i = 0; i < GROUP; i++)
+        top[i] = (uint8_t)(head[i] >> 15);
+    for (size_t i = 0; i < GROUP; i += 8)
+        word |= (lmc_load64(top + i) * UINT64_C(0x0102040810204080) >> 56) << i;
+    return word;
+}
+
+static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
 {
     for (size_t g = 0; g < n; g += GROUP) {
-        uint64_t word = 0;
-        for (size_t i = 0; i < GROUP; i += 8) { /* the 8 top bits by multiplication */
-            const uint64_t bytes = lmc_load64(high + g + i);
-            word |= ((bytes >> 7 & EACH_BYTE) * UINT64_C(0x0102040810204080) >> 56) << i;
-            lmc_store64(high + g + i, bytes & ~(EACH_BYTE << 7));
-        }
+        const uint64_t word = head_tops(head + g);
+        for (size_t i = 0; i < GROUP; i++)
+            head[g + i] &= 0x7fff;
         flips[g / GROUP] = n - g < GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
     }
 }

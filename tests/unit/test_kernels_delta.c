@@ -130,14 +130,14 @@ static void test_classes_are_those_of_the_keys(void)
     }
 }
 
-/* Lists are filled and emptied in calls of whole groups. */
+/* Lists are filled and emptied in calls of whole groups; each has its own guard pages. */
 static int lists_case(const lmc_kernels *k, unsigned class_count, size_t n, placement place)
 {
     uint8_t *const classes = take(padded(n), place);
     uint16_t *const head = (uint16_t *)(void *)take(2 * padded(n), place);
     uint16_t *const gathered = (uint16_t *)(void *)take(2 * padded(n), place);
     uint8_t *begin[LMC_FMT_CLASS_COUNT_MAX];
-    size_t count[LMC_FMT_CLASS_COUNT_MAX] = {0}, found[LMC_FMT_CLASS_COUNT_MAX] = {0}, all = 0;
+    size_t count[LMC_FMT_CLASS_COUNT_MAX] = {0}, found[LMC_FMT_CLASS_COUNT_MAX] = {0};
     uint32_t wide = 0;
     const unsigned skew = random_below(3), wide_share = random_below(3) * random_below(20);
     lmc_class_order order = {.count = (uint8_t)class_count,
@@ -158,34 +158,39 @@ static int lists_case(const lmc_kernels *k, unsigned class_count, size_t n, plac
             wide |= 1u << classes[i];
         count[classes[i]]++;
     }
-    lmc_head_lists written = {.high = n + class_count * LMC_HEAD_SLACK};
-    uint8_t *const lists = take(2 * written.high, place);
-    memset(lists + written.high, 0, written.high);
+    lmc_head_lists written = {.wide = 0};
     for (unsigned c = 0; c < class_count; c++) {
-        begin[c] = written.next[c] = lists + all;
-        all += count[c] + LMC_HEAD_SLACK;
+        written.nbytes[c] = (uint8_t)(1 + random_below(2));
+        written.high[c] = count[c] + LMC_HEAD_SLACK;
+        begin[c] = written.next[c] = take(2 * written.high[c], place == AT_END ? AT_END : AT_ODD_PLACE);
+        if (written.nbytes[c] == 1)
+            memset(begin[c] + written.high[c], 0, count[c]);
     }
     lmc_head_lists read = written;
     for (size_t i = 0, step; i < n; i += step) {
         step = lmc_min_size(64 * (1 + random_below(32)), n - i);
-        k->scatter(&order, classes + i, head + i, step, &written, lists, random_below(2) ? 4 * step : 0);
+        k->scatter(&order, classes + i, head + i, step, &written, classes, random_below(2) ? 4 * step : 0);
     }
-    good &= written.wide == wide;
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *const low = begin[classes[i]] + found[classes[i]]++;
-        good &= low[0] == (head[i] & 0xff) && low[written.high] == head[i] >> 8;
+        const unsigned c = classes[i];
+        const uint8_t *const low = begin[c] + found[c]++ * written.nbytes[c];
+        good &=
+            low[0] == (head[i] & 0xff) && low[written.nbytes[c] == 1 ? written.high[c] : 1] == head[i] >> 8;
     }
-    for (unsigned c = 0; c < class_count; c++) /* need not be there */
-        if (!(wide >> c & 1))
-            random_fill(begin[c] + written.high, count[c]);
-    read.wide = wide;
+    for (unsigned c = 0; c < class_count; c++) {
+        good &= (written.wide >> c & 1) == (written.nbytes[c] == 1 && (wide >> c & 1));
+        good &= written.next[c] == begin[c] + count[c] * written.nbytes[c];
+        for (size_t i = 0; i < n; i++) /* such a list is read without high bytes */
+            if (classes[i] == c && written.nbytes[c] == 1)
+                head[i] &= 0xff;
+    }
     for (size_t i = 0, step; i < n; i += step) {
         step = lmc_min_size(64 * (1 + random_below(32)), n - i);
-        k->gather(&order, classes + i, step, &read, gathered + i, lists, random_below(2) ? 4 * step : 0);
+        k->gather(&order, classes + i, step, &read, gathered + i, classes, random_below(2) ? 4 * step : 0);
     }
     good &= memcmp(head, gathered, 2 * n) == 0;
     for (unsigned c = 0; c < class_count; c++)
-        good &= written.next[c] == begin[c] + count[c] && read.next[c] == written.next[c];
+        good &= read.next[c] == written.next[c];
     return good & release_all();
 }
 
@@ -204,18 +209,18 @@ static void test_lists_keep_order(void)
 
 static int flips_case(const lmc_kernels *k, size_t n, unsigned flip_share, placement place)
 {
-    uint8_t *const high = take(n + LMC_HEAD_SLACK, place);
+    uint16_t *const head = (uint16_t *)(void *)take(2 * (n + LMC_HEAD_SLACK), place);
     uint64_t *const flips = (uint64_t *)(void *)take(padded(n) / 8, place);
-    uint8_t before[SIZE_MAX_TRIED + LMC_HEAD_SLACK];
+    uint16_t before[SIZE_MAX_TRIED + LMC_HEAD_SLACK];
     int good = 1;
     for (size_t i = 0; i < n + LMC_HEAD_SLACK; i++)
-        before[i] = high[i] = (uint8_t)((random_u64() & 0x7f) | (random_below(100) < flip_share) << 7);
-    k->take_flips(high, n, flips);
+        before[i] = head[i] = (uint16_t)((random_u64() & 0x7fff) | (random_below(100) < flip_share) << 15);
+    k->take_flips(head, n, flips);
     for (size_t i = 0; i < n; i++)
-        good &= high[i] == (before[i] & 0x7f) && (flips[i / 64] >> i % 64 & 1) == before[i] >> 7;
+        good &= head[i] == (before[i] & 0x7fff) && (flips[i / 64] >> i % 64 & 1) == before[i] >> 15;
     good &= n % 64 == 0 || flips[n / 64] >> n % 64 == 0;
-    k->put_flips(high, n, flips);
-    good &= memcmp(high, before, n) == 0;
+    k->put_flips(head, n, flips);
+    good &= memcmp(head, before, 2 * n) == 0;
     return good & release_all();
 }
 
