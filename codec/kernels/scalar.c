@@ -38,7 +38,8 @@ LMC_INLINE uint64_t scatter_even(uint64_t x)
     return (x | x << 1) & EVEN_BITS;
 }
 
-/* The lowest bits of x, spread to the places of mask, four places at a time: quicker than scatter_bits() for few. */
+/* The lowest bits of x, spread to the places of mask, four places at a time: quicker for few than
+ * moves. */
 LMC_INLINE uint32_t scatter_half(uint32_t x, uint32_t mask)
 {
     static const uint8_t deposit[16][16] = {

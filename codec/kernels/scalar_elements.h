@@ -1,6 +1,6 @@
 /*
- * scalar_elements.h - elements and their planes in portable C. Groups of 64 elements, plain loops of a fixed length, one
- * thing at a time: the form that compilers turn into vector code. A last group that is not full is worked on as a copy.
+ * scalar_elements.h - elements and their planes in portable C. Groups of 64 elements, plain loops of a fixed length,
+ * one thing at a time: the form that compilers turn into vector code. A last group that is not full is worked on as a copy.
  */
 #ifndef LMC_KERNELS_SCALAR_ELEMENTS_H
 #define LMC_KERNELS_SCALAR_ELEMENTS_H
@@ -166,6 +166,8 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lm
             copy_last(last.elements, src, m, nbits / 8);                                                     \
             escaped |= cut_group_##nbits(p, split, last.elements, &aside);                                   \
             write_last(&last, p, (nbits - head_nbits) / 8, m, &at);                                          \
+            if (m == n)                                                                                      \
+                break;                                                                                       \
             advance(&at, p, (nbits - head_nbits) / 8);                                                       \
             src += m * (nbits / 8);                                                                          \
             n -= m;                                                                                          \
