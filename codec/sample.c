@@ -99,20 +99,36 @@ LMC_INLINE uint64_t count_equal(const uint8_t *values, size_t n, uint64_t value,
 
 /* ---- histograms ---- */
 
-/* Counts by the head's top bits, which a rotation by one moves down by one; bits above them may be set. */
-LMC_INLINE void count_heads(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned unit_nbytes)
+/* Whether the value in a word's lowest lane is left out. */
+LMC_INLINE int is_masked(const lmc_sample *sample, uint64_t word, const unsigned unit_nbytes)
+{
+    return (word & lmc_low_mask(8 * unit_nbytes)) == sample->mask_value;
+}
+
+/* Counts by the head's top bits, which a rotation by one moves down by one; bits above them may be set. Masked values
+ * come without a pattern that a branch could learn: they are counted too, in places of their own, and in turns, for a
+ * count that has just been stored is slow to load again. */
+LMC_INLINE void count_heads(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned unit_nbytes,
+                            const int has_mask)
 {
     const unsigned nbits = 8 * unit_nbytes;
     const unsigned shift = nbits - sample->head_nbits - sample->rotation;
     const uint64_t mask = lmc_low_mask(sample->head_nbits);
     const size_t word_count = n * unit_nbytes / 8;
     for (size_t i = 0; i < word_count; i++) {
-        const uint64_t word = lmc_load64(values + 8 * i) >> shift;
-        for (unsigned k = 0; k < 64; k += nbits)
-            sample->head[word >> k & mask]++;
+        const uint64_t word = lmc_load64(values + 8 * i);
+        for (unsigned k = 0; k < 64; k += nbits) {
+            const uint64_t place = word >> shift >> k & mask;
+            const uint64_t aside = LMC_SAMPLE_ASIDE + (i % 2 * 4 | k / 16);
+            const uint64_t masked = has_mask && is_masked(sample, word >> k, unit_nbytes);
+            sample->head[place ^ ((place ^ aside) & (0 - masked))]++;
+        }
     }
-    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++)
-        sample->head[lmc_load_n(values + i * unit_nbytes, unit_nbytes) >> shift & mask]++;
+    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++) {
+        const uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
+        if (!has_mask || !is_masked(sample, x, unit_nbytes))
+            sample->head[x >> shift & mask]++;
+    }
 }
 
 /* The same for elements of one byte. They fall on few places, often twice in a row, and a count that has just
@@ -135,16 +151,6 @@ static void count_head_bytes(lmc_sample *sample, const uint8_t *values, size_t n
     }
 }
 
-/* Counts the bytes below the first of a rotated value `count` times. */
-LMC_INLINE void count_value_bytes(lmc_sample *sample, uint64_t rotated, uint32_t count,
-                                  const unsigned unit_nbytes)
-{
-    const unsigned nbits = 8 * unit_nbytes;
-    sample->head_low[rotated >> (nbits - LMC_FMT_HEAD_NBITS) & 0xff] += count;
-    for (unsigned j = 0; j + 2 < unit_nbytes; j++)
-        sample->rest[j][rotated >> (nbits - LMC_FMT_HEAD_NBITS - 8 * (j + 1)) & 0xff] += count;
-}
-
 /* Rotates each lane of a word left by 0 or 1. */
 LMC_INLINE uint64_t rotate_lanes(uint64_t word, unsigned rotation, const unsigned unit_nbytes)
 {
@@ -155,23 +161,34 @@ LMC_INLINE uint64_t rotate_lanes(uint64_t word, unsigned rotation, const unsigne
     return (word & ~(bottoms << (nbits - 1))) << 1 | (word >> (nbits - 1) & bottoms);
 }
 
-LMC_INLINE void count_bytes(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned unit_nbytes)
+/* Counts the bytes below the first of the rotated value in a word's lowest lane: once, or not if it is masked. */
+LMC_INLINE void count_value_bytes(lmc_sample *sample, uint64_t rotated, uint32_t once,
+                                  const unsigned unit_nbytes)
+{
+    const unsigned head_shift = 8 * unit_nbytes - LMC_FMT_HEAD_NBITS;
+    sample->head_low[rotated >> head_shift & 0xff] += once;
+    for (unsigned j = 0; j + 2 < unit_nbytes; j++)
+        sample->rest[j][rotated >> (head_shift - 8 * (j + 1)) & 0xff] += once;
+}
+
+LMC_INLINE void count_bytes(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned unit_nbytes,
+                            const int has_mask)
 {
     const unsigned nbits = 8 * unit_nbytes;
     const unsigned rotation = sample->rotation;
     const size_t word_count = n * unit_nbytes / 8;
     for (size_t i = 0; i < word_count; i++) {
-        const uint64_t word = rotate_lanes(lmc_load64(values + 8 * i), rotation, unit_nbytes);
+        const uint64_t word = lmc_load64(values + 8 * i);
+        const uint64_t rotated = rotate_lanes(word, rotation, unit_nbytes);
         for (unsigned k = 0; k < 64; k += nbits)
-            count_value_bytes(sample, word >> k, 1, unit_nbytes);
+            count_value_bytes(sample, rotated >> k, !has_mask || !is_masked(sample, word >> k, unit_nbytes),
+                              unit_nbytes);
     }
-    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++)
-        count_value_bytes(
-            sample, rotate_lanes(lmc_load_n(values + i * unit_nbytes, unit_nbytes), rotation, unit_nbytes), 1,
-            unit_nbytes);
-    if (sample->has_mask)
-        count_value_bytes(sample, rotate_lanes(sample->mask_value, rotation, unit_nbytes),
-                          0 - (uint32_t)count_equal(values, n, sample->mask_value, unit_nbytes), unit_nbytes);
+    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++) {
+        const uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
+        count_value_bytes(sample, rotate_lanes(x, rotation, unit_nbytes),
+                          !has_mask || !is_masked(sample, x, unit_nbytes), unit_nbytes);
+    }
 }
 
 /* The loops above, once for each width. */
@@ -196,20 +213,26 @@ static uint64_t count_equal_any(const uint8_t *values, size_t n, uint64_t value,
 
 static void count_heads_any(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
 {
-    switch (unit_nbytes) {
-    case 1: count_head_bytes(sample, values, n); break;
-    case 2: count_heads(sample, values, n, 2); break;
-    case 4: count_heads(sample, values, n, 4); break;
-    default: count_heads(sample, values, n, 8); break;
+    switch (2 * unit_nbytes + (unsigned)sample->has_mask) {
+    case 2: count_head_bytes(sample, values, n); break;
+    case 4: count_heads(sample, values, n, 2, 0); break;
+    case 5: count_heads(sample, values, n, 2, 1); break;
+    case 8: count_heads(sample, values, n, 4, 0); break;
+    case 9: count_heads(sample, values, n, 4, 1); break;
+    case 16: count_heads(sample, values, n, 8, 0); break;
+    default: count_heads(sample, values, n, 8, 1); break;
     }
 }
 
 static void count_bytes_any(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
 {
-    switch (unit_nbytes) {
-    case 2: count_bytes(sample, values, n, 2); break;
-    case 4: count_bytes(sample, values, n, 4); break;
-    default: count_bytes(sample, values, n, 8); break;
+    switch (2 * unit_nbytes + (unsigned)sample->has_mask) {
+    case 4: count_bytes(sample, values, n, 2, 0); break;
+    case 5: count_bytes(sample, values, n, 2, 1); break;
+    case 8: count_bytes(sample, values, n, 4, 0); break;
+    case 9: count_bytes(sample, values, n, 4, 1); break;
+    case 16: count_bytes(sample, values, n, 8, 0); break;
+    default: count_bytes(sample, values, n, 8, 1); break;
     }
 }
 
@@ -260,25 +283,14 @@ static int is_frequent(uint64_t count, size_t n)
     return count * 100 >= n * (uint64_t)MASK_PERCENT_MIN && count < n;
 }
 
-/* The place of a value in the head's histogram. */
-static uint32_t *head_place(lmc_sample *sample, uint64_t value, unsigned unit_nbytes)
-{
-    const unsigned shift = 8 * unit_nbytes - sample->head_nbits - sample->rotation;
-    return &sample->head[value >> shift & lmc_low_mask(sample->head_nbits)];
-}
-
-/* Masks this value if it is frequent, for which its place in the head's histogram must be. */
 static void try_mask(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes,
                      uint64_t value)
 {
-    if (*head_place(sample, value, unit_nbytes) * UINT64_C(100) < n * (uint64_t)MASK_PERCENT_MIN ||
-        !is_frequent(count_equal_any(values, n, value, unit_nbytes), n))
-        return;
-    sample->has_mask = 1;
-    sample->mask_value = value;
+    sample->has_mask = is_frequent(count_equal_any(values, n, value, unit_nbytes), n);
+    sample->mask_value = sample->has_mask ? value : 0;
 }
 
-/* Zeros of pruned weights; or what the end is filled with, as the edges of arrays are. Heads have been counted. */
+/* Zeros of pruned weights; or what the end is filled with, as the edges of arrays are. */
 static void choose_mask(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
 {
     const uint64_t last = lmc_load_n(values + (n - 1) * unit_nbytes, unit_nbytes);
@@ -287,32 +299,17 @@ static void choose_mask(lmc_sample *sample, const uint8_t *values, size_t n, uns
         try_mask(sample, values, n, unit_nbytes, last);
 }
 
-/* Takes masked values out of the head's histogram. */
-static void uncount_masked(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
-{
-    if (sample->has_mask)
-        *head_place(sample, sample->mask_value, unit_nbytes) -=
-            (uint32_t)count_equal_any(values, n, sample->mask_value, unit_nbytes);
-}
-
-static void clear_heads(lmc_sample *sample)
-{
-    memset(sample->head, 0, sizeof sample->head[0] << sample->head_nbits);
-}
-
 /* Counts every value of the tensor. */
 static lmc_status count_all(lmc_sample *sample, unsigned unit_nbytes, lmc_read_fn read, void *user,
                             uint8_t *buffer)
 {
     size_t n;
-    clear_heads(sample);
     for (uint64_t first = 0; first < sample->value_count; first += n) {
         n = (size_t)lmc_min_u64(LMC_SAMPLE_VALUES, sample->value_count - first);
         const lmc_status status = read(user, first * unit_nbytes, buffer, n * unit_nbytes);
         if (status != LMC_OK)
             return status;
         count_heads_any(sample, buffer, n, unit_nbytes);
-        uncount_masked(sample, buffer, n, unit_nbytes);
         if (unit_nbytes > 1)
             count_runs(sample, buffer, n, unit_nbytes, 1, 0);
     }
@@ -347,13 +344,12 @@ lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options
     sample->head_nbits = options->head_nbits;
     if (options->is_signed && !sample->rotation && unit_nbytes > 1)
         sample->head_nbits = (unsigned)lmc_min_size(options->head_nbits + 1, LMC_SAMPLE_HEAD_NBITS_MAX);
-    clear_heads(sample);
-    count_heads_any(sample, buffer, n, unit_nbytes);
+    memset(sample->head, 0, sizeof sample->head[0] << sample->head_nbits);
     if (unit_nbytes > 1)
         choose_mask(sample, buffer, n, unit_nbytes);
     if (exact)
         return count_all(sample, unit_nbytes, read, user, buffer);
-    uncount_masked(sample, buffer, n, unit_nbytes);
+    count_heads_any(sample, buffer, n, unit_nbytes);
     if (unit_nbytes > 1)
         count_low_bytes(sample, buffer, n, unit_nbytes);
     return LMC_OK;

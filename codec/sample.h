@@ -12,6 +12,7 @@
 
 /* The finest resolution of the head's histogram: 4 offsets a bin of 4 low bits, 8 of more. */
 #define LMC_SAMPLE_HEAD_NBITS_MAX 14
+#define LMC_SAMPLE_ASIDE ((1 << LMC_SAMPLE_HEAD_NBITS_MAX) + 1)
 
 typedef struct lmc_sample_options {
     unsigned unit_nbytes;
@@ -35,8 +36,8 @@ typedef struct lmc_sample {
     unsigned head_nbits;    /* resolution of `head` */
     uint32_t head_low[256]; /* by the head's low byte */
     uint32_t rest[LMC_FMT_PLANE_COUNT_MAX - 2][256]; /* element bytes below the head */
-    /* by the head's top bits (elements of 1 byte: by the byte); one more, for sums */
-    uint32_t head[(1 << LMC_SAMPLE_HEAD_NBITS_MAX) + 1];
+    /* by the head's top bits (elements of 1 byte: by the byte); then a place for sums, and some for masked values */
+    uint32_t head[LMC_SAMPLE_ASIDE + 8];
 } lmc_sample;
 
 /* Reads values and fills the histograms.
