@@ -1,20 +1,33 @@
-"""tool.py - lmc-st beside cp, and its memory.
+"""tool.py - lmc-st beside cp, with one thread and with several, and its memory.
 
-    python3 bench/tool.py speed  BUILD [--gib 2] [-j 2] [--rounds 5]
+    python3 bench/tool.py speed  BUILD [--gib 2] [-j 2] [--rounds 5] [--json FILE] [--files NAME,...]
+    python3 bench/tool.py serial BUILD [--gib 2] [--files NAME,...]
     python3 bench/tool.py memory BUILD
 
-BUILD is a build folder with -DLMC_BUILD_BENCH=ON. `speed`: a file of normally distributed bf16 in the page cache,
-converted, restored and copied by cp in turn, nothing flushed; the fastest of each counts. `memory`: peak resident
-memory of convert, verify, restore and get against the bound of lmc_st.h: 128 MiB + 24 MiB a thread + 12 times
-the header.
+BUILD is a build folder with -DLMC_BUILD_BENCH=ON. Files go to $TMPDIR.
+
+`speed`: files of normally distributed bf16 in the page cache ("large": tensors of 32 MiB, "small": 10,000 of 64 KiB,
+"tiny": 100,000 of 2 KiB), converted, restored, verified with -j 1 and with -j N, and copied by cp in turn, nothing
+flushed; the fastest of each counts. "scaling" is -j 1 by -j N. "2 x cp" copies two halves of the file at once: what
+the system's page cache alone gains from two cores. Other work on the machine lowers the scaling; a column tells the
+CPU seconds of both, which should be about equal.
+
+`serial`: the share of CPU time with -j 1 outside of what threads share, from samples of `perf record`. BUILD needs
+-DCMAKE_C_FLAGS="-g -fno-omit-frame-pointer".
+
+`memory`: peak resident memory of convert, verify, restore and get against the bound of lmc_st.h: 128 MiB + 24 MiB a
+thread + 12 times the header.
 """
 
 import argparse
+import json
 import os
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
+import time
 
 from measured import GIB, MIB, run
 
@@ -23,31 +36,124 @@ def make_model(build, path, nbytes, count, *options):
     run(build, [os.path.join(build, "bench", "lmc-bench-model"), path, str(nbytes), str(count), *options])
 
 
-def measure_speed(build, folder, arguments):
+def model_shapes(gib):
+    """Name -> bytes, number of tensors."""
+    large = int(gib * GIB)
+    return {"large": (large, max(1, large // (32 * MIB))),
+            "small": (10000 * 65536, 10000),
+            "tiny": (100000 * 2048, 100000)}
+
+
+def remove(*paths):
+    for path in paths:
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+def copy_halves(plain, back):
+    """Seconds that two processes take for a half each."""
+    half = os.path.getsize(plain) // 2 // MIB
+    started = time.monotonic()
+    parts = [subprocess.Popen(["dd", f"if={plain}", f"of={back}.{i}", "bs=1M", "status=none",
+                               f"skip={i * half}", f"count={half}"]) for i in range(2)]
+    if any(part.wait() for part in parts):
+        raise SystemExit("dd failed")
+    return time.monotonic() - started
+
+
+def time_commands(build, commands, outputs, rounds):
+    """Name -> (seconds, CPU seconds): the least of each over all rounds."""
+    best = {}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            remove(*outputs.get(name.split()[0], []))
+            if callable(command):
+                seconds, cpu = command(), 0.0
+            else:
+                seconds, cpu, _ = run(build, command)
+            before = best.get(name, (seconds, cpu))
+            best[name] = (min(before[0], seconds), min(before[1], cpu))
+    return best
+
+
+def measure_file(build, folder, nbytes, count, threads, rounds):
     tool = os.path.join(build, "safetensors", "lmc-st")
     plain, archive, back = (os.path.join(folder, name) for name in ("m.safetensors", "m.lmc", "back"))
-    nbytes = int(arguments.gib * GIB)
-    make_model(build, plain, nbytes, max(1, nbytes // (32 * MIB)))
-    options = ["-j", str(arguments.threads), "--no-fsync", "-q", "-f", "-o"]
-    commands = {"cp": ["cp", plain, back],
-                "convert": [tool, "convert", plain, *options, archive],
-                "restore": [tool, "restore", archive, *options, back],
-                "verify": [tool, "verify", archive, "-j", str(arguments.threads)]}
-    best = {}
-    for _ in range(arguments.rounds):
-        for name, command in commands.items():
-            if name in ("cp", "restore") and os.path.exists(back):
-                os.unlink(back)
-            if name == "convert" and os.path.exists(archive):
-                os.unlink(archive)
-            seconds, cpu, _ = run(build, command)
-            best[name] = min(best.get(name, (seconds, cpu)), (seconds, cpu))
-    print(f"{arguments.gib:g} GiB bf16 in the page cache, -j {arguments.threads}, --no-fsync, fastest of "
-          f"{arguments.rounds}; archive / file {os.path.getsize(archive) / os.path.getsize(plain):.4f}\n")
-    print("| command | seconds | CPU seconds | GiB/s | times cp |\n| --- | --- | --- | --- | --- |")
-    for name, (seconds, cpu) in best.items():
-        print(f"| {name} | {seconds:.2f} | {cpu:.2f} | {nbytes / GIB / seconds:.2f} | "
-              f"{seconds / best['cp'][0]:.2f} |")
+    halves = [back + ".0", back + ".1"]
+    make_model(build, plain, nbytes, count)
+    commands = {"cp": ["cp", plain, back], "dd": ["dd", f"if={plain}", f"of={back}", "bs=1M", "status=none"],
+                "2dd": lambda: copy_halves(plain, back)}
+    for j in (1, threads):
+        options = ["-j", str(j), "--no-fsync", "-q", "-f", "-o"]
+        commands[f"convert {j}"] = [tool, "convert", plain, *options, archive]
+        commands[f"restore {j}"] = [tool, "restore", archive, *options, back]
+        commands[f"verify {j}"] = [tool, "verify", archive, "-q", "-j", str(j)]
+    outputs = {"cp": [back], "dd": [back], "2dd": halves, "convert": [archive], "restore": [back]}
+    best = time_commands(build, commands, outputs, rounds)
+    size = os.path.getsize(plain)
+    result = {"file_nbytes": size, "tensors": count, "archive_nbytes": os.path.getsize(archive),
+              "cp_seconds": best["cp"][0], "halves_scaling": best["dd"][0] / best["2dd"][0], "commands": {}}
+    for name in ("convert", "restore", "verify"):
+        one, many = best[f"{name} 1"], best[f"{name} {threads}"]
+        result["commands"][name] = {
+            "seconds_1": one[0], "cpu_seconds_1": one[1], "seconds_n": many[0], "cpu_seconds_n": many[1],
+            "gib_per_second_n": size / GIB / many[0], "times_cp_1": one[0] / best["cp"][0],
+            "times_cp_n": many[0] / best["cp"][0], "scaling": one[0] / many[0]}
+    remove(plain, archive, back, *halves)
+    return result
+
+
+def measure_speed(build, folder, arguments):
+    n = arguments.threads
+    results = {"threads": n, "rounds": arguments.rounds, "files": {}}
+    print(f"normally distributed bf16 in the page cache, --no-fsync, fastest of {arguments.rounds}\n")
+    print(f"| file | command | s -j 1 | s -j {n} | scaling | CPU s -j 1 | CPU s -j {n} | GiB/s -j {n} | "
+          f"times cp -j 1 | times cp -j {n} |\n|" + " --- |" * 10)
+    for label, (nbytes, count) in model_shapes(arguments.gib).items():
+        if label not in arguments.files.split(","):
+            continue
+        result = measure_file(build, folder, nbytes, count, n, arguments.rounds)
+        results["files"][label] = result
+        for name, row in result["commands"].items():
+            print(f"| {label} | {name} | {row['seconds_1']:.3f} | {row['seconds_n']:.3f} | {row['scaling']:.2f} | "
+                  f"{row['cpu_seconds_1']:.2f} | {row['cpu_seconds_n']:.2f} | {row['gib_per_second_n']:.2f} | "
+                  f"{row['times_cp_1']:.2f} | {row['times_cp_n']:.2f} |", flush=True)
+        print(f"| {label} | 2 x cp | | | {result['halves_scaling']:.2f} | | | | | |", flush=True)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+            file.write("\n")
+
+
+SHARED_WORK = {"work", "do_batch", "do_run", "do_prepare"}
+
+
+def serial_share(command, data):
+    """Share of the samples of one command whose stack has nothing of the engine's threads."""
+    recorded = subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", "4000", "-g", "-o", data, *command],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if recorded.returncode != 0:
+        raise SystemExit("perf record failed")
+    text = subprocess.run(["perf", "script", "-i", data, "-F", "ip,sym"], capture_output=True, text=True).stdout
+    stacks = [{line.split()[-1] for line in stack.splitlines() if line.split()}
+              for stack in text.split("\n\n") if stack.strip()]
+    serial = sum(1 for stack in stacks if not stack & SHARED_WORK)
+    return serial / max(1, len(stacks)), len(stacks)
+
+
+def measure_serial(build, folder, arguments):
+    tool = os.path.join(build, "safetensors", "lmc-st")
+    plain, archive, back = (os.path.join(folder, name) for name in ("m.safetensors", "m.lmc", "back"))
+    print("| file | command | serial % | samples |\n| --- | --- | --- | --- |")
+    for label, (nbytes, count) in model_shapes(arguments.gib).items():
+        if label not in arguments.files.split(","):
+            continue
+        make_model(build, plain, nbytes, count)
+        for command in (["convert", plain, "-o", archive, "--no-fsync"], ["restore", archive, "-o", back, "--no-fsync"],
+                        ["verify", archive]):
+            share, samples = serial_share([tool, *command, "-q", "-j", "1"], os.path.join(folder, "perf.data"))
+            print(f"| {label} | {command[0]} | {100 * share:.1f} | {samples} |", flush=True)
+        remove(plain, archive, back)
 
 
 def header_nbytes(path):
@@ -97,16 +203,21 @@ def measure_memory(build, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("speed", "memory"))
+    parser.add_argument("what", choices=("speed", "serial", "memory"))
     parser.add_argument("build")
     parser.add_argument("--gib", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-j", "--threads", type=int, default=2)
+    parser.add_argument("--json", help="where the figures of speed go")
+    parser.add_argument("--files", default="large,small,tiny")
     arguments = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="lmc-bench-")
     try:
         if arguments.what == "speed":
             measure_speed(arguments.build, folder, arguments)
+            return 0
+        if arguments.what == "serial":
+            measure_serial(arguments.build, folder, arguments)
             return 0
         return measure_memory(arguments.build, folder)
     finally:
