@@ -1,4 +1,8 @@
-"""Every C file compiles without a warning with gcc and with clang, and the headers with a C++ compiler."""
+"""Every C file compiles without a warning with gcc and with clang, and the headers with a C++ compiler.
+
+gcc finds some faults only while it optimises. clang finds them before it does, but for what it says of loops that it
+was told to unroll; such are in kernels only.
+"""
 
 import os
 import shutil
@@ -6,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tree import run
 
-FLAGS = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-Wall", "-Wextra", "-Werror", "-c", "-o", os.devnull]
+FLAGS = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-c", "-o", os.devnull]
 INCLUDES = ["include", "codec", "safetensors", "filter", "tests/support"]
 
 
@@ -19,6 +23,10 @@ def hdf5_flags():
     return []
 
 
+def level(compiler, path):
+    return "-O3" if compiler == "gcc" or path.startswith("codec/kernels/") else "-O0"
+
+
 def commands(tree):
     flags = FLAGS + [f"-I{tree.path(folder)}" for folder in INCLUDES]
     flags += run("pkg-config", "--cflags", "libcjson", "libzstd")[1].split() + hdf5_flags()
@@ -26,7 +34,7 @@ def commands(tree):
               '-DLMC_H5_PLUGIN="p"', '-DLMC_PLUGIN_DIR_FROM_BIN="a"', '-DLMC_PLUGIN_DIR_FROM_BUILD="b"']
     for compiler in ("gcc", "clang"):
         for path in tree.files(".c"):
-            yield [compiler, *flags, tree.path(path)]
+            yield [compiler, level(compiler, path), *flags, tree.path(path)]
     for path in tree.files(".h", under=["include"]):
         for compiler, language in (("gcc", "c"), ("gcc", "c++"), ("clang", "c"), ("clang", "c++")):
             standard = "-std=c++11" if language == "c++" else "-std=c99"

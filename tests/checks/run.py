@@ -7,6 +7,7 @@ The last line is "N passed, N failed".
 """
 
 import argparse
+import concurrent.futures
 import importlib
 import os
 import sys
@@ -28,8 +29,11 @@ def main():
         if name.startswith("check_") and name.endswith(".py"))
     tree = Tree(os.path.dirname(os.path.dirname(HERE)), os.path.abspath(arguments.build))
     failed = 0
-    for name in names:
-        faults = list(importlib.import_module("check_" + name).check(tree))
+    checks = [importlib.import_module("check_" + name) for name in names]
+    jobs = int(os.environ.get("LMC_JOBS", os.cpu_count()))
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:  # most of the work is that of other programs
+        found = list(pool.map(lambda module: list(module.check(tree)), checks))
+    for name, faults in zip(names, found):
         print(("FAIL " if faults else "ok ") + name)
         for fault in faults[:FAULTS_SHOWN]:
             print("  " + fault)
