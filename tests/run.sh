@@ -205,7 +205,8 @@ part_sanitize() { with_build build_sanitize sanitized_tests; }
 sanitized_tests() {
   use_without_aslr
   run_ctest sanitize-unit sanitize
-  run_counted sanitize-cli $without_aslr python3 tests/cli/run.py --tool build/sanitize/safetensors/lmc-st
+  run_counted sanitize-cli $without_aslr python3 tests/cli/run.py --tool build/sanitize/safetensors/lmc-st \
+    --jobs "$lmc_jobs"
   without_aslr=
 }
 
@@ -233,11 +234,13 @@ replay_corpora() {
 }
 
 part_cli() {
-  with_build build_test run_counted cli python3 tests/cli/run.py --tool build/test/safetensors/lmc-st
+  with_build build_test run_counted cli python3 tests/cli/run.py --tool build/test/safetensors/lmc-st \
+    --jobs "$lmc_jobs"
 }
 
 part_large() {
-  with_build build_test run_counted large python3 tests/cli/run.py --tool build/test/safetensors/lmc-st --slow
+  with_build build_test run_counted large python3 tests/cli/run.py --tool build/test/safetensors/lmc-st --slow \
+    --jobs 1
 }
 
 part_reference() {
