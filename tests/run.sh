@@ -124,7 +124,7 @@ build_test() {
 }
 
 build_sanitize() {
-  lmc_build sanitize -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" \
+  lmc_build sanitize -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1" \
     "-DLMC_SANITIZE=address;undefined;float-cast-overflow"
 }
 
