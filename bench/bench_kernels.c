@@ -191,6 +191,7 @@ static uint8_t *encode_block(const lmc_kernels *k, const code *c, const uint8_t 
 static void decode_block(const lmc_kernels *k, const code *c, const block *b, int in_memory, uint8_t *dst)
 {
     uint8_t strip[LMC_STRIP_VALUES], elements[2 * LMC_STRIP_VALUES];
+    lmc_line_stream stream = {.place = dst};
     for (unsigned l = c->layer_count; l-- > 0;) {
         const size_t n = l == 0 ? BLOCK : b->list_count[l - 1];
         lmc_levels_in in = b->in[l];
@@ -201,11 +202,11 @@ static void decode_block(const lmc_kernels *k, const code *c, const block *b, in
             if (l > 0)
                 continue;
             const lmc_plane_set planes = {strip, (uint8_t *)b->low + i / 8 * c->split.low_nbits, {0}};
-            k->join[1](&c->split, &planes, step, in_memory ? elements : dst + 2 * i);
-            if (in_memory)
-                k->copy_past_cache(dst + 2 * i, elements, 2 * step);
+            k->join[1](&c->split, &planes, step, in_memory ? elements : dst + 2 * i,
+                       in_memory ? &stream : NULL);
         }
     }
+    lmc_stream_flush(&stream);
 }
 
 /* ---- lines ---- */
@@ -233,7 +234,7 @@ static void bench_elements(const lmc_kernels *k, const uint8_t *src, uint8_t *ds
         BEST(seconds, k->split[width](&split, src, 2 * BLOCK >> width, &set));
         snprintf(what, sizeof what, "split, %u bytes", 1u << width);
         report(k->name, what, 0, 2 * BLOCK, seconds);
-        BEST(seconds, k->join[width](&split, &set, 2 * BLOCK >> width, dst));
+        BEST(seconds, k->join[width](&split, &set, 2 * BLOCK >> width, dst, NULL));
         snprintf(what, sizeof what, "join, %u bytes", 1u << width);
         report(k->name, what, 0, 2 * BLOCK, seconds);
     }

@@ -254,22 +254,49 @@ static lmc_status open_symbols(const block_job *job, lmc_source *source, unsigne
                             job->scratch->plane[LMC_PLANE_SYMBOLS], &strips->plane, diag);
 }
 
-/* A strip of the block's content: hashes it, and brings it to its place if it is not there. */
-static void finish_strip(const block_job *job, uint8_t *place, const uint8_t *values, size_t nbytes)
+/* A strip of the block's content, on its way to `place`: there, or where it can be read again once it has gone past
+ * the caches. */
+static uint8_t *strip_at(const block_job *job, uint8_t *place)
+{
+    return job->past_cache ? job->scratch->strip_values : place;
+}
+
+static void hash_strip(const block_job *job, const uint8_t *values, size_t nbytes)
 {
     if (job->hashes_strips)
         job->kernels->hash_update(job->scratch->hash_state, values, nbytes);
+}
+
+/* Joins a strip to the place that the stream has come to, and mends its escapes. One that has any cannot leave before
+ * they are mended. */
+static lmc_status join_strip(const block_job *job, const lmc_plane_set *set, size_t n, lmc_reader *reader,
+                             lmc_line_stream *stream, lmc_diag *diag)
+{
+    const lmc_coding *const coding = job->coding;
+    const unsigned unit_nbytes = coding->unit_nbytes;
+    const int is_mended =
+        lmc_coding_has_escapes(coding) && memchr(set->symbols, LMC_FMT_SYMBOL_ESCAPE, n) != NULL;
+    uint8_t *const place = stream->place;
+    uint8_t *const values = strip_at(job, place);
+    const int leaves = values != place && !is_mended;
+    job->kernels->join[lmc_unit_log2(unit_nbytes)](&coding->split, set, n, values, leaves ? stream : NULL);
+    if (is_mended && lmc_escapes_apply(coding, set->symbols, n, reader, values, diag) != LMC_OK)
+        return LMC_ERR_CORRUPT;
+    hash_strip(job, values, n * unit_nbytes);
+    if (leaves)
+        return LMC_OK;
+    lmc_stream_flush(stream);
     if (values != place)
-        job->kernels->copy_past_cache(place, values, nbytes);
+        job->kernels->copy_past_cache(place, values, n * unit_nbytes);
+    stream->place += n * unit_nbytes;
+    return LMC_OK;
 }
 
 static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_strips *strips,
                               uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX], size_t n, uint8_t *dst,
                               lmc_diag *diag)
 {
-    const lmc_coding *const coding = job->coding;
-    const unsigned unit_log2 = lmc_unit_log2(coding->unit_nbytes);
-    const int has_escapes = lmc_coding_has_escapes(coding);
+    lmc_line_stream stream = {.place = dst};
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         uint8_t *symbols = job->scratch->strip;
@@ -278,15 +305,12 @@ static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_s
             memcpy(symbols, strips->plane + i, m);
         else if (lmc_symbols_decode_strip(&strips->decoder, m, symbols, diag) != LMC_OK)
             return LMC_ERR_CORRUPT;
-        const lmc_plane_set set = planes_at(coding, plane, symbols, i);
+        const lmc_plane_set set = planes_at(job->coding, plane, symbols, i);
         fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES) + 1);
-        uint8_t *const place = dst + i * coding->unit_nbytes;
-        uint8_t *const values = job->past_cache ? job->scratch->strip_values : place;
-        job->kernels->join[unit_log2](&coding->split, &set, m, values);
-        if (has_escapes && lmc_escapes_apply(coding, symbols, m, &source->reader, values, diag) != LMC_OK)
+        if (join_strip(job, &set, m, &source->reader, &stream, diag) != LMC_OK)
             return LMC_ERR_CORRUPT;
-        finish_strip(job, place, values, m * coding->unit_nbytes);
     }
+    lmc_stream_flush(&stream);
     return strips->plane ? LMC_OK : lmc_symbols_decode_end(&strips->decoder, diag);
 }
 
@@ -323,10 +347,12 @@ static void join_masked(const block_job *job, size_t n, uint8_t *dst)
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         uint8_t *const place = dst + i * unit_nbytes;
-        uint8_t *const values = job->past_cache ? job->scratch->strip_values : place;
+        uint8_t *const values = strip_at(job, place);
         kept += unit_nbytes * job->kernels->mask_join[lmc_unit_log2(unit_nbytes)](
                                   job->coding->mask_value, job->scratch->mask + i / 64, kept, m, values);
-        finish_strip(job, place, values, m * unit_nbytes);
+        if (values != place)
+            job->kernels->copy_past_cache(place, values, m * unit_nbytes);
+        hash_strip(job, values, m * unit_nbytes);
     }
 }
 

@@ -112,13 +112,13 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsig
     const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
     if (lists->heads.nbytes[class] == 1 && !has_flips && are_narrow(decoded, n, low_nbits)) {
         if (low_nbits > 0)
-            job->kernels->join[0](&coding.split, &set, n, list);
+            job->kernels->join[0](&coding.split, &set, n, list, NULL);
         return LMC_OK;
     }
     if (decoded != symbols)
         memcpy(symbols, decoded, n);
     lists->heads.nbytes[class] = 2;
-    job->kernels->join[1](&coding.split, &set, n, list);
+    job->kernels->join[1](&coding.split, &set, n, list, NULL);
     if (lmc_coding_has_escapes(&coding))
         status = lmc_escapes_apply(&coding, symbols, n, &source->reader, list, diag);
     if (has_flips)

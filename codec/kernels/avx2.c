@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "instances.h"
-#include "x86.h"
+#include "vectors.h"
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,popcnt"))), apply_to = function)
@@ -36,6 +36,32 @@ LMC_INLINE void store256(void *p, __m256i v)
 {
     _mm256_storeu_si256((__m256i *)p, v);
 }
+
+/* ---- copy ---- */
+
+/* Whole lines, past the caches; dst is aligned to them. */
+LMC_INLINE void stream_lines(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i += 32)
+        _mm256_stream_si256((__m256i *)(void *)(dst + i), load256(src + i));
+}
+
+/* What is left at both ends of the lines is written as usual. */
+static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    const size_t first = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
+    const size_t last = first + ((nbytes - first) & ~(size_t)63);
+    memcpy(dst, src, first);
+    stream_lines(dst + first, src + first, last - first);
+    memcpy(dst + last, src + last, nbytes - last);
+}
+
+static void end_past_cache(void)
+{
+    _mm_sfence();
+}
+
+#include "strip_stream.h"
 
 #include "avx2_elements.h"
 #include "avx2_levels.h"
@@ -118,24 +144,6 @@ static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
         }
         flips[g / GROUP] = n - g < GROUP ? _bzhi_u64(word, (unsigned)(n - g)) : word;
     }
-}
-
-/* ---- copy ---- */
-
-/* Whole lines past the caches; what is left at both ends is written as usual. */
-static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
-{
-    size_t i = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
-    memcpy(dst, src, i);
-    for (; i + 64 <= nbytes; i += 64)
-        for (unsigned h = 0; h < 64; h += 32)
-            _mm256_stream_si256((__m256i *)(void *)(dst + i + h), load256(src + i + h));
-    memcpy(dst + i, src + i, nbytes - i);
-}
-
-static void end_past_cache(void)
-{
-    _mm_sfence();
 }
 
 const lmc_kernels lmc_kernels_avx2 = {

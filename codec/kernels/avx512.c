@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "instances.h"
-#include "x86.h"
+#include "vectors.h"
 
 #if defined(__clang__)
 #pragma clang attribute push(                                                                             \
@@ -51,6 +51,38 @@ LMC_INLINE size_t bytes_left(size_t nbytes, size_t used)
     return nbytes > used ? nbytes - used : 0;
 }
 
+/* ---- copy ---- */
+
+/* Whole lines, past the caches; dst is aligned to them. */
+LMC_INLINE void stream_lines(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i += 64)
+        _mm512_stream_si512((__m512i *)(void *)(dst + i), _mm512_loadu_si512(src + i));
+}
+
+/* What is left at both ends of the lines is written as usual. */
+static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    const size_t first = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
+    const size_t last = first + ((nbytes - first) & ~(size_t)63);
+    store_first(dst, load_first(src, first), first);
+    stream_lines(dst + first, src + first, last - first);
+    store_first(dst + last, load_first(src + last, nbytes - last), nbytes - last);
+}
+
+static void end_past_cache(void)
+{
+    _mm_sfence();
+}
+
+/* To a stream, without a line that waits. */
+static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbytes)
+{
+    lmc_stream_flush(stream);
+    copy_past_cache(stream->place, src, nbytes);
+    stream->place += nbytes;
+}
+
 #include "avx512_elements.h"
 
 #include "avx512_deltas.h"
@@ -66,23 +98,6 @@ LMC_INLINE size_t bytes_left(size_t nbytes, size_t used)
 /* ---- gaps ---- */
 
 #include "avx512_gaps.h"
-
-/* ---- copy ---- */
-
-/* Whole lines past the caches; what is left at both ends is written as usual. */
-static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
-{
-    size_t i = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
-    store_first(dst, load_first(src, i), i);
-    for (; i + 64 <= nbytes; i += 64)
-        _mm512_stream_si512((__m512i *)(void *)(dst + i), _mm512_loadu_si512(src + i));
-    store_first(dst + i, load_first(src + i, nbytes - i), nbytes - i);
-}
-
-static void end_past_cache(void)
-{
-    _mm_sfence();
-}
 
 const lmc_kernels lmc_kernels_avx512 = {
     .name = "avx512",

@@ -314,9 +314,55 @@ LMC_INLINE void join_8_bytes(const head_join *join, const lmc_plane_set *src, si
     x[1] = _mm512_rorv_epi64(_mm512_permutex2var_epi32(lower, second, upper), join->rotation);
 }
 
-/* Joins a group of n <= 64 elements; src begins with it. */
+/* Registers that go past the caches one after the other, to a place that is not aligned: each line is the end of one
+ * and the beginning of the next. The memory is busy while the core joins. */
+typedef struct register_stream {
+    uint8_t *line; /* NULL: they go nowhere */
+    uint64_t ours; /* bytes of that line */
+    __m512i previous;
+    __m512i order; /* of the bytes of two registers in a line */
+} register_stream;
+
+LMC_INLINE register_stream open_stream(const lmc_line_stream *from)
+{
+    register_stream stream = {NULL, ALL, _mm512_setzero_si512(), _mm512_setzero_si512()};
+    if (!from)
+        return stream;
+    const unsigned before = (uintptr_t)from->place & 63;
+    uint8_t order[64];
+    for (unsigned i = 0; i < 64; i++)
+        order[i] = (uint8_t)(64 + i - before);
+    stream.line = from->place - before;
+    stream.ours = from->waiting == before ? ALL : ALL << before;
+    stream.previous = _mm512_loadu_si512(from->last);
+    stream.order = _mm512_loadu_si512(order);
+    return stream;
+}
+
+LMC_INLINE void stream_register(register_stream *stream, __m512i x)
+{
+    const __m512i line = _mm512_permutex2var_epi8(stream->previous, stream->order, x);
+    if (LMC_LIKELY(stream->ours == ALL))
+        _mm512_stream_si512((__m512i *)(void *)stream->line, line);
+    else
+        _mm512_mask_storeu_epi8(stream->line, stream->ours, line);
+    stream->ours = ALL;
+    stream->previous = x;
+    stream->line += 64;
+}
+
+LMC_INLINE void close_stream(const register_stream *stream, size_t nbytes, lmc_line_stream *to)
+{
+    if (!to || nbytes == 0)
+        return;
+    _mm512_storeu_si512(to->last, stream->previous);
+    to->place += nbytes;
+    to->waiting = (size_t)(to->place - stream->line);
+}
+
+/* Joins a group of n <= 64 elements; src begins with it. What is streamed is a whole group. */
 LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const lmc_plane_set *src, size_t n,
-                           uint8_t *dst)
+                           uint8_t *dst, register_stream *stream)
 {
     const __m512i low = unpack_low(&join->spread, src->low);
     __m512i x[8];
@@ -331,25 +377,30 @@ LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const l
         join_8_bytes(join, src, 16 * i, bytes_from(low, 16 * i), x + 2 * i);
     for (unsigned i = 0; i < nbytes; i++)
         store_first(dst + 64 * i, x[i], bytes_left(n * nbytes, 64 * i));
+    for (unsigned i = 0; stream->line && i < nbytes; i++)
+        stream_register(stream, x[i]);
 }
 
+/* to: NULL, or where whole groups go past the caches. */
 LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
-                              size_t n, uint8_t *dst)
+                              size_t n, uint8_t *dst, lmc_line_stream *to)
 {
     const unsigned p = split->low_nbits;
     const head_join join = load_head_join(nbytes, split);
+    register_stream stream = open_stream(to);
     lmc_plane_set planes = *src;
     if (p == 0)
         planes.low = planes.symbols; /* anything that may be read */
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        join_group(nbytes, &join, &at, GROUP, dst + i * nbytes);
+        join_group(nbytes, &join, &at, GROUP, dst + i * nbytes, &stream);
     }
-    if (i < n) {
+    if (!to && i < n) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        join_group(nbytes, &join, &at, n - i, dst + i * nbytes);
+        join_group(nbytes, &join, &at, n - i, dst + i * nbytes, &stream);
     }
+    close_stream(&stream, n * nbytes, to);
 }
 
 #define DEFINE_WIDTH(nbytes)                                                                            \
@@ -358,9 +409,16 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     {                                                                                                   \
         return split_elements(nbytes, split, src, n, dst);                                              \
     }                                                                                                   \
-    static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst) \
+    static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst, \
+                              lmc_line_stream *stream)                                                  \
     {                                                                                                   \
-        join_elements(nbytes, split, src, n, dst);                                                      \
+        if (stream && n % GROUP == 0) {                                                                 \
+            join_elements(nbytes, split, src, n, dst, stream);                                          \
+            return;                                                                                     \
+        }                                                                                               \
+        join_elements(nbytes, split, src, n, dst, NULL);                                                \
+        if (stream)                                                                                     \
+            append_copy(stream, dst, n *nbytes);                                                        \
     }
 
 DEFINE_WIDTH(1)

@@ -71,6 +71,21 @@ typedef struct lmc_plane_set {
         *rest[6]; /* element bytes below the head, most significant first: element_nbytes - 2 planes of n */
 } lmc_plane_set;
 
+/* Elements on their way past the caches, strip by strip. A line that is not full yet may wait for the next strip. */
+typedef struct lmc_line_stream {
+    uint8_t *place;   /* of the next strip */
+    size_t waiting;   /* bytes before that, less than a line, which are not there yet ... */
+    uint8_t last[64]; /* ... but at the end of this */
+} lmc_line_stream;
+
+/* Writes what waits. */
+LMC_INLINE void lmc_stream_flush(lmc_line_stream *stream)
+{
+    memcpy(stream->place - stream->waiting, stream->last + sizeof stream->last - stream->waiting,
+           stream->waiting);
+    stream->waiting = 0;
+}
+
 /* ---- deltas (format.md "Deltas") ---- */
 
 /* How an element is compared with its base's, and which class its base belongs to. */
@@ -150,10 +165,12 @@ typedef struct lmc_kernels {
      * Returns nonzero iff some symbol is an escape: never when symbols have 8 bits or fewer. */
     unsigned (*split[4])(const lmc_split *split, const uint8_t *src, size_t n, const lmc_plane_set *dst);
 
-    /* The inverse: writes exactly n elements. src->symbols is readable padded, the other planes with
-     * 64 bytes of slack. An escape comes out as the value that symbol LMC_FMT_SYMBOL_ESCAPE would mean:
-     * its low bits are right, its head is for the caller to mend. */
-    void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst);
+    /* The inverse: writes exactly n elements to dst and, if `stream` is not NULL, sends the same past the caches, as
+     * copy_past_cache() does, to stream->place, which advances. src->symbols is readable padded, the other planes with 64 bytes of slack. An escape
+     * comes out as the value that symbol LMC_FMT_SYMBOL_ESCAPE would mean: its low bits are right, its head is for
+     * the caller to mend. */
+    void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst,
+                    lmc_line_stream *stream);
 
     /* Takes the elements that are not `value` out of n elements of 1 << i bytes (i = 0..3), in order: kept is written
      * up to 64 bytes beyond them, mask gets a flag for each of the n, in whole words with spare bits 0. Returns how

@@ -9,12 +9,44 @@
 #include <arm_neon.h>
 
 #include "instances.h"
-#include "x86.h"
+#include "vectors.h"
 
 #define XXH_VECTOR 4 /* XXH_NEON */
 #include "hash.h"
 
 #include "neon_bits.h"
+/* ---- copy ---- */
+
+/* Whole lines, past the caches. */
+LMC_INLINE void stream_lines(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i += 64) {
+        const uint8x16_t a = vld1q_u8(src + i), b = vld1q_u8(src + i + 16);
+        const uint8x16_t c = vld1q_u8(src + i + 32), d = vld1q_u8(src + i + 48);
+        __asm__ volatile("stnp %q[a], %q[b], [%[to]]\n\tstnp %q[c], %q[d], [%[to], #32]"
+                         :
+                         : [a] "w"(a), [b] "w"(b), [c] "w"(c), [d] "w"(d), [to] "r"(dst + i)
+                         : "memory");
+    }
+}
+
+/* What is left at both ends of the lines is written as usual. */
+static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    const size_t first = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
+    const size_t last = first + ((nbytes - first) & ~(size_t)63);
+    memcpy(dst, src, first);
+    stream_lines(dst + first, src + first, last - first);
+    memcpy(dst + last, src + last, nbytes - last);
+}
+
+/* No fence: other than on x86, these stores are ordered by whatever orders others. */
+static void end_past_cache(void)
+{
+}
+
+#include "strip_stream.h"
+
 #include "neon_elements.h"
 #include "neon_levels.h"
 
@@ -67,6 +99,8 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 }
 
 #include "delta_loops.h"
+#include "gap_loops.h"
+#include "mask_loops.h"
 
 /* The top bits of 16 heads, each at the place of its byte in 8 bytes. */
 LMC_INLINE uint8x16_t top_places(const uint16_t *head)
@@ -91,34 +125,22 @@ static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
     }
 }
 
-/* ---- copy ---- */
-
-/* Whole lines past the caches; what is left at both ends is written as usual. No fence: other than on x86, these
- * stores are ordered by whatever orders others. */
-static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
-{
-    size_t i = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
-    memcpy(dst, src, i);
-    for (; i + 64 <= nbytes; i += 64) {
-        const uint8x16_t a = vld1q_u8(src + i), b = vld1q_u8(src + i + 16);
-        const uint8x16_t c = vld1q_u8(src + i + 32), d = vld1q_u8(src + i + 48);
-        __asm__ volatile("stnp %q[a], %q[b], [%[to]]\n\tstnp %q[c], %q[d], [%[to], #32]"
-                         :
-                         : [a] "w"(a), [b] "w"(b), [c] "w"(c), [d] "w"(d), [to] "r"(dst + i)
-                         : "memory");
-    }
-    memcpy(dst + i, src + i, nbytes - i);
-}
-
 const lmc_kernels lmc_kernels_neon = {
     .name = "neon",
     .levels_encode = levels_encode,
     .levels_decode = levels_decode,
     .split = {split_1, split_2, split_4, split_8},
     .join = {join_1, join_2, join_4, join_8},
+    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
+    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
     .count_flags = count_flags,
     .pairs_split = pairs_split,
     .pairs_join = pairs_join,
+    .gaps_list = gaps_list,
+    .gaps_cut = gaps_cut,
+    .gaps_join = gaps_join,
+    .gaps_level = gaps_level,
+    .gaps_unlevel = gaps_unlevel,
     .classify = {classify_8, classify_16, classify_32, classify_64},
     .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
     .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
@@ -131,6 +153,7 @@ const lmc_kernels lmc_kernels_neon = {
     .hash_update = hash_xxh3_update,
     .hash_end = hash_xxh3_end,
     .copy_past_cache = copy_past_cache,
+    .end_past_cache = end_past_cache,
 };
 
 #else

@@ -198,13 +198,18 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lm
         default: return split_elements_##nbits(split->low_nbits, split, src, n, dst);                        \
         }                                                                                                    \
     }                                                                                                        \
-    static void join_##nbits(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst)       \
+    static void join_##nbits(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst,       \
+                             lmc_line_stream *stream)                                                        \
     {                                                                                                        \
         switch (split->low_nbits) {                                                                          \
         case 0: join_elements_##nbits(0, split, src, n, dst); break;                                         \
         case 6: join_elements_##nbits(6, split, src, n, dst); break;                                         \
         case 8: join_elements_##nbits(8, split, src, n, dst); break;                                         \
         default: join_elements_##nbits(split->low_nbits, split, src, n, dst);                                \
+        }                                                                                                    \
+        if (stream) {                                                                                        \
+            memcpy(stream->place, dst, n *(nbits / 8));                                                      \
+            stream->place += n * (nbits / 8);                                                                \
         }                                                                                                    \
     }
 

@@ -1,10 +1,10 @@
 /*
- * x86.h - what avx2.c and avx512.c share; neither intrinsics nor anything that needs a target. Cursors are
+ * vectors.h - what avx2.c, avx512.c and neon.c share; neither intrinsics nor anything that needs a target. Cursors are
  * copied member by member here: a copy of the whole structure would stay in memory, and cost more than a
  * short list takes to code.
  */
-#ifndef LMC_KERNELS_X86_H
-#define LMC_KERNELS_X86_H
+#ifndef LMC_KERNELS_VECTORS_H
+#define LMC_KERNELS_VECTORS_H
 
 #include "kernels.h"
 
