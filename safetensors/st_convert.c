@@ -182,10 +182,13 @@ static uint64_t tensor_nbytes(void *user, size_t index)
 static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_t count)
 {
     const st_source *const source = ((const st_conversion *)user)->source;
-    if (source->places != NULL) {
-        st_worker_read_ahead(worker, source->input, source->places[first], source->places[first + count]);
+    size_t index = first;
+    if (source->places == NULL) {
+        return LMC_OK;
     }
-    return LMC_OK;
+    const lmc_status status =
+        st_worker_read_ahead(worker, source->input, source->places, first, count, &index);
+    return status == LMC_OK ? LMC_OK : st_source_blame(source, index, status, &worker->diag);
 }
 
 static lmc_status end_batch(void *user, st_worker *worker, const st_run *run)

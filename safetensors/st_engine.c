@@ -92,18 +92,28 @@ unsigned char *st_worker_gather(st_worker *worker, size_t nbytes)
     return bytes;
 }
 
-void st_worker_read_ahead(st_worker *worker, const os_input *input, uint64_t begin, uint64_t end)
+lmc_status st_worker_read_ahead(st_worker *worker, const os_input *input, const uint64_t *places,
+                                size_t first, size_t count, size_t *index)
 {
-    lmc_st_diag unused = worker->diag;
-    if (begin >= end || end - begin > AHEAD_NBYTES_MAX) {
-        return;
+    const uint64_t begin = places[first];
+    const uint64_t end = places[first + count];
+    *index = first;
+    if (begin >= end || end > input->nbytes || end - begin > AHEAD_NBYTES_MAX) {
+        return LMC_OK;
     }
-    const size_t nbytes = (size_t)(end - begin);
-    unsigned char *const bytes = st_buffer_grow(worker->memory, &worker->window, nbytes);
-    if (bytes != NULL && os_input_read(input, begin, bytes, nbytes, &unused) == LMC_OK) {
+    unsigned char *const bytes = grow(worker, &worker->window, (size_t)(end - begin));
+    if (bytes == NULL) {
+        return LMC_ERR_NOMEM;
+    }
+    const lmc_status status = os_input_read(input, begin, bytes, (size_t)(end - begin), &worker->diag);
+    if (status == LMC_OK) {
         const os_window ahead = {bytes, begin, end};
         worker->ahead = ahead;
     }
+    while (status != LMC_OK && *index + 1 < first + count && places[*index + 1] <= worker->diag.offset) {
+        (*index)++;
+    }
+    return status;
 }
 
 /* ---- failure (under the lock) ---- */

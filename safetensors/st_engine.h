@@ -81,8 +81,8 @@ typedef struct st_engine_ops {
 lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_count, uint64_t total_nbytes,
                          const lmc_st_options *options, lmc_st_diag *diag);
 
-/* Within run() of no batch, or end_batch(): waits until every earlier run has passed its turn on. Returns 0 if one of them failed:
- * then run() returns CANCELLED and nothing else. */
+/* Within end_batch(), or run() outside of batches: waits until every earlier run has passed its turn on. Returns
+ * 0 if one of them failed: then the caller returns CANCELLED and nothing else. */
 int st_engine_take_turn(st_worker *worker, const st_run *run);
 void st_engine_pass_turn(st_worker *worker);
 
@@ -93,8 +93,9 @@ unsigned char *st_worker_stored(st_worker *worker, size_t nbytes);
 /* Room for nbytes behind what is gathered, which stays. The caller adds to gathered_nbytes what it uses. */
 unsigned char *st_worker_gather(st_worker *worker, size_t nbytes);
 
-/* Reads bytes [begin, end) of the input ahead, if that is no more than a batch should hold. Whether it succeeds
- * makes no difference but to speed: a fault is met again, and told, where the bytes are needed. */
-void st_worker_read_ahead(st_worker *worker, const os_input *input, uint64_t begin, uint64_t end);
+/* Reads ahead what stands in the input from places[first] to places[first + count], if it is there and no more
+ * than a batch should hold. Errors: IO, with *index the tensor at whose place reading failed. */
+lmc_status st_worker_read_ahead(st_worker *worker, const os_input *input, const uint64_t *places,
+                                size_t first, size_t count, size_t *index);
 
 #endif
