@@ -1,6 +1,6 @@
 /*
  * scalar_elements.h - elements and their planes in portable C. Groups of 64 elements, plain loops of a fixed length,
- * one thing at a time: the form that compilers turn into vector code. A last group that is not full is worked on as a copy.
+ * one thing at a time: the form that compilers turn into vector code. The last groups of a call are copied aside.
  */
 #ifndef LMC_KERNELS_SCALAR_ELEMENTS_H
 #define LMC_KERNELS_SCALAR_ELEMENTS_H
