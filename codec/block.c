@@ -144,7 +144,7 @@ static int encode_planes(const block_job *job, const uint8_t *src, size_t n, lmc
 }
 
 /* Less than one masked element in this many: not worth a mask. */
-#define MASKED_SHARE_MIN 64
+#define MASKED_SHARE_MIN 512
 
 static int is_constant(const uint8_t *src, size_t n, unsigned unit_nbytes)
 {

@@ -33,7 +33,8 @@ const uint8_t *lmc_base_take(const lmc_delta_job *job, const uint8_t *base, size
 const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, size_t nbytes, size_t from,
                                  lmc_class_lists *lists);
 
-/* A class's heads of two bytes, and of one where the list is of bytes, as elements: low bits, and the rest as symbols. */
+/* A class's heads, of two bytes or of one where the list is of bytes, as elements: low bits, and the rest as
+ * symbols. */
 LMC_INLINE lmc_coding lmc_head_coding(const lmc_delta *delta, unsigned class, unsigned head_nbytes)
 {
     return (lmc_coding){.unit_nbytes = head_nbytes, .split = {.low_nbits = delta->class_low_nbits[class]}};

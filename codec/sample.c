@@ -1,10 +1,6 @@
 /* sample.c - reads a sample and counts. */
 #include "sample.h"
 
-/* A value is masked when it is at least this many of a hundred. Not in elements of one byte: there it is a
- * symbol like any other. */
-#define MASK_PERCENT_MIN 5
-
 /* Runs of neighbours, spread over a tensor that is larger than the sample. */
 #define RUN_VALUES 512
 #define RUN_COUNT (LMC_SAMPLE_VALUES / RUN_VALUES)
@@ -278,25 +274,30 @@ static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n,
 
 /* ---- the mask ---- */
 
-static int is_frequent(uint64_t count, size_t n)
+static int is_frequent(const lmc_sample_options *options, uint64_t count, size_t n)
 {
-    return count * 100 >= n * (uint64_t)MASK_PERCENT_MIN && count < n;
+    return count * 1000 >= n * (uint64_t)options->mask_per_mille_min && count < n;
 }
 
-static void try_mask(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes,
+static void try_mask(lmc_sample *sample, const lmc_sample_options *options, const uint8_t *values, size_t n,
                      uint64_t value)
 {
-    sample->has_mask = is_frequent(count_equal_any(values, n, value, unit_nbytes), n);
+    sample->has_mask = is_frequent(options, count_equal_any(values, n, value, options->unit_nbytes), n);
     sample->mask_value = sample->has_mask ? value : 0;
 }
 
-/* Zeros of pruned weights; or what the end is filled with, as the edges of arrays are. */
-static void choose_mask(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
+/* Zeros of pruned weights; or what the end is filled with, as the edges of arrays are. Not in elements of one byte:
+ * there it is a symbol like any other. */
+static void choose_mask(lmc_sample *sample, const lmc_sample_options *options, const uint8_t *values,
+                        size_t n)
 {
+    const unsigned unit_nbytes = options->unit_nbytes;
+    if (unit_nbytes == 1)
+        return;
     const uint64_t last = lmc_load_n(values + (n - 1) * unit_nbytes, unit_nbytes);
-    try_mask(sample, values, n, unit_nbytes, 0);
+    try_mask(sample, options, values, n, 0);
     if (!sample->has_mask && n >= 2 && lmc_load_n(values + (n - 2) * unit_nbytes, unit_nbytes) == last)
-        try_mask(sample, values, n, unit_nbytes, last);
+        try_mask(sample, options, values, n, last);
 }
 
 /* Counts every value of the tensor. */
@@ -345,8 +346,7 @@ lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options
     if (options->is_signed && !sample->rotation && unit_nbytes > 1)
         sample->head_nbits = (unsigned)lmc_min_size(options->head_nbits + 1, LMC_SAMPLE_HEAD_NBITS_MAX);
     memset(sample->head, 0, sizeof sample->head[0] << sample->head_nbits);
-    if (unit_nbytes > 1)
-        choose_mask(sample, buffer, n, unit_nbytes);
+    choose_mask(sample, options, buffer, n);
     if (exact)
         return count_all(sample, unit_nbytes, read, user, buffer);
     count_heads_any(sample, buffer, n, unit_nbytes);

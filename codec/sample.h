@@ -22,6 +22,7 @@ typedef struct lmc_sample_options {
     unsigned
         head_nbits; /* of resolution, 8 to LMC_SAMPLE_HEAD_NBITS_MAX; a sign that stays is one more. Elements
                             of one byte: 8 */
+    unsigned mask_per_mille_min; /* a value is masked when it is at least this many of a thousand */
 } lmc_sample_options;
 
 typedef struct lmc_sample {

@@ -165,10 +165,10 @@ typedef struct lmc_kernels {
      * Returns nonzero iff some symbol is an escape: never when symbols have 8 bits or fewer. */
     unsigned (*split[4])(const lmc_split *split, const uint8_t *src, size_t n, const lmc_plane_set *dst);
 
-    /* The inverse: writes exactly n elements to dst and, if `stream` is not NULL, sends the same past the caches, as
-     * copy_past_cache() does, to stream->place, which advances. src->symbols is readable padded, the other planes with 64 bytes of slack. An escape
-     * comes out as the value that symbol LMC_FMT_SYMBOL_ESCAPE would mean: its low bits are right, its head is for
-     * the caller to mend. */
+    /* The inverse: writes exactly n elements to dst and, if `stream` is not NULL, sends the same past the caches to
+     * stream->place, which advances; end_past_cache() as for copy_past_cache(). src->symbols is readable padded, the
+     * other planes with 64 bytes of slack. An escape comes out as the value that symbol LMC_FMT_SYMBOL_ESCAPE would
+     * mean: its low bits are right, its head is for the caller to mend. */
     void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst,
                     lmc_line_stream *stream);
 

@@ -1,6 +1,7 @@
 /*
- * strip_stream.h - a strip of elements that goes past the caches while it is joined: lines leave one group after they were
- * written, so that the memory is busy while the core is. The including file has stream_lines() and copy_past_cache().
+ * strip_stream.h - a strip of elements that goes past the caches while it is joined: lines leave one group after they
+ * were written, so that the memory is busy while the core is. The including file has stream_lines() and
+ * copy_past_cache().
  */
 #ifndef LMC_KERNELS_STRIP_STREAM_H
 #define LMC_KERNELS_STRIP_STREAM_H

@@ -21,7 +21,8 @@ static void take(size_t n, unsigned unit_nbytes, int is_signed, int exact)
     const lmc_sample_options options = {.unit_nbytes = unit_nbytes,
                                         .is_signed = is_signed,
                                         .exact = exact,
-                                        .head_nbits = unit_nbytes == 1 ? 8 : head_nbits};
+                                        .head_nbits = unit_nbytes == 1 ? 8 : head_nbits,
+                                        .mask_per_mille_min = 50};
     CU_ASSERT_EQUAL_FATAL(
         lmc_sample_take(sample, &options, (uint64_t)n * unit_nbytes, read_values, values, buffer), LMC_OK);
     CU_ASSERT_EQUAL(sample->value_count, n);
