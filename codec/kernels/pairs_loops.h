@@ -14,24 +14,28 @@ static size_t count_flags(const uint64_t *flags, size_t word_count)
     return count;
 }
 
+/* Of the pairs of a word: the first flags, and the second ones 32 places above. */
+LMC_INLINE uint64_t part_pairs(uint64_t word)
+{
+    return gather_even(word) | gather_even(word >> 1) << 32;
+}
+
 static size_t pairs_split(const uint64_t *flags, size_t n, int inverted, uint64_t *any, uint64_t *both,
                           uint64_t *second)
 {
     const uint64_t flip = inverted ? ~UINT64_C(0) : 0;
+    const uint64_t half = UINT64_C(0xffffffff);
     lmc_bit_writer both_writer = {(uint8_t *)both, 0, 0};
     lmc_bit_writer second_writer = {(uint8_t *)second, 0, 0};
-    for (size_t i = 0; i < n; i += 64) {
-        uint64_t word = flags[i / 64] ^ flip;
-        if (n - i < 64)
-            word &= lmc_low_mask((unsigned)(n - i));
-        const uint64_t one = word & EVEN_BITS, two = word >> 1 & EVEN_BITS;
-        const uint64_t member = one | two, all = one & two, single = one ^ two;
-        const uint64_t half = gather_even(member);
-        if (i % 128 == 0)
-            any[i / 128] = half;
-        else
-            any[i / 128] |= half << 32;
-        lmc_put_bits(&both_writer, gather_bits(all, member), count_bits(member));
+    for (size_t i = 0; i < n; i += 128) { /* 64 pairs */
+        uint64_t word[2] = {flags[i / 64] ^ flip, n - i > 64 ? flags[i / 64 + 1] ^ flip : 0};
+        if (n - i < 128)
+            word[n - i > 64] &= lmc_low_mask((unsigned)(n - i > 64 ? n - i - 64 : n - i));
+        const uint64_t lower = part_pairs(word[0]), upper = part_pairs(word[1]);
+        const uint64_t one = (lower & half) | upper << 32, two = lower >> 32 | (upper & ~half);
+        const uint64_t member = one | two, single = one ^ two;
+        any[i / 128] = member;
+        lmc_put_bits(&both_writer, gather_bits(one & two, member), count_bits(member));
         lmc_put_bits(&second_writer, gather_bits(two, single), count_bits(single));
     }
     lmc_store64(both_writer.next, both_writer.pending);
