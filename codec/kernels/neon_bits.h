@@ -85,9 +85,9 @@ LMC_INLINE uint64_t gather_bits(uint64_t x, uint64_t mask)
     return vgetq_lane_u64(gather_words(vdupq_n_u64(x), vdupq_n_u64(mask), &counts), 0);
 }
 
-LMC_INLINE uint32_t scatter_half(uint32_t x, uint32_t mask)
+LMC_INLINE uint64_t scatter_word(uint64_t x, uint64_t mask)
 {
-    return (uint32_t)vgetq_lane_u64(scatter_words(vdupq_n_u64(x), vdupq_n_u64(mask)), 0);
+    return vgetq_lane_u64(scatter_words(vdupq_n_u64(x), vdupq_n_u64(mask)), 0);
 }
 
 /* The even bits of each byte by its halves, then bytes in pairs. */

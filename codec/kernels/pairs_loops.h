@@ -1,6 +1,6 @@
 /*
  * pairs_loops.h - flags in pairs, word by word, included by every kernel set after it has defined gather_bits(x, mask),
- * which is pext, scatter_half(x, mask), which is pdep of 32 bits, gather_even(x) and scatter_even(x), the same for the
+ * which is pext, scatter_word(x, mask), which is pdep, gather_even(x) and scatter_even(x), the same for the
  * mask EVEN_BITS, and count_bits(x).
  */
 #ifndef LMC_KERNELS_PAIRS_LOOPS_H
@@ -47,15 +47,17 @@ static void pairs_join(const uint64_t *any, const uint64_t *both, const uint64_t
                        uint64_t *flags)
 {
     uint64_t both_at = 0, second_at = 0;
-    for (size_t i = 0; i < n; i += 64) { /* of 32 pairs: */
-        const uint32_t member = (uint32_t)(any[i / 128] >> (i % 128 == 0 ? 0 : 32));
-        const uint32_t all = scatter_half((uint32_t)lmc_load_bits((const uint8_t *)both, both_at), member);
-        const uint32_t single = member ^ all;
-        const uint32_t two =
-            scatter_half((uint32_t)lmc_load_bits((const uint8_t *)second, second_at), single);
+    for (size_t i = 0; i < n; i += 128) { /* 64 pairs */
+        const uint64_t member = any[i / 128];
+        const uint64_t all = scatter_word(lmc_load_bits((const uint8_t *)both, both_at), member);
+        const uint64_t single = member ^ all;
+        const uint64_t twos = scatter_word(lmc_load_bits((const uint8_t *)second, second_at), single);
+        const uint64_t one = member ^ twos, two = all | twos;
         both_at += count_bits(member);
         second_at += count_bits(single);
-        flags[i / 64] = scatter_even(member ^ two) | scatter_even(all | two) << 1;
+        flags[i / 64] = scatter_even(one) | scatter_even(two) << 1;
+        if (n - i > 64)
+            flags[i / 64 + 1] = scatter_even(one >> 32) | scatter_even(two >> 32) << 1;
     }
 }
 

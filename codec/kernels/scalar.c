@@ -70,6 +70,13 @@ LMC_INLINE uint32_t scatter_half(uint32_t x, uint32_t mask)
     return spread;
 }
 
+LMC_INLINE uint64_t scatter_word(uint64_t x, uint64_t mask)
+{
+    const uint32_t lower = (uint32_t)mask;
+    return scatter_half((uint32_t)x, lower) |
+           (uint64_t)scatter_half((uint32_t)(x >> count_bits(lower)), (uint32_t)(mask >> 32)) << 32;
+}
+
 #include "pairs_loops.h"
 
 /* ---- gaps ---- */

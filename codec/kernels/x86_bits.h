@@ -10,9 +10,9 @@ LMC_INLINE uint64_t gather_bits(uint64_t x, uint64_t mask)
     return _pext_u64(x, mask);
 }
 
-LMC_INLINE uint32_t scatter_half(uint32_t x, uint32_t mask)
+LMC_INLINE uint64_t scatter_word(uint64_t x, uint64_t mask)
 {
-    return _pdep_u32(x, mask);
+    return _pdep_u64(x, mask);
 }
 
 LMC_INLINE uint64_t gather_even(uint64_t x)
