@@ -86,8 +86,8 @@ static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbyt
 #include "avx512_elements.h"
 
 #include "avx512_deltas.h"
-#include "avx512_lists.h"
 #include "avx512_levels.h"
+#include "avx512_lists.h"
 #include "avx512_masks.h"
 
 /* ---- pairs ---- */
