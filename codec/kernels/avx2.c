@@ -46,25 +46,14 @@ LMC_INLINE void stream_lines(uint8_t *dst, const uint8_t *src, size_t nbytes)
         _mm256_stream_si256((__m256i *)(void *)(dst + i), load256(src + i));
 }
 
-/* What is left at both ends of the lines is written as usual. */
-static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
-{
-    const size_t first = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
-    const size_t last = first + ((nbytes - first) & ~(size_t)63);
-    memcpy(dst, src, first);
-    stream_lines(dst + first, src + first, last - first);
-    memcpy(dst + last, src + last, nbytes - last);
-}
-
 static void end_past_cache(void)
 {
     _mm_sfence();
 }
 
-#include "strip_stream.h"
-
 #include "avx2_elements.h"
 #include "avx2_levels.h"
+#include "strip_stream.h"
 
 /* ---- pairs ---- */
 

@@ -411,48 +411,4 @@ LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const l
     }
 }
 
-LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
-                              size_t n, uint8_t *dst, lmc_line_stream *to)
-{
-    const unsigned p = split->low_nbits;
-    const head_join join = load_head_join(nbytes, split);
-    lmc_plane_set planes = *src;
-    if (p == 0)
-        planes.low = planes.symbols; /* anything that may be read */
-    strip_stream stream = begin_stream(to, dst, n * nbytes);
-    size_t i = 0;
-    for (; i + GROUP <= n; i += GROUP) {
-        const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        join_group(nbytes, &join, &at, dst + i * nbytes);
-        stream_group(&stream, nbytes, i);
-    }
-    if (i < n) {
-        const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        uint8_t elements[8 * GROUP];
-        join_group(nbytes, &join, &at, elements);
-        memcpy(dst + i * nbytes, elements, (n - i) * nbytes);
-    }
-    end_stream(&stream, n * nbytes, to);
-}
-
-#define DEFINE_WIDTH(nbytes)                                                                            \
-    static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,                \
-                                   const lmc_plane_set *dst)                                            \
-    {                                                                                                   \
-        return split_elements(nbytes, split, src, n, dst);                                              \
-    }                                                                                                   \
-    static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst, \
-                              lmc_line_stream *stream)                                                  \
-    {                                                                                                   \
-        if (stream)                                                                                     \
-            join_elements(nbytes, split, src, n, dst, stream);                                          \
-        else                                                                                            \
-            join_elements(nbytes, split, src, n, dst, NULL);                                            \
-    }
-
-DEFINE_WIDTH(1)
-DEFINE_WIDTH(2)
-DEFINE_WIDTH(4)
-DEFINE_WIDTH(8)
-
 #endif

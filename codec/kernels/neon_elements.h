@@ -262,8 +262,9 @@ typedef struct head_join {
     unsigned rotation;
 } head_join;
 
-LMC_INLINE head_join load_head_join(const lmc_split *split)
+LMC_INLINE head_join load_head_join(const unsigned nbytes, const lmc_split *split)
 {
+    (void)nbytes; /* heads are 16 bits wide here, whatever the element */
     const unsigned p = split->low_nbits;
     uint8_t source[2][16];
     int16_t down[8];
@@ -348,49 +349,5 @@ LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const l
     for (unsigned i = 0; i < GROUP; i += 16)
         join_16(nbytes, join, src, i, dst + i * nbytes);
 }
-
-LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
-                              size_t n, uint8_t *dst, lmc_line_stream *to)
-{
-    const unsigned p = split->low_nbits;
-    const head_join join = load_head_join(split);
-    lmc_plane_set planes = *src;
-    if (p == 0)
-        planes.low = planes.symbols; /* anything that may be read */
-    strip_stream stream = begin_stream(to, dst, n * nbytes);
-    size_t i = 0;
-    for (; i + GROUP <= n; i += GROUP) {
-        const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        join_group(nbytes, &join, &at, dst + i * nbytes);
-        stream_group(&stream, nbytes, i);
-    }
-    if (i < n) {
-        const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        uint8_t elements[8 * GROUP];
-        join_group(nbytes, &join, &at, elements);
-        memcpy(dst + i * nbytes, elements, (n - i) * nbytes);
-    }
-    end_stream(&stream, n * nbytes, to);
-}
-
-#define DEFINE_WIDTH(nbytes)                                                                            \
-    static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,                \
-                                   const lmc_plane_set *dst)                                            \
-    {                                                                                                   \
-        return split_elements(nbytes, split, src, n, dst);                                              \
-    }                                                                                                   \
-    static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst, \
-                              lmc_line_stream *stream)                                                  \
-    {                                                                                                   \
-        if (stream)                                                                                     \
-            join_elements(nbytes, split, src, n, dst, stream);                                          \
-        else                                                                                            \
-            join_elements(nbytes, split, src, n, dst, NULL);                                            \
-    }
-
-DEFINE_WIDTH(1)
-DEFINE_WIDTH(2)
-DEFINE_WIDTH(4)
-DEFINE_WIDTH(8)
 
 #endif

@@ -1,10 +1,20 @@
 /*
- * strip_stream.h - a strip of elements that goes past the caches while it is joined: lines leave one group after they
- * were written, so that the memory is busy while the core is. The including file has stream_lines() and
- * copy_past_cache().
+ * strip_stream.h - copies past the caches, and the kernels split and join of each width for sets that send a strip
+ * there line by line: a group after it was written, so that the memory is busy while the core is. The including file
+ * has stream_lines(), split_elements(), load_head_join() and join_group().
  */
 #ifndef LMC_KERNELS_STRIP_STREAM_H
 #define LMC_KERNELS_STRIP_STREAM_H
+
+/* What is left at both ends of the lines is written as usual. */
+static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    const size_t first = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
+    const size_t last = first + ((nbytes - first) & ~(size_t)63);
+    memcpy(dst, src, first);
+    stream_lines(dst + first, src + first, last - first);
+    memcpy(dst + last, src + last, nbytes - last);
+}
 
 typedef struct strip_stream {
     uint8_t *place; /* NULL: the strip goes nowhere */
@@ -50,5 +60,49 @@ LMC_INLINE void end_stream(const strip_stream *stream, size_t nbytes, lmc_line_s
     copy_past_cache(stream->place + done, stream->values + done, nbytes - done);
     to->place += nbytes;
 }
+
+LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
+                              size_t n, uint8_t *dst, lmc_line_stream *to)
+{
+    const unsigned p = split->low_nbits;
+    const head_join join = load_head_join(nbytes, split);
+    lmc_plane_set planes = *src;
+    if (p == 0)
+        planes.low = planes.symbols; /* anything that may be read */
+    strip_stream stream = begin_stream(to, dst, n * nbytes);
+    size_t i = 0;
+    for (; i + GROUP <= n; i += GROUP) {
+        const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
+        join_group(nbytes, &join, &at, dst + i * nbytes);
+        stream_group(&stream, nbytes, i);
+    }
+    if (i < n) {
+        const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
+        uint8_t elements[8 * GROUP];
+        join_group(nbytes, &join, &at, elements);
+        memcpy(dst + i * nbytes, elements, (n - i) * nbytes);
+    }
+    end_stream(&stream, n * nbytes, to);
+}
+
+#define DEFINE_WIDTH(nbytes)                                                                            \
+    static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,                \
+                                   const lmc_plane_set *dst)                                            \
+    {                                                                                                   \
+        return split_elements(nbytes, split, src, n, dst);                                              \
+    }                                                                                                   \
+    static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst, \
+                              lmc_line_stream *stream)                                                  \
+    {                                                                                                   \
+        if (stream)                                                                                     \
+            join_elements(nbytes, split, src, n, dst, stream);                                          \
+        else                                                                                            \
+            join_elements(nbytes, split, src, n, dst, NULL);                                            \
+    }
+
+DEFINE_WIDTH(1)
+DEFINE_WIDTH(2)
+DEFINE_WIDTH(4)
+DEFINE_WIDTH(8)
 
 #endif
