@@ -35,6 +35,9 @@ volatile int cli_cancel;
 
 static int output_errno; /* why printing failed first */
 
+static int ends_by_sigpipe = 1; /* 0: the caller had it ignored */
+static int reader_has_left;
+
 /* ---- messages ---- */
 
 int cli_usage_error(const char *command, const char *format, ...)
@@ -62,6 +65,10 @@ static int exit_status(lmc_status status)
 
 int cli_report(const lmc_st_diag *diag)
 {
+    if (diag->os_errno == EPIPE && ends_by_sigpipe) { /* `lmc-st ls X | head`: nobody is to be told */
+        reader_has_left = 1;
+        return 128 + SIGPIPE;
+    }
     fprintf(stderr, "lmc-st: %s: ", diag->file);
     if (diag->has_tensor) {
         fprintf(stderr, "tensor \"%s\": ", diag->tensor);
@@ -132,21 +139,37 @@ static void catch_signals(void)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action;
+    struct sigaction old;
     memset(&action, 0, sizeof(action));
     sigemptyset(&action.sa_mask);
     action.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &action, NULL); /* writing fails with EPIPE instead */
+    sigaction(SIGPIPE, &action, &old); /* writing fails with EPIPE instead, and the work cleans up */
+    ends_by_sigpipe = old.sa_handler != SIG_IGN;
     sigaction(SIGXFSZ, &action, NULL); /* likewise with EFBIG */
 
     /* without SA_RESTART: printing to a pipe that nobody reads must end too */
     action.sa_handler = on_signal;
     for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
-        struct sigaction old;
         /* what the caller had ignored (nohup, a shell's background job) stays so */
         if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
             sigaction(ending[i], &action, NULL);
         }
     }
+}
+
+/* Ends the program as the signal would have, now that everything is cleaned up. */
+static void follow_reader(void)
+{
+    struct sigaction action;
+    sigset_t only;
+    memset(&action, 0, sizeof(action));
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = SIG_DFL;
+    sigaction(SIGPIPE, &action, NULL);
+    sigemptyset(&only);
+    sigaddset(&only, SIGPIPE);
+    sigprocmask(SIG_UNBLOCK, &only, NULL);
+    (void)raise(SIGPIPE);
 }
 
 /* ---- help ---- */
@@ -165,7 +188,7 @@ static void print_help(FILE *out)
                  "\n"
                  "Exit status: 0 success, 1 bad data, 2 wrong usage (also: the output exists, no\n"
                  "such tensor), 3 input or output failed or memory ran out, 128 + N after signal\n"
-                 "N (130: Ctrl-C). The manual is lmc-st(1).\n");
+                 "N (130: Ctrl-C; 141: nobody reads the output). The manual is lmc-st(1).\n");
 }
 
 static int print_command_help(const cli_command *command)
@@ -254,13 +277,11 @@ static int run_command(const cli_args *args)
     return command->run(args);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     cli_args args;
     const char *fault = NULL;
     const char *subject = NULL;
-    occupy_standard_streams();
-    catch_signals();
     if (!cli_args_parse(argc, argv, &args, &fault, &subject)) {
         char shown[80];
         st_text_escape(shown, sizeof(shown), subject, strlen(subject));
@@ -283,4 +304,15 @@ int main(int argc, char **argv)
     }
     print_help(stderr);
     return CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    occupy_standard_streams();
+    catch_signals();
+    const int status = run(argc, argv);
+    if (reader_has_left) {
+        follow_reader();
+    }
+    return status;
 }

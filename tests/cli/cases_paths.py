@@ -1,6 +1,7 @@
 """Odd names, links, directories and permissions; closed and broken standard streams."""
 import json
 import os
+import signal
 import stat
 import struct
 import subprocess
@@ -293,19 +294,33 @@ def closed_streams(tool, directory):
 
 @case
 def broken_pipe(tool, directory):
-    """Nobody reads: exit 3 and one line, no signal; also after some of it was read."""
+    """Nobody reads: ended by SIGPIPE without a line; with the signal ignored, exit 3 and one line."""
     path = in_directory(directory, model([("t%05d" % i, "U8", [1], b"x") for i in range(4000)]))
-    for arguments in (["ls", path], ["ls", "--json", path], ["--help"], ["--version"]):
-        for piece in (0, 1):
-            process = subprocess.Popen([tool.path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            if piece and arguments[0] == "ls":
-                process.stdout.read(piece)
-            elif piece:
-                process.communicate()
-                continue
-            process.stdout.close()
-            message = process.stderr.read().decode()
-            status = process.wait()
-            check(status in (0, 3) if arguments[0] != "ls" else status == 3, "%s: exit %d" % (arguments, status))
-            check(status == 0 or (message.count("\n") == 1 and "Broken pipe" in message), "message: %r" % message)
-            process.stderr.close()
+    tool.run("convert", path).expect(0)
+    for arguments in (["ls", path], ["ls", "--json", path], ["info", path, "--json"], ["get", path, "t00000"],
+                      ["diff", path, path + ".lmc"], ["bench", path, "--json"], ["doctor"], ["--help"],
+                      ["--version"]):
+        for is_ignored in (False, True):
+            reader, writer = os.pipe()
+            os.close(reader)
+            before = signal.signal(signal.SIGPIPE, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
+            found = subprocess.run([tool.path, *arguments], stdout=writer, stderr=subprocess.PIPE, check=False,
+                                   restore_signals=False)
+            signal.signal(signal.SIGPIPE, before)
+            os.close(writer)
+            status, message = found.returncode, found.stderr.decode()
+            what = "%s: exit %d: %r" % (arguments, status, message)
+            if is_ignored:
+                check(status == 3 and message.count("\n") == 1 and "Broken pipe" in message, what)
+            else:
+                check(status == -signal.SIGPIPE and message == "", what)
+
+
+@case
+def reader_takes_the_first_line(tool, directory):
+    """`set -o pipefail; lmc-st ls X | head -n 1` is ended as with any other program, and says nothing."""
+    path = in_directory(directory, model([("t%05d" % i, "U8", [1], b"x") for i in range(40000)]))
+    found = subprocess.run(["bash", "-c", 'set -o pipefail; "$0" ls "$1" | head -n 1; echo "${PIPESTATUS[0]}"',
+                            tool.path, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    lines = found.stdout.decode().splitlines()
+    check(lines[-1] == "141" and found.stderr == b"", "status %s: %s" % (lines[-1], found.stderr.decode()))
