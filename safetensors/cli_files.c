@@ -123,29 +123,31 @@ double cli_job_speed(const cli_job *job)
 
 /* ---- removing inputs ---- */
 
-static int report_errno(const char *path, int os_errno)
-{
-    lmc_st_diag diag;
-    st_diag_init(&diag, path);
-    st_fail_os(&diag, os_errno, LMC_ST_NO_OFFSET, "cannot remove");
-    return cli_report(&diag);
-}
-
 /* The directory as it is now is what is compared, and what is removed. */
-static int remove_directory(cli_job *job, const char *archive, const char *plain)
+static lmc_status remove_directory(cli_job *job, const char *archive, const char *plain)
 {
     os_tree tree;
     lmc_status status = os_tree_read(&tree, &st_memory_default, job->in_path, &job->diag);
     if (status == LMC_OK) {
         status = lmc_st_compare(archive, plain, &job->options, &job->diag);
     }
-    int exit_status = status == LMC_OK ? CLI_OK : cli_report(&job->diag);
     if (status == LMC_OK) {
-        const int os_errno = os_tree_remove_listed(&tree, job->in_path);
-        exit_status = os_errno == 0 ? CLI_OK : report_errno(job->in_path, os_errno);
+        status = os_remove_tree(&tree, job->in_path, &job->diag);
     }
     os_tree_free(&tree);
-    return exit_status;
+    return status;
+}
+
+/* Likewise. */
+static lmc_status remove_file(cli_job *job, const char *archive, const char *plain)
+{
+    os_identity identity;
+    lmc_status status = os_identify(job->in_path, &identity, &job->diag);
+    if (status == LMC_OK) {
+        status = lmc_st_compare(archive, plain, &job->options, &job->diag);
+    }
+    return status == LMC_OK ? os_remove_file(&st_memory_default, job->in_path, &identity, &job->diag)
+                            : status;
 }
 
 /* Reads the output back, compares, removes the input. */
@@ -159,13 +161,10 @@ static int remove_input(const cli_work *work, cli_job *job)
     if (is_allowed != CLI_OK) {
         return is_allowed;
     }
-    if (os_is_directory(job->in_path)) {
-        return remove_directory(job, archive, plain);
-    }
-    if (lmc_st_compare(archive, plain, &job->options, &job->diag) != LMC_OK) {
-        return cli_report(&job->diag);
-    }
-    return os_remove_file(job->in_path, &job->diag) == LMC_OK ? CLI_OK : cli_report(&job->diag);
+    st_diag_init(&job->diag, job->in_path);
+    const lmc_status status = os_is_directory(job->in_path) ? remove_directory(job, archive, plain)
+                                                            : remove_file(job, archive, plain);
+    return status == LMC_OK ? CLI_OK : cli_report(&job->diag);
 }
 
 /* ---- all operands ---- */

@@ -229,11 +229,12 @@ static lmc_status copy_content(const request *request, os_output *output, lmc_st
 static lmc_status write_file(const request *request, const char *path, int force, lmc_st_diag *diag)
 {
     os_output output;
+    const os_place place = os_place_of(path);
     lmc_status status = st_file_check_output(request->file, path, -1, diag);
     if (status != LMC_OK) {
         return status;
     }
-    status = os_output_create(&output, &st_memory_default, path, &request->file->input, force, diag);
+    status = os_output_create(&output, &st_memory_default, &place, &request->file->input, force, diag);
     if (status != LMC_OK) {
         return status;
     }

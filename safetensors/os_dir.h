@@ -29,14 +29,15 @@ int os_is_within(const lmc_allocator *memory, const char *path, const char *oute
 /* 1 if the path, with links followed, is a regular file. */
 int os_is_file(const char *path);
 
-/* 1 if the path is a regular file itself, not a link to one. */
-int os_is_own_file(const char *path);
+/* For two paths from os_true_path(): 1 if `inner` is `outer` or below it. */
+int os_true_is_within(const char *inner, const char *outer);
 
-/* A second name for a file. Returns 0 or an errno. */
-int os_link(const char *path, const char *new_path);
+/* Most bytes that a name in the folder of `path` may have; SIZE_MAX if the system does not tell. */
+size_t os_name_max(const lmc_allocator *memory, const char *path);
 
-/* Removes a file's name. Error: IO. */
-lmc_status os_remove_file(const char *path, lmc_st_diag *diag);
+/* Opens a directory to look names up in, also one whose names may not be listed. Returns its descriptor, or -1 with
+ * errno set. */
+int os_open_folder(const char *path);
 
 /* ---- trees ---- */
 
@@ -44,6 +45,7 @@ typedef struct os_entry {
     char *path; /* relative to the tree's root */
     int is_directory;
     uint64_t nbytes;
+    os_identity identity; /* of the name itself: of a link, not of what it leads to */
     os_attributes attributes;
 } os_entry;
 
@@ -51,6 +53,7 @@ typedef struct os_tree {
     os_entry *entries; /* sorted by path, so that a directory comes before what is in it */
     size_t count, capacity;
     os_attributes root; /* of the root itself */
+    os_identity root_identity;
     const lmc_allocator *memory;
 } os_tree;
 
@@ -58,38 +61,61 @@ typedef struct os_tree {
  * NOMEM; ARG for a link to a directory, a pipe, a socket, a device; LIMIT for 100 levels.
  * Free with os_tree_free() in every case. */
 lmc_status os_tree_read(os_tree *tree, const lmc_allocator *memory, const char *root, lmc_st_diag *diag);
+
+/* Lists everything below an open directory as it stands: links are entries, and no kind is refused. root: for
+ * messages. Errors: IO, NOMEM, LIMIT. */
+lmc_status os_tree_read_as_it_stands(os_tree *tree, const lmc_allocator *memory, int fd, const char *root,
+                                     lmc_st_diag *diag);
 void os_tree_free(os_tree *tree);
 
 /* The entry with this path, or NULL. */
 const os_entry *os_tree_find(const os_tree *tree, const char *path);
 
-/* Removes a directory and everything in it; links are removed, not followed. Returns 0 or an errno. */
-int os_tree_remove(const lmc_allocator *memory, const char *root);
+/* ---- removing (os_remove.c) ---- */
 
-/* Removes the files and directories of a list made earlier, and the root; what has come since stays.
- * Returns 0 or an errno. */
-int os_tree_remove_listed(const os_tree *tree, const char *root);
+/* Which file has this name, and in which state: of a link, the link itself. Error: IO. */
+lmc_status os_identify(const char *path, os_identity *identity, lmc_st_diag *diag);
 
-/* ---- a directory that is being written ---- */
+/* Removes the name of a file that is still the one, in the same state, that os_identify() saw. IO if it is another one:
+ * that stays, under its name; or, if yet another one has taken the name meanwhile, under the name in the diagnostic.
+ * Other errors: IO, NOMEM. */
+lmc_status os_remove_file(const lmc_allocator *memory, const char *path, const os_identity *identity,
+                          lmc_st_diag *diag);
 
-/* It grows as ".NAME.lmc-st-partial" beside NAME. */
+/* Removes a directory that holds what is listed and nothing else, each file in the state that it had then. Else it
+ * stays, as a whole. Errors: as os_remove_file(). */
+lmc_status os_remove_tree(const os_tree *tree, const char *root, lmc_st_diag *diag);
+
+/* Removes a directory by its name in an open one, and everything in it, whatever that is. Links are removed, not
+ * followed. Returns 0 or an errno. */
+int os_remove_folder(int folder_fd, const char *name);
+
+/* Removes everything in an open directory. Returns 0 or an errno. */
+int os_remove_contents(int fd);
+
+/* ---- a directory that is being written (os_staging.c) ---- */
+
+/* It grows as ".NAME.lmc-st-partial" beside NAME. It is reached from its descriptor alone, and no link is followed on
+ * the way: whoever may write in the folder around it can neither put another one in its place nor lead out of it. */
 typedef struct os_staging {
-    int lock_fd; /* -1: not open */
-    char *target;
-    char *path;
+    int fd;        /* of the directory, which is locked; -1: not open */
+    int parent_fd; /* of the one that it and the target are in */
+    char *target, *path;
     const lmc_allocator *memory;
 } os_staging;
 
-/* Creates the directory for an output at `target`, or takes over the one that an earlier run left, and
+/* Creates the directory for an output at `target`, or takes over the one that an earlier run of this user left, and
  * locks it. Errors: ARG: the target exists and is not an empty directory (unless `force`), is no directory, or
- * holds `source` or the working directory, or is in `source`; another process is writing it; IO; NOMEM.
+ * holds `source` or the working directory, or is in `source`; another process is writing it; the unfinished directory
+ * is somebody else's, or others may write in it; IO; NOMEM.
  * Ends with os_staging_commit(), _discard() or _leave(). */
 lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, const char *target,
                            const char *source, int force, lmc_st_diag *diag);
 
-/* Gives the directory its name; with `force`, what had it is removed then. Errors: IO; ARG if something has
- * appeared there meanwhile. On failure it is discarded. */
-lmc_status os_staging_commit(os_staging *staging, int force, int no_fsync, lmc_st_diag *diag);
+/* Gives the directory its attributes and its name; with `force`, what had it is removed then. Errors: IO; ARG if
+ * something has appeared there meanwhile. On failure it is still to be discarded or left. */
+lmc_status os_staging_commit(os_staging *staging, const os_attributes *attributes, int force, int no_fsync,
+                             lmc_st_diag *diag);
 
 /* Removes it. */
 void os_staging_discard(os_staging *staging);
@@ -97,14 +123,29 @@ void os_staging_discard(os_staging *staging);
 /* Closes it and leaves it to a later run. */
 void os_staging_leave(os_staging *staging);
 
-/* Creates a directory in it; one that is there is made writable. */
-lmc_status os_make_directory(const char *path, lmc_st_diag *diag);
+/* ---- what is in it (os_staged.c); paths are relative to it ---- */
+
+/* Opens the folder that `path` is in. Ends with os_staged_place_close(), in every case. Errors: IO, NOMEM. */
+lmc_status os_staged_place(const os_staging *staging, const char *path, os_place *place, lmc_st_diag *diag);
+void os_staged_place_close(const os_staging *staging, os_place *place);
+
+/* Opens a regular file of this user for reading; -1: it is none. */
+int os_staged_open(const os_place *place);
+
+/* Gives the file `path` a second name at `place`. Returns 1 if that could be done. */
+int os_staged_link(const os_place *place, const char *path);
+
+/* Creates a directory; one that is there, and this user's, is made writable. */
+lmc_status os_staged_make_directory(const os_staging *staging, const char *path, lmc_st_diag *diag);
+
+/* Removes what has this name, a directory with all that is in it. Error: IO. */
+lmc_status os_staged_remove(const os_staging *staging, const char *path, lmc_st_diag *diag);
 
 /* Sets permissions and time of a directory and, unless no_fsync, makes its entries durable. */
-lmc_status os_finish_directory(const char *path, const os_attributes *attributes, int no_fsync,
-                               lmc_st_diag *diag);
+lmc_status os_staged_finish_directory(const os_staging *staging, const char *path,
+                                      const os_attributes *attributes, int no_fsync, lmc_st_diag *diag);
 
-/* The same for a file that an earlier run had written. */
-lmc_status os_finish_file(const char *path, const os_attributes *attributes, int no_fsync, lmc_st_diag *diag);
+/* The same for an open file, or directory; returns 0 or an errno. */
+int os_finish(int fd, const os_attributes *attributes, int no_fsync);
 
 #endif

@@ -19,12 +19,20 @@ typedef struct os_attributes {
     int64_t modified_s, modified_ns;
 } os_attributes;
 
+/* Which file it is, and in which state: the times are those of its content (mtime) and of anything about it
+ * (ctime), which no program can set. */
+typedef struct os_identity {
+    uint64_t device, inode, nbytes;
+    uint64_t name_count; /* hard links */
+    int64_t modified_s, modified_ns, changed_s, changed_ns;
+} os_identity;
+
 /* ---- input (os_input.c) ---- */
 
 typedef struct os_input {
     int fd; /* -1: not open */
     uint64_t nbytes;
-    uint64_t device, inode;
+    os_identity identity; /* at its opening */
     os_attributes attributes;
 } os_input;
 
@@ -35,6 +43,9 @@ lmc_status os_input_open(os_input *input, const char *path, lmc_st_diag *diag);
  * anything else is copied to a temporary file first (os_spool_create). Errors: IO, CANCELLED. */
 lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag);
 void os_input_close(os_input *input);
+
+/* Closes a descriptor. */
+void os_close(int fd);
 
 /* Reads exactly nbytes at `offset`. Error: IO, also when the file has become shorter. Threads may share
  * the input. */
@@ -58,26 +69,39 @@ static inline const unsigned char *os_window_find(const os_window *window, uint6
 /* 1 if the path, or the descriptor if it is not -1, leads to the same file. */
 int os_input_is(const os_input *input, const char *path, int fd);
 
-/* IO if size or time stamp of the file are no longer those at its opening. */
+/* IO if size or time stamps of the file are no longer those at its opening. */
 lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag);
 
 /* ---- output (os_output.c) ---- */
 
+/* Where an output is to be: a name in a folder that is held open (os_staging_place), or any path. */
+typedef struct os_place {
+    int folder_fd;    /* -1: none, `name` is the path itself */
+    const char *name; /* in the folder; no link is followed */
+    const char *path; /* for messages */
+} os_place;
+
+static inline os_place os_place_of(const char *path)
+{
+    const os_place place = {-1, path, path};
+    return place;
+}
+
 typedef struct os_output {
-    int fd;           /* -1: not open */
-    const char *path; /* the caller's; must outlive the output */
-    char *temp_path;  /* NULL: the file has no name yet */
-    int stream_fd;    /* -1, or the descriptor that gets the bytes */
+    int fd;          /* -1: not open */
+    os_place place;  /* the caller's; what it points to must outlive the output */
+    char *temp_path; /* NULL: the file has no name yet; else one beside that of `place` */
+    int stream_fd;   /* -1, or the descriptor that gets the bytes */
     int is_sequential;
     const volatile int *cancel; /* of the stream; may be NULL */
     os_attributes attributes;
     const lmc_allocator *memory;
 } os_output;
 
-/* Creates the temporary file for an output at `path`. input: what it is made from, or NULL. Errors: ARG if
- * `path` exists and `force` is 0, is the input itself, or is not a regular file; IO; NOMEM. Ends with
+/* Creates the temporary file for an output at `place`. input: what it is made from, or NULL. Errors: ARG if
+ * something is there and `force` is 0, is the input itself, or is not a regular file; IO; NOMEM. Ends with
  * os_output_commit() or _discard(). */
-lmc_status os_output_create(os_output *output, const lmc_allocator *memory, const char *path,
+lmc_status os_output_create(os_output *output, const lmc_allocator *memory, const os_place *place,
                             const os_input *input, int force, lmc_st_diag *diag);
 
 /* An output that goes to the descriptor `fd`, which stays the caller's; `path` serves messages only.

@@ -3,11 +3,10 @@
  */
 #define _FILE_OFFSET_BITS 64
 
-#include "os_file.h"
+#include "os_stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Bytes of a stream that are taken at once. */
@@ -25,12 +24,8 @@ static lmc_status refuse_kind(mode_t mode, lmc_st_diag *diag)
 static void take_status(os_input *input, const struct stat *status)
 {
     input->nbytes = (uint64_t)status->st_size;
-    input->device = (uint64_t)status->st_dev;
-    input->inode = (uint64_t)status->st_ino;
-    input->attributes.is_known = 1;
-    input->attributes.permissions = status->st_mode & 0777;
-    input->attributes.modified_s = (int64_t)status->st_mtim.tv_sec;
-    input->attributes.modified_ns = (int64_t)status->st_mtim.tv_nsec;
+    os_take_identity(&input->identity, status);
+    os_take_attributes(&input->attributes, status);
 }
 
 lmc_status os_input_open(os_input *input, const char *path, lmc_st_diag *diag)
@@ -108,10 +103,15 @@ lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel,
     return result;
 }
 
+void os_close(int fd)
+{
+    (void)close(fd);
+}
+
 void os_input_close(os_input *input)
 {
     if (input->fd >= 0) {
-        close(input->fd);
+        os_close(input->fd);
     }
     input->fd = -1;
 }
@@ -140,7 +140,7 @@ int os_input_is(const os_input *input, const char *path, int fd)
 {
     struct stat status;
     return (fd >= 0 ? fstat(fd, &status) : stat(path, &status)) == 0 &&
-           (uint64_t)status.st_dev == input->device && (uint64_t)status.st_ino == input->inode;
+           os_is_identity(&input->identity, &status);
 }
 
 lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag)
@@ -149,9 +149,10 @@ lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag)
     if (fstat(input->fd, &status) != 0) {
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot get the file's size");
     }
-    const os_attributes *const old = &input->attributes;
-    if ((uint64_t)status.st_size != input->nbytes || (int64_t)status.st_mtim.tv_sec != old->modified_s ||
-        (int64_t)status.st_mtim.tv_nsec != old->modified_ns) {
+    /* A name more or less moves the time of change, too: a file whose name another one has taken is whole. */
+    const os_identity *const old = &input->identity;
+    const int is_renamed = (uint64_t)status.st_nlink != old->name_count;
+    if (!os_has_same_content_time(old, &status) || (!is_renamed && !os_has_same_change_time(old, &status))) {
         return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "the file has changed while it was read");
     }
     return LMC_OK;

@@ -8,14 +8,13 @@
 #endif
 #define _FILE_OFFSET_BITS 64
 
-#include "os_file.h"
+#include "os_stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h> /* rename */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Bytes of a collected stream that are copied at once. */
@@ -34,11 +33,11 @@ static void show_fd_path(char *path, int fd)
     snprintf(path, FD_PATH_NBYTES, "/proc/self/fd/%d", fd);
 }
 
-/* A file without a name in `directory`, that can be given one. -1: not here. */
-static int open_unnamed(const char *directory, mode_t mode)
+/* A file without a name in `directory` (in the folder, if it is relative), that can be given one. -1: not here. */
+static int open_unnamed(int folder_fd, const char *directory, mode_t mode)
 {
 #ifdef O_TMPFILE
-    const int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+    const int fd = openat(folder_fd, directory, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
     char fd_path[FD_PATH_NBYTES];
     struct stat status;
     if (fd < 0) {
@@ -50,6 +49,7 @@ static int open_unnamed(const char *directory, mode_t mode)
     }
     close(fd); /* without /proc it would stay without a name */
 #else
+    (void)folder_fd;
     (void)directory;
     (void)mode;
 #endif
@@ -57,6 +57,11 @@ static int open_unnamed(const char *directory, mode_t mode)
 }
 
 /* ---- temporary names ---- */
+
+static int folder_of(const os_place *place)
+{
+    return place->folder_fd < 0 ? AT_FDCWD : place->folder_fd;
+}
 
 /* Length of the path up to and with the last slash: 0 if it has none. */
 static size_t directory_length(const char *path)
@@ -83,12 +88,12 @@ static void set_temp_name(char *temp_path)
              (unsigned long long)(os_unforeseen_u64() >> 16));
 }
 
-static int open_named(char *temp_path, mode_t mode)
+static int open_named(int folder_fd, char *temp_path, mode_t mode)
 {
     int fd = -1;
     for (int i = 0; i < TEMP_TRIES && fd < 0; i++) {
         set_temp_name(temp_path);
-        fd = open(temp_path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode);
+        fd = openat(folder_fd, temp_path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode);
         if (fd < 0 && errno != EEXIST) {
             return -1;
         }
@@ -104,24 +109,20 @@ static lmc_status fail_exists(lmc_st_diag *diag)
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists already");
 }
 
-static int is_input(const struct stat *status, const os_input *input)
-{
-    return (uint64_t)status->st_dev == input->device && (uint64_t)status->st_ino == input->inode;
-}
-
 static lmc_status fail_same(lmc_st_diag *diag)
 {
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "input and output are the same file");
 }
 
-static lmc_status check_target(const char *path, const os_input *input, int force, lmc_st_diag *diag)
+static lmc_status check_target(const os_place *place, const os_input *input, int force, lmc_st_diag *diag)
 {
     struct stat status;
-    if (lstat(path, &status) != 0) {
+    const int folder_fd = folder_of(place);
+    if (fstatat(folder_fd, place->name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
         return errno == ENOENT ? LMC_OK : st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create");
     }
-    const int is_dangling_link = S_ISLNK(status.st_mode) && stat(path, &status) != 0;
-    if (!is_dangling_link && input != NULL && is_input(&status, input)) {
+    const int is_dangling_link = S_ISLNK(status.st_mode) && fstatat(folder_fd, place->name, &status, 0) != 0;
+    if (!is_dangling_link && input != NULL && os_is_identity(&input->identity, &status)) {
         return fail_same(diag);
     }
     if (!is_dangling_link && !S_ISREG(status.st_mode)) {
@@ -134,18 +135,19 @@ static lmc_status check_target(const char *path, const os_input *input, int forc
 /* Opens the file, unnamed if possible; on return temp_path holds the directory or a temporary name. */
 static lmc_status create_temp(os_output *output, lmc_st_diag *diag)
 {
-    char *const temp_path = allocate_temp_path(output->memory, output->path);
+    char *const temp_path = allocate_temp_path(output->memory, output->place.name);
+    const int folder_fd = folder_of(&output->place);
     /* group and others get their permissions with the name */
     const mode_t mode = output->attributes.is_known ? output->attributes.permissions & 0700 : 0666;
     if (temp_path == NULL) {
         return st_fail_nomem(diag);
     }
-    output->fd = open_unnamed(temp_path[0] == '\0' ? "." : temp_path, mode | 0600);
+    output->fd = open_unnamed(folder_fd, temp_path[0] == '\0' ? "." : temp_path, mode | 0600);
     if (output->fd >= 0) {
         st_release(output->memory, temp_path);
         return LMC_OK;
     }
-    output->fd = open_named(temp_path, mode | 0600);
+    output->fd = open_named(folder_fd, temp_path, mode | 0600);
     if (output->fd < 0) {
         const int os_errno = errno;
         st_release(output->memory, temp_path);
@@ -155,28 +157,28 @@ static lmc_status create_temp(os_output *output, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-static void clear(os_output *output, const lmc_allocator *memory, const char *path)
+static void clear(os_output *output, const lmc_allocator *memory, const os_place *place)
 {
     memset(output, 0, sizeof(*output));
     output->fd = -1;
     output->stream_fd = -1;
-    output->path = path;
+    output->place = *place;
     output->memory = memory;
 }
 
-lmc_status os_output_create(os_output *output, const lmc_allocator *memory, const char *path,
+lmc_status os_output_create(os_output *output, const lmc_allocator *memory, const os_place *place,
                             const os_input *input, int force, lmc_st_diag *diag)
 {
-    clear(output, memory, path);
+    clear(output, memory, place);
     if (input != NULL) {
         output->attributes = input->attributes;
     }
-    lmc_status status = check_target(path, input, force, diag);
+    lmc_status status = check_target(place, input, force, diag);
     if (status == LMC_OK) {
         status = create_temp(output, diag);
     }
     if (status != LMC_OK) {
-        st_diag_set_file(diag, path);
+        st_diag_set_file(diag, place->path);
     }
     return status;
 }
@@ -186,8 +188,9 @@ lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memor
                                    lmc_st_diag *diag)
 {
     struct stat status;
-    clear(output, memory, path);
-    if (input != NULL && fstat(fd, &status) == 0 && is_input(&status, input)) {
+    const os_place place = os_place_of(path);
+    clear(output, memory, &place);
+    if (input != NULL && fstat(fd, &status) == 0 && os_is_identity(&input->identity, &status)) {
         st_diag_set_file(diag, path);
         return fail_same(diag);
     }
@@ -217,7 +220,7 @@ int os_spool_create(void)
     for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
         char path[4096];
         const int length = snprintf(path, sizeof(path), "%s/%sXXXXXX", directories[i], TEMP_PREFIX);
-        int fd = open_unnamed(directories[i], 0600);
+        int fd = open_unnamed(AT_FDCWD, directories[i], 0600);
         if (fd < 0 && length < (int)sizeof(path) && (fd = mkstemp(path)) >= 0) {
             (void)unlink(path);
             (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -237,7 +240,7 @@ lmc_status os_output_reserve(const os_output *output, uint64_t offset, uint64_t 
     while (nbytes > 0 && !output->is_sequential &&
            fallocate(output->fd, 0, (off_t)offset, (off_t)nbytes) != 0) {
         if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) {
-            st_diag_set_file(diag, output->path);
+            st_diag_set_file(diag, output->place.path);
             return st_fail_os(diag, errno, offset, "cannot write");
         }
         if (errno != EINTR) {
@@ -275,57 +278,61 @@ lmc_status os_output_write(const os_output *output, uint64_t offset, const void 
     if (os_errno == 0) {
         return LMC_OK;
     }
-    st_diag_set_file(diag, output->path);
+    st_diag_set_file(diag, output->place.path);
     return st_fail_os(diag, os_errno, offset + done, "cannot write");
 }
 
 /* ---- the end ---- */
 
 /* Moves the file from its temporary name to its own; returns 0 or an errno. */
-static int rename_temp(const char *temp_path, const char *path, int force)
+static int rename_temp(const os_place *place, const char *temp_path, int force)
 {
+    const int folder_fd = folder_of(place);
     if (force) {
-        return rename(temp_path, path) == 0 ? 0 : errno;
+        return renameat(folder_fd, temp_path, folder_fd, place->name) == 0 ? 0 : errno;
     }
-    /* link() refuses an existing name, rename() would replace it. */
-    if (link(temp_path, path) == 0) {
-        (void)unlink(temp_path); /* the output is whole whether or not this can be done */
+    /* linkat() refuses an existing name, renameat() would replace it. */
+    if (linkat(folder_fd, temp_path, folder_fd, place->name, 0) == 0) {
+        (void)unlinkat(folder_fd, temp_path, 0); /* the output is whole whether or not this can be done */
         return 0;
     }
     struct stat status;
-    if (errno == EEXIST || lstat(path, &status) == 0) {
+    if (errno == EEXIST || fstatat(folder_fd, place->name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
         return EEXIST;
     }
-    return rename(temp_path, path) == 0 ? 0 : errno; /* a file system without hard links */
+    /* a file system without hard links */
+    return renameat(folder_fd, temp_path, folder_fd, place->name) == 0 ? 0 : errno;
 }
 
 /* Gives the unnamed file its name; returns 0 or an errno. */
 static int link_unnamed(os_output *output, int force)
 {
     char fd_path[FD_PATH_NBYTES];
+    const int folder_fd = folder_of(&output->place);
     show_fd_path(fd_path, output->fd);
-    if (linkat(AT_FDCWD, fd_path, AT_FDCWD, output->path, AT_SYMLINK_FOLLOW) == 0) {
+    if (linkat(AT_FDCWD, fd_path, folder_fd, output->place.name, AT_SYMLINK_FOLLOW) == 0) {
         return 0;
     }
     if (errno != EEXIST || !force) {
         return errno;
     }
     /* only rename() replaces, and it needs a name to begin with */
-    output->temp_path = allocate_temp_path(output->memory, output->path);
+    output->temp_path = allocate_temp_path(output->memory, output->place.name);
     if (output->temp_path == NULL) {
         return ENOMEM;
     }
     int os_errno = EEXIST;
     for (int i = 0; i < TEMP_TRIES && os_errno == EEXIST; i++) {
         set_temp_name(output->temp_path);
-        os_errno = linkat(AT_FDCWD, fd_path, AT_FDCWD, output->temp_path, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+        os_errno =
+            linkat(AT_FDCWD, fd_path, folder_fd, output->temp_path, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
     }
     if (os_errno != 0) { /* the last name that was tried is somebody else's */
         st_release(output->memory, output->temp_path);
         output->temp_path = NULL;
         return os_errno;
     }
-    return rename_temp(output->temp_path, output->path, 1);
+    return rename_temp(&output->place, output->temp_path, 1);
 }
 
 /* Gives the file its name and closes it; returns 0 or an errno. */
@@ -339,22 +346,22 @@ static int take_name(os_output *output, int force)
     if (close(fd) != 0 && is_named) {
         return errno;
     }
-    return is_named ? rename_temp(output->temp_path, output->path, force) : os_errno;
+    return is_named ? rename_temp(&output->place, output->temp_path, force) : os_errno;
 }
 
 /* Makes the new name itself durable. Some file systems refuse to sync a directory: then it is theirs. */
 static void sync_directory(const os_output *output)
 {
     char directory[4096] = ".";
-    const size_t length = directory_length(output->path);
+    const size_t length = directory_length(output->place.name);
     if (length >= sizeof(directory)) {
         return;
     }
     if (length > 0) {
-        memcpy(directory, output->path, length);
+        memcpy(directory, output->place.name, length);
         directory[length] = '\0';
     }
-    const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = openat(folder_of(&output->place), directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         (void)fsync(fd);
         close(fd);
@@ -363,7 +370,7 @@ static void sync_directory(const os_output *output)
 
 static lmc_status fail_commit(os_output *output, int os_errno, const char *what, lmc_st_diag *diag)
 {
-    st_diag_set_file(diag, output->path);
+    st_diag_set_file(diag, output->place.path);
     os_output_discard(output);
     return os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
 }
@@ -449,7 +456,7 @@ void os_output_discard(os_output *output)
         close(output->fd);
     }
     if (output->temp_path != NULL) {
-        (void)unlink(output->temp_path);
+        (void)unlinkat(folder_of(&output->place), output->temp_path, 0);
         st_release(output->memory, output->temp_path);
     }
     output->fd = -1;

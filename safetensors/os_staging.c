@@ -1,6 +1,6 @@
 /*
- * os_staging.c - os_dir.h: a directory that grows beside its place. flock, renameat2 and realpath are beyond
- * POSIX 2008 as far as the C library is concerned.
+ * os_staging.c - os_dir.h: a directory that grows beside its place. Its folder and itself are held open; names are
+ * only looked up in them. flock, renameat2 and realpath are beyond POSIX 2008 as far as the C library is concerned.
  */
 #ifdef __linux__
 #define _GNU_SOURCE
@@ -8,6 +8,7 @@
 #define _FILE_OFFSET_BITS 64
 
 #include "os_dir.h"
+#include "os_stat.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,83 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PARTIAL_SUFFIX ".lmc-st-partial"
 #define OPEN_TRIES 10
 
 /* ---- where ---- */
-
-/* Allocators need not set errno. */
-static char *or_no_memory(char *text)
-{
-    if (text == NULL) {
-        errno = ENOMEM;
-    }
-    return text;
-}
-
-/* The same for a path whose last component is not there. */
-static char *true_path_of_new(const lmc_allocator *memory, const char *path)
-{
-    char *const text = or_no_memory(st_duplicate(memory, path));
-    if (text == NULL) {
-        return NULL;
-    }
-    size_t length = strlen(text);
-    while (length > 1 && text[length - 1] == '/') {
-        text[--length] = '\0';
-    }
-    char *const slash = strrchr(text, '/');
-    const char *const name = slash == NULL ? text : slash + 1;
-    if (slash != NULL) {
-        *slash = '\0';
-    }
-    char *joined = NULL;
-    char *const parent = realpath(slash == NULL ? "." : slash == text ? "/" : text, NULL);
-    const int os_errno = errno;
-    if (parent != NULL) {
-        joined = os_path_join(memory, parent, name, "");
-    }
-    free(parent);
-    st_release(memory, text);
-    errno = os_errno;
-    return parent == NULL ? NULL : or_no_memory(joined);
-}
-
-char *os_true_path(const lmc_allocator *memory, const char *path)
-{
-    char *const found = realpath(path, NULL);
-    if (found == NULL) {
-        return errno == ENOENT ? true_path_of_new(memory, path) : NULL;
-    }
-    char *const copy = st_duplicate(memory, found);
-    free(found);
-    return or_no_memory(copy);
-}
-
-/* 1 if `inner` is `outer` or below it; both are true paths. */
-static int is_within(const char *inner, const char *outer)
-{
-    const size_t length = strlen(outer);
-    return strncmp(inner, outer, length) == 0 &&
-           (inner[length] == '\0' || inner[length] == '/' || (length > 0 && outer[length - 1] == '/'));
-}
-
-int os_is_within(const lmc_allocator *memory, const char *path, const char *outer)
-{
-    char *const inner_path = os_true_path(memory, path);
-    const int is_short = inner_path == NULL && errno == ENOMEM;
-    char *const outer_path = is_short ? NULL : os_true_path(memory, outer);
-    int answer = is_short || (outer_path == NULL && errno == ENOMEM) ? -1 : 0;
-    if (inner_path != NULL && outer_path != NULL) {
-        answer = is_within(inner_path, outer_path);
-    }
-    st_release(memory, inner_path);
-    st_release(memory, outer_path);
-    return answer;
-}
 
 static const char no_memory[] = "out of memory";
 
@@ -106,11 +36,11 @@ static const char *place_fault(const char *target, const char *source)
         fault = no_memory;
     } else if (true_source != NULL && strcmp(target, true_source) == 0) {
         fault = "input and output are the same directory";
-    } else if (true_source != NULL && is_within(target, true_source)) {
+    } else if (true_source != NULL && os_true_is_within(target, true_source)) {
         fault = "the output would be inside the input";
-    } else if (true_source != NULL && is_within(true_source, target)) {
+    } else if (true_source != NULL && os_true_is_within(true_source, target)) {
         fault = "the input is inside the output";
-    } else if (working != NULL && is_within(working, target)) {
+    } else if (working != NULL && os_true_is_within(working, target)) {
         fault = "the output is the working directory or holds it";
     }
     free(true_source);
@@ -177,55 +107,115 @@ static char *partial_path(const lmc_allocator *memory, const char *target)
     return path;
 }
 
+/* Of a true path. */
+static const char *last_component(const char *path)
+{
+    return strrchr(path, '/') + 1;
+}
+
 /* ---- opening ---- */
 
-/* 1 if the path still leads to the open directory: a run that ended may have renamed or removed it. */
-static int is_still_there(int fd, const char *path)
+/* Returns 0 if the name is that of the open directory, else an errno: a run that ended may have renamed or removed
+ * it. */
+static int check_name(const os_staging *staging, int folder_fd, const char *name)
 {
     struct stat by_fd;
-    struct stat by_path;
-    return fstat(fd, &by_fd) == 0 && lstat(path, &by_path) == 0 && by_fd.st_dev == by_path.st_dev &&
-           by_fd.st_ino == by_path.st_ino;
+    struct stat by_name;
+    if (fstat(staging->fd, &by_fd) != 0 || fstatat(folder_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno;
+    }
+    return by_fd.st_dev == by_name.st_dev && by_fd.st_ino == by_name.st_ino ? 0 : ENOENT;
+}
+
+/* What another user has put there, or may have changed, is not gone on with. */
+static lmc_status check_is_ours(const os_staging *staging, lmc_st_diag *diag)
+{
+    struct stat found;
+    const char *fault = NULL;
+    if (fstat(staging->fd, &found) != 0) {
+        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot open the unfinished directory beside it");
+    }
+    if (found.st_uid != geteuid()) {
+        fault = "belongs to another user";
+    } else if ((found.st_mode & 022) != 0) {
+        fault = "may be written in by other users";
+    }
+    return fault == NULL ? LMC_OK
+                         : st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                                   "the unfinished directory beside it, %s, %s: it is not used",
+                                   last_component(staging->path), fault);
+}
+
+/* Sets staging->fd; it stays -1 if what was there has gone meanwhile. */
+static lmc_status open_or_create(os_staging *staging, int *is_new, lmc_st_diag *diag)
+{
+    const char *const name = last_component(staging->path);
+    *is_new = mkdirat(staging->parent_fd, name, 0700) == 0;
+    if (!*is_new && errno != EEXIST) {
+        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
+    }
+    staging->fd = openat(staging->parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (staging->fd >= 0 || errno == ENOENT) {
+        return LMC_OK;
+    }
+    const int os_errno = errno;
+    if (*is_new) {
+        (void)unlinkat(staging->parent_fd, name, AT_REMOVEDIR);
+    }
+    return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot open the unfinished directory beside it");
 }
 
 static lmc_status open_locked(os_staging *staging, lmc_st_diag *diag)
 {
     for (int i = 0; i < OPEN_TRIES; i++) {
-        const int is_new = mkdir(staging->path, 0700) == 0;
-        if (!is_new && errno != EEXIST) {
-            return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
+        int is_new = 0;
+        lmc_status status = open_or_create(staging, &is_new, diag);
+        if (status == LMC_OK && staging->fd >= 0 && !is_new) {
+            status = check_is_ours(staging, diag);
         }
-        staging->lock_fd = open(staging->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (staging->lock_fd < 0) {
-            if (errno == ENOENT) {
-                continue;
-            }
-            const int os_errno = errno;
-            if (is_new) {
-                (void)rmdir(staging->path);
-            }
-            return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET,
-                              "cannot open the unfinished directory beside it");
+        if (status != LMC_OK) {
+            return status;
         }
-        if (flock(staging->lock_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        if (staging->fd < 0) {
+            continue;
+        }
+        if (flock(staging->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
             diag->os_errno = EEXIST;
             return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "another process is writing it");
         }
-        if (is_still_there(staging->lock_fd, staging->path)) {
-            (void)chmod(staging->path, 0700);
+        if (check_name(staging, staging->parent_fd, last_component(staging->path)) == 0) {
+            (void)fchmod(staging->fd, 0700);
             return LMC_OK;
         }
-        close(staging->lock_fd);
-        staging->lock_fd = -1;
+        close(staging->fd);
+        staging->fd = -1;
     }
     return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "cannot lock the unfinished directory beside it");
+}
+
+/* The folder that the target is in. */
+static lmc_status open_parent(os_staging *staging, lmc_st_diag *diag)
+{
+    char *const path = st_duplicate(staging->memory, staging->target);
+    if (path == NULL) {
+        return st_fail_nomem(diag);
+    }
+    char *const slash = strrchr(path, '/');
+    slash[slash == path] = '\0';
+    staging->parent_fd = os_open_folder(path);
+    const int os_errno = errno;
+    st_release(staging->memory, path);
+    return staging->parent_fd >= 0
+               ? LMC_OK
+               : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot create a directory there");
 }
 
 lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, const char *target,
                            const char *source, int force, lmc_st_diag *diag)
 {
     memset(staging, 0, sizeof(*staging));
-    staging->lock_fd = -1;
+    staging->fd = -1;
+    staging->parent_fd = -1;
     staging->memory = memory;
     st_diag_set_file(diag, target);
     staging->target = os_true_path(memory, target);
@@ -233,6 +223,9 @@ lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, con
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory there");
     }
     lmc_status status = check_target(staging->target, source, force, diag);
+    if (status == LMC_OK) {
+        status = open_parent(staging, diag);
+    }
     if (status == LMC_OK) {
         staging->path = partial_path(memory, staging->target);
         status = staging->path == NULL ? st_fail_nomem(diag) : open_locked(staging, diag);
@@ -249,44 +242,53 @@ lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, con
 
 void os_staging_leave(os_staging *staging)
 {
-    if (staging->lock_fd >= 0) {
-        close(staging->lock_fd);
+    if (staging->fd >= 0) {
+        close(staging->fd);
+    }
+    if (staging->parent_fd >= 0) {
+        close(staging->parent_fd);
     }
     st_release(staging->memory, staging->target);
     st_release(staging->memory, staging->path);
-    staging->lock_fd = -1;
+    staging->fd = -1;
+    staging->parent_fd = -1;
     staging->target = NULL;
     staging->path = NULL;
 }
 
 void os_staging_discard(os_staging *staging)
 {
-    (void)os_tree_remove(staging->memory, staging->path);
+    (void)fchmod(staging->fd, 0700);
+    const char *const name = last_component(staging->path);
+    if (os_remove_contents(staging->fd) == 0 && check_name(staging, staging->parent_fd, name) == 0) {
+        (void)unlinkat(staging->parent_fd, name, AT_REMOVEDIR);
+    }
     os_staging_leave(staging);
+}
+
+static int rename_beside(const os_staging *staging, const char *from, const char *to)
+{
+    return renameat(staging->parent_fd, from, staging->parent_fd, to) == 0 ? 0 : errno;
 }
 
 /* Puts the directory into the place of another, which gets its name. Returns 0 or an errno. */
 static int exchange(const os_staging *staging)
 {
+    const char *const name = last_component(staging->path);
+    const char *const target = last_component(staging->target);
 #ifdef RENAME_EXCHANGE
-    if (renameat2(AT_FDCWD, staging->path, AT_FDCWD, staging->target, RENAME_EXCHANGE) == 0) {
+    if (renameat2(staging->parent_fd, name, staging->parent_fd, target, RENAME_EXCHANGE) == 0) {
         return 0;
     }
     if (errno != EINVAL && errno != ENOSYS) {
         return errno;
     }
 #endif
-    char *const aside = os_path_join(staging->memory, "", staging->path, "-old");
-    int os_errno = aside == NULL ? ENOMEM : 0;
-    if (os_errno == 0 && rename(staging->target, aside) != 0) {
-        os_errno = errno;
-    }
-    if (os_errno == 0 && rename(staging->path, staging->target) != 0) {
-        os_errno = errno;
-        (void)rename(aside, staging->target);
-    }
+    char *const aside = os_path_join(staging->memory, "", name, "-old");
+    int os_errno = aside == NULL ? ENOMEM : rename_beside(staging, target, aside);
     if (os_errno == 0) {
-        (void)rename(aside, staging->path);
+        os_errno = rename_beside(staging, name, target);
+        (void)rename_beside(staging, aside, os_errno == 0 ? name : target);
     }
     st_release(staging->memory, aside);
     return os_errno;
@@ -295,12 +297,16 @@ static int exchange(const os_staging *staging)
 /* Returns 0 or an errno; *is_exchanged: the old directory now has the unfinished one's name. */
 static int take_name(const os_staging *staging, int force, int *is_exchanged)
 {
+    const char *const name = last_component(staging->path);
     *is_exchanged = 0;
-    if (rename(staging->path, staging->target) == 0) { /* also over an empty directory */
-        return 0;
+    /* if it or its folder was moved away meanwhile, the target would be somewhere else */
+    int os_errno = check_name(staging, AT_FDCWD, staging->path);
+    if (os_errno != 0) {
+        return os_errno;
     }
-    if (errno != ENOTEMPTY && errno != EEXIST) {
-        return errno;
+    os_errno = rename_beside(staging, name, last_component(staging->target)); /* also over an empty one */
+    if (os_errno != ENOTEMPTY && os_errno != EEXIST) {
+        return os_errno;
     }
     if (!force) {
         return EEXIST;
@@ -309,90 +315,31 @@ static int take_name(const os_staging *staging, int force, int *is_exchanged)
     return exchange(staging);
 }
 
-static void sync_parent(const char *target)
-{
-    const char *const slash = strrchr(target, '/');
-    char parent[4096] = "/";
-    const size_t length = (size_t)(slash - target);
-    if (length > 0 && length < sizeof(parent)) {
-        memcpy(parent, target, length);
-        parent[length] = '\0';
-    }
-    const int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-}
-
-lmc_status os_staging_commit(os_staging *staging, int force, int no_fsync, lmc_st_diag *diag)
+lmc_status os_staging_commit(os_staging *staging, const os_attributes *attributes, int force, int no_fsync,
+                             lmc_st_diag *diag)
 {
     int is_exchanged = 0;
-    const int os_errno = take_name(staging, force, &is_exchanged);
+    os_attributes private = *attributes;
+    private.permissions &= ~022u; /* a later run does not go on with what others could write in */
+    int os_errno = os_finish(staging->fd, &private, no_fsync);
+    if (os_errno == 0) {
+        os_errno = take_name(staging, force, &is_exchanged);
+    }
     if (os_errno != 0) {
         st_diag_set_file(diag, staging->target);
-        os_staging_discard(staging);
         return os_errno == EEXIST ? fail_exists(diag)
                                   : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET,
                                                "cannot give the finished directory its name");
     }
+    if (private.permissions != attributes->permissions) {
+        (void)fchmod(staging->fd, (mode_t)attributes->permissions);
+    }
     if (!no_fsync) {
-        sync_parent(staging->target);
+        (void)fsync(staging->parent_fd); /* some file systems refuse: then it is theirs */
     }
     if (is_exchanged) {
-        (void)os_tree_remove(staging->memory, staging->path);
+        (void)os_remove_folder(staging->parent_fd, last_component(staging->path));
     }
     os_staging_leave(staging);
     return LMC_OK;
-}
-
-lmc_status os_make_directory(const char *path, lmc_st_diag *diag)
-{
-    if (mkdir(path, 0700) == 0) {
-        return LMC_OK;
-    }
-    const int os_errno = errno;
-    if (os_errno == EEXIST && os_is_directory(path) && chmod(path, 0700) == 0) {
-        return LMC_OK;
-    }
-    st_diag_set_file(diag, path);
-    return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot create the directory");
-}
-
-static lmc_status finish(const char *path, int flags, const os_attributes *attributes, int no_fsync,
-                         lmc_st_diag *diag)
-{
-    const struct timespec times[2] = {{0, UTIME_OMIT},
-                                      {(time_t)attributes->modified_s, (long)attributes->modified_ns}};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-    int os_errno = fd < 0 ? errno : 0;
-    if (os_errno == 0 && fchmod(fd, (mode_t)attributes->permissions) != 0 && errno != EPERM) {
-        os_errno = errno;
-    }
-    if (os_errno == 0) {
-        (void)futimens(fd, times);
-    }
-    if (os_errno == 0 && !no_fsync && fsync(fd) != 0 && errno != EINVAL) {
-        os_errno = errno;
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (os_errno != 0) {
-        st_diag_set_file(diag, path);
-        return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET,
-                          flags == O_DIRECTORY ? "cannot finish the directory" : "cannot finish the file");
-    }
-    return LMC_OK;
-}
-
-lmc_status os_finish_directory(const char *path, const os_attributes *attributes, int no_fsync,
-                               lmc_st_diag *diag)
-{
-    return finish(path, O_DIRECTORY, attributes, no_fsync, diag);
-}
-
-lmc_status os_finish_file(const char *path, const os_attributes *attributes, int no_fsync, lmc_st_diag *diag)
-{
-    return finish(path, O_NOFOLLOW, attributes, no_fsync, diag);
 }

@@ -48,7 +48,8 @@ static void note_other(base_search *search, const char *path, const char *what)
 static int is_own_dependent(const lmc_st_file *file, const lmc_st_file *candidate)
 {
     for (; file != NULL; file = file->dependent) {
-        if (file->input.device == candidate->input.device && file->input.inode == candidate->input.inode) {
+        if (file->input.identity.device == candidate->input.identity.device &&
+            file->input.identity.inode == candidate->input.identity.inode) {
             return 1;
         }
     }

@@ -211,14 +211,14 @@ static const st_engine_ops convert_ops = {.prepare = st_convert_prepare,
 
 /* ---- all of it ---- */
 
-static lmc_status create_output(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
+static lmc_status create_output(st_conversion *conversion, const os_place *out, lmc_st_diag *diag)
 {
     const lmc_st_options *const options = conversion->options;
     if (options->out_fd >= 0) {
-        return os_output_create_stream(&conversion->output, options->allocator, options->out_fd, out_path,
+        return os_output_create_stream(&conversion->output, options->allocator, options->out_fd, out->path,
                                        conversion->source->input, 0, options->cancel, diag);
     }
-    return os_output_create(&conversion->output, options->allocator, out_path, conversion->source->input,
+    return os_output_create(&conversion->output, options->allocator, out, conversion->source->input,
                             options->force, diag);
 }
 
@@ -238,12 +238,12 @@ static lmc_status write_contents(st_conversion *conversion, lmc_st_diag *diag)
     return status == LMC_OK ? st_convert_check_base(conversion, diag) : status;
 }
 
-static lmc_status write_archive(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
+static lmc_status write_archive(st_conversion *conversion, const os_place *out, lmc_st_diag *diag)
 {
     const lmc_st_options *const options = conversion->options;
-    lmc_status status = st_convert_open_base(conversion, out_path, diag);
+    lmc_status status = st_convert_open_base(conversion, out->path, diag);
     if (status == LMC_OK) {
-        status = create_output(conversion, out_path, diag);
+        status = create_output(conversion, out, diag);
     }
     if (status != LMC_OK) {
         return status;
@@ -266,11 +266,11 @@ static lmc_status write_archive(st_conversion *conversion, const char *out_path,
     return os_output_commit(&conversion->output, options->force, options->no_fsync, diag);
 }
 
-lmc_status st_convert_source(const st_source *source, const char *out_path, const lmc_st_options *options,
+lmc_status st_convert_source(const st_source *source, const os_place *out, const lmc_st_options *options,
                              lmc_st_result *result, lmc_st_diag *diag)
 {
     st_conversion conversion = {.source = source, .options = options};
-    const lmc_status status = write_archive(&conversion, out_path, diag);
+    const lmc_status status = write_archive(&conversion, out, diag);
     if (status == LMC_OK) {
         result->file_nbytes = source->file_nbytes;
         result->stored_nbytes = conversion.end;
@@ -288,7 +288,7 @@ lmc_status st_convert_source(const st_source *source, const char *out_path, cons
     return status;
 }
 
-lmc_status st_convert_file(const char *in_path, const char *out_path, const lmc_st_options *options,
+lmc_status st_convert_file(const char *in_path, const os_place *out, const lmc_st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag)
 {
     lmc_st_file *file = NULL;
@@ -298,7 +298,7 @@ lmc_status st_convert_file(const char *in_path, const char *out_path, const lmc_
     }
     if (status == LMC_OK) {
         const st_source source = st_source_of_file(file);
-        status = st_convert_source(&source, out_path, options, result, diag);
+        status = st_convert_source(&source, out, options, result, diag);
     }
     lmc_st_close(file);
     return status;
@@ -315,5 +315,6 @@ lmc_status lmc_st_convert(const char *in_path, const char *out_path, const lmc_s
     if (st_is_directory(in_path, &call.options)) {
         return st_model_dir_convert(in_path, out_path, &call.options, call.result, call.diag);
     }
-    return st_convert_file(in_path, out_path, &call.options, call.result, call.diag);
+    const os_place out = os_place_of(out_path);
+    return st_convert_file(in_path, &out, &call.options, call.result, call.diag);
 }

@@ -8,11 +8,11 @@
 #include "st_source.h"
 
 /* One file; lmc_st_convert() without directories. */
-lmc_status st_convert_file(const char *in_path, const char *out_path, const lmc_st_options *options,
+lmc_status st_convert_file(const char *in_path, const os_place *out, const lmc_st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag);
 
 /* Any source. */
-lmc_status st_convert_source(const st_source *source, const char *out_path, const lmc_st_options *options,
+lmc_status st_convert_source(const st_source *source, const os_place *out, const lmc_st_options *options,
                              lmc_st_result *result, lmc_st_diag *diag);
 
 #endif

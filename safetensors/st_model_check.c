@@ -145,6 +145,13 @@ static lmc_status compare_copies(const char *a_path, const char *b_path, const l
     if (status == LMC_OK) {
         status = compare_inputs(&a, &b, pieces, options->cancel, diag);
     }
+    if (status == LMC_OK) {
+        status = os_input_check_unchanged(&a, diag);
+    }
+    if (status == LMC_OK) {
+        st_diag_set_file(diag, b_path);
+        status = os_input_check_unchanged(&b, diag);
+    }
     os_input_close(&a);
     os_input_close(&b);
     st_release(memory, pieces);
@@ -194,7 +201,7 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
         status = st_fail_nomem(diag);
     } else if (is_archived) {
         status = st_model_base_find(&base, options, entry->path, &own, diag);
-        status = status == LMC_OK ? st_compare_files(stored, plain, &own, diag) : status;
+        status = status == LMC_OK ? st_compare_files(stored, -1, plain, &own, diag) : status;
     } else if (!entry->is_directory) {
         status = compare_copies(stored, plain, options, diag);
     } else if (!os_is_directory(stored)) {

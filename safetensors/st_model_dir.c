@@ -2,203 +2,20 @@
  * st_model_dir.c - see st_model_dir.h. First the tree is read and everything that can be refused is
  * refused; then a directory grows beside its place, file by file, and takes its name when it is complete.
  */
-#include "st_model_dir.h"
+#include "st_model_work.h"
 
-#include "os_dir.h"
-#include "st_content.h"
 #include "st_convert.h"
-#include "st_index.h"
-#include "st_parts.h"
 #include "st_restore.h"
 
+#include <errno.h>
 #include <string.h>
-
-#define PLAIN_SUFFIX ".safetensors"
 
 /* Bytes of a file that are copied at once. */
 #define COPY_NBYTES ((size_t)1 << 20)
 
-typedef enum direction { TO_ARCHIVES, FROM_ARCHIVES } direction;
-
-typedef struct model_dir {
-    const char *in_path;
-    const char *out_path;
-    direction direction;
-    const lmc_st_options *options; /* the caller's */
-    lmc_st_options inner;          /* for single files */
-    st_model_base base;            /* of the one that is worked on */
-    lmc_st_result *result;
-    lmc_st_diag *diag;
-    os_tree tree;
-    os_staging staging;
-    st_parts parts;
-    uint64_t finished_count; /* archives */
-    uint64_t found_count;    /* what may be archives of an earlier run */
-} model_dir;
-
-static int ends_with(const char *path, const char *suffix)
-{
-    const size_t length = strlen(path);
-    const size_t end = strlen(suffix);
-    return length > end && strcmp(path + length - end, suffix) == 0;
-}
-
-int st_is_plain_name(const char *path)
-{
-    return ends_with(path, PLAIN_SUFFIX);
-}
-
-int st_is_archive_name(const char *path)
-{
-    return ends_with(path, PLAIN_SUFFIX ST_ARCHIVE_SUFFIX);
-}
-
-int st_is_directory(const char *path, const lmc_st_options *options)
-{
-    return options->in_fd < 0 && os_is_directory(path);
-}
-
-/* ---- names ---- */
-
-/* 1 for files that are converted or restored, 0 for those that are copied. */
-static int is_worked_on(const model_dir *dir, const os_entry *entry)
-{
-    return !entry->is_directory &&
-           (dir->direction == TO_ARCHIVES ? st_is_plain_name(entry->path) : st_is_archive_name(entry->path));
-}
-
-/* Path of an entry in the output `root`; to be released. */
-static char *output_path(const model_dir *dir, const os_entry *entry, const char *root)
-{
-    const lmc_allocator *const memory = dir->options->allocator;
-    const int is_worked = is_worked_on(dir, entry);
-    char *const path = os_path_join(memory, root, entry->path,
-                                    is_worked && dir->direction == TO_ARCHIVES ? ST_ARCHIVE_SUFFIX : "");
-    if (path != NULL && is_worked && dir->direction == FROM_ARCHIVES) {
-        path[strlen(path) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
-    }
-    return path;
-}
-
-/* ---- what is refused before anything is written ---- */
-
-static lmc_status refuse(const model_dir *dir, const char *path, lmc_status status, const char *text)
-{
-    st_diag_set_file(dir->diag, path);
-    return st_fail(dir->diag, status, LMC_ST_NO_OFFSET, "%s", text);
-}
-
-static lmc_status choose_base(model_dir *dir, const os_entry *entry)
-{
-    st_model_base_free(&dir->base, dir->options->allocator);
-    return st_model_base_find(&dir->base, dir->options, entry->path, &dir->inner, dir->diag);
-}
-
-/* Nothing may be found missing, or be no safetensors file, when half of the output is written. */
-static lmc_status check_file_base(const model_dir *dir, const lmc_st_file *file)
-{
-    lmc_st_file *base = NULL;
-    if (dir->direction == FROM_ARCHIVES) {
-        return st_content_open_files(file, dir->diag);
-    }
-    if (dir->base.path == NULL) {
-        return LMC_OK;
-    }
-    const st_open how = {.path = dir->base.path, .fd = -1, .allocator = dir->options->allocator};
-    const lmc_status status = st_file_open(&how, &base, dir->diag);
-    lmc_st_close(base);
-    return status;
-}
-
-/* A file that is worked on must open, and be what its name says. */
-static lmc_status check_tensors(const model_dir *dir, const char *path)
-{
-    lmc_st_file *file = NULL;
-    lmc_status status = st_file_open_input(path, &dir->inner, &file, dir->diag);
-    if (status == LMC_OK && dir->direction == TO_ARCHIVES && file->is_archive) {
-        status = refuse(dir, path, LMC_ERR_CORRUPT, "is an LMC archive already");
-    }
-    if (status == LMC_OK && dir->direction == FROM_ARCHIVES && !file->is_archive) {
-        status = refuse(dir, path, LMC_ERR_CORRUPT, "is a plain safetensors file, not an LMC archive");
-    }
-    if (status == LMC_OK) {
-        status = check_file_base(dir, file);
-    }
-    lmc_st_close(file);
-    return status;
-}
-
-/* Nothing that is copied, a directory included, may stand where the output of a file will. */
-static lmc_status check_place(const model_dir *dir, const os_entry *entry, const char *path)
-{
-    char *const place = output_path(dir, entry, "");
-    if (place == NULL) {
-        return st_fail_nomem(dir->diag);
-    }
-    const int is_taken = os_tree_find(&dir->tree, place) != NULL;
-    st_release(dir->options->allocator, place);
-    return is_taken ? refuse(dir, path, LMC_ERR_ARG,
-                             dir->direction == TO_ARCHIVES ? "something stands where its archive would"
-                                                           : "something stands where it would be restored")
-                    : LMC_OK;
-}
-
-static lmc_status check_copied(const model_dir *dir, const os_entry *entry, const char *path)
-{
-    if (dir->direction == TO_ARCHIVES && st_is_archive_name(entry->path)) {
-        return refuse(dir, path, LMC_ERR_ARG,
-                      "stands where an archive would, and would be restored as one: move it away first");
-    }
-    if (st_index_is_name(entry->path)) {
-        return st_index_check(dir->options->allocator, path,
-                              dir->direction == TO_ARCHIVES ? "" : ST_ARCHIVE_SUFFIX, dir->diag);
-    }
-    return LMC_OK;
-}
-
-static lmc_status check_entry(model_dir *dir, const os_entry *entry)
-{
-    char *const path = os_path_join(dir->options->allocator, dir->in_path, entry->path, "");
-    if (path == NULL) {
-        return st_fail_nomem(dir->diag);
-    }
-    const int is_worked = is_worked_on(dir, entry);
-    lmc_status status = is_worked ? check_place(dir, entry, path) : check_copied(dir, entry, path);
-    if (status == LMC_OK && is_worked) {
-        status = choose_base(dir, entry);
-    }
-    if (status == LMC_OK && is_worked) {
-        status = check_tensors(dir, path);
-    }
-    st_release(dir->options->allocator, path);
-    return status;
-}
-
-static lmc_status check_tree(model_dir *dir)
-{
-    size_t worked_count = 0;
-    for (size_t i = 0; i < dir->tree.count; i++) {
-        const os_entry *const entry = &dir->tree.entries[i];
-        if (entry->is_directory) {
-            continue;
-        }
-        const lmc_status status = check_entry(dir, entry);
-        if (status != LMC_OK) {
-            return status;
-        }
-        worked_count += (size_t)is_worked_on(dir, entry);
-        dir->parts.total_nbytes += entry->nbytes;
-    }
-    if (worked_count == 0) {
-        return refuse(dir, dir->in_path, LMC_ERR_ARG,
-                      dir->direction == TO_ARCHIVES ? "holds no safetensors file" : "holds no LMC archive");
-    }
-    return LMC_OK;
-}
-
 /* ---- one file ---- */
 
-static void tell(model_dir *dir, const os_entry *entry, lmc_st_event event, uint64_t out_nbytes)
+static void tell(st_model_dir *dir, const os_entry *entry, lmc_st_event event, uint64_t out_nbytes)
 {
     dir->result->file_count++;
     dir->result->kept_count += event == LMC_ST_EVENT_KEPT;
@@ -208,7 +25,7 @@ static void tell(model_dir *dir, const os_entry *entry, lmc_st_event event, uint
     }
 }
 
-static lmc_status copy_bytes(const model_dir *dir, const os_input *input, const os_output *output)
+static lmc_status copy_bytes(const st_model_dir *dir, const os_input *input, const os_output *output)
 {
     unsigned char *const piece = st_allocate(dir->options->allocator, COPY_NBYTES);
     lmc_status status = piece == NULL ? st_fail_nomem(dir->diag) : LMC_OK;
@@ -227,7 +44,8 @@ static lmc_status copy_bytes(const model_dir *dir, const os_input *input, const 
     return status == LMC_OK ? os_input_check_unchanged(input, dir->diag) : status;
 }
 
-static lmc_status copy_file(model_dir *dir, const os_entry *entry, const char *in_path, const char *out_path)
+static lmc_status copy_file(st_model_dir *dir, const os_entry *entry, const char *in_path,
+                            const os_place *out)
 {
     os_input input;
     os_output output;
@@ -236,7 +54,7 @@ static lmc_status copy_file(model_dir *dir, const os_entry *entry, const char *i
     if (status != LMC_OK) {
         return status;
     }
-    status = os_output_create(&output, dir->options->allocator, out_path, &input, 1, dir->diag);
+    status = os_output_create(&output, dir->options->allocator, out, &input, 1, dir->diag);
     if (status == LMC_OK) {
         status = copy_bytes(dir, &input, &output);
         if (status == LMC_OK) {
@@ -254,33 +72,42 @@ static lmc_status copy_file(model_dir *dir, const os_entry *entry, const char *i
     return status;
 }
 
-/* 1 if `archive` is there, no link, and restores to `plain`. */
-static int is_archive_of(const model_dir *dir, const char *archive, const char *plain)
+/* The archive of an earlier run at `out` if it is there, this user's and restores to `in_path`: its descriptor; else
+ * -1. */
+static int open_kept(const st_model_dir *dir, const char *in_path, const os_place *out)
 {
     lmc_st_diag unused;
     lmc_st_options quiet = dir->inner;
+    const int fd = os_staged_open(out);
     quiet.progress = NULL;
-    return os_is_own_file(archive) && st_compare_files(archive, plain, &quiet, &unused) == LMC_OK;
-}
-
-/* Takes over the archive of a directory that is to be replaced. Returns 1 if that could be done. */
-static int take_over(const model_dir *dir, const os_entry *entry, const char *in_path, const char *out_path)
-{
-    int is_taken = 0;
-    char *const old = output_path(dir, entry, dir->staging.target);
-    if (old != NULL && is_archive_of(dir, old, in_path)) {
-        is_taken = os_link(old, out_path) == 0;
+    if (fd >= 0 && st_compare_files(out->path, fd, in_path, &quiet, &unused) != LMC_OK) {
+        os_close(fd);
+        return -1;
     }
-    st_release(dir->options->allocator, old);
-    return is_taken;
+    return fd;
 }
 
-static lmc_status add_kept(model_dir *dir, const os_entry *entry, const char *path)
+/* The same for the archive of a directory that is to be replaced, which gets a second name first. */
+static int open_taken_over(const st_model_dir *dir, const os_entry *entry, const char *in_path,
+                           const os_place *out)
+{
+    char *const old = st_model_output_path(dir, entry, dir->staging.target);
+    const int fd = old != NULL && os_staged_link(out, old) ? open_kept(dir, in_path, out) : -1;
+    st_release(dir->options->allocator, old);
+    return fd;
+}
+
+/* Closes `fd`. */
+static lmc_status add_kept(st_model_dir *dir, const os_entry *entry, const char *path, int fd)
 {
     lmc_st_file *file = NULL;
-    lmc_status status = st_file_open_input(path, &dir->inner, &file, dir->diag);
+    lmc_st_options own = dir->inner;
+    own.in_fd = fd;
+    lmc_status status = st_file_open_input(path, &own, &file, dir->diag);
     if (status == LMC_OK) {
-        status = os_finish_file(path, &entry->attributes, dir->options->no_fsync, dir->diag);
+        const int os_errno = os_finish(fd, &entry->attributes, dir->options->no_fsync);
+        status = os_errno == 0 ? LMC_OK
+                               : st_fail_os(dir->diag, os_errno, LMC_ST_NO_OFFSET, "cannot finish the file");
     }
     if (status == LMC_OK) {
         dir->result->file_nbytes += file->file_nbytes;
@@ -289,22 +116,26 @@ static lmc_status add_kept(model_dir *dir, const os_entry *entry, const char *pa
         tell(dir, entry, LMC_ST_EVENT_KEPT, file->input.nbytes);
     }
     lmc_st_close(file);
+    os_close(fd);
     return status;
 }
 
-static lmc_status work_on_file(model_dir *dir, const os_entry *entry, const char *in_path,
-                               const char *out_path)
+static lmc_status work_on_file(st_model_dir *dir, const os_entry *entry, const char *in_path,
+                               const os_place *out)
 {
     lmc_st_result one;
-    const int is_forward = dir->direction == TO_ARCHIVES;
+    const int is_forward = dir->direction == ST_TO_ARCHIVES;
     memset(&one, 0, sizeof(one));
-    if (is_forward && (is_archive_of(dir, out_path, in_path) ||
-                       (!os_is_file(out_path) && take_over(dir, entry, in_path, out_path)))) {
-        dir->finished_count++;
-        return add_kept(dir, entry, out_path);
+    int fd = is_forward ? open_kept(dir, in_path, out) : -1;
+    if (is_forward && fd < 0) {
+        fd = open_taken_over(dir, entry, in_path, out);
     }
-    const lmc_status status = is_forward ? st_convert_file(in_path, out_path, &dir->inner, &one, dir->diag)
-                                         : st_restore_file(in_path, out_path, &dir->inner, &one, dir->diag);
+    if (fd >= 0) {
+        dir->finished_count++;
+        return add_kept(dir, entry, out->path, fd);
+    }
+    const lmc_status status = is_forward ? st_convert_file(in_path, out, &dir->inner, &one, dir->diag)
+                                         : st_restore_file(in_path, out, &dir->inner, &one, dir->diag);
     if (status != LMC_OK) {
         return status;
     }
@@ -317,11 +148,26 @@ static lmc_status work_on_file(model_dir *dir, const os_entry *entry, const char
     return LMC_OK;
 }
 
-static lmc_status write_entry(model_dir *dir, const os_entry *entry)
+static lmc_status write_file(st_model_dir *dir, const os_entry *entry, const char *in_path,
+                             const char *out_path)
+{
+    os_place out;
+    lmc_status status = os_staged_place(&dir->staging, out_path, &out, dir->diag);
+    if (status == LMC_OK && st_model_is_worked_on(dir, entry)) {
+        status = st_model_choose_base(dir, entry);
+        status = status == LMC_OK ? work_on_file(dir, entry, in_path, &out) : status;
+    } else if (status == LMC_OK) {
+        status = copy_file(dir, entry, in_path, &out);
+    }
+    os_staged_place_close(&dir->staging, &out);
+    return status;
+}
+
+static lmc_status write_entry(st_model_dir *dir, const os_entry *entry)
 {
     const lmc_allocator *const memory = dir->options->allocator;
     char *const in_path = os_path_join(memory, dir->in_path, entry->path, "");
-    char *const out_path = output_path(dir, entry, dir->staging.path);
+    char *const out_path = st_model_output_path(dir, entry, "");
     lmc_status status = LMC_OK;
     st_parts_begin(&dir->parts, entry->is_directory ? 0 : entry->nbytes);
     if (in_path == NULL || out_path == NULL) {
@@ -329,12 +175,9 @@ static lmc_status write_entry(model_dir *dir, const os_entry *entry)
     } else if (st_is_cancelled(dir->options->cancel)) {
         status = st_fail_cancelled(dir->diag);
     } else if (entry->is_directory) {
-        status = os_make_directory(out_path, dir->diag);
-    } else if (is_worked_on(dir, entry)) {
-        status = choose_base(dir, entry);
-        status = status == LMC_OK ? work_on_file(dir, entry, in_path, out_path) : status;
+        status = os_staged_make_directory(&dir->staging, out_path, dir->diag);
     } else {
-        status = copy_file(dir, entry, in_path, out_path);
+        status = write_file(dir, entry, in_path, out_path);
     }
     st_release(memory, in_path);
     st_release(memory, out_path);
@@ -343,52 +186,47 @@ static lmc_status write_entry(model_dir *dir, const os_entry *entry)
 
 /* ---- the directory ---- */
 
-/* Removes an entry of an unfinished directory unless it is a folder, or may be an archive, of this tree. */
-static lmc_status clean_entry(model_dir *dir, const os_entry *entry)
+/* 1 if the entry of an unfinished directory is a folder, or may be an archive, of this tree. -1: out of memory. */
+static int is_wanted(const st_model_dir *dir, const os_entry *entry)
 {
-    const lmc_allocator *const memory = dir->options->allocator;
-    char *const name = st_duplicate(memory, entry->path);
-    char *const path = os_path_join(memory, dir->staging.path, entry->path, "");
-    lmc_status status = LMC_OK;
-    if (name == NULL || path == NULL) {
-        status = st_fail_nomem(dir->diag);
-    } else if (entry->is_directory) {
-        const os_entry *const source = os_tree_find(&dir->tree, name);
-        if (source == NULL || !source->is_directory) {
-            (void)os_tree_remove(memory, path);
-        }
-    } else {
-        const int is_archive = dir->direction == TO_ARCHIVES && st_is_archive_name(name);
-        name[strlen(name) - (is_archive ? strlen(ST_ARCHIVE_SUFFIX) : 0)] = '\0';
-        const os_entry *const source = is_archive ? os_tree_find(&dir->tree, name) : NULL;
-        if (source == NULL || source->is_directory) {
-            status = os_remove_file(path, dir->diag);
-        } else {
-            dir->found_count++;
-        }
+    if (entry->is_directory) {
+        const os_entry *const source = os_tree_find(&dir->tree, entry->path);
+        return source != NULL && source->is_directory;
     }
-    st_release(memory, name);
-    st_release(memory, path);
-    return status;
+    if (dir->direction != ST_TO_ARCHIVES || !st_is_archive_name(entry->path)) {
+        return 0;
+    }
+    char *const name = st_duplicate(dir->options->allocator, entry->path);
+    if (name == NULL) {
+        return -1;
+    }
+    name[strlen(name) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
+    const os_entry *const source = os_tree_find(&dir->tree, name);
+    st_release(dir->options->allocator, name);
+    return source != NULL && !source->is_directory;
 }
 
-/* Folders of a run that was killed at its end may be read-only by now. */
-static lmc_status open_folder(const model_dir *dir, const os_entry *entry)
+static lmc_status clean_entry(st_model_dir *dir, const os_entry *entry)
 {
-    char *const path = os_path_join(dir->options->allocator, dir->staging.path, entry->path, "");
-    const lmc_status status = path == NULL ? st_fail_nomem(dir->diag) : os_make_directory(path, dir->diag);
-    st_release(dir->options->allocator, path);
-    return status;
+    const int wanted = is_wanted(dir, entry);
+    if (wanted < 0) {
+        return st_fail_nomem(dir->diag);
+    }
+    dir->found_count += wanted && !entry->is_directory;
+    return wanted ? LMC_OK : os_staged_remove(&dir->staging, entry->path, dir->diag);
 }
 
-/* Removes what an earlier run left and this one has no use for. */
-static lmc_status clean_staging(model_dir *dir)
+/* Removes what an earlier run left and this one has no use for. Folders of a run that was killed at its end may be
+ * read-only by now. */
+static lmc_status clean_staging(st_model_dir *dir)
 {
     os_tree old;
-    lmc_status status = os_tree_read(&old, dir->options->allocator, dir->staging.path, dir->diag);
+    const os_staging *const staging = &dir->staging;
+    lmc_status status =
+        os_tree_read_as_it_stands(&old, dir->options->allocator, staging->fd, staging->path, dir->diag);
     for (size_t i = 0; i < old.count && status == LMC_OK; i++) {
         if (old.entries[i].is_directory) {
-            status = open_folder(dir, &old.entries[i]);
+            status = os_staged_make_directory(staging, old.entries[i].path, dir->diag);
         }
     }
     for (size_t i = old.count; i > 0 && status == LMC_OK; i--) {
@@ -398,29 +236,21 @@ static lmc_status clean_staging(model_dir *dir)
     return status;
 }
 
-/* Directories get their attributes when nothing more is written into them. */
-static lmc_status finish_directories(const model_dir *dir)
+/* Directories get their attributes when nothing more is written into them; the root, with its name. */
+static lmc_status finish_directories(const st_model_dir *dir)
 {
-    const lmc_allocator *const memory = dir->options->allocator;
-    const int no_fsync = dir->options->no_fsync;
-    for (size_t i = dir->tree.count; i > 0; i--) {
+    lmc_status status = LMC_OK;
+    for (size_t i = dir->tree.count; i > 0 && status == LMC_OK; i--) {
         const os_entry *const entry = &dir->tree.entries[i - 1];
-        if (!entry->is_directory) {
-            continue;
-        }
-        char *const path = output_path(dir, entry, dir->staging.path);
-        const lmc_status status = path == NULL
-                                      ? st_fail_nomem(dir->diag)
-                                      : os_finish_directory(path, &entry->attributes, no_fsync, dir->diag);
-        st_release(memory, path);
-        if (status != LMC_OK) {
-            return status;
+        if (entry->is_directory) {
+            status = os_staged_finish_directory(&dir->staging, entry->path, &entry->attributes,
+                                                dir->options->no_fsync, dir->diag);
         }
     }
-    return os_finish_directory(dir->staging.path, &dir->tree.root, no_fsync, dir->diag);
+    return status;
 }
 
-static lmc_status fill_staging(model_dir *dir)
+static lmc_status fill_staging(st_model_dir *dir)
 {
     lmc_status status = clean_staging(dir);
     for (size_t i = 0; i < dir->tree.count && status == LMC_OK; i++) {
@@ -431,7 +261,7 @@ static lmc_status fill_staging(model_dir *dir)
 
 /* The output must not be, hold, or be part of `base`: a directory that is in the way is removed with all that is in it.
  * may_add: a new one may be made in it. */
-static lmc_status check_base_is_elsewhere(const model_dir *dir, const char *base, int may_add)
+static lmc_status check_base_is_elsewhere(const st_model_dir *dir, const char *base, int may_add)
 {
     const lmc_allocator *const memory = dir->options->allocator;
     const int is_held = os_is_within(memory, base, dir->out_path);
@@ -441,12 +271,12 @@ static lmc_status check_base_is_elsewhere(const model_dir *dir, const char *base
         return st_fail_nomem(dir->diag);
     }
     if (is_held) {
-        return refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is the base or holds it");
+        return st_model_refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is the base or holds it");
     }
-    return is_part ? refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is in the base") : LMC_OK;
+    return is_part ? st_model_refuse(dir, dir->out_path, LMC_ERR_ARG, "the output is in the base") : LMC_OK;
 }
 
-static lmc_status check_bases_are_elsewhere(const model_dir *dir)
+static lmc_status check_bases_are_elsewhere(const st_model_dir *dir)
 {
     const lmc_st_options *const options = dir->options;
     lmc_status status = options->base == NULL ? LMC_OK : check_base_is_elsewhere(dir, options->base, 0);
@@ -456,7 +286,33 @@ static lmc_status check_bases_are_elsewhere(const model_dir *dir)
     return status;
 }
 
-static lmc_status write_directory(model_dir *dir)
+/* 1 if the finished archives are worth keeping: the run was cancelled, or what stopped it can be mended. */
+static int can_be_gone_on_with(const st_model_dir *dir, lmc_status status)
+{
+    const int os_errno = dir->diag->os_errno;
+    const int is_mendable = os_errno == ENOSPC || os_errno == EDQUOT || os_errno == EIO;
+    return dir->direction == ST_TO_ARCHIVES && dir->finished_count + dir->found_count > 0 &&
+           (status == LMC_ERR_CANCELLED || (status == LMC_ERR_IO && is_mendable));
+}
+
+/* Keeps what is finished for the next run, and says so. */
+static lmc_status leave_unfinished(st_model_dir *dir, lmc_status status)
+{
+    char cause[sizeof(dir->diag->text) / 2];
+    const size_t nbytes = strlen(dir->diag->text);
+    const size_t kept = nbytes < sizeof(cause) ? nbytes : sizeof(cause) - 1;
+    memcpy(cause, dir->diag->text, kept);
+    cause[kept] = '\0';
+    os_staging_leave(&dir->staging);
+    return st_fail(
+        dir->diag, status, dir->diag->offset,
+        status == LMC_ERR_CANCELLED
+            ? "%s; finished archives are kept beside the output for the next run"
+            : "%s; finished archives are kept beside the output: mend that, and run the same again",
+        cause);
+}
+
+static lmc_status write_directory(st_model_dir *dir)
 {
     const lmc_st_options *const options = dir->options;
     lmc_status status = check_bases_are_elsewhere(dir);
@@ -470,21 +326,21 @@ static lmc_status write_directory(model_dir *dir)
     }
     status = fill_staging(dir);
     if (status == LMC_OK) {
-        return os_staging_commit(&dir->staging, options->force, options->no_fsync, dir->diag);
+        status =
+            os_staging_commit(&dir->staging, &dir->tree.root, options->force, options->no_fsync, dir->diag);
     }
-    if (status == LMC_ERR_CANCELLED && dir->direction == TO_ARCHIVES &&
-        dir->finished_count + dir->found_count > 0) {
-        st_fail(dir->diag, status, LMC_ST_NO_OFFSET,
-                "cancelled; finished archives are kept beside the output for the next run");
-        os_staging_leave(&dir->staging);
-    } else {
-        os_staging_discard(&dir->staging);
+    if (status == LMC_OK) {
+        return LMC_OK;
     }
+    if (can_be_gone_on_with(dir, status)) {
+        return leave_unfinished(dir, status);
+    }
+    os_staging_discard(&dir->staging);
     return status;
 }
 
-static void begin(model_dir *dir, const char *in_path, const lmc_st_options *options, lmc_st_result *result,
-                  lmc_st_diag *diag)
+static void begin(st_model_dir *dir, const char *in_path, const lmc_st_options *options,
+                  lmc_st_result *result, lmc_st_diag *diag)
 {
     memset(dir, 0, sizeof(*dir));
     dir->in_path = in_path;
@@ -496,10 +352,10 @@ static void begin(model_dir *dir, const char *in_path, const lmc_st_options *opt
     dir->inner.force = 1;
 }
 
-static lmc_status transform(const char *in_path, const char *out_path, direction direction,
+static lmc_status transform(const char *in_path, const char *out_path, st_direction direction,
                             const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
-    model_dir dir;
+    st_model_dir dir;
     begin(&dir, in_path, options, result, diag);
     dir.out_path = out_path;
     dir.direction = direction;
@@ -511,8 +367,9 @@ static lmc_status transform(const char *in_path, const char *out_path, direction
     if (status == LMC_OK) {
         status = os_tree_read(&dir.tree, options->allocator, in_path, diag);
     }
+    dir.name_nbytes_max = os_name_max(options->allocator, out_path);
     if (status == LMC_OK) {
-        status = check_tree(&dir);
+        status = st_model_check_tree(&dir);
     }
     if (status == LMC_OK) {
         status = write_directory(&dir);
@@ -528,11 +385,11 @@ static lmc_status transform(const char *in_path, const char *out_path, direction
 lmc_status st_model_dir_convert(const char *in_path, const char *out_path, const lmc_st_options *options,
                                 lmc_st_result *result, lmc_st_diag *diag)
 {
-    return transform(in_path, out_path, TO_ARCHIVES, options, result, diag);
+    return transform(in_path, out_path, ST_TO_ARCHIVES, options, result, diag);
 }
 
 lmc_status st_model_dir_restore(const char *in_path, const char *out_path, const lmc_st_options *options,
                                 lmc_st_result *result, lmc_st_diag *diag)
 {
-    return transform(in_path, out_path, FROM_ARCHIVES, options, result, diag);
+    return transform(in_path, out_path, ST_FROM_ARCHIVES, options, result, diag);
 }

@@ -19,26 +19,26 @@ lmc_status st_restore_write_header(const lmc_st_file *source, const os_output *o
                                               source->header.text_nbytes, diag);
 }
 
-lmc_status st_restore_create_output(os_output *output, const lmc_st_file *source, const char *out_path,
+lmc_status st_restore_create_output(os_output *output, const lmc_st_file *source, const os_place *out,
                                     const lmc_st_options *options, lmc_st_diag *diag)
 {
-    const lmc_status status = st_file_check_output(source, out_path, options->out_fd, diag);
+    const lmc_status status = st_file_check_output(source, out->path, options->out_fd, diag);
     if (status != LMC_OK) {
         return status;
     }
     return options->out_fd >= 0
-               ? os_output_create_stream(output, options->allocator, options->out_fd, out_path,
+               ? os_output_create_stream(output, options->allocator, options->out_fd, out->path,
                                          &source->input, 1, options->cancel, diag)
-               : os_output_create(output, options->allocator, out_path, &source->input, options->force, diag);
+               : os_output_create(output, options->allocator, out, &source->input, options->force, diag);
 }
 
-static lmc_status restore_open_file(const lmc_st_file *source, const char *out_path,
+static lmc_status restore_open_file(const lmc_st_file *source, const os_place *out,
                                     const lmc_st_options *options, lmc_st_diag *diag)
 {
     os_output output;
     lmc_status status = st_content_open_files(source, diag);
     if (status == LMC_OK) {
-        status = st_restore_create_output(&output, source, out_path, options, diag);
+        status = st_restore_create_output(&output, source, out, options, diag);
     }
     if (status != LMC_OK) {
         return status;
@@ -55,7 +55,7 @@ static lmc_status restore_open_file(const lmc_st_file *source, const char *out_p
     return os_output_commit(&output, options->force, options->no_fsync, diag);
 }
 
-lmc_status st_restore_file(const char *in_path, const char *out_path, const lmc_st_options *options,
+lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag)
 {
     lmc_st_file *source = NULL;
@@ -69,8 +69,8 @@ lmc_status st_restore_file(const char *in_path, const char *out_path, const lmc_
         result->stored_nbytes = source->input.nbytes;
         result->tensor_count = source->header.tensor_count;
         result->is_archive = 1;
-        status = options->salvage ? st_salvage_open_file(source, out_path, options, result, diag)
-                                  : restore_open_file(source, out_path, options, diag);
+        status = options->salvage ? st_salvage_open_file(source, out, options, result, diag)
+                                  : restore_open_file(source, out, options, diag);
     }
     if (status != LMC_OK && result->damaged_count == 0) {
         memset(result, 0, sizeof(*result));
@@ -90,5 +90,6 @@ lmc_status lmc_st_restore(const char *in_path, const char *out_path, const lmc_s
     if (st_is_directory(in_path, &call.options)) {
         return st_model_dir_restore(in_path, out_path, &call.options, call.result, call.diag);
     }
-    return st_restore_file(in_path, out_path, &call.options, call.result, call.diag);
+    const os_place out = os_place_of(out_path);
+    return st_restore_file(in_path, &out, &call.options, call.result, call.diag);
 }

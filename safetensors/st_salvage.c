@@ -144,14 +144,14 @@ static lmc_status run(salvage *salvage, os_output *output, lmc_st_diag *diag)
     return write_output(salvage, output, diag);
 }
 
-lmc_status st_salvage_open_file(const lmc_st_file *source, const char *out_path,
-                                const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+lmc_status st_salvage_open_file(const lmc_st_file *source, const os_place *out, const lmc_st_options *options,
+                                lmc_st_result *result, lmc_st_diag *diag)
 {
     os_output output;
     st_parts passes = {.options = options, .total_nbytes = 2 * source->header.data_nbytes};
     const lmc_st_options inner = st_parts_options(&passes);
     salvage salvage = {.source = source, .options = &inner, .passes = &passes};
-    lmc_status status = st_restore_create_output(&output, source, out_path, options, diag);
+    lmc_status status = st_restore_create_output(&output, source, out, options, diag);
     if (status != LMC_OK) {
         return status;
     }

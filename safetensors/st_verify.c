@@ -207,8 +207,8 @@ static lmc_status compare_open_files(const lmc_st_file *archive, const lmc_st_fi
     return status == LMC_OK ? os_input_check_unchanged(&plain->input, diag) : status;
 }
 
-lmc_status st_compare_files(const char *archive_path, const char *plain_path, const lmc_st_options *options,
-                            lmc_st_diag *diag)
+lmc_status st_compare_files(const char *archive_path, int archive_fd, const char *plain_path,
+                            const lmc_st_options *options, lmc_st_diag *diag)
 {
     lmc_st_options paths_only = *options;
     lmc_st_file *archive = NULL;
@@ -217,6 +217,7 @@ lmc_status st_compare_files(const char *archive_path, const char *plain_path, co
     paths_only.salvage = 0;
     lmc_status status = st_file_open_input(plain_path, &paths_only, &plain, diag);
     if (status == LMC_OK) {
+        paths_only.in_fd = archive_fd;
         status = st_file_open_input(archive_path, &paths_only, &archive, diag);
     }
     if (status == LMC_OK) {
@@ -238,5 +239,5 @@ lmc_status lmc_st_compare(const char *archive_path, const char *plain_path, cons
     if (st_is_directory(archive_path, &call.options)) {
         return st_model_dir_compare(archive_path, plain_path, &call.options, call.diag);
     }
-    return st_compare_files(archive_path, plain_path, &call.options, call.diag);
+    return st_compare_files(archive_path, -1, plain_path, &call.options, call.diag);
 }

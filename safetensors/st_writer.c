@@ -270,9 +270,9 @@ static void end_write(write_call *call)
 
 /* ---- as an archive ---- */
 
-static lmc_status write_archive(const st_source *source, const char *out_path, const st_call *call)
+static lmc_status write_archive(const st_source *source, const os_place *out, const st_call *call)
 {
-    return st_convert_source(source, out_path, &call->options, call->result, call->diag);
+    return st_convert_source(source, out, &call->options, call->result, call->diag);
 }
 
 /* ---- as a plain file ---- */
@@ -323,15 +323,15 @@ static lmc_status copy_contents(const st_source *source, const st_call *call, co
     return status;
 }
 
-static lmc_status write_plain(const st_source *source, const char *out_path, const st_call *call)
+static lmc_status write_plain(const st_source *source, const os_place *out, const st_call *call)
 {
     const lmc_st_options *const options = &call->options;
     os_output output;
     lmc_status status =
         options->out_fd >= 0
-            ? os_output_create_stream(&output, options->allocator, options->out_fd, out_path, NULL, 1,
+            ? os_output_create_stream(&output, options->allocator, options->out_fd, out->path, NULL, 1,
                                       options->cancel, call->diag)
-            : os_output_create(&output, options->allocator, out_path, NULL, options->force, call->diag);
+            : os_output_create(&output, options->allocator, out, NULL, options->force, call->diag);
     if (status != LMC_OK) {
         return status;
     }
@@ -351,7 +351,7 @@ static lmc_status write_plain(const st_source *source, const char *out_path, con
 
 /* ---- the calls ---- */
 
-typedef lmc_status (*write_function)(const st_source *source, const char *out_path, const st_call *call);
+typedef lmc_status (*write_function)(const st_source *source, const os_place *out, const st_call *call);
 
 static lmc_status write_as(write_function function, const lmc_st_writer *writer, const char *out_path,
                            const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
@@ -366,7 +366,8 @@ static lmc_status write_as(write_function function, const lmc_st_writer *writer,
     call.options.allocator = &writer->memory;
     status = begin_write(&write, writer, &source, call.diag);
     if (status == LMC_OK) {
-        status = function(&source, out_path, &call);
+        const os_place out = os_place_of(out_path);
+        status = function(&source, &out, &call);
     }
     end_write(&write);
     return status;

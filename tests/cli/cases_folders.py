@@ -30,6 +30,9 @@ MAY_FAIL = {"alloc": (errno.ENOMEM,), "fstat": (errno.EIO,), "open": (errno.EMFI
             "fsync": (errno.EIO,), "fchmod": (errno.EIO,), "link": (errno.EIO,), "rename": (errno.EIO,),
             "unlink": (errno.EIO,), "rmdir": (errno.EIO,), "close": (errno.EIO,)}
 
+# After these, finished archives are kept for the next run.
+MENDABLE = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
+
 # Removing what was begun takes these calls itself.
 FOR_REMOVAL = ("opendir", "readdir", "unlink", "rmdir", "stat", "alloc")
 
@@ -49,8 +52,10 @@ def fail_each(tool, directory, command, call, number, options, old):
         statuses = (3,) if call in MUST_FAIL else (0, 1, 2, 3) if call == "stat" else (0, 3)
         check(result.status in statuses,
               "%s: exit %d: %s" % (what, result.status, result.stderr))
-        leftovers = (partial,) if call in FOR_REMOVAL else ()
+        leftovers = (partial,) if call in FOR_REMOVAL or (command == "convert" and number in MENDABLE) else ()
         if result.status != 0:
+            kept = os.path.exists(os.path.join(job.partial, SHARDS[0] + ".lmc"))
+            check(not kept or call in FOR_REMOVAL or "run the same again" in result.stderr, "message: " + result.stderr)
             check(result.stderr.startswith("lmc-st: ") and result.stderr.count("\n") == 1, "message: " + result.stderr)
             check(call == "stat" or "out of memory" in result.stderr or os.strerror(number) in result.stderr,
                   "message: " + result.stderr)
@@ -213,7 +218,9 @@ def full_disk(tool, directory):
                 result = tool.run(*job.arguments("-j2")).expect(3, "No space left on device")
                 check(result.stderr.count("\n") == 1, "message: " + result.stderr)
                 shutil.rmtree(filler)
-                job.check_state("%s with %d bytes free" % (command, space), None)
+                leftovers = (os.path.basename(job.partial),) if command == "convert" else ()
+                job.check_state("%s with %d bytes free" % (command, space), None, leftovers=leftovers)
+                shutil.rmtree(job.partial, ignore_errors=True)
             tool.run(*job.arguments("-j2")).expect(0)
             job.check_state("with enough space", job.wanted)
             shutil.rmtree(job.output)

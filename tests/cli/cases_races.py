@@ -159,6 +159,13 @@ def overwrite(path, content):
         file.write(bytes(byte ^ 1 for byte in content[-100:]))
 
 
+def overwrite_keeping_time(path, content):
+    """As rsync --inplace --times does."""
+    status = os.stat(path)
+    overwrite(path, content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
 def replace(path, content):
     os.rename(write(path + ".new", content[::-1]), path)
 
@@ -180,6 +187,7 @@ for _command in ("convert", "restore"):
     add_change_case(_command, shrink, (1, 3), "m.safetensors")
     add_change_case(_command, empty, (1, 3), "m.safetensors")
     add_change_case(_command, overwrite, (1, 3), "m.safetensors")
+    add_change_case(_command, overwrite_keeping_time, (1, 3), "m.safetensors")
     add_change_case(_command, replace, (0,), "")
     add_change_case(_command, remove_and_put_back, (0,), "")
 

@@ -35,6 +35,8 @@ import cases_paths  # noqa: F401
 import cases_foreign  # noqa: F401
 import cases_folders  # noqa: F401
 import cases_streams  # noqa: F401
+import cases_removal  # noqa: F401
+import cases_staging  # noqa: F401
 import cases_directories  # noqa: F401
 import cases_indexes  # noqa: F401
 import cases_resume  # noqa: F401

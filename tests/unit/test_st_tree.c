@@ -7,8 +7,10 @@
 #include "os_dir.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
 static const lmc_allocator *const memory = &st_memory_default;
+static const os_attributes attributes = {.is_known = 1, .permissions = 0755};
 
 static void make_directory(const char *name)
 {
@@ -90,12 +92,12 @@ static void test_listing(void)
     CU_ASSERT_TRUE(os_tree_find(&tree, "empty")->is_directory);
     CU_ASSERT_FALSE(os_tree_find(&tree, "z")->is_directory);
 
-    /* what has come since stays, and so does the directory that holds it */
+    /* with something that has come since, all of it stays */
     make_file("tree/a/new", "");
-    CU_ASSERT_NOT_EQUAL(os_tree_remove_listed(&tree, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(os_remove_tree(&tree, lmc_test_path("tree"), &diag), LMC_ERR_IO);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("tree/a/new")));
     os_tree_free(&tree);
-    CU_ASSERT_EQUAL(os_tree_remove(memory, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), 0);
     CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("tree")));
 }
 
@@ -116,11 +118,11 @@ static void test_refused_entries(void)
     CU_ASSERT_EQUAL(mkfifo(lmc_test_path("tree/x"), 0600), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_ARG);
     os_tree_free(&tree);
-    CU_ASSERT_EQUAL(os_tree_remove(memory, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_IO);
     CU_ASSERT_EQUAL(diag.os_errno, ENOENT);
     os_tree_free(&tree);
-    CU_ASSERT_EQUAL(os_tree_remove(memory, lmc_test_path("tree")), ENOENT);
+    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), ENOENT);
 }
 
 /* Removing goes no further than links. */
@@ -130,7 +132,7 @@ static void test_removing_links(void)
     make_file("keep/file", "kept");
     make_directory("tree");
     CU_ASSERT_EQUAL(symlink("../keep", lmc_test_path("tree/link")), 0);
-    CU_ASSERT_EQUAL(os_tree_remove(memory, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), 0);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("keep/file")));
     lmc_test_remove(lmc_test_path("keep"));
 }
@@ -162,7 +164,7 @@ static void test_staging(void)
     os_staging_leave(&first);
     CU_ASSERT_EQUAL(open_staging(&first, "out/", 0, &diag), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path(".out.lmc-st-partial/file")));
-    CU_ASSERT_EQUAL(os_staging_commit(&first, 0, 1, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(os_staging_commit(&first, &attributes, 0, 1, &diag), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("out/file")));
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
 
@@ -170,7 +172,7 @@ static void test_staging(void)
     CU_ASSERT_EQUAL(diag.os_errno, EEXIST);
     CU_ASSERT_EQUAL(open_staging(&first, "out", 1, &diag), LMC_OK);
     make_file(".out.lmc-st-partial/other", "2");
-    CU_ASSERT_EQUAL(os_staging_commit(&first, 1, 1, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(os_staging_commit(&first, &attributes, 1, 1, &diag), LMC_OK);
     CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("out/file")));
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("out/other")));
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
@@ -184,13 +186,14 @@ static void test_late_arrivals(void)
     lmc_test_remove(lmc_test_path("out"));
     CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
     make_directory("out");
-    CU_ASSERT_EQUAL(os_staging_commit(&staging, 0, 1, &diag), LMC_OK); /* an empty one */
+    CU_ASSERT_EQUAL(os_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_OK); /* an empty one */
     CU_ASSERT_EQUAL(rmdir(lmc_test_path("out")), 0);
 
     CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
     make_directory("out");
     make_file("out/theirs", "3");
-    CU_ASSERT_EQUAL(os_staging_commit(&staging, 0, 1, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(os_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_ERR_ARG);
+    os_staging_discard(&staging);
     CU_ASSERT_EQUAL(diag.os_errno, EEXIST);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("out/theirs")));
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
@@ -198,7 +201,8 @@ static void test_late_arrivals(void)
 
     CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
     make_file("out", "a file");
-    CU_ASSERT_NOT_EQUAL(os_staging_commit(&staging, 0, 1, &diag), LMC_OK);
+    CU_ASSERT_NOT_EQUAL(os_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_OK);
+    os_staging_discard(&staging);
     CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
     CU_ASSERT_EQUAL(unlink(lmc_test_path("out")), 0);
 

@@ -1,0 +1,370 @@
+/*
+ * os_remove.c - os_dir.h: removing what is meant and nothing else. A directory's contents are reached from the open
+ * directory and no link is followed. An input is first given a private name in its own folder, where nobody who knows
+ * it by its old one can replace it; it is looked at there, and removed or put back. renameat2 is a Linux call.
+ */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#define _FILE_OFFSET_BITS 64
+
+#include "os_dir.h"
+#include "os_stat.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h> /* renameat */
+#include <string.h>
+#include <unistd.h>
+
+#define PRIVATE_PREFIX ".lmc-st-removed-"
+#define PRIVATE_TRIES 100
+
+static int is_self_or_parent(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* The next name in the directory; NULL at its end, or with *os_errno set. */
+static const char *next_name(DIR *stream, int *os_errno)
+{
+    const struct dirent *entry = NULL;
+    do {
+        errno = 0;
+        entry = readdir(stream);
+    } while (entry != NULL && is_self_or_parent(entry->d_name));
+    *os_errno = entry == NULL ? errno : 0;
+    return entry == NULL ? NULL : entry->d_name;
+}
+
+/* ---- whatever is there ---- */
+
+static int open_folder(int folder_fd, const char *name)
+{
+    return openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int os_remove_contents(int fd)
+{
+    const int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *const stream = own_fd < 0 ? NULL : fdopendir(own_fd);
+    int os_errno = stream == NULL ? errno : 0;
+    if (stream == NULL) {
+        if (own_fd >= 0) {
+            close(own_fd);
+        }
+        return os_errno;
+    }
+    for (const char *name = NULL; os_errno == 0 && (name = next_name(stream, &os_errno)) != NULL;) {
+        struct stat found;
+        const int is_folder = fstatat(fd, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
+        if (is_folder) {
+            os_errno = os_remove_folder(fd, name);
+        } else {
+            os_errno = unlinkat(fd, name, 0) == 0 ? 0 : errno;
+        }
+    }
+    closedir(stream);
+    return os_errno;
+}
+
+int os_remove_folder(int folder_fd, const char *name)
+{
+    int fd = open_folder(folder_fd, name);
+    if (fd < 0 && errno == EACCES && fchmodat(folder_fd, name, 0700, 0) == 0) {
+        fd = open_folder(folder_fd, name);
+    }
+    if (fd < 0) {
+        return errno;
+    }
+    (void)fchmod(fd, 0700); /* a copied directory may be read-only by now */
+    const int os_errno = os_remove_contents(fd);
+    close(fd);
+    if (os_errno != 0) {
+        return os_errno;
+    }
+    return unlinkat(folder_fd, name, AT_REMOVEDIR) == 0 ? 0 : errno;
+}
+
+/* ---- a private name ---- */
+
+/* An input on its way out. */
+typedef struct removal {
+    const lmc_allocator *memory;
+    char *path;       /* the input's, without slashes at its end */
+    const char *name; /* its last component */
+    int folder_fd;    /* the folder that it is in */
+    char private_name[sizeof(PRIVATE_PREFIX) + 16];
+    lmc_st_diag *diag;
+} removal;
+
+static lmc_status fail_os(const removal *removal, int os_errno)
+{
+    return st_fail_os(removal->diag, os_errno, LMC_ST_NO_OFFSET, "cannot remove");
+}
+
+static lmc_status fail_changed(const removal *removal)
+{
+    return st_fail(removal->diag, LMC_ERR_IO, LMC_ST_NO_OFFSET,
+                   "is kept: it is no longer what was compared with the output");
+}
+
+/* Opens the folder. Ends with close_removal(), in every case. */
+static lmc_status open_removal(removal *removal, const lmc_allocator *memory, const char *path,
+                               lmc_st_diag *diag)
+{
+    memset(removal, 0, sizeof(*removal));
+    st_diag_set_file(diag, path);
+    removal->memory = memory;
+    removal->diag = diag;
+    removal->folder_fd = -1;
+    removal->path = st_duplicate(memory, path);
+    if (removal->path == NULL) {
+        return st_fail_nomem(diag);
+    }
+    for (size_t length = strlen(path); length > 1 && path[length - 1] == '/'; length--) {
+        removal->path[length - 1] = '\0';
+    }
+    char *const slash = strrchr(removal->path, '/');
+    removal->name = slash == NULL ? removal->path : slash + 1;
+    if (slash == NULL) {
+        removal->folder_fd = os_open_folder(".");
+    } else {
+        *slash = '\0'; /* for a moment */
+        removal->folder_fd = os_open_folder(slash == removal->path ? "/" : removal->path);
+        *slash = '/';
+    }
+    return removal->folder_fd < 0 ? fail_os(removal, errno) : LMC_OK;
+}
+
+static void close_removal(removal *removal)
+{
+    if (removal->folder_fd >= 0) {
+        close(removal->folder_fd);
+    }
+    st_release(removal->memory, removal->path);
+}
+
+/* Renames within the folder unless the new name is taken. Returns 0 or an errno. */
+static int rename_to_free_name(int folder_fd, const char *from, const char *to)
+{
+    struct stat found;
+#ifdef RENAME_NOREPLACE
+    if (renameat2(folder_fd, from, folder_fd, to, RENAME_NOREPLACE) == 0) {
+        return 0;
+    }
+    if (errno != EINVAL && errno != ENOSYS) {
+        return errno;
+    }
+#endif
+    if (fstatat(folder_fd, to, &found, AT_SYMLINK_NOFOLLOW) == 0) {
+        return EEXIST;
+    }
+    return renameat(folder_fd, from, folder_fd, to) == 0 ? 0 : errno;
+}
+
+static lmc_status hide(removal *removal)
+{
+    int os_errno = EEXIST;
+    for (int i = 0; i < PRIVATE_TRIES && os_errno == EEXIST; i++) {
+        snprintf(removal->private_name, sizeof(removal->private_name), PRIVATE_PREFIX "%012llx",
+                 (unsigned long long)(os_unforeseen_u64() >> 16));
+        os_errno = rename_to_free_name(removal->folder_fd, removal->name, removal->private_name);
+    }
+    return os_errno == 0 ? LMC_OK : fail_os(removal, os_errno);
+}
+
+/* Gives it its name back; `status` stands in the diagnostic. If the name is taken by now, both files stay, and the
+ * diagnostic says so. */
+static lmc_status put_back(const removal *removal, lmc_status status)
+{
+    const int os_errno = rename_to_free_name(removal->folder_fd, removal->private_name, removal->name);
+    if (os_errno != 0) {
+        return st_fail(
+            removal->diag, status, LMC_ST_NO_OFFSET,
+            "is no longer what was compared with the output, and its name was taken meanwhile: what had "
+            "it is %s in the same folder now",
+            removal->private_name);
+    }
+    return status;
+}
+
+/* ---- a file ---- */
+
+lmc_status os_identify(const char *path, os_identity *identity, lmc_st_diag *diag)
+{
+    struct stat found;
+    if (lstat(path, &found) != 0) {
+        const int os_errno = errno;
+        st_diag_set_file(diag, path);
+        return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot open");
+    }
+    os_take_identity(identity, &found);
+    return LMC_OK;
+}
+
+/* 1 if the name stands for the file in the state that it had. Another name, or one less, moves the time of change. */
+static int is_unchanged(int folder_fd, const char *name, const os_identity *identity, int is_renamed)
+{
+    struct stat found;
+    return fstatat(folder_fd, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && os_is_identity(identity, &found) &&
+           os_has_same_content_time(identity, &found) &&
+           (is_renamed || os_has_same_change_time(identity, &found));
+}
+
+static lmc_status remove_file(removal *removal, const os_identity *identity)
+{
+    const int folder_fd = removal->folder_fd;
+    if (!is_unchanged(folder_fd, removal->name, identity, 0)) {
+        return fail_changed(removal);
+    }
+    const lmc_status status = hide(removal);
+    if (status != LMC_OK) {
+        return status;
+    }
+    if (!is_unchanged(folder_fd, removal->private_name, identity, 1)) {
+        return put_back(removal, fail_changed(removal));
+    }
+    return unlinkat(folder_fd, removal->private_name, 0) == 0 ? LMC_OK
+                                                              : put_back(removal, fail_os(removal, errno));
+}
+
+lmc_status os_remove_file(const lmc_allocator *memory, const char *path, const os_identity *identity,
+                          lmc_st_diag *diag)
+{
+    removal removal;
+    lmc_status status = open_removal(&removal, memory, path, diag);
+    if (status == LMC_OK) {
+        status = remove_file(&removal, identity);
+    }
+    close_removal(&removal);
+    return status;
+}
+
+/* ---- a directory ---- */
+
+/* A walk through a directory beside its list. */
+typedef struct walk {
+    const removal *removal;
+    const os_tree *tree;
+    char *path; /* relative, of what is looked at */
+    size_t capacity;
+    size_t seen_count;
+    int removes; /* 0: only compares */
+} walk;
+
+/* Makes walk->path that of `name` in its folder, whose path has `length` bytes. NULL: nothing of that name is
+ * listed. */
+static const os_entry *find_listed(walk *walk, size_t length, const char *name)
+{
+    const size_t room = walk->capacity - length;
+    const int written = snprintf(walk->path + length, room, "%s%s", length > 0 ? "/" : "", name);
+    return written < 0 || (size_t)written >= room ? NULL : os_tree_find(walk->tree, walk->path);
+}
+
+static lmc_status walk_folder(walk *walk, int folder_fd, const char *name, const os_identity *identity,
+                              size_t length);
+
+static lmc_status walk_entry(walk *walk, int folder_fd, const char *name, size_t length)
+{
+    const os_entry *const entry = find_listed(walk, length, name);
+    if (entry == NULL) {
+        return fail_changed(walk->removal);
+    }
+    walk->seen_count++;
+    if (entry->is_directory) {
+        return walk_folder(walk, folder_fd, name, &entry->identity, strlen(walk->path));
+    }
+    if (!is_unchanged(folder_fd, name, &entry->identity, walk->removes)) {
+        return fail_changed(walk->removal);
+    }
+    return !walk->removes || unlinkat(folder_fd, name, 0) == 0 ? LMC_OK : fail_os(walk->removal, errno);
+}
+
+/* Closes `fd`. */
+static lmc_status walk_names(walk *walk, int fd, size_t length)
+{
+    DIR *const stream = fdopendir(fd);
+    int os_errno = stream == NULL ? errno : 0;
+    lmc_status status = LMC_OK;
+    if (stream == NULL) {
+        close(fd);
+        return fail_os(walk->removal, os_errno);
+    }
+    for (const char *name = NULL; status == LMC_OK && (name = next_name(stream, &os_errno)) != NULL;) {
+        status = walk_entry(walk, dirfd(stream), name, length);
+        walk->path[length] = '\0';
+    }
+    closedir(stream);
+    return status == LMC_OK && os_errno != 0 ? fail_os(walk->removal, os_errno) : status;
+}
+
+static lmc_status walk_folder(walk *walk, int folder_fd, const char *name, const os_identity *identity,
+                              size_t length)
+{
+    struct stat found;
+    const int fd = open_folder(folder_fd, name);
+    if (fd < 0) {
+        return fail_os(walk->removal, errno);
+    }
+    if (fstat(fd, &found) != 0 || !os_is_identity(identity, &found)) {
+        close(fd);
+        return fail_changed(walk->removal);
+    }
+    const lmc_status status = walk_names(walk, fd, length);
+    if (status != LMC_OK || !walk->removes || unlinkat(folder_fd, name, AT_REMOVEDIR) == 0) {
+        return status;
+    }
+    return fail_os(walk->removal, errno);
+}
+
+static lmc_status remove_hidden(walk *walk)
+{
+    const removal *const removal = walk->removal;
+    for (walk->removes = 0; walk->removes < 2; walk->removes++) {
+        walk->seen_count = 0;
+        const lmc_status status =
+            walk_folder(walk, removal->folder_fd, removal->private_name, &walk->tree->root_identity, 0);
+        if (status != LMC_OK) {
+            return status;
+        }
+        if (walk->seen_count != walk->tree->count) {
+            return fail_changed(removal);
+        }
+    }
+    return LMC_OK;
+}
+
+/* Room for the path of every entry. */
+static size_t longest_path(const os_tree *tree)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < tree->count; i++) {
+        const size_t length = strlen(tree->entries[i].path);
+        longest = length > longest ? length : longest;
+    }
+    return longest + 1;
+}
+
+lmc_status os_remove_tree(const os_tree *tree, const char *root, lmc_st_diag *diag)
+{
+    removal removal;
+    walk walk = {.removal = &removal, .tree = tree, .capacity = longest_path(tree)};
+    lmc_status status = open_removal(&removal, tree->memory, root, diag);
+    walk.path = st_allocate(tree->memory, walk.capacity);
+    if (status == LMC_OK && walk.path == NULL) {
+        status = st_fail_nomem(diag);
+    }
+    if (status == LMC_OK) {
+        walk.path[0] = '\0';
+        status = hide(&removal);
+        if (status == LMC_OK) {
+            status = remove_hidden(&walk);
+            status = status == LMC_OK ? LMC_OK : put_back(&removal, status);
+        }
+    }
+    st_release(tree->memory, walk.path);
+    close_removal(&removal);
+    return status;
+}

@@ -1,0 +1,191 @@
+"""The unfinished directory ".NAME.lmc-st-partial" in a folder where others may write; names that are too long; disks
+that are full. Nothing is written or removed outside it, and what is finished is kept."""
+import errno
+import os
+import shutil
+
+from cases_paths import NOBODY
+from cases_races import STOP
+from faults import NAMED, Faults, resume
+from folders import SHARDS, FolderJob
+from support import Skip, case, check, check_only, read, write
+from trees import Untouched, check_archived, shard, small_tree
+
+
+def partial(output):
+    return os.path.join(os.path.dirname(output), ".%s.lmc-st-partial" % os.path.basename(output))
+
+
+def victim(directory):
+    """A folder with names that a run would write or remove."""
+    path = os.path.join(directory, "victim")
+    os.mkdir(path)
+    for name in ("b.safetensors.lmc", "config.json", "precious"):
+        write(os.path.join(path, name), b"precious")
+    return path
+
+
+# ---- prepared by another user ----
+
+@case
+def of_another_user(tool, directory):
+    if os.geteuid() != 0:
+        raise Skip("only root can make files of another user")
+    source = small_tree(os.path.join(directory, "m"))
+    victim(directory)
+    staging = partial(source + ".lmc")
+    os.mkdir(staging, 0o700)
+    os.symlink("../victim", os.path.join(staging, "sub"))
+    os.chown(staging, NOBODY, NOBODY)
+    with Untouched(directory):
+        tool.run("convert", source).expect(2, "belongs to another user")
+        tool.run("convert", source, "-f").expect(2, "belongs to another user")
+
+
+@case
+def others_may_write(tool, directory):
+    source = small_tree(os.path.join(directory, "m"))
+    victim(directory)
+    staging = partial(source + ".lmc")
+    for mode in (0o777, 0o770, 0o702, 0o1777):
+        os.mkdir(staging)
+        os.chmod(staging, mode)
+        os.symlink("../victim", os.path.join(staging, "sub"))
+        with Untouched(directory):
+            tool.run("convert", source).expect(2, "may be written in by other users")
+        os.unlink(os.path.join(staging, "sub"))
+        os.rmdir(staging)
+
+
+@case
+def links_left_inside(tool, directory):
+    """Of a run of this user: links are removed, what they lead to is not touched."""
+    source = small_tree(os.path.join(directory, "m"))
+    path = victim(directory)
+    staging = partial(source + ".lmc")
+    os.mkdir(staging, 0o700)
+    os.symlink("../victim", os.path.join(staging, "sub"))
+    os.symlink("../victim", os.path.join(staging, "more"))
+    with Untouched(path):
+        tool.run("convert", source).expect(0)
+    check_archived(tool, source, source + ".lmc")
+
+
+@case
+def files_of_others_are_not_kept(tool, directory):
+    """An archive that is right now, but whose owner may change it later."""
+    if os.geteuid() != 0:
+        raise Skip("only root can make files of another user")
+    source = small_tree(os.path.join(directory, "m"))
+    tool.run("convert", source).expect(0)
+    staging = partial(source + ".lmc")
+    os.rename(source + ".lmc", staging)
+    os.chown(os.path.join(staging, "a.safetensors.lmc"), NOBODY, NOBODY)
+    told = tool.run("convert", source, "-v")
+    check(told.status == 0 and told.stderr.count(": kept") == 1, "exit %d: %s" % (told.status, told.stderr))
+    check(os.stat(os.path.join(source + ".lmc", "a.safetensors.lmc")).st_uid == 0, "the owner")
+
+
+# ---- swapped while a run works ----
+
+def swap(path, target):
+    os.rename(path, path + "-aside")
+    os.symlink(target, path)
+
+
+def swapped_at_each_call(tool, directory, place):
+    """Somebody puts a link in the place of `place` ("": of the directory itself): nothing behind it changes."""
+    faults = Faults(tool, directory)
+    path = victim(faults.directory)
+    swapped = 0
+    for occurrence in range(1, 200):
+        for name in os.listdir(faults.directory):
+            full = os.path.join(faults.directory, name)
+            if name != "victim":
+                os.unlink(full) if os.path.islink(full) else shutil.rmtree(full)
+        source = small_tree(os.path.join(faults.directory, "m"))
+        here = os.path.join(partial(source + ".lmc"), place) if place else partial(source + ".lmc")
+        process = tool.start("convert", source, "-j1", more_environment=faults.environment(
+            "%s,any:%d:1:%s" % (NAMED, occurrence, STOP)))
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            process.returncode = os.waitstatus_to_exitcode(status)
+            process.communicate()
+            break
+        if os.path.isdir(here):
+            swap(here, path)
+            swapped += 1
+        with Untouched(path, "before call %d" % occurrence):
+            resume(process)
+    check(swapped > 10, "the directory was there at %d calls only" % swapped)
+
+
+@case
+def folder_inside_becomes_a_link(tool, directory):
+    swapped_at_each_call(tool, directory, "sub")
+
+
+@case
+def directory_becomes_a_link(tool, directory):
+    swapped_at_each_call(tool, directory, "")
+
+
+# ---- names that are too long ----
+
+@case
+def name_too_long_for_the_archive(tool, directory):
+    """Refused before anything is written: the other archives would be made in vain."""
+    source = small_tree(os.path.join(directory, "m"))
+    name = "z" * (252 - len(".safetensors")) + ".safetensors"
+    write(os.path.join(source, name), shard(3))
+    faults = Faults(tool, directory)
+    with Untouched(directory):
+        _, calls = faults.run("any:1:0:s0", "convert", source)
+        check("mkdir" not in calls, "something was made: %s" % calls)
+        tool.run("convert", source).expect(2, name[:100], "256 bytes", "255 are the most")
+    shorter = os.path.join(source, name[1:])
+    os.rename(os.path.join(source, name), shorter)
+    tool.run("convert", source).expect(0)
+    os.rename(source, source + ".old")
+    tool.run("restore", source + ".lmc").expect(0)
+    check(read(os.path.join(source, name[1:])) == shard(3), "restored")
+    single = write(os.path.join(directory, name), shard(3))
+    with Untouched(directory):
+        tool.run("convert", single).expect(3, "File name too long")
+
+
+# ---- disks that are full ----
+
+@case
+def full_disk_keeps_what_is_finished(tool, directory):
+    faults = Faults(tool, directory)
+    job = FolderJob("convert", tool, faults.directory)
+    second = os.path.join(job.partial, SHARDS[1] + ".lmc")
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        job.clear()
+        occurrence = 1
+        while True:  # the first write after the first archive has its name
+            result, hits = faults.run("pwrite:%d:0:e%d" % (occurrence, number), *job.arguments("-j1"))
+            check(hits and result.status == 3, "no write failed: exit %d" % result.status)
+            if os.path.exists(os.path.join(job.partial, SHARDS[0] + ".lmc")):
+                break
+            job.clear()
+            occurrence += 1
+        check(os.strerror(number) in result.stderr and "run the same again" in result.stderr
+              and result.stderr.count("\n") == 1, "message: " + result.stderr)
+        check(not os.path.exists(second) and not os.path.lexists(job.output), "more than that is there")
+        inode = os.stat(os.path.join(job.partial, SHARDS[0] + ".lmc")).st_ino
+        told = tool.run(*job.arguments("-v"))
+        check(told.status == 0 and "%s: kept" % SHARDS[0] in told.stderr, "exit %d: %s" % (told.status, told.stderr))
+        check(os.stat(os.path.join(job.output, SHARDS[0] + ".lmc")).st_ino == inode, "it was made again")
+        job.check_state("after the next run", job.wanted)
+
+
+@case
+def failed_restore_leaves_nothing(tool, directory):
+    """Restored files are not taken up again, so nothing is kept."""
+    faults = Faults(tool, directory)
+    job = FolderJob("restore", tool, faults.directory)
+    result, _ = faults.run("pwrite:6:0:e%d" % errno.ENOSPC, *job.arguments("-j1"))
+    check(result.status == 3, "exit %d: %s" % (result.status, result.stderr))
+    check_only(faults.directory, "M.lmc")
