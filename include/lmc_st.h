@@ -387,12 +387,14 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write_plain(const lmc_st_writer *
  * its name with .lmc, every other file is copied, links to files are followed, empty folders are kept. Before
  * anything is written, the headers of all safetensors files are checked, and each index
  * (*.safetensors.index*.json) must name plain files that are there (when restoring: their archives). A link to
- * a directory, a pipe, and a file whose name would meet an archive's are refused (ARG).
+ * a directory, a pipe, a file whose name would meet an archive's, and a name that is too long for the output are
+ * refused (ARG).
  * The new directory grows beside its place under a name of its own (".NAME.lmc-st-partial") and is renamed
- * when it is complete. A run that was killed or cancelled leaves it there; the next one goes on with it:
- * an archive that is there already and that restores to its source, byte for byte, is kept. After any other
- * failure it is removed. With `force`, a directory that is in the way is replaced as a whole; archives in it
- * that are still right are taken over, whatever their level.
+ * when it is complete. A run that was killed or cancelled leaves it there, and so does one whose disk was full or
+ * failed (os_errno ENOSPC, EDQUOT, EIO) after an archive was finished; the next one goes on with it: an archive that
+ * is there already and that restores to its source, byte for byte, is kept. After any other failure it is removed.
+ * One that belongs to another user, or in which others may write, is refused (ARG). With `force`, a directory that is
+ * in the way is replaced as a whole; archives in it that are still right are taken over, whatever their level.
  * lmc_st_restore() of such a directory gives the tree back: every *.safetensors.lmc file is restored, every
  * other one copied. */
 

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PRIVATE_PREFIX ".lmc-st-removed-"
+#define PRIVATE_PREFIX ".lmc-kept-"
 #define PRIVATE_TRIES 100
 
 static int is_self_or_parent(const char *name)

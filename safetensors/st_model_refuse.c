@@ -1,6 +1,6 @@
 /*
- * st_model_refuse.c - st_model_work.h: what of a directory is worked on, where its outputs will be, and why it cannot be
- * done. Nothing is written here.
+ * st_model_refuse.c - st_model_work.h: what of a directory is worked on, where its outputs will be, and why it cannot
+ * be done. Nothing is written here.
  */
 #include "st_model_work.h"
 

@@ -40,8 +40,8 @@ lmc_status st_model_choose_base(st_model_dir *dir, const os_entry *entry);
 /* Fails with this status and text, naming `path`. */
 lmc_status st_model_refuse(const st_model_dir *dir, const char *path, lmc_status status, const char *text);
 
-/* Refuses what cannot be done, before anything is written; sums the bytes of the files up. Errors: ARG, HEADER, and what
- * opening a file or its base gives. */
+/* Refuses what cannot be done, before anything is written; sums the bytes of the files up. Errors: ARG, HEADER, and
+ * what opening a file or its base gives. */
 lmc_status st_model_check_tree(st_model_dir *dir);
 
 #endif
