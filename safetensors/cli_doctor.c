@@ -25,6 +25,10 @@ static const char help[] =
     "With FILE, an HDF5 file: lists its datasets with their filters, chunks and\n"
     "sizes, and counts the chunks that were stored without LMC although the dataset\n"
     "asks for it: the program that wrote them lacked the plugin. Decodes no data.\n"
+    "Of a dataset with LMC it also compares the size of each chunk with the size that\n"
+    "the dataset's chunks have: where HDF5 before 2.2 is given fewer bytes, it reads\n"
+    "beyond them. Look at files of strangers so before you read them. A size that\n"
+    "another filter decides is unknown.\n"
     "\n"
     "      --json         an object {version, archive_version, frame_version,\n"
     "                     kernels, kernels_available, kernels_wanted, threads,\n"
@@ -34,7 +38,8 @@ static const char help[] =
     "  -h, --help         show this text\n"
     "\n"
     "Exit status: 0, or 3 if something does not work: then \"problem:\" lines say what.\n"
-    "With FILE: 1 if chunks lack LMC or the file is bad, 3 if it cannot be read.\n";
+    "With FILE: 1 if chunks lack LMC or have a wrong size or the file is bad, 3 if it\n"
+    "cannot be read.\n";
 
 #define SELF_TEST_VALUES 100000
 

@@ -76,9 +76,12 @@ void doctor_dataset_show_json(const doctor_dataset *dataset)
     print_json_shape("shape", numbers->shape, numbers->rank);
     printf(",\"layout\":\"%s\"", layout_names[numbers->layout]);
     print_json_shape("chunk_shape", numbers->chunk_shape, chunk_rank);
-    printf(",\"chunks\":%llu,\"chunks_examined\":%llu,\"chunks_without_lmc\":%llu,\"edges_unfiltered\":%s",
+    printf(",\"chunks\":%llu,\"chunks_examined\":%llu,\"chunks_without_lmc\":%llu",
            (unsigned long long)numbers->chunk_count, (unsigned long long)numbers->examined_count,
-           (unsigned long long)doctor_dataset_lacking(dataset), numbers->leaves_edges ? "true" : "false");
+           (unsigned long long)doctor_dataset_lacking(dataset));
+    printf(",\"chunks_of_wrong_size\":%llu,\"chunks_of_unknown_size\":%llu,\"edges_unfiltered\":%s",
+           (unsigned long long)numbers->wrong_size_count, (unsigned long long)numbers->unknown_size_count,
+           numbers->leaves_edges ? "true" : "false");
     if (numbers->is_size_known) {
         printf(",\"nbytes\":%llu", (unsigned long long)numbers->nbytes);
     } else {
@@ -167,6 +170,9 @@ void doctor_dataset_show(const doctor_dataset *dataset)
     show_shape(numbers->chunk_shape, numbers->rank);
     if (dataset->filter_count > 0 && numbers->examined_count < numbers->chunk_count) {
         printf(", %llu of them looked at", (unsigned long long)numbers->examined_count);
+    }
+    if (numbers->unknown_size_count > 0) {
+        printf(", %llu of unknown size", (unsigned long long)numbers->unknown_size_count);
     }
     printf("\n");
     if (dataset->filter_count > 0) {

@@ -90,9 +90,28 @@ static void add_saturated(uint64_t *sum, uint64_t more)
     *sum = st_add(*sum, more, sum) ? *sum : UINT64_MAX;
 }
 
-static void take_dataset(listing *listing, const hdf5_dataset *numbers)
+static void tell_lacking(listing *listing, uint64_t lacking_count, uint64_t examined_count)
 {
     char cause[200];
+    snprintf(cause, sizeof(cause),
+             "%llu of %llu chunks are stored without LMC: the program that wrote them did not find the "
+             "plugin or could not use it; write them again",
+             (unsigned long long)lacking_count, (unsigned long long)examined_count);
+    fail(listing, CLI_BAD_DATA, cause);
+}
+
+static void tell_wrong_size(listing *listing, uint64_t wrong_count, uint64_t examined_count)
+{
+    char cause[200];
+    snprintf(cause, sizeof(cause),
+             "%llu of %llu chunks have another size than chunks of this dataset: do not read it, HDF5 "
+             "before 2.2 would take what lies behind them in memory for data",
+             (unsigned long long)wrong_count, (unsigned long long)examined_count);
+    fail(listing, CLI_BAD_DATA, cause);
+}
+
+static void take_dataset(listing *listing, const hdf5_dataset *numbers)
+{
     const doctor_dataset dataset = {listing->name, listing->name_nbytes, listing->filters,
                                     listing->filter_count, numbers};
     const uint64_t lacking_count = doctor_dataset_lacking(&dataset);
@@ -105,12 +124,11 @@ static void take_dataset(listing *listing, const hdf5_dataset *numbers)
     listing->count++;
     add_saturated(&listing->nbytes, numbers->is_size_known ? numbers->nbytes : UINT64_MAX);
     add_saturated(&listing->stored_nbytes, numbers->stored_nbytes);
+    if (numbers->wrong_size_count > 0) {
+        tell_wrong_size(listing, numbers->wrong_size_count, numbers->examined_count);
+    }
     if (lacking_count > 0) {
-        snprintf(cause, sizeof(cause),
-                 "%llu of %llu chunks are stored without LMC: the program that wrote them did not find the "
-                 "plugin or could not use it; write them again",
-                 (unsigned long long)lacking_count, (unsigned long long)numbers->examined_count);
-        fail(listing, CLI_BAD_DATA, cause);
+        tell_lacking(listing, lacking_count, numbers->examined_count);
     }
 }
 

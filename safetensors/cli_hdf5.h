@@ -50,8 +50,11 @@ typedef struct hdf5_dataset {
     uint64_t stored_nbytes;
     uint64_t chunk_count;
     uint64_t examined_count; /* fewer where libhdf5 is too slow to look at all of very many */
-    int leaves_edges;        /* chunks at the edges are not filtered, as the dataset's creator wished */
-    unsigned filter_count;   /* records that came before */
+    /* Of the chunks examined: HDF5 before 2.2 does not notice when filters give fewer bytes than a chunk has. */
+    uint64_t wrong_size_count;   /* have another size than the dataset's chunks once the filters are undone */
+    uint64_t unknown_size_count; /* may have: to know it other filters than LMC would have to be run */
+    int leaves_edges;            /* chunks at the edges are not filtered, as the dataset's creator wished */
+    unsigned filter_count;       /* records that came before */
 } hdf5_dataset;
 
 typedef struct hdf5_record {

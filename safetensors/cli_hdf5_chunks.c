@@ -1,7 +1,8 @@
 /*
- * cli_hdf5_chunks.c - cli_hdf5_dataset.h: which chunks have gone without a filter. HDF5 1.14 tells that of all chunks
- * in one walk. Before, it is asked for one chunk at a time, and steps over all chunks before it to find it (20 to 60
- * nanoseconds each); it finds a chunk by its place at once, but then tells its size only.
+ * cli_hdf5_chunks.c - cli_hdf5_dataset.h: all chunks of a dataset. Where LMC is among the filters each chunk is found
+ * by its place, as it is when somebody reads it. HDF5 1.14 tells places and filter masks of all chunks in one walk.
+ * Before, it tells them by number, for which it steps over all chunks before (20 to 60 nanoseconds each). Where no
+ * place is empty they are known without that.
  */
 #include "cli_child.h"
 #include "cli_hdf5_dataset.h"
@@ -9,10 +10,11 @@
 
 #include <lmc_h5.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define REPORT_EVERY 1024 /* chunks */
 
-static void take_chunk(hdf5_inspection *it, unsigned filter_mask)
+void hdf5_count_chunk(hdf5_inspection *it, unsigned filter_mask)
 {
     for (unsigned i = 0; i < it->found.filter_count; i++) {
         it->filters[i].skipped_count += filter_mask >> i & 1;
@@ -22,19 +24,70 @@ static void take_chunk(hdf5_inspection *it, unsigned filter_mask)
     }
 }
 
+static int has_lmc(const hdf5_inspection *it)
+{
+    for (unsigned i = 0; i < it->found.filter_count; i++) {
+        if (it->filters[i].id == LMC_H5_FILTER_ID) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 #if H5_VERSION_GE(1, 14, 0)
 
+/* ---- in one walk ---- */
+
 /* H5D_chunk_iter_op_t */
-static int take_next(const hsize_t *offset, unsigned filter_mask, haddr_t address, hsize_t nbytes, void *user)
+static int take_mask(const hsize_t *offset, unsigned filter_mask, haddr_t address, hsize_t nbytes, void *user)
 {
     (void)offset, (void)address, (void)nbytes;
-    take_chunk(user, filter_mask);
+    hdf5_count_chunk(user, filter_mask);
     return H5_ITER_CONT;
 }
 
-int hdf5_look_at_chunks(hdf5_inspection *it)
+/* Places of chunks. They are collected first: libhdf5 is not asked for a chunk while it walks. */
+typedef struct places {
+    int rank;
+    hsize_t *offsets; /* rank of them for each */
+    size_t count;
+    size_t capacity;
+} places;
+
+/* H5D_chunk_iter_op_t */
+static int take_place(const hsize_t *offset, unsigned filter_mask, haddr_t address, hsize_t nbytes,
+                      void *user)
 {
-    return it->hdf5->H5Dchunk_iter(it->dataset, H5P_DEFAULT, take_next, it) >= 0;
+    places *const all = user;
+    (void)filter_mask, (void)address, (void)nbytes;
+    if (all->count == all->capacity) {
+        const size_t capacity = 2 * all->capacity + 256;
+        hsize_t *const offsets = realloc(all->offsets, capacity * (size_t)all->rank * sizeof(*offsets));
+        if (offsets == NULL) {
+            return H5_ITER_ERROR;
+        }
+        all->offsets = offsets;
+        all->capacity = capacity;
+    }
+    memcpy(all->offsets + all->count * (size_t)all->rank, offset, (size_t)all->rank * sizeof(*offset));
+    all->count++;
+    return H5_ITER_CONT;
+}
+
+static int look_at_masks(hdf5_inspection *it)
+{
+    return it->hdf5->H5Dchunk_iter(it->dataset, H5P_DEFAULT, take_mask, it) >= 0;
+}
+
+static int look_in_turn(hdf5_inspection *it)
+{
+    places all = {it->found.rank > 0 ? it->found.rank : 1, NULL, 0, 0};
+    int is_right = it->hdf5->H5Dchunk_iter(it->dataset, H5P_DEFAULT, take_place, &all) >= 0;
+    for (size_t i = 0; i < all.count && is_right; i++) {
+        is_right = hdf5_look_at_chunk(it, all.offsets + i * (size_t)all.rank);
+    }
+    free(all.offsets);
+    return is_right;
 }
 
 #else
@@ -43,12 +96,19 @@ int hdf5_look_at_chunks(hdf5_inspection *it)
 
 /* ---- by number ---- */
 
-/* All chunks if that takes STEPS_MAX at most, else as many as that allows, spread evenly. */
+/* Chunks that can be told by number in STEPS_MAX. */
+static uint64_t affordable_count(uint64_t count)
+{
+    const uint64_t affordable = STEPS_MAX / (count / 2 + 1) + 1;
+    return count <= affordable ? count : affordable;
+}
+
+/* All chunks if that can be afforded, else as many as can, spread evenly. */
 static int look_by_number(hdf5_inspection *it)
 {
     const uint64_t count = it->found.chunk_count;
-    const uint64_t affordable = STEPS_MAX / (count / 2 + 1) + 1;
-    const uint64_t look_count = count <= affordable ? count : affordable;
+    const uint64_t look_count = affordable_count(count);
+    const int is_read = has_lmc(it);
     for (uint64_t i = 0; i < look_count; i++) {
         const double spread = (double)i * ((double)count / (double)look_count);
         hsize_t offset[HDF5_RANK_MAX + 1];
@@ -59,34 +119,16 @@ static int look_by_number(hdf5_inspection *it)
                                         offset, &filter_mask, &address, &nbytes) < 0) {
             return 0;
         }
-        take_chunk(it, filter_mask);
+        if (!is_read) {
+            hdf5_count_chunk(it, filter_mask);
+        } else if (!hdf5_look_at_chunk(it, offset)) {
+            return 0;
+        }
     }
     return 1;
 }
 
 /* ---- by place ---- */
-
-/* Finds the size that a chunk has when LMC skipped it and nothing else; 0 if other filters make that uncertain. */
-static uint64_t size_without_lmc(const hdf5_inspection *it)
-{
-    uint64_t nbytes = it->item_nbytes;
-    uint64_t checksum_nbytes = 0;
-    int has_lmc = 0;
-    for (int i = 0; i < it->found.rank; i++) {
-        if (!st_multiply(nbytes, it->found.chunk_shape[i], &nbytes)) {
-            return 0;
-        }
-    }
-    for (unsigned i = 0; i < it->found.filter_count; i++) {
-        switch (it->filters[i].id) {
-        case LMC_H5_FILTER_ID: has_lmc = 1; break;
-        case H5Z_FILTER_SHUFFLE: break;
-        case H5Z_FILTER_FLETCHER32: checksum_nbytes += 4; break;
-        default: return 0;
-        }
-    }
-    return has_lmc && st_add(nbytes, checksum_nbytes, &nbytes) ? nbytes : 0;
-}
 
 /* 1 if every place of the dataset has a chunk. */
 static int is_dense(const hdf5_dataset *found)
@@ -115,34 +157,36 @@ static int step(const hdf5_dataset *found, hsize_t *offset)
     return 0;
 }
 
-/* A chunk with another size than plain ones have was coded. One with theirs is read to see how it came to be. */
-static int look_by_place(hdf5_inspection *it, uint64_t plain_nbytes)
+static int look_by_place(hdf5_inspection *it)
 {
     hsize_t offset[HDF5_RANK_MAX] = {0};
-    void *chunk = NULL;
-    int is_right = 1;
     do {
-        hsize_t nbytes = 0;
-        uint32_t filter_mask = 0;
-        is_right = it->hdf5->H5Dget_chunk_storage_size(it->dataset, offset, &nbytes) >= 0;
-        if (is_right && nbytes == plain_nbytes) {
-            chunk = chunk == NULL ? malloc((size_t)plain_nbytes) : chunk;
-            if (chunk == NULL) {
-                continue;
-            }
-            is_right = it->hdf5->H5Dread_chunk(it->dataset, H5P_DEFAULT, offset, &filter_mask, chunk) >= 0;
+        if (!hdf5_look_at_chunk(it, offset)) {
+            return 0;
         }
-        take_chunk(it, filter_mask);
-    } while (is_right && step(&it->found, offset));
-    free(chunk);
-    return is_right;
+    } while (step(&it->found, offset));
+    return 1;
 }
 
-int hdf5_look_at_chunks(hdf5_inspection *it)
+static int look_at_masks(hdf5_inspection *it)
 {
-    const uint64_t count = it->found.chunk_count;
-    const uint64_t plain_nbytes = count / 2 > STEPS_MAX / count ? size_without_lmc(it) : 0;
-    return plain_nbytes != 0 && is_dense(&it->found) ? look_by_place(it, plain_nbytes) : look_by_number(it);
+    return look_by_number(it);
+}
+
+static int look_in_turn(hdf5_inspection *it)
+{
+    const int is_slow = affordable_count(it->found.chunk_count) < it->found.chunk_count;
+    return is_slow && is_dense(&it->found) ? look_by_place(it) : look_by_number(it);
 }
 
 #endif
+
+int hdf5_look_at_chunks(hdf5_inspection *it)
+{
+    if (has_lmc(it)) {
+        return look_in_turn(it);
+    }
+    const int is_right = look_at_masks(it);
+    it->found.unknown_size_count = it->found.examined_count;
+    return is_right;
+}

@@ -1,12 +1,12 @@
 /*
- * cli_hdf5_dataset.c - cli_hdf5_library.h: filters, sizes and chunks of a dataset. Reads what the file says of its
- * chunks, never the chunks (but see cli_hdf5_chunks.c).
+ * cli_hdf5_dataset.c - cli_hdf5_library.h: filters, sizes and chunks of a dataset. No filter is run.
  */
 #include "cli_hdf5_dataset.h"
 
 #include "cli_child.h"
 #include "st_base.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(HDF5_RANK_MAX == H5S_MAX_RANK && HDF5_FILTERS_MAX == H5Z_MAX_NFILTERS, "limits of HDF5");
@@ -64,6 +64,7 @@ static int read_type(hdf5_inspection *it)
     }
     hdf5_type_name(it->hdf5, type, found->type, sizeof(found->type));
     it->item_nbytes = it->hdf5->H5Tget_size(type);
+    it->is_item_fixed = hdf5_type_is_fixed(it->hdf5, type);
     found->nbytes = found->rank < 0 ? 0 : it->item_nbytes;
     found->is_size_known = 1;
     for (int i = 0; i < found->rank; i++) {
@@ -131,6 +132,7 @@ int hdf5_send_dataset(const hdf5_library *hdf5, hid_t dataset, int pipe_fd)
     if (it.properties < 0 || !read_shape(&it) || !read_filters(&it) || !read_type(&it) || !read_layout(&it)) {
         return 0;
     }
+    free(it.stored);
     send_all(&it, pipe_fd);
     hdf5->H5Pclose(it.properties);
     hdf5->H5Sclose(it.space);

@@ -19,14 +19,17 @@ typedef H5L_info_t hdf5_link_info;
 typedef H5O_info_t hdf5_object_info;
 #endif
 
-/* Later versions walk over all chunks at once. */
-#if H5_VERSION_GE(1, 14, 0)
-#define HDF5_CHUNKS(F) F(H5Dchunk_iter)
+/* Later versions walk over all chunks at once, and want to know how much room there is for a chunk. */
+#if H5_VERSION_GE(2, 0, 0)
+#define HDF5_CHUNKS(F) F(H5Dchunk_iter) F(H5Dread_chunk2)
+#elif H5_VERSION_GE(1, 14, 0)
+#define HDF5_CHUNKS(F) F(H5Dchunk_iter) F(H5Dread_chunk)
 #else
-#define HDF5_CHUNKS(F) F(H5Dget_chunk_info) F(H5Dget_chunk_storage_size) F(H5Dread_chunk)
+#define HDF5_CHUNKS(F) F(H5Dget_chunk_info) F(H5Dread_chunk)
 #endif
 
 #define HDF5_FUNCTIONS(F)         \
+    F(H5Dget_chunk_storage_size)  \
     F(H5Dget_create_plist)        \
     F(H5Dget_num_chunks)          \
     F(H5Dget_space)               \
@@ -52,6 +55,8 @@ typedef H5O_info_t hdf5_object_info;
     F(H5Tclose)                   \
     F(H5Tget_class)               \
     F(H5Tget_fields)              \
+    F(H5Tget_member_type)         \
+    F(H5Tget_nmembers)            \
     F(H5Tget_order)               \
     F(H5Tget_sign)                \
     F(H5Tget_size)                \
@@ -78,6 +83,10 @@ void hdf5_cause(const hdf5_library *hdf5, char *cause, size_t capacity);
 
 /* Writes what a type is, in short: "f32", "bf16", "i16 big-endian", "text[8]", "record[12]". */
 void hdf5_type_name(const hdf5_library *hdf5, hid_t type, char *shown, size_t capacity);
+
+/* 1 if a value has as many bytes in the file as in memory, which H5Tget_size() tells: values of variable length and
+ * references do not. */
+int hdf5_type_is_fixed(const hdf5_library *hdf5, hid_t type);
 
 /* Sends the filters and the numbers of an open dataset; returns 0 if that cannot be known. */
 int hdf5_send_dataset(const hdf5_library *hdf5, hid_t dataset, int pipe_fd);

@@ -81,6 +81,46 @@ static void name_type(const hdf5_library *hdf5, hid_t type, unsigned depth, char
     }
 }
 
+static int is_fixed(const hdf5_library *hdf5, hid_t type, unsigned depth);
+
+static int is_fixed_part(const hdf5_library *hdf5, hid_t part, unsigned depth)
+{
+    const int is_one = part >= 0 && depth < DEPTH_MAX && is_fixed(hdf5, part, depth + 1);
+    if (part >= 0) {
+        hdf5->H5Tclose(part);
+    }
+    return is_one;
+}
+
+static int is_fixed(const hdf5_library *hdf5, hid_t type, unsigned depth)
+{
+    const int count = (int)hdf5->H5Tget_class(type) == H5T_COMPOUND ? hdf5->H5Tget_nmembers(type) : 0;
+    switch ((int)hdf5->H5Tget_class(type)) {
+    case H5T_INTEGER:
+    case H5T_FLOAT:
+    case H5T_TIME:
+    case H5T_BITFIELD:
+    case H5T_OPAQUE:
+    case H5T_ENUM: return 1;
+    case H5T_STRING: return hdf5->H5Tis_variable_str(type) == 0;
+    case H5T_ARRAY:
+    case CLASS_COMPLEX: return is_fixed_part(hdf5, hdf5->H5Tget_super(type), depth);
+    case H5T_COMPOUND: break;
+    default: return 0;
+    }
+    for (int i = 0; i < count; i++) {
+        if (!is_fixed_part(hdf5, hdf5->H5Tget_member_type(type, (unsigned)i), depth)) {
+            return 0;
+        }
+    }
+    return count > 0;
+}
+
+int hdf5_type_is_fixed(const hdf5_library *hdf5, hid_t type)
+{
+    return is_fixed(hdf5, type, 0);
+}
+
 void hdf5_type_name(const hdf5_library *hdf5, hid_t type, char *shown, size_t capacity)
 {
     name_type(hdf5, type, 0, shown, capacity);
