@@ -94,6 +94,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t 
 
 /* Decodes a stored chunk. Needs no values: whatever the filter wrote, it reads.
  *  dst_capacity: at least lmc_h5_chunk_nbytes(), else DST_SMALL.
+ * A chunk says its own size, which need not be that of the dataset's chunks in a file of strangers: compare *dst_nbytes
+ * with the bytes that you expect.
  * A chunk whose filter mask (H5Dread_chunk) has LMC's bit set was stored without LMC: do not pass it.
  * Uses this thread alone, unless ctx was given more (lmc_ctx_set_thread_count).
  * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT; never BASE, as a chunk

@@ -3,7 +3,7 @@ little memory.
 
     python programs.py NAME ARGUMENT...
 
-Each prints what its test compares. Only `foreign` and `missing` are for a process without HDF5_PLUGIN_PATH.
+Each prints what its test compares. Only `foreign`, `strange` and `missing` are for a process without HDF5_PLUGIN_PATH.
 """
 
 import hashlib
@@ -37,6 +37,44 @@ def foreign(path, *names):
                                 allow_unknown_filter=True)
 
 
+# Values of datasets whose chunk has STRANGE_NBYTES, not 4 * STRANGE_COUNT: so many that reading them ends the process
+# when HDF5 reads on behind the chunk. The first is what LMC sets.
+STRANGE_COUNT = 1 << 24
+STRANGE_NBYTES = 128
+STRANGE = {
+    "honest": (0, 0, 0, MAGIC, 4, 18 << 16 | 1, 4 * STRANGE_COUNT, 0),
+    "none": (), "user": (1, 0, 64), "short": (0, 0, 0, MAGIC, 4, 1),
+    "forged_size": (0, 0, 0, MAGIC, 4, 18 << 16 | 1, STRANGE_NBYTES, 0),
+    "no_size": (0, 0, 0, MAGIC, 4, 18 << 16 | 1, 0, 0),
+    "resized": (0, 0, 0, MAGIC, 4, 18 << 16 | 0x401, 4 * STRANGE_COUNT, 0),
+    "nonsense": (0, 0, 0, MAGIC, 77, 2**32 - 1, 4 * STRANGE_COUNT, 0), "skipped": (),
+}
+
+
+def strange(path):
+    """Makes the datasets of STRANGE."""
+    import h5py
+
+    with h5py.File(path, "w", libver=("earliest", "v110")) as file:
+        for name, values in STRANGE.items():
+            file.create_dataset(name, (STRANGE_COUNT,), "<f4", chunks=(STRANGE_COUNT,), compression=FILTER_ID,
+                                compression_opts=values, allow_unknown_filter=True)
+
+
+def change(path, name):
+    """Writes the last value of a dataset."""
+    import h5py
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with h5py.File(path, "r+") as file:
+        try:
+            file[name][-1:] = 1
+            file.flush()
+            print(name, "written", flush=True)
+        except OSError:
+            print(name, "failed", flush=True)
+
+
 def missing(path, name):
     """What a user sees who lacks the plugin."""
     import h5py
@@ -63,6 +101,7 @@ def read(path, *names):
     """Reads datasets; a line on stdout for each."""
     import h5py
 
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with h5py.File(path, "r") as file:
         for name in names:
             try:
@@ -119,5 +158,6 @@ def address_space_kib():
 
 
 if __name__ == "__main__":
-    programs = {"foreign": foreign, "missing": missing, "read": read, "store": store, "hostile": hostile}
+    programs = {"foreign": foreign, "strange": strange, "change": change, "missing": missing, "read": read,
+                "store": store, "hostile": hostile}
     programs[sys.argv[1]](*sys.argv[2:])
