@@ -120,12 +120,28 @@ static void send_all(const hdf5_inspection *it, int pipe_fd)
     cli_send(pipe_fd, &record, sizeof(record));
 }
 
+/* 0 if libhdf5 does not tell. */
+static uint64_t file_nbytes(const hdf5_library *hdf5, hid_t dataset)
+{
+    hsize_t nbytes = 0;
+    const hid_t file = hdf5->H5Iget_file_id(dataset);
+    if (file < 0) {
+        return 0;
+    }
+    if (hdf5->H5Fget_filesize(file, &nbytes) < 0) {
+        nbytes = 0;
+    }
+    hdf5->H5Fclose(file);
+    return nbytes;
+}
+
 int hdf5_send_dataset(const hdf5_library *hdf5, hid_t dataset, int pipe_fd)
 {
     hdf5_inspection it;
     memset(&it, 0, sizeof(it));
     it.hdf5 = hdf5;
     it.dataset = dataset;
+    it.file_nbytes = file_nbytes(hdf5, dataset);
     it.space = hdf5->H5Dget_space(dataset);
     it.properties = it.space < 0 ? -1 : hdf5->H5Dget_create_plist(dataset);
     /* on failure nothing is closed: that would replace the reason, and the process ends soon */

@@ -14,6 +14,7 @@ typedef struct hdf5_inspection {
     hid_t properties;      /* of its creation */
     uint64_t item_nbytes;  /* of an element in memory */
     int is_item_fixed;     /* it has as many bytes in the file */
+    uint64_t file_nbytes;  /* of the file: no chunk has more */
     unsigned char *stored; /* of the chunk that is being looked at */
     size_t stored_capacity;
     hdf5_dataset found;

@@ -38,7 +38,9 @@ typedef H5O_info_t hdf5_object_info;
     F(H5Eset_auto2)               \
     F(H5Ewalk2)                   \
     F(H5Fclose)                   \
+    F(H5Fget_filesize)            \
     F(H5Fopen)                    \
+    F(H5Iget_file_id)             \
     F(H5Iget_type)                \
     F(H5Oclose)                   \
     F(H5Oopen)                    \

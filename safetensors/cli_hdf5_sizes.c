@@ -25,7 +25,7 @@ typedef enum verdict { RIGHT, WRONG, REFUSED, UNKNOWN } verdict;
 
 static int make_room(hdf5_inspection *it, uint64_t nbytes)
 {
-    if (nbytes > SIZE_MAX) {
+    if (nbytes > it->file_nbytes || nbytes > SIZE_MAX) {
         return 0;
     }
     if (it->stored == NULL || nbytes > it->stored_capacity) {
