@@ -83,7 +83,9 @@ typedef struct lmc_st_tensor {
     uint64_t stored_nbytes; /* in this file: the frame (0 for an alias), or `nbytes` in a plain file */
 } lmc_st_tensor;
 
-/* Opens a safetensors file or an archive and checks header and table; no frame is read yet.
+/* Opens a safetensors file or an archive and checks header and table; no frame is read yet. Takes at most 4 times the
+ * bytes of the header + 1 MiB while it runs and until lmc_st_close(), whatever the header says; an archive has two, its
+ * own and the original.
  * Errors: IO (also: no such file), ARG (a directory, a pipe, a device), NOMEM, HEADER, TRUNCATED,
  * CORRUPT, CHECKSUM, UNSUPPORTED, LIMIT. Free with lmc_st_close(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag);
@@ -121,7 +123,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_metadata(const lmc_st_file *file, size_t
 /* Tensors are numbered 0 .. count-1 in the order of their data. */
 LMC_API uint64_t lmc_st_tensor_count(const lmc_st_file *file);
 
-/* Describes tensor `index` without reading the file. Error: ARG. */
+/* Describes tensor `index` without reading the file. A shape of more than 16 dimensions becomes numbers when it is asked
+ * for first: that takes 8 bytes each, and 8 bytes per tensor of the file. Errors: ARG, NOMEM (only for such a shape). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index,
                                                     lmc_st_tensor *tensor);
 

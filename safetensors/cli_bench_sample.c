@@ -5,14 +5,14 @@
 #include "cli_bench.h"
 
 #include "cli.h"
+#include "st_file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static uint64_t tensor_nbytes(const lmc_st_file *file, uint64_t index)
 {
-    lmc_st_tensor tensor;
-    return lmc_st_tensor_info(file, index, &tensor) == LMC_OK ? tensor.nbytes : 0;
+    return st_file_tensor_nbytes(file, (size_t)index);
 }
 
 lmc_status cli_sample_choose(const lmc_st_file *file, uint64_t nbytes_max, cli_sample *sample)
@@ -49,37 +49,31 @@ void cli_sample_free(cli_sample *sample)
 
 /* ---- reading ---- */
 
-static int is_same_shape(const lmc_st_tensor *a, const lmc_st_tensor *b)
-{
-    return a->rank == b->rank &&
-           (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof(*a->shape)) == 0);
-}
-
-/* The tensor of the base that belongs to `tensor`: of the same name and shape, and of its dtype, or F32 for
+/* The tensor of the base that belongs to tensor `wanted`: of the same name and shape, and of its dtype, or F32 for
  * BF16. Returns 1 and sets *index and *form, or returns 0. */
-static int find_base(const lmc_st_file *base, const lmc_st_tensor *tensor, uint64_t *index,
-                     lmc_base_form *form)
+static int find_base(const cli_sample *sample, uint64_t wanted, uint64_t *index, lmc_base_form *form)
 {
+    lmc_st_tensor tensor;
     lmc_st_tensor old;
-    if (base == NULL || !lmc_st_find(base, tensor->name, tensor->name_nbytes, index) ||
-        lmc_st_tensor_info(base, *index, &old) != LMC_OK || !is_same_shape(tensor, &old)) {
+    st_file_describe(sample->file, (size_t)wanted, &tensor);
+    if (sample->base == NULL || !lmc_st_find(sample->base, tensor.name, tensor.name_nbytes, index) ||
+        !st_header_same_shape(&sample->file->header, (size_t)wanted, &sample->base->header, (size_t)*index)) {
         return 0;
     }
-    *form = old.dtype == tensor->dtype ? LMC_BASE_PLAIN : LMC_BASE_BF16_OF_F32;
-    return *form == LMC_BASE_PLAIN || (tensor->dtype == LMC_DTYPE_BF16 && old.dtype == LMC_DTYPE_F32);
+    st_file_describe(sample->base, (size_t)*index, &old);
+    *form = old.dtype == tensor.dtype ? LMC_BASE_PLAIN : LMC_BASE_BF16_OF_F32;
+    return *form == LMC_BASE_PLAIN || (tensor.dtype == LMC_DTYPE_BF16 && old.dtype == LMC_DTYPE_F32);
 }
 
 static int read_content(const cli_sample *sample, lmc_ctx *ctx, size_t i, unsigned char *dst, cli_part *part)
 {
     lmc_st_tensor tensor;
     lmc_st_diag diag;
-    if (lmc_st_tensor_info(sample->file, sample->indices[i], &tensor) != LMC_OK) {
-        return CLI_BAD_DATA;
-    }
+    st_file_describe(sample->file, (size_t)sample->indices[i], &tensor);
     part->content = dst;
     part->nbytes = (size_t)(sample->cut_nbytes > 0 ? sample->cut_nbytes : tensor.nbytes);
     part->dtype = tensor.dtype;
-    part->has_base = find_base(sample->base, &tensor, &part->base_index, &part->base_form);
+    part->has_base = find_base(sample, sample->indices[i], &part->base_index, &part->base_form);
     part->base_nbytes = !part->has_base                           ? 0
                         : part->base_form == LMC_BASE_BF16_OF_F32 ? 2 * part->nbytes
                                                                   : part->nbytes;

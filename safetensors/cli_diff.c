@@ -54,37 +54,29 @@ typedef struct diff {
 
 /* ---- pairing ---- */
 
-static void describe(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
-{
-    if (lmc_st_tensor_info(file, index, tensor) != LMC_OK) {
-        memset(tensor, 0, sizeof(*tensor)); /* never: the caller counts to lmc_st_tensor_count() */
-    }
-}
-
 static int find_in(const lmc_st_file *file, const lmc_st_tensor *tensor, uint64_t *index)
 {
     return lmc_st_find(file, tensor->name, tensor->name_nbytes, index);
 }
 
-static int is_same_type(const lmc_st_tensor *a, const lmc_st_tensor *b)
+static int is_same_type(const diff *diff, size_t a, size_t b)
 {
-    return a->dtype == b->dtype && a->rank == b->rank &&
-           (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof(*a->shape)) == 0);
+    const st_header *const left = &diff->a->header;
+    const st_header *const right = &diff->b->header;
+    return left->tensors[a].dtype == right->tensors[b].dtype && st_header_same_shape(left, a, right, b);
 }
 
 static void pair_tensors(diff *diff)
 {
     for (uint64_t i = 0; i < lmc_st_tensor_count(diff->a); i++) {
         lmc_st_tensor a;
-        lmc_st_tensor b;
         uint64_t j = 0;
-        describe(diff->a, i, &a);
+        st_file_describe(diff->a, i, &a);
         if (!find_in(diff->b, &a, &j)) {
             diff->removed[diff->removed_count++] = i;
             continue;
         }
-        describe(diff->b, j, &b);
-        if (is_same_type(&a, &b)) {
+        if (is_same_type(diff, (size_t)i, (size_t)j)) {
             diff->pairs[diff->pair_count++] = (cli_pair){.a = (size_t)i, .b = (size_t)j};
         } else {
             diff->retyped[diff->retyped_count++] = i;
@@ -93,7 +85,7 @@ static void pair_tensors(diff *diff)
     for (uint64_t j = 0; j < lmc_st_tensor_count(diff->b); j++) {
         lmc_st_tensor b;
         uint64_t i = 0;
-        describe(diff->b, j, &b);
+        st_file_describe(diff->b, j, &b);
         if (!find_in(diff->a, &b, &i)) {
             diff->added[diff->added_count++] = j;
         }
@@ -146,8 +138,16 @@ static void show_list(const lmc_st_file *file, const uint64_t *list, size_t coun
 {
     for (size_t i = 0; i < count && cli_output_works(); i++) {
         lmc_st_tensor tensor;
-        describe(file, list[i], &tensor);
+        st_file_describe(file, list[i], &tensor);
         show_name(&tensor, sign, "\n");
+    }
+}
+
+/* With its shape, if there is memory for it. */
+static void describe_whole(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
+{
+    if (lmc_st_tensor_info(file, index, tensor) != LMC_OK) {
+        st_file_describe(file, (size_t)index, tensor);
     }
 }
 
@@ -158,9 +158,9 @@ static void show_retyped(const diff *diff, uint64_t index)
     lmc_st_tensor a;
     lmc_st_tensor b;
     uint64_t j = 0;
-    describe(diff->a, index, &a);
+    describe_whole(diff->a, index, &a);
     (void)find_in(diff->b, &a, &j);
-    describe(diff->b, j, &b);
+    describe_whole(diff->b, j, &b);
     cli_show_shape(&a, old_shape, sizeof(old_shape));
     cli_show_shape(&b, new_shape, sizeof(new_shape));
     show_name(&a, "~", ": ");
@@ -173,7 +173,7 @@ static void show(const diff *diff)
     for (size_t i = 0; i < diff->pair_count && cli_output_works(); i++) {
         if (diff->pairs[i].differs) {
             lmc_st_tensor tensor;
-            describe(diff->a, diff->pairs[i].a, &tensor);
+            st_file_describe(diff->a, diff->pairs[i].a, &tensor);
             show_name(&tensor, "~", ": content\n");
         }
     }
@@ -196,7 +196,7 @@ static void show(const diff *diff)
 static void print_name(const lmc_st_file *file, uint64_t index, int is_first)
 {
     lmc_st_tensor tensor;
-    describe(file, index, &tensor);
+    st_file_describe(file, index, &tensor);
     printf(is_first ? "" : ",");
     cli_json_string(tensor.name, tensor.name_nbytes);
 }

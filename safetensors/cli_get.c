@@ -74,7 +74,8 @@ static int find_similar(const lmc_st_file *file, const char *name, size_t name_n
     int count = 0;
     for (uint64_t i = 0; i < lmc_st_tensor_count(file) && count < 2; i++) {
         lmc_st_tensor tensor;
-        if (lmc_st_tensor_info(file, i, &tensor) == LMC_OK && holds(&tensor, name, name_nbytes)) {
+        st_file_describe(file, (size_t)i, &tensor);
+        if (holds(&tensor, name, name_nbytes)) {
             *similar = tensor;
             count++;
         }
@@ -145,7 +146,11 @@ static lmc_status resolve(request *request, const char *operand, const char *ran
             return fail_name(request->file, operand, name_nbytes, diag);
         }
     }
-    if (lmc_st_tensor_info(request->file, request->index, &request->tensor) != LMC_OK) {
+    const lmc_status status = lmc_st_tensor_info(request->file, request->index, &request->tensor);
+    if (status == LMC_ERR_NOMEM) {
+        return st_fail_nomem(diag);
+    }
+    if (status != LMC_OK) {
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
     }
     return slice != NULL ? take_slice(request, slice, range, diag) : take_range(request, range, diag);

@@ -3,6 +3,7 @@
  */
 #include "cli_base.h"
 #include "cli_json.h"
+#include "st_file.h"
 #include "st_table.h"
 #include "st_text.h"
 
@@ -52,9 +53,7 @@ static void collect(facts *facts)
     facts->stored_nbytes = lmc_st_stored_nbytes(facts->file);
     for (uint64_t i = 0; i < lmc_st_tensor_count(facts->file); i++) {
         lmc_st_tensor tensor;
-        if (lmc_st_tensor_info(facts->file, i, &tensor) != LMC_OK || (int)tensor.dtype >= LMC_DTYPE_COUNT) {
-            continue;
-        }
+        st_file_describe(facts->file, (size_t)i, &tensor);
         sum *const sum = &facts->by_dtype[tensor.dtype];
         sum->count++;
         sum->nbytes += tensor.nbytes;

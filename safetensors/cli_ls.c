@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "cli_json.h"
 #include "cli_show.h"
+#include "st_file.h"
 #include "st_text.h"
 
 #include <stdio.h>
@@ -81,10 +82,9 @@ static int widest_name(const lmc_st_file *file)
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++) {
         char name[NAME_SHOWN_MAX + 1];
         lmc_st_tensor tensor;
-        if (lmc_st_tensor_info(file, i, &tensor) == LMC_OK) {
-            const int cells = show_name(&tensor, name, sizeof(name));
-            widest = cells > widest ? cells : widest;
-        }
+        st_file_describe(file, (size_t)i, &tensor);
+        const int cells = show_name(&tensor, name, sizeof(name));
+        widest = cells > widest ? cells : widest;
     }
     return widest;
 }
@@ -103,8 +103,11 @@ static int list(const lmc_st_file *file, int is_json)
         lmc_st_tensor tensor;
         lmc_st_mode mode;
         lmc_st_diag diag;
-        if (lmc_st_tensor_mode(file, i, &mode, &diag) != LMC_OK ||
-            lmc_st_tensor_info(file, i, &tensor) != LMC_OK) {
+        if (lmc_st_tensor_mode(file, i, &mode, &diag) != LMC_OK) {
+            return cli_report(&diag);
+        }
+        if (lmc_st_tensor_info(file, i, &tensor) != LMC_OK) {
+            st_fail_nomem(&diag);
             return cli_report(&diag);
         }
         if (is_json) {

@@ -6,7 +6,8 @@
 
 #include "lmc_st.h"
 
-/* Writes "[2,3]" to `shown`; what does not fit `capacity` (at least 8) ends in "...]". */
+/* Writes "[2,3]" to `shown`; what does not fit `capacity` (at least 8) ends in "...]", as does a shape that is NULL for
+ * want of memory. */
 void cli_show_shape(const lmc_st_tensor *tensor, char *shown, size_t capacity);
 
 #endif

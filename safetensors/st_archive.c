@@ -73,11 +73,20 @@ static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_di
         return st_fail(diag, LMC_ERR_TRUNCATED, file->input.nbytes,
                        "the archive is cut short within its table: nothing can be read");
     }
+    unsigned char head[ST_TABLE_HEAD_NBYTES] = {0};
+    lmc_status status =
+        os_input_read(&file->input, offset, head, nbytes < sizeof(head) ? nbytes : sizeof(head), diag);
+    if (status == LMC_OK) {
+        status = st_table_check_head(head, nbytes, outer->tensor_count - 1, offset, diag);
+    }
+    if (status != LMC_OK) {
+        return status;
+    }
     unsigned char *const bytes = st_allocate(&file->memory, nbytes + 1);
     if (bytes == NULL) {
         return st_fail_nomem(diag);
     }
-    lmc_status status = os_input_read(&file->input, offset, bytes, nbytes, diag);
+    status = os_input_read(&file->input, offset, bytes, nbytes, diag);
     if (status == LMC_OK) {
         status = st_table_read(table, &file->memory, bytes, nbytes, offset, diag);
     }

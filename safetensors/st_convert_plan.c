@@ -91,7 +91,11 @@ static uint32_t row_nbytes(const st_header *header, const st_tensor *tensor)
     if (tensor->rank == 0) {
         return 0;
     }
-    const uint64_t columns = header->dims[tensor->dim_offset + tensor->rank - 1u];
+    st_shape shape = st_header_shape(header, tensor);
+    uint64_t columns = 0;
+    for (unsigned i = 0; i < tensor->rank; i++) {
+        columns = st_shape_next(&shape);
+    }
     const int is_small = st_multiply(columns, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits) &&
                          nbits % 8 == 0 && nbits / 8 <= UINT32_MAX;
     return is_small ? (uint32_t)(nbits / 8) : 0;

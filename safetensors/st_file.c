@@ -119,7 +119,7 @@ static lmc_status open_contents(lmc_st_file *file, const st_open *how, lmc_st_di
     if (status == LMC_OK) {
         status = file->is_archive ? st_archive_open(file, diag) : set_plain_places(file, diag);
     }
-    return status == LMC_OK ? st_file_read_metadata(file, diag) : status;
+    return status;
 }
 
 lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag)
@@ -133,6 +133,7 @@ lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *dia
     }
     opened->memory = *memory;
     opened->input.fd = -1;
+    pthread_mutex_init(&opened->shapes_lock, NULL);
     opened->is_from_path = how->fd < 0;
     opened->dependent = how->dependent;
     opened->path = st_duplicate(memory, how->path);
@@ -177,6 +178,15 @@ lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag)
     return lmc_st_open_with(path, NULL, file, diag);
 }
 
+static void free_shapes(lmc_st_file *file)
+{
+    for (size_t i = 0; file->shapes != NULL && i < file->header.tensor_count; i++) {
+        st_release(&file->memory, file->shapes[i]);
+    }
+    st_release(&file->memory, file->shapes);
+    pthread_mutex_destroy(&file->shapes_lock);
+}
+
 void lmc_st_close(lmc_st_file *file)
 {
     if (file == NULL) {
@@ -186,12 +196,11 @@ void lmc_st_close(lmc_st_file *file)
     st_file_close_base(file);
     st_bases_free(&file->bases, &memory);
     os_input_close(&file->input);
+    free_shapes(file);
     st_header_free(&file->header);
     st_release(&memory, file->places);
     st_release(&memory, file->hashes);
     st_release(&memory, file->frame_of);
-    st_release(&memory, file->metadata);
-    st_release(&memory, file->metadata_text);
     st_release(&memory, file->path);
     st_release(&memory, file);
 }
@@ -229,23 +238,66 @@ uint64_t lmc_st_tensor_count(const lmc_st_file *file)
     return file->header.tensor_count;
 }
 
+/* The dimensions of a tensor that has more than are kept. NULL: out of memory. */
+static const uint64_t *make_shape(lmc_st_file *file, size_t index)
+{
+    const st_tensor *const tensor = &file->header.tensors[index];
+    if (file->shapes == NULL) {
+        file->shapes = st_allocate_zeroed(&file->memory, file->header.tensor_count, sizeof(*file->shapes));
+    }
+    if (file->shapes == NULL || file->shapes[index] != NULL) {
+        return file->shapes == NULL ? NULL : file->shapes[index];
+    }
+    uint64_t *const dims = st_allocate(&file->memory, tensor->rank * sizeof(*dims));
+    st_shape shape = st_header_shape(&file->header, tensor);
+    for (unsigned i = 0; dims != NULL && i < tensor->rank; i++) {
+        dims[i] = st_shape_next(&shape);
+    }
+    file->shapes[index] = dims;
+    return dims;
+}
+
+/* The dimensions of a tensor as the public calls give them. NULL: rank 0, or out of memory. */
+static const uint64_t *get_shape(const lmc_st_file *file, size_t index)
+{
+    const st_tensor *const tensor = &file->header.tensors[index];
+    if (tensor->rank <= ST_RANK_KEPT) {
+        return tensor->rank == 0 ? NULL : file->header.dims + tensor->shape_at;
+    }
+    lmc_st_file *const own = (lmc_st_file *)file; /* what it changes is behind the lock */
+    pthread_mutex_lock(&own->shapes_lock);
+    const uint64_t *const dims = make_shape(own, index);
+    pthread_mutex_unlock(&own->shapes_lock);
+    return dims;
+}
+
+void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tensor)
+{
+    const st_tensor *const source = &file->header.tensors[index];
+    const st_string name = st_header_name(&file->header, index);
+    memset(tensor, 0, sizeof(*tensor));
+    tensor->name = name.bytes;
+    tensor->name_nbytes = name.nbytes;
+    tensor->dtype = (lmc_dtype)source->dtype;
+    tensor->dtype_name = lmc_dtype_name(tensor->dtype);
+    tensor->rank = source->rank;
+    tensor->nbytes = source->end - source->begin;
+    tensor->data_offset = source->begin;
+    tensor->stored_nbytes = file->places[index + 1] - file->places[index];
+}
+
 lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
 {
     memset(tensor, 0, sizeof(*tensor));
     if (index >= file->header.tensor_count) {
         return LMC_ERR_ARG;
     }
-    const st_tensor *const source = &file->header.tensors[index];
-    const st_string name = st_header_name(&file->header, (size_t)index);
-    tensor->name = name.bytes;
-    tensor->name_nbytes = name.nbytes;
-    tensor->dtype = (lmc_dtype)source->dtype;
-    tensor->dtype_name = lmc_dtype_name(tensor->dtype);
-    tensor->shape = source->rank == 0 ? NULL : file->header.dims + source->dim_offset;
-    tensor->rank = source->rank;
-    tensor->nbytes = source->end - source->begin;
-    tensor->data_offset = source->begin;
-    tensor->stored_nbytes = file->places[index + 1] - file->places[index];
+    const uint64_t *const shape = get_shape(file, (size_t)index);
+    if (shape == NULL && file->header.tensors[index].rank > 0) {
+        return LMC_ERR_NOMEM;
+    }
+    st_file_describe(file, (size_t)index, tensor);
+    tensor->shape = shape;
     return LMC_OK;
 }
 

@@ -8,6 +8,8 @@
 #include "st_header.h"
 #include "st_table_base.h"
 
+#include <pthread.h>
+
 typedef struct st_base_state st_base_state; /* st_base_search.h */
 
 struct lmc_st_file {
@@ -24,9 +26,8 @@ struct lmc_st_file {
     st_base_state *base; /* archives with a base file: where it is looked for, the open file; else NULL */
     const lmc_st_file *dependent; /* the open file whose base this one is; else NULL */
     int is_from_path;             /* 0: read from a descriptor, the path is a label */
-    st_string *metadata;          /* keys and values in turn, into metadata_text; NULL if there are none */
-    char *metadata_text;
-    size_t metadata_count; /* pairs */
+    pthread_mutex_t shapes_lock;
+    uint64_t **shapes; /* of tensors above ST_RANK_KEPT that were asked for; NULL before the first one */
 };
 
 /* How a file is opened: from a path, or a descriptor that is read instead of it. */
@@ -45,6 +46,9 @@ lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *dia
 /* The same as an input of a call with these options. */
 lmc_status st_file_open_input(const char *path, const lmc_st_options *options, lmc_st_file **file,
                               lmc_st_diag *diag);
+
+/* lmc_st_tensor_info() without the shape, which is NULL; so this needs no memory. */
+void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tensor);
 
 /* Content bytes of tensor `index`. */
 static inline uint64_t st_file_tensor_nbytes(const lmc_st_file *file, size_t index)
@@ -92,9 +96,6 @@ lmc_status st_file_check_output(const lmc_st_file *file, const char *path, int f
 
 /* Fails with BASE: `used` does not hold the content that `file` was coded against. */
 lmc_status st_file_fail_base(const lmc_st_file *file, const lmc_st_file *used, lmc_st_diag *diag);
-
-/* st_metadata.c: reads the original header's `__metadata__`. */
-lmc_status st_file_read_metadata(lmc_st_file *file, lmc_st_diag *diag);
 
 /* st_archive.c: turns `file`, whose header was read as that of a plain file, into an archive: reads the
  * table, the original header, and checks that they and the outer header fit. */

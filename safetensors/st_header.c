@@ -16,6 +16,47 @@ st_string st_header_name(const st_header *header, size_t index)
     return name;
 }
 
+st_string st_header_metadata(const st_header *header, size_t number)
+{
+    const uint32_t *const at = header->metadata_at + number;
+    const st_string string = {header->metadata_bytes + at[0], at[1] - at[0] - 1u};
+    return string;
+}
+
+st_shape st_header_shape(const st_header *header, const st_tensor *tensor)
+{
+    st_shape shape = {.json = {.text = header->text, .nbytes = header->text_nbytes, .at = tensor->shape_at}};
+    if (tensor->rank <= ST_RANK_KEPT) {
+        shape.kept = header->dims + tensor->shape_at;
+    }
+    return shape;
+}
+
+uint64_t st_shape_next(st_shape *shape)
+{
+    uint64_t dim = 0;
+    if (shape->kept != NULL) {
+        return *shape->kept++;
+    }
+    shape->json.at++; /* the '[' or ',' before it: the text was checked */
+    (void)st_json_u64(&shape->json, &dim);
+    st_json_skip_space(&shape->json);
+    return dim;
+}
+
+int st_header_same_shape(const st_header *a, size_t a_index, const st_header *b, size_t b_index)
+{
+    const st_tensor *const left = &a->tensors[a_index];
+    const st_tensor *const right = &b->tensors[b_index];
+    st_shape left_shape = st_header_shape(a, left);
+    st_shape right_shape = st_header_shape(b, right);
+    int is_same = left->rank == right->rank;
+    for (unsigned i = 0; is_same && i < left->rank; i++) {
+        is_same = st_shape_next(&left_shape) == st_shape_next(&right_shape);
+    }
+    return is_same;
+}
+
 static st_string name_at(const void *owner, size_t index)
 {
     return st_header_name(owner, index);
@@ -35,11 +76,16 @@ void st_header_free(st_header *header)
     st_release(header->memory, header->tensors);
     st_release(header->memory, header->dims);
     st_release(header->memory, header->names);
+    st_release(header->memory, header->metadata_at);
+    st_release(header->memory, header->metadata_bytes);
     st_names_free(&header->index);
     memset(header, 0, sizeof(*header));
 }
 
 /* ---- the two passes ---- */
+
+/* The shortest pair of `__metadata__` is "":"" and a comma; a tensor's entry is longer. */
+_Static_assert(LMC_ST_HEADER_NBYTES_MAX / 6 <= ST_NAMES_COUNT_MAX, "keys of a header fit a table of names");
 
 /* Names the tensor in whose entry a scan has failed. Returns 0 without the memory to do so. */
 static int blame_entry(const st_scan *scan, const st_header *header, lmc_st_diag *diag)
@@ -68,14 +114,18 @@ static int scan_text(st_scan *scan, const st_header *header, uint64_t text_offse
     return 0;
 }
 
-/* Arrays of the counted sizes; one more element each, so that none is empty. */
+/* Arrays of the counted sizes; one more element each, so that none is empty, and what st_scan.h asks for. */
 static int allocate_arrays(st_header *header, const st_scan *counted)
 {
     const lmc_allocator *const memory = header->memory;
     header->tensors = st_allocate(memory, (counted->tensor_count + 1) * sizeof(*header->tensors));
-    header->dims = st_allocate(memory, (counted->dim_count + 1) * sizeof(*header->dims));
+    header->dims = st_allocate(memory, (counted->dim_count + ST_RANK_KEPT) * sizeof(*header->dims));
     header->names = st_allocate_zeroed(memory, counted->name_nbytes + 1, 1);
-    return header->tensors != NULL && header->dims != NULL && header->names != NULL;
+    header->metadata_at =
+        st_allocate(memory, (counted->metadata_string_count + 1) * sizeof(*header->metadata_at));
+    header->metadata_bytes = st_allocate_zeroed(memory, counted->metadata_nbytes + 1, 1);
+    return header->tensors != NULL && header->dims != NULL && header->names != NULL &&
+           header->metadata_at != NULL && header->metadata_bytes != NULL;
 }
 
 /* ---- duplicates ---- */
@@ -96,52 +146,38 @@ static lmc_status check_names(st_header *header, uint64_t text_offset, lmc_st_di
                    "malformed header: two tensors have this name");
 }
 
-typedef struct key_list {
-    st_string *keys;
-    char *bytes;
-} key_list;
-
 static st_string key_at(const void *owner, size_t index)
 {
-    return ((const key_list *)owner)->keys[index];
+    return st_header_metadata(owner, 2 * index);
 }
 
-static lmc_status find_repeated_key(const key_list *list, const lmc_allocator *memory, size_t count,
-                                    size_t *duplicate)
+/* Where key `index` of `__metadata__` stands in the text, which was checked: every step succeeds. */
+static size_t find_key(const st_header *header, size_t index)
 {
-    st_names names;
-    const lmc_status status =
-        st_names_build(&names, memory, key_at, list, count, os_unforeseen_u64(), duplicate);
-    st_names_free(&names);
-    return status;
+    st_json json = {
+        .text = header->text, .nbytes = header->text_nbytes, .at = (size_t)header->metadata.offset + 1};
+    st_span raw = {0, 0};
+    for (size_t i = 0; i <= 2 * index; i++) {
+        (void)st_json_string(&json, &raw);
+        (void)st_json_try(&json, i % 2 == 0 ? ':' : ',');
+    }
+    return raw.offset;
 }
 
 /* The official package takes the last of equal keys in `__metadata__`, other readers the first: such a
  * file means different things to them, so it is refused. */
-static lmc_status check_metadata_keys(const st_header *header, const st_span *spans, size_t count,
-                                      uint64_t text_offset, lmc_st_diag *diag)
+static lmc_status check_metadata_keys(const st_header *header, uint64_t text_offset, lmc_st_diag *diag)
 {
-    const lmc_allocator *const memory = header->memory;
-    key_list list = {st_allocate(memory, (count + 1) * sizeof(*list.keys)),
-                     st_allocate(memory, header->metadata.nbytes + 1)};
+    st_names names;
     size_t duplicate = ST_NO_DUPLICATE;
-    lmc_status status = LMC_ERR_NOMEM;
-    if (list.keys != NULL && list.bytes != NULL) {
-        char *end = list.bytes;
-        for (size_t i = 0; i < count; i++) {
-            const st_string key = {end, st_json_unescape(header->text, spans[i], end)};
-            list.keys[i] = key;
-            end += key.nbytes;
-        }
-        status = find_repeated_key(&list, memory, count, &duplicate);
-    }
-    st_release(memory, list.keys);
-    st_release(memory, list.bytes);
+    const lmc_status status = st_names_build(&names, header->memory, key_at, header, header->metadata_count,
+                                             os_unforeseen_u64(), &duplicate);
+    st_names_free(&names);
     if (status != LMC_OK) {
         return st_fail_nomem(diag);
     }
     if (duplicate != ST_NO_DUPLICATE) {
-        return st_fail(diag, LMC_ERR_HEADER, text_offset + spans[duplicate].offset,
+        return st_fail(diag, LMC_ERR_HEADER, text_offset + find_key(header, duplicate),
                        "malformed header: a key stands twice in __metadata__");
     }
     return LMC_OK;
@@ -178,8 +214,9 @@ static void sort_by_place(st_header *header)
 static const char *size_fault(const st_header *header, const st_tensor *tensor)
 {
     uint64_t nbits = 1;
+    st_shape shape = st_header_shape(header, tensor);
     for (unsigned i = 0; i < tensor->rank; i++) {
-        if (!st_multiply(nbits, header->dims[tensor->dim_offset + i], &nbits)) {
+        if (!st_multiply(nbits, st_shape_next(&shape), &nbits)) {
             return "the size of its shape does not fit 64 bits";
         }
     }
@@ -242,20 +279,21 @@ static lmc_status check_layout(const st_header *header, const st_header_text *so
 /* ---- all of it ---- */
 
 /* Second pass and everything that needs its arrays. */
-static lmc_status build(st_header *header, const st_scan *counted, st_span *metadata_keys,
-                        uint64_t text_offset, lmc_st_diag *diag)
+static lmc_status build(st_header *header, const st_scan *counted, uint64_t text_offset, lmc_st_diag *diag)
 {
     st_scan filled = {.tensors = header->tensors,
                       .dims = header->dims,
                       .names = header->names,
-                      .metadata_keys = metadata_keys};
+                      .metadata_at = header->metadata_at,
+                      .metadata_bytes = header->metadata_bytes};
     if (!scan_text(&filled, header, text_offset, diag)) {
         return diag->status;
     }
     header->tensor_count = counted->tensor_count;
     header->metadata = counted->metadata;
-    const lmc_status status =
-        check_metadata_keys(header, metadata_keys, counted->metadata_key_count, text_offset, diag);
+    header->metadata_at[counted->metadata_string_count] = (uint32_t)counted->metadata_nbytes;
+    header->metadata_count = counted->metadata_string_count / 2;
+    const lmc_status status = check_metadata_keys(header, text_offset, diag);
     if (status != LMC_OK) {
         return status;
     }
@@ -276,15 +314,8 @@ lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const
     if (!scan_text(&counted, header, source->offset, diag)) {
         return diag->status;
     }
-    st_span *const metadata_keys =
-        st_allocate(memory, (counted.metadata_key_count + 1) * sizeof(*metadata_keys));
-    lmc_status status = LMC_ERR_NOMEM;
-    if (metadata_keys == NULL || !allocate_arrays(header, &counted)) {
-        status = st_fail_nomem(diag);
-    } else {
-        status = build(header, &counted, metadata_keys, source->offset, diag);
-    }
-    st_release(memory, metadata_keys);
-    header->metadata_count = counted.metadata_key_count;
+    const lmc_status status = allocate_arrays(header, &counted)
+                                  ? build(header, &counted, source->offset, diag)
+                                  : st_fail_nomem(diag);
     return status == LMC_OK ? check_layout(header, source, diag) : status;
 }

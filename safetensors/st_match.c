@@ -212,15 +212,6 @@ static void mark_needed(search *search, const candidate *one)
     }
 }
 
-static int is_same_shape(const st_header *a, size_t a_index, const st_header *b, size_t b_index)
-{
-    const st_tensor *const left = &a->tensors[a_index];
-    const st_tensor *const right = &b->tensors[b_index];
-    return left->rank == right->rank &&
-           (left->rank == 0 || memcmp(a->dims + left->dim_offset, b->dims + right->dim_offset,
-                                      left->rank * sizeof(*a->dims)) == 0);
-}
-
 static void set_match(search *search, size_t index, size_t base, lmc_st_base_place place, lmc_base_form form)
 {
     const st_match match = {1, {(uint32_t)index, (uint32_t)base, place}, form};
@@ -240,7 +231,7 @@ static void choose_provider(search *search, const candidate *one)
             return;
         }
         if (provider->form == LMC_BASE_PLAIN ||
-            is_same_shape(search->source->header, one->index, header, provider->index)) {
+            st_header_same_shape(search->source->header, one->index, header, provider->index)) {
             set_match(search, one->index, provider->index, (lmc_st_base_place)provider->place,
                       (lmc_base_form)provider->form);
             return;
@@ -305,7 +296,8 @@ static void match_names(search *search, const st_aliases *aliases)
     for (size_t i = 0; i < header->tensor_count; i++) {
         size_t found = 0;
         if (is_wanted(search, aliases, i, &one) && st_header_find(base, st_header_name(header, i), &found) &&
-            base->tensors[found].dtype == header->tensors[i].dtype && is_same_shape(header, i, base, found)) {
+            base->tensors[found].dtype == header->tensors[i].dtype &&
+            st_header_same_shape(header, i, base, found)) {
             set_match(search, i, found, LMC_ST_BASE_FILE, LMC_BASE_PLAIN);
         }
     }

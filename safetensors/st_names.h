@@ -16,14 +16,12 @@ typedef struct st_string {
 /* Gives string `index` of `owner`. */
 typedef st_string (*st_string_at)(const void *owner, size_t index);
 
-typedef struct st_name_slot {
-    uint32_t number; /* of the string plus one; 0 is an empty slot */
-    uint32_t tag;    /* more bits of its hash, so that few strings are compared */
-} st_name_slot;
+/* Strings that a table may have: more than keys or names fit a header. */
+#define ST_NAMES_COUNT_MAX 0xfffffe
 
 typedef struct st_names {
-    st_name_slot *slots;
-    size_t mask;
+    uint32_t *slots; /* below, the number of a string plus one; above, 8 bits of its hash. 0: empty */
+    size_t capacity;
     uint64_t seed;
     const lmc_allocator *memory;
 } st_names;
@@ -31,7 +29,8 @@ typedef struct st_names {
 #define ST_NO_DUPLICATE SIZE_MAX
 
 /* Builds the table of strings 0 .. count-1. *duplicate becomes the number of the first string that
- * equals an earlier one, or ST_NO_DUPLICATE; with a duplicate, the table is not to be used. Error: NOMEM.
+ * equals an earlier one, or ST_NO_DUPLICATE; with a duplicate, the table is not to be used. It takes 8 bytes a
+ * string. count is at most ST_NAMES_COUNT_MAX. Error: NOMEM.
  * Free with st_names_free() in every case. `seed` should not be foreseeable: names come from strangers. */
 lmc_status st_names_build(st_names *names, const lmc_allocator *memory, st_string_at at, const void *owner,
                           size_t count, uint64_t seed, size_t *duplicate);

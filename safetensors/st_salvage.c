@@ -49,9 +49,10 @@ static void put_tensor(salvage *salvage, const st_tensor *tensor, uint64_t begin
     put_text(salvage, ":{\"dtype\":\"");
     put_text(salvage, lmc_dtype_name((lmc_dtype)tensor->dtype));
     put_text(salvage, "\",\"shape\":[");
+    st_shape shape = st_header_shape(header, tensor);
     for (unsigned i = 0; i < tensor->rank; i++) {
         put_text(salvage, i == 0 ? "" : ",");
-        put_u64(salvage, header->dims[tensor->dim_offset + i]);
+        put_u64(salvage, st_shape_next(&shape));
     }
     put_text(salvage, "],\"data_offsets\":[");
     put_u64(salvage, begin);

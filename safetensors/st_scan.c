@@ -49,10 +49,11 @@ static int parse_shape(st_scan *scan, st_tensor *tensor)
 {
     st_json *const json = &scan->json;
     unsigned rank = 0;
-    tensor->dim_offset = (uint32_t)scan->dim_count;
     if (!st_json_take(json, '[', "the shape is not an array")) {
         return 0;
     }
+    const size_t text_at = json->at - 1;
+    tensor->shape_at = (uint32_t)scan->dim_count;
     if (st_json_try(json, ']')) {
         tensor->rank = 0;
         return 1;
@@ -66,13 +67,17 @@ static int parse_shape(st_scan *scan, st_tensor *tensor)
             scan->status = LMC_ERR_LIMIT;
             return fail_at(scan, json->at, "the shape has more than 1024 dimensions");
         }
-        if (scan->dims != NULL) {
-            scan->dims[scan->dim_count] = dim;
+        if (scan->dims != NULL && rank < ST_RANK_KEPT) {
+            scan->dims[scan->dim_count + rank] = dim;
         }
-        scan->dim_count++;
         rank++;
     } while (st_json_try(json, ','));
     tensor->rank = (uint16_t)rank;
+    if (rank <= ST_RANK_KEPT) {
+        scan->dim_count += rank;
+    } else {
+        tensor->shape_at = (uint32_t)text_at;
+    }
     return st_json_take(json, ']', "a ',' or ']' is expected");
 }
 
@@ -143,20 +148,26 @@ static int parse_entry(st_scan *scan, st_span raw_name)
 
 /* ---- __metadata__ ---- */
 
-static int parse_metadata_pair(st_scan *scan)
+static int parse_metadata_string(st_scan *scan)
 {
-    st_json *const json = &scan->json;
-    st_span key;
-    st_span value;
-    if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is expected") ||
-        !st_json_string(json, &value)) {
+    st_span raw;
+    if (!st_json_string(&scan->json, &raw)) {
         return 0;
     }
-    if (scan->metadata_keys != NULL) {
-        scan->metadata_keys[scan->metadata_key_count] = key;
+    char *const dst = scan->metadata_bytes == NULL ? NULL : scan->metadata_bytes + scan->metadata_nbytes;
+    if (scan->metadata_at != NULL) {
+        scan->metadata_at[scan->metadata_string_count] = (uint32_t)scan->metadata_nbytes;
     }
-    scan->metadata_key_count++;
+    scan->metadata_string_count++;
+    scan->metadata_nbytes +=
+        st_json_unescape(scan->json.text, raw, dst) + 1; /* its NUL: the array is zeroed */
     return 1;
+}
+
+static int parse_metadata_pair(st_scan *scan)
+{
+    return parse_metadata_string(scan) && st_json_take(&scan->json, ':', "a ':' is expected") &&
+           parse_metadata_string(scan);
 }
 
 static int parse_metadata(st_scan *scan, st_span raw_name)

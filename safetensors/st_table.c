@@ -155,6 +155,31 @@ static lmc_status check_kind(const unsigned char *src, size_t nbytes, uint64_t o
     return unknown == 0 ? LMC_OK : refuse_features(unknown, offset, diag);
 }
 
+/* The most that a table can have: no writer stores a header in more bytes than it has, but for zstd's frame around one
+ * that cannot be packed; hash, alias and link of each tensor; a base with its name. */
+static uint64_t most_nbytes(uint64_t header_nbytes, size_t tensor_count)
+{
+    const uint64_t stored_nbytes = header_nbytes + header_nbytes / 64 + 4096;
+    return st_table_nbytes(tensor_count, tensor_count, st_bases_nbytes(tensor_count, 0), 0) +
+           LMC_ST_BASE_NAME_NBYTES_MAX + 1 + stored_nbytes;
+}
+
+lmc_status st_table_check_head(const unsigned char *head, size_t nbytes, size_t tensor_count, uint64_t offset,
+                               lmc_st_diag *diag)
+{
+    const lmc_status status = check_kind(head, nbytes, offset, diag);
+    if (status != LMC_OK) {
+        return status;
+    }
+    /* one above the limit is refused later, and by that name */
+    const uint64_t stated = st_load_u64(head + AT_HEADER_NBYTES);
+    const uint64_t header_nbytes = stated < LMC_ST_HEADER_NBYTES_MAX ? stated : LMC_ST_HEADER_NBYTES_MAX;
+    return nbytes <= most_nbytes(header_nbytes, tensor_count)
+               ? LMC_OK
+               : st_fail(diag, LMC_ERR_CORRUPT, offset,
+                         "the archive table is longer than its header and tensors can make it");
+}
+
 static lmc_status refuse_sizes(uint64_t offset, lmc_st_diag *diag)
 {
     return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table's sizes contradict each other");

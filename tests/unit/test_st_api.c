@@ -263,6 +263,81 @@ static void test_option_rules(void)
     CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &options, NULL, NULL), LMC_OK);
 }
 
+/* ---- shapes of many dimensions ---- */
+
+#define RANK_COUNT 4
+
+static void expect_shape(const lmc_st_file *file, uint64_t index, size_t rank)
+{
+    lmc_st_tensor tensor;
+    lmc_st_tensor again;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_tensor_info(file, index, &tensor), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(tensor.rank, rank);
+    CU_ASSERT_EQUAL(tensor.nbytes, 6);
+    for (size_t i = 0; i < rank; i++) {
+        CU_ASSERT_EQUAL(tensor.shape[i], i == 2 ? 3 : i + 1 == rank ? 2 : 1);
+    }
+    CU_ASSERT_EQUAL(lmc_st_tensor_info(file, index, &again), LMC_OK);
+    CU_ASSERT_PTR_EQUAL(again.shape, tensor.shape);
+}
+
+/* Shapes of few dimensions are kept as numbers, others are made from the text. */
+static void test_large_ranks(void)
+{
+    static const size_t ranks[RANK_COUNT] = {15, 16, 17, LMC_ST_RANK_MAX};
+    uint64_t shape[LMC_ST_RANK_MAX];
+    lmc_st_writer *writer = NULL;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_writer_create(NULL, &writer), LMC_OK);
+    for (size_t i = 0; i < RANK_COUNT; i++) {
+        const char name = (char)('a' + i);
+        for (size_t dim = 0; dim < ranks[i]; dim++) {
+            shape[dim] = dim == 2 ? 3 : dim + 1 == ranks[i] ? 2 : 1;
+        }
+        CU_ASSERT_EQUAL(lmc_st_writer_add(writer, &name, 1, LMC_DTYPE_U8, shape, ranks[i], data), LMC_OK);
+    }
+    char path[80];
+    snprintf(path, sizeof(path), "%s/ranks", directory);
+    for (int is_plain = 0; is_plain < 2; is_plain++) {
+        CU_ASSERT_EQUAL(is_plain ? lmc_st_writer_write_plain(writer, path, NULL, NULL, NULL)
+                                 : lmc_st_writer_write(writer, path, NULL, NULL, NULL),
+                        LMC_OK);
+        lmc_st_file *const file = open_or_fail(path);
+        for (size_t i = 0; i < RANK_COUNT; i++) {
+            expect_shape(file, i, ranks[i]);
+        }
+        lmc_st_close(file);
+        CU_ASSERT_EQUAL(unlink(path), 0);
+    }
+    lmc_st_writer_free(writer);
+}
+
+/* Spaces are allowed in a shape, and read with it. */
+static void test_spaced_shape(void)
+{
+    char bytes[400];
+    char path[80];
+    const int length = snprintf(
+        bytes + 8, sizeof(bytes) - 8,
+        "{\"a\":{\"dtype\":\"U8\", \"shape\" :\t[ 1 , 1,1 ,1,\n\r1,1,1,1,1,1,1,1,1,1,1,1 , 12 , 2 ] ,"
+        "\"data_offsets\":[0,24]}}");
+    const unsigned char prefix[8] = {(unsigned char)length};
+    memcpy(bytes, prefix, sizeof(prefix));
+    memset(bytes + 8 + length, 'x', 24);
+    snprintf(path, sizeof(path), "%s/spaced", directory);
+    FILE *const stream = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(stream);
+    CU_ASSERT_EQUAL(fwrite(bytes, 1, (size_t)length + 32, stream), (size_t)length + 32);
+    CU_ASSERT_EQUAL(fclose(stream), 0);
+    lmc_st_file *const file = open_or_fail(path);
+    lmc_st_tensor tensor;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_tensor_info(file, 0, &tensor), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(tensor.rank, 18);
+    CU_ASSERT_TRUE(tensor.shape[0] == 1 && tensor.shape[15] == 1 && tensor.shape[16] == 12 &&
+                   tensor.shape[17] == 2);
+    lmc_st_close(file);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+}
+
 static void test_clean_up(void)
 {
     unlink(plain_path);
@@ -281,6 +356,8 @@ int main(int argc, char **argv)
         LMC_TEST(test_progress_and_cancel),
         LMC_TEST(test_option_rules),
         LMC_TEST(test_read_of_a_cut_file),
+        LMC_TEST(test_large_ranks),
+        LMC_TEST(test_spaced_shape),
         LMC_TEST(test_clean_up),
     };
     return LMC_TEST_MAIN("st_api", tests, argc, argv);
