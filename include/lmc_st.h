@@ -28,6 +28,7 @@ extern "C" {
 #define LMC_ST_RANK_MAX 1024
 #define LMC_ST_DEPTH_MAX 127 /* nested objects and arrays of a header */
 #define LMC_ST_CHAIN_MAX 64  /* files of a chain: an archive, its base, the base of that, ... */
+#define LMC_ST_CHAIN_HEADER_NBYTES_MAX 400000000 /* original headers of its files, equal ones counted once */
 #define LMC_ST_BASE_NAME_NBYTES_MAX 255
 
 #define LMC_ST_NO_OFFSET UINT64_MAX
@@ -156,7 +157,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *c
 /* ---- bases --------------------------------------------------------------------------------------
  *
  * An archive can be coded against another file, its base: a plain safetensors file or an archive, which may
- * have a base of its own, and so on for at most LMC_ST_CHAIN_MAX files. The archive records the base's plain
+ * have a base of its own, and so on for at most LMC_ST_CHAIN_MAX files, whose original headers have at most
+ * LMC_ST_CHAIN_HEADER_NBYTES_MAX bytes together: files of one chain with equal headers, as snapshots have, hold one in
+ * memory, which counts once. The archive records the base's plain
  * file name, the size and header hash of what it is or restores to, and in its frames hashes of its content:
  * wrong content never passes. Header, tensors and modes can be had without the base. It is looked for when it
  * is needed first:
@@ -202,7 +205,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_set_base(lmc_st_file *file, const char *
 /* Finds and opens the base, unless a call has done so already. *base is to be used as any open file, but not
  * closed: it belongs to `file` and is valid until that is closed. With *base the same gives the next file of
  * the chain. Sets *base NULL and returns LMC_OK if the file has none.
- * Errors: BASE (also: the chain leads back to one of its files), LIMIT (LMC_ST_CHAIN_MAX), NOMEM, IO. */
+ * Errors: BASE (also: the chain leads back to one of its files), LIMIT (LMC_ST_CHAIN_MAX,
+ * LMC_ST_CHAIN_HEADER_NBYTES_MAX), NOMEM, IO. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, const lmc_st_file **base,
                                                   lmc_st_diag *diag);
 

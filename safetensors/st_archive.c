@@ -94,7 +94,8 @@ static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_di
     return status;
 }
 
-static lmc_status parse_original(st_table *table, st_header *original, lmc_st_diag *diag)
+static lmc_status parse_original(const lmc_st_file *file, st_table *table, st_header *original,
+                                 lmc_st_diag *diag)
 {
     const uint64_t before_data = 8 + (uint64_t)table->header_nbytes;
     if (table->file_nbytes < before_data) {
@@ -104,7 +105,7 @@ static lmc_status parse_original(st_table *table, st_header *original, lmc_st_di
     unsigned char *const text = table->header;
     table->header = NULL;
     const st_header_text source = {text, table->header_nbytes, 8, table->file_nbytes - before_data, 0};
-    const lmc_status status = st_header_parse(original, table->memory, &source, diag);
+    const lmc_status status = st_file_parse_header(file, original, &source, diag);
     if (status != LMC_OK && status != LMC_ERR_NOMEM) {
         char cause[sizeof(diag->text)];
         memcpy(cause, diag->text, sizeof(cause));
@@ -296,7 +297,7 @@ lmc_status st_archive_open(lmc_st_file *file, lmc_st_diag *diag)
     memset(&original, 0, sizeof(original));
     lmc_status status = read_table(file, &table, diag);
     if (status == LMC_OK) {
-        status = parse_original(&table, &original, diag);
+        status = parse_original(file, &table, &original, diag);
     }
     if (status == LMC_OK) {
         status = match_headers(&file->header, &original, &table, diag);

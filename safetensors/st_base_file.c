@@ -74,6 +74,15 @@ lmc_status lmc_st_open_base(const lmc_st_file *file, const lmc_st_file **base, l
     return st_file_open_base(file, base, diag);
 }
 
+uint64_t st_file_headers_nbytes(const lmc_st_file *file)
+{
+    uint64_t nbytes = 0;
+    for (; file != NULL; file = file->dependent) {
+        nbytes += file->header.is_shared ? 0 : file->header.text_nbytes;
+    }
+    return nbytes;
+}
+
 lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_diag *diag)
 {
     *count = 0;

@@ -207,6 +207,17 @@ static lmc_status fail_missing(const base_search *search, lmc_st_diag *diag)
                    search->places, search->other);
 }
 
+static lmc_status check_headers(const lmc_st_file *file, const lmc_st_file *found, lmc_st_diag *diag)
+{
+    if (st_file_headers_nbytes(found) <= LMC_ST_CHAIN_HEADER_NBYTES_MAX) {
+        return LMC_OK;
+    }
+    st_diag_init(diag, file->path);
+    return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+                   "the headers of a chain of bases, equal ones counted once, have more than %d bytes",
+                   LMC_ST_CHAIN_HEADER_NBYTES_MAX);
+}
+
 /* The base is found: it may now look for its own base in earnest. That of a file on trial is on trial, too. */
 static void settle(const lmc_st_file *file, const lmc_st_file *found)
 {
@@ -224,13 +235,18 @@ lmc_status st_base_search(const lmc_st_file *file, lmc_st_file **found, lmc_st_d
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a chain of bases has more than %d files",
                        LMC_ST_CHAIN_MAX);
     }
-    const lmc_status status = search_all(&search);
+    lmc_status status = search_all(&search);
     if (status != LMC_OK) {
         lmc_st_close(search.found);
         return st_fail_nomem(diag);
     }
     if (search.found == NULL) {
         return fail_missing(&search, diag);
+    }
+    status = check_headers(file, search.found, diag);
+    if (status != LMC_OK) {
+        lmc_st_close(search.found);
+        return status;
     }
     settle(file, search.found);
     *found = search.found;

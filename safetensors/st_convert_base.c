@@ -1,6 +1,7 @@
 /*
  * st_convert_base.c - st_conversion.h: the file that is coded against.
  */
+#include "st_base_search.h"
 #include "st_conversion.h"
 #include "st_model_dir.h"
 
@@ -28,6 +29,34 @@ static lmc_status set_name(st_conversion *conversion, lmc_st_diag *diag)
     return LMC_OK;
 }
 
+static int is_source_header(const st_header *source, const st_header *header)
+{
+    return source->text_nbytes == header->text_nbytes &&
+           memcmp(source->text, header->text, header->text_nbytes) == 0;
+}
+
+/* What st_base_search.c will find when the archive is read. The chain is open. */
+static lmc_status check_headers(const st_conversion *conversion, lmc_st_diag *diag)
+{
+    const st_header *const source = conversion->source->header;
+    const lmc_st_file *last = conversion->base;
+    while (last->base != NULL && last->base->file != NULL) {
+        last = last->base->file;
+    }
+    uint64_t nbytes = st_file_headers_nbytes(last) + source->text_nbytes;
+    for (const lmc_st_file *file = last; file != NULL; file = file->dependent) {
+        if (!file->header.is_shared && is_source_header(source, &file->header)) {
+            nbytes -= source->text_nbytes;
+        }
+    }
+    return nbytes <= LMC_ST_CHAIN_HEADER_NBYTES_MAX
+               ? LMC_OK
+               : st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+                         "cannot be a base: with this file's header, those of its chain, equal ones counted "
+                         "once, would have more than %d bytes",
+                         LMC_ST_CHAIN_HEADER_NBYTES_MAX);
+}
+
 static lmc_status check(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
 {
     const lmc_st_file *const base = conversion->base;
@@ -41,6 +70,9 @@ static lmc_status check(st_conversion *conversion, const char *out_path, lmc_st_
         status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
                          "cannot be a base: it ends a chain of %d files, the most that there may be",
                          LMC_ST_CHAIN_MAX);
+    }
+    if (status == LMC_OK) {
+        status = check_headers(conversion, diag);
     }
     if (status == LMC_OK && os_input_is(&base->input, out_path, out_fd)) {
         st_diag_set_file(diag, out_path);

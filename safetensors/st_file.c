@@ -53,6 +53,18 @@ static int begins_with_brace(const unsigned char *text, size_t nbytes)
     return st_json_try(&json, '{');
 }
 
+lmc_status st_file_parse_header(const lmc_st_file *file, st_header *header, const st_header_text *source,
+                                lmc_st_diag *diag)
+{
+    const lmc_st_file *dependent = source->may_be_short ? NULL : file->dependent;
+    for (; dependent != NULL; dependent = dependent->dependent) {
+        if (st_header_share(header, &file->memory, source, &dependent->header)) {
+            return LMC_OK;
+        }
+    }
+    return st_header_parse(header, &file->memory, source, diag);
+}
+
 /* Reads and parses the header that stands in this file: the original's, or an archive's outer one. */
 static lmc_status read_header(lmc_st_file *file, int may_be_short, lmc_st_diag *diag)
 {
@@ -85,7 +97,7 @@ static lmc_status read_header(lmc_st_file *file, int may_be_short, lmc_st_diag *
         return status;
     }
     const st_header_text source = {text, (size_t)length, 8, file->input.nbytes - 8 - length, may_be_short};
-    return st_header_parse(&file->header, &file->memory, &source, diag);
+    return st_file_parse_header(file, &file->header, &source, diag);
 }
 
 /* ---- open and close ---- */

@@ -87,6 +87,9 @@ void st_file_close_base(lmc_st_file *file);
 /* lmc_st_open_base(), but a search that has failed is not repeated. `diag` stays as it is after a success. */
 lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag);
 
+/* Bytes of the headers of `file` and the open files whose base it is, directly or not; equal ones count once. */
+uint64_t st_file_headers_nbytes(const lmc_st_file *file);
+
 /* Files of the chain that begins with `file`; opens all of it. Errors: as lmc_st_open_base(). */
 lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_diag *diag);
 
@@ -96,6 +99,11 @@ lmc_status st_file_check_output(const lmc_st_file *file, const char *path, int f
 
 /* Fails with BASE: `used` does not hold the content that `file` was coded against. */
 lmc_status st_file_fail_base(const lmc_st_file *file, const lmc_st_file *used, lmc_st_diag *diag);
+
+/* st_header_parse(). A file that is opened as another one's base shares the header with one of those that need it, if
+ * it is the same: snapshots have equal headers, and chains of them may be long. */
+lmc_status st_file_parse_header(const lmc_st_file *file, st_header *header, const st_header_text *source,
+                                lmc_st_diag *diag);
 
 /* st_archive.c: turns `file`, whose header was read as that of a plain file, into an archive: reads the
  * table, the original header, and checks that they and the outer header fit. */

@@ -72,6 +72,10 @@ void st_header_free(st_header *header)
     if (header->memory == NULL) {
         return;
     }
+    if (header->is_shared) {
+        memset(header, 0, sizeof(*header));
+        return;
+    }
     st_release(header->memory, header->text);
     st_release(header->memory, header->tensors);
     st_release(header->memory, header->dims);
@@ -318,4 +322,17 @@ lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const
                                   ? build(header, &counted, source->offset, diag)
                                   : st_fail_nomem(diag);
     return status == LMC_OK ? check_layout(header, source, diag) : status;
+}
+
+int st_header_share(st_header *header, const lmc_allocator *memory, const st_header_text *source,
+                    const st_header *other)
+{
+    if (other->data_nbytes != source->data_nbytes || other->text_nbytes != source->nbytes ||
+        memcmp(other->text, source->text, source->nbytes) != 0) {
+        return 0;
+    }
+    st_release(memory, source->text);
+    *header = *other;
+    header->is_shared = 1;
+    return 1;
 }

@@ -30,6 +30,7 @@ typedef struct st_header {
     size_t metadata_count; /* pairs */
     uint64_t data_nbytes;
     const lmc_allocator *memory;
+    int is_shared; /* what it points to belongs to another one */
 } st_header;
 
 /* A header that is to be read. */
@@ -46,6 +47,11 @@ typedef struct st_header_text {
 lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const st_header_text *source,
                            lmc_st_diag *diag);
 void st_header_free(st_header *header);
+
+/* Makes *header the same as `other`, which must outlive it, if that was read from the same text for data of the same
+ * size, without leave to be short. The source's text is then released. Returns 1, or 0: nothing was done. */
+int st_header_share(st_header *header, const lmc_allocator *memory, const st_header_text *source,
+                    const st_header *other);
 
 /* The unescaped name of a tensor. */
 st_string st_header_name(const st_header *header, size_t index);

@@ -301,6 +301,59 @@ def chains_of_many_lengths(tool, directory):
         chain(tool, place, length)
 
 
+# ---- headers of chains ----
+
+HEADER_NBYTES = 60_000_000  # of spaces: a table stores them in 6 KB
+OTHERS_NBYTES = 300 << 20  # what a run takes beside headers, in address space
+
+
+def write_wide(directory, i, tensors, is_equal):
+    """Snapshot i with a header of HEADER_NBYTES, whose text is that of the others or not."""
+    content = model(tensors, {"step": "0" if is_equal else str(i)}, padding=False)
+    length, = struct.unpack("<Q", content[:8])
+    text = content[8:8 + length].ljust(HEADER_NBYTES)
+    path = os.path.join(directory, "s%d.safetensors" % i)
+    return write(path, struct.pack("<Q", len(text)) + text + content[8 + length:])
+
+
+def wide_chain(tool, directory, count, is_equal):
+    """Archives 1 to count - 1, each made while the one before was there as a plain file, which makes no chain; then
+    only the first plain file is left."""
+    tensors = [("t", "BF16", [600], weights(random.Random(5), 600))]
+    for i in range(count):
+        path = write_wide(directory, i, tensors, is_equal)
+        tensors = next_snapshot(tensors, i, 0.05)
+        if i > 0:
+            before = os.path.join(directory, "s%d.safetensors" % (i - 1))
+            tool.run("convert", path, "--base", before).expect(0)
+            if i > 1:
+                os.unlink(before)
+    os.unlink(path)
+    return of_chain(directory, count - 1)
+
+
+@case
+def equal_headers_of_a_chain_are_held_once(tool, directory):
+    last = wide_chain(tool, directory, 9, is_equal=True)
+    check(os.path.getsize(last) < 20000, "%d bytes" % os.path.getsize(last))
+    tool.run("verify", last, address_space=OTHERS_NBYTES + 3 * HEADER_NBYTES).expect(0)
+
+
+@case
+def headers_of_a_chain_are_limited(tool, directory):
+    """Six of them fit the limit of 400,000,000 bytes, seven do not: small files that would take memory without end."""
+    last = wide_chain(tool, directory, 9, is_equal=False)
+    tool.run("verify", of_chain(directory, 5)).expect(0)
+    for path in (of_chain(directory, 6), last):
+        result = tool.run("verify", path, address_space=OTHERS_NBYTES + 9 * HEADER_NBYTES)
+        result.expect(1, "400000000 bytes")
+    tensors = [("t", "BF16", [600], weights(random.Random(6), 600))]
+    new = write_wide(directory, 10, tensors, is_equal=False)
+    tool.run("convert", new, "--base", of_chain(directory, 5)).expect(1, "400000000 bytes")
+    check(not os.path.exists(new + ".lmc"), "an archive that nobody can read")
+    tool.run("convert", new, "--base", of_chain(directory, 4)).expect(0)
+
+
 @case
 def chain_with_plain_files_between(tool, directory):
     """Where the plain file is there, it is taken; then the chain ends."""
