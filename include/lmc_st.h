@@ -302,7 +302,8 @@ typedef struct lmc_st_result {
 
 /* Writes the archive `out_path` of the safetensors file, or directory (see below), `in_path`.
  * Errors: ARG (output exists, same file, wrong kind of file), IO, NOMEM, HEADER, TRUNCATED, LIMIT,
- * CORRUPT (the input is an archive already), CANCELLED; with a base what opening and reading it gives, ARG if
+ * CORRUPT (the input is an archive already), CANCELLED; LIMIT also for a file whose tensors are too many for the
+ * archive's own header, which has LMC_ST_HEADER_NBYTES_MAX too (docs/archive.md, section 3); with a base what opening and reading it gives, ARG if
  * it is the output or its name cannot be recorded (no UTF-8, too long), LIMIT if its chain is full. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char *out_path,
                                                 const lmc_st_options *options, lmc_st_result *result,

@@ -45,13 +45,8 @@ lmc_status st_convert_reserve_front(st_conversion *conversion, lmc_st_diag *diag
     const size_t name_nbytes = strlen(conversion->base_name);
     const uint64_t table_nbytes = table_nbytes_with(conversion, conversion->matches.count, name_nbytes);
     uint64_t outer_nbytes = 0;
-    status = st_outer_reserve(header, conversion->table_name, table_nbytes, &outer_nbytes, diag);
-    const uint64_t most = outer_nbytes + st_bases_nbytes(conversion->matches.count, name_nbytes);
-    if (status == LMC_OK && most - 8 > LMC_ST_HEADER_NBYTES_MAX) {
-        status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
-                         "too many tensors: the archive's header could exceed %u bytes",
-                         (unsigned)LMC_ST_HEADER_NBYTES_MAX);
-    }
+    status = st_outer_reserve(header, conversion->table_name, table_nbytes,
+                              st_bases_nbytes(conversion->matches.count, name_nbytes), &outer_nbytes, diag);
     conversion->front_nbytes = outer_nbytes + table_nbytes;
     conversion->end = conversion->front_nbytes;
     return status;

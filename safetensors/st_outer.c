@@ -10,7 +10,8 @@
 typedef struct text_out {
     unsigned char *dst;
     uint64_t capacity;
-    uint64_t nbytes; /* may exceed the capacity: then what is beyond it was dropped */
+    uint64_t nbytes;     /* may exceed the capacity: then what is beyond it was dropped */
+    size_t tensor_count; /* whose entries are within the capacity */
 } text_out;
 
 static void put(text_out *out, const void *src, size_t nbytes)
@@ -62,6 +63,7 @@ static void put_header(text_out *out, const st_header *original, const char *tab
         put(out, original->text + tensor->raw_name.offset, tensor->raw_name.nbytes);
         put_entry(out, begin, nbytes);
         begin += nbytes;
+        out->tensor_count += out->nbytes < out->capacity;
     }
     put_text(out, "}");
 }
@@ -97,16 +99,20 @@ char *st_outer_table_name(const st_header *original, const lmc_allocator *memory
 }
 
 lmc_status st_outer_reserve(const st_header *original, const char *table_name, uint64_t table_nbytes,
-                            uint64_t *nbytes, lmc_st_diag *diag)
+                            uint64_t spare_nbytes, uint64_t *nbytes, lmc_st_diag *diag)
 {
     /* data_nbytes is a file's size, so the sum of the bounds fits 64 bits */
-    text_out out = {NULL, 0, 8};
+    text_out out = {.capacity = 8 + LMC_ST_HEADER_NBYTES_MAX - spare_nbytes, .nbytes = 8};
     put_header(&out, original, table_name, table_nbytes, NULL);
     *nbytes = (out.nbytes + 7) / 8 * 8;
-    if (*nbytes - 8 > LMC_ST_HEADER_NBYTES_MAX) {
-        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
-                       "too many tensors: the archive's header would exceed %u bytes",
-                       (unsigned)LMC_ST_HEADER_NBYTES_MAX);
+    const uint64_t most = *nbytes - 8 + spare_nbytes;
+    if (most > LMC_ST_HEADER_NBYTES_MAX) {
+        return st_fail(
+            diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+            "too many tensors: the archive's own header could need %llu bytes and may have %u, which is "
+            "enough for the first %zu of %zu tensors",
+            (unsigned long long)most, (unsigned)LMC_ST_HEADER_NBYTES_MAX, out.tensor_count,
+            original->tensor_count);
     }
     return LMC_OK;
 }
@@ -115,7 +121,7 @@ lmc_status st_outer_write(const st_header *original, const char *table_name, uin
                           const uint64_t *frame_nbytes, unsigned char *dst, uint64_t nbytes,
                           lmc_st_diag *diag)
 {
-    text_out out = {dst, nbytes, 8};
+    text_out out = {.dst = dst, .capacity = nbytes, .nbytes = 8};
     memset(dst, ' ', nbytes);
     st_store_u64(dst, nbytes - 8);
     put_header(&out, original, table_name, table_nbytes, frame_nbytes);

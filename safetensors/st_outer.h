@@ -18,10 +18,10 @@ uint64_t st_outer_frame_bound(uint64_t content_nbytes);
 char *st_outer_table_name(const st_header *original, const lmc_allocator *memory);
 
 /* Bytes of length and header together (a multiple of 8), enough for frames that keep to their bounds.
- * Error: LIMIT when the header would be longer than a safetensors header may be, or offsets would not
- * fit 63 bits. */
+ * spare_nbytes: of the table, that may come to the header as spaces. Error: LIMIT when the header could be longer
+ * than a safetensors header may be. */
 lmc_status st_outer_reserve(const st_header *original, const char *table_name, uint64_t table_nbytes,
-                            uint64_t *nbytes, lmc_st_diag *diag);
+                            uint64_t spare_nbytes, uint64_t *nbytes, lmc_st_diag *diag);
 
 /* Writes length and header with the frames' true sizes, exactly `nbytes` bytes. Error: LIMIT when they
  * need more: a frame broke its bound. */

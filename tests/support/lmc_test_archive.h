@@ -75,7 +75,7 @@ static size_t lmc_test_write_archive(const char *path, const unsigned char *cont
         st_table_pack_header(&st_memory_default, text, (size_t)length, &stored, &stored_nbytes, &method),
         LMC_OK);
     const uint64_t table_nbytes = st_table_nbytes(1, 0, 0, stored_nbytes);
-    CU_ASSERT_EQUAL(st_outer_reserve(&original, ST_OUTER_TABLE_NAME, table_nbytes, &outer_nbytes, &diag),
+    CU_ASSERT_EQUAL(st_outer_reserve(&original, ST_OUTER_TABLE_NAME, table_nbytes, 0, &outer_nbytes, &diag),
                     LMC_OK);
     unsigned char *const front = malloc(outer_nbytes + table_nbytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(front);

@@ -104,7 +104,7 @@ static void test_outer_header(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(name);
     CU_ASSERT_STRING_EQUAL(name, "lmc.archive");
     uint64_t nbytes = 0;
-    CU_ASSERT_EQUAL(st_outer_reserve(&header, name, 100, &nbytes, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_outer_reserve(&header, name, 100, 0, &nbytes, &diag), LMC_OK);
     CU_ASSERT_EQUAL(nbytes % 8, 0);
     const uint64_t sizes[][2] = {
         {1, 1}, {4 + 48, 12 + 48}, {st_outer_frame_bound(4), st_outer_frame_bound(12)}};
@@ -121,6 +121,31 @@ static void test_outer_header(void)
     }
     free(name);
     st_header_free(&header);
+}
+
+/* An archive's own header keeps to the limit of all headers, and the text says how much of a file would. */
+static void test_outer_header_limit(void)
+{
+    static const uint32_t third = LMC_ST_HEADER_NBYTES_MAX / 3;
+    unsigned char text[8] = "\"\"";
+    st_tensor tensors[3] = {{.begin = 0}};
+    const st_header header = {
+        .text = text, .text_nbytes = sizeof(text), .tensors = tensors, .tensor_count = 3};
+    lmc_st_diag diag;
+    uint64_t nbytes = 0;
+    for (size_t i = 0; i < 3; i++) {
+        tensors[i].raw_name.nbytes = third;
+    }
+    st_diag_init(&diag, "test");
+    CU_ASSERT_EQUAL(st_outer_reserve(&header, "t", 100, 0, &nbytes, &diag), LMC_ERR_LIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "may have 100000000"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "the first 2 of 3 tensors"));
+    tensors[2].raw_name.nbytes = third - 1000;
+    CU_ASSERT_EQUAL(st_outer_reserve(&header, "t", 100, 0, &nbytes, &diag), LMC_OK);
+    CU_ASSERT_TRUE(nbytes - 8 <= LMC_ST_HEADER_NBYTES_MAX && nbytes - 8 > LMC_ST_HEADER_NBYTES_MAX - 1000);
+    /* spaces that may come to it count too */
+    CU_ASSERT_EQUAL(st_outer_reserve(&header, "t", 100, 1000, &nbytes, &diag), LMC_ERR_LIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "the first 2 of 3 tensors"));
 }
 
 /* ---- the table tensor ---- */
@@ -242,15 +267,11 @@ static void test_table_says_what_it_needs(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_table),
-        LMC_TEST(test_truncated),
-        LMC_TEST(test_mutated),
-        LMC_TEST(test_fault_names_tensor),
-        LMC_TEST(test_outer_header),
-        LMC_TEST(test_table_tensor),
-        LMC_TEST(test_damaged_table),
-        LMC_TEST(test_forged_table),
-        LMC_TEST(test_table_says_what_it_needs),
+        LMC_TEST(test_table),        LMC_TEST(test_truncated),
+        LMC_TEST(test_mutated),      LMC_TEST(test_fault_names_tensor),
+        LMC_TEST(test_outer_header), LMC_TEST(test_outer_header_limit),
+        LMC_TEST(test_table_tensor), LMC_TEST(test_damaged_table),
+        LMC_TEST(test_forged_table), LMC_TEST(test_table_says_what_it_needs),
     };
     return LMC_TEST_MAIN("st_header", tests, argc, argv);
 }
