@@ -84,9 +84,9 @@ typedef struct lmc_st_tensor {
     uint64_t stored_nbytes; /* in this file: the frame (0 for an alias), or `nbytes` in a plain file */
 } lmc_st_tensor;
 
-/* Opens a safetensors file or an archive and checks header and table; no frame is read yet. Takes at most 4 times the
- * bytes of the header + 1 MiB while it runs and until lmc_st_close(), whatever the header says; an archive has two, its
- * own and the original.
+/* Opens a safetensors file or an archive and checks header and table; no frame is read yet. Takes at most 4
+ * times the bytes of the header + 1 MiB while it runs and until lmc_st_close(), whatever the header says; an
+ * archive has two, its own and the original.
  * Errors: IO (also: no such file), ARG (a directory, a pipe, a device), NOMEM, HEADER, TRUNCATED,
  * CORRUPT, CHECKSUM, UNSUPPORTED, LIMIT. Free with lmc_st_close(). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag);
@@ -124,8 +124,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_metadata(const lmc_st_file *file, size_t
 /* Tensors are numbered 0 .. count-1 in the order of their data. */
 LMC_API uint64_t lmc_st_tensor_count(const lmc_st_file *file);
 
-/* Describes tensor `index` without reading the file. A shape of more than 16 dimensions becomes numbers when it is asked
- * for first: that takes 8 bytes each, and 8 bytes per tensor of the file. Errors: ARG, NOMEM (only for such a shape). */
+/* Describes tensor `index` without reading the file. A shape of more than 16 dimensions becomes numbers when it
+ * is asked for first: that takes 8 bytes each, and 8 bytes per tensor of the file.
+ * Errors: ARG, NOMEM (only for such a shape). */
 LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index,
                                                     lmc_st_tensor *tensor);
 
@@ -302,9 +303,10 @@ typedef struct lmc_st_result {
 
 /* Writes the archive `out_path` of the safetensors file, or directory (see below), `in_path`.
  * Errors: ARG (output exists, same file, wrong kind of file), IO, NOMEM, HEADER, TRUNCATED, LIMIT,
- * CORRUPT (the input is an archive already), CANCELLED; LIMIT also for a file whose tensors are too many for the
- * archive's own header, which has LMC_ST_HEADER_NBYTES_MAX too (docs/archive.md, section 3); with a base what opening and reading it gives, ARG if
- * it is the output or its name cannot be recorded (no UTF-8, too long), LIMIT if its chain is full. */
+ * CORRUPT (the input is an archive already), CANCELLED; LIMIT also for a file whose tensors are too many for
+ * the archive's own header, which may have LMC_ST_HEADER_NBYTES_MAX bytes too (docs/archive.md, section 3);
+ * with a base what opening and reading it gives, ARG if it is the output or its name cannot be recorded (no
+ * UTF-8, too long), LIMIT if its chain is full. */
 LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char *out_path,
                                                 const lmc_st_options *options, lmc_st_result *result,
                                                 lmc_st_diag *diag);

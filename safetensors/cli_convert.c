@@ -4,6 +4,7 @@
 #include "cli_files.h"
 
 #include "os_dir.h"
+#include "st_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static const char help[] =
     "      --rm           remove IN once OUT was read back and gave IN, byte for byte\n"
     "  -k, --keep         keep IN (the default)\n"
     "      --no-fsync     do not wait until OUT has reached the disk\n"
-    "  -q, --quiet        neither progress bar nor summary on a terminal\n"
+    "  -q, --quiet        no progress bar, summary, or warning that OUT is larger\n"
     "  -v, --verbose      summary of each file, even without a terminal\n"
     "  -h, --help         show this text\n";
 
@@ -59,10 +60,68 @@ static char *output_name(const char *in_path, const char **fault)
     return path;
 }
 
+/* ---- archives that are larger than their sources ---- */
+
+/* Growth by less is not worth a line: files take whole blocks of a disk. */
+#define GROWTH_TOLD_NBYTES 4096
+
+/* Mean content of tensors below which their frames and entries are what an archive consists of. */
+#define TINY_NBYTES 256
+
+/* Why an archive of one file is larger, if it is for its many small tensors. */
+static void explain_growth(const cli_job *job, char *text, size_t capacity)
+{
+    size_t header_nbytes = 0;
+    lmc_st_file *file = NULL;
+    const uint64_t count = job->result.tensor_count;
+    text[0] = '\0';
+    if (count == 0 || job->out_path == NULL || lmc_st_open(job->out_path, &file, NULL) != LMC_OK) {
+        return;
+    }
+    (void)lmc_st_header(file, &header_nbytes);
+    const uint64_t mean_nbytes = (job->result.file_nbytes - 8 - header_nbytes) / count;
+    if (mean_nbytes < TINY_NBYTES) {
+        char mean[24] = "less than 1";
+        if (mean_nbytes > 0) {
+            snprintf(mean, sizeof(mean), "%llu", (unsigned long long)mean_nbytes);
+        }
+        snprintf(text, capacity,
+                 ": it has %llu tensors of %s byte%s on average; such files are better copied",
+                 (unsigned long long)count, mean, mean_nbytes > 1 ? "s" : "");
+    }
+    lmc_st_close(file);
+}
+
+static void warn_of_growth(cli_job *job, const char *in_path)
+{
+    char shown[160];
+    char cause[160] = "";
+    const lmc_st_result *const result = &job->result;
+    const int is_directory = result->file_count > 0;
+    if ((job->args->seen & CLI_OPT_QUIET) != 0 ||
+        result->stored_nbytes < result->file_nbytes + GROWTH_TOLD_NBYTES) {
+        return;
+    }
+    if (!is_directory) {
+        explain_growth(job, cause, sizeof(cause));
+    }
+    cli_progress_clear(&job->progress);
+    st_text_escape(shown, sizeof(shown), in_path, strlen(in_path));
+    fprintf(stderr, "lmc-st: %s: the %s larger than its source (%llu instead of %llu bytes)%s\n", shown,
+            is_directory ? "directory of archives is" : "archive is",
+            (unsigned long long)result->stored_nbytes, (unsigned long long)result->file_nbytes, cause);
+}
+
 static lmc_status call(cli_job *job, const char *in_path, const char *out_path)
 {
-    return lmc_st_convert(in_path, out_path, &job->options, &job->result, &job->diag);
+    const lmc_status status = lmc_st_convert(in_path, out_path, &job->options, &job->result, &job->diag);
+    if (status == LMC_OK) {
+        warn_of_growth(job, in_path);
+    }
+    return status;
 }
+
+/* ---- the closing line ---- */
 
 /* How much of the archive was coded against --base: none of it, if that was the wrong file. */
 static void tell_base(const cli_job *job)

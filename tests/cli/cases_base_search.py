@@ -349,7 +349,7 @@ def base_of_a_file_without_one(tool, directory):
     """--base does no harm to archives that need none, and to plain files."""
     old, new = pair(directory)
     tool.run("convert", new).expect(0)
-    for command in (["verify", new, new + ".lmc"], ["cat", new], ["get", new, "embed"], ["info", new],
+    for command in (["verify", "-q", new, new + ".lmc"], ["cat", new], ["get", new, "embed"], ["info", new],
                     ["restore", new + ".lmc", "-c"], ["diff", new, new + ".lmc"]):
         tool.run(*command, "--base", old, "--base-dir", directory).expect(0)
 

@@ -1,12 +1,13 @@
 """Outputs appear whole or not at all; nothing that exists is lost."""
 import os
 import pty
+import random
 import signal
 import struct
 import subprocess
 import sys
 
-from support import (Skip, case, check, check_only, end_with, in_directory, read, slow, small_model,
+from support import (Skip, case, check, check_only, end_with, in_directory, model, read, slow, small_model,
                      wait_for_temporary, write)
 
 
@@ -218,3 +219,54 @@ def big_files_pass_two_gib(tool, directory):
 
 if sys.platform != "linux":
     raise SystemExit("these tests need Linux")
+
+
+# ---- archives that are larger than their sources ----
+
+def tiny_tensors(count):
+    return model([("t%d" % i, "U8", [1], bytes([i % 251])) for i in range(count)])
+
+
+@case
+def larger_archives_are_told(tool, directory):
+    """A line says so, and why; the archive is there, and right."""
+    content = tiny_tensors(3000)
+    path = in_directory(directory, content)
+    told = tool.run("convert", path)
+    size = os.path.getsize(path + ".lmc")
+    check(told.status == 0 and size > 1.2 * len(content), "exit %d, %d bytes: %s" % (told.status, size, told.stderr))
+    wanted = "lmc-st: %s: the archive is larger than its source (%d instead of %d bytes): " % (path, size, len(content))
+    check(told.stderr == wanted + "it has 3000 tensors of 1 byte on average; such files are better copied\n",
+          "told: " + told.stderr)
+    tool.run("convert", path, "-f", "-q").expect(0)
+    tool.run("restore", path + ".lmc", "-f").expect(0)
+    check(read(path) == content, "restored otherwise")
+    told = tool.run("convert", path, "-c")
+    check(told.status == 0 and told.stderr == wanted[:-2] + "\n" and len(told.output) == size, "-c: " + told.stderr)
+    told = tool.run("convert", path, "-f", "-v").stderr.splitlines()
+    check(len(told) == 2 and told[0].startswith(wanted) and "GiB/s" in told[1], "-v: %s" % told)
+
+
+@case
+def larger_archives_without_small_tensors(tool, directory):
+    """Noise does not shrink. What grows by less than 4 KiB is not told."""
+    rng = random.Random(31)
+    for count, is_told in ((3, False), (600, True)):
+        content = model([("t%d" % i, "U8", [3000], rng.randbytes(3000)) for i in range(count)])
+        path = in_directory(directory, content)
+        told = tool.run("convert", path, "-f")
+        size = os.path.getsize(path + ".lmc")
+        check(told.status == 0 and size > len(content), "exit %d, %d bytes" % (told.status, size))
+        wanted = "the archive is larger than its source (%d instead of %d bytes)\n" % (size, len(content))
+        check(told.stderr.endswith(wanted) if is_told else told.stderr == "", "told: " + told.stderr)
+
+
+@case
+def larger_directories_are_told(tool, directory):
+    root = os.path.join(directory, "m")
+    os.mkdir(root)
+    for i in range(3):
+        write(os.path.join(root, "m%d.safetensors" % i), tiny_tensors(1000))
+    told = tool.run("convert", root)
+    wanted = "lmc-st: %s: the directory of archives is larger than its source (" % root
+    check(told.status == 0 and told.stderr.startswith(wanted) and told.stderr.count("\n") == 1, told.stderr)

@@ -8,8 +8,8 @@ from support import CASES, CPU_SECONDS, check, check_only, in_directory
 def accept(header):
     def run(tool, directory):
         path = in_directory(directory, header.content)
-        tool.run("verify", path).expect(0)
-        tool.round_trip(path)
+        tool.run("verify", "-q", path).expect(0)
+        tool.round_trip(path, "-q")  # some archives are larger
         check_only(directory, "m.safetensors", "m.safetensors.lmc")
     return run
 

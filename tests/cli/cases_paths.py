@@ -175,7 +175,7 @@ def links_to_links(tool, directory):
     two = os.path.join(directory, "two")
     tool.run("convert", two).expect(0)
     check(not os.path.islink(two + ".lmc") and os.path.isfile(two + ".lmc"), "the archive stands beside the link")
-    tool.run("verify", two + ".lmc", two).expect(0)
+    tool.run("verify", "-q", two + ".lmc", two).expect(0)
     tool.run("restore", two + ".lmc").expect(2, "exists already")
     tool.run("restore", two + ".lmc", "-f").expect(0)
     check(not os.path.islink(two) and read(two) == content, "the link is replaced by the file")

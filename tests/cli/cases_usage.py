@@ -1,4 +1,5 @@
 """Options, help, exit statuses."""
+import hashlib
 import os
 
 from support import case, check, check_only, in_directory, read, small_model
@@ -64,6 +65,35 @@ def default_names(tool, directory):
     check_only(directory, "m.safetensors", "m.safetensors.lmc")
 
 
+NO_ARCHIVE = "is no archive: its header was checked; its content has no checksums"
+
+
+@case
+def verify_tells_what_is_no_archive(tool, directory):
+    """Exit status 0 alone would say that a plain file's content was verified. With its SHA-256 it was."""
+    content = small_model()
+    path = in_directory(directory, content)
+    tool.run("convert", path).expect(0)
+    for operands in ([path], [path, path + ".lmc"], [path + ".lmc", path, "-j1"]):
+        told = tool.run("verify", *operands)
+        check(told.status == 0 and told.stderr == "lmc-st: %s: %s\n" % (path, NO_ARCHIVE), "told: " + told.stderr)
+        tool.run("verify", "-q", *operands).expect(0)
+    tool.run("verify", path, "--sha256", hashlib.sha256(content).hexdigest()).expect(0)
+    tool.run("verify", path + ".lmc").expect(0)
+    for rest, told in ((1, "1 of its files is"), (2, "2 of its files are")):
+        in_directory(directory, content, "%d.safetensors" % rest)
+        root = os.path.join(directory, str(rest))
+        os.mkdir(root)
+        for i in range(rest):
+            in_directory(root, content, "plain%d.safetensors" % i)
+        in_directory(root, read(path + ".lmc"), "m.safetensors.lmc")
+        in_directory(root, b"{}", "config.json")
+        result = tool.run("verify", root)
+        check(result.status == 0 and result.stderr.startswith("lmc-st: %s: %s no archive" % (root, told)) and
+              result.stderr.count("\n") == 1 and result.stderr.endswith(" no checksums\n"), "told: " + result.stderr)
+        tool.run("verify", "-q", root).expect(0)
+
+
 @case
 def verify_goes_on(tool, directory):
     path = in_directory(directory, small_model())
@@ -72,9 +102,11 @@ def verify_goes_on(tool, directory):
     result = tool.run("verify", bad, path + ".lmc", os.path.join(directory, "absent"), path)
     check(result.status == 3, "exit %d" % result.status)
     lines = result.stderr.splitlines()
-    check(len(lines) == 2 and "bad: " in lines[0] and "absent: " in lines[1], "messages: " + result.stderr)
+    check(len(lines) == 3 and "bad: " in lines[0] and "absent: " in lines[1] and lines[2].endswith(NO_ARCHIVE),
+          "messages: " + result.stderr)
     told = tool.run("verify", "-v", path + ".lmc", path)
     check(told.status == 0 and told.stderr.count("\n") == 2 and "verified" in told.stderr, "-v: " + told.stderr)
+    check(told.stderr.endswith("8 tensors, content without checksums\n"), "-v: " + told.stderr)
 
 
 @case

@@ -17,8 +17,8 @@
 static volatile long countdown = -1; /* allocations until one fails; negative: none does */
 static int is_lasting;               /* 1: those after it fail too */
 static volatile int has_failed;
-static volatile long live_count;                 /* blocks allocated and not freed */
-static volatile long own_count;                  /* allocations that this program's own code asked for */
+static volatile long live_count; /* blocks allocated and not freed */
+static volatile long own_count;  /* allocations that this program's own code asked for */
 
 #if CAN_FAIL_ALLOCATIONS
 #include <malloc.h>
