@@ -66,7 +66,10 @@ static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_di
     const st_header *const outer = &file->header;
     const uint64_t offset = 8 + outer->text_nbytes;
     if (!has_table_name(outer)) {
-        return st_fail(diag, LMC_ERR_CORRUPT, 8, "the archive has no table: its first tensor is another");
+        return st_fail(diag, LMC_ERR_CORRUPT, 8 + outer->metadata.offset,
+                       "the archive has no table: its __metadata__ say that it is one (\"format\": \"lmc\", "
+                       "\"lmc_archive\": \"1\"), but no tensor \"" ST_OUTER_TABLE_NAME
+                       "\" comes first; if it is a plain safetensors file, remove these two entries");
     }
     const size_t nbytes = (size_t)outer->tensors[0].end;
     if (nbytes > file->input.nbytes - offset) { /* possible in a file that may be short */

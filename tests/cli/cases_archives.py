@@ -95,6 +95,20 @@ def no_table(tool, directory):
 
 
 @case
+def plain_file_with_the_mark(tool, directory):
+    """It cannot be told from an archive that has lost its table; what to do about it is said. One entry is no mark."""
+    tensors = [("t", "U8", [300], bytes(300))]
+    marks = {"format": "lmc", "lmc_archive": "1"}
+    path = in_directory(directory, model(tensors, marks))
+    for command in ("convert", "verify", "ls", "info", "restore", "cat"):
+        tool.run(command, path, *["-o", path + ".out"] * (command in ("convert", "restore"))).expect(
+            1, '"format": "lmc"', '"lmc_archive": "1"', '"lmc.archive"', "remove these two entries")
+    for key, value in marks.items():
+        in_directory(directory, model(tensors, {key: value}))
+        tool.round_trip(path)
+
+
+@case
 def other_frame_dtype(tool, directory):
     refuse(tool, directory, Archive(make(tool, directory)).build(dtype="I8"), "not a U8 tensor")
 
