@@ -16,7 +16,7 @@ CPU seconds of both, which should be about equal.
 -DCMAKE_C_FLAGS="-g -fno-omit-frame-pointer".
 
 `memory`: peak resident memory of convert, verify, restore and get against the bound of lmc_st.h: 128 MiB + 24 MiB a
-thread + 12 times the header.
+thread + 8 times the header.
 """
 
 import argparse
@@ -184,7 +184,7 @@ def measure_memory(build, folder):
         name = "a" if "sparse" in label else "model.layers.000000.weight"
         for threads in (1, 2, 8):
             j = ["-j", str(threads)]
-            bound = 128 * MIB + threads * 24 * MIB + 12 * header
+            bound = 128 * MIB + threads * 24 * MIB + 8 * header
             for command in (["convert", plain, "-f", "-q", "--no-fsync", "-o", archive, *j],
                             ["verify", archive, "-q", *j],
                             ["restore", archive, "-f", "-q", "--no-fsync", "-o", back, *j],

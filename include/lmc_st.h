@@ -297,8 +297,8 @@ typedef struct lmc_st_result {
  *  a temporary one in the same directory, flushed to the disk, then named; it gets the input's permission
  *  bits and time of modification. After a failure nothing is left, and by a killed process neither if the
  *  file system has files without a name (but for a moment in which `force` replaces a file). Threads and
- *  memory of a call end with it; memory stays below 128 MiB + 24 MiB per thread + 12 times the header,
- *  whatever the size of file and tensors; with a base, 12 times the headers of all files of the chain.
+ *  memory of a call end with it; memory stays below 128 MiB + 24 MiB per thread + 8 times the header,
+ *  whatever the size of file and tensors; with a base, 8 times the headers of all files of the chain.
  *  If several things are wrong, the first in the file's order is reported, for every thread count. */
 
 /* Writes the archive `out_path` of the safetensors file, or directory (see below), `in_path`.
