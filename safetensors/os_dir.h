@@ -39,6 +39,10 @@ size_t os_name_max(const lmc_allocator *memory, const char *path);
  * errno set. */
 int os_open_folder(const char *path);
 
+/* Opens the folder that a relative path below an open directory is in, along no link, and sets *name to the last
+ * component. The path is changed for moments. Returns a descriptor, or -1 with errno set. */
+int os_open_folder_of(int root_fd, char *path, const char **name);
+
 /* ---- trees ---- */
 
 typedef struct os_entry {

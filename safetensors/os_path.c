@@ -84,6 +84,23 @@ int os_open_folder(const char *path)
     return fd;
 }
 
+int os_open_folder_of(int root_fd, char *path, const char **name)
+{
+    int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char *slash = NULL;
+    *name = path;
+    for (; fd >= 0 && (slash = strchr(*name, '/')) != NULL; *name = slash + 1) {
+        *slash = '\0'; /* for a moment */
+        const int next = openat(fd, *name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        const int os_errno = errno;
+        *slash = '/';
+        close(fd);
+        fd = next;
+        errno = os_errno;
+    }
+    return fd;
+}
+
 /* ---- paths without links ---- */
 
 /* Allocators need not set errno. */

@@ -244,14 +244,14 @@ lmc_status os_remove_file(const lmc_allocator *memory, const char *path, const o
 
 /* ---- a directory ---- */
 
-/* A walk through a directory beside its list. */
+/* A directory beside its list. */
 typedef struct walk {
     const removal *removal;
     const os_tree *tree;
+    int root_fd;
     char *path; /* relative, of what is looked at */
     size_t capacity;
     size_t seen_count;
-    int removes; /* 0: only compares */
 } walk;
 
 /* Makes walk->path that of `name` in its folder, whose path has `length` bytes. NULL: nothing of that name is
@@ -263,27 +263,32 @@ static const os_entry *find_listed(walk *walk, size_t length, const char *name)
     return written < 0 || (size_t)written >= room ? NULL : os_tree_find(walk->tree, walk->path);
 }
 
-static lmc_status walk_folder(walk *walk, int folder_fd, const char *name, const os_identity *identity,
-                              size_t length);
+static lmc_status compare_folder(walk *walk, int fd, size_t length);
 
-static lmc_status walk_entry(walk *walk, int folder_fd, const char *name, size_t length)
+static lmc_status compare_entry(walk *walk, int folder_fd, const char *name, size_t length)
 {
+    struct stat found;
     const os_entry *const entry = find_listed(walk, length, name);
     if (entry == NULL) {
         return fail_changed(walk->removal);
     }
     walk->seen_count++;
-    if (entry->is_directory) {
-        return walk_folder(walk, folder_fd, name, &entry->identity, strlen(walk->path));
+    if (!entry->is_directory) {
+        return is_unchanged(folder_fd, name, &entry->identity, 0) ? LMC_OK : fail_changed(walk->removal);
     }
-    if (!is_unchanged(folder_fd, name, &entry->identity, walk->removes)) {
+    const int fd = open_folder(folder_fd, name);
+    if (fd < 0) {
+        return fail_os(walk->removal, errno);
+    }
+    if (fstat(fd, &found) != 0 || !os_is_identity(&entry->identity, &found)) {
+        close(fd);
         return fail_changed(walk->removal);
     }
-    return !walk->removes || unlinkat(folder_fd, name, 0) == 0 ? LMC_OK : fail_os(walk->removal, errno);
+    return compare_folder(walk, fd, strlen(walk->path));
 }
 
-/* Closes `fd`. */
-static lmc_status walk_names(walk *walk, int fd, size_t length)
+/* Looks whether all that is in the folder is listed, and as it was. Closes `fd`. */
+static lmc_status compare_folder(walk *walk, int fd, size_t length)
 {
     DIR *const stream = fdopendir(fd);
     int os_errno = stream == NULL ? errno : 0;
@@ -293,47 +298,59 @@ static lmc_status walk_names(walk *walk, int fd, size_t length)
         return fail_os(walk->removal, os_errno);
     }
     for (const char *name = NULL; status == LMC_OK && (name = next_name(stream, &os_errno)) != NULL;) {
-        status = walk_entry(walk, dirfd(stream), name, length);
+        status = compare_entry(walk, dirfd(stream), name, length);
         walk->path[length] = '\0';
     }
     closedir(stream);
     return status == LMC_OK && os_errno != 0 ? fail_os(walk->removal, os_errno) : status;
 }
 
-static lmc_status walk_folder(walk *walk, int folder_fd, const char *name, const os_identity *identity,
-                              size_t length)
+static lmc_status compare_all(walk *walk)
 {
-    struct stat found;
-    const int fd = open_folder(folder_fd, name);
-    if (fd < 0) {
+    const int fd = openat(walk->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const lmc_status status = fd < 0 ? fail_os(walk->removal, errno) : compare_folder(walk, fd, 0);
+    return status == LMC_OK && walk->seen_count != walk->tree->count ? fail_changed(walk->removal) : status;
+}
+
+/* Without memory of its own: it cannot run out in the midst. */
+static lmc_status remove_listed(walk *walk, const os_entry *entry)
+{
+    const char *name = NULL;
+    snprintf(walk->path, walk->capacity, "%s", entry->path);
+    const int folder_fd = os_open_folder_of(walk->root_fd, walk->path, &name);
+    if (folder_fd < 0) {
         return fail_os(walk->removal, errno);
     }
-    if (fstat(fd, &found) != 0 || !os_is_identity(identity, &found)) {
-        close(fd);
-        return fail_changed(walk->removal);
+    lmc_status status = LMC_OK;
+    if (!entry->is_directory && !is_unchanged(folder_fd, name, &entry->identity, 1)) {
+        status = fail_changed(walk->removal);
+    } else if (unlinkat(folder_fd, name, entry->is_directory ? AT_REMOVEDIR : 0) != 0) {
+        status = fail_os(walk->removal, errno);
     }
-    const lmc_status status = walk_names(walk, fd, length);
-    if (status != LMC_OK || !walk->removes || unlinkat(folder_fd, name, AT_REMOVEDIR) == 0) {
-        return status;
-    }
-    return fail_os(walk->removal, errno);
+    close(folder_fd);
+    return status;
 }
 
 static lmc_status remove_hidden(walk *walk)
 {
+    struct stat found;
     const removal *const removal = walk->removal;
-    for (walk->removes = 0; walk->removes < 2; walk->removes++) {
-        walk->seen_count = 0;
-        const lmc_status status =
-            walk_folder(walk, removal->folder_fd, removal->private_name, &walk->tree->root_identity, 0);
-        if (status != LMC_OK) {
-            return status;
-        }
-        if (walk->seen_count != walk->tree->count) {
-            return fail_changed(removal);
-        }
+    const os_tree *const tree = walk->tree;
+    walk->root_fd = open_folder(removal->folder_fd, removal->private_name);
+    if (walk->root_fd < 0) {
+        return fail_os(removal, errno);
     }
-    return LMC_OK;
+    lmc_status status = fstat(walk->root_fd, &found) == 0 && os_is_identity(&tree->root_identity, &found)
+                            ? compare_all(walk)
+                            : fail_changed(removal);
+    for (size_t i = tree->count; i > 0 && status == LMC_OK; i--) {
+        status = remove_listed(walk, &tree->entries[i - 1]);
+    }
+    close(walk->root_fd);
+    if (status == LMC_OK && unlinkat(removal->folder_fd, removal->private_name, AT_REMOVEDIR) != 0) {
+        status = fail_os(removal, errno);
+    }
+    return status;
 }
 
 /* Room for the path of every entry. */

@@ -14,23 +14,6 @@
 
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* The folder that the path is in; -1 with errno set. The path is changed for moments. */
-static int open_parent(const os_staging *staging, char *path)
-{
-    int fd = openat(staging->fd, ".", FOLDER_FLAGS);
-    char *slash = NULL;
-    for (char *name = path; fd >= 0 && (slash = strchr(name, '/')) != NULL; name = slash + 1) {
-        *slash = '\0';
-        const int next = openat(fd, name, FOLDER_FLAGS);
-        const int os_errno = errno;
-        *slash = '/';
-        close(fd);
-        fd = next;
-        errno = os_errno;
-    }
-    return fd;
-}
-
 lmc_status os_staged_place(const os_staging *staging, const char *path, os_place *place, lmc_st_diag *diag)
 {
     char *const shown = os_path_join(staging->memory, staging->path, path, "");
@@ -39,9 +22,7 @@ lmc_status os_staged_place(const os_staging *staging, const char *path, os_place
         return st_fail_nomem(diag);
     }
     char *const own = shown + strlen(shown) - strlen(path);
-    const char *const slash = strrchr(own, '/');
-    place->name = slash == NULL ? own : slash + 1;
-    place->folder_fd = open_parent(staging, own);
+    place->folder_fd = os_open_folder_of(staging->fd, own, &place->name);
     if (place->folder_fd < 0) {
         const int os_errno = errno;
         st_diag_set_file(diag, shown);

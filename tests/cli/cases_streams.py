@@ -285,6 +285,11 @@ def restart(job):
         job.clear()
 
 
+def ends_in_the_midst(job, call):
+    """A call that removing the parts of an input takes: a directory can be half gone, once its output is whole."""
+    return call in ("unlink", "rmdir") or (call == "open" and isinstance(job, FolderJob))
+
+
 def remove_with_faults(tool, directory, kind, command, call, number):
     """Input and output may never both be damaged; the input goes only after a run without faults."""
     faults = Faults(tool, directory)
@@ -301,7 +306,7 @@ def remove_with_faults(tool, directory, kind, command, call, number):
         check(result.status in (0, 1, 2, 3), what)
         if result.status == 0:
             check(holds(job.output, job.wanted) and not os.path.lexists(job.input), what)
-        elif call not in ("unlink", "rmdir"):
+        elif not holds(job.output, job.wanted) or not ends_in_the_midst(job, call):
             check(holds(job.input, job.given), what + "the input is gone or damaged")
         check(call != "pread" or result.status == 3, what + "was not noticed")
         occurrence += 1 + occurrence // 10
