@@ -19,4 +19,10 @@ LMC_CHECKED int lmc_mul_overflows(uint64_t a, uint64_t b, uint64_t *product)
     return __builtin_mul_overflow(a, b, product);
 }
 
+/* Bytes of `count` elements, as what an allocator takes: on a 32-bit machine that is less than uint64_t. */
+LMC_CHECKED int lmc_size_overflows(uint64_t count, size_t element_nbytes, size_t *nbytes)
+{
+    return __builtin_mul_overflow(count, element_nbytes, nbytes);
+}
+
 #endif

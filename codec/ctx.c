@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "checked.h"
+
 static void *default_allocate(void *user, size_t nbytes)
 {
     (void)user;
@@ -19,6 +21,22 @@ static void default_release(void *user, void *pointer)
 void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes)
 {
     return nbytes ? allocator->allocate(allocator->user, nbytes) : NULL;
+}
+
+void *lmc_allocate_array(lmc_ctx *ctx, uint64_t count, size_t element_nbytes, const char *what,
+                         lmc_status *status)
+{
+    size_t nbytes;
+    if (lmc_size_overflows(count, element_nbytes, &nbytes)) {
+        *status = lmc_fail(&ctx->diag, LMC_ERR_LIMIT, 0, "%llu %s are too many for this machine",
+                           (unsigned long long)count, what);
+        return NULL;
+    }
+    void *const array = lmc_allocate(&ctx->allocator, nbytes);
+    if (!array)
+        *status =
+            lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %llu %s", (unsigned long long)count, what);
+    return array;
 }
 
 void lmc_release(const lmc_allocator *allocator, void *pointer)

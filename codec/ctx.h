@@ -30,6 +30,11 @@ struct lmc_ctx {
 void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes);
 void lmc_release(const lmc_allocator *allocator, void *pointer);
 
+/* `count` elements of the context's allocator, not set to anything. NULL: LIMIT if they do not fit a size_t, else NOMEM;
+ * it stands in *status and in ctx->diag. `what` names the elements. */
+void *lmc_allocate_array(lmc_ctx *ctx, uint64_t count, size_t element_nbytes, const char *what,
+                         lmc_status *status);
+
 /* Clears the diagnostic: the first thing every public call does. */
 void lmc_ctx_begin(lmc_ctx *ctx);
 

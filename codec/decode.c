@@ -65,28 +65,37 @@ lmc_status lmc_frame_check_sizes(const lmc_info *info, size_t head_nbytes, size_
     if (!lmc_is_coded(info) && frame_nbytes != lmc_frame_least_nbytes(info))
         return lmc_fail(diag, LMC_ERR_CORRUPT, lmc_frame_least_nbytes(info), "frame: bytes after its end");
     if (head_nbytes != info->head_nbytes || tail_nbytes != info->tail_nbytes)
-        return lmc_fail(diag, LMC_ERR_ARG, 0, "a head of %zu and a tail of %zu bytes were wanted",
-                        info->head_nbytes, (size_t)info->tail_nbytes);
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "a head of %zu and a tail of %llu bytes were wanted",
+                        info->head_nbytes, (unsigned long long)info->tail_nbytes);
     return LMC_OK;
 }
 
-static lmc_frame *allocate_frame(const lmc_allocator *allocator, const lmc_info *info)
+static lmc_status allocate_index(lmc_ctx *ctx, lmc_frame *frame)
+{
+    const uint64_t count = frame->info.block_count;
+    lmc_status status = LMC_OK;
+    frame->entries = lmc_allocate_array(ctx, count, sizeof *frame->entries, "blocks", &status);
+    if (frame->entries)
+        frame->offsets = lmc_allocate_array(ctx, count + 1, sizeof *frame->offsets, "blocks", &status);
+    return status;
+}
+
+static lmc_status allocate_frame(lmc_ctx *ctx, const lmc_info *info, lmc_frame **frame)
 {
     const unsigned tables = info->mode == LMC_FRAME_CODED ? LMC_FMT_PLANE_COUNT_MAX : 0;
-    lmc_frame *const frame = lmc_allocate(allocator, sizeof *frame + tables * sizeof frame->tables[0]);
-    if (!frame)
-        return NULL;
-    memset(frame, 0, sizeof *frame);
-    frame->allocator = *allocator;
-    frame->info = *info;
-    if (!lmc_is_coded(info))
-        return frame;
-    frame->entries = lmc_allocate(allocator, (size_t)info->block_count * sizeof *frame->entries);
-    frame->offsets = lmc_allocate(allocator, (size_t)(info->block_count + 1) * sizeof *frame->offsets);
-    if (frame->entries && frame->offsets)
-        return frame;
-    lmc_frame_free(frame);
-    return NULL;
+    lmc_frame *const made = lmc_allocate(&ctx->allocator, sizeof *made + tables * sizeof made->tables[0]);
+    *frame = NULL;
+    if (!made)
+        return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a frame");
+    memset(made, 0, sizeof *made);
+    made->allocator = ctx->allocator;
+    made->info = *info;
+    const lmc_status status = lmc_is_coded(info) ? allocate_index(ctx, made) : LMC_OK;
+    if (status != LMC_OK)
+        lmc_frame_free(made);
+    else
+        *frame = made;
+    return status;
 }
 
 static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
@@ -127,10 +136,10 @@ lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes, co
         status = lmc_frame_check_sizes(&info, head_nbytes, tail_nbytes, frame_nbytes, &ctx->diag);
     if (status != LMC_OK)
         return status;
-    lmc_frame *const made = allocate_frame(&ctx->allocator, &info);
-    if (!made)
-        return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for an index of %llu blocks",
-                        (unsigned long long)info.block_count);
+    lmc_frame *made;
+    status = allocate_frame(ctx, &info, &made);
+    if (status != LMC_OK)
+        return status;
     status = fill_frame(made, head, tail, frame_nbytes, &ctx->diag);
     if (status != LMC_OK)
         lmc_frame_free(made);

@@ -120,15 +120,14 @@ static lmc_status decode_blocks(decode_job *job)
 static lmc_status decode_stored(decode_job *job)
 {
     const uint64_t block_count = job->frame->info.block_count;
-    const lmc_allocator *const allocator = &job->ctx->allocator;
-    job->entries = lmc_allocate(allocator, (size_t)(block_count + 1) * sizeof *job->entries);
+    lmc_status status = LMC_OK;
+    job->entries = lmc_allocate_array(job->ctx, block_count + 1, sizeof *job->entries, "hashes", &status);
     if (!job->entries)
-        return lmc_fail(&job->ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %llu hashes",
-                        (unsigned long long)block_count);
-    lmc_status status = decode_blocks(job);
+        return status;
+    status = decode_blocks(job);
     if (status == LMC_OK && lmc_content_hash(job->entries, block_count) != job->frame->content_hash)
         status = lmc_fail(&job->ctx->diag, LMC_ERR_CHECKSUM, 0, "the content does not match its checksum");
-    lmc_release(allocator, job->entries);
+    lmc_release(&job->ctx->allocator, job->entries);
     return status;
 }
 

@@ -232,13 +232,11 @@ static lmc_status plan_and_encode(lmc_ctx *ctx, const lmc_params *params, const 
         lmc_plan_create(ctx, params, src_nbytes, read_memory, base ? read_base_memory : NULL, &input, &plan);
     if (status != LMC_OK)
         return status;
-    const size_t entries_nbytes = (size_t)(plan->info.block_count + 1) * sizeof(lmc_block_entry);
-    lmc_block_entry *const entries = lmc_allocate(&ctx->allocator, entries_nbytes);
+    lmc_block_entry *const entries =
+        lmc_allocate_array(ctx, plan->info.block_count + 1, sizeof *entries, "blocks", &status);
     if (entries)
         status = encode_frame(ctx, plan, lmc_resolve_thread_count(params->thread_count), src, base, entries,
                               dst, dst_nbytes);
-    else
-        status = lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %zu bytes", entries_nbytes);
     lmc_release(&ctx->allocator, entries);
     lmc_plan_free(plan);
     return status;

@@ -211,7 +211,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *para
  *  base: lmc_info.base_nbytes bytes, the same as when it was encoded; ignored by frames that have none. Its
  *  hashes stand in the frame: BASE if it is NULL or differs by as much as a bit.
  *  dst_capacity: at least the content's size (lmc_read_info), else DST_SMALL.
- * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, BASE. */
+ * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, BASE, LIMIT (lmc_frame_open). */
 LMC_NODISCARD LMC_API lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
                                             const void *base, void *dst, size_t dst_capacity,
                                             size_t *dst_nbytes);
@@ -327,7 +327,8 @@ typedef struct lmc_frame lmc_frame;
 
 /* Parses a frame of frame_nbytes bytes from its head and tail alone (sizes: lmc_read_info; buffers are
  * copied) and verifies their checksum. Free with lmc_frame_free().
- * Errors: ARG, NOMEM, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM. */
+ * Errors: ARG, NOMEM, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM; LIMIT when the index does not fit a size_t, which
+ * a machine of 32 bits may meet. */
 LMC_NODISCARD LMC_API lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes,
                                                 const void *tail, size_t tail_nbytes, uint64_t frame_nbytes,
                                                 lmc_frame **frame);

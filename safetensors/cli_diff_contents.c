@@ -84,7 +84,10 @@ static lmc_status prepare_archives(const comparison *both, cli_pair *pair, diff_
         return LMC_OK;
     }
     item->way = WAY_DECODE;
-    set_blocks(slot, a.content_nbytes, (size_t)a.content_nbytes);
+    /* one run of all; where that does not fit a size_t, less of it is told as progress */
+    slot->block_nbytes = a.content_nbytes < SIZE_MAX ? (size_t)a.content_nbytes : SIZE_MAX;
+    slot->block_count = 1;
+    slot->content_nbytes = a.content_nbytes;
     return LMC_OK;
 }
 
@@ -97,7 +100,7 @@ static lmc_status prepare_hashes(diff_item *item, st_worker *worker, st_slot *sl
     }
     item->way = WAY_HASHES;
     set_blocks(slot, info.content_nbytes, info.block_nbytes);
-    item->entries = calloc((size_t)slot->block_count + 1, sizeof(*item->entries));
+    item->entries = st_allocate_zeroed(&st_memory_default, slot->block_count + 1, sizeof(*item->entries));
     return item->entries == NULL ? st_fail_nomem(&worker->diag) : LMC_OK;
 }
 
@@ -133,7 +136,7 @@ static void release(void *user, st_slot *slot)
     diff_item *const item = slot->item;
     (void)user;
     if (item != NULL) {
-        free(item->entries);
+        st_release(&st_memory_default, item->entries);
         free(item);
     }
     slot->item = NULL;

@@ -71,24 +71,25 @@ static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_di
                        "\"lmc_archive\": \"1\"), but no tensor \"" ST_OUTER_TABLE_NAME
                        "\" comes first; if it is a plain safetensors file, remove these two entries");
     }
-    const size_t nbytes = (size_t)outer->tensors[0].end;
-    if (nbytes > file->input.nbytes - offset) { /* possible in a file that may be short */
+    const uint64_t table_nbytes = outer->tensors[0].end;
+    if (table_nbytes > file->input.nbytes - offset) { /* possible in a file that may be short */
         return st_fail(diag, LMC_ERR_TRUNCATED, file->input.nbytes,
                        "the archive is cut short within its table: nothing can be read");
     }
     unsigned char head[ST_TABLE_HEAD_NBYTES] = {0};
-    lmc_status status =
-        os_input_read(&file->input, offset, head, nbytes < sizeof(head) ? nbytes : sizeof(head), diag);
+    const size_t head_nbytes = table_nbytes < sizeof(head) ? (size_t)table_nbytes : sizeof(head);
+    lmc_status status = os_input_read(&file->input, offset, head, head_nbytes, diag);
     if (status == LMC_OK) {
-        status = st_table_check_head(head, nbytes, outer->tensor_count - 1, offset, diag);
+        status = st_table_check_head(head, table_nbytes, outer->tensor_count - 1, offset, diag);
     }
     if (status != LMC_OK) {
         return status;
     }
-    unsigned char *const bytes = st_allocate(&file->memory, nbytes + 1);
+    unsigned char *const bytes = st_allocate_array(&file->memory, table_nbytes + 1, 1);
     if (bytes == NULL) {
         return st_fail_nomem(diag);
     }
+    const size_t nbytes = (size_t)table_nbytes;
     status = os_input_read(&file->input, offset, bytes, nbytes, diag);
     if (status == LMC_OK) {
         status = st_table_read(table, &file->memory, bytes, nbytes, offset, diag);

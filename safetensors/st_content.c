@@ -284,12 +284,12 @@ lmc_status st_content_verify(const st_content *content, const st_content_room *r
     if (level->frame == NULL || st_frame_has_index(&level->info)) {
         return LMC_OK;
     }
-    const size_t count = (size_t)level->info.block_count;
-    lmc_block_entry *const entries = st_allocate(content->memory, (count + 1) * sizeof(*entries));
+    const uint64_t count = level->info.block_count;
+    lmc_block_entry *const entries = st_allocate_array(content->memory, count + 1, sizeof(*entries));
     unsigned char *const dst = st_buffer_grow(room->memory, room->result, level->info.block_nbytes);
     lmc_status status = entries == NULL || dst == NULL ? st_fail_nomem(diag) : LMC_OK;
-    for (size_t i = 0; i < count && status == LMC_OK; i++) {
-        const uint64_t at = (uint64_t)i * level->info.block_nbytes;
+    for (uint64_t i = 0; i < count && status == LMC_OK; i++) {
+        const uint64_t at = i * level->info.block_nbytes;
         const uint64_t left = content->nbytes - at;
         const span part = {at, at + (left < level->info.block_nbytes ? left : level->info.block_nbytes)};
         status = decode_blocks(level, room, part, NULL, dst, &entries[i], diag);

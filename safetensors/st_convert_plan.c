@@ -178,8 +178,7 @@ lmc_status st_convert_prepare(void *user, st_worker *worker, st_slot *slot)
         return status;
     }
     item->block_bound = lmc_plan_block_bound(item->plan);
-    item->entries =
-        st_allocate_zeroed(worker->memory, (size_t)item->info.block_count + 1, sizeof(*item->entries));
+    item->entries = st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof(*item->entries));
     if (item->entries == NULL) {
         return st_fail_nomem(&worker->diag);
     }

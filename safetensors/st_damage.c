@@ -22,7 +22,7 @@ lmc_status st_damage_note_block(st_damage *damage, const lmc_allocator *memory, 
         return LMC_OK;
     }
     if (damage->blocks == NULL) {
-        damage->blocks = st_allocate_zeroed(memory, (size_t)(block_count / 8) + 1, 1);
+        damage->blocks = st_allocate_zeroed(memory, block_count / 8 + 1, 1);
         damage->block_count = block_count;
         damage->first_block = UINT64_MAX;
         if (damage->blocks == NULL) {

@@ -114,7 +114,7 @@ lmc_status st_frame_open(const lmc_st_file *file, const os_window *ahead, lmc_ct
         return st_file_blame(file, index, status, diag);
     }
     /* both are parts of a file that is there, so this is no more than the file's size */
-    unsigned char *const ends = st_allocate(&file->memory, info.head_nbytes + (size_t)info.tail_nbytes + 1);
+    unsigned char *const ends = st_allocate_array(&file->memory, info.head_nbytes + info.tail_nbytes + 1, 1);
     if (ends == NULL) {
         return st_file_blame(file, index, st_fail_nomem(diag), diag);
     }
@@ -126,7 +126,7 @@ lmc_status st_frame_open(const lmc_st_file *file, const os_window *ahead, lmc_ct
 lmc_status st_frame_extent(const lmc_st_file *file, size_t index, const lmc_frame *frame, uint64_t first,
                            uint64_t count, uint64_t *offset, size_t *nbytes, lmc_st_diag *diag)
 {
-    uint64_t sum = 0;
+    size_t sum = 0;
     *offset = st_file_frame_offset(file, index);
     *nbytes = 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -141,9 +141,11 @@ lmc_status st_frame_extent(const lmc_st_file *file, size_t index, const lmc_fram
             return st_file_blame(file, index, LMC_ERR_CORRUPT, diag);
         }
         *offset = i == 0 ? st_file_frame_offset(file, index) + at : *offset;
-        sum += stored_nbytes;
+        if (__builtin_add_overflow(sum, stored_nbytes, &sum)) {
+            return st_file_blame(file, index, st_fail_nomem(diag), diag);
+        }
     }
-    *nbytes = (size_t)sum;
+    *nbytes = sum;
     return LMC_OK;
 }
 

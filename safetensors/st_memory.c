@@ -25,15 +25,17 @@ void *st_allocate(const lmc_allocator *memory, size_t nbytes)
     return memory->allocate(memory->user, nbytes == 0 ? 1 : nbytes);
 }
 
-void *st_allocate_zeroed(const lmc_allocator *memory, size_t count, size_t nbytes)
+void *st_allocate_array(const lmc_allocator *memory, uint64_t count, size_t nbytes)
 {
     size_t total = 0;
-    if (__builtin_mul_overflow(count, nbytes, &total)) {
-        return NULL;
-    }
-    void *const block = st_allocate(memory, total);
+    return __builtin_mul_overflow(count, nbytes, &total) ? NULL : st_allocate(memory, total);
+}
+
+void *st_allocate_zeroed(const lmc_allocator *memory, uint64_t count, size_t nbytes)
+{
+    void *const block = st_allocate_array(memory, count, nbytes);
     if (block != NULL) {
-        memset(block, 0, total);
+        memset(block, 0, (size_t)count * nbytes);
     }
     return block;
 }
@@ -65,7 +67,11 @@ unsigned char *st_buffer_grow(const lmc_allocator *memory, st_buffer *buffer, si
 unsigned char *st_buffer_extend(const lmc_allocator *memory, st_buffer *buffer, size_t used, size_t nbytes)
 {
     if (buffer->bytes == NULL || nbytes > buffer->capacity - used) {
-        const size_t capacity = used + nbytes + used / 2;
+        size_t capacity = 0;
+        if (__builtin_add_overflow(used, nbytes, &capacity) ||
+            __builtin_add_overflow(capacity, used / 2, &capacity)) {
+            return NULL;
+        }
         unsigned char *const larger = st_allocate(memory, capacity);
         if (larger == NULL) {
             return NULL;

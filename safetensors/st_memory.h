@@ -14,8 +14,11 @@ extern const lmc_allocator st_memory_default;
 /* NULL: out of memory. nbytes 0 gives a block too. */
 void *st_allocate(const lmc_allocator *memory, size_t nbytes);
 
-/* `count` items of `nbytes` bytes, all of them zero. NULL also if that does not fit a size_t. */
-void *st_allocate_zeroed(const lmc_allocator *memory, size_t count, size_t nbytes);
+/* `count` items of `nbytes` bytes. NULL also if that does not fit a size_t: the count may be one that a file states. */
+void *st_allocate_array(const lmc_allocator *memory, uint64_t count, size_t nbytes);
+
+/* The same, all of them zero. */
+void *st_allocate_zeroed(const lmc_allocator *memory, uint64_t count, size_t nbytes);
 
 /* block may be NULL. */
 void st_release(const lmc_allocator *memory, void *block);

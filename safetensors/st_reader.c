@@ -218,7 +218,7 @@ lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *c
     if (!st_frame_has_index(&reader->info)) {
         /* its blocks are there: the frame is not smaller than its content */
         reader->entries =
-            st_allocate_zeroed(&file->memory, (size_t)reader->info.block_count + 1, sizeof(*reader->entries));
+            st_allocate_zeroed(&file->memory, reader->info.block_count + 1, sizeof(*reader->entries));
         if (reader->entries == NULL) {
             return st_file_blame(file, index, st_fail_nomem(diag), diag);
         }

@@ -108,7 +108,7 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
     slot->content_nbytes = item->info.content_nbytes;
     if (!st_frame_has_index(&item->info)) {
         item->entries =
-            st_allocate_zeroed(worker->memory, (size_t)item->info.block_count + 1, sizeof(*item->entries));
+            st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof(*item->entries));
         if (item->entries == NULL) {
             return st_fail_nomem(&worker->diag);
         }

@@ -267,7 +267,7 @@ static lmc_status unpack_header(st_table *table, const unsigned char *src, uint6
 static lmc_status read_aliases(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
 {
     table->alias_count = st_load_u32(src);
-    table->aliases = st_allocate(table->memory, table->alias_count * sizeof(*table->aliases));
+    table->aliases = st_allocate_array(table->memory, table->alias_count, sizeof(*table->aliases));
     if (table->aliases == NULL) {
         return st_fail_nomem(diag);
     }
@@ -288,7 +288,8 @@ static lmc_status read_aliases(st_table *table, const unsigned char *src, uint64
 static lmc_status read_hashes(st_table *table, const unsigned char *src, const unsigned char *tail,
                               uint64_t offset, lmc_st_diag *diag)
 {
-    table->hashes = st_allocate(table->memory, (table->tensor_count + 1) * sizeof(*table->hashes));
+    table->hashes =
+        st_allocate_array(table->memory, (uint64_t)table->tensor_count + 1, sizeof(*table->hashes));
     if (table->hashes == NULL) {
         return st_fail_nomem(diag);
     }

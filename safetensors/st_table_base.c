@@ -135,7 +135,7 @@ lmc_status st_bases_read(st_bases *bases, const lmc_allocator *memory, const uns
 {
     const size_t link_count = st_load_u32(src + AT_LINK_COUNT);
     const uint64_t links_at = HEAD_NBYTES + padded(st_load_u32(src + AT_NAME_NBYTES));
-    bases->links = st_allocate(memory, link_count * sizeof(*bases->links));
+    bases->links = st_allocate_array(memory, link_count, sizeof(*bases->links));
     if (bases->links == NULL) {
         return st_fail_nomem(diag);
     }

@@ -8,6 +8,7 @@
 # parts:  unit        CUnit programs and small examples
 #         kernels     the same once per kernel set
 #         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
+#         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
 #         sanitize    unit and cli with address and undefined behaviour sanitizers
 #         fuzz        stored inputs through the fuzz targets, with sanitizers
 #         cli         the command lmc-st, good and bad cases
@@ -39,7 +40,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 . tests/support/setup.sh
 
-quick_parts="unit kernels neon sanitize fuzz cli reference official transformers h5py hdf5 h5examples package checks \
+quick_parts="unit kernels neon arm32 sanitize fuzz cli reference official transformers h5py hdf5 h5examples package checks \
   format quickstart"
 slow_parts="large thread search model"
 
@@ -129,13 +130,17 @@ build_sanitize() {
 }
 
 # The cross compiler sees xxhash.h, which is all of its library, but no other header of this machine.
-build_neon() {
-  mkdir -p build/neon-include &&
-    cp "$(lmc_header_path xxhash.h)" build/neon-include/ &&
-    lmc_build neon --toolchain "$root/tests/cross/aarch64.cmake" -DCMAKE_BUILD_TYPE=Release \
+build_cross() { # DIR TOOLCHAIN
+  mkdir -p build/cross-include &&
+    cp "$(lmc_header_path xxhash.h)" build/cross-include/ &&
+    lmc_build "$1" --toolchain "$root/tests/cross/$2.cmake" -DCMAKE_BUILD_TYPE=Release \
       "-DLMC_WERROR=${LMC_WERROR:-OFF}" -DLMC_BUILD_TOOLS=OFF -DLMC_BUILD_FILTER=OFF \
-      "-DLMC_XXHASH_INCLUDE_DIR=$root/build/neon-include"
+      "-DLMC_XXHASH_INCLUDE_DIR=$root/build/cross-include"
 }
+
+build_neon() { build_cross neon aarch64; }
+
+build_arm32() { build_cross arm32 armhf; }
 
 # Runs the rest of a part only if its build works; each build is tried once.
 builds_done=
@@ -188,16 +193,26 @@ each_kernel_set() {
 
 part_neon() {
   if lmc_has gcc-aarch64-linux-gnu && lmc_has libc6-dev-arm64-cross && lmc_has qemu-user; then
-    with_build build_test with_build build_neon beside_native_build
+    with_build build_test with_build build_neon beside_native_build \
+      neon "qemu-aarch64 -L /usr/aarch64-linux-gnu" neon,scalar
   else
     skip neon "needs a cross compiler and qemu (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)"
   fi
 }
 
-beside_native_build() {
-  run_counted neon python3 tests/cross/run.py --native build/test --cross build/neon --jobs "$lmc_jobs" \
-    --emulator "qemu-aarch64 -L /usr/aarch64-linux-gnu" --sets neon,scalar
-  grep '^left out' build/log/neon.log || true
+part_arm32() {
+  if lmc_has gcc-arm-linux-gnueabihf && lmc_has libc6-dev-armhf-cross && lmc_has qemu-user; then
+    with_build build_test with_build build_arm32 beside_native_build \
+      arm32 "qemu-arm -L /usr/arm-linux-gnueabihf" scalar
+  else
+    skip arm32 "needs a cross compiler and qemu (Debian: gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user)"
+  fi
+}
+
+beside_native_build() { # BUILD EMULATOR SETS
+  run_counted "$1" python3 tests/cross/run.py --native build/test --cross "build/$1" --jobs "$lmc_jobs" \
+    --emulator "$2" --sets "$3"
+  grep '^left out' "build/log/$1.log" || true
 }
 
 part_sanitize() { with_build build_sanitize sanitized_tests; }
@@ -425,6 +440,9 @@ if wants unit kernels; then
 fi
 if wants neon; then
   (lmc_apt gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) || echo "set-up: the part neon will be skipped"
+fi
+if wants arm32; then
+  (lmc_apt gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user) || echo "set-up: the part arm32 will be skipped"
 fi
 if wants hdf5; then
   (lmc_apt libhdf5-dev) || echo "set-up: the C programs of the part hdf5 will be skipped"

@@ -30,7 +30,9 @@ lmc_has() {
   libbz2-dev) lmc_has_header bzlib.h ;;
   gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc ;;
   libc6-dev-arm64-cross) printf '#include <stdio.h>\n' | aarch64-linux-gnu-gcc -E - ;;
-  qemu-user) command -v qemu-aarch64 ;;
+  gcc-arm-linux-gnueabihf) command -v arm-linux-gnueabihf-gcc ;;
+  libc6-dev-armhf-cross) printf '#include <stdio.h>\n' | arm-linux-gnueabihf-gcc -E - ;;
+  qemu-user) command -v qemu-aarch64 && command -v qemu-arm ;;
   hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff && command -v h5ls ;;
   libhdf5-dev) pkg-config --exists hdf5-serial || pkg-config --exists hdf5 || lmc_has_header hdf5.h ;;
   openmpi-bin) command -v mpirun ;;

@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "st_memory.h"
+
 /* Put before each block: what is released must have come from here. */
 typedef union block_head {
     uint64_t mark;
@@ -185,6 +187,20 @@ static void test_end(void)
     lmc_test_calls_end();
 }
 
+/* A count that a file states may be larger than all memory: no part of it is allocated in its place. */
+static void test_arrays_beyond_all_memory(void)
+{
+    CU_ASSERT_PTR_NULL(st_allocate_array(&st_memory_default, UINT64_MAX, 24));
+    CU_ASSERT_PTR_NULL(st_allocate_array(&st_memory_default, (uint64_t)SIZE_MAX / 24 + 1, 24));
+    CU_ASSERT_PTR_NULL(st_allocate_zeroed(&st_memory_default, (uint64_t)SIZE_MAX / 24 + 1, 24));
+    unsigned char *const zeros = st_allocate_zeroed(&st_memory_default, 3, 8);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(zeros);
+    for (size_t i = 0; i < 24; i++) {
+        CU_ASSERT_EQUAL(zeros[i], 0);
+    }
+    st_release(&st_memory_default, zeros);
+}
+
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
@@ -195,6 +211,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_one_fails_with_threads),
         LMC_TEST(test_the_struct_is_copied),
         LMC_TEST(test_failed_open),
+        LMC_TEST(test_arrays_beyond_all_memory),
         LMC_TEST(test_end),
     };
     return LMC_TEST_MAIN("st_allocator", tests, argc, argv);
