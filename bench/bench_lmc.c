@@ -43,7 +43,7 @@ static int encode_pass(lmc_run *run)
     for (size_t i = 0; i < run->shape->tensor_count; i++)
         for (unsigned r = 0; r < run->shape->rounds; r++)
             if (lmc_encode(run->ctx, &run->params, run->data->bytes + i * nbytes, nbytes, base_of(run, i),
-                           run->frames + i * run->frame_capacity, run->frame_capacity,
+                           nbytes, run->frames + i * run->frame_capacity, run->frame_capacity,
                            &run->frame_nbytes[i]) != LMC_OK)
                 return -1;
     return 0;
@@ -56,7 +56,7 @@ static int decode_pass(lmc_run *run)
     for (size_t i = 0; i < run->shape->tensor_count; i++)
         for (unsigned r = 0; r < run->shape->rounds; r++)
             if (lmc_decode(run->ctx, run->frames + i * run->frame_capacity, run->frame_nbytes[i],
-                           base_of(run, i), run->back + i * nbytes, nbytes, &back_nbytes) != LMC_OK ||
+                           base_of(run, i), nbytes, run->back + i * nbytes, nbytes, &back_nbytes) != LMC_OK ||
                 back_nbytes != nbytes)
                 return -1;
     return 0;

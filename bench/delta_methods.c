@@ -20,8 +20,10 @@ static size_t lmc_encode_unit(const delta_method *method, delta_work *work, cons
     params.level = (lmc_level)method->option;
     if (!unit->has_base)
         base = NULL;
-    return lmc_encode(work->lmc, &params, content, unit->nbytes, base, dst, capacity, &size) == LMC_OK ? size
-                                                                                                       : 0;
+    return lmc_encode(work->lmc, &params, content, unit->nbytes, base, unit->nbytes, dst, capacity, &size) ==
+                   LMC_OK
+               ? size
+               : 0;
 }
 
 static size_t lmc_encode_alone(const delta_method *method, delta_work *work, const delta_unit *unit,
@@ -36,7 +38,8 @@ static int lmc_decode_unit(const delta_method *method, delta_work *work, const d
 {
     (void)method;
     size_t size;
-    const lmc_status status = lmc_decode(work->lmc, src, src_nbytes, base, dst, unit->nbytes, &size);
+    const lmc_status status =
+        lmc_decode(work->lmc, src, src_nbytes, base, unit->nbytes, dst, unit->nbytes, &size);
     return status == LMC_OK && size == unit->nbytes ? 0 : -1;
 }
 

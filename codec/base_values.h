@@ -4,6 +4,7 @@
 #ifndef LMC_CODEC_BASE_VALUES_H
 #define LMC_CODEC_BASE_VALUES_H
 
+#include "diag.h"
 #include "kernels/kernels.h"
 #include "lmc.h"
 
@@ -12,6 +13,9 @@ LMC_INLINE unsigned lmc_base_scale(lmc_base_form form)
 {
     return form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
 }
+
+/* The caller's base must be as long as is wanted, before a byte of it is read. Error: BASE. */
+LMC_NODISCARD lmc_status lmc_base_check_nbytes(size_t base_nbytes, uint64_t wanted_nbytes, lmc_diag *diag);
 
 /* The values that the base's part of a block stands for: content_nbytes bytes. LMC_BASE_PLAIN: these are the
  * bytes themselves; LMC_BASE_BF16_OF_F32: `room` (content_nbytes bytes) is filled. */

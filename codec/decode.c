@@ -198,6 +198,16 @@ lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_
     return LMC_OK;
 }
 
+lmc_status lmc_frame_check_base(const lmc_info *info, uint64_t content_nbytes, const void *base,
+                                size_t base_nbytes, lmc_diag *diag)
+{
+    if (info->mode != LMC_FRAME_DELTA)
+        return LMC_OK;
+    if (!base)
+        return lmc_fail(diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
+    return lmc_base_check_nbytes(base_nbytes, content_nbytes * lmc_base_scale(info->base_form), diag);
+}
+
 /* A block of a delta frame: its base is verified before anything is done with it. */
 static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
                                const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
@@ -266,8 +276,8 @@ lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t
 }
 
 lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index, const void *stored,
-                            size_t stored_nbytes, const void *base, void *dst, size_t dst_capacity,
-                            lmc_block_entry *entry)
+                            size_t stored_nbytes, const void *base, size_t base_nbytes, void *dst,
+                            size_t dst_capacity, lmc_block_entry *entry)
 {
     if (entry)
         memset(entry, 0, sizeof *entry);
@@ -283,11 +293,13 @@ lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block
     if (dst_capacity < lmc_block_content_nbytes(&frame->info, block_index))
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes",
                         lmc_block_content_nbytes(&frame->info, block_index));
-    if (frame->info.mode == LMC_FRAME_DELTA && !base)
-        return lmc_fail(&ctx->diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
+    const uint64_t content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
+    lmc_status status = lmc_frame_check_base(&frame->info, content_nbytes, base, base_nbytes, &ctx->diag);
+    if (status != LMC_OK)
+        return status;
     uint64_t hash;
     const lmc_stored_block block = {.stored = stored, .base = base};
-    const lmc_status status = lmc_frame_decode_block(ctx, frame, block_index, &block, dst, &hash, &ctx->diag);
+    status = lmc_frame_decode_block(ctx, frame, block_index, &block, dst, &hash, &ctx->diag);
     if (status == LMC_OK && entry)
         *entry = (lmc_block_entry){(uint32_t)stored_nbytes, hash,
                                    lmc_is_coded(&frame->info) ? frame->entries[block_index].base_hash : 0};

@@ -28,6 +28,11 @@ uint64_t lmc_frame_least_nbytes(const lmc_info *info);
 LMC_NODISCARD lmc_status lmc_frame_check_sizes(const lmc_info *info, size_t head_nbytes, size_t tail_nbytes,
                                                uint64_t frame_nbytes, lmc_diag *diag);
 
+/* The caller's base for so many bytes of content, all or a block's, is there and as long as it must be. Frames without
+ * a base ask for none. Error: BASE. */
+LMC_NODISCARD lmc_status lmc_frame_check_base(const lmc_info *info, uint64_t content_nbytes, const void *base,
+                                              size_t base_nbytes, lmc_diag *diag);
+
 /* Where block i stands in the frame, and how many bytes it takes. */
 uint64_t lmc_frame_block_offset(const lmc_frame *frame, uint64_t i);
 size_t lmc_frame_block_stored_nbytes(const lmc_frame *frame, uint64_t i);

@@ -135,8 +135,6 @@ static lmc_status decode_range(lmc_ctx *ctx, const lmc_frame *frame, const uint8
                                const uint8_t *base, uint64_t first_byte, uint64_t nbytes, uint8_t *dst)
 {
     const lmc_info *const info = &frame->info;
-    if (info->mode == LMC_FRAME_DELTA && !base)
-        return lmc_fail(&ctx->diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
     decode_job job = {.ctx = ctx,
                       .frame = frame,
                       .stored = stored,
@@ -171,8 +169,8 @@ static lmc_status open_whole(lmc_ctx *ctx, const uint8_t *bytes, size_t nbytes, 
                           (size_t)info.tail_nbytes, nbytes, frame);
 }
 
-lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base, void *dst,
-                      size_t dst_capacity, size_t *dst_nbytes)
+lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base,
+                      size_t base_nbytes, void *dst, size_t dst_capacity, size_t *dst_nbytes)
 {
     lmc_frame *opened;
     if (dst_nbytes)
@@ -191,6 +189,8 @@ lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, cons
     else if (!dst && content_nbytes > 0)
         status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     else
+        status = lmc_frame_check_base(&opened->info, content_nbytes, base, base_nbytes, &ctx->diag);
+    if (status == LMC_OK)
         status = decode_range(ctx, opened, frame, base, 0, content_nbytes, dst);
     lmc_frame_free(opened);
     if (status == LMC_OK)
@@ -199,7 +199,7 @@ lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, cons
 }
 
 lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base,
-                            uint64_t first_byte, size_t nbytes, void *dst)
+                            size_t base_nbytes, uint64_t first_byte, size_t nbytes, void *dst)
 {
     lmc_frame *opened;
     if (!ctx)
@@ -214,6 +214,8 @@ lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes
     else if (!dst && nbytes > 0)
         status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     else
+        status = lmc_frame_check_base(&opened->info, content_nbytes, base, base_nbytes, &ctx->diag);
+    if (status == LMC_OK)
         status = decode_range(ctx, opened, frame, base, first_byte, nbytes, dst);
     lmc_frame_free(opened);
     return status;

@@ -250,8 +250,8 @@ lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8
 }
 
 lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index, const void *src,
-                            size_t src_nbytes, const void *base, void *dst, size_t dst_capacity,
-                            lmc_block_entry *entry)
+                            size_t src_nbytes, const void *base, size_t base_nbytes, void *dst,
+                            size_t dst_capacity, lmc_block_entry *entry)
 {
     if (entry)
         memset(entry, 0, sizeof *entry);
@@ -267,6 +267,12 @@ lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_i
     if (dst_capacity < lmc_block_bound(src_nbytes))
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block asks for %zu bytes of room",
                         lmc_block_bound(src_nbytes));
+    if (plan->info.mode == LMC_FRAME_DELTA) {
+        const uint64_t wanted_nbytes = (uint64_t)src_nbytes * lmc_base_scale(plan->info.base_form);
+        const lmc_status status = lmc_base_check_nbytes(base_nbytes, wanted_nbytes, &ctx->diag);
+        if (status != LMC_OK)
+            return status;
+    }
     return lmc_plan_encode_block(ctx, plan, src, src_nbytes, base, dst, entry);
 }
 

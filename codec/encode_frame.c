@@ -243,7 +243,8 @@ static lmc_status plan_and_encode(lmc_ctx *ctx, const lmc_params *params, const 
 }
 
 lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
-                      const void *base, void *dst, size_t dst_capacity, size_t *dst_nbytes)
+                      const void *base, size_t base_nbytes, void *dst, size_t dst_capacity,
+                      size_t *dst_nbytes)
 {
     if (dst_nbytes)
         *dst_nbytes = 0;
@@ -251,6 +252,9 @@ lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, s
         return LMC_ERR_ARG;
     lmc_ctx_begin(ctx);
     lmc_status status = check_encode(ctx, params, src, src_nbytes, dst, dst_capacity, dst_nbytes);
+    if (status == LMC_OK && base)
+        status = lmc_base_check_nbytes(base_nbytes, (uint64_t)src_nbytes * lmc_base_scale(params->base_form),
+                                       &ctx->diag);
     if (status != LMC_OK)
         return status;
     status = plan_and_encode(ctx, params, src, src_nbytes, base, dst, dst_nbytes);

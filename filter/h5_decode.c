@@ -186,10 +186,11 @@ lmc_status h5_chunk_size(lmc_ctx *ctx, const unsigned char *stored, size_t store
 /* ---- content ---- */
 
 static lmc_status decode_frame(lmc_ctx *ctx, const unsigned char *stored, size_t offset, size_t nbytes,
-                               const unsigned char *base, unsigned char *dst, size_t dst_capacity,
-                               size_t *dst_nbytes)
+                               const unsigned char *base, size_t base_nbytes, unsigned char *dst,
+                               size_t dst_capacity, size_t *dst_nbytes)
 {
-    const lmc_status status = lmc_decode(ctx, stored + offset, nbytes, base, dst, dst_capacity, dst_nbytes);
+    const lmc_status status =
+        lmc_decode(ctx, stored + offset, nbytes, base, base_nbytes, dst, dst_capacity, dst_nbytes);
     if (status == LMC_ERR_BASE) { /* every row is as it was written, but they do not belong together */
         return h5_fail(LMC_ERR_CHECKSUM, "lmc: chunk: the row at byte %zu was coded against another one",
                        offset);
@@ -203,6 +204,7 @@ static lmc_status decode_frames(lmc_ctx *ctx, const h5_head *head, const unsigne
 {
     walk w = {head, stored, stored_nbytes, 0, head->nbytes};
     const unsigned char *base = NULL;
+    size_t base_nbytes = 0;
     size_t done = 0;
     lmc_status status = LMC_OK;
     for (unsigned i = 0; status == LMC_OK && i < head->frame_count; i++) {
@@ -211,9 +213,11 @@ static lmc_status decode_frames(lmc_ctx *ctx, const h5_head *head, const unsigne
         size_t made = 0;
         status = next_frame(&w, &offset, &nbytes);
         if (status == LMC_OK) {
-            status = decode_frame(ctx, stored, offset, nbytes, base, dst + done, chunk_nbytes - done, &made);
+            status = decode_frame(ctx, stored, offset, nbytes, base, base_nbytes, dst + done,
+                                  chunk_nbytes - done, &made);
         }
         base = dst + done;
+        base_nbytes = made;
         done += made;
     }
     return status;
@@ -253,7 +257,7 @@ lmc_status h5_chunk_decode(lmc_ctx *ctx, const unsigned char *stored, size_t sto
     size_t made;
     return h5_head_is_there(stored, stored_nbytes)
                ? decode_regrouped(ctx, stored, stored_nbytes, dst, chunk_nbytes)
-               : decode_frame(ctx, stored, 0, stored_nbytes, NULL, dst, chunk_nbytes, &made);
+               : decode_frame(ctx, stored, 0, stored_nbytes, NULL, 0, dst, chunk_nbytes, &made);
 }
 
 /* ---- the public calls ---- */

@@ -197,32 +197,34 @@ LMC_NODISCARD LMC_API lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned
 LMC_NODISCARD LMC_API lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t *bound);
 
 /* Encodes src into one frame of *dst_nbytes bytes.
- *  base: NULL, or an earlier snapshot: src_nbytes bytes of the same dtype (LMC_BASE_BF16_OF_F32: twice as
- *  many). If it helps, the frame says only what has changed (mode LMC_FRAME_DELTA) and cannot be decoded
- *  without it; else it is as without a base. The base may be src itself; it is never written.
+ *  base: NULL, or an earlier snapshot of base_nbytes bytes: as many as src_nbytes and of the same dtype
+ *  (LMC_BASE_BF16_OF_F32: twice as many), else BASE. If it helps, the frame says only what has changed (mode
+ *  LMC_FRAME_DELTA) and cannot be decoded without it; else it is as without a base. The base may be src itself; it
+ *  is never written. Without a base, base_nbytes is ignored.
  *  dst_capacity: at least lmc_encode_bound(), else DST_SMALL.
- * Errors: ARG, NOMEM, DST_SMALL. The same input and params give the same bytes for every thread count
+ * Errors: ARG, NOMEM, DST_SMALL, BASE. The same input and params give the same bytes for every thread count
  * and every kernel set; they may differ between library versions. */
 LMC_NODISCARD LMC_API lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src,
-                                            size_t src_nbytes, const void *base, void *dst,
-                                            size_t dst_capacity, size_t *dst_nbytes);
+                                            size_t src_nbytes, const void *base, size_t base_nbytes,
+                                            void *dst, size_t dst_capacity, size_t *dst_nbytes);
 
 /* Decodes one whole frame of exactly frame_nbytes bytes; content is *dst_nbytes bytes.
- *  base: lmc_info.base_nbytes bytes, the same as when it was encoded; ignored by frames that have none. Its
- *  hashes stand in the frame: BASE if it is NULL or differs by as much as a bit.
+ *  base: base_nbytes bytes, the same as when it was encoded; both are ignored by frames that have none. The frame
+ *  says how long its base is (lmc_info.base_nbytes) and has its hashes: BASE if it is NULL, of another length, of
+ *  which no byte is read then, or differs by as much as a bit.
  *  dst_capacity: at least the content's size (lmc_read_info), else DST_SMALL.
  * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, BASE, LIMIT (lmc_frame_open). */
 LMC_NODISCARD LMC_API lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
-                                            const void *base, void *dst, size_t dst_capacity,
-                                            size_t *dst_nbytes);
+                                            const void *base, size_t base_nbytes, void *dst,
+                                            size_t dst_capacity, size_t *dst_nbytes);
 
 /* Decodes content bytes [first_byte, first_byte + nbytes) into dst (nbytes bytes), touching only the
  * blocks that hold them, and of the base (as in lmc_decode(), whole) only what they were coded against. A
  * stored frame has one checksum: it is read whole.
  * Errors: as lmc_decode(); ARG also when the range leaves the content. */
 LMC_NODISCARD LMC_API lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
-                                                  const void *base, uint64_t first_byte, size_t nbytes,
-                                                  void *dst);
+                                                  const void *base, size_t base_nbytes, uint64_t first_byte,
+                                                  size_t nbytes, void *dst);
 
 /* ---- what a frame says of itself ---------------------------------------------------------------- */
 
@@ -300,12 +302,14 @@ typedef struct lmc_block_entry {
 LMC_NODISCARD LMC_API lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
                                                  size_t *dst_nbytes);
 
-/* Encodes block `block_index`: src holds its content (block_nbytes, less in the last one), base the bytes of
- * the base that belong to it (from block_index * base_block_nbytes; ignored unless the mode is DELTA).
- * entry->stored_nbytes bytes are written to dst. Errors: ARG, NOMEM, DST_SMALL. */
+/* Encodes block `block_index`: src holds its content (block_nbytes, less in the last one), base the
+ * base_nbytes bytes of the base that belong to it (from block_index * base_block_nbytes; as many for each byte of
+ * content as the whole base has, else BASE; ignored unless the mode is DELTA).
+ * entry->stored_nbytes bytes are written to dst. Errors: ARG, NOMEM, DST_SMALL, BASE. */
 LMC_NODISCARD LMC_API lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index,
                                                   const void *src, size_t src_nbytes, const void *base,
-                                                  void *dst, size_t dst_capacity, lmc_block_entry *entry);
+                                                  size_t base_nbytes, void *dst, size_t dst_capacity,
+                                                  lmc_block_entry *entry);
 
 /* Writes the tail (lmc_info.tail_nbytes bytes) from the entries of all blocks in order.
  * Errors: ARG, DST_SMALL. */
@@ -353,12 +357,13 @@ LMC_NODISCARD LMC_API lmc_status lmc_frame_block(const lmc_frame *frame, uint64_
  * against the index. A stored or short frame has no index: its blocks come back unverified with their
  * content_hash in *entry, and must not be used before lmc_content_hash() over all blocks was found equal
  * to lmc_frame_content_hash(). entry may be NULL for coded and delta frames.
- *  base: DELTA: the bytes of the base that belong to the block (base_nbytes of them from block_index *
- *  base_block_nbytes, base_block_nbytes at most); they are verified first. Ignored by other frames.
+ *  base: DELTA: the base_nbytes bytes of the base that belong to the block (from block_index * base_block_nbytes;
+ *  base_block_nbytes of them, less in the last one), else BASE; they are verified first. Ignored by other frames.
  * Errors: ARG, NOMEM, DST_SMALL, CORRUPT, UNSUPPORTED, CHECKSUM, BASE. */
 LMC_NODISCARD LMC_API lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index,
                                                   const void *stored, size_t stored_nbytes, const void *base,
-                                                  void *dst, size_t dst_capacity, lmc_block_entry *entry);
+                                                  size_t base_nbytes, void *dst, size_t dst_capacity,
+                                                  lmc_block_entry *entry);
 
 #ifdef __cplusplus
 }

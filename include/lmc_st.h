@@ -359,7 +359,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *write
 
 /* Adds a tensor whose content, little-endian and in C order, is in memory: data must stay valid and unchanged
  * until the last write; it may be NULL for a tensor without bytes. Name (UTF-8) and shape are copied; shape
- * may be NULL for rank 0. The size follows from dtype and shape.
+ * may be NULL for rank 0. The size follows from dtype and shape: data must hold so many bytes, which nobody checks.
  * Errors: NOMEM; ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is no UTF-8, a size that does
  * not fit 63 bits or is not a whole number of bytes, data NULL. (A name that stands twice is found when the
  * file is written.) */

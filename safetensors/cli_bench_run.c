@@ -99,7 +99,8 @@ static lmc_status encode_group(bench *bench, size_t first, size_t end, cli_bench
         set_params(bench, part, row->level, &params);
         const lmc_status status =
             lmc_encode(bench->ctx, &params, part->content, part->nbytes, row->has_base ? part->base : NULL,
-                       bench->frames + at, bench->frames_capacity - at, &part->frame_nbytes);
+                       row->has_base ? part->base_nbytes : 0, bench->frames + at, bench->frames_capacity - at,
+                       &part->frame_nbytes);
         if (status != LMC_OK) {
             return status;
         }
@@ -119,9 +120,9 @@ static lmc_status decode_group(bench *bench, size_t first, size_t end, cli_bench
     for (size_t i = first; i < end; i++) {
         const cli_part *const part = &bench->parts[i];
         size_t nbytes = 0;
-        const lmc_status status =
-            lmc_decode(bench->ctx, bench->frames + frame_at, part->frame_nbytes,
-                       row->has_base ? part->base : NULL, bench->out + at, bench->out_capacity - at, &nbytes);
+        const lmc_status status = lmc_decode(
+            bench->ctx, bench->frames + frame_at, part->frame_nbytes, row->has_base ? part->base : NULL,
+            row->has_base ? part->base_nbytes : 0, bench->out + at, bench->out_capacity - at, &nbytes);
         if (status != LMC_OK) {
             return status;
         }

@@ -80,9 +80,9 @@ static int is_round_trip(lmc_ctx *ctx, unsigned char *content, unsigned char *fr
     lmc_params_init(&params);
     params.dtype = LMC_DTYPE_BF16;
     fill(content);
-    if (lmc_encode(ctx, &params, content, nbytes, NULL, frame, frame_capacity, &frame_nbytes) != LMC_OK ||
+    if (lmc_encode(ctx, &params, content, nbytes, NULL, 0, frame, frame_capacity, &frame_nbytes) != LMC_OK ||
         lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK ||
-        lmc_decode(ctx, frame, frame_nbytes, NULL, decoded, nbytes, &decoded_nbytes) != LMC_OK) {
+        lmc_decode(ctx, frame, frame_nbytes, NULL, 0, decoded, nbytes, &decoded_nbytes) != LMC_OK) {
         return 0;
     }
     *version = info.version;

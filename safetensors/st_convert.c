@@ -24,6 +24,7 @@ typedef struct blocks {
 static lmc_status encode_blocks(st_worker *worker, const st_convert_item *item, const blocks *blocks,
                                 unsigned char *dst, size_t capacity, size_t *dst_nbytes)
 {
+    const size_t scale = item->info.base_block_nbytes / item->info.block_nbytes;
     size_t at = 0;
     lmc_status status = LMC_OK;
     if (blocks->first == 0) {
@@ -37,7 +38,7 @@ static lmc_status encode_blocks(st_worker *worker, const st_convert_item *item, 
         const unsigned char *const base =
             blocks->base == NULL ? NULL : blocks->base + (size_t)i * item->info.base_block_nbytes;
         status = lmc_encode_block(worker->ctx, item->plan, block, blocks->content + begin, nbytes, base,
-                                  dst + at, capacity - at, &item->entries[block]);
+                                  nbytes * scale, dst + at, capacity - at, &item->entries[block]);
         at += status == LMC_OK ? item->entries[block].stored_nbytes : 0;
     }
     *dst_nbytes = at;

@@ -158,6 +158,7 @@ lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, 
     size_t dst_at = 0;
     lmc_info info;
     lmc_frame_info(frame, &info);
+    const size_t scale = info.base_block_nbytes / info.block_nbytes;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at = 0;
         size_t block_nbytes = 0;
@@ -169,9 +170,9 @@ lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, 
         if (status == LMC_OK) {
             const unsigned char *const block_base =
                 base == NULL ? NULL : base + (size_t)i * info.base_block_nbytes;
-            status =
-                lmc_decode_block(ctx, frame, first + i, stored + src_at, block_nbytes, block_base,
-                                 dst + dst_at, dst_capacity - dst_at, entries == NULL ? NULL : &entries[i]);
+            status = lmc_decode_block(ctx, frame, first + i, stored + src_at, block_nbytes, block_base,
+                                      content_nbytes * scale, dst + dst_at, dst_capacity - dst_at,
+                                      entries == NULL ? NULL : &entries[i]);
         }
         if (status != LMC_OK) {
             /* the codec's offsets are the frame's, not the block's */

@@ -35,6 +35,11 @@ static uint8_t *make_base(const lmc_info *info)
     return base;
 }
 
+static size_t base_scale(const lmc_info *info)
+{
+    return info->base_block_nbytes / info->block_nbytes;
+}
+
 /* Decodes block by block into dst. Returns LMC_OK only if every block and the content hash are right. */
 static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_info *info,
                                 const uint8_t *data, size_t nbytes, const uint8_t *base, uint8_t *dst)
@@ -49,8 +54,9 @@ static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_
         FUZZ_CLAIM(offset <= nbytes && stored_nbytes <= nbytes - offset);
         FUZZ_CLAIM(content_nbytes <= info->content_nbytes - done);
         const uint8_t *const block_base = base ? base + i * info->base_block_nbytes : NULL;
-        status = lmc_decode_block(ctx, frame, i, data + offset, stored_nbytes, block_base, dst + done,
-                                  content_nbytes, &entries[i]);
+        const size_t block_base_nbytes = base ? content_nbytes * base_scale(info) : 0;
+        status = lmc_decode_block(ctx, frame, i, data + offset, stored_nbytes, block_base, block_base_nbytes,
+                                  dst + done, content_nbytes, &entries[i]);
         done += content_nbytes;
     }
     if (status == LMC_OK) {
@@ -87,7 +93,7 @@ static lmc_status decode_in_pieces(lmc_ctx *ctx, const lmc_info *info, const uin
 
 /* Every range of a content that decodes must be that part of it. */
 static void check_ranges(lmc_ctx *ctx, const uint8_t *data, size_t nbytes, const uint8_t *base,
-                         const uint8_t *content, size_t content_nbytes)
+                         size_t base_nbytes, const uint8_t *content, size_t content_nbytes)
 {
     const size_t firsts[] = {0, content_nbytes / 3, content_nbytes - content_nbytes / 5, content_nbytes};
     for (size_t i = 0; i < sizeof(firsts) / sizeof(firsts[0]); i++) {
@@ -95,34 +101,89 @@ static void check_ranges(lmc_ctx *ctx, const uint8_t *data, size_t nbytes, const
         const size_t count = (content_nbytes - first + i) / (i + 1);
         const size_t range_nbytes = count <= content_nbytes - first ? count : content_nbytes - first;
         uint8_t *const range = fuzz_malloc(range_nbytes);
-        FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, base, first, range_nbytes, range) == LMC_OK);
+        FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, base, base_nbytes, first, range_nbytes, range) ==
+                   LMC_OK);
         FUZZ_CLAIM(memcmp(range, content + first, range_nbytes) == 0);
         free(range);
     }
     uint8_t byte;
-    FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, base, content_nbytes, 1, &byte) == LMC_ERR_ARG);
+    FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, base, base_nbytes, content_nbytes, 1, &byte) ==
+               LMC_ERR_ARG);
+}
+
+/* A length that the input chooses, about as often too short as too long. */
+static size_t choose_base_nbytes(const uint8_t *data, size_t nbytes, size_t right_nbytes)
+{
+    const size_t number = data[nbytes - 1] | (size_t)data[nbytes - 2] << 8 | (size_t)data[nbytes - 3] << 16;
+    return number % (2 * right_nbytes + 2);
+}
+
+/* Decodes the first block with a base of which only base_nbytes bytes are there. */
+static void check_block_base_of_any_length(lmc_ctx *ctx, const lmc_info *info, const uint8_t *data,
+                                           size_t nbytes, const uint8_t *base, size_t base_nbytes,
+                                           uint8_t *dst)
+{
+    const size_t tail_nbytes = (size_t)info->tail_nbytes;
+    lmc_frame *frame = NULL;
+    uint64_t offset;
+    size_t stored_nbytes, content_nbytes;
+    FUZZ_CLAIM(lmc_frame_open(ctx, data, info->head_nbytes, data + nbytes - tail_nbytes, tail_nbytes, nbytes,
+                              &frame) == LMC_OK);
+    FUZZ_CLAIM(lmc_frame_block(frame, 0, &offset, &stored_nbytes, &content_nbytes) == LMC_OK);
+    const lmc_status status = lmc_decode_block(ctx, frame, 0, data + offset, stored_nbytes, base, base_nbytes,
+                                               dst, content_nbytes, NULL);
+    FUZZ_CLAIM((status == LMC_OK) == (base_nbytes == content_nbytes * base_scale(info)));
+    FUZZ_CLAIM(status == LMC_OK || status == LMC_ERR_BASE);
+    lmc_frame_free(frame);
+}
+
+/* A base of another length than the frame asks for is refused, and none of it is read. status: with the right one. */
+static void check_base_of_any_length(lmc_ctx *ctx, const lmc_info *info, const uint8_t *data, size_t nbytes,
+                                     lmc_status status, uint8_t *dst)
+{
+    const size_t content_nbytes = (size_t)info->content_nbytes;
+    const size_t base_nbytes = choose_base_nbytes(data, nbytes, (size_t)info->base_nbytes);
+    const int is_right = base_nbytes == info->base_nbytes;
+    uint8_t *const base = fuzz_malloc(base_nbytes);
+    size_t got;
+    fuzz_fill_base(base, base_nbytes);
+    const lmc_status found = lmc_decode(ctx, data, nbytes, base, base_nbytes, dst, content_nbytes, &got);
+    FUZZ_CLAIM((found == LMC_OK) == (status == LMC_OK && is_right));
+    FUZZ_CLAIM(status != LMC_OK || is_right || found == LMC_ERR_BASE);
+    const size_t half = content_nbytes / 2;
+    const lmc_status range_status =
+        lmc_decode_range(ctx, data, nbytes, base, base_nbytes, half, content_nbytes - half, dst);
+    FUZZ_CLAIM(status != LMC_OK || range_status == found);
+    if (status == LMC_OK) {
+        check_block_base_of_any_length(ctx, info, data, nbytes, base, base_nbytes, dst);
+    }
+    free(base);
 }
 
 /* Whole, twice, then in pieces, then by ranges. */
 static void decode_known_size(lmc_ctx *ctx, const lmc_info *info, const uint8_t *data, size_t nbytes)
 {
     const size_t content_nbytes = (size_t)info->content_nbytes;
+    const size_t base_nbytes = (size_t)info->base_nbytes;
     uint8_t *const base = make_base(info);
     uint8_t *const first = fuzz_malloc(content_nbytes);
     uint8_t *const second = fuzz_malloc(content_nbytes);
     size_t got = 0;
-    const lmc_status status = lmc_decode(ctx, data, nbytes, base, first, content_nbytes, &got);
+    const lmc_status status = lmc_decode(ctx, data, nbytes, base, base_nbytes, first, content_nbytes, &got);
     FUZZ_CLAIM(got == (status == LMC_OK ? content_nbytes : 0));
-    FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, base, second, content_nbytes, &got) == status);
+    FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, base, base_nbytes, second, content_nbytes, &got) == status);
     FUZZ_CLAIM(status != LMC_OK || memcmp(first, second, content_nbytes) == 0);
     memset(second, 0xa5, content_nbytes);
     const lmc_status pieces_status = decode_in_pieces(ctx, info, data, nbytes, base, second);
     FUZZ_CLAIM((pieces_status == LMC_OK) == (status == LMC_OK));
     if (status == LMC_OK) {
         FUZZ_CLAIM(memcmp(first, second, content_nbytes) == 0);
-        check_ranges(ctx, data, nbytes, base, first, content_nbytes);
+        check_ranges(ctx, data, nbytes, base, base_nbytes, first, content_nbytes);
         FUZZ_CLAIM(base == NULL ||
-                   lmc_decode(ctx, data, nbytes, NULL, second, content_nbytes, &got) == LMC_ERR_BASE);
+                   lmc_decode(ctx, data, nbytes, NULL, 0, second, content_nbytes, &got) == LMC_ERR_BASE);
+    }
+    if (info->mode == LMC_FRAME_DELTA) {
+        check_base_of_any_length(ctx, info, data, nbytes, status, second);
     }
     free(base);
     free(first);
@@ -141,7 +202,7 @@ static void decode_all_ways(const uint8_t *data, size_t nbytes)
         size_t got = 1;
         uint8_t dst[16];
         FUZZ_CLAIM(diag.status == info_status && memchr(diag.text, 0, sizeof(diag.text)) != NULL);
-        FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, NULL, dst, sizeof(dst), &got) != LMC_OK && got == 0);
+        FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, NULL, 0, dst, sizeof(dst), &got) != LMC_OK && got == 0);
         FUZZ_CLAIM(lmc_ctx_diag(ctx)->status != LMC_OK);
     } else if (info.content_nbytes <= CONTENT_NBYTES_MAX && info.block_count <= PIECES_MAX) {
         decode_known_size(ctx, &info, data, nbytes);

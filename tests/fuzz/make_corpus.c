@@ -144,7 +144,7 @@ static size_t encode(const content_kind *kind, lmc_level level, const uint8_t *c
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
     FUZZ_CLAIM(lmc_encode_bound(&params, content_nbytes, &bound) == LMC_OK);
     *frame = fuzz_malloc(bound);
-    FUZZ_CLAIM(lmc_encode(ctx, &params, content, content_nbytes, NULL, *frame, bound, &frame_nbytes) ==
+    FUZZ_CLAIM(lmc_encode(ctx, &params, content, content_nbytes, NULL, 0, *frame, bound, &frame_nbytes) ==
                LMC_OK);
     lmc_ctx_free(ctx);
     return frame_nbytes;
@@ -227,17 +227,17 @@ static void write_delta_seed(const delta_kind *kind, unsigned rarity, size_t nby
     params.dtype = kind->dtype;
     params.base_form = kind->base_form;
     params.block_log2 = LMC_BLOCK_LOG2_MIN;
+    const size_t base_nbytes = kind->base_form == LMC_BASE_PLAIN ? nbytes : 2 * nbytes;
     fuzz_fill_base(base, sizeof(base));
     fill_changed(kind, rarity, content, nbytes);
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
-    FUZZ_CLAIM(lmc_encode(ctx, &params, content, nbytes, base, frame, sizeof(frame), &frame_nbytes) ==
-               LMC_OK);
+    FUZZ_CLAIM(lmc_encode(ctx, &params, content, nbytes, base, base_nbytes, frame, sizeof(frame),
+                          &frame_nbytes) == LMC_OK);
     snprintf(name, sizeof(name), "delta-%s-%u-%zu", kind->name, rarity, nbytes);
     write_seed("frame_decode", name, frame, frame_nbytes);
     lmc_ctx_free(ctx);
 
     uint8_t *const seed = frame; /* content and base behind four bytes of settings, round_trip.c */
-    const size_t base_nbytes = kind->base_form == LMC_BASE_PLAIN ? nbytes : 2 * nbytes;
     seed[0] = (uint8_t)kind->dtype;
     seed[1] = 0;
     seed[2] = 11;

@@ -144,7 +144,7 @@ static void write_parts_seed(const char *name, uint8_t layout, uint8_t swap, uin
         FUZZ_CLAIM(contents[i] <= sizeof(content));
         fill_records(content, contents[i], 5, 0);
         FUZZ_CLAIM(lmc_encode_bound(&params, contents[i], &bound) == LMC_OK && bound <= sizeof(frame));
-        FUZZ_CLAIM(lmc_encode(ctx, &params, content, contents[i], NULL, frame, sizeof(frame), &nbytes) ==
+        FUZZ_CLAIM(lmc_encode(ctx, &params, content, contents[i], NULL, 0, frame, sizeof(frame), &nbytes) ==
                    LMC_OK);
         FUZZ_CLAIM(nbytes <= sizeof(parts) - 2 - used);
         parts[used] = (uint8_t)nbytes;

@@ -76,15 +76,16 @@ static void check_wrong_base(lmc_ctx *ctx, const fuzz_input *input, const uint8_
     lmc_info info;
     FUZZ_CLAIM(lmc_read_info(frame, frame_nbytes, &info, NULL) == LMC_OK);
     if (info.mode != LMC_FRAME_DELTA) {
-        FUZZ_CLAIM(lmc_decode(ctx, frame, frame_nbytes, NULL, back, input->content_nbytes, &got) == LMC_OK);
+        FUZZ_CLAIM(lmc_decode(ctx, frame, frame_nbytes, NULL, 0, back, input->content_nbytes, &got) ==
+                   LMC_OK);
         return;
     }
     FUZZ_CLAIM(info.base_nbytes == input->base_nbytes);
     uint8_t *const wrong = copy_of(input->base, input->base_nbytes);
     wrong[frame[frame_nbytes - 1] * (input->base_nbytes - 1) / 255] ^=
         (uint8_t)(1u << frame[frame_nbytes - 2] % 8);
-    FUZZ_CLAIM(lmc_decode(ctx, frame, frame_nbytes, wrong, back, input->content_nbytes, &got) ==
-               LMC_ERR_BASE);
+    FUZZ_CLAIM(lmc_decode(ctx, frame, frame_nbytes, wrong, input->base_nbytes, back, input->content_nbytes,
+                          &got) == LMC_ERR_BASE);
     free(wrong);
 }
 
@@ -102,14 +103,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     size_t bound, frame_nbytes, got;
     FUZZ_CLAIM(lmc_encode_bound(&input.params, content_nbytes, &bound) == LMC_OK);
     uint8_t *const frame = fuzz_malloc(bound);
-    FUZZ_CLAIM(lmc_encode(ctx, &input.params, input.content, content_nbytes, input.base, frame, bound,
-                          &frame_nbytes) == LMC_OK);
+    FUZZ_CLAIM(lmc_encode(ctx, &input.params, input.content, content_nbytes, input.base, input.base_nbytes,
+                          frame, bound, &frame_nbytes) == LMC_OK);
     FUZZ_CLAIM(frame_nbytes <= content_nbytes + LMC_FRAME_OVERHEAD_MAX);
 
     /* an exact copy: a read past the frame's end is seen */
     uint8_t *const exact = copy_of(frame, frame_nbytes);
     uint8_t *const back = fuzz_malloc(content_nbytes);
-    FUZZ_CLAIM(lmc_decode(ctx, exact, frame_nbytes, input.base, back, content_nbytes, &got) == LMC_OK);
+    FUZZ_CLAIM(lmc_decode(ctx, exact, frame_nbytes, input.base, input.base_nbytes, back, content_nbytes,
+                          &got) == LMC_OK);
     FUZZ_CLAIM(got == content_nbytes && memcmp(back, input.content, content_nbytes) == 0);
     check_wrong_base(ctx, &input, exact, frame_nbytes, back);
 

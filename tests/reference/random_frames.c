@@ -65,17 +65,18 @@ static void make_base(contents_rng *rng, lmc_params *params, size_t nbytes)
 static unsigned char *encode(lmc_ctx *ctx, const lmc_params *params, size_t nbytes, const void *base_or_null,
                              size_t *frame_nbytes)
 {
+    const size_t base_nbytes = params->base_form == LMC_BASE_BF16_OF_F32 ? 2 * nbytes : nbytes;
     size_t capacity = 0, decoded_nbytes = 0;
     if (lmc_encode_bound(params, nbytes, &capacity) != LMC_OK) {
         fail("lmc_encode_bound failed");
     }
     unsigned char *frame = malloc(capacity);
-    if (!frame ||
-        lmc_encode(ctx, params, content, nbytes, base_or_null, frame, capacity, frame_nbytes) != LMC_OK) {
+    if (!frame || lmc_encode(ctx, params, content, nbytes, base_or_null, base_nbytes, frame, capacity,
+                             frame_nbytes) != LMC_OK) {
         fail("lmc_encode failed");
     }
-    if (lmc_decode(ctx, frame, *frame_nbytes, base_or_null, decoded, sizeof decoded, &decoded_nbytes) !=
-            LMC_OK ||
+    if (lmc_decode(ctx, frame, *frame_nbytes, base_or_null, base_nbytes, decoded, sizeof decoded,
+                   &decoded_nbytes) != LMC_OK ||
         decoded_nbytes != nbytes || memcmp(decoded, content, nbytes) != 0) {
         fail("lmc_decode does not give back what was encoded");
     }
@@ -89,7 +90,7 @@ static void refuses_another_base(lmc_ctx *ctx, contents_rng *rng, const unsigned
     size_t decoded_nbytes = 0;
     unsigned char *changed = base + contents_next(rng) % base_nbytes;
     *changed ^= 0x40;
-    if (lmc_decode(ctx, frame, frame_nbytes, base, decoded, sizeof decoded, &decoded_nbytes) !=
+    if (lmc_decode(ctx, frame, frame_nbytes, base, base_nbytes, decoded, sizeof decoded, &decoded_nbytes) !=
         LMC_ERR_BASE) {
         fail("another base is not refused as such");
     }

@@ -26,7 +26,7 @@ static unsigned char *lmc_test_make_frame(const unsigned char *content, size_t n
     CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, nbytes, &bound), LMC_OK);
     unsigned char *const frame = malloc(bound);
     CU_ASSERT_PTR_NOT_NULL_FATAL(frame);
-    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, nbytes, NULL, frame, bound, frame_nbytes),
+    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, nbytes, NULL, 0, frame, bound, frame_nbytes),
                           LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame, *frame_nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info.mode, mode);

@@ -94,13 +94,13 @@ static MAYBE_UNUSED lmc_status base_decode(base_bed *bed, const uint8_t *bytes, 
 {
     deep *const d = bed->deep;
     const uint8_t *base_bytes = deep_base_for(base, bytes, nbytes);
+    const size_t base_nbytes = deep_base_nbytes_for(base, bytes, nbytes);
     size_t found_nbytes = SIZE_MAX;
-    lmc_info info;
-    if (base_bytes && lmc_read_info(bytes, nbytes, &info, NULL) == LMC_OK)
-        base_bytes = guarded_copy(&d->base, base_bytes, (size_t)info.base_nbytes);
+    if (base_bytes)
+        base_bytes = guarded_copy(&d->base, base_bytes, base_nbytes);
     uint8_t *const dst = guarded_end(&d->target, content_nbytes);
     const lmc_status status = lmc_decode(bed->ctx, guarded_copy(&d->source, bytes, nbytes), nbytes,
-                                         base_bytes, dst, content_nbytes, &found_nbytes);
+                                         base_bytes, base_nbytes, dst, content_nbytes, &found_nbytes);
     CU_ASSERT_EQUAL(lmc_ctx_diag(bed->ctx)->status, status);
     if (status == LMC_OK) {
         CU_ASSERT_EQUAL(found_nbytes, content_nbytes);

@@ -173,6 +173,16 @@ static lmc_status deep_block(deep *d, const lmc_kernels *kernels, const deep_pla
     return status == LMC_OK && hash != lmc_load64(entry + 4) ? LMC_ERR_CHECKSUM : status;
 }
 
+/* The length that the frame claims of the base that deep_base_for() has for it. */
+static MAYBE_UNUSED size_t deep_base_nbytes_for(const deep_base *base, const uint8_t *frame,
+                                                size_t frame_nbytes)
+{
+    lmc_info info;
+    const int has_base = deep_base_for(base, frame, frame_nbytes) != NULL;
+    return has_base && lmc_head_read(frame, frame_nbytes, &info, NULL) == LMC_OK ? (size_t)info.base_nbytes
+                                                                                 : 0;
+}
+
 /* As lmc_decode() does it, with these kernels, between guard pages. base: NULL, or what delta frames may have.
  * The status is the first fault's. Contents larger than content_max are LMC_ERR_LIMIT. *content: where it
  * stands, *nbytes: its size. */

@@ -16,6 +16,7 @@ typedef struct counting {
 
 static uint8_t content[CONTENT_NBYTES], found[CONTENT_NBYTES], base_room[2 * CONTENT_NBYTES];
 static const uint8_t *base; /* NULL: frames without one */
+static size_t base_nbytes;
 static uint8_t *room;
 static size_t bound;
 static counting state;
@@ -86,7 +87,8 @@ static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbyte
 static lmc_status call_encode(lmc_ctx *ctx, const job *j)
 {
     size_t n = 1;
-    const lmc_status status = lmc_encode(ctx, &j->params, content, CONTENT_NBYTES, base, room, bound, &n);
+    const lmc_status status =
+        lmc_encode(ctx, &j->params, content, CONTENT_NBYTES, base, base_nbytes, room, bound, &n);
     CU_ASSERT(status == LMC_OK ? n == j->frame.nbytes && memcmp(room, j->frame.bytes, n) == 0 : n == 0);
     return status;
 }
@@ -96,7 +98,7 @@ static lmc_status call_decode(lmc_ctx *ctx, const job *j)
     size_t n = 1;
     memset(found, 0, sizeof found);
     const lmc_status status =
-        lmc_decode(ctx, j->frame.bytes, j->frame.nbytes, base, found, CONTENT_NBYTES, &n);
+        lmc_decode(ctx, j->frame.bytes, j->frame.nbytes, base, base_nbytes, found, CONTENT_NBYTES, &n);
     CU_ASSERT(status == LMC_OK ? n == CONTENT_NBYTES && memcmp(found, content, n) == 0 : n == 0);
     return status;
 }
@@ -104,8 +106,8 @@ static lmc_status call_decode(lmc_ctx *ctx, const job *j)
 static lmc_status call_range(lmc_ctx *ctx, const job *j)
 {
     memset(found, 0, sizeof found);
-    const lmc_status status =
-        lmc_decode_range(ctx, j->frame.bytes, j->frame.nbytes, base, 1001, CONTENT_NBYTES - 2000, found);
+    const lmc_status status = lmc_decode_range(ctx, j->frame.bytes, j->frame.nbytes, base, base_nbytes, 1001,
+                                               CONTENT_NBYTES - 2000, found);
     CU_ASSERT(status != LMC_OK || memcmp(found, content + 1001, CONTENT_NBYTES - 2000) == 0);
     return status;
 }
@@ -121,7 +123,8 @@ static lmc_status call_plan_and_block(lmc_ctx *ctx, const job *j)
     if (status != LMC_OK)
         return status;
     lmc_plan_info(plan, &info);
-    status = lmc_encode_block(ctx, plan, 0, content, info.block_nbytes, base, room, bound, &entry);
+    status = lmc_encode_block(ctx, plan, 0, content, info.block_nbytes, base, info.base_block_nbytes, room,
+                              bound, &entry);
     CU_ASSERT_EQUAL(status == LMC_OK, entry.stored_nbytes != 0);
     lmc_plan_free(plan);
     return status;
@@ -143,8 +146,8 @@ static lmc_status call_open_and_block(lmc_ctx *ctx, const job *j)
         return status;
     CU_ASSERT_EQUAL(lmc_frame_block(frame, 1, &offset, &stored, &nbytes), LMC_OK);
     const uint8_t *const block_base = base ? base + info.base_block_nbytes : NULL;
-    status =
-        lmc_decode_block(ctx, frame, 1, j->frame.bytes + offset, stored, block_base, found, nbytes, &entry);
+    status = lmc_decode_block(ctx, frame, 1, j->frame.bytes + offset, stored, block_base,
+                              info.base_block_nbytes, found, nbytes, &entry);
     CU_ASSERT(status != LMC_OK || memcmp(found, content + info.block_nbytes, nbytes) == 0);
     lmc_frame_free(frame);
     return status;
@@ -237,6 +240,7 @@ static void check_base(lmc_base_form form, unsigned thread_count)
     for (size_t i = 0; i < CONTENT_NBYTES; i += 4 + random_below(80))
         content[i] ^= 1;
     base = base_room;
+    base_nbytes = (form == LMC_BASE_PLAIN ? 1 : 2) * (size_t)CONTENT_NBYTES;
     check_job(&params, thread_count, LMC_FRAME_DELTA);
     base = NULL;
 }
@@ -337,7 +341,7 @@ static void test_no_allocation_by_claims(void)
         const uint64_t claimed = UINT64_C(1) << shift;
         size_t n;
         memcpy(frame.bytes + 16, &claimed, 8);
-        CU_ASSERT_NOT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, found, CONTENT_NBYTES, &n),
+        CU_ASSERT_NOT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, CONTENT_NBYTES, &n),
                             LMC_OK);
     }
     CU_ASSERT(largest < 200000);

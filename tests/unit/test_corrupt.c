@@ -35,8 +35,8 @@ static void make_frames(void)
         if (lmc_encode_bound(&params, frames[i].nbytes, &bound) != LMC_OK)
             abort();
         frames[i].frame.bytes = must_malloc(bound);
-        if (lmc_encode(ctx, &params, frames[i].content, frames[i].nbytes, NULL, frames[i].frame.bytes, bound,
-                       &frames[i].frame.nbytes) != LMC_OK ||
+        if (lmc_encode(ctx, &params, frames[i].content, frames[i].nbytes, NULL, 0, frames[i].frame.bytes,
+                       bound, &frames[i].frame.nbytes) != LMC_OK ||
             frames[i].frame.nbytes > FRAME_MAX)
             abort();
     }
@@ -58,7 +58,7 @@ static lmc_status decode_all(const uint8_t *bytes, size_t nbytes, const uint8_t 
     static uint8_t found[CONTENT_MAX];
     size_t found_nbytes = 77;
     const uint8_t *const copy = guarded_copy(&deep_memory->source, bytes, nbytes);
-    const lmc_status status = lmc_decode(ctx, copy, nbytes, NULL, found, CONTENT_MAX, &found_nbytes);
+    const lmc_status status = lmc_decode(ctx, copy, nbytes, NULL, 0, found, CONTENT_MAX, &found_nbytes);
     if (status == LMC_OK) {
         if (!content) {
             content = found;

@@ -83,8 +83,8 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
         const uint8_t *const src = guarded_copy(&bed.deep->source, bed.content + i * info.block_nbytes, n);
         const uint8_t *const base =
             guarded_copy(&bed.deep->base, bed.base + i * info.base_block_nbytes, n * scale);
-        CU_ASSERT_EQUAL_FATAL(lmc_encode_block(bed.ctx, plan, i, src, n, base, dst, bound, &entries[i]),
-                              LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(
+            lmc_encode_block(bed.ctx, plan, i, src, n, base, n * scale, dst, bound, &entries[i]), LMC_OK);
         CU_ASSERT_FATAL(entries[i].stored_nbytes >= 1 && entries[i].stored_nbytes <= n + 1);
         CU_ASSERT_EQUAL(entries[i].content_hash, lmc_kernels_get()->hash(src, n, 0));
         CU_ASSERT_EQUAL(entries[i].base_hash, lmc_kernels_get()->hash(base, n * scale, 0));
@@ -137,8 +137,9 @@ static void decode_in_pieces(const test_frame *frame)
         const uint8_t *const base =
             guarded_copy(&bed.deep->base, bed.base + i * info.base_block_nbytes, n * scale);
         uint8_t *const dst = guarded_end(&bed.deep->target, n);
-        CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, opened, i, stored, stored_nbytes, base, dst, n, entry),
-                        LMC_OK);
+        CU_ASSERT_EQUAL(
+            lmc_decode_block(bed.ctx, opened, i, stored, stored_nbytes, base, n * scale, dst, n, entry),
+            LMC_OK);
         CU_ASSERT_EQUAL(memcmp(dst, bed.content + i * info.block_nbytes, n), 0);
         CU_ASSERT_EQUAL(entry->stored_nbytes, stored_nbytes);
         CU_ASSERT_EQUAL(entry->base_hash, lmc_kernels_get()->hash(base, n * scale, 0));
@@ -252,18 +253,19 @@ static void test_encode_arguments(void)
     CU_ASSERT_EQUAL(info.base_nbytes, 5000);
     CU_ASSERT_EQUAL(info.base_block_nbytes, 2048);
     CU_ASSERT_EQUAL(info.tail_nbytes, 3 * 20 + 8);
-    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 0, bed.content, 2048, NULL, room, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 0, bed.content, 2048, NULL, 0, room, sizeof room, &entry),
                     LMC_ERR_ARG);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
     CU_ASSERT_EQUAL(lmc_ctx_diag(bed.ctx)->status, LMC_ERR_ARG);
     CU_ASSERT_EQUAL(
-        lmc_encode_block(bed.ctx, plan, 0, bed.content, 2047, bed.base, room, sizeof room, &entry),
+        lmc_encode_block(bed.ctx, plan, 0, bed.content, 2047, bed.base, 2048, room, sizeof room, &entry),
         LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 3, bed.content, 904, bed.base, room, sizeof room, &entry),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 0, bed.content, 2048, bed.base, room, 2048, &entry),
+    CU_ASSERT_EQUAL(
+        lmc_encode_block(bed.ctx, plan, 3, bed.content, 904, bed.base, 2048, room, sizeof room, &entry),
+        LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 0, bed.content, 2048, bed.base, 2048, room, 2048, &entry),
                     LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 2, bed.content + 4096, 904, bed.base + 4096, room,
+    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 2, bed.content + 4096, 904, bed.base + 4096, 904, room,
                                      lmc_plan_block_bound(plan), &entry),
                     LMC_OK);
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, &entry, 1, room, sizeof room, &n), LMC_ERR_ARG);
@@ -298,17 +300,19 @@ static void test_decode_arguments(void)
     CU_ASSERT_EQUAL_FATAL(lmc_frame_block(f, 1, &offset, &stored, &n), LMC_OK);
     const uint8_t *const block = frame.bytes + offset;
     CU_ASSERT_NOT_EQUAL(lmc_frame_base_hash(f), 0);
-    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, NULL, dst, 2048, &entry), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, NULL, 0, dst, 2048, &entry), LMC_ERR_BASE);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
     CU_ASSERT_EQUAL(lmc_ctx_diag(bed.ctx)->status, LMC_ERR_BASE);
-    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, bed.base, dst, 2048, &entry),
+    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, bed.base, 2048, dst, 2048, &entry),
                     LMC_ERR_BASE);
     CU_ASSERT_EQUAL(entry.base_hash, 0);
-    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, bed.base + 2048, dst, 2047, &entry),
+    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, bed.base + 2048, 2048, dst, 2047, &entry),
                     LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored + 1, bed.base + 2048, dst, 2048, &entry),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, bed.base + 2048, dst, 2048, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(
+        lmc_decode_block(bed.ctx, f, 1, block, stored + 1, bed.base + 2048, 2048, dst, 2048, &entry),
+        LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, bed.base + 2048, 2048, dst, 2048, NULL),
+                    LMC_OK);
     CU_ASSERT_EQUAL(memcmp(dst, bed.content + 2048, 2048), 0);
     lmc_frame_free(f);
     frame_free(&frame);

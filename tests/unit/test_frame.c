@@ -32,7 +32,7 @@ static void test_no_content(void)
         const lmc_params params = frame_params(dtype_of(d), LMC_LEVEL_DEFAULT, 0);
         test_frame frame = frame_encode(ctx, &params, NULL, 0);
         size_t nbytes = 1;
-        CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, NULL, 0, &nbytes), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, NULL, 0, &nbytes), LMC_OK);
         CU_ASSERT_EQUAL(nbytes, 0);
         frame_free(&frame);
     }
@@ -199,10 +199,10 @@ static void test_unaligned_buffers(void)
         data_fill(content + shift, 40000, params.dtype, DATA_WEIGHTS);
         CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, 40000, &bound), LMC_OK);
         CU_ASSERT_FATAL(bound <= 60000);
-        CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content + shift, 40000, NULL, bytes + (shift * 7) % 64,
-                                         bound, &frame_nbytes),
+        CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content + shift, 40000, NULL, 0,
+                                         bytes + (shift * 7) % 64, bound, &frame_nbytes),
                               LMC_OK);
-        CU_ASSERT_EQUAL_FATAL(lmc_decode(ctx, bytes + (shift * 7) % 64, frame_nbytes, NULL,
+        CU_ASSERT_EQUAL_FATAL(lmc_decode(ctx, bytes + (shift * 7) % 64, frame_nbytes, NULL, 0,
                                          found + (shift * 5) % 64, 40000, &found_nbytes),
                               LMC_OK);
         CU_ASSERT_EQUAL(memcmp(found + (shift * 5) % 64, content + shift, 40000), 0);

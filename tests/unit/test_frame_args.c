@@ -17,7 +17,8 @@ static void open_frame(void)
     if (lmc_encode_bound(&params, CONTENT_NBYTES, &bound) != LMC_OK || bound > sizeof room)
         abort();
     frame.bytes = must_malloc(bound);
-    if (lmc_encode(ctx, &params, content, CONTENT_NBYTES, NULL, frame.bytes, bound, &frame.nbytes) != LMC_OK)
+    if (lmc_encode(ctx, &params, content, CONTENT_NBYTES, NULL, 0, frame.bytes, bound, &frame.nbytes) !=
+        LMC_OK)
         abort();
 }
 
@@ -165,7 +166,7 @@ static void test_wrong_params(void)
         CU_ASSERT_EQUAL(lmc_encode_bound(&params, 100, &n), LMC_ERR_ARG);
         CU_ASSERT_EQUAL(n, 0);
         n = 99;
-        check_failure(lmc_encode(ctx, &params, content, 100, NULL, room, sizeof room, &n), LMC_ERR_ARG);
+        check_failure(lmc_encode(ctx, &params, content, 100, NULL, 0, room, sizeof room, &n), LMC_ERR_ARG);
         CU_ASSERT_EQUAL(n, 0);
         check_failure(lmc_plan_create(ctx, &params, 100, read_content, NULL, content, &plan), LMC_ERR_ARG);
         CU_ASSERT_PTR_NULL(plan);
@@ -196,14 +197,14 @@ static void test_encode_arguments(void)
     lmc_params params;
     size_t n = 99;
     lmc_params_init(&params);
-    CU_ASSERT_EQUAL(lmc_encode(NULL, &params, content, 10, NULL, room, sizeof room, &n), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode(NULL, &params, content, 10, NULL, 0, room, sizeof room, &n), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(n, 0);
-    check_failure(lmc_encode(ctx, NULL, content, 10, NULL, room, sizeof room, &n), LMC_ERR_ARG);
-    check_failure(lmc_encode(ctx, &params, NULL, 10, NULL, room, sizeof room, &n), LMC_ERR_ARG);
-    check_failure(lmc_encode(ctx, &params, content, 10, NULL, NULL, sizeof room, &n), LMC_ERR_ARG);
-    check_failure(lmc_encode(ctx, &params, content, 10, NULL, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, NULL, 0, NULL, room, sizeof room, &n), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, 10, content, room, sizeof room, &n), LMC_OK);
+    check_failure(lmc_encode(ctx, NULL, content, 10, NULL, 0, room, sizeof room, &n), LMC_ERR_ARG);
+    check_failure(lmc_encode(ctx, &params, NULL, 10, NULL, 0, room, sizeof room, &n), LMC_ERR_ARG);
+    check_failure(lmc_encode(ctx, &params, content, 10, NULL, 0, NULL, sizeof room, &n), LMC_ERR_ARG);
+    check_failure(lmc_encode(ctx, &params, content, 10, NULL, 0, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, NULL, 0, NULL, 0, room, sizeof room, &n), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, 10, content, 10, room, sizeof room, &n), LMC_OK);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_OK);
 }
 
@@ -217,11 +218,11 @@ static void test_encode_room(void)
         CU_ASSERT_EQUAL(lmc_encode_bound(&params, sizes[i], &bound), LMC_OK);
         for (size_t capacity = 0; capacity < bound; capacity += capacity + 40 < bound ? 37 : 1) {
             n = 99;
-            check_failure(lmc_encode(ctx, &params, content, sizes[i], NULL, room, capacity, &n),
+            check_failure(lmc_encode(ctx, &params, content, sizes[i], NULL, 0, room, capacity, &n),
                           LMC_ERR_DST_SMALL);
             CU_ASSERT_EQUAL(n, 0);
         }
-        CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, sizes[i], NULL, room, bound, &n), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, sizes[i], NULL, 0, room, bound, &n), LMC_OK);
     }
 }
 
@@ -230,18 +231,20 @@ static void test_encode_room(void)
 static void test_decode_arguments(void)
 {
     size_t n = 99;
-    CU_ASSERT_EQUAL(lmc_decode(NULL, frame.bytes, frame.nbytes, NULL, found, sizeof found, &n), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode(NULL, frame.bytes, frame.nbytes, NULL, 0, found, sizeof found, &n),
+                    LMC_ERR_ARG);
     CU_ASSERT_EQUAL(n, 0);
-    check_failure(lmc_decode(ctx, NULL, frame.nbytes, NULL, found, sizeof found, &n), LMC_ERR_ARG);
-    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, NULL, sizeof found, &n), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, found, sizeof found, &n), LMC_OK);
+    check_failure(lmc_decode(ctx, NULL, frame.nbytes, NULL, 0, found, sizeof found, &n), LMC_ERR_ARG);
+    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, NULL, sizeof found, &n), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, sizeof found, &n), LMC_OK);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_OK);
-    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, found, sizeof found, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_range(NULL, frame.bytes, frame.nbytes, NULL, 0, 1, found), LMC_ERR_ARG);
-    check_failure(lmc_decode_range(ctx, NULL, frame.nbytes, NULL, 0, 1, found), LMC_ERR_ARG);
-    check_failure(lmc_decode_range(ctx, frame.bytes, frame.nbytes, NULL, 0, 1, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, NULL, 0, 0, NULL), LMC_OK);
-    check_failure(lmc_decode(ctx, frame.bytes, 0, NULL, found, sizeof found, &n), LMC_ERR_TRUNCATED);
+    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, sizeof found, NULL),
+                  LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_range(NULL, frame.bytes, frame.nbytes, NULL, 0, 0, 1, found), LMC_ERR_ARG);
+    check_failure(lmc_decode_range(ctx, NULL, frame.nbytes, NULL, 0, 0, 1, found), LMC_ERR_ARG);
+    check_failure(lmc_decode_range(ctx, frame.bytes, frame.nbytes, NULL, 0, 0, 1, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, NULL, 0, 0, 0, NULL), LMC_OK);
+    check_failure(lmc_decode(ctx, frame.bytes, 0, NULL, 0, found, sizeof found, &n), LMC_ERR_TRUNCATED);
 }
 
 static void test_decode_room(void)
@@ -250,12 +253,12 @@ static void test_decode_room(void)
     for (size_t capacity = 0; capacity < CONTENT_NBYTES;
          capacity += capacity + 40 < CONTENT_NBYTES ? 37 : 1) {
         n = 99;
-        check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, found, capacity, &n),
+        check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, capacity, &n),
                       LMC_ERR_DST_SMALL);
         CU_ASSERT_EQUAL(n, 0);
     }
-    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, NULL, 0, &n), LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, found, CONTENT_NBYTES, &n), LMC_OK);
+    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, NULL, 0, &n), LMC_ERR_DST_SMALL);
+    CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, CONTENT_NBYTES, &n), LMC_OK);
     CU_ASSERT_EQUAL(n, CONTENT_NBYTES);
 }
 

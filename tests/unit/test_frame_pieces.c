@@ -37,7 +37,7 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
         const size_t nbytes = left < info.block_nbytes ? left : info.block_nbytes;
         const size_t bound = lmc_plan_block_bound(plan);
         uint8_t *const dst = guarded_end(&memory, bound);
-        CU_ASSERT_EQUAL_FATAL(lmc_encode_block(ctx, plan, i, content + i * info.block_nbytes, nbytes, NULL,
+        CU_ASSERT_EQUAL_FATAL(lmc_encode_block(ctx, plan, i, content + i * info.block_nbytes, nbytes, NULL, 0,
                                                dst, bound, &entries[i]),
                               LMC_OK);
         CU_ASSERT_FATAL(entries[i].stored_nbytes >= 1 && entries[i].stored_nbytes <= nbytes + 1);
@@ -97,7 +97,7 @@ static void decode_in_pieces(const test_frame *frame, size_t content_nbytes)
         const uint8_t *const stored = guarded_copy(&source, frame->bytes + offset, stored_nbytes);
         uint8_t *const dst = guarded_end(&target, nbytes);
         CU_ASSERT_EQUAL_FATAL(
-            lmc_decode_block(ctx, f, i, stored, stored_nbytes, NULL, dst, nbytes, &entries[i]), LMC_OK);
+            lmc_decode_block(ctx, f, i, stored, stored_nbytes, NULL, 0, dst, nbytes, &entries[i]), LMC_OK);
         CU_ASSERT_EQUAL(memcmp(dst, content + i * info.block_nbytes, nbytes), 0);
         CU_ASSERT_EQUAL(entries[i].stored_nbytes, stored_nbytes);
     }
@@ -236,33 +236,34 @@ static void test_encode_arguments(void)
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 3, room, sizeof room, NULL), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 3, room, (size_t)info.tail_nbytes - 1, &n),
                     LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_encode_block(NULL, plan, 0, content, 2048, NULL, room, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(NULL, plan, 0, content, 2048, NULL, 0, room, sizeof room, &entry),
                     LMC_ERR_ARG);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, NULL, 0, content, 2048, NULL, room, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, NULL, 0, content, 2048, NULL, 0, room, sizeof room, &entry),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, NULL, 2048, NULL, room, sizeof room, &entry), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, NULL, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, NULL, 2048, NULL, 0, room, sizeof room, &entry),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, room, sizeof room, NULL),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, 0, NULL, sizeof room, &entry),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2047, NULL, room, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, 0, room, sizeof room, NULL),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2049, NULL, room, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2047, NULL, 0, room, sizeof room, &entry),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 2, content, 2048, NULL, room, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2049, NULL, 0, room, sizeof room, &entry),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 3, content, 904, NULL, room, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 2, content, 2048, NULL, 0, room, sizeof room, &entry),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, UINT64_MAX, content, 904, NULL, room, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 3, content, 904, NULL, 0, room, sizeof room, &entry),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, UINT64_MAX, content, 904, NULL, 0, room, sizeof room, &entry),
                     LMC_ERR_ARG);
     entry.stored_nbytes = 9;
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, room, 2048, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, 0, room, 2048, &entry),
                     LMC_ERR_DST_SMALL);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
-    CU_ASSERT_EQUAL(
-        lmc_encode_block(ctx, plan, 2, content + 4096, 904, NULL, room, lmc_plan_block_bound(plan), &entry),
-        LMC_OK);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 2, content + 4096, 904, NULL, 0, room,
+                                     lmc_plan_block_bound(plan), &entry),
+                    LMC_OK);
     lmc_plan_free(plan);
 }
 
@@ -311,17 +312,20 @@ static void test_decode_arguments(void)
     CU_ASSERT_EQUAL(lmc_frame_block(f, 0, &offset, &stored, NULL), LMC_ERR_ARG);
     CU_ASSERT_EQUAL_FATAL(lmc_frame_block(f, 0, &offset, &stored, &nbytes), LMC_OK);
     const uint8_t *const block = frame.bytes + offset;
-    CU_ASSERT_EQUAL(lmc_decode_block(NULL, f, 0, block, stored, NULL, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, NULL, 0, block, stored, NULL, room, sizeof room, NULL),
+    CU_ASSERT_EQUAL(lmc_decode_block(NULL, f, 0, block, stored, NULL, 0, room, sizeof room, NULL),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, NULL, stored, NULL, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, NULL, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored - 1, NULL, room, sizeof room, NULL),
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, NULL, 0, block, stored, NULL, 0, room, sizeof room, NULL),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 3, block, stored, NULL, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, room, nbytes - 1, NULL),
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, NULL, stored, NULL, 0, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, 0, NULL, sizeof room, NULL),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored - 1, NULL, 0, room, sizeof room, NULL),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 3, block, stored, NULL, 0, room, sizeof room, NULL),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, 0, room, nbytes - 1, NULL),
                     LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, room, nbytes, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, 0, room, nbytes, NULL), LMC_OK);
     lmc_frame_free(f);
     frame_free(&frame);
 }

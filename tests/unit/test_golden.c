@@ -101,7 +101,8 @@ static lmc_status decode_all(const char *name, const uint8_t *bytes, size_t nbyt
     uint8_t *const dst = guarded_end(&target, content_nbytes);
     size_t found_nbytes = 77;
     const lmc_status status =
-        lmc_decode(ctx, copy, nbytes, deep_base_for(base, bytes, nbytes), dst, content_nbytes, &found_nbytes);
+        lmc_decode(ctx, copy, nbytes, deep_base_for(base, bytes, nbytes),
+                   deep_base_nbytes_for(base, bytes, nbytes), dst, content_nbytes, &found_nbytes);
     int is_right = status == LMC_OK
                        ? content && found_nbytes == content_nbytes && memcmp(dst, content, found_nbytes) == 0
                        : found_nbytes == 0;
@@ -160,9 +161,10 @@ static void test_truncation_at_every_byte(void)
             size_t n = 77;
             const uint8_t *const copy = guarded_copy(&deep_memory->source, v->frame.bytes, cut);
             uint8_t *const dst = guarded_end(&target, v->content_nbytes);
-            CU_ASSERT_NOT_EQUAL(
-                lmc_decode(ctx, copy, cut, deep_base_for(&v->base, copy, cut), dst, v->content_nbytes, &n),
-                LMC_OK);
+            CU_ASSERT_NOT_EQUAL(lmc_decode(ctx, copy, cut, deep_base_for(&v->base, copy, cut),
+                                           deep_base_nbytes_for(&v->base, copy, cut), dst, v->content_nbytes,
+                                           &n),
+                                LMC_OK);
             CU_ASSERT_EQUAL(n, 0);
         }
     }

@@ -34,7 +34,7 @@ static void add_frame(const uint8_t *content, size_t nbytes, lmc_dtype dtype)
     size_t made = 0;
     lmc_params_init(&params);
     params.dtype = dtype;
-    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, nbytes, NULL, f.frames + f.nbytes,
+    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, nbytes, NULL, 0, f.frames + f.nbytes,
                                      sizeof f.frames - f.nbytes, &made),
                           LMC_OK);
     f.frame_nbytes[f.frame_count++] = (uint32_t)made;

@@ -60,9 +60,9 @@ static void *work_alone(void *argument)
         size_t nbytes = 0, found_nbytes = 0;
         params.thread_count = 1 + turn % 3;
         if (lmc_ctx_set_thread_count(ctx, 1 + turn % 4) != LMC_OK ||
-            lmc_encode(ctx, &params, content + number, CONTENT_NBYTES - number, NULL, frame, bound,
+            lmc_encode(ctx, &params, content + number, CONTENT_NBYTES - number, NULL, 0, frame, bound,
                        &nbytes) != LMC_OK ||
-            lmc_decode(ctx, frame, nbytes, NULL, found, CONTENT_NBYTES, &found_nbytes) != LMC_OK ||
+            lmc_decode(ctx, frame, nbytes, NULL, 0, found, CONTENT_NBYTES, &found_nbytes) != LMC_OK ||
             found_nbytes != CONTENT_NBYTES - number || memcmp(found, content + number, found_nbytes) != 0)
             wrong = WRONG;
         if (turn == 0) {
@@ -72,7 +72,7 @@ static void *work_alone(void *argument)
         if (nbytes != first_nbytes || memcmp(frame, first, nbytes) != 0)
             wrong = WRONG;
         frame[nbytes / 2] ^= 1; /* failures of one thread are nobody else's */
-        if (lmc_decode(ctx, frame, nbytes, NULL, found, CONTENT_NBYTES, &found_nbytes) == LMC_OK ||
+        if (lmc_decode(ctx, frame, nbytes, NULL, 0, found, CONTENT_NBYTES, &found_nbytes) == LMC_OK ||
             lmc_ctx_diag(ctx)->status == LMC_OK)
             wrong = WRONG;
     }
@@ -113,7 +113,7 @@ static void *encode_some_blocks(void *argument)
         const size_t bound = lmc_plan_block_bound(shared_plan);
         blocks[i] = must_malloc(bound);
         if (lmc_encode_block(ctx, shared_plan, i, content + i * shared_info.block_nbytes,
-                             content_nbytes_of(i), NULL, blocks[i], bound, &entries[i]) != LMC_OK)
+                             content_nbytes_of(i), NULL, 0, blocks[i], bound, &entries[i]) != LMC_OK)
             wrong = WRONG;
     }
     lmc_ctx_free(ctx);
@@ -132,7 +132,7 @@ static void *decode_all_blocks(void *argument)
         size_t stored, nbytes;
         lmc_block_entry entry;
         if (lmc_frame_block(shared_frame, i, &offset, &stored, &nbytes) != LMC_OK ||
-            lmc_decode_block(ctx, shared_frame, i, shared_bytes + offset, stored, NULL, found, nbytes,
+            lmc_decode_block(ctx, shared_frame, i, shared_bytes + offset, stored, NULL, 0, found, nbytes,
                              &entry) != LMC_OK ||
             memcmp(found, content + i * shared_info.block_nbytes, nbytes) != 0)
             wrong = WRONG;
@@ -212,7 +212,7 @@ static void test_first_failure_wins(void)
         for (unsigned threads = 1; threads <= 5; threads++) {
             CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, threads), LMC_OK);
             const lmc_status status =
-                lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, found, CONTENT_NBYTES, &n);
+                lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, CONTENT_NBYTES, &n);
             if (threads == 1) {
                 first = status;
                 diag = *lmc_ctx_diag(ctx);

@@ -102,9 +102,8 @@ static uint64_t seed_of_name(const char *name)
     return seed;
 }
 
-/* Returns the base's bytes. */
-static size_t verify(lmc_ctx *ctx, const vector *v, const unsigned char *content, const unsigned char *base,
-                     const unsigned char *frame, size_t frame_nbytes)
+static void verify(lmc_ctx *ctx, const vector *v, const unsigned char *content, const unsigned char *base,
+                   const unsigned char *frame, size_t frame_nbytes)
 {
     lmc_info info;
     if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK) {
@@ -115,14 +114,14 @@ static size_t verify(lmc_ctx *ctx, const vector *v, const unsigned char *content
     }
     unsigned char *decoded = must_allocate(v->name, v->content_nbytes);
     size_t decoded_nbytes = 0;
-    if (lmc_decode(ctx, frame, frame_nbytes, base, decoded, v->content_nbytes, &decoded_nbytes) != LMC_OK) {
+    if (lmc_decode(ctx, frame, frame_nbytes, base, (size_t)info.base_nbytes, decoded, v->content_nbytes,
+                   &decoded_nbytes) != LMC_OK) {
         fail(v->name, "lmc_decode failed");
     }
     if (decoded_nbytes != v->content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0) {
         fail(v->name, "decodes to other bytes");
     }
     free(decoded);
-    return (size_t)info.base_nbytes;
 }
 
 static void make(lmc_ctx *ctx, const vector *v, const char *directory)
@@ -148,11 +147,12 @@ static void make(lmc_ctx *ctx, const vector *v, const char *directory)
         fail(v->name, "lmc_encode_bound failed");
     }
     unsigned char *frame = must_allocate(v->name, capacity);
-    if (lmc_encode(ctx, &params, content, v->content_nbytes, base, frame, capacity, &frame_nbytes) !=
-        LMC_OK) {
+    const size_t base_nbytes = v->content_nbytes * (v->base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
+    if (lmc_encode(ctx, &params, content, v->content_nbytes, base, base_nbytes, frame, capacity,
+                   &frame_nbytes) != LMC_OK) {
         fail(v->name, "lmc_encode failed");
     }
-    size_t base_nbytes = verify(ctx, v, content, base, frame, frame_nbytes);
+    verify(ctx, v, content, base, frame, frame_nbytes);
     write_file(directory, v->name, ".lmc", frame, frame_nbytes);
     write_file(directory, v->name, ".bin", content, v->content_nbytes);
     write_file(directory, v->name, ".base", base, base_nbytes);

@@ -152,7 +152,8 @@ static void verify(lmc_ctx *ctx, const vector *v, const char *name, const unsign
     }
     unsigned char *decoded = malloc(v->content_nbytes + 1);
     size_t decoded_nbytes = 0;
-    if (!decoded || lmc_decode(ctx, frame, frame_nbytes, NULL, decoded, v->content_nbytes, &decoded_nbytes)) {
+    if (!decoded ||
+        lmc_decode(ctx, frame, frame_nbytes, NULL, 0, decoded, v->content_nbytes, &decoded_nbytes)) {
         fail(name, "lmc_decode failed");
     }
     if (decoded_nbytes != v->content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0) {
@@ -188,7 +189,7 @@ static void make(lmc_ctx *ctx, const vector *v, const char *directory)
     }
     unsigned char *frame = malloc(capacity);
     if (!frame ||
-        lmc_encode(ctx, &params, content, v->content_nbytes, NULL, frame, capacity, &frame_nbytes)) {
+        lmc_encode(ctx, &params, content, v->content_nbytes, NULL, 0, frame, capacity, &frame_nbytes)) {
         fail(name, "lmc_encode failed");
     }
     verify(ctx, v, name, content, frame, frame_nbytes);
