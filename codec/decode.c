@@ -208,6 +208,15 @@ lmc_status lmc_frame_check_base(const lmc_info *info, uint64_t content_nbytes, c
     return lmc_base_check_nbytes(base_nbytes, content_nbytes * lmc_base_scale(info->base_form), diag);
 }
 
+lmc_status lmc_frame_check_apart(const lmc_info *info, const void *src, size_t src_nbytes, const void *base,
+                                 size_t base_nbytes, const void *dst, size_t dst_nbytes, lmc_diag *diag)
+{
+    const lmc_status status = lmc_check_apart("what is decoded", src, src_nbytes, dst, dst_nbytes, diag);
+    if (status != LMC_OK || info->mode != LMC_FRAME_DELTA)
+        return status;
+    return lmc_check_apart("the base", base, base_nbytes, dst, dst_nbytes, diag);
+}
+
 /* A block of a delta frame: its base is verified before anything is done with it. */
 static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
                                const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
@@ -293,8 +302,11 @@ lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block
     if (dst_capacity < lmc_block_content_nbytes(&frame->info, block_index))
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes",
                         lmc_block_content_nbytes(&frame->info, block_index));
-    const uint64_t content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
+    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
     lmc_status status = lmc_frame_check_base(&frame->info, content_nbytes, base, base_nbytes, &ctx->diag);
+    if (status == LMC_OK)
+        status = lmc_frame_check_apart(&frame->info, stored, stored_nbytes, base, base_nbytes, dst,
+                                       content_nbytes, &ctx->diag);
     if (status != LMC_OK)
         return status;
     uint64_t hash;

@@ -33,6 +33,11 @@ LMC_NODISCARD lmc_status lmc_frame_check_sizes(const lmc_info *info, size_t head
 LMC_NODISCARD lmc_status lmc_frame_check_base(const lmc_info *info, uint64_t content_nbytes, const void *base,
                                               size_t base_nbytes, lmc_diag *diag);
 
+/* Neither what is decoded, frame or block, nor its base lies where the content is written. Error: ARG. */
+LMC_NODISCARD lmc_status lmc_frame_check_apart(const lmc_info *info, const void *src, size_t src_nbytes,
+                                               const void *base, size_t base_nbytes, const void *dst,
+                                               size_t dst_nbytes, lmc_diag *diag);
+
 /* Where block i stands in the frame, and how many bytes it takes. */
 uint64_t lmc_frame_block_offset(const lmc_frame *frame, uint64_t i);
 size_t lmc_frame_block_stored_nbytes(const lmc_frame *frame, uint64_t i);

@@ -191,6 +191,9 @@ lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, cons
     else
         status = lmc_frame_check_base(&opened->info, content_nbytes, base, base_nbytes, &ctx->diag);
     if (status == LMC_OK)
+        status = lmc_frame_check_apart(&opened->info, frame, frame_nbytes, base, base_nbytes, dst,
+                                       (size_t)content_nbytes, &ctx->diag);
+    if (status == LMC_OK)
         status = decode_range(ctx, opened, frame, base, 0, content_nbytes, dst);
     lmc_frame_free(opened);
     if (status == LMC_OK)
@@ -215,6 +218,9 @@ lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes
         status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     else
         status = lmc_frame_check_base(&opened->info, content_nbytes, base, base_nbytes, &ctx->diag);
+    if (status == LMC_OK)
+        status = lmc_frame_check_apart(&opened->info, frame, frame_nbytes, base, base_nbytes, dst, nbytes,
+                                       &ctx->diag);
     if (status == LMC_OK)
         status = decode_range(ctx, opened, frame, base, first_byte, nbytes, dst);
     lmc_frame_free(opened);

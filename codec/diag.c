@@ -16,3 +16,13 @@ lmc_status lmc_fail(lmc_diag *diag, lmc_status status, uint64_t offset, const ch
     }
     return status;
 }
+
+lmc_status lmc_check_apart(const char *what, const void *src, size_t src_nbytes, const void *dst,
+                           size_t dst_nbytes, lmc_diag *diag)
+{
+    const uintptr_t read = (uintptr_t)src, written = (uintptr_t)dst;
+    if (src_nbytes == 0 || dst_nbytes == 0 ||
+        (read < written ? written - read >= src_nbytes : read - written >= dst_nbytes))
+        return LMC_OK;
+    return lmc_fail(diag, LMC_ERR_ARG, 0, "the destination overlaps %s", what);
+}

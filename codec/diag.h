@@ -18,4 +18,9 @@ LMC_INLINE lmc_status lmc_diag_shift(lmc_diag *diag, lmc_status status, uint64_t
     return status;
 }
 
+/* A call must not write where it reads. dst_nbytes: what it may write. Error: ARG, which says that `what` is in the
+ * way. */
+LMC_NODISCARD lmc_status lmc_check_apart(const char *what, const void *src, size_t src_nbytes,
+                                         const void *dst, size_t dst_nbytes, lmc_diag *diag);
+
 #endif

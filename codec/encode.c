@@ -273,6 +273,12 @@ lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_i
         if (status != LMC_OK)
             return status;
     }
+    const size_t bound = lmc_block_bound(src_nbytes);
+    lmc_status status = lmc_check_apart("the content", src, src_nbytes, dst, bound, &ctx->diag);
+    if (status == LMC_OK && plan->info.mode == LMC_FRAME_DELTA)
+        status = lmc_check_apart("the base", base, base_nbytes, dst, bound, &ctx->diag);
+    if (status != LMC_OK)
+        return status;
     return lmc_plan_encode_block(ctx, plan, src, src_nbytes, base, dst, entry);
 }
 

@@ -207,10 +207,24 @@ static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thre
     return LMC_OK;
 }
 
-static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
-                               const void *dst, size_t dst_capacity, const size_t *dst_nbytes)
+/* The base is as long as it must be, and what is read does not lie in the `bound` bytes that may be written. */
+static lmc_status check_buffers(const lmc_params *params, const void *src, size_t src_nbytes,
+                                const void *base, size_t base_nbytes, const void *dst, size_t bound,
+                                lmc_diag *diag)
 {
-    size_t bound;
+    lmc_status status = lmc_check_apart("the content", src, src_nbytes, dst, bound, diag);
+    if (status != LMC_OK || !base)
+        return status;
+    status =
+        lmc_base_check_nbytes(base_nbytes, (uint64_t)src_nbytes * lmc_base_scale(params->base_form), diag);
+    return status == LMC_OK ? lmc_check_apart("the base", base, base_nbytes, dst, bound, diag) : status;
+}
+
+static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
+                               const void *base, size_t base_nbytes, const void *dst, size_t dst_capacity,
+                               const size_t *dst_nbytes)
+{
+    size_t bound = 0;
     if (!dst || !dst_nbytes || (!src && src_nbytes > 0))
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     lmc_status status = lmc_params_check(params, &ctx->diag);
@@ -219,6 +233,8 @@ static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const voi
     if (status == LMC_OK && dst_capacity < bound)
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "encoding %zu bytes asks for %zu bytes of room",
                         src_nbytes, bound);
+    if (status == LMC_OK)
+        status = check_buffers(params, src, src_nbytes, base, base_nbytes, dst, bound, &ctx->diag);
     return status;
 }
 
@@ -251,10 +267,8 @@ lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, s
     if (!ctx)
         return LMC_ERR_ARG;
     lmc_ctx_begin(ctx);
-    lmc_status status = check_encode(ctx, params, src, src_nbytes, dst, dst_capacity, dst_nbytes);
-    if (status == LMC_OK && base)
-        status = lmc_base_check_nbytes(base_nbytes, (uint64_t)src_nbytes * lmc_base_scale(params->base_form),
-                                       &ctx->diag);
+    lmc_status status =
+        check_encode(ctx, params, src, src_nbytes, base, base_nbytes, dst, dst_capacity, dst_nbytes);
     if (status != LMC_OK)
         return status;
     status = plan_and_encode(ctx, params, src, src_nbytes, base, dst, dst_nbytes);

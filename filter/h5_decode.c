@@ -298,6 +298,10 @@ lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_n
         return h5_fail(LMC_ERR_DST_SMALL, "lmc: a chunk of %zu bytes does not fit %zu", chunk_nbytes,
                        dst_capacity);
     }
+    status = h5_check_apart(stored, stored_nbytes, dst, chunk_nbytes);
+    if (status != LMC_OK) {
+        return status;
+    }
     status = h5_chunk_decode(ctx, stored, stored_nbytes, dst != NULL ? dst : &nothing, chunk_nbytes);
     if (status == LMC_OK) {
         *dst_nbytes = chunk_nbytes;

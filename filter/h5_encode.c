@@ -366,6 +366,10 @@ lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t valu
         return h5_fail(LMC_ERR_DST_SMALL, "lmc: encoding a chunk of %zu bytes asks for %zu bytes of room",
                        chunk_nbytes, bound);
     }
+    status = h5_check_apart(chunk, chunk_nbytes, dst, bound);
+    if (status != LMC_OK) {
+        return status;
+    }
     if (ctx == NULL) {
         ctx = h5_context_get(1);
     }

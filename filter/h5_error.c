@@ -32,6 +32,17 @@ lmc_status h5_fail_diag(const char *what, const lmc_diag *diag, uint64_t offset)
                    (unsigned long long)(offset + diag->offset), diag->text);
 }
 
+lmc_status h5_check_apart(const void *src, size_t src_nbytes, const void *dst, size_t dst_nbytes)
+{
+    const uintptr_t read = (uintptr_t)src;
+    const uintptr_t written = (uintptr_t)dst;
+    if (src_nbytes == 0 || dst_nbytes == 0 ||
+        (read < written ? written - read >= src_nbytes : read - written >= dst_nbytes)) {
+        return LMC_OK;
+    }
+    return h5_fail(LMC_ERR_ARG, "lmc: the destination overlaps the chunk");
+}
+
 const char *lmc_h5_last_error(void)
 {
     return last_error;

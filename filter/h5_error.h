@@ -13,4 +13,7 @@ __attribute__((format(printf, 2, 3))) lmc_status h5_fail(lmc_status status, cons
 /* The same with what the codec's diagnostic says, where its offset counts from `offset` on. */
 lmc_status h5_fail_diag(const char *what, const lmc_diag *diag, uint64_t offset);
 
+/* A call must not write where it reads. Error: ARG. */
+lmc_status h5_check_apart(const void *src, size_t src_nbytes, const void *dst, size_t dst_nbytes);
+
 #endif

@@ -9,7 +9,9 @@
  *  - Sizes are bytes unless a name says otherwise (_count, _log2, _nbits).
  *  - Result parameters come last. On failure *sizes* among them are set to 0 and buffers hold undefined
  *    bytes; nothing else of the caller's is written.
- *  - Source buffers need no alignment and are never written. Source and destination must not overlap.
+ *  - Source buffers need no alignment and are never written. Source and destination must not overlap: ARG from a
+ *    call that encodes or decodes content and would write (to as much of the destination as it asks for) where its
+ *    content, frame or base lies. A base may lie where the content does.
  *  - A pointer may be NULL only where the comment says so, or where its size is 0.
  *  - There is no global state but the choice of kernels, which is made once and is thread-safe.
  */

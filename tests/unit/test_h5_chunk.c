@@ -205,6 +205,26 @@ static void test_null_pointers(void)
     CU_ASSERT_EQUAL(nbytes, 0);
 }
 
+/* Where the chunk lies within the room that may be written, or the stored one within the chunk to be made. */
+static void test_overlapping_buffers(void)
+{
+    static uint8_t room[16384];
+    size_t bound, nbytes = 7, stored_nbytes = 0;
+    CU_ASSERT_EQUAL_FATAL(lmc_h5_encode_bound(2000, &bound), LMC_OK);
+    CU_ASSERT_FATAL(bound + 2000 <= sizeof room);
+    CU_ASSERT_EQUAL(lmc_h5_encode_chunk(ctx, NULL, 0, room + 500, 2000, room, sizeof room, &nbytes),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(nbytes, 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(lmc_h5_last_error(), "overlaps"));
+    CU_ASSERT_EQUAL(lmc_h5_encode_chunk(ctx, NULL, 0, room + bound, 2000, room, sizeof room, &stored_nbytes),
+                    LMC_OK);
+    CU_ASSERT_EQUAL(lmc_h5_decode_chunk(ctx, room, stored_nbytes, room + 1, 2000, &nbytes), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(nbytes, 0);
+    CU_ASSERT_EQUAL(lmc_h5_decode_chunk(ctx, room, stored_nbytes, room + stored_nbytes, 2000, &nbytes),
+                    LMC_OK);
+    CU_ASSERT_EQUAL(nbytes, 2000);
+}
+
 static void test_small_destinations(void)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
@@ -374,6 +394,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_overhead),
         LMC_TEST(test_bytes_do_not_depend_on_threads),
         LMC_TEST(test_null_pointers),
+        LMC_TEST(test_overlapping_buffers),
         LMC_TEST(test_small_destinations),
         LMC_TEST(test_wrong_values),
         LMC_TEST(test_bounds),
