@@ -14,8 +14,15 @@ LMC_INLINE unsigned lmc_base_scale(lmc_base_form form)
     return form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
 }
 
-/* The caller's base must be as long as is wanted, before a byte of it is read. Error: BASE. */
-LMC_NODISCARD lmc_status lmc_base_check_nbytes(size_t base_nbytes, uint64_t wanted_nbytes, lmc_diag *diag);
+/* The caller's base must be as long as so much content wants it, which is found before a byte of it is read. Error:
+ * BASE. */
+LMC_NODISCARD lmc_status lmc_base_check_nbytes(lmc_base_form form, uint64_t content_nbytes,
+                                               size_t base_nbytes, lmc_diag *diag);
+
+/* The same for one that must not lie where dst_nbytes bytes may be written, either. Errors: BASE, ARG. */
+LMC_NODISCARD lmc_status lmc_base_check(lmc_base_form form, uint64_t content_nbytes, const uint8_t *base,
+                                        size_t base_nbytes, const uint8_t *dst, size_t dst_nbytes,
+                                        lmc_diag *diag);
 
 /* The values that the base's part of a block stands for: content_nbytes bytes. LMC_BASE_PLAIN: these are the
  * bytes themselves; LMC_BASE_BF16_OF_F32: `room` (content_nbytes bytes) is filled. */

@@ -69,6 +69,7 @@ void lmc_ctx_free(lmc_ctx *ctx)
 {
     if (!ctx)
         return;
+    assert(!ctx->is_busy);
     for (unsigned i = 0; i < LMC_COUNT(ctx->workers); i++)
         lmc_ctx_free(ctx->workers[i]);
     lmc_release(&ctx->allocator, ctx->scratch_memory);
@@ -85,11 +86,21 @@ const lmc_diag *lmc_ctx_diag(const lmc_ctx *ctx)
     return &ctx->diag;
 }
 
-void lmc_ctx_begin(lmc_ctx *ctx)
+int lmc_ctx_begin(lmc_ctx *ctx)
 {
+    if (!ctx || ctx->is_busy)
+        return 0;
+    ctx->is_busy = 1;
     ctx->diag.status = LMC_OK;
     ctx->diag.offset = 0;
     ctx->diag.text[0] = '\0';
+    return 1;
+}
+
+lmc_status lmc_ctx_end(lmc_ctx *ctx, lmc_status status)
+{
+    ctx->is_busy = 0;
+    return status;
 }
 
 unsigned lmc_resolve_thread_count(unsigned thread_count)
@@ -104,12 +115,14 @@ unsigned lmc_resolve_thread_count(unsigned thread_count)
 
 lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count)
 {
-    if (!ctx)
+    if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
+    lmc_status status = LMC_OK;
     if (thread_count > LMC_THREAD_COUNT_MAX)
-        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "%u threads", thread_count);
-    ctx->thread_count = lmc_resolve_thread_count(thread_count);
-    return LMC_OK;
+        status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "%u threads", thread_count);
+    else
+        ctx->thread_count = lmc_resolve_thread_count(thread_count);
+    return lmc_ctx_end(ctx, status);
 }
 
 static lmc_status no_memory(lmc_ctx *ctx, size_t nbytes)

@@ -13,6 +13,7 @@
 struct lmc_ctx {
     lmc_allocator allocator;
     lmc_diag diag;
+    int is_busy;           /* a public call is at work; of a worker's context never */
     unsigned thread_count; /* of decoding; resolved, at least 1 */
     uint8_t *scratch_memory;
     size_t scratch_nbytes;
@@ -30,13 +31,16 @@ struct lmc_ctx {
 void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes);
 void lmc_release(const lmc_allocator *allocator, void *pointer);
 
-/* `count` elements of the context's allocator, not set to anything. NULL: LIMIT if they do not fit a size_t, else NOMEM;
- * it stands in *status and in ctx->diag. `what` names the elements. */
+/* `count` elements from the context's allocator, not set to anything. NULL: LIMIT if they do not fit a size_t, else
+ * NOMEM; it stands in *status and in ctx->diag. `what` names the elements. */
 void *lmc_allocate_array(lmc_ctx *ctx, uint64_t count, size_t element_nbytes, const char *what,
                          lmc_status *status);
 
-/* Clears the diagnostic: the first thing every public call does. */
-void lmc_ctx_begin(lmc_ctx *ctx);
+/* The first and the last thing that every public call with a context does. begin returns 0 for a context that is NULL,
+ * or that a public call is at work with, which has called its caller back: such a call returns LMC_ERR_ARG at once and
+ * leaves the context alone. Else it clears the diagnostic and marks the context as busy, until the end. */
+LMC_NODISCARD int lmc_ctx_begin(lmc_ctx *ctx);
+lmc_status lmc_ctx_end(lmc_ctx *ctx, lmc_status status);
 
 /* Make the scratch serve blocks of this size; the plan's work exist; ctx->block hold nbytes. Error: NOMEM. */
 LMC_NODISCARD lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, const lmc_scratch_size *size);

@@ -120,17 +120,11 @@ static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_
     return read_index(frame, tail, frame_nbytes, diag);
 }
 
-lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes, const void *tail,
-                          size_t tail_nbytes, uint64_t frame_nbytes, lmc_frame **frame)
+lmc_status lmc_frame_parse(lmc_ctx *ctx, const uint8_t *head, size_t head_nbytes, const uint8_t *tail,
+                           size_t tail_nbytes, uint64_t frame_nbytes, lmc_frame **frame)
 {
     lmc_info info;
-    if (frame)
-        *frame = NULL;
-    if (!ctx)
-        return LMC_ERR_ARG;
-    lmc_ctx_begin(ctx);
-    if (!head || !tail || !frame)
-        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    *frame = NULL;
     lmc_status status = lmc_head_read(head, head_nbytes, &info, &ctx->diag);
     if (status == LMC_OK)
         status = lmc_frame_check_sizes(&info, head_nbytes, tail_nbytes, frame_nbytes, &ctx->diag);
@@ -146,6 +140,20 @@ lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes, co
     else
         *frame = made;
     return status;
+}
+
+lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes, const void *tail,
+                          size_t tail_nbytes, uint64_t frame_nbytes, lmc_frame **frame)
+{
+    if (frame)
+        *frame = NULL;
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    const lmc_status status =
+        head && tail && frame
+            ? lmc_frame_parse(ctx, head, head_nbytes, tail, tail_nbytes, frame_nbytes, frame)
+            : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    return lmc_ctx_end(ctx, status);
 }
 
 void lmc_frame_free(lmc_frame *frame)
@@ -198,23 +206,17 @@ lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_
     return LMC_OK;
 }
 
-lmc_status lmc_frame_check_base(const lmc_info *info, uint64_t content_nbytes, const void *base,
-                                size_t base_nbytes, lmc_diag *diag)
+lmc_status lmc_frame_check_input(const lmc_info *info, uint64_t content_nbytes, const lmc_decode_input *input,
+                                 const uint8_t *dst, size_t dst_nbytes, lmc_diag *diag)
 {
-    if (info->mode != LMC_FRAME_DELTA)
-        return LMC_OK;
-    if (!base)
-        return lmc_fail(diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
-    return lmc_base_check_nbytes(base_nbytes, content_nbytes * lmc_base_scale(info->base_form), diag);
-}
-
-lmc_status lmc_frame_check_apart(const lmc_info *info, const void *src, size_t src_nbytes, const void *base,
-                                 size_t base_nbytes, const void *dst, size_t dst_nbytes, lmc_diag *diag)
-{
-    const lmc_status status = lmc_check_apart("what is decoded", src, src_nbytes, dst, dst_nbytes, diag);
+    const lmc_status status =
+        lmc_check_apart("what is decoded", input->src, input->src_nbytes, dst, dst_nbytes, diag);
     if (status != LMC_OK || info->mode != LMC_FRAME_DELTA)
         return status;
-    return lmc_check_apart("the base", base, base_nbytes, dst, dst_nbytes, diag);
+    if (!input->base)
+        return lmc_fail(diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
+    return lmc_base_check(info->base_form, content_nbytes, input->base, input->base_nbytes, dst, dst_nbytes,
+                          diag);
 }
 
 /* A block of a delta frame: its base is verified before anything is done with it. */
@@ -284,36 +286,38 @@ lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t
     return LMC_OK;
 }
 
+static lmc_status check_block(const lmc_frame *frame, uint64_t block_index, const lmc_decode_input *input,
+                              const uint8_t *dst, size_t dst_capacity, const lmc_block_entry *entry,
+                              lmc_diag *diag)
+{
+    if (!frame || !input->src || !dst || (!entry && !lmc_is_coded(&frame->info)))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (block_index >= frame->info.block_count ||
+        input->src_nbytes != lmc_frame_block_stored_nbytes(frame, block_index))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "no block %llu of %zu stored bytes",
+                        (unsigned long long)block_index, input->src_nbytes);
+    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
+    if (dst_capacity < content_nbytes)
+        return lmc_fail(diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes", content_nbytes);
+    return lmc_frame_check_input(&frame->info, content_nbytes, input, dst, content_nbytes, diag);
+}
+
 lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index, const void *stored,
                             size_t stored_nbytes, const void *base, size_t base_nbytes, void *dst,
                             size_t dst_capacity, lmc_block_entry *entry)
 {
+    const lmc_decode_input input = {stored, stored_nbytes, base, base_nbytes};
+    const lmc_stored_block block = {.stored = stored, .base = base};
+    uint64_t hash;
     if (entry)
         memset(entry, 0, sizeof *entry);
-    if (!ctx)
+    if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    lmc_ctx_begin(ctx);
-    if (!frame || !stored || !dst || (!entry && !lmc_is_coded(&frame->info)))
-        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    if (block_index >= frame->info.block_count ||
-        stored_nbytes != lmc_frame_block_stored_nbytes(frame, block_index))
-        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "no block %llu of %zu stored bytes",
-                        (unsigned long long)block_index, stored_nbytes);
-    if (dst_capacity < lmc_block_content_nbytes(&frame->info, block_index))
-        return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes",
-                        lmc_block_content_nbytes(&frame->info, block_index));
-    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
-    lmc_status status = lmc_frame_check_base(&frame->info, content_nbytes, base, base_nbytes, &ctx->diag);
+    lmc_status status = check_block(frame, block_index, &input, dst, dst_capacity, entry, &ctx->diag);
     if (status == LMC_OK)
-        status = lmc_frame_check_apart(&frame->info, stored, stored_nbytes, base, base_nbytes, dst,
-                                       content_nbytes, &ctx->diag);
-    if (status != LMC_OK)
-        return status;
-    uint64_t hash;
-    const lmc_stored_block block = {.stored = stored, .base = base};
-    status = lmc_frame_decode_block(ctx, frame, block_index, &block, dst, &hash, &ctx->diag);
+        status = lmc_frame_decode_block(ctx, frame, block_index, &block, dst, &hash, &ctx->diag);
     if (status == LMC_OK && entry)
         *entry = (lmc_block_entry){(uint32_t)stored_nbytes, hash,
                                    lmc_is_coded(&frame->info) ? frame->entries[block_index].base_hash : 0};
-    return status;
+    return lmc_ctx_end(ctx, status);
 }

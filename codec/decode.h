@@ -24,18 +24,27 @@ struct lmc_frame {
 /* The smallest frame with this head: blocks take a byte at least. */
 uint64_t lmc_frame_least_nbytes(const lmc_info *info);
 
+/* lmc_frame_open() within a public call: *frame is NULL after a failure. */
+LMC_NODISCARD lmc_status lmc_frame_parse(lmc_ctx *ctx, const uint8_t *head, size_t head_nbytes,
+                                         const uint8_t *tail, size_t tail_nbytes, uint64_t frame_nbytes,
+                                         lmc_frame **frame);
+
 /* Head, tail and frame are as long as they must be. Errors: TRUNCATED, CORRUPT, ARG. */
 LMC_NODISCARD lmc_status lmc_frame_check_sizes(const lmc_info *info, size_t head_nbytes, size_t tail_nbytes,
                                                uint64_t frame_nbytes, lmc_diag *diag);
 
-/* The caller's base for so many bytes of content, all or a block's, is there and as long as it must be. Frames without
- * a base ask for none. Error: BASE. */
-LMC_NODISCARD lmc_status lmc_frame_check_base(const lmc_info *info, uint64_t content_nbytes, const void *base,
-                                              size_t base_nbytes, lmc_diag *diag);
+/* What a call is given to decode: a frame, or a stored block. */
+typedef struct lmc_decode_input {
+    const uint8_t *src;
+    size_t src_nbytes;
+    const uint8_t *base; /* of the frame or of the block; NULL: none */
+    size_t base_nbytes;
+} lmc_decode_input;
 
-/* Neither what is decoded, frame or block, nor its base lies where the content is written. Error: ARG. */
-LMC_NODISCARD lmc_status lmc_frame_check_apart(const lmc_info *info, const void *src, size_t src_nbytes,
-                                               const void *base, size_t base_nbytes, const void *dst,
+/* The base for so many bytes of content, all or a block's, is there and as long as it must be, and nothing that is read
+ * lies where dst_nbytes bytes are written. Frames without a base ask for none. Errors: BASE, ARG. */
+LMC_NODISCARD lmc_status lmc_frame_check_input(const lmc_info *info, uint64_t content_nbytes,
+                                               const lmc_decode_input *input, const uint8_t *dst,
                                                size_t dst_nbytes, lmc_diag *diag);
 
 /* Where block i stands in the frame, and how many bytes it takes. */

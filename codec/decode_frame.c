@@ -156,7 +156,6 @@ static lmc_status decode_range(lmc_ctx *ctx, const lmc_frame *frame, const uint8
 static lmc_status open_whole(lmc_ctx *ctx, const uint8_t *bytes, size_t nbytes, lmc_frame **frame)
 {
     lmc_info info;
-    lmc_ctx_begin(ctx);
     *frame = NULL;
     if (!bytes)
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
@@ -165,64 +164,77 @@ static lmc_status open_whole(lmc_ctx *ctx, const uint8_t *bytes, size_t nbytes, 
         return status;
     if (nbytes < lmc_frame_least_nbytes(&info))
         return lmc_frame_check_sizes(&info, info.head_nbytes, (size_t)info.tail_nbytes, nbytes, &ctx->diag);
-    return lmc_frame_open(ctx, bytes, info.head_nbytes, bytes + nbytes - info.tail_nbytes,
-                          (size_t)info.tail_nbytes, nbytes, frame);
+    return lmc_frame_parse(ctx, bytes, info.head_nbytes, bytes + nbytes - info.tail_nbytes,
+                           (size_t)info.tail_nbytes, nbytes, frame);
 }
 
-lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base,
-                      size_t base_nbytes, void *dst, size_t dst_capacity, size_t *dst_nbytes)
+/* Decodes a range of the content that is there, once the buffers have been looked at. */
+static lmc_status decode_opened(lmc_ctx *ctx, const lmc_frame *opened, const lmc_decode_input *input,
+                                uint64_t first_byte, size_t nbytes, uint8_t *dst)
+{
+    const lmc_info *const info = &opened->info;
+    if (!dst && nbytes > 0)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    lmc_status status = lmc_frame_check_input(info, info->content_nbytes, input, dst, nbytes, &ctx->diag);
+    if (status == LMC_OK)
+        status = decode_range(ctx, opened, input->src, input->base, first_byte, nbytes, dst);
+    return status;
+}
+
+static lmc_status decode_all(lmc_ctx *ctx, const lmc_decode_input *input, uint8_t *dst, size_t dst_capacity,
+                             size_t *dst_nbytes)
 {
     lmc_frame *opened;
-    if (dst_nbytes)
-        *dst_nbytes = 0;
-    if (!ctx)
-        return LMC_ERR_ARG;
     if (!dst_nbytes)
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    lmc_status status = open_whole(ctx, frame, frame_nbytes, &opened);
+    lmc_status status = open_whole(ctx, input->src, input->src_nbytes, &opened);
     if (status != LMC_OK)
         return status;
     const uint64_t content_nbytes = opened->info.content_nbytes;
     if (dst_capacity < content_nbytes)
         status = lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "the frame decodes to %llu bytes",
                           (unsigned long long)content_nbytes);
-    else if (!dst && content_nbytes > 0)
-        status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     else
-        status = lmc_frame_check_base(&opened->info, content_nbytes, base, base_nbytes, &ctx->diag);
-    if (status == LMC_OK)
-        status = lmc_frame_check_apart(&opened->info, frame, frame_nbytes, base, base_nbytes, dst,
-                                       (size_t)content_nbytes, &ctx->diag);
-    if (status == LMC_OK)
-        status = decode_range(ctx, opened, frame, base, 0, content_nbytes, dst);
+        status = decode_opened(ctx, opened, input, 0, (size_t)content_nbytes, dst);
     lmc_frame_free(opened);
     if (status == LMC_OK)
         *dst_nbytes = (size_t)content_nbytes;
     return status;
 }
 
-lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base,
-                            size_t base_nbytes, uint64_t first_byte, size_t nbytes, void *dst)
+lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base,
+                      size_t base_nbytes, void *dst, size_t dst_capacity, size_t *dst_nbytes)
+{
+    const lmc_decode_input input = {frame, frame_nbytes, base, base_nbytes};
+    if (dst_nbytes)
+        *dst_nbytes = 0;
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    return lmc_ctx_end(ctx, decode_all(ctx, &input, dst, dst_capacity, dst_nbytes));
+}
+
+static lmc_status decode_some(lmc_ctx *ctx, const lmc_decode_input *input, uint64_t first_byte, size_t nbytes,
+                              uint8_t *dst)
 {
     lmc_frame *opened;
-    if (!ctx)
-        return LMC_ERR_ARG;
-    lmc_status status = open_whole(ctx, frame, frame_nbytes, &opened);
+    lmc_status status = open_whole(ctx, input->src, input->src_nbytes, &opened);
     if (status != LMC_OK)
         return status;
     const uint64_t content_nbytes = opened->info.content_nbytes;
     if (first_byte > content_nbytes || nbytes > content_nbytes - first_byte)
         status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "the range leaves the content of %llu bytes",
                           (unsigned long long)content_nbytes);
-    else if (!dst && nbytes > 0)
-        status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     else
-        status = lmc_frame_check_base(&opened->info, content_nbytes, base, base_nbytes, &ctx->diag);
-    if (status == LMC_OK)
-        status = lmc_frame_check_apart(&opened->info, frame, frame_nbytes, base, base_nbytes, dst, nbytes,
-                                       &ctx->diag);
-    if (status == LMC_OK)
-        status = decode_range(ctx, opened, frame, base, first_byte, nbytes, dst);
+        status = decode_opened(ctx, opened, input, first_byte, nbytes, dst);
     lmc_frame_free(opened);
     return status;
+}
+
+lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base,
+                            size_t base_nbytes, uint64_t first_byte, size_t nbytes, void *dst)
+{
+    const lmc_decode_input input = {frame, frame_nbytes, base, base_nbytes};
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    return lmc_ctx_end(ctx, decode_some(ctx, &input, first_byte, nbytes, dst));
 }

@@ -94,7 +94,7 @@ static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const plan
     return status;
 }
 
-static lmc_status make_plan(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
+static lmc_status decide_plan(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
 {
     const uint64_t content_nbytes = plan->info.content_nbytes;
     if (content_nbytes <= LMC_FMT_SHORT_CONTENT_MAX) {
@@ -131,17 +131,11 @@ static lmc_status check_base(const lmc_params *params, uint64_t content_nbytes, 
     return LMC_OK;
 }
 
-lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes, lmc_read_fn read,
-                           lmc_read_fn read_base, void *user, lmc_plan **plan)
+lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes, lmc_read_fn read,
+                         lmc_read_fn read_base, void *user, lmc_plan **plan)
 {
     const plan_input input = {read, read_base, user};
-    if (plan)
-        *plan = NULL;
-    if (!ctx)
-        return LMC_ERR_ARG;
-    lmc_ctx_begin(ctx);
-    if (!plan || !read)
-        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    *plan = NULL;
     lmc_status status = lmc_params_check(params, &ctx->diag);
     if (status != LMC_OK)
         return status;
@@ -156,12 +150,25 @@ lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params, uint64_t cont
     made->allocator = ctx->allocator;
     memset(&made->decision, 0, offsetof(lmc_decision, section));
     lmc_params_start_info(params, content_nbytes, LMC_FRAME_CODED, &made->info);
-    status = make_plan(ctx, params, &input, made);
+    status = decide_plan(ctx, params, &input, made);
     if (status != LMC_OK)
         lmc_plan_free(made);
     else
         *plan = made;
     return status;
+}
+
+lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes, lmc_read_fn read,
+                           lmc_read_fn read_base, void *user, lmc_plan **plan)
+{
+    if (plan)
+        *plan = NULL;
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    const lmc_status status = plan && read
+                                  ? lmc_plan_make(ctx, params, content_nbytes, read, read_base, user, plan)
+                                  : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    return lmc_ctx_end(ctx, status);
 }
 
 void lmc_plan_free(lmc_plan *plan)
@@ -249,37 +256,47 @@ lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8
     return LMC_OK;
 }
 
+/* What a call is given. */
+typedef struct block_input {
+    const uint8_t *src;
+    size_t src_nbytes;
+    const uint8_t *base;
+    size_t base_nbytes;
+} block_input;
+
+static lmc_status check_block(const lmc_plan *plan, uint64_t block_index, const block_input *input,
+                              const uint8_t *dst, size_t dst_capacity, lmc_diag *diag)
+{
+    const size_t bound = lmc_block_bound(input->src_nbytes);
+    if (!plan || !input->src || !dst || (!input->base && plan->info.mode == LMC_FRAME_DELTA))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (block_index >= plan->info.block_count ||
+        input->src_nbytes != lmc_block_content_nbytes(&plan->info, block_index))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "no block %llu of %zu bytes", (unsigned long long)block_index,
+                        input->src_nbytes);
+    if (dst_capacity < bound)
+        return lmc_fail(diag, LMC_ERR_DST_SMALL, 0, "a block asks for %zu bytes of room", bound);
+    const lmc_status status = lmc_check_apart("the content", input->src, input->src_nbytes, dst, bound, diag);
+    if (status != LMC_OK || plan->info.mode != LMC_FRAME_DELTA)
+        return status;
+    return lmc_base_check(plan->info.base_form, input->src_nbytes, input->base, input->base_nbytes, dst,
+                          bound, diag);
+}
+
 lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index, const void *src,
                             size_t src_nbytes, const void *base, size_t base_nbytes, void *dst,
                             size_t dst_capacity, lmc_block_entry *entry)
 {
+    const block_input input = {src, src_nbytes, base, base_nbytes};
     if (entry)
         memset(entry, 0, sizeof *entry);
-    if (!ctx)
+    if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    lmc_ctx_begin(ctx);
-    if (!plan || !src || !dst || !entry || (!base && plan->info.mode == LMC_FRAME_DELTA))
-        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    if (block_index >= plan->info.block_count ||
-        src_nbytes != lmc_block_content_nbytes(&plan->info, block_index))
-        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "no block %llu of %zu bytes",
-                        (unsigned long long)block_index, src_nbytes);
-    if (dst_capacity < lmc_block_bound(src_nbytes))
-        return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "a block asks for %zu bytes of room",
-                        lmc_block_bound(src_nbytes));
-    if (plan->info.mode == LMC_FRAME_DELTA) {
-        const uint64_t wanted_nbytes = (uint64_t)src_nbytes * lmc_base_scale(plan->info.base_form);
-        const lmc_status status = lmc_base_check_nbytes(base_nbytes, wanted_nbytes, &ctx->diag);
-        if (status != LMC_OK)
-            return status;
-    }
-    const size_t bound = lmc_block_bound(src_nbytes);
-    lmc_status status = lmc_check_apart("the content", src, src_nbytes, dst, bound, &ctx->diag);
-    if (status == LMC_OK && plan->info.mode == LMC_FRAME_DELTA)
-        status = lmc_check_apart("the base", base, base_nbytes, dst, bound, &ctx->diag);
-    if (status != LMC_OK)
-        return status;
-    return lmc_plan_encode_block(ctx, plan, src, src_nbytes, base, dst, entry);
+    lmc_status status = entry ? check_block(plan, block_index, &input, dst, dst_capacity, &ctx->diag)
+                              : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (status == LMC_OK)
+        status = lmc_plan_encode_block(ctx, plan, src, src_nbytes, base, dst, entry);
+    return lmc_ctx_end(ctx, status);
 }
 
 static void write_index(const lmc_info *info, const lmc_block_entry *entries, uint64_t entry_count,

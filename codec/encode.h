@@ -18,6 +18,10 @@ struct lmc_plan {
 /* Error: ARG. */
 LMC_NODISCARD lmc_status lmc_params_check(const lmc_params *params, lmc_diag *diag);
 
+/* lmc_plan_create() within a public call: *plan is NULL after a failure. */
+LMC_NODISCARD lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes,
+                                       lmc_read_fn read, lmc_read_fn read_base, void *user, lmc_plan **plan);
+
 /* Fills in what params say; lmc_info_complete() does the rest. */
 void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
                            lmc_info *info);

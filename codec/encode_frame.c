@@ -212,12 +212,10 @@ static lmc_status check_buffers(const lmc_params *params, const void *src, size_
                                 const void *base, size_t base_nbytes, const void *dst, size_t bound,
                                 lmc_diag *diag)
 {
-    lmc_status status = lmc_check_apart("the content", src, src_nbytes, dst, bound, diag);
+    const lmc_status status = lmc_check_apart("the content", src, src_nbytes, dst, bound, diag);
     if (status != LMC_OK || !base)
         return status;
-    status =
-        lmc_base_check_nbytes(base_nbytes, (uint64_t)src_nbytes * lmc_base_scale(params->base_form), diag);
-    return status == LMC_OK ? lmc_check_apart("the base", base, base_nbytes, dst, bound, diag) : status;
+    return lmc_base_check(params->base_form, src_nbytes, base, base_nbytes, dst, bound, diag);
 }
 
 static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
@@ -228,8 +226,8 @@ static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const voi
     if (!dst || !dst_nbytes || (!src && src_nbytes > 0))
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     lmc_status status = lmc_params_check(params, &ctx->diag);
-    if (status == LMC_OK)
-        status = lmc_encode_bound(params, src_nbytes, &bound);
+    if (status == LMC_OK && lmc_encode_bound(params, src_nbytes, &bound) != LMC_OK)
+        return lmc_fail(&ctx->diag, LMC_ERR_LIMIT, 0, "content of %zu bytes is too large", src_nbytes);
     if (status == LMC_OK && dst_capacity < bound)
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "encoding %zu bytes asks for %zu bytes of room",
                         src_nbytes, bound);
@@ -245,7 +243,7 @@ static lmc_status plan_and_encode(lmc_ctx *ctx, const lmc_params *params, const 
     lmc_plan *plan = NULL;
     memory_input input = {src, base};
     lmc_status status =
-        lmc_plan_create(ctx, params, src_nbytes, read_memory, base ? read_base_memory : NULL, &input, &plan);
+        lmc_plan_make(ctx, params, src_nbytes, read_memory, base ? read_base_memory : NULL, &input, &plan);
     if (status != LMC_OK)
         return status;
     lmc_block_entry *const entries =
@@ -264,15 +262,13 @@ lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, s
 {
     if (dst_nbytes)
         *dst_nbytes = 0;
-    if (!ctx)
+    if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    lmc_ctx_begin(ctx);
     lmc_status status =
         check_encode(ctx, params, src, src_nbytes, base, base_nbytes, dst, dst_capacity, dst_nbytes);
-    if (status != LMC_OK)
-        return status;
-    status = plan_and_encode(ctx, params, src, src_nbytes, base, dst, dst_nbytes);
+    if (status == LMC_OK)
+        status = plan_and_encode(ctx, params, src, src_nbytes, base, dst, dst_nbytes);
     if (status == LMC_OK && *dst_nbytes == 0)
         status = plan_and_encode(ctx, params, src, src_nbytes, NULL, dst, dst_nbytes);
-    return status;
+    return lmc_ctx_end(ctx, status);
 }

@@ -148,7 +148,7 @@ static lmc_status verify_frame(lmc_ctx *ctx, const unsigned char *stored, size_t
                                 nbytes, &frame);
     }
     lmc_frame_free(frame);
-    return status == LMC_OK ? LMC_OK : h5_fail_diag("lmc: chunk", lmc_ctx_diag(ctx), offset);
+    return status == LMC_OK ? LMC_OK : h5_fail_codec("lmc: chunk", ctx, status, offset);
 }
 
 static lmc_status verify_frames(lmc_ctx *ctx, const unsigned char *stored, size_t stored_nbytes)
@@ -195,7 +195,7 @@ static lmc_status decode_frame(lmc_ctx *ctx, const unsigned char *stored, size_t
         return h5_fail(LMC_ERR_CHECKSUM, "lmc: chunk: the row at byte %zu was coded against another one",
                        offset);
     }
-    return status == LMC_OK ? LMC_OK : h5_fail_diag("lmc: chunk", lmc_ctx_diag(ctx), offset);
+    return status == LMC_OK ? LMC_OK : h5_fail_codec("lmc: chunk", ctx, status, offset);
 }
 
 /* All frames, one behind the other. Only rows ask for a base, which read_regrouped_size() found to be as long. */

@@ -116,8 +116,7 @@ static lmc_status encode_frame(const h5_job *job, lmc_dtype dtype, const unsigne
     params.block_log2 = block_log2(job->params->block_nbytes, dtype);
     const lmc_status status = lmc_encode(job->ctx, &params, src, src_nbytes, base,
                                          base != NULL ? src_nbytes : 0, dst, dst_capacity, dst_nbytes);
-    return status == LMC_OK ? LMC_OK
-                            : h5_fail_diag("lmc: a chunk cannot be encoded", lmc_ctx_diag(job->ctx), 0);
+    return status == LMC_OK ? LMC_OK : h5_fail_codec("lmc: a chunk cannot be encoded", job->ctx, status, 0);
 }
 
 /* The chunk as it is, in one frame: what always works. */

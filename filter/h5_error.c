@@ -32,6 +32,15 @@ lmc_status h5_fail_diag(const char *what, const lmc_diag *diag, uint64_t offset)
                    (unsigned long long)(offset + diag->offset), diag->text);
 }
 
+lmc_status h5_fail_codec(const char *what, const lmc_ctx *ctx, lmc_status status, uint64_t offset)
+{
+    const lmc_diag *const diag = lmc_ctx_diag(ctx);
+    if (diag->status == status) {
+        return h5_fail_diag(what, diag, offset);
+    }
+    return h5_fail(status, "%s: %s: the context is in use", what, lmc_status_text(status));
+}
+
 lmc_status h5_check_apart(const void *src, size_t src_nbytes, const void *dst, size_t dst_nbytes)
 {
     const uintptr_t read = (uintptr_t)src;

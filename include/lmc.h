@@ -169,18 +169,21 @@ typedef struct lmc_allocator {
 /* ---- context ------------------------------------------------------------------------------------ */
 
 /* Scratch memory and diagnostics for calls made one after another. A context may be used by one thread
- * at a time; different contexts are independent. */
+ * at a time; different contexts are independent. While a call with a context is at work, what it calls back (a read,
+ * the allocator) must use another one: a call with the same returns ARG, and the one at work goes on as if nothing
+ * had been. */
 typedef struct lmc_ctx lmc_ctx;
 
 /* Creates a context. allocator: NULL for malloc and free; the struct is copied.
  * Errors: NOMEM, ARG. Free with lmc_ctx_free(). */
 LMC_NODISCARD LMC_API lmc_status lmc_ctx_create(const lmc_allocator *allocator, lmc_ctx **ctx);
 
-/* Frees a context and its scratch. NULL is allowed. */
+/* Frees a context and its scratch. NULL is allowed; a context that a call is at work with is not. */
 LMC_API void lmc_ctx_free(lmc_ctx *ctx);
 
-/* The diagnostic of the context's latest failed call; status LMC_OK when there was none. Owned by the
- * context, valid until its next call. */
+/* The diagnostic of the context's latest call; status LMC_OK unless that failed. Owned by the context, valid until its
+ * next call. A call that is refused because another one is at work with the context has none: what stands here is
+ * that other one's, OK until it fails. */
 LMC_API const lmc_diag *lmc_ctx_diag(const lmc_ctx *ctx);
 
 /* Threads that lmc_decode() and lmc_decode_range() may use with this context: as
@@ -204,8 +207,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_encode_bound(const lmc_params *params, size
  *  LMC_FRAME_DELTA) and cannot be decoded without it; else it is as without a base. The base may be src itself; it
  *  is never written. Without a base, base_nbytes is ignored.
  *  dst_capacity: at least lmc_encode_bound(), else DST_SMALL.
- * Errors: ARG, NOMEM, DST_SMALL, BASE. The same input and params give the same bytes for every thread count
- * and every kernel set; they may differ between library versions. */
+ * Errors: ARG, NOMEM, DST_SMALL, BASE, LIMIT (as lmc_encode_bound()). The same input and params give the same
+ * bytes for every thread count and every kernel set; they may differ between library versions. */
 LMC_NODISCARD LMC_API lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src,
                                             size_t src_nbytes, const void *base, size_t base_nbytes,
                                             void *dst, size_t dst_capacity, size_t *dst_nbytes);
@@ -274,7 +277,7 @@ LMC_NODISCARD LMC_API lmc_status lmc_read_info(const void *frame, size_t nbytes,
 typedef struct lmc_plan lmc_plan;
 
 /* Supplies content bytes [offset, offset + nbytes) to dst. Returns LMC_OK or the status with which the
- * library's call shall fail. */
+ * library's call shall fail. It may call the library, but not with the context of the call that calls it. */
 typedef lmc_status (*lmc_read_fn)(void *user, uint64_t offset, void *dst, size_t nbytes);
 
 /* Looks at a sample of the content (all of it when it is small or the level is max) and decides.

@@ -114,13 +114,17 @@ static lmc_status make_plan(const st_conversion *conversion, st_worker *worker, 
     params.level = conversion->options->level;
     params.row_nbytes = row_nbytes(header, tensor);
     params.base_form = match == NULL ? LMC_BASE_PLAIN : match->form;
+    lmc_ctx *const ctx = st_worker_plan_ctx(worker);
+    if (ctx == NULL) {
+        return LMC_ERR_NOMEM;
+    }
     worker->diag.status = LMC_OK;
-    const lmc_status status = lmc_plan_create(worker->ctx, &params, tensor->end - tensor->begin, read_content,
+    const lmc_status status = lmc_plan_create(ctx, &params, tensor->end - tensor->begin, read_content,
                                               match == NULL ? NULL : read_base, &input, &item->plan);
     if (status == LMC_OK || worker->diag.status != LMC_OK) {
         return status; /* a failed read has said what happened */
     }
-    st_fail_codec(&worker->diag, worker->ctx, status, LMC_ST_NO_OFFSET);
+    st_fail_codec(&worker->diag, ctx, status, LMC_ST_NO_OFFSET);
     return st_source_blame(conversion->source, index, status, &worker->diag);
 }
 

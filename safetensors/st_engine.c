@@ -72,6 +72,14 @@ static unsigned char *grow(st_worker *worker, st_buffer *buffer, size_t nbytes)
     return bytes;
 }
 
+lmc_ctx *st_worker_plan_ctx(st_worker *worker)
+{
+    if (worker->plan_ctx == NULL && lmc_ctx_create(worker->memory, &worker->plan_ctx) != LMC_OK) {
+        st_fail_nomem(&worker->diag);
+    }
+    return worker->plan_ctx;
+}
+
 unsigned char *st_worker_content(st_worker *worker, size_t nbytes)
 {
     return grow(worker, &worker->content, nbytes);
@@ -417,6 +425,7 @@ static int worker_init(st_worker *worker, st_engine *engine)
 static void worker_free(st_worker *worker)
 {
     lmc_ctx_free(worker->ctx);
+    lmc_ctx_free(worker->plan_ctx);
     st_buffer_free(worker->memory, &worker->content);
     st_buffer_free(worker->memory, &worker->stored);
     st_buffer_free(worker->memory, &worker->base);

@@ -22,6 +22,7 @@ typedef struct st_worker {
     st_engine *engine;
     const lmc_allocator *memory;
     lmc_ctx *ctx;
+    lmc_ctx *plan_ctx; /* of plans, whose reads may decode with ctx; NULL until st_worker_plan_ctx() */
     st_buffer content;
     st_buffer stored;
     st_buffer base;     /* content of the tensor that this one was coded against */
@@ -85,6 +86,9 @@ lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_cou
  * 0 if one of them failed: then the caller returns CANCELLED and nothing else. */
 int st_engine_take_turn(st_worker *worker, const st_run *run);
 void st_engine_pass_turn(st_worker *worker);
+
+/* NULL: out of memory, diag is set. */
+lmc_ctx *st_worker_plan_ctx(st_worker *worker);
 
 /* Makes the worker's buffer at least nbytes large; its bytes are lost. NULL: out of memory, diag is set. */
 unsigned char *st_worker_content(st_worker *worker, size_t nbytes);

@@ -225,6 +225,27 @@ static void test_overlapping_buffers(void)
     CU_ASSERT_EQUAL(nbytes, 2000);
 }
 
+/* What the codec calls back finds its context in use: that is no success. */
+static lmc_status code_chunks(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    static uint8_t room[16384];
+    size_t made = 7;
+    CU_ASSERT_EQUAL(lmc_h5_encode_chunk(user, NULL, 0, chunk, 2000, room, sizeof room, &made), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(made, 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(lmc_h5_last_error(), "in use"));
+    memset(dst, (int)offset, nbytes);
+    return LMC_OK;
+}
+
+static void test_context_in_use(void)
+{
+    lmc_params params;
+    lmc_plan *plan = NULL;
+    lmc_params_init(&params);
+    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 1000, code_chunks, NULL, ctx, &plan), LMC_OK);
+    lmc_plan_free(plan);
+}
+
 static void test_small_destinations(void)
 {
     for (size_t c = 0; c < H5_CASE_COUNT; c++) {
@@ -395,6 +416,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_bytes_do_not_depend_on_threads),
         LMC_TEST(test_null_pointers),
         LMC_TEST(test_overlapping_buffers),
+        LMC_TEST(test_context_in_use),
         LMC_TEST(test_small_destinations),
         LMC_TEST(test_wrong_values),
         LMC_TEST(test_bounds),
