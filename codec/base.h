@@ -18,7 +18,12 @@
 #define LMC_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define LMC_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define LMC_PREFETCH(pointer) __builtin_prefetch(pointer, 0, 2)
+#if defined(__MINGW32__) && !defined(__clang__) /* whose "printf" is that of Windows, without %zu */
+#define LMC_PRINTF(format_index, first_argument) \
+    __attribute__((format(gnu_printf, format_index, first_argument)))
+#else
 #define LMC_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
+#endif
 
 #define LMC_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

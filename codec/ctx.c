@@ -2,7 +2,6 @@
 #include "ctx.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "checked.h"
 
@@ -105,12 +104,7 @@ lmc_status lmc_ctx_end(lmc_ctx *ctx, lmc_status status)
 
 unsigned lmc_resolve_thread_count(unsigned thread_count)
 {
-    if (thread_count != 0)
-        return thread_count;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (cores < 1)
-        return 1;
-    return cores < LMC_THREAD_COUNT_MAX ? (unsigned)cores : LMC_THREAD_COUNT_MAX;
+    return thread_count != 0 ? thread_count : lmc_core_count();
 }
 
 lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count)

@@ -51,7 +51,7 @@ LMC_NODISCARD lmc_status lmc_ctx_reserve_base_values(lmc_ctx *ctx, size_t nbytes
 /* The context of worker i >= 1 (worker 0 is ctx itself), created when missing; NULL when out of memory. */
 lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i);
 
-/* Resolves a thread_count parameter: 0 becomes the number of cores. */
+/* Resolves a thread_count parameter: 0 becomes lmc_core_count(), which reads files. */
 unsigned lmc_resolve_thread_count(unsigned thread_count);
 
 #endif

@@ -134,7 +134,9 @@ static void encode_worker(void *shared, unsigned worker)
 
 static lmc_status encode_blocks(encode_job *job, unsigned thread_count)
 {
-    unsigned workers = (unsigned)lmc_min_u64(thread_count, job->plan->info.block_count);
+    const uint64_t block_count = job->plan->info.block_count;
+    unsigned workers =
+        block_count > 1 ? (unsigned)lmc_min_u64(lmc_resolve_thread_count(thread_count), block_count) : 1;
     for (unsigned i = 1; i < workers; i++)
         if (!lmc_ctx_worker(job->ctx, i))
             workers = i;
@@ -249,8 +251,7 @@ static lmc_status plan_and_encode(lmc_ctx *ctx, const lmc_params *params, const 
     lmc_block_entry *const entries =
         lmc_allocate_array(ctx, plan->info.block_count + 1, sizeof *entries, "blocks", &status);
     if (entries)
-        status = encode_frame(ctx, plan, lmc_resolve_thread_count(params->thread_count), src, base, entries,
-                              dst, dst_nbytes);
+        status = encode_frame(ctx, plan, params->thread_count, src, base, entries, dst, dst_nbytes);
     lmc_release(&ctx->allocator, entries);
     lmc_plan_free(plan);
     return status;

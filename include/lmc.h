@@ -143,12 +143,17 @@ LMC_API void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16);
 
 #define LMC_THREAD_COUNT_MAX 256
 
+/* Cores that this process may use: those of the calling thread's affinity mask, or as many as the CPU quota of the
+ * process's cgroup and those above it is worth, rounded up, if that is less. At least 1, at most
+ * LMC_THREAD_COUNT_MAX. Linux has these; elsewhere it is the cores of the machine, or 1 if they are not told. */
+LMC_API unsigned lmc_core_count(void);
+
 typedef struct lmc_params {
     size_t struct_size;      /* sizeof(lmc_params); set by lmc_params_init() */
     lmc_dtype dtype;         /* default LMC_DTYPE_U8 */
     lmc_level level;         /* default LMC_LEVEL_DEFAULT */
     unsigned block_log2;     /* 0: the library chooses; else LMC_BLOCK_LOG2_MIN..MAX */
-    unsigned thread_count;   /* 0: one per core; default 1; at most LMC_THREAD_COUNT_MAX. The bytes that
+    unsigned thread_count;   /* 0: lmc_core_count(); default 1; at most LMC_THREAD_COUNT_MAX. The bytes that
                               are written do not depend on it. */
     uint32_t row_nbytes;     /* bytes of one row of the innermost dimension, 0 unknown; recorded only */
     lmc_base_form base_form; /* of the base, where one is given; default LMC_BASE_PLAIN.

@@ -228,7 +228,7 @@ typedef enum lmc_st_event {
 typedef struct lmc_st_options {
     size_t struct_size;    /* sizeof(lmc_st_options); set by lmc_st_options_init() */
     lmc_level level;       /* convert only; default LMC_LEVEL_DEFAULT */
-    unsigned thread_count; /* 0, the default: one per core; at most LMC_THREAD_COUNT_MAX. The bytes that
+    unsigned thread_count; /* 0, the default: lmc_core_count(); at most LMC_THREAD_COUNT_MAX. The bytes that
                               are written do not depend on it. */
     int force;             /* 1: replace an existing output; default 0: ARG with os_errno EEXIST */
     int no_fsync;          /* 1: leave it to the system when the output reaches the disk; default 0 */

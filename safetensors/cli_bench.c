@@ -104,8 +104,7 @@ static int bench_sample(const cli_sample *sample, const cli_args *args)
                      .thread_count = is_given ? args->thread_count : 1,
                      .is_json = (args->seen & CLI_OPT_JSON) != 0};
     if (report.thread_count == 0) {
-        const unsigned cores = os_core_count();
-        report.thread_count = cores < LMC_THREAD_COUNT_MAX ? cores : LMC_THREAD_COUNT_MAX;
+        report.thread_count = lmc_core_count();
     }
     for (size_t i = 0; i < CLI_KERNEL_SETS; i++) {
         const cli_child child = {

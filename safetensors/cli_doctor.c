@@ -216,8 +216,7 @@ static int describe(findings *findings, int is_json)
 {
     find_kernels(findings); /* first: this process must not have chosen its set yet */
     find_temp(findings);
-    const unsigned cores = os_core_count();
-    findings->thread_count = cores < LMC_THREAD_COUNT_MAX ? cores : LMC_THREAD_COUNT_MAX;
+    findings->thread_count = lmc_core_count();
     const int failure = doctor_plugin_find(&findings->plugin, &findings->problems);
     if (failure != CLI_OK) {
         return failure;

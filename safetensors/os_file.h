@@ -145,9 +145,6 @@ int os_read_some(int fd, void *dst, size_t nbytes, const volatile int *cancel, s
 
 /* ---- the machine (os_machine.c) ---- */
 
-/* Cores that this process may use, at least 1. */
-unsigned os_core_count(void);
-
 /* A number that a file's author cannot foresee; not for secrets. */
 uint64_t os_unforeseen_u64(void);
 

@@ -499,7 +499,7 @@ static void release_rest(st_engine *engine)
 static unsigned worker_count_for(const lmc_st_options *options, uint64_t total_nbytes)
 {
     const uint64_t useful = 1 + total_nbytes / (RUN_NBYTES / 4);
-    unsigned wanted = options->thread_count == 0 ? os_core_count() : options->thread_count;
+    unsigned wanted = options->thread_count == 0 ? lmc_core_count() : options->thread_count;
     wanted = wanted < LMC_THREAD_COUNT_MAX ? wanted : LMC_THREAD_COUNT_MAX;
     return useful < wanted ? (unsigned)useful : wanted;
 }

@@ -9,7 +9,7 @@ LAYERS = [
     {"diag", "dtype", "content_hash", "scratch", "source", "table", "entropy", "code_plan", "coding", "symbols",
      "flags", "gap", "plane", "escape", "block", "sample", "plan", "frame", "ladder", "base_values", "delta",
      "delta_lists", "delta_encode", "delta_decode", "delta_coding", "delta_sample", "delta_plan"},
-    {"ctx", "pool", "encode", "decode", "encode_frame", "decode_frame", "status", "version", "kernels_name"},
+    {"ctx", "cores", "pool", "encode", "decode", "encode_frame", "decode_frame", "status", "version", "kernels_name"},
 ]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
@@ -21,7 +21,8 @@ C_HEADERS_LOW = {"assert.h", "limits.h", "stdbool.h", "stddef.h", "stdint.h", "s
 INTRINSICS = {"immintrin.h", "arm_neon.h", "cpuid.h", "x86intrin.h"}
 CODEC_FORBIDDEN = {"stdio.h", "hdf5.h", "unistd.h", "fcntl.h", "cjson/cJSON.h", "zstd.h"}
 CODEC_ALLOWED = {("diag", "stdio.h"),   # vsnprintf of a diagnostic; nothing is printed
-                 ("ctx", "unistd.h")}   # number of cores
+                 ("cores", "unistd.h"),  # what the system says of cores
+                 ("cores", "fcntl.h")}
 
 
 def layer_of(stem):

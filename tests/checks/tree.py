@@ -7,6 +7,10 @@ import subprocess
 IGNORED_FOLDERS = {".git", "build", "install", "__pycache__", ".cache", ".venv"}
 
 
+class Skip(Exception):
+    """A check cannot be made on this machine; the reason is its text."""
+
+
 class Tree:
     def __init__(self, root, build):
         self.root = root

@@ -33,6 +33,7 @@ lmc_has() {
   gcc-arm-linux-gnueabihf) command -v arm-linux-gnueabihf-gcc ;;
   libc6-dev-armhf-cross) printf '#include <stdio.h>\n' | arm-linux-gnueabihf-gcc -E - ;;
   qemu-user) command -v qemu-aarch64 && command -v qemu-arm ;;
+  gcc-mingw-w64-x86-64) command -v x86_64-w64-mingw32-gcc ;;
   hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff && command -v h5ls ;;
   libhdf5-dev) pkg-config --exists hdf5-serial || pkg-config --exists hdf5 || lmc_has_header hdf5.h ;;
   openmpi-bin) command -v mpirun ;;
