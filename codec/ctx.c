@@ -85,14 +85,19 @@ const lmc_diag *lmc_ctx_diag(const lmc_ctx *ctx)
     return &ctx->diag;
 }
 
+void lmc_ctx_clear_diag(lmc_ctx *ctx)
+{
+    ctx->diag.status = LMC_OK;
+    ctx->diag.offset = 0;
+    ctx->diag.text[0] = '\0';
+}
+
 int lmc_ctx_begin(lmc_ctx *ctx)
 {
     if (!ctx || ctx->is_busy)
         return 0;
     ctx->is_busy = 1;
-    ctx->diag.status = LMC_OK;
-    ctx->diag.offset = 0;
-    ctx->diag.text[0] = '\0';
+    lmc_ctx_clear_diag(ctx);
     return 1;
 }
 

@@ -40,6 +40,7 @@ void *lmc_allocate_array(lmc_ctx *ctx, uint64_t count, size_t element_nbytes, co
  * or that a public call is at work with, which has called its caller back: such a call returns LMC_ERR_ARG at once and
  * leaves the context alone. Else it clears the diagnostic and marks the context as busy, until the end. */
 LMC_NODISCARD int lmc_ctx_begin(lmc_ctx *ctx);
+void lmc_ctx_clear_diag(lmc_ctx *ctx);
 lmc_status lmc_ctx_end(lmc_ctx *ctx, lmc_status status);
 
 /* Make the scratch serve blocks of this size; the plan's work exist; ctx->block hold nbytes. Error: NOMEM. */

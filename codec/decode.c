@@ -219,31 +219,37 @@ lmc_status lmc_frame_check_input(const lmc_info *info, uint64_t content_nbytes, 
                           diag);
 }
 
+lmc_status lmc_frame_reserve(lmc_ctx *ctx, const lmc_info *info, size_t content_nbytes)
+{
+    const int has_deltas = info->mode == LMC_FRAME_DELTA;
+    lmc_status status = LMC_OK;
+    if (!lmc_is_coded(info))
+        return LMC_OK;
+    if (has_deltas && info->base_form != LMC_BASE_PLAIN)
+        status = lmc_ctx_reserve_base_values(ctx, content_nbytes);
+    if (status == LMC_OK)
+        status = lmc_ctx_reserve_scratch(
+            ctx, &(lmc_scratch_size){(size_t)lmc_div_ceil(content_nbytes, info->element_nbytes),
+                                     info->element_nbytes, has_deltas});
+    return status;
+}
+
 /* A block of a delta frame: its base is verified before anything is done with it. */
 static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
                                const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
 {
     const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
-    const unsigned unit_nbytes = frame->info.element_nbytes;
-    lmc_status status = LMC_OK;
-    if (frame->info.base_form != LMC_BASE_PLAIN)
-        status = lmc_ctx_reserve_base_values(ctx, content_nbytes);
-    if (status == LMC_OK)
-        status = lmc_ctx_reserve_scratch(
-            ctx, &(lmc_scratch_size){lmc_div_ceil(content_nbytes, unit_nbytes), unit_nbytes, 1});
-    if (status != LMC_OK)
-        return status;
     const lmc_delta_job job = {.kernels = lmc_kernels_get(),
                                .delta = &frame->delta,
                                .ladder = ctx->ladder,
                                .scratch = &ctx->scratch,
-                               .unit_nbytes = unit_nbytes,
+                               .unit_nbytes = frame->info.element_nbytes,
                                .base_form = frame->info.base_form,
                                .base_values = ctx->base_values,
                                .past_cache = block->memory.past_cache};
     const lmc_delta_stored stored = {block->stored, lmc_frame_block_stored_nbytes(frame, i), block->base,
                                      frame->entries[i].base_hash};
-    status = lmc_delta_decode(&job, &stored, dst, content_nbytes, hash, diag);
+    const lmc_status status = lmc_delta_decode(&job, &stored, dst, content_nbytes, hash, diag);
     if (status == LMC_ERR_BASE)
         return lmc_fail(diag, LMC_ERR_BASE, 0, "block %llu was encoded against another base",
                         (unsigned long long)i);
@@ -254,14 +260,12 @@ static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
 static lmc_status decode_coded(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
                                const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
 {
-    if (frame->info.mode == LMC_FRAME_DELTA)
-        return decode_delta(ctx, frame, i, block, dst, hash, diag);
     const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
-    const unsigned unit_nbytes = frame->info.element_nbytes;
-    const lmc_status status = lmc_ctx_reserve_scratch(
-        ctx, &(lmc_scratch_size){lmc_div_ceil(content_nbytes, unit_nbytes), unit_nbytes, 0});
+    const lmc_status status = lmc_frame_reserve(ctx, &frame->info, content_nbytes);
     if (status != LMC_OK)
         return status;
+    if (frame->info.mode == LMC_FRAME_DELTA)
+        return decode_delta(ctx, frame, i, block, dst, hash, diag);
     return lmc_block_decode(lmc_kernels_get(), &frame->coding, &ctx->scratch, block->stored,
                             lmc_frame_block_stored_nbytes(frame, i), block->memory, dst, content_nbytes, hash,
                             diag);

@@ -58,8 +58,12 @@ typedef struct lmc_stored_block {
     lmc_block_memory memory;
 } lmc_stored_block;
 
+/* Makes ctx hold what decoding blocks of up to content_nbytes asks for. Error: NOMEM. */
+LMC_NODISCARD lmc_status lmc_frame_reserve(lmc_ctx *ctx, const lmc_info *info, size_t content_nbytes);
+
 /* Decodes block i to its content's size and hashes it; one of a frame with an index is verified, and its base before
- * it. Errors: CORRUPT, UNSUPPORTED, CHECKSUM, BASE, and NOMEM, which is told in ctx->diag. */
+ * it. Errors: CORRUPT, UNSUPPORTED, CHECKSUM, BASE, and NOMEM, which is told in ctx->diag: never after
+ * lmc_frame_reserve(). */
 LMC_NODISCARD lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
                                                 const lmc_stored_block *block, uint8_t *dst, uint64_t *hash,
                                                 lmc_diag *diag);

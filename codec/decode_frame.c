@@ -41,16 +41,12 @@ static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, l
     const uint64_t end = lmc_min_u64(job->first_byte + job->nbytes, block_end);
     const uint64_t first = job->first_byte > block_first ? job->first_byte : block_first;
     uint64_t hash;
-    lmc_status status = LMC_OK;
     const int whole = first == block_first && end == block_end;
-    if (!whole)
-        status = lmc_ctx_reserve_block(ctx, (size_t)(block_end - block_first));
     uint8_t *const dst = whole ? job->dst + (first - job->first_byte) : ctx->block;
     const lmc_stored_block block = {.stored = job->stored + lmc_frame_block_offset(job->frame, i),
                                     .base = job->base ? job->base + i * info->base_block_nbytes : NULL,
                                     .memory = memory_around(job, i, whole)};
-    if (status == LMC_OK)
-        status = lmc_frame_decode_block(ctx, job->frame, i, &block, dst, &hash, diag);
+    const lmc_status status = lmc_frame_decode_block(ctx, job->frame, i, &block, dst, &hash, diag);
     if (status != LMC_OK)
         return status;
     if (!whole && first < end)
@@ -90,21 +86,52 @@ static void decode_worker(void *shared, unsigned worker)
     uint64_t i;
     while (take_block(job, &i)) {
         const lmc_status status = decode_part(job, ctx, i, &diag);
-        if (status == LMC_ERR_NOMEM) /* that is said of a context, not of the frame */
-            diag = ctx->diag;
         if (status != LMC_OK)
             report_failure(job, i, status, &diag);
     }
     lmc_kernels_get()->end_past_cache();
 }
 
+/* 1 if some block is decoded aside, as not all of it is wanted. */
+static int has_parts(const decode_job *job)
+{
+    const lmc_info *const info = &job->frame->info;
+    const uint64_t end = job->first_byte + job->nbytes;
+    if (!lmc_is_coded(info)) /* all blocks are decoded, whatever is wanted */
+        return job->nbytes < info->content_nbytes;
+    return job->first_byte % info->block_nbytes != 0 ||
+           (end % info->block_nbytes != 0 && end != info->content_nbytes);
+}
+
+static lmc_status reserve(const decode_job *job, lmc_ctx *ctx)
+{
+    const lmc_info *const info = &job->frame->info;
+    const size_t nbytes = (size_t)lmc_min_u64(info->block_nbytes, info->content_nbytes);
+    const lmc_status status = lmc_frame_reserve(ctx, info, nbytes);
+    return status == LMC_OK && has_parts(job) ? lmc_ctx_reserve_block(ctx, nbytes) : status;
+}
+
+/* Workers that have all the memory they need, which they must before they take a block: at least the caller, at most
+ * one a block. */
+static unsigned make_workers(const decode_job *job)
+{
+    const unsigned wanted = (unsigned)lmc_min_u64(job->ctx->thread_count, job->end - job->next);
+    unsigned count = 1;
+    for (; count < wanted; count++) {
+        lmc_ctx *const ctx = lmc_ctx_worker(job->ctx, count);
+        if (!ctx || reserve(job, ctx) != LMC_OK)
+            break;
+    }
+    return count;
+}
+
 /* Decodes blocks [job->next, job->end). */
 static lmc_status decode_blocks(decode_job *job)
 {
-    unsigned workers = (unsigned)lmc_min_u64(job->ctx->thread_count, job->end - job->next);
-    for (unsigned i = 1; i < workers; i++)
-        if (!lmc_ctx_worker(job->ctx, i))
-            workers = i;
+    const lmc_status status = reserve(job, job->ctx);
+    if (status != LMC_OK)
+        return status;
+    const unsigned workers = make_workers(job);
     pthread_mutex_init(&job->mutex, NULL);
     if (workers > 1)
         lmc_pool_run(workers, decode_worker, job);

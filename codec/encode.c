@@ -204,50 +204,54 @@ lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
     return LMC_OK;
 }
 
-static lmc_status encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
-                               const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
+lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbytes)
 {
-    const lmc_base_form form = plan->info.base_form;
     const unsigned unit_nbytes = plan->info.element_nbytes;
+    const int has_deltas = plan->info.mode == LMC_FRAME_DELTA;
     lmc_status status = LMC_OK;
-    if (form != LMC_BASE_PLAIN)
+    if (!has_deltas && (plan->info.mode != LMC_FRAME_CODED || plan->decision.is_raw))
+        return LMC_OK;
+    if (has_deltas && plan->info.base_form != LMC_BASE_PLAIN)
         status = lmc_ctx_reserve_base_values(ctx, src_nbytes);
     if (status == LMC_OK)
         status = lmc_ctx_reserve_scratch(
-            ctx, &(lmc_scratch_size){lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes, 1});
-    if (status != LMC_OK)
-        return status;
+            ctx, &(lmc_scratch_size){(size_t)lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes, has_deltas});
+    return status;
+}
+
+static void encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
+                         const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
+{
     const lmc_delta_job job = {.kernels = lmc_kernels_get(),
                                .delta = &plan->decision.delta,
                                .ladder = ctx->ladder,
                                .scratch = &ctx->scratch,
-                               .unit_nbytes = unit_nbytes,
-                               .base_form = form,
+                               .unit_nbytes = plan->info.element_nbytes,
+                               .base_form = plan->info.base_form,
                                .base_values = ctx->base_values};
     entry->stored_nbytes =
         (uint32_t)lmc_delta_encode(&job, src, base, src_nbytes, dst, &entry->content_hash, &entry->base_hash);
-    return LMC_OK;
 }
 
 /* Encodes a block whose size and room the caller has checked. */
 lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
                                  const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
 {
-    if (plan->info.mode == LMC_FRAME_DELTA)
-        return encode_delta(ctx, plan, src, src_nbytes, base, dst, entry);
     const lmc_kernels *const kernels = lmc_kernels_get();
-    const unsigned unit_nbytes = plan->info.element_nbytes;
     size_t stored_nbytes = src_nbytes;
+    const lmc_status status = lmc_plan_reserve(ctx, plan, src_nbytes);
+    if (status != LMC_OK)
+        return status;
+    if (plan->info.mode == LMC_FRAME_DELTA) {
+        encode_delta(ctx, plan, src, src_nbytes, base, dst, entry);
+        return LMC_OK;
+    }
     if (plan->info.mode != LMC_FRAME_CODED) {
         entry->content_hash = kernels->hash(src, src_nbytes, 0);
         memcpy(dst, src, src_nbytes);
     } else if (plan->decision.is_raw) {
         stored_nbytes = lmc_block_store(kernels, src, src_nbytes, dst, &entry->content_hash);
     } else {
-        const lmc_status status = lmc_ctx_reserve_scratch(
-            ctx, &(lmc_scratch_size){lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes, 0});
-        if (status != LMC_OK)
-            return status;
         stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes, dst,
                                          &entry->content_hash);
     }

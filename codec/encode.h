@@ -26,8 +26,11 @@ LMC_NODISCARD lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, u
 void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
                            lmc_info *info);
 
+/* Makes ctx hold what encoding blocks of up to src_nbytes asks for. Error: NOMEM. */
+LMC_NODISCARD lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbytes);
+
 /* Encodes a block whose size and room the caller has checked. base: of a delta frame.
- * Error: NOMEM. */
+ * Error: NOMEM, never after lmc_plan_reserve(). */
 LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
                                                size_t src_nbytes, const uint8_t *base, uint8_t *dst,
                                                lmc_block_entry *entry);

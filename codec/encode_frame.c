@@ -121,10 +121,9 @@ static void encode_worker(void *shared, unsigned worker)
     while (take_block(job, &i)) {
         const size_t src_nbytes = lmc_block_content_nbytes(info, i);
         lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
-        lmc_status status = lmc_ctx_reserve_block(ctx, lmc_block_bound(src_nbytes));
-        if (status == LMC_OK)
-            status = lmc_plan_encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes,
-                                           base_of_block(job, i), ctx->block, &job->entries[i]);
+        const lmc_status status =
+            lmc_plan_encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes,
+                                  base_of_block(job, i), ctx->block, &job->entries[i]);
         uint8_t *const place = place_block(job, i, status);
         if (place)
             job->kernels->copy_past_cache(place, ctx->block, job->entries[i].stored_nbytes);
@@ -132,23 +131,43 @@ static void encode_worker(void *shared, unsigned worker)
     job->kernels->end_past_cache();
 }
 
-static lmc_status encode_blocks(encode_job *job, unsigned thread_count)
+/* Workers that have all the memory they need, which they must before they take a block: at most one a block. Of the
+ * caller, that it has what encoding in place asks for is known. */
+static unsigned make_workers(const encode_job *job, unsigned thread_count, size_t nbytes)
 {
     const uint64_t block_count = job->plan->info.block_count;
-    unsigned workers =
-        block_count > 1 ? (unsigned)lmc_min_u64(lmc_resolve_thread_count(thread_count), block_count) : 1;
-    for (unsigned i = 1; i < workers; i++)
-        if (!lmc_ctx_worker(job->ctx, i))
-            workers = i;
-    if (workers <= 1)
+    if (block_count <= 1)
+        return 1;
+    const unsigned wanted = (unsigned)lmc_min_u64(lmc_resolve_thread_count(thread_count), block_count);
+    if (wanted <= 1 || lmc_ctx_reserve_block(job->ctx, lmc_block_bound(nbytes)) != LMC_OK)
+        return 1;
+    unsigned count = 1;
+    for (; count < wanted; count++) {
+        lmc_ctx *const ctx = lmc_ctx_worker(job->ctx, count);
+        if (!ctx || lmc_plan_reserve(ctx, job->plan, nbytes) != LMC_OK ||
+            lmc_ctx_reserve_block(ctx, lmc_block_bound(nbytes)) != LMC_OK)
+            break;
+    }
+    return count;
+}
+
+static lmc_status encode_blocks(encode_job *job, unsigned thread_count)
+{
+    const lmc_info *const info = &job->plan->info;
+    const size_t nbytes = (size_t)lmc_min_u64(info->block_nbytes, info->content_nbytes);
+    const lmc_status status = lmc_plan_reserve(job->ctx, job->plan, nbytes);
+    if (status != LMC_OK)
+        return status;
+    const unsigned workers = make_workers(job, thread_count, nbytes);
+    if (workers <= 1) {
+        lmc_ctx_clear_diag(job->ctx); /* of what could not be reserved */
         return encode_in_place(job);
+    }
     pthread_mutex_init(&job->mutex, NULL);
     pthread_cond_init(&job->placed_more, NULL);
     lmc_pool_run(workers, encode_worker, job);
     pthread_cond_destroy(&job->placed_more);
     pthread_mutex_destroy(&job->mutex);
-    if (job->status == LMC_ERR_NOMEM)
-        lmc_fail(&job->ctx->diag, LMC_ERR_NOMEM, 0, "no memory in a worker");
     return job->status;
 }
 

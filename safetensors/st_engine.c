@@ -18,6 +18,11 @@
 /* Tensors of a batch, for files made of tiny ones. */
 #define BATCH_COUNT_MAX 128
 
+/* Address space for each thread, where that is limited: its stack, what the C library takes for its allocations, and
+ * buffers and scratch for large blocks. A thread that is started takes its part before it has asked for any memory: too
+ * many of them would leave none for their work. */
+#define THREAD_NBYTES ((uint64_t)128 << 20)
+
 /* Units between prepare and release, per thread and beyond that. */
 #define UNITS_PER_THREAD 2
 #define UNITS_EXTRA 2
@@ -495,13 +500,15 @@ static void release_rest(st_engine *engine)
     }
 }
 
-/* No more threads than the options allow and the work is worth. */
+/* No more threads than the options allow, the work is worth and address space is there for. */
 static unsigned worker_count_for(const lmc_st_options *options, uint64_t total_nbytes)
 {
     const uint64_t useful = 1 + total_nbytes / (RUN_NBYTES / 4);
     unsigned wanted = options->thread_count == 0 ? lmc_core_count() : options->thread_count;
     wanted = wanted < LMC_THREAD_COUNT_MAX ? wanted : LMC_THREAD_COUNT_MAX;
-    return useful < wanted ? (unsigned)useful : wanted;
+    wanted = useful < wanted ? (unsigned)useful : wanted;
+    const uint64_t room = wanted > 1 ? os_room_for(THREAD_NBYTES) : 1;
+    return room >= wanted ? wanted : room > 1 ? (unsigned)room : 1;
 }
 
 lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_count, uint64_t total_nbytes,

@@ -60,6 +60,24 @@ def threads_do_not_change_bytes(tool, directory):
 
 
 @case
+def more_threads_than_memory(tool, directory):
+    """Where the address space has no room for as many threads, fewer do the work."""
+    rng = random.Random(8)
+    block = weights(rng, 1 << 18)
+    content = model([("t%d" % i, "BF16", [1 << 18], bytes([i]) + block[1:]) for i in range(24)])
+    path = in_directory(directory, content)
+    archive = tool.round_trip(path, "-j1")
+    expected = read(archive)
+    for megabytes in (60, 100, 200, 400, 1000):
+        limits = {"address_space": megabytes << 20}
+        tool.run("convert", path, "-f", "-j64", **limits).expect(0)
+        check(read(archive) == expected, "the archive differs, %d MiB" % megabytes)
+        tool.run("restore", archive, "-f", "-j64", "-o", path + ".back", **limits).expect(0)
+        check(read(path + ".back") == content, "the restored file differs, %d MiB" % megabytes)
+        tool.run("verify", archive, "-j64", **limits).expect(0)
+
+
+@case
 def archive_is_not_larger(tool, directory):
     rng = random.Random(6)
     path = in_directory(directory, model([("a", "F32", [100000], rng.randbytes(400000))]))

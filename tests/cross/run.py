@@ -24,7 +24,7 @@ DATA = os.path.join(HERE, "..", "..", "examples", "data")
 WITH_BEST_SET = """test_kernels test_kernels_delta test_block test_base_nbytes test_corrupt test_delta_base
     test_delta_damage test_delta_forged test_delta_pieces test_delta_round_trip test_delta_stage test_delta_values
     test_frame test_frame_args test_frame_pieces test_frame_range test_gap test_golden test_plane test_symbols
-    test_overlap test_reentry test_threads test_wire_sizes""".split()
+    test_low_memory test_overlap test_reentry test_threads test_wire_sizes""".split()
 WITH_EVERY_SET = "test_frame_pieces test_frame_range test_gap test_golden test_plane test_symbols".split()
 
 # Seconds each under an emulator, for what other tests here touch, too.
