@@ -139,7 +139,7 @@ static lmc_status refuse_features(uint32_t unknown, uint64_t offset, lmc_st_diag
 }
 
 /* Magic, version, features: what decides whether this is a table that we can read at all. */
-static lmc_status check_kind(const unsigned char *src, size_t nbytes, uint64_t offset, lmc_st_diag *diag)
+static lmc_status check_kind(const unsigned char *src, uint64_t nbytes, uint64_t offset, lmc_st_diag *diag)
 {
     if (nbytes < ST_TABLE_HEAD_NBYTES + ST_TABLE_TAIL_NBYTES) {
         return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table is too short");
@@ -164,8 +164,8 @@ static uint64_t most_nbytes(uint64_t header_nbytes, size_t tensor_count)
            LMC_ST_BASE_NAME_NBYTES_MAX + 1 + stored_nbytes;
 }
 
-lmc_status st_table_check_head(const unsigned char *head, size_t nbytes, size_t tensor_count, uint64_t offset,
-                               lmc_st_diag *diag)
+lmc_status st_table_check_head(const unsigned char *head, uint64_t nbytes, size_t tensor_count,
+                               uint64_t offset, lmc_st_diag *diag)
 {
     const lmc_status status = check_kind(head, nbytes, offset, diag);
     if (status != LMC_OK) {

@@ -63,8 +63,8 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
 /* Looks at the first ST_TABLE_HEAD_NBYTES bytes of a table of `nbytes` bytes (at nothing if it has fewer), before there
  * is memory for all of it: whether this version knows such tables, and whether a header of the size it states and
  * `tensor_count` tensors can make it as long as it is. Errors: CORRUPT, UNSUPPORTED. */
-lmc_status st_table_check_head(const unsigned char *head, size_t nbytes, size_t tensor_count, uint64_t offset,
-                               lmc_st_diag *diag);
+lmc_status st_table_check_head(const unsigned char *head, uint64_t nbytes, size_t tensor_count,
+                               uint64_t offset, lmc_st_diag *diag);
 
 /* Reads a table and verifies its checksums. Allocates header and hashes: st_table_free() in every case.
  * Offsets of faults count from `offset`. Errors: TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT, NOMEM. */
