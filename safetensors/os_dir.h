@@ -39,6 +39,11 @@ size_t os_name_max(const lmc_allocator *memory, const char *path);
  * errno set. */
 int os_open_folder(const char *path);
 
+/* Opens a directory by its name in an open one: no link, ".." or path. _writable_: with all permissions for this user,
+ * as far as it may give them. Returns as os_open_folder(). */
+int os_open_own_folder(int folder_fd, const char *name);
+int os_open_writable_folder(int folder_fd, const char *name);
+
 /* Opens the folder that a relative path below an open directory is in, along no link, and sets *name to the last
  * component. The path is changed for moments. Returns a descriptor, or -1 with errno set. */
 int os_open_folder_of(int root_fd, char *path, const char **name);

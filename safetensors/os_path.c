@@ -84,6 +84,23 @@ int os_open_folder(const char *path)
     return fd;
 }
 
+int os_open_own_folder(int folder_fd, const char *name)
+{
+    return openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int os_open_writable_folder(int folder_fd, const char *name)
+{
+    int fd = os_open_own_folder(folder_fd, name);
+    if (fd < 0 && errno == EACCES && fchmodat(folder_fd, name, 0700, AT_SYMLINK_NOFOLLOW) == 0) {
+        fd = os_open_own_folder(folder_fd, name);
+    }
+    if (fd >= 0) {
+        (void)fchmod(fd, 0700);
+    }
+    return fd;
+}
+
 int os_open_folder_of(int root_fd, char *path, const char **name)
 {
     int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -91,7 +108,7 @@ int os_open_folder_of(int root_fd, char *path, const char **name)
     *name = path;
     for (; fd >= 0 && (slash = strchr(*name, '/')) != NULL; *name = slash + 1) {
         *slash = '\0'; /* for a moment */
-        const int next = openat(fd, *name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        const int next = os_open_own_folder(fd, *name);
         const int os_errno = errno;
         *slash = '/';
         close(fd);

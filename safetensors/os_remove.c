@@ -40,11 +40,6 @@ static const char *next_name(DIR *stream, int *os_errno)
 
 /* ---- whatever is there ---- */
 
-static int open_folder(int folder_fd, const char *name)
-{
-    return openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
 int os_remove_contents(int fd)
 {
     const int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -71,14 +66,10 @@ int os_remove_contents(int fd)
 
 int os_remove_folder(int folder_fd, const char *name)
 {
-    int fd = open_folder(folder_fd, name);
-    if (fd < 0 && errno == EACCES && fchmodat(folder_fd, name, 0700, 0) == 0) {
-        fd = open_folder(folder_fd, name);
-    }
+    const int fd = os_open_writable_folder(folder_fd, name); /* a copied one may be read-only by now */
     if (fd < 0) {
         return errno;
     }
-    (void)fchmod(fd, 0700); /* a copied directory may be read-only by now */
     const int os_errno = os_remove_contents(fd);
     close(fd);
     if (os_errno != 0) {
@@ -175,16 +166,16 @@ static lmc_status hide(removal *removal)
     return os_errno == 0 ? LMC_OK : fail_os(removal, os_errno);
 }
 
-/* Gives it its name back; `status` stands in the diagnostic. If the name is taken by now, both files stay, and the
- * diagnostic says so. */
+/* Gives it its name back; `status` stands in the diagnostic. If that name is taken by now, both files stay, and the
+ * diagnostic says where. */
 static lmc_status put_back(const removal *removal, lmc_status status)
 {
     const int os_errno = rename_to_free_name(removal->folder_fd, removal->private_name, removal->name);
     if (os_errno != 0) {
         return st_fail(
             removal->diag, status, LMC_ST_NO_OFFSET,
-            "is no longer what was compared with the output, and its name was taken meanwhile: what had "
-            "it is %s in the same folder now",
+            "is no longer what was compared with the output: it is kept as %s in the same folder, for it "
+            "could not get its name back",
             removal->private_name);
     }
     return status;
@@ -276,7 +267,7 @@ static lmc_status compare_entry(walk *walk, int folder_fd, const char *name, siz
     if (!entry->is_directory) {
         return is_unchanged(folder_fd, name, &entry->identity, 0) ? LMC_OK : fail_changed(walk->removal);
     }
-    const int fd = open_folder(folder_fd, name);
+    const int fd = os_open_own_folder(folder_fd, name);
     if (fd < 0) {
         return fail_os(walk->removal, errno);
     }
@@ -336,7 +327,7 @@ static lmc_status remove_hidden(walk *walk)
     struct stat found;
     const removal *const removal = walk->removal;
     const os_tree *const tree = walk->tree;
-    walk->root_fd = open_folder(removal->folder_fd, removal->private_name);
+    walk->root_fd = os_open_own_folder(removal->folder_fd, removal->private_name);
     if (walk->root_fd < 0) {
         return fail_os(removal, errno);
     }

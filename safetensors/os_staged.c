@@ -12,8 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-
 lmc_status os_staged_place(const os_staging *staging, const char *path, os_place *place, lmc_st_diag *diag)
 {
     char *const shown = os_path_join(staging->memory, staging->path, path, "");
@@ -82,7 +80,12 @@ static int make_directory(const os_place *place)
     if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid()) {
         return EEXIST;
     }
-    return fchmodat(place->folder_fd, place->name, 0700, 0) == 0 ? 0 : errno;
+    const int fd = os_open_writable_folder(place->folder_fd, place->name);
+    if (fd < 0) {
+        return errno;
+    }
+    close(fd);
+    return 0;
 }
 
 lmc_status os_staged_make_directory(const os_staging *staging, const char *path, lmc_st_diag *diag)
@@ -118,7 +121,7 @@ lmc_status os_staged_finish_directory(const os_staging *staging, const char *pat
     os_place place;
     lmc_status status = os_staged_place(staging, path, &place, diag);
     if (status == LMC_OK) {
-        const int fd = openat(place.folder_fd, place.name, FOLDER_FLAGS);
+        const int fd = os_open_own_folder(place.folder_fd, place.name);
         const int os_errno = fd < 0 ? errno : os_finish(fd, attributes, no_fsync);
         if (fd >= 0) {
             close(fd);

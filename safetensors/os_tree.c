@@ -119,7 +119,7 @@ static lmc_status list_name(const lister *lister, int folder_fd, const char *dir
     if (status != LMC_OK || !S_ISDIR(meant.st_mode)) {
         return status;
     }
-    const int fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = os_open_own_folder(folder_fd, name);
     return fd < 0 ? fail_os(lister, path, errno, "cannot list the directory")
                   : list(lister, fd, path, depth + 1);
 }
