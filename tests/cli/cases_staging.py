@@ -86,6 +86,22 @@ def files_of_others_are_not_kept(tool, directory):
     check(os.stat(os.path.join(source + ".lmc", "a.safetensors.lmc")).st_uid == 0, "the owner")
 
 
+@case
+def source_that_others_may_write(tool, directory):
+    """The output gets the same permissions; a run that was killed before its name came is gone on with."""
+    faults = Faults(tool, directory)
+    source = small_tree(os.path.join(faults.directory, "m"))
+    os.chmod(source, 0o777)
+    os.chmod(os.path.join(source, "sub"), 0o775)
+    process = faults.stopped("rename:1:1:" + STOP, "convert", source)
+    process.kill()
+    process.communicate()
+    check(os.stat(partial(source + ".lmc")).st_mode & 0o022 == 0, "others may write in what is not finished")
+    tool.run("convert", source).expect(0)
+    check_archived(tool, source, source + ".lmc")
+    check_only(faults.directory, "m", "m.lmc")
+
+
 # ---- swapped while a run works ----
 
 def swap(path, target):
