@@ -22,14 +22,20 @@ static double now_seconds(void)
 
 void cli_progress_start(cli_progress *progress, const cli_args *args, const char *path)
 {
-    const char *const slash = strrchr(path, '/');
-    const char *const name = slash == NULL ? path : slash + 1;
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') {
+        end--;
+    }
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') {
+        begin--;
+    }
     const int is_quiet = (args->seen & CLI_OPT_QUIET) != 0;
     memset(progress, 0, sizeof(*progress));
     progress->is_shown = !is_quiet && isatty(STDERR_FILENO);
     progress->is_told = progress->is_shown || (args->seen & CLI_OPT_VERBOSE) != 0;
     progress->started = now_seconds();
-    st_text_escape(progress->label, 25, name, strlen(name));
+    st_text_escape(progress->label, 25, path + begin, end - begin);
 }
 
 double cli_progress_seconds(const cli_progress *progress)

@@ -115,7 +115,7 @@ static lmc_status copy_plain(const lmc_st_file *file, lmc_st_diag *diag)
             status = st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot write");
         }
     }
-    return status;
+    return status == LMC_OK ? os_input_check_unchanged(input, diag) : status;
 }
 
 static lmc_status call_cat(cli_job *job, const char *in_path, const char *out_path)

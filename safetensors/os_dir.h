@@ -91,8 +91,9 @@ lmc_status os_identify(const char *path, os_identity *identity, lmc_st_diag *dia
 lmc_status os_remove_file(const lmc_allocator *memory, const char *path, const os_identity *identity,
                           lmc_st_diag *diag);
 
-/* Removes a directory that holds what is listed and nothing else, each file in the state that it had then. Else it
- * stays, as a whole. Errors: as os_remove_file(). */
+/* Removes a directory that holds what is listed and nothing else, each file in the state that it had then, if all of it
+ * may be removed. Else it stays as a whole; only what happens while it is removed can leave a part. Errors: as
+ * os_remove_file(). */
 lmc_status os_remove_tree(const os_tree *tree, const char *root, lmc_st_diag *diag);
 
 /* Removes a directory by its name in an open one, and everything in it, whatever that is. Links are removed, not
@@ -109,20 +110,24 @@ int os_remove_contents(int fd);
 typedef struct os_staging {
     int fd;        /* of the directory, which is locked; -1: not open */
     int parent_fd; /* of the one that it and the target are in */
+    int old_fd;    /* of the one that it has replaced, locked until that is gone; -1: none */
+    int has_old;   /* there is one that it is to replace */
+    os_identity old;
     char *target, *path;
     const lmc_allocator *memory;
 } os_staging;
 
 /* Creates the directory for an output at `target`, or takes over the one that an earlier run of this user left, and
  * locks it. Errors: ARG: the target exists and is not an empty directory (unless `force`), is no directory, or
- * holds `source` or the working directory, or is in `source`; another process is writing it; the unfinished directory
- * is somebody else's, or others may write in it; IO; NOMEM.
+ * holds `source` or the working directory, or is in `source`, or is a mount point; another process is writing it; the
+ * unfinished directory is somebody else's, or others may write in it; IO; NOMEM.
  * Ends with os_staging_commit(), _discard() or _leave(). */
 lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, const char *target,
                            const char *source, int force, lmc_st_diag *diag);
 
-/* Gives the directory its attributes and its name; with `force`, what had it is removed then. Errors: IO; ARG if
- * something has appeared there meanwhile. On failure it is still to be discarded or left. */
+/* Gives the directory its attributes and its name; with `force`, the directory that was there when it was opened is
+ * removed then. What cannot be removed of that stays, as ".NAME.lmc-st-partial" if it is this user's, else with "-old"
+ * and a number behind that. Errors: IO; ARG if something has appeared there meanwhile. On failure it is still to be discarded or left. */
 lmc_status os_staging_commit(os_staging *staging, const os_attributes *attributes, int force, int no_fsync,
                              lmc_st_diag *diag);
 
@@ -141,8 +146,12 @@ void os_staged_place_close(const os_staging *staging, os_place *place);
 /* Opens a regular file of this user for reading; -1: it is none. */
 int os_staged_open(const os_place *place);
 
-/* Gives the file `path` a second name at `place`. Returns 1 if that could be done. */
+/* Gives the file `path` a second name at `place`, if it is a regular file of this user that has no other name. Returns 1
+ * if that was done. */
 int os_staged_link(const os_place *place, const char *path);
+
+/* Removes the name of a file again. */
+void os_staged_unlink(const os_place *place);
 
 /* Creates a directory; one that is there, and this user's, is made writable. */
 lmc_status os_staged_make_directory(const os_staging *staging, const char *path, lmc_st_diag *diag);

@@ -149,11 +149,14 @@ lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag)
     if (fstat(input->fd, &status) != 0) {
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot get the file's size");
     }
-    /* A name more or less moves the time of change, too: a file whose name another one has taken is whole. */
     const os_identity *const old = &input->identity;
-    const int is_renamed = (uint64_t)status.st_nlink != old->name_count;
-    if (!os_has_same_content_time(old, &status) || (!is_renamed && !os_has_same_change_time(old, &status))) {
+    if (!os_has_same_content_time(old, &status)) {
         return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "the file has changed while it was read");
+    }
+    /* Losing its last name moves the time of change, too: a file whose name another one has taken is whole. */
+    if (status.st_nlink > 0 && !os_has_same_change_time(old, &status)) {
+        return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET,
+                       "the file, or its name or permissions, has changed while it was read");
     }
     return LMC_OK;
 }

@@ -20,6 +20,7 @@
 
 #define PRIVATE_PREFIX ".lmc-kept-"
 #define PRIVATE_TRIES 100
+#define PRIVATE_NBYTES (sizeof(PRIVATE_PREFIX) + 12)
 
 static int is_self_or_parent(const char *name)
 {
@@ -40,42 +41,42 @@ static const char *next_name(DIR *stream, int *os_errno)
 
 /* ---- whatever is there ---- */
 
+/* Goes on after what cannot be removed; returns the first errno. Closes `fd`. */
+static int remove_all_in(int fd)
+{
+    DIR *const stream = fdopendir(fd);
+    int os_errno = 0;
+    int first_errno = stream == NULL ? errno : 0;
+    if (stream == NULL) {
+        close(fd);
+        return first_errno;
+    }
+    for (const char *name = NULL; (name = next_name(stream, &os_errno)) != NULL;) {
+        struct stat found;
+        const int is_folder =
+            fstatat(dirfd(stream), name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
+        if (is_folder) {
+            os_errno = os_remove_folder(dirfd(stream), name);
+        } else {
+            os_errno = unlinkat(dirfd(stream), name, 0) == 0 ? 0 : errno;
+        }
+        first_errno = first_errno != 0 ? first_errno : os_errno;
+    }
+    closedir(stream);
+    return first_errno != 0 ? first_errno : os_errno;
+}
+
 int os_remove_contents(int fd)
 {
     const int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *const stream = own_fd < 0 ? NULL : fdopendir(own_fd);
-    int os_errno = stream == NULL ? errno : 0;
-    if (stream == NULL) {
-        if (own_fd >= 0) {
-            close(own_fd);
-        }
-        return os_errno;
-    }
-    for (const char *name = NULL; os_errno == 0 && (name = next_name(stream, &os_errno)) != NULL;) {
-        struct stat found;
-        const int is_folder = fstatat(fd, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
-        if (is_folder) {
-            os_errno = os_remove_folder(fd, name);
-        } else {
-            os_errno = unlinkat(fd, name, 0) == 0 ? 0 : errno;
-        }
-    }
-    closedir(stream);
-    return os_errno;
+    return own_fd < 0 ? errno : remove_all_in(own_fd);
 }
 
 int os_remove_folder(int folder_fd, const char *name)
 {
     const int fd = os_open_writable_folder(folder_fd, name); /* a copied one may be read-only by now */
-    if (fd < 0) {
-        return errno;
-    }
-    const int os_errno = os_remove_contents(fd);
-    close(fd);
-    if (os_errno != 0) {
-        return os_errno;
-    }
-    return unlinkat(folder_fd, name, AT_REMOVEDIR) == 0 ? 0 : errno;
+    const int os_errno = fd < 0 ? errno : remove_all_in(fd);
+    return os_errno == 0 && unlinkat(folder_fd, name, AT_REMOVEDIR) != 0 ? errno : os_errno;
 }
 
 /* ---- a private name ---- */
@@ -83,58 +84,29 @@ int os_remove_folder(int folder_fd, const char *name)
 /* An input on its way out. */
 typedef struct removal {
     const lmc_allocator *memory;
-    char *path;       /* the input's, without slashes at its end */
-    const char *name; /* its last component */
-    int folder_fd;    /* the folder that it is in */
-    char private_name[sizeof(PRIVATE_PREFIX) + 16];
+    const char *root; /* its path, for messages */
     lmc_st_diag *diag;
 } removal;
 
-static lmc_status fail_os(const removal *removal, int os_errno)
+/* path: within the input, "" for itself. */
+static void blame(const removal *removal, const char *path)
 {
+    char *const full_path = os_path_join(removal->memory, removal->root, path, "");
+    st_diag_set_file(removal->diag, full_path == NULL ? removal->root : full_path);
+    st_release(removal->memory, full_path);
+}
+
+static lmc_status fail_os(const removal *removal, const char *path, int os_errno)
+{
+    blame(removal, path);
     return st_fail_os(removal->diag, os_errno, LMC_ST_NO_OFFSET, "cannot remove");
 }
 
-static lmc_status fail_changed(const removal *removal)
+static lmc_status fail_changed(const removal *removal, const char *path)
 {
+    blame(removal, path);
     return st_fail(removal->diag, LMC_ERR_IO, LMC_ST_NO_OFFSET,
-                   "is kept: it is no longer what was compared with the output");
-}
-
-/* Opens the folder. Ends with close_removal(), in every case. */
-static lmc_status open_removal(removal *removal, const lmc_allocator *memory, const char *path,
-                               lmc_st_diag *diag)
-{
-    memset(removal, 0, sizeof(*removal));
-    st_diag_set_file(diag, path);
-    removal->memory = memory;
-    removal->diag = diag;
-    removal->folder_fd = -1;
-    removal->path = st_duplicate(memory, path);
-    if (removal->path == NULL) {
-        return st_fail_nomem(diag);
-    }
-    for (size_t length = strlen(path); length > 1 && path[length - 1] == '/'; length--) {
-        removal->path[length - 1] = '\0';
-    }
-    char *const slash = strrchr(removal->path, '/');
-    removal->name = slash == NULL ? removal->path : slash + 1;
-    if (slash == NULL) {
-        removal->folder_fd = os_open_folder(".");
-    } else {
-        *slash = '\0'; /* for a moment */
-        removal->folder_fd = os_open_folder(slash == removal->path ? "/" : removal->path);
-        *slash = '/';
-    }
-    return removal->folder_fd < 0 ? fail_os(removal, errno) : LMC_OK;
-}
-
-static void close_removal(removal *removal)
-{
-    if (removal->folder_fd >= 0) {
-        close(removal->folder_fd);
-    }
-    st_release(removal->memory, removal->path);
+                   "is no longer what was compared with the output: it is kept");
 }
 
 /* Renames within the folder unless the new name is taken. Returns 0 or an errno. */
@@ -149,36 +121,43 @@ static int rename_to_free_name(int folder_fd, const char *from, const char *to)
         return errno;
     }
 #endif
-    if (fstatat(folder_fd, to, &found, AT_SYMLINK_NOFOLLOW) == 0) {
+    /* linkat() never replaces, and renameat() replaces no file by a directory */
+    if (linkat(folder_fd, from, folder_fd, to, 0) == 0) {
+        return unlinkat(folder_fd, from, 0) == 0 ? 0 : errno;
+    }
+    if (errno == EEXIST || fstatat(folder_fd, to, &found, AT_SYMLINK_NOFOLLOW) == 0) {
         return EEXIST;
     }
     return renameat(folder_fd, from, folder_fd, to) == 0 ? 0 : errno;
 }
 
-static lmc_status hide(removal *removal)
+/* Returns 0 or an errno. */
+static int hide(int folder_fd, const char *name, char private_name[PRIVATE_NBYTES])
 {
     int os_errno = EEXIST;
     for (int i = 0; i < PRIVATE_TRIES && os_errno == EEXIST; i++) {
-        snprintf(removal->private_name, sizeof(removal->private_name), PRIVATE_PREFIX "%012llx",
+        snprintf(private_name, PRIVATE_NBYTES, PRIVATE_PREFIX "%012llx",
                  (unsigned long long)(os_unforeseen_u64() >> 16));
-        os_errno = rename_to_free_name(removal->folder_fd, removal->name, removal->private_name);
+        os_errno = rename_to_free_name(folder_fd, name, private_name);
     }
-    return os_errno == 0 ? LMC_OK : fail_os(removal, os_errno);
+    return os_errno;
 }
 
-/* Gives it its name back; `status` stands in the diagnostic. If that name is taken by now, both files stay, and the
- * diagnostic says where. */
-static lmc_status put_back(const removal *removal, lmc_status status)
+/* Adds to the text of the diagnostic. */
+static void add_to_text(lmc_st_diag *diag, const char *format, const char *name)
 {
-    const int os_errno = rename_to_free_name(removal->folder_fd, removal->private_name, removal->name);
-    if (os_errno != 0) {
-        return st_fail(
-            removal->diag, status, LMC_ST_NO_OFFSET,
-            "is no longer what was compared with the output: it is kept as %s in the same folder, for it "
-            "could not get its name back",
-            removal->private_name);
+    const size_t used = strlen(diag->text);
+    snprintf(diag->text + used, sizeof(diag->text) - used, format, name);
+}
+
+/* After a failure that stands in the diagnostic: gives the input its name back. If that is taken by now, both files
+ * stay, and the diagnostic says where. */
+static lmc_status put_back(const removal *removal, int folder_fd, const char *private_name, const char *name)
+{
+    if (rename_to_free_name(folder_fd, private_name, name) != 0) {
+        add_to_text(removal->diag, ", as %s in that folder: it could not get its name back", private_name);
     }
-    return status;
+    return removal->diag->status;
 }
 
 /* ---- a file ---- */
@@ -204,32 +183,63 @@ static int is_unchanged(int folder_fd, const char *name, const os_identity *iden
            (is_renamed || os_has_same_change_time(identity, &found));
 }
 
-static lmc_status remove_file(removal *removal, const os_identity *identity)
+static lmc_status remove_file(const removal *removal, int folder_fd, const char *name, const char *path,
+                              const os_identity *identity, int is_renamed)
 {
-    const int folder_fd = removal->folder_fd;
-    if (!is_unchanged(folder_fd, removal->name, identity, 0)) {
-        return fail_changed(removal);
+    char private_name[PRIVATE_NBYTES];
+    if (!is_unchanged(folder_fd, name, identity, is_renamed)) {
+        return fail_changed(removal, path);
     }
-    const lmc_status status = hide(removal);
-    if (status != LMC_OK) {
-        return status;
+    const int os_errno = hide(folder_fd, name, private_name);
+    if (os_errno != 0) {
+        return fail_os(removal, path, os_errno);
     }
-    if (!is_unchanged(folder_fd, removal->private_name, identity, 1)) {
-        return put_back(removal, fail_changed(removal));
+    if (!is_unchanged(folder_fd, private_name, identity, 1)) {
+        (void)fail_changed(removal, path);
+    } else if (unlinkat(folder_fd, private_name, 0) != 0) {
+        (void)fail_os(removal, path, errno);
+    } else {
+        return LMC_OK;
     }
-    return unlinkat(folder_fd, removal->private_name, 0) == 0 ? LMC_OK
-                                                              : put_back(removal, fail_os(removal, errno));
+    return put_back(removal, folder_fd, private_name, name);
+}
+
+/* Opens the folder that the input is in. *path: a copy of its path without slashes at its end, to be released; *name:
+ * the last component of that. Returns -1 with errno set. */
+static int open_folder_of_input(const removal *removal, char **path, const char **name)
+{
+    *path = st_duplicate(removal->memory, removal->root);
+    if (*path == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    for (size_t length = strlen(*path); length > 1 && (*path)[length - 1] == '/'; length--) {
+        (*path)[length - 1] = '\0';
+    }
+    char *const slash = strrchr(*path, '/');
+    *name = slash == NULL ? *path : slash + 1;
+    if (slash == NULL) {
+        return os_open_folder(".");
+    }
+    *slash = '\0'; /* for a moment */
+    const int fd = os_open_folder(slash == *path ? "/" : *path);
+    *slash = '/';
+    return fd;
 }
 
 lmc_status os_remove_file(const lmc_allocator *memory, const char *path, const os_identity *identity,
                           lmc_st_diag *diag)
 {
-    removal removal;
-    lmc_status status = open_removal(&removal, memory, path, diag);
-    if (status == LMC_OK) {
-        status = remove_file(&removal, identity);
+    const removal removal = {memory, path, diag};
+    const char *name = NULL;
+    char *own_path = NULL;
+    const int folder_fd = open_folder_of_input(&removal, &own_path, &name);
+    lmc_status status = folder_fd < 0 ? fail_os(&removal, "", errno) : LMC_OK;
+    if (folder_fd >= 0) {
+        status = remove_file(&removal, folder_fd, name, "", identity, 0);
+        close(folder_fd);
     }
-    close_removal(&removal);
+    st_release(memory, own_path);
     return status;
 }
 
@@ -242,7 +252,7 @@ typedef struct walk {
     int root_fd;
     char *path; /* relative, of what is looked at */
     size_t capacity;
-    size_t seen_count;
+    size_t seen_count, removed_count;
 } walk;
 
 /* Makes walk->path that of `name` in its folder, whose path has `length` bytes. NULL: nothing of that name is
@@ -256,29 +266,36 @@ static const os_entry *find_listed(walk *walk, size_t length, const char *name)
 
 static lmc_status compare_folder(walk *walk, int fd, size_t length);
 
+/* What cannot be removed is found here, while all of it is there. */
 static lmc_status compare_entry(walk *walk, int folder_fd, const char *name, size_t length)
 {
     struct stat found;
+    const removal *const removal = walk->removal;
     const os_entry *const entry = find_listed(walk, length, name);
     if (entry == NULL) {
-        return fail_changed(walk->removal);
+        walk->path[length] = '\0';
+        return fail_changed(removal, walk->path);
     }
     walk->seen_count++;
+    if (entry->identity.device != walk->tree->root_identity.device) {
+        return fail_os(removal, walk->path, EBUSY); /* a mount point */
+    }
     if (!entry->is_directory) {
-        return is_unchanged(folder_fd, name, &entry->identity, 0) ? LMC_OK : fail_changed(walk->removal);
+        return is_unchanged(folder_fd, name, &entry->identity, 0) ? LMC_OK
+                                                                  : fail_changed(removal, walk->path);
     }
     const int fd = os_open_own_folder(folder_fd, name);
     if (fd < 0) {
-        return fail_os(walk->removal, errno);
+        return fail_os(removal, walk->path, errno);
     }
     if (fstat(fd, &found) != 0 || !os_is_identity(&entry->identity, &found)) {
         close(fd);
-        return fail_changed(walk->removal);
+        return fail_changed(removal, walk->path);
     }
     return compare_folder(walk, fd, strlen(walk->path));
 }
 
-/* Looks whether all that is in the folder is listed, and as it was. Closes `fd`. */
+/* Looks whether all that is in the folder is listed, and as it was, and may be removed. Closes `fd`. */
 static lmc_status compare_folder(walk *walk, int fd, size_t length)
 {
     DIR *const stream = fdopendir(fd);
@@ -286,62 +303,84 @@ static lmc_status compare_folder(walk *walk, int fd, size_t length)
     lmc_status status = LMC_OK;
     if (stream == NULL) {
         close(fd);
-        return fail_os(walk->removal, os_errno);
+        return fail_os(walk->removal, walk->path, os_errno);
     }
     for (const char *name = NULL; status == LMC_OK && (name = next_name(stream, &os_errno)) != NULL;) {
-        status = compare_entry(walk, dirfd(stream), name, length);
+        status = faccessat(dirfd(stream), ".", W_OK | X_OK, AT_EACCESS) == 0
+                     ? compare_entry(walk, dirfd(stream), name, length)
+                     : fail_os(walk->removal, walk->path, errno);
         walk->path[length] = '\0';
     }
     closedir(stream);
-    return status == LMC_OK && os_errno != 0 ? fail_os(walk->removal, os_errno) : status;
+    return status == LMC_OK && os_errno != 0 ? fail_os(walk->removal, walk->path, os_errno) : status;
 }
 
 static lmc_status compare_all(walk *walk)
 {
+    struct stat found;
+    if (fstat(walk->root_fd, &found) != 0 || !os_is_identity(&walk->tree->root_identity, &found)) {
+        return fail_changed(walk->removal, "");
+    }
     const int fd = openat(walk->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const lmc_status status = fd < 0 ? fail_os(walk->removal, errno) : compare_folder(walk, fd, 0);
-    return status == LMC_OK && walk->seen_count != walk->tree->count ? fail_changed(walk->removal) : status;
+    const lmc_status status = fd < 0 ? fail_os(walk->removal, "", errno) : compare_folder(walk, fd, 0);
+    return status == LMC_OK && walk->seen_count != walk->tree->count ? fail_changed(walk->removal, "")
+                                                                     : status;
 }
 
-/* Without memory of its own: it cannot run out in the midst. */
+/* Without memory of its own: it cannot run out in the midst. A file that has several names may have lost one here. */
 static lmc_status remove_listed(walk *walk, const os_entry *entry)
 {
     const char *name = NULL;
     snprintf(walk->path, walk->capacity, "%s", entry->path);
     const int folder_fd = os_open_folder_of(walk->root_fd, walk->path, &name);
     if (folder_fd < 0) {
-        return fail_os(walk->removal, errno);
+        return fail_os(walk->removal, entry->path, errno);
     }
     lmc_status status = LMC_OK;
-    if (!entry->is_directory && !is_unchanged(folder_fd, name, &entry->identity, 1)) {
-        status = fail_changed(walk->removal);
-    } else if (unlinkat(folder_fd, name, entry->is_directory ? AT_REMOVEDIR : 0) != 0) {
-        status = fail_os(walk->removal, errno);
+    if (!entry->is_directory) {
+        status = remove_file(walk->removal, folder_fd, name, entry->path, &entry->identity,
+                             entry->identity.name_count > 1);
+    } else if (unlinkat(folder_fd, name, AT_REMOVEDIR) != 0) {
+        status = fail_os(walk->removal, entry->path, errno);
     }
     close(folder_fd);
+    walk->removed_count += status == LMC_OK;
     return status;
 }
 
-static lmc_status remove_hidden(walk *walk)
+/* Removes what is in the open directory, then its name. */
+static lmc_status remove_all(walk *walk, int folder_fd, const char *name)
 {
-    struct stat found;
-    const removal *const removal = walk->removal;
     const os_tree *const tree = walk->tree;
-    walk->root_fd = os_open_own_folder(removal->folder_fd, removal->private_name);
-    if (walk->root_fd < 0) {
-        return fail_os(removal, errno);
-    }
-    lmc_status status = fstat(walk->root_fd, &found) == 0 && os_is_identity(&tree->root_identity, &found)
-                            ? compare_all(walk)
-                            : fail_changed(removal);
+    lmc_status status = compare_all(walk);
     for (size_t i = tree->count; i > 0 && status == LMC_OK; i--) {
         status = remove_listed(walk, &tree->entries[i - 1]);
     }
-    close(walk->root_fd);
-    if (status == LMC_OK && unlinkat(removal->folder_fd, removal->private_name, AT_REMOVEDIR) != 0) {
-        status = fail_os(removal, errno);
+    if (status == LMC_OK && unlinkat(folder_fd, name, AT_REMOVEDIR) != 0) {
+        status = fail_os(walk->removal, "", errno);
+    }
+    if (status != LMC_OK && walk->removed_count > 0) {
+        add_to_text(walk->removal->diag, "; other parts of %s are removed", "the directory");
     }
     return status;
+}
+
+/* A directory that cannot be renamed, as one from below an overlay, keeps its name while it is removed. */
+static lmc_status remove_directory(walk *walk, int folder_fd, const char *name)
+{
+    char private_name[PRIVATE_NBYTES];
+    const int os_errno = hide(folder_fd, name, private_name);
+    const char *const now = os_errno == 0 ? private_name : name;
+    if (os_errno != 0 && os_errno != EXDEV) {
+        return fail_os(walk->removal, "", os_errno);
+    }
+    walk->root_fd = os_open_own_folder(folder_fd, now);
+    const lmc_status status =
+        walk->root_fd < 0 ? fail_os(walk->removal, "", errno) : remove_all(walk, folder_fd, now);
+    if (walk->root_fd >= 0) {
+        close(walk->root_fd);
+    }
+    return status == LMC_OK || now == name ? status : put_back(walk->removal, folder_fd, now, name);
 }
 
 /* Room for the path of every entry. */
@@ -357,22 +396,20 @@ static size_t longest_path(const os_tree *tree)
 
 lmc_status os_remove_tree(const os_tree *tree, const char *root, lmc_st_diag *diag)
 {
-    removal removal;
+    const removal removal = {tree->memory, root, diag};
+    const char *name = NULL;
+    char *own_path = NULL;
     walk walk = {.removal = &removal, .tree = tree, .capacity = longest_path(tree)};
-    lmc_status status = open_removal(&removal, tree->memory, root, diag);
-    walk.path = st_allocate(tree->memory, walk.capacity);
-    if (status == LMC_OK && walk.path == NULL) {
-        status = st_fail_nomem(diag);
-    }
+    const int folder_fd = open_folder_of_input(&removal, &own_path, &name);
+    lmc_status status = folder_fd < 0 ? fail_os(&removal, "", errno) : LMC_OK;
+    walk.path = st_allocate_zeroed(tree->memory, walk.capacity, 1);
     if (status == LMC_OK) {
-        walk.path[0] = '\0';
-        status = hide(&removal);
-        if (status == LMC_OK) {
-            status = remove_hidden(&walk);
-            status = status == LMC_OK ? LMC_OK : put_back(&removal, status);
-        }
+        status = walk.path == NULL ? st_fail_nomem(diag) : remove_directory(&walk, folder_fd, name);
+    }
+    if (folder_fd >= 0) {
+        close(folder_fd);
     }
     st_release(tree->memory, walk.path);
-    close_removal(&removal);
+    st_release(tree->memory, own_path);
     return status;
 }

@@ -53,7 +53,14 @@ int os_staged_open(const os_place *place)
 
 int os_staged_link(const os_place *place, const char *path)
 {
-    return linkat(AT_FDCWD, path, place->folder_fd, place->name, 0) == 0;
+    struct stat found;
+    return lstat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() &&
+           found.st_nlink == 1 && linkat(AT_FDCWD, path, place->folder_fd, place->name, 0) == 0;
+}
+
+void os_staged_unlink(const os_place *place)
+{
+    (void)unlinkat(place->folder_fd, place->name, 0);
 }
 
 /* ---- directories ---- */

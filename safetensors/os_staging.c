@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,9 +72,12 @@ static lmc_status fail_exists(lmc_st_diag *diag)
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists already");
 }
 
-static lmc_status check_target(const char *target, const char *source, int force, lmc_st_diag *diag)
+/* Sets staging->old if there is something that is to be replaced. */
+static lmc_status check_target(os_staging *staging, const char *source, int force, lmc_st_diag *diag)
 {
     struct stat found;
+    struct stat around;
+    const char *const target = staging->target;
     const char *const fault = place_fault(target, source);
     if (fault != NULL) {
         return fault == no_memory ? st_fail_nomem(diag)
@@ -85,7 +89,13 @@ static lmc_status check_target(const char *target, const char *source, int force
     if (!S_ISDIR(found.st_mode)) {
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is not a directory");
     }
+    if (fstat(staging->parent_fd, &around) == 0 && around.st_dev != found.st_dev) {
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "the output is a mount point, which nothing can take the place of");
+    }
     if (force) {
+        staging->has_old = 1;
+        os_take_identity(&staging->old, &found);
         return LMC_OK;
     }
     int is_empty = 0;
@@ -115,35 +125,67 @@ static const char *last_component(const char *path)
 
 /* ---- opening ---- */
 
-/* Returns 0 if the name is that of the open directory, else an errno: a run that ended may have renamed or removed
- * it. */
-static int check_name(const os_staging *staging, int folder_fd, const char *name)
+static int is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Returns 0 if the name is that of the open directory, else an errno: a run that ended, or somebody else, may have
+ * renamed or removed it. */
+static int check_name(int fd, int folder_fd, const char *name)
 {
     struct stat by_fd;
     struct stat by_name;
-    if (fstat(staging->fd, &by_fd) != 0 || fstatat(folder_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (fstat(fd, &by_fd) != 0 || fstatat(folder_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) != 0) {
         return errno;
     }
-    return by_fd.st_dev == by_name.st_dev && by_fd.st_ino == by_name.st_ino ? 0 : ENOENT;
+    return is_same(&by_fd, &by_name) ? 0 : ENOENT;
 }
 
-/* What another user has put there, or may have changed, is not gone on with. */
-static lmc_status check_is_ours(const os_staging *staging, lmc_st_diag *diag)
+/* 1 if the name is known to be another's. */
+static int is_taken(int fd, int folder_fd, const char *name)
+{
+    struct stat by_fd;
+    struct stat by_name;
+    return fstat(fd, &by_fd) == 0 && fstatat(folder_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) == 0 &&
+           !is_same(&by_fd, &by_name);
+}
+
+/* 1 if what this process creates in the directory gets the directory's own owner, as on a file system that gives all
+ * files to one. */
+static int gives_files_away(const os_staging *staging, const struct stat *directory)
+{
+    struct stat probe;
+    static const char name[] = ".lmc-st-probe";
+    if (mkdirat(staging->fd, name, 0700) != 0) {
+        return 0;
+    }
+    const int are_one =
+        fstatat(staging->fd, name, &probe, AT_SYMLINK_NOFOLLOW) == 0 && probe.st_uid == directory->st_uid;
+    (void)unlinkat(staging->fd, name, AT_REMOVEDIR);
+    return are_one;
+}
+
+/* What another user has put there, or may have changed, is not gone on with; nor is what has taken the place of a
+ * directory that was just created. */
+static lmc_status check_is_ours(const os_staging *staging, int is_new, lmc_st_diag *diag)
 {
     struct stat found;
     const char *fault = NULL;
     if (fstat(staging->fd, &found) != 0) {
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot open the unfinished directory beside it");
     }
-    if (found.st_uid != geteuid()) {
+    if (found.st_uid != geteuid() && !(is_new && gives_files_away(staging, &found))) {
         fault = "belongs to another user";
-    } else if ((found.st_mode & 022) != 0) {
+    } else if (!is_new && (found.st_mode & 022) != 0) {
         fault = "may be written in by other users";
     }
-    return fault == NULL ? LMC_OK
-                         : st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                                   "the unfinished directory beside it, %s, %s: it is not used",
-                                   last_component(staging->path), fault);
+    if (fault == NULL) {
+        return LMC_OK;
+    }
+    st_diag_set_file(diag, staging->path);
+    return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "this unfinished directory %s: remove it first",
+                   fault);
 }
 
 /* Sets staging->fd; it stays -1 if what was there has gone meanwhile. */
@@ -170,8 +212,11 @@ static lmc_status open_locked(os_staging *staging, lmc_st_diag *diag)
     for (int i = 0; i < OPEN_TRIES; i++) {
         int is_new = 0;
         lmc_status status = open_or_create(staging, &is_new, diag);
-        if (status == LMC_OK && staging->fd >= 0 && !is_new) {
-            status = check_is_ours(staging, diag);
+        if (status == LMC_OK && staging->fd >= 0) {
+            status = check_is_ours(staging, is_new, diag);
+            if (status != LMC_OK && is_new) {
+                (void)unlinkat(staging->parent_fd, last_component(staging->path), AT_REMOVEDIR);
+            }
         }
         if (status != LMC_OK) {
             return status;
@@ -183,7 +228,7 @@ static lmc_status open_locked(os_staging *staging, lmc_st_diag *diag)
             diag->os_errno = EEXIST;
             return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "another process is writing it");
         }
-        if (check_name(staging, staging->parent_fd, last_component(staging->path)) == 0) {
+        if (check_name(staging->fd, staging->parent_fd, last_component(staging->path)) == 0) {
             (void)fchmod(staging->fd, 0700);
             return LMC_OK;
         }
@@ -216,19 +261,26 @@ lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, con
     memset(staging, 0, sizeof(*staging));
     staging->fd = -1;
     staging->parent_fd = -1;
+    staging->old_fd = -1;
     staging->memory = memory;
     st_diag_set_file(diag, target);
     staging->target = os_true_path(memory, target);
     if (staging->target == NULL) {
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory there");
     }
-    lmc_status status = check_target(staging->target, source, force, diag);
+    lmc_status status = open_parent(staging, diag);
     if (status == LMC_OK) {
-        status = open_parent(staging, diag);
+        status = check_target(staging, source, force, diag);
     }
     if (status == LMC_OK) {
         staging->path = partial_path(memory, staging->target);
-        status = staging->path == NULL ? st_fail_nomem(diag) : open_locked(staging, diag);
+        if (staging->path == NULL) {
+            status = st_fail_nomem(diag);
+        } else if (strlen(staging->path) >= PATH_MAX) { /* it would not be found at the end */
+            status = st_fail_os(diag, ENAMETOOLONG, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
+        } else {
+            status = open_locked(staging, diag);
+        }
     }
     if (status != LMC_OK) {
         os_staging_leave(staging);
@@ -240,35 +292,58 @@ lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, con
 
 /* ---- the end ---- */
 
+static void close_if_open(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+    }
+    *fd = -1;
+}
+
 void os_staging_leave(os_staging *staging)
 {
-    if (staging->fd >= 0) {
-        close(staging->fd);
-    }
-    if (staging->parent_fd >= 0) {
-        close(staging->parent_fd);
-    }
+    close_if_open(&staging->fd);
+    close_if_open(&staging->old_fd);
+    close_if_open(&staging->parent_fd);
     st_release(staging->memory, staging->target);
     st_release(staging->memory, staging->path);
-    staging->fd = -1;
-    staging->parent_fd = -1;
     staging->target = NULL;
     staging->path = NULL;
 }
 
+/* Removes an open directory that has the unfinished one's name. Returns 0 or an errno. */
+static int remove_open(const os_staging *staging, int fd)
+{
+    const char *const name = last_component(staging->path);
+    (void)fchmod(fd, 0700);
+    int os_errno = os_remove_contents(fd);
+    if (os_errno == 0) {
+        os_errno = check_name(fd, staging->parent_fd, name);
+    }
+    return os_errno == 0 && unlinkat(staging->parent_fd, name, AT_REMOVEDIR) != 0 ? errno : os_errno;
+}
+
 void os_staging_discard(os_staging *staging)
 {
-    (void)fchmod(staging->fd, 0700);
-    const char *const name = last_component(staging->path);
-    if (os_remove_contents(staging->fd) == 0 && check_name(staging, staging->parent_fd, name) == 0) {
-        (void)unlinkat(staging->parent_fd, name, AT_REMOVEDIR);
-    }
+    (void)remove_open(staging, staging->fd);
     os_staging_leave(staging);
 }
 
 static int rename_beside(const os_staging *staging, const char *from, const char *to)
 {
     return renameat(staging->parent_fd, from, staging->parent_fd, to) == 0 ? 0 : errno;
+}
+
+/* "NAME-old" and a number; to be released. */
+static char *old_name(const os_staging *staging)
+{
+    const char *const name = last_component(staging->path);
+    const size_t length = strlen(name) + sizeof("-old-") + 16;
+    char *const aside = st_allocate(staging->memory, length);
+    if (aside != NULL) {
+        snprintf(aside, length, "%s-old-%012llx", name, (unsigned long long)(os_unforeseen_u64() >> 16));
+    }
+    return aside;
 }
 
 /* Puts the directory into the place of another, which gets its name. Returns 0 or an errno. */
@@ -284,7 +359,7 @@ static int exchange(const os_staging *staging)
         return errno;
     }
 #endif
-    char *const aside = os_path_join(staging->memory, "", name, "-old");
+    char *const aside = old_name(staging);
     int os_errno = aside == NULL ? ENOMEM : rename_beside(staging, target, aside);
     if (os_errno == 0) {
         os_errno = rename_beside(staging, name, target);
@@ -294,39 +369,94 @@ static int exchange(const os_staging *staging)
     return os_errno;
 }
 
-/* Returns 0 or an errno; *is_exchanged: the old directory now has the unfinished one's name. */
-static int take_name(const os_staging *staging, int force, int *is_exchanged)
+/* Opens and locks the directory that is to be replaced, so that no other run takes it for an unfinished one. Returns 0
+ * or an errno; EEXIST: it is not the one that was there. */
+static int open_old(os_staging *staging, struct stat *found)
 {
-    const char *const name = last_component(staging->path);
-    *is_exchanged = 0;
-    /* if it or its folder was moved away meanwhile, the target would be somewhere else */
-    int os_errno = check_name(staging, AT_FDCWD, staging->path);
+    const char *const target = last_component(staging->target);
+    staging->old_fd = os_open_own_folder(staging->parent_fd, target);
+    if (staging->old_fd < 0 && errno == EACCES) {
+        staging->old_fd = os_open_writable_folder(staging->parent_fd, target);
+    }
+    if (staging->old_fd < 0 || fstat(staging->old_fd, found) != 0) {
+        return errno;
+    }
+    if (!staging->has_old || !os_is_identity(&staging->old, found)) {
+        return EEXIST;
+    }
+    if (flock(staging->old_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        return EBUSY;
+    }
+    (void)fchmod(staging->old_fd, found->st_mode & 0755); /* a later run may have to remove the rest of it */
+    return 0;
+}
+
+/* Returns 0 or an errno. Somebody may have put another directory into the place of one of them just before: they are
+ * exchanged back then, and nothing is removed. */
+static int replace_old(os_staging *staging)
+{
+    struct stat found;
+    int os_errno = open_old(staging, &found);
     if (os_errno != 0) {
         return os_errno;
     }
-    os_errno = rename_beside(staging, name, last_component(staging->target)); /* also over an empty one */
-    if (os_errno != ENOTEMPTY && os_errno != EEXIST) {
+    os_errno = exchange(staging);
+    if (os_errno != 0) {
+        (void)fchmod(staging->old_fd, found.st_mode & 07777);
         return os_errno;
     }
-    if (!force) {
-        return EEXIST;
+    if (is_taken(staging->fd, staging->parent_fd, last_component(staging->target)) ||
+        is_taken(staging->old_fd, staging->parent_fd, last_component(staging->path))) {
+        (void)exchange(staging);
+        return ENOENT;
     }
-    *is_exchanged = 1;
-    return exchange(staging);
+    return 0;
+}
+
+/* Returns 0 or an errno. */
+static int take_name(os_staging *staging, int force)
+{
+    const char *const name = last_component(staging->path);
+    const char *const target = last_component(staging->target);
+    /* if it or its folder was moved away meanwhile, the target would be somewhere else */
+    int os_errno = check_name(staging->fd, AT_FDCWD, staging->path);
+    if (os_errno != 0) {
+        return os_errno;
+    }
+    os_errno = rename_beside(staging, name, target); /* also over an empty one */
+    if (os_errno == ENOTEMPTY || os_errno == EEXIST) {
+        return force ? replace_old(staging) : EEXIST;
+    }
+    return os_errno == 0 && is_taken(staging->fd, staging->parent_fd, target) ? ENOENT : os_errno;
+}
+
+/* What cannot be removed of another user's directory must not stand in the way of later runs. */
+static void remove_old(const os_staging *staging)
+{
+    struct stat found;
+    if (remove_open(staging, staging->old_fd) == 0 || fstat(staging->old_fd, &found) != 0 ||
+        found.st_uid == geteuid()) {
+        return;
+    }
+    char *const aside = old_name(staging);
+    if (aside != NULL) {
+        (void)rename_beside(staging, last_component(staging->path), aside);
+    }
+    st_release(staging->memory, aside);
 }
 
 lmc_status os_staging_commit(os_staging *staging, const os_attributes *attributes, int force, int no_fsync,
                              lmc_st_diag *diag)
 {
-    int is_exchanged = 0;
     os_attributes private = *attributes;
     private.permissions &= ~022u; /* a later run does not go on with what others could write in */
     int os_errno = os_finish(staging->fd, &private, no_fsync);
     if (os_errno == 0) {
-        os_errno = take_name(staging, force, &is_exchanged);
+        os_errno = take_name(staging, force);
     }
     if (os_errno != 0) {
         st_diag_set_file(diag, staging->target);
+        close_if_open(&staging->old_fd);
         return os_errno == EEXIST ? fail_exists(diag)
                                   : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET,
                                                "cannot give the finished directory its name");
@@ -337,8 +467,8 @@ lmc_status os_staging_commit(os_staging *staging, const os_attributes *attribute
     if (!no_fsync) {
         (void)fsync(staging->parent_fd); /* some file systems refuse: then it is theirs */
     }
-    if (is_exchanged) {
-        (void)os_remove_folder(staging->parent_fd, last_component(staging->path));
+    if (staging->old_fd >= 0) {
+        remove_old(staging);
     }
     os_staging_leave(staging);
     return LMC_OK;

@@ -92,7 +92,13 @@ static int open_taken_over(const st_model_dir *dir, const os_entry *entry, const
                            const os_place *out)
 {
     char *const old = st_model_output_path(dir, entry, dir->staging.target);
-    const int fd = old != NULL && os_staged_link(out, old) ? open_kept(dir, in_path, out) : -1;
+    int fd = -1;
+    if (old != NULL && os_staged_link(out, old)) {
+        fd = open_kept(dir, in_path, out);
+        if (fd < 0) {
+            os_staged_unlink(out);
+        }
+    }
     st_release(dir->options->allocator, old);
     return fd;
 }

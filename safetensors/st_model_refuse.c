@@ -8,6 +8,7 @@
 #include "st_index.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #define PLAIN_SUFFIX ".safetensors"
@@ -103,25 +104,32 @@ static lmc_status check_tensors(const st_model_dir *dir, const char *path)
     return status;
 }
 
-/* The output's names are longer than those of the input by a suffix, or its file system takes shorter ones. */
+/* The output's names are longer than those of the input by a suffix, or its file system takes shorter ones. Files are
+ * read by paths, which have a limit too. */
 static lmc_status check_name(const st_model_dir *dir, const os_entry *entry)
 {
     const lmc_allocator *const memory = dir->options->allocator;
     char *const path = os_path_join(memory, dir->in_path, entry->path, "");
-    char *const out_path = st_model_output_path(dir, entry, "");
+    char *const out_path = st_model_output_path(dir, entry, dir->out_path);
     lmc_status status = LMC_OK;
     if (path == NULL || out_path == NULL) {
         status = st_fail_nomem(dir->diag);
     } else {
-        const char *const slash = strrchr(out_path, '/');
-        const size_t nbytes = strlen(slash == NULL ? out_path : slash + 1);
+        const size_t nbytes = strlen(strrchr(out_path, '/') + 1);
+        const size_t path_nbytes = strlen(strlen(path) > strlen(out_path) ? path : out_path);
+        st_diag_set_file(dir->diag, path);
         if (nbytes > dir->name_nbytes_max) {
-            st_diag_set_file(dir->diag, path);
-            dir->diag->os_errno = ENAMETOOLONG;
             status = st_fail(dir->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                              "its name in the output would have %zu bytes, %zu are the most there", nbytes,
                              dir->name_nbytes_max);
+        } else if (path_nbytes >= PATH_MAX) {
+            status = st_fail(dir->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                             "its path here or in the output has %zu bytes, %d are the most", path_nbytes,
+                             PATH_MAX - 1);
         }
+    }
+    if (status == LMC_ERR_ARG) {
+        dir->diag->os_errno = ENAMETOOLONG;
     }
     st_release(memory, path);
     st_release(memory, out_path);

@@ -33,7 +33,7 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
         }
     }
     st_release(options->allocator, piece);
-    return status;
+    return status == LMC_OK ? os_input_check_unchanged(&source->input, diag) : status;
 }
 
 /* Opens all files that tensors need. 1 and the reason in `missing` if a base cannot be had. */
