@@ -22,6 +22,39 @@ void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes)
     return nbytes ? allocator->allocate(allocator->user, nbytes) : NULL;
 }
 
+/* Frees the contexts of workers i >= first. Returns how many there were. */
+static unsigned free_workers(lmc_ctx *ctx, unsigned first)
+{
+    unsigned count = 0;
+    for (unsigned i = first; i <= LMC_COUNT(ctx->workers); i++) {
+        count += ctx->workers[i - 1] != NULL;
+        lmc_ctx_free(ctx->workers[i - 1]);
+        ctx->workers[i - 1] = NULL;
+    }
+    return count;
+}
+
+/* Returns 0 if there was nothing. */
+static int release_idle(lmc_ctx *ctx)
+{
+    int any = free_workers(ctx, 1) > 0;
+    if (ctx->block && !ctx->is_block_used) {
+        lmc_release(&ctx->allocator, ctx->block);
+        ctx->block = NULL;
+        ctx->block_capacity = 0;
+        any = 1;
+    }
+    return any;
+}
+
+void *lmc_ctx_allocate(lmc_ctx *ctx, size_t nbytes)
+{
+    void *const memory = lmc_allocate(&ctx->allocator, nbytes);
+    if (memory || ctx->is_shared || !release_idle(ctx))
+        return memory;
+    return lmc_allocate(&ctx->allocator, nbytes);
+}
+
 void *lmc_allocate_array(lmc_ctx *ctx, uint64_t count, size_t element_nbytes, const char *what,
                          lmc_status *status)
 {
@@ -31,7 +64,7 @@ void *lmc_allocate_array(lmc_ctx *ctx, uint64_t count, size_t element_nbytes, co
                            (unsigned long long)count, what);
         return NULL;
     }
-    void *const array = lmc_allocate(&ctx->allocator, nbytes);
+    void *const array = lmc_ctx_allocate(ctx, nbytes);
     if (!array)
         *status =
             lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %llu %s", (unsigned long long)count, what);
@@ -69,8 +102,7 @@ void lmc_ctx_free(lmc_ctx *ctx)
     if (!ctx)
         return;
     assert(!ctx->is_busy);
-    for (unsigned i = 0; i < LMC_COUNT(ctx->workers); i++)
-        lmc_ctx_free(ctx->workers[i]);
+    (void)free_workers(ctx, 1);
     lmc_release(&ctx->allocator, ctx->scratch_memory);
     lmc_release(&ctx->allocator, ctx->plan_work);
     lmc_release(&ctx->allocator, ctx->block);
@@ -104,6 +136,7 @@ int lmc_ctx_begin(lmc_ctx *ctx)
 lmc_status lmc_ctx_end(lmc_ctx *ctx, lmc_status status)
 {
     ctx->is_busy = 0;
+    ctx->is_block_used = 0;
     return status;
 }
 
@@ -133,7 +166,7 @@ static lmc_status reserve_ladder(lmc_ctx *ctx)
 {
     if (ctx->ladder)
         return LMC_OK;
-    ctx->ladder = lmc_allocate(&ctx->allocator, sizeof *ctx->ladder);
+    ctx->ladder = lmc_ctx_allocate(ctx, sizeof *ctx->ladder);
     if (!ctx->ladder)
         return no_memory(ctx, sizeof *ctx->ladder);
     lmc_ladder_init(ctx->ladder);
@@ -145,8 +178,9 @@ lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, const lmc_scratch_size *size)
     const size_t nbytes = lmc_scratch_nbytes(size) + LMC_SCRATCH_ALIGNMENT;
     if (nbytes > ctx->scratch_nbytes) {
         lmc_release(&ctx->allocator, ctx->scratch_memory);
+        ctx->scratch_memory = NULL;
         ctx->scratch_nbytes = 0;
-        ctx->scratch_memory = lmc_allocate(&ctx->allocator, nbytes);
+        ctx->scratch_memory = lmc_ctx_allocate(ctx, nbytes);
         if (!ctx->scratch_memory)
             return no_memory(ctx, nbytes);
         ctx->scratch_nbytes = nbytes;
@@ -159,7 +193,7 @@ lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, const lmc_scratch_size *size)
 lmc_status lmc_ctx_reserve_plan_work(lmc_ctx *ctx)
 {
     if (!ctx->plan_work)
-        ctx->plan_work = lmc_allocate(&ctx->allocator, sizeof *ctx->plan_work);
+        ctx->plan_work = lmc_ctx_allocate(ctx, sizeof *ctx->plan_work);
     return ctx->plan_work ? LMC_OK : no_memory(ctx, sizeof *ctx->plan_work);
 }
 
@@ -169,8 +203,9 @@ static lmc_status reserve(lmc_ctx *ctx, uint8_t **buffer, size_t *capacity, size
     if (nbytes <= *capacity)
         return LMC_OK;
     lmc_release(&ctx->allocator, *buffer);
+    *buffer = NULL;
     *capacity = 0;
-    *buffer = lmc_allocate(&ctx->allocator, nbytes);
+    *buffer = lmc_ctx_allocate(ctx, nbytes);
     if (!*buffer)
         return no_memory(ctx, nbytes);
     *capacity = nbytes;
@@ -179,6 +214,7 @@ static lmc_status reserve(lmc_ctx *ctx, uint8_t **buffer, size_t *capacity, size
 
 lmc_status lmc_ctx_reserve_block(lmc_ctx *ctx, size_t nbytes)
 {
+    ctx->is_block_used = 1;
     return reserve(ctx, &ctx->block, &ctx->block_capacity, nbytes);
 }
 
@@ -194,4 +230,14 @@ lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i)
     if (!ctx->workers[i - 1] && lmc_ctx_create(&ctx->allocator, &ctx->workers[i - 1]) != LMC_OK)
         return NULL;
     return ctx->workers[i - 1];
+}
+
+void lmc_ctx_run_workers(lmc_ctx *ctx, unsigned wanted, lmc_pool_prepare prepare, lmc_pool_work work,
+                         void *shared)
+{
+    ctx->is_shared = 1;
+    const unsigned started = lmc_pool_run(wanted, prepare, work, shared);
+    ctx->is_shared = 0;
+    if (started < wanted)
+        (void)free_workers(ctx, started);
 }

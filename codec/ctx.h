@@ -8,12 +8,14 @@
 #include "ladder.h"
 #include "lmc.h"
 #include "plan.h"
+#include "pool.h"
 #include "scratch.h"
 
 struct lmc_ctx {
     lmc_allocator allocator;
     lmc_diag diag;
     int is_busy;           /* a public call is at work; of a worker's context never */
+    int is_shared;         /* threads are at work with the workers' contexts */
     unsigned thread_count; /* of decoding; resolved, at least 1 */
     uint8_t *scratch_memory;
     size_t scratch_nbytes;
@@ -24,12 +26,17 @@ struct lmc_ctx {
     size_t base_values_capacity;
     uint8_t *block; /* one block, content or stored, with slack */
     size_t block_capacity;
+    int is_block_used; /* by the call that is at work */
     struct lmc_ctx *workers[LMC_THREAD_COUNT_MAX - 1];
 };
 
 /* NULL when the allocator has none left, or for 0 bytes. */
 void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes);
 void lmc_release(const lmc_allocator *allocator, void *pointer);
+
+/* The same from the context's allocator. Where that has no more, what an earlier call has left for workers
+ * and the block is released first. */
+void *lmc_ctx_allocate(lmc_ctx *ctx, size_t nbytes);
 
 /* `count` elements from the context's allocator, not set to anything. NULL: LIMIT if they do not fit a size_t, else
  * NOMEM; it stands in *status and in ctx->diag. `what` names the elements. */
@@ -51,6 +58,11 @@ LMC_NODISCARD lmc_status lmc_ctx_reserve_base_values(lmc_ctx *ctx, size_t nbytes
 
 /* The context of worker i >= 1 (worker 0 is ctx itself), created when missing; NULL when out of memory. */
 lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i);
+
+/* Runs work on `wanted` threads by lmc_pool_run(), thread i with the context of worker i. What was prepared for threads
+ * that the system did not give is released. */
+void lmc_ctx_run_workers(lmc_ctx *ctx, unsigned wanted, lmc_pool_prepare prepare, lmc_pool_work work,
+                         void *shared);
 
 /* Resolves a thread_count parameter: 0 becomes lmc_core_count(), which reads files. */
 unsigned lmc_resolve_thread_count(unsigned thread_count);

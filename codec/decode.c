@@ -83,7 +83,7 @@ static lmc_status allocate_index(lmc_ctx *ctx, lmc_frame *frame)
 static lmc_status allocate_frame(lmc_ctx *ctx, const lmc_info *info, lmc_frame **frame)
 {
     const unsigned tables = info->mode == LMC_FRAME_CODED ? LMC_FMT_PLANE_COUNT_MAX : 0;
-    lmc_frame *const made = lmc_allocate(&ctx->allocator, sizeof *made + tables * sizeof made->tables[0]);
+    lmc_frame *const made = lmc_ctx_allocate(ctx, sizeof *made + tables * sizeof made->tables[0]);
     *frame = NULL;
     if (!made)
         return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a frame");
@@ -198,6 +198,10 @@ size_t lmc_frame_block_stored_nbytes(const lmc_frame *frame, uint64_t i)
 lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_t *offset,
                            size_t *stored_nbytes, size_t *content_nbytes)
 {
+    if (stored_nbytes)
+        *stored_nbytes = 0;
+    if (content_nbytes)
+        *content_nbytes = 0;
     if (!frame || !offset || !stored_nbytes || !content_nbytes || block_index >= frame->info.block_count)
         return LMC_ERR_ARG;
     *offset = lmc_frame_block_offset(frame, block_index);

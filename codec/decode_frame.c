@@ -2,7 +2,6 @@
 #include <pthread.h>
 
 #include "decode.h"
-#include "pool.h"
 
 /* Output from this size on is written past the caches: it is larger than a core's share of the last one. */
 #define PAST_CACHE_NBYTES_MIN (UINT64_C(32) << 20)
@@ -111,18 +110,12 @@ static lmc_status reserve(const decode_job *job, lmc_ctx *ctx)
     return status == LMC_OK && has_parts(job) ? lmc_ctx_reserve_block(ctx, nbytes) : status;
 }
 
-/* Workers that have all the memory they need, which they must before they take a block: at least the caller, at most
- * one a block. */
-static unsigned make_workers(const decode_job *job)
+/* A worker has all the memory it needs before it takes a block. */
+static int prepare_worker(void *shared, unsigned worker)
 {
-    const unsigned wanted = (unsigned)lmc_min_u64(job->ctx->thread_count, job->end - job->next);
-    unsigned count = 1;
-    for (; count < wanted; count++) {
-        lmc_ctx *const ctx = lmc_ctx_worker(job->ctx, count);
-        if (!ctx || reserve(job, ctx) != LMC_OK)
-            break;
-    }
-    return count;
+    const decode_job *const job = shared;
+    lmc_ctx *const ctx = lmc_ctx_worker(job->ctx, worker);
+    return ctx && reserve(job, ctx) == LMC_OK;
 }
 
 /* Decodes blocks [job->next, job->end). */
@@ -131,10 +124,10 @@ static lmc_status decode_blocks(decode_job *job)
     const lmc_status status = reserve(job, job->ctx);
     if (status != LMC_OK)
         return status;
-    const unsigned workers = make_workers(job);
+    const unsigned wanted = (unsigned)lmc_min_u64(job->ctx->thread_count, job->end - job->next);
     pthread_mutex_init(&job->mutex, NULL);
-    if (workers > 1)
-        lmc_pool_run(workers, decode_worker, job);
+    if (wanted > 1)
+        lmc_ctx_run_workers(job->ctx, wanted, prepare_worker, decode_worker, job);
     else
         decode_worker(job, 0);
     pthread_mutex_destroy(&job->mutex);

@@ -144,7 +144,7 @@ lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t conten
     status = read_base ? check_base(params, content_nbytes, &ctx->diag) : LMC_OK;
     if (status != LMC_OK)
         return status;
-    lmc_plan *const made = lmc_allocate(&ctx->allocator, sizeof *made);
+    lmc_plan *const made = lmc_ctx_allocate(ctx, sizeof *made);
     if (!made)
         return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a plan");
     made->allocator = ctx->allocator;

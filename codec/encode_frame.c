@@ -4,7 +4,6 @@
 #include "block.h"
 #include "checked.h"
 #include "encode.h"
-#include "pool.h"
 
 lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t *bound)
 {
@@ -61,6 +60,11 @@ typedef struct encode_job {
     size_t used;     /* bytes of those */
     lmc_status status;
 } encode_job;
+
+static size_t largest_block(const lmc_plan *plan)
+{
+    return (size_t)lmc_min_u64(plan->info.block_nbytes, plan->info.content_nbytes);
+}
 
 /* The base's part of block i. */
 static const uint8_t *base_of_block(const encode_job *job, uint64_t i)
@@ -131,41 +135,39 @@ static void encode_worker(void *shared, unsigned worker)
     job->kernels->end_past_cache();
 }
 
-/* Workers that have all the memory they need, which they must before they take a block: at most one a block. Of the
- * caller, that it has what encoding in place asks for is known. */
-static unsigned make_workers(const encode_job *job, unsigned thread_count, size_t nbytes)
+/* A worker has all the memory it needs before it takes a block: where it puts a block until that has its place, too. */
+static int prepare_worker(void *shared, unsigned worker)
+{
+    const encode_job *const job = shared;
+    const size_t nbytes = largest_block(job->plan);
+    lmc_ctx *const ctx = lmc_ctx_worker(job->ctx, worker);
+    return ctx && lmc_plan_reserve(ctx, job->plan, nbytes) == LMC_OK &&
+           lmc_ctx_reserve_block(ctx, lmc_block_bound(nbytes)) == LMC_OK;
+}
+
+/* Of the caller, that it has what encoding in place asks for is known. */
+static unsigned workers_wanted(const encode_job *job, unsigned thread_count)
 {
     const uint64_t block_count = job->plan->info.block_count;
-    if (block_count <= 1)
-        return 1;
-    const unsigned wanted = (unsigned)lmc_min_u64(lmc_resolve_thread_count(thread_count), block_count);
-    if (wanted <= 1 || lmc_ctx_reserve_block(job->ctx, lmc_block_bound(nbytes)) != LMC_OK)
-        return 1;
-    unsigned count = 1;
-    for (; count < wanted; count++) {
-        lmc_ctx *const ctx = lmc_ctx_worker(job->ctx, count);
-        if (!ctx || lmc_plan_reserve(ctx, job->plan, nbytes) != LMC_OK ||
-            lmc_ctx_reserve_block(ctx, lmc_block_bound(nbytes)) != LMC_OK)
-            break;
-    }
-    return count;
+    const unsigned wanted =
+        block_count > 1 ? (unsigned)lmc_min_u64(lmc_resolve_thread_count(thread_count), block_count) : 1;
+    const size_t bound = lmc_block_bound(largest_block(job->plan));
+    return wanted > 1 && lmc_ctx_reserve_block(job->ctx, bound) == LMC_OK ? wanted : 1;
 }
 
 static lmc_status encode_blocks(encode_job *job, unsigned thread_count)
 {
-    const lmc_info *const info = &job->plan->info;
-    const size_t nbytes = (size_t)lmc_min_u64(info->block_nbytes, info->content_nbytes);
-    const lmc_status status = lmc_plan_reserve(job->ctx, job->plan, nbytes);
+    const lmc_status status = lmc_plan_reserve(job->ctx, job->plan, largest_block(job->plan));
     if (status != LMC_OK)
         return status;
-    const unsigned workers = make_workers(job, thread_count, nbytes);
-    if (workers <= 1) {
+    const unsigned wanted = workers_wanted(job, thread_count);
+    if (wanted <= 1) {
         lmc_ctx_clear_diag(job->ctx); /* of what could not be reserved */
         return encode_in_place(job);
     }
     pthread_mutex_init(&job->mutex, NULL);
     pthread_cond_init(&job->placed_more, NULL);
-    lmc_pool_run(workers, encode_worker, job);
+    lmc_ctx_run_workers(job->ctx, wanted, prepare_worker, encode_worker, job);
     pthread_cond_destroy(&job->placed_more);
     pthread_mutex_destroy(&job->mutex);
     return job->status;

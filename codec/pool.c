@@ -19,17 +19,18 @@ static void *run(void *argument)
     return NULL;
 }
 
-void lmc_pool_run(unsigned thread_count, lmc_pool_work work, void *shared)
+unsigned lmc_pool_run(unsigned thread_count, lmc_pool_prepare prepare, lmc_pool_work work, void *shared)
 {
     pool_thread threads[LMC_THREAD_COUNT_MAX];
     unsigned started = 1;
     for (; started < thread_count; started++) {
         pool_thread *const thread = &threads[started];
         *thread = (pool_thread){.work = work, .shared = shared, .index = started};
-        if (pthread_create(&thread->id, NULL, run, thread) != 0)
+        if (!prepare(shared, started) || pthread_create(&thread->id, NULL, run, thread) != 0)
             break;
     }
     work(shared, 0);
     for (unsigned i = 1; i < started; i++)
         pthread_join(threads[i].id, NULL);
+    return started;
 }

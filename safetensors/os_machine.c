@@ -9,10 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Address space that is taken; 0 if nobody tells (Linux does, in pages, at the beginning of a file). */
-static uint64_t taken_nbytes(void)
+/* Number `field` of /proc/self/statm, which counts pages, in bytes; 0 if nobody tells. */
+static uint64_t statm_nbytes(unsigned field)
 {
-    char text[32];
+    char text[128];
+    const char *at = text;
+    char *end = NULL;
+    uint64_t pages = 0;
     const long page_nbytes = sysconf(_SC_PAGESIZE);
     const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -21,17 +24,30 @@ static uint64_t taken_nbytes(void)
     const ssize_t got = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[got > 0 ? got : 0] = '\0';
-    return page_nbytes > 0 ? (uint64_t)strtoull(text, NULL, 10) * (uint64_t)page_nbytes : 0;
+    for (unsigned i = 0; i <= field; i++, at = end) {
+        pages = strtoull(at, &end, 10);
+    }
+    return page_nbytes > 0 ? pages * (uint64_t)page_nbytes : 0;
+}
+
+/* Bytes that a limit leaves; field: of statm, what counts against it. */
+static uint64_t left_by(int limited, unsigned field)
+{
+    struct rlimit limit;
+    if (getrlimit(limited, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        return UINT64_MAX;
+    }
+    const uint64_t taken = statm_nbytes(field);
+    return limit.rlim_cur > taken ? limit.rlim_cur - taken : 0;
 }
 
 uint64_t os_room_for(uint64_t nbytes)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
-        return UINT64_MAX;
-    }
-    const uint64_t taken = taken_nbytes();
-    return limit.rlim_cur > taken ? (limit.rlim_cur - taken) / nbytes : 0;
+    enum { STATM_ALL = 0, STATM_DATA = 5 };
+    const uint64_t address_space = left_by(RLIMIT_AS, STATM_ALL);
+    const uint64_t data = left_by(RLIMIT_DATA, STATM_DATA);
+    const uint64_t left = address_space < data ? address_space : data;
+    return left == UINT64_MAX ? UINT64_MAX : left / nbytes;
 }
 
 uint64_t os_unforeseen_u64(void)

@@ -1,5 +1,6 @@
 """What goes in comes out: dtypes, sizes, names, levels, threads."""
 import json
+import itertools
 import os
 import random
 
@@ -61,19 +62,19 @@ def threads_do_not_change_bytes(tool, directory):
 
 @case
 def more_threads_than_memory(tool, directory):
-    """Where the address space has no room for as many threads, fewer do the work."""
+    """Where there is no room for as many threads, in the address space or for data, fewer do the work."""
     rng = random.Random(8)
     block = weights(rng, 1 << 18)
     content = model([("t%d" % i, "BF16", [1 << 18], bytes([i]) + block[1:]) for i in range(24)])
     path = in_directory(directory, content)
     archive = tool.round_trip(path, "-j1")
     expected = read(archive)
-    for megabytes in (60, 100, 200, 400, 1000):
-        limits = {"address_space": megabytes << 20}
+    for what, megabytes in itertools.product(("address_space", "data"), (60, 100, 200, 400, 1000)):
+        limits = {what: megabytes << 20}
         tool.run("convert", path, "-f", "-j64", **limits).expect(0)
-        check(read(archive) == expected, "the archive differs, %d MiB" % megabytes)
+        check(read(archive) == expected, "the archive differs, %s, %d MiB" % (what, megabytes))
         tool.run("restore", archive, "-f", "-j64", "-o", path + ".back", **limits).expect(0)
-        check(read(path + ".back") == content, "the restored file differs, %d MiB" % megabytes)
+        check(read(path + ".back") == content, "the restored file differs, %s, %d MiB" % (what, megabytes))
         tool.run("verify", archive, "-j64", **limits).expect(0)
 
 

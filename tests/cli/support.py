@@ -84,10 +84,11 @@ class Tool:
                 raise SystemExit("cannot run " + self.path)
 
     @contextlib.contextmanager
-    def limited(self, address_space=ADDRESS_SPACE, file_size=None):
+    def limited(self, address_space=ADDRESS_SPACE, file_size=None, data=None):
         """Sets soft limits of this process, for what it starts meanwhile to inherit. A function that sets them in the
         child (preexec_fn) would make Python fork() itself: ten times the work of a short run."""
-        wanted = {resource.RLIMIT_AS: address_space if self.limits else None, resource.RLIMIT_FSIZE: file_size}
+        wanted = {resource.RLIMIT_AS: address_space if self.limits else None, resource.RLIMIT_FSIZE: file_size,
+                  resource.RLIMIT_DATA: data if self.limits else None}
         before = {which: resource.getrlimit(which) for which, most in wanted.items() if most is not None}
         try:
             for which, (_, hard) in before.items():

@@ -113,6 +113,36 @@ static void check(call function)
         CU_ASSERT_EQUAL(run(function, THREADS, most, &unused), LMC_OK);
 }
 
+/* ---- one context for two calls ---- */
+
+/* Blocks of 2^10 values, then of 2^16, which take more. */
+static lmc_status call_twice(lmc_ctx *ctx, unsigned thread_count)
+{
+    const unsigned logs[] = {10, 16};
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
+        lmc_params threaded = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, logs[i]);
+        size_t n = 0;
+        threaded.thread_count = thread_count;
+        CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, thread_count), LMC_OK);
+        status = lmc_encode(ctx, &threaded, content, CONTENT_NBYTES, NULL, 0, room, sizeof room, &n);
+        if (status == LMC_OK)
+            status = lmc_decode(ctx, room, n, NULL, 0, found, sizeof found, &n);
+        CU_ASSERT(status != LMC_OK || memcmp(found, content, CONTENT_NBYTES) == 0);
+    }
+    return status;
+}
+
+/* What threads of the first call have left in the context does not stand in the way of the second. */
+static void test_later_calls(void)
+{
+    size_t one = 0, unused;
+    data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS);
+    CU_ASSERT_EQUAL_FATAL(run(call_twice, 1, SIZE_MAX, &one), LMC_OK);
+    for (unsigned threads = 2; threads <= THREADS; threads *= 2)
+        CU_ASSERT_EQUAL(run(call_twice, threads, one, &unused), LMC_OK);
+}
+
 static void check_calls(lmc_frame_mode mode)
 {
     lmc_info info;
@@ -168,6 +198,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_coded),
         LMC_TEST(test_delta),
         LMC_TEST(test_rounded),
+        LMC_TEST(test_later_calls),
     };
     return LMC_TEST_MAIN("low_memory", tests, argc, argv);
 }
