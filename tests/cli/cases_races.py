@@ -166,6 +166,15 @@ def overwrite_keeping_time(path, content):
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+def overwrite_and_link(path, content):
+    """Another name for it moves the time of change, too."""
+    overwrite_keeping_time(path, content)
+    name = os.path.join(os.path.dirname(os.path.dirname(path)), "other-name-of-the-input")
+    if os.path.exists(name):
+        os.unlink(name)
+    os.link(path, name)
+
+
 def replace(path, content):
     os.rename(write(path + ".new", content[::-1]), path)
 
@@ -188,8 +197,23 @@ for _command in ("convert", "restore"):
     add_change_case(_command, empty, (1, 3), "m.safetensors")
     add_change_case(_command, overwrite, (1, 3), "m.safetensors")
     add_change_case(_command, overwrite_keeping_time, (1, 3), "m.safetensors")
+    add_change_case(_command, overwrite_and_link, (1, 3), "m.safetensors")
     add_change_case(_command, replace, (0,), "")
     add_change_case(_command, remove_and_put_back, (0,), "")
+
+
+@case
+def plain_file_changes_while_it_is_copied(tool, directory):
+    """cat, and the SHA-256 of verify, look at the end."""
+    faults = Faults(tool, directory)
+    job = Job("convert", tool, faults.directory)
+    for arguments in (("cat", job.input), ("verify", job.input, "--sha256", "0" * 64)):
+        write(job.input, job.given)
+        process = faults.stopped("pread:3:1:" + STOP, *arguments)
+        overwrite_keeping_time(job.input, job.given)
+        status, message = resume(process)
+        check(status == 3 and "has changed while it was read" in message, "%s: exit %d: %s" % (
+            arguments[0], status, message))
 
 
 @case

@@ -1,13 +1,15 @@
 """--rm while somebody else writes: what is removed is what was compared with the output, or nothing."""
+import errno
 import os
 import shutil
 import signal
 
+from cases_paths import as_nobody
 from cases_races import STOP
 from faults import Faults, Job, resume
 from folders import SHARDS, FolderJob
 from support import CASES, case, check, check_only, read, write
-from trees import small_tree
+from trees import check_same, small_tree, snapshot
 
 NEW = b"what a trainer has saved meanwhile"
 
@@ -130,4 +132,74 @@ def hard_links_within_a_folder(tool, directory):
     os.link(os.path.join(source, "a.safetensors"), os.path.join(source, "sub", "c.safetensors"))
     os.symlink("config.json", os.path.join(source, "link.json"))
     tool.run("convert", source, "--rm").expect(0)
+    check_only(directory, "m.lmc")
+
+
+def has_private_file(job):
+    """1 at the moment in which a file of the directory has a private name."""
+    return any(name.startswith(".lmc-kept-") for _, _, names in os.walk(job.directory) for name in names)
+
+
+@case
+def written_by_an_open_descriptor(tool, directory):
+    """A program that has had a file of the directory open since before: found until the file itself has gone."""
+    faults = Faults(tool, directory)
+    job = FolderJob("convert", tool, faults.directory)
+    _, calls = faults.run("any:1:0:s0", *job.arguments("-j1", "--rm", "--no-fsync"))
+    tried = 0
+    for occurrence in range(calls.index("rename") + 2, len(calls) + 1):
+        if calls[occurrence - 1] == "rename":  # as in calls_after_the_output()
+            continue
+        restart(job)
+        with open(os.path.join(job.input, SHARDS[0]), "r+b") as file:
+            process = faults.stopped("any:%d:1:%s" % (occurrence, STOP), *job.arguments("-j1", "--rm", "--no-fsync"))
+            status = os.fstat(file.fileno())
+            if status.st_nlink > 0 and not has_private_file(job):
+                file.write(NEW)
+                file.flush()
+                os.utime(file.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+                tried += 1
+            is_written = file.tell() > 0
+            found, message = resume(process)
+            check(not is_written or os.fstat(file.fileno()).st_nlink > 0,
+                  "before call %d: what was written is gone; exit %d: %s" % (occurrence, found, message))
+    check(tried > 10, "it was there at %d calls only" % tried)
+
+
+@case
+def without_renaming_to_free_names(tool, directory):
+    """Where the system cannot rename without replacing, a second name does it, and nothing is replaced."""
+    faults = Faults(tool, directory)
+    none = "rename:1:0:e%d" % errno.EINVAL
+    job = Job("convert", tool, faults.directory)
+    result, _ = faults.run(none, *job.arguments("-j1", "--rm"))
+    check(result.status == 0 and not os.path.lexists(job.input), "exit %d: %s" % (result.status, result.stderr))
+    restart(job)
+    process = faults.stopped("%s,link:2:1:%s,link:3:1:%s" % (none, STOP, STOP), *job.arguments("-j1", "--rm"))
+    replace(job.input)
+    process.send_signal(signal.SIGCONT)
+    os.waitpid(process.pid, os.WUNTRACED)
+    write(job.input, NEW + b", again")
+    status, message = resume(process)
+    contents = contents_of_strays(job).values()
+    check(status == 3 and NEW in contents and NEW + b", again" in contents, "exit %d: %s" % (status, message))
+
+
+@case
+def folder_that_cannot_be_removed(tool, directory):
+    """Nothing of a directory goes if not all of it can."""
+    user = as_nobody(tool, directory)
+    os.chmod(directory, 0o777)
+    source = small_tree(os.path.join(directory, "m"))
+    write(os.path.join(source, "z.txt"), b"z")
+    for folder, folders, files in os.walk(directory):
+        for name in folders + files:
+            os.chown(os.path.join(folder, name), user.get("user", -1), -1)
+    os.chmod(os.path.join(source, "sub"), 0o555)
+    before = snapshot(source)
+    tool.run("convert", source, "--rm", **user).expect(3, "m/sub", "Permission denied")
+    check_same(before, snapshot(source), "the input")
+    os.chmod(os.path.join(source, "sub"), 0o755)
+    shutil.rmtree(source + ".lmc")
+    tool.run("convert", source, "--rm", **user).expect(0)
     check_only(directory, "m.lmc")

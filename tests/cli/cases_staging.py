@@ -3,6 +3,7 @@ that are full. Nothing is written or removed outside it, and what is finished is
 import errno
 import os
 import shutil
+import subprocess
 
 from cases_paths import NOBODY
 from cases_races import STOP
@@ -146,6 +147,138 @@ def directory_becomes_a_link(tool, directory):
     swapped_at_each_call(tool, directory, "")
 
 
+def after_the_work(faults, source, *options):
+    """Numbers of the calls from the first that gives a name on."""
+    _, calls = faults.run("any:1:0:s0", "convert", source, "-j1", "--no-fsync", *options)
+    return range(calls.index("rename") + 1, len(calls) + 1)
+
+
+def prepare(directory, with_output=True):
+    """A source, an older output, a directory that nobody has given to be removed."""
+    for name in os.listdir(directory):
+        full = os.path.join(directory, name)
+        os.unlink(full) if os.path.islink(full) else shutil.rmtree(full)
+    source = small_tree(os.path.join(directory, "m"))
+    if with_output:
+        os.mkdir(source + ".lmc")
+        write(os.path.join(source + ".lmc", "old"), b"the old output")
+    os.mkdir(os.path.join(directory, "precious"))
+    write(os.path.join(directory, "precious", "file"), b"precious")
+    return source
+
+
+def holds_precious(directory):
+    return any(b"precious" == read(os.path.join(folder, name))
+               for folder, _, names in os.walk(directory) for name in names)
+
+
+@case
+def another_directory_in_the_way(tool, directory):
+    """Somebody moves another directory of the user to where the old output is, or will be: -f does not remove it."""
+    faults = Faults(tool, directory)
+    moved = 0
+    for place in ("partial", "target"):
+        prepare(faults.directory)
+        for occurrence in after_the_work(faults, os.path.join(faults.directory, "m"), "-f"):
+            source = prepare(faults.directory)
+            process = faults.stopped("any:%d:1:%s" % (occurrence, STOP), "convert", source, "-j1", "--no-fsync", "-f")
+            here = partial(source + ".lmc") if place == "partial" else source + ".lmc"
+            if os.path.isdir(here):
+                os.rename(here, here + "-aside")
+                os.rename(os.path.join(faults.directory, "precious"), here)
+                moved += 1
+            status, message = resume(process)
+            check(holds_precious(faults.directory), "%s, before call %d: it is gone; exit %d: %s" % (
+                place, occurrence, status, message))
+    check(moved > 20, "it was moved %d times only" % moved)
+
+
+@case
+def old_output_is_no_unfinished_one(tool, directory):
+    """While -f removes what it has replaced, under the name of an unfinished directory, another run waits."""
+    faults = Faults(tool, directory)
+    source = prepare(faults.directory)
+    process = faults.stopped("unlink:1:1:" + STOP, "convert", source, "-j1", "-f")
+    check(os.path.isdir(partial(source + ".lmc")), "the old one has another name")
+    tool.run("convert", source, "-f").expect(2, "another process")
+    status, message = resume(process)
+    check(status == 0, "exit %d: %s" % (status, message))
+    check_archived(tool, source, source + ".lmc")
+    check_only(faults.directory, "m", "m.lmc", "precious")
+
+
+@case
+def killed_while_the_old_output_goes(tool, directory):
+    """Also if others may write in it: the next run removes the rest."""
+    faults = Faults(tool, directory)
+
+    def shared():
+        source = prepare(faults.directory)
+        for name in (source, source + ".lmc"):
+            os.chmod(name, 0o775)
+        return source
+    for occurrence in after_the_work(faults, shared(), "-f"):
+        source = shared()
+        faults.run("any:%d:1:s9" % occurrence, "convert", source, "-j1", "--no-fsync", "-f")
+        tool.run("convert", source, "-f").expect(0)
+        check_archived(tool, source, source + ".lmc", "killed before call %d" % occurrence)
+        check_only(faults.directory, "m", "m.lmc", "precious")
+
+
+@case
+def new_directory_is_swapped(tool, directory):
+    """Another user's directory takes the place of the unfinished one, when it is made and when it gets its name."""
+    if os.geteuid() != 0:
+        raise Skip("only root can make files of another user")
+    faults = Faults(tool, directory)
+    source = prepare(faults.directory, with_output=False)
+    _, calls = faults.run("any:1:0:s0", "convert", source, "-j1", "--rm")
+    for occurrence in (calls.index("mkdir") + 2, calls.index("rename") + 1):
+        source = prepare(faults.directory, with_output=False)
+        process = faults.stopped("any:%d:1:%s" % (occurrence, STOP), "convert", source, "-j1", "--rm")
+        here = partial(source + ".lmc")
+        os.rename(here, here + "-aside")
+        os.mkdir(here)
+        write(os.path.join(here, "theirs"), b"theirs")
+        os.chmod(here, 0o777)
+        os.chown(here, NOBODY, NOBODY)
+        status, message = resume(process)
+        check(status in (2, 3), "before call %d: exit %d: %s" % (occurrence, status, message))
+        check(os.path.exists(os.path.join(source, "a.safetensors")), "the input is gone")
+        check(any(name == "theirs" for _, _, names in os.walk(faults.directory) for name in names), "theirs is gone")
+
+
+@case
+def strange_archives_in_the_old_output(tool, directory):
+    """Links, pipes and files with more names are not taken over; what they lead to stays as it is."""
+    source = small_tree(os.path.join(directory, "m"))
+    other = victim(directory)
+    tool.run("convert", source).expect(0)
+    archive = os.path.join(source + ".lmc", "a.safetensors.lmc")
+    second = os.path.join(directory, "second")
+    os.link(archive, second)
+    os.chmod(second, 0o600)
+    mode = os.stat(second).st_mode
+    for make in (lambda: None, lambda: os.symlink(os.path.join(source, "a.safetensors"), archive),
+                 lambda: os.symlink(other, archive), lambda: os.mkfifo(archive)):
+        if make() is None and not os.path.lexists(archive):
+            continue
+        with Untouched(other):
+            tool.run("convert", source, "-f").expect(0)
+        check_archived(tool, source, source + ".lmc")
+        check(os.stat(second).st_mode == mode, "the other name's permissions")
+        os.unlink(archive)
+
+
+@case
+def message_about_a_strange_name(tool, directory):
+    source = small_tree(os.path.join(directory, "m\n\x1b[31mx"))
+    os.mkdir(partial(source + ".lmc"))
+    os.chmod(partial(source + ".lmc"), 0o777)
+    told = tool.run("convert", source).expect(2, "may be written in by other users", "remove it")
+    check(told.stderr.count("\n") == 1, "message: %r" % told.stderr)
+
+
 # ---- names that are too long ----
 
 @case
@@ -168,6 +301,23 @@ def name_too_long_for_the_archive(tool, directory):
     single = write(os.path.join(directory, name), shard(3))
     with Untouched(directory):
         tool.run("convert", single).expect(3, "File name too long")
+
+
+@case
+def path_too_long(tool, directory):
+    """A file so deep that it cannot be opened by its path: told before the archives are made."""
+    source = small_tree(os.path.join(directory, "m"))
+    here = os.open(source, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 240, dir_fd=here)
+        deeper = os.open("d" * 240, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(os.open("note.txt", os.O_WRONLY | os.O_CREAT, dir_fd=here))
+    os.close(here)
+    tool.run("convert", source).expect(2, "its path here or in the output has")
+    check_only(directory, "m")
+    subprocess.run(["rm", "-r", source], check=True)
 
 
 # ---- disks that are full ----
