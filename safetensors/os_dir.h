@@ -127,7 +127,8 @@ lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, con
 
 /* Gives the directory its attributes and its name; with `force`, the directory that was there when it was opened is
  * removed then. What cannot be removed of that stays, as ".NAME.lmc-st-partial" if it is this user's, else with "-old"
- * and a number behind that. Errors: IO; ARG if something has appeared there meanwhile. On failure it is still to be discarded or left. */
+ * and a number behind that. Errors: IO; ARG if something has appeared there meanwhile. After a failure it is still to
+ * be discarded or left. */
 lmc_status os_staging_commit(os_staging *staging, const os_attributes *attributes, int force, int no_fsync,
                              lmc_st_diag *diag);
 
@@ -146,8 +147,8 @@ void os_staged_place_close(const os_staging *staging, os_place *place);
 /* Opens a regular file of this user for reading; -1: it is none. */
 int os_staged_open(const os_place *place);
 
-/* Gives the file `path` a second name at `place`, if it is a regular file of this user that has no other name. Returns 1
- * if that was done. */
+/* Gives the file `path` a second name at `place`, if it is a regular file of this user that has no other name. Returns
+ * 1 if that was done. */
 int os_staged_link(const os_place *place, const char *path);
 
 /* Removes the name of a file again. */

@@ -145,8 +145,8 @@ int os_read_some(int fd, void *dst, size_t nbytes, const volatile int *cancel, s
 
 /* ---- the machine (os_machine.c) ---- */
 
-/* How many times what the process may still take of address space and data (RLIMIT_AS, RLIMIT_DATA) has room for nbytes;
- * UINT64_MAX if neither is limited. */
+/* How many times what the process may still take of address space and data (RLIMIT_AS, RLIMIT_DATA) has room for
+ * nbytes; UINT64_MAX if neither is limited. */
 uint64_t os_room_for(uint64_t nbytes);
 
 /* A number that a file's author cannot foresee; not for secrets. */
