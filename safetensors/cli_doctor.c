@@ -38,8 +38,8 @@ static const char help[] =
     "  -h, --help         show this text\n"
     "\n"
     "Exit status: 0, or 3 if something does not work: then \"problem:\" lines say what.\n"
-    "With FILE: 1 if chunks lack LMC or have a wrong size or the file is bad, 3 if it\n"
-    "cannot be read.\n";
+    "With FILE: 1 if chunks lack LMC, have a wrong size or could not all be looked at\n"
+    "or the file is bad, 3 if it cannot be read.\n";
 
 #define SELF_TEST_VALUES 100000
 

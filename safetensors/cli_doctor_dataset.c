@@ -42,6 +42,17 @@ uint64_t doctor_dataset_lacking(const doctor_dataset *dataset)
     return most;
 }
 
+uint64_t doctor_dataset_unexamined(const doctor_dataset *dataset)
+{
+    const hdf5_dataset *const numbers = dataset->numbers;
+    for (unsigned i = 0; i < dataset->filter_count; i++) {
+        if (dataset->filters[i].id == LMC_H5_FILTER_ID && numbers->examined_count < numbers->chunk_count) {
+            return numbers->chunk_count - numbers->examined_count;
+        }
+    }
+    return 0;
+}
+
 /* ---- JSON ---- */
 
 static void print_json_shape(const char *key, const uint64_t *shape, int rank)

@@ -19,6 +19,9 @@ typedef struct doctor_dataset {
 /* Chunks that were stored without LMC although it is among the filters. */
 uint64_t doctor_dataset_lacking(const doctor_dataset *dataset);
 
+/* Chunks that were not looked at although LMC is among the filters. */
+uint64_t doctor_dataset_unexamined(const doctor_dataset *dataset);
+
 /* Two or three lines. */
 void doctor_dataset_show(const doctor_dataset *dataset);
 

@@ -110,6 +110,15 @@ static void tell_wrong_size(listing *listing, uint64_t wrong_count, uint64_t exa
     fail(listing, CLI_BAD_DATA, cause);
 }
 
+static void tell_unexamined(listing *listing, uint64_t examined_count, uint64_t chunk_count)
+{
+    char cause[200];
+    snprintf(cause, sizeof(cause),
+             "only %llu of %llu chunks were looked at: do not take this file for checked",
+             (unsigned long long)examined_count, (unsigned long long)chunk_count);
+    fail(listing, CLI_BAD_DATA, cause);
+}
+
 static void take_dataset(listing *listing, const hdf5_dataset *numbers)
 {
     const doctor_dataset dataset = {listing->name, listing->name_nbytes, listing->filters,
@@ -129,6 +138,9 @@ static void take_dataset(listing *listing, const hdf5_dataset *numbers)
     }
     if (lacking_count > 0) {
         tell_lacking(listing, lacking_count, numbers->examined_count);
+    }
+    if (doctor_dataset_unexamined(&dataset) > 0) {
+        tell_unexamined(listing, numbers->examined_count, numbers->chunk_count);
     }
 }
 

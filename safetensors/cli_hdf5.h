@@ -49,7 +49,8 @@ typedef struct hdf5_dataset {
     uint64_t nbytes;   /* of all elements */
     uint64_t stored_nbytes;
     uint64_t chunk_count;
-    uint64_t examined_count; /* fewer where libhdf5 is too slow to look at all of very many */
+    uint64_t
+        examined_count; /* fewer where libhdf5 is too slow to look at all, or finds none at a chunk's place */
     /* Of the chunks examined: HDF5 before 2.2 does not notice when filters give fewer bytes than a chunk has. */
     uint64_t wrong_size_count;   /* have another size than the dataset's chunks once the filters are undone */
     uint64_t unknown_size_count; /* may have: to know it other filters than LMC would have to be run */

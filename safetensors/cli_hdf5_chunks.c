@@ -1,8 +1,8 @@
 /*
  * cli_hdf5_chunks.c - cli_hdf5_dataset.h: all chunks of a dataset. Where LMC is among the filters each chunk is found
  * by its place, as it is when somebody reads it. HDF5 1.14 tells places and filter masks of all chunks in one walk.
- * Before, it tells them by number, for which it steps over all chunks before (20 to 60 nanoseconds each). Where no
- * place is empty they are known without that.
+ * Before, it tells them by number, for which it steps over all chunks before (20 to 60 nanoseconds each). Where the
+ * dataset has few more places than chunks, each place is tried.
  */
 #include "cli_child.h"
 #include "cli_hdf5_dataset.h"
@@ -32,6 +32,48 @@ static int has_lmc(const hdf5_inspection *it)
         }
     }
     return 0;
+}
+
+/* ---- by place ---- */
+
+#define PLACES_PER_CHUNK 4 /* that are tried at most: an empty one takes about a microsecond */
+
+/* 1 if the dataset has at most PLACES_PER_CHUNK places for each chunk and `more`. */
+static int has_few_places(const hdf5_dataset *found, uint64_t more)
+{
+    uint64_t places = 1;
+    uint64_t most = 0;
+    for (int i = 0; i < found->rank; i++) {
+        const uint64_t edge = found->chunk_shape[i];
+        if (edge == 0 ||
+            !st_multiply(places, found->shape[i] / edge + (found->shape[i] % edge != 0), &places)) {
+            return 0;
+        }
+    }
+    return st_multiply(found->chunk_count, PLACES_PER_CHUNK, &most) && st_add(most, more, &most) &&
+           places <= most;
+}
+
+/* To the next place, as an odometer. Returns 0 after the last one. */
+static int step(const hdf5_dataset *found, hsize_t *offset)
+{
+    for (int i = found->rank; i-- > 0;) {
+        if (found->shape[i] - offset[i] > found->chunk_shape[i]) {
+            offset[i] += found->chunk_shape[i];
+            return 1;
+        }
+        offset[i] = 0;
+    }
+    return 0;
+}
+
+/* Empty places do not count as progress: cli_child_goes_on() is called for chunks alone. */
+static void look_by_place(hdf5_inspection *it)
+{
+    hsize_t offset[HDF5_RANK_MAX] = {0};
+    do {
+        hdf5_look_at_chunk(it, offset);
+    } while (step(&it->found, offset));
 }
 
 #if H5_VERSION_GE(1, 14, 0)
@@ -82,9 +124,13 @@ static int look_at_masks(hdf5_inspection *it)
 static int look_in_turn(hdf5_inspection *it)
 {
     places all = {it->found.rank > 0 ? it->found.rank : 1, NULL, 0, 0};
-    int is_right = it->hdf5->H5Dchunk_iter(it->dataset, H5P_DEFAULT, take_place, &all) >= 0;
+    if (has_few_places(&it->found, 0)) { /* saves the memory for those of very many chunks */
+        look_by_place(it);
+        return 1;
+    }
+    const int is_right = it->hdf5->H5Dchunk_iter(it->dataset, H5P_DEFAULT, take_place, &all) >= 0;
     for (size_t i = 0; i < all.count && is_right; i++) {
-        is_right = hdf5_look_at_chunk(it, all.offsets + i * (size_t)all.rank);
+        hdf5_look_at_chunk(it, all.offsets + i * (size_t)all.rank);
     }
     free(all.offsets);
     return is_right;
@@ -92,7 +138,8 @@ static int look_in_turn(hdf5_inspection *it)
 
 #else
 
-#define STEPS_MAX 4000000u /* a fraction of a second */
+#define STEPS_MAX 4000000u   /* a fraction of a second */
+#define MORE_PLACES 1000000u /* about a second */
 
 /* ---- by number ---- */
 
@@ -121,50 +168,10 @@ static int look_by_number(hdf5_inspection *it)
         }
         if (!is_read) {
             hdf5_count_chunk(it, filter_mask);
-        } else if (!hdf5_look_at_chunk(it, offset)) {
-            return 0;
+        } else {
+            hdf5_look_at_chunk(it, offset);
         }
     }
-    return 1;
-}
-
-/* ---- by place ---- */
-
-/* 1 if every place of the dataset has a chunk. */
-static int is_dense(const hdf5_dataset *found)
-{
-    uint64_t places = 1;
-    for (int i = 0; i < found->rank; i++) {
-        const uint64_t edge = found->chunk_shape[i];
-        if (edge == 0 ||
-            !st_multiply(places, found->shape[i] / edge + (found->shape[i] % edge != 0), &places)) {
-            return 0;
-        }
-    }
-    return places == found->chunk_count;
-}
-
-/* To the next place, as an odometer. Returns 0 after the last one. */
-static int step(const hdf5_dataset *found, hsize_t *offset)
-{
-    for (int i = found->rank; i-- > 0;) {
-        if (found->shape[i] - offset[i] > found->chunk_shape[i]) {
-            offset[i] += found->chunk_shape[i];
-            return 1;
-        }
-        offset[i] = 0;
-    }
-    return 0;
-}
-
-static int look_by_place(hdf5_inspection *it)
-{
-    hsize_t offset[HDF5_RANK_MAX] = {0};
-    do {
-        if (!hdf5_look_at_chunk(it, offset)) {
-            return 0;
-        }
-    } while (step(&it->found, offset));
     return 1;
 }
 
@@ -176,7 +183,11 @@ static int look_at_masks(hdf5_inspection *it)
 static int look_in_turn(hdf5_inspection *it)
 {
     const int is_slow = affordable_count(it->found.chunk_count) < it->found.chunk_count;
-    return is_slow && is_dense(&it->found) ? look_by_place(it) : look_by_number(it);
+    if (!is_slow || !has_few_places(&it->found, MORE_PLACES)) {
+        return look_by_number(it);
+    }
+    look_by_place(it);
+    return 1;
 }
 
 #endif

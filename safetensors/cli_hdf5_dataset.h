@@ -25,10 +25,10 @@ typedef struct hdf5_inspection {
 void hdf5_count_chunk(hdf5_inspection *it, unsigned filter_mask);
 
 /* Counts the chunk at that place as hdf5_count_chunk(), and as one of wrong or unknown size if it is one. Reads what is
- * stored of it. Returns 0 if libhdf5 fails. */
-int hdf5_look_at_chunk(hdf5_inspection *it, const hsize_t *offset);
+ * stored of it. Counts nothing if libhdf5 finds no chunk there, or one of no bytes. */
+void hdf5_look_at_chunk(hdf5_inspection *it, const hsize_t *offset);
 
-/* Counts all chunks. The rest is known by now. Returns 0 if libhdf5 fails. */
+/* Counts all chunks, or fewer (found.examined_count). The rest is known by now. Returns 0 if libhdf5 fails. */
 int hdf5_look_at_chunks(hdf5_inspection *it);
 
 #endif

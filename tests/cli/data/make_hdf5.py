@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes doctor.h5, doctor-latest.h5 and doctor-sizes.h5 beside this file: HDF5 files for tests/cli/cases_doctor.py.
-The first two are in the oldest and the newest form that HDF5 1.10 knows. Run where HDF5_PLUGIN_PATH is not set: some
-chunks are to lack LMC.
+"""Writes doctor.h5, doctor-latest.h5, doctor-sizes.h5 and doctor-many.h5.gz beside this file: HDF5 files for
+tests/cli/cases_doctor.py. The first two are in the oldest and the newest form that HDF5 1.10 knows. Run where
+HDF5_PLUGIN_PATH is not set: some chunks are to lack LMC.
 
     python3 tests/cli/data/make_hdf5.py [NAME...]        needs h5py 3, numpy and xxhash
 
 The files are for looking at, not for reading. What stands for coded chunks in the first two are bytes without meaning;
-those in the third have wrong sizes, for which HDF5 before 2.2 reads beyond its memory.
+those in the others have wrong sizes, for which HDF5 before 2.2 reads beyond its memory.
 """
+import gzip
 import os
 import sys
 
@@ -164,16 +165,42 @@ def fill_sizes(file):
     stored(file, "edge_wrong", [LMC_SET], frame(32), bytes(16), count=10, options=2)
 
 
+# ---- many chunks ----
+
+MANY = 6000  # HDF5 before 1.14 is too slow to tell of so many by number
+
+
+def many(file, name, places, place_count, wrong=None):
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_chunk((8,))
+    plist.set_filter(LMC, h5py.h5z.FLAG_OPTIONAL, ())
+    made = h5py.h5d.create(file.id, name, h5py.h5t.STD_U8LE, h5py.h5s.create_simple((8 * place_count,)), plist)
+    for i, place in enumerate(places):
+        made.write_direct_chunk((8 * place,), frame(4 if i == wrong else 8), 0)
+
+
+def fill_many(file):
+    """Places are empty. The one chunk of wrong size is not among those that are looked at if not all are."""
+    many(file, b"sparse", [i + (i >= 700) for i in range(MANY)], MANY + 2, wrong=3001)
+    many(file, b"scattered", [1000 * i for i in range(MANY // 2)], 1000 * MANY // 2)
+
+
 FORMS = {"doctor.h5": ("earliest", fill), "doctor-latest.h5": ("latest", fill),
-         "doctor-sizes.h5": ("earliest", fill_sizes)}
+         "doctor-sizes.h5": ("earliest", fill_sizes), "doctor-many.h5.gz": ("earliest", fill_many)}
 
 
 def main(names):
     assert "HDF5_PLUGIN_PATH" not in os.environ and not h5py.h5z.filter_avail(LMC)
     for name in names or FORMS:
         version, write = FORMS[name]
-        with h5py.File(os.path.join(HERE, name), "w", libver=(version, "v110")) as file:
+        path = os.path.join(HERE, name)
+        plain = path.removesuffix(".gz")
+        with h5py.File(plain, "w", libver=(version, "v110")) as file:
             write(file)
+        if plain != path:
+            with open(plain, "rb") as file, open(path, "wb") as packed:
+                packed.write(gzip.compress(file.read(), 9, mtime=0))
+            os.remove(plain)
 
 
 if __name__ == "__main__":
