@@ -27,6 +27,7 @@ int doctor_files(const cli_args *args)
 #include "st_text.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,40 +91,45 @@ static void add_saturated(uint64_t *sum, uint64_t more)
     *sum = st_add(*sum, more, sum) ? *sum : UINT64_MAX;
 }
 
-static void tell_lacking(listing *listing, uint64_t lacking_count, uint64_t examined_count)
+/* A fault of some of a dataset's chunks. */
+__attribute__((format(printf, 2, 3))) static void fail_chunks(listing *listing, const char *format, ...)
 {
     char cause[200];
-    snprintf(cause, sizeof(cause),
-             "%llu of %llu chunks are stored without LMC: the program that wrote them did not find the "
-             "plugin or could not use it; write them again",
-             (unsigned long long)lacking_count, (unsigned long long)examined_count);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(cause, sizeof(cause), format, arguments);
+    va_end(arguments);
     fail(listing, CLI_BAD_DATA, cause);
 }
 
-static void tell_wrong_size(listing *listing, uint64_t wrong_count, uint64_t examined_count)
+static void judge_chunks(listing *listing, const doctor_dataset *dataset)
 {
-    char cause[200];
-    snprintf(cause, sizeof(cause),
-             "%llu of %llu chunks have another size than chunks of this dataset: do not read it, HDF5 "
-             "before 2.2 would take what lies behind them in memory for data",
-             (unsigned long long)wrong_count, (unsigned long long)examined_count);
-    fail(listing, CLI_BAD_DATA, cause);
-}
-
-static void tell_unexamined(listing *listing, uint64_t examined_count, uint64_t chunk_count)
-{
-    char cause[200];
-    snprintf(cause, sizeof(cause),
-             "only %llu of %llu chunks were looked at: do not take this file for checked",
-             (unsigned long long)examined_count, (unsigned long long)chunk_count);
-    fail(listing, CLI_BAD_DATA, cause);
+    const unsigned long long wrong_count = dataset->numbers->wrong_size_count;
+    const unsigned long long lacking_count = doctor_dataset_lacking(dataset);
+    const unsigned long long examined_count = dataset->numbers->examined_count;
+    if (wrong_count > 0) {
+        fail_chunks(listing,
+                    "%llu of %llu chunks have another size than chunks of this dataset: do not read it, HDF5 "
+                    "before 2.2 would take what lies behind them in memory for data",
+                    wrong_count, examined_count);
+    }
+    if (lacking_count > 0) {
+        fail_chunks(
+            listing,
+            "%llu of %llu chunks are stored without LMC: the program that wrote them did not find the "
+            "plugin or could not use it; write them again",
+            lacking_count, examined_count);
+    }
+    if (doctor_dataset_unexamined(dataset) > 0) {
+        fail_chunks(listing, "only %llu of %llu chunks were looked at: do not take this file for checked",
+                    examined_count, (unsigned long long)dataset->numbers->chunk_count);
+    }
 }
 
 static void take_dataset(listing *listing, const hdf5_dataset *numbers)
 {
     const doctor_dataset dataset = {listing->name, listing->name_nbytes, listing->filters,
                                     listing->filter_count, numbers};
-    const uint64_t lacking_count = doctor_dataset_lacking(&dataset);
     if (listing->is_json) {
         printf(listing->count == 0 ? "\n " : ",\n ");
         doctor_dataset_show_json(&dataset);
@@ -133,15 +139,7 @@ static void take_dataset(listing *listing, const hdf5_dataset *numbers)
     listing->count++;
     add_saturated(&listing->nbytes, numbers->is_size_known ? numbers->nbytes : UINT64_MAX);
     add_saturated(&listing->stored_nbytes, numbers->stored_nbytes);
-    if (numbers->wrong_size_count > 0) {
-        tell_wrong_size(listing, numbers->wrong_size_count, numbers->examined_count);
-    }
-    if (lacking_count > 0) {
-        tell_lacking(listing, lacking_count, numbers->examined_count);
-    }
-    if (doctor_dataset_unexamined(&dataset) > 0) {
-        tell_unexamined(listing, numbers->examined_count, numbers->chunk_count);
-    }
+    judge_chunks(listing, &dataset);
 }
 
 /* ---- what the child sends ---- */

@@ -196,7 +196,7 @@ static lmc_status open_or_create(os_staging *staging, int *is_new, lmc_st_diag *
     if (!*is_new && errno != EEXIST) {
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
     }
-    staging->fd = openat(staging->parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    staging->fd = os_open_own_folder(staging->parent_fd, name);
     if (staging->fd >= 0 || errno == ENOENT) {
         return LMC_OK;
     }
