@@ -8,7 +8,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "kernels/kernels.h"
+#include "codec/kernels/kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,12 +3,12 @@
  * leaves the library's own out. It knows the same sets, but they can be changed while the program runs, and stripped
  * of their checksums. The library that is shipped has no such switch.
  */
-#include "kernels/kernels.h"
+#include "codec/kernels/kernels.h"
 
 /* The library's choice, under other names: one list of the sets. */
 #define lmc_kernels_get library_choice
 #define lmc_kernels_find library_find
-#include "kernels/select.c"
+#include "codec/kernels/select.c"
 #undef lmc_kernels_get
 #undef lmc_kernels_find
 

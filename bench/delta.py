@@ -152,7 +152,7 @@ def main():
     if not arguments.files:
         sources += [["--synthetic", "bf16"], ["--synthetic", "f32"]]
     program = os.path.join(arguments.build, "bench", "lmc-bench-delta")
-    tool = os.path.join(arguments.build, "safetensors", "lmc-st")
+    tool = os.path.join(arguments.build, "tool", "lmc-st")
     with_archives = knows_bases(tool)
     print(f"machine: {machine()}\none thread, speeds in GiB/s by the {arguments.clock} clock, fastest of "
           f"{arguments.rounds}, through {arguments.mib} MiB")

@@ -33,7 +33,7 @@ class Measurement:
         self.arguments = arguments
         self.plain, self.archive, self.back = (os.path.join(folder, name)
                                                for name in ("m.safetensors", "m.lmc", "back.safetensors"))
-        self.tool = os.path.join(arguments.build, "safetensors", "lmc-st")
+        self.tool = os.path.join(arguments.build, "tool", "lmc-st")
         self.rows = []
 
     def commands(self, what, tensor_nbytes, count):
@@ -95,7 +95,7 @@ class Measurement:
 
 
 def write_json(path, arguments, rows):
-    done = subprocess.run([os.path.join(arguments.build, "safetensors", "lmc-st"), "--version"],
+    done = subprocess.run([os.path.join(arguments.build, "tool", "lmc-st"), "--version"],
                           stdout=subprocess.PIPE, text=True, check=True)
     head = {"lmc_version": done.stdout.split()[1], "machine": machine_name(), "core_count": os.cpu_count(),
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -35,5 +35,5 @@ out=$root/build/bench/h5
 "$python" "$root/bench/h5_bench.py" --json "$out.json" "$@" >"$out.txt"
 "$python" "$root/bench/h5_plot.py" "$out.json" "$out.svg"
 echo >>"$out.txt"
-"$python" "$root/bench/h5_bench.py" --ratio "$root/build/bench/safetensors/lmc-st" "$@" >>"$out.txt"
+"$python" "$root/bench/h5_bench.py" --ratio "$root/build/bench/tool/lmc-st" "$@" >>"$out.txt"
 cat "$out.txt"

@@ -38,7 +38,7 @@ lmc_apt zstd
 {
   "$bench" --matrix "$matrix" --json "$out/bench.json"
   "$bench" --json "$out/bench-model.json" "$root"/examples/data/step03000.bf16.safetensors | tail -n +3
-  python3 "$root/bench/ratio.py" "$out/safetensors/lmc-st" "$root"/examples/data/*.safetensors \
+  python3 "$root/bench/ratio.py" "$out/tool/lmc-st" "$root"/examples/data/*.safetensors \
     $(ls "$root"/build/model/*.safetensors 2>/dev/null)
 } | tee "$out/bench.txt"
 python3 "$root/bench/plot.py" --bench "$out/bench.json" "$out"

@@ -77,7 +77,7 @@ def time_commands(build, commands, outputs, rounds):
 
 
 def measure_file(build, folder, nbytes, count, threads, rounds):
-    tool = os.path.join(build, "safetensors", "lmc-st")
+    tool = os.path.join(build, "tool", "lmc-st")
     plain, archive, back = (os.path.join(folder, name) for name in ("m.safetensors", "m.lmc", "back"))
     halves = [back + ".0", back + ".1"]
     make_model(build, plain, nbytes, count)
@@ -142,7 +142,7 @@ def serial_share(command, data):
 
 
 def measure_serial(build, folder, arguments):
-    tool = os.path.join(build, "safetensors", "lmc-st")
+    tool = os.path.join(build, "tool", "lmc-st")
     plain, archive, back = (os.path.join(folder, name) for name in ("m.safetensors", "m.lmc", "back"))
     print("| file | command | serial % | samples |\n| --- | --- | --- | --- |")
     for label, (nbytes, count) in model_shapes(arguments.gib).items():
@@ -169,7 +169,7 @@ def sparse_tensor(path, nbytes):
 
 
 def measure_memory(build, folder):
-    tool = os.path.join(build, "safetensors", "lmc-st")
+    tool = os.path.join(build, "tool", "lmc-st")
     files = {"one tensor of 4 GiB (sparse)": lambda path: sparse_tensor(path, 4 * GIB),
              "one tensor of 1 GiB": lambda path: make_model(build, path, GIB, 1),
              "100,000 tensors of 1 KiB": lambda path: make_model(build, path, 100000 * 1024, 100000),

@@ -79,9 +79,8 @@ static void decode(job *job, chunk *one)
 static void *take_chunks(void *shared)
 {
     job *const job = shared;
-    for (size_t i = atomic_fetch_add(&job->next, 1); i < CHUNK_COUNT; i = atomic_fetch_add(&job->next, 1)) {
+    for (size_t i = atomic_fetch_add(&job->next, 1); i < CHUNK_COUNT; i = atomic_fetch_add(&job->next, 1))
         job->work(job, &job->chunks[i]);
-    }
     return NULL;
 }
 
@@ -90,13 +89,11 @@ static int on_threads(job *job, int thread_count)
 {
     pthread_t threads[THREADS_MAX];
     int started = 0;
-    while (started < thread_count - 1 && pthread_create(&threads[started], NULL, take_chunks, job) == 0) {
+    while (started < thread_count - 1 && pthread_create(&threads[started], NULL, take_chunks, job) == 0)
         started++;
-    }
     take_chunks(job);
-    for (int i = 0; i < started; i++) {
+    for (int i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
-    }
     return atomic_load(&job->failures) == 0;
 }
 
@@ -140,9 +137,8 @@ static int write_chunks(hid_t dataset, const chunk *chunks)
         const uint32_t mask = i == 0 ? 1 : 0;
         const void *const bytes = i == 0 ? (const void *)chunks[i].values : chunks[i].stored;
         const size_t nbytes = i == 0 ? CHUNK_NBYTES : chunks[i].stored_nbytes;
-        if (H5Dwrite_chunk(dataset, H5P_DEFAULT, mask, offset, nbytes, bytes) < 0) {
+        if (H5Dwrite_chunk(dataset, H5P_DEFAULT, mask, offset, nbytes, bytes) < 0)
             return 0;
-        }
     }
     return 1;
 }
@@ -152,9 +148,8 @@ static int read_chunks(hid_t dataset, chunk *chunks, size_t bound)
     for (size_t i = 0; i < CHUNK_COUNT; i++) {
         const hsize_t offset[2] = {i * CHUNK_ROWS, 0};
         hsize_t nbytes;
-        if (H5Dget_chunk_storage_size(dataset, offset, &nbytes) < 0 || nbytes > bound) {
+        if (H5Dget_chunk_storage_size(dataset, offset, &nbytes) < 0 || nbytes > bound)
             return 0;
-        }
         chunks[i].stored_nbytes = (size_t)nbytes;
 #if H5_VERSION_GE(2, 0, 0)
         size_t capacity = bound;
@@ -163,9 +158,8 @@ static int read_chunks(hid_t dataset, chunk *chunks, size_t bound)
 #else
         const herr_t result = H5Dread_chunk(dataset, H5P_DEFAULT, offset, &chunks[i].mask, chunks[i].stored);
 #endif
-        if (result < 0) {
+        if (result < 0)
             return 0;
-        }
     }
     return 1;
 }
@@ -233,21 +227,17 @@ int main(int argc, char **argv)
     float *const values = malloc(nbytes);
     float *const back = malloc(nbytes);
     float *const check = malloc(nbytes);
-    if (lmc_h5_encode_bound(CHUNK_NBYTES, &job.bound) != LMC_OK) {
+    if (lmc_h5_encode_bound(CHUNK_NBYTES, &job.bound) != LMC_OK)
         return 1;
-    }
     unsigned char *const stored = malloc(CHUNK_COUNT * job.bound);
-    if (values == NULL || back == NULL || check == NULL || stored == NULL) {
+    if (values == NULL || back == NULL || check == NULL || stored == NULL)
         return 1;
-    }
     fill(values, nbytes / sizeof(float));
-    for (size_t i = 0; i < CHUNK_COUNT; i++) {
+    for (size_t i = 0; i < CHUNK_COUNT; i++)
         chunks[i] = (chunk){.values = values + i * CHUNK_VALUES, .stored = stored + i * job.bound};
-    }
     int is_good = write_file(argv[1], &job, thread_count);
-    for (size_t i = 0; i < CHUNK_COUNT; i++) {
+    for (size_t i = 0; i < CHUNK_COUNT; i++)
         chunks[i].values = back + i * CHUNK_VALUES;
-    }
     is_good = is_good && read_file(argv[1], &job, thread_count, check) && memcmp(values, back, nbytes) == 0 &&
               memcmp(values, check, nbytes) == 0;
     puts(is_good ? "read back equal" : "FAILED");

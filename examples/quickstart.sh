@@ -25,7 +25,7 @@ echo "This builds LMC below build/ and needs: a C compiler, cmake, pkg-config, c
 lmc_apt build-essential cmake pkg-config libcjson-dev libxxhash-dev libzstd-dev
 echo "building (log: build/log/build-release.log)"
 lmc_build release -DCMAKE_BUILD_TYPE=Release -DLMC_BUILD_TESTS=OFF
-lmc_st=$root/build/release/safetensors/lmc-st
+lmc_st=$root/build/release/tool/lmc-st
 
 out=build/quickstart
 rm -rf "$out"

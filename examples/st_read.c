@@ -1,7 +1,7 @@
 /*
- * st_read.c - what is in a safetensors file or an archive of one, and the content of a tensor: whole and in part.
+ * read/read.c - what is in a safetensors file or an archive of one, and the content of a tensor: whole and in part.
  *
- *     cc st_read.c -o st_read $(pkg-config --cflags --libs lmc_st)
+ *     cc read/read.c -o st_read $(pkg-config --cflags --libs lmc_st)
  *     ./st_read FILE [TENSOR]
  *
  * Plain files and archives are read by the same calls: a program that loads models need not care which it has.
@@ -47,13 +47,11 @@ static void print_tensors(const lmc_st_file *file)
 {
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++) {
         lmc_st_tensor tensor;
-        if (lmc_st_tensor_info(file, i, &tensor) != LMC_OK) {
+        if (lmc_st_tensor_info(file, i, &tensor) != LMC_OK)
             continue; /* only for a number that is none */
-        }
         printf("%-8s [", tensor.dtype_name);
-        for (size_t j = 0; j < tensor.rank; j++) {
+        for (size_t j = 0; j < tensor.rank; j++)
             printf("%s%" PRIu64, j == 0 ? "" : ", ", tensor.shape[j]);
-        }
         printf("]  %" PRIu64 " bytes, %" PRIu64 " in the file  ", tensor.nbytes, tensor.stored_nbytes);
         print_text(tensor.name, tensor.name_nbytes);
         printf("\n");
@@ -67,9 +65,8 @@ static int read_tensor(const lmc_st_file *file, uint64_t index)
     unsigned char range[RANGE_NBYTES];
     lmc_st_tensor tensor;
     lmc_st_diag diag;
-    if (lmc_st_tensor_info(file, index, &tensor) != LMC_OK || tensor.nbytes > SIZE_MAX) {
+    if (lmc_st_tensor_info(file, index, &tensor) != LMC_OK || tensor.nbytes > SIZE_MAX)
         return 0;
-    }
     const size_t nbytes = (size_t)tensor.nbytes;
     const size_t range_nbytes = nbytes < RANGE_NBYTES ? nbytes : RANGE_NBYTES;
     unsigned char *const content = malloc(nbytes == 0 ? 1 : nbytes);
@@ -79,18 +76,16 @@ static int read_tensor(const lmc_st_file *file, uint64_t index)
     }
     /* NULL: a context for this call alone. A thread that reads many tensors makes one with lmc_ctx_create(). */
     lmc_status status = lmc_st_read(file, NULL, index, content, nbytes, &diag);
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         status = lmc_st_read_range(file, NULL, index, nbytes - range_nbytes, range_nbytes, range, &diag);
-    }
     free(content);
     if (status != LMC_OK) {
         complain(&diag);
         return 0;
     }
     printf("%zu bytes, the last ones:", nbytes);
-    for (size_t i = 0; i < range_nbytes; i++) {
+    for (size_t i = 0; i < range_nbytes; i++)
         printf(" %02x", range[i]);
-    }
     printf("\n");
     return 1;
 }

@@ -75,9 +75,8 @@ static lmc_status write_model(const char *path, lmc_st_result *result, lmc_st_di
     options.force = 1; /* replace what an earlier run has written */
 
     lmc_status status = lmc_st_writer_create(NULL, &writer);
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         status = describe(writer, bias);
-    }
     if (status == LMC_OK) {
         status = lmc_st_writer_write(writer, path, &options, result, diag);
     } else {

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 #define LMC_VERSION_MAJOR 0
-#define LMC_VERSION_MINOR 1
+#define LMC_VERSION_MINOR 2
 #define LMC_VERSION_PATCH 0
 
 #if defined(__GNUC__)

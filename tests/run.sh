@@ -220,7 +220,7 @@ part_sanitize() { with_build build_sanitize sanitized_tests; }
 sanitized_tests() {
   use_without_aslr
   run_ctest sanitize-unit sanitize
-  run_counted sanitize-cli $without_aslr python3 tests/cli/run.py --tool build/sanitize/safetensors/lmc-st \
+  run_counted sanitize-cli $without_aslr python3 tests/cli/run.py --tool build/sanitize/tool/lmc-st \
     --jobs "$lmc_jobs"
   without_aslr=
 }
@@ -249,12 +249,12 @@ replay_corpora() {
 }
 
 part_cli() {
-  with_build build_test run_counted cli python3 tests/cli/run.py --tool build/test/safetensors/lmc-st \
+  with_build build_test run_counted cli python3 tests/cli/run.py --tool build/test/tool/lmc-st \
     --jobs "$lmc_jobs"
 }
 
 part_large() {
-  with_build build_test run_counted large python3 tests/cli/run.py --tool build/test/safetensors/lmc-st --slow \
+  with_build build_test run_counted large python3 tests/cli/run.py --tool build/test/tool/lmc-st --slow \
     --jobs 1
 }
 
@@ -274,7 +274,7 @@ part_hdf5() {
 part_official() { with_venv with_build build_test beside_official_package; }
 
 beside_official_package() {
-  run_counted official "$lmc_python" tests/official/run.py --tool build/test/safetensors/lmc-st
+  run_counted official "$lmc_python" tests/official/run.py --tool build/test/tool/lmc-st
   run_counted official-writer "$lmc_python" tests/official/writer.py \
     --library build/test/safetensors/liblmc_st.so
 }
@@ -282,7 +282,7 @@ beside_official_package() {
 part_transformers() {
   if lmc_venv_torch transformers==4.49.0 safetensors==0.8.0 'numpy<2'; then
     with_build build_test run_counted transformers \
-      "$lmc_python_torch" tests/transformers/run.py --tool build/test/safetensors/lmc-st
+      "$lmc_python_torch" tests/transformers/run.py --tool build/test/tool/lmc-st
   else
     skip transformers "needs torch (Debian: python3-torch python3-venv) and transformers from the package index"
   fi

@@ -8,11 +8,11 @@
  * Slack: where a contract says that n bytes are written or read "padded", the kernel may touch up to the
  * next multiple of 64 bytes; everywhere else it touches exactly what it names.
  */
-#ifndef LMC_KERNELS_H
-#define LMC_KERNELS_H
+#ifndef LMC_CODEC_KERNELS_KERNELS_H
+#define LMC_CODEC_KERNELS_KERNELS_H
 
-#include "../bits.h"
-#include "../format.h"
+#include "codec/common/bits.h"
+#include "codec/common/format.h"
 
 /* Values that a stage hands to a kernel at once: the planes of a strip stay in the first-level cache. */
 #define LMC_STRIP_VALUES 2048

@@ -2,7 +2,7 @@
  * select.c - which kernel set this process uses. The choice is made once, at first use, from what the CPU
  * and the operating system offer; LMC_KERNELS=name asks for a smaller set than the best (for tests).
  */
-#include "kernels.h"
+#include "codec/kernels/kernels.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -16,9 +16,9 @@ PROGRAMS = {
 def compile_bench(tree, folder, program, changed=None):
     """Compiles a program; `changed` (name, old, new) replaces text of a source. Returns a fault, or None."""
     os.makedirs(os.path.join(folder, "bench"), exist_ok=True)
-    link = os.path.join(folder, "safetensors")
+    link = os.path.join(folder, "tool")
     if not os.path.exists(link):
-        os.symlink(os.path.join(tree.build, "safetensors"), link)
+        os.symlink(os.path.join(tree.build, "tool"), link)
     names = PROGRAMS[program].split()
     sources = [tree.path(f"bench/{name}.c") for name in names]
     if changed:
@@ -29,7 +29,7 @@ def compile_bench(tree, folder, program, changed=None):
         sources[names.index(name)] = os.path.join(folder, f"{name}.c")
         with open(os.path.join(folder, f"{name}.c"), "w", encoding="utf-8") as file:
             file.write(text.replace(old, new))
-    includes = [f"-I{tree.path(name)}" for name in ("include", "bench", "codec")]
+    includes = [f"-I{tree.path(name)}" for name in ("include", "bench", ".")]
     status, output = run("cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-o",
                          os.path.join(folder, "bench", program), *includes, *sources,
                          os.path.join(tree.build, "safetensors", "liblmc_st.a"),

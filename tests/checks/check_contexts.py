@@ -1,5 +1,5 @@
 """Every public call of liblmc that takes a context begins and ends its work with it: what a call calls back cannot use
-the context in between (codec/ctx.h)."""
+the context in between (codec/frame/ctx.h)."""
 
 import re
 

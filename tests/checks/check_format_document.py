@@ -1,10 +1,10 @@
 """Every constant of the wire is named in its document, with its number where it has one, and none is named there that
-does not exist: codec/format.h and docs/format.md, filter/h5_wire.h and docs/hdf5-filter.md."""
+does not exist: codec/common/format.h and docs/format.md, filter/chunk/wire.h and docs/hdf5-filter.md."""
 
 import re
 
-WIRES = [("codec/format.h", "LMC_FMT_", "docs/format.md"),
-         ("filter/h5_wire.h", "H5_WIRE_", "docs/hdf5-filter.md")]
+WIRES = [("codec/common/format.h", "LMC_FMT_", "docs/format.md"),
+         ("filter/chunk/wire.h", "H5_WIRE_", "docs/hdf5-filter.md")]
 
 
 def defines(text, prefix):
@@ -23,7 +23,7 @@ def check_numbers(values, text, header, document):
 
 def check_chunk_document(tree):
     """Of docs/hdf5-filter.md the numbers are compared, too, and the bytes of the magic."""
-    header, document = "filter/h5_wire.h", "docs/hdf5-filter.md"
+    header, document = "filter/chunk/wire.h", "docs/hdf5-filter.md"
     text, wire = " ".join(tree.text(document).split()), defines(tree.text(header), "H5_WIRE_")
     public = tree.text("include/lmc_h5.h")
     yield from check_numbers({**wire, **defines(public, "LMC_H5_")}, text, header + " and lmc_h5.h", document)

@@ -7,8 +7,8 @@ import re
 from tree import run
 
 ROWS, COLUMNS = 24, 80
-MANUAL = "safetensors/lmc-st.1"
-COMPLETIONS = "safetensors/completions/"
+MANUAL = "tool/lmc-st.1"
+COMPLETIONS = "tool/completions/"
 OPTION = re.compile(r"(?<![\w-])(?:-[a-z]|--[a-z][a-z0-9-]*)(?![\w-])")
 VALUES = {"--threads": ["0"], "--range": ["0:1"], "--level": ["fast"], "--sha256": ["0" * 64], "--output": ["x"],
           "--base": ["x"], "--base-dir": ["x"]}
@@ -150,7 +150,7 @@ def accepted(tool, command, options):
 
 
 def check(tree):
-    tool = os.path.join(tree.build, "safetensors", "lmc-st")
+    tool = os.path.join(tree.build, "tool", "lmc-st")
     if not os.path.exists(tool):
         yield f"{tool}: not found"
         return

@@ -12,5 +12,5 @@ def check(tree):
             yield f"include/lmc.h: LMC_VERSION_{part} is not {wanted} as in CMakeLists.txt"
     if ".".join(project) not in tree.text("CHANGELOG.md"):
         yield f"CHANGELOG.md: does not speak of {'.'.join(project)}"
-    if f'"lmc {".".join(project)}"' not in tree.text("safetensors/lmc-st.1"):
-        yield f"safetensors/lmc-st.1: its title line does not name lmc {'.'.join(project)}"
+    if f'"lmc {".".join(project)}"' not in tree.text("tool/lmc-st.1"):
+        yield f"tool/lmc-st.1: its title line does not name lmc {'.'.join(project)}"

@@ -26,7 +26,7 @@ def check(tree):
         raise Skip("there is no xxhash.h")
     with tempfile.TemporaryDirectory() as headers:
         shutil.copy(header, headers)
-        includes = [f"-I{tree.path('include')}", f"-I{tree.path('codec')}", "-isystem", headers]
+        includes = [f"-I{tree.path('include')}", f"-I{tree.path('.')}", "-isystem", headers]
         paths = tree.files(".c", under=["codec"])
         with ThreadPoolExecutor(int(os.environ.get("LMC_JOBS", os.cpu_count()))) as pool:
             found = pool.map(lambda path: run(COMPILER, *FLAGS, *includes, tree.path(path)), paths)

@@ -408,7 +408,7 @@ def hdf5_library_that_does_not_work(tool, directory):
     write(os.path.join(garbage, library), b"no library " * 100)
     lacking = compile_library(directory, "lacking/" + library, "int x;")
     names = [line.split("(")[1].split(")")[0] for line in read(os.path.join(
-        os.path.dirname(os.path.dirname(DATA)), os.pardir, "safetensors", "cli_hdf5_library.h")).decode().splitlines()
+        os.path.dirname(os.path.dirname(DATA)), os.pardir, "tool", "commands", "hdf5_library.h")).decode().splitlines()
         if line.startswith("    F(H5")]
     check(len(names) > 20, "names: %s" % names)
     names += ["H5Literate", "H5Literate2", "H5Oget_info2", "H5Oget_info3", "H5Dget_chunk_info", "H5Dchunk_iter",

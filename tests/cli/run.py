@@ -110,7 +110,7 @@ def run_all(wanted, tool, jobs, slowest):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tool", default=os.path.join(ROOT, "build", "safetensors", "lmc-st"))
+    parser.add_argument("--tool", default=os.path.join(ROOT, "build", "tool", "lmc-st"))
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="cases at a time")
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N slowest cases")

@@ -1,5 +1,5 @@
 /*
- * frame_decode.c - fuzz target: any bytes as a frame; if it asks for a base, it gets one (base.h).
+ * frame_decode.c - fuzz target: any bytes as a frame; if it asks for a base, it gets one (common.h).
  *
  * Whole, by ranges and in pieces, decoding ends in a status or in content; the three ways agree, and so
  * do two runs of one.
@@ -27,9 +27,8 @@ static int info_equal(const lmc_info *a, const lmc_info *b)
 /* Exactly the base that a frame asks for, from malloc; NULL if it asks for none. */
 static uint8_t *make_base(const lmc_info *info)
 {
-    if (info->base_nbytes == 0) {
+    if (info->base_nbytes == 0)
         return NULL;
-    }
     uint8_t *const base = fuzz_malloc((size_t)info->base_nbytes);
     fuzz_fill_base(base, (size_t)info->base_nbytes);
     return base;
@@ -61,9 +60,8 @@ static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_
     }
     if (status == LMC_OK) {
         FUZZ_CLAIM(done == info->content_nbytes);
-        if (lmc_content_hash(entries, info->block_count) != lmc_frame_content_hash(frame)) {
+        if (lmc_content_hash(entries, info->block_count) != lmc_frame_content_hash(frame))
             status = LMC_ERR_CHECKSUM;
-        }
         FUZZ_CLAIM(base == NULL || lmc_base_hash(entries, info->block_count) == lmc_frame_base_hash(frame));
     }
     free(entries);
@@ -73,16 +71,14 @@ static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_
 static lmc_status decode_in_pieces(lmc_ctx *ctx, const lmc_info *info, const uint8_t *data, size_t nbytes,
                                    const uint8_t *base, uint8_t *dst)
 {
-    if (info->head_nbytes > nbytes || info->tail_nbytes > nbytes - info->head_nbytes) {
+    if (info->head_nbytes > nbytes || info->tail_nbytes > nbytes - info->head_nbytes)
         return LMC_ERR_TRUNCATED;
-    }
     const size_t tail_nbytes = (size_t)info->tail_nbytes;
     lmc_frame *frame = NULL;
     lmc_status status = lmc_frame_open(ctx, data, info->head_nbytes, data + nbytes - tail_nbytes, tail_nbytes,
                                        nbytes, &frame);
-    if (status != LMC_OK) {
+    if (status != LMC_OK)
         return status;
-    }
     lmc_info opened;
     lmc_frame_info(frame, &opened);
     FUZZ_CLAIM(info_equal(info, &opened));
@@ -154,9 +150,8 @@ static void check_base_of_any_length(lmc_ctx *ctx, const lmc_info *info, const u
     const lmc_status range_status =
         lmc_decode_range(ctx, data, nbytes, base, base_nbytes, half, content_nbytes - half, dst);
     FUZZ_CLAIM(status != LMC_OK || range_status == found);
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         check_block_base_of_any_length(ctx, info, data, nbytes, base, base_nbytes, dst);
-    }
     free(base);
 }
 
@@ -182,9 +177,8 @@ static void decode_known_size(lmc_ctx *ctx, const lmc_info *info, const uint8_t 
         FUZZ_CLAIM(base == NULL ||
                    lmc_decode(ctx, data, nbytes, NULL, 0, second, content_nbytes, &got) == LMC_ERR_BASE);
     }
-    if (info->mode == LMC_FRAME_DELTA) {
+    if (info->mode == LMC_FRAME_DELTA)
         check_base_of_any_length(ctx, info, data, nbytes, status, second);
-    }
     free(base);
     free(first);
     free(second);
@@ -215,9 +209,8 @@ static void decode_all_ways(const uint8_t *data, size_t nbytes)
 static void decode_repaired(const uint8_t *data, size_t nbytes)
 {
     uint8_t *const repaired = fuzz_malloc(nbytes);
-    if (nbytes > 0) {
+    if (nbytes > 0)
         memcpy(repaired, data, nbytes);
-    }
     lmc_info info;
     if (lmc_read_info(repaired, nbytes, &info, NULL) == LMC_OK && info.content_nbytes <= CONTENT_NBYTES_MAX) {
         uint8_t *const base = make_base(&info);
@@ -225,9 +218,8 @@ static void decode_repaired(const uint8_t *data, size_t nbytes)
         free(base);
     }
     fuzz_repair_frame(repaired, nbytes);
-    if (nbytes > 0 && memcmp(repaired, data, nbytes) != 0) {
+    if (nbytes > 0 && memcmp(repaired, data, nbytes) != 0)
         decode_all_ways(repaired, nbytes);
-    }
     free(repaired);
 }
 

@@ -14,9 +14,8 @@
 
 static inline void fuzz_store_u64(uint8_t *dst, uint64_t value)
 {
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++)
         dst[i] = (uint8_t)(value >> 8 * i);
-    }
 }
 
 #define FUZZ_DELTA_ENTRY_NBYTES 20 /* of the index: u32 stored bytes, u64 content hash, u64 base hash */
@@ -27,9 +26,8 @@ static inline void fuzz_repair_base_hashes(uint8_t *frame, size_t nbytes, const 
 {
     lmc_info info;
     if (lmc_read_info(frame, nbytes, &info, NULL) != LMC_OK || info.mode != LMC_FRAME_DELTA ||
-        info.head_nbytes > nbytes || info.tail_nbytes > nbytes - info.head_nbytes) {
+        info.head_nbytes > nbytes || info.tail_nbytes > nbytes - info.head_nbytes)
         return;
-    }
     uint8_t *entry = frame + nbytes - (size_t)info.tail_nbytes;
     uint64_t left = info.base_nbytes;
     for (uint64_t i = 0; i < info.block_count; i++, entry += FUZZ_DELTA_ENTRY_NBYTES) {
@@ -44,9 +42,8 @@ static inline void fuzz_repair_frame(uint8_t *frame, size_t nbytes)
 {
     lmc_info info;
     if (lmc_read_info(frame, nbytes, &info, NULL) != LMC_OK || info.head_nbytes > nbytes ||
-        info.tail_nbytes > nbytes - info.head_nbytes || info.tail_nbytes < FUZZ_CHECK_NBYTES) {
+        info.tail_nbytes > nbytes - info.head_nbytes || info.tail_nbytes < FUZZ_CHECK_NBYTES)
         return;
-    }
     const size_t tail_offset = nbytes - (size_t)info.tail_nbytes;
     const uint64_t seed = XXH3_64bits(frame, info.head_nbytes);
     const uint64_t check =

@@ -1,5 +1,5 @@
 /*
- * h5_decode.c - fuzz target: any bytes as a stored chunk of the HDF5 filter.
+ * chunk/decode.c - fuzz target: any bytes as a stored chunk of the HDF5 filter.
  *
  * As they are; with checks that are right; and as parts of a regrouped chunk, so that a changed input gets as far as
  * the frames and the order of the bytes.
@@ -71,9 +71,8 @@ static void check(const uint8_t *data, size_t nbytes)
         FUZZ_CLAIM(status != LMC_OK || got == chunk_nbytes);
         FUZZ_CLAIM(decode(NULL, data, nbytes, second, chunk_nbytes, &got) == status);
         FUZZ_CLAIM(status != LMC_OK || memcmp(first, second, chunk_nbytes) == 0);
-        if (chunk_nbytes > 0) {
+        if (chunk_nbytes > 0)
             FUZZ_CLAIM(decode(ctx, data, nbytes, second, chunk_nbytes - 1, &got) == LMC_ERR_DST_SMALL);
-        }
         free(first);
         free(second);
     }
@@ -85,9 +84,8 @@ static void check(const uint8_t *data, size_t nbytes)
 static size_t load(const uint8_t *src, size_t nbytes)
 {
     size_t value = 0;
-    for (size_t i = nbytes; i-- > 0;) {
+    for (size_t i = nbytes; i-- > 0;)
         value = value << 8 | src[i];
-    }
     return value;
 }
 
@@ -116,23 +114,20 @@ static void repair(uint8_t *stored, size_t nbytes)
         fuzz_repair_frame(stored, nbytes);
         return;
     }
-    if (nbytes < HEAD_NBYTES || nbytes < sizes_offset_of(stored)) {
+    if (nbytes < HEAD_NBYTES || nbytes < sizes_offset_of(stored))
         return;
-    }
     const unsigned frame_count = frame_count_of(stored);
     const size_t check_offset = sizes_offset_of(stored) + FRAME_SIZE_NBYTES * (size_t)(frame_count - 1);
-    if (nbytes < check_offset + FUZZ_CHECK_NBYTES) {
+    if (nbytes < check_offset + FUZZ_CHECK_NBYTES)
         return;
-    }
     size_t offset = check_offset + FUZZ_CHECK_NBYTES;
     for (unsigned i = 0; i < frame_count; i++) {
         const size_t size_offset = sizes_offset_of(stored) + FRAME_SIZE_NBYTES * (size_t)i;
         const size_t left = nbytes - offset;
         const size_t frame_nbytes =
             i + 1 < frame_count ? load(stored + size_offset, FRAME_SIZE_NBYTES) : left;
-        if (frame_nbytes > left) {
+        if (frame_nbytes > left)
             break;
-        }
         fuzz_repair_frame(stored + offset, frame_nbytes);
         offset += frame_nbytes;
     }
@@ -142,9 +137,8 @@ static void repair(uint8_t *stored, size_t nbytes)
 static void check_repaired(const uint8_t *data, size_t nbytes)
 {
     uint8_t *const repaired = fuzz_malloc(nbytes);
-    if (nbytes > 0) {
+    if (nbytes > 0)
         memcpy(repaired, data, nbytes);
-    }
     repair(repaired, nbytes);
     check(repaired, nbytes);
     free(repaired);
@@ -157,9 +151,8 @@ static void check_repaired(const uint8_t *data, size_t nbytes)
 static void check_built(const uint8_t *data, size_t nbytes)
 {
     static const uint8_t swaps[] = {0, 2, 4, 8, 3};
-    if (nbytes < 6) {
+    if (nbytes < 6)
         return;
-    }
     uint8_t *const built = fuzz_malloc(BUILT_NBYTES_MAX);
     const unsigned layout = data[0] % LAYOUT_COUNT;
     const int has_width = layout == LAYOUT_ROWS ? data[2] % 2 : layout != 0;
@@ -185,9 +178,8 @@ static void check_built(const uint8_t *data, size_t nbytes)
             frame_nbytes = wanted < nbytes - frame_at ? wanted : nbytes - frame_at;
             at = frame_at + frame_nbytes;
         }
-        if (frame_nbytes > BUILT_NBYTES_MAX - used) {
+        if (frame_nbytes > BUILT_NBYTES_MAX - used)
             break;
-        }
         memcpy(built + used, data + frame_at, frame_nbytes);
         used += frame_nbytes;
         for (unsigned j = 0; i + 1 < frame_count && j < FRAME_SIZE_NBYTES; j++) {

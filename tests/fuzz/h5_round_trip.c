@@ -66,9 +66,8 @@ static void check_other_context(const unsigned *values, size_t value_count, cons
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
-    if (nbytes < CHOICE_NBYTES) {
+    if (nbytes < CHOICE_NBYTES)
         return 0;
-    }
     unsigned values[LMC_H5_VALUE_COUNT_MAX];
     const size_t chunk_nbytes = nbytes - CHOICE_NBYTES;
     const uint8_t *const chunk = data + CHOICE_NBYTES;
@@ -86,9 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     } else {
         FUZZ_CLAIM(status == LMC_ERR_ARG && value_count >= LMC_H5_VALUE_COUNT && stored_nbytes == 0);
     }
-    if (status == LMC_OK && (data[0] & OTHER_CONTEXT) != 0) {
+    if (status == LMC_OK && (data[0] & OTHER_CONTEXT) != 0)
         check_other_context(values, value_count, chunk, chunk_nbytes, stored, stored_nbytes);
-    }
     free(stored);
     return 0;
 }

@@ -2,7 +2,7 @@
  * make_corpus.c - writes the seeds of the fuzz targets: make_corpus DIRECTORY.
  *
  * frame_decode gets small frames of every dtype family, level and mode, whole and damaged, and frames against the
- * base of base.h; round_trip gets contents of the kinds that the encoder tells apart, and changed contents.
+ * base of common.h; round_trip gets contents of the kinds that the encoder tells apart, and changed contents.
  * tests/fuzz/README.md says when to run it.
  */
 #include "fuzz.h"
@@ -19,18 +19,16 @@
 
 static void fill_random(uint8_t *dst, size_t nbytes)
 {
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < nbytes; i++)
         dst[i] = (uint8_t)next_random();
-    }
 }
 
 /* Sum of a few uniform numbers: near enough to normally distributed weights. */
 static float next_weight(void)
 {
     float sum = 0;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++)
         sum += (float)(next_random() & 0xffff) / 65536.0f - 0.5f;
-    }
     return sum * 0.02f;
 }
 
@@ -53,22 +51,18 @@ static void fill_bf16(uint8_t *dst, size_t nbytes)
 static void fill_sparse_bf16(uint8_t *dst, size_t nbytes)
 {
     fill_bf16(dst, nbytes);
-    for (size_t i = 0; i + 2 <= nbytes; i += 2) {
-        if (next_random() % 16 != 0) {
+    for (size_t i = 0; i + 2 <= nbytes; i += 2)
+        if (next_random() % 16 != 0)
             dst[i] = dst[i + 1] = 0;
-        }
-    }
 }
 
 /* Half of all values are zero, the rest are weights: what pruning leaves. */
 static void fill_pruned_bf16(uint8_t *dst, size_t nbytes)
 {
     fill_bf16(dst, nbytes);
-    for (size_t i = 0; i + 2 <= nbytes; i += 2) {
-        if (next_random() % 2 != 0) {
+    for (size_t i = 0; i + 2 <= nbytes; i += 2)
+        if (next_random() % 2 != 0)
             dst[i] = dst[i + 1] = 0;
-        }
-    }
 }
 
 static void fill_small_i32(uint8_t *dst, size_t nbytes)
@@ -94,16 +88,14 @@ static void fill_constant(uint8_t *dst, size_t nbytes)
 
 static void fill_bool(uint8_t *dst, size_t nbytes)
 {
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < nbytes; i++)
         dst[i] = next_random() % 10 == 0;
-    }
 }
 
 static void fill_f8(uint8_t *dst, size_t nbytes)
 {
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < nbytes; i++)
         dst[i] = (uint8_t)(((next_random() & 1) << 7) | (0x28 + (next_random() & 7) + (next_random() & 15)));
-    }
 }
 
 typedef struct content_kind {
@@ -204,16 +196,12 @@ static void fill_changed(const delta_kind *kind, unsigned rarity, uint8_t *conte
     static uint8_t base[2 * CONTENT_NBYTES_MAX];
     fuzz_fill_base(base, sizeof(base));
     memcpy(content, base, nbytes);
-    if (kind->base_form == LMC_BASE_BF16_OF_F32) { /* the upper halves, not rounded: near it */
-        for (size_t i = 0; i + 2 <= nbytes; i += 2) {
+    if (kind->base_form == LMC_BASE_BF16_OF_F32) /* the upper halves, not rounded: near it */
+        for (size_t i = 0; i + 2 <= nbytes; i += 2)
             memcpy(content + i, base + 2 * i + 2, 2);
-        }
-    }
-    for (size_t i = 0; rarity > 0 && i < nbytes; i++) {
-        if (next_random() % rarity == 0) {
+    for (size_t i = 0; rarity > 0 && i < nbytes; i++)
+        if (next_random() % rarity == 0)
             content[i] = (uint8_t)(content[i] + next_random() % 5 - 2);
-        }
-    }
 }
 
 static void write_delta_seed(const delta_kind *kind, unsigned rarity, size_t nbytes)
@@ -244,9 +232,8 @@ static void write_delta_seed(const delta_kind *kind, unsigned rarity, size_t nby
     seed[3] = kind->base_form == LMC_BASE_PLAIN ? 3 : 9;
     memcpy(seed + 4, content, nbytes);
     memcpy(seed + 4 + nbytes, base, base_nbytes);
-    if (nbytes < CONTENT_NBYTES_MAX) {
+    if (nbytes < CONTENT_NBYTES_MAX)
         write_seed("round_trip", name, seed, 4 + nbytes + base_nbytes);
-    }
 }
 
 int main(int argc, char **argv)

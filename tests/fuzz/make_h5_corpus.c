@@ -32,9 +32,8 @@ static void fill_elements(uint8_t *dst, size_t nbytes, unsigned element_nbytes, 
 static void fill_records(uint8_t *dst, size_t nbytes, unsigned width, int is_unused)
 {
     (void)is_unused;
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < nbytes; i++)
         dst[i] = (uint8_t)(i % width + next_random() % 3);
-    }
 }
 
 static void fill_shuffled(uint8_t *dst, size_t nbytes, unsigned width, int is_big_endian)
@@ -43,11 +42,9 @@ static void fill_shuffled(uint8_t *dst, size_t nbytes, unsigned width, int is_bi
     const size_t count = nbytes / width;
     fill_elements(elements, nbytes, width, is_big_endian);
     memcpy(dst, elements, nbytes);
-    for (size_t i = 0; i < count; i++) {
-        for (size_t j = 0; j < width; j++) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < width; j++)
             dst[j * count + i] = elements[i * width + j];
-        }
-    }
 }
 
 typedef struct form {
@@ -81,9 +78,8 @@ static void fill_rows(const form *f, uint8_t *dst)
     const size_t row_nbytes = ROWS_NBYTES / ROW_COUNT;
     const unsigned low = (f->flags & LMC_H5_TYPE_BIG_ENDIAN) != 0 ? f->element_nbytes - 1 : 0;
     fill_elements(dst, row_nbytes, f->element_nbytes, low != 0);
-    for (size_t i = row_nbytes; i < ROWS_NBYTES; i++) {
+    for (size_t i = row_nbytes; i < ROWS_NBYTES; i++)
         dst[i] = (uint8_t)(dst[i - row_nbytes] + (i % f->element_nbytes == low && next_random() % 16 == 0));
-    }
 }
 
 /* ---- seeds ---- */
@@ -124,7 +120,7 @@ static void write_stored_seeds(const form *f, unsigned row_count, const uint8_t 
     free(stored);
 }
 
-/* Parts of a chunk (h5_decode.c) with frames of these contents; the last one stands for all that are missing. */
+/* Parts of a chunk (chunk/decode.c) with frames of these contents; the last one stands for all that are missing. */
 static void write_parts_seed(const char *name, uint8_t layout, uint8_t swap, uint8_t width,
                              const size_t *contents, size_t count)
 {
@@ -202,9 +198,8 @@ int main(int argc, char **argv)
         for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
             const unsigned width = f->span > 1 ? f->element_nbytes * f->span : f->element_nbytes;
             f->fill(chunk, sizes[s], width, (f->flags & LMC_H5_TYPE_BIG_ENDIAN) != 0);
-            if (sizes[s] >= 700) {
+            if (sizes[s] >= 700)
                 write_stored_seeds(f, 0, chunk, sizes[s]);
-            }
             write_chunk_seed(f, 0, chunk, sizes[s]);
         }
     }
@@ -218,10 +213,8 @@ int main(int argc, char **argv)
     write_parts_seed("parts-rows-unequal", 3, 1, 2, (const size_t[]){5, 6, 5}, 3);
     write_parts_seed("parts-rows-128-of-records", 3, 2, 253, (const size_t[]){3}, 1);
     write_parts_seed("parts-rows-empty", 3, 0, 4, (const size_t[]){0}, 1);
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        if (forms[i].fill == fill_elements) {
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+        if (forms[i].fill == fill_elements)
             write_row_seeds(&forms[i]);
-        }
-    }
     return 0;
 }

@@ -69,9 +69,8 @@ static void replay(const char *path)
     for (int i = 0; i < count; i++) {
         char below[4096];
         const int length = snprintf(below, sizeof(below), "%s/%s", path, entries[i]->d_name);
-        if (entries[i]->d_name[0] != '.' && length > 0 && (size_t)length < sizeof(below)) {
+        if (entries[i]->d_name[0] != '.' && length > 0 && (size_t)length < sizeof(below))
             replay(below);
-        }
         free(entries[i]);
     }
     free(entries);
@@ -79,9 +78,8 @@ static void replay(const char *path)
 
 int main(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i++)
         replay(argv[i]);
-    }
     printf("%u passed, %u failed\n", passed_count, failed_count);
     return passed_count == 0 || failed_count > 0;
 }

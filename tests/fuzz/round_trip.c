@@ -19,9 +19,8 @@ typedef struct fuzz_input {
 static uint8_t *copy_of(const uint8_t *src, size_t nbytes)
 {
     uint8_t *const copy = fuzz_malloc(nbytes);
-    if (nbytes > 0) {
+    if (nbytes > 0)
         memcpy(copy, src, nbytes);
-    }
     return copy;
 }
 
@@ -33,9 +32,8 @@ static void change(uint8_t *content, size_t nbytes, unsigned rarity)
         state ^= state << 13 ^ content[i];
         state ^= state >> 17;
         state ^= state << 5;
-        if (state % (1 + rarity * rarity) == 0) {
+        if (state % (1 + rarity * rarity) == 0)
             content[i] ^= (uint8_t)(1u << (state >> 24) % 8 >> (state >> 28) % 4);
-        }
     }
 }
 
@@ -60,12 +58,10 @@ static void read_input(const uint8_t *data, size_t nbytes, fuzz_input *input)
         input->base_nbytes = 2 * input->content_nbytes;
     }
     input->content = copy_of(rest, input->content_nbytes);
-    if (source != 0) {
+    if (source != 0)
         input->base = copy_of(source == 2 ? rest : rest + input->content_nbytes, input->base_nbytes);
-    }
-    if (source == 2) {
+    if (source == 2)
         change(input->content, input->content_nbytes, data[1] / 3u);
-    }
 }
 
 /* A base that differs in one bit is another one. */
@@ -91,9 +87,8 @@ static void check_wrong_base(lmc_ctx *ctx, const fuzz_input *input, const uint8_
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
-    if (nbytes < SETTINGS_NBYTES) {
+    if (nbytes < SETTINGS_NBYTES)
         return 0;
-    }
     fuzz_input input;
     read_input(data, nbytes, &input);
     const size_t content_nbytes = input.content_nbytes;

@@ -1,5 +1,5 @@
 /*
- * st_archive.c - fuzz target: any bytes as an archive.
+ * archive/archive.c - fuzz target: any bytes as an archive.
  *
  * The first byte says what the others are: an archive as it is, one whose checksums are repaired, or parts
  * of which one is made (st_craft.h). Opening, reading, verifying and restoring must tell the same of it.
@@ -79,13 +79,11 @@ static void verify_and_restore(const char *path, size_t nbytes, const fuzz_walk 
     FUZZ_CLAIM(restore_status == status || lacks_base);
     fuzz_claim_diag(&diag, restore_status);
     claim_result(&result, restore_status, nbytes, walk);
-    if (!lacks_base) {
+    if (!lacks_base)
         fuzz_claim_same_fault(&diag, &verify_diag);
-    }
     FUZZ_CLAIM(fuzz_file_exists(directory.file) == (status == LMC_OK));
-    if (status == LMC_OK && walk->bytes != NULL) {
+    if (status == LMC_OK && walk->bytes != NULL)
         fuzz_claim_file(directory.file, walk->bytes, walk->nbytes);
-    }
     fuzz_directory_remove(&directory);
 }
 
@@ -143,14 +141,12 @@ static void try_archive(const uint8_t *data, size_t nbytes)
 /* Free the result. */
 static uint8_t *make_archive(unsigned flavour, const uint8_t *data, size_t data_nbytes, size_t *nbytes)
 {
-    if (flavour % 4 >= 2) {
+    if (flavour % 4 >= 2)
         return fuzz_build_archive(data, data_nbytes, nbytes);
-    }
     uint8_t *const archive = fuzz_malloc(data_nbytes);
     memcpy(archive, data, data_nbytes);
-    if (flavour % 4 == 1) {
+    if (flavour % 4 == 1)
         fuzz_repair_archive(archive, data_nbytes);
-    }
     *nbytes = data_nbytes;
     return archive;
 }

@@ -35,17 +35,15 @@
 static uint64_t load(const uint8_t *src, size_t nbytes)
 {
     uint64_t value = 0;
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < nbytes; i++)
         value |= (uint64_t)src[i] << 8 * i;
-    }
     return value;
 }
 
 static void store(uint8_t *dst, uint64_t value, size_t nbytes)
 {
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < nbytes; i++)
         dst[i] = (uint8_t)(value >> 8 * i);
-    }
 }
 
 /* ---- frames ---------------------------------------------------------------------------------------- */
@@ -53,9 +51,8 @@ static void store(uint8_t *dst, uint64_t value, size_t nbytes)
 static uint64_t hash_list(const uint64_t *hashes, size_t count)
 {
     uint8_t bytes[BLOCKS_MAX * HASH_NBYTES];
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         store(bytes + i * HASH_NBYTES, hashes[i], HASH_NBYTES);
-    }
     return XXH3_64bits(bytes, count * HASH_NBYTES);
 }
 
@@ -86,18 +83,15 @@ static int repair_frame(uint8_t *frame, size_t nbytes, uint64_t *hash)
 {
     lmc_info info;
     if (lmc_read_info(frame, nbytes, &info, NULL) != LMC_OK || info.head_nbytes > nbytes ||
-        info.tail_nbytes > nbytes - info.head_nbytes || info.block_count > BLOCKS_MAX) {
+        info.tail_nbytes > nbytes - info.head_nbytes || info.block_count > BLOCKS_MAX)
         return 0;
-    }
     const size_t tail_nbytes = (size_t)info.tail_nbytes;
     uint8_t *const tail = frame + nbytes - tail_nbytes;
-    if (!has_index(&info) && info.content_nbytes > nbytes - info.head_nbytes - tail_nbytes) {
+    if (!has_index(&info) && info.content_nbytes > nbytes - info.head_nbytes - tail_nbytes)
         return 0;
-    }
     *hash = content_hash(&info, frame, tail);
-    if (!has_index(&info)) {
+    if (!has_index(&info))
         store(tail, *hash, HASH_NBYTES);
-    }
     const uint64_t seed = XXH3_64bits(frame, info.head_nbytes);
     const size_t check_at = tail_nbytes - HASH_NBYTES;
     store(tail + check_at, XXH3_64bits_withSeed(tail, check_at, seed), HASH_NBYTES);
@@ -109,9 +103,8 @@ static int repair_frame(uint8_t *frame, size_t nbytes, uint64_t *hash)
 static uint64_t hash_of_header(const uint8_t *table, uint64_t header_nbytes, size_t stored_nbytes)
 {
     const uint8_t *const stored = table + TABLE_HEAD_NBYTES;
-    if (table[AT_METHOD] == 0 || header_nbytes > UNPACKED_NBYTES_MAX) {
+    if (table[AT_METHOD] == 0 || header_nbytes > UNPACKED_NBYTES_MAX)
         return XXH3_64bits(stored, stored_nbytes);
-    }
     uint8_t *const header = fuzz_malloc((size_t)header_nbytes);
     const size_t got = ZSTD_decompress(header, (size_t)header_nbytes, stored, stored_nbytes);
     const uint64_t hash = ZSTD_isError(got) ? 0 : XXH3_64bits(header, got);
@@ -126,9 +119,8 @@ static void repair_aliases(uint8_t *hashes, size_t tensor_count, const uint8_t *
     for (size_t i = 0; i < alias_count && (i + 1) * ALIAS_NBYTES <= list_nbytes - 4; i++) {
         const size_t alias = (size_t)load(list + 4 + i * ALIAS_NBYTES, 4);
         const size_t owner = (size_t)load(list + 8 + i * ALIAS_NBYTES, 4);
-        if (alias < tensor_count && owner < tensor_count && alias != owner) {
+        if (alias < tensor_count && owner < tensor_count && alias != owner)
             memcpy(hashes + alias * HASH_NBYTES, hashes + owner * HASH_NBYTES, HASH_NBYTES);
-        }
     }
 }
 
@@ -136,20 +128,17 @@ static void repair_aliases(uint8_t *hashes, size_t tensor_count, const uint8_t *
 static void repair_hashes(uint8_t *table, uint8_t *tail, const uint64_t *frame_hashes, size_t frame_count)
 {
     const uint64_t stored_nbytes = load(table + AT_STORED_NBYTES, 8);
-    if (stored_nbytes > (uint64_t)(tail - table) - TABLE_HEAD_NBYTES) {
+    if (stored_nbytes > (uint64_t)(tail - table) - TABLE_HEAD_NBYTES)
         return;
-    }
     uint8_t *const hashes = table + TABLE_HEAD_NBYTES + stored_nbytes;
     const size_t room = (size_t)(tail - hashes);
     const uint64_t stated = load(table + AT_TENSOR_COUNT, 4);
     const size_t count = stated < room / HASH_NBYTES ? (size_t)stated : room / HASH_NBYTES;
     const size_t list_nbytes = count * HASH_NBYTES;
-    for (size_t i = 0; i < frame_count && i < count; i++) {
+    for (size_t i = 0; i < frame_count && i < count; i++)
         store(hashes + i * HASH_NBYTES, frame_hashes[i], HASH_NBYTES);
-    }
-    if ((table[AT_FEATURES] & FEATURE_ALIAS) != 0) {
+    if ((table[AT_FEATURES] & FEATURE_ALIAS) != 0)
         repair_aliases(hashes, count, hashes + list_nbytes, room - list_nbytes);
-    }
     const uint64_t header_nbytes = load(table + AT_HEADER_NBYTES, 8);
     uint8_t *const listed = fuzz_malloc(24 + list_nbytes);
     memcpy(listed, table + AT_FILE_NBYTES, 16); /* file_nbytes, header_nbytes */
@@ -163,9 +152,8 @@ static void repair_hashes(uint8_t *table, uint8_t *tail, const uint64_t *frame_h
 static void repair_table(uint8_t *table, size_t nbytes, const uint64_t *frame_hashes, size_t frame_count,
                          uint64_t outer_hash)
 {
-    if (nbytes < TABLE_HEAD_NBYTES + TABLE_TAIL_NBYTES) {
+    if (nbytes < TABLE_HEAD_NBYTES + TABLE_TAIL_NBYTES)
         return;
-    }
     uint8_t *const tail = table + nbytes - TABLE_TAIL_NBYTES;
     repair_hashes(table, tail, frame_hashes, frame_count);
     store(tail + 8, outer_hash, HASH_NBYTES);
@@ -197,15 +185,13 @@ static size_t find_places(const uint8_t *text, size_t text_nbytes, size_t data_n
     const size_t key_nbytes = sizeof(key) - 1;
     size_t count = 0;
     for (size_t at = 0; at + key_nbytes <= text_nbytes && count < TENSORS_MAX; at++) {
-        if (memcmp(text + at, key, key_nbytes) != 0) {
+        if (memcmp(text + at, key, key_nbytes) != 0)
             continue;
-        }
         size_t digits_at = at + key_nbytes;
         const uint64_t begin = scan_number(text, text_nbytes, &digits_at);
         const uint64_t end = scan_number(text, text_nbytes, &digits_at);
-        if (begin > end || end > data_nbytes) {
+        if (begin > end || end > data_nbytes)
             break;
-        }
         places[count].begin = (size_t)begin;
         places[count].nbytes = (size_t)(end - begin);
         count++;
@@ -218,15 +204,13 @@ void fuzz_repair_archive(uint8_t *archive, size_t nbytes)
     place places[TENSORS_MAX];
     uint64_t hashes[TENSORS_MAX] = {0};
     const uint64_t text_nbytes = nbytes < 8 ? UINT64_MAX : load(archive, 8);
-    if (nbytes < 8 || text_nbytes > nbytes - 8) {
+    if (nbytes < 8 || text_nbytes > nbytes - 8)
         return;
-    }
     uint8_t *const text = archive + 8;
     uint8_t *const data = text + text_nbytes;
     const size_t count = find_places(text, (size_t)text_nbytes, nbytes - 8 - (size_t)text_nbytes, places);
-    for (size_t i = 1; i < count; i++) {
+    for (size_t i = 1; i < count; i++)
         repair_frame(data + places[i].begin, places[i].nbytes, &hashes[i - 1]);
-    }
     if (count > 0) {
         repair_table(data + places[0].begin, places[0].nbytes, hashes, count - 1,
                      XXH3_64bits(text, (size_t)text_nbytes));
@@ -239,12 +223,10 @@ uint8_t *fuzz_fit_header(const uint8_t *data, size_t data_nbytes, size_t *nbytes
 {
     place places[TENSORS_MAX];
     size_t end = data_nbytes;
-    while (end > 8 && data[end - 1] != '}') {
+    while (end > 8 && data[end - 1] != '}')
         end--;
-    }
-    if (end <= 8) {
+    if (end <= 8)
         return NULL;
-    }
     size_t content_nbytes = 0;
     const size_t count = find_places(data + 8, end - 8, FITTED_NBYTES_MAX, places);
     for (size_t i = 0; i < count; i++) {
@@ -255,9 +237,8 @@ uint8_t *fuzz_fit_header(const uint8_t *data, size_t data_nbytes, size_t *nbytes
     uint8_t *const fitted = fuzz_malloc(*nbytes);
     memcpy(fitted, data, end);
     store(fitted, end - 8, 8);
-    for (size_t i = 0; i < content_nbytes; i++) {
+    for (size_t i = 0; i < content_nbytes; i++)
         fitted[end + i] = data[i % data_nbytes];
-    }
     return fitted;
 }
 
@@ -318,9 +299,8 @@ static uint64_t sum_content(parts *parts)
     uint64_t sum = 0;
     for (size_t i = 0; i < parts->count; i++) {
         const size_t owner = parts->owners[i];
-        if (owner != NO_OWNER) {
+        if (owner != NO_OWNER)
             parts->content_nbytes[i] = parts->content_nbytes[owner < parts->count && owner != i ? owner : 0];
-        }
         sum += parts->content_nbytes[i];
     }
     return sum;
@@ -397,9 +377,8 @@ static void write_table(const parts *parts, uint8_t *dst)
     store(dst + AT_HEADER_NBYTES, parts->header.nbytes, 8);
     store(dst + AT_STORED_NBYTES, parts->header.nbytes, 8);
     memcpy(dst + TABLE_HEAD_NBYTES, parts->header.bytes, parts->header.nbytes);
-    if (parts->alias_count > 0) {
+    if (parts->alias_count > 0)
         write_aliases(parts, dst + TABLE_HEAD_NBYTES + parts->header.nbytes + parts->count * HASH_NBYTES);
-    }
 }
 
 uint8_t *fuzz_build_archive(const uint8_t *bytes, size_t bytes_nbytes, size_t *nbytes)

@@ -1,5 +1,5 @@
 /*
- * st_header.c - fuzz target: any bytes as a safetensors file, as they are and with a length and data that fit.
+ * header/header.c - fuzz target: any bytes as a safetensors file, as they are and with a length and data that fit.
  *
  * What opens has tensors that lie in it without holes, reads back as the bytes that it is, and of a share
  * of the inputs also converts and restores to them. What does not open, does not convert either.
@@ -71,9 +71,8 @@ static void try_file(const uint8_t *data, size_t nbytes)
     fuzz_claim_diag(&diag, status);
     FUZZ_CLAIM((file == NULL) == (status != LMC_OK));
     if (file == NULL) {
-        if (hash % REFUSED_SHARE == 0) {
+        if (hash % REFUSED_SHARE == 0)
             refuse(path, status);
-        }
         return;
     }
     const int is_archive = lmc_st_is_archive(file);
@@ -82,9 +81,8 @@ static void try_file(const uint8_t *data, size_t nbytes)
     lmc_st_close(file);
     if (!is_archive && nbytes <= CONTENT_NBYTES_MAX) {
         FUZZ_CLAIM(walk.status == LMC_OK && walk.nbytes == nbytes && memcmp(walk.bytes, data, nbytes) == 0);
-        if (hash % OPENED_SHARE == 0) {
+        if (hash % OPENED_SHARE == 0)
             convert_and_back(path, data, nbytes, hash);
-        }
     }
     free(walk.bytes);
 }
@@ -94,9 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     size_t fitted_nbytes = 0;
     try_file(data, nbytes);
     uint8_t *const fitted = fuzz_fit_header(data, nbytes, &fitted_nbytes);
-    if (fitted != NULL && (fitted_nbytes != nbytes || memcmp(fitted, data, nbytes) != 0)) {
+    if (fitted != NULL && (fitted_nbytes != nbytes || memcmp(fitted, data, nbytes) != 0))
         try_file(fitted, fitted_nbytes);
-    }
     free(fitted);
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * st_memory.c - see st_memory.h. Threads call these functions at the same time.
+ * common/memory.c - see common/memory.h. Threads call these functions at the same time.
  */
 #include "st_memory.h"
 
@@ -23,9 +23,8 @@ static void *allocate(void *user, size_t nbytes)
 static void release(void *user, void *pointer)
 {
     fuzz_memory *const memory = user;
-    if (pointer != NULL) {
+    if (pointer != NULL)
         __atomic_sub_fetch(&memory->block_count, 1, __ATOMIC_RELAXED);
-    }
     free(pointer);
 }
 

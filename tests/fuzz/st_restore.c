@@ -1,5 +1,5 @@
 /*
- * st_restore.c - fuzz target: an archive through the calls on whole files: with several threads, stopped in the
+ * restore/restore.c - fuzz target: an archive through the calls on whole files: with several threads, stopped in the
  * middle, onto an output that exists, into a pipe, salvaged, compared.
  *
  * The first byte says how many threads, the second when to stop; the rest are parts of an archive
@@ -83,11 +83,10 @@ static void restore_in_threads(const char *path, const fuzz_directory *directory
     } else {
         FUZZ_CLAIM(status == LMC_ERR_CANCELLED || status == expected->status);
     }
-    if (expected->status == LMC_OK) {
+    if (expected->status == LMC_OK)
         fuzz_claim_file(directory->file, walk->bytes, walk->nbytes);
-    } else {
+    else
         FUZZ_CLAIM(!fuzz_file_exists(directory->file));
-    }
 }
 
 static void verify_in_threads(const char *path, const lmc_st_diag *expected, unsigned thread_count,
@@ -142,9 +141,8 @@ static void restore_to_pipe(const char *path, const fuzz_walk *walk, lmc_status 
     uint8_t *const bytes = fuzz_malloc(walk->nbytes + 1);
     size_t nbytes = 0;
     ssize_t got;
-    while ((got = read(ends[0], bytes + nbytes, walk->nbytes + 1 - nbytes)) > 0) {
+    while ((got = read(ends[0], bytes + nbytes, walk->nbytes + 1 - nbytes)) > 0)
         nbytes += (size_t)got;
-    }
     FUZZ_CLAIM(expected != LMC_OK ||
                (nbytes == walk->nbytes && memcmp(bytes, walk->bytes, walk->nbytes) == 0));
     FUZZ_CLAIM(nbytes <= walk->nbytes);
@@ -180,13 +178,11 @@ static void restore_all_ways(const char *path, const lmc_st_file *file, const fu
     FUZZ_CLAIM(status == diag.status);
     restore_in_threads(path, &directory, walk, &diag, thread_count, stop);
     verify_in_threads(path, &diag, thread_count, &verified);
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         compare(path, &directory, walk, thread_count, &verified);
-    }
     lack_memory(path, &directory, status, thread_count, stop);
-    if (walk->nbytes <= PIPE_NBYTES) {
+    if (walk->nbytes <= PIPE_NBYTES)
         restore_to_pipe(path, walk, status, thread_count);
-    }
     fuzz_directory_remove(&directory);
     fuzz_salvage(path, thread_count, file);
 }
@@ -196,16 +192,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     size_t archive_nbytes;
     lmc_st_file *file = NULL;
     fuzz_walk walk;
-    if (nbytes < 2) {
+    if (nbytes < 2)
         return 0;
-    }
     uint8_t *const archive = fuzz_build_archive(data + 2, nbytes - 2, &archive_nbytes);
     const char *const path = fuzz_input_path(archive, archive_nbytes);
     if (lmc_st_open(path, &file, NULL) == LMC_OK) {
         fuzz_walk_file(file, CONTENT_NBYTES_MAX, &walk);
-        if (walk.bytes != NULL && lmc_st_is_archive(file)) {
+        if (walk.bytes != NULL && lmc_st_is_archive(file))
             restore_all_ways(path, file, &walk, 1 + data[0] % 4, data[1]);
-        }
         lmc_st_close(file);
         free(walk.bytes);
     }

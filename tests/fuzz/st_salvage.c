@@ -1,5 +1,5 @@
 /*
- * st_salvage.c - see st_salvage.h.
+ * restore/salvage.c - see st_salvage.h.
  */
 #include "st_salvage.h"
 
@@ -21,9 +21,8 @@ static void count_damage(void *user, const lmc_st_diag *diag)
     salvage_log *const log = user;
     FUZZ_CLAIM(diag->status != LMC_OK && diag->has_tensor);
     fuzz_claim_diag(diag, diag->status);
-    if (log->damaged_count == 0) {
+    if (log->damaged_count == 0)
         log->first = *diag;
-    }
     log->damaged_count++;
 }
 
@@ -77,9 +76,8 @@ static void claim_saved_file(const char *saved_path, const lmc_st_file *archive,
     if (archive != NULL) {
         FUZZ_CLAIM(lmc_st_metadata_count(saved) == lmc_st_metadata_count(archive));
         FUZZ_CLAIM(lmc_st_tensor_count(archive) == result->tensor_count + result->damaged_count);
-        for (uint64_t i = 0; i < result->tensor_count; i++) {
+        for (uint64_t i = 0; i < result->tensor_count; i++)
             claim_tensor(saved, archive, i);
-        }
     }
     lmc_st_close(saved);
 }

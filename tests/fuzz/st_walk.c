@@ -14,9 +14,8 @@ static void claim_text(const char *text, size_t capacity)
 {
     const char *const end = memchr(text, 0, capacity);
     FUZZ_CLAIM(end != NULL);
-    for (; text < end; text++) {
+    for (; text < end; text++)
         FUZZ_CLAIM((unsigned char)*text >= 0x20 && *text != 0x7f);
-    }
 }
 
 void fuzz_claim_diag(const lmc_st_diag *diag, lmc_status status)
@@ -36,9 +35,8 @@ static void claim_shape(const lmc_st_tensor *tensor)
 {
     uint64_t nbits = 1;
     FUZZ_CLAIM(tensor->rank <= LMC_ST_RANK_MAX && (tensor->shape == NULL) == (tensor->rank == 0));
-    for (size_t i = 0; i < tensor->rank; i++) {
+    for (size_t i = 0; i < tensor->rank; i++)
         FUZZ_CLAIM(!__builtin_mul_overflow(nbits, tensor->shape[i], &nbits));
-    }
     FUZZ_CLAIM(!__builtin_mul_overflow(nbits, (uint64_t)lmc_dtype_nbits(tensor->dtype), &nbits));
     FUZZ_CLAIM(nbits % 8 == 0 && nbits / 8 == tensor->nbytes);
 }
@@ -49,9 +47,8 @@ static void claim_name(const lmc_st_file *file, const lmc_st_tensor *tensor, uin
     FUZZ_CLAIM(tensor->name[tensor->name_nbytes] == '\0');
     FUZZ_CLAIM(lmc_st_find(file, tensor->name, tensor->name_nbytes, &found) == 1 && found == index);
     /* a longer name, by the NUL that stands there, is another one */
-    if (lmc_st_find(file, tensor->name, tensor->name_nbytes + 1, &found)) {
+    if (lmc_st_find(file, tensor->name, tensor->name_nbytes + 1, &found))
         FUZZ_CLAIM(found != index);
-    }
 }
 
 static void claim_info(const lmc_st_file *file, uint64_t index, uint64_t data_offset, lmc_st_tensor *tensor)
@@ -87,9 +84,8 @@ static lmc_status read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t ind
     uint8_t *const range = fuzz_malloc(nbytes);
     const lmc_status status = lmc_st_read_range(file, ctx, index, first, nbytes, range, &diag);
     fuzz_claim_diag(&diag, status);
-    if (expected != NULL) {
+    if (expected != NULL)
         FUZZ_CLAIM(status == LMC_OK && memcmp(range, expected + first, nbytes) == 0);
-    }
     free(range);
     return status;
 }
@@ -137,9 +133,8 @@ static void read_tensor(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, c
     fuzz_claim_diag(&diag, status);
     FUZZ_CLAIM(status != LMC_OK || tensor->nbytes == 0 || mode_status == LMC_OK);
     read_parts(file, ctx, index, tensor->nbytes, status == LMC_OK ? whole : NULL);
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         memcpy(dst, whole, (size_t)tensor->nbytes);
-    }
     walk->status = walk->status == LMC_OK ? status : walk->status;
     free(whole);
 }
@@ -153,13 +148,11 @@ static uint8_t *begin_image(const lmc_st_file *file, uint64_t nbytes_max)
     const char *const header = lmc_st_header(file, &header_nbytes);
     const uint64_t nbytes = lmc_st_file_nbytes(file);
     FUZZ_CLAIM(nbytes >= 8 && header_nbytes <= nbytes - 8);
-    if (nbytes > nbytes_max) {
+    if (nbytes > nbytes_max)
         return NULL;
-    }
     uint8_t *const image = fuzz_malloc((size_t)nbytes);
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++)
         image[i] = (uint8_t)((uint64_t)header_nbytes >> 8 * i);
-    }
     memcpy(image + 8, header, header_nbytes);
     return image;
 }

@@ -1,5 +1,5 @@
 /*
- * st_writer.c - fuzz target: tensors and metadata, as the input tells, through lmc_st_writer.
+ * convert/writer.c - fuzz target: tensors and metadata, as the input tells, through lmc_st_writer.
  *
  * What it accepts comes back from the safetensors file that it writes, in the promised order, and the archive
  * that it writes restores to that file. Bytes of the input say: level, number of threads and allocations,
@@ -47,9 +47,8 @@ typedef struct model {
 
 static uint8_t take_byte(reader *input)
 {
-    if (input->nbytes == 0) {
+    if (input->nbytes == 0)
         return 0;
-    }
     input->nbytes--;
     return *input->bytes++;
 }
@@ -67,13 +66,11 @@ static void take_text(reader *input, text *taken)
 static uint64_t take_dimension(reader *input)
 {
     uint64_t value = take_byte(input);
-    if (value < 0xf0) {
+    if (value < 0xf0)
         return value;
-    }
     value = 0;
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 8; i++)
         value = value << 8 | take_byte(input);
-    }
     return value;
 }
 
@@ -90,18 +87,15 @@ static int is_utf8(const text *text)
     size_t at = 0;
     while (at < text->nbytes) {
         size_t form = 0;
-        while (form < 9 && (bytes[at] < forms[form].first_low || bytes[at] > forms[form].first_high)) {
+        while (form < 9 && (bytes[at] < forms[form].first_low || bytes[at] > forms[form].first_high))
             form++;
-        }
-        if (form == 9 || forms[form].nbytes > text->nbytes - at) {
+        if (form == 9 || forms[form].nbytes > text->nbytes - at)
             return 0;
-        }
         for (size_t i = 1; i < forms[form].nbytes; i++) {
             const uint8_t low = i == 1 ? forms[form].second_low : 0x80;
             const uint8_t high = i == 1 ? forms[form].second_high : 0xbf;
-            if (bytes[at + i] < low || bytes[at + i] > high) {
+            if (bytes[at + i] < low || bytes[at + i] > high)
                 return 0;
-            }
         }
         at += forms[form].nbytes;
     }
@@ -132,11 +126,9 @@ static lmc_status supply(void *user, uint64_t offset, void *dst, size_t nbytes)
 static int size_of(lmc_dtype dtype, const uint64_t *shape, size_t rank, uint64_t *nbytes)
 {
     uint64_t nbits = 1;
-    for (size_t i = 0; i < rank; i++) {
-        if (__builtin_mul_overflow(nbits, shape[i], &nbits)) {
+    for (size_t i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(nbits, shape[i], &nbits))
             return 0;
-        }
-    }
     const int is_sized = lmc_dtype_nbits(dtype) != 0 &&
                          !__builtin_mul_overflow(nbits, (uint64_t)lmc_dtype_nbits(dtype), &nbits) &&
                          nbits % 8 == 0;
@@ -152,13 +144,11 @@ static void add_tensor(model *model, reader *input, int is_supplied)
     tensor->dtype = (lmc_dtype)(take_byte(input) % (LMC_DTYPE_COUNT + 1));
     tensor->data = content + model->tensor_count % 4;
     const size_t rank = take_byte(input) % 8;
-    for (size_t i = 0; i < rank; i++) {
+    for (size_t i = 0; i < rank; i++)
         shape[i] = take_dimension(input);
-    }
     const int is_good = size_of(tensor->dtype, shape, rank, &tensor->nbytes) && is_utf8(&tensor->name);
-    if (is_good && tensor->nbytes > TENSOR_NBYTES_MAX) {
+    if (is_good && tensor->nbytes > TENSOR_NBYTES_MAX)
         return;
-    }
     const lmc_status status =
         is_supplied
             ? lmc_st_writer_add_from(model->writer, tensor->name.bytes, tensor->name.nbytes, tensor->dtype,
@@ -188,11 +178,10 @@ static void collect(model *model, reader *input)
 {
     for (size_t i = 0; i < ITEMS_MAX && input->nbytes > 0; i++) {
         const uint8_t kind = take_byte(input);
-        if (kind % 4 == 3) {
+        if (kind % 4 == 3)
             add_metadata(model, input);
-        } else {
+        else
             add_tensor(model, input, kind % 4 == 2);
-        }
     }
 }
 
@@ -242,9 +231,8 @@ static int claim_plain_file(const model *model, const char *path, fuzz_walk *wal
     FUZZ_CLAIM(lmc_st_metadata_count(file) == model->metadata_count);
     lmc_st_header(file, &header_nbytes);
     FUZZ_CLAIM(header_nbytes % 8 == 0);
-    for (size_t i = 0; i < model->tensor_count; i++) {
+    for (size_t i = 0; i < model->tensor_count; i++)
         claim_tensor(file, &model->tensors[i]);
-    }
     claim_order(file);
     fuzz_walk_file(file, UINT64_MAX, walk);
     FUZZ_CLAIM(walk->status == LMC_OK);
@@ -308,9 +296,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     lmc_st_options options;
     model model;
     memset(&model, 0, sizeof(model));
-    for (size_t i = 0; i < sizeof(content); i++) {
+    for (size_t i = 0; i < sizeof(content); i++)
         content[i] = nbytes == 0 ? 0 : data[i / 4 % nbytes];
-    }
     lmc_st_options_init(&options);
     const uint8_t settings = take_byte(&input);
     options.thread_count = 1 + settings % 3;
@@ -318,9 +305,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
                     : settings % 16 == 14 ? LMC_LEVEL_DEFAULT
                                           : LMC_LEVEL_FAST;
     options.no_fsync = 1;
-    if (settings < ALLOCATIONS_MAX) {
+    if (settings < ALLOCATIONS_MAX)
         lack_memory(input, settings);
-    }
     FUZZ_CLAIM(lmc_st_writer_create(NULL, &model.writer) == LMC_OK);
     collect(&model, &input);
     fuzz_directory_make(&directory);

@@ -1,6 +1,6 @@
 """run.py - lmc-st beside the official safetensors package: what one opens the other must open.
 
-    python3 tests/official/run.py --tool BUILD/safetensors/lmc-st [--files FILE.safetensors...] [NAME...]
+    python3 tests/official/run.py --tool BUILD/tool/lmc-st [--files FILE.safetensors...] [NAME...]
 
 Groups: `archives/` opens archives with the package, `slices/` compares parts of tensors, `headers/` both
 verdicts on each file of tests/cli/header_corpus.py, `near/` and `random/` do so on many more. NAME picks the

@@ -15,9 +15,8 @@ int main(int argc, char **argv)
     size_t bound, stored_nbytes, chunk_nbytes;
     unsigned char *stored = NULL;
     (void)argv;
-    for (size_t i = 0; i < CHUNK_NBYTES; i++) {
+    for (size_t i = 0; i < CHUNK_NBYTES; i++)
         chunk[i] = (unsigned char)(i % 4 == 3 ? 0x3f : i * i >> 5);
-    }
     if (lmc_h5_encode_bound(CHUNK_NBYTES, &bound) != LMC_OK || (stored = malloc(bound)) == NULL ||
         lmc_h5_encode_chunk(NULL, values, 2, chunk, CHUNK_NBYTES, stored, bound, &stored_nbytes) != LMC_OK ||
         lmc_h5_decode_chunk(NULL, stored, stored_nbytes, back, CHUNK_NBYTES, &chunk_nbytes) != LMC_OK ||
@@ -27,10 +26,9 @@ int main(int argc, char **argv)
         return 1;
     }
     free(stored);
-    if (argc > 1) {
+    if (argc > 1)
         printf("%d\n", LMC_H5_FILTER_ID);
-    } else {
+    else
         printf("%s\n", lmc_version_text());
-    }
     return 0;
 }

@@ -5,9 +5,8 @@
 int main(void)
 {
     lmc_st_writer *writer;
-    if (lmc_st_writer_create(NULL, &writer) != LMC_OK) {
+    if (lmc_st_writer_create(NULL, &writer) != LMC_OK)
         return 1;
-    }
     lmc_st_writer_free(writer);
     printf("%s\n", lmc_version_text());
     return 0;

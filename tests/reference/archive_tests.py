@@ -23,7 +23,7 @@ class Tool:
     """lmc-st, with a folder for what it reads and writes."""
 
     def __init__(self, build, directory):
-        self.path = os.path.join(build, "safetensors", "lmc-st")
+        self.path = os.path.join(build, "tool", "lmc-st")
         self.directory = directory
 
     def run(self, *arguments):

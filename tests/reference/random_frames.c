@@ -25,9 +25,8 @@ static void write_file(const char *directory, unsigned number, const char *suffi
     char path[1024];
     snprintf(path, sizeof path, "%s/%u%s", directory, number, suffix);
     FILE *file = fopen(path, "wb");
-    if (!file || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0) {
+    if (!file || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0)
         fail("cannot write a file");
-    }
 }
 
 /* Each size of a size class is as likely as any: short frames, few values, several blocks. */
@@ -67,19 +66,16 @@ static unsigned char *encode(lmc_ctx *ctx, const lmc_params *params, size_t nbyt
 {
     const size_t base_nbytes = params->base_form == LMC_BASE_BF16_OF_F32 ? 2 * nbytes : nbytes;
     size_t capacity = 0, decoded_nbytes = 0;
-    if (lmc_encode_bound(params, nbytes, &capacity) != LMC_OK) {
+    if (lmc_encode_bound(params, nbytes, &capacity) != LMC_OK)
         fail("lmc_encode_bound failed");
-    }
     unsigned char *frame = malloc(capacity);
     if (!frame || lmc_encode(ctx, params, content, nbytes, base_or_null, base_nbytes, frame, capacity,
-                             frame_nbytes) != LMC_OK) {
+                             frame_nbytes) != LMC_OK)
         fail("lmc_encode failed");
-    }
     if (lmc_decode(ctx, frame, *frame_nbytes, base_or_null, base_nbytes, decoded, sizeof decoded,
                    &decoded_nbytes) != LMC_OK ||
-        decoded_nbytes != nbytes || memcmp(decoded, content, nbytes) != 0) {
+        decoded_nbytes != nbytes || memcmp(decoded, content, nbytes) != 0)
         fail("lmc_decode does not give back what was encoded");
-    }
     return frame;
 }
 
@@ -91,9 +87,8 @@ static void refuses_another_base(lmc_ctx *ctx, contents_rng *rng, const unsigned
     unsigned char *changed = base + contents_next(rng) % base_nbytes;
     *changed ^= 0x40;
     if (lmc_decode(ctx, frame, frame_nbytes, base, base_nbytes, decoded, sizeof decoded, &decoded_nbytes) !=
-        LMC_ERR_BASE) {
+        LMC_ERR_BASE)
         fail("another base is not refused as such");
-    }
     *changed ^= 0x40;
 }
 
@@ -108,16 +103,14 @@ static void make(lmc_ctx *ctx, contents_rng *rng, unsigned number, const char *d
     size_t nbytes = random_content(rng, params.dtype);
 
     int has_base = contents_below(rng, 3) != 0;
-    if (has_base) {
+    if (has_base)
         make_base(rng, &params, nbytes);
-    }
 
     size_t frame_nbytes = 0;
     unsigned char *frame = encode(ctx, &params, nbytes, has_base ? base : NULL, &frame_nbytes);
     lmc_info info;
-    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK) {
+    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
         fail("lmc_read_info failed");
-    }
     write_file(directory, number, ".lmc", frame, frame_nbytes);
     write_file(directory, number, ".bin", content, nbytes);
     if (info.base_nbytes > 0) {
@@ -134,14 +127,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: random_frames SEED COUNT DIR\n");
         return 2;
     }
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK) {
+    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
         fail("lmc_ctx_create failed");
-    }
     contents_rng rng = {strtoull(argv[1], NULL, 10)};
     unsigned count = (unsigned)strtoul(argv[2], NULL, 10);
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count; i++)
         make(ctx, &rng, i, argv[3]);
-    }
     lmc_ctx_free(ctx);
     return 0;
 }

@@ -52,9 +52,8 @@ __attribute__((constructor)) static void read_settings(void)
     while (text != NULL && count < RULE_COUNT_MAX) {
         rule *const rule = &rules[count];
         char action[16];
-        if (sscanf(text, "%15[a-z]:%lu:%lu:%15[a-z0-9]", rule->call, &rule->at, &rule->times, action) != 4) {
+        if (sscanf(text, "%15[a-z]:%lu:%lu:%15[a-z0-9]", rule->call, &rule->at, &rule->times, action) != 4)
             abort();
-        }
         rule->kind = strcmp(action, "short") == 0 ? 'h' : action[0];
         rule->number = atoi(action + 1);
         count++;
@@ -85,12 +84,10 @@ static int fd_counts(int fd)
 static int path_counts(int folder, const char *path)
 {
     char current[PATH_MAX];
-    if (path[0] == '/') {
+    if (path[0] == '/')
         return is_under(path);
-    }
-    if (folder != AT_FDCWD) {
+    if (folder != AT_FDCWD)
         return fd_counts(folder);
-    }
     return getcwd(current, sizeof(current)) != NULL && is_under(current);
 }
 
@@ -100,9 +97,8 @@ static int path_counts(int folder, const char *path)
 static void note(const char *call)
 {
     char line[32];
-    if (log_path == NULL) {
+    if (log_path == NULL)
         return;
-    }
     const int length = snprintf(line, sizeof(line), "%s\n", call);
     const long fd = syscall(SYS_openat, AT_FDCWD, log_path, O_WRONLY | O_APPEND | O_CREAT, 0666);
     (void)!syscall(SYS_write, fd, line, (size_t)length);
@@ -112,9 +108,8 @@ static void note(const char *call)
 static int applies(rule *rule, const char *call)
 {
     const int is_any = strcmp(rule->call, "any") == 0 && strcmp(call, "alloc") != 0;
-    if (!is_any && strcmp(rule->call, call) != 0) {
+    if (!is_any && strcmp(rule->call, call) != 0)
         return 0;
-    }
     const unsigned long seen = __atomic_add_fetch(&rule->seen, 1, __ATOMIC_RELAXED);
     return seen >= rule->at && (rule->times == 0 || seen < rule->at + rule->times);
 }
@@ -123,19 +118,17 @@ static int applies(rule *rule, const char *call)
 static int hit(const char *call, size_t *nbytes)
 {
     for (int i = 0; i < rule_count; i++) {
-        if (!applies(&rules[i], call)) {
+        if (!applies(&rules[i], call))
             continue;
-        }
         note(call);
         if (rules[i].kind == 'e') {
             errno = rules[i].number;
             return 1;
         }
-        if (rules[i].kind == 's') {
+        if (rules[i].kind == 's')
             (void)syscall(SYS_kill, getpid(), rules[i].number);
-        } else if (nbytes != NULL && *nbytes > 1) {
+        else if (nbytes != NULL && *nbytes > 1)
             *nbytes = 1;
-        }
     }
     return 0;
 }
@@ -146,9 +139,8 @@ static int hit(const char *call, size_t *nbytes)
 #define HIDE(call, result, name, parameters, arguments, counts, nbytes, failure) \
     result name parameters                                                       \
     {                                                                            \
-        if ((counts) && hit(call, nbytes)) {                                     \
+        if ((counts) && hit(call, nbytes))                                       \
             return failure;                                                      \
-        }                                                                        \
         return NEXT(result, name, parameters) arguments;                         \
     }
 
@@ -156,9 +148,8 @@ static int hit(const char *call, size_t *nbytes)
 
 static const char *opening(int flags)
 {
-    if ((flags & O_TMPFILE) == O_TMPFILE) {
+    if ((flags & O_TMPFILE) == O_TMPFILE)
         return "tmpfile";
-    }
     return (flags & O_CREAT) != 0 ? "create" : "open";
 }
 
@@ -172,9 +163,8 @@ static const char *opening(int flags)
             mode = va_arg(list, mode_t);                                  \
             va_end(list);                                                 \
         }                                                                 \
-        if (path_counts(folder, path) && hit(opening(flags), NULL)) {     \
+        if (path_counts(folder, path) && hit(opening(flags), NULL))       \
             return -1;                                                    \
-        }                                                                 \
         return NEXT(int, name, parameters) arguments;                     \
     }
 
@@ -272,9 +262,8 @@ HIDE("rmdir", int, rmdir, (const char *path), (path), path_counts(AT_FDCWD, path
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                    void *argument)
 {
-    if (hit("thread", NULL)) {
+    if (hit("thread", NULL))
         return errno;
-    }
     return NEXT(int, pthread_create, (pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))(
         thread, attributes, start, argument);
 }

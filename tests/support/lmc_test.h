@@ -50,11 +50,9 @@ static unsigned lmc_test_skipped_count;
 /* 1 if the command line asks for the test: it names a part of it, or names nothing. */
 static int lmc_test_is_wanted(const char *name, int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) {
-        if (strstr(name, argv[i]) != NULL) {
+    for (int i = 1; i < argc; i++)
+        if (strstr(name, argv[i]) != NULL)
             return 1;
-        }
-    }
     return argc < 2;
 }
 
@@ -70,12 +68,10 @@ static int lmc_test_main(const char *suite_name, const lmc_test *tests, size_t t
     }
     CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
     for (size_t i = 0; suite != NULL && i < test_count; i++) {
-        if (!lmc_test_is_wanted(tests[i].name, argc, argv)) {
+        if (!lmc_test_is_wanted(tests[i].name, argc, argv))
             continue;
-        }
-        if (CU_add_test(suite, tests[i].name, tests[i].function) == NULL) {
+        if (CU_add_test(suite, tests[i].name, tests[i].function) == NULL)
             suite = NULL;
-        }
         wanted_count++;
     }
     if (suite == NULL || wanted_count == 0) {
@@ -91,9 +87,8 @@ static int lmc_test_main(const char *suite_name, const lmc_test *tests, size_t t
     CU_cleanup_registry();
 
     printf("LMC-TESTS passed=%u failed=%u", run_count - failed_count - lmc_test_skipped_count, failed_count);
-    if (lmc_test_skipped_count > 0) {
+    if (lmc_test_skipped_count > 0)
         printf(" skipped=%u", lmc_test_skipped_count);
-    }
     printf("\n");
     return failed_count > 0 || run_count < wanted_count;
 }

@@ -7,9 +7,9 @@
 
 #include "lmc_test.h"
 
-#include "st_header.h"
-#include "st_outer.h"
-#include "st_table.h"
+#include "safetensors/archive/archive_header.h"
+#include "safetensors/archive/table.h"
+#include "safetensors/header/header.h"
 
 /* The frame of U8 content; to be freed. mode: what it must become. */
 static unsigned char *lmc_test_make_frame(const unsigned char *content, size_t nbytes, unsigned block_log2,

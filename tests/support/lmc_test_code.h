@@ -5,8 +5,8 @@
 #ifndef LMC_TEST_CODE_H
 #define LMC_TEST_CODE_H
 
+#include "codec/prefix/code_table.h"
 #include "lmc_test_data.h"
-#include "table.h"
 
 /* Lengths of a complete code of at most entries_max >= 2 entries. Returns their number. */
 static MAYBE_UNUSED unsigned random_lengths(unsigned entries_max, uint8_t nbits[64])

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "kernels/kernels.h"
+#include "codec/kernels/kernels.h"
 
 #define MAYBE_UNUSED __attribute__((unused))
 

@@ -8,11 +8,11 @@
 
 #include "lmc_test_data.h"
 
-#include "base_values.h"
-#include "block.h"
-#include "delta.h"
-#include "delta_coding.h"
-#include "frame.h"
+#include "codec/delta/base_values.h"
+#include "codec/delta/delta.h"
+#include "codec/delta/delta_plan_section.h"
+#include "codec/frame/head.h"
+#include "codec/plain/block.h"
 
 /* Working memory of deep_decode(). */
 typedef struct deep {

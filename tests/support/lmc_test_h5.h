@@ -9,7 +9,7 @@
 #include "lmc_test.h"
 #include <lmc_h5.h>
 
-#include "h5_params.h"
+#include "filter/chunk/params.h"
 
 /* ---- values ---- */
 

@@ -5,7 +5,7 @@
 #ifndef LMC_TEST_KERNELS_H
 #define LMC_TEST_KERNELS_H
 
-#include "kernels/kernels.h"
+#include "codec/kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>

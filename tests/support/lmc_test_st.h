@@ -39,12 +39,10 @@ static inline int lmc_test_entry_count(const char *path)
 {
     DIR *const stream = opendir(path);
     int count = 0;
-    while (stream != NULL && readdir(stream) != NULL) {
+    while (stream != NULL && readdir(stream) != NULL)
         count++;
-    }
-    if (stream != NULL) {
+    if (stream != NULL)
         closedir(stream);
-    }
     return stream == NULL ? -1 : count - 2;
 }
 

@@ -25,11 +25,9 @@ static inline lmc_test_kept lmc_test_keep(const char *name)
 static inline void lmc_test_snapshot(unsigned char *dst, size_t count, unsigned step)
 {
     lmc_test_weights(dst, 2 * count, 7);
-    for (unsigned k = 1; k <= step; k++) {
-        for (size_t i = k; i < count; i += 13 + k) {
+    for (unsigned k = 1; k <= step; k++)
+        for (size_t i = k; i < count; i += 13 + k)
             dst[2 * i]++;
-        }
-    }
 }
 
 /* F32 values whose upper halves are like weights. */
@@ -51,9 +49,8 @@ static inline void lmc_test_snapshot_f32(unsigned char *dst, size_t count, unsig
 
 static inline uint16_t lmc_test_round(uint32_t bits)
 {
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)((bits >> 16 & 0x8000u) | 0x7fc0u);
-    }
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 

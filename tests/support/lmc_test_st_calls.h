@@ -48,9 +48,8 @@ static inline void lmc_test_calls_write_plain(const char *path)
     const lmc_st_options options = lmc_test_options(1);
     lmc_st_writer *const writer = lmc_test_writer();
     lmc_test_weights(data, sizeof(data), 1);
-    for (size_t i = 6000; i < 6500; i++) {
+    for (size_t i = 6000; i < 6500; i++)
         data[i] = (unsigned char)(data[i - 6000 + 2 * (i % 2)] * 167u + i);
-    }
     CU_ASSERT_EQUAL(lmc_st_writer_set_metadata(writer, "format", 6, "pt", 2), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "a", LMC_DTYPE_BF16, 3000, data), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "b", LMC_DTYPE_U8, 500, data + 6000), LMC_OK);
@@ -92,9 +91,8 @@ static inline void lmc_test_calls_make_next(void)
         memcpy(master + 4 * i + 2, data + 2 * ((i + 7) % 3000), 2);
     }
     static unsigned char copy[6000];
-    for (size_t i = 0; i < 3000; i++) {
+    for (size_t i = 0; i < 3000; i++)
         memcpy(copy + 2 * i, master + 4 * i + 2, 2);
-    }
     CU_ASSERT_EQUAL(lmc_test_add(writer, "a", LMC_DTYPE_BF16, 3000, data), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "master", LMC_DTYPE_F32, 3000, master), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "copy", LMC_DTYPE_BF16, 3000, copy), LMC_OK);
@@ -157,15 +155,12 @@ static inline lmc_status lmc_test_read_path(const char *path)
         lmc_st_tensor tensor;
         lmc_st_mode mode;
         status = lmc_st_tensor_info(file, i, &tensor);
-        if (status == LMC_OK) {
+        if (status == LMC_OK)
             status = lmc_st_tensor_mode(file, i, &mode, NULL);
-        }
-        if (status == LMC_OK) {
+        if (status == LMC_OK)
             status = lmc_st_read(file, NULL, i, dst, sizeof(dst), NULL);
-        }
-        if (status == LMC_OK && tensor.nbytes > 2) {
+        if (status == LMC_OK && tensor.nbytes > 2)
             status = lmc_st_read_range(file, NULL, i, 1, (size_t)tensor.nbytes - 2, dst, NULL);
-        }
     }
     lmc_st_close(file);
     return status;
@@ -329,12 +324,10 @@ static inline lmc_status lmc_test_call_writer_as(lmc_test_write_function *write)
     lmc_st_writer *writer = NULL;
     options.allocator = NULL; /* not used */
     lmc_status status = lmc_st_writer_create(lmc_test_memory, &writer);
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         status = lmc_test_fill_writer(writer);
-    }
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         status = write(writer, out_path, &options, NULL, NULL);
-    }
     lmc_st_writer_free(writer);
     return status;
 }
@@ -367,9 +360,8 @@ static inline lmc_status lmc_test_call_convert_to_empty(void)
     const lmc_st_options options = lmc_test_call_options();
     CU_ASSERT_EQUAL(mkdir(out_path, 0755), 0);
     const lmc_status status = lmc_st_convert(model_path, out_path, &options, NULL, NULL);
-    if (status != LMC_OK) {
+    if (status != LMC_OK)
         CU_ASSERT_EQUAL(rmdir(out_path), 0);
-    }
     return status;
 }
 
@@ -380,9 +372,8 @@ static inline lmc_status lmc_test_call_replace_directory(void)
     lmc_st_options options = lmc_test_call_options();
     options.force = 1;
     const lmc_status status = lmc_st_convert(model_path, archives_path, &options, NULL, NULL);
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         lmc_test_remove(lmc_test_path(".archives.lmc-st-partial"));
-    }
     return status;
 }
 

@@ -1,6 +1,6 @@
 """run.py - models of the transformers library go through lmc-st as directories and load again as they were.
 
-    python3 tests/transformers/run.py --tool BUILD/safetensors/lmc-st [NAME...]
+    python3 tests/transformers/run.py --tool BUILD/tool/lmc-st [NAME...]
 
 Needs torch, transformers and safetensors. NAME picks the cases whose name holds it. The last line is
 "N passed, N failed".

@@ -82,13 +82,11 @@ static void changes_fill(contents_rng *rng, changes_kind kind, lmc_dtype dtype, 
     unsigned unit_nbytes = contents_unit_nbytes(dtype);
     for (size_t at = 0; at < nbytes; at += unit_nbytes) {
         uint64_t value = 0;
-        for (size_t j = 0; j < unit_nbytes && at + j < nbytes; j++) {
+        for (size_t j = 0; j < unit_nbytes && at + j < nbytes; j++)
             value |= (uint64_t)content[at + j] << 8 * j;
-        }
         value = changes_value(rng, kind, dtype, at / unit_nbytes, value);
-        for (size_t j = at; j < at + unit_nbytes && j < nbytes; j++, value >>= 8) {
+        for (size_t j = at; j < at + unit_nbytes && j < nbytes; j++, value >>= 8)
             base[j] = (unsigned char)value;
-        }
     }
 }
 
@@ -101,9 +99,8 @@ static void changes_fill_f32(contents_rng *rng, changes_kind kind, const unsigne
         value = changes_value(rng, kind, LMC_DTYPE_BF16, at / 2, value) << 16;
         unsigned rounding = contents_below(rng, 8);
         value += rounding == 0 ? 0x8000 : rounding == 1 ? 0 : contents_below(rng, 0x10000) - 0x8000u;
-        for (size_t j = 0; j < 4; j++, value >>= 8) {
+        for (size_t j = 0; j < 4; j++, value >>= 8)
             base[2 * at + j] = (unsigned char)value;
-        }
     }
 }
 

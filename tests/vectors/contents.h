@@ -50,9 +50,8 @@ static double contents_normal(contents_rng *rng)
     long sum = 0;
     for (int i = 0; i < 3; i++) {
         uint64_t bits = contents_next(rng);
-        for (int j = 0; j < 4; j++, bits >>= 16) {
+        for (int j = 0; j < 4; j++, bits >>= 16)
             sum += (long)(bits & 0xffff);
-        }
     }
     double fine = (double)(contents_next(rng) >> 11) / 9007199254740992.0;
     return ((double)(sum - 6 * 65535L) + fine) / 65536.0;
@@ -67,12 +66,10 @@ static uint64_t contents_float(double value, unsigned exponent_nbits, unsigned m
     int exponent = (int)(bits >> 52 & 0x7ff) - 1023 + (1 << (exponent_nbits - 1)) - 1;
     int exponent_max = (1 << exponent_nbits) - 1;
     uint64_t mantissa = (bits & 0xfffffffffffffu) >> (52 - mantissa_nbits);
-    if (exponent <= 0) {
+    if (exponent <= 0)
         return sign;
-    }
-    if (exponent >= exponent_max) {
+    if (exponent >= exponent_max)
         return sign | (((uint64_t)exponent_max << mantissa_nbits) - 1);
-    }
     return sign | (uint64_t)exponent << mantissa_nbits | mantissa;
 }
 
@@ -158,9 +155,8 @@ static uint64_t contents_value(contents_rng *rng, contents_kind kind, lmc_dtype 
     case CONTENTS_COARSE:
         return unit_nbytes < 4 ? natural : natural & ((uint64_t)0xffff << (8 * unit_nbytes - 16));
     case CONTENTS_FEW:
-        if (contents_below(rng, 500) == 0) {
+        if (contents_below(rng, 500) == 0)
             return contents_next(rng);
-        }
         return contents_below(rng, 8) ? 3 : contents_below(rng, 4) ? 5 : 6 + contents_below(rng, 3);
     case CONTENTS_SPREAD: {
         unsigned nbits = contents_below(rng, 9);
@@ -180,9 +176,8 @@ static void contents_fill(contents_rng *rng, contents_kind kind, lmc_dtype dtype
     unsigned unit_nbytes = contents_unit_nbytes(dtype);
     for (size_t at = 0; at < nbytes; at += unit_nbytes) {
         uint64_t value = contents_value(rng, kind, dtype, at / unit_nbytes);
-        for (size_t j = at; j < at + unit_nbytes && j < nbytes; j++, value >>= 8) {
+        for (size_t j = at; j < at + unit_nbytes && j < nbytes; j++, value >>= 8)
             dst[j] = (unsigned char)value;
-        }
     }
 }
 

@@ -76,9 +76,8 @@ static void fail(const char *name, const char *what)
 static void *must_allocate(const char *name, size_t nbytes)
 {
     void *memory = malloc(nbytes);
-    if (!memory) {
+    if (!memory)
         fail(name, "no memory");
-    }
     return memory;
 }
 
@@ -88,17 +87,15 @@ static void write_file(const char *directory, const char *name, const char *suff
     char path[1024];
     snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix);
     FILE *file = fopen(path, "wb");
-    if (!file || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0) {
+    if (!file || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0)
         fail(name, "cannot write the file");
-    }
 }
 
 static uint64_t seed_of_name(const char *name)
 {
     uint64_t seed = 1;
-    for (; *name; name++) {
+    for (; *name; name++)
         seed = seed * 1000003 + (unsigned char)*name;
-    }
     return seed;
 }
 
@@ -106,21 +103,17 @@ static void verify(lmc_ctx *ctx, const vector *v, const unsigned char *content, 
                    const unsigned char *frame, size_t frame_nbytes)
 {
     lmc_info info;
-    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK) {
+    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
         fail(v->name, "lmc_read_info failed");
-    }
-    if (info.mode != LMC_FRAME_DELTA) {
+    if (info.mode != LMC_FRAME_DELTA)
         fail(v->name, "is no delta frame");
-    }
     unsigned char *decoded = must_allocate(v->name, v->content_nbytes);
     size_t decoded_nbytes = 0;
     if (lmc_decode(ctx, frame, frame_nbytes, base, (size_t)info.base_nbytes, decoded, v->content_nbytes,
-                   &decoded_nbytes) != LMC_OK) {
+                   &decoded_nbytes) != LMC_OK)
         fail(v->name, "lmc_decode failed");
-    }
-    if (decoded_nbytes != v->content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0) {
+    if (decoded_nbytes != v->content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0)
         fail(v->name, "decodes to other bytes");
-    }
     free(decoded);
 }
 
@@ -130,11 +123,10 @@ static void make(lmc_ctx *ctx, const vector *v, const char *directory)
     unsigned char *content = must_allocate(v->name, v->content_nbytes);
     unsigned char *base = must_allocate(v->name, 2 * v->content_nbytes);
     contents_fill(&rng, v->content, v->dtype, content, v->content_nbytes);
-    if (v->base_form == LMC_BASE_BF16_OF_F32) {
+    if (v->base_form == LMC_BASE_BF16_OF_F32)
         changes_fill_f32(&rng, v->changes, content, base, v->content_nbytes);
-    } else {
+    else
         changes_fill(&rng, v->changes, v->dtype, content, base, v->content_nbytes);
-    }
 
     lmc_params params;
     lmc_params_init(&params);
@@ -143,15 +135,13 @@ static void make(lmc_ctx *ctx, const vector *v, const char *directory)
     params.block_log2 = v->block_log2;
     params.base_form = v->base_form;
     size_t capacity = 0, frame_nbytes = 0;
-    if (lmc_encode_bound(&params, v->content_nbytes, &capacity) != LMC_OK) {
+    if (lmc_encode_bound(&params, v->content_nbytes, &capacity) != LMC_OK)
         fail(v->name, "lmc_encode_bound failed");
-    }
     unsigned char *frame = must_allocate(v->name, capacity);
     const size_t base_nbytes = v->content_nbytes * (v->base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
     if (lmc_encode(ctx, &params, content, v->content_nbytes, base, base_nbytes, frame, capacity,
-                   &frame_nbytes) != LMC_OK) {
+                   &frame_nbytes) != LMC_OK)
         fail(v->name, "lmc_encode failed");
-    }
     verify(ctx, v, content, base, frame, frame_nbytes);
     write_file(directory, v->name, ".lmc", frame, frame_nbytes);
     write_file(directory, v->name, ".bin", content, v->content_nbytes);
@@ -169,12 +159,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: make_delta_vectors DIR\n");
         return 2;
     }
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK) {
+    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
         fail("lmc_ctx_create", "failed");
-    }
-    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
         make(ctx, &vectors[i], argv[1]);
-    }
     lmc_ctx_free(ctx);
     return 0;
 }

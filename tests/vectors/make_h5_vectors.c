@@ -66,9 +66,8 @@ static void write_file(const char *directory, const char *name, const char *suff
     char path[1024];
     snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix);
     FILE *const file = fopen(path, "wb");
-    if (file == NULL || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0) {
+    if (file == NULL || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0)
         fail(path, "cannot be written");
-    }
 }
 
 static void reverse_elements(unsigned char *data, size_t nbytes, size_t element_nbytes)
@@ -104,21 +103,16 @@ static void make_chunk(const vector *v, unsigned char *chunk)
     const size_t width = v->shuffle_nbytes > 0 ? v->shuffle_nbytes : 1;
     const size_t count = chunk_nbytes_of(v) / width;
     contents_fill(&rng, v->kind, v->dtype, plain, CHUNK_NBYTES);
-    if (v->row_count > 0) {
+    if (v->row_count > 0)
         make_rows(&rng, v, plain);
-    }
-    for (size_t i = v->record_nbytes; v->record_nbytes > 0 && i <= CHUNK_NBYTES; i += v->record_nbytes) {
+    for (size_t i = v->record_nbytes; v->record_nbytes > 0 && i <= CHUNK_NBYTES; i += v->record_nbytes)
         plain[i - 1] = (unsigned char)contents_below(&rng, 4);
-    }
-    if ((v->values[1] & BIG) != 0) {
+    if ((v->values[1] & BIG) != 0)
         reverse_elements(plain, CHUNK_NBYTES, v->values[0]);
-    }
     memcpy(chunk, plain, CHUNK_NBYTES);
-    for (size_t i = 0; i < count; i++) {
-        for (size_t j = 0; j < width; j++) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < width; j++)
             chunk[j * count + i] = plain[i * width + j];
-        }
-    }
 }
 
 static void write_vector(const char *directory, const vector *v)
@@ -132,15 +126,13 @@ static void write_vector(const char *directory, const vector *v)
     size_t bound = 0, nbytes = 0;
     make_chunk(v, chunk);
     unsigned char *const stored = lmc_h5_encode_bound(chunk_nbytes, &bound) == LMC_OK ? malloc(bound) : NULL;
-    if (stored == NULL || lmc_h5_encode_chunk(NULL, values, value_count, chunk, chunk_nbytes, stored, bound,
-                                              &nbytes) != LMC_OK) {
+    if (stored == NULL ||
+        lmc_h5_encode_chunk(NULL, values, value_count, chunk, chunk_nbytes, stored, bound, &nbytes) != LMC_OK)
         fail(v->name, lmc_h5_last_error());
-    }
     const int is_regrouped =
         has_rows || ((v->values[1] & (BIG | SHUFFLED | COLUMNS)) != 0 && v->kind != CONTENTS_RANDOM);
-    if ((stored[3] == 'H') != is_regrouped || (has_rows && stored[5] != LAYOUT_ROWS)) {
+    if ((stored[3] == 'H') != is_regrouped || (has_rows && stored[5] != LAYOUT_ROWS))
         fail(v->name, "is not in the form that it stands for");
-    }
     write_file(directory, v->name, ".chunk", stored, nbytes);
     write_file(directory, v->name, ".bin", chunk, chunk_nbytes);
     free(stored);
@@ -152,8 +144,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: make_h5_vectors DIR\n");
         return 2;
     }
-    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
         write_vector(argv[1], &vectors[i]);
-    }
     return 0;
 }

@@ -117,26 +117,23 @@ static void write_file(const char *directory, const char *name, const char *suff
     char path[1024];
     snprintf(path, sizeof path, "%s/%s%s", directory, name, suffix);
     FILE *file = fopen(path, "wb");
-    if (!file || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0) {
+    if (!file || fwrite(data, 1, nbytes, file) != nbytes || fclose(file) != 0)
         fail(name, "cannot write the file");
-    }
 }
 
 /* dtype_bf16 and the like. */
 static void name_of_dtype(lmc_dtype dtype, char name[64])
 {
     snprintf(name, 64, "dtype_%s", lmc_dtype_name(dtype));
-    for (char *c = name; *c; c++) {
+    for (char *c = name; *c; c++)
         *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 32 : *c);
-    }
 }
 
 static uint64_t seed_of_name(const char *name)
 {
     uint64_t seed = 1;
-    for (; *name; name++) {
+    for (; *name; name++)
         seed = seed * 1000003 + (unsigned char)*name;
-    }
     return seed;
 }
 
@@ -144,37 +141,31 @@ static void verify(lmc_ctx *ctx, const vector *v, const char *name, const unsign
                    const unsigned char *frame, size_t frame_nbytes)
 {
     lmc_info info;
-    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK) {
+    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
         fail(name, "lmc_read_info failed");
-    }
-    if (info.mode != v->mode) {
+    if (info.mode != v->mode)
         fail(name, "the frame has another mode");
-    }
     unsigned char *decoded = malloc(v->content_nbytes + 1);
     size_t decoded_nbytes = 0;
     if (!decoded ||
-        lmc_decode(ctx, frame, frame_nbytes, NULL, 0, decoded, v->content_nbytes, &decoded_nbytes)) {
+        lmc_decode(ctx, frame, frame_nbytes, NULL, 0, decoded, v->content_nbytes, &decoded_nbytes))
         fail(name, "lmc_decode failed");
-    }
-    if (decoded_nbytes != v->content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0) {
+    if (decoded_nbytes != v->content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0)
         fail(name, "decodes to other bytes");
-    }
     free(decoded);
 }
 
 static void make(lmc_ctx *ctx, const vector *v, const char *directory)
 {
     char name[64];
-    if (v->name) {
+    if (v->name)
         snprintf(name, sizeof name, "%s", v->name);
-    } else {
+    else
         name_of_dtype(v->dtype, name);
-    }
     contents_rng rng = {seed_of_name(name)};
     unsigned char *content = malloc(v->content_nbytes + 1);
-    if (!content) {
+    if (!content)
         fail(name, "no memory");
-    }
     contents_fill(&rng, v->kind, v->dtype, content, v->content_nbytes);
 
     lmc_params params;
@@ -184,14 +175,12 @@ static void make(lmc_ctx *ctx, const vector *v, const char *directory)
     params.block_log2 = v->block_log2;
     params.row_nbytes = contents_below(&rng, 2) ? 64 : 0;
     size_t capacity = 0, frame_nbytes = 0;
-    if (lmc_encode_bound(&params, v->content_nbytes, &capacity) != LMC_OK) {
+    if (lmc_encode_bound(&params, v->content_nbytes, &capacity) != LMC_OK)
         fail(name, "lmc_encode_bound failed");
-    }
     unsigned char *frame = malloc(capacity);
     if (!frame ||
-        lmc_encode(ctx, &params, content, v->content_nbytes, NULL, 0, frame, capacity, &frame_nbytes)) {
+        lmc_encode(ctx, &params, content, v->content_nbytes, NULL, 0, frame, capacity, &frame_nbytes))
         fail(name, "lmc_encode failed");
-    }
     verify(ctx, v, name, content, frame, frame_nbytes);
     write_file(directory, name, ".lmc", frame, frame_nbytes);
     write_file(directory, name, ".bin", content, v->content_nbytes);
@@ -207,12 +196,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: make_vectors DIR\n");
         return 2;
     }
-    if (lmc_ctx_create(NULL, &ctx) != LMC_OK) {
+    if (lmc_ctx_create(NULL, &ctx) != LMC_OK)
         fail("lmc_ctx_create", "failed");
-    }
-    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
         make(ctx, &vectors[i], argv[1]);
-    }
     lmc_ctx_free(ctx);
     return 0;
 }

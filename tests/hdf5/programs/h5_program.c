@@ -56,9 +56,8 @@ static void print_filter(hid_t dataset)
     require(H5Pget_filter_by_id2(plist, FILTER, &flags, &count, values, 0, NULL, NULL) >= 0,
             "the filter's values");
     printf("values:");
-    for (size_t i = 0; i < count && i < VALUES_MAX; i++) {
+    for (size_t i = 0; i < count && i < VALUES_MAX; i++)
         printf(" %u", values[i]);
-    }
     printf("\nstored: %llu\n", (unsigned long long)H5Dget_storage_size(dataset));
     H5Pclose(plist);
 }
@@ -109,9 +108,8 @@ int main(int argc, char **argv)
     if (argc >= 5 && strcmp(argv[1], "write") == 0) {
         unsigned values[VALUES_MAX];
         size_t count = 0;
-        for (int i = 5; i < argc && count < VALUES_MAX; i++) {
+        for (int i = 5; i < argc && count < VALUES_MAX; i++)
             values[count++] = (unsigned)strtoul(argv[i], NULL, 0);
-        }
         write_file(argv[2], argv[3], (unsigned)strtoul(argv[4], NULL, 0), values, count);
     } else if (argc == 4 && strcmp(argv[1], "read") == 0) {
         read_file(argv[2], argv[3]);

@@ -1,0 +1,154 @@
+/* rice_gaps.c - gaps between members of a set, Rice-coded in planes. */
+#include "codec/bitset/rice_gaps.h"
+
+#include "codec/bitset/bitset.h"
+#include "codec/prefix/symbols.h"
+
+/* ---- cost ---- */
+
+/* The Rice parameter for n / m values a member: the largest k with 2^k <= ln 2 * mean gap, which keeps about
+ * half of the quotients 0 (Rice 1979; Golomb's optimum for a geometric distribution). */
+static unsigned rice_parameter(size_t n, size_t m)
+{
+    const double mean = (double)(n - m) / (double)m;
+    unsigned k = 0;
+    while (k < LMC_FMT_GAP_LOW_NBITS_MAX && (double)(2u << k) <= 0.6931 * (mean + 1))
+        k++;
+    return k;
+}
+
+/* k low bits, and a quotient that is at least q with probability (1 - p)^(q 2^k). */
+double lmc_gaps_cost_nbits(size_t n, size_t m)
+{
+    const unsigned k = rice_parameter(n, m);
+    const double mean = (double)(n - m) / (double)m;
+    return 48 + (double)m * (k + 1 + mean / (double)(1u << k));
+}
+
+/* ---- encode ---- */
+
+static size_t encode_gaps(const lmc_kernels *kernels, uint32_t *gaps, size_t n, size_t m, uint8_t *dst,
+                          size_t capacity)
+{
+    lmc_writer w = {dst, dst + capacity};
+    const unsigned count_nbytes = lmc_count_nbytes(n);
+    unsigned k = rice_parameter(n, m);
+    uint32_t all = 0;
+    for (size_t i = 0; i < m; i++)
+        all |= gaps[i];
+    while (all >> k > 255) /* what is left of a quotient must fit a byte */
+        k++;
+    if (capacity < count_nbytes + 1 + k * lmc_bits_nbytes(m))
+        return 0;
+    lmc_write_n(&w, m, count_nbytes);
+    lmc_write_n(&w, k, 1);
+    kernels->gaps_cut(gaps, m, k, w.next);
+    w.next += k * lmc_bits_nbytes(m);
+    for (unsigned t = 0; t < LMC_FMT_GAP_LEVEL_COUNT_MAX && m >= LMC_FMT_GAP_LEVEL_VALUES_MIN; t++) {
+        const size_t plane_nbytes = lmc_bits_nbytes(m);
+        if (lmc_writer_left(&w) < plane_nbytes)
+            return 0;
+        m = kernels->gaps_level(gaps, m, w.next);
+        w.next += plane_nbytes;
+    }
+    if (lmc_writer_left(&w) < m)
+        return 0;
+    for (size_t i = 0; i < m; i++)
+        w.next[i] = (uint8_t)gaps[i];
+    return (size_t)(w.next - dst) + m;
+}
+
+size_t lmc_gaps_encode(const lmc_kernels *kernels, uint32_t *gaps, const uint64_t *flags, size_t n,
+                       int inverted, uint8_t *dst, size_t capacity)
+{
+    return encode_gaps(kernels, gaps, n, kernels->gaps_list(flags, n, inverted, gaps), dst, capacity);
+}
+
+/* ---- decode ---- */
+
+static lmc_status corrupt(lmc_diag *diag, const char *what)
+{
+    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "flags: %s", what);
+}
+
+/* A plane of n bits whose spare bits are 0, or NULL. */
+static const uint8_t *read_plane(lmc_reader *reader, size_t n)
+{
+    const uint8_t *const p = lmc_read_span(reader, lmc_bits_nbytes(n));
+    return p && (n % 8 == 0 || p[n / 8] >> n % 8 == 0) ? p : NULL;
+}
+
+static size_t count_bits(const lmc_kernels *kernels, const uint8_t *plane, size_t n)
+{
+    uint64_t words[64];
+    size_t count = 0;
+    for (size_t nbytes = lmc_bits_nbytes(n); nbytes > 0;) {
+        const size_t m = lmc_min_size(nbytes, sizeof words);
+        words[(m - 1) / 8] = 0;
+        memcpy(words, plane, m);
+        count += kernels->count_flags(words, (m + 7) / 8);
+        plane += m;
+        nbytes -= m;
+    }
+    return count;
+}
+
+/* Reads m gaps to `gaps`: first the quotients, from the last level's list up, then the low bits. */
+static lmc_status decode_gaps(const lmc_kernels *kernels, lmc_reader *reader, size_t m, uint32_t *gaps,
+                              lmc_diag *diag)
+{
+    const uint8_t *level[LMC_FMT_GAP_LEVEL_COUNT_MAX];
+    size_t level_n[LMC_FMT_GAP_LEVEL_COUNT_MAX + 1];
+    unsigned level_count = 0;
+    const unsigned k = (unsigned)lmc_read_n(reader, 1);
+    if (k > LMC_FMT_GAP_LOW_NBITS_MAX)
+        return corrupt(diag, "too many low bits");
+    const uint8_t *const low = reader->next;
+    for (unsigned b = 0; b < k; b++)
+        if (!read_plane(reader, m))
+            return corrupt(diag, "low bits end early or have spare bits set");
+    size_t n = m;
+    while (level_count < LMC_FMT_GAP_LEVEL_COUNT_MAX && n >= LMC_FMT_GAP_LEVEL_VALUES_MIN) {
+        level[level_count] = read_plane(reader, n);
+        if (!level[level_count])
+            return corrupt(diag, "a level ends early or has spare bits set");
+        level_n[level_count] = n;
+        n = count_bits(kernels, level[level_count++], n);
+    }
+    level_n[level_count] = n;
+    const uint8_t *const rest = lmc_read_span(reader, n);
+    if (!rest)
+        return corrupt(diag, "the rest ends early");
+    for (size_t i = 0; i < n; i++)
+        gaps[i] = rest[i];
+    for (; level_count > 0; level_count--)
+        kernels->gaps_unlevel(level[level_count - 1], level_n[level_count - 1], gaps, level_n[level_count]);
+    kernels->gaps_join(low, m, k, gaps);
+    return LMC_OK;
+}
+
+static lmc_status set_members(const uint32_t *gaps, size_t m, size_t n, uint64_t *flags, lmc_diag *diag)
+{
+    uint64_t end = m; /* behind the last one */
+    for (size_t i = 0; i < m; i++)
+        end += gaps[i];
+    if (end > n)
+        return corrupt(diag, "a member lies beyond the end");
+    memset(flags, 0, lmc_flag_words(n) * 8);
+    size_t place = 0;
+    for (size_t i = 0; i < m; i++, place++) {
+        place += gaps[i];
+        flags[place / 64] |= UINT64_C(1) << place % 64;
+    }
+    return LMC_OK;
+}
+
+lmc_status lmc_gaps_decode(const lmc_kernels *kernels, uint32_t *gaps, lmc_reader *reader, size_t n,
+                           uint64_t *flags, lmc_diag *diag)
+{
+    const uint64_t m = lmc_read_n(reader, lmc_count_nbytes(n));
+    if (reader->failed || m == 0 || m > n)
+        return corrupt(diag, "no members, or more than there are places");
+    const lmc_status status = decode_gaps(kernels, reader, (size_t)m, gaps, diag);
+    return status == LMC_OK ? set_members(gaps, (size_t)m, n, flags, diag) : status;
+}

@@ -1,0 +1,68 @@
+/*
+ * bits.h - 64-bit words as sets of lanes: counting, scanning, and a bit writer without branches.
+ */
+#ifndef LMC_CODEC_COMMON_BITS_H
+#define LMC_CODEC_COMMON_BITS_H
+
+#include "codec/common/bytes.h"
+
+LMC_INLINE unsigned lmc_popcount64(uint64_t x)
+{
+    return (unsigned)__builtin_popcountll(x);
+}
+
+/* Index of the lowest set bit; x != 0. */
+LMC_INLINE unsigned lmc_lowest_bit(uint64_t x)
+{
+    return (unsigned)__builtin_ctzll(x);
+}
+
+/* Index of the highest set bit; x != 0. */
+LMC_INLINE unsigned lmc_highest_bit(uint64_t x)
+{
+    return 63 - (unsigned)__builtin_clzll(x);
+}
+
+/* A word whose lowest n bits are set, 1 <= n <= 64. */
+LMC_INLINE uint64_t lmc_low_mask(unsigned n)
+{
+    return ~UINT64_C(0) >> (64 - n);
+}
+
+#define EVEN_BITS UINT64_C(0x5555555555555555)
+
+/* 64 bits from bit `position` of a little-endian bit string; reads 16 bytes from byte position / 64 * 8. */
+LMC_INLINE uint64_t lmc_load_bits(const uint8_t *p, uint64_t position)
+{
+    const uint8_t *const word = p + (position >> 6) * 8;
+    const unsigned shift = position & 63;
+    return lmc_load64(word) >> shift | (lmc_load64(word + 8) << 1) << (63 - shift);
+}
+
+/* Appends bits to a byte string, least significant first. The buffer needs 8 bytes beyond its content. */
+typedef struct lmc_bit_writer {
+    uint8_t *next;          /* where the pending bits will go */
+    uint64_t pending;       /* bits not yet complete to a word */
+    unsigned pending_nbits; /* 0..63 */
+} lmc_bit_writer;
+
+/* Appends the lowest n bits of `bits`, whose other bits are 0; n <= 64. */
+LMC_INLINE void lmc_put_bits(lmc_bit_writer *w, uint64_t bits, unsigned n)
+{
+    const uint64_t low = w->pending | bits << w->pending_nbits;
+    const uint64_t high = (bits >> 1) >> (63 - w->pending_nbits);
+    lmc_store64(w->next, low);
+    const unsigned filled = w->pending_nbits + n;
+    const uint64_t word_done = filled >> 6;
+    w->pending = low ^ ((low ^ high) & -word_done);
+    w->next += 8 * word_done;
+    w->pending_nbits = filled & 63;
+}
+
+/* Bits written since `start`. */
+LMC_INLINE uint64_t lmc_bits_written(const lmc_bit_writer *w, const uint8_t *start)
+{
+    return (uint64_t)(w->next - start) * 8 + w->pending_nbits;
+}
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * bytes.h - little-endian loads and stores at any address, and cursors that never leave their buffer.
+ * A cursor remembers a failed step, so that a parser may check once after several reads.
+ */
+#ifndef LMC_CODEC_COMMON_BYTES_H
+#define LMC_CODEC_COMMON_BYTES_H
+
+#include "codec/common/common.h"
+
+LMC_INLINE uint16_t lmc_load16(const void *p)
+{
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+LMC_INLINE uint32_t lmc_load32(const void *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+LMC_INLINE uint64_t lmc_load64(const void *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+LMC_INLINE void lmc_store16(void *p, uint16_t v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+LMC_INLINE void lmc_store32(void *p, uint32_t v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+LMC_INLINE void lmc_store64(void *p, uint64_t v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+/* Loads an integer of nbytes <= 8 bytes. */
+LMC_INLINE uint64_t lmc_load_n(const void *p, size_t nbytes)
+{
+    uint64_t v = 0;
+    memcpy(&v, p, nbytes);
+    return v;
+}
+
+/* ---- reading ---- */
+
+typedef struct lmc_reader {
+    const uint8_t *next;
+    const uint8_t *end;
+    int failed; /* a read wanted more than there was */
+} lmc_reader;
+
+LMC_INLINE size_t lmc_reader_left(const lmc_reader *r)
+{
+    return (size_t)(r->end - r->next);
+}
+
+/* Skips nbytes and returns where they start, or NULL (and sets failed) when fewer are left. */
+LMC_INLINE const uint8_t *lmc_read_span(lmc_reader *r, size_t nbytes)
+{
+    if (LMC_UNLIKELY(r->failed || nbytes > lmc_reader_left(r))) {
+        r->failed = 1;
+        return NULL;
+    }
+    const uint8_t *const p = r->next;
+    r->next += nbytes;
+    return p;
+}
+
+/* An integer of nbytes <= 8 bytes; 0 when fewer are left. */
+LMC_INLINE uint64_t lmc_read_n(lmc_reader *r, size_t nbytes)
+{
+    const uint8_t *const p = lmc_read_span(r, nbytes);
+    return p ? lmc_load_n(p, nbytes) : 0;
+}
+
+/* ---- writing ---- */
+
+typedef struct lmc_writer {
+    uint8_t *next;
+    uint8_t *end;
+} lmc_writer;
+
+LMC_INLINE size_t lmc_writer_left(const lmc_writer *w)
+{
+    return (size_t)(w->end - w->next);
+}
+
+/* Appends an integer of nbytes <= 8 bytes; the caller has made sure that there is room. */
+LMC_INLINE void lmc_write_n(lmc_writer *w, uint64_t v, size_t nbytes)
+{
+    assert(nbytes <= lmc_writer_left(w));
+    memcpy(w->next, &v, nbytes);
+    w->next += nbytes;
+}
+
+/* Appends bytes; same precondition. */
+LMC_INLINE void lmc_write_span(lmc_writer *w, const void *p, size_t nbytes)
+{
+    assert(nbytes <= lmc_writer_left(w));
+    if (nbytes > 0)
+        memcpy(w->next, p, nbytes);
+    w->next += nbytes;
+}
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * entropy.h - logarithms and entropy in plain arithmetic: what is encoded follows from them, and libm's log2
+ * differs from system to system.
+ */
+#ifndef LMC_CODEC_COMMON_ENTROPY_H
+#define LMC_CODEC_COMMON_ENTROPY_H
+
+#include "codec/common/common.h"
+
+/* How far lmc_log2() and lmc_entropy() may be off. */
+#define LMC_LOG2_ERROR_MAX 1e-7
+
+/* log2 of a positive x that is not denormal: the series of the inverse hyperbolic tangent, for a mantissa
+ * that lies around 1. Exact for powers of two. */
+LMC_INLINE double lmc_log2(double x)
+{
+    const uint64_t half_sqrt2_bits = 0x3fe6a09e667f3bcd; /* mantissas are from there up to sqrt(2) */
+    const double two_by_ln2 = 2.8853900817779268;
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const int64_t exponent = (int64_t)(bits - half_sqrt2_bits) >> 52;
+    bits -= (uint64_t)exponent << 52;
+    memcpy(&x, &bits, sizeof x);
+    const double t = (x - 1) / (x + 1);
+    const double u = t * t;
+    return (double)exponent + two_by_ln2 * t * (1 + u * (1 / 3. + u * (1 / 5. + u * (1 / 7.))));
+}
+
+/* Entropy of `count` counts, a multiple of 4, in bits a symbol; *used: how many are not 0. Made to be quick: may be
+ * off by LMC_COUNTS_ENTROPY_ERROR_MAX. */
+#define LMC_COUNTS_ENTROPY_ERROR_MAX 2e-5
+double lmc_counts_entropy(const uint32_t *counts, size_t count, unsigned *used);
+
+/* Entropy of the weights (0 or at least 1e-300) in bits a symbol. */
+double lmc_entropy(const double *weight, size_t count);
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * format.h - every constant of wire format 1, once. Defines only; the text is docs/format.md.
+ */
+#ifndef LMC_CODEC_COMMON_FORMAT_H
+#define LMC_CODEC_COMMON_FORMAT_H
+
+/* ---- frame head ---- */
+#define LMC_FMT_MAGIC 0x434d4c8cu /* bytes 8c 4c 4d 43: never valid UTF-8, then "LMC" */
+#define LMC_FMT_VERSION 1
+
+#define LMC_FMT_HEAD_NBYTES 32
+#define LMC_FMT_SHORT_HEAD_NBYTES 8
+#define LMC_FMT_SHORT_CONTENT_MAX 255 /* its size is one byte */
+
+/* frame modes */
+#define LMC_FMT_MODE_STORED 0
+#define LMC_FMT_MODE_CODED 1
+#define LMC_FMT_MODE_SHORT 2
+#define LMC_FMT_MODE_DELTA 3
+
+/* how the base of a delta frame gives values */
+#define LMC_FMT_BASE_PLAIN 0
+#define LMC_FMT_BASE_BF16_OF_F32 1
+
+/* required features: none is defined yet. Bit 2 is reserved for a palette, bit 3 for row classes. */
+#define LMC_FMT_FEATURES_KNOWN 0u
+
+#define LMC_FMT_BYTE_ORDER_LITTLE 0 /* 1 is reserved for big-endian elements */
+
+#define LMC_FMT_BLOCK_LOG2_MIN 10
+#define LMC_FMT_BLOCK_LOG2_MAX 20
+
+#define LMC_FMT_PLAN_NBYTES_MAX 4096
+#define LMC_FMT_CONTENT_NBYTES_MAX 0x7fffffffffffffffu
+
+/* ---- tail ---- */
+#define LMC_FMT_INDEX_ENTRY_NBYTES 12       /* u32 stored bytes, u64 content hash */
+#define LMC_FMT_DELTA_INDEX_ENTRY_NBYTES 20 /* the same, and u64 hash of the base's part */
+#define LMC_FMT_HASH_NBYTES 8
+
+/* ---- plan ---- */
+#define LMC_FMT_TRANSFORM_ROTATE 0x01 /* bits rotate left by one before the split */
+#define LMC_FMT_TRANSFORM_MASK 0x02   /* a mask value follows: blocks may be masked */
+#define LMC_FMT_TRANSFORM_KNOWN 0x03
+
+#define LMC_FMT_HEAD_NBITS 16        /* of an element of 2 bytes and more: symbol and low plane */
+#define LMC_FMT_LOW_NBITS_MAX 8      /* then the low plane is a byte plane */
+#define LMC_FMT_LOW_NBITS_MIN_WIDE 4 /* elements of 2 bytes and more */
+#define LMC_FMT_LOW_NBITS_MAX_BYTE 4 /* elements of 1 byte */
+
+#define LMC_FMT_SYMBOL_ESCAPE 255 /* in symbol planes of more than 8 bits */
+
+#define LMC_FMT_PLANE_RAW 0   /* the plan has no table for the plane */
+#define LMC_FMT_PLANE_TABLE 1 /* a table follows; 2..255 are reserved for built-in tables */
+
+#define LMC_FMT_PLANE_COUNT_MAX 8 /* symbols, low, six bytes */
+
+/* ---- table ---- */
+#define LMC_FMT_LAYER_COUNT_MAX 16
+#define LMC_FMT_LAYER_NBITS_MAX 6
+
+/* ---- block modes ---- */
+#define LMC_FMT_BLOCK_STORED 0
+#define LMC_FMT_BLOCK_PLANES 1
+#define LMC_FMT_BLOCK_MASKED 2
+#define LMC_FMT_BLOCK_SAME 3 /* in delta frames, as the next one */
+#define LMC_FMT_BLOCK_DELTA 4
+
+/* ---- plane modes; 4..7 are reserved (6 palette, 7 row classes) ---- */
+#define LMC_FMT_PLANE_STORED 0
+#define LMC_FMT_PLANE_CONSTANT 1
+#define LMC_FMT_PLANE_CODED 2
+#define LMC_FMT_PLANE_GAPS 3
+
+/* ---- deltas ---- */
+#define LMC_FMT_DELTA_MAGNITUDE 0  /* of floats: difference of the bits below the sign, and sign flips */
+#define LMC_FMT_DELTA_DIFFERENCE 1 /* of integers */
+#define LMC_FMT_DELTA_XOR 2
+#define LMC_FMT_CLASS_COUNT_MAX 16
+#define LMC_FMT_CLASS_LOW_NBITS_MAX 8
+
+/* ---- ladders ---- */
+#define LMC_FMT_RUNG_COUNT 9
+#define LMC_FMT_RUNG_VALUES_MIN 8 /* a shorter list follows as bytes */
+
+/* ---- flags (gap coding) ---- */
+#define LMC_FMT_FLAGS_BITMAP 0
+#define LMC_FMT_FLAGS_GAPS_OF_ONES 1
+#define LMC_FMT_FLAGS_GAPS_OF_ZEROS 2
+#define LMC_FMT_FLAGS_NONE 3 /* is set */
+#define LMC_FMT_FLAGS_ALL 4  /* are set */
+#define LMC_FMT_FLAGS_PAIRS_OF_ONES 5
+#define LMC_FMT_FLAGS_PAIRS_OF_ZEROS 6
+#define LMC_FMT_GAP_LOW_NBITS_MAX 15
+#define LMC_FMT_GAP_LEVEL_COUNT_MAX 12
+#define LMC_FMT_GAP_LEVEL_VALUES_MIN 16
+
+#endif

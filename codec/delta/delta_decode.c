@@ -1,0 +1,279 @@
+/* delta_decode.c - a block from its base and what has changed since. */
+#include "codec/bitset/bitset.h"
+#include "codec/delta/delta_lists.h"
+#include "codec/plain/escape.h"
+#include "codec/plain/plane.h"
+
+static lmc_status corrupt(lmc_diag *diag, const char *what)
+{
+    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "block: %s", what);
+}
+
+/* Where the exceptions stand in the block that have not been applied yet. */
+typedef struct exception_reader {
+    const uint8_t *places, *values;
+    size_t count;
+    uint64_t least; /* place that the next one may have */
+    unsigned place_nbytes;
+} exception_reader;
+
+static lmc_status read_exceptions(const lmc_delta_job *job, lmc_reader *reader, size_t n,
+                                  exception_reader *exceptions, lmc_diag *diag)
+{
+    const unsigned count_nbytes = lmc_count_nbytes(n);
+    exceptions->least = 0;
+    exceptions->place_nbytes = count_nbytes;
+    exceptions->count = (size_t)lmc_read_n(reader, count_nbytes);
+    if (reader->failed || exceptions->count > n)
+        return corrupt(diag, "more exceptions than elements");
+    exceptions->places = lmc_read_span(reader, exceptions->count * count_nbytes);
+    exceptions->values = lmc_read_span(reader, exceptions->count * job->unit_nbytes);
+    return reader->failed ? corrupt(diag, "its exceptions are cut short") : LMC_OK;
+}
+
+/* Puts the exceptions below element `end` where they belong; strip holds the elements from `first` on. */
+static lmc_status apply_exceptions(const lmc_delta_job *job, exception_reader *exceptions, size_t first,
+                                   size_t end, uint8_t *strip, lmc_diag *diag)
+{
+    const unsigned count_nbytes = exceptions->place_nbytes;
+    for (; exceptions->count > 0; exceptions->count--) {
+        const uint64_t place = lmc_load_n(exceptions->places, count_nbytes);
+        if (place >= end)
+            break;
+        if (place < exceptions->least)
+            return corrupt(diag, "exceptions are out of order");
+        memcpy(strip + (place - first) * job->unit_nbytes, exceptions->values, job->unit_nbytes);
+        exceptions->places += count_nbytes;
+        exceptions->values += job->unit_nbytes;
+        exceptions->least = place + 1;
+    }
+    return LMC_OK;
+}
+
+static lmc_status read_low_planes(const lmc_delta_job *job, lmc_source *source, size_t n,
+                                  const uint8_t **planes, lmc_diag *diag)
+{
+    for (unsigned j = 0; j < job->delta->low_nbytes; j++) {
+        const unsigned mode = (unsigned)lmc_read_n(&source->reader, 1);
+        if (source->reader.failed)
+            return corrupt(diag, "a low plane has no mode");
+        const lmc_status status = lmc_plane_decode(job->kernels, NULL, job->scratch, source, mode, n, 8,
+                                                   job->scratch->plane[j], &planes[j], diag);
+        if (status != LMC_OK)
+            return status;
+    }
+    return LMC_OK;
+}
+
+/* The flips of a class, to scratch->flips, and whether there are any. */
+static lmc_status read_flips(const lmc_delta_job *job, lmc_source *source, size_t n, int *any, lmc_diag *diag)
+{
+    lmc_scratch *const scratch = job->scratch;
+    *any = 0;
+    if (job->delta->transform != LMC_FMT_DELTA_MAGNITUDE)
+        return LMC_OK;
+    const lmc_status status =
+        lmc_flags_decode(job->kernels, scratch, &source->reader, n, scratch->flips, diag);
+    *any = status == LMC_OK && lmc_flags_count(job->kernels, scratch->flips, n) > 0;
+    return status;
+}
+
+/* Are all of the heads with these symbols below LMC_HEAD_WIDE, or with low bits below 256? */
+static int are_narrow(const uint8_t *symbols, size_t n, unsigned low_nbits)
+{
+    uint8_t most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = symbols[i] > most ? symbols[i] : most;
+    return most <= (low_nbits > 0 ? 255u >> low_nbits : LMC_HEAD_WIDE - 1u);
+}
+
+/* Reads the heads of a class, at least one; finds out whether they make a list of bytes. */
+static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsigned class,
+                             lmc_class_lists *lists, lmc_diag *diag)
+{
+    lmc_scratch *const scratch = job->scratch;
+    const lmc_coding coding = lmc_head_coding(job->delta, class, 2);
+    const unsigned low_nbits = coding.split.low_nbits;
+    const size_t n = lists->count[class];
+    uint8_t *const list = lists->begin[class];
+    uint8_t *const symbols = scratch->symbols;
+    int has_flips;
+    lmc_status status = read_flips(job, source, n, &has_flips, diag);
+    if (status != LMC_OK)
+        return status;
+    const uint8_t *const low = lmc_source_bits(source, n * low_nbits);
+    if (!low)
+        return corrupt(diag, "low bits end early or have spare bits set");
+    /* Without low bits, symbols are all of a list of bytes. */
+    uint8_t *const decoded = low_nbits == 0 && !has_flips ? list : symbols;
+    status = lmc_ladder_decode(job->ladder, job->kernels, scratch, source, n, decoded, diag);
+    if (status != LMC_OK)
+        return status;
+    const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
+    if (lists->heads.nbytes[class] == 1 && !has_flips && are_narrow(decoded, n, low_nbits)) {
+        if (low_nbits > 0)
+            job->kernels->join[0](&coding.split, &set, n, list, NULL);
+        return LMC_OK;
+    }
+    if (decoded != symbols)
+        memcpy(symbols, decoded, n);
+    lists->heads.nbytes[class] = 2;
+    job->kernels->join[1](&coding.split, &set, n, list, NULL);
+    if (lmc_coding_has_escapes(&coding))
+        status = lmc_escapes_apply(&coding, symbols, n, &source->reader, list, diag);
+    if (has_flips)
+        job->kernels->put_flips((uint16_t *)(void *)list, n, scratch->flips);
+    return status;
+}
+
+/* Brings a strip to its place and hashes it. */
+static void put_strip(const lmc_delta_job *job, const uint8_t *strip, size_t nbytes, uint8_t *dst)
+{
+    job->kernels->hash_update(job->scratch->hash_state, strip, nbytes);
+    if (strip != dst)
+        job->kernels->copy_past_cache(dst, strip, nbytes);
+}
+
+static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, const uint8_t *const *planes,
+                             const uint8_t *values, size_t n, exception_reader *exceptions, uint8_t *dst,
+                             lmc_diag *diag)
+{
+    lmc_scratch *const scratch = job->scratch;
+    const unsigned unit_log2 = lmc_unit_log2(job->unit_nbytes);
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        const size_t at = i * job->unit_nbytes;
+        uint8_t *const strip = job->past_cache ? scratch->strip_values : dst + at;
+        const uint8_t *low[LMC_FMT_PLANE_COUNT_MAX];
+        for (unsigned j = 0; j < job->delta->low_nbytes; j++)
+            low[j] = planes[j] + i;
+        job->kernels->gather(&lists->order, scratch->classes + i, m, &lists->heads, scratch->strip_heads,
+                             strip, job->past_cache ? 0 : m * job->unit_nbytes);
+        job->kernels->delta_join[unit_log2](job->delta, scratch->strip_heads, low, values + at, m, strip);
+        const lmc_status status = apply_exceptions(job, exceptions, i, i + m, strip, diag);
+        if (status != LMC_OK)
+            return status;
+        put_strip(job, strip, m * job->unit_nbytes, dst + at);
+    }
+    return exceptions->count > 0 ? corrupt(diag, "exceptions are out of order or beyond its end") : LMC_OK;
+}
+
+static lmc_status decode_values(const lmc_delta_job *job, lmc_source *source, const uint8_t *values,
+                                lmc_class_lists *lists, size_t n, uint8_t *dst, lmc_diag *diag)
+{
+    exception_reader exceptions = {0};
+    const uint8_t *planes[LMC_FMT_PLANE_COUNT_MAX];
+    lmc_status status = read_exceptions(job, &source->reader, n, &exceptions, diag);
+    if (status == LMC_OK)
+        status = read_low_planes(job, source, n, planes, diag);
+    if (status != LMC_OK)
+        return status;
+    lmc_lists_open(job, n, lists);
+    for (unsigned c = 0; c < job->delta->class_count && status == LMC_OK; c++)
+        if (lists->count[c] > 0)
+            status = read_class(job, source, c, lists, diag);
+    if (status != LMC_OK)
+        return status;
+    return join_block(job, lists, planes, values, n, &exceptions, dst, diag);
+}
+
+/* The stored bytes with slack behind them, so that no plane need be copied on its own. */
+static void open_source(const lmc_delta_job *job, const uint8_t *stored, size_t stored_nbytes,
+                        lmc_source *source)
+{
+    uint8_t *const copy = job->scratch->stored;
+    memcpy(copy, stored, stored_nbytes);
+    memset(copy + stored_nbytes, 0, LMC_LIST_SLACK);
+    lmc_source_open_padded(source, copy, stored_nbytes);
+}
+
+/* A block that is as its base. */
+static lmc_status decode_same(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
+                              size_t dst_nbytes, uint64_t *content_hash)
+{
+    for (size_t at = 0; at < dst_nbytes; at += lmc_delta_strip_nbytes(job)) {
+        const size_t m = lmc_min_size(dst_nbytes - at, lmc_delta_strip_nbytes(job));
+        const uint8_t *const values = lmc_base_take(job, block->base, at, m);
+        if (job->past_cache)
+            job->kernels->copy_past_cache(dst + at, values, m);
+        else
+            memcpy(dst + at, values, m);
+    }
+    if (job->kernels->hash_end(job->scratch->hash_state) != block->base_hash)
+        return LMC_ERR_BASE;
+    *content_hash =
+        job->base_form == LMC_BASE_PLAIN ? block->base_hash : job->kernels->hash(dst, dst_nbytes, 0);
+    return LMC_OK;
+}
+
+/* For blocks of whose base only the hash is looked at. */
+static int is_right_base(const lmc_delta_job *job, const lmc_delta_stored *block, size_t dst_nbytes)
+{
+    const size_t base_nbytes = dst_nbytes * lmc_base_scale(job->base_form);
+    return job->kernels->hash(block->base, base_nbytes, 0) == block->base_hash;
+}
+
+/* A block that is stored as it is. */
+static lmc_status decode_stored(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
+                                size_t dst_nbytes, uint64_t *content_hash)
+{
+    if (!is_right_base(job, block, dst_nbytes))
+        return LMC_ERR_BASE;
+    memcpy(dst, block->stored + 1, dst_nbytes);
+    *content_hash = job->kernels->hash(dst, dst_nbytes, 0);
+    return LMC_OK;
+}
+
+static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
+                                  size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
+{
+    const lmc_kernels *const kernels = job->kernels;
+    void *const hash_state = job->scratch->hash_state;
+    const size_t n = dst_nbytes / job->unit_nbytes;
+    const size_t tail_nbytes = dst_nbytes % job->unit_nbytes;
+    lmc_class_lists lists;
+    lmc_source source;
+    const uint8_t *const values = lmc_base_classify(job, block->base, dst_nbytes, 0, &lists);
+    if (kernels->hash_end(hash_state) != block->base_hash)
+        return LMC_ERR_BASE;
+    if (n == 0)
+        return corrupt(diag, "it has no elements, but is a delta");
+    open_source(job, block->stored, block->stored_nbytes, &source);
+    (void)lmc_read_n(&source.reader, 1);
+    kernels->hash_begin(hash_state);
+    const lmc_status status = decode_values(job, &source, values, &lists, n, dst, diag);
+    if (status != LMC_OK)
+        return status;
+    if (lmc_reader_left(&source.reader) != tail_nbytes)
+        return corrupt(diag, "bytes after its end");
+    memcpy(dst + n * job->unit_nbytes, source.reader.next, tail_nbytes);
+    kernels->hash_update(hash_state, source.reader.next, tail_nbytes);
+    *content_hash = kernels->hash_end(hash_state);
+    return LMC_OK;
+}
+
+/* The mode, and the length where the mode tells it. */
+static lmc_status check_mode(const lmc_delta_stored *block, size_t dst_nbytes, lmc_diag *diag)
+{
+    const unsigned mode = block->stored[0];
+    const size_t wanted_nbytes = 1 + (mode == LMC_FMT_BLOCK_STORED ? dst_nbytes : 0);
+    if (mode != LMC_FMT_BLOCK_SAME && mode != LMC_FMT_BLOCK_STORED && mode != LMC_FMT_BLOCK_DELTA)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u in a delta frame", mode);
+    if (mode != LMC_FMT_BLOCK_DELTA && block->stored_nbytes != wanted_nbytes)
+        return corrupt(diag, "it is not as long as its mode says");
+    return LMC_OK;
+}
+
+lmc_status lmc_delta_decode(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
+                            size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
+{
+    const lmc_status status = check_mode(block, dst_nbytes, diag);
+    if (status != LMC_OK) /* a wrong base is told before all faults of the block */
+        return is_right_base(job, block, dst_nbytes) ? status : LMC_ERR_BASE;
+    job->kernels->hash_begin(job->scratch->hash_state);
+    switch (block->stored[0]) {
+    case LMC_FMT_BLOCK_SAME: return decode_same(job, block, dst, dst_nbytes, content_hash);
+    case LMC_FMT_BLOCK_STORED: return decode_stored(job, block, dst, dst_nbytes, content_hash);
+    default: return decode_compared(job, block, dst, dst_nbytes, content_hash, diag);
+    }
+}

@@ -1,0 +1,223 @@
+/* delta_encode.c - a block as what has changed since its base. */
+#include "codec/bitset/bitset.h"
+#include "codec/delta/delta_lists.h"
+#include "codec/plain/escape.h"
+#include "codec/plain/plane.h"
+
+/* Appends the place and the value of an element whose difference fits no head; the head becomes 0. */
+typedef struct exception_writer {
+    uint32_t *places; /* in scratch->gaps */
+    size_t count;
+} exception_writer;
+
+/* Looks for the elements of a strip that fit no head; unit_nbytes is a constant wherever this is used. */
+LMC_INLINE void find_exceptions_of(const lmc_delta *delta, const unsigned unit_nbytes, const uint8_t *src,
+                                   const uint8_t *base, size_t first, size_t n, uint16_t *head,
+                                   exception_writer *exceptions)
+{
+    const unsigned fitting = lmc_delta_head_nbits(delta) + 8 * delta->low_nbytes;
+    for (size_t i = 0; i < n; i++) {
+        const size_t at = (first + i) * unit_nbytes;
+        const uint64_t x = lmc_load_n(src + at, unit_nbytes);
+        const uint64_t b = lmc_load_n(base + at, unit_nbytes);
+        const uint64_t z = lmc_delta_of(delta->transform, x, b, 8 * unit_nbytes);
+        if (LMC_LIKELY(fitting >= 64 || z >> fitting == 0))
+            continue;
+        head[i] = 0;
+        exceptions->places[exceptions->count++] = (uint32_t)(first + i);
+    }
+}
+
+/* Elements of 1 and 2 bytes always fit. So do others if heads and low bytes hold all of their bits. */
+static void find_exceptions(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t first,
+                            size_t n, uint16_t *head, exception_writer *exceptions)
+{
+    if (job->unit_nbytes == 4)
+        find_exceptions_of(job->delta, 4, src, base, first, n, head, exceptions);
+    else if (job->unit_nbytes == 8)
+        find_exceptions_of(job->delta, 8, src, base, first, n, head, exceptions);
+}
+
+/* Heads to their lists, low bytes to scratch->plane; the content is hashed. */
+static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t n,
+                        lmc_class_lists *lists, exception_writer *exceptions)
+{
+    lmc_scratch *const scratch = job->scratch;
+    const unsigned unit_log2 = lmc_unit_log2(job->unit_nbytes);
+    for (unsigned c = 0; c < job->delta->class_count; c++)
+        if (lists->heads.nbytes[c] == 1)
+            memset(lists->begin[c] + lists->heads.high[c], 0, lists->count[c]);
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        const size_t at = i * job->unit_nbytes;
+        uint8_t *low[LMC_FMT_PLANE_COUNT_MAX];
+        for (unsigned j = 0; j < job->delta->low_nbytes; j++)
+            low[j] = scratch->plane[j] + i;
+        job->kernels->hash_update(scratch->hash_state, src + at, m * job->unit_nbytes);
+        if (job->kernels->delta_split[unit_log2](job->delta, src + at, base + at, m, scratch->strip_heads,
+                                                 low))
+            find_exceptions(job, src, base, i, m, scratch->strip_heads, exceptions);
+        const size_t ahead_nbytes = lmc_min_size(n - i - m, LMC_STRIP_VALUES) * job->unit_nbytes;
+        job->kernels->scatter(&lists->order, scratch->classes + i, scratch->strip_heads, m, &lists->heads,
+                              src + at + m * job->unit_nbytes, ahead_nbytes);
+    }
+}
+
+/* Number, places, values. */
+static int write_exceptions(const lmc_delta_job *job, const uint8_t *src, size_t n,
+                            const exception_writer *exceptions, lmc_writer *writer)
+{
+    const unsigned count_nbytes = lmc_count_nbytes(n);
+    if (count_nbytes + exceptions->count * (count_nbytes + job->unit_nbytes) > lmc_writer_left(writer))
+        return 0;
+    lmc_write_n(writer, exceptions->count, count_nbytes);
+    for (size_t i = 0; i < exceptions->count; i++)
+        lmc_write_n(writer, exceptions->places[i], count_nbytes);
+    for (size_t i = 0; i < exceptions->count; i++)
+        lmc_write_span(writer, src + (size_t)exceptions->places[i] * job->unit_nbytes, job->unit_nbytes);
+    return 1;
+}
+
+static int write_low_planes(const lmc_delta_job *job, size_t n, lmc_writer *writer)
+{
+    for (unsigned j = 0; j < job->delta->low_nbytes; j++) {
+        if (lmc_writer_left(writer) < 1)
+            return 0;
+        uint8_t *const mode = writer->next++;
+        const size_t nbytes = lmc_plane_encode(job->kernels, NULL, job->scratch, job->scratch->plane[j], n,
+                                               writer->next, lmc_writer_left(writer), mode);
+        if (nbytes == 0)
+            return 0;
+        writer->next += nbytes;
+    }
+    return 1;
+}
+
+/* The flips of a list of two-byte heads, which are taken out of them; heads NULL: none is wide, so there are none. */
+static int write_flips(const lmc_delta_job *job, uint16_t *heads, size_t n, lmc_writer *writer)
+{
+    lmc_scratch *const scratch = job->scratch;
+    size_t nbytes = 0;
+    if (heads) {
+        job->kernels->take_flips(heads, n, scratch->flags);
+        nbytes =
+            lmc_flags_encode(job->kernels, scratch, scratch->flags, n, writer->next, lmc_writer_left(writer));
+    } else if (lmc_writer_left(writer) > 0) {
+        writer->next[0] = LMC_FMT_FLAGS_NONE;
+        nbytes = 1;
+    }
+    writer->next += nbytes;
+    return nbytes != 0;
+}
+
+/* The heads of a class with two bytes each, or NULL if none is wide. */
+static uint16_t *find_wide_heads(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class)
+{
+    uint8_t *const list = lists->begin[class];
+    uint16_t *const heads = job->scratch->wide_heads;
+    if (lists->heads.nbytes[class] == 2)
+        return (uint16_t *)(void *)list;
+    if (!(lists->heads.wide >> class & 1))
+        return NULL;
+    for (size_t i = 0; i < lists->count[class]; i++)
+        heads[i] = (uint16_t)(list[i] | list[i + lists->heads.high[class]] << 8);
+    return heads;
+}
+
+/* A class: flips, low bits, symbols, escapes. */
+static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class,
+                       lmc_writer *writer)
+{
+    lmc_scratch *const scratch = job->scratch;
+    uint16_t *const heads = find_wide_heads(job, lists, class);
+    const size_t n = lists->count[class];
+    const lmc_coding coding = lmc_head_coding(job->delta, class, heads ? 2 : 1);
+    const uint8_t *const elements = heads ? (const uint8_t *)heads : lists->begin[class];
+    const uint8_t *symbols = scratch->symbols;
+    uint16_t *escapes = scratch->escapes;
+    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_flips(job, heads, n, writer))
+        return 0;
+    const size_t low_nbytes = lmc_bits_nbytes(n * coding.split.low_nbits);
+    if (low_nbytes > lmc_writer_left(writer))
+        return 0;
+    const lmc_plane_set set = {.symbols = scratch->symbols, .low = writer->next};
+    writer->next += low_nbytes;
+    if (!heads && coding.split.low_nbits == 0)
+        symbols = elements;
+    else if (job->kernels->split[heads ? 1 : 0](&coding.split, elements, n, &set))
+        escapes = lmc_escapes_collect(&coding, symbols, elements, n, escapes);
+    const size_t nbytes = lmc_ladder_encode(job->ladder, job->kernels, scratch, symbols, n, writer->next,
+                                            lmc_writer_left(writer));
+    writer->next += nbytes;
+    const size_t escapes_nbytes = (size_t)(escapes - scratch->escapes) * sizeof *escapes;
+    if (nbytes == 0 || escapes_nbytes > lmc_writer_left(writer))
+        return 0;
+    lmc_write_span(writer, scratch->escapes, escapes_nbytes);
+    return 1;
+}
+
+/* Writes n elements, whose classes have been found and counted, and hashes src_nbytes bytes. */
+static int write_values(const lmc_delta_job *job, const uint8_t *src, const uint8_t *values,
+                        size_t src_nbytes, lmc_class_lists *lists, lmc_writer *writer, uint64_t *content_hash)
+{
+    const size_t n = src_nbytes / job->unit_nbytes;
+    exception_writer exceptions = {.places = job->scratch->gaps};
+    lmc_lists_open(job, n, lists);
+    job->kernels->hash_begin(job->scratch->hash_state);
+    split_block(job, src, values, n, lists, &exceptions);
+    job->kernels->hash_update(job->scratch->hash_state, src + n * job->unit_nbytes,
+                              src_nbytes % job->unit_nbytes);
+    *content_hash = job->kernels->hash_end(job->scratch->hash_state);
+    if (!write_exceptions(job, src, n, &exceptions, writer) || !write_low_planes(job, n, writer))
+        return 0;
+    for (unsigned c = 0; c < job->delta->class_count; c++)
+        if (lists->count[c] > 0 && !write_class(job, lists, c, writer))
+            return 0;
+    return 1;
+}
+
+/* How many bytes are as in the base, in whole strips; the base is hashed so far. */
+static size_t count_same(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t nbytes)
+{
+    size_t at = 0;
+    while (at < nbytes) {
+        const size_t m = lmc_min_size(nbytes - at, lmc_delta_strip_nbytes(job));
+        const uint8_t *values = base + at;
+        if (job->base_form != LMC_BASE_PLAIN)
+            values = lmc_base_values(job->base_form, base + at * lmc_base_scale(job->base_form), m,
+                                     job->base_values + at);
+        if (memcmp(src + at, values, m) != 0)
+            break;
+        (void)lmc_base_take(job, base, at, m);
+        at += m;
+    }
+    return at;
+}
+
+size_t lmc_delta_encode(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t src_nbytes,
+                        uint8_t *dst, uint64_t *content_hash, uint64_t *base_hash)
+{
+    const lmc_kernels *const kernels = job->kernels;
+    const size_t tail_nbytes = src_nbytes % job->unit_nbytes;
+    lmc_class_lists lists;
+    kernels->hash_begin(job->scratch->hash_state);
+    const size_t same_nbytes = count_same(job, src, base, src_nbytes);
+    if (same_nbytes == src_nbytes) {
+        *base_hash = kernels->hash_end(job->scratch->hash_state);
+        *content_hash = job->base_form == LMC_BASE_PLAIN ? *base_hash : kernels->hash(src, src_nbytes, 0);
+        dst[0] = LMC_FMT_BLOCK_SAME;
+        return 1;
+    }
+    const uint8_t *const values = lmc_base_classify(job, base, src_nbytes, same_nbytes, &lists);
+    *base_hash = kernels->hash_end(job->scratch->hash_state);
+    lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
+    lmc_write_n(&writer, LMC_FMT_BLOCK_DELTA, 1);
+    if (!write_values(job, src, values, src_nbytes, &lists, &writer, content_hash) ||
+        src_nbytes < job->unit_nbytes || lmc_writer_left(&writer) < tail_nbytes) {
+        dst[0] = LMC_FMT_BLOCK_STORED;
+        memcpy(dst + 1, src, src_nbytes);
+        return 1 + src_nbytes;
+    }
+    lmc_write_span(&writer, src + src_nbytes - tail_nbytes, tail_nbytes);
+    return (size_t)(writer.next - dst);
+}

@@ -1,0 +1,306 @@
+/* delta_plan.c - weighs ways to compare a tensor with its base by their cost on a sample. */
+#include "codec/delta/delta_plan.h"
+
+#include "codec/bitset/buckets.h"
+#include "codec/common/dtype.h"
+#include "codec/common/entropy.h"
+
+/* Neighbours in a run of the sample. Where little has changed, longer runs find more of it. */
+#define RUN_VALUES 64
+#define RUN_VALUES_SPARSE 256
+#define SPARSE_SHARE 0.04
+
+/* Blocks of a delta: large, for every class has a beginning in each; larger where classes hold little. */
+#define BLOCK_LOG2 18
+#define BLOCK_LOG2_SPARSE 20
+#define BLOCK_NBYTES_LOG2_MAX 21 /* a thread holds some of them, and of those of a chain */
+
+/* The base must save so much of what coding without it takes: it costs a second file. */
+#define GAIN_MIN 0.01
+
+/* Less of the least that coding without it takes: that need not be planned, what the sample did not show included. */
+#define SURE_SHARE 0.85
+
+/* What a class adds to the plan, and to each block beside its ladder. */
+#define CLASS_PLAN_NBITS 16
+#define FLAGS_NBITS 8
+#define FLAGS_LOSS 1.012 /* of coded flags over their entropy, about */
+#define ESCAPE_NBITS 16
+
+#define NO_LIMIT 1e300 /* bits */
+
+typedef struct decider {
+    const lmc_delta_input *input;
+    const lmc_delta_sample *sample;
+    unsigned unit_nbytes;
+    double scale; /* elements of the tensor for each pair of the sample */
+    double blocks;
+} decider;
+
+/* Groups of keys [first, end) as one class, with the shift that suits it. */
+typedef struct class_plan {
+    unsigned first, end;
+    unsigned shift; /* bits of a difference that are stored as they are */
+    double nbits;   /* of all its elements */
+} class_plan;
+
+/* x log2 x */
+static double xlog(double x)
+{
+    return x > 0 ? x * lmc_log2(x) : 0;
+}
+
+/* n flags, m of them set, and xlog() of both. */
+static double flags_nbits(const decider *d, double n, double xlog_n, double m, double xlog_m)
+{
+    const double overhead = d->blocks * FLAGS_NBITS;
+    if (m <= 0 || m >= n)
+        return overhead;
+    const double coded = (xlog_n - xlog_m - xlog(n - m)) * FLAGS_LOSS;
+    return overhead + (coded < n ? coded : n);
+}
+
+/* Pairs of the class with a difference of `bound` and more. */
+static double count_from(const decider *d, const class_plan *class, uint64_t bound)
+{
+    const unsigned bin = lmc_bin_of(bound);
+    double count = 0;
+    if (bin >= d->sample->bin_count)
+        return 0;
+    for (unsigned g = class->first; g < class->end; g++)
+        count += d->sample->group[g].n - d->sample->group[g].below[bin];
+    return count * d->scale;
+}
+
+/* The cost of a class; what is at least the limit may come out smaller than it is. */
+static double class_nbits(const decider *d, const class_plan *class, unsigned shift, double limit)
+{
+    double n = count_from(d, class, 0);
+    double flips = 0, xlog_n = xlog(n);
+    double nbits = CLASS_PLAN_NBITS + n * shift;
+    for (unsigned g = class->first; g < class->end; g++)
+        flips += d->sample->group[g].flips;
+    nbits += flags_nbits(d, n, xlog_n, flips * d->scale, xlog(flips * d->scale));
+    for (unsigned r = 0; r < LMC_FMT_RUNG_COUNT && n > 0; r++) {
+        const uint64_t end = lmc_rung_first(r) + (1u << lmc_rung_nbits(r));
+        const double on = end << shift >> shift == end ? count_from(d, class, end << shift) : 0;
+        const double xlog_on = on > 0 && on < n ? xlog(on) : xlog_n;
+        nbits += flags_nbits(d, n, xlog_n, on, xlog_on) + (n - on) * lmc_rung_nbits(r);
+        n = on;
+        xlog_n = xlog_on;
+        if (nbits >= limit)
+            return nbits;
+    }
+    nbits += n * 8;
+    const uint64_t escape = LMC_FMT_SYMBOL_ESCAPE;
+    if (n > 0 && escape << shift >> shift == escape)
+        nbits += count_from(d, class, escape << shift) * ESCAPE_NBITS;
+    return nbits;
+}
+
+/* The longest shift that a plan can express and 64 bits allow. */
+static unsigned last_shift(const decider *d)
+{
+    const unsigned low_nbits =
+        8 * (d->unit_nbytes > 2 ? d->unit_nbytes - 1 : 0) + LMC_FMT_CLASS_LOW_NBITS_MAX;
+    return low_nbits < 63 ? low_nbits : 63;
+}
+
+/* Costs fall to one side of the best shift and rise to the other: climbs from `shift`. */
+static void choose_shift(const decider *d, class_plan *class, unsigned shift)
+{
+    const unsigned last = last_shift(d);
+    class->shift = shift;
+    class->nbits = class_nbits(d, class, shift, NO_LIMIT);
+    for (int step = -1; step <= 1; step += 2) {
+        while (step < 0 ? class->shift > 0 : class->shift < last) {
+            const double nbits = class_nbits(d, class, class->shift + (unsigned)step, class->nbits);
+            if (nbits >= class->nbits)
+                break;
+            class->shift += (unsigned)step;
+            class->nbits = nbits;
+        }
+    }
+}
+
+/* Where to begin: at the shift that leaves about a third of the symbols 0. */
+static unsigned likely_shift(const decider *d, const class_plan *class)
+{
+    const double n = count_from(d, class, 0);
+    const unsigned last = last_shift(d);
+    unsigned shift = 0;
+    while (shift < last && count_from(d, class, UINT64_C(1) << shift) > n * (2 / 3.))
+        shift++;
+    return shift;
+}
+
+/* The shift that the plan can express is low_nbytes and up to 8 bits more. */
+static unsigned clamp_shift(unsigned shift, unsigned low_nbytes)
+{
+    const unsigned least = 8 * low_nbytes;
+    if (shift < least)
+        return least;
+    return shift > least + LMC_FMT_CLASS_LOW_NBITS_MAX ? least + LMC_FMT_CLASS_LOW_NBITS_MAX : shift;
+}
+
+/* ---- classes ---- */
+
+/* What joining classes i and i + 1 loses. */
+static double join_loss(const decider *d, const class_plan *classes, unsigned i, class_plan *joined)
+{
+    const unsigned a = classes[i].shift, b = classes[i + 1].shift;
+    *joined = (class_plan){.first = classes[i].first, .end = classes[i + 1].end};
+    choose_shift(d, joined, (a + b) / 2);
+    return joined->nbits - classes[i].nbits - classes[i + 1].nbits;
+}
+
+/* Joins neighbours while there are too many, or while that is a gain. Returns how many are left. */
+static unsigned join_classes(const decider *d, class_plan *classes, unsigned count)
+{
+    class_plan joined[LMC_KEY_GROUPS_MAX];
+    double loss[LMC_KEY_GROUPS_MAX];
+    for (unsigned i = 0; i + 1 < count; i++)
+        loss[i] = join_loss(d, classes, i, &joined[i]);
+    while (count > 1) {
+        unsigned best = 0;
+        for (unsigned i = 1; i + 1 < count; i++)
+            if (loss[i] < loss[best])
+                best = i;
+        if (count <= LMC_FMT_CLASS_COUNT_MAX && loss[best] > 0)
+            break;
+        classes[best] = joined[best];
+        count--;
+        for (unsigned i = best + 1; i < count; i++) {
+            classes[i] = classes[i + 1];
+            loss[i] = loss[i + 1];
+            joined[i] = joined[i + 1];
+        }
+        if (best > 0)
+            loss[best - 1] = join_loss(d, classes, best - 1, &joined[best - 1]);
+        if (best + 1 < count)
+            loss[best] = join_loss(d, classes, best, &joined[best]);
+    }
+    return count;
+}
+
+/* The cost of all with so many low bytes. */
+static double low_bytes_nbits(const decider *d, const lmc_delta *delta, const class_plan *classes,
+                              unsigned count, unsigned low_nbytes)
+{
+    const unsigned fitting = lmc_delta_head_nbits(delta) + 8 * low_nbytes;
+    double nbits = 0, exceptions = 0;
+    for (unsigned c = 0; c < count; c++) {
+        nbits += class_nbits(d, &classes[c], clamp_shift(classes[c].shift, low_nbytes), NO_LIMIT);
+        if (fitting < 8 * d->unit_nbytes)
+            exceptions += count_from(d, &classes[c], UINT64_C(1) << fitting);
+    }
+    return nbits + exceptions * 8 * (3 + d->unit_nbytes);
+}
+
+/* Completes a delta whose transform and key are given. Returns its cost in bits. */
+static double plan_classes(const decider *d, lmc_delta *delta)
+{
+    class_plan classes[LMC_KEY_GROUPS_MAX];
+    unsigned count = d->sample->group_count;
+    for (unsigned g = 0; g < count; g++) {
+        classes[g] = (class_plan){.first = g, .end = g + 1};
+        choose_shift(d, &classes[g], likely_shift(d, &classes[g]));
+    }
+    count = join_classes(d, classes, count);
+    double best = low_bytes_nbits(d, delta, classes, count, 0);
+    delta->low_nbytes = 0;
+    for (unsigned low = 1; d->unit_nbytes > 2 && low < d->unit_nbytes; low++) {
+        const double nbits = low_bytes_nbits(d, delta, classes, count, low);
+        if (nbits < best) {
+            best = nbits;
+            delta->low_nbytes = (uint8_t)low;
+        }
+    }
+    delta->class_count = (uint8_t)count;
+    for (unsigned c = 0; c < count; c++) {
+        delta->first_key[c] = d->sample->group[classes[c].first].first_key;
+        delta->class_low_nbits[c] =
+            (uint8_t)(clamp_shift(classes[c].shift, delta->low_nbytes) - 8u * delta->low_nbytes);
+    }
+    return best;
+}
+
+/* ---- the whole ---- */
+
+/* Tries a transform, and takes it if it is cheaper than *best. */
+static void try_transform(decider *d, lmc_delta_sample *sample, const lmc_pairs *pairs, unsigned transform,
+                          double *best, lmc_delta *delta)
+{
+    const unsigned exponent_nbits = lmc_dtype_exponent_nbits(d->input->dtype);
+    lmc_delta tried;
+    memset(&tried, 0, sizeof tried);
+    tried.transform = (uint8_t)transform;
+    if (transform == LMC_FMT_DELTA_MAGNITUDE) /* the key is the exponent, or of a long one the low part */
+        tried.key_shift = (uint8_t)(8 * d->unit_nbytes - 1 - exponent_nbits);
+    lmc_delta_sample_count(sample, lmc_kernels_get(), &tried, pairs);
+    const double nbits = plan_classes(d, &tried);
+    if (*best < 0 || nbits < *best) {
+        *best = nbits;
+        *delta = tried;
+    }
+}
+
+static lmc_status read_pairs(const decider *d, lmc_plan_work *work, lmc_pairs *pairs, double *changed)
+{
+    const lmc_delta_input *const input = d->input;
+    const lmc_pair_source source = {.unit_nbytes = d->unit_nbytes,
+                                    .value_count = input->content_nbytes / d->unit_nbytes,
+                                    .base_form = input->base_form,
+                                    .read = input->read,
+                                    .read_base = input->read_base,
+                                    .user = input->user};
+    lmc_status status = lmc_pairs_read(&source, RUN_VALUES, work->buffer, pairs);
+    if (status != LMC_OK)
+        return status;
+    *changed = (double)lmc_pairs_changed(pairs) / (double)pairs->count;
+    if (*changed >= SPARSE_SHARE || pairs->count == source.value_count)
+        return LMC_OK;
+    return lmc_pairs_read(&source, RUN_VALUES_SPARSE, work->buffer, pairs);
+}
+
+static unsigned choose_block_log2(double changed_share, unsigned unit_nbytes)
+{
+    const unsigned most = BLOCK_NBYTES_LOG2_MAX - lmc_lowest_bit(unit_nbytes);
+    const unsigned wanted = changed_share < SPARSE_SHARE ? BLOCK_LOG2_SPARSE : BLOCK_LOG2;
+    return wanted < most ? wanted : most;
+}
+
+lmc_status lmc_delta_decide(const lmc_delta_input *input, lmc_plan_work *work, lmc_delta_decision *decision)
+{
+    decider d = {
+        .input = input, .sample = &work->delta_sample, .unit_nbytes = lmc_dtype_unit_nbytes(input->dtype)};
+    const double value_count = (double)(input->content_nbytes / d.unit_nbytes);
+    double changed, best = -1;
+    lmc_pairs pairs;
+    memset(decision, 0, sizeof *decision);
+    const lmc_status status = read_pairs(&d, work, &pairs, &changed);
+    if (status != LMC_OK)
+        return status;
+    decision->block_log2 = choose_block_log2(changed, d.unit_nbytes);
+    d.scale = value_count / (double)pairs.count;
+    d.blocks = 1 + value_count / (double)(1u << decision->block_log2);
+    if (lmc_dtype_get_kind(input->dtype) == LMC_KIND_FLOAT) {
+        try_transform(&d, &work->delta_sample, &pairs, LMC_FMT_DELTA_MAGNITUDE, &best, &decision->delta);
+    } else {
+        try_transform(&d, &work->delta_sample, &pairs, LMC_FMT_DELTA_DIFFERENCE, &best, &decision->delta);
+        try_transform(&d, &work->delta_sample, &pairs, LMC_FMT_DELTA_XOR, &best, &decision->delta);
+    }
+    decision->nbits = best / value_count;
+    decision->static_floor_nbits = lmc_pairs_floor_nbits(&pairs);
+    return LMC_OK;
+}
+
+int lmc_delta_is_surely_gain(const lmc_delta_decision *decision)
+{
+    return decision->nbits < decision->static_floor_nbits * SURE_SHARE;
+}
+
+int lmc_delta_is_gain(const lmc_delta_decision *decision, double static_nbits)
+{
+    return decision->nbits < static_nbits * (1 - GAIN_MIN);
+}

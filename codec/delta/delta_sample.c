@@ -1,0 +1,288 @@
+/* delta_sample.c - reads pairs of elements and counts their differences. */
+#include "codec/delta/delta_sample.h"
+
+#include "codec/common/entropy.h"
+#include "codec/delta/base_values.h"
+
+/* ---- reading ---- */
+
+/* Values of the base, element i of which belongs to element i of the content. */
+static lmc_status read_base(const lmc_pair_source *source, uint64_t first, size_t n, uint8_t *dst)
+{
+    if (source->base_form == LMC_BASE_PLAIN)
+        return source->read_base(source->user, first * source->unit_nbytes, dst, n * source->unit_nbytes);
+    uint8_t wide[4 * 256];
+    for (size_t i = 0; i < n; i += 256) {
+        const size_t m = lmc_min_size(n - i, 256);
+        const lmc_status status = source->read_base(source->user, (first + i) * 4, wide, m * 4);
+        if (status != LMC_OK)
+            return status;
+        lmc_base_values(source->base_form, wide, 2 * m, dst + 2 * i);
+    }
+    return LMC_OK;
+}
+
+lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint8_t *buffer, lmc_pairs *pairs)
+{
+    const unsigned unit_nbytes = source->unit_nbytes;
+    uint8_t *const base = buffer + LMC_PAIRS_BUFFER_NBYTES / 2;
+    const size_t run_count = LMC_PAIRS_MAX / 256;
+    const uint64_t wanted = run_values * run_count;
+    const size_t n = (size_t)(source->value_count <= wanted ? source->value_count : run_values);
+    const size_t runs = source->value_count <= wanted ? 1 : run_count;
+    const uint64_t step = runs > 1 ? (source->value_count - n) / (runs - 1) : 0;
+    assert(run_values <= 256);
+    *pairs = (lmc_pairs){.unit_nbytes = unit_nbytes, .content = buffer, .base = base};
+    for (size_t i = 0; i < runs; i++) {
+        const size_t at = pairs->count * unit_nbytes;
+        lmc_status status = source->read(source->user, step * i * unit_nbytes, buffer + at, n * unit_nbytes);
+        if (status == LMC_OK)
+            status = read_base(source, step * i, n, base + at);
+        if (status != LMC_OK)
+            return status;
+        pairs->count += n;
+    }
+    return LMC_OK;
+}
+
+/* A few at a time, counted in an element's own type, which compilers turn into vector code. */
+#define CHUNK_VALUES 128
+
+#define DEFINE_COUNT_CHANGED(nbits)                                              \
+    static size_t count_changed_##nbits(const lmc_pairs *pairs)                  \
+    {                                                                            \
+        size_t changed = 0;                                                      \
+        for (size_t first = 0; first < pairs->count; first += CHUNK_VALUES) {    \
+            const size_t n = lmc_min_size(pairs->count - first, CHUNK_VALUES);   \
+            const uint8_t *const content = pairs->content + first * (nbits / 8); \
+            const uint8_t *const base = pairs->base + first * (nbits / 8);       \
+            uint##nbits##_t count = 0;                                           \
+            for (size_t i = 0; i < n; i++) {                                     \
+                uint##nbits##_t x, b;                                            \
+                memcpy(&x, content + i * sizeof x, sizeof x);                    \
+                memcpy(&b, base + i * sizeof b, sizeof b);                       \
+                count = (uint##nbits##_t)(count + (x != b));                     \
+            }                                                                    \
+            changed += (size_t)count;                                            \
+        }                                                                        \
+        return changed;                                                          \
+    }
+
+DEFINE_COUNT_CHANGED(8)
+DEFINE_COUNT_CHANGED(16)
+DEFINE_COUNT_CHANGED(32)
+DEFINE_COUNT_CHANGED(64)
+
+size_t lmc_pairs_changed(const lmc_pairs *pairs)
+{
+    switch (pairs->unit_nbytes) {
+    case 1: return count_changed_8(pairs);
+    case 2: return count_changed_16(pairs);
+    case 4: return count_changed_32(pairs);
+    default: return count_changed_64(pairs);
+    }
+}
+
+/* Every so many elements, and the byte at the same place of each: enough for its entropy. */
+#define FLOOR_STEP 4
+
+double lmc_pairs_floor_nbits(const lmc_pairs *pairs)
+{
+    const unsigned unit_nbytes = pairs->unit_nbytes;
+    double head = 0, rest = 0;
+    for (unsigned j = 0; j < unit_nbytes; j++) {
+        uint32_t count[256] = {0};
+        double weight[256];
+        for (size_t i = 0; i < pairs->count; i += FLOOR_STEP)
+            count[pairs->content[i * unit_nbytes + j]]++;
+        for (unsigned v = 0; v < 256; v++)
+            weight[v] = count[v];
+        const double nbits = lmc_entropy(weight, 256);
+        if (j + 2 < unit_nbytes)
+            rest += nbits;
+        else
+            head = nbits > head ? nbits : head;
+    }
+    return head + rest;
+}
+
+/* ---- counting ---- */
+
+/* How pairs are compared. */
+typedef struct comparison {
+    const lmc_pairs *pairs;
+    const lmc_delta *delta;
+    const lmc_kernels *kernels;
+} comparison;
+
+/* A few pairs as numbers. */
+typedef struct chunk {
+    size_t n;
+    int has_flips;
+    uint8_t key[CHUNK_VALUES];
+    uint8_t flip[CHUNK_VALUES];
+    uint16_t bin[CHUNK_VALUES];
+} chunk;
+
+LMC_INLINE void find_keys(const comparison *c, size_t first, const unsigned unit_nbytes, chunk *chunk)
+{
+    const int magnitudes = c->delta->transform == LMC_FMT_DELTA_MAGNITUDE;
+    const uint64_t used = lmc_low_mask(8 * unit_nbytes - (magnitudes ? 1 : 0));
+    const uint16_t used_half = (uint16_t)used;
+    const unsigned shift = c->delta->key_shift;
+    const uint8_t *const base = c->pairs->base + first * unit_nbytes;
+    chunk->n = lmc_min_size(c->pairs->count - first, CHUNK_VALUES);
+    if (unit_nbytes == 2) /* by itself: this becomes vector code */
+        for (size_t i = 0; i < chunk->n; i++)
+            chunk->key[i] = (uint8_t)((lmc_load16(base + 2 * i) & used_half) >> shift);
+    else
+        for (size_t i = 0; i < chunk->n; i++)
+            chunk->key[i] = (uint8_t)((lmc_load_n(base + i * unit_nbytes, unit_nbytes) & used) >> shift);
+}
+
+/* Numbers of 16 bits are exact as floats, whose exponent and upper bits are what lmc_bin_of() makes of them. */
+LMC_INLINE uint16_t bin_of_half(uint16_t z)
+{
+    const float x = z;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t bin = (bits >> (24 - LMC_BIN_NBITS)) - ((127u + LMC_BIN_NBITS - 2) << (LMC_BIN_NBITS - 1));
+    return (uint16_t)(z < 1u << (LMC_BIN_NBITS - 1) ? z : bin);
+}
+
+/* Differences that are heads: a kernel finds them. */
+static void compare_narrow(const comparison *c, size_t first, unsigned unit_nbytes, chunk *chunk)
+{
+    uint16_t head[CHUNK_VALUES];
+    const size_t at = first * unit_nbytes;
+    const unsigned head_nbits = lmc_delta_head_nbits(c->delta);
+    const uint16_t used = (uint16_t)lmc_low_mask(head_nbits);
+    uint16_t all = 0;
+    (void)c->kernels->delta_split[lmc_lowest_bit(unit_nbytes)](c->delta, c->pairs->content + at,
+                                                               c->pairs->base + at, chunk->n, head, NULL);
+    for (size_t i = 0; i < chunk->n; i++) {
+        all |= head[i];
+        chunk->flip[i] = (uint8_t)(head[i] >> head_nbits);
+        chunk->bin[i] = bin_of_half(head[i] & used);
+    }
+    chunk->has_flips = all > used;
+}
+
+LMC_INLINE void compare_wide(const comparison *c, size_t first, const unsigned transform,
+                             const unsigned unit_nbytes, chunk *chunk)
+{
+    const unsigned nbits = 8 * unit_nbytes;
+    const size_t at = first * unit_nbytes;
+    chunk->has_flips = transform == LMC_FMT_DELTA_MAGNITUDE;
+    for (size_t i = 0; i < chunk->n; i++) {
+        const uint64_t x = lmc_load_n(c->pairs->content + at + i * unit_nbytes, unit_nbytes);
+        const uint64_t b = lmc_load_n(c->pairs->base + at + i * unit_nbytes, unit_nbytes);
+        chunk->flip[i] = (x ^ b) >> (nbits - 1) != 0;
+        chunk->bin[i] = (uint16_t)lmc_bin_of(lmc_delta_of(transform, x, b, nbits));
+    }
+}
+
+LMC_INLINE void compare_chunk(const comparison *c, size_t first, const unsigned unit_nbytes, chunk *chunk)
+{
+    find_keys(c, first, unit_nbytes, chunk);
+    if (unit_nbytes <= 2)
+        compare_narrow(c, first, unit_nbytes, chunk);
+    else if (c->delta->transform == LMC_FMT_DELTA_MAGNITUDE)
+        compare_wide(c, first, LMC_FMT_DELTA_MAGNITUDE, unit_nbytes, chunk);
+    else if (c->delta->transform == LMC_FMT_DELTA_DIFFERENCE)
+        compare_wide(c, first, LMC_FMT_DELTA_DIFFERENCE, unit_nbytes, chunk);
+    else
+        compare_wide(c, first, LMC_FMT_DELTA_XOR, unit_nbytes, chunk);
+}
+
+/* Joins neighbouring keys until few enough groups are left, those with the fewest pairs first. */
+static void group_keys(lmc_delta_sample *sample, const uint32_t *count)
+{
+    sample->group_count = 0;
+    uint8_t first[256];
+    uint32_t n[256];
+    unsigned groups = 0;
+    for (unsigned key = 0; key < 256; key++) {
+        if (count[key] == 0)
+            continue;
+        first[groups] = (uint8_t)key;
+        n[groups++] = count[key];
+    }
+    while (groups > LMC_KEY_GROUPS_MAX) {
+        unsigned least = 0;
+        for (unsigned i = 1; i + 1 < groups; i++)
+            if (n[i] + n[i + 1] < n[least] + n[least + 1])
+                least = i;
+        n[least] += n[least + 1];
+        groups--;
+        memmove(first + least + 1, first + least + 2, groups - least - 1);
+        memmove(n + least + 1, n + least + 2, (groups - least - 1) * sizeof n[0]);
+    }
+    for (unsigned i = 0; i < groups; i++)
+        sample->group[i].first_key = i == 0 ? 0 : first[i];
+    sample->group_count = groups;
+}
+
+static void accumulate(lmc_key_group *group, unsigned bin_count)
+{
+    uint32_t sum = 0;
+    for (unsigned i = 0; i <= bin_count; i++) {
+        const uint32_t here = group->below[i];
+        group->below[i] = sum;
+        sum += here;
+    }
+    group->n = sum;
+}
+
+/* Opens the groups of a sample: no pairs, and which of them each key belongs to. */
+static void open_groups(lmc_delta_sample *sample, lmc_key_group *group_of[256])
+{
+    for (unsigned g = 0; g < sample->group_count; g++) {
+        memset(sample->group[g].below, 0, (sample->bin_count + 1) * sizeof sample->group[g].below[0]);
+        sample->group[g].flips = 0;
+    }
+    for (unsigned key = 0, g = 0; key < 256; key++) {
+        while (g + 1 < sample->group_count && key >= sample->group[g + 1].first_key)
+            g++;
+        group_of[key] = &sample->group[g];
+    }
+}
+
+LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const unsigned unit_nbytes)
+{
+    uint32_t keys[2][256] = {{0}}; /* neighbours are often of one key, and would wait for each other */
+    lmc_key_group *group_of[256];
+    chunk chunk;
+    for (size_t first = 0; first < c->pairs->count; first += CHUNK_VALUES) {
+        find_keys(c, first, unit_nbytes, &chunk);
+        for (size_t i = 0; i < chunk.n; i++)
+            keys[i % 2][chunk.key[i]]++;
+    }
+    for (unsigned key = 0; key < 256; key++)
+        keys[0][key] += keys[1][key];
+    group_keys(sample, keys[0]);
+    open_groups(sample, group_of);
+    for (size_t first = 0; first < c->pairs->count; first += CHUNK_VALUES) {
+        compare_chunk(c, first, unit_nbytes, &chunk);
+        for (size_t i = 0; i < chunk.n; i++)
+            group_of[chunk.key[i]]->below[chunk.bin[i]]++;
+        for (size_t i = 0; chunk.has_flips && i < chunk.n; i++)
+            group_of[chunk.key[i]]->flips += chunk.flip[i];
+    }
+    for (unsigned g = 0; g < sample->group_count; g++)
+        accumulate(&sample->group[g], sample->bin_count);
+}
+
+void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_kernels *kernels, const lmc_delta *delta,
+                            const lmc_pairs *pairs)
+{
+    const comparison c = {pairs, delta, kernels};
+    sample->pair_count = pairs->count;
+    sample->bin_count = lmc_bin_of(lmc_low_mask(8 * pairs->unit_nbytes)) + 1;
+    switch (pairs->unit_nbytes) {
+    case 1: count_pairs(sample, &c, 1); break;
+    case 2: count_pairs(sample, &c, 2); break;
+    case 4: count_pairs(sample, &c, 4); break;
+    default: count_pairs(sample, &c, 8); break;
+    }
+}

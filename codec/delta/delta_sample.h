@@ -1,0 +1,75 @@
+/*
+ * delta_sample.h - what the plan of a delta looks at: differences of sampled elements from their bases, counted by
+ * the key of the base. Knows no costs.
+ */
+#ifndef LMC_CODEC_DELTA_DELTA_SAMPLE_H
+#define LMC_CODEC_DELTA_DELTA_SAMPLE_H
+
+#include "codec/common/common.h"
+#include "codec/kernels/kernels.h"
+#include "lmc.h"
+
+/* Pairs of elements sampled at most. */
+#define LMC_PAIRS_MAX 32768
+
+/* Differences are counted in bins of 5 significant bits: all bounds of rungs but the last, shifted by whatever,
+ * are bounds of bins. */
+#define LMC_BIN_NBITS 5
+#define LMC_BIN_COUNT ((1 << LMC_BIN_NBITS) + (64 - LMC_BIN_NBITS) * (1 << (LMC_BIN_NBITS - 1)))
+
+LMC_INLINE unsigned lmc_bin_of(uint64_t z)
+{
+    const uint64_t significant = z | 1u << (LMC_BIN_NBITS - 1); /* small numbers are not shifted */
+    const unsigned shift = 63u - (unsigned)__builtin_clzll(significant) - (LMC_BIN_NBITS - 1);
+    return (1u << (LMC_BIN_NBITS - 1)) * shift + (unsigned)(z >> shift);
+}
+
+/* Pairs whose bases have neighbouring keys. */
+#define LMC_KEY_GROUPS_MAX 32
+typedef struct lmc_key_group {
+    uint8_t first_key;
+    uint32_t n, flips;
+    uint32_t below[LMC_BIN_COUNT + 1]; /* up to bin_count: pairs with a difference in a lower bin */
+} lmc_key_group;
+
+typedef struct lmc_delta_sample {
+    size_t pair_count;
+    unsigned bin_count;   /* that elements of this width may have */
+    unsigned group_count; /* at least 1; the first one's first_key is 0 */
+    lmc_key_group group[LMC_KEY_GROUPS_MAX];
+} lmc_delta_sample;
+
+/* The pairs of a sample as they were read. */
+typedef struct lmc_pairs {
+    unsigned unit_nbytes;
+    size_t count;
+    const uint8_t *content, *base; /* count elements each */
+} lmc_pairs;
+
+/* Where pairs come from. */
+typedef struct lmc_pair_source {
+    unsigned unit_nbytes;
+    uint64_t value_count;
+    lmc_base_form base_form;
+    lmc_read_fn read, read_base;
+    void *user;
+} lmc_pair_source;
+
+/* Reads runs of run_values neighbours, at most LMC_PAIRS_MAX pairs; buffer: LMC_PAIRS_BUFFER_NBYTES.
+ * Errors: what a read returns. */
+#define LMC_PAIRS_BUFFER_NBYTES (2 * 8 * LMC_PAIRS_MAX)
+LMC_NODISCARD lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint8_t *buffer,
+                                        lmc_pairs *pairs);
+
+/* Pairs that differ. */
+size_t lmc_pairs_changed(const lmc_pairs *pairs);
+
+/* Bits an element that codes of the content's planes take at the least, about: the entropies of its bytes, of the
+ * two upper ones, which are coded together, only the larger. */
+double lmc_pairs_floor_nbits(const lmc_pairs *pairs);
+
+/* Counts the pairs as delta->transform and delta->key_shift say. */
+void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_kernels *kernels, const lmc_delta *delta,
+                            const lmc_pairs *pairs);
+
+#endif

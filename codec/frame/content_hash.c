@@ -1,0 +1,31 @@
+/* content_hash.c - the hash of a content from those of its blocks: a list of any length, so in pieces. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "codec/common/bytes.h"
+#include "lmc.h"
+
+/* Over one of the hashes of each entry. */
+static uint64_t hash_list(const lmc_block_entry *entries, uint64_t entry_count, int of_base)
+{
+    uint64_t hashes[256]; /* as bytes: hosts are little-endian (common.h) */
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    for (uint64_t i = 0; i < entry_count; i += LMC_COUNT(hashes)) {
+        const size_t n = (size_t)lmc_min_u64(LMC_COUNT(hashes), entry_count - i);
+        for (size_t k = 0; k < n; k++)
+            hashes[k] = of_base ? entries[i + k].base_hash : entries[i + k].content_hash;
+        XXH3_64bits_update(&state, hashes, n * sizeof hashes[0]);
+    }
+    return XXH3_64bits_digest(&state);
+}
+
+uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count)
+{
+    return hash_list(entries, entry_count, 0);
+}
+
+uint64_t lmc_base_hash(const lmc_block_entry *entries, uint64_t entry_count)
+{
+    return hash_list(entries, entry_count, 1);
+}

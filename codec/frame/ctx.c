@@ -1,0 +1,243 @@
+/* ctx.c - contexts and their memory; the only malloc in the codec. */
+#include "codec/frame/ctx.h"
+
+#include <stdlib.h>
+
+#include "codec/common/checked.h"
+
+static void *default_allocate(void *user, size_t nbytes)
+{
+    (void)user;
+    return malloc(nbytes);
+}
+
+static void default_release(void *user, void *pointer)
+{
+    (void)user;
+    free(pointer);
+}
+
+void *lmc_allocate(const lmc_allocator *allocator, size_t nbytes)
+{
+    return nbytes ? allocator->allocate(allocator->user, nbytes) : NULL;
+}
+
+/* Frees the contexts of workers i >= first. Returns how many there were. */
+static unsigned free_workers(lmc_ctx *ctx, unsigned first)
+{
+    unsigned count = 0;
+    for (unsigned i = first; i <= LMC_COUNT(ctx->workers); i++) {
+        count += ctx->workers[i - 1] != NULL;
+        lmc_ctx_free(ctx->workers[i - 1]);
+        ctx->workers[i - 1] = NULL;
+    }
+    return count;
+}
+
+/* Returns 0 if there was nothing. */
+static int release_idle(lmc_ctx *ctx)
+{
+    int any = free_workers(ctx, 1) > 0;
+    if (ctx->block && !ctx->is_block_used) {
+        lmc_release(&ctx->allocator, ctx->block);
+        ctx->block = NULL;
+        ctx->block_capacity = 0;
+        any = 1;
+    }
+    return any;
+}
+
+void *lmc_ctx_allocate(lmc_ctx *ctx, size_t nbytes)
+{
+    void *const memory = lmc_allocate(&ctx->allocator, nbytes);
+    if (memory || ctx->is_shared || !release_idle(ctx))
+        return memory;
+    return lmc_allocate(&ctx->allocator, nbytes);
+}
+
+void *lmc_allocate_array(lmc_ctx *ctx, uint64_t count, size_t element_nbytes, const char *what,
+                         lmc_status *status)
+{
+    size_t nbytes;
+    if (lmc_size_overflows(count, element_nbytes, &nbytes)) {
+        *status = lmc_fail(&ctx->diag, LMC_ERR_LIMIT, 0, "%llu %s are too many for this machine",
+                           (unsigned long long)count, what);
+        return NULL;
+    }
+    void *const array = lmc_ctx_allocate(ctx, nbytes);
+    if (!array)
+        *status =
+            lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %llu %s", (unsigned long long)count, what);
+    return array;
+}
+
+void lmc_release(const lmc_allocator *allocator, void *pointer)
+{
+    if (pointer)
+        allocator->release(allocator->user, pointer);
+}
+
+lmc_status lmc_ctx_create(const lmc_allocator *allocator, lmc_ctx **ctx)
+{
+    static const lmc_allocator standard = {default_allocate, default_release, NULL};
+    if (!ctx)
+        return LMC_ERR_ARG;
+    *ctx = NULL;
+    if (!allocator)
+        allocator = &standard;
+    if (!allocator->allocate || !allocator->release)
+        return LMC_ERR_ARG;
+    lmc_ctx *const made = lmc_allocate(allocator, sizeof *made);
+    if (!made)
+        return LMC_ERR_NOMEM;
+    memset(made, 0, sizeof *made);
+    made->allocator = *allocator;
+    made->thread_count = 1;
+    *ctx = made;
+    return LMC_OK;
+}
+
+void lmc_ctx_free(lmc_ctx *ctx)
+{
+    if (!ctx)
+        return;
+    assert(!ctx->is_busy);
+    (void)free_workers(ctx, 1);
+    lmc_release(&ctx->allocator, ctx->scratch_memory);
+    lmc_release(&ctx->allocator, ctx->plan_work);
+    lmc_release(&ctx->allocator, ctx->block);
+    lmc_release(&ctx->allocator, ctx->ladder);
+    lmc_release(&ctx->allocator, ctx->base_values);
+    const lmc_allocator allocator = ctx->allocator;
+    lmc_release(&allocator, ctx);
+}
+
+const lmc_diag *lmc_ctx_diag(const lmc_ctx *ctx)
+{
+    return &ctx->diag;
+}
+
+void lmc_ctx_clear_diag(lmc_ctx *ctx)
+{
+    ctx->diag.status = LMC_OK;
+    ctx->diag.offset = 0;
+    ctx->diag.text[0] = '\0';
+}
+
+int lmc_ctx_begin(lmc_ctx *ctx)
+{
+    if (!ctx || ctx->is_busy)
+        return 0;
+    ctx->is_busy = 1;
+    lmc_ctx_clear_diag(ctx);
+    return 1;
+}
+
+lmc_status lmc_ctx_end(lmc_ctx *ctx, lmc_status status)
+{
+    ctx->is_busy = 0;
+    ctx->is_block_used = 0;
+    return status;
+}
+
+unsigned lmc_resolve_thread_count(unsigned thread_count)
+{
+    return thread_count != 0 ? thread_count : lmc_core_count();
+}
+
+lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count)
+{
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    lmc_status status = LMC_OK;
+    if (thread_count > LMC_THREAD_COUNT_MAX)
+        status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "%u threads", thread_count);
+    else
+        ctx->thread_count = lmc_resolve_thread_count(thread_count);
+    return lmc_ctx_end(ctx, status);
+}
+
+static lmc_status no_memory(lmc_ctx *ctx, size_t nbytes)
+{
+    return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %zu bytes", nbytes);
+}
+
+static lmc_status reserve_ladder(lmc_ctx *ctx)
+{
+    if (ctx->ladder)
+        return LMC_OK;
+    ctx->ladder = lmc_ctx_allocate(ctx, sizeof *ctx->ladder);
+    if (!ctx->ladder)
+        return no_memory(ctx, sizeof *ctx->ladder);
+    lmc_ladder_init(ctx->ladder);
+    return LMC_OK;
+}
+
+lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, const lmc_scratch_size *size)
+{
+    const size_t nbytes = lmc_scratch_nbytes(size) + LMC_SCRATCH_ALIGNMENT;
+    if (nbytes > ctx->scratch_nbytes) {
+        lmc_release(&ctx->allocator, ctx->scratch_memory);
+        ctx->scratch_memory = NULL;
+        ctx->scratch_nbytes = 0;
+        ctx->scratch_memory = lmc_ctx_allocate(ctx, nbytes);
+        if (!ctx->scratch_memory)
+            return no_memory(ctx, nbytes);
+        ctx->scratch_nbytes = nbytes;
+    }
+    const size_t to_align = -(uintptr_t)ctx->scratch_memory % LMC_SCRATCH_ALIGNMENT;
+    lmc_scratch_place(&ctx->scratch, size, ctx->scratch_memory + to_align);
+    return size->has_deltas ? reserve_ladder(ctx) : LMC_OK;
+}
+
+lmc_status lmc_ctx_reserve_plan_work(lmc_ctx *ctx)
+{
+    if (!ctx->plan_work)
+        ctx->plan_work = lmc_ctx_allocate(ctx, sizeof *ctx->plan_work);
+    return ctx->plan_work ? LMC_OK : no_memory(ctx, sizeof *ctx->plan_work);
+}
+
+/* Makes *buffer hold nbytes; what it held is lost. */
+static lmc_status reserve(lmc_ctx *ctx, uint8_t **buffer, size_t *capacity, size_t nbytes)
+{
+    if (nbytes <= *capacity)
+        return LMC_OK;
+    lmc_release(&ctx->allocator, *buffer);
+    *buffer = NULL;
+    *capacity = 0;
+    *buffer = lmc_ctx_allocate(ctx, nbytes);
+    if (!*buffer)
+        return no_memory(ctx, nbytes);
+    *capacity = nbytes;
+    return LMC_OK;
+}
+
+lmc_status lmc_ctx_reserve_block(lmc_ctx *ctx, size_t nbytes)
+{
+    ctx->is_block_used = 1;
+    return reserve(ctx, &ctx->block, &ctx->block_capacity, nbytes);
+}
+
+lmc_status lmc_ctx_reserve_base_values(lmc_ctx *ctx, size_t nbytes)
+{
+    return reserve(ctx, &ctx->base_values, &ctx->base_values_capacity, nbytes);
+}
+
+lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i)
+{
+    if (i == 0)
+        return ctx;
+    if (!ctx->workers[i - 1] && lmc_ctx_create(&ctx->allocator, &ctx->workers[i - 1]) != LMC_OK)
+        return NULL;
+    return ctx->workers[i - 1];
+}
+
+void lmc_ctx_run_workers(lmc_ctx *ctx, unsigned wanted, lmc_pool_prepare prepare, lmc_pool_work work,
+                         void *shared)
+{
+    ctx->is_shared = 1;
+    const unsigned started = lmc_pool_run(wanted, prepare, work, shared);
+    ctx->is_shared = 0;
+    if (started < wanted)
+        (void)free_workers(ctx, started);
+}

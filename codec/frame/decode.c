@@ -1,0 +1,331 @@
+/* decode.c - parsed frames and their blocks: the decoding pieces of the public interface. */
+#include "codec/frame/decode.h"
+
+#include "codec/delta/base_values.h"
+#include "codec/delta/delta.h"
+#include "codec/delta/delta_plan_section.h"
+
+/* ---- opening ---- */
+
+static lmc_status read_index(lmc_frame *frame, const uint8_t *index, uint64_t frame_nbytes, lmc_diag *diag)
+{
+    const lmc_info *const info = &frame->info;
+    const size_t entry_nbytes = lmc_entry_nbytes(info);
+    uint64_t offset = info->head_nbytes;
+    for (uint64_t i = 0; i < info->block_count; i++) {
+        const uint8_t *const entry = index + i * entry_nbytes;
+        frame->entries[i].stored_nbytes = lmc_load32(entry);
+        frame->entries[i].content_hash = lmc_load64(entry + 4);
+        frame->entries[i].base_hash =
+            info->mode == LMC_FRAME_DELTA ? lmc_load64(entry + LMC_FMT_INDEX_ENTRY_NBYTES) : 0;
+        frame->offsets[i] = offset;
+        if (frame->entries[i].stored_nbytes == 0 ||
+            frame->entries[i].stored_nbytes > lmc_block_content_nbytes(info, i) + 1)
+            return lmc_fail(diag, LMC_ERR_CORRUPT, frame_nbytes - info->tail_nbytes + i * entry_nbytes,
+                            "index: block %llu has %u bytes", (unsigned long long)i,
+                            frame->entries[i].stored_nbytes);
+        offset += frame->entries[i].stored_nbytes;
+    }
+    frame->offsets[info->block_count] = offset;
+    if (offset != frame_nbytes - info->tail_nbytes)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, frame_nbytes - info->tail_nbytes,
+                        "index: the blocks are not as long as the frame");
+    frame->content_hash = lmc_content_hash(frame->entries, info->block_count);
+    if (info->mode == LMC_FRAME_DELTA)
+        frame->base_hash = lmc_base_hash(frame->entries, info->block_count);
+    return LMC_OK;
+}
+
+/* The check over head and tail. */
+static lmc_status verify_check(const lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
+                               lmc_diag *diag)
+{
+    const lmc_info *const info = &frame->info;
+    const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(info);
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    if (lmc_frame_check(kernels, head, info->head_nbytes, tail, body_nbytes) ==
+        lmc_load64(tail + body_nbytes))
+        return LMC_OK;
+    return lmc_fail(diag, LMC_ERR_CHECKSUM, 0, "frame: head and index do not match their checksum");
+}
+
+/* Smallest frame with this head: blocks take a byte at least. */
+uint64_t lmc_frame_least_nbytes(const lmc_info *info)
+{
+    const uint64_t blocks = lmc_is_coded(info) ? info->block_count : info->content_nbytes;
+    return info->head_nbytes + info->tail_nbytes + blocks;
+}
+
+lmc_status lmc_frame_check_sizes(const lmc_info *info, size_t head_nbytes, size_t tail_nbytes,
+                                 uint64_t frame_nbytes, lmc_diag *diag)
+{
+    if (frame_nbytes < lmc_frame_least_nbytes(info))
+        return lmc_fail(diag, LMC_ERR_TRUNCATED, frame_nbytes, "frame: %llu bytes where %llu are the least",
+                        (unsigned long long)frame_nbytes, (unsigned long long)lmc_frame_least_nbytes(info));
+    if (!lmc_is_coded(info) && frame_nbytes != lmc_frame_least_nbytes(info))
+        return lmc_fail(diag, LMC_ERR_CORRUPT, lmc_frame_least_nbytes(info), "frame: bytes after its end");
+    if (head_nbytes != info->head_nbytes || tail_nbytes != info->tail_nbytes)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "a head of %zu and a tail of %llu bytes were wanted",
+                        info->head_nbytes, (unsigned long long)info->tail_nbytes);
+    return LMC_OK;
+}
+
+static lmc_status allocate_index(lmc_ctx *ctx, lmc_frame *frame)
+{
+    const uint64_t count = frame->info.block_count;
+    lmc_status status = LMC_OK;
+    frame->entries = lmc_allocate_array(ctx, count, sizeof *frame->entries, "blocks", &status);
+    if (frame->entries)
+        frame->offsets = lmc_allocate_array(ctx, count + 1, sizeof *frame->offsets, "blocks", &status);
+    return status;
+}
+
+static lmc_status allocate_frame(lmc_ctx *ctx, const lmc_info *info, lmc_frame **frame)
+{
+    const unsigned tables = info->mode == LMC_FRAME_CODED ? LMC_FMT_PLANE_COUNT_MAX : 0;
+    lmc_frame *const made = lmc_ctx_allocate(ctx, sizeof *made + tables * sizeof made->tables[0]);
+    *frame = NULL;
+    if (!made)
+        return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a frame");
+    memset(made, 0, sizeof *made);
+    made->allocator = ctx->allocator;
+    made->info = *info;
+    const lmc_status status = lmc_is_coded(info) ? allocate_index(ctx, made) : LMC_OK;
+    if (status != LMC_OK)
+        lmc_frame_free(made);
+    else
+        *frame = made;
+    return status;
+}
+
+static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
+                             uint64_t frame_nbytes, lmc_diag *diag)
+{
+    lmc_status status = verify_check(frame, head, tail, diag);
+    if (status != LMC_OK)
+        return status;
+    if (!lmc_is_coded(&frame->info)) {
+        frame->content_hash = lmc_load64(tail);
+        return LMC_OK;
+    }
+    const uint8_t *const section = head + LMC_FMT_HEAD_NBYTES;
+    const size_t section_nbytes = lmc_section_nbytes(&frame->info);
+    const unsigned unit_nbytes = frame->info.element_nbytes;
+    if (frame->info.mode == LMC_FRAME_DELTA)
+        status = lmc_delta_read(section, section_nbytes, unit_nbytes, &frame->delta, diag);
+    else
+        status = lmc_coding_read(section, section_nbytes, unit_nbytes, frame->tables, &frame->coding, diag);
+    if (status != LMC_OK)
+        return lmc_diag_shift(diag, status, LMC_FMT_HEAD_NBYTES);
+    return read_index(frame, tail, frame_nbytes, diag);
+}
+
+lmc_status lmc_frame_parse(lmc_ctx *ctx, const uint8_t *head, size_t head_nbytes, const uint8_t *tail,
+                           size_t tail_nbytes, uint64_t frame_nbytes, lmc_frame **frame)
+{
+    lmc_info info;
+    *frame = NULL;
+    lmc_status status = lmc_head_read(head, head_nbytes, &info, &ctx->diag);
+    if (status == LMC_OK)
+        status = lmc_frame_check_sizes(&info, head_nbytes, tail_nbytes, frame_nbytes, &ctx->diag);
+    if (status != LMC_OK)
+        return status;
+    lmc_frame *made;
+    status = allocate_frame(ctx, &info, &made);
+    if (status != LMC_OK)
+        return status;
+    status = fill_frame(made, head, tail, frame_nbytes, &ctx->diag);
+    if (status != LMC_OK)
+        lmc_frame_free(made);
+    else
+        *frame = made;
+    return status;
+}
+
+lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes, const void *tail,
+                          size_t tail_nbytes, uint64_t frame_nbytes, lmc_frame **frame)
+{
+    if (frame)
+        *frame = NULL;
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    const lmc_status status =
+        head && tail && frame
+            ? lmc_frame_parse(ctx, head, head_nbytes, tail, tail_nbytes, frame_nbytes, frame)
+            : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    return lmc_ctx_end(ctx, status);
+}
+
+void lmc_frame_free(lmc_frame *frame)
+{
+    if (!frame)
+        return;
+    const lmc_allocator allocator = frame->allocator;
+    lmc_release(&allocator, frame->entries);
+    lmc_release(&allocator, frame->offsets);
+    lmc_release(&allocator, frame);
+}
+
+void lmc_frame_info(const lmc_frame *frame, lmc_info *info)
+{
+    *info = frame->info;
+}
+
+uint64_t lmc_frame_content_hash(const lmc_frame *frame)
+{
+    return frame->content_hash;
+}
+
+uint64_t lmc_frame_base_hash(const lmc_frame *frame)
+{
+    return frame->base_hash;
+}
+
+/* ---- pieces ---- */
+
+uint64_t lmc_frame_block_offset(const lmc_frame *frame, uint64_t i)
+{
+    return lmc_is_coded(&frame->info) ? frame->offsets[i]
+                                      : frame->info.head_nbytes + i * frame->info.block_nbytes;
+}
+
+size_t lmc_frame_block_stored_nbytes(const lmc_frame *frame, uint64_t i)
+{
+    return lmc_is_coded(&frame->info) ? frame->entries[i].stored_nbytes
+                                      : lmc_block_content_nbytes(&frame->info, i);
+}
+
+lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_t *offset,
+                           size_t *stored_nbytes, size_t *content_nbytes)
+{
+    if (stored_nbytes)
+        *stored_nbytes = 0;
+    if (content_nbytes)
+        *content_nbytes = 0;
+    if (!frame || !offset || !stored_nbytes || !content_nbytes || block_index >= frame->info.block_count)
+        return LMC_ERR_ARG;
+    *offset = lmc_frame_block_offset(frame, block_index);
+    *stored_nbytes = lmc_frame_block_stored_nbytes(frame, block_index);
+    *content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
+    return LMC_OK;
+}
+
+lmc_status lmc_frame_check_input(const lmc_info *info, uint64_t content_nbytes, const lmc_decode_input *input,
+                                 const uint8_t *dst, size_t dst_nbytes, lmc_diag *diag)
+{
+    const lmc_status status =
+        lmc_check_apart("what is decoded", input->src, input->src_nbytes, dst, dst_nbytes, diag);
+    if (status != LMC_OK || info->mode != LMC_FRAME_DELTA)
+        return status;
+    if (!input->base)
+        return lmc_fail(diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
+    return lmc_base_check(info->base_form, content_nbytes, input->base, input->base_nbytes, dst, dst_nbytes,
+                          diag);
+}
+
+lmc_status lmc_frame_reserve(lmc_ctx *ctx, const lmc_info *info, size_t content_nbytes)
+{
+    const int has_deltas = info->mode == LMC_FRAME_DELTA;
+    lmc_status status = LMC_OK;
+    if (!lmc_is_coded(info))
+        return LMC_OK;
+    if (has_deltas && info->base_form != LMC_BASE_PLAIN)
+        status = lmc_ctx_reserve_base_values(ctx, content_nbytes);
+    if (status == LMC_OK)
+        status = lmc_ctx_reserve_scratch(
+            ctx, &(lmc_scratch_size){(size_t)lmc_div_ceil(content_nbytes, info->element_nbytes),
+                                     info->element_nbytes, has_deltas});
+    return status;
+}
+
+/* A block of a delta frame: its base is verified before anything is done with it. */
+static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
+                               const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
+{
+    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
+    const lmc_delta_job job = {.kernels = lmc_kernels_get(),
+                               .delta = &frame->delta,
+                               .ladder = ctx->ladder,
+                               .scratch = &ctx->scratch,
+                               .unit_nbytes = frame->info.element_nbytes,
+                               .base_form = frame->info.base_form,
+                               .base_values = ctx->base_values,
+                               .past_cache = block->memory.past_cache};
+    const lmc_delta_stored stored = {block->stored, lmc_frame_block_stored_nbytes(frame, i), block->base,
+                                     frame->entries[i].base_hash};
+    const lmc_status status = lmc_delta_decode(&job, &stored, dst, content_nbytes, hash, diag);
+    if (status == LMC_ERR_BASE)
+        return lmc_fail(diag, LMC_ERR_BASE, 0, "block %llu was encoded against another base",
+                        (unsigned long long)i);
+    return status;
+}
+
+/* A block of a frame with an index. */
+static lmc_status decode_coded(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
+                               const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
+{
+    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
+    const lmc_status status = lmc_frame_reserve(ctx, &frame->info, content_nbytes);
+    if (status != LMC_OK)
+        return status;
+    if (frame->info.mode == LMC_FRAME_DELTA)
+        return decode_delta(ctx, frame, i, block, dst, hash, diag);
+    return lmc_block_decode(lmc_kernels_get(), &frame->coding, &ctx->scratch, block->stored,
+                            lmc_frame_block_stored_nbytes(frame, i), block->memory, dst, content_nbytes, hash,
+                            diag);
+}
+
+/* Decodes block i to its content's size and hashes it; a coded one is verified. */
+lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
+                                  const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
+{
+    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
+    if (!lmc_is_coded(&frame->info)) {
+        memcpy(dst, block->stored, content_nbytes);
+        *hash = lmc_kernels_get()->hash(dst, content_nbytes, 0);
+        return LMC_OK;
+    }
+    const lmc_status status = decode_coded(ctx, frame, i, block, dst, hash, diag);
+    if (status != LMC_OK)
+        return lmc_diag_shift(diag, status, lmc_frame_block_offset(frame, i));
+    if (*hash != frame->entries[i].content_hash)
+        return lmc_fail(diag, LMC_ERR_CHECKSUM, lmc_frame_block_offset(frame, i),
+                        "block %llu does not match its checksum", (unsigned long long)i);
+    return LMC_OK;
+}
+
+static lmc_status check_block(const lmc_frame *frame, uint64_t block_index, const lmc_decode_input *input,
+                              const uint8_t *dst, size_t dst_capacity, const lmc_block_entry *entry,
+                              lmc_diag *diag)
+{
+    if (!frame || !input->src || !dst || (!entry && !lmc_is_coded(&frame->info)))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (block_index >= frame->info.block_count ||
+        input->src_nbytes != lmc_frame_block_stored_nbytes(frame, block_index))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "no block %llu of %zu stored bytes",
+                        (unsigned long long)block_index, input->src_nbytes);
+    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
+    if (dst_capacity < content_nbytes)
+        return lmc_fail(diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes", content_nbytes);
+    return lmc_frame_check_input(&frame->info, content_nbytes, input, dst, content_nbytes, diag);
+}
+
+lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index, const void *stored,
+                            size_t stored_nbytes, const void *base, size_t base_nbytes, void *dst,
+                            size_t dst_capacity, lmc_block_entry *entry)
+{
+    const lmc_decode_input input = {stored, stored_nbytes, base, base_nbytes};
+    const lmc_stored_block block = {.stored = stored, .base = base};
+    uint64_t hash;
+    if (entry)
+        memset(entry, 0, sizeof *entry);
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    lmc_status status = check_block(frame, block_index, &input, dst, dst_capacity, entry, &ctx->diag);
+    if (status == LMC_OK)
+        status = lmc_frame_decode_block(ctx, frame, block_index, &block, dst, &hash, &ctx->diag);
+    if (status == LMC_OK && entry)
+        *entry = (lmc_block_entry){(uint32_t)stored_nbytes, hash,
+                                   lmc_is_coded(&frame->info) ? frame->entries[block_index].base_hash : 0};
+    return lmc_ctx_end(ctx, status);
+}

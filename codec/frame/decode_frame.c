@@ -1,0 +1,260 @@
+/* decode_frame.c - whole frames and ranges of them: blocks on one thread or several. */
+#include <pthread.h>
+
+#include "codec/frame/decode.h"
+
+/* Output from this size on is written past the caches: it is larger than a core's share of the last one. */
+#define PAST_CACHE_NBYTES_MIN (UINT64_C(32) << 20)
+
+/* What the threads that decode one range share. */
+typedef struct decode_job {
+    lmc_ctx *ctx;
+    const lmc_frame *frame;
+    const uint8_t *stored;       /* the frame's first byte */
+    const uint8_t *base;         /* the base's first byte, or NULL */
+    uint64_t first_byte, nbytes; /* of the content, wanted */
+    uint8_t *dst;
+    lmc_block_entry *entries; /* stored frames: the hashes found; else NULL */
+    uint64_t next, end;       /* blocks not taken yet */
+    pthread_mutex_t mutex;
+    uint64_t failed_block; /* the first one, if status is not LMC_OK */
+    lmc_status status;
+    lmc_diag diag;
+} decode_job;
+
+/* With one thread the next block is the one behind. */
+static lmc_block_memory memory_around(const decode_job *job, uint64_t i, int whole)
+{
+    const int next_follows = job->ctx->thread_count == 1 && i + 1 < job->end;
+    return (lmc_block_memory){.ahead_nbytes =
+                                  next_follows ? lmc_frame_block_stored_nbytes(job->frame, i + 1) : 0,
+                              .past_cache = whole && job->nbytes >= PAST_CACHE_NBYTES_MIN};
+}
+
+/* Decodes block i to its part of the wanted range; a part goes through the context's block buffer. */
+static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, lmc_diag *diag)
+{
+    const lmc_info *const info = &job->frame->info;
+    const uint64_t block_first = i * info->block_nbytes;
+    const uint64_t block_end = block_first + lmc_block_content_nbytes(info, i);
+    const uint64_t end = lmc_min_u64(job->first_byte + job->nbytes, block_end);
+    const uint64_t first = job->first_byte > block_first ? job->first_byte : block_first;
+    uint64_t hash;
+    const int whole = first == block_first && end == block_end;
+    uint8_t *const dst = whole ? job->dst + (first - job->first_byte) : ctx->block;
+    const lmc_stored_block block = {.stored = job->stored + lmc_frame_block_offset(job->frame, i),
+                                    .base = job->base ? job->base + i * info->base_block_nbytes : NULL,
+                                    .memory = memory_around(job, i, whole)};
+    const lmc_status status = lmc_frame_decode_block(ctx, job->frame, i, &block, dst, &hash, diag);
+    if (status != LMC_OK)
+        return status;
+    if (!whole && first < end)
+        memcpy(job->dst + (first - job->first_byte), dst + (first - block_first), (size_t)(end - first));
+    if (job->entries)
+        job->entries[i].content_hash = hash;
+    return LMC_OK;
+}
+
+static int take_block(decode_job *job, uint64_t *index)
+{
+    pthread_mutex_lock(&job->mutex);
+    const int any = job->status == LMC_OK && job->next < job->end;
+    if (any)
+        *index = job->next++;
+    pthread_mutex_unlock(&job->mutex);
+    return any;
+}
+
+/* The failure of the first block wins, so that the answer does not depend on the threads. */
+static void report_failure(decode_job *job, uint64_t block, lmc_status status, const lmc_diag *diag)
+{
+    pthread_mutex_lock(&job->mutex);
+    if (job->status == LMC_OK || block < job->failed_block) {
+        job->status = status;
+        job->failed_block = block;
+        job->diag = *diag;
+    }
+    pthread_mutex_unlock(&job->mutex);
+}
+
+static void decode_worker(void *shared, unsigned worker)
+{
+    decode_job *const job = shared;
+    lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
+    lmc_diag diag = {LMC_OK, 0, ""};
+    uint64_t i;
+    while (take_block(job, &i)) {
+        const lmc_status status = decode_part(job, ctx, i, &diag);
+        if (status != LMC_OK)
+            report_failure(job, i, status, &diag);
+    }
+    lmc_kernels_get()->end_past_cache();
+}
+
+/* 1 if some block is decoded aside, as not all of it is wanted. */
+static int has_parts(const decode_job *job)
+{
+    const lmc_info *const info = &job->frame->info;
+    const uint64_t end = job->first_byte + job->nbytes;
+    if (!lmc_is_coded(info)) /* all blocks are decoded, whatever is wanted */
+        return job->nbytes < info->content_nbytes;
+    return job->first_byte % info->block_nbytes != 0 ||
+           (end % info->block_nbytes != 0 && end != info->content_nbytes);
+}
+
+static lmc_status reserve(const decode_job *job, lmc_ctx *ctx)
+{
+    const lmc_info *const info = &job->frame->info;
+    const size_t nbytes = (size_t)lmc_min_u64(info->block_nbytes, info->content_nbytes);
+    const lmc_status status = lmc_frame_reserve(ctx, info, nbytes);
+    return status == LMC_OK && has_parts(job) ? lmc_ctx_reserve_block(ctx, nbytes) : status;
+}
+
+/* A worker has all the memory it needs before it takes a block. */
+static int prepare_worker(void *shared, unsigned worker)
+{
+    const decode_job *const job = shared;
+    lmc_ctx *const ctx = lmc_ctx_worker(job->ctx, worker);
+    return ctx && reserve(job, ctx) == LMC_OK;
+}
+
+/* Decodes blocks [job->next, job->end). */
+static lmc_status decode_blocks(decode_job *job)
+{
+    const lmc_status status = reserve(job, job->ctx);
+    if (status != LMC_OK)
+        return status;
+    const unsigned wanted = (unsigned)lmc_min_u64(job->ctx->thread_count, job->end - job->next);
+    pthread_mutex_init(&job->mutex, NULL);
+    if (wanted > 1)
+        lmc_ctx_run_workers(job->ctx, wanted, prepare_worker, decode_worker, job);
+    else
+        decode_worker(job, 0);
+    pthread_mutex_destroy(&job->mutex);
+    if (job->status != LMC_OK)
+        job->ctx->diag = job->diag;
+    return job->status;
+}
+
+/* A stored frame has one hash over all blocks: all are hashed, whatever part is wanted. */
+static lmc_status decode_stored(decode_job *job)
+{
+    const uint64_t block_count = job->frame->info.block_count;
+    lmc_status status = LMC_OK;
+    job->entries = lmc_allocate_array(job->ctx, block_count + 1, sizeof *job->entries, "hashes", &status);
+    if (!job->entries)
+        return status;
+    status = decode_blocks(job);
+    if (status == LMC_OK && lmc_content_hash(job->entries, block_count) != job->frame->content_hash)
+        status = lmc_fail(&job->ctx->diag, LMC_ERR_CHECKSUM, 0, "the content does not match its checksum");
+    lmc_release(&job->ctx->allocator, job->entries);
+    return status;
+}
+
+static lmc_status decode_range(lmc_ctx *ctx, const lmc_frame *frame, const uint8_t *stored,
+                               const uint8_t *base, uint64_t first_byte, uint64_t nbytes, uint8_t *dst)
+{
+    const lmc_info *const info = &frame->info;
+    decode_job job = {.ctx = ctx,
+                      .frame = frame,
+                      .stored = stored,
+                      .base = base,
+                      .first_byte = first_byte,
+                      .nbytes = nbytes,
+                      .dst = dst,
+                      .end = info->block_count};
+    if (!lmc_is_coded(info))
+        return decode_stored(&job);
+    if (nbytes == 0)
+        return LMC_OK;
+    job.next = first_byte / info->block_nbytes;
+    job.end = (first_byte + nbytes - 1) / info->block_nbytes + 1;
+    return decode_blocks(&job);
+}
+
+/* Opens a frame that lies in memory as a whole. */
+static lmc_status open_whole(lmc_ctx *ctx, const uint8_t *bytes, size_t nbytes, lmc_frame **frame)
+{
+    lmc_info info;
+    *frame = NULL;
+    if (!bytes)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    lmc_status status = lmc_head_read(bytes, nbytes, &info, &ctx->diag);
+    if (status != LMC_OK)
+        return status;
+    if (nbytes < lmc_frame_least_nbytes(&info))
+        return lmc_frame_check_sizes(&info, info.head_nbytes, (size_t)info.tail_nbytes, nbytes, &ctx->diag);
+    return lmc_frame_parse(ctx, bytes, info.head_nbytes, bytes + nbytes - info.tail_nbytes,
+                           (size_t)info.tail_nbytes, nbytes, frame);
+}
+
+/* Decodes a range of the content that is there, once the buffers have been looked at. */
+static lmc_status decode_opened(lmc_ctx *ctx, const lmc_frame *opened, const lmc_decode_input *input,
+                                uint64_t first_byte, size_t nbytes, uint8_t *dst)
+{
+    const lmc_info *const info = &opened->info;
+    if (!dst && nbytes > 0)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    lmc_status status = lmc_frame_check_input(info, info->content_nbytes, input, dst, nbytes, &ctx->diag);
+    if (status == LMC_OK)
+        status = decode_range(ctx, opened, input->src, input->base, first_byte, nbytes, dst);
+    return status;
+}
+
+static lmc_status decode_all(lmc_ctx *ctx, const lmc_decode_input *input, uint8_t *dst, size_t dst_capacity,
+                             size_t *dst_nbytes)
+{
+    lmc_frame *opened;
+    if (!dst_nbytes)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    lmc_status status = open_whole(ctx, input->src, input->src_nbytes, &opened);
+    if (status != LMC_OK)
+        return status;
+    const uint64_t content_nbytes = opened->info.content_nbytes;
+    if (dst_capacity < content_nbytes)
+        status = lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "the frame decodes to %llu bytes",
+                          (unsigned long long)content_nbytes);
+    else
+        status = decode_opened(ctx, opened, input, 0, (size_t)content_nbytes, dst);
+    lmc_frame_free(opened);
+    if (status == LMC_OK)
+        *dst_nbytes = (size_t)content_nbytes;
+    return status;
+}
+
+lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base,
+                      size_t base_nbytes, void *dst, size_t dst_capacity, size_t *dst_nbytes)
+{
+    const lmc_decode_input input = {frame, frame_nbytes, base, base_nbytes};
+    if (dst_nbytes)
+        *dst_nbytes = 0;
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    return lmc_ctx_end(ctx, decode_all(ctx, &input, dst, dst_capacity, dst_nbytes));
+}
+
+static lmc_status decode_some(lmc_ctx *ctx, const lmc_decode_input *input, uint64_t first_byte, size_t nbytes,
+                              uint8_t *dst)
+{
+    lmc_frame *opened;
+    lmc_status status = open_whole(ctx, input->src, input->src_nbytes, &opened);
+    if (status != LMC_OK)
+        return status;
+    const uint64_t content_nbytes = opened->info.content_nbytes;
+    if (first_byte > content_nbytes || nbytes > content_nbytes - first_byte)
+        status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "the range leaves the content of %llu bytes",
+                          (unsigned long long)content_nbytes);
+    else
+        status = decode_opened(ctx, opened, input, first_byte, nbytes, dst);
+    lmc_frame_free(opened);
+    return status;
+}
+
+lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base,
+                            size_t base_nbytes, uint64_t first_byte, size_t nbytes, void *dst)
+{
+    const lmc_decode_input input = {frame, frame_nbytes, base, base_nbytes};
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    return lmc_ctx_end(ctx, decode_some(ctx, &input, first_byte, nbytes, dst));
+}

@@ -1,0 +1,345 @@
+/* encode.c - plans, and blocks encoded by them: the encoding pieces of the public interface. */
+#include "codec/frame/encode.h"
+
+#include "codec/common/dtype.h"
+#include "codec/delta/base_values.h"
+#include "codec/delta/delta.h"
+#include "codec/delta/delta_plan.h"
+#include "codec/delta/delta_plan_section.h"
+#include "codec/plain/block.h"
+
+void lmc_params_init(lmc_params *params)
+{
+    memset(params, 0, sizeof *params);
+    params->struct_size = sizeof *params;
+    params->thread_count = 1;
+}
+
+lmc_status lmc_params_check(const lmc_params *params, lmc_diag *diag)
+{
+    if (!params || params->struct_size < sizeof *params)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params are missing or were not initialised");
+    if ((unsigned)params->dtype >= LMC_DTYPE_COUNT)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params: dtype %u", (unsigned)params->dtype);
+    if ((unsigned)params->level > LMC_LEVEL_MAX)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params: level %u", (unsigned)params->level);
+    if (params->block_log2 != 0 &&
+        (params->block_log2 < LMC_BLOCK_LOG2_MIN || params->block_log2 > LMC_BLOCK_LOG2_MAX))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params: blocks of 2^%u values", params->block_log2);
+    if (params->thread_count > LMC_THREAD_COUNT_MAX)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params: %u threads", params->thread_count);
+    if ((unsigned)params->base_form > LMC_BASE_BF16_OF_F32)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params: base form %u", (unsigned)params->base_form);
+    return LMC_OK;
+}
+
+void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
+                           lmc_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->dtype = params->dtype;
+    info->mode = mode;
+    info->block_log2 = params->block_log2 ? params->block_log2 : LMC_BLOCK_LOG2_DEFAULT;
+    info->row_nbytes = params->row_nbytes;
+    info->content_nbytes = content_nbytes;
+}
+
+/* ---- plans ---- */
+
+/* The content, and the base if there is one. */
+typedef struct plan_input {
+    lmc_read_fn read, read_base;
+    void *user;
+} plan_input;
+
+static lmc_status decide_delta(lmc_ctx *ctx, const lmc_params *params, const plan_input *input,
+                               const lmc_plan *plan, lmc_delta_decision *decision)
+{
+    const lmc_delta_input delta_input = {.dtype = params->dtype,
+                                         .base_form = params->base_form,
+                                         .content_nbytes = plan->info.content_nbytes,
+                                         .read = input->read,
+                                         .read_base = input->read_base,
+                                         .user = input->user};
+    return lmc_delta_decide(&delta_input, ctx->plan_work, decision);
+}
+
+static void use_delta(const lmc_params *params, const lmc_delta_decision *decision, lmc_plan *plan)
+{
+    plan->decision.delta = decision->delta;
+    plan->decision.section_nbytes = lmc_delta_write(&decision->delta, plan->decision.section);
+    plan->info.mode = LMC_FRAME_DELTA;
+    plan->info.base_form = params->base_form;
+    if (params->block_log2 == 0)
+        plan->info.block_log2 = decision->block_log2;
+}
+
+/* Plans with the base, without, or both ways, and takes the better one. */
+static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
+{
+    lmc_delta_decision delta;
+    if (input->read_base) {
+        const lmc_status status = decide_delta(ctx, params, input, plan, &delta);
+        if (status != LMC_OK)
+            return status;
+        if (lmc_delta_is_surely_gain(&delta)) {
+            use_delta(params, &delta, plan);
+            return LMC_OK;
+        }
+    }
+    const lmc_status status = lmc_decide(params->dtype, params->level, plan->info.content_nbytes, input->read,
+                                         input->user, ctx->plan_work, plan->tables, &plan->decision);
+    if (status == LMC_OK && input->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits))
+        use_delta(params, &delta, plan);
+    return status;
+}
+
+static lmc_status decide_plan(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
+{
+    const uint64_t content_nbytes = plan->info.content_nbytes;
+    if (content_nbytes <= LMC_FMT_SHORT_CONTENT_MAX) {
+        plan->info.mode = LMC_FRAME_SHORT;
+        lmc_info_complete(&plan->info, 0);
+        return LMC_OK;
+    }
+    lmc_status status = lmc_ctx_reserve_plan_work(ctx);
+    if (status != LMC_OK)
+        return status;
+    status = choose_plan(ctx, params, input, plan);
+    if (status != LMC_OK)
+        return lmc_fail(&ctx->diag, status, 0, "the content could not be read");
+    lmc_info_complete(&plan->info, plan->decision.section_nbytes);
+    if (plan->info.mode == LMC_FRAME_DELTA)
+        return LMC_OK;
+    if (plan->decision.is_raw &&
+        plan->info.block_count == 1) { /* several blocks keep their index for ranges */
+        plan->info.mode = LMC_FRAME_STORED;
+        lmc_info_complete(&plan->info, 0);
+    }
+    return LMC_OK;
+}
+
+static lmc_status check_base(const lmc_params *params, uint64_t content_nbytes, lmc_diag *diag)
+{
+    if (params->base_form != LMC_BASE_BF16_OF_F32)
+        return LMC_OK;
+    if (params->dtype != LMC_DTYPE_BF16 || content_nbytes % 2 != 0)
+        return lmc_fail(diag, LMC_ERR_ARG, 0,
+                        "params: the base is to be rounded to BF16, the content is not");
+    if (content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX / 2)
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "a base of 2^63 bytes or more");
+    return LMC_OK;
+}
+
+lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes, lmc_read_fn read,
+                         lmc_read_fn read_base, void *user, lmc_plan **plan)
+{
+    const plan_input input = {read, read_base, user};
+    *plan = NULL;
+    lmc_status status = lmc_params_check(params, &ctx->diag);
+    if (status != LMC_OK)
+        return status;
+    if (content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "content of 2^63 bytes or more");
+    status = read_base ? check_base(params, content_nbytes, &ctx->diag) : LMC_OK;
+    if (status != LMC_OK)
+        return status;
+    lmc_plan *const made = lmc_ctx_allocate(ctx, sizeof *made);
+    if (!made)
+        return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a plan");
+    made->allocator = ctx->allocator;
+    memset(&made->decision, 0, offsetof(lmc_decision, section));
+    lmc_params_start_info(params, content_nbytes, LMC_FRAME_CODED, &made->info);
+    status = decide_plan(ctx, params, &input, made);
+    if (status != LMC_OK)
+        lmc_plan_free(made);
+    else
+        *plan = made;
+    return status;
+}
+
+lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes, lmc_read_fn read,
+                           lmc_read_fn read_base, void *user, lmc_plan **plan)
+{
+    if (plan)
+        *plan = NULL;
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    const lmc_status status = plan && read
+                                  ? lmc_plan_make(ctx, params, content_nbytes, read, read_base, user, plan)
+                                  : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    return lmc_ctx_end(ctx, status);
+}
+
+void lmc_plan_free(lmc_plan *plan)
+{
+    if (!plan)
+        return;
+    const lmc_allocator allocator = plan->allocator;
+    lmc_release(&allocator, plan);
+}
+
+void lmc_plan_info(const lmc_plan *plan, lmc_info *info)
+{
+    *info = plan->info;
+}
+
+size_t lmc_plan_block_bound(const lmc_plan *plan)
+{
+    return lmc_block_bound((size_t)lmc_min_u64(plan->info.block_nbytes, plan->info.content_nbytes));
+}
+
+/* ---- pieces ---- */
+
+lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity, size_t *dst_nbytes)
+{
+    if (dst_nbytes)
+        *dst_nbytes = 0;
+    if (!plan || !dst || !dst_nbytes)
+        return LMC_ERR_ARG;
+    if (dst_capacity < plan->info.head_nbytes)
+        return LMC_ERR_DST_SMALL;
+    lmc_head_write(&plan->info, plan->decision.section, dst);
+    *dst_nbytes = plan->info.head_nbytes;
+    return LMC_OK;
+}
+
+lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbytes)
+{
+    const unsigned unit_nbytes = plan->info.element_nbytes;
+    const int has_deltas = plan->info.mode == LMC_FRAME_DELTA;
+    lmc_status status = LMC_OK;
+    if (!has_deltas && (plan->info.mode != LMC_FRAME_CODED || plan->decision.is_raw))
+        return LMC_OK;
+    if (has_deltas && plan->info.base_form != LMC_BASE_PLAIN)
+        status = lmc_ctx_reserve_base_values(ctx, src_nbytes);
+    if (status == LMC_OK)
+        status = lmc_ctx_reserve_scratch(
+            ctx, &(lmc_scratch_size){(size_t)lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes, has_deltas});
+    return status;
+}
+
+static void encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
+                         const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
+{
+    const lmc_delta_job job = {.kernels = lmc_kernels_get(),
+                               .delta = &plan->decision.delta,
+                               .ladder = ctx->ladder,
+                               .scratch = &ctx->scratch,
+                               .unit_nbytes = plan->info.element_nbytes,
+                               .base_form = plan->info.base_form,
+                               .base_values = ctx->base_values};
+    entry->stored_nbytes =
+        (uint32_t)lmc_delta_encode(&job, src, base, src_nbytes, dst, &entry->content_hash, &entry->base_hash);
+}
+
+/* Encodes a block whose size and room the caller has checked. */
+lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
+                                 const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    size_t stored_nbytes = src_nbytes;
+    const lmc_status status = lmc_plan_reserve(ctx, plan, src_nbytes);
+    if (status != LMC_OK)
+        return status;
+    if (plan->info.mode == LMC_FRAME_DELTA) {
+        encode_delta(ctx, plan, src, src_nbytes, base, dst, entry);
+        return LMC_OK;
+    }
+    if (plan->info.mode != LMC_FRAME_CODED) {
+        entry->content_hash = kernels->hash(src, src_nbytes, 0);
+        memcpy(dst, src, src_nbytes);
+    } else if (plan->decision.is_raw) {
+        stored_nbytes = lmc_block_store(kernels, src, src_nbytes, dst, &entry->content_hash);
+    } else {
+        stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes, dst,
+                                         &entry->content_hash);
+    }
+    entry->stored_nbytes = (uint32_t)stored_nbytes;
+    entry->base_hash = 0;
+    return LMC_OK;
+}
+
+/* What a call is given. */
+typedef struct block_input {
+    const uint8_t *src;
+    size_t src_nbytes;
+    const uint8_t *base;
+    size_t base_nbytes;
+} block_input;
+
+static lmc_status check_block(const lmc_plan *plan, uint64_t block_index, const block_input *input,
+                              const uint8_t *dst, size_t dst_capacity, lmc_diag *diag)
+{
+    const size_t bound = lmc_block_bound(input->src_nbytes);
+    if (!plan || !input->src || !dst || (!input->base && plan->info.mode == LMC_FRAME_DELTA))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (block_index >= plan->info.block_count ||
+        input->src_nbytes != lmc_block_content_nbytes(&plan->info, block_index))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "no block %llu of %zu bytes", (unsigned long long)block_index,
+                        input->src_nbytes);
+    if (dst_capacity < bound)
+        return lmc_fail(diag, LMC_ERR_DST_SMALL, 0, "a block asks for %zu bytes of room", bound);
+    const lmc_status status = lmc_check_apart("the content", input->src, input->src_nbytes, dst, bound, diag);
+    if (status != LMC_OK || plan->info.mode != LMC_FRAME_DELTA)
+        return status;
+    return lmc_base_check(plan->info.base_form, input->src_nbytes, input->base, input->base_nbytes, dst,
+                          bound, diag);
+}
+
+lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index, const void *src,
+                            size_t src_nbytes, const void *base, size_t base_nbytes, void *dst,
+                            size_t dst_capacity, lmc_block_entry *entry)
+{
+    const block_input input = {src, src_nbytes, base, base_nbytes};
+    if (entry)
+        memset(entry, 0, sizeof *entry);
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    lmc_status status = entry ? check_block(plan, block_index, &input, dst, dst_capacity, &ctx->diag)
+                              : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (status == LMC_OK)
+        status = lmc_plan_encode_block(ctx, plan, src, src_nbytes, base, dst, entry);
+    return lmc_ctx_end(ctx, status);
+}
+
+static void write_index(const lmc_info *info, const lmc_block_entry *entries, uint64_t entry_count,
+                        uint8_t *dst)
+{
+    for (uint64_t i = 0; i < entry_count; i++) {
+        lmc_store32(dst, entries[i].stored_nbytes);
+        lmc_store64(dst + 4, entries[i].content_hash);
+        if (info->mode == LMC_FRAME_DELTA)
+            lmc_store64(dst + LMC_FMT_INDEX_ENTRY_NBYTES, entries[i].base_hash);
+        dst += lmc_entry_nbytes(info);
+    }
+}
+
+void lmc_tail_write(const lmc_info *info, const uint8_t *section, const lmc_block_entry *entries,
+                    uint64_t entry_count, uint8_t *dst)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    uint8_t head[LMC_FMT_HEAD_NBYTES + LMC_FMT_PLAN_NBYTES_MAX];
+    const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(info);
+    lmc_head_write(info, section, head);
+    if (lmc_is_coded(info))
+        write_index(info, entries, entry_count, dst);
+    else
+        lmc_store64(dst, lmc_content_hash(entries, entry_count));
+    lmc_store64(dst + body_nbytes, lmc_frame_check(kernels, head, info->head_nbytes, dst, body_nbytes));
+}
+
+lmc_status lmc_encode_tail(const lmc_plan *plan, const lmc_block_entry *entries, uint64_t entry_count,
+                           void *dst, size_t dst_capacity, size_t *dst_nbytes)
+{
+    if (dst_nbytes)
+        *dst_nbytes = 0;
+    if (!plan || (!entries && entry_count > 0) || !dst || !dst_nbytes ||
+        entry_count != plan->info.block_count)
+        return LMC_ERR_ARG;
+    if (dst_capacity < plan->info.tail_nbytes)
+        return LMC_ERR_DST_SMALL;
+    lmc_tail_write(&plan->info, plan->decision.section, entries, entry_count, dst);
+    *dst_nbytes = (size_t)plan->info.tail_nbytes;
+    return LMC_OK;
+}

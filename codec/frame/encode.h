@@ -1,0 +1,42 @@
+/*
+ * encode.h - a plan, and encoding one block by it: what encode.c (plans and pieces) and encode_frame.c (whole frames
+ * over them) share.
+ */
+#ifndef LMC_CODEC_FRAME_ENCODE_H
+#define LMC_CODEC_FRAME_ENCODE_H
+
+#include "codec/frame/ctx.h"
+#include "codec/frame/head.h"
+
+struct lmc_plan {
+    lmc_allocator allocator;
+    lmc_info info;
+    lmc_decision decision;
+    lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
+};
+
+/* Error: ARG. */
+LMC_NODISCARD lmc_status lmc_params_check(const lmc_params *params, lmc_diag *diag);
+
+/* lmc_plan_create() within a public call: *plan is NULL after a failure. */
+LMC_NODISCARD lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes,
+                                       lmc_read_fn read, lmc_read_fn read_base, void *user, lmc_plan **plan);
+
+/* Fills in what params say; lmc_info_complete() does the rest. */
+void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
+                           lmc_info *info);
+
+/* Makes ctx hold what encoding blocks of up to src_nbytes asks for. Error: NOMEM. */
+LMC_NODISCARD lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbytes);
+
+/* Encodes a block whose size and room the caller has checked. base: of a delta frame.
+ * Error: NOMEM, never after lmc_plan_reserve(). */
+LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
+                                               size_t src_nbytes, const uint8_t *base, uint8_t *dst,
+                                               lmc_block_entry *entry);
+
+/* Writes a tail of info->tail_nbytes bytes. section: the plan section of a frame that has one. */
+void lmc_tail_write(const lmc_info *info, const uint8_t *section, const lmc_block_entry *entries,
+                    uint64_t entry_count, uint8_t *dst);
+
+#endif

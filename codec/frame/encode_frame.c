@@ -1,0 +1,296 @@
+/* encode_frame.c - whole frames: blocks on one thread or several, each put where the ones before it end. */
+#include <pthread.h>
+
+#include "codec/common/checked.h"
+#include "codec/frame/encode.h"
+#include "codec/plain/block.h"
+
+lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t *bound)
+{
+    if (!bound)
+        return LMC_ERR_ARG;
+    *bound = 0;
+    lmc_diag unused;
+    const lmc_status status = lmc_params_check(params, &unused);
+    if (status != LMC_OK)
+        return status;
+    lmc_info info;
+    lmc_params_start_info(params, src_nbytes, LMC_FRAME_DELTA, &info); /* the larger index */
+    lmc_info_complete(&info, LMC_FMT_PLAN_NBYTES_MAX);
+    uint64_t
+        sum; /* blocks take a byte more than their content at most, and encoding the last one its bound */
+    if (lmc_add_overflows(src_nbytes, info.head_nbytes + info.block_count + lmc_block_bound(0), &sum) ||
+        lmc_add_overflows(sum, info.tail_nbytes, &sum) || sum > SIZE_MAX / 2)
+        return LMC_ERR_LIMIT;
+    *bound = (size_t)sum;
+    return LMC_OK;
+}
+
+/* Content and base in memory. */
+typedef struct memory_input {
+    const uint8_t *src, *base;
+} memory_input;
+
+static lmc_status read_memory(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    memcpy(dst, ((const memory_input *)user)->src + offset, nbytes);
+    return LMC_OK;
+}
+
+static lmc_status read_base_memory(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    memcpy(dst, ((const memory_input *)user)->base + offset, nbytes);
+    return LMC_OK;
+}
+
+/* What the threads that encode one frame share. Blocks are taken in order; each finds its place once all
+ * before it have theirs. */
+typedef struct encode_job {
+    const lmc_kernels *kernels;
+    lmc_ctx *ctx;
+    const lmc_plan *plan;
+    const uint8_t *src;
+    const uint8_t *base; /* NULL without one */
+    uint8_t *dst;        /* where the blocks begin */
+    lmc_block_entry *entries;
+    pthread_mutex_t mutex;
+    pthread_cond_t placed_more;
+    uint64_t taken;  /* blocks that some thread works on or has done */
+    uint64_t placed; /* blocks whose place is known */
+    size_t used;     /* bytes of those */
+    lmc_status status;
+} encode_job;
+
+static size_t largest_block(const lmc_plan *plan)
+{
+    return (size_t)lmc_min_u64(plan->info.block_nbytes, plan->info.content_nbytes);
+}
+
+/* The base's part of block i. */
+static const uint8_t *base_of_block(const encode_job *job, uint64_t i)
+{
+    return job->base ? job->base + i * job->plan->info.base_block_nbytes : NULL;
+}
+
+static lmc_status encode_in_place(encode_job *job)
+{
+    const lmc_info *const info = &job->plan->info;
+    for (uint64_t i = 0; i < info->block_count; i++) {
+        const uint8_t *const src = job->src + i * info->block_nbytes;
+        const size_t src_nbytes = lmc_block_content_nbytes(info, i);
+        const lmc_status status =
+            lmc_plan_encode_block(job->ctx, job->plan, src, src_nbytes, base_of_block(job, i),
+                                  job->dst + job->used, &job->entries[i]);
+        if (status != LMC_OK)
+            return status;
+        job->used += job->entries[i].stored_nbytes;
+    }
+    return LMC_OK;
+}
+
+static int take_block(encode_job *job, uint64_t *index)
+{
+    pthread_mutex_lock(&job->mutex);
+    const int any = job->status == LMC_OK && job->taken < job->plan->info.block_count;
+    if (any)
+        *index = job->taken++;
+    pthread_mutex_unlock(&job->mutex);
+    return any;
+}
+
+/* Waits for the turn of block `index` and gives it its place; NULL after a failure. */
+static uint8_t *place_block(encode_job *job, uint64_t index, lmc_status status)
+{
+    uint8_t *place = NULL;
+    pthread_mutex_lock(&job->mutex);
+    if (status != LMC_OK && job->status == LMC_OK)
+        job->status = status;
+    while (job->placed != index && job->status == LMC_OK)
+        pthread_cond_wait(&job->placed_more, &job->mutex);
+    if (job->status == LMC_OK) {
+        place = job->dst + job->used;
+        job->used += job->entries[index].stored_nbytes;
+        job->placed++;
+    }
+    pthread_cond_broadcast(&job->placed_more);
+    pthread_mutex_unlock(&job->mutex);
+    return place;
+}
+
+static void encode_worker(void *shared, unsigned worker)
+{
+    encode_job *const job = shared;
+    const lmc_info *const info = &job->plan->info;
+    uint64_t i;
+    while (take_block(job, &i)) {
+        const size_t src_nbytes = lmc_block_content_nbytes(info, i);
+        lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
+        const lmc_status status =
+            lmc_plan_encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes,
+                                  base_of_block(job, i), ctx->block, &job->entries[i]);
+        uint8_t *const place = place_block(job, i, status);
+        if (place)
+            job->kernels->copy_past_cache(place, ctx->block, job->entries[i].stored_nbytes);
+    }
+    job->kernels->end_past_cache();
+}
+
+/* A worker has all the memory it needs before it takes a block: where it puts a block until that has its place, too. */
+static int prepare_worker(void *shared, unsigned worker)
+{
+    const encode_job *const job = shared;
+    const size_t nbytes = largest_block(job->plan);
+    lmc_ctx *const ctx = lmc_ctx_worker(job->ctx, worker);
+    return ctx && lmc_plan_reserve(ctx, job->plan, nbytes) == LMC_OK &&
+           lmc_ctx_reserve_block(ctx, lmc_block_bound(nbytes)) == LMC_OK;
+}
+
+/* Of the caller, that it has what encoding in place asks for is known. */
+static unsigned workers_wanted(const encode_job *job, unsigned thread_count)
+{
+    const uint64_t block_count = job->plan->info.block_count;
+    const unsigned wanted =
+        block_count > 1 ? (unsigned)lmc_min_u64(lmc_resolve_thread_count(thread_count), block_count) : 1;
+    const size_t bound = lmc_block_bound(largest_block(job->plan));
+    return wanted > 1 && lmc_ctx_reserve_block(job->ctx, bound) == LMC_OK ? wanted : 1;
+}
+
+static lmc_status encode_blocks(encode_job *job, unsigned thread_count)
+{
+    const lmc_status status = lmc_plan_reserve(job->ctx, job->plan, largest_block(job->plan));
+    if (status != LMC_OK)
+        return status;
+    const unsigned wanted = workers_wanted(job, thread_count);
+    if (wanted <= 1) {
+        lmc_ctx_clear_diag(job->ctx); /* of what could not be reserved */
+        return encode_in_place(job);
+    }
+    pthread_mutex_init(&job->mutex, NULL);
+    pthread_cond_init(&job->placed_more, NULL);
+    lmc_ctx_run_workers(job->ctx, wanted, prepare_worker, encode_worker, job);
+    pthread_cond_destroy(&job->placed_more);
+    pthread_mutex_destroy(&job->mutex);
+    return job->status;
+}
+
+/* Writes a frame that stores its content. */
+static size_t write_stored(lmc_info info, const lmc_block_entry *entries, const uint8_t *src, uint8_t *dst)
+{
+    const uint64_t entry_count = info.block_count;
+    if (lmc_is_coded(&info)) {
+        info.mode = LMC_FRAME_STORED;
+        lmc_info_complete(&info, 0);
+    }
+    lmc_head_write(&info, NULL, dst);
+    if (info.content_nbytes > 0)
+        memcpy(dst + info.head_nbytes, src, (size_t)info.content_nbytes);
+    const size_t before_tail = info.head_nbytes + (size_t)info.content_nbytes;
+    lmc_tail_write(&info, NULL, entries, entry_count, dst + before_tail);
+    return before_tail + (size_t)info.tail_nbytes;
+}
+
+static void hash_blocks(const lmc_info *info, const uint8_t *src, lmc_block_entry *entries)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    for (uint64_t i = 0; i < info->block_count; i++)
+        entries[i].content_hash =
+            kernels->hash(src + i * info->block_nbytes, lmc_block_content_nbytes(info, i), 0);
+}
+
+/* Leaves *dst_nbytes 0 if the base turns out to be no help. */
+static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thread_count, const uint8_t *src,
+                               const uint8_t *base, lmc_block_entry *entries, uint8_t *dst,
+                               size_t *dst_nbytes)
+{
+    const lmc_info *const info = &plan->info;
+    if (info->mode == LMC_FRAME_DELTA || (info->mode == LMC_FRAME_CODED && !plan->decision.is_raw)) {
+        encode_job job = {.kernels = lmc_kernels_get(),
+                          .ctx = ctx,
+                          .plan = plan,
+                          .src = src,
+                          .base = base,
+                          .dst = dst + info->head_nbytes,
+                          .entries = entries};
+        const lmc_status status = encode_blocks(&job, thread_count);
+        if (status != LMC_OK)
+            return status;
+        const size_t before_tail = info->head_nbytes + job.used;
+        if (before_tail + info->tail_nbytes < info->content_nbytes + LMC_FRAME_OVERHEAD_MAX) {
+            lmc_head_write(info, plan->decision.section, dst);
+            lmc_tail_write(info, plan->decision.section, entries, info->block_count, dst + before_tail);
+            *dst_nbytes = before_tail + (size_t)info->tail_nbytes;
+            return LMC_OK;
+        }
+        if (info->mode == LMC_FRAME_DELTA)
+            return LMC_OK;
+    } else {
+        hash_blocks(info, src, entries);
+    }
+    *dst_nbytes = write_stored(*info, entries, src, dst);
+    return LMC_OK;
+}
+
+/* The base is as long as it must be, and what is read does not lie in the `bound` bytes that may be written. */
+static lmc_status check_buffers(const lmc_params *params, const void *src, size_t src_nbytes,
+                                const void *base, size_t base_nbytes, const void *dst, size_t bound,
+                                lmc_diag *diag)
+{
+    const lmc_status status = lmc_check_apart("the content", src, src_nbytes, dst, bound, diag);
+    if (status != LMC_OK || !base)
+        return status;
+    return lmc_base_check(params->base_form, src_nbytes, base, base_nbytes, dst, bound, diag);
+}
+
+static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
+                               const void *base, size_t base_nbytes, const void *dst, size_t dst_capacity,
+                               const size_t *dst_nbytes)
+{
+    size_t bound = 0;
+    if (!dst || !dst_nbytes || (!src && src_nbytes > 0))
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    lmc_status status = lmc_params_check(params, &ctx->diag);
+    if (status == LMC_OK && lmc_encode_bound(params, src_nbytes, &bound) != LMC_OK)
+        return lmc_fail(&ctx->diag, LMC_ERR_LIMIT, 0, "content of %zu bytes is too large", src_nbytes);
+    if (status == LMC_OK && dst_capacity < bound)
+        return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "encoding %zu bytes asks for %zu bytes of room",
+                        src_nbytes, bound);
+    if (status == LMC_OK)
+        status = check_buffers(params, src, src_nbytes, base, base_nbytes, dst, bound, &ctx->diag);
+    return status;
+}
+
+/* Plans and encodes; *dst_nbytes as encode_frame(). */
+static lmc_status plan_and_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
+                                  const void *base, void *dst, size_t *dst_nbytes)
+{
+    lmc_plan *plan = NULL;
+    memory_input input = {src, base};
+    lmc_status status =
+        lmc_plan_make(ctx, params, src_nbytes, read_memory, base ? read_base_memory : NULL, &input, &plan);
+    if (status != LMC_OK)
+        return status;
+    lmc_block_entry *const entries =
+        lmc_allocate_array(ctx, plan->info.block_count + 1, sizeof *entries, "blocks", &status);
+    if (entries)
+        status = encode_frame(ctx, plan, params->thread_count, src, base, entries, dst, dst_nbytes);
+    lmc_release(&ctx->allocator, entries);
+    lmc_plan_free(plan);
+    return status;
+}
+
+lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
+                      const void *base, size_t base_nbytes, void *dst, size_t dst_capacity,
+                      size_t *dst_nbytes)
+{
+    if (dst_nbytes)
+        *dst_nbytes = 0;
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    lmc_status status =
+        check_encode(ctx, params, src, src_nbytes, base, base_nbytes, dst, dst_capacity, dst_nbytes);
+    if (status == LMC_OK)
+        status = plan_and_encode(ctx, params, src, src_nbytes, base, dst, dst_nbytes);
+    if (status == LMC_OK && *dst_nbytes == 0)
+        status = plan_and_encode(ctx, params, src, src_nbytes, NULL, dst, dst_nbytes);
+    return lmc_ctx_end(ctx, status);
+}

@@ -1,0 +1,177 @@
+/*
+ * avx2.c - kernels for CPUs with AVX2 and BMI2 (Haswell, Zen and later; fast from Zen 3). All of it, with the
+ * headers that hold its parts, is compiled for these CPUs by the target that is pushed here: call nothing
+ * in it before select.c has asked the CPU.
+ */
+#include "codec/kernels/kernels.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "codec/kernels/shared/instances.h"
+#include "codec/kernels/shared/vectors.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,popcnt"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,bmi,bmi2,popcnt")
+#endif
+
+#define XXH_VECTOR 2 /* XXH_AVX2 */
+#include "codec/kernels/shared/hash.h"
+
+#define ALL (~UINT64_C(0))
+#define IN_ORDER UINT64_C(0x0706050403020100)
+
+LMC_INLINE __m256i load256(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+LMC_INLINE void store256(void *p, __m256i v)
+{
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+
+/* ---- copy ---- */
+
+/* Whole lines, past the caches; dst is aligned to them. */
+LMC_INLINE void stream_lines(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i += 32)
+        _mm256_stream_si256((__m256i *)(void *)(dst + i), load256(src + i));
+}
+
+static void end_past_cache(void)
+{
+    _mm_sfence();
+}
+
+#include "codec/kernels/avx2/elements.h"
+#include "codec/kernels/avx2/levels.h"
+#include "codec/kernels/shared/strip_stream.h"
+
+/* ---- pairs ---- */
+
+#include "codec/kernels/shared/x86_bits.h"
+
+#include "codec/kernels/shared/pairs_loops.h"
+
+/* ---- gaps ---- */
+
+#include "codec/kernels/shared/gap_loops.h"
+
+/* ---- deltas ---- */
+
+/* Adds up how many of n <= LMC_STRIP_VALUES classes, in the first-level cache, are `class`. */
+LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
+{
+    const __m256i wanted = _mm256_set1_epi8((char)class);
+    __m256i sum = _mm256_setzero_si256(); /* at most 64 in a byte */
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32)
+        sum = _mm256_sub_epi8(sum, _mm256_cmpeq_epi8(load256(classes + i), wanted));
+    sum = _mm256_sad_epu8(sum, _mm256_setzero_si256());
+    const __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    size_t count = (size_t)_mm_extract_epi64(half, 0) + (size_t)_mm_extract_epi64(half, 1);
+    for (; i < n; i++)
+        count += classes[i] == class;
+    return count;
+}
+
+/* Classes by bisection: each step looks up a bound by what is known, and compares. Steps beyond the last class find
+ * 255, which a key can reach only if it is of the last class. */
+static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t *counts)
+{
+    uint8_t bound[LMC_FMT_CLASS_COUNT_MAX];
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+        bound[c] = c < delta->class_count ? delta->first_key[c] : 255;
+    const __m256i bounds = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)bound));
+    const __m256i last = _mm256_set1_epi8((char)(delta->class_count - 1));
+    for (size_t first = 0; first < n; first += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - first, LMC_STRIP_VALUES);
+        size_t others = m;
+        for (size_t i = first; i < first + m; i += 32) {
+            const __m256i key = load256(keys + i);
+            __m256i class = _mm256_setzero_si256();
+            for (unsigned step = LMC_FMT_CLASS_COUNT_MAX / 2; step > 0; step /= 2) {
+                const __m256i next = _mm256_add_epi8(class, _mm256_set1_epi8((char)step));
+                const __m256i least = _mm256_shuffle_epi8(bounds, next);
+                const __m256i reached = _mm256_cmpeq_epi8(_mm256_max_epu8(key, least), key);
+                class = _mm256_blendv_epi8(class, next, reached);
+            }
+            store256(keys + i, _mm256_min_epu8(class, last));
+        }
+        for (unsigned c = 0; c + 1 < delta->class_count; c++) {
+            const size_t count = count_class(keys + first, m, c);
+            counts[c] += count;
+            others -= count;
+        }
+        counts[delta->class_count - 1] += others;
+    }
+}
+
+#include "codec/kernels/shared/delta_loops.h"
+#include "codec/kernels/shared/mask_loops.h"
+
+static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
+{
+    const __m256i magnitude = _mm256_set1_epi16(0x7fff);
+    for (size_t g = 0; g < n; g += GROUP) {
+        uint64_t word = 0;
+        for (unsigned i = 0; i < GROUP; i += 32) {
+            const __m256i h0 = load256(head + g + i), h1 = load256(head + g + i + 16);
+            const __m256i top = _mm256_packs_epi16(_mm256_srai_epi16(h0, 15), _mm256_srai_epi16(h1, 15));
+            const __m256i in_order = _mm256_permute4x64_epi64(top, 0xd8);
+            word |= (uint64_t)(uint32_t)_mm256_movemask_epi8(in_order) << i;
+            store256(head + g + i, _mm256_and_si256(h0, magnitude));
+            store256(head + g + i + 16, _mm256_and_si256(h1, magnitude));
+        }
+        flips[g / GROUP] = n - g < GROUP ? _bzhi_u64(word, (unsigned)(n - g)) : word;
+    }
+}
+
+const lmc_kernels lmc_kernels_avx2 = {
+    .name = "avx2",
+    .levels_encode = levels_encode,
+    .levels_decode = levels_decode,
+    .split = {split_1, split_2, split_4, split_8},
+    .join = {join_1, join_2, join_4, join_8},
+    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
+    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
+    .count_flags = count_flags,
+    .pairs_split = pairs_split,
+    .pairs_join = pairs_join,
+    .gaps_list = gaps_list,
+    .gaps_cut = gaps_cut,
+    .gaps_join = gaps_join,
+    .gaps_level = gaps_level,
+    .gaps_unlevel = gaps_unlevel,
+    .classify = {classify_8, classify_16, classify_32, classify_64},
+    .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
+    .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
+    .scatter = scatter,
+    .gather = gather,
+    .take_flips = take_flips,
+    .put_flips = put_flips,
+    .hash = hash_xxh3,
+    .hash_begin = hash_xxh3_begin,
+    .hash_update = hash_xxh3_update,
+    .hash_end = hash_xxh3_end,
+    .copy_past_cache = copy_past_cache,
+    .end_past_cache = end_past_cache,
+};
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#else
+typedef int lmc_avx2_is_empty; /* ISO C wants a declaration */
+#endif

@@ -1,0 +1,383 @@
+/*
+ * deltas.h - deltas for kernels/avx512/avx512.c, 64 elements at a time. Classes come from a look-up of the keys;
+ * a class is a mask of its elements, so that lists are written by compression and read by expansion, class by
+ * class.
+ */
+#ifndef LMC_CODEC_KERNELS_AVX512_DELTAS_H
+#define LMC_CODEC_KERNELS_AVX512_DELTAS_H
+
+static const uint8_t bytes_in_order[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                           16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+                                           32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+                                           48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+
+/* ---- lanes of an element's width; `nbytes` is a constant wherever these are used ---- */
+
+LMC_INLINE __m512i lanes_set(const unsigned nbytes, uint64_t x)
+{
+    return nbytes == 2   ? _mm512_set1_epi16((short)x)
+           : nbytes == 4 ? _mm512_set1_epi32((int)x)
+                         : _mm512_set1_epi64((long long)x);
+}
+
+LMC_INLINE __m512i lanes_add(const unsigned nbytes, __m512i a, __m512i b)
+{
+    return nbytes == 2   ? _mm512_add_epi16(a, b)
+           : nbytes == 4 ? _mm512_add_epi32(a, b)
+                         : _mm512_add_epi64(a, b);
+}
+
+LMC_INLINE __m512i lanes_sub(const unsigned nbytes, __m512i a, __m512i b)
+{
+    return nbytes == 2   ? _mm512_sub_epi16(a, b)
+           : nbytes == 4 ? _mm512_sub_epi32(a, b)
+                         : _mm512_sub_epi64(a, b);
+}
+
+LMC_INLINE __m512i lanes_left(const unsigned nbytes, __m512i a, unsigned count)
+{
+    const __m128i c = _mm_cvtsi32_si128((int)count);
+    return nbytes == 2   ? _mm512_sll_epi16(a, c)
+           : nbytes == 4 ? _mm512_sll_epi32(a, c)
+                         : _mm512_sll_epi64(a, c);
+}
+
+LMC_INLINE __m512i lanes_right(const unsigned nbytes, __m512i a, unsigned count)
+{
+    const __m128i c = _mm_cvtsi32_si128((int)count);
+    return nbytes == 2   ? _mm512_srl_epi16(a, c)
+           : nbytes == 4 ? _mm512_srl_epi32(a, c)
+                         : _mm512_srl_epi64(a, c);
+}
+
+/* Elements of 1 byte are worked on in lanes of 2. */
+#define DELTA_LANE(nbytes) ((nbytes) == 1 ? 2 : (nbytes))
+
+/* All ones where the top bit is set. */
+LMC_INLINE __m512i lanes_sign(const unsigned nbytes, __m512i a)
+{
+    return nbytes == 2   ? _mm512_srai_epi16(a, 15)
+           : nbytes == 4 ? _mm512_srai_epi32(a, 31)
+                         : _mm512_srai_epi64(a, 63);
+}
+
+/* mask ? a : b */
+LMC_INLINE __m512i choose_bits(__m512i mask, __m512i a, __m512i b)
+{
+    return _mm512_ternarylogic_epi64(mask, a, b, 0xca);
+}
+
+/* 64 elements to registers; of 1 byte: to the upper half of each lane. */
+LMC_INLINE void load_wide(const unsigned nbytes, const uint8_t *src, size_t n, __m512i *x)
+{
+    if (nbytes > 1) {
+        load_elements(nbytes, src, n, x);
+        return;
+    }
+    const __m512i bytes = load_first(src, n);
+    x[0] = _mm512_slli_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(bytes)), 8);
+    x[1] = _mm512_slli_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(bytes, 1)), 8);
+}
+
+/* The lower halves of 64 lanes of 8 bytes; lanes of 4 as they are. */
+LMC_INLINE void gather_dwords(const unsigned nbytes, const __m512i *x, __m512i dwords[4])
+{
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    for (unsigned i = 0; i < 4; i++)
+        dwords[i] = nbytes == 4 ? x[i] : _mm512_permutex2var_epi32(x[2 * i], even, x[2 * i + 1]);
+}
+
+/* The lowest bytes of 64 lanes, whose other bits are 0. */
+LMC_INLINE __m512i narrow_lanes(const unsigned nbytes, const __m512i *x)
+{
+    if (nbytes <= 2)
+        return narrow_words((word_pair){{x[0], x[1]}}, order_from_words());
+    __m512i dwords[4];
+    gather_dwords(nbytes, x, dwords);
+    const word_pair words = {
+        {_mm512_packus_epi32(dwords[0], dwords[1]), _mm512_packus_epi32(dwords[2], dwords[3])}};
+    return narrow_words(words, order_from_dwords());
+}
+
+/* Bits [shift, shift + 8) of each lane, in order. */
+LMC_INLINE __m512i lane_bytes(const unsigned nbytes, const __m512i *x, unsigned shift)
+{
+    const unsigned width = DELTA_LANE(nbytes);
+    __m512i part[8];
+    for (unsigned i = 0; i < DELTA_LANE(nbytes); i++)
+        part[i] = _mm512_and_si512(lanes_right(width, x[i], shift), lanes_set(width, 0xff));
+    return narrow_lanes(nbytes, part);
+}
+
+/* ---- classes ---- */
+
+/* The class of each key, looked up in one register if the keys where classes begin are near to each other. */
+typedef struct class_book {
+    __m512i class[4];
+    __m512i below; /* the near form: keys up to this one are of class 0 */
+    int is_near;
+} class_book;
+
+LMC_INLINE class_book load_classes(const lmc_delta *delta)
+{
+    const __m512i one = _mm512_set1_epi8(1);
+    const unsigned count = delta->class_count;
+    const unsigned below = count > 1 ? delta->first_key[1] - 1u : 0;
+    class_book book = {.is_near = delta->first_key[count - 1] < below + 64};
+    const __m512i step = _mm512_set1_epi8(64);
+    book.below = _mm512_set1_epi8((char)below);
+    __m512i keys = _mm512_loadu_si512(bytes_in_order);
+    if (book.is_near)
+        keys = _mm512_adds_epu8(keys, book.below);
+    for (unsigned i = 0; i < (book.is_near ? 1 : 4); i++) {
+        book.class[i] = _mm512_setzero_si512();
+        for (unsigned c = 1; c < count; c++) {
+            const __m512i first = _mm512_set1_epi8((char)delta->first_key[c]);
+            book.class[i] =
+                _mm512_mask_add_epi8(book.class[i], _mm512_cmpge_epu8_mask(keys, first), book.class[i], one);
+        }
+        keys = _mm512_add_epi8(keys, step);
+    }
+    return book;
+}
+
+LMC_INLINE __m512i look_up_classes(const class_book *book, __m512i keys)
+{
+    if (LMC_LIKELY(book->is_near)) {
+        const __m512i index = _mm512_min_epu8(_mm512_subs_epu8(keys, book->below), _mm512_set1_epi8(63));
+        return _mm512_permutexvar_epi8(index, book->class[0]);
+    }
+    const __m512i lower = _mm512_permutex2var_epi8(book->class[0], keys, book -> class[1]);
+    const __m512i upper = _mm512_permutex2var_epi8(book->class[2], keys, book -> class[3]);
+    return _mm512_mask_mov_epi8(lower, _mm512_movepi8_mask(keys), upper);
+}
+
+/* Adds up the elements of two classes, 4 bits each for every lane of up to 15 groups. n <= 15 * 64. */
+LMC_INLINE void count_two(__m512i marks, const uint8_t *classes, size_t n, __m512i sums[2])
+{
+    const __m512i low = _mm512_set1_epi8(15);
+    __m512i both = _mm512_setzero_si512();
+    size_t i = 0;
+    for (; i + GROUP <= n; i += GROUP)
+        both = _mm512_add_epi8(both, _mm512_shuffle_epi8(marks, _mm512_loadu_si512(classes + i)));
+    if (i < n) {
+        const __mmask64 valid = lmc_low_mask((unsigned)(n - i));
+        both = _mm512_mask_add_epi8(both, valid, both,
+                                    _mm512_shuffle_epi8(marks, _mm512_loadu_si512(classes + i)));
+    }
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i upper = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
+    sums[0] = _mm512_add_epi64(sums[0], _mm512_sad_epu8(_mm512_and_si512(both, low), zero));
+    sums[1] = _mm512_add_epi64(sums[1], _mm512_sad_epu8(upper, zero));
+}
+
+/* Two classes at a time, while the classes are in the first-level cache. */
+LMC_INLINE void count_strip(unsigned class_count, const uint8_t *classes, size_t n, size_t *counts)
+{
+    for (unsigned c = 0; c < class_count; c += 2) {
+        const __mmask64 first = UINT64_C(0x0001000100010001) << c; /* where a look-up of c reads */
+        const __m512i marks = _mm512_mask_mov_epi8(_mm512_maskz_mov_epi8(first, _mm512_set1_epi8(1)),
+                                                   first << 1, _mm512_set1_epi8(16));
+        __m512i sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+        for (size_t i = 0; i < n; i += 15 * GROUP)
+            count_two(marks, classes + i, lmc_min_size(n - i, 15 * GROUP), sums);
+        counts[c] += (size_t)_mm512_reduce_add_epi64(sums[0]);
+        if (c + 1 < class_count)
+            counts[c + 1] += (size_t)_mm512_reduce_add_epi64(sums[1]);
+    }
+}
+
+/* The keys of a group, the bits above them not cleared. */
+LMC_INLINE __m512i load_keys(const unsigned nbytes, unsigned key_shift, const uint8_t *base, size_t n)
+{
+    __m512i x[8];
+    load_elements(nbytes, base, n, x);
+    return nbytes == 1 ? _mm512_srl_epi16(x[0], _mm_cvtsi32_si128((int)key_shift))
+                       : lane_bytes(nbytes, x, key_shift);
+}
+
+LMC_INLINE void classify_elements(const unsigned nbytes, const lmc_delta *delta, const uint8_t *base,
+                                  size_t n, uint8_t *classes, size_t *counts)
+{
+    const uint64_t used =
+        lmc_low_mask(8 * nbytes) >> (delta->transform == LMC_FMT_DELTA_MAGNITUDE) >> delta->key_shift;
+    const __m512i key_mask = _mm512_set1_epi8((char)used);
+    const unsigned key_shift = delta->key_shift;
+    const class_book book = load_classes(delta);
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t end = lmc_min_size(n, i + LMC_STRIP_VALUES);
+        for (size_t g = i; g < end; g += GROUP) {
+            const __m512i keys = load_keys(nbytes, key_shift, base + g * nbytes, end - g);
+            _mm512_storeu_si512(classes + g, look_up_classes(&book, _mm512_and_si512(keys, key_mask)));
+        }
+        count_strip(delta->class_count, classes + i, end - i, counts);
+    }
+}
+
+/* ---- split and join ---- */
+
+/* Differences of 64 elements from their bases, and the XOR of both for its top bits. */
+LMC_INLINE void compare_group(const unsigned transform, const unsigned nbytes, const uint8_t *src,
+                              const uint8_t *base, size_t n, __m512i *z, __m512i *flips)
+{
+    const unsigned width = DELTA_LANE(nbytes);
+    const __m512i magnitude = lanes_set(width, lmc_low_mask(8 * width) >> 1);
+    __m512i x[8], b[8];
+    load_wide(nbytes, src, n, x);
+    load_wide(nbytes, base, n, b);
+    for (unsigned i = 0; i < DELTA_LANE(nbytes); i++) {
+        flips[i] = _mm512_xor_si512(x[i], b[i]);
+        if (transform == LMC_FMT_DELTA_XOR) {
+            z[i] = flips[i];
+            continue;
+        }
+        __m512i d = lanes_sub(width, x[i], b[i]);
+        if (transform == LMC_FMT_DELTA_MAGNITUDE)
+            d = lanes_left(width, d, 1); /* the sign bits drop out */
+        const __m512i sign = lanes_sign(width, d);
+        if (transform == LMC_FMT_DELTA_DIFFERENCE)
+            d = lanes_left(width, d, 1);
+        z[i] = _mm512_xor_si512(d, sign);
+        if (transform == LMC_FMT_DELTA_MAGNITUDE)
+            z[i] = _mm512_and_si512(z[i], magnitude);
+    }
+    for (unsigned i = 0; nbytes == 1 && i < 2; i++)
+        z[i] = _mm512_srli_epi16(z[i], 8);
+}
+
+/* The lower words of 64 lanes, to head. */
+LMC_INLINE void store_heads(const unsigned nbytes, const __m512i *x, uint16_t *head)
+{
+    const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    word_pair words = {{x[0], x[1]}};
+    if (nbytes > 2) {
+        __m512i dwords[4];
+        gather_dwords(nbytes, x, dwords);
+        words = low_words(dwords);
+        for (unsigned i = 0; i < 2; i++)
+            words.word[i] = _mm512_permutexvar_epi64(order, words.word[i]);
+    }
+    _mm512_storeu_si512(head, words.word[0]);
+    _mm512_storeu_si512(head + 32, words.word[1]);
+}
+
+LMC_INLINE unsigned split_deltas(const unsigned transform, const unsigned nbytes, unsigned low_nbytes,
+                                 const uint8_t *src, const uint8_t *base, size_t n, uint16_t *head,
+                                 uint8_t *const *low)
+{
+    const unsigned width = DELTA_LANE(nbytes);
+    const unsigned head_nbits = transform == LMC_FMT_DELTA_MAGNITUDE ? 15 : 16;
+    const __m512i head_mask = lanes_set(width, lmc_low_mask(head_nbits));
+    __m512i all = _mm512_setzero_si512();
+    for (size_t i = 0; i < n; i += GROUP) {
+        __m512i z[8], flips[8];
+        compare_group(transform, nbytes, src + i * nbytes, base + i * nbytes, n - i, z, flips);
+        for (unsigned j = 0; j < low_nbytes; j++)
+            store_first(low[j] + i, lane_bytes(nbytes, z, 8 * (low_nbytes - 1 - j)), n - i);
+        for (unsigned k = 0; k < width; k++) {
+            z[k] = lanes_right(width, z[k], 8 * low_nbytes);
+            all = _mm512_or_si512(all, z[k]);
+            if (transform == LMC_FMT_DELTA_MAGNITUDE)
+                z[k] = choose_bits(head_mask, z[k], lanes_right(width, flips[k], 8 * (width - 2)));
+        }
+        store_heads(nbytes, z, head + i);
+    }
+    return nbytes > 2 && _mm512_test_epi64_mask(all, _mm512_andnot_si512(head_mask, _mm512_set1_epi64(-1)));
+}
+
+/* Heads to lanes of `width` bytes, from the one numbered `first` on. */
+LMC_INLINE __m512i widen_heads(const unsigned width, const uint16_t *head)
+{
+    if (width == 2)
+        return _mm512_loadu_si512(head);
+    if (width == 4)
+        return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)head));
+    return _mm512_cvtepu16_epi64(_mm_loadu_si128((const __m128i *)(const void *)head));
+}
+
+LMC_INLINE __m512i widen_bytes(const unsigned width, const uint8_t *p)
+{
+    if (width == 2)
+        return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    if (width == 4)
+        return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+
+/* One register of elements: b from their bases, h their heads, low at their first. */
+LMC_INLINE __m512i join_lanes(const unsigned transform, const unsigned nbytes, unsigned low_nbytes, __m512i h,
+                              const uint8_t *const *low, size_t at, __m512i b)
+{
+    const unsigned width = DELTA_LANE(nbytes);
+    const __m512i zero = _mm512_setzero_si512();
+    __m512i z = h;
+    if (transform == LMC_FMT_DELTA_MAGNITUDE)
+        z = _mm512_and_si512(z, lanes_set(width, 0x7fff));
+    for (unsigned j = 0; j < low_nbytes; j++)
+        z = _mm512_or_si512(lanes_left(width, z, 8), widen_bytes(width, low[j] + at));
+    if (nbytes == 1)
+        z = _mm512_slli_epi16(z, 8);
+    if (transform == LMC_FMT_DELTA_XOR)
+        return _mm512_xor_si512(z, b);
+    const __m512i bottom = lanes_set(width, nbytes == 1 ? 0x100 : 1);
+    const __m512i sign = lanes_sub(width, zero, _mm512_and_si512(z, bottom));
+    const __m512i x = lanes_add(width, b, _mm512_xor_si512(lanes_right(width, z, 1), sign));
+    if (transform == LMC_FMT_DELTA_DIFFERENCE)
+        return x;
+    const __m512i flipped = _mm512_xor_si512(b, lanes_left(width, h, 8 * (width - 2)));
+    return choose_bits(lanes_set(width, lmc_low_mask(8 * width) >> 1), x, flipped);
+}
+
+LMC_INLINE void join_deltas(const unsigned transform, const unsigned nbytes, unsigned low_nbytes,
+                            const uint16_t *head, const uint8_t *const *low, const uint8_t *base, size_t n,
+                            uint8_t *dst)
+{
+    const unsigned width = DELTA_LANE(nbytes);
+    for (size_t i = 0; i < n; i += GROUP) {
+        __m512i x[8];
+        load_wide(nbytes, base + i * nbytes, n - i, x);
+        for (unsigned k = 0; k < width; k++) {
+            const size_t at = i + k * (GROUP / width);
+            x[k] = join_lanes(transform, nbytes, low_nbytes, widen_heads(width, head + at), low, at, x[k]);
+        }
+        if (nbytes == 1)
+            x[0] = high_bytes((word_pair){{x[0], x[1]}}, order_from_words());
+        for (unsigned k = 0; k < nbytes; k++)
+            store_first(dst + i * nbytes + 64 * k, x[k], bytes_left((n - i) * nbytes, 64 * k));
+    }
+}
+
+#define DEFINE_DELTA(nbits, nbytes)                                                                         \
+    static void classify_##nbits(const lmc_delta *delta, const uint8_t *base, size_t n, uint8_t *classes,   \
+                                 size_t *counts)                                                            \
+    {                                                                                                       \
+        classify_elements(nbytes, delta, base, n, classes, counts);                                         \
+    }                                                                                                       \
+    static unsigned delta_split_##nbits(const lmc_delta *delta, const uint8_t *src, const uint8_t *base,    \
+                                        size_t n, uint16_t *head, uint8_t *const *low)                      \
+    {                                                                                                       \
+        const unsigned low_nbytes = (nbytes) > 1 ? delta->low_nbytes : 0;                                   \
+        if (delta->transform == LMC_FMT_DELTA_MAGNITUDE)                                                    \
+            return split_deltas(LMC_FMT_DELTA_MAGNITUDE, nbytes, low_nbytes, src, base, n, head, low);      \
+        if (delta->transform == LMC_FMT_DELTA_DIFFERENCE)                                                   \
+            return split_deltas(LMC_FMT_DELTA_DIFFERENCE, nbytes, low_nbytes, src, base, n, head, low);     \
+        return split_deltas(LMC_FMT_DELTA_XOR, nbytes, low_nbytes, src, base, n, head, low);                \
+    }                                                                                                       \
+    static void delta_join_##nbits(const lmc_delta *delta, const uint16_t *head, const uint8_t *const *low, \
+                                   const uint8_t *base, size_t n, uint8_t *dst)                             \
+    {                                                                                                       \
+        const unsigned low_nbytes = (nbytes) > 1 ? delta->low_nbytes : 0;                                   \
+        if (delta->transform == LMC_FMT_DELTA_MAGNITUDE)                                                    \
+            join_deltas(LMC_FMT_DELTA_MAGNITUDE, nbytes, low_nbytes, head, low, base, n, dst);              \
+        else if (delta->transform == LMC_FMT_DELTA_DIFFERENCE)                                              \
+            join_deltas(LMC_FMT_DELTA_DIFFERENCE, nbytes, low_nbytes, head, low, base, n, dst);             \
+        else                                                                                                \
+            join_deltas(LMC_FMT_DELTA_XOR, nbytes, low_nbytes, head, low, base, n, dst);                    \
+    }
+
+DEFINE_DELTA(8, 1)
+DEFINE_DELTA(16, 2)
+DEFINE_DELTA(32, 4)
+DEFINE_DELTA(64, 8)
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * neon.c - kernels for AArch64. NEON is a part of every such CPU, so nothing here needs a target of its own, and
+ * select.c need not ask.
+ */
+#include "codec/kernels/kernels.h"
+
+#if defined(__aarch64__)
+
+#include <arm_neon.h>
+
+#include "codec/kernels/shared/instances.h"
+#include "codec/kernels/shared/vectors.h"
+
+#define XXH_VECTOR 4 /* XXH_NEON */
+#include "codec/kernels/shared/hash.h"
+
+#include "codec/kernels/neon/bits.h"
+/* ---- copy ---- */
+
+/* Whole lines, past the caches. */
+LMC_INLINE void stream_lines(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    for (size_t i = 0; i < nbytes; i += 64) {
+        const uint8x16_t a = vld1q_u8(src + i), b = vld1q_u8(src + i + 16);
+        const uint8x16_t c = vld1q_u8(src + i + 32), d = vld1q_u8(src + i + 48);
+        __asm__ volatile("stnp %q[a], %q[b], [%[to]]\n\tstnp %q[c], %q[d], [%[to], #32]"
+                         :
+                         : [a] "w"(a), [b] "w"(b), [c] "w"(c), [d] "w"(d), [to] "r"(dst + i)
+                         : "memory");
+    }
+}
+
+/* No fence: other than on x86, these stores are ordered by whatever orders others. */
+static void end_past_cache(void)
+{
+}
+
+#include "codec/kernels/neon/elements.h"
+#include "codec/kernels/neon/levels.h"
+#include "codec/kernels/shared/strip_stream.h"
+
+#include "codec/kernels/shared/pairs_loops.h"
+
+/* ---- deltas ---- */
+
+/* Adds up how many of n <= LMC_STRIP_VALUES classes, in the first-level cache, are `class`. */
+LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
+{
+    const uint8x16_t wanted = vdupq_n_u8((uint8_t) class);
+    uint8x16_t sum = vdupq_n_u8(0); /* at most 128 in a byte */
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        sum = vsubq_u8(sum, vceqq_u8(vld1q_u8(classes + i), wanted));
+    size_t count = vaddlvq_u8(sum);
+    for (; i < n; i++)
+        count += classes[i] == class;
+    return count;
+}
+
+/* Classes by bisection: each step looks up a bound by what is known, and compares. Steps beyond the last class find
+ * 255, which a key can reach only if it is of the last class. */
+static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t *counts)
+{
+    uint8_t bound[LMC_FMT_CLASS_COUNT_MAX];
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+        bound[c] = c < delta->class_count ? delta->first_key[c] : 255;
+    const uint8x16_t bounds = vld1q_u8(bound);
+    const uint8x16_t last = vdupq_n_u8((uint8_t)(delta->class_count - 1));
+    for (size_t first = 0; first < n; first += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - first, LMC_STRIP_VALUES);
+        size_t others = m;
+        for (size_t i = first; i < first + m; i += 16) {
+            const uint8x16_t key = vld1q_u8(keys + i);
+            uint8x16_t class = vdupq_n_u8(0);
+            for (unsigned step = LMC_FMT_CLASS_COUNT_MAX / 2; step > 0; step /= 2) {
+                const uint8x16_t next = vaddq_u8(class, vdupq_n_u8((uint8_t)step));
+                class = vbslq_u8(vcgeq_u8(key, vqtbl1q_u8(bounds, next)), next, class);
+            }
+            vst1q_u8(keys + i, vminq_u8(class, last));
+        }
+        for (unsigned c = 0; c + 1 < delta->class_count; c++) {
+            const size_t count = count_class(keys + first, m, c);
+            counts[c] += count;
+            others -= count;
+        }
+        counts[delta->class_count - 1] += others;
+    }
+}
+
+#include "codec/kernels/shared/delta_loops.h"
+#include "codec/kernels/shared/gap_loops.h"
+#include "codec/kernels/shared/mask_loops.h"
+
+/* The top bits of 16 heads, each at the place of its byte in 8 bytes. */
+LMC_INLINE uint8x16_t top_places(const uint16_t *head)
+{
+    const uint8x16_t place = vreinterpretq_u8_u64(vdupq_n_u64(UINT64_C(0x8040201008040201)));
+    const uint8x16_t upper =
+        vuzp2q_u8(vreinterpretq_u8_u16(vld1q_u16(head)), vreinterpretq_u8_u16(vld1q_u16(head + 8)));
+    return vandq_u8(vreinterpretq_u8_s8(vshrq_n_s8(vreinterpretq_s8_u8(upper), 7)), place);
+}
+
+static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
+{
+    for (size_t g = 0; g < n; g += GROUP) {
+        uint16_t *const h = head + g;
+        const uint8x16_t lower = vpaddq_u8(top_places(h), top_places(h + 16));
+        const uint8x16_t upper = vpaddq_u8(top_places(h + 32), top_places(h + 48));
+        const uint8x16_t quads = vpaddq_u8(lower, upper);
+        const uint64_t word = vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(quads, quads)), 0);
+        for (unsigned i = 0; i < GROUP; i += 8)
+            vst1q_u16(h + i, vandq_u16(vld1q_u16(h + i), vdupq_n_u16(0x7fff)));
+        flips[g / GROUP] = n - g < GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
+    }
+}
+
+const lmc_kernels lmc_kernels_neon = {
+    .name = "neon",
+    .levels_encode = levels_encode,
+    .levels_decode = levels_decode,
+    .split = {split_1, split_2, split_4, split_8},
+    .join = {join_1, join_2, join_4, join_8},
+    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
+    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
+    .count_flags = count_flags,
+    .pairs_split = pairs_split,
+    .pairs_join = pairs_join,
+    .gaps_list = gaps_list,
+    .gaps_cut = gaps_cut,
+    .gaps_join = gaps_join,
+    .gaps_level = gaps_level,
+    .gaps_unlevel = gaps_unlevel,
+    .classify = {classify_8, classify_16, classify_32, classify_64},
+    .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
+    .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
+    .scatter = scatter,
+    .gather = gather,
+    .take_flips = take_flips,
+    .put_flips = put_flips,
+    .hash = hash_xxh3,
+    .hash_begin = hash_xxh3_begin,
+    .hash_update = hash_xxh3_update,
+    .hash_end = hash_xxh3_end,
+    .copy_past_cache = copy_past_cache,
+    .end_past_cache = end_past_cache,
+};
+
+#else
+typedef int lmc_neon_is_empty; /* ISO C wants a declaration */
+#endif

@@ -1,0 +1,170 @@
+/*
+ * scalar.c - the reference kernels: portable C, complete on its own, no intrinsics and no CPU macros. They define what
+ * the other sets must write, byte for byte. Levels and elements are in headers of their own.
+ */
+#include "codec/kernels/kernels.h"
+
+#include "codec/kernels/shared/hash.h"
+
+#include "codec/kernels/scalar/bits.h"
+#include "codec/kernels/scalar/elements.h"
+#include "codec/kernels/scalar/levels.h"
+
+/* ---- pairs ---- */
+
+LMC_INLINE uint64_t gather_bits(uint64_t x, uint64_t mask)
+{
+    return gather_by(find_moves(mask), x, mask);
+}
+
+/* The even bits of a word, gathered in its lower half (Warren, Hacker's Delight 7-2), and back. */
+LMC_INLINE uint64_t gather_even(uint64_t x)
+{
+    x &= EVEN_BITS;
+    x = (x | x >> 1) & UINT64_C(0x3333333333333333);
+    x = (x | x >> 2) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    x = (x | x >> 4) & UINT64_C(0x00ff00ff00ff00ff);
+    x = (x | x >> 8) & UINT64_C(0x0000ffff0000ffff);
+    return (x | x >> 16) & UINT64_C(0x00000000ffffffff);
+}
+
+LMC_INLINE uint64_t scatter_even(uint64_t x)
+{
+    x &= UINT64_C(0x00000000ffffffff);
+    x = (x | x << 16) & UINT64_C(0x0000ffff0000ffff);
+    x = (x | x << 8) & UINT64_C(0x00ff00ff00ff00ff);
+    x = (x | x << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    x = (x | x << 2) & UINT64_C(0x3333333333333333);
+    return (x | x << 1) & EVEN_BITS;
+}
+
+/* The lowest bits of x, spread to the places of mask, four places at a time: quicker for few than
+ * moves. */
+LMC_INLINE uint32_t scatter_half(uint32_t x, uint32_t mask)
+{
+    static const uint8_t deposit[16][16] = {
+        {0},
+        {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1},
+        {0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2},
+        {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3},
+        {0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4},
+        {0, 1, 4, 5, 0, 1, 4, 5, 0, 1, 4, 5, 0, 1, 4, 5},
+        {0, 2, 4, 6, 0, 2, 4, 6, 0, 2, 4, 6, 0, 2, 4, 6},
+        {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7},
+        {0, 8, 0, 8, 0, 8, 0, 8, 0, 8, 0, 8, 0, 8, 0, 8},
+        {0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9},
+        {0, 2, 8, 10, 0, 2, 8, 10, 0, 2, 8, 10, 0, 2, 8, 10},
+        {0, 1, 2, 3, 8, 9, 10, 11, 0, 1, 2, 3, 8, 9, 10, 11},
+        {0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12},
+        {0, 1, 4, 5, 8, 9, 12, 13, 0, 1, 4, 5, 8, 9, 12, 13},
+        {0, 2, 4, 6, 8, 10, 12, 14, 0, 2, 4, 6, 8, 10, 12, 14},
+        {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+    };
+    static const uint8_t places[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
+    uint32_t spread = 0;
+    for (unsigned i = 0; i < 32; i += 4) {
+        const unsigned m = mask >> i & 15;
+        spread |= (uint32_t)deposit[m][x & 15] << i;
+        x >>= places[m];
+    }
+    return spread;
+}
+
+LMC_INLINE uint64_t scatter_word(uint64_t x, uint64_t mask)
+{
+    const uint32_t lower = (uint32_t)mask;
+    return scatter_half((uint32_t)x, lower) |
+           (uint64_t)scatter_half((uint32_t)(x >> count_bits(lower)), (uint32_t)(mask >> 32)) << 32;
+}
+
+#include "codec/kernels/shared/pairs_loops.h"
+
+/* ---- gaps ---- */
+
+#include "codec/kernels/shared/gap_loops.h"
+
+/* ---- deltas ---- */
+
+static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t *counts)
+{
+    uint8_t class_of[256];
+    uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX] = {
+        {0}}; /* neighbours are often of one class, and would wait */
+    for (unsigned c = 0; c < delta->class_count; c++) {
+        const unsigned end = c + 1 < delta->class_count ? delta->first_key[c + 1] : 256;
+        memset(class_of + delta->first_key[c], (int)c, end - delta->first_key[c]);
+    }
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (unsigned k = 0; k < 4; k++)
+            count[k][keys[i + k] = class_of[keys[i + k]]]++;
+    for (; i < n; i++)
+        count[0][keys[i] = class_of[keys[i]]]++;
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+        counts[c] += (size_t)count[0][c] + count[1][c] + count[2][c] + count[3][c];
+}
+
+#include "codec/kernels/shared/delta_loops.h"
+#include "codec/kernels/shared/mask_loops.h"
+
+/* The top bits of 64 heads: as bytes of 0 and 1, then of each 8 of these the 8 bits by multiplication. */
+LMC_INLINE uint64_t head_tops(const uint16_t *head)
+{
+    uint8_t top[GROUP];
+    uint64_t word = 0;
+    for (size_t i = 0; i < GROUP; i++)
+        top[i] = (uint8_t)(head[i] >> 15);
+    for (size_t i = 0; i < GROUP; i += 8)
+        word |= (lmc_load64(top + i) * UINT64_C(0x0102040810204080) >> 56) << i;
+    return word;
+}
+
+static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
+{
+    for (size_t g = 0; g < n; g += GROUP) {
+        const uint64_t word = head_tops(head + g);
+        for (size_t i = 0; i < GROUP; i++)
+            head[g + i] &= 0x7fff;
+        flips[g / GROUP] = n - g < GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
+    }
+}
+
+static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    memcpy(dst, src, nbytes);
+}
+
+static void end_past_cache(void)
+{
+}
+
+const lmc_kernels lmc_kernels_scalar = {
+    .name = "scalar",
+    .levels_encode = levels_encode,
+    .levels_decode = levels_decode,
+    .split = {split_8, split_16, split_32, split_64},
+    .join = {join_8, join_16, join_32, join_64},
+    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
+    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
+    .count_flags = count_flags,
+    .pairs_split = pairs_split,
+    .pairs_join = pairs_join,
+    .gaps_list = gaps_list,
+    .gaps_cut = gaps_cut,
+    .gaps_join = gaps_join,
+    .gaps_level = gaps_level,
+    .gaps_unlevel = gaps_unlevel,
+    .classify = {classify_8, classify_16, classify_32, classify_64},
+    .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
+    .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
+    .scatter = scatter,
+    .gather = gather,
+    .take_flips = take_flips,
+    .put_flips = put_flips,
+    .hash = hash_xxh3,
+    .hash_begin = hash_xxh3_begin,
+    .hash_update = hash_xxh3_update,
+    .hash_end = hash_xxh3_end,
+    .copy_past_cache = copy_past_cache,
+    .end_past_cache = end_past_cache,
+};

@@ -1,0 +1,108 @@
+/*
+ * strip_stream.h - copies past the caches, and the kernels split and join of each width for sets that send a strip
+ * there line by line: a group after it was written, so that the memory is busy while the core is. The including file
+ * has stream_lines(), split_elements(), load_head_join() and join_group().
+ */
+#ifndef LMC_CODEC_KERNELS_SHARED_STRIP_STREAM_H
+#define LMC_CODEC_KERNELS_SHARED_STRIP_STREAM_H
+
+/* What is left at both ends of the lines is written as usual. */
+static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    const size_t first = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
+    const size_t last = first + ((nbytes - first) & ~(size_t)63);
+    memcpy(dst, src, first);
+    stream_lines(dst + first, src + first, last - first);
+    memcpy(dst + last, src + last, nbytes - last);
+}
+
+typedef struct strip_stream {
+    uint8_t *place; /* NULL: the strip goes nowhere */
+    const uint8_t *values;
+    size_t first_line; /* bytes before the first whole line of `place` */
+    size_t done;       /* bytes up to the next line to leave */
+} strip_stream;
+
+#define PAGE_NBYTES 4096
+
+/* What pages are two pages further on is looked up now: a store that has to wait for that holds up all others. */
+LMC_INLINE strip_stream begin_stream(lmc_line_stream *to, const uint8_t *values, size_t nbytes)
+{
+    strip_stream stream = {NULL, values, 0, 0};
+    if (!to)
+        return stream;
+    lmc_stream_flush(to);
+    stream.place = to->place;
+    stream.first_line = stream.done = -(uintptr_t)to->place & 63;
+    for (size_t i = 0; i < nbytes; i += PAGE_NBYTES)
+        fetch(to->place + i, 2 * PAGE_NBYTES);
+    return stream;
+}
+
+/* After group i / GROUP of elements of nbytes was written. */
+LMC_INLINE void stream_group(strip_stream *stream, const unsigned nbytes, size_t i)
+{
+    if (!stream->place || i < 2 * GROUP)
+        return;
+    stream_lines(stream->place + stream->done, stream->values + stream->done, GROUP * nbytes);
+    stream->done += GROUP * nbytes;
+}
+
+/* What is left of nbytes, and what came before the first line. */
+LMC_INLINE void end_stream(const strip_stream *stream, size_t nbytes, lmc_line_stream *to)
+{
+    const int began = stream->done > stream->first_line;
+    const size_t done = began ? stream->done : 0;
+    if (!to)
+        return;
+    if (began)
+        memcpy(stream->place, stream->values, stream->first_line);
+    copy_past_cache(stream->place + done, stream->values + done, nbytes - done);
+    to->place += nbytes;
+}
+
+LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
+                              size_t n, uint8_t *dst, lmc_line_stream *to)
+{
+    const unsigned p = split->low_nbits;
+    const head_join join = load_head_join(nbytes, split);
+    lmc_plane_set planes = *src;
+    if (p == 0)
+        planes.low = planes.symbols; /* anything that may be read */
+    strip_stream stream = begin_stream(to, dst, n * nbytes);
+    size_t i = 0;
+    for (; i + GROUP <= n; i += GROUP) {
+        const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
+        join_group(nbytes, &join, &at, dst + i * nbytes);
+        stream_group(&stream, nbytes, i);
+    }
+    if (i < n) {
+        const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
+        uint8_t elements[8 * GROUP];
+        join_group(nbytes, &join, &at, elements);
+        memcpy(dst + i * nbytes, elements, (n - i) * nbytes);
+    }
+    end_stream(&stream, n * nbytes, to);
+}
+
+#define DEFINE_WIDTH(nbytes)                                                                            \
+    static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,                \
+                                   const lmc_plane_set *dst)                                            \
+    {                                                                                                   \
+        return split_elements(nbytes, split, src, n, dst);                                              \
+    }                                                                                                   \
+    static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst, \
+                              lmc_line_stream *stream)                                                  \
+    {                                                                                                   \
+        if (stream)                                                                                     \
+            join_elements(nbytes, split, src, n, dst, stream);                                          \
+        else                                                                                            \
+            join_elements(nbytes, split, src, n, dst, NULL);                                            \
+    }
+
+DEFINE_WIDTH(1)
+DEFINE_WIDTH(2)
+DEFINE_WIDTH(4)
+DEFINE_WIDTH(8)
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * vectors.h - what kernels/avx2/avx2.c, kernels/avx512/avx512.c and kernels/neon/neon.c share; neither
+ * intrinsics nor anything that needs a target. Cursors are copied member by member here: a copy of the whole
+ * structure would stay in memory, and cost more than a short list takes to code.
+ */
+#ifndef LMC_CODEC_KERNELS_SHARED_VECTORS_H
+#define LMC_CODEC_KERNELS_SHARED_VECTORS_H
+
+#include "codec/kernels/kernels.h"
+
+#define GROUP 64
+
+/* How many bytes ahead to fetch what the prefetchers of the CPU miss, as they stop at pages; measured. */
+#define AHEAD_ELEMENTS 2048
+#define AHEAD_LOW 1536
+#define AHEAD_PLANE 256
+
+/* Beyond the end of a buffer this does nothing, but the pointer must not be formed. */
+LMC_INLINE void fetch(const uint8_t *p, size_t ahead)
+{
+    __builtin_prefetch((const void *)((uintptr_t)p + ahead));
+}
+
+/* Is this a level of the fast preset: codes of 1 bit, or of 2, of which the last stands for the list? */
+LMC_INLINE int is_short_level(const lmc_layer *layer)
+{
+    return layer->first_nbits == layer->last_nbits && layer->last_nbits <= 2 && layer->has_list &&
+           layer->list_code == (layer->last_nbits == 1 ? 32 : 48);
+}
+
+/* The first nbytes bytes of a word, to a full plane. */
+LMC_INLINE void put_full(uint8_t **plane, uint64_t word, size_t nbytes)
+{
+    fetch(*plane, AHEAD_PLANE);
+    memcpy(*plane, &word, nbytes);
+    *plane += nbytes;
+}
+
+LMC_INLINE void copy_out_cursors(const unsigned first, const unsigned last, lmc_levels_out *to,
+                                 const lmc_levels_out *from)
+{
+    for (unsigned j = 0; j < first; j++)
+        to->full[j] = from->full[j];
+    for (unsigned j = first; j < last; j++)
+        to->partial[j] = from->partial[j];
+    to->list = from->list;
+}
+
+LMC_INLINE void copy_in_cursors(const unsigned first, const unsigned last, lmc_levels_in *to,
+                                const lmc_levels_in *from)
+{
+    for (unsigned j = 0; j < first; j++)
+        to->full[j] = from->full[j];
+    for (unsigned j = first; j < last; j++) {
+        to->partial[j] = from->partial[j];
+        to->position[j] = from->position[j];
+    }
+    to->list = from->list;
+}
+
+/* The planes of an element further on; i is a multiple of 64. */
+LMC_INLINE lmc_plane_set planes_at(const unsigned nbytes, const lmc_plane_set *planes, unsigned low_nbits,
+                                   size_t i)
+{
+    lmc_plane_set at = *planes;
+    at.symbols += i;
+    if (low_nbits > 0)
+        at.low += i / 8 * low_nbits;
+    for (unsigned j = 0; j + 2 < nbytes; j++)
+        at.rest[j] += i;
+    return at;
+}
+
+#endif

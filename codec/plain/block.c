@@ -1,0 +1,439 @@
+/* block.c - a block: which of its three forms, and its planes in order. */
+#include "codec/plain/block.h"
+
+#include "codec/bitset/bitset.h"
+#include "codec/plain/escape.h"
+#include "codec/plain/plane.h"
+#include "codec/prefix/symbols.h"
+
+/* Everything that one call works with. */
+typedef struct block_job {
+    const lmc_kernels *kernels;
+    const lmc_coding *coding;
+    lmc_scratch *scratch;
+    const uint8_t *ahead; /* decode: what to fetch meanwhile ... */
+    size_t ahead_nbytes;  /* ... with each half of a strip's work: 0 nothing */
+    int is_constant;      /* encode: the block is one value over and over */
+    int hashes_strips;    /* strips are hashed as they pass, into scratch->hash_state */
+    int past_cache;       /* decode: strips go to their place past the caches */
+} block_job;
+
+#define CACHE_LINE_NBYTES 64
+
+/* Brings what comes next into the cache while a strip keeps the core busy. More lines at once than a core can wait
+ * for would stop it, so that there is a share for each half of the work: decoding symbols, joining elements. */
+static void fetch_ahead(const block_job *job, size_t half)
+{
+    const size_t first = half * job->ahead_nbytes;
+    for (size_t i = first; i < first + job->ahead_nbytes; i += CACHE_LINE_NBYTES)
+        LMC_PREFETCH(job->ahead + i);
+}
+
+/* What each half of a strip's work fetches of nbytes, so that all of n values together fetch no more. */
+static size_t share_of_half(size_t nbytes, size_t n)
+{
+    return nbytes / (2 * lmc_div_ceil(n, LMC_STRIP_VALUES));
+}
+
+/* The planes of the strip that starts at value `first`. */
+static lmc_plane_set planes_at(const lmc_coding *coding, uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX],
+                               uint8_t *symbols, size_t first)
+{
+    lmc_plane_set set = {.symbols = symbols};
+    const unsigned rest_first = lmc_coding_rest_first(coding);
+    if (coding->split.low_nbits > 0)
+        set.low = plane[LMC_PLANE_LOW] + first / 8 * coding->split.low_nbits;
+    for (unsigned i = rest_first; i < coding->plane_count; i++)
+        set.rest[i - rest_first] = plane[i] + first;
+    return set;
+}
+
+/* ---- encode ---- */
+
+static int is_flexible(const lmc_coding *coding)
+{
+    int flexible = !coding->table[LMC_PLANE_SYMBOLS];
+    for (unsigned i = 0; i < coding->plane_count; i++)
+        flexible |= coding->flexible[i];
+    return flexible;
+}
+
+/* Appends the escapes gathered in scratch. Returns 0 when there is no room. */
+static int write_escapes(const lmc_scratch *scratch, const uint16_t *escapes_end, lmc_writer *writer)
+{
+    const size_t nbytes = (size_t)(escapes_end - scratch->escapes) * sizeof *escapes_end;
+    if (nbytes > lmc_writer_left(writer))
+        return 0;
+    lmc_write_span(writer, scratch->escapes, nbytes);
+    return 1;
+}
+
+/* The hot path: every plane but the symbols is stored, so its place is known before its content, and the
+ * symbols are coded strip by strip while they are in the first-level cache. Returns 0 when that does not
+ * fit. */
+static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    const lmc_coding *const coding = job->coding;
+    const unsigned unit_log2 = lmc_unit_log2(coding->unit_nbytes);
+    uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX];
+    uint16_t *escapes = job->scratch->escapes;
+    lmc_symbol_encoder encoder;
+
+    lmc_write_n(writer, LMC_FMT_PLANE_CODED, 1);
+    for (unsigned i = 1; i < coding->plane_count; i++)
+        lmc_write_n(writer, LMC_FMT_PLANE_STORED, 1);
+    for (unsigned i = coding->plane_count; i-- > 1;) {
+        const size_t nbytes = lmc_plane_nbytes(n, lmc_coding_plane_nbits(coding, i));
+        if (nbytes > lmc_writer_left(writer))
+            return 0;
+        plane[i] = writer->next;
+        writer->next += nbytes;
+    }
+    lmc_symbols_encode_begin(&encoder, job->kernels, coding->table[LMC_PLANE_SYMBOLS], job->scratch, n,
+                             writer->next, lmc_writer_left(writer));
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        const uint8_t *const values = src + i * coding->unit_nbytes;
+        const lmc_plane_set set = planes_at(coding, plane, job->scratch->strip, i);
+        if (job->kernels->split[unit_log2](&coding->split, values, m, &set) && lmc_coding_has_escapes(coding))
+            escapes = lmc_escapes_collect(coding, set.symbols, values, m, escapes);
+        if (job->hashes_strips)
+            job->kernels->hash_update(job->scratch->hash_state, values, m * coding->unit_nbytes);
+        lmc_symbols_encode_strip(&encoder, set.symbols, m);
+    }
+    const size_t nbytes = lmc_symbols_encode_end(&encoder);
+    writer->next += nbytes;
+    return nbytes != 0 && write_escapes(job->scratch, escapes, writer);
+}
+
+/* The general path: planes go to scratch first, and each gets the mode that suits this block. */
+static int encode_planes_flexible(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    const lmc_coding *const coding = job->coding;
+    lmc_scratch *const scratch = job->scratch;
+    const lmc_plane_set set = planes_at(coding, scratch->plane, scratch->plane[LMC_PLANE_SYMBOLS], 0);
+    uint16_t *escapes = scratch->escapes;
+    if (job->kernels->split[lmc_unit_log2(coding->unit_nbytes)](&coding->split, src, n, &set) &&
+        lmc_coding_has_escapes(coding))
+        escapes = lmc_escapes_collect(coding, set.symbols, src, n, escapes);
+
+    uint8_t *const modes = writer->next;
+    writer->next += coding->plane_count;
+    for (unsigned i = coding->plane_count; i-- > 0;) {
+        const unsigned nbits = lmc_coding_plane_nbits(coding, i);
+        const size_t left = lmc_writer_left(writer);
+        size_t nbytes = 0;
+        if (nbits == 8)
+            nbytes = lmc_plane_encode(job->kernels, coding->table[i], scratch, scratch->plane[i], n,
+                                      writer->next, left, &modes[i]);
+        else if (lmc_plane_nbytes(n, nbits) <= left)
+            nbytes = lmc_plane_encode_packed(scratch->plane[i], n, nbits, writer->next, &modes[i]);
+        if (nbytes == 0)
+            return 0;
+        writer->next += nbytes;
+    }
+    return write_escapes(scratch, escapes, writer);
+}
+
+static int encode_planes(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    if (lmc_writer_left(writer) < LMC_FMT_PLANE_COUNT_MAX)
+        return 0;
+    return is_flexible(job->coding) ? encode_planes_flexible(job, src, n, writer)
+                                    : encode_planes_direct(job, src, n, writer);
+}
+
+/* Less than one masked element in this many: not worth a mask. */
+#define MASKED_SHARE_MIN 512
+
+static int is_constant(const uint8_t *src, size_t n, unsigned unit_nbytes)
+{
+    return memcmp(src, src + unit_nbytes, (n - 1) * unit_nbytes) == 0;
+}
+
+/* A block of one value over and over, as fill values make it: whatever code the frame has is not for it. If the
+ * value is the mask value, all elements are masked but the first, since one must be kept; else every plane is
+ * constant. */
+static int encode_constant(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    const lmc_coding *const coding = job->coding;
+    uint64_t *const mask = job->scratch->mask;
+    if (lmc_writer_left(writer) < LMC_FMT_PLANE_COUNT_MAX)
+        return 0;
+    if (!coding->has_mask || lmc_load_n(src, coding->unit_nbytes) != coding->mask_value) {
+        lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
+        return encode_planes_flexible(job, src, n, writer);
+    }
+    memset(mask, 0, lmc_flag_words(n) * 8);
+    mask[0] = 1;
+    lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
+    const size_t nbytes =
+        lmc_flags_encode(job->kernels, job->scratch, mask, n, writer->next, lmc_writer_left(writer));
+    writer->next += nbytes;
+    return nbytes != 0 && lmc_writer_left(writer) >= LMC_FMT_PLANE_COUNT_MAX &&
+           encode_planes_flexible(job, src, 1, writer);
+}
+
+static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    if (job->is_constant)
+        return encode_constant(job, src, n, writer);
+    if (job->coding->has_mask) {
+        const size_t kept = job->kernels->mask_split[lmc_unit_log2(job->coding->unit_nbytes)](
+            job->coding->mask_value, src, n, job->scratch->mask, job->scratch->values);
+        if (kept > 0 && n - kept > n / MASKED_SHARE_MIN) {
+            lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
+            const size_t nbytes = lmc_flags_encode(job->kernels, job->scratch, job->scratch->mask, n,
+                                                   writer->next, lmc_writer_left(writer));
+            writer->next += nbytes;
+            return nbytes != 0 && encode_planes(job, job->scratch->values, kept, writer);
+        }
+    }
+    lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
+    return encode_planes(job, src, n, writer);
+}
+
+size_t lmc_block_store(const lmc_kernels *kernels, const uint8_t *src, size_t src_nbytes, uint8_t *dst,
+                       uint64_t *content_hash)
+{
+    *content_hash = kernels->hash(src, src_nbytes, 0);
+    dst[0] = LMC_FMT_BLOCK_STORED;
+    memcpy(dst + 1, src, src_nbytes);
+    return 1 + src_nbytes;
+}
+
+size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
+                        const uint8_t *src, size_t src_nbytes, uint8_t *dst, uint64_t *content_hash)
+{
+    const size_t n = src_nbytes / coding->unit_nbytes;
+    const size_t tail_nbytes = src_nbytes % coding->unit_nbytes;
+    const int constant = n > 1 && is_constant(src, n, coding->unit_nbytes);
+    const block_job job = {.kernels = kernels,
+                           .coding = coding,
+                           .scratch = scratch,
+                           .is_constant = constant,
+                           .hashes_strips = !constant && !coding->has_mask && !is_flexible(coding)};
+    if (n == 0)
+        return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
+    kernels->hash_begin(scratch->hash_state);
+    lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
+    if (!encode_values(&job, src, n, &writer) || lmc_writer_left(&writer) < tail_nbytes)
+        return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
+    const uint8_t *const tail = src + n * coding->unit_nbytes;
+    lmc_write_span(&writer, tail, tail_nbytes);
+    if (job.hashes_strips) {
+        kernels->hash_update(scratch->hash_state, tail, tail_nbytes);
+        *content_hash = kernels->hash_end(scratch->hash_state);
+    } else {
+        *content_hash = kernels->hash(src, src_nbytes, 0);
+    }
+    return (size_t)(writer.next - dst);
+}
+
+/* ---- decode ---- */
+
+static lmc_status corrupt(lmc_diag *diag, const char *what)
+{
+    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "block: %s", what);
+}
+
+/* The symbols of a block, strip by strip: decoded as they are needed, or lying in a plane. */
+typedef struct symbol_strips {
+    lmc_symbol_decoder decoder;
+    const uint8_t *plane; /* NULL: coded */
+} symbol_strips;
+
+static lmc_status open_symbols(const block_job *job, lmc_source *source, unsigned mode, size_t n,
+                               symbol_strips *strips, lmc_diag *diag)
+{
+    const lmc_table *const table = job->coding->table[LMC_PLANE_SYMBOLS];
+    strips->plane = NULL;
+    if (mode == LMC_FMT_PLANE_CODED && table)
+        return lmc_symbols_decode_begin(&strips->decoder, job->kernels, table, job->scratch, source, n, diag);
+    return lmc_plane_decode(job->kernels, table, job->scratch, source, mode, n, 8,
+                            job->scratch->plane[LMC_PLANE_SYMBOLS], &strips->plane, diag);
+}
+
+/* A strip of the block's content, on its way to `place`: there, or where it can be read again once it has gone past
+ * the caches. */
+static uint8_t *strip_at(const block_job *job, uint8_t *place)
+{
+    return job->past_cache ? job->scratch->strip_values : place;
+}
+
+static void hash_strip(const block_job *job, const uint8_t *values, size_t nbytes)
+{
+    if (job->hashes_strips)
+        job->kernels->hash_update(job->scratch->hash_state, values, nbytes);
+}
+
+/* Joins a strip to the place that the stream has come to, and mends its escapes. One that has any cannot leave before
+ * they are mended. */
+static lmc_status join_strip(const block_job *job, const lmc_plane_set *set, size_t n, lmc_reader *reader,
+                             lmc_line_stream *stream, lmc_diag *diag)
+{
+    const lmc_coding *const coding = job->coding;
+    const unsigned unit_nbytes = coding->unit_nbytes;
+    const int is_mended =
+        lmc_coding_has_escapes(coding) && memchr(set->symbols, LMC_FMT_SYMBOL_ESCAPE, n) != NULL;
+    uint8_t *const place = stream->place;
+    uint8_t *const values = strip_at(job, place);
+    const int leaves = values != place && !is_mended;
+    job->kernels->join[lmc_unit_log2(unit_nbytes)](&coding->split, set, n, values, leaves ? stream : NULL);
+    if (is_mended && lmc_escapes_apply(coding, set->symbols, n, reader, values, diag) != LMC_OK)
+        return LMC_ERR_CORRUPT;
+    hash_strip(job, values, n * unit_nbytes);
+    if (leaves)
+        return LMC_OK;
+    lmc_stream_flush(stream);
+    if (values != place)
+        job->kernels->copy_past_cache(place, values, n * unit_nbytes);
+    stream->place += n * unit_nbytes;
+    return LMC_OK;
+}
+
+static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_strips *strips,
+                              uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX], size_t n, uint8_t *dst,
+                              lmc_diag *diag)
+{
+    lmc_line_stream stream = {.place = dst};
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        uint8_t *symbols = job->scratch->strip;
+        fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES));
+        if (strips->plane)
+            memcpy(symbols, strips->plane + i, m);
+        else if (lmc_symbols_decode_strip(&strips->decoder, m, symbols, diag) != LMC_OK)
+            return LMC_ERR_CORRUPT;
+        const lmc_plane_set set = planes_at(job->coding, plane, symbols, i);
+        fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES) + 1);
+        if (join_strip(job, &set, m, &source->reader, &stream, diag) != LMC_OK)
+            return LMC_ERR_CORRUPT;
+    }
+    lmc_stream_flush(&stream);
+    return strips->plane ? LMC_OK : lmc_symbols_decode_end(&strips->decoder, diag);
+}
+
+/* Decodes n elements from their planes. */
+static lmc_status decode_planes(const block_job *job, lmc_source *source, size_t n, uint8_t *dst,
+                                lmc_diag *diag)
+{
+    const lmc_coding *const coding = job->coding;
+    uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX] = {NULL};
+    symbol_strips strips;
+    const uint8_t *const modes = lmc_read_span(&source->reader, coding->plane_count);
+    if (!modes)
+        return corrupt(diag, "its modes are cut short");
+    for (unsigned i = coding->plane_count; i-- > 1;) {
+        const uint8_t *found;
+        const lmc_status status =
+            lmc_plane_decode(job->kernels, coding->table[i], job->scratch, source, modes[i], n,
+                             lmc_coding_plane_nbits(coding, i), job->scratch->plane[i], &found, diag);
+        if (status != LMC_OK)
+            return status;
+        plane[i] = (uint8_t *)(uintptr_t)found; /* join only reads */
+    }
+    const lmc_status status = open_symbols(job, source, modes[LMC_PLANE_SYMBOLS], n, &strips, diag);
+    if (status != LMC_OK)
+        return status;
+    return join_strips(job, source, &strips, plane, n, dst, diag);
+}
+
+/* Puts the kept elements at the places of the mask and the mask value everywhere else. */
+static void join_masked(const block_job *job, size_t n, uint8_t *dst)
+{
+    const unsigned unit_nbytes = job->coding->unit_nbytes;
+    const uint8_t *kept = job->scratch->values;
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        uint8_t *const place = dst + i * unit_nbytes;
+        uint8_t *const values = strip_at(job, place);
+        kept += unit_nbytes * job->kernels->mask_join[lmc_unit_log2(unit_nbytes)](
+                                  job->coding->mask_value, job->scratch->mask + i / 64, kept, m, values);
+        if (values != place)
+            job->kernels->copy_past_cache(place, values, m * unit_nbytes);
+        hash_strip(job, values, m * unit_nbytes);
+    }
+}
+
+static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t n, uint8_t *dst,
+                                lmc_diag *diag)
+{
+    if (!job->coding->has_mask)
+        return corrupt(diag, "it is masked, but the plan has no mask value");
+    lmc_status status =
+        lmc_flags_decode(job->kernels, job->scratch, &source->reader, n, job->scratch->mask, diag);
+    if (status != LMC_OK)
+        return status;
+    const size_t kept = lmc_flags_count(job->kernels, job->scratch->mask, n);
+    if (kept == 0)
+        return corrupt(diag, "its mask leaves nothing");
+    block_job kept_job = *job; /* what is kept is not yet the content */
+    kept_job.hashes_strips = 0;
+    kept_job.past_cache = 0;
+    status = decode_planes(&kept_job, source, kept, job->scratch->values, diag);
+    if (status == LMC_OK)
+        join_masked(job, n, dst);
+    return status;
+}
+
+static lmc_status decode_stored(lmc_reader *reader, uint8_t *dst, size_t dst_nbytes, lmc_diag *diag)
+{
+    if (lmc_reader_left(reader) != dst_nbytes)
+        return corrupt(diag, "it is stored, but not as long as its content");
+    memcpy(dst, reader->next, dst_nbytes);
+    return LMC_OK;
+}
+
+/* A block that is not stored: n elements, then tail_nbytes. */
+static lmc_status decode_values(const block_job *job, lmc_source *source, unsigned mode, size_t n,
+                                size_t tail_nbytes, uint8_t *dst, lmc_diag *diag)
+{
+    if (mode > LMC_FMT_BLOCK_MASKED)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u", mode);
+    if (n == 0)
+        return corrupt(diag, "it has no elements, but is not stored");
+    const lmc_status status = mode == LMC_FMT_BLOCK_PLANES ? decode_planes(job, source, n, dst, diag)
+                                                           : decode_masked(job, source, n, dst, diag);
+    if (status != LMC_OK)
+        return status;
+    if (lmc_reader_left(&source->reader) != tail_nbytes)
+        return corrupt(diag, "bytes after its end");
+    memcpy(dst + n * job->coding->unit_nbytes, source->reader.next, tail_nbytes);
+    return LMC_OK;
+}
+
+lmc_status lmc_block_decode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
+                            const uint8_t *stored, size_t stored_nbytes, lmc_block_memory memory,
+                            uint8_t *dst, size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
+{
+    const size_t n = dst_nbytes / coding->unit_nbytes;
+    const size_t tail_nbytes = dst_nbytes % coding->unit_nbytes;
+    lmc_source source;
+    lmc_source_open(&source, scratch, stored, stored_nbytes);
+    const unsigned mode = (unsigned)lmc_read_n(&source.reader, 1);
+    if (source.reader.failed)
+        return corrupt(diag, "it is empty");
+    const int in_strips = mode != LMC_FMT_BLOCK_STORED;
+    const block_job job = {.kernels = kernels,
+                           .coding = coding,
+                           .scratch = scratch,
+                           .ahead = stored + stored_nbytes,
+                           .ahead_nbytes = n > 0 ? share_of_half(memory.ahead_nbytes, n) : 0,
+                           .hashes_strips = in_strips,
+                           .past_cache = in_strips && memory.past_cache};
+    if (in_strips)
+        kernels->hash_begin(scratch->hash_state);
+    const lmc_status status = mode == LMC_FMT_BLOCK_STORED
+                                  ? decode_stored(&source.reader, dst, dst_nbytes, diag)
+                                  : decode_values(&job, &source, mode, n, tail_nbytes, dst, diag);
+    if (status != LMC_OK)
+        return status;
+    if (in_strips) {
+        kernels->hash_update(scratch->hash_state, dst + dst_nbytes - tail_nbytes, tail_nbytes);
+        *content_hash = kernels->hash_end(scratch->hash_state);
+    } else {
+        *content_hash = kernels->hash(dst, dst_nbytes, 0);
+    }
+    return LMC_OK;
+}

@@ -1,0 +1,266 @@
+/* plane.c - chooses and applies the mode of a plane. */
+#include "codec/plain/plane.h"
+
+/* ---- encode ---- */
+
+static void count_bytes(const uint8_t *plane, size_t n, uint32_t histogram[256])
+{
+    uint32_t part[4][256] = {{0}}; /* four counters, so that equal neighbours do not wait for each other */
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (unsigned k = 0; k < 4; k++)
+            part[k][plane[i + k]]++;
+    for (; i < n; i++)
+        part[0][plane[i]]++;
+    for (unsigned s = 0; s < 256; s++)
+        histogram[s] = part[0][s] + part[1][s] + part[2][s] + part[3][s];
+}
+
+/* Estimated bits of coding a histogram with a table; huge when a symbol has no code and there is no rest. */
+static double coded_cost_nbits(const lmc_table *table, const uint32_t *histogram, unsigned left_out)
+{
+    double nbits = 0;
+    for (unsigned s = 0; s < 256; s++) {
+        if (histogram[s] == 0 || s == left_out)
+            continue;
+        if (!table->is_coded[s] && !table->has_rest)
+            return 1e300;
+        nbits += (double)histogram[s] * (table->code_nbits[s] + (table->is_coded[s] ? 0 : 8));
+    }
+    return nbits;
+}
+
+static size_t encode_coded(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
+                           const uint8_t *plane, size_t n, uint8_t *dst, size_t capacity)
+{
+    lmc_symbol_encoder encoder;
+    lmc_symbols_encode_begin(&encoder, kernels, table, scratch, n, dst, capacity);
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES)
+        lmc_symbols_encode_strip(&encoder, plane + i, lmc_min_size(n - i, LMC_STRIP_VALUES));
+    return lmc_symbols_encode_end(&encoder);
+}
+
+/* Flags what differs from `dominant` and lists it in scratch->exceptions. Returns their number. */
+static size_t split_exceptions(const uint8_t *plane, size_t n, unsigned dominant, lmc_scratch *scratch)
+{
+    size_t m = 0;
+    memset(scratch->flags, 0, lmc_flag_words(n) * 8);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t differs = plane[i] != dominant;
+        scratch->flags[i / 64] |= differs << i % 64;
+        scratch->exceptions[m] = plane[i];
+        m += differs;
+    }
+    return m;
+}
+
+/* dominant, flags, mode of the exceptions, exceptions. table: NULL to store those. Returns 0 when that exceeds
+ * the capacity. */
+static size_t encode_gaps(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
+                          const uint8_t *plane, size_t n, unsigned dominant, uint8_t *dst, size_t capacity)
+{
+    const size_t m = split_exceptions(plane, n, dominant, scratch);
+    if (capacity < 2)
+        return 0;
+    dst[0] = (uint8_t)dominant;
+    size_t used = 1;
+    const size_t flags_nbytes = lmc_flags_encode(kernels, scratch, scratch->flags, n, dst + 1, capacity - 2);
+    if (flags_nbytes == 0)
+        return 0;
+    used += flags_nbytes;
+    uint8_t *const mode = dst + used++;
+    const size_t left = capacity - used;
+    size_t nbytes = 0;
+    if (table)
+        nbytes =
+            encode_coded(kernels, table, scratch, scratch->exceptions, m, dst + used, lmc_min_size(left, m));
+    *mode = nbytes != 0 ? LMC_FMT_PLANE_CODED : LMC_FMT_PLANE_STORED;
+    if (nbytes == 0) {
+        if (m > left)
+            return 0;
+        memcpy(dst + used, scratch->exceptions, m);
+        nbytes = m;
+    }
+    return used + nbytes;
+}
+
+size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
+                        const uint8_t *plane, size_t n, uint8_t *dst, size_t capacity, uint8_t *mode)
+{
+    uint32_t histogram[256];
+    unsigned dominant = 0;
+    count_bytes(plane, n, histogram);
+    for (unsigned s = 1; s < 256; s++)
+        if (histogram[s] > histogram[dominant])
+            dominant = s;
+    const size_t m = n - histogram[dominant];
+    if (capacity == 0)
+        return 0;
+    if (m == 0) {
+        *mode = LMC_FMT_PLANE_CONSTANT;
+        dst[0] = (uint8_t)dominant;
+        return 1;
+    }
+    const double stored_cost = 8.0 * (double)n;
+    const double coded_cost = table ? coded_cost_nbits(table, histogram, 256) : stored_cost;
+    const double stored_list_cost = 8.0 * (double)m;
+    const double coded_list_cost = table ? coded_cost_nbits(table, histogram, dominant) : stored_list_cost;
+    const int codes_list = coded_list_cost < stored_list_cost;
+    const double gaps_cost =
+        24 + lmc_flags_cost_nbits(n, m) + (codes_list ? coded_list_cost : stored_list_cost);
+    size_t nbytes = 0;
+    if (gaps_cost < coded_cost && gaps_cost < stored_cost) {
+        *mode = LMC_FMT_PLANE_GAPS;
+        nbytes = encode_gaps(kernels, codes_list ? table : NULL, scratch, plane, n, dominant, dst,
+                             lmc_min_size(capacity, n));
+    }
+    if (nbytes == 0 && coded_cost < stored_cost) {
+        *mode = LMC_FMT_PLANE_CODED;
+        nbytes = encode_coded(kernels, table, scratch, plane, n, dst, lmc_min_size(capacity, n));
+    }
+    if (nbytes != 0)
+        return nbytes;
+    if (n > capacity)
+        return 0;
+    *mode = LMC_FMT_PLANE_STORED;
+    memcpy(dst, plane, n);
+    return n;
+}
+
+/* A packed plane of n equal values: eight of them fill nbits bytes, then the pattern repeats. */
+static void fill_packed(uint8_t *plane, size_t n, unsigned nbits, unsigned value)
+{
+    uint64_t pattern = 0;
+    for (unsigned i = 0; i < 8; i++)
+        pattern |= (uint64_t)value << i * nbits;
+    const size_t nbytes = lmc_plane_nbytes(n, nbits);
+    for (size_t i = 0; i < nbytes; i++)
+        plane[i] = (uint8_t)(pattern >> 8 * (i % nbits));
+    if (n * nbits % 8 != 0)
+        plane[nbytes - 1] &= (uint8_t)((1u << n * nbits % 8) - 1);
+}
+
+static int is_constant_packed(const uint8_t *plane, size_t n, unsigned nbits)
+{
+    uint8_t pattern[8 * LMC_FMT_LOW_NBITS_MAX];
+    const size_t nbytes = lmc_plane_nbytes(n, nbits);
+    const size_t part = lmc_min_size(nbytes, nbits);
+    fill_packed(pattern, lmc_min_size(n, 8), nbits, plane[0] & ((1u << nbits) - 1));
+    if (memcmp(plane, pattern, part) != 0)
+        return 0;
+    if (nbytes <= nbits)
+        return 1;
+    const size_t whole = n * nbits / 8; /* the last byte may hold fewer bits than its period's */
+    if (memcmp(plane, plane + nbits, whole - nbits) != 0)
+        return 0;
+    return whole == nbytes || plane[whole] == (pattern[whole % nbits] & ((1u << n * nbits % 8) - 1));
+}
+
+size_t lmc_plane_encode_packed(const uint8_t *plane, size_t n, unsigned nbits, uint8_t *dst, uint8_t *mode)
+{
+    if (is_constant_packed(plane, n, nbits)) {
+        *mode = LMC_FMT_PLANE_CONSTANT;
+        dst[0] = plane[0] & (uint8_t)((1u << nbits) - 1);
+        return 1;
+    }
+    *mode = LMC_FMT_PLANE_STORED;
+    memcpy(dst, plane, lmc_plane_nbytes(n, nbits));
+    return lmc_plane_nbytes(n, nbits);
+}
+
+/* ---- decode ---- */
+
+static lmc_status corrupt(lmc_diag *diag, const char *what)
+{
+    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "plane: %s", what);
+}
+
+static lmc_status decode_stored(lmc_source *source, size_t n, unsigned nbits, const uint8_t **plane,
+                                lmc_diag *diag)
+{
+    *plane = lmc_source_plane(source, lmc_plane_nbytes(n, nbits), 64);
+    if (!*plane)
+        return corrupt(diag, "it ends early");
+    if (n * nbits % 8 != 0 && (*plane)[lmc_plane_nbytes(n, nbits) - 1] >> n * nbits % 8 != 0)
+        return corrupt(diag, "it has spare bits set");
+    return LMC_OK;
+}
+
+static lmc_status decode_constant(lmc_reader *reader, size_t n, unsigned nbits, uint8_t *plane,
+                                  lmc_diag *diag)
+{
+    const unsigned value = (unsigned)lmc_read_n(reader, 1);
+    if (reader->failed)
+        return corrupt(diag, "it ends early");
+    if (value >> nbits != 0)
+        return corrupt(diag, "its constant is too wide");
+    if (nbits == 8)
+        memset(plane, (int)value, n);
+    else
+        fill_packed(plane, n, nbits, value);
+    return LMC_OK;
+}
+
+static lmc_status decode_coded(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
+                               lmc_source *source, size_t n, uint8_t *plane, lmc_diag *diag)
+{
+    lmc_symbol_decoder decoder;
+    if (!table)
+        return corrupt(diag, "it is coded, but has no table");
+    lmc_status status = lmc_symbols_decode_begin(&decoder, kernels, table, scratch, source, n, diag);
+    for (size_t i = 0; i < n && status == LMC_OK; i += LMC_STRIP_VALUES)
+        status = lmc_symbols_decode_strip(&decoder, lmc_min_size(n - i, LMC_STRIP_VALUES), plane + i, diag);
+    if (status == LMC_OK)
+        status = lmc_symbols_decode_end(&decoder, diag);
+    return status;
+}
+
+static lmc_status decode_gaps(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
+                              lmc_source *source, size_t n, uint8_t *plane, lmc_diag *diag)
+{
+    const uint8_t *exceptions = NULL;
+    const unsigned dominant = (unsigned)lmc_read_n(&source->reader, 1);
+    lmc_status status = lmc_flags_decode(kernels, scratch, &source->reader, n, scratch->flags, diag);
+    if (status != LMC_OK)
+        return status;
+    const unsigned mode = (unsigned)lmc_read_n(&source->reader, 1);
+    const size_t m = lmc_flags_count(kernels, scratch->flags, n);
+    if (m == 0 || source->reader.failed)
+        return corrupt(diag, "gaps without exceptions");
+    if (mode == LMC_FMT_PLANE_STORED)
+        status = decode_stored(source, m, 8, &exceptions, diag);
+    else if (mode == LMC_FMT_PLANE_CODED)
+        status = decode_coded(kernels, table, scratch, source, m, scratch->exceptions, diag);
+    else
+        return corrupt(diag, "exceptions in an unknown mode");
+    if (status != LMC_OK)
+        return status;
+    if (!exceptions)
+        exceptions = scratch->exceptions;
+    memset(plane, (int)dominant, n);
+    for (size_t w = 0; w < lmc_flag_words(n); w++)
+        for (uint64_t word = scratch->flags[w]; word != 0; word &= word - 1)
+            plane[64 * w + lmc_lowest_bit(word)] = *exceptions++;
+    return LMC_OK;
+}
+
+lmc_status lmc_plane_decode(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
+                            lmc_source *source, unsigned mode, size_t n, unsigned nbits, uint8_t *buffer,
+                            const uint8_t **plane, lmc_diag *diag)
+{
+    *plane = buffer;
+    switch (mode) {
+    case LMC_FMT_PLANE_STORED: return decode_stored(source, n, nbits, plane, diag);
+    case LMC_FMT_PLANE_CONSTANT: return decode_constant(&source->reader, n, nbits, buffer, diag);
+    case LMC_FMT_PLANE_CODED:
+        if (nbits == 8)
+            return decode_coded(kernels, table, scratch, source, n, buffer, diag);
+        break;
+    case LMC_FMT_PLANE_GAPS:
+        if (nbits == 8)
+            return decode_gaps(kernels, table, scratch, source, n, buffer, diag);
+        break;
+    default: return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "plane: mode %u", mode);
+    }
+    return corrupt(diag, "a packed plane in a mode of byte planes");
+}

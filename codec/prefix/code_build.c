@@ -1,0 +1,439 @@
+/*
+ * code_build.c - cuts the symbols, sorted by weight, into layers. The cheapest way to code the symbols from
+ * rank i on is a layer for ranks i..j-1, the rest of them in its list, and the cheapest way from j on: a
+ * shortest path over a few places j for each i. What entropy alone asks for is a lower bound of every way.
+ */
+#include "codec/prefix/code_build.h"
+
+#include "codec/common/bits.h"
+#include "codec/common/entropy.h"
+
+#include <math.h>
+
+#define NBITS_MAX LMC_FMT_LAYER_NBITS_MAX
+#define ENTRIES_MAX (1 << NBITS_MAX)
+#define RANKS_MAX 256
+
+/* Prices in bits, beside those that are stored. A partial plane costs decoding time where a full one is
+ * free, and a layer is another pass: values from the measurements behind format.md. */
+#define PRICE_PARTIAL_PLANE 0.01
+#define PRICE_FLAT_PASS 0.02
+#define REST_NBITS 8.0
+#define COUNT_NBITS 24.0 /* of a partial plane or list, in every block */
+#define VALUES_PER_BLOCK 65536.0
+#define UNSEEN_WEIGHT 0.3 /* of all symbols that the sample missed, in sampled values */
+#define TABLE_NBITS_PER_SYMBOL 4.5
+#define TABLE_NBITS_PER_LAYER 8
+
+/* Share of a code's cost that a coarse search may miss. A tenth of it makes the search two or three times as
+ * long, for codes that are smaller by 0.03 % at best. */
+#define TOLERANCE 0.001
+
+/* What layers behind a place take beyond entropy and prices, as a coarse search expects it: what they do take on
+ * weights of all kinds, for half of the work and codes that are larger by 0.001 %. */
+#define EXPECTED_LOSS 1.01
+#define EXPECTED_PARTIAL_PLANES 1
+
+/* Layers that pay: after this many, codes would be longer than any symbol deserves. */
+#define HUFFMAN_LAYER_COUNT_MAX 6
+
+/* The symbols by falling weight. */
+typedef struct ranking {
+    unsigned count;
+    uint8_t symbol[RANKS_MAX];
+    double weight[RANKS_MAX];
+    double tail[RANKS_MAX + 1]; /* weight of ranks i and up, and of what was not seen */
+    double total;
+} ranking;
+
+/* A layer as planned. Its entries are ranks [first, end) and, if anything is behind them, the list, which
+ * stands where it would by its weight. */
+typedef struct layer_plan {
+    uint8_t within[NBITS_MAX + 1]; /* entries of at most so many bits */
+    unsigned list_place;           /* entries before the list */
+    unsigned first_nbits;
+    unsigned last_nbits;
+} layer_plan;
+
+double lmc_code_floor(const uint32_t *weight, size_t count, double value_count)
+{
+    unsigned used;
+    const double nbits = lmc_counts_entropy(weight, count, &used);
+    return nbits + TABLE_NBITS_PER_SYMBOL * used / value_count;
+}
+
+/* Weights fall into classes by their four highest bits, heavier ones into lower classes. */
+#define WEIGHT_CLASSES (32 * 8)
+
+static unsigned weight_class(uint32_t weight)
+{
+    const unsigned nbits = lmc_highest_bit(weight);
+    const unsigned next = nbits >= 3 ? weight >> (nbits - 3) & 7 : weight << (3 - nbits) & 7;
+    return WEIGHT_CLASSES - 1 - (8 * nbits + next);
+}
+
+/* Symbols in use by class, those of a class in their own order. Returns how many. */
+static unsigned order_by_class(const uint32_t weight[256], uint8_t symbols[RANKS_MAX])
+{
+    uint16_t first[WEIGHT_CLASSES + 1] = {0};
+    for (unsigned s = 0; s < 256; s++)
+        if (weight[s] > 0)
+            first[weight_class(weight[s]) + 1]++;
+    for (unsigned c = 0; c < WEIGHT_CLASSES; c++)
+        first[c + 1] = (uint16_t)(first[c + 1] + first[c]);
+    const unsigned count = first[WEIGHT_CLASSES];
+    for (unsigned s = 0; s < 256; s++)
+        if (weight[s] > 0)
+            symbols[first[weight_class(weight[s])]++] = (uint8_t)s;
+    return count;
+}
+
+static void rank_symbols(const uint32_t weight[256], const lmc_code_options *options, ranking *r)
+{
+    uint8_t symbols[RANKS_MAX];
+    r->count = order_by_class(weight, symbols);
+    r->total = 0;
+    for (unsigned k = 0; k < r->count; k++) {
+        const double w = weight[symbols[k]];
+        unsigned i = k;
+        for (; i > 0 && r->weight[i - 1] < w; i--) {
+            r->weight[i] = r->weight[i - 1];
+            r->symbol[i] = r->symbol[i - 1];
+        }
+        r->weight[i] = w;
+        r->symbol[i] = symbols[k];
+        r->total += w;
+    }
+    r->tail[r->count] = options->may_omit_rest ? 0 : UNSEEN_WEIGHT;
+    for (unsigned i = r->count; i-- > 0;)
+        r->tail[i] = r->tail[i + 1] + r->weight[i];
+}
+
+/* ---- lengths of one layer ---- */
+
+static unsigned min_unsigned(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+static unsigned max_unsigned(unsigned a, unsigned b)
+{
+    return a > b ? a : b;
+}
+
+/* Lengths of at most NBITS_MAX bits for n >= 2 entries, the heaviest first, of least total; behind[a] is the
+ * weight of all entries but the first a.
+ *
+ * Every entry that is not a leaf down to depth l of the code's tree pays one more bit. Leaves come in order
+ * of weight, so their number says what is paid. With p inner nodes at depths 0..l-1 there are 2p + 1 nodes at
+ * depths 0..l; if `inner` of these are inner nodes too, 2p + 1 - inner are leaves. A code of n entries has
+ * n - 1 inner nodes in all. That makes the lengths a shortest path through the depths: what it has cost up to
+ * depth l depends on `inner` alone. Of equal costs the more inner nodes are taken: the tree is less deep. */
+static double find_lengths(const double *behind, unsigned n, layer_plan *layer)
+{
+    double cost[NBITS_MAX][ENTRIES_MAX];
+    uint8_t before[NBITS_MAX][ENTRIES_MAX]; /* the p that was cheapest */
+    unsigned low[NBITS_MAX];                /* fewer inner nodes cannot become n - 1 */
+    low[NBITS_MAX - 1] = n - 1;
+    for (unsigned l = NBITS_MAX - 1; l > 0; l--)
+        low[l - 1] = low[l] > 1 ? low[l] / 2 : 1;
+    cost[0][1] = behind[0];
+    for (unsigned l = 1; l < NBITS_MAX; l++) {
+        const unsigned high_before = min_unsigned((1u << l) - 1, n - 1);
+        const unsigned high = min_unsigned((2u << l) - 1, n - 1);
+        unsigned cheapest = low[l - 1]; /* grows with `inner`, for `behind` is convex */
+        for (unsigned inner = low[l]; inner <= high; inner++) {
+            const unsigned last = min_unsigned(inner, high_before);
+            double best = INFINITY;
+            for (unsigned p = max_unsigned(inner / 2, cheapest); p <= last; p++) {
+                const double c = cost[l - 1][p] + behind[2 * p + 1 - inner];
+                if (c <= best) {
+                    best = c;
+                    cheapest = p;
+                }
+            }
+            cost[l][inner] = best;
+            before[l][inner] = (uint8_t)cheapest;
+        }
+    }
+    layer->within[NBITS_MAX] = (uint8_t)n;
+    for (unsigned l = NBITS_MAX - 1, inner = n - 1; l > 0; l--) {
+        const unsigned p = before[l][inner];
+        layer->within[l] = (uint8_t)(2 * p + 1 - inner);
+        inner = p;
+    }
+    return cost[NBITS_MAX - 1][n - 1];
+}
+
+/* Plans ranks [first, end) as one layer, with a list if anything is behind them. Returns its cost in bits
+ * times weight, or INFINITY when it has too many entries or too few. */
+static double plan_huffman_layer(const ranking *r, unsigned first, unsigned end, layer_plan *layer)
+{
+    const double list = r->tail[end];
+    const unsigned n = end - first + (list > 0);
+    double behind[ENTRIES_MAX + 1];
+    if (n < 2 || n > ENTRIES_MAX)
+        return INFINITY;
+    unsigned a = 0;
+    for (; first + a < end && r->weight[first + a] >= list; a++)
+        behind[a] = r->tail[first + a];
+    layer->list_place = a;
+    behind[a] = r->tail[first + a];
+    for (; a < n; a++)
+        behind[a + 1] = r->tail[first + a] - list;
+    const double cost = find_lengths(behind, n, layer);
+    layer->first_nbits = 1;
+    while (layer->within[layer->first_nbits] == 0)
+        layer->first_nbits++;
+    layer->last_nbits = layer->first_nbits;
+    while (layer->within[layer->last_nbits] < n)
+        layer->last_nbits++;
+    return cost + PRICE_PARTIAL_PLANE * (layer->last_nbits - layer->first_nbits) * r->tail[first];
+}
+
+static double plan_flat_layer(const ranking *r, unsigned first, unsigned end, layer_plan *layer)
+{
+    const unsigned n = end - first + (r->tail[end] > 0);
+    unsigned nbits = 1;
+    while (1u << nbits < n)
+        nbits++;
+    if (n != 1u << nbits || nbits > NBITS_MAX)
+        return INFINITY;
+    memset(layer->within, 0, nbits);
+    layer->within[nbits] = (uint8_t)n;
+    layer->list_place = end - first;
+    layer->first_nbits = layer->last_nbits = nbits;
+    return (nbits + PRICE_FLAT_PASS) * r->tail[first];
+}
+
+/* ---- cuts ---- */
+
+/* A rank at which a layer may begin. */
+typedef struct place {
+    double cost;          /* of the ranks before it, the cheapest way known; in bits times weight */
+    double ahead;         /* of what is behind it, when one layer follows at least: the fewest to expect */
+    unsigned layer_count; /* of the way to it ... */
+    unsigned before;      /* ... and where its last layer begins */
+    int is_done;          /* nothing cheaper will be found */
+} place;
+
+typedef struct search {
+    const ranking *ranks;
+    int flat_layers;
+    int fine;
+    unsigned layers_max;
+    double tolerance;    /* a saving of this share is not worth a look */
+    double price_length; /* of a code length, a symbol and a layer in the blocks and the table */
+    double price_symbol;
+    double price_layer;
+    double finish_cost;               /* of the cheapest complete way known */
+    unsigned finish;                  /* where its rest begins */
+    double own_nbits[RANKS_MAX + 1];  /* sum of weight * log2(weight) of the ranks before it */
+    double tail_nbits[RANKS_MAX + 1]; /* tail * log2(tail) */
+    place places[RANKS_MAX + 1];
+} search;
+
+/* Fills in what is ahead, from the last place to the first. Whatever the layers are, a way that gives codes to
+ * ranks i..j-1 and leaves the others in the rest, at 8 bits and their way there, takes at least the entropy
+ * of just that, which is a sum over the ranks; of all j the best counts. A coarse search expects more. */
+static void look_ahead(search *s)
+{
+    const ranking *const r = s->ranks;
+    double least = INFINITY; /* but for tail_nbits of the place at hand */
+    s->own_nbits[0] = 0;
+    for (unsigned i = 0; i < r->count; i++)
+        s->own_nbits[i + 1] = s->own_nbits[i] + r->weight[i] * lmc_log2(r->weight[i]);
+    for (unsigned i = r->count + 1; i-- > 0;) {
+        const double tail = r->tail[i];
+        const double tail_nbits = tail > 0 ? tail * lmc_log2(tail) : 0;
+        const double coded =
+            i < r->count ? least + s->price_symbol - (s->own_nbits[i + 1] - s->own_nbits[i]) : INFINITY;
+        const double as_rest = REST_NBITS * tail - tail_nbits;
+        s->tail_nbits[i] = tail_nbits;
+        s->places[i].ahead = coded + tail_nbits + s->price_layer;
+        if (!s->fine && !s->flat_layers)
+            s->places[i].ahead = s->places[i].ahead * EXPECTED_LOSS +
+                                 EXPECTED_PARTIAL_PLANES * (PRICE_PARTIAL_PLANE * tail + s->price_length);
+        least = as_rest < coded ? as_rest : coded;
+    }
+}
+
+static double plan_layer(const search *s, unsigned first, unsigned end, layer_plan *layer)
+{
+    return s->flat_layers ? plan_flat_layer(s->ranks, first, end, layer)
+                          : plan_huffman_layer(s->ranks, first, end, layer);
+}
+
+/* What a layer for ranks [first, end) takes at least, in bits times weight. */
+static double least_layer_cost(const search *s, unsigned first, unsigned end)
+{
+    const ranking *const r = s->ranks;
+    const double all = r->tail[first], list = r->tail[end];
+    const unsigned n = end - first + (list > 0);
+    const double entropy =
+        s->tail_nbits[first] - s->tail_nbits[end] - (s->own_nbits[end] - s->own_nbits[first]);
+    const double heaviest = r->weight[first] > list ? r->weight[first] : list;
+    const double lengths = n > 2 ? 2 * all - heaviest : all; /* only one code has 1 bit */
+    const unsigned partial_planes = (n & (n - 1)) != 0;      /* one at least */
+    return (entropy > lengths ? entropy : lengths) + partial_planes * PRICE_PARTIAL_PLANE * all +
+           s->price_length * (1 + partial_planes) + s->price_symbol * (end - first) + s->price_layer;
+}
+
+/* Whether such a layer may turn out cheaper than the way to its end that is known, and part of a cheaper whole. */
+static int is_promising(const search *s, unsigned first, unsigned end)
+{
+    const place *const to = &s->places[end];
+    const double cost = s->places[first].cost + least_layer_cost(s, first, end);
+    return !to->is_done && cost < to->cost &&
+           (cost + REST_NBITS * s->ranks->tail[end] < s->finish_cost ||
+            cost + to->ahead < s->finish_cost * (1 - s->tolerance));
+}
+
+/* Takes up a layer for ranks [first, end). */
+static void try_cut(search *s, unsigned first, unsigned end)
+{
+    const place *const from = &s->places[first];
+    place *const to = &s->places[end];
+    layer_plan layer = {0};
+    if (!is_promising(s, first, end))
+        return;
+    double cost = plan_layer(s, first, end, &layer);
+    if (cost == INFINITY)
+        return;
+    cost += from->cost + s->price_length * (layer.last_nbits - layer.first_nbits + 1) +
+            s->price_symbol * (end - first) + s->price_layer;
+    if (cost >= to->cost)
+        return;
+    to->cost = cost;
+    to->before = first;
+    to->layer_count = from->layer_count + 1;
+    cost += REST_NBITS * s->ranks->tail[end];
+    if (cost < s->finish_cost) {
+        s->finish_cost = cost;
+        s->finish = end;
+    }
+}
+
+/* Flat layers: all powers of two. Others: where the tail falls to certain shares of the layer's weight. */
+static void try_cuts(search *s, unsigned first)
+{
+    static const double coarse[] = {1 / 2., 1 / 3., 1 / 6., 1 / 7., 1 / 9., 1 / 13., 1 / 20., 1 / 40.};
+    static const double fine[] = {1 / 2.,  1 / 3.,  1 / 4.,  1 / 5.,  1 / 6.,  1 / 7.,
+                                  1 / 8.,  1 / 9.,  1 / 10., 1 / 11., 1 / 12., 1 / 13.,
+                                  1 / 14., 1 / 16., 1 / 20., 1 / 25., 1 / 32., 1 / 64.};
+    const ranking *const r = s->ranks;
+    if (s->flat_layers) {
+        for (unsigned nbits = 1; nbits <= NBITS_MAX; nbits++)
+            for (unsigned list = 0; list < 2; list++)
+                if (first + (1u << nbits) - list <= r->count)
+                    try_cut(s, first, first + (1u << nbits) - list);
+        return;
+    }
+    const double *const shares = s->fine ? fine : coarse;
+    const size_t share_count = s->fine ? LMC_COUNT(fine) : LMC_COUNT(coarse);
+    unsigned end = first;
+    for (size_t i = 0; i < share_count; i++) {
+        const unsigned before = end;
+        while (end < r->count && end - first < ENTRIES_MAX - 1 && r->tail[end] > shares[i] * r->tail[first])
+            end++;
+        if (end > before)
+            try_cut(s, first, end);
+    }
+    const unsigned last = min_unsigned(first + ENTRIES_MAX - 1, r->count);
+    if (last > end)
+        try_cut(s, first, last);
+}
+
+/* The place from which the cheapest way may go on; NULL when none can beat what is known by enough. */
+static place *most_promising(search *s)
+{
+    place *best = NULL;
+    double least = s->finish_cost * (1 - s->tolerance);
+    for (unsigned i = 0; i < s->ranks->count; i++) {
+        place *const p = &s->places[i];
+        if (!p->is_done && p->layer_count < s->layers_max && p->cost + p->ahead < least) {
+            least = p->cost + p->ahead;
+            best = p;
+        }
+    }
+    return best;
+}
+
+/* Finds the layers: ways to places go on from the most promising one, until none can beat a way that is
+ * complete. A place is done when it is taken up: every other way to it costs more. (A way of fewer layers
+ * could matter at the limit of layers, which the cheapest way hardly ever meets.) */
+static void find_layers(search *s)
+{
+    place *p;
+    for (unsigned i = 0; i <= s->ranks->count; i++) {
+        s->places[i].cost = INFINITY;
+        s->places[i].is_done = 0;
+        s->places[i].layer_count = 0;
+    }
+    s->places[0].cost = 0;
+    s->finish = 0;
+    s->finish_cost = REST_NBITS * s->ranks->tail[0];
+    look_ahead(s);
+    while ((p = most_promising(s)) != NULL) {
+        p->is_done = 1;
+        try_cuts(s, (unsigned)(p - s->places));
+    }
+}
+
+/* ---- the code ---- */
+
+/* A single symbol, or a histogram that no layer fits: one symbol of 1 bit, the rest in the list. */
+static double shape_single(const ranking *r, lmc_code_shape *shape)
+{
+    shape->layer_count = 1;
+    shape->first_nbits[0] = shape->last_nbits[0] = 1;
+    shape->nbits[r->symbol[0]] = 1;
+    return 1 + REST_NBITS * (r->total - r->weight[0]) / r->total;
+}
+
+/* Gives ranks [first, end) their lengths in layer `index`. */
+static void shape_layer(const search *s, unsigned first, unsigned end, unsigned index, lmc_code_shape *shape)
+{
+    const ranking *const r = s->ranks;
+    layer_plan layer = {0};
+    plan_layer(s, first, end, &layer);
+    shape->first_nbits[index] = (uint8_t)layer.first_nbits;
+    shape->last_nbits[index] = (uint8_t)layer.last_nbits;
+    unsigned nbits = layer.first_nbits;
+    for (unsigned i = 0; i < end - first; i++) {
+        const unsigned entry = i + (i >= layer.list_place);
+        while (layer.within[nbits] <= entry)
+            nbits++;
+        shape->layer[r->symbol[first + i]] = (uint8_t)index;
+        shape->nbits[r->symbol[first + i]] = (uint8_t)nbits;
+    }
+}
+
+double lmc_code_plan(const uint32_t weight[256], const lmc_code_options *options, lmc_code_shape *shape)
+{
+    ranking r;
+    rank_symbols(weight, options, &r);
+    memset(shape, 0, sizeof *shape);
+    if (r.count == 1)
+        return shape_single(&r, shape);
+    const double scale = options->value_count / r.total; /* values per unit of weight */
+    search s;
+    s.ranks = &r;
+    s.flat_layers = options->flat_layers;
+    s.fine = options->fine_search;
+    s.layers_max = s.flat_layers ? LMC_FMT_LAYER_COUNT_MAX : HUFFMAN_LAYER_COUNT_MAX;
+    s.tolerance = s.fine ? 0 : TOLERANCE;
+    s.price_length = COUNT_NBITS * ceil(options->value_count / VALUES_PER_BLOCK) / scale;
+    s.price_symbol = TABLE_NBITS_PER_SYMBOL / scale;
+    s.price_layer = TABLE_NBITS_PER_LAYER / scale;
+    find_layers(&s);
+    if (s.finish == 0)
+        return shape_single(&r, shape);
+    for (unsigned end = s.finish; end > 0; end = s.places[end].before) {
+        const unsigned index = s.places[end].layer_count - 1;
+        shape_layer(&s, s.places[end].before, end, index, shape);
+        if (end == s.finish)
+            shape->layer_count = index + 1;
+    }
+    return s.finish_cost / r.total;
+}

@@ -1,0 +1,250 @@
+/* code_table.c - canonical codes: construction, checks, and the class list that stands on the wire. */
+#include "codec/prefix/code_table.h"
+
+#define UNIT (1u << LMC_FMT_LAYER_NBITS_MAX) /* the unit interval in steps of the longest code */
+
+/* ---- construction ---- */
+
+/* Entries of one layer by code length; the list is an entry too. */
+typedef struct length_count {
+    unsigned symbols[LMC_FMT_LAYER_NBITS_MAX + 1];
+    unsigned list_nbits; /* 0: no list */
+} length_count;
+
+static lmc_status count_lengths(const lmc_code_shape *shape, unsigned layer, length_count *count,
+                                lmc_diag *diag)
+{
+    unsigned used = 0;
+    memset(count, 0, sizeof *count);
+    for (unsigned s = 0; s < 256; s++) {
+        if (shape->nbits[s] != 0 && shape->layer[s] == layer) {
+            count->symbols[shape->nbits[s]]++;
+            used += UNIT >> shape->nbits[s];
+        }
+    }
+    if (used > UNIT)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code has more codes than there are", layer);
+    const unsigned left = UNIT - used;
+    if (left != 0) {
+        if ((left & (left - 1)) != 0)
+            return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code is not complete", layer);
+        count->list_nbits = LMC_FMT_LAYER_NBITS_MAX - lmc_lowest_bit(left);
+    }
+    return LMC_OK;
+}
+
+static unsigned entries_of_length(const length_count *count, unsigned nbits)
+{
+    return count->symbols[nbits] + (count->list_nbits == nbits);
+}
+
+static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, const length_count *count,
+                              lmc_diag *diag)
+{
+    const unsigned first = shape->first_nbits[layer];
+    const unsigned last = shape->last_nbits[layer];
+    if (count->list_nbits == 0 && layer + 1 < shape->layer_count)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code has no list for the next layer", layer);
+    if (count->list_nbits != 0 && (count->list_nbits < first || count->list_nbits > last))
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code has a list outside its lengths", layer);
+    if (entries_of_length(count, first) == 0 || entries_of_length(count, last) == 0)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code names lengths it does not use", layer);
+    return LMC_OK;
+}
+
+/* Codes in order of length, then symbol, the list last of its length. */
+static void assign_codes(const lmc_code_shape *shape, unsigned index, const length_count *count,
+                         lmc_layer *layer)
+{
+    unsigned next[LMC_FMT_LAYER_NBITS_MAX + 1] = {0}; /* code of each length */
+    unsigned code = 0;
+    memset(layer, 0, sizeof *layer);
+    layer->first_nbits = shape->first_nbits[index];
+    layer->last_nbits = shape->last_nbits[index];
+    layer->has_list = count->list_nbits != 0;
+    for (unsigned nbits = layer->first_nbits; nbits <= layer->last_nbits; nbits++) {
+        const unsigned step = UNIT >> nbits;
+        next[nbits] = code;
+        code += count->symbols[nbits] * step;
+        if (count->list_nbits == nbits) {
+            layer->list_code = (uint8_t)code;
+            code += step;
+        }
+        if (nbits < layer->last_nbits)
+            layer->threshold[nbits] = (uint8_t)code;
+    }
+    memset(layer->code, layer->list_code, sizeof layer->code); /* 0 without a list */
+    for (unsigned s = 0; s < 256; s++) {
+        const unsigned nbits = shape->nbits[s];
+        if (nbits != 0 && shape->layer[s] == index) {
+            layer->code[s] = (uint8_t)next[nbits];
+            memset(layer->symbol + next[nbits], (int)s, UNIT >> nbits);
+            next[nbits] += UNIT >> nbits;
+        }
+    }
+    layer->narrow = 1;
+    for (unsigned s = 128; s < 256; s++)
+        layer->narrow &= layer->code[s] == layer->code[127];
+}
+
+lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_diag *diag)
+{
+    unsigned way_nbits = 0; /* to the layer at hand */
+    memset(table, 0, offsetof(lmc_table, layers));
+    table->layer_count = shape->layer_count;
+    for (unsigned i = 0; i < shape->layer_count; i++) {
+        length_count count;
+        lmc_status status = count_lengths(shape, i, &count, diag);
+        if (status == LMC_OK)
+            status = check_layer(shape, i, &count, diag);
+        if (status != LMC_OK)
+            return status;
+        assign_codes(shape, i, &count, &table->layers[i]);
+        for (unsigned s = 0; s < 256; s++) {
+            if (shape->nbits[s] != 0 && shape->layer[s] == i) {
+                table->is_coded[s] = 1;
+                table->code_nbits[s] = (uint8_t)(way_nbits + shape->nbits[s]);
+            }
+        }
+        way_nbits += count.list_nbits;
+        table->has_rest = count.list_nbits != 0;
+    }
+    for (unsigned s = 0; s < 256; s++)
+        if (!table->is_coded[s])
+            table->code_nbits[s] = (uint8_t)way_nbits;
+    return LMC_OK;
+}
+
+/* ---- wire: u8 layers, a byte of lengths for each, the symbol range, a class for each symbol of it ---- */
+
+static unsigned class_count(const lmc_code_shape *shape)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < shape->layer_count; i++)
+        n += shape->last_nbits[i] - shape->first_nbits[i] + 1u;
+    return n;
+}
+
+/* Bits of a class number: classes 1..count, 0 for a symbol without a code. */
+static unsigned class_nbits(unsigned count)
+{
+    unsigned nbits = 0;
+    while (count >> nbits != 0)
+        nbits++;
+    return nbits;
+}
+
+static void symbol_range(const lmc_code_shape *shape, unsigned *low, unsigned *high)
+{
+    *low = 0;
+    *high = 255;
+    while (*low < 255 && shape->nbits[*low] == 0)
+        ++*low;
+    while (*high > *low && shape->nbits[*high] == 0)
+        --*high;
+}
+
+size_t lmc_table_nbytes(const lmc_code_shape *shape)
+{
+    unsigned low, high;
+    symbol_range(shape, &low, &high);
+    return 1 + shape->layer_count + 2 + lmc_bits_nbytes((high - low + 1) * class_nbits(class_count(shape)));
+}
+
+void lmc_table_write(const lmc_code_shape *shape, lmc_writer *writer)
+{
+    unsigned class_base[LMC_FMT_LAYER_COUNT_MAX]; /* class of a layer's length 0, would it have one */
+    unsigned low, high;
+    unsigned next_class = 1;
+    lmc_write_n(writer, shape->layer_count, 1);
+    for (unsigned i = 0; i < shape->layer_count; i++) {
+        lmc_write_n(writer, shape->first_nbits[i] | (unsigned)shape->last_nbits[i] << 4, 1);
+        class_base[i] = next_class - shape->first_nbits[i];
+        next_class += shape->last_nbits[i] - shape->first_nbits[i] + 1u;
+    }
+    symbol_range(shape, &low, &high);
+    lmc_write_n(writer, low, 1);
+    lmc_write_n(writer, high, 1);
+
+    const unsigned width = class_nbits(next_class - 1);
+    uint8_t packed[256 * 7 / 8 + 8];
+    lmc_bit_writer bits = {packed, 0, 0};
+    for (unsigned s = low; s <= high; s++)
+        lmc_put_bits(&bits, shape->nbits[s] ? class_base[shape->layer[s]] + shape->nbits[s] : 0, width);
+    const size_t nbytes = lmc_bits_nbytes((high - low + 1) * width);
+    lmc_store64(bits.next, bits.pending);
+    lmc_write_span(writer, packed, nbytes);
+}
+
+static lmc_status read_layers(lmc_reader *reader, lmc_code_shape *shape, lmc_diag *diag)
+{
+    shape->layer_count = (unsigned)lmc_read_n(reader, 1);
+    if (reader->failed)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "a code table is cut short");
+    if (shape->layer_count == 0 || shape->layer_count > LMC_FMT_LAYER_COUNT_MAX)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "a code table has %u layers", shape->layer_count);
+    for (unsigned i = 0; i < shape->layer_count; i++) {
+        const unsigned lengths = (unsigned)lmc_read_n(reader, 1);
+        const unsigned first = lengths & 15, last = lengths >> 4;
+        if (reader->failed)
+            return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + i, "a code table is cut short");
+        if (first == 0 || first > last || last > LMC_FMT_LAYER_NBITS_MAX)
+            return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + i, "layer %u of a code has lengths %u to %u", i, first,
+                            last);
+        shape->first_nbits[i] = (uint8_t)first;
+        shape->last_nbits[i] = (uint8_t)last;
+    }
+    return LMC_OK;
+}
+
+static void set_class(lmc_code_shape *shape, unsigned symbol, unsigned class_number)
+{
+    unsigned layer = 0;
+    unsigned index = class_number - 1;
+    while (index > (unsigned)(shape->last_nbits[layer] - shape->first_nbits[layer])) {
+        index -= shape->last_nbits[layer] - shape->first_nbits[layer] + 1u;
+        layer++;
+    }
+    shape->layer[symbol] = (uint8_t)layer;
+    shape->nbits[symbol] = (uint8_t)(shape->first_nbits[layer] + index);
+}
+
+static lmc_status read_classes(lmc_reader *reader, lmc_code_shape *shape, lmc_diag *diag)
+{
+    const unsigned low = (unsigned)lmc_read_n(reader, 1);
+    const unsigned high = (unsigned)lmc_read_n(reader, 1);
+    const unsigned count = class_count(shape);
+    const unsigned width = class_nbits(count);
+    if (!reader->failed && low > high)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + shape->layer_count,
+                        "a code table's symbols run backwards");
+    const size_t total_nbits = (size_t)(high - low + 1) * width;
+    const uint8_t *const packed = reader->failed ? NULL : lmc_read_span(reader, lmc_bits_nbytes(total_nbits));
+    if (!packed)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + shape->layer_count, "a code table is cut short");
+    for (size_t i = 0; i < 8 * lmc_bits_nbytes(total_nbits); i += width) {
+        unsigned class_number = 0;
+        for (size_t b = i; b < i + width && b < 8 * lmc_bits_nbytes(total_nbits); b++)
+            class_number |= (unsigned)(packed[b / 8] >> b % 8 & 1) << (b - i);
+        if (class_number > count || (i >= total_nbits && class_number != 0))
+            return lmc_fail(diag, LMC_ERR_CORRUPT, 3 + shape->layer_count + i / 8,
+                            "a code table names a length class that does not exist");
+        if (class_number != 0)
+            set_class(shape, low + (unsigned)(i / width), class_number);
+    }
+    if (shape->nbits[low] == 0 || shape->nbits[high] == 0)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + shape->layer_count,
+                        "a code table's range begins or ends with a symbol without a code");
+    return LMC_OK;
+}
+
+lmc_status lmc_table_read(lmc_reader *reader, lmc_table *table, lmc_diag *diag)
+{
+    lmc_code_shape shape = {0};
+    lmc_status status = read_layers(reader, &shape, diag);
+    if (status == LMC_OK)
+        status = read_classes(reader, &shape, diag);
+    if (status == LMC_OK)
+        status = lmc_table_build(&shape, table, diag);
+    return status;
+}

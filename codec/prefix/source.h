@@ -1,0 +1,55 @@
+/*
+ * source.h - reading a block's bytes on behalf of kernels: a plane comes out as a pointer with readable slack
+ * behind it, either into the block or, near the block's end, as a copy. Nothing beyond the block is read.
+ */
+#ifndef LMC_CODEC_PREFIX_SOURCE_H
+#define LMC_CODEC_PREFIX_SOURCE_H
+
+#include "codec/prefix/scratch.h"
+
+typedef struct lmc_source {
+    lmc_reader reader; /* the block's stored bytes */
+    uint8_t *copies;   /* free part of scratch->copies */
+    uint8_t *copies_end;
+    int is_padded; /* LMC_LIST_SLACK bytes behind the block are readable: nothing need be copied */
+} lmc_source;
+
+LMC_INLINE void lmc_source_open(lmc_source *source, const lmc_scratch *scratch, const uint8_t *stored,
+                                size_t stored_nbytes)
+{
+    source->reader = (lmc_reader){stored, stored + stored_nbytes, 0};
+    source->copies = scratch->copies;
+    source->copies_end = scratch->copies + scratch->copies_capacity;
+    source->is_padded = 0;
+}
+
+/* For stored bytes with LMC_LIST_SLACK readable ones behind them. */
+LMC_INLINE void lmc_source_open_padded(lmc_source *source, const uint8_t *stored, size_t stored_nbytes)
+{
+    *source = (lmc_source){.reader = {stored, stored + stored_nbytes, 0}, .is_padded = 1};
+}
+
+/* The next nbytes, with `slack` readable bytes behind them (any values), or NULL when fewer are left. */
+LMC_INLINE const uint8_t *lmc_source_plane(lmc_source *source, size_t nbytes, size_t slack)
+{
+    const uint8_t *const p = lmc_read_span(&source->reader, nbytes);
+    if (!p || source->is_padded || lmc_reader_left(&source->reader) >= slack)
+        return p;
+    assert(nbytes + slack <= (size_t)(source->copies_end - source->copies));
+    uint8_t *const copy = source->copies;
+    memcpy(copy, p, nbytes);
+    memset(copy + nbytes, 0, slack);
+    source->copies += nbytes + slack;
+    return copy;
+}
+
+/* As above for a plane of n bits, whose spare bits in the last byte must be 0: NULL also if they are not. */
+LMC_INLINE const uint8_t *lmc_source_bits(lmc_source *source, size_t n)
+{
+    const uint8_t *const p = lmc_source_plane(source, lmc_bits_nbytes(n), LMC_PLANE_SLACK);
+    if (p && n % 8 != 0 && p[n / 8] >> n % 8 != 0)
+        return NULL;
+    return p;
+}
+
+#endif

@@ -1,0 +1,230 @@
+/* symbols.c - drives the level kernels over strips and layers. */
+#include "codec/prefix/symbols.h"
+
+/* Counts that stand before the planes: bits of each partial plane and the list's length, layer by layer. */
+static size_t counts_of_layer(const lmc_layer *layer)
+{
+    return (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_list;
+}
+
+static size_t counts_nbytes(const lmc_table *table, size_t n)
+{
+    size_t count = 0;
+    for (unsigned i = 0; i < table->layer_count; i++)
+        count += counts_of_layer(&table->layers[i]);
+    return count * lmc_count_nbytes(n);
+}
+
+/* ---- encode ---- */
+
+/* Points the kernel at the planes of a layer of n symbols: full planes at dst, the others and the list in
+ * scratch. Returns the bytes of the full planes. */
+static size_t open_planes(const lmc_layer *layer, const lmc_scratch *scratch, size_t n, uint8_t *dst,
+                          uint8_t *list, lmc_levels_out *out)
+{
+    const size_t plane_nbytes = lmc_bits_nbytes(n);
+    for (unsigned j = 0; j < layer->first_nbits; j++)
+        out->full[j] = dst + j * plane_nbytes;
+    for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
+        out->partial[j] = (lmc_bit_writer){scratch->partial[j], 0, 0};
+    out->list = list;
+    return layer->first_nbits * plane_nbytes;
+}
+
+/* Appends the partial planes at dst and their bit counts and the list's length at *counts. Returns the bytes
+ * appended, or SIZE_MAX when they exceed `capacity`. */
+static size_t close_planes(const lmc_layer *layer, const lmc_scratch *scratch, lmc_levels_out *out,
+                           size_t list_count, unsigned count_nbytes, uint8_t *dst, size_t capacity,
+                           uint8_t **counts)
+{
+    size_t used = 0;
+    for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++) {
+        const uint64_t nbits = lmc_bits_written(&out->partial[j], scratch->partial[j]);
+        const size_t nbytes = lmc_bits_nbytes((size_t)nbits);
+        lmc_store64(out->partial[j].next, out->partial[j].pending);
+        if (nbytes > capacity - used)
+            return SIZE_MAX;
+        memcpy(dst + used, scratch->partial[j], nbytes);
+        memcpy(*counts, &nbits, count_nbytes);
+        *counts += count_nbytes;
+        used += nbytes;
+    }
+    if (layer->has_list) {
+        const uint64_t count = list_count;
+        memcpy(*counts, &count, count_nbytes);
+        *counts += count_nbytes;
+    }
+    return used;
+}
+
+void lmc_symbols_encode_begin(lmc_symbol_encoder *e, const lmc_kernels *kernels, const lmc_table *table,
+                              lmc_scratch *scratch, size_t n, uint8_t *dst, size_t capacity)
+{
+    const lmc_layer *const layer = &table->layers[0];
+    e->kernels = kernels;
+    e->table = table;
+    e->scratch = scratch;
+    e->n = n;
+    e->dst = dst;
+    e->capacity = capacity;
+    e->used = counts_nbytes(table, n) + layer->first_nbits * lmc_bits_nbytes(n);
+    e->fits = e->used <= capacity;
+    if (e->fits)
+        open_planes(layer, scratch, n, dst + counts_nbytes(table, n), scratch->list[0], &e->out);
+}
+
+void lmc_symbols_encode_strip(lmc_symbol_encoder *e, const uint8_t *symbols, size_t n)
+{
+    if (e->fits)
+        e->kernels->levels_encode(&e->table->layers[0], symbols, n, &e->out);
+}
+
+size_t lmc_symbols_encode_end(lmc_symbol_encoder *e)
+{
+    if (!e->fits)
+        return 0;
+    const unsigned count_nbytes = lmc_count_nbytes(e->n);
+    uint8_t *counts = e->dst;
+    size_t used = e->used;
+    size_t list_count = 0;
+    for (unsigned i = 0;; i++) {
+        const lmc_layer *const layer = &e->table->layers[i];
+        uint8_t *const list = e->scratch->list[i % 2];
+        list_count = layer->has_list ? (size_t)(e->out.list - list) : 0;
+        const size_t nbytes = close_planes(layer, e->scratch, &e->out, list_count, count_nbytes,
+                                           e->dst + used, e->capacity - used, &counts);
+        if (nbytes == SIZE_MAX)
+            return 0;
+        used += nbytes;
+        if (i + 1 == e->table->layer_count)
+            break;
+        const lmc_layer *const next = &e->table->layers[i + 1];
+        if (next->first_nbits * lmc_bits_nbytes(list_count) > e->capacity - used)
+            return 0;
+        used +=
+            open_planes(next, e->scratch, list_count, e->dst + used, e->scratch->list[(i + 1) % 2], &e->out);
+        e->kernels->levels_encode(next, list, list_count, &e->out);
+    }
+    if (list_count > e->capacity - used)
+        return 0;
+    memcpy(e->dst + used, e->scratch->list[(e->table->layer_count - 1) % 2], list_count);
+    return used + list_count;
+}
+
+/* ---- decode ---- */
+
+static lmc_status corrupt(lmc_diag *diag, const char *what)
+{
+    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "coded plane: %s", what);
+}
+
+/* Reads the counts of all layers into their readers; *rest_count: symbols without a code. */
+static lmc_status read_counts(lmc_symbol_decoder *d, const lmc_table *table, size_t n, lmc_reader *reader,
+                              size_t *rest_count, lmc_diag *diag)
+{
+    const unsigned count_nbytes = lmc_count_nbytes(n);
+    for (unsigned i = 0; i < table->layer_count; i++) {
+        lmc_layer_reader *const r = &d->layers[i];
+        const lmc_layer *const layer = &table->layers[i];
+        r->layer = layer;
+        r->n = n;
+        for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++) {
+            r->plane_nbits[j] = lmc_read_n(reader, count_nbytes);
+            if (r->plane_nbits[j] > n)
+                return corrupt(diag, "a partial plane has more bits than its layer has symbols");
+        }
+        const uint64_t list_count = layer->has_list ? lmc_read_n(reader, count_nbytes) : 0;
+        if (reader->failed)
+            return corrupt(diag, "its counts are cut short");
+        if (list_count > n)
+            return corrupt(diag, "a list is longer than its layer");
+        n = (size_t)list_count;
+    }
+    *rest_count = n;
+    return LMC_OK;
+}
+
+static lmc_status read_planes(lmc_layer_reader *r, lmc_source *source, lmc_diag *diag)
+{
+    for (unsigned j = 0; j < r->layer->last_nbits; j++) {
+        const int full = j < r->layer->first_nbits;
+        const uint8_t *const plane = lmc_source_bits(source, full ? r->n : (size_t)r->plane_nbits[j]);
+        if (!plane)
+            return corrupt(diag, "a plane ends early or has spare bits set");
+        if (full)
+            r->in.full[j] = plane;
+        else
+            r->in.partial[j] = plane;
+        r->in.position[j] = 0;
+    }
+    return LMC_OK;
+}
+
+/* No cursor has left its plane; at_end: each stands at its plane's end. */
+static lmc_status check_cursors(const lmc_layer_reader *r, int at_end, lmc_diag *diag)
+{
+    const lmc_layer *const layer = r->layer;
+    for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
+        if (r->in.position[j] > r->plane_nbits[j] || (at_end && r->in.position[j] != r->plane_nbits[j]))
+            return corrupt(diag, "a partial plane does not fit its codes");
+    if (layer->has_list && (r->in.list > r->list_end || (at_end && r->in.list != r->list_end)))
+        return corrupt(diag, "a list does not fit its codes");
+    return LMC_OK;
+}
+
+static lmc_status decode_strip(const lmc_kernels *kernels, lmc_layer_reader *r, size_t n, uint8_t *symbols,
+                               lmc_diag *diag)
+{
+    kernels->levels_decode(r->layer, &r->in, n, symbols);
+    return check_cursors(r, 0, diag);
+}
+
+static lmc_status decode_list(const lmc_kernels *kernels, lmc_layer_reader *r, uint8_t *symbols,
+                              lmc_diag *diag)
+{
+    for (size_t i = 0; i < r->n; i += LMC_STRIP_VALUES) {
+        const size_t n = lmc_min_size(r->n - i, LMC_STRIP_VALUES);
+        const lmc_status status = decode_strip(kernels, r, n, symbols + i, diag);
+        if (status != LMC_OK)
+            return status;
+    }
+    return check_cursors(r, 1, diag);
+}
+
+lmc_status lmc_symbols_decode_begin(lmc_symbol_decoder *d, const lmc_kernels *kernels, const lmc_table *table,
+                                    lmc_scratch *scratch, lmc_source *source, size_t n, lmc_diag *diag)
+{
+    size_t list_count = 0;
+    d->kernels = kernels;
+    lmc_status status = read_counts(d, table, n, &source->reader, &list_count, diag);
+    for (unsigned i = 0; i < table->layer_count && status == LMC_OK; i++)
+        status = read_planes(&d->layers[i], source, diag);
+    if (status != LMC_OK)
+        return status;
+    const uint8_t *list = lmc_source_plane(source, list_count, LMC_LIST_SLACK);
+    if (!list)
+        return corrupt(diag, "its last list ends early");
+    for (unsigned i = table->layer_count; i-- > 0;) {
+        lmc_layer_reader *const r = &d->layers[i];
+        r->in.list = list;
+        r->list_end = list + list_count;
+        if (i == 0)
+            break;
+        status = decode_list(kernels, r, scratch->list[i % 2], diag);
+        if (status != LMC_OK)
+            return status;
+        list = scratch->list[i % 2];
+        list_count = r->n;
+    }
+    return LMC_OK;
+}
+
+lmc_status lmc_symbols_decode_strip(lmc_symbol_decoder *d, size_t n, uint8_t *symbols, lmc_diag *diag)
+{
+    return decode_strip(d->kernels, &d->layers[0], n, symbols, diag);
+}
+
+lmc_status lmc_symbols_decode_end(const lmc_symbol_decoder *d, lmc_diag *diag)
+{
+    return check_cursors(&d->layers[0], 1, diag);
+}

@@ -1,0 +1,17 @@
+/*
+ * context.h - a codec context for each thread, kept from call to call: a filter runs once for every chunk, and
+ * getting its scratch memory anew costs as much as the work. Freed when the thread ends.
+ */
+#ifndef LMC_FILTER_CHUNK_CONTEXT_H
+#define LMC_FILTER_CHUNK_CONTEXT_H
+
+#include <lmc.h>
+
+/* This thread's context, set to decode with so many threads (0: one per core); NULL when out of memory. */
+lmc_ctx *h5_context_get(unsigned thread_count);
+
+/* Threads that a call may use by the environment variable LMC_NUM_THREADS: 0 for one per core, at most
+ * LMC_THREAD_COUNT_MAX; 1 when it is missing or no number. */
+unsigned h5_thread_count(void);
+
+#endif

@@ -1,0 +1,290 @@
+/* params.c - checks, completes and writes the filter's values. */
+#include "filter/chunk/params.h"
+
+#include <string.h>
+
+#include "filter/chunk/error.h"
+#include "filter/chunk/wire.h"
+
+/* Bits of LMC_H5_VALUE_TYPE that mean nothing yet. */
+#define H5_TYPE_RESERVED 0xf000u
+
+/* ---- reading ---- */
+
+static int is_element_size(size_t nbytes)
+{
+    return nbytes == 1 || nbytes == 2 || nbytes == 4 || nbytes == 8;
+}
+
+static int is_block_kib(unsigned kib)
+{
+    return kib >= LMC_H5_BLOCK_KIB_MIN && kib <= LMC_H5_BLOCK_KIB_MAX && (kib & (kib - 1)) == 0;
+}
+
+/* What is wrong with values, by where it is seen. */
+typedef enum h5_fault {
+    FAULT_NONE,
+    FAULT_TOO_MANY,
+    FAULT_NO_MAGIC,
+    FAULT_LEVEL,
+    FAULT_ELEMENT,
+    FAULT_BLOCK,
+    FAULT_TOO_FEW,
+    FAULT_TYPE,
+    FAULT_ROWS
+} h5_fault;
+
+/* Rows ask for one value more. */
+static size_t full_count(unsigned level)
+{
+    return (level & LMC_H5_LEVEL_ROWS) != 0 ? LMC_H5_VALUE_COUNT_MAX : LMC_H5_VALUE_COUNT;
+}
+
+/* Takes what users give; a fault leaves the defaults. */
+static h5_fault take_user_values(const unsigned *values, size_t value_count, h5_params *params)
+{
+    unsigned value[LMC_H5_USER_VALUE_COUNT] = {0, 0, 0};
+    memset(params, 0, sizeof *params);
+    if (value_count > LMC_H5_VALUE_COUNT && value_count > full_count(values[LMC_H5_VALUE_LEVEL]))
+        return FAULT_TOO_MANY;
+    if (value_count > LMC_H5_USER_VALUE_COUNT && values[LMC_H5_VALUE_MAGIC] != LMC_H5_MAGIC)
+        return FAULT_NO_MAGIC;
+    for (size_t i = 0; i < value_count && i < LMC_H5_USER_VALUE_COUNT; i++)
+        value[i] = values[i];
+    const unsigned level = value[LMC_H5_VALUE_LEVEL] & ~(unsigned)LMC_H5_LEVEL_ROWS;
+    if (level > LMC_LEVEL_MAX)
+        return FAULT_LEVEL;
+    if (value[LMC_H5_VALUE_ELEMENT] != 0 && !is_element_size(value[LMC_H5_VALUE_ELEMENT]))
+        return FAULT_ELEMENT;
+    if (value[LMC_H5_VALUE_BLOCK_KIB] != 0 && !is_block_kib(value[LMC_H5_VALUE_BLOCK_KIB]))
+        return FAULT_BLOCK;
+    params->level = (lmc_level)level;
+    params->wants_rows = value[LMC_H5_VALUE_LEVEL] != level;
+    params->override_nbytes = value[LMC_H5_VALUE_ELEMENT];
+    params->block_nbytes = value[LMC_H5_VALUE_BLOCK_KIB] * 1024;
+    return FAULT_NONE;
+}
+
+/* Bytes of the elements that a dtype number of LMC_H5_VALUE_TYPE stands for; 0 for none. */
+static unsigned dtype_nbytes(unsigned type)
+{
+    const unsigned number = LMC_H5_TYPE_DTYPE(type);
+    return number > 0 ? lmc_dtype_nbits((lmc_dtype)(number - 1)) / 8 : 0;
+}
+
+/* Values come from files: what does not pass here must not reach the encoder. */
+static int is_sensible(unsigned element_nbytes, unsigned type)
+{
+    const unsigned shuffle_nbytes = element_nbytes * LMC_H5_TYPE_SHUFFLE_SPAN(type);
+    if ((type & H5_TYPE_RESERVED) != 0)
+        return 0;
+    if ((type & LMC_H5_TYPE_COLUMNS) != 0) {
+        return element_nbytes >= H5_WIRE_WIDTH_MIN && element_nbytes <= H5_WIRE_WIDTH_MAX &&
+               (type & (LMC_H5_TYPE_BIG_ENDIAN | LMC_H5_TYPE_SHUFFLED)) == 0 &&
+               LMC_H5_TYPE_DTYPE(type) == 0 && LMC_H5_TYPE_SHUFFLE_SPAN(type) == 0;
+    }
+    if (!is_element_size(element_nbytes) ||
+        (LMC_H5_TYPE_DTYPE(type) != 0 && dtype_nbytes(type) != element_nbytes) ||
+        ((type & LMC_H5_TYPE_BIG_ENDIAN) != 0 && element_nbytes == 1))
+        return 0;
+    return (type & LMC_H5_TYPE_SHUFFLED) != 0
+               ? shuffle_nbytes >= H5_WIRE_WIDTH_MIN && shuffle_nbytes <= H5_WIRE_WIDTH_MAX
+               : shuffle_nbytes == 0;
+}
+
+/* Whether a chunk with this type comes to the filter row by row, and each row is coded as elements. */
+static int may_have_rows(unsigned type)
+{
+    return (type & (LMC_H5_TYPE_COLUMNS | LMC_H5_TYPE_RESIZED)) == 0;
+}
+
+static int is_row_count(uint64_t count, unsigned type)
+{
+    return count == 0 ||
+           (count >= H5_WIRE_ROW_COUNT_MIN && count <= H5_WIRE_ROW_COUNT_MAX && may_have_rows(type));
+}
+
+static h5_fault take_values(const unsigned *values, size_t value_count, h5_params *params)
+{
+    const h5_fault fault = take_user_values(values, value_count, params);
+    if (fault != FAULT_NONE || value_count <= LMC_H5_USER_VALUE_COUNT)
+        return fault;
+    if (value_count < full_count(values[LMC_H5_VALUE_LEVEL]))
+        return FAULT_TOO_FEW;
+    if (!is_sensible(values[LMC_H5_VALUE_ELEMENT_NBYTES], values[LMC_H5_VALUE_TYPE]))
+        return FAULT_TYPE;
+    if (params->wants_rows) {
+        if (!is_row_count(values[LMC_H5_VALUE_ROWS], values[LMC_H5_VALUE_TYPE]))
+            return FAULT_ROWS;
+        params->row_count = values[LMC_H5_VALUE_ROWS];
+    }
+    params->is_complete = 1;
+    params->element_nbytes = values[LMC_H5_VALUE_ELEMENT_NBYTES];
+    params->type = values[LMC_H5_VALUE_TYPE];
+    params->chunk_nbytes = (uint64_t)values[LMC_H5_VALUE_CHUNK_HIGH] << 32 | values[LMC_H5_VALUE_CHUNK_LOW];
+    return FAULT_NONE;
+}
+
+static lmc_status tell(h5_fault fault, const unsigned *values, size_t value_count)
+{
+    switch (fault) {
+    case FAULT_NONE: return LMC_OK;
+    case FAULT_TOO_MANY:
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: %zu values: at most 3 are for the user to give, and 8 in all (9 with rows)",
+                       value_count);
+    case FAULT_NO_MAGIC:
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: value [3] is %u: the values from [3] on are set by the filter, give 3 at most",
+                       values[LMC_H5_VALUE_MAGIC]);
+    case FAULT_LEVEL:
+        return h5_fail(
+            LMC_ERR_ARG,
+            "lmc: value [0], the level, is %u: must be 0 (default), 1 (fast) or 2 (max), or 16 more",
+            values[LMC_H5_VALUE_LEVEL]);
+    case FAULT_ELEMENT:
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: value [1], the bytes of an element, is %u: must be 0 (auto), 1, 2, 4 or 8",
+                       values[LMC_H5_VALUE_ELEMENT]);
+    case FAULT_BLOCK:
+        return h5_fail(
+            LMC_ERR_ARG,
+            "lmc: value [2], the KiB of a block, is %u: must be 0 (auto) or a power of two from %d to %d",
+            values[LMC_H5_VALUE_BLOCK_KIB], LMC_H5_BLOCK_KIB_MIN, LMC_H5_BLOCK_KIB_MAX);
+    case FAULT_TOO_FEW:
+        return h5_fail(LMC_ERR_ARG, "lmc: %zu values where the filter sets %zu", value_count,
+                       full_count(values[LMC_H5_VALUE_LEVEL]));
+    case FAULT_ROWS:
+        return h5_fail(LMC_ERR_ARG,
+                       "lmc: value [8], the rows of a chunk, is %u: the filter does not set that",
+                       values[LMC_H5_VALUE_ROWS]);
+    case FAULT_TYPE: break;
+    }
+    return h5_fail(LMC_ERR_ARG, "lmc: values [4] and [5], %u and 0x%x, are not what the filter sets",
+                   values[LMC_H5_VALUE_ELEMENT_NBYTES], values[LMC_H5_VALUE_TYPE]);
+}
+
+lmc_status h5_params_read_user(const unsigned *values, size_t value_count, h5_params *params)
+{
+    return tell(take_user_values(values, value_count, params), values, value_count);
+}
+
+lmc_status h5_params_read(const unsigned *values, size_t value_count, h5_params *params)
+{
+    return tell(take_values(values, value_count, params), values, value_count);
+}
+
+void h5_params_guess(const unsigned *values, size_t value_count, h5_params *params)
+{
+    (void)take_values(values, value_count, params);
+}
+
+/* ---- completing ---- */
+
+/* dtype + 1 of a float, by the bits of its exponent; 0 if LMC has none. */
+static unsigned float_dtype(const h5_type *type)
+{
+    static const struct {
+        unsigned nbytes, exponent_nbits;
+        lmc_dtype dtype;
+    } rows[] = {
+        {1, 5, LMC_DTYPE_F8_E5M2}, {1, 4, LMC_DTYPE_F8_E4M3}, {2, 5, LMC_DTYPE_F16},
+        {2, 8, LMC_DTYPE_BF16},    {4, 8, LMC_DTYPE_F32},     {8, 11, LMC_DTYPE_F64},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].nbytes == type->nbytes && rows[i].exponent_nbits == type->exponent_nbits)
+            return rows[i].dtype + 1u;
+    return 0;
+}
+
+/* Forgets the elements: the chunk is coded as a string of bytes. */
+static void take_bytes(h5_params *params)
+{
+    params->element_nbytes = 1;
+    params->type = LMC_H5_TYPE_CLASS(params->type) | (LMC_DTYPE_U8 + 1u) << 16;
+}
+
+/* How elements of a type are coded when nobody says otherwise. Integers and opaque bytes are often floats
+ * that the writer's HDF5 had no type for (bf16 above all): a sample of each chunk tells. */
+static void take_type(h5_params *params, const h5_type *type)
+{
+    const int is_float = type->class_number == H5_CLASS_FLOAT;
+    const int is_text = type->class_number == H5_CLASS_STRING && type->has_fixed_size;
+    const int is_flag = type->class_number == H5_CLASS_ENUM && type->nbytes == 1;
+    if (is_text || is_flag) {
+        take_bytes(params);
+    } else if (is_element_size(type->nbytes)) {
+        params->element_nbytes = (unsigned)type->nbytes;
+        params->type |= (is_float ? float_dtype(type) : 0) << 16;
+    } else if (type->nbytes >= H5_WIRE_WIDTH_MIN && type->nbytes <= H5_WIRE_WIDTH_MAX) {
+        params->element_nbytes = (unsigned)type->nbytes;
+        params->type |= LMC_H5_TYPE_COLUMNS;
+    } else {
+        take_bytes(params);
+    }
+}
+
+/* The shuffle filter's elements are those of LMC or whole multiples of them; others stay as they come. */
+static void take_shuffle(h5_params *params, size_t shuffle_nbytes)
+{
+    const size_t span = shuffle_nbytes / params->element_nbytes;
+    if (shuffle_nbytes < H5_WIRE_WIDTH_MIN)
+        return;
+    if ((params->type & LMC_H5_TYPE_COLUMNS) != 0 || shuffle_nbytes > H5_WIRE_WIDTH_MAX || span > 0xff ||
+        span * params->element_nbytes != shuffle_nbytes) {
+        take_bytes(params);
+        return;
+    }
+    params->type |= LMC_H5_TYPE_SHUFFLED | (unsigned)span << 24;
+}
+
+void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipeline *pipeline,
+                        uint64_t chunk_nbytes)
+{
+    params->is_complete = 1;
+    params->chunk_nbytes = chunk_nbytes;
+    params->type = type->class_number;
+    if (params->override_nbytes != 0 && params->override_nbytes != type->nbytes) {
+        params->element_nbytes = params->override_nbytes;
+        params->type |= params->override_nbytes == 1 ? (LMC_DTYPE_U8 + 1u) << 16 : 0;
+    } else {
+        take_type(params, type);
+        if (type->is_big_endian && params->element_nbytes > 1 && (params->type & LMC_H5_TYPE_COLUMNS) == 0)
+            params->type |= LMC_H5_TYPE_BIG_ENDIAN;
+    }
+    if (pipeline->is_opaque)
+        take_bytes(params);
+    else
+        take_shuffle(params, pipeline->shuffle_nbytes);
+    if (pipeline->is_opaque || pipeline->is_extended || !type->has_fixed_size)
+        params->type |= LMC_H5_TYPE_RESIZED;
+}
+
+void h5_params_take_rows(h5_params *params, uint64_t row_count)
+{
+    const int is_one =
+        params->wants_rows && params->chunk_nbytes != 0 && is_row_count(row_count, params->type);
+    params->row_count = is_one ? (unsigned)row_count : 0;
+}
+
+size_t h5_params_write(const h5_params *params, unsigned *values)
+{
+    values[LMC_H5_VALUE_LEVEL] = (unsigned)params->level + (params->wants_rows ? LMC_H5_LEVEL_ROWS : 0);
+    values[LMC_H5_VALUE_ELEMENT] = params->override_nbytes;
+    values[LMC_H5_VALUE_BLOCK_KIB] = params->block_nbytes / 1024;
+    values[LMC_H5_VALUE_MAGIC] = LMC_H5_MAGIC;
+    values[LMC_H5_VALUE_ELEMENT_NBYTES] = params->element_nbytes;
+    values[LMC_H5_VALUE_TYPE] = params->type;
+    values[LMC_H5_VALUE_CHUNK_LOW] = (unsigned)(params->chunk_nbytes & 0xffffffffu);
+    values[LMC_H5_VALUE_CHUNK_HIGH] = (unsigned)(params->chunk_nbytes >> 32);
+    if (!params->wants_rows)
+        return LMC_H5_VALUE_COUNT;
+    values[LMC_H5_VALUE_ROWS] = params->row_count;
+    return LMC_H5_VALUE_COUNT_MAX;
+}
+
+uint64_t h5_params_filtered_nbytes(const h5_params *params)
+{
+    const int is_known = params->is_complete && (params->type & LMC_H5_TYPE_RESIZED) == 0;
+    return is_known ? params->chunk_nbytes : 0;
+}

@@ -1,0 +1,128 @@
+/*
+ * archive_header.c - see archive/archive_header.h.
+ */
+#include "safetensors/archive/archive_header.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A text that is written, or with dst NULL only measured. */
+typedef struct text_out {
+    unsigned char *dst;
+    uint64_t capacity;
+    uint64_t nbytes;     /* may exceed the capacity: then what is beyond it was dropped */
+    size_t tensor_count; /* whose entries are within the capacity */
+} text_out;
+
+static void put(text_out *out, const void *src, size_t nbytes)
+{
+    if (out->dst != NULL && out->nbytes + nbytes <= out->capacity)
+        memcpy(out->dst + out->nbytes, src, nbytes);
+    out->nbytes += nbytes;
+}
+
+static void put_text(text_out *out, const char *text)
+{
+    put(out, text, strlen(text));
+}
+
+static void put_u64(text_out *out, uint64_t value)
+{
+    char digits[24];
+    const int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
+    put(out, digits, (size_t)length);
+}
+
+/* What follows a name: the entry of `nbytes` opaque bytes at `begin`. */
+static void put_entry(text_out *out, uint64_t begin, uint64_t nbytes)
+{
+    put_text(out, ":{\"dtype\":\"U8\",\"shape\":[");
+    put_u64(out, nbytes);
+    put_text(out, "],\"data_offsets\":[");
+    put_u64(out, begin);
+    put_text(out, ",");
+    put_u64(out, begin + nbytes);
+    put_text(out, "]}");
+}
+
+/* The JSON for frames of the given sizes; frame_nbytes NULL: of their bounds. */
+static void put_header(text_out *out, const st_header *original, const char *table_name,
+                       uint64_t table_nbytes, const uint64_t *frame_nbytes)
+{
+    put_text(out, "{\"__metadata__\":{\"format\":\"lmc\",\"lmc_archive\":\"1\"},\"");
+    put_text(out, table_name);
+    put_text(out, "\"");
+    put_entry(out, 0, table_nbytes);
+    uint64_t begin = table_nbytes;
+    for (size_t i = 0; i < original->tensor_count; i++) {
+        const st_tensor *const tensor = &original->tensors[i];
+        const uint64_t nbytes =
+            frame_nbytes != NULL ? frame_nbytes[i] : st_outer_frame_bound(tensor->end - tensor->begin);
+        put_text(out, ",");
+        put(out, original->text + tensor->raw_name.offset, tensor->raw_name.nbytes);
+        put_entry(out, begin, nbytes);
+        begin += nbytes;
+        out->tensor_count += out->nbytes < out->capacity;
+    }
+    put_text(out, "}");
+}
+
+/* A block has at least 1024 bytes of content and takes at most 13 more: one for its mode, 12 in the index.
+ * Head, plan and check together stay below 8 KiB (format.md, section 2). */
+uint64_t st_outer_frame_bound(uint64_t content_nbytes)
+{
+    return content_nbytes + content_nbytes / 64 + 8192;
+}
+
+char *st_outer_table_name(const st_header *original, const lmc_allocator *memory)
+{
+    const size_t base = strlen(ST_OUTER_TABLE_NAME);
+    size_t length = base;
+    /* n tensors can take at most n names: the loop ends */
+    char *const name = st_allocate(memory, base + original->tensor_count + 2);
+    if (name == NULL)
+        return NULL;
+    memcpy(name, ST_OUTER_TABLE_NAME, base);
+    for (;;) {
+        size_t index = 0;
+        const st_string candidate = {name, length};
+        if (!st_header_find(original, candidate, &index))
+            break;
+        name[length] = '~';
+        length++;
+    }
+    name[length] = '\0';
+    return name;
+}
+
+lmc_status st_outer_reserve(const st_header *original, const char *table_name, uint64_t table_nbytes,
+                            uint64_t spare_nbytes, uint64_t *nbytes, lmc_st_diag *diag)
+{
+    /* data_nbytes is a file's size, so the sum of the bounds fits 64 bits */
+    text_out out = {.capacity = 8 + LMC_ST_HEADER_NBYTES_MAX - spare_nbytes, .nbytes = 8};
+    put_header(&out, original, table_name, table_nbytes, NULL);
+    *nbytes = (out.nbytes + 7) / 8 * 8;
+    const uint64_t most = *nbytes - 8 + spare_nbytes;
+    if (most > LMC_ST_HEADER_NBYTES_MAX) {
+        return st_fail(
+            diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+            "too many tensors: the archive's own header could need %llu bytes and may have %u, which is "
+            "enough for the first %zu of %zu tensors",
+            (unsigned long long)most, (unsigned)LMC_ST_HEADER_NBYTES_MAX, out.tensor_count,
+            original->tensor_count);
+    }
+    return LMC_OK;
+}
+
+lmc_status st_outer_write(const st_header *original, const char *table_name, uint64_t table_nbytes,
+                          const uint64_t *frame_nbytes, unsigned char *dst, uint64_t nbytes,
+                          lmc_st_diag *diag)
+{
+    text_out out = {.dst = dst, .capacity = nbytes, .nbytes = 8};
+    memset(dst, ' ', nbytes);
+    st_store_u64(dst, nbytes - 8);
+    put_header(&out, original, table_name, table_nbytes, frame_nbytes);
+    if (out.nbytes > nbytes)
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a frame is larger than was foreseen");
+    return LMC_OK;
+}

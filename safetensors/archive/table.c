@@ -1,0 +1,335 @@
+/*
+ * table.c - see archive/table.h.
+ */
+#include "safetensors/archive/table.h"
+
+#include <string.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* places in the head */
+#define AT_VERSION 4
+#define AT_METHOD 5
+#define AT_RESERVED 6
+#define AT_FEATURES 8
+#define AT_TENSOR_COUNT 12
+#define AT_FILE_NBYTES 16
+#define AT_HEADER_NBYTES 24
+#define AT_STORED_NBYTES 32
+
+/* Level 19 gains a tenth over 6 and takes a second a MiB. */
+#define PACK_LEVEL_SMALL 19
+#define PACK_LEVEL_LARGE 6
+#define PACK_SMALL_NBYTES ((size_t)256 << 10)
+
+uint64_t st_hash(const void *src, size_t nbytes)
+{
+    return XXH3_64bits(src, nbytes);
+}
+
+lmc_status st_table_pack_header(const lmc_allocator *memory, const unsigned char *header,
+                                size_t header_nbytes, unsigned char **stored, size_t *stored_nbytes,
+                                unsigned *method)
+{
+    const size_t capacity = ZSTD_compressBound(header_nbytes);
+    *stored_nbytes = 0;
+    *stored = st_allocate(memory, capacity);
+    if (*stored == NULL)
+        return LMC_ERR_NOMEM;
+    const int level = header_nbytes <= PACK_SMALL_NBYTES ? PACK_LEVEL_SMALL : PACK_LEVEL_LARGE;
+    const size_t packed = ZSTD_compress(*stored, capacity, header, header_nbytes, level);
+    if (ZSTD_isError(packed)) {
+        st_release(memory, *stored);
+        *stored = NULL;
+        return LMC_ERR_NOMEM; /* with a sufficient capacity zstd has no other reason to fail */
+    }
+    *method = packed < header_nbytes ? ST_TABLE_METHOD_ZSTD : ST_TABLE_METHOD_STORED;
+    *stored_nbytes = packed < header_nbytes ? packed : header_nbytes;
+    if (*method == ST_TABLE_METHOD_STORED)
+        memcpy(*stored, header, header_nbytes);
+    return LMC_OK;
+}
+
+/* The list of aliases begins with their number; without any, it is not there. */
+static uint64_t aliases_nbytes(size_t alias_count)
+{
+    return alias_count == 0 ? 0 : 4 + (uint64_t)alias_count * ST_TABLE_ALIAS_NBYTES;
+}
+
+uint64_t st_table_nbytes(size_t tensor_count, size_t alias_count, uint64_t bases_nbytes,
+                         size_t stored_header_nbytes)
+{
+    return ST_TABLE_HEAD_NBYTES + stored_header_nbytes + (uint64_t)tensor_count * ST_TABLE_HASH_NBYTES +
+           aliases_nbytes(alias_count) + bases_nbytes + ST_TABLE_TAIL_NBYTES;
+}
+
+/* The hash of the whole file: over its size, its header's size and hash, and all content hashes.
+ * `hashes` are the bytes of the list in the table. */
+static uint64_t whole_hash(const st_table *table, const unsigned char *hashes)
+{
+    unsigned char sizes[24];
+    XXH3_state_t state;
+    st_store_u64(sizes, table->file_nbytes);
+    st_store_u64(sizes + 8, table->header_nbytes);
+    st_store_u64(sizes + 16, st_hash(table->header, table->header_nbytes));
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, sizes, sizeof(sizes));
+    XXH3_64bits_update(&state, hashes, table->tensor_count * ST_TABLE_HASH_NBYTES);
+    return XXH3_64bits_digest(&state);
+}
+
+static unsigned char *write_aliases(const st_table *table, unsigned char *dst)
+{
+    if (table->alias_count == 0)
+        return dst;
+    st_store_u32(dst, (uint32_t)table->alias_count);
+    dst += 4;
+    for (size_t i = 0; i < table->alias_count; i++) {
+        st_store_u32(dst, table->aliases[i].alias);
+        st_store_u32(dst + 4, table->aliases[i].owner);
+        dst += ST_TABLE_ALIAS_NBYTES;
+    }
+    return dst;
+}
+
+void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,
+                    unsigned method, unsigned char *dst)
+{
+    memset(dst, 0, ST_TABLE_HEAD_NBYTES);
+    st_store_u32(dst, ST_TABLE_MAGIC);
+    dst[AT_VERSION] = ST_TABLE_VERSION;
+    dst[AT_METHOD] = (unsigned char)method;
+    st_store_u32(dst + AT_FEATURES, (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) |
+                                        (table->bases.link_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_BASE));
+    st_store_u32(dst + AT_TENSOR_COUNT, (uint32_t)table->tensor_count);
+    st_store_u64(dst + AT_FILE_NBYTES, table->file_nbytes);
+    st_store_u64(dst + AT_HEADER_NBYTES, table->header_nbytes);
+    st_store_u64(dst + AT_STORED_NBYTES, stored_header_nbytes);
+    memcpy(dst + ST_TABLE_HEAD_NBYTES, stored_header, stored_header_nbytes);
+
+    unsigned char *const hashes = dst + ST_TABLE_HEAD_NBYTES + stored_header_nbytes;
+    for (size_t i = 0; i < table->tensor_count; i++)
+        st_store_u64(hashes + i * ST_TABLE_HASH_NBYTES, table->hashes[i]);
+    unsigned char *const lists = write_aliases(table, hashes + table->tensor_count * ST_TABLE_HASH_NBYTES);
+    unsigned char *const tail = st_bases_write(&table->bases, lists);
+    st_store_u64(tail, whole_hash(table, hashes));
+    st_store_u64(tail + 8, table->outer_hash);
+    st_store_u64(tail + 16, st_hash(dst, (size_t)(tail + 16 - dst)));
+}
+
+/* ---- reading ---- */
+
+static lmc_status refuse_features(uint32_t unknown, uint64_t offset, lmc_st_diag *diag)
+{
+    static const char *const reserved[] = {"a base", "alias frames", "shared code tables"};
+    unsigned number = 0;
+    while ((unknown >> number & 1) == 0)
+        number++;
+    const char *const meaning = number < 3 ? reserved[number] : "unknown to this version";
+    return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_FEATURES,
+                   "the archive needs a newer version: required feature %u (%s)", number, meaning);
+}
+
+/* Magic, version, features: what decides whether this is a table that we can read at all. */
+static lmc_status check_kind(const unsigned char *src, uint64_t nbytes, uint64_t offset, lmc_st_diag *diag)
+{
+    if (nbytes < ST_TABLE_HEAD_NBYTES + ST_TABLE_TAIL_NBYTES)
+        return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table is too short");
+    if (st_load_u32(src) != ST_TABLE_MAGIC)
+        return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table does not begin with its magic");
+    if (src[AT_VERSION] != ST_TABLE_VERSION) {
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_VERSION,
+                       "the archive needs a newer version: archive version %u", src[AT_VERSION]);
+    }
+    const uint32_t unknown = st_load_u32(src + AT_FEATURES) & ~ST_TABLE_FEATURES_KNOWN;
+    return unknown == 0 ? LMC_OK : refuse_features(unknown, offset, diag);
+}
+
+/* The most that a table can have: no writer stores a header in more bytes than it has, but for zstd's frame around one
+ * that cannot be packed; hash, alias and link of each tensor; a base with its name. */
+static uint64_t most_nbytes(uint64_t header_nbytes, size_t tensor_count)
+{
+    const uint64_t stored_nbytes = header_nbytes + header_nbytes / 64 + 4096;
+    return st_table_nbytes(tensor_count, tensor_count, st_bases_nbytes(tensor_count, 0), 0) +
+           LMC_ST_BASE_NAME_NBYTES_MAX + 1 + stored_nbytes;
+}
+
+lmc_status st_table_check_head(const unsigned char *head, uint64_t nbytes, size_t tensor_count,
+                               uint64_t offset, lmc_st_diag *diag)
+{
+    const lmc_status status = check_kind(head, nbytes, offset, diag);
+    if (status != LMC_OK)
+        return status;
+    /* one above the limit is refused later, and by that name */
+    const uint64_t stated = st_load_u64(head + AT_HEADER_NBYTES);
+    const uint64_t header_nbytes = stated < LMC_ST_HEADER_NBYTES_MAX ? stated : LMC_ST_HEADER_NBYTES_MAX;
+    return nbytes <= most_nbytes(header_nbytes, tensor_count)
+               ? LMC_OK
+               : st_fail(diag, LMC_ERR_CORRUPT, offset,
+                         "the archive table is longer than its header and tensors can make it");
+}
+
+static lmc_status refuse_sizes(uint64_t offset, lmc_st_diag *diag)
+{
+    return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table's sizes contradict each other");
+}
+
+static int has_feature(const unsigned char *src, unsigned number)
+{
+    return (st_load_u32(src + AT_FEATURES) >> number & 1) != 0;
+}
+
+/* The two lists that may stand behind the hashes must fill `left` bytes. */
+static int is_filled(const unsigned char *src, const unsigned char *lists, uint64_t left)
+{
+    if (has_feature(src, ST_TABLE_FEATURE_ALIAS)) {
+        const uint64_t alias_count = left < 4 ? 0 : st_load_u32(lists);
+        if (alias_count == 0 || alias_count > (left - 4) / ST_TABLE_ALIAS_NBYTES)
+            return 0;
+        lists += aliases_nbytes((size_t)alias_count);
+        left -= aliases_nbytes((size_t)alias_count);
+    }
+    const int has_bases = has_feature(src, ST_TABLE_FEATURE_BASE);
+    return left == (has_bases ? st_bases_stated_nbytes(lists, left) : 0) && has_bases == (left > 0);
+}
+
+static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t offset, lmc_st_diag *diag)
+{
+    const uint64_t tensor_count = st_load_u32(src + AT_TENSOR_COUNT);
+    const uint64_t header_nbytes = st_load_u64(src + AT_HEADER_NBYTES);
+    const uint64_t stored_nbytes = st_load_u64(src + AT_STORED_NBYTES);
+    const uint64_t fixed = ST_TABLE_HEAD_NBYTES + ST_TABLE_TAIL_NBYTES;
+    if (header_nbytes > LMC_ST_HEADER_NBYTES_MAX) {
+        return st_fail(diag, LMC_ERR_LIMIT, offset + AT_HEADER_NBYTES,
+                       "the original header of %llu bytes exceeds the limit of %u",
+                       (unsigned long long)header_nbytes, (unsigned)LMC_ST_HEADER_NBYTES_MAX);
+    }
+    if (stored_nbytes > nbytes - fixed ||
+        tensor_count * ST_TABLE_HASH_NBYTES > nbytes - fixed - stored_nbytes)
+        return refuse_sizes(offset, diag);
+    const uint64_t lists_at = stored_nbytes + tensor_count * ST_TABLE_HASH_NBYTES;
+    return is_filled(src, src + ST_TABLE_HEAD_NBYTES + lists_at, nbytes - fixed - lists_at)
+               ? LMC_OK
+               : refuse_sizes(offset, diag);
+}
+
+static lmc_status unpack_header(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
+{
+    const unsigned method = src[AT_METHOD];
+    const size_t stored_nbytes = (size_t)st_load_u64(src + AT_STORED_NBYTES);
+    const unsigned char *const stored = src + ST_TABLE_HEAD_NBYTES;
+    if (method > ST_TABLE_METHOD_ZSTD) {
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_METHOD,
+                       "the archive needs a newer version: header method %u", method);
+    }
+    const unsigned long long promised =
+        method == ST_TABLE_METHOD_STORED ? stored_nbytes : ZSTD_getFrameContentSize(stored, stored_nbytes);
+    /* one frame, and nothing behind it */
+    const size_t frame_nbytes = method == ST_TABLE_METHOD_STORED
+                                    ? stored_nbytes
+                                    : ZSTD_findFrameCompressedSize(stored, stored_nbytes);
+    if (promised != table->header_nbytes || frame_nbytes != stored_nbytes) {
+        return st_fail(diag, LMC_ERR_CORRUPT, offset + AT_HEADER_NBYTES,
+                       "the stored header does not have its stated size");
+    }
+    table->header = st_allocate(table->memory, table->header_nbytes + 1);
+    if (table->header == NULL)
+        return st_fail_nomem(diag);
+    if (method == ST_TABLE_METHOD_STORED) {
+        memcpy(table->header, stored, stored_nbytes);
+        return LMC_OK;
+    }
+    const size_t got = ZSTD_decompress(table->header, table->header_nbytes, stored, stored_nbytes);
+    if (ZSTD_isError(got) && ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation)
+        return st_fail_nomem(diag);
+    if (ZSTD_isError(got) || got != table->header_nbytes) {
+        return st_fail(diag, LMC_ERR_CORRUPT, offset + ST_TABLE_HEAD_NBYTES,
+                       "the stored header cannot be decompressed");
+    }
+    return LMC_OK;
+}
+
+static lmc_status read_aliases(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
+{
+    table->alias_count = st_load_u32(src);
+    table->aliases = st_allocate_array(table->memory, table->alias_count, sizeof(*table->aliases));
+    if (table->aliases == NULL)
+        return st_fail_nomem(diag);
+    for (size_t i = 0; i < table->alias_count; i++) {
+        const unsigned char *const entry = src + 4 + i * ST_TABLE_ALIAS_NBYTES;
+        const st_alias alias = {st_load_u32(entry), st_load_u32(entry + 4)};
+        if (alias.alias >= table->tensor_count || alias.owner >= alias.alias ||
+            (i > 0 && alias.alias <= table->aliases[i - 1].alias)) {
+            return st_fail(diag, LMC_ERR_CORRUPT, offset + 4 + i * ST_TABLE_ALIAS_NBYTES,
+                           "the archive table's list of aliases is out of order");
+        }
+        table->aliases[i] = alias;
+    }
+    return LMC_OK;
+}
+
+/* `src` are the hashes, `tail` what stands behind the lists. */
+static lmc_status read_hashes(st_table *table, const unsigned char *src, const unsigned char *tail,
+                              uint64_t offset, lmc_st_diag *diag)
+{
+    table->hashes =
+        st_allocate_array(table->memory, (uint64_t)table->tensor_count + 1, sizeof(*table->hashes));
+    if (table->hashes == NULL)
+        return st_fail_nomem(diag);
+    for (size_t i = 0; i < table->tensor_count; i++)
+        table->hashes[i] = st_load_u64(src + i * ST_TABLE_HASH_NBYTES);
+    table->outer_hash = st_load_u64(tail + 8);
+    if (st_load_u64(tail) != whole_hash(table, src))
+        return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's hash of the file is wrong");
+    return LMC_OK;
+}
+
+lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const unsigned char *src,
+                         size_t src_nbytes, uint64_t offset, lmc_st_diag *diag)
+{
+    memset(table, 0, sizeof(*table));
+    table->memory = memory;
+    lmc_status status = check_kind(src, src_nbytes, offset, diag);
+    if (status != LMC_OK)
+        return status;
+    if (st_hash(src, src_nbytes - 8) != st_load_u64(src + src_nbytes - 8))
+        return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's checksum is wrong");
+    if (src[AT_RESERVED] != 0 || src[AT_RESERVED + 1] != 0) {
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_RESERVED,
+                       "the archive needs a newer version: a reserved field is set");
+    }
+    status = check_sizes(src, src_nbytes, offset, diag);
+    if (status != LMC_OK)
+        return status;
+    table->tensor_count = st_load_u32(src + AT_TENSOR_COUNT);
+    table->file_nbytes = st_load_u64(src + AT_FILE_NBYTES);
+    table->header_nbytes = (size_t)st_load_u64(src + AT_HEADER_NBYTES);
+    status = unpack_header(table, src, offset, diag);
+    if (status != LMC_OK)
+        return status;
+    const size_t hashes_at = ST_TABLE_HEAD_NBYTES + (size_t)st_load_u64(src + AT_STORED_NBYTES);
+    size_t at = hashes_at + table->tensor_count * ST_TABLE_HASH_NBYTES;
+    if (has_feature(src, ST_TABLE_FEATURE_ALIAS)) {
+        status = read_aliases(table, src + at, offset + at, diag);
+        at += aliases_nbytes(table->alias_count);
+    }
+    if (status == LMC_OK && has_feature(src, ST_TABLE_FEATURE_BASE))
+        status = st_bases_read(&table->bases, memory, src + at, table->tensor_count, offset + at, diag);
+    return status == LMC_OK ? read_hashes(table, src + hashes_at, src + src_nbytes - ST_TABLE_TAIL_NBYTES,
+                                          offset + hashes_at, diag)
+                            : status;
+}
+
+void st_table_free(st_table *table)
+{
+    if (table->memory != NULL) {
+        st_release(table->memory, table->header);
+        st_release(table->memory, table->hashes);
+        st_release(table->memory, table->aliases);
+        st_bases_free(&table->bases, table->memory);
+    }
+    memset(table, 0, sizeof(*table));
+}

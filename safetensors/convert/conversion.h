@@ -1,0 +1,70 @@
+/*
+ * conversion.h - a conversion under way: what convert/convert.c, which reads, encodes and writes, shares with
+ * convert/convert_plan.c, which decides for each tensor how, and convert/convert_front.c: header and table.
+ */
+#ifndef LMC_SAFETENSORS_CONVERT_CONVERSION_H
+#define LMC_SAFETENSORS_CONVERT_CONVERSION_H
+
+#include "safetensors/base/content.h"
+#include "safetensors/convert/match.h"
+#include "safetensors/engine/engine.h"
+
+typedef struct st_conversion {
+    const st_source *source;
+    const lmc_st_options *options;
+    os_output output;
+    st_aliases aliases;
+    lmc_st_file *base;  /* NULL: none */
+    st_matches matches; /* what tensors may be coded against */
+
+    /* the front: reserved first, filled in at the end */
+    char *table_name;
+    unsigned char *stored_header;
+    size_t stored_header_nbytes;
+    unsigned header_method;
+    char base_name[LMC_ST_BASE_NAME_NBYTES_MAX + 1]; /* to be recorded */
+    uint64_t front_nbytes;                           /* length, header and table */
+
+    uint64_t *frame_nbytes; /* per tensor; grows while its runs take their turns */
+    uint64_t *hashes;
+    uint64_t *base_hashes;   /* per tensor, of those with a match */
+    unsigned char *is_delta; /* per tensor: coded against its match; set when it is planned */
+    uint64_t end;            /* of what is written so far; belongs to the run whose turn it is */
+} st_conversion;
+
+/* What a slot holds: how its tensor is coded and what has become of its blocks. */
+typedef struct st_convert_item {
+    lmc_plan *plan; /* NULL: an alias, which has no frame */
+    lmc_info info;
+    size_t block_bound;
+    lmc_block_entry *entries;
+    const st_match *match; /* of a plan with mode DELTA; else NULL */
+    st_content base;       /* with a match in the base file */
+} st_convert_item;
+
+/* convert/convert_plan.c: the engine's prepare() and release(); `user` is the conversion. */
+lmc_status st_convert_prepare(void *user, st_worker *worker, st_slot *slot);
+void st_convert_release(void *user, st_slot *slot);
+
+/* Content bytes of a tensor if they were read ahead, else NULL. */
+const unsigned char *st_convert_find_ahead(const st_conversion *conversion, const st_worker *worker,
+                                           size_t index, uint64_t offset, size_t nbytes);
+
+/* What content bytes [begin, end) of the base of tensor `match` are, in the worker's base buffer, until that is
+ * used again; worker->content and ->stored are used too. */
+lmc_status st_convert_read_base(const st_conversion *conversion, st_worker *worker, const st_match *match,
+                                const st_content *base, uint64_t begin, uint64_t end,
+                                const unsigned char **bytes);
+
+/* convert/convert_base.c: opens the options' base, if there is one, and finds the name to be recorded; checks that it
+ * is not the output. */
+lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag);
+
+/* IO if a file of the base's chain is no longer what it was. */
+lmc_status st_convert_check_base(const st_conversion *conversion, lmc_st_diag *diag);
+
+/* convert/convert_front.c: reserves room, sets `end` behind it; writes it once all frames are there. */
+lmc_status st_convert_reserve_front(st_conversion *conversion, lmc_st_diag *diag);
+lmc_status st_convert_write_front(st_conversion *conversion, lmc_st_diag *diag);
+
+#endif

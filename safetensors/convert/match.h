@@ -1,0 +1,33 @@
+/*
+ * match.h - before anything is encoded: against which other tensor each tensor of a source might be coded.
+ * A few values of each are looked at; whether it helps is decided later, tensor by tensor.
+ */
+#ifndef LMC_SAFETENSORS_CONVERT_MATCH_H
+#define LMC_SAFETENSORS_CONVERT_MATCH_H
+
+#include "safetensors/convert/alias.h"
+
+typedef struct st_match {
+    int is_there;
+    st_link link; /* to the base, or for LMC_ST_BASE_SELF to a tensor of the source that is no alias */
+    lmc_base_form form;
+} st_match;
+
+typedef struct st_matches {
+    st_match *list; /* one per tensor of the source; NULL if there are none at all */
+    size_t count;   /* that are there */
+    const lmc_allocator *memory;
+} st_matches;
+
+/* For each tensor that is no alias, the first that applies:
+ *   - BF16: an F32 tensor of the source with the same shape whose rounding it seems to be;
+ *   - a tensor of the base with its name, dtype and shape;
+ *   - a tensor of the base with its dtype and size that seems to be equal;
+ *   - BF16: an F32 tensor of the base, as in the source.
+ * base: NULL, or an open file. Free with st_matches_free() in every case. Errors: IO, NOMEM, CANCELLED, what the
+ * source's read returned, what reading the base gives. */
+lmc_status st_matches_find(st_matches *matches, const st_source *source, const st_aliases *aliases,
+                           const lmc_st_file *base, const lmc_st_options *options, lmc_st_diag *diag);
+void st_matches_free(st_matches *matches);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * source.h - what is converted: the tensors of an open file, or those that a program has handed to a
+ * writer. Content is read by tensor and place; threads may share a source.
+ */
+#ifndef LMC_SAFETENSORS_CONVERT_SOURCE_H
+#define LMC_SAFETENSORS_CONVERT_SOURCE_H
+
+#include "safetensors/archive/file.h"
+
+typedef struct st_source st_source;
+
+struct st_source {
+    const st_header *header;
+    uint64_t file_nbytes;   /* of the safetensors file that this is, or would be */
+    const os_input *input;  /* the open file; NULL for a writer */
+    const uint64_t *places; /* tensor i stands at [places[i], places[i + 1]) of the file; NULL for a writer */
+    const void *owner;      /* the lmc_st_file or the writer */
+    /* Reads content bytes [offset, offset + nbytes) of tensor `index`. On failure the diagnostic names the
+     * tensor. */
+    lmc_status (*read)(const st_source *source, size_t index, uint64_t offset, void *dst, size_t nbytes,
+                       lmc_st_diag *diag);
+};
+
+/* The plain safetensors file `file`. */
+st_source st_source_of_file(const lmc_st_file *file);
+
+/* Names tensor `index` in a diagnostic and passes `status` on. */
+lmc_status st_source_blame(const st_source *source, size_t index, lmc_status status, lmc_st_diag *diag);
+
+static inline uint64_t st_source_tensor_nbytes(const st_source *source, size_t index)
+{
+    return source->header->tensors[index].end - source->header->tensors[index].begin;
+}
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * index.c - see header/index.h.
+ */
+#include "safetensors/header/index.h"
+
+#include "safetensors/common/text.h"
+#include "safetensors/header/json.h"
+#include "safetensors/os/dir.h"
+
+#include <string.h>
+
+#define INDEX_MIDDLE ".safetensors.index"
+#define INDEX_END ".json"
+
+/* Nested objects and arrays beside the weight_map. */
+#define DEPTH_MAX 64
+
+typedef struct index_check {
+    st_json json;
+    const lmc_allocator *memory;
+    const char *path;
+    const char *suffix;
+    char *name;         /* the value that is being looked at, unescaped */
+    st_span last_value; /* entries come in runs of one file */
+    int has_weight_map;
+    lmc_st_diag *diag;
+} index_check;
+
+int st_index_is_name(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    const char *const name = slash == NULL ? path : slash + 1;
+    const size_t length = strlen(name);
+    const size_t end = sizeof(INDEX_END) - 1;
+    return length > end && strcmp(name + length - end, INDEX_END) == 0 && strstr(name, INDEX_MIDDLE) != NULL;
+}
+
+static lmc_status fail_json(const index_check *check)
+{
+    return st_fail(check->diag, LMC_ERR_HEADER, check->json.at, "malformed index: %s",
+                   check->json.fault != NULL ? check->json.fault : "something follows the object");
+}
+
+static lmc_status refuse_name(const index_check *check, st_span value, size_t nbytes, const char *fault)
+{
+    char shown[160];
+    st_text_escape(shown, sizeof(shown), check->name, nbytes);
+    return st_fail(check->diag, LMC_ERR_HEADER, value.offset, "the index names \"%s\", %s", shown, fault);
+}
+
+/* *is_there: a file of that name, with this suffix, stands beside the index. */
+static lmc_status look_for(const index_check *check, const char *suffix, int *is_there)
+{
+    const char *const slash = strrchr(check->path, '/');
+    const size_t length = slash == NULL ? 0 : (size_t)(slash - check->path);
+    char *const directory = st_duplicate(check->memory, slash == NULL ? "." : check->path);
+    char *path = NULL;
+    if (directory != NULL) {
+        directory[slash == NULL ? 1 : length] = '\0';
+        path = os_path_join(check->memory, directory, check->name, suffix);
+    }
+    *is_there = path != NULL && os_is_file(path);
+    const int is_possible = path != NULL;
+    st_release(check->memory, directory);
+    st_release(check->memory, path);
+    return is_possible ? LMC_OK : st_fail_nomem(check->diag);
+}
+
+static lmc_status check_value(index_check *check, st_span value)
+{
+    int is_there = 0;
+    const size_t nbytes = st_json_unescape(check->json.text, value, check->name);
+    check->name[nbytes] = '\0';
+    if (strlen(check->name) != nbytes || nbytes == 0 || strchr(check->name, '/') != NULL ||
+        strchr(check->name, '\\') != NULL || strcmp(check->name, ".") == 0 || strcmp(check->name, "..") == 0)
+        return refuse_name(check, value, nbytes, "which is not the plain name of a file");
+    lmc_status status = look_for(check, "", &is_there);
+    if (status == LMC_OK && !is_there && check->suffix[0] != '\0')
+        status = look_for(check, check->suffix, &is_there);
+    if (status != LMC_OK)
+        return status;
+    return is_there ? LMC_OK : refuse_name(check, value, nbytes, "a file that is missing");
+}
+
+static int is_last_value(const index_check *check, st_span value)
+{
+    const unsigned char *const text = check->json.text;
+    return value.nbytes == check->last_value.nbytes &&
+           memcmp(text + value.offset, text + check->last_value.offset, value.nbytes) == 0;
+}
+
+static lmc_status check_weight_map(index_check *check)
+{
+    st_json *const json = &check->json;
+    if (!st_json_take(json, '{', "weight_map is not an object"))
+        return fail_json(check);
+    if (st_json_try(json, '}'))
+        return LMC_OK;
+    do {
+        st_span key;
+        st_span value;
+        st_json_skip_space(json);
+        if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing"))
+            return fail_json(check);
+        st_json_skip_space(json);
+        if (!st_json_string(json, &value))
+            return fail_json(check);
+        const lmc_status status = is_last_value(check, value) ? LMC_OK : check_value(check, value);
+        if (status != LMC_OK)
+            return status;
+        check->last_value = value;
+    } while (st_json_try(json, ','));
+    return st_json_take(json, '}', "a '}' is missing") ? LMC_OK : fail_json(check);
+}
+
+static lmc_status check_members(index_check *check)
+{
+    st_json *const json = &check->json;
+    if (!st_json_take(json, '{', "it is not a JSON object"))
+        return fail_json(check);
+    if (st_json_try(json, '}'))
+        return LMC_OK;
+    do {
+        st_span key;
+        st_json_skip_space(json);
+        if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing"))
+            return fail_json(check);
+        lmc_status status = LMC_OK;
+        if (st_json_string_is(json->text, key, "weight_map")) {
+            check->has_weight_map = 1;
+            status = check_weight_map(check);
+        } else if (!st_json_skip_value(json, DEPTH_MAX)) {
+            status = fail_json(check);
+        }
+        if (status != LMC_OK)
+            return status;
+    } while (st_json_try(json, ','));
+    return st_json_take(json, '}', "a '}' is missing") ? LMC_OK : fail_json(check);
+}
+
+static lmc_status check_text(index_check *check)
+{
+    lmc_status status = check_members(check);
+    if (status != LMC_OK)
+        return status;
+    st_json_skip_space(&check->json);
+    if (check->json.at != check->json.nbytes)
+        return fail_json(check);
+    return check->has_weight_map
+               ? LMC_OK
+               : st_fail(check->diag, LMC_ERR_HEADER, LMC_ST_NO_OFFSET, "the index has no weight_map");
+}
+
+static lmc_status read_text(const lmc_allocator *memory, const os_input *input, unsigned char **text,
+                            lmc_st_diag *diag)
+{
+    if (input->nbytes > LMC_ST_HEADER_NBYTES_MAX) {
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the index exceeds %u bytes",
+                       (unsigned)LMC_ST_HEADER_NBYTES_MAX);
+    }
+    *text = st_allocate(memory, (size_t)input->nbytes);
+    return *text == NULL ? st_fail_nomem(diag) : os_input_read(input, 0, *text, (size_t)input->nbytes, diag);
+}
+
+lmc_status st_index_check(const lmc_allocator *memory, const char *path, const char *suffix,
+                          lmc_st_diag *diag)
+{
+    os_input input;
+    unsigned char *text = NULL;
+    st_diag_set_file(diag, path);
+    lmc_status status = os_input_open(&input, path, diag);
+    if (status != LMC_OK)
+        return status;
+    status = read_text(memory, &input, &text, diag);
+    if (status == LMC_OK) {
+        index_check check = {.json = {.text = text, .nbytes = (size_t)input.nbytes},
+                             .memory = memory,
+                             .path = path,
+                             .suffix = suffix,
+                             .name = st_allocate(memory, (size_t)input.nbytes + 1),
+                             .diag = diag};
+        status = check.name == NULL ? st_fail_nomem(diag) : check_text(&check);
+        st_release(memory, check.name);
+    }
+    st_release(memory, text);
+    os_input_close(&input);
+    return status;
+}

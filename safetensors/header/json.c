@@ -1,0 +1,282 @@
+/*
+ * json.c - see header/json.h.
+ */
+#include "safetensors/header/json.h"
+
+#include "safetensors/common/text.h"
+
+#include <string.h>
+
+static int fail(st_json *json, const char *fault)
+{
+    json->fault = fault;
+    return 0;
+}
+
+static int peek(const st_json *json)
+{
+    return json->at < json->nbytes ? json->text[json->at] : -1;
+}
+
+void st_json_skip_space(st_json *json)
+{
+    while (json->at < json->nbytes) {
+        const unsigned char byte = json->text[json->at];
+        if (byte != ' ' && byte != '\n' && byte != '\r' && byte != '\t')
+            return;
+        json->at++;
+    }
+}
+
+int st_json_try(st_json *json, unsigned char byte)
+{
+    st_json_skip_space(json);
+    if (peek(json) != byte)
+        return 0;
+    json->at++;
+    return 1;
+}
+
+int st_json_take(st_json *json, unsigned char byte, const char *fault)
+{
+    return st_json_try(json, byte) ? 1 : fail(json, fault);
+}
+
+/* ---- strings ---- */
+
+/* Four hexadecimal digits; -1 if they are not there. */
+static int32_t read_hex4(const unsigned char *src, size_t nbytes)
+{
+    int32_t value = 0;
+    if (nbytes < 4)
+        return -1;
+    for (size_t i = 0; i < 4; i++) {
+        const unsigned char c = src[i];
+        const int digit = c >= '0' && c <= '9'   ? c - '0'
+                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                 : -1;
+        if (digit < 0)
+            return -1;
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+/* The escape at src (a backslash): its length, or 0 if it is malformed. */
+static size_t read_escape(const unsigned char *src, size_t nbytes, uint32_t *code_point)
+{
+    static const char letters[] = "\"\\/bfnrt";
+    static const char meanings[] = "\"\\/\b\f\n\r\t";
+    if (nbytes < 2)
+        return 0;
+    if (src[1] != 'u') {
+        const char *const letter = src[1] == '\0' ? NULL : strchr(letters, src[1]);
+        if (letter == NULL)
+            return 0;
+        *code_point = (unsigned char)meanings[letter - letters];
+        return 2;
+    }
+    const int32_t high = read_hex4(src + 2, nbytes - 2);
+    if (high < 0 || (high >= 0xdc00 && high <= 0xdfff))
+        return 0;
+    *code_point = (uint32_t)high;
+    if (high < 0xd800 || high > 0xdbff)
+        return 6;
+    /* A high surrogate means nothing without the low one behind it. */
+    if (nbytes < 12 || src[6] != '\\' || src[7] != 'u')
+        return 0;
+    const int32_t low = read_hex4(src + 8, nbytes - 8);
+    if (low < 0xdc00 || low > 0xdfff)
+        return 0;
+    *code_point = 0x10000u + ((uint32_t)(high - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
+    return 12;
+}
+
+/* ASCII that stands for itself: nearly everything in names. */
+static int is_plain(unsigned char byte)
+{
+    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+}
+
+int st_json_string(st_json *json, st_span *raw)
+{
+    if (!st_json_take(json, '"', "a string is expected"))
+        return 0;
+    const size_t start = json->at - 1;
+    for (;;) {
+        while (json->at < json->nbytes && is_plain(json->text[json->at]))
+            json->at++;
+        const unsigned char *const src = json->text + json->at;
+        const size_t left = json->nbytes - json->at;
+        uint32_t code_point = 0;
+        if (left == 0)
+            return fail(json, "a string does not end");
+        if (*src == '"')
+            break;
+        if (*src < 0x20)
+            return fail(json, "a control character stands in a string");
+        const int is_escape = *src == '\\';
+        const size_t length =
+            is_escape ? read_escape(src, left, &code_point) : st_utf8_next(src, left, &code_point);
+        if (length == 0) {
+            return fail(json, is_escape ? "an escape is malformed or a lone surrogate"
+                                        : "the text is not valid UTF-8");
+        }
+        json->at += length;
+    }
+    json->at++;
+    raw->offset = (uint32_t)start;
+    raw->nbytes = (uint32_t)(json->at - start);
+    return 1;
+}
+
+size_t st_json_unescape(const unsigned char *text, st_span raw, char *dst)
+{
+    const unsigned char *src = text + raw.offset + 1;
+    size_t left = raw.nbytes - 2;
+    size_t written = 0;
+    while (left > 0) {
+        const unsigned char *const escape = memchr(src, '\\', left);
+        const size_t plain = escape == NULL ? left : (size_t)(escape - src);
+        if (dst != NULL)
+            memcpy(dst + written, src, plain);
+        written += plain;
+        src += plain;
+        left -= plain;
+        if (left > 0) {
+            unsigned char piece[4];
+            uint32_t code_point = 0;
+            const size_t length = read_escape(src, left, &code_point);
+            const size_t piece_nbytes = st_utf8_write(piece, code_point);
+            if (dst != NULL)
+                memcpy(dst + written, piece, piece_nbytes);
+            written += piece_nbytes;
+            src += length;
+            left -= length;
+        }
+    }
+    return written;
+}
+
+int st_json_string_is(const unsigned char *text, st_span raw, const char *expected)
+{
+    char plain[6 * 63];
+    const size_t length = strlen(expected);
+    /* an escape is at most six bytes for one */
+    if (raw.nbytes - 2 < length || raw.nbytes - 2 > 6 * length)
+        return 0;
+    return st_json_unescape(text, raw, plain) == length && memcmp(plain, expected, length) == 0;
+}
+
+/* ---- other values ---- */
+
+static int is_digit(int byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+int st_json_u64(st_json *json, uint64_t *value)
+{
+    st_json_skip_space(json);
+    const size_t start = json->at;
+    if (!is_digit(peek(json)))
+        return fail(json, "an unsigned integer is expected");
+    uint64_t sum = 0;
+    for (; is_digit(peek(json)); json->at++) {
+        const uint64_t digit = (uint64_t)(json->text[json->at] - '0');
+        if (sum > (UINT64_MAX - digit) / 10) {
+            json->at = start;
+            return fail(json, "a number does not fit 64 bits");
+        }
+        sum = sum * 10 + digit;
+    }
+    const int next = peek(json);
+    if ((json->text[start] == '0' && json->at > start + 1) || next == '.' || next == 'e' || next == 'E') {
+        json->at = start;
+        return fail(json, "a number is not a plain integer");
+    }
+    *value = sum;
+    return 1;
+}
+
+static int skip_digits(st_json *json)
+{
+    if (!is_digit(peek(json)))
+        return fail(json, "a number is malformed");
+    while (is_digit(peek(json)))
+        json->at++;
+    return 1;
+}
+
+static int skip_number(st_json *json)
+{
+    if (peek(json) == '-')
+        json->at++;
+    if (peek(json) == '0') {
+        json->at++;
+        if (is_digit(peek(json)))
+            return fail(json, "a number has a leading zero");
+    } else if (!skip_digits(json)) {
+        return 0;
+    }
+    if (peek(json) == '.') {
+        json->at++;
+        if (!skip_digits(json))
+            return 0;
+    }
+    if (peek(json) == 'e' || peek(json) == 'E') {
+        json->at++;
+        if (peek(json) == '+' || peek(json) == '-')
+            json->at++;
+        return skip_digits(json);
+    }
+    return 1;
+}
+
+static int skip_word(st_json *json)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t length = strlen(words[i]);
+        if (json->nbytes - json->at >= length && memcmp(json->text + json->at, words[i], length) == 0) {
+            json->at += length;
+            return 1;
+        }
+    }
+    return fail(json, "a value is expected");
+}
+
+static int skip_container(st_json *json, unsigned depth)
+{
+    const int is_object = json->text[json->at] == '{';
+    const unsigned char end = is_object ? '}' : ']';
+    if (depth == 0)
+        return fail(json, "objects and arrays are nested too deeply");
+    json->at++;
+    if (st_json_try(json, end))
+        return 1;
+    do {
+        st_span key;
+        if (is_object && (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is expected")))
+            return 0;
+        if (!st_json_skip_value(json, depth - 1))
+            return 0;
+    } while (st_json_try(json, ','));
+    return st_json_take(json, end, is_object ? "a ',' or '}' is expected" : "a ',' or ']' is expected");
+}
+
+/* Recursion is bounded by `depth`, which the caller limits. */
+int st_json_skip_value(st_json *json, unsigned depth)
+{
+    st_span raw;
+    st_json_skip_space(json);
+    const int byte = peek(json);
+    if (byte == '{' || byte == '[')
+        return skip_container(json, depth);
+    if (byte == '"')
+        return st_json_string(json, &raw);
+    if (byte == '-' || is_digit(byte))
+        return skip_number(json);
+    return skip_word(json);
+}

@@ -1,0 +1,51 @@
+/*
+ * json.h - a strict scanner of JSON text: it accepts RFC 8259 and nothing else, reads integers as
+ * integers and never allocates. It knows nothing of safetensors.
+ */
+#ifndef LMC_SAFETENSORS_HEADER_JSON_H
+#define LMC_SAFETENSORS_HEADER_JSON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where a scan stands. After a failure `fault` says why (static storage) and `at` where. */
+typedef struct st_json {
+    const unsigned char *text;
+    size_t nbytes;
+    size_t at;
+    const char *fault;
+} st_json;
+
+/* A piece of the text; of a string with its quotes. Texts are below 4 GiB. */
+typedef struct st_span {
+    uint32_t offset;
+    uint32_t nbytes;
+} st_span;
+
+void st_json_skip_space(st_json *json);
+
+/* Each function below returns 1 and moves on, or returns 0 and sets `fault`. */
+
+/* Skips white space, then takes `byte`. `fault` is the text for the case that it is not there. */
+int st_json_take(st_json *json, unsigned char byte, const char *fault);
+
+/* Skips white space; 1 if `byte` is next, which is then taken. Never a fault. */
+int st_json_try(st_json *json, unsigned char byte);
+
+/* A string, checked for UTF-8, escapes and lone surrogates. */
+int st_json_string(st_json *json, st_span *raw);
+
+/* A number written as plain digits, below 2^64: no sign, fraction, exponent or leading zero. */
+int st_json_u64(st_json *json, uint64_t *value);
+
+/* Any value, with at most `depth` nested objects and arrays. */
+int st_json_skip_value(st_json *json, unsigned depth);
+
+/* Bytes that a scanned string stands for, without quotes and escapes: never more than raw.nbytes - 2.
+ * dst NULL: only counts. */
+size_t st_json_unescape(const unsigned char *text, st_span raw, char *dst);
+
+/* 1 if a scanned string stands for the NUL-terminated `expected` (at most 63 bytes). */
+int st_json_string_is(const unsigned char *text, st_span raw, const char *expected);
+
+#endif

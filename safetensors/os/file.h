@@ -1,0 +1,155 @@
+/*
+ * file.h - the only calls to the operating system's files. Inputs are read by position (never
+ * mapped: a file that shrinks while it is mapped kills the process); an output grows in a file without a
+ * name, or with a temporary one, and gets its own at the end. Directories are in os/dir.h.
+ */
+#ifndef LMC_SAFETENSORS_OS_FILE_H
+#define LMC_SAFETENSORS_OS_FILE_H
+
+#include "safetensors/common/common.h"
+#include "safetensors/common/memory.h"
+
+/* One system call moves at most this much: some systems refuse or cut larger counts. */
+#define OS_IO_NBYTES_MAX ((size_t)1 << 30)
+
+/* What an output takes over from its input. */
+typedef struct os_attributes {
+    int is_known; /* 0: the input was a stream, the output gets what new files get */
+    unsigned permissions;
+    int64_t modified_s, modified_ns;
+} os_attributes;
+
+/* Which file it is, and in which state: the times are those of its content (mtime) and of anything about it
+ * (ctime), which no program can set. */
+typedef struct os_identity {
+    uint64_t device, inode, nbytes;
+    uint64_t name_count; /* hard links */
+    int64_t modified_s, modified_ns, changed_s, changed_ns;
+} os_identity;
+
+/* ---- input (os/input.c) ---- */
+
+typedef struct os_input {
+    int fd; /* -1: not open */
+    uint64_t nbytes;
+    os_identity identity; /* at its opening */
+    os_attributes attributes;
+} os_input;
+
+/* Opens a regular file for reading; links are followed. Errors: IO, ARG for anything but a file. */
+lmc_status os_input_open(os_input *input, const char *path, lmc_st_diag *diag);
+
+/* Reads from a descriptor, which stays the caller's: a regular file at its begin is read where it is,
+ * anything else is copied to a temporary file first (os_spool_create). Errors: IO, CANCELLED. */
+lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag);
+void os_input_close(os_input *input);
+
+/* Closes a descriptor. */
+void os_close(int fd);
+
+/* Reads exactly nbytes at `offset`. Error: IO, also when the file has become shorter. Threads may share
+ * the input. */
+lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size_t nbytes, lmc_st_diag *diag);
+
+/* Part of an input that was read at once. All zero: nothing. */
+typedef struct os_window {
+    const unsigned char *bytes;
+    uint64_t begin, end;
+} os_window;
+
+/* These bytes of the input if the window has them all, else NULL. window: may be NULL. */
+static inline const unsigned char *os_window_find(const os_window *window, uint64_t offset, uint64_t nbytes)
+{
+    return window != NULL && offset >= window->begin && offset <= window->end &&
+                   nbytes <= window->end - offset
+               ? window->bytes + (offset - window->begin)
+               : NULL;
+}
+
+/* 1 if the path, or the descriptor if it is not -1, leads to the same file. */
+int os_input_is(const os_input *input, const char *path, int fd);
+
+/* IO if size or time stamps of the file are no longer those at its opening. */
+lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag);
+
+/* ---- output (os/output.c) ---- */
+
+/* Where an output is to be: a name in a folder that is held open (os_staging_place), or any path. */
+typedef struct os_place {
+    int folder_fd;    /* -1: none, `name` is the path itself */
+    const char *name; /* in the folder; no link is followed */
+    const char *path; /* for messages */
+} os_place;
+
+static inline os_place os_place_of(const char *path)
+{
+    const os_place place = {-1, path, path};
+    return place;
+}
+
+typedef struct os_output {
+    int fd;          /* -1: not open */
+    os_place place;  /* the caller's; what it points to must outlive the output */
+    char *temp_path; /* NULL: the file has no name yet; else one beside that of `place` */
+    int stream_fd;   /* -1, or the descriptor that gets the bytes */
+    int is_sequential;
+    const volatile int *cancel; /* of the stream; may be NULL */
+    os_attributes attributes;
+    const lmc_allocator *memory;
+} os_output;
+
+/* Creates the temporary file for an output at `place`. input: what it is made from, or NULL. Errors: ARG if
+ * something is there and `force` is 0, is the input itself, or is not a regular file; IO; NOMEM. Ends with
+ * os_output_commit() or _discard(). */
+lmc_status os_output_create(os_output *output, const lmc_allocator *memory, const os_place *place,
+                            const os_input *input, int force, lmc_st_diag *diag);
+
+/* An output that goes to the descriptor `fd`, which stays the caller's; `path` serves messages only.
+ * is_sequential: writes come in order and go there at once; else they are collected in a temporary file
+ * and copied by os_output_commit(). input, cancel: may be NULL. Errors: IO; ARG if it is the input itself; the
+ * calls that follow: CANCELLED too. */
+lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memory, int fd, const char *path,
+                                   const os_input *input, int is_sequential, const volatile int *cancel,
+                                   lmc_st_diag *diag);
+
+/* Asks for disk space for bytes [offset, offset + nbytes). A file system that cannot do so is no error.
+ * Error: IO (no space). */
+lmc_status os_output_reserve(const os_output *output, uint64_t offset, uint64_t nbytes, lmc_st_diag *diag);
+
+/* Writes at `offset`. Error: IO. Threads may share the output. */
+lmc_status os_output_write(const os_output *output, uint64_t offset, const void *src, size_t nbytes,
+                           lmc_st_diag *diag);
+
+/* Gives the finished file its attributes and its name and closes it. Without `force`, a file that has
+ * appeared under the name meanwhile is kept (ARG). After a failure nothing is left. */
+lmc_status os_output_commit(os_output *output, int force, int no_fsync, lmc_st_diag *diag);
+
+/* Closes and removes the temporary file, if there is one. */
+void os_output_discard(os_output *output);
+
+/* An empty file without a name for bytes on their way, in $TMPDIR, /var/tmp or /tmp. Returns its
+ * descriptor, or -1 with errno set. */
+int os_spool_create(void);
+
+/* The directory that os_spool_create() tries first. Static storage or the environment's. */
+const char *os_spool_directory(void);
+
+/* ---- streams (os/stream.c) ---- */
+
+/* Writes all bytes to a descriptor; returns 0 or an errno: ECANCELED soon after *cancel (may be NULL) becomes
+ * non-zero, even if nobody takes the bytes. */
+int os_write_all(int fd, const void *src, size_t nbytes, const volatile int *cancel);
+
+/* Reads up to nbytes from a descriptor, none at its end. Returns as os_write_all(). */
+int os_read_some(int fd, void *dst, size_t nbytes, const volatile int *cancel, size_t *got_nbytes);
+
+/* ---- the machine (os/machine.c) ---- */
+
+/* How many times what the process may still take of address space and data (RLIMIT_AS, RLIMIT_DATA) has room for
+ * nbytes; UINT64_MAX if neither is limited. */
+uint64_t os_room_for(uint64_t nbytes);
+
+/* A number that a file's author cannot foresee; not for secrets. */
+uint64_t os_unforeseen_u64(void);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * machine.c - os/file.h: what the machine is like.
+ */
+#include "safetensors/os/file.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Number `field` of /proc/self/statm, which counts pages, in bytes; 0 if nobody tells. */
+static uint64_t statm_nbytes(unsigned field)
+{
+    char text[128];
+    const char *at = text;
+    char *end = NULL;
+    uint64_t pages = 0;
+    const long page_nbytes = sysconf(_SC_PAGESIZE);
+    const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    const ssize_t got = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    for (unsigned i = 0; i <= field; i++, at = end)
+        pages = strtoull(at, &end, 10);
+    return page_nbytes > 0 ? pages * (uint64_t)page_nbytes : 0;
+}
+
+/* Bytes that a limit leaves; field: of statm, what counts against it. */
+static uint64_t left_by(int limited, unsigned field)
+{
+    struct rlimit limit;
+    if (getrlimit(limited, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    const uint64_t taken = statm_nbytes(field);
+    return limit.rlim_cur > taken ? limit.rlim_cur - taken : 0;
+}
+
+uint64_t os_room_for(uint64_t nbytes)
+{
+    enum { STATM_ALL = 0, STATM_DATA = 5 };
+    const uint64_t address_space = left_by(RLIMIT_AS, STATM_ALL);
+    const uint64_t data = left_by(RLIMIT_DATA, STATM_DATA);
+    const uint64_t left = address_space < data ? address_space : data;
+    return left == UINT64_MAX ? UINT64_MAX : left / nbytes;
+}
+
+uint64_t os_unforeseen_u64(void)
+{
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    const uint64_t place = (uint64_t)(uintptr_t)&now; /* moved by address space randomisation */
+    return ((uint64_t)now.tv_nsec << 32) ^ (uint64_t)now.tv_sec ^ place * 0x9e3779b97f4a7c15u;
+}

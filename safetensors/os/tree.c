@@ -1,0 +1,212 @@
+/*
+ * tree.c - os/dir.h: what is in a directory and below it. Folders are opened from the ones that hold them, so that
+ * none is swapped for a link on the way.
+ */
+#define _FILE_OFFSET_BITS 64
+
+#include "safetensors/os/dir.h"
+#include "safetensors/os/stat.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h> /* qsort */
+#include <string.h>
+#include <unistd.h>
+
+#define DEPTH_MAX 100
+
+typedef struct lister {
+    os_tree *tree;
+    const char *root; /* for messages */
+    int is_as_it_stands;
+    lmc_st_diag *diag;
+} lister;
+
+/* ---- one entry ---- */
+
+/* Names an entry in the diagnostic. */
+static void blame(const lister *lister, const char *path)
+{
+    char *const full_path = os_path_join(lister->tree->memory, lister->root, path, "");
+    st_diag_set_file(lister->diag, full_path == NULL ? lister->root : full_path);
+    st_release(lister->tree->memory, full_path);
+}
+
+static lmc_status fail_os(const lister *lister, const char *path, int os_errno, const char *what)
+{
+    blame(lister, path);
+    return st_fail_os(lister->diag, os_errno, LMC_ST_NO_OFFSET, what);
+}
+
+static lmc_status refuse(const lister *lister, const char *path, const char *why)
+{
+    blame(lister, path);
+    return st_fail(lister->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", why);
+}
+
+/* Takes `path` over. */
+static lmc_status add_entry(const lister *lister, char *path, const struct stat *own,
+                            const struct stat *meant)
+{
+    os_tree *const tree = lister->tree;
+    if (tree->count == tree->capacity) {
+        const size_t capacity = tree->capacity == 0 ? 64 : 2 * tree->capacity;
+        os_entry *const larger = st_allocate(tree->memory, capacity * sizeof(*larger));
+        if (larger == NULL) {
+            st_release(tree->memory, path);
+            return st_fail_nomem(lister->diag);
+        }
+        if (tree->count > 0)
+            memcpy(larger, tree->entries, tree->count * sizeof(*larger));
+        st_release(tree->memory, tree->entries);
+        tree->entries = larger;
+        tree->capacity = capacity;
+    }
+    os_entry *const entry = &tree->entries[tree->count++];
+    memset(entry, 0, sizeof(*entry));
+    entry->path = path;
+    entry->is_directory = S_ISDIR(meant->st_mode);
+    entry->nbytes = (uint64_t)meant->st_size;
+    os_take_identity(&entry->identity, own);
+    os_take_attributes(&entry->attributes, meant);
+    return LMC_OK;
+}
+
+/* What a name is itself, and what it stands for; refuses what cannot be copied. */
+static lmc_status look_at(const lister *lister, int folder_fd, const char *name, const char *path,
+                          struct stat *own, struct stat *meant)
+{
+    if (fstatat(folder_fd, name, own, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail_os(lister, path, errno, "cannot open");
+    *meant = *own;
+    if (lister->is_as_it_stands)
+        return LMC_OK;
+    if (S_ISLNK(own->st_mode) && fstatat(folder_fd, name, meant, 0) != 0)
+        return fail_os(lister, path, errno, "cannot open");
+    if (S_ISLNK(own->st_mode) && S_ISDIR(meant->st_mode))
+        return refuse(lister, path, "is a link to a directory: links to files only");
+    if (!S_ISREG(meant->st_mode) && !S_ISDIR(meant->st_mode))
+        return refuse(lister, path, "is not a regular file (a pipe, socket or device)");
+    return LMC_OK;
+}
+
+/* ---- all entries ---- */
+
+static lmc_status list(const lister *lister, int fd, const char *directory, unsigned depth);
+
+static lmc_status list_name(const lister *lister, int folder_fd, const char *directory, const char *name,
+                            unsigned depth)
+{
+    struct stat own;
+    struct stat meant;
+    char *const path = os_path_join(lister->tree->memory, directory, name, "");
+    if (path == NULL)
+        return st_fail_nomem(lister->diag);
+    lmc_status status = look_at(lister, folder_fd, name, path, &own, &meant);
+    if (status != LMC_OK) {
+        st_release(lister->tree->memory, path);
+        return status;
+    }
+    status = add_entry(lister, path, &own, &meant);
+    if (status != LMC_OK || !S_ISDIR(meant.st_mode))
+        return status;
+    const int fd = os_open_own_folder(folder_fd, name);
+    return fd < 0 ? fail_os(lister, path, errno, "cannot list the directory")
+                  : list(lister, fd, path, depth + 1);
+}
+
+/* Closes `fd`. */
+static lmc_status list(const lister *lister, int fd, const char *directory, unsigned depth)
+{
+    DIR *const stream = fdopendir(fd);
+    lmc_status status = LMC_OK;
+    if (stream == NULL) {
+        status = fail_os(lister, directory, errno, "cannot list the directory");
+        close(fd);
+        return status;
+    }
+    if (depth > DEPTH_MAX) {
+        blame(lister, directory);
+        status = st_fail(lister->diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "more than %u nested directories",
+                         DEPTH_MAX);
+    }
+    while (status == LMC_OK) {
+        errno = 0;
+        const struct dirent *const entry = readdir(stream);
+        if (entry == NULL) {
+            const int os_errno = errno;
+            status =
+                os_errno == 0 ? LMC_OK : fail_os(lister, directory, os_errno, "cannot list the directory");
+            break;
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            status = list_name(lister, dirfd(stream), directory, entry->d_name, depth);
+    }
+    closedir(stream);
+    return status;
+}
+
+/* ---- a tree ---- */
+
+static int compare_entries(const void *left, const void *right)
+{
+    return strcmp(((const os_entry *)left)->path, ((const os_entry *)right)->path);
+}
+
+/* Closes `fd`. */
+static lmc_status read_tree(const lister *lister, int fd)
+{
+    os_tree *const tree = lister->tree;
+    struct stat found;
+    if (fstat(fd, &found) != 0) {
+        const int os_errno = errno;
+        close(fd);
+        return st_fail_os(lister->diag, os_errno, LMC_ST_NO_OFFSET, "cannot open");
+    }
+    os_take_identity(&tree->root_identity, &found);
+    os_take_attributes(&tree->root, &found);
+    const lmc_status status = list(lister, fd, "", 0);
+    if (status == LMC_OK && tree->count > 0)
+        qsort(tree->entries, tree->count, sizeof(*tree->entries), compare_entries);
+    return status;
+}
+
+lmc_status os_tree_read(os_tree *tree, const lmc_allocator *memory, const char *root, lmc_st_diag *diag)
+{
+    memset(tree, 0, sizeof(*tree));
+    tree->memory = memory;
+    st_diag_set_file(diag, root);
+    const int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot open");
+    return read_tree(&(lister){tree, root, 0, diag}, fd);
+}
+
+lmc_status os_tree_read_as_it_stands(os_tree *tree, const lmc_allocator *memory, int fd, const char *root,
+                                     lmc_st_diag *diag)
+{
+    memset(tree, 0, sizeof(*tree));
+    tree->memory = memory;
+    const int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own_fd < 0)
+        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot open");
+    return read_tree(&(lister){tree, root, 1, diag}, own_fd);
+}
+
+void os_tree_free(os_tree *tree)
+{
+    for (size_t i = 0; i < tree->count; i++)
+        st_release(tree->memory, tree->entries[i].path);
+    if (tree->memory != NULL)
+        st_release(tree->memory, tree->entries);
+    memset(tree, 0, sizeof(*tree));
+}
+
+const os_entry *os_tree_find(const os_tree *tree, const char *path)
+{
+    os_entry wanted = {.path = (char *)path};
+    return tree->count == 0
+               ? NULL
+               : bsearch(&wanted, tree->entries, tree->count, sizeof(*tree->entries), compare_entries);
+}

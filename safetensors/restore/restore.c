@@ -1,0 +1,477 @@
+/*
+ * restore.c - see restore/restore.h. The place of every block is known beforehand, so runs need no order
+ * among themselves, unless what takes the content does: a stream, a hash.
+ */
+#include "safetensors/restore/restore.h"
+
+#include "safetensors/archive/table.h"
+#include "safetensors/base/content.h"
+#include "safetensors/engine/engine.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* Disk space is asked for from this size on; smaller tensors come and go too fast for it. */
+#define RESERVE_NBYTES_MIN ((uint64_t)1 << 20)
+
+typedef struct restore_work {
+    const st_restoration *restoration;
+    pthread_mutex_t damage_lock; /* of every item's damage */
+    unsigned char *base_hashes;  /* u64 per link of the file: what its frame wants of the base */
+} restore_work;
+
+typedef struct restore_item {
+    lmc_frame *frame; /* NULL: left out or lost */
+    lmc_info info;
+    st_content base;          /* what it was coded against; without levels if nothing */
+    lmc_block_entry *entries; /* of a frame without an index: what its blocks hashed to; else NULL */
+    int is_finished;
+    st_damage damage;
+} restore_item;
+
+static uint64_t output_offset(const st_restoration *restoration, size_t index)
+{
+    const st_header *const header = &restoration->source->header;
+    return restoration->places != NULL ? restoration->places[index]
+                                       : 8 + header->text_nbytes + header->tensors[index].begin;
+}
+
+static int is_ordered(const st_restoration *restoration)
+{
+    return restoration->sha256 != NULL || (restoration->output != NULL && restoration->output->is_sequential);
+}
+
+/* ---- damage ---- */
+
+/* A failed read is damage to whoever wants to save what can be read. */
+static int is_to_be_noted(const st_restoration *restoration, lmc_status status)
+{
+    return restoration->log != NULL &&
+           (st_is_damage(status) || (status == LMC_ERR_IO && restoration->options->salvage));
+}
+
+/* Moves the worker's fault to the item. Returns LMC_OK if the work can go on. */
+static lmc_status note(restore_work *work, st_worker *worker, restore_item *item, uint64_t block)
+{
+    lmc_status status = LMC_OK;
+    pthread_mutex_lock(&work->damage_lock);
+    if (block == UINT64_MAX) {
+        st_damage_note(&item->damage, &worker->diag);
+    } else {
+        status =
+            st_damage_note_block(&item->damage, worker->memory, block, item->info.block_count, &worker->diag);
+    }
+    pthread_mutex_unlock(&work->damage_lock);
+    st_diag_init(&worker->diag, work->restoration->source->path);
+    return status == LMC_OK ? LMC_OK : st_fail_nomem(&worker->diag);
+}
+
+/* ---- prepare: open the frame ---- */
+
+/* What the tensor needs of others. */
+static lmc_status open_base(restore_work *work, st_worker *worker, size_t index, restore_item *item)
+{
+    const lmc_st_file *const source = work->restoration->source;
+    const st_link *const link = st_bases_find(&source->bases, index);
+    if (link != NULL && link->place == LMC_ST_BASE_FILE) {
+        st_store_u64(work->base_hashes + 8 * (size_t)(link - source->bases.links),
+                     lmc_frame_base_hash(item->frame));
+    }
+    const lmc_status status = st_content_open_base(&item->base, source, worker->ctx, index, &item->info,
+                                                   worker->memory, &worker->diag);
+    if (work->restoration->without_base && (status == LMC_ERR_BASE || status == LMC_ERR_LIMIT)) {
+        st_content_free(&item->base);
+        st_diag_init(&worker->diag, source->path);
+        return LMC_OK;
+    }
+    return status == LMC_OK ? LMC_OK : st_content_blame(source, index, status, &worker->diag);
+}
+
+static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slot)
+{
+    const st_restoration *const restoration = work->restoration;
+    restore_item *const item = slot->item;
+    lmc_status status = st_frame_open(restoration->source, &worker->ahead, worker->ctx, slot->index,
+                                      &item->frame, &worker->diag);
+    if (status != LMC_OK)
+        return status;
+    lmc_frame_info(item->frame, &item->info);
+    status = open_base(work, worker, slot->index, item);
+    if (status != LMC_OK || (item->info.mode == LMC_FRAME_DELTA && item->base.level_count == 0)) {
+        lmc_frame_free(item->frame);
+        item->frame = NULL;
+        return status;
+    }
+    slot->block_nbytes = st_content_step(&item->base, &item->info);
+    slot->block_count = (item->info.content_nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
+    slot->content_nbytes = item->info.content_nbytes;
+    if (!st_frame_has_index(&item->info)) {
+        item->entries =
+            st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof(*item->entries));
+        if (item->entries == NULL)
+            return st_fail_nomem(&worker->diag);
+    }
+    if (restoration->output != NULL && item->info.content_nbytes >= RESERVE_NBYTES_MIN) {
+        return os_output_reserve(restoration->output, output_offset(restoration, slot->index),
+                                 item->info.content_nbytes, &worker->diag);
+    }
+    return LMC_OK;
+}
+
+static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
+{
+    restore_work *const work = user;
+    restore_item *const item = st_allocate_zeroed(worker->memory, 1, sizeof(*item));
+    if (item == NULL)
+        return st_fail_nomem(&worker->diag);
+    slot->item = item;
+    if (work->restoration->places != NULL && work->restoration->places[slot->index] == ST_NOWHERE)
+        return LMC_OK;
+    const lmc_status status = open_frame(work, worker, slot);
+    if (item->frame == NULL && is_to_be_noted(work->restoration, status))
+        return note(work, worker, item, UINT64_MAX);
+    return status;
+}
+
+/* In the order of the file, one at a time. */
+static void release(void *user, st_slot *slot)
+{
+    const restore_work *const work = user;
+    const st_restoration *const restoration = work->restoration;
+    const lmc_st_options *const options = restoration->options;
+    restore_item *const item = slot->item;
+    slot->item = NULL;
+    if (item == NULL)
+        return;
+    if (item->is_finished && item->damage.is_damaged) {
+        st_damage_describe(&item->damage);
+        st_damage_log_add(restoration->log, slot->index, &item->damage);
+        if (options->damage != NULL)
+            options->damage(options->user, &item->damage.diag);
+    }
+    lmc_frame_free(item->frame);
+    st_content_free(&item->base);
+    st_release(options->allocator, item->entries);
+    st_damage_free(&item->damage, options->allocator);
+    st_release(options->allocator, item);
+}
+
+/* ---- run: read blocks, decode and verify them ---- */
+
+/* The part of a run that is decoded now: blocks of its frame. */
+typedef struct blocks {
+    uint64_t first, count;
+    const unsigned char *stored;
+    size_t stored_nbytes;
+    const unsigned char *base; /* NULL: they need none */
+    unsigned char *dst;
+    size_t dst_nbytes;
+} blocks;
+
+static lmc_status decode_blocks(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
+                                const blocks *blocks)
+{
+    const lmc_st_file *const source = restoration->source;
+    const restore_item *const item = slot->item;
+    lmc_status status =
+        st_frame_decode(source, worker->ctx, slot->index, item->frame, blocks->first, blocks->count,
+                        blocks->stored, blocks->stored_nbytes, blocks->base, blocks->dst, blocks->dst_nbytes,
+                        item->entries == NULL ? NULL : &item->entries[blocks->first], &worker->diag);
+    if (status == LMC_ERR_BASE)
+        status = st_file_fail_base(source, item->base.levels[0].file, &worker->diag);
+    return status;
+}
+
+/* Looks for the damaged blocks of a run, one block at a time. */
+static lmc_status find_damage(restore_work *work, st_worker *worker, const st_slot *slot, const blocks *run)
+{
+    const st_restoration *const restoration = work->restoration;
+    restore_item *const item = slot->item;
+    size_t at = 0;
+    for (uint64_t i = 0; i < run->count; i++) {
+        uint64_t offset = 0;
+        blocks one = {run->first + i, 1, run->stored + at, 0, NULL, run->dst, run->dst_nbytes};
+        if (run->base != NULL)
+            one.base = run->base + (size_t)i * item->info.base_block_nbytes;
+        lmc_status status = st_frame_extent(restoration->source, slot->index, item->frame, one.first, 1,
+                                            &offset, &one.stored_nbytes, &worker->diag);
+        if (status == LMC_OK && one.stored_nbytes <= run->stored_nbytes - at)
+            status = decode_blocks(restoration, worker, slot, &one);
+        if (status != LMC_OK)
+            status = is_to_be_noted(restoration, status) ? note(work, worker, item, one.first) : status;
+        if (status != LMC_OK)
+            return status;
+        at += one.stored_nbytes;
+    }
+    return LMC_OK;
+}
+
+/* All blocks of a run are lost for one reason. */
+static lmc_status note_run(restore_work *work, st_worker *worker, restore_item *item, const blocks *run)
+{
+    const lmc_st_diag cause = worker->diag;
+    lmc_status status = LMC_OK;
+    for (uint64_t i = 0; i < run->count && status == LMC_OK; i++) {
+        worker->diag = cause;
+        status = note(work, worker, item, run->first + i);
+    }
+    return status;
+}
+
+/* Gets what the run's blocks were coded against into the worker's base buffer. */
+static lmc_status fetch_base(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
+                             blocks *run)
+{
+    const restore_item *const item = slot->item;
+    const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
+                                  &worker->stored};
+    if (item->base.level_count == 0)
+        return LMC_OK;
+    const uint64_t begin = run->first * item->info.base_block_nbytes;
+    const uint64_t end = begin + run->count * item->info.base_block_nbytes;
+    const lmc_status status =
+        st_content_read(&item->base, &room, begin, end < item->base.nbytes ? end : item->base.nbytes,
+                        &run->base, &worker->diag);
+    return status == LMC_OK ? LMC_OK
+                            : st_content_blame(restoration->source, slot->index, status, &worker->diag);
+}
+
+/* Reads the run's blocks into the worker's buffer. */
+static lmc_status fetch_stored(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
+                               blocks *run)
+{
+    const lmc_st_file *const source = restoration->source;
+    const restore_item *const item = slot->item;
+    uint64_t offset = 0;
+    lmc_status status = st_frame_extent(source, slot->index, item->frame, run->first, run->count, &offset,
+                                        &run->stored_nbytes, &worker->diag);
+    if (status != LMC_OK)
+        return status;
+    run->stored = os_window_find(&worker->ahead, offset, run->stored_nbytes);
+    if (run->stored != NULL)
+        return LMC_OK;
+    unsigned char *const stored = st_worker_stored(worker, run->stored_nbytes);
+    if (stored == NULL)
+        return LMC_ERR_NOMEM;
+    run->stored = stored;
+    status = os_input_read(&source->input, offset, stored, run->stored_nbytes, &worker->diag);
+    return status == LMC_OK ? LMC_OK : st_file_blame(source, slot->index, status, &worker->diag);
+}
+
+/* Reads and decodes a run into *content: room of the worker. *is_sound: nothing was noted. */
+static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slot *slot, const st_run *run,
+                             const unsigned char **content, int *is_sound)
+{
+    const st_restoration *const restoration = work->restoration;
+    restore_item *const item = slot->item;
+    const size_t block_nbytes = item->info.block_nbytes;
+    blocks part = {.first = run->first_block * (slot->block_nbytes / block_nbytes),
+                   .count = (run->content_nbytes + block_nbytes - 1) / block_nbytes};
+    *is_sound = 0;
+    lmc_status status = fetch_base(restoration, worker, slot, &part);
+    if (status != LMC_OK && is_to_be_noted(restoration, status))
+        return note_run(work, worker, item, &part);
+    if (status == LMC_OK) {
+        status = fetch_stored(restoration, worker, slot, &part);
+        if (status != LMC_OK && is_to_be_noted(restoration, status))
+            return note(work, worker, item, part.first);
+    }
+    if (status != LMC_OK)
+        return status;
+    part.dst = worker->is_batch ? st_worker_gather(worker, run->content_nbytes)
+                                : st_worker_content(worker, run->content_nbytes);
+    part.dst_nbytes = run->content_nbytes;
+    if (part.dst == NULL)
+        return LMC_ERR_NOMEM;
+    *content = part.dst;
+    status = decode_blocks(restoration, worker, slot, &part);
+    if (status == LMC_OK && item->entries != NULL && part.count == item->info.block_count) {
+        /* all of a frame without an index is here: it can be judged before anybody sees it */
+        status = st_frame_check_entries(restoration->source, slot->index, item->entries, part.count,
+                                        &worker->diag);
+        if (is_to_be_noted(restoration, status))
+            return note(work, worker, item, UINT64_MAX);
+    }
+    *is_sound = status == LMC_OK;
+    return is_to_be_noted(restoration, status) ? find_damage(work, worker, slot, &part) : status;
+}
+
+/* ---- what becomes of the content ---- */
+
+static lmc_status compare_content(const st_restoration *restoration, st_worker *worker, size_t index,
+                                  uint64_t offset, const unsigned char *content, size_t nbytes)
+{
+    unsigned char *const expected = st_worker_stored(worker, nbytes);
+    if (expected == NULL)
+        return LMC_ERR_NOMEM;
+    const lmc_status status = os_input_read(restoration->original, offset, expected, nbytes, &worker->diag);
+    if (status != LMC_OK) {
+        st_diag_set_file(&worker->diag, restoration->original_path);
+        return status;
+    }
+    if (memcmp(expected, content, nbytes) == 0)
+        return LMC_OK;
+    st_fail(&worker->diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
+            "the archive holds other content than the file");
+    return st_file_blame(restoration->source, index, LMC_ERR_CHECKSUM, &worker->diag);
+}
+
+/* Gives content to the hash and to the output, where it stands at `offset`. */
+static lmc_status deliver(const st_restoration *restoration, st_worker *worker, uint64_t offset,
+                          const unsigned char *content, size_t nbytes)
+{
+    if (restoration->sha256 != NULL)
+        st_sha256_update(restoration->sha256, content, nbytes);
+    return restoration->output == NULL
+               ? LMC_OK
+               : os_output_write(restoration->output, offset, content, nbytes, &worker->diag);
+}
+
+/* The same in the order of the file, if anybody wants that. nbytes 0: there is nothing to give. */
+static lmc_status deliver_in_turn(const st_restoration *restoration, st_worker *worker, const st_run *run,
+                                  uint64_t offset, const unsigned char *content, size_t nbytes)
+{
+    if (!is_ordered(restoration))
+        return nbytes > 0 ? deliver(restoration, worker, offset, content, nbytes) : LMC_OK;
+    if (!st_engine_take_turn(worker, run))
+        return LMC_ERR_CANCELLED;
+    const lmc_status status = nbytes > 0 ? deliver(restoration, worker, offset, content, nbytes) : LMC_OK;
+    if (status == LMC_OK)
+        st_engine_pass_turn(worker);
+    return status;
+}
+
+/* Keeps content that was decoded behind what is gathered; what does not end where it begins in the output is
+ * written before. */
+static lmc_status gather(const st_restoration *restoration, st_worker *worker, uint64_t offset, size_t nbytes)
+{
+    unsigned char *const bytes = worker->gathered.bytes;
+    if (restoration->output == NULL && restoration->sha256 == NULL)
+        return LMC_OK;
+    if (!is_ordered(restoration) && worker->gathered_nbytes > 0 &&
+        offset != worker->gathered_offset + worker->gathered_nbytes) {
+        const lmc_status status =
+            deliver(restoration, worker, worker->gathered_offset, bytes, worker->gathered_nbytes);
+        if (status != LMC_OK)
+            return status;
+        memmove(bytes, bytes + worker->gathered_nbytes, nbytes);
+        worker->gathered_nbytes = 0;
+    }
+    if (worker->gathered_nbytes == 0)
+        worker->gathered_offset = offset;
+    worker->gathered_nbytes += nbytes;
+    return LMC_OK;
+}
+
+static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+{
+    restore_work *const work = user;
+    const st_restoration *const restoration = work->restoration;
+    const restore_item *const item = slot->item;
+    const uint64_t offset = output_offset(restoration, slot->index) + run->first_block * slot->block_nbytes;
+    const unsigned char *content = NULL;
+    int is_sound = 0;
+    lmc_status status = LMC_OK;
+    if (item->frame != NULL)
+        status = decode_run(work, worker, slot, run, &content, &is_sound);
+    if (status == LMC_OK && is_sound && restoration->original != NULL)
+        status = compare_content(restoration, worker, slot->index, offset, content, run->content_nbytes);
+    if (status != LMC_OK)
+        return status;
+    return worker->is_batch ? (is_sound ? gather(restoration, worker, offset, run->content_nbytes) : LMC_OK)
+                            : deliver_in_turn(restoration, worker, run, offset, content,
+                                              is_sound ? run->content_nbytes : 0);
+}
+
+/* Blocks of a large frame without an index are only now known to be right. What was written of them until
+ * here stands in a file without a name, or in a stream whose reader is told. */
+static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
+{
+    restore_work *const work = user;
+    restore_item *const item = slot->item;
+    lmc_status status = LMC_OK;
+    if (item->entries != NULL && !item->damage.is_damaged) {
+        status = st_frame_check_entries(work->restoration->source, slot->index, item->entries,
+                                        item->info.block_count, &worker->diag);
+    }
+    if (status != LMC_OK && is_to_be_noted(work->restoration, status))
+        status = note(work, worker, item, UINT64_MAX);
+    item->is_finished = 1;
+    return status;
+}
+
+/* ---- small tensors: one read, one write for many ---- */
+
+static uint64_t tensor_nbytes(void *user, size_t index)
+{
+    const restore_work *const work = user;
+    return st_file_tensor_nbytes(work->restoration->source, index);
+}
+
+static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_t count)
+{
+    const st_restoration *const restoration = ((const restore_work *)user)->restoration;
+    const lmc_st_file *const source = restoration->source;
+    size_t index = first;
+    const lmc_status status =
+        st_worker_read_ahead(worker, &source->input, source->places, first, count, &index);
+    if (status == LMC_OK)
+        return LMC_OK;
+    if (is_to_be_noted(restoration, status)) {
+        st_diag_init(&worker->diag, source->path); /* met again, and noted, tensor by tensor */
+        return LMC_OK;
+    }
+    return st_file_blame(source, index, status, &worker->diag);
+}
+
+static lmc_status end_batch(void *user, st_worker *worker, const st_run *run)
+{
+    const restore_work *const work = user;
+    return deliver_in_turn(work->restoration, worker, run, worker->gathered_offset, worker->gathered.bytes,
+                           worker->gathered_nbytes);
+}
+
+static const st_engine_ops restore_ops = {.prepare = prepare,
+                                          .run = run_blocks,
+                                          .finish = finish,
+                                          .release = release,
+                                          .nbytes = tensor_nbytes,
+                                          .begin_batch = begin_batch,
+                                          .end_batch = end_batch};
+
+/* With the frames of all tensors open and sound: do they want the base that the table names? */
+static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)
+{
+    const st_restoration *const restoration = work->restoration;
+    const st_bases *const bases = &restoration->source->bases;
+    unsigned char *const list = work->base_hashes;
+    size_t count = 0;
+    if (restoration->source->base == NULL || restoration->places != NULL ||
+        (restoration->log != NULL && restoration->log->lost_count > 0))
+        return LMC_OK;
+    for (size_t i = 0; i < bases->link_count; i++)
+        if (bases->links[i].place == LMC_ST_BASE_FILE)
+            memmove(list + 8 * count++, list + 8 * i, 8);
+    return st_hash(list, 8 * count) == bases->content_hash
+               ? LMC_OK
+               : st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
+                         "the archive table names another content of the base than the frames want");
+}
+
+lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *diag)
+{
+    const lmc_st_file *const source = restoration->source;
+    const lmc_allocator *const memory = restoration->options->allocator;
+    restore_work work = {.restoration = restoration};
+    work.base_hashes = st_allocate_zeroed(memory, source->bases.link_count + 1, 8);
+    if (work.base_hashes == NULL)
+        return st_fail_nomem(diag);
+    pthread_mutex_init(&work.damage_lock, NULL);
+    lmc_status status = st_engine_run(&restore_ops, &work, source->header.tensor_count,
+                                      source->header.data_nbytes, restoration->options, diag);
+    pthread_mutex_destroy(&work.damage_lock);
+    if (status == LMC_OK)
+        status = check_base_hash(&work, diag);
+    st_release(memory, work.base_hashes);
+    return status == LMC_OK ? os_input_check_unchanged(&source->input, diag) : status;
+}

@@ -1,0 +1,57 @@
+/*
+ * restore.h - decoding all tensors of an archive with several threads, for those who write them, hash
+ * them, compare them or only want to know whether they are sound.
+ */
+#ifndef LMC_SAFETENSORS_RESTORE_RESTORE_H
+#define LMC_SAFETENSORS_RESTORE_RESTORE_H
+
+#include "safetensors/archive/file.h"
+#include "safetensors/restore/damage.h"
+#include "safetensors/restore/sha256.h"
+
+/* A tensor that is left out. */
+#define ST_NOWHERE UINT64_MAX
+
+typedef struct st_restoration {
+    const lmc_st_file *source; /* an archive */
+    const lmc_st_options *options;
+
+    /* what becomes of the content; each may be NULL */
+    os_output *output;
+    const uint64_t *places;   /* of each tensor in the output, or ST_NOWHERE; NULL: the original ones */
+    const os_input *original; /* must hold the same */
+    const char *original_path;
+    st_sha256 *sha256;
+
+    int without_base; /* 1: of tensors whose base is missing, only the frame is opened */
+
+    /* NULL: the first damaged tensor ends the call */
+    st_damage_log *log;
+} st_restoration;
+
+/* Decodes and verifies every tensor. Damage that was logged is no failure of this call. Errors: IO, NOMEM,
+ * CANCELLED; CHECKSUM if the original differs; without a log, the damage. */
+lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *diag);
+
+/* Bytes of the original file before its data: length and header. */
+lmc_status st_restore_write_header(const lmc_st_file *source, const os_output *output, lmc_st_diag *diag);
+
+/* One archive; lmc_st_restore() without directories. Options are complete. */
+lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_st_options *options,
+                           lmc_st_result *result, lmc_st_diag *diag);
+
+/* The output of a restoring call: a file of its own or the options' descriptor. */
+lmc_status st_restore_create_output(os_output *output, const lmc_st_file *source, const os_place *out,
+                                    const lmc_st_options *options, lmc_st_diag *diag);
+
+/* restore/verify.c: one file each. archive_fd: -1, or the open archive, which is then read instead of its path. */
+lmc_status st_verify_file(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+                          lmc_st_diag *diag);
+lmc_status st_compare_files(const char *archive_path, int archive_fd, const char *plain_path,
+                            const lmc_st_options *options, lmc_st_diag *diag);
+
+/* restore/salvage.c: restores what is sound of an open archive. */
+lmc_status st_salvage_open_file(const lmc_st_file *source, const os_place *out, const lmc_st_options *options,
+                                lmc_st_result *result, lmc_st_diag *diag);
+
+#endif

@@ -1,0 +1,198 @@
+/*
+ * model_refuse.c - tree/model_work.h: what of a directory is worked on, where its outputs will be, and why it cannot
+ * be done. Nothing is written here.
+ */
+#include "safetensors/tree/model_work.h"
+
+#include "safetensors/base/content.h"
+#include "safetensors/header/index.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#define PLAIN_SUFFIX ".safetensors"
+
+static int ends_with(const char *path, const char *suffix)
+{
+    const size_t length = strlen(path);
+    const size_t end = strlen(suffix);
+    return length > end && strcmp(path + length - end, suffix) == 0;
+}
+
+int st_is_plain_name(const char *path)
+{
+    return ends_with(path, PLAIN_SUFFIX);
+}
+
+int st_is_archive_name(const char *path)
+{
+    return ends_with(path, PLAIN_SUFFIX ST_ARCHIVE_SUFFIX);
+}
+
+int st_is_directory(const char *path, const lmc_st_options *options)
+{
+    return options->in_fd < 0 && os_is_directory(path);
+}
+
+/* ---- names ---- */
+
+int st_model_is_worked_on(const st_model_dir *dir, const os_entry *entry)
+{
+    return !entry->is_directory && (dir->direction == ST_TO_ARCHIVES ? st_is_plain_name(entry->path)
+                                                                     : st_is_archive_name(entry->path));
+}
+
+char *st_model_output_path(const st_model_dir *dir, const os_entry *entry, const char *root)
+{
+    const lmc_allocator *const memory = dir->options->allocator;
+    const int is_worked = st_model_is_worked_on(dir, entry);
+    char *const path = os_path_join(memory, root, entry->path,
+                                    is_worked && dir->direction == ST_TO_ARCHIVES ? ST_ARCHIVE_SUFFIX : "");
+    if (path != NULL && is_worked && dir->direction == ST_FROM_ARCHIVES)
+        path[strlen(path) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
+    return path;
+}
+
+/* ---- what is refused before anything is written ---- */
+
+lmc_status st_model_refuse(const st_model_dir *dir, const char *path, lmc_status status, const char *text)
+{
+    st_diag_set_file(dir->diag, path);
+    return st_fail(dir->diag, status, LMC_ST_NO_OFFSET, "%s", text);
+}
+
+lmc_status st_model_choose_base(st_model_dir *dir, const os_entry *entry)
+{
+    st_model_base_free(&dir->base, dir->options->allocator);
+    return st_model_base_find(&dir->base, dir->options, entry->path, &dir->inner, dir->diag);
+}
+
+/* Nothing may be found missing, or be no safetensors file, when half of the output is written. */
+static lmc_status check_file_base(const st_model_dir *dir, const lmc_st_file *file)
+{
+    lmc_st_file *base = NULL;
+    if (dir->direction == ST_FROM_ARCHIVES)
+        return st_content_open_files(file, dir->diag);
+    if (dir->base.path == NULL)
+        return LMC_OK;
+    const st_open how = {.path = dir->base.path, .fd = -1, .allocator = dir->options->allocator};
+    const lmc_status status = st_file_open(&how, &base, dir->diag);
+    lmc_st_close(base);
+    return status;
+}
+
+/* A file that is worked on must open, and be what its name says. */
+static lmc_status check_tensors(const st_model_dir *dir, const char *path)
+{
+    lmc_st_file *file = NULL;
+    lmc_status status = st_file_open_input(path, &dir->inner, &file, dir->diag);
+    if (status == LMC_OK && dir->direction == ST_TO_ARCHIVES && file->is_archive)
+        status = st_model_refuse(dir, path, LMC_ERR_CORRUPT, "is an LMC archive already");
+    if (status == LMC_OK && dir->direction == ST_FROM_ARCHIVES && !file->is_archive) {
+        status =
+            st_model_refuse(dir, path, LMC_ERR_CORRUPT, "is a plain safetensors file, not an LMC archive");
+    }
+    if (status == LMC_OK)
+        status = check_file_base(dir, file);
+    lmc_st_close(file);
+    return status;
+}
+
+/* The output's names are longer than those of the input by a suffix, or its file system takes shorter ones. Files are
+ * read by paths, which have a limit too. */
+static lmc_status check_name(const st_model_dir *dir, const os_entry *entry)
+{
+    const lmc_allocator *const memory = dir->options->allocator;
+    char *const path = os_path_join(memory, dir->in_path, entry->path, "");
+    char *const out_path = st_model_output_path(dir, entry, dir->out_path);
+    lmc_status status = LMC_OK;
+    if (path == NULL || out_path == NULL) {
+        status = st_fail_nomem(dir->diag);
+    } else {
+        const size_t nbytes = strlen(strrchr(out_path, '/') + 1);
+        const size_t path_nbytes = strlen(strlen(path) > strlen(out_path) ? path : out_path);
+        st_diag_set_file(dir->diag, path);
+        if (nbytes > dir->name_nbytes_max) {
+            status = st_fail(dir->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                             "its name in the output would have %zu bytes, %zu are the most there", nbytes,
+                             dir->name_nbytes_max);
+        } else if (path_nbytes >= PATH_MAX) {
+            status = st_fail(dir->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                             "its path here or in the output has %zu bytes, %d are the most", path_nbytes,
+                             PATH_MAX - 1);
+        }
+    }
+    if (status == LMC_ERR_ARG)
+        dir->diag->os_errno = ENAMETOOLONG;
+    st_release(memory, path);
+    st_release(memory, out_path);
+    return status;
+}
+
+/* Nothing that is copied, a directory included, may stand where the output of a file will. */
+static lmc_status check_place(const st_model_dir *dir, const os_entry *entry, const char *path)
+{
+    char *const place = st_model_output_path(dir, entry, "");
+    if (place == NULL)
+        return st_fail_nomem(dir->diag);
+    const int is_taken = os_tree_find(&dir->tree, place) != NULL;
+    st_release(dir->options->allocator, place);
+    return is_taken ? st_model_refuse(dir, path, LMC_ERR_ARG,
+                                      dir->direction == ST_TO_ARCHIVES
+                                          ? "something stands where its archive would"
+                                          : "something stands where it would be restored")
+                    : LMC_OK;
+}
+
+static lmc_status check_copied(const st_model_dir *dir, const os_entry *entry, const char *path)
+{
+    if (dir->direction == ST_TO_ARCHIVES && st_is_archive_name(entry->path)) {
+        return st_model_refuse(
+            dir, path, LMC_ERR_ARG,
+            "stands where an archive would, and would be restored as one: move it away first");
+    }
+    if (st_index_is_name(entry->path)) {
+        return st_index_check(dir->options->allocator, path,
+                              dir->direction == ST_TO_ARCHIVES ? "" : ST_ARCHIVE_SUFFIX, dir->diag);
+    }
+    return LMC_OK;
+}
+
+static lmc_status check_entry(st_model_dir *dir, const os_entry *entry)
+{
+    char *const path = os_path_join(dir->options->allocator, dir->in_path, entry->path, "");
+    if (path == NULL)
+        return st_fail_nomem(dir->diag);
+    const int is_worked = st_model_is_worked_on(dir, entry);
+    lmc_status status = is_worked ? check_place(dir, entry, path) : check_copied(dir, entry, path);
+    if (status == LMC_OK && is_worked)
+        status = st_model_choose_base(dir, entry);
+    if (status == LMC_OK && is_worked)
+        status = check_tensors(dir, path);
+    st_release(dir->options->allocator, path);
+    return status;
+}
+
+lmc_status st_model_check_tree(st_model_dir *dir)
+{
+    size_t worked_count = 0;
+    for (size_t i = 0; i < dir->tree.count; i++) {
+        const os_entry *const entry = &dir->tree.entries[i];
+        lmc_status status = check_name(dir, entry);
+        if (status == LMC_OK && !entry->is_directory)
+            status = check_entry(dir, entry);
+        if (status != LMC_OK)
+            return status;
+        if (entry->is_directory)
+            continue;
+        worked_count += (size_t)st_model_is_worked_on(dir, entry);
+        dir->parts.total_nbytes += entry->nbytes;
+    }
+    if (worked_count == 0) {
+        return st_model_refuse(dir, dir->in_path, LMC_ERR_ARG,
+                               dir->direction == ST_TO_ARCHIVES ? "holds no safetensors file"
+                                                                : "holds no LMC archive");
+    }
+    return LMC_OK;
+}

@@ -1,0 +1,358 @@
+/* test_block.c - one block in all its forms: every width, ragged ends, masks, escapes; by all kernel sets, in
+ * exactly the room that is promised. */
+#include "lmc_test_data.h"
+
+#include "codec/plain/block.h"
+#include "codec/plain/plan.h"
+#include "lmc_test.h"
+
+#define CONTENT_MAX 300000
+
+static const lmc_kernels *sets[KERNEL_SETS_MAX];
+static size_t set_count;
+static lmc_scratch scratch;
+static uint8_t *content, *first_stored;
+static lmc_plan_work *plan_work;
+static lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
+static lmc_decision decision;
+static guarded content_memory, stored_memory, scratch_memory;
+
+/* What was seen: a test claims that every form is met. */
+static unsigned block_modes[3], plane_modes[4], escape_blocks;
+
+static void open_memory(void)
+{
+    set_count = kernel_sets(sets);
+    scratch_memory = guarded_open(lmc_scratch_nbytes(&(lmc_scratch_size){CONTENT_MAX, 8, 0}));
+    content = must_malloc(CONTENT_MAX);
+    first_stored = must_malloc(lmc_block_bound(CONTENT_MAX));
+    plan_work = must_malloc(sizeof *plan_work);
+    content_memory = guarded_open(CONTENT_MAX);
+    stored_memory = guarded_open(lmc_block_bound(CONTENT_MAX));
+}
+
+static void close_memory(void)
+{
+    guarded_close(&scratch_memory);
+    free(content);
+    free(first_stored);
+    free(plan_work);
+    guarded_close(&content_memory);
+    guarded_close(&stored_memory);
+}
+
+static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    (void)user;
+    memcpy(dst, content + offset, nbytes);
+    return LMC_OK;
+}
+
+/* Decides by the content how it is coded. */
+static void decide(lmc_dtype dtype, lmc_level level, size_t nbytes)
+{
+    CU_ASSERT_EQUAL_FATAL(lmc_decide(dtype, level, nbytes, read_content, NULL, plan_work, tables, &decision),
+                          LMC_OK);
+}
+
+/* The scratch is laid out anew for each block: exactly for its size, at the end of its memory. */
+static void place_scratch(size_t nbytes)
+{
+    const unsigned unit = decision.coding.unit_nbytes;
+    const size_t n = (nbytes + unit - 1) / unit;
+    lmc_scratch_place(&scratch, &(lmc_scratch_size){n, unit, 0},
+                      guarded_end(&scratch_memory, lmc_scratch_nbytes(&(lmc_scratch_size){n, unit, 0})));
+}
+
+static lmc_status decode(const lmc_kernels *kernels, const uint8_t *stored, size_t stored_nbytes,
+                         int past_cache, uint8_t *dst, size_t nbytes, uint64_t *hash)
+{
+    lmc_diag diag;
+    const lmc_block_memory memory = {0, past_cache};
+    return lmc_block_decode(kernels, &decision.coding, &scratch, stored, stored_nbytes, memory, dst, nbytes,
+                            hash, &diag);
+}
+
+static void note_modes(const uint8_t *stored)
+{
+    block_modes[stored[0]]++;
+    if (stored[0] != LMC_FMT_BLOCK_PLANES)
+        return;
+    for (unsigned i = 0; i < decision.coding.plane_count; i++)
+        plane_modes[stored[1 + i]]++;
+}
+
+/* One block of the first nbytes of content through every set: the same bytes, at most one more than the
+ * content, nothing read beyond the stored bytes and nothing written beyond the content. */
+static size_t round_trip(size_t nbytes)
+{
+    size_t first_nbytes = 0;
+    place_scratch(nbytes);
+    for (size_t k = 0; k < set_count; k++) {
+        uint64_t hash = 0;
+        const uint8_t *const src = guarded_copy(&content_memory, content, nbytes);
+        uint8_t *const dst = guarded_end(&stored_memory, lmc_block_bound(nbytes));
+        const size_t stored_nbytes =
+            lmc_block_encode(sets[k], &decision.coding, &scratch, src, nbytes, dst, &hash);
+        CU_ASSERT_FATAL(stored_nbytes >= 1 && stored_nbytes <= nbytes + 1);
+        CU_ASSERT_EQUAL(hash, lmc_kernels_scalar.hash(content, nbytes, 0));
+        if (k == 0) {
+            first_nbytes = stored_nbytes;
+            memcpy(first_stored, dst, stored_nbytes);
+            note_modes(dst);
+        }
+        CU_ASSERT_EQUAL_FATAL(stored_nbytes, first_nbytes);
+        CU_ASSERT_EQUAL(memcmp(dst, first_stored, stored_nbytes), 0);
+        const uint8_t *const stored = guarded_copy(&stored_memory, first_stored, stored_nbytes);
+        uint8_t *const found = guarded_end(&content_memory, nbytes);
+        for (int past_cache = 0; past_cache < 2; past_cache++) {
+            memset(found, 0x77, nbytes);
+            hash = 0;
+            CU_ASSERT_EQUAL_FATAL(decode(sets[k], stored, stored_nbytes, past_cache, found, nbytes, &hash),
+                                  LMC_OK);
+            CU_ASSERT_EQUAL(memcmp(found, content, nbytes), 0);
+            CU_ASSERT_EQUAL(hash, lmc_kernels_scalar.hash(content, nbytes, 0));
+        }
+    }
+    return first_nbytes;
+}
+
+/* ---- round trips ---- */
+
+static const lmc_dtype dtypes[] = {LMC_DTYPE_U8,  LMC_DTYPE_F8_E4M3, LMC_DTYPE_F8_E5M2, LMC_DTYPE_I8,
+                                   LMC_DTYPE_I16, LMC_DTYPE_F16,     LMC_DTYPE_BF16,    LMC_DTYPE_I32,
+                                   LMC_DTYPE_F32, LMC_DTYPE_C64,     LMC_DTYPE_I64,     LMC_DTYPE_F64};
+#define DTYPE_COUNT (sizeof dtypes / sizeof dtypes[0])
+
+static void each_kind(size_t nbytes, lmc_level level)
+{
+    for (size_t d = 0; d < DTYPE_COUNT; d++) {
+        for (int kind = 0; kind < DATA_KIND_COUNT; kind++) {
+            data_fill(content, nbytes, dtypes[d], (data_kind)kind);
+            if (nbytes < data_unit_nbytes(dtypes[d]))
+                continue; /* nothing to decide by; see test_less_than_an_element */
+            decide(dtypes[d], level, nbytes);
+            round_trip(nbytes);
+        }
+    }
+}
+
+static void test_small_blocks(void)
+{
+    for (size_t nbytes = 1; nbytes < 200; nbytes += 1 + nbytes / 20)
+        each_kind(nbytes, (lmc_level)(nbytes % 3));
+}
+
+static void test_blocks(void)
+{
+    each_kind(1024, LMC_LEVEL_DEFAULT);
+    each_kind(8 * LMC_STRIP_VALUES, LMC_LEVEL_FAST);
+    each_kind(8 * LMC_STRIP_VALUES + 7, LMC_LEVEL_MAX);
+    for (size_t i = 0; i < 6; i++)
+        each_kind(1 + random_below(40000), (lmc_level)(i % 3));
+}
+
+/* Counts of 3 bytes: 65536 values and more in a block. */
+static void test_large_blocks(void)
+{
+    for (size_t d = 0; d < DTYPE_COUNT; d++) {
+        const size_t unit = data_unit_nbytes(dtypes[d]);
+        const size_t nbytes = unit < 8 ? 66000 * unit + unit - 1 : CONTENT_MAX - 1;
+        for (int kind = DATA_WEIGHTS; kind <= DATA_RARE; kind++) {
+            data_fill(content, nbytes, dtypes[d], (data_kind)kind);
+            decide(dtypes[d], LMC_LEVEL_DEFAULT, nbytes);
+            round_trip(nbytes);
+        }
+    }
+}
+
+/* The plan knows one part of a tensor, the block is another: symbols without codes, other constants. */
+static void test_blocks_unlike_the_sample(void)
+{
+    for (unsigned i = 0; i < 1500; i++) {
+        const lmc_dtype dtype = dtypes[random_below(DTYPE_COUNT)];
+        const size_t nbytes = 8 + random_below(6000);
+        const data_kind seen = (data_kind)random_below(DATA_KIND_COUNT);
+        const data_kind met = (data_kind)random_below(DATA_KIND_COUNT);
+        data_fill(content, nbytes, dtype, seen);
+        decide(dtype, (lmc_level)random_below(3), nbytes);
+        data_fill(content, nbytes / 2, dtype, met);
+        round_trip(nbytes);
+        data_fill(content, nbytes, dtype, met);
+        round_trip(nbytes);
+    }
+}
+
+/* Zeros by the mask of the plan, from none to all but one, where the plan has not seen the zero's bytes. */
+static void test_zeros_in_a_masked_plan(void)
+{
+    static const size_t every[] = {1, 2, 10, 63, 64, 65, 300};
+    for (size_t d = 0; d < DTYPE_COUNT; d++) {
+        const size_t unit = data_unit_nbytes(dtypes[d]);
+        const size_t nbytes = 2000 * unit;
+        for (size_t e = 0; e < sizeof every / sizeof every[0]; e++) {
+            for (size_t i = 0; i < 2000;
+                 i++) { /* few values, so that planes are dominated and tables lack a rest */
+                const uint64_t value = UINT64_C(0x4142434445464748) +
+                                       (i % 40 == 0) * (1 + i / 40 % 3) * UINT64_C(0x0101010101010101);
+                memcpy(content + i * unit, &value, unit);
+                if (i < 150)
+                    memset(content + i * unit, 0, unit);
+            }
+            decide(dtypes[d], LMC_LEVEL_DEFAULT, nbytes);
+            for (size_t i = 0; i < 2000; i++)
+                if (i % every[e] == 0 && i > 0)
+                    memset(content + i * unit, 0, unit);
+            round_trip(nbytes);
+            round_trip(nbytes - 150 * unit);
+        }
+    }
+}
+
+static void fill(size_t first, size_t n, unsigned unit, uint64_t value)
+{
+    for (size_t i = first; i < n; i++)
+        memcpy(content + i * unit, &value, unit);
+}
+
+/* Blocks of nothing but zeros, or another value, behind others, as the edges of arrays are filled: they take next to
+ * nothing. */
+static void test_blocks_of_fill(void)
+{
+    static const uint64_t values[] = {0, UINT64_C(0x7c2b7cf07c2b7cf0), ~UINT64_C(0)};
+    const size_t n = 20000;
+    for (size_t d = 0; d < DTYPE_COUNT; d++) {
+        const unsigned unit = data_unit_nbytes(dtypes[d]);
+        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+            data_fill(content, n * unit, dtypes[d], DATA_WEIGHTS);
+            fill(n / 2, n, unit, values[v]);
+            decide(dtypes[d], LMC_LEVEL_DEFAULT, n * unit);
+            CU_ASSERT(round_trip(n * unit) < n * unit * 13 / 20);
+            fill(0, n, unit, values[v]);
+            CU_ASSERT(round_trip(n * unit) <= 48);
+            CU_ASSERT(round_trip(2 * unit) <= 48);
+        }
+    }
+}
+
+/* A symbol of more than 8 bits has escapes: none, some, all. */
+static void test_escapes(void)
+{
+    for (unsigned share = 0; share <= 16; share++) {
+        for (size_t d = 0; d < DTYPE_COUNT; d++) {
+            const unsigned unit = data_unit_nbytes(dtypes[d]);
+            const size_t n = 3000, nbytes = n * unit + share % unit;
+            data_fill(content, nbytes, dtypes[d], DATA_WEIGHTS);
+            decide(dtypes[d], LMC_LEVEL_DEFAULT, nbytes);
+            for (size_t i = 0; i < n; i++) {
+                const uint64_t value = random_u64();
+                if (random_below(16) < share)
+                    memcpy(content + i * unit, &value, unit);
+            }
+            escape_blocks += lmc_coding_has_escapes(&decision.coding);
+            round_trip(nbytes);
+        }
+    }
+    CU_ASSERT(escape_blocks > 0);
+}
+
+static void test_less_than_an_element(void)
+{
+    data_fill(content, 4096, LMC_DTYPE_F64, DATA_WEIGHTS);
+    decide(LMC_DTYPE_F64, LMC_LEVEL_DEFAULT, 4096);
+    for (size_t nbytes = 1; nbytes < 8; nbytes++)
+        CU_ASSERT_EQUAL(round_trip(nbytes), nbytes + 1);
+}
+
+/* ---- blocks that break a rule ---- */
+
+/* A byte more, a byte less, and all shorter ones are refused alike. */
+static void test_exact_consumption(void)
+{
+    for (unsigned i = 0; i < 300; i++) {
+        const lmc_dtype dtype = dtypes[random_below(DTYPE_COUNT)];
+        const size_t nbytes = 8 + random_below(i % 10 ? 200 : 5000);
+        data_fill(content, nbytes, dtype, (data_kind)random_below(DATA_KIND_COUNT));
+        decide(dtype, LMC_LEVEL_DEFAULT, nbytes);
+        const size_t stored_nbytes = round_trip(nbytes);
+        uint8_t *const dst = guarded_end(&content_memory, nbytes);
+        uint64_t hash;
+        first_stored[stored_nbytes] = 0;
+        for (size_t k = 0; k < set_count; k++) {
+            const uint8_t *copy = guarded_copy(&stored_memory, first_stored, stored_nbytes + 1);
+            CU_ASSERT_EQUAL(decode(sets[k], copy, stored_nbytes + 1, 0, dst, nbytes, &hash), LMC_ERR_CORRUPT);
+            for (size_t cut = 0; cut < stored_nbytes; cut += stored_nbytes < 300 ? 1 : 1 + random_below(50)) {
+                copy = guarded_copy(&stored_memory, first_stored, cut);
+                CU_ASSERT_EQUAL(decode(sets[k], copy, cut, 0, dst, nbytes, &hash), LMC_ERR_CORRUPT);
+            }
+        }
+    }
+}
+
+/* Bits flipped in the modes and anywhere: one status for all sets, and the same content if it is OK. */
+static void test_damage(void)
+{
+    uint8_t *const first_found = must_malloc(CONTENT_MAX);
+    for (unsigned i = 0; i < 2000; i++) {
+        const lmc_dtype dtype = dtypes[random_below(DTYPE_COUNT)];
+        const size_t nbytes = 8 + random_below(i % 20 ? 400 : 9000);
+        data_fill(content, nbytes, dtype, (data_kind)random_below(DATA_KIND_COUNT));
+        decide(dtype, (lmc_level)random_below(3), nbytes);
+        const size_t stored_nbytes = round_trip(nbytes);
+        for (unsigned turn = 0; turn < 4; turn++) {
+            const size_t at = random_below(turn == 0 ? lmc_min_size(stored_nbytes, 12) : stored_nbytes);
+            const uint8_t bit = (uint8_t)(1u << random_below(8));
+            lmc_status first = LMC_OK;
+            first_stored[at] ^= bit;
+            for (size_t k = 0; k < set_count; k++) {
+                uint8_t *const found = guarded_end(&content_memory, nbytes);
+                uint64_t hash;
+                const uint8_t *const copy = guarded_copy(&stored_memory, first_stored, stored_nbytes);
+                const lmc_status status =
+                    decode(sets[k], copy, stored_nbytes, turn & 1, found, nbytes, &hash);
+                if (k == 0) {
+                    first = status;
+                    memcpy(first_found, found, nbytes);
+                }
+                CU_ASSERT_EQUAL(status, first);
+                CU_ASSERT(status == LMC_OK || status == LMC_ERR_CORRUPT || status == LMC_ERR_UNSUPPORTED);
+                CU_ASSERT(status != LMC_OK || memcmp(found, first_found, nbytes) == 0);
+                CU_ASSERT(status != LMC_OK || hash == lmc_kernels_scalar.hash(found, nbytes, 0));
+            }
+            first_stored[at] ^= bit;
+        }
+    }
+    free(first_found);
+}
+
+static void test_every_form_is_met(void)
+{
+    memset(block_modes, 0, sizeof block_modes);
+    memset(plane_modes, 0, sizeof plane_modes);
+    each_kind(8 * LMC_STRIP_VALUES + 3, LMC_LEVEL_DEFAULT);
+    for (size_t i = 0; i < 3; i++)
+        CU_ASSERT(block_modes[i] > 0);
+    for (size_t i = 0; i < 4; i++)
+        CU_ASSERT(plane_modes[i] > 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_small_blocks),
+        LMC_TEST(test_blocks),
+        LMC_TEST(test_large_blocks),
+        LMC_TEST(test_blocks_unlike_the_sample),
+        LMC_TEST(test_zeros_in_a_masked_plan),
+        LMC_TEST(test_blocks_of_fill),
+        LMC_TEST(test_escapes),
+        LMC_TEST(test_less_than_an_element),
+        LMC_TEST(test_exact_consumption),
+        LMC_TEST(test_damage),
+        LMC_TEST(test_every_form_is_met),
+    };
+    open_memory();
+    const int result = LMC_TEST_MAIN("block", tests, argc, argv);
+    close_memory();
+    return result;
+}

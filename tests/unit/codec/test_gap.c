@@ -1,0 +1,354 @@
+/* test_gap.c - flags as bitmaps and as gaps: all densities, the form that is chosen, hostile bodies. */
+#include "lmc_test_data.h"
+
+#include "codec/bitset/bitset.h"
+#include "lmc_test.h"
+
+#include <math.h>
+
+#define N_MAX 70000
+
+static lmc_scratch scratch;
+static uint8_t *scratch_memory;
+static guarded bytes_memory, flags_memory;
+static uint64_t *flags;
+
+static void open_memory(void)
+{
+    scratch_memory = must_malloc(lmc_scratch_nbytes(&(lmc_scratch_size){N_MAX, 1, 0}));
+    lmc_scratch_place(&scratch, &(lmc_scratch_size){N_MAX, 1, 0}, scratch_memory);
+    bytes_memory = guarded_open(N_MAX);
+    flags_memory = guarded_open(N_MAX);
+    flags = must_malloc(lmc_flag_words(N_MAX) * 8);
+}
+
+static void close_memory(void)
+{
+    free(scratch_memory);
+    guarded_close(&bytes_memory);
+    guarded_close(&flags_memory);
+    free(flags);
+}
+
+static void set_flag(size_t i)
+{
+    flags[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+static void clear_flags(size_t n)
+{
+    memset(flags, 0, lmc_flag_words(n) * 8);
+}
+
+/* Each flag set with this probability. Returns the number of set flags. */
+static size_t fill_random(size_t n, double density)
+{
+    size_t count = 0;
+    clear_flags(n);
+    for (size_t i = 0; i < n; i++) {
+        if ((double)(random_u64() >> 11) < density * 9007199254740992.0) {
+            set_flag(i);
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Decodes nbytes at src to flags that end at a guard page, and *found points there. */
+static lmc_status decode(const uint8_t *src, size_t nbytes, size_t n, uint64_t **found, size_t *used)
+{
+    lmc_diag diag;
+    lmc_reader reader = {src, src + nbytes, 0};
+    *found = (uint64_t *)(void *)guarded_end(&flags_memory, lmc_flag_words(n) * 8);
+    const lmc_status status = lmc_flags_decode(lmc_kernels_get(), &scratch, &reader, n, *found, &diag);
+    *used = nbytes - lmc_reader_left(&reader);
+    return status;
+}
+
+/* Encodes, into exactly the room that it takes, and decodes. Returns the bytes; *mode: the form. */
+static size_t round_trip(size_t n, unsigned *mode)
+{
+    const size_t bitmap_nbytes = 1 + lmc_bits_nbytes(n);
+    const size_t nbytes = lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n,
+                                           guarded_end(&bytes_memory, bitmap_nbytes), bitmap_nbytes);
+    CU_ASSERT_FATAL(nbytes > 0 && nbytes <= bitmap_nbytes);
+    uint8_t *const dst = guarded_end(&bytes_memory, nbytes);
+    uint64_t *found;
+    size_t used;
+    CU_ASSERT_EQUAL(lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, dst, nbytes), nbytes);
+    CU_ASSERT_EQUAL_FATAL(decode(dst, nbytes, n, &found, &used), LMC_OK);
+    CU_ASSERT_EQUAL(used, nbytes);
+    CU_ASSERT_EQUAL(memcmp(found, flags, lmc_flag_words(n) * 8), 0);
+    *mode = dst[0];
+    return nbytes;
+}
+
+/* ---- round trips ---- */
+
+static void test_densities(void)
+{
+    static const double densities[] = {0, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.99, 0.999, 1};
+    static const size_t sizes[] = {1000, 4096, 65535, 65536, N_MAX};
+    unsigned mode;
+    for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++) {
+        for (size_t n = 1; n < 300; n++) {
+            fill_random(n, densities[d]);
+            round_trip(n, &mode);
+        }
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            CU_ASSERT_EQUAL(fill_random(sizes[i], densities[d]),
+                            lmc_flags_count(lmc_kernels_get(), flags, sizes[i]));
+            round_trip(sizes[i], &mode);
+        }
+    }
+}
+
+/* Every set of up to 12 flags. */
+static void test_all_small_sets(void)
+{
+    unsigned mode;
+    for (size_t n = 1; n <= 12; n++) {
+        for (uint64_t set = 0; set < UINT64_C(1) << n; set++) {
+            flags[0] = set;
+            round_trip(n, &mode);
+        }
+    }
+}
+
+static void test_one_flag_anywhere(void)
+{
+    static const size_t sizes[] = {1, 2, 63, 64, 65, 255, 256, 4000, 65535, 65536, N_MAX};
+    unsigned mode;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const size_t n = sizes[i];
+        for (size_t place = 0; place < n; place += n < 300 ? 1 : 1 + random_below(n / 50)) {
+            clear_flags(n);
+            set_flag(place);
+            round_trip(n, &mode);
+            CU_ASSERT(n < 256 || mode == LMC_FMT_FLAGS_GAPS_OF_ONES);
+            for (size_t w = 0; w < lmc_flag_words(n); w++)
+                flags[w] = ~flags[w];
+            if (n % 64 != 0)
+                flags[n / 64] &= lmc_low_mask(n % 64);
+            round_trip(n, &mode);
+            CU_ASSERT(n < 256 || mode == LMC_FMT_FLAGS_GAPS_OF_ZEROS);
+        }
+        clear_flags(n);
+        set_flag(n - 1);
+        round_trip(n, &mode);
+    }
+}
+
+/* Flags in bursts: most gaps are 0 and a few are huge, the worst for a Rice code. */
+static void test_bursts(void)
+{
+    unsigned mode;
+    for (unsigned i = 0; i < 200; i++) {
+        const size_t n = 1 + random_below(N_MAX);
+        const size_t every = 1 + random_below(n);
+        clear_flags(n);
+        for (size_t first = random_below(every); first < n; first += every)
+            for (size_t k = first; k < n && k < first + every / 20 + 1; k++)
+                set_flag(k);
+        round_trip(n, &mode);
+    }
+}
+
+static double binary_entropy(double p)
+{
+    return p <= 0 || p >= 1 ? 0 : -p * log2(p) - (1 - p) * log2(1 - p);
+}
+
+/* Whether members are listed, as gaps or as pairs, or those that are none. */
+static int lists_ones(unsigned mode)
+{
+    return mode == LMC_FMT_FLAGS_GAPS_OF_ONES || mode == LMC_FMT_FLAGS_PAIRS_OF_ONES;
+}
+
+static int lists_zeros(unsigned mode)
+{
+    return mode == LMC_FMT_FLAGS_GAPS_OF_ZEROS || mode == LMC_FMT_FLAGS_PAIRS_OF_ZEROS;
+}
+
+/* The right form, and near the entropy where there is something to gain. */
+static void test_form_and_size(void)
+{
+    for (double density = 0.0005; density < 1; density += density < 0.02 ? 0.001 : 0.02) {
+        const size_t n = 65536;
+        unsigned mode;
+        const size_t m = fill_random(n, density);
+        const double entropy = binary_entropy((double)m / (double)n) * (double)n;
+        const size_t nbytes = round_trip(n, &mode);
+        if (entropy < 0.8 * (double)n) {
+            CU_ASSERT(density < 0.5 ? lists_ones(mode) : lists_zeros(mode));
+            CU_ASSERT((double)nbytes * 8 < 1.06 * entropy + 800); /* the levels of pairs */
+        }
+        if (density > 0.45 && density < 0.55)
+            CU_ASSERT_EQUAL(mode, LMC_FMT_FLAGS_BITMAP);
+        const double estimate = lmc_flags_cost_nbits(n, m);
+        CU_ASSERT(estimate > 0.85 * (double)nbytes * 8 - 100 && estimate < 1.25 * (double)nbytes * 8 + 100);
+    }
+}
+
+static void test_capacity(void)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        const size_t n = 1 + random_below(i % 2 ? 300 : 5000);
+        fill_random(n, 0.5 * pow(2, -(double)random_below(8)));
+        unsigned mode;
+        const size_t nbytes = round_trip(n, &mode);
+        for (size_t capacity = 0; capacity < nbytes; capacity++) {
+            uint8_t *const dst = guarded_end(&bytes_memory, capacity);
+            CU_ASSERT_EQUAL(lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, dst, capacity), 0);
+        }
+    }
+}
+
+/* ---- hostile bodies ---- */
+
+/* The body must end in this status. */
+static void check_hostile(const char *what, size_t n, const uint8_t *body, size_t nbytes, lmc_status wanted)
+{
+    uint64_t *found;
+    size_t used;
+    const lmc_status status = decode(guarded_copy(&bytes_memory, body, nbytes), nbytes, n, &found, &used);
+    if (status != wanted)
+        printf("\n%s: %s\n", what, lmc_status_text(status));
+    CU_ASSERT_EQUAL(status, wanted);
+}
+
+static void test_rules(void)
+{
+    static const struct {
+        const char *what;
+        size_t n;
+        lmc_status status;
+        uint8_t nbytes, body[16];
+    } cases[] = {
+        {"a bitmap", 9, LMC_OK, 3, {0, 0xff, 0x01}},
+        {"a bitmap of none", 9, LMC_OK, 3, {0, 0, 0}},
+        {"bitmap: spare bits", 9, LMC_ERR_CORRUPT, 3, {0, 0xff, 0x03}},
+        {"bitmap: cut short", 9, LMC_ERR_CORRUPT, 2, {0, 0xff}},
+        {"no mode", 9, LMC_ERR_CORRUPT, 0, {0}},
+        {"none", 9, LMC_OK, 1, {3}},
+        {"all", 9, LMC_OK, 1, {4}},
+        {"mode 7", 9, LMC_ERR_UNSUPPORTED, 4, {7, 1, 0, 8}},
+        {"mode 255", 9, LMC_ERR_UNSUPPORTED, 4, {255, 1, 0, 8}},
+        {"a one at 8", 9, LMC_OK, 4, {1, 1, 0, 8}},
+        {"a zero at 8", 9, LMC_OK, 4, {2, 1, 0, 8}},
+        {"a one at 9 of 9", 9, LMC_ERR_CORRUPT, 4, {1, 1, 0, 9}},
+        {"a zero at 9 of 9", 9, LMC_ERR_CORRUPT, 4, {2, 1, 0, 9}},
+        {"no members", 9, LMC_ERR_CORRUPT, 3, {1, 0, 0}},
+        {"as many members as places", 9, LMC_OK, 12, {1, 9, 0}},
+        {"more members than places", 9, LMC_ERR_CORRUPT, 13, {1, 10, 0}},
+        {"the second member is beyond", 9, LMC_ERR_CORRUPT, 5, {1, 2, 0, 4, 4}},
+        {"the second member is the last", 9, LMC_OK, 5, {1, 2, 0, 4, 3}},
+        {"k = 15", 70, LMC_OK, 19, {1, 1, 15, 1}},
+        {"k = 16", 70, LMC_ERR_CORRUPT, 16, {1, 1, 16, 1}},
+        {"k = 255", 70, LMC_ERR_CORRUPT, 16, {1, 1, 255, 1}},
+        {"low bits: spare bits", 70, LMC_ERR_CORRUPT, 5, {1, 1, 1, 0x02, 0}},
+        {"low bits: cut short", 70, LMC_ERR_CORRUPT, 4, {1, 2, 2, 0}},
+        {"the count is cut short", 256, LMC_ERR_CORRUPT, 2, {1, 1}},
+        {"the list is cut short", 70, LMC_ERR_CORRUPT, 5, {1, 3, 0, 1, 1}},
+        {"16 members have a level", 70, LMC_OK, 5, {1, 16, 0, 0, 0}},
+        {"a level is cut short", 70, LMC_ERR_CORRUPT, 4, {1, 16, 0, 0}},
+        {"a level: spare bits", 70, LMC_ERR_CORRUPT, 6, {1, 17, 0, 0, 0, 0x02}},
+        {"pairs: both of all", 8, LMC_OK, 3, {5, 4, 4}},
+        {"pairs of zeros", 8, LMC_OK, 3, {6, 4, 4}},
+        {"pairs: the last one is no pair", 9, LMC_ERR_CORRUPT, 3, {5, 4, 4}},
+        {"pairs: the first of each", 9, LMC_OK, 4, {5, 4, 3, 0}},
+        {"pairs: the second of each", 8, LMC_OK, 4, {5, 4, 3, 0x0f}},
+        {"pairs: the second of the last", 9, LMC_ERR_CORRUPT, 4, {5, 4, 3, 0x10}},
+        {"pairs: spare bits", 9, LMC_ERR_CORRUPT, 4, {5, 4, 3, 0x20}},
+        {"pairs: which of the two is cut", 9, LMC_ERR_CORRUPT, 3, {5, 4, 3}},
+        {"pairs: both is cut", 9, LMC_ERR_CORRUPT, 2, {5, 4}},
+        {"pairs: their mode alone", 9, LMC_ERR_CORRUPT, 1, {5}},
+        {"pairs: none has a member", 9, LMC_ERR_CORRUPT, 2, {5, 3}},
+        {"pairs: of zeros, none", 9, LMC_ERR_CORRUPT, 2, {6, 3}},
+        {"a pair of one flag", 1, LMC_ERR_CORRUPT, 3, {5, 4, 3}},
+        {"pairs of pairs", 8, LMC_OK, 6, {5, 5, 4, 4, 3, 0}},
+        {"pairs of pairs, to one flag", 2, LMC_ERR_CORRUPT, 5, {5, 5, 4, 3, 0}},
+        {"pairs: any in mode 7", 9, LMC_ERR_UNSUPPORTED, 2, {5, 7}},
+        {"pairs: both in mode 255", 9, LMC_ERR_UNSUPPORTED, 3, {5, 4, 255}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t body[32] = {0}; /* what a case does not give is 0 */
+        memcpy(body, cases[i].body, sizeof cases[i].body);
+        check_hostile(cases[i].what, cases[i].n, body, cases[i].nbytes, cases[i].status);
+    }
+}
+
+/* 12 levels of 16 members that all go on, then the greatest list values and low bits: nothing overflows. */
+static void test_greatest_gaps(void)
+{
+    uint8_t body[256] = {1, 16, 0, 15};
+    size_t nbytes = 4; /* n >= 256: counts of 2 bytes */
+    memset(body + nbytes, 0xff, 15 * 2 + 12 * 2 + 16);
+    nbytes += 15 * 2 + 12 * 2 + 16;
+    check_hostile("greatest gaps", 65535, body, nbytes, LMC_ERR_CORRUPT);
+}
+
+static void test_truncation(void)
+{
+    uint8_t *const bytes = must_malloc(N_MAX);
+    for (unsigned i = 0; i < 60; i++) {
+        const size_t n = 1 + random_below(5000);
+        fill_random(n, i % 3 ? 0.02 : 0.97);
+        const size_t nbytes = lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, bytes, N_MAX);
+        for (size_t cut = 0; cut < nbytes; cut++)
+            check_hostile("cut short", n, bytes, cut, LMC_ERR_CORRUPT);
+    }
+    free(bytes);
+}
+
+static int is_pairs(unsigned mode)
+{
+    return mode == LMC_FMT_FLAGS_PAIRS_OF_ONES || mode == LMC_FMT_FLAGS_PAIRS_OF_ZEROS;
+}
+
+/* Damage ends in OK or CORRUPT; flags beyond n are never set, and the members are as many as were said. */
+static void test_random_damage(void)
+{
+    uint8_t *const bytes = must_malloc(N_MAX);
+    for (unsigned i = 0; i < 20000; i++) {
+        const size_t n = 1 + random_below(i % 50 ? 600 : N_MAX);
+        fill_random(n, i % 3 ? 0.04 : 0.96);
+        const size_t nbytes = lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, bytes, N_MAX);
+        for (size_t flips = 1 + random_below(4); flips > 0; flips--)
+            bytes[random_below(random_below(2) ? nbytes : lmc_min_size(nbytes, 5))] ^=
+                (uint8_t)(1u << random_below(8));
+        uint64_t *found;
+        size_t used;
+        const lmc_status status =
+            decode(guarded_copy(&bytes_memory, bytes, nbytes), nbytes, n, &found, &used);
+        const int is_known = bytes[0] <= LMC_FMT_FLAGS_PAIRS_OF_ZEROS;
+        CU_ASSERT(status == LMC_OK || status == (is_known ? LMC_ERR_CORRUPT : LMC_ERR_UNSUPPORTED) ||
+                  (is_pairs(bytes[0]) && status == LMC_ERR_UNSUPPORTED)); /* of flags within */
+        if (status != LMC_OK)
+            continue;
+        CU_ASSERT(n % 64 == 0 || (found[n / 64] & ~lmc_low_mask(n % 64)) == 0);
+        const size_t count = lmc_flags_count(lmc_kernels_get(), found, n);
+        const size_t q = n < 256 ? 1 : n < 65536 ? 2 : 3;
+        if (bytes[0] == LMC_FMT_FLAGS_NONE || bytes[0] == LMC_FMT_FLAGS_ALL) {
+            CU_ASSERT_EQUAL(count, bytes[0] == LMC_FMT_FLAGS_ALL ? n : 0);
+        } else if (bytes[0] != LMC_FMT_FLAGS_BITMAP && !is_pairs(bytes[0])) {
+            CU_ASSERT_EQUAL(lmc_load_n(bytes + 1, q),
+                            bytes[0] == LMC_FMT_FLAGS_GAPS_OF_ONES ? count : n - count);
+        }
+    }
+    free(bytes);
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_densities),     LMC_TEST(test_all_small_sets), LMC_TEST(test_one_flag_anywhere),
+        LMC_TEST(test_bursts),        LMC_TEST(test_form_and_size),  LMC_TEST(test_capacity),
+        LMC_TEST(test_rules),         LMC_TEST(test_greatest_gaps),  LMC_TEST(test_truncation),
+        LMC_TEST(test_random_damage),
+    };
+    open_memory();
+    const int result = LMC_TEST_MAIN("gap", tests, argc, argv);
+    close_memory();
+    return result;
+}

@@ -1,0 +1,421 @@
+/*
+ * test_st_base_chain.c - where a base is looked for, chains of archives, and bases that are missing, wrong, damaged
+ * or lead back.
+ */
+#include "lmc_test_st_base.h"
+
+#include <errno.h>
+
+static void test_begin(void)
+{
+    lmc_test_dir_make();
+}
+
+/* "sN.safetensors", and its archive. */
+static const char *plain_name(unsigned step)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "s%u.safetensors", step);
+    return lmc_test_path(name);
+}
+
+static const char *archive_name(unsigned step)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "s%u.safetensors.lmc", step);
+    return lmc_test_path(name);
+}
+
+static void write_tiny(const char *path, unsigned step)
+{
+    static unsigned char w[4000];
+    lmc_st_writer *const writer = lmc_test_writer();
+    lmc_test_snapshot(w, sizeof(w) / 2, step);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "w", LMC_DTYPE_BF16, sizeof(w) / 2, w), LMC_OK);
+    lmc_test_write_plain(writer, path);
+}
+
+/* Archives 0 .. count-1, each with the one before it as its base (the first with none); plain files stay. */
+static void make_chain(unsigned count, void (*write)(const char *path, unsigned step))
+{
+    lmc_st_diag diag;
+    for (unsigned i = 0; i < count; i++) {
+        write(plain_name(i), i);
+        CU_ASSERT_EQUAL(
+            lmc_test_convert(plain_name(i), i == 0 ? NULL : archive_name(i - 1), archive_name(i), 2, &diag),
+            LMC_OK);
+    }
+}
+
+static void drop_chain(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        (void)unlink(plain_name(i));
+        (void)unlink(archive_name(i));
+    }
+}
+
+static size_t chain_length(const char *path)
+{
+    lmc_st_file *file = NULL;
+    lmc_st_diag diag;
+    size_t count = 0;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, &file, NULL), LMC_OK);
+    for (const lmc_st_file *at = file; at != NULL; count++)
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open_base(at, &at, &diag), LMC_OK);
+    lmc_st_close(file);
+    return count;
+}
+
+/* Each is restored with nothing but archives there. */
+static void test_chains(void)
+{
+    enum { COUNT = 20 };
+    make_chain(COUNT, lmc_test_write_snapshot);
+    const lmc_test_kept kept_kept = lmc_test_keep("kept");
+    const char *const kept = kept_kept.path;
+    for (unsigned i = 0; i < COUNT; i++) {
+        CU_ASSERT_EQUAL(rename(plain_name(i), kept), 0);
+        CU_ASSERT_EQUAL(chain_length(archive_name(i)), i + 1);
+        lmc_test_expect_restored(archive_name(i), NULL, NULL, kept);
+    }
+    (void)unlink(kept);
+    drop_chain(COUNT);
+}
+
+static void test_longest_chain(void)
+{
+    lmc_st_diag diag;
+    make_chain(LMC_ST_CHAIN_MAX, write_tiny);
+    const unsigned last = LMC_ST_CHAIN_MAX - 1;
+    for (unsigned i = 0; i < last; i++)
+        (void)unlink(plain_name(i));
+    CU_ASSERT_EQUAL(chain_length(archive_name(last)), LMC_ST_CHAIN_MAX);
+    lmc_test_expect_restored(archive_name(last), NULL, NULL, plain_name(last));
+    /* one more cannot be made */
+    write_tiny(plain_name(last + 1), last + 1);
+    CU_ASSERT_EQUAL(
+        lmc_test_convert(plain_name(last + 1), archive_name(last), archive_name(last + 1), 1, &diag),
+        LMC_ERR_LIMIT);
+    CU_ASSERT_FALSE(lmc_test_exists(archive_name(last + 1)));
+    /* nor read: made against the plain file, it finds an archive in its place */
+    CU_ASSERT_EQUAL(
+        lmc_test_convert(plain_name(last + 1), plain_name(last), archive_name(last + 1), 1, &diag), LMC_OK);
+    lmc_test_expect_restored(archive_name(last + 1), NULL, NULL, plain_name(last + 1));
+    (void)unlink(plain_name(last));
+    CU_ASSERT_EQUAL(lmc_test_restore(archive_name(last + 1), NULL, NULL, lmc_test_path("restored"), &diag),
+                    LMC_ERR_LIMIT);
+    drop_chain(LMC_ST_CHAIN_MAX + 1);
+}
+
+/* A file needs a base that needs the file. */
+static void test_cycle(void)
+{
+    lmc_st_diag diag;
+    write_tiny(plain_name(0), 0);
+    write_tiny(plain_name(1), 1);
+    CU_ASSERT_EQUAL(lmc_test_convert(plain_name(0), plain_name(1), archive_name(0), 1, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_convert(plain_name(1), plain_name(0), archive_name(1), 1, &diag), LMC_OK);
+    (void)unlink(plain_name(0));
+    (void)unlink(plain_name(1));
+    for (unsigned i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(lmc_test_restore(archive_name(i), NULL, NULL, lmc_test_path("restored"), &diag),
+                        LMC_ERR_BASE);
+        CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "needs that base itself"));
+        CU_ASSERT_EQUAL(lmc_test_verify_with(archive_name(i), NULL, NULL, &diag), LMC_ERR_BASE);
+    }
+    drop_chain(2);
+}
+
+/* NAME and NAME.lmc, beside it and in a directory, and a file that was named. */
+static void test_places(void)
+{
+    lmc_st_diag diag;
+    const lmc_test_kept dir_kept = lmc_test_keep("dir");
+    const char *const dir = dir_kept.path;
+    const lmc_test_kept away_kept = lmc_test_keep("away");
+    const char *const away = away_kept.path;
+    const lmc_test_kept out_kept = lmc_test_keep("restored");
+    const char *const out = out_kept.path;
+    CU_ASSERT_EQUAL(mkdir(dir, 0755), 0);
+    make_chain(2, write_tiny);
+    CU_ASSERT_EQUAL(rename(plain_name(0), away), 0);
+    lmc_test_expect_restored(archive_name(1), NULL, NULL, plain_name(1)); /* NAME.lmc beside it */
+    (void)unlink(archive_name(0));
+    CU_ASSERT_EQUAL(lmc_test_restore(archive_name(1), NULL, NULL, out, &diag), LMC_ERR_BASE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "wants the base s0.safetensors (hash "));
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "not found"));
+    CU_ASSERT_FALSE(lmc_test_exists(out));
+    lmc_test_expect_restored(archive_name(1), away, NULL, plain_name(1));
+    CU_ASSERT_EQUAL(lmc_test_restore(archive_name(1), lmc_test_path("nothing"), dir, out, &diag),
+                    LMC_ERR_BASE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "nothing"));
+    CU_ASSERT_EQUAL(rename(away, lmc_test_path("dir/s0.safetensors")), 0);
+    lmc_test_expect_restored(archive_name(1), NULL, dir, plain_name(1));
+    CU_ASSERT_EQUAL(lmc_test_convert(lmc_test_path("dir/s0.safetensors"), NULL,
+                                     lmc_test_path("dir/s0.safetensors.lmc"), 1, &diag),
+                    LMC_OK);
+    (void)unlink(lmc_test_path("dir/s0.safetensors"));
+    lmc_test_expect_restored(archive_name(1), NULL, dir, plain_name(1));
+    lmc_test_remove(dir);
+    drop_chain(2);
+}
+
+/* A symbolic link is followed; a file of the name that is another one is passed over, even if only its content
+ * differs. */
+static void test_passed_over(void)
+{
+    lmc_st_diag diag;
+    const lmc_test_kept dir_kept = lmc_test_keep("dir");
+    const char *const dir = dir_kept.path;
+    CU_ASSERT_EQUAL(mkdir(dir, 0755), 0);
+    make_chain(2, write_tiny);
+    (void)unlink(archive_name(0));
+    CU_ASSERT_EQUAL(rename(plain_name(0), lmc_test_path("away")), 0);
+    CU_ASSERT_EQUAL(symlink("../away", lmc_test_path("dir/s0.safetensors")), 0);
+    write_tiny(plain_name(0), 5);
+    lmc_test_expect_restored(archive_name(1), NULL, dir, plain_name(1));
+    CU_ASSERT_EQUAL(lmc_test_restore(archive_name(1), NULL, NULL, lmc_test_path("restored"), &diag),
+                    LMC_ERR_BASE);
+    /* the right one beside it, the wrong one in the directory that is looked in first */
+    (void)unlink(lmc_test_path("dir/s0.safetensors"));
+    CU_ASSERT_EQUAL(rename(plain_name(0), lmc_test_path("dir/s0.safetensors")), 0);
+    CU_ASSERT_EQUAL(rename(lmc_test_path("away"), plain_name(0)), 0);
+    lmc_test_expect_restored(archive_name(1), NULL, dir, plain_name(1));
+    /* the header of another file */
+    lmc_test_write_model(lmc_test_path("dir/s0.safetensors.lmc"), 1);
+    lmc_test_expect_restored(archive_name(1), NULL, dir, plain_name(1));
+    lmc_test_expect_restored(archive_name(1), lmc_test_path("dir/s0.safetensors.lmc"), NULL, plain_name(1));
+    lmc_test_remove(dir);
+    drop_chain(2);
+}
+
+/* Every bit of the base counts: plain, or an archive, whose own checks speak first. */
+static void test_wrong_by_one_bit(void)
+{
+    lmc_st_diag diag;
+    lmc_st_result result;
+    const lmc_test_kept out_kept = lmc_test_keep("restored");
+    const char *const out = out_kept.path;
+    make_chain(2, write_tiny);
+    (void)unlink(archive_name(0));
+    const size_t nbytes = lmc_test_nbytes(plain_name(0));
+    for (size_t at = nbytes - 4000; at < nbytes; at += 97) {
+        lmc_test_flip(plain_name(0), at, (unsigned char)(1u << at % 8));
+        CU_ASSERT_EQUAL(lmc_test_restore(archive_name(1), NULL, NULL, out, &diag), LMC_ERR_BASE);
+        CU_ASSERT_STRING_EQUAL(diag.tensor, "w");
+        CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "s0.safetensors (hash "));
+        CU_ASSERT_FALSE(lmc_test_exists(out));
+        CU_ASSERT_EQUAL(lmc_test_verify_with(archive_name(1), NULL, &result, &diag), LMC_ERR_BASE);
+        CU_ASSERT_EQUAL(result.damaged_count, 1);
+        lmc_test_flip(plain_name(0), at, (unsigned char)(1u << at % 8));
+    }
+    lmc_test_flip(plain_name(0), 20, 1); /* its header: it is not even taken for the base */
+    CU_ASSERT_EQUAL(lmc_test_restore(archive_name(1), NULL, NULL, out, &diag), LMC_ERR_BASE);
+    CU_ASSERT_FALSE(diag.has_tensor);
+    drop_chain(2);
+}
+
+/* A flip in any file of a chain is found; with a damaged middle the diagnostic says where. */
+static void test_damaged_chain(void)
+{
+    lmc_st_diag diag;
+    make_chain(3, write_tiny);
+    for (unsigned i = 0; i < 3; i++)
+        (void)unlink(plain_name(i));
+    for (unsigned i = 0; i < 3; i++) {
+        const size_t nbytes = lmc_test_nbytes(archive_name(i));
+        for (size_t at = 0; at < nbytes; at += nbytes / 40 + 1) {
+            lmc_test_flip(archive_name(i), at, 4);
+            CU_ASSERT_NOT_EQUAL(
+                lmc_test_restore(archive_name(2), NULL, NULL, lmc_test_path("restored"), &diag), LMC_OK);
+            CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("restored")));
+            lmc_test_flip(archive_name(i), at, 4);
+        }
+    }
+    lmc_test_flip(archive_name(0), lmc_test_nbytes(archive_name(0)) - 100, 4);
+    CU_ASSERT_NOT_EQUAL(lmc_test_restore(archive_name(2), NULL, NULL, lmc_test_path("restored"), &diag),
+                        LMC_OK);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "s0.safetensors.lmc tensor w"));
+    CU_ASSERT_STRING_EQUAL(diag.file, archive_name(2));
+    drop_chain(3);
+}
+
+/* Without the base, everything else is verified. */
+static void test_verify_without(void)
+{
+    lmc_st_diag diag;
+    lmc_st_result result;
+    lmc_test_write_snapshot(plain_name(0), 0);
+    lmc_test_write_snapshot(plain_name(1), 1);
+    CU_ASSERT_EQUAL(lmc_test_convert(plain_name(1), plain_name(0), archive_name(1), 1, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_verify_with(archive_name(1), NULL, &result, &diag), LMC_OK);
+    (void)unlink(plain_name(0));
+    CU_ASSERT_EQUAL(lmc_test_verify_with(archive_name(1), NULL, &result, &diag), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(result.damaged_count, 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "s0.safetensors"));
+    const size_t nbytes = lmc_test_nbytes(archive_name(1));
+    lmc_test_flip(archive_name(1), nbytes - 10, 1); /* the tensor "short", which needs none */
+    CU_ASSERT_EQUAL(lmc_test_verify_with(archive_name(1), NULL, &result, &diag), LMC_ERR_CHECKSUM);
+    CU_ASSERT_EQUAL(result.damaged_count, 1);
+    drop_chain(2);
+}
+
+/* What needs no base, and what can be had of it, is saved. */
+static void test_salvage(void)
+{
+    lmc_st_diag diag;
+    lmc_st_result result;
+    lmc_st_options options = lmc_test_options(2);
+    const lmc_test_kept out_kept = lmc_test_keep("restored");
+    const char *const out = out_kept.path;
+    options.salvage = 1;
+    options.force = 1;
+    lmc_test_write_snapshot(plain_name(0), 0);
+    lmc_test_write_snapshot(plain_name(1), 1);
+    CU_ASSERT_EQUAL(lmc_test_convert(plain_name(1), plain_name(0), archive_name(1), 1, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_restore(archive_name(1), out, &options, &result, &diag), LMC_OK);
+    CU_ASSERT_TRUE(lmc_test_same_files(out, plain_name(1)));
+    lmc_test_flip(plain_name(0), lmc_test_nbytes(plain_name(0)) - 20000, 1); /* in w */
+    CU_ASSERT_EQUAL(lmc_st_restore(archive_name(1), out, &options, &result, &diag), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(result.damaged_count, 1);
+    CU_ASSERT_STRING_EQUAL(diag.tensor, "w");
+    (void)unlink(plain_name(0));
+    CU_ASSERT_EQUAL(lmc_st_restore(archive_name(1), out, &options, &result, &diag), LMC_ERR_BASE);
+    CU_ASSERT_TRUE(result.damaged_count >= 1 && result.damaged_count <= 2);
+    (void)unlink(out);
+    drop_chain(2);
+}
+
+/* No call writes to a base. */
+static void test_never_written(void)
+{
+    lmc_st_diag diag;
+    make_chain(3, write_tiny);
+    (void)unlink(plain_name(0));
+    CU_ASSERT_EQUAL(lmc_test_convert(plain_name(2), archive_name(1), archive_name(1), 1, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_test_convert(plain_name(2), archive_name(1), archive_name(0), 1, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_test_restore(archive_name(2), archive_name(1), NULL, archive_name(1), &diag),
+                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_test_restore(archive_name(2), archive_name(1), NULL, archive_name(0), &diag),
+                    LMC_ERR_ARG);
+    lmc_test_expect_restored(archive_name(2), NULL, NULL, plain_name(2));
+    drop_chain(3);
+}
+
+static void test_set_base(void)
+{
+    lmc_st_diag diag;
+    lmc_st_file *file = NULL;
+    const lmc_st_file *base = NULL;
+    unsigned char got[4000];
+    make_chain(2, write_tiny);
+    CU_ASSERT_EQUAL(rename(archive_name(0), lmc_test_path("away")), 0);
+    (void)unlink(plain_name(0));
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_name(1), &file, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof(got), &diag), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_st_open_base(file, &base, &diag), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_st_set_base(file, lmc_test_path("away"), NULL, 0, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof(got), &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_set_base(file, NULL, NULL, 0, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_open_base(file, &base, &diag), LMC_OK);
+    CU_ASSERT_STRING_EQUAL(lmc_st_path(base), lmc_test_path("away"));
+    lmc_st_close(file);
+    (void)unlink(lmc_test_path("away"));
+    drop_chain(2);
+}
+
+/* A base whose name cannot be recorded. */
+static void test_name(void)
+{
+    lmc_st_diag diag;
+    const char *const bad = lmc_test_path("not \xff utf-8");
+    write_tiny(bad, 0);
+    write_tiny(plain_name(1), 1);
+    CU_ASSERT_EQUAL(lmc_test_convert(plain_name(1), bad, archive_name(1), 1, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_test_convert(plain_name(1), lmc_test_dir, archive_name(1), 1, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_test_convert(plain_name(1), plain_name(0), archive_name(1), 1, &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(diag.os_errno, ENOENT);
+    CU_ASSERT_FALSE(lmc_test_exists(archive_name(1)));
+    (void)unlink(bad);
+    drop_chain(2);
+}
+
+/* Each file of a directory has the file of its name as its base, or none. */
+static void test_directories(void)
+{
+    static const char *const folders[] = {"d0", "d0/sub", "d1", "d1/sub", "d2", "d2/sub"};
+    lmc_st_options options = lmc_test_options(2);
+    lmc_st_diag diag;
+    const lmc_test_kept a1 = lmc_test_keep("a1");
+    const lmc_test_kept d0 = lmc_test_keep("d0");
+    const char *const dirs[] = {a1.path, d0.path};
+    for (size_t i = 0; i < 6; i++)
+        CU_ASSERT_EQUAL(mkdir(lmc_test_path(folders[i]), 0755), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "d%u/m.safetensors", i);
+        write_tiny(lmc_test_path(name), i);
+        snprintf(name, sizeof(name), "d%u/sub/m.safetensors", i);
+        write_tiny(lmc_test_path(name), i + 3);
+        snprintf(name, sizeof(name), "d%u/only%u.safetensors", i, i);
+        write_tiny(lmc_test_path(name), i);
+    }
+    options.base = d0.path;
+    CU_ASSERT_EQUAL(lmc_st_convert(lmc_test_path("d1"), lmc_test_path("a1"), &options, NULL, &diag), LMC_OK);
+    options.base = a1.path;
+    options.base_dirs = dirs;
+    options.base_dir_count = 2;
+    CU_ASSERT_EQUAL(lmc_st_convert(lmc_test_path("d2"), lmc_test_path("a2"), &options, NULL, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(chain_length(lmc_test_path("a2/only2.safetensors.lmc")), 1);
+    CU_ASSERT_EQUAL(lmc_st_compare(lmc_test_path("a2"), lmc_test_path("d2"), &options, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_path("a2"), &options, NULL, &diag), LMC_OK);
+    options.base = NULL;
+    CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_path("a2"), &options, NULL, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_restore(lmc_test_path("a2"), lmc_test_path("r2"), &options, NULL, &diag), LMC_OK);
+    CU_ASSERT_TRUE(
+        lmc_test_same_files(lmc_test_path("r2/sub/m.safetensors"), lmc_test_path("d2/sub/m.safetensors")));
+    options.base_dir_count = 0;
+    CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_path("a2"), &options, NULL, &diag), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_st_restore(lmc_test_path("a2"), lmc_test_path("r3"), &options, NULL, &diag),
+                    LMC_ERR_BASE);
+    CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("r3")));
+    options.base = lmc_test_path("d0/m.safetensors");
+    CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_path("a2"), &options, NULL, &diag), LMC_ERR_ARG);
+    options.base = d0.path;
+    options.force = 1;
+    CU_ASSERT_EQUAL(lmc_st_convert(lmc_test_path("d1"), lmc_test_path("d0"), &options, NULL, &diag),
+                    LMC_ERR_ARG);
+    for (size_t i = 0; i < 6; i += 2)
+        lmc_test_remove(lmc_test_path(folders[i]));
+    lmc_test_remove(lmc_test_path("a1"));
+    lmc_test_remove(lmc_test_path("a2"));
+    lmc_test_remove(lmc_test_path("r2"));
+}
+
+static void test_clean_up(void)
+{
+    lmc_test_dir_end();
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_begin),
+        LMC_TEST(test_chains),
+        LMC_TEST(test_longest_chain),
+        LMC_TEST(test_cycle),
+        LMC_TEST(test_places),
+        LMC_TEST(test_passed_over),
+        LMC_TEST(test_wrong_by_one_bit),
+        LMC_TEST(test_damaged_chain),
+        LMC_TEST(test_verify_without),
+        LMC_TEST(test_salvage),
+        LMC_TEST(test_never_written),
+        LMC_TEST(test_set_base),
+        LMC_TEST(test_name),
+        LMC_TEST(test_directories),
+        LMC_TEST(test_clean_up),
+    };
+    return LMC_TEST_MAIN("st_base_chain", tests, argc, argv);
+}

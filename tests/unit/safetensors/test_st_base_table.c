@@ -1,0 +1,310 @@
+/*
+ * test_st_base_table.c - the base list of an archive's table: round trips, and everything that is refused in it, in
+ * memory and in archives.
+ */
+#include "lmc_test_st_base.h"
+
+#include "safetensors/archive/table.h"
+
+#define TENSOR_COUNT 6
+
+/* ---- in memory ---- */
+
+typedef struct forged {
+    unsigned char *bytes;
+    size_t nbytes;
+    size_t list_at; /* the base list */
+    size_t links_at;
+} forged;
+
+static const st_link usual_links[] = {
+    {0, 3, LMC_ST_BASE_FILE}, {2, 4, LMC_ST_BASE_SELF}, {4, 70000, LMC_ST_BASE_FILE}};
+
+static forged make(const st_link *links, size_t link_count, const char *name)
+{
+    uint64_t hashes[TENSOR_COUNT] = {1, 2, 3, 4, 5, 6};
+    unsigned char text[] = "{}";
+    forged made = {0};
+    st_table table = {.file_nbytes = 10,
+                      .header = text,
+                      .header_nbytes = 2,
+                      .hashes = hashes,
+                      .tensor_count = TENSOR_COUNT,
+                      .bases = {(st_link *)links, link_count, "", 123, 456, 789}};
+    snprintf(table.bases.name, sizeof(table.bases.name), "%s", name);
+    if (name[0] == '\0')
+        table.bases.file_nbytes = table.bases.header_hash = table.bases.content_hash = 0;
+    made.nbytes =
+        (size_t)st_table_nbytes(TENSOR_COUNT, 0, st_bases_nbytes(link_count, strlen(name)), sizeof(text) - 1);
+    made.bytes = malloc(made.nbytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(made.bytes);
+    st_table_write(&table, text, sizeof(text) - 1, ST_TABLE_METHOD_STORED, made.bytes);
+    made.list_at = ST_TABLE_HEAD_NBYTES + 2 + 8 * TENSOR_COUNT;
+    made.links_at = made.list_at + 32 + (strlen(name) + 7) / 8 * 8;
+    return made;
+}
+
+/* Reads the table with its checksum made right. */
+static lmc_status read_again(const forged *made, st_table *table)
+{
+    lmc_st_diag diag;
+    st_store_u64(made->bytes + made->nbytes - 8, st_hash(made->bytes, made->nbytes - 8));
+    return st_table_read(table, &st_memory_default, made->bytes, made->nbytes, 0, &diag);
+}
+
+static void expect(forged made, lmc_status status)
+{
+    st_table table;
+    CU_ASSERT_EQUAL(read_again(&made, &table), status);
+    st_table_free(&table);
+    free(made.bytes);
+}
+
+static void test_round_trip(void)
+{
+    st_table table;
+    const forged made = make(usual_links, 3, "step.safetensors");
+    CU_ASSERT_EQUAL(read_again(&made, &table), LMC_OK);
+    CU_ASSERT_EQUAL(table.bases.link_count, 3);
+    CU_ASSERT_EQUAL(memcmp(table.bases.links, usual_links, sizeof(usual_links)), 0);
+    CU_ASSERT_STRING_EQUAL(table.bases.name, "step.safetensors");
+    CU_ASSERT_EQUAL(table.bases.file_nbytes, 123);
+    CU_ASSERT_EQUAL(table.bases.header_hash, 456);
+    CU_ASSERT_EQUAL(table.bases.content_hash, 789);
+    CU_ASSERT_EQUAL(st_bases_file_count(&table.bases), 2);
+    CU_ASSERT_EQUAL(st_bases_find(&table.bases, 2)->base, 4);
+    CU_ASSERT_PTR_NULL(st_bases_find(&table.bases, 3));
+    st_table_free(&table);
+    free(made.bytes);
+    expect(make(usual_links + 1, 1, ""), LMC_OK);
+}
+
+static void test_names(void)
+{
+    static const char *const good[] = {"a", "...", ".a", "a b", "\xc3\xa9", "a\nb", "12345678"};
+    static const char *const bad[] = {"/", "a/b", "/etc/passwd", "..", ".", "../x", "a\xff", "\xc0\x80"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        expect(make(usual_links, 1, good[i]), LMC_OK);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        expect(make(usual_links, 1, bad[i]), LMC_ERR_CORRUPT);
+    forged made = make(usual_links, 1, "abc");
+    made.bytes[made.list_at + 33] = 0; /* a NUL within */
+    expect(made, LMC_ERR_CORRUPT);
+    made = make(usual_links, 1, "abc");
+    made.bytes[made.list_at + 39] = 1; /* behind it */
+    expect(made, LMC_ERR_CORRUPT);
+    char longest[256];
+    memset(longest, 'n', sizeof(longest));
+    longest[255] = '\0';
+    expect(make(usual_links, 1, longest), LMC_OK);
+    made = make(usual_links, 1, longest); /* 256: the padding would serve */
+    made.bytes[made.list_at + 32 + 255] = 'n';
+    st_store_u32(made.bytes + made.list_at + 4, 256);
+    expect(made, LMC_ERR_CORRUPT);
+}
+
+static void test_base_without_links(void)
+{
+    const size_t fields[] = {8, 16, 24};
+    for (size_t i = 0; i < 3; i++) {
+        const forged made = make(usual_links + 1, 1, "");
+        made.bytes[made.list_at + fields[i]] = 1;
+        expect(made, LMC_ERR_CORRUPT);
+    }
+    expect(make(usual_links + 1, 1, "name"), LMC_ERR_CORRUPT);
+    expect(make(usual_links, 3, ""), LMC_ERR_CORRUPT);
+}
+
+static void test_links(void)
+{
+    static const struct {
+        st_link links[2];
+        size_t count;
+        lmc_status status;
+    } kinds[] = {
+        {{{5, 0, LMC_ST_BASE_FILE}}, 1, LMC_OK},
+        {{{6, 0, LMC_ST_BASE_FILE}}, 1, LMC_ERR_CORRUPT}, /* no such tensor */
+        {{{2, 0, LMC_ST_BASE_FILE}, {2, 0, LMC_ST_BASE_FILE}}, 2, LMC_ERR_CORRUPT},
+        {{{3, 0, LMC_ST_BASE_FILE}, {2, 0, LMC_ST_BASE_FILE}}, 2, LMC_ERR_CORRUPT},
+        {{{0, 0, LMC_ST_BASE_FILE}, {3, 3, LMC_ST_BASE_SELF}}, 2, LMC_ERR_CORRUPT}, /* itself */
+        {{{0, 0, LMC_ST_BASE_FILE}, {3, 6, LMC_ST_BASE_SELF}}, 2, LMC_ERR_CORRUPT},
+        {{{1, 0, LMC_ST_BASE_FILE}, {3, 1, LMC_ST_BASE_SELF}}, 2, LMC_OK},
+        {{{1, 5, LMC_ST_BASE_SELF}, {3, 1, LMC_ST_BASE_SELF}}, 2, LMC_ERR_CORRUPT},
+        {{{1, 3, LMC_ST_BASE_SELF}, {3, 1, LMC_ST_BASE_SELF}}, 2, LMC_ERR_CORRUPT}, /* each other */
+    };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const int has_file = kinds[i].links[0].place == LMC_ST_BASE_FILE;
+        expect(make(kinds[i].links, kinds[i].count, has_file ? "n" : ""), kinds[i].status);
+    }
+}
+
+static void test_sizes(void)
+{
+    const uint32_t counts[] = {0, 2, 4, 0x20000003u, UINT32_MAX};
+    const uint32_t names[] = {0, 8, 17, 255, 256, 0x80000000u, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        const forged made = make(usual_links, 3, "step.safetensors");
+        st_store_u32(made.bytes + made.list_at, counts[i]);
+        expect(made, LMC_ERR_CORRUPT);
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const forged made = make(usual_links, 3, "step.safetensors");
+        st_store_u32(made.bytes + made.list_at + 4, names[i]);
+        expect(made, LMC_ERR_CORRUPT);
+    }
+    forged made = make(usual_links, 3, "step.safetensors");
+    made.bytes[8] = 0; /* the feature is not set, the list is there */
+    expect(made, LMC_ERR_CORRUPT);
+    made = make(usual_links, 3, "step.safetensors");
+    made.bytes[8] = 3; /* an alias list is promised */
+    expect(made, LMC_ERR_CORRUPT);
+}
+
+/* Every bit flipped behind a right checksum: refused, or something that keeps the rules. */
+static void test_every_bit(void)
+{
+    st_table table;
+    const forged made = make(usual_links, 3, "step.safetensors");
+    for (size_t bit = made.list_at * 8; bit < (made.nbytes - 24) * 8; bit++) {
+        made.bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        if (read_again(&made, &table) == LMC_OK) {
+            CU_ASSERT_EQUAL(table.bases.link_count, 3);
+            CU_ASSERT_TRUE(st_base_name_is_valid(table.bases.name, strlen(table.bases.name)));
+        }
+        st_table_free(&table);
+        made.bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    for (size_t cut = 0; cut < made.nbytes; cut++) {
+        const forged shorter = {made.bytes, cut, 0, 0};
+        if (cut >= 8) {
+            CU_ASSERT_NOT_EQUAL(read_again(&shorter, &table), LMC_OK);
+            st_table_free(&table);
+        }
+    }
+    free(made.bytes);
+}
+
+/* ---- in archives ---- */
+
+/* An archive whose table can be changed in place. */
+typedef struct opened {
+    unsigned char *bytes;
+    size_t nbytes;
+    unsigned char *table, *list, *links, *check;
+} opened;
+
+static opened open_archive(const char *path)
+{
+    opened archive = {0};
+    archive.bytes = lmc_test_read(path, &archive.nbytes);
+    archive.table = archive.bytes + 8 + st_load_u64(archive.bytes);
+    CU_ASSERT_EQUAL_FATAL(archive.table[8], 1); /* a base, no aliases */
+    archive.list =
+        archive.table + 40 + st_load_u64(archive.table + 32) + 8 * (size_t)st_load_u32(archive.table + 12);
+    archive.links = archive.list + 32 + (st_load_u32(archive.list + 4) + 7) / 8 * 8;
+    archive.check = archive.links + 8 * (size_t)st_load_u32(archive.list) + 16;
+    CU_ASSERT_EQUAL_FATAL(st_load_u64(archive.check),
+                          st_hash(archive.table, (size_t)(archive.check - archive.table)));
+    return archive;
+}
+
+static void write_archive(opened *archive, const char *path)
+{
+    st_store_u64(archive->check, st_hash(archive->table, (size_t)(archive->check - archive->table)));
+    lmc_test_write(path, archive->bytes, archive->nbytes);
+    free(archive->bytes);
+}
+
+/* Two tensors in the base, of one type and size and of another, and a third one that is left alone. */
+static void make_files(void)
+{
+    static unsigned char w[4000], v[4000];
+    lmc_st_diag diag;
+    for (unsigned step = 0; step < 2; step++) {
+        lmc_st_writer *const writer = lmc_test_writer();
+        lmc_test_snapshot(w, sizeof(w) / 2, step);
+        CU_ASSERT_EQUAL(lmc_test_add(writer, "a", LMC_DTYPE_BF16, 2000, w), LMC_OK);
+        memcpy(v, w, sizeof(v));
+        v[0] ^= 128;
+        CU_ASSERT_EQUAL(lmc_test_add(writer, "b", LMC_DTYPE_BF16, 2000, v), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_test_add(writer, "c", LMC_DTYPE_BF16, 1000, w + 2000), LMC_OK);
+        if (step == 1)
+            CU_ASSERT_EQUAL(lmc_test_add(writer, "d", LMC_DTYPE_U8, 20, w), LMC_OK);
+        lmc_test_write_plain(writer, lmc_test_path(step == 0 ? "old" : "new"));
+    }
+    CU_ASSERT_EQUAL(
+        lmc_test_convert(lmc_test_path("new"), lmc_test_path("old"), lmc_test_path("x.lmc"), 1, &diag),
+        LMC_OK);
+}
+
+static void expect_restore(lmc_status status, const char *text)
+{
+    lmc_st_diag diag;
+    CU_ASSERT_EQUAL(lmc_test_restore(lmc_test_path("x.lmc"), NULL, NULL, lmc_test_path("out"), &diag),
+                    status);
+    if (text != NULL)
+        CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, text));
+    CU_ASSERT_EQUAL(lmc_test_exists(lmc_test_path("out")), status == LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_verify_with(lmc_test_path("x.lmc"), NULL, NULL, &diag), status);
+    (void)unlink(lmc_test_path("out"));
+    (void)unlink(lmc_test_path("x.lmc"));
+    (void)unlink(lmc_test_path("old"));
+    (void)unlink(lmc_test_path("new"));
+}
+
+/* `at`: byte of link 0 (tensor "a"). */
+static void change_link(size_t at, unsigned char value, lmc_status status, const char *text)
+{
+    make_files();
+    opened archive = open_archive(lmc_test_path("x.lmc"));
+    CU_ASSERT_EQUAL(st_load_u32(archive.list), 3);
+    archive.links[at] = value;
+    write_archive(&archive, lmc_test_path("x.lmc"));
+    expect_restore(status, text);
+}
+
+static void test_forged_archives(void)
+{
+    lmc_test_dir_make();
+    change_link(4, 0, LMC_OK, NULL);
+    change_link(4, 1, LMC_ERR_BASE, "holds other content");                     /* a against b */
+    change_link(4, 2, LMC_ERR_CORRUPT, "another type or size");                 /* against c */
+    change_link(4, 3, LMC_ERR_CORRUPT, "another type or size");                 /* against none */
+    change_link(7, 0x80, LMC_ERR_CORRUPT, NULL);                                /* itself */
+    change_link(16, 3, LMC_ERR_CORRUPT, "disagree on whether it needs a base"); /* d instead of c */
+    lmc_test_dir_end();
+}
+
+static void test_forged_base(void)
+{
+    static const struct {
+        size_t at;
+        lmc_status status;
+        const char *text;
+    } kinds[] = {
+        {8, LMC_ERR_BASE, "old is another file"},
+        {16, LMC_ERR_BASE, "old is another file"},
+        {24, LMC_ERR_CHECKSUM, "another content of the base"},
+        {32, LMC_ERR_BASE, "wants the base nld"},
+    };
+    snprintf(lmc_test_dir, sizeof(lmc_test_dir), "/tmp/lmc-st-test-XXXXXX");
+    lmc_test_dir_make();
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        make_files();
+        opened archive = open_archive(lmc_test_path("x.lmc"));
+        archive.list[kinds[i].at] ^= 1;
+        write_archive(&archive, lmc_test_path("x.lmc"));
+        expect_restore(kinds[i].status, kinds[i].text);
+    }
+    lmc_test_dir_end();
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_round_trip),      LMC_TEST(test_names),       LMC_TEST(test_base_without_links),
+        LMC_TEST(test_links),           LMC_TEST(test_sizes),       LMC_TEST(test_every_bit),
+        LMC_TEST(test_forged_archives), LMC_TEST(test_forged_base),
+    };
+    return LMC_TEST_MAIN("st_base_table", tests, argc, argv);
+}

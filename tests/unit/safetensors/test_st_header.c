@@ -1,0 +1,274 @@
+/*
+ * test_st_header.c - reading headers into tables: order, names, sizes, places of faults. What is accepted
+ * and what is refused is tested at length by tests/cli/header_corpus.py.
+ */
+#include "lmc_test.h"
+
+#include "safetensors/archive/archive_header.h"
+#include "safetensors/archive/table.h"
+#include "safetensors/header/header.h"
+
+#include <stdio.h>
+
+static lmc_status parse(st_header *header, const char *text, size_t nbytes, uint64_t data_nbytes,
+                        lmc_st_diag *diag)
+{
+    unsigned char *const copy = malloc(nbytes); /* exact size: a sanitizer sees reads beyond it */
+    CU_ASSERT_PTR_NOT_NULL_FATAL(copy);
+    memcpy(copy, text, nbytes);
+    st_diag_init(diag, "test");
+    const st_header_text source = {copy, nbytes, 8, data_nbytes, 0};
+    return st_header_parse(header, &st_memory_default, &source, diag);
+}
+
+static const char two_tensors[] =
+    "{\"b\\u0000\":{\"dtype\":\"BF16\",\"shape\":[2,3],\"data_offsets\":[4,16]},"
+    "\"__metadata__\":{\"format\":\"pt\"},"
+    "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}  ";
+
+static void test_table(void)
+{
+    st_header header;
+    lmc_st_diag diag;
+    CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof(two_tensors) - 1, 16, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(header.tensor_count, 2);
+    CU_ASSERT_EQUAL(header.tensors[0].dtype, LMC_DTYPE_F32);
+    CU_ASSERT_EQUAL(header.tensors[0].rank, 0);
+    CU_ASSERT_EQUAL(header.tensors[1].rank, 2);
+    st_shape shape = st_header_shape(&header, &header.tensors[1]);
+    CU_ASSERT_EQUAL(st_shape_next(&shape), 2);
+    CU_ASSERT_EQUAL(st_shape_next(&shape), 3);
+    CU_ASSERT_EQUAL(header.metadata.nbytes, strlen("{\"format\":\"pt\"}"));
+
+    size_t index = 9;
+    const st_string with_nul = {"b\0", 2};
+    const st_string without = {"b", 1};
+    CU_ASSERT_TRUE(st_header_find(&header, with_nul, &index));
+    CU_ASSERT_EQUAL(index, 1);
+    CU_ASSERT_FALSE(st_header_find(&header, without, &index));
+    st_header_free(&header);
+}
+
+/* Truncated anywhere, the header is refused and the fault lies inside it. */
+static void test_truncated(void)
+{
+    for (size_t nbytes = 0; nbytes < sizeof(two_tensors) - 3; nbytes++) {
+        st_header header;
+        lmc_st_diag diag;
+        CU_ASSERT_EQUAL(parse(&header, two_tensors, nbytes, 16, &diag), LMC_ERR_HEADER);
+        CU_ASSERT_TRUE(diag.offset >= 8 && diag.offset <= 8 + nbytes);
+        st_header_free(&header);
+    }
+}
+
+/* Any byte replaced by any other: no crash, and what is accepted keeps the rules. */
+static void test_mutated(void)
+{
+    char text[sizeof(two_tensors)];
+    for (size_t at = 0; at < sizeof(text) - 1; at++) {
+        for (unsigned value = 0; value < 256; value++) {
+            st_header header;
+            lmc_st_diag diag;
+            memcpy(text, two_tensors, sizeof(text));
+            text[at] = (char)value;
+            if (parse(&header, text, sizeof(text) - 1, 16, &diag) == LMC_OK) {
+                CU_ASSERT_EQUAL(header.tensor_count, 2);
+                CU_ASSERT_EQUAL(header.tensors[0].end, header.tensors[1].begin);
+                CU_ASSERT_EQUAL(header.tensors[1].end, 16);
+            }
+            st_header_free(&header);
+        }
+    }
+}
+
+static void test_fault_names_tensor(void)
+{
+    static const char text[] = "{\"a\\n\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,3]}}";
+    st_header header;
+    lmc_st_diag diag;
+    CU_ASSERT_EQUAL(parse(&header, text, sizeof(text) - 1, 3, &diag), LMC_ERR_HEADER);
+    CU_ASSERT_TRUE(diag.has_tensor);
+    CU_ASSERT_STRING_EQUAL(diag.tensor, "a\\n");
+    CU_ASSERT_EQUAL(diag.offset, 8 + 1);
+    st_header_free(&header);
+}
+
+/* The outer header never outgrows what was reserved for it. */
+static void test_outer_header(void)
+{
+    st_header header;
+    st_header outer;
+    lmc_st_diag diag;
+    CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof(two_tensors) - 1, 16, &diag), LMC_OK);
+    char *const name = st_outer_table_name(&header, &st_memory_default);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(name);
+    CU_ASSERT_STRING_EQUAL(name, "lmc.archive");
+    uint64_t nbytes = 0;
+    CU_ASSERT_EQUAL(st_outer_reserve(&header, name, 100, 0, &nbytes, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(nbytes % 8, 0);
+    const uint64_t sizes[][2] = {
+        {1, 1}, {4 + 48, 12 + 48}, {st_outer_frame_bound(4), st_outer_frame_bound(12)}};
+    for (size_t i = 0; i < 3; i++) {
+        unsigned char *const bytes = malloc(nbytes);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+        CU_ASSERT_EQUAL(st_outer_write(&header, name, 100, sizes[i], bytes, nbytes, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(st_load_u64(bytes), nbytes - 8);
+        memmove(bytes, bytes + 8, nbytes - 8);
+        const st_header_text source = {bytes, nbytes - 8, 8, 100 + sizes[i][0] + sizes[i][1], 0};
+        CU_ASSERT_EQUAL(st_header_parse(&outer, &st_memory_default, &source, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(outer.tensor_count, 3);
+        st_header_free(&outer);
+    }
+    free(name);
+    st_header_free(&header);
+}
+
+/* An archive's own header keeps to the limit of all headers, and the text says how much of a file would. */
+static void test_outer_header_limit(void)
+{
+    static const uint32_t third = LMC_ST_HEADER_NBYTES_MAX / 3;
+    unsigned char text[8] = "\"\"";
+    st_tensor tensors[3] = {{.begin = 0}};
+    const st_header header = {
+        .text = text, .text_nbytes = sizeof(text), .tensors = tensors, .tensor_count = 3};
+    lmc_st_diag diag;
+    uint64_t nbytes = 0;
+    for (size_t i = 0; i < 3; i++)
+        tensors[i].raw_name.nbytes = third;
+    st_diag_init(&diag, "test");
+    CU_ASSERT_EQUAL(st_outer_reserve(&header, "t", 100, 0, &nbytes, &diag), LMC_ERR_LIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "may have 100000000"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "the first 2 of 3 tensors"));
+    tensors[2].raw_name.nbytes = third - 1000;
+    CU_ASSERT_EQUAL(st_outer_reserve(&header, "t", 100, 0, &nbytes, &diag), LMC_OK);
+    CU_ASSERT_TRUE(nbytes - 8 <= LMC_ST_HEADER_NBYTES_MAX && nbytes - 8 > LMC_ST_HEADER_NBYTES_MAX - 1000);
+    /* spaces that may come to it count too */
+    CU_ASSERT_EQUAL(st_outer_reserve(&header, "t", 100, 1000, &nbytes, &diag), LMC_ERR_LIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "the first 2 of 3 tensors"));
+}
+
+/* ---- the table tensor ---- */
+
+static unsigned char *make_table(size_t *nbytes)
+{
+    uint64_t hashes[3] = {1, 2, 1};
+    st_alias alias = {2, 0};
+    unsigned char *stored = NULL;
+    size_t stored_nbytes = 0;
+    unsigned method = 9;
+    unsigned char text[1000];
+    memset(text, 'x', sizeof(text));
+    CU_ASSERT_EQUAL_FATAL(
+        st_table_pack_header(&st_memory_default, text, sizeof(text), &stored, &stored_nbytes, &method),
+        LMC_OK);
+    CU_ASSERT_EQUAL(method, ST_TABLE_METHOD_ZSTD);
+    const st_table table = {.file_nbytes = 2000,
+                            .header = text,
+                            .header_nbytes = sizeof(text),
+                            .outer_hash = 77,
+                            .hashes = hashes,
+                            .tensor_count = 3,
+                            .aliases = &alias,
+                            .alias_count = 1};
+    *nbytes = (size_t)st_table_nbytes(3, 1, 0, stored_nbytes);
+    unsigned char *const bytes = malloc(*nbytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    st_table_write(&table, stored, stored_nbytes, method, bytes);
+    free(stored);
+    return bytes;
+}
+
+static void test_table_tensor(void)
+{
+    size_t nbytes = 0;
+    st_table table;
+    lmc_st_diag diag;
+    unsigned char *const bytes = make_table(&nbytes);
+    CU_ASSERT_EQUAL(st_table_read(&table, &st_memory_default, bytes, nbytes, 0, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(table.file_nbytes, 2000);
+    CU_ASSERT_EQUAL(table.header_nbytes, 1000);
+    CU_ASSERT_EQUAL(table.tensor_count, 3);
+    CU_ASSERT_EQUAL(table.alias_count, 1);
+    CU_ASSERT_EQUAL(table.aliases[0].alias, 2);
+    CU_ASSERT_EQUAL(table.aliases[0].owner, 0);
+    CU_ASSERT_EQUAL(table.hashes[1], 2);
+    CU_ASSERT_EQUAL(table.outer_hash, 77);
+    CU_ASSERT_EQUAL(table.header[999], 'x');
+    st_table_free(&table);
+    free(bytes);
+}
+
+/* 1 if what was read is what make_table() wrote. */
+static int is_original_table(const st_table *table)
+{
+    int is_same = table->file_nbytes == 2000 && table->header_nbytes == 1000 && table->tensor_count == 3 &&
+                  table->hashes[0] == 1 && table->hashes[1] == 2 && table->alias_count == 1;
+    for (size_t i = 0; is_same && i < table->header_nbytes; i++)
+        is_same = table->header[i] == 'x';
+    return is_same;
+}
+
+/* Every bit flipped and every length short of the whole: refused. */
+static void test_damaged_table(void)
+{
+    size_t nbytes = 0;
+    st_table table;
+    lmc_st_diag diag;
+    unsigned char *const bytes = make_table(&nbytes);
+    for (size_t bit = 0; bit < nbytes * 8; bit++) {
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        CU_ASSERT_NOT_EQUAL(st_table_read(&table, &st_memory_default, bytes, nbytes, 0, &diag), LMC_OK);
+        st_table_free(&table);
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    for (size_t cut = 0; cut < nbytes; cut++) {
+        CU_ASSERT_NOT_EQUAL(st_table_read(&table, &st_memory_default, bytes, cut, 0, &diag), LMC_OK);
+        st_table_free(&table);
+    }
+    free(bytes);
+}
+
+/* Every bit flipped by someone who makes the checksum right again: refused or without effect. (Some bits
+ * of a zstd frame have none, and the hash of the outer header is compared elsewhere.) */
+static void test_forged_table(void)
+{
+    size_t nbytes = 0;
+    st_table table;
+    lmc_st_diag diag;
+    unsigned char *const bytes = make_table(&nbytes);
+    for (size_t bit = 0; bit < (nbytes - 8) * 8; bit++) {
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        st_store_u64(bytes + nbytes - 8, st_hash(bytes, nbytes - 8));
+        /* an alias may name another owner: whether they are equal is not the table's to say */
+        if (st_table_read(&table, &st_memory_default, bytes, nbytes, 0, &diag) == LMC_OK)
+            CU_ASSERT_TRUE(is_original_table(&table));
+        st_table_free(&table);
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    free(bytes);
+}
+
+static void test_table_says_what_it_needs(void)
+{
+    size_t nbytes = 0;
+    st_table table;
+    lmc_st_diag diag;
+    unsigned char *const bytes = make_table(&nbytes);
+    bytes[8] = 4;
+    CU_ASSERT_EQUAL(st_table_read(&table, &st_memory_default, bytes, nbytes, 0, &diag), LMC_ERR_UNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "feature 2"));
+    st_table_free(&table);
+    free(bytes);
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_table),        LMC_TEST(test_truncated),
+        LMC_TEST(test_mutated),      LMC_TEST(test_fault_names_tensor),
+        LMC_TEST(test_outer_header), LMC_TEST(test_outer_header_limit),
+        LMC_TEST(test_table_tensor), LMC_TEST(test_damaged_table),
+        LMC_TEST(test_forged_table), LMC_TEST(test_table_says_what_it_needs),
+    };
+    return LMC_TEST_MAIN("st_header", tests, argc, argv);
+}

@@ -1,0 +1,259 @@
+/*
+ * test_st_options.c - lmc_st_options for every call: progress that never falls and ends at its total, structs of
+ * other versions, values out of range.
+ */
+#include "lmc_test_st_calls.h"
+
+#include <stddef.h>
+
+typedef struct watch {
+    uint64_t last, total;
+    unsigned calls;
+    int is_wrong;
+} watch;
+
+static void watch_progress(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
+{
+    watch *const seen = user;
+    seen->is_wrong |= done_nbytes < seen->last || done_nbytes > total_nbytes;
+    seen->is_wrong |= seen->calls > 0 && total_nbytes != seen->total;
+    seen->last = done_nbytes;
+    seen->total = total_nbytes;
+    seen->calls++;
+}
+
+static void test_begin(void)
+{
+    char inner[LMC_TEST_PATH_NBYTES];
+    lmc_test_calls_make();
+    /* larger than one run, and with most of its bytes in the copies of a tensor */
+    const lmc_st_options options = lmc_test_options(1);
+    unlink(plain_path);
+    unlink(archive_path);
+    lmc_test_write_model(plain_path, 1);
+    CU_ASSERT_EQUAL(lmc_st_convert(plain_path, archive_path, &options, NULL, NULL), LMC_OK);
+    lmc_test_remove(archives_path);
+    lmc_test_join(inner, "model/sub/large.safetensors");
+    lmc_test_write_model(inner, 2);
+    CU_ASSERT_EQUAL(lmc_st_convert(model_path, archives_path, &options, NULL, NULL), LMC_OK);
+}
+
+typedef enum kind { CONVERT, RESTORE, SALVAGE, VERIFY, COMPARE } kind;
+
+static lmc_status do_call(kind kind, const char *in_path, const lmc_st_options *options)
+{
+    switch (kind) {
+    case CONVERT: return lmc_st_convert(in_path, out_path, options, NULL, NULL);
+    case VERIFY: return lmc_st_verify(in_path, options, NULL, NULL);
+    case COMPARE:
+        return lmc_st_compare(in_path, in_path == archive_path ? plain_path : model_path, options, NULL);
+    default: return lmc_st_restore(in_path, out_path, options, NULL, NULL);
+    }
+}
+
+static void test_progress(void)
+{
+    const struct {
+        kind kind;
+        const char *in_path;
+        int is_sound;
+    } cases[] = {
+        {CONVERT, plain_path, 1},    {RESTORE, archive_path, 1}, {SALVAGE, archive_path, 1},
+        {VERIFY, archive_path, 1},   {COMPARE, archive_path, 1}, {CONVERT, model_path, 1},
+        {RESTORE, archives_path, 1}, {VERIFY, archives_path, 1}, {COMPARE, archives_path, 1},
+        {SALVAGE, damaged_path, 0},  {VERIFY, plain_path, 1},
+    };
+    for (size_t i = 0; i < 3 * sizeof(cases) / sizeof(cases[0]); i++) {
+        watch seen = {.calls = 0};
+        lmc_st_options options = lmc_test_options(1 + (unsigned)i % 3);
+        options.progress = watch_progress;
+        options.user = &seen;
+        options.salvage = cases[i / 3].kind == SALVAGE;
+        options.sha256 = cases[i / 3].in_path == plain_path; /* else nothing of it is read */
+        const lmc_status status = do_call(cases[i / 3].kind, cases[i / 3].in_path, &options);
+        CU_ASSERT_TRUE((status == LMC_OK) == cases[i / 3].is_sound);
+        CU_ASSERT_FALSE(seen.is_wrong);
+        CU_ASSERT_EQUAL(seen.last, seen.total);
+        CU_ASSERT_TRUE(seen.calls > 1);
+        lmc_test_remove(out_path);
+    }
+}
+
+typedef struct files {
+    unsigned count;
+    uint64_t in_nbytes, out_nbytes;
+    char paths[400];
+} files;
+
+static void note_file(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
+                      uint64_t out_nbytes)
+{
+    files *const seen = user;
+    const size_t length = strlen(seen->paths);
+    seen->count++;
+    seen->in_nbytes += in_nbytes;
+    seen->out_nbytes += out_nbytes;
+    snprintf(seen->paths + length, sizeof(seen->paths) - length, "%s%d ", path, (int)event);
+}
+
+/* Every file is told of, in one order, and the sizes add up to the result's. */
+static void test_file_done(void)
+{
+    static const char converted[] = "config.json3 m.safetensors0 m.safetensors.index.json3 "
+                                    "sub/large.safetensors0 sub/n.safetensors0 ";
+    for (unsigned threads = 1; threads <= 3; threads++) {
+        files seen = {.count = 0};
+        lmc_st_result result;
+        lmc_st_options options = lmc_test_options(threads);
+        options.file_done = note_file;
+        options.user = &seen;
+        CU_ASSERT_EQUAL(lmc_st_convert(model_path, out_path, &options, &result, NULL), LMC_OK);
+        CU_ASSERT_STRING_EQUAL(seen.paths, converted);
+        CU_ASSERT_EQUAL(result.file_count, 5);
+        CU_ASSERT_EQUAL(result.file_nbytes, seen.in_nbytes);
+        CU_ASSERT_EQUAL(result.stored_nbytes, seen.out_nbytes);
+        lmc_test_remove(out_path);
+
+        memset(&seen, 0, sizeof(seen));
+        CU_ASSERT_EQUAL(lmc_st_verify(archives_path, &options, &result, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(seen.count, 3);
+        CU_ASSERT_EQUAL(result.stored_nbytes, seen.in_nbytes);
+        CU_ASSERT_EQUAL(result.file_nbytes, seen.out_nbytes);
+    }
+}
+
+/* After salvage, damaged_count tells whether the output is there. */
+static void test_results_of_salvage(void)
+{
+    static const lmc_st_result none;
+    lmc_st_options options = lmc_test_options(1);
+    lmc_st_result result;
+    options.salvage = 1;
+    CU_ASSERT_NOT_EQUAL(lmc_st_restore(damaged_path, out_path, &options, &result, NULL), LMC_OK);
+    CU_ASSERT_TRUE(result.damaged_count >= 2);
+    CU_ASSERT_EQUAL(result.damaged_count + result.tensor_count, 5);
+    CU_ASSERT_TRUE(lmc_test_exists(out_path));
+
+    /* here it is not: it exists already, or the input is no archive */
+    CU_ASSERT_EQUAL(lmc_st_restore(damaged_path, out_path, &options, &result, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(memcmp(&result, &none, sizeof(none)), 0);
+    unlink(out_path);
+    CU_ASSERT_EQUAL(lmc_st_restore(plain_path, out_path, &options, &result, NULL), LMC_ERR_CORRUPT);
+    CU_ASSERT_EQUAL(memcmp(&result, &none, sizeof(none)), 0);
+    CU_ASSERT_FALSE(lmc_test_exists(out_path));
+}
+
+/* A folder is no file, whatever its name. */
+static void test_folder_named_as_a_file(void)
+{
+    char inner[LMC_TEST_PATH_NBYTES];
+    const lmc_st_options options = lmc_test_options(1);
+    lmc_test_join(inner, "model/folder.safetensors");
+    CU_ASSERT_EQUAL(mkdir(inner, 0755), 0);
+    CU_ASSERT_EQUAL(lmc_st_convert(model_path, out_path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_verify(out_path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_compare(out_path, model_path, &options, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_verify(model_path, &options, NULL, NULL), LMC_OK);
+    lmc_test_remove(out_path);
+    CU_ASSERT_EQUAL(rmdir(inner), 0);
+}
+
+/* ---- versions ---- */
+
+/* Of a shorter struct nothing beyond its size is looked at. */
+static void test_older_structs(void)
+{
+    static const size_t sizes[] = {
+        sizeof(size_t),
+        offsetof(lmc_st_options, thread_count),
+        offsetof(lmc_st_options, force),
+        offsetof(lmc_st_options, no_fsync),
+        offsetof(lmc_st_options, progress),
+        offsetof(lmc_st_options, user),
+        offsetof(lmc_st_options, cancel),
+        offsetof(lmc_st_options, allocator),
+        offsetof(lmc_st_options, in_fd),
+        offsetof(lmc_st_options, out_fd),
+        offsetof(lmc_st_options, salvage),
+        offsetof(lmc_st_options, sha256),
+        offsetof(lmc_st_options, damage),
+        offsetof(lmc_st_options, file_done),
+    };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        unsigned char *const exact = malloc(sizes[i]); /* a sanitizer sees reads beyond it */
+        lmc_st_options *options = (lmc_st_options *)(void *)exact;
+        lmc_st_options whole;
+        CU_ASSERT_PTR_NOT_NULL_FATAL(exact);
+        lmc_st_options_init(&whole);
+        whole.struct_size = sizes[i];
+        memcpy(exact, &whole, sizes[i]);
+        CU_ASSERT_EQUAL(lmc_st_convert(plain_path, out_path, options, NULL, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_st_verify(out_path, options, NULL, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(unlink(out_path), 0);
+        free(exact);
+    }
+}
+
+static void test_unknown_structs(void)
+{
+    static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, sizeof(lmc_st_options) + 1, SIZE_MAX};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        lmc_st_options options = lmc_test_options(1);
+        lmc_st_result result;
+        lmc_st_diag diag;
+        options.struct_size = sizes[i];
+        for (kind kind = CONVERT; kind <= COMPARE; kind++)
+            CU_ASSERT_EQUAL(do_call(kind, archive_path, &options), LMC_ERR_ARG);
+        memset(&result, 0xff, sizeof(result));
+        CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &options, &result, &diag), LMC_ERR_ARG);
+        CU_ASSERT_EQUAL(diag.status, LMC_ERR_ARG);
+        CU_ASSERT_EQUAL(result.tensor_count, 0);
+    }
+}
+
+static void test_ranges(void)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        lmc_st_options options = lmc_test_options(1);
+        options.thread_count = i == 0 ? LMC_THREAD_COUNT_MAX + 1 : 1;
+        options.level = i == 1 ? (lmc_level)(LMC_LEVEL_MAX + 1) : i == 2 ? (lmc_level)-1 : LMC_LEVEL_MAX;
+        for (kind kind = CONVERT; kind <= COMPARE; kind++)
+            CU_ASSERT_EQUAL(do_call(kind, archive_path, &options), LMC_ERR_ARG);
+        CU_ASSERT_FALSE(lmc_test_exists(out_path));
+    }
+    const lmc_st_options most = lmc_test_options(LMC_THREAD_COUNT_MAX);
+    CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &most, NULL, NULL), LMC_OK);
+}
+
+static void test_not_for_directories(void)
+{
+    lmc_st_options options = lmc_test_options(1);
+    options.salvage = 1;
+    CU_ASSERT_EQUAL(lmc_st_restore(archives_path, out_path, &options, NULL, NULL), LMC_ERR_ARG);
+    options.salvage = 0;
+    options.out_fd = 1;
+    CU_ASSERT_EQUAL(lmc_st_restore(archives_path, out_path, &options, NULL, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_convert(model_path, out_path, &options, NULL, NULL), LMC_ERR_ARG);
+}
+
+static void test_end(void)
+{
+    lmc_test_calls_end();
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_begin),
+        LMC_TEST(test_progress),
+        LMC_TEST(test_file_done),
+        LMC_TEST(test_results_of_salvage),
+        LMC_TEST(test_folder_named_as_a_file),
+        LMC_TEST(test_older_structs),
+        LMC_TEST(test_unknown_structs),
+        LMC_TEST(test_ranges),
+        LMC_TEST(test_not_for_directories),
+        LMC_TEST(test_end),
+    };
+    return LMC_TEST_MAIN("st_options", tests, argc, argv);
+}

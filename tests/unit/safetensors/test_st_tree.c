@@ -1,0 +1,256 @@
+/*
+ * test_st_tree.c - os/dir.h: trees that are listed and removed, and directories that grow beside their place: locks,
+ * leftovers, exchange.
+ */
+#include "lmc_test_st.h"
+
+#include "safetensors/os/dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+static const lmc_allocator *const memory = &st_memory_default;
+static const os_attributes attributes = {.is_known = 1, .permissions = 0755};
+
+static void make_directory(const char *name)
+{
+    CU_ASSERT_EQUAL(mkdir(lmc_test_path(name), 0755), 0);
+}
+
+static void make_file(const char *name, const char *text)
+{
+    lmc_test_write(lmc_test_path(name), text, strlen(text));
+}
+
+static lmc_status read_tree(os_tree *tree, const char *name, lmc_st_diag *diag)
+{
+    st_diag_init(diag, "test");
+    return os_tree_read(tree, memory, lmc_test_path(name), diag);
+}
+
+static void test_begin(void)
+{
+    lmc_test_dir_make();
+}
+
+/* ---- paths ---- */
+
+static void expect_true_path(const char *path, const char *expected)
+{
+    char *const found = os_true_path(memory, path);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(found);
+    CU_ASSERT_STRING_EQUAL(found, expected);
+    st_release(memory, found);
+}
+
+static void test_true_paths(void)
+{
+    char expected[LMC_TEST_PATH_NBYTES];
+    char given[LMC_TEST_PATH_NBYTES + 32];
+    make_directory("real");
+    CU_ASSERT_EQUAL(symlink("real", lmc_test_path("link")), 0);
+    expect_true_path(lmc_test_path("link"), lmc_test_path("real"));
+    expect_true_path(lmc_test_path("link/"), lmc_test_path("real"));
+    expect_true_path(lmc_test_path("link/new"), lmc_test_path("real/new"));
+    expect_true_path(lmc_test_path("link/new///"), lmc_test_path("real/new"));
+    expect_true_path(lmc_test_path("real/../link/./new"), lmc_test_path("real/new"));
+    expect_true_path("/", "/");
+    expect_true_path("/no-such-name-here", "/no-such-name-here");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(getcwd(expected, sizeof(expected) - 16));
+    snprintf(given, sizeof(given), "%s/no-such-name", expected);
+    expect_true_path("no-such-name", given);
+    CU_ASSERT_PTR_NULL(os_true_path(memory, lmc_test_path("none/new")));
+    CU_ASSERT_EQUAL(errno, ENOENT);
+    unlink(lmc_test_path("link"));
+    CU_ASSERT_EQUAL(rmdir(lmc_test_path("real")), 0);
+}
+
+/* ---- trees ---- */
+
+static void test_listing(void)
+{
+    static const char *const names[] = {"a", "a.b", "a/b", "a/b/c", "a/z", "empty", "z"};
+    os_tree tree;
+    lmc_st_diag diag;
+    make_directory("tree");
+    make_directory("tree/a");
+    make_directory("tree/a/b");
+    make_directory("tree/empty");
+    make_file("tree/a/b/c", "12345");
+    make_file("tree/a/z", "");
+    make_file("tree/a.b", "1");
+    CU_ASSERT_EQUAL(symlink("a/b/c", lmc_test_path("tree/z")), 0);
+    CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(tree.count, sizeof(names) / sizeof(names[0]));
+    for (size_t i = 0; i < tree.count; i++) {
+        CU_ASSERT_STRING_EQUAL(tree.entries[i].path, names[i]);
+        CU_ASSERT_PTR_EQUAL(os_tree_find(&tree, names[i]), &tree.entries[i]);
+    }
+    CU_ASSERT_PTR_NULL(os_tree_find(&tree, "a/b/d"));
+    CU_ASSERT_EQUAL(os_tree_find(&tree, "a/b/c")->nbytes, 5);
+    CU_ASSERT_EQUAL(os_tree_find(&tree, "z")->nbytes, 5); /* the file behind the link */
+    CU_ASSERT_TRUE(os_tree_find(&tree, "empty")->is_directory);
+    CU_ASSERT_FALSE(os_tree_find(&tree, "z")->is_directory);
+
+    /* with something that has come since, all of it stays */
+    make_file("tree/a/new", "");
+    CU_ASSERT_EQUAL(os_remove_tree(&tree, lmc_test_path("tree"), &diag), LMC_ERR_IO);
+    CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("tree/a/new")));
+    os_tree_free(&tree);
+    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("tree")));
+}
+
+static void test_refused_entries(void)
+{
+    os_tree tree;
+    lmc_st_diag diag;
+    make_directory("tree");
+    CU_ASSERT_EQUAL(symlink("nowhere", lmc_test_path("tree/x")), 0);
+    CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_IO);
+    CU_ASSERT_STRING_EQUAL(diag.file, lmc_test_path("tree/x"));
+    os_tree_free(&tree);
+    unlink(lmc_test_path("tree/x"));
+    CU_ASSERT_EQUAL(symlink(".", lmc_test_path("tree/x")), 0);
+    CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_ARG);
+    os_tree_free(&tree);
+    unlink(lmc_test_path("tree/x"));
+    CU_ASSERT_EQUAL(mkfifo(lmc_test_path("tree/x"), 0600), 0);
+    CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_ARG);
+    os_tree_free(&tree);
+    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(diag.os_errno, ENOENT);
+    os_tree_free(&tree);
+    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), ENOENT);
+}
+
+/* Removing goes no further than links. */
+static void test_removing_links(void)
+{
+    make_directory("keep");
+    make_file("keep/file", "kept");
+    make_directory("tree");
+    CU_ASSERT_EQUAL(symlink("../keep", lmc_test_path("tree/link")), 0);
+    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("keep/file")));
+    lmc_test_remove(lmc_test_path("keep"));
+}
+
+/* ---- staging ---- */
+
+static lmc_status open_staging(os_staging *staging, const char *target, int force, lmc_st_diag *diag)
+{
+    st_diag_init(diag, "test");
+    return os_staging_open(staging, memory, lmc_test_path(target), lmc_test_path("source"), force, diag);
+}
+
+static void test_staging(void)
+{
+    os_staging first;
+    os_staging second;
+    lmc_st_diag diag;
+    make_directory("source");
+    CU_ASSERT_EQUAL(open_staging(&first, "out", 0, &diag), LMC_OK);
+    CU_ASSERT_STRING_EQUAL(first.path, lmc_test_path(".out.lmc-st-partial"));
+    make_file(".out.lmc-st-partial/file", "1");
+
+    /* one at a time */
+    CU_ASSERT_EQUAL(open_staging(&second, "out", 0, &diag), LMC_ERR_ARG);
+    CU_ASSERT_STRING_EQUAL(diag.file, lmc_test_path("out"));
+    CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path(".out.lmc-st-partial/file")));
+
+    /* left, then taken over, then named */
+    os_staging_leave(&first);
+    CU_ASSERT_EQUAL(open_staging(&first, "out/", 0, &diag), LMC_OK);
+    CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path(".out.lmc-st-partial/file")));
+    CU_ASSERT_EQUAL(os_staging_commit(&first, &attributes, 0, 1, &diag), LMC_OK);
+    CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("out/file")));
+    CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
+
+    CU_ASSERT_EQUAL(open_staging(&first, "out", 0, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(diag.os_errno, EEXIST);
+    CU_ASSERT_EQUAL(open_staging(&first, "out", 1, &diag), LMC_OK);
+    make_file(".out.lmc-st-partial/other", "2");
+    CU_ASSERT_EQUAL(os_staging_commit(&first, &attributes, 1, 1, &diag), LMC_OK);
+    CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("out/file")));
+    CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("out/other")));
+    CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
+}
+
+/* Something comes into the place meanwhile. */
+static void test_late_arrivals(void)
+{
+    os_staging staging;
+    lmc_st_diag diag;
+    lmc_test_remove(lmc_test_path("out"));
+    CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
+    make_directory("out");
+    CU_ASSERT_EQUAL(os_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_OK); /* an empty one */
+    CU_ASSERT_EQUAL(rmdir(lmc_test_path("out")), 0);
+
+    CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
+    make_directory("out");
+    make_file("out/theirs", "3");
+    CU_ASSERT_EQUAL(os_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_ERR_ARG);
+    os_staging_discard(&staging);
+    CU_ASSERT_EQUAL(diag.os_errno, EEXIST);
+    CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("out/theirs")));
+    CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
+    lmc_test_remove(lmc_test_path("out"));
+
+    CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
+    make_file("out", "a file");
+    CU_ASSERT_NOT_EQUAL(os_staging_commit(&staging, &attributes, 0, 1, &diag), LMC_OK);
+    os_staging_discard(&staging);
+    CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 2);
+    CU_ASSERT_EQUAL(unlink(lmc_test_path("out")), 0);
+
+    CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
+    os_staging_discard(&staging);
+    CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 1);
+}
+
+/* Places that would destroy the input or the ground one stands on. */
+static void test_bad_places(void)
+{
+    static const char *const places[] = {"source", "source/", "source/inner", "source/../source/inner", ""};
+    os_staging staging;
+    lmc_st_diag diag;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        CU_ASSERT_EQUAL(open_staging(&staging, places[i], 1, &diag), LMC_ERR_ARG);
+    make_file("file", "");
+    CU_ASSERT_EQUAL(open_staging(&staging, "file", 1, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(symlink("source", lmc_test_path("link")), 0);
+    CU_ASSERT_EQUAL(open_staging(&staging, "link/inner", 1, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(open_staging(&staging, "none/out", 1, &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(open_staging(&staging, "sourc", 0, &diag), LMC_OK); /* only the beginning is equal */
+    os_staging_discard(&staging);
+
+    /* the unfinished directory's name is taken by something else */
+    make_file(".out.lmc-st-partial", "");
+    CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(unlink(lmc_test_path(".out.lmc-st-partial")), 0);
+    CU_ASSERT_EQUAL(symlink("source", lmc_test_path(".out.lmc-st-partial")), 0);
+    CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(unlink(lmc_test_path(".out.lmc-st-partial")), 0);
+    unlink(lmc_test_path("file"));
+    unlink(lmc_test_path("link"));
+    CU_ASSERT_EQUAL(lmc_test_entry_count(lmc_test_dir), 1);
+}
+
+static void test_end(void)
+{
+    CU_ASSERT_EQUAL(rmdir(lmc_test_path("source")), 0);
+    lmc_test_dir_end();
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_begin),           LMC_TEST(test_true_paths),     LMC_TEST(test_listing),
+        LMC_TEST(test_refused_entries), LMC_TEST(test_removing_links), LMC_TEST(test_staging),
+        LMC_TEST(test_late_arrivals),   LMC_TEST(test_bad_places),     LMC_TEST(test_end),
+    };
+    return LMC_TEST_MAIN("st_tree", tests, argc, argv);
+}

@@ -1,0 +1,52 @@
+/*
+ * args.h - the command line: options and operands in any order, "--" ends the options.
+ */
+#ifndef LMC_TOOL_ARGS_H
+#define LMC_TOOL_ARGS_H
+
+#include "lmc_st.h"
+
+#define CLI_OPT_OUTPUT (1u << 0)
+#define CLI_OPT_LEVEL (1u << 1)
+#define CLI_OPT_THREADS (1u << 2)
+#define CLI_OPT_FORCE (1u << 3)
+#define CLI_OPT_QUIET (1u << 4)
+#define CLI_OPT_VERBOSE (1u << 5)
+#define CLI_OPT_JSON (1u << 6)
+#define CLI_OPT_HELP (1u << 7)
+#define CLI_OPT_VERSION (1u << 8)
+#define CLI_OPT_STDOUT (1u << 9)
+#define CLI_OPT_RM (1u << 10)
+#define CLI_OPT_KEEP (1u << 11)
+#define CLI_OPT_TEST (1u << 12)
+#define CLI_OPT_NO_FSYNC (1u << 13)
+#define CLI_OPT_SALVAGE (1u << 14)
+#define CLI_OPT_SHA256 (1u << 15)
+#define CLI_OPT_RANGE (1u << 16)
+#define CLI_OPT_BASE (1u << 17)
+#define CLI_OPT_BASE_DIR (1u << 18)
+
+#define CLI_BASE_DIRS_MAX 16
+
+typedef struct cli_args {
+    unsigned seen;       /* CLI_OPT_* that were given */
+    const char *command; /* the first operand; NULL if there is none */
+    char **operands;     /* the others, in argv, which is reordered */
+    int operand_count;
+    const char *output;
+    lmc_level level;
+    unsigned thread_count;
+    const char *sha256;                       /* 64 hexadecimal digits, or NULL */
+    const char *range;                        /* what --range was given, or NULL */
+    const char *base;                         /* likewise */
+    const char *base_dirs[CLI_BASE_DIRS_MAX]; /* in the order in which --base-dir gave them */
+    size_t base_dir_count;
+} cli_args;
+
+/* Returns 1, or 0 with *fault and *subject (the argument at fault) set. */
+int cli_args_parse(int argc, char **argv, cli_args *args, const char **fault, const char **subject);
+
+/* The long name of an option, for messages. */
+const char *cli_option_name(unsigned option);
+
+#endif

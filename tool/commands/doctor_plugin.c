@@ -1,0 +1,328 @@
+/*
+ * doctor_plugin.c - see commands/doctor_plugin.h. How HDF5 searches: docs/hdf5-filter.md, section 4.
+ */
+#include "tool/commands/doctor_plugin.h"
+
+#include "safetensors/common/text.h"
+#include "safetensors/os/dir.h"
+#include "tool/commands/doctor.h"
+#include "tool/commands/doctor_load.h"
+#include "tool/json.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <lmc_h5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PLUGIN_NAME "libh5lmc.so"
+#define SHOWN_NBYTES 160
+
+/* ---- this program's own ---- */
+
+#ifdef LMC_PLUGIN_DIR_FROM_BIN
+/* The directory of the running program, with a slash at the end. Returns its length, 0 if it is unknown. */
+static size_t find_program(char *directory, size_t capacity)
+{
+    const ssize_t length = readlink("/proc/self/exe", directory, capacity - 1);
+    if (length <= 0)
+        return 0;
+    directory[length] = '\0';
+    char *const slash = strrchr(directory, '/');
+    if (slash == NULL)
+        return 0;
+    slash[1] = '\0';
+    return (size_t)(slash + 1 - directory);
+}
+
+/* The layouts it may lie in: as installed, and as built. A place that is not relative was asked for so. */
+static void find_own(doctor_plugin *plugin)
+{
+    static const char *const places[] = {LMC_PLUGIN_DIR_FROM_BIN, LMC_PLUGIN_DIR_FROM_BUILD};
+    char program[PATH_MAX];
+    char path[2 * PATH_MAX];
+    const size_t length = find_program(program, sizeof(program));
+    plugin->why_not = length != 0 ? "not where this program looks for it: the program was moved alone"
+                                  : "not known: the system does not tell where this program lies";
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        const int is_absolute = places[i][0] == '/';
+        if (length == 0 && !is_absolute)
+            continue;
+        snprintf(path, sizeof(path), "%s%s/" PLUGIN_NAME, is_absolute ? "" : program, places[i]);
+        char *const found = os_true_path(&st_memory_default, path);
+        if (found != NULL && os_is_file(found) && strlen(found) < sizeof(plugin->path)) {
+            strcpy(plugin->path, found);
+            st_release(&st_memory_default, found);
+            return;
+        }
+        st_release(&st_memory_default, found);
+    }
+}
+#else
+static void find_own(doctor_plugin *plugin)
+{
+    plugin->why_not = "none: built without it (LMC_BUILD_FILTER)";
+}
+#endif
+
+/* ---- is a file LMC's plugin? ---- */
+
+static int have_equal_content(const char *path, const char *other)
+{
+    char ours[4096];
+    char theirs[4096];
+    FILE *const a = fopen(path, "rb");
+    FILE *const b = fopen(other, "rb");
+    int is_equal = a != NULL && b != NULL;
+    size_t got = is_equal;
+    while (is_equal && got > 0) {
+        got = fread(ours, 1, sizeof(ours), a);
+        is_equal = fread(theirs, 1, sizeof(theirs), b) == got && memcmp(ours, theirs, got) == 0;
+    }
+    if (a != NULL)
+        fclose(a);
+    if (b != NULL)
+        fclose(b);
+    return is_equal;
+}
+
+/* Adds a problem unless the file is a plugin for LMC's filter. Returns 0, or the status of a signal. */
+static int try_plugin(const char *path, doctor_lmc *lmc, doctor_problems *problems)
+{
+    char shown[SHOWN_NBYTES];
+    doctor_loaded loaded;
+    const int status = doctor_load(path, &loaded);
+    st_text_escape(shown, sizeof(shown), path, strlen(path));
+    *lmc = DOCTOR_LMC_OTHER;
+    if (loaded.cause[0] != '\0') {
+        char cause[SHOWN_NBYTES];
+        *lmc = DOCTOR_LMC_BROKEN;
+        st_text_escape(cause, sizeof(cause), loaded.cause, strlen(loaded.cause));
+        doctor_problem(problems, "%s cannot be used: %s", shown, cause);
+    } else if (loaded.filter_id != LMC_H5_FILTER_ID) {
+        *lmc = DOCTOR_LMC_BROKEN;
+        doctor_problem(problems, "%s is for filter %d, this LMC has filter %d", shown, loaded.filter_id,
+                       LMC_H5_FILTER_ID);
+    }
+    return status;
+}
+
+/* ---- entries of HDF5_PLUGIN_PATH ---- */
+
+/* HDF5 opens every file of such a name. */
+static int is_library_name(const char *name)
+{
+    return strncmp(name, "lib", 3) == 0 && strstr(name, ".so") != NULL;
+}
+
+typedef struct listing {
+    char dangling[SHOWN_NBYTES]; /* one of the links */
+    char lmc[NAME_MAX + 1];      /* name of LMC's plugin, or "" */
+} listing;
+
+static void take_name(doctor_entry *entry, listing *listing, DIR *directory, const char *name)
+{
+    struct stat found;
+    if (!is_library_name(name))
+        return;
+    if (fstatat(dirfd(directory), name, &found, 0) != 0) {
+        entry->dangling++;
+        st_text_escape(listing->dangling, sizeof(listing->dangling), name, strlen(name));
+        return;
+    }
+    if (S_ISDIR(found.st_mode))
+        return;
+    entry->libraries++;
+    const int is_lmc = strncmp(name, PLUGIN_NAME, strlen(PLUGIN_NAME)) == 0;
+    if (is_lmc && strlen(name) < sizeof(listing->lmc) &&
+        (listing->lmc[0] == '\0' || strcmp(name, listing->lmc) < 0))
+        strcpy(listing->lmc, name);
+}
+
+static void list_entry(doctor_entry *entry, listing *listing)
+{
+    DIR *const directory = opendir(entry->directory);
+    if (directory == NULL) {
+        entry->os_errno = errno;
+        return;
+    }
+    errno = 0;
+    for (struct dirent *next = readdir(directory); next != NULL; next = readdir(directory)) {
+        take_name(entry, listing, directory, next->d_name);
+        errno = 0;
+    }
+    entry->os_errno = errno;
+    closedir(directory);
+}
+
+static void tell_entry(const doctor_entry *entry, const listing *listing, doctor_problems *problems)
+{
+    char shown[SHOWN_NBYTES];
+    st_text_escape(shown, sizeof(shown), entry->directory, strlen(entry->directory));
+    if (entry->os_errno != 0) {
+        doctor_problem(problems, "HDF5_PLUGIN_PATH has %s: %.60s; HDF5 1.10 then looks at no further entry",
+                       shown, strerror(entry->os_errno));
+        return;
+    }
+    if (entry->dangling != 0) {
+        doctor_problem(problems,
+                       "HDF5_PLUGIN_PATH has %s: %s leads nowhere%s; HDF5 1.10 then gives up its search",
+                       shown, listing->dangling, entry->dangling > 1 ? ", others too" : "");
+    }
+    if (entry->libraries == 0)
+        doctor_problem(problems, "HDF5_PLUGIN_PATH has %s: there is no lib*.so in it", shown);
+}
+
+static int look_at_entry(doctor_plugin *plugin, doctor_entry *entry, doctor_problems *problems)
+{
+    char path[PATH_MAX];
+    listing listing = {"", ""};
+    list_entry(entry, &listing);
+    tell_entry(entry, &listing, problems);
+    if (listing.lmc[0] == '\0' || entry->os_errno != 0)
+        return CLI_OK;
+    const int length = snprintf(path, sizeof(path), "%s/%s", entry->directory, listing.lmc);
+    if (length < 0 || (size_t)length >= sizeof(path))
+        return CLI_OK;
+    const int status = try_plugin(path, &entry->lmc, problems);
+    if (entry->lmc == DOCTOR_LMC_OTHER && plugin->path[0] != '\0' && have_equal_content(path, plugin->path))
+        entry->lmc = DOCTOR_LMC_THIS;
+    return status;
+}
+
+static void split_path(doctor_plugin *plugin, const char *text, doctor_problems *problems)
+{
+    plugin->is_path_set = 1;
+    plugin->path_text = malloc(strlen(text) + 1);
+    if (plugin->path_text == NULL) {
+        doctor_problem(problems, "HDF5_PLUGIN_PATH: out of memory");
+        return;
+    }
+    strcpy(plugin->path_text, text);
+    char *state = NULL;
+    char *entry = strtok_r(plugin->path_text, ":", &state); /* as HDF5 does: empty entries are none */
+    for (; entry != NULL && plugin->entry_count < DOCTOR_ENTRIES_MAX; entry = strtok_r(NULL, ":", &state))
+        plugin->entries[plugin->entry_count++].directory = entry;
+    if (entry != NULL) {
+        doctor_problem(problems, "HDF5_PLUGIN_PATH has more than %d entries; the others were not looked at",
+                       DOCTOR_ENTRIES_MAX);
+    }
+}
+
+int doctor_plugin_find(doctor_plugin *plugin, doctor_problems *problems)
+{
+    const char *const text = getenv("HDF5_PLUGIN_PATH");
+    const char *const preload = getenv("HDF5_PLUGIN_PRELOAD");
+    int status = CLI_OK;
+    int is_found = 0;
+    memset(plugin, 0, sizeof(*plugin));
+    find_own(plugin);
+    if (plugin->path[0] != '\0') {
+        doctor_lmc own;
+        status = try_plugin(plugin->path, &own, problems);
+    }
+    if (preload != NULL && strcmp(preload, "::") == 0)
+        doctor_problem(problems, "HDF5_PLUGIN_PRELOAD is \"::\": HDF5 loads no plugin");
+    if (text == NULL)
+        return status;
+    split_path(plugin, text, problems);
+    for (int i = 0; i < plugin->entry_count && status == CLI_OK; i++) {
+        status = look_at_entry(plugin, &plugin->entries[i], problems);
+        is_found |= plugin->entries[i].lmc != DOCTOR_LMC_NONE;
+    }
+    if (status == CLI_OK && !is_found)
+        doctor_problem(problems, "HDF5_PLUGIN_PATH is set, but " PLUGIN_NAME " is in none of its entries");
+    return status;
+}
+
+void doctor_plugin_free(doctor_plugin *plugin)
+{
+    free(plugin->path_text);
+}
+
+/* ---- output ---- */
+
+static void show_entry(const doctor_plugin *plugin, const doctor_entry *entry)
+{
+    char shown[SHOWN_NBYTES];
+    st_text_escape(shown, sizeof(shown), entry->directory, strlen(entry->directory));
+    printf("HDF5 path:     %s: ", shown);
+    if (entry->os_errno != 0) {
+        printf("%s\n", strerror(entry->os_errno));
+        return;
+    }
+    printf("%u librar%s", entry->libraries, entry->libraries == 1 ? "y" : "ies");
+    switch (entry->lmc) {
+    case DOCTOR_LMC_NONE: printf("\n"); break;
+    case DOCTOR_LMC_THIS: printf(", LMC\n"); break;
+    case DOCTOR_LMC_OTHER: printf(", LMC%s\n", plugin->path[0] != '\0' ? " of another build" : ""); break;
+    case DOCTOR_LMC_BROKEN: printf(", " PLUGIN_NAME " that does not work\n"); break;
+    }
+}
+
+/* The line that makes HDF5 find the plugin. */
+static void show_export(const char *path)
+{
+    char shown[PATH_MAX];
+    const size_t length = (size_t)(strrchr(path, '/') - path);
+    const size_t plain = strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-");
+    const char *const quote = plain < length ? "'" : "";
+    st_text_escape(shown, sizeof(shown), path, length);
+    printf("HDF5 path:     HDF5_PLUGIN_PATH is not set; HDF5 programs find LMC after\n"
+           "               export HDF5_PLUGIN_PATH=%s%s%s\n",
+           quote, shown, quote);
+}
+
+void doctor_plugin_show(const doctor_plugin *plugin)
+{
+    char shown[PATH_MAX];
+    const char *const library = doctor_hdf5_library();
+    printf("HDF5 filter:   %d\n", LMC_H5_FILTER_ID);
+    st_text_escape(shown, sizeof(shown), plugin->path, strlen(plugin->path));
+    printf("HDF5 plugin:   %s\n", plugin->path[0] != '\0' ? shown : plugin->why_not);
+    if (plugin->path[0] != '\0' && !plugin->is_path_set)
+        show_export(plugin->path);
+    else if (!plugin->is_path_set)
+        printf("HDF5 path:     HDF5_PLUGIN_PATH is not set\n");
+    for (int i = 0; i < plugin->entry_count; i++)
+        show_entry(plugin, &plugin->entries[i]);
+    printf("HDF5 files:    %s%s\n", library != NULL ? "read with " : "",
+           library != NULL ? library : "cannot be read: built without HDF5");
+}
+
+static const char *status_name(const doctor_entry *entry)
+{
+    return entry->os_errno != 0    ? "unusable"
+           : entry->dangling != 0  ? "dangling link"
+           : entry->libraries == 0 ? "no library"
+                                   : "ok";
+}
+
+void doctor_plugin_show_json(const doctor_plugin *plugin)
+{
+    static const char *const lmc_names[] = {"none", "this", "other", "broken"};
+    const char *const library = doctor_hdf5_library();
+    printf(",\"filter_id\":%d,\"plugin_path\":", LMC_H5_FILTER_ID);
+    if (plugin->path[0] == '\0')
+        printf("null");
+    else
+        cli_json_string(plugin->path, strlen(plugin->path));
+    printf(",\"plugin_path_entries\":%s", plugin->is_path_set ? "[" : "null");
+    for (int i = 0; i < plugin->entry_count; i++) {
+        const doctor_entry *const entry = &plugin->entries[i];
+        printf("%s{\"directory\":", i == 0 ? "" : ",");
+        cli_json_string(entry->directory, strlen(entry->directory));
+        printf(",\"status\":\"%s\",\"libraries\":%u,\"has_lmc\":%s,\"lmc\":\"%s\"}", status_name(entry),
+               entry->libraries,
+               entry->lmc == DOCTOR_LMC_THIS || entry->lmc == DOCTOR_LMC_OTHER ? "true" : "false",
+               lmc_names[entry->lmc]);
+    }
+    printf("%s,\"hdf5_library\":", plugin->is_path_set ? "]" : "");
+    if (library == NULL)
+        printf("null");
+    else
+        cli_json_string(library, strlen(library));
+}

@@ -1,0 +1,249 @@
+/*
+ * info.c - lmc-st info: a file as a whole. It says what is in the file, not how its encoder was set.
+ */
+#include "safetensors/archive/file.h"
+#include "safetensors/archive/table.h"
+#include "safetensors/common/text.h"
+#include "tool/base.h"
+#include "tool/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "Describes an archive or a safetensors file as a whole: format, sizes, dtypes,\n"
+    "and the metadata that its author wrote, cut where it is long; --json gives all\n"
+    "of it.\n"
+    "\n"
+    "      --json         an object {format, version, file, nbytes, stored_nbytes,\n"
+    "                     ratio, tensors, parameters, base, dtypes, metadata};\n"
+    "                     format: \"lmc\" or \"safetensors\"; version: of the archive\n"
+    "                     format, or null; nbytes: of the original file;\n"
+    "                     stored_nbytes: of this one; ratio = stored_nbytes / nbytes;\n"
+    "                     parameters: elements of all tensors; base: null or an\n"
+    "                     object {name, hash, nbytes, file, base}: file is where it\n"
+    "                     was found, or null, and base is that of the base;\n"
+    "                     dtypes: {NAME: {tensors, nbytes, stored_nbytes}}\n"
+    "      --base BASE    the snapshot that FILE is based on, or its archive\n"
+    "      --base-dir DIR where bases are looked for, before an archive's directory\n"
+    "  -h, --help         show this text\n";
+
+#define KEY_SHOWN_NBYTES 40
+#define VALUE_SHOWN_NBYTES 120
+#define METADATA_SHOWN_MAX 20
+
+/* All tensors of one dtype. */
+typedef struct sum {
+    uint64_t count, nbytes, stored_nbytes;
+} sum;
+
+typedef struct facts {
+    const lmc_st_file *file;
+    const char *path;
+    int is_archive;
+    uint64_t nbytes, stored_nbytes;
+    uint64_t parameters;
+    sum by_dtype[LMC_DTYPE_COUNT];
+} facts;
+
+static void collect(facts *facts)
+{
+    facts->is_archive = lmc_st_is_archive(facts->file);
+    facts->nbytes = lmc_st_file_nbytes(facts->file);
+    facts->stored_nbytes = lmc_st_stored_nbytes(facts->file);
+    for (uint64_t i = 0; i < lmc_st_tensor_count(facts->file); i++) {
+        lmc_st_tensor tensor;
+        st_file_describe(facts->file, (size_t)i, &tensor);
+        sum *const sum = &facts->by_dtype[tensor.dtype];
+        sum->count++;
+        sum->nbytes += tensor.nbytes;
+        sum->stored_nbytes += tensor.stored_nbytes;
+        /* in two steps, since a size in bits may not fit; groups of 8 elements are whole bytes */
+        facts->parameters +=
+            tensor.nbytes / lmc_dtype_nbits(tensor.dtype) * 8 +
+            tensor.nbytes % lmc_dtype_nbits(tensor.dtype) * 8 / lmc_dtype_nbits(tensor.dtype);
+    }
+}
+
+/* ---- for programs ---- */
+
+static void print_json_dtypes(const facts *facts)
+{
+    const char *separator = "";
+    for (int i = 0; i < LMC_DTYPE_COUNT; i++) {
+        const sum *const sum = &facts->by_dtype[i];
+        if (sum->count > 0) {
+            printf("%s\"%s\":{\"tensors\":%llu,\"nbytes\":%llu,\"stored_nbytes\":%llu}", separator,
+                   lmc_dtype_name((lmc_dtype)i), (unsigned long long)sum->count,
+                   (unsigned long long)sum->nbytes, (unsigned long long)sum->stored_nbytes);
+            separator = ",";
+        }
+    }
+}
+
+static void print_json_metadata(const lmc_st_file *file)
+{
+    for (size_t i = 0; i < lmc_st_metadata_count(file) && cli_output_works(); i++) {
+        const char *key = NULL;
+        const char *value = NULL;
+        size_t key_nbytes = 0;
+        size_t value_nbytes = 0;
+        if (lmc_st_metadata(file, i, &key, &key_nbytes, &value, &value_nbytes) == LMC_OK) {
+            printf(i == 0 ? "" : ",");
+            cli_json_string(key, key_nbytes);
+            printf(":");
+            cli_json_string(value, value_nbytes);
+        }
+    }
+}
+
+/* The base, in it its own base, and so on. */
+static void print_json_bases(const lmc_st_file *file)
+{
+    lmc_st_base base;
+    lmc_st_diag diag;
+    int depth = 0;
+    while (file != NULL && lmc_st_base_info(file, &base)) {
+        printf("{\"name\":");
+        cli_json_string(base.name, strlen(base.name));
+        printf(",\"hash\":\"%016llx\",\"nbytes\":%llu,\"file\":", (unsigned long long)base.content_hash,
+               (unsigned long long)base.file_nbytes);
+        if (lmc_st_open_base(file, &file, &diag) == LMC_OK) {
+            cli_json_string(lmc_st_path(file), strlen(lmc_st_path(file)));
+        } else {
+            printf("null");
+            file = NULL;
+        }
+        printf(",\"base\":");
+        depth++;
+    }
+    printf("null");
+    for (; depth > 0; depth--)
+        putchar('}');
+}
+
+static void print_json(const facts *facts)
+{
+    printf("{\"format\":\"%s\",\"version\":", facts->is_archive ? "lmc" : "safetensors");
+    if (facts->is_archive)
+        printf("%d", ST_TABLE_VERSION);
+    else
+        printf("null");
+    printf(",\"file\":");
+    cli_json_string(facts->path, strlen(facts->path));
+    printf(",\"nbytes\":%llu,\"stored_nbytes\":%llu,\"ratio\":", (unsigned long long)facts->nbytes,
+           (unsigned long long)facts->stored_nbytes);
+    cli_json_ratio(facts->stored_nbytes, facts->nbytes);
+    printf(",\"tensors\":%llu,\"parameters\":%llu,\"base\":",
+           (unsigned long long)lmc_st_tensor_count(facts->file), (unsigned long long)facts->parameters);
+    print_json_bases(facts->file);
+    printf(",\"dtypes\":{");
+    print_json_dtypes(facts);
+    printf("},\"metadata\":{");
+    print_json_metadata(facts->file);
+    printf("}}\n");
+}
+
+/* ---- for people ---- */
+
+static void show_dtypes(const facts *facts)
+{
+    for (int i = 0; i < LMC_DTYPE_COUNT; i++) {
+        const sum *const sum = &facts->by_dtype[i];
+        char ratio[24] = "-";
+        if (sum->count == 0)
+            continue;
+        if (sum->nbytes > 0)
+            snprintf(ratio, sizeof(ratio), "%.4f", (double)sum->stored_nbytes / (double)sum->nbytes);
+        printf("  %-11s  %8llu tensors  %14llu bytes  %14llu stored  %8s\n", lmc_dtype_name((lmc_dtype)i),
+               (unsigned long long)sum->count, (unsigned long long)sum->nbytes,
+               (unsigned long long)sum->stored_nbytes, ratio);
+    }
+}
+
+static void show_metadata(const lmc_st_file *file)
+{
+    const size_t count = lmc_st_metadata_count(file);
+    printf("metadata:      %zu entr%s\n", count, count == 1 ? "y" : "ies");
+    for (size_t i = 0; i < count && i < METADATA_SHOWN_MAX; i++) {
+        char shown_key[KEY_SHOWN_NBYTES];
+        char shown_value[VALUE_SHOWN_NBYTES];
+        const char *key = NULL;
+        const char *value = NULL;
+        size_t key_nbytes = 0;
+        size_t value_nbytes = 0;
+        if (lmc_st_metadata(file, i, &key, &key_nbytes, &value, &value_nbytes) == LMC_OK) {
+            st_text_escape(shown_key, sizeof(shown_key), key, key_nbytes);
+            st_text_escape(shown_value, sizeof(shown_value), value, value_nbytes);
+            printf("  %s = %s\n", shown_key, shown_value);
+        }
+    }
+    if (count > METADATA_SHOWN_MAX)
+        printf("  and %zu more\n", count - METADATA_SHOWN_MAX);
+}
+
+static void show_bases(const lmc_st_file *file)
+{
+    lmc_st_base base;
+    lmc_st_diag diag;
+    const char *key = "base:";
+    while (file != NULL && lmc_st_base_info(file, &base)) {
+        char shown[512];
+        st_text_escape(shown, sizeof(shown), base.name, strlen(base.name));
+        printf("%-13s  %s, %llu bytes, hash %016llx\n", key, shown, (unsigned long long)base.file_nbytes,
+               (unsigned long long)base.content_hash);
+        key = "its base:";
+        if (lmc_st_open_base(file, &file, &diag) == LMC_OK) {
+            st_text_escape(shown, sizeof(shown), lmc_st_path(file), strlen(lmc_st_path(file)));
+            printf("  found:       %s\n", shown);
+        } else {
+            printf("  not found:   %s\n", diag.text);
+            file = NULL;
+        }
+    }
+}
+
+static void show(const facts *facts)
+{
+    char path[512];
+    st_text_escape(path, sizeof(path), facts->path, strlen(facts->path));
+    printf("file:          %s\n", path);
+    if (facts->is_archive) {
+        printf("format:        LMC archive, version %d\n", ST_TABLE_VERSION);
+        printf("original:      %llu bytes\n", (unsigned long long)facts->nbytes);
+        printf("stored:        %llu bytes, ratio %.4f\n", (unsigned long long)facts->stored_nbytes,
+               (double)facts->stored_nbytes / (double)facts->nbytes);
+    } else {
+        printf("format:        safetensors\n");
+        printf("size:          %llu bytes\n", (unsigned long long)facts->nbytes);
+    }
+    printf("tensors:       %llu\n", (unsigned long long)lmc_st_tensor_count(facts->file));
+    printf("parameters:    %llu\n", (unsigned long long)facts->parameters);
+    show_bases(facts->file);
+    show_dtypes(facts);
+    show_metadata(facts->file);
+}
+
+static int run(const cli_args *args)
+{
+    lmc_st_file *file = NULL;
+    lmc_st_diag diag;
+    if (args->operand_count != 1)
+        return cli_usage_error("info", "info takes one file");
+    const int base_status = cli_base_check(args, args->operands[0]);
+    if (base_status != CLI_OK)
+        return base_status;
+    if (cli_open(args, args->operands[0], &file, &diag) != LMC_OK)
+        return cli_report(&diag);
+    facts facts = {.file = file, .path = args->operands[0]};
+    collect(&facts);
+    if ((args->seen & CLI_OPT_JSON) != 0)
+        print_json(&facts);
+    else
+        show(&facts);
+    lmc_st_close(file);
+    return cli_finish_output();
+}
+
+const cli_command cli_info = {"info", CLI_OPT_JSON | CLI_OPT_BASE | CLI_OPT_BASE_DIR, "info FILE [OPTION...]",
+                              help, run};

@@ -1,0 +1,307 @@
+/*
+ * files.c - see files.h.
+ */
+#include "tool/files.h"
+
+#include "safetensors/common/text.h"
+#include "safetensors/os/dir.h"
+#include "safetensors/restore/damage.h"
+#include "tool/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int is_stream(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+size_t cli_path_length(const char *path)
+{
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    return length;
+}
+
+/* ---- one job ---- */
+
+static void tell_base_more(cli_job *job)
+{
+    lmc_st_diag diag;
+    if (job->base_more > 0) {
+        st_diag_init(&diag, job->base_file);
+        st_fail(&diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET, "%llu more tensors want that base",
+                (unsigned long long)job->base_more);
+        (void)cli_report(&diag);
+    }
+    job->base_more = 0;
+}
+
+/* A base that is another file is so for nearly every tensor: one is named, the others are counted, unless they
+ * are what was asked for. */
+static int is_counted(cli_job *job, const lmc_st_diag *diag)
+{
+    if (diag->status != LMC_ERR_BASE || !diag->has_tensor || job->options.salvage)
+        return 0;
+    if (strcmp(job->base_file, diag->file) == 0) {
+        job->base_more++;
+        return 1;
+    }
+    tell_base_more(job);
+    memcpy(job->base_file, diag->file, sizeof(job->base_file));
+    return 0;
+}
+
+static void show_damage(void *user, const lmc_st_diag *diag)
+{
+    cli_job *const job = user;
+    cli_progress_clear(&job->progress);
+    if (is_counted(job, diag))
+        return;
+    (void)cli_report(diag);
+    job->damaged_shown++;
+}
+
+static void show_progress(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
+{
+    cli_job *const job = user;
+    cli_progress_update(&job->progress, done_nbytes, total_nbytes);
+}
+
+static void show_file(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
+                      uint64_t out_nbytes)
+{
+    static const char *const events[] = {"converted", "restored", "verified", "copied", "kept"};
+    cli_job *const job = user;
+    char shown[160];
+    if ((job->args->seen & CLI_OPT_VERBOSE) == 0)
+        return;
+    cli_progress_clear(&job->progress);
+    st_text_escape(shown, sizeof(shown), path, strlen(path));
+    fprintf(stderr, "%s: %s, %llu -> %llu bytes\n", shown, events[event], (unsigned long long)in_nbytes,
+            (unsigned long long)out_nbytes);
+}
+
+void cli_job_start(cli_job *job, const cli_args *args, const char *in_path)
+{
+    memset(job, 0, sizeof(*job));
+    job->args = args;
+    job->in_path = in_path;
+    cli_set_options(args, &job->options);
+    job->options.progress = show_progress;
+    job->options.damage = show_damage;
+    job->options.file_done = show_file;
+    job->options.user = job;
+    job->options.in_fd = is_stream(in_path) ? STDIN_FILENO : -1;
+    cli_progress_start(&job->progress, args, is_stream(in_path) ? "standard input" : in_path);
+}
+
+int cli_job_end(cli_job *job, lmc_status status)
+{
+    cli_progress_clear(&job->progress);
+    tell_base_more(job);
+    if (status == LMC_OK)
+        return CLI_OK;
+    /* bad data has been told of already, fault by fault */
+    const int is_told = job->damaged_shown > 0 && (st_is_damage(status) || status == LMC_ERR_HEADER);
+    return is_told ? CLI_BAD_DATA : cli_report(&job->diag);
+}
+
+double cli_job_speed(const cli_job *job)
+{
+    const double seconds = cli_progress_seconds(&job->progress);
+    return (double)job->result.file_nbytes / (1 << 30) / (seconds > 0 ? seconds : 1);
+}
+
+/* ---- removing inputs ---- */
+
+/* The directory as it is now is what is compared, and what is removed. */
+static lmc_status remove_directory(cli_job *job, const char *archive, const char *plain)
+{
+    os_tree tree;
+    lmc_status status = os_tree_read(&tree, &st_memory_default, job->in_path, &job->diag);
+    if (status == LMC_OK)
+        status = lmc_st_compare(archive, plain, &job->options, &job->diag);
+    if (status == LMC_OK)
+        status = os_remove_tree(&tree, job->in_path, &job->diag);
+    os_tree_free(&tree);
+    return status;
+}
+
+/* Likewise. */
+static lmc_status remove_file(cli_job *job, const char *archive, const char *plain)
+{
+    os_identity identity;
+    lmc_status status = os_identify(job->in_path, &identity, &job->diag);
+    if (status == LMC_OK)
+        status = lmc_st_compare(archive, plain, &job->options, &job->diag);
+    return status == LMC_OK ? os_remove_file(&st_memory_default, job->in_path, &identity, &job->diag)
+                            : status;
+}
+
+/* Reads the output back, compares, removes the input. */
+static int remove_input(const cli_work *work, cli_job *job)
+{
+    const char *const archive = work->is_convert ? job->out_path : job->in_path;
+    const char *const plain = work->is_convert ? job->in_path : job->out_path;
+    job->options.progress = NULL;
+    const int is_allowed =
+        work->is_convert ? cli_base_allows_removal(job->args, archive, job->in_path) : CLI_OK;
+    if (is_allowed != CLI_OK)
+        return is_allowed;
+    st_diag_init(&job->diag, job->in_path);
+    const lmc_status status = os_is_directory(job->in_path) ? remove_directory(job, archive, plain)
+                                                            : remove_file(job, archive, plain);
+    return status == LMC_OK ? CLI_OK : cli_report(&job->diag);
+}
+
+/* ---- all operands ---- */
+
+static int run_job(const cli_work *work, const cli_args *args, const char *in_path, char *out_path)
+{
+    cli_job job;
+    cli_job_start(&job, args, in_path);
+    job.out_path = out_path;
+    job.options.out_fd = out_path == NULL ? STDOUT_FILENO : -1;
+    const lmc_status status = work->call(&job, is_stream(in_path) ? "standard input" : in_path,
+                                         out_path == NULL ? "standard output" : out_path);
+    int exit_status = cli_job_end(&job, status);
+    if (exit_status == CLI_OK && (args->seen & CLI_OPT_RM) != 0)
+        exit_status = remove_input(work, &job);
+    const int has_output = exit_status == CLI_OK || (job.options.salvage && job.result.damaged_count > 0);
+    if (has_output && job.progress.is_told)
+        work->tell(&job);
+    return exit_status;
+}
+
+static int report_nomem(void)
+{
+    fprintf(stderr, "lmc-st: out of memory\n");
+    return CLI_SYSTEM;
+}
+
+static const char *last_component(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* The default output's name within the directory of -o. */
+static char *move_to(const char *directory, char *path)
+{
+    if (path == NULL)
+        return NULL;
+    char *const moved = os_path_join(&st_memory_default, directory, last_component(path), "");
+    free(path);
+    return moved;
+}
+
+static int run_operand(const cli_work *work, const cli_args *args, const char *in_path)
+{
+    const char *fault = NULL;
+    char *out_path = NULL;
+    if ((args->seen & CLI_OPT_RM) != 0 && os_is_directory(in_path) &&
+        !os_is_own_directory(&st_memory_default, in_path))
+        return cli_usage_error(work->name, "--rm needs a directory's own name: no link, \".\" or \"..\"");
+    const int base_status = cli_base_check(args, in_path);
+    if (base_status != CLI_OK)
+        return base_status;
+    if ((args->seen & CLI_OPT_STDOUT) != 0 || (is_stream(in_path) && args->output == NULL))
+        return run_job(work, args, in_path, NULL);
+    if (args->output != NULL && args->operand_count == 1) {
+        out_path = st_duplicate(&st_memory_default, args->output);
+    } else {
+        out_path = work->output_name(in_path, &fault);
+        if (fault != NULL) {
+            char shown[160];
+            st_text_escape(shown, sizeof(shown), in_path, strlen(in_path));
+            return cli_usage_error(work->name, "%s: %s", shown, fault);
+        }
+        out_path = args->output == NULL ? out_path : move_to(args->output, out_path);
+    }
+    if (out_path == NULL)
+        return report_nomem();
+    const int exit_status =
+        is_stream(out_path) ? run_job(work, args, in_path, NULL) : run_job(work, args, in_path, out_path);
+    free(out_path);
+    return exit_status;
+}
+
+/* 1 if some output goes to standard output. */
+static int uses_stdout(const cli_args *args)
+{
+    int is_used = (args->seen & CLI_OPT_STDOUT) != 0 || (args->output != NULL && is_stream(args->output));
+    for (int i = 0; i < args->operand_count && args->output == NULL; i++)
+        is_used |= is_stream(args->operands[i]);
+    return is_used;
+}
+
+static int has_stdin(const cli_args *args)
+{
+    int is_used = 0;
+    for (int i = 0; i < args->operand_count; i++)
+        is_used |= is_stream(args->operands[i]);
+    return is_used;
+}
+
+/* What is wrong with the request as a whole; NULL if nothing is. */
+static const char *request_fault(const cli_args *args)
+{
+    if (args->operand_count == 0)
+        return "the name of the input is missing";
+    if ((args->seen & CLI_OPT_STDOUT) != 0 && args->output != NULL && !is_stream(args->output))
+        return "-c and -o exclude each other";
+    if ((args->seen & CLI_OPT_RM) != 0 && (uses_stdout(args) || has_stdin(args)))
+        return "--rm needs files for input and output";
+    if (args->operand_count > 1 && (uses_stdout(args) || has_stdin(args)))
+        return "standard input and output take one file at a time";
+    if (args->operand_count > 1 && args->output != NULL && !os_is_directory(args->output))
+        return "with several inputs, -o must name an existing directory";
+    if (uses_stdout(args) && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO))
+        return "standard output is a terminal: redirect it, or add -f";
+    return NULL;
+}
+
+/* The operand whose output in the directory of -o has the name of an earlier one's, which it would replace
+ * with -f, after --rm perhaps; NULL if there is none. */
+static const char *find_same_name(const cli_work *work, const cli_args *args)
+{
+    const char *fault = NULL;
+    const char *found = NULL;
+    char **const names = calloc((size_t)args->operand_count, sizeof(*names));
+    for (int i = 0; names != NULL && i < args->operand_count && found == NULL; i++) {
+        names[i] = work->output_name(args->operands[i], &fault);
+        for (int j = 0; j < i && names[i] != NULL && found == NULL; j++) {
+            const int is_same =
+                names[j] != NULL && strcmp(last_component(names[i]), last_component(names[j])) == 0;
+            found = is_same ? args->operands[i] : NULL;
+        }
+    }
+    for (int i = 0; names != NULL && i < args->operand_count; i++)
+        free(names[i]);
+    free(names);
+    return found;
+}
+
+int cli_run_files(const cli_work *work, const cli_args *args)
+{
+    int worst = CLI_OK;
+    const char *const fault = request_fault(args);
+    if (fault != NULL)
+        return cli_usage_error(work->name, "%s", fault);
+    const char *const same =
+        args->operand_count > 1 && args->output != NULL ? find_same_name(work, args) : NULL;
+    if (same != NULL) {
+        char shown[160];
+        st_text_escape(shown, sizeof(shown), same, strlen(same));
+        return cli_usage_error(work->name, "%s: an earlier input's output has the same name", shown);
+    }
+    for (int i = 0; i < args->operand_count && worst < 128; i++) {
+        const int exit_status = run_operand(work, args, args->operands[i]);
+        worst = exit_status > worst ? exit_status : worst;
+    }
+    return worst;
+}

@@ -1,0 +1,79 @@
+/*
+ * progress.c - see progress.h.
+ */
+#include "tool/progress.h"
+
+#include "safetensors/common/text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DRAW_SECONDS 0.1
+#define BAR_CELLS 20
+
+static double now_seconds(void)
+{
+    struct timespec now = {0, 0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void cli_progress_start(cli_progress *progress, const cli_args *args, const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    const int is_quiet = (args->seen & CLI_OPT_QUIET) != 0;
+    memset(progress, 0, sizeof(*progress));
+    progress->is_shown = !is_quiet && isatty(STDERR_FILENO);
+    progress->is_told = progress->is_shown || (args->seen & CLI_OPT_VERBOSE) != 0;
+    progress->started = now_seconds();
+    st_text_escape(progress->label, 25, path + begin, end - begin);
+}
+
+double cli_progress_seconds(const cli_progress *progress)
+{
+    return now_seconds() - progress->started;
+}
+
+static void draw(const cli_progress *progress, uint64_t done_nbytes, uint64_t total_nbytes, double seconds)
+{
+    char bar[BAR_CELLS + 1];
+    const double share = total_nbytes == 0 ? 1 : (double)done_nbytes / (double)total_nbytes;
+    const int filled = (int)(share * BAR_CELLS);
+    const double speed = seconds > 0 ? (double)done_nbytes / seconds : 0;
+    const double left = speed > 0 ? (double)(total_nbytes - done_nbytes) / speed : 0;
+    memset(bar, '.', BAR_CELLS);
+    memset(bar, '#', (size_t)filled);
+    bar[BAR_CELLS] = '\0';
+    fprintf(stderr, "\r%s [%s] %3d %% %.1f MiB %.2f GiB/s ETA %ld:%02ld\033[K", progress->label, bar,
+            (int)(share * 100), (double)done_nbytes / (1 << 20), speed / (1 << 30), (long)left / 60,
+            (long)left % 60);
+    fflush(stderr);
+}
+
+void cli_progress_update(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
+{
+    cli_progress *const progress = user;
+    if (!progress->is_shown)
+        return;
+    const double now = now_seconds();
+    if (now - progress->started < DRAW_SECONDS || now - progress->drawn < DRAW_SECONDS)
+        return;
+    progress->drawn = now;
+    progress->is_drawn = 1;
+    draw(progress, done_nbytes, total_nbytes, now - progress->started);
+}
+
+void cli_progress_clear(cli_progress *progress)
+{
+    if (progress->is_drawn) {
+        fprintf(stderr, "\r\033[K");
+        progress->is_drawn = 0;
+    }
+}

@@ -1,0 +1,262 @@
+/*
+ * slice.c - see slice.h.
+ */
+#include "tool/slice.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What is picked of one dimension: [begin, end). */
+typedef struct picked {
+    uint64_t begin, end;
+} picked;
+
+typedef struct parser {
+    const char *at;
+    char *fault;
+} parser;
+
+static int fail(parser *parser, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int fail(parser *parser, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(parser->fault, CLI_SLICE_FAULT_NBYTES, format, arguments);
+    va_end(arguments);
+    return 0;
+}
+
+/* ---- text ---- */
+
+static void skip_spaces(parser *parser)
+{
+    while (*parser->at == ' ')
+        parser->at++;
+}
+
+/* Skips spaces and takes `character` if it comes next. */
+static int try_take(parser *parser, char character)
+{
+    skip_spaces(parser);
+    if (*parser->at != character)
+        return 0;
+    parser->at++;
+    return 1;
+}
+
+static int is_digit(const parser *parser)
+{
+    return *parser->at >= '0' && *parser->at <= '9';
+}
+
+/* Reads digits; numbers that do not fit become the largest one, which exceeds every size. */
+static int read_number(parser *parser, uint64_t *number)
+{
+    if (!is_digit(parser))
+        return fail(parser, "a number is expected where \"%.16s\" stands", parser->at);
+    *number = 0;
+    for (; is_digit(parser); parser->at++)
+        if (__builtin_mul_overflow(*number, 10, number) ||
+            __builtin_add_overflow(*number, (uint64_t)(*parser->at - '0'), number))
+            *number = UINT64_MAX;
+    return 1;
+}
+
+/* ---- one dimension ---- */
+
+static int read_index(parser *parser, size_t dim, uint64_t size, int is_negative, uint64_t number,
+                      picked *picked)
+{
+    const int is_inside = is_negative ? number >= 1 && number <= size : number < size;
+    if (!is_inside) {
+        return fail(parser, "index %s%llu is outside dimension %zu, which has size %llu",
+                    is_negative ? "-" : "", (unsigned long long)number, dim, (unsigned long long)size);
+    }
+    picked->begin = is_negative ? size - number : number;
+    picked->end = picked->begin + 1;
+    return 1;
+}
+
+/* After the colon. */
+static int read_stop(parser *parser, uint64_t size, const char *what, picked *picked)
+{
+    picked->end = size;
+    skip_spaces(parser);
+    if (is_digit(parser) && !read_number(parser, &picked->end))
+        return 0;
+    if (*parser->at == '-')
+        return fail(parser, "a negative number cannot begin or end a range");
+    if (picked->end > size || picked->begin > size) {
+        return fail(parser, "%llu is beyond %s, which has size %llu",
+                    (unsigned long long)(picked->end > size ? picked->end : picked->begin), what,
+                    (unsigned long long)size);
+    }
+    if (picked->begin > picked->end) {
+        return fail(parser, "the range begins at %llu, behind its end at %llu",
+                    (unsigned long long)picked->begin, (unsigned long long)picked->end);
+    }
+    skip_spaces(parser);
+    return *parser->at != ':' || fail(parser, "a range has no step");
+}
+
+static int read_dim(parser *parser, size_t dim, uint64_t size, picked *picked)
+{
+    char what[40];
+    uint64_t number = 0;
+    const int is_negative = try_take(parser, '-');
+    const int has_number = is_negative || is_digit(parser);
+    snprintf(what, sizeof(what), "dimension %zu", dim);
+    picked->begin = 0;
+    if (has_number && !read_number(parser, &number))
+        return 0;
+    if (!try_take(parser, ':')) {
+        return has_number ? read_index(parser, dim, size, is_negative, number, picked)
+                          : fail(parser, "an index or a range is expected for dimension %zu", dim);
+    }
+    if (is_negative)
+        return fail(parser, "a negative number cannot begin or end a range");
+    picked->begin = number;
+    return read_stop(parser, size, what, picked);
+}
+
+/* ---- all of them ---- */
+
+/* Reads "[...]"; picks[] gets one entry per dimension of the tensor. */
+static int read_dims(parser *parser, const lmc_st_tensor *tensor, picked *picks)
+{
+    size_t dim = 0;
+    if (!try_take(parser, '['))
+        return fail(parser, "a slice begins with '['");
+    do {
+        if (dim == tensor->rank)
+            return fail(parser, "there are more indices than dimensions: the rank is %zu", tensor->rank);
+        if (!read_dim(parser, dim, tensor->shape[dim], &picks[dim]))
+            return 0;
+        dim++;
+    } while (try_take(parser, ','));
+    if (!try_take(parser, ']') || *parser->at != '\0')
+        return fail(parser, "',' or ']' is expected where \"%.16s\" stands", parser->at);
+    for (; dim < tensor->rank; dim++) {
+        picks[dim].begin = 0;
+        picks[dim].end = tensor->shape[dim];
+    }
+    return 1;
+}
+
+static int is_whole(const lmc_st_tensor *tensor, const picked *picks, size_t dim)
+{
+    return picks[dim].end - picks[dim].begin == tensor->shape[dim];
+}
+
+/* Strides, places and counts in bits. The content has them all: their products fit 64 bits. */
+static void place_runs(const lmc_st_tensor *tensor, const picked *picks, cli_slice *slice,
+                       uint64_t *run_nbits, uint64_t *first_bit)
+{
+    size_t dim = tensor->rank;
+    uint64_t stride_nbits = lmc_dtype_nbits(tensor->dtype);
+    while (dim > 0 && is_whole(tensor, picks, dim - 1))
+        stride_nbits *= tensor->shape[--dim];
+    *run_nbits = stride_nbits;
+    *first_bit = 0;
+    if (dim > 0) {
+        dim--; /* the innermost dimension of which not everything is picked: a run spans what is */
+        *run_nbits = stride_nbits * (picks[dim].end - picks[dim].begin);
+        *first_bit = stride_nbits * picks[dim].begin;
+        stride_nbits *= tensor->shape[dim];
+    }
+    slice->outer_count = dim;
+    slice->run_count = 1;
+    while (dim > 0) {
+        dim--;
+        slice->outer[dim].count = picks[dim].end - picks[dim].begin;
+        slice->outer[dim].stride_nbits = stride_nbits;
+        slice->outer[dim].at = 0;
+        slice->run_count *= slice->outer[dim].count;
+        *first_bit += stride_nbits * picks[dim].begin;
+        stride_nbits *= tensor->shape[dim];
+    }
+}
+
+static int is_empty(const lmc_st_tensor *tensor, const picked *picks)
+{
+    for (size_t dim = 0; dim < tensor->rank; dim++)
+        if (picks[dim].begin == picks[dim].end)
+            return 1;
+    return 0;
+}
+
+/* Every run begins at a byte if the first one does and all steps of the odometer that it takes are whole. */
+static int is_bytes(const cli_slice *slice, uint64_t run_nbits, uint64_t first_bit)
+{
+    uint64_t all = run_nbits | first_bit;
+    for (size_t dim = 0; dim < slice->outer_count; dim++)
+        all |= slice->outer[dim].count > 1 ? slice->outer[dim].stride_nbits : 0;
+    return all % 8 == 0;
+}
+
+size_t cli_slice_name_length(const char *operand)
+{
+    const size_t length = strlen(operand);
+    const char *const bracket = strrchr(operand, '[');
+    return bracket == NULL || operand[length - 1] != ']' ? SIZE_MAX : (size_t)(bracket - operand);
+}
+
+int cli_slice_parse(const char *text, const lmc_st_tensor *tensor, cli_slice *slice,
+                    char fault[CLI_SLICE_FAULT_NBYTES])
+{
+    picked picks[LMC_ST_RANK_MAX];
+    parser parser = {text, fault};
+    uint64_t run_nbits = 0;
+    uint64_t first_bit = 0;
+    memset(slice, 0, sizeof(*slice));
+    if (!read_dims(&parser, tensor, picks))
+        return 0;
+    if (is_empty(tensor, picks))
+        return 1;
+    place_runs(tensor, picks, slice, &run_nbits, &first_bit);
+    if (!is_bytes(slice, run_nbits, first_bit)) {
+        return fail(&parser,
+                    "elements of %s are narrower than a byte, and this slice does not fall on whole bytes",
+                    tensor->dtype_name);
+    }
+    slice->run_nbytes = run_nbits / 8;
+    slice->first_byte = first_bit / 8;
+    slice->nbytes = slice->run_count * slice->run_nbytes;
+    return 1;
+}
+
+uint64_t cli_slice_next(cli_slice *slice)
+{
+    uint64_t nbits = 0;
+    for (size_t dim = 0; dim < slice->outer_count; dim++)
+        nbits += slice->outer[dim].at * slice->outer[dim].stride_nbits;
+    for (size_t dim = slice->outer_count; dim > 0; dim--) {
+        struct cli_slice_dim *const turned = &slice->outer[dim - 1];
+        turned->at = turned->at + 1 < turned->count ? turned->at + 1 : 0;
+        if (turned->at != 0)
+            break;
+    }
+    return slice->first_byte + nbits / 8;
+}
+
+int cli_slice_range(const char *text, uint64_t nbytes, uint64_t *first_byte, uint64_t *range_nbytes,
+                    char fault[CLI_SLICE_FAULT_NBYTES])
+{
+    parser parser = {text, fault};
+    picked picked = {0, 0};
+    if (*text == '-')
+        return fail(&parser, "a negative number cannot begin or end a range");
+    if (is_digit(&parser) && !read_number(&parser, &picked.begin))
+        return 0;
+    if (!try_take(&parser, ':'))
+        return fail(&parser, "a range has the form A:B");
+    if (!read_stop(&parser, nbytes, "the tensor", &picked))
+        return 0;
+    if (*parser.at != '\0')
+        return fail(&parser, "a range has the form A:B");
+    *first_byte = picked.begin;
+    *range_nbytes = picked.end - picked.begin;
+    return 1;
+}
