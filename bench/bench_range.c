@@ -107,6 +107,7 @@ static int make_frame(range_run *run, lmc_level level)
             !(run->frame = malloc(run->frame_capacity)))
             return -1;
     }
+    run->info = (lmc_info)LMC_INIT(lmc_info);
     if (lmc_encode(run->ctx, &params, run->data->bytes, run->tensor_nbytes, NULL, 0, run->frame,
                    run->frame_capacity, &run->frame_nbytes) != LMC_OK ||
         lmc_read_info(run->frame, run->frame_nbytes, &run->info, NULL) != LMC_OK)

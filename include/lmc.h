@@ -1,19 +1,43 @@
 /*
  * lmc.h - lossless compression of tensors: the public interface of liblmc.
  *
- * A tensor goes in as bytes with a dtype; a self-contained frame comes out (docs/format.md). A frame
- * decodes to exactly the bytes that went in, or to a status that says why not: wrong bytes never come
- * with LMC_OK. Content is cut into blocks that are coded, checked and decoded independently.
+ * A tensor goes in as bytes with a dtype. A self-contained frame comes out (docs/format.md). A frame decodes to exactly
+ * the bytes that went in, or the call fails with a status: a call never gives wrong bytes with LMC_OK. Content is cut
+ * into blocks. Each block is coded, checked and decoded alone.
+ *
+ *     lmc_ctx *ctx;                       // errors are not looked at here; examples/encode_tensor.c does it
+ *     lmc_params params;
+ *     size_t bound, frame_nbytes, content_nbytes;
+ *     lmc_ctx_create(NULL, &ctx);
+ *     lmc_params_init(&params);
+ *     params.dtype = LMC_DTYPE_BF16;
+ *     lmc_encode_bound(&params, src_nbytes, &bound);
+ *     void *frame = malloc(bound);
+ *     lmc_encode(ctx, &params, src, src_nbytes, NULL, 0, frame, bound, &frame_nbytes);
+ *     lmc_decode(ctx, frame, frame_nbytes, NULL, 0, dst, src_nbytes, &content_nbytes);
+ *     lmc_ctx_free(ctx);
  *
  * Conventions of every call
- *  - Sizes are bytes unless a name says otherwise (_count, _log2, _nbits).
- *  - Result parameters come last. On failure *sizes* among them are set to 0 and buffers hold undefined
- *    bytes; nothing else of the caller's is written.
- *  - Source buffers need no alignment and are never written. Source and destination must not overlap: ARG from a
- *    call that encodes or decodes content and would write (to as much of the destination as it asks for) where its
- *    content, frame or base lies. A base may lie where the content does.
- *  - A pointer may be NULL only where the comment says so, or where its size is 0.
- *  - There is no global state but the choice of kernels, which is made once and is thread-safe.
+ *  - Sizes are in bytes unless a name says otherwise (_count, _log2, _nbits).
+ *  - Results come last. After a failure, *sizes* among the results are 0 and result buffers hold undefined bytes. The
+ *    call has written nothing else.
+ *  - Source buffers need no alignment and are never written. Source and destination must not overlap: a call that
+ *    encodes or decodes content returns ARG if it would write where its content, frame or base lies. The whole room
+ *    that the call asks for counts as written. A base may lie where the content does.
+ *  - A pointer may be NULL only where its comment says so, or where its size is 0.
+ *  - The only global state is the choice of kernels. It is made once and is thread-safe.
+ *
+ * Structs that grow
+ *  A struct whose first member is struct_size may gain fields at its end in a later version. The caller sets
+ *  struct_size to the size that the struct has in the caller's header: lmc_params_init() does it for settings,
+ *  LMC_INIT() for results. A library that is newer than the program reads and writes only these bytes. The fields
+ *  that the program does not know have their defaults. A struct that is larger than the library's, or smaller than
+ *  struct_size itself, is refused with ARG. Other structs never change.
+ *
+ * Stable and experimental calls
+ *  LMC_STABLE marks a call whose signature and meaning stay. LMC_EXPERIMENTAL marks a call that may change in any
+ *  minor version. Until version 1.0, a minor version may still change the binary interface: the shared libraries
+ *  carry MAJOR.MINOR in their names.
  */
 #ifndef LMC_H
 #define LMC_H
@@ -29,12 +53,30 @@ extern "C" {
 #define LMC_VERSION_MINOR 2
 #define LMC_VERSION_PATCH 0
 
+/* One number to compare: 10000 * MAJOR + 100 * MINOR + PATCH. */
+#define LMC_VERSION_NUMBER (LMC_VERSION_MAJOR * 10000 + LMC_VERSION_MINOR * 100 + LMC_VERSION_PATCH)
+
 #if defined(__GNUC__)
 #define LMC_API __attribute__((visibility("default")))
 #define LMC_NODISCARD __attribute__((warn_unused_result))
 #else
 #define LMC_API
 #define LMC_NODISCARD
+#endif
+#define LMC_STABLE LMC_API
+#define LMC_EXPERIMENTAL LMC_API
+
+/* Initializes a result with its size: lmc_info info = LMC_INIT(lmc_info); */
+#ifdef __cplusplus
+#define LMC_INIT(type) \
+    {                  \
+        sizeof(type)   \
+    }
+#else
+#define LMC_INIT(type)              \
+    {                               \
+        .struct_size = sizeof(type) \
+    }
 #endif
 
 /* ---- status ------------------------------------------------------------------------------------- */
@@ -57,22 +99,25 @@ typedef enum lmc_status {
 } lmc_status;
 
 /* A short English phrase for a status, "unknown status" for other values. Static storage, never NULL. */
-LMC_API const char *lmc_status_text(lmc_status status);
+LMC_STABLE const char *lmc_status_text(lmc_status status);
 
-/* What went wrong and where. Filled by the call that failed; see lmc_ctx_diag(). */
+/* What went wrong and where. The call that failed fills it; see lmc_ctx_diag(). */
 typedef struct lmc_diag {
+    size_t struct_size; /* sizeof(lmc_diag); set by LMC_INIT() */
     lmc_status status;
     uint64_t offset; /* byte offset in the input of that call at which the fault was seen */
     char text[160];  /* NUL-terminated, one line, no file or tensor name */
 } lmc_diag;
 
-/* Library version as "MAJOR.MINOR.PATCH" (static storage): the one that runs, not the header's. */
-LMC_API const char *lmc_version_text(void);
+/* The version of the library that runs, as "MAJOR.MINOR.PATCH" (static storage) and as LMC_VERSION_NUMBER is made. The
+ * macros above are those of the header that the program was built with. */
+LMC_STABLE const char *lmc_version_text(void);
+LMC_STABLE unsigned lmc_version_number(void);
 
 /* Name of the kernel set in use: "scalar", "avx2", "avx512" or "neon" (static storage). It is chosen at
  * the first call that needs it: the best the CPU and the operating system support, unless the environment
  * variable LMC_KERNELS names another one that they support. Safe from any thread. */
-LMC_API const char *lmc_kernels_name(void);
+LMC_STABLE const char *lmc_kernels_name(void);
 
 /* ---- element types ------------------------------------------------------------------------------ */
 
@@ -107,14 +152,21 @@ typedef enum lmc_dtype {
 
 /* The safetensors name of a dtype ("BF16", "F8_E4M3", ...); NULL for a number that is none.
  * Static storage. */
-LMC_API const char *lmc_dtype_name(lmc_dtype dtype);
+LMC_STABLE const char *lmc_dtype_name(lmc_dtype dtype);
 
 /* Finds a dtype by its safetensors name of `name_nbytes` bytes (no NUL needed). Returns 1 and sets
  * *dtype, or returns 0. */
-LMC_API int lmc_dtype_find(const char *name, size_t name_nbytes, lmc_dtype *dtype);
+LMC_STABLE int lmc_dtype_find(const char *name, size_t name_nbytes, lmc_dtype *dtype);
 
 /* Bits of one element: 4, 6, 8, 16, 32 or 64; 0 for a number that is no dtype. */
-LMC_API unsigned lmc_dtype_nbits(lmc_dtype dtype);
+LMC_STABLE unsigned lmc_dtype_nbits(lmc_dtype dtype);
+
+/* Guesses the dtype of little-endian content that nothing else describes. Looks at 16 KiB at most, spread over the
+ * content. A wrong guess costs ratio, never bytes.
+ *  element_nbytes: 1, 2, 4 or 8; 0, or any other number, if the size is to be guessed, too.
+ * Returns an unsigned integer or a float of that size; of 16-bit floats always BF16 and of 8-bit ones F8_E4M3, which
+ * serve the other formats of their size as well. */
+LMC_EXPERIMENTAL lmc_dtype lmc_dtype_guess(const void *content, size_t nbytes, unsigned element_nbytes);
 
 /* ---- settings ----------------------------------------------------------------------------------- */
 
@@ -139,14 +191,14 @@ typedef enum lmc_base_form {
 } lmc_base_form;
 
 /* Rounds `count` F32 values to BF16 as LMC_BASE_BF16_OF_F32 does: f32 has 4, bf16 2 bytes a value, little-endian. */
-LMC_API void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16);
+LMC_EXPERIMENTAL void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16);
 
 #define LMC_THREAD_COUNT_MAX 256
 
 /* Cores that this process may use: those of the calling thread's affinity mask, or as many as the CPU quota of the
  * process's cgroup and those above it is worth, rounded up, if that is less. At least 1, at most
  * LMC_THREAD_COUNT_MAX. Linux has these; elsewhere it is the cores of the machine, or 1 if they are not told. */
-LMC_API unsigned lmc_core_count(void);
+LMC_EXPERIMENTAL unsigned lmc_core_count(void);
 
 typedef struct lmc_params {
     size_t struct_size;      /* sizeof(lmc_params); set by lmc_params_init() */
@@ -161,8 +213,10 @@ typedef struct lmc_params {
                                 LMC_BASE_BF16_OF_F32 asks for dtype BF16 and content of whole elements. */
 } lmc_params;
 
-/* Sets every field to its default. */
-LMC_API void lmc_params_init(lmc_params *params);
+/* Sets every field to its default. struct_size: sizeof *params, which the macro passes. Of a struct that the library
+ * does not know (see above) only struct_size is set, so that the call that gets the params refuses them. */
+LMC_STABLE void lmc_params_init_sized(lmc_params *params, size_t struct_size);
+#define lmc_params_init(params) lmc_params_init_sized((params), sizeof *(params))
 
 /* Memory functions. allocate(user, nbytes) returns a block aligned for any object type, or NULL;
  * release(user, pointer) frees it. Called from worker threads too, hence thread-safe. */
@@ -182,19 +236,19 @@ typedef struct lmc_ctx lmc_ctx;
 
 /* Creates a context. allocator: NULL for malloc and free; the struct is copied.
  * Errors: NOMEM, ARG. Free with lmc_ctx_free(). */
-LMC_NODISCARD LMC_API lmc_status lmc_ctx_create(const lmc_allocator *allocator, lmc_ctx **ctx);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_ctx_create(const lmc_allocator *allocator, lmc_ctx **ctx);
 
 /* Frees a context and its scratch. NULL is allowed; a context that a call is at work with is not. */
-LMC_API void lmc_ctx_free(lmc_ctx *ctx);
+LMC_STABLE void lmc_ctx_free(lmc_ctx *ctx);
 
 /* The diagnostic of the context's latest call; status LMC_OK unless that failed. Owned by the context, valid until its
  * next call. A call that is refused because another one is at work with the context has none: what stands here is
  * that other one's, OK until it fails. */
-LMC_API const lmc_diag *lmc_ctx_diag(const lmc_ctx *ctx);
+LMC_STABLE const lmc_diag *lmc_ctx_diag(const lmc_ctx *ctx);
 
 /* Threads that lmc_decode() and lmc_decode_range() may use with this context: as
  * lmc_params.thread_count. Default 1. Error: ARG. */
-LMC_NODISCARD LMC_API lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count);
 
 /* ---- whole tensors ------------------------------------------------------------------------------ */
 
@@ -205,7 +259,8 @@ LMC_NODISCARD LMC_API lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned
 /* Destination capacity that lmc_encode() asks for: what makes every input fit, working slack included;
  * more than the LMC_FRAME_OVERHEAD_MAX that a finished frame needs.
  * Errors: ARG; LIMIT when the sum does not fit a size_t. */
-LMC_NODISCARD LMC_API lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t *bound);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes,
+                                                     size_t *bound);
 
 /* Encodes src into one frame of *dst_nbytes bytes.
  *  base: NULL, or an earlier snapshot of base_nbytes bytes: as many as src_nbytes and of the same dtype
@@ -215,9 +270,9 @@ LMC_NODISCARD LMC_API lmc_status lmc_encode_bound(const lmc_params *params, size
  *  dst_capacity: at least lmc_encode_bound(), else DST_SMALL.
  * Errors: ARG, NOMEM, DST_SMALL, BASE, LIMIT (as lmc_encode_bound()). The same input and params give the same
  * bytes for every thread count and every kernel set; they may differ between library versions. */
-LMC_NODISCARD LMC_API lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src,
-                                            size_t src_nbytes, const void *base, size_t base_nbytes,
-                                            void *dst, size_t dst_capacity, size_t *dst_nbytes);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src,
+                                               size_t src_nbytes, const void *base, size_t base_nbytes,
+                                               void *dst, size_t dst_capacity, size_t *dst_nbytes);
 
 /* Decodes one whole frame of exactly frame_nbytes bytes; content is *dst_nbytes bytes.
  *  base: base_nbytes bytes, the same as when it was encoded; both are ignored by frames that have none. The frame
@@ -225,17 +280,17 @@ LMC_NODISCARD LMC_API lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *para
  *  which no byte is read then, or differs by as much as a bit.
  *  dst_capacity: at least the content's size (lmc_read_info), else DST_SMALL.
  * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, BASE, LIMIT (lmc_frame_open). */
-LMC_NODISCARD LMC_API lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
-                                            const void *base, size_t base_nbytes, void *dst,
-                                            size_t dst_capacity, size_t *dst_nbytes);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
+                                               const void *base, size_t base_nbytes, void *dst,
+                                               size_t dst_capacity, size_t *dst_nbytes);
 
 /* Decodes content bytes [first_byte, first_byte + nbytes) into dst (nbytes bytes), touching only the
  * blocks that hold them, and of the base (as in lmc_decode(), whole) only what they were coded against. A
  * stored frame has one checksum: it is read whole.
  * Errors: as lmc_decode(); ARG also when the range leaves the content. */
-LMC_NODISCARD LMC_API lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
-                                                  const void *base, size_t base_nbytes, uint64_t first_byte,
-                                                  size_t nbytes, void *dst);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
+                                                     const void *base, size_t base_nbytes,
+                                                     uint64_t first_byte, size_t nbytes, void *dst);
 
 /* ---- what a frame says of itself ---------------------------------------------------------------- */
 
@@ -251,7 +306,8 @@ typedef enum lmc_frame_mode {
 #define LMC_INFO_NBYTES 32
 
 typedef struct lmc_info {
-    unsigned version; /* wire format version: 1 */
+    size_t struct_size; /* sizeof(lmc_info); set by LMC_INIT() */
+    unsigned version;   /* wire format version: 1 */
     lmc_dtype dtype;
     lmc_frame_mode mode;
     unsigned element_nbytes;  /* 1, 2, 4 or 8: the unit that is split into planes */
@@ -268,10 +324,10 @@ typedef struct lmc_info {
 } lmc_info;
 
 /* Reads the head of a frame; needs the first min(frame size, LMC_INFO_NBYTES) bytes. Nothing is
- * allocated and no checksum is read: trust the answer only as far as a bound. diag may be NULL.
- * Errors: ARG, TRUNCATED, CORRUPT, UNSUPPORTED. */
-LMC_NODISCARD LMC_API lmc_status lmc_read_info(const void *frame, size_t nbytes, lmc_info *info,
-                                               lmc_diag *diag);
+ * allocated and no checksum is read. The answer is unverified: use it only as an upper bound. diag may be NULL.
+ * Errors: ARG (also: a struct_size that the library does not know), TRUNCATED, CORRUPT, UNSUPPORTED. */
+LMC_NODISCARD LMC_STABLE lmc_status lmc_read_info(const void *frame, size_t nbytes, lmc_info *info,
+                                                  lmc_diag *diag);
 
 /* ---- the same in pieces: encode ----------------------------------------------------------------- */
 
@@ -289,18 +345,18 @@ typedef lmc_status (*lmc_read_fn)(void *user, uint64_t offset, void *dst, size_t
 /* Looks at a sample of the content (all of it when it is small or the level is max) and decides.
  *  read_base: NULL, or supplies the base's bytes; then the plan may say DELTA (lmc_plan_info()).
  * params.thread_count is ignored. Free with lmc_plan_free(). Errors: ARG, NOMEM, what a read returned. */
-LMC_NODISCARD LMC_API lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params,
-                                                 uint64_t content_nbytes, lmc_read_fn read,
-                                                 lmc_read_fn read_base, void *user, lmc_plan **plan);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params,
+                                                    uint64_t content_nbytes, lmc_read_fn read,
+                                                    lmc_read_fn read_base, void *user, lmc_plan **plan);
 
 /* NULL is allowed. The allocator of the creating context must still work; the context may be gone. */
-LMC_API void lmc_plan_free(lmc_plan *plan);
+LMC_STABLE void lmc_plan_free(lmc_plan *plan);
 
-/* Sizes of the frame that the plan will give. */
-LMC_API void lmc_plan_info(const lmc_plan *plan, lmc_info *info);
+/* Describes the frame that the plan will give. Writes nothing if info->struct_size is none that the library knows. */
+LMC_STABLE void lmc_plan_info(const lmc_plan *plan, lmc_info *info);
 
 /* Capacity that lmc_encode_block() asks for, for every block of this plan. */
-LMC_API size_t lmc_plan_block_bound(const lmc_plan *plan);
+LMC_STABLE size_t lmc_plan_block_bound(const lmc_plan *plan);
 
 /* What the index records of one block. */
 typedef struct lmc_block_entry {
@@ -310,30 +366,30 @@ typedef struct lmc_block_entry {
 } lmc_block_entry;
 
 /* Writes the head (lmc_info.head_nbytes bytes). Errors: ARG, DST_SMALL. */
-LMC_NODISCARD LMC_API lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
-                                                 size_t *dst_nbytes);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
+                                                    size_t *dst_nbytes);
 
 /* Encodes block `block_index`: src holds its content (block_nbytes, less in the last one), base the
  * base_nbytes bytes of the base that belong to it (from block_index * base_block_nbytes; as many for each byte of
  * content as the whole base has, else BASE; ignored unless the mode is DELTA).
  * entry->stored_nbytes bytes are written to dst. Errors: ARG, NOMEM, DST_SMALL, BASE. */
-LMC_NODISCARD LMC_API lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index,
-                                                  const void *src, size_t src_nbytes, const void *base,
-                                                  size_t base_nbytes, void *dst, size_t dst_capacity,
-                                                  lmc_block_entry *entry);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index,
+                                                     const void *src, size_t src_nbytes, const void *base,
+                                                     size_t base_nbytes, void *dst, size_t dst_capacity,
+                                                     lmc_block_entry *entry);
 
 /* Writes the tail (lmc_info.tail_nbytes bytes) from the entries of all blocks in order.
  * Errors: ARG, DST_SMALL. */
-LMC_NODISCARD LMC_API lmc_status lmc_encode_tail(const lmc_plan *plan, const lmc_block_entry *entries,
-                                                 uint64_t entry_count, void *dst, size_t dst_capacity,
-                                                 size_t *dst_nbytes);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_encode_tail(const lmc_plan *plan, const lmc_block_entry *entries,
+                                                    uint64_t entry_count, void *dst, size_t dst_capacity,
+                                                    size_t *dst_nbytes);
 
 /* Hash of a content by the hashes of its blocks: XXH3-64 over the list of the entries' content_hash as
  * little-endian u64. Equal contents of one dtype and block size have equal hashes. */
-LMC_API uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count);
+LMC_STABLE uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count);
 
-/* The same of the base: over the entries' base_hash. */
-LMC_API uint64_t lmc_base_hash(const lmc_block_entry *entries, uint64_t entry_count);
+/* Hash of a base: XXH3-64 over the list of the entries' base_hash, as lmc_content_hash(). */
+LMC_STABLE uint64_t lmc_base_hash(const lmc_block_entry *entries, uint64_t entry_count);
 
 /* ---- the same in pieces: decode ----------------------------------------------------------------- */
 
@@ -344,25 +400,26 @@ typedef struct lmc_frame lmc_frame;
  * copied) and verifies their checksum. Free with lmc_frame_free().
  * Errors: ARG, NOMEM, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM; LIMIT when the index does not fit a size_t, which
  * a machine of 32 bits may meet. */
-LMC_NODISCARD LMC_API lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes,
-                                                const void *tail, size_t tail_nbytes, uint64_t frame_nbytes,
-                                                lmc_frame **frame);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes,
+                                                   const void *tail, size_t tail_nbytes,
+                                                   uint64_t frame_nbytes, lmc_frame **frame);
 
 /* NULL is allowed. As lmc_plan_free(). */
-LMC_API void lmc_frame_free(lmc_frame *frame);
+LMC_STABLE void lmc_frame_free(lmc_frame *frame);
 
-LMC_API void lmc_frame_info(const lmc_frame *frame, lmc_info *info);
+/* Describes the frame. Writes nothing if info->struct_size is none that the library knows. */
+LMC_STABLE void lmc_frame_info(const lmc_frame *frame, lmc_info *info);
 
 /* The content hash that the frame promises (lmc_content_hash). */
-LMC_API uint64_t lmc_frame_content_hash(const lmc_frame *frame);
+LMC_STABLE uint64_t lmc_frame_content_hash(const lmc_frame *frame);
 
 /* The hash of the base that it asks for (lmc_base_hash); 0 for a frame without a base. */
-LMC_API uint64_t lmc_frame_base_hash(const lmc_frame *frame);
+LMC_STABLE uint64_t lmc_frame_base_hash(const lmc_frame *frame);
 
 /* Where a block stands in the frame and how many content bytes it decodes to. Error: ARG. */
-LMC_NODISCARD LMC_API lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index,
-                                                 uint64_t *offset, size_t *stored_nbytes,
-                                                 size_t *content_nbytes);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index,
+                                                    uint64_t *offset, size_t *stored_nbytes,
+                                                    size_t *content_nbytes);
 
 /* Decodes one block from its stored bytes into dst (content_nbytes of lmc_frame_block) and verifies it
  * against the index. A stored or short frame has no index: its blocks come back unverified with their
@@ -371,10 +428,11 @@ LMC_NODISCARD LMC_API lmc_status lmc_frame_block(const lmc_frame *frame, uint64_
  *  base: DELTA: the base_nbytes bytes of the base that belong to the block (from block_index * base_block_nbytes;
  *  base_block_nbytes of them, less in the last one), else BASE; they are verified first. Ignored by other frames.
  * Errors: ARG, NOMEM, DST_SMALL, CORRUPT, UNSUPPORTED, CHECKSUM, BASE. */
-LMC_NODISCARD LMC_API lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index,
-                                                  const void *stored, size_t stored_nbytes, const void *base,
-                                                  size_t base_nbytes, void *dst, size_t dst_capacity,
-                                                  lmc_block_entry *entry);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame,
+                                                     uint64_t block_index, const void *stored,
+                                                     size_t stored_nbytes, const void *base,
+                                                     size_t base_nbytes, void *dst, size_t dst_capacity,
+                                                     lmc_block_entry *entry);
 
 #ifdef __cplusplus
 }

@@ -70,7 +70,7 @@ enum {
 
 /* Capacity that lmc_h5_encode_chunk() asks for: somewhat more than a stored chunk can have.
  * Errors: ARG; LIMIT when the sum does not fit a size_t. */
-LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound);
 
 /* Encodes a chunk as the filter does for a dataset with these values.
  *  ctx: scratch and diagnostics of this thread; NULL: the call takes its own.
@@ -82,15 +82,16 @@ LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t
  *   after the filters before LMC (if any).
  *  dst_capacity: at least lmc_h5_encode_bound(), else DST_SMALL.
  * Uses this thread alone. Errors: ARG (values too), NOMEM, DST_SMALL. */
-LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t value_count,
-                                                     const void *chunk, size_t chunk_nbytes, void *dst,
-                                                     size_t dst_capacity, size_t *dst_nbytes);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values,
+                                                        size_t value_count, const void *chunk,
+                                                        size_t chunk_nbytes, void *dst, size_t dst_capacity,
+                                                        size_t *dst_nbytes);
 
 /* Bytes that lmc_h5_decode_chunk() will give for a stored chunk. Reads its heads only, and refuses a size that
  * the stored bytes are too few for (at least 13 for each 8 MiB): trust the answer as far as a bound.
  * Errors: ARG, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT. */
-LMC_NODISCARD LMC_API lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t stored_nbytes,
-                                                     size_t *chunk_nbytes);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t stored_nbytes,
+                                                        size_t *chunk_nbytes);
 
 /* Decodes a stored chunk. Needs no values: whatever the filter wrote, it reads.
  *  dst_capacity: at least lmc_h5_chunk_nbytes(), else DST_SMALL.
@@ -100,13 +101,14 @@ LMC_NODISCARD LMC_API lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t 
  * Uses this thread alone, unless ctx was given more (lmc_ctx_set_thread_count).
  * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT; never BASE, as a chunk
  * holds whatever its rows were coded against. */
-LMC_NODISCARD LMC_API lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_nbytes,
-                                                     void *dst, size_t dst_capacity, size_t *dst_nbytes);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored,
+                                                        size_t stored_nbytes, void *dst, size_t dst_capacity,
+                                                        size_t *dst_nbytes);
 
 /* The latest failure of this thread, of the filter or of a call above, as one line of text; "" if there was
  * none. HDF5 1.14 and 2.0 drop what a filter says: this is where to look. Owned by the library, valid until
  * the thread's next call. Each copy of the library has its own: ask libh5lmc.so for what the filter said. */
-LMC_API const char *lmc_h5_last_error(void);
+LMC_STABLE const char *lmc_h5_last_error(void);
 
 #ifdef __cplusplus
 }

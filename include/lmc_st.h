@@ -69,7 +69,7 @@ typedef enum lmc_st_mode {
 } lmc_st_mode;
 
 /* "stored", "coded", "short", "delta", "alias", "plain"; NULL for other numbers. Static storage. */
-LMC_API const char *lmc_st_mode_name(lmc_st_mode mode);
+LMC_STABLE const char *lmc_st_mode_name(lmc_st_mode mode);
 
 /* One tensor as the original header describes it. Pointers stay valid until lmc_st_close(). */
 typedef struct lmc_st_tensor {
@@ -89,54 +89,54 @@ typedef struct lmc_st_tensor {
  * archive has two, its own and the original.
  * Errors: IO (also: no such file), ARG (a directory, a pipe, a device), NOMEM, HEADER, TRUNCATED,
  * CORRUPT, CHECKSUM, UNSUPPORTED, LIMIT. Free with lmc_st_close(). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag);
 
 /* The same with the caller's memory functions; the struct is copied, NULL stands for malloc and free. They
  * are called from every thread that uses the file, and must work until lmc_st_close(). What cJSON, zstd and
  * the C library need for themselves (to parse or compress a header, to sort, to list a directory, for a
  * thread) still comes from malloc; it is freed before the call ends. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator,
-                                                  lmc_st_file **file, lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator,
+                                                     lmc_st_file **file, lmc_st_diag *diag);
 
 /* NULL is allowed. No other call on the file may run. */
-LMC_API void lmc_st_close(lmc_st_file *file);
+LMC_STABLE void lmc_st_close(lmc_st_file *file);
 
 /* 1 for an archive, 0 for a plain safetensors file. */
-LMC_API int lmc_st_is_archive(const lmc_st_file *file);
+LMC_STABLE int lmc_st_is_archive(const lmc_st_file *file);
 
 /* Bytes of the open file, and of the original file (the same for a plain one). */
-LMC_API uint64_t lmc_st_stored_nbytes(const lmc_st_file *file);
-LMC_API uint64_t lmc_st_file_nbytes(const lmc_st_file *file);
+LMC_STABLE uint64_t lmc_st_stored_nbytes(const lmc_st_file *file);
+LMC_STABLE uint64_t lmc_st_file_nbytes(const lmc_st_file *file);
 
 /* The header JSON of the original file, without its length and byte for byte: *nbytes bytes, no NUL.
  * Valid until lmc_st_close(). */
-LMC_API const char *lmc_st_header(const lmc_st_file *file, size_t *nbytes);
+LMC_STABLE const char *lmc_st_header(const lmc_st_file *file, size_t *nbytes);
 
 /* Entries of the original header's `__metadata__`, in the order of its text; 0 if there is none. */
-LMC_API size_t lmc_st_metadata_count(const lmc_st_file *file);
+LMC_STABLE size_t lmc_st_metadata_count(const lmc_st_file *file);
 
 /* Entry `index`: key and value, UTF-8, unescaped, each followed by a NUL that is not counted (they may hold
  * others). Valid until lmc_st_close(). Error: ARG. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_metadata(const lmc_st_file *file, size_t index, const char **key,
-                                                 size_t *key_nbytes, const char **value,
-                                                 size_t *value_nbytes);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_metadata(const lmc_st_file *file, size_t index, const char **key,
+                                                    size_t *key_nbytes, const char **value,
+                                                    size_t *value_nbytes);
 
 /* Tensors are numbered 0 .. count-1 in the order of their data. */
-LMC_API uint64_t lmc_st_tensor_count(const lmc_st_file *file);
+LMC_STABLE uint64_t lmc_st_tensor_count(const lmc_st_file *file);
 
 /* Describes tensor `index` without reading the file. A shape of more than 16 dimensions becomes numbers when it
  * is asked for first: that takes 8 bytes each, and 8 bytes per tensor of the file.
  * Errors: ARG, NOMEM (only for such a shape). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index,
-                                                    lmc_st_tensor *tensor);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index,
+                                                       lmc_st_tensor *tensor);
 
 /* Finds a tensor by its name of `name_nbytes` bytes. Returns 1 and sets *index, or returns 0. */
-LMC_API int lmc_st_find(const lmc_st_file *file, const char *name, size_t name_nbytes, uint64_t *index);
+LMC_STABLE int lmc_st_find(const lmc_st_file *file, const char *name, size_t name_nbytes, uint64_t *index);
 
 /* Reads the head of a tensor's frame (at most LMC_INFO_NBYTES bytes) for its mode and checks that it
  * promises the tensor's dtype and size. Errors: ARG, IO, TRUNCATED, CORRUPT, UNSUPPORTED. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index,
-                                                    lmc_st_mode *mode, lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index,
+                                                       lmc_st_mode *mode, lmc_st_diag *diag);
 
 /* Reads content bytes [first_byte, first_byte + nbytes) of tensor `index` into dst, decoding only the
  * blocks that hold them (all of them if the frame is stored: it has one checksum). Everything read from
@@ -146,14 +146,14 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uin
  * so on down the chain of bases (below).
  * Errors: ARG (no such tensor, the range leaves it), IO, NOMEM, and of the frame TRUNCATED, CORRUPT,
  * UNSUPPORTED, CHECKSUM; of a tensor with a base also BASE, LIMIT, and the faults of the base's file. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index,
-                                                   uint64_t first_byte, size_t nbytes, void *dst,
-                                                   lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index,
+                                                      uint64_t first_byte, size_t nbytes, void *dst,
+                                                      lmc_st_diag *diag);
 
 /* Reads a whole tensor: dst_capacity must be at least its nbytes, else DST_SMALL. As
  * lmc_st_read_range(). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst,
-                                             size_t dst_capacity, lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index,
+                                                void *dst, size_t dst_capacity, lmc_st_diag *diag);
 
 /* ---- bases --------------------------------------------------------------------------------------
  *
@@ -189,30 +189,30 @@ typedef struct lmc_st_base {
 } lmc_st_base;
 
 /* Returns 1 and fills *base if the file is an archive with a base, else 0. */
-LMC_API int lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base);
+LMC_EXPERIMENTAL int lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base);
 
 /* Which tensor `index` was coded against. Returns 1 and sets *place and *base_index: its number in the base,
  * or in this file. Returns 0 for a tensor that needs no other one, an alias, and a number that is none. */
-LMC_API int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place,
-                               uint64_t *base_index);
+LMC_EXPERIMENTAL int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place,
+                                        uint64_t *base_index);
 
 /* Says where the base is to be looked for; base and base_dirs may be NULL and are copied. To be called before
  * anything is read from the file, and not while another call on it runs; nothing is opened yet.
  * Errors: NOMEM, ARG (the base is open already). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_set_base(lmc_st_file *file, const char *base,
-                                                 const char *const *base_dirs, size_t base_dir_count,
-                                                 lmc_st_diag *diag);
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_set_base(lmc_st_file *file, const char *base,
+                                                          const char *const *base_dirs, size_t base_dir_count,
+                                                          lmc_st_diag *diag);
 
 /* Finds and opens the base, unless a call has done so already. *base is to be used as any open file, but not
  * closed: it belongs to `file` and is valid until that is closed. With *base the same gives the next file of
  * the chain. Sets *base NULL and returns LMC_OK if the file has none.
  * Errors: BASE (also: the chain leads back to one of its files), LIMIT (LMC_ST_CHAIN_MAX,
  * LMC_ST_CHAIN_HEADER_NBYTES_MAX), NOMEM, IO. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_open_base(const lmc_st_file *file, const lmc_st_file **base,
-                                                  lmc_st_diag *diag);
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_open_base(const lmc_st_file *file, const lmc_st_file **base,
+                                                           lmc_st_diag *diag);
 
 /* The path that the file was opened by; of a base, where it was found. Valid until lmc_st_close(). */
-LMC_API const char *lmc_st_path(const lmc_st_file *file);
+LMC_STABLE const char *lmc_st_path(const lmc_st_file *file);
 
 /* ---- whole files and directories ---------------------------------------------------------------- */
 
@@ -276,7 +276,7 @@ typedef struct lmc_st_options {
 } lmc_st_options;
 
 /* Sets every field to its default. */
-LMC_API void lmc_st_options_init(lmc_st_options *options);
+LMC_STABLE void lmc_st_options_init(lmc_st_options *options);
 
 /* What a call on whole files has seen. For a directory, sums over its files. After a failure all zero,
  * unless damage was found (damaged_count is above 0) or a directory was verified. */
@@ -307,9 +307,9 @@ typedef struct lmc_st_result {
  * the archive's own header, which may have LMC_ST_HEADER_NBYTES_MAX bytes too (docs/archive.md, section 3);
  * with a base what opening and reading it gives, ARG if it is the output or its name cannot be recorded (no
  * UTF-8, too long), LIMIT if its chain is full. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char *out_path,
-                                                const lmc_st_options *options, lmc_st_result *result,
-                                                lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_convert(const char *in_path, const char *out_path,
+                                                   const lmc_st_options *options, lmc_st_result *result,
+                                                   lmc_st_diag *diag);
 
 /* Writes the original of the archive, or converted directory, `in_path` to `out_path`. Every byte is
  * verified.
@@ -319,24 +319,24 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_convert(const char *in_path, const char 
  *  cut short is accepted, and so is one to which something was appended (with all tensors sound, the call
  *  succeeds); its table must be sound. Not for directories (ARG). Tensors whose base is missing are lost.
  * Errors: as lmc_st_convert() and CORRUPT, CHECKSUM, UNSUPPORTED, BASE. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_restore(const char *in_path, const char *out_path,
-                                                const lmc_st_options *options, lmc_st_result *result,
-                                                lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_restore(const char *in_path, const char *out_path,
+                                                   const lmc_st_options *options, lmc_st_result *result,
+                                                   lmc_st_diag *diag);
 
 /* Reads an archive whole and verifies what restoring it would give; of a plain safetensors file, checks
  * the header; of a directory, all archives in it. Goes on after a damaged tensor; the status is the first
  * one's. Writes nothing. If an archive's base is missing, all that can be checked without it is: the frames of
  * tensors that need it but not their content; the status is then BASE, with a text that names the base, unless
  * tensors are damaged: then `damage` gets that diagnostic after theirs. Errors: as lmc_st_restore(). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_verify(const char *in_path, const lmc_st_options *options,
-                                               lmc_st_result *result, lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_verify(const char *in_path, const lmc_st_options *options,
+                                                  lmc_st_result *result, lmc_st_diag *diag);
 
 /* Reads an archive whole and compares what it restores to with the file `plain_path`, byte by byte: the proof
  * that one of them may be removed. For a converted directory and its original likewise: every file of the
  * original, and nothing else in the converted one. in_fd is not used.
  * Errors: CHECKSUM if they differ, and as lmc_st_verify() of either. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
-                                                const lmc_st_options *options, lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
+                                                   const lmc_st_options *options, lmc_st_diag *diag);
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
@@ -345,17 +345,18 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_compare(const char *archive_path, const 
 typedef struct lmc_st_writer lmc_st_writer;
 
 /* allocator: NULL for malloc and free; copied. Errors: NOMEM. Free with lmc_st_writer_free(). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **writer);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_create(const lmc_allocator *allocator,
+                                                         lmc_st_writer **writer);
 
 /* NULL is allowed. */
-LMC_API void lmc_st_writer_free(lmc_st_writer *writer);
+LMC_STABLE void lmc_st_writer_free(lmc_st_writer *writer);
 
 /* Adds an entry of `__metadata__` (loaders of models want "format" = "pt"). Key and value are UTF-8 of the
  * given sizes and are copied. Errors: NOMEM; ARG for bytes that are no UTF-8 (a key that stands twice is
  * found when the file is written). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *writer, const char *key,
-                                                            size_t key_nbytes, const char *value,
-                                                            size_t value_nbytes);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_set_metadata(lmc_st_writer *writer, const char *key,
+                                                               size_t key_nbytes, const char *value,
+                                                               size_t value_nbytes);
 
 /* Adds a tensor whose content, little-endian and in C order, is in memory: data must stay valid and unchanged
  * until the last write; it may be NULL for a tensor without bytes. Name (UTF-8) and shape are copied; shape
@@ -363,33 +364,34 @@ LMC_NODISCARD LMC_API lmc_status lmc_st_writer_set_metadata(lmc_st_writer *write
  * Errors: NOMEM; ARG: no such dtype, rank above LMC_ST_RANK_MAX, a name that is no UTF-8, a size that does
  * not fit 63 bits or is not a whole number of bytes, data NULL. (A name that stands twice is found when the
  * file is written.) */
-LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name,
-                                                   size_t name_nbytes, lmc_dtype dtype, const uint64_t *shape,
-                                                   size_t rank, const void *data);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name,
+                                                      size_t name_nbytes, lmc_dtype dtype,
+                                                      const uint64_t *shape, size_t rank, const void *data);
 
 /* The same for content that is supplied on demand, within the calls that write: read(user, offset, dst,
  * nbytes) may be called for the same bytes more than once, and by several threads at once; it must give the
  * same bytes every time. What it returns but LMC_OK ends the call that writes, with a diagnostic that names
  * the tensor. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, const char *name,
-                                                        size_t name_nbytes, lmc_dtype dtype,
-                                                        const uint64_t *shape, size_t rank, lmc_read_fn read,
-                                                        void *user);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, const char *name,
+                                                           size_t name_nbytes, lmc_dtype dtype,
+                                                           const uint64_t *shape, size_t rank,
+                                                           lmc_read_fn read, void *user);
 
 /* Writes the archive of the safetensors file that lmc_st_writer_write_plain() would write. May be called more
  * than once. options as for lmc_st_convert(), its allocator is not used. Errors: ARG (output exists; a name
  * or metadata key stands twice; a tensor is called "__metadata__"; the metadata are an archive's, "format" =
  * "lmc" and "lmc_archive"), IO, NOMEM, LIMIT, CANCELLED, what a read function returned. */
-LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
-                                                     const lmc_st_options *options, lmc_st_result *result,
-                                                     lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
+                                                        const lmc_st_options *options, lmc_st_result *result,
+                                                        lmc_st_diag *diag);
 
 /* Writes a safetensors file as the official package lays it out: tensors by falling alignment, then by name,
  * the header padded to a multiple of 8 bytes; metadata in the order in which it was set. Errors: as
  * lmc_st_writer_write(). */
-LMC_NODISCARD LMC_API lmc_status lmc_st_writer_write_plain(const lmc_st_writer *writer, const char *out_path,
-                                                           const lmc_st_options *options,
-                                                           lmc_st_result *result, lmc_st_diag *diag);
+LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_write_plain(const lmc_st_writer *writer,
+                                                              const char *out_path,
+                                                              const lmc_st_options *options,
+                                                              lmc_st_result *result, lmc_st_diag *diag);
 
 /* ---- directories --------------------------------------------------------------------------------
  *

@@ -10,6 +10,11 @@ const char *lmc_version_text(void)
     return TEXT(LMC_VERSION_MAJOR) "." TEXT(LMC_VERSION_MINOR) "." TEXT(LMC_VERSION_PATCH);
 }
 
+unsigned lmc_version_number(void)
+{
+    return LMC_VERSION_NUMBER;
+}
+
 const char *lmc_kernels_name(void)
 {
     return lmc_kernels_get()->name;

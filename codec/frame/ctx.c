@@ -92,6 +92,7 @@ lmc_status lmc_ctx_create(const lmc_allocator *allocator, lmc_ctx **ctx)
         return LMC_ERR_NOMEM;
     memset(made, 0, sizeof *made);
     made->allocator = *allocator;
+    made->diag.struct_size = sizeof made->diag;
     made->thread_count = 1;
     *ctx = made;
     return LMC_OK;

@@ -168,7 +168,7 @@ void lmc_frame_free(lmc_frame *frame)
 
 void lmc_frame_info(const lmc_frame *frame, lmc_info *info)
 {
-    *info = frame->info;
+    lmc_info_give(info, &frame->info);
 }
 
 uint64_t lmc_frame_content_hash(const lmc_frame *frame)

@@ -81,7 +81,7 @@ static void decode_worker(void *shared, unsigned worker)
 {
     decode_job *const job = shared;
     lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
-    lmc_diag diag = {LMC_OK, 0, ""};
+    lmc_diag diag = LMC_INIT(lmc_diag);
     uint64_t i;
     while (take_block(job, &i)) {
         const lmc_status status = decode_part(job, ctx, i, &diag);

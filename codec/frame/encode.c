@@ -1,6 +1,7 @@
 /* encode.c - plans, and blocks encoded by them: the encoding pieces of the public interface. */
 #include "codec/frame/encode.h"
 
+#include "codec/common/abi.h"
 #include "codec/common/dtype.h"
 #include "codec/delta/base_values.h"
 #include "codec/delta/delta.h"
@@ -8,17 +9,20 @@
 #include "codec/delta/delta_plan_section.h"
 #include "codec/plain/block.h"
 
-void lmc_params_init(lmc_params *params)
+void lmc_params_init_sized(lmc_params *params, size_t struct_size)
 {
-    memset(params, 0, sizeof *params);
-    params->struct_size = sizeof *params;
-    params->thread_count = 1;
+    const lmc_params defaults = {.struct_size = struct_size, .thread_count = 1};
+    memcpy(params, &defaults, sizeof defaults.struct_size);
+    if (lmc_struct_is_known(params, sizeof defaults))
+        lmc_struct_copy(params, &defaults, struct_size);
 }
 
-lmc_status lmc_params_check(const lmc_params *params, lmc_diag *diag)
+lmc_status lmc_params_read(const lmc_params *given, lmc_params *params, lmc_diag *diag)
 {
-    if (!params || params->struct_size < sizeof *params)
-        return lmc_fail(diag, LMC_ERR_ARG, 0, "params are missing or were not initialised");
+    lmc_params_init(params);
+    if (!given || !lmc_struct_is_known(given, sizeof *params))
+        return lmc_fail(diag, LMC_ERR_ARG, 0, "params are missing, not initialised, or of a newer version");
+    lmc_struct_copy(params, given, lmc_struct_size(given));
     if ((unsigned)params->dtype >= LMC_DTYPE_COUNT)
         return lmc_fail(diag, LMC_ERR_ARG, 0, "params: dtype %u", (unsigned)params->dtype);
     if ((unsigned)params->level > LMC_LEVEL_MAX)
@@ -136,12 +140,9 @@ lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t conten
 {
     const plan_input input = {read, read_base, user};
     *plan = NULL;
-    lmc_status status = lmc_params_check(params, &ctx->diag);
-    if (status != LMC_OK)
-        return status;
     if (content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "content of 2^63 bytes or more");
-    status = read_base ? check_base(params, content_nbytes, &ctx->diag) : LMC_OK;
+    lmc_status status = read_base ? check_base(params, content_nbytes, &ctx->diag) : LMC_OK;
     if (status != LMC_OK)
         return status;
     lmc_plan *const made = lmc_ctx_allocate(ctx, sizeof *made);
@@ -165,9 +166,11 @@ lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params, uint64_t cont
         *plan = NULL;
     if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    const lmc_status status = plan && read
-                                  ? lmc_plan_make(ctx, params, content_nbytes, read, read_base, user, plan)
-                                  : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    lmc_params known;
+    lmc_status status = plan && read ? lmc_params_read(params, &known, &ctx->diag)
+                                     : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (status == LMC_OK)
+        status = lmc_plan_make(ctx, &known, content_nbytes, read, read_base, user, plan);
     return lmc_ctx_end(ctx, status);
 }
 
@@ -181,7 +184,7 @@ void lmc_plan_free(lmc_plan *plan)
 
 void lmc_plan_info(const lmc_plan *plan, lmc_info *info)
 {
-    *info = plan->info;
+    lmc_info_give(info, &plan->info);
 }
 
 size_t lmc_plan_block_bound(const lmc_plan *plan)

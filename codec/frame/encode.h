@@ -15,10 +15,10 @@ struct lmc_plan {
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
 };
 
-/* Error: ARG. */
-LMC_NODISCARD lmc_status lmc_params_check(const lmc_params *params, lmc_diag *diag);
+/* Copies the caller's params and checks them; fields that they lack get their defaults. Error: ARG. */
+LMC_NODISCARD lmc_status lmc_params_read(const lmc_params *given, lmc_params *params, lmc_diag *diag);
 
-/* lmc_plan_create() within a public call: *plan is NULL after a failure. */
+/* lmc_plan_create() within a public call, with params that were read: *plan is NULL after a failure. */
 LMC_NODISCARD lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes,
                                        lmc_read_fn read, lmc_read_fn read_base, void *user, lmc_plan **plan);
 

@@ -10,12 +10,12 @@ lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t 
     if (!bound)
         return LMC_ERR_ARG;
     *bound = 0;
-    lmc_diag unused;
-    const lmc_status status = lmc_params_check(params, &unused);
+    lmc_params known;
+    const lmc_status status = lmc_params_read(params, &known, NULL);
     if (status != LMC_OK)
         return status;
     lmc_info info;
-    lmc_params_start_info(params, src_nbytes, LMC_FRAME_DELTA, &info); /* the larger index */
+    lmc_params_start_info(&known, src_nbytes, LMC_FRAME_DELTA, &info); /* the larger index */
     lmc_info_complete(&info, LMC_FMT_PLAN_NBYTES_MAX);
     uint64_t
         sum; /* blocks take a byte more than their content at most, and encoding the last one its bound */
@@ -248,15 +248,12 @@ static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const voi
     size_t bound = 0;
     if (!dst || !dst_nbytes || (!src && src_nbytes > 0))
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    lmc_status status = lmc_params_check(params, &ctx->diag);
-    if (status == LMC_OK && lmc_encode_bound(params, src_nbytes, &bound) != LMC_OK)
+    if (lmc_encode_bound(params, src_nbytes, &bound) != LMC_OK)
         return lmc_fail(&ctx->diag, LMC_ERR_LIMIT, 0, "content of %zu bytes is too large", src_nbytes);
-    if (status == LMC_OK && dst_capacity < bound)
+    if (dst_capacity < bound)
         return lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "encoding %zu bytes asks for %zu bytes of room",
                         src_nbytes, bound);
-    if (status == LMC_OK)
-        status = check_buffers(params, src, src_nbytes, base, base_nbytes, dst, bound, &ctx->diag);
-    return status;
+    return check_buffers(params, src, src_nbytes, base, base_nbytes, dst, bound, &ctx->diag);
 }
 
 /* Plans and encodes; *dst_nbytes as encode_frame(). */
@@ -286,11 +283,13 @@ lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, s
         *dst_nbytes = 0;
     if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    lmc_status status =
-        check_encode(ctx, params, src, src_nbytes, base, base_nbytes, dst, dst_capacity, dst_nbytes);
+    lmc_params known;
+    lmc_status status = lmc_params_read(params, &known, &ctx->diag);
     if (status == LMC_OK)
-        status = plan_and_encode(ctx, params, src, src_nbytes, base, dst, dst_nbytes);
+        status = check_encode(ctx, &known, src, src_nbytes, base, base_nbytes, dst, dst_capacity, dst_nbytes);
+    if (status == LMC_OK)
+        status = plan_and_encode(ctx, &known, src, src_nbytes, base, dst, dst_nbytes);
     if (status == LMC_OK && *dst_nbytes == 0)
-        status = plan_and_encode(ctx, params, src, src_nbytes, NULL, dst, dst_nbytes);
+        status = plan_and_encode(ctx, &known, src, src_nbytes, NULL, dst, dst_nbytes);
     return lmc_ctx_end(ctx, status);
 }

@@ -1,6 +1,7 @@
 /* head.c - heads and tails. */
 #include "codec/frame/head.h"
 
+#include "codec/common/abi.h"
 #include "codec/common/dtype.h"
 
 static void complete_base(lmc_info *info)
@@ -171,15 +172,31 @@ lmc_status lmc_head_read(const uint8_t *src, size_t nbytes, lmc_info *info, lmc_
     return LMC_OK;
 }
 
+void lmc_info_give(lmc_info *given, const lmc_info *info)
+{
+    if (lmc_struct_is_known(given, sizeof *info))
+        lmc_struct_copy(given, info, lmc_struct_size(given));
+}
+
 lmc_status lmc_read_info(const void *frame, size_t nbytes, lmc_info *info, lmc_diag *diag)
 {
+    lmc_diag cause = {.status = LMC_OK};
+    lmc_info found = {.version = 0};
+    lmc_status status = LMC_OK;
+    if (diag && !lmc_struct_is_known(diag, sizeof *diag))
+        return LMC_ERR_ARG;
     if (!info || (!frame && nbytes > 0))
-        return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    lmc_info found;
-    const lmc_status status = lmc_head_read(frame, nbytes, &found, diag);
+        status = lmc_fail(&cause, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    else if (!lmc_struct_is_known(info, sizeof *info))
+        status = lmc_fail(&cause, LMC_ERR_ARG, 0, "the info is not initialised, or of a newer version");
+    else
+        status = lmc_head_read(frame, nbytes, &found, &cause);
     if (status != LMC_OK)
         memset(&found, 0, sizeof found);
-    *info = found;
+    if (info)
+        lmc_info_give(info, &found);
+    if (diag)
+        lmc_struct_copy(diag, &cause, lmc_struct_size(diag));
     return status;
 }
 

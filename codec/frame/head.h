@@ -12,6 +12,9 @@
 /* Fills in what follows from mode, dtype, block_log2, content_nbytes and the plan section's size. */
 void lmc_info_complete(lmc_info *info, size_t section_nbytes);
 
+/* Gives a caller as much of *info as its struct has. Does nothing for a struct_size that is not known. */
+void lmc_info_give(lmc_info *given, const lmc_info *info);
+
 /* Writes info.head_nbytes bytes; section: the plan section of a coded frame, else unused. */
 void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst);
 

@@ -33,8 +33,8 @@ static lmc_status check_base(const lmc_info *info, size_t offset, size_t base_nb
 static lmc_status read_frame_size(const unsigned char *stored, size_t offset, size_t nbytes,
                                   size_t base_nbytes, size_t *content_nbytes)
 {
-    lmc_info info;
-    lmc_diag diag;
+    lmc_info info = LMC_INIT(lmc_info);
+    lmc_diag diag = LMC_INIT(lmc_diag);
     const lmc_status status = lmc_read_info(stored + offset, nbytes, &info, &diag);
     if (status != LMC_OK)
         return h5_fail_diag("lmc: chunk", &diag, offset);
@@ -133,7 +133,7 @@ static lmc_status read_size(const unsigned char *stored, size_t stored_nbytes, s
 static lmc_status verify_frame(lmc_ctx *ctx, const unsigned char *stored, size_t offset, size_t nbytes)
 {
     const unsigned char *const start = stored + offset;
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_frame *frame = NULL;
     lmc_status status = lmc_read_info(start, nbytes, &info, NULL);
     if (status == LMC_OK) {

@@ -7,7 +7,6 @@
 #include "filter/chunk/error.h"
 #include "filter/chunk/head.h"
 #include "filter/chunk/regroup.h"
-#include "filter/chunk/sample.h"
 
 /* How one chunk is going to be coded. */
 typedef struct h5_form {
@@ -65,9 +64,9 @@ static h5_form choose_form(const h5_job *job)
     const h5_params *const params = job->params;
     h5_form form = {.element_nbytes = params->element_nbytes};
     if (!params->is_complete) {
-        form.element_nbytes = params->override_nbytes != 0
-                                  ? params->override_nbytes
-                                  : h5_sample_element_nbytes(job->chunk, job->chunk_nbytes);
+        form.element_nbytes = params->override_nbytes;
+        if (form.element_nbytes == 0)
+            form.element_nbytes = lmc_dtype_nbits(lmc_dtype_guess(job->chunk, job->chunk_nbytes, 0)) / 8;
         return form;
     }
     if (LMC_H5_TYPE_DTYPE(params->type) != 0) {
@@ -92,7 +91,7 @@ static h5_form choose_form(const h5_job *job)
 
 static lmc_dtype dtype_of(const h5_form *form, const unsigned char *elements, size_t nbytes)
 {
-    return form->has_dtype ? form->dtype : h5_sample_dtype(elements, nbytes, form->element_nbytes);
+    return form->has_dtype ? form->dtype : lmc_dtype_guess(elements, nbytes, form->element_nbytes);
 }
 
 /* ---- frames ---- */

@@ -19,7 +19,7 @@ static lmc_status check_head(const lmc_st_file *file, size_t index, const unsign
 {
     const uint64_t offset = st_file_frame_offset(file, index);
     const uint64_t frame_nbytes = st_file_frame_nbytes(file, index);
-    lmc_diag cause;
+    lmc_diag cause = LMC_INIT(lmc_diag);
     const lmc_status status = lmc_read_info(start, start_nbytes, info, &cause);
     if (status != LMC_OK)
         return st_fail(diag, status, offset + cause.offset, "%s: %s", lmc_status_text(status), cause.text);
@@ -91,7 +91,7 @@ lmc_status st_frame_open(const lmc_st_file *file, const os_window *ahead, lmc_ct
                          lmc_frame **frame, lmc_st_diag *diag)
 {
     unsigned char start[START_NBYTES];
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     const uint64_t frame_nbytes = st_file_frame_nbytes(file, index);
     const size_t start_nbytes = frame_nbytes < sizeof(start) ? (size_t)frame_nbytes : sizeof(start);
     *frame = NULL;
@@ -146,7 +146,7 @@ lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, 
 {
     size_t src_at = 0;
     size_t dst_at = 0;
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_frame_info(frame, &info);
     const size_t scale = info.base_block_nbytes / info.block_nbytes;
     for (uint64_t i = 0; i < count; i++) {
@@ -187,7 +187,7 @@ lmc_status st_frame_check_entries(const lmc_st_file *file, size_t index, const l
 lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
 {
     unsigned char start[LMC_INFO_NBYTES];
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_st_diag unused;
     diag = st_file_begin(file, diag, &unused);
     *mode = LMC_ST_MODE_STORED;

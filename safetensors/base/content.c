@@ -48,6 +48,7 @@ static lmc_status open_level(st_content *content, const lmc_st_file *file, lmc_c
         st_diag_set_file(diag, file->path);
         return status;
     }
+    level->info = (lmc_info)LMC_INIT(lmc_info);
     lmc_frame_info(level->frame, &level->info);
     return LMC_OK;
 }

@@ -102,7 +102,7 @@ static lmc_status look_at_hash(probe *probe, const st_link *link, const lmc_fram
 {
     lmc_st_diag unused = {0};
     lmc_frame *having = NULL;
-    lmc_info having_info;
+    lmc_info having_info = LMC_INIT(lmc_info);
     const lmc_st_file *const base = probe->base;
     const size_t owner = st_file_owner(base, link->base);
     const lmc_status status = st_frame_open(base, NULL, probe->room.ctx, owner, &having, &unused);
@@ -119,7 +119,7 @@ static lmc_status look_at_hash(probe *probe, const st_link *link, const lmc_fram
 
 static lmc_status look_at_frame(probe *probe, const st_link *link, const lmc_frame *frame)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     int is_known = 0;
     const lmc_st_file *const base = probe->base;
     lmc_frame_info(frame, &info);

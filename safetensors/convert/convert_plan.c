@@ -149,6 +149,7 @@ static lmc_status plan_tensor(const st_conversion *conversion, st_worker *worker
         status = make_plan(conversion, worker, index, item->match, item);
     if (status != LMC_OK)
         return status;
+    item->info = (lmc_info)LMC_INIT(lmc_info);
     lmc_plan_info(item->plan, &item->info);
     if (item->info.mode != LMC_FRAME_DELTA) {
         st_content_free(&item->base);

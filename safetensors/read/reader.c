@@ -190,6 +190,7 @@ lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *c
     lmc_status status = st_frame_open(file, NULL, ctx, index, &reader->frame, diag);
     if (status != LMC_OK)
         return status;
+    reader->info = (lmc_info)LMC_INIT(lmc_info);
     lmc_frame_info(reader->frame, &reader->info);
     status = st_content_open_base(&reader->base, file, ctx, index, &reader->info, &file->memory, diag);
     if (status != LMC_OK)

@@ -95,6 +95,7 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
                                       &item->frame, &worker->diag);
     if (status != LMC_OK)
         return status;
+    item->info = (lmc_info)LMC_INIT(lmc_info);
     lmc_frame_info(item->frame, &item->info);
     status = open_base(work, worker, slot->index, item);
     if (status != LMC_OK || (item->info.mode == LMC_FRAME_DELTA && item->base.level_count == 0)) {

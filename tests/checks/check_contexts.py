@@ -3,7 +3,7 @@ the context in between (codec/frame/ctx.h)."""
 
 import re
 
-CALL = re.compile(r"LMC_API lmc_status (\w+)\(lmc_ctx \*ctx\b")
+CALL = re.compile(r"(?:LMC_STABLE|LMC_EXPERIMENTAL) lmc_status (\w+)\(lmc_ctx \*ctx\b")
 
 
 def body_of(tree, name):

@@ -79,7 +79,7 @@ static lmc_status decode_in_pieces(lmc_ctx *ctx, const lmc_info *info, const uin
                                        nbytes, &frame);
     if (status != LMC_OK)
         return status;
-    lmc_info opened;
+    lmc_info opened = LMC_INIT(lmc_info);
     lmc_frame_info(frame, &opened);
     FUZZ_CLAIM(info_equal(info, &opened));
     status = decode_blocks(ctx, frame, info, data, nbytes, base, dst);
@@ -186,8 +186,8 @@ static void decode_known_size(lmc_ctx *ctx, const lmc_info *info, const uint8_t 
 
 static void decode_all_ways(const uint8_t *data, size_t nbytes)
 {
-    lmc_info info;
-    lmc_diag diag;
+    lmc_info info = LMC_INIT(lmc_info);
+    lmc_diag diag = LMC_INIT(lmc_diag);
     lmc_ctx *ctx = NULL;
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
 
@@ -211,7 +211,7 @@ static void decode_repaired(const uint8_t *data, size_t nbytes)
     uint8_t *const repaired = fuzz_malloc(nbytes);
     if (nbytes > 0)
         memcpy(repaired, data, nbytes);
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     if (lmc_read_info(repaired, nbytes, &info, NULL) == LMC_OK && info.content_nbytes <= CONTENT_NBYTES_MAX) {
         uint8_t *const base = make_base(&info);
         fuzz_repair_base_hashes(repaired, nbytes, base);

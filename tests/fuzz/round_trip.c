@@ -69,7 +69,7 @@ static void check_wrong_base(lmc_ctx *ctx, const fuzz_input *input, const uint8_
                              uint8_t *back)
 {
     size_t got;
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     FUZZ_CLAIM(lmc_read_info(frame, frame_nbytes, &info, NULL) == LMC_OK);
     if (info.mode != LMC_FRAME_DELTA) {
         FUZZ_CLAIM(lmc_decode(ctx, frame, frame_nbytes, NULL, 0, back, input->content_nbytes, &got) ==

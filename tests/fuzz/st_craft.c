@@ -81,7 +81,7 @@ static uint64_t content_hash(const lmc_info *info, const uint8_t *frame, const u
 /* Returns 0 if the frame is none that can be repaired. */
 static int repair_frame(uint8_t *frame, size_t nbytes, uint64_t *hash)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     if (lmc_read_info(frame, nbytes, &info, NULL) != LMC_OK || info.head_nbytes > nbytes ||
         info.tail_nbytes > nbytes - info.head_nbytes || info.block_count > BLOCKS_MAX)
         return 0;
@@ -281,7 +281,7 @@ typedef struct parts {
 /* A frame of one byte is none: it stands for an alias of the tensor of that number. */
 static void read_frame(parts *parts, size_t index)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     part *const frame = &parts->frames[index];
     parts->owners[index] = NO_OWNER;
     if (frame->nbytes == 1) {

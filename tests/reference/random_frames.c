@@ -108,7 +108,7 @@ static void make(lmc_ctx *ctx, contents_rng *rng, unsigned number, const char *d
 
     size_t frame_nbytes = 0;
     unsigned char *frame = encode(ctx, &params, nbytes, has_base ? base : NULL, &frame_nbytes);
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
         fail("lmc_read_info failed");
     write_file(directory, number, ".lmc", frame, frame_nbytes);

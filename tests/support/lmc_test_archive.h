@@ -18,7 +18,7 @@ static unsigned char *lmc_test_make_frame(const unsigned char *content, size_t n
     lmc_ctx *ctx = NULL;
     lmc_frame *opened = NULL;
     lmc_params params;
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     size_t bound = 0;
     lmc_params_init(&params);
     params.block_log2 = block_log2;

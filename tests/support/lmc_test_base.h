@@ -135,7 +135,7 @@ static MAYBE_UNUSED lmc_status base_decode_all(base_bed *bed, const uint8_t *byt
 static MAYBE_UNUSED void base_check_sets(base_bed *bed, const test_frame *frame, const uint8_t *content,
                                          const uint8_t *base)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_delta delta;
     CU_ASSERT_EQUAL_FATAL(lmc_head_read(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
     if (info.mode != LMC_FRAME_DELTA)
@@ -166,7 +166,7 @@ static MAYBE_UNUSED void base_check_sets(base_bed *bed, const test_frame *frame,
 static MAYBE_UNUSED size_t base_round_trip(base_bed *bed, const lmc_params *params, const uint8_t *content,
                                            size_t nbytes, const uint8_t *base, lmc_frame_mode *mode)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = base_encode(bed, params, content, nbytes, base);
     const deep_base whole = {base, params->base_form == LMC_BASE_BF16_OF_F32 ? 2 * nbytes : nbytes};
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);

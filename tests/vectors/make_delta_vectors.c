@@ -102,7 +102,7 @@ static uint64_t seed_of_name(const char *name)
 static void verify(lmc_ctx *ctx, const vector *v, const unsigned char *content, const unsigned char *base,
                    const unsigned char *frame, size_t frame_nbytes)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
         fail(v->name, "lmc_read_info failed");
     if (info.mode != LMC_FRAME_DELTA)

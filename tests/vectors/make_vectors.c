@@ -140,7 +140,7 @@ static uint64_t seed_of_name(const char *name)
 static void verify(lmc_ctx *ctx, const vector *v, const char *name, const unsigned char *content,
                    const unsigned char *frame, size_t frame_nbytes)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
         fail(name, "lmc_read_info failed");
     if (info.mode != v->mode)

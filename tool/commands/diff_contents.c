@@ -66,8 +66,8 @@ static lmc_status read_frame_info(const lmc_st_file *file, size_t index, st_work
 static lmc_status prepare_archives(const comparison *both, cli_pair *pair, diff_item *item, st_worker *worker,
                                    st_slot *slot)
 {
-    lmc_info a;
-    lmc_info b;
+    lmc_info a = LMC_INIT(lmc_info);
+    lmc_info b = LMC_INIT(lmc_info);
     if (both->a->hashes[pair->a] == both->b->hashes[pair->b])
         return LMC_OK;
     lmc_status status = read_frame_info(both->a, pair->a, worker, &a);
@@ -89,7 +89,7 @@ static lmc_status prepare_archives(const comparison *both, cli_pair *pair, diff_
 
 static lmc_status prepare_hashes(diff_item *item, st_worker *worker, st_slot *slot)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     const lmc_status status = read_frame_info(item->archive, item->archive_index, worker, &info);
     if (status != LMC_OK)
         return status;

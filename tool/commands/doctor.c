@@ -76,7 +76,7 @@ static int is_round_trip(lmc_ctx *ctx, unsigned char *content, unsigned char *fr
     size_t frame_nbytes = 0;
     size_t decoded_nbytes = 0;
     lmc_params params;
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_params_init(&params);
     params.dtype = LMC_DTYPE_BF16;
     fill(content);

@@ -116,7 +116,7 @@ static lmc_status call_plan_and_block(lmc_ctx *ctx, const job *j)
 {
     lmc_plan *plan = (lmc_plan *)(void *)room;
     lmc_block_entry entry = {1, 1, 1};
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_status status =
         lmc_plan_create(ctx, &j->params, CONTENT_NBYTES, read_content, base ? read_base : NULL, NULL, &plan);
     CU_ASSERT_EQUAL(status == LMC_OK, plan != NULL);
@@ -133,7 +133,7 @@ static lmc_status call_plan_and_block(lmc_ctx *ctx, const job *j)
 static lmc_status call_open_and_block(lmc_ctx *ctx, const job *j)
 {
     lmc_frame *frame = (lmc_frame *)(void *)room;
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_block_entry entry;
     uint64_t offset;
     size_t stored, nbytes;
@@ -205,7 +205,7 @@ static void check_all_failures(const job *j)
 static void check_job(const lmc_params *params, unsigned thread_count, lmc_frame_mode mode)
 {
     job j = {*params, thread_count, {NULL, 0}};
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_ctx *const ctx = must_create_ctx();
     j.frame = frame_encode_against(ctx, &j.params, content, CONTENT_NBYTES, base);
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(j.frame.bytes, j.frame.nbytes, &info, NULL), LMC_OK);
@@ -289,7 +289,7 @@ static void test_stored_frames_with_threads(void)
 static void test_objects_outlive_their_context(void)
 {
     const lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 10);
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_plan *plan = NULL;
     lmc_frame *frame = NULL;
     lmc_ctx *ctx = create();

@@ -36,6 +36,7 @@ static sample open_sample(lmc_base_form form)
     for (size_t i = 0; i < s.nbytes; i += 20)
         content[i] ^= 1;
     s.frame = frame_encode_against(ctx, &s.params, content, s.nbytes, whole_base);
+    s.info = (lmc_info)LMC_INIT(lmc_info);
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(s.frame.bytes, s.frame.nbytes, &s.info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(s.info.mode, LMC_FRAME_DELTA);
     CU_ASSERT_EQUAL_FATAL(s.info.base_nbytes, s.base_nbytes);

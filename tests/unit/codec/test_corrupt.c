@@ -127,7 +127,7 @@ static void test_every_bit(void)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         test_frame *const f = &frames[i].frame;
-        lmc_info info;
+        lmc_info info = LMC_INIT(lmc_info);
         CU_ASSERT_EQUAL_FATAL(lmc_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
         for (size_t at = 0; at < f->nbytes; at++) {
             const int is_content = at >= info.head_nbytes && at < f->nbytes - info.tail_nbytes;
@@ -205,7 +205,7 @@ static void test_deep_damage_of_heads(void)
     uint8_t *const damaged = must_malloc(FRAME_MAX);
     for (size_t k = 0; k < FRAME_COUNT; k++) {
         const test_frame *const f = &frames[k].frame;
-        lmc_info info;
+        lmc_info info = LMC_INIT(lmc_info);
         CU_ASSERT_EQUAL_FATAL(lmc_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
         for (size_t at = 0; at < info.head_nbytes; at++) {
             for (unsigned bit = 0; bit < 8; bit++) {
@@ -226,7 +226,7 @@ static void test_deep_damage_of_block_starts(void)
     for (unsigned i = 0; i < 12000; i++) {
         const size_t k = 4 + random_below(FRAME_COUNT - 4);
         const test_frame *const f = &frames[k].frame;
-        lmc_info info;
+        lmc_info info = LMC_INIT(lmc_info);
         CU_ASSERT_EQUAL_FATAL(lmc_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
         memcpy(damaged, f->bytes, f->nbytes);
         const size_t left = f->nbytes - info.head_nbytes - (size_t)info.tail_nbytes;
@@ -245,7 +245,7 @@ static void test_moved_block_borders(void)
     unsigned tried = 0;
     for (size_t k = 0; k < FRAME_COUNT; k++) {
         const test_frame *const f = &frames[k].frame;
-        lmc_info info;
+        lmc_info info = LMC_INIT(lmc_info);
         CU_ASSERT_EQUAL_FATAL(lmc_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
         for (uint64_t i = 0; info.mode == LMC_FRAME_CODED && i + 1 < info.block_count; i++) {
             for (int move = -40; move <= 40; move += move == -1 ? 2 : 1) {

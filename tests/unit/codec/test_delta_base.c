@@ -16,6 +16,7 @@ static test_frame delta_frame(lmc_dtype dtype, size_t nbytes, double share, lmc_
     data_fill(bed.base, nbytes, dtype, DATA_WEIGHTS);
     base_change(bed.content, bed.base, nbytes, dtype, share, 2);
     const test_frame frame = base_encode(&bed, &params, bed.content, nbytes, bed.base);
+    *info = (lmc_info)LMC_INIT(lmc_info);
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info->mode, LMC_FRAME_DELTA);
     return frame;
@@ -30,6 +31,7 @@ static test_frame rounded_frame(size_t nbytes, lmc_info *info)
     for (size_t i = 0; i < nbytes / 2; i++)
         lmc_store16(bed.content + 2 * i, lmc_round_to_bf16(lmc_load32(bed.base + 4 * i)));
     const test_frame frame = base_encode(&bed, &params, bed.content, nbytes, bed.base);
+    *info = (lmc_info)LMC_INIT(lmc_info);
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info->mode, LMC_FRAME_DELTA);
     return frame;
@@ -37,7 +39,7 @@ static test_frame rounded_frame(size_t nbytes, lmc_info *info)
 
 static size_t base_nbytes_of(const test_frame *frame)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
     return (size_t)info.base_nbytes;
 }
@@ -97,7 +99,7 @@ static void test_wrong_by_one_bit(void)
         for (int is_same = 0; is_same < 2;
              is_same++) { /* blocks that are equal to their base ask for it too */
             const size_t nbytes = 12 * ((size_t)data_unit_nbytes(dtypes[d]) << BLOCK_LOG2) + 1001;
-            lmc_info info;
+            lmc_info info = LMC_INIT(lmc_info);
             test_frame frame = delta_frame(dtypes[d], nbytes, is_same ? 0 : 0.2, &info);
             check_every_block(&frame, &info);
             frame_free(&frame);
@@ -108,7 +110,7 @@ static void test_wrong_by_one_bit(void)
 /* A bit of the F32 that rounding drops is a bit of the base all the same. */
 static void test_wrong_rounded_base(void)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = rounded_frame(20002, &info);
     CU_ASSERT_EQUAL(info.base_form, LMC_BASE_BF16_OF_F32);
     CU_ASSERT_EQUAL(info.base_nbytes, 40004);
@@ -120,7 +122,7 @@ static void test_wrong_rounded_base(void)
 /* Every bit of a small base. */
 static void test_every_bit(void)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     const deep_base base = {bed.base, 3003};
     test_frame frame = delta_frame(LMC_DTYPE_BF16, 3003, 0.2, &info);
     for (size_t bit = 0; bit < 8 * base.nbytes; bit++) {
@@ -134,7 +136,7 @@ static void test_every_bit(void)
 /* The right bytes, but moved: by an element, by a block. */
 static void test_moved_base(void)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = delta_frame(LMC_DTYPE_F32, 40000, 0.1, &info);
     const deep_base by_one = {bed.base + 4, 40000}, by_block = {bed.base + 4096, 40000};
     memcpy(bed.base + 40000, bed.base, 8192);
@@ -147,7 +149,7 @@ static void test_moved_base(void)
 
 static void test_no_base(void)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = delta_frame(LMC_DTYPE_BF16, 30001, 0.1, &info);
     CU_ASSERT_EQUAL(base_decode_all(&bed, frame.bytes, frame.nbytes, NULL, bed.content, 30001), LMC_ERR_BASE);
     CU_ASSERT_EQUAL(decode_range(&frame, NULL, 0, 30001), LMC_ERR_BASE);
@@ -165,7 +167,7 @@ static void test_no_base(void)
 static void test_ranges_read_no_more(void)
 {
     const size_t nbytes = 64 * GUARD_NBYTES / 8; /* 256 blocks of 2 KiB */
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = delta_frame(LMC_DTYPE_BF16, nbytes, 0.1, &info);
     guarded memory = guarded_open(nbytes);
     uint8_t *const base = guarded_copy(&memory, bed.base, nbytes);
@@ -188,7 +190,7 @@ static void test_ranges(void)
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E5M2, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_I64};
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
         const size_t nbytes = 60001;
-        lmc_info info;
+        lmc_info info = LMC_INIT(lmc_info);
         test_frame frame = delta_frame(dtypes[d], nbytes, 0.3, &info);
         for (unsigned i = 0; i < 600; i++) {
             const size_t first = random_below(nbytes + 1);
@@ -198,7 +200,7 @@ static void test_ranges(void)
         }
         frame_free(&frame);
     }
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = rounded_frame(60002, &info);
     for (unsigned i = 0; i < 600; i++) {
         const size_t first = random_below(60002);
@@ -247,7 +249,7 @@ static void test_base_without_help(void)
                 random_fill(bed.base, nbytes);
                 test_frame alone = frame_encode(bed.ctx, &params, bed.content, nbytes);
                 test_frame frame = base_encode(&bed, &params, bed.content, nbytes, bed.base);
-                lmc_info info;
+                lmc_info info = LMC_INIT(lmc_info);
                 CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
                 CU_ASSERT_NOT_EQUAL(info.mode, LMC_FRAME_DELTA);
                 CU_ASSERT_EQUAL(info.base_nbytes, 0);

@@ -42,6 +42,7 @@ static void make_sample(struct sample *s, size_t i)
     base_change(s->content, i % 8 == 6 ? bed.content : base, s->nbytes, params.dtype, changes[i / 8].share,
                 changes[i / 8].ulps);
     size_t bound;
+    s->info = (lmc_info)LMC_INIT(lmc_info);
     if (lmc_encode_bound(&params, s->nbytes, &bound) != LMC_OK)
         abort();
     s->frame.bytes = must_malloc(bound);

@@ -374,7 +374,7 @@ static void test_modes_of_static_frames(void)
     data_fill(bed.content, 5000, LMC_DTYPE_BF16, DATA_WEIGHTS);
     test_frame frame = frame_encode(bed.ctx, &params, bed.content, 5000);
     const deep_base base = {bed.content, 5000};
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info.mode, LMC_FRAME_CODED);
     for (unsigned mode = 3; mode < 7; mode++) {

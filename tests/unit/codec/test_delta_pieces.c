@@ -68,7 +68,7 @@ static lmc_plan *must_plan(const lmc_params *params, size_t nbytes)
 /* Encodes blocks from the last to the first; content and base of each end at a guard page. */
 static test_frame encode_in_pieces(const lmc_plan *plan)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_block_entry entries[BLOCKS_MAX];
     static uint8_t *blocks[BLOCKS_MAX];
     lmc_plan_info(plan, &info);
@@ -109,7 +109,7 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
 
 static lmc_frame *must_open(const test_frame *frame)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_frame *opened = NULL;
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_frame_open(bed.ctx, frame->bytes, info.head_nbytes,
@@ -122,7 +122,7 @@ static lmc_frame *must_open(const test_frame *frame)
 /* Decodes blocks, not in order, each with its part of the base. */
 static void decode_in_pieces(const test_frame *frame)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_block_entry entries[BLOCKS_MAX];
     lmc_frame *const opened = must_open(frame);
     lmc_frame_info(opened, &info);
@@ -200,7 +200,7 @@ static void test_noise_in_pieces(void)
     lmc_plan *const plan = must_plan(&params, nbytes);
     random_fill(bed.content, nbytes);
     test_frame pieces = encode_in_pieces(plan);
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_plan_info(plan, &info);
     CU_ASSERT(pieces.nbytes <= nbytes + info.head_nbytes + info.tail_nbytes + info.block_count);
     decode_in_pieces(&pieces);
@@ -240,7 +240,7 @@ static void test_encode_arguments(void)
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     lmc_params rounded = params;
     static uint8_t room[8192];
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_block_entry entry = {1, 1, 1};
     reads r = {.content_nbytes = 5001, .base_nbytes = 10002};
     size_t n = 9;

@@ -136,7 +136,7 @@ static int wrong_params(unsigned i, lmc_params *params)
     lmc_params_init(params);
     switch (i) {
     case 0: params->struct_size = 0; return 1;
-    case 1: params->struct_size = sizeof *params - 1; return 1;
+    case 1: params->struct_size = sizeof *params + 1; return 1;
     case 2: params->dtype = (lmc_dtype)LMC_DTYPE_COUNT; return 1;
     case 3: params->dtype = (lmc_dtype)-1; return 1;
     case 4: params->level = (lmc_level)3; return 1;
@@ -266,14 +266,15 @@ static void test_decode_room(void)
 
 static void test_read_info(void)
 {
-    lmc_info info;
-    lmc_diag diag = {LMC_OK, 0, ""};
+    lmc_info info = LMC_INIT(lmc_info);
+    lmc_diag diag = LMC_INIT(lmc_diag);
     CU_ASSERT_EQUAL(lmc_read_info(frame.bytes, frame.nbytes, NULL, &diag), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(diag.status, LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_read_info(NULL, 10, &info, NULL), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_read_info(NULL, 0, &info, NULL), LMC_ERR_TRUNCATED);
     for (size_t n = 0; n < LMC_INFO_NBYTES; n++) {
         memset(&info, 0xff, sizeof info);
+        info.struct_size = sizeof info;
         CU_ASSERT_EQUAL(lmc_read_info(frame.bytes, n, &info, &diag), LMC_ERR_TRUNCATED);
         CU_ASSERT_EQUAL(diag.status, LMC_ERR_TRUNCATED);
         CU_ASSERT_EQUAL(info.content_nbytes, 0); /* sizes are 0 after a failure */

@@ -24,7 +24,7 @@ static lmc_plan *must_plan(const lmc_params *params, size_t nbytes)
 /* Encodes head, blocks from the last to the first, and tail; each piece before a guard page. */
 static test_frame encode_in_pieces(const lmc_plan *plan)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_block_entry entries[BLOCKS_MAX];
     static uint8_t *blocks[BLOCKS_MAX];
     lmc_plan_info(plan, &info);
@@ -70,7 +70,7 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
 /* Decodes from head, tail and blocks, each by itself, and compares; *hash: of the content as a whole. */
 static void decode_in_pieces(const test_frame *frame, size_t content_nbytes)
 {
-    lmc_info info, opened;
+    lmc_info info = LMC_INIT(lmc_info), opened = LMC_INIT(lmc_info);
     lmc_frame *f = NULL;
     lmc_block_entry entries[BLOCKS_MAX];
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
@@ -210,7 +210,7 @@ static void test_encode_arguments(void)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     static uint8_t room[8192];
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_block_entry entries[3] = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, entry = {1, 1, 1};
     size_t n = 9;
     data_fill(content, 5000, LMC_DTYPE_BF16, DATA_WEIGHTS);
@@ -271,7 +271,7 @@ static void test_decode_arguments(void)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     static uint8_t room[8192];
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_frame *f = NULL, *none = NULL;
     uint64_t offset;
     size_t stored, nbytes;

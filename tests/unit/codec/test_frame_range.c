@@ -109,7 +109,7 @@ static void test_only_the_blocks_it_needs(void)
     uint8_t found[4096];
     data_fill(content, 8192, LMC_DTYPE_BF16, DATA_WEIGHTS);
     test_frame frame = frame_encode(ctx, &params, content, 8192);
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info.mode, LMC_FRAME_CODED);
     frame.bytes[info.head_nbytes + 100] ^= 1; /* in the first of four blocks */

@@ -178,7 +178,7 @@ static void test_flipped_bits(void)
         LMC_TEST_SKIP("there are no vectors");
     for (size_t i = 0; i < vector_count; i++) {
         vector *const v = &vectors[i];
-        lmc_info info;
+        lmc_info info = LMC_INIT(lmc_info);
         CU_ASSERT_EQUAL_FATAL(lmc_read_info(v->frame.bytes, v->frame.nbytes, &info, NULL), LMC_OK);
         for (size_t bit = 0; bit < 8 * v->frame.nbytes; bit++) {
             const size_t at = bit / 8;

@@ -145,7 +145,7 @@ static void test_later_calls(void)
 
 static void check_calls(lmc_frame_mode mode)
 {
-    lmc_info info;
+    lmc_info info = LMC_INIT(lmc_info);
     lmc_ctx *const ctx = must_create_ctx();
     frame = frame_encode_against(ctx, &params, content, CONTENT_NBYTES, base);
     CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);

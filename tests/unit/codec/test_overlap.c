@@ -9,7 +9,7 @@
 static lmc_ctx *ctx;
 static uint8_t room[ROOM_NBYTES], content[CONTENT_NBYTES], base[CONTENT_NBYTES], apart[2 * CONTENT_NBYTES];
 static test_frame frame;
-static lmc_info info;
+static lmc_info info = LMC_INIT(lmc_info);
 static lmc_params params;
 
 /* Where something is put in `room`, somewhere in its middle. */

@@ -9,7 +9,7 @@ static uint8_t content[CONTENT_NBYTES], base[CONTENT_NBYTES], found[CONTENT_NBYT
 static test_frame frame;       /* of another content, small */
 static lmc_plan *other_plan;   /* made before */
 static lmc_frame *other_frame; /* opened before */
-static lmc_info info;
+static lmc_info info = LMC_INIT(lmc_info);
 
 typedef struct reentry {
     lmc_ctx *ctx;   /* of the call that is at work; NULL: nothing is called */

@@ -152,6 +152,7 @@ static void check_shared_objects(lmc_dtype dtype, data_kind kind)
     data_fill(content, CONTENT_NBYTES, dtype, kind);
     CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_content, NULL, content, &plan),
                           LMC_OK);
+    shared_info = (lmc_info)LMC_INIT(lmc_info);
     lmc_plan_info(plan, &shared_info);
     CU_ASSERT_FATAL(shared_info.block_count <= BLOCKS_MAX);
     shared_plan = plan;
@@ -200,7 +201,7 @@ static void test_first_failure_wins(void)
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS);
     test_frame frame = frame_encode(ctx, &params, content, CONTENT_NBYTES);
     for (unsigned i = 0; i < 100; i++) {
-        lmc_diag diag;
+        lmc_diag diag = LMC_INIT(lmc_diag);
         lmc_status first = LMC_OK;
         uint8_t saved[4];
         size_t at[4], n;

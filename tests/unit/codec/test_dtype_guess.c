@@ -1,8 +1,8 @@
-/* test_h5_sample.c - what a sample of a chunk is taken for: a wrong guess costs ratio, so the usual contents must be
- * guessed right, wherever they begin to be themselves, and nothing may be read beyond the chunk. */
+/* test_dtype_guess.c - the dtype that unknown content is taken for: a wrong guess costs ratio, so the usual contents must
+ * be guessed right, wherever they begin to be themselves, and nothing may be read beyond the content. */
 #include "lmc_test_data.h"
 
-#include "filter/chunk/sample.h"
+#include "lmc.h"
 #include "lmc_test.h"
 
 #define CONTENT_NBYTES 300000
@@ -12,12 +12,12 @@ static guarded memory;
 
 static lmc_dtype dtype_of(size_t nbytes, unsigned element_nbytes)
 {
-    return h5_sample_dtype(guarded_copy(&memory, content, nbytes), nbytes, element_nbytes);
+    return lmc_dtype_guess(guarded_copy(&memory, content, nbytes), nbytes, element_nbytes);
 }
 
 static unsigned size_of(size_t nbytes)
 {
-    return h5_sample_element_nbytes(guarded_copy(&memory, content, nbytes), nbytes);
+    return lmc_dtype_nbits(lmc_dtype_guess(guarded_copy(&memory, content, nbytes), nbytes, 0)) / 8;
 }
 
 static void check_dtype(lmc_dtype content_dtype, data_kind kind, lmc_dtype expected)
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_edge_chunks),
     };
     memory = guarded_open(CONTENT_NBYTES);
-    const int status = LMC_TEST_MAIN("h5_sample", tests, argc, argv);
+    const int status = LMC_TEST_MAIN("dtype_guess", tests, argc, argv);
     guarded_close(&memory);
     return status;
 }

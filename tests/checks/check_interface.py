@@ -1,0 +1,134 @@
+"""The binary interface of each shared library is the one that tests/checks/interface/ keeps for this version: exported
+calls with their mark, and size and offsets of every public struct. A change of either is seen as a change of that list,
+and a list belongs to one version: what programs were built against does not change without it.
+
+    python3 tests/checks/check_interface.py --build DIR     writes the lists anew, after the version was raised
+"""
+
+import argparse
+import glob
+import os
+import re
+import struct
+import tempfile
+
+from tree import Tree, run
+
+LIBRARIES = [("liblmc.so", "lmc.h"), ("liblmc_st.so", "lmc_st.h"), ("liblmc_h5.so", "lmc_h5.h")]
+LISTS = "tests/checks/interface"
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+
+def version_of(tree):
+    return ".".join(re.search(r"project\(lmc VERSION (\d+)\.(\d+)", tree.text("CMakeLists.txt")).groups())
+
+
+def calls_of(text):
+    """Declared calls: name -> "stable" or "experimental"."""
+    text = re.sub(r"^\s*#.*(\\\n.*)*", "", text, flags=re.M)
+    marks = re.findall(r"\bLMC_(STABLE|EXPERIMENTAL|API)\b[^;()]*?\b(\w+)\s*\(", text)
+    return {name: mark.lower() for mark, name in marks}
+
+
+def members_of(text):
+    """Public structs: name -> names of members. A member may be an array or a pointer to a function."""
+    found = {}
+    for body, name in re.findall(r"^typedef struct \w+ \{\n(.*?)^\} (\w+);", text, re.M | re.S):
+        members = []
+        for declaration in body.split(";"):
+            function = re.search(r"\(\*(\w+)\)\(", declaration)
+            if function:
+                members.append(function.group(1))
+            else:
+                members += re.findall(r"(\w+)\s*(?:\[[^\]]*\]\s*)?(?=,|$)", declaration.strip())
+        found[name] = members
+    return found
+
+
+def layouts_of(tree, header, structs):
+    """The lines "struct NAME SIZE" and "  MEMBER OFFSET", as the compiler has them."""
+    lines = ["#include <stdio.h>", f'#include "{header}"', "int main(void) {"]
+    for name, members in structs.items():
+        lines.append(f'printf("struct {name} %zu\\n", sizeof({name}));')
+        lines += [f'printf("  {member} %zu\\n", offsetof({name}, {member}));' for member in members]
+    lines.append("return 0; }")
+    with tempfile.TemporaryDirectory(prefix="lmc-check-") as folder:
+        source, program = os.path.join(folder, "layout.c"), os.path.join(folder, "layout")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines))
+        status, output = run("cc", "-std=c11", f"-I{tree.path('include')}", "-o", program, source)
+        return run(program)[1] if status == 0 else output
+
+
+def interface_of(tree, header):
+    text = without_comments(tree.text(f"include/{header}"))
+    calls = "".join(f"{mark} {name}\n" for name, mark in sorted(calls_of(text).items()))
+    return f"version {version_of(tree)}\n{calls}{layouts_of(tree, header, members_of(text))}"
+
+
+def exported_by(library):
+    status, output = run("nm", "-D", "--defined-only", library)
+    return {line.split()[-1].split("@")[0] for line in output.splitlines()} if status == 0 else set()
+
+
+def check_exports(tree, library, header):
+    paths = glob.glob(os.path.join(tree.build, "**", library), recursive=True)
+    if not paths:
+        yield f"{library}: not found"
+        return
+    calls = calls_of(without_comments(tree.text(f"include/{header}")))
+    exported = exported_by(paths[0])
+    for name in sorted(exported - set(calls)):
+        yield f"{name}: exported by {library}, but not declared in include/{header}"
+    for name in sorted(set(calls) - exported):
+        yield f"{name}: declared in include/{header}, but not exported by {library}"
+    for name in sorted(name for name, mark in calls.items() if mark == "api"):
+        yield f"{name}: neither LMC_STABLE nor LMC_EXPERIMENTAL in include/{header}"
+
+
+def check_list(tree, header):
+    name = f"{LISTS}/{header}.txt"
+    kept = tree.text(name).splitlines() if tree.exists(name) else ["nothing"]
+    found = interface_of(tree, header).splitlines()
+    if kept[0] != found[0]:
+        yield f"{name}: is of {kept[0]}, the project's is {found[0]}; tests/checks/check_interface.py writes it"
+        return
+    for line in sorted(set(kept) ^ set(found)):
+        verb = 'has' if line in kept else 'lacks'
+        yield f"{name}: {verb} `{line.strip()}`, unlike the header: raise the minor version"
+    if kept != found and set(kept) == set(found):
+        yield f"{name}: the order of members differs from the header's: raise the minor version"
+
+
+def check_growth(tree, header):
+    """struct_size comes first in every struct that has it."""
+    for name, members in members_of(without_comments(tree.text(f"include/{header}"))).items():
+        if "struct_size" in members[1:]:
+            yield f"include/{header}: struct_size is not the first member of {name}"
+
+
+def check(tree):
+    for library, header in LIBRARIES:
+        yield from check_exports(tree, library, header)
+        yield from check_growth(tree, header)
+        if struct.calcsize("P") == 8:  # the lists are of machines with 64 bits
+            yield from check_list(tree, header)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="writes the lists of the binary interface")
+    parser.add_argument("--build", required=True, help="a build of the project")
+    arguments = parser.parse_args()
+    here = os.path.dirname(os.path.abspath(__file__))
+    tree = Tree(os.path.dirname(os.path.dirname(here)), os.path.abspath(arguments.build))
+    os.makedirs(tree.path(LISTS), exist_ok=True)
+    for _, header in LIBRARIES:
+        with open(tree.path(f"{LISTS}/{header}.txt"), "w", encoding="utf-8") as file:
+            file.write(interface_of(tree, header))
+
+
+if __name__ == "__main__":
+    main()
