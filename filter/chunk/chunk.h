@@ -1,6 +1,6 @@
 /*
- * chunk.h - a chunk to what stands in the file for it, and back (docs/hdf5-filter.md, section 3). The public
- * calls of lmc_h5.h and the filter are thin layers over this.
+ * chunk.h - a chunk of a dataset becomes a stored chunk, and back (docs/hdf5-filter.md, section 3). The calls of
+ * lmc_h5.h and the filter are thin layers over these two functions.
  */
 #ifndef LMC_FILTER_CHUNK_CHUNK_H
 #define LMC_FILTER_CHUNK_CHUNK_H

@@ -1,4 +1,4 @@
-/* context.c - contexts by thread. */
+/* context.c - one codec context for each thread, freed when the thread ends, and the reading of LMC_NUM_THREADS. */
 #include "filter/chunk/context.h"
 
 #include <pthread.h>
@@ -25,18 +25,18 @@ lmc_ctx *h5_context_get(unsigned thread_count)
     if (!has_key)
         return NULL;
     ctx = pthread_getspecific(key);
-    if (ctx == NULL && lmc_ctx_create(NULL, &ctx) == LMC_OK && pthread_setspecific(key, ctx) != 0) {
+    if (!ctx && lmc_ctx_create(NULL, &ctx) == LMC_OK && pthread_setspecific(key, ctx) != 0) {
         lmc_ctx_free(ctx);
         ctx = NULL;
     }
-    return ctx != NULL && lmc_ctx_set_thread_count(ctx, thread_count) == LMC_OK ? ctx : NULL;
+    return ctx && lmc_ctx_set_thread_count(ctx, thread_count) == LMC_OK ? ctx : NULL;
 }
 
 unsigned h5_thread_count(void)
 {
     const char *const text = getenv("LMC_NUM_THREADS");
     unsigned count = 0;
-    if (text == NULL || text[0] == '\0')
+    if (!text || text[0] == '\0')
         return 1;
     for (const char *c = text; *c != '\0'; c++) {
         if (*c < '0' || *c > '9')

@@ -1,6 +1,6 @@
 /*
- * context.h - a codec context for each thread, kept from call to call: a filter runs once for every chunk, and
- * getting its scratch memory anew costs as much as the work. Freed when the thread ends.
+ * context.h - a codec context for each thread, kept from call to call. A filter runs once for every chunk, and new
+ * scratch memory for each would cost as much as the work.
  */
 #ifndef LMC_FILTER_CHUNK_CONTEXT_H
 #define LMC_FILTER_CHUNK_CONTEXT_H

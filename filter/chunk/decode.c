@@ -1,4 +1,4 @@
-/* decode.c - reads what chunk/encode.c wrote, and nothing else. */
+/* decode.c - decodes a stored chunk: sizes by its heads first, then memory, then content. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,7 +222,7 @@ static lmc_status decode_regrouped(lmc_ctx *ctx, const unsigned char *stored, si
         return status;
     const int is_in_place = head.layout != H5_WIRE_LAYOUT_COLUMNS && !h5_head_has_records(&head);
     unsigned char *const content = is_in_place ? dst : malloc(chunk_nbytes + 1);
-    if (content == NULL)
+    if (!content)
         return h5_fail(LMC_ERR_NOMEM, "lmc: no memory for %zu bytes", chunk_nbytes);
     status = decode_frames(ctx, &head, stored, stored_nbytes, content, chunk_nbytes);
     if (status == LMC_OK && head.swap_nbytes != 0)
@@ -249,9 +249,9 @@ lmc_status h5_chunk_decode(lmc_ctx *ctx, const unsigned char *stored, size_t sto
 
 lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t stored_nbytes, size_t *chunk_nbytes)
 {
-    if (chunk_nbytes != NULL)
+    if (chunk_nbytes)
         *chunk_nbytes = 0;
-    if (chunk_nbytes == NULL || (stored == NULL && stored_nbytes > 0))
+    if (!chunk_nbytes || (!stored && stored_nbytes > 0))
         return h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
     return read_size(stored, stored_nbytes, chunk_nbytes);
 }
@@ -261,13 +261,13 @@ lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_n
 {
     unsigned char nothing; /* stands for dst where that may be NULL */
     size_t chunk_nbytes;
-    if (dst_nbytes != NULL)
+    if (dst_nbytes)
         *dst_nbytes = 0;
-    if (dst_nbytes == NULL || (dst == NULL && dst_capacity > 0) || (stored == NULL && stored_nbytes > 0))
+    if (!dst_nbytes || (!dst && dst_capacity > 0) || (!stored && stored_nbytes > 0))
         return h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
-    if (ctx == NULL)
+    if (!ctx)
         ctx = h5_context_get(1);
-    if (ctx == NULL)
+    if (!ctx)
         return h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
     lmc_status status = read_size(stored, stored_nbytes, &chunk_nbytes);
     if (status != LMC_OK)
@@ -279,7 +279,7 @@ lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_n
     status = h5_check_apart(stored, stored_nbytes, dst, chunk_nbytes);
     if (status != LMC_OK)
         return status;
-    status = h5_chunk_decode(ctx, stored, stored_nbytes, dst != NULL ? dst : &nothing, chunk_nbytes);
+    status = h5_chunk_decode(ctx, stored, stored_nbytes, dst ? dst : &nothing, chunk_nbytes);
     if (status == LMC_OK)
         *dst_nbytes = chunk_nbytes;
     return status;

@@ -1,4 +1,4 @@
-/* encode.c - chooses the form of a chunk, and writes it. */
+/* encode.c - encodes a chunk: chooses where its elements stand, regroups bytes, and writes frames or rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ static lmc_status frame_bound(size_t content_nbytes, size_t *bound)
 
 lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound)
 {
-    if (bound == NULL)
+    if (!bound)
         return h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
     const lmc_status status = frame_bound(chunk_nbytes, bound);
     if (status != LMC_OK)
@@ -109,8 +109,8 @@ static lmc_status encode_frame(const h5_job *job, lmc_dtype dtype, const unsigne
     lmc_params params = job->frame_params;
     params.dtype = dtype;
     params.block_log2 = block_log2(job->params->block_nbytes, dtype);
-    const lmc_status status = lmc_encode(job->ctx, &params, src, src_nbytes, base,
-                                         base != NULL ? src_nbytes : 0, dst, dst_capacity, dst_nbytes);
+    const lmc_status status = lmc_encode(job->ctx, &params, src, src_nbytes, base, base ? src_nbytes : 0, dst,
+                                         dst_capacity, dst_nbytes);
     return status == LMC_OK ? LMC_OK : h5_fail_codec("lmc: a chunk cannot be encoded", job->ctx, status, 0);
 }
 
@@ -201,7 +201,7 @@ static lmc_status encode_regrouped(const h5_job *job, const h5_form *form, size_
 {
     unsigned char *const regrouped = malloc(job->chunk_nbytes);
     *dst_nbytes = 0;
-    if (regrouped == NULL)
+    if (!regrouped)
         return LMC_OK;
     regroup(&form->head, job->chunk, job->chunk_nbytes, regrouped);
     const lmc_status status = form->head.layout == H5_WIRE_LAYOUT_COLUMNS
@@ -243,7 +243,7 @@ static lmc_status compare_alone(const h5_job *job, const h5_form *form, size_t *
     h5_job other = *job;
     size_t alone_nbytes;
     other.dst = malloc(job->dst_capacity);
-    if (other.dst == NULL)
+    if (!other.dst)
         return LMC_OK;
     const lmc_status status = encode_alone(&other, form, &alone_nbytes);
     if (status != LMC_OK) {
@@ -266,7 +266,7 @@ static lmc_status encode_inner_rows(const h5_job *job, const h5_form *form, cons
                     .row_count = form->row_count};
     uint32_t *const frame_nbytes = malloc(form->row_count * sizeof *frame_nbytes);
     *dst_nbytes = 0;
-    if (frame_nbytes == NULL)
+    if (!frame_nbytes)
         return LMC_OK;
     h5_head_complete(&head);
     lmc_status status =
@@ -286,7 +286,7 @@ static lmc_status encode_rows(const h5_job *job, const h5_form *form, size_t *ds
         return encode_inner_rows(job, form, job->chunk, dst_nbytes);
     unsigned char *const regrouped = malloc(job->chunk_nbytes);
     *dst_nbytes = 0;
-    if (regrouped == NULL)
+    if (!regrouped)
         return LMC_OK;
     regroup(&form->head, job->chunk, job->chunk_nbytes, regrouped);
     const lmc_status status = encode_inner_rows(job, form, regrouped, dst_nbytes);
@@ -324,10 +324,9 @@ lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t valu
 {
     h5_params params;
     size_t bound;
-    if (dst_nbytes != NULL)
+    if (dst_nbytes)
         *dst_nbytes = 0;
-    if (dst == NULL || dst_nbytes == NULL || (values == NULL && value_count > 0) ||
-        (chunk == NULL && chunk_nbytes > 0))
+    if (!dst || !dst_nbytes || (!values && value_count > 0) || (!chunk && chunk_nbytes > 0))
         return h5_fail(LMC_ERR_ARG, "lmc: a required pointer is NULL");
     lmc_status status = h5_params_read(values, value_count, &params);
     if (status != LMC_OK)
@@ -342,10 +341,10 @@ lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t valu
     status = h5_check_apart(chunk, chunk_nbytes, dst, bound);
     if (status != LMC_OK)
         return status;
-    if (ctx == NULL)
+    if (!ctx)
         ctx = h5_context_get(1);
-    if (ctx == NULL)
+    if (!ctx)
         return h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
-    const void *const src = chunk != NULL ? chunk : "";
+    const void *const src = chunk ? chunk : "";
     return h5_chunk_encode(ctx, &params, 1, src, chunk_nbytes, dst, dst_capacity, dst_nbytes);
 }

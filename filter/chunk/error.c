@@ -1,4 +1,4 @@
-/* error.c - the latest failure of each thread. */
+/* error.c - the latest failure of each thread, as one line of text, printed only for LMC_H5_DEBUG=1. */
 #include "filter/chunk/error.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@ static _Thread_local char last_error[256];
 static int wants_debug(void)
 {
     const char *const value = getenv("LMC_H5_DEBUG");
-    return value != NULL && strcmp(value, "1") == 0;
+    return value && strcmp(value, "1") == 0;
 }
 
 lmc_status h5_fail(lmc_status status, const char *format, ...)

@@ -1,4 +1,4 @@
-/* head.c - heads of regrouped chunks. */
+/* head.c - reads, checks and writes the heads of regrouped chunks. */
 #include "filter/chunk/head.h"
 
 #include <string.h>

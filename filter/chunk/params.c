@@ -1,4 +1,4 @@
-/* params.c - checks, completes and writes the filter's values. */
+/* params.c - checks the filter's values, completes them for a dataset, and writes them. */
 #include "filter/chunk/params.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static size_t full_count(unsigned level)
 }
 
 /* Takes what users give; a fault leaves the defaults. */
-static h5_fault take_user_values(const unsigned *values, size_t value_count, h5_params *params)
+static h5_fault read_user_values(const unsigned *values, size_t value_count, h5_params *params)
 {
     unsigned value[LMC_H5_USER_VALUE_COUNT] = {0, 0, 0};
     memset(params, 0, sizeof *params);
@@ -104,9 +104,9 @@ static int is_row_count(uint64_t count, unsigned type)
            (count >= H5_WIRE_ROW_COUNT_MIN && count <= H5_WIRE_ROW_COUNT_MAX && may_have_rows(type));
 }
 
-static h5_fault take_values(const unsigned *values, size_t value_count, h5_params *params)
+static h5_fault read_values(const unsigned *values, size_t value_count, h5_params *params)
 {
-    const h5_fault fault = take_user_values(values, value_count, params);
+    const h5_fault fault = read_user_values(values, value_count, params);
     if (fault != FAULT_NONE || value_count <= LMC_H5_USER_VALUE_COUNT)
         return fault;
     if (value_count < full_count(values[LMC_H5_VALUE_LEVEL]))
@@ -125,7 +125,8 @@ static h5_fault take_values(const unsigned *values, size_t value_count, h5_param
     return FAULT_NONE;
 }
 
-static lmc_status tell(h5_fault fault, const unsigned *values, size_t value_count)
+/* The status of a fault, with a text that names the value. */
+static lmc_status fault_status(h5_fault fault, const unsigned *values, size_t value_count)
 {
     switch (fault) {
     case FAULT_NONE: return LMC_OK;
@@ -166,17 +167,17 @@ static lmc_status tell(h5_fault fault, const unsigned *values, size_t value_coun
 
 lmc_status h5_params_read_user(const unsigned *values, size_t value_count, h5_params *params)
 {
-    return tell(take_user_values(values, value_count, params), values, value_count);
+    return fault_status(read_user_values(values, value_count, params), values, value_count);
 }
 
 lmc_status h5_params_read(const unsigned *values, size_t value_count, h5_params *params)
 {
-    return tell(take_values(values, value_count, params), values, value_count);
+    return fault_status(read_values(values, value_count, params), values, value_count);
 }
 
 void h5_params_guess(const unsigned *values, size_t value_count, h5_params *params)
 {
-    (void)take_values(values, value_count, params);
+    (void)read_values(values, value_count, params);
 }
 
 /* ---- completing ---- */
@@ -197,22 +198,22 @@ static unsigned float_dtype(const h5_type *type)
     return 0;
 }
 
-/* Forgets the elements: the chunk is coded as a string of bytes. */
-static void take_bytes(h5_params *params)
+/* The chunk is coded as a string of bytes, without elements. */
+static void code_as_bytes(h5_params *params)
 {
     params->element_nbytes = 1;
     params->type = LMC_H5_TYPE_CLASS(params->type) | (LMC_DTYPE_U8 + 1u) << 16;
 }
 
-/* How elements of a type are coded when nobody says otherwise. Integers and opaque bytes are often floats
- * that the writer's HDF5 had no type for (bf16 above all): a sample of each chunk tells. */
-static void take_type(h5_params *params, const h5_type *type)
+/* Elements are coded as the dataset's type says. Integers and opaque bytes are often floats that the writer's HDF5 had
+ * no type for, such as bf16: lmc_dtype_guess() looks at each chunk. */
+static void code_as_type(h5_params *params, const h5_type *type)
 {
     const int is_float = type->class_number == H5_CLASS_FLOAT;
     const int is_text = type->class_number == H5_CLASS_STRING && type->has_fixed_size;
     const int is_flag = type->class_number == H5_CLASS_ENUM && type->nbytes == 1;
     if (is_text || is_flag) {
-        take_bytes(params);
+        code_as_bytes(params);
     } else if (is_element_size(type->nbytes)) {
         params->element_nbytes = (unsigned)type->nbytes;
         params->type |= (is_float ? float_dtype(type) : 0) << 16;
@@ -220,19 +221,19 @@ static void take_type(h5_params *params, const h5_type *type)
         params->element_nbytes = (unsigned)type->nbytes;
         params->type |= LMC_H5_TYPE_COLUMNS;
     } else {
-        take_bytes(params);
+        code_as_bytes(params);
     }
 }
 
-/* The shuffle filter's elements are those of LMC or whole multiples of them; others stay as they come. */
-static void take_shuffle(h5_params *params, size_t shuffle_nbytes)
+/* An element of the shuffle filter is one element of LMC or several. Chunks of any other shuffle are coded as bytes. */
+static void note_shuffle(h5_params *params, size_t shuffle_nbytes)
 {
     const size_t span = shuffle_nbytes / params->element_nbytes;
     if (shuffle_nbytes < H5_WIRE_WIDTH_MIN)
         return;
     if ((params->type & LMC_H5_TYPE_COLUMNS) != 0 || shuffle_nbytes > H5_WIRE_WIDTH_MAX || span > 0xff ||
         span * params->element_nbytes != shuffle_nbytes) {
-        take_bytes(params);
+        code_as_bytes(params);
         return;
     }
     params->type |= LMC_H5_TYPE_SHUFFLED | (unsigned)span << 24;
@@ -248,19 +249,19 @@ void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipelin
         params->element_nbytes = params->override_nbytes;
         params->type |= params->override_nbytes == 1 ? (LMC_DTYPE_U8 + 1u) << 16 : 0;
     } else {
-        take_type(params, type);
+        code_as_type(params, type);
         if (type->is_big_endian && params->element_nbytes > 1 && (params->type & LMC_H5_TYPE_COLUMNS) == 0)
             params->type |= LMC_H5_TYPE_BIG_ENDIAN;
     }
     if (pipeline->is_opaque)
-        take_bytes(params);
+        code_as_bytes(params);
     else
-        take_shuffle(params, pipeline->shuffle_nbytes);
+        note_shuffle(params, pipeline->shuffle_nbytes);
     if (pipeline->is_opaque || pipeline->is_extended || !type->has_fixed_size)
         params->type |= LMC_H5_TYPE_RESIZED;
 }
 
-void h5_params_take_rows(h5_params *params, uint64_t row_count)
+void h5_params_set_rows(h5_params *params, uint64_t row_count)
 {
     const int is_one =
         params->wants_rows && params->chunk_nbytes != 0 && is_row_count(row_count, params->type);

@@ -1,6 +1,6 @@
 /*
- * params.h - the values that HDF5 keeps for the filter <-> what they mean. Knows no HDF5: the type of a
- * dataset comes as a h5_type.
+ * params.h - what the values mean that HDF5 keeps for the filter. Knows no HDF5: the type of a dataset comes as an
+ * h5_type.
  */
 #ifndef LMC_FILTER_CHUNK_PARAMS_H
 #define LMC_FILTER_CHUNK_PARAMS_H
@@ -71,7 +71,7 @@ void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipelin
 
 /* Takes note of the length of a chunk's first axis, after h5_params_complete(): it becomes row_count where rows are
  * wanted and are in the chunk as it comes to the filter. */
-void h5_params_take_rows(h5_params *params, uint64_t row_count);
+void h5_params_set_rows(h5_params *params, uint64_t row_count);
 
 /* Writes the values of complete parameters and returns how many there are: LMC_H5_VALUE_COUNT, or with rows wanted
  * LMC_H5_VALUE_COUNT_MAX. */

@@ -1,4 +1,4 @@
-/* regroup.c - transposition of bytes, and byte order. */
+/* regroup.c - transposes bytes of records, and reverses the bytes of elements. */
 #include "filter/chunk/regroup.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* filter.c - the filter itself: buffers in and out. */
+/* filter.c - the filter callback: HDF5's buffer in, a new buffer from HDF5's memory out. */
 #include "filter/chunk/chunk.h"
 #include "filter/chunk/context.h"
 #include "filter/chunk/error.h"
@@ -19,7 +19,7 @@ typedef struct h5_call {
 static unsigned char *allocate(const h5_call *call, size_t nbytes)
 {
     unsigned char *const buffer = h5_library_allocate(call->library, nbytes > 0 ? nbytes : 1);
-    if (buffer == NULL)
+    if (!buffer)
         (void)h5_fail(LMC_ERR_NOMEM, "lmc: no memory for %zu bytes", nbytes);
     return buffer;
 }
@@ -43,8 +43,8 @@ static unsigned char *encode(const h5_call *call, size_t *capacity, size_t *nbyt
     if (lmc_h5_encode_bound(call->src_nbytes, capacity) != LMC_OK)
         return NULL;
     unsigned char *const dst = allocate(call, *capacity);
-    if (dst != NULL && h5_chunk_encode(call->ctx, &call->params, call->thread_count, call->src,
-                                       call->src_nbytes, dst, *capacity, nbytes) != LMC_OK) {
+    if (dst && h5_chunk_encode(call->ctx, &call->params, call->thread_count, call->src, call->src_nbytes, dst,
+                               *capacity, nbytes) != LMC_OK) {
         h5_library_release(call->library, dst);
         return NULL;
     }
@@ -66,7 +66,7 @@ static unsigned char *decode(const h5_call *call, size_t *capacity, size_t *nbyt
         return NULL;
     }
     unsigned char *const dst = allocate(call, *capacity);
-    if (dst != NULL && h5_chunk_decode(call->ctx, call->src, call->src_nbytes, dst, *capacity) != LMC_OK) {
+    if (dst && h5_chunk_decode(call->ctx, call->src, call->src_nbytes, dst, *capacity) != LMC_OK) {
         h5_library_release(call->library, dst);
         return NULL;
     }
@@ -86,7 +86,7 @@ size_t h5_filter(unsigned flags, size_t value_count, const unsigned *values, siz
     unsigned char *made = NULL;
     size_t capacity = 0;
     size_t made_nbytes = 0;
-    if (call.ctx == NULL) {
+    if (!call.ctx) {
         (void)h5_fail(LMC_ERR_NOMEM, "lmc: no memory for a context");
     } else {
         h5_params_guess(values, value_count, &call.params); /* of a file: they may be anything */
@@ -95,7 +95,7 @@ size_t h5_filter(unsigned flags, size_t value_count, const unsigned *values, siz
         else if (!is_contradicted(&call, flags))
             made = encode(&call, &capacity, &made_nbytes);
     }
-    if (made == NULL) {
+    if (!made) {
         h5_library_push(call.library, "filter", lmc_h5_last_error());
         return 0;
     }

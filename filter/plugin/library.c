@@ -1,4 +1,4 @@
-/* library.c - finds libraries by the addresses of their code, and remembers them. */
+/* library.c - finds libhdf5 by the address that called, resolves its functions, and remembers both. */
 #define _GNU_SOURCE /* dladdr */
 #include "filter/plugin/library.h"
 
@@ -69,15 +69,15 @@ static int resolve(void *handle, const void *base, h5_library *library)
 {
     Dl_info found;
     void *const first = dlsym(handle, symbols[0].name);
-    if (first == NULL || dladdr(first, &found) == 0 || found.dli_fbase != base)
+    if (!first || dladdr(first, &found) == 0 || found.dli_fbase != base)
         return 0;
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         void *const address = dlsym(handle, symbols[i].name);
-        if (address == NULL && symbols[i].is_needed)
+        if (!address && symbols[i].is_needed)
             return 0;
         memcpy((char *)library + symbols[i].offset, &address, sizeof address);
     }
-    if (library->allocate == NULL || library->release == NULL) {
+    if (!library->allocate || !library->release) {
         library->allocate = NULL;
         library->release = NULL;
     }
@@ -88,7 +88,7 @@ static int resolve(void *handle, const void *base, h5_library *library)
 
 static const h5_library *find_known(const void *base)
 {
-    for (const known_library *k = atomic_load(&known_libraries); k != NULL; k = k->next)
+    for (const known_library *k = atomic_load(&known_libraries); k; k = k->next)
         if (k->base == base)
             return &k->library;
     return NULL;
@@ -97,7 +97,7 @@ static const h5_library *find_known(const void *base)
 /* Finds the functions through one handle; it is kept if that works, so that the library stays where it is. */
 static int resolve_through(void *handle, const void *base, h5_library *library)
 {
-    if (handle == NULL)
+    if (!handle)
         return 0;
     const int is_resolved = resolve(handle, base, library);
     if (!is_resolved)
@@ -125,7 +125,7 @@ static const h5_library *load(const Dl_info *place, known_library *made)
 static void remember(const void *address, const h5_library *library)
 {
     call_site *const made = malloc(sizeof *made);
-    if (made == NULL)
+    if (!made)
         return;
     made->address = address;
     made->library = library;
@@ -138,14 +138,14 @@ const h5_library *h5_library_of(const void *site)
 {
     Dl_info place;
     const h5_library *library = NULL;
-    for (const call_site *s = atomic_load(&call_sites); s != NULL; s = s->next)
+    for (const call_site *s = atomic_load(&call_sites); s; s = s->next)
         if (s->address == site)
             return s->library;
     if (dladdr(site, &place) != 0) {
         library = find_known(place.dli_fbase);
-        if (library == NULL) {
+        if (!library) {
             known_library *const made = calloc(1, sizeof *made);
-            if (made == NULL)
+            if (!made)
                 return NULL; /* for this once: there may be memory next time */
             library = load(&place, made);
         }
@@ -158,8 +158,8 @@ const h5_library *h5_library_of(const void *site)
 
 void h5_library_push(const h5_library *library, const char *function, const char *text)
 {
-    if (library != NULL && library->push_error != NULL && library->error_class != NULL &&
-        library->error_major != NULL && library->error_minor != NULL) {
+    if (library && library->push_error && library->error_class && library->error_major &&
+        library->error_minor) {
         library->push_error(H5_ERROR_STACK, "libh5lmc", function, 0, *library->error_class,
                             *library->error_major, *library->error_minor, "%s", text);
     }
@@ -167,12 +167,12 @@ void h5_library_push(const h5_library *library, const char *function, const char
 
 void *h5_library_allocate(const h5_library *library, size_t nbytes)
 {
-    return library != NULL && library->allocate != NULL ? library->allocate(nbytes, 0) : malloc(nbytes);
+    return library && library->allocate ? library->allocate(nbytes, 0) : malloc(nbytes);
 }
 
 void h5_library_release(const h5_library *library, void *memory)
 {
-    if (library != NULL && library->release != NULL)
+    if (library && library->release)
         library->release(memory);
     else
         free(memory);

@@ -1,4 +1,4 @@
-/* set_local.c - what the filter notes down when a dataset is created. */
+/* set_local.c - the set_local callback: completes the filter's values when a dataset is created. */
 #include "filter/chunk/error.h"
 #include "filter/chunk/params.h"
 #include "filter/plugin/callbacks.h"
@@ -58,7 +58,7 @@ int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
     uint64_t row_count;
     h5_params params;
     (void)space;
-    if (library == NULL)
+    if (!library)
         return 0;
     if (library->version[0] == 1 && library->version[1] < 10) {
         (void)h5_fail(LMC_ERR_UNSUPPORTED, "lmc: needs HDF5 1.10 or later, this is %u.%u.%u",
@@ -76,7 +76,7 @@ int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
     const h5_pipeline pipeline = read_pipeline(library, dcpl);
     const uint64_t chunk_nbytes = read_chunk_nbytes(library, dcpl, type, &row_count);
     h5_params_complete(&params, &element, &pipeline, chunk_nbytes);
-    h5_params_take_rows(&params, row_count);
+    h5_params_set_rows(&params, row_count);
     if (library->modify_filter(dcpl, LMC_H5_FILTER_ID, flags, h5_params_write(&params, values), values) < 0) {
         (void)h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not take the filter's values");
         return fail(library);

@@ -1,4 +1,4 @@
-/* type.c - datatypes of HDF5. */
+/* type.c - reduces a datatype of HDF5 to class, size, byte order and exponent. */
 #include "filter/plugin/type.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static unsigned float_exponent_nbits(const h5_library *library, h5_id id, size_t
     size_t exponent_nbits;
     size_t mantissa;
     size_t mantissa_nbits;
-    if (library->type_fields == NULL ||
+    if (!library->type_fields ||
         library->type_fields(id, &sign, &exponent, &exponent_nbits, &mantissa, &mantissa_nbits) < 0)
         return 0;
     const int is_usual = sign + 1 == 8 * nbytes && exponent + exponent_nbits == sign && mantissa == 0 &&

@@ -1,5 +1,5 @@
-/* test_dtype_guess.c - the dtype that unknown content is taken for: a wrong guess costs ratio, so the usual contents must
- * be guessed right, wherever they begin to be themselves, and nothing may be read beyond the content. */
+/* test_dtype_guess.c - the dtype that unknown content is taken for. A wrong guess costs ratio: usual contents must be
+ * guessed right, wherever they begin to be themselves. Nothing may be read beyond the content. */
 #include "lmc_test_data.h"
 
 #include "lmc.h"

@@ -1,5 +1,5 @@
-/* test_struct_size.c - structs of programs that were built with an older or a newer header (lmc.h, "Structs that grow"):
- * what an older program knows is served, and nothing behind its struct is touched. */
+/* test_struct_size.c - structs of programs built with an older or a newer header (lmc.h, "Structs that grow"). What an
+ * older program knows is served. Nothing behind its struct is touched. */
 #include "lmc_test_frame.h"
 
 #define CONTENT_NBYTES 5000

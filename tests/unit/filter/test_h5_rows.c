@@ -23,7 +23,7 @@ static h5_params complete(unsigned level, const h5_type *type, const h5_pipeline
     h5_params params;
     CU_ASSERT_EQUAL_FATAL(h5_params_read_user(&level, 1, &params), LMC_OK);
     h5_params_complete(&params, type, pipeline, nbytes);
-    h5_params_take_rows(&params, row_count);
+    h5_params_set_rows(&params, row_count);
     return params;
 }
 
@@ -120,7 +120,7 @@ static void test_values_are_stable(void)
             CU_ASSERT(read.row_count == params.row_count && read.type == params.type);
             CU_ASSERT_EQUAL_FATAL(h5_params_read_user(first, 9, &params), LMC_OK);
             h5_params_complete(&params, &h5_cases[c].type, &h5_cases[c].pipeline, 4096);
-            h5_params_take_rows(&params, 8);
+            h5_params_set_rows(&params, 8);
             CU_ASSERT_EQUAL(h5_params_write(&params, second), 9);
             CU_ASSERT_EQUAL(memcmp(first, second, sizeof first), 0);
         }
