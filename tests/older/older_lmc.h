@@ -1,0 +1,49 @@
+/*
+ * older_lmc.h - what a program of an earlier LMC was built with: the structs of lmc.h and lmc_st.h without their last
+ * fields, and the calls that older_program.c uses. Frozen: it changes only when an interface breaks on purpose.
+ */
+#ifndef OLDER_LMC_H
+#define OLDER_LMC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct lmc_ctx lmc_ctx;
+typedef struct lmc_st_file lmc_st_file;
+
+typedef struct lmc_diag {
+    size_t struct_size;
+    int status;
+    uint64_t offset;
+} lmc_diag;
+
+typedef struct lmc_params {
+    size_t struct_size;
+    int dtype;
+    int level;
+    unsigned block_log2;
+    unsigned thread_count;
+} lmc_params;
+
+typedef struct lmc_info {
+    size_t struct_size;
+    unsigned version;
+    int dtype;
+    int mode;
+    unsigned element_nbytes;
+    unsigned block_log2;
+    uint32_t row_nbytes;
+    uint64_t content_nbytes;
+} lmc_info;
+
+void lmc_params_init_sized(lmc_params *params, size_t struct_size);
+int lmc_ctx_create(const void *allocator, lmc_ctx **ctx);
+void lmc_ctx_free(lmc_ctx *ctx);
+int lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t *bound);
+int lmc_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes, const void *base,
+               size_t base_nbytes, void *dst, size_t dst_capacity, size_t *dst_nbytes);
+int lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base, size_t base_nbytes,
+               void *dst, size_t dst_capacity, size_t *dst_nbytes);
+int lmc_read_info(const void *frame, size_t nbytes, lmc_info *info, lmc_diag *diag);
+
+#endif

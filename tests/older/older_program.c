@@ -1,0 +1,69 @@
+/* older_program.c - a program that was built against smaller structs runs with the library of today: its calls succeed,
+ * and what stands behind its structs stays as it was. */
+#include "older_lmc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define VALUE_COUNT 3000
+#define GUARD 0x5aa55aa55aa55aa5u
+#define BF16 14 /* LMC_DTYPE_BF16 */
+
+static int failed;
+
+static void check(int is_right, const char *what)
+{
+    if (!is_right)
+        printf("FAIL %s\n", what);
+    failed += !is_right;
+}
+
+static void encode_and_decode(void)
+{
+    static uint16_t content[VALUE_COUNT], decoded[VALUE_COUNT];
+    static unsigned char frame[sizeof content + 100000];
+    struct {
+        lmc_params params;
+        uint64_t guard;
+    } settings = {.guard = GUARD};
+    struct {
+        lmc_info info;
+        uint64_t guard;
+    } found = {.info = {.struct_size = sizeof found.info}, .guard = GUARD};
+    struct {
+        lmc_diag diag;
+        uint64_t guard;
+    } fault = {.diag = {.struct_size = sizeof fault.diag}, .guard = GUARD};
+    for (unsigned i = 0; i < VALUE_COUNT; i++)
+        content[i] = (uint16_t)(0x3f80 + i * i % 97);
+    lmc_params_init_sized(&settings.params, sizeof settings.params);
+    check(settings.params.thread_count == 1 && settings.guard == GUARD, "lmc_params_init_sized");
+    settings.params.dtype = BF16;
+
+    lmc_ctx *ctx = NULL;
+    size_t bound = 0, frame_nbytes = 0, decoded_nbytes = 0;
+    check(lmc_ctx_create(NULL, &ctx) == 0, "lmc_ctx_create");
+    check(lmc_encode_bound(&settings.params, sizeof content, &bound) == 0 && bound <= sizeof frame,
+          "lmc_encode_bound");
+    check(lmc_encode(ctx, &settings.params, content, sizeof content, NULL, 0, frame, sizeof frame,
+                     &frame_nbytes) == 0,
+          "lmc_encode");
+    check(lmc_read_info(frame, frame_nbytes, &found.info, &fault.diag) == 0 && fault.diag.status == 0,
+          "lmc_read_info");
+    check(found.info.content_nbytes == sizeof content && found.info.dtype == BF16 && found.guard == GUARD,
+          "what lmc_read_info() writes");
+    check(lmc_read_info(frame, 3, &found.info, &fault.diag) == fault.diag.status && fault.diag.status != 0 &&
+              fault.guard == GUARD,
+          "what lmc_read_info() writes of a fault");
+    check(lmc_decode(ctx, frame, frame_nbytes, NULL, 0, decoded, sizeof decoded, &decoded_nbytes) == 0 &&
+              decoded_nbytes == sizeof content && memcmp(decoded, content, sizeof content) == 0,
+          "lmc_decode");
+    lmc_ctx_free(ctx);
+}
+
+int main(void)
+{
+    encode_and_decode();
+    printf("LMC-TESTS passed=%d failed=%d\n", failed == 0, failed);
+    return failed != 0;
+}
