@@ -114,16 +114,16 @@ typedef struct lmc_diag {
 LMC_STABLE const char *lmc_version_text(void);
 LMC_STABLE unsigned lmc_version_number(void);
 
-/* Name of the kernel set in use: "scalar", "avx2", "avx512" or "neon" (static storage). It is chosen at
- * the first call that needs it: the best the CPU and the operating system support, unless the environment
- * variable LMC_KERNELS names another one that they support. Safe from any thread. */
+/* Name of the kernel set in use: "scalar", "avx2", "avx512" or "neon" (static storage). The first call that needs a set
+ * chooses the best one that CPU and operating system support. The environment variable LMC_KERNELS may name another
+ * one that they support. Safe from any thread. */
 LMC_STABLE const char *lmc_kernels_name(void);
 
 /* ---- element types ------------------------------------------------------------------------------ */
 
-/* The dtypes of safetensors. The numbers stand in frames: they never change. Types narrower than a
- * byte (F4, F6_*) are handled as packed bytes. A dtype guides compression only: content of any length
- * and with any bits encodes and restores under any dtype. */
+/* The dtypes of safetensors. Their numbers stand in frames and never change. Types narrower than a byte (F4, F6_*) are
+ * coded as packed bytes. A dtype guides compression only: content of any length and with any bits encodes and restores
+ * under any dtype. */
 typedef enum lmc_dtype {
     LMC_DTYPE_U8 = 0, /* also: opaque bytes */
     LMC_DTYPE_BOOL = 1,
@@ -150,15 +150,14 @@ typedef enum lmc_dtype {
 } lmc_dtype;
 #define LMC_DTYPE_COUNT 22
 
-/* The safetensors name of a dtype ("BF16", "F8_E4M3", ...); NULL for a number that is none.
- * Static storage. */
+/* The safetensors name of a dtype ("BF16", "F8_E4M3", ...), or NULL for an invalid number. Static storage. */
 LMC_STABLE const char *lmc_dtype_name(lmc_dtype dtype);
 
 /* Finds a dtype by its safetensors name of `name_nbytes` bytes (no NUL needed). Returns 1 and sets
  * *dtype, or returns 0. */
 LMC_STABLE int lmc_dtype_find(const char *name, size_t name_nbytes, lmc_dtype *dtype);
 
-/* Bits of one element: 4, 6, 8, 16, 32 or 64; 0 for a number that is no dtype. */
+/* Bits of one element: 4, 6, 8, 16, 32 or 64; 0 for an invalid dtype. */
 LMC_STABLE unsigned lmc_dtype_nbits(lmc_dtype dtype);
 
 /* Guesses the dtype of little-endian content that nothing else describes. Looks at 16 KiB at most, spread over the
@@ -170,34 +169,34 @@ LMC_EXPERIMENTAL lmc_dtype lmc_dtype_guess(const void *content, size_t nbytes, u
 
 /* ---- settings ----------------------------------------------------------------------------------- */
 
-/* A level is a matter of the encoder alone; every decoder reads every level. Pinned values. */
+/* The encoder's effort. Every decoder reads every level. Pinned values. */
 typedef enum lmc_level {
     LMC_LEVEL_DEFAULT = 0, /* joint symbols of exponent and top mantissa bits */
     LMC_LEVEL_FAST = 1,    /* exponents only, for paths that run at memory speed */
     LMC_LEVEL_MAX = 2      /* default with statistics of every value and a finer search; slower to encode */
 } lmc_level;
 
-/* Values per block as a power of two. LMC_BLOCK_LOG2_DEFAULT is what the library chooses without a base;
- * with one it chooses larger blocks, the largest where little has changed. */
+/* Values per block as a power of two. Without a base the library chooses LMC_BLOCK_LOG2_DEFAULT. With a base it chooses
+ * larger blocks, and the largest where little has changed. */
 #define LMC_BLOCK_LOG2_MIN 10
 #define LMC_BLOCK_LOG2_MAX 20
 #define LMC_BLOCK_LOG2_DEFAULT 16
 
-/* How the bytes of a base give the values that content is compared with. Pinned: the numbers stand in frames. */
+/* How the bytes of a base become the values that content is compared with. Pinned: the numbers stand in frames. */
 typedef enum lmc_base_form {
     LMC_BASE_PLAIN = 0,      /* an earlier snapshot of the tensor: same dtype, same length */
     LMC_BASE_BF16_OF_F32 = 1 /* content is BF16; the base is F32, hence of twice the bytes. It is rounded to
                                 BF16, to nearest, ties to even; NaN keeps its sign and becomes 7fc0. */
 } lmc_base_form;
 
-/* Rounds `count` F32 values to BF16 as LMC_BASE_BF16_OF_F32 does: f32 has 4, bf16 2 bytes a value, little-endian. */
+/* Rounds `count` F32 values to BF16 as LMC_BASE_BF16_OF_F32 does. f32 holds 4 bytes a value, bf16 2, little-endian. */
 LMC_EXPERIMENTAL void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16);
 
 #define LMC_THREAD_COUNT_MAX 256
 
-/* Cores that this process may use: those of the calling thread's affinity mask, or as many as the CPU quota of the
- * process's cgroup and those above it is worth, rounded up, if that is less. At least 1, at most
- * LMC_THREAD_COUNT_MAX. Linux has these; elsewhere it is the cores of the machine, or 1 if they are not told. */
+/* Cores that this process may use: at least 1, at most LMC_THREAD_COUNT_MAX. On Linux, the cores of the calling
+ * thread's affinity mask, or the CPU quota of the process's cgroup and its parents, rounded up, if that is less.
+ * Elsewhere the cores of the machine, or 1 if the system does not tell. */
 LMC_EXPERIMENTAL unsigned lmc_core_count(void);
 
 typedef struct lmc_params {
@@ -228,22 +227,22 @@ typedef struct lmc_allocator {
 
 /* ---- context ------------------------------------------------------------------------------------ */
 
-/* Scratch memory and diagnostics for calls made one after another. A context may be used by one thread
- * at a time; different contexts are independent. While a call with a context is at work, what it calls back (a read,
- * the allocator) must use another one: a call with the same returns ARG, and the one at work goes on as if nothing
- * had been. */
+/* Scratch memory and diagnostics for calls made one after another. One thread at a time may use a context. Different
+ * contexts are independent. A function that a call calls back (a read, the allocator) must use another context: a call
+ * with the busy one returns ARG, and the call at work goes on undisturbed.
+ * Memory for each thread: 2 to 4 MiB with blocks of LMC_BLOCK_LOG2_DEFAULT values, 20 to 44 MiB with the largest ones.
+ * It stays until lmc_ctx_free(). */
 typedef struct lmc_ctx lmc_ctx;
 
 /* Creates a context. allocator: NULL for malloc and free; the struct is copied.
  * Errors: NOMEM, ARG. Free with lmc_ctx_free(). */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_ctx_create(const lmc_allocator *allocator, lmc_ctx **ctx);
 
-/* Frees a context and its scratch. NULL is allowed; a context that a call is at work with is not. */
+/* Frees a context and its scratch. NULL is allowed. No call may be at work with the context. */
 LMC_STABLE void lmc_ctx_free(lmc_ctx *ctx);
 
-/* The diagnostic of the context's latest call; status LMC_OK unless that failed. Owned by the context, valid until its
- * next call. A call that is refused because another one is at work with the context has none: what stands here is
- * that other one's, OK until it fails. */
+/* The diagnostic of the context's latest call; status LMC_OK after a success. Owned by the context, valid until its
+ * next call. A call that is refused because the context is busy leaves the diagnostic of the call at work. */
 LMC_STABLE const lmc_diag *lmc_ctx_diag(const lmc_ctx *ctx);
 
 /* Threads that lmc_decode() and lmc_decode_range() may use with this context: as
@@ -252,21 +251,21 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsig
 
 /* ---- whole tensors ------------------------------------------------------------------------------ */
 
-/* A frame of lmc_encode() is never larger than its content plus this many bytes, whatever the content. A frame
- * made in pieces cannot take back what it has written: there, every block may take 13 bytes more. */
+/* A frame of lmc_encode() is never larger than its content plus this many bytes, whatever the content. A frame made in
+ * pieces cannot take back what is written: each of its blocks may take 13 bytes more. */
 #define LMC_FRAME_OVERHEAD_MAX 48
 
-/* Destination capacity that lmc_encode() asks for: what makes every input fit, working slack included;
- * more than the LMC_FRAME_OVERHEAD_MAX that a finished frame needs.
+/* Destination capacity that lmc_encode() asks for. It holds every input and working slack. A finished frame is smaller
+ * (LMC_FRAME_OVERHEAD_MAX).
  * Errors: ARG; LIMIT when the sum does not fit a size_t. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes,
                                                      size_t *bound);
 
 /* Encodes src into one frame of *dst_nbytes bytes.
- *  base: NULL, or an earlier snapshot of base_nbytes bytes: as many as src_nbytes and of the same dtype
- *  (LMC_BASE_BF16_OF_F32: twice as many), else BASE. If it helps, the frame says only what has changed (mode
- *  LMC_FRAME_DELTA) and cannot be decoded without it; else it is as without a base. The base may be src itself; it
- *  is never written. Without a base, base_nbytes is ignored.
+ *  base: NULL, or an earlier snapshot of the same dtype. base_nbytes must be src_nbytes (LMC_BASE_BF16_OF_F32: twice
+ *  as many), else BASE. If the base helps, the frame holds only the changes (mode LMC_FRAME_DELTA) and cannot be
+ *  decoded without it. If not, the frame is the one made without a base. The base may be src itself. Without a base,
+ *  base_nbytes is ignored.
  *  dst_capacity: at least lmc_encode_bound(), else DST_SMALL.
  * Errors: ARG, NOMEM, DST_SMALL, BASE, LIMIT (as lmc_encode_bound()). The same input and params give the same
  * bytes for every thread count and every kernel set; they may differ between library versions. */
@@ -275,18 +274,18 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_encode(lmc_ctx *ctx, const lmc_params *p
                                                void *dst, size_t dst_capacity, size_t *dst_nbytes);
 
 /* Decodes one whole frame of exactly frame_nbytes bytes; content is *dst_nbytes bytes.
- *  base: base_nbytes bytes, the same as when it was encoded; both are ignored by frames that have none. The frame
- *  says how long its base is (lmc_info.base_nbytes) and has its hashes: BASE if it is NULL, of another length, of
- *  which no byte is read then, or differs by as much as a bit.
+ *  base: the base that the frame was encoded against, base_nbytes bytes. Frames without a base ignore both. A frame
+ *  says how long its base is (lmc_info.base_nbytes) and holds its hashes. BASE if the base is NULL, has another length
+ *  (then no byte of it is read), or differs in a single bit.
  *  dst_capacity: at least the content's size (lmc_read_info), else DST_SMALL.
  * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, BASE, LIMIT (lmc_frame_open). */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
                                                const void *base, size_t base_nbytes, void *dst,
                                                size_t dst_capacity, size_t *dst_nbytes);
 
-/* Decodes content bytes [first_byte, first_byte + nbytes) into dst (nbytes bytes), touching only the
- * blocks that hold them, and of the base (as in lmc_decode(), whole) only what they were coded against. A
- * stored frame has one checksum: it is read whole.
+/* Decodes content bytes [first_byte, first_byte + nbytes) into dst (nbytes bytes). Reads only the blocks that hold
+ * them, and the part of the base that these blocks were coded against; base is the whole base, as in lmc_decode(). A
+ * stored frame has one checksum and is read whole.
  * Errors: as lmc_decode(); ARG also when the range leaves the content. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes,
                                                      const void *base, size_t base_nbytes,
@@ -294,7 +293,7 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_decode_range(lmc_ctx *ctx, const void *f
 
 /* ---- what a frame says of itself ---------------------------------------------------------------- */
 
-/* How the content of a frame stands in it. Pinned: the numbers stand in frames. */
+/* How a frame holds its content. Pinned: the numbers stand in frames. */
 typedef enum lmc_frame_mode {
     LMC_FRAME_STORED = 0, /* content as it is */
     LMC_FRAME_CODED = 1,  /* blocks with an index */
@@ -331,9 +330,15 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_read_info(const void *frame, size_t nbyt
 
 /* ---- the same in pieces: encode ----------------------------------------------------------------- */
 
-/* A frame is head | block 0 | block 1 | ... | tail, without gaps. A caller with a file makes a plan,
- * writes its head, encodes blocks (in any order, several threads at once, each with its own context),
- * writes them in order, and closes with the tail. Nobody ever holds a tensor. */
+/* A frame is head | block 0 | block 1 | ... | tail, without gaps. The pieces are made without a whole tensor in memory:
+ *
+ *     lmc_plan_create(ctx, &params, content_nbytes, read, NULL, user, &plan);
+ *     lmc_plan_info(plan, &info);                              // sizes of head, blocks and tail
+ *     lmc_encode_head(plan, dst, capacity, &nbytes);           // write it
+ *     for each block i:                                        // any order, several threads, a context for each
+ *         lmc_encode_block(ctx, plan, i, src, src_nbytes, NULL, 0, dst, capacity, &entries[i]);  // write in order
+ *     lmc_encode_tail(plan, entries, info.block_count, dst, capacity, &nbytes);                  // write it
+ *     lmc_plan_free(plan); */
 
 /* How one tensor will be coded: immutable once created, so threads may share it. */
 typedef struct lmc_plan lmc_plan;
@@ -342,14 +347,15 @@ typedef struct lmc_plan lmc_plan;
  * library's call shall fail. It may call the library, but not with the context of the call that calls it. */
 typedef lmc_status (*lmc_read_fn)(void *user, uint64_t offset, void *dst, size_t nbytes);
 
-/* Looks at a sample of the content (all of it when it is small or the level is max) and decides.
+/* Looks at a sample of the content, or at all of small content and at level max, and decides how it will be coded.
  *  read_base: NULL, or supplies the base's bytes; then the plan may say DELTA (lmc_plan_info()).
- * params.thread_count is ignored. Free with lmc_plan_free(). Errors: ARG, NOMEM, what a read returned. */
+ *  user: for both reads. params->thread_count is ignored.
+ * Free with lmc_plan_free(). Errors: ARG, NOMEM, what a read returned. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params,
                                                     uint64_t content_nbytes, lmc_read_fn read,
                                                     lmc_read_fn read_base, void *user, lmc_plan **plan);
 
-/* NULL is allowed. The allocator of the creating context must still work; the context may be gone. */
+/* NULL is allowed. The allocator of the creating context must still work; the context may have been freed. */
 LMC_STABLE void lmc_plan_free(lmc_plan *plan);
 
 /* Describes the frame that the plan will give. Writes nothing if info->struct_size is none that the library knows. */
@@ -425,8 +431,8 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_frame_block(const lmc_frame *frame, uint
  * against the index. A stored or short frame has no index: its blocks come back unverified with their
  * content_hash in *entry, and must not be used before lmc_content_hash() over all blocks was found equal
  * to lmc_frame_content_hash(). entry may be NULL for coded and delta frames.
- *  base: DELTA: the base_nbytes bytes of the base that belong to the block (from block_index * base_block_nbytes;
- *  base_block_nbytes of them, less in the last one), else BASE; they are verified first. Ignored by other frames.
+ *  base: for DELTA, the bytes of the base that belong to the block, from block_index * base_block_nbytes: base_nbytes
+ *  must be base_block_nbytes, or less for the last block, else BASE. They are verified first. Other modes ignore it.
  * Errors: ARG, NOMEM, DST_SMALL, CORRUPT, UNSUPPORTED, CHECKSUM, BASE. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame,
                                                      uint64_t block_index, const void *stored,

@@ -1,12 +1,10 @@
 /*
  * lmc_h5.h - LMC as an HDF5 filter: its number and parameters, and chunks coded without HDF5.
  *
- * Programs that use HDF5 need none of this: with HDF5_PLUGIN_PATH set to the directory of libh5lmc.so the
- * library finds the filter by its number. The calls below are for programs that write and read chunks as
- * they stand in the file (H5Dwrite_chunk, H5Dread_chunk), on many threads if they like: they give the bytes
- * that the filter stores, and take them back. docs/hdf5-filter.md is the description of both.
- *
- * libh5lmc.so exports them, and so does liblmc_h5. The conventions are those of lmc.h.
+ * Programs that use HDF5 need none of this. HDF5 finds the filter by its number if HDF5_PLUGIN_PATH names the directory
+ * of libh5lmc.so. The calls below are for programs that write and read stored chunks themselves (H5Dwrite_chunk,
+ * H5Dread_chunk), on as many threads as they like. The calls give the bytes that the filter stores, and take them back
+ * (docs/hdf5-filter.md). libh5lmc.so and liblmc_h5 export them. The conventions are those of lmc.h.
  */
 #ifndef LMC_H5_H
 #define LMC_H5_H
@@ -23,13 +21,13 @@ extern "C" {
 #define LMC_H5_FILTER_ID 59810
 #endif
 
-/* Stands in every file beside the number: tools show it where the plugin is missing. */
+/* The filter's name in every file. Tools show it where the plugin is missing. */
 #define LMC_H5_FILTER_NAME "lmc (needs LMC's plugin libh5lmc.so in a directory of HDF5_PLUGIN_PATH)"
 
 /* ---- parameters --------------------------------------------------------------------------------- */
 
-/* The values that HDF5 keeps for the filter of a dataset ("cd_values"). A user gives none, or the first
- * one, two or three; when the dataset is created the filter adds the others. */
+/* The values that HDF5 keeps for the filter of a dataset ("cd_values"). A user gives up to three. The filter adds the
+ * others when the dataset is created. */
 enum {
     LMC_H5_VALUE_LEVEL = 0,          /* an lmc_level, or one plus LMC_H5_LEVEL_ROWS */
     LMC_H5_VALUE_ELEMENT = 1,        /* bytes of an element: 1, 2, 4 or 8; 0 for that of the dataset's type */
@@ -45,8 +43,8 @@ enum {
 };
 #define LMC_H5_USER_VALUE_COUNT 3
 
-/* Added to a level: the rows of a chunk along the first axis are snapshots of one thing. Each is coded against
- * the one before; the chunk is read without any other. */
+/* Added to a level: the rows of a chunk along the first axis are snapshots of one tensor. Each row is coded against the
+ * row before it. A chunk is still read without any other chunk. */
 #define LMC_H5_LEVEL_ROWS 16
 
 #define LMC_H5_MAGIC 0x31434d4cu /* bytes "LMC1" */
@@ -68,46 +66,46 @@ enum {
 /* A stored chunk is never larger than the chunk plus this many bytes. */
 #define LMC_H5_OVERHEAD_MAX 64
 
-/* Capacity that lmc_h5_encode_chunk() asks for: somewhat more than a stored chunk can have.
+/* Capacity that lmc_h5_encode_chunk() asks for. A stored chunk is somewhat smaller.
  * Errors: ARG; LIMIT when the sum does not fit a size_t. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound);
 
 /* Encodes a chunk as the filter does for a dataset with these values.
- *  ctx: scratch and diagnostics of this thread; NULL: the call takes its own.
+ *  ctx: scratch and diagnostics of this thread; with NULL the call takes its own.
  *  values: as HDF5 gives them for the dataset (H5Pget_filter_by_id2; in h5py
- *   dataset.id.get_create_plist().get_filter(i)[2]), or the user's values alone; value_count may be 0.
- *   A chunk encoded with less than the dataset's values is as good to read, but may be larger. Rows
- *   (LMC_H5_LEVEL_ROWS) are told apart by LMC_H5_VALUE_ROWS alone: with a user's values there are none.
+ *   dataset.id.get_create_plist().get_filter(i)[2]), or only the user's values; value_count may be 0. With fewer values
+ *   than the dataset has, a chunk can be read as well but may be larger. Rows (LMC_H5_LEVEL_ROWS) need
+ *   LMC_H5_VALUE_ROWS: the user's values say nothing of rows.
  *  chunk: the bytes that HDF5 would hand to the filter: a whole chunk, edges padded, in the file's type,
  *   after the filters before LMC (if any).
  *  dst_capacity: at least lmc_h5_encode_bound(), else DST_SMALL.
- * Uses this thread alone. Errors: ARG (values too), NOMEM, DST_SMALL. */
+ * Uses only this thread. Errors: ARG (values too), NOMEM, DST_SMALL. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values,
                                                         size_t value_count, const void *chunk,
                                                         size_t chunk_nbytes, void *dst, size_t dst_capacity,
                                                         size_t *dst_nbytes);
 
-/* Bytes that lmc_h5_decode_chunk() will give for a stored chunk. Reads its heads only, and refuses a size that
- * the stored bytes are too few for (at least 13 for each 8 MiB): trust the answer as far as a bound.
+/* Bytes that lmc_h5_decode_chunk() will give for a stored chunk. Reads only the heads. Refuses a size that the stored
+ * bytes are too few for (at least 13 for each 8 MiB). The answer is unverified: use it only as an upper bound.
  * Errors: ARG, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t stored_nbytes,
                                                         size_t *chunk_nbytes);
 
-/* Decodes a stored chunk. Needs no values: whatever the filter wrote, it reads.
+/* Decodes a stored chunk of any dataset. It needs no values.
  *  dst_capacity: at least lmc_h5_chunk_nbytes(), else DST_SMALL.
- * A chunk says its own size, which need not be that of the dataset's chunks in a file of strangers: compare *dst_nbytes
- * with the bytes that you expect.
+ * A stored chunk says its own size. In a file of strangers this need not be the size of the dataset's chunks: compare
+ * *dst_nbytes with the bytes that you expect (examples/h5_inspect.py does it for a whole file).
  * A chunk whose filter mask (H5Dread_chunk) has LMC's bit set was stored without LMC: do not pass it.
- * Uses this thread alone, unless ctx was given more (lmc_ctx_set_thread_count).
- * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT; never BASE, as a chunk
- * holds whatever its rows were coded against. */
+ * Uses only this thread, unless ctx was given more (lmc_ctx_set_thread_count).
+ * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT; never BASE, as a chunk holds the
+ * rows that its other rows were coded against. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored,
                                                         size_t stored_nbytes, void *dst, size_t dst_capacity,
                                                         size_t *dst_nbytes);
 
-/* The latest failure of this thread, of the filter or of a call above, as one line of text; "" if there was
- * none. HDF5 1.14 and 2.0 drop what a filter says: this is where to look. Owned by the library, valid until
- * the thread's next call. Each copy of the library has its own: ask libh5lmc.so for what the filter said. */
+/* The latest failure of this thread, of the filter or of a call above, as one line of text; "" if there was none. HDF5
+ * 1.14 and 2.0 drop the text of a filter's failure: look here. Owned by the library, valid until the thread's next
+ * call. Each copy of the library has its own text: ask libh5lmc.so about the filter. */
 LMC_STABLE const char *lmc_h5_last_error(void);
 
 #ifdef __cplusplus
