@@ -27,7 +27,7 @@ double bench_cpu_now(void)
 static lmc_dtype commonest_dtype(const lmc_st_file *file, uint64_t *nbytes)
 {
     uint64_t sum[LMC_DTYPE_COUNT] = {0};
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     unsigned best = 0;
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++)
         if (lmc_st_tensor_info(file, i, &tensor) == LMC_OK)
@@ -40,7 +40,7 @@ static lmc_dtype commonest_dtype(const lmc_st_file *file, uint64_t *nbytes)
 
 static int read_tensors(const lmc_st_file *file, lmc_dtype dtype, uint8_t *dst)
 {
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++) {
         if (lmc_st_tensor_info(file, i, &tensor) != LMC_OK || tensor.dtype != dtype)
             continue;
@@ -54,7 +54,7 @@ static int read_tensors(const lmc_st_file *file, lmc_dtype dtype, uint8_t *dst)
 int bench_data_load(bench_data *data, const char *path, size_t nbytes)
 {
     lmc_st_file *file;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     uint64_t once;
     if (lmc_st_open(path, &file, &diag) != LMC_OK) {
         fprintf(stderr, "bench: %s: %s\n", path, diag.text);

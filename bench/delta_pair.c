@@ -71,7 +71,7 @@ static void finish(delta_pair *pair)
 
 static int find_in_base(const lmc_st_file *base, const lmc_st_tensor *tensor, uint64_t *index)
 {
-    lmc_st_tensor other;
+    lmc_st_tensor other = LMC_INIT(lmc_st_tensor);
     return lmc_st_find(base, tensor->name, tensor->name_nbytes, index) &&
            lmc_st_tensor_info(base, *index, &other) == LMC_OK && other.dtype == tensor->dtype &&
            other.nbytes == tensor->nbytes;
@@ -79,7 +79,7 @@ static int find_in_base(const lmc_st_file *base, const lmc_st_tensor *tensor, ui
 
 static int read_tensor(const lmc_st_file *file, uint64_t index, size_t nbytes, uint8_t *dst)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (lmc_st_read_range(file, NULL, index, 0, nbytes, dst, &diag) == LMC_OK)
         return 0;
     fprintf(stderr, "lmc-bench-delta: %s: %s\n", diag.file, diag.text);
@@ -89,7 +89,7 @@ static int read_tensor(const lmc_st_file *file, uint64_t index, size_t nbytes, u
 static int read_dtype(delta_pair *pair, const lmc_st_file *base, const lmc_st_file *file, lmc_dtype dtype,
                       size_t *at)
 {
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     uint64_t there;
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++) {
         if (lmc_st_tensor_info(file, i, &tensor) != LMC_OK)
@@ -108,7 +108,7 @@ static int read_dtype(delta_pair *pair, const lmc_st_file *base, const lmc_st_fi
 
 static int read_files(delta_pair *pair, const lmc_st_file *base, const lmc_st_file *file, size_t nbytes)
 {
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     uint64_t once = 0;
     size_t at = 0;
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++)
@@ -138,7 +138,7 @@ static const char *file_name(const char *path)
 int delta_pair_load(delta_pair *pair, const char *base_path, const char *path, size_t nbytes)
 {
     lmc_st_file *base = NULL, *file = NULL;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     memset(pair, 0, sizeof *pair);
     snprintf(pair->name, sizeof pair->name, "%s -> %s", file_name(base_path), file_name(path));
     int failed = lmc_st_open(base_path, &base, &diag) != LMC_OK || lmc_st_open(path, &file, &diag) != LMC_OK;

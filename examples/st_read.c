@@ -46,7 +46,7 @@ static void print_metadata(const lmc_st_file *file)
 static void print_tensors(const lmc_st_file *file)
 {
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++) {
-        lmc_st_tensor tensor;
+        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         if (lmc_st_tensor_info(file, i, &tensor) != LMC_OK)
             continue; /* only for a number that is none */
         printf("%-8s [", tensor.dtype_name);
@@ -63,8 +63,8 @@ static void print_tensors(const lmc_st_file *file)
 static int read_tensor(const lmc_st_file *file, uint64_t index)
 {
     unsigned char range[RANGE_NBYTES];
-    lmc_st_tensor tensor;
-    lmc_st_diag diag;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (lmc_st_tensor_info(file, index, &tensor) != LMC_OK || tensor.nbytes > SIZE_MAX)
         return 0;
     const size_t nbytes = (size_t)tensor.nbytes;
@@ -93,7 +93,7 @@ static int read_tensor(const lmc_st_file *file, uint64_t index)
 int main(int argc, char **argv)
 {
     lmc_st_file *file;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     uint64_t index;
     int is_done = 1;
     if (argc != 2 && argc != 3) {

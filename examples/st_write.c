@@ -89,8 +89,8 @@ static lmc_status write_model(const char *path, lmc_st_result *result, lmc_st_di
 
 int main(int argc, char **argv)
 {
-    lmc_st_result result;
-    lmc_st_diag diag;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (argc != 2) {
         fprintf(stderr, "usage: st_write OUT.safetensors.lmc\n");
         return 2;

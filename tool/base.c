@@ -16,7 +16,7 @@
 static int check_file(const cli_args *args)
 {
     os_input input;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_diag_init(&diag, args->base);
     if (os_input_open(&input, args->base, &diag) != LMC_OK)
         return cli_report(&diag);
@@ -66,7 +66,7 @@ static int is_below(const char *path, const char *directory)
 
 static int refuse_removal(const char *archive_path, const char *in_path)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     char shown[200];
     st_diag_init(&diag, in_path);
     st_text_escape(shown, sizeof(shown), archive_path, strlen(archive_path));
@@ -77,7 +77,7 @@ static int refuse_removal(const char *archive_path, const char *in_path)
 /* Goes down the chain of bases of one archive. true_in: in_path without links. */
 static int check_chain(const lmc_st_file *file, const char *in_path, const char *true_in)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int is_needed = 0;
     for (const lmc_st_file *at = file; at != NULL && !is_needed;) {
         if (lmc_st_open_base(at, &at, &diag) != LMC_OK)
@@ -97,7 +97,7 @@ static int check_archive(const cli_args *args, const char *archive_path, const c
                          const char *true_in)
 {
     lmc_st_file *file = NULL;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (cli_open(args, archive_path, &file, &diag) != LMC_OK)
         return cli_report(&diag);
     const int exit_status = check_chain(file, in_path, true_in);
@@ -142,7 +142,7 @@ static int check_directory(const cli_args *args, const char *directory, const ch
                            const char *true_in)
 {
     os_tree tree;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int exit_status = CLI_OK;
     st_diag_init(&diag, directory);
     if (os_tree_read(&tree, &st_memory_default, directory, &diag) != LMC_OK)

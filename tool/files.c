@@ -30,7 +30,7 @@ size_t cli_path_length(const char *path)
 
 static void tell_base_more(cli_job *job)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (job->base_more > 0) {
         st_diag_init(&diag, job->base_file);
         st_fail(&diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET, "%llu more tensors want that base",
@@ -88,6 +88,8 @@ static void show_file(void *user, const char *path, lmc_st_event event, uint64_t
 void cli_job_start(cli_job *job, const cli_args *args, const char *in_path)
 {
     memset(job, 0, sizeof(*job));
+    job->result.struct_size = sizeof job->result;
+    job->diag.struct_size = sizeof job->diag;
     job->args = args;
     job->in_path = in_path;
     cli_set_options(args, &job->options);

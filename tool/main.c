@@ -101,7 +101,7 @@ int cli_finish_output(void)
 {
     if (cli_output_works() && fflush(stdout) == 0)
         return CLI_OK;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const int os_errno = output_errno != 0 ? output_errno : errno;
     drop_output();
     st_diag_init(&diag, "standard output");

@@ -152,25 +152,12 @@ lmc_status st_file_open_input(const char *path, const lmc_st_options *options, l
                          .may_be_short = options->salvage};
     lmc_status status = st_file_open(&how, file, diag);
     if (status == LMC_OK)
-        status = lmc_st_set_base(*file, options->base, options->base_dirs, options->base_dir_count, diag);
+        status = st_file_set_base(*file, options->base, options->base_dirs, options->base_dir_count, diag);
     if (status != LMC_OK) {
         lmc_st_close(*file);
         *file = NULL;
     }
     return status;
-}
-
-lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator, lmc_st_file **file,
-                            lmc_st_diag *diag)
-{
-    lmc_st_diag unused;
-    const st_open how = {.path = path, .fd = -1, .allocator = allocator};
-    return st_file_open(&how, file, diag != NULL ? diag : &unused);
-}
-
-lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag)
-{
-    return lmc_st_open_with(path, NULL, file, diag);
 }
 
 static void free_shapes(lmc_st_file *file)
@@ -264,7 +251,7 @@ void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tens
 {
     const st_tensor *const source = &file->header.tensors[index];
     const st_string name = st_header_name(&file->header, index);
-    memset(tensor, 0, sizeof(*tensor));
+    *tensor = (lmc_st_tensor)LMC_INIT(lmc_st_tensor);
     tensor->name = name.bytes;
     tensor->name_nbytes = name.nbytes;
     tensor->dtype = (lmc_dtype)source->dtype;
@@ -275,9 +262,8 @@ void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tens
     tensor->stored_nbytes = file->places[index + 1] - file->places[index];
 }
 
-lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
+lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
 {
-    memset(tensor, 0, sizeof(*tensor));
     if (index >= file->header.tensor_count)
         return LMC_ERR_ARG;
     const uint64_t *const shape = get_shape(file, (size_t)index);
@@ -296,13 +282,6 @@ int lmc_st_find(const lmc_st_file *file, const char *name, size_t name_nbytes, u
         return 0;
     *index = found;
     return 1;
-}
-
-lmc_st_diag *st_file_begin(const lmc_st_file *file, lmc_st_diag *diag, lmc_st_diag *unused)
-{
-    diag = diag != NULL ? diag : unused;
-    st_diag_init(diag, file->path);
-    return diag;
 }
 
 lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag)

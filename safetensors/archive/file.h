@@ -40,14 +40,17 @@ typedef struct st_open {
     int may_be_short;               /* 1: accept an archive that ends early or goes on (salvage) */
 } st_open;
 
-/* lmc_st_open() in full. */
+/* Opens a file and reads header and table; lmc_st_open() says what can fail. */
 lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag);
 
 /* The same as an input of a call with these options. */
 lmc_status st_file_open_input(const char *path, const lmc_st_options *options, lmc_st_file **file,
                               lmc_st_diag *diag);
 
-/* lmc_st_tensor_info() without the shape, which is NULL; so this needs no memory. */
+/* Describes a tensor. Errors: ARG, NOMEM (lmc_st_tensor_info()). */
+lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor);
+
+/* Describes a tensor without its shape, which stays NULL: this needs no memory. */
 void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tensor);
 
 /* Content bytes of tensor `index`. */
@@ -74,11 +77,18 @@ static inline uint64_t st_file_frame_nbytes(const lmc_st_file *file, size_t inde
     return file->places[owner + 1] - file->places[owner];
 }
 
-/* Begins a call on an open file: gives it a diagnostic to fill, `unused` if the caller has none. */
-lmc_st_diag *st_file_begin(const lmc_st_file *file, lmc_st_diag *diag, lmc_st_diag *unused);
-
 /* Names tensor `index` in a diagnostic and passes `status` on. */
 lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag);
+
+/* base/base.c: the places of lmc_st_set_base(). Errors: NOMEM, ARG (the base is open already). */
+lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *const *base_dirs,
+                            size_t base_dir_count, lmc_st_diag *diag);
+
+/* base/base.c: what the archive records of its base; returns 0 if it has none. */
+int st_base_info(const lmc_st_file *file, lmc_st_base *base);
+
+/* base/base.c: the next st_file_open_base() looks for the base again. */
+void st_file_retry_base(const lmc_st_file *file);
 
 /* base/base.c: what an archive with a base file needs to find it. Ends with st_file_close_base(). */
 lmc_status st_file_begin_base(lmc_st_file *file, lmc_st_diag *diag);
@@ -139,5 +149,8 @@ lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, 
  * an index trustworthy. */
 lmc_status st_frame_check_entries(const lmc_st_file *file, size_t index, const lmc_block_entry *entries,
                                   uint64_t count, lmc_st_diag *diag);
+
+/* archive/frame.c: the mode of a tensor; lmc_st_tensor_mode() says what can fail. */
+lmc_status st_frame_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag);
 
 #endif

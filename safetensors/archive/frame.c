@@ -184,13 +184,10 @@ lmc_status st_frame_check_entries(const lmc_st_file *file, size_t index, const l
     return st_file_blame(file, index, LMC_ERR_CHECKSUM, diag);
 }
 
-lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
+lmc_status st_frame_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *mode, lmc_st_diag *diag)
 {
     unsigned char start[LMC_INFO_NBYTES];
     lmc_info info = LMC_INIT(lmc_info);
-    lmc_st_diag unused;
-    diag = st_file_begin(file, diag, &unused);
-    *mode = LMC_ST_MODE_STORED;
     if (index >= file->header.tensor_count)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
     if (!file->is_archive) {

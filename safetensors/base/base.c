@@ -9,9 +9,8 @@
 
 /* ---- what is recorded ---- */
 
-int lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base)
+int st_base_info(const lmc_st_file *file, lmc_st_base *base)
 {
-    memset(base, 0, sizeof(*base));
     if (file->base == NULL)
         return 0;
     base->name = file->bases.name;
@@ -59,16 +58,13 @@ lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, 
     return status;
 }
 
-lmc_status lmc_st_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag)
+void st_file_retry_base(const lmc_st_file *file)
 {
-    lmc_st_diag unused;
-    diag = st_file_begin(file, diag, &unused);
-    if (file->base != NULL) {
-        pthread_mutex_lock(&file->base->lock);
-        file->base->has_failed = 0; /* it may have come since */
-        pthread_mutex_unlock(&file->base->lock);
-    }
-    return st_file_open_base(file, base, diag);
+    if (!file->base)
+        return;
+    pthread_mutex_lock(&file->base->lock);
+    file->base->has_failed = 0; /* it may have come since */
+    pthread_mutex_unlock(&file->base->lock);
 }
 
 uint64_t st_file_headers_nbytes(const lmc_st_file *file)
@@ -194,11 +190,9 @@ static int copy_places(const lmc_st_file *file, const char *base, const char *co
     return 1;
 }
 
-lmc_status lmc_st_set_base(lmc_st_file *file, const char *base, const char *const *base_dirs,
-                           size_t base_dir_count, lmc_st_diag *diag)
+lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *const *base_dirs,
+                            size_t base_dir_count, lmc_st_diag *diag)
 {
-    lmc_st_diag unused;
-    diag = st_file_begin(file, diag, &unused);
     if (file->base == NULL)
         return LMC_OK; /* nothing will be looked for */
     if (file->base->file != NULL)

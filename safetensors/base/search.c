@@ -116,7 +116,7 @@ static lmc_status try_path(base_search *search, const char *path, int is_named)
         const char *const fault = candidate_fault(file, candidate);
         if (fault == NULL) {
             status =
-                lmc_st_set_base(candidate, NULL, (const char *const *)state->dirs, state->dir_count, &cause);
+                st_file_set_base(candidate, NULL, (const char *const *)state->dirs, state->dir_count, &cause);
             if (status == LMC_OK) {
                 set_trial(candidate, 1);
                 return choose(search, candidate);

@@ -11,7 +11,7 @@
 
 void st_diag_init(lmc_st_diag *diag, const char *path)
 {
-    memset(diag, 0, sizeof(*diag));
+    *diag = (lmc_st_diag)LMC_INIT(lmc_st_diag);
     diag->offset = LMC_ST_NO_OFFSET;
     st_diag_set_file(diag, path);
 }

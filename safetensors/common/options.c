@@ -1,32 +1,33 @@
 /*
- * options.c - see common/options.h.
+ * options.c - completes what a call on whole files was given, and gives back results and diagnostics.
  */
 #include "safetensors/common/options.h"
 
+#include "safetensors/common/abi.h"
 #include "safetensors/common/memory.h"
 
 #include <string.h>
 
-void lmc_st_options_init(lmc_st_options *options)
+void lmc_st_options_init_sized(lmc_st_options *options, size_t struct_size)
 {
-    memset(options, 0, sizeof(*options));
-    options->struct_size = sizeof(*options);
-    options->level = LMC_LEVEL_DEFAULT;
-    options->in_fd = -1;
-    options->out_fd = -1;
+    const lmc_st_options defaults = {
+        .struct_size = struct_size, .level = LMC_LEVEL_DEFAULT, .in_fd = -1, .out_fd = -1};
+    memcpy(options, &defaults, sizeof defaults.struct_size);
+    if (st_struct_is_known(options, sizeof defaults))
+        st_struct_copy(options, &defaults, struct_size);
 }
 
 lmc_status st_options_copy(lmc_st_options *options, const lmc_st_options *from, lmc_st_diag *diag)
 {
     lmc_st_options_init(options);
     options->allocator = &st_memory_default;
-    if (from == NULL)
+    if (!from)
         return LMC_OK;
-    if (from->struct_size < sizeof(from->struct_size) || from->struct_size > sizeof(*options))
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the options have an unknown size");
-    memcpy(options, from, from->struct_size);
-    options->struct_size = sizeof(*options);
-    if (options->allocator == NULL)
+    if (!st_struct_is_known(from, sizeof *options))
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "the options are not initialised, or of a newer version");
+    st_struct_copy(options, from, from->struct_size);
+    if (!options->allocator)
         options->allocator = &st_memory_default;
     if (options->thread_count > LMC_THREAD_COUNT_MAX || options->level < LMC_LEVEL_DEFAULT ||
         options->level > LMC_LEVEL_MAX)
@@ -37,9 +38,26 @@ lmc_status st_options_copy(lmc_st_options *options, const lmc_st_options *from, 
 lmc_status st_call_begin(st_call *call, const char *path, const lmc_st_options *options,
                          lmc_st_result *result, lmc_st_diag *diag)
 {
-    call->result = result != NULL ? result : &call->unused_result;
-    call->diag = diag != NULL ? diag : &call->unused_diag;
-    memset(call->result, 0, sizeof(*call->result));
+    const int is_diag_known = !diag || st_struct_is_known(diag, sizeof *diag);
+    const int is_result_known = !result || st_struct_is_known(result, sizeof *result);
+    call->given_diag = is_diag_known ? diag : NULL;
+    call->given_result = is_result_known ? result : NULL;
+    call->diag = &call->own_diag;
+    call->result = &call->own_result;
+    call->own_result = (lmc_st_result)LMC_INIT(lmc_st_result);
     st_diag_init(call->diag, path);
-    return st_options_copy(&call->options, options, call->diag);
+    const lmc_status status = st_options_copy(&call->options, options, call->diag);
+    if (is_diag_known && is_result_known)
+        return status;
+    return st_fail(call->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                   "result or diagnostic are not initialised, or of a newer version");
+}
+
+lmc_status st_call_end(st_call *call, lmc_status status)
+{
+    if (call->given_diag)
+        st_struct_copy(call->given_diag, call->diag, call->given_diag->struct_size);
+    if (call->given_result)
+        st_struct_copy(call->given_result, call->result, call->given_result->struct_size);
+    return status;
 }

@@ -4,7 +4,6 @@
  */
 #include "safetensors/convert/convert.h"
 
-#include "safetensors/common/options.h"
 #include "safetensors/convert/conversion.h"
 #include "safetensors/tree/model_dir.h"
 
@@ -281,17 +280,4 @@ lmc_status st_convert_file(const char *in_path, const os_place *out, const lmc_s
     }
     lmc_st_close(file);
     return status;
-}
-
-lmc_status lmc_st_convert(const char *in_path, const char *out_path, const lmc_st_options *options,
-                          lmc_st_result *result, lmc_st_diag *diag)
-{
-    st_call call;
-    lmc_status status = st_call_begin(&call, in_path, options, result, diag);
-    if (status != LMC_OK)
-        return status;
-    if (st_is_directory(in_path, &call.options))
-        return st_model_dir_convert(in_path, out_path, &call.options, call.result, call.diag);
-    const os_place out = os_place_of(out_path);
-    return st_convert_file(in_path, &out, &call.options, call.result, call.diag);
 }

@@ -84,7 +84,8 @@ lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path,
     const st_open how = {.path = options->base, .fd = -1, .allocator = options->allocator};
     lmc_status status = st_file_open(&how, &conversion->base, &cause);
     if (status == LMC_OK)
-        status = lmc_st_set_base(conversion->base, NULL, options->base_dirs, options->base_dir_count, &cause);
+        status =
+            st_file_set_base(conversion->base, NULL, options->base_dirs, options->base_dir_count, &cause);
     if (status == LMC_OK)
         status = check(conversion, out_path, &cause);
     if (status != LMC_OK)

@@ -328,7 +328,7 @@ static lmc_status write_as(write_function function, const lmc_st_writer *writer,
     st_source source;
     lmc_status status = st_call_begin(&call, out_path, options, result, diag);
     if (status != LMC_OK)
-        return status;
+        return st_call_end(&call, status);
     call.options.allocator = &writer->memory;
     status = begin_write(&write, writer, &source, call.diag);
     if (status == LMC_OK) {
@@ -336,7 +336,7 @@ static lmc_status write_as(write_function function, const lmc_st_writer *writer,
         status = function(&source, &out, &call);
     }
     end_write(&write);
-    return status;
+    return st_call_end(&call, status);
 }
 
 lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,

@@ -1,6 +1,8 @@
 /*
- * read.c - reading the content of single tensors: the public calls.
+ * read.c - reads the content of single tensors, from plain files and from archives.
  */
+#include "safetensors/read/read.h"
+
 #include "safetensors/read/reader.h"
 
 /* One range of a tensor of an archive, with a context of its own if the caller gave none. */
@@ -19,11 +21,9 @@ static lmc_status read_once(const lmc_st_file *file, lmc_ctx *ctx, size_t index,
     return status;
 }
 
-lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first_byte,
-                             size_t nbytes, void *dst, lmc_st_diag *diag)
+lmc_status st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first_byte,
+                         size_t nbytes, void *dst, lmc_st_diag *diag)
 {
-    lmc_st_diag unused;
-    diag = st_file_begin(file, diag, &unused);
     if (index >= file->header.tensor_count)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
     const uint64_t content_nbytes = st_file_tensor_nbytes(file, (size_t)index);
@@ -42,16 +42,14 @@ lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t ind
     return read_once(file, ctx, (size_t)index, first_byte, nbytes, dst, diag);
 }
 
-lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst, size_t dst_capacity,
-                       lmc_st_diag *diag)
+lmc_status st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst, size_t dst_capacity,
+                   lmc_st_diag *diag)
 {
     const int is_known = index < file->header.tensor_count;
     const uint64_t nbytes = is_known ? st_file_tensor_nbytes(file, (size_t)index) : 0;
     if (nbytes > dst_capacity) {
-        lmc_st_diag unused;
-        diag = st_file_begin(file, diag, &unused);
         st_fail(diag, LMC_ERR_DST_SMALL, LMC_ST_NO_OFFSET, "the destination is smaller than the tensor");
         return st_file_blame(file, (size_t)index, LMC_ERR_DST_SMALL, diag);
     }
-    return lmc_st_read_range(file, ctx, index, 0, (size_t)nbytes, dst, diag);
+    return st_read_range(file, ctx, index, 0, (size_t)nbytes, dst, diag);
 }

@@ -4,7 +4,6 @@
 #include "safetensors/restore/restore.h"
 
 #include "safetensors/base/content.h"
-#include "safetensors/common/options.h"
 #include "safetensors/tree/model_dir.h"
 
 #include <string.h>
@@ -72,17 +71,4 @@ lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_s
         memset(result, 0, sizeof(*result));
     lmc_st_close(source);
     return status;
-}
-
-lmc_status lmc_st_restore(const char *in_path, const char *out_path, const lmc_st_options *options,
-                          lmc_st_result *result, lmc_st_diag *diag)
-{
-    st_call call;
-    lmc_status status = st_call_begin(&call, in_path, options, result, diag);
-    if (status != LMC_OK)
-        return status;
-    if (st_is_directory(in_path, &call.options))
-        return st_model_dir_restore(in_path, out_path, &call.options, call.result, call.diag);
-    const os_place out = os_place_of(out_path);
-    return st_restore_file(in_path, &out, &call.options, call.result, call.diag);
 }

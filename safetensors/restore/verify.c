@@ -2,7 +2,6 @@
  * verify.c - reading an archive whole to see whether it is sound, or equal to the file it was made from.
  */
 #include "safetensors/base/content.h"
-#include "safetensors/common/options.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/tree/model_dir.h"
 
@@ -148,19 +147,6 @@ lmc_status st_verify_file(const char *in_path, const lmc_st_options *options, lm
     return status;
 }
 
-lmc_status lmc_st_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
-                         lmc_st_diag *diag)
-{
-    st_call call;
-    lmc_status status = st_call_begin(&call, in_path, options, result, diag);
-    if (status != LMC_OK)
-        return status;
-    call.options.salvage = 0;
-    if (st_is_directory(in_path, &call.options))
-        return st_model_dir_verify(in_path, &call.options, call.result, call.diag);
-    return st_verify_file(in_path, &call.options, call.result, call.diag);
-}
-
 /* ---- compare ---- */
 
 static lmc_status fail_different(const char *what, lmc_st_diag *diag)
@@ -208,16 +194,4 @@ lmc_status st_compare_files(const char *archive_path, int archive_fd, const char
     lmc_st_close(archive);
     lmc_st_close(plain);
     return status;
-}
-
-lmc_status lmc_st_compare(const char *archive_path, const char *plain_path, const lmc_st_options *options,
-                          lmc_st_diag *diag)
-{
-    st_call call;
-    lmc_status status = st_call_begin(&call, archive_path, options, NULL, diag);
-    if (status != LMC_OK)
-        return status;
-    if (st_is_directory(archive_path, &call.options))
-        return st_model_dir_compare(archive_path, plain_path, &call.options, call.diag);
-    return st_compare_files(archive_path, -1, plain_path, &call.options, call.diag);
 }

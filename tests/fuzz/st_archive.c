@@ -37,7 +37,7 @@ static lmc_status verify_refused(const char *path, lmc_st_options *options, lmc_
 static void refuse(const char *path, const lmc_st_diag *expected)
 {
     fuzz_directory directory;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     fuzz_directory_make(&directory);
     lmc_st_options options;
     lmc_st_options_init(&options);
@@ -61,9 +61,9 @@ static void claim_result(const lmc_st_result *result, lmc_status status, size_t 
 static void verify_and_restore(const char *path, size_t nbytes, const fuzz_walk *walk)
 {
     fuzz_directory directory;
-    lmc_st_result result;
-    lmc_st_diag diag;
-    lmc_st_diag verify_diag;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_diag verify_diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options;
     lmc_st_options_init(&options);
     options.no_fsync = 1;
@@ -91,7 +91,7 @@ static void verify_and_restore(const char *path, size_t nbytes, const fuzz_walk 
 static void lack_memory(const char *path, lmc_status expected, unsigned allowed_count)
 {
     lmc_st_file *file = NULL;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options;
     fuzz_memory memory;
     fuzz_memory_init(&memory, allowed_count);
@@ -114,7 +114,7 @@ static void lack_memory(const char *path, lmc_status expected, unsigned allowed_
 
 static void try_archive(const uint8_t *data, size_t nbytes)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *file = NULL;
     fuzz_walk walk;
     const char *const path = fuzz_input_path(data, nbytes);

@@ -29,8 +29,8 @@ static void convert_and_back(const char *path, const uint8_t *data, size_t nbyte
 {
     fuzz_directory directory;
     lmc_st_options options;
-    lmc_st_result result;
-    lmc_st_diag diag;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options_init(&options);
     options.level = (lmc_level)(hash >> 16 & 3) % 3;
     options.thread_count = 1 + (hash >> 24) % 2;
@@ -51,7 +51,7 @@ static void convert_and_back(const char *path, const uint8_t *data, size_t nbyte
 static void refuse(const char *path, lmc_status status)
 {
     fuzz_directory directory;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     fuzz_directory_make(&directory);
     FUZZ_CLAIM(lmc_st_convert(path, directory.file, NULL, NULL, &diag) == status);
     fuzz_claim_diag(&diag, status);
@@ -62,7 +62,7 @@ static void refuse(const char *path, lmc_status status)
 
 static void try_file(const uint8_t *data, size_t nbytes)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *file = NULL;
     fuzz_walk walk;
     const uint64_t hash = XXH3_64bits(data, nbytes);

@@ -45,7 +45,7 @@ static lmc_status restore_plainly(const char *path, const fuzz_directory *direct
                                   lmc_st_diag *diag)
 {
     lmc_st_options options;
-    lmc_st_result result;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_options_init(&options);
     options.thread_count = 1;
     options.no_fsync = 1;
@@ -64,7 +64,7 @@ static lmc_status restore_plainly(const char *path, const fuzz_directory *direct
 static void restore_in_threads(const char *path, const fuzz_directory *directory, const fuzz_walk *walk,
                                const lmc_st_diag *expected, unsigned thread_count, unsigned stop)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options;
     progress_log log = {.calls_until_stop = stop};
     lmc_st_options_init(&options);
@@ -92,7 +92,7 @@ static void restore_in_threads(const char *path, const fuzz_directory *directory
 static void verify_in_threads(const char *path, const lmc_st_diag *expected, unsigned thread_count,
                               lmc_st_result *result)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options;
     lmc_st_options_init(&options);
     options.thread_count = thread_count;
@@ -107,7 +107,7 @@ static void compare(const char *path, const fuzz_directory *directory, const fuz
                     unsigned thread_count, const lmc_st_result *verified)
 {
     lmc_st_options options;
-    lmc_st_result result;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_file *restored = NULL;
     lmc_st_options_init(&options);
     options.thread_count = thread_count;
@@ -171,8 +171,8 @@ static void restore_all_ways(const char *path, const lmc_st_file *file, const fu
                              unsigned thread_count, unsigned stop)
 {
     fuzz_directory directory;
-    lmc_st_diag diag;
-    lmc_st_result verified;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_result verified = LMC_INIT(lmc_st_result);
     fuzz_directory_make(&directory);
     const lmc_status status = restore_plainly(path, &directory, walk, &diag);
     FUZZ_CLAIM(status == diag.status);

@@ -44,7 +44,7 @@ void fuzz_claim_same_fault(const lmc_st_diag *restored, const lmc_st_diag *verif
 /* A tensor that was saved is one of the archive, content and all. */
 static void claim_tensor(const lmc_st_file *saved, const lmc_st_file *archive, uint64_t index)
 {
-    lmc_st_tensor a, b;
+    lmc_st_tensor a = LMC_INIT(lmc_st_tensor), b = LMC_INIT(lmc_st_tensor);
     uint64_t found = 0;
     FUZZ_CLAIM(lmc_st_tensor_info(saved, index, &a) == LMC_OK);
     FUZZ_CLAIM(lmc_st_find(archive, a.name, a.name_nbytes, &found) == 1);
@@ -63,7 +63,7 @@ static void claim_tensor(const lmc_st_file *saved, const lmc_st_file *archive, u
 static void claim_saved_file(const char *saved_path, const lmc_st_file *archive, const lmc_st_result *result)
 {
     lmc_st_file *saved = NULL;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const lmc_status status = lmc_st_open(saved_path, &saved, &diag);
     if (status != LMC_OK || lmc_st_is_archive(saved)) {
         /* an archive may hold a file that itself claims to be one: nothing but that can be wrong with it */
@@ -86,8 +86,8 @@ void fuzz_salvage(const char *path, unsigned thread_count, const lmc_st_file *ar
 {
     fuzz_directory directory;
     lmc_st_options options;
-    lmc_st_result result;
-    lmc_st_diag diag;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     salvage_log log = {.damaged_count = 0};
     lmc_st_options_init(&options);
     options.thread_count = thread_count;

@@ -80,7 +80,7 @@ static void claim_metadata(const lmc_st_file *file)
 static lmc_status read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first,
                              size_t nbytes, const uint8_t *expected)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     uint8_t *const range = fuzz_malloc(nbytes);
     const lmc_status status = lmc_st_read_range(file, ctx, index, first, nbytes, range, &diag);
     fuzz_claim_diag(&diag, status);
@@ -114,7 +114,7 @@ static void refuse_reads(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, 
 static void read_tensor(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, const lmc_st_tensor *tensor,
                         uint8_t *dst, fuzz_walk *walk)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_mode mode;
     const lmc_status mode_status = lmc_st_tensor_mode(file, index, &mode, &diag);
     fuzz_claim_diag(&diag, mode_status);
@@ -161,7 +161,7 @@ void fuzz_walk_file(const lmc_st_file *file, uint64_t nbytes_max, fuzz_walk *wal
 {
     uint64_t data_offset = 0;
     size_t header_nbytes;
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     lmc_st_mode mode;
     lmc_ctx *ctx = NULL;
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);

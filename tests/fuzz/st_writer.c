@@ -190,7 +190,7 @@ static void collect(model *model, reader *input)
 static void claim_tensor(const lmc_st_file *file, const item *expected)
 {
     uint64_t index;
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     FUZZ_CLAIM(lmc_st_find(file, expected->name.bytes, expected->name.nbytes, &index) == 1);
     FUZZ_CLAIM(lmc_st_tensor_info(file, index, &tensor) == LMC_OK);
     FUZZ_CLAIM(tensor.dtype == expected->dtype && tensor.nbytes == expected->nbytes);
@@ -203,7 +203,7 @@ static void claim_tensor(const lmc_st_file *file, const item *expected)
 /* Tensors stand by falling size of their elements; those of one dtype by name. */
 static void claim_order(const lmc_st_file *file)
 {
-    lmc_st_tensor before, tensor;
+    lmc_st_tensor before = LMC_INIT(lmc_st_tensor), tensor = LMC_INIT(lmc_st_tensor);
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++, before = tensor) {
         FUZZ_CLAIM(lmc_st_tensor_info(file, i, &tensor) == LMC_OK);
         if (i > 0 && before.dtype == tensor.dtype) {
@@ -218,7 +218,7 @@ static void claim_order(const lmc_st_file *file)
 /* Returns 0 if the file claims to be an archive: then nothing more can be said of it. */
 static int claim_plain_file(const model *model, const char *path, fuzz_walk *walk)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *file = NULL;
     size_t header_nbytes;
     const lmc_status status = lmc_st_open(path, &file, &diag);
@@ -243,7 +243,7 @@ static int claim_plain_file(const model *model, const char *path, fuzz_walk *wal
 /* Archive and file must say the same, whichever is written first. */
 static void write_both(const model *model, const fuzz_directory *directory, const lmc_st_options *options)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     fuzz_walk walk;
     const lmc_status status = lmc_st_writer_write_plain(model->writer, directory->file, options, NULL, &diag);
     fuzz_claim_diag(&diag, status);

@@ -46,4 +46,36 @@ int lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void 
                void *dst, size_t dst_capacity, size_t *dst_nbytes);
 int lmc_read_info(const void *frame, size_t nbytes, lmc_info *info, lmc_diag *diag);
 
+typedef struct lmc_st_diag {
+    size_t struct_size;
+    int status;
+    int os_errno;
+    int has_tensor;
+    uint64_t offset;
+    char file[512];
+} lmc_st_diag;
+
+typedef struct lmc_st_options {
+    size_t struct_size;
+    int level;
+    unsigned thread_count;
+    int force;
+    int no_fsync;
+    void (*progress)(void *user, uint64_t done_nbytes, uint64_t total_nbytes);
+    void *user;
+} lmc_st_options;
+
+typedef struct lmc_st_result {
+    size_t struct_size;
+    uint64_t file_nbytes;
+    uint64_t stored_nbytes;
+    uint64_t tensor_count;
+} lmc_st_result;
+
+void lmc_st_options_init_sized(lmc_st_options *options, size_t struct_size);
+int lmc_st_convert(const char *in_path, const char *out_path, const lmc_st_options *options,
+                   lmc_st_result *result, lmc_st_diag *diag);
+int lmc_st_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+                  lmc_st_diag *diag);
+
 #endif

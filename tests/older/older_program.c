@@ -61,9 +61,44 @@ static void encode_and_decode(void)
     lmc_ctx_free(ctx);
 }
 
-int main(void)
+/* Converts and verifies a file, and fails to convert it once more. */
+static void convert_and_verify(const char *in_path, const char *out_path)
 {
+    struct {
+        lmc_st_options options;
+        uint64_t guard;
+    } settings = {.guard = GUARD};
+    struct {
+        lmc_st_result result;
+        uint64_t guard;
+    } seen = {.result = {.struct_size = sizeof seen.result}, .guard = GUARD};
+    struct {
+        lmc_st_diag diag;
+        uint64_t guard;
+    } fault = {.diag = {.struct_size = sizeof fault.diag}, .guard = GUARD};
+    lmc_st_options_init_sized(&settings.options, sizeof settings.options);
+    check(settings.guard == GUARD && settings.options.force == 0, "lmc_st_options_init_sized");
+    check(lmc_st_convert(in_path, out_path, &settings.options, &seen.result, &fault.diag) == 0 &&
+              fault.diag.status == 0 && seen.result.tensor_count > 0,
+          "lmc_st_convert");
+    check(lmc_st_verify(out_path, &settings.options, &seen.result, &fault.diag) == 0, "lmc_st_verify");
+    check(seen.guard == GUARD && fault.guard == GUARD, "what a success writes");
+    check(lmc_st_convert(in_path, out_path, &settings.options, &seen.result, &fault.diag) ==
+                  fault.diag.status &&
+              fault.diag.status != 0 && strcmp(fault.diag.file, out_path) == 0,
+          "lmc_st_convert, output exists");
+    check(seen.guard == GUARD && fault.guard == GUARD, "what a failure writes");
+    (void)remove(out_path);
+}
+
+/* older_program FILE.safetensors ARCHIVE: ARCHIVE is made and removed. */
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    (void)remove(argv[2]);
     encode_and_decode();
+    convert_and_verify(argv[1], argv[2]);
     printf("LMC-TESTS passed=%d failed=%d\n", failed == 0, failed);
     return failed != 0;
 }

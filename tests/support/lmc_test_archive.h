@@ -55,7 +55,7 @@ static void lmc_test_write_parts(const char *path, const unsigned char *front, s
 static size_t lmc_test_write_archive(const char *path, const unsigned char *content, size_t nbytes,
                                      unsigned block_log2, lmc_frame_mode mode)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_header original;
     uint64_t hash = 0;
     unsigned char *stored = NULL;

@@ -121,7 +121,7 @@ static inline lmc_status lmc_test_verify_with(const char *in, const char *base, 
 static inline void lmc_test_expect_restored(const char *archive, const char *base, const char *base_dir,
                                             const char *plain)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const char *const out = lmc_test_path("restored");
     CU_ASSERT_EQUAL(lmc_test_restore(archive, base, base_dir, out, &diag), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_exists(out) && lmc_test_same_files(out, plain));

@@ -152,7 +152,7 @@ static inline lmc_status lmc_test_read_path(const char *path)
     lmc_st_file *file = NULL;
     lmc_status status = lmc_st_open_with(path, lmc_test_memory, &file, NULL);
     for (uint64_t i = 0; status == LMC_OK && i < lmc_st_tensor_count(file); i++) {
-        lmc_st_tensor tensor;
+        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         lmc_st_mode mode;
         status = lmc_st_tensor_info(file, i, &tensor);
         if (status == LMC_OK)

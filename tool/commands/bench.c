@@ -138,7 +138,7 @@ static int run(const cli_args *args)
 {
     lmc_st_file *file = NULL;
     lmc_st_file *base = NULL;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     cli_args of_base = *args;
     int status = CLI_OK;
     of_base.base = NULL;

@@ -52,8 +52,8 @@ void cli_sample_free(cli_sample *sample)
  * BF16. Returns 1 and sets *index and *form, or returns 0. */
 static int find_base(const cli_sample *sample, uint64_t wanted, uint64_t *index, lmc_base_form *form)
 {
-    lmc_st_tensor tensor;
-    lmc_st_tensor old;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
+    lmc_st_tensor old = LMC_INIT(lmc_st_tensor);
     st_file_describe(sample->file, (size_t)wanted, &tensor);
     if (sample->base == NULL || !lmc_st_find(sample->base, tensor.name, tensor.name_nbytes, index) ||
         !st_header_same_shape(&sample->file->header, (size_t)wanted, &sample->base->header, (size_t)*index))
@@ -65,8 +65,8 @@ static int find_base(const cli_sample *sample, uint64_t wanted, uint64_t *index,
 
 static int read_content(const cli_sample *sample, lmc_ctx *ctx, size_t i, unsigned char *dst, cli_part *part)
 {
-    lmc_st_tensor tensor;
-    lmc_st_diag diag;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_file_describe(sample->file, (size_t)sample->indices[i], &tensor);
     part->content = dst;
     part->nbytes = (size_t)(sample->cut_nbytes > 0 ? sample->cut_nbytes : tensor.nbytes);
@@ -101,7 +101,7 @@ uint64_t cli_sample_base_nbytes(const cli_sample *sample, const cli_part *parts)
 int cli_sample_read_base(const cli_sample *sample, lmc_ctx *ctx, unsigned char *dst, cli_part *parts)
 {
     for (size_t i = 0; i < sample->count; i++) {
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         cli_part *const part = &parts[i];
         if (part->has_base && lmc_st_read_range(sample->base, ctx, part->base_index, 0, part->base_nbytes,
                                                 dst, &diag) != LMC_OK)

@@ -121,7 +121,7 @@ static lmc_status call(cli_job *job, const char *in_path, const char *out_path)
 static void tell_base(const cli_job *job)
 {
     lmc_st_file *file = NULL;
-    lmc_st_base base = {.tensor_count = 0};
+    lmc_st_base base = LMC_INIT(lmc_st_base);
     if (job->args->base == NULL || job->out_path == NULL || job->result.file_count > 0 ||
         lmc_st_open(job->out_path, &file, NULL) != LMC_OK)
         return;

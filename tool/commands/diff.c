@@ -69,7 +69,7 @@ static int is_same_type(const diff *diff, size_t a, size_t b)
 static void pair_tensors(diff *diff)
 {
     for (uint64_t i = 0; i < lmc_st_tensor_count(diff->a); i++) {
-        lmc_st_tensor a;
+        lmc_st_tensor a = LMC_INIT(lmc_st_tensor);
         uint64_t j = 0;
         st_file_describe(diff->a, i, &a);
         if (!find_in(diff->b, &a, &j)) {
@@ -82,7 +82,7 @@ static void pair_tensors(diff *diff)
             diff->retyped[diff->retyped_count++] = i;
     }
     for (uint64_t j = 0; j < lmc_st_tensor_count(diff->b); j++) {
-        lmc_st_tensor b;
+        lmc_st_tensor b = LMC_INIT(lmc_st_tensor);
         uint64_t i = 0;
         st_file_describe(diff->b, j, &b);
         if (!find_in(diff->a, &b, &i))
@@ -131,7 +131,7 @@ static void show_name(const lmc_st_tensor *tensor, const char *sign, const char 
 static void show_list(const lmc_st_file *file, const uint64_t *list, size_t count, const char *sign)
 {
     for (size_t i = 0; i < count && cli_output_works(); i++) {
-        lmc_st_tensor tensor;
+        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         st_file_describe(file, list[i], &tensor);
         show_name(&tensor, sign, "\n");
     }
@@ -148,8 +148,8 @@ static void show_retyped(const diff *diff, uint64_t index)
 {
     char old_shape[64];
     char new_shape[64];
-    lmc_st_tensor a;
-    lmc_st_tensor b;
+    lmc_st_tensor a = LMC_INIT(lmc_st_tensor);
+    lmc_st_tensor b = LMC_INIT(lmc_st_tensor);
     uint64_t j = 0;
     describe_whole(diff->a, index, &a);
     (void)find_in(diff->b, &a, &j);
@@ -165,7 +165,7 @@ static void show(const diff *diff)
     const size_t changed = count_changed(diff);
     for (size_t i = 0; i < diff->pair_count && cli_output_works(); i++) {
         if (diff->pairs[i].differs) {
-            lmc_st_tensor tensor;
+            lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
             st_file_describe(diff->a, diff->pairs[i].a, &tensor);
             show_name(&tensor, "~", ": content\n");
         }
@@ -186,7 +186,7 @@ static void show(const diff *diff)
 
 static void print_name(const lmc_st_file *file, uint64_t index, int is_first)
 {
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     st_file_describe(file, index, &tensor);
     printf(is_first ? "" : ",");
     cli_json_string(tensor.name, tensor.name_nbytes);
@@ -219,7 +219,7 @@ static void print_json(const diff *diff)
 static int compare(const cli_args *args, diff *diff)
 {
     lmc_st_options options;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     cli_progress progress;
     pair_tensors(diff);
     cli_set_options(args, &options);
@@ -270,7 +270,7 @@ static int compare_files(const cli_args *args, const lmc_st_file *a, const lmc_s
 static int run(const cli_args *args)
 {
     lmc_st_file *files[2] = {NULL, NULL};
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int exit_status = CLI_OK;
     if (args->operand_count != 2)
         return cli_usage_error("diff", "diff takes two files");

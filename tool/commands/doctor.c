@@ -227,7 +227,7 @@ static int run(const cli_args *args)
         return doctor_files(args);
     findings *const findings = calloc(1, sizeof(*findings));
     if (findings == NULL) {
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         st_diag_init(&diag, "doctor");
         st_fail_nomem(&diag);
         return cli_report(&diag);

@@ -259,7 +259,7 @@ static void show_sum(const listing *listing)
 static int check_file(const char *path)
 {
     os_input input;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_diag_init(&diag, path);
     lmc_status status = os_input_open(&input, path, &diag);
     if (status == LMC_OK) {

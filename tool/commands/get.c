@@ -71,7 +71,7 @@ static int find_similar(const lmc_st_file *file, const char *name, size_t name_n
 {
     int count = 0;
     for (uint64_t i = 0; i < lmc_st_tensor_count(file) && count < 2; i++) {
-        lmc_st_tensor tensor;
+        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         st_file_describe(file, (size_t)i, &tensor);
         if (holds(&tensor, name, name_nbytes)) {
             *similar = tensor;
@@ -85,7 +85,7 @@ static lmc_status fail_name(const lmc_st_file *file, const char *name, size_t na
 {
     char shown[NAME_SHOWN_NBYTES];
     char other[NAME_SHOWN_NBYTES];
-    lmc_st_tensor similar;
+    lmc_st_tensor similar = LMC_INIT(lmc_st_tensor);
     st_text_escape(shown, sizeof(shown), name, name_nbytes);
     if (name_nbytes == 0 || !find_similar(file, name, name_nbytes, &similar))
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor \"%s\"", shown);
@@ -251,8 +251,8 @@ static lmc_status write_stdout(const request *request, lmc_st_diag *diag)
 
 static int get(const cli_args *args, const lmc_st_file *file, cli_slice *slice)
 {
-    lmc_st_diag diag;
-    request request = {.file = file, .slice = slice};
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    request request = {.file = file, .tensor = LMC_INIT(lmc_st_tensor), .slice = slice};
     const int force = (args->seen & CLI_OPT_FORCE) != 0;
     const char *const out_path = args->output != NULL && strcmp(args->output, "-") != 0 ? args->output : NULL;
     st_diag_init(&diag, args->operands[0]);
@@ -269,7 +269,7 @@ static int get(const cli_args *args, const lmc_st_file *file, cli_slice *slice)
 static int run(const cli_args *args)
 {
     lmc_st_file *file = NULL;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int exit_status = CLI_OK;
     if (args->operand_count != 2)
         return cli_usage_error("get", "get takes a file and the name of a tensor");

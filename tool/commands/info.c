@@ -52,7 +52,7 @@ static void collect(facts *facts)
     facts->nbytes = lmc_st_file_nbytes(facts->file);
     facts->stored_nbytes = lmc_st_stored_nbytes(facts->file);
     for (uint64_t i = 0; i < lmc_st_tensor_count(facts->file); i++) {
-        lmc_st_tensor tensor;
+        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         st_file_describe(facts->file, (size_t)i, &tensor);
         sum *const sum = &facts->by_dtype[tensor.dtype];
         sum->count++;
@@ -100,8 +100,8 @@ static void print_json_metadata(const lmc_st_file *file)
 /* The base, in it its own base, and so on. */
 static void print_json_bases(const lmc_st_file *file)
 {
-    lmc_st_base base;
-    lmc_st_diag diag;
+    lmc_st_base base = LMC_INIT(lmc_st_base);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int depth = 0;
     while (file != NULL && lmc_st_base_info(file, &base)) {
         printf("{\"name\":");
@@ -184,8 +184,8 @@ static void show_metadata(const lmc_st_file *file)
 
 static void show_bases(const lmc_st_file *file)
 {
-    lmc_st_base base;
-    lmc_st_diag diag;
+    lmc_st_base base = LMC_INIT(lmc_st_base);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const char *key = "base:";
     while (file != NULL && lmc_st_base_info(file, &base)) {
         char shown[512];
@@ -227,7 +227,7 @@ static void show(const facts *facts)
 static int run(const cli_args *args)
 {
     lmc_st_file *file = NULL;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (args->operand_count != 1)
         return cli_usage_error("info", "info takes one file");
     const int base_status = cli_base_check(args, args->operands[0]);

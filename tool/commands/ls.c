@@ -78,7 +78,7 @@ static int widest_name(const lmc_st_file *file)
     int widest = 4;
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++) {
         char name[NAME_SHOWN_MAX + 1];
-        lmc_st_tensor tensor;
+        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         st_file_describe(file, (size_t)i, &tensor);
         const int cells = show_name(&tensor, name, sizeof(name));
         widest = cells > widest ? cells : widest;
@@ -97,9 +97,9 @@ static int list(const lmc_st_file *file, int is_json)
                "stored", "ratio", "mode");
     }
     for (uint64_t i = 0; i < count && cli_output_works(); i++) {
-        lmc_st_tensor tensor;
+        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         lmc_st_mode mode;
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         if (lmc_st_tensor_mode(file, i, &mode, &diag) != LMC_OK)
             return cli_report(&diag);
         if (lmc_st_tensor_info(file, i, &tensor) != LMC_OK) {
@@ -126,7 +126,7 @@ static int list(const lmc_st_file *file, int is_json)
 static int run(const cli_args *args)
 {
     lmc_st_file *file = NULL;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (args->operand_count != 1)
         return cli_usage_error("ls", "ls takes one file");
     if (lmc_st_open(args->operands[0], &file, &diag) != LMC_OK)

@@ -58,7 +58,7 @@ static void drop(memory_source *memory)
 
 static lmc_status find(st_aliases *aliases, memory_source *memory, const volatile int *cancel)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const st_source source = {.header = &memory->header, .owner = memory, .read = read_memory};
     lmc_st_options options;
     lmc_st_options_init(&options);

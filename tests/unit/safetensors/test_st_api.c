@@ -51,8 +51,8 @@ static void make_files(void)
 
 static void test_convert(void)
 {
-    lmc_st_result result;
-    lmc_st_diag diag;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_files();
     CU_ASSERT_EQUAL(lmc_st_convert(plain_path, archive_path, NULL, &result, &diag), LMC_OK);
     CU_ASSERT_EQUAL(diag.status, LMC_OK);
@@ -78,7 +78,7 @@ static void test_describe(void)
     static const lmc_st_mode modes[] = {LMC_ST_MODE_CODED, LMC_ST_MODE_CODED, LMC_ST_MODE_SHORT,
                                         LMC_ST_MODE_SHORT};
     lmc_st_file *const file = open_or_fail(archive_path);
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     uint64_t index = 0;
     size_t nbytes = 0;
     CU_ASSERT_TRUE(lmc_st_is_archive(file));
@@ -109,7 +109,7 @@ static void check_ranges(const lmc_st_file *file, lmc_ctx *ctx)
     static const size_t sizes[] = {0, 1, 3, 4096, 131072, 131073, 299999};
     static unsigned char dst[DATA_NBYTES];
     for (uint64_t i = 0; i < 4; i++) {
-        lmc_st_tensor tensor;
+        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         CU_ASSERT_EQUAL_FATAL(lmc_st_tensor_info(file, i, &tensor), LMC_OK);
         const unsigned char *const expected = data + tensor.data_offset;
         CU_ASSERT_EQUAL(lmc_st_read(file, ctx, i, dst, sizeof(dst), NULL), LMC_OK);
@@ -140,7 +140,7 @@ static void test_read(void)
 static void test_read_limits(void)
 {
     unsigned char dst[16];
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *const file = open_or_fail(archive_path);
     CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 2, dst, 7, &diag), LMC_ERR_DST_SMALL);
     CU_ASSERT_STRING_EQUAL(diag.tensor, "pair");
@@ -156,7 +156,7 @@ static void test_read_limits(void)
 static void test_read_of_a_cut_file(void)
 {
     unsigned char dst[16];
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *const file = open_or_fail(plain_path);
     const off_t nbytes = (off_t)lmc_st_file_nbytes(file);
     CU_ASSERT_EQUAL(truncate(plain_path, nbytes - 1), 0);
@@ -174,7 +174,7 @@ static void *read_all(void *file)
     unsigned char *const dst = malloc(DATA_NBYTES);
     size_t wrong = dst == NULL;
     for (uint64_t i = 0; i < 40 && wrong == 0; i++) {
-        lmc_st_tensor tensor;
+        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         wrong += lmc_st_tensor_info(file, i % 4, &tensor) != LMC_OK;
         wrong += lmc_st_read(file, NULL, i % 4, dst, DATA_NBYTES, NULL) != LMC_OK;
         wrong += memcmp(dst, data + tensor.data_offset, tensor.nbytes) != 0;
@@ -223,7 +223,7 @@ static void test_progress_and_cancel(void)
         for (int cancels = 0; cancels < 2; cancels++) {
             watch seen = {.cancels = cancels};
             lmc_st_options options;
-            lmc_st_diag diag;
+            lmc_st_diag diag = LMC_INIT(lmc_st_diag);
             lmc_st_options_init(&options);
             options.thread_count = threads;
             options.progress = watch_progress;
@@ -267,8 +267,8 @@ static void test_option_rules(void)
 
 static void expect_shape(const lmc_st_file *file, uint64_t index, size_t rank)
 {
-    lmc_st_tensor tensor;
-    lmc_st_tensor again;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
+    lmc_st_tensor again = LMC_INIT(lmc_st_tensor);
     CU_ASSERT_EQUAL_FATAL(lmc_st_tensor_info(file, index, &tensor), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(tensor.rank, rank);
     CU_ASSERT_EQUAL(tensor.nbytes, 6);
@@ -324,7 +324,7 @@ static void test_spaced_shape(void)
     CU_ASSERT_EQUAL(fwrite(bytes, 1, (size_t)length + 32, stream), (size_t)length + 32);
     CU_ASSERT_EQUAL(fclose(stream), 0);
     lmc_st_file *const file = open_or_fail(path);
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     CU_ASSERT_EQUAL_FATAL(lmc_st_tensor_info(file, 0, &tensor), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(tensor.rank, 18);
     CU_ASSERT_TRUE(tensor.shape[0] == 1 && tensor.shape[15] == 1 && tensor.shape[16] == 12 &&

@@ -31,7 +31,7 @@ static void test_begin(void)
 /* Converts `new` against `old`, with one and with three threads, and restores it. */
 static void convert(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const char *const again = lmc_test_path("again");
     CU_ASSERT_EQUAL(lmc_test_convert(new, old, archive, 1, &diag), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_convert(new, old, again, 3, &diag), LMC_OK);
@@ -53,7 +53,7 @@ static void expect_base(const char *name, int base, lmc_st_base_place place)
 static void test_snapshots(void)
 {
     lmc_st_file *file = NULL;
-    lmc_st_base base;
+    lmc_st_base base = LMC_INIT(lmc_st_base);
     lmc_test_write_snapshot(old, 0);
     lmc_test_write_snapshot(new, 3);
     convert();
@@ -72,7 +72,7 @@ static void test_snapshots(void)
 /* Of itself little more than the header is left. */
 static void test_itself(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_write_snapshot(new, 3);
     CU_ASSERT_EQUAL(lmc_test_convert(new, new, archive, 2, &diag), LMC_OK);
     CU_ASSERT_TRUE(lmc_test_nbytes(archive) < 1500);
@@ -114,7 +114,7 @@ static void test_matching(void)
  * stands first; a tensor that is none is not taken for one. */
 static void test_masters(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_snapshot_f32(f, COUNT, 2);
     lmc_test_snapshot_f32(g, COUNT, 5);
     lmc_test_rounded(w, f, COUNT);
@@ -166,7 +166,7 @@ static void test_masters_in_base(void)
 /* Same values, other shape: no copy. */
 static void test_no_master(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const uint64_t square[2] = {COUNT / 100, 100};
     lmc_test_snapshot_f32(f, COUNT, 2);
     lmc_test_rounded(w, f, COUNT);
@@ -211,7 +211,7 @@ static void test_alias(void)
 /* A program's archive. */
 static void test_writer(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options = lmc_test_options(2);
     lmc_test_write_snapshot(old, 0);
     lmc_test_snapshot(w, COUNT, 1);
@@ -235,7 +235,7 @@ static void test_read_range(void)
 {
     static unsigned char got[2 * COUNT];
     lmc_st_file *file = NULL;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const size_t places[] = {0, 1, 2047, 70001, sizeof(got) - 1};
     lmc_test_write_snapshot(old, 0);
     lmc_test_write_snapshot(new, 2);
@@ -257,8 +257,8 @@ static void test_read_range(void)
 static void test_none(void)
 {
     lmc_st_file *file = NULL;
-    lmc_st_base base;
-    lmc_st_diag diag;
+    lmc_st_base base = LMC_INIT(lmc_st_base);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_write_snapshot(new, 0);
     CU_ASSERT_EQUAL(lmc_test_convert(new, NULL, archive, 1, &diag), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, &file, &diag), LMC_OK);

@@ -38,7 +38,7 @@ static void write_tiny(const char *path, unsigned step)
 /* Archives 0 .. count-1, each with the one before it as its base (the first with none); plain files stay. */
 static void make_chain(unsigned count, void (*write)(const char *path, unsigned step))
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned i = 0; i < count; i++) {
         write(plain_name(i), i);
         CU_ASSERT_EQUAL(
@@ -58,7 +58,7 @@ static void drop_chain(unsigned count)
 static size_t chain_length(const char *path)
 {
     lmc_st_file *file = NULL;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     size_t count = 0;
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, &file, NULL), LMC_OK);
     for (const lmc_st_file *at = file; at != NULL; count++)
@@ -85,7 +85,7 @@ static void test_chains(void)
 
 static void test_longest_chain(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_chain(LMC_ST_CHAIN_MAX, write_tiny);
     const unsigned last = LMC_ST_CHAIN_MAX - 1;
     for (unsigned i = 0; i < last; i++)
@@ -111,7 +111,7 @@ static void test_longest_chain(void)
 /* A file needs a base that needs the file. */
 static void test_cycle(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     write_tiny(plain_name(0), 0);
     write_tiny(plain_name(1), 1);
     CU_ASSERT_EQUAL(lmc_test_convert(plain_name(0), plain_name(1), archive_name(0), 1, &diag), LMC_OK);
@@ -130,7 +130,7 @@ static void test_cycle(void)
 /* NAME and NAME.lmc, beside it and in a directory, and a file that was named. */
 static void test_places(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const lmc_test_kept dir_kept = lmc_test_keep("dir");
     const char *const dir = dir_kept.path;
     const lmc_test_kept away_kept = lmc_test_keep("away");
@@ -165,7 +165,7 @@ static void test_places(void)
  * differs. */
 static void test_passed_over(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const lmc_test_kept dir_kept = lmc_test_keep("dir");
     const char *const dir = dir_kept.path;
     CU_ASSERT_EQUAL(mkdir(dir, 0755), 0);
@@ -193,8 +193,8 @@ static void test_passed_over(void)
 /* Every bit of the base counts: plain, or an archive, whose own checks speak first. */
 static void test_wrong_by_one_bit(void)
 {
-    lmc_st_diag diag;
-    lmc_st_result result;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_result result = LMC_INIT(lmc_st_result);
     const lmc_test_kept out_kept = lmc_test_keep("restored");
     const char *const out = out_kept.path;
     make_chain(2, write_tiny);
@@ -219,7 +219,7 @@ static void test_wrong_by_one_bit(void)
 /* A flip in any file of a chain is found; with a damaged middle the diagnostic says where. */
 static void test_damaged_chain(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_chain(3, write_tiny);
     for (unsigned i = 0; i < 3; i++)
         (void)unlink(plain_name(i));
@@ -244,8 +244,8 @@ static void test_damaged_chain(void)
 /* Without the base, everything else is verified. */
 static void test_verify_without(void)
 {
-    lmc_st_diag diag;
-    lmc_st_result result;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_test_write_snapshot(plain_name(0), 0);
     lmc_test_write_snapshot(plain_name(1), 1);
     CU_ASSERT_EQUAL(lmc_test_convert(plain_name(1), plain_name(0), archive_name(1), 1, &diag), LMC_OK);
@@ -264,8 +264,8 @@ static void test_verify_without(void)
 /* What needs no base, and what can be had of it, is saved. */
 static void test_salvage(void)
 {
-    lmc_st_diag diag;
-    lmc_st_result result;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_st_options options = lmc_test_options(2);
     const lmc_test_kept out_kept = lmc_test_keep("restored");
     const char *const out = out_kept.path;
@@ -290,7 +290,7 @@ static void test_salvage(void)
 /* No call writes to a base. */
 static void test_never_written(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_chain(3, write_tiny);
     (void)unlink(plain_name(0));
     CU_ASSERT_EQUAL(lmc_test_convert(plain_name(2), archive_name(1), archive_name(1), 1, &diag), LMC_ERR_ARG);
@@ -305,7 +305,7 @@ static void test_never_written(void)
 
 static void test_set_base(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *file = NULL;
     const lmc_st_file *base = NULL;
     unsigned char got[4000];
@@ -328,7 +328,7 @@ static void test_set_base(void)
 /* A base whose name cannot be recorded. */
 static void test_name(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const char *const bad = lmc_test_path("not \xff utf-8");
     write_tiny(bad, 0);
     write_tiny(plain_name(1), 1);
@@ -346,7 +346,7 @@ static void test_directories(void)
 {
     static const char *const folders[] = {"d0", "d0/sub", "d1", "d1/sub", "d2", "d2/sub"};
     lmc_st_options options = lmc_test_options(2);
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const lmc_test_kept a1 = lmc_test_keep("a1");
     const lmc_test_kept d0 = lmc_test_keep("d0");
     const char *const dirs[] = {a1.path, d0.path};

@@ -33,7 +33,7 @@ static void write_tiny(const char *path, unsigned step, unsigned change)
 static void make_two(unsigned count)
 {
     static const char *const folders[] = {"a", "b"};
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned i = 0; i < count; i++) {
         const lmc_test_kept base = file_of("b", i - 1, ".lmc");
         for (unsigned k = 0; k < 2; k++) {
@@ -93,7 +93,7 @@ static void test_two_of_each(void)
 /* A plain file that differs in its last value, before and after the right one. */
 static void test_last_value(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const lmc_test_kept a = lmc_test_keep("a");
     const lmc_test_kept b = lmc_test_keep("b");
     const lmc_test_kept wrong = file_of("a", 0, "");
@@ -121,7 +121,7 @@ static void test_last_value(void)
 /* A file of the chain is no output, even if what is written does not need it. */
 static void test_outputs(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_options options = lmc_test_options(1);
     const lmc_test_kept b = lmc_test_keep("b");
     const char *const dirs[] = {b.path};

@@ -47,7 +47,7 @@ static forged make(const st_link *links, size_t link_count, const char *name)
 /* Reads the table with its checksum made right. */
 static lmc_status read_again(const forged *made, st_table *table)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_store_u64(made->bytes + made->nbytes - 8, st_hash(made->bytes, made->nbytes - 8));
     return st_table_read(table, &st_memory_default, made->bytes, made->nbytes, 0, &diag);
 }
@@ -219,7 +219,7 @@ static void write_archive(opened *archive, const char *path)
 static void make_files(void)
 {
     static unsigned char w[4000], v[4000];
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned step = 0; step < 2; step++) {
         lmc_st_writer *const writer = lmc_test_writer();
         lmc_test_snapshot(w, sizeof(w) / 2, step);
@@ -239,7 +239,7 @@ static void make_files(void)
 
 static void expect_restore(lmc_status status, const char *text)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL(lmc_test_restore(lmc_test_path("x.lmc"), NULL, NULL, lmc_test_path("out"), &diag),
                     status);
     if (text != NULL)

@@ -31,7 +31,7 @@ static void test_begin(void)
 
 static void test_equal(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned threads = 1; threads <= 4; threads++) {
         CU_ASSERT_EQUAL(compare(threads, &diag), LMC_OK);
         CU_ASSERT_EQUAL(diag.status, LMC_OK);
@@ -55,7 +55,7 @@ static void test_one_bit_of_the_data(void)
                   {plain_nbytes - 1, "c"}};
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         for (unsigned threads = 1; threads <= 3; threads += 2) {
-            lmc_st_diag diag;
+            lmc_st_diag diag = LMC_INIT(lmc_st_diag);
             lmc_test_flip(plain, places[i].at, (unsigned char)(1u << i));
             CU_ASSERT_EQUAL(compare(threads, &diag), LMC_ERR_CHECKSUM);
             CU_ASSERT_EQUAL(diag.status, LMC_ERR_CHECKSUM);
@@ -69,7 +69,7 @@ static void test_one_bit_of_the_data(void)
 /* Another header that says the same: white space, a changed value of the metadata. */
 static void test_one_bit_of_the_header(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_flip(plain, 8 + strlen("{\"__metadata__\":{\"format\":\""), 1); /* "pt" becomes "qt" */
     CU_ASSERT_EQUAL(compare(2, &diag), LMC_ERR_CHECKSUM);
     CU_ASSERT_FALSE(diag.has_tensor);
@@ -85,7 +85,7 @@ static void test_one_bit_of_the_header(void)
 static void test_size(void)
 {
     size_t nbytes = 0;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_writer *const writer = lmc_test_writer();
     unsigned char *const bytes = lmc_test_read(plain, &nbytes);
     unlink(plain);
@@ -112,7 +112,7 @@ static void test_damaged_archive(void)
     size_t nbytes = 0;
     free(lmc_test_read(archive, &nbytes));
     for (size_t at = 0; at < nbytes; at += nbytes / 23) {
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         lmc_test_flip(archive, at, 0x10);
         CU_ASSERT_NOT_EQUAL(compare(2, &diag), LMC_OK);
         CU_ASSERT_STRING_EQUAL(diag.file, archive);
@@ -123,7 +123,7 @@ static void test_damaged_archive(void)
 
 static void test_wrong_files(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL(lmc_st_compare(plain, archive, NULL, &diag), LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(lmc_st_compare(plain, plain, NULL, &diag), LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(lmc_st_compare(archive, archive, NULL, &diag), LMC_ERR_CORRUPT);
@@ -168,8 +168,8 @@ static void test_verify_of_a_cut_archive(void)
     for (int cancels = 0; cancels < 2; cancels++) {
         report seen = {.cancels = cancels};
         lmc_st_options options = lmc_test_options(1);
-        lmc_st_diag diag;
-        lmc_st_result result;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+        lmc_st_result result = LMC_INIT(lmc_st_result);
         options.damage = note_damage;
         options.user = &seen;
         options.cancel = &seen.cancel;

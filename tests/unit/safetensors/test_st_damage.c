@@ -7,7 +7,7 @@
 
 static lmc_st_diag fault(lmc_status status, const char *text)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_diag_init(&diag, "a file");
     (void)st_fail(&diag, status, 7, "%s", text);
     return diag;
@@ -94,7 +94,7 @@ static void test_the_whole_frame(void)
 static void test_log(void)
 {
     st_damage_log log;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_damage damage = {.is_damaged = 0};
     CU_ASSERT_EQUAL(st_damage_log_init(&log, &st_memory_default, 5, &diag), LMC_OK);
     const lmc_st_diag first = fault(LMC_ERR_CORRUPT, "first");

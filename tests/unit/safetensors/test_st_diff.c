@@ -61,7 +61,7 @@ static void compare_block_sizes(int is_noise)
     char directory[] = "/tmp/lmc-st-diff-XXXXXX";
     char small_blocks[64];
     char large_blocks[64];
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int differs = 0;
     const lmc_frame_mode mode = is_noise ? LMC_FRAME_STORED : LMC_FRAME_CODED;
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));

@@ -29,7 +29,7 @@ static const char two_tensors[] =
 static void test_table(void)
 {
     st_header header;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof(two_tensors) - 1, 16, &diag), LMC_OK);
     CU_ASSERT_EQUAL(header.tensor_count, 2);
     CU_ASSERT_EQUAL(header.tensors[0].dtype, LMC_DTYPE_F32);
@@ -54,7 +54,7 @@ static void test_truncated(void)
 {
     for (size_t nbytes = 0; nbytes < sizeof(two_tensors) - 3; nbytes++) {
         st_header header;
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         CU_ASSERT_EQUAL(parse(&header, two_tensors, nbytes, 16, &diag), LMC_ERR_HEADER);
         CU_ASSERT_TRUE(diag.offset >= 8 && diag.offset <= 8 + nbytes);
         st_header_free(&header);
@@ -68,7 +68,7 @@ static void test_mutated(void)
     for (size_t at = 0; at < sizeof(text) - 1; at++) {
         for (unsigned value = 0; value < 256; value++) {
             st_header header;
-            lmc_st_diag diag;
+            lmc_st_diag diag = LMC_INIT(lmc_st_diag);
             memcpy(text, two_tensors, sizeof(text));
             text[at] = (char)value;
             if (parse(&header, text, sizeof(text) - 1, 16, &diag) == LMC_OK) {
@@ -85,7 +85,7 @@ static void test_fault_names_tensor(void)
 {
     static const char text[] = "{\"a\\n\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,3]}}";
     st_header header;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL(parse(&header, text, sizeof(text) - 1, 3, &diag), LMC_ERR_HEADER);
     CU_ASSERT_TRUE(diag.has_tensor);
     CU_ASSERT_STRING_EQUAL(diag.tensor, "a\\n");
@@ -98,7 +98,7 @@ static void test_outer_header(void)
 {
     st_header header;
     st_header outer;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof(two_tensors) - 1, 16, &diag), LMC_OK);
     char *const name = st_outer_table_name(&header, &st_memory_default);
     CU_ASSERT_PTR_NOT_NULL_FATAL(name);
@@ -131,7 +131,7 @@ static void test_outer_header_limit(void)
     st_tensor tensors[3] = {{.begin = 0}};
     const st_header header = {
         .text = text, .text_nbytes = sizeof(text), .tensors = tensors, .tensor_count = 3};
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     uint64_t nbytes = 0;
     for (size_t i = 0; i < 3; i++)
         tensors[i].raw_name.nbytes = third;
@@ -182,7 +182,7 @@ static void test_table_tensor(void)
 {
     size_t nbytes = 0;
     st_table table;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     unsigned char *const bytes = make_table(&nbytes);
     CU_ASSERT_EQUAL(st_table_read(&table, &st_memory_default, bytes, nbytes, 0, &diag), LMC_OK);
     CU_ASSERT_EQUAL(table.file_nbytes, 2000);
@@ -213,7 +213,7 @@ static void test_damaged_table(void)
 {
     size_t nbytes = 0;
     st_table table;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     unsigned char *const bytes = make_table(&nbytes);
     for (size_t bit = 0; bit < nbytes * 8; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -234,7 +234,7 @@ static void test_forged_table(void)
 {
     size_t nbytes = 0;
     st_table table;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     unsigned char *const bytes = make_table(&nbytes);
     for (size_t bit = 0; bit < (nbytes - 8) * 8; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -252,7 +252,7 @@ static void test_table_says_what_it_needs(void)
 {
     size_t nbytes = 0;
     st_table table;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     unsigned char *const bytes = make_table(&nbytes);
     bytes[8] = 4;
     CU_ASSERT_EQUAL(st_table_read(&table, &st_memory_default, bytes, nbytes, 0, &diag), LMC_ERR_UNSUPPORTED);

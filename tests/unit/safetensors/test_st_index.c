@@ -57,7 +57,7 @@ static void test_accepted(void)
         "{\"weight_map\":{\"x\":\"\xc3\xa9 \\\"b\\\"\"}}",
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         CU_ASSERT_EQUAL(check(texts[i], strlen(texts[i]), &diag), LMC_OK);
         CU_ASSERT_EQUAL(diag.status, LMC_OK);
     }
@@ -94,7 +94,7 @@ static void test_refused(void)
         "{\"weight_map\":{\"x\":\"\xff\"}}",
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         const lmc_status status = check(texts[i], strlen(texts[i]), &diag);
         CU_ASSERT_EQUAL(status, LMC_ERR_HEADER);
         CU_ASSERT_EQUAL(diag.status, LMC_ERR_HEADER);
@@ -110,7 +110,7 @@ static void test_cut_and_changed(void)
     static const char text[] = "{\"metadata\":{\"n\":[1.5e3,true]},\"weight_map\":{\"x\":\"a.safetensors\"}}";
     const size_t nbytes = sizeof(text) - 1;
     char changed[sizeof(text)];
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (size_t i = 0; i < nbytes; i++) {
         CU_ASSERT_EQUAL(check(text, i, &diag), LMC_ERR_HEADER);
         memcpy(changed, text, sizeof(text));
@@ -127,7 +127,7 @@ static void test_depth(void)
     static char text[4096];
     static const char end[] = ",\"weight_map\":{}}";
     for (size_t depth = 1; depth < 200; depth += 9) {
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         size_t length = (size_t)snprintf(text, sizeof(text), "{\"x\":");
         memset(text + length, '[', depth);
         memset(text + length + depth, ']', depth);
@@ -139,7 +139,7 @@ static void test_depth(void)
 
 static void test_no_file(void)
 {
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_diag_init(&diag, "test");
     CU_ASSERT_EQUAL(st_index_check(&st_memory_default, lmc_test_path("none"), "", &diag), LMC_ERR_IO);
     CU_ASSERT_EQUAL(diag.os_errno, ENOENT);

@@ -103,7 +103,7 @@ static void test_file_done(void)
                                     "sub/large.safetensors0 sub/n.safetensors0 ";
     for (unsigned threads = 1; threads <= 3; threads++) {
         files seen = {.count = 0};
-        lmc_st_result result;
+        lmc_st_result result = LMC_INIT(lmc_st_result);
         lmc_st_options options = lmc_test_options(threads);
         options.file_done = note_file;
         options.user = &seen;
@@ -125,9 +125,9 @@ static void test_file_done(void)
 /* After salvage, damaged_count tells whether the output is there. */
 static void test_results_of_salvage(void)
 {
-    static const lmc_st_result none;
+    static const lmc_st_result none = LMC_INIT(lmc_st_result);
     lmc_st_options options = lmc_test_options(1);
-    lmc_st_result result;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
     options.salvage = 1;
     CU_ASSERT_NOT_EQUAL(lmc_st_restore(damaged_path, out_path, &options, &result, NULL), LMC_OK);
     CU_ASSERT_TRUE(result.damaged_count >= 2);
@@ -199,12 +199,13 @@ static void test_unknown_structs(void)
     static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, sizeof(lmc_st_options) + 1, SIZE_MAX};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         lmc_st_options options = lmc_test_options(1);
-        lmc_st_result result;
-        lmc_st_diag diag;
+        lmc_st_result result = LMC_INIT(lmc_st_result);
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         options.struct_size = sizes[i];
         for (kind kind = CONVERT; kind <= COMPARE; kind++)
             CU_ASSERT_EQUAL(do_call(kind, archive_path, &options), LMC_ERR_ARG);
-        memset(&result, 0xff, sizeof(result));
+        memset(&result, 0xff, sizeof result);
+        result.struct_size = sizeof result;
         CU_ASSERT_EQUAL(lmc_st_verify(archive_path, &options, &result, &diag), LMC_ERR_ARG);
         CU_ASSERT_EQUAL(diag.status, LMC_ERR_ARG);
         CU_ASSERT_EQUAL(result.tensor_count, 0);

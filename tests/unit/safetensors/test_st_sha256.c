@@ -93,7 +93,7 @@ static void test_lengths(void)
 static void expect_hash_of_file(const char *path, const char *of, unsigned threads)
 {
     lmc_st_options options = lmc_test_options(threads);
-    lmc_st_result result;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
     size_t nbytes = 0;
     char expected[65];
     char hex[65];
@@ -110,7 +110,7 @@ static void test_verify(void)
 {
     static const unsigned char none[ST_SHA256_NBYTES];
     lmc_st_options options = lmc_test_options(2);
-    lmc_st_result result;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
     lmc_test_dir_make();
     const char *const plain = lmc_test_path("m.safetensors");
     const char *const archive = lmc_test_path("m.safetensors.lmc");
@@ -121,7 +121,8 @@ static void test_verify(void)
         expect_hash_of_file(archive, plain, threads);
     }
     /* not asked for, or not verified: zeros */
-    memset(&result, 0xff, sizeof(result));
+    memset(&result, 0xff, sizeof result);
+    result.struct_size = sizeof result;
     CU_ASSERT_EQUAL(lmc_st_verify(archive, &options, &result, NULL), LMC_OK);
     CU_ASSERT_EQUAL(memcmp(result.sha256, none, sizeof(none)), 0);
     options.sha256 = 1;

@@ -8,7 +8,7 @@
 
 static lmc_st_tensor tensor_of(lmc_dtype dtype, const uint64_t *shape, size_t rank)
 {
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     memset(&tensor, 0, sizeof(tensor));
     tensor.dtype = dtype;
     tensor.dtype_name = lmc_dtype_name(dtype);

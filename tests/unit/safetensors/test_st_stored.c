@@ -113,7 +113,7 @@ static void test_reader(void)
     lmc_st_file *file = NULL;
     lmc_ctx *ctx = NULL;
     st_reader reader;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     uint64_t state = 7;
     uint64_t wanted_nbytes = 0;
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
@@ -153,7 +153,7 @@ static void test_reader_of_a_changing_file(void)
     lmc_st_file *file = NULL;
     lmc_ctx *ctx = NULL;
     st_reader reader;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(st_reader_open(&reader, file, ctx, 0, &diag), LMC_OK);

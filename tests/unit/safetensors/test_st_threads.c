@@ -53,9 +53,9 @@ static unsigned next_random(uint32_t *state)
 /* A random range of a random tensor, described and read. */
 static int is_read_right(reader *self, unsigned char *dst)
 {
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     lmc_st_mode mode;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     uint64_t found = UINT64_MAX;
     const uint64_t index = next_random(&self->state) % lmc_st_tensor_count(self->file);
     if (lmc_st_tensor_info(self->file, index, &tensor) != LMC_OK ||
@@ -121,6 +121,7 @@ static void *convert_and_back(void *argument)
     converter *const self = argument;
     lmc_st_options options = lmc_test_options(2);
     options.sha256 = 1;
+    self->result = (lmc_st_result)LMC_INIT(lmc_st_result);
     self->status = lmc_st_convert(self->plain, self->archive, &options, NULL, NULL);
     if (self->status == LMC_OK)
         self->status = lmc_st_verify(self->archive, &options, &self->result, NULL);
@@ -214,7 +215,7 @@ static void cancel_one(size_t call, unsigned threads, long nanoseconds)
     enum { FILES = 3 };
     canceller other = {.nanoseconds = nanoseconds};
     lmc_st_options options = lmc_test_options(threads);
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     options.cancel = &other.cancel;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&other.thread, NULL, cancel_soon, &other), 0);
     const lmc_status status = calls[call](&options, &diag);

@@ -71,7 +71,7 @@ static void test_listing(void)
 {
     static const char *const names[] = {"a", "a.b", "a/b", "a/b/c", "a/z", "empty", "z"};
     os_tree tree;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_directory("tree");
     make_directory("tree/a");
     make_directory("tree/a/b");
@@ -104,7 +104,7 @@ static void test_listing(void)
 static void test_refused_entries(void)
 {
     os_tree tree;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_directory("tree");
     CU_ASSERT_EQUAL(symlink("nowhere", lmc_test_path("tree/x")), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_IO);
@@ -149,7 +149,7 @@ static void test_staging(void)
 {
     os_staging first;
     os_staging second;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     make_directory("source");
     CU_ASSERT_EQUAL(open_staging(&first, "out", 0, &diag), LMC_OK);
     CU_ASSERT_STRING_EQUAL(first.path, lmc_test_path(".out.lmc-st-partial"));
@@ -182,7 +182,7 @@ static void test_staging(void)
 static void test_late_arrivals(void)
 {
     os_staging staging;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_remove(lmc_test_path("out"));
     CU_ASSERT_EQUAL(open_staging(&staging, "out", 0, &diag), LMC_OK);
     make_directory("out");
@@ -216,7 +216,7 @@ static void test_bad_places(void)
 {
     static const char *const places[] = {"source", "source/", "source/inner", "source/../source/inner", ""};
     os_staging staging;
-    lmc_st_diag diag;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
         CU_ASSERT_EQUAL(open_staging(&staging, places[i], 1, &diag), LMC_ERR_ARG);
     make_file("file", "");

@@ -18,9 +18,9 @@ static void write_both(const lmc_st_writer *writer, const char *name)
     const char *const plain = lmc_test_path(name);
     const char *const back = lmc_test_path("back");
     const lmc_st_options options = lmc_test_options(2);
-    lmc_st_result of_plain;
-    lmc_st_result of_archive;
-    lmc_st_diag diag;
+    lmc_st_result of_plain = LMC_INIT(lmc_st_result);
+    lmc_st_result of_archive = LMC_INIT(lmc_st_result);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     snprintf(archive, sizeof(archive), "%s.lmc", plain);
     CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, plain, &options, &of_plain, &diag), LMC_OK);
     CU_ASSERT_EQUAL(diag.status, LMC_OK);
@@ -53,7 +53,7 @@ static lmc_st_file *open_and_unlink(const char *name)
 static void expect_tensor(const lmc_st_file *file, const char *name, size_t name_nbytes, lmc_dtype dtype,
                           const uint64_t *shape, size_t rank, const void *content, size_t nbytes)
 {
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     uint64_t index = UINT64_MAX;
     unsigned char *const read = malloc(nbytes + 1);
     CU_ASSERT_TRUE_FATAL(lmc_st_find(file, name, name_nbytes, &index));
@@ -212,7 +212,7 @@ static void test_no_tensors(void)
 static void test_many_tensors(void)
 {
     lmc_st_writer *const writer = lmc_test_writer();
-    lmc_st_tensor tensor;
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     unsigned char read[8];
     unsigned wrong = 0;
     for (unsigned i = 0; i < 10000; i++) {

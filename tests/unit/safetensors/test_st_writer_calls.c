@@ -144,8 +144,8 @@ static void test_failing_supply(void)
         supply good = {.status = LMC_OK};
         supply bad = {.status = expected, .fails_at = places[i / 12]};
         lmc_st_options options = lmc_test_options(1 + (unsigned)i % 3);
-        lmc_st_diag diag;
-        lmc_st_result result;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+        lmc_st_result result = LMC_INIT(lmc_st_result);
         lmc_st_writer *const writer = lmc_test_writer();
         add_supplied(writer, "a.good", &good, CONTENT_NBYTES);
         add_supplied(writer, "bad\n", &bad, CONTENT_NBYTES);
@@ -221,7 +221,7 @@ static void test_closed_descriptor(void)
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 2; i++) {
         lmc_st_options options = lmc_test_options(1);
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         options.out_fd = 999;
         CU_ASSERT_EQUAL(writes[i](writer, "a name", &options, NULL, &diag), LMC_ERR_IO);
         CU_ASSERT_EQUAL(diag.os_errno, EBADF);
@@ -235,7 +235,7 @@ static void test_existing_output(void)
     lmc_st_writer *const writer = make_writer();
     for (size_t i = 0; i < 2; i++) {
         lmc_st_options options = lmc_test_options(1);
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         size_t nbytes = 0;
         lmc_test_write(lmc_test_path("old"), "old", 3);
         CU_ASSERT_EQUAL(writes[i](writer, lmc_test_path("old"), &options, NULL, &diag), LMC_ERR_ARG);
@@ -277,7 +277,7 @@ static void test_progress_and_cancel(void)
     for (size_t i = 0; i < 2 * 3 * 3; i++) {
         watch seen = {.cancel_at = (unsigned)(i % 3)};
         lmc_st_options options = lmc_test_options(1 + (unsigned)(i / 6));
-        lmc_st_diag diag;
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         options.progress = watch_progress;
         options.user = &seen;
         options.cancel = &seen.cancel;

@@ -10,9 +10,10 @@ static unsigned char data[4096];
 static void expect_refused(const lmc_st_writer *writer, lmc_status expected)
 {
     const lmc_st_options options = lmc_test_options(1);
-    lmc_st_result result;
-    lmc_st_diag diag;
-    memset(&result, 0xff, sizeof(result));
+    lmc_st_result result = LMC_INIT(lmc_st_result);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    memset(&result, 0xff, sizeof result);
+    result.struct_size = sizeof result;
     CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_path("x"), &options, &result, &diag), expected);
     CU_ASSERT_EQUAL(diag.status, expected);
     CU_ASSERT_TRUE(diag.text[0] != '\0');
@@ -28,7 +29,7 @@ static void expect_refused(const lmc_st_writer *writer, lmc_status expected)
 static void expect_count(const lmc_st_writer *writer, uint64_t count)
 {
     const lmc_st_options options = lmc_test_options(1);
-    lmc_st_result result;
+    lmc_st_result result = LMC_INIT(lmc_st_result);
     CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, lmc_test_path("x"), &options, &result, NULL), LMC_OK);
     CU_ASSERT_EQUAL(result.tensor_count, count);
     CU_ASSERT_EQUAL(unlink(lmc_test_path("x")), 0);
