@@ -4,7 +4,8 @@
 Prints stored / original for lmc-st (levels default and fast), bzip2 -9 and zstd -19, both on the file as it is
 and on byte groups, and for byte groups with a Huffman code per 64 KiB, the scheme of arXiv 2505.09810 (a size
 computed from the code lengths, 128 bytes a table). Byte groups are made tensor by tensor, the header stays in
-front. Needs the zstd command; bzip2 is Python's.
+front. Needs the zstd command; bzip2 is Python's. Where the Python package zipnn is there, a column has its size, tensor
+by tensor; what it does not make smaller, or does not know, counts as it is.
 """
 import bz2
 import collections
@@ -16,8 +17,14 @@ import subprocess
 import sys
 import tempfile
 
+try:
+    import zipnn
+except ImportError:
+    zipnn = None
+
 WIDTH = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "C64": 4, "BF16": 2, "F16": 2, "I16": 2,
          "U16": 2}
+ZIPNN_NAMES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 BLOCK = 65536
 TABLE_NBYTES = 128
 
@@ -65,6 +72,27 @@ def zstd_nbytes(data):
     return len(subprocess.run(["zstd", "-19", "-q", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout)
 
 
+def zipnn_nbytes(data):
+    """Size of the header and of each tensor as zipnn stores it; every tensor is decoded and compared."""
+    (length,) = struct.unpack("<Q", data[:8])
+    start = 8 + length
+    header = json.loads(data[8:start])
+    header.pop("__metadata__", None)
+    total = start
+    for entry in header.values():
+        begin, end = entry["data_offsets"]
+        tensor = data[start + begin:start + end]
+        stored_nbytes = len(tensor)
+        if entry["dtype"] in ZIPNN_NAMES and tensor:
+            codec = zipnn.ZipNN(input_format="byte", bytearray_dtype=ZIPNN_NAMES[entry["dtype"]])
+            stored = codec.compress(bytearray(tensor))
+            if bytes(codec.decompress(stored)) != tensor:
+                sys.exit("ratio.py: zipnn does not give a tensor back")
+            stored_nbytes = min(stored_nbytes, len(stored))
+        total += stored_nbytes
+    return total
+
+
 def lmc_nbytes(lmc_st, path, level, folder):
     """Size of an archive that restores to the same bytes."""
     archive, back = os.path.join(folder, "archive"), os.path.join(folder, "back")
@@ -80,6 +108,7 @@ def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     columns = ["lmc default", "lmc fast", "bzip2 -9", "groups bzip2", "zstd -19", "groups zstd", "groups Huffman"]
+    columns += ["zipnn"] if zipnn else []
     print(f"{'file':36} {'bytes':>10} " + " ".join(f"{name:>14}" for name in columns))
     with tempfile.TemporaryDirectory() as folder:
         for path in sys.argv[2:]:
@@ -90,6 +119,7 @@ def main():
             sizes = [lmc_nbytes(sys.argv[1], path, level, folder) for level in ("default", "fast")]
             sizes += [len(bz2.compress(data, 9)), len(bz2.compress(grouped, 9)), zstd_nbytes(data),
                       zstd_nbytes(grouped), huffman_nbytes(groups)]
+            sizes += [zipnn_nbytes(data)] if zipnn else []
             row = " ".join(f"{size / len(data):14.5f}" for size in sizes)
             print(f"{os.path.basename(path):36} {len(data):>10} {row}", flush=True)
 
