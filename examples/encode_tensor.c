@@ -25,7 +25,7 @@ static void fill_weights(uint16_t *values)
             weight += ((float)(state >> 16) / 65536.0f - 0.5f) * 0.05f;
         }
         uint32_t bits;
-        memcpy(&bits, &weight, sizeof(bits));
+        memcpy(&bits, &weight, sizeof bits);
         values[i] = (uint16_t)(bits >> 16);
     }
 }
@@ -46,7 +46,7 @@ static lmc_status round_trip(lmc_ctx *ctx, const uint16_t *values, size_t nbytes
     unsigned char *const frame = malloc(bound);
     unsigned char *const decoded = malloc(nbytes);
     unsigned char range[RANGE_NBYTES];
-    status = frame != NULL && decoded != NULL ? LMC_OK : LMC_ERR_NOMEM;
+    status = frame && decoded ? LMC_OK : LMC_ERR_NOMEM;
     if (status == LMC_OK)
         status = lmc_encode(ctx, &params, values, nbytes, NULL, 0, frame, bound, frame_nbytes);
     if (status == LMC_OK)

@@ -230,7 +230,7 @@ int main(int argc, char **argv)
     if (lmc_h5_encode_bound(CHUNK_NBYTES, &job.bound) != LMC_OK)
         return 1;
     unsigned char *const stored = malloc(CHUNK_COUNT * job.bound);
-    if (values == NULL || back == NULL || check == NULL || stored == NULL)
+    if (!values || !back || !check || !stored)
         return 1;
     fill(values, nbytes / sizeof(float));
     for (size_t i = 0; i < CHUNK_COUNT; i++)

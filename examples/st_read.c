@@ -70,7 +70,7 @@ static int read_tensor(const lmc_st_file *file, uint64_t index)
     const size_t nbytes = (size_t)tensor.nbytes;
     const size_t range_nbytes = nbytes < RANGE_NBYTES ? nbytes : RANGE_NBYTES;
     unsigned char *const content = malloc(nbytes == 0 ? 1 : nbytes);
-    if (content == NULL) {
+    if (!content) {
         fprintf(stderr, "no memory for %zu bytes\n", nbytes);
         return 0;
     }

@@ -81,7 +81,7 @@ static lmc_status write_model(const char *path, lmc_st_result *result, lmc_st_di
         status = lmc_st_writer_write(writer, path, &options, result, diag);
     } else {
         /* these calls have no diagnostic */
-        snprintf(diag->text, sizeof(diag->text), "%s", lmc_status_text(status));
+        snprintf(diag->text, sizeof diag->text, "%s", lmc_status_text(status));
     }
     lmc_st_writer_free(writer);
     return status;

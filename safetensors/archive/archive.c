@@ -27,10 +27,10 @@ static int has_table(const lmc_st_file *file, lmc_status *status, lmc_st_diag *d
     unsigned char magic[4];
     const st_header *const outer = &file->header;
     const uint64_t offset = 8 + outer->text_nbytes;
-    if (!has_table_name(outer) || outer->tensors[0].end < sizeof(magic) ||
-        file->input.nbytes - offset < sizeof(magic)) /* possible in a file that may be short */
+    if (!has_table_name(outer) || outer->tensors[0].end < sizeof magic ||
+        file->input.nbytes - offset < sizeof magic) /* possible in a file that may be short */
         return 0;
-    *status = os_input_read(&file->input, offset, magic, sizeof(magic), diag);
+    *status = os_input_read(&file->input, offset, magic, sizeof magic, diag);
     return *status == LMC_OK && st_load_u32(magic) == ST_TABLE_MAGIC;
 }
 
@@ -44,7 +44,7 @@ int st_archive_detect(const lmc_st_file *file, lmc_status *status, lmc_st_diag *
     }
     if (is_marked && strcmp(version, "1") != 0) {
         char shown[48];
-        st_text_escape(shown, sizeof(shown), version, strlen(version));
+        st_text_escape(shown, sizeof shown, version, strlen(version));
         *status = st_fail(diag, LMC_ERR_UNSUPPORTED, 8 + file->header.metadata.offset,
                           "the archive needs a newer version: lmc_archive \"%s\"", shown);
         return 0;
@@ -75,14 +75,14 @@ static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_di
                        "the archive is cut short within its table: nothing can be read");
     }
     unsigned char head[ST_TABLE_HEAD_NBYTES] = {0};
-    const size_t head_nbytes = table_nbytes < sizeof(head) ? (size_t)table_nbytes : sizeof(head);
+    const size_t head_nbytes = table_nbytes < sizeof head ? (size_t)table_nbytes : sizeof head;
     lmc_status status = os_input_read(&file->input, offset, head, head_nbytes, diag);
     if (status == LMC_OK)
         status = st_table_check_head(head, table_nbytes, outer->tensor_count - 1, offset, diag);
     if (status != LMC_OK)
         return status;
     unsigned char *const bytes = st_allocate_array(&file->memory, table_nbytes + 1, 1);
-    if (bytes == NULL)
+    if (!bytes)
         return st_fail_nomem(diag);
     const size_t nbytes = (size_t)table_nbytes;
     status = os_input_read(&file->input, offset, bytes, nbytes, diag);
@@ -105,8 +105,8 @@ static lmc_status parse_original(const lmc_st_file *file, st_table *table, st_he
     const st_header_text source = {text, table->header_nbytes, 8, table->file_nbytes - before_data, 0};
     const lmc_status status = st_file_parse_header(file, original, &source, diag);
     if (status != LMC_OK && status != LMC_ERR_NOMEM) {
-        char cause[sizeof(diag->text)];
-        memcpy(cause, diag->text, sizeof(cause));
+        char cause[sizeof diag->text];
+        memcpy(cause, diag->text, sizeof cause);
         return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "the original header in the table: %.400s",
                        cause);
     }
@@ -162,7 +162,7 @@ static lmc_status match_frames(const st_header *outer, const st_header *original
 static lmc_status match_table_name(const st_header *outer, const st_header *original, lmc_st_diag *diag)
 {
     char *const expected = st_outer_table_name(original, original->memory);
-    if (expected == NULL)
+    if (!expected)
         return st_fail_nomem(diag);
     const st_string name = st_header_name(outer, 0);
     const int is_equal = name.nbytes == strlen(expected) && memcmp(name.bytes, expected, name.nbytes) == 0;
@@ -210,17 +210,17 @@ static lmc_status set_aliases(lmc_st_file *file, const st_header *outer, const s
 {
     if (table->alias_count == 0)
         return LMC_OK;
-    file->frame_of = st_allocate(&file->memory, original->tensor_count * sizeof(*file->frame_of));
-    if (file->frame_of == NULL)
+    file->frame_of = st_allocate(&file->memory, original->tensor_count * sizeof *file->frame_of);
+    if (!file->frame_of)
         return st_fail_nomem(diag);
     for (size_t i = 0; i < original->tensor_count; i++)
         file->frame_of[i] = (uint32_t)i;
     for (size_t i = 0; i < table->alias_count; i++) {
         const st_alias pair = table->aliases[i];
         const char *fault = alias_fault(outer, original, table, pair);
-        if (fault == NULL && file->frame_of[pair.owner] != pair.owner)
+        if (!fault && file->frame_of[pair.owner] != pair.owner)
             fault = "it is an alias of an alias";
-        if (fault != NULL)
+        if (fault)
             return refuse_frame(original, pair.alias, fault, diag);
         file->frame_of[pair.alias] = pair.owner;
     }
@@ -244,11 +244,11 @@ static lmc_status set_bases(lmc_st_file *file, const st_header *original, st_tab
     for (size_t i = 0; i < table->bases.link_count; i++) {
         const st_link link = table->bases.links[i];
         const char *const fault = link_fault(file, link);
-        if (fault != NULL)
+        if (fault)
             return refuse_frame(original, link.tensor, fault, diag);
     }
     file->bases = table->bases;
-    memset(&table->bases, 0, sizeof(table->bases));
+    memset(&table->bases, 0, sizeof table->bases);
     return st_file_begin_base(file, diag);
 }
 
@@ -256,8 +256,8 @@ static lmc_status set_bases(lmc_st_file *file, const st_header *original, st_tab
 
 static lmc_status set_places(lmc_st_file *file, const st_header *outer, lmc_st_diag *diag)
 {
-    file->places = st_allocate(&file->memory, outer->tensor_count * sizeof(*file->places));
-    if (file->places == NULL)
+    file->places = st_allocate(&file->memory, outer->tensor_count * sizeof *file->places);
+    if (!file->places)
         return st_fail_nomem(diag);
     const uint64_t data_offset = 8 + outer->text_nbytes;
     for (size_t i = 0; i < outer->tensor_count; i++)
@@ -269,8 +269,8 @@ lmc_status st_archive_open(lmc_st_file *file, lmc_st_diag *diag)
 {
     st_table table;
     st_header original;
-    memset(&table, 0, sizeof(table));
-    memset(&original, 0, sizeof(original));
+    memset(&table, 0, sizeof table);
+    memset(&original, 0, sizeof original);
     lmc_status status = read_table(file, &table, diag);
     if (status == LMC_OK)
         status = parse_original(file, &table, &original, diag);

@@ -16,7 +16,7 @@ typedef struct text_out {
 
 static void put(text_out *out, const void *src, size_t nbytes)
 {
-    if (out->dst != NULL && out->nbytes + nbytes <= out->capacity)
+    if (out->dst && out->nbytes + nbytes <= out->capacity)
         memcpy(out->dst + out->nbytes, src, nbytes);
     out->nbytes += nbytes;
 }
@@ -29,7 +29,7 @@ static void put_text(text_out *out, const char *text)
 static void put_u64(text_out *out, uint64_t value)
 {
     char digits[24];
-    const int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
+    const int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
     put(out, digits, (size_t)length);
 }
 
@@ -57,7 +57,7 @@ static void put_header(text_out *out, const st_header *original, const char *tab
     for (size_t i = 0; i < original->tensor_count; i++) {
         const st_tensor *const tensor = &original->tensors[i];
         const uint64_t nbytes =
-            frame_nbytes != NULL ? frame_nbytes[i] : st_outer_frame_bound(tensor->end - tensor->begin);
+            frame_nbytes ? frame_nbytes[i] : st_outer_frame_bound(tensor->end - tensor->begin);
         put_text(out, ",");
         put(out, original->text + tensor->raw_name.offset, tensor->raw_name.nbytes);
         put_entry(out, begin, nbytes);
@@ -80,7 +80,7 @@ char *st_outer_table_name(const st_header *original, const lmc_allocator *memory
     size_t length = base;
     /* n tensors can take at most n names: the loop ends */
     char *const name = st_allocate(memory, base + original->tensor_count + 2);
-    if (name == NULL)
+    if (!name)
         return NULL;
     memcpy(name, ST_OUTER_TABLE_NAME, base);
     for (;;) {

@@ -14,12 +14,12 @@ static lmc_status refuse_start(const lmc_st_file *file, lmc_status status, const
                                lmc_st_diag *diag)
 {
     unsigned char start[ST_SNIFF_NBYTES];
-    const size_t nbytes = file->input.nbytes < sizeof(start) ? (size_t)file->input.nbytes : sizeof(start);
+    const size_t nbytes = file->input.nbytes < sizeof start ? (size_t)file->input.nbytes : sizeof start;
     const lmc_status read_status = os_input_read(&file->input, 0, start, nbytes, diag);
     if (read_status != LMC_OK)
         return read_status;
     const char *const meaning = st_sniff(start, nbytes);
-    if (meaning != NULL)
+    if (meaning)
         return st_fail(diag, LMC_ERR_HEADER, 0, "this is no safetensors file but %s", meaning);
     return st_fail(diag, status, 0, "%s", fault);
 }
@@ -55,7 +55,7 @@ lmc_status st_file_parse_header(const lmc_st_file *file, st_header *header, cons
                                 lmc_st_diag *diag)
 {
     const lmc_st_file *dependent = source->may_be_short ? NULL : file->dependent;
-    for (; dependent != NULL; dependent = dependent->dependent)
+    for (; dependent; dependent = dependent->dependent)
         if (st_header_share(header, &file->memory, source, &dependent->header))
             return LMC_OK;
     return st_header_parse(header, &file->memory, source, diag);
@@ -67,9 +67,9 @@ static lmc_status read_header(lmc_st_file *file, int may_be_short, lmc_st_diag *
     unsigned char length_bytes[8];
     if (file->input.nbytes == 0)
         return st_fail(diag, LMC_ERR_TRUNCATED, 0, "the file is empty");
-    if (file->input.nbytes < sizeof(length_bytes))
+    if (file->input.nbytes < sizeof length_bytes)
         return refuse_start(file, LMC_ERR_TRUNCATED, "the file has fewer than 8 bytes", diag);
-    lmc_status status = os_input_read(&file->input, 0, length_bytes, sizeof(length_bytes), diag);
+    lmc_status status = os_input_read(&file->input, 0, length_bytes, sizeof length_bytes, diag);
     if (status != LMC_OK)
         return status;
     const uint64_t length = st_load_u64(length_bytes);
@@ -77,7 +77,7 @@ static lmc_status read_header(lmc_st_file *file, int may_be_short, lmc_st_diag *
     if (status != LMC_OK)
         return status;
     unsigned char *const text = st_allocate(&file->memory, (size_t)length);
-    if (text == NULL)
+    if (!text)
         return st_fail_nomem(diag);
     status = os_input_read(&file->input, 8, text, (size_t)length, diag);
     if (status == LMC_OK && !begins_with_brace(text, (size_t)length))
@@ -96,8 +96,8 @@ static lmc_status set_plain_places(lmc_st_file *file, lmc_st_diag *diag)
 {
     const st_header *const header = &file->header;
     file->file_nbytes = file->input.nbytes;
-    file->places = st_allocate(&file->memory, (header->tensor_count + 1) * sizeof(*file->places));
-    if (file->places == NULL)
+    file->places = st_allocate(&file->memory, (header->tensor_count + 1) * sizeof *file->places);
+    if (!file->places)
         return st_fail_nomem(diag);
     const uint64_t data_offset = 8 + header->text_nbytes;
     for (size_t i = 0; i < header->tensor_count; i++)
@@ -121,11 +121,11 @@ static lmc_status open_contents(lmc_st_file *file, const st_open *how, lmc_st_di
 
 lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag)
 {
-    const lmc_allocator *const memory = how->allocator == NULL ? &st_memory_default : how->allocator;
+    const lmc_allocator *const memory = !how->allocator ? &st_memory_default : how->allocator;
     *file = NULL;
     st_diag_init(diag, how->path);
-    lmc_st_file *const opened = st_allocate_zeroed(memory, 1, sizeof(*opened));
-    if (opened == NULL)
+    lmc_st_file *const opened = st_allocate_zeroed(memory, 1, sizeof *opened);
+    if (!opened)
         return st_fail_nomem(diag);
     opened->memory = *memory;
     opened->input.fd = -1;
@@ -133,7 +133,7 @@ lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *dia
     opened->is_from_path = how->fd < 0;
     opened->dependent = how->dependent;
     opened->path = st_duplicate(memory, how->path);
-    const lmc_status status = opened->path == NULL ? st_fail_nomem(diag) : open_contents(opened, how, diag);
+    const lmc_status status = !opened->path ? st_fail_nomem(diag) : open_contents(opened, how, diag);
     if (status != LMC_OK) {
         lmc_st_close(opened);
         return status;
@@ -162,7 +162,7 @@ lmc_status st_file_open_input(const char *path, const lmc_st_options *options, l
 
 static void free_shapes(lmc_st_file *file)
 {
-    for (size_t i = 0; file->shapes != NULL && i < file->header.tensor_count; i++)
+    for (size_t i = 0; file->shapes && i < file->header.tensor_count; i++)
         st_release(&file->memory, file->shapes[i]);
     st_release(&file->memory, file->shapes);
     pthread_mutex_destroy(&file->shapes_lock);
@@ -170,7 +170,7 @@ static void free_shapes(lmc_st_file *file)
 
 void lmc_st_close(lmc_st_file *file)
 {
-    if (file == NULL)
+    if (!file)
         return;
     const lmc_allocator memory = file->memory;
     st_file_close_base(file);
@@ -222,13 +222,13 @@ uint64_t lmc_st_tensor_count(const lmc_st_file *file)
 static const uint64_t *make_shape(lmc_st_file *file, size_t index)
 {
     const st_tensor *const tensor = &file->header.tensors[index];
-    if (file->shapes == NULL)
-        file->shapes = st_allocate_zeroed(&file->memory, file->header.tensor_count, sizeof(*file->shapes));
-    if (file->shapes == NULL || file->shapes[index] != NULL)
-        return file->shapes == NULL ? NULL : file->shapes[index];
-    uint64_t *const dims = st_allocate(&file->memory, tensor->rank * sizeof(*dims));
+    if (!file->shapes)
+        file->shapes = st_allocate_zeroed(&file->memory, file->header.tensor_count, sizeof *file->shapes);
+    if (!file->shapes || file->shapes[index])
+        return !file->shapes ? NULL : file->shapes[index];
+    uint64_t *const dims = st_allocate(&file->memory, tensor->rank * sizeof *dims);
     st_shape shape = st_header_shape(&file->header, tensor);
-    for (unsigned i = 0; dims != NULL && i < tensor->rank; i++)
+    for (unsigned i = 0; dims && i < tensor->rank; i++)
         dims[i] = st_shape_next(&shape);
     file->shapes[index] = dims;
     return dims;
@@ -267,7 +267,7 @@ lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor
     if (index >= file->header.tensor_count)
         return LMC_ERR_ARG;
     const uint64_t *const shape = get_shape(file, (size_t)index);
-    if (shape == NULL && file->header.tensors[index].rank > 0)
+    if (!shape && file->header.tensors[index].rank > 0)
         return LMC_ERR_NOMEM;
     st_file_describe(file, (size_t)index, tensor);
     tensor->shape = shape;

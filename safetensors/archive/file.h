@@ -62,7 +62,7 @@ static inline uint64_t st_file_tensor_nbytes(const lmc_st_file *file, size_t ind
 /* The tensor whose frame tensor `index` uses: itself if it is no alias. */
 static inline size_t st_file_owner(const lmc_st_file *file, size_t index)
 {
-    return file->frame_of == NULL ? index : file->frame_of[index];
+    return !file->frame_of ? index : file->frame_of[index];
 }
 
 /* Where the frame of tensor `index` stands in the file, and its size: for an alias, the other's. */

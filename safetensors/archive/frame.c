@@ -41,7 +41,7 @@ static lmc_status read_at(const lmc_st_file *file, const os_window *ahead, uint6
                           unsigned char *dst, size_t nbytes, lmc_st_diag *diag)
 {
     const unsigned char *const bytes = os_window_find(ahead, offset, nbytes);
-    if (bytes != NULL) {
+    if (bytes) {
         memcpy(dst, bytes, nbytes);
         return LMC_OK;
     }
@@ -93,7 +93,7 @@ lmc_status st_frame_open(const lmc_st_file *file, const os_window *ahead, lmc_ct
     unsigned char start[START_NBYTES];
     lmc_info info = LMC_INIT(lmc_info);
     const uint64_t frame_nbytes = st_file_frame_nbytes(file, index);
-    const size_t start_nbytes = frame_nbytes < sizeof(start) ? (size_t)frame_nbytes : sizeof(start);
+    const size_t start_nbytes = frame_nbytes < sizeof start ? (size_t)frame_nbytes : sizeof start;
     *frame = NULL;
     if (st_file_frame_offset(file, index) > file->input.nbytes ||
         frame_nbytes > file->input.nbytes - st_file_frame_offset(file, index)) {
@@ -107,7 +107,7 @@ lmc_status st_frame_open(const lmc_st_file *file, const os_window *ahead, lmc_ct
         return st_file_blame(file, index, status, diag);
     /* both are parts of a file that is there, so this is no more than the file's size */
     unsigned char *const ends = st_allocate_array(&file->memory, info.head_nbytes + info.tail_nbytes + 1, 1);
-    if (ends == NULL)
+    if (!ends)
         return st_file_blame(file, index, st_fail_nomem(diag), diag);
     status = open_ends(file, ahead, ctx, index, &info, start, start_nbytes, ends, frame, diag);
     st_release(&file->memory, ends);
@@ -157,11 +157,10 @@ lmc_status st_frame_decode(const lmc_st_file *file, lmc_ctx *ctx, size_t index, 
         if (status == LMC_OK && block_nbytes > stored_nbytes - src_at)
             status = LMC_ERR_CORRUPT;
         if (status == LMC_OK) {
-            const unsigned char *const block_base =
-                base == NULL ? NULL : base + (size_t)i * info.base_block_nbytes;
+            const unsigned char *const block_base = !base ? NULL : base + (size_t)i * info.base_block_nbytes;
             status = lmc_decode_block(ctx, frame, first + i, stored + src_at, block_nbytes, block_base,
                                       content_nbytes * scale, dst + dst_at, dst_capacity - dst_at,
-                                      entries == NULL ? NULL : &entries[i]);
+                                      !entries ? NULL : &entries[i]);
         }
         if (status != LMC_OK) {
             /* the codec's offsets are the frame's, not the block's */
@@ -199,7 +198,7 @@ lmc_status st_frame_mode(const lmc_st_file *file, uint64_t index, lmc_st_mode *m
         return LMC_OK;
     }
     const uint64_t frame_nbytes = st_file_frame_nbytes(file, index);
-    const size_t nbytes = frame_nbytes < sizeof(start) ? (size_t)frame_nbytes : sizeof(start);
+    const size_t nbytes = frame_nbytes < sizeof start ? (size_t)frame_nbytes : sizeof start;
     lmc_status status = os_input_read(&file->input, st_file_frame_offset(file, index), start, nbytes, diag);
     if (status == LMC_OK)
         status = check_head(file, (size_t)index, start, nbytes, &info, diag);

@@ -116,7 +116,7 @@ static lmc_status check_own(const st_bases *bases, size_t tensor_count, uint64_t
             continue;
         const st_link *const next = st_bases_find(bases, link.base);
         if (link.base >= tensor_count || link.base == link.tensor ||
-            (next != NULL && next->place == LMC_ST_BASE_SELF)) {
+            (next && next->place == LMC_ST_BASE_SELF)) {
             return st_fail(diag, LMC_ERR_CORRUPT, offset,
                            "the archive table: tensor %u cannot have tensor %u of its file as its base",
                            (unsigned)link.tensor, (unsigned)link.base);
@@ -130,8 +130,8 @@ lmc_status st_bases_read(st_bases *bases, const lmc_allocator *memory, const uns
 {
     const size_t link_count = st_load_u32(src + AT_LINK_COUNT);
     const uint64_t links_at = HEAD_NBYTES + padded(st_load_u32(src + AT_NAME_NBYTES));
-    bases->links = st_allocate_array(memory, link_count, sizeof(*bases->links));
-    if (bases->links == NULL)
+    bases->links = st_allocate_array(memory, link_count, sizeof *bases->links);
+    if (!bases->links)
         return st_fail_nomem(diag);
     bases->link_count = link_count;
     for (size_t i = 0; i < link_count; i++) {
@@ -153,7 +153,7 @@ lmc_status st_bases_read(st_bases *bases, const lmc_allocator *memory, const uns
 void st_bases_free(st_bases *bases, const lmc_allocator *memory)
 {
     st_release(memory, bases->links);
-    memset(bases, 0, sizeof(*bases));
+    memset(bases, 0, sizeof *bases);
 }
 
 const st_link *st_bases_find(const st_bases *bases, size_t tensor)

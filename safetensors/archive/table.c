@@ -37,7 +37,7 @@ lmc_status st_table_pack_header(const lmc_allocator *memory, const unsigned char
     const size_t capacity = ZSTD_compressBound(header_nbytes);
     *stored_nbytes = 0;
     *stored = st_allocate(memory, capacity);
-    if (*stored == NULL)
+    if (!*stored)
         return LMC_ERR_NOMEM;
     const int level = header_nbytes <= PACK_SMALL_NBYTES ? PACK_LEVEL_SMALL : PACK_LEVEL_LARGE;
     const size_t packed = ZSTD_compress(*stored, capacity, header, header_nbytes, level);
@@ -76,7 +76,7 @@ static uint64_t whole_hash(const st_table *table, const unsigned char *hashes)
     st_store_u64(sizes + 8, table->header_nbytes);
     st_store_u64(sizes + 16, st_hash(table->header, table->header_nbytes));
     XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, sizes, sizeof(sizes));
+    XXH3_64bits_update(&state, sizes, sizeof sizes);
     XXH3_64bits_update(&state, hashes, table->tensor_count * ST_TABLE_HASH_NBYTES);
     return XXH3_64bits_digest(&state);
 }
@@ -236,7 +236,7 @@ static lmc_status unpack_header(st_table *table, const unsigned char *src, uint6
                        "the stored header does not have its stated size");
     }
     table->header = st_allocate(table->memory, table->header_nbytes + 1);
-    if (table->header == NULL)
+    if (!table->header)
         return st_fail_nomem(diag);
     if (method == ST_TABLE_METHOD_STORED) {
         memcpy(table->header, stored, stored_nbytes);
@@ -255,8 +255,8 @@ static lmc_status unpack_header(st_table *table, const unsigned char *src, uint6
 static lmc_status read_aliases(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
 {
     table->alias_count = st_load_u32(src);
-    table->aliases = st_allocate_array(table->memory, table->alias_count, sizeof(*table->aliases));
-    if (table->aliases == NULL)
+    table->aliases = st_allocate_array(table->memory, table->alias_count, sizeof *table->aliases);
+    if (!table->aliases)
         return st_fail_nomem(diag);
     for (size_t i = 0; i < table->alias_count; i++) {
         const unsigned char *const entry = src + 4 + i * ST_TABLE_ALIAS_NBYTES;
@@ -276,8 +276,8 @@ static lmc_status read_hashes(st_table *table, const unsigned char *src, const u
                               uint64_t offset, lmc_st_diag *diag)
 {
     table->hashes =
-        st_allocate_array(table->memory, (uint64_t)table->tensor_count + 1, sizeof(*table->hashes));
-    if (table->hashes == NULL)
+        st_allocate_array(table->memory, (uint64_t)table->tensor_count + 1, sizeof *table->hashes);
+    if (!table->hashes)
         return st_fail_nomem(diag);
     for (size_t i = 0; i < table->tensor_count; i++)
         table->hashes[i] = st_load_u64(src + i * ST_TABLE_HASH_NBYTES);
@@ -290,7 +290,7 @@ static lmc_status read_hashes(st_table *table, const unsigned char *src, const u
 lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const unsigned char *src,
                          size_t src_nbytes, uint64_t offset, lmc_st_diag *diag)
 {
-    memset(table, 0, sizeof(*table));
+    memset(table, 0, sizeof *table);
     table->memory = memory;
     lmc_status status = check_kind(src, src_nbytes, offset, diag);
     if (status != LMC_OK)
@@ -325,11 +325,11 @@ lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const uns
 
 void st_table_free(st_table *table)
 {
-    if (table->memory != NULL) {
+    if (table->memory) {
         st_release(table->memory, table->header);
         st_release(table->memory, table->hashes);
         st_release(table->memory, table->aliases);
         st_bases_free(&table->bases, table->memory);
     }
-    memset(table, 0, sizeof(*table));
+    memset(table, 0, sizeof *table);
 }

@@ -11,7 +11,7 @@
 
 int st_base_info(const lmc_st_file *file, lmc_st_base *base)
 {
-    if (file->base == NULL)
+    if (!file->base)
         return 0;
     base->name = file->bases.name;
     base->file_nbytes = file->bases.file_nbytes;
@@ -26,7 +26,7 @@ int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_plac
 {
     const st_link *const link =
         index < file->header.tensor_count ? st_bases_find(&file->bases, (size_t)index) : NULL;
-    if (link == NULL)
+    if (!link)
         return 0;
     *place = link->place;
     *base_index = link->base;
@@ -40,13 +40,13 @@ lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, 
     st_base_state *const state = file->base;
     lmc_status status = LMC_OK;
     *base = NULL;
-    if (state == NULL)
+    if (!state)
         return LMC_OK;
     pthread_mutex_lock(&state->lock);
-    if (state->file == NULL && state->has_failed) {
+    if (!state->file && state->has_failed) {
         *diag = state->failure;
         status = diag->status;
-    } else if (state->file == NULL) {
+    } else if (!state->file) {
         status = st_base_search(file, &state->file, diag);
         if (status != LMC_OK) {
             state->has_failed = status != LMC_ERR_NOMEM;
@@ -70,7 +70,7 @@ void st_file_retry_base(const lmc_st_file *file)
 uint64_t st_file_headers_nbytes(const lmc_st_file *file)
 {
     uint64_t nbytes = 0;
-    for (; file != NULL; file = file->dependent)
+    for (; file; file = file->dependent)
         nbytes += file->header.is_shared ? 0 : file->header.text_nbytes;
     return nbytes;
 }
@@ -78,7 +78,7 @@ uint64_t st_file_headers_nbytes(const lmc_st_file *file)
 lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_diag *diag)
 {
     *count = 0;
-    while (file != NULL) {
+    while (file) {
         const lmc_st_file *base = NULL;
         const lmc_status status = st_file_open_base(file, &base, diag);
         if (status != LMC_OK)
@@ -91,7 +91,7 @@ lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_di
 
 static int is_base(const lmc_st_file *file, const char *path, int fd)
 {
-    while (file->base != NULL && file->base->file != NULL) {
+    while (file->base && file->base->file) {
         file = file->base->file;
         if (os_input_is(&file->input, path, fd))
             return 1;
@@ -117,12 +117,12 @@ lmc_status st_file_fail_base(const lmc_st_file *file, const lmc_st_file *used, l
 {
     char name[128];
     char path[160];
-    st_text_escape(path, sizeof(path), used->path, strlen(used->path));
+    st_text_escape(path, sizeof path, used->path, strlen(used->path));
     if (used == file) {
         return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
                        "its base, a tensor of this file, holds other content than it was coded against");
     }
-    st_text_escape(name, sizeof(name), file->bases.name, strlen(file->bases.name));
+    st_text_escape(name, sizeof name, file->bases.name, strlen(file->bases.name));
     return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
                    "%s is not the base that is wanted: %s (hash %016llx); it holds other content", path, name,
                    (unsigned long long)file->bases.content_hash);
@@ -134,8 +134,8 @@ lmc_status st_file_begin_base(lmc_st_file *file, lmc_st_diag *diag)
 {
     if (st_bases_file_count(&file->bases) == 0)
         return LMC_OK;
-    file->base = st_allocate_zeroed(&file->memory, 1, sizeof(*file->base));
-    if (file->base == NULL)
+    file->base = st_allocate_zeroed(&file->memory, 1, sizeof *file->base);
+    if (!file->base)
         return st_fail_nomem(diag);
     pthread_mutex_init(&file->base->lock, NULL);
     return LMC_OK;
@@ -163,7 +163,7 @@ void st_base_forget(const lmc_st_file *file)
 
 void st_file_close_base(lmc_st_file *file)
 {
-    if (file->base != NULL) {
+    if (file->base) {
         st_base_forget(file);
         forget_places(file);
         pthread_mutex_destroy(&file->base->lock);
@@ -176,14 +176,14 @@ static int copy_places(const lmc_st_file *file, const char *base, const char *co
                        size_t base_dir_count)
 {
     st_base_state *const state = file->base;
-    if (base != NULL && (state->path = st_duplicate(&file->memory, base)) == NULL)
+    if (base && (state->path = st_duplicate(&file->memory, base)) == NULL)
         return 0;
-    state->dirs = st_allocate_zeroed(&file->memory, base_dir_count + 1, sizeof(*state->dirs));
-    if (state->dirs == NULL)
+    state->dirs = st_allocate_zeroed(&file->memory, base_dir_count + 1, sizeof *state->dirs);
+    if (!state->dirs)
         return 0;
     for (size_t i = 0; i < base_dir_count; i++) {
         state->dirs[i] = st_duplicate(&file->memory, base_dirs[i]);
-        if (state->dirs[i] == NULL)
+        if (!state->dirs[i])
             return 0;
         state->dir_count++;
     }
@@ -193,9 +193,9 @@ static int copy_places(const lmc_st_file *file, const char *base, const char *co
 lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *const *base_dirs,
                             size_t base_dir_count, lmc_st_diag *diag)
 {
-    if (file->base == NULL)
+    if (!file->base)
         return LMC_OK; /* nothing will be looked for */
-    if (file->base->file != NULL)
+    if (file->base->file)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already");
     file->base->has_failed = 0;
     forget_places(file);

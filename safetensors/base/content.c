@@ -17,18 +17,18 @@ static st_level *add_level(st_content *content, const lmc_st_file *file, size_t 
     const size_t count = content->level_count;
     if (count == 0 || (count >= LEVELS_BEGIN && (count & (count - 1)) == 0)) {
         const size_t capacity = count == 0 ? LEVELS_BEGIN : 2 * count;
-        st_level *const larger = st_allocate(content->memory, capacity * sizeof(*larger));
-        if (larger == NULL) {
+        st_level *const larger = st_allocate(content->memory, capacity * sizeof *larger);
+        if (!larger) {
             st_fail_nomem(diag);
             return NULL;
         }
         if (count > 0)
-            memcpy(larger, content->levels, count * sizeof(*larger));
+            memcpy(larger, content->levels, count * sizeof *larger);
         st_release(content->memory, content->levels);
         content->levels = larger;
     }
     st_level *const level = &content->levels[content->level_count++];
-    memset(level, 0, sizeof(*level));
+    memset(level, 0, sizeof *level);
     level->file = file;
     level->index = index;
     level->scale = count == 0 ? 1 : level[-1].scale;
@@ -39,7 +39,7 @@ static lmc_status open_level(st_content *content, const lmc_st_file *file, lmc_c
                              lmc_st_diag *diag)
 {
     st_level *const level = add_level(content, file, st_file_owner(file, index), diag);
-    if (level == NULL)
+    if (!level)
         return LMC_ERR_NOMEM;
     if (!file->is_archive)
         return LMC_OK;
@@ -79,7 +79,7 @@ static lmc_status follow(const lmc_st_file *file, const st_link *link, const lmc
 static lmc_status open_chain(st_content *content, const lmc_st_file *file, lmc_ctx *ctx, const st_link *link,
                              const lmc_info *info, lmc_st_diag *diag)
 {
-    while (link != NULL) {
+    while (link) {
         const lmc_st_file *base = NULL;
         const lmc_info above = *info;
         lmc_status status = follow(file, link, &above, &base, diag);
@@ -113,7 +113,7 @@ static void finish_open(st_content *content)
 lmc_status st_content_open(st_content *content, const lmc_st_file *file, lmc_ctx *ctx, size_t index,
                            const lmc_allocator *memory, lmc_st_diag *diag)
 {
-    memset(content, 0, sizeof(*content));
+    memset(content, 0, sizeof *content);
     content->memory = memory;
     lmc_status status = open_level(content, file, ctx, index, diag);
     if (status == LMC_OK && file->is_archive) {
@@ -130,9 +130,9 @@ lmc_status st_content_open_base(st_content *content, const lmc_st_file *file, lm
                                 const lmc_info *info, const lmc_allocator *memory, lmc_st_diag *diag)
 {
     const st_link *const link = st_bases_find(&file->bases, st_file_owner(file, index));
-    memset(content, 0, sizeof(*content));
+    memset(content, 0, sizeof *content);
     content->memory = memory;
-    if (link == NULL)
+    if (!link)
         return LMC_OK;
     const lmc_status status = open_chain(content, file, ctx, link, info, diag);
     if (status == LMC_OK)
@@ -144,9 +144,9 @@ void st_content_free(st_content *content)
 {
     for (size_t i = 0; i < content->level_count; i++)
         lmc_frame_free(content->levels[i].frame);
-    if (content->memory != NULL)
+    if (content->memory)
         st_release(content->memory, content->levels);
-    memset(content, 0, sizeof(*content));
+    memset(content, 0, sizeof *content);
 }
 
 size_t st_content_step(const st_content *base, const lmc_info *info)
@@ -187,7 +187,7 @@ static lmc_status decode_blocks(const st_level *level, const st_content_room *ro
     if (status != LMC_OK)
         return status;
     unsigned char *const stored = st_buffer_grow(room->memory, room->stored, stored_nbytes);
-    if (stored == NULL)
+    if (!stored)
         return st_fail_nomem(diag);
     status = os_input_read(&level->file->input, offset, stored, stored_nbytes, diag);
     if (status != LMC_OK)
@@ -214,7 +214,7 @@ static lmc_status decode_unindexed(const st_level *level, const st_content_room 
 static lmc_status read_level(const st_level *level, const st_content_room *room, span part,
                              const unsigned char *base, unsigned char *dst, lmc_st_diag *diag)
 {
-    if (level->frame == NULL) {
+    if (!level->frame) {
         const lmc_status status =
             os_input_read(&level->file->input, level->file->places[level->index] + part.begin, dst,
                           (size_t)(part.end - part.begin), diag);
@@ -244,7 +244,7 @@ lmc_status st_content_read(const st_content *content, const st_content_room *roo
         const span part = {wide.begin * level->scale, wide.end * level->scale};
         st_buffer *const buffer = i % 2 == 0 ? room->result : room->other;
         unsigned char *const dst = st_buffer_grow(room->memory, buffer, (size_t)(part.end - part.begin));
-        lmc_status status = dst == NULL ? st_fail_nomem(diag) : LMC_OK;
+        lmc_status status = !dst ? st_fail_nomem(diag) : LMC_OK;
         if (status == LMC_OK)
             status = read_level(level, room, part, below, dst, diag);
         if (status == LMC_ERR_BASE)
@@ -262,12 +262,12 @@ lmc_status st_content_read(const st_content *content, const st_content_room *roo
 lmc_status st_content_verify(const st_content *content, const st_content_room *room, lmc_st_diag *diag)
 {
     const st_level *const level = &content->levels[0];
-    if (level->frame == NULL || st_frame_has_index(&level->info))
+    if (!level->frame || st_frame_has_index(&level->info))
         return LMC_OK;
     const uint64_t count = level->info.block_count;
-    lmc_block_entry *const entries = st_allocate_array(content->memory, count + 1, sizeof(*entries));
+    lmc_block_entry *const entries = st_allocate_array(content->memory, count + 1, sizeof *entries);
     unsigned char *const dst = st_buffer_grow(room->memory, room->result, level->info.block_nbytes);
-    lmc_status status = entries == NULL || dst == NULL ? st_fail_nomem(diag) : LMC_OK;
+    lmc_status status = !entries || !dst ? st_fail_nomem(diag) : LMC_OK;
     for (uint64_t i = 0; i < count && status == LMC_OK; i++) {
         const uint64_t at = i * level->info.block_nbytes;
         const uint64_t left = content->nbytes - at;
@@ -288,12 +288,12 @@ lmc_status st_content_blame(const lmc_st_file *file, size_t index, lmc_status st
 {
     lmc_st_diag cause = *diag;
     const st_string name = st_header_name(&file->header, index);
-    char own_path[sizeof(diag->file)];
-    char own_name[sizeof(diag->tensor)];
+    char own_path[sizeof diag->file];
+    char own_name[sizeof diag->tensor];
     st_diag_set_file(diag, file->path);
     st_diag_set_tensor(diag, name.bytes, name.nbytes);
-    memcpy(own_path, diag->file, sizeof(own_path));
-    memcpy(own_name, diag->tensor, sizeof(own_name));
+    memcpy(own_path, diag->file, sizeof own_path);
+    memcpy(own_name, diag->tensor, sizeof own_name);
     const int is_own = strcmp(own_path, cause.file) == 0;
     if (status == LMC_ERR_NOMEM || status == LMC_ERR_CANCELLED ||
         (is_own && (!cause.has_tensor || strcmp(own_name, cause.tensor) == 0)))
@@ -311,7 +311,7 @@ lmc_status st_content_open_files(const lmc_st_file *file, lmc_st_diag *diag)
     for (size_t i = 0; i < file->bases.link_count; i++) {
         const lmc_st_file *at = file;
         const st_link *link = &file->bases.links[i];
-        while (link != NULL) {
+        while (link) {
             const lmc_st_file *base = at;
             if (link->place == LMC_ST_BASE_FILE) {
                 const lmc_status status = st_file_open_base(at, &base, diag);

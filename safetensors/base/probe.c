@@ -49,7 +49,7 @@ static lmc_status decode_block(probe *probe, const st_link *link, const lmc_fram
         return status;
     unsigned char *const stored = st_buffer_grow(memory, &probe->buffers[STORED], stored_nbytes);
     unsigned char *const dst = st_buffer_grow(memory, &probe->buffers[BLOCK], info->block_nbytes);
-    if (stored == NULL || dst == NULL)
+    if (!stored || !dst)
         return LMC_ERR_NOMEM;
     const uint64_t left = info->content_nbytes - at * info->block_nbytes;
     const size_t nbytes = left < info->block_nbytes ? (size_t)left : info->block_nbytes;

@@ -34,20 +34,20 @@ static void append(char *text, size_t capacity, const char *more)
 static void note_place(base_search *search, const char *path)
 {
     char shown[120];
-    st_text_escape(shown, sizeof(shown), path, strlen(path));
-    append(search->places, sizeof(search->places), shown);
+    st_text_escape(shown, sizeof shown, path, strlen(path));
+    append(search->places, sizeof search->places, shown);
 }
 
 static void note_other(base_search *search, const char *path, const char *what)
 {
     char shown[120];
-    st_text_escape(shown, sizeof(shown), path, strlen(path));
-    snprintf(search->other, sizeof(search->other), "; %s %.100s", shown, what);
+    st_text_escape(shown, sizeof shown, path, strlen(path));
+    snprintf(search->other, sizeof search->other, "; %s %.100s", shown, what);
 }
 
 static int is_own_dependent(const lmc_st_file *file, const lmc_st_file *candidate)
 {
-    for (; file != NULL; file = file->dependent)
+    for (; file; file = file->dependent)
         if (file->input.identity.device == candidate->input.identity.device &&
             file->input.identity.inode == candidate->input.identity.inode)
             return 1;
@@ -68,7 +68,7 @@ static const char *candidate_fault(const lmc_st_file *file, const lmc_st_file *c
 
 static void set_trial(const lmc_st_file *candidate, int is_trial)
 {
-    if (candidate->base != NULL)
+    if (candidate->base)
         candidate->base->is_trial = is_trial;
 }
 
@@ -87,7 +87,7 @@ static lmc_status choose(base_search *search, lmc_st_file *candidate)
 {
     st_base_fit fit = ST_BASE_DIFFERS;
     lmc_st_file *loser = candidate;
-    if (search->found == NULL) {
+    if (!search->found) {
         search->found = candidate;
         return LMC_OK;
     }
@@ -114,7 +114,7 @@ static lmc_status try_path(base_search *search, const char *path, int is_named)
     lmc_status status = st_file_open(&how, &candidate, &cause);
     if (status == LMC_OK) {
         const char *const fault = candidate_fault(file, candidate);
-        if (fault == NULL) {
+        if (!fault) {
             status =
                 st_file_set_base(candidate, NULL, (const char *const *)state->dirs, state->dir_count, &cause);
             if (status == LMC_OK) {
@@ -139,7 +139,7 @@ static lmc_status try_directory(base_search *search, const char *directory)
     for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
         char *const path =
             os_path_join(&search->file->memory, directory, search->file->bases.name, suffixes[i]);
-        status = path == NULL ? LMC_ERR_NOMEM : try_path(search, path, 0);
+        status = !path ? LMC_ERR_NOMEM : try_path(search, path, 0);
         st_release(&search->file->memory, path);
     }
     return status;
@@ -149,12 +149,12 @@ static lmc_status try_own_directory(base_search *search)
 {
     const lmc_st_file *const file = search->file;
     char *const directory = st_duplicate(&file->memory, file->path);
-    if (directory == NULL)
+    if (!directory)
         return LMC_ERR_NOMEM;
     char *const slash = strrchr(directory, '/');
-    if (slash != NULL)
+    if (slash)
         slash[slash == directory ? 1 : 0] = '\0';
-    const lmc_status status = try_directory(search, slash == NULL ? "." : directory);
+    const lmc_status status = try_directory(search, !slash ? "." : directory);
     st_release(&file->memory, directory);
     return status;
 }
@@ -163,9 +163,9 @@ static lmc_status search_all(base_search *search)
 {
     const st_base_state *const state = search->file->base;
     lmc_status status = LMC_OK;
-    if (state->path != NULL) {
+    if (state->path) {
         status = try_path(search, state->path, 1);
-        if (search->found != NULL)
+        if (search->found)
             return status; /* the caller has said that it is this one */
     }
     for (size_t i = 0; i < state->dir_count && status == LMC_OK; i++)
@@ -178,7 +178,7 @@ static lmc_status search_all(base_search *search)
 static size_t depth_of(const lmc_st_file *file)
 {
     size_t count = 0;
-    for (; file != NULL; file = file->dependent)
+    for (; file; file = file->dependent)
         count++;
     return count;
 }
@@ -187,7 +187,7 @@ static lmc_status fail_missing(const base_search *search, lmc_st_diag *diag)
 {
     char name[128];
     const st_bases *const bases = &search->file->bases;
-    st_text_escape(name, sizeof(name), bases->name, strlen(bases->name));
+    st_text_escape(name, sizeof name, bases->name, strlen(bases->name));
     st_diag_init(diag, search->file->path);
     return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
                    "wants the base %s (hash %016llx), which was not found%s%s%s", name,
@@ -208,7 +208,7 @@ static lmc_status check_headers(const lmc_st_file *file, const lmc_st_file *foun
 /* The base is found: it may now look for its own base in earnest. That of a file on trial is on trial, too. */
 static void settle(const lmc_st_file *file, const lmc_st_file *found)
 {
-    if (found->base != NULL && !file->base->is_trial) {
+    if (found->base && !file->base->is_trial) {
         st_base_forget(found);
         set_trial(found, 0);
     }
@@ -227,7 +227,7 @@ lmc_status st_base_search(const lmc_st_file *file, lmc_st_file **found, lmc_st_d
         lmc_st_close(search.found);
         return st_fail_nomem(diag);
     }
-    if (search.found == NULL)
+    if (!search.found)
         return fail_missing(&search, diag);
     status = check_headers(file, search.found, diag);
     if (status != LMC_OK) {

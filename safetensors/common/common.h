@@ -36,21 +36,22 @@ static inline void st_store_u64(unsigned char *dst, uint64_t value)
         dst[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* *sum = a + b, *product = a * b; returns 0 if it does not fit. */
-static inline int st_add(uint64_t a, uint64_t b, uint64_t *sum)
+/* *sum = a + b, *product = a * b; return 1 if it does not fit. */
+__attribute__((warn_unused_result)) static inline int st_add_overflows(uint64_t a, uint64_t b, uint64_t *sum)
 {
-    return !__builtin_add_overflow(a, b, sum);
+    return __builtin_add_overflow(a, b, sum);
 }
 
-static inline int st_multiply(uint64_t a, uint64_t b, uint64_t *product)
+__attribute__((warn_unused_result)) static inline int st_multiply_overflows(uint64_t a, uint64_t b,
+                                                                            uint64_t *product)
 {
-    return !__builtin_mul_overflow(a, b, product);
+    return __builtin_mul_overflow(a, b, product);
 }
 
 /* 1 once the caller of a call wants it to end; cancel may be NULL. */
 static inline int st_is_cancelled(const volatile int *cancel)
 {
-    return cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
+    return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
 }
 
 /* Fails with CANCELLED. */

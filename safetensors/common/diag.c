@@ -18,20 +18,20 @@ void st_diag_init(lmc_st_diag *diag, const char *path)
 
 void st_diag_set_file(lmc_st_diag *diag, const char *path)
 {
-    st_text_escape(diag->file, sizeof(diag->file), path, strlen(path));
+    st_text_escape(diag->file, sizeof diag->file, path, strlen(path));
 }
 
 void st_diag_set_tensor(lmc_st_diag *diag, const char *name, size_t name_nbytes)
 {
     diag->has_tensor = 1;
-    st_text_escape(diag->tensor, sizeof(diag->tensor), name, name_nbytes);
+    st_text_escape(diag->tensor, sizeof diag->tensor, name, name_nbytes);
 }
 
 lmc_status st_fail(lmc_st_diag *diag, lmc_status status, uint64_t offset, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(diag->text, sizeof(diag->text), format, arguments);
+    vsnprintf(diag->text, sizeof diag->text, format, arguments);
     va_end(arguments);
     diag->status = status;
     diag->offset = offset;
@@ -43,8 +43,8 @@ lmc_status st_fail_os(lmc_st_diag *diag, int os_errno, uint64_t offset, const ch
     char cause[128] = "";
     if (os_errno == ECANCELED)
         return st_fail(diag, LMC_ERR_CANCELLED, LMC_ST_NO_OFFSET, "cancelled");
-    if (strerror_r(os_errno, cause, sizeof(cause)) != 0)
-        snprintf(cause, sizeof(cause), "error %d", os_errno);
+    if (strerror_r(os_errno, cause, sizeof cause) != 0)
+        snprintf(cause, sizeof cause, "error %d", os_errno);
     diag->os_errno = os_errno;
     return st_fail(diag, os_errno == ENOMEM ? LMC_ERR_NOMEM : LMC_ERR_IO, offset, "%s: %s", what, cause);
 }

@@ -6,7 +6,7 @@
 static void tell(const st_parts *parts, uint64_t nbytes_of_part)
 {
     const lmc_st_options *const options = parts->options;
-    if (options->progress != NULL)
+    if (options->progress)
         options->progress(options->user, parts->done_nbytes + nbytes_of_part, parts->total_nbytes);
 }
 
@@ -36,9 +36,9 @@ lmc_st_options st_parts_options(st_parts *parts)
 {
     lmc_st_options inner = *parts->options;
     inner.user = parts;
-    inner.progress = inner.progress == NULL ? NULL : pass_progress;
-    inner.damage = inner.damage == NULL ? NULL : pass_damage;
-    inner.file_done = inner.file_done == NULL ? NULL : pass_file_done;
+    inner.progress = !inner.progress ? NULL : pass_progress;
+    inner.damage = !inner.damage ? NULL : pass_damage;
+    inner.file_done = !inner.file_done ? NULL : pass_file_done;
     return inner;
 }
 

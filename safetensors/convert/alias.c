@@ -73,7 +73,7 @@ static void list_candidates(search *search)
             search->candidates[search->candidate_count++] = one;
         }
     }
-    qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_kinds);
+    qsort(search->candidates, search->candidate_count, sizeof *search->candidates, compare_kinds);
 }
 
 /* Hashes begin, middle and end of a tensor. */
@@ -137,7 +137,7 @@ static lmc_status take_samples(search *search)
     const lmc_status status =
         st_engine_run(&ops, search, group_count, group_count * GROUP_NBYTES, &quiet, search->diag);
     if (status == LMC_OK)
-        qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_kinds);
+        qsort(search->candidates, search->candidate_count, sizeof *search->candidates, compare_kinds);
     return status;
 }
 
@@ -218,7 +218,7 @@ static lmc_status find(search *search, st_aliases *aliases)
     lmc_status status = take_samples(search);
     if (status == LMC_OK)
         status = match_groups(search, aliases);
-    qsort(aliases->list, aliases->count, sizeof(*aliases->list), compare_aliases);
+    qsort(aliases->list, aliases->count, sizeof *aliases->list, compare_aliases);
     return status;
 }
 
@@ -228,14 +228,14 @@ lmc_status st_aliases_find(st_aliases *aliases, const st_source *source, const l
     const lmc_allocator *const memory = options->allocator;
     const size_t count = source->header->tensor_count;
     search search = {.source = source, .options = options, .diag = diag};
-    memset(aliases, 0, sizeof(*aliases));
+    memset(aliases, 0, sizeof *aliases);
     aliases->memory = memory;
     if (count < 2)
         return LMC_OK;
-    search.candidates = st_allocate(memory, count * sizeof(*search.candidates));
+    search.candidates = st_allocate(memory, count * sizeof *search.candidates);
     search.pieces = st_allocate(memory, 2 * PIECE_NBYTES);
-    aliases->list = st_allocate(memory, count * sizeof(*aliases->list));
-    const int is_possible = search.candidates != NULL && search.pieces != NULL && aliases->list != NULL;
+    aliases->list = st_allocate(memory, count * sizeof *aliases->list);
+    const int is_possible = search.candidates && search.pieces && aliases->list;
     const lmc_status status = is_possible ? find(&search, aliases) : st_fail_nomem(diag);
     st_release(memory, search.candidates);
     st_release(memory, search.pieces);
@@ -244,9 +244,9 @@ lmc_status st_aliases_find(st_aliases *aliases, const st_source *source, const l
 
 void st_aliases_free(st_aliases *aliases)
 {
-    if (aliases->memory != NULL)
+    if (aliases->memory)
         st_release(aliases->memory, aliases->list);
-    memset(aliases, 0, sizeof(*aliases));
+    memset(aliases, 0, sizeof *aliases);
 }
 
 size_t st_aliases_owner(const st_aliases *aliases, size_t index)

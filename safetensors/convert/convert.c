@@ -34,7 +34,7 @@ static lmc_status encode_blocks(st_worker *worker, const st_convert_item *item, 
         const size_t left = blocks->content_nbytes - begin;
         const size_t nbytes = left < item->info.block_nbytes ? left : item->info.block_nbytes;
         const unsigned char *const base =
-            blocks->base == NULL ? NULL : blocks->base + (size_t)i * item->info.base_block_nbytes;
+            !blocks->base ? NULL : blocks->base + (size_t)i * item->info.base_block_nbytes;
         status = lmc_encode_block(worker->ctx, item->plan, block, blocks->content + begin, nbytes, base,
                                   nbytes * scale, dst + at, capacity - at, &item->entries[block]);
         at += status == LMC_OK ? item->entries[block].stored_nbytes : 0;
@@ -51,12 +51,12 @@ static lmc_status fetch_blocks(const st_conversion *conversion, st_worker *worke
     const st_convert_item *const item = slot->item;
     const size_t block_nbytes = item->info.block_nbytes;
     lmc_status status = LMC_OK;
-    memset(blocks, 0, sizeof(*blocks));
+    memset(blocks, 0, sizeof *blocks);
     if (run->block_count > 0) { /* else a tensor without bytes */
         blocks->first = run->first_block * (slot->block_nbytes / block_nbytes);
         blocks->count = (run->content_nbytes + block_nbytes - 1) / block_nbytes;
     }
-    if (item->match != NULL) {
+    if (item->match) {
         const uint64_t begin = blocks->first * item->info.base_block_nbytes;
         const uint64_t end = begin + blocks->count * item->info.base_block_nbytes;
         status =
@@ -66,11 +66,11 @@ static lmc_status fetch_blocks(const st_conversion *conversion, st_worker *worke
     blocks->content_nbytes = run->content_nbytes;
     blocks->content = st_convert_find_ahead(conversion, worker, slot->index,
                                             run->first_block * slot->block_nbytes, run->content_nbytes);
-    if (status == LMC_OK && blocks->content != NULL)
+    if (status == LMC_OK && blocks->content)
         return LMC_OK;
     unsigned char *const content =
         status == LMC_OK ? st_worker_content(worker, run->content_nbytes) : worker->content.bytes;
-    if (status != LMC_OK || content == NULL)
+    if (status != LMC_OK || !content)
         return status != LMC_OK ? status : LMC_ERR_NOMEM;
     blocks->content = content;
     return source->read(source, slot->index, run->first_block * slot->block_nbytes, content,
@@ -86,7 +86,7 @@ static int claim_place(st_conversion *conversion, st_worker *worker, const st_ru
         return 0;
     *offset = conversion->end;
     conversion->end += nbytes;
-    if (sum != NULL)
+    if (sum)
         *sum += nbytes;
     st_engine_pass_turn(worker);
     return 1;
@@ -134,7 +134,7 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
     st_conversion *const conversion = user;
     const st_convert_item *const item = slot->item;
     blocks blocks;
-    if (item->plan == NULL) /* an alias, always in a batch of its own or of others */
+    if (!item->plan) /* an alias, always in a batch of its own or of others */
         return LMC_OK;
     lmc_status status = fetch_blocks(conversion, worker, slot, run, &blocks);
     if (status != LMC_OK)
@@ -143,7 +143,7 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
     const size_t bound = item->info.head_nbytes + (size_t)blocks.count * item->block_bound;
     unsigned char *const stored = worker->is_batch ? st_worker_gather(worker, bound + tail_nbytes)
                                                    : st_worker_stored(worker, bound + tail_nbytes);
-    if (stored == NULL)
+    if (!stored)
         return LMC_ERR_NOMEM;
     size_t nbytes = 0;
     status = encode_blocks(worker, item, &blocks, stored, bound, &nbytes);
@@ -170,7 +170,7 @@ static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_
 {
     const st_source *const source = ((const st_conversion *)user)->source;
     size_t index = first;
-    if (source->places == NULL)
+    if (!source->places)
         return LMC_OK;
     const lmc_status status =
         st_worker_read_ahead(worker, source->input, source->places, first, count, &index);
@@ -216,7 +216,7 @@ static lmc_status write_contents(st_conversion *conversion, lmc_st_diag *diag)
                       header->data_nbytes - conversion->aliases.nbytes, conversion->options, diag);
     if (status == LMC_OK)
         status = st_convert_write_front(conversion, diag);
-    if (status == LMC_OK && source->input != NULL)
+    if (status == LMC_OK && source->input)
         status = os_input_check_unchanged(source->input, diag);
     return status == LMC_OK ? st_convert_check_base(conversion, diag) : status;
 }

@@ -12,7 +12,7 @@ static lmc_status set_name(st_conversion *conversion, lmc_st_diag *diag)
 {
     const lmc_st_file *const base = conversion->base;
     const char *const slash = strrchr(base->path, '/');
-    const char *const name = slash == NULL ? base->path : slash + 1;
+    const char *const name = !slash ? base->path : slash + 1;
     const size_t suffix_nbytes = strlen(ST_ARCHIVE_SUFFIX);
     size_t nbytes = strlen(name);
     if (base->is_archive && nbytes > suffix_nbytes &&
@@ -39,10 +39,10 @@ static lmc_status check_headers(const st_conversion *conversion, lmc_st_diag *di
 {
     const st_header *const source = conversion->source->header;
     const lmc_st_file *last = conversion->base;
-    while (last->base != NULL && last->base->file != NULL)
+    while (last->base && last->base->file)
         last = last->base->file;
     uint64_t nbytes = st_file_headers_nbytes(last) + source->text_nbytes;
-    for (const lmc_st_file *file = last; file != NULL; file = file->dependent)
+    for (const lmc_st_file *file = last; file; file = file->dependent)
         if (!file->header.is_shared && is_source_header(source, &file->header))
             nbytes -= source->text_nbytes;
     return nbytes <= LMC_ST_CHAIN_HEADER_NBYTES_MAX
@@ -78,7 +78,7 @@ static lmc_status check(st_conversion *conversion, const char *out_path, lmc_st_
 lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
 {
     const lmc_st_options *const options = conversion->options;
-    if (options->base == NULL)
+    if (!options->base)
         return LMC_OK;
     lmc_st_diag cause;
     const st_open how = {.path = options->base, .fd = -1, .allocator = options->allocator};
@@ -96,7 +96,7 @@ lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path,
 lmc_status st_convert_check_base(const st_conversion *conversion, lmc_st_diag *diag)
 {
     const lmc_st_file *file = conversion->base;
-    while (file != NULL) {
+    while (file) {
         lmc_status status = os_input_check_unchanged(&file->input, diag);
         const lmc_st_file *next = NULL;
         if (status != LMC_OK)

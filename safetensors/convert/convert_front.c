@@ -18,12 +18,12 @@ static lmc_status allocate_lists(st_conversion *conversion, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = conversion->options->allocator;
     const size_t count = conversion->source->header->tensor_count;
-    conversion->frame_nbytes = st_allocate_zeroed(memory, count + 1, sizeof(*conversion->frame_nbytes));
-    conversion->hashes = st_allocate_zeroed(memory, count + 1, sizeof(*conversion->hashes));
-    conversion->base_hashes = st_allocate_zeroed(memory, count + 1, sizeof(*conversion->base_hashes));
+    conversion->frame_nbytes = st_allocate_zeroed(memory, count + 1, sizeof *conversion->frame_nbytes);
+    conversion->hashes = st_allocate_zeroed(memory, count + 1, sizeof *conversion->hashes);
+    conversion->base_hashes = st_allocate_zeroed(memory, count + 1, sizeof *conversion->base_hashes);
     conversion->is_delta = st_allocate_zeroed(memory, count + 1, 1);
-    return conversion->frame_nbytes == NULL || conversion->hashes == NULL ||
-                   conversion->base_hashes == NULL || conversion->is_delta == NULL
+    return !conversion->frame_nbytes || !conversion->hashes || !conversion->base_hashes ||
+                   !conversion->is_delta
                ? st_fail_nomem(diag)
                : LMC_OK;
 }
@@ -36,7 +36,7 @@ lmc_status st_convert_reserve_front(st_conversion *conversion, lmc_st_diag *diag
     if (status != LMC_OK)
         return status;
     conversion->table_name = st_outer_table_name(header, memory);
-    if (conversion->table_name == NULL ||
+    if (!conversion->table_name ||
         st_table_pack_header(memory, header->text, header->text_nbytes, &conversion->stored_header,
                              &conversion->stored_header_nbytes, &conversion->header_method) != LMC_OK)
         return st_fail_nomem(diag);
@@ -59,9 +59,9 @@ static lmc_status collect_bases(const st_conversion *conversion, st_bases *bases
     const lmc_st_file *const base = conversion->base;
     const size_t tensor_count = conversion->source->header->tensor_count;
     size_t file_count = 0;
-    bases->links = st_allocate(memory, (conversion->matches.count + 1) * sizeof(*bases->links));
+    bases->links = st_allocate(memory, (conversion->matches.count + 1) * sizeof *bases->links);
     unsigned char *const hashes = st_allocate(memory, 8 * (conversion->matches.count + 1));
-    if (bases->links == NULL || hashes == NULL) {
+    if (!bases->links || !hashes) {
         st_release(memory, hashes);
         return st_fail_nomem(diag);
     }
@@ -74,7 +74,7 @@ static lmc_status collect_bases(const st_conversion *conversion, st_bases *bases
         }
     }
     if (file_count > 0) {
-        memcpy(bases->name, conversion->base_name, sizeof(bases->name));
+        memcpy(bases->name, conversion->base_name, sizeof bases->name);
         bases->file_nbytes = base->file_nbytes;
         bases->header_hash = st_hash(base->header.text, base->header.text_nbytes);
         bases->content_hash = st_hash(hashes, 8 * file_count);
@@ -118,7 +118,7 @@ lmc_status st_convert_write_front(st_conversion *conversion, lmc_st_diag *diag)
     const size_t nbytes = (size_t)conversion->front_nbytes;
     st_bases bases = {0};
     unsigned char *const front = st_allocate(memory, nbytes);
-    lmc_status status = front == NULL ? st_fail_nomem(diag) : collect_bases(conversion, &bases, diag);
+    lmc_status status = !front ? st_fail_nomem(diag) : collect_bases(conversion, &bases, diag);
     if (status == LMC_OK)
         status = fill_front(conversion, &bases, front, diag);
     if (status == LMC_OK)

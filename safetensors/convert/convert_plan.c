@@ -21,7 +21,7 @@ const unsigned char *st_convert_find_ahead(const st_conversion *conversion, cons
                                            size_t index, uint64_t offset, size_t nbytes)
 {
     const uint64_t *const places = conversion->source->places;
-    return places == NULL ? NULL : os_window_find(&worker->ahead, places[index] + offset, nbytes);
+    return !places ? NULL : os_window_find(&worker->ahead, places[index] + offset, nbytes);
 }
 
 static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nbytes)
@@ -30,7 +30,7 @@ static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nb
     const st_source *const source = input->conversion->source;
     const unsigned char *const ahead =
         st_convert_find_ahead(input->conversion, input->worker, input->index, offset, nbytes);
-    if (ahead != NULL) {
+    if (ahead) {
         memcpy(dst, ahead, nbytes);
         return LMC_OK;
     }
@@ -50,8 +50,8 @@ lmc_status st_convert_read_base(const st_conversion *conversion, st_worker *work
     const size_t nbytes = (size_t)(end - begin);
     unsigned char *const room = st_buffer_grow(worker->memory, &worker->base, nbytes);
     *bytes = room;
-    return room == NULL ? st_fail_nomem(&worker->diag)
-                        : source->read(source, match->link.base, begin, room, nbytes, &worker->diag);
+    return !room ? st_fail_nomem(&worker->diag)
+                 : source->read(source, match->link.base, begin, room, nbytes, &worker->diag);
 }
 
 /* A plan asks for many small pieces: what had to be decoded for one serves the next. */
@@ -93,7 +93,7 @@ static uint32_t row_nbytes(const st_header *header, const st_tensor *tensor)
     uint64_t columns = 0;
     for (unsigned i = 0; i < tensor->rank; i++)
         columns = st_shape_next(&shape);
-    const int is_small = st_multiply(columns, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits) &&
+    const int is_small = !st_multiply_overflows(columns, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits) &&
                          nbits % 8 == 0 && nbits / 8 <= UINT32_MAX;
     return is_small ? (uint32_t)(nbits / 8) : 0;
 }
@@ -110,13 +110,13 @@ static lmc_status make_plan(const st_conversion *conversion, st_worker *worker, 
     params.dtype = (lmc_dtype)tensor->dtype;
     params.level = conversion->options->level;
     params.row_nbytes = row_nbytes(header, tensor);
-    params.base_form = match == NULL ? LMC_BASE_PLAIN : match->form;
+    params.base_form = !match ? LMC_BASE_PLAIN : match->form;
     lmc_ctx *const ctx = st_worker_plan_ctx(worker);
-    if (ctx == NULL)
+    if (!ctx)
         return LMC_ERR_NOMEM;
     worker->diag.status = LMC_OK;
     const lmc_status status = lmc_plan_create(ctx, &params, tensor->end - tensor->begin, read_content,
-                                              match == NULL ? NULL : read_base, &input, &item->plan);
+                                              !match ? NULL : read_base, &input, &item->plan);
     if (status == LMC_OK || worker->diag.status != LMC_OK)
         return status; /* a failed read has said what happened */
     st_fail_codec(&worker->diag, ctx, status, LMC_ST_NO_OFFSET);
@@ -162,8 +162,8 @@ static lmc_status plan_tensor(const st_conversion *conversion, st_worker *worker
 lmc_status st_convert_prepare(void *user, st_worker *worker, st_slot *slot)
 {
     const st_conversion *const conversion = user;
-    st_convert_item *const item = st_allocate_zeroed(worker->memory, 1, sizeof(*item));
-    if (item == NULL)
+    st_convert_item *const item = st_allocate_zeroed(worker->memory, 1, sizeof *item);
+    if (!item)
         return st_fail_nomem(&worker->diag);
     slot->item = item;
     if (st_aliases_owner(&conversion->aliases, slot->index) != slot->index)
@@ -172,8 +172,8 @@ lmc_status st_convert_prepare(void *user, st_worker *worker, st_slot *slot)
     if (status != LMC_OK)
         return status;
     item->block_bound = lmc_plan_block_bound(item->plan);
-    item->entries = st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof(*item->entries));
-    if (item->entries == NULL)
+    item->entries = st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof *item->entries);
+    if (!item->entries)
         return st_fail_nomem(&worker->diag);
     slot->block_nbytes = st_content_step(&item->base, &item->info);
     slot->block_count = (item->info.content_nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
@@ -186,7 +186,7 @@ void st_convert_release(void *user, st_slot *slot)
     const st_conversion *const conversion = user;
     const lmc_allocator *const memory = conversion->options->allocator;
     st_convert_item *const item = slot->item;
-    if (item != NULL) {
+    if (item) {
         lmc_plan_free(item->plan);
         st_content_free(&item->base);
         st_release(memory, item->entries);

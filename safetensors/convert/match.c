@@ -159,7 +159,7 @@ static void add_provider(search *search, const st_header *header, size_t index, 
 
 static void sort_providers(search *search)
 {
-    qsort(search->providers, search->provider_count, sizeof(*search->providers), compare_providers);
+    qsort(search->providers, search->provider_count, sizeof *search->providers, compare_providers);
 }
 
 /* The first provider that is not before `one` in this order. */
@@ -298,7 +298,7 @@ static lmc_status match_renamed(search *search, const st_aliases *aliases)
 static lmc_status find(search *search, const st_aliases *aliases)
 {
     lmc_status status = match_own(search, aliases);
-    if (status == LMC_OK && search->base != NULL) {
+    if (status == LMC_OK && search->base) {
         match_names(search, aliases);
         status = match_renamed(search, aliases);
     }
@@ -310,15 +310,15 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
 {
     const lmc_allocator *const memory = options->allocator;
     const size_t count = source->header->tensor_count;
-    const size_t base_count = base == NULL ? 0 : base->header.tensor_count;
+    const size_t base_count = !base ? 0 : base->header.tensor_count;
     const size_t most = count > 2 * base_count ? count : 2 * base_count;
     search search = {.source = source, .base = base, .options = options, .matches = matches, .diag = diag};
-    memset(matches, 0, sizeof(*matches));
+    memset(matches, 0, sizeof *matches);
     matches->memory = memory;
-    matches->list = st_allocate_zeroed(memory, count + 1, sizeof(*matches->list));
-    search.providers = st_allocate(memory, (most + 1) * sizeof(*search.providers));
+    matches->list = st_allocate_zeroed(memory, count + 1, sizeof *matches->list);
+    search.providers = st_allocate(memory, (most + 1) * sizeof *search.providers);
     lmc_status status = LMC_OK;
-    if (matches->list == NULL || search.providers == NULL || lmc_ctx_create(memory, &search.ctx) != LMC_OK)
+    if (!matches->list || !search.providers || lmc_ctx_create(memory, &search.ctx) != LMC_OK)
         status = st_fail_nomem(diag);
     else
         status = find(&search, aliases);
@@ -331,7 +331,7 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
 
 void st_matches_free(st_matches *matches)
 {
-    if (matches->memory != NULL)
+    if (matches->memory)
         st_release(matches->memory, matches->list);
-    memset(matches, 0, sizeof(*matches));
+    memset(matches, 0, sizeof *matches);
 }

@@ -17,9 +17,9 @@
 
 lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **writer)
 {
-    const lmc_allocator *const memory = allocator == NULL ? &st_memory_default : allocator;
-    *writer = st_allocate_zeroed(memory, 1, sizeof(**writer));
-    if (*writer == NULL)
+    const lmc_allocator *const memory = !allocator ? &st_memory_default : allocator;
+    *writer = st_allocate_zeroed(memory, 1, sizeof **writer);
+    if (!*writer)
         return LMC_ERR_NOMEM;
     (*writer)->memory = *memory;
     return LMC_OK;
@@ -27,7 +27,7 @@ lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **
 
 void lmc_st_writer_free(lmc_st_writer *writer)
 {
-    if (writer == NULL)
+    if (!writer)
         return;
     const lmc_allocator memory = writer->memory;
     for (size_t i = 0; i < writer->tensor_count; i++) {
@@ -63,7 +63,7 @@ static lmc_status copy_text(const lmc_st_writer *writer, st_writer_text *text, c
         return LMC_ERR_ARG;
     text->bytes = st_allocate(&writer->memory, nbytes);
     text->nbytes = nbytes;
-    if (text->bytes == NULL)
+    if (!text->bytes)
         return LMC_ERR_NOMEM;
     if (nbytes > 0)
         memcpy(text->bytes, bytes, nbytes);
@@ -77,7 +77,7 @@ static void *grow(const lmc_st_writer *writer, void *list, size_t count, size_t 
         return list;
     const size_t wanted = *capacity == 0 ? 16 : 2 * *capacity;
     void *const larger = st_allocate_zeroed(&writer->memory, wanted, item_nbytes);
-    if (larger == NULL)
+    if (!larger)
         return NULL;
     if (count > 0)
         memcpy(larger, list, count * item_nbytes);
@@ -91,8 +91,8 @@ lmc_status lmc_st_writer_set_metadata(lmc_st_writer *writer, const char *key, si
 {
     st_writer_entry entry = {{NULL, 0}, {NULL, 0}};
     st_writer_entry *const list =
-        grow(writer, writer->metadata, writer->metadata_count, &writer->metadata_capacity, sizeof(*list));
-    if (list == NULL)
+        grow(writer, writer->metadata, writer->metadata_count, &writer->metadata_capacity, sizeof *list);
+    if (!list)
         return LMC_ERR_NOMEM;
     writer->metadata = list;
     lmc_status status = copy_text(writer, &entry.key, key, key_nbytes);
@@ -111,9 +111,10 @@ static int tensor_nbytes(lmc_dtype dtype, const uint64_t *shape, size_t rank, ui
 {
     uint64_t nbits = 1;
     for (size_t i = 0; i < rank; i++)
-        if (!st_multiply(nbits, shape[i], &nbits))
+        if (st_multiply_overflows(nbits, shape[i], &nbits))
             return 0;
-    if (lmc_dtype_nbits(dtype) == 0 || !st_multiply(nbits, lmc_dtype_nbits(dtype), &nbits) || nbits % 8 != 0)
+    if (lmc_dtype_nbits(dtype) == 0 || st_multiply_overflows(nbits, lmc_dtype_nbits(dtype), &nbits) ||
+        nbits % 8 != 0)
         return 0;
     *nbytes = nbits / 8;
     return 1;
@@ -124,23 +125,23 @@ static lmc_status add(lmc_st_writer *writer, const char *name, size_t name_nbyte
 {
     st_writer_tensor tensor = *given;
     if (given->rank > LMC_ST_RANK_MAX || !tensor_nbytes(given->dtype, shape, given->rank, &tensor.nbytes) ||
-        (tensor.nbytes > 0 && given->data == NULL && given->read == NULL))
+        (tensor.nbytes > 0 && !given->data && !given->read))
         return LMC_ERR_ARG;
     st_writer_tensor *const list =
-        grow(writer, writer->tensors, writer->tensor_count, &writer->tensor_capacity, sizeof(*list));
-    if (list == NULL)
+        grow(writer, writer->tensors, writer->tensor_count, &writer->tensor_capacity, sizeof *list);
+    if (!list)
         return LMC_ERR_NOMEM;
     writer->tensors = list;
     lmc_status status = copy_text(writer, &tensor.name, name, name_nbytes);
     if (status != LMC_OK)
         return status;
-    tensor.shape = st_allocate(&writer->memory, tensor.rank * sizeof(*tensor.shape));
-    if (tensor.shape == NULL) {
+    tensor.shape = st_allocate(&writer->memory, tensor.rank * sizeof *tensor.shape);
+    if (!tensor.shape) {
         st_release(&writer->memory, tensor.name.bytes);
         return LMC_ERR_NOMEM;
     }
     if (tensor.rank > 0)
-        memcpy(tensor.shape, shape, tensor.rank * sizeof(*shape));
+        memcpy(tensor.shape, shape, tensor.rank * sizeof *shape);
     list[writer->tensor_count++] = tensor;
     return LMC_OK;
 }
@@ -157,7 +158,7 @@ lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, const char *name, size_
                                   void *user)
 {
     const st_writer_tensor tensor = {.dtype = dtype, .rank = rank, .read = read, .user = user};
-    return read == NULL ? LMC_ERR_ARG : add(writer, name, name_nbytes, shape, &tensor);
+    return !read ? LMC_ERR_ARG : add(writer, name, name_nbytes, shape, &tensor);
 }
 
 /* ---- order ---- */
@@ -206,7 +207,7 @@ static lmc_status read_tensor(const st_source *source, size_t index, uint64_t of
     const st_writer_tensor *const tensor = call->order[index];
     if (nbytes == 0)
         return LMC_OK; /* there may be neither data nor anything to read */
-    if (tensor->read == NULL) {
+    if (!tensor->read) {
         memcpy(dst, (const unsigned char *)tensor->data + offset, nbytes);
         return LMC_OK;
     }
@@ -221,14 +222,14 @@ static lmc_status read_tensor(const st_source *source, size_t index, uint64_t of
 static lmc_status begin_write(write_call *call, const lmc_st_writer *writer, st_source *source,
                               lmc_st_diag *diag)
 {
-    memset(call, 0, sizeof(*call));
+    memset(call, 0, sizeof *call);
     call->writer = writer;
-    call->order = st_allocate(&writer->memory, (writer->tensor_count + 1) * sizeof(*call->order));
-    if (call->order == NULL)
+    call->order = st_allocate(&writer->memory, (writer->tensor_count + 1) * sizeof *call->order);
+    if (!call->order)
         return st_fail_nomem(diag);
     for (size_t i = 0; i < writer->tensor_count; i++)
         call->order[i] = &writer->tensors[i];
-    qsort(call->order, writer->tensor_count, sizeof(*call->order), compare_tensors);
+    qsort(call->order, writer->tensor_count, sizeof *call->order, compare_tensors);
     const lmc_status status = st_writer_make_header(writer, call->order, &call->header, diag);
     *source = (st_source){.header = &call->header,
                           .file_nbytes = 8 + call->header.text_nbytes + call->header.data_nbytes,
@@ -268,7 +269,7 @@ static lmc_status copy_tensor(const st_source *source, size_t index, const st_ca
             status = os_output_write(output, place + at, piece, length, call->diag);
         if (status != LMC_OK)
             return status;
-        if (options->progress != NULL)
+        if (options->progress)
             options->progress(options->user, header->tensors[index].begin + at + length, header->data_nbytes);
     }
     return LMC_OK;
@@ -279,10 +280,10 @@ static lmc_status copy_contents(const st_source *source, const st_call *call, co
     const st_header *const header = source->header;
     unsigned char length[8];
     unsigned char *const piece = st_allocate(call->options.allocator, PIECE_NBYTES);
-    if (piece == NULL)
+    if (!piece)
         return st_fail_nomem(call->diag);
     st_store_u64(length, header->text_nbytes);
-    lmc_status status = os_output_write(output, 0, length, sizeof(length), call->diag);
+    lmc_status status = os_output_write(output, 0, length, sizeof length, call->diag);
     if (status == LMC_OK)
         status = os_output_write(output, 8, header->text, header->text_nbytes, call->diag);
     for (size_t i = 0; i < header->tensor_count && status == LMC_OK; i++)

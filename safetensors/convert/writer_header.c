@@ -16,7 +16,7 @@ typedef struct text_out {
 
 static void put(text_out *out, const void *src, size_t nbytes)
 {
-    if (out->dst != NULL)
+    if (out->dst)
         memcpy(out->dst + out->nbytes, src, nbytes);
     out->nbytes += nbytes;
 }
@@ -29,7 +29,7 @@ static void put_text(text_out *out, const char *text)
 static void put_u64(text_out *out, uint64_t value)
 {
     char digits[24];
-    put(out, digits, (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value));
+    put(out, digits, (size_t)snprintf(digits, sizeof digits, "%llu", (unsigned long long)value));
 }
 
 static void put_character(text_out *out, unsigned char byte)
@@ -37,11 +37,11 @@ static void put_character(text_out *out, unsigned char byte)
     static const char letters[] = "btnvfr"; /* of 8 to 13; JSON has none for 11 */
     char escaped[8];
     if (byte == '"' || byte == '\\') {
-        snprintf(escaped, sizeof(escaped), "\\%c", byte);
+        snprintf(escaped, sizeof escaped, "\\%c", byte);
     } else if (byte >= 8 && byte <= 13 && byte != 11) {
-        snprintf(escaped, sizeof(escaped), "\\%c", letters[byte - 8]);
+        snprintf(escaped, sizeof escaped, "\\%c", letters[byte - 8]);
     } else if (byte < 0x20) {
-        snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
+        snprintf(escaped, sizeof escaped, "\\u%04x", byte);
     } else {
         put(out, &byte, 1);
         return;
@@ -110,7 +110,8 @@ static int is_possible(const lmc_st_writer *writer)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < writer->tensor_count; i++)
-        if (!st_add(sum, writer->tensors[i].nbytes, &sum) || sum > INT64_MAX - LMC_ST_HEADER_NBYTES_MAX - 8)
+        if (st_add_overflows(sum, writer->tensors[i].nbytes, &sum) ||
+            sum > INT64_MAX - LMC_ST_HEADER_NBYTES_MAX - 8)
             return 0;
     return 1;
 }
@@ -133,7 +134,7 @@ lmc_status st_writer_make_header(const lmc_st_writer *writer, const st_writer_te
 {
     text_out out = {NULL, 0};
     uint64_t data_nbytes = 0;
-    memset(header, 0, sizeof(*header));
+    memset(header, 0, sizeof *header);
     if (!is_possible(writer))
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the tensors do not fit a file");
     put_header(&out, writer, order, &data_nbytes);
@@ -142,7 +143,7 @@ lmc_status st_writer_make_header(const lmc_st_writer *writer, const st_writer_te
                        (unsigned)LMC_ST_HEADER_NBYTES_MAX);
     }
     out.dst = st_allocate(&writer->memory, out.nbytes);
-    if (out.dst == NULL)
+    if (!out.dst)
         return st_fail_nomem(diag);
     out.nbytes = 0;
     put_header(&out, writer, order, &data_nbytes);

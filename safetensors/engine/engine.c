@@ -71,14 +71,14 @@ typedef struct job {
 static unsigned char *grow(st_worker *worker, st_buffer *buffer, size_t nbytes)
 {
     unsigned char *const bytes = st_buffer_grow(worker->memory, buffer, nbytes);
-    if (bytes == NULL)
+    if (!bytes)
         st_fail_nomem(&worker->diag);
     return bytes;
 }
 
 lmc_ctx *st_worker_plan_ctx(st_worker *worker)
 {
-    if (worker->plan_ctx == NULL && lmc_ctx_create(worker->memory, &worker->plan_ctx) != LMC_OK)
+    if (!worker->plan_ctx && lmc_ctx_create(worker->memory, &worker->plan_ctx) != LMC_OK)
         st_fail_nomem(&worker->diag);
     return worker->plan_ctx;
 }
@@ -97,7 +97,7 @@ unsigned char *st_worker_gather(st_worker *worker, size_t nbytes)
 {
     unsigned char *const bytes =
         st_buffer_extend(worker->memory, &worker->gathered, worker->gathered_nbytes, nbytes);
-    if (bytes == NULL)
+    if (!bytes)
         st_fail_nomem(&worker->diag);
     return bytes;
 }
@@ -111,7 +111,7 @@ lmc_status st_worker_read_ahead(st_worker *worker, const os_input *input, const 
     if (begin >= end || end > input->nbytes || end - begin > AHEAD_NBYTES_MAX)
         return LMC_OK;
     unsigned char *const bytes = grow(worker, &worker->window, (size_t)(end - begin));
-    if (bytes == NULL)
+    if (!bytes)
         return LMC_ERR_NOMEM;
     const lmc_status status = os_input_read(input, begin, bytes, (size_t)(end - begin), &worker->diag);
     if (status == LMC_OK) {
@@ -148,10 +148,10 @@ static unit *make_unit(st_engine *engine)
     const st_engine_ops *const ops = engine->ops;
     unit *const next = unit_of(engine, engine->next_unit++);
     void **const items = next->items;
-    memset(next, 0, sizeof(*next));
+    memset(next, 0, sizeof *next);
     next->items = items;
     next->slot.index = engine->next_tensor;
-    while (ops->nbytes != NULL && engine->next_tensor < engine->tensor_count &&
+    while (ops->nbytes && engine->next_tensor < engine->tensor_count &&
            next->tensor_count < BATCH_COUNT_MAX) {
         const uint64_t nbytes = ops->nbytes(engine->user, engine->next_tensor);
         if (nbytes > RUN_NBYTES - next->content_nbytes)
@@ -312,7 +312,7 @@ static int count_run(st_engine *engine, st_slot *slot, const st_run *run)
     slot->runs_done++;
     const int is_complete = slot->is_all_taken && slot->runs_done == slot->runs_taken;
     engine->done_nbytes += run->content_nbytes;
-    if (engine->options->progress != NULL)
+    if (engine->options->progress)
         engine->options->progress(engine->options->user, engine->done_nbytes, engine->total_nbytes);
     pthread_mutex_unlock(&engine->lock);
     return is_complete;
@@ -337,7 +337,7 @@ static void do_run(st_worker *worker, st_slot *slot, const st_run *run)
     st_engine *const engine = worker->engine;
     lmc_status status = engine->ops->run(engine->user, worker, slot, run);
     const int is_complete = status == LMC_OK && count_run(engine, slot, run);
-    if (is_complete && engine->ops->finish != NULL)
+    if (is_complete && engine->ops->finish)
         status = engine->ops->finish(engine->user, worker, slot);
     if (status != LMC_OK || is_complete)
         end_unit(engine, slot, run, status, &worker->diag);
@@ -354,7 +354,7 @@ static lmc_status do_tensor(st_worker *worker, size_t index, void **item)
             .block_count = slot.block_count, .is_last = 1, .content_nbytes = (size_t)slot.content_nbytes};
         status = engine->ops->run(engine->user, worker, &slot, &run);
     }
-    if (status == LMC_OK && engine->ops->finish != NULL)
+    if (status == LMC_OK && engine->ops->finish)
         status = engine->ops->finish(engine->user, worker, &slot);
     *item = slot.item;
     return status;
@@ -399,7 +399,7 @@ static void *work(void *argument)
 
 static int worker_init(st_worker *worker, st_engine *engine)
 {
-    memset(worker, 0, sizeof(*worker));
+    memset(worker, 0, sizeof *worker);
     worker->engine = engine;
     worker->memory = engine->options->allocator;
     worker->diag = *engine->blank;
@@ -431,12 +431,12 @@ static void run_threads(st_worker *workers, pthread_t *threads, unsigned worker_
 static lmc_status run_workers(st_engine *engine, unsigned worker_count)
 {
     const lmc_allocator *const memory = engine->options->allocator;
-    st_worker *const workers = st_allocate_zeroed(memory, worker_count, sizeof(*workers));
-    pthread_t *const threads = st_allocate_zeroed(memory, worker_count, sizeof(*threads));
+    st_worker *const workers = st_allocate_zeroed(memory, worker_count, sizeof *workers);
+    pthread_t *const threads = st_allocate_zeroed(memory, worker_count, sizeof *threads);
     unsigned made = 0;
-    while (workers != NULL && made < worker_count && worker_init(&workers[made], engine))
+    while (workers && made < worker_count && worker_init(&workers[made], engine))
         made++;
-    const int is_possible = threads != NULL && made > 0;
+    const int is_possible = threads && made > 0;
     if (is_possible)
         run_threads(workers, threads, made);
     for (unsigned i = 0; i < made; i++)
@@ -454,9 +454,9 @@ static void free_units(st_engine *engine, const lmc_allocator *memory)
 
 static int make_units(st_engine *engine, const lmc_allocator *memory)
 {
-    engine->units = st_allocate_zeroed(memory, engine->unit_count, sizeof(*engine->units));
-    engine->items = st_allocate_zeroed(memory, engine->unit_count, BATCH_COUNT_MAX * sizeof(*engine->items));
-    if (engine->units == NULL || engine->items == NULL) {
+    engine->units = st_allocate_zeroed(memory, engine->unit_count, sizeof *engine->units);
+    engine->items = st_allocate_zeroed(memory, engine->unit_count, BATCH_COUNT_MAX * sizeof *engine->items);
+    if (!engine->units || !engine->items) {
         free_units(engine, memory);
         return 0;
     }

@@ -34,7 +34,7 @@ st_shape st_header_shape(const st_header *header, const st_tensor *tensor)
 uint64_t st_shape_next(st_shape *shape)
 {
     uint64_t dim = 0;
-    if (shape->kept != NULL)
+    if (shape->kept)
         return *shape->kept++;
     shape->json.at++; /* the '[' or ',' before it: the text was checked */
     (void)st_json_u64(&shape->json, &dim);
@@ -66,10 +66,10 @@ int st_header_find(const st_header *header, st_string name, size_t *index)
 
 void st_header_free(st_header *header)
 {
-    if (header->memory == NULL)
+    if (!header->memory)
         return;
     if (header->is_shared) {
-        memset(header, 0, sizeof(*header));
+        memset(header, 0, sizeof *header);
         return;
     }
     st_release(header->memory, header->text);
@@ -79,7 +79,7 @@ void st_header_free(st_header *header)
     st_release(header->memory, header->metadata_at);
     st_release(header->memory, header->metadata_bytes);
     st_names_free(&header->index);
-    memset(header, 0, sizeof(*header));
+    memset(header, 0, sizeof *header);
 }
 
 /* ---- the two passes ---- */
@@ -91,7 +91,7 @@ _Static_assert(LMC_ST_HEADER_NBYTES_MAX / 6 <= ST_NAMES_COUNT_MAX, "keys of a he
 static int blame_entry(const st_scan *scan, const st_header *header, lmc_st_diag *diag)
 {
     char *const name = st_allocate(header->memory, scan->faulty_entry.nbytes);
-    if (name == NULL)
+    if (!name)
         return 0;
     st_diag_set_tensor(diag, name, st_json_unescape(header->text, scan->faulty_entry, name));
     st_release(header->memory, name);
@@ -116,14 +116,13 @@ static int scan_text(st_scan *scan, const st_header *header, uint64_t text_offse
 static int allocate_arrays(st_header *header, const st_scan *counted)
 {
     const lmc_allocator *const memory = header->memory;
-    header->tensors = st_allocate(memory, (counted->tensor_count + 1) * sizeof(*header->tensors));
-    header->dims = st_allocate(memory, (counted->dim_count + ST_RANK_KEPT) * sizeof(*header->dims));
+    header->tensors = st_allocate(memory, (counted->tensor_count + 1) * sizeof *header->tensors);
+    header->dims = st_allocate(memory, (counted->dim_count + ST_RANK_KEPT) * sizeof *header->dims);
     header->names = st_allocate_zeroed(memory, counted->name_nbytes + 1, 1);
     header->metadata_at =
-        st_allocate(memory, (counted->metadata_string_count + 1) * sizeof(*header->metadata_at));
+        st_allocate(memory, (counted->metadata_string_count + 1) * sizeof *header->metadata_at);
     header->metadata_bytes = st_allocate_zeroed(memory, counted->metadata_nbytes + 1, 1);
-    return header->tensors != NULL && header->dims != NULL && header->names != NULL &&
-           header->metadata_at != NULL && header->metadata_bytes != NULL;
+    return header->tensors && header->dims && header->names && header->metadata_at && header->metadata_bytes;
 }
 
 /* ---- duplicates ---- */
@@ -196,7 +195,7 @@ static void sort_by_place(st_header *header)
 {
     for (size_t i = 1; i < header->tensor_count; i++) {
         if (compare_places(&header->tensors[i - 1], &header->tensors[i]) > 0) {
-            qsort(header->tensors, header->tensor_count, sizeof(*header->tensors), compare_places);
+            qsort(header->tensors, header->tensor_count, sizeof *header->tensors, compare_places);
             return;
         }
     }
@@ -209,9 +208,9 @@ static const char *size_fault(const st_header *header, const st_tensor *tensor)
     uint64_t nbits = 1;
     st_shape shape = st_header_shape(header, tensor);
     for (unsigned i = 0; i < tensor->rank; i++)
-        if (!st_multiply(nbits, st_shape_next(&shape), &nbits))
+        if (st_multiply_overflows(nbits, st_shape_next(&shape), &nbits))
             return "the size of its shape does not fit 64 bits";
-    if (!st_multiply(nbits, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits))
+    if (st_multiply_overflows(nbits, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits))
         return "the size of its shape does not fit 64 bits";
     if (nbits % 8 != 0)
         return "its elements do not fill whole bytes";
@@ -239,9 +238,9 @@ static lmc_status check_layout(const st_header *header, const st_header_text *so
     for (size_t i = 0; i < header->tensor_count; i++) {
         const st_tensor *const tensor = &header->tensors[i];
         const char *fault = place_fault(tensor, end);
-        if (fault == NULL)
+        if (!fault)
             fault = size_fault(header, tensor);
-        if (fault != NULL) {
+        if (fault) {
             st_diag_set_tensor(diag, header->names + tensor->name_offset, tensor->name_nbytes);
             return st_fail(diag, LMC_ERR_HEADER, text_offset + tensor->raw_name.offset,
                            "malformed header: %s", fault);
@@ -286,7 +285,7 @@ static lmc_status build(st_header *header, const st_scan *counted, uint64_t text
 lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const st_header_text *source,
                            lmc_st_diag *diag)
 {
-    memset(header, 0, sizeof(*header));
+    memset(header, 0, sizeof *header);
     header->memory = memory;
     header->index.memory = memory;
     header->text = source->text;

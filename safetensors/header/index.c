@@ -29,22 +29,22 @@ typedef struct index_check {
 int st_index_is_name(const char *path)
 {
     const char *const slash = strrchr(path, '/');
-    const char *const name = slash == NULL ? path : slash + 1;
+    const char *const name = !slash ? path : slash + 1;
     const size_t length = strlen(name);
-    const size_t end = sizeof(INDEX_END) - 1;
+    const size_t end = sizeof INDEX_END - 1;
     return length > end && strcmp(name + length - end, INDEX_END) == 0 && strstr(name, INDEX_MIDDLE) != NULL;
 }
 
 static lmc_status fail_json(const index_check *check)
 {
     return st_fail(check->diag, LMC_ERR_HEADER, check->json.at, "malformed index: %s",
-                   check->json.fault != NULL ? check->json.fault : "something follows the object");
+                   check->json.fault ? check->json.fault : "something follows the object");
 }
 
 static lmc_status refuse_name(const index_check *check, st_span value, size_t nbytes, const char *fault)
 {
     char shown[160];
-    st_text_escape(shown, sizeof(shown), check->name, nbytes);
+    st_text_escape(shown, sizeof shown, check->name, nbytes);
     return st_fail(check->diag, LMC_ERR_HEADER, value.offset, "the index names \"%s\", %s", shown, fault);
 }
 
@@ -52,14 +52,14 @@ static lmc_status refuse_name(const index_check *check, st_span value, size_t nb
 static lmc_status look_for(const index_check *check, const char *suffix, int *is_there)
 {
     const char *const slash = strrchr(check->path, '/');
-    const size_t length = slash == NULL ? 0 : (size_t)(slash - check->path);
-    char *const directory = st_duplicate(check->memory, slash == NULL ? "." : check->path);
+    const size_t length = !slash ? 0 : (size_t)(slash - check->path);
+    char *const directory = st_duplicate(check->memory, !slash ? "." : check->path);
     char *path = NULL;
-    if (directory != NULL) {
-        directory[slash == NULL ? 1 : length] = '\0';
+    if (directory) {
+        directory[!slash ? 1 : length] = '\0';
         path = os_path_join(check->memory, directory, check->name, suffix);
     }
-    *is_there = path != NULL && os_is_file(path);
+    *is_there = path && os_is_file(path);
     const int is_possible = path != NULL;
     st_release(check->memory, directory);
     st_release(check->memory, path);
@@ -179,7 +179,7 @@ lmc_status st_index_check(const lmc_allocator *memory, const char *path, const c
                              .suffix = suffix,
                              .name = st_allocate(memory, (size_t)input.nbytes + 1),
                              .diag = diag};
-        status = check.name == NULL ? st_fail_nomem(diag) : check_text(&check);
+        status = !check.name ? st_fail_nomem(diag) : check_text(&check);
         st_release(memory, check.name);
     }
     st_release(memory, text);

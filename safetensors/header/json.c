@@ -72,7 +72,7 @@ static size_t read_escape(const unsigned char *src, size_t nbytes, uint32_t *cod
         return 0;
     if (src[1] != 'u') {
         const char *const letter = src[1] == '\0' ? NULL : strchr(letters, src[1]);
-        if (letter == NULL)
+        if (!letter)
             return 0;
         *code_point = (unsigned char)meanings[letter - letters];
         return 2;
@@ -138,8 +138,8 @@ size_t st_json_unescape(const unsigned char *text, st_span raw, char *dst)
     size_t written = 0;
     while (left > 0) {
         const unsigned char *const escape = memchr(src, '\\', left);
-        const size_t plain = escape == NULL ? left : (size_t)(escape - src);
-        if (dst != NULL)
+        const size_t plain = !escape ? left : (size_t)(escape - src);
+        if (dst)
             memcpy(dst + written, src, plain);
         written += plain;
         src += plain;
@@ -149,7 +149,7 @@ size_t st_json_unescape(const unsigned char *text, st_span raw, char *dst)
             uint32_t code_point = 0;
             const size_t length = read_escape(src, left, &code_point);
             const size_t piece_nbytes = st_utf8_write(piece, code_point);
-            if (dst != NULL)
+            if (dst)
                 memcpy(dst + written, piece, piece_nbytes);
             written += piece_nbytes;
             src += length;

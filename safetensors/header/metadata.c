@@ -14,8 +14,8 @@
 static int has_nul(const char *text, size_t nbytes)
 {
     static const char escape[] = "\\u0000";
-    for (size_t i = 0; i + sizeof(escape) - 1 <= nbytes; i++)
-        if (memcmp(text + i, escape, sizeof(escape) - 1) == 0)
+    for (size_t i = 0; i + sizeof escape - 1 <= nbytes; i++)
+        if (memcmp(text + i, escape, sizeof escape - 1) == 0)
             return 1;
     return 0;
 }
@@ -30,12 +30,12 @@ int st_metadata_get(const st_header *header, const char *key, char *value, size_
     if (has_nul(text, header->metadata.nbytes))
         return 0;
     cJSON *const map = cJSON_ParseWithLength(text, header->metadata.nbytes);
-    if (map == NULL) {
+    if (!map) {
         *status = LMC_ERR_NOMEM; /* the text was checked: nothing else can be wrong */
         return 0;
     }
     const char *const found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, key));
-    if (found != NULL)
+    if (found)
         snprintf(value, capacity, "%s", found);
     cJSON_Delete(map);
     return found != NULL;
@@ -44,7 +44,7 @@ int st_metadata_get(const st_header *header, const char *key, char *value, size_
 int st_metadata_is_marked(const st_header *header, char *version, lmc_status *status)
 {
     char format[8] = "";
-    return st_metadata_get(header, "format", format, sizeof(format), status) && strcmp(format, "lmc") == 0 &&
+    return st_metadata_get(header, "format", format, sizeof format, status) && strcmp(format, "lmc") == 0 &&
            st_metadata_get(header, "lmc_archive", version, ST_METADATA_VERSION_NBYTES, status);
 }
 

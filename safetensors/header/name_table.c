@@ -41,8 +41,8 @@ lmc_status st_names_build(st_names *names, const lmc_allocator *memory, st_strin
     names->seed = seed;
     names->capacity = 2 * count + 8;
     names->memory = memory;
-    names->slots = st_allocate_zeroed(memory, names->capacity, sizeof(*names->slots));
-    if (names->slots == NULL)
+    names->slots = st_allocate_zeroed(memory, names->capacity, sizeof *names->slots);
+    if (!names->slots)
         return LMC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++) {
         uint32_t tag = 0;

@@ -35,7 +35,7 @@ static int parse_dtype(st_scan *scan, st_tensor *tensor)
     lmc_dtype dtype = LMC_DTYPE_U8;
     if (!st_json_string(&scan->json, &raw))
         return 0;
-    if (st_json_unescape(scan->json.text, raw, NULL) > sizeof(name) ||
+    if (st_json_unescape(scan->json.text, raw, NULL) > sizeof name ||
         !lmc_dtype_find(name, st_json_unescape(scan->json.text, raw, name), &dtype))
         return fail_at(scan, raw.offset, "the dtype is unknown");
     tensor->dtype = (uint16_t)dtype;
@@ -62,7 +62,7 @@ static int parse_shape(st_scan *scan, st_tensor *tensor)
             scan->status = LMC_ERR_LIMIT;
             return fail_at(scan, json->at, "the shape has more than 1024 dimensions");
         }
-        if (scan->dims != NULL && rank < ST_RANK_KEPT)
+        if (scan->dims && rank < ST_RANK_KEPT)
             scan->dims[scan->dim_count + rank] = dim;
         rank++;
     } while (st_json_try(json, ','));
@@ -122,10 +122,10 @@ static int parse_entry(st_scan *scan, st_span raw_name)
     if ((seen & 7u) != 7u)
         return fail_at(scan, raw_name.offset, "a tensor's entry lacks dtype, shape or data_offsets");
     tensor.name_offset = (uint32_t)scan->name_nbytes;
-    tensor.name_nbytes = (uint32_t)st_json_unescape(
-        json->text, raw_name, scan->names == NULL ? NULL : scan->names + scan->name_nbytes);
+    tensor.name_nbytes = (uint32_t)st_json_unescape(json->text, raw_name,
+                                                    !scan->names ? NULL : scan->names + scan->name_nbytes);
     scan->name_nbytes += tensor.name_nbytes + 1u; /* its NUL: the array is zeroed */
-    if (scan->tensors != NULL)
+    if (scan->tensors)
         scan->tensors[scan->tensor_count] = tensor;
     scan->tensor_count++;
     return 1;
@@ -138,8 +138,8 @@ static int parse_metadata_string(st_scan *scan)
     st_span raw;
     if (!st_json_string(&scan->json, &raw))
         return 0;
-    char *const dst = scan->metadata_bytes == NULL ? NULL : scan->metadata_bytes + scan->metadata_nbytes;
-    if (scan->metadata_at != NULL)
+    char *const dst = !scan->metadata_bytes ? NULL : scan->metadata_bytes + scan->metadata_nbytes;
+    if (scan->metadata_at)
         scan->metadata_at[scan->metadata_string_count] = (uint32_t)scan->metadata_nbytes;
     scan->metadata_string_count++;
     scan->metadata_nbytes +=

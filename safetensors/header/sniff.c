@@ -11,9 +11,9 @@ typedef struct signature {
     const char *meaning;
 } signature;
 
-#define SIGNATURE(bytes, meaning)         \
-    {                                     \
-        bytes, sizeof(bytes) - 1, meaning \
+#define SIGNATURE(bytes, meaning)        \
+    {                                    \
+        bytes, sizeof bytes - 1, meaning \
     }
 
 static const signature signatures[] = {
@@ -69,7 +69,7 @@ static const char *sniff_text(const unsigned char *src, size_t nbytes)
 const char *st_sniff(const unsigned char *src, size_t nbytes)
 {
     nbytes = nbytes < ST_SNIFF_NBYTES ? nbytes : ST_SNIFF_NBYTES;
-    for (size_t i = 0; i < sizeof(signatures) / sizeof(signatures[0]); i++)
+    for (size_t i = 0; i < sizeof signatures / sizeof signatures[0]; i++)
         if (starts_with(src, nbytes, signatures[i].bytes, signatures[i].nbytes))
             return signatures[i].meaning;
     if (starts_with(src, nbytes, "PK\x03\x04", 4))

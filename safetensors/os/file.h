@@ -60,8 +60,7 @@ typedef struct os_window {
 /* These bytes of the input if the window has them all, else NULL. window: may be NULL. */
 static inline const unsigned char *os_window_find(const os_window *window, uint64_t offset, uint64_t nbytes)
 {
-    return window != NULL && offset >= window->begin && offset <= window->end &&
-                   nbytes <= window->end - offset
+    return window && offset >= window->begin && offset <= window->end && nbytes <= window->end - offset
                ? window->bytes + (offset - window->begin)
                : NULL;
 }

@@ -54,7 +54,7 @@ static lmc_status spool(os_input *input, int fd, const volatile int *cancel, lmc
     unsigned char piece[STREAM_NBYTES];
     for (;;) {
         size_t got = 0;
-        int os_errno = os_read_some(fd, piece, sizeof(piece), cancel, &got);
+        int os_errno = os_read_some(fd, piece, sizeof piece, cancel, &got);
         if (os_errno != 0)
             return st_fail_os(diag, os_errno, input->nbytes, "cannot read");
         if (got == 0)

@@ -20,7 +20,7 @@ static uint64_t statm_nbytes(unsigned field)
     const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
-    const ssize_t got = read(fd, text, sizeof(text) - 1);
+    const ssize_t got = read(fd, text, sizeof text - 1);
     close(fd);
     text[got > 0 ? got : 0] = '\0';
     for (unsigned i = 0; i <= field; i++, at = end)

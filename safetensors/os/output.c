@@ -65,15 +65,15 @@ static int folder_of(const os_place *place)
 static size_t directory_length(const char *path)
 {
     const char *const slash = strrchr(path, '/');
-    return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    return !slash ? 0 : (size_t)(slash - path) + 1;
 }
 
 /* Space for a temporary name beside `path`, with the directory filled in. */
 static char *allocate_temp_path(const lmc_allocator *memory, const char *path)
 {
     const size_t prefix = directory_length(path);
-    char *const temp_path = st_allocate(memory, prefix + sizeof(TEMP_PREFIX) + 16);
-    if (temp_path != NULL) {
+    char *const temp_path = st_allocate(memory, prefix + sizeof TEMP_PREFIX + 16);
+    if (temp_path) {
         memcpy(temp_path, path, prefix);
         temp_path[prefix] = '\0';
     }
@@ -82,7 +82,7 @@ static char *allocate_temp_path(const lmc_allocator *memory, const char *path)
 
 static void set_temp_name(char *temp_path)
 {
-    snprintf(temp_path + directory_length(temp_path), sizeof(TEMP_PREFIX) + 16, "%s%012llx", TEMP_PREFIX,
+    snprintf(temp_path + directory_length(temp_path), sizeof TEMP_PREFIX + 16, "%s%012llx", TEMP_PREFIX,
              (unsigned long long)(os_unforeseen_u64() >> 16));
 }
 
@@ -118,7 +118,7 @@ static lmc_status check_target(const os_place *place, const os_input *input, int
     if (fstatat(folder_fd, place->name, &status, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? LMC_OK : st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create");
     const int is_dangling_link = S_ISLNK(status.st_mode) && fstatat(folder_fd, place->name, &status, 0) != 0;
-    if (!is_dangling_link && input != NULL && os_is_identity(&input->identity, &status))
+    if (!is_dangling_link && input && os_is_identity(&input->identity, &status))
         return fail_same(diag);
     if (!is_dangling_link && !S_ISREG(status.st_mode)) {
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is %s",
@@ -134,7 +134,7 @@ static lmc_status create_temp(os_output *output, lmc_st_diag *diag)
     const int folder_fd = folder_of(&output->place);
     /* group and others get their permissions with the name */
     const mode_t mode = output->attributes.is_known ? output->attributes.permissions & 0700 : 0666;
-    if (temp_path == NULL)
+    if (!temp_path)
         return st_fail_nomem(diag);
     output->fd = open_unnamed(folder_fd, temp_path[0] == '\0' ? "." : temp_path, mode | 0600);
     if (output->fd >= 0) {
@@ -153,7 +153,7 @@ static lmc_status create_temp(os_output *output, lmc_st_diag *diag)
 
 static void clear(os_output *output, const lmc_allocator *memory, const os_place *place)
 {
-    memset(output, 0, sizeof(*output));
+    memset(output, 0, sizeof *output);
     output->fd = -1;
     output->stream_fd = -1;
     output->place = *place;
@@ -164,7 +164,7 @@ lmc_status os_output_create(os_output *output, const lmc_allocator *memory, cons
                             const os_input *input, int force, lmc_st_diag *diag)
 {
     clear(output, memory, place);
-    if (input != NULL)
+    if (input)
         output->attributes = input->attributes;
     lmc_status status = check_target(place, input, force, diag);
     if (status == LMC_OK)
@@ -181,7 +181,7 @@ lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memor
     struct stat status;
     const os_place place = os_place_of(path);
     clear(output, memory, &place);
-    if (input != NULL && fstat(fd, &status) == 0 && os_is_identity(&input->identity, &status)) {
+    if (input && fstat(fd, &status) == 0 && os_is_identity(&input->identity, &status)) {
         st_diag_set_file(diag, path);
         return fail_same(diag);
     }
@@ -201,17 +201,17 @@ lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memor
 const char *os_spool_directory(void)
 {
     const char *const named = getenv("TMPDIR");
-    return named != NULL && named[0] != '\0' ? named : "/var/tmp";
+    return named && named[0] != '\0' ? named : "/var/tmp";
 }
 
 int os_spool_create(void)
 {
     const char *const directories[] = {os_spool_directory(), "/var/tmp", "/tmp"};
-    for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
+    for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
         char path[4096];
-        const int length = snprintf(path, sizeof(path), "%s/%sXXXXXX", directories[i], TEMP_PREFIX);
+        const int length = snprintf(path, sizeof path, "%s/%sXXXXXX", directories[i], TEMP_PREFIX);
         int fd = open_unnamed(AT_FDCWD, directories[i], 0600);
-        if (fd < 0 && length < (int)sizeof(path) && (fd = mkstemp(path)) >= 0) {
+        if (fd < 0 && length < (int)sizeof path && (fd = mkstemp(path)) >= 0) {
             (void)unlink(path);
             (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         }
@@ -300,7 +300,7 @@ static int link_unnamed(os_output *output, int force)
         return errno;
     /* only rename() replaces, and it needs a name to begin with */
     output->temp_path = allocate_temp_path(output->memory, output->place.name);
-    if (output->temp_path == NULL)
+    if (!output->temp_path)
         return ENOMEM;
     int os_errno = EEXIST;
     for (int i = 0; i < TEMP_TRIES && os_errno == EEXIST; i++) {
@@ -334,7 +334,7 @@ static void sync_directory(const os_output *output)
 {
     char directory[4096] = ".";
     const size_t length = directory_length(output->place.name);
-    if (length >= sizeof(directory))
+    if (length >= sizeof directory)
         return;
     if (length > 0) {
         memcpy(directory, output->place.name, length);
@@ -392,7 +392,7 @@ static lmc_status commit_stream(os_output *output, lmc_st_diag *diag)
 {
     if (!output->is_sequential) {
         unsigned char *const piece = st_allocate(output->memory, COPY_NBYTES);
-        const int os_errno = piece == NULL ? ENOMEM : copy_to_stream(output, piece);
+        const int os_errno = !piece ? ENOMEM : copy_to_stream(output, piece);
         st_release(output->memory, piece);
         if (os_errno != 0)
             return fail_commit(output, os_errno, "cannot write", diag);
@@ -424,7 +424,7 @@ void os_output_discard(os_output *output)
 {
     if (output->fd >= 0)
         close(output->fd);
-    if (output->temp_path != NULL) {
+    if (output->temp_path) {
         (void)unlinkat(folder_of(&output->place), output->temp_path, 0);
         st_release(output->memory, output->temp_path);
     }

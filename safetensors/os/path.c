@@ -23,7 +23,7 @@ char *os_path_join(const lmc_allocator *memory, const char *directory, const cha
     const size_t length = end + strlen(name) + strlen(suffix) + 2;
     char *const path = st_allocate(memory, length);
     const int needs_slash = end > 0 && directory[end - 1] != '/' && name[0] != '\0';
-    if (path != NULL)
+    if (path)
         snprintf(path, length, "%s%s%s%s", directory, needs_slash ? "/" : "", name, suffix);
     return path;
 }
@@ -39,12 +39,12 @@ int os_is_own_directory(const lmc_allocator *memory, const char *path)
     struct stat status;
     char *const text = st_duplicate(memory, path);
     size_t length = strlen(path);
-    if (text == NULL)
+    if (!text)
         return 0;
     while (length > 1 && text[length - 1] == '/')
         text[--length] = '\0'; /* a slash at the end would follow a link */
     const char *const slash = strrchr(text, '/');
-    const char *const name = slash == NULL ? text : slash + 1;
+    const char *const name = !slash ? text : slash + 1;
     const int is_own = strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && lstat(text, &status) == 0 &&
                        S_ISDIR(status.st_mode);
     st_release(memory, text);
@@ -60,9 +60,9 @@ int os_is_file(const char *path)
 size_t os_name_max(const lmc_allocator *memory, const char *path)
 {
     char *const folder = os_true_path(memory, path);
-    char *const slash = folder == NULL ? NULL : strrchr(folder, '/');
+    char *const slash = !folder ? NULL : strrchr(folder, '/');
     long most = -1;
-    if (slash != NULL) {
+    if (slash) {
         slash[slash == folder] = '\0';
         most = pathconf(folder, _PC_NAME_MAX);
     }
@@ -117,7 +117,7 @@ int os_open_folder_of(int root_fd, char *path, const char **name)
 /* Allocators need not set errno. */
 static char *or_no_memory(char *text)
 {
-    if (text == NULL)
+    if (!text)
         errno = ENOMEM;
     return text;
 }
@@ -126,30 +126,30 @@ static char *or_no_memory(char *text)
 static char *true_path_of_new(const lmc_allocator *memory, const char *path)
 {
     char *const text = or_no_memory(st_duplicate(memory, path));
-    if (text == NULL)
+    if (!text)
         return NULL;
     size_t length = strlen(text);
     while (length > 1 && text[length - 1] == '/')
         text[--length] = '\0';
     char *const slash = strrchr(text, '/');
-    const char *const name = slash == NULL ? text : slash + 1;
-    if (slash != NULL)
+    const char *const name = !slash ? text : slash + 1;
+    if (slash)
         *slash = '\0';
     char *joined = NULL;
-    char *const parent = realpath(slash == NULL ? "." : slash == text ? "/" : text, NULL);
+    char *const parent = realpath(!slash ? "." : slash == text ? "/" : text, NULL);
     const int os_errno = errno;
-    if (parent != NULL)
+    if (parent)
         joined = os_path_join(memory, parent, name, "");
     free(parent);
     st_release(memory, text);
     errno = os_errno;
-    return parent == NULL ? NULL : or_no_memory(joined);
+    return !parent ? NULL : or_no_memory(joined);
 }
 
 char *os_true_path(const lmc_allocator *memory, const char *path)
 {
     char *const found = realpath(path, NULL);
-    if (found == NULL)
+    if (!found)
         return errno == ENOENT ? true_path_of_new(memory, path) : NULL;
     char *const copy = st_duplicate(memory, found);
     free(found);
@@ -166,10 +166,10 @@ int os_true_is_within(const char *inner, const char *outer)
 int os_is_within(const lmc_allocator *memory, const char *path, const char *outer)
 {
     char *const inner_path = os_true_path(memory, path);
-    const int is_short = inner_path == NULL && errno == ENOMEM;
+    const int is_short = !inner_path && errno == ENOMEM;
     char *const outer_path = is_short ? NULL : os_true_path(memory, outer);
-    int answer = is_short || (outer_path == NULL && errno == ENOMEM) ? -1 : 0;
-    if (inner_path != NULL && outer_path != NULL)
+    int answer = is_short || (!outer_path && errno == ENOMEM) ? -1 : 0;
+    if (inner_path && outer_path)
         answer = os_true_is_within(inner_path, outer_path);
     st_release(memory, inner_path);
     st_release(memory, outer_path);

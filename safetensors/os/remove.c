@@ -20,7 +20,7 @@
 
 #define PRIVATE_PREFIX ".lmc-kept-"
 #define PRIVATE_TRIES 100
-#define PRIVATE_NBYTES (sizeof(PRIVATE_PREFIX) + 12)
+#define PRIVATE_NBYTES (sizeof PRIVATE_PREFIX + 12)
 
 static int is_self_or_parent(const char *name)
 {
@@ -34,9 +34,9 @@ static const char *next_name(DIR *stream, int *os_errno)
     do {
         errno = 0;
         entry = readdir(stream);
-    } while (entry != NULL && is_self_or_parent(entry->d_name));
-    *os_errno = entry == NULL ? errno : 0;
-    return entry == NULL ? NULL : entry->d_name;
+    } while (entry && is_self_or_parent(entry->d_name));
+    *os_errno = !entry ? errno : 0;
+    return !entry ? NULL : entry->d_name;
 }
 
 /* ---- whatever is there ---- */
@@ -46,8 +46,8 @@ static int remove_all_in(int fd)
 {
     DIR *const stream = fdopendir(fd);
     int os_errno = 0;
-    int first_errno = stream == NULL ? errno : 0;
-    if (stream == NULL) {
+    int first_errno = !stream ? errno : 0;
+    if (!stream) {
         close(fd);
         return first_errno;
     }
@@ -91,7 +91,7 @@ typedef struct removal {
 static void blame(const removal *removal, const char *path)
 {
     char *const full_path = os_path_join(removal->memory, removal->root, path, "");
-    st_diag_set_file(removal->diag, full_path == NULL ? removal->root : full_path);
+    st_diag_set_file(removal->diag, !full_path ? removal->root : full_path);
     st_release(removal->memory, full_path);
 }
 
@@ -142,7 +142,7 @@ static int hide(int folder_fd, const char *name, char private_name[PRIVATE_NBYTE
 static void add_to_text(lmc_st_diag *diag, const char *format, const char *name)
 {
     const size_t used = strlen(diag->text);
-    snprintf(diag->text + used, sizeof(diag->text) - used, format, name);
+    snprintf(diag->text + used, sizeof diag->text - used, format, name);
 }
 
 /* After a failure that stands in the diagnostic: gives the input its name back. If that is taken by now, both files
@@ -200,15 +200,15 @@ static lmc_status remove_file(const removal *removal, int folder_fd, const char 
 static int open_folder_of_input(const removal *removal, char **path, const char **name)
 {
     *path = st_duplicate(removal->memory, removal->root);
-    if (*path == NULL) {
+    if (!*path) {
         errno = ENOMEM;
         return -1;
     }
     for (size_t length = strlen(*path); length > 1 && (*path)[length - 1] == '/'; length--)
         (*path)[length - 1] = '\0';
     char *const slash = strrchr(*path, '/');
-    *name = slash == NULL ? *path : slash + 1;
-    if (slash == NULL)
+    *name = !slash ? *path : slash + 1;
+    if (!slash)
         return os_open_folder(".");
     *slash = '\0'; /* for a moment */
     const int fd = os_open_folder(slash == *path ? "/" : *path);
@@ -261,7 +261,7 @@ static lmc_status compare_entry(walk *walk, int folder_fd, const char *name, siz
     struct stat found;
     const removal *const removal = walk->removal;
     const os_entry *const entry = find_listed(walk, length, name);
-    if (entry == NULL) {
+    if (!entry) {
         walk->path[length] = '\0';
         return fail_changed(removal, walk->path);
     }
@@ -286,9 +286,9 @@ static lmc_status compare_entry(walk *walk, int folder_fd, const char *name, siz
 static lmc_status compare_folder(walk *walk, int fd, size_t length)
 {
     DIR *const stream = fdopendir(fd);
-    int os_errno = stream == NULL ? errno : 0;
+    int os_errno = !stream ? errno : 0;
     lmc_status status = LMC_OK;
-    if (stream == NULL) {
+    if (!stream) {
         close(fd);
         return fail_os(walk->removal, walk->path, os_errno);
     }
@@ -384,7 +384,7 @@ lmc_status os_remove_tree(const os_tree *tree, const char *root, lmc_st_diag *di
     lmc_status status = folder_fd < 0 ? fail_os(&removal, "", errno) : LMC_OK;
     walk.path = st_allocate_zeroed(tree->memory, walk.capacity, 1);
     if (status == LMC_OK)
-        status = walk.path == NULL ? st_fail_nomem(diag) : remove_directory(&walk, folder_fd, name);
+        status = !walk.path ? st_fail_nomem(diag) : remove_directory(&walk, folder_fd, name);
     if (folder_fd >= 0)
         close(folder_fd);
     st_release(tree->memory, walk.path);

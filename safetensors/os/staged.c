@@ -16,7 +16,7 @@ lmc_status os_staged_place(const os_staging *staging, const char *path, os_place
 {
     char *const shown = os_path_join(staging->memory, staging->path, path, "");
     *place = (os_place){-1, NULL, shown};
-    if (shown == NULL)
+    if (!shown)
         return st_fail_nomem(diag);
     char *const own = shown + strlen(shown) - strlen(path);
     place->folder_fd = os_open_folder_of(staging->fd, own, &place->name);

@@ -31,17 +31,17 @@ static const char no_memory[] = "out of memory";
 static const char *place_fault(const char *target, const char *source)
 {
     char *const true_source = realpath(source, NULL);
-    const char *fault = true_source == NULL && errno == ENOMEM ? no_memory : NULL;
+    const char *fault = !true_source && errno == ENOMEM ? no_memory : NULL;
     char *const working = realpath(".", NULL);
-    if (working == NULL && errno == ENOMEM)
+    if (!working && errno == ENOMEM)
         fault = no_memory;
-    else if (true_source != NULL && strcmp(target, true_source) == 0)
+    else if (true_source && strcmp(target, true_source) == 0)
         fault = "input and output are the same directory";
-    else if (true_source != NULL && os_true_is_within(target, true_source))
+    else if (true_source && os_true_is_within(target, true_source))
         fault = "the output would be inside the input";
-    else if (true_source != NULL && os_true_is_within(true_source, target))
+    else if (true_source && os_true_is_within(true_source, target))
         fault = "the input is inside the output";
-    else if (working != NULL && os_true_is_within(working, target))
+    else if (working && os_true_is_within(working, target))
         fault = "the output is the working directory or holds it";
     free(true_source);
     free(working);
@@ -54,7 +54,7 @@ static int look_whether_empty(const char *path, int *is_empty)
     DIR *const stream = opendir(path);
     size_t count = 0;
     *is_empty = 0;
-    if (stream == NULL)
+    if (!stream)
         return errno != ENOMEM;
     while (count < 3 && readdir(stream) != NULL)
         count++;
@@ -76,7 +76,7 @@ static lmc_status check_target(os_staging *staging, const char *source, int forc
     struct stat around;
     const char *const target = staging->target;
     const char *const fault = place_fault(target, source);
-    if (fault != NULL) {
+    if (fault) {
         return fault == no_memory ? st_fail_nomem(diag)
                                   : st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", fault);
     }
@@ -103,9 +103,9 @@ static lmc_status check_target(os_staging *staging, const char *source, int forc
 static char *partial_path(const lmc_allocator *memory, const char *target)
 {
     const char *const slash = strrchr(target, '/'); /* a true path has one */
-    const size_t length = strlen(target) + sizeof(PARTIAL_SUFFIX) + 2;
+    const size_t length = strlen(target) + sizeof PARTIAL_SUFFIX + 2;
     char *const path = st_allocate(memory, length);
-    if (path != NULL)
+    if (path)
         snprintf(path, length, "%.*s.%s" PARTIAL_SUFFIX, (int)(slash - target) + 1, target, slash + 1);
     return path;
 }
@@ -169,7 +169,7 @@ static lmc_status check_is_ours(const os_staging *staging, int is_new, lmc_st_di
         fault = "belongs to another user";
     else if (!is_new && (found.st_mode & 022) != 0)
         fault = "may be written in by other users";
-    if (fault == NULL)
+    if (!fault)
         return LMC_OK;
     st_diag_set_file(diag, staging->path);
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "this unfinished directory %s: remove it first",
@@ -224,7 +224,7 @@ static lmc_status open_locked(os_staging *staging, lmc_st_diag *diag)
 static lmc_status open_parent(os_staging *staging, lmc_st_diag *diag)
 {
     char *const path = st_duplicate(staging->memory, staging->target);
-    if (path == NULL)
+    if (!path)
         return st_fail_nomem(diag);
     char *const slash = strrchr(path, '/');
     slash[slash == path] = '\0';
@@ -239,21 +239,21 @@ static lmc_status open_parent(os_staging *staging, lmc_st_diag *diag)
 lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, const char *target,
                            const char *source, int force, lmc_st_diag *diag)
 {
-    memset(staging, 0, sizeof(*staging));
+    memset(staging, 0, sizeof *staging);
     staging->fd = -1;
     staging->parent_fd = -1;
     staging->old_fd = -1;
     staging->memory = memory;
     st_diag_set_file(diag, target);
     staging->target = os_true_path(memory, target);
-    if (staging->target == NULL)
+    if (!staging->target)
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory there");
     lmc_status status = open_parent(staging, diag);
     if (status == LMC_OK)
         status = check_target(staging, source, force, diag);
     if (status == LMC_OK) {
         staging->path = partial_path(memory, staging->target);
-        if (staging->path == NULL)
+        if (!staging->path)
             status = st_fail_nomem(diag);
         else if (strlen(staging->path) >= PATH_MAX) /* it would not be found at the end */
             status = st_fail_os(diag, ENAMETOOLONG, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
@@ -315,7 +315,7 @@ static char *old_name(const os_staging *staging)
     const char *const name = last_component(staging->path);
     const size_t length = strlen(name) + sizeof("-old-") + 16;
     char *const aside = st_allocate(staging->memory, length);
-    if (aside != NULL)
+    if (aside)
         snprintf(aside, length, "%s-old-%012llx", name, (unsigned long long)(os_unforeseen_u64() >> 16));
     return aside;
 }
@@ -332,7 +332,7 @@ static int exchange(const os_staging *staging)
         return errno;
 #endif
     char *const aside = old_name(staging);
-    int os_errno = aside == NULL ? ENOMEM : rename_beside(staging, target, aside);
+    int os_errno = !aside ? ENOMEM : rename_beside(staging, target, aside);
     if (os_errno == 0) {
         os_errno = rename_beside(staging, name, target);
         (void)rename_beside(staging, aside, os_errno == 0 ? name : target);
@@ -403,7 +403,7 @@ static void remove_old(const os_staging *staging)
         found.st_uid == geteuid())
         return;
     char *const aside = old_name(staging);
-    if (aside != NULL)
+    if (aside)
         (void)rename_beside(staging, last_component(staging->path), aside);
     st_release(staging->memory, aside);
 }

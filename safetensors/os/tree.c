@@ -29,7 +29,7 @@ typedef struct lister {
 static void blame(const lister *lister, const char *path)
 {
     char *const full_path = os_path_join(lister->tree->memory, lister->root, path, "");
-    st_diag_set_file(lister->diag, full_path == NULL ? lister->root : full_path);
+    st_diag_set_file(lister->diag, !full_path ? lister->root : full_path);
     st_release(lister->tree->memory, full_path);
 }
 
@@ -52,19 +52,19 @@ static lmc_status add_entry(const lister *lister, char *path, const struct stat 
     os_tree *const tree = lister->tree;
     if (tree->count == tree->capacity) {
         const size_t capacity = tree->capacity == 0 ? 64 : 2 * tree->capacity;
-        os_entry *const larger = st_allocate(tree->memory, capacity * sizeof(*larger));
-        if (larger == NULL) {
+        os_entry *const larger = st_allocate(tree->memory, capacity * sizeof *larger);
+        if (!larger) {
             st_release(tree->memory, path);
             return st_fail_nomem(lister->diag);
         }
         if (tree->count > 0)
-            memcpy(larger, tree->entries, tree->count * sizeof(*larger));
+            memcpy(larger, tree->entries, tree->count * sizeof *larger);
         st_release(tree->memory, tree->entries);
         tree->entries = larger;
         tree->capacity = capacity;
     }
     os_entry *const entry = &tree->entries[tree->count++];
-    memset(entry, 0, sizeof(*entry));
+    memset(entry, 0, sizeof *entry);
     entry->path = path;
     entry->is_directory = S_ISDIR(meant->st_mode);
     entry->nbytes = (uint64_t)meant->st_size;
@@ -101,7 +101,7 @@ static lmc_status list_name(const lister *lister, int folder_fd, const char *dir
     struct stat own;
     struct stat meant;
     char *const path = os_path_join(lister->tree->memory, directory, name, "");
-    if (path == NULL)
+    if (!path)
         return st_fail_nomem(lister->diag);
     lmc_status status = look_at(lister, folder_fd, name, path, &own, &meant);
     if (status != LMC_OK) {
@@ -121,7 +121,7 @@ static lmc_status list(const lister *lister, int fd, const char *directory, unsi
 {
     DIR *const stream = fdopendir(fd);
     lmc_status status = LMC_OK;
-    if (stream == NULL) {
+    if (!stream) {
         status = fail_os(lister, directory, errno, "cannot list the directory");
         close(fd);
         return status;
@@ -134,7 +134,7 @@ static lmc_status list(const lister *lister, int fd, const char *directory, unsi
     while (status == LMC_OK) {
         errno = 0;
         const struct dirent *const entry = readdir(stream);
-        if (entry == NULL) {
+        if (!entry) {
             const int os_errno = errno;
             status =
                 os_errno == 0 ? LMC_OK : fail_os(lister, directory, os_errno, "cannot list the directory");
@@ -168,13 +168,13 @@ static lmc_status read_tree(const lister *lister, int fd)
     os_take_attributes(&tree->root, &found);
     const lmc_status status = list(lister, fd, "", 0);
     if (status == LMC_OK && tree->count > 0)
-        qsort(tree->entries, tree->count, sizeof(*tree->entries), compare_entries);
+        qsort(tree->entries, tree->count, sizeof *tree->entries, compare_entries);
     return status;
 }
 
 lmc_status os_tree_read(os_tree *tree, const lmc_allocator *memory, const char *root, lmc_st_diag *diag)
 {
-    memset(tree, 0, sizeof(*tree));
+    memset(tree, 0, sizeof *tree);
     tree->memory = memory;
     st_diag_set_file(diag, root);
     const int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -186,7 +186,7 @@ lmc_status os_tree_read(os_tree *tree, const lmc_allocator *memory, const char *
 lmc_status os_tree_read_as_it_stands(os_tree *tree, const lmc_allocator *memory, int fd, const char *root,
                                      lmc_st_diag *diag)
 {
-    memset(tree, 0, sizeof(*tree));
+    memset(tree, 0, sizeof *tree);
     tree->memory = memory;
     const int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (own_fd < 0)
@@ -198,9 +198,9 @@ void os_tree_free(os_tree *tree)
 {
     for (size_t i = 0; i < tree->count; i++)
         st_release(tree->memory, tree->entries[i].path);
-    if (tree->memory != NULL)
+    if (tree->memory)
         st_release(tree->memory, tree->entries);
-    memset(tree, 0, sizeof(*tree));
+    memset(tree, 0, sizeof *tree);
 }
 
 const os_entry *os_tree_find(const os_tree *tree, const char *path)
@@ -208,5 +208,5 @@ const os_entry *os_tree_find(const os_tree *tree, const char *path)
     os_entry wanted = {.path = (char *)path};
     return tree->count == 0
                ? NULL
-               : bsearch(&wanted, tree->entries, tree->count, sizeof(*tree->entries), compare_entries);
+               : bsearch(&wanted, tree->entries, tree->count, sizeof *tree->entries, compare_entries);
 }

@@ -11,9 +11,9 @@ static lmc_status read_once(const lmc_st_file *file, lmc_ctx *ctx, size_t index,
 {
     lmc_ctx *own = NULL;
     st_reader reader;
-    if (ctx == NULL && lmc_ctx_create(&file->memory, &own) != LMC_OK)
+    if (!ctx && lmc_ctx_create(&file->memory, &own) != LMC_OK)
         return st_fail_nomem(diag);
-    lmc_status status = st_reader_open(&reader, file, ctx != NULL ? ctx : own, index, diag);
+    lmc_status status = st_reader_open(&reader, file, ctx ? ctx : own, index, diag);
     if (status == LMC_OK)
         status = st_reader_read(&reader, first_byte, nbytes, dst, diag);
     st_reader_close(&reader);

@@ -107,11 +107,11 @@ static lmc_status decode_step(st_reader *reader, uint64_t step, unsigned char *d
     if (status == LMC_OK) {
         status = st_frame_decode(reader->file, reader->ctx, reader->index, reader->frame, first, count,
                                  reader->stored.bytes, stored_nbytes, base, dst, nbytes,
-                                 reader->entries == NULL ? NULL : &entry, diag);
+                                 !reader->entries ? NULL : &entry, diag);
         status = status == LMC_ERR_BASE ? st_file_fail_base(reader->file, reader->base.levels[0].file, diag)
                                         : status;
     }
-    if (status != LMC_OK || reader->entries == NULL)
+    if (status != LMC_OK || !reader->entries)
         return status;
     if (!reader->is_verified) {
         reader->entries[first] = entry;
@@ -165,9 +165,9 @@ lmc_status st_reader_read(st_reader *reader, uint64_t first_byte, size_t nbytes,
     const wanted wanted = {first_byte, first_byte + nbytes, dst};
     if (nbytes == 0)
         return LMC_OK;
-    if (reader->frame == NULL)
+    if (!reader->frame)
         return read_plain(reader, &wanted, diag);
-    if (reader->entries != NULL && !reader->is_verified)
+    if (reader->entries && !reader->is_verified)
         return verify_all(reader, &wanted, diag);
     const uint64_t end = (wanted.end - 1) / reader->step_nbytes + 1;
     lmc_status status = LMC_OK;
@@ -181,7 +181,7 @@ lmc_status st_reader_read(st_reader *reader, uint64_t first_byte, size_t nbytes,
 lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *ctx, size_t index,
                           lmc_st_diag *diag)
 {
-    memset(reader, 0, sizeof(*reader));
+    memset(reader, 0, sizeof *reader);
     reader->file = file;
     reader->ctx = ctx;
     reader->index = index;
@@ -199,8 +199,8 @@ lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *c
     if (!st_frame_has_index(&reader->info)) {
         /* its blocks are there: the frame is not smaller than its content */
         reader->entries =
-            st_allocate_zeroed(&file->memory, reader->info.block_count + 1, sizeof(*reader->entries));
-        if (reader->entries == NULL)
+            st_allocate_zeroed(&file->memory, reader->info.block_count + 1, sizeof *reader->entries);
+        if (!reader->entries)
             return st_file_blame(file, index, st_fail_nomem(diag), diag);
     }
     return grow(reader, &reader->content, reader->step_nbytes, diag);
@@ -213,7 +213,7 @@ void st_reader_close(st_reader *reader)
     lmc_frame_free(reader->frame);
     st_content_free(&reader->base);
     st_release(memory, reader->entries);
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         st_buffer_free(memory, buffers[i]);
     reader->frame = NULL;
     reader->entries = NULL;

@@ -18,13 +18,13 @@ int st_is_damage(lmc_status status)
 lmc_status st_damage_note_block(st_damage *damage, const lmc_allocator *memory, uint64_t block,
                                 uint64_t block_count, const lmc_st_diag *diag)
 {
-    if (damage->is_damaged && damage->blocks == NULL)
+    if (damage->is_damaged && !damage->blocks)
         return LMC_OK;
-    if (damage->blocks == NULL) {
+    if (!damage->blocks) {
         damage->blocks = st_allocate_zeroed(memory, block_count / 8 + 1, 1);
         damage->block_count = block_count;
         damage->first_block = UINT64_MAX;
-        if (damage->blocks == NULL)
+        if (!damage->blocks)
             return LMC_ERR_NOMEM;
     }
     damage->is_damaged = 1;
@@ -63,7 +63,7 @@ static uint64_t list_blocks(const st_damage *damage, char *list)
             block++;
         char piece[48];
         count += block - first + 1;
-        snprintf(piece, sizeof(piece), block == first ? "%s %llu" : "%s %llu-%llu", length == 0 ? "" : ",",
+        snprintf(piece, sizeof piece, block == first ? "%s %llu" : "%s %llu-%llu", length == 0 ? "" : ",",
                  first, (unsigned long long)block);
         if (length + strlen(piece) + sizeof(", ...") <= LIST_NBYTES) {
             length += (size_t)snprintf(list + length, LIST_NBYTES - length, "%s", piece);
@@ -79,10 +79,10 @@ void st_damage_describe(st_damage *damage)
 {
     char list[LIST_NBYTES + 8];
     const size_t length = strlen(damage->diag.text);
-    if (damage->blocks == NULL)
+    if (!damage->blocks)
         return;
     const uint64_t count = list_blocks(damage, list);
-    snprintf(damage->diag.text + length, sizeof(damage->diag.text) - length,
+    snprintf(damage->diag.text + length, sizeof damage->diag.text - length,
              "; %s: %llu of %llu blocks, number%s%s",
              damage->diag.status == LMC_ERR_BASE ? "not decoded" : "damaged", (unsigned long long)count,
              (unsigned long long)damage->block_count, count == 1 ? "" : "s", list);
@@ -91,21 +91,21 @@ void st_damage_describe(st_damage *damage)
 void st_damage_free(st_damage *damage, const lmc_allocator *memory)
 {
     st_release(memory, damage->blocks);
-    memset(damage, 0, sizeof(*damage));
+    memset(damage, 0, sizeof *damage);
 }
 
 lmc_status st_damage_log_init(st_damage_log *log, const lmc_allocator *memory, size_t tensor_count,
                               lmc_st_diag *diag)
 {
-    memset(log, 0, sizeof(*log));
+    memset(log, 0, sizeof *log);
     log->is_lost = st_allocate_zeroed(memory, tensor_count + 1, 1);
-    return log->is_lost != NULL ? LMC_OK : st_fail_nomem(diag);
+    return log->is_lost ? LMC_OK : st_fail_nomem(diag);
 }
 
 void st_damage_log_free(st_damage_log *log, const lmc_allocator *memory)
 {
     st_release(memory, log->is_lost);
-    memset(log, 0, sizeof(*log));
+    memset(log, 0, sizeof *log);
 }
 
 void st_damage_log_add(st_damage_log *log, size_t index, const st_damage *damage)

@@ -32,13 +32,13 @@ typedef struct restore_item {
 static uint64_t output_offset(const st_restoration *restoration, size_t index)
 {
     const st_header *const header = &restoration->source->header;
-    return restoration->places != NULL ? restoration->places[index]
-                                       : 8 + header->text_nbytes + header->tensors[index].begin;
+    return restoration->places ? restoration->places[index]
+                               : 8 + header->text_nbytes + header->tensors[index].begin;
 }
 
 static int is_ordered(const st_restoration *restoration)
 {
-    return restoration->sha256 != NULL || (restoration->output != NULL && restoration->output->is_sequential);
+    return restoration->sha256 || (restoration->output && restoration->output->is_sequential);
 }
 
 /* ---- damage ---- */
@@ -46,7 +46,7 @@ static int is_ordered(const st_restoration *restoration)
 /* A failed read is damage to whoever wants to save what can be read. */
 static int is_to_be_noted(const st_restoration *restoration, lmc_status status)
 {
-    return restoration->log != NULL &&
+    return restoration->log &&
            (st_is_damage(status) || (status == LMC_ERR_IO && restoration->options->salvage));
 }
 
@@ -73,7 +73,7 @@ static lmc_status open_base(restore_work *work, st_worker *worker, size_t index,
 {
     const lmc_st_file *const source = work->restoration->source;
     const st_link *const link = st_bases_find(&source->bases, index);
-    if (link != NULL && link->place == LMC_ST_BASE_FILE) {
+    if (link && link->place == LMC_ST_BASE_FILE) {
         st_store_u64(work->base_hashes + 8 * (size_t)(link - source->bases.links),
                      lmc_frame_base_hash(item->frame));
     }
@@ -107,12 +107,11 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
     slot->block_count = (item->info.content_nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
     slot->content_nbytes = item->info.content_nbytes;
     if (!st_frame_has_index(&item->info)) {
-        item->entries =
-            st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof(*item->entries));
-        if (item->entries == NULL)
+        item->entries = st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof *item->entries);
+        if (!item->entries)
             return st_fail_nomem(&worker->diag);
     }
-    if (restoration->output != NULL && item->info.content_nbytes >= RESERVE_NBYTES_MIN) {
+    if (restoration->output && item->info.content_nbytes >= RESERVE_NBYTES_MIN) {
         return os_output_reserve(restoration->output, output_offset(restoration, slot->index),
                                  item->info.content_nbytes, &worker->diag);
     }
@@ -122,14 +121,14 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
 static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
 {
     restore_work *const work = user;
-    restore_item *const item = st_allocate_zeroed(worker->memory, 1, sizeof(*item));
-    if (item == NULL)
+    restore_item *const item = st_allocate_zeroed(worker->memory, 1, sizeof *item);
+    if (!item)
         return st_fail_nomem(&worker->diag);
     slot->item = item;
-    if (work->restoration->places != NULL && work->restoration->places[slot->index] == ST_NOWHERE)
+    if (work->restoration->places && work->restoration->places[slot->index] == ST_NOWHERE)
         return LMC_OK;
     const lmc_status status = open_frame(work, worker, slot);
-    if (item->frame == NULL && is_to_be_noted(work->restoration, status))
+    if (!item->frame && is_to_be_noted(work->restoration, status))
         return note(work, worker, item, UINT64_MAX);
     return status;
 }
@@ -142,12 +141,12 @@ static void release(void *user, st_slot *slot)
     const lmc_st_options *const options = restoration->options;
     restore_item *const item = slot->item;
     slot->item = NULL;
-    if (item == NULL)
+    if (!item)
         return;
     if (item->is_finished && item->damage.is_damaged) {
         st_damage_describe(&item->damage);
         st_damage_log_add(restoration->log, slot->index, &item->damage);
-        if (options->damage != NULL)
+        if (options->damage)
             options->damage(options->user, &item->damage.diag);
     }
     lmc_frame_free(item->frame);
@@ -177,7 +176,7 @@ static lmc_status decode_blocks(const st_restoration *restoration, st_worker *wo
     lmc_status status =
         st_frame_decode(source, worker->ctx, slot->index, item->frame, blocks->first, blocks->count,
                         blocks->stored, blocks->stored_nbytes, blocks->base, blocks->dst, blocks->dst_nbytes,
-                        item->entries == NULL ? NULL : &item->entries[blocks->first], &worker->diag);
+                        !item->entries ? NULL : &item->entries[blocks->first], &worker->diag);
     if (status == LMC_ERR_BASE)
         status = st_file_fail_base(source, item->base.levels[0].file, &worker->diag);
     return status;
@@ -192,7 +191,7 @@ static lmc_status find_damage(restore_work *work, st_worker *worker, const st_sl
     for (uint64_t i = 0; i < run->count; i++) {
         uint64_t offset = 0;
         blocks one = {run->first + i, 1, run->stored + at, 0, NULL, run->dst, run->dst_nbytes};
-        if (run->base != NULL)
+        if (run->base)
             one.base = run->base + (size_t)i * item->info.base_block_nbytes;
         lmc_status status = st_frame_extent(restoration->source, slot->index, item->frame, one.first, 1,
                                             &offset, &one.stored_nbytes, &worker->diag);
@@ -249,10 +248,10 @@ static lmc_status fetch_stored(const st_restoration *restoration, st_worker *wor
     if (status != LMC_OK)
         return status;
     run->stored = os_window_find(&worker->ahead, offset, run->stored_nbytes);
-    if (run->stored != NULL)
+    if (run->stored)
         return LMC_OK;
     unsigned char *const stored = st_worker_stored(worker, run->stored_nbytes);
-    if (stored == NULL)
+    if (!stored)
         return LMC_ERR_NOMEM;
     run->stored = stored;
     status = os_input_read(&source->input, offset, stored, run->stored_nbytes, &worker->diag);
@@ -282,11 +281,11 @@ static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slo
     part.dst = worker->is_batch ? st_worker_gather(worker, run->content_nbytes)
                                 : st_worker_content(worker, run->content_nbytes);
     part.dst_nbytes = run->content_nbytes;
-    if (part.dst == NULL)
+    if (!part.dst)
         return LMC_ERR_NOMEM;
     *content = part.dst;
     status = decode_blocks(restoration, worker, slot, &part);
-    if (status == LMC_OK && item->entries != NULL && part.count == item->info.block_count) {
+    if (status == LMC_OK && item->entries && part.count == item->info.block_count) {
         /* all of a frame without an index is here: it can be judged before anybody sees it */
         status = st_frame_check_entries(restoration->source, slot->index, item->entries, part.count,
                                         &worker->diag);
@@ -303,7 +302,7 @@ static lmc_status compare_content(const st_restoration *restoration, st_worker *
                                   uint64_t offset, const unsigned char *content, size_t nbytes)
 {
     unsigned char *const expected = st_worker_stored(worker, nbytes);
-    if (expected == NULL)
+    if (!expected)
         return LMC_ERR_NOMEM;
     const lmc_status status = os_input_read(restoration->original, offset, expected, nbytes, &worker->diag);
     if (status != LMC_OK) {
@@ -321,9 +320,9 @@ static lmc_status compare_content(const st_restoration *restoration, st_worker *
 static lmc_status deliver(const st_restoration *restoration, st_worker *worker, uint64_t offset,
                           const unsigned char *content, size_t nbytes)
 {
-    if (restoration->sha256 != NULL)
+    if (restoration->sha256)
         st_sha256_update(restoration->sha256, content, nbytes);
-    return restoration->output == NULL
+    return !restoration->output
                ? LMC_OK
                : os_output_write(restoration->output, offset, content, nbytes, &worker->diag);
 }
@@ -347,7 +346,7 @@ static lmc_status deliver_in_turn(const st_restoration *restoration, st_worker *
 static lmc_status gather(const st_restoration *restoration, st_worker *worker, uint64_t offset, size_t nbytes)
 {
     unsigned char *const bytes = worker->gathered.bytes;
-    if (restoration->output == NULL && restoration->sha256 == NULL)
+    if (!restoration->output && !restoration->sha256)
         return LMC_OK;
     if (!is_ordered(restoration) && worker->gathered_nbytes > 0 &&
         offset != worker->gathered_offset + worker->gathered_nbytes) {
@@ -373,9 +372,9 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
     const unsigned char *content = NULL;
     int is_sound = 0;
     lmc_status status = LMC_OK;
-    if (item->frame != NULL)
+    if (item->frame)
         status = decode_run(work, worker, slot, run, &content, &is_sound);
-    if (status == LMC_OK && is_sound && restoration->original != NULL)
+    if (status == LMC_OK && is_sound && restoration->original)
         status = compare_content(restoration, worker, slot->index, offset, content, run->content_nbytes);
     if (status != LMC_OK)
         return status;
@@ -391,7 +390,7 @@ static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
     restore_work *const work = user;
     restore_item *const item = slot->item;
     lmc_status status = LMC_OK;
-    if (item->entries != NULL && !item->damage.is_damaged) {
+    if (item->entries && !item->damage.is_damaged) {
         status = st_frame_check_entries(work->restoration->source, slot->index, item->entries,
                                         item->info.block_count, &worker->diag);
     }
@@ -447,8 +446,8 @@ static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)
     const st_bases *const bases = &restoration->source->bases;
     unsigned char *const list = work->base_hashes;
     size_t count = 0;
-    if (restoration->source->base == NULL || restoration->places != NULL ||
-        (restoration->log != NULL && restoration->log->lost_count > 0))
+    if (!restoration->source->base || restoration->places ||
+        (restoration->log && restoration->log->lost_count > 0))
         return LMC_OK;
     for (size_t i = 0; i < bases->link_count; i++)
         if (bases->links[i].place == LMC_ST_BASE_FILE)
@@ -465,7 +464,7 @@ lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *di
     const lmc_allocator *const memory = restoration->options->allocator;
     restore_work work = {.restoration = restoration};
     work.base_hashes = st_allocate_zeroed(memory, source->bases.link_count + 1, 8);
-    if (work.base_hashes == NULL)
+    if (!work.base_hashes)
         return st_fail_nomem(diag);
     pthread_mutex_init(&work.damage_lock, NULL);
     lmc_status status = st_engine_run(&restore_ops, &work, source->header.tensor_count,

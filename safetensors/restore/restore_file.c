@@ -12,9 +12,9 @@ lmc_status st_restore_write_header(const lmc_st_file *source, const os_output *o
 {
     unsigned char length[8];
     st_store_u64(length, source->header.text_nbytes);
-    const lmc_status status = os_output_write(output, 0, length, sizeof(length), diag);
+    const lmc_status status = os_output_write(output, 0, length, sizeof length, diag);
     return status != LMC_OK ? status
-                            : os_output_write(output, sizeof(length), source->header.text,
+                            : os_output_write(output, sizeof length, source->header.text,
                                               source->header.text_nbytes, diag);
 }
 
@@ -68,7 +68,7 @@ lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_s
                                   : restore_open_file(source, out, options, diag);
     }
     if (status != LMC_OK && result->damaged_count == 0)
-        memset(result, 0, sizeof(*result));
+        memset(result, 0, sizeof *result);
     lmc_st_close(source);
     return status;
 }

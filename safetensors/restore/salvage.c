@@ -25,7 +25,7 @@ typedef struct salvage {
 
 static void put(salvage *salvage, const void *bytes, size_t nbytes)
 {
-    if (salvage->text != NULL)
+    if (salvage->text)
         memcpy(salvage->text + salvage->text_nbytes, bytes, nbytes);
     salvage->text_nbytes += nbytes;
 }
@@ -38,7 +38,7 @@ static void put_text(salvage *salvage, const char *text)
 static void put_u64(salvage *salvage, uint64_t value)
 {
     char digits[DIGITS_MAX + 1];
-    put(salvage, digits, (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value));
+    put(salvage, digits, (size_t)snprintf(digits, sizeof digits, "%llu", (unsigned long long)value));
 }
 
 static void put_tensor(salvage *salvage, const st_tensor *tensor, uint64_t begin)
@@ -96,7 +96,7 @@ static lmc_status write_output(salvage *salvage, os_output *output, lmc_st_diag 
     const st_restoration restoration = {
         .source = salvage->source, .options = salvage->options, .output = output, .places = salvage->places};
     st_store_u64(length, salvage->text_nbytes);
-    lmc_status status = os_output_write(output, 0, length, sizeof(length), diag);
+    lmc_status status = os_output_write(output, 0, length, sizeof length, diag);
     if (status == LMC_OK)
         status = os_output_write(output, 8, salvage->text, salvage->text_nbytes, diag);
     return status == LMC_OK ? st_restore_tensors(&restoration, diag) : status;
@@ -127,12 +127,12 @@ static lmc_status run(salvage *salvage, os_output *output, lmc_st_diag *diag)
         salvage->file_nbytes = salvage->source->file_nbytes;
         return write_original(salvage, output, diag);
     }
-    salvage->places = st_allocate(memory, (header->tensor_count + 1) * sizeof(*salvage->places));
-    if (salvage->places == NULL)
+    salvage->places = st_allocate(memory, (header->tensor_count + 1) * sizeof *salvage->places);
+    if (!salvage->places)
         return st_fail_nomem(diag);
     lay_out(salvage);
     salvage->text = st_allocate(memory, salvage->text_nbytes);
-    if (salvage->text == NULL)
+    if (!salvage->text)
         return st_fail_nomem(diag);
     lay_out(salvage);
     return write_output(salvage, output, diag);

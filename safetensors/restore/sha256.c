@@ -81,8 +81,8 @@ void st_sha256_init(st_sha256 *sha256)
     /* section 5.3.3: of the square roots of the first 8 primes */
     static const uint32_t initial[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    memset(sha256, 0, sizeof(*sha256));
-    memcpy(sha256->state, initial, sizeof(initial));
+    memset(sha256, 0, sizeof *sha256);
+    memcpy(sha256->state, initial, sizeof initial);
 }
 
 void st_sha256_update(st_sha256 *sha256, const void *src, size_t nbytes)
@@ -114,7 +114,7 @@ void st_sha256_finish(st_sha256 *sha256, unsigned char digest[ST_SHA256_NBYTES])
     store_big_endian(length, (uint32_t)(nbits >> 32));
     store_big_endian(length + 4, (uint32_t)nbits);
     st_sha256_update(sha256, padding, filled < LENGTH_AT ? LENGTH_AT - filled : LENGTH_AT + 64 - filled);
-    st_sha256_update(sha256, length, sizeof(length));
+    st_sha256_update(sha256, length, sizeof length);
     for (unsigned i = 0; i < 8; i++)
         store_big_endian(digest + 4 * i, sha256->state[i]);
 }

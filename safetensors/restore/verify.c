@@ -15,7 +15,7 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
 {
     enum { PIECE_NBYTES = 1 << 20 };
     unsigned char *const piece = st_allocate(options->allocator, PIECE_NBYTES);
-    lmc_status status = piece == NULL ? st_fail_nomem(diag) : LMC_OK;
+    lmc_status status = !piece ? st_fail_nomem(diag) : LMC_OK;
     for (uint64_t at = 0; at < source->file_nbytes && status == LMC_OK; at += PIECE_NBYTES) {
         const uint64_t left = source->file_nbytes - at;
         const size_t nbytes = left < PIECE_NBYTES ? (size_t)left : PIECE_NBYTES;
@@ -25,7 +25,7 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
             status = os_input_read(&source->input, at, piece, nbytes, diag);
         if (status == LMC_OK)
             st_sha256_update(sha256, piece, nbytes);
-        if (status == LMC_OK && options->progress != NULL)
+        if (status == LMC_OK && options->progress)
             options->progress(options->user, at + nbytes, source->file_nbytes);
     }
     st_release(options->allocator, piece);
@@ -48,10 +48,10 @@ static lmc_status conclude(const st_damage_log *log, const lmc_st_diag *missing,
                            const lmc_st_options *options, lmc_st_diag *diag)
 {
     if (log->lost_count > 0) {
-        if (missing != NULL && options->damage != NULL)
+        if (missing && options->damage)
             options->damage(options->user, missing);
         *diag = log->first;
-    } else if (missing != NULL) {
+    } else if (missing) {
         *diag = *missing;
     } else {
         return LMC_OK;
@@ -81,7 +81,7 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
     if (options->sha256) {
         unsigned char length[8];
         st_store_u64(length, source->header.text_nbytes);
-        st_sha256_update(sha256, length, sizeof(length));
+        st_sha256_update(sha256, length, sizeof length);
         st_sha256_update(sha256, source->header.text, source->header.text_nbytes);
     }
     status = st_restore_tensors(&restoration, diag);
@@ -124,7 +124,7 @@ static lmc_status verify_short_file(const char *in_path, const lmc_st_options *o
     lenient.sha256 = 0;
     lmc_status status = st_file_open_input(in_path, &lenient, &source, &later);
     if (status == LMC_OK && source->is_archive) {
-        if (options->damage != NULL)
+        if (options->damage)
             options->damage(options->user, diag);
         status = verify_archive(source, NULL, &lenient, result, &later);
     }

@@ -30,8 +30,8 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, const lm
 {
     lmc_st_result one;
     char *const path = os_path_join(options->allocator, root, entry->path, "");
-    memset(&one, 0, sizeof(one));
-    if (path == NULL)
+    memset(&one, 0, sizeof one);
+    if (!path)
         return st_fail_nomem(diag);
     st_model_base base;
     lmc_st_options own = *options;
@@ -49,9 +49,9 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, const lm
     result->tensor_count += one.tensor_count;
     result->damaged_count += one.damaged_count;
     result->is_archive |= one.is_archive;
-    if (status != LMC_OK && one.damaged_count == 0 && options->damage != NULL && goes_on_after(status))
+    if (status != LMC_OK && one.damaged_count == 0 && options->damage && goes_on_after(status))
         options->damage(options->user, diag);
-    if (status == LMC_OK && !is_index && options->file_done != NULL)
+    if (status == LMC_OK && !is_index && options->file_done)
         options->file_done(options->user, entry->path, LMC_ST_EVENT_VERIFIED, entry->nbytes, one.file_nbytes);
     return status;
 }
@@ -65,7 +65,7 @@ lmc_status st_model_dir_verify(const char *in_path, const lmc_st_options *option
     lmc_st_diag first;
     lmc_status worst = LMC_OK;
     lmc_status status = st_model_base_check(options, diag);
-    memset(&tree, 0, sizeof(tree));
+    memset(&tree, 0, sizeof tree);
     if (status == LMC_OK)
         status = os_tree_read(&tree, options->allocator, in_path, diag);
     if (status == LMC_OK && options->sha256)
@@ -123,7 +123,7 @@ static lmc_status compare_copies(const char *a_path, const char *b_path, const l
     os_input a = {.fd = -1};
     os_input b = {.fd = -1};
     unsigned char *const pieces = st_allocate(memory, 2 * PIECE_NBYTES);
-    lmc_status status = pieces == NULL ? st_fail_nomem(diag) : LMC_OK;
+    lmc_status status = !pieces ? st_fail_nomem(diag) : LMC_OK;
     st_diag_set_file(diag, b_path);
     if (status == LMC_OK)
         status = os_input_open(&b, b_path, diag);
@@ -149,7 +149,7 @@ static lmc_status check_has_original(const os_tree *plain, const char *archive_r
                                      const lmc_st_options *options, lmc_st_diag *diag)
 {
     char *const name = st_duplicate(options->allocator, entry->path);
-    if (name == NULL)
+    if (!name)
         return st_fail_nomem(diag);
     int is_there = os_tree_find(plain, name) != NULL;
     if (!is_there && st_is_archive_name(name)) {
@@ -160,7 +160,7 @@ static lmc_status check_has_original(const os_tree *plain, const char *archive_r
     if (is_there)
         return LMC_OK;
     char *const path = os_path_join(options->allocator, archive_root, entry->path, "");
-    if (path == NULL)
+    if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);
     st_release(options->allocator, path);
@@ -172,7 +172,7 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
 {
     const lmc_allocator *const memory = options->allocator;
     char *const archive = os_path_join(memory, "", entry->path, ST_ARCHIVE_SUFFIX);
-    const int is_archived = archive != NULL && !entry->is_directory && st_is_plain_name(entry->path) &&
+    const int is_archived = archive && !entry->is_directory && st_is_plain_name(entry->path) &&
                             os_tree_find(stored_tree, archive) != NULL;
     char *const plain = os_path_join(memory, plain_root, entry->path, "");
     char *const stored =
@@ -180,7 +180,7 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
     st_model_base base = {0};
     lmc_st_options own = *options;
     lmc_status status = LMC_OK;
-    if (archive == NULL || plain == NULL || stored == NULL) {
+    if (!archive || !plain || !stored) {
         status = st_fail_nomem(diag);
     } else if (is_archived) {
         status = st_model_base_find(&base, options, entry->path, &own, diag);

@@ -20,14 +20,14 @@ static void tell(st_model_dir *dir, const os_entry *entry, lmc_st_event event, u
     dir->result->file_count++;
     dir->result->kept_count += event == LMC_ST_EVENT_KEPT;
     st_parts_end(&dir->parts);
-    if (dir->options->file_done != NULL)
+    if (dir->options->file_done)
         dir->options->file_done(dir->options->user, entry->path, event, entry->nbytes, out_nbytes);
 }
 
 static lmc_status copy_bytes(const st_model_dir *dir, const os_input *input, const os_output *output)
 {
     unsigned char *const piece = st_allocate(dir->options->allocator, COPY_NBYTES);
-    lmc_status status = piece == NULL ? st_fail_nomem(dir->diag) : LMC_OK;
+    lmc_status status = !piece ? st_fail_nomem(dir->diag) : LMC_OK;
     for (uint64_t at = 0; at < input->nbytes && status == LMC_OK; at += COPY_NBYTES) {
         const size_t nbytes = input->nbytes - at < COPY_NBYTES ? (size_t)(input->nbytes - at) : COPY_NBYTES;
         if (st_is_cancelled(dir->options->cancel))
@@ -88,7 +88,7 @@ static int open_taken_over(const st_model_dir *dir, const os_entry *entry, const
 {
     char *const old = st_model_output_path(dir, entry, dir->staging.target);
     int fd = -1;
-    if (old != NULL && os_staged_link(out, old)) {
+    if (old && os_staged_link(out, old)) {
         fd = open_kept(dir, in_path, out);
         if (fd < 0)
             os_staged_unlink(out);
@@ -125,7 +125,7 @@ static lmc_status work_on_file(st_model_dir *dir, const os_entry *entry, const c
 {
     lmc_st_result one;
     const int is_forward = dir->direction == ST_TO_ARCHIVES;
-    memset(&one, 0, sizeof(one));
+    memset(&one, 0, sizeof one);
     int fd = is_forward ? open_kept(dir, in_path, out) : -1;
     if (is_forward && fd < 0)
         fd = open_taken_over(dir, entry, in_path, out);
@@ -168,7 +168,7 @@ static lmc_status write_entry(st_model_dir *dir, const os_entry *entry)
     char *const out_path = st_model_output_path(dir, entry, "");
     lmc_status status = LMC_OK;
     st_parts_begin(&dir->parts, entry->is_directory ? 0 : entry->nbytes);
-    if (in_path == NULL || out_path == NULL)
+    if (!in_path || !out_path)
         status = st_fail_nomem(dir->diag);
     else if (st_is_cancelled(dir->options->cancel))
         status = st_fail_cancelled(dir->diag);
@@ -188,17 +188,17 @@ static int is_wanted(const st_model_dir *dir, const os_entry *entry)
 {
     if (entry->is_directory) {
         const os_entry *const source = os_tree_find(&dir->tree, entry->path);
-        return source != NULL && source->is_directory;
+        return source && source->is_directory;
     }
     if (dir->direction != ST_TO_ARCHIVES || !st_is_archive_name(entry->path))
         return 0;
     char *const name = st_duplicate(dir->options->allocator, entry->path);
-    if (name == NULL)
+    if (!name)
         return -1;
     name[strlen(name) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
     const os_entry *const source = os_tree_find(&dir->tree, name);
     st_release(dir->options->allocator, name);
-    return source != NULL && !source->is_directory;
+    return source && !source->is_directory;
 }
 
 static lmc_status clean_entry(st_model_dir *dir, const os_entry *entry)
@@ -267,7 +267,7 @@ static lmc_status check_base_is_elsewhere(const st_model_dir *dir, const char *b
 static lmc_status check_bases_are_elsewhere(const st_model_dir *dir)
 {
     const lmc_st_options *const options = dir->options;
-    lmc_status status = options->base == NULL ? LMC_OK : check_base_is_elsewhere(dir, options->base, 0);
+    lmc_status status = !options->base ? LMC_OK : check_base_is_elsewhere(dir, options->base, 0);
     for (size_t i = 0; i < options->base_dir_count && status == LMC_OK; i++)
         status = check_base_is_elsewhere(dir, options->base_dirs[i], 1);
     return status;
@@ -285,9 +285,9 @@ static int can_be_gone_on_with(const st_model_dir *dir, lmc_status status)
 /* Keeps what is finished for the next run, and says so. */
 static lmc_status leave_unfinished(st_model_dir *dir, lmc_status status)
 {
-    char cause[sizeof(dir->diag->text) / 2];
+    char cause[sizeof dir->diag->text / 2];
     const size_t nbytes = strlen(dir->diag->text);
-    const size_t kept = nbytes < sizeof(cause) ? nbytes : sizeof(cause) - 1;
+    const size_t kept = nbytes < sizeof cause ? nbytes : sizeof cause - 1;
     memcpy(cause, dir->diag->text, kept);
     cause[kept] = '\0';
     os_staging_leave(&dir->staging);
@@ -325,7 +325,7 @@ static lmc_status write_directory(st_model_dir *dir)
 static void begin(st_model_dir *dir, const char *in_path, const lmc_st_options *options,
                   lmc_st_result *result, lmc_st_diag *diag)
 {
-    memset(dir, 0, sizeof(*dir));
+    memset(dir, 0, sizeof *dir);
     dir->in_path = in_path;
     dir->options = options;
     dir->result = result;
@@ -357,7 +357,7 @@ static lmc_status transform(const char *in_path, const char *out_path, st_direct
     os_tree_free(&dir.tree);
     st_model_base_free(&dir.base, options->allocator);
     if (status != LMC_OK)
-        memset(result, 0, sizeof(*result));
+        memset(result, 0, sizeof *result);
     return status;
 }
 

@@ -49,7 +49,7 @@ char *st_model_output_path(const st_model_dir *dir, const os_entry *entry, const
     const int is_worked = st_model_is_worked_on(dir, entry);
     char *const path = os_path_join(memory, root, entry->path,
                                     is_worked && dir->direction == ST_TO_ARCHIVES ? ST_ARCHIVE_SUFFIX : "");
-    if (path != NULL && is_worked && dir->direction == ST_FROM_ARCHIVES)
+    if (path && is_worked && dir->direction == ST_FROM_ARCHIVES)
         path[strlen(path) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
     return path;
 }
@@ -74,7 +74,7 @@ static lmc_status check_file_base(const st_model_dir *dir, const lmc_st_file *fi
     lmc_st_file *base = NULL;
     if (dir->direction == ST_FROM_ARCHIVES)
         return st_content_open_files(file, dir->diag);
-    if (dir->base.path == NULL)
+    if (!dir->base.path)
         return LMC_OK;
     const st_open how = {.path = dir->base.path, .fd = -1, .allocator = dir->options->allocator};
     const lmc_status status = st_file_open(&how, &base, dir->diag);
@@ -107,7 +107,7 @@ static lmc_status check_name(const st_model_dir *dir, const os_entry *entry)
     char *const path = os_path_join(memory, dir->in_path, entry->path, "");
     char *const out_path = st_model_output_path(dir, entry, dir->out_path);
     lmc_status status = LMC_OK;
-    if (path == NULL || out_path == NULL) {
+    if (!path || !out_path) {
         status = st_fail_nomem(dir->diag);
     } else {
         const size_t nbytes = strlen(strrchr(out_path, '/') + 1);
@@ -134,7 +134,7 @@ static lmc_status check_name(const st_model_dir *dir, const os_entry *entry)
 static lmc_status check_place(const st_model_dir *dir, const os_entry *entry, const char *path)
 {
     char *const place = st_model_output_path(dir, entry, "");
-    if (place == NULL)
+    if (!place)
         return st_fail_nomem(dir->diag);
     const int is_taken = os_tree_find(&dir->tree, place) != NULL;
     st_release(dir->options->allocator, place);
@@ -162,7 +162,7 @@ static lmc_status check_copied(const st_model_dir *dir, const os_entry *entry, c
 static lmc_status check_entry(st_model_dir *dir, const os_entry *entry)
 {
     char *const path = os_path_join(dir->options->allocator, dir->in_path, entry->path, "");
-    if (path == NULL)
+    if (!path)
         return st_fail_nomem(dir->diag);
     const int is_worked = st_model_is_worked_on(dir, entry);
     lmc_status status = is_worked ? check_place(dir, entry, path) : check_copied(dir, entry, path);

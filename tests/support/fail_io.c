@@ -75,8 +75,8 @@ static int fd_counts(int fd)
 {
     char link[40];
     char path[PATH_MAX];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    const ssize_t length = readlink(link, path, sizeof(path) - 1);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(link, path, sizeof path - 1);
     path[length < 0 ? 0 : length] = '\0';
     return length > 0 && is_under(path);
 }
@@ -88,7 +88,7 @@ static int path_counts(int folder, const char *path)
         return is_under(path);
     if (folder != AT_FDCWD)
         return fd_counts(folder);
-    return getcwd(current, sizeof(current)) != NULL && is_under(current);
+    return getcwd(current, sizeof current) != NULL && is_under(current);
 }
 
 /* ---- hits ---- */
@@ -99,7 +99,7 @@ static void note(const char *call)
     char line[32];
     if (log_path == NULL)
         return;
-    const int length = snprintf(line, sizeof(line), "%s\n", call);
+    const int length = snprintf(line, sizeof line, "%s\n", call);
     const long fd = syscall(SYS_openat, AT_FDCWD, log_path, O_WRONLY | O_APPEND | O_CREAT, 0666);
     (void)!syscall(SYS_write, fd, line, (size_t)length);
     (void)syscall(SYS_close, fd);

@@ -43,7 +43,7 @@ typedef struct lmc_test {
     } while (0)
 
 #define LMC_TEST_MAIN(suite, tests, argc, argv) \
-    lmc_test_main(suite, tests, sizeof(tests) / sizeof((tests)[0]), argc, argv)
+    lmc_test_main(suite, tests, sizeof tests / sizeof((tests)[0]), argc, argv)
 
 static unsigned lmc_test_skipped_count;
 

@@ -60,7 +60,7 @@ static inline void lmc_test_remove(const char *path)
     while (stream != NULL && (entry = readdir(stream)) != NULL) {
         char inner[3 * LMC_TEST_PATH_NBYTES];
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            snprintf(inner, sizeof(inner), "%.500s/%.200s", path, entry->d_name);
+            snprintf(inner, sizeof inner, "%.500s/%.200s", path, entry->d_name);
             lmc_test_remove(inner);
         }
     }
@@ -165,7 +165,7 @@ static inline void lmc_test_write_model(const char *path, uint32_t seed)
     static unsigned char data[2 * LMC_TEST_MODEL_COUNT];
     const lmc_st_options options = lmc_test_options(1);
     lmc_st_writer *const writer = lmc_test_writer();
-    lmc_test_weights(data, sizeof(data), seed);
+    lmc_test_weights(data, sizeof data, seed);
     CU_ASSERT_EQUAL(lmc_st_writer_set_metadata(writer, "format", 6, "pt", 2), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "a", LMC_DTYPE_BF16, LMC_TEST_MODEL_COUNT, data), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "b", LMC_DTYPE_BF16, LMC_TEST_MODEL_COUNT, data), LMC_OK);

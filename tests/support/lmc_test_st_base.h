@@ -14,7 +14,7 @@ typedef struct lmc_test_kept {
 static inline lmc_test_kept lmc_test_keep(const char *name)
 {
     lmc_test_kept kept;
-    snprintf(kept.path, sizeof(kept.path), "%s/%s", lmc_test_dir, name);
+    snprintf(kept.path, sizeof kept.path, "%s/%s", lmc_test_dir, name);
     return kept;
 }
 
@@ -81,9 +81,9 @@ static inline void lmc_test_write_snapshot(const char *path, unsigned step)
     static unsigned char same[5000];
     lmc_st_writer *const writer = lmc_test_writer();
     lmc_test_snapshot(w, LMC_TEST_VALUE_COUNT, step);
-    lmc_test_weights(same, sizeof(same), 3);
+    lmc_test_weights(same, sizeof same, 3);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "w", LMC_DTYPE_BF16, LMC_TEST_VALUE_COUNT, w), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_test_add(writer, "same", LMC_DTYPE_U8, sizeof(same), same), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "same", LMC_DTYPE_U8, sizeof same, same), LMC_OK);
     CU_ASSERT_EQUAL(lmc_test_add(writer, "short", LMC_DTYPE_U8, 9, same), LMC_OK);
     lmc_test_write_plain(writer, path);
 }

@@ -47,7 +47,7 @@ static inline void lmc_test_calls_write_plain(const char *path)
     static unsigned char data[6505];
     const lmc_st_options options = lmc_test_options(1);
     lmc_st_writer *const writer = lmc_test_writer();
-    lmc_test_weights(data, sizeof(data), 1);
+    lmc_test_weights(data, sizeof data, 1);
     for (size_t i = 6000; i < 6500; i++)
         data[i] = (unsigned char)(data[i - 6000 + 2 * (i % 2)] * 167u + i);
     CU_ASSERT_EQUAL(lmc_st_writer_set_metadata(writer, "format", 6, "pt", 2), LMC_OK);
@@ -74,7 +74,7 @@ static inline void lmc_test_calls_make_model(void)
     lmc_test_join(inner, "model/config.json");
     lmc_test_write(inner, "{}", 2);
     lmc_test_join(inner, "model/m.safetensors.index.json");
-    lmc_test_write(inner, index, sizeof(index) - 1);
+    lmc_test_write(inner, index, sizeof index - 1);
 }
 
 /* A later state of the file: a tensor that has changed a little, its F32 master, one of another name. */
@@ -84,7 +84,7 @@ static inline void lmc_test_calls_make_next(void)
     static unsigned char master[12000];
     lmc_st_options options = lmc_test_options(1);
     lmc_st_writer *const writer = lmc_test_writer();
-    lmc_test_weights(data, sizeof(data), 1);
+    lmc_test_weights(data, sizeof data, 1);
     for (size_t i = 0; i < 3000; i++) {
         data[2 * i] ^= i % 100 == 0;
         master[4 * i + 1] = (unsigned char)(i % 120);
@@ -158,7 +158,7 @@ static inline lmc_status lmc_test_read_path(const char *path)
         if (status == LMC_OK)
             status = lmc_st_tensor_mode(file, i, &mode, NULL);
         if (status == LMC_OK)
-            status = lmc_st_read(file, NULL, i, dst, sizeof(dst), NULL);
+            status = lmc_st_read(file, NULL, i, dst, sizeof dst, NULL);
         if (status == LMC_OK && tensor.nbytes > 2)
             status = lmc_st_read_range(file, NULL, i, 1, (size_t)tensor.nbytes - 2, dst, NULL);
     }
@@ -411,7 +411,7 @@ static const lmc_test_call lmc_test_calls[] = {
     {lmc_test_call_verify_directory, "verify a directory", LMC_OK, 0, 0},
     {lmc_test_call_compare_directories, "compare directories", LMC_OK, 0, 0},
 };
-#define LMC_TEST_CALL_COUNT (sizeof(lmc_test_calls) / sizeof(lmc_test_calls[0]))
+#define LMC_TEST_CALL_COUNT (sizeof lmc_test_calls / sizeof lmc_test_calls[0])
 
 /* Looks at what a call has left and removes it. Returns 1 if that is its output or, after a failure,
  * nothing. */

@@ -30,10 +30,10 @@ static lmc_status read_memory(const st_source *source, size_t index, uint64_t of
 
 static void make(memory_source *memory, size_t count)
 {
-    memset(memory, 0, sizeof(*memory));
+    memset(memory, 0, sizeof *memory);
     memory->fails_at = SIZE_MAX;
-    memory->tensors = calloc(count, sizeof(*memory->tensors));
-    memory->places = calloc(count, sizeof(*memory->places));
+    memory->tensors = calloc(count, sizeof *memory->tensors);
+    memory->places = calloc(count, sizeof *memory->places);
     CU_ASSERT_PTR_NOT_NULL_FATAL(memory->tensors);
     CU_ASSERT_PTR_NOT_NULL_FATAL(memory->places);
     memory->header.tensors = memory->tensors;
@@ -98,14 +98,14 @@ static void expect(memory_source *memory, const size_t *owners)
 static void test_begin(void)
 {
     uint32_t state = 1;
-    for (size_t i = 0; i < sizeof(data) / 2; i++) {
+    for (size_t i = 0; i < sizeof data / 2; i++) {
         state = state * 1664525u + 1013904223u;
         data[i] = (unsigned char)(state >> 24);
     }
-    memcpy(data + sizeof(data) / 2, data, sizeof(data) / 2);
+    memcpy(data + sizeof data / 2, data, sizeof data / 2);
 }
 
-#define COPY (sizeof(data) / 2) /* the same bytes again */
+#define COPY (sizeof data / 2) /* the same bytes again */
 
 static void test_equal_tensors(void)
 {
@@ -145,7 +145,7 @@ static void test_one_byte_differs(void)
 static void test_small_tensors(void)
 {
     static const size_t sizes[] = {0, 1, 63, 64, 65, 511, 512, 513, 1024, 1536, 1537};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const size_t owners[] = {0, sizes[i] < 64 ? 1 : 0};
         memory_source memory;
         make(&memory, 2);

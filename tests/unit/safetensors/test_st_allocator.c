@@ -44,7 +44,7 @@ static void *allocate(void *user, size_t nbytes)
 {
     pool *const from = user;
     pthread_mutex_lock(&from->lock);
-    block_head *const head = shall_fail(from) ? NULL : malloc(sizeof(*head) + nbytes);
+    block_head *const head = shall_fail(from) ? NULL : malloc(sizeof *head + nbytes);
     from->live_count += head != NULL;
     pthread_mutex_unlock(&from->lock);
     if (head == NULL)
@@ -154,8 +154,8 @@ static void test_the_struct_is_copied(void)
     lmc_st_writer *writer = NULL;
     CU_ASSERT_EQUAL_FATAL(lmc_st_open_with(archive_path, &passing, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_st_writer_create(&passing, &writer), LMC_OK);
-    memset(&passing, 0, sizeof(passing));
-    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 1, dst, sizeof(dst), NULL), LMC_OK);
+    memset(&passing, 0, sizeof passing);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 1, dst, sizeof dst, NULL), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_writer_set_metadata(writer, "k", 1, "v", 1), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_writer_write(writer, out_path, NULL, NULL, NULL), LMC_OK);
     CU_ASSERT_EQUAL(unlink(out_path), 0);

@@ -22,7 +22,7 @@ static unsigned char data[DATA_NBYTES];
 static void make_files(void)
 {
     char header[512];
-    const int length = snprintf(header, sizeof(header),
+    const int length = snprintf(header, sizeof header,
                                 "{\"weights\":{\"dtype\":\"BF16\",\"shape\":[%u],\"data_offsets\":[0,%u]},"
                                 "\"noise\":{\"dtype\":\"U8\",\"shape\":[%u],\"data_offsets\":[%u,%u]},"
                                 "\"pair\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[%u,%u]},"
@@ -37,15 +37,15 @@ static void make_files(void)
             data[i] = (unsigned char)(0x3c | (state >> 24 & 0x80) | (state >> 20 & 1));
     }
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
-    snprintf(plain_path, sizeof(plain_path), "%s/m.safetensors", directory);
-    snprintf(archive_path, sizeof(archive_path), "%s/m.safetensors.lmc", directory);
-    snprintf(back_path, sizeof(back_path), "%s/back", directory);
+    snprintf(plain_path, sizeof plain_path, "%s/m.safetensors", directory);
+    snprintf(archive_path, sizeof archive_path, "%s/m.safetensors.lmc", directory);
+    snprintf(back_path, sizeof back_path, "%s/back", directory);
     FILE *const file = fopen(plain_path, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     const unsigned char prefix[8] = {(unsigned char)length, (unsigned char)(length >> 8)};
-    fwrite(prefix, 1, sizeof(prefix), file);
+    fwrite(prefix, 1, sizeof prefix, file);
     fwrite(header, 1, (size_t)length, file);
-    fwrite(data, 1, sizeof(data), file);
+    fwrite(data, 1, sizeof data, file);
     CU_ASSERT_EQUAL(fclose(file), 0);
 }
 
@@ -112,9 +112,9 @@ static void check_ranges(const lmc_st_file *file, lmc_ctx *ctx)
         lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         CU_ASSERT_EQUAL_FATAL(lmc_st_tensor_info(file, i, &tensor), LMC_OK);
         const unsigned char *const expected = data + tensor.data_offset;
-        CU_ASSERT_EQUAL(lmc_st_read(file, ctx, i, dst, sizeof(dst), NULL), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_st_read(file, ctx, i, dst, sizeof dst, NULL), LMC_OK);
         CU_ASSERT_EQUAL(memcmp(dst, expected, tensor.nbytes), 0);
-        for (size_t j = 0; j < sizeof(sizes) / sizeof(sizes[0]); j++) {
+        for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j++) {
             for (uint64_t first = 0; first + sizes[j] <= tensor.nbytes; first += 65537) {
                 CU_ASSERT_EQUAL(lmc_st_read_range(file, ctx, i, first, sizes[j], dst, NULL), LMC_OK);
                 CU_ASSERT_EQUAL(memcmp(dst, expected + first, sizes[j]), 0);
@@ -160,7 +160,7 @@ static void test_read_of_a_cut_file(void)
     lmc_st_file *const file = open_or_fail(plain_path);
     const off_t nbytes = (off_t)lmc_st_file_nbytes(file);
     CU_ASSERT_EQUAL(truncate(plain_path, nbytes - 1), 0);
-    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 2, dst, sizeof(dst), &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 2, dst, sizeof dst, &diag), LMC_ERR_IO);
     CU_ASSERT_EQUAL(diag.status, LMC_ERR_IO);
     CU_ASSERT_STRING_EQUAL(diag.tensor, "pair");
     CU_ASSERT_EQUAL(diag.offset, (uint64_t)nbytes - 1);
@@ -292,7 +292,7 @@ static void test_large_ranks(void)
         CU_ASSERT_EQUAL(lmc_st_writer_add(writer, &name, 1, LMC_DTYPE_U8, shape, ranks[i], data), LMC_OK);
     }
     char path[80];
-    snprintf(path, sizeof(path), "%s/ranks", directory);
+    snprintf(path, sizeof path, "%s/ranks", directory);
     for (int is_plain = 0; is_plain < 2; is_plain++) {
         CU_ASSERT_EQUAL(is_plain ? lmc_st_writer_write_plain(writer, path, NULL, NULL, NULL)
                                  : lmc_st_writer_write(writer, path, NULL, NULL, NULL),
@@ -312,13 +312,13 @@ static void test_spaced_shape(void)
     char bytes[400];
     char path[80];
     const int length = snprintf(
-        bytes + 8, sizeof(bytes) - 8,
+        bytes + 8, sizeof bytes - 8,
         "{\"a\":{\"dtype\":\"U8\", \"shape\" :\t[ 1 , 1,1 ,1,\n\r1,1,1,1,1,1,1,1,1,1,1,1 , 12 , 2 ] ,"
         "\"data_offsets\":[0,24]}}");
     const unsigned char prefix[8] = {(unsigned char)length};
-    memcpy(bytes, prefix, sizeof(prefix));
+    memcpy(bytes, prefix, sizeof prefix);
     memset(bytes + 8 + length, 'x', 24);
-    snprintf(path, sizeof(path), "%s/spaced", directory);
+    snprintf(path, sizeof path, "%s/spaced", directory);
     FILE *const stream = fopen(path, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(stream);
     CU_ASSERT_EQUAL(fwrite(bytes, 1, (size_t)length + 32, stream), (size_t)length + 32);

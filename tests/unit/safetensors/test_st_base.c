@@ -10,9 +10,9 @@ static char old[LMC_TEST_PATH_NBYTES], new[LMC_TEST_PATH_NBYTES], archive[LMC_TE
 
 static void set_paths(void)
 {
-    snprintf(old, sizeof(old), "%s/old.safetensors", lmc_test_dir);
-    snprintf(new, sizeof(new), "%s/new.safetensors", lmc_test_dir);
-    snprintf(archive, sizeof(archive), "%s/new.safetensors.lmc", lmc_test_dir);
+    snprintf(old, sizeof old, "%s/old.safetensors", lmc_test_dir);
+    snprintf(new, sizeof new, "%s/new.safetensors", lmc_test_dir);
+    snprintf(archive, sizeof archive, "%s/new.safetensors.lmc", lmc_test_dir);
 }
 
 static void clean(void)
@@ -85,7 +85,7 @@ static void test_matching(void)
 {
     lmc_test_snapshot(w, COUNT, 0);
     lmc_test_snapshot(v, COUNT, 1);
-    lmc_test_weights(u, sizeof(u), 12345);
+    lmc_test_weights(u, sizeof u, 12345);
     const uint64_t flat[1] = {COUNT};
     const uint64_t square[2] = {COUNT / 100, 100};
     lmc_st_writer *writer = lmc_test_writer();
@@ -121,7 +121,7 @@ static void test_masters(void)
     lmc_test_rounded(v, g, COUNT);
     const uint32_t special[] = {0x7fc12345u, 0xff800001u, 0x7f800000u, 0x80000000u, 0x00000001u,
                                 0x7f7fffffu, 0x3f808000u, 0x3f818000u, 0xffffffffu};
-    memcpy(f, special, sizeof(special));
+    memcpy(f, special, sizeof special);
     lmc_test_rounded(w, f, COUNT);
     for (unsigned has_base = 0; has_base < 2; has_base++) {
         lmc_st_writer *writer = lmc_test_writer();
@@ -236,16 +236,16 @@ static void test_read_range(void)
     static unsigned char got[2 * COUNT];
     lmc_st_file *file = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    const size_t places[] = {0, 1, 2047, 70001, sizeof(got) - 1};
+    const size_t places[] = {0, 1, 2047, 70001, sizeof got - 1};
     lmc_test_write_snapshot(old, 0);
     lmc_test_write_snapshot(new, 2);
     lmc_test_snapshot(w, COUNT, 2);
     convert();
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, &file, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof(got), &diag), LMC_OK);
-    CU_ASSERT_EQUAL(memcmp(got, w, sizeof(w)), 0);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof got, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(got, w, sizeof w), 0);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        const size_t nbytes = sizeof(got) - places[i] < 3000 ? sizeof(got) - places[i] : 3000;
+        const size_t nbytes = sizeof got - places[i] < 3000 ? sizeof got - places[i] : 3000;
         CU_ASSERT_EQUAL(lmc_st_read_range(file, NULL, 0, places[i], nbytes, got, &diag), LMC_OK);
         CU_ASSERT_EQUAL(memcmp(got, w + places[i], nbytes), 0);
     }

@@ -15,14 +15,14 @@ static void test_begin(void)
 static const char *plain_name(unsigned step)
 {
     char name[32];
-    snprintf(name, sizeof(name), "s%u.safetensors", step);
+    snprintf(name, sizeof name, "s%u.safetensors", step);
     return lmc_test_path(name);
 }
 
 static const char *archive_name(unsigned step)
 {
     char name[32];
-    snprintf(name, sizeof(name), "s%u.safetensors.lmc", step);
+    snprintf(name, sizeof name, "s%u.safetensors.lmc", step);
     return lmc_test_path(name);
 }
 
@@ -30,8 +30,8 @@ static void write_tiny(const char *path, unsigned step)
 {
     static unsigned char w[4000];
     lmc_st_writer *const writer = lmc_test_writer();
-    lmc_test_snapshot(w, sizeof(w) / 2, step);
-    CU_ASSERT_EQUAL(lmc_test_add(writer, "w", LMC_DTYPE_BF16, sizeof(w) / 2, w), LMC_OK);
+    lmc_test_snapshot(w, sizeof w / 2, step);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "w", LMC_DTYPE_BF16, sizeof w / 2, w), LMC_OK);
     lmc_test_write_plain(writer, path);
 }
 
@@ -313,10 +313,10 @@ static void test_set_base(void)
     CU_ASSERT_EQUAL(rename(archive_name(0), lmc_test_path("away")), 0);
     (void)unlink(plain_name(0));
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_name(1), &file, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof(got), &diag), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof got, &diag), LMC_ERR_BASE);
     CU_ASSERT_EQUAL(lmc_st_open_base(file, &base, &diag), LMC_ERR_BASE);
     CU_ASSERT_EQUAL(lmc_st_set_base(file, lmc_test_path("away"), NULL, 0, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof(got), &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof got, &diag), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_set_base(file, NULL, NULL, 0, &diag), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_st_open_base(file, &base, &diag), LMC_OK);
     CU_ASSERT_STRING_EQUAL(lmc_st_path(base), lmc_test_path("away"));
@@ -354,11 +354,11 @@ static void test_directories(void)
         CU_ASSERT_EQUAL(mkdir(lmc_test_path(folders[i]), 0755), 0);
     for (unsigned i = 0; i < 3; i++) {
         char name[32];
-        snprintf(name, sizeof(name), "d%u/m.safetensors", i);
+        snprintf(name, sizeof name, "d%u/m.safetensors", i);
         write_tiny(lmc_test_path(name), i);
-        snprintf(name, sizeof(name), "d%u/sub/m.safetensors", i);
+        snprintf(name, sizeof name, "d%u/sub/m.safetensors", i);
         write_tiny(lmc_test_path(name), i + 3);
-        snprintf(name, sizeof(name), "d%u/only%u.safetensors", i, i);
+        snprintf(name, sizeof name, "d%u/only%u.safetensors", i, i);
         write_tiny(lmc_test_path(name), i);
     }
     options.base = d0.path;

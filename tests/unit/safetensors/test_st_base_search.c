@@ -14,7 +14,7 @@ static void test_begin(void)
 static lmc_test_kept file_of(const char *folder, unsigned step, const char *suffix)
 {
     char name[64];
-    snprintf(name, sizeof(name), "%s/s%u.safetensors%s", folder, step, suffix);
+    snprintf(name, sizeof name, "%s/s%u.safetensors%s", folder, step, suffix);
     return lmc_test_keep(name);
 }
 
@@ -22,9 +22,9 @@ static void write_tiny(const char *path, unsigned step, unsigned change)
 {
     static unsigned char w[4000];
     lmc_st_writer *const writer = lmc_test_writer();
-    lmc_test_snapshot(w, sizeof(w) / 2, step);
-    w[sizeof(w) - 2] ^= (unsigned char)change;
-    CU_ASSERT_EQUAL(lmc_test_add(writer, "w", LMC_DTYPE_BF16, sizeof(w) / 2, w), LMC_OK);
+    lmc_test_snapshot(w, sizeof w / 2, step);
+    w[sizeof w - 2] ^= (unsigned char)change;
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "w", LMC_DTYPE_BF16, sizeof w / 2, w), LMC_OK);
     lmc_test_write_plain(writer, path);
 }
 

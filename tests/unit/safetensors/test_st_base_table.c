@@ -31,7 +31,7 @@ static forged make(const st_link *links, size_t link_count, const char *name)
                       .hashes = hashes,
                       .tensor_count = TENSOR_COUNT,
                       .bases = {(st_link *)links, link_count, "", 123, 456, 789}};
-    snprintf(table.bases.name, sizeof(table.bases.name), "%s", name);
+    snprintf(table.bases.name, sizeof table.bases.name, "%s", name);
     if (name[0] == '\0')
         table.bases.file_nbytes = table.bases.header_hash = table.bases.content_hash = 0;
     made.nbytes =
@@ -66,7 +66,7 @@ static void test_round_trip(void)
     const forged made = make(usual_links, 3, "step.safetensors");
     CU_ASSERT_EQUAL(read_again(&made, &table), LMC_OK);
     CU_ASSERT_EQUAL(table.bases.link_count, 3);
-    CU_ASSERT_EQUAL(memcmp(table.bases.links, usual_links, sizeof(usual_links)), 0);
+    CU_ASSERT_EQUAL(memcmp(table.bases.links, usual_links, sizeof usual_links), 0);
     CU_ASSERT_STRING_EQUAL(table.bases.name, "step.safetensors");
     CU_ASSERT_EQUAL(table.bases.file_nbytes, 123);
     CU_ASSERT_EQUAL(table.bases.header_hash, 456);
@@ -83,9 +83,9 @@ static void test_names(void)
 {
     static const char *const good[] = {"a", "...", ".a", "a b", "\xc3\xa9", "a\nb", "12345678"};
     static const char *const bad[] = {"/", "a/b", "/etc/passwd", "..", ".", "../x", "a\xff", "\xc0\x80"};
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         expect(make(usual_links, 1, good[i]), LMC_OK);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         expect(make(usual_links, 1, bad[i]), LMC_ERR_CORRUPT);
     forged made = make(usual_links, 1, "abc");
     made.bytes[made.list_at + 33] = 0; /* a NUL within */
@@ -94,7 +94,7 @@ static void test_names(void)
     made.bytes[made.list_at + 39] = 1; /* behind it */
     expect(made, LMC_ERR_CORRUPT);
     char longest[256];
-    memset(longest, 'n', sizeof(longest));
+    memset(longest, 'n', sizeof longest);
     longest[255] = '\0';
     expect(make(usual_links, 1, longest), LMC_OK);
     made = make(usual_links, 1, longest); /* 256: the padding would serve */
@@ -132,7 +132,7 @@ static void test_links(void)
         {{{1, 5, LMC_ST_BASE_SELF}, {3, 1, LMC_ST_BASE_SELF}}, 2, LMC_ERR_CORRUPT},
         {{{1, 3, LMC_ST_BASE_SELF}, {3, 1, LMC_ST_BASE_SELF}}, 2, LMC_ERR_CORRUPT}, /* each other */
     };
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const int has_file = kinds[i].links[0].place == LMC_ST_BASE_FILE;
         expect(make(kinds[i].links, kinds[i].count, has_file ? "n" : ""), kinds[i].status);
     }
@@ -142,12 +142,12 @@ static void test_sizes(void)
 {
     const uint32_t counts[] = {0, 2, 4, 0x20000003u, UINT32_MAX};
     const uint32_t names[] = {0, 8, 17, 255, 256, 0x80000000u, UINT32_MAX};
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         const forged made = make(usual_links, 3, "step.safetensors");
         st_store_u32(made.bytes + made.list_at, counts[i]);
         expect(made, LMC_ERR_CORRUPT);
     }
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const forged made = make(usual_links, 3, "step.safetensors");
         st_store_u32(made.bytes + made.list_at + 4, names[i]);
         expect(made, LMC_ERR_CORRUPT);
@@ -222,9 +222,9 @@ static void make_files(void)
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     for (unsigned step = 0; step < 2; step++) {
         lmc_st_writer *const writer = lmc_test_writer();
-        lmc_test_snapshot(w, sizeof(w) / 2, step);
+        lmc_test_snapshot(w, sizeof w / 2, step);
         CU_ASSERT_EQUAL(lmc_test_add(writer, "a", LMC_DTYPE_BF16, 2000, w), LMC_OK);
-        memcpy(v, w, sizeof(v));
+        memcpy(v, w, sizeof v);
         v[0] ^= 128;
         CU_ASSERT_EQUAL(lmc_test_add(writer, "b", LMC_DTYPE_BF16, 2000, v), LMC_OK);
         CU_ASSERT_EQUAL(lmc_test_add(writer, "c", LMC_DTYPE_BF16, 1000, w + 2000), LMC_OK);
@@ -287,9 +287,9 @@ static void test_forged_base(void)
         {24, LMC_ERR_CHECKSUM, "another content of the base"},
         {32, LMC_ERR_BASE, "wants the base nld"},
     };
-    snprintf(lmc_test_dir, sizeof(lmc_test_dir), "/tmp/lmc-st-test-XXXXXX");
+    snprintf(lmc_test_dir, sizeof lmc_test_dir, "/tmp/lmc-st-test-XXXXXX");
     lmc_test_dir_make();
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         make_files();
         opened archive = open_archive(lmc_test_path("x.lmc"));
         archive.list[kinds[i].at] ^= 1;

@@ -20,8 +20,8 @@ static void test_begin(void)
 {
     const lmc_st_options options = lmc_test_options(2);
     lmc_test_dir_make();
-    snprintf(plain, sizeof(plain), "%s/m.safetensors", lmc_test_dir);
-    snprintf(archive, sizeof(archive), "%s/m.safetensors.lmc", lmc_test_dir);
+    snprintf(plain, sizeof plain, "%s/m.safetensors", lmc_test_dir);
+    snprintf(archive, sizeof archive, "%s/m.safetensors.lmc", lmc_test_dir);
     lmc_test_write_model(plain, 1);
     unsigned char *const bytes = lmc_test_read(plain, &plain_nbytes);
     header_nbytes = bytes[0] | (size_t)bytes[1] << 8;

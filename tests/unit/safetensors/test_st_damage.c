@@ -20,7 +20,7 @@ static const char *describe(const uint64_t *blocks, size_t count, uint64_t block
     st_damage damage = {.is_damaged = 0};
     for (size_t i = 0; i < count; i++) {
         char cause[32];
-        snprintf(cause, sizeof(cause), "block %llu", (unsigned long long)blocks[i]);
+        snprintf(cause, sizeof cause, "block %llu", (unsigned long long)blocks[i]);
         const lmc_st_diag diag = fault(LMC_ERR_CHECKSUM, cause);
         CU_ASSERT_EQUAL(st_damage_note_block(&damage, &st_memory_default, blocks[i], block_count, &diag),
                         LMC_OK);
@@ -54,7 +54,7 @@ static void test_long_lists(void)
         for (size_t i = 0; i < count; i++)
             blocks[i] = 1000000 + 3 * i;
         const char *const text = describe(blocks, count, 2000000);
-        snprintf(head, sizeof(head), "block 1000000; damaged: %zu of 2000000 blocks, number", count);
+        snprintf(head, sizeof head, "block 1000000; damaged: %zu of 2000000 blocks, number", count);
         CU_ASSERT_EQUAL(strncmp(text, head, strlen(head)), 0);
         CU_ASSERT_TRUE(strlen(text) < 300);
         const size_t length = strlen(text);
@@ -67,12 +67,12 @@ static void test_long_cause(void)
 {
     char cause[600];
     st_damage damage = {.is_damaged = 0};
-    memset(cause, 'x', sizeof(cause));
-    cause[sizeof(cause) - 1] = '\0';
+    memset(cause, 'x', sizeof cause);
+    cause[sizeof cause - 1] = '\0';
     const lmc_st_diag diag = fault(LMC_ERR_CORRUPT, cause);
     CU_ASSERT_EQUAL(st_damage_note_block(&damage, &st_memory_default, 3, 9, &diag), LMC_OK);
     st_damage_describe(&damage);
-    CU_ASSERT_EQUAL(strlen(damage.diag.text), sizeof(damage.diag.text) - 1);
+    CU_ASSERT_EQUAL(strlen(damage.diag.text), sizeof damage.diag.text - 1);
     st_damage_free(&damage, &st_memory_default);
 }
 

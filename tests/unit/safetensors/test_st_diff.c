@@ -65,14 +65,14 @@ static void compare_block_sizes(int is_noise)
     int differs = 0;
     const lmc_frame_mode mode = is_noise ? LMC_FRAME_STORED : LMC_FRAME_CODED;
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
-    snprintf(small_blocks, sizeof(small_blocks), "%s/small.lmc", directory);
-    snprintf(large_blocks, sizeof(large_blocks), "%s/large.lmc", directory);
+    snprintf(small_blocks, sizeof small_blocks, "%s/small.lmc", directory);
+    snprintf(large_blocks, sizeof large_blocks, "%s/large.lmc", directory);
     fill(is_noise);
     const size_t frame_offset = lmc_test_write_archive(small_blocks, content, CONTENT_NBYTES, 12, mode);
     lmc_test_write_archive(large_blocks, content, CONTENT_NBYTES, 17, mode);
     CU_ASSERT_EQUAL(compare(small_blocks, large_blocks, &differs, &diag), LMC_OK);
     CU_ASSERT_EQUAL(differs, 0);
-    for (size_t i = 0; i < sizeof(changed) / sizeof(changed[0]); i++) {
+    for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++) {
         content[changed[i]] ^= 1;
         lmc_test_write_archive(large_blocks, content, CONTENT_NBYTES, 17, mode);
         CU_ASSERT_EQUAL(compare(small_blocks, large_blocks, &differs, &diag), LMC_OK);

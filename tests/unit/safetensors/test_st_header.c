@@ -30,7 +30,7 @@ static void test_table(void)
 {
     st_header header;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof(two_tensors) - 1, 16, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof two_tensors - 1, 16, &diag), LMC_OK);
     CU_ASSERT_EQUAL(header.tensor_count, 2);
     CU_ASSERT_EQUAL(header.tensors[0].dtype, LMC_DTYPE_F32);
     CU_ASSERT_EQUAL(header.tensors[0].rank, 0);
@@ -52,7 +52,7 @@ static void test_table(void)
 /* Truncated anywhere, the header is refused and the fault lies inside it. */
 static void test_truncated(void)
 {
-    for (size_t nbytes = 0; nbytes < sizeof(two_tensors) - 3; nbytes++) {
+    for (size_t nbytes = 0; nbytes < sizeof two_tensors - 3; nbytes++) {
         st_header header;
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         CU_ASSERT_EQUAL(parse(&header, two_tensors, nbytes, 16, &diag), LMC_ERR_HEADER);
@@ -64,7 +64,7 @@ static void test_truncated(void)
 /* Any byte replaced by any other: no crash, and what is accepted keeps the rules. */
 static void test_mutated(void)
 {
-    char text[sizeof(two_tensors)];
+    char text[sizeof two_tensors];
     for (size_t at = 0; at < sizeof(text) - 1; at++) {
         for (unsigned value = 0; value < 256; value++) {
             st_header header;
@@ -99,7 +99,7 @@ static void test_outer_header(void)
     st_header header;
     st_header outer;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof(two_tensors) - 1, 16, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof two_tensors - 1, 16, &diag), LMC_OK);
     char *const name = st_outer_table_name(&header, &st_memory_default);
     CU_ASSERT_PTR_NOT_NULL_FATAL(name);
     CU_ASSERT_STRING_EQUAL(name, "lmc.archive");

@@ -21,7 +21,7 @@ static lmc_status check(const char *text, size_t nbytes, lmc_st_diag *diag)
 static void test_begin(void)
 {
     lmc_test_dir_make();
-    snprintf(path, sizeof(path), "%s/model.safetensors.index.json", lmc_test_dir);
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", lmc_test_dir);
     lmc_test_write(lmc_test_path("a.safetensors"), "", 0);
     lmc_test_write(lmc_test_path("\xc3\xa9 \"b\""), "", 0);
     CU_ASSERT_EQUAL(mkdir(lmc_test_path("folder"), 0755), 0);
@@ -42,7 +42,7 @@ static void test_names(void)
                  {"index.json", 0},
                  {".json", 0},
                  {"", 0}};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         CU_ASSERT_EQUAL(st_index_is_name(names[i].name), names[i].is_index);
 }
 
@@ -56,7 +56,7 @@ static void test_accepted(void)
         "{\"weight\\u005fmap\":{\"x\":\"a.s\\u0061fetensors\"}}",
         "{\"weight_map\":{\"x\":\"\xc3\xa9 \\\"b\\\"\"}}",
     };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         CU_ASSERT_EQUAL(check(texts[i], strlen(texts[i]), &diag), LMC_OK);
         CU_ASSERT_EQUAL(diag.status, LMC_OK);
@@ -93,7 +93,7 @@ static void test_refused(void)
         "{\"weight_map\":{\"x\":\"a.safetensors\",\"y\":\"missing\"}}",
         "{\"weight_map\":{\"x\":\"\xff\"}}",
     };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         const lmc_status status = check(texts[i], strlen(texts[i]), &diag);
         CU_ASSERT_EQUAL(status, LMC_ERR_HEADER);
@@ -132,8 +132,8 @@ static void test_depth(void)
         memset(text + length, '[', depth);
         memset(text + length + depth, ']', depth);
         length += 2 * depth;
-        memcpy(text + length, end, sizeof(end));
-        CU_ASSERT_EQUAL(check(text, length + sizeof(end) - 1, &diag), depth <= 64 ? LMC_OK : LMC_ERR_HEADER);
+        memcpy(text + length, end, sizeof end);
+        CU_ASSERT_EQUAL(check(text, length + sizeof end - 1, &diag), depth <= 64 ? LMC_OK : LMC_ERR_HEADER);
     }
 }
 

@@ -58,9 +58,9 @@ static void test_values(void)
                                       "1 2",
                                       "\v1",
                                       "\xef\xbb\xbf\x31"};
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         CU_ASSERT_TRUE(is_value(good[i], 9));
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         CU_ASSERT_FALSE(is_value(bad[i], 9));
 }
 
@@ -111,7 +111,7 @@ static void test_integers(void)
                  {"1E3", 0, 0},
                  {"", 0, 0},
                  {"\"1\"", 0, 0}};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         st_json json = json_of(cases[i].text);
         uint64_t value = 0;
         CU_ASSERT_EQUAL(st_json_u64(&json, &value), cases[i].is_good);
@@ -186,7 +186,7 @@ static void test_utf8(void)
                                       "\xf5\x80\x80\x80",
                                       "\xff",
                                       "\xc3\x28"};
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         uint32_t code_point = 0;
         CU_ASSERT_EQUAL(st_utf8_next((const unsigned char *)bad[i], strlen(bad[i]), &code_point), 0);
     }
@@ -195,11 +195,11 @@ static void test_utf8(void)
 static void test_shown_text(void)
 {
     char dst[32];
-    st_text_escape(dst, sizeof(dst), "a\n\x1b[0m\"\\", 8);
+    st_text_escape(dst, sizeof dst, "a\n\x1b[0m\"\\", 8);
     CU_ASSERT_STRING_EQUAL(dst, "a\\n\\u001b[0m\\\"\\\\");
-    st_text_escape(dst, sizeof(dst), "\xe2\x80\xae\xff\0", 5);
+    st_text_escape(dst, sizeof dst, "\xe2\x80\xae\xff\0", 5);
     CU_ASSERT_STRING_EQUAL(dst, "\\u202e\\xff\\u0000");
-    st_text_escape(dst, sizeof(dst), "", 0);
+    st_text_escape(dst, sizeof dst, "", 0);
     CU_ASSERT_STRING_EQUAL(dst, "");
     /* whatever is cut, the result fits, is whole and ends in dots */
     const char text[] = "abc\xe2\x82\xac\ndef";

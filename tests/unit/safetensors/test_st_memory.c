@@ -208,7 +208,7 @@ static void put_name(text *file)
 {
     static const char letters[] = " !#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLM"
                                   "NOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~";
-    enum { COUNT = sizeof(letters) - 1 };
+    enum { COUNT = sizeof letters - 1 };
     char name[8] = "\"";
     size_t length = 1;
     for (unsigned number = ++file->number; number > 0; number /= COUNT)
@@ -289,14 +289,14 @@ static void make_reversed(text *file)
     for (unsigned i = COUNT; i > 0; i--) {
         char entry[80];
         put_name(file);
-        snprintf(entry, sizeof(entry), ":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[%u,%u]}%s", i - 1,
-                 i, i > 1 ? "," : "}");
+        snprintf(entry, sizeof entry, ":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[%u,%u]}%s", i - 1, i,
+                 i > 1 ? "," : "}");
         put(file, entry);
     }
     while (file->nbytes % 8 != 0)
         put(file, " ");
     const uint64_t length = file->nbytes - 8;
-    memcpy(file->bytes, &length, sizeof(length));
+    memcpy(file->bytes, &length, sizeof length);
     memset(file->bytes + file->nbytes, 'x', COUNT);
     file->nbytes += COUNT;
 }
@@ -323,7 +323,7 @@ static void make_long_refused(text *file)
 static uint64_t header_nbytes_of(const text *file)
 {
     uint64_t nbytes = 0;
-    memcpy(&nbytes, file->bytes, sizeof(nbytes));
+    memcpy(&nbytes, file->bytes, sizeof nbytes);
     return nbytes;
 }
 
@@ -379,15 +379,15 @@ static void test_opening_is_bounded(void)
         {"a long name that is refused", make_long_refused, LMC_ERR_HEADER},
     };
     const char *const path = lmc_test_path("h");
-    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
         text file = {.bytes = malloc(2 * HEADER_NBYTES), .nbytes = 8};
         CU_ASSERT_PTR_NOT_NULL_FATAL(file.bytes);
         const uint64_t unset = 0;
-        memcpy(file.bytes, &unset, sizeof(unset));
+        memcpy(file.bytes, &unset, sizeof unset);
         headers[i].make(&file);
         if (header_nbytes_of(&file) == 0) {
             const uint64_t length = file.nbytes - 8;
-            memcpy(file.bytes, &length, sizeof(length));
+            memcpy(file.bytes, &length, sizeof length);
         }
         lmc_test_write(path, file.bytes, file.nbytes);
         open_counted(headers[i].name, path, header_nbytes_of(&file), headers[i].expected);
@@ -404,14 +404,14 @@ static void test_large_table(void)
     static const char outer[] =
         "{\"__metadata__\":{\"format\":\"lmc\",\"lmc_archive\":\"1\"},\"lmc.archive\":"
         "{\"dtype\":\"U8\",\"shape\":[300000000],\"data_offsets\":[0,300000000]}}";
-    enum { LENGTH = sizeof(outer) - 1 };
+    enum { LENGTH = sizeof outer - 1 };
     unsigned char bytes[8 + LENGTH + 40] = {LENGTH};
     unsigned char *const table = bytes + 8 + LENGTH;
     memcpy(bytes + 8, outer, LENGTH);
     memcpy(table, "\x8cLMA\x01\x01", 6);
     table[24] = 100; /* bytes of the original header */
     const char *const path = lmc_test_path("t.lmc");
-    lmc_test_write(path, bytes, sizeof(bytes));
+    lmc_test_write(path, bytes, sizeof bytes);
     CU_ASSERT_EQUAL(truncate(path, 8 + LENGTH + 300000000), 0);
     open_counted("a large table", path, LENGTH + 100, LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(unlink(path), 0);

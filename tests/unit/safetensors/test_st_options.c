@@ -63,7 +63,7 @@ static void test_progress(void)
         {RESTORE, archives_path, 1}, {VERIFY, archives_path, 1}, {COMPARE, archives_path, 1},
         {SALVAGE, damaged_path, 0},  {VERIFY, plain_path, 1},
     };
-    for (size_t i = 0; i < 3 * sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < 3 * sizeof cases / sizeof cases[0]; i++) {
         watch seen = {.calls = 0};
         lmc_st_options options = lmc_test_options(1 + (unsigned)i % 3);
         options.progress = watch_progress;
@@ -93,7 +93,7 @@ static void note_file(void *user, const char *path, lmc_st_event event, uint64_t
     seen->count++;
     seen->in_nbytes += in_nbytes;
     seen->out_nbytes += out_nbytes;
-    snprintf(seen->paths + length, sizeof(seen->paths) - length, "%s%d ", path, (int)event);
+    snprintf(seen->paths + length, sizeof seen->paths - length, "%s%d ", path, (int)event);
 }
 
 /* Every file is told of, in one order, and the sizes add up to the result's. */
@@ -114,7 +114,7 @@ static void test_file_done(void)
         CU_ASSERT_EQUAL(result.stored_nbytes, seen.out_nbytes);
         lmc_test_remove(out_path);
 
-        memset(&seen, 0, sizeof(seen));
+        memset(&seen, 0, sizeof seen);
         CU_ASSERT_EQUAL(lmc_st_verify(archives_path, &options, &result, NULL), LMC_OK);
         CU_ASSERT_EQUAL(seen.count, 3);
         CU_ASSERT_EQUAL(result.stored_nbytes, seen.in_nbytes);
@@ -136,10 +136,10 @@ static void test_results_of_salvage(void)
 
     /* here it is not: it exists already, or the input is no archive */
     CU_ASSERT_EQUAL(lmc_st_restore(damaged_path, out_path, &options, &result, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(memcmp(&result, &none, sizeof(none)), 0);
+    CU_ASSERT_EQUAL(memcmp(&result, &none, sizeof none), 0);
     unlink(out_path);
     CU_ASSERT_EQUAL(lmc_st_restore(plain_path, out_path, &options, &result, NULL), LMC_ERR_CORRUPT);
-    CU_ASSERT_EQUAL(memcmp(&result, &none, sizeof(none)), 0);
+    CU_ASSERT_EQUAL(memcmp(&result, &none, sizeof none), 0);
     CU_ASSERT_FALSE(lmc_test_exists(out_path));
 }
 
@@ -179,7 +179,7 @@ static void test_older_structs(void)
         offsetof(lmc_st_options, damage),
         offsetof(lmc_st_options, file_done),
     };
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         unsigned char *const exact = malloc(sizes[i]); /* a sanitizer sees reads beyond it */
         lmc_st_options *options = (lmc_st_options *)(void *)exact;
         lmc_st_options whole;
@@ -197,7 +197,7 @@ static void test_older_structs(void)
 static void test_unknown_structs(void)
 {
     static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, sizeof(lmc_st_options) + 1, SIZE_MAX};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         lmc_st_options options = lmc_test_options(1);
         lmc_st_result result = LMC_INIT(lmc_st_result);
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);

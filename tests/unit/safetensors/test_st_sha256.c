@@ -41,7 +41,7 @@ static void test_vectors(void)
          "nopqrstu",
          "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
     };
-    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
         char hex[65];
         for (size_t step = 1; step < 120; step++) {
             hash_hex(vectors[i].text, strlen(vectors[i].text), step, hex);
@@ -56,7 +56,7 @@ static void test_a_million(void)
     static const size_t steps[] = {1000000, 64, 63, 65, 4097};
     char hex[65];
     memset(text, 'a', sizeof(text));
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         hash_hex(text, sizeof(text), steps[i], hex);
         CU_ASSERT_STRING_EQUAL(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
     }
@@ -66,7 +66,7 @@ static void test_a_million(void)
 static void test_lengths(void)
 {
     static const size_t steps[] = {1, 3, 7, 13, 31, 55, 61, 63, 64, 65, 127, 200};
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         st_sha256 all;
         unsigned char digest[ST_SHA256_NBYTES];
         char hex[65];
@@ -80,7 +80,7 @@ static void test_lengths(void)
             for (size_t at = 0; at < nbytes; at += steps[i])
                 st_sha256_update(&one, text + at, nbytes - at < steps[i] ? nbytes - at : steps[i]);
             st_sha256_finish(&one, digest);
-            st_sha256_update(&all, digest, sizeof(digest));
+            st_sha256_update(&all, digest, sizeof digest);
         }
         st_sha256_finish(&all, digest);
         to_hex(digest, hex);
@@ -124,11 +124,11 @@ static void test_verify(void)
     memset(&result, 0xff, sizeof result);
     result.struct_size = sizeof result;
     CU_ASSERT_EQUAL(lmc_st_verify(archive, &options, &result, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(memcmp(result.sha256, none, sizeof(none)), 0);
+    CU_ASSERT_EQUAL(memcmp(result.sha256, none, sizeof none), 0);
     options.sha256 = 1;
     lmc_test_flip(archive, 50000, 1);
     CU_ASSERT_NOT_EQUAL(lmc_st_verify(archive, &options, &result, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(memcmp(result.sha256, none, sizeof(none)), 0);
+    CU_ASSERT_EQUAL(memcmp(result.sha256, none, sizeof none), 0);
     CU_ASSERT_EQUAL(lmc_st_verify(lmc_test_dir, &options, &result, NULL), LMC_ERR_ARG);
     unlink(plain);
     unlink(archive);

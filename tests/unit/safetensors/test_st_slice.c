@@ -9,7 +9,7 @@
 static lmc_st_tensor tensor_of(lmc_dtype dtype, const uint64_t *shape, size_t rank)
 {
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-    memset(&tensor, 0, sizeof(tensor));
+    memset(&tensor, 0, sizeof tensor);
     tensor.dtype = dtype;
     tensor.dtype_name = lmc_dtype_name(dtype);
     tensor.shape = shape;
@@ -51,7 +51,7 @@ static void test_forms(void)
     const lmc_st_tensor tensor = tensor_of(LMC_DTYPE_BF16, shape, 3);
     char fault[CLI_SLICE_FAULT_NBYTES];
     cli_slice slice;
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         CU_ASSERT_TRUE_FATAL(parse(good[i].text, &tensor, &slice, fault));
         CU_ASSERT_EQUAL(slice.run_count, good[i].run_count);
         CU_ASSERT_EQUAL(slice.run_nbytes, good[i].run_nbytes);
@@ -99,7 +99,7 @@ static void test_faults(void)
     const lmc_st_tensor tensor = tensor_of(LMC_DTYPE_BF16, shape, 3);
     char fault[CLI_SLICE_FAULT_NBYTES];
     cli_slice slice;
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         CU_ASSERT_FALSE(parse(bad[i].text, &tensor, &slice, fault));
         if (strstr(fault, bad[i].part) == NULL) {
             printf("\n%s: \"%s\" lacks \"%s\"\n", bad[i].text, fault, bad[i].part);
@@ -279,12 +279,12 @@ static void test_ranges(void)
     uint64_t first_byte = 0;
     uint64_t nbytes = 0;
     char fault[CLI_SLICE_FAULT_NBYTES];
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         CU_ASSERT_TRUE_FATAL(cli_slice_range(good[i].text, 100, &first_byte, &nbytes, fault));
         CU_ASSERT_EQUAL(first_byte, good[i].first_byte);
         CU_ASSERT_EQUAL(nbytes, good[i].nbytes);
     }
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         CU_ASSERT_FALSE_FATAL(cli_slice_range(bad[i].text, 100, &first_byte, &nbytes, fault));
         CU_ASSERT_PTR_NOT_NULL(strstr(fault, bad[i].part));
     }

@@ -42,21 +42,21 @@ static void test_sound(void)
     static unsigned char dst[CONTENT_NBYTES];
     lmc_st_file *file = NULL;
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
-    snprintf(archive_path, sizeof(archive_path), "%s/a.lmc", directory);
-    snprintf(back_path, sizeof(back_path), "%s/back", directory);
+    snprintf(archive_path, sizeof archive_path, "%s/a.lmc", directory);
+    snprintf(back_path, sizeof back_path, "%s/back", directory);
     make_archive();
     CU_ASSERT_EQUAL(lmc_st_verify(archive_path, NULL, NULL, NULL), LMC_OK);
     for (unsigned threads = 1; threads < 4; threads++)
         CU_ASSERT_EQUAL(restore_with(threads), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, dst, sizeof(dst), NULL), LMC_OK);
-    CU_ASSERT_EQUAL(memcmp(dst, content, sizeof(dst)), 0);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, dst, sizeof dst, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(dst, content, sizeof dst), 0);
     CU_ASSERT_EQUAL(lmc_st_read_range(file, NULL, 0, 1234567, 70001, dst, NULL), LMC_OK);
     CU_ASSERT_EQUAL(memcmp(dst, content + 1234567, 70001), 0);
     lmc_st_close(file);
     CU_ASSERT_EQUAL(lmc_st_open(back_path, &file, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, dst, sizeof(dst), NULL), LMC_OK);
-    CU_ASSERT_EQUAL(memcmp(dst, content, sizeof(dst)), 0);
+    CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, dst, sizeof dst, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(dst, content, sizeof dst), 0);
     lmc_st_close(file);
     unlink(back_path);
 }
@@ -86,7 +86,7 @@ static void test_damaged(void)
             CU_ASSERT_EQUAL(access(back_path, F_OK), -1);
         }
         CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
-        CU_ASSERT_EQUAL(lmc_st_read_range(file, NULL, 0, 3000000, sizeof(dst), dst, NULL), LMC_ERR_CHECKSUM);
+        CU_ASSERT_EQUAL(lmc_st_read_range(file, NULL, 0, 3000000, sizeof dst, dst, NULL), LMC_ERR_CHECKSUM);
         lmc_st_close(file);
         flip_byte(frame_offset + 32 + places[i]);
     }
@@ -124,7 +124,7 @@ static void test_reader(void)
         state = state * 6364136223846793005u + 1442695040888963407u;
         const size_t first = (size_t)((state >> 20) % CONTENT_NBYTES);
         const size_t left = CONTENT_NBYTES - first;
-        const size_t most = turn % 2 == 0 ? 100 : sizeof(dst);
+        const size_t most = turn % 2 == 0 ? 100 : sizeof dst;
         const size_t nbytes = (size_t)((state >> 44) % ((left < most ? left : most) + 1));
         CU_ASSERT_EQUAL_FATAL(st_reader_read(&reader, first, nbytes, dst, &diag), LMC_OK);
         CU_ASSERT_EQUAL_FATAL(memcmp(dst, content + first, nbytes), 0);
@@ -157,19 +157,19 @@ static void test_reader_of_a_changing_file(void)
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(st_reader_open(&reader, file, ctx, 0, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(st_reader_read(&reader, 0, sizeof(dst), dst, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 0, sizeof dst, dst, &diag), LMC_OK);
     flip_byte(frame_offset + 32 + 3000000);
-    CU_ASSERT_EQUAL(st_reader_read(&reader, 3000010, sizeof(dst), dst, &diag), LMC_ERR_CHECKSUM);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 3000010, sizeof dst, dst, &diag), LMC_ERR_CHECKSUM);
     CU_ASSERT_STRING_EQUAL(diag.tensor, "a");
-    CU_ASSERT_EQUAL(st_reader_read(&reader, 3000010, sizeof(dst), dst, &diag), LMC_ERR_CHECKSUM);
-    CU_ASSERT_EQUAL(st_reader_read(&reader, 100000, sizeof(dst), dst, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(memcmp(dst, content + 100000, sizeof(dst)), 0);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 3000010, sizeof dst, dst, &diag), LMC_ERR_CHECKSUM);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 100000, sizeof dst, dst, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(dst, content + 100000, sizeof dst), 0);
     st_reader_close(&reader);
 
     /* not verified before: nothing is right, again and again */
     CU_ASSERT_EQUAL_FATAL(st_reader_open(&reader, file, ctx, 0, &diag), LMC_OK);
-    CU_ASSERT_EQUAL(st_reader_read(&reader, 0, sizeof(dst), dst, &diag), LMC_ERR_CHECKSUM);
-    CU_ASSERT_EQUAL(st_reader_read(&reader, 0, sizeof(dst), dst, &diag), LMC_ERR_CHECKSUM);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 0, sizeof dst, dst, &diag), LMC_ERR_CHECKSUM);
+    CU_ASSERT_EQUAL(st_reader_read(&reader, 0, sizeof dst, dst, &diag), LMC_ERR_CHECKSUM);
     st_reader_close(&reader);
     flip_byte(frame_offset + 32 + 3000000);
     lmc_ctx_free(ctx);

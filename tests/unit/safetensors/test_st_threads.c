@@ -21,14 +21,14 @@ static void test_begin(void)
     const lmc_st_options options = lmc_test_options(2);
     char inner[LMC_TEST_PATH_NBYTES + 16];
     lmc_test_dir_make();
-    snprintf(plain_path, sizeof(plain_path), "%s/m.safetensors", lmc_test_dir);
-    snprintf(archive_path, sizeof(archive_path), "%s/m.safetensors.lmc", lmc_test_dir);
-    snprintf(out_path, sizeof(out_path), "%s/out", lmc_test_dir);
-    snprintf(directory_path, sizeof(directory_path), "%s/model", lmc_test_dir);
+    snprintf(plain_path, sizeof plain_path, "%s/m.safetensors", lmc_test_dir);
+    snprintf(archive_path, sizeof archive_path, "%s/m.safetensors.lmc", lmc_test_dir);
+    snprintf(out_path, sizeof out_path, "%s/out", lmc_test_dir);
+    snprintf(directory_path, sizeof directory_path, "%s/model", lmc_test_dir);
     lmc_test_write_model(plain_path, 1);
     CU_ASSERT_EQUAL(lmc_st_convert(plain_path, archive_path, &options, NULL, NULL), LMC_OK);
     CU_ASSERT_EQUAL(mkdir(directory_path, 0755), 0);
-    snprintf(inner, sizeof(inner), "%s/m.safetensors", directory_path);
+    snprintf(inner, sizeof inner, "%s/m.safetensors", directory_path);
     lmc_test_write_model(inner, 1);
     plain = lmc_test_read(plain_path, &plain_nbytes);
     data_offset = 8 + (plain[0] | (size_t)plain[1] << 8);
@@ -136,9 +136,9 @@ static void test_parallel_files(void)
 {
     static converter all[CONVERTER_COUNT];
     for (unsigned i = 0; i < CONVERTER_COUNT; i++) {
-        snprintf(all[i].plain, sizeof(all[i].plain), "%s/%u", lmc_test_dir, i);
-        snprintf(all[i].archive, sizeof(all[i].archive), "%s/%u.lmc", lmc_test_dir, i);
-        snprintf(all[i].back, sizeof(all[i].back), "%s/%u.back", lmc_test_dir, i);
+        snprintf(all[i].plain, sizeof all[i].plain, "%s/%u", lmc_test_dir, i);
+        snprintf(all[i].archive, sizeof all[i].archive, "%s/%u.lmc", lmc_test_dir, i);
+        snprintf(all[i].back, sizeof all[i].back, "%s/%u.back", lmc_test_dir, i);
         lmc_test_write_model(all[i].plain, 100 + i);
     }
     for (unsigned i = 0; i < CONVERTER_COUNT; i++)
@@ -233,7 +233,7 @@ static void cancel_one(size_t call, unsigned threads, long nanoseconds)
 static void test_cancel_at_any_moment(void)
 {
     uint32_t state = 1;
-    for (size_t call = 0; call < sizeof(calls) / sizeof(calls[0]); call++) {
+    for (size_t call = 0; call < sizeof calls / sizeof calls[0]; call++) {
         for (unsigned i = 0; i < CANCEL_COUNT; i++) {
             /* most waits short, some longer than the call */
             cancel_one(call, 1 + i % 3, (long)(next_random(&state) % (1u << (12 + i % 13))));

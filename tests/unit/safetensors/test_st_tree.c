@@ -56,8 +56,8 @@ static void test_true_paths(void)
     expect_true_path(lmc_test_path("real/../link/./new"), lmc_test_path("real/new"));
     expect_true_path("/", "/");
     expect_true_path("/no-such-name-here", "/no-such-name-here");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(getcwd(expected, sizeof(expected) - 16));
-    snprintf(given, sizeof(given), "%s/no-such-name", expected);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(getcwd(expected, sizeof expected - 16));
+    snprintf(given, sizeof given, "%s/no-such-name", expected);
     expect_true_path("no-such-name", given);
     CU_ASSERT_PTR_NULL(os_true_path(memory, lmc_test_path("none/new")));
     CU_ASSERT_EQUAL(errno, ENOENT);
@@ -81,7 +81,7 @@ static void test_listing(void)
     make_file("tree/a.b", "1");
     CU_ASSERT_EQUAL(symlink("a/b/c", lmc_test_path("tree/z")), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(tree.count, sizeof(names) / sizeof(names[0]));
+    CU_ASSERT_EQUAL_FATAL(tree.count, sizeof names / sizeof names[0]);
     for (size_t i = 0; i < tree.count; i++) {
         CU_ASSERT_STRING_EQUAL(tree.entries[i].path, names[i]);
         CU_ASSERT_PTR_EQUAL(os_tree_find(&tree, names[i]), &tree.entries[i]);

@@ -9,7 +9,7 @@ static unsigned char data[1 << 20];
 
 /* A name with everything that JSON escapes or that is long in UTF-8. */
 static const char odd_name[] = "a\"b\\c/\b\f\n\r\t\x01\x1f\x7f\0z\xc3\xa9\xe4\xb8\xad\xf0\x9f\x98\x80";
-static const size_t odd_name_nbytes = sizeof(odd_name) - 1;
+static const size_t odd_name_nbytes = sizeof odd_name - 1;
 
 /* Writes both forms, as `name` and `name`.lmc, and checks that one restores to the other. */
 static void write_both(const lmc_st_writer *writer, const char *name)
@@ -21,7 +21,7 @@ static void write_both(const lmc_st_writer *writer, const char *name)
     lmc_st_result of_plain = LMC_INIT(lmc_st_result);
     lmc_st_result of_archive = LMC_INIT(lmc_st_result);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    snprintf(archive, sizeof(archive), "%s.lmc", plain);
+    snprintf(archive, sizeof archive, "%s.lmc", plain);
     CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, plain, &options, &of_plain, &diag), LMC_OK);
     CU_ASSERT_EQUAL(diag.status, LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_writer_write(writer, archive, &options, &of_archive, &diag), LMC_OK);
@@ -63,7 +63,7 @@ static void expect_tensor(const lmc_st_file *file, const char *name, size_t name
     CU_ASSERT_EQUAL(tensor.dtype, dtype);
     CU_ASSERT_EQUAL(tensor.rank, rank);
     CU_ASSERT_EQUAL(tensor.nbytes, nbytes);
-    CU_ASSERT_TRUE(rank > 0 ? memcmp(tensor.shape, shape, rank * sizeof(*shape)) == 0 : tensor.shape == NULL);
+    CU_ASSERT_TRUE(rank > 0 ? memcmp(tensor.shape, shape, rank * sizeof *shape) == 0 : tensor.shape == NULL);
     CU_ASSERT_EQUAL(lmc_st_read(file, NULL, index, read, nbytes, NULL), LMC_OK);
     CU_ASSERT_EQUAL(memcmp(read, content, nbytes), 0);
     free(read);
@@ -72,7 +72,7 @@ static void expect_tensor(const lmc_st_file *file, const char *name, size_t name
 static void test_begin(void)
 {
     lmc_test_dir_make();
-    lmc_test_weights(data, sizeof(data), 1);
+    lmc_test_weights(data, sizeof data, 1);
 }
 
 /* Each dtype small and of several blocks, named and ordered as the official package would. */
@@ -82,7 +82,7 @@ static void test_every_dtype(void)
     char names[2 * LMC_DTYPE_COUNT][32];
     for (unsigned i = 0; i < 2 * LMC_DTYPE_COUNT; i++) {
         const uint64_t shape[2] = {i % 2 == 0 ? 3 : 200, i % 2 == 0 ? 8 : 400};
-        snprintf(names[i], sizeof(names[i]), "%u.%s", i, lmc_dtype_name((lmc_dtype)(i / 2)));
+        snprintf(names[i], sizeof names[i], "%u.%s", i, lmc_dtype_name((lmc_dtype)(i / 2)));
         CU_ASSERT_EQUAL(
             lmc_st_writer_add(writer, names[i], strlen(names[i]), (lmc_dtype)(i / 2), shape, 2, data + i),
             LMC_OK);
@@ -134,20 +134,20 @@ static void test_names(void)
     static const char *const plain_names[] = {"lmc.archive", "lmc.archive~", "__metadata_", "A", "a",
                                               " ",           "../up"};
     lmc_st_writer *const writer = lmc_test_writer();
-    memset(long_name, '"', sizeof(long_name));
+    memset(long_name, '"', sizeof long_name);
     CU_ASSERT_EQUAL(lmc_st_writer_add(writer, odd_name, odd_name_nbytes, LMC_DTYPE_U8, shape, 1, data),
                     LMC_OK);
-    CU_ASSERT_EQUAL(lmc_st_writer_add(writer, long_name, sizeof(long_name), LMC_DTYPE_U8, shape, 1, data + 1),
+    CU_ASSERT_EQUAL(lmc_st_writer_add(writer, long_name, sizeof long_name, LMC_DTYPE_U8, shape, 1, data + 1),
                     LMC_OK);
-    for (size_t i = 0; i < sizeof(plain_names) / sizeof(plain_names[0]); i++)
+    for (size_t i = 0; i < sizeof plain_names / sizeof plain_names[0]; i++)
         CU_ASSERT_EQUAL(lmc_test_add(writer, plain_names[i], LMC_DTYPE_U8, 100, data + 2 + i), LMC_OK);
     write_both(writer, "names");
     lmc_st_writer_free(writer);
     lmc_st_file *const files[] = {open_and_unlink("names"), open_and_unlink("names.lmc")};
     for (size_t i = 0; i < 2; i++) {
         expect_tensor(files[i], odd_name, odd_name_nbytes, LMC_DTYPE_U8, shape, 1, data, 100);
-        expect_tensor(files[i], long_name, sizeof(long_name), LMC_DTYPE_U8, shape, 1, data + 1, 100);
-        for (size_t j = 0; j < sizeof(plain_names) / sizeof(plain_names[0]); j++) {
+        expect_tensor(files[i], long_name, sizeof long_name, LMC_DTYPE_U8, shape, 1, data + 1, 100);
+        for (size_t j = 0; j < sizeof plain_names / sizeof plain_names[0]; j++) {
             expect_tensor(files[i], plain_names[j], strlen(plain_names[j]), LMC_DTYPE_U8, shape, 1,
                           data + 2 + j, 100);
         }
@@ -177,10 +177,10 @@ static void test_metadata(void)
         CU_ASSERT_EQUAL(lmc_st_metadata(files[i], 1, &key, &key_nbytes, &value, &value_nbytes), LMC_OK);
         CU_ASSERT_EQUAL(key_nbytes, 0);
         CU_ASSERT_EQUAL(value_nbytes, odd_name_nbytes);
-        CU_ASSERT_EQUAL(memcmp(value, odd_name, sizeof(odd_name)), 0);
+        CU_ASSERT_EQUAL(memcmp(value, odd_name, sizeof odd_name), 0);
         CU_ASSERT_EQUAL(lmc_st_metadata(files[i], 2, &key, &key_nbytes, &value, &value_nbytes), LMC_OK);
         CU_ASSERT_EQUAL(key_nbytes, odd_name_nbytes);
-        CU_ASSERT_EQUAL(memcmp(key, odd_name, sizeof(odd_name)), 0);
+        CU_ASSERT_EQUAL(memcmp(key, odd_name, sizeof odd_name), 0);
         CU_ASSERT_STRING_EQUAL(value, "");
         CU_ASSERT_EQUAL(lmc_st_metadata(files[i], 3, &key, &key_nbytes, &value, &value_nbytes), LMC_ERR_ARG);
         lmc_st_close(files[i]);
@@ -217,7 +217,7 @@ static void test_many_tensors(void)
     unsigned wrong = 0;
     for (unsigned i = 0; i < 10000; i++) {
         char name[32];
-        snprintf(name, sizeof(name), "layers.%u.scale", (i * 7919u) % 10000u);
+        snprintf(name, sizeof name, "layers.%u.scale", (i * 7919u) % 10000u);
         CU_ASSERT_EQUAL_FATAL(lmc_test_add(writer, name, LMC_DTYPE_F32, 2, data + 4 * i), LMC_OK);
     }
     write_both(writer, "many");
@@ -254,7 +254,7 @@ static void test_writing_twice(void)
     CU_ASSERT_EQUAL(lmc_st_tensor_count(file), 2);
     lmc_st_close(file);
     static const char *const names[] = {"first", "first.lmc", "again", "again.lmc", "larger"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         CU_ASSERT_EQUAL(unlink(lmc_test_path(names[i])), 0);
 }
 

@@ -55,7 +55,7 @@ static void add_supplied(lmc_st_writer *writer, const char *name, supply *conten
 static void test_begin(void)
 {
     lmc_test_dir_make();
-    lmc_test_weights(data, sizeof(data), 1);
+    lmc_test_weights(data, sizeof data, 1);
 }
 
 /* Supplied content gives the same bytes as content in memory, for every number of threads. */
@@ -182,7 +182,7 @@ static void *drain(void *stream)
     const int *const fds = stream; /* from, to */
     char piece[65536];
     ssize_t got = 0;
-    while ((got = read(fds[0], piece, sizeof(piece))) > 0)
+    while ((got = read(fds[0], piece, sizeof piece)) > 0)
         if (write(fds[1], piece, (size_t)got) != got)
             break;
     return NULL;

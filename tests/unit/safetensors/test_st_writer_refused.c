@@ -43,7 +43,7 @@ static void test_begin(void)
 static void test_duplicate_names(void)
 {
     static const char *const names[] = {"twice", "", "\xe4\xb8\xad", "quote\""};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         lmc_st_writer *const writer = lmc_test_writer();
         CU_ASSERT_EQUAL(lmc_test_add(writer, names[i], LMC_DTYPE_U8, 4, data), LMC_OK);
         CU_ASSERT_EQUAL(lmc_test_add(writer, "other", LMC_DTYPE_U8, 4, data), LMC_OK);
@@ -102,7 +102,7 @@ static void test_bad_utf8(void)
                  {"\xf0\x9f\x98", 3},
                  {"\xe4\xb8\xad\xad", 4}};
     lmc_st_writer *const writer = lmc_test_writer();
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const uint64_t shape[1] = {1};
         const char *const bytes = texts[i].bytes;
         const size_t nbytes = texts[i].nbytes;
@@ -162,7 +162,7 @@ static void test_bits_below_a_byte(void)
                  {LMC_DTYPE_F6_E3M2, 4, LMC_OK},      {LMC_DTYPE_F6_E2M3, 0, LMC_OK}};
     lmc_st_writer *const writer = lmc_test_writer();
     uint64_t good = 0;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char name[2] = {(char)('a' + i), '\0'};
         CU_ASSERT_EQUAL(lmc_test_add(writer, name, cases[i].dtype, cases[i].count, data), cases[i].status);
         good += cases[i].status == LMC_OK;
