@@ -88,7 +88,7 @@ static void fail(listing *listing, int exit_status, const char *cause)
 
 static void add_saturated(uint64_t *sum, uint64_t more)
 {
-    *sum = st_add(*sum, more, sum) ? *sum : UINT64_MAX;
+    *sum = st_add_overflows(*sum, more, sum) ? UINT64_MAX : *sum;
 }
 
 /* A fault of some of a dataset's chunks. */
