@@ -42,11 +42,11 @@ static int has_few_places(const hdf5_dataset *found, uint64_t more)
     for (int i = 0; i < found->rank; i++) {
         const uint64_t edge = found->chunk_shape[i];
         if (edge == 0 ||
-            !st_multiply(places, found->shape[i] / edge + (found->shape[i] % edge != 0), &places))
+            st_multiply_overflows(places, found->shape[i] / edge + (found->shape[i] % edge != 0), &places))
             return 0;
     }
-    return st_multiply(found->chunk_count, PLACES_PER_CHUNK, &most) && st_add(most, more, &most) &&
-           places <= most;
+    return !st_multiply_overflows(found->chunk_count, PLACES_PER_CHUNK, &most) &&
+           !st_add_overflows(most, more, &most) && places <= most;
 }
 
 /* To the next place, as an odometer. Returns 0 after the last one. */

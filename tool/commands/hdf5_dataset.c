@@ -62,7 +62,7 @@ static int read_type(hdf5_inspection *it)
     found->nbytes = found->rank < 0 ? 0 : it->item_nbytes;
     found->is_size_known = 1;
     for (int i = 0; i < found->rank; i++)
-        found->is_size_known &= st_multiply(found->nbytes, found->shape[i], &found->nbytes);
+        found->is_size_known &= !st_multiply_overflows(found->nbytes, found->shape[i], &found->nbytes);
     it->hdf5->H5Tclose(type);
     return 1;
 }
