@@ -61,7 +61,7 @@ static uint64_t whole_nbytes(const hdf5_inspection *it)
 {
     uint64_t nbytes = it->is_item_fixed ? it->item_nbytes : 0;
     for (int i = 0; i < it->found.rank; i++)
-        if (!st_multiply(nbytes, it->found.chunk_shape[i], &nbytes))
+        if (st_multiply_overflows(nbytes, it->found.chunk_shape[i], &nbytes))
             return 0;
     return nbytes;
 }
