@@ -1,19 +1,17 @@
 #!/bin/sh
-# h5.sh [h5_bench.py options] [FILE.safetensors...] - LMC beside other filters of HDF5, through h5py: ratio and GiB/s,
-# one thread, one run (h5_bench.py says how), and the ratio beside lmc-st's. Without files: weights and Adam state of
+# h5.sh [filters.py options] [FILE.safetensors...] - LMC beside other filters of HDF5, through h5py: ratio and GiB/s,
+# one thread (hdf5/filters.py says how), and the ratio beside lmc-st's. Without files: weights and Adam state of
 # examples/data, and the model of fetch_model.sh if it was fetched. Tables go to stdout and build/bench/h5.txt,
-# numbers to build/bench/h5.json, a plot to build/bench/h5.svg. Python packages come from the package index.
+# numbers to build/bench/h5.json. Python packages come from the package index.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-start=$PWD
-. "$root/tests/support/setup.sh"
-
-lmc_apt build-essential cmake pkg-config libcjson-dev libxxhash-dev libzstd-dev libbz2-dev python3-venv
-(cd "$root" && lmc_build bench -DCMAKE_BUILD_TYPE=Release -DLMC_BUILD_TESTS=OFF -DLMC_BUILD_BENCH=ON)
+. "$root/bench/setup.sh"
+bench_build bench
+lmc_apt python3-venv
 lmc_make_venv venv-h5-bench python3 "" h5py==3.16.0 numpy==2.4.6 hdf5plugin==7.1.0
 python=$lmc_venv_dir/bin/python
-HDF5_PLUGIN_PATH=$root/build/bench/filter/plugin
+HDF5_PLUGIN_PATH=$bench/filter/plugin
 export HDF5_PLUGIN_PATH
 
 files=0
@@ -30,10 +28,9 @@ if [ "$files" -eq 0 ]; then
     fi
   done
 fi
-cd "$start"
-out=$root/build/bench/h5
-"$python" "$root/bench/h5_bench.py" --json "$out.json" "$@" >"$out.txt"
-"$python" "$root/bench/h5_plot.py" "$out.json" "$out.svg"
-echo >>"$out.txt"
-"$python" "$root/bench/h5_bench.py" --ratio "$root/build/bench/tool/lmc-st" "$@" >>"$out.txt"
-cat "$out.txt"
+{
+  "$python" "$root/bench/hdf5/filters.py" --json "$bench/h5.json" "$@"
+  echo
+  "$python" "$root/bench/hdf5/filters.py" --ratio "$bench/tool/lmc-st" "$@"
+} >"$bench/h5.txt"
+cat "$bench/h5.txt"

@@ -6,21 +6,19 @@
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-cd "$root"
-. tests/support/setup.sh
+. "$root/bench/setup.sh"
 if [ $# -eq 0 ]; then
-  sed -n '2,5s/^# //p' bench/profile.sh >&2
+  sed -n '2,5s/^# //p' "$root/bench/profile.sh" >&2
   exit 2
 fi
 direction=$1
 shift
 [ $# -gt 0 ] || set -- --set avx512 --level default --dtype bf16
 
-lmc_apt build-essential cmake pkg-config libcjson-dev libxxhash-dev libzstd-dev libbz2-dev
 command -v perf >/dev/null || { echo "profile.sh: no perf (Debian: linux-perf)" >&2; exit 2; }
-lmc_build bench -DCMAKE_BUILD_TYPE=Release -DLMC_BUILD_TESTS=OFF -DLMC_BUILD_BENCH=ON
-data=build/bench/perf.data
-line=$(perf record -o "$data" -q -e cpu-clock -F 1000 build/bench/bench/lmc-bench --repeats 40 "$@" \
+bench_build bench
+data=$bench/perf.data
+line=$(perf record -o "$data" -q -e cpu-clock -F 1000 "$bench/bench/lmc-bench" --repeats 40 "$@" \
   --profile "$direction" | tail -n 1)
 echo "$line"
 echo "  ms per GiB  function"

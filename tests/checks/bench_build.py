@@ -1,16 +1,15 @@
 """bench_build.py - programs of bench/ for the checks, in a folder that the scripts of bench/ take for a build."""
 
 import os
+import re
 
 from tree import run
 
-PROGRAMS = {
-    "lmc-bench": "bench_main bench_options bench_report bench_lmc bench_range bench_peers bench_data bench_synth "
-                 "bench_select",
-    "lmc-bench-delta": "delta_main delta_pair delta_methods delta_lists delta_huffman bench_data bench_synth",
-    "lmc-bench-model": "make_model bench_synth",
-    "lmc-bench-run": "run_command",
-}
+
+def sources_of(tree, program):
+    """The sources of a program, as bench/CMakeLists.txt lists them, without their suffix."""
+    listed = re.search(rf"add_executable\({program}\s([^)]*)\)", tree.text("bench/CMakeLists.txt")).group(1)
+    return [name[:-len(".c")] for name in listed.split()]
 
 
 def compile_bench(tree, folder, program, changed=None):
@@ -19,17 +18,18 @@ def compile_bench(tree, folder, program, changed=None):
     link = os.path.join(folder, "tool")
     if not os.path.exists(link):
         os.symlink(os.path.join(tree.build, "tool"), link)
-    names = PROGRAMS[program].split()
+    names = sources_of(tree, program)
     sources = [tree.path(f"bench/{name}.c") for name in names]
     if changed:
         name, old, new = changed
         text = tree.text(f"bench/{name}.c")
         if text.count(old) != 1:
             return f"bench/{name}.c: not there once: {old}"
-        sources[names.index(name)] = os.path.join(folder, f"{name}.c")
-        with open(os.path.join(folder, f"{name}.c"), "w", encoding="utf-8") as file:
+        copy = os.path.join(folder, os.path.basename(name) + ".c")
+        sources[names.index(name)] = copy
+        with open(copy, "w", encoding="utf-8") as file:
             file.write(text.replace(old, new))
-    includes = [f"-I{tree.path(name)}" for name in ("include", "bench", ".")]
+    includes = [f"-I{tree.path(name)}" for name in ("include", ".")]
     status, output = run("cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-o",
                          os.path.join(folder, "bench", program), *includes, *sources,
                          os.path.join(tree.build, "safetensors", "liblmc_st.a"),

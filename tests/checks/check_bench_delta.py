@@ -1,4 +1,4 @@
-"""bench/delta.py runs: every method is there, sizes are what they must be, and a wrong round trip is noticed.
+"""bench/delta/delta.py runs: every method is there, sizes are what they must be, and a wrong round trip is noticed.
 
 (check_bench_speed.py runs the other programs of bench/; the check `warnings` compiles all.)
 """
@@ -78,7 +78,7 @@ def index_nbytes(units):
 
 
 def zero_runs(block):
-    """The symbols of bench/delta_huffman.c."""
+    """The symbols of bench/codec/huffman.c."""
     symbols, run_length = [], 0
     for byte in block + b"\1":  # an end that is no zero; taken off again
         if byte == 0:
@@ -109,23 +109,23 @@ def huffman_bounds(units, huffman_nbits):
 def check_rows(pair, units, huffman_nbits):
     nbytes = sum(len(now) for _, _, now in units)
     if pair["nbytes"] != nbytes or pair["without_base"] != 2:
-        yield f"bench/delta.py: {nbytes} bytes, 2 tensors without a base; it says {pair}"
+        yield f"bench/delta/delta.py: {nbytes} bytes, 2 tensors without a base; it says {pair}"
     rows = {row["method"]: row for row in pair["rows"]}
     if set(rows) != METHODS:
-        yield f"bench/delta.py: methods {sorted(set(rows) ^ METHODS)}"
+        yield f"bench/delta/delta.py: methods {sorted(set(rows) ^ METHODS)}"
         return
     for row in pair["rows"]:
         if row["stored_nbytes"] != rows[row["method"]]["stored_nbytes"]:
-            yield f"bench/delta.py: other bytes with another kernel set: {row}"
+            yield f"bench/delta/delta.py: other bytes with another kernel set: {row}"
         if min(row["encode_GiB_s"], row["decode_GiB_s"], row["memcpy_GiB_s"]) <= 0:
-            yield f"bench/delta.py: no speed: {row}"
+            yield f"bench/delta/delta.py: no speed: {row}"
     if rows["int32 index + value"]["stored_nbytes"] != index_nbytes(units):
-        yield f"bench/delta_lists.c: {rows['int32 index + value']}, not {index_nbytes(units)} bytes"
+        yield f"bench/delta/lists.c: {rows['int32 index + value']}, not {index_nbytes(units)} bytes"
     least, most = huffman_bounds(units, huffman_nbits)
     if not least <= rows["XOR groups, RLE + Huffman"]["stored_nbytes"] <= most:
-        yield f"bench/delta_huffman.c: {rows['XOR groups, RLE + Huffman']}, not {least} to {most} bytes"
+        yield f"bench/codec/huffman.c: {rows['XOR groups, RLE + Huffman']}, not {least} to {most} bytes"
     if rows["lmc default"]["stored_nbytes"] >= rows["lmc default, no base"]["stored_nbytes"]:
-        yield "bench/delta_methods.c: the base makes nothing smaller"
+        yield "bench/delta/methods.c: the base makes nothing smaller"
 
 
 def check_runs(tree, folder):
@@ -135,32 +135,32 @@ def check_runs(tree, folder):
     base_path, new_path, report = (os.path.join(folder, name) for name in ("a.safetensors", "b.safetensors", "json"))
     units = units_of(*make_pair(base_path, new_path))
     build = os.path.join(folder, "build")
-    command = [sys.executable, tree.path("bench/delta.py"), build, "--mib", "1", "--rounds", "1", "--json", report]
+    command = [sys.executable, tree.path("bench/delta/delta.py"), build, "--mib", "1", "--rounds", "1", "--json", report]
     fault = compile_bench(tree, build, "lmc-bench-delta")
     if fault:
         yield fault
         return
     status, output = run(*command, base_path, new_path)
     if status != 0:
-        yield f"bench/delta.py: exit status {status}: {output.strip()[-300:]}"
+        yield f"bench/delta/delta.py: exit status {status}: {output.strip()[-300:]}"
         return
     with open(report, encoding="utf-8") as file:
         yield from check_rows(json.load(file)["pairs"][0], units, huffman_nbits)
     shown = {line[:26].strip() for line in output.splitlines()}
     if not METHODS <= shown:
-        yield f"bench/delta.py: not in the table: {METHODS - shown}"
+        yield f"bench/delta/delta.py: not in the table: {METHODS - shown}"
     if run(*command, base_path)[0] != 2:
-        yield "bench/delta.py: a base without a file is no wrong usage"
+        yield "bench/delta/delta.py: a base without a file is no wrong usage"
     with open(new_path, "r+b") as file:
         file.truncate(os.path.getsize(new_path) - 1)
     if run(*command, base_path, new_path)[0] != 1:
-        yield "bench/delta.py: a file that was cut is measured"
+        yield "bench/delta/delta.py: a file that was cut is measured"
 
 
 def check_wrong_round_trip(tree, folder):
     """With a decoder that gives other bytes, the program must say so."""
     build = os.path.join(folder, "wrong")
-    wrong = "delta_huffman", "dst[at++] = (uint8_t)(symbol - 1)", "dst[at++] = (uint8_t)symbol"
+    wrong = "codec/huffman", "dst[at++] = (uint8_t)(symbol - 1)", "dst[at++] = (uint8_t)symbol"
     fault = compile_bench(tree, build, "lmc-bench-delta", wrong)
     if fault:
         yield fault
@@ -168,7 +168,7 @@ def check_wrong_round_trip(tree, folder):
     status, output = run(os.path.join(build, "bench", "lmc-bench-delta"), "--mib", "1", "--rounds", "1", "--only",
                          "peers", "--synthetic", "bf16")
     if status != 1 or "RLE + Huffman (no kernels): the round trip failed" not in output:
-        yield f"bench/delta_main.c: a wrong round trip is not noticed: exit status {status}"
+        yield f"bench/delta/main.c: a wrong round trip is not noticed: exit status {status}"
 
 
 def check(tree):

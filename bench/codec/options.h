@@ -1,4 +1,4 @@
-/* bench_options.h - what lmc-bench was asked for. */
+/* options.h - what the command line asks of lmc-bench. */
 #ifndef LMC_BENCH_OPTIONS_H
 #define LMC_BENCH_OPTIONS_H
 
@@ -10,7 +10,7 @@ typedef struct bench_options {
     bench_matrix matrix;
     size_t tensor_nbytes;  /* of BENCH_ONE_SIZE */
     size_t largest_nbytes; /* of the sizes of a matrix */
-    size_t pass_nbytes;    /* content of a pass that shall leave nothing in the caches for the next */
+    size_t pass_nbytes;    /* content of a cold pass: more than the caches hold */
     size_t peer_nbytes;    /* of content that peers get; 0: no peers */
     unsigned repeats;
     const char *set, *level, *kind, *regime, *only; /* names; NULL: all */
@@ -20,6 +20,7 @@ typedef struct bench_options {
 } bench_options;
 
 extern const char bench_usage[];
+extern const char *const bench_set_names[]; /* NULL after the last */
 
 /* Returns 0, or -1 for wrong usage. */
 int bench_parse_options(int argc, char **argv, bench_options *options);

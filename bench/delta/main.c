@@ -1,42 +1,42 @@
 /*
- * delta_main.c - deltas in memory, one thread: every method of delta_methods.c on one pair of snapshots.
+ * main.c - lmc-bench-delta: every method of methods.c on one pair of snapshots, in memory, on one thread.
  *
  *   lmc-bench-delta [--mib N] [--rounds N] [--clock wall|cpu] [--only SET|peers] BASE NEW
  *   lmc-bench-delta [...] --synthetic bf16|f32
  *
- * All units of the content are encoded one after another, then all decoded to memory that was overwritten before,
- * and what comes back is compared; a memcpy of the whole content stands beside. The fastest round of each counts.
- * On a machine that has other work to do, `--clock cpu` counts the time that the process had a core.
+ * A round encodes all units of the content, overwrites the memory for results, decodes all units, and compares. A
+ * memcpy of the whole content stands beside. The fastest round of each method counts. `--clock cpu` counts the time
+ * that the process had a core, for a machine with other work.
  *
- * --only: LMC with a kernel set (scalar, avx2, avx512, neon; nothing is measured if the processor lacks it), or the
- * other methods; all of them without, with the best set.
+ * --only: LMC with a kernel set (scalar, avx2, avx512, neon), or the other methods. Nothing is measured if the CPU
+ * lacks the set. Without --only: all methods, LMC with the best set.
  *
- * The report is for delta.py: lines of JSON, of the pair and then of each method.
+ * delta.py reads the report: a line of JSON for the pair, then a line for each method.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <zstd.h>
 
-#include "delta.h"
+#include "bench/codec/bench.h"
+#include "bench/delta/delta.h"
 
 typedef struct options {
     size_t mib;
     unsigned rounds;
-    clockid_t clock;
+    int is_cpu_clock;
     const char *only, *synthetic;
     const char *base, *content;
 } options;
 
-/* Where results go, and the sizes of what was stored. */
-typedef struct room {
+/* Memory for results, and the stored size of each unit. */
+typedef struct buffers {
     delta_work work;
     uint8_t *stored, *back;
     size_t stored_capacity;
     size_t *sizes;
-    clockid_t clock;
-} room;
+    double (*clock)(void);
+} buffers;
 
 /* Fastest round, seconds; stored bytes of the first copy. */
 typedef struct result {
@@ -44,49 +44,43 @@ typedef struct result {
     double copy, encode, decode;
 } result;
 
-static double now(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int make_room(room *room, const delta_pair *pair)
+static int allocate_buffers(buffers *buffers, const delta_pair *pair)
 {
     size_t scratch = 0;
     for (size_t i = 0; i < pair->dtype_count; i++) {
         const size_t wanted = delta_scratch_nbytes(&pair->dtypes[i]);
         scratch = wanted > scratch ? wanted : scratch;
-        room->stored_capacity += delta_capacity(&pair->dtypes[i]);
+        buffers->stored_capacity += delta_capacity(&pair->dtypes[i]);
     }
-    room->stored_capacity = (room->stored_capacity + 64 * pair->tensor_count) * pair->copies;
-    room->stored = malloc(room->stored_capacity);
-    room->back = malloc(pair->nbytes * pair->copies);
-    room->sizes = calloc(pair->tensor_count * pair->copies, sizeof *room->sizes);
-    room->work.scratch = malloc(scratch);
-    room->work.scratch_nbytes = scratch;
-    room->work.zstd_out = ZSTD_createCCtx();
-    room->work.zstd_in = ZSTD_createDCtx();
-    if (!room->stored || !room->back || !room->sizes || !room->work.scratch || !room->work.zstd_out ||
-        !room->work.zstd_in || lmc_ctx_create(NULL, &room->work.lmc) != LMC_OK)
+    buffers->stored_capacity = (buffers->stored_capacity + 64 * pair->tensor_count) * pair->copies;
+    buffers->stored = malloc(buffers->stored_capacity);
+    buffers->back = malloc(pair->nbytes * pair->copies);
+    buffers->sizes = calloc(pair->tensor_count * pair->copies, sizeof *buffers->sizes);
+    buffers->work.scratch = malloc(scratch);
+    buffers->work.scratch_nbytes = scratch;
+    buffers->work.zstd_out = ZSTD_createCCtx();
+    buffers->work.zstd_in = ZSTD_createDCtx();
+    if (!buffers->stored || !buffers->back || !buffers->sizes || !buffers->work.scratch ||
+        !buffers->work.zstd_out || !buffers->work.zstd_in ||
+        lmc_ctx_create(NULL, &buffers->work.lmc) != LMC_OK)
         return -1;
-    memset(room->stored, 1, room->stored_capacity); /* as the pages of the pair */
-    memset(room->work.scratch, 1, scratch);
+    memset(buffers->stored, 1, buffers->stored_capacity); /* touch every page before the clock runs */
+    memset(buffers->work.scratch, 1, scratch);
     return 0;
 }
 
-static void free_room(room *room)
+static void free_buffers(buffers *buffers)
 {
-    free(room->stored);
-    free(room->back);
-    free(room->sizes);
-    free(room->work.scratch);
-    ZSTD_freeCCtx(room->work.zstd_out);
-    ZSTD_freeDCtx(room->work.zstd_in);
-    lmc_ctx_free(room->work.lmc);
+    free(buffers->stored);
+    free(buffers->back);
+    free(buffers->sizes);
+    free(buffers->work.scratch);
+    ZSTD_freeCCtx(buffers->work.zstd_out);
+    ZSTD_freeDCtx(buffers->work.zstd_in);
+    lmc_ctx_free(buffers->work.lmc);
 }
 
-static int encode_all(const delta_pair *pair, const delta_method *method, room *room, result *result)
+static int encode_all(const delta_pair *pair, const delta_method *method, buffers *buffers, result *result)
 {
     const delta_unit *const units = method->is_lmc ? pair->tensors : pair->dtypes;
     const size_t count = method->is_lmc ? pair->tensor_count : pair->dtype_count;
@@ -95,11 +89,11 @@ static int encode_all(const delta_pair *pair, const delta_method *method, room *
         for (size_t i = 0; i < count; i++) {
             const size_t offset = c * pair->nbytes + units[i].offset;
             const size_t size =
-                method->encode(method, &room->work, &units[i], pair->content + offset, pair->base + offset,
-                               room->stored + at, room->stored_capacity - at);
+                method->encode(method, &buffers->work, &units[i], pair->content + offset, pair->base + offset,
+                               buffers->stored + at, buffers->stored_capacity - at);
             if (size == 0)
                 return -1;
-            room->sizes[c * count + i] = size;
+            buffers->sizes[c * count + i] = size;
             at += size;
         }
         if (c == 0)
@@ -108,16 +102,17 @@ static int encode_all(const delta_pair *pair, const delta_method *method, room *
     return 0;
 }
 
-static int decode_all(const delta_pair *pair, const delta_method *method, room *room, const result *result)
+static int decode_all(const delta_pair *pair, const delta_method *method, buffers *buffers,
+                      const result *result)
 {
     const delta_unit *const units = method->is_lmc ? pair->tensors : pair->dtypes;
     const size_t count = method->is_lmc ? pair->tensor_count : pair->dtype_count;
     size_t at = 0;
     for (size_t c = 0; c < result->copies; c++) {
         for (size_t i = 0; i < count; i++) {
-            const size_t offset = c * pair->nbytes + units[i].offset, size = room->sizes[c * count + i];
-            if (method->decode(method, &room->work, &units[i], room->stored + at, size, pair->base + offset,
-                               room->back + offset) != 0)
+            const size_t offset = c * pair->nbytes + units[i].offset, size = buffers->sizes[c * count + i];
+            if (method->decode(method, &buffers->work, &units[i], buffers->stored + at, size,
+                               pair->base + offset, buffers->back + offset) != 0)
                 return -1;
             at += size;
         }
@@ -131,30 +126,31 @@ static void keep_faster(double *best, double seconds)
         *best = seconds;
 }
 
-static int run_round(const delta_pair *pair, const delta_method *method, room *room, result *result)
+static int measure_round(const delta_pair *pair, const delta_method *method, buffers *buffers, result *result)
 {
     const size_t nbytes = pair->nbytes * pair->copies;
-    memset(room->back, 0xa5, nbytes);
-    double start = now(room->clock);
-    memcpy(room->back, pair->content, nbytes);
-    keep_faster(&result->copy, now(room->clock) - start);
-    start = now(room->clock);
-    if (encode_all(pair, method, room, result) != 0)
+    memset(buffers->back, 0xa5, nbytes);
+    double start = buffers->clock();
+    memcpy(buffers->back, pair->content, nbytes);
+    keep_faster(&result->copy, buffers->clock() - start);
+    start = buffers->clock();
+    if (encode_all(pair, method, buffers, result) != 0)
         return -1;
-    keep_faster(&result->encode, now(room->clock) - start);
-    memset(room->back, 0xa5, nbytes);
-    start = now(room->clock);
-    if (decode_all(pair, method, room, result) != 0)
+    keep_faster(&result->encode, buffers->clock() - start);
+    memset(buffers->back, 0xa5, nbytes);
+    start = buffers->clock();
+    if (decode_all(pair, method, buffers, result) != 0)
         return -1;
-    keep_faster(&result->decode, now(room->clock) - start);
-    return memcmp(room->back, pair->content, pair->nbytes * result->copies) == 0 ? 0 : -1;
+    keep_faster(&result->decode, buffers->clock() - start);
+    return memcmp(buffers->back, pair->content, pair->nbytes * result->copies) == 0 ? 0 : -1;
 }
 
-static int run_method(const delta_pair *pair, const delta_method *method, unsigned rounds, room *room)
+static int measure_method(const delta_pair *pair, const delta_method *method, unsigned rounds,
+                          buffers *buffers)
 {
     result result = {.copies = method->is_slow ? 1 : pair->copies};
     for (unsigned i = 0; i < (method->is_slow ? 1 : rounds); i++) {
-        if (run_round(pair, method, room, &result) != 0) {
+        if (measure_round(pair, method, buffers, &result) != 0) {
             fprintf(stderr, "lmc-bench-delta: %s: %s (%s kernels): the round trip failed\n", pair->name,
                     method->name, method->is_lmc ? lmc_kernels_name() : "no");
             return -1;
@@ -170,10 +166,10 @@ static int run_method(const delta_pair *pair, const delta_method *method, unsign
     return 0;
 }
 
-static int run_pair(const delta_pair *pair, const options *options)
+static int measure_pair(const delta_pair *pair, const options *options)
 {
-    room room = {.clock = options->clock};
-    int failed = make_room(&room, pair);
+    buffers buffers = {.clock = options->is_cpu_clock ? bench_cpu_now : bench_now};
+    int failed = allocate_buffers(&buffers, pair);
     printf("{\"pair\": \"%s\", \"nbytes\": %zu, \"copies\": %zu, \"tensors\": %zu, \"without_base\": %zu, "
            "\"changed\": %.6f}\n",
            pair->name, pair->nbytes, pair->copies, pair->tensor_count, pair->without_base,
@@ -181,9 +177,9 @@ static int run_pair(const delta_pair *pair, const options *options)
     for (size_t i = 0; i < delta_method_count && !failed; i++) {
         const delta_method *const method = &delta_methods[i];
         if (!options->only || strcmp(options->only, method->is_lmc ? lmc_kernels_name() : "peers") == 0)
-            failed = run_method(pair, method, options->rounds, &room);
+            failed = measure_method(pair, method, options->rounds, &buffers);
     }
-    free_room(&room);
+    free_buffers(&buffers);
     return failed;
 }
 
@@ -197,9 +193,9 @@ static int parse_options(int argc, char **argv, options *options)
         else if (strcmp(argv[i], "--rounds") == 0)
             options->rounds = (unsigned)strtoul(value, NULL, 10);
         else if (strcmp(argv[i], "--clock") == 0 && strcmp(value, "cpu") == 0)
-            options->clock = CLOCK_PROCESS_CPUTIME_ID;
+            options->is_cpu_clock = 1;
         else if (strcmp(argv[i], "--clock") == 0 && strcmp(value, "wall") == 0)
-            options->clock = CLOCK_MONOTONIC;
+            options->is_cpu_clock = 0;
         else if (strcmp(argv[i], "--only") == 0)
             options->only = value;
         else if (strcmp(argv[i], "--synthetic") == 0)
@@ -211,21 +207,19 @@ static int parse_options(int argc, char **argv, options *options)
         return -1;
     if (options->only && strcmp(options->only, "peers") != 0 && setenv("LMC_KERNELS", options->only, 1) != 0)
         return -1;
-    if (options->synthetic)
-        return i == argc &&
-                       (strcmp(options->synthetic, "bf16") == 0 || strcmp(options->synthetic, "f32") == 0)
-                   ? 0
-                   : -1;
-    if (argc - i != 2)
+    if (options->synthetic && strcmp(options->synthetic, "bf16") != 0 &&
+        strcmp(options->synthetic, "f32") != 0)
+        return -1;
+    if (argc - i != (options->synthetic ? 0 : 2))
         return -1;
     options->base = argv[i];
-    options->content = argv[i + 1];
+    options->content = options->synthetic ? NULL : argv[i + 1];
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    options options = {.mib = 64, .rounds = 5, .clock = CLOCK_MONOTONIC};
+    options options = {.mib = 64, .rounds = 5};
     delta_pair pair;
     if (parse_options(argc, argv, &options) != 0) {
         fprintf(stderr, "usage: lmc-bench-delta [--mib N] [--rounds N] [--clock wall|cpu] [--only SET|peers] "
@@ -234,12 +228,12 @@ int main(int argc, char **argv)
     }
     int failed;
     if (options.synthetic)
-        failed = delta_pair_make(
-            &pair, strcmp(options.synthetic, "f32") == 0 ? LMC_DTYPE_F32 : LMC_DTYPE_BF16, options.mib << 20);
+        failed = delta_pair_make(&pair, options.synthetic[0] == 'f' ? LMC_DTYPE_F32 : LMC_DTYPE_BF16,
+                                 options.mib << 20);
     else
         failed = delta_pair_load(&pair, options.base, options.content, options.mib << 20);
     if (!failed)
-        failed = run_pair(&pair, &options);
+        failed = measure_pair(&pair, &options);
     delta_pair_free(&pair);
     return failed ? 1 : 0;
 }

@@ -1,10 +1,10 @@
-/* delta_pair.c - the two snapshots that are measured: tensors of two files, or synthetic ones. */
+/* pair.c - the two snapshots that are measured: tensors of two files, or synthetic ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "delta.h"
+#include "bench/codec/bench.h"
+#include "bench/delta/delta.h"
 #include "lmc_st.h"
 
 /* bzip2 and the lists count in 32 bits. */
@@ -45,7 +45,7 @@ static void count_changed(delta_pair *pair)
     }
 }
 
-/* Room for the copies, all of it touched: pages that never were are not memory yet. */
+/* Memory for all copies. memset touches the pages of the base, for tensors that have none in its file. */
 static int allocate(delta_pair *pair, size_t nbytes)
 {
     pair->copies = nbytes > pair->nbytes ? (nbytes + pair->nbytes - 1) / pair->nbytes : 1;
@@ -57,7 +57,7 @@ static int allocate(delta_pair *pair, size_t nbytes)
     return 0;
 }
 
-static void finish(delta_pair *pair)
+static void complete_pair(delta_pair *pair)
 {
     join_units(pair);
     count_changed(pair);
@@ -149,7 +149,7 @@ int delta_pair_load(delta_pair *pair, const char *base_path, const char *path, s
     lmc_st_close(base);
     lmc_st_close(file);
     if (!failed)
-        finish(pair);
+        complete_pair(pair);
     return failed ? -1 : 0;
 }
 
@@ -174,7 +174,7 @@ int delta_pair_make(delta_pair *pair, lmc_dtype dtype, size_t nbytes)
     }
     pair->tensor_count = 1;
     set_unit(&pair->tensors[0], 0, pair->nbytes, dtype, 1);
-    finish(pair);
+    complete_pair(pair);
     return 0;
 }
 

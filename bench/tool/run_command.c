@@ -1,23 +1,17 @@
 /*
- * run_command.c - runs a command and tells what it took:
+ * run_command.c - lmc-bench-run: time and peak memory of a command:
  *
  *     lmc-bench-run RESULT COMMAND [ARGUMENT...]
  *
- * Writes "seconds cpu_seconds peak_nbytes" to the file RESULT; the exit status is the command's. A script could not
- * tell the memory of something smaller than itself: a process counts from the fork on.
+ * Writes "seconds cpu_seconds peak_nbytes" to the file RESULT. The exit status is the command's. A Python script cannot
+ * measure this: the system counts a child's peak memory from the fork on, when the child is as large as the script.
  */
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "bench/codec/bench.h"
 
 static double seconds_of(struct timeval t)
 {
@@ -33,7 +27,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: lmc-bench-run RESULT COMMAND [ARGUMENT...]\n");
         return 2;
     }
-    const double start = now();
+    const double start = bench_now();
     const pid_t child = fork();
     if (child == 0) {
         execvp(argv[2], argv + 2);
@@ -41,7 +35,7 @@ int main(int argc, char **argv)
     }
     if (child < 0 || waitpid(child, &status, 0) != child || getrusage(RUSAGE_CHILDREN, &usage) != 0)
         return 127;
-    const double seconds = now() - start;
+    const double seconds = bench_now() - start;
     fprintf(result, "%.6f %.6f %lld\n", seconds, seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime),
             (long long)usage.ru_maxrss * 1024);
     if (fclose(result) != 0)

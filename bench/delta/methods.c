@@ -1,12 +1,13 @@
 /*
- * delta_methods.c - the ways that lmc-bench-delta compares: LMC's levels, and what stands for other tools: the
- * XOR of both snapshots in byte groups through a coder, and lists of what has changed (delta_lists.c).
+ * methods.c - the methods that lmc-bench-delta compares: LMC's levels; the XOR of both snapshots in byte groups through
+ * a coder; and lists of changed values (lists.c).
  */
 #include <bzlib.h>
 #include <string.h>
 #include <zstd.h>
 
-#include "delta.h"
+#include "bench/codec/bench.h"
+#include "bench/delta/delta.h"
 
 /* ---- LMC ---- */
 
@@ -129,7 +130,7 @@ static size_t huffman_encode(const delta_method *method, delta_work *work, const
     size_t size = 0;
     split_unit(unit, content, base, work->scratch);
     for (unsigned k = 0; k < unit->width; k++) {
-        const size_t group_nbytes = delta_huffman_encode(work->scratch + k * n, n, dst + size + 4);
+        const size_t group_nbytes = bench_huffman_encode(work->scratch + k * n, n, dst + size + 4);
         memcpy(dst + size, &(uint32_t){(uint32_t)group_nbytes}, 4);
         size += 4 + group_nbytes;
     }
@@ -144,7 +145,7 @@ static int huffman_decode(const delta_method *method, delta_work *work, const de
     for (unsigned k = 0; k < unit->width; k++) {
         uint32_t group_nbytes;
         memcpy(&group_nbytes, src, 4);
-        delta_huffman_decode(src + 4, work->scratch + k * n, n);
+        bench_huffman_decode(src + 4, work->scratch + k * n, n);
         src += 4 + group_nbytes;
     }
     join_unit(unit, work->scratch, base, dst);

@@ -1,18 +1,18 @@
 /*
- * bench_select.c - stands in for codec/kernels/select.c in lmc-bench: the linker finds lmc_kernels_get() here and
- * leaves the library's own out. It knows the same sets, but they can be changed while the program runs, and stripped
- * of their checksums. The library that is shipped has no such switch.
+ * select.c - the choice of a kernel set in lmc-bench, in the place of codec/kernels/select.c: the linker finds
+ * lmc_kernels_get() here and leaves the library's file out. lmc-bench can change the set while it runs, and can leave
+ * out checksums. The library has no such switch.
  */
 #include "codec/kernels/kernels.h"
 
-/* The library's choice, under other names: one list of the sets. */
+/* The library's own choice and list of sets, under other names. */
 #define lmc_kernels_get library_choice
 #define lmc_kernels_find library_find
 #include "codec/kernels/select.c"
 #undef lmc_kernels_get
 #undef lmc_kernels_find
 
-#include "bench.h"
+#include "bench/codec/bench.h"
 
 static const lmc_kernels *in_use;
 

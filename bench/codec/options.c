@@ -1,10 +1,10 @@
-/* bench_options.c - the command line of lmc-bench. */
-#include "bench_options.h"
+/* options.c - the command line of lmc-bench: names, values, usage. */
+#include "bench/codec/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "bench/codec/bench.h"
 
 const char bench_usage[] =
     "usage: lmc-bench [OPTION VALUE]... [FILE.safetensors...]\n"
@@ -12,7 +12,7 @@ const char bench_usage[] =
     "1 GiB\n"
     "                          and max, and of most dtypes two sizes (default: one size, without ranges and "
     "deltas)\n"
-    "  --mib N, --kib N        the one size (default: 128 MiB)\n"
+    "  --mib N, --kib N        the one size (default: 256 MiB)\n"
     "  --max-mib N             leaves out larger sizes of the matrix\n"
     "  --set NAME              scalar, neon, avx2, avx512 (default: all that this CPU has)\n"
     "  --level NAME            fast, default, max (default: fast and default)\n"
@@ -26,6 +26,8 @@ const char bench_usage[] =
     "profilers\n"
     "  --json FILE             the same numbers\n";
 
+const char *const bench_set_names[] = {"scalar", "neon", "avx2", "avx512", NULL};
+
 int bench_is_wanted(const char *wanted, const char *name)
 {
     return !wanted || strcmp(wanted, name) == 0;
@@ -34,10 +36,10 @@ int bench_is_wanted(const char *wanted, const char *name)
 /* Finds `value` in a list that ends with NULL. */
 static int parse_name(const char *value, const char *const *list, const char **name)
 {
-    for (; *list; list++)
-        if (strcmp(value, *list) == 0)
-            *name = *list;
-    return *name && strcmp(*name, value) == 0 ? 0 : -1;
+    while (*list && strcmp(value, *list) != 0)
+        list++;
+    *name = *list;
+    return *list ? 0 : -1;
 }
 
 static int parse_size(const char *value, size_t unit, size_t *nbytes)
@@ -50,7 +52,6 @@ static int parse_size(const char *value, size_t unit, size_t *nbytes)
 static int parse_names(const char *name, const char *value, bench_options *options)
 {
     static const char *const matrices[] = {"quick", "all", NULL};
-    static const char *const sets[] = {"scalar", "neon", "avx2", "avx512", NULL};
     static const char *const levels[] = {"fast", "default", "max", NULL};
     static const char *const regimes[] = {"cold", "cached", NULL};
     static const char *const profiles[] = {"encode", "decode", "encode-bare", "decode-bare", NULL};
@@ -62,7 +63,7 @@ static int parse_names(const char *name, const char *value, bench_options *optio
         return failed;
     }
     if (strcmp(name, "--set") == 0)
-        return parse_name(value, sets, &options->set);
+        return parse_name(value, bench_set_names, &options->set);
     if (strcmp(name, "--level") == 0)
         return parse_name(value, levels, &options->level);
     if (strcmp(name, "--dtype") == 0)
@@ -103,7 +104,7 @@ static int parse_option(const char *name, const char *value, bench_options *opti
 
 int bench_parse_options(int argc, char **argv, bench_options *options)
 {
-    *options = (bench_options){.tensor_nbytes = 128 * BENCH_MIB,
+    *options = (bench_options){.tensor_nbytes = 256 * BENCH_MIB,
                                .largest_nbytes = BENCH_GIB,
                                .pass_nbytes = 256 * BENCH_MIB,
                                .peer_nbytes = 16 * BENCH_MIB,

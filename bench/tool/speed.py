@@ -1,8 +1,7 @@
-"""tool.py - lmc-st beside cp, with one thread and with several, and its memory.
+"""speed.py - lmc-st beside cp, with one thread and with several.
 
-    python3 bench/tool.py speed  BUILD [--gib 2] [-j 2] [--rounds 5] [--json FILE] [--files NAME,...]
-    python3 bench/tool.py serial BUILD [--gib 2] [--files NAME,...]
-    python3 bench/tool.py memory BUILD
+    python3 bench/tool/speed.py speed  BUILD [--gib 2] [-j 2] [--rounds 5] [--json FILE] [--files NAME,...]
+    python3 bench/tool/speed.py serial BUILD [--gib 2] [--files NAME,...]
 
 BUILD is a build folder with -DLMC_BUILD_BENCH=ON. Files go to $TMPDIR.
 
@@ -14,26 +13,16 @@ CPU seconds of both, which should be about equal.
 
 `serial`: the share of CPU time with -j 1 outside of what threads share, from samples of `perf record`. BUILD needs
 -DCMAKE_C_FLAGS="-g -fno-omit-frame-pointer".
-
-`memory`: peak resident memory of convert, verify, restore and get against the bound of lmc_st.h: 128 MiB + 24 MiB a
-thread + 8 times the header.
 """
 
 import argparse
 import json
 import os
-import shutil
-import struct
 import subprocess
-import sys
 import tempfile
 import time
 
-from measured import GIB, MIB, run
-
-
-def make_model(build, path, nbytes, count, *options):
-    run(build, [os.path.join(build, "bench", "lmc-bench-model"), path, str(nbytes), str(count), *options])
+from measured import GIB, MIB, make_model, run
 
 
 def model_shapes(gib):
@@ -156,54 +145,9 @@ def measure_serial(build, folder, arguments):
         remove(plain, archive, back)
 
 
-def header_nbytes(path):
-    with open(path, "rb") as file:
-        return struct.unpack("<Q", file.read(8))[0]
-
-
-def sparse_tensor(path, nbytes):
-    text = f'{{"a":{{"dtype":"BF16","shape":[{nbytes // 2}],"data_offsets":[0,{nbytes}]}}}}'.encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        file.truncate(8 + len(text) + nbytes)
-
-
-def measure_memory(build, folder):
-    tool = os.path.join(build, "tool", "lmc-st")
-    files = {"one tensor of 4 GiB (sparse)": lambda path: sparse_tensor(path, 4 * GIB),
-             "one tensor of 1 GiB": lambda path: make_model(build, path, GIB, 1),
-             "100,000 tensors of 1 KiB": lambda path: make_model(build, path, 100000 * 1024, 100000),
-             "100,000 equal tensors": lambda path: make_model(build, path, 100000 * 1024, 100000, "zeros")}
-    print("| file | header | command | threads | peak MiB | bound MiB | seconds | CPU seconds |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    worst = 0
-    for label, make in files.items():
-        plain, archive, back = (os.path.join(folder, name) for name in ("m.safetensors", "m.lmc", "back"))
-        make(plain)
-        header = header_nbytes(plain)
-        name = "a" if "sparse" in label else "model.layers.000000.weight"
-        for threads in (1, 2, 8):
-            j = ["-j", str(threads)]
-            bound = 128 * MIB + threads * 24 * MIB + 8 * header
-            for command in (["convert", plain, "-f", "-q", "--no-fsync", "-o", archive, *j],
-                            ["verify", archive, "-q", *j],
-                            ["restore", archive, "-f", "-q", "--no-fsync", "-o", back, *j],
-                            ["get", archive, name, "--range", "0:1024"]):
-                if command[0] == "get" and threads > 1:
-                    continue
-                seconds, cpu, peak = run(build, [tool, *command])
-                worst = max(worst, peak / bound)
-                print(f"| {label} | {header} | {command[0]} | {threads} | {peak / MIB:.1f} | {bound / MIB:.0f} | "
-                      f"{seconds:.2f} | {cpu:.2f} |", flush=True)
-            if os.path.exists(back):
-                os.unlink(back)
-    print(f"\nhighest share of the bound: {worst:.2f}")
-    return 0 if worst <= 1 else 1
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("speed", "serial", "memory"))
+    parser.add_argument("what", choices=("speed", "serial"))
     parser.add_argument("build")
     parser.add_argument("--gib", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=5)
@@ -211,18 +155,10 @@ def main():
     parser.add_argument("--json", help="where the figures of speed go")
     parser.add_argument("--files", default="large,small,tiny")
     arguments = parser.parse_args()
-    folder = tempfile.mkdtemp(prefix="lmc-bench-")
-    try:
-        if arguments.what == "speed":
-            measure_speed(arguments.build, folder, arguments)
-            return 0
-        if arguments.what == "serial":
-            measure_serial(arguments.build, folder, arguments)
-            return 0
-        return measure_memory(arguments.build, folder)
-    finally:
-        shutil.rmtree(folder)
+    measure = measure_speed if arguments.what == "speed" else measure_serial
+    with tempfile.TemporaryDirectory(prefix="lmc-bench-") as folder:
+        measure(arguments.build, folder, arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,4 +1,4 @@
-"""measured.py - what the Python programs of bench/ share: a command and what it took, names of machine and sizes."""
+"""measured.py - what the Python programs of bench/tool/ share: a command and what it took, names, sizes, a model."""
 
 import os
 import subprocess
@@ -17,6 +17,11 @@ def run(build, command):
             raise SystemExit(f"exit status {status}: {' '.join(command)}")
         seconds, cpu, peak = result.read().split()
     return float(seconds), float(cpu), int(peak)
+
+
+def make_model(build, path, nbytes, count, *options):
+    """Writes a safetensors file of `count` tensors of bf16, `nbytes` together; options: "zeros"."""
+    run(build, [os.path.join(build, "bench", "lmc-bench-model"), path, str(nbytes), str(count), *options])
 
 
 def machine_name():

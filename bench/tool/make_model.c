@@ -1,18 +1,19 @@
 /*
- * make_model.c - writes a large safetensors file for measurements, with the writer of liblmc_st:
+ * make_model.c - lmc-bench-model: writes a large safetensors file for measurements, with the writer of liblmc_st:
  *
  *     lmc-bench-model PATH NBYTES COUNT [zeros]
  *
- * COUNT bf16 tensors, NBYTES together, of normally distributed values, no two alike; or of zeros.
+ * The file has COUNT bf16 tensors, NBYTES together. Values are normally distributed, or zeros. No two tensors are
+ * equal, unless they are zeros.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "bench/codec/bench.h"
 #include "lmc_st.h"
 
-/* Every tensor reads the same values in a circle, from a place of its own. */
+/* Tensors read one circle of values, each from another place on. */
 #define CIRCLE_NBYTES ((size_t)32 << 20)
 #define STEP_NBYTES 4098
 

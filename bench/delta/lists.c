@@ -1,6 +1,6 @@
 /*
- * delta_lists.c - lists of what has changed, as tools ship them that send the weights of a model in training to
- * those who run it: u32 count, and then
+ * lists.c - lists of changed values, as some tools send them from the trainer of a model to its users: a u32 count,
+ * and then
  *   index: an int32 for each value that changed, the values;
  *   gaps: a u16 for each, the number of values since the one before (65535: as many, and no value), the values
  *   or their XOR with the base; all of it through zstd.
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "delta.h"
+#include "bench/delta/delta.h"
 
 /* The loops below are compiled for each width. */
 #define FOR_WIDTH(width, call) \

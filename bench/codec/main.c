@@ -1,19 +1,15 @@
 /*
- * bench_main.c - LMC's levels and kernel sets beside memcpy and other codecs, on the same bytes in one run, one thread:
- * for each dtype, size and state of the caches speed and ratio of whole tensors, of ranges, and of changes.
- * bench_options.c lists the options.
+ * main.c - lmc-bench: the matrix of dtypes, sizes, states of the caches, levels and kernel sets, and which of its cases
+ * are measured. options.c lists the options.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "bench_options.h"
+#include "bench/codec/bench.h"
+#include "bench/codec/options.h"
 
-#define CACHED_NBYTES_MAX (16 * BENCH_MIB) /* larger tensors are in no cache, however often they are taken */
-
-static const char *const sets[] = {"scalar", "neon", "avx2", "avx512"};
-#define SET_COUNT (sizeof sets / sizeof sets[0])
+#define CACHED_NBYTES_MAX (16 * BENCH_MIB) /* caches are smaller than larger tensors */
 
 static const struct {
     const char *name;
@@ -21,10 +17,10 @@ static const struct {
 } levels[] = {{"fast", LMC_LEVEL_FAST}, {"default", LMC_LEVEL_DEFAULT}, {"max", LMC_LEVEL_MAX}};
 #define LEVEL_COUNT (sizeof levels / sizeof levels[0])
 
-static const size_t matrix_sizes[] = {64 * BENCH_KIB, BENCH_MIB, 16 * BENCH_MIB, 128 * BENCH_MIB, BENCH_GIB};
+static const size_t matrix_sizes[] = {64 * BENCH_KIB, BENCH_MIB, 16 * BENCH_MIB, 256 * BENCH_MIB, BENCH_GIB};
 #define SIZE_COUNT (sizeof matrix_sizes / sizeof matrix_sizes[0])
 
-/* One combination: all that a line of the report depends on but the data. */
+/* One case of the matrix, apart from the data. */
 typedef struct bench_case {
     const char *set;
     lmc_level level;
@@ -36,7 +32,7 @@ typedef struct bench_state {
     const bench_options *options;
     bench_report *report;
     const bench_data *data, *base; /* base: NULL but for deltas */
-    int is_main;                   /* of the dtypes that a quick matrix looks at most: bf16 and f32 */
+    int is_main;                   /* bf16 or f32: a quick matrix measures all of their sizes */
 } bench_state;
 
 /* ---- what belongs to the matrix ---- */
@@ -64,7 +60,7 @@ static int wants_size(const bench_state *state, size_t nbytes)
     if (nbytes > options->largest_nbytes)
         return 0;
     if (options->matrix == BENCH_QUICK && (!state->is_main || state->base))
-        return nbytes == BENCH_MIB || nbytes == 128 * BENCH_MIB;
+        return nbytes == BENCH_MIB || nbytes == 256 * BENCH_MIB;
     return options->matrix == BENCH_ALL || nbytes < BENCH_GIB;
 }
 
@@ -95,14 +91,14 @@ static bench_shape shape_of(const bench_state *state, const bench_case *c)
     bench_shape shape = {c->tensor_nbytes, 1, 1, options->repeats};
     if (is_slow(c) && options->repeats > 2)
         shape.repeats = options->repeats / 2;
-    if (c->is_cached) /* long enough for the clock, and for small tensors to get into the caches */
+    if (c->is_cached) /* long enough for the clock, and for small tensors to enter the caches */
         shape.rounds = (unsigned)(pass / 8 / c->tensor_nbytes) + 2;
     else if (pass > c->tensor_nbytes)
         shape.tensor_count = pass / c->tensor_nbytes;
     return shape;
 }
 
-static int fault(const bench_state *state, const bench_case *c)
+static int report_failure(const bench_state *state, const bench_case *c)
 {
     fprintf(stderr, "lmc-bench: %s: a round trip failed with the %s kernels, level %s, %zu bytes\n",
             state->data->name, c->set, bench_codec_name(c->level), c->tensor_nbytes);
@@ -119,7 +115,7 @@ static int loop_tensor(const bench_state *state, const bench_case *c, const benc
         printf("%s%s, %s, %s, %s: %.2f GiB in %.0f ms, CPU %.1f ms per GiB\n", state->data->name,
                state->base ? " against a base" : "", bench_codec_name(c->level), c->set, profile, gib,
                seconds * 1e3, cpu_seconds * 1e3 / gib);
-    return result < 0 ? fault(state, c) : 0;
+    return result < 0 ? report_failure(state, c) : 0;
 }
 
 static int measure_tensor(const bench_state *state, const bench_case *c)
@@ -133,33 +129,33 @@ static int measure_tensor(const bench_state *state, const bench_case *c)
     const int result = bench_lmc(state->data, state->base, c->level, c->set, &shape, &row);
     if (result == 0)
         bench_report_row(state->report, state->data, &row, state->base != NULL);
-    return result < 0 ? fault(state, c) : 0;
+    return result < 0 ? report_failure(state, c) : 0;
 }
 
 static int measure_range(const bench_state *state, const bench_case *c)
 {
     bench_range_row row;
-    if (c->is_cached || (state->options->matrix != BENCH_ONE_SIZE && c->tensor_nbytes < 128 * BENCH_MIB))
+    if (c->is_cached || (state->options->matrix != BENCH_ONE_SIZE && c->tensor_nbytes < 256 * BENCH_MIB))
         return 0;
     const unsigned repeats = shape_of(state, c).repeats;
     const int result = bench_range(state->data, c->level, c->set, c->tensor_nbytes, repeats, &row);
     if (result == 0)
         bench_report_range(state->report, state->data, &row);
-    return result < 0 ? fault(state, c) : 0;
+    return result < 0 ? report_failure(state, c) : 0;
 }
 
 /* Every level and kernel set for tensors of one size. */
 static int measure_size(const bench_state *state, size_t nbytes,
                         int (*measure)(const bench_state *, const bench_case *))
 {
-    for (size_t s = 0; s < SET_COUNT; s++)
+    for (const char *const *set = bench_set_names; *set; set++)
         for (size_t i = 0; i < LEVEL_COUNT; i++)
             for (int is_cached = 0; is_cached < 2; is_cached++) {
-                const bench_case c = {sets[s], levels[i].level, nbytes, is_cached};
-                if (!bench_is_wanted(state->options->set, sets[s]) || !wants_level(state, i))
+                const bench_case c = {*set, levels[i].level, nbytes, is_cached};
+                if (!bench_is_wanted(state->options->set, *set) || !wants_level(state, i))
                     continue;
                 if (is_slow(&c) && nbytes >= BENCH_GIB && state->options->matrix != BENCH_ONE_SIZE)
-                    continue; /* minutes for what 128 MiB say */
+                    continue; /* takes minutes, and 256 MiB show as much */
                 if (measure(state, &c) != 0)
                     return -1;
             }
@@ -244,7 +240,7 @@ static int measure_kinds(bench_state *state)
     return 0;
 }
 
-/* A file is one tensor of at least that size. */
+/* All tensors of a file count as one, repeated to the size asked for. */
 static int measure_file(bench_state *state, const char *path)
 {
     bench_data data = {0};

@@ -1,8 +1,8 @@
 /*
- * delta_huffman.c - runs of zeros and a Huffman code of order 0, in blocks of 64 KiB with a code each: what the
- * paper (arXiv 2505.09810) does to byte groups. It does not give its format; here a run of zeros is written in
- * digits 1 and 2 of base two (as bzip2 does), codes have 12 bits at most, and one stream is decoded by a table
- * of 4096 entries, up to four symbols a refill. Plain C without tuning.
+ * huffman.c - a Huffman coder of bytes, in blocks of 64 KiB with a code each: the scheme that arXiv 2505.09810 applies
+ * to byte groups. The paper does not give its format. Here, digits 1 and 2 of base two count a run of zeros, as in
+ * bzip2. Codes have 12 bits at most. The decoder reads one stream with a table of 4096 entries, up to four symbols a
+ * refill. This is plain C without tuning.
  *
  *   block: u8 kind (0 all zeros, 1 as it is, 2 coded); coded: u24 bytes that follow, code lengths, bits.
  *   code lengths: nibbles of the 257 symbols, low one first; after a 0 stands one less than the number of zeros.
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "delta.h"
+#include "bench/codec/bench.h"
 
 #define BLOCK_NBYTES 65536
 #define SYMBOL_COUNT 257 /* 0, 1: digits of a run of zeros; b + 1: byte b */
@@ -231,7 +231,7 @@ static void decode_bits(const uint8_t *src, const uint16_t *table, uint8_t *dst,
     uint64_t bits = 0, word;
     while (at + run < nbytes) {
         memcpy(&word, src,
-               8); /* beyond the block at its end: the next one, or the slack of delta_capacity() */
+               8); /* the end of a block reads into the next one, or into the slack of the buffer */
         bits |= word << nbits;
         src += (63 - nbits) >> 3;
         nbits |= 56;
@@ -273,7 +273,7 @@ static size_t decode_block(const uint8_t *src, uint8_t *dst, size_t nbytes)
     return 4 + ((size_t)src[1] | (size_t)src[2] << 8 | (size_t)src[3] << 16);
 }
 
-size_t delta_huffman_encode(const uint8_t *src, size_t nbytes, uint8_t *dst)
+size_t bench_huffman_encode(const uint8_t *src, size_t nbytes, uint8_t *dst)
 {
     size_t size = 0;
     for (size_t i = 0; i < nbytes; i += BLOCK_NBYTES)
@@ -281,7 +281,7 @@ size_t delta_huffman_encode(const uint8_t *src, size_t nbytes, uint8_t *dst)
     return size;
 }
 
-void delta_huffman_decode(const uint8_t *src, uint8_t *dst, size_t nbytes)
+void bench_huffman_decode(const uint8_t *src, uint8_t *dst, size_t nbytes)
 {
     for (size_t i = 0; i < nbytes; i += BLOCK_NBYTES)
         src += decode_block(src, dst + i, nbytes - i < BLOCK_NBYTES ? nbytes - i : BLOCK_NBYTES);

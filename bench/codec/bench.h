@@ -1,5 +1,6 @@
 /*
- * bench.h - what the parts of the benchmark share: a data set, how it is cut and passed over, the measured rows.
+ * bench.h - what the programs of bench/ share: clocks, data sets, a Huffman coder; and for lmc-bench the shape of a
+ * pass, the measured rows, and the report.
  */
 #ifndef LMC_BENCH_H
 #define LMC_BENCH_H
@@ -13,7 +14,13 @@
 #define BENCH_MIB ((size_t)1 << 20)
 #define BENCH_GIB ((size_t)1 << 30)
 
-/* ---- data ---- */
+/* ---- clocks (clock.c) ---- */
+
+/* Seconds on a clock that only runs forward, and seconds that this process had a core. */
+double bench_now(void);
+double bench_cpu_now(void);
+
+/* ---- data (data.c, synth.c) ---- */
 
 /* Bytes to be coded, all of one element type. */
 typedef struct bench_data {
@@ -24,55 +31,60 @@ typedef struct bench_data {
     size_t nbytes;
 } bench_data;
 
-/* Made-up contents, by the names that --dtype takes. Weights are of a normal distribution, sigma 0.02, in fp8
- * scaled to its range; Adam's moments have a scale for each row of 1024, and the second are squares. */
-extern const char *const bench_kinds[]; /* NULL behind the last */
+/* Kinds of synthetic data, by the names that --dtype takes. Weights have a normal distribution with sigma 0.02;
+ * those of fp8 are scaled to its range. Adam's moments have a scale for each row of 1024; second moments are
+ * squares. */
+extern const char *const bench_kinds[]; /* NULL after the last */
 #define BENCH_KIND_COUNT 6
 
-/* Fills *data with `nbytes` of a kind; the first 16 Mi values repeat themselves behind. Returns 0, or -1. */
+/* Fills *data with `nbytes` of a kind. After 16 Mi values the values repeat. Returns 0, or -1. */
 int bench_data_make(bench_data *data, const char *kind, size_t nbytes);
 
-/* A later snapshot: 30 % of the values are a few steps away, up to 4 of BF16 and F16, 1 of F8 and 1024 of F32.
- * Returns 0, or -1. */
+/* Fills *data with a later snapshot of *base. 30 % of the values move by a few units in the last place: up to 4 for
+ * BF16 and F16, 1 for F8, 1024 for F32. Returns 0, or -1. */
 int bench_data_step(bench_data *data, const bench_data *base);
 
-/* Fills *data with the tensors of a safetensors file that have its commonest dtype, one after another, repeated
- * to at least `nbytes`. Returns 0, or -1 after a message on stderr. */
+/* Fills *data with the tensors of a safetensors file that have the file's commonest dtype, one after another. The
+ * tensors repeat until there are `nbytes` at least. Returns 0, or -1 after a message on stderr. */
 int bench_data_load(bench_data *data, const char *path, size_t nbytes);
 
-/* The next of a series of numbers, equally spread in 0..1, and normal with sigma 1; *state is not 0. */
+/* The next random number of a series: uniform in 0..1, and normal with sigma 1. *state is not 0. */
 double bench_uniform(uint64_t *state);
 double bench_gauss(uint64_t *state);
 
 /* Writes a number as F32, or rounded to BF16, F16 or F8_E4M3. */
 void bench_store_value(uint8_t *dst, lmc_dtype dtype, float value);
 
-/* Seconds on a clock that only runs forward, and seconds that this process had a core. */
-double bench_now(void);
-double bench_cpu_now(void);
+/* ---- a Huffman coder of bytes (huffman.c) ---- */
 
-/* ---- kernel sets ---- */
+/* Writes at most nbytes + nbytes / 64 + 1024 bytes, and returns how many. */
+size_t bench_huffman_encode(const uint8_t *src, size_t nbytes, uint8_t *dst);
 
-/* From here on the library of this program works with the set of that name; bare: with one whose hash functions
- * return a constant and look at nothing, so that what checksums cost can be told. Frames made bare are decoded
- * bare. Returns 0, or -1 if this CPU lacks the set. */
+/* Decodes nbytes of content. Trusts src, and reads up to 8 bytes beyond its end. */
+void bench_huffman_decode(const uint8_t *src, uint8_t *dst, size_t nbytes);
+
+/* ---- kernel sets (select.c) ---- */
+
+/* Makes the library of this program use the kernel set of that name from here on. Bare: hash functions return a
+ * constant and read nothing, which shows the cost of checksums. Frames made bare are decoded bare. Returns 0, or -1
+ * if this CPU lacks the set. */
 int bench_use_set(const char *name, int is_bare);
 
-/* ---- measuring ---- */
+/* ---- measuring (tensor.c, range.c, peers.c) ---- */
 
-/* How data is passed over: tensors of tensor_nbytes stand one behind the other, `tensor_count` of them; a pass
- * takes each of them `rounds` times. Cold: many tensors, or a large one, once; cached: one, again and again. */
+/* The shape of a pass: `tensor_count` tensors stand one behind the other, and a pass codes each `rounds` times. A
+ * cold pass takes many tensors, or a large one, once; a cached pass takes one tensor again and again. */
 typedef struct bench_shape {
     size_t tensor_nbytes, tensor_count;
     unsigned rounds;
     unsigned repeats; /* passes, of which the fastest counts */
 } bench_shape;
 
-/* How a tensor, or a change of it, is coded and decoded as a whole. Speeds are GiB/s of content, fastest of several
- * passes; 0: not measured. */
+/* Coding and decoding of whole tensors, with or without a base. Speeds are GiB/s of content, of the fastest pass;
+ * 0: not measured. */
 typedef struct bench_row {
     const char *codec, *kernels; /* kernels "-": a peer */
-    size_t tensor_nbytes;        /* slow peers get the first part of the data */
+    size_t tensor_nbytes;        /* peers get the first part of the data */
     size_t pass_nbytes;
     int is_cached;
     double ratio; /* stored / original */
@@ -81,7 +93,7 @@ typedef struct bench_row {
     double copy;                     /* memcpy of the same bytes in the same passes */
 } bench_row;
 
-/* How a part of a tensor is read from a frame in memory. Microseconds a range, least of several passes; [1]: without
+/* Reading of a part of a tensor from a frame in memory. Microseconds a range, of the fastest pass; [1]: without
  * checksums. */
 typedef struct bench_range_row {
     const char *codec, *kernels;
@@ -100,8 +112,8 @@ const char *bench_codec_name(lmc_level level);
 int bench_lmc(const bench_data *data, const bench_data *base, lmc_level level, const char *set,
               const bench_shape *shape, bench_row *row);
 
-/* One direction of that again and again, for profilers: the passes of `shape`, after one pass of each that is needed.
- * Sets the GiB of content, and the seconds and CPU seconds that the passes took. Returns as bench_lmc(). */
+/* Repeats one direction, for profilers: the passes of `shape`, after one pass of each direction that is needed. Sets
+ * the GiB of content, and the seconds and CPU seconds of the passes. Returns as bench_lmc(). */
 int bench_lmc_loop(const bench_data *data, const bench_data *base, lmc_level level, const char *set,
                    const bench_shape *shape, int is_decode, int is_bare, double *gib, double *seconds,
                    double *cpu_seconds);
@@ -111,13 +123,13 @@ int bench_range(const bench_data *data, lmc_level level, const char *set, size_t
                 unsigned repeats, bench_range_row *row);
 
 /* Measures the peers on the first `limit` bytes; rows has room for BENCH_PEER_COUNT. Returns 0, or -1. */
-#define BENCH_PEER_COUNT 4
+#define BENCH_PEER_COUNT 5
 int bench_peers(const bench_data *data, size_t limit, unsigned repeats, bench_row *rows);
 
-/* The higher of `best` and nbytes / seconds in GiB/s. */
+/* The higher one of `best` and of nbytes / seconds in GiB/s. */
 double bench_faster(double best, double nbytes, double seconds);
 
-/* ---- report: a table on stdout, and JSON ---- */
+/* ---- report: a table on stdout, and JSON (report.c) ---- */
 
 typedef struct bench_report bench_report;
 

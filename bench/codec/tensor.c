@@ -1,8 +1,8 @@
-/* bench_lmc.c - LMC in memory on one thread, with checksums and bare, memcpy of the same bytes beside it. */
+/* tensor.c - LMC on whole tensors in memory, one thread, with checksums and bare, beside memcpy of the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "bench/codec/bench.h"
 
 typedef struct lmc_run {
     const bench_data *data, *base;
@@ -83,7 +83,7 @@ static double ratio_of(const lmc_run *run)
     return stored / (double)(run->shape->tensor_nbytes * run->shape->tensor_count);
 }
 
-static int measure_once(lmc_run *run, bench_row *row)
+static int measure_passes(lmc_run *run, bench_row *row)
 {
     if (time_pass(run, copy_pass, &row->copy) != 0 || bench_use_set(run->set, 0) != 0 ||
         time_pass(run, encode_pass, &row->encode) != 0)
@@ -96,8 +96,8 @@ static int measure_once(lmc_run *run, bench_row *row)
                : 0;
 }
 
-/* Touches every page and warms what fits a cache; proves the round trip, with checksums and bare. */
-static int prove(lmc_run *run)
+/* Codes and decodes everything once, with checksums and bare. This also touches every page before the clock runs. */
+static int check_round_trip(lmc_run *run)
 {
     const size_t nbytes = run->shape->tensor_nbytes * run->shape->tensor_count;
     for (int is_bare = 0; is_bare < 2; is_bare++) {
@@ -151,9 +151,9 @@ int bench_lmc(const bench_data *data, const bench_data *base, lmc_level level, c
     row->is_cached = shape->rounds > 1;
     if (bench_use_set(set, 0) != 0)
         return 1;
-    int failed = open_run(&run, level) != 0 || prove(&run) != 0;
+    int failed = open_run(&run, level) != 0 || check_round_trip(&run) != 0;
     for (unsigned i = 0; i < shape->repeats && !failed; i++)
-        failed = measure_once(&run, row) != 0;
+        failed = measure_passes(&run, row) != 0;
     close_run(&run);
     return failed ? -1 : 0;
 }

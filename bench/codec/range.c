@@ -1,8 +1,8 @@
-/* bench_range.c - reading a part of a tensor: random ranges of a frame in memory, with checksums and bare. */
+/* range.c - LMC on random ranges of a tensor: a frame in memory, with checksums and bare. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "bench/codec/bench.h"
 
 #define RANGE_NBYTES (64 * BENCH_KIB)
 #define RANGE_COUNT 200 /* in a pass */

@@ -1,18 +1,16 @@
 /*
- * bench_kernels.c - speed of the kernels of each set that this CPU has, on one thread: bench_kernels [set].
+ * kernels.c - lmc-bench-kernels [SET]: speed of single kernels of each set that this CPU has, on one thread.
  *
  * Gaussian 2-byte floats, coded with two fixed codes that resemble the presets: `fast` (levels of 1 and 2
  * bits) and `default` (4 layers of up to 6 bits). Kernels by themselves work on one block in the cache;
  * `encode` and `decode` are all steps of a stage but the hash, over a tensor in memory. All figures are
  * GiB/s of elements, best of several runs, and the multiple of the time that memcpy takes.
  */
-#define _POSIX_C_SOURCE 200809L
-
-#include "codec/kernels/kernels.h"
-
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "bench/codec/bench.h"
+#include "codec/kernels/kernels.h"
 
 #define BLOCK 65536
 #define BLOCK_COUNT 1024
@@ -41,23 +39,16 @@ typedef struct block {
 
 static uint8_t symbols[BLOCK + SLACK], lists[2][BLOCK + SLACK], partials[6][BLOCK / 8 + SLACK];
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Best time of a statement, over a second or so. */
-#define BEST(best, statement)                            \
-    do {                                                 \
-        best = 1e9;                                      \
-        for (double until = now() + 1; now() < until;) { \
-            const double start_time = now();             \
-            statement;                                   \
-            const double elapsed = now() - start_time;   \
-            best = elapsed < best ? elapsed : best;      \
-        }                                                \
+/* Best time of a statement that repeats for a second. */
+#define BEST(best, statement)                                        \
+    do {                                                             \
+        best = 1e9;                                                  \
+        for (double until = bench_now() + 1; bench_now() < until;) { \
+            const double start_time = bench_now();                   \
+            statement;                                               \
+            const double elapsed = bench_now() - start_time;         \
+            best = elapsed < best ? elapsed : best;                  \
+        }                                                            \
     } while (0)
 
 static void *allocate(size_t nbytes)
@@ -213,7 +204,7 @@ static void decode_block(const lmc_kernels *k, const code *c, const block *b, in
 
 static double memcpy_rate[2]; /* in the cache, in memory */
 
-static void report(const char *set, const char *what, int in_memory, double nbytes, double seconds)
+static void print_rate(const char *set, const char *what, int in_memory, double nbytes, double seconds)
 {
     const double rate = nbytes / seconds / 1073741824.0;
     printf("%-7s %-17s %7.2f GiB/s  %6.2f x memcpy\n", set, what, rate, memcpy_rate[in_memory] / rate);
@@ -227,16 +218,16 @@ static void bench_elements(const lmc_kernels *k, const uint8_t *src, uint8_t *ds
         planes[0], planes[1], {planes[2], planes[3], planes[4], planes[5], planes[6], planes[7]}};
     double seconds;
     BEST(seconds, lists[0][0] ^= (uint8_t)k->hash(src, 2 * BLOCK, 0));
-    report(k->name, "hash", 0, 2 * BLOCK, seconds);
+    print_rate(k->name, "hash", 0, 2 * BLOCK, seconds);
     for (unsigned width = 0; width < 4; width++) {
         const lmc_split split = {1, (uint8_t)(width == 0 ? 1 : 6), 16, (uint16_t)(width == 0 ? 0 : 384)};
         char what[32];
         BEST(seconds, k->split[width](&split, src, 2 * BLOCK >> width, &set));
         snprintf(what, sizeof what, "split, %u bytes", 1u << width);
-        report(k->name, what, 0, 2 * BLOCK, seconds);
+        print_rate(k->name, what, 0, 2 * BLOCK, seconds);
         BEST(seconds, k->join[width](&split, &set, 2 * BLOCK >> width, dst, NULL));
         snprintf(what, sizeof what, "join, %u bytes", 1u << width);
-        report(k->name, what, 0, 2 * BLOCK, seconds);
+        print_rate(k->name, what, 0, 2 * BLOCK, seconds);
     }
 }
 
@@ -251,11 +242,11 @@ static void bench_code(const lmc_kernels *k, const code *c, const uint8_t *src, 
         BEST(seconds, next = coded; for (size_t i = 0; i < count; i++) next =
                                         encode_block(k, c, src + 2 * BLOCK * i, next, &blocks[i]));
         snprintf(what, sizeof what, "%s encode%s", c->name, in_memory ? ", mem" : "");
-        report(k->name, what, in_memory, 2.0 * BLOCK * (double)count, seconds);
+        print_rate(k->name, what, in_memory, 2.0 * BLOCK * (double)count, seconds);
         BEST(seconds, for (size_t i = 0; i < count; i++)
                           decode_block(k, c, &blocks[i], in_memory, dst + 2 * BLOCK * i));
         snprintf(what, sizeof what, "%s decode%s", c->name, in_memory ? ", mem" : "");
-        report(k->name, what, in_memory, 2.0 * BLOCK * (double)count, seconds);
+        print_rate(k->name, what, in_memory, 2.0 * BLOCK * (double)count, seconds);
         if (memcmp(src, dst, 2 * BLOCK * count) != 0)
             printf("%s: decoded elements differ\n", k->name);
     }

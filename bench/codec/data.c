@@ -1,28 +1,10 @@
-/* bench_data.c - the tensors of a file as the bytes that are measured, and the clock. */
+/* data.c - the tensors of a safetensors file as data to measure. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "bench.h"
+#include "bench/codec/bench.h"
 #include "lmc_st.h"
-
-static double read_clock(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-double bench_now(void)
-{
-    return read_clock(CLOCK_MONOTONIC);
-}
-
-double bench_cpu_now(void)
-{
-    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
-}
 
 static lmc_dtype commonest_dtype(const lmc_st_file *file, uint64_t *nbytes)
 {

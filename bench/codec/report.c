@@ -1,6 +1,6 @@
 /*
- * bench_report.c - what was measured, as a table on stdout and as JSON: one object, whose "rows" have an object for
- * each line of the table, on a line of its own. Units stand in the names of the keys.
+ * report.c - the measured rows, as a table on stdout and as JSON. The JSON is one object; "rows" has an object for each
+ * row of the table, on a line of its own. Keys name their units.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "bench/codec/bench.h"
 
 #ifdef __clang__
 #define COMPILER __VERSION__
@@ -64,7 +64,7 @@ static void write_head(FILE *json, const char *machine, unsigned repeats, int ar
             sysconf(_SC_NPROCESSORS_ONLN), COMPILER, repeats);
     fprintf(json, " \"command\": \"lmc-bench");
     for (int i = 1; i < argc; i++) {
-        const char *const slash = strrchr(argv[i], '/'); /* no folders of this machine */
+        const char *const slash = strrchr(argv[i], '/'); /* file names only: folders belong to one machine */
         fputc(' ', json);
         write_text(json, slash ? slash + 1 : argv[i]);
     }

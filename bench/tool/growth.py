@@ -1,6 +1,6 @@
 """growth.py - how time and memory of lmc-st grow with the size of a tensor, and with the number of tensors.
 
-    python3 bench/growth.py BUILD FOLDER [--json FILE] [--rounds 5] [-j 2] [--gib-max 4] [--count-max 100000]
+    python3 bench/tool/growth.py BUILD FOLDER [--json FILE] [--rounds 5] [-j 2] [--gib-max 4] [--count-max 100000]
 
 BUILD is a build folder with -DLMC_BUILD_BENCH=ON. Files of normally distributed bf16 are made in FOLDER and removed
 again: one tensor of 1 MiB, 4 MiB .. 4 GiB; then 1, 10 .. 100,000 tensors of 4 KiB. Each is copied by cp, converted,
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-from measured import GIB, KIB, MIB, machine_name, run, size_text
+from measured import GIB, KIB, MIB, machine_name, make_model, run, size_text
 
 SIZES = [MIB << 2 * k for k in range(7)]
 COUNTS = [10 ** k for k in range(6)]
@@ -54,7 +54,7 @@ class Measurement:
     def measure(self, what, tensor_nbytes, count):
         nbytes = tensor_nbytes * count
         build = self.arguments.build
-        run(build, [os.path.join(build, "bench", "lmc-bench-model"), self.plain, str(nbytes), str(count)])
+        make_model(build, self.plain, nbytes, count)
         best = {}
         for _ in range(self.rounds(nbytes)):
             for name, output, command in self.commands(what, tensor_nbytes, count):

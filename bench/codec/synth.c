@@ -1,12 +1,12 @@
-/* bench_synth.c - made-up tensors: weights, Adam's moments, and what a few steps of training make of them. */
+/* synth.c - synthetic tensors: weights, Adam's moments, and later snapshots of both. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "bench/codec/bench.h"
 
-#define PERIOD_VALUES ((size_t)1 << 24) /* as many are made; what follows are copies */
+#define PERIOD_VALUES ((size_t)1 << 24) /* values before the first one repeats */
 #define ROW_VALUES 1024
 
 const char *const bench_kinds[] = {"bf16", "f32", "f16", "f8_e4m3", "adam_m", "adam_v", NULL};
@@ -15,7 +15,7 @@ static const struct {
     const char *name;
     lmc_dtype dtype;
     double sigma;
-    int has_rows;      /* each has a scale of its own, of a log-normal distribution */
+    int has_rows;      /* rows have scales with a log-normal distribution */
     int power;         /* of the normal number */
     unsigned step_max; /* of a change, in units of the last place */
 } kinds[BENCH_KIND_COUNT] = {
@@ -41,7 +41,7 @@ double bench_gauss(uint64_t *state)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* Bits of a float with a sign, an exponent with that bias, and so many of a mantissa. Nothing gets above largest. */
+/* The bits of a narrow float: sign, exponent with that bias, mantissa. Larger values become `largest`. */
 static unsigned narrow_float(double value, int mantissa_nbits, int bias, unsigned largest, unsigned sign)
 {
     int exponent;
@@ -89,14 +89,14 @@ static int reserve(bench_data *data, const char *name, lmc_dtype dtype, size_t n
     return data->bytes ? 0 : -1;
 }
 
-/* Bytes of values that are made; the rest is filled with copies. */
+/* Bytes before the content repeats. */
 static size_t period_nbytes(const bench_data *data)
 {
     const size_t nbytes = PERIOD_VALUES * data->element_nbytes;
     return nbytes < data->nbytes ? nbytes : data->nbytes;
 }
 
-static void repeat(bench_data *data)
+static void repeat_period(bench_data *data)
 {
     const size_t period = period_nbytes(data);
     for (size_t at = period; at < data->nbytes; at += period)
@@ -118,7 +118,7 @@ int bench_data_make(bench_data *data, const char *kind, size_t nbytes)
         bench_store_value(data->bytes + i * data->element_nbytes, data->dtype,
                           (float)(kinds[k].power == 2 ? value * value : value));
     }
-    repeat(data);
+    repeat_period(data);
     return 0;
 }
 
@@ -141,6 +141,6 @@ int bench_data_step(bench_data *data, const bench_data *base)
         bits = chance < 0.15 ? bits + step : bits - step;
         memcpy(data->bytes + at, &bits, data->element_nbytes);
     }
-    repeat(data);
+    repeat_period(data);
     return 0;
 }
