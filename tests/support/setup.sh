@@ -39,6 +39,7 @@ lmc_has() {
   openmpi-bin) command -v mpirun ;;
   python3-h5py) /usr/bin/python3 -c 'import h5py' ;;
   python3-h5py-mpi) H5PY_ALWAYS_USE_MPI=1 /usr/bin/python3 -c 'import h5py, mpi4py; assert h5py.get_config().mpi' ;;
+  python3-matplotlib) /usr/bin/python3 -c 'import matplotlib' ;;
   python3-venv) python3 -c 'import ensurepip, venv' ;;
   *) command -v "$1" ;;
   esac >/dev/null 2>&1
