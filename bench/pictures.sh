@@ -1,7 +1,7 @@
 #!/bin/sh
-# pictures.sh [--draw] - measures the numbers of the pictures in docs/, and draws these. Other programs must be still.
-# Needs 13 GiB of disk below build/, 3 GiB of memory, and the package index for the filters of HDF5.
-# Numbers go to build/bench/pictures/*.json, pictures to docs/*.svg. --draw draws again from the numbers of the last run.
+# pictures.sh [--draw] - measures the numbers of the pictures in docs/, and draws docs/*.svg. Other programs must be
+# still. Needs 13 GiB of disk below build/, 4 GiB of memory, and the package index for the filters of HDF5.
+# Numbers go to build/bench/pictures/*.json. --draw draws again from the numbers of the last run.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)

@@ -23,7 +23,8 @@ COMMANDS = {"cp": ("cp", GREY), "convert": ("convert", RED), "restore": ("restor
 
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "lmc", "font.size": 9, "axes.titlesize": 10, "axes.grid": True,
          "axes.axisbelow": True, "grid.color": "#e5e7eb", "axes.edgecolor": "#9ca3af", "axes.spines.top": False,
-         "axes.spines.right": False, "legend.frameon": False, "lines.markersize": 4, "figure.constrained_layout.use": True}
+         "axes.spines.right": False, "legend.frameon": False, "lines.markersize": 4,
+         "figure.constrained_layout.use": True}
 
 
 def size_text(nbytes, _=None):

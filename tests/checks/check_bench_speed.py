@@ -1,5 +1,5 @@
-"""lmc-bench, bench/growth.py and bench/plot.py run on small sizes: rows and keys are what bench/README.md says, a set's
-checksums can be left out, pictures come of the numbers. Nothing is said of speeds, but that there are some."""
+"""lmc-bench and bench/tool/growth.py run on small sizes, and draw.py makes pictures of their numbers. Rows and keys are
+as bench/README.md documents them. lmc-bench can leave out checksums. Speeds are not judged, but there are some."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import tempfile
-import xml.etree.ElementTree
 
 from bench_build import compile_bench
 from tree import run
@@ -15,10 +14,13 @@ from tree import run
 DTYPES = {"bf16": "gauss.bf16", "f32": "gauss.f32", "f16": "gauss.f16", "f8_e4m3": "gauss.f8_e4m3",
           "adam_m": "adam_m.f32", "adam_v": "adam_v.f32"}
 LEVELS = {"lmc fast", "lmc default", "lmc max"}
-PEERS = {"zstd -3", "byte groups + zstd -3", "bzip2 -9", "byte groups + bzip2 -9"}
+PEERS = {"zstd -3", "byte groups + zstd -3", "bzip2 -9", "byte groups + bzip2 -9", "byte groups + Huffman"}
 TINY = ["--pass-mib", "1", "--peer-mib", "1", "--repeats", "1"]
 COMMANDS = {"size": {"cp", "convert", "restore", "get", "get range"}, "count": {"cp", "convert", "restore", "get"}}
-SVG = "{http://www.w3.org/2000/svg}"
+PICTURES = {"bench_levels.svg": {"LMC fast", "LMC default", "memcpy", "stored / original"} | PEERS,
+            "bench_sizes.svg": {"plain C", "memcpy", "64 KiB", "1 MiB"},
+            "bench_growth.svg": {"convert", "restore", "get one tensor", "peak memory", "4 MiB", "10"},
+            "h5_bench.svg": {"model, F32", "LMC default  0.500", "read", "write"}}
 
 
 def documented_keys(tree):
@@ -36,6 +38,11 @@ def documented_keys(tree):
         keys[what] = keys[what] - {"peer"} | keys["peer"]
     return {what: found | (keys["all"] if what in ("peer", "tensor", "delta", "range") else set())
             for what, found in keys.items()}
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def check_keys(measured, name, keys):
@@ -93,14 +100,17 @@ def check_matrix(bench, keys):
 
 
 def check_ratios(rows):
-    """The same tensors have the same ratio with every set: plain C takes fewer of them in a pass."""
+    """All kernel sets reach one ratio for the same tensors. (Plain C takes fewer of the small ones in a cold pass.)"""
     ratios = {}
     for r in rows:
         key = tuple(r.get(k) for k in ("what", "data", "codec", "tensor_nbytes", "regime"))
-        is_same = r["regime"] == "cached" or r["tensor_nbytes"] == 1 << 20
-        if not 0 < r["ratio"] < 1 or is_same and ratios.setdefault(key, r["ratio"]) != r["ratio"]:
+        is_comparable = r["regime"] == "cached" or r["tensor_nbytes"] == 1 << 20
+        if not 0 < r["ratio"] < 1 or is_comparable and ratios.setdefault(key, r["ratio"]) != r["ratio"]:
             yield f"lmc-bench: ratio of {r}"
             return
+    groups = {r["codec"]: r["ratio"] for r in rows if r["what"] == "peer" and r["data"] == "gauss.bf16"}
+    if groups["byte groups + Huffman"] >= groups["byte groups + zstd -3"]:
+        yield f"bench/codec/huffman.c: not the peer that it stands for: {groups}"
 
 
 def check_parts(bench, keys):
@@ -121,9 +131,9 @@ def check_parts(bench, keys):
 
 
 def check_bare(tree, folder):
-    """Without checksums, the stand-in for the hash is what is called: one that never gives the same is noticed."""
+    """Bare runs call the stand-in for the hash: a round trip fails when it returns another number each time."""
     build = os.path.join(folder, "bare")
-    wrong = ("bench_select", "(void)data, (void)nbytes, (void)seed;\n    return 0;",
+    wrong = ("codec/select", "(void)data, (void)nbytes, (void)seed;\n    return 0;",
              "static uint64_t calls;\n    (void)data, (void)nbytes, (void)seed;\n    return ++calls;")
     fault = compile_bench(tree, build, "lmc-bench", wrong)
     if fault:
@@ -131,15 +141,15 @@ def check_bare(tree, folder):
         return
     status, output = run(os.path.join(build, "bench", "lmc-bench"), *TINY, "--kib", "1", "--set", "scalar")
     if status != 1 or "a round trip failed with the scalar kernels" not in output:
-        yield f"bench_select.c: a stand-in for the hash that is none is not noticed: exit status {status}"
+        yield f"bench/codec/select.c: a stand-in for the hash that is none is not noticed: exit status {status}"
 
 
 def check_growth(tree, build, folder, keys):
     place, report = os.path.join(folder, "place"), os.path.join(folder, "growth.json")
     arguments = [build, place, "--rounds", "1", "--gib-max", "0.004", "--count-max", "10", "--json", report]
-    status, output = run(sys.executable, tree.path("bench/growth.py"), *arguments)
+    status, output = run(sys.executable, tree.path("bench/tool/growth.py"), *arguments)
     if status != 0:
-        yield f"bench/growth.py: exit status {status}: {output.strip()[-300:]}"
+        yield f"bench/tool/growth.py: exit status {status}: {output.strip()[-300:]}"
         return
     with open(report, encoding="ascii") as file:
         measured = json.load(file)
@@ -147,56 +157,44 @@ def check_growth(tree, build, folder, keys):
     found = {(r["what"], r["tensor_nbytes"], r["tensor_count"], r["command"]) for r in measured["rows"]}
     points = [("size", 1 << 20, 1), ("size", 4 << 20, 1), ("count", 4096, 1), ("count", 4096, 10)]
     if found != {(*point, command) for point in points for command in COMMANDS[point[0]]}:
-        yield f"bench/growth.py: rows {sorted(found)}"
+        yield f"bench/tool/growth.py: rows {sorted(found)}"
     if os.listdir(place):
-        yield f"bench/growth.py: left behind: {os.listdir(place)}"
-    # on a full disk
-    full = ("import shutil, types, growth\nshutil.disk_usage = lambda _: types.SimpleNamespace(free=9)\n"
-            "growth.main()")
-    status, output = run(sys.executable, "-c", full, *arguments[:-2], cwd=tree.path("bench"))
-    if status != 0 or output.count("SKIP") != len(points):
-        yield f"bench/growth.py: on a full disk: exit status {status}: {output.strip()[-300:]}"
-
-
-def check_picture(path, marks, words):
-    root = xml.etree.ElementTree.parse(path).getroot()
-    width, height = (float(root.get(name)) for name in ("width", "height"))
-    circles = root.findall(f"{SVG}circle")
-    if len(circles) < marks:
-        yield f"{os.path.basename(path)}: {len(circles)} marks, not {marks} or more"
-    places = [(float(c.get("cx")), float(c.get("cy"))) for c in circles]
-    places += [(float(t.get("x")), float(t.get("y"))) for t in root.findall(f"{SVG}text")]
-    if not all(0 <= x <= width and 0 <= y <= height for x, y in places):
-        yield f"{os.path.basename(path)}: something stands outside"
-    content = " ".join(t.text for t in root.findall(f"{SVG}text"))
-    for word in words:
-        if word not in content:
-            yield f"{os.path.basename(path)}: not in the text: {word}"
-    if os.path.getsize(path) > 40000:
-        yield f"{os.path.basename(path)}: {os.path.getsize(path)} bytes"
+        yield f"bench/tool/growth.py: left behind: {os.listdir(place)}"
 
 
 def check_pictures(tree, folder, bench):
-    measured, fault = bench.run("--matrix", "quick", "--max-mib", "1")
-    if fault:
-        yield fault
+    """Pictures of small numbers: all names stand in them, equal numbers give equal bytes."""
+    if run("/usr/bin/python3", "-c", "import matplotlib")[0] != 0:
+        print("SKIP pictures: no matplotlib (Debian: python3-matplotlib)")
         return
-    out = os.path.join(folder, "pictures")
-    os.mkdir(out)
-    status, output = run(sys.executable, tree.path("bench/plot.py"), "--bench", os.path.join(folder, "bench.json"),
-                         "--growth", os.path.join(folder, "growth.json"), out)
-    if status != 0:
-        yield f"bench/plot.py: exit status {status}: {output.strip()[-300:]}"
-        return
-    words = "encode", "decode", "GiB/s", "plain C", "memcpy", "lmc-bench --pass-mib", measured["machine"]
-    tensors = [r for r in measured["rows"] if r["what"] == "tensor"]
-    main = [r for r in tensors if r["data"] in ("gauss.bf16", "gauss.f32") and r["regime"] == "cold"]
-    levels = 2 * len([r for r in main if r["tensor_nbytes"] == 1 << 20]) + 4 * len(PEERS)
-    yield from check_picture(os.path.join(out, "bench_levels.svg"), levels, (*words, *PEERS, "stored / original"))
-    yield from check_picture(os.path.join(out, "bench_sizes.svg"),
-                             2 * len([r for r in tensors if r["data"] == "gauss.bf16"]), (*words, "64 KiB", "1 MiB"))
-    yield from check_picture(os.path.join(out, "bench_growth.svg"), 2 * (2 * 5 + 2 * 4),
-                             ("convert", "restore", "peak memory", "MiB", " ms", "growth.py --rounds"))
+    for name, options in (("tensors", ("--matrix", "quick", "--only", "tensor", "--max-mib", "1")),
+                          ("peers", ("--only", "peer"))):
+        _, fault = bench.run("--dtype", "bf16", *options)
+        if fault:
+            yield fault
+            return
+        os.rename(os.path.join(folder, "bench.json"), os.path.join(folder, f"{name}.json"))
+    entries = [{"file": name, "dtype": "F32", "codec": codec, "ratio": 0.5, "read_gib": 2, "write_gib": 1}
+               for name in ("model", "optim") for codec in ("none", "LMC default")]
+    with open(os.path.join(folder, "h5.json"), "w", encoding="utf-8") as file:
+        json.dump({"machine": "CPU", "chunk_kib": 64, "results": entries}, file)
+    drawn = []
+    for place in ("first", "second"):
+        os.mkdir(os.path.join(folder, place))
+        status, output = run("/usr/bin/python3", tree.path("bench/plots/draw.py"), folder, os.path.join(folder, place))
+        if status != 0:
+            yield f"bench/plots/draw.py: exit status {status}: {output.strip()[-300:]}"
+            return
+        drawn.append({name: read(os.path.join(folder, place, name)) for name in PICTURES})
+    for name, words in PICTURES.items():
+        text = set(re.findall(r">([^<>]+)</text>", drawn[0][name]))
+        missing = [word for word in words if not any(line.startswith(word) for line in text)]
+        if missing:
+            yield f"{name}: not in the text: {missing}"
+        if drawn[0][name] != drawn[1][name]:
+            yield f"{name}: equal numbers give other bytes"
+        if len(drawn[0][name]) > 60000:
+            yield f"{name}: {len(drawn[0][name])} bytes"
 
 
 def check(tree):
