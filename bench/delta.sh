@@ -7,7 +7,7 @@ set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 . "$root/bench/setup.sh"
-bench_build bench
+bench_build
 status=0
 python3 "$root/bench/delta/delta.py" "$bench" --json "$bench/delta.json" "$@" >"$bench/delta.txt" || status=$?
 cat "$bench/delta.txt"

@@ -14,5 +14,5 @@ case ${1-} in
   shift
   ;;
 esac
-bench_build bench
+bench_build
 python3 "$root/bench/tool/growth.py" "$bench" "$folder" --json "$bench/growth.json" "$@" | tee "$bench/growth.txt"

@@ -7,7 +7,7 @@ set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 . "$root/bench/setup.sh"
-bench_build bench
+bench_build
 lmc_apt python3-venv
 lmc_make_venv venv-h5-bench python3 "" h5py==3.16.0 numpy==2.4.6 hdf5plugin==7.1.0
 python=$lmc_venv_dir/bin/python

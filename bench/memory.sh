@@ -5,5 +5,5 @@ set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 . "$root/bench/setup.sh"
-bench_build bench
+bench_build
 python3 "$root/bench/tool/memory.py" "$bench"

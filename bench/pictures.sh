@@ -10,7 +10,7 @@ numbers=$root/build/bench/pictures
 
 lmc_apt python3-matplotlib
 if [ "${1-}" != --draw ]; then
-  bench_build bench
+  bench_build
   mkdir -p "$numbers"
   "$bench/bench/lmc-bench" --matrix all --only tensor --dtype bf16 --json "$numbers/tensors.json"
   "$bench/bench/lmc-bench" --only peer --dtype bf16 --json "$numbers/peers.json"

@@ -16,7 +16,7 @@ shift
 [ $# -gt 0 ] || set -- --set avx512 --level default --dtype bf16
 
 command -v perf >/dev/null || { echo "profile.sh: no perf (Debian: linux-perf)" >&2; exit 2; }
-bench_build bench
+bench_build
 data=$bench/perf.data
 line=$(perf record -o "$data" -q -e cpu-clock -F 1000 "$bench/bench/lmc-bench" --repeats 40 "$@" \
   --profile "$direction" | tail -n 1)

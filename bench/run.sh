@@ -8,7 +8,7 @@ set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 . "$root/bench/setup.sh"
-bench_build bench
+bench_build
 
 matrix=
 case ${1-} in

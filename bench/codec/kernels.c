@@ -1,10 +1,10 @@
 /*
  * kernels.c - lmc-bench-kernels [SET]: speed of single kernels of each set that this CPU has, on one thread.
  *
- * Gaussian 2-byte floats, coded with two fixed codes that resemble the presets: `fast` (levels of 1 and 2
- * bits) and `default` (4 layers of up to 6 bits). Kernels by themselves work on one block in the cache;
- * `encode` and `decode` are all steps of a stage but the hash, over a tensor in memory. All figures are
- * GiB/s of elements, best of several runs, and the multiple of the time that memcpy takes.
+ * Data are normally distributed 2-byte floats. Two fixed codes resemble the levels: `fast` (codes of 1 and 2 bits) and
+ * `default` (4 layers with codes of up to 6 bits). A kernel by itself works on one block in the cache. `encode` and
+ * `decode` are all steps of a block but the hash; "mem" is a tensor that no cache holds. Figures are GiB/s of elements,
+ * best of several runs, and time / the time of memcpy.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static const uint8_t fast_counts[][7] = {{0, 0, 4}, {0, 2}, {0, 2},    {0, 2}, {
 static const uint8_t default_counts[][7] = {
     {0, 0, 0, 3, 6, 8}, {0, 0, 0, 3, 4, 8, 8}, {0, 0, 0, 3, 4, 8, 8}, {0, 0, 0, 3, 4, 8, 8}};
 
-/* The planes of a block: where they are, and how many symbols each list has. */
+/* The planes of a coded block, and how many symbols each list has. */
 typedef struct block {
     const uint8_t *low;
     lmc_levels_in in[LAYER_MAX];
@@ -64,7 +64,7 @@ static void fill_gaussian(uint8_t *dst, size_t n)
 {
     uint64_t state = 1;
     for (size_t i = 0; i < n; i++) {
-        double sum = 0; /* Box and Muller would take longer than all benchmarks */
+        double sum = 0; /* near enough to normal, and faster than Box and Muller */
         for (int k = 0; k < 4; k++) {
             state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
             sum += (double)(state >> 48) + (double)(state >> 32 & 0xffff) + (double)(state >> 16 & 0xffff);

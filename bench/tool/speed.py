@@ -1,18 +1,14 @@
 """speed.py - lmc-st beside cp, with one thread and with several.
 
-    python3 bench/tool/speed.py speed  BUILD [--gib 2] [-j 2] [--rounds 5] [--json FILE] [--files NAME,...]
-    python3 bench/tool/speed.py serial BUILD [--gib 2] [--files NAME,...]
+    python3 bench/tool/speed.py BUILD [--gib 2] [-j 2] [--rounds 5] [--json FILE] [--files NAME,...]
 
-BUILD is a build folder with -DLMC_BUILD_BENCH=ON. Files go to $TMPDIR.
+BUILD is a build folder with -DLMC_BUILD_BENCH=ON. Files go to $TMPDIR: normally distributed bf16 in the page cache
+("large": tensors of 32 MiB, "small": 10,000 of 64 KiB, "tiny": 100,000 of 2 KiB). A round converts, restores and
+verifies each with -j 1 and with -j N, and copies it with cp; nothing is flushed. The fastest of each counts.
 
-`speed`: files of normally distributed bf16 in the page cache ("large": tensors of 32 MiB, "small": 10,000 of 64 KiB,
-"tiny": 100,000 of 2 KiB), converted, restored, verified with -j 1 and with -j N, and copied by cp in turn, nothing
-flushed; the fastest of each counts. "scaling" is -j 1 by -j N. "2 x cp" copies two halves of the file at once: what
-the system's page cache alone gains from two cores. Other work on the machine lowers the scaling; a column tells the
-CPU seconds of both, which should be about equal.
-
-`serial`: the share of CPU time with -j 1 outside of what threads share, from samples of `perf record`. BUILD needs
--DCMAKE_C_FLAGS="-g -fno-omit-frame-pointer".
+"scaling" is the time with -j 1 / the time with -j N. "2 x cp" copies two halves of the file at once: it tells how much
+the page cache gains from two cores. Other work on the machine lowers the scaling. The CPU seconds of -j 1 and -j N
+should be about equal.
 """
 
 import argparse
@@ -114,50 +110,17 @@ def measure_speed(build, folder, arguments):
             file.write("\n")
 
 
-SHARED_WORK = {"work", "do_batch", "do_run", "do_prepare"}
-
-
-def serial_share(command, data):
-    """Share of the samples of one command whose stack has nothing of the engine's threads."""
-    recorded = subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", "4000", "-g", "-o", data, *command],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    if recorded.returncode != 0:
-        raise SystemExit("perf record failed")
-    text = subprocess.run(["perf", "script", "-i", data, "-F", "ip,sym"], capture_output=True, text=True).stdout
-    stacks = [{line.split()[-1] for line in stack.splitlines() if line.split()}
-              for stack in text.split("\n\n") if stack.strip()]
-    serial = sum(1 for stack in stacks if not stack & SHARED_WORK)
-    return serial / max(1, len(stacks)), len(stacks)
-
-
-def measure_serial(build, folder, arguments):
-    tool = os.path.join(build, "tool", "lmc-st")
-    plain, archive, back = (os.path.join(folder, name) for name in ("m.safetensors", "m.lmc", "back"))
-    print("| file | command | serial % | samples |\n| --- | --- | --- | --- |")
-    for label, (nbytes, count) in model_shapes(arguments.gib).items():
-        if label not in arguments.files.split(","):
-            continue
-        make_model(build, plain, nbytes, count)
-        for command in (["convert", plain, "-o", archive, "--no-fsync"], ["restore", archive, "-o", back, "--no-fsync"],
-                        ["verify", archive]):
-            share, samples = serial_share([tool, *command, "-q", "-j", "1"], os.path.join(folder, "perf.data"))
-            print(f"| {label} | {command[0]} | {100 * share:.1f} | {samples} |", flush=True)
-        remove(plain, archive, back)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("speed", "serial"))
     parser.add_argument("build")
     parser.add_argument("--gib", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-j", "--threads", type=int, default=2)
-    parser.add_argument("--json", help="where the figures of speed go")
+    parser.add_argument("--json", help="where the figures go")
     parser.add_argument("--files", default="large,small,tiny")
     arguments = parser.parse_args()
-    measure = measure_speed if arguments.what == "speed" else measure_serial
     with tempfile.TemporaryDirectory(prefix="lmc-bench-") as folder:
-        measure(arguments.build, folder, arguments)
+        measure_speed(arguments.build, folder, arguments)
 
 
 if __name__ == "__main__":
