@@ -61,7 +61,7 @@ static lmc_status add_tensors(lmc_st_writer *writer, const bench_data *circle, t
 static int write_model(const char *path, uint64_t nbytes, uint64_t count, const bench_data *circle)
 {
     lmc_st_writer *writer = NULL;
-    lmc_st_diag diag = {.text = "out of memory"};
+    lmc_st_diag diag = {.struct_size = sizeof diag, .text = "out of memory"};
     lmc_st_options options;
     tensor_source *const sources = calloc(count, sizeof *sources);
     lmc_st_options_init(&options);

@@ -185,6 +185,9 @@ def check_pictures(tree, folder, bench):
         if status != 0:
             yield f"bench/plots/draw.py: exit status {status}: {output.strip()[-300:]}"
             return
+        if sorted(os.listdir(os.path.join(folder, place))) != sorted(PICTURES):
+            yield f"bench/plots/draw.py: pictures {sorted(os.listdir(os.path.join(folder, place)))}"
+            return
         drawn.append({name: read(os.path.join(folder, place, name)) for name in PICTURES})
     for name, words in PICTURES.items():
         text = set(re.findall(r">([^<>]+)</text>", drawn[0][name]))
