@@ -7,7 +7,6 @@
 
 #include "codec/bitset/rice_gaps.h"
 #include "codec/common/entropy.h"
-#include "codec/prefix/symbols.h"
 
 /* Pairs halve the flags and about double the share of those that are set: from this share on, in bits a flag, that
  * gains nothing. */
@@ -27,7 +26,7 @@ typedef struct flag_coder {
 
 size_t lmc_flags_count(const lmc_kernels *kernels, const uint64_t *flags, size_t n)
 {
-    return kernels->count_flags(flags, lmc_flag_words(n));
+    return kernels->count_flags(flags, lmc_bitset_words(n));
 }
 
 void lmc_flags_invert(uint64_t *flags, size_t n)
@@ -77,7 +76,7 @@ typedef struct pair_sets {
 
 static pair_sets place_sets(uint64_t *room, size_t n)
 {
-    const size_t words = lmc_flag_words(n / 2 + 1) + LMC_FLAG_SLACK_WORDS;
+    const size_t words = lmc_bitset_words(n / 2 + 1) + LMC_FLAG_SLACK_WORDS;
     return (pair_sets){room, room + words, room + 2 * words, room + 3 * words};
 }
 
@@ -163,8 +162,8 @@ static lmc_status decode_flags(const flag_coder *coder, uint64_t *room, lmc_read
 /* A plane of n bits whose spare bits are 0, in whole words. */
 static lmc_status read_bits(lmc_reader *reader, size_t n, uint64_t *words, lmc_diag *diag)
 {
-    const uint8_t *const p = lmc_read_span(reader, lmc_bits_nbytes(n));
-    if (!p || (n % 8 != 0 && p[n / 8] >> n % 8 != 0))
+    const uint8_t *const p = lmc_read_bits(reader, n);
+    if (!p)
         return corrupt(diag, "a plane ends early or has spare bits set");
     if (n > 0)
         words[(n - 1) / 64] = 0;
@@ -212,7 +211,7 @@ static lmc_status decode_flags(const flag_coder *coder, uint64_t *room, lmc_read
         status = lmc_gaps_decode(coder->kernels, coder->scratch->gaps, reader, n, flags, diag);
         break;
     case LMC_FMT_FLAGS_NONE:
-    case LMC_FMT_FLAGS_ALL: memset(flags, 0, lmc_flag_words(n) * sizeof flags[0]); break;
+    case LMC_FMT_FLAGS_ALL: memset(flags, 0, lmc_bitset_words(n) * sizeof flags[0]); break;
     case LMC_FMT_FLAGS_PAIRS_OF_ONES:
     case LMC_FMT_FLAGS_PAIRS_OF_ZEROS: status = decode_pairs(coder, room, reader, n, flags, diag); break;
     default: return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "flags: mode %u", mode);

@@ -8,12 +8,6 @@
 #include "codec/common/diag.h"
 #include "codec/prefix/scratch.h"
 
-/* Flags are kept in 64-bit words, value i in bit i % 64 of word i / 64; bits beyond n are 0. */
-LMC_INLINE size_t lmc_flag_words(size_t n)
-{
-    return n / 64 + (n % 64 != 0);
-}
-
 /* Set flags among n. */
 size_t lmc_flags_count(const lmc_kernels *kernels, const uint64_t *flags, size_t n);
 

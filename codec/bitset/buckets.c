@@ -115,7 +115,7 @@ static lmc_status read_rung(rung_reader *rung, const lmc_kernels *kernels, lmc_s
     if (rung->layer->last_nbits > 1)
         lmc_flags_invert(*flags, n);
     rung->in.full[0] = (const uint8_t *)*flags;
-    *flags += lmc_flag_words(n) + LMC_PLANE_SLACK / sizeof **flags;
+    *flags += lmc_bitset_words(n) + LMC_PLANE_SLACK / sizeof **flags;
     for (unsigned j = 1; j < rung->layer->last_nbits; j++) {
         rung->in.partial[j] = lmc_source_bits(source, n - *list_count);
         rung->in.position[j] = 0;

@@ -1,9 +1,6 @@
 /* rice_gaps.c - gaps between members of a set, Rice-coded in planes. */
 #include "codec/bitset/rice_gaps.h"
 
-#include "codec/bitset/bitset.h"
-#include "codec/prefix/symbols.h"
-
 /* ---- cost ---- */
 
 /* The Rice parameter for n / m values a member: the largest k with 2^k <= ln 2 * mean gap, which keeps about
@@ -71,13 +68,6 @@ static lmc_status corrupt(lmc_diag *diag, const char *what)
     return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "flags: %s", what);
 }
 
-/* A plane of n bits whose spare bits are 0, or NULL. */
-static const uint8_t *read_plane(lmc_reader *reader, size_t n)
-{
-    const uint8_t *const p = lmc_read_span(reader, lmc_bits_nbytes(n));
-    return p && (n % 8 == 0 || p[n / 8] >> n % 8 == 0) ? p : NULL;
-}
-
 static size_t count_bits(const lmc_kernels *kernels, const uint8_t *plane, size_t n)
 {
     uint64_t words[64];
@@ -105,11 +95,11 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, lmc_reader *reader, si
         return corrupt(diag, "too many low bits");
     const uint8_t *const low = reader->next;
     for (unsigned b = 0; b < k; b++)
-        if (!read_plane(reader, m))
+        if (!lmc_read_bits(reader, m))
             return corrupt(diag, "low bits end early or have spare bits set");
     size_t n = m;
     while (level_count < LMC_FMT_GAP_LEVEL_COUNT_MAX && n >= LMC_FMT_GAP_LEVEL_VALUES_MIN) {
-        level[level_count] = read_plane(reader, n);
+        level[level_count] = lmc_read_bits(reader, n);
         if (!level[level_count])
             return corrupt(diag, "a level ends early or has spare bits set");
         level_n[level_count] = n;
@@ -134,7 +124,7 @@ static lmc_status set_members(const uint32_t *gaps, size_t m, size_t n, uint64_t
         end += gaps[i];
     if (end > n)
         return corrupt(diag, "a member lies beyond the end");
-    memset(flags, 0, lmc_flag_words(n) * 8);
+    memset(flags, 0, lmc_bitset_words(n) * 8);
     size_t place = 0;
     for (size_t i = 0; i < m; i++, place++) {
         place += gaps[i];

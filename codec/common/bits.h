@@ -39,6 +39,25 @@ LMC_INLINE uint64_t lmc_load_bits(const uint8_t *p, uint64_t position)
     return lmc_load64(word) >> shift | (lmc_load64(word + 8) << 1) << (63 - shift);
 }
 
+/* A bitset keeps value i in bit i % 64 of word i / 64; bits beyond its n values are 0. Words of n values. */
+LMC_INLINE size_t lmc_bitset_words(size_t n)
+{
+    return n / 64 + (n % 64 != 0);
+}
+
+/* A plane of n bits at p: is a spare bit of its last byte set? */
+LMC_INLINE int lmc_has_spare_bits(const uint8_t *p, size_t n)
+{
+    return n % 8 != 0 && p[n / 8] >> n % 8 != 0;
+}
+
+/* The next plane of n bits, or NULL when it ends early or has spare bits set. */
+LMC_INLINE const uint8_t *lmc_read_bits(lmc_reader *reader, size_t n)
+{
+    const uint8_t *const p = lmc_read_span(reader, lmc_bits_nbytes(n));
+    return p && !lmc_has_spare_bits(p, n) ? p : NULL;
+}
+
 /* Appends bits to a byte string, least significant first. The buffer needs 8 bytes beyond its content. */
 typedef struct lmc_bit_writer {
     uint8_t *next;          /* where the pending bits will go */

@@ -83,6 +83,12 @@ LMC_INLINE uint64_t lmc_read_n(lmc_reader *r, size_t nbytes)
     return p ? lmc_load_n(p, nbytes) : 0;
 }
 
+/* Bytes of a count that is at most n, n < 2^24: the fewest that hold n. */
+LMC_INLINE unsigned lmc_count_nbytes(size_t n)
+{
+    return n < 0x100 ? 1 : n < 0x10000 ? 2 : 3;
+}
+
 /* ---- writing ---- */
 
 typedef struct lmc_writer {

@@ -1,5 +1,4 @@
-/* version.c - what runs: the version of the library, and the kernel set it has chosen. */
-#include "codec/kernels/kernels.h"
+/* version.c - the version of the library that runs. */
 #include "lmc.h"
 
 #define TEXT_OF(x) #x
@@ -13,9 +12,4 @@ const char *lmc_version_text(void)
 unsigned lmc_version_number(void)
 {
     return LMC_VERSION_NUMBER;
-}
-
-const char *lmc_kernels_name(void)
-{
-    return lmc_kernels_get()->name;
 }

@@ -245,7 +245,7 @@ static void try_transform(decider *d, lmc_delta_sample *sample, const lmc_pairs 
     }
 }
 
-static lmc_status read_pairs(const decider *d, lmc_plan_work *work, lmc_pairs *pairs, double *changed)
+static lmc_status read_pairs(const decider *d, uint8_t *buffer, lmc_pairs *pairs, double *changed)
 {
     const lmc_delta_input *const input = d->input;
     const lmc_pair_source source = {.unit_nbytes = d->unit_nbytes,
@@ -254,13 +254,13 @@ static lmc_status read_pairs(const decider *d, lmc_plan_work *work, lmc_pairs *p
                                     .read = input->read,
                                     .read_base = input->read_base,
                                     .user = input->user};
-    lmc_status status = lmc_pairs_read(&source, RUN_VALUES, work->buffer, pairs);
+    lmc_status status = lmc_pairs_read(&source, RUN_VALUES, buffer, pairs);
     if (status != LMC_OK)
         return status;
     *changed = (double)lmc_pairs_changed(pairs) / (double)pairs->count;
     if (*changed >= SPARSE_SHARE || pairs->count == source.value_count)
         return LMC_OK;
-    return lmc_pairs_read(&source, RUN_VALUES_SPARSE, work->buffer, pairs);
+    return lmc_pairs_read(&source, RUN_VALUES_SPARSE, buffer, pairs);
 }
 
 static unsigned choose_block_log2(double changed_share, unsigned unit_nbytes)
@@ -270,25 +270,25 @@ static unsigned choose_block_log2(double changed_share, unsigned unit_nbytes)
     return wanted < most ? wanted : most;
 }
 
-lmc_status lmc_delta_decide(const lmc_delta_input *input, lmc_plan_work *work, lmc_delta_decision *decision)
+lmc_status lmc_delta_decide(const lmc_delta_input *input, const lmc_delta_plan_work *work,
+                            lmc_delta_decision *decision)
 {
-    decider d = {
-        .input = input, .sample = &work->delta_sample, .unit_nbytes = lmc_dtype_unit_nbytes(input->dtype)};
+    decider d = {.input = input, .sample = work->sample, .unit_nbytes = lmc_dtype_unit_nbytes(input->dtype)};
     const double value_count = (double)(input->content_nbytes / d.unit_nbytes);
     double changed, best = -1;
     lmc_pairs pairs;
     memset(decision, 0, sizeof *decision);
-    const lmc_status status = read_pairs(&d, work, &pairs, &changed);
+    const lmc_status status = read_pairs(&d, work->buffer, &pairs, &changed);
     if (status != LMC_OK)
         return status;
     decision->block_log2 = choose_block_log2(changed, d.unit_nbytes);
     d.scale = value_count / (double)pairs.count;
     d.blocks = 1 + value_count / (double)(1u << decision->block_log2);
     if (lmc_dtype_get_kind(input->dtype) == LMC_KIND_FLOAT) {
-        try_transform(&d, &work->delta_sample, &pairs, LMC_FMT_DELTA_MAGNITUDE, &best, &decision->delta);
+        try_transform(&d, work->sample, &pairs, LMC_FMT_DELTA_MAGNITUDE, &best, &decision->delta);
     } else {
-        try_transform(&d, &work->delta_sample, &pairs, LMC_FMT_DELTA_DIFFERENCE, &best, &decision->delta);
-        try_transform(&d, &work->delta_sample, &pairs, LMC_FMT_DELTA_XOR, &best, &decision->delta);
+        try_transform(&d, work->sample, &pairs, LMC_FMT_DELTA_DIFFERENCE, &best, &decision->delta);
+        try_transform(&d, work->sample, &pairs, LMC_FMT_DELTA_XOR, &best, &decision->delta);
     }
     decision->nbits = best / value_count;
     decision->static_floor_nbits = lmc_pairs_floor_nbits(&pairs);

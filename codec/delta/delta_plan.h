@@ -5,8 +5,7 @@
 #ifndef LMC_CODEC_DELTA_DELTA_PLAN_H
 #define LMC_CODEC_DELTA_DELTA_PLAN_H
 
-#include "codec/kernels/kernels.h"
-#include "codec/plain/plan.h"
+#include "codec/delta/delta_sample.h"
 
 typedef struct lmc_delta_input {
     lmc_dtype dtype;
@@ -23,8 +22,14 @@ typedef struct lmc_delta_decision {
     double static_floor_nbits; /* and that it takes at the least without the base */
 } lmc_delta_decision;
 
+/* Working memory of one decision: the caller's, contents undefined before and after. */
+typedef struct lmc_delta_plan_work {
+    lmc_delta_sample *sample;
+    uint8_t *buffer; /* LMC_PAIRS_BUFFER_NBYTES */
+} lmc_delta_plan_work;
+
 /* The best way to compare content and base. Errors: what a read returns. */
-LMC_NODISCARD lmc_status lmc_delta_decide(const lmc_delta_input *input, lmc_plan_work *work,
+LMC_NODISCARD lmc_status lmc_delta_decide(const lmc_delta_input *input, const lmc_delta_plan_work *work,
                                           lmc_delta_decision *decision);
 
 /* Is that better than whatever there is without the base? If not, is it better than static_nbits an element? */

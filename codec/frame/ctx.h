@@ -6,10 +6,19 @@
 #define LMC_CODEC_FRAME_CTX_H
 
 #include "codec/bitset/buckets.h"
+#include "codec/delta/delta_sample.h"
 #include "codec/frame/pool.h"
 #include "codec/plain/plan.h"
 #include "codec/prefix/scratch.h"
 #include "lmc.h"
+
+/* Working memory of planning a frame. A delta and a plan without a base are weighed one after the other: the buffer of
+ * the plain plan holds the pairs of the delta before that. */
+typedef struct lmc_ctx_plan_work {
+    lmc_plan_work plain;
+    lmc_delta_sample delta_sample;
+} lmc_ctx_plan_work;
+_Static_assert(LMC_SAMPLE_BUFFER_NBYTES >= LMC_PAIRS_BUFFER_NBYTES, "pairs are read to the same buffer");
 
 struct lmc_ctx {
     lmc_allocator allocator;
@@ -20,7 +29,7 @@ struct lmc_ctx {
     uint8_t *scratch_memory;
     size_t scratch_nbytes;
     lmc_scratch scratch;
-    lmc_plan_work *plan_work;
+    lmc_ctx_plan_work *plan_work;
     lmc_ladder *ladder;   /* made with the first scratch that serves deltas */
     uint8_t *base_values; /* of one block, where they must be made */
     size_t base_values_capacity;

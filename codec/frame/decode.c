@@ -4,50 +4,9 @@
 #include "codec/delta/base_values.h"
 #include "codec/delta/delta.h"
 #include "codec/delta/delta_plan_section.h"
+#include "codec/frame/index.h"
 
 /* ---- opening ---- */
-
-static lmc_status read_index(lmc_frame *frame, const uint8_t *index, uint64_t frame_nbytes, lmc_diag *diag)
-{
-    const lmc_info *const info = &frame->info;
-    const size_t entry_nbytes = lmc_entry_nbytes(info);
-    uint64_t offset = info->head_nbytes;
-    for (uint64_t i = 0; i < info->block_count; i++) {
-        const uint8_t *const entry = index + i * entry_nbytes;
-        frame->entries[i].stored_nbytes = lmc_load32(entry);
-        frame->entries[i].content_hash = lmc_load64(entry + 4);
-        frame->entries[i].base_hash =
-            info->mode == LMC_FRAME_DELTA ? lmc_load64(entry + LMC_FMT_INDEX_ENTRY_NBYTES) : 0;
-        frame->offsets[i] = offset;
-        if (frame->entries[i].stored_nbytes == 0 ||
-            frame->entries[i].stored_nbytes > lmc_block_content_nbytes(info, i) + 1)
-            return lmc_fail(diag, LMC_ERR_CORRUPT, frame_nbytes - info->tail_nbytes + i * entry_nbytes,
-                            "index: block %llu has %u bytes", (unsigned long long)i,
-                            frame->entries[i].stored_nbytes);
-        offset += frame->entries[i].stored_nbytes;
-    }
-    frame->offsets[info->block_count] = offset;
-    if (offset != frame_nbytes - info->tail_nbytes)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, frame_nbytes - info->tail_nbytes,
-                        "index: the blocks are not as long as the frame");
-    frame->content_hash = lmc_content_hash(frame->entries, info->block_count);
-    if (info->mode == LMC_FRAME_DELTA)
-        frame->base_hash = lmc_base_hash(frame->entries, info->block_count);
-    return LMC_OK;
-}
-
-/* The check over head and tail. */
-static lmc_status verify_check(const lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
-                               lmc_diag *diag)
-{
-    const lmc_info *const info = &frame->info;
-    const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(info);
-    const lmc_kernels *const kernels = lmc_kernels_get();
-    if (lmc_frame_check(kernels, head, info->head_nbytes, tail, body_nbytes) ==
-        lmc_load64(tail + body_nbytes))
-        return LMC_OK;
-    return lmc_fail(diag, LMC_ERR_CHECKSUM, 0, "frame: head and index do not match their checksum");
-}
 
 /* Smallest frame with this head: blocks take a byte at least. */
 uint64_t lmc_frame_least_nbytes(const lmc_info *info)
@@ -101,7 +60,7 @@ static lmc_status allocate_frame(lmc_ctx *ctx, const lmc_info *info, lmc_frame *
 static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
                              uint64_t frame_nbytes, lmc_diag *diag)
 {
-    lmc_status status = verify_check(frame, head, tail, diag);
+    lmc_status status = lmc_tail_check(&frame->info, head, tail, diag);
     if (status != LMC_OK)
         return status;
     if (!lmc_is_coded(&frame->info)) {
@@ -117,7 +76,13 @@ static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_
         status = lmc_coding_read(section, section_nbytes, unit_nbytes, frame->tables, &frame->coding, diag);
     if (status != LMC_OK)
         return lmc_diag_shift(diag, status, LMC_FMT_HEAD_NBYTES);
-    return read_index(frame, tail, frame_nbytes, diag);
+    status = lmc_index_read(&frame->info, tail, frame_nbytes, frame->entries, frame->offsets, diag);
+    if (status != LMC_OK)
+        return status;
+    frame->content_hash = lmc_content_hash(frame->entries, frame->info.block_count);
+    if (frame->info.mode == LMC_FRAME_DELTA)
+        frame->base_hash = lmc_base_hash(frame->entries, frame->info.block_count);
+    return LMC_OK;
 }
 
 lmc_status lmc_frame_parse(lmc_ctx *ctx, const uint8_t *head, size_t head_nbytes, const uint8_t *tail,

@@ -7,6 +7,7 @@
 #include "codec/delta/delta.h"
 #include "codec/delta/delta_plan.h"
 #include "codec/delta/delta_plan_section.h"
+#include "codec/frame/index.h"
 #include "codec/plain/block.h"
 
 void lmc_params_init_sized(lmc_params *params, size_t struct_size)
@@ -65,12 +66,13 @@ static lmc_status decide_delta(lmc_ctx *ctx, const lmc_params *params, const pla
                                          .read = input->read,
                                          .read_base = input->read_base,
                                          .user = input->user};
-    return lmc_delta_decide(&delta_input, ctx->plan_work, decision);
+    const lmc_delta_plan_work work = {&ctx->plan_work->delta_sample, ctx->plan_work->plain.buffer};
+    return lmc_delta_decide(&delta_input, &work, decision);
 }
 
 static void use_delta(const lmc_params *params, const lmc_delta_decision *decision, lmc_plan *plan)
 {
-    plan->decision.delta = decision->delta;
+    plan->delta = decision->delta;
     plan->decision.section_nbytes = lmc_delta_write(&decision->delta, plan->decision.section);
     plan->info.mode = LMC_FRAME_DELTA;
     plan->info.base_form = params->base_form;
@@ -92,7 +94,7 @@ static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const plan
         }
     }
     const lmc_status status = lmc_decide(params->dtype, params->level, plan->info.content_nbytes, input->read,
-                                         input->user, ctx->plan_work, plan->tables, &plan->decision);
+                                         input->user, &ctx->plan_work->plain, plan->tables, &plan->decision);
     if (status == LMC_OK && input->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits))
         use_delta(params, &delta, plan);
     return status;
@@ -226,7 +228,7 @@ static void encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
                          const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
 {
     const lmc_delta_job job = {.kernels = lmc_kernels_get(),
-                               .delta = &plan->decision.delta,
+                               .delta = &plan->delta,
                                .ladder = ctx->ladder,
                                .scratch = &ctx->scratch,
                                .unit_nbytes = plan->info.element_nbytes,
@@ -304,32 +306,6 @@ lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_i
     if (status == LMC_OK)
         status = lmc_plan_encode_block(ctx, plan, src, src_nbytes, base, dst, entry);
     return lmc_ctx_end(ctx, status);
-}
-
-static void write_index(const lmc_info *info, const lmc_block_entry *entries, uint64_t entry_count,
-                        uint8_t *dst)
-{
-    for (uint64_t i = 0; i < entry_count; i++) {
-        lmc_store32(dst, entries[i].stored_nbytes);
-        lmc_store64(dst + 4, entries[i].content_hash);
-        if (info->mode == LMC_FRAME_DELTA)
-            lmc_store64(dst + LMC_FMT_INDEX_ENTRY_NBYTES, entries[i].base_hash);
-        dst += lmc_entry_nbytes(info);
-    }
-}
-
-void lmc_tail_write(const lmc_info *info, const uint8_t *section, const lmc_block_entry *entries,
-                    uint64_t entry_count, uint8_t *dst)
-{
-    const lmc_kernels *const kernels = lmc_kernels_get();
-    uint8_t head[LMC_FMT_HEAD_NBYTES + LMC_FMT_PLAN_NBYTES_MAX];
-    const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(info);
-    lmc_head_write(info, section, head);
-    if (lmc_is_coded(info))
-        write_index(info, entries, entry_count, dst);
-    else
-        lmc_store64(dst, lmc_content_hash(entries, entry_count));
-    lmc_store64(dst + body_nbytes, lmc_frame_check(kernels, head, info->head_nbytes, dst, body_nbytes));
 }
 
 lmc_status lmc_encode_tail(const lmc_plan *plan, const lmc_block_entry *entries, uint64_t entry_count,

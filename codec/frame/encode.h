@@ -12,6 +12,7 @@ struct lmc_plan {
     lmc_allocator allocator;
     lmc_info info;
     lmc_decision decision;
+    lmc_delta delta; /* of a delta frame, which uses of the decision the section only */
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
 };
 
@@ -34,9 +35,5 @@ LMC_NODISCARD lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, si
 LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
                                                size_t src_nbytes, const uint8_t *base, uint8_t *dst,
                                                lmc_block_entry *entry);
-
-/* Writes a tail of info->tail_nbytes bytes. section: the plan section of a frame that has one. */
-void lmc_tail_write(const lmc_info *info, const uint8_t *section, const lmc_block_entry *entries,
-                    uint64_t entry_count, uint8_t *dst);
 
 #endif

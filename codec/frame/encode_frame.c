@@ -3,6 +3,7 @@
 
 #include "codec/common/checked.h"
 #include "codec/frame/encode.h"
+#include "codec/frame/index.h"
 #include "codec/plain/block.h"
 
 lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t *bound)

@@ -199,9 +199,3 @@ lmc_status lmc_read_info(const void *frame, size_t nbytes, lmc_info *info, lmc_d
         lmc_struct_copy(diag, &cause, lmc_struct_size(diag));
     return status;
 }
-
-uint64_t lmc_frame_check(const lmc_kernels *kernels, const uint8_t *head, size_t head_nbytes,
-                         const uint8_t *tail_body, size_t tail_body_nbytes)
-{
-    return kernels->hash(tail_body, tail_body_nbytes, kernels->hash(head, head_nbytes, 0));
-}

@@ -46,10 +46,6 @@ LMC_INLINE uint64_t lmc_tail_body_nbytes(const lmc_info *info)
     return info->tail_nbytes - LMC_FMT_HASH_NBYTES;
 }
 
-/* The frame's check: over the head, and over the tail before the check. */
-uint64_t lmc_frame_check(const lmc_kernels *kernels, const uint8_t *head, size_t head_nbytes,
-                         const uint8_t *tail_body, size_t tail_body_nbytes);
-
 /* Content bytes of block i. */
 LMC_INLINE size_t lmc_block_content_nbytes(const lmc_info *info, uint64_t i)
 {

@@ -164,7 +164,7 @@ static int encode_constant(const block_job *job, const uint8_t *src, size_t n, l
         lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
         return encode_planes_flexible(job, src, n, writer);
     }
-    memset(mask, 0, lmc_flag_words(n) * 8);
+    memset(mask, 0, lmc_bitset_words(n) * 8);
     mask[0] = 1;
     lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
     const size_t nbytes =

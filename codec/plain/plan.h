@@ -5,7 +5,6 @@
 #ifndef LMC_CODEC_PLAIN_PLAN_H
 #define LMC_CODEC_PLAIN_PLAN_H
 
-#include "codec/delta/delta_sample.h"
 #include "codec/plain/plan_section.h"
 #include "codec/plain/sample.h"
 
@@ -13,17 +12,14 @@
 typedef struct lmc_plan_work {
     lmc_sample sample;
     lmc_code_shape shapes[LMC_FMT_PLANE_COUNT_MAX];
-    lmc_delta_sample delta_sample;
     uint8_t buffer[LMC_SAMPLE_BUFFER_NBYTES];
 } lmc_plan_work;
-_Static_assert(LMC_SAMPLE_BUFFER_NBYTES >= LMC_PAIRS_BUFFER_NBYTES, "pairs are read to the same buffer");
 
 /* What was decided. */
 typedef struct lmc_decision {
     lmc_coding coding;     /* its tables point into `tables` of the caller */
     int is_raw;            /* no plane gains anything */
     double nbits;          /* bits an element, about, that it takes so */
-    lmc_delta delta;       /* of a delta frame, which uses nothing of the above */
     size_t section_nbytes; /* plan section as it stands in the frame */
     uint8_t section[LMC_FMT_PLAN_NBYTES_MAX];
 } lmc_decision;

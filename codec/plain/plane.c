@@ -44,7 +44,7 @@ static size_t encode_coded(const lmc_kernels *kernels, const lmc_table *table, l
 static size_t split_exceptions(const uint8_t *plane, size_t n, unsigned dominant, lmc_scratch *scratch)
 {
     size_t m = 0;
-    memset(scratch->flags, 0, lmc_flag_words(n) * 8);
+    memset(scratch->flags, 0, lmc_bitset_words(n) * 8);
     for (size_t i = 0; i < n; i++) {
         const uint64_t differs = plane[i] != dominant;
         scratch->flags[i / 64] |= differs << i % 64;
@@ -238,7 +238,7 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, const lmc_table *table
     if (!exceptions)
         exceptions = scratch->exceptions;
     memset(plane, (int)dominant, n);
-    for (size_t w = 0; w < lmc_flag_words(n); w++)
+    for (size_t w = 0; w < lmc_bitset_words(n); w++)
         for (uint64_t word = scratch->flags[w]; word != 0; word &= word - 1)
             plane[64 * w + lmc_lowest_bit(word)] = *exceptions++;
     return LMC_OK;

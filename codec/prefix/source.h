@@ -47,9 +47,7 @@ LMC_INLINE const uint8_t *lmc_source_plane(lmc_source *source, size_t nbytes, si
 LMC_INLINE const uint8_t *lmc_source_bits(lmc_source *source, size_t n)
 {
     const uint8_t *const p = lmc_source_plane(source, lmc_bits_nbytes(n), LMC_PLANE_SLACK);
-    if (p && n % 8 != 0 && p[n / 8] >> n % 8 != 0)
-        return NULL;
-    return p;
+    return p && !lmc_has_spare_bits(p, n) ? p : NULL;
 }
 
 #endif

@@ -9,12 +9,6 @@
 #include "codec/prefix/scratch.h"
 #include "codec/prefix/source.h"
 
-/* Bytes of a count in a coded plane of n symbols: the least that hold n. */
-LMC_INLINE unsigned lmc_count_nbytes(size_t n)
-{
-    return n < 0x100 ? 1 : n < 0x10000 ? 2 : 3;
-}
-
 typedef struct lmc_symbol_encoder {
     const lmc_kernels *kernels;
     const lmc_table *table;

@@ -11,7 +11,7 @@
 #include "codec/delta/base_values.h"
 #include "codec/delta/delta.h"
 #include "codec/delta/delta_plan_section.h"
-#include "codec/frame/head.h"
+#include "codec/frame/index.h"
 #include "codec/plain/block.h"
 
 /* Working memory of deep_decode(). */
@@ -106,9 +106,7 @@ static lmc_status deep_read_ends(deep *d, const lmc_kernels *kernels, const uint
     if (!is_coded && frame_nbytes != least)
         return LMC_ERR_CORRUPT;
     *tail = frame + frame_nbytes - info->tail_nbytes;
-    const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(info);
-    if (lmc_frame_check(kernels, frame, info->head_nbytes, *tail, body_nbytes) !=
-        lmc_load64(*tail + body_nbytes))
+    if (lmc_tail_hash(kernels, info, frame, *tail) != lmc_load64(*tail + lmc_tail_body_nbytes(info)))
         return LMC_ERR_CHECKSUM;
     const uint8_t *const section = frame + LMC_FMT_HEAD_NBYTES;
     if (info->mode == LMC_FRAME_CODED)
@@ -268,9 +266,7 @@ static MAYBE_UNUSED void deep_reseal(uint8_t *frame, size_t frame_nbytes)
         frame_nbytes - info.head_nbytes < info.tail_nbytes)
         return;
     uint8_t *const tail = frame + frame_nbytes - info.tail_nbytes;
-    const size_t body_nbytes = (size_t)lmc_tail_body_nbytes(&info);
-    lmc_store64(tail + body_nbytes,
-                lmc_frame_check(lmc_kernels_get(), frame, info.head_nbytes, tail, body_nbytes));
+    lmc_store64(tail + lmc_tail_body_nbytes(&info), lmc_tail_hash(lmc_kernels_get(), &info, frame, tail));
 }
 
 #endif

@@ -9,7 +9,6 @@
 
 #include <immintrin.h>
 #include <limits.h>
-#include <stdlib.h>
 
 #include "codec/kernels/shared/instances.h"
 #include "codec/kernels/shared/vectors.h"

@@ -19,7 +19,7 @@ static void open_memory(void)
     lmc_scratch_place(&scratch, &(lmc_scratch_size){N_MAX, 1, 0}, scratch_memory);
     bytes_memory = guarded_open(N_MAX);
     flags_memory = guarded_open(N_MAX);
-    flags = must_malloc(lmc_flag_words(N_MAX) * 8);
+    flags = must_malloc(lmc_bitset_words(N_MAX) * 8);
 }
 
 static void close_memory(void)
@@ -37,7 +37,7 @@ static void set_flag(size_t i)
 
 static void clear_flags(size_t n)
 {
-    memset(flags, 0, lmc_flag_words(n) * 8);
+    memset(flags, 0, lmc_bitset_words(n) * 8);
 }
 
 /* Each flag set with this probability. Returns the number of set flags. */
@@ -59,7 +59,7 @@ static lmc_status decode(const uint8_t *src, size_t nbytes, size_t n, uint64_t *
 {
     lmc_diag diag;
     lmc_reader reader = {src, src + nbytes, 0};
-    *found = (uint64_t *)(void *)guarded_end(&flags_memory, lmc_flag_words(n) * 8);
+    *found = (uint64_t *)(void *)guarded_end(&flags_memory, lmc_bitset_words(n) * 8);
     const lmc_status status = lmc_flags_decode(lmc_kernels_get(), &scratch, &reader, n, *found, &diag);
     *used = nbytes - lmc_reader_left(&reader);
     return status;
@@ -78,7 +78,7 @@ static size_t round_trip(size_t n, unsigned *mode)
     CU_ASSERT_EQUAL(lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, dst, nbytes), nbytes);
     CU_ASSERT_EQUAL_FATAL(decode(dst, nbytes, n, &found, &used), LMC_OK);
     CU_ASSERT_EQUAL(used, nbytes);
-    CU_ASSERT_EQUAL(memcmp(found, flags, lmc_flag_words(n) * 8), 0);
+    CU_ASSERT_EQUAL(memcmp(found, flags, lmc_bitset_words(n) * 8), 0);
     *mode = dst[0];
     return nbytes;
 }
@@ -126,7 +126,7 @@ static void test_one_flag_anywhere(void)
             set_flag(place);
             round_trip(n, &mode);
             CU_ASSERT(n < 256 || mode == LMC_FMT_FLAGS_GAPS_OF_ONES);
-            for (size_t w = 0; w < lmc_flag_words(n); w++)
+            for (size_t w = 0; w < lmc_bitset_words(n); w++)
                 flags[w] = ~flags[w];
             if (n % 64 != 0)
                 flags[n / 64] &= lmc_low_mask(n % 64);
