@@ -112,11 +112,11 @@ static size_t encode_listed(const flag_coder *coder, uint64_t *room, const uint6
     const size_t allowed = lmc_min_size(capacity, lmc_bits_nbytes(n));
     size_t nbytes = 0;
     if (gaps <= pairs && gaps < most && minor <= GAPS_COUNT_MAX) {
-        dst[0] = inverted ? LMC_FMT_FLAGS_GAPS_OF_ZEROS : LMC_FMT_FLAGS_GAPS_OF_ONES;
+        dst[0] = inverted ? LMC_FMT_BITSET_GAPS_OF_ZEROS : LMC_FMT_BITSET_GAPS_OF_ONES;
         nbytes =
             lmc_gaps_encode(coder->kernels, coder->scratch->gaps, flags, n, inverted, dst + 1, allowed - 1);
     } else if (pairs < most) {
-        dst[0] = inverted ? LMC_FMT_FLAGS_PAIRS_OF_ZEROS : LMC_FMT_FLAGS_PAIRS_OF_ONES;
+        dst[0] = inverted ? LMC_FMT_BITSET_HIERARCHY_OF_ZEROS : LMC_FMT_BITSET_HIERARCHY_OF_ONES;
         nbytes = encode_pairs(coder, room, flags, n, inverted, dst + 1, allowed - 1);
     }
     return nbytes != 0 ? 1 + nbytes : 0;
@@ -129,7 +129,7 @@ static size_t encode_flags(const flag_coder *coder, uint64_t *room, const uint64
     if (capacity < 1)
         return 0;
     if (ones == 0 || ones == n) {
-        dst[0] = ones == 0 ? LMC_FMT_FLAGS_NONE : LMC_FMT_FLAGS_ALL;
+        dst[0] = ones == 0 ? LMC_FMT_BITSET_NONE : LMC_FMT_BITSET_ALL;
         return 1;
     }
     const size_t nbytes = encode_listed(coder, room, flags, n, ones, dst, capacity);
@@ -137,7 +137,7 @@ static size_t encode_flags(const flag_coder *coder, uint64_t *room, const uint64
         return nbytes;
     if (capacity < 1 + lmc_bits_nbytes(n))
         return 0;
-    dst[0] = LMC_FMT_FLAGS_BITMAP;
+    dst[0] = LMC_FMT_BITSET_BITMAP;
     memcpy(dst + 1, flags, lmc_bits_nbytes(n));
     return 1 + lmc_bits_nbytes(n);
 }
@@ -205,19 +205,19 @@ static lmc_status decode_flags(const flag_coder *coder, uint64_t *room, lmc_read
     if (reader->failed)
         return corrupt(diag, "no mode byte");
     switch (mode) {
-    case LMC_FMT_FLAGS_BITMAP: return read_bits(reader, n, flags, diag);
-    case LMC_FMT_FLAGS_GAPS_OF_ONES:
-    case LMC_FMT_FLAGS_GAPS_OF_ZEROS:
+    case LMC_FMT_BITSET_BITMAP: return read_bits(reader, n, flags, diag);
+    case LMC_FMT_BITSET_GAPS_OF_ONES:
+    case LMC_FMT_BITSET_GAPS_OF_ZEROS:
         status = lmc_gaps_decode(coder->kernels, coder->scratch->gaps, reader, n, flags, diag);
         break;
-    case LMC_FMT_FLAGS_NONE:
-    case LMC_FMT_FLAGS_ALL: memset(flags, 0, lmc_bitset_words(n) * sizeof flags[0]); break;
-    case LMC_FMT_FLAGS_PAIRS_OF_ONES:
-    case LMC_FMT_FLAGS_PAIRS_OF_ZEROS: status = decode_pairs(coder, room, reader, n, flags, diag); break;
+    case LMC_FMT_BITSET_NONE:
+    case LMC_FMT_BITSET_ALL: memset(flags, 0, lmc_bitset_words(n) * sizeof flags[0]); break;
+    case LMC_FMT_BITSET_HIERARCHY_OF_ONES:
+    case LMC_FMT_BITSET_HIERARCHY_OF_ZEROS: status = decode_pairs(coder, room, reader, n, flags, diag); break;
     default: return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "flags: mode %u", mode);
     }
-    if (mode == LMC_FMT_FLAGS_GAPS_OF_ZEROS || mode == LMC_FMT_FLAGS_ALL ||
-        mode == LMC_FMT_FLAGS_PAIRS_OF_ZEROS)
+    if (mode == LMC_FMT_BITSET_GAPS_OF_ZEROS || mode == LMC_FMT_BITSET_ALL ||
+        mode == LMC_FMT_BITSET_HIERARCHY_OF_ZEROS)
         lmc_flags_invert(flags, n);
     return status;
 }

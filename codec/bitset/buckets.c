@@ -5,7 +5,7 @@
 #include "codec/prefix/code_table.h"
 
 /* Rung r holds 2^rung_nbits[r] symbols, from where the one before it ends. */
-static const uint8_t rung_nbits[LMC_FMT_RUNG_COUNT] = {0, 1, 1, 1, 2, 2, 3, 3, 5};
+static const uint8_t rung_nbits[LMC_FMT_BUCKET_COUNT] = {0, 1, 1, 1, 2, 2, 3, 3, 5};
 
 unsigned lmc_rung_nbits(unsigned rung)
 {
@@ -37,7 +37,7 @@ static void init_rung(unsigned rung, lmc_layer *layer)
 
 void lmc_ladder_init(lmc_ladder *ladder)
 {
-    for (unsigned r = 0; r < LMC_FMT_RUNG_COUNT; r++)
+    for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT; r++)
         init_rung(r, &ladder->rungs[r]);
 }
 
@@ -74,7 +74,7 @@ size_t lmc_ladder_encode(const lmc_ladder *ladder, const lmc_kernels *kernels, l
                          const uint8_t *symbols, size_t n, uint8_t *dst, size_t capacity)
 {
     lmc_writer writer = {dst, dst + capacity};
-    for (unsigned r = 0; r < LMC_FMT_RUNG_COUNT && n >= LMC_FMT_RUNG_VALUES_MIN; r++) {
+    for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN; r++) {
         uint8_t *const list = scratch->list[r % 2];
         size_t list_count;
         if (!encode_rung(&ladder->rungs[r], kernels, scratch, symbols, n, list, &list_count, &writer))
@@ -128,11 +128,11 @@ static lmc_status read_rung(rung_reader *rung, const lmc_kernels *kernels, lmc_s
 lmc_status lmc_ladder_decode(const lmc_ladder *ladder, const lmc_kernels *kernels, lmc_scratch *scratch,
                              lmc_source *source, size_t n, uint8_t *symbols, lmc_diag *diag)
 {
-    rung_reader rungs[LMC_FMT_RUNG_COUNT];
+    rung_reader rungs[LMC_FMT_BUCKET_COUNT];
     uint64_t *flags = scratch->rung_flags;
     unsigned count = 0;
     const size_t symbol_count = n;
-    while (count < LMC_FMT_RUNG_COUNT && n >= LMC_FMT_RUNG_VALUES_MIN) {
+    while (count < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN) {
         rung_reader *const rung = &rungs[count];
         rung->layer = &ladder->rungs[count];
         rung->n = n;

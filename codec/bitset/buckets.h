@@ -11,7 +11,7 @@
 
 /* The rungs as layers of a code: kernels code them. */
 typedef struct lmc_ladder {
-    lmc_layer rungs[LMC_FMT_RUNG_COUNT];
+    lmc_layer rungs[LMC_FMT_BUCKET_COUNT];
 } lmc_ladder;
 
 void lmc_ladder_init(lmc_ladder *ladder);

@@ -41,7 +41,7 @@ static size_t encode_gaps(const lmc_kernels *kernels, uint32_t *gaps, size_t n, 
     lmc_write_n(&w, k, 1);
     kernels->gaps_cut(gaps, m, k, w.next);
     w.next += k * lmc_bits_nbytes(m);
-    for (unsigned t = 0; t < LMC_FMT_GAP_LEVEL_COUNT_MAX && m >= LMC_FMT_GAP_LEVEL_VALUES_MIN; t++) {
+    for (unsigned t = 0; t < LMC_FMT_GAP_UNARY_COUNT_MAX && m >= LMC_FMT_GAP_UNARY_VALUES_MIN; t++) {
         const size_t plane_nbytes = lmc_bits_nbytes(m);
         if (lmc_writer_left(&w) < plane_nbytes)
             return 0;
@@ -87,8 +87,8 @@ static size_t count_bits(const lmc_kernels *kernels, const uint8_t *plane, size_
 static lmc_status decode_gaps(const lmc_kernels *kernels, lmc_reader *reader, size_t m, uint32_t *gaps,
                               lmc_diag *diag)
 {
-    const uint8_t *level[LMC_FMT_GAP_LEVEL_COUNT_MAX];
-    size_t level_n[LMC_FMT_GAP_LEVEL_COUNT_MAX + 1];
+    const uint8_t *level[LMC_FMT_GAP_UNARY_COUNT_MAX];
+    size_t level_n[LMC_FMT_GAP_UNARY_COUNT_MAX + 1];
     unsigned level_count = 0;
     const unsigned k = (unsigned)lmc_read_n(reader, 1);
     if (k > LMC_FMT_GAP_LOW_NBITS_MAX)
@@ -98,7 +98,7 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, lmc_reader *reader, si
         if (!lmc_read_bits(reader, m))
             return corrupt(diag, "low bits end early or have spare bits set");
     size_t n = m;
-    while (level_count < LMC_FMT_GAP_LEVEL_COUNT_MAX && n >= LMC_FMT_GAP_LEVEL_VALUES_MIN) {
+    while (level_count < LMC_FMT_GAP_UNARY_COUNT_MAX && n >= LMC_FMT_GAP_UNARY_VALUES_MIN) {
         level[level_count] = lmc_read_bits(reader, n);
         if (!level[level_count])
             return corrupt(diag, "a level ends early or has spare bits set");

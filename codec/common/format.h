@@ -43,7 +43,7 @@
 #define LMC_FMT_TRANSFORM_MASK 0x02   /* a mask value follows: blocks may be masked */
 #define LMC_FMT_TRANSFORM_KNOWN 0x03
 
-#define LMC_FMT_HEAD_NBITS 16        /* of an element of 2 bytes and more: symbol and low plane */
+#define LMC_FMT_HIGH_NBITS 16        /* of an element of 2 bytes and more: symbol and low plane */
 #define LMC_FMT_LOW_NBITS_MAX 8      /* then the low plane is a byte plane */
 #define LMC_FMT_LOW_NBITS_MIN_WIDE 4 /* elements of 2 bytes and more */
 #define LMC_FMT_LOW_NBITS_MAX_BYTE 4 /* elements of 1 byte */
@@ -70,7 +70,7 @@
 #define LMC_FMT_PLANE_STORED 0
 #define LMC_FMT_PLANE_CONSTANT 1
 #define LMC_FMT_PLANE_CODED 2
-#define LMC_FMT_PLANE_GAPS 3
+#define LMC_FMT_PLANE_EXCEPTIONS 3
 
 /* ---- deltas ---- */
 #define LMC_FMT_DELTA_MAGNITUDE 0  /* of floats: difference of the bits below the sign, and sign flips */
@@ -80,19 +80,19 @@
 #define LMC_FMT_CLASS_LOW_NBITS_MAX 8
 
 /* ---- ladders ---- */
-#define LMC_FMT_RUNG_COUNT 9
-#define LMC_FMT_RUNG_VALUES_MIN 8 /* a shorter list follows as bytes */
+#define LMC_FMT_BUCKET_COUNT 9
+#define LMC_FMT_BUCKET_VALUES_MIN 8 /* a shorter list follows as bytes */
 
 /* ---- flags (gap coding) ---- */
-#define LMC_FMT_FLAGS_BITMAP 0
-#define LMC_FMT_FLAGS_GAPS_OF_ONES 1
-#define LMC_FMT_FLAGS_GAPS_OF_ZEROS 2
-#define LMC_FMT_FLAGS_NONE 3 /* is set */
-#define LMC_FMT_FLAGS_ALL 4  /* are set */
-#define LMC_FMT_FLAGS_PAIRS_OF_ONES 5
-#define LMC_FMT_FLAGS_PAIRS_OF_ZEROS 6
+#define LMC_FMT_BITSET_BITMAP 0
+#define LMC_FMT_BITSET_GAPS_OF_ONES 1
+#define LMC_FMT_BITSET_GAPS_OF_ZEROS 2
+#define LMC_FMT_BITSET_NONE 3 /* is set */
+#define LMC_FMT_BITSET_ALL 4  /* are set */
+#define LMC_FMT_BITSET_HIERARCHY_OF_ONES 5
+#define LMC_FMT_BITSET_HIERARCHY_OF_ZEROS 6
 #define LMC_FMT_GAP_LOW_NBITS_MAX 15
-#define LMC_FMT_GAP_LEVEL_COUNT_MAX 12
-#define LMC_FMT_GAP_LEVEL_VALUES_MIN 16
+#define LMC_FMT_GAP_UNARY_COUNT_MAX 12
+#define LMC_FMT_GAP_UNARY_VALUES_MIN 16
 
 #endif

@@ -103,7 +103,7 @@ static int write_flips(const lmc_delta_job *job, uint16_t *heads, size_t n, lmc_
         nbytes =
             lmc_flags_encode(job->kernels, scratch, scratch->flags, n, writer->next, lmc_writer_left(writer));
     } else if (lmc_writer_left(writer) > 0) {
-        writer->next[0] = LMC_FMT_FLAGS_NONE;
+        writer->next[0] = LMC_FMT_BITSET_NONE;
         nbytes = 1;
     }
     writer->next += nbytes;

@@ -81,7 +81,7 @@ static double class_nbits(const decider *d, const class_plan *class, unsigned sh
     for (unsigned g = class->first; g < class->end; g++)
         flips += d->sample->group[g].flips;
     nbits += flags_nbits(d, n, xlog_n, flips * d->scale, xlog(flips * d->scale));
-    for (unsigned r = 0; r < LMC_FMT_RUNG_COUNT && n > 0; r++) {
+    for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT && n > 0; r++) {
         const uint64_t end = lmc_rung_first(r) + (1u << lmc_rung_nbits(r));
         const double on = end << shift >> shift == end ? count_from(d, class, end << shift) : 0;
         const double xlog_on = on > 0 && on < n ? xlog(on) : xlog_n;

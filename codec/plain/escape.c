@@ -19,7 +19,7 @@ static void store_rotated(const lmc_coding *coding, uint64_t v, uint8_t *dst)
 uint16_t *lmc_escapes_collect(const lmc_coding *coding, const uint8_t *symbols, const uint8_t *src, size_t n,
                               uint16_t *escapes)
 {
-    const unsigned rest_nbits = 8 * coding->unit_nbytes - LMC_FMT_HEAD_NBITS;
+    const unsigned rest_nbits = 8 * coding->unit_nbytes - LMC_FMT_HIGH_NBITS;
     for (size_t i = 0; i < n; i++) {
         if (symbols[i] != LMC_FMT_SYMBOL_ESCAPE)
             continue;
@@ -32,13 +32,13 @@ uint16_t *lmc_escapes_collect(const lmc_coding *coding, const uint8_t *symbols, 
 lmc_status lmc_escapes_apply(const lmc_coding *coding, const uint8_t *symbols, size_t n, lmc_reader *reader,
                              uint8_t *dst, lmc_diag *diag)
 {
-    const unsigned rest_nbits = 8 * coding->unit_nbytes - LMC_FMT_HEAD_NBITS;
+    const unsigned rest_nbits = 8 * coding->unit_nbytes - LMC_FMT_HIGH_NBITS;
     const unsigned low_nbits = coding->split.low_nbits;
     const uint64_t head_mask = (UINT64_C(0xffff)) << rest_nbits;
     const uint8_t *const end = symbols + n;
     for (const uint8_t *s = symbols; (s = memchr(s, LMC_FMT_SYMBOL_ESCAPE, (size_t)(end - s))) != NULL; s++) {
         const unsigned wide = (unsigned)lmc_read_n(reader, 2);
-        if (reader->failed || wide >> (LMC_FMT_HEAD_NBITS - low_nbits) != 0)
+        if (reader->failed || wide >> (LMC_FMT_HIGH_NBITS - low_nbits) != 0)
             return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "block: an escape is missing or too wide");
         uint8_t *const element = dst + (size_t)(s - symbols) * coding->unit_nbytes;
         const uint64_t v = load_rotated(coding, element);

@@ -41,7 +41,7 @@ typedef struct decider {
 
 static unsigned head_nbits(const decider *d)
 {
-    return d->unit_nbytes == 1 ? 8 : LMC_FMT_HEAD_NBITS;
+    return d->unit_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
 }
 
 /* ---- symbols of a split ---- */
@@ -268,7 +268,7 @@ static unsigned joint_low_nbits(unsigned exponent_nbits, int is_rotated)
 {
     const unsigned mantissa_nbits = exponent_nbits == 5 ? 3 : exponent_nbits == 11 ? 1 : 2;
     const unsigned symbol_nbits = exponent_nbits + mantissa_nbits + !is_rotated;
-    const unsigned low_nbits = LMC_FMT_HEAD_NBITS - symbol_nbits;
+    const unsigned low_nbits = LMC_FMT_HIGH_NBITS - symbol_nbits;
     return low_nbits < LMC_FMT_LOW_NBITS_MIN_WIDE ? LMC_FMT_LOW_NBITS_MIN_WIDE : low_nbits;
 }
 
@@ -279,7 +279,7 @@ static unsigned head_nbits_wanted(unsigned unit_nbytes, lmc_dtype dtype, lmc_lev
         return 8;
     const unsigned joint = joint_low_nbits(lmc_dtype_exponent_nbits(dtype), 1);
     const unsigned low_nbits = level == LMC_LEVEL_FAST || joint > 8 ? 8 : joint;
-    const unsigned nbits = LMC_FMT_HEAD_NBITS - low_nbits + offsets_wanted_log2(level);
+    const unsigned nbits = LMC_FMT_HIGH_NBITS - low_nbits + offsets_wanted_log2(level);
     return nbits < LMC_SAMPLE_HEAD_NBITS_MAX ? nbits : LMC_SAMPLE_HEAD_NBITS_MAX;
 }
 

@@ -26,7 +26,7 @@ typedef struct lmc_coding {
 
 LMC_INLINE unsigned lmc_coding_head_nbits(const lmc_coding *coding)
 {
-    return coding->unit_nbytes == 1 ? 8 : LMC_FMT_HEAD_NBITS;
+    return coding->unit_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
 }
 
 /* Symbols of more than 8 bits are clamped: LMC_FMT_SYMBOL_ESCAPE stands for all that do not fit. */

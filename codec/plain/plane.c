@@ -110,7 +110,7 @@ size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_
         24 + lmc_flags_cost_nbits(n, m) + (codes_list ? coded_list_cost : stored_list_cost);
     size_t nbytes = 0;
     if (gaps_cost < coded_cost && gaps_cost < stored_cost) {
-        *mode = LMC_FMT_PLANE_GAPS;
+        *mode = LMC_FMT_PLANE_EXCEPTIONS;
         nbytes = encode_gaps(kernels, codes_list ? table : NULL, scratch, plane, n, dominant, dst,
                              lmc_min_size(capacity, n));
     }
@@ -256,7 +256,7 @@ lmc_status lmc_plane_decode(const lmc_kernels *kernels, const lmc_table *table, 
         if (nbits == 8)
             return decode_coded(kernels, table, scratch, source, n, buffer, diag);
         break;
-    case LMC_FMT_PLANE_GAPS:
+    case LMC_FMT_PLANE_EXCEPTIONS:
         if (nbits == 8)
             return decode_gaps(kernels, table, scratch, source, n, buffer, diag);
         break;

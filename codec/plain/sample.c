@@ -161,7 +161,7 @@ LMC_INLINE uint64_t rotate_lanes(uint64_t word, unsigned rotation, const unsigne
 LMC_INLINE void count_value_bytes(lmc_sample *sample, uint64_t rotated, uint32_t once,
                                   const unsigned unit_nbytes)
 {
-    const unsigned head_shift = 8 * unit_nbytes - LMC_FMT_HEAD_NBITS;
+    const unsigned head_shift = 8 * unit_nbytes - LMC_FMT_HIGH_NBITS;
     sample->head_low[rotated >> head_shift & 0xff] += once;
     for (unsigned j = 0; j + 2 < unit_nbytes; j++)
         sample->rest[j][rotated >> (head_shift - 8 * (j + 1)) & 0xff] += once;

@@ -18,7 +18,7 @@ static size_t walk_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t used
     s->stored = take(memory, &used, 1 + n * s->unit_nbytes + s->unit_nbytes + LMC_LIST_SLACK);
     s->flips = (uint64_t *)(void *)take(memory, &used, lmc_bits_nbytes(n) + 16);
     s->rung_flags = (uint64_t *)(void *)take(
-        memory, &used, LMC_FMT_RUNG_COUNT * (lmc_bits_nbytes(n) + sizeof(uint64_t) + LMC_PLANE_SLACK));
+        memory, &used, LMC_FMT_BUCKET_COUNT * (lmc_bits_nbytes(n) + sizeof(uint64_t) + LMC_PLANE_SLACK));
     return used;
 }
 

@@ -43,7 +43,7 @@ typedef struct lmc_scratch {
     uint8_t *symbols;      /* value_capacity + LMC_LIST_SLACK: of a list */
     uint8_t *stored;       /* a stored block and LMC_LIST_SLACK */
     uint64_t *flips;       /* as flags */
-    uint64_t *rung_flags;  /* LMC_FMT_RUNG_COUNT times value_capacity bits and a slack */
+    uint64_t *rung_flags;  /* LMC_FMT_BUCKET_COUNT times value_capacity bits and a slack */
 } lmc_scratch;
 
 #define LMC_SCRATCH_ALIGNMENT 64

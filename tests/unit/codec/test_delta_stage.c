@@ -137,7 +137,7 @@ static void test_single_bits(void)
 static void test_rung_bounds(void)
 {
     for (unsigned low_nbits = 0; low_nbits <= LMC_FMT_CLASS_LOW_NBITS_MAX; low_nbits++) {
-        for (unsigned r = 0; r < LMC_FMT_RUNG_COUNT; r++) {
+        for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT; r++) {
             const uint32_t bound = lmc_rung_first(r) + (1u << lmc_rung_nbits(r));
             for (uint32_t shown = bound - 2; shown <= bound + 2; shown++) {
                 const lmc_delta delta = {.transform = LMC_FMT_DELTA_XOR,

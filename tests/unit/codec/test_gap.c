@@ -125,13 +125,13 @@ static void test_one_flag_anywhere(void)
             clear_flags(n);
             set_flag(place);
             round_trip(n, &mode);
-            CU_ASSERT(n < 256 || mode == LMC_FMT_FLAGS_GAPS_OF_ONES);
+            CU_ASSERT(n < 256 || mode == LMC_FMT_BITSET_GAPS_OF_ONES);
             for (size_t w = 0; w < lmc_bitset_words(n); w++)
                 flags[w] = ~flags[w];
             if (n % 64 != 0)
                 flags[n / 64] &= lmc_low_mask(n % 64);
             round_trip(n, &mode);
-            CU_ASSERT(n < 256 || mode == LMC_FMT_FLAGS_GAPS_OF_ZEROS);
+            CU_ASSERT(n < 256 || mode == LMC_FMT_BITSET_GAPS_OF_ZEROS);
         }
         clear_flags(n);
         set_flag(n - 1);
@@ -162,12 +162,12 @@ static double binary_entropy(double p)
 /* Whether members are listed, as gaps or as pairs, or those that are none. */
 static int lists_ones(unsigned mode)
 {
-    return mode == LMC_FMT_FLAGS_GAPS_OF_ONES || mode == LMC_FMT_FLAGS_PAIRS_OF_ONES;
+    return mode == LMC_FMT_BITSET_GAPS_OF_ONES || mode == LMC_FMT_BITSET_HIERARCHY_OF_ONES;
 }
 
 static int lists_zeros(unsigned mode)
 {
-    return mode == LMC_FMT_FLAGS_GAPS_OF_ZEROS || mode == LMC_FMT_FLAGS_PAIRS_OF_ZEROS;
+    return mode == LMC_FMT_BITSET_GAPS_OF_ZEROS || mode == LMC_FMT_BITSET_HIERARCHY_OF_ZEROS;
 }
 
 /* The right form, and near the entropy where there is something to gain. */
@@ -184,7 +184,7 @@ static void test_form_and_size(void)
             CU_ASSERT((double)nbytes * 8 < 1.06 * entropy + 800); /* the levels of pairs */
         }
         if (density > 0.45 && density < 0.55)
-            CU_ASSERT_EQUAL(mode, LMC_FMT_FLAGS_BITMAP);
+            CU_ASSERT_EQUAL(mode, LMC_FMT_BITSET_BITMAP);
         const double estimate = lmc_flags_cost_nbits(n, m);
         CU_ASSERT(estimate > 0.85 * (double)nbytes * 8 - 100 && estimate < 1.25 * (double)nbytes * 8 + 100);
     }
@@ -303,7 +303,7 @@ static void test_truncation(void)
 
 static int is_pairs(unsigned mode)
 {
-    return mode == LMC_FMT_FLAGS_PAIRS_OF_ONES || mode == LMC_FMT_FLAGS_PAIRS_OF_ZEROS;
+    return mode == LMC_FMT_BITSET_HIERARCHY_OF_ONES || mode == LMC_FMT_BITSET_HIERARCHY_OF_ZEROS;
 }
 
 /* Damage ends in OK or CORRUPT; flags beyond n are never set, and the members are as many as were said. */
@@ -321,7 +321,7 @@ static void test_random_damage(void)
         size_t used;
         const lmc_status status =
             decode(guarded_copy(&bytes_memory, bytes, nbytes), nbytes, n, &found, &used);
-        const int is_known = bytes[0] <= LMC_FMT_FLAGS_PAIRS_OF_ZEROS;
+        const int is_known = bytes[0] <= LMC_FMT_BITSET_HIERARCHY_OF_ZEROS;
         CU_ASSERT(status == LMC_OK || status == (is_known ? LMC_ERR_CORRUPT : LMC_ERR_UNSUPPORTED) ||
                   (is_pairs(bytes[0]) && status == LMC_ERR_UNSUPPORTED)); /* of flags within */
         if (status != LMC_OK)
@@ -329,11 +329,11 @@ static void test_random_damage(void)
         CU_ASSERT(n % 64 == 0 || (found[n / 64] & ~lmc_low_mask(n % 64)) == 0);
         const size_t count = lmc_flags_count(lmc_kernels_get(), found, n);
         const size_t q = n < 256 ? 1 : n < 65536 ? 2 : 3;
-        if (bytes[0] == LMC_FMT_FLAGS_NONE || bytes[0] == LMC_FMT_FLAGS_ALL) {
-            CU_ASSERT_EQUAL(count, bytes[0] == LMC_FMT_FLAGS_ALL ? n : 0);
-        } else if (bytes[0] != LMC_FMT_FLAGS_BITMAP && !is_pairs(bytes[0])) {
+        if (bytes[0] == LMC_FMT_BITSET_NONE || bytes[0] == LMC_FMT_BITSET_ALL) {
+            CU_ASSERT_EQUAL(count, bytes[0] == LMC_FMT_BITSET_ALL ? n : 0);
+        } else if (bytes[0] != LMC_FMT_BITSET_BITMAP && !is_pairs(bytes[0])) {
             CU_ASSERT_EQUAL(lmc_load_n(bytes + 1, q),
-                            bytes[0] == LMC_FMT_FLAGS_GAPS_OF_ONES ? count : n - count);
+                            bytes[0] == LMC_FMT_BITSET_GAPS_OF_ONES ? count : n - count);
         }
     }
     free(bytes);
