@@ -33,7 +33,7 @@ static const uint8_t default_counts[][7] = {
 /* The planes of a coded block, and how many symbols each list has. */
 typedef struct block {
     const uint8_t *low;
-    lmc_levels_in in[LAYER_MAX];
+    lmc_layer_in in[LAYER_MAX];
     size_t list_count[LAYER_MAX];
 } block;
 
@@ -121,12 +121,12 @@ static code make_code(const char *name, unsigned low_nbits, const uint8_t (*coun
             if (nbits < 6)
                 layer->threshold[nbits] = (uint8_t)at;
         }
-        layer->has_list = 1;
-        layer->list_code = (uint8_t)(64 - (64 >> layer->last_nbits));
+        layer->has_next = 1;
+        layer->next_code = (uint8_t)(64 - (64 >> layer->last_nbits));
         layer->narrow = 1;
         for (unsigned s = 0; s < 256; s++) {
             if (!is_coded[s])
-                layer->code[s] = layer->list_code;
+                layer->code[s] = layer->next_code;
             layer->narrow &= s < 128 || layer->code[s] == layer->code[127];
         }
     }
@@ -135,9 +135,9 @@ static code make_code(const char *name, unsigned low_nbits, const uint8_t (*coun
 
 /* ---- a block, as the stages do it ---- */
 
-static lmc_levels_out start_layer(const lmc_layer *layer, unsigned l, size_t n, uint8_t **next, block *b)
+static lmc_layer_out start_layer(const lmc_layer *layer, unsigned l, size_t n, uint8_t **next, block *b)
 {
-    lmc_levels_out out = {.list = lists[l % 2]};
+    lmc_layer_out out = {.next_symbols = lists[l % 2]};
     for (unsigned j = 0; j < layer->first_nbits; j++, *next += lmc_bits_nbytes(n))
         b->in[l].full[j] = out.full[j] = *next;
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
@@ -145,7 +145,7 @@ static lmc_levels_out start_layer(const lmc_layer *layer, unsigned l, size_t n, 
     return out;
 }
 
-static void finish_layer(const lmc_layer *layer, unsigned l, const lmc_levels_out *out, uint8_t **next,
+static void finish_layer(const lmc_layer *layer, unsigned l, const lmc_layer_out *out, uint8_t **next,
                          block *b)
 {
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++) {
@@ -154,7 +154,7 @@ static void finish_layer(const lmc_layer *layer, unsigned l, const lmc_levels_ou
         b->in[l].partial[j] = memcpy(*next, partials[j], nbytes);
         *next += nbytes;
     }
-    b->list_count[l] = (size_t)(out->list - lists[l % 2]);
+    b->list_count[l] = (size_t)(out->next_symbols - lists[l % 2]);
 }
 
 static uint8_t *encode_block(const lmc_kernels *k, const code *c, const uint8_t *src, uint8_t *dst, block *b)
@@ -164,18 +164,18 @@ static uint8_t *encode_block(const lmc_kernels *k, const code *c, const uint8_t 
     b->low = dst;
     for (unsigned l = 0; l < c->layer_count; l++) {
         const size_t n = l == 0 ? BLOCK : b->list_count[l - 1];
-        lmc_levels_out out = start_layer(&c->layer[l], l, n, &next, b);
+        lmc_layer_out out = start_layer(&c->layer[l], l, n, &next, b);
         for (size_t i = 0; l == 0 && i < BLOCK; i += LMC_STRIP_VALUES) {
             const lmc_plane_set planes = {strip, dst + i / 8 * c->split.low_nbits, {0}};
             k->split[1](&c->split, src + 2 * i, LMC_STRIP_VALUES, &planes);
-            k->levels_encode(&c->layer[l], strip, LMC_STRIP_VALUES, &out);
+            k->layer_encode(&c->layer[l], strip, LMC_STRIP_VALUES, &out);
         }
         if (l > 0)
-            k->levels_encode(&c->layer[l], lists[(l - 1) % 2], n, &out);
+            k->layer_encode(&c->layer[l], lists[(l - 1) % 2], n, &out);
         finish_layer(&c->layer[l], l, &out, &next, b);
     }
     const unsigned last = c->layer_count - 1;
-    b->in[last].list = memcpy(next, lists[last % 2], b->list_count[last]);
+    b->in[last].next_symbols = memcpy(next, lists[last % 2], b->list_count[last]);
     return next + b->list_count[last];
 }
 
@@ -185,11 +185,11 @@ static void decode_block(const lmc_kernels *k, const code *c, const block *b, in
     lmc_line_stream stream = {.place = dst};
     for (unsigned l = c->layer_count; l-- > 0;) {
         const size_t n = l == 0 ? BLOCK : b->list_count[l - 1];
-        lmc_levels_in in = b->in[l];
-        in.list = l + 1 < c->layer_count ? lists[(l + 1) % 2] : in.list;
+        lmc_layer_in in = b->in[l];
+        in.next_symbols = l + 1 < c->layer_count ? lists[(l + 1) % 2] : in.next_symbols;
         for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
             const size_t step = lmc_min_size(LMC_STRIP_VALUES, n - i);
-            k->levels_decode(&c->layer[l], &in, step, l == 0 ? strip : lists[l % 2] + i);
+            k->layer_decode(&c->layer[l], &in, step, l == 0 ? strip : lists[l % 2] + i);
             if (l > 0)
                 continue;
             const lmc_plane_set planes = {strip, (uint8_t *)b->low + i / 8 * c->split.low_nbits, {0}};

@@ -10,31 +10,31 @@
 
 /* Pairs halve the flags and about double the share of those that are set: from this share on, in bits a flag, that
  * gains nothing. */
-#define PAIRS_RATE_MAX 0.985
-#define PAIRS_LOSS 1.005
+#define HIERARCHY_RATE_MAX 0.985
+#define HIERARCHY_LOSS 1.005
 
 /* Each level of pairs costs two modes and the ends of planes, and so do the levels within it; measured. */
-#define PAIRS_LEVEL_NBITS 130
+#define HIERARCHY_STEP_NBITS 130
 
 /* More members than this are slow to code one by one: pairs, even where gaps would be a little smaller. */
 #define GAPS_COUNT_MAX 512
 
-typedef struct flag_coder {
+typedef struct bitset_coder {
     const lmc_kernels *kernels;
     lmc_scratch *scratch;
-} flag_coder;
+} bitset_coder;
 
-size_t lmc_flags_count(const lmc_kernels *kernels, const uint64_t *flags, size_t n)
+size_t lmc_bitset_count(const lmc_kernels *kernels, const uint64_t *bitset, size_t n)
 {
-    return kernels->count_flags(flags, lmc_bitset_words(n));
+    return kernels->bitset_count(bitset, lmc_bitset_words(n));
 }
 
-void lmc_flags_invert(uint64_t *flags, size_t n)
+void lmc_bitset_invert(uint64_t *bitset, size_t n)
 {
     for (size_t w = 0; w < n / 64; w++)
-        flags[w] = ~flags[w];
+        bitset[w] = ~bitset[w];
     if (n % 64 != 0)
-        flags[n / 64] = ~flags[n / 64] & lmc_low_mask(n % 64);
+        bitset[n / 64] = ~bitset[n / 64] & lmc_low_mask(n % 64);
 }
 
 /* ---- cost ---- */
@@ -46,54 +46,54 @@ static double entropy_nbits(size_t n, size_t m)
 }
 
 /* What pairs take, m >= 1 of n flags being set. */
-static double pairs_cost_nbits(size_t n, size_t m)
+static double hierarchy_cost_nbits(size_t n, size_t m)
 {
-    const double levels = lmc_log2((double)n / (double)m);
-    return entropy_nbits(n, m) * PAIRS_LOSS + levels * PAIRS_LEVEL_NBITS;
+    const double steps = lmc_log2((double)n / (double)m);
+    return entropy_nbits(n, m) * HIERARCHY_LOSS + steps * HIERARCHY_STEP_NBITS;
 }
 
-double lmc_flags_cost_nbits(size_t n, size_t m)
+double lmc_bitset_cost_nbits(size_t n, size_t m)
 {
     const size_t minor = lmc_min_size(m, n - m);
     if (minor == 0)
         return 8;
     const double bitmap = 8 + (double)n;
     const double gaps = lmc_gaps_cost_nbits(n, minor);
-    const double pairs = pairs_cost_nbits(n, minor);
-    const double listed = gaps < pairs ? gaps : pairs;
-    return listed < bitmap ? listed : bitmap;
+    const double hierarchy = hierarchy_cost_nbits(n, minor);
+    const double members = gaps < hierarchy ? gaps : hierarchy;
+    return members < bitmap ? members : bitmap;
 }
 
 /* ---- encode ---- */
 
-static size_t encode_flags(const flag_coder *coder, uint64_t *room, const uint64_t *flags, size_t n,
-                           uint8_t *dst, size_t capacity);
+static size_t encode_bitset(const bitset_coder *coder, uint64_t *room, const uint64_t *bitset, size_t n,
+                            uint8_t *dst, size_t capacity);
 
 /* Three sets of at most half as many flags, and the room behind them. */
-typedef struct pair_sets {
+typedef struct pair_bitsets {
     uint64_t *any, *both, *second, *room;
-} pair_sets;
+} pair_bitsets;
 
-static pair_sets place_sets(uint64_t *room, size_t n)
+static pair_bitsets place_sets(uint64_t *room, size_t n)
 {
-    const size_t words = lmc_bitset_words(n / 2 + 1) + LMC_FLAG_SLACK_WORDS;
-    return (pair_sets){room, room + words, room + 2 * words, room + 3 * words};
+    const size_t words = lmc_bitset_words(n / 2 + 1) + LMC_BITSET_SLACK_WORDS;
+    return (pair_bitsets){room, room + words, room + 2 * words, room + 3 * words};
 }
 
-static size_t encode_pairs(const flag_coder *coder, uint64_t *room, const uint64_t *flags, size_t n,
-                           int inverted, uint8_t *dst, size_t capacity)
+static size_t encode_hierarchy(const bitset_coder *coder, uint64_t *room, const uint64_t *bitset, size_t n,
+                               int inverted, uint8_t *dst, size_t capacity)
 {
-    const pair_sets sets = place_sets(room, n);
+    const pair_bitsets sets = place_sets(room, n);
     lmc_writer w = {dst, dst + capacity};
     const size_t any_count =
-        coder->kernels->pairs_split(flags, n, inverted, sets.any, sets.both, sets.second);
-    size_t nbytes = encode_flags(coder, sets.room, sets.any, n - n / 2, w.next, lmc_writer_left(&w));
+        coder->kernels->hierarchy_split(bitset, n, inverted, sets.any, sets.both, sets.second);
+    size_t nbytes = encode_bitset(coder, sets.room, sets.any, n - n / 2, w.next, lmc_writer_left(&w));
     w.next += nbytes;
     if (nbytes == 0)
         return 0;
-    nbytes = encode_flags(coder, sets.room, sets.both, any_count, w.next, lmc_writer_left(&w));
+    nbytes = encode_bitset(coder, sets.room, sets.both, any_count, w.next, lmc_writer_left(&w));
     w.next += nbytes;
-    const size_t single_count = any_count - lmc_flags_count(coder->kernels, sets.both, any_count);
+    const size_t single_count = any_count - lmc_bitset_count(coder->kernels, sets.both, any_count);
     if (nbytes == 0 || lmc_bits_nbytes(single_count) > lmc_writer_left(&w))
         return 0;
     lmc_write_span(&w, sets.second, lmc_bits_nbytes(single_count));
@@ -101,52 +101,52 @@ static size_t encode_pairs(const flag_coder *coder, uint64_t *room, const uint64
 }
 
 /* As gaps or pairs, if that is smaller than the bitmap; else 0. */
-static size_t encode_listed(const flag_coder *coder, uint64_t *room, const uint64_t *flags, size_t n,
-                            size_t ones, uint8_t *dst, size_t capacity)
+static size_t encode_members(const bitset_coder *coder, uint64_t *room, const uint64_t *bitset, size_t n,
+                             size_t ones, uint8_t *dst, size_t capacity)
 {
     const int inverted = ones > n - ones;
     const size_t minor = inverted ? n - ones : ones;
-    const double most = PAIRS_RATE_MAX * (double)n;
+    const double most = HIERARCHY_RATE_MAX * (double)n;
     const double gaps = lmc_gaps_cost_nbits(n, minor);
-    const double pairs = pairs_cost_nbits(n, minor);
+    const double hierarchy = hierarchy_cost_nbits(n, minor);
     const size_t allowed = lmc_min_size(capacity, lmc_bits_nbytes(n));
     size_t nbytes = 0;
-    if (gaps <= pairs && gaps < most && minor <= GAPS_COUNT_MAX) {
+    if (gaps <= hierarchy && gaps < most && minor <= GAPS_COUNT_MAX) {
         dst[0] = inverted ? LMC_FMT_BITSET_GAPS_OF_ZEROS : LMC_FMT_BITSET_GAPS_OF_ONES;
         nbytes =
-            lmc_gaps_encode(coder->kernels, coder->scratch->gaps, flags, n, inverted, dst + 1, allowed - 1);
-    } else if (pairs < most) {
+            lmc_gaps_encode(coder->kernels, coder->scratch->gaps, bitset, n, inverted, dst + 1, allowed - 1);
+    } else if (hierarchy < most) {
         dst[0] = inverted ? LMC_FMT_BITSET_HIERARCHY_OF_ZEROS : LMC_FMT_BITSET_HIERARCHY_OF_ONES;
-        nbytes = encode_pairs(coder, room, flags, n, inverted, dst + 1, allowed - 1);
+        nbytes = encode_hierarchy(coder, room, bitset, n, inverted, dst + 1, allowed - 1);
     }
     return nbytes != 0 ? 1 + nbytes : 0;
 }
 
-static size_t encode_flags(const flag_coder *coder, uint64_t *room, const uint64_t *flags, size_t n,
-                           uint8_t *dst, size_t capacity)
+static size_t encode_bitset(const bitset_coder *coder, uint64_t *room, const uint64_t *bitset, size_t n,
+                            uint8_t *dst, size_t capacity)
 {
-    const size_t ones = lmc_flags_count(coder->kernels, flags, n);
+    const size_t ones = lmc_bitset_count(coder->kernels, bitset, n);
     if (capacity < 1)
         return 0;
     if (ones == 0 || ones == n) {
         dst[0] = ones == 0 ? LMC_FMT_BITSET_NONE : LMC_FMT_BITSET_ALL;
         return 1;
     }
-    const size_t nbytes = encode_listed(coder, room, flags, n, ones, dst, capacity);
+    const size_t nbytes = encode_members(coder, room, bitset, n, ones, dst, capacity);
     if (nbytes != 0)
         return nbytes;
     if (capacity < 1 + lmc_bits_nbytes(n))
         return 0;
     dst[0] = LMC_FMT_BITSET_BITMAP;
-    memcpy(dst + 1, flags, lmc_bits_nbytes(n));
+    memcpy(dst + 1, bitset, lmc_bits_nbytes(n));
     return 1 + lmc_bits_nbytes(n);
 }
 
-size_t lmc_flags_encode(const lmc_kernels *kernels, lmc_scratch *scratch, const uint64_t *flags, size_t n,
-                        uint8_t *dst, size_t capacity)
+size_t lmc_bitset_encode(const lmc_kernels *kernels, lmc_scratch *scratch, const uint64_t *bitset, size_t n,
+                         uint8_t *dst, size_t capacity)
 {
-    const flag_coder coder = {kernels, scratch};
-    return encode_flags(&coder, scratch->pairs, flags, n, dst, capacity);
+    const bitset_coder coder = {kernels, scratch};
+    return encode_bitset(&coder, scratch->hierarchy, bitset, n, dst, capacity);
 }
 
 /* ---- decode ---- */
@@ -156,8 +156,8 @@ static lmc_status corrupt(lmc_diag *diag, const char *what)
     return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "flags: %s", what);
 }
 
-static lmc_status decode_flags(const flag_coder *coder, uint64_t *room, lmc_reader *reader, size_t n,
-                               uint64_t *flags, lmc_diag *diag);
+static lmc_status decode_bitset(const bitset_coder *coder, uint64_t *room, lmc_reader *reader, size_t n,
+                                uint64_t *bitset, lmc_diag *diag);
 
 /* A plane of n bits whose spare bits are 0, in whole words. */
 static lmc_status read_bits(lmc_reader *reader, size_t n, uint64_t *words, lmc_diag *diag)
@@ -171,60 +171,62 @@ static lmc_status read_bits(lmc_reader *reader, size_t n, uint64_t *words, lmc_d
     return LMC_OK;
 }
 
-static lmc_status decode_pairs(const flag_coder *coder, uint64_t *room, lmc_reader *reader, size_t n,
-                               uint64_t *flags, lmc_diag *diag)
+static lmc_status decode_hierarchy(const bitset_coder *coder, uint64_t *room, lmc_reader *reader, size_t n,
+                                   uint64_t *bitset, lmc_diag *diag)
 {
-    const pair_sets sets = place_sets(room, n);
+    const pair_bitsets sets = place_sets(room, n);
     const size_t pair_count = n - n / 2;
     if (n < 2)
         return corrupt(diag, "a pair of one flag");
-    lmc_status status = decode_flags(coder, sets.room, reader, pair_count, sets.any, diag);
+    lmc_status status = decode_bitset(coder, sets.room, reader, pair_count, sets.any, diag);
     if (status != LMC_OK)
         return status;
-    const size_t any_count = lmc_flags_count(coder->kernels, sets.any, pair_count);
+    const size_t any_count = lmc_bitset_count(coder->kernels, sets.any, pair_count);
     if (any_count == 0)
         return corrupt(diag, "pairs of which none has a member");
-    status = decode_flags(coder, sets.room, reader, any_count, sets.both, diag);
+    status = decode_bitset(coder, sets.room, reader, any_count, sets.both, diag);
     if (status != LMC_OK)
         return status;
-    status = read_bits(reader, any_count - lmc_flags_count(coder->kernels, sets.both, any_count), sets.second,
-                       diag);
+    status = read_bits(reader, any_count - lmc_bitset_count(coder->kernels, sets.both, any_count),
+                       sets.second, diag);
     if (status != LMC_OK)
         return status;
-    coder->kernels->pairs_join(sets.any, sets.both, sets.second, n, flags);
-    if (n % 64 != 0 && flags[n / 64] >> n % 64 != 0)
+    coder->kernels->hierarchy_join(sets.any, sets.both, sets.second, n, bitset);
+    if (n % 64 != 0 && bitset[n / 64] >> n % 64 != 0)
         return corrupt(diag, "a member lies beyond the end");
     return LMC_OK;
 }
 
-static lmc_status decode_flags(const flag_coder *coder, uint64_t *room, lmc_reader *reader, size_t n,
-                               uint64_t *flags, lmc_diag *diag)
+static lmc_status decode_bitset(const bitset_coder *coder, uint64_t *room, lmc_reader *reader, size_t n,
+                                uint64_t *bitset, lmc_diag *diag)
 {
     const unsigned mode = (unsigned)lmc_read_n(reader, 1);
     lmc_status status = LMC_OK;
     if (reader->failed)
         return corrupt(diag, "no mode byte");
     switch (mode) {
-    case LMC_FMT_BITSET_BITMAP: return read_bits(reader, n, flags, diag);
+    case LMC_FMT_BITSET_BITMAP: return read_bits(reader, n, bitset, diag);
     case LMC_FMT_BITSET_GAPS_OF_ONES:
     case LMC_FMT_BITSET_GAPS_OF_ZEROS:
-        status = lmc_gaps_decode(coder->kernels, coder->scratch->gaps, reader, n, flags, diag);
+        status = lmc_gaps_decode(coder->kernels, coder->scratch->gaps, reader, n, bitset, diag);
         break;
     case LMC_FMT_BITSET_NONE:
-    case LMC_FMT_BITSET_ALL: memset(flags, 0, lmc_bitset_words(n) * sizeof flags[0]); break;
+    case LMC_FMT_BITSET_ALL: memset(bitset, 0, lmc_bitset_words(n) * sizeof bitset[0]); break;
     case LMC_FMT_BITSET_HIERARCHY_OF_ONES:
-    case LMC_FMT_BITSET_HIERARCHY_OF_ZEROS: status = decode_pairs(coder, room, reader, n, flags, diag); break;
+    case LMC_FMT_BITSET_HIERARCHY_OF_ZEROS:
+        status = decode_hierarchy(coder, room, reader, n, bitset, diag);
+        break;
     default: return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "flags: mode %u", mode);
     }
     if (mode == LMC_FMT_BITSET_GAPS_OF_ZEROS || mode == LMC_FMT_BITSET_ALL ||
         mode == LMC_FMT_BITSET_HIERARCHY_OF_ZEROS)
-        lmc_flags_invert(flags, n);
+        lmc_bitset_invert(bitset, n);
     return status;
 }
 
-lmc_status lmc_flags_decode(const lmc_kernels *kernels, lmc_scratch *scratch, lmc_reader *reader, size_t n,
-                            uint64_t *flags, lmc_diag *diag)
+lmc_status lmc_bitset_decode(const lmc_kernels *kernels, lmc_scratch *scratch, lmc_reader *reader, size_t n,
+                             uint64_t *bitset, lmc_diag *diag)
 {
-    const flag_coder coder = {kernels, scratch};
-    return decode_flags(&coder, scratch->pairs, reader, n, flags, diag);
+    const bitset_coder coder = {kernels, scratch};
+    return decode_bitset(&coder, scratch->hierarchy, reader, n, bitset, diag);
 }

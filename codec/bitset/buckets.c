@@ -1,30 +1,30 @@
-/* buckets.c - rungs are layers of a canonical code whose first plane is a set of flags. */
+/* buckets.c - buckets are layers of a canonical code whose first plane is a set of flags. */
 #include "codec/bitset/buckets.h"
 
 #include "codec/bitset/bitset.h"
 #include "codec/prefix/code_table.h"
 
-/* Rung r holds 2^rung_nbits[r] symbols, from where the one before it ends. */
-static const uint8_t rung_nbits[LMC_FMT_BUCKET_COUNT] = {0, 1, 1, 1, 2, 2, 3, 3, 5};
+/* Bucket r holds 2^bucket_nbits[r] symbols, from where the one before it ends. */
+static const uint8_t bucket_nbits[LMC_FMT_BUCKET_COUNT] = {0, 1, 1, 1, 2, 2, 3, 3, 5};
 
-unsigned lmc_rung_nbits(unsigned rung)
+unsigned lmc_bucket_nbits(unsigned bucket)
 {
-    return rung_nbits[rung];
+    return bucket_nbits[bucket];
 }
 
-unsigned lmc_rung_first(unsigned rung)
+unsigned lmc_bucket_first(unsigned bucket)
 {
     unsigned first = 0;
-    for (unsigned r = 0; r < rung; r++)
-        first += 1u << rung_nbits[r];
+    for (unsigned r = 0; r < bucket; r++)
+        first += 1u << bucket_nbits[r];
     return first;
 }
 
-/* A code of one layer: the rung's symbols in codes of one length, and a list for all others. */
-static void init_rung(unsigned rung, lmc_layer *layer)
+/* A code of one layer: the bucket's symbols in codes of one length, and a list for all others. */
+static void init_bucket(unsigned bucket, lmc_layer *layer)
 {
-    const unsigned nbits = rung_nbits[rung];
-    const unsigned first = lmc_rung_first(rung);
+    const unsigned nbits = bucket_nbits[bucket];
+    const unsigned first = lmc_bucket_first(bucket);
     lmc_code_shape shape = {.layer_count = 1, .first_nbits = {1}, .last_nbits = {(uint8_t)(1 + nbits)}};
     lmc_table table;
     for (unsigned i = 0; i < 1u << nbits; i++)
@@ -35,32 +35,32 @@ static void init_rung(unsigned rung, lmc_layer *layer)
     *layer = table.layers[0];
 }
 
-void lmc_ladder_init(lmc_ladder *ladder)
+void lmc_bucket_code_init(lmc_bucket_code *bucket_code)
 {
     for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT; r++)
-        init_rung(r, &ladder->rungs[r]);
+        init_bucket(r, &bucket_code->buckets[r]);
 }
 
 /* ---- encode ---- */
 
-/* One rung: its flags, and what tells its symbols apart. Those that go on are left in `list`, *list_count of
+/* One bucket: its flags, and what tells its symbols apart. Those that go on are left in `list`, *list_count of
  * them. Returns 0 when there is no room. */
-static int encode_rung(const lmc_layer *layer, const lmc_kernels *kernels, lmc_scratch *scratch,
-                       const uint8_t *symbols, size_t n, uint8_t *list, size_t *list_count,
-                       lmc_writer *writer)
+static int encode_bucket(const lmc_layer *layer, const lmc_kernels *kernels, lmc_scratch *scratch,
+                         const uint8_t *symbols, size_t n, uint8_t *next_symbols, size_t *next_count,
+                         lmc_writer *writer)
 {
-    uint64_t *const flags = scratch->flags;
-    lmc_levels_out out = {.full = {(uint8_t *)flags}, .list = list};
+    uint64_t *const bitset = scratch->bitset;
+    lmc_layer_out out = {.full = {(uint8_t *)bitset}, .next_symbols = next_symbols};
     for (unsigned j = 1; j < layer->last_nbits; j++)
         out.partial[j] = (lmc_bit_writer){scratch->partial[j], 0, 0};
-    flags[n / 64] = 0;
-    kernels->levels_encode(layer, symbols, n, &out);
+    bitset[n / 64] = 0;
+    kernels->layer_encode(layer, symbols, n, &out);
     if (layer->last_nbits > 1) /* then the list's code is the one that begins with 0 */
-        lmc_flags_invert(flags, n);
-    *list_count = (size_t)(out.list - list);
-    size_t nbytes = lmc_flags_encode(kernels, scratch, flags, n, writer->next, lmc_writer_left(writer));
+        lmc_bitset_invert(bitset, n);
+    *next_count = (size_t)(out.next_symbols - next_symbols);
+    size_t nbytes = lmc_bitset_encode(kernels, scratch, bitset, n, writer->next, lmc_writer_left(writer));
     writer->next += nbytes;
-    const size_t plane_nbytes = lmc_bits_nbytes(n - *list_count);
+    const size_t plane_nbytes = lmc_bits_nbytes(n - *next_count);
     if (nbytes == 0 || plane_nbytes * (layer->last_nbits - 1u) > lmc_writer_left(writer))
         return 0;
     for (unsigned j = 1; j < layer->last_nbits; j++) {
@@ -70,17 +70,19 @@ static int encode_rung(const lmc_layer *layer, const lmc_kernels *kernels, lmc_s
     return 1;
 }
 
-size_t lmc_ladder_encode(const lmc_ladder *ladder, const lmc_kernels *kernels, lmc_scratch *scratch,
-                         const uint8_t *symbols, size_t n, uint8_t *dst, size_t capacity)
+size_t lmc_buckets_encode(const lmc_bucket_code *bucket_code, const lmc_kernels *kernels,
+                          lmc_scratch *scratch, const uint8_t *symbols, size_t n, uint8_t *dst,
+                          size_t capacity)
 {
     lmc_writer writer = {dst, dst + capacity};
     for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN; r++) {
-        uint8_t *const list = scratch->list[r % 2];
-        size_t list_count;
-        if (!encode_rung(&ladder->rungs[r], kernels, scratch, symbols, n, list, &list_count, &writer))
+        uint8_t *const next_symbols = scratch->next_symbols[r % 2];
+        size_t next_count;
+        if (!encode_bucket(&bucket_code->buckets[r], kernels, scratch, symbols, n, next_symbols, &next_count,
+                           &writer))
             return 0;
-        symbols = list;
-        n = list_count;
+        symbols = next_symbols;
+        n = next_count;
     }
     if (n > lmc_writer_left(&writer))
         return 0;
@@ -95,65 +97,66 @@ static lmc_status corrupt(lmc_diag *diag, const char *what)
     return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "ladder: %s", what);
 }
 
-/* One rung while it is read. */
-typedef struct rung_reader {
+/* One bucket while it is read. */
+typedef struct bucket_reader {
     const lmc_layer *layer;
-    lmc_levels_in in;
+    lmc_layer_in in;
     size_t n; /* symbols that reach it */
-} rung_reader;
+} bucket_reader;
 
-/* Reads the planes of a rung of n symbols; *flags: room for its flags, moved behind them. Returns through
+/* Reads the planes of a bucket of n symbols; *flags: room for its flags, moved behind them. Returns through
  * *list_count how many go on. */
-static lmc_status read_rung(rung_reader *rung, const lmc_kernels *kernels, lmc_scratch *scratch,
-                            lmc_source *source, uint64_t **flags, size_t *list_count, lmc_diag *diag)
+static lmc_status read_bucket(bucket_reader *bucket, const lmc_kernels *kernels, lmc_scratch *scratch,
+                              lmc_source *source, uint64_t **bitset, size_t *next_count, lmc_diag *diag)
 {
-    const size_t n = rung->n;
-    const lmc_status status = lmc_flags_decode(kernels, scratch, &source->reader, n, *flags, diag);
+    const size_t n = bucket->n;
+    const lmc_status status = lmc_bitset_decode(kernels, scratch, &source->reader, n, *bitset, diag);
     if (status != LMC_OK)
         return status;
-    *list_count = lmc_flags_count(kernels, *flags, n);
-    if (rung->layer->last_nbits > 1)
-        lmc_flags_invert(*flags, n);
-    rung->in.full[0] = (const uint8_t *)*flags;
-    *flags += lmc_bitset_words(n) + LMC_PLANE_SLACK / sizeof **flags;
-    for (unsigned j = 1; j < rung->layer->last_nbits; j++) {
-        rung->in.partial[j] = lmc_source_bits(source, n - *list_count);
-        rung->in.position[j] = 0;
-        if (!rung->in.partial[j])
+    *next_count = lmc_bitset_count(kernels, *bitset, n);
+    if (bucket->layer->last_nbits > 1)
+        lmc_bitset_invert(*bitset, n);
+    bucket->in.full[0] = (const uint8_t *)*bitset;
+    *bitset += lmc_bitset_words(n) + LMC_PLANE_SLACK / sizeof **bitset;
+    for (unsigned j = 1; j < bucket->layer->last_nbits; j++) {
+        bucket->in.partial[j] = lmc_source_bits(source, n - *next_count);
+        bucket->in.position[j] = 0;
+        if (!bucket->in.partial[j])
             return corrupt(diag, "a plane ends early or has spare bits set");
     }
     return LMC_OK;
 }
 
-lmc_status lmc_ladder_decode(const lmc_ladder *ladder, const lmc_kernels *kernels, lmc_scratch *scratch,
-                             lmc_source *source, size_t n, uint8_t *symbols, lmc_diag *diag)
+lmc_status lmc_buckets_decode(const lmc_bucket_code *bucket_code, const lmc_kernels *kernels,
+                              lmc_scratch *scratch, lmc_source *source, size_t n, uint8_t *symbols,
+                              lmc_diag *diag)
 {
-    rung_reader rungs[LMC_FMT_BUCKET_COUNT];
-    uint64_t *flags = scratch->rung_flags;
+    bucket_reader buckets[LMC_FMT_BUCKET_COUNT];
+    uint64_t *bitset = scratch->bucket_bitsets;
     unsigned count = 0;
     const size_t symbol_count = n;
     while (count < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN) {
-        rung_reader *const rung = &rungs[count];
-        rung->layer = &ladder->rungs[count];
-        rung->n = n;
-        const lmc_status status = read_rung(rung, kernels, scratch, source, &flags, &n, diag);
+        bucket_reader *const bucket = &buckets[count];
+        bucket->layer = &bucket_code->buckets[count];
+        bucket->n = n;
+        const lmc_status status = read_bucket(bucket, kernels, scratch, source, &bitset, &n, diag);
         if (status != LMC_OK)
             return status;
         count++;
     }
-    const uint8_t *list = lmc_source_plane(source, n, LMC_LIST_SLACK);
-    if (!list)
+    const uint8_t *next_symbols = lmc_source_plane(source, n, LMC_SYMBOLS_SLACK);
+    if (!next_symbols)
         return corrupt(diag, "its last list ends early");
     if (count == 0)
-        memcpy(symbols, list, symbol_count);
+        memcpy(symbols, next_symbols, symbol_count);
     while (count-- > 0) {
-        rung_reader *const rung = &rungs[count];
-        uint8_t *const out = count == 0 ? symbols : scratch->list[count % 2];
-        rung->in.list = list;
-        for (size_t i = 0; i < rung->n; i += LMC_STRIP_VALUES)
-            kernels->levels_decode(rung->layer, &rung->in, lmc_min_size(rung->n - i, LMC_STRIP_VALUES),
-                                   out + i);
-        list = out;
+        bucket_reader *const bucket = &buckets[count];
+        uint8_t *const out = count == 0 ? symbols : scratch->next_symbols[count % 2];
+        bucket->in.next_symbols = next_symbols;
+        for (size_t i = 0; i < bucket->n; i += LMC_STRIP_VALUES)
+            kernels->layer_decode(bucket->layer, &bucket->in, lmc_min_size(bucket->n - i, LMC_STRIP_VALUES),
+                                  out + i);
+        next_symbols = out;
     }
     return LMC_OK;
 }

@@ -45,7 +45,7 @@ static size_t encode_gaps(const lmc_kernels *kernels, uint32_t *gaps, size_t n, 
         const size_t plane_nbytes = lmc_bits_nbytes(m);
         if (lmc_writer_left(&w) < plane_nbytes)
             return 0;
-        m = kernels->gaps_level(gaps, m, w.next);
+        m = kernels->gaps_unary_split(gaps, m, w.next);
         w.next += plane_nbytes;
     }
     if (lmc_writer_left(&w) < m)
@@ -55,10 +55,10 @@ static size_t encode_gaps(const lmc_kernels *kernels, uint32_t *gaps, size_t n, 
     return (size_t)(w.next - dst) + m;
 }
 
-size_t lmc_gaps_encode(const lmc_kernels *kernels, uint32_t *gaps, const uint64_t *flags, size_t n,
+size_t lmc_gaps_encode(const lmc_kernels *kernels, uint32_t *gaps, const uint64_t *bitset, size_t n,
                        int inverted, uint8_t *dst, size_t capacity)
 {
-    return encode_gaps(kernels, gaps, n, kernels->gaps_list(flags, n, inverted, gaps), dst, capacity);
+    return encode_gaps(kernels, gaps, n, kernels->gaps_find(bitset, n, inverted, gaps), dst, capacity);
 }
 
 /* ---- decode ---- */
@@ -76,7 +76,7 @@ static size_t count_bits(const lmc_kernels *kernels, const uint8_t *plane, size_
         const size_t m = lmc_min_size(nbytes, sizeof words);
         words[(m - 1) / 8] = 0;
         memcpy(words, plane, m);
-        count += kernels->count_flags(words, (m + 7) / 8);
+        count += kernels->bitset_count(words, (m + 7) / 8);
         plane += m;
         nbytes -= m;
     }
@@ -87,9 +87,9 @@ static size_t count_bits(const lmc_kernels *kernels, const uint8_t *plane, size_
 static lmc_status decode_gaps(const lmc_kernels *kernels, lmc_reader *reader, size_t m, uint32_t *gaps,
                               lmc_diag *diag)
 {
-    const uint8_t *level[LMC_FMT_GAP_UNARY_COUNT_MAX];
-    size_t level_n[LMC_FMT_GAP_UNARY_COUNT_MAX + 1];
-    unsigned level_count = 0;
+    const uint8_t *unary[LMC_FMT_GAP_UNARY_COUNT_MAX];
+    size_t unary_n[LMC_FMT_GAP_UNARY_COUNT_MAX + 1];
+    unsigned unary_count = 0;
     const unsigned k = (unsigned)lmc_read_n(reader, 1);
     if (k > LMC_FMT_GAP_LOW_NBITS_MAX)
         return corrupt(diag, "too many low bits");
@@ -98,47 +98,48 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, lmc_reader *reader, si
         if (!lmc_read_bits(reader, m))
             return corrupt(diag, "low bits end early or have spare bits set");
     size_t n = m;
-    while (level_count < LMC_FMT_GAP_UNARY_COUNT_MAX && n >= LMC_FMT_GAP_UNARY_VALUES_MIN) {
-        level[level_count] = lmc_read_bits(reader, n);
-        if (!level[level_count])
+    while (unary_count < LMC_FMT_GAP_UNARY_COUNT_MAX && n >= LMC_FMT_GAP_UNARY_VALUES_MIN) {
+        unary[unary_count] = lmc_read_bits(reader, n);
+        if (!unary[unary_count])
             return corrupt(diag, "a level ends early or has spare bits set");
-        level_n[level_count] = n;
-        n = count_bits(kernels, level[level_count++], n);
+        unary_n[unary_count] = n;
+        n = count_bits(kernels, unary[unary_count++], n);
     }
-    level_n[level_count] = n;
-    const uint8_t *const rest = lmc_read_span(reader, n);
-    if (!rest)
+    unary_n[unary_count] = n;
+    const uint8_t *const remaining = lmc_read_span(reader, n);
+    if (!remaining)
         return corrupt(diag, "the rest ends early");
     for (size_t i = 0; i < n; i++)
-        gaps[i] = rest[i];
-    for (; level_count > 0; level_count--)
-        kernels->gaps_unlevel(level[level_count - 1], level_n[level_count - 1], gaps, level_n[level_count]);
+        gaps[i] = remaining[i];
+    for (; unary_count > 0; unary_count--)
+        kernels->gaps_unary_join(unary[unary_count - 1], unary_n[unary_count - 1], gaps,
+                                 unary_n[unary_count]);
     kernels->gaps_join(low, m, k, gaps);
     return LMC_OK;
 }
 
-static lmc_status set_members(const uint32_t *gaps, size_t m, size_t n, uint64_t *flags, lmc_diag *diag)
+static lmc_status set_members(const uint32_t *gaps, size_t m, size_t n, uint64_t *bitset, lmc_diag *diag)
 {
     uint64_t end = m; /* behind the last one */
     for (size_t i = 0; i < m; i++)
         end += gaps[i];
     if (end > n)
         return corrupt(diag, "a member lies beyond the end");
-    memset(flags, 0, lmc_bitset_words(n) * 8);
+    memset(bitset, 0, lmc_bitset_words(n) * 8);
     size_t place = 0;
     for (size_t i = 0; i < m; i++, place++) {
         place += gaps[i];
-        flags[place / 64] |= UINT64_C(1) << place % 64;
+        bitset[place / 64] |= UINT64_C(1) << place % 64;
     }
     return LMC_OK;
 }
 
 lmc_status lmc_gaps_decode(const lmc_kernels *kernels, uint32_t *gaps, lmc_reader *reader, size_t n,
-                           uint64_t *flags, lmc_diag *diag)
+                           uint64_t *bitset, lmc_diag *diag)
 {
     const uint64_t m = lmc_read_n(reader, lmc_count_nbytes(n));
     if (reader->failed || m == 0 || m > n)
         return corrupt(diag, "no members, or more than there are places");
     const lmc_status status = decode_gaps(kernels, reader, (size_t)m, gaps, diag);
-    return status == LMC_OK ? set_members(gaps, (size_t)m, n, flags, diag) : status;
+    return status == LMC_OK ? set_members(gaps, (size_t)m, n, bitset, diag) : status;
 }

@@ -8,7 +8,7 @@
 typedef struct dtype_row {
     const char *name;
     uint8_t nbits;          /* of one element */
-    uint8_t unit_nbytes;    /* of the unit that is split */
+    uint8_t element_nbytes; /* of the unit that is split */
     uint8_t kind;           /* lmc_dtype_kind */
     uint8_t exponent_nbits; /* floats of 16 bits and more, and fp8 */
 } dtype_row;
@@ -70,10 +70,10 @@ lmc_dtype_kind lmc_dtype_get_kind(lmc_dtype dtype)
     return (lmc_dtype_kind)rows[dtype].kind;
 }
 
-unsigned lmc_dtype_unit_nbytes(lmc_dtype dtype)
+unsigned lmc_dtype_element_nbytes(lmc_dtype dtype)
 {
     assert(is_dtype(dtype));
-    return rows[dtype].unit_nbytes;
+    return rows[dtype].element_nbytes;
 }
 
 unsigned lmc_dtype_exponent_nbits(lmc_dtype dtype)

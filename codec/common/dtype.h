@@ -14,7 +14,7 @@ typedef enum lmc_dtype_kind {
 lmc_dtype_kind lmc_dtype_get_kind(lmc_dtype dtype);
 
 /* Bytes of the unit that is split into planes: 1, 2, 4 or 8 (a C64 is two units of 4). */
-unsigned lmc_dtype_unit_nbytes(lmc_dtype dtype);
+unsigned lmc_dtype_element_nbytes(lmc_dtype dtype);
 
 /* Exponent bits of a float type, 0 for others. */
 unsigned lmc_dtype_exponent_nbits(lmc_dtype dtype);

@@ -73,13 +73,13 @@
 #define LMC_FMT_PLANE_EXCEPTIONS 3
 
 /* ---- deltas ---- */
-#define LMC_FMT_DELTA_MAGNITUDE 0  /* of floats: difference of the bits below the sign, and sign flips */
+#define LMC_FMT_DELTA_MAGNITUDE 0  /* of floats: difference of the bits below the sign, and sign changes */
 #define LMC_FMT_DELTA_DIFFERENCE 1 /* of integers */
 #define LMC_FMT_DELTA_XOR 2
 #define LMC_FMT_CLASS_COUNT_MAX 16
 #define LMC_FMT_CLASS_LOW_NBITS_MAX 8
 
-/* ---- ladders ---- */
+/* ---- bucket codes ---- */
 #define LMC_FMT_BUCKET_COUNT 9
 #define LMC_FMT_BUCKET_VALUES_MIN 8 /* a shorter list follows as bytes */
 

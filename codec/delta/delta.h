@@ -1,5 +1,5 @@
 /*
- * delta.h - one block compared with its base: heads of differences in lists by class, low bytes in planes
+ * delta.h - one block compared with its base: high parts of differences in lists by class, low bytes in planes
  * (format.md "Deltas"). Which classes, and how many low bits, has been decided (delta_plan.h).
  */
 #ifndef LMC_CODEC_DELTA_DELTA_H
@@ -14,9 +14,9 @@
 typedef struct lmc_delta_job {
     const lmc_kernels *kernels;
     const lmc_delta *delta;
-    const lmc_ladder *ladder;
+    const lmc_bucket_code *bucket_code;
     lmc_scratch *scratch;
-    unsigned unit_nbytes;
+    unsigned element_nbytes;
     lmc_base_form base_form;
     uint8_t
         *base_values; /* unless LMC_BASE_PLAIN: room for what the base stands for, as long as the content */

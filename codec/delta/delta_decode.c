@@ -27,7 +27,7 @@ static lmc_status read_exceptions(const lmc_delta_job *job, lmc_reader *reader, 
     if (reader->failed || exceptions->count > n)
         return corrupt(diag, "more exceptions than elements");
     exceptions->places = lmc_read_span(reader, exceptions->count * count_nbytes);
-    exceptions->values = lmc_read_span(reader, exceptions->count * job->unit_nbytes);
+    exceptions->values = lmc_read_span(reader, exceptions->count * job->element_nbytes);
     return reader->failed ? corrupt(diag, "its exceptions are cut short") : LMC_OK;
 }
 
@@ -42,9 +42,9 @@ static lmc_status apply_exceptions(const lmc_delta_job *job, exception_reader *e
             break;
         if (place < exceptions->least)
             return corrupt(diag, "exceptions are out of order");
-        memcpy(strip + (place - first) * job->unit_nbytes, exceptions->values, job->unit_nbytes);
+        memcpy(strip + (place - first) * job->element_nbytes, exceptions->values, job->element_nbytes);
         exceptions->places += count_nbytes;
-        exceptions->values += job->unit_nbytes;
+        exceptions->values += job->element_nbytes;
         exceptions->least = place + 1;
     }
     return LMC_OK;
@@ -65,64 +65,65 @@ static lmc_status read_low_planes(const lmc_delta_job *job, lmc_source *source, 
     return LMC_OK;
 }
 
-/* The flips of a class, to scratch->flips, and whether there are any. */
-static lmc_status read_flips(const lmc_delta_job *job, lmc_source *source, size_t n, int *any, lmc_diag *diag)
+/* The sign changes of a class, to scratch->sign changes, and whether there are any. */
+static lmc_status read_sign_changes(const lmc_delta_job *job, lmc_source *source, size_t n, int *any,
+                                    lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
     *any = 0;
     if (job->delta->transform != LMC_FMT_DELTA_MAGNITUDE)
         return LMC_OK;
     const lmc_status status =
-        lmc_flags_decode(job->kernels, scratch, &source->reader, n, scratch->flips, diag);
-    *any = status == LMC_OK && lmc_flags_count(job->kernels, scratch->flips, n) > 0;
+        lmc_bitset_decode(job->kernels, scratch, &source->reader, n, scratch->sign_changes, diag);
+    *any = status == LMC_OK && lmc_bitset_count(job->kernels, scratch->sign_changes, n) > 0;
     return status;
 }
 
-/* Are all of the heads with these symbols below LMC_HEAD_WIDE, or with low bits below 256? */
+/* Are all of the high parts with these symbols below LMC_HIGH_WIDE, or with low bits below 256? */
 static int are_narrow(const uint8_t *symbols, size_t n, unsigned low_nbits)
 {
     uint8_t most = 0;
     for (size_t i = 0; i < n; i++)
         most = symbols[i] > most ? symbols[i] : most;
-    return most <= (low_nbits > 0 ? 255u >> low_nbits : LMC_HEAD_WIDE - 1u);
+    return most <= (low_nbits > 0 ? 255u >> low_nbits : LMC_HIGH_WIDE - 1u);
 }
 
-/* Reads the heads of a class, at least one; finds out whether they make a list of bytes. */
+/* Reads the high parts of a class, at least one; finds out whether they make a list of bytes. */
 static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsigned class,
                              lmc_class_lists *lists, lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
-    const lmc_coding coding = lmc_head_coding(job->delta, class, 2);
+    const lmc_coding coding = lmc_high_coding(job->delta, class, 2);
     const unsigned low_nbits = coding.split.low_nbits;
     const size_t n = lists->count[class];
     uint8_t *const list = lists->begin[class];
     uint8_t *const symbols = scratch->symbols;
-    int has_flips;
-    lmc_status status = read_flips(job, source, n, &has_flips, diag);
+    int has_sign_changes;
+    lmc_status status = read_sign_changes(job, source, n, &has_sign_changes, diag);
     if (status != LMC_OK)
         return status;
     const uint8_t *const low = lmc_source_bits(source, n * low_nbits);
     if (!low)
         return corrupt(diag, "low bits end early or have spare bits set");
     /* Without low bits, symbols are all of a list of bytes. */
-    uint8_t *const decoded = low_nbits == 0 && !has_flips ? list : symbols;
-    status = lmc_ladder_decode(job->ladder, job->kernels, scratch, source, n, decoded, diag);
+    uint8_t *const decoded = low_nbits == 0 && !has_sign_changes ? list : symbols;
+    status = lmc_buckets_decode(job->bucket_code, job->kernels, scratch, source, n, decoded, diag);
     if (status != LMC_OK)
         return status;
     const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
-    if (lists->heads.nbytes[class] == 1 && !has_flips && are_narrow(decoded, n, low_nbits)) {
+    if (lists->high.nbytes[class] == 1 && !has_sign_changes && are_narrow(decoded, n, low_nbits)) {
         if (low_nbits > 0)
             job->kernels->join[0](&coding.split, &set, n, list, NULL);
         return LMC_OK;
     }
     if (decoded != symbols)
         memcpy(symbols, decoded, n);
-    lists->heads.nbytes[class] = 2;
+    lists->high.nbytes[class] = 2;
     job->kernels->join[1](&coding.split, &set, n, list, NULL);
     if (lmc_coding_has_escapes(&coding))
         status = lmc_escapes_apply(&coding, symbols, n, &source->reader, list, diag);
-    if (has_flips)
-        job->kernels->put_flips((uint16_t *)(void *)list, n, scratch->flips);
+    if (has_sign_changes)
+        job->kernels->put_sign_changes((uint16_t *)(void *)list, n, scratch->sign_changes);
     return status;
 }
 
@@ -139,21 +140,21 @@ static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, c
                              lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
-    const unsigned unit_log2 = lmc_unit_log2(job->unit_nbytes);
+    const unsigned element_log2 = lmc_element_log2(job->element_nbytes);
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
-        const size_t at = i * job->unit_nbytes;
+        const size_t at = i * job->element_nbytes;
         uint8_t *const strip = job->past_cache ? scratch->strip_values : dst + at;
         const uint8_t *low[LMC_FMT_PLANE_COUNT_MAX];
         for (unsigned j = 0; j < job->delta->low_nbytes; j++)
             low[j] = planes[j] + i;
-        job->kernels->gather(&lists->order, scratch->classes + i, m, &lists->heads, scratch->strip_heads,
-                             strip, job->past_cache ? 0 : m * job->unit_nbytes);
-        job->kernels->delta_join[unit_log2](job->delta, scratch->strip_heads, low, values + at, m, strip);
+        job->kernels->gather(&lists->order, scratch->classes + i, m, &lists->high, scratch->strip_high, strip,
+                             job->past_cache ? 0 : m * job->element_nbytes);
+        job->kernels->delta_join[element_log2](job->delta, scratch->strip_high, low, values + at, m, strip);
         const lmc_status status = apply_exceptions(job, exceptions, i, i + m, strip, diag);
         if (status != LMC_OK)
             return status;
-        put_strip(job, strip, m * job->unit_nbytes, dst + at);
+        put_strip(job, strip, m * job->element_nbytes, dst + at);
     }
     return exceptions->count > 0 ? corrupt(diag, "exceptions are out of order or beyond its end") : LMC_OK;
 }
@@ -183,7 +184,7 @@ static void open_source(const lmc_delta_job *job, const uint8_t *stored, size_t 
 {
     uint8_t *const copy = job->scratch->stored;
     memcpy(copy, stored, stored_nbytes);
-    memset(copy + stored_nbytes, 0, LMC_LIST_SLACK);
+    memset(copy + stored_nbytes, 0, LMC_SYMBOLS_SLACK);
     lmc_source_open_padded(source, copy, stored_nbytes);
 }
 
@@ -229,8 +230,8 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stor
 {
     const lmc_kernels *const kernels = job->kernels;
     void *const hash_state = job->scratch->hash_state;
-    const size_t n = dst_nbytes / job->unit_nbytes;
-    const size_t tail_nbytes = dst_nbytes % job->unit_nbytes;
+    const size_t n = dst_nbytes / job->element_nbytes;
+    const size_t tail_nbytes = dst_nbytes % job->element_nbytes;
     lmc_class_lists lists;
     lmc_source source;
     const uint8_t *const values = lmc_base_classify(job, block->base, dst_nbytes, 0, &lists);
@@ -246,7 +247,7 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stor
         return status;
     if (lmc_reader_left(&source.reader) != tail_nbytes)
         return corrupt(diag, "bytes after its end");
-    memcpy(dst + n * job->unit_nbytes, source.reader.next, tail_nbytes);
+    memcpy(dst + n * job->element_nbytes, source.reader.next, tail_nbytes);
     kernels->hash_update(hash_state, source.reader.next, tail_nbytes);
     *content_hash = kernels->hash_end(hash_state);
     return LMC_OK;

@@ -4,62 +4,62 @@
 #include "codec/plain/escape.h"
 #include "codec/plain/plane.h"
 
-/* Appends the place and the value of an element whose difference fits no head; the head becomes 0. */
+/* Appends the place and the value of an element whose difference fits no high part; the high part becomes 0. */
 typedef struct exception_writer {
     uint32_t *places; /* in scratch->gaps */
     size_t count;
 } exception_writer;
 
-/* Looks for the elements of a strip that fit no head; unit_nbytes is a constant wherever this is used. */
-LMC_INLINE void find_exceptions_of(const lmc_delta *delta, const unsigned unit_nbytes, const uint8_t *src,
-                                   const uint8_t *base, size_t first, size_t n, uint16_t *head,
+/* Looks for the elements of a strip that fit no high part; element_nbytes is a constant wherever this is used. */
+LMC_INLINE void find_exceptions_of(const lmc_delta *delta, const unsigned element_nbytes, const uint8_t *src,
+                                   const uint8_t *base, size_t first, size_t n, uint16_t *high,
                                    exception_writer *exceptions)
 {
-    const unsigned fitting = lmc_delta_head_nbits(delta) + 8 * delta->low_nbytes;
+    const unsigned fitting = lmc_delta_high_nbits(delta) + 8 * delta->low_nbytes;
     for (size_t i = 0; i < n; i++) {
-        const size_t at = (first + i) * unit_nbytes;
-        const uint64_t x = lmc_load_n(src + at, unit_nbytes);
-        const uint64_t b = lmc_load_n(base + at, unit_nbytes);
-        const uint64_t z = lmc_delta_of(delta->transform, x, b, 8 * unit_nbytes);
+        const size_t at = (first + i) * element_nbytes;
+        const uint64_t x = lmc_load_n(src + at, element_nbytes);
+        const uint64_t b = lmc_load_n(base + at, element_nbytes);
+        const uint64_t z = lmc_delta_of(delta->transform, x, b, 8 * element_nbytes);
         if (LMC_LIKELY(fitting >= 64 || z >> fitting == 0))
             continue;
-        head[i] = 0;
+        high[i] = 0;
         exceptions->places[exceptions->count++] = (uint32_t)(first + i);
     }
 }
 
-/* Elements of 1 and 2 bytes always fit. So do others if heads and low bytes hold all of their bits. */
+/* Elements of 1 and 2 bytes always fit. So do others if high parts and low bytes hold all of their bits. */
 static void find_exceptions(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t first,
-                            size_t n, uint16_t *head, exception_writer *exceptions)
+                            size_t n, uint16_t *high, exception_writer *exceptions)
 {
-    if (job->unit_nbytes == 4)
-        find_exceptions_of(job->delta, 4, src, base, first, n, head, exceptions);
-    else if (job->unit_nbytes == 8)
-        find_exceptions_of(job->delta, 8, src, base, first, n, head, exceptions);
+    if (job->element_nbytes == 4)
+        find_exceptions_of(job->delta, 4, src, base, first, n, high, exceptions);
+    else if (job->element_nbytes == 8)
+        find_exceptions_of(job->delta, 8, src, base, first, n, high, exceptions);
 }
 
-/* Heads to their lists, low bytes to scratch->plane; the content is hashed. */
+/* High parts to their lists, low bytes to scratch->plane; the content is hashed. */
 static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t n,
                         lmc_class_lists *lists, exception_writer *exceptions)
 {
     lmc_scratch *const scratch = job->scratch;
-    const unsigned unit_log2 = lmc_unit_log2(job->unit_nbytes);
+    const unsigned element_log2 = lmc_element_log2(job->element_nbytes);
     for (unsigned c = 0; c < job->delta->class_count; c++)
-        if (lists->heads.nbytes[c] == 1)
-            memset(lists->begin[c] + lists->heads.high[c], 0, lists->count[c]);
+        if (lists->high.nbytes[c] == 1)
+            memset(lists->begin[c] + lists->high.upper[c], 0, lists->count[c]);
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
-        const size_t at = i * job->unit_nbytes;
+        const size_t at = i * job->element_nbytes;
         uint8_t *low[LMC_FMT_PLANE_COUNT_MAX];
         for (unsigned j = 0; j < job->delta->low_nbytes; j++)
             low[j] = scratch->plane[j] + i;
-        job->kernels->hash_update(scratch->hash_state, src + at, m * job->unit_nbytes);
-        if (job->kernels->delta_split[unit_log2](job->delta, src + at, base + at, m, scratch->strip_heads,
-                                                 low))
-            find_exceptions(job, src, base, i, m, scratch->strip_heads, exceptions);
-        const size_t ahead_nbytes = lmc_min_size(n - i - m, LMC_STRIP_VALUES) * job->unit_nbytes;
-        job->kernels->scatter(&lists->order, scratch->classes + i, scratch->strip_heads, m, &lists->heads,
-                              src + at + m * job->unit_nbytes, ahead_nbytes);
+        job->kernels->hash_update(scratch->hash_state, src + at, m * job->element_nbytes);
+        if (job->kernels->delta_split[element_log2](job->delta, src + at, base + at, m, scratch->strip_high,
+                                                    low))
+            find_exceptions(job, src, base, i, m, scratch->strip_high, exceptions);
+        const size_t ahead_nbytes = lmc_min_size(n - i - m, LMC_STRIP_VALUES) * job->element_nbytes;
+        job->kernels->scatter(&lists->order, scratch->classes + i, scratch->strip_high, m, &lists->high,
+                              src + at + m * job->element_nbytes, ahead_nbytes);
     }
 }
 
@@ -68,13 +68,14 @@ static int write_exceptions(const lmc_delta_job *job, const uint8_t *src, size_t
                             const exception_writer *exceptions, lmc_writer *writer)
 {
     const unsigned count_nbytes = lmc_count_nbytes(n);
-    if (count_nbytes + exceptions->count * (count_nbytes + job->unit_nbytes) > lmc_writer_left(writer))
+    if (count_nbytes + exceptions->count * (count_nbytes + job->element_nbytes) > lmc_writer_left(writer))
         return 0;
     lmc_write_n(writer, exceptions->count, count_nbytes);
     for (size_t i = 0; i < exceptions->count; i++)
         lmc_write_n(writer, exceptions->places[i], count_nbytes);
     for (size_t i = 0; i < exceptions->count; i++)
-        lmc_write_span(writer, src + (size_t)exceptions->places[i] * job->unit_nbytes, job->unit_nbytes);
+        lmc_write_span(writer, src + (size_t)exceptions->places[i] * job->element_nbytes,
+                       job->element_nbytes);
     return 1;
 }
 
@@ -93,15 +94,15 @@ static int write_low_planes(const lmc_delta_job *job, size_t n, lmc_writer *writ
     return 1;
 }
 
-/* The flips of a list of two-byte heads, which are taken out of them; heads NULL: none is wide, so there are none. */
-static int write_flips(const lmc_delta_job *job, uint16_t *heads, size_t n, lmc_writer *writer)
+/* The sign changes of a list of two-byte high parts, which are taken out of them; high parts NULL: none is wide, so there are none. */
+static int write_sign_changes(const lmc_delta_job *job, uint16_t *high_parts, size_t n, lmc_writer *writer)
 {
     lmc_scratch *const scratch = job->scratch;
     size_t nbytes = 0;
-    if (heads) {
-        job->kernels->take_flips(heads, n, scratch->flags);
-        nbytes =
-            lmc_flags_encode(job->kernels, scratch, scratch->flags, n, writer->next, lmc_writer_left(writer));
+    if (high_parts) {
+        job->kernels->take_sign_changes(high_parts, n, scratch->bitset);
+        nbytes = lmc_bitset_encode(job->kernels, scratch, scratch->bitset, n, writer->next,
+                                   lmc_writer_left(writer));
     } else if (lmc_writer_left(writer) > 0) {
         writer->next[0] = LMC_FMT_BITSET_NONE;
         nbytes = 1;
@@ -110,44 +111,44 @@ static int write_flips(const lmc_delta_job *job, uint16_t *heads, size_t n, lmc_
     return nbytes != 0;
 }
 
-/* The heads of a class with two bytes each, or NULL if none is wide. */
-static uint16_t *find_wide_heads(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class)
+/* The high parts of a class with two bytes each, or NULL if none is wide. */
+static uint16_t *find_wide_high(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class)
 {
     uint8_t *const list = lists->begin[class];
-    uint16_t *const heads = job->scratch->wide_heads;
-    if (lists->heads.nbytes[class] == 2)
+    uint16_t *const high_parts = job->scratch->wide_high;
+    if (lists->high.nbytes[class] == 2)
         return (uint16_t *)(void *)list;
-    if (!(lists->heads.wide >> class & 1))
+    if (!(lists->high.wide >> class & 1))
         return NULL;
     for (size_t i = 0; i < lists->count[class]; i++)
-        heads[i] = (uint16_t)(list[i] | list[i + lists->heads.high[class]] << 8);
-    return heads;
+        high_parts[i] = (uint16_t)(list[i] | list[i + lists->high.upper[class]] << 8);
+    return high_parts;
 }
 
-/* A class: flips, low bits, symbols, escapes. */
+/* A class: sign changes, low bits, symbols, escapes. */
 static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class,
                        lmc_writer *writer)
 {
     lmc_scratch *const scratch = job->scratch;
-    uint16_t *const heads = find_wide_heads(job, lists, class);
+    uint16_t *const high_parts = find_wide_high(job, lists, class);
     const size_t n = lists->count[class];
-    const lmc_coding coding = lmc_head_coding(job->delta, class, heads ? 2 : 1);
-    const uint8_t *const elements = heads ? (const uint8_t *)heads : lists->begin[class];
+    const lmc_coding coding = lmc_high_coding(job->delta, class, high_parts ? 2 : 1);
+    const uint8_t *const elements = high_parts ? (const uint8_t *)high_parts : lists->begin[class];
     const uint8_t *symbols = scratch->symbols;
     uint16_t *escapes = scratch->escapes;
-    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_flips(job, heads, n, writer))
+    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_sign_changes(job, high_parts, n, writer))
         return 0;
     const size_t low_nbytes = lmc_bits_nbytes(n * coding.split.low_nbits);
     if (low_nbytes > lmc_writer_left(writer))
         return 0;
     const lmc_plane_set set = {.symbols = scratch->symbols, .low = writer->next};
     writer->next += low_nbytes;
-    if (!heads && coding.split.low_nbits == 0)
+    if (!high_parts && coding.split.low_nbits == 0)
         symbols = elements;
-    else if (job->kernels->split[heads ? 1 : 0](&coding.split, elements, n, &set))
+    else if (job->kernels->split[high_parts ? 1 : 0](&coding.split, elements, n, &set))
         escapes = lmc_escapes_collect(&coding, symbols, elements, n, escapes);
-    const size_t nbytes = lmc_ladder_encode(job->ladder, job->kernels, scratch, symbols, n, writer->next,
-                                            lmc_writer_left(writer));
+    const size_t nbytes = lmc_buckets_encode(job->bucket_code, job->kernels, scratch, symbols, n,
+                                             writer->next, lmc_writer_left(writer));
     writer->next += nbytes;
     const size_t escapes_nbytes = (size_t)(escapes - scratch->escapes) * sizeof *escapes;
     if (nbytes == 0 || escapes_nbytes > lmc_writer_left(writer))
@@ -160,13 +161,13 @@ static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, u
 static int write_values(const lmc_delta_job *job, const uint8_t *src, const uint8_t *values,
                         size_t src_nbytes, lmc_class_lists *lists, lmc_writer *writer, uint64_t *content_hash)
 {
-    const size_t n = src_nbytes / job->unit_nbytes;
+    const size_t n = src_nbytes / job->element_nbytes;
     exception_writer exceptions = {.places = job->scratch->gaps};
     lmc_lists_open(job, n, lists);
     job->kernels->hash_begin(job->scratch->hash_state);
     split_block(job, src, values, n, lists, &exceptions);
-    job->kernels->hash_update(job->scratch->hash_state, src + n * job->unit_nbytes,
-                              src_nbytes % job->unit_nbytes);
+    job->kernels->hash_update(job->scratch->hash_state, src + n * job->element_nbytes,
+                              src_nbytes % job->element_nbytes);
     *content_hash = job->kernels->hash_end(job->scratch->hash_state);
     if (!write_exceptions(job, src, n, &exceptions, writer) || !write_low_planes(job, n, writer))
         return 0;
@@ -198,7 +199,7 @@ size_t lmc_delta_encode(const lmc_delta_job *job, const uint8_t *src, const uint
                         uint8_t *dst, uint64_t *content_hash, uint64_t *base_hash)
 {
     const lmc_kernels *const kernels = job->kernels;
-    const size_t tail_nbytes = src_nbytes % job->unit_nbytes;
+    const size_t tail_nbytes = src_nbytes % job->element_nbytes;
     lmc_class_lists lists;
     kernels->hash_begin(job->scratch->hash_state);
     const size_t same_nbytes = count_same(job, src, base, src_nbytes);
@@ -213,7 +214,7 @@ size_t lmc_delta_encode(const lmc_delta_job *job, const uint8_t *src, const uint
     lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
     lmc_write_n(&writer, LMC_FMT_BLOCK_DELTA, 1);
     if (!write_values(job, src, values, src_nbytes, &lists, &writer, content_hash) ||
-        src_nbytes < job->unit_nbytes || lmc_writer_left(&writer) < tail_nbytes) {
+        src_nbytes < job->element_nbytes || lmc_writer_left(&writer) < tail_nbytes) {
         dst[0] = LMC_FMT_BLOCK_STORED;
         memcpy(dst + 1, src, src_nbytes);
         return 1 + src_nbytes;

@@ -32,16 +32,16 @@ static void order_classes(const size_t *count, unsigned class_count, size_t n, l
     }
 }
 
-/* Each with room for two bytes a head. */
+/* Each with room for two bytes a high part. */
 void lmc_lists_open(const lmc_delta_job *job, size_t n, lmc_class_lists *lists)
 {
-    uint8_t *next = job->scratch->heads;
-    lists->heads.wide = 0;
+    uint8_t *next = job->scratch->high_lists;
+    lists->high.wide = 0;
     for (unsigned c = 0; c < job->delta->class_count; c++) {
-        const size_t room = lists->count[c] + LMC_HEAD_SLACK;
-        lists->begin[c] = lists->heads.next[c] = next;
-        lists->heads.nbytes[c] = lmc_head_fits_byte(job->delta, c) ? 1 : 2;
-        lists->heads.high[c] = room;
+        const size_t room = lists->count[c] + LMC_HIGH_SLACK;
+        lists->begin[c] = lists->high.next[c] = next;
+        lists->high.nbytes[c] = lmc_high_fits_byte(job->delta, c) ? 1 : 2;
+        lists->high.upper[c] = room;
         next += 2 * room;
     }
     order_classes(lists->count, job->delta->class_count, n, &lists->order);
@@ -65,15 +65,15 @@ const uint8_t *lmc_base_take(const lmc_delta_job *job, const uint8_t *base, size
 const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, size_t nbytes, size_t from,
                                  lmc_class_lists *lists)
 {
-    const unsigned unit_nbytes = job->unit_nbytes, unit_log2 = lmc_unit_log2(unit_nbytes);
+    const unsigned element_nbytes = job->element_nbytes, element_log2 = lmc_element_log2(element_nbytes);
     const uint8_t *const values = job->base_form == LMC_BASE_PLAIN ? base : job->base_values;
     memset(lists->count, 0, sizeof lists->count);
     for (size_t at = 0; at < nbytes; at += lmc_delta_strip_nbytes(job)) {
         const size_t m = lmc_min_size(nbytes - at, lmc_delta_strip_nbytes(job));
         if (at >= from)
             (void)lmc_base_take(job, base, at, m);
-        job->kernels->classify[unit_log2](job->delta, values + at, m / unit_nbytes,
-                                          job->scratch->classes + at / unit_nbytes, lists->count);
+        job->kernels->classify[element_log2](job->delta, values + at, m / element_nbytes,
+                                             job->scratch->classes + at / element_nbytes, lists->count);
     }
     return values;
 }

@@ -21,10 +21,10 @@
 /* Less of the least that coding without it takes: that need not be planned, what the sample did not show included. */
 #define SURE_SHARE 0.85
 
-/* What a class adds to the plan, and to each block beside its ladder. */
+/* What a class adds to the plan, and to each block beside its bucket code. */
 #define CLASS_PLAN_NBITS 16
-#define FLAGS_NBITS 8
-#define FLAGS_LOSS 1.012 /* of coded flags over their entropy, about */
+#define BITSET_NBITS 8
+#define BITSET_LOSS 1.012 /* of coded flags over their entropy, about */
 #define ESCAPE_NBITS 16
 
 #define NO_LIMIT 1e300 /* bits */
@@ -32,7 +32,7 @@
 typedef struct decider {
     const lmc_delta_input *input;
     const lmc_delta_sample *sample;
-    unsigned unit_nbytes;
+    unsigned element_nbytes;
     double scale; /* elements of the tensor for each pair of the sample */
     double blocks;
 } decider;
@@ -51,12 +51,12 @@ static double xlog(double x)
 }
 
 /* n flags, m of them set, and xlog() of both. */
-static double flags_nbits(const decider *d, double n, double xlog_n, double m, double xlog_m)
+static double bitset_nbits(const decider *d, double n, double xlog_n, double m, double xlog_m)
 {
-    const double overhead = d->blocks * FLAGS_NBITS;
+    const double overhead = d->blocks * BITSET_NBITS;
     if (m <= 0 || m >= n)
         return overhead;
-    const double coded = (xlog_n - xlog_m - xlog(n - m)) * FLAGS_LOSS;
+    const double coded = (xlog_n - xlog_m - xlog(n - m)) * BITSET_LOSS;
     return overhead + (coded < n ? coded : n);
 }
 
@@ -76,16 +76,16 @@ static double count_from(const decider *d, const class_plan *class, uint64_t bou
 static double class_nbits(const decider *d, const class_plan *class, unsigned shift, double limit)
 {
     double n = count_from(d, class, 0);
-    double flips = 0, xlog_n = xlog(n);
+    double sign_changes = 0, xlog_n = xlog(n);
     double nbits = CLASS_PLAN_NBITS + n * shift;
     for (unsigned g = class->first; g < class->end; g++)
-        flips += d->sample->group[g].flips;
-    nbits += flags_nbits(d, n, xlog_n, flips * d->scale, xlog(flips * d->scale));
+        sign_changes += d->sample->group[g].sign_changes;
+    nbits += bitset_nbits(d, n, xlog_n, sign_changes * d->scale, xlog(sign_changes * d->scale));
     for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT && n > 0; r++) {
-        const uint64_t end = lmc_rung_first(r) + (1u << lmc_rung_nbits(r));
+        const uint64_t end = lmc_bucket_first(r) + (1u << lmc_bucket_nbits(r));
         const double on = end << shift >> shift == end ? count_from(d, class, end << shift) : 0;
         const double xlog_on = on > 0 && on < n ? xlog(on) : xlog_n;
-        nbits += flags_nbits(d, n, xlog_n, on, xlog_on) + (n - on) * lmc_rung_nbits(r);
+        nbits += bitset_nbits(d, n, xlog_n, on, xlog_on) + (n - on) * lmc_bucket_nbits(r);
         n = on;
         xlog_n = xlog_on;
         if (nbits >= limit)
@@ -102,7 +102,7 @@ static double class_nbits(const decider *d, const class_plan *class, unsigned sh
 static unsigned last_shift(const decider *d)
 {
     const unsigned low_nbits =
-        8 * (d->unit_nbytes > 2 ? d->unit_nbytes - 1 : 0) + LMC_FMT_CLASS_LOW_NBITS_MAX;
+        8 * (d->element_nbytes > 2 ? d->element_nbytes - 1 : 0) + LMC_FMT_CLASS_LOW_NBITS_MAX;
     return low_nbits < 63 ? low_nbits : 63;
 }
 
@@ -187,14 +187,14 @@ static unsigned join_classes(const decider *d, class_plan *classes, unsigned cou
 static double low_bytes_nbits(const decider *d, const lmc_delta *delta, const class_plan *classes,
                               unsigned count, unsigned low_nbytes)
 {
-    const unsigned fitting = lmc_delta_head_nbits(delta) + 8 * low_nbytes;
+    const unsigned fitting = lmc_delta_high_nbits(delta) + 8 * low_nbytes;
     double nbits = 0, exceptions = 0;
     for (unsigned c = 0; c < count; c++) {
         nbits += class_nbits(d, &classes[c], clamp_shift(classes[c].shift, low_nbytes), NO_LIMIT);
-        if (fitting < 8 * d->unit_nbytes)
+        if (fitting < 8 * d->element_nbytes)
             exceptions += count_from(d, &classes[c], UINT64_C(1) << fitting);
     }
-    return nbits + exceptions * 8 * (3 + d->unit_nbytes);
+    return nbits + exceptions * 8 * (3 + d->element_nbytes);
 }
 
 /* Completes a delta whose transform and key are given. Returns its cost in bits. */
@@ -209,7 +209,7 @@ static double plan_classes(const decider *d, lmc_delta *delta)
     count = join_classes(d, classes, count);
     double best = low_bytes_nbits(d, delta, classes, count, 0);
     delta->low_nbytes = 0;
-    for (unsigned low = 1; d->unit_nbytes > 2 && low < d->unit_nbytes; low++) {
+    for (unsigned low = 1; d->element_nbytes > 2 && low < d->element_nbytes; low++) {
         const double nbits = low_bytes_nbits(d, delta, classes, count, low);
         if (nbits < best) {
             best = nbits;
@@ -236,7 +236,7 @@ static void try_transform(decider *d, lmc_delta_sample *sample, const lmc_pairs 
     memset(&tried, 0, sizeof tried);
     tried.transform = (uint8_t)transform;
     if (transform == LMC_FMT_DELTA_MAGNITUDE) /* the key is the exponent, or of a long one the low part */
-        tried.key_shift = (uint8_t)(8 * d->unit_nbytes - 1 - exponent_nbits);
+        tried.key_shift = (uint8_t)(8 * d->element_nbytes - 1 - exponent_nbits);
     lmc_delta_sample_count(sample, lmc_kernels_get(), &tried, pairs);
     const double nbits = plan_classes(d, &tried);
     if (*best < 0 || nbits < *best) {
@@ -248,8 +248,8 @@ static void try_transform(decider *d, lmc_delta_sample *sample, const lmc_pairs 
 static lmc_status read_pairs(const decider *d, uint8_t *buffer, lmc_pairs *pairs, double *changed)
 {
     const lmc_delta_input *const input = d->input;
-    const lmc_pair_source source = {.unit_nbytes = d->unit_nbytes,
-                                    .value_count = input->content_nbytes / d->unit_nbytes,
+    const lmc_pair_source source = {.element_nbytes = d->element_nbytes,
+                                    .value_count = input->content_nbytes / d->element_nbytes,
                                     .base_form = input->base_form,
                                     .read = input->read,
                                     .read_base = input->read_base,
@@ -263,9 +263,9 @@ static lmc_status read_pairs(const decider *d, uint8_t *buffer, lmc_pairs *pairs
     return lmc_pairs_read(&source, RUN_VALUES_SPARSE, buffer, pairs);
 }
 
-static unsigned choose_block_log2(double changed_share, unsigned unit_nbytes)
+static unsigned choose_block_log2(double changed_share, unsigned element_nbytes)
 {
-    const unsigned most = BLOCK_NBYTES_LOG2_MAX - lmc_lowest_bit(unit_nbytes);
+    const unsigned most = BLOCK_NBYTES_LOG2_MAX - lmc_lowest_bit(element_nbytes);
     const unsigned wanted = changed_share < SPARSE_SHARE ? BLOCK_LOG2_SPARSE : BLOCK_LOG2;
     return wanted < most ? wanted : most;
 }
@@ -273,15 +273,16 @@ static unsigned choose_block_log2(double changed_share, unsigned unit_nbytes)
 lmc_status lmc_delta_decide(const lmc_delta_input *input, const lmc_delta_plan_work *work,
                             lmc_delta_decision *decision)
 {
-    decider d = {.input = input, .sample = work->sample, .unit_nbytes = lmc_dtype_unit_nbytes(input->dtype)};
-    const double value_count = (double)(input->content_nbytes / d.unit_nbytes);
+    decider d = {
+        .input = input, .sample = work->sample, .element_nbytes = lmc_dtype_element_nbytes(input->dtype)};
+    const double value_count = (double)(input->content_nbytes / d.element_nbytes);
     double changed, best = -1;
     lmc_pairs pairs;
     memset(decision, 0, sizeof *decision);
     const lmc_status status = read_pairs(&d, work->buffer, &pairs, &changed);
     if (status != LMC_OK)
         return status;
-    decision->block_log2 = choose_block_log2(changed, d.unit_nbytes);
+    decision->block_log2 = choose_block_log2(changed, d.element_nbytes);
     d.scale = value_count / (double)pairs.count;
     d.blocks = 1 + value_count / (double)(1u << decision->block_log2);
     if (lmc_dtype_get_kind(input->dtype) == LMC_KIND_FLOAT) {

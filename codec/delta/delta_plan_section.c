@@ -13,13 +13,13 @@ size_t lmc_delta_write(const lmc_delta *delta, uint8_t *dst)
     return (size_t)(w.next - dst);
 }
 
-static lmc_status check_fields(const lmc_delta *delta, unsigned unit_nbytes, lmc_diag *diag)
+static lmc_status check_fields(const lmc_delta *delta, unsigned element_nbytes, lmc_diag *diag)
 {
     if (delta->transform > LMC_FMT_DELTA_XOR)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "plan: delta transform %u", delta->transform);
-    if (delta->low_nbytes >= unit_nbytes)
+    if (delta->low_nbytes >= element_nbytes)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 1, "plan: %u low bytes", delta->low_nbytes);
-    if (delta->key_shift >= 8 * unit_nbytes)
+    if (delta->key_shift >= 8 * element_nbytes)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 2, "plan: keys from bit %u", delta->key_shift);
     if (delta->class_count == 0 || delta->class_count > LMC_FMT_CLASS_COUNT_MAX)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 3, "plan: %u classes", delta->class_count);
@@ -38,7 +38,7 @@ static lmc_status check_classes(const lmc_delta *delta, lmc_diag *diag)
     return LMC_OK;
 }
 
-lmc_status lmc_delta_read(const uint8_t *section, size_t nbytes, unsigned unit_nbytes, lmc_delta *delta,
+lmc_status lmc_delta_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes, lmc_delta *delta,
                           lmc_diag *diag)
 {
     lmc_reader r = {section, section + nbytes, 0};
@@ -49,7 +49,7 @@ lmc_status lmc_delta_read(const uint8_t *section, size_t nbytes, unsigned unit_n
     delta->class_count = (uint8_t)lmc_read_n(&r, 1);
     if (r.failed)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "plan: the section is cut short");
-    const lmc_status status = check_fields(delta, unit_nbytes, diag);
+    const lmc_status status = check_fields(delta, element_nbytes, diag);
     if (status != LMC_OK)
         return status;
     const uint8_t *const keys = lmc_read_span(&r, delta->class_count - 1u);

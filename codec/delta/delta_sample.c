@@ -10,7 +10,8 @@
 static lmc_status read_base(const lmc_pair_source *source, uint64_t first, size_t n, uint8_t *dst)
 {
     if (source->base_form == LMC_BASE_PLAIN)
-        return source->read_base(source->user, first * source->unit_nbytes, dst, n * source->unit_nbytes);
+        return source->read_base(source->user, first * source->element_nbytes, dst,
+                                 n * source->element_nbytes);
     uint8_t wide[4 * 256];
     for (size_t i = 0; i < n; i += 256) {
         const size_t m = lmc_min_size(n - i, 256);
@@ -24,7 +25,7 @@ static lmc_status read_base(const lmc_pair_source *source, uint64_t first, size_
 
 lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint8_t *buffer, lmc_pairs *pairs)
 {
-    const unsigned unit_nbytes = source->unit_nbytes;
+    const unsigned element_nbytes = source->element_nbytes;
     uint8_t *const base = buffer + LMC_PAIRS_BUFFER_NBYTES / 2;
     const size_t run_count = LMC_PAIRS_MAX / 256;
     const uint64_t wanted = run_values * run_count;
@@ -32,10 +33,11 @@ lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint
     const size_t runs = source->value_count <= wanted ? 1 : run_count;
     const uint64_t step = runs > 1 ? (source->value_count - n) / (runs - 1) : 0;
     assert(run_values <= 256);
-    *pairs = (lmc_pairs){.unit_nbytes = unit_nbytes, .content = buffer, .base = base};
+    *pairs = (lmc_pairs){.element_nbytes = element_nbytes, .content = buffer, .base = base};
     for (size_t i = 0; i < runs; i++) {
-        const size_t at = pairs->count * unit_nbytes;
-        lmc_status status = source->read(source->user, step * i * unit_nbytes, buffer + at, n * unit_nbytes);
+        const size_t at = pairs->count * element_nbytes;
+        lmc_status status =
+            source->read(source->user, step * i * element_nbytes, buffer + at, n * element_nbytes);
         if (status == LMC_OK)
             status = read_base(source, step * i, n, base + at);
         if (status != LMC_OK)
@@ -75,7 +77,7 @@ DEFINE_COUNT_CHANGED(64)
 
 size_t lmc_pairs_changed(const lmc_pairs *pairs)
 {
-    switch (pairs->unit_nbytes) {
+    switch (pairs->element_nbytes) {
     case 1: return count_changed_8(pairs);
     case 2: return count_changed_16(pairs);
     case 4: return count_changed_32(pairs);
@@ -88,22 +90,22 @@ size_t lmc_pairs_changed(const lmc_pairs *pairs)
 
 double lmc_pairs_floor_nbits(const lmc_pairs *pairs)
 {
-    const unsigned unit_nbytes = pairs->unit_nbytes;
-    double head = 0, rest = 0;
-    for (unsigned j = 0; j < unit_nbytes; j++) {
+    const unsigned element_nbytes = pairs->element_nbytes;
+    double high = 0, lower = 0;
+    for (unsigned j = 0; j < element_nbytes; j++) {
         uint32_t count[256] = {0};
         double weight[256];
         for (size_t i = 0; i < pairs->count; i += FLOOR_STEP)
-            count[pairs->content[i * unit_nbytes + j]]++;
+            count[pairs->content[i * element_nbytes + j]]++;
         for (unsigned v = 0; v < 256; v++)
             weight[v] = count[v];
         const double nbits = lmc_entropy(weight, 256);
-        if (j + 2 < unit_nbytes)
-            rest += nbits;
+        if (j + 2 < element_nbytes)
+            lower += nbits;
         else
-            head = nbits > head ? nbits : head;
+            high = nbits > high ? nbits : high;
     }
-    return head + rest;
+    return high + lower;
 }
 
 /* ---- counting ---- */
@@ -118,26 +120,27 @@ typedef struct comparison {
 /* A few pairs as numbers. */
 typedef struct chunk {
     size_t n;
-    int has_flips;
+    int has_sign_changes;
     uint8_t key[CHUNK_VALUES];
     uint8_t flip[CHUNK_VALUES];
     uint16_t bin[CHUNK_VALUES];
 } chunk;
 
-LMC_INLINE void find_keys(const comparison *c, size_t first, const unsigned unit_nbytes, chunk *chunk)
+LMC_INLINE void find_keys(const comparison *c, size_t first, const unsigned element_nbytes, chunk *chunk)
 {
     const int magnitudes = c->delta->transform == LMC_FMT_DELTA_MAGNITUDE;
-    const uint64_t used = lmc_low_mask(8 * unit_nbytes - (magnitudes ? 1 : 0));
+    const uint64_t used = lmc_low_mask(8 * element_nbytes - (magnitudes ? 1 : 0));
     const uint16_t used_half = (uint16_t)used;
     const unsigned shift = c->delta->key_shift;
-    const uint8_t *const base = c->pairs->base + first * unit_nbytes;
+    const uint8_t *const base = c->pairs->base + first * element_nbytes;
     chunk->n = lmc_min_size(c->pairs->count - first, CHUNK_VALUES);
-    if (unit_nbytes == 2) /* by itself: this becomes vector code */
+    if (element_nbytes == 2) /* by itself: this becomes vector code */
         for (size_t i = 0; i < chunk->n; i++)
             chunk->key[i] = (uint8_t)((lmc_load16(base + 2 * i) & used_half) >> shift);
     else
         for (size_t i = 0; i < chunk->n; i++)
-            chunk->key[i] = (uint8_t)((lmc_load_n(base + i * unit_nbytes, unit_nbytes) & used) >> shift);
+            chunk->key[i] =
+                (uint8_t)((lmc_load_n(base + i * element_nbytes, element_nbytes) & used) >> shift);
 }
 
 /* Numbers of 16 bits are exact as floats, whose exponent and upper bits are what lmc_bin_of() makes of them. */
@@ -150,49 +153,49 @@ LMC_INLINE uint16_t bin_of_half(uint16_t z)
     return (uint16_t)(z < 1u << (LMC_BIN_NBITS - 1) ? z : bin);
 }
 
-/* Differences that are heads: a kernel finds them. */
-static void compare_narrow(const comparison *c, size_t first, unsigned unit_nbytes, chunk *chunk)
+/* Differences that are high parts: a kernel finds them. */
+static void compare_narrow(const comparison *c, size_t first, unsigned element_nbytes, chunk *chunk)
 {
-    uint16_t head[CHUNK_VALUES];
-    const size_t at = first * unit_nbytes;
-    const unsigned head_nbits = lmc_delta_head_nbits(c->delta);
-    const uint16_t used = (uint16_t)lmc_low_mask(head_nbits);
+    uint16_t high[CHUNK_VALUES];
+    const size_t at = first * element_nbytes;
+    const unsigned high_nbits = lmc_delta_high_nbits(c->delta);
+    const uint16_t used = (uint16_t)lmc_low_mask(high_nbits);
     uint16_t all = 0;
-    (void)c->kernels->delta_split[lmc_lowest_bit(unit_nbytes)](c->delta, c->pairs->content + at,
-                                                               c->pairs->base + at, chunk->n, head, NULL);
+    (void)c->kernels->delta_split[lmc_lowest_bit(element_nbytes)](c->delta, c->pairs->content + at,
+                                                                  c->pairs->base + at, chunk->n, high, NULL);
     for (size_t i = 0; i < chunk->n; i++) {
-        all |= head[i];
-        chunk->flip[i] = (uint8_t)(head[i] >> head_nbits);
-        chunk->bin[i] = bin_of_half(head[i] & used);
+        all |= high[i];
+        chunk->flip[i] = (uint8_t)(high[i] >> high_nbits);
+        chunk->bin[i] = bin_of_half(high[i] & used);
     }
-    chunk->has_flips = all > used;
+    chunk->has_sign_changes = all > used;
 }
 
 LMC_INLINE void compare_wide(const comparison *c, size_t first, const unsigned transform,
-                             const unsigned unit_nbytes, chunk *chunk)
+                             const unsigned element_nbytes, chunk *chunk)
 {
-    const unsigned nbits = 8 * unit_nbytes;
-    const size_t at = first * unit_nbytes;
-    chunk->has_flips = transform == LMC_FMT_DELTA_MAGNITUDE;
+    const unsigned nbits = 8 * element_nbytes;
+    const size_t at = first * element_nbytes;
+    chunk->has_sign_changes = transform == LMC_FMT_DELTA_MAGNITUDE;
     for (size_t i = 0; i < chunk->n; i++) {
-        const uint64_t x = lmc_load_n(c->pairs->content + at + i * unit_nbytes, unit_nbytes);
-        const uint64_t b = lmc_load_n(c->pairs->base + at + i * unit_nbytes, unit_nbytes);
+        const uint64_t x = lmc_load_n(c->pairs->content + at + i * element_nbytes, element_nbytes);
+        const uint64_t b = lmc_load_n(c->pairs->base + at + i * element_nbytes, element_nbytes);
         chunk->flip[i] = (x ^ b) >> (nbits - 1) != 0;
         chunk->bin[i] = (uint16_t)lmc_bin_of(lmc_delta_of(transform, x, b, nbits));
     }
 }
 
-LMC_INLINE void compare_chunk(const comparison *c, size_t first, const unsigned unit_nbytes, chunk *chunk)
+LMC_INLINE void compare_chunk(const comparison *c, size_t first, const unsigned element_nbytes, chunk *chunk)
 {
-    find_keys(c, first, unit_nbytes, chunk);
-    if (unit_nbytes <= 2)
-        compare_narrow(c, first, unit_nbytes, chunk);
+    find_keys(c, first, element_nbytes, chunk);
+    if (element_nbytes <= 2)
+        compare_narrow(c, first, element_nbytes, chunk);
     else if (c->delta->transform == LMC_FMT_DELTA_MAGNITUDE)
-        compare_wide(c, first, LMC_FMT_DELTA_MAGNITUDE, unit_nbytes, chunk);
+        compare_wide(c, first, LMC_FMT_DELTA_MAGNITUDE, element_nbytes, chunk);
     else if (c->delta->transform == LMC_FMT_DELTA_DIFFERENCE)
-        compare_wide(c, first, LMC_FMT_DELTA_DIFFERENCE, unit_nbytes, chunk);
+        compare_wide(c, first, LMC_FMT_DELTA_DIFFERENCE, element_nbytes, chunk);
     else
-        compare_wide(c, first, LMC_FMT_DELTA_XOR, unit_nbytes, chunk);
+        compare_wide(c, first, LMC_FMT_DELTA_XOR, element_nbytes, chunk);
 }
 
 /* Joins neighbouring keys until few enough groups are left, those with the fewest pairs first. */
@@ -239,7 +242,7 @@ static void open_groups(lmc_delta_sample *sample, lmc_key_group *group_of[256])
 {
     for (unsigned g = 0; g < sample->group_count; g++) {
         memset(sample->group[g].below, 0, (sample->bin_count + 1) * sizeof sample->group[g].below[0]);
-        sample->group[g].flips = 0;
+        sample->group[g].sign_changes = 0;
     }
     for (unsigned key = 0, g = 0; key < 256; key++) {
         while (g + 1 < sample->group_count && key >= sample->group[g + 1].first_key)
@@ -248,13 +251,13 @@ static void open_groups(lmc_delta_sample *sample, lmc_key_group *group_of[256])
     }
 }
 
-LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const unsigned unit_nbytes)
+LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const unsigned element_nbytes)
 {
     uint32_t keys[2][256] = {{0}}; /* neighbours are often of one key, and would wait for each other */
     lmc_key_group *group_of[256];
     chunk chunk;
     for (size_t first = 0; first < c->pairs->count; first += CHUNK_VALUES) {
-        find_keys(c, first, unit_nbytes, &chunk);
+        find_keys(c, first, element_nbytes, &chunk);
         for (size_t i = 0; i < chunk.n; i++)
             keys[i % 2][chunk.key[i]]++;
     }
@@ -263,11 +266,11 @@ LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const
     group_keys(sample, keys[0]);
     open_groups(sample, group_of);
     for (size_t first = 0; first < c->pairs->count; first += CHUNK_VALUES) {
-        compare_chunk(c, first, unit_nbytes, &chunk);
+        compare_chunk(c, first, element_nbytes, &chunk);
         for (size_t i = 0; i < chunk.n; i++)
             group_of[chunk.key[i]]->below[chunk.bin[i]]++;
-        for (size_t i = 0; chunk.has_flips && i < chunk.n; i++)
-            group_of[chunk.key[i]]->flips += chunk.flip[i];
+        for (size_t i = 0; chunk.has_sign_changes && i < chunk.n; i++)
+            group_of[chunk.key[i]]->sign_changes += chunk.flip[i];
     }
     for (unsigned g = 0; g < sample->group_count; g++)
         accumulate(&sample->group[g], sample->bin_count);
@@ -278,8 +281,8 @@ void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_kernels *kernels
 {
     const comparison c = {pairs, delta, kernels};
     sample->pair_count = pairs->count;
-    sample->bin_count = lmc_bin_of(lmc_low_mask(8 * pairs->unit_nbytes)) + 1;
-    switch (pairs->unit_nbytes) {
+    sample->bin_count = lmc_bin_of(lmc_low_mask(8 * pairs->element_nbytes)) + 1;
+    switch (pairs->element_nbytes) {
     case 1: count_pairs(sample, &c, 1); break;
     case 2: count_pairs(sample, &c, 2); break;
     case 4: count_pairs(sample, &c, 4); break;

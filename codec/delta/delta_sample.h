@@ -12,7 +12,7 @@
 /* Pairs of elements sampled at most. */
 #define LMC_PAIRS_MAX 32768
 
-/* Differences are counted in bins of 5 significant bits: all bounds of rungs but the last, shifted by whatever,
+/* Differences are counted in bins of 5 significant bits: all bounds of buckets but the last, shifted by whatever,
  * are bounds of bins. */
 #define LMC_BIN_NBITS 5
 #define LMC_BIN_COUNT ((1 << LMC_BIN_NBITS) + (64 - LMC_BIN_NBITS) * (1 << (LMC_BIN_NBITS - 1)))
@@ -28,7 +28,7 @@ LMC_INLINE unsigned lmc_bin_of(uint64_t z)
 #define LMC_KEY_GROUPS_MAX 32
 typedef struct lmc_key_group {
     uint8_t first_key;
-    uint32_t n, flips;
+    uint32_t n, sign_changes;
     uint32_t below[LMC_BIN_COUNT + 1]; /* up to bin_count: pairs with a difference in a lower bin */
 } lmc_key_group;
 
@@ -41,14 +41,14 @@ typedef struct lmc_delta_sample {
 
 /* The pairs of a sample as they were read. */
 typedef struct lmc_pairs {
-    unsigned unit_nbytes;
+    unsigned element_nbytes;
     size_t count;
     const uint8_t *content, *base; /* count elements each */
 } lmc_pairs;
 
 /* Where pairs come from. */
 typedef struct lmc_pair_source {
-    unsigned unit_nbytes;
+    unsigned element_nbytes;
     uint64_t value_count;
     lmc_base_form base_form;
     lmc_read_fn read, read_base;

@@ -6,7 +6,7 @@
 #include "lmc.h"
 
 /* Over one of the hashes of each entry. */
-static uint64_t hash_list(const lmc_block_entry *entries, uint64_t entry_count, int of_base)
+static uint64_t hash_entries(const lmc_block_entry *entries, uint64_t entry_count, int of_base)
 {
     uint64_t hashes[256]; /* as bytes: hosts are little-endian (common.h) */
     XXH3_state_t state;
@@ -22,10 +22,10 @@ static uint64_t hash_list(const lmc_block_entry *entries, uint64_t entry_count, 
 
 uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count)
 {
-    return hash_list(entries, entry_count, 0);
+    return hash_entries(entries, entry_count, 0);
 }
 
 uint64_t lmc_base_hash(const lmc_block_entry *entries, uint64_t entry_count)
 {
-    return hash_list(entries, entry_count, 1);
+    return hash_entries(entries, entry_count, 1);
 }

@@ -107,7 +107,7 @@ void lmc_ctx_free(lmc_ctx *ctx)
     lmc_release(&ctx->allocator, ctx->scratch_memory);
     lmc_release(&ctx->allocator, ctx->plan_work);
     lmc_release(&ctx->allocator, ctx->block);
-    lmc_release(&ctx->allocator, ctx->ladder);
+    lmc_release(&ctx->allocator, ctx->bucket_code);
     lmc_release(&ctx->allocator, ctx->base_values);
     const lmc_allocator allocator = ctx->allocator;
     lmc_release(&allocator, ctx);
@@ -163,14 +163,14 @@ static lmc_status no_memory(lmc_ctx *ctx, size_t nbytes)
     return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %zu bytes", nbytes);
 }
 
-static lmc_status reserve_ladder(lmc_ctx *ctx)
+static lmc_status reserve_bucket_code(lmc_ctx *ctx)
 {
-    if (ctx->ladder)
+    if (ctx->bucket_code)
         return LMC_OK;
-    ctx->ladder = lmc_ctx_allocate(ctx, sizeof *ctx->ladder);
-    if (!ctx->ladder)
-        return no_memory(ctx, sizeof *ctx->ladder);
-    lmc_ladder_init(ctx->ladder);
+    ctx->bucket_code = lmc_ctx_allocate(ctx, sizeof *ctx->bucket_code);
+    if (!ctx->bucket_code)
+        return no_memory(ctx, sizeof *ctx->bucket_code);
+    lmc_bucket_code_init(ctx->bucket_code);
     return LMC_OK;
 }
 
@@ -188,7 +188,7 @@ lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, const lmc_scratch_size *size)
     }
     const size_t to_align = -(uintptr_t)ctx->scratch_memory % LMC_SCRATCH_ALIGNMENT;
     lmc_scratch_place(&ctx->scratch, size, ctx->scratch_memory + to_align);
-    return size->has_deltas ? reserve_ladder(ctx) : LMC_OK;
+    return size->has_deltas ? reserve_bucket_code(ctx) : LMC_OK;
 }
 
 lmc_status lmc_ctx_reserve_plan_work(lmc_ctx *ctx)

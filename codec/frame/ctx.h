@@ -30,8 +30,8 @@ struct lmc_ctx {
     size_t scratch_nbytes;
     lmc_scratch scratch;
     lmc_ctx_plan_work *plan_work;
-    lmc_ladder *ladder;   /* made with the first scratch that serves deltas */
-    uint8_t *base_values; /* of one block, where they must be made */
+    lmc_bucket_code *bucket_code; /* made with the first scratch that serves deltas */
+    uint8_t *base_values;         /* of one block, where they must be made */
     size_t base_values_capacity;
     uint8_t *block; /* one block, content or stored, with slack */
     size_t block_capacity;

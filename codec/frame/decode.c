@@ -69,11 +69,12 @@ static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_
     }
     const uint8_t *const section = head + LMC_FMT_HEAD_NBYTES;
     const size_t section_nbytes = lmc_section_nbytes(&frame->info);
-    const unsigned unit_nbytes = frame->info.element_nbytes;
+    const unsigned element_nbytes = frame->info.element_nbytes;
     if (frame->info.mode == LMC_FRAME_DELTA)
-        status = lmc_delta_read(section, section_nbytes, unit_nbytes, &frame->delta, diag);
+        status = lmc_delta_read(section, section_nbytes, element_nbytes, &frame->delta, diag);
     else
-        status = lmc_coding_read(section, section_nbytes, unit_nbytes, frame->tables, &frame->coding, diag);
+        status =
+            lmc_coding_read(section, section_nbytes, element_nbytes, frame->tables, &frame->coding, diag);
     if (status != LMC_OK)
         return lmc_diag_shift(diag, status, LMC_FMT_HEAD_NBYTES);
     status = lmc_index_read(&frame->info, tail, frame_nbytes, frame->entries, frame->offsets, diag);
@@ -210,9 +211,9 @@ static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
     const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
     const lmc_delta_job job = {.kernels = lmc_kernels_get(),
                                .delta = &frame->delta,
-                               .ladder = ctx->ladder,
+                               .bucket_code = ctx->bucket_code,
                                .scratch = &ctx->scratch,
-                               .unit_nbytes = frame->info.element_nbytes,
+                               .element_nbytes = frame->info.element_nbytes,
                                .base_form = frame->info.base_form,
                                .base_values = ctx->base_values,
                                .past_cache = block->memory.past_cache};

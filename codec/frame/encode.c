@@ -211,7 +211,7 @@ lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
 
 lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbytes)
 {
-    const unsigned unit_nbytes = plan->info.element_nbytes;
+    const unsigned element_nbytes = plan->info.element_nbytes;
     const int has_deltas = plan->info.mode == LMC_FRAME_DELTA;
     lmc_status status = LMC_OK;
     if (!has_deltas && (plan->info.mode != LMC_FRAME_CODED || plan->decision.is_raw))
@@ -219,8 +219,9 @@ lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbyte
     if (has_deltas && plan->info.base_form != LMC_BASE_PLAIN)
         status = lmc_ctx_reserve_base_values(ctx, src_nbytes);
     if (status == LMC_OK)
-        status = lmc_ctx_reserve_scratch(
-            ctx, &(lmc_scratch_size){(size_t)lmc_div_ceil(src_nbytes, unit_nbytes), unit_nbytes, has_deltas});
+        status =
+            lmc_ctx_reserve_scratch(ctx, &(lmc_scratch_size){(size_t)lmc_div_ceil(src_nbytes, element_nbytes),
+                                                             element_nbytes, has_deltas});
     return status;
 }
 
@@ -229,9 +230,9 @@ static void encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
 {
     const lmc_delta_job job = {.kernels = lmc_kernels_get(),
                                .delta = &plan->delta,
-                               .ladder = ctx->ladder,
+                               .bucket_code = ctx->bucket_code,
                                .scratch = &ctx->scratch,
-                               .unit_nbytes = plan->info.element_nbytes,
+                               .element_nbytes = plan->info.element_nbytes,
                                .base_form = plan->info.base_form,
                                .base_values = ctx->base_values};
     entry->stored_nbytes =

@@ -20,7 +20,7 @@ static void complete_base(lmc_info *info)
 void lmc_info_complete(lmc_info *info, size_t section_nbytes)
 {
     info->version = LMC_FMT_VERSION;
-    info->element_nbytes = lmc_dtype_unit_nbytes(info->dtype);
+    info->element_nbytes = lmc_dtype_element_nbytes(info->dtype);
     info->block_nbytes = (size_t)info->element_nbytes << info->block_log2;
     if (info->mode == LMC_FRAME_SHORT) {
         info->block_log2 = 0;
@@ -107,7 +107,7 @@ static lmc_status check_fields(const lmc_info *info, uint64_t features, unsigned
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 29, "frame: element byte order %u", byte_order);
     if (reserved != 0)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 31, "frame: a reserved byte is set");
-    if (element_nbytes != lmc_dtype_unit_nbytes(info->dtype))
+    if (element_nbytes != lmc_dtype_element_nbytes(info->dtype))
         return lmc_fail(diag, LMC_ERR_CORRUPT, 28, "frame: %u-byte elements of dtype %s", element_nbytes,
                         lmc_dtype_name(info->dtype));
     if (info->block_log2 < LMC_FMT_BLOCK_LOG2_MIN || info->block_log2 > LMC_FMT_BLOCK_LOG2_MAX)

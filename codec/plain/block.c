@@ -40,11 +40,11 @@ static lmc_plane_set planes_at(const lmc_coding *coding, uint8_t *const plane[LM
                                uint8_t *symbols, size_t first)
 {
     lmc_plane_set set = {.symbols = symbols};
-    const unsigned rest_first = lmc_coding_rest_first(coding);
+    const unsigned lower_first = lmc_coding_lower_first(coding);
     if (coding->split.low_nbits > 0)
         set.low = plane[LMC_PLANE_LOW] + first / 8 * coding->split.low_nbits;
-    for (unsigned i = rest_first; i < coding->plane_count; i++)
-        set.rest[i - rest_first] = plane[i] + first;
+    for (unsigned i = lower_first; i < coding->plane_count; i++)
+        set.lower[i - lower_first] = plane[i] + first;
     return set;
 }
 
@@ -69,12 +69,12 @@ static int write_escapes(const lmc_scratch *scratch, const uint16_t *escapes_end
 }
 
 /* The hot path: every plane but the symbols is stored, so its place is known before its content, and the
- * symbols are coded strip by strip while they are in the first-level cache. Returns 0 when that does not
+ * symbols are coded strip by strip while they are in the L1 cache. Returns 0 when that does not
  * fit. */
 static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
 {
     const lmc_coding *const coding = job->coding;
-    const unsigned unit_log2 = lmc_unit_log2(coding->unit_nbytes);
+    const unsigned element_log2 = lmc_element_log2(coding->element_nbytes);
     uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX];
     uint16_t *escapes = job->scratch->escapes;
     lmc_symbol_encoder encoder;
@@ -93,12 +93,13 @@ static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t
                              writer->next, lmc_writer_left(writer));
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
-        const uint8_t *const values = src + i * coding->unit_nbytes;
+        const uint8_t *const values = src + i * coding->element_nbytes;
         const lmc_plane_set set = planes_at(coding, plane, job->scratch->strip, i);
-        if (job->kernels->split[unit_log2](&coding->split, values, m, &set) && lmc_coding_has_escapes(coding))
+        if (job->kernels->split[element_log2](&coding->split, values, m, &set) &&
+            lmc_coding_has_escapes(coding))
             escapes = lmc_escapes_collect(coding, set.symbols, values, m, escapes);
         if (job->hashes_strips)
-            job->kernels->hash_update(job->scratch->hash_state, values, m * coding->unit_nbytes);
+            job->kernels->hash_update(job->scratch->hash_state, values, m * coding->element_nbytes);
         lmc_symbols_encode_strip(&encoder, set.symbols, m);
     }
     const size_t nbytes = lmc_symbols_encode_end(&encoder);
@@ -113,7 +114,7 @@ static int encode_planes_flexible(const block_job *job, const uint8_t *src, size
     lmc_scratch *const scratch = job->scratch;
     const lmc_plane_set set = planes_at(coding, scratch->plane, scratch->plane[LMC_PLANE_SYMBOLS], 0);
     uint16_t *escapes = scratch->escapes;
-    if (job->kernels->split[lmc_unit_log2(coding->unit_nbytes)](&coding->split, src, n, &set) &&
+    if (job->kernels->split[lmc_element_log2(coding->element_nbytes)](&coding->split, src, n, &set) &&
         lmc_coding_has_escapes(coding))
         escapes = lmc_escapes_collect(coding, set.symbols, src, n, escapes);
 
@@ -146,9 +147,9 @@ static int encode_planes(const block_job *job, const uint8_t *src, size_t n, lmc
 /* Less than one masked element in this many: not worth a mask. */
 #define MASKED_SHARE_MIN 512
 
-static int is_constant(const uint8_t *src, size_t n, unsigned unit_nbytes)
+static int is_constant(const uint8_t *src, size_t n, unsigned element_nbytes)
 {
-    return memcmp(src, src + unit_nbytes, (n - 1) * unit_nbytes) == 0;
+    return memcmp(src, src + element_nbytes, (n - 1) * element_nbytes) == 0;
 }
 
 /* A block of one value over and over, as fill values make it: whatever code the frame has is not for it. If the
@@ -160,7 +161,7 @@ static int encode_constant(const block_job *job, const uint8_t *src, size_t n, l
     uint64_t *const mask = job->scratch->mask;
     if (lmc_writer_left(writer) < LMC_FMT_PLANE_COUNT_MAX)
         return 0;
-    if (!coding->has_mask || lmc_load_n(src, coding->unit_nbytes) != coding->mask_value) {
+    if (!coding->has_mask || lmc_load_n(src, coding->element_nbytes) != coding->mask_value) {
         lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
         return encode_planes_flexible(job, src, n, writer);
     }
@@ -168,7 +169,7 @@ static int encode_constant(const block_job *job, const uint8_t *src, size_t n, l
     mask[0] = 1;
     lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
     const size_t nbytes =
-        lmc_flags_encode(job->kernels, job->scratch, mask, n, writer->next, lmc_writer_left(writer));
+        lmc_bitset_encode(job->kernels, job->scratch, mask, n, writer->next, lmc_writer_left(writer));
     writer->next += nbytes;
     return nbytes != 0 && lmc_writer_left(writer) >= LMC_FMT_PLANE_COUNT_MAX &&
            encode_planes_flexible(job, src, 1, writer);
@@ -179,12 +180,12 @@ static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc
     if (job->is_constant)
         return encode_constant(job, src, n, writer);
     if (job->coding->has_mask) {
-        const size_t kept = job->kernels->mask_split[lmc_unit_log2(job->coding->unit_nbytes)](
+        const size_t kept = job->kernels->mask_split[lmc_element_log2(job->coding->element_nbytes)](
             job->coding->mask_value, src, n, job->scratch->mask, job->scratch->values);
         if (kept > 0 && n - kept > n / MASKED_SHARE_MIN) {
             lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
-            const size_t nbytes = lmc_flags_encode(job->kernels, job->scratch, job->scratch->mask, n,
-                                                   writer->next, lmc_writer_left(writer));
+            const size_t nbytes = lmc_bitset_encode(job->kernels, job->scratch, job->scratch->mask, n,
+                                                    writer->next, lmc_writer_left(writer));
             writer->next += nbytes;
             return nbytes != 0 && encode_planes(job, job->scratch->values, kept, writer);
         }
@@ -205,9 +206,9 @@ size_t lmc_block_store(const lmc_kernels *kernels, const uint8_t *src, size_t sr
 size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
                         const uint8_t *src, size_t src_nbytes, uint8_t *dst, uint64_t *content_hash)
 {
-    const size_t n = src_nbytes / coding->unit_nbytes;
-    const size_t tail_nbytes = src_nbytes % coding->unit_nbytes;
-    const int constant = n > 1 && is_constant(src, n, coding->unit_nbytes);
+    const size_t n = src_nbytes / coding->element_nbytes;
+    const size_t tail_nbytes = src_nbytes % coding->element_nbytes;
+    const int constant = n > 1 && is_constant(src, n, coding->element_nbytes);
     const block_job job = {.kernels = kernels,
                            .coding = coding,
                            .scratch = scratch,
@@ -219,7 +220,7 @@ size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lm
     lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
     if (!encode_values(&job, src, n, &writer) || lmc_writer_left(&writer) < tail_nbytes)
         return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
-    const uint8_t *const tail = src + n * coding->unit_nbytes;
+    const uint8_t *const tail = src + n * coding->element_nbytes;
     lmc_write_span(&writer, tail, tail_nbytes);
     if (job.hashes_strips) {
         kernels->hash_update(scratch->hash_state, tail, tail_nbytes);
@@ -273,22 +274,23 @@ static lmc_status join_strip(const block_job *job, const lmc_plane_set *set, siz
                              lmc_line_stream *stream, lmc_diag *diag)
 {
     const lmc_coding *const coding = job->coding;
-    const unsigned unit_nbytes = coding->unit_nbytes;
+    const unsigned element_nbytes = coding->element_nbytes;
     const int is_mended =
         lmc_coding_has_escapes(coding) && memchr(set->symbols, LMC_FMT_SYMBOL_ESCAPE, n) != NULL;
     uint8_t *const place = stream->place;
     uint8_t *const values = strip_at(job, place);
     const int leaves = values != place && !is_mended;
-    job->kernels->join[lmc_unit_log2(unit_nbytes)](&coding->split, set, n, values, leaves ? stream : NULL);
+    job->kernels->join[lmc_element_log2(element_nbytes)](&coding->split, set, n, values,
+                                                         leaves ? stream : NULL);
     if (is_mended && lmc_escapes_apply(coding, set->symbols, n, reader, values, diag) != LMC_OK)
         return LMC_ERR_CORRUPT;
-    hash_strip(job, values, n * unit_nbytes);
+    hash_strip(job, values, n * element_nbytes);
     if (leaves)
         return LMC_OK;
     lmc_stream_flush(stream);
     if (values != place)
-        job->kernels->copy_past_cache(place, values, n * unit_nbytes);
-    stream->place += n * unit_nbytes;
+        job->kernels->copy_past_cache(place, values, n * element_nbytes);
+    stream->place += n * element_nbytes;
     return LMC_OK;
 }
 
@@ -342,17 +344,17 @@ static lmc_status decode_planes(const block_job *job, lmc_source *source, size_t
 /* Puts the kept elements at the places of the mask and the mask value everywhere else. */
 static void join_masked(const block_job *job, size_t n, uint8_t *dst)
 {
-    const unsigned unit_nbytes = job->coding->unit_nbytes;
+    const unsigned element_nbytes = job->coding->element_nbytes;
     const uint8_t *kept = job->scratch->values;
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
-        uint8_t *const place = dst + i * unit_nbytes;
+        uint8_t *const place = dst + i * element_nbytes;
         uint8_t *const values = strip_at(job, place);
-        kept += unit_nbytes * job->kernels->mask_join[lmc_unit_log2(unit_nbytes)](
-                                  job->coding->mask_value, job->scratch->mask + i / 64, kept, m, values);
+        kept += element_nbytes * job->kernels->mask_join[lmc_element_log2(element_nbytes)](
+                                     job->coding->mask_value, job->scratch->mask + i / 64, kept, m, values);
         if (values != place)
-            job->kernels->copy_past_cache(place, values, m * unit_nbytes);
-        hash_strip(job, values, m * unit_nbytes);
+            job->kernels->copy_past_cache(place, values, m * element_nbytes);
+        hash_strip(job, values, m * element_nbytes);
     }
 }
 
@@ -362,10 +364,10 @@ static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t
     if (!job->coding->has_mask)
         return corrupt(diag, "it is masked, but the plan has no mask value");
     lmc_status status =
-        lmc_flags_decode(job->kernels, job->scratch, &source->reader, n, job->scratch->mask, diag);
+        lmc_bitset_decode(job->kernels, job->scratch, &source->reader, n, job->scratch->mask, diag);
     if (status != LMC_OK)
         return status;
-    const size_t kept = lmc_flags_count(job->kernels, job->scratch->mask, n);
+    const size_t kept = lmc_bitset_count(job->kernels, job->scratch->mask, n);
     if (kept == 0)
         return corrupt(diag, "its mask leaves nothing");
     block_job kept_job = *job; /* what is kept is not yet the content */
@@ -399,7 +401,7 @@ static lmc_status decode_values(const block_job *job, lmc_source *source, unsign
         return status;
     if (lmc_reader_left(&source->reader) != tail_nbytes)
         return corrupt(diag, "bytes after its end");
-    memcpy(dst + n * job->coding->unit_nbytes, source->reader.next, tail_nbytes);
+    memcpy(dst + n * job->coding->element_nbytes, source->reader.next, tail_nbytes);
     return LMC_OK;
 }
 
@@ -407,8 +409,8 @@ lmc_status lmc_block_decode(const lmc_kernels *kernels, const lmc_coding *coding
                             const uint8_t *stored, size_t stored_nbytes, lmc_block_memory memory,
                             uint8_t *dst, size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
 {
-    const size_t n = dst_nbytes / coding->unit_nbytes;
-    const size_t tail_nbytes = dst_nbytes % coding->unit_nbytes;
+    const size_t n = dst_nbytes / coding->element_nbytes;
+    const size_t tail_nbytes = dst_nbytes % coding->element_nbytes;
     lmc_source source;
     lmc_source_open(&source, scratch, stored, stored_nbytes);
     const unsigned mode = (unsigned)lmc_read_n(&source.reader, 1);

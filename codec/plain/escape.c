@@ -4,27 +4,28 @@
 /* An element as the split sees it: its bits rotated left. */
 static uint64_t load_rotated(const lmc_coding *coding, const uint8_t *src)
 {
-    const unsigned nbits = 8 * coding->unit_nbytes;
-    const uint64_t x = lmc_load_n(src, coding->unit_nbytes);
+    const unsigned nbits = 8 * coding->element_nbytes;
+    const uint64_t x = lmc_load_n(src, coding->element_nbytes);
     return coding->split.rotation ? (x << 1 | x >> (nbits - 1)) & lmc_low_mask(nbits) : x;
 }
 
 static void store_rotated(const lmc_coding *coding, uint64_t v, uint8_t *dst)
 {
-    const unsigned nbits = 8 * coding->unit_nbytes;
+    const unsigned nbits = 8 * coding->element_nbytes;
     const uint64_t x = coding->split.rotation ? (v >> 1 | v << (nbits - 1)) & lmc_low_mask(nbits) : v;
-    memcpy(dst, &x, coding->unit_nbytes);
+    memcpy(dst, &x, coding->element_nbytes);
 }
 
 uint16_t *lmc_escapes_collect(const lmc_coding *coding, const uint8_t *symbols, const uint8_t *src, size_t n,
                               uint16_t *escapes)
 {
-    const unsigned rest_nbits = 8 * coding->unit_nbytes - LMC_FMT_HIGH_NBITS;
+    const unsigned lower_nbits = 8 * coding->element_nbytes - LMC_FMT_HIGH_NBITS;
     for (size_t i = 0; i < n; i++) {
         if (symbols[i] != LMC_FMT_SYMBOL_ESCAPE)
             continue;
-        const uint16_t head = (uint16_t)(load_rotated(coding, src + i * coding->unit_nbytes) >> rest_nbits);
-        *escapes++ = (uint16_t)(head + coding->split.offset) >> coding->split.low_nbits;
+        const uint16_t high =
+            (uint16_t)(load_rotated(coding, src + i * coding->element_nbytes) >> lower_nbits);
+        *escapes++ = (uint16_t)(high + coding->split.offset) >> coding->split.low_nbits;
     }
     return escapes;
 }
@@ -32,19 +33,19 @@ uint16_t *lmc_escapes_collect(const lmc_coding *coding, const uint8_t *symbols, 
 lmc_status lmc_escapes_apply(const lmc_coding *coding, const uint8_t *symbols, size_t n, lmc_reader *reader,
                              uint8_t *dst, lmc_diag *diag)
 {
-    const unsigned rest_nbits = 8 * coding->unit_nbytes - LMC_FMT_HIGH_NBITS;
+    const unsigned lower_nbits = 8 * coding->element_nbytes - LMC_FMT_HIGH_NBITS;
     const unsigned low_nbits = coding->split.low_nbits;
-    const uint64_t head_mask = (UINT64_C(0xffff)) << rest_nbits;
+    const uint64_t high_mask = (UINT64_C(0xffff)) << lower_nbits;
     const uint8_t *const end = symbols + n;
     for (const uint8_t *s = symbols; (s = memchr(s, LMC_FMT_SYMBOL_ESCAPE, (size_t)(end - s))) != NULL; s++) {
         const unsigned wide = (unsigned)lmc_read_n(reader, 2);
         if (reader->failed || wide >> (LMC_FMT_HIGH_NBITS - low_nbits) != 0)
             return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "block: an escape is missing or too wide");
-        uint8_t *const element = dst + (size_t)(s - symbols) * coding->unit_nbytes;
+        uint8_t *const element = dst + (size_t)(s - symbols) * coding->element_nbytes;
         const uint64_t v = load_rotated(coding, element);
-        const unsigned low = ((unsigned)(v >> rest_nbits) + coding->split.offset) & ((1u << low_nbits) - 1);
-        const uint16_t head = (uint16_t)((wide << low_nbits | low) - coding->split.offset);
-        store_rotated(coding, (v & ~head_mask) | (uint64_t)head << rest_nbits, element);
+        const unsigned low = ((unsigned)(v >> lower_nbits) + coding->split.offset) & ((1u << low_nbits) - 1);
+        const uint16_t high = (uint16_t)((wide << low_nbits | low) - coding->split.offset);
+        store_rotated(coding, (v & ~high_mask) | (uint64_t)high << lower_nbits, element);
     }
     return LMC_OK;
 }

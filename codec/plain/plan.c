@@ -19,7 +19,7 @@
 
 /* What an escape costs beyond its way through the lists: its byte and its u16. */
 #define ESCAPE_NBITS (8 + 16)
-#define REST_NBITS 8
+#define LITERAL_NBITS 8
 #define WAY_NBITS 8 /* the way to the rest, about */
 
 /* A split on trial, and its cost in bits a value, low plane included. */
@@ -30,57 +30,57 @@ typedef struct trial {
 
 typedef struct decider {
     const lmc_sample *sample;
-    unsigned unit_nbytes;
+    unsigned element_nbytes;
     lmc_level level;
     lmc_dtype_kind kind;
     unsigned exponent_nbits;
-    unsigned head_first, head_end; /* places of the head's histogram that may be in use ... */
+    unsigned high_first, high_end; /* places of the high part's histogram that may be in use ... */
     const uint32_t *sums;          /* ... and how many values lie before each of them and before head_end */
     uint32_t total;                /* values in the histogram */
 } decider;
 
-static unsigned head_nbits(const decider *d)
+static unsigned high_nbits(const decider *d)
 {
-    return d->unit_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
+    return d->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
 }
 
 /* ---- symbols of a split ---- */
 
-/* The head's histogram, turned by an offset and cut into symbols of 2^places_log2 places. */
-typedef struct turned {
+/* The high part's histogram, turned by an offset and cut into symbols of 2^places_log2 places. */
+typedef struct shifted_histogram {
     const uint32_t *sums;
-    uint32_t head_first, head_end;
+    uint32_t high_first, high_end;
     uint32_t place_count, shift; /* place p is now place p + shift, around the ring */
     uint32_t come_round, total;  /* values that are now at places before `shift`; all */
     unsigned places_log2;
     uint32_t symbol_mask;
     uint32_t first, last; /* symbols that may be in use; beyond symbol_mask counted around the ring */
-} turned;
+} shifted_histogram;
 
-static uint32_t values_before(const turned *t, uint32_t place)
+static uint32_t values_before(const shifted_histogram *t, uint32_t place)
 {
-    return place <= t->head_first ? 0 : t->sums[place < t->head_end ? place : t->head_end];
+    return place <= t->high_first ? 0 : t->sums[place < t->high_end ? place : t->high_end];
 }
 
-static turned turn(const decider *d, unsigned low_nbits, unsigned offset)
+static shifted_histogram shift_histogram(const decider *d, unsigned low_nbits, unsigned offset)
 {
-    const unsigned finest_log2 = head_nbits(d) - d->sample->head_nbits;
-    turned t = {.sums = d->sums,
-                .head_first = d->head_first,
-                .head_end = d->head_end,
-                .place_count = 1u << d->sample->head_nbits,
-                .shift = offset >> finest_log2,
-                .total = d->total,
-                .places_log2 = low_nbits - finest_log2,
-                .symbol_mask = (1u << (head_nbits(d) - low_nbits)) - 1};
+    const unsigned finest_log2 = high_nbits(d) - d->sample->high_nbits;
+    shifted_histogram t = {.sums = d->sums,
+                           .high_first = d->high_first,
+                           .high_end = d->high_end,
+                           .place_count = 1u << d->sample->high_nbits,
+                           .shift = offset >> finest_log2,
+                           .total = d->total,
+                           .places_log2 = low_nbits - finest_log2,
+                           .symbol_mask = (1u << (high_nbits(d) - low_nbits)) - 1};
     t.come_round = t.total - values_before(&t, t.place_count - t.shift);
-    t.first = (t.head_first + t.shift) >> t.places_log2;
-    t.last = (t.head_end - 1 + t.shift) >> t.places_log2;
+    t.first = (t.high_first + t.shift) >> t.places_log2;
+    t.last = (t.high_end - 1 + t.shift) >> t.places_log2;
     return t;
 }
 
 /* Values of symbols before this one, from 0 up to twice around the ring. */
-static uint32_t values_before_symbol(const turned *t, uint32_t symbol)
+static uint32_t values_before_symbol(const shifted_histogram *t, uint32_t symbol)
 {
     const uint32_t place = symbol << t->places_log2;
     if (place > t->place_count)
@@ -90,13 +90,13 @@ static uint32_t values_before_symbol(const turned *t, uint32_t symbol)
     return t->come_round - (t->total - values_before(t, t->place_count - t->shift + place));
 }
 
-static uint32_t values_in_window(const turned *t, uint32_t base, uint32_t symbol_count)
+static uint32_t values_in_window(const shifted_histogram *t, uint32_t window_start, uint32_t symbol_count)
 {
-    return values_before_symbol(t, base + symbol_count) - values_before_symbol(t, base);
+    return values_before_symbol(t, window_start + symbol_count) - values_before_symbol(t, window_start);
 }
 
 /* Where the window of WINDOW_SYMBOLS that holds most begins, the first of equals. */
-static uint32_t best_window(const turned *t)
+static uint32_t best_window(const shifted_histogram *t)
 {
     if (t->last < t->first + WINDOW_SYMBOLS) /* it holds all */
         return t->last < WINDOW_SYMBOLS ? 0 : t->last - (WINDOW_SYMBOLS - 1);
@@ -119,22 +119,23 @@ typedef struct symbol_weights {
     uint32_t outside; /* values that get none */
 } symbol_weights;
 
-static void weigh_symbols(const turned *t, uint32_t base, symbol_weights *w)
+static void weigh_symbols(const shifted_histogram *t, uint32_t window_start, symbol_weights *w)
 {
-    w->outside = t->total - values_in_window(t, base, WINDOW_SYMBOLS);
+    w->outside = t->total - values_in_window(t, window_start, WINDOW_SYMBOLS);
     w->begin = 0;
     w->end = WINDOW_SYMBOLS + 1;
     if (t->symbol_mask < 256 && w->outside >= OUTSIDE_SHARE_MIN * t->total) {
         w->outside = 0;
         w->end = t->symbol_mask + 1;
     }
-    if (t->last <= t->symbol_mask && base + w->end <= t->symbol_mask + 1) { /* nothing comes round */
-        w->begin = t->first > base ? (t->first - base) & ~3u : 0;
-        w->end = t->last < base ? 4 : (uint32_t)lmc_min_size(w->end, ((t->last - base) & ~3u) + 4);
+    if (t->last <= t->symbol_mask && window_start + w->end <= t->symbol_mask + 1) { /* nothing comes round */
+        w->begin = t->first > window_start ? (t->first - window_start) & ~3u : 0;
+        w->end =
+            t->last < window_start ? 4 : (uint32_t)lmc_min_size(w->end, ((t->last - window_start) & ~3u) + 4);
     }
-    uint32_t before = values_before_symbol(t, base + w->begin);
+    uint32_t before = values_before_symbol(t, window_start + w->begin);
     for (uint32_t i = w->begin; i < w->end; i++) {
-        const uint32_t up_to = values_before_symbol(t, base + i + 1);
+        const uint32_t up_to = values_before_symbol(t, window_start + i + 1);
         w->weight[i] = up_to - before;
         before = up_to;
     }
@@ -143,32 +144,33 @@ static void weigh_symbols(const turned *t, uint32_t base, symbol_weights *w)
 }
 
 /* Prices a split: what gets codes, and the way out for the rest. */
-static trial price_split(const decider *d, const turned *t, unsigned low_nbits, unsigned offset,
-                         uint32_t base)
+static trial price_split(const decider *d, const shifted_histogram *t, unsigned low_nbits, unsigned offset,
+                         uint32_t window_start)
 {
     symbol_weights w;
-    weigh_symbols(t, base, &w);
+    weigh_symbols(t, window_start, &w);
     const double outside = w.outside;
     const double escaped =
-        t->symbol_mask < 256 ? 0 : t->total - values_in_window(t, base, LMC_FMT_SYMBOL_ESCAPE);
+        t->symbol_mask < 256 ? 0 : t->total - values_in_window(t, window_start, LMC_FMT_SYMBOL_ESCAPE);
     const trial tried = {
         .split = {.rotation = d->sample->rotation,
                   .low_nbits = (uint8_t)low_nbits,
                   .offset = (uint16_t)offset,
-                  .base = (uint16_t)base},
-        .cost =
-            low_nbits + lmc_code_floor(w.weight + w.begin, w.end - w.begin, (double)d->sample->value_count) +
-            outside / t->total * (WAY_NBITS + REST_NBITS) + escaped / t->total * (ESCAPE_NBITS - REST_NBITS)};
+                  .window_start = (uint16_t)window_start},
+        .cost = low_nbits +
+                lmc_code_floor(w.weight + w.begin, w.end - w.begin, (double)d->sample->value_count) +
+                outside / t->total * (WAY_NBITS + LITERAL_NBITS) +
+                escaped / t->total * (ESCAPE_NBITS - LITERAL_NBITS)};
     return tried;
 }
 
 static trial try_split(const decider *d, unsigned low_nbits)
 {
-    const turned t = turn(d, low_nbits, 0);
+    const shifted_histogram t = shift_histogram(d, low_nbits, 0);
     return price_split(d, &t, low_nbits, 0, best_window(&t));
 }
 
-/* Steps of a bin. The finest is what the sample tells apart: LMC_SAMPLE_HEAD_NBITS_MAX. */
+/* Steps of a bin. The finest is what the sample tells apart: LMC_SAMPLE_HIGH_NBITS_MAX. */
 static unsigned offsets_wanted_log2(lmc_level level)
 {
     return level == LMC_LEVEL_MAX ? 5 : 3;
@@ -179,17 +181,17 @@ static unsigned offsets_wanted_log2(lmc_level level)
 static trial try_offsets(const decider *d, unsigned low_nbits)
 {
     const unsigned bin = 1u << low_nbits;
-    const unsigned finest = 1u << (head_nbits(d) - d->sample->head_nbits);
+    const unsigned finest = 1u << (high_nbits(d) - d->sample->high_nbits);
     const unsigned wanted = bin >> offsets_wanted_log2(d->level);
     const unsigned step = wanted > finest ? wanted : finest;
     trial best = try_split(d, low_nbits);
-    const uint32_t base = best.split.base;
+    const uint32_t window_start = best.split.window_start;
     for (unsigned offset = step; offset < bin; offset += step) {
-        const turned t = turn(d, low_nbits, offset);
-        const uint32_t next = (base + 1) & t.symbol_mask;
+        const shifted_histogram t = shift_histogram(d, low_nbits, offset);
+        const uint32_t next = (window_start + 1) & t.symbol_mask;
         const int moves =
-            values_in_window(&t, next, WINDOW_SYMBOLS) > values_in_window(&t, base, WINDOW_SYMBOLS);
-        const trial tried = price_split(d, &t, low_nbits, offset, moves ? next : base);
+            values_in_window(&t, next, WINDOW_SYMBOLS) > values_in_window(&t, window_start, WINDOW_SYMBOLS);
+        const trial tried = price_split(d, &t, low_nbits, offset, moves ? next : window_start);
         if (tried.cost < best.cost)
             best = tried;
     }
@@ -199,9 +201,9 @@ static trial try_offsets(const decider *d, unsigned low_nbits)
 /* The symbols' weights under a split. */
 static void weigh_split(const decider *d, const lmc_split *split, uint32_t weight[256])
 {
-    const turned t = turn(d, split->low_nbits, split->offset);
+    const shifted_histogram t = shift_histogram(d, split->low_nbits, split->offset);
     symbol_weights w;
-    weigh_symbols(&t, split->base, &w);
+    weigh_symbols(&t, split->window_start, &w);
     memset(weight, 0, 256 * sizeof *weight);
     memcpy(weight + w.begin, w.weight + w.begin, (w.end - w.begin) * sizeof *weight);
 }
@@ -220,13 +222,13 @@ static uint64_t sum_of(const uint32_t weight[256], uint32_t *largest)
 }
 
 /* Plans a code; returns its cost in bits a value. */
-static double plan_code(const decider *d, const uint32_t weight[256], int may_omit_rest, int is_flat,
+static double plan_code(const decider *d, const uint32_t weight[256], int may_omit_literals, int is_flat,
                         lmc_code_shape *shape)
 {
     const lmc_code_options options = {
-        .flat_layers = is_flat && d->unit_nbytes > 1, /* bytes spread too wide for them */
+        .flat_layers = is_flat && d->element_nbytes > 1, /* bytes spread too wide for them */
         .fine_search = d->level == LMC_LEVEL_MAX,
-        .may_omit_rest = may_omit_rest,
+        .may_omit_literals = may_omit_literals,
         .value_count = (double)d->sample->value_count,
     };
     return lmc_code_plan(weight, &options, shape);
@@ -244,20 +246,20 @@ static void decide_plane(const decider *d, const uint32_t weight[256], unsigned 
     if (largest == total ||
         lmc_code_floor(weight, 256, (double)d->sample->value_count) > 8 * (1 - GAIN_MIN / 2))
         return;
-    const int may_omit_rest =
+    const int may_omit_literals =
         plane == LMC_PLANE_SYMBOLS ? dominated && d->sample->is_exact : d->sample->is_low_exact;
-    const unsigned plane_nbits = plane == LMC_PLANE_SYMBOLS ? head_nbits(d) - coding->split.low_nbits : 8;
+    const unsigned plane_nbits = plane == LMC_PLANE_SYMBOLS ? high_nbits(d) - coding->split.low_nbits : 8;
     const double most = plane_nbits * (1 - GAIN_MIN);
     const int is_fast = d->level == LMC_LEVEL_FAST;
     /* a mixture of two kinds of content may be too much for the search, but not for flat layers */
-    if (plan_code(d, weight, may_omit_rest, is_fast, &shapes[plane]) > most &&
-        (is_fast || plan_code(d, weight, may_omit_rest, 1, &shapes[plane]) > most))
+    if (plan_code(d, weight, may_omit_literals, is_fast, &shapes[plane]) > most &&
+        (is_fast || plan_code(d, weight, may_omit_literals, 1, &shapes[plane]) > most))
         return;
     const lmc_status status = lmc_table_build(&shapes[plane], &tables[plane], NULL);
     assert(status == LMC_OK);
     (void)status;
     coding->table[plane] = &tables[plane];
-    coding->flexible[plane] |= plane != LMC_PLANE_SYMBOLS || !tables[plane].has_rest;
+    coding->flexible[plane] |= plane != LMC_PLANE_SYMBOLS || !tables[plane].has_literals;
 }
 
 /* ---- the split ---- */
@@ -272,23 +274,23 @@ static unsigned joint_low_nbits(unsigned exponent_nbits, int is_rotated)
     return low_nbits < LMC_FMT_LOW_NBITS_MIN_WIDE ? LMC_FMT_LOW_NBITS_MIN_WIDE : low_nbits;
 }
 
-/* What the head's histogram must tell apart for all offsets that are tried, if the sign is rotated away. */
-static unsigned head_nbits_wanted(unsigned unit_nbytes, lmc_dtype dtype, lmc_level level)
+/* What the high part's histogram must tell apart for all offsets that are tried, if the sign is rotated away. */
+static unsigned high_nbits_wanted(unsigned element_nbytes, lmc_dtype dtype, lmc_level level)
 {
-    if (unit_nbytes == 1 || lmc_dtype_get_kind(dtype) != LMC_KIND_FLOAT)
+    if (element_nbytes == 1 || lmc_dtype_get_kind(dtype) != LMC_KIND_FLOAT)
         return 8;
     const unsigned joint = joint_low_nbits(lmc_dtype_exponent_nbits(dtype), 1);
     const unsigned low_nbits = level == LMC_LEVEL_FAST || joint > 8 ? 8 : joint;
     const unsigned nbits = LMC_FMT_HIGH_NBITS - low_nbits + offsets_wanted_log2(level);
-    return nbits < LMC_SAMPLE_HEAD_NBITS_MAX ? nbits : LMC_SAMPLE_HEAD_NBITS_MAX;
+    return nbits < LMC_SAMPLE_HIGH_NBITS_MAX ? nbits : LMC_SAMPLE_HIGH_NBITS_MAX;
 }
 
-/* Bits a value that a code saves of the head's low byte. */
+/* Bits a value that a code saves of the high part's low byte. */
 static double low_plane_gain(const decider *d)
 {
     if (d->sample->is_low_noise)
         return 0;
-    const double cost = lmc_code_floor(d->sample->head_low, 256, (double)d->sample->value_count);
+    const double cost = lmc_code_floor(d->sample->high_low, 256, (double)d->sample->value_count);
     return cost < 8 * (1 - GAIN_MIN) ? 8 - cost : 0;
 }
 
@@ -325,7 +327,7 @@ static int is_low_constant(const lmc_sample *sample, const lmc_split *split)
     const unsigned mask = (1u << split->low_nbits) - 1;
     unsigned seen = 0, value = 0;
     for (unsigned b = 0; b < 256; b++) {
-        if (sample->head_low[b] == 0)
+        if (sample->high_low[b] == 0)
             continue;
         const unsigned low = (b + split->offset) & mask;
         if (seen++ > 0 && low != value)
@@ -348,29 +350,29 @@ static int are_unused(const uint32_t *places)
     return any == 0;
 }
 
-/* Finds which places of the head's histogram are in use, and makes it say how many values lie before each: with
+/* Finds which places of the high part's histogram are in use, and makes it say how many values lie before each: with
  * that, any split is counted in as many steps as it has symbols. */
-static void sum_heads(decider *d, lmc_sample *sample)
+static void sum_high(decider *d, lmc_sample *sample)
 {
-    uint32_t *const head = sample->head;
-    d->head_first = 0;
-    d->head_end = 1u << sample->head_nbits;
-    while (d->head_end > PLACES_AT_ONCE && are_unused(head + d->head_end - PLACES_AT_ONCE))
-        d->head_end -= PLACES_AT_ONCE;
-    while (d->head_first + PLACES_AT_ONCE < d->head_end && are_unused(head + d->head_first))
-        d->head_first += PLACES_AT_ONCE;
-    while (d->head_end > 1 && head[d->head_end - 1] == 0)
-        d->head_end--;
-    while (d->head_first + 1 < d->head_end && head[d->head_first] == 0)
-        d->head_first++;
+    uint32_t *const high = sample->high;
+    d->high_first = 0;
+    d->high_end = 1u << sample->high_nbits;
+    while (d->high_end > PLACES_AT_ONCE && are_unused(high + d->high_end - PLACES_AT_ONCE))
+        d->high_end -= PLACES_AT_ONCE;
+    while (d->high_first + PLACES_AT_ONCE < d->high_end && are_unused(high + d->high_first))
+        d->high_first += PLACES_AT_ONCE;
+    while (d->high_end > 1 && high[d->high_end - 1] == 0)
+        d->high_end--;
+    while (d->high_first + 1 < d->high_end && high[d->high_first] == 0)
+        d->high_first++;
     uint32_t sum = 0;
-    for (unsigned i = d->head_first; i < d->head_end; i++) {
-        const uint32_t count = head[i];
-        head[i] = sum;
+    for (unsigned i = d->high_first; i < d->high_end; i++) {
+        const uint32_t count = high[i];
+        high[i] = sum;
         sum += count;
     }
-    head[d->head_end] = sum;
-    d->sums = head;
+    high[d->high_end] = sum;
+    d->sums = high;
     d->total = sum;
 }
 
@@ -379,11 +381,11 @@ static void decide_low_planes(const decider *d, lmc_code_shape *shapes, lmc_tabl
                               lmc_decision *decision)
 {
     const lmc_coding *const coding = &decision->coding;
-    const unsigned rest_first = lmc_coding_rest_first(coding);
+    const unsigned lower_first = lmc_coding_lower_first(coding);
     if (coding->split.low_nbits == 8 && coding->split.offset == 0) /* others are stirred: not worth a look */
-        decide_plane(d, d->sample->head_low, LMC_PLANE_LOW, shapes, tables, decision);
-    for (unsigned i = rest_first; i < coding->plane_count; i++)
-        decide_plane(d, d->sample->rest[i - rest_first], i, shapes, tables, decision);
+        decide_plane(d, d->sample->high_low, LMC_PLANE_LOW, shapes, tables, decision);
+    for (unsigned i = lower_first; i < coding->plane_count; i++)
+        decide_plane(d, d->sample->lower[i - lower_first], i, shapes, tables, decision);
 }
 
 /* Bits an element that its planes take, and its flag if elements may be masked. */
@@ -391,16 +393,16 @@ static double estimate_nbits(const decider *d, const trial *t, const lmc_coding 
 {
     const double seen = (double)d->sample->seen_count;
     const double kept = d->total;
-    const double flag_weights[2] = {kept, seen - kept};
-    const unsigned rest_first = lmc_coding_rest_first(coding);
+    const double mask_weights[2] = {kept, seen - kept};
+    const unsigned lower_first = lmc_coding_lower_first(coding);
     double nbits = t->cost;
-    for (unsigned i = rest_first; i < coding->plane_count; i++) {
-        const uint32_t *const weight = d->sample->rest[i - rest_first];
+    for (unsigned i = lower_first; i < coding->plane_count; i++) {
+        const uint32_t *const weight = d->sample->lower[i - lower_first];
         const double cost =
             d->sample->is_low_noise ? 8 : lmc_code_floor(weight, 256, (double)d->sample->value_count);
         nbits += cost < 8 ? cost : 8;
     }
-    return nbits * kept / seen + lmc_entropy(flag_weights, 2);
+    return nbits * kept / seen + lmc_entropy(mask_weights, 2);
 }
 
 static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shapes, lmc_table *tables,
@@ -408,14 +410,14 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
 {
     lmc_coding *const coding = &decision->coding;
     uint32_t weight[256];
-    coding->unit_nbytes = d->unit_nbytes;
+    coding->element_nbytes = d->element_nbytes;
     coding->split = t->split;
-    coding->plane_count = lmc_coding_plane_count(d->unit_nbytes, &t->split);
+    coding->plane_count = lmc_coding_plane_count(d->element_nbytes, &t->split);
     coding->has_mask = (uint8_t)d->sample->has_mask;
     coding->mask_value = d->sample->mask_value;
     weigh_split(d, &t->split, weight);
     decide_plane(d, weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
-    if (d->unit_nbytes > 1 && !d->sample->is_low_noise) {
+    if (d->element_nbytes > 1 && !d->sample->is_low_noise) {
         if (t->split.low_nbits < 8)
             coding->flexible[LMC_PLANE_LOW] = (uint8_t)is_low_constant(d->sample, &t->split);
         decide_low_planes(d, shapes, tables, decision);
@@ -435,14 +437,14 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
 lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes, lmc_read_fn read, void *user,
                       lmc_plan_work *work, lmc_table *tables, lmc_decision *decision)
 {
-    const unsigned unit_nbytes = lmc_dtype_unit_nbytes(dtype);
+    const unsigned element_nbytes = lmc_dtype_element_nbytes(dtype);
     const lmc_dtype_kind kind = lmc_dtype_get_kind(dtype);
     const lmc_code_shape *shapes[LMC_FMT_PLANE_COUNT_MAX];
     const lmc_sample_options options = {
-        .unit_nbytes = unit_nbytes,
+        .element_nbytes = element_nbytes,
         .is_signed = kind == LMC_KIND_FLOAT,
         .exact = level == LMC_LEVEL_MAX,
-        .head_nbits = head_nbits_wanted(unit_nbytes, dtype, level),
+        .high_nbits = high_nbits_wanted(element_nbytes, dtype, level),
         .mask_per_mille_min = level == LMC_LEVEL_FAST ? MASK_PER_MILLE_MIN_FAST : MASK_PER_MILLE_MIN};
     memset(decision, 0, offsetof(lmc_decision, section));
     const lmc_status status =
@@ -450,12 +452,12 @@ lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes,
     if (status != LMC_OK)
         return status;
     decider d = {.sample = &work->sample,
-                 .unit_nbytes = unit_nbytes,
+                 .element_nbytes = element_nbytes,
                  .level = level,
                  .kind = kind,
                  .exponent_nbits = lmc_dtype_exponent_nbits(dtype)};
-    sum_heads(&d, &work->sample);
-    const trial best = unit_nbytes == 1 ? choose_byte_split(&d) : choose_wide_split(&d);
+    sum_high(&d, &work->sample);
+    const trial best = element_nbytes == 1 ? choose_byte_split(&d) : choose_wide_split(&d);
     decide_planes(&d, &best, work->shapes, tables, decision);
     for (unsigned i = 0; i < LMC_FMT_PLANE_COUNT_MAX; i++)
         shapes[i] = &work->shapes[i];

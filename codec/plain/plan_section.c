@@ -1,10 +1,10 @@
 /* plan_section.c - the plan section of a frame. */
 #include "codec/plain/plan_section.h"
 
-unsigned lmc_coding_plane_count(unsigned unit_nbytes, const lmc_split *split)
+unsigned lmc_coding_plane_count(unsigned element_nbytes, const lmc_split *split)
 {
-    const unsigned rest_count = unit_nbytes == 1 ? 0 : unit_nbytes - 2;
-    return LMC_PLANE_LOW + (split->low_nbits > 0) + rest_count;
+    const unsigned lower_count = element_nbytes == 1 ? 0 : element_nbytes - 2;
+    return LMC_PLANE_LOW + (split->low_nbits > 0) + lower_count;
 }
 
 size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *shapes, uint8_t *dst)
@@ -15,9 +15,9 @@ size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *s
     lmc_write_n(&w, transform, 1);
     lmc_write_n(&w, coding->split.low_nbits, 1);
     lmc_write_n(&w, coding->split.offset, 2);
-    lmc_write_n(&w, coding->split.base, 2);
+    lmc_write_n(&w, coding->split.window_start, 2);
     if (coding->has_mask)
-        lmc_write_n(&w, coding->mask_value, coding->unit_nbytes);
+        lmc_write_n(&w, coding->mask_value, coding->element_nbytes);
     for (unsigned i = 0; i < coding->plane_count; i++) {
         lmc_write_n(&w, coding->table[i] ? LMC_FMT_PLANE_TABLE : LMC_FMT_PLANE_RAW, 1);
         if (coding->table[i])
@@ -29,16 +29,16 @@ size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *s
 static lmc_status check_split(const lmc_coding *coding, lmc_diag *diag)
 {
     const lmc_split *const s = &coding->split;
-    const int is_byte = coding->unit_nbytes == 1;
+    const int is_byte = coding->element_nbytes == 1;
     const unsigned low_min = is_byte ? 0 : LMC_FMT_LOW_NBITS_MIN_WIDE;
     const unsigned low_max = is_byte ? LMC_FMT_LOW_NBITS_MAX_BYTE : LMC_FMT_LOW_NBITS_MAX;
     if (s->low_nbits < low_min || s->low_nbits > low_max)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 1, "plan: a low plane of %u bits", s->low_nbits);
-    const unsigned head_nbits = lmc_coding_head_nbits(coding);
-    if (s->offset >> (head_nbits - 1) >> 1 != 0)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 2, "plan: the offset is wider than the head");
-    if (s->base >> (head_nbits - s->low_nbits) != 0)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 4, "plan: the base is wider than the symbol");
+    const unsigned high_nbits = lmc_coding_high_nbits(coding);
+    if (s->offset >> (high_nbits - 1) >> 1 != 0)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 2, "plan: the offset is wider than the high part");
+    if (s->window_start >> (high_nbits - s->low_nbits) != 0)
+        return lmc_fail(diag, LMC_ERR_CORRUPT, 4, "plan: the window's start is wider than the symbol");
     return LMC_OK;
 }
 
@@ -58,17 +58,17 @@ static lmc_status read_table(lmc_reader *reader, unsigned plane, lmc_table *tabl
     return lmc_table_read(reader, table, diag);
 }
 
-lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned unit_nbytes, lmc_table *tables,
+lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes, lmc_table *tables,
                            lmc_coding *coding, lmc_diag *diag)
 {
     lmc_reader r = {section, section + nbytes, 0};
     memset(coding, 0, sizeof *coding);
-    coding->unit_nbytes = unit_nbytes;
+    coding->element_nbytes = element_nbytes;
     const unsigned transform = (unsigned)lmc_read_n(&r, 1);
     coding->split.rotation = (transform & LMC_FMT_TRANSFORM_ROTATE) != 0;
     coding->split.low_nbits = (uint8_t)lmc_read_n(&r, 1);
     coding->split.offset = (uint16_t)lmc_read_n(&r, 2);
-    coding->split.base = (uint16_t)lmc_read_n(&r, 2);
+    coding->split.window_start = (uint16_t)lmc_read_n(&r, 2);
     if (r.failed)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "plan: the section is cut short");
     if ((transform & ~(unsigned)LMC_FMT_TRANSFORM_KNOWN) != 0)
@@ -78,8 +78,8 @@ lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned unit_
         return status;
     coding->has_mask = (transform & LMC_FMT_TRANSFORM_MASK) != 0;
     if (coding->has_mask)
-        coding->mask_value = lmc_read_n(&r, unit_nbytes);
-    coding->plane_count = lmc_coding_plane_count(unit_nbytes, &coding->split);
+        coding->mask_value = lmc_read_n(&r, element_nbytes);
+    coding->plane_count = lmc_coding_plane_count(element_nbytes, &coding->split);
     for (unsigned i = 0; i < coding->plane_count; i++) {
         const uint64_t offset = (uint64_t)(r.next - section);
         status = lmc_diag_shift(diag, read_table(&r, i, &tables[i], coding, diag), offset);

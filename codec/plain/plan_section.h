@@ -13,7 +13,7 @@
 #define LMC_PLANE_LOW 1
 
 typedef struct lmc_coding {
-    unsigned unit_nbytes; /* 1, 2, 4, 8 */
+    unsigned element_nbytes; /* 1, 2, 4, 8 */
     lmc_split split;
     unsigned plane_count;
     uint8_t has_mask; /* blocks may leave out the elements equal to mask_value */
@@ -24,19 +24,19 @@ typedef struct lmc_coding {
     uint8_t flexible[LMC_FMT_PLANE_COUNT_MAX];
 } lmc_coding;
 
-LMC_INLINE unsigned lmc_coding_head_nbits(const lmc_coding *coding)
+LMC_INLINE unsigned lmc_coding_high_nbits(const lmc_coding *coding)
 {
-    return coding->unit_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
+    return coding->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
 }
 
 /* Symbols of more than 8 bits are clamped: LMC_FMT_SYMBOL_ESCAPE stands for all that do not fit. */
 LMC_INLINE int lmc_coding_has_escapes(const lmc_coding *coding)
 {
-    return lmc_coding_head_nbits(coding) - coding->split.low_nbits > 8;
+    return lmc_coding_high_nbits(coding) - coding->split.low_nbits > 8;
 }
 
 /* Index of the first plane of element bytes. */
-LMC_INLINE unsigned lmc_coding_rest_first(const lmc_coding *coding)
+LMC_INLINE unsigned lmc_coding_lower_first(const lmc_coding *coding)
 {
     return LMC_PLANE_LOW + (coding->split.low_nbits > 0);
 }
@@ -47,23 +47,23 @@ LMC_INLINE unsigned lmc_coding_plane_nbits(const lmc_coding *coding, unsigned pl
     return plane == LMC_PLANE_LOW && coding->split.low_nbits > 0 ? coding->split.low_nbits : 8;
 }
 
-/* Planes of an element of unit_nbytes cut by this split. */
-unsigned lmc_coding_plane_count(unsigned unit_nbytes, const lmc_split *split);
+/* Planes of an element of element_nbytes cut by this split. */
+unsigned lmc_coding_plane_count(unsigned element_nbytes, const lmc_split *split);
 
-/* log2 of unit_nbytes: the index of its split and join kernels. */
-LMC_INLINE unsigned lmc_unit_log2(unsigned unit_nbytes)
+/* log2 of element_nbytes: the index of its split and join kernels. */
+LMC_INLINE unsigned lmc_element_log2(unsigned element_nbytes)
 {
-    return lmc_lowest_bit(unit_nbytes);
+    return lmc_lowest_bit(element_nbytes);
 }
 
 /* Writes the plan section: shapes[i] is the shape that table[i] was built from. Returns its bytes, at most
  * LMC_FMT_PLAN_NBYTES_MAX, which `dst` must hold. */
 size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *shapes, uint8_t *dst);
 
-/* Reads a plan section of exactly nbytes for elements of unit_nbytes. tables: room for one table a plane
+/* Reads a plan section of exactly nbytes for elements of element_nbytes. tables: room for one table a plane
  * (LMC_FMT_PLANE_COUNT_MAX), which coding will point to.
  * Errors: CORRUPT, UNSUPPORTED; offsets count from the section's start. */
-LMC_NODISCARD lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned unit_nbytes,
+LMC_NODISCARD lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes,
                                          lmc_table *tables, lmc_coding *coding, lmc_diag *diag);
 
 #endif

@@ -23,7 +23,7 @@ static double coded_cost_nbits(const lmc_table *table, const uint32_t *histogram
     for (unsigned s = 0; s < 256; s++) {
         if (histogram[s] == 0 || s == left_out)
             continue;
-        if (!table->is_coded[s] && !table->has_rest)
+        if (!table->is_coded[s] && !table->has_literals)
             return 1e300;
         nbits += (double)histogram[s] * (table->code_nbits[s] + (table->is_coded[s] ? 0 : 8));
     }
@@ -44,10 +44,10 @@ static size_t encode_coded(const lmc_kernels *kernels, const lmc_table *table, l
 static size_t split_exceptions(const uint8_t *plane, size_t n, unsigned dominant, lmc_scratch *scratch)
 {
     size_t m = 0;
-    memset(scratch->flags, 0, lmc_bitset_words(n) * 8);
+    memset(scratch->bitset, 0, lmc_bitset_words(n) * 8);
     for (size_t i = 0; i < n; i++) {
         const uint64_t differs = plane[i] != dominant;
-        scratch->flags[i / 64] |= differs << i % 64;
+        scratch->bitset[i / 64] |= differs << i % 64;
         scratch->exceptions[m] = plane[i];
         m += differs;
     }
@@ -64,10 +64,11 @@ static size_t encode_gaps(const lmc_kernels *kernels, const lmc_table *table, lm
         return 0;
     dst[0] = (uint8_t)dominant;
     size_t used = 1;
-    const size_t flags_nbytes = lmc_flags_encode(kernels, scratch, scratch->flags, n, dst + 1, capacity - 2);
-    if (flags_nbytes == 0)
+    const size_t bitset_nbytes =
+        lmc_bitset_encode(kernels, scratch, scratch->bitset, n, dst + 1, capacity - 2);
+    if (bitset_nbytes == 0)
         return 0;
-    used += flags_nbytes;
+    used += bitset_nbytes;
     uint8_t *const mode = dst + used++;
     const size_t left = capacity - used;
     size_t nbytes = 0;
@@ -103,15 +104,16 @@ size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_
     }
     const double stored_cost = 8.0 * (double)n;
     const double coded_cost = table ? coded_cost_nbits(table, histogram, 256) : stored_cost;
-    const double stored_list_cost = 8.0 * (double)m;
-    const double coded_list_cost = table ? coded_cost_nbits(table, histogram, dominant) : stored_list_cost;
-    const int codes_list = coded_list_cost < stored_list_cost;
-    const double gaps_cost =
-        24 + lmc_flags_cost_nbits(n, m) + (codes_list ? coded_list_cost : stored_list_cost);
+    const double stored_exceptions_cost = 8.0 * (double)m;
+    const double coded_exceptions_cost =
+        table ? coded_cost_nbits(table, histogram, dominant) : stored_exceptions_cost;
+    const int codes_exceptions = coded_exceptions_cost < stored_exceptions_cost;
+    const double gaps_cost = 24 + lmc_bitset_cost_nbits(n, m) +
+                             (codes_exceptions ? coded_exceptions_cost : stored_exceptions_cost);
     size_t nbytes = 0;
     if (gaps_cost < coded_cost && gaps_cost < stored_cost) {
         *mode = LMC_FMT_PLANE_EXCEPTIONS;
-        nbytes = encode_gaps(kernels, codes_list ? table : NULL, scratch, plane, n, dominant, dst,
+        nbytes = encode_gaps(kernels, codes_exceptions ? table : NULL, scratch, plane, n, dominant, dst,
                              lmc_min_size(capacity, n));
     }
     if (nbytes == 0 && coded_cost < stored_cost) {
@@ -220,11 +222,11 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, const lmc_table *table
 {
     const uint8_t *exceptions = NULL;
     const unsigned dominant = (unsigned)lmc_read_n(&source->reader, 1);
-    lmc_status status = lmc_flags_decode(kernels, scratch, &source->reader, n, scratch->flags, diag);
+    lmc_status status = lmc_bitset_decode(kernels, scratch, &source->reader, n, scratch->bitset, diag);
     if (status != LMC_OK)
         return status;
     const unsigned mode = (unsigned)lmc_read_n(&source->reader, 1);
-    const size_t m = lmc_flags_count(kernels, scratch->flags, n);
+    const size_t m = lmc_bitset_count(kernels, scratch->bitset, n);
     if (m == 0 || source->reader.failed)
         return corrupt(diag, "gaps without exceptions");
     if (mode == LMC_FMT_PLANE_STORED)
@@ -239,7 +241,7 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, const lmc_table *table
         exceptions = scratch->exceptions;
     memset(plane, (int)dominant, n);
     for (size_t w = 0; w < lmc_bitset_words(n); w++)
-        for (uint64_t word = scratch->flags[w]; word != 0; word &= word - 1)
+        for (uint64_t word = scratch->bitset[w]; word != 0; word &= word - 1)
             plane[64 * w + lmc_lowest_bit(word)] = *exceptions++;
     return LMC_OK;
 }

@@ -15,19 +15,19 @@
 #define NOISE_EXCESS 0.08
 
 /* Runs at even distances; the whole tensor when it is no larger than the sample. *n: the values read. */
-static lmc_status read_runs(uint64_t value_count, unsigned unit_nbytes, lmc_read_fn read, void *user,
+static lmc_status read_runs(uint64_t value_count, unsigned element_nbytes, lmc_read_fn read, void *user,
                             uint8_t *buffer, size_t *n)
 {
     if (value_count <= LMC_SAMPLE_VALUES) {
         *n = (size_t)value_count;
-        return read(user, 0, buffer, *n * unit_nbytes);
+        return read(user, 0, buffer, *n * element_nbytes);
     }
-    const size_t run_nbytes = RUN_VALUES * unit_nbytes;
+    const size_t run_nbytes = RUN_VALUES * element_nbytes;
     const uint64_t span = value_count - RUN_VALUES;
     *n = LMC_SAMPLE_VALUES;
     for (uint64_t i = 0; i < RUN_COUNT; i++) {
         const uint64_t first = span / (RUN_COUNT - 1) * i;
-        const lmc_status status = read(user, first * unit_nbytes, buffer + i * run_nbytes, run_nbytes);
+        const lmc_status status = read(user, first * element_nbytes, buffer + i * run_nbytes, run_nbytes);
         if (status != LMC_OK)
             return status;
     }
@@ -42,11 +42,11 @@ typedef struct survey {
 } survey;
 
 /* In words of 64 bits, whose lanes are values; the last bytes are values of their own. */
-LMC_INLINE survey survey_values(const uint8_t *values, size_t n, const unsigned unit_nbytes)
+LMC_INLINE survey survey_values(const uint8_t *values, size_t n, const unsigned element_nbytes)
 {
-    const unsigned nbits = 8 * unit_nbytes;
+    const unsigned nbits = 8 * element_nbytes;
     const uint64_t lane = lmc_low_mask(nbits);
-    const size_t word_count = n * unit_nbytes / 8;
+    const size_t word_count = n * element_nbytes / 8;
     uint64_t any = 0, all = ~UINT64_C(0);
     survey s = {0, lane};
     for (size_t i = 0; i < word_count; i++) {
@@ -58,8 +58,8 @@ LMC_INLINE survey survey_values(const uint8_t *values, size_t n, const unsigned 
         s.any |= any >> k & lane;
         s.all &= all >> k & lane;
     }
-    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++) {
-        const uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
+    for (size_t i = 8 * word_count / element_nbytes; i < n; i++) {
+        const uint64_t x = lmc_load_n(values + i * element_nbytes, element_nbytes);
         s.any |= x;
         s.all &= x;
     }
@@ -70,13 +70,14 @@ LMC_INLINE survey survey_values(const uint8_t *values, size_t n, const unsigned 
 #define COUNT_WORDS 128
 
 /* How many values are equal to this one. */
-LMC_INLINE uint64_t count_equal(const uint8_t *values, size_t n, uint64_t value, const unsigned unit_nbytes)
+LMC_INLINE uint64_t count_equal(const uint8_t *values, size_t n, uint64_t value,
+                                const unsigned element_nbytes)
 {
-    const unsigned nbits = 8 * unit_nbytes;
+    const unsigned nbits = 8 * element_nbytes;
     const uint64_t lane = lmc_low_mask(nbits);
     const uint64_t tops = ~UINT64_C(0) / lane << (nbits - 1); /* the top bit of each lane */
     const uint64_t wanted = ~UINT64_C(0) / lane * value;
-    const size_t word_count = n * unit_nbytes / 8;
+    const size_t word_count = n * element_nbytes / 8;
     uint64_t count = 0;
     for (size_t first = 0; first < word_count; first += COUNT_WORDS) {
         const size_t end = lmc_min_size(first + COUNT_WORDS, word_count);
@@ -88,48 +89,48 @@ LMC_INLINE uint64_t count_equal(const uint8_t *values, size_t n, uint64_t value,
         for (unsigned k = 0; k < 64; k += nbits)
             count += equal >> k & lane;
     }
-    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++)
-        count += lmc_load_n(values + i * unit_nbytes, unit_nbytes) == value;
+    for (size_t i = 8 * word_count / element_nbytes; i < n; i++)
+        count += lmc_load_n(values + i * element_nbytes, element_nbytes) == value;
     return count;
 }
 
 /* ---- histograms ---- */
 
 /* Whether the value in a word's lowest lane is left out. */
-LMC_INLINE int is_masked(const lmc_sample *sample, uint64_t word, const unsigned unit_nbytes)
+LMC_INLINE int is_masked(const lmc_sample *sample, uint64_t word, const unsigned element_nbytes)
 {
-    return (word & lmc_low_mask(8 * unit_nbytes)) == sample->mask_value;
+    return (word & lmc_low_mask(8 * element_nbytes)) == sample->mask_value;
 }
 
-/* Counts by the head's top bits, which a rotation by one moves down by one; bits above them may be set. Masked values
+/* Counts by the high part's top bits, which a rotation by one moves down by one; bits above them may be set. Masked values
  * come without a pattern that a branch could learn: they are counted too, in places of their own, and in turns, for a
  * count that has just been stored is slow to load again. */
-LMC_INLINE void count_heads(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned unit_nbytes,
-                            const int has_mask)
+LMC_INLINE void count_high(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned element_nbytes,
+                           const int has_mask)
 {
-    const unsigned nbits = 8 * unit_nbytes;
-    const unsigned shift = nbits - sample->head_nbits - sample->rotation;
-    const uint64_t mask = lmc_low_mask(sample->head_nbits);
-    const size_t word_count = n * unit_nbytes / 8;
+    const unsigned nbits = 8 * element_nbytes;
+    const unsigned shift = nbits - sample->high_nbits - sample->rotation;
+    const uint64_t mask = lmc_low_mask(sample->high_nbits);
+    const size_t word_count = n * element_nbytes / 8;
     for (size_t i = 0; i < word_count; i++) {
         const uint64_t word = lmc_load64(values + 8 * i);
         for (unsigned k = 0; k < 64; k += nbits) {
             const uint64_t place = word >> shift >> k & mask;
             const uint64_t aside = LMC_SAMPLE_ASIDE + (i % 2 * 4 | k / 16);
-            const uint64_t masked = has_mask && is_masked(sample, word >> k, unit_nbytes);
-            sample->head[place ^ ((place ^ aside) & (0 - masked))]++;
+            const uint64_t masked = has_mask && is_masked(sample, word >> k, element_nbytes);
+            sample->high[place ^ ((place ^ aside) & (0 - masked))]++;
         }
     }
-    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++) {
-        const uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
-        if (!has_mask || !is_masked(sample, x, unit_nbytes))
-            sample->head[x >> shift & mask]++;
+    for (size_t i = 8 * word_count / element_nbytes; i < n; i++) {
+        const uint64_t x = lmc_load_n(values + i * element_nbytes, element_nbytes);
+        if (!has_mask || !is_masked(sample, x, element_nbytes))
+            sample->high[x >> shift & mask]++;
     }
 }
 
 /* The same for elements of one byte. They fall on few places, often twice in a row, and a count that has just
  * been stored is slow to load again: each lane of a word has a histogram of its own. */
-static void count_head_bytes(lmc_sample *sample, const uint8_t *values, size_t n)
+static void count_high_bytes(lmc_sample *sample, const uint8_t *values, size_t n)
 {
     uint32_t part[8][256] = {{0}};
     size_t i = 0;
@@ -143,14 +144,14 @@ static void count_head_bytes(lmc_sample *sample, const uint8_t *values, size_t n
     for (unsigned b = 0; b < 256; b++) {
         const unsigned rotated = (b << sample->rotation | b >> (8 - sample->rotation)) & 0xff;
         for (unsigned k = 0; k < 8; k++)
-            sample->head[rotated] += part[k][b];
+            sample->high[rotated] += part[k][b];
     }
 }
 
 /* Rotates each lane of a word left by 0 or 1. */
-LMC_INLINE uint64_t rotate_lanes(uint64_t word, unsigned rotation, const unsigned unit_nbytes)
+LMC_INLINE uint64_t rotate_lanes(uint64_t word, unsigned rotation, const unsigned element_nbytes)
 {
-    const unsigned nbits = 8 * unit_nbytes;
+    const unsigned nbits = 8 * element_nbytes;
     const uint64_t bottoms = ~UINT64_C(0) / lmc_low_mask(nbits);
     if (rotation == 0)
         return word;
@@ -159,38 +160,38 @@ LMC_INLINE uint64_t rotate_lanes(uint64_t word, unsigned rotation, const unsigne
 
 /* Counts the bytes below the first of the rotated value in a word's lowest lane: once, or not if it is masked. */
 LMC_INLINE void count_value_bytes(lmc_sample *sample, uint64_t rotated, uint32_t once,
-                                  const unsigned unit_nbytes)
+                                  const unsigned element_nbytes)
 {
-    const unsigned head_shift = 8 * unit_nbytes - LMC_FMT_HIGH_NBITS;
-    sample->head_low[rotated >> head_shift & 0xff] += once;
-    for (unsigned j = 0; j + 2 < unit_nbytes; j++)
-        sample->rest[j][rotated >> (head_shift - 8 * (j + 1)) & 0xff] += once;
+    const unsigned high_shift = 8 * element_nbytes - LMC_FMT_HIGH_NBITS;
+    sample->high_low[rotated >> high_shift & 0xff] += once;
+    for (unsigned j = 0; j + 2 < element_nbytes; j++)
+        sample->lower[j][rotated >> (high_shift - 8 * (j + 1)) & 0xff] += once;
 }
 
-LMC_INLINE void count_bytes(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned unit_nbytes,
-                            const int has_mask)
+LMC_INLINE void count_bytes(lmc_sample *sample, const uint8_t *values, size_t n,
+                            const unsigned element_nbytes, const int has_mask)
 {
-    const unsigned nbits = 8 * unit_nbytes;
+    const unsigned nbits = 8 * element_nbytes;
     const unsigned rotation = sample->rotation;
-    const size_t word_count = n * unit_nbytes / 8;
+    const size_t word_count = n * element_nbytes / 8;
     for (size_t i = 0; i < word_count; i++) {
         const uint64_t word = lmc_load64(values + 8 * i);
-        const uint64_t rotated = rotate_lanes(word, rotation, unit_nbytes);
+        const uint64_t rotated = rotate_lanes(word, rotation, element_nbytes);
         for (unsigned k = 0; k < 64; k += nbits)
-            count_value_bytes(sample, rotated >> k, !has_mask || !is_masked(sample, word >> k, unit_nbytes),
-                              unit_nbytes);
+            count_value_bytes(sample, rotated >> k,
+                              !has_mask || !is_masked(sample, word >> k, element_nbytes), element_nbytes);
     }
-    for (size_t i = 8 * word_count / unit_nbytes; i < n; i++) {
-        const uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
-        count_value_bytes(sample, rotate_lanes(x, rotation, unit_nbytes),
-                          !has_mask || !is_masked(sample, x, unit_nbytes), unit_nbytes);
+    for (size_t i = 8 * word_count / element_nbytes; i < n; i++) {
+        const uint64_t x = lmc_load_n(values + i * element_nbytes, element_nbytes);
+        count_value_bytes(sample, rotate_lanes(x, rotation, element_nbytes),
+                          !has_mask || !is_masked(sample, x, element_nbytes), element_nbytes);
     }
 }
 
 /* The loops above, once for each width. */
-static survey survey_any(const uint8_t *values, size_t n, unsigned unit_nbytes)
+static survey survey_any(const uint8_t *values, size_t n, unsigned element_nbytes)
 {
-    switch (unit_nbytes) {
+    switch (element_nbytes) {
     case 1: return survey_values(values, n, 1);
     case 2: return survey_values(values, n, 2);
     case 4: return survey_values(values, n, 4);
@@ -198,31 +199,31 @@ static survey survey_any(const uint8_t *values, size_t n, unsigned unit_nbytes)
     }
 }
 
-static uint64_t count_equal_any(const uint8_t *values, size_t n, uint64_t value, unsigned unit_nbytes)
+static uint64_t count_equal_any(const uint8_t *values, size_t n, uint64_t value, unsigned element_nbytes)
 {
-    switch (unit_nbytes) {
+    switch (element_nbytes) {
     case 2: return count_equal(values, n, value, 2);
     case 4: return count_equal(values, n, value, 4);
     default: return count_equal(values, n, value, 8);
     }
 }
 
-static void count_heads_any(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
+static void count_high_any(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes)
 {
-    switch (2 * unit_nbytes + (unsigned)sample->has_mask) {
-    case 2: count_head_bytes(sample, values, n); break;
-    case 4: count_heads(sample, values, n, 2, 0); break;
-    case 5: count_heads(sample, values, n, 2, 1); break;
-    case 8: count_heads(sample, values, n, 4, 0); break;
-    case 9: count_heads(sample, values, n, 4, 1); break;
-    case 16: count_heads(sample, values, n, 8, 0); break;
-    default: count_heads(sample, values, n, 8, 1); break;
+    switch (2 * element_nbytes + (unsigned)sample->has_mask) {
+    case 2: count_high_bytes(sample, values, n); break;
+    case 4: count_high(sample, values, n, 2, 0); break;
+    case 5: count_high(sample, values, n, 2, 1); break;
+    case 8: count_high(sample, values, n, 4, 0); break;
+    case 9: count_high(sample, values, n, 4, 1); break;
+    case 16: count_high(sample, values, n, 8, 0); break;
+    default: count_high(sample, values, n, 8, 1); break;
     }
 }
 
-static void count_bytes_any(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
+static void count_bytes_any(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes)
 {
-    switch (2 * unit_nbytes + (unsigned)sample->has_mask) {
+    switch (2 * element_nbytes + (unsigned)sample->has_mask) {
     case 4: count_bytes(sample, values, n, 2, 0); break;
     case 5: count_bytes(sample, values, n, 2, 1); break;
     case 8: count_bytes(sample, values, n, 4, 0); break;
@@ -233,14 +234,14 @@ static void count_bytes_any(lmc_sample *sample, const uint8_t *values, size_t n,
 }
 
 /* Counts the bytes of the runs whose number is a multiple of `step`, but not of `but` (0: of any). */
-static void count_runs(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes, size_t step,
-                       size_t but)
+static void count_runs(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes,
+                       size_t step, size_t but)
 {
     for (size_t i = 0; i * RUN_VALUES < n; i += step) {
         const size_t first = i * RUN_VALUES;
         if (but == 0 || i % but != 0)
-            count_bytes_any(sample, values + first * unit_nbytes, lmc_min_size(RUN_VALUES, n - first),
-                            unit_nbytes);
+            count_bytes_any(sample, values + first * element_nbytes, lmc_min_size(RUN_VALUES, n - first),
+                            element_nbytes);
     }
 }
 
@@ -254,22 +255,22 @@ static int is_noise(const uint32_t counts[256])
     return n >= NOISE_VALUES_MIN && 256 * equal_pairs <= (1 + NOISE_EXCESS) * n * n;
 }
 
-static int are_all_noise(const lmc_sample *sample, unsigned unit_nbytes)
+static int are_all_noise(const lmc_sample *sample, unsigned element_nbytes)
 {
-    int noise = is_noise(sample->head_low);
-    for (unsigned j = 0; j + 2 < unit_nbytes; j++)
-        noise = noise && is_noise(sample->rest[j]);
+    int noise = is_noise(sample->high_low);
+    for (unsigned j = 0; j + 2 < element_nbytes; j++)
+        noise = noise && is_noise(sample->lower[j]);
     return noise;
 }
 
 /* Counts bytes until it is clear what they are. */
-static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n, unsigned unit_nbytes)
+static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes)
 {
     const size_t step = sample->is_low_exact ? 1 : LOW_RUN_STEP;
-    count_runs(sample, values, n, unit_nbytes, step * NOISE_RUN_STEP, 0);
-    sample->is_low_noise = are_all_noise(sample, unit_nbytes);
+    count_runs(sample, values, n, element_nbytes, step * NOISE_RUN_STEP, 0);
+    sample->is_low_noise = are_all_noise(sample, element_nbytes);
     if (!sample->is_low_noise)
-        count_runs(sample, values, n, unit_nbytes, step, step * NOISE_RUN_STEP);
+        count_runs(sample, values, n, element_nbytes, step, step * NOISE_RUN_STEP);
 }
 
 /* ---- the mask ---- */
@@ -282,7 +283,7 @@ static int is_frequent(const lmc_sample_options *options, uint64_t count, size_t
 static void try_mask(lmc_sample *sample, const lmc_sample_options *options, const uint8_t *values, size_t n,
                      uint64_t value)
 {
-    sample->has_mask = is_frequent(options, count_equal_any(values, n, value, options->unit_nbytes), n);
+    sample->has_mask = is_frequent(options, count_equal_any(values, n, value, options->element_nbytes), n);
     sample->mask_value = sample->has_mask ? value : 0;
 }
 
@@ -291,66 +292,66 @@ static void try_mask(lmc_sample *sample, const lmc_sample_options *options, cons
 static void choose_mask(lmc_sample *sample, const lmc_sample_options *options, const uint8_t *values,
                         size_t n)
 {
-    const unsigned unit_nbytes = options->unit_nbytes;
-    if (unit_nbytes == 1)
+    const unsigned element_nbytes = options->element_nbytes;
+    if (element_nbytes == 1)
         return;
-    const uint64_t last = lmc_load_n(values + (n - 1) * unit_nbytes, unit_nbytes);
+    const uint64_t last = lmc_load_n(values + (n - 1) * element_nbytes, element_nbytes);
     try_mask(sample, options, values, n, 0);
-    if (!sample->has_mask && n >= 2 && lmc_load_n(values + (n - 2) * unit_nbytes, unit_nbytes) == last)
+    if (!sample->has_mask && n >= 2 && lmc_load_n(values + (n - 2) * element_nbytes, element_nbytes) == last)
         try_mask(sample, options, values, n, last);
 }
 
 /* Counts every value of the tensor. */
-static lmc_status count_all(lmc_sample *sample, unsigned unit_nbytes, lmc_read_fn read, void *user,
+static lmc_status count_all(lmc_sample *sample, unsigned element_nbytes, lmc_read_fn read, void *user,
                             uint8_t *buffer)
 {
     size_t n;
     for (uint64_t first = 0; first < sample->value_count; first += n) {
         n = (size_t)lmc_min_u64(LMC_SAMPLE_VALUES, sample->value_count - first);
-        const lmc_status status = read(user, first * unit_nbytes, buffer, n * unit_nbytes);
+        const lmc_status status = read(user, first * element_nbytes, buffer, n * element_nbytes);
         if (status != LMC_OK)
             return status;
-        count_heads_any(sample, buffer, n, unit_nbytes);
-        if (unit_nbytes > 1)
-            count_runs(sample, buffer, n, unit_nbytes, 1, 0);
+        count_high_any(sample, buffer, n, element_nbytes);
+        if (element_nbytes > 1)
+            count_runs(sample, buffer, n, element_nbytes, 1, 0);
     }
     return LMC_OK;
 }
 
 /* A sign belongs among noise, at the bottom of an element; not if it never changes, nor if all is calm there, as in
  * bf16 values kept as f32. varying: bits that are set in some values only. */
-static int is_sign_moved(uint64_t varying, unsigned unit_nbytes)
+static int is_sign_moved(uint64_t varying, unsigned element_nbytes)
 {
-    const int changes = varying >> (8 * unit_nbytes - 1) & 1;
-    return changes && (unit_nbytes <= 2 || (varying & 0xff) != 0);
+    const int changes = varying >> (8 * element_nbytes - 1) & 1;
+    return changes && (element_nbytes <= 2 || (varying & 0xff) != 0);
 }
 
 lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options, uint64_t content_nbytes,
                            lmc_read_fn read, void *user, uint8_t *buffer)
 {
-    const unsigned unit_nbytes = options->unit_nbytes;
-    const uint64_t value_count = content_nbytes / unit_nbytes;
+    const unsigned element_nbytes = options->element_nbytes;
+    const uint64_t value_count = content_nbytes / element_nbytes;
     const int exact = options->exact && value_count <= UINT32_MAX; /* counts are 32-bit words */
     size_t n;
-    const lmc_status status = read_runs(value_count, unit_nbytes, read, user, buffer, &n);
+    const lmc_status status = read_runs(value_count, element_nbytes, read, user, buffer, &n);
     if (status != LMC_OK)
         return status;
-    memset(sample, 0, offsetof(lmc_sample, head));
+    memset(sample, 0, offsetof(lmc_sample, high));
     sample->value_count = value_count;
     sample->seen_count = exact ? value_count : n;
     sample->is_exact = exact || n == value_count;
     sample->is_low_exact = exact || n <= LOW_VALUES;
-    const survey s = survey_any(buffer, n, unit_nbytes);
-    sample->rotation = options->is_signed && is_sign_moved(s.any ^ s.all, unit_nbytes);
-    sample->head_nbits = options->head_nbits;
-    if (options->is_signed && !sample->rotation && unit_nbytes > 1)
-        sample->head_nbits = (unsigned)lmc_min_size(options->head_nbits + 1, LMC_SAMPLE_HEAD_NBITS_MAX);
-    memset(sample->head, 0, sizeof sample->head[0] << sample->head_nbits);
+    const survey s = survey_any(buffer, n, element_nbytes);
+    sample->rotation = options->is_signed && is_sign_moved(s.any ^ s.all, element_nbytes);
+    sample->high_nbits = options->high_nbits;
+    if (options->is_signed && !sample->rotation && element_nbytes > 1)
+        sample->high_nbits = (unsigned)lmc_min_size(options->high_nbits + 1, LMC_SAMPLE_HIGH_NBITS_MAX);
+    memset(sample->high, 0, sizeof sample->high[0] << sample->high_nbits);
     choose_mask(sample, options, buffer, n);
     if (exact)
-        return count_all(sample, unit_nbytes, read, user, buffer);
-    count_heads_any(sample, buffer, n, unit_nbytes);
-    if (unit_nbytes > 1)
-        count_low_bytes(sample, buffer, n, unit_nbytes);
+        return count_all(sample, element_nbytes, read, user, buffer);
+    count_high_any(sample, buffer, n, element_nbytes);
+    if (element_nbytes > 1)
+        count_low_bytes(sample, buffer, n, element_nbytes);
     return LMC_OK;
 }

@@ -10,17 +10,17 @@
 /* Values sampled at most. */
 #define LMC_SAMPLE_VALUES 65536
 
-/* The finest resolution of the head's histogram: 4 offsets a bin of 4 low bits, 8 of more. */
-#define LMC_SAMPLE_HEAD_NBITS_MAX 14
-#define LMC_SAMPLE_ASIDE ((1 << LMC_SAMPLE_HEAD_NBITS_MAX) + 1)
+/* The finest resolution of the high part's histogram: 4 offsets a bin of 4 low bits, 8 of more. */
+#define LMC_SAMPLE_HIGH_NBITS_MAX 14
+#define LMC_SAMPLE_ASIDE ((1 << LMC_SAMPLE_HIGH_NBITS_MAX) + 1)
 
 typedef struct lmc_sample_options {
-    unsigned unit_nbytes;
+    unsigned element_nbytes;
     int is_signed; /* the top bit is a sign: it is rotated to the bottom unless it never changes, or nothing
                             does there */
     int exact;     /* look at every value */
     unsigned
-        head_nbits; /* of resolution, 8 to LMC_SAMPLE_HEAD_NBITS_MAX; a sign that stays is one more. Elements
+        high_nbits; /* of resolution, 8 to LMC_SAMPLE_HIGH_NBITS_MAX; a sign that stays is one more. Elements
                             of one byte: 8 */
     unsigned mask_per_mille_min; /* a value is masked when it is at least this many of a thousand */
 } lmc_sample_options;
@@ -30,15 +30,15 @@ typedef struct lmc_sample {
     uint64_t seen_count;    /* of these, in the sample */
     int has_mask;           /* mask_value is frequent enough for a mask: it is not in the histograms */
     uint64_t mask_value;    /* else 0 */
-    int is_exact;           /* every value is in `head` */
+    int is_exact;           /* every value is in `high part` */
     int is_low_exact;       /* every value is in `head_low` and `rest` too, unless they are noise */
     int is_low_noise;       /* no code would gain anything there */
     uint8_t rotation;       /* the planes below are those of values rotated by so much */
-    unsigned head_nbits;    /* resolution of `head` */
-    uint32_t head_low[256]; /* by the head's low byte */
-    uint32_t rest[LMC_FMT_PLANE_COUNT_MAX - 2][256]; /* element bytes below the head */
-    /* by the head's top bits (elements of 1 byte: by the byte); then a place for sums, and some for masked values */
-    uint32_t head[LMC_SAMPLE_ASIDE + 8];
+    unsigned high_nbits;    /* resolution of `high part` */
+    uint32_t high_low[256]; /* by the high part's low byte */
+    uint32_t lower[LMC_FMT_PLANE_COUNT_MAX - 2][256]; /* element bytes below the high part */
+    /* by the high part's top bits (elements of 1 byte: by the byte); then a place for sums, and some for masked values */
+    uint32_t high[LMC_SAMPLE_ASIDE + 8];
 } lmc_sample;
 
 /* Reads values and fills the histograms.

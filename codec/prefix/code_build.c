@@ -18,7 +18,7 @@
  * free, and a layer is another pass: values from the measurements behind format.md. */
 #define PRICE_PARTIAL_PLANE 0.01
 #define PRICE_FLAT_PASS 0.02
-#define REST_NBITS 8.0
+#define LITERAL_NBITS 8.0
 #define COUNT_NBITS 24.0 /* of a partial plane or list, in every block */
 #define VALUES_PER_BLOCK 65536.0
 #define UNSEEN_WEIGHT 0.3 /* of all symbols that the sample missed, in sampled values */
@@ -50,7 +50,7 @@ typedef struct ranking {
  * stands where it would by its weight. */
 typedef struct layer_plan {
     uint8_t within[NBITS_MAX + 1]; /* entries of at most so many bits */
-    unsigned list_place;           /* entries before the list */
+    unsigned next_place;           /* entries before the list */
     unsigned first_nbits;
     unsigned last_nbits;
 } layer_plan;
@@ -104,7 +104,7 @@ static void rank_symbols(const uint32_t weight[256], const lmc_code_options *opt
         r->symbol[i] = symbols[k];
         r->total += w;
     }
-    r->tail[r->count] = options->may_omit_rest ? 0 : UNSEEN_WEIGHT;
+    r->tail[r->count] = options->may_omit_literals ? 0 : UNSEEN_WEIGHT;
     for (unsigned i = r->count; i-- > 0;)
         r->tail[i] = r->tail[i + 1] + r->weight[i];
 }
@@ -177,7 +177,7 @@ static double plan_huffman_layer(const ranking *r, unsigned first, unsigned end,
     unsigned a = 0;
     for (; first + a < end && r->weight[first + a] >= list; a++)
         behind[a] = r->tail[first + a];
-    layer->list_place = a;
+    layer->next_place = a;
     behind[a] = r->tail[first + a];
     for (; a < n; a++)
         behind[a + 1] = r->tail[first + a] - list;
@@ -201,7 +201,7 @@ static double plan_flat_layer(const ranking *r, unsigned first, unsigned end, la
         return INFINITY;
     memset(layer->within, 0, nbits);
     layer->within[nbits] = (uint8_t)n;
-    layer->list_place = end - first;
+    layer->next_place = end - first;
     layer->first_nbits = layer->last_nbits = nbits;
     return (nbits + PRICE_FLAT_PASS) * r->tail[first];
 }
@@ -248,13 +248,13 @@ static void look_ahead(search *s)
         const double tail_nbits = tail > 0 ? tail * lmc_log2(tail) : 0;
         const double coded =
             i < r->count ? least + s->price_symbol - (s->own_nbits[i + 1] - s->own_nbits[i]) : INFINITY;
-        const double as_rest = REST_NBITS * tail - tail_nbits;
+        const double as_literals = LITERAL_NBITS * tail - tail_nbits;
         s->tail_nbits[i] = tail_nbits;
         s->places[i].ahead = coded + tail_nbits + s->price_layer;
         if (!s->fine && !s->flat_layers)
             s->places[i].ahead = s->places[i].ahead * EXPECTED_LOSS +
                                  EXPECTED_PARTIAL_PLANES * (PRICE_PARTIAL_PLANE * tail + s->price_length);
-        least = as_rest < coded ? as_rest : coded;
+        least = as_literals < coded ? as_literals : coded;
     }
 }
 
@@ -285,7 +285,7 @@ static int is_promising(const search *s, unsigned first, unsigned end)
     const place *const to = &s->places[end];
     const double cost = s->places[first].cost + least_layer_cost(s, first, end);
     return !to->is_done && cost < to->cost &&
-           (cost + REST_NBITS * s->ranks->tail[end] < s->finish_cost ||
+           (cost + LITERAL_NBITS * s->ranks->tail[end] < s->finish_cost ||
             cost + to->ahead < s->finish_cost * (1 - s->tolerance));
 }
 
@@ -307,7 +307,7 @@ static void try_cut(search *s, unsigned first, unsigned end)
     to->cost = cost;
     to->before = first;
     to->layer_count = from->layer_count + 1;
-    cost += REST_NBITS * s->ranks->tail[end];
+    cost += LITERAL_NBITS * s->ranks->tail[end];
     if (cost < s->finish_cost) {
         s->finish_cost = cost;
         s->finish = end;
@@ -372,7 +372,7 @@ static void find_layers(search *s)
     }
     s->places[0].cost = 0;
     s->finish = 0;
-    s->finish_cost = REST_NBITS * s->ranks->tail[0];
+    s->finish_cost = LITERAL_NBITS * s->ranks->tail[0];
     look_ahead(s);
     while ((p = most_promising(s)) != NULL) {
         p->is_done = 1;
@@ -388,7 +388,7 @@ static double shape_single(const ranking *r, lmc_code_shape *shape)
     shape->layer_count = 1;
     shape->first_nbits[0] = shape->last_nbits[0] = 1;
     shape->nbits[r->symbol[0]] = 1;
-    return 1 + REST_NBITS * (r->total - r->weight[0]) / r->total;
+    return 1 + LITERAL_NBITS * (r->total - r->weight[0]) / r->total;
 }
 
 /* Gives ranks [first, end) their lengths in layer `index`. */
@@ -401,7 +401,7 @@ static void shape_layer(const search *s, unsigned first, unsigned end, unsigned 
     shape->last_nbits[index] = (uint8_t)layer.last_nbits;
     unsigned nbits = layer.first_nbits;
     for (unsigned i = 0; i < end - first; i++) {
-        const unsigned entry = i + (i >= layer.list_place);
+        const unsigned entry = i + (i >= layer.next_place);
         while (layer.within[nbits] <= entry)
             nbits++;
         shape->layer[r->symbol[first + i]] = (uint8_t)index;

@@ -8,10 +8,10 @@
 #include "codec/prefix/code_table.h"
 
 typedef struct lmc_code_options {
-    int flat_layers;    /* only layers whose codes are all of one length: the fewest passes a symbol */
-    int fine_search;    /* more places to cut the symbols into layers */
-    int may_omit_rest;  /* the histogram is that of all symbols: a rest that stays empty may be left out */
-    double value_count; /* symbols that will be coded, for weighing the table's own bytes */
+    int flat_layers;       /* only layers whose codes are all of one length: the fewest passes a symbol */
+    int fine_search;       /* more places to cut the symbols into layers */
+    int may_omit_literals; /* the histogram is that of all symbols: a rest that stays empty may be left out */
+    double value_count;    /* symbols that will be coded, for weighing the table's own bytes */
 } lmc_code_options;
 
 /* Finds the code of least estimated cost for symbols with these weights (counts, 0 for symbols that were not

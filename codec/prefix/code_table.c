@@ -8,7 +8,7 @@
 /* Entries of one layer by code length; the list is an entry too. */
 typedef struct length_count {
     unsigned symbols[LMC_FMT_LAYER_NBITS_MAX + 1];
-    unsigned list_nbits; /* 0: no list */
+    unsigned next_nbits; /* 0: no list */
 } length_count;
 
 static lmc_status count_lengths(const lmc_code_shape *shape, unsigned layer, length_count *count,
@@ -28,14 +28,14 @@ static lmc_status count_lengths(const lmc_code_shape *shape, unsigned layer, len
     if (left != 0) {
         if ((left & (left - 1)) != 0)
             return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code is not complete", layer);
-        count->list_nbits = LMC_FMT_LAYER_NBITS_MAX - lmc_lowest_bit(left);
+        count->next_nbits = LMC_FMT_LAYER_NBITS_MAX - lmc_lowest_bit(left);
     }
     return LMC_OK;
 }
 
 static unsigned entries_of_length(const length_count *count, unsigned nbits)
 {
-    return count->symbols[nbits] + (count->list_nbits == nbits);
+    return count->symbols[nbits] + (count->next_nbits == nbits);
 }
 
 static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, const length_count *count,
@@ -43,9 +43,9 @@ static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, const
 {
     const unsigned first = shape->first_nbits[layer];
     const unsigned last = shape->last_nbits[layer];
-    if (count->list_nbits == 0 && layer + 1 < shape->layer_count)
+    if (count->next_nbits == 0 && layer + 1 < shape->layer_count)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code has no list for the next layer", layer);
-    if (count->list_nbits != 0 && (count->list_nbits < first || count->list_nbits > last))
+    if (count->next_nbits != 0 && (count->next_nbits < first || count->next_nbits > last))
         return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code has a list outside its lengths", layer);
     if (entries_of_length(count, first) == 0 || entries_of_length(count, last) == 0)
         return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code names lengths it does not use", layer);
@@ -61,19 +61,19 @@ static void assign_codes(const lmc_code_shape *shape, unsigned index, const leng
     memset(layer, 0, sizeof *layer);
     layer->first_nbits = shape->first_nbits[index];
     layer->last_nbits = shape->last_nbits[index];
-    layer->has_list = count->list_nbits != 0;
+    layer->has_next = count->next_nbits != 0;
     for (unsigned nbits = layer->first_nbits; nbits <= layer->last_nbits; nbits++) {
         const unsigned step = UNIT >> nbits;
         next[nbits] = code;
         code += count->symbols[nbits] * step;
-        if (count->list_nbits == nbits) {
-            layer->list_code = (uint8_t)code;
+        if (count->next_nbits == nbits) {
+            layer->next_code = (uint8_t)code;
             code += step;
         }
         if (nbits < layer->last_nbits)
             layer->threshold[nbits] = (uint8_t)code;
     }
-    memset(layer->code, layer->list_code, sizeof layer->code); /* 0 without a list */
+    memset(layer->code, layer->next_code, sizeof layer->code); /* 0 without a list */
     for (unsigned s = 0; s < 256; s++) {
         const unsigned nbits = shape->nbits[s];
         if (nbits != 0 && shape->layer[s] == index) {
@@ -106,8 +106,8 @@ lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_di
                 table->code_nbits[s] = (uint8_t)(way_nbits + shape->nbits[s]);
             }
         }
-        way_nbits += count.list_nbits;
-        table->has_rest = count.list_nbits != 0;
+        way_nbits += count.next_nbits;
+        table->has_literals = count.next_nbits != 0;
     }
     for (unsigned s = 0; s < 256; s++)
         if (!table->is_coded[s])

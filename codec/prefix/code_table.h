@@ -21,7 +21,7 @@ typedef struct lmc_code_shape {
 /* A code ready for use. */
 typedef struct lmc_table {
     unsigned layer_count;
-    uint8_t has_rest; /* symbols without a code follow as bytes; else only coded symbols can occur */
+    uint8_t has_literals; /* symbols without a code follow as bytes; else only coded symbols can occur */
     uint8_t is_coded[256];
     uint8_t
         code_nbits[256]; /* total length over the layers; of symbols without a code: of the way to the rest */

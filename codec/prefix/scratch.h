@@ -8,56 +8,56 @@
 #include "codec/kernels/kernels.h"
 
 /* Readable bytes behind a list: a strip of symbols and a group, as LMC_PLANE_SLACK. */
-#define LMC_LIST_SLACK (LMC_STRIP_VALUES + 64)
+#define LMC_SYMBOLS_SLACK (LMC_STRIP_VALUES + 64)
 
 /* Copies of planes that end too near the end of their input to be read with slack. Only planes that end
  * within the slack are copied and no input byte twice: the content of one whole plane and of the slack, and
  * a slack for each bit plane, list and stored plane of a block. */
-#define LMC_COPIES_FIXED_NBYTES                       \
-    ((LMC_FMT_PLANE_COUNT_MAX + 1) * LMC_LIST_SLACK + \
+#define LMC_COPIES_FIXED_NBYTES                          \
+    ((LMC_FMT_PLANE_COUNT_MAX + 1) * LMC_SYMBOLS_SLACK + \
      LMC_FMT_PLANE_COUNT_MAX * (LMC_FMT_LAYER_NBITS_MAX * LMC_FMT_LAYER_COUNT_MAX + 2) * LMC_PLANE_SLACK)
 
 typedef struct lmc_scratch {
     size_t value_capacity;                     /* values of the largest block it serves */
-    size_t unit_nbytes;                        /* bytes of the widest element it serves */
+    size_t element_nbytes;                     /* bytes of the widest element it serves */
     void *hash_state;                          /* of kernels->hash_update */
     uint8_t *strip;                            /* LMC_STRIP_VALUES symbols, padded */
     uint8_t *strip_values;                     /* LMC_STRIP_VALUES elements */
-    uint8_t *list[2];                          /* value_capacity + LMC_LIST_SLACK each */
+    uint8_t *next_symbols[2];                  /* value_capacity + LMC_SYMBOLS_SLACK each */
     uint8_t *partial[LMC_FMT_LAYER_NBITS_MAX]; /* value_capacity bits + 16 bytes each */
-    uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX];   /* value_capacity + LMC_LIST_SLACK each */
+    uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX];   /* value_capacity + LMC_SYMBOLS_SLACK each */
     uint8_t *copies;                           /* planes copied for slack */
     size_t copies_capacity;
-    uint64_t *flags;     /* a bit for each value of a plane, in whole words, + 1 word */
+    uint64_t *bitset;    /* a bit for each value of a plane, in whole words, + 1 word */
     uint64_t *mask;      /* the same for the elements of a block */
     uint8_t *values;     /* value_capacity elements: what a mask leaves */
-    uint8_t *exceptions; /* value_capacity + LMC_LIST_SLACK bytes: what flags leave of a plane */
+    uint8_t *exceptions; /* value_capacity + LMC_SYMBOLS_SLACK bytes: what flags leave of a plane */
     uint16_t *escapes;   /* value_capacity */
     uint32_t *gaps;      /* value_capacity + LMC_GAP_SLACK */
-    uint64_t *pairs;     /* what pairs of flags of all values take, levels within levels */
+    uint64_t *hierarchy; /* what pairs of flags of all values take, levels within levels */
     /* for deltas, else NULL: */
-    uint8_t *classes;      /* value_capacity, padded */
-    uint8_t *heads;        /* lists of all classes: LMC_HEADS_NBYTES */
-    uint16_t *wide_heads;  /* of one list: value_capacity + LMC_HEAD_SLACK */
-    uint16_t *strip_heads; /* LMC_STRIP_VALUES, padded */
-    uint8_t *symbols;      /* value_capacity + LMC_LIST_SLACK: of a list */
-    uint8_t *stored;       /* a stored block and LMC_LIST_SLACK */
-    uint64_t *flips;       /* as flags */
-    uint64_t *rung_flags;  /* LMC_FMT_BUCKET_COUNT times value_capacity bits and a slack */
+    uint8_t *classes;         /* value_capacity, padded */
+    uint8_t *high_lists;      /* lists of all classes: LMC_HIGH_LISTS_NBYTES */
+    uint16_t *wide_high;      /* of one list: value_capacity + LMC_HIGH_SLACK */
+    uint16_t *strip_high;     /* LMC_STRIP_VALUES, padded */
+    uint8_t *symbols;         /* value_capacity + LMC_SYMBOLS_SLACK: of a list */
+    uint8_t *stored;          /* a stored block and LMC_SYMBOLS_SLACK */
+    uint64_t *sign_changes;   /* as flags */
+    uint64_t *bucket_bitsets; /* LMC_FMT_BUCKET_COUNT times value_capacity bits and a slack */
 } lmc_scratch;
 
 #define LMC_SCRATCH_ALIGNMENT 64
 
-/* Bytes of n heads in lists of whatever kind; a list of bytes has its high bytes elsewhere. */
-#define LMC_HEADS_NBYTES(n) (2 * ((n) + LMC_FMT_CLASS_COUNT_MAX * LMC_HEAD_SLACK))
+/* Bytes of n high parts in lists of whatever kind; a list of bytes has its high bytes elsewhere. */
+#define LMC_HIGH_LISTS_NBYTES(n) (2 * ((n) + LMC_FMT_CLASS_COUNT_MAX * LMC_HIGH_SLACK))
 
-/* Words that may be read behind a set of flags of scratch->pairs, and written by a bit writer. */
-#define LMC_FLAG_SLACK_WORDS 3
+/* Words that may be read behind a set of flags of scratch->hierarchy, and written by a bit writer. */
+#define LMC_BITSET_SLACK_WORDS 3
 
 /* What the blocks are that the scratch serves. */
 typedef struct lmc_scratch_size {
     size_t value_capacity; /* values of the largest one */
-    size_t unit_nbytes;    /* bytes of the widest element */
+    size_t element_nbytes; /* bytes of the widest element */
     int has_deltas;
 } lmc_scratch_size;
 

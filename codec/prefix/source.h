@@ -11,7 +11,7 @@ typedef struct lmc_source {
     lmc_reader reader; /* the block's stored bytes */
     uint8_t *copies;   /* free part of scratch->copies */
     uint8_t *copies_end;
-    int is_padded; /* LMC_LIST_SLACK bytes behind the block are readable: nothing need be copied */
+    int is_padded; /* LMC_SYMBOLS_SLACK bytes behind the block are readable: nothing need be copied */
 } lmc_source;
 
 LMC_INLINE void lmc_source_open(lmc_source *source, const lmc_scratch *scratch, const uint8_t *stored,
@@ -23,7 +23,7 @@ LMC_INLINE void lmc_source_open(lmc_source *source, const lmc_scratch *scratch, 
     source->is_padded = 0;
 }
 
-/* For stored bytes with LMC_LIST_SLACK readable ones behind them. */
+/* For stored bytes with LMC_SYMBOLS_SLACK readable ones behind them. */
 LMC_INLINE void lmc_source_open_padded(lmc_source *source, const uint8_t *stored, size_t stored_nbytes)
 {
     *source = (lmc_source){.reader = {stored, stored + stored_nbytes, 0}, .is_padded = 1};

@@ -4,7 +4,7 @@
 /* Counts that stand before the planes: bits of each partial plane and the list's length, layer by layer. */
 static size_t counts_of_layer(const lmc_layer *layer)
 {
-    return (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_list;
+    return (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_next;
 }
 
 static size_t counts_nbytes(const lmc_table *table, size_t n)
@@ -20,21 +20,21 @@ static size_t counts_nbytes(const lmc_table *table, size_t n)
 /* Points the kernel at the planes of a layer of n symbols: full planes at dst, the others and the list in
  * scratch. Returns the bytes of the full planes. */
 static size_t open_planes(const lmc_layer *layer, const lmc_scratch *scratch, size_t n, uint8_t *dst,
-                          uint8_t *list, lmc_levels_out *out)
+                          uint8_t *next_symbols, lmc_layer_out *out)
 {
     const size_t plane_nbytes = lmc_bits_nbytes(n);
     for (unsigned j = 0; j < layer->first_nbits; j++)
         out->full[j] = dst + j * plane_nbytes;
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
         out->partial[j] = (lmc_bit_writer){scratch->partial[j], 0, 0};
-    out->list = list;
+    out->next_symbols = next_symbols;
     return layer->first_nbits * plane_nbytes;
 }
 
 /* Appends the partial planes at dst and their bit counts and the list's length at *counts. Returns the bytes
  * appended, or SIZE_MAX when they exceed `capacity`. */
-static size_t close_planes(const lmc_layer *layer, const lmc_scratch *scratch, lmc_levels_out *out,
-                           size_t list_count, unsigned count_nbytes, uint8_t *dst, size_t capacity,
+static size_t close_planes(const lmc_layer *layer, const lmc_scratch *scratch, lmc_layer_out *out,
+                           size_t next_count, unsigned count_nbytes, uint8_t *dst, size_t capacity,
                            uint8_t **counts)
 {
     size_t used = 0;
@@ -49,8 +49,8 @@ static size_t close_planes(const lmc_layer *layer, const lmc_scratch *scratch, l
         *counts += count_nbytes;
         used += nbytes;
     }
-    if (layer->has_list) {
-        const uint64_t count = list_count;
+    if (layer->has_next) {
+        const uint64_t count = next_count;
         memcpy(*counts, &count, count_nbytes);
         *counts += count_nbytes;
     }
@@ -70,13 +70,13 @@ void lmc_symbols_encode_begin(lmc_symbol_encoder *e, const lmc_kernels *kernels,
     e->used = counts_nbytes(table, n) + layer->first_nbits * lmc_bits_nbytes(n);
     e->fits = e->used <= capacity;
     if (e->fits)
-        open_planes(layer, scratch, n, dst + counts_nbytes(table, n), scratch->list[0], &e->out);
+        open_planes(layer, scratch, n, dst + counts_nbytes(table, n), scratch->next_symbols[0], &e->out);
 }
 
 void lmc_symbols_encode_strip(lmc_symbol_encoder *e, const uint8_t *symbols, size_t n)
 {
     if (e->fits)
-        e->kernels->levels_encode(&e->table->layers[0], symbols, n, &e->out);
+        e->kernels->layer_encode(&e->table->layers[0], symbols, n, &e->out);
 }
 
 size_t lmc_symbols_encode_end(lmc_symbol_encoder *e)
@@ -86,12 +86,12 @@ size_t lmc_symbols_encode_end(lmc_symbol_encoder *e)
     const unsigned count_nbytes = lmc_count_nbytes(e->n);
     uint8_t *counts = e->dst;
     size_t used = e->used;
-    size_t list_count = 0;
+    size_t next_count = 0;
     for (unsigned i = 0;; i++) {
         const lmc_layer *const layer = &e->table->layers[i];
-        uint8_t *const list = e->scratch->list[i % 2];
-        list_count = layer->has_list ? (size_t)(e->out.list - list) : 0;
-        const size_t nbytes = close_planes(layer, e->scratch, &e->out, list_count, count_nbytes,
+        uint8_t *const next_symbols = e->scratch->next_symbols[i % 2];
+        next_count = layer->has_next ? (size_t)(e->out.next_symbols - next_symbols) : 0;
+        const size_t nbytes = close_planes(layer, e->scratch, &e->out, next_count, count_nbytes,
                                            e->dst + used, e->capacity - used, &counts);
         if (nbytes == SIZE_MAX)
             return 0;
@@ -99,16 +99,16 @@ size_t lmc_symbols_encode_end(lmc_symbol_encoder *e)
         if (i + 1 == e->table->layer_count)
             break;
         const lmc_layer *const next = &e->table->layers[i + 1];
-        if (next->first_nbits * lmc_bits_nbytes(list_count) > e->capacity - used)
+        if (next->first_nbits * lmc_bits_nbytes(next_count) > e->capacity - used)
             return 0;
-        used +=
-            open_planes(next, e->scratch, list_count, e->dst + used, e->scratch->list[(i + 1) % 2], &e->out);
-        e->kernels->levels_encode(next, list, list_count, &e->out);
+        used += open_planes(next, e->scratch, next_count, e->dst + used,
+                            e->scratch->next_symbols[(i + 1) % 2], &e->out);
+        e->kernels->layer_encode(next, next_symbols, next_count, &e->out);
     }
-    if (list_count > e->capacity - used)
+    if (next_count > e->capacity - used)
         return 0;
-    memcpy(e->dst + used, e->scratch->list[(e->table->layer_count - 1) % 2], list_count);
-    return used + list_count;
+    memcpy(e->dst + used, e->scratch->next_symbols[(e->table->layer_count - 1) % 2], next_count);
+    return used + next_count;
 }
 
 /* ---- decode ---- */
@@ -118,9 +118,9 @@ static lmc_status corrupt(lmc_diag *diag, const char *what)
     return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "coded plane: %s", what);
 }
 
-/* Reads the counts of all layers into their readers; *rest_count: symbols without a code. */
+/* Reads the counts of all layers into their readers; *lower_count: symbols without a code. */
 static lmc_status read_counts(lmc_symbol_decoder *d, const lmc_table *table, size_t n, lmc_reader *reader,
-                              size_t *rest_count, lmc_diag *diag)
+                              size_t *lower_count, lmc_diag *diag)
 {
     const unsigned count_nbytes = lmc_count_nbytes(n);
     for (unsigned i = 0; i < table->layer_count; i++) {
@@ -133,14 +133,14 @@ static lmc_status read_counts(lmc_symbol_decoder *d, const lmc_table *table, siz
             if (r->plane_nbits[j] > n)
                 return corrupt(diag, "a partial plane has more bits than its layer has symbols");
         }
-        const uint64_t list_count = layer->has_list ? lmc_read_n(reader, count_nbytes) : 0;
+        const uint64_t next_count = layer->has_next ? lmc_read_n(reader, count_nbytes) : 0;
         if (reader->failed)
             return corrupt(diag, "its counts are cut short");
-        if (list_count > n)
+        if (next_count > n)
             return corrupt(diag, "a list is longer than its layer");
-        n = (size_t)list_count;
+        n = (size_t)next_count;
     }
-    *rest_count = n;
+    *lower_count = n;
     return LMC_OK;
 }
 
@@ -167,7 +167,8 @@ static lmc_status check_cursors(const lmc_layer_reader *r, int at_end, lmc_diag 
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
         if (r->in.position[j] > r->plane_nbits[j] || (at_end && r->in.position[j] != r->plane_nbits[j]))
             return corrupt(diag, "a partial plane does not fit its codes");
-    if (layer->has_list && (r->in.list > r->list_end || (at_end && r->in.list != r->list_end)))
+    if (layer->has_next &&
+        (r->in.next_symbols > r->next_end || (at_end && r->in.next_symbols != r->next_end)))
         return corrupt(diag, "a list does not fit its codes");
     return LMC_OK;
 }
@@ -175,7 +176,7 @@ static lmc_status check_cursors(const lmc_layer_reader *r, int at_end, lmc_diag 
 static lmc_status decode_strip(const lmc_kernels *kernels, lmc_layer_reader *r, size_t n, uint8_t *symbols,
                                lmc_diag *diag)
 {
-    kernels->levels_decode(r->layer, &r->in, n, symbols);
+    kernels->layer_decode(r->layer, &r->in, n, symbols);
     return check_cursors(r, 0, diag);
 }
 
@@ -194,27 +195,27 @@ static lmc_status decode_list(const lmc_kernels *kernels, lmc_layer_reader *r, u
 lmc_status lmc_symbols_decode_begin(lmc_symbol_decoder *d, const lmc_kernels *kernels, const lmc_table *table,
                                     lmc_scratch *scratch, lmc_source *source, size_t n, lmc_diag *diag)
 {
-    size_t list_count = 0;
+    size_t next_count = 0;
     d->kernels = kernels;
-    lmc_status status = read_counts(d, table, n, &source->reader, &list_count, diag);
+    lmc_status status = read_counts(d, table, n, &source->reader, &next_count, diag);
     for (unsigned i = 0; i < table->layer_count && status == LMC_OK; i++)
         status = read_planes(&d->layers[i], source, diag);
     if (status != LMC_OK)
         return status;
-    const uint8_t *list = lmc_source_plane(source, list_count, LMC_LIST_SLACK);
-    if (!list)
+    const uint8_t *next_symbols = lmc_source_plane(source, next_count, LMC_SYMBOLS_SLACK);
+    if (!next_symbols)
         return corrupt(diag, "its last list ends early");
     for (unsigned i = table->layer_count; i-- > 0;) {
         lmc_layer_reader *const r = &d->layers[i];
-        r->in.list = list;
-        r->list_end = list + list_count;
+        r->in.next_symbols = next_symbols;
+        r->next_end = next_symbols + next_count;
         if (i == 0)
             break;
-        status = decode_list(kernels, r, scratch->list[i % 2], diag);
+        status = decode_list(kernels, r, scratch->next_symbols[i % 2], diag);
         if (status != LMC_OK)
             return status;
-        list = scratch->list[i % 2];
-        list_count = r->n;
+        next_symbols = scratch->next_symbols[i % 2];
+        next_count = r->n;
     }
     return LMC_OK;
 }

@@ -13,7 +13,7 @@ typedef struct lmc_symbol_encoder {
     const lmc_kernels *kernels;
     const lmc_table *table;
     lmc_scratch *scratch;
-    lmc_levels_out out; /* of layer 0 */
+    lmc_layer_out out; /* of layer 0 */
     size_t n;
     uint8_t *dst;    /* counts, then planes */
     size_t capacity; /* what the coded plane may take */
@@ -35,9 +35,9 @@ size_t lmc_symbols_encode_end(lmc_symbol_encoder *encoder);
 /* One layer while it is decoded. */
 typedef struct lmc_layer_reader {
     const lmc_layer *layer;
-    lmc_levels_in in;
+    lmc_layer_in in;
     uint64_t plane_nbits[LMC_FMT_LAYER_NBITS_MAX]; /* of the partial planes */
-    const uint8_t *list_end;
+    const uint8_t *next_end;
     size_t n; /* symbols of the layer */
 } lmc_layer_reader;
 

@@ -61,10 +61,10 @@ static MAYBE_UNUSED uint64_t base_step(uint64_t value, double ulps)
 static MAYBE_UNUSED void base_change(uint8_t *content, const uint8_t *base, size_t nbytes, lmc_dtype dtype,
                                      double share, double ulps)
 {
-    const unsigned unit_nbytes = data_unit_nbytes(dtype);
+    const unsigned element_nbytes = data_element_nbytes(dtype);
     const uint64_t bound = (uint64_t)(share * 4294967296.0);
-    for (size_t i = 0; i < nbytes; i += unit_nbytes) {
-        const size_t m = nbytes - i < unit_nbytes ? nbytes - i : unit_nbytes;
+    for (size_t i = 0; i < nbytes; i += element_nbytes) {
+        const size_t m = nbytes - i < element_nbytes ? nbytes - i : element_nbytes;
         uint64_t value = 0;
         memcpy(&value, base + i, m);
         if (random_u64() >> 32 < bound)

@@ -32,7 +32,7 @@ static MAYBE_UNUSED void random_shape(unsigned layers_max, unsigned symbols_max,
     uint8_t symbols[256];
     unsigned left = symbols_max;
     const unsigned wanted = 1 + (unsigned)random_below(layers_max);
-    const int has_rest = rest >= 0 ? rest : (int)random_below(2);
+    const int has_literals = rest >= 0 ? rest : (int)random_below(2);
     memset(shape, 0, sizeof *shape);
     for (unsigned i = 0; i < symbols_max; i++) { /* in any order */
         const size_t k = random_below(i + 1);
@@ -45,7 +45,7 @@ static MAYBE_UNUSED void random_shape(unsigned layers_max, unsigned symbols_max,
         const unsigned count = random_lengths(left, nbits);
         const unsigned after = left - (count - 1);
         const int is_last = i + 1 == wanted || after < 2;
-        const unsigned list = is_last && !has_rest ? count : (unsigned)random_below(count);
+        const unsigned list = is_last && !has_literals ? count : (unsigned)random_below(count);
         shape->layer_count = i + 1;
         shape->first_nbits[i] = LMC_FMT_LAYER_NBITS_MAX;
         for (unsigned k = 0; k < count; k++) {
@@ -67,7 +67,7 @@ static MAYBE_UNUSED void random_symbols(const lmc_table *table, uint8_t *symbols
     uint8_t pool[2048];
     size_t count = 0;
     for (unsigned s = 0; s < 256; s++) {
-        if (!table->is_coded[s] && !table->has_rest)
+        if (!table->is_coded[s] && !table->has_literals)
             continue;
         const unsigned nbits = table->code_nbits[s] + (table->is_coded[s] ? 0u : 8u);
         for (unsigned k = nbits < 7 ? 128u >> nbits : 1; k > 0 && count < sizeof pool; k--)

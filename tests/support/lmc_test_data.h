@@ -153,7 +153,7 @@ static MAYBE_UNUSED void data_float_nbits(lmc_dtype dtype, unsigned *exponent, u
 }
 
 /* Bytes of the unit that is split: a C64 is two. */
-static MAYBE_UNUSED unsigned data_unit_nbytes(lmc_dtype dtype)
+static MAYBE_UNUSED unsigned data_element_nbytes(lmc_dtype dtype)
 {
     const unsigned nbits = dtype == LMC_DTYPE_C64 ? 32 : lmc_dtype_nbits(dtype);
     return nbits < 8 ? 1 : nbits / 8;
@@ -163,7 +163,7 @@ static MAYBE_UNUSED uint64_t data_weight(lmc_dtype dtype)
 {
     unsigned e, m;
     data_float_nbits(dtype, &e, &m);
-    const unsigned nbits = 8 * data_unit_nbytes(dtype);
+    const unsigned nbits = 8 * data_element_nbytes(dtype);
     if (e == 0) {
         const uint64_t size = random_u64() >> (64 - (nbits < 8 ? nbits : 8)) >> random_geometric();
         return random_u64() & 1 ? size : 0 - size;
@@ -196,7 +196,7 @@ static MAYBE_UNUSED uint64_t data_special(lmc_dtype dtype)
 
 static MAYBE_UNUSED uint64_t data_value(lmc_dtype dtype, data_kind kind, size_t i)
 {
-    const unsigned nbits = 8 * data_unit_nbytes(dtype);
+    const unsigned nbits = 8 * data_element_nbytes(dtype);
     switch (kind) {
     case DATA_RANDOM: return random_u64();
     case DATA_ZERO: return 0;
@@ -216,10 +216,10 @@ static MAYBE_UNUSED uint64_t data_value(lmc_dtype dtype, data_kind kind, size_t 
 /* Fills nbytes at p, which may end within an element. */
 static MAYBE_UNUSED void data_fill(uint8_t *p, size_t nbytes, lmc_dtype dtype, data_kind kind)
 {
-    const unsigned unit_nbytes = data_unit_nbytes(dtype);
-    for (size_t i = 0; i < nbytes; i += unit_nbytes) {
-        const uint64_t value = data_value(dtype, kind, i / unit_nbytes);
-        memcpy(p + i, &value, nbytes - i < unit_nbytes ? nbytes - i : unit_nbytes);
+    const unsigned element_nbytes = data_element_nbytes(dtype);
+    for (size_t i = 0; i < nbytes; i += element_nbytes) {
+        const uint64_t value = data_value(dtype, kind, i / element_nbytes);
+        memcpy(p + i, &value, nbytes - i < element_nbytes ? nbytes - i : element_nbytes);
     }
 }
 

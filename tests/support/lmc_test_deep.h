@@ -21,7 +21,7 @@ typedef struct deep {
     guarded block, base; /* delta: a block's stored bytes, and its part of the base */
     uint8_t *base_values;
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
-    lmc_ladder ladder;
+    lmc_bucket_code bucket_code;
     size_t content_max;
 } deep;
 
@@ -42,7 +42,7 @@ static MAYBE_UNUSED deep *deep_open(size_t content_max, size_t frame_max)
     d->base = guarded_open(2 * content_max);
     d->base_values = must_malloc(content_max);
     d->content_max = content_max;
-    lmc_ladder_init(&d->ladder);
+    lmc_bucket_code_init(&d->bucket_code);
     return d;
 }
 
@@ -134,9 +134,9 @@ static lmc_status deep_delta_block(deep *d, const lmc_kernels *kernels, const de
     const size_t stored_nbytes = lmc_load32(entry);
     const lmc_delta_job job = {.kernels = kernels,
                                .delta = &plan->delta,
-                               .ladder = &d->ladder,
+                               .bucket_code = &d->bucket_code,
                                .scratch = &d->scratch,
-                               .unit_nbytes = plan->info.element_nbytes,
+                               .element_nbytes = plan->info.element_nbytes,
                                .base_form = plan->info.base_form,
                                .base_values = d->base_values,
                                .past_cache = past_cache};
@@ -218,15 +218,15 @@ static MAYBE_UNUSED lmc_status deep_decode(deep *d, const lmc_kernels *kernels, 
 /* Encodes a block against its part of the base by a plan of the test's choice, between guard pages. Returns the
  * bytes, at *stored, which last until the next call. */
 static MAYBE_UNUSED size_t deep_delta_encode(deep *d, const lmc_kernels *kernels, const lmc_delta *delta,
-                                             unsigned unit_nbytes, const uint8_t *src, const uint8_t *base,
+                                             unsigned element_nbytes, const uint8_t *src, const uint8_t *base,
                                              size_t nbytes, const uint8_t **stored)
 {
-    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, unit_nbytes), unit_nbytes, 1};
+    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, element_nbytes), element_nbytes, 1};
     const lmc_delta_job job = {.kernels = kernels,
                                .delta = delta,
-                               .ladder = &d->ladder,
+                               .bucket_code = &d->bucket_code,
                                .scratch = &d->scratch,
-                               .unit_nbytes = unit_nbytes};
+                               .element_nbytes = element_nbytes};
     uint64_t content_hash, base_hash;
     uint8_t *const dst = guarded_end(&d->block, lmc_block_bound(nbytes));
     *stored = dst;
@@ -237,16 +237,16 @@ static MAYBE_UNUSED size_t deep_delta_encode(deep *d, const lmc_kernels *kernels
 
 /* Decodes what deep_delta_encode() gives, or damaged bytes, between guard pages; *content as deep_decode(). */
 static MAYBE_UNUSED lmc_status deep_delta_decode(deep *d, const lmc_kernels *kernels, const lmc_delta *delta,
-                                                 unsigned unit_nbytes, const uint8_t *stored,
+                                                 unsigned element_nbytes, const uint8_t *stored,
                                                  size_t stored_nbytes, const uint8_t *base, size_t nbytes,
                                                  const uint8_t **content)
 {
-    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, unit_nbytes), unit_nbytes, 1};
+    const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, element_nbytes), element_nbytes, 1};
     const lmc_delta_job job = {.kernels = kernels,
                                .delta = delta,
-                               .ladder = &d->ladder,
+                               .bucket_code = &d->bucket_code,
                                .scratch = &d->scratch,
-                               .unit_nbytes = unit_nbytes,
+                               .element_nbytes = element_nbytes,
                                .past_cache = (int)(stored_nbytes & 1)};
     const lmc_delta_stored block = {guarded_copy(&d->source, stored, stored_nbytes), stored_nbytes,
                                     guarded_copy(&d->base, base, nbytes), kernels->hash(base, nbytes, 0)};

@@ -51,14 +51,14 @@ static void end_past_cache(void)
 }
 
 #include "codec/kernels/avx2/elements.h"
-#include "codec/kernels/avx2/levels.h"
+#include "codec/kernels/avx2/layers.h"
 #include "codec/kernels/shared/strip_stream.h"
 
 /* ---- pairs ---- */
 
 #include "codec/kernels/shared/x86_bits.h"
 
-#include "codec/kernels/shared/pairs_loops.h"
+#include "codec/kernels/shared/hierarchy_loops.h"
 
 /* ---- gaps ---- */
 
@@ -66,7 +66,7 @@ static void end_past_cache(void)
 
 /* ---- deltas ---- */
 
-/* Adds up how many of n <= LMC_STRIP_VALUES classes, in the first-level cache, are `class`. */
+/* Adds up how many of n <= LMC_STRIP_VALUES classes, in the L1 cache, are `class`. */
 LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
 {
     const __m256i wanted = _mm256_set1_epi8((char)class);
@@ -117,53 +117,26 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 #include "codec/kernels/shared/delta_loops.h"
 #include "codec/kernels/shared/mask_loops.h"
 
-static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
+static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
 {
     const __m256i magnitude = _mm256_set1_epi16(0x7fff);
     for (size_t g = 0; g < n; g += GROUP) {
         uint64_t word = 0;
         for (unsigned i = 0; i < GROUP; i += 32) {
-            const __m256i h0 = load256(head + g + i), h1 = load256(head + g + i + 16);
+            const __m256i h0 = load256(high + g + i), h1 = load256(high + g + i + 16);
             const __m256i top = _mm256_packs_epi16(_mm256_srai_epi16(h0, 15), _mm256_srai_epi16(h1, 15));
             const __m256i in_order = _mm256_permute4x64_epi64(top, 0xd8);
             word |= (uint64_t)(uint32_t)_mm256_movemask_epi8(in_order) << i;
-            store256(head + g + i, _mm256_and_si256(h0, magnitude));
-            store256(head + g + i + 16, _mm256_and_si256(h1, magnitude));
+            store256(high + g + i, _mm256_and_si256(h0, magnitude));
+            store256(high + g + i + 16, _mm256_and_si256(h1, magnitude));
         }
-        flips[g / GROUP] = n - g < GROUP ? _bzhi_u64(word, (unsigned)(n - g)) : word;
+        sign_changes[g / GROUP] = n - g < GROUP ? _bzhi_u64(word, (unsigned)(n - g)) : word;
     }
 }
 
-const lmc_kernels lmc_kernels_avx2 = {
-    .name = "avx2",
-    .levels_encode = levels_encode,
-    .levels_decode = levels_decode,
-    .split = {split_1, split_2, split_4, split_8},
-    .join = {join_1, join_2, join_4, join_8},
-    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
-    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
-    .count_flags = count_flags,
-    .pairs_split = pairs_split,
-    .pairs_join = pairs_join,
-    .gaps_list = gaps_list,
-    .gaps_cut = gaps_cut,
-    .gaps_join = gaps_join,
-    .gaps_level = gaps_level,
-    .gaps_unlevel = gaps_unlevel,
-    .classify = {classify_8, classify_16, classify_32, classify_64},
-    .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
-    .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
-    .scatter = scatter,
-    .gather = gather,
-    .take_flips = take_flips,
-    .put_flips = put_flips,
-    .hash = hash_xxh3,
-    .hash_begin = hash_xxh3_begin,
-    .hash_update = hash_xxh3_update,
-    .hash_end = hash_xxh3_end,
-    .copy_past_cache = copy_past_cache,
-    .end_past_cache = end_past_cache,
-};
+#include "codec/kernels/shared/table.h"
+
+DEFINE_KERNELS(avx2);
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -55,11 +55,11 @@ LMC_INLINE word_pair high_words(const __m256i x[4])
                         _mm256_packus_epi32(_mm256_srli_epi32(x[2], 16), _mm256_srli_epi32(x[3], 16))}};
 }
 
-/* How heads are cut into symbol and low bits, in registers. */
-typedef struct head_cut {
+/* How high parts are cut into symbol and low bits, in registers. */
+typedef struct high_cut {
     unsigned low_nbits;
-    __m256i head_mask; /* 16-bit lanes */
-    __m256i shift;     /* offset - (base << low_nbits): then the symbol is what is above the low bits */
+    __m256i high_mask; /* 16-bit lanes */
+    __m256i shift; /* offset - (window_start << low_nbits): then the symbol is what is above the low bits */
     __m128i low_count;
     __m256i low_mask;
     __m256i pairs; /* 1 and 2^low_nbits, bytes: two low parts to a 16-bit lane */
@@ -67,18 +67,18 @@ typedef struct head_cut {
     __m256i octet_counts;
     __m256i octet_mask; /* the four low parts of a 64-bit lane's lower half */
     __m256i gather;     /* the bytes of two 64-bit lanes that the low parts fill */
-} head_cut;
+} high_cut;
 
-LMC_INLINE head_cut load_head_cut(const lmc_split *split, const unsigned head_nbits)
+LMC_INLINE high_cut load_high_cut(const lmc_split *split, const unsigned high_nbits)
 {
     const unsigned p = split->low_nbits;
     uint8_t gather[24];
     lmc_store64(gather, IN_ORDER);
     lmc_store64(gather + p, IN_ORDER + UINT64_C(0x0808080808080808));
-    head_cut cut;
+    high_cut cut;
     cut.low_nbits = p;
-    cut.head_mask = _mm256_set1_epi16((short)((1u << head_nbits) - 1));
-    cut.shift = _mm256_set1_epi16((short)(split->offset - ((unsigned)split->base << p)));
+    cut.high_mask = _mm256_set1_epi16((short)((1u << high_nbits) - 1));
+    cut.shift = _mm256_set1_epi16((short)(split->offset - ((unsigned)split->window_start << p)));
     cut.low_count = _mm_cvtsi32_si128((int)p);
     cut.low_mask = _mm256_set1_epi16((short)((1u << p) - 1));
     cut.pairs = _mm256_set1_epi16((short)(1u | 1u << (p + 8)));
@@ -90,7 +90,7 @@ LMC_INLINE head_cut load_head_cut(const lmc_split *split, const unsigned head_nb
 }
 
 /* 32 bytes of low_nbits < 8 bits each to 4 * low_nbits bytes; writes 16 - 2 * low_nbits bytes more. */
-LMC_INLINE void pack_low(const head_cut *cut, __m256i low, uint8_t *dst)
+LMC_INLINE void pack_low(const high_cut *cut, __m256i low, uint8_t *dst)
 {
     const __m256i pairs = _mm256_maddubs_epi16(cut->pairs, low);
     const __m256i quads = _mm256_madd_epi16(pairs, cut->quads);
@@ -102,12 +102,12 @@ LMC_INLINE void pack_low(const head_cut *cut, __m256i low, uint8_t *dst)
     _mm_storeu_si128((__m128i *)(dst + 2 * cut->low_nbits), _mm256_extracti128_si256(packed, 1));
 }
 
-/* Cuts 32 heads; `low` as pack_low(). Returns the symbols. */
-LMC_INLINE __m256i cut_heads(const head_cut *cut, word_pair heads, __m256i order, uint8_t *symbols,
-                             uint8_t *low)
+/* Cuts 32 high parts; `low` as pack_low(). Returns the symbols. */
+LMC_INLINE __m256i cut_high(const high_cut *cut, word_pair high_parts, __m256i order, uint8_t *symbols,
+                            uint8_t *low)
 {
-    const __m256i h0 = _mm256_and_si256(_mm256_add_epi16(heads.word[0], cut->shift), cut->head_mask);
-    const __m256i h1 = _mm256_and_si256(_mm256_add_epi16(heads.word[1], cut->shift), cut->head_mask);
+    const __m256i h0 = _mm256_and_si256(_mm256_add_epi16(high_parts.word[0], cut->shift), cut->high_mask);
+    const __m256i h1 = _mm256_and_si256(_mm256_add_epi16(high_parts.word[1], cut->shift), cut->high_mask);
     const __m256i widest = _mm256_set1_epi16(0x7fff); /* narrowing takes more for negative */
     const word_pair wide_symbols = {{_mm256_min_epu16(_mm256_srl_epi16(h0, cut->low_count), widest),
                                      _mm256_min_epu16(_mm256_srl_epi16(h1, cut->low_count), widest)}};
@@ -149,7 +149,7 @@ LMC_INLINE void store_bytes_of(word_pair words, uint8_t *const *planes)
 }
 
 /* Cuts 32 elements into planes at dst, whose low plane is written as pack_low() does. */
-LMC_INLINE __m256i split_half(const unsigned nbytes, const head_cut *cut, unsigned rotation,
+LMC_INLINE __m256i split_half(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                               const uint8_t *src, const lmc_plane_set *dst)
 {
     __m256i x[8];
@@ -157,31 +157,31 @@ LMC_INLINE __m256i split_half(const unsigned nbytes, const head_cut *cut, unsign
         x[i] = load256(src + 32 * i);
     fetch(dst->low, AHEAD_LOW);
     if (nbytes == 1) { /* a byte twice in a 16-bit lane */
-        word_pair heads = {{_mm256_unpacklo_epi8(x[0], x[0]), _mm256_unpackhi_epi8(x[0], x[0])}};
+        word_pair high_parts = {{_mm256_unpacklo_epi8(x[0], x[0]), _mm256_unpackhi_epi8(x[0], x[0])}};
         if (rotation)
             for (unsigned i = 0; i < 2; i++)
-                heads.word[i] = _mm256_srli_epi16(heads.word[i], 7);
-        return cut_heads(cut, heads, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), dst->symbols, dst->low);
+                high_parts.word[i] = _mm256_srli_epi16(high_parts.word[i], 7);
+        return cut_high(cut, high_parts, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), dst->symbols, dst->low);
     }
     if (rotation)
         rotate_left(nbytes, x);
     if (nbytes == 2)
-        return cut_heads(cut, (word_pair){{x[0], x[1]}}, order_from_words(), dst->symbols, dst->low);
+        return cut_high(cut, (word_pair){{x[0], x[1]}}, order_from_words(), dst->symbols, dst->low);
     if (nbytes == 8) {
         __m256i lower[4];
         for (unsigned i = 0; i < 4; i++) {
             lower[i] = half_elements(x[2 * i], x[2 * i + 1], 0);
             x[i] = half_elements(x[2 * i], x[2 * i + 1], 1);
         }
-        store_bytes_of(high_words(lower), dst->rest + 2);
-        store_bytes_of(low_words(lower), dst->rest + 4);
+        store_bytes_of(high_words(lower), dst->lower + 2);
+        store_bytes_of(low_words(lower), dst->lower + 4);
     }
-    store_bytes_of(low_words(x), dst->rest);
-    return cut_heads(cut, high_words(x), order_from_dwords(), dst->symbols, dst->low);
+    store_bytes_of(low_words(x), dst->lower);
+    return cut_high(cut, high_words(x), order_from_dwords(), dst->symbols, dst->low);
 }
 
 /* Cuts a group of 64 elements; the low plane as pack_low() */
-LMC_INLINE __m256i split_group(const unsigned nbytes, const head_cut *cut, unsigned rotation,
+LMC_INLINE __m256i split_group(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                                const uint8_t *src, const lmc_plane_set *dst)
 {
     lmc_plane_set upper = *dst;
@@ -192,19 +192,20 @@ LMC_INLINE __m256i split_group(const unsigned nbytes, const head_cut *cut, unsig
     if (cut->low_nbits > 0)
         upper.low += 4 * cut->low_nbits;
     for (unsigned j = 0; j + 2 < nbytes; j++)
-        upper.rest[j] += 32;
+        upper.lower[j] += 32;
     return _mm256_max_epu8(s, split_half(nbytes, cut, rotation, src + 32 * nbytes, &upper));
 }
 
 /* The last groups of a call, up to the exact ends of their planes, by way of buffers. n <= 64. */
-LMC_INLINE __m256i split_last(const unsigned nbytes, const head_cut *cut, unsigned rotation,
+LMC_INLINE __m256i split_last(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                               const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
     uint8_t elements[8 * GROUP] = {0};
     uint8_t low[GROUP + 16];
-    uint8_t rest[LMC_COUNT(dst->rest)][GROUP];
+    uint8_t lower[LMC_COUNT(dst->lower)][GROUP];
     memcpy(elements, src, n * nbytes);
-    const lmc_plane_set planes = {dst->symbols, low, {rest[0], rest[1], rest[2], rest[3], rest[4], rest[5]}};
+    const lmc_plane_set planes = {
+        dst->symbols, low, {lower[0], lower[1], lower[2], lower[3], lower[4], lower[5]}};
     split_group(nbytes, cut, rotation, elements, &planes);
     memset(dst->symbols + n, 0, GROUP - n); /* no escapes there */
     const size_t low_nbits = n * cut->low_nbits;
@@ -212,8 +213,8 @@ LMC_INLINE __m256i split_last(const unsigned nbytes, const head_cut *cut, unsign
         low[low_nbits / 8] &= (uint8_t)((1u << low_nbits % 8) - 1);
     if (low_nbits > 0)
         memcpy(dst->low, low, lmc_bits_nbytes(low_nbits));
-    for (unsigned j = 0; j < LMC_COUNT(rest) && j + 2 < nbytes; j++)
-        memcpy(dst->rest[j], rest[j], n);
+    for (unsigned j = 0; j < LMC_COUNT(lower) && j + 2 < nbytes; j++)
+        memcpy(dst->lower[j], lower[j], n);
     return _mm256_max_epu8(load256(dst->symbols), load256(dst->symbols + 32));
 }
 
@@ -221,9 +222,9 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
                                    size_t n, const lmc_plane_set *dst)
 {
     const unsigned p = split->low_nbits;
-    const unsigned head_nbits = nbytes == 1 ? 8 : 16;
+    const unsigned high_nbits = nbytes == 1 ? 8 : 16;
     const unsigned rotation = split->rotation;
-    const head_cut cut = load_head_cut(split, head_nbits);
+    const high_cut cut = load_high_cut(split, high_nbits);
     const size_t overrun = p > 0 ? lmc_div_ceil(8 * (16 - 2 * p), p) : 0; /* of pack_low(), in elements */
     const lmc_plane_set planes = *dst;
     __m256i greatest = _mm256_setzero_si256();
@@ -238,7 +239,7 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
             greatest, split_last(nbytes, &cut, rotation, src + i * nbytes, lmc_min_size(GROUP, n - i), &at));
     }
     const __m256i escape = _mm256_set1_epi8((char)LMC_FMT_SYMBOL_ESCAPE);
-    return head_nbits - p > 8 && _mm256_movemask_epi8(_mm256_cmpeq_epi8(greatest, escape)) != 0;
+    return high_nbits - p > 8 && _mm256_movemask_epi8(_mm256_cmpeq_epi8(greatest, escape)) != 0;
 }
 
 /* ---- join ---- */
@@ -310,18 +311,18 @@ LMC_INLINE __m256i widen_to_32(const uint8_t *p)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
 
-/* How heads are joined, in registers. */
-typedef struct head_join {
+/* How high parts are joined, in registers. */
+typedef struct high_join {
     low_spread low;
     __m128i low_count;
-    __m256i shift; /* (base << low_nbits) - offset */
+    __m256i shift; /* (window_start << low_nbits) - offset */
     unsigned rotation;
-} head_join;
+} high_join;
 
-LMC_INLINE head_join load_head_join(const unsigned nbytes, const lmc_split *split)
+LMC_INLINE high_join load_high_join(const unsigned nbytes, const lmc_split *split)
 {
-    const int shift = (int)(((unsigned)split->base << split->low_nbits) - split->offset);
-    head_join join;
+    const int shift = (int)(((unsigned)split->window_start << split->low_nbits) - split->offset);
+    high_join join;
     join.low = nbytes >= 4 ? load_low_spread_32(split->low_nbits) : load_low_spread_16(split->low_nbits);
     join.low_count = _mm_cvtsi32_si128(split->low_nbits);
     join.shift = nbytes >= 4 ? _mm256_set1_epi32(shift) : _mm256_set1_epi16((short)shift);
@@ -329,27 +330,27 @@ LMC_INLINE head_join load_head_join(const unsigned nbytes, const lmc_split *spli
     return join;
 }
 
-/* 16 heads */
-LMC_INLINE __m256i join_heads_16(const head_join *join, const uint8_t *symbols, const uint8_t *low)
+/* 16 high parts */
+LMC_INLINE __m256i join_high_16(const high_join *join, const uint8_t *symbols, const uint8_t *low)
 {
     const __m256i s = _mm256_sll_epi16(widen_to_16(symbols), join->low_count);
     return _mm256_add_epi16(_mm256_add_epi16(s, join->shift), unpack_low_16(&join->low, low));
 }
 
-LMC_INLINE __m256i join_2_bytes(const head_join *join, const uint8_t *symbols, const uint8_t *low)
+LMC_INLINE __m256i join_2_bytes(const high_join *join, const uint8_t *symbols, const uint8_t *low)
 {
-    const __m256i x = join_heads_16(join, symbols, low);
+    const __m256i x = join_high_16(join, symbols, low);
     return join->rotation ? _mm256_or_si256(_mm256_srli_epi16(x, 1), _mm256_slli_epi16(x, 15)) : x;
 }
 
 /* 32 elements of 1 byte */
-LMC_INLINE __m256i join_1_byte(const head_join *join, const uint8_t *symbols, const uint8_t *low)
+LMC_INLINE __m256i join_1_byte(const high_join *join, const uint8_t *symbols, const uint8_t *low)
 {
     const __m256i mask = _mm256_set1_epi16(0xff);
     word_pair x;
     for (unsigned i = 0; i < 2; i++) {
-        const __m256i head = join_heads_16(join, symbols + 16 * i, low + 2 * i * join->low.low_nbits);
-        const __m256i byte = _mm256_and_si256(head, mask);
+        const __m256i high = join_high_16(join, symbols + 16 * i, low + 2 * i * join->low.low_nbits);
+        const __m256i byte = _mm256_and_si256(high, mask);
         const __m256i rotated = _mm256_or_si256(_mm256_srli_epi16(byte, 1), _mm256_slli_epi16(byte, 7));
         x.word[i] = join->rotation ? _mm256_and_si256(rotated, mask) : byte;
     }
@@ -363,26 +364,26 @@ LMC_INLINE __m256i widen_pair(uint8_t *const *planes, size_t i)
 }
 
 /* The upper 4 bytes of eight elements, not rotated back yet. */
-LMC_INLINE __m256i join_upper_4_bytes(const head_join *join, const lmc_plane_set *src, size_t i)
+LMC_INLINE __m256i join_upper_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i)
 {
     const __m256i s = _mm256_sll_epi32(widen_to_32(src->symbols + i), join->low_count);
     const __m256i low = unpack_low_32(&join->low, src->low + i / 8 * join->low.low_nbits);
-    const __m256i head = _mm256_add_epi32(_mm256_add_epi32(s, join->shift), low);
-    return _mm256_or_si256(_mm256_slli_epi32(head, 16), widen_pair(src->rest, i));
+    const __m256i high = _mm256_add_epi32(_mm256_add_epi32(s, join->shift), low);
+    return _mm256_or_si256(_mm256_slli_epi32(high, 16), widen_pair(src->lower, i));
 }
 
-LMC_INLINE __m256i join_4_bytes(const head_join *join, const lmc_plane_set *src, size_t i)
+LMC_INLINE __m256i join_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i)
 {
     const __m256i x = join_upper_4_bytes(join, src, i);
     return join->rotation ? _mm256_or_si256(_mm256_srli_epi32(x, 1), _mm256_slli_epi32(x, 31)) : x;
 }
 
 /* Eight elements of 8 bytes. */
-LMC_INLINE void join_8_bytes(const head_join *join, const lmc_plane_set *src, size_t i, uint8_t *dst)
+LMC_INLINE void join_8_bytes(const high_join *join, const lmc_plane_set *src, size_t i, uint8_t *dst)
 {
     const __m256i upper = join_upper_4_bytes(join, src, i);
     const __m256i lower =
-        _mm256_or_si256(_mm256_slli_epi32(widen_pair(src->rest + 2, i), 16), widen_pair(src->rest + 4, i));
+        _mm256_or_si256(_mm256_slli_epi32(widen_pair(src->lower + 2, i), 16), widen_pair(src->lower + 4, i));
     const __m256i even = _mm256_unpacklo_epi32(lower, upper); /* elements 0, 1, 4, 5 */
     const __m256i odd = _mm256_unpackhi_epi32(lower, upper);
     __m256i x[2] = {_mm256_permute2x128_si256(even, odd, 0x20), _mm256_permute2x128_si256(even, odd, 0x31)};
@@ -394,7 +395,7 @@ LMC_INLINE void join_8_bytes(const head_join *join, const lmc_plane_set *src, si
 }
 
 /* Joins a group of 64 elements. */
-LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const lmc_plane_set *src,
+LMC_INLINE void join_group(const unsigned nbytes, const high_join *join, const lmc_plane_set *src,
                            uint8_t *dst)
 {
     const unsigned step = nbytes == 8 ? 8 : 32 / nbytes;

@@ -85,7 +85,7 @@ static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbyt
 #include "codec/kernels/avx512/elements.h"
 
 #include "codec/kernels/avx512/deltas.h"
-#include "codec/kernels/avx512/levels.h"
+#include "codec/kernels/avx512/layers.h"
 #include "codec/kernels/avx512/lists.h"
 #include "codec/kernels/avx512/masks.h"
 
@@ -93,42 +93,15 @@ static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbyt
 
 #include "codec/kernels/shared/x86_bits.h"
 
-#include "codec/kernels/shared/pairs_loops.h"
+#include "codec/kernels/shared/hierarchy_loops.h"
 
 /* ---- gaps ---- */
 
 #include "codec/kernels/avx512/gaps.h"
 
-const lmc_kernels lmc_kernels_avx512 = {
-    .name = "avx512",
-    .levels_encode = levels_encode,
-    .levels_decode = levels_decode,
-    .split = {split_1, split_2, split_4, split_8},
-    .join = {join_1, join_2, join_4, join_8},
-    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
-    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
-    .count_flags = count_flags,
-    .pairs_split = pairs_split,
-    .pairs_join = pairs_join,
-    .gaps_list = gaps_list,
-    .gaps_cut = gaps_cut,
-    .gaps_join = gaps_join,
-    .gaps_level = gaps_level,
-    .gaps_unlevel = gaps_unlevel,
-    .classify = {classify_8, classify_16, classify_32, classify_64},
-    .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
-    .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
-    .scatter = scatter,
-    .gather = gather,
-    .take_flips = take_flips,
-    .put_flips = put_flips,
-    .hash = hash_xxh3,
-    .hash_begin = hash_xxh3_begin,
-    .hash_update = hash_xxh3_update,
-    .hash_end = hash_xxh3_end,
-    .copy_past_cache = copy_past_cache,
-    .end_past_cache = end_past_cache,
-};
+#include "codec/kernels/shared/table.h"
+
+DEFINE_KERNELS(avx512);
 
 #if defined(__clang__)
 #pragma clang attribute pop

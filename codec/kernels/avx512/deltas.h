@@ -171,7 +171,7 @@ LMC_INLINE void count_two(__m512i marks, const uint8_t *classes, size_t n, __m51
     sums[1] = _mm512_add_epi64(sums[1], _mm512_sad_epu8(upper, zero));
 }
 
-/* Two classes at a time, while the classes are in the first-level cache. */
+/* Two classes at a time, while the classes are in the L1 cache. */
 LMC_INLINE void count_strip(unsigned class_count, const uint8_t *classes, size_t n, size_t *counts)
 {
     for (unsigned c = 0; c < class_count; c += 2) {
@@ -218,7 +218,7 @@ LMC_INLINE void classify_elements(const unsigned nbytes, const lmc_delta *delta,
 
 /* Differences of 64 elements from their bases, and the XOR of both for its top bits. */
 LMC_INLINE void compare_group(const unsigned transform, const unsigned nbytes, const uint8_t *src,
-                              const uint8_t *base, size_t n, __m512i *z, __m512i *flips)
+                              const uint8_t *base, size_t n, __m512i *z, __m512i *sign_changes)
 {
     const unsigned width = DELTA_LANE(nbytes);
     const __m512i magnitude = lanes_set(width, lmc_low_mask(8 * width) >> 1);
@@ -226,9 +226,9 @@ LMC_INLINE void compare_group(const unsigned transform, const unsigned nbytes, c
     load_wide(nbytes, src, n, x);
     load_wide(nbytes, base, n, b);
     for (unsigned i = 0; i < DELTA_LANE(nbytes); i++) {
-        flips[i] = _mm512_xor_si512(x[i], b[i]);
+        sign_changes[i] = _mm512_xor_si512(x[i], b[i]);
         if (transform == LMC_FMT_DELTA_XOR) {
-            z[i] = flips[i];
+            z[i] = sign_changes[i];
             continue;
         }
         __m512i d = lanes_sub(width, x[i], b[i]);
@@ -245,8 +245,8 @@ LMC_INLINE void compare_group(const unsigned transform, const unsigned nbytes, c
         z[i] = _mm512_srli_epi16(z[i], 8);
 }
 
-/* The lower words of 64 lanes, to head. */
-LMC_INLINE void store_heads(const unsigned nbytes, const __m512i *x, uint16_t *head)
+/* The lower words of 64 lanes, to high part. */
+LMC_INLINE void store_high(const unsigned nbytes, const __m512i *x, uint16_t *high)
 {
     const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     word_pair words = {{x[0], x[1]}};
@@ -257,42 +257,42 @@ LMC_INLINE void store_heads(const unsigned nbytes, const __m512i *x, uint16_t *h
         for (unsigned i = 0; i < 2; i++)
             words.word[i] = _mm512_permutexvar_epi64(order, words.word[i]);
     }
-    _mm512_storeu_si512(head, words.word[0]);
-    _mm512_storeu_si512(head + 32, words.word[1]);
+    _mm512_storeu_si512(high, words.word[0]);
+    _mm512_storeu_si512(high + 32, words.word[1]);
 }
 
 LMC_INLINE unsigned split_deltas(const unsigned transform, const unsigned nbytes, unsigned low_nbytes,
-                                 const uint8_t *src, const uint8_t *base, size_t n, uint16_t *head,
+                                 const uint8_t *src, const uint8_t *base, size_t n, uint16_t *high,
                                  uint8_t *const *low)
 {
     const unsigned width = DELTA_LANE(nbytes);
-    const unsigned head_nbits = transform == LMC_FMT_DELTA_MAGNITUDE ? 15 : 16;
-    const __m512i head_mask = lanes_set(width, lmc_low_mask(head_nbits));
+    const unsigned high_nbits = transform == LMC_FMT_DELTA_MAGNITUDE ? 15 : 16;
+    const __m512i high_mask = lanes_set(width, lmc_low_mask(high_nbits));
     __m512i all = _mm512_setzero_si512();
     for (size_t i = 0; i < n; i += GROUP) {
-        __m512i z[8], flips[8];
-        compare_group(transform, nbytes, src + i * nbytes, base + i * nbytes, n - i, z, flips);
+        __m512i z[8], sign_changes[8];
+        compare_group(transform, nbytes, src + i * nbytes, base + i * nbytes, n - i, z, sign_changes);
         for (unsigned j = 0; j < low_nbytes; j++)
             store_first(low[j] + i, lane_bytes(nbytes, z, 8 * (low_nbytes - 1 - j)), n - i);
         for (unsigned k = 0; k < width; k++) {
             z[k] = lanes_right(width, z[k], 8 * low_nbytes);
             all = _mm512_or_si512(all, z[k]);
             if (transform == LMC_FMT_DELTA_MAGNITUDE)
-                z[k] = choose_bits(head_mask, z[k], lanes_right(width, flips[k], 8 * (width - 2)));
+                z[k] = choose_bits(high_mask, z[k], lanes_right(width, sign_changes[k], 8 * (width - 2)));
         }
-        store_heads(nbytes, z, head + i);
+        store_high(nbytes, z, high + i);
     }
-    return nbytes > 2 && _mm512_test_epi64_mask(all, _mm512_andnot_si512(head_mask, _mm512_set1_epi64(-1)));
+    return nbytes > 2 && _mm512_test_epi64_mask(all, _mm512_andnot_si512(high_mask, _mm512_set1_epi64(-1)));
 }
 
-/* Heads to lanes of `width` bytes, from the one numbered `first` on. */
-LMC_INLINE __m512i widen_heads(const unsigned width, const uint16_t *head)
+/* High parts to lanes of `width` bytes, from the one numbered `first` on. */
+LMC_INLINE __m512i widen_high(const unsigned width, const uint16_t *high)
 {
     if (width == 2)
-        return _mm512_loadu_si512(head);
+        return _mm512_loadu_si512(high);
     if (width == 4)
-        return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)head));
-    return _mm512_cvtepu16_epi64(_mm_loadu_si128((const __m128i *)(const void *)head));
+        return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)high));
+    return _mm512_cvtepu16_epi64(_mm_loadu_si128((const __m128i *)(const void *)high));
 }
 
 LMC_INLINE __m512i widen_bytes(const unsigned width, const uint8_t *p)
@@ -304,7 +304,7 @@ LMC_INLINE __m512i widen_bytes(const unsigned width, const uint8_t *p)
     return _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(const void *)p));
 }
 
-/* One register of elements: b from their bases, h their heads, low at their first. */
+/* One register of elements: b from their bases, h their high parts, low at their first. */
 LMC_INLINE __m512i join_lanes(const unsigned transform, const unsigned nbytes, unsigned low_nbytes, __m512i h,
                               const uint8_t *const *low, size_t at, __m512i b)
 {
@@ -329,7 +329,7 @@ LMC_INLINE __m512i join_lanes(const unsigned transform, const unsigned nbytes, u
 }
 
 LMC_INLINE void join_deltas(const unsigned transform, const unsigned nbytes, unsigned low_nbytes,
-                            const uint16_t *head, const uint8_t *const *low, const uint8_t *base, size_t n,
+                            const uint16_t *high, const uint8_t *const *low, const uint8_t *base, size_t n,
                             uint8_t *dst)
 {
     const unsigned width = DELTA_LANE(nbytes);
@@ -338,7 +338,7 @@ LMC_INLINE void join_deltas(const unsigned transform, const unsigned nbytes, uns
         load_wide(nbytes, base + i * nbytes, n - i, x);
         for (unsigned k = 0; k < width; k++) {
             const size_t at = i + k * (GROUP / width);
-            x[k] = join_lanes(transform, nbytes, low_nbytes, widen_heads(width, head + at), low, at, x[k]);
+            x[k] = join_lanes(transform, nbytes, low_nbytes, widen_high(width, high + at), low, at, x[k]);
         }
         if (nbytes == 1)
             x[0] = high_bytes((word_pair){{x[0], x[1]}}, order_from_words());
@@ -354,25 +354,25 @@ LMC_INLINE void join_deltas(const unsigned transform, const unsigned nbytes, uns
         classify_elements(nbytes, delta, base, n, classes, counts);                                         \
     }                                                                                                       \
     static unsigned delta_split_##nbits(const lmc_delta *delta, const uint8_t *src, const uint8_t *base,    \
-                                        size_t n, uint16_t *head, uint8_t *const *low)                      \
+                                        size_t n, uint16_t *high, uint8_t *const *low)                      \
     {                                                                                                       \
         const unsigned low_nbytes = (nbytes) > 1 ? delta->low_nbytes : 0;                                   \
         if (delta->transform == LMC_FMT_DELTA_MAGNITUDE)                                                    \
-            return split_deltas(LMC_FMT_DELTA_MAGNITUDE, nbytes, low_nbytes, src, base, n, head, low);      \
+            return split_deltas(LMC_FMT_DELTA_MAGNITUDE, nbytes, low_nbytes, src, base, n, high, low);      \
         if (delta->transform == LMC_FMT_DELTA_DIFFERENCE)                                                   \
-            return split_deltas(LMC_FMT_DELTA_DIFFERENCE, nbytes, low_nbytes, src, base, n, head, low);     \
-        return split_deltas(LMC_FMT_DELTA_XOR, nbytes, low_nbytes, src, base, n, head, low);                \
+            return split_deltas(LMC_FMT_DELTA_DIFFERENCE, nbytes, low_nbytes, src, base, n, high, low);     \
+        return split_deltas(LMC_FMT_DELTA_XOR, nbytes, low_nbytes, src, base, n, high, low);                \
     }                                                                                                       \
-    static void delta_join_##nbits(const lmc_delta *delta, const uint16_t *head, const uint8_t *const *low, \
+    static void delta_join_##nbits(const lmc_delta *delta, const uint16_t *high, const uint8_t *const *low, \
                                    const uint8_t *base, size_t n, uint8_t *dst)                             \
     {                                                                                                       \
         const unsigned low_nbytes = (nbytes) > 1 ? delta->low_nbytes : 0;                                   \
         if (delta->transform == LMC_FMT_DELTA_MAGNITUDE)                                                    \
-            join_deltas(LMC_FMT_DELTA_MAGNITUDE, nbytes, low_nbytes, head, low, base, n, dst);              \
+            join_deltas(LMC_FMT_DELTA_MAGNITUDE, nbytes, low_nbytes, high, low, base, n, dst);              \
         else if (delta->transform == LMC_FMT_DELTA_DIFFERENCE)                                              \
-            join_deltas(LMC_FMT_DELTA_DIFFERENCE, nbytes, low_nbytes, head, low, base, n, dst);             \
+            join_deltas(LMC_FMT_DELTA_DIFFERENCE, nbytes, low_nbytes, high, low, base, n, dst);             \
         else                                                                                                \
-            join_deltas(LMC_FMT_DELTA_XOR, nbytes, low_nbytes, head, low, base, n, dst);                    \
+            join_deltas(LMC_FMT_DELTA_XOR, nbytes, low_nbytes, high, low, base, n, dst);                    \
     }
 
 DEFINE_DELTA(8, 1)

@@ -55,11 +55,11 @@ LMC_INLINE word_pair high_words(const __m512i x[4])
                         _mm512_packus_epi32(_mm512_srli_epi32(x[2], 16), _mm512_srli_epi32(x[3], 16))}};
 }
 
-/* How heads are cut into symbol and low bits, in registers. */
-typedef struct head_cut {
+/* How high parts are cut into symbol and low bits, in registers. */
+typedef struct high_cut {
     unsigned low_nbits;
-    __m512i head_mask; /* 16-bit lanes from here */
-    __m512i shift;     /* offset - (base << low_nbits): then the symbol is what is above the low bits */
+    __m512i high_mask; /* 16-bit lanes from here */
+    __m512i shift; /* offset - (window_start << low_nbits): then the symbol is what is above the low bits */
     __m512i low_counts;
     __m512i low_mask;
     __m512i pairs; /* 1 and 2^low_nbits, bytes: two low parts to a 16-bit lane */
@@ -67,15 +67,15 @@ typedef struct head_cut {
     __m512i octet_counts;
     __m512i octet_mask; /* the four low parts of a 64-bit lane's lower half */
     uint64_t low_kept;  /* bytes of a 64-bit lane that the low parts fill */
-} head_cut;
+} high_cut;
 
-LMC_INLINE head_cut load_head_cut(const lmc_split *split, const unsigned head_nbits)
+LMC_INLINE high_cut load_high_cut(const lmc_split *split, const unsigned high_nbits)
 {
     const unsigned p = split->low_nbits;
-    head_cut cut;
+    high_cut cut;
     cut.low_nbits = p;
-    cut.head_mask = _mm512_set1_epi16((short)((1u << head_nbits) - 1));
-    cut.shift = _mm512_set1_epi16((short)(split->offset - ((unsigned)split->base << p)));
+    cut.high_mask = _mm512_set1_epi16((short)((1u << high_nbits) - 1));
+    cut.shift = _mm512_set1_epi16((short)(split->offset - ((unsigned)split->window_start << p)));
     cut.low_counts = _mm512_set1_epi16((short)p);
     cut.low_mask = _mm512_set1_epi16((short)((1u << p) - 1));
     cut.pairs = _mm512_set1_epi16((short)(1u | 1u << (p + 8)));
@@ -87,7 +87,7 @@ LMC_INLINE head_cut load_head_cut(const lmc_split *split, const unsigned head_nb
 }
 
 /* 64 bytes of fewer than 8 bits each to 8 * low_nbits bytes. */
-LMC_INLINE __m512i pack_low(const head_cut *cut, __m512i low)
+LMC_INLINE __m512i pack_low(const high_cut *cut, __m512i low)
 {
     const __m512i pairs = _mm512_maddubs_epi16(cut->pairs, low);
     const __m512i quads = _mm512_madd_epi16(pairs, cut->quads);
@@ -96,12 +96,12 @@ LMC_INLINE __m512i pack_low(const head_cut *cut, __m512i low)
     return _mm512_maskz_compress_epi8(cut->low_kept, octets);
 }
 
-/* Cuts a group of n <= 64 heads; returns the symbols. */
-LMC_INLINE __m512i cut_heads(const head_cut *cut, word_pair heads, __m512i order, size_t n, uint8_t *symbols,
-                             uint8_t *low)
+/* Cuts a group of n <= 64 high parts; returns the symbols. */
+LMC_INLINE __m512i cut_high(const high_cut *cut, word_pair high_parts, __m512i order, size_t n,
+                            uint8_t *symbols, uint8_t *low)
 {
-    const __m512i h0 = _mm512_and_si512(_mm512_add_epi16(heads.word[0], cut->shift), cut->head_mask);
-    const __m512i h1 = _mm512_and_si512(_mm512_add_epi16(heads.word[1], cut->shift), cut->head_mask);
+    const __m512i h0 = _mm512_and_si512(_mm512_add_epi16(high_parts.word[0], cut->shift), cut->high_mask);
+    const __m512i h1 = _mm512_and_si512(_mm512_add_epi16(high_parts.word[1], cut->shift), cut->high_mask);
     const __m512i widest = _mm512_set1_epi16(0x7fff); /* narrowing takes more for negative */
     const word_pair wide_symbols = {{_mm512_min_epu16(_mm512_srlv_epi16(h0, cut->low_counts), widest),
                                      _mm512_min_epu16(_mm512_srlv_epi16(h1, cut->low_counts), widest)}};
@@ -130,7 +130,7 @@ LMC_INLINE void load_elements(const unsigned nbytes, const uint8_t *src, size_t 
     }
 }
 
-LMC_INLINE __m512i split_group(const unsigned nbytes, const head_cut *cut, unsigned rotation,
+LMC_INLINE __m512i split_group(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                                const uint8_t *src, size_t n, const lmc_plane_set *dst, size_t at)
 {
     uint8_t *const symbols = dst->symbols + at;
@@ -143,21 +143,22 @@ LMC_INLINE __m512i split_group(const unsigned nbytes, const head_cut *cut, unsig
         const __m512i counts = _mm512_set1_epi16((short)rotation);
         const __m512i w0 = _mm512_unpacklo_epi8(x[0], x[0]);
         const __m512i w1 = _mm512_unpackhi_epi8(x[0], x[0]);
-        const word_pair heads = {{_mm512_shldv_epi16(w0, w0, counts), _mm512_shldv_epi16(w1, w1, counts)}};
+        const word_pair high_parts = {
+            {_mm512_shldv_epi16(w0, w0, counts), _mm512_shldv_epi16(w1, w1, counts)}};
         const __m512i in_place = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        return cut_heads(cut, heads, in_place, n, symbols, low);
+        return cut_high(cut, high_parts, in_place, n, symbols, low);
     }
     if (nbytes == 2) {
         const __m512i counts = _mm512_set1_epi16((short)rotation);
-        const word_pair heads = {
+        const word_pair high_parts = {
             {_mm512_shldv_epi16(x[0], x[0], counts), _mm512_shldv_epi16(x[1], x[1], counts)}};
-        return cut_heads(cut, heads, words_order, n, symbols, low);
+        return cut_high(cut, high_parts, words_order, n, symbols, low);
     }
-    unsigned next_rest = 2;
+    unsigned next_lower = 2;
     if (nbytes == 4) {
         for (unsigned i = 0; i < 4; i++)
             x[i] = _mm512_rolv_epi32(x[i], _mm512_set1_epi32((int)rotation));
-        next_rest = 0;
+        next_lower = 0;
     } else { /* upper halves to x[0..3], lower halves to the last four planes */
         const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
         const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
@@ -170,22 +171,22 @@ LMC_INLINE __m512i split_group(const unsigned nbytes, const head_cut *cut, unsig
         }
         const word_pair upper_words = high_words(lower);
         const word_pair lower_words = low_words(lower);
-        store_first(dst->rest[next_rest++] + at, high_bytes(upper_words, dwords_order), n);
-        store_first(dst->rest[next_rest++] + at, low_bytes(upper_words, dwords_order), n);
-        store_first(dst->rest[next_rest++] + at, high_bytes(lower_words, dwords_order), n);
-        store_first(dst->rest[next_rest++] + at, low_bytes(lower_words, dwords_order), n);
+        store_first(dst->lower[next_lower++] + at, high_bytes(upper_words, dwords_order), n);
+        store_first(dst->lower[next_lower++] + at, low_bytes(upper_words, dwords_order), n);
+        store_first(dst->lower[next_lower++] + at, high_bytes(lower_words, dwords_order), n);
+        store_first(dst->lower[next_lower++] + at, low_bytes(lower_words, dwords_order), n);
     }
-    const word_pair rest = low_words(x);
-    store_first(dst->rest[0] + at, high_bytes(rest, dwords_order), n);
-    store_first(dst->rest[1] + at, low_bytes(rest, dwords_order), n);
-    return cut_heads(cut, high_words(x), dwords_order, n, symbols, low);
+    const word_pair lower = low_words(x);
+    store_first(dst->lower[0] + at, high_bytes(lower, dwords_order), n);
+    store_first(dst->lower[1] + at, low_bytes(lower, dwords_order), n);
+    return cut_high(cut, high_words(x), dwords_order, n, symbols, low);
 }
 
 LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split, const uint8_t *src,
                                    size_t n, const lmc_plane_set *dst)
 {
-    const unsigned head_nbits = nbytes == 1 ? 8 : 16;
-    const head_cut cut = load_head_cut(split, head_nbits);
+    const unsigned high_nbits = nbytes == 1 ? 8 : 16;
+    const high_cut cut = load_high_cut(split, high_nbits);
     const lmc_plane_set planes = *dst;
     __m512i greatest = _mm512_setzero_si512();
     size_t i = 0;
@@ -195,7 +196,7 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
     if (i < n)
         greatest =
             _mm512_max_epu8(greatest, split_group(nbytes, &cut, split->rotation, src, n - i, &planes, i));
-    return head_nbits - split->low_nbits > 8 &&
+    return high_nbits - split->low_nbits > 8 &&
            _mm512_cmpeq_epi8_mask(greatest, _mm512_set1_epi8((char)LMC_FMT_SYMBOL_ESCAPE)) != 0;
 }
 
@@ -231,18 +232,18 @@ LMC_INLINE __m512i bytes_from(__m512i v, unsigned from)
                      : _mm512_permutexvar_epi64(_mm512_add_epi64(in_place, _mm512_set1_epi64(from / 8)), v);
 }
 
-/* How heads are joined, in registers: lanes of 16 bits for elements of 1 and 2 bytes, else of 32. */
-typedef struct head_join {
+/* How high parts are joined, in registers: lanes of 16 bits for elements of 1 and 2 bytes, else of 32. */
+typedef struct high_join {
     low_spread spread;
     __m512i low_counts;
-    __m512i shift;    /* (base << low_nbits) - offset */
+    __m512i shift;    /* (window_start << low_nbits) - offset */
     __m512i rotation; /* lanes as wide as the elements, but 16 bits for 1 byte */
-} head_join;
+} high_join;
 
-LMC_INLINE head_join load_head_join(const unsigned nbytes, const lmc_split *split)
+LMC_INLINE high_join load_high_join(const unsigned nbytes, const lmc_split *split)
 {
-    const int shift = (int)((unsigned)split->base << split->low_nbits) - split->offset;
-    head_join join;
+    const int shift = (int)((unsigned)split->window_start << split->low_nbits) - split->offset;
+    high_join join;
     join.spread = load_low_spread(split->low_nbits);
     join.low_counts = nbytes <= 2 ? _mm512_set1_epi16(split->low_nbits) : _mm512_set1_epi32(split->low_nbits);
     join.shift = nbytes <= 2 ? _mm512_set1_epi16((short)shift) : _mm512_set1_epi32(shift);
@@ -252,8 +253,8 @@ LMC_INLINE head_join load_head_join(const unsigned nbytes, const lmc_split *spli
     return join;
 }
 
-/* 32 heads; `low` holds their low parts in its lower half. */
-LMC_INLINE __m512i join_heads(const head_join *join, const uint8_t *symbols, __m512i low)
+/* 32 high parts; `low` holds their low parts in its lower half. */
+LMC_INLINE __m512i join_high(const high_join *join, const uint8_t *symbols, __m512i low)
 {
     const __m512i s = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)symbols));
     const __m512i wide_low = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(low));
@@ -261,23 +262,23 @@ LMC_INLINE __m512i join_heads(const head_join *join, const uint8_t *symbols, __m
 }
 
 /* 64 elements of 1 byte. */
-LMC_INLINE __m512i join_1_byte(const head_join *join, const uint8_t *symbols, __m512i low)
+LMC_INLINE __m512i join_1_byte(const high_join *join, const uint8_t *symbols, __m512i low)
 {
     const __m512i mask = _mm512_set1_epi16(0xff);
     word_pair x;
     for (unsigned i = 0; i < 2; i++) {
-        const __m512i head =
-            _mm512_and_si512(join_heads(join, symbols + 32 * i, bytes_from(low, 32 * i)), mask);
-        const __m512i twice = _mm512_or_si512(head, _mm512_slli_epi16(head, 8));
+        const __m512i high =
+            _mm512_and_si512(join_high(join, symbols + 32 * i, bytes_from(low, 32 * i)), mask);
+        const __m512i twice = _mm512_or_si512(high, _mm512_slli_epi16(high, 8));
         x.word[i] = _mm512_and_si512(_mm512_shrdv_epi16(twice, twice, join->rotation), mask);
     }
     return narrow_words(x, order_from_words());
 }
 
 /* 32 elements of 2 bytes. */
-LMC_INLINE __m512i join_2_bytes(const head_join *join, const uint8_t *symbols, __m512i low)
+LMC_INLINE __m512i join_2_bytes(const high_join *join, const uint8_t *symbols, __m512i low)
 {
-    const __m512i x = join_heads(join, symbols, low);
+    const __m512i x = join_high(join, symbols, low);
     return _mm512_shrdv_epi16(x, x, join->rotation);
 }
 
@@ -293,23 +294,23 @@ LMC_INLINE __m512i widen_pair(uint8_t *const *planes, size_t i)
 }
 
 /* The upper 4 bytes of sixteen elements, not rotated back yet. */
-LMC_INLINE __m512i join_upper_4_bytes(const head_join *join, const lmc_plane_set *src, size_t i, __m512i low)
+LMC_INLINE __m512i join_upper_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i, __m512i low)
 {
     const __m512i s = _mm512_sllv_epi32(widen_to_32(src->symbols + i), join->low_counts);
     const __m512i wide_low = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(low));
-    const __m512i head = _mm512_add_epi32(_mm512_add_epi32(s, wide_low), join->shift);
-    return _mm512_or_si512(_mm512_slli_epi32(head, 16), widen_pair(src->rest, i));
+    const __m512i high = _mm512_add_epi32(_mm512_add_epi32(s, wide_low), join->shift);
+    return _mm512_or_si512(_mm512_slli_epi32(high, 16), widen_pair(src->lower, i));
 }
 
 /* Sixteen elements of 8 bytes. */
-LMC_INLINE void join_8_bytes(const head_join *join, const lmc_plane_set *src, size_t i, __m512i low,
+LMC_INLINE void join_8_bytes(const high_join *join, const lmc_plane_set *src, size_t i, __m512i low,
                              __m512i x[2])
 {
     const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
     const __m512i upper = join_upper_4_bytes(join, src, i, low);
     const __m512i lower =
-        _mm512_or_si512(_mm512_slli_epi32(widen_pair(src->rest + 2, i), 16), widen_pair(src->rest + 4, i));
+        _mm512_or_si512(_mm512_slli_epi32(widen_pair(src->lower + 2, i), 16), widen_pair(src->lower + 4, i));
     x[0] = _mm512_rorv_epi64(_mm512_permutex2var_epi32(lower, first, upper), join->rotation);
     x[1] = _mm512_rorv_epi64(_mm512_permutex2var_epi32(lower, second, upper), join->rotation);
 }
@@ -361,7 +362,7 @@ LMC_INLINE void close_stream(const register_stream *stream, size_t nbytes, lmc_l
 }
 
 /* Joins a group of n <= 64 elements; src begins with it. What is streamed is a whole group. */
-LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const lmc_plane_set *src, size_t n,
+LMC_INLINE void join_group(const unsigned nbytes, const high_join *join, const lmc_plane_set *src, size_t n,
                            uint8_t *dst, register_stream *stream)
 {
     const __m512i low = unpack_low(&join->spread, src->low);
@@ -386,7 +387,7 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
                               size_t n, uint8_t *dst, lmc_line_stream *to)
 {
     const unsigned p = split->low_nbits;
-    const head_join join = load_head_join(nbytes, split);
+    const high_join join = load_high_join(nbytes, split);
     register_stream stream = open_stream(to);
     lmc_plane_set planes = *src;
     if (p == 0)

@@ -40,12 +40,12 @@ LMC_INLINE void list_places(uint64_t word, uint32_t first, uint32_t *places)
     }
 }
 
-static size_t gaps_list(const uint64_t *flags, size_t n, int inverted, uint32_t *gaps)
+static size_t gaps_find(const uint64_t *bitset, size_t n, int inverted, uint32_t *gaps)
 {
     const uint64_t flip = inverted ? ALL : 0;
     size_t m = 0;
     for (size_t i = 0; i < n; i += GROUP) {
-        uint64_t word = flags[i / GROUP] ^ flip;
+        uint64_t word = bitset[i / GROUP] ^ flip;
         if (n - i < GROUP)
             word = _bzhi_u64(word, (unsigned)(n - i));
         if (word == 0)
@@ -85,7 +85,7 @@ static void gaps_cut(uint32_t *gaps, size_t n, unsigned low_nbits, uint8_t *plan
     }
 }
 
-static size_t gaps_level(uint32_t *quotients, size_t n, uint8_t *plane)
+static size_t gaps_unary_split(uint32_t *quotients, size_t n, uint8_t *plane)
 {
     const __m512i one = _mm512_set1_epi32(1);
     size_t left = 0;
@@ -106,7 +106,7 @@ static size_t gaps_level(uint32_t *quotients, size_t n, uint8_t *plane)
 }
 
 /* From the back: a list never outgrows the one above it. */
-static void gaps_unlevel(const uint8_t *plane, size_t n, uint32_t *quotients, size_t left)
+static void gaps_unary_join(const uint8_t *plane, size_t n, uint32_t *quotients, size_t left)
 {
     const __m512i one = _mm512_set1_epi32(1);
     for (size_t i = (n - 1) / GROUP * GROUP; i < n; i -= GROUP) {

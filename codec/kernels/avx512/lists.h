@@ -1,5 +1,5 @@
 /*
- * lists.h - heads of differences to lists by class, and back, for kernels/avx512/avx512.c: a group of 64 heads
+ * lists.h - high parts of differences to lists by class, and back, for kernels/avx512/avx512.c: a group of 64 high parts
  * is compared with each class and compressed to its list, or expanded from it. Needs kernels/avx512/deltas.h.
  */
 #ifndef LMC_CODEC_KERNELS_AVX512_LISTS_H
@@ -7,10 +7,10 @@
 
 /* ---- lists ---- */
 
-/* Two registers of heads as bytes: those that fit, 255 for the others. */
-LMC_INLINE __m512i clamp_heads(__m512i h0, __m512i h1)
+/* Two registers of high parts as bytes: those that fit, 255 for the others. */
+LMC_INLINE __m512i clamp_high(__m512i h0, __m512i h1)
 {
-    const __m512i most = _mm512_set1_epi16(LMC_HEAD_WIDE);
+    const __m512i most = _mm512_set1_epi16(LMC_HIGH_WIDE);
     return narrow_words((word_pair){{_mm512_min_epu16(h0, most), _mm512_min_epu16(h1, most)}},
                         order_from_words());
 }
@@ -19,24 +19,24 @@ LMC_INLINE __m512i clamp_heads(__m512i h0, __m512i h1)
 typedef struct class_walk {
     __m512i class[LMC_FMT_CLASS_COUNT_MAX];
     uint8_t *next[LMC_FMT_CLASS_COUNT_MAX];
-    uint64_t wide[LMC_FMT_CLASS_COUNT_MAX]; /* lists of bytes: not 0 if they have wide heads */
-    size_t high[LMC_FMT_CLASS_COUNT_MAX];
+    uint64_t wide[LMC_FMT_CLASS_COUNT_MAX]; /* lists of bytes: not 0 if they have wide high parts */
+    size_t upper[LMC_FMT_CLASS_COUNT_MAX];
     uint8_t has_bytes[LMC_FMT_CLASS_COUNT_MAX];
 } class_walk;
 
-LMC_INLINE void open_walk(const lmc_class_order *order, const lmc_head_lists *lists, class_walk *walk)
+LMC_INLINE void open_walk(const lmc_class_order *order, const lmc_high_lists *lists, class_walk *walk)
 {
     for (unsigned k = 0; k < order->count; k++) {
         const unsigned c = order->class[k];
         walk->class[k] = _mm512_set1_epi8((char)c);
         walk->next[k] = lists->next[c];
         walk->wide[k] = 0;
-        walk->high[k] = lists->high[c];
+        walk->upper[k] = lists->upper[c];
         walk->has_bytes[k] = lists->nbytes[c] == 1;
     }
 }
 
-LMC_INLINE void close_walk(const lmc_class_order *order, const class_walk *walk, lmc_head_lists *lists)
+LMC_INLINE void close_walk(const lmc_class_order *order, const class_walk *walk, lmc_high_lists *lists)
 {
     for (unsigned k = 0; k < order->count; k++) {
         const unsigned c = order->class[k];
@@ -45,39 +45,39 @@ LMC_INLINE void close_walk(const lmc_class_order *order, const class_walk *walk,
     }
 }
 
-LMC_INLINE void append_heads(uint8_t *to, uint64_t mask, word_pair heads)
+LMC_INLINE void append_high(uint8_t *to, uint64_t mask, word_pair high_parts)
 {
-    _mm512_storeu_si512(to, _mm512_maskz_compress_epi16((__mmask32)mask, heads.word[0]));
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi16((__mmask32)mask, high_parts.word[0]));
     to += 2 * lmc_popcount64((uint32_t)mask);
-    _mm512_storeu_si512(to, _mm512_maskz_compress_epi16((__mmask32)(mask >> 32), heads.word[1]));
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi16((__mmask32)(mask >> 32), high_parts.word[1]));
 }
 
 /* High bytes of a group to their lists of bytes, whose low bytes have not been written yet. */
-static void scatter_high(unsigned first, unsigned end, __m512i classes, word_pair heads, uint64_t wide,
+static void scatter_high(unsigned first, unsigned end, __m512i classes, word_pair high_parts, uint64_t wide,
                          uint64_t valid, class_walk *walk)
 {
-    const __m512i bytes = high_bytes(heads, order_from_words());
+    const __m512i bytes = high_bytes(high_parts, order_from_words());
     for (unsigned k = first; k < end; k++) {
         const uint64_t mask = _mm512_mask_cmpeq_epi8_mask(valid, classes, walk->class[k]);
         if (!walk->has_bytes[k] || (mask & wide) == 0)
             continue;
-        _mm512_storeu_si512(walk->next[k] + walk->high[k], _mm512_maskz_compress_epi8(mask, bytes));
+        _mm512_storeu_si512(walk->next[k] + walk->upper[k], _mm512_maskz_compress_epi8(mask, bytes));
         walk->wide[k] |= mask & wide;
     }
 }
 
-/* The heads of a group that are of these classes. bytes_valid: lanes whose lists are of bytes. */
-LMC_INLINE void scatter_group(unsigned first, unsigned end, const uint8_t *classes, const uint16_t *head,
+/* The high parts of a group that are of these classes. bytes_valid: lanes whose lists are of bytes. */
+LMC_INLINE void scatter_group(unsigned first, unsigned end, const uint8_t *classes, const uint16_t *high,
                               uint64_t valid, uint64_t bytes_valid, class_walk *walk)
 {
     const __m512i class = _mm512_loadu_si512(classes);
-    const word_pair heads = {{_mm512_loadu_si512(head), _mm512_loadu_si512(head + 32)}};
-    const __m512i clamped = clamp_heads(heads.word[0], heads.word[1]);
+    const word_pair high_parts = {{_mm512_loadu_si512(high), _mm512_loadu_si512(high + 32)}};
+    const __m512i clamped = clamp_high(high_parts.word[0], high_parts.word[1]);
     const uint64_t wide = _mm512_mask_cmpeq_epi8_mask(bytes_valid, clamped, _mm512_set1_epi8(-1));
     __m512i low = clamped;
     if (LMC_UNLIKELY(wide != 0)) {
-        low = low_bytes(heads, order_from_words());
-        scatter_high(first, end, class, heads, wide, valid, walk);
+        low = low_bytes(high_parts, order_from_words());
+        scatter_high(first, end, class, high_parts, wide, valid, walk);
     }
     for (unsigned k = first; k < end; k++) {
         const uint64_t mask = _mm512_mask_cmpeq_epi8_mask(valid, class, walk->class[k]);
@@ -86,7 +86,7 @@ LMC_INLINE void scatter_group(unsigned first, unsigned end, const uint8_t *class
             _mm512_storeu_si512(walk->next[k], _mm512_maskz_compress_epi8(mask, low));
             walk->next[k] += count;
         } else {
-            append_heads(walk->next[k], mask, heads);
+            append_high(walk->next[k], mask, high_parts);
             walk->next[k] += 2 * count;
         }
     }
@@ -103,7 +103,7 @@ typedef struct rare_elements {
     size_t n;
     uint64_t mask[LMC_STRIP_VALUES / GROUP];
     uint8_t classes[LMC_STRIP_VALUES + GROUP];
-    uint16_t head[LMC_STRIP_VALUES + GROUP];
+    uint16_t high[LMC_STRIP_VALUES + GROUP];
 } rare_elements;
 
 /* For each class, all ones if it is not taken directly. */
@@ -116,7 +116,7 @@ LMC_INLINE __m512i load_rare(const lmc_class_order *order)
 }
 
 /* For each class, all ones if its list is of bytes. */
-LMC_INLINE __m512i load_bytes_kind(const lmc_head_lists *lists)
+LMC_INLINE __m512i load_bytes_kind(const lmc_high_lists *lists)
 {
     const __m128i nbytes = _mm_loadu_si128((const __m128i *)(const void *)lists->nbytes);
     return _mm512_broadcast_i32x4(_mm_cmpeq_epi8(nbytes, _mm_set1_epi8(1)));
@@ -135,8 +135,8 @@ LMC_INLINE size_t group_share(size_t ahead_nbytes, size_t n)
     return ahead_nbytes / ((n + GROUP - 1) / GROUP);
 }
 
-static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
-                    lmc_head_lists *lists, const uint8_t *ahead, size_t ahead_nbytes)
+static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *high, size_t n,
+                    lmc_high_lists *lists, const uint8_t *ahead, size_t ahead_nbytes)
 {
     const unsigned direct = order->direct_count;
     const int has_rare = direct < order->count;
@@ -152,25 +152,25 @@ static void scatter(const lmc_class_order *order, const uint8_t *classes, const 
         const uint64_t valid = valid_lanes(n - i);
         const uint64_t bytes_valid = _mm512_movepi8_mask(_mm512_shuffle_epi8(looked_at, class)) & valid;
         fetch_lines(&ahead, share);
-        scatter_group(0, direct, classes + i, head + i, valid, bytes_valid, &walk);
+        scatter_group(0, direct, classes + i, high + i, valid, bytes_valid, &walk);
         if (!has_rare)
             continue;
         const uint64_t others = _mm512_movepi8_mask(_mm512_shuffle_epi8(is_rare, class)) & valid;
-        const word_pair heads = {{_mm512_loadu_si512(head + i), _mm512_loadu_si512(head + i + 32)}};
+        const word_pair high_parts = {{_mm512_loadu_si512(high + i), _mm512_loadu_si512(high + i + 32)}};
         _mm512_storeu_si512(rare.classes + rare.n, _mm512_maskz_compress_epi8(others, class));
-        append_heads((uint8_t *)(rare.head + rare.n), others, heads);
+        append_high((uint8_t *)(rare.high + rare.n), others, high_parts);
         rare.n += lmc_popcount64(others);
     }
     for (size_t i = 0; i < rare.n; i += GROUP) {
         const __m512i class = _mm512_loadu_si512(rare.classes + i);
         const uint64_t valid = valid_lanes(rare.n - i);
         const uint64_t bytes_valid = _mm512_movepi8_mask(_mm512_shuffle_epi8(has_bytes, class)) & valid;
-        scatter_group(direct, order->count, rare.classes + i, rare.head + i, valid, bytes_valid, &walk);
+        scatter_group(direct, order->count, rare.classes + i, rare.high + i, valid, bytes_valid, &walk);
     }
     close_walk(order, &walk, lists);
 }
 
-/* Takes the heads of a group that are of these classes; the others are left as they are in `words`, and 0 in bytes. */
+/* Takes the high parts of a group that are of these classes; the others are left as they are in `words`, and 0 in bytes. */
 LMC_INLINE word_pair gather_classes(unsigned first, unsigned end, __m512i classes, uint64_t valid,
                                     class_walk *walk, word_pair words)
 {
@@ -213,67 +213,68 @@ LMC_INLINE void gather_rare(const lmc_class_order *order, const uint8_t *classes
     }
     for (size_t i = 0; i < rare->n; i += GROUP) {
         const __m512i class = _mm512_loadu_si512(rare->classes + i);
-        const word_pair heads = gather_classes(order->direct_count, order->count, class,
-                                               valid_lanes(rare->n - i), walk, (word_pair){{zero, zero}});
-        _mm512_storeu_si512(rare->head + i, heads.word[0]);
-        _mm512_storeu_si512(rare->head + i + 32, heads.word[1]);
+        const word_pair high_parts =
+            gather_classes(order->direct_count, order->count, class, valid_lanes(rare->n - i), walk,
+                           (word_pair){{zero, zero}});
+        _mm512_storeu_si512(rare->high + i, high_parts.word[0]);
+        _mm512_storeu_si512(rare->high + i + 32, high_parts.word[1]);
     }
 }
 
-static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, lmc_head_lists *lists,
-                   uint16_t *head, const uint8_t *ahead, size_t ahead_nbytes)
+static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, lmc_high_lists *lists,
+                   uint16_t *high, const uint8_t *ahead, size_t ahead_nbytes)
 {
     const __m512i zero = _mm512_setzero_si512();
     const int has_rare = order->direct_count < order->count;
     const size_t share = n > 0 ? group_share(ahead_nbytes, n) : 0;
     class_walk walk;
     rare_elements rare;
-    const uint16_t *next = rare.head;
+    const uint16_t *next = rare.high;
     open_walk(order, lists, &walk);
     if (has_rare)
         gather_rare(order, classes, n, &walk, &rare);
     for (size_t i = 0; i < n; i += GROUP) {
-        word_pair heads = {{zero, zero}};
+        word_pair high_parts = {{zero, zero}};
         fetch_lines(&ahead, share);
         for (unsigned k = 0; has_rare && k < 2; k++) {
             const uint32_t mask = (uint32_t)(rare.mask[i / GROUP] >> 32 * k);
-            heads.word[k] = _mm512_maskz_expand_epi16(mask, _mm512_loadu_si512(next));
+            high_parts.word[k] = _mm512_maskz_expand_epi16(mask, _mm512_loadu_si512(next));
             next += lmc_popcount64(mask);
         }
-        heads = gather_classes(0, order->direct_count, _mm512_loadu_si512(classes + i), valid_lanes(n - i),
-                               &walk, heads);
-        _mm512_storeu_si512(head + i, heads.word[0]);
-        _mm512_storeu_si512(head + i + 32, heads.word[1]);
+        high_parts = gather_classes(0, order->direct_count, _mm512_loadu_si512(classes + i),
+                                    valid_lanes(n - i), &walk, high_parts);
+        _mm512_storeu_si512(high + i, high_parts.word[0]);
+        _mm512_storeu_si512(high + i + 32, high_parts.word[1]);
     }
     close_walk(order, &walk, lists);
 }
 
-/* ---- sign flips ---- */
+/* ---- sign changes ---- */
 
-static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
+static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
 {
     const __m512i magnitude = _mm512_set1_epi16(0x7fff);
     for (size_t i = 0; i < n; i += GROUP) {
-        const __m512i h0 = _mm512_loadu_si512(head + i);
-        const __m512i h1 = _mm512_loadu_si512(head + i + 32);
+        const __m512i h0 = _mm512_loadu_si512(high + i);
+        const __m512i h1 = _mm512_loadu_si512(high + i + 32);
         const uint64_t word = _mm512_movepi16_mask(h0) | (uint64_t)_mm512_movepi16_mask(h1) << 32;
-        flips[i / GROUP] = n - i < GROUP ? _bzhi_u64(word, (unsigned)(n - i)) : word;
-        _mm512_storeu_si512(head + i, _mm512_and_si512(h0, magnitude));
-        _mm512_storeu_si512(head + i + 32, _mm512_and_si512(h1, magnitude));
+        sign_changes[i / GROUP] = n - i < GROUP ? _bzhi_u64(word, (unsigned)(n - i)) : word;
+        _mm512_storeu_si512(high + i, _mm512_and_si512(h0, magnitude));
+        _mm512_storeu_si512(high + i + 32, _mm512_and_si512(h1, magnitude));
     }
 }
 
-static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
+static void put_sign_changes(uint16_t *high, size_t n, const uint64_t *sign_changes)
 {
     const __m512i top = _mm512_set1_epi16((short)0x8000);
     for (size_t i = 0; i < n; i += GROUP) {
-        const uint64_t word = flips[i / GROUP];
+        const uint64_t word = sign_changes[i / GROUP];
         if (word == 0)
             continue;
         for (unsigned h = 0; h < GROUP; h += 32) {
-            const __m512i v = _mm512_loadu_si512(head + i + h);
+            const __m512i v = _mm512_loadu_si512(high + i + h);
             const __m512i flipped = _mm512_or_si512(v, top);
-            _mm512_storeu_si512(head + i + h, _mm512_mask_mov_epi16(v, (__mmask32)(word >> h), flipped));
+            _mm512_storeu_si512(high + i + h, _mm512_mask_mov_epi16(v, (__mmask32)(word >> h), flipped));
         }
     }
 }

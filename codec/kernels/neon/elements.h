@@ -49,11 +49,12 @@ LMC_INLINE uint32x4x4_t dwords_of_words(words16 lower, words16 upper)
 
 /* ---- split ---- */
 
-/* How heads are cut into symbol and low bits, in registers. */
-typedef struct head_cut {
+/* How high parts are cut into symbol and low bits, in registers. */
+typedef struct high_cut {
     unsigned low_nbits;
-    uint16x8_t shift;      /* offset - (base << low_nbits): then the symbol is what is above the low bits */
-    int16x8_t down;        /* shift counts: to the symbol */
+    uint16x8_t
+        shift;      /* offset - (window_start << low_nbits): then the symbol is what is above the low bits */
+    int16x8_t down; /* shift counts: to the symbol */
     uint8x16_t byte_shift; /* the same for elements of 1 byte */
     int8x16_t byte_down;
     int16x8_t to_pairs;   /* to two low parts in a lane of 16 bits, */
@@ -63,9 +64,9 @@ typedef struct head_cut {
     uint32x4_t quad_mask;
     uint64x2_t octet_mask;
     uint8x16_t gather; /* the bytes of two 64-bit lanes that the low parts fill */
-} head_cut;
+} high_cut;
 
-LMC_INLINE head_cut load_head_cut(const lmc_split *split)
+LMC_INLINE high_cut load_high_cut(const lmc_split *split)
 {
     const int p = split->low_nbits;
     uint8_t gather[24];
@@ -74,11 +75,11 @@ LMC_INLINE head_cut load_head_cut(const lmc_split *split)
         gather[i] = (uint8_t)i;
     for (unsigned i = 0; i < 8; i++)
         gather[split->low_nbits + i] = (uint8_t)(8 + i);
-    head_cut cut;
+    high_cut cut;
     cut.low_nbits = split->low_nbits;
-    cut.shift = vdupq_n_u16((uint16_t)(split->offset - ((unsigned)split->base << p)));
+    cut.shift = vdupq_n_u16((uint16_t)(split->offset - ((unsigned)split->window_start << p)));
     cut.down = vdupq_n_s16((int16_t)-p);
-    cut.byte_shift = vdupq_n_u8((uint8_t)(split->offset - ((unsigned)split->base << p)));
+    cut.byte_shift = vdupq_n_u8((uint8_t)(split->offset - ((unsigned)split->window_start << p)));
     cut.byte_down = vdupq_n_s8((int8_t)-p);
     cut.to_pairs = vdupq_n_s16((int16_t)(p - 8));
     cut.to_quads = vdupq_n_s32(2 * p - 16);
@@ -91,7 +92,7 @@ LMC_INLINE head_cut load_head_cut(const lmc_split *split)
 }
 
 /* The lowest low_nbits < 8 bits of 16 bytes to 2 * low_nbits bytes; writes 16. */
-LMC_INLINE void pack_low(const head_cut *cut, uint8x16_t low, uint8_t *dst)
+LMC_INLINE void pack_low(const high_cut *cut, uint8x16_t low, uint8_t *dst)
 {
     const uint16x8_t bytes = vreinterpretq_u16_u8(low);
     const uint32x4_t pairs =
@@ -102,7 +103,7 @@ LMC_INLINE void pack_low(const head_cut *cut, uint8x16_t low, uint8_t *dst)
     vst1q_u8(dst, vqtbl1q_u8(vreinterpretq_u8_u64(octets), cut->gather));
 }
 
-LMC_INLINE void store_low(const head_cut *cut, uint8x16_t low, uint8_t *dst)
+LMC_INLINE void store_low(const high_cut *cut, uint8x16_t low, uint8_t *dst)
 {
     if (cut->low_nbits == 8)
         vst1q_u8(dst, low);
@@ -110,10 +111,10 @@ LMC_INLINE void store_low(const head_cut *cut, uint8x16_t low, uint8_t *dst)
         pack_low(cut, low, dst);
 }
 
-/* Cuts 16 heads; returns the symbols. */
-LMC_INLINE uint8x16_t cut_heads(const head_cut *cut, words16 heads, uint8_t *symbols, uint8_t *low)
+/* Cuts 16 high parts; returns the symbols. */
+LMC_INLINE uint8x16_t cut_high(const high_cut *cut, words16 high_parts, uint8_t *symbols, uint8_t *low)
 {
-    const words16 h = {{vaddq_u16(heads.val[0], cut->shift), vaddq_u16(heads.val[1], cut->shift)}};
+    const words16 h = {{vaddq_u16(high_parts.val[0], cut->shift), vaddq_u16(high_parts.val[1], cut->shift)}};
     const uint8x8_t lower = vqmovn_u16(vshlq_u16(h.val[0], cut->down));
     const uint8x16_t s = vqmovn_high_u16(lower, vshlq_u16(h.val[1], cut->down));
     vst1q_u8(symbols, s);
@@ -121,10 +122,10 @@ LMC_INLINE uint8x16_t cut_heads(const head_cut *cut, words16 heads, uint8_t *sym
     return s;
 }
 
-/* The same for elements of 1 byte, which are their own heads. */
-LMC_INLINE uint8x16_t cut_bytes(const head_cut *cut, uint8x16_t heads, uint8_t *symbols, uint8_t *low)
+/* The same for elements of 1 byte, which are their own high parts. */
+LMC_INLINE uint8x16_t cut_bytes(const high_cut *cut, uint8x16_t high_parts, uint8_t *symbols, uint8_t *low)
 {
-    const uint8x16_t h = vaddq_u8(heads, cut->byte_shift);
+    const uint8x16_t h = vaddq_u8(high_parts, cut->byte_shift);
     const uint8x16_t s = vshlq_u8(h, cut->byte_down);
     vst1q_u8(symbols, s);
     store_low(cut, h, low);
@@ -164,7 +165,7 @@ LMC_INLINE void load_halves(const uint8_t *src, unsigned rotation, uint32x4x4_t 
 }
 
 /* Cuts elements i .. i + 15 of a group; the low plane as pack_low() does. */
-LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const head_cut *cut, unsigned rotation,
+LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                                const uint8_t *src, const lmc_plane_set *dst, size_t i)
 {
     uint8_t *const symbols = dst->symbols + i;
@@ -182,22 +183,22 @@ LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const head_cut *cut, unsig
             if (rotation)
                 x.val[k] = vsliq_n_u16(vshrq_n_u16(x.val[k], 15), x.val[k], 1);
         }
-        return cut_heads(cut, x, symbols, low);
+        return cut_high(cut, x, symbols, low);
     }
     uint32x4x4_t upper, lower;
     if (nbytes == 4)
         upper = load_dwords(src, rotation);
     else {
         load_halves(src, rotation, &lower, &upper);
-        store_bytes_of(upper_words(lower), dst->rest + 2, i);
-        store_bytes_of(lower_words(lower), dst->rest + 4, i);
+        store_bytes_of(upper_words(lower), dst->lower + 2, i);
+        store_bytes_of(lower_words(lower), dst->lower + 4, i);
     }
-    store_bytes_of(lower_words(upper), dst->rest, i);
-    return cut_heads(cut, upper_words(upper), symbols, low);
+    store_bytes_of(lower_words(upper), dst->lower, i);
+    return cut_high(cut, upper_words(upper), symbols, low);
 }
 
 /* Cuts a group of 64 elements; the low plane as pack_low() does. Returns the greatest symbols. */
-LMC_INLINE uint8x16_t split_group(const unsigned nbytes, const head_cut *cut, unsigned rotation,
+LMC_INLINE uint8x16_t split_group(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                                   const uint8_t *src, const lmc_plane_set *dst)
 {
     uint8x16_t greatest = split_16(nbytes, cut, rotation, src, dst, 0);
@@ -207,14 +208,15 @@ LMC_INLINE uint8x16_t split_group(const unsigned nbytes, const head_cut *cut, un
 }
 
 /* The last groups of a call, up to the exact ends of their planes, by way of buffers. n <= 64. */
-LMC_INLINE uint8x16_t split_last(const unsigned nbytes, const head_cut *cut, unsigned rotation,
+LMC_INLINE uint8x16_t split_last(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                                  const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
     uint8_t elements[8 * GROUP] = {0};
     uint8_t low[GROUP + 16];
-    uint8_t rest[LMC_COUNT(dst->rest)][GROUP];
+    uint8_t lower[LMC_COUNT(dst->lower)][GROUP];
     memcpy(elements, src, n * nbytes);
-    const lmc_plane_set planes = {dst->symbols, low, {rest[0], rest[1], rest[2], rest[3], rest[4], rest[5]}};
+    const lmc_plane_set planes = {
+        dst->symbols, low, {lower[0], lower[1], lower[2], lower[3], lower[4], lower[5]}};
     split_group(nbytes, cut, rotation, elements, &planes);
     memset(dst->symbols + n, 0, GROUP - n); /* no escapes there */
     const size_t low_nbits = n * cut->low_nbits;
@@ -222,8 +224,8 @@ LMC_INLINE uint8x16_t split_last(const unsigned nbytes, const head_cut *cut, uns
         low[low_nbits / 8] &= (uint8_t)((1u << low_nbits % 8) - 1);
     if (low_nbits > 0)
         memcpy(dst->low, low, lmc_bits_nbytes(low_nbits));
-    for (unsigned j = 0; j < LMC_COUNT(rest) && j + 2 < nbytes; j++)
-        memcpy(dst->rest[j], rest[j], n);
+    for (unsigned j = 0; j < LMC_COUNT(lower) && j + 2 < nbytes; j++)
+        memcpy(dst->lower[j], lower[j], n);
     const uint8_t *const s = dst->symbols;
     return vmaxq_u8(vmaxq_u8(vld1q_u8(s), vld1q_u8(s + 16)), vmaxq_u8(vld1q_u8(s + 32), vld1q_u8(s + 48)));
 }
@@ -233,7 +235,7 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
 {
     const unsigned p = split->low_nbits;
     const unsigned rotation = split->rotation;
-    const head_cut cut = load_head_cut(split);
+    const high_cut cut = load_high_cut(split);
     const size_t overrun = p > 0 ? lmc_div_ceil(8 * (16 - 2 * p), p) : 0; /* of pack_low(), in elements */
     const lmc_plane_set planes = *dst;
     uint8x16_t greatest = vdupq_n_u8(0);
@@ -252,20 +254,20 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
 
 /* ---- join ---- */
 
-/* How heads are joined, in registers. Low parts come to 16-bit lanes by the two bytes that hold each, and a shift. */
-typedef struct head_join {
+/* How high parts are joined, in registers. Low parts come to 16-bit lanes by the two bytes that hold each, and a shift. */
+typedef struct high_join {
     unsigned low_nbits;
     uint8x16_t source[2]; /* of eight low parts each, in 16 bytes */
     int16x8_t down;
     uint16x8_t mask;
     uint16x8_t factor; /* 1 << low_nbits */
-    uint16x8_t shift;  /* (base << low_nbits) - offset */
+    uint16x8_t shift;  /* (window_start << low_nbits) - offset */
     unsigned rotation;
-} head_join;
+} high_join;
 
-LMC_INLINE head_join load_head_join(const unsigned nbytes, const lmc_split *split)
+LMC_INLINE high_join load_high_join(const unsigned nbytes, const lmc_split *split)
 {
-    (void)nbytes; /* heads are 16 bits wide here, whatever the element */
+    (void)nbytes; /* high parts are 16 bits wide here, whatever the element */
     const unsigned p = split->low_nbits;
     uint8_t source[2][16];
     int16_t down[8];
@@ -276,31 +278,31 @@ LMC_INLINE head_join load_head_join(const unsigned nbytes, const lmc_split *spli
         source[1][2 * k + 1] = (uint8_t)(p + k * p / 8 + 1); /* 16 at most, which reads as 0 */
         down[k] = (int16_t) - (int)(k * p % 8);
     }
-    head_join join;
+    high_join join;
     join.low_nbits = p;
     join.source[0] = vld1q_u8(source[0]);
     join.source[1] = vld1q_u8(source[1]);
     join.down = vld1q_s16(down);
     join.mask = vdupq_n_u16((uint16_t)((1u << p) - 1));
     join.factor = vdupq_n_u16((uint16_t)(1u << p));
-    join.shift = vdupq_n_u16((uint16_t)(((unsigned)split->base << p) - split->offset));
+    join.shift = vdupq_n_u16((uint16_t)(((unsigned)split->window_start << p) - split->offset));
     join.rotation = split->rotation;
     return join;
 }
 
-/* 16 heads, not rotated back yet. */
-LMC_INLINE words16 join_heads(const head_join *join, const lmc_plane_set *src, size_t i)
+/* 16 high parts, not rotated back yet. */
+LMC_INLINE words16 join_high(const high_join *join, const lmc_plane_set *src, size_t i)
 {
     const uint8x16_t s = vld1q_u8(src->symbols + i);
     const uint8x16_t low = vld1q_u8(src->low + i / 8 * join->low_nbits);
     const words16 wide = {{vmovl_u8(vget_low_u8(s)), vmovl_high_u8(s)}};
-    words16 heads;
+    words16 high_parts;
     for (unsigned k = 0; k < 2; k++) {
         const uint16x8_t two_bytes = vreinterpretq_u16_u8(vqtbl1q_u8(low, join->source[k]));
         const uint16x8_t parts = vandq_u16(vshlq_u16(two_bytes, join->down), join->mask);
-        heads.val[k] = vmlaq_u16(vaddq_u16(parts, join->shift), wide.val[k], join->factor);
+        high_parts.val[k] = vmlaq_u16(vaddq_u16(parts, join->shift), wide.val[k], join->factor);
     }
-    return heads;
+    return high_parts;
 }
 
 LMC_INLINE words16 load_words(uint8_t *const *planes, size_t i)
@@ -309,24 +311,24 @@ LMC_INLINE words16 load_words(uint8_t *const *planes, size_t i)
 }
 
 /* Joins 16 elements. */
-LMC_INLINE void join_16(const unsigned nbytes, const head_join *join, const lmc_plane_set *src, size_t i,
+LMC_INLINE void join_16(const unsigned nbytes, const high_join *join, const lmc_plane_set *src, size_t i,
                         uint8_t *dst)
 {
-    const words16 heads = join_heads(join, src, i);
+    const words16 high_parts = join_high(join, src, i);
     if (nbytes == 1) {
-        const uint8x16_t x = lower_bytes(heads);
+        const uint8x16_t x = lower_bytes(high_parts);
         vst1q_u8(dst, join->rotation ? vsliq_n_u8(vshrq_n_u8(x, 1), x, 7) : x);
         return;
     }
     if (nbytes == 2) {
         for (unsigned k = 0; k < 2; k++) {
-            const uint16x8_t x = heads.val[k];
+            const uint16x8_t x = high_parts.val[k];
             const uint16x8_t element = join->rotation ? vsliq_n_u16(vshrq_n_u16(x, 1), x, 15) : x;
             vst1q_u8(dst + 16 * k, vreinterpretq_u8_u16(element));
         }
         return;
     }
-    const uint32x4x4_t upper = dwords_of_words(load_words(src->rest, i), heads);
+    const uint32x4x4_t upper = dwords_of_words(load_words(src->lower, i), high_parts);
     if (nbytes == 4) {
         for (unsigned k = 0; k < 4; k++) {
             const uint32x4_t x = upper.val[k];
@@ -335,7 +337,7 @@ LMC_INLINE void join_16(const unsigned nbytes, const head_join *join, const lmc_
         }
         return;
     }
-    const uint32x4x4_t lower = dwords_of_words(load_words(src->rest + 4, i), load_words(src->rest + 2, i));
+    const uint32x4x4_t lower = dwords_of_words(load_words(src->lower + 4, i), load_words(src->lower + 2, i));
     for (unsigned k = 0; k < 8; k++) {
         const uint32x4_t l = lower.val[k / 2], u = upper.val[k / 2];
         const uint64x2_t x = vreinterpretq_u64_u32(k % 2 ? vzip2q_u32(l, u) : vzip1q_u32(l, u));
@@ -344,7 +346,7 @@ LMC_INLINE void join_16(const unsigned nbytes, const head_join *join, const lmc_
     }
 }
 
-LMC_INLINE void join_group(const unsigned nbytes, const head_join *join, const lmc_plane_set *src,
+LMC_INLINE void join_group(const unsigned nbytes, const high_join *join, const lmc_plane_set *src,
                            uint8_t *dst)
 {
     for (unsigned i = 0; i < GROUP; i += 16)

@@ -36,14 +36,14 @@ static void end_past_cache(void)
 }
 
 #include "codec/kernels/neon/elements.h"
-#include "codec/kernels/neon/levels.h"
+#include "codec/kernels/neon/layers.h"
 #include "codec/kernels/shared/strip_stream.h"
 
-#include "codec/kernels/shared/pairs_loops.h"
+#include "codec/kernels/shared/hierarchy_loops.h"
 
 /* ---- deltas ---- */
 
-/* Adds up how many of n <= LMC_STRIP_VALUES classes, in the first-level cache, are `class`. */
+/* Adds up how many of n <= LMC_STRIP_VALUES classes, in the L1 cache, are `class`. */
 LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
 {
     const uint8x16_t wanted = vdupq_n_u8((uint8_t) class);
@@ -91,59 +91,32 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 #include "codec/kernels/shared/gap_loops.h"
 #include "codec/kernels/shared/mask_loops.h"
 
-/* The top bits of 16 heads, each at the place of its byte in 8 bytes. */
-LMC_INLINE uint8x16_t top_places(const uint16_t *head)
+/* The top bits of 16 high parts, each at the place of its byte in 8 bytes. */
+LMC_INLINE uint8x16_t top_places(const uint16_t *high)
 {
     const uint8x16_t place = vreinterpretq_u8_u64(vdupq_n_u64(UINT64_C(0x8040201008040201)));
     const uint8x16_t upper =
-        vuzp2q_u8(vreinterpretq_u8_u16(vld1q_u16(head)), vreinterpretq_u8_u16(vld1q_u16(head + 8)));
+        vuzp2q_u8(vreinterpretq_u8_u16(vld1q_u16(high)), vreinterpretq_u8_u16(vld1q_u16(high + 8)));
     return vandq_u8(vreinterpretq_u8_s8(vshrq_n_s8(vreinterpretq_s8_u8(upper), 7)), place);
 }
 
-static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
+static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
 {
     for (size_t g = 0; g < n; g += GROUP) {
-        uint16_t *const h = head + g;
+        uint16_t *const h = high + g;
         const uint8x16_t lower = vpaddq_u8(top_places(h), top_places(h + 16));
         const uint8x16_t upper = vpaddq_u8(top_places(h + 32), top_places(h + 48));
         const uint8x16_t quads = vpaddq_u8(lower, upper);
         const uint64_t word = vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(quads, quads)), 0);
         for (unsigned i = 0; i < GROUP; i += 8)
             vst1q_u16(h + i, vandq_u16(vld1q_u16(h + i), vdupq_n_u16(0x7fff)));
-        flips[g / GROUP] = n - g < GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
+        sign_changes[g / GROUP] = n - g < GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
     }
 }
 
-const lmc_kernels lmc_kernels_neon = {
-    .name = "neon",
-    .levels_encode = levels_encode,
-    .levels_decode = levels_decode,
-    .split = {split_1, split_2, split_4, split_8},
-    .join = {join_1, join_2, join_4, join_8},
-    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
-    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
-    .count_flags = count_flags,
-    .pairs_split = pairs_split,
-    .pairs_join = pairs_join,
-    .gaps_list = gaps_list,
-    .gaps_cut = gaps_cut,
-    .gaps_join = gaps_join,
-    .gaps_level = gaps_level,
-    .gaps_unlevel = gaps_unlevel,
-    .classify = {classify_8, classify_16, classify_32, classify_64},
-    .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
-    .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
-    .scatter = scatter,
-    .gather = gather,
-    .take_flips = take_flips,
-    .put_flips = put_flips,
-    .hash = hash_xxh3,
-    .hash_begin = hash_xxh3_begin,
-    .hash_update = hash_xxh3_update,
-    .hash_end = hash_xxh3_end,
-    .copy_past_cache = copy_past_cache,
-    .end_past_cache = end_past_cache,
-};
+#include "codec/kernels/shared/table.h"
+
+DEFINE_KERNELS(neon);
 
 #else
 typedef int lmc_neon_is_empty; /* ISO C wants a declaration */

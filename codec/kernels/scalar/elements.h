@@ -7,7 +7,7 @@
 
 #include "codec/kernels/scalar/bits.h"
 
-/* ---- heads: symbol and low plane ---- */
+/* ---- high parts: symbol and low plane ---- */
 
 /* Bytes of p < 8 bits each to 8 p bits in a row, and back: neighbours merge in three steps. */
 LMC_INLINE uint64_t pack8(uint64_t v, unsigned p)
@@ -50,70 +50,70 @@ LMC_INLINE void unpack_low(const uint8_t *src, unsigned p, uint8_t *low)
     memcpy(low, packed, GROUP);
 }
 
-/* A group of heads of head_nbits bits to symbols and low bits. Returns nonzero iff a symbol is an escape. */
-LMC_INLINE unsigned split_heads(const unsigned head_nbits, const unsigned p, const lmc_split *split,
-                                const uint16_t *restrict head, uint8_t *restrict symbols,
-                                uint8_t *restrict low)
+/* A group of high parts of head_nbits bits to symbols and low bits. Returns nonzero iff a symbol is an escape. */
+LMC_INLINE unsigned split_high(const unsigned high_nbits, const unsigned p, const lmc_split *split,
+                               const uint16_t *restrict high, uint8_t *restrict symbols,
+                               uint8_t *restrict low)
 {
-    const uint16_t head_mask = (uint16_t)((1u << head_nbits) - 1);
-    const uint16_t symbol_mask = (uint16_t)((1u << (head_nbits - p)) - 1);
+    const uint16_t high_mask = (uint16_t)((1u << high_nbits) - 1);
+    const uint16_t symbol_mask = (uint16_t)((1u << (high_nbits - p)) - 1);
     const uint16_t low_mask = (uint16_t)((1u << p) - 1);
-    const uint16_t offset = split->offset, base = split->base;
+    const uint16_t offset = split->offset, window_start = split->window_start;
     uint8_t escaped = 0;
     for (unsigned i = 0; i < GROUP; i++) {
-        const uint16_t moved = (uint16_t)(head[i] + offset) & head_mask;
-        const uint16_t wide = (uint16_t)((uint16_t)(moved >> p) - base) & symbol_mask;
+        const uint16_t moved = (uint16_t)(high[i] + offset) & high_mask;
+        const uint16_t wide = (uint16_t)((uint16_t)(moved >> p) - window_start) & symbol_mask;
         symbols[i] = (uint8_t)(wide < LMC_FMT_SYMBOL_ESCAPE ? wide : LMC_FMT_SYMBOL_ESCAPE);
         low[i] = (uint8_t)(moved & low_mask);
     }
-    for (unsigned i = 0; head_nbits - p > 8 && i < GROUP; i++)
+    for (unsigned i = 0; high_nbits - p > 8 && i < GROUP; i++)
         escaped |= symbols[i] == LMC_FMT_SYMBOL_ESCAPE;
     return escaped;
 }
 
-LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lmc_split *split,
-                           const uint8_t *restrict symbols, const uint8_t *restrict low,
-                           uint16_t *restrict head)
+LMC_INLINE void join_high(const unsigned high_nbits, const unsigned p, const lmc_split *split,
+                          const uint8_t *restrict symbols, const uint8_t *restrict low,
+                          uint16_t *restrict high)
 {
-    const uint16_t head_mask = (uint16_t)((1u << head_nbits) - 1);
-    const uint16_t offset = split->offset, base = split->base;
+    const uint16_t high_mask = (uint16_t)((1u << high_nbits) - 1);
+    const uint16_t offset = split->offset, window_start = split->window_start;
     for (unsigned i = 0; i < GROUP; i++) {
-        const uint16_t high = (uint16_t)((uint16_t)(symbols[i] + base) << p);
-        head[i] = (uint16_t)((uint16_t)(high | low[i]) - offset) & head_mask;
+        const uint16_t upper = (uint16_t)((uint16_t)(symbols[i] + window_start) << p);
+        high[i] = (uint16_t)((uint16_t)(upper | low[i]) - offset) & high_mask;
     }
 }
 
-/* ---- elements: a rotated element is its head (the top 16 bits, or all 8) and the bytes below ---- */
+/* ---- elements: a rotated element is its high part (the top 16 bits, or all 8) and the bytes below ---- */
 
 #define LOW_SLACK 8
 
 /* Functions for groups come first; `at` is where the planes of the group begin. cut_group writes up to LOW_SLACK bytes
  * behind the low plane's, which the next group's replace if it is full. */
-#define DEFINE_WIDTH(nbits, head_nbits)                                                                      \
+#define DEFINE_WIDTH(nbytes, nbits, high_nbits)                                                              \
     LMC_INLINE void take_apart_##nbits(const uint8_t *restrict src, unsigned rotation,                       \
-                                       uint16_t *restrict head, uint8_t *const *rest)                        \
+                                       uint16_t *restrict high, uint8_t *const *lower)                       \
     {                                                                                                        \
         uint##nbits##_t x[GROUP];                                                                            \
         for (unsigned i = 0; i < GROUP; i++) {                                                               \
             uint##nbits##_t v;                                                                               \
             memcpy(&v, src + i * sizeof v, sizeof v);                                                        \
             x[i] = rotation ? (uint##nbits##_t)(v << 1 | v >> (nbits - 1)) : v;                              \
-            head[i] = (uint16_t)(x[i] >> (nbits - head_nbits));                                              \
+            high[i] = (uint16_t)(x[i] >> (nbits - high_nbits));                                              \
         }                                                                                                    \
-        for (int j = 0; j < (nbits - head_nbits) / 8; j++) {                                                 \
-            uint8_t *restrict const bytes = rest[j];                                                         \
+        for (int j = 0; j < (nbits - high_nbits) / 8; j++) {                                                 \
+            uint8_t *restrict const bytes = lower[j];                                                        \
             for (unsigned i = 0; i < GROUP; i++)                                                             \
-                bytes[i] = (uint8_t)(x[i] >> (nbits - head_nbits - 8 * (j + 1)));                            \
+                bytes[i] = (uint8_t)(x[i] >> (nbits - high_nbits - 8 * (j + 1)));                            \
         }                                                                                                    \
     }                                                                                                        \
-    LMC_INLINE void put_together_##nbits(const uint16_t *restrict head, uint8_t *const *rest,                \
+    LMC_INLINE void put_together_##nbits(const uint16_t *restrict high, uint8_t *const *lower,               \
                                          unsigned rotation, uint8_t *restrict dst)                           \
     {                                                                                                        \
         uint##nbits##_t x[GROUP];                                                                            \
         for (unsigned i = 0; i < GROUP; i++)                                                                 \
-            x[i] = (uint##nbits##_t)head[i];                                                                 \
-        for (int j = 0; j < (nbits - head_nbits) / 8; j++) {                                                 \
-            const uint8_t *restrict const bytes = rest[j];                                                   \
+            x[i] = (uint##nbits##_t)high[i];                                                                 \
+        for (int j = 0; j < (nbits - high_nbits) / 8; j++) {                                                 \
+            const uint8_t *restrict const bytes = lower[j];                                                  \
             for (unsigned i = 0; i < GROUP; i++)                                                             \
                 x[i] = (uint##nbits##_t)((uint64_t)x[i] << 8 | bytes[i]);                                    \
         }                                                                                                    \
@@ -125,14 +125,14 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lm
     LMC_INLINE unsigned cut_group_##nbits(const unsigned p, const lmc_split *split, const uint8_t *src,      \
                                           const lmc_plane_set *at)                                           \
     {                                                                                                        \
-        uint16_t head[GROUP];                                                                                \
+        uint16_t high[GROUP];                                                                                \
         uint8_t low[GROUP];                                                                                  \
         if (split->rotation)                                                                                 \
-            take_apart_##nbits(src, 1, head, at->rest);                                                      \
+            take_apart_##nbits(src, 1, high, at->lower);                                                     \
         else                                                                                                 \
-            take_apart_##nbits(src, 0, head, at->rest);                                                      \
+            take_apart_##nbits(src, 0, high, at->lower);                                                     \
         const unsigned escaped =                                                                             \
-            split_heads(head_nbits, p, split, head, at->symbols, p == 8 ? at->low : low);                    \
+            split_high(high_nbits, p, split, high, at->symbols, p == 8 ? at->low : low);                     \
         if (p > 0 && p < 8)                                                                                  \
             pack_low(low, p, at->low);                                                                       \
         return escaped;                                                                                      \
@@ -140,15 +140,15 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lm
     LMC_INLINE void merge_group_##nbits(const unsigned p, const lmc_split *split, const lmc_plane_set *at,   \
                                         uint8_t *dst)                                                        \
     {                                                                                                        \
-        uint16_t head[GROUP];                                                                                \
+        uint16_t high[GROUP];                                                                                \
         uint8_t low[GROUP] = {0};                                                                            \
         if (p > 0 && p < 8)                                                                                  \
             unpack_low(at->low, p, low);                                                                     \
-        join_heads(head_nbits, p, split, at->symbols, p == 8 ? at->low : low, head);                         \
+        join_high(high_nbits, p, split, at->symbols, p == 8 ? at->low : low, high);                          \
         if (split->rotation)                                                                                 \
-            put_together_##nbits(head, at->rest, 1, dst);                                                    \
+            put_together_##nbits(high, at->lower, 1, dst);                                                   \
         else                                                                                                 \
-            put_together_##nbits(head, at->rest, 0, dst);                                                    \
+            put_together_##nbits(high, at->lower, 0, dst);                                                   \
     }                                                                                                        \
     LMC_INLINE unsigned split_elements_##nbits(const unsigned p, const lmc_split *split, const uint8_t *src, \
                                                size_t n, const lmc_plane_set *dst)                           \
@@ -157,7 +157,7 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lm
         unsigned escaped = 0;                                                                                \
         for (; n >= 2 * GROUP; n -= GROUP, src += GROUP * (nbits / 8)) {                                     \
             escaped |= cut_group_##nbits(p, split, src, &at);                                                \
-            advance(&at, p, (nbits - head_nbits) / 8);                                                       \
+            advance(&at, p, (nbits - high_nbits) / 8);                                                       \
         }                                                                                                    \
         while (n > 0) {                                                                                      \
             const size_t m = lmc_min_size(n, GROUP);                                                         \
@@ -165,10 +165,10 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lm
             const lmc_plane_set aside = set_aside(&last, at.symbols);                                        \
             copy_last(last.elements, src, m, nbits / 8);                                                     \
             escaped |= cut_group_##nbits(p, split, last.elements, &aside);                                   \
-            write_last(&last, p, (nbits - head_nbits) / 8, m, &at);                                          \
+            write_last(&last, p, (nbits - high_nbits) / 8, m, &at);                                          \
             if (m == n)                                                                                      \
                 break;                                                                                       \
-            advance(&at, p, (nbits - head_nbits) / 8);                                                       \
+            advance(&at, p, (nbits - high_nbits) / 8);                                                       \
             src += m * (nbits / 8);                                                                          \
             n -= m;                                                                                          \
         }                                                                                                    \
@@ -180,7 +180,7 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lm
         lmc_plane_set at = *src;                                                                             \
         for (; n >= GROUP; n -= GROUP, dst += GROUP * (nbits / 8)) {                                         \
             merge_group_##nbits(p, split, &at, dst);                                                         \
-            advance(&at, p, (nbits - head_nbits) / 8);                                                       \
+            advance(&at, p, (nbits - high_nbits) / 8);                                                       \
         }                                                                                                    \
         if (n > 0) {                                                                                         \
             uint8_t last[GROUP * (nbits / 8)];                                                               \
@@ -188,8 +188,8 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lm
             memcpy(dst, last, n *(nbits / 8));                                                               \
         }                                                                                                    \
     }                                                                                                        \
-    static unsigned split_##nbits(const lmc_split *split, const uint8_t *src, size_t n,                      \
-                                  const lmc_plane_set *dst)                                                  \
+    static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,                     \
+                                   const lmc_plane_set *dst)                                                 \
     {                                                                                                        \
         switch (split->low_nbits) {                                                                          \
         case 0: return split_elements_##nbits(0, split, src, n, dst);                                        \
@@ -198,8 +198,8 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lm
         default: return split_elements_##nbits(split->low_nbits, split, src, n, dst);                        \
         }                                                                                                    \
     }                                                                                                        \
-    static void join_##nbits(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst,       \
-                             lmc_line_stream *stream)                                                        \
+    static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst,      \
+                              lmc_line_stream *stream)                                                       \
     {                                                                                                        \
         switch (split->low_nbits) {                                                                          \
         case 0: join_elements_##nbits(0, split, src, n, dst); break;                                         \
@@ -218,14 +218,14 @@ LMC_INLINE void join_heads(const unsigned head_nbits, const unsigned p, const lm
 typedef struct last_group {
     uint8_t elements[GROUP * 8];
     uint8_t low[GROUP + LOW_SLACK];
-    uint8_t rest[LMC_FMT_PLANE_COUNT_MAX][GROUP];
+    uint8_t lower[LMC_FMT_PLANE_COUNT_MAX][GROUP];
 } last_group;
 
 LMC_INLINE lmc_plane_set set_aside(last_group *last, uint8_t *symbols)
 {
     lmc_plane_set set = {.symbols = symbols, .low = last->low};
-    for (unsigned j = 0; j < LMC_COUNT(set.rest); j++)
-        set.rest[j] = last->rest[j];
+    for (unsigned j = 0; j < LMC_COUNT(set.lower); j++)
+        set.lower[j] = last->lower[j];
     return set;
 }
 
@@ -237,7 +237,7 @@ LMC_INLINE void copy_last(uint8_t *elements, const uint8_t *src, size_t n, size_
         memcpy(elements + i * element_nbytes, src, element_nbytes);
 }
 
-LMC_INLINE void write_last(last_group *last, unsigned p, unsigned rest_count, size_t n,
+LMC_INLINE void write_last(last_group *last, unsigned p, unsigned lower_count, size_t n,
                            const lmc_plane_set *dst)
 {
     const size_t low_nbytes = lmc_bits_nbytes(n * p);
@@ -245,23 +245,23 @@ LMC_INLINE void write_last(last_group *last, unsigned p, unsigned rest_count, si
         last->low[low_nbytes - 1] &= (uint8_t)lmc_low_mask(n * p % 8);
     if (p > 0)
         memcpy(dst->low, last->low, low_nbytes);
-    for (unsigned j = 0; j < rest_count; j++)
-        memcpy(dst->rest[j], last->rest[j], n);
+    for (unsigned j = 0; j < lower_count; j++)
+        memcpy(dst->lower[j], last->lower[j], n);
 }
 
 /* To the planes of the next group. */
-LMC_INLINE void advance(lmc_plane_set *at, unsigned p, unsigned rest_count)
+LMC_INLINE void advance(lmc_plane_set *at, unsigned p, unsigned lower_count)
 {
     at->symbols += GROUP;
     if (p > 0)
         at->low += 8 * p;
-    for (unsigned j = 0; j < rest_count; j++)
-        at->rest[j] += GROUP;
+    for (unsigned j = 0; j < lower_count; j++)
+        at->lower[j] += GROUP;
 }
 
-DEFINE_WIDTH(8, 8)
-DEFINE_WIDTH(16, 16)
-DEFINE_WIDTH(32, 16)
-DEFINE_WIDTH(64, 16)
+DEFINE_WIDTH(1, 8, 8)
+DEFINE_WIDTH(2, 16, 16)
+DEFINE_WIDTH(4, 32, 16)
+DEFINE_WIDTH(8, 64, 16)
 
 #endif

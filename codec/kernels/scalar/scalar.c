@@ -8,7 +8,7 @@
 
 #include "codec/kernels/scalar/bits.h"
 #include "codec/kernels/scalar/elements.h"
-#include "codec/kernels/scalar/levels.h"
+#include "codec/kernels/scalar/layers.h"
 
 /* ---- pairs ---- */
 
@@ -77,7 +77,7 @@ LMC_INLINE uint64_t scatter_word(uint64_t x, uint64_t mask)
            (uint64_t)scatter_half((uint32_t)(x >> count_bits(lower)), (uint32_t)(mask >> 32)) << 32;
 }
 
-#include "codec/kernels/shared/pairs_loops.h"
+#include "codec/kernels/shared/hierarchy_loops.h"
 
 /* ---- gaps ---- */
 
@@ -107,25 +107,25 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 #include "codec/kernels/shared/delta_loops.h"
 #include "codec/kernels/shared/mask_loops.h"
 
-/* The top bits of 64 heads: as bytes of 0 and 1, then of each 8 of these the 8 bits by multiplication. */
-LMC_INLINE uint64_t head_tops(const uint16_t *head)
+/* The top bits of 64 high parts: as bytes of 0 and 1, then of each 8 of these the 8 bits by multiplication. */
+LMC_INLINE uint64_t high_tops(const uint16_t *high)
 {
     uint8_t top[GROUP];
     uint64_t word = 0;
     for (size_t i = 0; i < GROUP; i++)
-        top[i] = (uint8_t)(head[i] >> 15);
+        top[i] = (uint8_t)(high[i] >> 15);
     for (size_t i = 0; i < GROUP; i += 8)
         word |= (lmc_load64(top + i) * UINT64_C(0x0102040810204080) >> 56) << i;
     return word;
 }
 
-static void take_flips(uint16_t *head, size_t n, uint64_t *flips)
+static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
 {
     for (size_t g = 0; g < n; g += GROUP) {
-        const uint64_t word = head_tops(head + g);
+        const uint64_t word = high_tops(high + g);
         for (size_t i = 0; i < GROUP; i++)
-            head[g + i] &= 0x7fff;
-        flips[g / GROUP] = n - g < GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
+            high[g + i] &= 0x7fff;
+        sign_changes[g / GROUP] = n - g < GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
     }
 }
 
@@ -138,33 +138,6 @@ static void end_past_cache(void)
 {
 }
 
-const lmc_kernels lmc_kernels_scalar = {
-    .name = "scalar",
-    .levels_encode = levels_encode,
-    .levels_decode = levels_decode,
-    .split = {split_8, split_16, split_32, split_64},
-    .join = {join_8, join_16, join_32, join_64},
-    .mask_split = {mask_split_1, mask_split_2, mask_split_4, mask_split_8},
-    .mask_join = {mask_join_1, mask_join_2, mask_join_4, mask_join_8},
-    .count_flags = count_flags,
-    .pairs_split = pairs_split,
-    .pairs_join = pairs_join,
-    .gaps_list = gaps_list,
-    .gaps_cut = gaps_cut,
-    .gaps_join = gaps_join,
-    .gaps_level = gaps_level,
-    .gaps_unlevel = gaps_unlevel,
-    .classify = {classify_8, classify_16, classify_32, classify_64},
-    .delta_split = {delta_split_8, delta_split_16, delta_split_32, delta_split_64},
-    .delta_join = {delta_join_8, delta_join_16, delta_join_32, delta_join_64},
-    .scatter = scatter,
-    .gather = gather,
-    .take_flips = take_flips,
-    .put_flips = put_flips,
-    .hash = hash_xxh3,
-    .hash_begin = hash_xxh3_begin,
-    .hash_update = hash_xxh3_update,
-    .hash_end = hash_xxh3_end,
-    .copy_past_cache = copy_past_cache,
-    .end_past_cache = end_past_cache,
-};
+#include "codec/kernels/shared/table.h"
+
+DEFINE_KERNELS(scalar);

@@ -31,20 +31,20 @@
         return (uint##nbits##_t)(                                                                           \
             (twice ^ sign) & (transform == LMC_FMT_DELTA_MAGNITUDE ? magnitude : (uint##nbits##_t) ~0ull)); \
     }                                                                                                       \
-    LMC_INLINE uint16_t head_##nbits(const unsigned transform, uint##nbits##_t z, uint##nbits##_t x,        \
+    LMC_INLINE uint16_t high_##nbits(const unsigned transform, uint##nbits##_t z, uint##nbits##_t x,        \
                                      uint##nbits##_t b)                                                     \
     {                                                                                                       \
         if (transform != LMC_FMT_DELTA_MAGNITUDE)                                                           \
             return (uint16_t)z;                                                                             \
         return (uint16_t)((z & 0x7fff) | (uint##nbits##_t)(x ^ b) >> (nbits - 1) << 15);                    \
     }                                                                                                       \
-    LMC_INLINE uint##nbits##_t restored_##nbits(const unsigned transform, uint##nbits##_t z, uint16_t head, \
+    LMC_INLINE uint##nbits##_t restored_##nbits(const unsigned transform, uint##nbits##_t z, uint16_t high, \
                                                 uint##nbits##_t b)                                          \
     {                                                                                                       \
         const uint##nbits##_t magnitude = (uint##nbits##_t) ~0ull >> 1;                                     \
         const uint##nbits##_t sign = (uint##nbits##_t)(UINT64_C(0) - (uint64_t)(z & 1));                    \
         const uint##nbits##_t sum = (uint##nbits##_t)(b + (uint##nbits##_t)((z >> 1) ^ sign));              \
-        const uint##nbits##_t flip = (uint##nbits##_t)((uint##nbits##_t)(head >> 15) << (nbits - 1));       \
+        const uint##nbits##_t flip = (uint##nbits##_t)((uint##nbits##_t)(high >> 15) << (nbits - 1));       \
         if (transform == LMC_FMT_DELTA_XOR)                                                                 \
             return (uint##nbits##_t)(b ^ z);                                                                \
         if (transform == LMC_FMT_DELTA_DIFFERENCE)                                                          \
@@ -75,7 +75,7 @@
     /* Returns all bits above the low bytes that some difference has. */                                    \
     LMC_INLINE uint##nbits##_t split_group_##nbits(                                                         \
         const unsigned transform, const unsigned low_nbytes, const uint8_t *src, const uint8_t *base,       \
-        uint16_t *restrict head, uint8_t low[LMC_FMT_PLANE_COUNT_MAX][DELTA_GROUP])                         \
+        uint16_t *restrict high, uint8_t low[LMC_FMT_PLANE_COUNT_MAX][DELTA_GROUP])                         \
     {                                                                                                       \
         const unsigned shift = 8 * low_nbytes;                                                              \
         uint##nbits##_t z[DELTA_GROUP];                                                                     \
@@ -90,12 +90,12 @@
         for (size_t i = 0; nbits > 16 && i < DELTA_GROUP; i++)                                              \
             all |= z[i];                                                                                    \
         for (size_t i = 0; i < DELTA_GROUP; i++)                                                            \
-            head[i] = head_##nbits(transform, z[i], load_##nbits(src, i), load_##nbits(base, i));           \
+            high[i] = high_##nbits(transform, z[i], load_##nbits(src, i), load_##nbits(base, i));           \
         return all;                                                                                         \
     }                                                                                                       \
     LMC_INLINE unsigned split_deltas_##nbits(const unsigned transform, const unsigned low_nbytes,           \
                                              const uint8_t *src, const uint8_t *base, size_t n,             \
-                                             uint16_t *head, uint8_t *const *low)                           \
+                                             uint16_t *high, uint8_t *const *low)                           \
     {                                                                                                       \
         uint8_t low_bytes[LMC_FMT_PLANE_COUNT_MAX][DELTA_GROUP];                                            \
         uint64_t all = 0;                                                                                   \
@@ -108,67 +108,67 @@
                 x = memcpy(last[0], x, m * (nbits / 8));                                                    \
                 b = memcpy(last[1], b, m * (nbits / 8));                                                    \
             }                                                                                               \
-            all |= split_group_##nbits(transform, low_nbytes, x, b, head + g, low_bytes);                   \
+            all |= split_group_##nbits(transform, low_nbytes, x, b, high + g, low_bytes);                   \
             for (unsigned j = 0; j < low_nbytes; j++)                                                       \
                 copy_bytes(low[j] + g, low_bytes[j], m);                                                    \
         }                                                                                                   \
         return all >> (transform == LMC_FMT_DELTA_MAGNITUDE ? 15 : 16) != 0;                                \
     }                                                                                                       \
     LMC_INLINE void join_group_##nbits(const unsigned transform, const unsigned low_nbytes,                 \
-                                       const uint16_t *head, const uint8_t *const *low, size_t first,       \
+                                       const uint16_t *high, const uint8_t *const *low, size_t first,       \
                                        const uint8_t *base, uint8_t *restrict dst)                          \
     {                                                                                                       \
-        const uint16_t head_mask = transform == LMC_FMT_DELTA_MAGNITUDE ? 0x7fff : 0xffff;                  \
+        const uint16_t high_mask = transform == LMC_FMT_DELTA_MAGNITUDE ? 0x7fff : 0xffff;                  \
         uint##nbits##_t z[DELTA_GROUP];                                                                     \
         for (size_t i = 0; i < DELTA_GROUP; i++)                                                            \
-            z[i] = (uint##nbits##_t)(head[i] & head_mask);                                                  \
+            z[i] = (uint##nbits##_t)(high[i] & high_mask);                                                  \
         for (unsigned j = 0; j < low_nbytes; j++)                                                           \
             for (size_t i = 0; i < DELTA_GROUP; i++)                                                        \
                 z[i] = (uint##nbits##_t)((uint64_t)z[i] << 8 | low[j][first + i]);                          \
         for (size_t i = 0; i < DELTA_GROUP; i++) {                                                          \
-            const uint##nbits##_t x = restored_##nbits(transform, z[i], head[i], load_##nbits(base, i));    \
+            const uint##nbits##_t x = restored_##nbits(transform, z[i], high[i], load_##nbits(base, i));    \
             memcpy(dst + i * sizeof x, &x, sizeof x);                                                       \
         }                                                                                                   \
     }                                                                                                       \
     LMC_INLINE void join_deltas_##nbits(const unsigned transform, const unsigned low_nbytes,                \
-                                        const uint16_t *head, const uint8_t *const *low,                    \
+                                        const uint16_t *high, const uint8_t *const *low,                    \
                                         const uint8_t *base, size_t n, uint8_t *dst)                        \
     {                                                                                                       \
         size_t g = 0;                                                                                       \
         for (; g + DELTA_GROUP <= n; g += DELTA_GROUP)                                                      \
-            join_group_##nbits(transform, low_nbytes, head + g, low, g, base + g * (nbits / 8),             \
+            join_group_##nbits(transform, low_nbytes, high + g, low, g, base + g * (nbits / 8),             \
                                dst + g * (nbits / 8));                                                      \
         if (g < n) {                                                                                        \
             uint8_t last[2][DELTA_GROUP * (nbits / 8)] = {{0}};                                             \
             memcpy(last[0], base + g * (nbits / 8), (n - g) * (nbits / 8));                                 \
-            join_group_##nbits(transform, low_nbytes, head + g, low, g, last[0], last[1]);                  \
+            join_group_##nbits(transform, low_nbytes, high + g, low, g, last[0], last[1]);                  \
             memcpy(dst + g * (nbits / 8), last[1], (n - g) * (nbits / 8));                                  \
         }                                                                                                   \
     }                                                                                                       \
     static unsigned delta_split_##nbits(const lmc_delta *delta, const uint8_t *src, const uint8_t *base,    \
-                                        size_t n, uint16_t *head, uint8_t *const *low)                      \
+                                        size_t n, uint16_t *high, uint8_t *const *low)                      \
     {                                                                                                       \
         const unsigned low_nbytes = nbits > 8 ? delta->low_nbytes : 0;                                      \
         if (nbits <= 16 && low_nbytes == 0 && delta->transform == LMC_FMT_DELTA_MAGNITUDE)                  \
-            return split_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, 0, src, base, n, head, low);               \
+            return split_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, 0, src, base, n, high, low);               \
         if (delta->transform == LMC_FMT_DELTA_MAGNITUDE)                                                    \
-            return split_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, low_nbytes, src, base, n, head, low);      \
+            return split_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, low_nbytes, src, base, n, high, low);      \
         if (delta->transform == LMC_FMT_DELTA_DIFFERENCE)                                                   \
-            return split_deltas_##nbits(LMC_FMT_DELTA_DIFFERENCE, low_nbytes, src, base, n, head, low);     \
-        return split_deltas_##nbits(LMC_FMT_DELTA_XOR, low_nbytes, src, base, n, head, low);                \
+            return split_deltas_##nbits(LMC_FMT_DELTA_DIFFERENCE, low_nbytes, src, base, n, high, low);     \
+        return split_deltas_##nbits(LMC_FMT_DELTA_XOR, low_nbytes, src, base, n, high, low);                \
     }                                                                                                       \
-    static void delta_join_##nbits(const lmc_delta *delta, const uint16_t *head, const uint8_t *const *low, \
+    static void delta_join_##nbits(const lmc_delta *delta, const uint16_t *high, const uint8_t *const *low, \
                                    const uint8_t *base, size_t n, uint8_t *dst)                             \
     {                                                                                                       \
         const unsigned low_nbytes = nbits > 8 ? delta->low_nbytes : 0;                                      \
         if (nbits <= 16 && low_nbytes == 0 && delta->transform == LMC_FMT_DELTA_MAGNITUDE)                  \
-            join_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, 0, head, low, base, n, dst);                       \
+            join_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, 0, high, low, base, n, dst);                       \
         else if (delta->transform == LMC_FMT_DELTA_MAGNITUDE)                                               \
-            join_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, low_nbytes, head, low, base, n, dst);              \
+            join_deltas_##nbits(LMC_FMT_DELTA_MAGNITUDE, low_nbytes, high, low, base, n, dst);              \
         else if (delta->transform == LMC_FMT_DELTA_DIFFERENCE)                                              \
-            join_deltas_##nbits(LMC_FMT_DELTA_DIFFERENCE, low_nbytes, head, low, base, n, dst);             \
+            join_deltas_##nbits(LMC_FMT_DELTA_DIFFERENCE, low_nbytes, high, low, base, n, dst);             \
         else                                                                                                \
-            join_deltas_##nbits(LMC_FMT_DELTA_XOR, low_nbytes, head, low, base, n, dst);                    \
+            join_deltas_##nbits(LMC_FMT_DELTA_XOR, low_nbytes, high, low, base, n, dst);                    \
     }
 
 /* n <= DELTA_GROUP bytes, mostly all. */
@@ -188,34 +188,34 @@ DEFINE_DELTA(64)
 
 /* ---- lists ---- */
 
-/* Whole heads are written everywhere: in a list of bytes the next one covers what is too much. Cursors are copied, as
+/* Whole high parts are written everywhere: in a list of bytes the next one covers what is too much. Cursors are copied, as
  * bytes that are written might be theirs, for all that a compiler knows. */
-static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *head, size_t n,
-                    lmc_head_lists *lists, const uint8_t *ahead, size_t ahead_nbytes)
+static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *high, size_t n,
+                    lmc_high_lists *lists, const uint8_t *ahead, size_t ahead_nbytes)
 {
     (void)order, (void)ahead, (void)ahead_nbytes; /* one element after the other */
     uint8_t *next[LMC_FMT_CLASS_COUNT_MAX];
     uint8_t nbytes[LMC_FMT_CLASS_COUNT_MAX];
-    uint32_t too_wide[LMC_FMT_CLASS_COUNT_MAX]; /* the least head that is */
+    uint32_t too_wide[LMC_FMT_CLASS_COUNT_MAX]; /* the least high part that is */
     memcpy(next, lists->next, sizeof next);
     memcpy(nbytes, lists->nbytes, sizeof nbytes);
     for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
-        too_wide[c] = nbytes[c] == 1 ? LMC_HEAD_WIDE : UINT32_MAX;
+        too_wide[c] = nbytes[c] == 1 ? LMC_HIGH_WIDE : UINT32_MAX;
     for (size_t i = 0; i < n; i++) {
         const unsigned class = classes[i];
         uint8_t *const place = next[class];
-        memcpy(place, &head[i], sizeof head[i]);
+        memcpy(place, &high[i], sizeof high[i]);
         next[class] = place + nbytes[class];
-        if (LMC_UNLIKELY(head[i] >= too_wide[class])) {
-            place[lists->high[class]] = (uint8_t)(head[i] >> 8);
+        if (LMC_UNLIKELY(high[i] >= too_wide[class])) {
+            place[lists->upper[class]] = (uint8_t)(high[i] >> 8);
             lists->wide |= 1u << class;
         }
     }
     memcpy(lists->next, next, sizeof next);
 }
 
-static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, lmc_head_lists *lists,
-                   uint16_t *head, const uint8_t *ahead, size_t ahead_nbytes)
+static void gather(const lmc_class_order *order, const uint8_t *classes, size_t n, lmc_high_lists *lists,
+                   uint16_t *high, const uint8_t *ahead, size_t ahead_nbytes)
 {
     (void)order, (void)ahead, (void)ahead_nbytes;
     uint8_t *next[LMC_FMT_CLASS_COUNT_MAX];
@@ -225,20 +225,20 @@ static void gather(const lmc_class_order *order, const uint8_t *classes, size_t 
         used[c] = lists->nbytes[c] == 1 ? 0xff : 0xffff;
     for (size_t i = 0; i < n; i++) {
         const unsigned class = classes[i];
-        head[i] = lmc_load16(next[class]) & used[class];
+        high[i] = lmc_load16(next[class]) & used[class];
         next[class] += 1 + (used[class] >> 15);
     }
     memcpy(lists->next, next, sizeof next);
 }
 
-/* ---- sign flips ---- */
+/* ---- sign changes ---- */
 
-/* Flips are few in most lists. */
-static void put_flips(uint16_t *head, size_t n, const uint64_t *flips)
+/* Sign changes are few in most lists. */
+static void put_sign_changes(uint16_t *high, size_t n, const uint64_t *sign_changes)
 {
     for (size_t g = 0; g < n; g += DELTA_GROUP)
-        for (uint64_t word = flips[g / DELTA_GROUP]; word != 0; word &= word - 1)
-            head[g + lmc_lowest_bit(word)] |= 0x8000;
+        for (uint64_t word = sign_changes[g / DELTA_GROUP]; word != 0; word &= word - 1)
+            high[g + lmc_lowest_bit(word)] |= 0x8000;
 }
 
 #endif

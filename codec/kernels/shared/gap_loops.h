@@ -5,12 +5,12 @@
 #ifndef LMC_CODEC_KERNELS_SHARED_GAP_LOOPS_H
 #define LMC_CODEC_KERNELS_SHARED_GAP_LOOPS_H
 
-static size_t gaps_list(const uint64_t *flags, size_t n, int inverted, uint32_t *gaps)
+static size_t gaps_find(const uint64_t *bitset, size_t n, int inverted, uint32_t *gaps)
 {
     size_t m = 0;
     size_t next = 0; /* the least place of the next member */
     for (size_t i = 0; i < n; i += 64) {
-        uint64_t word = inverted ? ~flags[i / 64] : flags[i / 64];
+        uint64_t word = inverted ? ~bitset[i / 64] : bitset[i / 64];
         if (n - i < 64)
             word &= lmc_low_mask((unsigned)(n - i));
         for (; word != 0; word &= word - 1) {
@@ -39,7 +39,7 @@ static void gaps_cut(uint32_t *gaps, size_t n, unsigned low_nbits, uint8_t *plan
 }
 
 /* Without a branch: half of them go on. */
-static size_t gaps_level(uint32_t *quotients, size_t n, uint8_t *plane)
+static size_t gaps_unary_split(uint32_t *quotients, size_t n, uint8_t *plane)
 {
     size_t left = 0;
     for (size_t i = 0; i < n; i += 64) {
@@ -58,7 +58,7 @@ static size_t gaps_level(uint32_t *quotients, size_t n, uint8_t *plane)
 }
 
 /* From the back, without a branch: a list never outgrows the one above it, and half of them go on. */
-static void gaps_unlevel(const uint8_t *plane, size_t n, uint32_t *quotients, size_t left)
+static void gaps_unary_join(const uint8_t *plane, size_t n, uint32_t *quotients, size_t left)
 {
     for (size_t i = n; i-- > 0;) {
         const uint32_t on = plane[i / 8] >> i % 8 & 1;

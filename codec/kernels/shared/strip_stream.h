@@ -65,7 +65,7 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
                               size_t n, uint8_t *dst, lmc_line_stream *to)
 {
     const unsigned p = split->low_nbits;
-    const head_join join = load_head_join(nbytes, split);
+    const high_join join = load_high_join(nbytes, split);
     lmc_plane_set planes = *src;
     if (p == 0)
         planes.low = planes.symbols; /* anything that may be read */

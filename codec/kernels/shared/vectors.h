@@ -22,10 +22,10 @@ LMC_INLINE void fetch(const uint8_t *p, size_t ahead)
 }
 
 /* Is this a level of the fast preset: codes of 1 bit, or of 2, of which the last stands for the list? */
-LMC_INLINE int is_short_level(const lmc_layer *layer)
+LMC_INLINE int is_short_layer(const lmc_layer *layer)
 {
-    return layer->first_nbits == layer->last_nbits && layer->last_nbits <= 2 && layer->has_list &&
-           layer->list_code == (layer->last_nbits == 1 ? 32 : 48);
+    return layer->first_nbits == layer->last_nbits && layer->last_nbits <= 2 && layer->has_next &&
+           layer->next_code == (layer->last_nbits == 1 ? 32 : 48);
 }
 
 /* The first nbytes bytes of a word, to a full plane. */
@@ -36,18 +36,18 @@ LMC_INLINE void put_full(uint8_t **plane, uint64_t word, size_t nbytes)
     *plane += nbytes;
 }
 
-LMC_INLINE void copy_out_cursors(const unsigned first, const unsigned last, lmc_levels_out *to,
-                                 const lmc_levels_out *from)
+LMC_INLINE void copy_out_cursors(const unsigned first, const unsigned last, lmc_layer_out *to,
+                                 const lmc_layer_out *from)
 {
     for (unsigned j = 0; j < first; j++)
         to->full[j] = from->full[j];
     for (unsigned j = first; j < last; j++)
         to->partial[j] = from->partial[j];
-    to->list = from->list;
+    to->next_symbols = from->next_symbols;
 }
 
-LMC_INLINE void copy_in_cursors(const unsigned first, const unsigned last, lmc_levels_in *to,
-                                const lmc_levels_in *from)
+LMC_INLINE void copy_in_cursors(const unsigned first, const unsigned last, lmc_layer_in *to,
+                                const lmc_layer_in *from)
 {
     for (unsigned j = 0; j < first; j++)
         to->full[j] = from->full[j];
@@ -55,7 +55,7 @@ LMC_INLINE void copy_in_cursors(const unsigned first, const unsigned last, lmc_l
         to->partial[j] = from->partial[j];
         to->position[j] = from->position[j];
     }
-    to->list = from->list;
+    to->next_symbols = from->next_symbols;
 }
 
 /* The planes of an element further on; i is a multiple of 64. */
@@ -67,7 +67,7 @@ LMC_INLINE lmc_plane_set planes_at(const unsigned nbytes, const lmc_plane_set *p
     if (low_nbits > 0)
         at.low += i / 8 * low_nbits;
     for (unsigned j = 0; j + 2 < nbytes; j++)
-        at.rest[j] += i;
+        at.lower[j] += i;
     return at;
 }
 

@@ -58,7 +58,7 @@ static void decide(lmc_dtype dtype, lmc_level level, size_t nbytes)
 /* The scratch is laid out anew for each block: exactly for its size, at the end of its memory. */
 static void place_scratch(size_t nbytes)
 {
-    const unsigned unit = decision.coding.unit_nbytes;
+    const unsigned unit = decision.coding.element_nbytes;
     const size_t n = (nbytes + unit - 1) / unit;
     lmc_scratch_place(&scratch, &(lmc_scratch_size){n, unit, 0},
                       guarded_end(&scratch_memory, lmc_scratch_nbytes(&(lmc_scratch_size){n, unit, 0})));
@@ -129,7 +129,7 @@ static void each_kind(size_t nbytes, lmc_level level)
     for (size_t d = 0; d < DTYPE_COUNT; d++) {
         for (int kind = 0; kind < DATA_KIND_COUNT; kind++) {
             data_fill(content, nbytes, dtypes[d], (data_kind)kind);
-            if (nbytes < data_unit_nbytes(dtypes[d]))
+            if (nbytes < data_element_nbytes(dtypes[d]))
                 continue; /* nothing to decide by; see test_less_than_an_element */
             decide(dtypes[d], level, nbytes);
             round_trip(nbytes);
@@ -156,7 +156,7 @@ static void test_blocks(void)
 static void test_large_blocks(void)
 {
     for (size_t d = 0; d < DTYPE_COUNT; d++) {
-        const size_t unit = data_unit_nbytes(dtypes[d]);
+        const size_t unit = data_element_nbytes(dtypes[d]);
         const size_t nbytes = unit < 8 ? 66000 * unit + unit - 1 : CONTENT_MAX - 1;
         for (int kind = DATA_WEIGHTS; kind <= DATA_RARE; kind++) {
             data_fill(content, nbytes, dtypes[d], (data_kind)kind);
@@ -188,7 +188,7 @@ static void test_zeros_in_a_masked_plan(void)
 {
     static const size_t every[] = {1, 2, 10, 63, 64, 65, 300};
     for (size_t d = 0; d < DTYPE_COUNT; d++) {
-        const size_t unit = data_unit_nbytes(dtypes[d]);
+        const size_t unit = data_element_nbytes(dtypes[d]);
         const size_t nbytes = 2000 * unit;
         for (size_t e = 0; e < sizeof every / sizeof every[0]; e++) {
             for (size_t i = 0; i < 2000;
@@ -222,7 +222,7 @@ static void test_blocks_of_fill(void)
     static const uint64_t values[] = {0, UINT64_C(0x7c2b7cf07c2b7cf0), ~UINT64_C(0)};
     const size_t n = 20000;
     for (size_t d = 0; d < DTYPE_COUNT; d++) {
-        const unsigned unit = data_unit_nbytes(dtypes[d]);
+        const unsigned unit = data_element_nbytes(dtypes[d]);
         for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
             data_fill(content, n * unit, dtypes[d], DATA_WEIGHTS);
             fill(n / 2, n, unit, values[v]);
@@ -240,7 +240,7 @@ static void test_escapes(void)
 {
     for (unsigned share = 0; share <= 16; share++) {
         for (size_t d = 0; d < DTYPE_COUNT; d++) {
-            const unsigned unit = data_unit_nbytes(dtypes[d]);
+            const unsigned unit = data_element_nbytes(dtypes[d]);
             const size_t n = 3000, nbytes = n * unit + share % unit;
             data_fill(content, nbytes, dtypes[d], DATA_WEIGHTS);
             decide(dtypes[d], LMC_LEVEL_DEFAULT, nbytes);

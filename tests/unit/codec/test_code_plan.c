@@ -49,9 +49,9 @@ static void fill_hill(uint32_t weight[256], double sigma, double tail)
 
 /* ---- claims ---- */
 
-static lmc_code_options options_of(int flat, int fine, int may_omit_rest, double value_count)
+static lmc_code_options options_of(int flat, int fine, int may_omit_literals, double value_count)
 {
-    const lmc_code_options options = {flat, fine, may_omit_rest, value_count};
+    const lmc_code_options options = {flat, fine, may_omit_literals, value_count};
     return options;
 }
 
@@ -90,9 +90,9 @@ static double plan_and_check(const uint32_t weight[256], const lmc_code_options 
     CU_ASSERT_EQUAL(memcmp(&shape, &again, sizeof shape), 0);
     CU_ASSERT_FATAL(shape.layer_count >= 1 && shape.layer_count <= LMC_FMT_LAYER_COUNT_MAX);
     CU_ASSERT_EQUAL_FATAL(lmc_table_build(&shape, &table, NULL), LMC_OK);
-    CU_ASSERT(table.has_rest || options->may_omit_rest);
+    CU_ASSERT(table.has_literals || options->may_omit_literals);
     for (unsigned s = 0; s < 256; s++) {
-        CU_ASSERT(table.is_coded[s] || table.has_rest || weight[s] == 0);
+        CU_ASSERT(table.is_coded[s] || table.has_literals || weight[s] == 0);
         CU_ASSERT(!table.is_coded[s] || weight[s] > 0);
     }
     for (unsigned i = 0; i < shape.layer_count; i++)

@@ -175,7 +175,7 @@ static void test_splices(void)
 
 /* ---- damage behind a right check ---- */
 
-/* Flips in head, plan, blocks or index, resealed. The hashes of the blocks are still those of the content: OK
+/* Sign changes in head, plan, blocks or index, resealed. The hashes of the blocks are still those of the content: OK
  * means that the damage does not matter to it. */
 static void deep_damage(size_t rounds, size_t first, size_t nbytes_from_end)
 {
@@ -185,7 +185,7 @@ static void deep_damage(size_t rounds, size_t first, size_t nbytes_from_end)
         const test_frame *const f = &frames[k].frame;
         const size_t end = f->nbytes - (nbytes_from_end < f->nbytes ? nbytes_from_end : f->nbytes);
         memcpy(damaged, f->bytes, f->nbytes);
-        for (size_t flips = 1 + random_below(3); flips > 0; flips--) {
+        for (size_t sign_changes = 1 + random_below(3); sign_changes > 0; sign_changes--) {
             const size_t at = first < end ? first + random_below(end - first) : random_below(f->nbytes);
             damaged[at] ^= random_below(3) ? (uint8_t)(1u << random_below(8)) : (uint8_t)random_u64();
         }

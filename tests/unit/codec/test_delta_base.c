@@ -98,7 +98,7 @@ static void test_wrong_by_one_bit(void)
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
         for (int is_same = 0; is_same < 2;
              is_same++) { /* blocks that are equal to their base ask for it too */
-            const size_t nbytes = 12 * ((size_t)data_unit_nbytes(dtypes[d]) << BLOCK_LOG2) + 1001;
+            const size_t nbytes = 12 * ((size_t)data_element_nbytes(dtypes[d]) << BLOCK_LOG2) + 1001;
             lmc_info info = LMC_INIT(lmc_info);
             test_frame frame = delta_frame(dtypes[d], nbytes, is_same ? 0 : 0.2, &info);
             check_every_block(&frame, &info);

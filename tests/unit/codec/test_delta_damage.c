@@ -138,7 +138,7 @@ static void test_damage_anywhere(void)
 {
     for (unsigned i = 0; i < 6000; i++) {
         const struct sample *const s = copy_any();
-        for (size_t flips = 1 + random_below(3); flips > 0; flips--)
+        for (size_t sign_changes = 1 + random_below(3); sign_changes > 0; sign_changes--)
             damaged[random_below(s->frame.nbytes)] ^=
                 random_below(3) ? (uint8_t)(1u << random_below(8)) : (uint8_t)random_u64();
         deep_reseal(damaged, s->frame.nbytes);

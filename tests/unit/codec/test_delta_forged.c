@@ -225,7 +225,7 @@ static void check_blocks(lmc_dtype dtype, const uint8_t *section, size_t section
 #define CHECK_BLOCKS(dtype, section, cases) \
     check_blocks(dtype, section, sizeof(section), cases, sizeof(cases) / sizeof((cases)[0]))
 
-/* Bytes: 4, exceptions (count, places, values), the ladder: flags of those that go on, planes, a list at the end. */
+/* Bytes: 4, exceptions (count, places, values), the bucket code: flags of those that go on, planes, a list at the end. */
 static void test_blocks(void)
 {
     static const uint8_t section[] = {2, 0, 0, 1, 0};
@@ -276,7 +276,7 @@ static void test_blocks(void)
     CHECK_BLOCKS(LMC_DTYPE_U8, section, cases);
 }
 
-/* Four low bits of each element stand before the ladder. */
+/* Four low bits of each element stand before the bucket code. */
 static void test_low_bits(void)
 {
     static const uint8_t section[] = {2, 0, 0, 1, 4};
@@ -298,8 +298,8 @@ static void test_low_bits(void)
     CHECK_BLOCKS(LMC_DTYPE_U8, section, cases);
 }
 
-/* Sign flips stand before the heads of a class. */
-static void test_flips(void)
+/* Sign sign changes stand before the heads of a class. */
+static void test_sign_changes(void)
 {
     static const uint8_t section[] = {0, 0, 3, 1, 0};
     static const block_case cases[] = {
@@ -321,7 +321,7 @@ static void test_flips(void)
     CHECK_BLOCKS(LMC_DTYPE_BF16, wide_section, wide_cases);
 }
 
-/* A plane of low bytes, of BF16: 4, exceptions, the plane's mode and bytes, flips, ladder, and the odd tail. */
+/* A plane of low bytes, of BF16: 4, exceptions, the plane's mode and bytes, sign changes, bucket code, and the odd tail. */
 static void test_low_planes(void)
 {
     static const uint8_t section[] = {0, 1, 7, 1, 0};
@@ -394,7 +394,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_claimed_sizes),
         LMC_TEST(test_blocks),
         LMC_TEST(test_low_bits),
-        LMC_TEST(test_flips),
+        LMC_TEST(test_sign_changes),
         LMC_TEST(test_low_planes),
         LMC_TEST(test_classes),
         LMC_TEST(test_modes_of_static_frames),

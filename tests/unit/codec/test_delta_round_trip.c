@@ -101,7 +101,7 @@ static void test_identical(void)
             data_fill(bed.base, sizes[s], params.dtype, DATA_SPECIAL);
             const size_t found = base_round_trip(&bed, &params, bed.base, sizes[s], bed.base, &mode);
             CU_ASSERT_EQUAL(mode, LMC_FRAME_DELTA);
-            CU_ASSERT(found <= 120 + 21 * (1 + sizes[s] / data_unit_nbytes(params.dtype) / 65536));
+            CU_ASSERT(found <= 120 + 21 * (1 + sizes[s] / data_element_nbytes(params.dtype) / 65536));
         }
     }
 }
@@ -130,10 +130,10 @@ static void test_tails(void)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64, LMC_DTYPE_I64};
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
-        const unsigned unit_nbytes = data_unit_nbytes(dtypes[d]);
-        const size_t block_nbytes = (size_t)unit_nbytes << 10;
+        const unsigned element_nbytes = data_element_nbytes(dtypes[d]);
+        const size_t block_nbytes = (size_t)element_nbytes << 10;
         const lmc_params params = frame_params(dtypes[d], LMC_LEVEL_DEFAULT, 10);
-        for (size_t more = 0; more <= 2 * unit_nbytes; more++) {
+        for (size_t more = 0; more <= 2 * element_nbytes; more++) {
             for (unsigned blocks = 1; blocks < 4; blocks++) {
                 const size_t nbytes = blocks * block_nbytes + more;
                 lmc_frame_mode mode;
@@ -154,7 +154,7 @@ static void test_block_sizes(void)
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
         for (unsigned log2 = LMC_BLOCK_LOG2_MIN; log2 <= LMC_BLOCK_LOG2_MAX; log2++) {
             const lmc_params params = frame_params(dtypes[d], LMC_LEVEL_DEFAULT, log2);
-            const size_t block_nbytes = (size_t)data_unit_nbytes(dtypes[d]) << log2;
+            const size_t block_nbytes = (size_t)data_element_nbytes(dtypes[d]) << log2;
             const size_t nbytes = block_nbytes < 100000 ? 250001 : block_nbytes + 3001;
             lmc_frame_mode mode;
             change_and_check(&params, nbytes, DATA_WEIGHTS, 0.1, 2, &mode);
@@ -169,7 +169,7 @@ static void test_large(void)
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64,
                                        LMC_DTYPE_I8,      LMC_DTYPE_I16,  LMC_DTYPE_I32, LMC_DTYPE_I64};
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
-        const size_t nbytes = 1100001 * data_unit_nbytes(dtypes[d]) + 1;
+        const size_t nbytes = 1100001 * data_element_nbytes(dtypes[d]) + 1;
         const lmc_params params = frame_params(dtypes[d], LMC_LEVEL_DEFAULT, 0);
         lmc_frame_mode mode;
         change_and_check(&params, nbytes, DATA_WEIGHTS, d % 2 ? 0.01 : 0.4, 2, &mode);

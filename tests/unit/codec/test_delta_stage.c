@@ -16,13 +16,13 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Any plan that a decoder must take. */
-static lmc_delta random_delta(unsigned unit_nbytes)
+static lmc_delta random_delta(unsigned element_nbytes)
 {
     lmc_delta delta;
     memset(&delta, 0, sizeof delta);
     delta.transform = (uint8_t)random_below(3);
-    delta.low_nbytes = (uint8_t)(random_below(2) ? random_below(unit_nbytes) : 0);
-    delta.key_shift = (uint8_t)random_below(8 * unit_nbytes);
+    delta.low_nbytes = (uint8_t)(random_below(2) ? random_below(element_nbytes) : 0);
+    delta.key_shift = (uint8_t)random_below(8 * element_nbytes);
     delta.class_count = 1;
     const size_t wanted = 1 + random_below(LMC_FMT_CLASS_COUNT_MAX);
     uint8_t keys[LMC_FMT_CLASS_COUNT_MAX];
@@ -39,26 +39,26 @@ static lmc_delta random_delta(unsigned unit_nbytes)
 static void test_sections(void)
 {
     for (unsigned i = 0; i < 2000; i++) {
-        const unsigned unit_nbytes = 1u << i % 4;
-        const lmc_delta delta = random_delta(unit_nbytes);
+        const unsigned element_nbytes = 1u << i % 4;
+        const lmc_delta delta = random_delta(element_nbytes);
         uint8_t section[LMC_DELTA_SECTION_NBYTES_MAX + 1];
         lmc_delta found;
         lmc_diag diag;
         const size_t nbytes = lmc_delta_write(&delta, section);
         CU_ASSERT_FATAL(nbytes <= LMC_DELTA_SECTION_NBYTES_MAX);
-        CU_ASSERT_EQUAL_FATAL(lmc_delta_read(section, nbytes, unit_nbytes, &found, &diag), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_delta_read(section, nbytes, element_nbytes, &found, &diag), LMC_OK);
         CU_ASSERT_EQUAL(memcmp(&found, &delta, sizeof delta), 0);
         for (size_t cut = 0; cut < nbytes; cut++)
-            CU_ASSERT_EQUAL(lmc_delta_read(section, cut, unit_nbytes, &found, &diag), LMC_ERR_CORRUPT);
+            CU_ASSERT_EQUAL(lmc_delta_read(section, cut, element_nbytes, &found, &diag), LMC_ERR_CORRUPT);
         section[nbytes] = 0;
-        CU_ASSERT_EQUAL(lmc_delta_read(section, nbytes + 1, unit_nbytes, &found, &diag), LMC_ERR_CORRUPT);
+        CU_ASSERT_EQUAL(lmc_delta_read(section, nbytes + 1, element_nbytes, &found, &diag), LMC_ERR_CORRUPT);
     }
 }
 
 /* ---- blocks ---- */
 
 /* Encodes by each set, decodes by each. Returns the bytes. */
-static size_t check_block(const lmc_delta *delta, unsigned unit_nbytes, const uint8_t *content,
+static size_t check_block(const lmc_delta *delta, unsigned element_nbytes, const uint8_t *content,
                           const uint8_t *base, size_t nbytes)
 {
     uint8_t *const first = must_malloc(nbytes + 1);
@@ -66,7 +66,7 @@ static size_t check_block(const lmc_delta *delta, unsigned unit_nbytes, const ui
     for (size_t k = 0; k < bed.set_count; k++) {
         const uint8_t *stored;
         const size_t stored_nbytes =
-            deep_delta_encode(bed.deep, bed.sets[k], delta, unit_nbytes, content, base, nbytes, &stored);
+            deep_delta_encode(bed.deep, bed.sets[k], delta, element_nbytes, content, base, nbytes, &stored);
         CU_ASSERT_FATAL(stored_nbytes >= 1 && stored_nbytes <= nbytes + 1);
         if (k == 0) {
             first_nbytes = stored_nbytes;
@@ -76,7 +76,7 @@ static size_t check_block(const lmc_delta *delta, unsigned unit_nbytes, const ui
     }
     for (size_t k = 0; k < bed.set_count; k++) {
         const uint8_t *found;
-        const lmc_status status = deep_delta_decode(bed.deep, bed.sets[k], delta, unit_nbytes, first,
+        const lmc_status status = deep_delta_decode(bed.deep, bed.sets[k], delta, element_nbytes, first,
                                                     first_nbytes, base, nbytes, &found);
         CU_ASSERT_EQUAL(status, LMC_OK);
         CU_ASSERT(status != LMC_OK || memcmp(found, content, nbytes) == 0);
@@ -90,55 +90,55 @@ static void test_any_plan(void)
     static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64};
     static const double ulps[] = {0.1, 2, 60, 4000, 1e5, 1e8, 1e12, -1};
     for (unsigned i = 0; i < 4000; i++) {
-        const unsigned unit_nbytes = 1u << i % 4;
+        const unsigned element_nbytes = 1u << i % 4;
         const size_t nbytes = 1 + random_below(i % 100 ? 6000 : CONTENT_MAX);
-        const lmc_delta delta = random_delta(unit_nbytes);
+        const lmc_delta delta = random_delta(element_nbytes);
         data_fill(bed.base, nbytes, dtypes[i % 4], (data_kind)random_below(DATA_KIND_COUNT));
         base_change(bed.content, bed.base, nbytes, dtypes[i % 4], random_below(2) ? 1 : 0.05,
                     ulps[random_below(sizeof ulps / sizeof ulps[0])]);
-        check_block(&delta, unit_nbytes, bed.content, bed.base, nbytes);
+        check_block(&delta, element_nbytes, bed.content, bed.base, nbytes);
     }
 }
 
-/* Blocks of a few elements, where lists are shorter than a rung takes and classes hold one or none. */
+/* Blocks of a few elements, where lists are shorter than a bucket takes and classes hold one or none. */
 static void test_few_elements(void)
 {
     for (unsigned i = 0; i < 20000; i++) {
-        const unsigned unit_nbytes = 1u << i % 4;
-        const size_t nbytes = 1 + random_below(40 * unit_nbytes);
-        const lmc_delta delta = random_delta(unit_nbytes);
+        const unsigned element_nbytes = 1u << i % 4;
+        const size_t nbytes = 1 + random_below(40 * element_nbytes);
+        const lmc_delta delta = random_delta(element_nbytes);
         random_fill(bed.base, nbytes);
         memcpy(bed.content, bed.base, nbytes);
         for (size_t changes = random_below(6); changes > 0; changes--)
             bed.content[random_below(nbytes)] ^= (uint8_t)(random_u64() >> random_below(8));
-        check_block(&delta, unit_nbytes, bed.content, bed.base, nbytes);
+        check_block(&delta, element_nbytes, bed.content, bed.base, nbytes);
     }
 }
 
 /* One difference in all elements, every bit of it, and all of them in the last element alone. */
 static void test_single_bits(void)
 {
-    for (unsigned unit_nbytes = 1; unit_nbytes <= 8; unit_nbytes *= 2) {
-        for (unsigned bit = 0; bit < 8 * unit_nbytes; bit++) {
+    for (unsigned element_nbytes = 1; element_nbytes <= 8; element_nbytes *= 2) {
+        for (unsigned bit = 0; bit < 8 * element_nbytes; bit++) {
             for (unsigned i = 0; i < 12; i++) {
-                const lmc_delta delta = random_delta(unit_nbytes);
-                const size_t n = 1 + random_below(300), nbytes = n * unit_nbytes;
+                const lmc_delta delta = random_delta(element_nbytes);
+                const size_t n = 1 + random_below(300), nbytes = n * element_nbytes;
                 random_fill(bed.base, nbytes);
                 memcpy(bed.content, bed.base, nbytes);
                 for (size_t at = i % 2 ? 0 : n - 1; at < n; at++)
-                    bed.content[at * unit_nbytes + bit / 8] ^= (uint8_t)(1u << bit % 8);
-                check_block(&delta, unit_nbytes, bed.content, bed.base, nbytes);
+                    bed.content[at * element_nbytes + bit / 8] ^= (uint8_t)(1u << bit % 8);
+                check_block(&delta, element_nbytes, bed.content, bed.base, nbytes);
             }
         }
     }
 }
 
-/* Differences about every bound of a rung, for every number of low bits. */
-static void test_rung_bounds(void)
+/* Differences about every bound of a bucket, for every number of low bits. */
+static void test_bucket_bounds(void)
 {
     for (unsigned low_nbits = 0; low_nbits <= LMC_FMT_CLASS_LOW_NBITS_MAX; low_nbits++) {
         for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT; r++) {
-            const uint32_t bound = lmc_rung_first(r) + (1u << lmc_rung_nbits(r));
+            const uint32_t bound = lmc_bucket_first(r) + (1u << lmc_bucket_nbits(r));
             for (uint32_t shown = bound - 2; shown <= bound + 2; shown++) {
                 const lmc_delta delta = {.transform = LMC_FMT_DELTA_XOR,
                                          .key_shift = 8,
@@ -156,20 +156,20 @@ static void test_rung_bounds(void)
     }
 }
 
-/* Exceptions: differences beyond what heads and low bytes hold; few, in a row, and all. */
+/* Exceptions: differences beyond what high parts and low bytes hold; few, in a row, and all. */
 static void test_exceptions(void)
 {
-    for (unsigned unit_nbytes = 4; unit_nbytes <= 8; unit_nbytes *= 2) {
+    for (unsigned element_nbytes = 4; element_nbytes <= 8; element_nbytes *= 2) {
         for (unsigned i = 0; i < 300; i++) {
-            lmc_delta delta = random_delta(unit_nbytes);
+            lmc_delta delta = random_delta(element_nbytes);
             const size_t n = 1 + random_below(i % 30 ? 900 : 40000),
                          every = 1 + random_below(i % 3 ? 200 : 2);
-            delta.low_nbytes = (uint8_t)random_below(unit_nbytes - 2);
-            random_fill(bed.base, n * unit_nbytes);
-            memcpy(bed.content, bed.base, n * unit_nbytes);
+            delta.low_nbytes = (uint8_t)random_below(element_nbytes - 2);
+            random_fill(bed.base, n * element_nbytes);
+            memcpy(bed.content, bed.base, n * element_nbytes);
             for (size_t at = random_below(every); at < n; at += every)
-                random_fill(bed.content + at * unit_nbytes, unit_nbytes);
-            check_block(&delta, unit_nbytes, bed.content, bed.base, n * unit_nbytes);
+                random_fill(bed.content + at * element_nbytes, element_nbytes);
+            check_block(&delta, element_nbytes, bed.content, bed.base, n * element_nbytes);
         }
     }
 }
@@ -178,21 +178,21 @@ static void test_exceptions(void)
 static void test_same_and_stored(void)
 {
     for (unsigned i = 0; i < 400; i++) {
-        const unsigned unit_nbytes = 1u << i % 4;
+        const unsigned element_nbytes = 1u << i % 4;
         const size_t nbytes = 1 + random_below(i % 40 ? 3000 : CONTENT_MAX);
-        const lmc_delta delta = random_delta(unit_nbytes);
+        const lmc_delta delta = random_delta(element_nbytes);
         random_fill(bed.base, nbytes);
-        CU_ASSERT_EQUAL(check_block(&delta, unit_nbytes, bed.base, bed.base, nbytes), 1);
+        CU_ASSERT_EQUAL(check_block(&delta, element_nbytes, bed.base, bed.base, nbytes), 1);
         random_fill(bed.content, nbytes);
-        check_block(&delta, unit_nbytes, bed.content, bed.base, nbytes);
+        check_block(&delta, element_nbytes, bed.content, bed.base, nbytes);
     }
 }
 
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_sections),        LMC_TEST(test_any_plan),    LMC_TEST(test_few_elements),
-        LMC_TEST(test_single_bits),     LMC_TEST(test_rung_bounds), LMC_TEST(test_exceptions),
+        LMC_TEST(test_sections),        LMC_TEST(test_any_plan),      LMC_TEST(test_few_elements),
+        LMC_TEST(test_single_bits),     LMC_TEST(test_bucket_bounds), LMC_TEST(test_exceptions),
         LMC_TEST(test_same_and_stored),
     };
     bed = base_bed_open(CONTENT_MAX);

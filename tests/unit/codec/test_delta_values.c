@@ -15,7 +15,7 @@ static base_bed bed;
 static void test_all_pairs_of_bytes(void)
 {
     for (int dtype = 0; dtype < LMC_DTYPE_COUNT; dtype++) {
-        if (data_unit_nbytes((lmc_dtype)dtype) != 1)
+        if (data_element_nbytes((lmc_dtype)dtype) != 1)
             continue;
         for (size_t i = 0; i < 65536; i++) {
             bed.base[i] = (uint8_t)(i >> 8);
@@ -69,16 +69,16 @@ static void test_specials(void)
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
         for (size_t r = 0; r < sizeof rarities / sizeof rarities[0]; r++) {
             const lmc_params params = frame_params(dtypes[d], (lmc_level)(r % 3), r % 2 ? 0 : 12);
-            const unsigned unit_nbytes = data_unit_nbytes(dtypes[d]);
-            const size_t nbytes = 30000 * unit_nbytes;
+            const unsigned element_nbytes = data_element_nbytes(dtypes[d]);
+            const size_t nbytes = 30000 * element_nbytes;
             data_fill(bed.base, nbytes, dtypes[d], DATA_WEIGHTS);
             base_change(bed.content, bed.base, nbytes, dtypes[d], 0.3, 1);
-            for (size_t i = 0; i < nbytes; i += unit_nbytes) {
+            for (size_t i = 0; i < nbytes; i += element_nbytes) {
                 const uint64_t value = data_special(dtypes[d]), other = data_special(dtypes[d]);
                 if (random_below(rarities[r]) == 0)
-                    memcpy(bed.content + i, &value, unit_nbytes);
+                    memcpy(bed.content + i, &value, element_nbytes);
                 if (random_below(rarities[r]) == 0)
-                    memcpy(bed.base + i, &other, unit_nbytes);
+                    memcpy(bed.base + i, &other, element_nbytes);
             }
             base_round_trip(&bed, &params, bed.content, nbytes, bed.base, NULL);
         }
@@ -92,12 +92,12 @@ static void test_signs(void)
     for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
         for (size_t rarity = 1; rarity < 100000; rarity = rarity * 5 + 1) {
             const lmc_params params = frame_params(dtypes[d], LMC_LEVEL_DEFAULT, 0);
-            const unsigned unit_nbytes = data_unit_nbytes(dtypes[d]);
-            const size_t nbytes = 50000 * unit_nbytes;
+            const unsigned element_nbytes = data_element_nbytes(dtypes[d]);
+            const size_t nbytes = 50000 * element_nbytes;
             lmc_frame_mode mode;
             data_fill(bed.base, nbytes, dtypes[d], DATA_HALF_ZEROS);
             memcpy(bed.content, bed.base, nbytes);
-            for (size_t i = unit_nbytes - 1; i < nbytes; i += unit_nbytes)
+            for (size_t i = element_nbytes - 1; i < nbytes; i += element_nbytes)
                 bed.content[i] ^= random_below(rarity) == 0 ? 0x80 : 0;
             base_round_trip(&bed, &params, bed.content, nbytes, bed.base, &mode);
             CU_ASSERT_EQUAL(mode, LMC_FRAME_DELTA);

@@ -42,7 +42,7 @@ static void test_no_content(void)
 static void test_lengths_about_blocks(void)
 {
     for (unsigned d = 0; d < LMC_DTYPE_COUNT; d++) {
-        const size_t block_nbytes = (size_t)data_unit_nbytes(dtype_of(d)) << 10;
+        const size_t block_nbytes = (size_t)data_element_nbytes(dtype_of(d)) << 10;
         const lmc_params params = frame_params(dtype_of(d), LMC_LEVEL_DEFAULT, 10);
         data_fill(content, 3 * block_nbytes + 9, dtype_of(d), DATA_WEIGHTS);
         for (size_t blocks = 1; blocks <= 3; blocks++)
@@ -80,7 +80,7 @@ static void test_special_floats(void)
     static const lmc_dtype floats[] = {LMC_DTYPE_F16, LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64,
                                        LMC_DTYPE_C64};
     for (size_t d = 0; d < sizeof floats / sizeof floats[0]; d++) {
-        const size_t unit = data_unit_nbytes(floats[d]);
+        const size_t unit = data_element_nbytes(floats[d]);
         for (unsigned level = 0; level < 3; level++) {
             for (size_t nbytes = 300; nbytes < 200000; nbytes *= 5) {
                 const lmc_params params = frame_params(floats[d], (lmc_level)level, 0);

@@ -190,7 +190,7 @@ static void test_reads_stay_inside(void)
                         LMC_OK);
         CU_ASSERT(!r.outside);
         if (params.level == LMC_LEVEL_MAX)
-            CU_ASSERT_EQUAL(r.end, r.content_nbytes - r.content_nbytes % data_unit_nbytes(params.dtype));
+            CU_ASSERT_EQUAL(r.end, r.content_nbytes - r.content_nbytes % data_element_nbytes(params.dtype));
         lmc_plan_free(plan);
     }
     lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 0);

@@ -62,7 +62,7 @@ static void check_all_ranges(lmc_dtype dtype, data_kind kind, size_t nbytes, uns
     const lmc_params params = frame_params(dtype, LMC_LEVEL_DEFAULT, block_log2);
     data_fill(content, nbytes, dtype, kind);
     test_frame frame = frame_encode(ctx, &params, content, nbytes);
-    check_ranges(&frame, nbytes, (size_t)data_unit_nbytes(dtype) << (block_log2 ? block_log2 : 16));
+    check_ranges(&frame, nbytes, (size_t)data_element_nbytes(dtype) << (block_log2 ? block_log2 : 16));
     frame_free(&frame);
 }
 

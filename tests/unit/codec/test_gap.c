@@ -10,44 +10,44 @@
 
 static lmc_scratch scratch;
 static uint8_t *scratch_memory;
-static guarded bytes_memory, flags_memory;
-static uint64_t *flags;
+static guarded bytes_memory, bitset_memory;
+static uint64_t *bitset;
 
 static void open_memory(void)
 {
     scratch_memory = must_malloc(lmc_scratch_nbytes(&(lmc_scratch_size){N_MAX, 1, 0}));
     lmc_scratch_place(&scratch, &(lmc_scratch_size){N_MAX, 1, 0}, scratch_memory);
     bytes_memory = guarded_open(N_MAX);
-    flags_memory = guarded_open(N_MAX);
-    flags = must_malloc(lmc_bitset_words(N_MAX) * 8);
+    bitset_memory = guarded_open(N_MAX);
+    bitset = must_malloc(lmc_bitset_words(N_MAX) * 8);
 }
 
 static void close_memory(void)
 {
     free(scratch_memory);
     guarded_close(&bytes_memory);
-    guarded_close(&flags_memory);
-    free(flags);
+    guarded_close(&bitset_memory);
+    free(bitset);
 }
 
-static void set_flag(size_t i)
+static void set_bit(size_t i)
 {
-    flags[i / 64] |= UINT64_C(1) << i % 64;
+    bitset[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-static void clear_flags(size_t n)
+static void clear_bitset(size_t n)
 {
-    memset(flags, 0, lmc_bitset_words(n) * 8);
+    memset(bitset, 0, lmc_bitset_words(n) * 8);
 }
 
 /* Each flag set with this probability. Returns the number of set flags. */
 static size_t fill_random(size_t n, double density)
 {
     size_t count = 0;
-    clear_flags(n);
+    clear_bitset(n);
     for (size_t i = 0; i < n; i++) {
         if ((double)(random_u64() >> 11) < density * 9007199254740992.0) {
-            set_flag(i);
+            set_bit(i);
             count++;
         }
     }
@@ -59,8 +59,8 @@ static lmc_status decode(const uint8_t *src, size_t nbytes, size_t n, uint64_t *
 {
     lmc_diag diag;
     lmc_reader reader = {src, src + nbytes, 0};
-    *found = (uint64_t *)(void *)guarded_end(&flags_memory, lmc_bitset_words(n) * 8);
-    const lmc_status status = lmc_flags_decode(lmc_kernels_get(), &scratch, &reader, n, *found, &diag);
+    *found = (uint64_t *)(void *)guarded_end(&bitset_memory, lmc_bitset_words(n) * 8);
+    const lmc_status status = lmc_bitset_decode(lmc_kernels_get(), &scratch, &reader, n, *found, &diag);
     *used = nbytes - lmc_reader_left(&reader);
     return status;
 }
@@ -69,16 +69,16 @@ static lmc_status decode(const uint8_t *src, size_t nbytes, size_t n, uint64_t *
 static size_t round_trip(size_t n, unsigned *mode)
 {
     const size_t bitmap_nbytes = 1 + lmc_bits_nbytes(n);
-    const size_t nbytes = lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n,
-                                           guarded_end(&bytes_memory, bitmap_nbytes), bitmap_nbytes);
+    const size_t nbytes = lmc_bitset_encode(lmc_kernels_get(), &scratch, bitset, n,
+                                            guarded_end(&bytes_memory, bitmap_nbytes), bitmap_nbytes);
     CU_ASSERT_FATAL(nbytes > 0 && nbytes <= bitmap_nbytes);
     uint8_t *const dst = guarded_end(&bytes_memory, nbytes);
     uint64_t *found;
     size_t used;
-    CU_ASSERT_EQUAL(lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, dst, nbytes), nbytes);
+    CU_ASSERT_EQUAL(lmc_bitset_encode(lmc_kernels_get(), &scratch, bitset, n, dst, nbytes), nbytes);
     CU_ASSERT_EQUAL_FATAL(decode(dst, nbytes, n, &found, &used), LMC_OK);
     CU_ASSERT_EQUAL(used, nbytes);
-    CU_ASSERT_EQUAL(memcmp(found, flags, lmc_bitset_words(n) * 8), 0);
+    CU_ASSERT_EQUAL(memcmp(found, bitset, lmc_bitset_words(n) * 8), 0);
     *mode = dst[0];
     return nbytes;
 }
@@ -97,7 +97,7 @@ static void test_densities(void)
         }
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             CU_ASSERT_EQUAL(fill_random(sizes[i], densities[d]),
-                            lmc_flags_count(lmc_kernels_get(), flags, sizes[i]));
+                            lmc_bitset_count(lmc_kernels_get(), bitset, sizes[i]));
             round_trip(sizes[i], &mode);
         }
     }
@@ -109,7 +109,7 @@ static void test_all_small_sets(void)
     unsigned mode;
     for (size_t n = 1; n <= 12; n++) {
         for (uint64_t set = 0; set < UINT64_C(1) << n; set++) {
-            flags[0] = set;
+            bitset[0] = set;
             round_trip(n, &mode);
         }
     }
@@ -122,19 +122,19 @@ static void test_one_flag_anywhere(void)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const size_t n = sizes[i];
         for (size_t place = 0; place < n; place += n < 300 ? 1 : 1 + random_below(n / 50)) {
-            clear_flags(n);
-            set_flag(place);
+            clear_bitset(n);
+            set_bit(place);
             round_trip(n, &mode);
             CU_ASSERT(n < 256 || mode == LMC_FMT_BITSET_GAPS_OF_ONES);
             for (size_t w = 0; w < lmc_bitset_words(n); w++)
-                flags[w] = ~flags[w];
+                bitset[w] = ~bitset[w];
             if (n % 64 != 0)
-                flags[n / 64] &= lmc_low_mask(n % 64);
+                bitset[n / 64] &= lmc_low_mask(n % 64);
             round_trip(n, &mode);
             CU_ASSERT(n < 256 || mode == LMC_FMT_BITSET_GAPS_OF_ZEROS);
         }
-        clear_flags(n);
-        set_flag(n - 1);
+        clear_bitset(n);
+        set_bit(n - 1);
         round_trip(n, &mode);
     }
 }
@@ -146,10 +146,10 @@ static void test_bursts(void)
     for (unsigned i = 0; i < 200; i++) {
         const size_t n = 1 + random_below(N_MAX);
         const size_t every = 1 + random_below(n);
-        clear_flags(n);
+        clear_bitset(n);
         for (size_t first = random_below(every); first < n; first += every)
             for (size_t k = first; k < n && k < first + every / 20 + 1; k++)
-                set_flag(k);
+                set_bit(k);
         round_trip(n, &mode);
     }
 }
@@ -185,7 +185,7 @@ static void test_form_and_size(void)
         }
         if (density > 0.45 && density < 0.55)
             CU_ASSERT_EQUAL(mode, LMC_FMT_BITSET_BITMAP);
-        const double estimate = lmc_flags_cost_nbits(n, m);
+        const double estimate = lmc_bitset_cost_nbits(n, m);
         CU_ASSERT(estimate > 0.85 * (double)nbytes * 8 - 100 && estimate < 1.25 * (double)nbytes * 8 + 100);
     }
 }
@@ -199,7 +199,7 @@ static void test_capacity(void)
         const size_t nbytes = round_trip(n, &mode);
         for (size_t capacity = 0; capacity < nbytes; capacity++) {
             uint8_t *const dst = guarded_end(&bytes_memory, capacity);
-            CU_ASSERT_EQUAL(lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, dst, capacity), 0);
+            CU_ASSERT_EQUAL(lmc_bitset_encode(lmc_kernels_get(), &scratch, bitset, n, dst, capacity), 0);
         }
     }
 }
@@ -294,14 +294,14 @@ static void test_truncation(void)
     for (unsigned i = 0; i < 60; i++) {
         const size_t n = 1 + random_below(5000);
         fill_random(n, i % 3 ? 0.02 : 0.97);
-        const size_t nbytes = lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, bytes, N_MAX);
+        const size_t nbytes = lmc_bitset_encode(lmc_kernels_get(), &scratch, bitset, n, bytes, N_MAX);
         for (size_t cut = 0; cut < nbytes; cut++)
             check_hostile("cut short", n, bytes, cut, LMC_ERR_CORRUPT);
     }
     free(bytes);
 }
 
-static int is_pairs(unsigned mode)
+static int is_hierarchy(unsigned mode)
 {
     return mode == LMC_FMT_BITSET_HIERARCHY_OF_ONES || mode == LMC_FMT_BITSET_HIERARCHY_OF_ZEROS;
 }
@@ -313,8 +313,8 @@ static void test_random_damage(void)
     for (unsigned i = 0; i < 20000; i++) {
         const size_t n = 1 + random_below(i % 50 ? 600 : N_MAX);
         fill_random(n, i % 3 ? 0.04 : 0.96);
-        const size_t nbytes = lmc_flags_encode(lmc_kernels_get(), &scratch, flags, n, bytes, N_MAX);
-        for (size_t flips = 1 + random_below(4); flips > 0; flips--)
+        const size_t nbytes = lmc_bitset_encode(lmc_kernels_get(), &scratch, bitset, n, bytes, N_MAX);
+        for (size_t sign_changes = 1 + random_below(4); sign_changes > 0; sign_changes--)
             bytes[random_below(random_below(2) ? nbytes : lmc_min_size(nbytes, 5))] ^=
                 (uint8_t)(1u << random_below(8));
         uint64_t *found;
@@ -323,15 +323,15 @@ static void test_random_damage(void)
             decode(guarded_copy(&bytes_memory, bytes, nbytes), nbytes, n, &found, &used);
         const int is_known = bytes[0] <= LMC_FMT_BITSET_HIERARCHY_OF_ZEROS;
         CU_ASSERT(status == LMC_OK || status == (is_known ? LMC_ERR_CORRUPT : LMC_ERR_UNSUPPORTED) ||
-                  (is_pairs(bytes[0]) && status == LMC_ERR_UNSUPPORTED)); /* of flags within */
+                  (is_hierarchy(bytes[0]) && status == LMC_ERR_UNSUPPORTED)); /* of flags within */
         if (status != LMC_OK)
             continue;
         CU_ASSERT(n % 64 == 0 || (found[n / 64] & ~lmc_low_mask(n % 64)) == 0);
-        const size_t count = lmc_flags_count(lmc_kernels_get(), found, n);
+        const size_t count = lmc_bitset_count(lmc_kernels_get(), found, n);
         const size_t q = n < 256 ? 1 : n < 65536 ? 2 : 3;
         if (bytes[0] == LMC_FMT_BITSET_NONE || bytes[0] == LMC_FMT_BITSET_ALL) {
             CU_ASSERT_EQUAL(count, bytes[0] == LMC_FMT_BITSET_ALL ? n : 0);
-        } else if (bytes[0] != LMC_FMT_BITSET_BITMAP && !is_pairs(bytes[0])) {
+        } else if (bytes[0] != LMC_FMT_BITSET_BITMAP && !is_hierarchy(bytes[0])) {
             CU_ASSERT_EQUAL(lmc_load_n(bytes + 1, q),
                             bytes[0] == LMC_FMT_BITSET_GAPS_OF_ONES ? count : n - count);
         }

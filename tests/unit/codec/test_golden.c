@@ -207,7 +207,7 @@ static void test_deep_damage(void)
         const vector *const v = &vectors[random_below(vector_count)];
         const size_t nbytes = v->frame.nbytes;
         memcpy(damaged, v->frame.bytes, nbytes);
-        for (size_t flips = 1 + random_below(2); flips > 0; flips--)
+        for (size_t sign_changes = 1 + random_below(2); sign_changes > 0; sign_changes--)
             damaged[random_below(i % 2 && nbytes > 120 ? 120 : nbytes)] ^= (uint8_t)(1u << random_below(8));
         deep_reseal(damaged, nbytes);
         decode_all(v->name, damaged, nbytes, &v->base, v->content, v->content_nbytes);

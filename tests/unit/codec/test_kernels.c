@@ -42,7 +42,7 @@ static unsigned random_lengths(unsigned first, unsigned last, uint8_t *length)
     return count;
 }
 
-static test_layer random_layer(unsigned first, unsigned last, int has_list, int narrow)
+static test_layer random_layer(unsigned first, unsigned last, int has_next, int narrow)
 {
     uint8_t length[64];
     uint8_t order[256];
@@ -51,7 +51,7 @@ static test_layer random_layer(unsigned first, unsigned last, int has_list, int 
     lmc_layer *const layer = &t.layer;
     const unsigned count = random_lengths(first, last, length);
     /* the list comes last in half of all cases, as in the format */
-    const unsigned list_at = has_list ? (random_below(2) ? count - 1 : random_below(count)) : 64;
+    const unsigned list_at = has_next ? (random_below(2) ? count - 1 : random_below(count)) : 64;
     const unsigned symbol_count = narrow ? 127 : 256;
     for (unsigned i = 0; i < symbol_count; i++) {
         const unsigned j = random_below(i + 1);
@@ -60,7 +60,7 @@ static test_layer random_layer(unsigned first, unsigned last, int has_list, int 
     }
     layer->first_nbits = (uint8_t)first;
     layer->last_nbits = (uint8_t)last;
-    layer->has_list = (uint8_t)has_list;
+    layer->has_next = (uint8_t)has_next;
     layer->narrow = (uint8_t)narrow;
     random_fill(layer->symbol, sizeof layer->symbol);
     uint8_t code_of[64];
@@ -70,8 +70,8 @@ static test_layer random_layer(unsigned first, unsigned last, int has_list, int 
         for (unsigned j = length[i]; j < last; j++)
             layer->threshold[j] = (uint8_t)code;
     }
-    layer->list_code = has_list ? code_of[list_at] : (uint8_t)random_u64();
-    memset(layer->code, has_list ? layer->list_code : code_of[random_below(count)], sizeof layer->code);
+    layer->next_code = has_next ? code_of[list_at] : (uint8_t)random_u64();
+    memset(layer->code, has_next ? layer->next_code : code_of[random_below(count)], sizeof layer->code);
     for (unsigned i = 0; i < count; i++)
         if (i != list_at) {
             const uint8_t s = order[t.coded_count];
@@ -88,7 +88,7 @@ static void random_symbols(const test_layer *t, size_t n, uint8_t *symbols)
     const int skewed = (int)random_below(2);
     for (size_t i = 0; i < n; i++) {
         const unsigned k = skewed ? (unsigned)__builtin_ctzll(random_u64() | 1u << 20) : random_below(80);
-        if (t->layer.has_list && (t->coded_count == 0 || k >= 10))
+        if (t->layer.has_next && (t->coded_count == 0 || k >= 10))
             symbols[i] = random_below(2) ? (uint8_t)random_u64() : t->coded[0];
         else
             symbols[i] = t->coded[k % t->coded_count];
@@ -98,8 +98,8 @@ static void random_symbols(const test_layer *t, size_t n, uint8_t *symbols)
 /* ---- levels: planes of one list ---- */
 
 typedef struct planes {
-    lmc_levels_out start;
-    lmc_levels_out end;
+    lmc_layer_out start;
+    lmc_layer_out end;
 } planes;
 
 static size_t partial_nbits(const planes *p, unsigned j)
@@ -115,7 +115,8 @@ static void take_planes(planes *p, const lmc_layer *layer, size_t n, const plane
         p->start.full[j] = take(lmc_bits_nbytes(n), place);
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
         p->start.partial[j].next = take(lmc_bits_nbytes(like ? partial_nbits(like, j) : n) + 8, place);
-    p->start.list = take((like ? (size_t)(like->end.list - like->start.list) : n) + 64, place);
+    p->start.next_symbols =
+        take((like ? (size_t)(like->end.next_symbols - like->start.next_symbols) : n) + 64, place);
     p->end = p->start;
 }
 
@@ -124,7 +125,7 @@ static void encode(const lmc_kernels *k, const lmc_layer *layer, const uint8_t *
 {
     for (size_t i = 0; i < n;) {
         const size_t step = lmc_min_size(64 * (1 + random_below(40)), n - i);
-        k->levels_encode(layer, symbols + i, step, &p->end);
+        k->layer_encode(layer, symbols + i, step, &p->end);
         i += step;
     }
 }
@@ -138,8 +139,9 @@ static void flush(planes *p, const lmc_layer *layer)
 
 static int same_planes(const lmc_layer *layer, size_t n, const planes *a, const planes *b)
 {
-    int same = a->end.list - a->start.list == b->end.list - b->start.list;
-    same = same && memcmp(a->start.list, b->start.list, (size_t)(a->end.list - a->start.list)) == 0;
+    int same = a->end.next_symbols - a->start.next_symbols == b->end.next_symbols - b->start.next_symbols;
+    same = same && memcmp(a->start.next_symbols, b->start.next_symbols,
+                          (size_t)(a->end.next_symbols - a->start.next_symbols)) == 0;
     for (unsigned j = 0; j < layer->first_nbits; j++)
         same = same && (size_t)(a->end.full[j] - a->start.full[j]) == lmc_bits_nbytes(n) &&
                (size_t)(b->end.full[j] - b->start.full[j]) == lmc_bits_nbytes(n) &&
@@ -151,7 +153,7 @@ static int same_planes(const lmc_layer *layer, size_t n, const planes *a, const 
     return same;
 }
 
-static void take_input(lmc_levels_in *in, const lmc_layer *layer, size_t n, const planes *p, placement place)
+static void take_input(lmc_layer_in *in, const lmc_layer *layer, size_t n, const planes *p, placement place)
 {
     memset(in, 0, sizeof *in);
     for (unsigned j = 0; j < layer->first_nbits; j++)
@@ -159,21 +161,21 @@ static void take_input(lmc_levels_in *in, const lmc_layer *layer, size_t n, cons
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
         in->partial[j] =
             take_copy(p->start.partial[j].next, lmc_bits_nbytes(partial_nbits(p, j)), LMC_PLANE_SLACK, place);
-    in->list = take_copy(p->start.list, (size_t)(p->end.list - p->start.list), LMC_STRIP_VALUES + 64, place);
+    in->next_symbols = take_copy(p->start.next_symbols, (size_t)(p->end.next_symbols - p->start.next_symbols),
+                                 LMC_STRIP_VALUES + 64, place);
 }
 
 /* Decodes in calls of whole groups. */
-static void decode(const lmc_kernels *k, const lmc_layer *layer, size_t n, lmc_levels_in *in,
-                   uint8_t *symbols)
+static void decode(const lmc_kernels *k, const lmc_layer *layer, size_t n, lmc_layer_in *in, uint8_t *symbols)
 {
     for (size_t i = 0; i < n;) {
         const size_t step = lmc_min_size(64 * (1 + random_below(LMC_STRIP_VALUES / 64)), n - i);
-        k->levels_decode(layer, in, step, symbols + i);
+        k->layer_decode(layer, in, step, symbols + i);
         i += step;
     }
 }
 
-static int levels_case(const lmc_kernels *k, const test_layer *t, size_t n, placement place)
+static int layers_case(const lmc_kernels *k, const test_layer *t, size_t n, placement place)
 {
     const lmc_layer *const layer = &t->layer;
     planes expected, got;
@@ -188,19 +190,19 @@ static int levels_case(const lmc_kernels *k, const test_layer *t, size_t n, plac
     flush(&got, layer);
     int good = same_planes(layer, n, &expected, &got);
 
-    lmc_levels_in start;
+    lmc_layer_in start;
     take_input(&start, layer, n, &expected, place);
-    lmc_levels_in in = start;
+    lmc_layer_in in = start;
     uint8_t *const decoded = take(padded(n), place);
     decode(k, layer, n, &in, decoded);
     good &= memcmp(decoded, symbols, n) == 0;
-    good &= in.list - start.list == expected.end.list - expected.start.list;
+    good &= in.next_symbols - start.next_symbols == expected.end.next_symbols - expected.start.next_symbols;
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
         good &= in.partial[j] == start.partial[j] && in.position[j] == partial_nbits(&expected, j);
     return good & release_all();
 }
 
-static void test_levels_match_scalar(void)
+static void test_layers_match_scalar(void)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -213,7 +215,7 @@ static void test_levels_match_scalar(void)
             for (size_t n = 0; n <= SIZE_MAX_TRIED; n = next_size(n)) {
                 const test_layer t = random_layer(first, last, c & 1, c >> 1 & 1);
                 if (t.coded_count > 0)
-                    bad += !levels_case(k, &t, n, (placement)random_below(3));
+                    bad += !layers_case(k, &t, n, (placement)random_below(3));
             }
         }
         CU_ASSERT_EQUAL(bad, 0);
@@ -221,7 +223,7 @@ static void test_levels_match_scalar(void)
 }
 
 /* Codes that two symbols share: symbols that never occur may have any. */
-static void test_short_levels_with_dead_symbols(void)
+static void test_short_layers_with_dead_symbols(void)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -230,14 +232,14 @@ static void test_short_levels_with_dead_symbols(void)
             test_layer t = random_layer(nbits, nbits, 0, 0);
             lmc_layer *const layer = &t.layer;
             t.coded_count--;
-            layer->has_list = 1;
-            layer->list_code = nbits == 1 ? 32 : 48;
+            layer->has_next = 1;
+            layer->next_code = nbits == 1 ? 32 : 48;
             layer->code[(uint8_t)(t.coded[0] + 1)] = layer->code[t.coded[0]];
             uint8_t *const symbols = take(padded(500), AT_END);
             for (unsigned i = 0; i < 500; i++)
                 do
                     symbols[i] = (uint8_t)random_u64();
-                while (layer->code[symbols[i]] != layer->list_code);
+                while (layer->code[symbols[i]] != layer->next_code);
             for (unsigned i = 0; i < 500; i += 1 + random_below(4))
                 symbols[i] = t.coded[random_below(t.coded_count)];
             planes expected, got;
@@ -257,7 +259,7 @@ static int hostile_case(const lmc_kernels *k, const test_layer *t, size_t n, pla
 {
     const lmc_layer *const layer = &t->layer;
     const unsigned plane_nbytes = random_below(40);
-    lmc_levels_in start[2];
+    lmc_layer_in start[2];
     memset(start, 0, sizeof start);
     for (unsigned j = 0; j < layer->last_nbits; j++) {
         const size_t nbytes = j < layer->first_nbits ? n / 8 : plane_nbytes;
@@ -265,20 +267,20 @@ static int hostile_case(const lmc_kernels *k, const test_layer *t, size_t n, pla
         (j < layer->first_nbits ? start[0].full : start[0].partial)[j] = p;
         start[0].position[j] = 8 * (uint64_t)plane_nbytes;
     }
-    start[0].list = take_copy(NULL, 0, LMC_STRIP_VALUES + 64, place);
+    start[0].next_symbols = take_copy(NULL, 0, LMC_STRIP_VALUES + 64, place);
     start[1] = start[0];
     uint8_t *const symbols[2] = {take(padded(n), place), take(padded(n), place)};
-    lmc_levels_in in[2] = {start[0], start[1]};
-    k->levels_decode(layer, &in[0], n, symbols[0]);
-    lmc_kernels_scalar.levels_decode(layer, &in[1], n, symbols[1]);
-    int good = memcmp(symbols[0], symbols[1], n) == 0 && in[0].list == in[1].list &&
-               (size_t)(in[0].list - start[0].list) <= n;
+    lmc_layer_in in[2] = {start[0], start[1]};
+    k->layer_decode(layer, &in[0], n, symbols[0]);
+    lmc_kernels_scalar.layer_decode(layer, &in[1], n, symbols[1]);
+    int good = memcmp(symbols[0], symbols[1], n) == 0 && in[0].next_symbols == in[1].next_symbols &&
+               (size_t)(in[0].next_symbols - start[0].next_symbols) <= n;
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
         good &= in[0].position[j] == in[1].position[j] && in[0].position[j] - start[0].position[j] <= n;
     return good & release_all();
 }
 
-static void test_levels_decode_hostile_planes(void)
+static void test_layers_decode_hostile_planes(void)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -306,7 +308,7 @@ static void take_plane_set(lmc_plane_set *p, unsigned nbytes, unsigned low_nbits
     if (low_nbits > 0)
         p->low = take(lmc_bits_nbytes(n * low_nbits) + slack, place);
     for (unsigned j = 0; j + 2 < nbytes; j++)
-        p->rest[j] = take(n + slack, place);
+        p->lower[j] = take(n + slack, place);
 }
 
 /* Elements, some of them close together so that few symbols, or none, are escapes. */
@@ -314,13 +316,13 @@ static void random_elements(unsigned nbytes, const lmc_split *split, size_t n, u
 {
     random_fill(src, n * nbytes);
     const unsigned span = random_below(4);
-    const unsigned from = ((unsigned)split->base << split->low_nbits) - split->offset;
+    const unsigned from = ((unsigned)split->window_start << split->low_nbits) - split->offset;
     for (size_t i = 0; nbytes > 1 && i < n; i++)
         if (span < 2 || (span == 2 && random_below(100) != 0)) {
-            const uint16_t head =
+            const uint16_t high =
                 (uint16_t)(from + random_below((span == 1 ? 256u : 255u) << split->low_nbits));
             uint64_t x = lmc_load_n(src + i * nbytes, nbytes);
-            x = (x & ((UINT64_C(1) << (8 * nbytes - 16)) - 1)) | (uint64_t)head << (8 * nbytes - 16);
+            x = (x & ((UINT64_C(1) << (8 * nbytes - 16)) - 1)) | (uint64_t)high << (8 * nbytes - 16);
             if (split->rotation)
                 x = x >> 1 | (x & 1) << (8 * nbytes - 1);
             memcpy(src + i * nbytes, &x, nbytes);
@@ -349,8 +351,8 @@ static int split_case(const lmc_kernels *k, unsigned width, const lmc_split *spl
         memcpy(readable.low, got.low, lmc_bits_nbytes(n * p));
     }
     for (unsigned j = 0; j + 2 < nbytes; j++) {
-        good &= memcmp(expected.rest[j], got.rest[j], n) == 0;
-        memcpy(readable.rest[j], got.rest[j], n);
+        good &= memcmp(expected.lower[j], got.lower[j], n) == 0;
+        memcpy(readable.lower[j], got.lower[j], n);
     }
     uint8_t *const expected_join = take(n * nbytes, AT_START);
     uint8_t *const got_join = take(n * nbytes, place);
@@ -366,7 +368,7 @@ static int split_case(const lmc_kernels *k, unsigned width, const lmc_split *spl
     readable.symbols += strip;
     readable.low += strip / 8 * p;
     for (unsigned j = 0; j + 2 < nbytes; j++)
-        readable.rest[j] += strip;
+        readable.lower[j] += strip;
     k->join[width](split, &readable, n - strip, got_join + strip * nbytes, &stream);
     lmc_stream_flush(&stream);
     k->end_past_cache();
@@ -389,7 +391,7 @@ static void test_split_and_join_match_scalar(void)
                 split.rotation = (uint8_t)(c >> 2 & 1);
                 split.low_nbits = (uint8_t)(c / 8 + (width == 0 ? 0 : LMC_FMT_LOW_NBITS_MIN_WIDE));
                 split.offset = (uint16_t)(random_u64() & (width == 0 ? 0xff : 0xffff));
-                split.base =
+                split.window_start =
                     (uint16_t)(random_u64() & ((1u << ((width == 0 ? 8 : 16) - split.low_nbits)) - 1));
                 bad += !split_case(k, width, &split, n, (placement)random_below(3));
             }
@@ -522,8 +524,8 @@ static void test_sets_are_found_by_name(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_sets_are_found_by_name),         LMC_TEST(test_levels_match_scalar),
-        LMC_TEST(test_short_levels_with_dead_symbols), LMC_TEST(test_levels_decode_hostile_planes),
+        LMC_TEST(test_sets_are_found_by_name),         LMC_TEST(test_layers_match_scalar),
+        LMC_TEST(test_short_layers_with_dead_symbols), LMC_TEST(test_layers_decode_hostile_planes),
         LMC_TEST(test_split_and_join_match_scalar),    LMC_TEST(test_masks),
         LMC_TEST(test_copy_past_cache_is_a_copy),      LMC_TEST(test_hash_is_xxh3),
     };

@@ -35,10 +35,10 @@ static void random_pairs(unsigned nbytes, size_t n, uint8_t *src, uint8_t *base)
         }
 }
 
-/* Classes, heads and low bytes as one set makes them, and what they join to. */
+/* Classes, high parts and low bytes as one set makes them, and what they join to. */
 typedef struct delta_result {
     uint8_t *classes, *joined;
-    uint16_t *head;
+    uint16_t *high;
     uint8_t *low[7];
     size_t counts[LMC_FMT_CLASS_COUNT_MAX];
     unsigned is_wide;
@@ -50,15 +50,15 @@ static void compare_with(const lmc_kernels *k, const lmc_delta *delta, unsigned 
     const uint8_t *readable[7];
     memset(r, 0, sizeof *r);
     r->classes = take(padded(n), place);
-    r->head = (uint16_t *)(void *)take(2 * padded(n), place == AT_ODD_PLACE ? AT_END : place);
+    r->high = (uint16_t *)(void *)take(2 * padded(n), place == AT_ODD_PLACE ? AT_END : place);
     for (unsigned j = 0; j < delta->low_nbytes; j++)
         r->low[j] = take(n, place);
     k->classify[width](delta, base, n, r->classes, r->counts);
-    r->is_wide = k->delta_split[width](delta, src, base, n, r->head, r->low);
+    r->is_wide = k->delta_split[width](delta, src, base, n, r->high, r->low);
     for (unsigned j = 0; j < delta->low_nbytes; j++)
         readable[j] = take_copy(r->low[j], n, 64, place);
     r->joined = take(n << width, place);
-    k->delta_join[width](delta, r->head, readable, base, n, r->joined);
+    k->delta_join[width](delta, r->high, readable, base, n, r->joined);
 }
 
 static int delta_case(const lmc_kernels *k, const lmc_delta *delta, unsigned width, size_t n, placement place)
@@ -73,18 +73,18 @@ static int delta_case(const lmc_kernels *k, const lmc_delta *delta, unsigned wid
     int good = !expected.is_wide == !got.is_wide;
     good &= memcmp(expected.classes, got.classes, n) == 0;
     good &= memcmp(expected.counts, got.counts, sizeof got.counts) == 0;
-    good &= memcmp(expected.head, got.head, 2 * n) == 0;
+    good &= memcmp(expected.high, got.high, 2 * n) == 0;
     for (unsigned j = 0; j < delta->low_nbytes; j++)
         good &= memcmp(expected.low[j], got.low[j], n) == 0;
     good &= memcmp(expected.joined, got.joined, n * nbytes) == 0;
     good &= got.is_wide || memcmp(src, got.joined, n * nbytes) == 0;
-    /* heads and low bytes as a damaged stream has them */
-    random_fill((uint8_t *)got.head, 2 * padded(n));
+    /* high parts and low bytes as a damaged stream has them */
+    random_fill((uint8_t *)got.high, 2 * padded(n));
     const uint8_t *readable[7];
     for (unsigned j = 0; j < delta->low_nbytes; j++)
         readable[j] = take_copy(got.low[j], n, 64, place);
-    lmc_kernels_scalar.delta_join[width](delta, got.head, readable, base, n, expected.joined);
-    k->delta_join[width](delta, got.head, readable, base, n, got.joined);
+    lmc_kernels_scalar.delta_join[width](delta, got.high, readable, base, n, expected.joined);
+    k->delta_join[width](delta, got.high, readable, base, n, got.joined);
     good &= memcmp(expected.joined, got.joined, n * nbytes) == 0;
     return good & release_all();
 }
@@ -134,7 +134,7 @@ static void test_classes_are_those_of_the_keys(void)
 static int lists_case(const lmc_kernels *k, unsigned class_count, size_t n, placement place)
 {
     uint8_t *const classes = take(padded(n), place);
-    uint16_t *const head = (uint16_t *)(void *)take(2 * padded(n), place);
+    uint16_t *const high = (uint16_t *)(void *)take(2 * padded(n), place);
     uint16_t *const gathered = (uint16_t *)(void *)take(2 * padded(n), place);
     uint8_t *begin[LMC_FMT_CLASS_COUNT_MAX];
     size_t count[LMC_FMT_CLASS_COUNT_MAX] = {0}, found[LMC_FMT_CLASS_COUNT_MAX] = {0};
@@ -148,47 +148,47 @@ static int lists_case(const lmc_kernels *k, unsigned class_count, size_t n, plac
         order.class[other] = (uint8_t)c;
     }
     int good = 1;
-    random_fill((uint8_t *)head, 2 * padded(n));
+    random_fill((uint8_t *)high, 2 * padded(n));
     random_fill(classes, padded(n)); /* what lies beyond n may be anything */
     for (size_t i = 0; i < n; i++) {
         classes[i] = (uint8_t)(random_below(class_count) / (1 + random_below(1 + skew)));
         if (random_below(100) >= wide_share)
-            head[i] = (uint16_t)(random_below(50) == 0 ? 254 + random_below(2) : head[i] % 255);
-        if (head[i] >= LMC_HEAD_WIDE)
+            high[i] = (uint16_t)(random_below(50) == 0 ? 254 + random_below(2) : high[i] % 255);
+        if (high[i] >= LMC_HIGH_WIDE)
             wide |= 1u << classes[i];
         count[classes[i]]++;
     }
-    lmc_head_lists written = {.wide = 0};
+    lmc_high_lists written = {.wide = 0};
     for (unsigned c = 0; c < class_count; c++) {
         written.nbytes[c] = (uint8_t)(1 + random_below(2));
-        written.high[c] = count[c] + LMC_HEAD_SLACK;
-        begin[c] = written.next[c] = take(2 * written.high[c], place == AT_END ? AT_END : AT_ODD_PLACE);
+        written.upper[c] = count[c] + LMC_HIGH_SLACK;
+        begin[c] = written.next[c] = take(2 * written.upper[c], place == AT_END ? AT_END : AT_ODD_PLACE);
         if (written.nbytes[c] == 1)
-            memset(begin[c] + written.high[c], 0, count[c]);
+            memset(begin[c] + written.upper[c], 0, count[c]);
     }
-    lmc_head_lists read = written;
+    lmc_high_lists read = written;
     for (size_t i = 0, step; i < n; i += step) {
         step = lmc_min_size(64 * (1 + random_below(32)), n - i);
-        k->scatter(&order, classes + i, head + i, step, &written, classes, random_below(2) ? 4 * step : 0);
+        k->scatter(&order, classes + i, high + i, step, &written, classes, random_below(2) ? 4 * step : 0);
     }
     for (size_t i = 0; i < n; i++) {
         const unsigned c = classes[i];
         const uint8_t *const low = begin[c] + found[c]++ * written.nbytes[c];
         good &=
-            low[0] == (head[i] & 0xff) && low[written.nbytes[c] == 1 ? written.high[c] : 1] == head[i] >> 8;
+            low[0] == (high[i] & 0xff) && low[written.nbytes[c] == 1 ? written.upper[c] : 1] == high[i] >> 8;
     }
     for (unsigned c = 0; c < class_count; c++) {
         good &= (written.wide >> c & 1) == (written.nbytes[c] == 1 && (wide >> c & 1));
         good &= written.next[c] == begin[c] + count[c] * written.nbytes[c];
         for (size_t i = 0; i < n; i++) /* such a list is read without high bytes */
             if (classes[i] == c && written.nbytes[c] == 1)
-                head[i] &= 0xff;
+                high[i] &= 0xff;
     }
     for (size_t i = 0, step; i < n; i += step) {
         step = lmc_min_size(64 * (1 + random_below(32)), n - i);
         k->gather(&order, classes + i, step, &read, gathered + i, classes, random_below(2) ? 4 * step : 0);
     }
-    good &= memcmp(head, gathered, 2 * n) == 0;
+    good &= memcmp(high, gathered, 2 * n) == 0;
     for (unsigned c = 0; c < class_count; c++)
         good &= read.next[c] == written.next[c];
     return good & release_all();
@@ -207,24 +207,25 @@ static void test_lists_keep_order(void)
     }
 }
 
-static int flips_case(const lmc_kernels *k, size_t n, unsigned flip_share, placement place)
+static int sign_changes_case(const lmc_kernels *k, size_t n, unsigned sign_change_share, placement place)
 {
-    uint16_t *const head = (uint16_t *)(void *)take(2 * (n + LMC_HEAD_SLACK), place);
-    uint64_t *const flips = (uint64_t *)(void *)take(padded(n) / 8, place);
-    uint16_t before[SIZE_MAX_TRIED + LMC_HEAD_SLACK];
+    uint16_t *const high = (uint16_t *)(void *)take(2 * (n + LMC_HIGH_SLACK), place);
+    uint64_t *const sign_changes = (uint64_t *)(void *)take(padded(n) / 8, place);
+    uint16_t before[SIZE_MAX_TRIED + LMC_HIGH_SLACK];
     int good = 1;
-    for (size_t i = 0; i < n + LMC_HEAD_SLACK; i++)
-        before[i] = head[i] = (uint16_t)((random_u64() & 0x7fff) | (random_below(100) < flip_share) << 15);
-    k->take_flips(head, n, flips);
+    for (size_t i = 0; i < n + LMC_HIGH_SLACK; i++)
+        before[i] = high[i] =
+            (uint16_t)((random_u64() & 0x7fff) | (random_below(100) < sign_change_share) << 15);
+    k->take_sign_changes(high, n, sign_changes);
     for (size_t i = 0; i < n; i++)
-        good &= head[i] == (before[i] & 0x7fff) && (flips[i / 64] >> i % 64 & 1) == before[i] >> 15;
-    good &= n % 64 == 0 || flips[n / 64] >> n % 64 == 0;
-    k->put_flips(head, n, flips);
-    good &= memcmp(head, before, 2 * n) == 0;
+        good &= high[i] == (before[i] & 0x7fff) && (sign_changes[i / 64] >> i % 64 & 1) == before[i] >> 15;
+    good &= n % 64 == 0 || sign_changes[n / 64] >> n % 64 == 0;
+    k->put_sign_changes(high, n, sign_changes);
+    good &= memcmp(high, before, 2 * n) == 0;
     return good & release_all();
 }
 
-static void test_flips_go_and_come_back(void)
+static void test_sign_changes_go_and_come_back(void)
 {
     map_regions();
     for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
@@ -232,7 +233,7 @@ static void test_flips_go_and_come_back(void)
         unsigned bad = 0;
         for (size_t n = 0; k && n <= SIZE_MAX_TRIED; n = next_size(n))
             for (unsigned share = 0; share <= 100; share += 25)
-                bad += !flips_case(k, n, share == 25 ? 1 : share, random_below(2) ? AT_END : AT_START);
+                bad += !sign_changes_case(k, n, share == 25 ? 1 : share, random_below(2) ? AT_END : AT_START);
         CU_ASSERT_EQUAL(bad, 0);
     }
 }
@@ -244,15 +245,15 @@ static int gaps_case(const lmc_kernels *k, size_t n, unsigned share, int inverte
 {
     const lmc_kernels *const reference = &lmc_kernels_scalar;
     const unsigned low_nbits = random_below(4) * random_below(5);
-    uint64_t *const flags = (uint64_t *)(void *)take(padded(n) / 8, place);
+    uint64_t *const bitset = (uint64_t *)(void *)take(padded(n) / 8, place);
     uint32_t *const gaps = (uint32_t *)(void *)take(4 * (n + LMC_GAP_SLACK), place);
     uint32_t expected[SIZE_MAX_TRIED + LMC_GAP_SLACK], kept[SIZE_MAX_TRIED];
     uint8_t plane[15 * SIZE_MAX_TRIED / 8];
     for (size_t i = 0; i < padded(n) / 64; i++)
         for (unsigned b = 0; b < 64; b++)
-            flags[i] = flags[i] << 1 | (random_below(100) < share);
-    const size_t m = reference->gaps_list(flags, n, inverted, expected);
-    int good = k->gaps_list(flags, n, inverted, gaps) == m && memcmp(gaps, expected, 4 * m) == 0;
+            bitset[i] = bitset[i] << 1 | (random_below(100) < share);
+    const size_t m = reference->gaps_find(bitset, n, inverted, expected);
+    int good = k->gaps_find(bitset, n, inverted, gaps) == m && memcmp(gaps, expected, 4 * m) == 0;
     memcpy(kept, expected, 4 * m);
     const size_t plane_nbytes = lmc_bits_nbytes(m);
     uint8_t *const cut = take(low_nbits * plane_nbytes, place);
@@ -260,11 +261,11 @@ static int gaps_case(const lmc_kernels *k, size_t n, unsigned share, int inverte
     k->gaps_cut(gaps, m, low_nbits, cut);
     good &= memcmp(gaps, expected, 4 * m) == 0 && memcmp(cut, plane, low_nbits * plane_nbytes) == 0;
     uint8_t *const level = take(plane_nbytes, place);
-    const size_t left = reference->gaps_level(expected, m, plane);
-    good &= k->gaps_level(gaps, m, level) == left;
+    const size_t left = reference->gaps_unary_split(expected, m, plane);
+    good &= k->gaps_unary_split(gaps, m, level) == left;
     good &= memcmp(gaps, expected, 4 * left) == 0 && memcmp(level, plane, plane_nbytes) == 0;
     if (m > 0)
-        k->gaps_unlevel(level, m, gaps, left);
+        k->gaps_unary_join(level, m, gaps, left);
     if (low_nbits > 0 && m % 8 != 0)
         cut[plane_nbytes - 1] |= (uint8_t)(0xff << m % 8); /* ignored */
     k->gaps_join(cut, m, low_nbits, gaps);
@@ -290,7 +291,7 @@ int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
         LMC_TEST(test_deltas_match_scalar), LMC_TEST(test_classes_are_those_of_the_keys),
-        LMC_TEST(test_lists_keep_order),    LMC_TEST(test_flips_go_and_come_back),
+        LMC_TEST(test_lists_keep_order),    LMC_TEST(test_sign_changes_go_and_come_back),
         LMC_TEST(test_gaps_match_scalar),
     };
     return LMC_TEST_MAIN("kernels of deltas", tests, argc, argv);

@@ -155,7 +155,7 @@ static void test_symbol_without_a_code(void)
         shape.layer[s] = 1;
     }
     CU_ASSERT_EQUAL_FATAL(lmc_table_build(&shape, &table, NULL), LMC_OK);
-    CU_ASSERT(!table.has_rest);
+    CU_ASSERT(!table.has_literals);
     for (size_t every = 2; every < 200; every += 3) {
         for (size_t i = 0; i < N_MAX; i++)
             plane[i] = i % every ? 5 : (uint8_t)(6 + i / every % 4);

@@ -8,7 +8,7 @@
 
 static lmc_sample *sample;
 static uint8_t *values, *buffer;
-static unsigned head_nbits = LMC_SAMPLE_HEAD_NBITS_MAX; /* that a sample is asked for */
+static unsigned high_nbits = LMC_SAMPLE_HIGH_NBITS_MAX; /* that a sample is asked for */
 
 static lmc_status read_values(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
@@ -16,70 +16,70 @@ static lmc_status read_values(void *user, uint64_t offset, void *dst, size_t nby
     return LMC_OK;
 }
 
-static void take(size_t n, unsigned unit_nbytes, int is_signed, int exact)
+static void take(size_t n, unsigned element_nbytes, int is_signed, int exact)
 {
-    const lmc_sample_options options = {.unit_nbytes = unit_nbytes,
+    const lmc_sample_options options = {.element_nbytes = element_nbytes,
                                         .is_signed = is_signed,
                                         .exact = exact,
-                                        .head_nbits = unit_nbytes == 1 ? 8 : head_nbits,
+                                        .high_nbits = element_nbytes == 1 ? 8 : high_nbits,
                                         .mask_per_mille_min = 50};
     CU_ASSERT_EQUAL_FATAL(
-        lmc_sample_take(sample, &options, (uint64_t)n * unit_nbytes, read_values, values, buffer), LMC_OK);
+        lmc_sample_take(sample, &options, (uint64_t)n * element_nbytes, read_values, values, buffer), LMC_OK);
     CU_ASSERT_EQUAL(sample->value_count, n);
 }
 
 /* Zeros with this chance in 100; else random, with signs or without. */
-static void fill_values(size_t n, unsigned unit_nbytes, unsigned zero_percent, int has_signs)
+static void fill_values(size_t n, unsigned element_nbytes, unsigned zero_percent, int has_signs)
 {
-    random_fill(values, n * unit_nbytes);
+    random_fill(values, n * element_nbytes);
     for (size_t i = 0; i < n; i++)
         if (random_below(100) < zero_percent)
-            memset(values + i * unit_nbytes, 0, unit_nbytes);
+            memset(values + i * element_nbytes, 0, element_nbytes);
         else if (!has_signs)
-            values[(i + 1) * unit_nbytes - 1] &= 0x7f;
+            values[(i + 1) * element_nbytes - 1] &= 0x7f;
 }
 
 /* Every value is in the histograms; of noise some bytes are left out. */
-static void check_counts(size_t n, unsigned unit_nbytes)
+static void check_counts(size_t n, unsigned element_nbytes)
 {
-    static uint32_t head[1 << LMC_SAMPLE_HEAD_NBITS_MAX], low[LMC_FMT_PLANE_COUNT_MAX - 1][256];
-    const unsigned nbits = 8 * unit_nbytes;
-    memset(head, 0, sizeof head);
+    static uint32_t high[1 << LMC_SAMPLE_HIGH_NBITS_MAX], low[LMC_FMT_PLANE_COUNT_MAX - 1][256];
+    const unsigned nbits = 8 * element_nbytes;
+    memset(high, 0, sizeof high);
     memset(low, 0, sizeof low);
     for (size_t i = 0; i < n; i++) {
-        uint64_t x = lmc_load_n(values + i * unit_nbytes, unit_nbytes);
+        uint64_t x = lmc_load_n(values + i * element_nbytes, element_nbytes);
         if (sample->has_mask && x == sample->mask_value)
             continue;
         if (sample->rotation)
             x = (x << 1 | x >> (nbits - 1)) & lmc_low_mask(nbits);
-        head[unit_nbytes == 1 ? x : x >> (nbits - sample->head_nbits)]++;
-        for (unsigned j = 0; j + 1 < unit_nbytes; j++)
+        high[element_nbytes == 1 ? x : x >> (nbits - sample->high_nbits)]++;
+        for (unsigned j = 0; j + 1 < element_nbytes; j++)
             low[j][x >> (nbits - 16 - 8 * j) & 0xff]++;
     }
-    CU_ASSERT_EQUAL(memcmp(sample->head, head, sizeof head[0] << sample->head_nbits), 0);
-    if (unit_nbytes == 1 || sample->is_low_noise || !sample->is_low_exact)
+    CU_ASSERT_EQUAL(memcmp(sample->high, high, sizeof high[0] << sample->high_nbits), 0);
+    if (element_nbytes == 1 || sample->is_low_noise || !sample->is_low_exact)
         return;
-    CU_ASSERT_EQUAL(memcmp(sample->head_low, low[0], sizeof low[0]), 0);
-    for (unsigned j = 0; j + 2 < unit_nbytes; j++)
-        CU_ASSERT_EQUAL(memcmp(sample->rest[j], low[j + 1], sizeof low[0]), 0);
+    CU_ASSERT_EQUAL(memcmp(sample->high_low, low[0], sizeof low[0]), 0);
+    for (unsigned j = 0; j + 2 < element_nbytes; j++)
+        CU_ASSERT_EQUAL(memcmp(sample->lower[j], low[j + 1], sizeof low[0]), 0);
 }
 
 static void test_counts(void)
 {
     static const size_t sizes[] = {1, 2, 3, 7, 8, 9, 511, 512, 513, 1500, 2047, 5000, 16384, 65535, 65536};
-    for (unsigned unit_nbytes = 1; unit_nbytes <= 8; unit_nbytes *= 2)
+    for (unsigned element_nbytes = 1; element_nbytes <= 8; element_nbytes *= 2)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             for (unsigned kind = 0; kind < 8; kind++) {
                 const size_t n = sizes[i];
-                fill_values(n, unit_nbytes, kind & 1 ? 40 : 1, kind >> 1 & 1);
-                take(n, unit_nbytes, kind >> 2, 0);
+                fill_values(n, element_nbytes, kind & 1 ? 40 : 1, kind >> 1 & 1);
+                take(n, element_nbytes, kind >> 2, 0);
                 CU_ASSERT(sample->is_exact);
                 if (n > 100)
                     CU_ASSERT_EQUAL(sample->rotation, (kind >> 1 & 1) && kind >> 2);
-                CU_ASSERT(unit_nbytes > 1 || !sample->has_mask);
-                if (n > 1000 && unit_nbytes > 1)
+                CU_ASSERT(element_nbytes > 1 || !sample->has_mask);
+                if (n > 1000 && element_nbytes > 1)
                     CU_ASSERT_EQUAL(sample->has_mask, (int)(kind & 1));
-                check_counts(n, unit_nbytes);
+                check_counts(n, element_nbytes);
             }
 }
 
@@ -87,14 +87,14 @@ static void test_counts(void)
 static void test_signs_and_calm_bytes(void)
 {
     const size_t n = 5000;
-    for (unsigned unit_nbytes = 2; unit_nbytes <= 8; unit_nbytes *= 2) {
+    for (unsigned element_nbytes = 2; element_nbytes <= 8; element_nbytes *= 2) {
         for (unsigned is_calm = 0; is_calm < 2; is_calm++) {
-            fill_values(n, unit_nbytes, 0, 1);
+            fill_values(n, element_nbytes, 0, 1);
             for (size_t i = 0; i < n && is_calm; i++)
-                values[i * unit_nbytes] = 0x11;
-            take(n, unit_nbytes, 1, 0);
-            CU_ASSERT_EQUAL(sample->rotation, unit_nbytes == 2 || !is_calm);
-            check_counts(n, unit_nbytes);
+                values[i * element_nbytes] = 0x11;
+            take(n, element_nbytes, 1, 0);
+            CU_ASSERT_EQUAL(sample->rotation, element_nbytes == 2 || !is_calm);
+            check_counts(n, element_nbytes);
         }
     }
 }
@@ -102,41 +102,41 @@ static void test_signs_and_calm_bytes(void)
 /* Any resolution; a sign that stays is a bit more where there is room for it. */
 static void test_resolutions(void)
 {
-    for (unsigned unit_nbytes = 2; unit_nbytes <= 8; unit_nbytes *= 2) {
-        for (head_nbits = 8; head_nbits <= LMC_SAMPLE_HEAD_NBITS_MAX; head_nbits++) {
+    for (unsigned element_nbytes = 2; element_nbytes <= 8; element_nbytes *= 2) {
+        for (high_nbits = 8; high_nbits <= LMC_SAMPLE_HIGH_NBITS_MAX; high_nbits++) {
             for (unsigned kind = 0; kind < 8; kind++) {
                 const int has_signs = kind & 1, is_signed = kind >> 1 & 1, exact = kind >> 2;
-                const int stays = is_signed && !has_signs && head_nbits < LMC_SAMPLE_HEAD_NBITS_MAX;
-                fill_values(3001, unit_nbytes, 20, has_signs);
-                take(3001, unit_nbytes, is_signed, exact);
-                CU_ASSERT_EQUAL(sample->head_nbits, head_nbits + (unsigned)stays);
-                check_counts(3001, unit_nbytes);
+                const int stays = is_signed && !has_signs && high_nbits < LMC_SAMPLE_HIGH_NBITS_MAX;
+                fill_values(3001, element_nbytes, 20, has_signs);
+                take(3001, element_nbytes, is_signed, exact);
+                CU_ASSERT_EQUAL(sample->high_nbits, high_nbits + (unsigned)stays);
+                check_counts(3001, element_nbytes);
             }
         }
     }
-    head_nbits = LMC_SAMPLE_HEAD_NBITS_MAX;
+    high_nbits = LMC_SAMPLE_HIGH_NBITS_MAX;
 }
 
 /* What fills the end is the mask, if it is frequent enough and there are not zeros enough. */
 static void test_fill_at_the_end(void)
 {
     const size_t n = 20000;
-    for (unsigned unit_nbytes = 2; unit_nbytes <= 8; unit_nbytes *= 2) {
+    for (unsigned element_nbytes = 2; element_nbytes <= 8; element_nbytes *= 2) {
         for (size_t end = 1; end <= n / 2; end *= 10) {
-            fill_values(n, unit_nbytes, 0, 1);
-            memset(values + (n - end) * unit_nbytes, 0x7c, end * unit_nbytes);
-            take(n, unit_nbytes, 1, 0);
+            fill_values(n, element_nbytes, 0, 1);
+            memset(values + (n - end) * element_nbytes, 0x7c, end * element_nbytes);
+            take(n, element_nbytes, 1, 0);
             CU_ASSERT_EQUAL(sample->has_mask, end >= n / 20);
             CU_ASSERT_EQUAL(sample->mask_value,
-                            sample->has_mask ? UINT64_C(0x7c7c7c7c7c7c7c7c) >> (64 - 8 * unit_nbytes) : 0);
-            check_counts(n, unit_nbytes);
+                            sample->has_mask ? UINT64_C(0x7c7c7c7c7c7c7c7c) >> (64 - 8 * element_nbytes) : 0);
+            check_counts(n, element_nbytes);
         }
-        fill_values(n, unit_nbytes, 40, 1);
-        memset(values + n / 2 * unit_nbytes, 0x7c, n / 2 * unit_nbytes);
-        take(n, unit_nbytes, 1, 0);
+        fill_values(n, element_nbytes, 40, 1);
+        memset(values + n / 2 * element_nbytes, 0x7c, n / 2 * element_nbytes);
+        take(n, element_nbytes, 1, 0);
         CU_ASSERT(sample->has_mask && sample->mask_value == 0);
-        memset(values, 0x7c, n * unit_nbytes);
-        take(n, unit_nbytes, 1, 0);
+        memset(values, 0x7c, n * element_nbytes);
+        take(n, element_nbytes, 1, 0);
         CU_ASSERT(!sample->has_mask);
     }
 }
@@ -144,12 +144,12 @@ static void test_fill_at_the_end(void)
 /* More values than the buffer holds: all of them when asked for. */
 static void test_all_values(void)
 {
-    for (unsigned unit_nbytes = 1; unit_nbytes <= 8; unit_nbytes *= 2) {
-        fill_values(N_MAX, unit_nbytes, 10, 1);
-        take(N_MAX, unit_nbytes, 1, 1);
+    for (unsigned element_nbytes = 1; element_nbytes <= 8; element_nbytes *= 2) {
+        fill_values(N_MAX, element_nbytes, 10, 1);
+        take(N_MAX, element_nbytes, 1, 1);
         CU_ASSERT(sample->is_exact && sample->is_low_exact && !sample->is_low_noise);
-        check_counts(N_MAX, unit_nbytes);
-        take(N_MAX, unit_nbytes, 1, 0);
+        check_counts(N_MAX, element_nbytes);
+        take(N_MAX, element_nbytes, 1, 0);
         CU_ASSERT(!sample->is_exact && !sample->is_low_exact);
     }
 }

@@ -57,14 +57,14 @@ static void append_bit(bit_plane *plane, unsigned bit)
 }
 
 /* Length of the list's code, from the table. */
-static unsigned list_nbits(const lmc_layer *layer)
+static unsigned next_nbits(const lmc_layer *layer)
 {
     const unsigned size = layer->last_nbits > 0 ? 64u : 0u;
     unsigned end = size; /* of the list's codes: where the next longer code begins, or the end */
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
-        if (layer->threshold[j] > layer->list_code && layer->threshold[j] < end)
+        if (layer->threshold[j] > layer->next_code && layer->threshold[j] < end)
             end = layer->threshold[j];
-    return 6 - (unsigned)__builtin_ctz(end - layer->list_code);
+    return 6 - (unsigned)__builtin_ctz(end - layer->next_code);
 }
 
 static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *table, const uint8_t *src,
@@ -85,7 +85,7 @@ static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *t
         for (size_t i = 0; i < n; i++) {
             const uint8_t s = list[i];
             const int here = shape->nbits[s] != 0 && shape->layer[s] == l;
-            const unsigned nbits = here ? shape->nbits[s] : list_nbits(layer);
+            const unsigned nbits = here ? shape->nbits[s] : next_nbits(layer);
             for (unsigned j = 0; j < nbits; j++)
                 append_bit(&planes[j], layer->code[s] >> (5 - j) & 1);
             if (!here)
@@ -99,7 +99,7 @@ static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *t
             memcpy(bodies + body_nbytes, plane_bytes[j], (planes[j].nbits + 7) / 8);
             body_nbytes += (planes[j].nbits + 7) / 8;
         }
-        if (layer->has_list) {
+        if (layer->has_next) {
             memcpy(dst + count_nbytes, &going_on, q);
             count_nbytes += q;
         }
@@ -198,7 +198,7 @@ static void test_large_planes(void)
 }
 
 /* Everything goes to the rest: the longest way there is. */
-static void test_all_to_the_rest(void)
+static void test_all_literals(void)
 {
     for (size_t n = 1; n < 5000; n = n * 2 + 1) {
         lmc_code_shape shape;
@@ -262,16 +262,17 @@ static size_t counts_nbytes_of(const lmc_table *table, size_t n)
     size_t count = 0;
     for (unsigned l = 0; l < table->layer_count; l++) {
         const lmc_layer *const layer = &table->layers[l];
-        count += (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_list;
+        count += (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_next;
     }
     return count * lmc_count_nbytes(n);
 }
 
 /* A symbol in the rest has a code: no encoder does that, and decoders need not care. */
-static int rest_has_coded(const lmc_table *table, size_t n, size_t used)
+static int literals_have_coded(const lmc_table *table, size_t n, size_t used)
 {
     const size_t q = lmc_count_nbytes(n);
-    const size_t rest = table->has_rest ? (size_t)lmc_load_n(stored + counts_nbytes_of(table, n) - q, q) : 0;
+    const size_t rest =
+        table->has_literals ? (size_t)lmc_load_n(stored + counts_nbytes_of(table, n) - q, q) : 0;
     for (size_t i = used - rest; i < used; i++)
         if (table->is_coded[stored[i]])
             return 1;
@@ -291,7 +292,7 @@ static void check_damaged(const lmc_code_shape *shape, const lmc_table *table, s
             first = status;
         CU_ASSERT_EQUAL(status, first);
         CU_ASSERT(status == LMC_OK || status == LMC_ERR_CORRUPT);
-        if (status != LMC_OK || rest_has_coded(table, n, used))
+        if (status != LMC_OK || literals_have_coded(table, n, used))
             continue;
         const uint8_t *const found = guarded_end(&symbol_memory, padded(n));
         CU_ASSERT_EQUAL(encode_by_the_book(shape, table, found, n, expected), used);
@@ -307,7 +308,7 @@ static void test_damage(void)
         lmc_table table;
         make_case(6, n, &shape, &table);
         const size_t nbytes = encode_by_the_book(&shape, &table, symbols, n, stored);
-        for (size_t flips = 1 + random_below(2); flips > 0; flips--)
+        for (size_t sign_changes = 1 + random_below(2); sign_changes > 0; sign_changes--)
             stored[random_below(nbytes)] ^= (uint8_t)(1u << random_below(8));
         check_damaged(&shape, &table, n, nbytes);
     }
@@ -339,7 +340,7 @@ int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
         LMC_TEST(test_small_planes), LMC_TEST(test_planes_about_a_strip),
-        LMC_TEST(test_large_planes), LMC_TEST(test_all_to_the_rest),
+        LMC_TEST(test_large_planes), LMC_TEST(test_all_literals),
         LMC_TEST(test_capacity),     LMC_TEST(test_truncation),
         LMC_TEST(test_damage),       LMC_TEST(test_damaged_counts),
     };

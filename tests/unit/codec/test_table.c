@@ -16,7 +16,7 @@ static unsigned steps(unsigned nbits)
 }
 
 /* The list's length, from what the symbols leave; 0 without a list. */
-static unsigned list_nbits(const lmc_code_shape *shape, unsigned layer)
+static unsigned next_nbits(const lmc_code_shape *shape, unsigned layer)
 {
     unsigned left = UNIT;
     for (unsigned s = 0; s < 256; s++)
@@ -33,9 +33,9 @@ static unsigned list_nbits(const lmc_code_shape *shape, unsigned layer)
 static void check_layer(const lmc_code_shape *shape, const lmc_table *table, unsigned index)
 {
     const lmc_layer *const layer = &table->layers[index];
-    const unsigned list = list_nbits(shape, index);
+    const unsigned list = next_nbits(shape, index);
     unsigned next = 0;
-    CU_ASSERT_EQUAL(layer->has_list, list != 0);
+    CU_ASSERT_EQUAL(layer->has_next, list != 0);
     for (unsigned nbits = 1; nbits <= 6; nbits++) {
         for (unsigned s = 0; s < 256; s++) {
             if (shape->nbits[s] != nbits || shape->layer[s] != index)
@@ -46,7 +46,7 @@ static void check_layer(const lmc_code_shape *shape, const lmc_table *table, uns
             next += steps(nbits);
         }
         if (list == nbits) {
-            CU_ASSERT_EQUAL(layer->list_code, next);
+            CU_ASSERT_EQUAL(layer->next_code, next);
             next += steps(nbits);
         }
         if (nbits >= layer->first_nbits && nbits < layer->last_nbits)
@@ -65,13 +65,13 @@ static void check_table(const lmc_code_shape *shape, const lmc_table *table)
             const int is_later = shape->nbits[s] == 0 || shape->layer[s] > i;
             if (shape->nbits[s] != 0 && shape->layer[s] == i)
                 CU_ASSERT_EQUAL(table->code_nbits[s], way_nbits + shape->nbits[s]);
-            if (is_later && table->layers[i].has_list)
-                CU_ASSERT_EQUAL(table->layers[i].code[s], table->layers[i].list_code);
+            if (is_later && table->layers[i].has_next)
+                CU_ASSERT_EQUAL(table->layers[i].code[s], table->layers[i].next_code);
         }
-        way_nbits += list_nbits(shape, i);
-        CU_ASSERT(i + 1 == shape->layer_count || table->layers[i].has_list);
+        way_nbits += next_nbits(shape, i);
+        CU_ASSERT(i + 1 == shape->layer_count || table->layers[i].has_next);
     }
-    CU_ASSERT_EQUAL(table->has_rest, table->layers[table->layer_count - 1].has_list);
+    CU_ASSERT_EQUAL(table->has_literals, table->layers[table->layer_count - 1].has_next);
     for (unsigned s = 0; s < 256; s++) {
         CU_ASSERT_EQUAL(table->is_coded[s], shape->nbits[s] != 0);
         CU_ASSERT(shape->nbits[s] != 0 || table->code_nbits[s] == way_nbits);
@@ -107,7 +107,7 @@ static size_t write_table(const lmc_code_shape *shape, uint8_t bytes[LMC_TABLE_N
 
 static int tables_are_equal(const lmc_table *a, const lmc_table *b)
 {
-    return a->layer_count == b->layer_count && a->has_rest == b->has_rest &&
+    return a->layer_count == b->layer_count && a->has_literals == b->has_literals &&
            memcmp(a->is_coded, b->is_coded, sizeof a->is_coded) == 0 &&
            memcmp(a->code_nbits, b->code_nbits, sizeof a->code_nbits) == 0 &&
            memcmp(a->layers, b->layers, a->layer_count * sizeof a->layers[0]) == 0;
@@ -273,7 +273,7 @@ static void test_random_damage(void)
             unsigned used = 0;
             for (unsigned code = 0; code < UNIT; code++) /* each code is some symbol's, or the list's */
                 used += table.layers[k].code[table.layers[k].symbol[code]] <= code ||
-                        (table.layers[k].has_list && code >= table.layers[k].list_code);
+                        (table.layers[k].has_next && code >= table.layers[k].next_code);
             CU_ASSERT_EQUAL(used, UNIT);
         }
     }

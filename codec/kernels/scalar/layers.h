@@ -1,10 +1,10 @@
 /*
- * levels.h - the levels of a code in portable C. Bit j of the codes of 64 symbols, a group, is one word, so that
+ * layers.h - the levels of a code in portable C. Bit j of the codes of 64 symbols, a group, is one word, so that
  * a comparison of 64 codes is a few operations. Several groups at once, one thing at a time for all of them: the form
  * that compilers turn into vector code.
  */
-#ifndef LMC_CODEC_KERNELS_SCALAR_LEVELS_H
-#define LMC_CODEC_KERNELS_SCALAR_LEVELS_H
+#ifndef LMC_CODEC_KERNELS_SCALAR_LAYERS_H
+#define LMC_CODEC_KERNELS_SCALAR_LAYERS_H
 
 #include "codec/kernels/scalar/bits.h"
 
@@ -12,16 +12,16 @@
 #define BATCH_VALUES (BATCH * GROUP)
 
 /* The codes of a batch: bit[j] has bit j of those of each group, first bit first. Groups that are not there are 0. */
-typedef struct level_batch {
+typedef struct layer_batch {
     unsigned group_count;
     uint64_t valid[BATCH]; /* lanes that are there */
     uint64_t bit[LMC_FMT_LAYER_NBITS_MAX][BATCH];
     uint64_t longer[BATCH]; /* lanes whose codes have the bit of the plane at hand */
     bit_moves moves[BATCH]; /* that gather these */
-} level_batch;
+} layer_batch;
 
 /* A batch of n symbols, mostly BATCH_VALUES. */
-LMC_INLINE void open_batch(level_batch *b, size_t n)
+LMC_INLINE void open_batch(layer_batch *b, size_t n)
 {
     b->group_count = (unsigned)((n + GROUP - 1) / GROUP);
     for (unsigned g = 0; g < BATCH; g++)
@@ -32,7 +32,7 @@ LMC_INLINE void open_batch(level_batch *b, size_t n)
 }
 
 /* Lanes whose codes have more than nbits bits: whose prefix of so many is at least the threshold. */
-LMC_INLINE void find_longer(level_batch *b, const lmc_layer *layer, unsigned nbits)
+LMC_INLINE void find_longer(layer_batch *b, const lmc_layer *layer, unsigned nbits)
 {
     const unsigned threshold = layer->threshold[nbits];
     if (nbits > layer->first_nbits && threshold == layer->threshold[nbits - 1])
@@ -51,14 +51,14 @@ LMC_INLINE void find_longer(level_batch *b, const lmc_layer *layer, unsigned nbi
 }
 
 /* Lanes of the list. */
-LMC_INLINE void find_listed(const level_batch *b, const lmc_layer *layer, uint64_t listed[BATCH])
+LMC_INLINE void find_passed_on(const layer_batch *b, const lmc_layer *layer, uint64_t passed_on[BATCH])
 {
     for (unsigned g = 0; g < BATCH; g++)
-        listed[g] = b->valid[g];
+        passed_on[g] = b->valid[g];
     for (unsigned j = 0; j < layer->last_nbits; j++) {
-        const uint64_t unwanted = (uint64_t)(layer->list_code >> (5 - j) & 1) - 1;
+        const uint64_t unwanted = (uint64_t)(layer->next_code >> (5 - j) & 1) - 1;
         for (unsigned g = 0; g < BATCH; g++)
-            listed[g] &= b->bit[j][g] ^ unwanted;
+            passed_on[g] &= b->bit[j][g] ^ unwanted;
     }
 }
 
@@ -72,7 +72,7 @@ typedef struct short_code {
 /* Of the symbols that the layer names for the list's code, which may be any, none has that code. */
 LMC_INLINE short_code find_short_code(const lmc_layer *layer)
 {
-    short_code code = {.other = layer->has_list ? layer->list_code >> 4 : 0};
+    short_code code = {.other = layer->has_next ? layer->next_code >> 4 : 0};
     for (unsigned c = 0; c < 4; c++) {
         code.symbol[c] = layer->symbol[16 * c];
         if (layer->code[code.symbol[c]] == 16 * c)
@@ -82,7 +82,7 @@ LMC_INLINE short_code find_short_code(const lmc_layer *layer)
 }
 
 /* Codes by comparison, two bits in a byte. Bits of bytes that lie in a row are put together last. */
-LMC_INLINE void compare_symbols(level_batch *b, const short_code *code, const uint8_t *symbols)
+LMC_INLINE void compare_symbols(layer_batch *b, const short_code *code, const uint8_t *symbols)
 {
     const uint8_t s0 = code->symbol[0], s1 = code->symbol[1], s2 = code->symbol[2], s3 = code->symbol[3];
     const uint8_t f0 = code->flip[0], f1 = code->flip[1], f2 = code->flip[2], f3 = code->flip[3];
@@ -108,7 +108,7 @@ LMC_INLINE void compare_symbols(level_batch *b, const short_code *code, const ui
 }
 
 /* Codes by table look-up. Row i gets the codes of lanes i, 8 + i, 16 + i, ...: bits of these are bits 8 * k + i. */
-LMC_INLINE void look_up_codes(level_batch *b, const lmc_layer *layer, const uint8_t *symbols)
+LMC_INLINE void look_up_codes(layer_batch *b, const lmc_layer *layer, const uint8_t *symbols)
 {
     uint64_t row[8][BATCH];
     for (unsigned g = 0; g < b->group_count; g++) {
@@ -130,7 +130,7 @@ LMC_INLINE void look_up_codes(level_batch *b, const lmc_layer *layer, const uint
     }
 }
 
-LMC_INLINE void write_full_planes(level_batch *b, const lmc_layer *layer, size_t n, lmc_levels_out *out)
+LMC_INLINE void write_full_planes(layer_batch *b, const lmc_layer *layer, size_t n, lmc_layer_out *out)
 {
     for (unsigned j = 0; j < layer->first_nbits; j++) {
         for (unsigned g = 0; g < BATCH; g++)
@@ -143,7 +143,7 @@ LMC_INLINE void write_full_planes(level_batch *b, const lmc_layer *layer, size_t
     }
 }
 
-LMC_INLINE void write_partial_planes(level_batch *b, const lmc_layer *layer, lmc_levels_out *out)
+LMC_INLINE void write_partial_planes(layer_batch *b, const lmc_layer *layer, lmc_layer_out *out)
 {
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++) {
         uint64_t gathered[BATCH];
@@ -155,31 +155,31 @@ LMC_INLINE void write_partial_planes(level_batch *b, const lmc_layer *layer, lmc
     }
 }
 
-LMC_INLINE void append_listed(const level_batch *b, const lmc_layer *layer, const uint8_t *symbols,
-                              lmc_levels_out *out)
+LMC_INLINE void append_passed_on(const layer_batch *b, const lmc_layer *layer, const uint8_t *symbols,
+                                 lmc_layer_out *out)
 {
-    uint64_t listed[BATCH];
-    uint8_t *list = out->list;
-    find_listed(b, layer, listed);
+    uint64_t passed_on[BATCH];
+    uint8_t *next_symbols = out->next_symbols;
+    find_passed_on(b, layer, passed_on);
     for (unsigned g = 0; g < b->group_count; g++) {
         for (unsigned i = 0; i < GROUP; i += 8) {
-            const byte_moves *const moves = &moves_of[listed[g] >> i & 0xff];
-            lmc_store64(list, gather_bytes(moves, lmc_load64(symbols + g * GROUP + i)));
-            list += count_bytes(moves);
+            const byte_moves *const moves = &moves_of[passed_on[g] >> i & 0xff];
+            lmc_store64(next_symbols, gather_bytes(moves, lmc_load64(symbols + g * GROUP + i)));
+            next_symbols += count_bytes(moves);
         }
     }
-    out->list = list;
+    out->next_symbols = next_symbols;
 }
 
-static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_levels_out *out)
+static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_layer_out *out)
 {
-    lmc_levels_out local = *out;
+    lmc_layer_out local = *out;
     short_code code = {{0}, {0}, 0};
     if (layer->last_nbits <= 2)
         code = find_short_code(layer);
     for (size_t i = 0; i < n; i += BATCH_VALUES) {
         const size_t count = lmc_min_size(n - i, BATCH_VALUES);
-        level_batch b;
+        layer_batch b;
         open_batch(&b, count);
         if (layer->last_nbits <= 2)
             compare_symbols(&b, &code, symbols + i);
@@ -187,8 +187,8 @@ static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t
             look_up_codes(&b, layer, symbols + i);
         write_full_planes(&b, layer, count, &local);
         write_partial_planes(&b, layer, &local);
-        if (layer->has_list)
-            append_listed(&b, layer, symbols + i, &local);
+        if (layer->has_next)
+            append_passed_on(&b, layer, symbols + i, &local);
     }
     *out = local;
 }
@@ -204,17 +204,17 @@ typedef struct short_symbols {
 LMC_INLINE short_symbols find_short_symbols(const lmc_layer *layer)
 {
     uint8_t s[4];
-    const unsigned listed = layer->list_code >> 4;
+    const unsigned passed_on = layer->next_code >> 4;
     for (unsigned c = 0; c < 4; c++)
         s[c] = layer->symbol[16 * c];
     if (layer->last_nbits == 1)
-        s[0] = s[1] = s[2] = s[3] = s[listed ^ 2];
+        s[0] = s[1] = s[2] = s[3] = s[passed_on ^ 2];
     else
-        s[listed] = s[listed ^ 1] ^ s[listed ^ 2] ^ s[listed ^ 3];
+        s[passed_on] = s[passed_on ^ 1] ^ s[passed_on ^ 2] ^ s[passed_on ^ 3];
     return (short_symbols){EACH_BYTE * s[0], EACH_BYTE * (s[0] ^ s[2]), EACH_BYTE * (s[0] ^ s[1])};
 }
 
-LMC_INLINE void blend_symbols(const level_batch *b, const short_symbols *blend, uint8_t *symbols)
+LMC_INLINE void blend_symbols(const layer_batch *b, const short_symbols *blend, uint8_t *symbols)
 {
     for (unsigned g = 0; g < b->group_count; g++) {
         const uint64_t bit0 = b->bit[0][g], bit1 = b->bit[1][g];
@@ -226,7 +226,7 @@ LMC_INLINE void blend_symbols(const level_batch *b, const short_symbols *blend, 
 }
 
 /* Symbols by table look-up of their codes. */
-LMC_INLINE void look_up_symbols(const level_batch *b, const lmc_layer *layer, uint8_t *symbols)
+LMC_INLINE void look_up_symbols(const layer_batch *b, const lmc_layer *layer, uint8_t *symbols)
 {
     uint64_t row[8][BATCH];
     for (unsigned g = 0; g < BATCH; g++) {
@@ -245,7 +245,7 @@ LMC_INLINE void look_up_symbols(const level_batch *b, const lmc_layer *layer, ui
     }
 }
 
-LMC_INLINE void read_planes(level_batch *b, const lmc_layer *layer, lmc_levels_in *in)
+LMC_INLINE void read_planes(layer_batch *b, const lmc_layer *layer, lmc_layer_in *in)
 {
     for (unsigned j = 0; j < layer->first_nbits; j++) {
         memcpy(b->bit[j], in->full[j], sizeof b->bit[j]);
@@ -263,32 +263,32 @@ LMC_INLINE void read_planes(level_batch *b, const lmc_layer *layer, lmc_levels_i
     }
 }
 
-LMC_INLINE void insert_listed(const level_batch *b, const lmc_layer *layer, uint8_t *symbols,
-                              lmc_levels_in *in)
+LMC_INLINE void insert_passed_on(const layer_batch *b, const lmc_layer *layer, uint8_t *symbols,
+                                 lmc_layer_in *in)
 {
-    uint64_t listed[BATCH];
-    const uint8_t *list = in->list;
-    find_listed(b, layer, listed);
+    uint64_t passed_on[BATCH];
+    const uint8_t *next_symbols = in->next_symbols;
+    find_passed_on(b, layer, passed_on);
     for (unsigned g = 0; g < b->group_count; g++) {
         for (unsigned i = 0; i < GROUP; i += 8) {
             uint8_t *const s = symbols + g * GROUP + i;
-            const byte_moves *const moves = &moves_of[listed[g] >> i & 0xff];
-            lmc_store64(s, scatter_bytes(moves, lmc_load64(list), lmc_load64(s)));
-            list += count_bytes(moves);
+            const byte_moves *const moves = &moves_of[passed_on[g] >> i & 0xff];
+            lmc_store64(s, scatter_bytes(moves, lmc_load64(next_symbols), lmc_load64(s)));
+            next_symbols += count_bytes(moves);
         }
     }
-    in->list = list;
+    in->next_symbols = next_symbols;
 }
 
-static void levels_decode(const lmc_layer *layer, lmc_levels_in *in, size_t n, uint8_t *symbols)
+static void layer_decode(const lmc_layer *layer, lmc_layer_in *in, size_t n, uint8_t *symbols)
 {
-    lmc_levels_in local = *in;
-    const int is_short = layer->has_list && layer->last_nbits <= 2;
+    lmc_layer_in local = *in;
+    const int is_short = layer->has_next && layer->last_nbits <= 2;
     short_symbols blend = {0, 0, 0};
     if (is_short)
         blend = find_short_symbols(layer);
     for (size_t i = 0; i < n; i += BATCH_VALUES) {
-        level_batch b;
+        layer_batch b;
         open_batch(&b, lmc_min_size(n - i, BATCH_VALUES));
         read_planes(&b, layer, &local);
         if (is_short && layer->last_nbits == 1)
@@ -297,8 +297,8 @@ static void levels_decode(const lmc_layer *layer, lmc_levels_in *in, size_t n, u
             blend_symbols(&b, &blend, symbols + i);
         else
             look_up_symbols(&b, layer, symbols + i);
-        if (layer->has_list)
-            insert_listed(&b, layer, symbols + i, &local);
+        if (layer->has_next)
+            insert_passed_on(&b, layer, symbols + i, &local);
     }
     *in = local;
 }

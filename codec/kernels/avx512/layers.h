@@ -1,5 +1,5 @@
 /*
- * levels.h - canonical codes, level by level, for kernels/avx512/avx512.c. A group of 64 symbols is one register, a
+ * layers.h - canonical codes, level by level, for kernels/avx512/avx512.c. A group of 64 symbols is one register, a
  * plane's word of the group is one mask: codes come from a look-up in two or four registers, planes from bit
  * tests, lists from compression. Decoding adds up the planes' bits under their masks.
  */
@@ -12,9 +12,9 @@
 typedef struct code_book {
     __m512i code[4];
     __m512i threshold[6];
-    __m512i list_code;
+    __m512i next_code;
     int narrow;
-    int has_list;
+    int has_next;
 } code_book;
 
 LMC_INLINE code_book load_code_book(const lmc_layer *layer)
@@ -24,9 +24,9 @@ LMC_INLINE code_book load_code_book(const lmc_layer *layer)
         book.code[i] = _mm512_loadu_si512(layer->code + 64 * i);
     for (unsigned j = 0; j < 6; j++)
         book.threshold[j] = _mm512_set1_epi8((char)layer->threshold[j]);
-    book.list_code = _mm512_set1_epi8((char)layer->list_code);
+    book.next_code = _mm512_set1_epi8((char)layer->next_code);
     book.narrow = layer->narrow;
-    book.has_list = layer->has_list;
+    book.has_next = layer->has_next;
     return book;
 }
 
@@ -42,14 +42,14 @@ LMC_INLINE __m512i look_up_codes(const code_book *book, __m512i symbols)
 }
 
 /* The symbols under a mask, to the list. Compressing to a register first: to memory is slow on Zen 4. */
-LMC_INLINE void append_listed(uint8_t **list, __m512i symbols, uint64_t listed)
+LMC_INLINE void append_passed_on(uint8_t **next_symbols, __m512i symbols, uint64_t passed_on)
 {
-    _mm512_storeu_si512(*list, _mm512_maskz_compress_epi8(listed, symbols));
-    *list += lmc_popcount64(listed);
+    _mm512_storeu_si512(*next_symbols, _mm512_maskz_compress_epi8(passed_on, symbols));
+    *next_symbols += lmc_popcount64(passed_on);
 }
 
 LMC_INLINE void encode_group(const unsigned first, const unsigned last, const code_book *book,
-                             __m512i symbols, uint64_t valid, size_t plane_nbytes, lmc_levels_out *out)
+                             __m512i symbols, uint64_t valid, size_t plane_nbytes, lmc_layer_out *out)
 {
     const __m512i codes = look_up_codes(book, symbols);
     uint64_t word[6];
@@ -61,15 +61,15 @@ LMC_INLINE void encode_group(const unsigned first, const unsigned last, const co
         const uint64_t longer = _mm512_cmpge_epu8_mask(codes, book->threshold[j]) & valid;
         lmc_put_bits(&out->partial[j], _pext_u64(word[j], longer), lmc_popcount64(longer));
     }
-    if (book->has_list)
-        append_listed(&out->list, symbols, _mm512_cmpeq_epi8_mask(codes, book->list_code) & valid);
+    if (book->has_next)
+        append_passed_on(&out->next_symbols, symbols, _mm512_cmpeq_epi8_mask(codes, book->next_code) & valid);
 }
 
 LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lmc_layer *layer,
-                             const uint8_t *symbols, size_t n, lmc_levels_out *out)
+                             const uint8_t *symbols, size_t n, lmc_layer_out *out)
 {
     const code_book book = load_code_book(layer);
-    lmc_levels_out local;
+    lmc_layer_out local;
     copy_out_cursors(first, last, &local, out);
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
@@ -84,7 +84,7 @@ LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lm
 LMC_INLINE int find_symbols(const lmc_layer *layer, uint8_t symbol[3])
 {
     const unsigned code_step = 64u >> layer->last_nbits;
-    for (unsigned code = 0; code < layer->list_code; code += code_step, symbol++) {
+    for (unsigned code = 0; code < layer->next_code; code += code_step, symbol++) {
         unsigned count = 0;
         for (unsigned i = 0; i < 256; i += 64) {
             const uint64_t found =
@@ -100,28 +100,28 @@ LMC_INLINE int find_symbols(const lmc_layer *layer, uint8_t symbol[3])
 }
 
 LMC_INLINE void encode_short_group(const unsigned nbits, const __m512i known[3], __m512i symbols,
-                                   uint64_t valid, size_t plane_nbytes, lmc_levels_out *out)
+                                   uint64_t valid, size_t plane_nbytes, lmc_layer_out *out)
 {
     uint64_t word = _mm512_cmpneq_epi8_mask(symbols, known[0]) & valid;
-    uint64_t listed = word;
+    uint64_t passed_on = word;
     if (nbits == 2) {
         const uint64_t not_01 = _mm512_mask_cmpneq_epi8_mask(word, symbols, known[1]);
         const uint64_t not_10 = _mm512_mask_cmpneq_epi8_mask(word, symbols, known[2]);
-        listed = not_01 & not_10;
+        passed_on = not_01 & not_10;
         word = not_01;
         put_full(&out->full[1], not_10, plane_nbytes);
     }
     put_full(&out->full[0], word, plane_nbytes);
-    append_listed(&out->list, symbols, listed);
+    append_passed_on(&out->next_symbols, symbols, passed_on);
 }
 
-LMC_INLINE void encode_short_level(const unsigned nbits, const uint8_t symbol[3], const uint8_t *symbols,
-                                   size_t n, lmc_levels_out *out)
+LMC_INLINE void encode_short_layer(const unsigned nbits, const uint8_t symbol[3], const uint8_t *symbols,
+                                   size_t n, lmc_layer_out *out)
 {
     __m512i known[3];
     for (unsigned i = 0; i < 3; i++)
         known[i] = _mm512_set1_epi8((char)symbol[i]);
-    lmc_levels_out local;
+    lmc_layer_out local;
     copy_out_cursors(nbits, nbits, &local, out);
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
@@ -132,14 +132,14 @@ LMC_INLINE void encode_short_level(const unsigned nbits, const uint8_t symbol[3]
     copy_out_cursors(nbits, nbits, out, &local);
 }
 
-static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_levels_out *out)
+static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_layer_out *out)
 {
     uint8_t symbol[3] = {0, 0, 0};
-    if (is_short_level(layer) && find_symbols(layer, symbol)) {
+    if (is_short_layer(layer) && find_symbols(layer, symbol)) {
         if (layer->last_nbits == 1)
-            encode_short_level(1, symbol, symbols, n, out);
+            encode_short_layer(1, symbol, symbols, n, out);
         else
-            encode_short_level(2, symbol, symbols, n, out);
+            encode_short_layer(2, symbol, symbols, n, out);
         return;
     }
     LMC_LAYER_INSTANCE(layer, encode_layer, layer, symbols, n, out)
@@ -147,19 +147,19 @@ static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t
 
 /* ---- levels: decode ---- */
 
-LMC_INLINE __m512i fill_listed(const uint8_t **list, __m512i symbols, uint64_t listed)
+LMC_INLINE __m512i fill_passed_on(const uint8_t **next_symbols, __m512i symbols, uint64_t passed_on)
 {
-    const __m512i next = _mm512_loadu_si512(*list);
-    *list += lmc_popcount64(listed);
-    return _mm512_mask_expand_epi8(symbols, listed, next);
+    const __m512i next = _mm512_loadu_si512(*next_symbols);
+    *next_symbols += lmc_popcount64(passed_on);
+    return _mm512_mask_expand_epi8(symbols, passed_on, next);
 }
 
 /* What a decoder needs of a layer, in registers. */
 typedef struct symbol_book {
     __m512i symbol;
     __m512i threshold[6];
-    __m512i list_code;
-    int has_list;
+    __m512i next_code;
+    int has_next;
 } symbol_book;
 
 LMC_INLINE symbol_book load_symbol_book(const lmc_layer *layer)
@@ -168,13 +168,13 @@ LMC_INLINE symbol_book load_symbol_book(const lmc_layer *layer)
     book.symbol = _mm512_loadu_si512(layer->symbol);
     for (unsigned j = 0; j < 6; j++)
         book.threshold[j] = _mm512_set1_epi8((char)layer->threshold[j]);
-    book.list_code = _mm512_set1_epi8((char)layer->list_code);
-    book.has_list = layer->has_list;
+    book.next_code = _mm512_set1_epi8((char)layer->next_code);
+    book.has_next = layer->has_next;
     return book;
 }
 
 LMC_INLINE __m512i decode_group(const unsigned first, const unsigned last, const symbol_book *book,
-                                uint64_t valid, lmc_levels_in *in)
+                                uint64_t valid, lmc_layer_in *in)
 {
     __m512i codes = _mm512_maskz_mov_epi8(lmc_load64(in->full[0]), _mm512_set1_epi8(32));
     for (unsigned j = 1; j < first; j++)
@@ -189,16 +189,16 @@ LMC_INLINE __m512i decode_group(const unsigned first, const unsigned last, const
         codes = _mm512_mask_add_epi8(codes, word, codes, _mm512_set1_epi8((char)(32 >> j)));
     }
     const __m512i symbols = _mm512_permutexvar_epi8(codes, book->symbol);
-    if (!book->has_list)
+    if (!book->has_next)
         return symbols;
-    return fill_listed(&in->list, symbols, _mm512_cmpeq_epi8_mask(codes, book->list_code) & valid);
+    return fill_passed_on(&in->next_symbols, symbols, _mm512_cmpeq_epi8_mask(codes, book->next_code) & valid);
 }
 
 LMC_INLINE void decode_layer(const unsigned first, const unsigned last, const lmc_layer *layer, size_t n,
-                             lmc_levels_in *in, uint8_t *symbols)
+                             lmc_layer_in *in, uint8_t *symbols)
 {
     const symbol_book book = load_symbol_book(layer);
-    lmc_levels_in local;
+    lmc_layer_in local;
     copy_in_cursors(first, last, &local, in);
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
@@ -210,25 +210,26 @@ LMC_INLINE void decode_layer(const unsigned first, const unsigned last, const lm
 }
 
 LMC_INLINE __m512i decode_short_group(const unsigned nbits, const __m512i known[3], uint64_t valid,
-                                      lmc_levels_in *in)
+                                      lmc_layer_in *in)
 {
     const uint64_t word0 = lmc_load64(in->full[0]);
     in->full[0] += 8;
     if (nbits == 1)
-        return fill_listed(&in->list, known[0], word0 & valid);
+        return fill_passed_on(&in->next_symbols, known[0], word0 & valid);
     const uint64_t word1 = lmc_load64(in->full[1]);
     in->full[1] += 8;
     const __m512i even = _mm512_mask_mov_epi8(known[0], word0, known[2]);
-    return fill_listed(&in->list, _mm512_mask_mov_epi8(even, word1, known[1]), word0 & word1 & valid);
+    return fill_passed_on(&in->next_symbols, _mm512_mask_mov_epi8(even, word1, known[1]),
+                          word0 & word1 & valid);
 }
 
-LMC_INLINE void decode_short_level(const unsigned nbits, const lmc_layer *layer, size_t n, lmc_levels_in *in,
+LMC_INLINE void decode_short_layer(const unsigned nbits, const lmc_layer *layer, size_t n, lmc_layer_in *in,
                                    uint8_t *symbols)
 {
     __m512i known[3];
     for (unsigned i = 0; i < 3; i++)
         known[i] = _mm512_set1_epi8((char)layer->symbol[i * 16]);
-    lmc_levels_in local;
+    lmc_layer_in local;
     copy_in_cursors(nbits, nbits, &local, in);
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
@@ -239,13 +240,13 @@ LMC_INLINE void decode_short_level(const unsigned nbits, const lmc_layer *layer,
     copy_in_cursors(nbits, nbits, in, &local);
 }
 
-static void levels_decode(const lmc_layer *layer, lmc_levels_in *in, size_t n, uint8_t *symbols)
+static void layer_decode(const lmc_layer *layer, lmc_layer_in *in, size_t n, uint8_t *symbols)
 {
-    if (is_short_level(layer)) {
+    if (is_short_layer(layer)) {
         if (layer->last_nbits == 1)
-            decode_short_level(1, layer, n, in, symbols);
+            decode_short_layer(1, layer, n, in, symbols);
         else
-            decode_short_level(2, layer, n, in, symbols);
+            decode_short_layer(2, layer, n, in, symbols);
         return;
     }
     LMC_LAYER_INSTANCE(layer, decode_layer, layer, n, in, symbols)

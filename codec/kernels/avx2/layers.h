@@ -1,5 +1,5 @@
 /*
- * levels.h - canonical codes, level by level, for kernels/avx2/avx2.c. A group of 64 symbols is two registers, a
+ * layers.h - canonical codes, level by level, for kernels/avx2/avx2.c. A group of 64 symbols is two registers, a
  * plane's word of the group is a general register. What depends on the symbol before (the list, the partial
  * planes) is done for a whole strip at a time, so that a group need not wait for its neighbour.
  */
@@ -47,39 +47,39 @@ LMC_INLINE bytes64 void_beyond(bytes64 codes, size_t n)
 
 /* Which symbols of a strip are in the list. */
 typedef struct marks {
-    uint8_t listed[LMC_STRIP_VALUES];     /* 0 or 255 */
+    uint8_t passed_on[LMC_STRIP_VALUES];  /* 0 or 255 */
     uint64_t count[LMC_STRIP_VALUES / 8]; /* of each eight symbols */
 } marks;
 
-LMC_INLINE void mark_group(marks *m, size_t at, bytes64 listed)
+LMC_INLINE void mark_group(marks *m, size_t at, bytes64 passed_on)
 {
     const __m256i zero = _mm256_setzero_si256();
-    store_bytes64(m->listed + at, listed);
+    store_bytes64(m->passed_on + at, passed_on);
     for (unsigned h = 0; h < 2; h++)
-        store256(m->count + at / 8 + 4 * h, _mm256_sad_epu8(_mm256_sub_epi8(zero, listed.half[h]), zero));
+        store256(m->count + at / 8 + 4 * h, _mm256_sad_epu8(_mm256_sub_epi8(zero, passed_on.half[h]), zero));
 }
 
 /* The marked ones of n symbols, a multiple of 64. Returns the end of the list. */
-static uint8_t *append_listed(uint8_t *list, const uint8_t *symbols, const marks *m, size_t n)
+static uint8_t *append_passed_on(uint8_t *next_symbols, const uint8_t *symbols, const marks *m, size_t n)
 {
 #pragma GCC unroll 8
     for (size_t i = 0; i < n / 8; i++) {
-        lmc_store64(list, _pext_u64(lmc_load64(symbols + 8 * i), lmc_load64(m->listed + 8 * i)));
-        list += m->count[i];
+        lmc_store64(next_symbols, _pext_u64(lmc_load64(symbols + 8 * i), lmc_load64(m->passed_on + 8 * i)));
+        next_symbols += m->count[i];
     }
-    return list;
+    return next_symbols;
 }
 
 /* The inverse: the marked symbols are 0 and become those of the list. */
-static const uint8_t *fill_listed(const uint8_t *list, const marks *m, size_t n, uint8_t *symbols)
+static const uint8_t *fill_passed_on(const uint8_t *next_symbols, const marks *m, size_t n, uint8_t *symbols)
 {
 #pragma GCC unroll 8
     for (size_t i = 0; i < n / 8; i++) {
-        const uint64_t filled = _pdep_u64(lmc_load64(list), lmc_load64(m->listed + 8 * i));
+        const uint64_t filled = _pdep_u64(lmc_load64(next_symbols), lmc_load64(m->passed_on + 8 * i));
         lmc_store64(symbols + 8 * i, lmc_load64(symbols + 8 * i) | filled);
-        list += m->count[i];
+        next_symbols += m->count[i];
     }
-    return list;
+    return next_symbols;
 }
 
 LMC_INLINE size_t whole_groups(size_t n)
@@ -97,13 +97,13 @@ typedef struct code_book {
     unsigned count;
     __m256i common;
     __m256i below_threshold[6];
-    __m256i list_code;
-    int has_list;
+    __m256i next_code;
+    int has_next;
 } code_book;
 
 LMC_INLINE void load_code_book(const lmc_layer *layer, code_book *book)
 {
-    const uint8_t common = layer->has_list ? layer->list_code : layer->code[255];
+    const uint8_t common = layer->has_next ? layer->next_code : layer->code[255];
     const __m128i common16 = _mm_set1_epi8((char)common);
     book->count = 0;
     for (unsigned i = 0; i < 256; i += 16) {
@@ -117,8 +117,8 @@ LMC_INLINE void load_code_book(const lmc_layer *layer, code_book *book)
     book->common = _mm256_broadcastsi128_si256(common16);
     for (unsigned j = 0; j < 6; j++)
         book->below_threshold[j] = _mm256_set1_epi8((char)(layer->threshold[j] - 1));
-    book->list_code = _mm256_set1_epi8((char)layer->list_code);
-    book->has_list = layer->has_list;
+    book->next_code = _mm256_set1_epi8((char)layer->next_code);
+    book->has_next = layer->has_next;
 }
 
 LMC_INLINE bytes64 look_up_codes(const code_book *book, bytes64 symbols)
@@ -152,7 +152,7 @@ LMC_INLINE bytes64 equal_bytes(bytes64 v, __m256i to)
 
 /* Encodes a group of n <= 64 symbols, at + 0 .. n - 1 of its strip. */
 LMC_INLINE void encode_group(const unsigned first, const unsigned last, const code_book *book,
-                             const uint8_t *symbols, size_t at, size_t n, lmc_levels_out *out, marks *m)
+                             const uint8_t *symbols, size_t at, size_t n, lmc_layer_out *out, marks *m)
 {
     bytes64 codes = look_up_codes(book, load_bytes64(symbols + at));
     if (n < GROUP)
@@ -164,12 +164,12 @@ LMC_INLINE void encode_group(const unsigned first, const unsigned last, const co
         const uint64_t longer = greater_than(codes, book->below_threshold[j]);
         lmc_put_bits(&out->partial[j], _pext_u64(plane_word(codes, j), longer), lmc_popcount64(longer));
     }
-    if (book->has_list)
-        mark_group(m, at, equal_bytes(codes, book->list_code));
+    if (book->has_next)
+        mark_group(m, at, equal_bytes(codes, book->next_code));
 }
 
 LMC_INLINE void encode_strip(const unsigned first, const unsigned last, const code_book *book,
-                             const uint8_t *symbols, size_t n, lmc_levels_out *out)
+                             const uint8_t *symbols, size_t n, lmc_layer_out *out)
 {
     marks m;
     size_t i = 0;
@@ -177,16 +177,16 @@ LMC_INLINE void encode_strip(const unsigned first, const unsigned last, const co
         encode_group(first, last, book, symbols, i, GROUP, out, &m);
     if (i < n)
         encode_group(first, last, book, symbols, i, n - i, out, &m);
-    if (book->has_list)
-        out->list = append_listed(out->list, symbols, &m, whole_groups(n));
+    if (book->has_next)
+        out->next_symbols = append_passed_on(out->next_symbols, symbols, &m, whole_groups(n));
 }
 
 LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lmc_layer *layer,
-                             const uint8_t *symbols, size_t n, lmc_levels_out *out)
+                             const uint8_t *symbols, size_t n, lmc_layer_out *out)
 {
     code_book book;
     load_code_book(layer, &book);
-    lmc_levels_out local;
+    lmc_layer_out local;
     copy_out_cursors(first, last, &local, out);
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES)
         encode_strip(first, last, &book, symbols + i, lmc_min_size(LMC_STRIP_VALUES, n - i), &local);
@@ -197,7 +197,7 @@ LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lm
 LMC_INLINE int find_symbols(const lmc_layer *layer, uint8_t symbol[3])
 {
     const unsigned code_step = 64u >> layer->last_nbits;
-    for (unsigned code = 0; code < layer->list_code; code += code_step, symbol++) {
+    for (unsigned code = 0; code < layer->next_code; code += code_step, symbol++) {
         unsigned count = 0;
         for (unsigned i = 0; i < 256; i += 32) {
             const __m256i codes = load256(layer->code + i);
@@ -214,7 +214,7 @@ LMC_INLINE int find_symbols(const lmc_layer *layer, uint8_t symbol[3])
 }
 
 LMC_INLINE void encode_short_group(const unsigned nbits, const __m256i known[3], const uint8_t *symbols,
-                                   size_t at, size_t n, lmc_levels_out *out, marks *m)
+                                   size_t at, size_t n, lmc_layer_out *out, marks *m)
 {
     const bytes64 s = load_bytes64(symbols + at);
     bytes64 is_known = equal_bytes(s, known[0]);
@@ -236,13 +236,13 @@ LMC_INLINE void encode_short_group(const unsigned nbits, const __m256i known[3],
     mark_group(m, at, equal_bytes(is_known, _mm256_setzero_si256()));
 }
 
-LMC_INLINE void encode_short_level(const unsigned nbits, const uint8_t symbol[3], const uint8_t *symbols,
-                                   size_t n, lmc_levels_out *out)
+LMC_INLINE void encode_short_layer(const unsigned nbits, const uint8_t symbol[3], const uint8_t *symbols,
+                                   size_t n, lmc_layer_out *out)
 {
     __m256i known[3];
     for (unsigned i = 0; i < 3; i++)
         known[i] = _mm256_set1_epi8((char)symbol[i]);
-    lmc_levels_out local;
+    lmc_layer_out local;
     copy_out_cursors(nbits, nbits, &local, out);
     while (n > 0) {
         const size_t strip = lmc_min_size(LMC_STRIP_VALUES, n);
@@ -252,21 +252,21 @@ LMC_INLINE void encode_short_level(const unsigned nbits, const uint8_t symbol[3]
             encode_short_group(nbits, known, symbols, i, GROUP, &local, &m);
         if (i < strip)
             encode_short_group(nbits, known, symbols, i, strip - i, &local, &m);
-        local.list = append_listed(local.list, symbols, &m, whole_groups(strip));
+        local.next_symbols = append_passed_on(local.next_symbols, symbols, &m, whole_groups(strip));
         symbols += strip;
         n -= strip;
     }
     copy_out_cursors(nbits, nbits, out, &local);
 }
 
-static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_levels_out *out)
+static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_layer_out *out)
 {
     uint8_t symbol[3] = {0, 0, 0};
-    if (is_short_level(layer) && find_symbols(layer, symbol)) {
+    if (is_short_layer(layer) && find_symbols(layer, symbol)) {
         if (layer->last_nbits == 1)
-            encode_short_level(1, symbol, symbols, n, out);
+            encode_short_layer(1, symbol, symbols, n, out);
         else
-            encode_short_level(2, symbol, symbols, n, out);
+            encode_short_layer(2, symbol, symbols, n, out);
         return;
     }
     LMC_LAYER_INSTANCE(layer, encode_layer, layer, symbols, n, out)
@@ -293,7 +293,7 @@ LMC_INLINE __m256i codes_at_least(const code_bits *bits, size_t group, unsigned 
     return lanes;
 }
 
-static void lay_out_full(const lmc_layer *layer, lmc_levels_in *in, size_t group_count, code_bits *bits)
+static void lay_out_full(const lmc_layer *layer, lmc_layer_in *in, size_t group_count, code_bits *bits)
 {
     for (unsigned j = 0; j < layer->first_nbits; j++) {
         memcpy(bits->word[j], in->full[j], 8 * group_count);
@@ -301,7 +301,7 @@ static void lay_out_full(const lmc_layer *layer, lmc_levels_in *in, size_t group
     }
 }
 
-static void lay_out_partial(const lmc_layer *layer, lmc_levels_in *in, unsigned j, size_t n, code_bits *bits)
+static void lay_out_partial(const lmc_layer *layer, lmc_layer_in *in, unsigned j, size_t n, code_bits *bits)
 {
     uint64_t longer[LMC_STRIP_VALUES / GROUP];
     const size_t group_count = whole_groups(n) / GROUP;
@@ -321,8 +321,8 @@ static void lay_out_partial(const lmc_layer *layer, lmc_levels_in *in, unsigned 
 /* What a decoder needs of a layer. Codes are right-justified to last_nbits here. */
 typedef struct symbol_book {
     __m256i symbol[4]; /* of 16 codes, twice */
-    __m256i list_code;
-    int has_list;
+    __m256i next_code;
+    int has_next;
 } symbol_book;
 
 LMC_INLINE symbol_book load_symbol_book(const unsigned last, const lmc_layer *layer)
@@ -333,8 +333,8 @@ LMC_INLINE symbol_book load_symbol_book(const unsigned last, const lmc_layer *la
     symbol_book book;
     for (unsigned i = 0; i < 4; i++)
         book.symbol[i] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(symbol + 16 * i)));
-    book.list_code = _mm256_set1_epi8((char)(layer->list_code >> (6 - last)));
-    book.has_list = layer->has_list;
+    book.next_code = _mm256_set1_epi8((char)(layer->next_code >> (6 - last)));
+    book.has_next = layer->has_next;
     return book;
 }
 
@@ -381,16 +381,16 @@ LMC_INLINE void decode_group(const unsigned last, const symbol_book *book, const
         codes = append_bits(codes, bits->word[j][at / GROUP]);
     bytes64 known = {
         {look_up_symbols(last, book, codes.half[0]), look_up_symbols(last, book, codes.half[1])}};
-    if (book->has_list) {
-        const bytes64 listed = equal_bytes(n < GROUP ? void_beyond(codes, n) : codes, book->list_code);
+    if (book->has_next) {
+        const bytes64 passed_on = equal_bytes(n < GROUP ? void_beyond(codes, n) : codes, book->next_code);
         for (unsigned h = 0; h < 2; h++)
-            known.half[h] = _mm256_andnot_si256(listed.half[h], known.half[h]);
-        mark_group(m, at, listed);
+            known.half[h] = _mm256_andnot_si256(passed_on.half[h], known.half[h]);
+        mark_group(m, at, passed_on);
     }
     store_bytes64(symbols + at, known);
 }
 
-LMC_INLINE void decode_layer(const unsigned last, const lmc_layer *layer, size_t n, lmc_levels_in *in,
+LMC_INLINE void decode_layer(const unsigned last, const lmc_layer *layer, size_t n, lmc_layer_in *in,
                              uint8_t *symbols)
 {
     code_bits bits;
@@ -404,11 +404,11 @@ LMC_INLINE void decode_layer(const unsigned last, const lmc_layer *layer, size_t
         decode_group(last, &book, &bits, i, GROUP, &m, symbols);
     if (i < n)
         decode_group(last, &book, &bits, i, n - i, &m, symbols);
-    if (book.has_list)
-        in->list = fill_listed(in->list, &m, whole_groups(n), symbols);
+    if (book.has_next)
+        in->next_symbols = fill_passed_on(in->next_symbols, &m, whole_groups(n), symbols);
 }
 
-static void levels_decode(const lmc_layer *layer, lmc_levels_in *in, size_t n, uint8_t *symbols)
+static void layer_decode(const lmc_layer *layer, lmc_layer_in *in, size_t n, uint8_t *symbols)
 {
     switch (layer->last_nbits) {
     case 1: decode_layer(1, layer, n, in, symbols); break;

@@ -1,16 +1,16 @@
 /*
- * pairs_loops.h - flags in pairs, word by word, included by every kernel set after it has defined gather_bits(x, mask),
+ * hierarchy_loops.h - flags in pairs, word by word, included by every kernel set after it has defined gather_bits(x, mask),
  * which is pext, scatter_word(x, mask), which is pdep, gather_even(x) and scatter_even(x), the same for the
  * mask EVEN_BITS, and count_bits(x).
  */
-#ifndef LMC_CODEC_KERNELS_SHARED_PAIRS_LOOPS_H
-#define LMC_CODEC_KERNELS_SHARED_PAIRS_LOOPS_H
+#ifndef LMC_CODEC_KERNELS_SHARED_HIERARCHY_LOOPS_H
+#define LMC_CODEC_KERNELS_SHARED_HIERARCHY_LOOPS_H
 
-static size_t count_flags(const uint64_t *flags, size_t word_count)
+static size_t bitset_count(const uint64_t *bitset, size_t word_count)
 {
     size_t count = 0;
     for (size_t i = 0; i < word_count; i++)
-        count += count_bits(flags[i]);
+        count += count_bits(bitset[i]);
     return count;
 }
 
@@ -20,15 +20,15 @@ LMC_INLINE uint64_t part_pairs(uint64_t word)
     return gather_even(word) | gather_even(word >> 1) << 32;
 }
 
-static size_t pairs_split(const uint64_t *flags, size_t n, int inverted, uint64_t *any, uint64_t *both,
-                          uint64_t *second)
+static size_t hierarchy_split(const uint64_t *bitset, size_t n, int inverted, uint64_t *any, uint64_t *both,
+                              uint64_t *second)
 {
     const uint64_t flip = inverted ? ~UINT64_C(0) : 0;
     const uint64_t half = UINT64_C(0xffffffff);
     lmc_bit_writer both_writer = {(uint8_t *)both, 0, 0};
     lmc_bit_writer second_writer = {(uint8_t *)second, 0, 0};
     for (size_t i = 0; i < n; i += 128) { /* 64 pairs */
-        uint64_t word[2] = {flags[i / 64] ^ flip, n - i > 64 ? flags[i / 64 + 1] ^ flip : 0};
+        uint64_t word[2] = {bitset[i / 64] ^ flip, n - i > 64 ? bitset[i / 64 + 1] ^ flip : 0};
         if (n - i < 128)
             word[n - i > 64] &= lmc_low_mask((unsigned)(n - i > 64 ? n - i - 64 : n - i));
         const uint64_t lower = part_pairs(word[0]), upper = part_pairs(word[1]);
@@ -43,8 +43,8 @@ static size_t pairs_split(const uint64_t *flags, size_t n, int inverted, uint64_
     return (size_t)lmc_bits_written(&both_writer, (const uint8_t *)both);
 }
 
-static void pairs_join(const uint64_t *any, const uint64_t *both, const uint64_t *second, size_t n,
-                       uint64_t *flags)
+static void hierarchy_join(const uint64_t *any, const uint64_t *both, const uint64_t *second, size_t n,
+                           uint64_t *bitset)
 {
     uint64_t both_at = 0, second_at = 0;
     for (size_t i = 0; i < n; i += 128) { /* 64 pairs */
@@ -55,9 +55,9 @@ static void pairs_join(const uint64_t *any, const uint64_t *both, const uint64_t
         const uint64_t one = member ^ twos, two = all | twos;
         both_at += count_bits(member);
         second_at += count_bits(single);
-        flags[i / 64] = scatter_even(one) | scatter_even(two) << 1;
+        bitset[i / 64] = scatter_even(one) | scatter_even(two) << 1;
         if (n - i > 64)
-            flags[i / 64 + 1] = scatter_even(one >> 32) | scatter_even(two >> 32) << 1;
+            bitset[i / 64 + 1] = scatter_even(one >> 32) | scatter_even(two >> 32) << 1;
     }
 }
 

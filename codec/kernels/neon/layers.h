@@ -1,11 +1,11 @@
 /*
- * levels.h - canonical codes, level by level, for kernels/neon/neon.c. Two groups of 64 symbols at a time: bit j
+ * layers.h - canonical codes, level by level, for kernels/neon/neon.c. Two groups of 64 symbols at a time: bit j
  * of their codes is one register, so that their plane is written by one store. Codes become planes and back by
  * exchanging bits of registers that hold every fourth symbol; lists are packed and filled by shuffles of eight
  * bytes.
  */
-#ifndef LMC_CODEC_KERNELS_NEON_LEVELS_H
-#define LMC_CODEC_KERNELS_NEON_LEVELS_H
+#ifndef LMC_CODEC_KERNELS_NEON_LAYERS_H
+#define LMC_CODEC_KERNELS_NEON_LAYERS_H
 
 #define PAIR (2 * GROUP) /* symbols at a time */
 
@@ -49,31 +49,31 @@ LMC_INLINE uint64_t counts_so_far(uint64_t word)
 }
 
 /* Appends the symbols of a group that a word names; writes 8 bytes more. Returns the end of the list. */
-LMC_INLINE uint8_t *append_listed(uint8_t *list, const uint8_t *symbols, uint64_t listed)
+LMC_INLINE uint8_t *append_passed_on(uint8_t *next_symbols, const uint8_t *symbols, uint64_t passed_on)
 {
-    const uint64_t ends = counts_so_far(listed);
+    const uint64_t ends = counts_so_far(passed_on);
     const uint64_t starts = ends << 8;
     for (unsigned i = 0; i < 8; i++) {
-        const uint8x8_t order = vcreate_u8(pack_order[listed >> 8 * i & 0xff]);
+        const uint8x8_t order = vcreate_u8(pack_order[passed_on >> 8 * i & 0xff]);
         const uint8x16_t s = vcombine_u8(vld1_u8(symbols + 8 * i), vdup_n_u8(0));
-        vst1_u8(list + (starts >> 8 * i & 0xff), vqtbl1_u8(s, order));
+        vst1_u8(next_symbols + (starts >> 8 * i & 0xff), vqtbl1_u8(s, order));
     }
-    return list + (ends >> 56);
+    return next_symbols + (ends >> 56);
 }
 
 /* Stores the symbols of a group, of which those that a word names come from the list. Returns the list's rest. */
-LMC_INLINE const uint8_t *fill_listed(const uint8_t *list, uint64_t listed, const uint8x16_t known[4],
-                                      uint8_t *symbols)
+LMC_INLINE const uint8_t *fill_passed_on(const uint8_t *next_symbols, uint64_t passed_on,
+                                         const uint8x16_t known[4], uint8_t *symbols)
 {
-    const uint64_t ends = counts_so_far(listed);
+    const uint64_t ends = counts_so_far(passed_on);
     const uint64_t starts = ends << 8;
     for (unsigned i = 0; i < 8; i++) {
-        const uint8x8_t order = vcreate_u8(fill_order[listed >> 8 * i & 0xff]);
-        const uint8x16_t next = vld1q_u8(list + (starts >> 8 * i & 0xff));
+        const uint8x8_t order = vcreate_u8(fill_order[passed_on >> 8 * i & 0xff]);
+        const uint8x16_t next = vld1q_u8(next_symbols + (starts >> 8 * i & 0xff));
         const uint8x8_t s = i % 2 ? vget_high_u8(known[i / 2]) : vget_low_u8(known[i / 2]);
         vst1_u8(symbols + 8 * i, vqtbx1_u8(s, next, order));
     }
-    return list + (ends >> 56);
+    return next_symbols + (ends >> 56);
 }
 
 /* ---- codes and planes ---- */
@@ -205,14 +205,14 @@ typedef struct code_book {
     unsigned count;
     uint8x16_t common;
     bit_masks threshold[LMC_FMT_LAYER_NBITS_MAX];
-    bit_masks list_code;
-    int has_list;
+    bit_masks next_code;
+    int has_next;
 } code_book;
 
 LMC_INLINE void load_code_book(const unsigned first, const unsigned last, const lmc_layer *layer,
                                code_book *book)
 {
-    const uint8_t common = layer->has_list ? layer->list_code : layer->code[255];
+    const uint8_t common = layer->has_next ? layer->next_code : layer->code[255];
     book->common = vdupq_n_u8((uint8_t)(common << 2));
     book->count = 0;
     for (unsigned i = 0; i < 256; i += 16) {
@@ -225,8 +225,8 @@ LMC_INLINE void load_code_book(const unsigned first, const unsigned last, const 
     }
     for (unsigned j = first; j < last; j++)
         book->threshold[j] = masks_of(layer->threshold[j]);
-    book->list_code = masks_of(layer->list_code);
-    book->has_list = layer->has_list;
+    book->next_code = masks_of(layer->next_code);
+    book->has_next = layer->has_next;
 }
 
 /* Codes of two groups. */
@@ -245,7 +245,7 @@ LMC_INLINE void look_up_codes(const code_book *book, const uint8_t *symbols, uin
 
 /* Encodes two groups; is_whole: all n == 128 of them, else those that count. */
 LMC_INLINE void encode_pair(const unsigned first, const unsigned last, const code_book *book,
-                            const uint8_t *symbols, const int is_whole, size_t n, lmc_levels_out *out)
+                            const uint8_t *symbols, const int is_whole, size_t n, lmc_layer_out *out)
 {
     const uint64x2_t valid = first_lanes(n);
     uint8x16x4_t codes[2];
@@ -269,21 +269,22 @@ LMC_INLINE void encode_pair(const unsigned first, const unsigned last, const cod
         lmc_put_bits(&out->partial[j], vgetq_lane_u64(bits, 0), (unsigned)vgetq_lane_u64(counts, 0));
         lmc_put_bits(&out->partial[j], vgetq_lane_u64(bits, 1), (unsigned)vgetq_lane_u64(counts, 1));
     }
-    if (book->has_list) {
-        uint64x2_t listed = codes_equal(&words, last, &book->list_code);
+    if (book->has_next) {
+        uint64x2_t passed_on = codes_equal(&words, last, &book->next_code);
         if (!is_whole)
-            listed = vandq_u64(listed, valid);
-        out->list = append_listed(out->list, symbols, vgetq_lane_u64(listed, 0));
-        out->list = append_listed(out->list, symbols + GROUP, vgetq_lane_u64(listed, 1));
+            passed_on = vandq_u64(passed_on, valid);
+        out->next_symbols = append_passed_on(out->next_symbols, symbols, vgetq_lane_u64(passed_on, 0));
+        out->next_symbols =
+            append_passed_on(out->next_symbols, symbols + GROUP, vgetq_lane_u64(passed_on, 1));
     }
 }
 
 LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lmc_layer *layer,
-                             const uint8_t *symbols, size_t n, lmc_levels_out *out)
+                             const uint8_t *symbols, size_t n, lmc_layer_out *out)
 {
     code_book book;
     load_code_book(first, last, layer, &book);
-    lmc_levels_out local;
+    lmc_layer_out local;
     copy_out_cursors(first, last, &local, out);
     size_t i = 0;
     for (; i + PAIR <= n; i += PAIR)
@@ -296,7 +297,7 @@ LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lm
     copy_out_cursors(first, last, out, &local);
 }
 
-static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_levels_out *out)
+static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_layer_out *out)
 {
     LMC_LAYER_INSTANCE(layer, encode_layer, layer, symbols, n, out)
 }
@@ -307,8 +308,8 @@ static void levels_encode(const lmc_layer *layer, const uint8_t *symbols, size_t
 typedef struct symbol_book {
     uint8x16x4_t symbol; /* by code, right-justified to last_nbits */
     bit_masks threshold[LMC_FMT_LAYER_NBITS_MAX];
-    bit_masks list_code;
-    int has_list;
+    bit_masks next_code;
+    int has_next;
 } symbol_book;
 
 LMC_INLINE void load_symbol_book(const unsigned first, const unsigned last, const lmc_layer *layer,
@@ -321,8 +322,8 @@ LMC_INLINE void load_symbol_book(const unsigned first, const unsigned last, cons
         book->symbol.val[i] = vld1q_u8(symbol + 16 * i);
     for (unsigned j = first; j < last; j++)
         book->threshold[j] = masks_of(layer->threshold[j]);
-    book->list_code = masks_of(layer->list_code);
-    book->has_list = layer->has_list;
+    book->next_code = masks_of(layer->next_code);
+    book->has_next = layer->has_next;
 }
 
 LMC_INLINE uint8x16_t look_up_symbols(const unsigned last, uint8x16x4_t symbol, uint8x16_t codes)
@@ -381,7 +382,7 @@ LMC_INLINE void blend_symbols(const unsigned last, const symbol_book *book, cons
 
 /* Decodes two groups; is_whole: all n == 128 of them, else symbols is written as far as groups go. */
 LMC_INLINE void decode_pair(const unsigned first, const unsigned last, const int is_short,
-                            const symbol_book *book, const int is_whole, size_t n, lmc_levels_in *in,
+                            const symbol_book *book, const int is_whole, size_t n, lmc_layer_in *in,
                             uint8_t *symbols)
 {
     const uint64x2_t valid = first_lanes(n);
@@ -407,26 +408,27 @@ LMC_INLINE void decode_pair(const unsigned first, const unsigned last, const int
         blend_symbols(last, book, &words, known);
     else
         symbols_of_words(last, book, &words, known);
-    uint64x2_t listed = vdupq_n_u64(0);
-    if (is_short || book->has_list)
-        listed = codes_equal(&words, last, &book->list_code);
+    uint64x2_t passed_on = vdupq_n_u64(0);
+    if (is_short || book->has_next)
+        passed_on = codes_equal(&words, last, &book->next_code);
     if (!is_whole)
-        listed = vandq_u64(listed, valid);
-    if (is_short || book->has_list) {
-        in->list = fill_listed(in->list, vgetq_lane_u64(listed, 0), known, symbols);
+        passed_on = vandq_u64(passed_on, valid);
+    if (is_short || book->has_next) {
+        in->next_symbols = fill_passed_on(in->next_symbols, vgetq_lane_u64(passed_on, 0), known, symbols);
         if (is_whole || n > GROUP)
-            in->list = fill_listed(in->list, vgetq_lane_u64(listed, 1), known + 4, symbols + GROUP);
+            in->next_symbols =
+                fill_passed_on(in->next_symbols, vgetq_lane_u64(passed_on, 1), known + 4, symbols + GROUP);
     } else
         for (unsigned i = 0; i < (is_whole || n > GROUP ? 8 : 4); i++)
             vst1q_u8(symbols + 16 * i, known[i]);
 }
 
 LMC_INLINE void decode_layer_as(const unsigned first, const unsigned last, const int is_short,
-                                const lmc_layer *layer, size_t n, lmc_levels_in *in, uint8_t *symbols)
+                                const lmc_layer *layer, size_t n, lmc_layer_in *in, uint8_t *symbols)
 {
     symbol_book book;
     load_symbol_book(first, last, layer, &book);
-    lmc_levels_in local;
+    lmc_layer_in local;
     copy_in_cursors(first, last, &local, in);
     size_t i = 0;
     for (; i + PAIR <= n; i += PAIR)
@@ -437,15 +439,15 @@ LMC_INLINE void decode_layer_as(const unsigned first, const unsigned last, const
 }
 
 LMC_INLINE void decode_layer(const unsigned first, const unsigned last, const lmc_layer *layer, size_t n,
-                             lmc_levels_in *in, uint8_t *symbols)
+                             lmc_layer_in *in, uint8_t *symbols)
 {
-    if (first == last && last <= 2 && is_short_level(layer))
+    if (first == last && last <= 2 && is_short_layer(layer))
         decode_layer_as(first, last, 1, layer, n, in, symbols);
     else
         decode_layer_as(first, last, 0, layer, n, in, symbols);
 }
 
-static void levels_decode(const lmc_layer *layer, lmc_levels_in *in, size_t n, uint8_t *symbols)
+static void layer_decode(const lmc_layer *layer, lmc_layer_in *in, size_t n, uint8_t *symbols)
 {
     LMC_LAYER_INSTANCE(layer, decode_layer, layer, n, in, symbols)
 }
