@@ -1,22 +1,23 @@
 /*
- * bitset.c - chooses the form of flags. Two neighbours make a pair: is any of the two set; of those pairs, are both;
- * of the others, which one. The first two are flags themselves, of which half as many are there at most and which
- * are less rare, until a bitmap is all they need. That stays within 0.7 % of their entropy.
+ * bitset.c - chooses and codes the form of a bitset. In a hierarchical bitmap two neighbours make a pair. Three bitsets
+ * say: is a bit of the pair set; of such pairs, are both set; of the others, is it the second bit. The first two are
+ * coded as bitsets again. Each has at most half as many bits, and a larger share of them is set, until a bitmap suits
+ * them. That stays within 0.7 % of the entropy.
  */
 #include "codec/bitset/bitset.h"
 
 #include "codec/bitset/rice_gaps.h"
 #include "codec/common/entropy.h"
 
-/* Pairs halve the flags and about double the share of those that are set: from this share on, in bits a flag, that
- * gains nothing. */
+/* Pairs halve the number of bits and about double the share of set bits. From this rate on, in stored bits for each bit
+ * of the set, that gains nothing. */
 #define HIERARCHY_RATE_MAX 0.985
 #define HIERARCHY_LOSS 1.005
 
-/* Each level of pairs costs two modes and the ends of planes, and so do the levels within it; measured. */
+/* Each step of a hierarchy costs two modes and the ends of planes, and so do the steps within it; measured. */
 #define HIERARCHY_STEP_NBITS 130
 
-/* More members than this are slow to code one by one: pairs, even where gaps would be a little smaller. */
+/* More members than this are slow to code one by one. They become a hierarchy even if gaps are a little smaller. */
 #define GAPS_COUNT_MAX 512
 
 typedef struct bitset_coder {
@@ -39,17 +40,13 @@ void lmc_bitset_invert(uint64_t *bitset, size_t n)
 
 /* ---- cost ---- */
 
-static double entropy_nbits(size_t n, size_t m)
-{
-    const double a = (double)m, b = (double)(n - m), c = (double)n;
-    return c * lmc_log2(c) - a * lmc_log2(a) - b * lmc_log2(b);
-}
-
-/* What pairs take, m >= 1 of n flags being set. */
+/* The cost of a hierarchy of n bits with m >= 1 set. */
 static double hierarchy_cost_nbits(size_t n, size_t m)
 {
-    const double steps = lmc_log2((double)n / (double)m);
-    return entropy_nbits(n, m) * HIERARCHY_LOSS + steps * HIERARCHY_STEP_NBITS;
+    const double a = (double)m, b = (double)(n - m), c = (double)n;
+    const double entropy = c * lmc_log2(c) - a * lmc_log2(a) - b * lmc_log2(b);
+    const double steps = lmc_log2(c / a);
+    return entropy * HIERARCHY_LOSS + steps * HIERARCHY_STEP_NBITS;
 }
 
 double lmc_bitset_cost_nbits(size_t n, size_t m)
@@ -69,7 +66,7 @@ double lmc_bitset_cost_nbits(size_t n, size_t m)
 static size_t encode_bitset(const bitset_coder *coder, uint64_t *room, const uint64_t *bitset, size_t n,
                             uint8_t *dst, size_t capacity);
 
-/* Three sets of at most half as many flags, and the room behind them. */
+/* Three bitsets of at most half as many bits, and the room behind them. */
 typedef struct pair_bitsets {
     uint64_t *any, *both, *second, *room;
 } pair_bitsets;
@@ -100,7 +97,7 @@ static size_t encode_hierarchy(const bitset_coder *coder, uint64_t *room, const 
     return (size_t)(w.next - dst);
 }
 
-/* As gaps or pairs, if that is smaller than the bitmap; else 0. */
+/* Codes the rarer of set and clear bits as gaps or as a hierarchy, if that is smaller than the bitmap; else returns 0. */
 static size_t encode_members(const bitset_coder *coder, uint64_t *room, const uint64_t *bitset, size_t n,
                              size_t ones, uint8_t *dst, size_t capacity)
 {
@@ -151,20 +148,15 @@ size_t lmc_bitset_encode(const lmc_kernels *kernels, lmc_scratch *scratch, const
 
 /* ---- decode ---- */
 
-static lmc_status corrupt(lmc_diag *diag, const char *what)
-{
-    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "flags: %s", what);
-}
-
 static lmc_status decode_bitset(const bitset_coder *coder, uint64_t *room, lmc_reader *reader, size_t n,
                                 uint64_t *bitset, lmc_diag *diag);
 
-/* A plane of n bits whose spare bits are 0, in whole words. */
-static lmc_status read_bits(lmc_reader *reader, size_t n, uint64_t *words, lmc_diag *diag)
+/* Reads a plane of n bits, whose spare bits must be 0, to whole words. */
+static lmc_status read_words(lmc_reader *reader, size_t n, uint64_t *words, lmc_diag *diag)
 {
     const uint8_t *const p = lmc_read_bits(reader, n);
     if (!p)
-        return corrupt(diag, "a plane ends early or has spare bits set");
+        return lmc_corrupt(diag, 0, "bitset: a plane ends early or has spare bits set");
     if (n > 0)
         words[(n - 1) / 64] = 0;
     memcpy(words, p, lmc_bits_nbytes(n));
@@ -174,26 +166,21 @@ static lmc_status read_bits(lmc_reader *reader, size_t n, uint64_t *words, lmc_d
 static lmc_status decode_hierarchy(const bitset_coder *coder, uint64_t *room, lmc_reader *reader, size_t n,
                                    uint64_t *bitset, lmc_diag *diag)
 {
+    const lmc_kernels *const kernels = coder->kernels;
     const pair_bitsets sets = place_sets(room, n);
     const size_t pair_count = n - n / 2;
     if (n < 2)
-        return corrupt(diag, "a pair of one flag");
-    lmc_status status = decode_bitset(coder, sets.room, reader, pair_count, sets.any, diag);
-    if (status != LMC_OK)
-        return status;
-    const size_t any_count = lmc_bitset_count(coder->kernels, sets.any, pair_count);
+        return lmc_corrupt(diag, 0, "bitset: a pair of one bit");
+    LMC_TRY(decode_bitset(coder, sets.room, reader, pair_count, sets.any, diag));
+    const size_t any_count = lmc_bitset_count(kernels, sets.any, pair_count);
     if (any_count == 0)
-        return corrupt(diag, "pairs of which none has a member");
-    status = decode_bitset(coder, sets.room, reader, any_count, sets.both, diag);
-    if (status != LMC_OK)
-        return status;
-    status = read_bits(reader, any_count - lmc_bitset_count(coder->kernels, sets.both, any_count),
-                       sets.second, diag);
-    if (status != LMC_OK)
-        return status;
-    coder->kernels->hierarchy_join(sets.any, sets.both, sets.second, n, bitset);
+        return lmc_corrupt(diag, 0, "bitset: pairs of which none has a member");
+    LMC_TRY(decode_bitset(coder, sets.room, reader, any_count, sets.both, diag));
+    const size_t single_count = any_count - lmc_bitset_count(kernels, sets.both, any_count);
+    LMC_TRY(read_words(reader, single_count, sets.second, diag));
+    kernels->hierarchy_join(sets.any, sets.both, sets.second, n, bitset);
     if (n % 64 != 0 && bitset[n / 64] >> n % 64 != 0)
-        return corrupt(diag, "a member lies beyond the end");
+        return lmc_corrupt(diag, 0, "bitset: a member lies beyond the end");
     return LMC_OK;
 }
 
@@ -203,9 +190,9 @@ static lmc_status decode_bitset(const bitset_coder *coder, uint64_t *room, lmc_r
     const unsigned mode = (unsigned)lmc_read_n(reader, 1);
     lmc_status status = LMC_OK;
     if (reader->failed)
-        return corrupt(diag, "no mode byte");
+        return lmc_corrupt(diag, 0, "bitset: no mode byte");
     switch (mode) {
-    case LMC_FMT_BITSET_BITMAP: return read_bits(reader, n, bitset, diag);
+    case LMC_FMT_BITSET_BITMAP: return read_words(reader, n, bitset, diag);
     case LMC_FMT_BITSET_GAPS_OF_ONES:
     case LMC_FMT_BITSET_GAPS_OF_ZEROS:
         status = lmc_gaps_decode(coder->kernels, coder->scratch->gaps, reader, n, bitset, diag);
@@ -216,7 +203,7 @@ static lmc_status decode_bitset(const bitset_coder *coder, uint64_t *room, lmc_r
     case LMC_FMT_BITSET_HIERARCHY_OF_ZEROS:
         status = decode_hierarchy(coder, room, reader, n, bitset, diag);
         break;
-    default: return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "flags: mode %u", mode);
+    default: return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "bitset: mode %u", mode);
     }
     if (mode == LMC_FMT_BITSET_GAPS_OF_ZEROS || mode == LMC_FMT_BITSET_ALL ||
         mode == LMC_FMT_BITSET_HIERARCHY_OF_ZEROS)

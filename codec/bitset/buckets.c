@@ -1,10 +1,13 @@
-/* buckets.c - buckets are layers of a canonical code whose first plane is a set of flags. */
+/*
+ * buckets.c - a bucket is a layer of a canonical code. The first bit of its codes tells if a symbol lies beyond the
+ * bucket: that plane is coded as a bitset. The other bits tell the symbols of the bucket apart.
+ */
 #include "codec/bitset/buckets.h"
 
 #include "codec/bitset/bitset.h"
 #include "codec/prefix/code_table.h"
 
-/* Bucket r holds 2^bucket_nbits[r] symbols, from where the one before it ends. */
+/* Bucket b holds 2^bucket_nbits[b] symbols, from the end of the bucket before it on. */
 static const uint8_t bucket_nbits[LMC_FMT_BUCKET_COUNT] = {0, 1, 1, 1, 2, 2, 3, 3, 5};
 
 unsigned lmc_bucket_nbits(unsigned bucket)
@@ -15,36 +18,31 @@ unsigned lmc_bucket_nbits(unsigned bucket)
 unsigned lmc_bucket_first(unsigned bucket)
 {
     unsigned first = 0;
-    for (unsigned r = 0; r < bucket; r++)
-        first += 1u << bucket_nbits[r];
+    for (unsigned b = 0; b < bucket; b++)
+        first += 1u << bucket_nbits[b];
     return first;
 }
 
-/* A code of one layer: the bucket's symbols in codes of one length, and a list for all others. */
-static void init_bucket(unsigned bucket, lmc_layer *layer)
+void lmc_bucket_code_init(lmc_bucket_code *code)
 {
-    const unsigned nbits = bucket_nbits[bucket];
-    const unsigned first = lmc_bucket_first(bucket);
-    lmc_code_shape shape = {.layer_count = 1, .first_nbits = {1}, .last_nbits = {(uint8_t)(1 + nbits)}};
-    lmc_table table;
-    for (unsigned i = 0; i < 1u << nbits; i++)
-        shape.nbits[first + i] = (uint8_t)(1 + nbits);
-    const lmc_status status = lmc_table_build(&shape, &table, NULL);
-    assert(status == LMC_OK);
-    (void)status;
-    *layer = table.layers[0];
-}
-
-void lmc_bucket_code_init(lmc_bucket_code *bucket_code)
-{
-    for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT; r++)
-        init_bucket(r, &bucket_code->buckets[r]);
+    for (unsigned b = 0; b < LMC_FMT_BUCKET_COUNT; b++) {
+        const unsigned nbits = bucket_nbits[b];
+        const unsigned first = lmc_bucket_first(b);
+        lmc_code_shape shape = {.layer_count = 1, .first_nbits = {1}, .last_nbits = {(uint8_t)(1 + nbits)}};
+        lmc_table table;
+        for (unsigned i = 0; i < 1u << nbits; i++)
+            shape.nbits[first + i] = (uint8_t)(1 + nbits);
+        const lmc_status status = lmc_table_build(&shape, &table, NULL);
+        assert(status == LMC_OK);
+        (void)status;
+        code->buckets[b] = table.layers[0];
+    }
 }
 
 /* ---- encode ---- */
 
-/* One bucket: its flags, and what tells its symbols apart. Those that go on are left in `list`, *list_count of
- * them. Returns 0 when there is no room. */
+/* Codes one bucket: its bitset, and the bits that tell its symbols apart. The symbols beyond it are left in next_symbols,
+ * *next_count of them. Returns 0 when there is no room. */
 static int encode_bucket(const lmc_layer *layer, const lmc_kernels *kernels, lmc_scratch *scratch,
                          const uint8_t *symbols, size_t n, uint8_t *next_symbols, size_t *next_count,
                          lmc_writer *writer)
@@ -55,7 +53,7 @@ static int encode_bucket(const lmc_layer *layer, const lmc_kernels *kernels, lmc
         out.partial[j] = (lmc_bit_writer){scratch->partial[j], 0, 0};
     bitset[n / 64] = 0;
     kernels->layer_encode(layer, symbols, n, &out);
-    if (layer->last_nbits > 1) /* then the list's code is the one that begins with 0 */
+    if (layer->last_nbits > 1) /* then next_code is the code that begins with 0 */
         lmc_bitset_invert(bitset, n);
     *next_count = (size_t)(out.next_symbols - next_symbols);
     size_t nbytes = lmc_bitset_encode(kernels, scratch, bitset, n, writer->next, lmc_writer_left(writer));
@@ -70,15 +68,14 @@ static int encode_bucket(const lmc_layer *layer, const lmc_kernels *kernels, lmc
     return 1;
 }
 
-size_t lmc_buckets_encode(const lmc_bucket_code *bucket_code, const lmc_kernels *kernels,
-                          lmc_scratch *scratch, const uint8_t *symbols, size_t n, uint8_t *dst,
-                          size_t capacity)
+size_t lmc_buckets_encode(const lmc_bucket_code *code, const lmc_kernels *kernels, lmc_scratch *scratch,
+                          const uint8_t *symbols, size_t n, uint8_t *dst, size_t capacity)
 {
     lmc_writer writer = {dst, dst + capacity};
-    for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN; r++) {
-        uint8_t *const next_symbols = scratch->next_symbols[r % 2];
+    for (unsigned b = 0; b < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN; b++) {
+        uint8_t *const next_symbols = scratch->next_symbols[b % 2];
         size_t next_count;
-        if (!encode_bucket(&bucket_code->buckets[r], kernels, scratch, symbols, n, next_symbols, &next_count,
+        if (!encode_bucket(&code->buckets[b], kernels, scratch, symbols, n, next_symbols, &next_count,
                            &writer))
             return 0;
         symbols = next_symbols;
@@ -92,27 +89,19 @@ size_t lmc_buckets_encode(const lmc_bucket_code *bucket_code, const lmc_kernels 
 
 /* ---- decode ---- */
 
-static lmc_status corrupt(lmc_diag *diag, const char *what)
-{
-    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "ladder: %s", what);
-}
-
-/* One bucket while it is read. */
+/* One bucket while it is decoded. */
 typedef struct bucket_reader {
     const lmc_layer *layer;
     lmc_layer_in in;
-    size_t n; /* symbols that reach it */
+    size_t n; /* symbols that no bucket before it holds */
 } bucket_reader;
 
-/* Reads the planes of a bucket of n symbols; *flags: room for its flags, moved behind them. Returns through
- * *list_count how many go on. */
+/* Reads the planes of a bucket. *bitset: room for its bitset; moves behind it. *next_count: symbols beyond the bucket. */
 static lmc_status read_bucket(bucket_reader *bucket, const lmc_kernels *kernels, lmc_scratch *scratch,
                               lmc_source *source, uint64_t **bitset, size_t *next_count, lmc_diag *diag)
 {
     const size_t n = bucket->n;
-    const lmc_status status = lmc_bitset_decode(kernels, scratch, &source->reader, n, *bitset, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_bitset_decode(kernels, scratch, &source->reader, n, *bitset, diag));
     *next_count = lmc_bitset_count(kernels, *bitset, n);
     if (bucket->layer->last_nbits > 1)
         lmc_bitset_invert(*bitset, n);
@@ -122,14 +111,13 @@ static lmc_status read_bucket(bucket_reader *bucket, const lmc_kernels *kernels,
         bucket->in.partial[j] = lmc_source_bits(source, n - *next_count);
         bucket->in.position[j] = 0;
         if (!bucket->in.partial[j])
-            return corrupt(diag, "a plane ends early or has spare bits set");
+            return lmc_corrupt(diag, 0, "bucket code: a plane ends early or has spare bits set");
     }
     return LMC_OK;
 }
 
-lmc_status lmc_buckets_decode(const lmc_bucket_code *bucket_code, const lmc_kernels *kernels,
-                              lmc_scratch *scratch, lmc_source *source, size_t n, uint8_t *symbols,
-                              lmc_diag *diag)
+lmc_status lmc_buckets_decode(const lmc_bucket_code *code, const lmc_kernels *kernels, lmc_scratch *scratch,
+                              lmc_source *source, size_t n, uint8_t *symbols, lmc_diag *diag)
 {
     bucket_reader buckets[LMC_FMT_BUCKET_COUNT];
     uint64_t *bitset = scratch->bucket_bitsets;
@@ -137,16 +125,14 @@ lmc_status lmc_buckets_decode(const lmc_bucket_code *bucket_code, const lmc_kern
     const size_t symbol_count = n;
     while (count < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN) {
         bucket_reader *const bucket = &buckets[count];
-        bucket->layer = &bucket_code->buckets[count];
+        bucket->layer = &code->buckets[count];
         bucket->n = n;
-        const lmc_status status = read_bucket(bucket, kernels, scratch, source, &bitset, &n, diag);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(read_bucket(bucket, kernels, scratch, source, &bitset, &n, diag));
         count++;
     }
     const uint8_t *next_symbols = lmc_source_plane(source, n, LMC_SYMBOLS_SLACK);
     if (!next_symbols)
-        return corrupt(diag, "its last list ends early");
+        return lmc_corrupt(diag, 0, "bucket code: its last symbols end early");
     if (count == 0)
         memcpy(symbols, next_symbols, symbol_count);
     while (count-- > 0) {

@@ -1,10 +1,10 @@
-/* rice_gaps.c - gaps between members of a set, Rice-coded in planes. */
+/* rice_gaps.c - chooses the Rice parameter; writes and reads the planes of gaps. */
 #include "codec/bitset/rice_gaps.h"
 
 /* ---- cost ---- */
 
-/* The Rice parameter for n / m values a member: the largest k with 2^k <= ln 2 * mean gap, which keeps about
- * half of the quotients 0 (Rice 1979; Golomb's optimum for a geometric distribution). */
+/* The Rice parameter for n / m values a member: the largest k with 2^k <= ln 2 * mean gap. With it about half of the
+ * quotients are 0 (Rice 1979; Golomb's optimum for a geometric distribution). */
 static unsigned rice_parameter(size_t n, size_t m)
 {
     const double mean = (double)(n - m) / (double)m;
@@ -14,7 +14,7 @@ static unsigned rice_parameter(size_t n, size_t m)
     return k;
 }
 
-/* k low bits, and a quotient that is at least q with probability (1 - p)^(q 2^k). */
+/* A gap has k low bits, and a quotient that is at least q with probability (1 - p)^(q 2^k). */
 double lmc_gaps_cost_nbits(size_t n, size_t m)
 {
     const unsigned k = rice_parameter(n, m);
@@ -24,16 +24,17 @@ double lmc_gaps_cost_nbits(size_t n, size_t m)
 
 /* ---- encode ---- */
 
-static size_t encode_gaps(const lmc_kernels *kernels, uint32_t *gaps, size_t n, size_t m, uint8_t *dst,
-                          size_t capacity)
+size_t lmc_gaps_encode(const lmc_kernels *kernels, uint32_t *gaps, const uint64_t *bitset, size_t n,
+                       int inverted, uint8_t *dst, size_t capacity)
 {
+    size_t m = kernels->gaps_find(bitset, n, inverted, gaps);
     lmc_writer w = {dst, dst + capacity};
     const unsigned count_nbytes = lmc_count_nbytes(n);
     unsigned k = rice_parameter(n, m);
     uint32_t all = 0;
     for (size_t i = 0; i < m; i++)
         all |= gaps[i];
-    while (all >> k > 255) /* what is left of a quotient must fit a byte */
+    while (all >> k > 255) /* a quotient that unary planes do not finish must fit a byte */
         k++;
     if (capacity < count_nbytes + 1 + k * lmc_bits_nbytes(m))
         return 0;
@@ -55,20 +56,10 @@ static size_t encode_gaps(const lmc_kernels *kernels, uint32_t *gaps, size_t n, 
     return (size_t)(w.next - dst) + m;
 }
 
-size_t lmc_gaps_encode(const lmc_kernels *kernels, uint32_t *gaps, const uint64_t *bitset, size_t n,
-                       int inverted, uint8_t *dst, size_t capacity)
-{
-    return encode_gaps(kernels, gaps, n, kernels->gaps_find(bitset, n, inverted, gaps), dst, capacity);
-}
-
 /* ---- decode ---- */
 
-static lmc_status corrupt(lmc_diag *diag, const char *what)
-{
-    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "flags: %s", what);
-}
-
-static size_t count_bits(const lmc_kernels *kernels, const uint8_t *plane, size_t n)
+/* Bits set in a plane at any address. */
+static size_t count_plane_bits(const lmc_kernels *kernels, const uint8_t *plane, size_t n)
 {
     uint64_t words[64];
     size_t count = 0;
@@ -83,7 +74,7 @@ static size_t count_bits(const lmc_kernels *kernels, const uint8_t *plane, size_
     return count;
 }
 
-/* Reads m gaps to `gaps`: first the quotients, from the last level's list up, then the low bits. */
+/* Reads m gaps: first the quotients, from the last unary plane back to the first, then the low bits. */
 static lmc_status decode_gaps(const lmc_kernels *kernels, lmc_reader *reader, size_t m, uint32_t *gaps,
                               lmc_diag *diag)
 {
@@ -92,23 +83,23 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, lmc_reader *reader, si
     unsigned unary_count = 0;
     const unsigned k = (unsigned)lmc_read_n(reader, 1);
     if (k > LMC_FMT_GAP_LOW_NBITS_MAX)
-        return corrupt(diag, "too many low bits");
+        return lmc_corrupt(diag, 0, "bitset: too many low bits");
     const uint8_t *const low = reader->next;
     for (unsigned b = 0; b < k; b++)
         if (!lmc_read_bits(reader, m))
-            return corrupt(diag, "low bits end early or have spare bits set");
+            return lmc_corrupt(diag, 0, "bitset: low bits end early or have spare bits set");
     size_t n = m;
     while (unary_count < LMC_FMT_GAP_UNARY_COUNT_MAX && n >= LMC_FMT_GAP_UNARY_VALUES_MIN) {
         unary[unary_count] = lmc_read_bits(reader, n);
         if (!unary[unary_count])
-            return corrupt(diag, "a level ends early or has spare bits set");
+            return lmc_corrupt(diag, 0, "bitset: a unary plane ends early or has spare bits set");
         unary_n[unary_count] = n;
-        n = count_bits(kernels, unary[unary_count++], n);
+        n = count_plane_bits(kernels, unary[unary_count++], n);
     }
     unary_n[unary_count] = n;
     const uint8_t *const remaining = lmc_read_span(reader, n);
     if (!remaining)
-        return corrupt(diag, "the rest ends early");
+        return lmc_corrupt(diag, 0, "bitset: the last quotients end early");
     for (size_t i = 0; i < n; i++)
         gaps[i] = remaining[i];
     for (; unary_count > 0; unary_count--)
@@ -118,13 +109,14 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, lmc_reader *reader, si
     return LMC_OK;
 }
 
+/* Makes a bitset of m gaps. */
 static lmc_status set_members(const uint32_t *gaps, size_t m, size_t n, uint64_t *bitset, lmc_diag *diag)
 {
-    uint64_t end = m; /* behind the last one */
+    uint64_t end = m; /* behind the last member */
     for (size_t i = 0; i < m; i++)
         end += gaps[i];
     if (end > n)
-        return corrupt(diag, "a member lies beyond the end");
+        return lmc_corrupt(diag, 0, "bitset: a member lies beyond the end");
     memset(bitset, 0, lmc_bitset_words(n) * 8);
     size_t place = 0;
     for (size_t i = 0; i < m; i++, place++) {
@@ -139,7 +131,7 @@ lmc_status lmc_gaps_decode(const lmc_kernels *kernels, uint32_t *gaps, lmc_reade
 {
     const uint64_t m = lmc_read_n(reader, lmc_count_nbytes(n));
     if (reader->failed || m == 0 || m > n)
-        return corrupt(diag, "no members, or more than there are places");
-    const lmc_status status = decode_gaps(kernels, reader, (size_t)m, gaps, diag);
-    return status == LMC_OK ? set_members(gaps, (size_t)m, n, bitset, diag) : status;
+        return lmc_corrupt(diag, 0, "bitset: no members, or more than there are places");
+    LMC_TRY(decode_gaps(kernels, reader, (size_t)m, gaps, diag));
+    return set_members(gaps, (size_t)m, n, bitset, diag);
 }

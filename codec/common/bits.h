@@ -1,5 +1,5 @@
 /*
- * bits.h - 64-bit words as sets of lanes: counting, scanning, and a bit writer without branches.
+ * bits.h - bits in 64-bit words: counting and scanning, bitsets and planes of bits, and a bit writer without branches.
  */
 #ifndef LMC_CODEC_COMMON_BITS_H
 #define LMC_CODEC_COMMON_BITS_H
@@ -31,7 +31,7 @@ LMC_INLINE uint64_t lmc_low_mask(unsigned n)
 
 #define EVEN_BITS UINT64_C(0x5555555555555555)
 
-/* 64 bits from bit `position` of a little-endian bit string; reads 16 bytes from byte position / 64 * 8. */
+/* 64 bits from bit `position` of a little-endian bit string. Reads 16 bytes from byte position / 64 * 8 on. */
 LMC_INLINE uint64_t lmc_load_bits(const uint8_t *p, uint64_t position)
 {
     const uint8_t *const word = p + (position >> 6) * 8;
@@ -58,14 +58,14 @@ LMC_INLINE const uint8_t *lmc_read_bits(lmc_reader *reader, size_t n)
     return p && !lmc_has_spare_bits(p, n) ? p : NULL;
 }
 
-/* Appends bits to a byte string, least significant first. The buffer needs 8 bytes beyond its content. */
+/* Appends bits to a byte string, the least significant first. The buffer needs 8 bytes beyond its content. */
 typedef struct lmc_bit_writer {
-    uint8_t *next;          /* where the pending bits will go */
-    uint64_t pending;       /* bits not yet complete to a word */
+    uint8_t *next;          /* where the pending bits will stand */
+    uint64_t pending;       /* bits that do not fill a word yet */
     unsigned pending_nbits; /* 0..63 */
 } lmc_bit_writer;
 
-/* Appends the lowest n bits of `bits`, whose other bits are 0; n <= 64. */
+/* Appends the lowest n <= 64 bits of `bits`. Its other bits are 0. */
 LMC_INLINE void lmc_put_bits(lmc_bit_writer *w, uint64_t bits, unsigned n)
 {
     const uint64_t low = w->pending | bits << w->pending_nbits;

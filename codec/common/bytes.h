@@ -1,6 +1,6 @@
 /*
- * bytes.h - little-endian loads and stores at any address, and cursors that never leave their buffer.
- * A cursor remembers a failed step, so that a parser may check once after several reads.
+ * bytes.h - little-endian loads and stores at any address, and cursors that never leave their buffer. A cursor remembers
+ * a failed read, so that a parser may check once after several reads.
  */
 #ifndef LMC_CODEC_COMMON_BYTES_H
 #define LMC_CODEC_COMMON_BYTES_H
@@ -64,7 +64,7 @@ LMC_INLINE size_t lmc_reader_left(const lmc_reader *r)
     return (size_t)(r->end - r->next);
 }
 
-/* Skips nbytes and returns where they start, or NULL (and sets failed) when fewer are left. */
+/* Skips nbytes and returns their start. Returns NULL and sets failed when fewer are left. */
 LMC_INLINE const uint8_t *lmc_read_span(lmc_reader *r, size_t nbytes)
 {
     if (LMC_UNLIKELY(r->failed || nbytes > lmc_reader_left(r))) {
@@ -101,7 +101,7 @@ LMC_INLINE size_t lmc_writer_left(const lmc_writer *w)
     return (size_t)(w->end - w->next);
 }
 
-/* Appends an integer of nbytes <= 8 bytes; the caller has made sure that there is room. */
+/* Appends an integer of nbytes <= 8 bytes. Precondition: there is room. */
 LMC_INLINE void lmc_write_n(lmc_writer *w, uint64_t v, size_t nbytes)
 {
     assert(nbytes <= lmc_writer_left(w));
@@ -109,7 +109,7 @@ LMC_INLINE void lmc_write_n(lmc_writer *w, uint64_t v, size_t nbytes)
     w->next += nbytes;
 }
 
-/* Appends bytes; same precondition. */
+/* Appends bytes. Precondition: there is room. */
 LMC_INLINE void lmc_write_span(lmc_writer *w, const void *p, size_t nbytes)
 {
     assert(nbytes <= lmc_writer_left(w));

@@ -1,6 +1,6 @@
 /*
- * checked.h - arithmetic on sizes that come from outside. Every function returns 1 on overflow, and the
- * compiler refuses to let that answer go unread.
+ * checked.h - arithmetic on sizes that come from outside. Every function returns 1 on overflow and 0 otherwise. The
+ * compiler warns if that result is not looked at.
  */
 #ifndef LMC_CODEC_COMMON_CHECKED_H
 #define LMC_CODEC_COMMON_CHECKED_H
@@ -19,7 +19,7 @@ LMC_CHECKED int lmc_mul_overflows(uint64_t a, uint64_t b, uint64_t *product)
     return __builtin_mul_overflow(a, b, product);
 }
 
-/* Bytes of `count` elements, as what an allocator takes: on a 32-bit machine that is less than uint64_t. */
+/* Bytes of `count` elements as a size_t, which is narrower than uint64_t on a 32-bit machine. */
 LMC_CHECKED int lmc_size_overflows(uint64_t count, size_t element_nbytes, size_t *nbytes)
 {
     return __builtin_mul_overflow(count, element_nbytes, nbytes);

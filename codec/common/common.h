@@ -1,6 +1,6 @@
 /*
- * common.h - compiler macros and small integer helpers for every layer of the codec.
- * Owns no types of the format and includes nothing of the project.
+ * common.h - compiler macros and small integer helpers for all of the codec. It has no types of the format and includes
+ * nothing of the project.
  */
 #ifndef LMC_CODEC_COMMON_COMMON_H
 #define LMC_CODEC_COMMON_COMMON_H
@@ -18,7 +18,7 @@
 #define LMC_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define LMC_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define LMC_PREFETCH(pointer) __builtin_prefetch(pointer, 0, 2)
-#if defined(__MINGW32__) && !defined(__clang__) /* whose "printf" is that of Windows, without %zu */
+#if defined(__MINGW32__) && !defined(__clang__) /* there "printf" means that of Windows, without %zu */
 #define LMC_PRINTF(format_index, first_argument) \
     __attribute__((format(gnu_printf, format_index, first_argument)))
 #else

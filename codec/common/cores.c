@@ -1,5 +1,5 @@
-/* cores.c - cores by affinity mask and cgroup quota. Linux tells both; elsewhere the cores that are there count. Files
- * are read into buffers of fixed size, and what is not as expected sets no limit. */
+/* cores.c - counts cores by affinity mask and cgroup quota. Only Linux has both; elsewhere all cores of the machine
+ * count. Files are read into buffers of fixed size. A file that is not as expected sets no limit. */
 #ifdef __linux__
 #define _GNU_SOURCE /* sched_getaffinity */
 #endif
@@ -28,7 +28,7 @@
 #define QUOTA_NBYTES 64
 
 /* Appends `nbytes` bytes at *used and a NUL behind them. Returns 0 if they do not fit. */
-static int append(char path[PATH_NBYTES], size_t *used, const char *text, size_t nbytes)
+static int append_text(char path[PATH_NBYTES], size_t *used, const char *text, size_t nbytes)
 {
     if (nbytes >= PATH_NBYTES - *used)
         return 0;
@@ -38,7 +38,7 @@ static int append(char path[PATH_NBYTES], size_t *used, const char *text, size_t
     return 1;
 }
 
-/* Reads the beginning of a file as text, `capacity` bytes with the NUL. Returns 0 if there is none to read. */
+/* Reads the beginning of a file as text, `capacity` bytes with the NUL. Returns 0 if it cannot be read. */
 static int read_text(const char *path, char *text, size_t capacity)
 {
     size_t used = 0;
@@ -55,9 +55,9 @@ static int read_text(const char *path, char *text, size_t capacity)
     return got >= 0;
 }
 
-/* ---- what a cgroup says ---- */
+/* ---- the quota of a cgroup ---- */
 
-/* The number at *text, which goes on behind it. Returns 0 if there is none, or it is too large to be one. */
+/* Reads the number at *text and moves *text behind it. Returns 0 if there is no number, or a very large one. */
 static int read_number(const char **text, uint64_t *number)
 {
     const char *digit = *text;
@@ -78,8 +78,8 @@ static unsigned cores_of(uint64_t quota, uint64_t period)
     return (unsigned)lmc_min_u64(cores, LMC_THREAD_COUNT_MAX);
 }
 
-/* Of the cgroup whose directory is the first `used` bytes of `path`; 0: no limit. Version 2: "QUOTA PERIOD", or "max
- * PERIOD"; version 1: two files, and a quota of -1. */
+/* The quota of the cgroup whose directory is the first `used` bytes of `path`; 0: no limit. Version 2 has one file with
+ * "QUOTA PERIOD" or "max PERIOD". Version 1 has two files, and a quota of -1 for no limit. */
 static unsigned read_quota(char path[PATH_NBYTES], size_t used, int version)
 {
     char text[QUOTA_NBYTES];
@@ -87,14 +87,14 @@ static unsigned read_quota(char path[PATH_NBYTES], size_t used, int version)
     const size_t directory_nbytes = used;
     const char *const name = version == 2 ? "/cpu.max" : "/cpu.cfs_quota_us";
     uint64_t quota, period;
-    if (!append(path, &used, name, strlen(name)) || !read_text(path, text, sizeof text) ||
+    if (!append_text(path, &used, name, strlen(name)) || !read_text(path, text, sizeof text) ||
         !read_number(&at, &quota))
         return 0;
     if (version == 2)
         return *at++ == ' ' && read_number(&at, &period) ? cores_of(quota, period) : 0;
     used = directory_nbytes;
     at = text;
-    if (!append(path, &used, "/cpu.cfs_period_us", strlen("/cpu.cfs_period_us")) ||
+    if (!append_text(path, &used, "/cpu.cfs_period_us", strlen("/cpu.cfs_period_us")) ||
         !read_text(path, text, sizeof text) || !read_number(&at, &period))
         return 0;
     return cores_of(quota, period);
@@ -105,7 +105,7 @@ static unsigned smaller_quota(unsigned a, unsigned b)
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* ---- where the process's cgroups are ---- */
+/* ---- the cgroups of the process ---- */
 
 /* A line of /proc/self/cgroup, "NUMBER:CONTROLLERS:PATH". */
 typedef struct cgroup_line {
@@ -113,7 +113,7 @@ typedef struct cgroup_line {
     size_t controllers_nbytes, path_nbytes;
 } cgroup_line;
 
-/* Parses the line at *text, which goes on behind it. Returns 0 for what is none; a line that is cut short is none. */
+/* Parses the line at *text and moves *text behind it. Returns 0 if it is not such a line, or is cut short. */
 static int read_line(const char **text, cgroup_line *line)
 {
     const char *const begin = *text;
@@ -132,7 +132,7 @@ static int read_line(const char **text, cgroup_line *line)
     return 1;
 }
 
-/* Controllers are a list with commas. */
+/* Controllers are separated by commas. */
 static int has_cpu_controller(const cgroup_line *line)
 {
     const char *at = line->controllers;
@@ -147,27 +147,28 @@ static int has_cpu_controller(const cgroup_line *line)
     return 0;
 }
 
-/* 1 if the path leads upwards, out of what is mounted: the process's cgroup is beyond its namespace. */
+/* 1 if the path leads above the mounted directory: the process's cgroup is outside its namespace. */
 static int leads_out(const cgroup_line *line)
 {
     return line->path_nbytes >= 3 && memcmp(line->path, "/..", 3) == 0;
 }
 
-/* The smallest quota of the cgroup and of those above it, in a hierarchy that is mounted at `mount` below the root. In
- * a container, what is mounted may be the cgroup itself, and the path one that only its host knows: then only the
- * directory of the mount is there. */
+/* The smallest quota of the cgroup and those above it, in a hierarchy that is mounted at `mount` below the root. In a
+ * container the mounted directory may be the cgroup itself, with a path that only the host knows. Then only the mount's
+ * own directory is there. */
 static unsigned read_hierarchy(const char *root, const char *mount, size_t mount_nbytes,
                                const cgroup_line *line, int version)
 {
     static const char cgroups[] = "/sys/fs/cgroup";
     char path[PATH_NBYTES];
     size_t used = 0;
-    if (!append(path, &used, root, strlen(root)) || !append(path, &used, cgroups, sizeof cgroups - 1) ||
-        !append(path, &used, mount, mount_nbytes))
+    if (!append_text(path, &used, root, strlen(root)) ||
+        !append_text(path, &used, cgroups, sizeof cgroups - 1) ||
+        !append_text(path, &used, mount, mount_nbytes))
         return 0;
     const size_t mount_end = used;
     const size_t path_nbytes = leads_out(line) || line->path_nbytes == 1 ? 0 : line->path_nbytes;
-    if (!append(path, &used, line->path, path_nbytes))
+    if (!append_text(path, &used, line->path, path_nbytes))
         return 0;
     unsigned quota = read_quota(path, used, version);
     while (used > mount_end) {
@@ -179,8 +180,8 @@ static unsigned read_hierarchy(const char *root, const char *mount, size_t mount
     return quota;
 }
 
-/* Version 2 is mounted at /sys/fs/cgroup, or below it beside version 1; a hierarchy of version 1 at a directory that
- * has the name of its controllers, or of this one. */
+/* Version 2 is mounted at /sys/fs/cgroup, or at "unified" below it beside version 1. A hierarchy of version 1 is mounted
+ * at a directory with the names of its controllers, or at "cpu". */
 static unsigned read_any_hierarchy(const char *root, const cgroup_line *line)
 {
     char mount[64] = "/";
@@ -202,7 +203,7 @@ unsigned lmc_core_quota(const char *root)
     const char *at = text;
     size_t used = 0;
     unsigned quota = 0;
-    if (!append(path, &used, root, strlen(root)) || !append(path, &used, own, sizeof own - 1) ||
+    if (!append_text(path, &used, root, strlen(root)) || !append_text(path, &used, own, sizeof own - 1) ||
         !read_text(path, text, sizeof text))
         return 0;
     while (*at != '\0') {
@@ -213,7 +214,7 @@ unsigned lmc_core_quota(const char *root)
     return quota;
 }
 
-/* The affinity mask, of as many cores as any kernel has: a smaller set is refused by one that has more. */
+/* Cores in the affinity mask. The set is large enough for every kernel; a kernel with more cores refuses a smaller one. */
 static unsigned cores_there(void)
 {
     cpu_set_t sets[64];
@@ -223,7 +224,7 @@ static unsigned cores_there(void)
     return count > 0 ? (unsigned)lmc_min_u64((uint64_t)count, LMC_THREAD_COUNT_MAX) : 1;
 }
 
-#else /* no Linux: nothing to ask for a quota */
+#else /* not Linux: there are no quotas */
 
 unsigned lmc_core_quota(const char *root)
 {

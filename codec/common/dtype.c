@@ -7,8 +7,8 @@
 
 typedef struct dtype_row {
     const char *name;
-    uint8_t nbits;          /* of one element */
-    uint8_t element_nbytes; /* of the unit that is split */
+    uint8_t nbits;          /* of one value of the dtype */
+    uint8_t element_nbytes; /* of the element that is split */
     uint8_t kind;           /* lmc_dtype_kind */
     uint8_t exponent_nbits; /* floats of 16 bits and more, and fp8 */
 } dtype_row;

@@ -13,7 +13,7 @@ double lmc_entropy(const double *weight, size_t count)
     return total > 0 ? lmc_log2(total) - sum / total : 0;
 }
 
-/* lmc_log2() with a term less, for a float from 1 up. */
+/* lmc_log2() with a term less, for a float of 1 and more. */
 LMC_INLINE float log2_of_float(float x)
 {
     const int32_t half_sqrt2_bits = 0x3f3504f3;
@@ -28,7 +28,7 @@ LMC_INLINE float log2_of_float(float x)
     return (float)exponent + two_by_ln2 * t * (1 + u * (1 / 3.f + u * (1 / 5.f)));
 }
 
-/* Lanes that a compiler can make a vector of, without a branch. */
+/* Without a branch, a compiler makes a vector of so many lanes. */
 #define LANES 4
 
 double lmc_counts_entropy(const uint32_t *counts, size_t count, unsigned *used)
@@ -38,8 +38,8 @@ double lmc_counts_entropy(const uint32_t *counts, size_t count, unsigned *used)
     for (size_t i = 0; i < count; i += LANES) {
         for (size_t k = 0; k < LANES; k++) {
             const uint32_t c = counts[i + k];
-            const float x =
-                2 * (float)(int32_t)(c >> 1) + (float)(int32_t)(c & 1); /* no instruction for unsigned */
+            const float x = 2 * (float)(int32_t)(c >> 1) +
+                            (float)(int32_t)(c & 1); /* SSE converts signed integers only */
             const uint32_t is_zero = c == 0;
             total[k] += x;
             sum[k] += x * log2_of_float(x + (float)(int32_t)is_zero);

@@ -1,6 +1,6 @@
 /*
- * entropy.h - logarithms and entropy in plain arithmetic: what is encoded follows from them, and libm's log2
- * differs from system to system.
+ * entropy.h - logarithms and entropy in plain arithmetic. The encoder decides by them, and libm's log2 differs from
+ * system to system; these give the same bytes everywhere.
  */
 #ifndef LMC_CODEC_COMMON_ENTROPY_H
 #define LMC_CODEC_COMMON_ENTROPY_H
@@ -10,11 +10,11 @@
 /* How far lmc_log2() and lmc_entropy() may be off. */
 #define LMC_LOG2_ERROR_MAX 1e-7
 
-/* log2 of a positive x that is not denormal: the series of the inverse hyperbolic tangent, for a mantissa
- * that lies around 1. Exact for powers of two. */
+/* log2 of a positive x that is not denormal, by the series of the inverse hyperbolic tangent for a mantissa around 1.
+ * Exact for powers of two. */
 LMC_INLINE double lmc_log2(double x)
 {
-    const uint64_t half_sqrt2_bits = 0x3fe6a09e667f3bcd; /* mantissas are from there up to sqrt(2) */
+    const uint64_t half_sqrt2_bits = 0x3fe6a09e667f3bcd; /* mantissas lie between this and sqrt(2) */
     const double two_by_ln2 = 2.8853900817779268;
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -26,7 +26,7 @@ LMC_INLINE double lmc_log2(double x)
     return (double)exponent + two_by_ln2 * t * (1 + u * (1 / 3. + u * (1 / 5. + u * (1 / 7.))));
 }
 
-/* Entropy of `count` counts, a multiple of 4, in bits a symbol; *used: how many are not 0. Made to be quick: may be
+/* Entropy of `count` counts, a multiple of 4, in bits a symbol. *used: how many counts are not 0. It is quick, and may be
  * off by LMC_COUNTS_ENTROPY_ERROR_MAX. */
 #define LMC_COUNTS_ENTROPY_ERROR_MAX 2e-5
 double lmc_counts_entropy(const uint32_t *counts, size_t count, unsigned *used);

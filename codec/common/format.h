@@ -1,5 +1,5 @@
 /*
- * format.h - every constant of wire format 1, once. Defines only; the text is docs/format.md.
+ * format.h - every constant of wire format 1, each once. docs/format.md explains them by these names.
  */
 #ifndef LMC_CODEC_COMMON_FORMAT_H
 #define LMC_CODEC_COMMON_FORMAT_H
@@ -18,11 +18,11 @@
 #define LMC_FMT_MODE_SHORT 2
 #define LMC_FMT_MODE_DELTA 3
 
-/* how the base of a delta frame gives values */
+/* how the bytes of a base become values */
 #define LMC_FMT_BASE_PLAIN 0
 #define LMC_FMT_BASE_BF16_OF_F32 1
 
-/* required features: none is defined yet. Bit 2 is reserved for a palette, bit 3 for row classes. */
+/* Required features: none is defined yet. Bit 2 is reserved for a palette, bit 3 for row classes. */
 #define LMC_FMT_FEATURES_KNOWN 0u
 
 #define LMC_FMT_BYTE_ORDER_LITTLE 0 /* 1 is reserved for big-endian elements */
@@ -35,7 +35,7 @@
 
 /* ---- tail ---- */
 #define LMC_FMT_INDEX_ENTRY_NBYTES 12       /* u32 stored bytes, u64 content hash */
-#define LMC_FMT_DELTA_INDEX_ENTRY_NBYTES 20 /* the same, and u64 hash of the base's part */
+#define LMC_FMT_DELTA_INDEX_ENTRY_NBYTES 20 /* and u64 hash of the base's part */
 #define LMC_FMT_HASH_NBYTES 8
 
 /* ---- plan ---- */
@@ -43,8 +43,8 @@
 #define LMC_FMT_TRANSFORM_MASK 0x02   /* a mask value follows: blocks may be masked */
 #define LMC_FMT_TRANSFORM_KNOWN 0x03
 
-#define LMC_FMT_HIGH_NBITS 16        /* of an element of 2 bytes and more: symbol and low plane */
-#define LMC_FMT_LOW_NBITS_MAX 8      /* then the low plane is a byte plane */
+#define LMC_FMT_HIGH_NBITS 16        /* of an element of 2 bytes and more: its symbol and its low bits */
+#define LMC_FMT_LOW_NBITS_MAX 8      /* with 8 the low plane is a byte plane */
 #define LMC_FMT_LOW_NBITS_MIN_WIDE 4 /* elements of 2 bytes and more */
 #define LMC_FMT_LOW_NBITS_MAX_BYTE 4 /* elements of 1 byte */
 
@@ -53,7 +53,7 @@
 #define LMC_FMT_PLANE_RAW 0   /* the plan has no table for the plane */
 #define LMC_FMT_PLANE_TABLE 1 /* a table follows; 2..255 are reserved for built-in tables */
 
-#define LMC_FMT_PLANE_COUNT_MAX 8 /* symbols, low, six bytes */
+#define LMC_FMT_PLANE_COUNT_MAX 8 /* symbols, low bits, six lower bytes */
 
 /* ---- table ---- */
 #define LMC_FMT_LAYER_COUNT_MAX 16
@@ -63,7 +63,7 @@
 #define LMC_FMT_BLOCK_STORED 0
 #define LMC_FMT_BLOCK_PLANES 1
 #define LMC_FMT_BLOCK_MASKED 2
-#define LMC_FMT_BLOCK_SAME 3 /* in delta frames, as the next one */
+#define LMC_FMT_BLOCK_SAME 3 /* this mode and the next: in delta frames */
 #define LMC_FMT_BLOCK_DELTA 4
 
 /* ---- plane modes; 4..7 are reserved (6 palette, 7 row classes) ---- */
@@ -81,14 +81,14 @@
 
 /* ---- bucket codes ---- */
 #define LMC_FMT_BUCKET_COUNT 9
-#define LMC_FMT_BUCKET_VALUES_MIN 8 /* a shorter list follows as bytes */
+#define LMC_FMT_BUCKET_VALUES_MIN 8 /* fewer symbols follow as bytes */
 
-/* ---- flags (gap coding) ---- */
+/* ---- bitsets ---- */
 #define LMC_FMT_BITSET_BITMAP 0
 #define LMC_FMT_BITSET_GAPS_OF_ONES 1
 #define LMC_FMT_BITSET_GAPS_OF_ZEROS 2
-#define LMC_FMT_BITSET_NONE 3 /* is set */
-#define LMC_FMT_BITSET_ALL 4  /* are set */
+#define LMC_FMT_BITSET_NONE 3 /* no bit is set */
+#define LMC_FMT_BITSET_ALL 4  /* all bits are set */
 #define LMC_FMT_BITSET_HIERARCHY_OF_ONES 5
 #define LMC_FMT_BITSET_HIERARCHY_OF_ZEROS 6
 #define LMC_FMT_GAP_LOW_NBITS_MAX 15

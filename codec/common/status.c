@@ -1,4 +1,4 @@
-/* status.c - the text of each status. */
+/* status.c - an English phrase for each status. */
 #include "lmc.h"
 
 const char *lmc_status_text(lmc_status status)

@@ -57,8 +57,9 @@ static lmc_status read_low_planes(const lmc_delta_job *job, lmc_source *source, 
         const unsigned mode = (unsigned)lmc_read_n(&source->reader, 1);
         if (source->reader.failed)
             return corrupt(diag, "a low plane has no mode");
-        const lmc_status status = lmc_plane_decode(job->kernels, NULL, job->scratch, source, mode, n, 8,
-                                                   job->scratch->plane[j], &planes[j], diag);
+        const lmc_status status =
+            lmc_plane_decode(&(lmc_plane_coder){job->kernels, NULL, job->scratch}, source, mode, n, 8,
+                             job->scratch->plane[j], &planes[j], diag);
         if (status != LMC_OK)
             return status;
     }

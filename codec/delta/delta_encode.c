@@ -85,8 +85,9 @@ static int write_low_planes(const lmc_delta_job *job, size_t n, lmc_writer *writ
         if (lmc_writer_left(writer) < 1)
             return 0;
         uint8_t *const mode = writer->next++;
-        const size_t nbytes = lmc_plane_encode(job->kernels, NULL, job->scratch, job->scratch->plane[j], n,
-                                               writer->next, lmc_writer_left(writer), mode);
+        const size_t nbytes =
+            lmc_plane_encode(&(lmc_plane_coder){job->kernels, NULL, job->scratch}, job->scratch->plane[j], n,
+                             writer->next, lmc_writer_left(writer), mode);
         if (nbytes == 0)
             return 0;
         writer->next += nbytes;

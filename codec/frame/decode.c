@@ -236,9 +236,9 @@ static lmc_status decode_coded(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
         return status;
     if (frame->info.mode == LMC_FRAME_DELTA)
         return decode_delta(ctx, frame, i, block, dst, hash, diag);
-    return lmc_block_decode(lmc_kernels_get(), &frame->coding, &ctx->scratch, block->stored,
-                            lmc_frame_block_stored_nbytes(frame, i), block->memory, dst, content_nbytes, hash,
-                            diag);
+    const lmc_block_coder coder = {lmc_kernels_get(), &frame->coding, &ctx->scratch};
+    const lmc_block_source source = {block->stored, lmc_frame_block_stored_nbytes(frame, i), block->memory};
+    return lmc_block_decode(&coder, &source, dst, content_nbytes, hash, diag);
 }
 
 /* Decodes block i to its content's size and hashes it; a coded one is verified. */

@@ -258,8 +258,8 @@ lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8
     } else if (plan->decision.is_raw) {
         stored_nbytes = lmc_block_store(kernels, src, src_nbytes, dst, &entry->content_hash);
     } else {
-        stored_nbytes = lmc_block_encode(kernels, &plan->decision.coding, &ctx->scratch, src, src_nbytes, dst,
-                                         &entry->content_hash);
+        const lmc_block_coder coder = {kernels, &plan->decision.coding, &ctx->scratch};
+        stored_nbytes = lmc_block_encode(&coder, src, src_nbytes, dst, &entry->content_hash);
     }
     entry->stored_nbytes = (uint32_t)stored_nbytes;
     entry->base_hash = 0;

@@ -1,4 +1,4 @@
-/* block.c - a block: which of its three forms, and its planes in order. */
+/* block.c - chooses the form of a block, stored, planes or masked, and codes its planes in order. */
 #include "codec/plain/block.h"
 
 #include "codec/bitset/bitset.h"
@@ -11,28 +11,22 @@ typedef struct block_job {
     const lmc_kernels *kernels;
     const lmc_coding *coding;
     lmc_scratch *scratch;
-    const uint8_t *ahead; /* decode: what to fetch meanwhile ... */
-    size_t ahead_nbytes;  /* ... with each half of a strip's work: 0 nothing */
-    int is_constant;      /* encode: the block is one value over and over */
-    int hashes_strips;    /* strips are hashed as they pass, into scratch->hash_state */
-    int past_cache;       /* decode: strips go to their place past the caches */
+    const uint8_t *ahead; /* decode: bytes to fetch meanwhile ... */
+    size_t ahead_nbytes;  /* ... so many with each half of a strip's work */
+    int is_constant;      /* encode: all elements of the block are equal */
+    int hashes_strips;    /* each strip is hashed into scratch->hash_state while it is in the cache */
+    int past_cache;       /* decode: strips are written past the caches */
 } block_job;
 
 #define CACHE_LINE_NBYTES 64
 
-/* Brings what comes next into the cache while a strip keeps the core busy. More lines at once than a core can wait
- * for would stop it, so that there is a share for each half of the work: decoding symbols, joining elements. */
+/* Fetches the next stored bytes while a strip keeps the core busy. A core stops when it waits for more lines than it can
+ * have under way. So each half of the work, decoding symbols and joining elements, fetches a share. */
 static void fetch_ahead(const block_job *job, size_t half)
 {
     const size_t first = half * job->ahead_nbytes;
     for (size_t i = first; i < first + job->ahead_nbytes; i += CACHE_LINE_NBYTES)
         LMC_PREFETCH(job->ahead + i);
-}
-
-/* What each half of a strip's work fetches of nbytes, so that all of n values together fetch no more. */
-static size_t share_of_half(size_t nbytes, size_t n)
-{
-    return nbytes / (2 * lmc_div_ceil(n, LMC_STRIP_VALUES));
 }
 
 /* The planes of the strip that starts at value `first`. */
@@ -68,9 +62,8 @@ static int write_escapes(const lmc_scratch *scratch, const uint16_t *escapes_end
     return 1;
 }
 
-/* The hot path: every plane but the symbols is stored, so its place is known before its content, and the
- * symbols are coded strip by strip while they are in the L1 cache. Returns 0 when that does not
- * fit. */
+/* The hot path. Every plane but the symbols is stored, so its place is known before its content. Symbols are coded strip
+ * by strip while they are in the L1 cache. Returns 0 when that does not fit. */
 static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
 {
     const lmc_coding *const coding = job->coding;
@@ -107,7 +100,7 @@ static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t
     return nbytes != 0 && write_escapes(job->scratch, escapes, writer);
 }
 
-/* The general path: planes go to scratch first, and each gets the mode that suits this block. */
+/* The general path. Planes go to scratch first, and each gets its smallest mode in this block. */
 static int encode_planes_flexible(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
 {
     const lmc_coding *const coding = job->coding;
@@ -125,8 +118,8 @@ static int encode_planes_flexible(const block_job *job, const uint8_t *src, size
         const size_t left = lmc_writer_left(writer);
         size_t nbytes = 0;
         if (nbits == 8)
-            nbytes = lmc_plane_encode(job->kernels, coding->table[i], scratch, scratch->plane[i], n,
-                                      writer->next, left, &modes[i]);
+            nbytes = lmc_plane_encode(&(lmc_plane_coder){job->kernels, coding->table[i], scratch},
+                                      scratch->plane[i], n, writer->next, left, &modes[i]);
         else if (lmc_plane_nbytes(n, nbits) <= left)
             nbytes = lmc_plane_encode_packed(scratch->plane[i], n, nbits, writer->next, &modes[i]);
         if (nbytes == 0)
@@ -144,17 +137,11 @@ static int encode_planes(const block_job *job, const uint8_t *src, size_t n, lmc
                                     : encode_planes_direct(job, src, n, writer);
 }
 
-/* Less than one masked element in this many: not worth a mask. */
+/* A block with fewer than one masked element in this many gets no mask. */
 #define MASKED_SHARE_MIN 512
 
-static int is_constant(const uint8_t *src, size_t n, unsigned element_nbytes)
-{
-    return memcmp(src, src + element_nbytes, (n - 1) * element_nbytes) == 0;
-}
-
-/* A block of one value over and over, as fill values make it: whatever code the frame has is not for it. If the
- * value is the mask value, all elements are masked but the first, since one must be kept; else every plane is
- * constant. */
+/* A block of equal elements, as fill values make it. The frame's code does not suit it. If the value is the mask value,
+ * all elements but the first are masked, since one must be kept. Otherwise every plane is constant. */
 static int encode_constant(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
 {
     const lmc_coding *const coding = job->coding;
@@ -203,12 +190,16 @@ size_t lmc_block_store(const lmc_kernels *kernels, const uint8_t *src, size_t sr
     return 1 + src_nbytes;
 }
 
-size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
-                        const uint8_t *src, size_t src_nbytes, uint8_t *dst, uint64_t *content_hash)
+size_t lmc_block_encode(const lmc_block_coder *coder, const uint8_t *src, size_t src_nbytes, uint8_t *dst,
+                        uint64_t *content_hash)
 {
-    const size_t n = src_nbytes / coding->element_nbytes;
-    const size_t tail_nbytes = src_nbytes % coding->element_nbytes;
-    const int constant = n > 1 && is_constant(src, n, coding->element_nbytes);
+    const lmc_kernels *const kernels = coder->kernels;
+    const lmc_coding *const coding = coder->coding;
+    lmc_scratch *const scratch = coder->scratch;
+    const unsigned element_nbytes = coding->element_nbytes;
+    const size_t n = src_nbytes / element_nbytes;
+    const size_t tail_nbytes = src_nbytes % element_nbytes;
+    const int constant = n > 1 && memcmp(src, src + element_nbytes, (n - 1) * element_nbytes) == 0;
     const block_job job = {.kernels = kernels,
                            .coding = coding,
                            .scratch = scratch,
@@ -233,12 +224,7 @@ size_t lmc_block_encode(const lmc_kernels *kernels, const lmc_coding *coding, lm
 
 /* ---- decode ---- */
 
-static lmc_status corrupt(lmc_diag *diag, const char *what)
-{
-    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "block: %s", what);
-}
-
-/* The symbols of a block, strip by strip: decoded as they are needed, or lying in a plane. */
+/* The symbols of a block: decoded strip by strip, or read from a plane. */
 typedef struct symbol_strips {
     lmc_symbol_decoder decoder;
     const uint8_t *plane; /* NULL: coded */
@@ -251,12 +237,12 @@ static lmc_status open_symbols(const block_job *job, lmc_source *source, unsigne
     strips->plane = NULL;
     if (mode == LMC_FMT_PLANE_CODED && table)
         return lmc_symbols_decode_begin(&strips->decoder, job->kernels, table, job->scratch, source, n, diag);
-    return lmc_plane_decode(job->kernels, table, job->scratch, source, mode, n, 8,
+    return lmc_plane_decode(&(lmc_plane_coder){job->kernels, table, job->scratch}, source, mode, n, 8,
                             job->scratch->plane[LMC_PLANE_SYMBOLS], &strips->plane, diag);
 }
 
-/* A strip of the block's content, on its way to `place`: there, or where it can be read again once it has gone past
- * the caches. */
+/* Where a strip of content for `place` is made: there, or in scratch if it is written past the caches, where it could not
+ * be read again quickly. */
 static uint8_t *strip_at(const block_job *job, uint8_t *place)
 {
     return job->past_cache ? job->scratch->strip_values : place;
@@ -268,8 +254,8 @@ static void hash_strip(const block_job *job, const uint8_t *values, size_t nbyte
         job->kernels->hash_update(job->scratch->hash_state, values, nbytes);
 }
 
-/* Joins a strip to the place that the stream has come to, and mends its escapes. One that has any cannot leave before
- * they are mended. */
+/* Joins a strip, mends its escapes and brings it to the stream's place. A strip with escapes may go past the caches only
+ * after they were mended. */
 static lmc_status join_strip(const block_job *job, const lmc_plane_set *set, size_t n, lmc_reader *reader,
                              lmc_line_stream *stream, lmc_diag *diag)
 {
@@ -325,19 +311,15 @@ static lmc_status decode_planes(const block_job *job, lmc_source *source, size_t
     symbol_strips strips;
     const uint8_t *const modes = lmc_read_span(&source->reader, coding->plane_count);
     if (!modes)
-        return corrupt(diag, "its modes are cut short");
+        return lmc_corrupt(diag, 0, "block: its modes are cut short");
     for (unsigned i = coding->plane_count; i-- > 1;) {
+        const lmc_plane_coder coder = {job->kernels, coding->table[i], job->scratch};
+        const unsigned nbits = lmc_coding_plane_nbits(coding, i);
         const uint8_t *found;
-        const lmc_status status =
-            lmc_plane_decode(job->kernels, coding->table[i], job->scratch, source, modes[i], n,
-                             lmc_coding_plane_nbits(coding, i), job->scratch->plane[i], &found, diag);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(lmc_plane_decode(&coder, source, modes[i], n, nbits, job->scratch->plane[i], &found, diag));
         plane[i] = (uint8_t *)(uintptr_t)found; /* join only reads */
     }
-    const lmc_status status = open_symbols(job, source, modes[LMC_PLANE_SYMBOLS], n, &strips, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(open_symbols(job, source, modes[LMC_PLANE_SYMBOLS], n, &strips, diag));
     return join_strips(job, source, &strips, plane, n, dst, diag);
 }
 
@@ -362,80 +344,67 @@ static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t
                                 lmc_diag *diag)
 {
     if (!job->coding->has_mask)
-        return corrupt(diag, "it is masked, but the plan has no mask value");
-    lmc_status status =
-        lmc_bitset_decode(job->kernels, job->scratch, &source->reader, n, job->scratch->mask, diag);
-    if (status != LMC_OK)
-        return status;
+        return lmc_corrupt(diag, 0, "block: it is masked, but the plan has no mask value");
+    LMC_TRY(lmc_bitset_decode(job->kernels, job->scratch, &source->reader, n, job->scratch->mask, diag));
     const size_t kept = lmc_bitset_count(job->kernels, job->scratch->mask, n);
     if (kept == 0)
-        return corrupt(diag, "its mask leaves nothing");
-    block_job kept_job = *job; /* what is kept is not yet the content */
+        return lmc_corrupt(diag, 0, "block: its mask leaves nothing");
+    block_job kept_job = *job; /* kept elements are no content yet */
     kept_job.hashes_strips = 0;
     kept_job.past_cache = 0;
-    status = decode_planes(&kept_job, source, kept, job->scratch->values, diag);
-    if (status == LMC_OK)
-        join_masked(job, n, dst);
-    return status;
-}
-
-static lmc_status decode_stored(lmc_reader *reader, uint8_t *dst, size_t dst_nbytes, lmc_diag *diag)
-{
-    if (lmc_reader_left(reader) != dst_nbytes)
-        return corrupt(diag, "it is stored, but not as long as its content");
-    memcpy(dst, reader->next, dst_nbytes);
+    LMC_TRY(decode_planes(&kept_job, source, kept, job->scratch->values, diag));
+    join_masked(job, n, dst);
     return LMC_OK;
 }
 
-/* A block that is not stored: n elements, then tail_nbytes. */
+/* Decodes a block that is not stored: n elements, then tail_nbytes bytes. */
 static lmc_status decode_values(const block_job *job, lmc_source *source, unsigned mode, size_t n,
                                 size_t tail_nbytes, uint8_t *dst, lmc_diag *diag)
 {
     if (mode > LMC_FMT_BLOCK_MASKED)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u", mode);
     if (n == 0)
-        return corrupt(diag, "it has no elements, but is not stored");
-    const lmc_status status = mode == LMC_FMT_BLOCK_PLANES ? decode_planes(job, source, n, dst, diag)
-                                                           : decode_masked(job, source, n, dst, diag);
-    if (status != LMC_OK)
-        return status;
+        return lmc_corrupt(diag, 0, "block: it has no elements, but is not stored");
+    if (mode == LMC_FMT_BLOCK_PLANES)
+        LMC_TRY(decode_planes(job, source, n, dst, diag));
+    else
+        LMC_TRY(decode_masked(job, source, n, dst, diag));
     if (lmc_reader_left(&source->reader) != tail_nbytes)
-        return corrupt(diag, "bytes after its end");
+        return lmc_corrupt(diag, 0, "block: bytes after its end");
     memcpy(dst + n * job->coding->element_nbytes, source->reader.next, tail_nbytes);
     return LMC_OK;
 }
 
-lmc_status lmc_block_decode(const lmc_kernels *kernels, const lmc_coding *coding, lmc_scratch *scratch,
-                            const uint8_t *stored, size_t stored_nbytes, lmc_block_memory memory,
-                            uint8_t *dst, size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
+lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_block_source *block, uint8_t *dst,
+                            size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
 {
-    const size_t n = dst_nbytes / coding->element_nbytes;
-    const size_t tail_nbytes = dst_nbytes % coding->element_nbytes;
+    const lmc_kernels *const kernels = coder->kernels;
+    void *const hash_state = coder->scratch->hash_state;
+    const size_t n = dst_nbytes / coder->coding->element_nbytes;
+    const size_t tail_nbytes = dst_nbytes % coder->coding->element_nbytes;
     lmc_source source;
-    lmc_source_open(&source, scratch, stored, stored_nbytes);
+    lmc_source_open(&source, coder->scratch, block->stored, block->stored_nbytes);
     const unsigned mode = (unsigned)lmc_read_n(&source.reader, 1);
     if (source.reader.failed)
-        return corrupt(diag, "it is empty");
-    const int in_strips = mode != LMC_FMT_BLOCK_STORED;
-    const block_job job = {.kernels = kernels,
-                           .coding = coding,
-                           .scratch = scratch,
-                           .ahead = stored + stored_nbytes,
-                           .ahead_nbytes = n > 0 ? share_of_half(memory.ahead_nbytes, n) : 0,
-                           .hashes_strips = in_strips,
-                           .past_cache = in_strips && memory.past_cache};
-    if (in_strips)
-        kernels->hash_begin(scratch->hash_state);
-    const lmc_status status = mode == LMC_FMT_BLOCK_STORED
-                                  ? decode_stored(&source.reader, dst, dst_nbytes, diag)
-                                  : decode_values(&job, &source, mode, n, tail_nbytes, dst, diag);
-    if (status != LMC_OK)
-        return status;
-    if (in_strips) {
-        kernels->hash_update(scratch->hash_state, dst + dst_nbytes - tail_nbytes, tail_nbytes);
-        *content_hash = kernels->hash_end(scratch->hash_state);
-    } else {
+        return lmc_corrupt(diag, 0, "block: it is empty");
+    if (mode == LMC_FMT_BLOCK_STORED) {
+        if (lmc_reader_left(&source.reader) != dst_nbytes)
+            return lmc_corrupt(diag, 0, "block: it is stored, but not as long as its content");
+        memcpy(dst, source.reader.next, dst_nbytes);
         *content_hash = kernels->hash(dst, dst_nbytes, 0);
+        return LMC_OK;
     }
+    const size_t halves = 2 * (size_t)lmc_div_ceil(n, LMC_STRIP_VALUES); /* of strips */
+    const block_job job = {.kernels = kernels,
+                           .coding = coder->coding,
+                           .scratch = coder->scratch,
+                           .ahead = block->stored + block->stored_nbytes,
+                           .ahead_nbytes = n > 0 ? block->memory.ahead_nbytes / halves : 0,
+                           .hashes_strips = 1,
+                           .past_cache = block->memory.past_cache};
+    kernels->hash_begin(hash_state);
+    LMC_TRY(decode_values(&job, &source, mode, n, tail_nbytes, dst, diag));
+    kernels->hash_update(hash_state, dst + dst_nbytes - tail_nbytes, tail_nbytes);
+    *content_hash = kernels->hash_end(hash_state);
     return LMC_OK;
 }

@@ -1,7 +1,7 @@
-/* escape.c - the wide symbols of single elements. */
+/* escape.c - collects the values of escapes from elements, and mends elements by them. */
 #include "codec/plain/escape.h"
 
-/* An element as the split sees it: its bits rotated left. */
+/* An element with its bits rotated left, as the split does. */
 static uint64_t load_rotated(const lmc_coding *coding, const uint8_t *src)
 {
     const unsigned nbits = 8 * coding->element_nbytes;
@@ -40,7 +40,7 @@ lmc_status lmc_escapes_apply(const lmc_coding *coding, const uint8_t *symbols, s
     for (const uint8_t *s = symbols; (s = memchr(s, LMC_FMT_SYMBOL_ESCAPE, (size_t)(end - s))) != NULL; s++) {
         const unsigned wide = (unsigned)lmc_read_n(reader, 2);
         if (reader->failed || wide >> (LMC_FMT_HIGH_NBITS - low_nbits) != 0)
-            return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "block: an escape is missing or too wide");
+            return lmc_corrupt(diag, 0, "block: an escape is missing or too wide");
         uint8_t *const element = dst + (size_t)(s - symbols) * coding->element_nbytes;
         const uint64_t v = load_rotated(coding, element);
         const unsigned low = ((unsigned)(v >> lower_nbits) + coding->split.offset) & ((1u << low_nbits) - 1);

@@ -1,4 +1,4 @@
-/* plan_section.c - the plan section of a frame. */
+/* plan_section.c - writes the plan section of a coded frame, and reads and checks it. */
 #include "codec/plain/plan_section.h"
 
 unsigned lmc_coding_plane_count(unsigned element_nbytes, const lmc_split *split)
@@ -33,12 +33,12 @@ static lmc_status check_split(const lmc_coding *coding, lmc_diag *diag)
     const unsigned low_min = is_byte ? 0 : LMC_FMT_LOW_NBITS_MIN_WIDE;
     const unsigned low_max = is_byte ? LMC_FMT_LOW_NBITS_MAX_BYTE : LMC_FMT_LOW_NBITS_MAX;
     if (s->low_nbits < low_min || s->low_nbits > low_max)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 1, "plan: a low plane of %u bits", s->low_nbits);
+        return lmc_corrupt(diag, 1, "plan: a low plane of %u bits", s->low_nbits);
     const unsigned high_nbits = lmc_coding_high_nbits(coding);
     if (s->offset >> (high_nbits - 1) >> 1 != 0)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 2, "plan: the offset is wider than the high part");
+        return lmc_corrupt(diag, 2, "plan: the offset is wider than the high part");
     if (s->window_start >> (high_nbits - s->low_nbits) != 0)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 4, "plan: the window's start is wider than the symbol");
+        return lmc_corrupt(diag, 4, "plan: the window's start is wider than the symbol");
     return LMC_OK;
 }
 
@@ -47,13 +47,13 @@ static lmc_status read_table(lmc_reader *reader, unsigned plane, lmc_table *tabl
 {
     const unsigned kind = (unsigned)lmc_read_n(reader, 1);
     if (reader->failed)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "plan: the tables are cut short");
+        return lmc_corrupt(diag, 0, "plan: the tables are cut short");
     if (kind == LMC_FMT_PLANE_RAW)
         return LMC_OK;
     if (kind != LMC_FMT_PLANE_TABLE)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "plan: built-in table %u", kind);
     if (lmc_coding_plane_nbits(coding, plane) != 8)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "plan: a table for a packed plane");
+        return lmc_corrupt(diag, 0, "plan: a table for a packed plane");
     coding->table[plane] = table;
     return lmc_table_read(reader, table, diag);
 }
@@ -70,23 +70,19 @@ lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned eleme
     coding->split.offset = (uint16_t)lmc_read_n(&r, 2);
     coding->split.window_start = (uint16_t)lmc_read_n(&r, 2);
     if (r.failed)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "plan: the section is cut short");
+        return lmc_corrupt(diag, 0, "plan: the section is cut short");
     if ((transform & ~(unsigned)LMC_FMT_TRANSFORM_KNOWN) != 0)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "plan: transform 0x%02x", transform);
-    lmc_status status = check_split(coding, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(check_split(coding, diag));
     coding->has_mask = (transform & LMC_FMT_TRANSFORM_MASK) != 0;
     if (coding->has_mask)
         coding->mask_value = lmc_read_n(&r, element_nbytes);
     coding->plane_count = lmc_coding_plane_count(element_nbytes, &coding->split);
     for (unsigned i = 0; i < coding->plane_count; i++) {
         const uint64_t offset = (uint64_t)(r.next - section);
-        status = lmc_diag_shift(diag, read_table(&r, i, &tables[i], coding, diag), offset);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(lmc_diag_shift(diag, read_table(&r, i, &tables[i], coding, diag), offset));
     }
     if (lmc_reader_left(&r) != 0)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, (uint64_t)(r.next - section), "plan: bytes after its end");
+        return lmc_corrupt(diag, (uint64_t)(r.next - section), "plan: bytes after its end");
     return LMC_OK;
 }

@@ -1,14 +1,13 @@
 /*
- * plan_section.h - how the blocks of one frame are coded: the split and a table for each coded plane. An encoder
- * gets it from plan.h, a decoder from the frame's plan section, which is read and written here
- * (format.md "Plan").
+ * plan_section.h - how the blocks of one frame are coded: the split, and a table for each coded plane. The plan section
+ * of the frame has it (format.md "Plan"), and is read and written here. plan.h decides it.
  */
 #ifndef LMC_CODEC_PLAIN_PLAN_SECTION_H
 #define LMC_CODEC_PLAIN_PLAN_SECTION_H
 
 #include "codec/prefix/code_table.h"
 
-/* Planes of an element, most significant first: symbols, the low plane if low_nbits > 0, element bytes. */
+/* Planes of an element, most significant first: symbols, the low plane if low_nbits > 0, lower bytes. */
 #define LMC_PLANE_SYMBOLS 0
 #define LMC_PLANE_LOW 1
 
@@ -16,11 +15,11 @@ typedef struct lmc_coding {
     unsigned element_nbytes; /* 1, 2, 4, 8 */
     lmc_split split;
     unsigned plane_count;
-    uint8_t has_mask; /* blocks may leave out the elements equal to mask_value */
+    uint8_t has_mask; /* masked blocks leave out the elements equal to mask_value */
     uint64_t mask_value;
     const lmc_table *table[LMC_FMT_PLANE_COUNT_MAX]; /* NULL: the plane is stored or constant */
-    /* Encoder only: the plane is worth a look in every block (a constant, a few exceptions, a table of its
-     * own); 0 for all but the symbols means the planes go straight to where they stand in the block. */
+    /* Encoder only: 1 if the mode of the plane is chosen in every block. If all are 0 and the symbols have a table, the
+     * planes are written straight to their places in the block. */
     uint8_t flexible[LMC_FMT_PLANE_COUNT_MAX];
 } lmc_coding;
 
@@ -29,13 +28,13 @@ LMC_INLINE unsigned lmc_coding_high_nbits(const lmc_coding *coding)
     return coding->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
 }
 
-/* Symbols of more than 8 bits are clamped: LMC_FMT_SYMBOL_ESCAPE stands for all that do not fit. */
+/* May symbols have more than 8 bits? LMC_FMT_SYMBOL_ESCAPE stands for those that do not fit. */
 LMC_INLINE int lmc_coding_has_escapes(const lmc_coding *coding)
 {
     return lmc_coding_high_nbits(coding) - coding->split.low_nbits > 8;
 }
 
-/* Index of the first plane of element bytes. */
+/* Index of the first plane of lower bytes. */
 LMC_INLINE unsigned lmc_coding_lower_first(const lmc_coding *coding)
 {
     return LMC_PLANE_LOW + (coding->split.low_nbits > 0);
@@ -60,8 +59,8 @@ LMC_INLINE unsigned lmc_element_log2(unsigned element_nbytes)
  * LMC_FMT_PLAN_NBYTES_MAX, which `dst` must hold. */
 size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *shapes, uint8_t *dst);
 
-/* Reads a plan section of exactly nbytes for elements of element_nbytes. tables: room for one table a plane
- * (LMC_FMT_PLANE_COUNT_MAX), which coding will point to.
+/* Reads a plan section of exactly nbytes for elements of element_nbytes. tables: LMC_FMT_PLANE_COUNT_MAX; coding points
+ * to those that the section has.
  * Errors: CORRUPT, UNSUPPORTED; offsets count from the section's start. */
 LMC_NODISCARD lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes,
                                          lmc_table *tables, lmc_coding *coding, lmc_diag *diag);

@@ -1,11 +1,11 @@
-/* plane.c - chooses and applies the mode of a plane. */
+/* plane.c - estimates the cost of each mode for a plane, and codes it in the cheapest one. */
 #include "codec/plain/plane.h"
 
 /* ---- encode ---- */
 
 static void count_bytes(const uint8_t *plane, size_t n, uint32_t histogram[256])
 {
-    uint32_t part[4][256] = {{0}}; /* four counters, so that equal neighbours do not wait for each other */
+    uint32_t part[4][256] = {{0}}; /* four, so that equal neighbours do not wait for each other */
     size_t i = 0;
     for (; i + 4 <= n; i += 4)
         for (unsigned k = 0; k < 4; k++)
@@ -16,7 +16,7 @@ static void count_bytes(const uint8_t *plane, size_t n, uint32_t histogram[256])
         histogram[s] = part[0][s] + part[1][s] + part[2][s] + part[3][s];
 }
 
-/* Estimated bits of coding a histogram with a table; huge when a symbol has no code and there is no rest. */
+/* Estimated bits of the histogram's symbols but left_out, coded with the table; huge if the table cannot code them. */
 static double coded_cost_nbits(const lmc_table *table, const uint32_t *histogram, unsigned left_out)
 {
     double nbits = 0;
@@ -30,17 +30,18 @@ static double coded_cost_nbits(const lmc_table *table, const uint32_t *histogram
     return nbits;
 }
 
-static size_t encode_coded(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
-                           const uint8_t *plane, size_t n, uint8_t *dst, size_t capacity)
+static size_t encode_coded(const lmc_plane_coder *coder, const uint8_t *plane, size_t n, uint8_t *dst,
+                           size_t capacity)
 {
     lmc_symbol_encoder encoder;
-    lmc_symbols_encode_begin(&encoder, kernels, table, scratch, n, dst, capacity);
+    lmc_symbols_encode_begin(&encoder, coder->kernels, coder->table, coder->scratch, n, dst, capacity);
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES)
         lmc_symbols_encode_strip(&encoder, plane + i, lmc_min_size(n - i, LMC_STRIP_VALUES));
     return lmc_symbols_encode_end(&encoder);
 }
 
-/* Flags what differs from `dominant` and lists it in scratch->exceptions. Returns their number. */
+/* Sets the bits of the bytes that differ from `dominant`, and puts those bytes to scratch->exceptions. Returns their
+ * number. */
 static size_t split_exceptions(const uint8_t *plane, size_t n, unsigned dominant, lmc_scratch *scratch)
 {
     size_t m = 0;
@@ -54,27 +55,27 @@ static size_t split_exceptions(const uint8_t *plane, size_t n, unsigned dominant
     return m;
 }
 
-/* dominant, flags, mode of the exceptions, exceptions. table: NULL to store those. Returns 0 when that exceeds
- * the capacity. */
-static size_t encode_gaps(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
-                          const uint8_t *plane, size_t n, unsigned dominant, uint8_t *dst, size_t capacity)
+/* Writes the dominant byte, the bitset of the exceptions, their mode and the exceptions themselves. Returns 0 when that
+ * exceeds the capacity. */
+static size_t encode_exceptions(const lmc_plane_coder *coder, const uint8_t *plane, size_t n,
+                                unsigned dominant, int is_coded, uint8_t *dst, size_t capacity)
 {
+    lmc_scratch *const scratch = coder->scratch;
     const size_t m = split_exceptions(plane, n, dominant, scratch);
     if (capacity < 2)
         return 0;
     dst[0] = (uint8_t)dominant;
     size_t used = 1;
     const size_t bitset_nbytes =
-        lmc_bitset_encode(kernels, scratch, scratch->bitset, n, dst + 1, capacity - 2);
+        lmc_bitset_encode(coder->kernels, scratch, scratch->bitset, n, dst + 1, capacity - 2);
     if (bitset_nbytes == 0)
         return 0;
     used += bitset_nbytes;
     uint8_t *const mode = dst + used++;
     const size_t left = capacity - used;
     size_t nbytes = 0;
-    if (table)
-        nbytes =
-            encode_coded(kernels, table, scratch, scratch->exceptions, m, dst + used, lmc_min_size(left, m));
+    if (is_coded)
+        nbytes = encode_coded(coder, scratch->exceptions, m, dst + used, lmc_min_size(left, m));
     *mode = nbytes != 0 ? LMC_FMT_PLANE_CODED : LMC_FMT_PLANE_STORED;
     if (nbytes == 0) {
         if (m > left)
@@ -85,9 +86,10 @@ static size_t encode_gaps(const lmc_kernels *kernels, const lmc_table *table, lm
     return used + nbytes;
 }
 
-size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
-                        const uint8_t *plane, size_t n, uint8_t *dst, size_t capacity, uint8_t *mode)
+size_t lmc_plane_encode(const lmc_plane_coder *coder, const uint8_t *plane, size_t n, uint8_t *dst,
+                        size_t capacity, uint8_t *mode)
 {
+    const lmc_table *const table = coder->table;
     uint32_t histogram[256];
     unsigned dominant = 0;
     count_bytes(plane, n, histogram);
@@ -108,17 +110,17 @@ size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_
     const double coded_exceptions_cost =
         table ? coded_cost_nbits(table, histogram, dominant) : stored_exceptions_cost;
     const int codes_exceptions = coded_exceptions_cost < stored_exceptions_cost;
-    const double gaps_cost = 24 + lmc_bitset_cost_nbits(n, m) +
-                             (codes_exceptions ? coded_exceptions_cost : stored_exceptions_cost);
+    const double exceptions_cost = 24 + lmc_bitset_cost_nbits(n, m) +
+                                   (codes_exceptions ? coded_exceptions_cost : stored_exceptions_cost);
     size_t nbytes = 0;
-    if (gaps_cost < coded_cost && gaps_cost < stored_cost) {
+    if (exceptions_cost < coded_cost && exceptions_cost < stored_cost) {
         *mode = LMC_FMT_PLANE_EXCEPTIONS;
-        nbytes = encode_gaps(kernels, codes_exceptions ? table : NULL, scratch, plane, n, dominant, dst,
-                             lmc_min_size(capacity, n));
+        nbytes =
+            encode_exceptions(coder, plane, n, dominant, codes_exceptions, dst, lmc_min_size(capacity, n));
     }
     if (nbytes == 0 && coded_cost < stored_cost) {
         *mode = LMC_FMT_PLANE_CODED;
-        nbytes = encode_coded(kernels, table, scratch, plane, n, dst, lmc_min_size(capacity, n));
+        nbytes = encode_coded(coder, plane, n, dst, lmc_min_size(capacity, n));
     }
     if (nbytes != 0)
         return nbytes;
@@ -129,7 +131,7 @@ size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_
     return n;
 }
 
-/* A packed plane of n equal values: eight of them fill nbits bytes, then the pattern repeats. */
+/* Fills a packed plane with n equal values. Eight of them take nbits bytes, then the pattern repeats. */
 static void fill_packed(uint8_t *plane, size_t n, unsigned nbits, unsigned value)
 {
     uint64_t pattern = 0;
@@ -152,7 +154,7 @@ static int is_constant_packed(const uint8_t *plane, size_t n, unsigned nbits)
         return 0;
     if (nbytes <= nbits)
         return 1;
-    const size_t whole = n * nbits / 8; /* the last byte may hold fewer bits than its period's */
+    const size_t whole = n * nbits / 8; /* bytes without spare bits; the last byte may have some */
     if (memcmp(plane, plane + nbits, whole - nbits) != 0)
         return 0;
     return whole == nbytes || plane[whole] == (pattern[whole % nbits] & ((1u << n * nbits % 8) - 1));
@@ -172,19 +174,14 @@ size_t lmc_plane_encode_packed(const uint8_t *plane, size_t n, unsigned nbits, u
 
 /* ---- decode ---- */
 
-static lmc_status corrupt(lmc_diag *diag, const char *what)
-{
-    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "plane: %s", what);
-}
-
 static lmc_status decode_stored(lmc_source *source, size_t n, unsigned nbits, const uint8_t **plane,
                                 lmc_diag *diag)
 {
     *plane = lmc_source_plane(source, lmc_plane_nbytes(n, nbits), 64);
     if (!*plane)
-        return corrupt(diag, "it ends early");
+        return lmc_corrupt(diag, 0, "plane: it ends early");
     if (n * nbits % 8 != 0 && (*plane)[lmc_plane_nbytes(n, nbits) - 1] >> n * nbits % 8 != 0)
-        return corrupt(diag, "it has spare bits set");
+        return lmc_corrupt(diag, 0, "plane: it has spare bits set");
     return LMC_OK;
 }
 
@@ -193,9 +190,9 @@ static lmc_status decode_constant(lmc_reader *reader, size_t n, unsigned nbits, 
 {
     const unsigned value = (unsigned)lmc_read_n(reader, 1);
     if (reader->failed)
-        return corrupt(diag, "it ends early");
+        return lmc_corrupt(diag, 0, "plane: it ends early");
     if (value >> nbits != 0)
-        return corrupt(diag, "its constant is too wide");
+        return lmc_corrupt(diag, 0, "plane: its constant is too wide");
     if (nbits == 8)
         memset(plane, (int)value, n);
     else
@@ -203,42 +200,38 @@ static lmc_status decode_constant(lmc_reader *reader, size_t n, unsigned nbits, 
     return LMC_OK;
 }
 
-static lmc_status decode_coded(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
-                               lmc_source *source, size_t n, uint8_t *plane, lmc_diag *diag)
+static lmc_status decode_coded(const lmc_plane_coder *coder, lmc_source *source, size_t n, uint8_t *plane,
+                               lmc_diag *diag)
 {
     lmc_symbol_decoder decoder;
-    if (!table)
-        return corrupt(diag, "it is coded, but has no table");
-    lmc_status status = lmc_symbols_decode_begin(&decoder, kernels, table, scratch, source, n, diag);
-    for (size_t i = 0; i < n && status == LMC_OK; i += LMC_STRIP_VALUES)
-        status = lmc_symbols_decode_strip(&decoder, lmc_min_size(n - i, LMC_STRIP_VALUES), plane + i, diag);
-    if (status == LMC_OK)
-        status = lmc_symbols_decode_end(&decoder, diag);
-    return status;
+    if (!coder->table)
+        return lmc_corrupt(diag, 0, "plane: it is coded, but has no table");
+    LMC_TRY(
+        lmc_symbols_decode_begin(&decoder, coder->kernels, coder->table, coder->scratch, source, n, diag));
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        LMC_TRY(lmc_symbols_decode_strip(&decoder, m, plane + i, diag));
+    }
+    return lmc_symbols_decode_end(&decoder, diag);
 }
 
-static lmc_status decode_gaps(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
-                              lmc_source *source, size_t n, uint8_t *plane, lmc_diag *diag)
+static lmc_status decode_exceptions(const lmc_plane_coder *coder, lmc_source *source, size_t n,
+                                    uint8_t *plane, lmc_diag *diag)
 {
-    const uint8_t *exceptions = NULL;
+    lmc_scratch *const scratch = coder->scratch;
+    const uint8_t *exceptions = scratch->exceptions;
     const unsigned dominant = (unsigned)lmc_read_n(&source->reader, 1);
-    lmc_status status = lmc_bitset_decode(kernels, scratch, &source->reader, n, scratch->bitset, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_bitset_decode(coder->kernels, scratch, &source->reader, n, scratch->bitset, diag));
     const unsigned mode = (unsigned)lmc_read_n(&source->reader, 1);
-    const size_t m = lmc_bitset_count(kernels, scratch->bitset, n);
+    const size_t m = lmc_bitset_count(coder->kernels, scratch->bitset, n);
     if (m == 0 || source->reader.failed)
-        return corrupt(diag, "gaps without exceptions");
+        return lmc_corrupt(diag, 0, "plane: its exceptions are missing");
     if (mode == LMC_FMT_PLANE_STORED)
-        status = decode_stored(source, m, 8, &exceptions, diag);
+        LMC_TRY(decode_stored(source, m, 8, &exceptions, diag));
     else if (mode == LMC_FMT_PLANE_CODED)
-        status = decode_coded(kernels, table, scratch, source, m, scratch->exceptions, diag);
+        LMC_TRY(decode_coded(coder, source, m, scratch->exceptions, diag));
     else
-        return corrupt(diag, "exceptions in an unknown mode");
-    if (status != LMC_OK)
-        return status;
-    if (!exceptions)
-        exceptions = scratch->exceptions;
+        return lmc_corrupt(diag, 0, "plane: exceptions in an unknown mode");
     memset(plane, (int)dominant, n);
     for (size_t w = 0; w < lmc_bitset_words(n); w++)
         for (uint64_t word = scratch->bitset[w]; word != 0; word &= word - 1)
@@ -246,9 +239,8 @@ static lmc_status decode_gaps(const lmc_kernels *kernels, const lmc_table *table
     return LMC_OK;
 }
 
-lmc_status lmc_plane_decode(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
-                            lmc_source *source, unsigned mode, size_t n, unsigned nbits, uint8_t *buffer,
-                            const uint8_t **plane, lmc_diag *diag)
+lmc_status lmc_plane_decode(const lmc_plane_coder *coder, lmc_source *source, unsigned mode, size_t n,
+                            unsigned nbits, uint8_t *buffer, const uint8_t **plane, lmc_diag *diag)
 {
     *plane = buffer;
     switch (mode) {
@@ -256,13 +248,13 @@ lmc_status lmc_plane_decode(const lmc_kernels *kernels, const lmc_table *table, 
     case LMC_FMT_PLANE_CONSTANT: return decode_constant(&source->reader, n, nbits, buffer, diag);
     case LMC_FMT_PLANE_CODED:
         if (nbits == 8)
-            return decode_coded(kernels, table, scratch, source, n, buffer, diag);
+            return decode_coded(coder, source, n, buffer, diag);
         break;
     case LMC_FMT_PLANE_EXCEPTIONS:
         if (nbits == 8)
-            return decode_gaps(kernels, table, scratch, source, n, buffer, diag);
+            return decode_exceptions(coder, source, n, buffer, diag);
         break;
     default: return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "plane: mode %u", mode);
     }
-    return corrupt(diag, "a packed plane in a mode of byte planes");
+    return lmc_corrupt(diag, 0, "plane: a packed plane in a mode of byte planes");
 }

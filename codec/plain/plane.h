@@ -1,6 +1,6 @@
 /*
- * plane.h - one plane of a block: constant, coded, gaps of its exceptions, or stored, whichever is smallest
- * (format.md "Planes of a block"). Knows no elements (block.h does).
+ * plane.h - one plane of a block in its smallest mode (format.md "Planes of a block"): constant, coded, one value with
+ * exceptions, or stored. It knows no elements (block.h does).
  */
 #ifndef LMC_CODEC_PLAIN_PLANE_H
 #define LMC_CODEC_PLAIN_PLANE_H
@@ -15,20 +15,26 @@ LMC_INLINE size_t lmc_plane_nbytes(size_t n, unsigned nbits)
     return nbits == 8 ? n : lmc_bits_nbytes(n * nbits);
 }
 
-/* Encodes a plane of n >= 1 bytes, readable padded, at dst in the mode that is smallest; the mode goes to
- * *mode. table may be NULL. Returns its bytes, or 0 when they would exceed the capacity. */
-size_t lmc_plane_encode(const lmc_kernels *kernels, const lmc_table *table, lmc_scratch *scratch,
-                        const uint8_t *plane, size_t n, uint8_t *dst, size_t capacity, uint8_t *mode);
+/* Everything that coding a plane takes. */
+typedef struct lmc_plane_coder {
+    const lmc_kernels *kernels;
+    const lmc_table *table; /* NULL: the plane has no code */
+    lmc_scratch *scratch;
+} lmc_plane_coder;
 
-/* The same for a packed plane of n >= 1 values of nbits < 8 each: constant or stored. */
+/* Encodes a plane of n >= 1 bytes, readable padded, at dst in its smallest mode; the mode goes to *mode. Returns the
+ * bytes, or 0 when they would exceed the capacity. */
+size_t lmc_plane_encode(const lmc_plane_coder *coder, const uint8_t *plane, size_t n, uint8_t *dst,
+                        size_t capacity, uint8_t *mode);
+
+/* As lmc_plane_encode() for a packed plane of n >= 1 values of nbits < 8 each: constant or stored. */
 size_t lmc_plane_encode_packed(const uint8_t *plane, size_t n, unsigned nbits, uint8_t *dst, uint8_t *mode);
 
 /* Reads a plane of n >= 1 values of nbits. *plane points to lmc_plane_nbytes() bytes with 64 readable bytes
  * behind them: in the input, in its copies, or in `buffer` (n + 64 bytes).
  * Errors: CORRUPT, UNSUPPORTED (a reserved mode). */
-LMC_NODISCARD lmc_status lmc_plane_decode(const lmc_kernels *kernels, const lmc_table *table,
-                                          lmc_scratch *scratch, lmc_source *source, unsigned mode, size_t n,
-                                          unsigned nbits, uint8_t *buffer, const uint8_t **plane,
+LMC_NODISCARD lmc_status lmc_plane_decode(const lmc_plane_coder *coder, lmc_source *source, unsigned mode,
+                                          size_t n, unsigned nbits, uint8_t *buffer, const uint8_t **plane,
                                           lmc_diag *diag);
 
 #endif

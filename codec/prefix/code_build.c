@@ -1,7 +1,7 @@
 /*
- * code_build.c - cuts the symbols, sorted by weight, into layers. The cheapest way to code the symbols from
- * rank i on is a layer for ranks i..j-1, the rest of them in its list, and the cheapest way from j on: a
- * shortest path over a few places j for each i. What entropy alone asks for is a lower bound of every way.
+ * code_build.c - cuts the symbols, sorted by weight, into layers. The cheapest way to code the symbols from rank i on is
+ * a layer for ranks i..j-1 and the cheapest way for the ranks from j on. That makes a shortest path over a few places j
+ * for each i. Entropy gives a lower bound of the cost of every way.
  */
 #include "codec/prefix/code_build.h"
 
@@ -14,27 +14,27 @@
 #define ENTRIES_MAX (1 << NBITS_MAX)
 #define RANKS_MAX 256
 
-/* Prices in bits, beside those that are stored. A partial plane costs decoding time where a full one is
- * free, and a layer is another pass: values from the measurements behind format.md. */
+/* Prices in bits, on top of the stored bits. A partial plane costs decoding time where a full plane costs none, and each
+ * layer is another pass. The values come from the measurements behind format.md. */
 #define PRICE_PARTIAL_PLANE 0.01
 #define PRICE_FLAT_PASS 0.02
 #define LITERAL_NBITS 8.0
-#define COUNT_NBITS 24.0 /* of a partial plane or list, in every block */
+#define COUNT_NBITS 24.0 /* of the count of a partial plane or of next symbols, in every block */
 #define VALUES_PER_BLOCK 65536.0
 #define UNSEEN_WEIGHT 0.3 /* of all symbols that the sample missed, in sampled values */
 #define TABLE_NBITS_PER_SYMBOL 4.5
 #define TABLE_NBITS_PER_LAYER 8
 
-/* Share of a code's cost that a coarse search may miss. A tenth of it makes the search two or three times as
- * long, for codes that are smaller by 0.03 % at best. */
+/* The share of a code's cost that a coarse search may miss. With a tenth of this share the search takes two or three
+ * times as long, and codes are 0.03 % smaller at best. */
 #define TOLERANCE 0.001
 
-/* What layers behind a place take beyond entropy and prices, as a coarse search expects it: what they do take on
- * weights of all kinds, for half of the work and codes that are larger by 0.001 %. */
+/* A coarse search expects layers behind a place to take this much more than entropy and prices. The values are typical
+ * of weights of all kinds. They halve the work, and codes are 0.001 % larger. */
 #define EXPECTED_LOSS 1.01
 #define EXPECTED_PARTIAL_PLANES 1
 
-/* Layers that pay: after this many, codes would be longer than any symbol deserves. */
+/* More layers than this do not pay. */
 #define HUFFMAN_LAYER_COUNT_MAX 6
 
 /* The symbols by falling weight. */
@@ -42,15 +42,15 @@ typedef struct ranking {
     unsigned count;
     uint8_t symbol[RANKS_MAX];
     double weight[RANKS_MAX];
-    double tail[RANKS_MAX + 1]; /* weight of ranks i and up, and of what was not seen */
+    double tail[RANKS_MAX + 1]; /* weight of ranks i and up, and of symbols that were not seen */
     double total;
 } ranking;
 
-/* A layer as planned. Its entries are ranks [first, end) and, if anything is behind them, the list, which
- * stands where it would by its weight. */
+/* A planned layer. Its entries are ranks [first, end) and, if ranks follow, the code for all symbols of the next layer.
+ * That entry stands where its weight puts it. */
 typedef struct layer_plan {
-    uint8_t within[NBITS_MAX + 1]; /* entries of at most so many bits */
-    unsigned next_place;           /* entries before the list */
+    uint8_t within[NBITS_MAX + 1]; /* entries whose code has at most so many bits */
+    unsigned next_place;           /* entries before the one of the next layer */
     unsigned first_nbits;
     unsigned last_nbits;
 } layer_plan;
@@ -62,7 +62,7 @@ double lmc_code_floor(const uint32_t *weight, size_t count, double value_count)
     return nbits + TABLE_NBITS_PER_SYMBOL * used / value_count;
 }
 
-/* Weights fall into classes by their four highest bits, heavier ones into lower classes. */
+/* Weights fall into classes by their four highest bits; heavier weights have lower classes. */
 #define WEIGHT_CLASSES (32 * 8)
 
 static unsigned weight_class(uint32_t weight)
@@ -72,7 +72,7 @@ static unsigned weight_class(uint32_t weight)
     return WEIGHT_CLASSES - 1 - (8 * nbits + next);
 }
 
-/* Symbols in use by class, those of a class in their own order. Returns how many. */
+/* The symbols in use, by class and within a class in their own order. Returns how many there are. */
 static unsigned order_by_class(const uint32_t weight[256], uint8_t symbols[RANKS_MAX])
 {
     uint16_t first[WEIGHT_CLASSES + 1] = {0};
@@ -121,14 +121,14 @@ static unsigned max_unsigned(unsigned a, unsigned b)
     return a > b ? a : b;
 }
 
-/* Lengths of at most NBITS_MAX bits for n >= 2 entries, the heaviest first, of least total; behind[a] is the
- * weight of all entries but the first a.
+/* Finds lengths of at most NBITS_MAX bits for n >= 2 entries, the heaviest first, with the least total cost. behind[a]
+ * is the weight of all entries but the first a.
  *
- * Every entry that is not a leaf down to depth l of the code's tree pays one more bit. Leaves come in order
- * of weight, so their number says what is paid. With p inner nodes at depths 0..l-1 there are 2p + 1 nodes at
- * depths 0..l; if `inner` of these are inner nodes too, 2p + 1 - inner are leaves. A code of n entries has
- * n - 1 inner nodes in all. That makes the lengths a shortest path through the depths: what it has cost up to
- * depth l depends on `inner` alone. Of equal costs the more inner nodes are taken: the tree is less deep. */
+ * An entry that is no leaf down to depth l of the code's tree pays one more bit. Leaves come in order of weight, so the
+ * number of leaves gives the cost of a depth. With p inner nodes at depths 0..l-1 there are 2p + 1 nodes at depths
+ * 0..l. If `inner` of these are inner nodes, 2p + 1 - inner are leaves. A code of n entries has n - 1 inner nodes in
+ * all. So the lengths are a shortest path through the depths: the cost up to depth l depends on `inner` alone. Of equal
+ * costs the one with more inner nodes is taken: its tree is less deep. */
 static double find_lengths(const double *behind, unsigned n, layer_plan *layer)
 {
     double cost[NBITS_MAX][ENTRIES_MAX];
@@ -141,7 +141,7 @@ static double find_lengths(const double *behind, unsigned n, layer_plan *layer)
     for (unsigned l = 1; l < NBITS_MAX; l++) {
         const unsigned high_before = min_unsigned((1u << l) - 1, n - 1);
         const unsigned high = min_unsigned((2u << l) - 1, n - 1);
-        unsigned cheapest = low[l - 1]; /* grows with `inner`, for `behind` is convex */
+        unsigned cheapest = low[l - 1]; /* grows with `inner`, since `behind` is convex */
         for (unsigned inner = low[l]; inner <= high; inner++) {
             const unsigned last = min_unsigned(inner, high_before);
             double best = INFINITY;
@@ -165,22 +165,22 @@ static double find_lengths(const double *behind, unsigned n, layer_plan *layer)
     return cost[NBITS_MAX - 1][n - 1];
 }
 
-/* Plans ranks [first, end) as one layer, with a list if anything is behind them. Returns its cost in bits
- * times weight, or INFINITY when it has too many entries or too few. */
+/* Plans ranks [first, end) as one layer; ranks behind them belong to the next layer. Returns the layer's cost in bits
+ * times weight, or INFINITY when it has too many or too few entries. */
 static double plan_huffman_layer(const ranking *r, unsigned first, unsigned end, layer_plan *layer)
 {
-    const double list = r->tail[end];
-    const unsigned n = end - first + (list > 0);
+    const double next = r->tail[end];
+    const unsigned n = end - first + (next > 0);
     double behind[ENTRIES_MAX + 1];
     if (n < 2 || n > ENTRIES_MAX)
         return INFINITY;
     unsigned a = 0;
-    for (; first + a < end && r->weight[first + a] >= list; a++)
+    for (; first + a < end && r->weight[first + a] >= next; a++)
         behind[a] = r->tail[first + a];
     layer->next_place = a;
     behind[a] = r->tail[first + a];
     for (; a < n; a++)
-        behind[a + 1] = r->tail[first + a] - list;
+        behind[a + 1] = r->tail[first + a] - next;
     const double cost = find_lengths(behind, n, layer);
     layer->first_nbits = 1;
     while (layer->within[layer->first_nbits] == 0)
@@ -211,10 +211,10 @@ static double plan_flat_layer(const ranking *r, unsigned first, unsigned end, la
 /* A rank at which a layer may begin. */
 typedef struct place {
     double cost;          /* of the ranks before it, the cheapest way known; in bits times weight */
-    double ahead;         /* of what is behind it, when one layer follows at least: the fewest to expect */
-    unsigned layer_count; /* of the way to it ... */
-    unsigned before;      /* ... and where its last layer begins */
-    int is_done;          /* nothing cheaper will be found */
+    double ahead;         /* least cost to expect behind it, when at least one layer follows */
+    unsigned layer_count; /* of the cheapest way to it ... */
+    unsigned before;      /* ... and the place where the last layer of that way begins */
+    int is_done;          /* no cheaper way will be found */
 } place;
 
 typedef struct search {
@@ -222,24 +222,24 @@ typedef struct search {
     int flat_layers;
     int fine;
     unsigned layers_max;
-    double tolerance;    /* a saving of this share is not worth a look */
-    double price_length; /* of a code length, a symbol and a layer in the blocks and the table */
+    double tolerance;    /* a saving of this share is not looked for */
+    double price_length; /* price of a code length, a symbol and a layer, in blocks and table */
     double price_symbol;
     double price_layer;
-    double finish_cost;               /* of the cheapest complete way known */
-    unsigned finish;                  /* where its rest begins */
+    double finish_cost;               /* cost of the cheapest complete way known */
+    unsigned finish;                  /* where the literals of that way begin */
     double own_nbits[RANKS_MAX + 1];  /* sum of weight * log2(weight) of the ranks before it */
     double tail_nbits[RANKS_MAX + 1]; /* tail * log2(tail) */
     place places[RANKS_MAX + 1];
 } search;
 
-/* Fills in what is ahead, from the last place to the first. Whatever the layers are, a way that gives codes to
- * ranks i..j-1 and leaves the others in the rest, at 8 bits and their way there, takes at least the entropy
- * of just that, which is a sum over the ranks; of all j the best counts. A coarse search expects more. */
+/* Fills in `ahead`, from the last place to the first. Consider a way that gives codes to ranks i..j-1 and makes the
+ * others literals of 8 bits. It takes at least the entropy of that, whatever its layers are, and the entropy is a sum
+ * over the ranks. The best j counts. A coarse search expects a little more. */
 static void look_ahead(search *s)
 {
     const ranking *const r = s->ranks;
-    double least = INFINITY; /* but for tail_nbits of the place at hand */
+    double least = INFINITY; /* without tail_nbits of place i */
     s->own_nbits[0] = 0;
     for (unsigned i = 0; i < r->count; i++)
         s->own_nbits[i + 1] = s->own_nbits[i] + r->weight[i] * lmc_log2(r->weight[i]);
@@ -264,22 +264,22 @@ static double plan_layer(const search *s, unsigned first, unsigned end, layer_pl
                           : plan_huffman_layer(s->ranks, first, end, layer);
 }
 
-/* What a layer for ranks [first, end) takes at least, in bits times weight. */
+/* The least cost of a layer for ranks [first, end), in bits times weight. */
 static double least_layer_cost(const search *s, unsigned first, unsigned end)
 {
     const ranking *const r = s->ranks;
-    const double all = r->tail[first], list = r->tail[end];
-    const unsigned n = end - first + (list > 0);
+    const double all = r->tail[first], next = r->tail[end];
+    const unsigned n = end - first + (next > 0);
     const double entropy =
         s->tail_nbits[first] - s->tail_nbits[end] - (s->own_nbits[end] - s->own_nbits[first]);
-    const double heaviest = r->weight[first] > list ? r->weight[first] : list;
+    const double heaviest = r->weight[first] > next ? r->weight[first] : next;
     const double lengths = n > 2 ? 2 * all - heaviest : all; /* only one code has 1 bit */
-    const unsigned partial_planes = (n & (n - 1)) != 0;      /* one at least */
+    const unsigned partial_planes = (n & (n - 1)) != 0;      /* at least one */
     return (entropy > lengths ? entropy : lengths) + partial_planes * PRICE_PARTIAL_PLANE * all +
            s->price_length * (1 + partial_planes) + s->price_symbol * (end - first) + s->price_layer;
 }
 
-/* Whether such a layer may turn out cheaper than the way to its end that is known, and part of a cheaper whole. */
+/* May such a layer be cheaper than the known way to its end, and part of a cheaper complete way? */
 static int is_promising(const search *s, unsigned first, unsigned end)
 {
     const place *const to = &s->places[end];
@@ -289,7 +289,7 @@ static int is_promising(const search *s, unsigned first, unsigned end)
             cost + to->ahead < s->finish_cost * (1 - s->tolerance));
 }
 
-/* Takes up a layer for ranks [first, end). */
+/* Tries a layer for ranks [first, end), and keeps it if it is the cheapest way to `end`. */
 static void try_cut(search *s, unsigned first, unsigned end)
 {
     const place *const from = &s->places[first];
@@ -314,7 +314,8 @@ static void try_cut(search *s, unsigned first, unsigned end)
     }
 }
 
-/* Flat layers: all powers of two. Others: where the tail falls to certain shares of the layer's weight. */
+/* Tries layers that begin at `first`. Flat layers end at every power of two, others where the tail has fallen to
+ * certain shares of the layer's weight. */
 static void try_cuts(search *s, unsigned first)
 {
     static const double coarse[] = {1 / 2., 1 / 3., 1 / 6., 1 / 7., 1 / 9., 1 / 13., 1 / 20., 1 / 40.};
@@ -324,9 +325,9 @@ static void try_cuts(search *s, unsigned first)
     const ranking *const r = s->ranks;
     if (s->flat_layers) {
         for (unsigned nbits = 1; nbits <= NBITS_MAX; nbits++)
-            for (unsigned list = 0; list < 2; list++)
-                if (first + (1u << nbits) - list <= r->count)
-                    try_cut(s, first, first + (1u << nbits) - list);
+            for (unsigned has_next = 0; has_next < 2; has_next++)
+                if (first + (1u << nbits) - has_next <= r->count)
+                    try_cut(s, first, first + (1u << nbits) - has_next);
         return;
     }
     const double *const shares = s->fine ? fine : coarse;
@@ -344,7 +345,7 @@ static void try_cuts(search *s, unsigned first)
         try_cut(s, first, last);
 }
 
-/* The place from which the cheapest way may go on; NULL when none can beat what is known by enough. */
+/* The open place with the least cost to expect; NULL when none can beat the cheapest known way by enough. */
 static place *most_promising(search *s)
 {
     place *best = NULL;
@@ -359,9 +360,9 @@ static place *most_promising(search *s)
     return best;
 }
 
-/* Finds the layers: ways to places go on from the most promising one, until none can beat a way that is
- * complete. A place is done when it is taken up: every other way to it costs more. (A way of fewer layers
- * could matter at the limit of layers, which the cheapest way hardly ever meets.) */
+/* Finds the layers. Ways go on from the most promising place, until no place can beat a complete way. A place is done
+ * once it was chosen: every other way to it costs more. (A way of fewer layers could matter at the limit of layers,
+ * which the cheapest way hardly ever meets.) */
 static void find_layers(search *s)
 {
     place *p;
@@ -382,7 +383,7 @@ static void find_layers(search *s)
 
 /* ---- the code ---- */
 
-/* A single symbol, or a histogram that no layer fits: one symbol of 1 bit, the rest in the list. */
+/* For a single symbol, or a histogram that no layer fits: one symbol of 1 bit, all others are literals. */
 static double shape_single(const ranking *r, lmc_code_shape *shape)
 {
     shape->layer_count = 1;

@@ -1,14 +1,14 @@
-/* code_table.c - canonical codes: construction, checks, and the class list that stands on the wire. */
+/* code_table.c - constructs and checks canonical codes; writes and reads them as a class for each symbol. */
 #include "codec/prefix/code_table.h"
 
 #define UNIT (1u << LMC_FMT_LAYER_NBITS_MAX) /* the unit interval in steps of the longest code */
 
 /* ---- construction ---- */
 
-/* Entries of one layer by code length; the list is an entry too. */
+/* Entries of one layer by code length; the code for the next layer is an entry too. */
 typedef struct length_count {
     unsigned symbols[LMC_FMT_LAYER_NBITS_MAX + 1];
-    unsigned next_nbits; /* 0: no list */
+    unsigned next_nbits; /* 0: none */
 } length_count;
 
 static lmc_status count_lengths(const lmc_code_shape *shape, unsigned layer, length_count *count,
@@ -23,11 +23,11 @@ static lmc_status count_lengths(const lmc_code_shape *shape, unsigned layer, len
         }
     }
     if (used > UNIT)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code has more codes than there are", layer);
+        return lmc_corrupt(diag, 0, "layer %u of a code has more codes than there are", layer);
     const unsigned left = UNIT - used;
     if (left != 0) {
         if ((left & (left - 1)) != 0)
-            return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code is not complete", layer);
+            return lmc_corrupt(diag, 0, "layer %u of a code is not complete", layer);
         count->next_nbits = LMC_FMT_LAYER_NBITS_MAX - lmc_lowest_bit(left);
     }
     return LMC_OK;
@@ -44,19 +44,20 @@ static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, const
     const unsigned first = shape->first_nbits[layer];
     const unsigned last = shape->last_nbits[layer];
     if (count->next_nbits == 0 && layer + 1 < shape->layer_count)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code has no list for the next layer", layer);
+        return lmc_corrupt(diag, 0, "layer %u of a code has no code for the next layer", layer);
     if (count->next_nbits != 0 && (count->next_nbits < first || count->next_nbits > last))
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code has a list outside its lengths", layer);
+        return lmc_corrupt(diag, 0, "layer %u of a code has a code for the next layer outside its lengths",
+                           layer);
     if (entries_of_length(count, first) == 0 || entries_of_length(count, last) == 0)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "layer %u of a code names lengths it does not use", layer);
+        return lmc_corrupt(diag, 0, "layer %u of a code names lengths it does not use", layer);
     return LMC_OK;
 }
 
-/* Codes in order of length, then symbol, the list last of its length. */
+/* Gives codes in order of length, then symbol; next_code is the last of its length. */
 static void assign_codes(const lmc_code_shape *shape, unsigned index, const length_count *count,
                          lmc_layer *layer)
 {
-    unsigned next[LMC_FMT_LAYER_NBITS_MAX + 1] = {0}; /* code of each length */
+    unsigned next[LMC_FMT_LAYER_NBITS_MAX + 1] = {0}; /* next code of each length */
     unsigned code = 0;
     memset(layer, 0, sizeof *layer);
     layer->first_nbits = shape->first_nbits[index];
@@ -73,7 +74,7 @@ static void assign_codes(const lmc_code_shape *shape, unsigned index, const leng
         if (nbits < layer->last_nbits)
             layer->threshold[nbits] = (uint8_t)code;
     }
-    memset(layer->code, layer->next_code, sizeof layer->code); /* 0 without a list */
+    memset(layer->code, layer->next_code, sizeof layer->code); /* 0 without has_next */
     for (unsigned s = 0; s < 256; s++) {
         const unsigned nbits = shape->nbits[s];
         if (nbits != 0 && shape->layer[s] == index) {
@@ -89,33 +90,30 @@ static void assign_codes(const lmc_code_shape *shape, unsigned index, const leng
 
 lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_diag *diag)
 {
-    unsigned way_nbits = 0; /* to the layer at hand */
+    unsigned passed_nbits = 0; /* of the codes that pass a symbol on to layer i */
     memset(table, 0, offsetof(lmc_table, layers));
     table->layer_count = shape->layer_count;
     for (unsigned i = 0; i < shape->layer_count; i++) {
         length_count count;
-        lmc_status status = count_lengths(shape, i, &count, diag);
-        if (status == LMC_OK)
-            status = check_layer(shape, i, &count, diag);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(count_lengths(shape, i, &count, diag));
+        LMC_TRY(check_layer(shape, i, &count, diag));
         assign_codes(shape, i, &count, &table->layers[i]);
         for (unsigned s = 0; s < 256; s++) {
             if (shape->nbits[s] != 0 && shape->layer[s] == i) {
                 table->is_coded[s] = 1;
-                table->code_nbits[s] = (uint8_t)(way_nbits + shape->nbits[s]);
+                table->code_nbits[s] = (uint8_t)(passed_nbits + shape->nbits[s]);
             }
         }
-        way_nbits += count.next_nbits;
+        passed_nbits += count.next_nbits;
         table->has_literals = count.next_nbits != 0;
     }
     for (unsigned s = 0; s < 256; s++)
         if (!table->is_coded[s])
-            table->code_nbits[s] = (uint8_t)way_nbits;
+            table->code_nbits[s] = (uint8_t)passed_nbits;
     return LMC_OK;
 }
 
-/* ---- wire: u8 layers, a byte of lengths for each, the symbol range, a class for each symbol of it ---- */
+/* ---- wire: number of layers, a byte of lengths for each, the range of symbols, a class for each of those ---- */
 
 static unsigned class_count(const lmc_code_shape *shape)
 {
@@ -125,7 +123,7 @@ static unsigned class_count(const lmc_code_shape *shape)
     return n;
 }
 
-/* Bits of a class number: classes 1..count, 0 for a symbol without a code. */
+/* Bits of a class number, 1..count; 0 is a symbol without a code. */
 static unsigned class_nbits(unsigned count)
 {
     unsigned nbits = 0;
@@ -153,7 +151,8 @@ size_t lmc_table_nbytes(const lmc_code_shape *shape)
 
 void lmc_table_write(const lmc_code_shape *shape, lmc_writer *writer)
 {
-    unsigned class_base[LMC_FMT_LAYER_COUNT_MAX]; /* class of a layer's length 0, would it have one */
+    unsigned
+        class_base[LMC_FMT_LAYER_COUNT_MAX]; /* class of a code of length 0 in a layer, if there were one */
     unsigned low, high;
     unsigned next_class = 1;
     lmc_write_n(writer, shape->layer_count, 1);
@@ -180,17 +179,16 @@ static lmc_status read_layers(lmc_reader *reader, lmc_code_shape *shape, lmc_dia
 {
     shape->layer_count = (unsigned)lmc_read_n(reader, 1);
     if (reader->failed)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "a code table is cut short");
+        return lmc_corrupt(diag, 0, "a code table is cut short");
     if (shape->layer_count == 0 || shape->layer_count > LMC_FMT_LAYER_COUNT_MAX)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "a code table has %u layers", shape->layer_count);
+        return lmc_corrupt(diag, 0, "a code table has %u layers", shape->layer_count);
     for (unsigned i = 0; i < shape->layer_count; i++) {
         const unsigned lengths = (unsigned)lmc_read_n(reader, 1);
         const unsigned first = lengths & 15, last = lengths >> 4;
         if (reader->failed)
-            return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + i, "a code table is cut short");
+            return lmc_corrupt(diag, 1 + i, "a code table is cut short");
         if (first == 0 || first > last || last > LMC_FMT_LAYER_NBITS_MAX)
-            return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + i, "layer %u of a code has lengths %u to %u", i, first,
-                            last);
+            return lmc_corrupt(diag, 1 + i, "layer %u of a code has lengths %u to %u", i, first, last);
         shape->first_nbits[i] = (uint8_t)first;
         shape->last_nbits[i] = (uint8_t)last;
     }
@@ -216,35 +214,31 @@ static lmc_status read_classes(lmc_reader *reader, lmc_code_shape *shape, lmc_di
     const unsigned count = class_count(shape);
     const unsigned width = class_nbits(count);
     if (!reader->failed && low > high)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + shape->layer_count,
-                        "a code table's symbols run backwards");
+        return lmc_corrupt(diag, 1 + shape->layer_count, "a code table's symbols run backwards");
     const size_t total_nbits = (size_t)(high - low + 1) * width;
     const uint8_t *const packed = reader->failed ? NULL : lmc_read_span(reader, lmc_bits_nbytes(total_nbits));
     if (!packed)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + shape->layer_count, "a code table is cut short");
+        return lmc_corrupt(diag, 1 + shape->layer_count, "a code table is cut short");
     for (size_t i = 0; i < 8 * lmc_bits_nbytes(total_nbits); i += width) {
         unsigned class_number = 0;
         for (size_t b = i; b < i + width && b < 8 * lmc_bits_nbytes(total_nbits); b++)
             class_number |= (unsigned)(packed[b / 8] >> b % 8 & 1) << (b - i);
         if (class_number > count || (i >= total_nbits && class_number != 0))
-            return lmc_fail(diag, LMC_ERR_CORRUPT, 3 + shape->layer_count + i / 8,
-                            "a code table names a length class that does not exist");
+            return lmc_corrupt(diag, 3 + shape->layer_count + i / 8,
+                               "a code table names a length class that does not exist");
         if (class_number != 0)
             set_class(shape, low + (unsigned)(i / width), class_number);
     }
     if (shape->nbits[low] == 0 || shape->nbits[high] == 0)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 1 + shape->layer_count,
-                        "a code table's range begins or ends with a symbol without a code");
+        return lmc_corrupt(diag, 1 + shape->layer_count,
+                           "a code table's range begins or ends with a symbol without a code");
     return LMC_OK;
 }
 
 lmc_status lmc_table_read(lmc_reader *reader, lmc_table *table, lmc_diag *diag)
 {
     lmc_code_shape shape = {0};
-    lmc_status status = read_layers(reader, &shape, diag);
-    if (status == LMC_OK)
-        status = read_classes(reader, &shape, diag);
-    if (status == LMC_OK)
-        status = lmc_table_build(&shape, table, diag);
-    return status;
+    LMC_TRY(read_layers(reader, &shape, diag));
+    LMC_TRY(read_classes(reader, &shape, diag));
+    return lmc_table_build(&shape, table, diag);
 }

@@ -1,6 +1,6 @@
 /*
- * code_table.h - canonical codes in layers: from code lengths to what kernels use, and their place on the wire
- * (format.md "Symbol code" and "Table"). Chooses no code (code_build.h does) and codes no symbol (symbols.h).
+ * code_table.h - canonical codes in layers: from code lengths to the tables of kernels, and the wire form of a code
+ * (format.md "Symbol code" and "Table"). It chooses no code (code_build.h does) and codes no symbol (symbols.h does).
  */
 #ifndef LMC_CODEC_PREFIX_CODE_TABLE_H
 #define LMC_CODEC_PREFIX_CODE_TABLE_H
@@ -12,10 +12,10 @@
 /* A code as lengths: which layer codes a symbol, and with how many bits. */
 typedef struct lmc_code_shape {
     unsigned layer_count;                         /* 1..LMC_FMT_LAYER_COUNT_MAX */
-    uint8_t first_nbits[LMC_FMT_LAYER_COUNT_MAX]; /* shortest code of a layer, its list's included */
+    uint8_t first_nbits[LMC_FMT_LAYER_COUNT_MAX]; /* shortest code of a layer, next_code included */
     uint8_t last_nbits[LMC_FMT_LAYER_COUNT_MAX];  /* longest */
     uint8_t layer[256];                           /* of each coded symbol */
-    uint8_t nbits[256];                           /* 0: the symbol has no code, it goes to the rest */
+    uint8_t nbits[256];                           /* 0: the symbol has no code, it is a literal */
 } lmc_code_shape;
 
 /* A code ready for use. */
@@ -23,13 +23,12 @@ typedef struct lmc_table {
     unsigned layer_count;
     uint8_t has_literals; /* symbols without a code follow as bytes; else only coded symbols can occur */
     uint8_t is_coded[256];
-    uint8_t
-        code_nbits[256]; /* total length over the layers; of symbols without a code: of the way to the rest */
+    uint8_t code_nbits[256]; /* total length over the layers; for a literal, of the codes that pass it on */
     lmc_layer layers[LMC_FMT_LAYER_COUNT_MAX];
 } lmc_table;
 
-/* Builds the code. The list's length of a layer is what its symbols leave of the unit interval: nothing, or
- * a power of two between 2^-first_nbits and 2^-last_nbits. Error: CORRUPT, with the rule that is broken. */
+/* Builds the code. The symbols of a layer leave a part of the unit interval to its next_code: nothing, or a power of
+ * two between 2^-first_nbits and 2^-last_nbits. Error: CORRUPT, with the rule that is broken. */
 LMC_NODISCARD lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_diag *diag);
 
 /* Bytes that lmc_table_write() appends, at most LMC_TABLE_NBYTES_MAX. */
@@ -37,8 +36,8 @@ LMC_NODISCARD lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table 
 size_t lmc_table_nbytes(const lmc_code_shape *shape);
 void lmc_table_write(const lmc_code_shape *shape, lmc_writer *writer);
 
-/* Reads what lmc_table_write() wrote; refuses everything else (offset 0 is the table's first byte).
- * Error: CORRUPT, also when it ends early: the size of what it stands in has been verified. */
+/* Reads a table that lmc_table_write() wrote and refuses everything else. Offset 0 is the table's first byte. Error:
+ * CORRUPT, also for a table that ends early, since the size of the plan section was verified. */
 LMC_NODISCARD lmc_status lmc_table_read(lmc_reader *reader, lmc_table *table, lmc_diag *diag);
 
 #endif

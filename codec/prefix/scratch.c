@@ -1,28 +1,32 @@
-/* scratch.c - one walk over the members, used to measure and to place. */
+/* scratch.c - lays the members of a scratch out one behind the other. The same function measures the memory they take,
+ * so that sizes and places cannot differ. */
 #include "codec/prefix/scratch.h"
 
-static uint8_t *take(uint8_t *memory, size_t *used, size_t nbytes)
+/* The next nbytes of `memory`; NULL when it is only measured. */
+static uint8_t *place_member(uint8_t *memory, size_t *used, size_t nbytes)
 {
     uint8_t *const p = memory ? memory + *used : NULL;
     *used += (nbytes + LMC_SCRATCH_ALIGNMENT - 1) / LMC_SCRATCH_ALIGNMENT * LMC_SCRATCH_ALIGNMENT;
     return p;
 }
 
-static size_t walk_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t used)
+static size_t lay_out_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t used)
 {
-    s->classes = take(memory, &used, n + 64);
-    s->high_lists = take(memory, &used, LMC_HIGH_LISTS_NBYTES(n));
-    s->wide_high = (uint16_t *)(void *)take(memory, &used, (n + LMC_HIGH_SLACK) * sizeof(uint16_t));
-    s->strip_high = (uint16_t *)(void *)take(memory, &used, (LMC_STRIP_VALUES + 64) * sizeof(uint16_t));
-    s->symbols = take(memory, &used, n + LMC_SYMBOLS_SLACK);
-    s->stored = take(memory, &used, 1 + n * s->element_nbytes + s->element_nbytes + LMC_SYMBOLS_SLACK);
-    s->sign_changes = (uint64_t *)(void *)take(memory, &used, lmc_bits_nbytes(n) + 16);
-    s->bucket_bitsets = (uint64_t *)(void *)take(
+    s->classes = place_member(memory, &used, n + 64);
+    s->high_lists = place_member(memory, &used, LMC_HIGH_LISTS_NBYTES(n));
+    s->wide_high = (uint16_t *)(void *)place_member(memory, &used, (n + LMC_HIGH_SLACK) * sizeof(uint16_t));
+    s->strip_high =
+        (uint16_t *)(void *)place_member(memory, &used, (LMC_STRIP_VALUES + 64) * sizeof(uint16_t));
+    s->symbols = place_member(memory, &used, n + LMC_SYMBOLS_SLACK);
+    s->stored =
+        place_member(memory, &used, 1 + n * s->element_nbytes + s->element_nbytes + LMC_SYMBOLS_SLACK);
+    s->sign_changes = (uint64_t *)(void *)place_member(memory, &used, lmc_bits_nbytes(n) + 16);
+    s->bucket_bitsets = (uint64_t *)(void *)place_member(
         memory, &used, LMC_FMT_BUCKET_COUNT * (lmc_bits_nbytes(n) + sizeof(uint64_t) + LMC_PLANE_SLACK));
     return used;
 }
 
-/* Three sets of half as many flags on each level, and levels until there is one flag. */
+/* Each step has three bitsets of half as many bits; the last step has one bit. */
 static size_t hierarchy_words(size_t n)
 {
     size_t words = 0;
@@ -31,8 +35,8 @@ static size_t hierarchy_words(size_t n)
     return words + 3 * (1 + LMC_BITSET_SLACK_WORDS);
 }
 
-/* Places the members (memory NULL: only measures). Returns the bytes used. */
-static size_t walk(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *memory)
+/* Places the members; memory NULL: only measures. Returns the bytes used. */
+static size_t lay_out(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *memory)
 {
     const size_t n = size->value_capacity;
     const size_t element_nbytes = size->element_nbytes;
@@ -40,36 +44,36 @@ static size_t walk(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *memory
     memset(s, 0, sizeof *s);
     s->value_capacity = n;
     s->element_nbytes = element_nbytes;
-    s->hash_state = take(memory, &used, LMC_HASH_STATE_NBYTES);
-    s->strip = take(memory, &used, LMC_STRIP_VALUES + 64);
-    s->strip_values = take(memory, &used, LMC_STRIP_VALUES * element_nbytes);
+    s->hash_state = place_member(memory, &used, LMC_HASH_STATE_NBYTES);
+    s->strip = place_member(memory, &used, LMC_STRIP_VALUES + 64);
+    s->strip_values = place_member(memory, &used, LMC_STRIP_VALUES * element_nbytes);
     for (unsigned i = 0; i < 2; i++)
-        s->next_symbols[i] = take(memory, &used, n + LMC_SYMBOLS_SLACK);
+        s->next_symbols[i] = place_member(memory, &used, n + LMC_SYMBOLS_SLACK);
     for (unsigned i = 0; i < LMC_FMT_LAYER_NBITS_MAX; i++)
-        s->partial[i] = take(memory, &used, lmc_bits_nbytes(n) + 16);
+        s->partial[i] = place_member(memory, &used, lmc_bits_nbytes(n) + 16);
     for (unsigned i = 0; i < LMC_FMT_PLANE_COUNT_MAX; i++)
-        s->plane[i] = take(memory, &used, n + LMC_SYMBOLS_SLACK);
+        s->plane[i] = place_member(memory, &used, n + LMC_SYMBOLS_SLACK);
     s->copies_capacity = n + LMC_COPIES_FIXED_NBYTES;
-    s->copies = take(memory, &used, s->copies_capacity);
-    s->bitset = (uint64_t *)(void *)take(memory, &used, lmc_bits_nbytes(n) + 16);
-    s->mask = (uint64_t *)(void *)take(memory, &used, lmc_bits_nbytes(n) + 16);
-    s->values = take(memory, &used, n * element_nbytes + 64);
-    s->exceptions = take(memory, &used, n + LMC_SYMBOLS_SLACK);
-    s->escapes = (uint16_t *)(void *)take(memory, &used, n * sizeof(uint16_t));
-    s->gaps = (uint32_t *)(void *)take(memory, &used, (n + LMC_GAP_SLACK) * sizeof(uint32_t));
-    s->hierarchy = (uint64_t *)(void *)take(memory, &used, hierarchy_words(n) * sizeof(uint64_t));
+    s->copies = place_member(memory, &used, s->copies_capacity);
+    s->bitset = (uint64_t *)(void *)place_member(memory, &used, lmc_bits_nbytes(n) + 16);
+    s->mask = (uint64_t *)(void *)place_member(memory, &used, lmc_bits_nbytes(n) + 16);
+    s->values = place_member(memory, &used, n * element_nbytes + 64);
+    s->exceptions = place_member(memory, &used, n + LMC_SYMBOLS_SLACK);
+    s->escapes = (uint16_t *)(void *)place_member(memory, &used, n * sizeof(uint16_t));
+    s->gaps = (uint32_t *)(void *)place_member(memory, &used, (n + LMC_GAP_SLACK) * sizeof(uint32_t));
+    s->hierarchy = (uint64_t *)(void *)place_member(memory, &used, hierarchy_words(n) * sizeof(uint64_t));
     if (size->has_deltas)
-        used = walk_deltas(s, n, memory, used);
+        used = lay_out_deltas(s, n, memory, used);
     return used;
 }
 
 size_t lmc_scratch_nbytes(const lmc_scratch_size *size)
 {
     lmc_scratch unused;
-    return walk(&unused, size, NULL);
+    return lay_out(&unused, size, NULL);
 }
 
 void lmc_scratch_place(lmc_scratch *scratch, const lmc_scratch_size *size, uint8_t *memory)
 {
-    walk(scratch, size, memory);
+    lay_out(scratch, size, memory);
 }

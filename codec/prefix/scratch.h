@@ -1,18 +1,18 @@
 /*
- * scratch.h - the working memory of one thread, laid out once for a block size; stages only point into it.
- * ctx.c owns the allocation.
+ * scratch.h - the working memory of one thread, laid out once for a block size. Stages only point into it; ctx.c
+ * allocates it.
  */
 #ifndef LMC_CODEC_PREFIX_SCRATCH_H
 #define LMC_CODEC_PREFIX_SCRATCH_H
 
 #include "codec/kernels/kernels.h"
 
-/* Readable bytes behind a list: a strip of symbols and a group, as LMC_PLANE_SLACK. */
+/* Readable bytes behind symbols that a kernel decodes from: a strip of them and a group, as in LMC_PLANE_SLACK. */
 #define LMC_SYMBOLS_SLACK (LMC_STRIP_VALUES + 64)
 
-/* Copies of planes that end too near the end of their input to be read with slack. Only planes that end
- * within the slack are copied and no input byte twice: the content of one whole plane and of the slack, and
- * a slack for each bit plane, list and stored plane of a block. */
+/* Room for copies of planes that end too near the end of their input to be read with slack. Only planes that end within
+ * the slack are copied, and no input byte twice. So that is the content of one whole plane and of the slack, and a slack
+ * for each bit plane, for the symbols behind each layer, and for each stored plane of a block. */
 #define LMC_COPIES_FIXED_NBYTES                          \
     ((LMC_FMT_PLANE_COUNT_MAX + 1) * LMC_SYMBOLS_SLACK + \
      LMC_FMT_PLANE_COUNT_MAX * (LMC_FMT_LAYER_NBITS_MAX * LMC_FMT_LAYER_COUNT_MAX + 2) * LMC_PLANE_SLACK)
@@ -29,32 +29,32 @@ typedef struct lmc_scratch {
     uint8_t *copies;                           /* planes copied for slack */
     size_t copies_capacity;
     uint64_t *bitset;    /* a bit for each value of a plane, in whole words, + 1 word */
-    uint64_t *mask;      /* the same for the elements of a block */
-    uint8_t *values;     /* value_capacity elements: what a mask leaves */
-    uint8_t *exceptions; /* value_capacity + LMC_SYMBOLS_SLACK bytes: what flags leave of a plane */
+    uint64_t *mask;      /* a bit for each element of a block, as bitset */
+    uint8_t *values;     /* value_capacity elements: those that a mask keeps */
+    uint8_t *exceptions; /* value_capacity + LMC_SYMBOLS_SLACK bytes: the exceptions of a plane */
     uint16_t *escapes;   /* value_capacity */
     uint32_t *gaps;      /* value_capacity + LMC_GAP_SLACK */
-    uint64_t *hierarchy; /* what pairs of flags of all values take, levels within levels */
+    uint64_t *hierarchy; /* all steps of a hierarchical bitmap of value_capacity bits */
     /* for deltas, else NULL: */
     uint8_t *classes;         /* value_capacity, padded */
     uint8_t *high_lists;      /* lists of all classes: LMC_HIGH_LISTS_NBYTES */
     uint16_t *wide_high;      /* of one list: value_capacity + LMC_HIGH_SLACK */
     uint16_t *strip_high;     /* LMC_STRIP_VALUES, padded */
-    uint8_t *symbols;         /* value_capacity + LMC_SYMBOLS_SLACK: of a list */
+    uint8_t *symbols;         /* of one list: value_capacity + LMC_SYMBOLS_SLACK */
     uint8_t *stored;          /* a stored block and LMC_SYMBOLS_SLACK */
-    uint64_t *sign_changes;   /* as flags */
+    uint64_t *sign_changes;   /* as bitset */
     uint64_t *bucket_bitsets; /* LMC_FMT_BUCKET_COUNT times value_capacity bits and a slack */
 } lmc_scratch;
 
 #define LMC_SCRATCH_ALIGNMENT 64
 
-/* Bytes of n high parts in lists of whatever kind; a list of bytes has its high bytes elsewhere. */
+/* Bytes of n high parts in lists of one or two bytes each; a list of bytes has its upper bytes elsewhere. */
 #define LMC_HIGH_LISTS_NBYTES(n) (2 * ((n) + LMC_FMT_CLASS_COUNT_MAX * LMC_HIGH_SLACK))
 
-/* Words that may be read behind a set of flags of scratch->hierarchy, and written by a bit writer. */
+/* Words that may be read, and written by a bit writer, behind a bitset in scratch->hierarchy. */
 #define LMC_BITSET_SLACK_WORDS 3
 
-/* What the blocks are that the scratch serves. */
+/* The blocks that the scratch serves. */
 typedef struct lmc_scratch_size {
     size_t value_capacity; /* values of the largest one */
     size_t element_nbytes; /* bytes of the widest element */

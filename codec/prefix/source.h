@@ -1,6 +1,6 @@
 /*
- * source.h - reading a block's bytes on behalf of kernels: a plane comes out as a pointer with readable slack
- * behind it, either into the block or, near the block's end, as a copy. Nothing beyond the block is read.
+ * source.h - reads a block's bytes for kernels, which need readable slack behind each plane. A plane comes out as a
+ * pointer into the block or, near the block's end, to a copy. Nothing beyond the block is read.
  */
 #ifndef LMC_CODEC_PREFIX_SOURCE_H
 #define LMC_CODEC_PREFIX_SOURCE_H
@@ -11,7 +11,7 @@ typedef struct lmc_source {
     lmc_reader reader; /* the block's stored bytes */
     uint8_t *copies;   /* free part of scratch->copies */
     uint8_t *copies_end;
-    int is_padded; /* LMC_SYMBOLS_SLACK bytes behind the block are readable: nothing need be copied */
+    int is_padded; /* LMC_SYMBOLS_SLACK bytes behind the block are readable: no plane is copied */
 } lmc_source;
 
 LMC_INLINE void lmc_source_open(lmc_source *source, const lmc_scratch *scratch, const uint8_t *stored,
@@ -23,7 +23,7 @@ LMC_INLINE void lmc_source_open(lmc_source *source, const lmc_scratch *scratch, 
     source->is_padded = 0;
 }
 
-/* For stored bytes with LMC_SYMBOLS_SLACK readable ones behind them. */
+/* For stored bytes with LMC_SYMBOLS_SLACK readable bytes behind them. */
 LMC_INLINE void lmc_source_open_padded(lmc_source *source, const uint8_t *stored, size_t stored_nbytes)
 {
     *source = (lmc_source){.reader = {stored, stored + stored_nbytes, 0}, .is_padded = 1};
@@ -43,7 +43,7 @@ LMC_INLINE const uint8_t *lmc_source_plane(lmc_source *source, size_t nbytes, si
     return copy;
 }
 
-/* As above for a plane of n bits, whose spare bits in the last byte must be 0: NULL also if they are not. */
+/* The next plane of n bits, with LMC_PLANE_SLACK behind it. NULL also if spare bits of the last byte are not 0. */
 LMC_INLINE const uint8_t *lmc_source_bits(lmc_source *source, size_t n)
 {
     const uint8_t *const p = lmc_source_plane(source, lmc_bits_nbytes(n), LMC_PLANE_SLACK);

@@ -1,23 +1,21 @@
-/* symbols.c - drives the level kernels over strips and layers. */
+/* symbols.c - codes a plane of symbols: calls the layer kernels strip by strip and layer by layer. */
 #include "codec/prefix/symbols.h"
 
-/* Counts that stand before the planes: bits of each partial plane and the list's length, layer by layer. */
-static size_t counts_of_layer(const lmc_layer *layer)
-{
-    return (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_next;
-}
-
+/* Bytes of the counts that stand before the planes. Each layer has the bits of each partial plane, and how many symbols
+ * it passes on. */
 static size_t counts_nbytes(const lmc_table *table, size_t n)
 {
     size_t count = 0;
-    for (unsigned i = 0; i < table->layer_count; i++)
-        count += counts_of_layer(&table->layers[i]);
+    for (unsigned i = 0; i < table->layer_count; i++) {
+        const lmc_layer *const layer = &table->layers[i];
+        count += (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_next;
+    }
     return count * lmc_count_nbytes(n);
 }
 
 /* ---- encode ---- */
 
-/* Points the kernel at the planes of a layer of n symbols: full planes at dst, the others and the list in
+/* Points the kernel at the planes of a layer of n symbols: full planes at dst, partial planes and next symbols in
  * scratch. Returns the bytes of the full planes. */
 static size_t open_planes(const lmc_layer *layer, const lmc_scratch *scratch, size_t n, uint8_t *dst,
                           uint8_t *next_symbols, lmc_layer_out *out)
@@ -31,8 +29,8 @@ static size_t open_planes(const lmc_layer *layer, const lmc_scratch *scratch, si
     return layer->first_nbits * plane_nbytes;
 }
 
-/* Appends the partial planes at dst and their bit counts and the list's length at *counts. Returns the bytes
- * appended, or SIZE_MAX when they exceed `capacity`. */
+/* Appends the partial planes at dst. Their bit counts and next_count go to *counts. Returns the bytes appended, or
+ * SIZE_MAX when they exceed `capacity`. */
 static size_t close_planes(const lmc_layer *layer, const lmc_scratch *scratch, lmc_layer_out *out,
                            size_t next_count, unsigned count_nbytes, uint8_t *dst, size_t capacity,
                            uint8_t **counts)
@@ -113,14 +111,9 @@ size_t lmc_symbols_encode_end(lmc_symbol_encoder *e)
 
 /* ---- decode ---- */
 
-static lmc_status corrupt(lmc_diag *diag, const char *what)
-{
-    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "coded plane: %s", what);
-}
-
-/* Reads the counts of all layers into their readers; *lower_count: symbols without a code. */
+/* Reads the counts of all layers into their readers; *literal_count: symbols without a code. */
 static lmc_status read_counts(lmc_symbol_decoder *d, const lmc_table *table, size_t n, lmc_reader *reader,
-                              size_t *lower_count, lmc_diag *diag)
+                              size_t *literal_count, lmc_diag *diag)
 {
     const unsigned count_nbytes = lmc_count_nbytes(n);
     for (unsigned i = 0; i < table->layer_count; i++) {
@@ -131,16 +124,17 @@ static lmc_status read_counts(lmc_symbol_decoder *d, const lmc_table *table, siz
         for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++) {
             r->plane_nbits[j] = lmc_read_n(reader, count_nbytes);
             if (r->plane_nbits[j] > n)
-                return corrupt(diag, "a partial plane has more bits than its layer has symbols");
+                return lmc_corrupt(diag, 0,
+                                   "coded plane: a partial plane has more bits than its layer has symbols");
         }
         const uint64_t next_count = layer->has_next ? lmc_read_n(reader, count_nbytes) : 0;
         if (reader->failed)
-            return corrupt(diag, "its counts are cut short");
+            return lmc_corrupt(diag, 0, "coded plane: its counts are cut short");
         if (next_count > n)
-            return corrupt(diag, "a list is longer than its layer");
+            return lmc_corrupt(diag, 0, "coded plane: a layer passes on more symbols than it has");
         n = (size_t)next_count;
     }
-    *lower_count = n;
+    *literal_count = n;
     return LMC_OK;
 }
 
@@ -150,7 +144,7 @@ static lmc_status read_planes(lmc_layer_reader *r, lmc_source *source, lmc_diag 
         const int full = j < r->layer->first_nbits;
         const uint8_t *const plane = lmc_source_bits(source, full ? r->n : (size_t)r->plane_nbits[j]);
         if (!plane)
-            return corrupt(diag, "a plane ends early or has spare bits set");
+            return lmc_corrupt(diag, 0, "coded plane: a plane ends early or has spare bits set");
         if (full)
             r->in.full[j] = plane;
         else
@@ -160,16 +154,16 @@ static lmc_status read_planes(lmc_layer_reader *r, lmc_source *source, lmc_diag 
     return LMC_OK;
 }
 
-/* No cursor has left its plane; at_end: each stands at its plane's end. */
+/* No cursor has left its plane. at_end: each cursor stands at its plane's end. */
 static lmc_status check_cursors(const lmc_layer_reader *r, int at_end, lmc_diag *diag)
 {
     const lmc_layer *const layer = r->layer;
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
         if (r->in.position[j] > r->plane_nbits[j] || (at_end && r->in.position[j] != r->plane_nbits[j]))
-            return corrupt(diag, "a partial plane does not fit its codes");
+            return lmc_corrupt(diag, 0, "coded plane: a partial plane does not fit its codes");
     if (layer->has_next &&
         (r->in.next_symbols > r->next_end || (at_end && r->in.next_symbols != r->next_end)))
-        return corrupt(diag, "a list does not fit its codes");
+        return lmc_corrupt(diag, 0, "coded plane: the symbols of the next layer do not fit its codes");
     return LMC_OK;
 }
 
@@ -180,14 +174,13 @@ static lmc_status decode_strip(const lmc_kernels *kernels, lmc_layer_reader *r, 
     return check_cursors(r, 0, diag);
 }
 
-static lmc_status decode_list(const lmc_kernels *kernels, lmc_layer_reader *r, uint8_t *symbols,
-                              lmc_diag *diag)
+/* Decodes a whole layer but layer 0. */
+static lmc_status decode_layer(const lmc_kernels *kernels, lmc_layer_reader *r, uint8_t *symbols,
+                               lmc_diag *diag)
 {
     for (size_t i = 0; i < r->n; i += LMC_STRIP_VALUES) {
         const size_t n = lmc_min_size(r->n - i, LMC_STRIP_VALUES);
-        const lmc_status status = decode_strip(kernels, r, n, symbols + i, diag);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(decode_strip(kernels, r, n, symbols + i, diag));
     }
     return check_cursors(r, 1, diag);
 }
@@ -197,23 +190,19 @@ lmc_status lmc_symbols_decode_begin(lmc_symbol_decoder *d, const lmc_kernels *ke
 {
     size_t next_count = 0;
     d->kernels = kernels;
-    lmc_status status = read_counts(d, table, n, &source->reader, &next_count, diag);
-    for (unsigned i = 0; i < table->layer_count && status == LMC_OK; i++)
-        status = read_planes(&d->layers[i], source, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(read_counts(d, table, n, &source->reader, &next_count, diag));
+    for (unsigned i = 0; i < table->layer_count; i++)
+        LMC_TRY(read_planes(&d->layers[i], source, diag));
     const uint8_t *next_symbols = lmc_source_plane(source, next_count, LMC_SYMBOLS_SLACK);
     if (!next_symbols)
-        return corrupt(diag, "its last list ends early");
+        return lmc_corrupt(diag, 0, "coded plane: its literals end early");
     for (unsigned i = table->layer_count; i-- > 0;) {
         lmc_layer_reader *const r = &d->layers[i];
         r->in.next_symbols = next_symbols;
         r->next_end = next_symbols + next_count;
         if (i == 0)
             break;
-        status = decode_list(kernels, r, scratch->next_symbols[i % 2], diag);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(decode_layer(kernels, r, scratch->next_symbols[i % 2], diag));
         next_symbols = scratch->next_symbols[i % 2];
         next_count = r->n;
     }

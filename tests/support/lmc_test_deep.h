@@ -165,8 +165,9 @@ static lmc_status deep_block(deep *d, const lmc_kernels *kernels, const deep_pla
         status = deep_delta_block(d, kernels, plan, stored, entry, base + i * info->base_block_nbytes,
                                   memory.past_cache, dst, nbytes, &hash);
     } else {
-        status = lmc_block_decode(kernels, &plan->coding, &d->scratch, stored, lmc_load32(entry), memory, dst,
-                                  nbytes, &hash, &diag);
+        const lmc_block_coder coder = {kernels, &plan->coding, &d->scratch};
+        const lmc_block_source source = {stored, lmc_load32(entry), memory};
+        status = lmc_block_decode(&coder, &source, dst, nbytes, &hash, &diag);
     }
     return status == LMC_OK && hash != lmc_load64(entry + 4) ? LMC_ERR_CHECKSUM : status;
 }

@@ -69,8 +69,9 @@ static lmc_status decode(const lmc_kernels *kernels, const uint8_t *stored, size
 {
     lmc_diag diag;
     const lmc_block_memory memory = {0, past_cache};
-    return lmc_block_decode(kernels, &decision.coding, &scratch, stored, stored_nbytes, memory, dst, nbytes,
-                            hash, &diag);
+    const lmc_block_coder coder = {kernels, &decision.coding, &scratch};
+    const lmc_block_source block = {stored, stored_nbytes, memory};
+    return lmc_block_decode(&coder, &block, dst, nbytes, hash, &diag);
 }
 
 static void note_modes(const uint8_t *stored)
@@ -92,8 +93,8 @@ static size_t round_trip(size_t nbytes)
         uint64_t hash = 0;
         const uint8_t *const src = guarded_copy(&content_memory, content, nbytes);
         uint8_t *const dst = guarded_end(&stored_memory, lmc_block_bound(nbytes));
-        const size_t stored_nbytes =
-            lmc_block_encode(sets[k], &decision.coding, &scratch, src, nbytes, dst, &hash);
+        const size_t stored_nbytes = lmc_block_encode(&(lmc_block_coder){sets[k], &decision.coding, &scratch},
+                                                      src, nbytes, dst, &hash);
         CU_ASSERT_FATAL(stored_nbytes >= 1 && stored_nbytes <= nbytes + 1);
         CU_ASSERT_EQUAL(hash, lmc_kernels_scalar.hash(content, nbytes, 0));
         if (k == 0) {

@@ -39,8 +39,8 @@ static lmc_status decode(const lmc_kernels *kernels, const lmc_table *table, con
     lmc_source source;
     lmc_diag diag;
     lmc_source_open(&source, &scratch, stored, nbytes);
-    const lmc_status status =
-        lmc_plane_decode(kernels, table, &scratch, &source, mode, n, nbits, buffer, found, &diag);
+    const lmc_status status = lmc_plane_decode(&(lmc_plane_coder){kernels, table, &scratch}, &source, mode, n,
+                                               nbits, buffer, found, &diag);
     *used = nbytes - lmc_reader_left(&source.reader);
     return status;
 }
@@ -55,7 +55,8 @@ static unsigned round_trip(const lmc_table *table, size_t n)
     memset(plane + n, 0xee, 64);
     for (size_t k = 0; k < set_count; k++) {
         uint8_t *const whole = guarded_end(&stored_memory, n);
-        const size_t nbytes = lmc_plane_encode(sets[k], table, &scratch, plane, n, whole, n, &mode);
+        const lmc_plane_coder coder = {sets[k], table, &scratch};
+        const size_t nbytes = lmc_plane_encode(&coder, plane, n, whole, n, &mode);
         CU_ASSERT_FATAL(nbytes >= 1 && nbytes <= n);
         if (k == 0) {
             first_nbytes = nbytes;
@@ -65,8 +66,7 @@ static unsigned round_trip(const lmc_table *table, size_t n)
         uint8_t *const dst = guarded_end(&stored_memory, nbytes);
         const uint8_t *found;
         size_t used;
-        CU_ASSERT_EQUAL_FATAL(lmc_plane_encode(sets[k], table, &scratch, plane, n, dst, nbytes, &mode),
-                              nbytes);
+        CU_ASSERT_EQUAL_FATAL(lmc_plane_encode(&coder, plane, n, dst, nbytes, &mode), nbytes);
         CU_ASSERT_EQUAL(nbytes, first_nbytes);
         CU_ASSERT_EQUAL(mode, first_mode);
         CU_ASSERT_EQUAL(memcmp(dst, first, nbytes), 0);
@@ -180,8 +180,8 @@ static void test_capacity(void)
             uint8_t *const dst = guarded_end(&stored_memory, capacity);
             const uint8_t *found;
             size_t used;
-            const size_t nbytes = lmc_plane_encode(sets[i % set_count], i % 4 == 1 ? NULL : &table, &scratch,
-                                                   plane, n, dst, capacity, &mode);
+            const lmc_plane_coder coder = {sets[i % set_count], i % 4 == 1 ? NULL : &table, &scratch};
+            const size_t nbytes = lmc_plane_encode(&coder, plane, n, dst, capacity, &mode);
             CU_ASSERT(nbytes <= capacity);
             CU_ASSERT(nbytes > 0 || capacity < n);
             if (nbytes == 0)
