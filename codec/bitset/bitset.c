@@ -97,7 +97,8 @@ static size_t encode_hierarchy(const bitset_coder *coder, uint64_t *room, const 
     return (size_t)(w.next - dst);
 }
 
-/* Codes the rarer of set and clear bits as gaps or as a hierarchy, if that is smaller than the bitmap; else returns 0. */
+/* Codes the rarer of set and clear bits as gaps or as a hierarchy, if that is smaller than the bitmap; else returns
+ * 0. */
 static size_t encode_members(const bitset_coder *coder, uint64_t *room, const uint64_t *bitset, size_t n,
                              size_t ones, uint8_t *dst, size_t capacity)
 {

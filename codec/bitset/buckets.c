@@ -41,8 +41,8 @@ void lmc_bucket_code_init(lmc_bucket_code *code)
 
 /* ---- encode ---- */
 
-/* Codes one bucket: its bitset, and the bits that tell its symbols apart. The symbols beyond it are left in next_symbols,
- * *next_count of them. Returns 0 when there is no room. */
+/* Codes one bucket: its bitset, and the bits that tell its symbols apart. The symbols beyond it are left in
+ * next_symbols, *next_count of them. Returns 0 when there is no room. */
 static int encode_bucket(const lmc_layer *layer, const lmc_kernels *kernels, lmc_scratch *scratch,
                          const uint8_t *symbols, size_t n, uint8_t *next_symbols, size_t *next_count,
                          lmc_writer *writer)
@@ -96,7 +96,8 @@ typedef struct bucket_reader {
     size_t n; /* symbols that no bucket before it holds */
 } bucket_reader;
 
-/* Reads the planes of a bucket. *bitset: room for its bitset; moves behind it. *next_count: symbols beyond the bucket. */
+/* Reads the planes of a bucket. *bitset: room for its bitset; moves behind it. *next_count: symbols beyond the
+ * bucket. */
 static lmc_status read_bucket(bucket_reader *bucket, const lmc_kernels *kernels, lmc_scratch *scratch,
                               lmc_source *source, uint64_t **bitset, size_t *next_count, lmc_diag *diag)
 {

@@ -1,6 +1,6 @@
 /*
- * rice_gaps.h - a bitset as the gaps between its members (format.md "Bitsets"). Gaps are Rice-coded: low bits as planes,
- * quotients as unary planes, each of which is a bitmap of the quotients that the one before it leaves.
+ * rice_gaps.h - a bitset as the gaps between its members (format.md "Bitsets"). Gaps are Rice-coded: low bits as
+ * planes, quotients as unary planes, each of which is a bitmap of the quotients that the one before it leaves.
  */
 #ifndef LMC_CODEC_BITSET_RICE_GAPS_H
 #define LMC_CODEC_BITSET_RICE_GAPS_H

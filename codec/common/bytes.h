@@ -1,6 +1,6 @@
 /*
- * bytes.h - little-endian loads and stores at any address, and cursors that never leave their buffer. A cursor remembers
- * a failed read, so that a parser may check once after several reads.
+ * bytes.h - little-endian loads and stores at any address, and cursors that never leave their buffer. A cursor
+ * remembers a failed read, so that a parser may check once after several reads.
  */
 #ifndef LMC_CODEC_COMMON_BYTES_H
 #define LMC_CODEC_COMMON_BYTES_H

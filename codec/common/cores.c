@@ -180,8 +180,8 @@ static unsigned read_hierarchy(const char *root, const char *mount, size_t mount
     return quota;
 }
 
-/* Version 2 is mounted at /sys/fs/cgroup, or at "unified" below it beside version 1. A hierarchy of version 1 is mounted
- * at a directory with the names of its controllers, or at "cpu". */
+/* Version 2 is mounted at /sys/fs/cgroup, or at "unified" below it beside version 1. A hierarchy of version 1 is
+ * mounted at a directory with the names of its controllers, or at "cpu". */
 static unsigned read_any_hierarchy(const char *root, const cgroup_line *line)
 {
     char mount[64] = "/";
@@ -214,7 +214,8 @@ unsigned lmc_core_quota(const char *root)
     return quota;
 }
 
-/* Cores in the affinity mask. The set is large enough for every kernel; a kernel with more cores refuses a smaller one. */
+/* Cores in the affinity mask. The set is large enough for every kernel; a kernel with more cores refuses a smaller
+ * one. */
 static unsigned cores_there(void)
 {
     cpu_set_t sets[64];

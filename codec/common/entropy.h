@@ -26,8 +26,8 @@ LMC_INLINE double lmc_log2(double x)
     return (double)exponent + two_by_ln2 * t * (1 + u * (1 / 3. + u * (1 / 5. + u * (1 / 7.))));
 }
 
-/* Entropy of `count` counts, a multiple of 4, in bits a symbol. *used: how many counts are not 0. It is quick, and may be
- * off by LMC_COUNTS_ENTROPY_ERROR_MAX. */
+/* Entropy of `count` counts, a multiple of 4, in bits a symbol. *used: how many counts are not 0. It is quick, and
+ * may be off by LMC_COUNTS_ENTROPY_ERROR_MAX. */
 #define LMC_COUNTS_ENTROPY_ERROR_MAX 2e-5
 double lmc_counts_entropy(const uint32_t *counts, size_t count, unsigned *used);
 

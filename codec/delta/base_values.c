@@ -1,4 +1,4 @@
-/* base_values.c - what a base stands for. */
+/* base_values.c - checks a base's length and place; rounds F32 values to BF16. */
 #include "codec/delta/base_values.h"
 
 void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16)
@@ -22,8 +22,8 @@ lmc_status lmc_base_check_nbytes(lmc_base_form form, uint64_t content_nbytes, si
 lmc_status lmc_base_check(lmc_base_form form, uint64_t content_nbytes, const uint8_t *base,
                           size_t base_nbytes, const uint8_t *dst, size_t dst_nbytes, lmc_diag *diag)
 {
-    const lmc_status status = lmc_base_check_nbytes(form, content_nbytes, base_nbytes, diag);
-    return status == LMC_OK ? lmc_check_apart("the base", base, base_nbytes, dst, dst_nbytes, diag) : status;
+    LMC_TRY(lmc_base_check_nbytes(form, content_nbytes, base_nbytes, diag));
+    return lmc_check_apart("the base", base, base_nbytes, dst, dst_nbytes, diag);
 }
 
 const uint8_t *lmc_base_values(lmc_base_form form, const uint8_t *base, size_t content_nbytes, uint8_t *room)

@@ -1,5 +1,5 @@
 /*
- * base_values.h - the base of a block: verified, and as values like those of the content (format.md "Base").
+ * base_values.h - the base (format.md "Base"): its length is checked, and its bytes become values like the content's.
  */
 #ifndef LMC_CODEC_DELTA_BASE_VALUES_H
 #define LMC_CODEC_DELTA_BASE_VALUES_H
@@ -14,18 +14,17 @@ LMC_INLINE unsigned lmc_base_scale(lmc_base_form form)
     return form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
 }
 
-/* The caller's base must be as long as so much content wants it, which is found before a byte of it is read. Error:
- * BASE. */
+/* The base must be as long as the content asks for. This is checked before a byte of the base is read. Error: BASE. */
 LMC_NODISCARD lmc_status lmc_base_check_nbytes(lmc_base_form form, uint64_t content_nbytes,
                                                size_t base_nbytes, lmc_diag *diag);
 
-/* The same for one that must not lie where dst_nbytes bytes may be written, either. Errors: BASE, ARG. */
+/* As lmc_base_check_nbytes(); also, the base must not lie where dst_nbytes bytes may be written. Errors: BASE, ARG. */
 LMC_NODISCARD lmc_status lmc_base_check(lmc_base_form form, uint64_t content_nbytes, const uint8_t *base,
                                         size_t base_nbytes, const uint8_t *dst, size_t dst_nbytes,
                                         lmc_diag *diag);
 
-/* The values that the base's part of a block stands for: content_nbytes bytes. LMC_BASE_PLAIN: these are the
- * bytes themselves; LMC_BASE_BF16_OF_F32: `room` (content_nbytes bytes) is filled. */
+/* The values of the part of the base that belongs to a block: content_nbytes bytes. With LMC_BASE_PLAIN they are the
+ * bytes themselves. With LMC_BASE_BF16_OF_F32 they are written to `room`, of content_nbytes bytes. */
 const uint8_t *lmc_base_values(lmc_base_form form, const uint8_t *base, size_t content_nbytes, uint8_t *room);
 
 /* An F32 rounded to BF16: to nearest, ties to even. NaN keeps its sign and becomes 7fc0. */

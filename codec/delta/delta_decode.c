@@ -1,19 +1,14 @@
-/* delta_decode.c - a block from its base and what has changed since. */
+/* delta_decode.c - decodes a block from the base and the stored differences. */
 #include "codec/bitset/bitset.h"
 #include "codec/delta/delta_lists.h"
 #include "codec/plain/escape.h"
 #include "codec/plain/plane.h"
 
-static lmc_status corrupt(lmc_diag *diag, const char *what)
-{
-    return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "block: %s", what);
-}
-
-/* Where the exceptions stand in the block that have not been applied yet. */
+/* The exceptions that were not applied yet. */
 typedef struct exception_reader {
     const uint8_t *places, *values;
     size_t count;
-    uint64_t least; /* place that the next one may have */
+    uint64_t least; /* least place that the next one may have */
     unsigned place_nbytes;
 } exception_reader;
 
@@ -25,13 +20,13 @@ static lmc_status read_exceptions(const lmc_delta_job *job, lmc_reader *reader, 
     exceptions->place_nbytes = count_nbytes;
     exceptions->count = (size_t)lmc_read_n(reader, count_nbytes);
     if (reader->failed || exceptions->count > n)
-        return corrupt(diag, "more exceptions than elements");
+        return lmc_corrupt(diag, 0, "block: more exceptions than elements");
     exceptions->places = lmc_read_span(reader, exceptions->count * count_nbytes);
     exceptions->values = lmc_read_span(reader, exceptions->count * job->element_nbytes);
-    return reader->failed ? corrupt(diag, "its exceptions are cut short") : LMC_OK;
+    return reader->failed ? lmc_corrupt(diag, 0, "block: its exceptions are cut short") : LMC_OK;
 }
 
-/* Puts the exceptions below element `end` where they belong; strip holds the elements from `first` on. */
+/* Puts the exceptions below element `end` in their places; strip holds the elements from `first` on. */
 static lmc_status apply_exceptions(const lmc_delta_job *job, exception_reader *exceptions, size_t first,
                                    size_t end, uint8_t *strip, lmc_diag *diag)
 {
@@ -41,7 +36,7 @@ static lmc_status apply_exceptions(const lmc_delta_job *job, exception_reader *e
         if (place >= end)
             break;
         if (place < exceptions->least)
-            return corrupt(diag, "exceptions are out of order");
+            return lmc_corrupt(diag, 0, "block: exceptions are out of order");
         memcpy(strip + (place - first) * job->element_nbytes, exceptions->values, job->element_nbytes);
         exceptions->places += count_nbytes;
         exceptions->values += job->element_nbytes;
@@ -53,20 +48,17 @@ static lmc_status apply_exceptions(const lmc_delta_job *job, exception_reader *e
 static lmc_status read_low_planes(const lmc_delta_job *job, lmc_source *source, size_t n,
                                   const uint8_t **planes, lmc_diag *diag)
 {
+    const lmc_plane_coder coder = {job->kernels, NULL, job->scratch};
     for (unsigned j = 0; j < job->delta->low_nbytes; j++) {
         const unsigned mode = (unsigned)lmc_read_n(&source->reader, 1);
         if (source->reader.failed)
-            return corrupt(diag, "a low plane has no mode");
-        const lmc_status status =
-            lmc_plane_decode(&(lmc_plane_coder){job->kernels, NULL, job->scratch}, source, mode, n, 8,
-                             job->scratch->plane[j], &planes[j], diag);
-        if (status != LMC_OK)
-            return status;
+            return lmc_corrupt(diag, 0, "block: a low plane has no mode");
+        LMC_TRY(lmc_plane_decode(&coder, source, mode, n, 8, job->scratch->plane[j], &planes[j], diag));
     }
     return LMC_OK;
 }
 
-/* The sign changes of a class, to scratch->sign changes, and whether there are any. */
+/* Reads the sign changes of a class to scratch->sign_changes. *any: are there any? */
 static lmc_status read_sign_changes(const lmc_delta_job *job, lmc_source *source, size_t n, int *any,
                                     lmc_diag *diag)
 {
@@ -74,13 +66,12 @@ static lmc_status read_sign_changes(const lmc_delta_job *job, lmc_source *source
     *any = 0;
     if (job->delta->transform != LMC_FMT_DELTA_MAGNITUDE)
         return LMC_OK;
-    const lmc_status status =
-        lmc_bitset_decode(job->kernels, scratch, &source->reader, n, scratch->sign_changes, diag);
-    *any = status == LMC_OK && lmc_bitset_count(job->kernels, scratch->sign_changes, n) > 0;
-    return status;
+    LMC_TRY(lmc_bitset_decode(job->kernels, scratch, &source->reader, n, scratch->sign_changes, diag));
+    *any = lmc_bitset_count(job->kernels, scratch->sign_changes, n) > 0;
+    return LMC_OK;
 }
 
-/* Are all of the high parts with these symbols below LMC_HIGH_WIDE, or with low bits below 256? */
+/* Are all high parts with these symbols narrow? Then they are below LMC_HIGH_WIDE, or with low bits below 256. */
 static int are_narrow(const uint8_t *symbols, size_t n, unsigned low_nbits)
 {
     uint8_t most = 0;
@@ -89,7 +80,7 @@ static int are_narrow(const uint8_t *symbols, size_t n, unsigned low_nbits)
     return most <= (low_nbits > 0 ? 255u >> low_nbits : LMC_HIGH_WIDE - 1u);
 }
 
-/* Reads the high parts of a class, at least one; finds out whether they make a list of bytes. */
+/* Reads the high parts of a class, at least one, and finds out if one byte each is enough for them. */
 static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsigned class,
                              lmc_class_lists *lists, lmc_diag *diag)
 {
@@ -100,17 +91,13 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsig
     uint8_t *const list = lists->begin[class];
     uint8_t *const symbols = scratch->symbols;
     int has_sign_changes;
-    lmc_status status = read_sign_changes(job, source, n, &has_sign_changes, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(read_sign_changes(job, source, n, &has_sign_changes, diag));
     const uint8_t *const low = lmc_source_bits(source, n * low_nbits);
     if (!low)
-        return corrupt(diag, "low bits end early or have spare bits set");
-    /* Without low bits, symbols are all of a list of bytes. */
+        return lmc_corrupt(diag, 0, "block: low bits end early or have spare bits set");
+    /* without low bits, the symbols are a list of bytes */
     uint8_t *const decoded = low_nbits == 0 && !has_sign_changes ? list : symbols;
-    status = lmc_buckets_decode(job->bucket_code, job->kernels, scratch, source, n, decoded, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_buckets_decode(job->bucket_code, job->kernels, scratch, source, n, decoded, diag));
     const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
     if (lists->high.nbytes[class] == 1 && !has_sign_changes && are_narrow(decoded, n, low_nbits)) {
         if (low_nbits > 0)
@@ -122,20 +109,13 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsig
     lists->high.nbytes[class] = 2;
     job->kernels->join[1](&coding.split, &set, n, list, NULL);
     if (lmc_coding_has_escapes(&coding))
-        status = lmc_escapes_apply(&coding, symbols, n, &source->reader, list, diag);
+        LMC_TRY(lmc_escapes_apply(&coding, symbols, n, &source->reader, list, diag));
     if (has_sign_changes)
         job->kernels->put_sign_changes((uint16_t *)(void *)list, n, scratch->sign_changes);
-    return status;
+    return LMC_OK;
 }
 
-/* Brings a strip to its place and hashes it. */
-static void put_strip(const lmc_delta_job *job, const uint8_t *strip, size_t nbytes, uint8_t *dst)
-{
-    job->kernels->hash_update(job->scratch->hash_state, strip, nbytes);
-    if (strip != dst)
-        job->kernels->copy_past_cache(dst, strip, nbytes);
-}
-
+/* Joins high parts, lower bytes and the base to the content, strip by strip, and hashes it. */
 static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, const uint8_t *const *planes,
                              const uint8_t *values, size_t n, exception_reader *exceptions, uint8_t *dst,
                              lmc_diag *diag)
@@ -152,12 +132,14 @@ static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, c
         job->kernels->gather(&lists->order, scratch->classes + i, m, &lists->high, scratch->strip_high, strip,
                              job->past_cache ? 0 : m * job->element_nbytes);
         job->kernels->delta_join[element_log2](job->delta, scratch->strip_high, low, values + at, m, strip);
-        const lmc_status status = apply_exceptions(job, exceptions, i, i + m, strip, diag);
-        if (status != LMC_OK)
-            return status;
-        put_strip(job, strip, m * job->element_nbytes, dst + at);
+        LMC_TRY(apply_exceptions(job, exceptions, i, i + m, strip, diag));
+        job->kernels->hash_update(scratch->hash_state, strip, m * job->element_nbytes);
+        if (job->past_cache)
+            job->kernels->copy_past_cache(dst + at, strip, m * job->element_nbytes);
     }
-    return exceptions->count > 0 ? corrupt(diag, "exceptions are out of order or beyond its end") : LMC_OK;
+    return exceptions->count > 0
+               ? lmc_corrupt(diag, 0, "block: exceptions are out of order or beyond its end")
+               : LMC_OK;
 }
 
 static lmc_status decode_values(const lmc_delta_job *job, lmc_source *source, const uint8_t *values,
@@ -165,31 +147,16 @@ static lmc_status decode_values(const lmc_delta_job *job, lmc_source *source, co
 {
     exception_reader exceptions = {0};
     const uint8_t *planes[LMC_FMT_PLANE_COUNT_MAX];
-    lmc_status status = read_exceptions(job, &source->reader, n, &exceptions, diag);
-    if (status == LMC_OK)
-        status = read_low_planes(job, source, n, planes, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(read_exceptions(job, &source->reader, n, &exceptions, diag));
+    LMC_TRY(read_low_planes(job, source, n, planes, diag));
     lmc_lists_open(job, n, lists);
-    for (unsigned c = 0; c < job->delta->class_count && status == LMC_OK; c++)
+    for (unsigned c = 0; c < job->delta->class_count; c++)
         if (lists->count[c] > 0)
-            status = read_class(job, source, c, lists, diag);
-    if (status != LMC_OK)
-        return status;
+            LMC_TRY(read_class(job, source, c, lists, diag));
     return join_block(job, lists, planes, values, n, &exceptions, dst, diag);
 }
 
-/* The stored bytes with slack behind them, so that no plane need be copied on its own. */
-static void open_source(const lmc_delta_job *job, const uint8_t *stored, size_t stored_nbytes,
-                        lmc_source *source)
-{
-    uint8_t *const copy = job->scratch->stored;
-    memcpy(copy, stored, stored_nbytes);
-    memset(copy + stored_nbytes, 0, LMC_SYMBOLS_SLACK);
-    lmc_source_open_padded(source, copy, stored_nbytes);
-}
-
-/* A block that is as its base. */
+/* Decodes a block that is equal to the base. */
 static lmc_status decode_same(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
                               size_t dst_nbytes, uint64_t *content_hash)
 {
@@ -208,14 +175,14 @@ static lmc_status decode_same(const lmc_delta_job *job, const lmc_delta_stored *
     return LMC_OK;
 }
 
-/* For blocks of whose base only the hash is looked at. */
+/* Is the base right? For blocks that read no more of it than its hash. */
 static int is_right_base(const lmc_delta_job *job, const lmc_delta_stored *block, size_t dst_nbytes)
 {
     const size_t base_nbytes = dst_nbytes * lmc_base_scale(job->base_form);
     return job->kernels->hash(block->base, base_nbytes, 0) == block->base_hash;
 }
 
-/* A block that is stored as it is. */
+/* Decodes a block that is stored. */
 static lmc_status decode_stored(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
                                 size_t dst_nbytes, uint64_t *content_hash)
 {
@@ -226,6 +193,7 @@ static lmc_status decode_stored(const lmc_delta_job *job, const lmc_delta_stored
     return LMC_OK;
 }
 
+/* Decodes a block of differences. */
 static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
                                   size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
 {
@@ -239,22 +207,23 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stor
     if (kernels->hash_end(hash_state) != block->base_hash)
         return LMC_ERR_BASE;
     if (n == 0)
-        return corrupt(diag, "it has no elements, but is a delta");
-    open_source(job, block->stored, block->stored_nbytes, &source);
+        return lmc_corrupt(diag, 0, "block: it has no elements, but is a delta");
+    uint8_t *const stored = job->scratch->stored; /* a copy with slack: then no plane is copied on its own */
+    memcpy(stored, block->stored, block->stored_nbytes);
+    memset(stored + block->stored_nbytes, 0, LMC_SYMBOLS_SLACK);
+    lmc_source_open_padded(&source, stored, block->stored_nbytes);
     (void)lmc_read_n(&source.reader, 1);
     kernels->hash_begin(hash_state);
-    const lmc_status status = decode_values(job, &source, values, &lists, n, dst, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(decode_values(job, &source, values, &lists, n, dst, diag));
     if (lmc_reader_left(&source.reader) != tail_nbytes)
-        return corrupt(diag, "bytes after its end");
+        return lmc_corrupt(diag, 0, "block: bytes after its end");
     memcpy(dst + n * job->element_nbytes, source.reader.next, tail_nbytes);
     kernels->hash_update(hash_state, source.reader.next, tail_nbytes);
     *content_hash = kernels->hash_end(hash_state);
     return LMC_OK;
 }
 
-/* The mode, and the length where the mode tells it. */
+/* Checks the mode, and the stored length where the mode fixes it. */
 static lmc_status check_mode(const lmc_delta_stored *block, size_t dst_nbytes, lmc_diag *diag)
 {
     const unsigned mode = block->stored[0];
@@ -262,7 +231,7 @@ static lmc_status check_mode(const lmc_delta_stored *block, size_t dst_nbytes, l
     if (mode != LMC_FMT_BLOCK_SAME && mode != LMC_FMT_BLOCK_STORED && mode != LMC_FMT_BLOCK_DELTA)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u in a delta frame", mode);
     if (mode != LMC_FMT_BLOCK_DELTA && block->stored_nbytes != wanted_nbytes)
-        return corrupt(diag, "it is not as long as its mode says");
+        return lmc_corrupt(diag, 0, "block: it is not as long as its mode says");
     return LMC_OK;
 }
 
@@ -270,7 +239,7 @@ lmc_status lmc_delta_decode(const lmc_delta_job *job, const lmc_delta_stored *bl
                             size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
 {
     const lmc_status status = check_mode(block, dst_nbytes, diag);
-    if (status != LMC_OK) /* a wrong base is told before all faults of the block */
+    if (status != LMC_OK) /* a wrong base is reported before any fault of the block */
         return is_right_base(job, block, dst_nbytes) ? status : LMC_ERR_BASE;
     job->kernels->hash_begin(job->scratch->hash_state);
     switch (block->stored[0]) {

@@ -1,19 +1,19 @@
-/* delta_encode.c - a block as what has changed since its base. */
+/* delta_encode.c - encodes a block as its differences from the base. */
 #include "codec/bitset/bitset.h"
 #include "codec/delta/delta_lists.h"
 #include "codec/plain/escape.h"
 #include "codec/plain/plane.h"
 
-/* Appends the place and the value of an element whose difference fits no high part; the high part becomes 0. */
+/* Exceptions: elements whose difference is too wide for high part and lower bytes. */
 typedef struct exception_writer {
-    uint32_t *places; /* in scratch->gaps */
+    uint32_t *places; /* of the exceptions; in scratch->gaps */
     size_t count;
 } exception_writer;
 
-/* Looks for the elements of a strip that fit no high part; element_nbytes is a constant wherever this is used. */
-LMC_INLINE void find_exceptions_of(const lmc_delta *delta, const unsigned element_nbytes, const uint8_t *src,
-                                   const uint8_t *base, size_t first, size_t n, uint16_t *high,
-                                   exception_writer *exceptions)
+/* Finds the exceptions of a strip and makes their high parts 0. element_nbytes is a constant wherever this is used. */
+LMC_INLINE void find_wide_exceptions(const lmc_delta *delta, const unsigned element_nbytes,
+                                     const uint8_t *src, const uint8_t *base, size_t first, size_t n,
+                                     uint16_t *high, exception_writer *exceptions)
 {
     const unsigned fitting = lmc_delta_high_nbits(delta) + 8 * delta->low_nbytes;
     for (size_t i = 0; i < n; i++) {
@@ -28,17 +28,18 @@ LMC_INLINE void find_exceptions_of(const lmc_delta *delta, const unsigned elemen
     }
 }
 
-/* Elements of 1 and 2 bytes always fit. So do others if high parts and low bytes hold all of their bits. */
+/* Elements of 1 and 2 bytes have no exceptions. Nor have others if high parts and lower bytes hold all of their
+ * bits. */
 static void find_exceptions(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t first,
                             size_t n, uint16_t *high, exception_writer *exceptions)
 {
     if (job->element_nbytes == 4)
-        find_exceptions_of(job->delta, 4, src, base, first, n, high, exceptions);
+        find_wide_exceptions(job->delta, 4, src, base, first, n, high, exceptions);
     else if (job->element_nbytes == 8)
-        find_exceptions_of(job->delta, 8, src, base, first, n, high, exceptions);
+        find_wide_exceptions(job->delta, 8, src, base, first, n, high, exceptions);
 }
 
-/* High parts to their lists, low bytes to scratch->plane; the content is hashed. */
+/* Splits the block: high parts go to their lists, lower bytes to scratch->plane. Hashes the content. */
 static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t n,
                         lmc_class_lists *lists, exception_writer *exceptions)
 {
@@ -63,7 +64,7 @@ static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint
     }
 }
 
-/* Number, places, values. */
+/* Writes number, places and values of the exceptions. */
 static int write_exceptions(const lmc_delta_job *job, const uint8_t *src, size_t n,
                             const exception_writer *exceptions, lmc_writer *writer)
 {
@@ -95,13 +96,14 @@ static int write_low_planes(const lmc_delta_job *job, size_t n, lmc_writer *writ
     return 1;
 }
 
-/* The sign changes of a list of two-byte high parts, which are taken out of them; high parts NULL: none is wide, so there are none. */
-static int write_sign_changes(const lmc_delta_job *job, uint16_t *high_parts, size_t n, lmc_writer *writer)
+/* Takes the sign changes out of a list of two-byte high parts, and writes them. high NULL: no high part is wide, so
+ * there are none. */
+static int write_sign_changes(const lmc_delta_job *job, uint16_t *high, size_t n, lmc_writer *writer)
 {
     lmc_scratch *const scratch = job->scratch;
     size_t nbytes = 0;
-    if (high_parts) {
-        job->kernels->take_sign_changes(high_parts, n, scratch->bitset);
+    if (high) {
+        job->kernels->take_sign_changes(high, n, scratch->bitset);
         nbytes = lmc_bitset_encode(job->kernels, scratch, scratch->bitset, n, writer->next,
                                    lmc_writer_left(writer));
     } else if (lmc_writer_left(writer) > 0) {
@@ -116,37 +118,37 @@ static int write_sign_changes(const lmc_delta_job *job, uint16_t *high_parts, si
 static uint16_t *find_wide_high(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class)
 {
     uint8_t *const list = lists->begin[class];
-    uint16_t *const high_parts = job->scratch->wide_high;
+    uint16_t *const high = job->scratch->wide_high;
     if (lists->high.nbytes[class] == 2)
         return (uint16_t *)(void *)list;
     if (!(lists->high.wide >> class & 1))
         return NULL;
     for (size_t i = 0; i < lists->count[class]; i++)
-        high_parts[i] = (uint16_t)(list[i] | list[i + lists->high.upper[class]] << 8);
-    return high_parts;
+        high[i] = (uint16_t)(list[i] | list[i + lists->high.upper[class]] << 8);
+    return high;
 }
 
-/* A class: sign changes, low bits, symbols, escapes. */
+/* Writes a class: sign changes, low bits, symbols, escapes. */
 static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class,
                        lmc_writer *writer)
 {
     lmc_scratch *const scratch = job->scratch;
-    uint16_t *const high_parts = find_wide_high(job, lists, class);
+    uint16_t *const high = find_wide_high(job, lists, class);
     const size_t n = lists->count[class];
-    const lmc_coding coding = lmc_high_coding(job->delta, class, high_parts ? 2 : 1);
-    const uint8_t *const elements = high_parts ? (const uint8_t *)high_parts : lists->begin[class];
+    const lmc_coding coding = lmc_high_coding(job->delta, class, high ? 2 : 1);
+    const uint8_t *const elements = high ? (const uint8_t *)high : lists->begin[class];
     const uint8_t *symbols = scratch->symbols;
     uint16_t *escapes = scratch->escapes;
-    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_sign_changes(job, high_parts, n, writer))
+    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_sign_changes(job, high, n, writer))
         return 0;
     const size_t low_nbytes = lmc_bits_nbytes(n * coding.split.low_nbits);
     if (low_nbytes > lmc_writer_left(writer))
         return 0;
     const lmc_plane_set set = {.symbols = scratch->symbols, .low = writer->next};
     writer->next += low_nbytes;
-    if (!high_parts && coding.split.low_nbits == 0)
+    if (!high && coding.split.low_nbits == 0)
         symbols = elements;
-    else if (job->kernels->split[high_parts ? 1 : 0](&coding.split, elements, n, &set))
+    else if (job->kernels->split[high ? 1 : 0](&coding.split, elements, n, &set))
         escapes = lmc_escapes_collect(&coding, symbols, elements, n, escapes);
     const size_t nbytes = lmc_buckets_encode(job->bucket_code, job->kernels, scratch, symbols, n,
                                              writer->next, lmc_writer_left(writer));
@@ -158,7 +160,7 @@ static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, u
     return 1;
 }
 
-/* Writes n elements, whose classes have been found and counted, and hashes src_nbytes bytes. */
+/* Writes the elements, whose classes were found and counted, and hashes src_nbytes bytes. */
 static int write_values(const lmc_delta_job *job, const uint8_t *src, const uint8_t *values,
                         size_t src_nbytes, lmc_class_lists *lists, lmc_writer *writer, uint64_t *content_hash)
 {
@@ -178,7 +180,7 @@ static int write_values(const lmc_delta_job *job, const uint8_t *src, const uint
     return 1;
 }
 
-/* How many bytes are as in the base, in whole strips; the base is hashed so far. */
+/* The number of bytes that are equal to the base, in whole strips. The base is hashed so far. */
 static size_t count_same(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t nbytes)
 {
     size_t at = 0;

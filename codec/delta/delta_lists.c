@@ -1,11 +1,11 @@
-/* delta_lists.c - the base of a block: its hash, its values, its classes. */
+/* delta_lists.c - hashes and classifies the base of a block, and lays out the lists of its classes. */
 #include "codec/delta/delta_lists.h"
 
-/* What it takes, about, to bring the elements that are of no direct class to a list of their own first, in units of
+/* About what it costs to bring the elements of all indirect classes to a list of their own. The unit is the cost of
  * going through all elements for one class; measured. */
 #define INDIRECT_COST 2.0
 
-/* Sorts the classes that occur by their counts, and finds how many of them are best taken directly. */
+/* Sorts the classes that occur by their counts, and finds how many of them are best taken from all elements. */
 static void order_classes(const size_t *count, unsigned class_count, size_t n, lmc_class_order *order)
 {
     order->count = 0;
@@ -23,7 +23,8 @@ static void order_classes(const size_t *count, unsigned class_count, size_t n, l
     size_t left = n;
     for (unsigned i = 0; i + 1 < order->count; i++) {
         const double cost =
-            i + INDIRECT_COST + (double)left / (double)n * (order->count - i); /* the others, in their list */
+            i + INDIRECT_COST +
+            (double)left / (double)n * (order->count - i); /* the others, from their own list */
         if (cost < best) {
             best = cost;
             order->direct_count = (uint8_t)i;
@@ -32,7 +33,7 @@ static void order_classes(const size_t *count, unsigned class_count, size_t n, l
     }
 }
 
-/* Each with room for two bytes a high part. */
+/* Each list has room for two bytes a high part. */
 void lmc_lists_open(const lmc_delta_job *job, size_t n, lmc_class_lists *lists)
 {
     uint8_t *next = job->scratch->high_lists;
@@ -49,7 +50,6 @@ void lmc_lists_open(const lmc_delta_job *job, size_t n, lmc_class_lists *lists)
 
 /* ---- base ---- */
 
-/* Hashes the next bytes of the base, which stand for nbytes of values. Returns these. */
 const uint8_t *lmc_base_take(const lmc_delta_job *job, const uint8_t *base, size_t at, size_t nbytes)
 {
     const unsigned scale = lmc_base_scale(job->base_form);
@@ -60,8 +60,6 @@ const uint8_t *lmc_base_take(const lmc_delta_job *job, const uint8_t *base, size
     return lmc_base_values(job->base_form, bytes, nbytes, job->base_values + at);
 }
 
-/* All of the base: its hash is begun, and `from` bytes of values are done. Finds the class of each element. Returns
- * the values; the hash is left to be ended. */
 const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, size_t nbytes, size_t from,
                                  lmc_class_lists *lists)
 {

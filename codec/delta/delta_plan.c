@@ -5,26 +5,28 @@
 #include "codec/common/dtype.h"
 #include "codec/common/entropy.h"
 
-/* Neighbours in a run of the sample. Where little has changed, longer runs find more of it. */
+/* Neighbours in a run of the sample. Where little has changed, longer runs find more changes. */
 #define RUN_VALUES 64
 #define RUN_VALUES_SPARSE 256
 #define SPARSE_SHARE 0.04
 
-/* Blocks of a delta: large, for every class has a beginning in each; larger where classes hold little. */
+/* Blocks of a delta are large, since every class has a fixed cost in each. They are larger still where classes hold
+ * little. */
 #define BLOCK_LOG2 18
 #define BLOCK_LOG2_SPARSE 20
-#define BLOCK_NBYTES_LOG2_MAX 21 /* a thread holds some of them, and of those of a chain */
+#define BLOCK_NBYTES_LOG2_MAX 21 /* a thread holds several blocks */
 
-/* The base must save so much of what coding without it takes: it costs a second file. */
+/* The base must save this share of the cost of coding without it, since decoding needs a second file. */
 #define GAIN_MIN 0.01
 
-/* Less of the least that coding without it takes: that need not be planned, what the sample did not show included. */
+/* A delta below this share of the least cost without a base is better for sure, even with changes that the sample
+ * did not show. Then no plan without the base is made. */
 #define SURE_SHARE 0.85
 
-/* What a class adds to the plan, and to each block beside its bucket code. */
+/* Costs of a class: in the plan, and in each block on top of its bucket code. */
 #define CLASS_PLAN_NBITS 16
 #define BITSET_NBITS 8
-#define BITSET_LOSS 1.012 /* of coded flags over their entropy, about */
+#define BITSET_LOSS 1.012 /* about the cost of a coded bitset over its entropy */
 #define ESCAPE_NBITS 16
 
 #define NO_LIMIT 1e300 /* bits */
@@ -37,11 +39,11 @@ typedef struct decider {
     double blocks;
 } decider;
 
-/* Groups of keys [first, end) as one class, with the shift that suits it. */
+/* Groups of keys [first, end) as one class, and its best shift. */
 typedef struct class_plan {
     unsigned first, end;
-    unsigned shift; /* bits of a difference that are stored as they are */
-    double nbits;   /* of all its elements */
+    unsigned shift; /* low bits of a difference that are stored uncoded */
+    double nbits;   /* cost of all its elements */
 } class_plan;
 
 /* x log2 x */
@@ -50,7 +52,7 @@ static double xlog(double x)
     return x > 0 ? x * lmc_log2(x) : 0;
 }
 
-/* n flags, m of them set, and xlog() of both. */
+/* The cost of n bits with m set, given xlog() of both. */
 static double bitset_nbits(const decider *d, double n, double xlog_n, double m, double xlog_m)
 {
     const double overhead = d->blocks * BITSET_NBITS;
@@ -60,7 +62,7 @@ static double bitset_nbits(const decider *d, double n, double xlog_n, double m, 
     return overhead + (coded < n ? coded : n);
 }
 
-/* Pairs of the class with a difference of `bound` and more. */
+/* Elements of the class with a difference of `bound` and more. */
 static double count_from(const decider *d, const class_plan *class, uint64_t bound)
 {
     const unsigned bin = lmc_bin_of(bound);
@@ -72,7 +74,7 @@ static double count_from(const decider *d, const class_plan *class, uint64_t bou
     return count * d->scale;
 }
 
-/* The cost of a class; what is at least the limit may come out smaller than it is. */
+/* The cost of a class. A cost above the limit may come out smaller than it is, but not below the limit. */
 static double class_nbits(const decider *d, const class_plan *class, unsigned shift, double limit)
 {
     double n = count_from(d, class, 0);
@@ -98,7 +100,7 @@ static double class_nbits(const decider *d, const class_plan *class, unsigned sh
     return nbits;
 }
 
-/* The longest shift that a plan can express and 64 bits allow. */
+/* The longest shift that a plan can express. */
 static unsigned last_shift(const decider *d)
 {
     const unsigned low_nbits =
@@ -106,7 +108,7 @@ static unsigned last_shift(const decider *d)
     return low_nbits < 63 ? low_nbits : 63;
 }
 
-/* Costs fall to one side of the best shift and rise to the other: climbs from `shift`. */
+/* Costs fall towards the best shift and rise behind it: climbs down from `shift`. */
 static void choose_shift(const decider *d, class_plan *class, unsigned shift)
 {
     const unsigned last = last_shift(d);
@@ -123,7 +125,7 @@ static void choose_shift(const decider *d, class_plan *class, unsigned shift)
     }
 }
 
-/* Where to begin: at the shift that leaves about a third of the symbols 0. */
+/* The shift to begin with: about a third of the symbols are 0. */
 static unsigned likely_shift(const decider *d, const class_plan *class)
 {
     const double n = count_from(d, class, 0);
@@ -134,7 +136,7 @@ static unsigned likely_shift(const decider *d, const class_plan *class)
     return shift;
 }
 
-/* The shift that the plan can express is low_nbytes and up to 8 bits more. */
+/* The nearest shift that a plan with low_nbytes can express: 8 bits for each, and up to 8 more. */
 static unsigned clamp_shift(unsigned shift, unsigned low_nbytes)
 {
     const unsigned least = 8 * low_nbytes;
@@ -145,7 +147,7 @@ static unsigned clamp_shift(unsigned shift, unsigned low_nbytes)
 
 /* ---- classes ---- */
 
-/* What joining classes i and i + 1 loses. */
+/* The loss from joining classes i and i + 1. */
 static double join_loss(const decider *d, const class_plan *classes, unsigned i, class_plan *joined)
 {
     const unsigned a = classes[i].shift, b = classes[i + 1].shift;
@@ -154,7 +156,7 @@ static double join_loss(const decider *d, const class_plan *classes, unsigned i,
     return joined->nbits - classes[i].nbits - classes[i + 1].nbits;
 }
 
-/* Joins neighbours while there are too many, or while that is a gain. Returns how many are left. */
+/* Joins neighbours while there are too many classes, or while that is a gain. Returns how many are left. */
 static unsigned join_classes(const decider *d, class_plan *classes, unsigned count)
 {
     class_plan joined[LMC_KEY_GROUPS_MAX];
@@ -183,7 +185,7 @@ static unsigned join_classes(const decider *d, class_plan *classes, unsigned cou
     return count;
 }
 
-/* The cost of all with so many low bytes. */
+/* The cost of all classes with low_nbytes lower bytes. */
 static double low_bytes_nbits(const decider *d, const lmc_delta *delta, const class_plan *classes,
                               unsigned count, unsigned low_nbytes)
 {
@@ -227,7 +229,7 @@ static double plan_classes(const decider *d, lmc_delta *delta)
 
 /* ---- the whole ---- */
 
-/* Tries a transform, and takes it if it is cheaper than *best. */
+/* Tries a transform, and keeps it if it is cheaper than *best. */
 static void try_transform(decider *d, lmc_delta_sample *sample, const lmc_pairs *pairs, unsigned transform,
                           double *best, lmc_delta *delta)
 {
@@ -235,7 +237,8 @@ static void try_transform(decider *d, lmc_delta_sample *sample, const lmc_pairs 
     lmc_delta tried;
     memset(&tried, 0, sizeof tried);
     tried.transform = (uint8_t)transform;
-    if (transform == LMC_FMT_DELTA_MAGNITUDE) /* the key is the exponent, or of a long one the low part */
+    if (transform ==
+        LMC_FMT_DELTA_MAGNITUDE) /* the key is the exponent; of a long exponent, its lower bits */
         tried.key_shift = (uint8_t)(8 * d->element_nbytes - 1 - exponent_nbits);
     lmc_delta_sample_count(sample, lmc_kernels_get(), &tried, pairs);
     const double nbits = plan_classes(d, &tried);
@@ -254,9 +257,7 @@ static lmc_status read_pairs(const decider *d, uint8_t *buffer, lmc_pairs *pairs
                                     .read = input->read,
                                     .read_base = input->read_base,
                                     .user = input->user};
-    lmc_status status = lmc_pairs_read(&source, RUN_VALUES, buffer, pairs);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_pairs_read(&source, RUN_VALUES, buffer, pairs));
     *changed = (double)lmc_pairs_changed(pairs) / (double)pairs->count;
     if (*changed >= SPARSE_SHARE || pairs->count == source.value_count)
         return LMC_OK;
@@ -279,9 +280,7 @@ lmc_status lmc_delta_decide(const lmc_delta_input *input, const lmc_delta_plan_w
     double changed, best = -1;
     lmc_pairs pairs;
     memset(decision, 0, sizeof *decision);
-    const lmc_status status = read_pairs(&d, work->buffer, &pairs, &changed);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(read_pairs(&d, work->buffer, &pairs, &changed));
     decision->block_log2 = choose_block_log2(changed, d.element_nbytes);
     d.scale = value_count / (double)pairs.count;
     d.blocks = 1 + value_count / (double)(1u << decision->block_log2);

@@ -1,5 +1,5 @@
 /*
- * delta_plan_section.h - the plan section of a delta frame (format.md "Delta plan").
+ * delta_plan_section.h - writes and reads the plan section of a delta frame (format.md "Delta plan").
  */
 #ifndef LMC_CODEC_DELTA_DELTA_PLAN_SECTION_H
 #define LMC_CODEC_DELTA_DELTA_PLAN_SECTION_H

@@ -1,4 +1,4 @@
-/* delta_sample.c - reads pairs of elements and counts their differences. */
+/* delta_sample.c - reads pairs of elements, compares them and counts their differences. */
 #include "codec/delta/delta_sample.h"
 
 #include "codec/common/entropy.h"
@@ -6,7 +6,7 @@
 
 /* ---- reading ---- */
 
-/* Values of the base, element i of which belongs to element i of the content. */
+/* Reads n values of the base; element i belongs to element i of the content. */
 static lmc_status read_base(const lmc_pair_source *source, uint64_t first, size_t n, uint8_t *dst)
 {
     if (source->base_form == LMC_BASE_PLAIN)
@@ -15,9 +15,7 @@ static lmc_status read_base(const lmc_pair_source *source, uint64_t first, size_
     uint8_t wide[4 * 256];
     for (size_t i = 0; i < n; i += 256) {
         const size_t m = lmc_min_size(n - i, 256);
-        const lmc_status status = source->read_base(source->user, (first + i) * 4, wide, m * 4);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(source->read_base(source->user, (first + i) * 4, wide, m * 4));
         lmc_base_values(source->base_form, wide, 2 * m, dst + 2 * i);
     }
     return LMC_OK;
@@ -47,7 +45,7 @@ lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint
     return LMC_OK;
 }
 
-/* A few at a time, counted in an element's own type, which compilers turn into vector code. */
+/* The loop counts a few elements at a time in their own type: compilers turn it into vector code. */
 #define CHUNK_VALUES 128
 
 #define DEFINE_COUNT_CHANGED(nbits)                                              \
@@ -85,7 +83,7 @@ size_t lmc_pairs_changed(const lmc_pairs *pairs)
     }
 }
 
-/* Every so many elements, and the byte at the same place of each: enough for its entropy. */
+/* Only every so many elements count. That is enough for entropies of bytes. */
 #define FLOOR_STEP 4
 
 double lmc_pairs_floor_nbits(const lmc_pairs *pairs)
@@ -110,14 +108,14 @@ double lmc_pairs_floor_nbits(const lmc_pairs *pairs)
 
 /* ---- counting ---- */
 
-/* How pairs are compared. */
+/* A comparison of pairs. */
 typedef struct comparison {
     const lmc_pairs *pairs;
     const lmc_delta *delta;
     const lmc_kernels *kernels;
 } comparison;
 
-/* A few pairs as numbers. */
+/* A few pairs: keys, bins of differences, sign changes. */
 typedef struct chunk {
     size_t n;
     int has_sign_changes;
@@ -134,7 +132,7 @@ LMC_INLINE void find_keys(const comparison *c, size_t first, const unsigned elem
     const unsigned shift = c->delta->key_shift;
     const uint8_t *const base = c->pairs->base + first * element_nbytes;
     chunk->n = lmc_min_size(c->pairs->count - first, CHUNK_VALUES);
-    if (element_nbytes == 2) /* by itself: this becomes vector code */
+    if (element_nbytes == 2) /* apart from the others: this loop becomes vector code */
         for (size_t i = 0; i < chunk->n; i++)
             chunk->key[i] = (uint8_t)((lmc_load16(base + 2 * i) & used_half) >> shift);
     else
@@ -143,7 +141,8 @@ LMC_INLINE void find_keys(const comparison *c, size_t first, const unsigned elem
                 (uint8_t)((lmc_load_n(base + i * element_nbytes, element_nbytes) & used) >> shift);
 }
 
-/* Numbers of 16 bits are exact as floats, whose exponent and upper bits are what lmc_bin_of() makes of them. */
+/* The same bin as lmc_bin_of() gives. A number of 16 bits is exact as a float, whose exponent and upper bits are its
+ * bin. */
 LMC_INLINE uint16_t bin_of_half(uint16_t z)
 {
     const float x = z;
@@ -153,7 +152,7 @@ LMC_INLINE uint16_t bin_of_half(uint16_t z)
     return (uint16_t)(z < 1u << (LMC_BIN_NBITS - 1) ? z : bin);
 }
 
-/* Differences that are high parts: a kernel finds them. */
+/* For elements of 1 and 2 bytes, whose differences are high parts: a kernel finds them. */
 static void compare_narrow(const comparison *c, size_t first, unsigned element_nbytes, chunk *chunk)
 {
     uint16_t high[CHUNK_VALUES];
@@ -198,7 +197,7 @@ LMC_INLINE void compare_chunk(const comparison *c, size_t first, const unsigned 
         compare_wide(c, first, LMC_FMT_DELTA_XOR, element_nbytes, chunk);
 }
 
-/* Joins neighbouring keys until few enough groups are left, those with the fewest pairs first. */
+/* Joins neighbouring keys until few enough groups are left; those with the fewest pairs come first. */
 static void group_keys(lmc_delta_sample *sample, const uint32_t *count)
 {
     sample->group_count = 0;
@@ -226,7 +225,8 @@ static void group_keys(lmc_delta_sample *sample, const uint32_t *count)
     sample->group_count = groups;
 }
 
-static void accumulate(lmc_key_group *group, unsigned bin_count)
+/* Makes the counts of bins the numbers of pairs in lower bins. */
+static void accumulate_bins(lmc_key_group *group, unsigned bin_count)
 {
     uint32_t sum = 0;
     for (unsigned i = 0; i <= bin_count; i++) {
@@ -237,7 +237,7 @@ static void accumulate(lmc_key_group *group, unsigned bin_count)
     group->n = sum;
 }
 
-/* Opens the groups of a sample: no pairs, and which of them each key belongs to. */
+/* Empties the groups of a sample, and finds the group of each key. */
 static void open_groups(lmc_delta_sample *sample, lmc_key_group *group_of[256])
 {
     for (unsigned g = 0; g < sample->group_count; g++) {
@@ -253,7 +253,7 @@ static void open_groups(lmc_delta_sample *sample, lmc_key_group *group_of[256])
 
 LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const unsigned element_nbytes)
 {
-    uint32_t keys[2][256] = {{0}}; /* neighbours are often of one key, and would wait for each other */
+    uint32_t keys[2][256] = {{0}}; /* two, so that neighbours with equal keys do not wait for each other */
     lmc_key_group *group_of[256];
     chunk chunk;
     for (size_t first = 0; first < c->pairs->count; first += CHUNK_VALUES) {
@@ -273,7 +273,7 @@ LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const
             group_of[chunk.key[i]]->sign_changes += chunk.flip[i];
     }
     for (unsigned g = 0; g < sample->group_count; g++)
-        accumulate(&sample->group[g], sample->bin_count);
+        accumulate_bins(&sample->group[g], sample->bin_count);
 }
 
 void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_kernels *kernels, const lmc_delta *delta,

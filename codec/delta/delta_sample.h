@@ -1,6 +1,6 @@
 /*
- * delta_sample.h - what the plan of a delta looks at: differences of sampled elements from their bases, counted by
- * the key of the base. Knows no costs.
+ * delta_sample.h - a sample of a tensor and its base: differences between sampled elements and the base's elements,
+ * counted by the key of the latter. It knows no costs; delta_plan.h decides by it.
  */
 #ifndef LMC_CODEC_DELTA_DELTA_SAMPLE_H
 #define LMC_CODEC_DELTA_DELTA_SAMPLE_H
@@ -12,8 +12,8 @@
 /* Pairs of elements sampled at most. */
 #define LMC_PAIRS_MAX 32768
 
-/* Differences are counted in bins of 5 significant bits: all bounds of buckets but the last, shifted by whatever,
- * are bounds of bins. */
+/* Differences are counted in bins of 5 significant bits. The bounds of all buckets but the last, shifted by any
+ * number of bits, are bounds of bins. */
 #define LMC_BIN_NBITS 5
 #define LMC_BIN_COUNT ((1 << LMC_BIN_NBITS) + (64 - LMC_BIN_NBITS) * (1 << (LMC_BIN_NBITS - 1)))
 
@@ -24,7 +24,7 @@ LMC_INLINE unsigned lmc_bin_of(uint64_t z)
     return (1u << (LMC_BIN_NBITS - 1)) * shift + (unsigned)(z >> shift);
 }
 
-/* Pairs whose bases have neighbouring keys. */
+/* Pairs whose base elements have neighbouring keys. */
 #define LMC_KEY_GROUPS_MAX 32
 typedef struct lmc_key_group {
     uint8_t first_key;
@@ -34,19 +34,19 @@ typedef struct lmc_key_group {
 
 typedef struct lmc_delta_sample {
     size_t pair_count;
-    unsigned bin_count;   /* that elements of this width may have */
+    unsigned bin_count;   /* bins that elements of this width can have */
     unsigned group_count; /* at least 1; the first one's first_key is 0 */
     lmc_key_group group[LMC_KEY_GROUPS_MAX];
 } lmc_delta_sample;
 
-/* The pairs of a sample as they were read. */
+/* The pairs of a sample: elements and the base's elements. */
 typedef struct lmc_pairs {
     unsigned element_nbytes;
     size_t count;
     const uint8_t *content, *base; /* count elements each */
 } lmc_pairs;
 
-/* Where pairs come from. */
+/* The source of pairs. */
 typedef struct lmc_pair_source {
     unsigned element_nbytes;
     uint64_t value_count;
@@ -55,17 +55,17 @@ typedef struct lmc_pair_source {
     void *user;
 } lmc_pair_source;
 
-/* Reads runs of run_values neighbours, at most LMC_PAIRS_MAX pairs; buffer: LMC_PAIRS_BUFFER_NBYTES.
- * Errors: what a read returns. */
+/* Reads runs of run_values neighbours, at most LMC_PAIRS_MAX pairs. buffer: LMC_PAIRS_BUFFER_NBYTES. Errors: what a
+ * read returns. */
 #define LMC_PAIRS_BUFFER_NBYTES (2 * 8 * LMC_PAIRS_MAX)
 LMC_NODISCARD lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint8_t *buffer,
                                         lmc_pairs *pairs);
 
-/* Pairs that differ. */
+/* The number of pairs that differ. */
 size_t lmc_pairs_changed(const lmc_pairs *pairs);
 
-/* Bits an element that codes of the content's planes take at the least, about: the entropies of its bytes, of the
- * two upper ones, which are coded together, only the larger. */
+/* About the least that codes of the content's planes take, in bits an element: the entropies of its bytes. The two
+ * upper bytes are coded together, so only the larger of theirs counts. */
 double lmc_pairs_floor_nbits(const lmc_pairs *pairs);
 
 /* Counts the pairs as delta->transform and delta->key_shift say. */

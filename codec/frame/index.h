@@ -1,6 +1,6 @@
 /*
- * index.h - the tail of a frame (format.md "Tail"): the block index, or the hash of content that is stored as it is, and
- * the frame's check. Writes, reads and verifies them. Never allocates.
+ * index.h - the tail of a frame (format.md "Tail"): the block index, or the hash of content that is stored as it is,
+ * and the frame's check. Writes, reads and verifies them. Never allocates.
  */
 #ifndef LMC_CODEC_FRAME_INDEX_H
 #define LMC_CODEC_FRAME_INDEX_H

@@ -219,9 +219,10 @@ typedef struct lmc_kernels {
     void (*classify[4])(const lmc_delta *delta, const uint8_t *base, size_t n, uint8_t *classes,
                         size_t *counts);
 
-    /* Compares n elements with those of the base. The high parts of the differences, with sign changes, go to `high`,
-     * written padded to 64 elements. Their lower bytes go to low[0 .. low_nbytes - 1], the most significant first. A
-     * difference that is too wide for high part and lower bytes gives its low bits. Returns nonzero iff there is one. */
+    /* Compares n elements with those of the base. The high parts of the differences, with sign changes, go to
+     * `high`, written padded to 64 elements. Their lower bytes go to low[0 .. low_nbytes - 1], the most significant
+     * first. A difference that is too wide for high part and lower bytes gives its low bits. Returns nonzero iff
+     * there is one. */
     unsigned (*delta_split[4])(const lmc_delta *delta, const uint8_t *src, const uint8_t *base, size_t n,
                                uint16_t *high, uint8_t *const *low);
 

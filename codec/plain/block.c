@@ -20,8 +20,8 @@ typedef struct block_job {
 
 #define CACHE_LINE_NBYTES 64
 
-/* Fetches the next stored bytes while a strip keeps the core busy. A core stops when it waits for more lines than it can
- * have under way. So each half of the work, decoding symbols and joining elements, fetches a share. */
+/* Fetches the next stored bytes while a strip keeps the core busy. A core stops when it waits for more lines than it
+ * can have under way. So each half of the work, decoding symbols and joining elements, fetches a share. */
 static void fetch_ahead(const block_job *job, size_t half)
 {
     const size_t first = half * job->ahead_nbytes;
@@ -62,8 +62,8 @@ static int write_escapes(const lmc_scratch *scratch, const uint16_t *escapes_end
     return 1;
 }
 
-/* The hot path. Every plane but the symbols is stored, so its place is known before its content. Symbols are coded strip
- * by strip while they are in the L1 cache. Returns 0 when that does not fit. */
+/* The hot path. Every plane but the symbols is stored, so its place is known before its content. Symbols are coded
+ * strip by strip while they are in the L1 cache. Returns 0 when that does not fit. */
 static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
 {
     const lmc_coding *const coding = job->coding;
@@ -241,8 +241,8 @@ static lmc_status open_symbols(const block_job *job, lmc_source *source, unsigne
                             job->scratch->plane[LMC_PLANE_SYMBOLS], &strips->plane, diag);
 }
 
-/* Where a strip of content for `place` is made: there, or in scratch if it is written past the caches, where it could not
- * be read again quickly. */
+/* Where a strip of content for `place` is made: there, or in scratch if it is written past the caches, where it
+ * could not be read again quickly. */
 static uint8_t *strip_at(const block_job *job, uint8_t *place)
 {
     return job->past_cache ? job->scratch->strip_values : place;
@@ -254,8 +254,8 @@ static void hash_strip(const block_job *job, const uint8_t *values, size_t nbyte
         job->kernels->hash_update(job->scratch->hash_state, values, nbytes);
 }
 
-/* Joins a strip, mends its escapes and brings it to the stream's place. A strip with escapes may go past the caches only
- * after they were mended. */
+/* Joins a strip, mends its escapes and brings it to the stream's place. A strip with escapes may go past the caches
+ * only after they were mended. */
 static lmc_status join_strip(const block_job *job, const lmc_plane_set *set, size_t n, lmc_reader *reader,
                              lmc_line_stream *stream, lmc_diag *diag)
 {

@@ -1,6 +1,6 @@
 /*
- * block.h - one block of a coded frame (format.md "Blocks"): elements to planes to bytes, and back. It needs only its own
- * bytes and the coding, and knows no frame and no index.
+ * block.h - one block of a coded frame (format.md "Blocks"): elements to planes to bytes, and back. It needs only its
+ * own bytes and the coding, and knows no frame and no index.
  */
 #ifndef LMC_CODEC_PLAIN_BLOCK_H
 #define LMC_CODEC_PLAIN_BLOCK_H

@@ -1,8 +1,9 @@
-/* dtype_guess.c - the dtype of content that nothing describes, by entropies of its bytes under several views. */
+/* dtype_guess.c - guesses the dtype of content that nothing describes. It compares the entropies of the content's
+ * bytes for each width of elements. */
 #include "codec/common/entropy.h"
 #include "lmc.h"
 
-/* Bytes looked at: runs spread over the content. Each run begins at a multiple of 8. */
+/* The sample: runs spread over the content. Each run begins at a multiple of 8. */
 #define SAMPLE_RUN_NBYTES 2048
 #define SAMPLE_RUN_COUNT 8
 #define SAMPLE_NBYTES (SAMPLE_RUN_NBYTES * SAMPLE_RUN_COUNT)
@@ -42,7 +43,7 @@ static double element_cost(const uint8_t *sample, size_t nbytes, unsigned elemen
         uint64_t x = 0;
         memcpy(&x, sample + i, element_nbytes);
         if (is_rotated)
-            x = x << 1 | x >> top; /* what leaves at the top is in no byte that is counted */
+            x = x << 1 | x >> top; /* a bit that leaves at the top is in no byte that is counted */
         for (unsigned j = 0; j < element_nbytes; j++)
             counts[j][x >> 8 * j & 0xff]++;
     }
@@ -52,8 +53,8 @@ static double element_cost(const uint8_t *sample, size_t nbytes, unsigned elemen
     return cost;
 }
 
-/* Bytes whose top bit is as good as noise, as the signs of fp8 are. Noise and bytes without a rule may pass, too: they
- * cost the same under both dtypes. */
+/* Is the top bit of a byte close to noise, as the sign of fp8 is? Noise and bytes without a rule may pass: they cost
+ * the same under both dtypes. */
 static int is_fp8(const uint8_t *sample, size_t nbytes)
 {
     double whole[256] = {0};

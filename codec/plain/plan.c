@@ -1,28 +1,30 @@
-/* plan.c - weighs splits and codes by their cost on a sample. */
+/* plan.c - chooses the split and the codes of a tensor by their cost on a sample. The histogram of high parts becomes
+ * sums over its places, so that any split is priced in as many steps as it has symbols. */
 #include "codec/plain/plan.h"
 
 #include "codec/common/dtype.h"
 #include "codec/common/entropy.h"
 #include "codec/prefix/code_build.h"
 
-/* Symbols that a fast look-up covers (lmc_layer.narrow): the window holds the likely ones. */
+/* Symbols that a fast look-up covers (lmc_layer.narrow). The window holds the likely symbols. */
 #define WINDOW_SYMBOLS 127
 
-/* Likely symbols outside of the window keep their codes from this share on; rarer ones go to the rest. */
+/* From this share of values on, symbols outside the window get codes; rarer ones are literals. */
 #define OUTSIDE_SHARE_MIN 0.005
 
-/* A plane is coded when that saves at least this share of it: decoding costs time. */
+/* A plane is coded if that saves at least this share of it, since decoding takes time. */
 #define GAIN_MIN 0.015
 
-/* From this share of one value on, a plane is looked at in every block: it may be constant, or gaps. */
+/* From this share of one value on, a plane's mode is chosen in every block: it may be constant, or have few
+ * exceptions. */
 #define DOMINANT_SHARE_MIN 0.9
 
-/* What an escape costs beyond its way through the lists: its byte and its u16. */
+/* An escape costs a literal byte and a u16, on top of the codes that pass it on. */
 #define ESCAPE_NBITS (8 + 16)
 #define LITERAL_NBITS 8
-#define WAY_NBITS 8 /* the way to the rest, about */
+#define PASS_ON_NBITS 8 /* about the codes that pass a literal on */
 
-/* A split on trial, and its cost in bits a value, low plane included. */
+/* A split, and its cost in bits a value, low plane included. */
 typedef struct trial {
     lmc_split split;
     double cost;
@@ -34,8 +36,8 @@ typedef struct decider {
     lmc_level level;
     lmc_dtype_kind kind;
     unsigned exponent_nbits;
-    unsigned high_first, high_end; /* places of the high part's histogram that may be in use ... */
-    const uint32_t *sums;          /* ... and how many values lie before each of them and before head_end */
+    unsigned high_first, high_end; /* places of the histogram of high parts that may be in use ... */
+    const uint32_t *sums;          /* ... and the number of values before each of them and before high_end */
     uint32_t total;                /* values in the histogram */
 } decider;
 
@@ -46,15 +48,15 @@ static unsigned high_nbits(const decider *d)
 
 /* ---- symbols of a split ---- */
 
-/* The high part's histogram, turned by an offset and cut into symbols of 2^places_log2 places. */
+/* The histogram of high parts, shifted around the ring by an offset and cut into symbols of 2^places_log2 places. */
 typedef struct shifted_histogram {
     const uint32_t *sums;
     uint32_t high_first, high_end;
-    uint32_t place_count, shift; /* place p is now place p + shift, around the ring */
-    uint32_t come_round, total;  /* values that are now at places before `shift`; all */
+    uint32_t place_count, shift; /* place p becomes place p + shift, around the ring */
+    uint32_t came_round, total;  /* values that came round to places before `shift`; all values */
     unsigned places_log2;
     uint32_t symbol_mask;
-    uint32_t first, last; /* symbols that may be in use; beyond symbol_mask counted around the ring */
+    uint32_t first, last; /* symbols that may be in use; past symbol_mask they are counted around the ring */
 } shifted_histogram;
 
 static uint32_t values_before(const shifted_histogram *t, uint32_t place)
@@ -73,21 +75,21 @@ static shifted_histogram shift_histogram(const decider *d, unsigned low_nbits, u
                            .total = d->total,
                            .places_log2 = low_nbits - finest_log2,
                            .symbol_mask = (1u << (high_nbits(d) - low_nbits)) - 1};
-    t.come_round = t.total - values_before(&t, t.place_count - t.shift);
+    t.came_round = t.total - values_before(&t, t.place_count - t.shift);
     t.first = (t.high_first + t.shift) >> t.places_log2;
     t.last = (t.high_end - 1 + t.shift) >> t.places_log2;
     return t;
 }
 
-/* Values of symbols before this one, from 0 up to twice around the ring. */
+/* Values of the symbols before this one, which counts from 0 up to twice around the ring. */
 static uint32_t values_before_symbol(const shifted_histogram *t, uint32_t symbol)
 {
     const uint32_t place = symbol << t->places_log2;
     if (place > t->place_count)
         return t->total + values_before_symbol(t, symbol - t->symbol_mask - 1);
     if (place >= t->shift)
-        return t->come_round + values_before(t, place - t->shift);
-    return t->come_round - (t->total - values_before(t, t->place_count - t->shift + place));
+        return t->came_round + values_before(t, place - t->shift);
+    return t->came_round - (t->total - values_before(t, t->place_count - t->shift + place));
 }
 
 static uint32_t values_in_window(const shifted_histogram *t, uint32_t window_start, uint32_t symbol_count)
@@ -95,7 +97,7 @@ static uint32_t values_in_window(const shifted_histogram *t, uint32_t window_sta
     return values_before_symbol(t, window_start + symbol_count) - values_before_symbol(t, window_start);
 }
 
-/* Where the window of WINDOW_SYMBOLS that holds most begins, the first of equals. */
+/* Where the window of WINDOW_SYMBOLS with most values begins; the first of equals. */
 static uint32_t best_window(const shifted_histogram *t)
 {
     if (t->last < t->first + WINDOW_SYMBOLS) /* it holds all */
@@ -112,11 +114,11 @@ static uint32_t best_window(const shifted_histogram *t)
     return best & t->symbol_mask;
 }
 
-/* The weights of what gets codes: symbols begin..end - 1, multiples of 4. Others are not filled in. */
+/* The weights of the symbols that get codes: begin..end - 1, both multiples of 4. Other weights are not filled in. */
 typedef struct symbol_weights {
     uint32_t weight[256];
     uint32_t begin, end;
-    uint32_t outside; /* values that get none */
+    uint32_t outside; /* values whose symbol gets no code */
 } symbol_weights;
 
 static void weigh_symbols(const shifted_histogram *t, uint32_t window_start, symbol_weights *w)
@@ -143,7 +145,7 @@ static void weigh_symbols(const shifted_histogram *t, uint32_t window_start, sym
         w->weight[WINDOW_SYMBOLS] = 0;
 }
 
-/* Prices a split: what gets codes, and the way out for the rest. */
+/* The cost of a split: codes, literals and escapes. */
 static trial price_split(const decider *d, const shifted_histogram *t, unsigned low_nbits, unsigned offset,
                          uint32_t window_start)
 {
@@ -159,7 +161,7 @@ static trial price_split(const decider *d, const shifted_histogram *t, unsigned 
                   .window_start = (uint16_t)window_start},
         .cost = low_nbits +
                 lmc_code_floor(w.weight + w.begin, w.end - w.begin, (double)d->sample->value_count) +
-                outside / t->total * (WAY_NBITS + LITERAL_NBITS) +
+                outside / t->total * (PASS_ON_NBITS + LITERAL_NBITS) +
                 escaped / t->total * (ESCAPE_NBITS - LITERAL_NBITS)};
     return tried;
 }
@@ -170,14 +172,14 @@ static trial try_split(const decider *d, unsigned low_nbits)
     return price_split(d, &t, low_nbits, 0, best_window(&t));
 }
 
-/* Steps of a bin. The finest is what the sample tells apart: LMC_SAMPLE_HIGH_NBITS_MAX. */
+/* log2 of the offsets that are tried for a bin. A sample tells no more apart than LMC_SAMPLE_HIGH_NBITS_MAX. */
 static unsigned offsets_wanted_log2(lmc_level level)
 {
     return level == LMC_LEVEL_MAX ? 5 : 3;
 }
 
-/* The best of several offsets: steps of a bin that move its edges off the powers of two. Less than a bin moves the
- * best window by one symbol at most. */
+/* The best of several offsets. They move the edges of a bin off the powers of two, by parts of a bin. By less than a
+ * bin the best window moves by one symbol at most. */
 static trial try_offsets(const decider *d, unsigned low_nbits)
 {
     const unsigned bin = 1u << low_nbits;
@@ -198,7 +200,7 @@ static trial try_offsets(const decider *d, unsigned low_nbits)
     return best;
 }
 
-/* The symbols' weights under a split. */
+/* The weights of the symbols under a split. */
 static void weigh_split(const decider *d, const lmc_split *split, uint32_t weight[256])
 {
     const shifted_histogram t = shift_histogram(d, split->low_nbits, split->offset);
@@ -221,12 +223,13 @@ static uint64_t sum_of(const uint32_t weight[256], uint32_t *largest)
     return sum;
 }
 
-/* Plans a code; returns its cost in bits a value. */
+/* Plans a code. Returns its cost in bits a value. */
 static double plan_code(const decider *d, const uint32_t weight[256], int may_omit_literals, int is_flat,
                         lmc_code_shape *shape)
 {
     const lmc_code_options options = {
-        .flat_layers = is_flat && d->element_nbytes > 1, /* bytes spread too wide for them */
+        .flat_layers =
+            is_flat && d->element_nbytes > 1, /* 1-byte elements have too many likely symbols for them */
         .fine_search = d->level == LMC_LEVEL_MAX,
         .may_omit_literals = may_omit_literals,
         .value_count = (double)d->sample->value_count,
@@ -234,7 +237,7 @@ static double plan_code(const decider *d, const uint32_t weight[256], int may_om
     return lmc_code_plan(weight, &options, shape);
 }
 
-/* Gives a byte plane a table if that pays, and marks it if blocks should look at it. */
+/* Gives a byte plane a table if that pays, and marks the plane if blocks choose its mode. */
 static void decide_plane(const decider *d, const uint32_t weight[256], unsigned plane, lmc_code_shape *shapes,
                          lmc_table *tables, lmc_decision *decision)
 {
@@ -251,7 +254,7 @@ static void decide_plane(const decider *d, const uint32_t weight[256], unsigned 
     const unsigned plane_nbits = plane == LMC_PLANE_SYMBOLS ? high_nbits(d) - coding->split.low_nbits : 8;
     const double most = plane_nbits * (1 - GAIN_MIN);
     const int is_fast = d->level == LMC_LEVEL_FAST;
-    /* a mixture of two kinds of content may be too much for the search, but not for flat layers */
+    /* the search may fail on a mixture of two kinds of content; flat layers do not */
     if (plan_code(d, weight, may_omit_literals, is_fast, &shapes[plane]) > most &&
         (is_fast || plan_code(d, weight, may_omit_literals, 1, &shapes[plane]) > most))
         return;
@@ -264,8 +267,8 @@ static void decide_plane(const decider *d, const uint32_t weight[256], unsigned 
 
 /* ---- the split ---- */
 
-/* Low bits of a split that joins the exponent with the top of the mantissa: 2 bits of it, 3 of an f16, as
- * many as fit of an f64. A sign that was not rotated away is part of the symbol. */
+/* Low bits of a split whose symbol joins the exponent with the top of the mantissa: 2 bits, for an f16 3, for an f64
+ * as many as fit. A sign that was not rotated away is part of the symbol. */
 static unsigned joint_low_nbits(unsigned exponent_nbits, int is_rotated)
 {
     const unsigned mantissa_nbits = exponent_nbits == 5 ? 3 : exponent_nbits == 11 ? 1 : 2;
@@ -274,7 +277,7 @@ static unsigned joint_low_nbits(unsigned exponent_nbits, int is_rotated)
     return low_nbits < LMC_FMT_LOW_NBITS_MIN_WIDE ? LMC_FMT_LOW_NBITS_MIN_WIDE : low_nbits;
 }
 
-/* What the high part's histogram must tell apart for all offsets that are tried, if the sign is rotated away. */
+/* The resolution of the histogram of high parts that all tried offsets need, if the sign is rotated away. */
 static unsigned high_nbits_wanted(unsigned element_nbytes, lmc_dtype dtype, lmc_level level)
 {
     if (element_nbytes == 1 || lmc_dtype_get_kind(dtype) != LMC_KIND_FLOAT)
@@ -285,17 +288,17 @@ static unsigned high_nbits_wanted(unsigned element_nbytes, lmc_dtype dtype, lmc_
     return nbits < LMC_SAMPLE_HIGH_NBITS_MAX ? nbits : LMC_SAMPLE_HIGH_NBITS_MAX;
 }
 
-/* Bits a value that a code saves of the high part's low byte. */
+/* Bits a value that a code saves in the lower byte of the high part. */
 static double low_plane_gain(const decider *d)
 {
     if (d->sample->is_low_noise)
         return 0;
-    const double cost = lmc_code_floor(d->sample->high_low, 256, (double)d->sample->value_count);
+    const double cost = lmc_code_floor(d->sample->high_low_byte, 256, (double)d->sample->value_count);
     return cost < 8 * (1 - GAIN_MIN) ? 8 - cost : 0;
 }
 
-/* Bins of an exponent each are moved only where the joint split, whose bins are a fourth of that, is no gain
- * even over unmoved ones. */
+/* The joint split has a quarter of the bin of the exponent's split. Offsets of the exponent's split are tried only
+ * if the joint split gains nothing even over offset 0. */
 static trial choose_wide_split(const decider *d)
 {
     trial best = try_split(d, 8);
@@ -317,17 +320,17 @@ static trial choose_byte_split(const decider *d)
     const trial whole = try_split(d, 0);
     if (d->kind != LMC_KIND_FLOAT || !d->sample->rotation)
         return whole;
-    const trial unsigned_part = try_split(d, 1); /* the sign is noise: keep it out of the symbols */
+    const trial unsigned_part = try_split(d, 1); /* the sign is noise and stays out of the symbols */
     return unsigned_part.cost < whole.cost * 1.002 ? unsigned_part : whole;
 }
 
-/* Whether the packed low plane has one value throughout the sample. */
+/* Has the packed low plane one value throughout the sample? */
 static int is_low_constant(const lmc_sample *sample, const lmc_split *split)
 {
     const unsigned mask = (1u << split->low_nbits) - 1;
     unsigned seen = 0, value = 0;
     for (unsigned b = 0; b < 256; b++) {
-        if (sample->high_low[b] == 0)
+        if (sample->high_low_byte[b] == 0)
             continue;
         const unsigned low = (b + split->offset) & mask;
         if (seen++ > 0 && low != value)
@@ -339,7 +342,7 @@ static int is_low_constant(const lmc_sample *sample, const lmc_split *split)
 
 /* ---- the whole ---- */
 
-/* Places looked at in one go. */
+/* Places that are tested together. */
 #define PLACES_AT_ONCE 64
 
 static int are_unused(const uint32_t *places)
@@ -350,8 +353,8 @@ static int are_unused(const uint32_t *places)
     return any == 0;
 }
 
-/* Finds which places of the high part's histogram are in use, and makes it say how many values lie before each: with
- * that, any split is counted in as many steps as it has symbols. */
+/* Finds the places of the histogram of high parts that are in use. Replaces each count by the number of values
+ * before its place: then any split is counted in as many steps as it has symbols. */
 static void sum_high(decider *d, lmc_sample *sample)
 {
     uint32_t *const high = sample->high;
@@ -376,19 +379,20 @@ static void sum_high(decider *d, lmc_sample *sample)
     d->total = sum;
 }
 
-/* The planes of bytes below the symbols. */
+/* Decides the planes below the symbols. */
 static void decide_low_planes(const decider *d, lmc_code_shape *shapes, lmc_table *tables,
                               lmc_decision *decision)
 {
     const lmc_coding *const coding = &decision->coding;
     const unsigned lower_first = lmc_coding_lower_first(coding);
-    if (coding->split.low_nbits == 8 && coding->split.offset == 0) /* others are stirred: not worth a look */
-        decide_plane(d, d->sample->high_low, LMC_PLANE_LOW, shapes, tables, decision);
+    if (coding->split.low_nbits == 8 &&
+        coding->split.offset == 0) /* an offset mixes the bits of other low planes: no code suits them */
+        decide_plane(d, d->sample->high_low_byte, LMC_PLANE_LOW, shapes, tables, decision);
     for (unsigned i = lower_first; i < coding->plane_count; i++)
         decide_plane(d, d->sample->lower[i - lower_first], i, shapes, tables, decision);
 }
 
-/* Bits an element that its planes take, and its flag if elements may be masked. */
+/* Bits an element, of its planes and of its mask bit if elements may be masked. */
 static double estimate_nbits(const decider *d, const trial *t, const lmc_coding *coding)
 {
     const double seen = (double)d->sample->seen_count;
@@ -428,9 +432,9 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
         decision->is_raw &= !coding->table[i] && !coding->flexible[i];
 }
 
-/* From what share on a frequent value leaves its block. Where symbols are more than the exponent, a value far from all
- * others costs 16 bits and a long code: 1 % of zeros among bf16 are 0.009 of the ratio then, 0.004 with a mask. For
- * exponents alone it saves little, and takes time. */
+/* From this share on (per mille) a frequent value is masked. Where symbols are more than the exponent, a value far
+ * from all others costs 16 bits and a long code. 1 % of zeros among bf16 cost 0.009 of the ratio then, and 0.004
+ * with a mask. For exponents alone a mask saves little, and it takes time. */
 #define MASK_PER_MILLE_MIN 8
 #define MASK_PER_MILLE_MIN_FAST 50
 
@@ -447,10 +451,7 @@ lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes,
         .high_nbits = high_nbits_wanted(element_nbytes, dtype, level),
         .mask_per_mille_min = level == LMC_LEVEL_FAST ? MASK_PER_MILLE_MIN_FAST : MASK_PER_MILLE_MIN};
     memset(decision, 0, offsetof(lmc_decision, section));
-    const lmc_status status =
-        lmc_sample_take(&work->sample, &options, content_nbytes, read, user, work->buffer);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_sample_take(&work->sample, &options, content_nbytes, read, user, work->buffer));
     decider d = {.sample = &work->sample,
                  .element_nbytes = element_nbytes,
                  .level = level,

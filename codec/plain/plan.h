@@ -1,6 +1,6 @@
 /*
- * plan.h - decides how a tensor is coded: the split, a code for each plane, or nothing at all. The only place
- * that weighs ratio against speed.
+ * plan.h - decides how a tensor is coded without a base: the split, a code for each plane, or no coding at all. Only
+ * this file weighs ratio against speed.
  */
 #ifndef LMC_CODEC_PLAIN_PLAN_H
 #define LMC_CODEC_PLAIN_PLAN_H
@@ -8,18 +8,18 @@
 #include "codec/plain/plan_section.h"
 #include "codec/plain/sample.h"
 
-/* Working memory of one decision: allocated by the caller, contents undefined before and after. */
+/* Working memory of one decision. The caller allocates it; its content is undefined before and after. */
 typedef struct lmc_plan_work {
     lmc_sample sample;
     lmc_code_shape shapes[LMC_FMT_PLANE_COUNT_MAX];
     uint8_t buffer[LMC_SAMPLE_BUFFER_NBYTES];
 } lmc_plan_work;
 
-/* What was decided. */
+/* The result. */
 typedef struct lmc_decision {
-    lmc_coding coding;     /* its tables point into `tables` of the caller */
-    int is_raw;            /* no plane gains anything */
-    double nbits;          /* bits an element, about, that it takes so */
+    lmc_coding coding;     /* its tables point into the caller's `tables` */
+    int is_raw;            /* coding gains nothing in any plane */
+    double nbits;          /* about how many bits an element takes when coded so */
     size_t section_nbytes; /* plan section as it stands in the frame */
     uint8_t section[LMC_FMT_PLAN_NBYTES_MAX];
 } lmc_decision;

@@ -1,20 +1,21 @@
-/* sample.c - reads a sample and counts. */
+/* sample.c - reads a sample of a tensor, and counts high parts and lower bytes. The loops work on words of 64 bits,
+ * whose lanes are values. */
 #include "codec/plain/sample.h"
 
-/* Runs of neighbours, spread over a tensor that is larger than the sample. */
+/* Runs of neighbouring values, spread over a tensor that is larger than the sample. */
 #define RUN_VALUES 512
 #define RUN_COUNT (LMC_SAMPLE_VALUES / RUN_VALUES)
 
-/* Bytes below the symbols are noise or far from it: every fourth run of a large sample is enough to tell how
- * far, and every fourth of those to tell if they are noise. Then two bytes are equal one time in 256, or more
- * often by no more than chance makes of it and a code cannot make use of. */
+/* Bytes below the symbols are noise or far from it. Every fourth run of a large sample is enough to count them, and
+ * every fourth of those runs to find out if they are noise. Two bytes of noise are equal one time in 256. Chance may
+ * make it a little more often, by no more than NOISE_EXCESS. */
 #define LOW_RUN_STEP 4
 #define LOW_VALUES (LMC_SAMPLE_VALUES / LOW_RUN_STEP)
 #define NOISE_RUN_STEP 4
 #define NOISE_VALUES_MIN 2048
 #define NOISE_EXCESS 0.08
 
-/* Runs at even distances; the whole tensor when it is no larger than the sample. *n: the values read. */
+/* Reads runs at even distances, or the whole tensor when it is no larger than the sample. *n: the values read. */
 static lmc_status read_runs(uint64_t value_count, unsigned element_nbytes, lmc_read_fn read, void *user,
                             uint8_t *buffer, size_t *n)
 {
@@ -27,21 +28,19 @@ static lmc_status read_runs(uint64_t value_count, unsigned element_nbytes, lmc_r
     *n = LMC_SAMPLE_VALUES;
     for (uint64_t i = 0; i < RUN_COUNT; i++) {
         const uint64_t first = span / (RUN_COUNT - 1) * i;
-        const lmc_status status = read(user, first * element_nbytes, buffer + i * run_nbytes, run_nbytes);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(read(user, first * element_nbytes, buffer + i * run_nbytes, run_nbytes));
     }
     return LMC_OK;
 }
 
-/* ---- what all values together say ---- */
+/* ---- all values together ---- */
 
-/* Bits that are set in some value, and in all. */
+/* Bits that are set in some value, and bits that are set in all values. */
 typedef struct survey {
     uint64_t any, all;
 } survey;
 
-/* In words of 64 bits, whose lanes are values; the last bytes are values of their own. */
+/* The last bytes, less than a word, are values of their own. */
 LMC_INLINE survey survey_values(const uint8_t *values, size_t n, const unsigned element_nbytes)
 {
     const unsigned nbits = 8 * element_nbytes;
@@ -66,10 +65,10 @@ LMC_INLINE survey survey_values(const uint8_t *values, size_t n, const unsigned 
     return s;
 }
 
-/* Words looked at in one go: a byte can count that many. */
+/* Words that are counted together. A byte can count so many. */
 #define COUNT_WORDS 128
 
-/* How many values are equal to this one. */
+/* The number of values that are equal to `value`. */
 LMC_INLINE uint64_t count_equal(const uint8_t *values, size_t n, uint64_t value,
                                 const unsigned element_nbytes)
 {
@@ -96,15 +95,15 @@ LMC_INLINE uint64_t count_equal(const uint8_t *values, size_t n, uint64_t value,
 
 /* ---- histograms ---- */
 
-/* Whether the value in a word's lowest lane is left out. */
+/* Is the value in a word's lowest lane masked? */
 LMC_INLINE int is_masked(const lmc_sample *sample, uint64_t word, const unsigned element_nbytes)
 {
     return (word & lmc_low_mask(8 * element_nbytes)) == sample->mask_value;
 }
 
-/* Counts by the high part's top bits, which a rotation by one moves down by one; bits above them may be set. Masked values
- * come without a pattern that a branch could learn: they are counted too, in places of their own, and in turns, for a
- * count that has just been stored is slow to load again. */
+/* Counts the top bits of high parts. A rotation by one moves them down by one; bits above them may be set. Masked
+ * values follow no pattern that a branch could learn, so they are counted too, in places of their own. These places
+ * take turns: a count that was just stored is slow to load again. */
 LMC_INLINE void count_high(lmc_sample *sample, const uint8_t *values, size_t n, const unsigned element_nbytes,
                            const int has_mask)
 {
@@ -128,8 +127,8 @@ LMC_INLINE void count_high(lmc_sample *sample, const uint8_t *values, size_t n, 
     }
 }
 
-/* The same for elements of one byte. They fall on few places, often twice in a row, and a count that has just
- * been stored is slow to load again: each lane of a word has a histogram of its own. */
+/* As count_high() for elements of one byte. Few places get all of them, often twice in a row, and a count that was
+ * just stored is slow to load again. So each lane of a word has its own histogram. */
 static void count_high_bytes(lmc_sample *sample, const uint8_t *values, size_t n)
 {
     uint32_t part[8][256] = {{0}};
@@ -158,12 +157,13 @@ LMC_INLINE uint64_t rotate_lanes(uint64_t word, unsigned rotation, const unsigne
     return (word & ~(bottoms << (nbits - 1))) << 1 | (word >> (nbits - 1) & bottoms);
 }
 
-/* Counts the bytes below the first of the rotated value in a word's lowest lane: once, or not if it is masked. */
+/* Counts the bytes below the first byte of the rotated value in a word's lowest lane: `once`, which is 0 if it is
+ * masked. */
 LMC_INLINE void count_value_bytes(lmc_sample *sample, uint64_t rotated, uint32_t once,
                                   const unsigned element_nbytes)
 {
     const unsigned high_shift = 8 * element_nbytes - LMC_FMT_HIGH_NBITS;
-    sample->high_low[rotated >> high_shift & 0xff] += once;
+    sample->high_low_byte[rotated >> high_shift & 0xff] += once;
     for (unsigned j = 0; j + 2 < element_nbytes; j++)
         sample->lower[j][rotated >> (high_shift - 8 * (j + 1)) & 0xff] += once;
 }
@@ -188,7 +188,7 @@ LMC_INLINE void count_bytes(lmc_sample *sample, const uint8_t *values, size_t n,
     }
 }
 
-/* The loops above, once for each width. */
+/* The loops above, one for each width. */
 static survey survey_any(const uint8_t *values, size_t n, unsigned element_nbytes)
 {
     switch (element_nbytes) {
@@ -233,7 +233,7 @@ static void count_bytes_any(lmc_sample *sample, const uint8_t *values, size_t n,
     }
 }
 
-/* Counts the bytes of the runs whose number is a multiple of `step`, but not of `but` (0: of any). */
+/* Counts the bytes of runs whose number is a multiple of `step` but not of `but` (0: of all such runs). */
 static void count_runs(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes,
                        size_t step, size_t but)
 {
@@ -255,40 +255,31 @@ static int is_noise(const uint32_t counts[256])
     return n >= NOISE_VALUES_MIN && 256 * equal_pairs <= (1 + NOISE_EXCESS) * n * n;
 }
 
-static int are_all_noise(const lmc_sample *sample, unsigned element_nbytes)
-{
-    int noise = is_noise(sample->high_low);
-    for (unsigned j = 0; j + 2 < element_nbytes; j++)
-        noise = noise && is_noise(sample->lower[j]);
-    return noise;
-}
-
-/* Counts bytes until it is clear what they are. */
+/* Counts lower bytes: first enough to find noise, then, unless they are noise, all that the sample wants. */
 static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes)
 {
     const size_t step = sample->is_low_exact ? 1 : LOW_RUN_STEP;
     count_runs(sample, values, n, element_nbytes, step * NOISE_RUN_STEP, 0);
-    sample->is_low_noise = are_all_noise(sample, element_nbytes);
+    sample->is_low_noise = is_noise(sample->high_low_byte);
+    for (unsigned j = 0; j + 2 < element_nbytes; j++)
+        sample->is_low_noise = sample->is_low_noise && is_noise(sample->lower[j]);
     if (!sample->is_low_noise)
         count_runs(sample, values, n, element_nbytes, step, step * NOISE_RUN_STEP);
 }
 
 /* ---- the mask ---- */
 
-static int is_frequent(const lmc_sample_options *options, uint64_t count, size_t n)
-{
-    return count * 1000 >= n * (uint64_t)options->mask_per_mille_min && count < n;
-}
-
+/* Masks `value` if it is frequent enough. */
 static void try_mask(lmc_sample *sample, const lmc_sample_options *options, const uint8_t *values, size_t n,
                      uint64_t value)
 {
-    sample->has_mask = is_frequent(options, count_equal_any(values, n, value, options->element_nbytes), n);
+    const uint64_t count = count_equal_any(values, n, value, options->element_nbytes);
+    sample->has_mask = count * 1000 >= n * (uint64_t)options->mask_per_mille_min && count < n;
     sample->mask_value = sample->has_mask ? value : 0;
 }
 
-/* Zeros of pruned weights; or what the end is filled with, as the edges of arrays are. Not in elements of one byte:
- * there it is a symbol like any other. */
+/* Chooses the value to mask: zero, as in pruned weights, or the value at the end, since arrays have fill values at
+ * their edges. In elements of one byte it is a symbol like any other. */
 static void choose_mask(lmc_sample *sample, const lmc_sample_options *options, const uint8_t *values,
                         size_t n)
 {
@@ -308,9 +299,7 @@ static lmc_status count_all(lmc_sample *sample, unsigned element_nbytes, lmc_rea
     size_t n;
     for (uint64_t first = 0; first < sample->value_count; first += n) {
         n = (size_t)lmc_min_u64(LMC_SAMPLE_VALUES, sample->value_count - first);
-        const lmc_status status = read(user, first * element_nbytes, buffer, n * element_nbytes);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(read(user, first * element_nbytes, buffer, n * element_nbytes));
         count_high_any(sample, buffer, n, element_nbytes);
         if (element_nbytes > 1)
             count_runs(sample, buffer, n, element_nbytes, 1, 0);
@@ -318,8 +307,8 @@ static lmc_status count_all(lmc_sample *sample, unsigned element_nbytes, lmc_rea
     return LMC_OK;
 }
 
-/* A sign belongs among noise, at the bottom of an element; not if it never changes, nor if all is calm there, as in
- * bf16 values kept as f32. varying: bits that are set in some values only. */
+/* A sign that is noise belongs at the bottom of an element. It stays if it never changes. It also stays if the
+ * bottom never changes, as in bf16 values kept as f32. varying: bits that are set in some values only. */
 static int is_sign_moved(uint64_t varying, unsigned element_nbytes)
 {
     const int changes = varying >> (8 * element_nbytes - 1) & 1;
@@ -331,11 +320,9 @@ lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options
 {
     const unsigned element_nbytes = options->element_nbytes;
     const uint64_t value_count = content_nbytes / element_nbytes;
-    const int exact = options->exact && value_count <= UINT32_MAX; /* counts are 32-bit words */
+    const int exact = options->exact && value_count <= UINT32_MAX; /* counts have 32 bits */
     size_t n;
-    const lmc_status status = read_runs(value_count, element_nbytes, read, user, buffer, &n);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(read_runs(value_count, element_nbytes, read, user, buffer, &n));
     memset(sample, 0, offsetof(lmc_sample, high));
     sample->value_count = value_count;
     sample->seen_count = exact ? value_count : n;

@@ -1,6 +1,6 @@
 /*
- * sample.h - what the plan looks at: some values of a tensor, read through the caller's function, and the
- * histograms of their planes. Knows no codes.
+ * sample.h - a sample of a tensor, read through the caller's function, and the histograms of its planes. It knows no
+ * codes; plan.h decides by it.
  */
 #ifndef LMC_CODEC_PLAIN_SAMPLE_H
 #define LMC_CODEC_PLAIN_SAMPLE_H
@@ -10,41 +10,42 @@
 /* Values sampled at most. */
 #define LMC_SAMPLE_VALUES 65536
 
-/* The finest resolution of the high part's histogram: 4 offsets a bin of 4 low bits, 8 of more. */
+/* The finest resolution of the histogram of high parts. A bin of 4 low bits can have 4 offsets, wider bins 8. */
 #define LMC_SAMPLE_HIGH_NBITS_MAX 14
+
+/* The first place for masked values. */
 #define LMC_SAMPLE_ASIDE ((1 << LMC_SAMPLE_HIGH_NBITS_MAX) + 1)
 
 typedef struct lmc_sample_options {
     unsigned element_nbytes;
-    int is_signed; /* the top bit is a sign: it is rotated to the bottom unless it never changes, or nothing
-                            does there */
+    int is_signed; /* the top bit is a sign: it may be rotated to the bottom */
     int exact;     /* look at every value */
     unsigned
-        high_nbits; /* of resolution, 8 to LMC_SAMPLE_HIGH_NBITS_MAX; a sign that stays is one more. Elements
-                            of one byte: 8 */
-    unsigned mask_per_mille_min; /* a value is masked when it is at least this many of a thousand */
+        high_nbits; /* resolution, 8 to LMC_SAMPLE_HIGH_NBITS_MAX, without a sign that stays; 8 for 1-byte elements */
+    unsigned mask_per_mille_min; /* a value is masked from this share on */
 } lmc_sample_options;
 
 typedef struct lmc_sample {
-    uint64_t value_count;   /* of the tensor */
-    uint64_t seen_count;    /* of these, in the sample */
-    int has_mask;           /* mask_value is frequent enough for a mask: it is not in the histograms */
-    uint64_t mask_value;    /* else 0 */
-    int is_exact;           /* every value is in `high part` */
-    int is_low_exact;       /* every value is in `head_low` and `rest` too, unless they are noise */
-    int is_low_noise;       /* no code would gain anything there */
-    uint8_t rotation;       /* the planes below are those of values rotated by so much */
-    unsigned high_nbits;    /* resolution of `high part` */
-    uint32_t high_low[256]; /* by the high part's low byte */
-    uint32_t lower[LMC_FMT_PLANE_COUNT_MAX - 2][256]; /* element bytes below the high part */
-    /* by the high part's top bits (elements of 1 byte: by the byte); then a place for sums, and some for masked values */
+    uint64_t value_count;        /* of the tensor */
+    uint64_t seen_count;         /* of these, in the sample */
+    int has_mask;                /* mask_value is frequent enough for a mask: it is not in the histograms */
+    uint64_t mask_value;         /* else 0 */
+    int is_exact;                /* every value is in `high` */
+    int is_low_exact;            /* every value is in `high_low_byte` and `lower`, unless these are noise */
+    int is_low_noise;            /* no code gains anything in `high_low_byte` and `lower` */
+    uint8_t rotation;            /* values are rotated left by so much before they are cut */
+    unsigned high_nbits;         /* resolution of `high` */
+    uint32_t high_low_byte[256]; /* by the lower byte of the high part */
+    uint32_t lower[LMC_FMT_PLANE_COUNT_MAX - 2][256]; /* by the bytes below the high part */
+    /* by the top bits of the high part, or by the 1-byte element; then a place for sums, and some for masked values */
     uint32_t high[LMC_SAMPLE_ASIDE + 8];
 } lmc_sample;
+
+#define LMC_SAMPLE_BUFFER_NBYTES (LMC_SAMPLE_VALUES * 8)
 
 /* Reads values and fills the histograms.
  *  content_nbytes: at least one whole element. buffer: LMC_SAMPLE_BUFFER_NBYTES.
  * Errors: what read returns. */
-#define LMC_SAMPLE_BUFFER_NBYTES (LMC_SAMPLE_VALUES * 8)
 LMC_NODISCARD lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options,
                                          uint64_t content_nbytes, lmc_read_fn read, void *user,
                                          uint8_t *buffer);

@@ -1,7 +1,7 @@
 /*
- * code_build.c - cuts the symbols, sorted by weight, into layers. The cheapest way to code the symbols from rank i on is
- * a layer for ranks i..j-1 and the cheapest way for the ranks from j on. That makes a shortest path over a few places j
- * for each i. Entropy gives a lower bound of the cost of every way.
+ * code_build.c - cuts the symbols, sorted by weight, into layers. The cheapest way to code the symbols from rank i on
+ * is a layer for ranks i..j-1 and the cheapest way for the ranks from j on. That makes a shortest path over a few
+ * places j for each i. Entropy gives a lower bound of the cost of every way.
  */
 #include "codec/prefix/code_build.h"
 
@@ -14,8 +14,8 @@
 #define ENTRIES_MAX (1 << NBITS_MAX)
 #define RANKS_MAX 256
 
-/* Prices in bits, on top of the stored bits. A partial plane costs decoding time where a full plane costs none, and each
- * layer is another pass. The values come from the measurements behind format.md. */
+/* Prices in bits, on top of the stored bits. A partial plane costs decoding time where a full plane costs none, and
+ * each layer is another pass. The values come from the measurements behind format.md. */
 #define PRICE_PARTIAL_PLANE 0.01
 #define PRICE_FLAT_PASS 0.02
 #define LITERAL_NBITS 8.0

@@ -14,9 +14,9 @@ typedef struct lmc_code_options {
     double value_count;    /* symbols that will be coded, for weighing the table's own bytes */
 } lmc_code_options;
 
-/* Finds the code of least estimated cost for symbols with these weights. Weights are counts, 0 for symbols that were not
- * seen; at least one is positive. Returns the cost in bits a symbol, with the table's share. A literal, which has no
- * code, costs one code in each layer that passes it on, and 8 bits. */
+/* Finds the code of least estimated cost for symbols with these weights. Weights are counts, 0 for symbols that were
+ * not seen; at least one is positive. Returns the cost in bits a symbol, with the table's share. A literal, which
+ * has no code, costs one code in each layer that passes it on, and 8 bits. */
 double lmc_code_plan(const uint32_t weight[256], const lmc_code_options *options, lmc_code_shape *shape);
 
 /* About the least cost of a code for all of `count` symbols, a multiple of 4, in bits a symbol: their entropy, and the

@@ -10,9 +10,9 @@
 /* Readable bytes behind symbols that a kernel decodes from: a strip of them and a group, as in LMC_PLANE_SLACK. */
 #define LMC_SYMBOLS_SLACK (LMC_STRIP_VALUES + 64)
 
-/* Room for copies of planes that end too near the end of their input to be read with slack. Only planes that end within
- * the slack are copied, and no input byte twice. So that is the content of one whole plane and of the slack, and a slack
- * for each bit plane, for the symbols behind each layer, and for each stored plane of a block. */
+/* Room for copies of planes that end too near the end of their input to be read with slack. Only planes that end
+ * within the slack are copied, and no input byte twice. So that is the content of one whole plane and of the slack,
+ * and a slack for each bit plane, for the symbols behind each layer, and for each stored plane of a block. */
 #define LMC_COPIES_FIXED_NBYTES                          \
     ((LMC_FMT_PLANE_COUNT_MAX + 1) * LMC_SYMBOLS_SLACK + \
      LMC_FMT_PLANE_COUNT_MAX * (LMC_FMT_LAYER_NBITS_MAX * LMC_FMT_LAYER_COUNT_MAX + 2) * LMC_PLANE_SLACK)

@@ -1,6 +1,6 @@
 /*
- * lists.h - high parts of differences to lists by class, and back, for kernels/avx512/avx512.c: a group of 64 high parts
- * is compared with each class and compressed to its list, or expanded from it. Needs kernels/avx512/deltas.h.
+ * lists.h - high parts of differences to lists by class, and back, for kernels/avx512/avx512.c: a group of 64 high
+ * parts is compared with each class and compressed to its list, or expanded from it. Needs kernels/avx512/deltas.h.
  */
 #ifndef LMC_CODEC_KERNELS_AVX512_LISTS_H
 #define LMC_CODEC_KERNELS_AVX512_LISTS_H
@@ -170,7 +170,8 @@ static void scatter(const lmc_class_order *order, const uint8_t *classes, const 
     close_walk(order, &walk, lists);
 }
 
-/* Takes the high parts of a group that are of these classes; the others are left as they are in `words`, and 0 in bytes. */
+/* Takes the high parts of a group that are of these classes; the others are left as they are in `words`, and 0 in
+ * bytes. */
 LMC_INLINE word_pair gather_classes(unsigned first, unsigned end, __m512i classes, uint64_t valid,
                                     class_walk *walk, word_pair words)
 {

@@ -254,7 +254,8 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
 
 /* ---- join ---- */
 
-/* How high parts are joined, in registers. Low parts come to 16-bit lanes by the two bytes that hold each, and a shift. */
+/* How high parts are joined, in registers. Low parts come to 16-bit lanes by the two bytes that hold each, and a
+ * shift. */
 typedef struct high_join {
     unsigned low_nbits;
     uint8x16_t source[2]; /* of eight low parts each, in 16 bytes */

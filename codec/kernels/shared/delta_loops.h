@@ -188,8 +188,8 @@ DEFINE_DELTA(64)
 
 /* ---- lists ---- */
 
-/* Whole high parts are written everywhere: in a list of bytes the next one covers what is too much. Cursors are copied, as
- * bytes that are written might be theirs, for all that a compiler knows. */
+/* Whole high parts are written everywhere: in a list of bytes the next one covers what is too much. Cursors are
+ * copied, as bytes that are written might be theirs, for all that a compiler knows. */
 static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *high, size_t n,
                     lmc_high_lists *lists, const uint8_t *ahead, size_t ahead_nbytes)
 {

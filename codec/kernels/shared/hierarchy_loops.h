@@ -1,7 +1,7 @@
 /*
- * hierarchy_loops.h - flags in pairs, word by word, included by every kernel set after it has defined gather_bits(x, mask),
- * which is pext, scatter_word(x, mask), which is pdep, gather_even(x) and scatter_even(x), the same for the
- * mask EVEN_BITS, and count_bits(x).
+ * hierarchy_loops.h - flags in pairs, word by word, included by every kernel set after it has defined gather_bits(x,
+ * mask), which is pext, scatter_word(x, mask), which is pdep, gather_even(x) and scatter_even(x), the same for the mask
+ * EVEN_BITS, and count_bits(x).
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_HIERARCHY_LOOPS_H
 #define LMC_CODEC_KERNELS_SHARED_HIERARCHY_LOOPS_H

@@ -225,7 +225,8 @@ static void check_blocks(lmc_dtype dtype, const uint8_t *section, size_t section
 #define CHECK_BLOCKS(dtype, section, cases) \
     check_blocks(dtype, section, sizeof(section), cases, sizeof(cases) / sizeof((cases)[0]))
 
-/* Bytes: 4, exceptions (count, places, values), the bucket code: flags of those that go on, planes, a list at the end. */
+/* Bytes: 4, exceptions (count, places, values), the bucket code: flags of those that go on, planes, a list at the
+ * end. */
 static void test_blocks(void)
 {
     static const uint8_t section[] = {2, 0, 0, 1, 0};
@@ -321,7 +322,8 @@ static void test_sign_changes(void)
     CHECK_BLOCKS(LMC_DTYPE_BF16, wide_section, wide_cases);
 }
 
-/* A plane of low bytes, of BF16: 4, exceptions, the plane's mode and bytes, sign changes, bucket code, and the odd tail. */
+/* A plane of low bytes, of BF16: 4, exceptions, the plane's mode and bytes, sign changes, bucket code, and the odd
+ * tail. */
 static void test_low_planes(void)
 {
     static const uint8_t section[] = {0, 1, 7, 1, 0};

@@ -59,7 +59,7 @@ static void check_counts(size_t n, unsigned element_nbytes)
     CU_ASSERT_EQUAL(memcmp(sample->high, high, sizeof high[0] << sample->high_nbits), 0);
     if (element_nbytes == 1 || sample->is_low_noise || !sample->is_low_exact)
         return;
-    CU_ASSERT_EQUAL(memcmp(sample->high_low, low[0], sizeof low[0]), 0);
+    CU_ASSERT_EQUAL(memcmp(sample->high_low_byte, low[0], sizeof low[0]), 0);
     for (unsigned j = 0; j + 2 < element_nbytes; j++)
         CU_ASSERT_EQUAL(memcmp(sample->lower[j], low[j + 1], sizeof low[0]), 0);
 }
