@@ -1,5 +1,5 @@
 /*
- * buckets.h - codes a plane of symbols that are mostly small, without a table (format.md "Bucket codes"). For each
+ * buckets.h - codes a plane of symbols that are mostly small, without a table (format.md "Bucket code"). For each
  * bucket a bitset tells which symbols lie beyond it; each bitset takes its smallest form.
  */
 #ifndef LMC_CODEC_BITSET_BUCKETS_H

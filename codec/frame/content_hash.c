@@ -1,14 +1,15 @@
-/* content_hash.c - the hash of a content from those of its blocks: a list of any length, so in pieces. */
+/* content_hash.c - hashes the hashes of a frame's blocks, of its content or its base. There may be any number of
+ * blocks, so it works in pieces. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "codec/common/bytes.h"
 #include "lmc.h"
 
-/* Over one of the hashes of each entry. */
+/* of_base: over base_hash, else over content_hash. */
 static uint64_t hash_entries(const lmc_block_entry *entries, uint64_t entry_count, int of_base)
 {
-    uint64_t hashes[256]; /* as bytes: hosts are little-endian (common.h) */
+    uint64_t hashes[256]; /* hashed as bytes: hosts are little-endian (common.h) */
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
     for (uint64_t i = 0; i < entry_count; i += LMC_COUNT(hashes)) {

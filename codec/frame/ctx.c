@@ -1,4 +1,4 @@
-/* ctx.c - contexts and their memory; the only malloc in the codec. */
+/* ctx.c - creates contexts and reserves their memory. The only malloc of the codec is here. */
 #include "codec/frame/ctx.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static unsigned free_workers(lmc_ctx *ctx, unsigned first)
     return count;
 }
 
-/* Returns 0 if there was nothing. */
+/* Releases the memory that the call at work does not use. Returns 0 if there was none. */
 static int release_idle(lmc_ctx *ctx)
 {
     int any = free_workers(ctx, 1) > 0;
@@ -198,8 +198,8 @@ lmc_status lmc_ctx_reserve_plan_work(lmc_ctx *ctx)
     return ctx->plan_work ? LMC_OK : no_memory(ctx, sizeof *ctx->plan_work);
 }
 
-/* Makes *buffer hold nbytes; what it held is lost. */
-static lmc_status reserve(lmc_ctx *ctx, uint8_t **buffer, size_t *capacity, size_t nbytes)
+/* Makes *buffer hold nbytes; its old content is lost. */
+static lmc_status reserve_buffer(lmc_ctx *ctx, uint8_t **buffer, size_t *capacity, size_t nbytes)
 {
     if (nbytes <= *capacity)
         return LMC_OK;
@@ -216,12 +216,12 @@ static lmc_status reserve(lmc_ctx *ctx, uint8_t **buffer, size_t *capacity, size
 lmc_status lmc_ctx_reserve_block(lmc_ctx *ctx, size_t nbytes)
 {
     ctx->is_block_used = 1;
-    return reserve(ctx, &ctx->block, &ctx->block_capacity, nbytes);
+    return reserve_buffer(ctx, &ctx->block, &ctx->block_capacity, nbytes);
 }
 
 lmc_status lmc_ctx_reserve_base_values(lmc_ctx *ctx, size_t nbytes)
 {
-    return reserve(ctx, &ctx->base_values, &ctx->base_values_capacity, nbytes);
+    return reserve_buffer(ctx, &ctx->base_values, &ctx->base_values_capacity, nbytes);
 }
 
 lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i)

@@ -1,4 +1,4 @@
-/* decode.c - parsed frames and their blocks: the decoding pieces of the public interface. */
+/* decode.c - opens frames and decodes single blocks: the decoding pieces of the public interface. */
 #include "codec/frame/decode.h"
 
 #include "codec/delta/base_values.h"
@@ -8,7 +8,6 @@
 
 /* ---- opening ---- */
 
-/* Smallest frame with this head: blocks take a byte at least. */
 uint64_t lmc_frame_least_nbytes(const lmc_info *info)
 {
     const uint64_t blocks = lmc_is_coded(info) ? info->block_count : info->content_nbytes;
@@ -22,21 +21,11 @@ lmc_status lmc_frame_check_sizes(const lmc_info *info, size_t head_nbytes, size_
         return lmc_fail(diag, LMC_ERR_TRUNCATED, frame_nbytes, "frame: %llu bytes where %llu are the least",
                         (unsigned long long)frame_nbytes, (unsigned long long)lmc_frame_least_nbytes(info));
     if (!lmc_is_coded(info) && frame_nbytes != lmc_frame_least_nbytes(info))
-        return lmc_fail(diag, LMC_ERR_CORRUPT, lmc_frame_least_nbytes(info), "frame: bytes after its end");
+        return lmc_corrupt(diag, lmc_frame_least_nbytes(info), "frame: bytes after its end");
     if (head_nbytes != info->head_nbytes || tail_nbytes != info->tail_nbytes)
         return lmc_fail(diag, LMC_ERR_ARG, 0, "a head of %zu and a tail of %llu bytes were wanted",
                         info->head_nbytes, (unsigned long long)info->tail_nbytes);
     return LMC_OK;
-}
-
-static lmc_status allocate_index(lmc_ctx *ctx, lmc_frame *frame)
-{
-    const uint64_t count = frame->info.block_count;
-    lmc_status status = LMC_OK;
-    frame->entries = lmc_allocate_array(ctx, count, sizeof *frame->entries, "blocks", &status);
-    if (frame->entries)
-        frame->offsets = lmc_allocate_array(ctx, count + 1, sizeof *frame->offsets, "blocks", &status);
-    return status;
 }
 
 static lmc_status allocate_frame(lmc_ctx *ctx, const lmc_info *info, lmc_frame **frame)
@@ -49,7 +38,12 @@ static lmc_status allocate_frame(lmc_ctx *ctx, const lmc_info *info, lmc_frame *
     memset(made, 0, sizeof *made);
     made->allocator = ctx->allocator;
     made->info = *info;
-    const lmc_status status = lmc_is_coded(info) ? allocate_index(ctx, made) : LMC_OK;
+    lmc_status status = LMC_OK;
+    const uint64_t count = info->block_count;
+    if (lmc_is_coded(info))
+        made->entries = lmc_allocate_array(ctx, count, sizeof *made->entries, "blocks", &status);
+    if (made->entries)
+        made->offsets = lmc_allocate_array(ctx, count + 1, sizeof *made->offsets, "blocks", &status);
     if (status != LMC_OK)
         lmc_frame_free(made);
     else
@@ -60,9 +54,8 @@ static lmc_status allocate_frame(lmc_ctx *ctx, const lmc_info *info, lmc_frame *
 static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
                              uint64_t frame_nbytes, lmc_diag *diag)
 {
-    lmc_status status = lmc_tail_check(&frame->info, head, tail, diag);
-    if (status != LMC_OK)
-        return status;
+    lmc_status status;
+    LMC_TRY(lmc_tail_check(&frame->info, head, tail, diag));
     if (!lmc_is_coded(&frame->info)) {
         frame->content_hash = lmc_load64(tail);
         return LMC_OK;
@@ -75,11 +68,8 @@ static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_
     else
         status =
             lmc_coding_read(section, section_nbytes, element_nbytes, frame->tables, &frame->coding, diag);
-    if (status != LMC_OK)
-        return lmc_diag_shift(diag, status, LMC_FMT_HEAD_NBYTES);
-    status = lmc_index_read(&frame->info, tail, frame_nbytes, frame->entries, frame->offsets, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_diag_shift(diag, status, LMC_FMT_HEAD_NBYTES));
+    LMC_TRY(lmc_index_read(&frame->info, tail, frame_nbytes, frame->entries, frame->offsets, diag));
     frame->content_hash = lmc_content_hash(frame->entries, frame->info.block_count);
     if (frame->info.mode == LMC_FRAME_DELTA)
         frame->base_hash = lmc_base_hash(frame->entries, frame->info.block_count);
@@ -91,16 +81,11 @@ lmc_status lmc_frame_parse(lmc_ctx *ctx, const uint8_t *head, size_t head_nbytes
 {
     lmc_info info;
     *frame = NULL;
-    lmc_status status = lmc_head_read(head, head_nbytes, &info, &ctx->diag);
-    if (status == LMC_OK)
-        status = lmc_frame_check_sizes(&info, head_nbytes, tail_nbytes, frame_nbytes, &ctx->diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_head_read(head, head_nbytes, &info, &ctx->diag));
+    LMC_TRY(lmc_frame_check_sizes(&info, head_nbytes, tail_nbytes, frame_nbytes, &ctx->diag));
     lmc_frame *made;
-    status = allocate_frame(ctx, &info, &made);
-    if (status != LMC_OK)
-        return status;
-    status = fill_frame(made, head, tail, frame_nbytes, &ctx->diag);
+    LMC_TRY(allocate_frame(ctx, &info, &made));
+    const lmc_status status = fill_frame(made, head, tail, frame_nbytes, &ctx->diag);
     if (status != LMC_OK)
         lmc_frame_free(made);
     else
@@ -179,10 +164,9 @@ lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_
 lmc_status lmc_frame_check_input(const lmc_info *info, uint64_t content_nbytes, const lmc_decode_input *input,
                                  const uint8_t *dst, size_t dst_nbytes, lmc_diag *diag)
 {
-    const lmc_status status =
-        lmc_check_apart("what is decoded", input->src, input->src_nbytes, dst, dst_nbytes, diag);
-    if (status != LMC_OK || info->mode != LMC_FRAME_DELTA)
-        return status;
+    LMC_TRY(lmc_check_apart("what is decoded", input->src, input->src_nbytes, dst, dst_nbytes, diag));
+    if (info->mode != LMC_FRAME_DELTA)
+        return LMC_OK;
     if (!input->base)
         return lmc_fail(diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
     return lmc_base_check(info->base_form, content_nbytes, input->base, input->base_nbytes, dst, dst_nbytes,
@@ -192,19 +176,15 @@ lmc_status lmc_frame_check_input(const lmc_info *info, uint64_t content_nbytes, 
 lmc_status lmc_frame_reserve(lmc_ctx *ctx, const lmc_info *info, size_t content_nbytes)
 {
     const int has_deltas = info->mode == LMC_FRAME_DELTA;
-    lmc_status status = LMC_OK;
+    const size_t value_count = (size_t)lmc_div_ceil(content_nbytes, info->element_nbytes);
     if (!lmc_is_coded(info))
         return LMC_OK;
     if (has_deltas && info->base_form != LMC_BASE_PLAIN)
-        status = lmc_ctx_reserve_base_values(ctx, content_nbytes);
-    if (status == LMC_OK)
-        status = lmc_ctx_reserve_scratch(
-            ctx, &(lmc_scratch_size){(size_t)lmc_div_ceil(content_nbytes, info->element_nbytes),
-                                     info->element_nbytes, has_deltas});
-    return status;
+        LMC_TRY(lmc_ctx_reserve_base_values(ctx, content_nbytes));
+    return lmc_ctx_reserve_scratch(ctx, &(lmc_scratch_size){value_count, info->element_nbytes, has_deltas});
 }
 
-/* A block of a delta frame: its base is verified before anything is done with it. */
+/* Decodes a block of a delta frame. The base is verified first. */
 static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
                                const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
 {
@@ -226,14 +206,12 @@ static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
     return status;
 }
 
-/* A block of a frame with an index. */
+/* Decodes a block of a frame with an index. */
 static lmc_status decode_coded(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
                                const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
 {
     const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
-    const lmc_status status = lmc_frame_reserve(ctx, &frame->info, content_nbytes);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_frame_reserve(ctx, &frame->info, content_nbytes));
     if (frame->info.mode == LMC_FRAME_DELTA)
         return decode_delta(ctx, frame, i, block, dst, hash, diag);
     const lmc_block_coder coder = {lmc_kernels_get(), &frame->coding, &ctx->scratch};
@@ -241,7 +219,6 @@ static lmc_status decode_coded(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
     return lmc_block_decode(&coder, &source, dst, content_nbytes, hash, diag);
 }
 
-/* Decodes block i to its content's size and hashes it; a coded one is verified. */
 lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
                                   const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
 {
@@ -251,9 +228,8 @@ lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t
         *hash = lmc_kernels_get()->hash(dst, content_nbytes, 0);
         return LMC_OK;
     }
-    const lmc_status status = decode_coded(ctx, frame, i, block, dst, hash, diag);
-    if (status != LMC_OK)
-        return lmc_diag_shift(diag, status, lmc_frame_block_offset(frame, i));
+    LMC_TRY(lmc_diag_shift(diag, decode_coded(ctx, frame, i, block, dst, hash, diag),
+                           lmc_frame_block_offset(frame, i)));
     if (*hash != frame->entries[i].content_hash)
         return lmc_fail(diag, LMC_ERR_CHECKSUM, lmc_frame_block_offset(frame, i),
                         "block %llu does not match its checksum", (unsigned long long)i);

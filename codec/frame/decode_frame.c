@@ -1,28 +1,28 @@
-/* decode_frame.c - whole frames and ranges of them: blocks on one thread or several. */
+/* decode_frame.c - decodes whole frames and ranges of their content: blocks on one thread or several. */
 #include <pthread.h>
 
 #include "codec/frame/decode.h"
 
-/* Output from this size on is written past the caches: it is larger than a core's share of the last one. */
+/* Output of this size and more is written past the caches: it is larger than a core's share of the last cache. */
 #define PAST_CACHE_NBYTES_MIN (UINT64_C(32) << 20)
 
-/* What the threads that decode one range share. */
+/* The state that the threads which decode one range share. */
 typedef struct decode_job {
     lmc_ctx *ctx;
     const lmc_frame *frame;
     const uint8_t *stored;       /* the frame's first byte */
     const uint8_t *base;         /* the base's first byte, or NULL */
-    uint64_t first_byte, nbytes; /* of the content, wanted */
+    uint64_t first_byte, nbytes; /* the wanted range of the content */
     uint8_t *dst;
-    lmc_block_entry *entries; /* stored frames: the hashes found; else NULL */
-    uint64_t next, end;       /* blocks not taken yet */
+    lmc_block_entry *entries; /* of stored frames: the hashes found; else NULL */
+    uint64_t next, end;       /* blocks that no thread has taken yet */
     pthread_mutex_t mutex;
     uint64_t failed_block; /* the first one, if status is not LMC_OK */
     lmc_status status;
     lmc_diag diag;
 } decode_job;
 
-/* With one thread the next block is the one behind. */
+/* With one thread, the block behind is decoded next. */
 static lmc_block_memory memory_around(const decode_job *job, uint64_t i, int whole)
 {
     const int next_follows = job->ctx->thread_count == 1 && i + 1 < job->end;
@@ -31,7 +31,8 @@ static lmc_block_memory memory_around(const decode_job *job, uint64_t i, int who
                               .past_cache = whole && job->nbytes >= PAST_CACHE_NBYTES_MIN};
 }
 
-/* Decodes block i to its part of the wanted range; a part goes through the context's block buffer. */
+/* Decodes block i to its part of the wanted range. A block that is wanted in part goes through the context's block
+ * buffer. */
 static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, lmc_diag *diag)
 {
     const lmc_info *const info = &job->frame->info;
@@ -45,9 +46,7 @@ static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, l
     const lmc_stored_block block = {.stored = job->stored + lmc_frame_block_offset(job->frame, i),
                                     .base = job->base ? job->base + i * info->base_block_nbytes : NULL,
                                     .memory = memory_around(job, i, whole)};
-    const lmc_status status = lmc_frame_decode_block(ctx, job->frame, i, &block, dst, &hash, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_frame_decode_block(ctx, job->frame, i, &block, dst, &hash, diag));
     if (!whole && first < end)
         memcpy(job->dst + (first - job->first_byte), dst + (first - block_first), (size_t)(end - first));
     if (job->entries)
@@ -65,7 +64,7 @@ static int take_block(decode_job *job, uint64_t *index)
     return any;
 }
 
-/* The failure of the first block wins, so that the answer does not depend on the threads. */
+/* Keeps the failure of the first block, so that the result does not depend on the threads. */
 static void report_failure(decode_job *job, uint64_t block, lmc_status status, const lmc_diag *diag)
 {
     pthread_mutex_lock(&job->mutex);
@@ -91,39 +90,37 @@ static void decode_worker(void *shared, unsigned worker)
     lmc_kernels_get()->end_past_cache();
 }
 
-/* 1 if some block is decoded aside, as not all of it is wanted. */
+/* 1 if some block is wanted only in part, and decoded to the block buffer. */
 static int has_parts(const decode_job *job)
 {
     const lmc_info *const info = &job->frame->info;
     const uint64_t end = job->first_byte + job->nbytes;
-    if (!lmc_is_coded(info)) /* all blocks are decoded, whatever is wanted */
+    if (!lmc_is_coded(info)) /* all blocks are decoded, whatever the range */
         return job->nbytes < info->content_nbytes;
     return job->first_byte % info->block_nbytes != 0 ||
            (end % info->block_nbytes != 0 && end != info->content_nbytes);
 }
 
-static lmc_status reserve(const decode_job *job, lmc_ctx *ctx)
+static lmc_status reserve_for_job(const decode_job *job, lmc_ctx *ctx)
 {
     const lmc_info *const info = &job->frame->info;
     const size_t nbytes = (size_t)lmc_min_u64(info->block_nbytes, info->content_nbytes);
-    const lmc_status status = lmc_frame_reserve(ctx, info, nbytes);
-    return status == LMC_OK && has_parts(job) ? lmc_ctx_reserve_block(ctx, nbytes) : status;
+    LMC_TRY(lmc_frame_reserve(ctx, info, nbytes));
+    return has_parts(job) ? lmc_ctx_reserve_block(ctx, nbytes) : LMC_OK;
 }
 
-/* A worker has all the memory it needs before it takes a block. */
+/* Gives a worker all its memory before it takes a block. */
 static int prepare_worker(void *shared, unsigned worker)
 {
     const decode_job *const job = shared;
     lmc_ctx *const ctx = lmc_ctx_worker(job->ctx, worker);
-    return ctx && reserve(job, ctx) == LMC_OK;
+    return ctx && reserve_for_job(job, ctx) == LMC_OK;
 }
 
 /* Decodes blocks [job->next, job->end). */
 static lmc_status decode_blocks(decode_job *job)
 {
-    const lmc_status status = reserve(job, job->ctx);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(reserve_for_job(job, job->ctx));
     const unsigned wanted = (unsigned)lmc_min_u64(job->ctx->thread_count, job->end - job->next);
     pthread_mutex_init(&job->mutex, NULL);
     if (wanted > 1)
@@ -136,7 +133,7 @@ static lmc_status decode_blocks(decode_job *job)
     return job->status;
 }
 
-/* A stored frame has one hash over all blocks: all are hashed, whatever part is wanted. */
+/* A stored frame has one hash over all blocks, so all are hashed, whatever the range. */
 static lmc_status decode_stored(decode_job *job)
 {
     const uint64_t block_count = job->frame->info.block_count;
@@ -172,37 +169,33 @@ static lmc_status decode_range(lmc_ctx *ctx, const lmc_frame *frame, const uint8
     return decode_blocks(&job);
 }
 
-/* Opens a frame that lies in memory as a whole. */
+/* Opens a frame that is whole in memory. */
 static lmc_status open_whole(lmc_ctx *ctx, const uint8_t *bytes, size_t nbytes, lmc_frame **frame)
 {
     lmc_info info;
     *frame = NULL;
     if (!bytes)
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    lmc_status status = lmc_head_read(bytes, nbytes, &info, &ctx->diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_head_read(bytes, nbytes, &info, &ctx->diag));
     if (nbytes < lmc_frame_least_nbytes(&info))
         return lmc_frame_check_sizes(&info, info.head_nbytes, (size_t)info.tail_nbytes, nbytes, &ctx->diag);
     return lmc_frame_parse(ctx, bytes, info.head_nbytes, bytes + nbytes - info.tail_nbytes,
                            (size_t)info.tail_nbytes, nbytes, frame);
 }
 
-/* Decodes a range of the content that is there, once the buffers have been looked at. */
+/* Decodes a range within the content, after the buffers were checked. */
 static lmc_status decode_opened(lmc_ctx *ctx, const lmc_frame *opened, const lmc_decode_input *input,
                                 uint64_t first_byte, size_t nbytes, uint8_t *dst)
 {
     const lmc_info *const info = &opened->info;
     if (!dst && nbytes > 0)
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    lmc_status status = lmc_frame_check_input(info, info->content_nbytes, input, dst, nbytes, &ctx->diag);
-    if (status == LMC_OK)
-        status = decode_range(ctx, opened, input->src, input->base, first_byte, nbytes, dst);
-    return status;
+    LMC_TRY(lmc_frame_check_input(info, info->content_nbytes, input, dst, nbytes, &ctx->diag));
+    return decode_range(ctx, opened, input->src, input->base, first_byte, nbytes, dst);
 }
 
-static lmc_status decode_all(lmc_ctx *ctx, const lmc_decode_input *input, uint8_t *dst, size_t dst_capacity,
-                             size_t *dst_nbytes)
+static lmc_status decode_content(lmc_ctx *ctx, const lmc_decode_input *input, uint8_t *dst,
+                                 size_t dst_capacity, size_t *dst_nbytes)
 {
     lmc_frame *opened;
     if (!dst_nbytes)
@@ -230,11 +223,11 @@ lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, cons
         *dst_nbytes = 0;
     if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    return lmc_ctx_end(ctx, decode_all(ctx, &input, dst, dst_capacity, dst_nbytes));
+    return lmc_ctx_end(ctx, decode_content(ctx, &input, dst, dst_capacity, dst_nbytes));
 }
 
-static lmc_status decode_some(lmc_ctx *ctx, const lmc_decode_input *input, uint64_t first_byte, size_t nbytes,
-                              uint8_t *dst)
+static lmc_status decode_part_of_content(lmc_ctx *ctx, const lmc_decode_input *input, uint64_t first_byte,
+                                         size_t nbytes, uint8_t *dst)
 {
     lmc_frame *opened;
     lmc_status status = open_whole(ctx, input->src, input->src_nbytes, &opened);
@@ -256,5 +249,5 @@ lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes
     const lmc_decode_input input = {frame, frame_nbytes, base, base_nbytes};
     if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    return lmc_ctx_end(ctx, decode_some(ctx, &input, first_byte, nbytes, dst));
+    return lmc_ctx_end(ctx, decode_part_of_content(ctx, &input, first_byte, nbytes, dst));
 }

@@ -1,4 +1,4 @@
-/* encode.c - plans, and blocks encoded by them: the encoding pieces of the public interface. */
+/* encode.c - makes plans and encodes single blocks: the encoding pieces of the public interface. */
 #include "codec/frame/encode.h"
 
 #include "codec/common/abi.h"
@@ -57,19 +57,6 @@ typedef struct plan_input {
     void *user;
 } plan_input;
 
-static lmc_status decide_delta(lmc_ctx *ctx, const lmc_params *params, const plan_input *input,
-                               const lmc_plan *plan, lmc_delta_decision *decision)
-{
-    const lmc_delta_input delta_input = {.dtype = params->dtype,
-                                         .base_form = params->base_form,
-                                         .content_nbytes = plan->info.content_nbytes,
-                                         .read = input->read,
-                                         .read_base = input->read_base,
-                                         .user = input->user};
-    const lmc_delta_plan_work work = {&ctx->plan_work->delta_sample, ctx->plan_work->plain.buffer};
-    return lmc_delta_decide(&delta_input, &work, decision);
-}
-
 static void use_delta(const lmc_params *params, const lmc_delta_decision *decision, lmc_plan *plan)
 {
     plan->delta = decision->delta;
@@ -80,24 +67,30 @@ static void use_delta(const lmc_params *params, const lmc_delta_decision *decisi
         plan->info.block_log2 = decision->block_log2;
 }
 
-/* Plans with the base, without, or both ways, and takes the better one. */
+/* Plans with the base, without it, or both ways, and keeps the better plan. */
 static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
 {
+    const uint64_t content_nbytes = plan->info.content_nbytes;
     lmc_delta_decision delta;
     if (input->read_base) {
-        const lmc_status status = decide_delta(ctx, params, input, plan, &delta);
-        if (status != LMC_OK)
-            return status;
+        const lmc_delta_input delta_input = {.dtype = params->dtype,
+                                             .base_form = params->base_form,
+                                             .content_nbytes = content_nbytes,
+                                             .read = input->read,
+                                             .read_base = input->read_base,
+                                             .user = input->user};
+        const lmc_delta_plan_work work = {&ctx->plan_work->delta_sample, ctx->plan_work->plain.buffer};
+        LMC_TRY(lmc_delta_decide(&delta_input, &work, &delta));
         if (lmc_delta_is_surely_gain(&delta)) {
             use_delta(params, &delta, plan);
             return LMC_OK;
         }
     }
-    const lmc_status status = lmc_decide(params->dtype, params->level, plan->info.content_nbytes, input->read,
-                                         input->user, &ctx->plan_work->plain, plan->tables, &plan->decision);
-    if (status == LMC_OK && input->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits))
+    LMC_TRY(lmc_decide(params->dtype, params->level, content_nbytes, input->read, input->user,
+                       &ctx->plan_work->plain, plan->tables, &plan->decision));
+    if (input->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits))
         use_delta(params, &delta, plan);
-    return status;
+    return LMC_OK;
 }
 
 static lmc_status decide_plan(lmc_ctx *ctx, const lmc_params *params, const plan_input *input, lmc_plan *plan)
@@ -108,17 +101,15 @@ static lmc_status decide_plan(lmc_ctx *ctx, const lmc_params *params, const plan
         lmc_info_complete(&plan->info, 0);
         return LMC_OK;
     }
-    lmc_status status = lmc_ctx_reserve_plan_work(ctx);
-    if (status != LMC_OK)
-        return status;
-    status = choose_plan(ctx, params, input, plan);
+    LMC_TRY(lmc_ctx_reserve_plan_work(ctx));
+    const lmc_status status = choose_plan(ctx, params, input, plan);
     if (status != LMC_OK)
         return lmc_fail(&ctx->diag, status, 0, "the content could not be read");
     lmc_info_complete(&plan->info, plan->decision.section_nbytes);
     if (plan->info.mode == LMC_FRAME_DELTA)
         return LMC_OK;
     if (plan->decision.is_raw &&
-        plan->info.block_count == 1) { /* several blocks keep their index for ranges */
+        plan->info.block_count == 1) { /* with several blocks the index serves ranges */
         plan->info.mode = LMC_FRAME_STORED;
         lmc_info_complete(&plan->info, 0);
     }
@@ -144,16 +135,15 @@ lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t conten
     *plan = NULL;
     if (content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "content of 2^63 bytes or more");
-    lmc_status status = read_base ? check_base(params, content_nbytes, &ctx->diag) : LMC_OK;
-    if (status != LMC_OK)
-        return status;
+    if (read_base)
+        LMC_TRY(check_base(params, content_nbytes, &ctx->diag));
     lmc_plan *const made = lmc_ctx_allocate(ctx, sizeof *made);
     if (!made)
         return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a plan");
     made->allocator = ctx->allocator;
     memset(&made->decision, 0, offsetof(lmc_decision, section));
     lmc_params_start_info(params, content_nbytes, LMC_FRAME_CODED, &made->info);
-    status = decide_plan(ctx, params, &input, made);
+    const lmc_status status = decide_plan(ctx, params, &input, made);
     if (status != LMC_OK)
         lmc_plan_free(made);
     else
@@ -212,17 +202,13 @@ lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
 lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbytes)
 {
     const unsigned element_nbytes = plan->info.element_nbytes;
+    const size_t value_count = (size_t)lmc_div_ceil(src_nbytes, element_nbytes);
     const int has_deltas = plan->info.mode == LMC_FRAME_DELTA;
-    lmc_status status = LMC_OK;
     if (!has_deltas && (plan->info.mode != LMC_FRAME_CODED || plan->decision.is_raw))
         return LMC_OK;
     if (has_deltas && plan->info.base_form != LMC_BASE_PLAIN)
-        status = lmc_ctx_reserve_base_values(ctx, src_nbytes);
-    if (status == LMC_OK)
-        status =
-            lmc_ctx_reserve_scratch(ctx, &(lmc_scratch_size){(size_t)lmc_div_ceil(src_nbytes, element_nbytes),
-                                                             element_nbytes, has_deltas});
-    return status;
+        LMC_TRY(lmc_ctx_reserve_base_values(ctx, src_nbytes));
+    return lmc_ctx_reserve_scratch(ctx, &(lmc_scratch_size){value_count, element_nbytes, has_deltas});
 }
 
 static void encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
@@ -239,15 +225,12 @@ static void encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
         (uint32_t)lmc_delta_encode(&job, src, base, src_nbytes, dst, &entry->content_hash, &entry->base_hash);
 }
 
-/* Encodes a block whose size and room the caller has checked. */
 lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
                                  const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
 {
     const lmc_kernels *const kernels = lmc_kernels_get();
     size_t stored_nbytes = src_nbytes;
-    const lmc_status status = lmc_plan_reserve(ctx, plan, src_nbytes);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_plan_reserve(ctx, plan, src_nbytes));
     if (plan->info.mode == LMC_FRAME_DELTA) {
         encode_delta(ctx, plan, src, src_nbytes, base, dst, entry);
         return LMC_OK;
@@ -266,7 +249,7 @@ lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8
     return LMC_OK;
 }
 
-/* What a call is given. */
+/* The input of lmc_encode_block(). */
 typedef struct block_input {
     const uint8_t *src;
     size_t src_nbytes;
@@ -286,9 +269,9 @@ static lmc_status check_block(const lmc_plan *plan, uint64_t block_index, const 
                         input->src_nbytes);
     if (dst_capacity < bound)
         return lmc_fail(diag, LMC_ERR_DST_SMALL, 0, "a block asks for %zu bytes of room", bound);
-    const lmc_status status = lmc_check_apart("the content", input->src, input->src_nbytes, dst, bound, diag);
-    if (status != LMC_OK || plan->info.mode != LMC_FRAME_DELTA)
-        return status;
+    LMC_TRY(lmc_check_apart("the content", input->src, input->src_nbytes, dst, bound, diag));
+    if (plan->info.mode != LMC_FRAME_DELTA)
+        return LMC_OK;
     return lmc_base_check(plan->info.base_form, input->src_nbytes, input->base, input->base_nbytes, dst,
                           bound, diag);
 }

@@ -1,6 +1,6 @@
 /*
- * encode.h - a plan, and encoding one block by it: what encode.c (plans and pieces) and encode_frame.c (whole frames
- * over them) share.
+ * encode.h - a plan, and encoding one block by it. encode.c has it and the public calls for pieces; encode_frame.c
+ * encodes whole frames by it.
  */
 #ifndef LMC_CODEC_FRAME_ENCODE_H
 #define LMC_CODEC_FRAME_ENCODE_H
@@ -12,7 +12,7 @@ struct lmc_plan {
     lmc_allocator allocator;
     lmc_info info;
     lmc_decision decision;
-    lmc_delta delta; /* of a delta frame, which uses of the decision the section only */
+    lmc_delta delta; /* of a delta frame, which uses only the section of `decision` */
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
 };
 
@@ -23,15 +23,15 @@ LMC_NODISCARD lmc_status lmc_params_read(const lmc_params *given, lmc_params *pa
 LMC_NODISCARD lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes,
                                        lmc_read_fn read, lmc_read_fn read_base, void *user, lmc_plan **plan);
 
-/* Fills in what params say; lmc_info_complete() does the rest. */
+/* Fills in the fields that params give. lmc_info_complete() does the others. */
 void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
                            lmc_info *info);
 
-/* Makes ctx hold what encoding blocks of up to src_nbytes asks for. Error: NOMEM. */
+/* Makes ctx hold the memory for encoding blocks of up to src_nbytes. Error: NOMEM. */
 LMC_NODISCARD lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbytes);
 
-/* Encodes a block whose size and room the caller has checked. base: of a delta frame.
- * Error: NOMEM, never after lmc_plan_reserve(). */
+/* Encodes a block whose size and room the caller has checked. base: of a delta frame. Error: NOMEM, never after
+ * lmc_plan_reserve(). */
 LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
                                                size_t src_nbytes, const uint8_t *base, uint8_t *dst,
                                                lmc_block_entry *entry);

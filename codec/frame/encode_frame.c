@@ -1,4 +1,5 @@
-/* encode_frame.c - whole frames: blocks on one thread or several, each put where the ones before it end. */
+/* encode_frame.c - encodes whole frames: blocks on one thread or several, each placed where the blocks before it
+ * end. */
 #include <pthread.h>
 
 #include "codec/common/checked.h"
@@ -12,14 +13,12 @@ lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t 
         return LMC_ERR_ARG;
     *bound = 0;
     lmc_params known;
-    const lmc_status status = lmc_params_read(params, &known, NULL);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_params_read(params, &known, NULL));
     lmc_info info;
     lmc_params_start_info(&known, src_nbytes, LMC_FRAME_DELTA, &info); /* the larger index */
     lmc_info_complete(&info, LMC_FMT_PLAN_NBYTES_MAX);
-    uint64_t
-        sum; /* blocks take a byte more than their content at most, and encoding the last one its bound */
+    /* a block takes at most a byte more than its content; encoding the last one asks for its bound */
+    uint64_t sum;
     if (lmc_add_overflows(src_nbytes, info.head_nbytes + info.block_count + lmc_block_bound(0), &sum) ||
         lmc_add_overflows(sum, info.tail_nbytes, &sum) || sum > SIZE_MAX / 2)
         return LMC_ERR_LIMIT;
@@ -44,21 +43,21 @@ static lmc_status read_base_memory(void *user, uint64_t offset, void *dst, size_
     return LMC_OK;
 }
 
-/* What the threads that encode one frame share. Blocks are taken in order; each finds its place once all
- * before it have theirs. */
+/* The state that the threads which encode one frame share. Blocks are taken in order. A block gets its place once
+ * all blocks before it have theirs. */
 typedef struct encode_job {
     const lmc_kernels *kernels;
     lmc_ctx *ctx;
     const lmc_plan *plan;
     const uint8_t *src;
-    const uint8_t *base; /* NULL without one */
+    const uint8_t *base; /* NULL without a base */
     uint8_t *dst;        /* where the blocks begin */
     lmc_block_entry *entries;
     pthread_mutex_t mutex;
     pthread_cond_t placed_more;
-    uint64_t taken;  /* blocks that some thread works on or has done */
+    uint64_t taken;  /* blocks that some thread works on or has finished */
     uint64_t placed; /* blocks whose place is known */
-    size_t used;     /* bytes of those */
+    size_t used;     /* bytes of the placed blocks */
     lmc_status status;
 } encode_job;
 
@@ -67,7 +66,7 @@ static size_t largest_block(const lmc_plan *plan)
     return (size_t)lmc_min_u64(plan->info.block_nbytes, plan->info.content_nbytes);
 }
 
-/* The base's part of block i. */
+/* The part of the base that belongs to block i. */
 static const uint8_t *base_of_block(const encode_job *job, uint64_t i)
 {
     return job->base ? job->base + i * job->plan->info.base_block_nbytes : NULL;
@@ -79,17 +78,14 @@ static lmc_status encode_in_place(encode_job *job)
     for (uint64_t i = 0; i < info->block_count; i++) {
         const uint8_t *const src = job->src + i * info->block_nbytes;
         const size_t src_nbytes = lmc_block_content_nbytes(info, i);
-        const lmc_status status =
-            lmc_plan_encode_block(job->ctx, job->plan, src, src_nbytes, base_of_block(job, i),
-                                  job->dst + job->used, &job->entries[i]);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(lmc_plan_encode_block(job->ctx, job->plan, src, src_nbytes, base_of_block(job, i),
+                                      job->dst + job->used, &job->entries[i]));
         job->used += job->entries[i].stored_nbytes;
     }
     return LMC_OK;
 }
 
-static int take_block(encode_job *job, uint64_t *index)
+static int take_next_block(encode_job *job, uint64_t *index)
 {
     pthread_mutex_lock(&job->mutex);
     const int any = job->status == LMC_OK && job->taken < job->plan->info.block_count;
@@ -99,7 +95,7 @@ static int take_block(encode_job *job, uint64_t *index)
     return any;
 }
 
-/* Waits for the turn of block `index` and gives it its place; NULL after a failure. */
+/* Waits until all blocks before block `index` are placed, and places it. NULL after a failure. */
 static uint8_t *place_block(encode_job *job, uint64_t index, lmc_status status)
 {
     uint8_t *place = NULL;
@@ -123,7 +119,7 @@ static void encode_worker(void *shared, unsigned worker)
     encode_job *const job = shared;
     const lmc_info *const info = &job->plan->info;
     uint64_t i;
-    while (take_block(job, &i)) {
+    while (take_next_block(job, &i)) {
         const size_t src_nbytes = lmc_block_content_nbytes(info, i);
         lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
         const lmc_status status =
@@ -136,7 +132,7 @@ static void encode_worker(void *shared, unsigned worker)
     job->kernels->end_past_cache();
 }
 
-/* A worker has all the memory it needs before it takes a block: where it puts a block until that has its place, too. */
+/* Gives a worker all its memory before it takes a block, with room for a block that has no place yet. */
 static int prepare_worker(void *shared, unsigned worker)
 {
     const encode_job *const job = shared;
@@ -146,7 +142,7 @@ static int prepare_worker(void *shared, unsigned worker)
            lmc_ctx_reserve_block(ctx, lmc_block_bound(nbytes)) == LMC_OK;
 }
 
-/* Of the caller, that it has what encoding in place asks for is known. */
+/* The calling thread has memory to encode in place; as one of several it also needs a block buffer. */
 static unsigned workers_wanted(const encode_job *job, unsigned thread_count)
 {
     const uint64_t block_count = job->plan->info.block_count;
@@ -158,12 +154,10 @@ static unsigned workers_wanted(const encode_job *job, unsigned thread_count)
 
 static lmc_status encode_blocks(encode_job *job, unsigned thread_count)
 {
-    const lmc_status status = lmc_plan_reserve(job->ctx, job->plan, largest_block(job->plan));
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(lmc_plan_reserve(job->ctx, job->plan, largest_block(job->plan)));
     const unsigned wanted = workers_wanted(job, thread_count);
     if (wanted <= 1) {
-        lmc_ctx_clear_diag(job->ctx); /* of what could not be reserved */
+        lmc_ctx_clear_diag(job->ctx); /* of memory that could not be reserved */
         return encode_in_place(job);
     }
     pthread_mutex_init(&job->mutex, NULL);
@@ -190,31 +184,22 @@ static size_t write_stored(lmc_info info, const lmc_block_entry *entries, const 
     return before_tail + (size_t)info.tail_nbytes;
 }
 
-static void hash_blocks(const lmc_info *info, const uint8_t *src, lmc_block_entry *entries)
-{
-    const lmc_kernels *const kernels = lmc_kernels_get();
-    for (uint64_t i = 0; i < info->block_count; i++)
-        entries[i].content_hash =
-            kernels->hash(src + i * info->block_nbytes, lmc_block_content_nbytes(info, i), 0);
-}
-
-/* Leaves *dst_nbytes 0 if the base turns out to be no help. */
+/* Leaves *dst_nbytes 0 if the base turns out to be of no use. */
 static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thread_count, const uint8_t *src,
                                const uint8_t *base, lmc_block_entry *entries, uint8_t *dst,
                                size_t *dst_nbytes)
 {
+    const lmc_kernels *const kernels = lmc_kernels_get();
     const lmc_info *const info = &plan->info;
     if (info->mode == LMC_FRAME_DELTA || (info->mode == LMC_FRAME_CODED && !plan->decision.is_raw)) {
-        encode_job job = {.kernels = lmc_kernels_get(),
+        encode_job job = {.kernels = kernels,
                           .ctx = ctx,
                           .plan = plan,
                           .src = src,
                           .base = base,
                           .dst = dst + info->head_nbytes,
                           .entries = entries};
-        const lmc_status status = encode_blocks(&job, thread_count);
-        if (status != LMC_OK)
-            return status;
+        LMC_TRY(encode_blocks(&job, thread_count));
         const size_t before_tail = info->head_nbytes + job.used;
         if (before_tail + info->tail_nbytes < info->content_nbytes + LMC_FRAME_OVERHEAD_MAX) {
             lmc_head_write(info, plan->decision.section, dst);
@@ -225,20 +210,23 @@ static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thre
         if (info->mode == LMC_FRAME_DELTA)
             return LMC_OK;
     } else {
-        hash_blocks(info, src, entries);
+        for (uint64_t i = 0; i < info->block_count; i++)
+            entries[i].content_hash =
+                kernels->hash(src + i * info->block_nbytes, lmc_block_content_nbytes(info, i), 0);
     }
     *dst_nbytes = write_stored(*info, entries, src, dst);
     return LMC_OK;
 }
 
-/* The base is as long as it must be, and what is read does not lie in the `bound` bytes that may be written. */
+/* Checks that the base has the right length, and that nothing that is read lies in the `bound` bytes that may be
+ * written. */
 static lmc_status check_buffers(const lmc_params *params, const void *src, size_t src_nbytes,
                                 const void *base, size_t base_nbytes, const void *dst, size_t bound,
                                 lmc_diag *diag)
 {
-    const lmc_status status = lmc_check_apart("the content", src, src_nbytes, dst, bound, diag);
-    if (status != LMC_OK || !base)
-        return status;
+    LMC_TRY(lmc_check_apart("the content", src, src_nbytes, dst, bound, diag));
+    if (!base)
+        return LMC_OK;
     return lmc_base_check(params->base_form, src_nbytes, base, base_nbytes, dst, bound, diag);
 }
 
@@ -257,16 +245,15 @@ static lmc_status check_encode(lmc_ctx *ctx, const lmc_params *params, const voi
     return check_buffers(params, src, src_nbytes, base, base_nbytes, dst, bound, &ctx->diag);
 }
 
-/* Plans and encodes; *dst_nbytes as encode_frame(). */
+/* Plans and encodes; *dst_nbytes as with encode_frame(). */
 static lmc_status plan_and_encode(lmc_ctx *ctx, const lmc_params *params, const void *src, size_t src_nbytes,
                                   const void *base, void *dst, size_t *dst_nbytes)
 {
     lmc_plan *plan = NULL;
     memory_input input = {src, base};
-    lmc_status status =
-        lmc_plan_make(ctx, params, src_nbytes, read_memory, base ? read_base_memory : NULL, &input, &plan);
-    if (status != LMC_OK)
-        return status;
+    lmc_status status = LMC_OK;
+    LMC_TRY(
+        lmc_plan_make(ctx, params, src_nbytes, read_memory, base ? read_base_memory : NULL, &input, &plan));
     lmc_block_entry *const entries =
         lmc_allocate_array(ctx, plan->info.block_count + 1, sizeof *entries, "blocks", &status);
     if (entries)

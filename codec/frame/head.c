@@ -1,21 +1,8 @@
-/* head.c - heads and tails. */
+/* head.c - writes and reads the head of a frame, and completes the lmc_info that follows from it. */
 #include "codec/frame/head.h"
 
 #include "codec/common/abi.h"
 #include "codec/common/dtype.h"
-
-static void complete_base(lmc_info *info)
-{
-    if (info->mode != LMC_FRAME_DELTA) {
-        info->base_form = LMC_BASE_PLAIN;
-        info->base_nbytes = 0;
-        info->base_block_nbytes = 0;
-        return;
-    }
-    const unsigned scale = lmc_base_scale(info->base_form);
-    info->base_nbytes = info->content_nbytes * scale;
-    info->base_block_nbytes = info->block_nbytes * scale;
-}
 
 void lmc_info_complete(lmc_info *info, size_t section_nbytes)
 {
@@ -43,7 +30,11 @@ void lmc_info_complete(lmc_info *info, size_t section_nbytes)
         info->tail_nbytes = info->block_count * lmc_entry_nbytes(info) + LMC_FMT_HASH_NBYTES;
         break;
     }
-    complete_base(info);
+    const int has_base = info->mode == LMC_FRAME_DELTA;
+    const unsigned scale = has_base ? lmc_base_scale(info->base_form) : 0;
+    info->base_form = has_base ? info->base_form : LMC_BASE_PLAIN;
+    info->base_nbytes = info->content_nbytes * scale;
+    info->base_block_nbytes = info->block_nbytes * scale;
 }
 
 void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst)
@@ -69,14 +60,14 @@ void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst)
     lmc_write_span(&w, section, lmc_section_nbytes(info));
 }
 
-/* The 8 bytes that every head begins with. */
+/* Reads the first 8 bytes, which all heads have. *last: the byte whose meaning depends on the mode. */
 static lmc_status read_start(lmc_reader *r, lmc_info *info, unsigned *last, lmc_diag *diag)
 {
     const uint64_t magic = lmc_read_n(r, 4);
     if (r->failed)
         return lmc_fail(diag, LMC_ERR_TRUNCATED, 0, "frame: shorter than its magic number");
     if (magic != LMC_FMT_MAGIC)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 0, "frame: no LMC magic number");
+        return lmc_corrupt(diag, 0, "frame: no LMC magic number");
     info->version = (unsigned)lmc_read_n(r, 1);
     const unsigned dtype = (unsigned)lmc_read_n(r, 1);
     const unsigned mode = (unsigned)lmc_read_n(r, 1);
@@ -84,7 +75,7 @@ static lmc_status read_start(lmc_reader *r, lmc_info *info, unsigned *last, lmc_
     if (r->failed)
         return lmc_fail(diag, LMC_ERR_TRUNCATED, 4, "frame: shorter than its head");
     if (info->version == 0)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 4, "frame: version 0");
+        return lmc_corrupt(diag, 4, "frame: version 0");
     if (info->version != LMC_FMT_VERSION)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 4, "frame: format version %u", info->version);
     if (dtype >= LMC_DTYPE_COUNT)
@@ -96,7 +87,7 @@ static lmc_status read_start(lmc_reader *r, lmc_info *info, unsigned *last, lmc_
     return LMC_OK;
 }
 
-/* The reserved and fixed-valued fields. */
+/* Checks the fields that are reserved, or follow from others. */
 static lmc_status check_fields(const lmc_info *info, uint64_t features, unsigned element_nbytes,
                                unsigned byte_order, uint64_t reserved, lmc_diag *diag)
 {
@@ -108,12 +99,12 @@ static lmc_status check_fields(const lmc_info *info, uint64_t features, unsigned
     if (reserved != 0)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 31, "frame: a reserved byte is set");
     if (element_nbytes != lmc_dtype_element_nbytes(info->dtype))
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 28, "frame: %u-byte elements of dtype %s", element_nbytes,
-                        lmc_dtype_name(info->dtype));
+        return lmc_corrupt(diag, 28, "frame: %u-byte elements of dtype %s", element_nbytes,
+                           lmc_dtype_name(info->dtype));
     if (info->block_log2 < LMC_FMT_BLOCK_LOG2_MIN || info->block_log2 > LMC_FMT_BLOCK_LOG2_MAX)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 7, "frame: blocks of 2^%u values", info->block_log2);
+        return lmc_corrupt(diag, 7, "frame: blocks of 2^%u values", info->block_log2);
     if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 16, "frame: content of 2^63 bytes or more");
+        return lmc_corrupt(diag, 16, "frame: content of 2^63 bytes or more");
     return LMC_OK;
 }
 
@@ -126,9 +117,9 @@ static lmc_status check_base_form(lmc_info *info, unsigned form, lmc_diag *diag)
     if (form != LMC_FMT_BASE_BF16_OF_F32)
         return LMC_OK;
     if (info->dtype != LMC_DTYPE_BF16 || info->content_nbytes % 2 != 0)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 30, "frame: not BF16, but its base is to be rounded to that");
+        return lmc_corrupt(diag, 30, "frame: not BF16, but its base is to be rounded to that");
     if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX / 2)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 16, "frame: a base of 2^63 bytes or more");
+        return lmc_corrupt(diag, 16, "frame: a base of 2^63 bytes or more");
     return LMC_OK;
 }
 
@@ -137,9 +128,7 @@ lmc_status lmc_head_read(const uint8_t *src, size_t nbytes, lmc_info *info, lmc_
     lmc_reader r = {src, src ? src + nbytes : NULL, 0}; /* NULL: 0 bytes */
     unsigned last = 0;
     memset(info, 0, sizeof *info);
-    lmc_status status = read_start(&r, info, &last, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(read_start(&r, info, &last, diag));
     if (info->mode == LMC_FRAME_SHORT) {
         info->content_nbytes = last;
         lmc_info_complete(info, 0);
@@ -156,18 +145,13 @@ lmc_status lmc_head_read(const uint8_t *src, size_t nbytes, lmc_info *info, lmc_
     const uint64_t reserved = lmc_read_n(&r, 1);
     if (r.failed)
         return lmc_fail(diag, LMC_ERR_TRUNCATED, 8, "frame: shorter than its head");
-    status = check_fields(info, features, element_nbytes, byte_order, reserved, diag);
-    if (status != LMC_OK)
-        return status;
-    status = check_base_form(info, base_form, diag);
-    if (status != LMC_OK)
-        return status;
+    LMC_TRY(check_fields(info, features, element_nbytes, byte_order, reserved, diag));
+    LMC_TRY(check_base_form(info, base_form, diag));
     const int is_coded = lmc_is_coded(info);
     if (section_nbytes > LMC_FMT_PLAN_NBYTES_MAX || (section_nbytes != 0) != is_coded)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 12, "frame: a plan of %llu bytes",
-                        (unsigned long long)section_nbytes);
+        return lmc_corrupt(diag, 12, "frame: a plan of %llu bytes", (unsigned long long)section_nbytes);
     if (is_coded && info->content_nbytes == 0)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, 16, "frame: coded, but without content");
+        return lmc_corrupt(diag, 16, "frame: coded, but without content");
     lmc_info_complete(info, (size_t)section_nbytes);
     return LMC_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * head.h - the head and the tail of a frame: written, read and checked (format.md "Frame"). Never allocates;
- * the blocks between are block.h's.
+ * head.h - the head of a frame (format.md "Head"): writes, reads and checks it, and computes the sizes of a frame's
+ * parts. index.h has the tail, plain/ and delta/ have plan sections and blocks. Never allocates.
  */
 #ifndef LMC_CODEC_FRAME_HEAD_H
 #define LMC_CODEC_FRAME_HEAD_H
@@ -9,26 +9,26 @@
 #include "codec/delta/base_values.h"
 #include "codec/kernels/kernels.h"
 
-/* Fills in what follows from mode, dtype, block_log2, content_nbytes and the plan section's size. */
+/* Computes the fields that follow from mode, dtype, block_log2, content_nbytes and the plan section's size. */
 void lmc_info_complete(lmc_info *info, size_t section_nbytes);
 
-/* Gives a caller as much of *info as its struct has. Does nothing for a struct_size that is not known. */
+/* Copies the fields that the caller's struct has. Does nothing for a struct_size that is not known. */
 void lmc_info_give(lmc_info *given, const lmc_info *info);
 
-/* Writes info.head_nbytes bytes; section: the plan section of a coded frame, else unused. */
+/* Writes info->head_nbytes bytes. section: the plan section of a coded frame, else unused. */
 void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst);
 
-/* Reads the fixed part of a head and completes *info: the plan section is not touched.
- * Errors: TRUNCATED, CORRUPT, UNSUPPORTED. */
+/* Reads the fixed part of a head, not the plan section, and completes *info. Errors: TRUNCATED, CORRUPT,
+ * UNSUPPORTED. */
 LMC_NODISCARD lmc_status lmc_head_read(const uint8_t *src, size_t nbytes, lmc_info *info, lmc_diag *diag);
 
-/* Coded frames have a plan section and an index; stored and short ones have one hash of their content. */
+/* Coded and delta frames have a plan section and an index. Stored and short frames have one hash of their content. */
 LMC_INLINE int lmc_is_coded(const lmc_info *info)
 {
     return info->mode == LMC_FRAME_CODED || info->mode == LMC_FRAME_DELTA;
 }
 
-/* The plan section in a head that lmc_head_read() accepted. */
+/* Bytes of the plan section in a head that lmc_head_read() accepted. */
 LMC_INLINE size_t lmc_section_nbytes(const lmc_info *info)
 {
     return lmc_is_coded(info) ? info->head_nbytes - LMC_FMT_HEAD_NBYTES : 0;
@@ -40,7 +40,7 @@ LMC_INLINE size_t lmc_entry_nbytes(const lmc_info *info)
     return info->mode == LMC_FRAME_DELTA ? LMC_FMT_DELTA_INDEX_ENTRY_NBYTES : LMC_FMT_INDEX_ENTRY_NBYTES;
 }
 
-/* Bytes of the tail that are not the final check: the index, or the content hash. */
+/* Bytes of the tail before the check: the index, or the content hash. */
 LMC_INLINE uint64_t lmc_tail_body_nbytes(const lmc_info *info)
 {
     return info->tail_nbytes - LMC_FMT_HASH_NBYTES;

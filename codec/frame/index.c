@@ -1,6 +1,4 @@
-/*
- * index.c - writes, reads and verifies tails. The check is a hash over the tail whose seed is the hash of the head.
- */
+/* index.c - writes, reads and verifies tails: the block index, or a content hash, and the check. */
 #include "codec/frame/index.h"
 
 uint64_t lmc_tail_hash(const lmc_kernels *kernels, const lmc_info *info, const uint8_t *head,
@@ -50,8 +48,8 @@ lmc_status lmc_index_read(const lmc_info *info, const uint8_t *tail, uint64_t fr
         const uint8_t *const entry = tail + i * entry_nbytes;
         const uint32_t stored_nbytes = lmc_load32(entry);
         if (stored_nbytes == 0 || stored_nbytes > lmc_block_content_nbytes(info, i) + 1)
-            return lmc_fail(diag, LMC_ERR_CORRUPT, tail_offset + i * entry_nbytes,
-                            "index: block %llu has %u bytes", (unsigned long long)i, stored_nbytes);
+            return lmc_corrupt(diag, tail_offset + i * entry_nbytes, "index: block %llu has %u bytes",
+                               (unsigned long long)i, stored_nbytes);
         entries[i] = (lmc_block_entry){.stored_nbytes = stored_nbytes, .content_hash = lmc_load64(entry + 4)};
         if (info->mode == LMC_FRAME_DELTA)
             entries[i].base_hash = lmc_load64(entry + LMC_FMT_INDEX_ENTRY_NBYTES);
@@ -60,6 +58,6 @@ lmc_status lmc_index_read(const lmc_info *info, const uint8_t *tail, uint64_t fr
     }
     offsets[info->block_count] = offset;
     if (offset != tail_offset)
-        return lmc_fail(diag, LMC_ERR_CORRUPT, tail_offset, "index: the blocks are not as long as the frame");
+        return lmc_corrupt(diag, tail_offset, "index: the blocks are not as long as the frame");
     return LMC_OK;
 }

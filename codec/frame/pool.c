@@ -1,4 +1,4 @@
-/* pool.c - threads made and joined within one call, so that fork, dlclose and exit meet none of ours. */
+/* pool.c - starts and joins threads within one call, so that fork, dlclose and exit never meet them. */
 #include "codec/frame/pool.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ typedef struct pool_thread {
     unsigned index;
 } pool_thread;
 
-static void *run(void *argument)
+static void *run_thread(void *argument)
 {
     const pool_thread *const thread = argument;
     thread->work(thread->shared, thread->index);
@@ -26,7 +26,7 @@ unsigned lmc_pool_run(unsigned thread_count, lmc_pool_prepare prepare, lmc_pool_
     for (; started < thread_count; started++) {
         pool_thread *const thread = &threads[started];
         *thread = (pool_thread){.work = work, .shared = shared, .index = started};
-        if (!prepare(shared, started) || pthread_create(&thread->id, NULL, run, thread) != 0)
+        if (!prepare(shared, started) || pthread_create(&thread->id, NULL, run_thread, thread) != 0)
             break;
     }
     work(shared, 0);

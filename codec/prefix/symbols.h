@@ -1,6 +1,6 @@
 /*
- * symbols.h - a plane of symbols, coded with a table strip by strip (format.md "Coded plane"). Layer 0 is coded while a
- * strip is in the cache, the rarer symbols of later layers after that. It chooses no plane modes (plane.h does).
+ * symbols.h - a plane of symbols, coded with a table strip by strip (format.md "Coded planes"). Layer 0 is coded while
+ * a strip is in the cache, the rarer symbols of later layers after that. It chooses no plane modes (plane.h does).
  */
 #ifndef LMC_CODEC_PREFIX_SYMBOLS_H
 #define LMC_CODEC_PREFIX_SYMBOLS_H
