@@ -1,6 +1,6 @@
 /*
- * select.c - which kernel set this process uses. The choice is made once, at first use, from what the CPU
- * and the operating system offer; LMC_KERNELS=name asks for a smaller set than the best (for tests).
+ * select.c - chooses the kernel set of this process, once, at first use: the best that the CPU and the operating system
+ * offer. LMC_KERNELS=name asks for another set, for tests.
  */
 #include "codec/kernels/kernels.h"
 
@@ -9,7 +9,7 @@
 
 #if defined(__x86_64__)
 
-/* __builtin_cpu_supports() asks the operating system too: it denies a set whose registers are not saved. */
+/* __builtin_cpu_supports() asks the operating system, too: it denies a set whose registers are not saved. */
 static int has_avx2(void)
 {
     __builtin_cpu_init();
@@ -60,14 +60,14 @@ static const lmc_kernels *choose(void)
     if (found)
         return found;
     size_t i = 0;
-    while (!sets[i].is_there()) /* the last one is */
+    while (!sets[i].is_there()) /* the last set is always there */
         i++;
     return sets[i].kernels;
 }
 
 const lmc_kernels *lmc_kernels_get(void)
 {
-    /* Threads that race here all come to the same choice. */
+    /* Threads that race here make the same choice. */
     static _Atomic(const lmc_kernels *) chosen;
     const lmc_kernels *kernels = atomic_load_explicit(&chosen, memory_order_acquire);
     if (LMC_UNLIKELY(!kernels)) {

@@ -1,7 +1,7 @@
 /*
- * avx2.c - kernels for CPUs with AVX2 and BMI2 (Haswell, Zen and later; fast from Zen 3). All of it, with the
- * headers that hold its parts, is compiled for these CPUs by the target that is pushed here: call nothing
- * in it before select.c has asked the CPU.
+ * avx2.c - kernels for CPUs with AVX2 and BMI2 (Haswell, Zen and later; fast from Zen 3). This file, with the headers
+ * that hold its parts, is compiled for these CPUs by the target that is pushed here. Nothing in it may be called before
+ * select.c has asked the CPU.
  */
 #include "codec/kernels/kernels.h"
 
@@ -38,7 +38,7 @@ LMC_INLINE void store256(void *p, __m256i v)
 
 /* ---- copy ---- */
 
-/* Whole lines, past the caches; dst is aligned to them. */
+/* Writes whole cache lines past the caches; dst is aligned to them. */
 LMC_INLINE void stream_lines(uint8_t *dst, const uint8_t *src, size_t nbytes)
 {
     for (size_t i = 0; i < nbytes; i += 32)
@@ -54,7 +54,7 @@ static void end_past_cache(void)
 #include "codec/kernels/avx2/layers.h"
 #include "codec/kernels/shared/strip_stream.h"
 
-/* ---- pairs ---- */
+/* ---- bitsets ---- */
 
 #include "codec/kernels/shared/x86_bits.h"
 
@@ -66,7 +66,7 @@ static void end_past_cache(void)
 
 /* ---- deltas ---- */
 
-/* Adds up how many of n <= LMC_STRIP_VALUES classes, in the L1 cache, are `class`. */
+/* The number of classes[i], i < n <= LMC_STRIP_VALUES, that are `class`. They are in the L1 cache. */
 LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
 {
     const __m256i wanted = _mm256_set1_epi8((char)class);
@@ -82,8 +82,8 @@ LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
     return count;
 }
 
-/* Classes by bisection: each step looks up a bound by what is known, and compares. Steps beyond the last class find
- * 255, which a key can reach only if it is of the last class. */
+/* Finds classes by bisection: each step looks up a bound by the bits that are known, and compares. Steps past the
+ * last class find the bound 255, which only keys of the last class reach. */
 static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t *counts)
 {
     uint8_t bound[LMC_FMT_CLASS_COUNT_MAX];
@@ -145,5 +145,5 @@ DEFINE_KERNELS(avx2);
 #endif
 
 #else
-typedef int lmc_avx2_is_empty; /* ISO C wants a declaration */
+typedef int lmc_avx2_is_empty; /* ISO C wants a declaration in every file */
 #endif

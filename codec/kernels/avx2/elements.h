@@ -1,14 +1,14 @@
 /*
- * elements.h - elements to planes and back for kernels/avx2/avx2.c, 32 elements at a time. Elements are narrowed by
- * packing pairs of registers, low parts are packed by multiplication and byte shuffles.
+ * elements.h - cuts elements into planes and joins them, for kernels/avx2/avx2.c, 32 elements at a time. Elements
+ * become narrower by packing pairs of registers. Low bits are packed by multiplication and byte shuffles.
  */
 #ifndef LMC_CODEC_KERNELS_AVX2_ELEMENTS_H
 #define LMC_CODEC_KERNELS_AVX2_ELEMENTS_H
 
 /* ---- split ---- */
 
-/* Packing narrows 128 bits at a time; these orders of 32-bit lanes put 32 bytes back in line that came from
- * two registers of 16-bit lanes, or from four of 32-bit lanes by way of two of 16-bit lanes. */
+/* Packing works on 128 bits at a time. These orders of 32-bit lanes put 32 bytes back in line. They came from two
+ * registers of 16-bit lanes, or from four of 32-bit lanes by way of two of 16-bit lanes. */
 LMC_INLINE __m256i order_from_words(void)
 {
     return _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7);
@@ -23,7 +23,7 @@ typedef struct word_pair {
     __m256i word[2];
 } word_pair;
 
-/* 16-bit lanes of at most 255 to bytes; 256 .. 32767 become 255. */
+/* 16-bit lanes to bytes; 256 .. 32767 become 255. */
 LMC_INLINE __m256i narrow_words(word_pair w, __m256i order)
 {
     return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(w.word[0], w.word[1]), order);
@@ -55,17 +55,17 @@ LMC_INLINE word_pair high_words(const __m256i x[4])
                         _mm256_packus_epi32(_mm256_srli_epi32(x[2], 16), _mm256_srli_epi32(x[3], 16))}};
 }
 
-/* How high parts are cut into symbol and low bits, in registers. */
+/* Registers for cutting high parts into symbols and low bits. */
 typedef struct high_cut {
     unsigned low_nbits;
     __m256i high_mask; /* 16-bit lanes */
-    __m256i shift; /* offset - (window_start << low_nbits): then the symbol is what is above the low bits */
+    __m256i shift; /* offset - (window_start << low_nbits): then the symbol is the part above the low bits */
     __m128i low_count;
     __m256i low_mask;
-    __m256i pairs; /* 1 and 2^low_nbits, bytes: two low parts to a 16-bit lane */
-    __m256i quads; /* 1 and 4^low_nbits, 16 bits each: four to a 32-bit lane */
+    __m256i pairs; /* 1 and 2^low_nbits, bytes: put two low parts together in a 16-bit lane */
+    __m256i quads; /* 1 and 4^low_nbits, 16 bits each: put four together in a 32-bit lane */
     __m256i octet_counts;
-    __m256i octet_mask; /* the four low parts of a 64-bit lane's lower half */
+    __m256i octet_mask; /* the four low parts in the lower half of a 64-bit lane */
     __m256i gather;     /* the bytes of two 64-bit lanes that the low parts fill */
 } high_cut;
 
@@ -89,7 +89,7 @@ LMC_INLINE high_cut load_high_cut(const lmc_split *split, const unsigned high_nb
     return cut;
 }
 
-/* 32 bytes of low_nbits < 8 bits each to 4 * low_nbits bytes; writes 16 - 2 * low_nbits bytes more. */
+/* Packs 32 bytes of low_nbits < 8 bits each to 4 * low_nbits bytes. Writes 16 - 2 * low_nbits bytes more. */
 LMC_INLINE void pack_low(const high_cut *cut, __m256i low, uint8_t *dst)
 {
     const __m256i pairs = _mm256_maddubs_epi16(cut->pairs, low);
@@ -102,13 +102,13 @@ LMC_INLINE void pack_low(const high_cut *cut, __m256i low, uint8_t *dst)
     _mm_storeu_si128((__m128i *)(dst + 2 * cut->low_nbits), _mm256_extracti128_si256(packed, 1));
 }
 
-/* Cuts 32 high parts; `low` as pack_low(). Returns the symbols. */
+/* Cuts 32 high parts; `low` is written as pack_low() does. Returns the symbols. */
 LMC_INLINE __m256i cut_high(const high_cut *cut, word_pair high_parts, __m256i order, uint8_t *symbols,
                             uint8_t *low)
 {
     const __m256i h0 = _mm256_and_si256(_mm256_add_epi16(high_parts.word[0], cut->shift), cut->high_mask);
     const __m256i h1 = _mm256_and_si256(_mm256_add_epi16(high_parts.word[1], cut->shift), cut->high_mask);
-    const __m256i widest = _mm256_set1_epi16(0x7fff); /* narrowing takes more for negative */
+    const __m256i widest = _mm256_set1_epi16(0x7fff); /* narrowing takes larger numbers for negative ones */
     const word_pair wide_symbols = {{_mm256_min_epu16(_mm256_srl_epi16(h0, cut->low_count), widest),
                                      _mm256_min_epu16(_mm256_srl_epi16(h1, cut->low_count), widest)}};
     const __m256i s = narrow_words(wide_symbols, order);
@@ -125,7 +125,7 @@ LMC_INLINE __m256i cut_high(const high_cut *cut, word_pair high_parts, __m256i o
     return s;
 }
 
-/* Elements of 8 bytes in two registers to their lower (0) or upper (1) halves in one. */
+/* The lower (0) or upper (1) halves of 8-byte elements in two registers, in one register. */
 LMC_INLINE __m256i half_elements(__m256i x0, __m256i x1, const int upper)
 {
     const __m256 f0 = _mm256_castsi256_ps(x0), f1 = _mm256_castsi256_ps(x1);
@@ -141,14 +141,14 @@ LMC_INLINE void rotate_left(const unsigned nbytes, __m256i *x)
                              : _mm256_or_si256(_mm256_add_epi64(x[i], x[i]), _mm256_srli_epi64(x[i], 63));
 }
 
-/* Bytes of 32-bit lanes in four registers, to the planes of their two upper bytes, or of the lower two. */
+/* Stores the two upper bytes, or the two lower ones, of 32-bit lanes in four registers to their planes. */
 LMC_INLINE void store_bytes_of(word_pair words, uint8_t *const *planes)
 {
     store256(planes[0], high_bytes(words, order_from_dwords()));
     store256(planes[1], low_bytes(words, order_from_dwords()));
 }
 
-/* Cuts 32 elements into planes at dst, whose low plane is written as pack_low() does. */
+/* Cuts 32 elements into planes at dst; the low plane is written as pack_low() does. */
 LMC_INLINE __m256i split_half(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                               const uint8_t *src, const lmc_plane_set *dst)
 {
@@ -180,7 +180,7 @@ LMC_INLINE __m256i split_half(const unsigned nbytes, const high_cut *cut, unsign
     return cut_high(cut, high_words(x), order_from_dwords(), dst->symbols, dst->low);
 }
 
-/* Cuts a group of 64 elements; the low plane as pack_low() */
+/* Cuts a group of 64 elements; the low plane is written as pack_low() does. */
 LMC_INLINE __m256i split_group(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                                const uint8_t *src, const lmc_plane_set *dst)
 {
@@ -196,7 +196,8 @@ LMC_INLINE __m256i split_group(const unsigned nbytes, const high_cut *cut, unsig
     return _mm256_max_epu8(s, split_half(nbytes, cut, rotation, src + 32 * nbytes, &upper));
 }
 
-/* The last groups of a call, up to the exact ends of their planes, by way of buffers. n <= 64. */
+/* Cuts the last groups of a call, n <= 64 elements each, by way of buffers, since planes are written to their exact
+ * ends. */
 LMC_INLINE __m256i split_last(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                               const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
@@ -207,7 +208,7 @@ LMC_INLINE __m256i split_last(const unsigned nbytes, const high_cut *cut, unsign
     const lmc_plane_set planes = {
         dst->symbols, low, {lower[0], lower[1], lower[2], lower[3], lower[4], lower[5]}};
     split_group(nbytes, cut, rotation, elements, &planes);
-    memset(dst->symbols + n, 0, GROUP - n); /* no escapes there */
+    memset(dst->symbols + n, 0, GROUP - n); /* elements of 0 are no escapes */
     const size_t low_nbits = n * cut->low_nbits;
     if (low_nbits % 8 != 0)
         low[low_nbits / 8] &= (uint8_t)((1u << low_nbits % 8) - 1);
@@ -225,7 +226,8 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
     const unsigned high_nbits = nbytes == 1 ? 8 : 16;
     const unsigned rotation = split->rotation;
     const high_cut cut = load_high_cut(split, high_nbits);
-    const size_t overrun = p > 0 ? lmc_div_ceil(8 * (16 - 2 * p), p) : 0; /* of pack_low(), in elements */
+    const size_t overrun =
+        p > 0 ? lmc_div_ceil(8 * (16 - 2 * p), p) : 0; /* that pack_low() writes too many */
     const lmc_plane_set planes = *dst;
     __m256i greatest = _mm256_setzero_si256();
     size_t i = 0;
@@ -244,10 +246,12 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
 
 /* ---- join ---- */
 
-/* Low parts to 16- or 32-bit lanes: the two bytes that hold each part, and a shift to the right. */
+/* Registers for bringing low parts to 16- or 32-bit lanes: the two bytes that hold each part, and a shift to the
+ * right. */
 typedef struct low_spread {
-    __m256i source; /* in 16 bytes, which each half of the register has a copy of */
-    __m256i shift;  /* 16-bit lanes: factors of which the upper half of the product counts; 32-bit: counts */
+    __m256i source; /* in 16 bytes, of which each half of the register has a copy */
+    __m256i
+        shift; /* 16-bit lanes: factors, of whose products the upper half counts; 32-bit lanes: shift counts */
     __m256i mask;
     unsigned low_nbits;
 } low_spread;
@@ -257,9 +261,8 @@ LMC_INLINE low_spread load_low_spread_16(unsigned low_nbits)
     uint8_t source[32];
     uint16_t factor[16];
     for (unsigned k = 0; k < 16; k++) {
-        const unsigned second =
-            (k * low_nbits + 7) / 8;           /* shifts are 1..8: a factor of 2^16 does not exist */
-        source[2 * k] = (uint8_t)(second - 1); /* 255, byte -1, reads as 0 */
+        const unsigned second = (k * low_nbits + 7) / 8; /* shifts are 1..8: there is no factor of 2^16 */
+        source[2 * k] = (uint8_t)(second - 1);           /* 255 is byte -1 and reads as 0 */
         source[2 * k + 1] = (uint8_t)second;
         factor[k] = (uint16_t)(1u << (8 + 8 * second - k * low_nbits));
     }
@@ -311,7 +314,7 @@ LMC_INLINE __m256i widen_to_32(const uint8_t *p)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
 
-/* How high parts are joined, in registers. */
+/* Registers for joining high parts. */
 typedef struct high_join {
     low_spread low;
     __m128i low_count;
@@ -330,7 +333,7 @@ LMC_INLINE high_join load_high_join(const unsigned nbytes, const lmc_split *spli
     return join;
 }
 
-/* 16 high parts */
+/* Joins 16 high parts. */
 LMC_INLINE __m256i join_high_16(const high_join *join, const uint8_t *symbols, const uint8_t *low)
 {
     const __m256i s = _mm256_sll_epi16(widen_to_16(symbols), join->low_count);
@@ -343,7 +346,7 @@ LMC_INLINE __m256i join_2_bytes(const high_join *join, const uint8_t *symbols, c
     return join->rotation ? _mm256_or_si256(_mm256_srli_epi16(x, 1), _mm256_slli_epi16(x, 15)) : x;
 }
 
-/* 32 elements of 1 byte */
+/* Joins 32 elements of 1 byte. */
 LMC_INLINE __m256i join_1_byte(const high_join *join, const uint8_t *symbols, const uint8_t *low)
 {
     const __m256i mask = _mm256_set1_epi16(0xff);
@@ -357,13 +360,13 @@ LMC_INLINE __m256i join_1_byte(const high_join *join, const uint8_t *symbols, co
     return narrow_words(x, order_from_words());
 }
 
-/* Two planes of bytes as the upper and the lower byte of the lower half of eight 32-bit lanes. */
+/* Two planes of bytes as the upper and the lower byte in the lower half of eight 32-bit lanes. */
 LMC_INLINE __m256i widen_pair(uint8_t *const *planes, size_t i)
 {
     return _mm256_or_si256(_mm256_slli_epi32(widen_to_32(planes[0] + i), 8), widen_to_32(planes[1] + i));
 }
 
-/* The upper 4 bytes of eight elements, not rotated back yet. */
+/* The upper 4 bytes of eight elements, before the rotation back. */
 LMC_INLINE __m256i join_upper_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i)
 {
     const __m256i s = _mm256_sll_epi32(widen_to_32(src->symbols + i), join->low_count);
@@ -378,7 +381,7 @@ LMC_INLINE __m256i join_4_bytes(const high_join *join, const lmc_plane_set *src,
     return join->rotation ? _mm256_or_si256(_mm256_srli_epi32(x, 1), _mm256_slli_epi32(x, 31)) : x;
 }
 
-/* Eight elements of 8 bytes. */
+/* Joins eight elements of 8 bytes. */
 LMC_INLINE void join_8_bytes(const high_join *join, const lmc_plane_set *src, size_t i, uint8_t *dst)
 {
     const __m256i upper = join_upper_4_bytes(join, src, i);

@@ -1,7 +1,7 @@
 /*
- * layers.h - canonical codes, level by level, for kernels/avx2/avx2.c. A group of 64 symbols is two registers, a
- * plane's word of the group is a general register. What depends on the symbol before (the list, the partial
- * planes) is done for a whole strip at a time, so that a group need not wait for its neighbour.
+ * layers.h - codes one layer of a canonical code, for kernels/avx2/avx2.c. A group of 64 symbols is two registers; the
+ * word of a plane for the group is a general register. The next symbols and the partial planes depend on the symbols
+ * before. They are done for a whole strip at a time, so that a group need not wait for its neighbour.
  */
 #ifndef LMC_CODEC_KERNELS_AVX2_LEVELS_H
 #define LMC_CODEC_KERNELS_AVX2_LEVELS_H
@@ -28,27 +28,27 @@ LMC_INLINE uint64_t top_bits(__m256i v0, __m256i v1)
     return (uint32_t)_mm256_movemask_epi8(v0) | (uint64_t)(uint32_t)_mm256_movemask_epi8(v1) << 32;
 }
 
-/* Bytes i >= n of a group become 0x80: no code, but still no code that is longer than another. */
+/* Makes bytes i >= n of a group 0x80: that is no code, and no code that is longer than another. */
 LMC_INLINE bytes64 void_beyond(bytes64 codes, size_t n)
 {
     const __m256i count = _mm256_set1_epi8((char)n);
-    const __m256i flag = _mm256_set1_epi8((char)0x80);
+    const __m256i top_bit = _mm256_set1_epi8((char)0x80);
     __m256i index = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
                                      21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
     for (unsigned h = 0; h < 2; h++) {
-        const __m256i beyond = _mm256_andnot_si256(_mm256_cmpgt_epi8(count, index), flag);
+        const __m256i beyond = _mm256_andnot_si256(_mm256_cmpgt_epi8(count, index), top_bit);
         codes.half[h] = _mm256_or_si256(codes.half[h], beyond);
         index = _mm256_add_epi8(index, _mm256_set1_epi8(32));
     }
     return codes;
 }
 
-/* ---- the list ---- */
+/* ---- next symbols ---- */
 
-/* Which symbols of a strip are in the list. */
+/* The symbols of a strip that belong to the next layer. */
 typedef struct marks {
     uint8_t passed_on[LMC_STRIP_VALUES];  /* 0 or 255 */
-    uint64_t count[LMC_STRIP_VALUES / 8]; /* of each eight symbols */
+    uint64_t count[LMC_STRIP_VALUES / 8]; /* their number among each eight symbols */
 } marks;
 
 LMC_INLINE void mark_group(marks *m, size_t at, bytes64 passed_on)
@@ -59,7 +59,7 @@ LMC_INLINE void mark_group(marks *m, size_t at, bytes64 passed_on)
         store256(m->count + at / 8 + 4 * h, _mm256_sad_epu8(_mm256_sub_epi8(zero, passed_on.half[h]), zero));
 }
 
-/* The marked ones of n symbols, a multiple of 64. Returns the end of the list. */
+/* Appends the marked symbols of n, a multiple of 64. Returns the end of next_symbols. */
 static uint8_t *append_passed_on(uint8_t *next_symbols, const uint8_t *symbols, const marks *m, size_t n)
 {
 #pragma GCC unroll 8
@@ -70,7 +70,7 @@ static uint8_t *append_passed_on(uint8_t *next_symbols, const uint8_t *symbols, 
     return next_symbols;
 }
 
-/* The inverse: the marked symbols are 0 and become those of the list. */
+/* The inverse: the marked symbols are 0 and become next symbols. */
 static const uint8_t *fill_passed_on(const uint8_t *next_symbols, const marks *m, size_t n, uint8_t *symbols)
 {
 #pragma GCC unroll 8
@@ -87,13 +87,13 @@ LMC_INLINE size_t whole_groups(size_t n)
     return (n + GROUP - 1) & ~(size_t)(GROUP - 1);
 }
 
-/* ---- levels: encode ---- */
+/* ---- encode ---- */
 
-/* What an encoder needs of a layer. Codes are looked up 16 symbols at a time, and only where they differ
- * from `common`, the code of most symbols. */
+/* Tables of an encoder for a layer. Codes are looked up 16 symbols at a time, and only where they differ from
+ * `common`, the code of most symbols. */
 typedef struct code_book {
-    __m256i code[16];   /* of 16 symbols, twice; exclusive or `common` */
-    __m256i to_low[16]; /* exclusive or it: the 16 symbols become 0..15 */
+    __m256i code[16];   /* of 16 symbols, twice; XOR `common` */
+    __m256i to_low[16]; /* XOR with it makes the 16 symbols 0..15 */
     unsigned count;
     __m256i common;
     __m256i below_threshold[6];
@@ -123,7 +123,8 @@ LMC_INLINE void load_code_book(const lmc_layer *layer, code_book *book)
 
 LMC_INLINE bytes64 look_up_codes(const code_book *book, bytes64 symbols)
 {
-    const __m256i beyond_15 = _mm256_set1_epi8(0x70); /* saturating: 16.. get bit 7, which looks up 0 */
+    const __m256i beyond_15 =
+        _mm256_set1_epi8(0x70); /* saturating: 16 and more get bit 7, which looks up 0 */
     bytes64 codes = {{book->common, book->common}};
     for (unsigned i = 0; i < book->count; i++)
         for (unsigned h = 0; h < 2; h++) {
@@ -139,7 +140,7 @@ LMC_INLINE uint64_t plane_word(bytes64 codes, const unsigned j)
     return top_bits(_mm256_slli_epi16(codes.half[0], 2 + j), _mm256_slli_epi16(codes.half[1], 2 + j));
 }
 
-/* Bytes, as signed numbers, that are greater than a bound. */
+/* Bytes that are greater, as signed numbers, than a bound. */
 LMC_INLINE uint64_t greater_than(bytes64 v, __m256i bound)
 {
     return top_bits(_mm256_cmpgt_epi8(v.half[0], bound), _mm256_cmpgt_epi8(v.half[1], bound));
@@ -193,7 +194,7 @@ LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lm
     copy_out_cursors(first, last, out, &local);
 }
 
-/* Finds the symbol of each code but the list's; 0 if some code has not exactly one. */
+/* Finds the symbol of each code but next_code. Returns 0 if some code has not exactly one symbol. */
 LMC_INLINE int find_symbols(const lmc_layer *layer, uint8_t symbol[3])
 {
     const unsigned code_step = 64u >> layer->last_nbits;
@@ -272,10 +273,10 @@ static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t 
     LMC_LAYER_INSTANCE(layer, encode_layer, layer, symbols, n, out)
 }
 
-/* ---- levels: decode ---- */
+/* ---- decode ---- */
 
-/* A strip of codes bit by bit: bit i of word j of group g is bit j of code 64 g + i. Each plane is laid out
- * for the whole strip before the next, since a group by itself would wait for every bit of its codes. */
+/* A strip of codes bit by bit: bit i of word j of group g is bit j of code 64 g + i. Each plane is laid out for the
+ * whole strip before the next one. A group alone would wait for every bit of its codes. */
 typedef struct code_bits {
     uint64_t word[6][LMC_STRIP_VALUES / GROUP];
 } code_bits;
@@ -318,7 +319,7 @@ static void lay_out_partial(const lmc_layer *layer, lmc_layer_in *in, unsigned j
     in->position[j] = position;
 }
 
-/* What a decoder needs of a layer. Codes are right-justified to last_nbits here. */
+/* Tables of a decoder for a layer. Codes are right-justified to last_nbits here. */
 typedef struct symbol_book {
     __m256i symbol[4]; /* of 16 codes, twice */
     __m256i next_code;
@@ -338,7 +339,7 @@ LMC_INLINE symbol_book load_symbol_book(const unsigned last, const lmc_layer *la
     return book;
 }
 
-/* One more bit at the right end of each code. */
+/* Appends a bit at the right end of each code. */
 LMC_INLINE bytes64 append_bits(bytes64 codes, uint64_t word)
 {
     const __m256i bytes_0_to_3 =
@@ -372,7 +373,7 @@ LMC_INLINE __m256i look_up_symbols(const unsigned last, const symbol_book *book,
                               bit5_to_7);
 }
 
-/* Symbols of a group of n <= 64 codes; what is listed becomes 0 and is marked. */
+/* Looks up the symbols of a group of n <= 64 codes. Symbols of the next layer become 0 and are marked. */
 LMC_INLINE void decode_group(const unsigned last, const symbol_book *book, const code_bits *bits, size_t at,
                              size_t n, marks *m, uint8_t *symbols)
 {

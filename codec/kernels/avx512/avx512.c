@@ -1,7 +1,7 @@
 /*
- * avx512.c - kernels for CPUs with AVX-512 VBMI2 and BMI2 (Ice Lake, Zen 4 and later). All of it, with the
- * headers that hold its parts, is compiled for these CPUs by the target that is pushed here: call nothing
- * in it before select.c has asked the CPU.
+ * avx512.c - kernels for CPUs with AVX-512 VBMI2 and BMI2 (Ice Lake, Zen 4 and later). This file, with the headers that
+ * hold its parts, is compiled for these CPUs by the target that is pushed here. Nothing in it may be called before
+ * select.c has asked the CPU.
  */
 #include "codec/kernels/kernels.h"
 
@@ -28,7 +28,7 @@
 #define EACH_BYTE UINT64_C(0x0101010101010101)
 #define ALL (~UINT64_C(0))
 
-/* The first `nbytes` bytes of a register to memory; all of them if nbytes >= 64. */
+/* Stores the first `nbytes` bytes of a register; all of them if nbytes >= 64. */
 LMC_INLINE void store_first(uint8_t *dst, __m512i v, size_t nbytes)
 {
     if (LMC_LIKELY(nbytes >= 64))
@@ -52,14 +52,14 @@ LMC_INLINE size_t bytes_left(size_t nbytes, size_t used)
 
 /* ---- copy ---- */
 
-/* Whole lines, past the caches; dst is aligned to them. */
+/* Writes whole cache lines past the caches; dst is aligned to them. */
 LMC_INLINE void stream_lines(uint8_t *dst, const uint8_t *src, size_t nbytes)
 {
     for (size_t i = 0; i < nbytes; i += 64)
         _mm512_stream_si512((__m512i *)(void *)(dst + i), _mm512_loadu_si512(src + i));
 }
 
-/* What is left at both ends of the lines is written as usual. */
+/* Bytes before the first whole line and behind the last one are written as usual. */
 static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
 {
     const size_t first = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
@@ -74,7 +74,7 @@ static void end_past_cache(void)
     _mm_sfence();
 }
 
-/* To a stream, without a line that waits. */
+/* Appends to a stream, after the line that waits was written. */
 static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbytes)
 {
     lmc_stream_flush(stream);
@@ -89,7 +89,7 @@ static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbyt
 #include "codec/kernels/avx512/lists.h"
 #include "codec/kernels/avx512/masks.h"
 
-/* ---- pairs ---- */
+/* ---- bitsets ---- */
 
 #include "codec/kernels/shared/x86_bits.h"
 
@@ -110,5 +110,5 @@ DEFINE_KERNELS(avx512);
 #endif
 
 #else
-typedef int lmc_avx512_is_empty; /* ISO C wants a declaration */
+typedef int lmc_avx512_is_empty; /* ISO C wants a declaration in every file */
 #endif

@@ -1,7 +1,6 @@
 /*
- * deltas.h - deltas for kernels/avx512/avx512.c, 64 elements at a time. Classes come from a look-up of the keys;
- * a class is a mask of its elements, so that lists are written by compression and read by expansion, class by
- * class.
+ * deltas.h - compares elements with the base and classifies the base, for kernels/avx512/avx512.c, 64 elements at a
+ * time. Classes come from a look-up of the keys.
  */
 #ifndef LMC_CODEC_KERNELS_AVX512_DELTAS_H
 #define LMC_CODEC_KERNELS_AVX512_DELTAS_H
@@ -50,7 +49,7 @@ LMC_INLINE __m512i lanes_right(const unsigned nbytes, __m512i a, unsigned count)
                          : _mm512_srl_epi64(a, c);
 }
 
-/* Elements of 1 byte are worked on in lanes of 2. */
+/* Elements of 1 byte take lanes of 2. */
 #define DELTA_LANE(nbytes) ((nbytes) == 1 ? 2 : (nbytes))
 
 /* All ones where the top bit is set. */
@@ -67,7 +66,7 @@ LMC_INLINE __m512i choose_bits(__m512i mask, __m512i a, __m512i b)
     return _mm512_ternarylogic_epi64(mask, a, b, 0xca);
 }
 
-/* 64 elements to registers; of 1 byte: to the upper half of each lane. */
+/* Loads 64 elements; elements of 1 byte go to the upper half of each lane. */
 LMC_INLINE void load_wide(const unsigned nbytes, const uint8_t *src, size_t n, __m512i *x)
 {
     if (nbytes > 1) {
@@ -79,7 +78,7 @@ LMC_INLINE void load_wide(const unsigned nbytes, const uint8_t *src, size_t n, _
     x[1] = _mm512_slli_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(bytes, 1)), 8);
 }
 
-/* The lower halves of 64 lanes of 8 bytes; lanes of 4 as they are. */
+/* The lower halves of 64 lanes of 8 bytes. Lanes of 4 bytes stay as they are. */
 LMC_INLINE void gather_dwords(const unsigned nbytes, const __m512i *x, __m512i dwords[4])
 {
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -111,7 +110,7 @@ LMC_INLINE __m512i lane_bytes(const unsigned nbytes, const __m512i *x, unsigned 
 
 /* ---- classes ---- */
 
-/* The class of each key, looked up in one register if the keys where classes begin are near to each other. */
+/* Tables for the class of each key. One register is enough if the first keys of the classes are near each other. */
 typedef struct class_book {
     __m512i class[4];
     __m512i below; /* the near form: keys up to this one are of class 0 */
@@ -152,7 +151,7 @@ LMC_INLINE __m512i look_up_classes(const class_book *book, __m512i keys)
     return _mm512_mask_mov_epi8(lower, _mm512_movepi8_mask(keys), upper);
 }
 
-/* Adds up the elements of two classes, 4 bits each for every lane of up to 15 groups. n <= 15 * 64. */
+/* Counts the elements of two classes, with 4 bits for each in every lane of up to 15 groups. n <= 15 * 64. */
 LMC_INLINE void count_two(__m512i marks, const uint8_t *classes, size_t n, __m512i sums[2])
 {
     const __m512i low = _mm512_set1_epi8(15);
@@ -171,11 +170,11 @@ LMC_INLINE void count_two(__m512i marks, const uint8_t *classes, size_t n, __m51
     sums[1] = _mm512_add_epi64(sums[1], _mm512_sad_epu8(upper, zero));
 }
 
-/* Two classes at a time, while the classes are in the L1 cache. */
+/* Counts two classes at a time, while the classes are in the L1 cache. */
 LMC_INLINE void count_strip(unsigned class_count, const uint8_t *classes, size_t n, size_t *counts)
 {
     for (unsigned c = 0; c < class_count; c += 2) {
-        const __mmask64 first = UINT64_C(0x0001000100010001) << c; /* where a look-up of c reads */
+        const __mmask64 first = UINT64_C(0x0001000100010001) << c; /* places that a look-up of c reads */
         const __m512i marks = _mm512_mask_mov_epi8(_mm512_maskz_mov_epi8(first, _mm512_set1_epi8(1)),
                                                    first << 1, _mm512_set1_epi8(16));
         __m512i sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
@@ -187,7 +186,7 @@ LMC_INLINE void count_strip(unsigned class_count, const uint8_t *classes, size_t
     }
 }
 
-/* The keys of a group, the bits above them not cleared. */
+/* The keys of a group; the bits above them are not cleared. */
 LMC_INLINE __m512i load_keys(const unsigned nbytes, unsigned key_shift, const uint8_t *base, size_t n)
 {
     __m512i x[8];
@@ -216,7 +215,7 @@ LMC_INLINE void classify_elements(const unsigned nbytes, const lmc_delta *delta,
 
 /* ---- split and join ---- */
 
-/* Differences of 64 elements from their bases, and the XOR of both for its top bits. */
+/* Differences of 64 elements from the base's, and the XOR of both for its top bits. */
 LMC_INLINE void compare_group(const unsigned transform, const unsigned nbytes, const uint8_t *src,
                               const uint8_t *base, size_t n, __m512i *z, __m512i *sign_changes)
 {
@@ -245,7 +244,7 @@ LMC_INLINE void compare_group(const unsigned transform, const unsigned nbytes, c
         z[i] = _mm512_srli_epi16(z[i], 8);
 }
 
-/* The lower words of 64 lanes, to high part. */
+/* Stores the lower words of 64 lanes to `high`. */
 LMC_INLINE void store_high(const unsigned nbytes, const __m512i *x, uint16_t *high)
 {
     const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
@@ -285,7 +284,7 @@ LMC_INLINE unsigned split_deltas(const unsigned transform, const unsigned nbytes
     return nbytes > 2 && _mm512_test_epi64_mask(all, _mm512_andnot_si512(high_mask, _mm512_set1_epi64(-1)));
 }
 
-/* High parts to lanes of `width` bytes, from the one numbered `first` on. */
+/* Widens high parts to lanes of `width` bytes, from number `first` on. */
 LMC_INLINE __m512i widen_high(const unsigned width, const uint16_t *high)
 {
     if (width == 2)
@@ -304,7 +303,7 @@ LMC_INLINE __m512i widen_bytes(const unsigned width, const uint8_t *p)
     return _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(const void *)p));
 }
 
-/* One register of elements: b from their bases, h their high parts, low at their first. */
+/* Restores one register of elements. b: the base's elements, h: high parts, low: their first lower bytes. */
 LMC_INLINE __m512i join_lanes(const unsigned transform, const unsigned nbytes, unsigned low_nbytes, __m512i h,
                               const uint8_t *const *low, size_t at, __m512i b)
 {

@@ -1,14 +1,14 @@
 /*
- * elements.h - elements to planes and back for kernels/avx512/avx512.c, 64 elements at a time. Elements are narrowed
- * by packing pairs of registers, low parts are packed by multiplication and compression.
+ * elements.h - cuts elements into planes and joins them, for kernels/avx512/avx512.c, 64 elements at a time. Elements
+ * become narrower by packing pairs of registers. Low bits are packed by multiplication and compression.
  */
 #ifndef LMC_CODEC_KERNELS_AVX512_ELEMENTS_H
 #define LMC_CODEC_KERNELS_AVX512_ELEMENTS_H
 
 /* ---- split ---- */
 
-/* Packing narrows 128 bits at a time; these orders of 32-bit lanes put 64 bytes back in line that came from
- * two registers of 16-bit lanes, or from four of 32-bit lanes by way of two of 16-bit lanes. */
+/* Packing works on 128 bits at a time. These orders of 32-bit lanes put 64 bytes back in line. They came from two
+ * registers of 16-bit lanes, or from four of 32-bit lanes by way of two of 16-bit lanes. */
 LMC_INLINE __m512i order_from_words(void)
 {
     return _mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
@@ -23,7 +23,7 @@ typedef struct word_pair {
     __m512i word[2];
 } word_pair;
 
-/* 16-bit lanes of at most 255 to bytes; 256 .. 32767 become 255. */
+/* 16-bit lanes to bytes; 256 .. 32767 become 255. */
 LMC_INLINE __m512i narrow_words(word_pair w, __m512i order)
 {
     return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(w.word[0], w.word[1]));
@@ -55,17 +55,17 @@ LMC_INLINE word_pair high_words(const __m512i x[4])
                         _mm512_packus_epi32(_mm512_srli_epi32(x[2], 16), _mm512_srli_epi32(x[3], 16))}};
 }
 
-/* How high parts are cut into symbol and low bits, in registers. */
+/* Registers for cutting high parts into symbols and low bits. */
 typedef struct high_cut {
     unsigned low_nbits;
     __m512i high_mask; /* 16-bit lanes from here */
-    __m512i shift; /* offset - (window_start << low_nbits): then the symbol is what is above the low bits */
+    __m512i shift; /* offset - (window_start << low_nbits): then the symbol is the part above the low bits */
     __m512i low_counts;
     __m512i low_mask;
-    __m512i pairs; /* 1 and 2^low_nbits, bytes: two low parts to a 16-bit lane */
-    __m512i quads; /* 1 and 4^low_nbits, 16 bits each: four to a 32-bit lane */
+    __m512i pairs; /* 1 and 2^low_nbits, bytes: put two low parts together in a 16-bit lane */
+    __m512i quads; /* 1 and 4^low_nbits, 16 bits each: put four together in a 32-bit lane */
     __m512i octet_counts;
-    __m512i octet_mask; /* the four low parts of a 64-bit lane's lower half */
+    __m512i octet_mask; /* the four low parts in the lower half of a 64-bit lane */
     uint64_t low_kept;  /* bytes of a 64-bit lane that the low parts fill */
 } high_cut;
 
@@ -86,7 +86,7 @@ LMC_INLINE high_cut load_high_cut(const lmc_split *split, const unsigned high_nb
     return cut;
 }
 
-/* 64 bytes of fewer than 8 bits each to 8 * low_nbits bytes. */
+/* Packs 64 bytes of fewer than 8 bits each to 8 * low_nbits bytes. */
 LMC_INLINE __m512i pack_low(const high_cut *cut, __m512i low)
 {
     const __m512i pairs = _mm512_maddubs_epi16(cut->pairs, low);
@@ -96,13 +96,13 @@ LMC_INLINE __m512i pack_low(const high_cut *cut, __m512i low)
     return _mm512_maskz_compress_epi8(cut->low_kept, octets);
 }
 
-/* Cuts a group of n <= 64 high parts; returns the symbols. */
+/* Cuts a group of n <= 64 high parts. Returns the symbols. */
 LMC_INLINE __m512i cut_high(const high_cut *cut, word_pair high_parts, __m512i order, size_t n,
                             uint8_t *symbols, uint8_t *low)
 {
     const __m512i h0 = _mm512_and_si512(_mm512_add_epi16(high_parts.word[0], cut->shift), cut->high_mask);
     const __m512i h1 = _mm512_and_si512(_mm512_add_epi16(high_parts.word[1], cut->shift), cut->high_mask);
-    const __m512i widest = _mm512_set1_epi16(0x7fff); /* narrowing takes more for negative */
+    const __m512i widest = _mm512_set1_epi16(0x7fff); /* narrowing takes larger numbers for negative ones */
     const word_pair wide_symbols = {{_mm512_min_epu16(_mm512_srlv_epi16(h0, cut->low_counts), widest),
                                      _mm512_min_epu16(_mm512_srlv_epi16(h1, cut->low_counts), widest)}};
     const __m512i s = narrow_words(wide_symbols, order);
@@ -121,7 +121,7 @@ LMC_INLINE __m512i cut_high(const high_cut *cut, word_pair high_parts, __m512i o
     return n < GROUP ? _mm512_maskz_mov_epi8(_bzhi_u64(ALL, (unsigned)n), s) : s;
 }
 
-/* Reads a group of n <= 64 elements as registers of rotated elements. */
+/* Loads a group of n <= 64 elements and rotates them. */
 LMC_INLINE void load_elements(const unsigned nbytes, const uint8_t *src, size_t n, __m512i *x)
 {
     for (unsigned i = 0; i < nbytes; i++) {
@@ -139,7 +139,7 @@ LMC_INLINE __m512i split_group(const unsigned nbytes, const high_cut *cut, unsig
     const __m512i dwords_order = order_from_dwords();
     __m512i x[8];
     load_elements(nbytes, src + at * nbytes, n, x);
-    if (nbytes == 1) { /* a byte twice rotates in a 16-bit lane like a byte */
+    if (nbytes == 1) { /* a byte twice in a 16-bit lane rotates like a byte */
         const __m512i counts = _mm512_set1_epi16((short)rotation);
         const __m512i w0 = _mm512_unpacklo_epi8(x[0], x[0]);
         const __m512i w1 = _mm512_unpackhi_epi8(x[0], x[0]);
@@ -202,10 +202,10 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
 
 /* ---- join ---- */
 
-/* Low parts to bytes, in registers. */
+/* Registers for bringing low parts to bytes. */
 typedef struct low_spread {
     uint64_t low_kept;  /* bytes of a 64-bit lane that the low parts fill */
-    __m512i bit_offset; /* of each low part in its 64-bit lane */
+    __m512i bit_offset; /* places of the low parts in their 64-bit lane */
     __m512i low_mask;
 } low_spread;
 
@@ -232,7 +232,7 @@ LMC_INLINE __m512i bytes_from(__m512i v, unsigned from)
                      : _mm512_permutexvar_epi64(_mm512_add_epi64(in_place, _mm512_set1_epi64(from / 8)), v);
 }
 
-/* How high parts are joined, in registers: lanes of 16 bits for elements of 1 and 2 bytes, else of 32. */
+/* Registers for joining high parts: lanes of 16 bits for elements of 1 and 2 bytes, else of 32. */
 typedef struct high_join {
     low_spread spread;
     __m512i low_counts;
@@ -253,7 +253,7 @@ LMC_INLINE high_join load_high_join(const unsigned nbytes, const lmc_split *spli
     return join;
 }
 
-/* 32 high parts; `low` holds their low parts in its lower half. */
+/* Joins 32 high parts; `low` holds their low parts in its lower half. */
 LMC_INLINE __m512i join_high(const high_join *join, const uint8_t *symbols, __m512i low)
 {
     const __m512i s = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)symbols));
@@ -261,7 +261,7 @@ LMC_INLINE __m512i join_high(const high_join *join, const uint8_t *symbols, __m5
     return _mm512_add_epi16(_mm512_add_epi16(_mm512_sllv_epi16(s, join->low_counts), wide_low), join->shift);
 }
 
-/* 64 elements of 1 byte. */
+/* Joins 64 elements of 1 byte. */
 LMC_INLINE __m512i join_1_byte(const high_join *join, const uint8_t *symbols, __m512i low)
 {
     const __m512i mask = _mm512_set1_epi16(0xff);
@@ -275,7 +275,7 @@ LMC_INLINE __m512i join_1_byte(const high_join *join, const uint8_t *symbols, __
     return narrow_words(x, order_from_words());
 }
 
-/* 32 elements of 2 bytes. */
+/* Joins 32 elements of 2 bytes. */
 LMC_INLINE __m512i join_2_bytes(const high_join *join, const uint8_t *symbols, __m512i low)
 {
     const __m512i x = join_high(join, symbols, low);
@@ -287,13 +287,13 @@ LMC_INLINE __m512i widen_to_32(const uint8_t *p)
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
 
-/* Two planes of bytes as the upper and the lower byte of the lower half of sixteen 32-bit lanes. */
+/* Two planes of bytes as the upper and the lower byte in the lower half of sixteen 32-bit lanes. */
 LMC_INLINE __m512i widen_pair(uint8_t *const *planes, size_t i)
 {
     return _mm512_or_si512(_mm512_slli_epi32(widen_to_32(planes[0] + i), 8), widen_to_32(planes[1] + i));
 }
 
-/* The upper 4 bytes of sixteen elements, not rotated back yet. */
+/* The upper 4 bytes of sixteen elements, before the rotation back. */
 LMC_INLINE __m512i join_upper_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i, __m512i low)
 {
     const __m512i s = _mm512_sllv_epi32(widen_to_32(src->symbols + i), join->low_counts);
@@ -302,7 +302,7 @@ LMC_INLINE __m512i join_upper_4_bytes(const high_join *join, const lmc_plane_set
     return _mm512_or_si512(_mm512_slli_epi32(high, 16), widen_pair(src->lower, i));
 }
 
-/* Sixteen elements of 8 bytes. */
+/* Joins sixteen elements of 8 bytes. */
 LMC_INLINE void join_8_bytes(const high_join *join, const lmc_plane_set *src, size_t i, __m512i low,
                              __m512i x[2])
 {
@@ -315,13 +315,13 @@ LMC_INLINE void join_8_bytes(const high_join *join, const lmc_plane_set *src, si
     x[1] = _mm512_rorv_epi64(_mm512_permutex2var_epi32(lower, second, upper), join->rotation);
 }
 
-/* Registers that go past the caches one after the other, to a place that is not aligned: each line is the end of one
- * and the beginning of the next. The memory is busy while the core joins. */
+/* Registers that go past the caches one after the other, to a place that is not aligned. Each line is the end of one
+ * register and the beginning of the next. The memory is busy while the core joins. */
 typedef struct register_stream {
-    uint8_t *line; /* NULL: they go nowhere */
+    uint8_t *line; /* NULL: registers go nowhere */
     uint64_t ours; /* bytes of that line */
     __m512i previous;
-    __m512i order; /* of the bytes of two registers in a line */
+    __m512i order; /* places of the bytes of two registers in a line */
 } register_stream;
 
 LMC_INLINE register_stream open_stream(const lmc_line_stream *from)
@@ -361,7 +361,7 @@ LMC_INLINE void close_stream(const register_stream *stream, size_t nbytes, lmc_l
     to->waiting = (size_t)(to->place - stream->line);
 }
 
-/* Joins a group of n <= 64 elements; src begins with it. What is streamed is a whole group. */
+/* Joins a group of n <= 64 elements at the beginning of src. A group that is streamed is whole. */
 LMC_INLINE void join_group(const unsigned nbytes, const high_join *join, const lmc_plane_set *src, size_t n,
                            uint8_t *dst, register_stream *stream)
 {
@@ -382,7 +382,7 @@ LMC_INLINE void join_group(const unsigned nbytes, const high_join *join, const l
         stream_register(stream, x[i]);
 }
 
-/* to: NULL, or where whole groups go past the caches. */
+/* to: NULL, or the stream that whole groups go to, past the caches. */
 LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
                               size_t n, uint8_t *dst, lmc_line_stream *to)
 {
@@ -391,7 +391,7 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     register_stream stream = open_stream(to);
     lmc_plane_set planes = *src;
     if (p == 0)
-        planes.low = planes.symbols; /* anything that may be read */
+        planes.low = planes.symbols; /* any readable bytes */
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);

@@ -1,6 +1,6 @@
 /*
- * gaps.h - gaps between the members of a set for kernels/avx512/avx512.c: places by compression of their
- * numbers, planes by bit tests, levels by compression and expansion, 16 gaps to a register.
+ * gaps.h - gaps between the members of a bitset, for kernels/avx512/avx512.c, 16 gaps to a register. Places come from
+ * compression of their numbers, planes from bit tests, unary planes from compression and expansion.
  */
 #ifndef LMC_CODEC_KERNELS_AVX512_GAPS_H
 #define LMC_CODEC_KERNELS_AVX512_GAPS_H
@@ -42,10 +42,10 @@ LMC_INLINE void list_places(uint64_t word, uint32_t first, uint32_t *places)
 
 static size_t gaps_find(const uint64_t *bitset, size_t n, int inverted, uint32_t *gaps)
 {
-    const uint64_t flip = inverted ? ALL : 0;
+    const uint64_t inversion = inverted ? ALL : 0;
     size_t m = 0;
     for (size_t i = 0; i < n; i += GROUP) {
-        uint64_t word = bitset[i / GROUP] ^ flip;
+        uint64_t word = bitset[i / GROUP] ^ inversion;
         if (n - i < GROUP)
             word = _bzhi_u64(word, (unsigned)(n - i));
         if (word == 0)
@@ -105,7 +105,7 @@ static size_t gaps_unary_split(uint32_t *quotients, size_t n, uint8_t *plane)
     return left;
 }
 
-/* From the back: a list never outgrows the one above it. */
+/* Works from the back: the quotients left never outgrow those of the plane before. */
 static void gaps_unary_join(const uint8_t *plane, size_t n, uint32_t *quotients, size_t left)
 {
     const __m512i one = _mm512_set1_epi32(1);

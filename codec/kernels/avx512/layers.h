@@ -1,14 +1,14 @@
 /*
- * layers.h - canonical codes, level by level, for kernels/avx512/avx512.c. A group of 64 symbols is one register, a
- * plane's word of the group is one mask: codes come from a look-up in two or four registers, planes from bit
- * tests, lists from compression. Decoding adds up the planes' bits under their masks.
+ * layers.h - codes one layer of a canonical code, for kernels/avx512/avx512.c. A group of 64 symbols is one register;
+ * the word of a plane for the group is one mask. Codes come from a look-up in two or four registers, planes from bit
+ * tests, next symbols from compression. Decoding adds up the bits of the planes under their masks.
  */
 #ifndef LMC_CODEC_KERNELS_AVX512_LEVELS_H
 #define LMC_CODEC_KERNELS_AVX512_LEVELS_H
 
-/* ---- levels: encode ---- */
+/* ---- encode ---- */
 
-/* What an encoder needs of a layer, in registers. */
+/* Registers of an encoder for a layer. */
 typedef struct code_book {
     __m512i code[4];
     __m512i threshold[6];
@@ -41,7 +41,8 @@ LMC_INLINE __m512i look_up_codes(const code_book *book, __m512i symbols)
     return _mm512_mask_mov_epi8(lower, _mm512_movepi8_mask(symbols), upper);
 }
 
-/* The symbols under a mask, to the list. Compressing to a register first: to memory is slow on Zen 4. */
+/* Appends the symbols under a mask to the next symbols. They are compressed to a register first, since compressing
+ * to memory is slow on Zen 4. */
 LMC_INLINE void append_passed_on(uint8_t **next_symbols, __m512i symbols, uint64_t passed_on)
 {
     _mm512_storeu_si512(*next_symbols, _mm512_maskz_compress_epi8(passed_on, symbols));
@@ -80,7 +81,7 @@ LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lm
     copy_out_cursors(first, last, out, &local);
 }
 
-/* Finds the symbol of each code but the list's; 0 if some code has not exactly one. */
+/* Finds the symbol of each code but next_code. Returns 0 if some code has not exactly one symbol. */
 LMC_INLINE int find_symbols(const lmc_layer *layer, uint8_t symbol[3])
 {
     const unsigned code_step = 64u >> layer->last_nbits;
@@ -145,7 +146,7 @@ static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t 
     LMC_LAYER_INSTANCE(layer, encode_layer, layer, symbols, n, out)
 }
 
-/* ---- levels: decode ---- */
+/* ---- decode ---- */
 
 LMC_INLINE __m512i fill_passed_on(const uint8_t **next_symbols, __m512i symbols, uint64_t passed_on)
 {
@@ -154,7 +155,7 @@ LMC_INLINE __m512i fill_passed_on(const uint8_t **next_symbols, __m512i symbols,
     return _mm512_mask_expand_epi8(symbols, passed_on, next);
 }
 
-/* What a decoder needs of a layer, in registers. */
+/* Registers of a decoder for a layer. */
 typedef struct symbol_book {
     __m512i symbol;
     __m512i threshold[6];

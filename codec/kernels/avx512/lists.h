@@ -1,13 +1,14 @@
 /*
- * lists.h - high parts of differences to lists by class, and back, for kernels/avx512/avx512.c: a group of 64 high
- * parts is compared with each class and compressed to its list, or expanded from it. Needs kernels/avx512/deltas.h.
+ * lists.h - scatters high parts of differences to the lists of their classes, and gathers them, for
+ * kernels/avx512/avx512.c. A group of 64 high parts is compared with each class, and compressed to its list or expanded
+ * from it. Include it after kernels/avx512/deltas.h.
  */
 #ifndef LMC_CODEC_KERNELS_AVX512_LISTS_H
 #define LMC_CODEC_KERNELS_AVX512_LISTS_H
 
 /* ---- lists ---- */
 
-/* Two registers of high parts as bytes: those that fit, 255 for the others. */
+/* Two registers of high parts as bytes; 255 for high parts that do not fit. */
 LMC_INLINE __m512i clamp_high(__m512i h0, __m512i h1)
 {
     const __m512i most = _mm512_set1_epi16(LMC_HIGH_WIDE);
@@ -15,11 +16,11 @@ LMC_INLINE __m512i clamp_high(__m512i h0, __m512i h1)
                         order_from_words());
 }
 
-/* What a look at all elements of some classes needs; kept by their order, not by class. */
+/* State of a walk over all elements for some classes, in the order of the classes. */
 typedef struct class_walk {
     __m512i class[LMC_FMT_CLASS_COUNT_MAX];
     uint8_t *next[LMC_FMT_CLASS_COUNT_MAX];
-    uint64_t wide[LMC_FMT_CLASS_COUNT_MAX]; /* lists of bytes: not 0 if they have wide high parts */
+    uint64_t wide[LMC_FMT_CLASS_COUNT_MAX]; /* of lists of bytes: not 0 if they have wide high parts */
     size_t upper[LMC_FMT_CLASS_COUNT_MAX];
     uint8_t has_bytes[LMC_FMT_CLASS_COUNT_MAX];
 } class_walk;
@@ -52,7 +53,7 @@ LMC_INLINE void append_high(uint8_t *to, uint64_t mask, word_pair high_parts)
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi16((__mmask32)(mask >> 32), high_parts.word[1]));
 }
 
-/* High bytes of a group to their lists of bytes, whose low bytes have not been written yet. */
+/* Writes the upper bytes of a group's wide high parts to their lists of bytes, before their lower bytes are written. */
 static void scatter_high(unsigned first, unsigned end, __m512i classes, word_pair high_parts, uint64_t wide,
                          uint64_t valid, class_walk *walk)
 {
@@ -66,7 +67,7 @@ static void scatter_high(unsigned first, unsigned end, __m512i classes, word_pai
     }
 }
 
-/* The high parts of a group that are of these classes. bytes_valid: lanes whose lists are of bytes. */
+/* Writes the high parts of a group that are of these classes. bytes_valid: lanes whose lists are of bytes. */
 LMC_INLINE void scatter_group(unsigned first, unsigned end, const uint8_t *classes, const uint16_t *high,
                               uint64_t valid, uint64_t bytes_valid, class_walk *walk)
 {
@@ -115,14 +116,14 @@ LMC_INLINE __m512i load_rare(const lmc_class_order *order)
     return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)is_rare));
 }
 
-/* For each class, all ones if its list is of bytes. */
+/* For each class, all ones if it is not taken directly. */
 LMC_INLINE __m512i load_bytes_kind(const lmc_high_lists *lists)
 {
     const __m128i nbytes = _mm_loadu_si128((const __m128i *)(const void *)lists->nbytes);
     return _mm512_broadcast_i32x4(_mm_cmpeq_epi8(nbytes, _mm_set1_epi8(1)));
 }
 
-/* The same for each group of a strip. */
+/* As above, for each group of a strip. */
 LMC_INLINE void fetch_lines(const uint8_t **ahead, size_t nbytes)
 {
     for (size_t i = 0; i < nbytes; i += 64)
@@ -170,13 +171,14 @@ static void scatter(const lmc_class_order *order, const uint8_t *classes, const 
     close_walk(order, &walk, lists);
 }
 
-/* Takes the high parts of a group that are of these classes; the others are left as they are in `words`, and 0 in
- * bytes. */
+/* Takes the high parts of a group that are of these classes. The other lanes of `words` stay as they are, those of
+ * the bytes are 0. */
 LMC_INLINE word_pair gather_classes(unsigned first, unsigned end, __m512i classes, uint64_t valid,
                                     class_walk *walk, word_pair words)
 {
     const __m512i zero = _mm512_setzero_si512();
-    const __m512i halves = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7); /* for unpacking lane by lane */
+    const __m512i halves =
+        _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7); /* in the order of unpacking lane by lane */
     __m512i bytes = zero;
     for (unsigned k = first; k < end; k++) {
         const uint64_t mask = _mm512_mask_cmpeq_epi8_mask(valid, classes, walk->class[k]);
@@ -199,7 +201,7 @@ LMC_INLINE word_pair gather_classes(unsigned first, unsigned end, __m512i classe
     return words;
 }
 
-/* Takes those that are not taken directly, in order. */
+/* Takes the high parts of classes that are not taken directly, in order. */
 LMC_INLINE void gather_rare(const lmc_class_order *order, const uint8_t *classes, size_t n, class_walk *walk,
                             rare_elements *rare)
 {

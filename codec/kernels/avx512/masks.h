@@ -1,6 +1,6 @@
 /*
- * masks.h - elements that are equal to one frequent value are taken out, and put back, for
- * kernels/avx512/avx512.c: comparison, compression and expansion of whole registers.
+ * masks.h - takes elements that are equal to the mask value out, and puts them back, for kernels/avx512/avx512.c:
+ * comparison, compression and expansion of whole registers.
  */
 #ifndef LMC_CODEC_KERNELS_AVX512_MASKS_H
 #define LMC_CODEC_KERNELS_AVX512_MASKS_H

@@ -1,15 +1,15 @@
 /*
- * bits.h - bits of words for kernels/neon/neon.c, two words at a time. There are no instructions that gather or
- * scatter bits: each byte is done by the moves of Hacker's Delight 7-4, whose parities are products of
- * polynomials, and neighbours are then joined, or parted first, by what they count.
+ * bits.h - gathers and scatters bits of words for kernels/neon/neon.c, two words at a time, since NEON has no
+ * instructions for that. Each byte is done by the moves of Hacker's Delight 7-4, whose parities are products of
+ * polynomials. Neighbours are joined after that, or parted before, by their counts.
  */
 #ifndef LMC_CODEC_KERNELS_NEON_BITS_H
 #define LMC_CODEC_KERNELS_NEON_BITS_H
 
-/* Shifts by lanes take the lowest byte of each lane, as a signed number; what is above it does not matter. So the
+/* A shift by lanes takes the lowest byte of each lane as a signed number; the bits above do not matter. So the
  * counts of bytes are those of the lower halves of 16-bit lanes, and so on. */
 
-/* The moves that gather the bits of each byte under a mask: move[i] names those that go 2^i places down. */
+/* The moves that gather the bits of each byte under a mask: move[i] has the bits that go 2^i places down. */
 LMC_INLINE void byte_moves(uint8x16_t mask, uint8x16_t move[3])
 {
     const poly8x16_t ones = vdupq_n_p8(0xff); /* times this, bit k becomes the parity of bits 0 .. k */
@@ -26,7 +26,7 @@ LMC_INLINE void byte_moves(uint8x16_t mask, uint8x16_t move[3])
     move[2] = vandq_u8(parity, mask);
 }
 
-/* The bits of each word of x under its mask, gathered to the lowest places; *counts: how many. */
+/* Gathers the bits of each word of x under its mask to the lowest places. *counts: how many. */
 LMC_INLINE uint64x2_t gather_words(uint64x2_t x, uint64x2_t mask, uint64x2_t *counts)
 {
     const uint8x16_t count8 = vcntq_u8(vreinterpretq_u8_u64(mask));
@@ -51,7 +51,7 @@ LMC_INLINE uint64x2_t gather_words(uint64x2_t x, uint64x2_t mask, uint64x2_t *co
     return d;
 }
 
-/* The lowest bits of each word of x, spread to the places of its mask. */
+/* Spreads the lowest bits of each word of x to the places of its mask. */
 LMC_INLINE uint64x2_t scatter_words(uint64x2_t x, uint64x2_t mask)
 {
     const int8x16_t minus8 = vnegq_s8(vreinterpretq_s8_u8(vcntq_u8(vreinterpretq_u8_u64(mask))));
@@ -59,7 +59,7 @@ LMC_INLINE uint64x2_t scatter_words(uint64x2_t x, uint64x2_t mask)
     const int32x4_t minus32 = vpaddlq_s16(minus16);
     uint8x16_t move[3];
     byte_moves(vreinterpretq_u8_u64(mask), move);
-    /* the upper half of a lane gets what the lower half has no place for; bits too many are not moved anywhere */
+    /* the upper half of a lane gets the bits that the lower half has no place for; spare bits move nowhere */
     const uint64x2_t d = vshlq_u64(x, vreinterpretq_s64_s32(minus32));
     uint32x4_t w = vtrn1q_u32(vreinterpretq_u32_u64(x), vreinterpretq_u32_u64(d));
     uint16x8_t h = vtrn1q_u16(vreinterpretq_u16_u32(w),
@@ -77,7 +77,7 @@ LMC_INLINE uint64x2_t count_words(uint64x2_t x)
     return vpaddlq_u32(vpaddlq_u16(vpaddlq_u8(vcntq_u8(vreinterpretq_u8_u64(x)))));
 }
 
-/* ---- what kernels/shared/pairs_loops.h asks for ---- */
+/* ---- the bit operations that kernels/shared/hierarchy_loops.h asks for ---- */
 
 LMC_INLINE uint64_t gather_bits(uint64_t x, uint64_t mask)
 {
@@ -90,7 +90,7 @@ LMC_INLINE uint64_t scatter_word(uint64_t x, uint64_t mask)
     return vgetq_lane_u64(scatter_words(vdupq_n_u64(x), vdupq_n_u64(mask)), 0);
 }
 
-/* The even bits of each byte by its halves, then bytes in pairs. */
+/* Gathers the even bits of each byte by its halves, then those of pairs of bytes. */
 LMC_INLINE uint64_t gather_even(uint64_t x)
 {
     static const uint8_t even_bits[16] = {0, 1, 0, 1, 2, 3, 2, 3, 0, 1, 0, 1, 2, 3, 2, 3};

@@ -1,7 +1,6 @@
 /*
- * elements.h - elements to planes and back for kernels/neon/neon.c, 16 elements at a time. Elements are narrowed
- * and widened by zips, halving them each time; low parts are packed by shifts that differ by lane, and byte
- * shuffles.
+ * elements.h - cuts elements into planes and joins them, for kernels/neon/neon.c, 16 elements at a time. Zips make
+ * elements narrower and wider, by half each time. Low bits are packed by shifts that differ by lane, and byte shuffles.
  */
 #ifndef LMC_CODEC_KERNELS_NEON_ELEMENTS_H
 #define LMC_CODEC_KERNELS_NEON_ELEMENTS_H
@@ -49,18 +48,18 @@ LMC_INLINE uint32x4x4_t dwords_of_words(words16 lower, words16 upper)
 
 /* ---- split ---- */
 
-/* How high parts are cut into symbol and low bits, in registers. */
+/* Registers for cutting high parts into symbols and low bits. */
 typedef struct high_cut {
     unsigned low_nbits;
     uint16x8_t
-        shift;      /* offset - (window_start << low_nbits): then the symbol is what is above the low bits */
+        shift;      /* offset - (window_start << low_nbits): then the symbol is the part above the low bits */
     int16x8_t down; /* shift counts: to the symbol */
-    uint8x16_t byte_shift; /* the same for elements of 1 byte */
+    uint8x16_t byte_shift; /* these for elements of 1 byte */
     int8x16_t byte_down;
-    int16x8_t to_pairs;   /* to two low parts in a lane of 16 bits, */
-    int32x4_t to_quads;   /* four in 32 bits, */
-    int64x2_t to_octets;  /* eight in 64 bits; */
-    uint16x8_t pair_mask; /* what of each lane stays where it is */
+    int16x8_t to_pairs;   /* to put two low parts in a lane of 16 bits, ... */
+    int32x4_t to_quads;   /* ... four in 32 bits, ... */
+    int64x2_t to_octets;  /* ... eight in 64 bits */
+    uint16x8_t pair_mask; /* bits of each lane that stay in place */
     uint32x4_t quad_mask;
     uint64x2_t octet_mask;
     uint8x16_t gather; /* the bytes of two 64-bit lanes that the low parts fill */
@@ -91,7 +90,7 @@ LMC_INLINE high_cut load_high_cut(const lmc_split *split)
     return cut;
 }
 
-/* The lowest low_nbits < 8 bits of 16 bytes to 2 * low_nbits bytes; writes 16. */
+/* Packs the lowest low_nbits < 8 bits of 16 bytes to 2 * low_nbits bytes. Writes 16. */
 LMC_INLINE void pack_low(const high_cut *cut, uint8x16_t low, uint8_t *dst)
 {
     const uint16x8_t bytes = vreinterpretq_u16_u8(low);
@@ -111,7 +110,7 @@ LMC_INLINE void store_low(const high_cut *cut, uint8x16_t low, uint8_t *dst)
         pack_low(cut, low, dst);
 }
 
-/* Cuts 16 high parts; returns the symbols. */
+/* Cuts 16 high parts. Returns the symbols. */
 LMC_INLINE uint8x16_t cut_high(const high_cut *cut, words16 high_parts, uint8_t *symbols, uint8_t *low)
 {
     const words16 h = {{vaddq_u16(high_parts.val[0], cut->shift), vaddq_u16(high_parts.val[1], cut->shift)}};
@@ -122,7 +121,7 @@ LMC_INLINE uint8x16_t cut_high(const high_cut *cut, words16 high_parts, uint8_t 
     return s;
 }
 
-/* The same for elements of 1 byte, which are their own high parts. */
+/* Cuts 16 elements of 1 byte, which are their own high parts. */
 LMC_INLINE uint8x16_t cut_bytes(const high_cut *cut, uint8x16_t high_parts, uint8_t *symbols, uint8_t *low)
 {
     const uint8x16_t h = vaddq_u8(high_parts, cut->byte_shift);
@@ -149,7 +148,7 @@ LMC_INLINE uint32x4x4_t load_dwords(const uint8_t *src, unsigned rotation)
     return x;
 }
 
-/* 16 elements of 8 bytes: their halves. */
+/* The halves of 16 elements of 8 bytes. */
 LMC_INLINE void load_halves(const uint8_t *src, unsigned rotation, uint32x4x4_t *lower, uint32x4x4_t *upper)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -164,7 +163,7 @@ LMC_INLINE void load_halves(const uint8_t *src, unsigned rotation, uint32x4x4_t 
     }
 }
 
-/* Cuts elements i .. i + 15 of a group; the low plane as pack_low() does. */
+/* Cuts elements i .. i + 15 of a group; the low plane is written as pack_low() does. */
 LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                                const uint8_t *src, const lmc_plane_set *dst, size_t i)
 {
@@ -197,7 +196,7 @@ LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const high_cut *cut, unsig
     return cut_high(cut, upper_words(upper), symbols, low);
 }
 
-/* Cuts a group of 64 elements; the low plane as pack_low() does. Returns the greatest symbols. */
+/* Cuts a group of 64 elements; the low plane is written as pack_low() does. Returns the greatest symbols. */
 LMC_INLINE uint8x16_t split_group(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                                   const uint8_t *src, const lmc_plane_set *dst)
 {
@@ -207,7 +206,8 @@ LMC_INLINE uint8x16_t split_group(const unsigned nbytes, const high_cut *cut, un
     return greatest;
 }
 
-/* The last groups of a call, up to the exact ends of their planes, by way of buffers. n <= 64. */
+/* Cuts the last groups of a call, n <= 64 elements each, by way of buffers, since planes are written to their exact
+ * ends. */
 LMC_INLINE uint8x16_t split_last(const unsigned nbytes, const high_cut *cut, unsigned rotation,
                                  const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
@@ -218,7 +218,7 @@ LMC_INLINE uint8x16_t split_last(const unsigned nbytes, const high_cut *cut, uns
     const lmc_plane_set planes = {
         dst->symbols, low, {lower[0], lower[1], lower[2], lower[3], lower[4], lower[5]}};
     split_group(nbytes, cut, rotation, elements, &planes);
-    memset(dst->symbols + n, 0, GROUP - n); /* no escapes there */
+    memset(dst->symbols + n, 0, GROUP - n); /* elements of 0 are no escapes */
     const size_t low_nbits = n * cut->low_nbits;
     if (low_nbits % 8 != 0)
         low[low_nbits / 8] &= (uint8_t)((1u << low_nbits % 8) - 1);
@@ -236,7 +236,8 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
     const unsigned p = split->low_nbits;
     const unsigned rotation = split->rotation;
     const high_cut cut = load_high_cut(split);
-    const size_t overrun = p > 0 ? lmc_div_ceil(8 * (16 - 2 * p), p) : 0; /* of pack_low(), in elements */
+    const size_t overrun =
+        p > 0 ? lmc_div_ceil(8 * (16 - 2 * p), p) : 0; /* that pack_low() writes too many */
     const lmc_plane_set planes = *dst;
     uint8x16_t greatest = vdupq_n_u8(0);
     size_t i = 0;
@@ -254,11 +255,11 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
 
 /* ---- join ---- */
 
-/* How high parts are joined, in registers. Low parts come to 16-bit lanes by the two bytes that hold each, and a
+/* Registers for joining high parts. Low parts come to 16-bit lanes by the two bytes that hold each part, and a
  * shift. */
 typedef struct high_join {
     unsigned low_nbits;
-    uint8x16_t source[2]; /* of eight low parts each, in 16 bytes */
+    uint8x16_t source[2]; /* for eight low parts each, in 16 bytes */
     int16x8_t down;
     uint16x8_t mask;
     uint16x8_t factor; /* 1 << low_nbits */
@@ -268,7 +269,7 @@ typedef struct high_join {
 
 LMC_INLINE high_join load_high_join(const unsigned nbytes, const lmc_split *split)
 {
-    (void)nbytes; /* high parts are 16 bits wide here, whatever the element */
+    (void)nbytes; /* high parts have 16 bits here, whatever the element */
     const unsigned p = split->low_nbits;
     uint8_t source[2][16];
     int16_t down[8];
@@ -276,7 +277,7 @@ LMC_INLINE high_join load_high_join(const unsigned nbytes, const lmc_split *spli
         source[0][2 * k] = (uint8_t)(k * p / 8);
         source[0][2 * k + 1] = (uint8_t)(k * p / 8 + 1);
         source[1][2 * k] = (uint8_t)(p + k * p / 8);
-        source[1][2 * k + 1] = (uint8_t)(p + k * p / 8 + 1); /* 16 at most, which reads as 0 */
+        source[1][2 * k + 1] = (uint8_t)(p + k * p / 8 + 1); /* at most 16, which reads as 0 */
         down[k] = (int16_t) - (int)(k * p % 8);
     }
     high_join join;
@@ -291,7 +292,7 @@ LMC_INLINE high_join load_high_join(const unsigned nbytes, const lmc_split *spli
     return join;
 }
 
-/* 16 high parts, not rotated back yet. */
+/* Joins 16 high parts, before the rotation back. */
 LMC_INLINE words16 join_high(const high_join *join, const lmc_plane_set *src, size_t i)
 {
     const uint8x16_t s = vld1q_u8(src->symbols + i);

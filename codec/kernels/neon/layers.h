@@ -1,8 +1,7 @@
 /*
- * layers.h - canonical codes, level by level, for kernels/neon/neon.c. Two groups of 64 symbols at a time: bit j
- * of their codes is one register, so that their plane is written by one store. Codes become planes and back by
- * exchanging bits of registers that hold every fourth symbol; lists are packed and filled by shuffles of eight
- * bytes.
+ * layers.h - codes one layer of a canonical code, for kernels/neon/neon.c. It takes two groups of 64 symbols at a time:
+ * bit j of their codes is one register, and one store writes their plane. Codes become planes and back by exchanging
+ * bits of registers that hold every fourth symbol. Next symbols are packed and filled in by shuffles of eight bytes.
  */
 #ifndef LMC_CODEC_KERNELS_NEON_LAYERS_H
 #define LMC_CODEC_KERNELS_NEON_LAYERS_H
@@ -26,7 +25,8 @@
                 PLACE(m, 2, PLACE(m, 3, PLACE(m, 4, PLACE(m, 5, PLACE(m, 6, PLACE(m, 7, UINT64_C(0)))))))))
 static const uint64_t pack_order[256] = {EACH_256(PACK_ORDER)};
 
-/* fill_order[m]: for each bit of m how many are below it, or 255 where it is 0: a shuffle that keeps what is there. */
+/* fill_order[m]: for each set bit of m the number of set bits below it; 255 for a clear bit, where a shuffle keeps
+ * the old byte. */
 #define BELOW_1(m) UINT64_C(0)
 #define BELOW_2(m) (BELOW_1(m) + BIT(m, 0))
 #define BELOW_3(m) (BELOW_2(m) + BIT(m, 1))
@@ -41,14 +41,15 @@ static const uint64_t pack_order[256] = {EACH_256(PACK_ORDER)};
      RANK(m, 4, BELOW_5(m)) | RANK(m, 5, BELOW_6(m)) | RANK(m, 6, BELOW_7(m)) | RANK(m, 7, BELOW_8(m)))
 static const uint64_t fill_order[256] = {EACH_256(FILL_ORDER)};
 
-/* Byte i: the bits set in bytes 0 .. i of a word. */
+/* Byte i: the number of bits set in bytes 0 .. i of a word. */
 LMC_INLINE uint64_t counts_so_far(uint64_t word)
 {
     const uint64_t counts = vget_lane_u64(vreinterpret_u64_u8(vcnt_u8(vcreate_u8(word))), 0);
     return counts * UINT64_C(0x0101010101010101);
 }
 
-/* Appends the symbols of a group that a word names; writes 8 bytes more. Returns the end of the list. */
+/* Appends the symbols of a group whose bits are set in a word. Writes 8 bytes more. Returns the end of the next
+ * symbols. */
 LMC_INLINE uint8_t *append_passed_on(uint8_t *next_symbols, const uint8_t *symbols, uint64_t passed_on)
 {
     const uint64_t ends = counts_so_far(passed_on);
@@ -61,7 +62,8 @@ LMC_INLINE uint8_t *append_passed_on(uint8_t *next_symbols, const uint8_t *symbo
     return next_symbols + (ends >> 56);
 }
 
-/* Stores the symbols of a group, of which those that a word names come from the list. Returns the list's rest. */
+/* Stores the symbols of a group. Those whose bits are set in a word are next symbols. Returns the next symbols that
+ * are left. */
 LMC_INLINE const uint8_t *fill_passed_on(const uint8_t *next_symbols, uint64_t passed_on,
                                          const uint8x16_t known[4], uint8_t *symbols)
 {
@@ -83,7 +85,7 @@ typedef struct code_words {
     uint64x2_t word[LMC_FMT_LAYER_NBITS_MAX];
 } code_words;
 
-/* The first n <= 128 codes of two groups. */
+/* Masks for the first n <= 128 codes of two groups. */
 LMC_INLINE uint64x2_t first_lanes(size_t n)
 {
     const uint64_t word[2] = {n == 0 ? 0 : lmc_low_mask((unsigned)lmc_min_size(n, GROUP)),
@@ -91,8 +93,9 @@ LMC_INLINE uint64x2_t first_lanes(size_t n)
     return vld1q_u64(word);
 }
 
-/* Every plane of 64 codes in bytes: register r of c has codes r, r + 4, ... Of the result, register i has plane i (the
- * codes' bit 7 - i) in the upper halves of its bytes and plane i + 4 in the lower, four codes in a row each. */
+/* Makes every plane of 64 codes in bytes. Register r of c has codes r, r + 4, ... Register i of the result has plane
+ * i (bit 7 - i of the codes) in the upper halves of its bytes, and plane i + 4 in the lower halves, four codes in a
+ * row each. */
 LMC_INLINE uint8x16x4_t nibbles_of_codes(uint8x16x4_t c)
 {
     const uint8x16_t odd_bits = vdupq_n_u8(0xaa), odd_pairs = vdupq_n_u8(0xcc);
@@ -124,7 +127,7 @@ LMC_INLINE uint8x16x4_t codes_of_nibbles(uint8x16x4_t nibbles)
     return c;
 }
 
-/* The planes of the codes of two groups, whose first bit is bit 7. */
+/* Makes the planes of the codes of two groups. Their first bit is bit 7. */
 LMC_INLINE code_words words_of_codes(const unsigned last, const uint8x16x4_t codes[2])
 {
     const uint8x16x4_t n0 = nibbles_of_codes(codes[0]), n1 = nibbles_of_codes(codes[1]);
@@ -162,7 +165,7 @@ LMC_INLINE void codes_of_words(const unsigned last, const code_words *words, uin
     codes[1] = codes_of_nibbles(nibbles[1]);
 }
 
-/* For each bit of a code, first bit first, all ones if it is 1. */
+/* For each bit of a code, first bit first: all ones if it is 1. */
 typedef struct bit_masks {
     uint64x2_t bit[LMC_FMT_LAYER_NBITS_MAX];
 } bit_masks;
@@ -175,7 +178,7 @@ LMC_INLINE bit_masks masks_of(unsigned code)
     return masks;
 }
 
-/* Codes whose first nbits >= 1 bits are at least those of a threshold. */
+/* The codes whose first nbits >= 1 bits are at least those of a threshold. */
 LMC_INLINE uint64x2_t codes_at_least(const code_words *words, const unsigned nbits,
                                      const bit_masks *threshold)
 {
@@ -186,7 +189,7 @@ LMC_INLINE uint64x2_t codes_at_least(const code_words *words, const unsigned nbi
     return lanes;
 }
 
-/* Codes of `nbits` bits that are the one of the masks. */
+/* The codes of `nbits` bits that are equal to the code of the masks. */
 LMC_INLINE uint64x2_t codes_equal(const code_words *words, const unsigned nbits, const bit_masks *code)
 {
     uint64x2_t differ = veorq_u64(words->word[0], code->bit[0]);
@@ -195,13 +198,13 @@ LMC_INLINE uint64x2_t codes_equal(const code_words *words, const unsigned nbits,
     return vreinterpretq_u64_u8(vmvnq_u8(vreinterpretq_u8_u64(differ)));
 }
 
-/* ---- levels: encode ---- */
+/* ---- encode ---- */
 
-/* What an encoder needs of a layer. Codes are looked up 16 symbols at a time, and only where they differ from `common`,
- * the code of most symbols. Their first bit is bit 7 here. */
+/* Tables of an encoder for a layer. Codes are looked up 16 symbols at a time, and only where they differ from
+ * `common`, the code of most symbols. Their first bit is bit 7 here. */
 typedef struct code_book {
     uint8x16_t code[16];   /* of 16 symbols */
-    uint8x16_t to_low[16]; /* exclusive or it: the 16 symbols become 0..15 */
+    uint8x16_t to_low[16]; /* XOR with it makes the 16 symbols 0..15 */
     unsigned count;
     uint8x16_t common;
     bit_masks threshold[LMC_FMT_LAYER_NBITS_MAX];
@@ -229,7 +232,7 @@ LMC_INLINE void load_code_book(const unsigned first, const unsigned last, const 
     book->has_next = layer->has_next;
 }
 
-/* Codes of two groups. */
+/* Looks up the codes of two groups. */
 LMC_INLINE void look_up_codes(const code_book *book, const uint8_t *symbols, uint8x16x4_t codes[2])
 {
     const uint8x16x4_t s[2] = {vld4q_u8(symbols), vld4q_u8(symbols + GROUP)};
@@ -243,7 +246,7 @@ LMC_INLINE void look_up_codes(const code_book *book, const uint8_t *symbols, uin
                     vqtbx1q_u8(codes[g].val[r], book->code[i], veorq_u8(s[g].val[r], book->to_low[i]));
 }
 
-/* Encodes two groups; is_whole: all n == 128 of them, else those that count. */
+/* Encodes n symbols of two groups; is_whole: n == 128. */
 LMC_INLINE void encode_pair(const unsigned first, const unsigned last, const code_book *book,
                             const uint8_t *symbols, const int is_whole, size_t n, lmc_layer_out *out)
 {
@@ -290,9 +293,9 @@ LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lm
     for (; i + PAIR <= n; i += PAIR)
         encode_pair(first, last, &book, symbols + i, 1, PAIR, &local);
     if (i < n) {
-        uint8_t rest[PAIR] = {0};
-        memcpy(rest, symbols + i, n - i);
-        encode_pair(first, last, &book, rest, 0, n - i, &local);
+        uint8_t last_symbols[PAIR] = {0};
+        memcpy(last_symbols, symbols + i, n - i);
+        encode_pair(first, last, &book, last_symbols, 0, n - i, &local);
     }
     copy_out_cursors(first, last, out, &local);
 }
@@ -302,9 +305,9 @@ static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t 
     LMC_LAYER_INSTANCE(layer, encode_layer, layer, symbols, n, out)
 }
 
-/* ---- levels: decode ---- */
+/* ---- decode ---- */
 
-/* What a decoder needs of a layer. */
+/* Tables of a decoder for a layer. */
 typedef struct symbol_book {
     uint8x16x4_t symbol; /* by code, right-justified to last_nbits */
     bit_masks threshold[LMC_FMT_LAYER_NBITS_MAX];
@@ -335,7 +338,7 @@ LMC_INLINE uint8x16_t look_up_symbols(const unsigned last, uint8x16x4_t symbol, 
     return vqtbl4q_u8(symbol, codes);
 }
 
-/* Registers of every fourth byte to bytes in order. */
+/* Puts registers of every fourth byte in order. */
 LMC_INLINE void in_order(uint8x16x4_t v, uint8x16_t ordered[4])
 {
     const uint16x8_t a0 = vreinterpretq_u16_u8(vzip1q_u8(v.val[0], v.val[1]));
@@ -348,7 +351,7 @@ LMC_INLINE void in_order(uint8x16x4_t v, uint8x16_t ordered[4])
     ordered[3] = vreinterpretq_u8_u16(vzip2q_u16(a1, b1));
 }
 
-/* Symbols of the codes of two groups. */
+/* Looks up the symbols of the codes of two groups. */
 LMC_INLINE void symbols_of_words(const unsigned last, const symbol_book *book, const code_words *words,
                                  uint8x16_t known[8])
 {
@@ -361,8 +364,8 @@ LMC_INLINE void symbols_of_words(const unsigned last, const symbol_book *book, c
     }
 }
 
-/* The same where all codes have 1 bit or all have 2, and the last stands for the list: blended by the words. What is
- * listed comes out as anything. */
+/* As above if all codes have 1 bit, or all have 2, and the last is next_code: blends symbols by the words. Lanes of
+ * the next layer come out as anything. */
 LMC_INLINE void blend_symbols(const unsigned last, const symbol_book *book, const code_words *words,
                               uint8x16_t known[8])
 {
@@ -370,7 +373,7 @@ LMC_INLINE void blend_symbols(const unsigned last, const symbol_book *book, cons
     const uint8x16_t s1 = vdupq_laneq_u8(book->symbol.val[0], 1);
     const uint8x16_t s2 = vdupq_laneq_u8(book->symbol.val[0], 2);
     const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(UINT64_C(0x8040201008040201)));
-    uint8x16_t source = vcombine_u8(vdup_n_u8(0), vdup_n_u8(1)); /* byte of the words, eight times each */
+    uint8x16_t source = vcombine_u8(vdup_n_u8(0), vdup_n_u8(1)); /* bytes of the words, eight times each */
     for (unsigned i = 0; i < 8; i++, source = vaddq_u8(source, vdupq_n_u8(2))) {
         known[i] = s0;
         for (unsigned j = 0; j < last && last > 1; j++) {
@@ -380,7 +383,7 @@ LMC_INLINE void blend_symbols(const unsigned last, const symbol_book *book, cons
     }
 }
 
-/* Decodes two groups; is_whole: all n == 128 of them, else symbols is written as far as groups go. */
+/* Decodes n symbols of two groups; is_whole: n == 128. Else symbols is written as far as groups go. */
 LMC_INLINE void decode_pair(const unsigned first, const unsigned last, const int is_short,
                             const symbol_book *book, const int is_whole, size_t n, lmc_layer_in *in,
                             uint8_t *symbols)

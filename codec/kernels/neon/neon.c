@@ -1,6 +1,6 @@
 /*
- * neon.c - kernels for AArch64. NEON is a part of every such CPU, so nothing here needs a target of its own, and
- * select.c need not ask.
+ * neon.c - kernels for AArch64. Every such CPU has NEON, so nothing here needs a target of its own, and select.c need
+ * not ask the CPU.
  */
 #include "codec/kernels/kernels.h"
 
@@ -17,7 +17,7 @@
 #include "codec/kernels/neon/bits.h"
 /* ---- copy ---- */
 
-/* Whole lines, past the caches. */
+/* Writes whole cache lines past the caches. */
 LMC_INLINE void stream_lines(uint8_t *dst, const uint8_t *src, size_t nbytes)
 {
     for (size_t i = 0; i < nbytes; i += 64) {
@@ -30,7 +30,7 @@ LMC_INLINE void stream_lines(uint8_t *dst, const uint8_t *src, size_t nbytes)
     }
 }
 
-/* No fence: other than on x86, these stores are ordered by whatever orders others. */
+/* No fence: unlike on x86, the usual barriers order these stores, too. */
 static void end_past_cache(void)
 {
 }
@@ -43,7 +43,7 @@ static void end_past_cache(void)
 
 /* ---- deltas ---- */
 
-/* Adds up how many of n <= LMC_STRIP_VALUES classes, in the L1 cache, are `class`. */
+/* The number of classes[i], i < n <= LMC_STRIP_VALUES, that are `class`. They are in the L1 cache. */
 LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
 {
     const uint8x16_t wanted = vdupq_n_u8((uint8_t) class);
@@ -57,8 +57,8 @@ LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
     return count;
 }
 
-/* Classes by bisection: each step looks up a bound by what is known, and compares. Steps beyond the last class find
- * 255, which a key can reach only if it is of the last class. */
+/* Finds classes by bisection: each step looks up a bound by the bits that are known, and compares. Steps past the
+ * last class find the bound 255, which only keys of the last class reach. */
 static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t *counts)
 {
     uint8_t bound[LMC_FMT_CLASS_COUNT_MAX];
@@ -119,5 +119,5 @@ static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
 DEFINE_KERNELS(neon);
 
 #else
-typedef int lmc_neon_is_empty; /* ISO C wants a declaration */
+typedef int lmc_neon_is_empty; /* ISO C wants a declaration in every file */
 #endif

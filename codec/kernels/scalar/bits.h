@@ -1,7 +1,7 @@
 /*
- * bits.h - what portable C does with words in the place of instructions: counts, bits gathered under a mask and
- * spread to it, transposed matrices of bits. All of it is arithmetic without branches and tables, so that a loop over
- * words that does one of these to each becomes vector code wherever the compiler has any.
+ * bits.h - operations on words in portable C that other sets have instructions for: counts, bits gathered under a mask
+ * and spread to it, transposed matrices of bits. They use arithmetic without branches and tables. So compilers make
+ * vector code of a loop that applies one of them to each word.
  */
 #ifndef LMC_CODEC_KERNELS_SCALAR_BITS_H
 #define LMC_CODEC_KERNELS_SCALAR_BITS_H
@@ -11,7 +11,7 @@
 #define GROUP 64 /* values whose bits of one kind make a word */
 #define EACH_BYTE UINT64_C(0x0101010101010101)
 
-/* Without an instruction for it, the compiler would call a function (Warren, Hacker's Delight 5-1). */
+/* __builtin_popcountll() is a function call on CPUs without an instruction for it (Warren, Hacker's Delight 5-1). */
 LMC_INLINE unsigned count_bits(uint64_t x)
 {
     x -= x >> 1 & EVEN_BITS;
@@ -24,8 +24,8 @@ LMC_INLINE unsigned count_bits(uint64_t x)
 
 #define MOVE_COUNT 6
 
-/* How far the bits of a word move when those under a mask are gathered: by as many places as there are clear bits in
- * the mask below them. Bit p of step[i] is bit i of that number for place p. */
+/* How far bits of a word move when those under a mask are gathered: by the number of clear bits in the mask below
+ * them. Bit p of step[i] is bit i of that number for place p. */
 typedef struct bit_moves {
     uint64_t step[MOVE_COUNT];
 } bit_moves;
@@ -53,8 +53,8 @@ LMC_INLINE bit_moves find_moves(uint64_t mask)
     return moves;
 }
 
-/* The bits of x under the mask of these moves, at the lowest places (pext). A bit that has moved by the lower digits of
- * its number finds the higher ones unchanged: what it has moved over are clear bits of the mask. */
+/* The bits of x under the mask of these moves, at the lowest places (pext). A bit that moved by the lower digits of
+ * its number has passed clear bits of the mask only, so its higher digits are still right. */
 LMC_INLINE uint64_t gather_by(bit_moves moves, uint64_t x, uint64_t mask)
 {
     x &= mask;
@@ -65,7 +65,7 @@ LMC_INLINE uint64_t gather_by(bit_moves moves, uint64_t x, uint64_t mask)
     return x;
 }
 
-/* The lowest bits of x, at the places of the mask of these moves (pdep). */
+/* The lowest bits of x at the places of the mask of these moves (pdep). */
 LMC_INLINE uint64_t scatter_by(bit_moves moves, uint64_t x, uint64_t mask)
 {
     for (unsigned i = MOVE_COUNT; i-- > 0;)
@@ -114,8 +114,8 @@ LMC_INLINE void transpose_rows(uint64_t row[8])
 
 /* ---- bytes under a mask of 8 bits ---- */
 
-/* What find_moves() is for bits, for bytes: byte p of step[i] is 255 if bit i of the number of clear bits below place p
- * is set; byte p of here is 255 if bit p of the mask is. */
+/* The moves of bytes under a mask of 8 bits. Byte p of step[i] is 255 if bit i of the number of clear bits below
+ * place p is set. Byte p of here is 255 if bit p of the mask is set. */
 typedef struct byte_moves {
     uint64_t here, step[3];
 } byte_moves;
@@ -124,7 +124,8 @@ typedef struct byte_moves {
 #define BITS_TO_BYTES(b)                                                                                 \
     (BIT_TO_BYTE(b, 0) | BIT_TO_BYTE(b, 1) | BIT_TO_BYTE(b, 2) | BIT_TO_BYTE(b, 3) | BIT_TO_BYTE(b, 4) | \
      BIT_TO_BYTE(b, 5) | BIT_TO_BYTE(b, 6) | BIT_TO_BYTE(b, 7))
-#define CLEAR_BELOW(b) (BITS_TO_BYTES(255 - (b)) * EACH_BYTE << 8) /* a product with EACH_BYTE adds up */
+#define CLEAR_BELOW(b) \
+    (BITS_TO_BYTES(255 - (b)) * EACH_BYTE << 8) /* a product with EACH_BYTE adds up bytes */
 #define MOVE_STEP(b, i) ((CLEAR_BELOW(b) >> (i)&EACH_BYTE) * 255)
 #define MOVES_1(b)                                            \
     {                                                         \
@@ -149,12 +150,12 @@ LMC_INLINE uint64_t gather_bytes(const byte_moves *moves, uint64_t x)
     return x;
 }
 
-/* x with the lowest bytes of `list` at the places of the mask. */
-LMC_INLINE uint64_t scatter_bytes(const byte_moves *moves, uint64_t list, uint64_t x)
+/* x with the lowest bytes of `packed` at the places of the mask. */
+LMC_INLINE uint64_t scatter_bytes(const byte_moves *moves, uint64_t packed, uint64_t x)
 {
     for (unsigned i = 3; i-- > 0;)
-        list ^= (list << (8u << i) ^ list) & moves->step[i];
-    return x ^ ((list ^ x) & moves->here);
+        packed ^= (packed << (8u << i) ^ packed) & moves->step[i];
+    return x ^ ((packed ^ x) & moves->here);
 }
 
 LMC_INLINE unsigned count_bytes(const byte_moves *moves)

@@ -1,6 +1,7 @@
 /*
- * elements.h - elements and their planes in portable C. Groups of 64 elements, plain loops of a fixed length,
- * one thing at a time: the form that compilers turn into vector code. The last groups of a call are copied aside.
+ * elements.h - cuts elements into planes and joins them, in portable C. The code has plain loops of a fixed length over
+ * groups of 64 elements, and does one thing at a time: compilers turn that into vector code. The last groups of a call
+ * go through buffers.
  */
 #ifndef LMC_CODEC_KERNELS_SCALAR_ELEMENTS_H
 #define LMC_CODEC_KERNELS_SCALAR_ELEMENTS_H
@@ -9,7 +10,7 @@
 
 /* ---- high parts: symbol and low plane ---- */
 
-/* Bytes of p < 8 bits each to 8 p bits in a row, and back: neighbours merge in three steps. */
+/* Packs bytes of p < 8 bits each to 8 p bits in a row, and back: neighbours merge in three steps. */
 LMC_INLINE uint64_t pack8(uint64_t v, unsigned p)
 {
     const uint64_t even8 = UINT64_C(0x00ff00ff00ff00ff);
@@ -29,7 +30,7 @@ LMC_INLINE uint64_t unpack8(uint64_t v, unsigned p)
     return (v & lane8) | (v >> p & lane8) << 8;
 }
 
-/* The low bits of a group, p of each, to 8 * p bytes and back; up to 8 bytes more are written, or read. */
+/* Packs the low bits of a group, p of each, to 8 * p bytes, and back. Up to 8 bytes more are written, or read. */
 LMC_INLINE void pack_low(const uint8_t *low, unsigned p, uint8_t *dst)
 {
     uint64_t packed[8];
@@ -50,7 +51,8 @@ LMC_INLINE void unpack_low(const uint8_t *src, unsigned p, uint8_t *low)
     memcpy(low, packed, GROUP);
 }
 
-/* A group of high parts of head_nbits bits to symbols and low bits. Returns nonzero iff a symbol is an escape. */
+/* Cuts a group of high parts of high_nbits bits into symbols and low bits. Returns nonzero iff a symbol is an
+ * escape. */
 LMC_INLINE unsigned split_high(const unsigned high_nbits, const unsigned p, const lmc_split *split,
                                const uint16_t *restrict high, uint8_t *restrict symbols,
                                uint8_t *restrict low)
@@ -87,8 +89,8 @@ LMC_INLINE void join_high(const unsigned high_nbits, const unsigned p, const lmc
 
 #define LOW_SLACK 8
 
-/* Functions for groups come first; `at` is where the planes of the group begin. cut_group writes up to LOW_SLACK bytes
- * behind the low plane's, which the next group's replace if it is full. */
+/* Functions for groups come first; `at` points to the planes of the group. cut_group writes up to LOW_SLACK bytes
+ * behind the group's part of the low plane. A full next group overwrites them. */
 #define DEFINE_WIDTH(nbytes, nbits, high_nbits)                                                              \
     LMC_INLINE void take_apart_##nbits(const uint8_t *restrict src, unsigned rotation,                       \
                                        uint16_t *restrict high, uint8_t *const *lower)                       \
@@ -229,7 +231,7 @@ LMC_INLINE lmc_plane_set set_aside(last_group *last, uint8_t *symbols)
     return set;
 }
 
-/* Repeats the first element where there is none: that adds no escape. */
+/* Fills the group with copies of its first element: they add no escape. */
 LMC_INLINE void copy_last(uint8_t *elements, const uint8_t *src, size_t n, size_t element_nbytes)
 {
     memcpy(elements, src, n * element_nbytes);
@@ -249,7 +251,7 @@ LMC_INLINE void write_last(last_group *last, unsigned p, unsigned lower_count, s
         memcpy(dst->lower[j], last->lower[j], n);
 }
 
-/* To the planes of the next group. */
+/* Advances to the planes of the next group. */
 LMC_INLINE void advance(lmc_plane_set *at, unsigned p, unsigned lower_count)
 {
     at->symbols += GROUP;

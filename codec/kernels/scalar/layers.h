@@ -1,7 +1,7 @@
 /*
- * layers.h - the levels of a code in portable C. Bit j of the codes of 64 symbols, a group, is one word, so that
- * a comparison of 64 codes is a few operations. Several groups at once, one thing at a time for all of them: the form
- * that compilers turn into vector code.
+ * layers.h - codes one layer of a canonical code, in portable C. Bit j of the codes of a group of 64 symbols is one
+ * word, so that few operations compare 64 codes. Several groups make a batch, and each step is done for all of them:
+ * compilers turn that into vector code.
  */
 #ifndef LMC_CODEC_KERNELS_SCALAR_LAYERS_H
 #define LMC_CODEC_KERNELS_SCALAR_LAYERS_H
@@ -11,16 +11,16 @@
 #define BATCH 8 /* groups */
 #define BATCH_VALUES (BATCH * GROUP)
 
-/* The codes of a batch: bit[j] has bit j of those of each group, first bit first. Groups that are not there are 0. */
+/* The codes of a batch: word bit[j][g] has bit j of the codes of group g; bit 0 is the first. Missing groups are 0. */
 typedef struct layer_batch {
     unsigned group_count;
-    uint64_t valid[BATCH]; /* lanes that are there */
+    uint64_t valid[BATCH]; /* lanes that hold a symbol */
     uint64_t bit[LMC_FMT_LAYER_NBITS_MAX][BATCH];
-    uint64_t longer[BATCH]; /* lanes whose codes have the bit of the plane at hand */
-    bit_moves moves[BATCH]; /* that gather these */
+    uint64_t longer[BATCH]; /* lanes whose codes have a bit in the current plane */
+    bit_moves moves[BATCH]; /* moves that gather these lanes */
 } layer_batch;
 
-/* A batch of n symbols, mostly BATCH_VALUES. */
+/* Opens a batch of n symbols, mostly BATCH_VALUES. */
 LMC_INLINE void open_batch(layer_batch *b, size_t n)
 {
     b->group_count = (unsigned)((n + GROUP - 1) / GROUP);
@@ -31,12 +31,12 @@ LMC_INLINE void open_batch(layer_batch *b, size_t n)
         b->valid[n / GROUP] = lmc_low_mask(n % GROUP);
 }
 
-/* Lanes whose codes have more than nbits bits: whose prefix of so many is at least the threshold. */
+/* Finds the lanes whose codes have more than nbits bits: the prefix of nbits bits is at least the threshold. */
 LMC_INLINE void find_longer(layer_batch *b, const lmc_layer *layer, unsigned nbits)
 {
     const unsigned threshold = layer->threshold[nbits];
     if (nbits > layer->first_nbits && threshold == layer->threshold[nbits - 1])
-        return; /* no code has nbits bits: they are the same */
+        return; /* no code has nbits bits: the lanes stay as they are */
     for (unsigned g = 0; g < BATCH; g++)
         b->longer[g] = ~UINT64_C(0);
     for (unsigned j = nbits; j-- > 0;) {
@@ -50,7 +50,7 @@ LMC_INLINE void find_longer(layer_batch *b, const lmc_layer *layer, unsigned nbi
     }
 }
 
-/* Lanes of the list. */
+/* Finds the lanes whose symbols belong to the next layer. */
 LMC_INLINE void find_passed_on(const layer_batch *b, const lmc_layer *layer, uint64_t passed_on[BATCH])
 {
     for (unsigned g = 0; g < BATCH; g++)
@@ -64,12 +64,12 @@ LMC_INLINE void find_passed_on(const layer_batch *b, const lmc_layer *layer, uin
 
 /* ---- encode ---- */
 
-/* A code of 1 or 2 bits: at most four symbols, and what turns the list's code to theirs. */
+/* A code of 1 or 2 bits: at most four symbols. flip: their codes XOR next_code. */
 typedef struct short_code {
     uint8_t symbol[4], flip[4], other;
 } short_code;
 
-/* Of the symbols that the layer names for the list's code, which may be any, none has that code. */
+/* The layer may name any symbol for next_code. The own code of that symbol is another one: it is left out. */
 LMC_INLINE short_code find_short_code(const lmc_layer *layer)
 {
     short_code code = {.other = layer->has_next ? layer->next_code >> 4 : 0};
@@ -81,7 +81,7 @@ LMC_INLINE short_code find_short_code(const lmc_layer *layer)
     return code;
 }
 
-/* Codes by comparison, two bits in a byte. Bits of bytes that lie in a row are put together last. */
+/* Makes codes by comparison, two bits in a byte. Then bits of bytes in a row are put together. */
 LMC_INLINE void compare_symbols(layer_batch *b, const short_code *code, const uint8_t *symbols)
 {
     const uint8_t s0 = code->symbol[0], s1 = code->symbol[1], s2 = code->symbol[2], s3 = code->symbol[3];
@@ -107,7 +107,7 @@ LMC_INLINE void compare_symbols(layer_batch *b, const short_code *code, const ui
     }
 }
 
-/* Codes by table look-up. Row i gets the codes of lanes i, 8 + i, 16 + i, ...: bits of these are bits 8 * k + i. */
+/* Makes codes by table look-up. Row i gets the codes of lanes i, 8 + i, 16 + i, ..., which are bits 8 * k + i. */
 LMC_INLINE void look_up_codes(layer_batch *b, const lmc_layer *layer, const uint8_t *symbols)
 {
     uint64_t row[8][BATCH];
@@ -195,12 +195,14 @@ static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t 
 
 /* ---- decode ---- */
 
-/* Symbols of a code of 1 or 2 bits, beside a list, in each byte: that of code 00, and what 10 and 01 change. */
+/* Symbols of a code of 1 or 2 bits with next_code, in each byte: the symbol of code 00, and its XOR with those of 10
+ * and 01. */
 typedef struct short_symbols {
     uint64_t if_00, flip_10, flip_01;
 } short_symbols;
 
-/* Lanes of the list come out as anything, which leaves their symbol free: such that 11 changes what 10 and 01 do. */
+/* Lanes of the next layer may come out as anything. So their symbol is free, and is chosen such that code 11 needs no
+ * term of its own. */
 LMC_INLINE short_symbols find_short_symbols(const lmc_layer *layer)
 {
     uint8_t s[4];
@@ -225,7 +227,7 @@ LMC_INLINE void blend_symbols(const layer_batch *b, const short_symbols *blend, 
     }
 }
 
-/* Symbols by table look-up of their codes. */
+/* Makes symbols by table look-up of their codes. */
 LMC_INLINE void look_up_symbols(const layer_batch *b, const lmc_layer *layer, uint8_t *symbols)
 {
     uint64_t row[8][BATCH];

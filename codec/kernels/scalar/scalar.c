@@ -1,6 +1,6 @@
 /*
- * scalar.c - the reference kernels: portable C, complete on its own, no intrinsics and no CPU macros. They define what
- * the other sets must write, byte for byte. Levels and elements are in headers of their own.
+ * scalar.c - the reference kernels in portable C, without intrinsics or CPU macros. They define the bytes that the
+ * other sets must write. Layers and elements have headers of their own.
  */
 #include "codec/kernels/kernels.h"
 
@@ -10,7 +10,7 @@
 #include "codec/kernels/scalar/elements.h"
 #include "codec/kernels/scalar/layers.h"
 
-/* ---- pairs ---- */
+/* ---- bitsets ---- */
 
 LMC_INLINE uint64_t gather_bits(uint64_t x, uint64_t mask)
 {
@@ -38,7 +38,7 @@ LMC_INLINE uint64_t scatter_even(uint64_t x)
     return (x | x << 1) & EVEN_BITS;
 }
 
-/* The lowest bits of x, spread to the places of mask, four places at a time: quicker for few than
+/* Spreads the lowest bits of x to the places of mask, four places at a time. For a single word that is quicker than
  * moves. */
 LMC_INLINE uint32_t scatter_half(uint32_t x, uint32_t mask)
 {
@@ -89,7 +89,7 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 {
     uint8_t class_of[256];
     uint32_t count[4][LMC_FMT_CLASS_COUNT_MAX] = {
-        {0}}; /* neighbours are often of one class, and would wait */
+        {0}}; /* four, so that neighbours of one class do not wait for each other */
     for (unsigned c = 0; c < delta->class_count; c++) {
         const unsigned end = c + 1 < delta->class_count ? delta->first_key[c + 1] : 256;
         memset(class_of + delta->first_key[c], (int)c, end - delta->first_key[c]);
@@ -107,7 +107,7 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
 #include "codec/kernels/shared/delta_loops.h"
 #include "codec/kernels/shared/mask_loops.h"
 
-/* The top bits of 64 high parts: as bytes of 0 and 1, then of each 8 of these the 8 bits by multiplication. */
+/* The top bits of 64 high parts: as bytes of 0 and 1, of which a multiplication gathers eight at a time. */
 LMC_INLINE uint64_t high_tops(const uint16_t *high)
 {
     uint8_t top[GROUP];

@@ -1,8 +1,8 @@
 /*
- * delta_loops.h - deltas as plain loops over groups of 64 elements, included by kernel sets after they have defined
- * find_classes(delta, keys, n, counts), which replaces the keys of a strip by their classes and counts these. One
- * thing at a time: the form that compilers turn into vector code for the target that is in force where this is
- * included. Whole groups are read and written where they lie: a copy of a group costs more than the work on it.
+ * delta_loops.h - deltas as plain loops over groups of 64 elements. The including set has defined find_classes(delta,
+ * keys, n, counts), which replaces the keys of a strip by their classes and counts these. The loops do one thing at a
+ * time: compilers turn that into vector code for the target in force. Whole groups are read and written in place, since
+ * a copy of a group costs more than the work on it.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_DELTA_LOOPS_H
 #define LMC_CODEC_KERNELS_SHARED_DELTA_LOOPS_H
@@ -23,7 +23,7 @@
     {                                                                                                       \
         const uint##nbits##_t magnitude = (uint##nbits##_t) ~0ull >> 1;                                     \
         const uint##nbits##_t d = (uint##nbits##_t)(x - b);                                                 \
-        const uint##nbits##_t twice = (uint##nbits##_t)(d << 1); /* a magnitude's sign drops out */         \
+        const uint##nbits##_t twice = (uint##nbits##_t)(d << 1); /* the sign of a magnitude drops out */    \
         const uint##nbits##_t top = transform == LMC_FMT_DELTA_MAGNITUDE ? twice : d;                       \
         const uint##nbits##_t sign = (uint##nbits##_t)(UINT64_C(0) - (uint64_t)(top >> (nbits - 1)));       \
         if (transform == LMC_FMT_DELTA_XOR)                                                                 \
@@ -72,7 +72,7 @@
         }                                                                                                   \
         find_classes(delta, classes, n, counts);                                                            \
     }                                                                                                       \
-    /* Returns all bits above the low bytes that some difference has. */                                    \
+    /* Returns the bits above the lower bytes that some difference has. */                                  \
     LMC_INLINE uint##nbits##_t split_group_##nbits(                                                         \
         const unsigned transform, const unsigned low_nbytes, const uint8_t *src, const uint8_t *base,       \
         uint16_t *restrict high, uint8_t low[LMC_FMT_PLANE_COUNT_MAX][DELTA_GROUP])                         \
@@ -171,7 +171,7 @@
             join_deltas_##nbits(LMC_FMT_DELTA_XOR, low_nbytes, high, low, base, n, dst);                    \
     }
 
-/* n <= DELTA_GROUP bytes, mostly all. */
+/* Copies n <= DELTA_GROUP bytes, mostly all. */
 LMC_INLINE void copy_bytes(uint8_t *dst, const uint8_t *src, size_t n)
 {
     if (LMC_LIKELY(n == DELTA_GROUP))
@@ -188,15 +188,15 @@ DEFINE_DELTA(64)
 
 /* ---- lists ---- */
 
-/* Whole high parts are written everywhere: in a list of bytes the next one covers what is too much. Cursors are
- * copied, as bytes that are written might be theirs, for all that a compiler knows. */
+/* Writes two bytes everywhere: in a list of bytes the next high part overwrites the second. The cursors are local
+ * copies, since a compiler must assume that the bytes written might change them. */
 static void scatter(const lmc_class_order *order, const uint8_t *classes, const uint16_t *high, size_t n,
                     lmc_high_lists *lists, const uint8_t *ahead, size_t ahead_nbytes)
 {
-    (void)order, (void)ahead, (void)ahead_nbytes; /* one element after the other */
+    (void)order, (void)ahead, (void)ahead_nbytes; /* elements are taken one after the other */
     uint8_t *next[LMC_FMT_CLASS_COUNT_MAX];
     uint8_t nbytes[LMC_FMT_CLASS_COUNT_MAX];
-    uint32_t too_wide[LMC_FMT_CLASS_COUNT_MAX]; /* the least high part that is */
+    uint32_t too_wide[LMC_FMT_CLASS_COUNT_MAX]; /* the least high part that is wide */
     memcpy(next, lists->next, sizeof next);
     memcpy(nbytes, lists->nbytes, sizeof nbytes);
     for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
@@ -219,7 +219,7 @@ static void gather(const lmc_class_order *order, const uint8_t *classes, size_t 
 {
     (void)order, (void)ahead, (void)ahead_nbytes;
     uint8_t *next[LMC_FMT_CLASS_COUNT_MAX];
-    uint16_t used[LMC_FMT_CLASS_COUNT_MAX]; /* bits of what is read */
+    uint16_t used[LMC_FMT_CLASS_COUNT_MAX]; /* bits of the 16 bits read that count */
     memcpy(next, lists->next, sizeof next);
     for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
         used[c] = lists->nbytes[c] == 1 ? 0xff : 0xffff;
@@ -233,7 +233,7 @@ static void gather(const lmc_class_order *order, const uint8_t *classes, size_t 
 
 /* ---- sign changes ---- */
 
-/* Sign changes are few in most lists. */
+/* Most lists have few sign changes. */
 static void put_sign_changes(uint16_t *high, size_t n, const uint64_t *sign_changes)
 {
     for (size_t g = 0; g < n; g += DELTA_GROUP)

@@ -1,6 +1,6 @@
 /*
- * gap_loops.h - gaps between the members of a set as plain loops, included by kernel sets that have nothing better.
- * Planes may begin at any byte, and are touched exactly.
+ * gap_loops.h - gaps between the members of a bitset as plain loops, for kernel sets that have nothing better. Planes
+ * may begin at any byte, and are touched exactly.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_GAP_LOOPS_H
 #define LMC_CODEC_KERNELS_SHARED_GAP_LOOPS_H
@@ -38,7 +38,7 @@ static void gaps_cut(uint32_t *gaps, size_t n, unsigned low_nbits, uint8_t *plan
     }
 }
 
-/* Without a branch: half of them go on. */
+/* Without a branch, since about half of the quotients go on. */
 static size_t gaps_unary_split(uint32_t *quotients, size_t n, uint8_t *plane)
 {
     size_t left = 0;
@@ -57,7 +57,8 @@ static size_t gaps_unary_split(uint32_t *quotients, size_t n, uint8_t *plane)
     return left;
 }
 
-/* From the back, without a branch: a list never outgrows the one above it, and half of them go on. */
+/* From the back: the quotients left never outgrow those of the plane before. Without a branch, since about half of
+ * them go on. */
 static void gaps_unary_join(const uint8_t *plane, size_t n, uint32_t *quotients, size_t left)
 {
     for (size_t i = n; i-- > 0;) {

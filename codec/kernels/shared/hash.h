@@ -1,6 +1,6 @@
 /*
- * hash.h - XXH3-64 compiled into a kernel set, after kernels.h. The including file may define XXH_VECTOR first and must
- * hold the target attributes in force that it needs.
+ * hash.h - XXH3-64, compiled into a kernel set. Include it after kernels.h. The including file may define XXH_VECTOR
+ * before, and pushes the target attributes that it needs.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_HASH_H
 #define LMC_CODEC_KERNELS_SHARED_HASH_H
@@ -8,7 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* The state is raw memory of the caller's, aligned to 64. */
+/* The state is raw memory of the caller, aligned to 64. */
 _Static_assert(sizeof(XXH3_state_t) <= LMC_HASH_STATE_NBYTES, "LMC_HASH_STATE_NBYTES");
 
 static void hash_xxh3_begin(void *state)

@@ -1,7 +1,7 @@
 /*
- * hierarchy_loops.h - flags in pairs, word by word, included by every kernel set after it has defined gather_bits(x,
- * mask), which is pext, scatter_word(x, mask), which is pdep, gather_even(x) and scatter_even(x), the same for the mask
- * EVEN_BITS, and count_bits(x).
+ * hierarchy_loops.h - counts bitsets, and one step of hierarchical bitmaps, word by word, for every kernel set. The
+ * including set has defined gather_bits(x, mask), which is pext, scatter_word(x, mask), which is pdep, gather_even(x)
+ * and scatter_even(x) for the mask EVEN_BITS, and count_bits(x).
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_HIERARCHY_LOOPS_H
 #define LMC_CODEC_KERNELS_SHARED_HIERARCHY_LOOPS_H
@@ -14,7 +14,7 @@ static size_t bitset_count(const uint64_t *bitset, size_t word_count)
     return count;
 }
 
-/* Of the pairs of a word: the first flags, and the second ones 32 places above. */
+/* The first bits of a word's pairs in the lower half, the second bits in the upper half. */
 LMC_INLINE uint64_t part_pairs(uint64_t word)
 {
     return gather_even(word) | gather_even(word >> 1) << 32;
@@ -23,12 +23,12 @@ LMC_INLINE uint64_t part_pairs(uint64_t word)
 static size_t hierarchy_split(const uint64_t *bitset, size_t n, int inverted, uint64_t *any, uint64_t *both,
                               uint64_t *second)
 {
-    const uint64_t flip = inverted ? ~UINT64_C(0) : 0;
+    const uint64_t inversion = inverted ? ~UINT64_C(0) : 0;
     const uint64_t half = UINT64_C(0xffffffff);
     lmc_bit_writer both_writer = {(uint8_t *)both, 0, 0};
     lmc_bit_writer second_writer = {(uint8_t *)second, 0, 0};
     for (size_t i = 0; i < n; i += 128) { /* 64 pairs */
-        uint64_t word[2] = {bitset[i / 64] ^ flip, n - i > 64 ? bitset[i / 64 + 1] ^ flip : 0};
+        uint64_t word[2] = {bitset[i / 64] ^ inversion, n - i > 64 ? bitset[i / 64 + 1] ^ inversion : 0};
         if (n - i < 128)
             word[n - i > 64] &= lmc_low_mask((unsigned)(n - i > 64 ? n - i - 64 : n - i));
         const uint64_t lower = part_pairs(word[0]), upper = part_pairs(word[1]);

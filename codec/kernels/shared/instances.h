@@ -1,6 +1,6 @@
 /*
- * instances.h - one body, 21 instances. The level kernels are written once with the code lengths of a layer
- * as compile-time constants, so that every loop over planes unrolls and every cursor lives in a register.
+ * instances.h - compiles one body 21 times. A layer kernel has the code lengths of the layer as compile-time constants.
+ * Then every loop over planes unrolls, and every cursor lives in a register.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_INSTANCES_H
 #define LMC_CODEC_KERNELS_SHARED_INSTANCES_H

@@ -1,6 +1,6 @@
 /*
- * mask_loops.h - elements that are equal to one frequent value are taken out, and put back: the loops that need no
- * instruction set, for every set that has nothing better. They have no branch: which element is kept is noise.
+ * mask_loops.h - takes elements that are equal to the mask value out, and puts them back, as plain loops for kernel
+ * sets that have nothing better. They have no branch, since no branch could be predicted.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_MASK_LOOPS_H
 #define LMC_CODEC_KERNELS_SHARED_MASK_LOOPS_H

@@ -1,5 +1,5 @@
 /*
- * mask_widths.h - the kernels mask_split and mask_join of each width, from split_masked_elements() and
+ * mask_widths.h - defines the kernels mask_split and mask_join for each width by split_masked_elements() and
  * join_masked_elements() of the including file.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_MASK_WIDTHS_H

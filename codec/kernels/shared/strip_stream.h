@@ -1,12 +1,12 @@
 /*
- * strip_stream.h - copies past the caches, and the kernels split and join of each width for sets that send a strip
- * there line by line: a group after it was written, so that the memory is busy while the core is. The including file
- * has stream_lines(), split_elements(), load_head_join() and join_group().
+ * strip_stream.h - copies past the caches, and the kernels split and join of each width. join sends a strip past the
+ * caches line by line, each group after the next ones were written, so that memory and core are busy at once. The
+ * including file has stream_lines(), split_elements(), load_high_join() and join_group().
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_STRIP_STREAM_H
 #define LMC_CODEC_KERNELS_SHARED_STRIP_STREAM_H
 
-/* What is left at both ends of the lines is written as usual. */
+/* Bytes before the first whole line and behind the last one are written as usual. */
 static void copy_past_cache(uint8_t *dst, const uint8_t *src, size_t nbytes)
 {
     const size_t first = lmc_min_size(nbytes, -(uintptr_t)dst & 63);
@@ -20,12 +20,13 @@ typedef struct strip_stream {
     uint8_t *place; /* NULL: the strip goes nowhere */
     const uint8_t *values;
     size_t first_line; /* bytes before the first whole line of `place` */
-    size_t done;       /* bytes up to the next line to leave */
+    size_t done;       /* bytes up to the next line to write */
 } strip_stream;
 
 #define PAGE_NBYTES 4096
 
-/* What pages are two pages further on is looked up now: a store that has to wait for that holds up all others. */
+/* The addresses of the pages two pages ahead are looked up now: a store that waits for a page would hold up all
+ * others. */
 LMC_INLINE strip_stream begin_stream(lmc_line_stream *to, const uint8_t *values, size_t nbytes)
 {
     strip_stream stream = {NULL, values, 0, 0};
@@ -39,7 +40,7 @@ LMC_INLINE strip_stream begin_stream(lmc_line_stream *to, const uint8_t *values,
     return stream;
 }
 
-/* After group i / GROUP of elements of nbytes was written. */
+/* Streams lines once group i / GROUP of elements of nbytes was written. */
 LMC_INLINE void stream_group(strip_stream *stream, const unsigned nbytes, size_t i)
 {
     if (!stream->place || i < 2 * GROUP)
@@ -48,7 +49,7 @@ LMC_INLINE void stream_group(strip_stream *stream, const unsigned nbytes, size_t
     stream->done += GROUP * nbytes;
 }
 
-/* What is left of nbytes, and what came before the first line. */
+/* Writes the bytes of nbytes that are left, and those before the first line. */
 LMC_INLINE void end_stream(const strip_stream *stream, size_t nbytes, lmc_line_stream *to)
 {
     const int began = stream->done > stream->first_line;
@@ -68,7 +69,7 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     const high_join join = load_high_join(nbytes, split);
     lmc_plane_set planes = *src;
     if (p == 0)
-        planes.low = planes.symbols; /* anything that may be read */
+        planes.low = planes.symbols; /* any readable bytes */
     strip_stream stream = begin_stream(to, dst, n * nbytes);
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP) {

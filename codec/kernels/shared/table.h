@@ -1,6 +1,7 @@
 /*
- * table.h - the table of a kernel set, in one place for all sets. The including file has defined every kernel under its
- * name in lmc_kernels; those of an array have the width at their end: bytes of an element, of deltas its bits.
+ * table.h - builds the table of a kernel set, in one place for all sets. The including file has defined every kernel
+ * under its name in lmc_kernels. A kernel of an array has its width at the end of the name: the bytes of an element, in
+ * deltas its bits.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_TABLE_H
 #define LMC_CODEC_KERNELS_SHARED_TABLE_H

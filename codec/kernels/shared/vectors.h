@@ -1,7 +1,6 @@
 /*
- * vectors.h - what kernels/avx2/avx2.c, kernels/avx512/avx512.c and kernels/neon/neon.c share; neither
- * intrinsics nor anything that needs a target. Cursors are copied member by member here: a copy of the whole
- * structure would stay in memory, and cost more than a short list takes to code.
+ * vectors.h - code that the sets avx2, avx512 and neon share, without intrinsics or targets. It copies cursors member
+ * by member. A copy of the whole structure would stay in memory, and cost more than coding a few symbols.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_VECTORS_H
 #define LMC_CODEC_KERNELS_SHARED_VECTORS_H
@@ -10,25 +9,25 @@
 
 #define GROUP 64
 
-/* How many bytes ahead to fetch what the prefetchers of the CPU miss, as they stop at pages; measured. */
+/* How many bytes ahead to fetch. The prefetchers of the CPU stop at the ends of pages; measured. */
 #define AHEAD_ELEMENTS 2048
 #define AHEAD_LOW 1536
 #define AHEAD_PLANE 256
 
-/* Beyond the end of a buffer this does nothing, but the pointer must not be formed. */
+/* Does nothing beyond the end of a buffer. Such a pointer must not be formed, so this adds numbers. */
 LMC_INLINE void fetch(const uint8_t *p, size_t ahead)
 {
     __builtin_prefetch((const void *)((uintptr_t)p + ahead));
 }
 
-/* Is this a level of the fast preset: codes of 1 bit, or of 2, of which the last stands for the list? */
+/* Is this a layer of the fast preset? Its codes have 1 bit, or 2 bits, and the last code is next_code. */
 LMC_INLINE int is_short_layer(const lmc_layer *layer)
 {
     return layer->first_nbits == layer->last_nbits && layer->last_nbits <= 2 && layer->has_next &&
            layer->next_code == (layer->last_nbits == 1 ? 32 : 48);
 }
 
-/* The first nbytes bytes of a word, to a full plane. */
+/* Appends the first nbytes bytes of a word to a full plane. */
 LMC_INLINE void put_full(uint8_t **plane, uint64_t word, size_t nbytes)
 {
     fetch(*plane, AHEAD_PLANE);
@@ -58,7 +57,7 @@ LMC_INLINE void copy_in_cursors(const unsigned first, const unsigned last, lmc_l
     to->next_symbols = from->next_symbols;
 }
 
-/* The planes of an element further on; i is a multiple of 64. */
+/* The planes from element i on, a multiple of 64. */
 LMC_INLINE lmc_plane_set planes_at(const unsigned nbytes, const lmc_plane_set *planes, unsigned low_nbits,
                                    size_t i)
 {

@@ -1,6 +1,6 @@
 /*
- * x86_bits.h - what kernels/shared/pairs_loops.h asks for, by the instructions of BMI2 and POPCNT: the including
- * file holds the target that has them.
+ * x86_bits.h - the bit operations that shared/hierarchy_loops.h asks for, by instructions of BMI2 and POPCNT. The
+ * including file pushes a target that has them.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_X86_BITS_H
 #define LMC_CODEC_KERNELS_SHARED_X86_BITS_H
