@@ -120,7 +120,7 @@ typedef struct chunk {
     size_t n;
     int has_sign_changes;
     uint8_t key[CHUNK_VALUES];
-    uint8_t flip[CHUNK_VALUES];
+    uint8_t sign_change[CHUNK_VALUES];
     uint16_t bin[CHUNK_VALUES];
 } chunk;
 
@@ -164,7 +164,7 @@ static void compare_narrow(const comparison *c, size_t first, unsigned element_n
                                                                   c->pairs->base + at, chunk->n, high, NULL);
     for (size_t i = 0; i < chunk->n; i++) {
         all |= high[i];
-        chunk->flip[i] = (uint8_t)(high[i] >> high_nbits);
+        chunk->sign_change[i] = (uint8_t)(high[i] >> high_nbits);
         chunk->bin[i] = bin_of_half(high[i] & used);
     }
     chunk->has_sign_changes = all > used;
@@ -179,7 +179,7 @@ LMC_INLINE void compare_wide(const comparison *c, size_t first, const unsigned t
     for (size_t i = 0; i < chunk->n; i++) {
         const uint64_t x = lmc_load_n(c->pairs->content + at + i * element_nbytes, element_nbytes);
         const uint64_t b = lmc_load_n(c->pairs->base + at + i * element_nbytes, element_nbytes);
-        chunk->flip[i] = (x ^ b) >> (nbits - 1) != 0;
+        chunk->sign_change[i] = (x ^ b) >> (nbits - 1) != 0;
         chunk->bin[i] = (uint16_t)lmc_bin_of(lmc_delta_of(transform, x, b, nbits));
     }
 }
@@ -270,7 +270,7 @@ LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const
         for (size_t i = 0; i < chunk.n; i++)
             group_of[chunk.key[i]]->below[chunk.bin[i]]++;
         for (size_t i = 0; chunk.has_sign_changes && i < chunk.n; i++)
-            group_of[chunk.key[i]]->sign_changes += chunk.flip[i];
+            group_of[chunk.key[i]]->sign_changes += chunk.sign_change[i];
     }
     for (unsigned g = 0; g < sample->group_count; g++)
         accumulate_bins(&sample->group[g], sample->bin_count);

@@ -24,15 +24,15 @@ static MAYBE_UNUSED unsigned random_lengths(unsigned entries_max, uint8_t nbits[
     return count;
 }
 
-/* A valid code of up to layers_max layers over the symbols 0..symbols_max - 1 (at least 2). rest: -1 any, else
- * whether symbols without a code go to a rest. */
-static MAYBE_UNUSED void random_shape(unsigned layers_max, unsigned symbols_max, int rest,
+/* A valid code of up to layers_max layers over the symbols 0..symbols_max - 1 (at least 2). literals: -1 any, else
+ * whether symbols without a code are literals. */
+static MAYBE_UNUSED void random_shape(unsigned layers_max, unsigned symbols_max, int literals,
                                       lmc_code_shape *shape)
 {
     uint8_t symbols[256];
     unsigned left = symbols_max;
     const unsigned wanted = 1 + (unsigned)random_below(layers_max);
-    const int has_literals = rest >= 0 ? rest : (int)random_below(2);
+    const int has_literals = literals >= 0 ? literals : (int)random_below(2);
     memset(shape, 0, sizeof *shape);
     for (unsigned i = 0; i < symbols_max; i++) { /* in any order */
         const size_t k = random_below(i + 1);
@@ -41,17 +41,17 @@ static MAYBE_UNUSED void random_shape(unsigned layers_max, unsigned symbols_max,
     }
     for (unsigned i = 0; i < wanted && left >= 2; i++) {
         uint8_t nbits[64];
-        /* a layer with a list needs a symbol less than it has entries; 2 symbols stay for the next one */
+        /* a layer with next_code needs a symbol less than it has entries; 2 symbols stay for the next one */
         const unsigned count = random_lengths(left, nbits);
         const unsigned after = left - (count - 1);
         const int is_last = i + 1 == wanted || after < 2;
-        const unsigned list = is_last && !has_literals ? count : (unsigned)random_below(count);
+        const unsigned next = is_last && !has_literals ? count : (unsigned)random_below(count);
         shape->layer_count = i + 1;
         shape->first_nbits[i] = LMC_FMT_LAYER_NBITS_MAX;
         for (unsigned k = 0; k < count; k++) {
             shape->first_nbits[i] = nbits[k] < shape->first_nbits[i] ? nbits[k] : shape->first_nbits[i];
             shape->last_nbits[i] = nbits[k] > shape->last_nbits[i] ? nbits[k] : shape->last_nbits[i];
-            if (k != list) {
+            if (k != next) {
                 shape->layer[symbols[--left]] = (uint8_t)i;
                 shape->nbits[symbols[left]] = nbits[k];
             }

@@ -152,7 +152,7 @@ static MAYBE_UNUSED void data_float_nbits(lmc_dtype dtype, unsigned *exponent, u
     }
 }
 
-/* Bytes of the unit that is split: a C64 is two. */
+/* Bytes of the element that is split; a C64 is two. */
 static MAYBE_UNUSED unsigned data_element_nbytes(lmc_dtype dtype)
 {
     const unsigned nbits = dtype == LMC_DTYPE_C64 ? 32 : lmc_dtype_nbits(dtype);

@@ -193,7 +193,7 @@ static void test_zeros_in_a_masked_plan(void)
         const size_t nbytes = 2000 * unit;
         for (size_t e = 0; e < sizeof every / sizeof every[0]; e++) {
             for (size_t i = 0; i < 2000;
-                 i++) { /* few values, so that planes are dominated and tables lack a rest */
+                 i++) { /* few values, so that planes are dominated and tables lack literals */
                 const uint64_t value = UINT64_C(0x4142434445464748) +
                                        (i % 40 == 0) * (1 + i / 40 % 3) * UINT64_C(0x0101010101010101);
                 memcpy(content + i * unit, &value, unit);

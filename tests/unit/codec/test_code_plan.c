@@ -190,7 +190,7 @@ static void test_uniform(void)
     for (unsigned count = 2; count <= 256; count += count < 34 ? 1 : 5) {
         uint32_t weight[256];
         fill_uniform(weight, count);
-        check_all_options(weight, 0.5, 2.2); /* the list of what was not seen is one entry more */
+        check_all_options(weight, 0.5, 2.2); /* the symbols that were not seen are one entry more */
     }
 }
 

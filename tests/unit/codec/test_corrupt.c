@@ -122,7 +122,7 @@ static void test_bytes_behind(void)
     free(longer);
 }
 
-/* Every bit of head, plan and tail, and of the rest of small frames; random ones of the others. */
+/* Every bit of head, plan and tail, and all other bits of small frames; random ones of the others. */
 static void test_every_bit(void)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
@@ -219,7 +219,7 @@ static void test_deep_damage_of_heads(void)
     free(damaged);
 }
 
-/* The first bytes of blocks: their modes, counts, flags. */
+/* The first bytes of blocks: their modes, counts, bitsets. */
 static void test_deep_damage_of_block_starts(void)
 {
     uint8_t *const damaged = must_malloc(FRAME_MAX);

@@ -163,7 +163,7 @@ static void test_no_base(void)
 
 /* ---- ranges ---- */
 
-/* Only the base of the touched blocks is read: the rest may not be touched. */
+/* Only the base of the touched blocks is read: the others may not be touched. */
 static void test_ranges_read_no_more(void)
 {
     const size_t nbytes = 64 * GUARD_NBYTES / 8; /* 256 blocks of 2 KiB */

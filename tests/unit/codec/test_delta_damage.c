@@ -97,7 +97,7 @@ static void test_truncation(void)
     }
 }
 
-/* Every bit of head, plan and tail, and of the rest of small frames; random ones of the others. */
+/* Every bit of head, plan and tail, and all other bits of small frames; random ones of the others. */
 static void test_every_bit(void)
 {
     for (size_t i = 0; i < FRAME_COUNT; i++) {
@@ -160,7 +160,7 @@ static void test_damage_of_heads(void)
     }
 }
 
-/* The first bytes of blocks: mode, exceptions, modes of planes and flags. */
+/* The first bytes of blocks: mode, exceptions, modes of planes and bitsets. */
 static void test_damage_of_block_starts(void)
 {
     for (unsigned i = 0; i < 12000; i++) {

@@ -225,8 +225,8 @@ static void check_blocks(lmc_dtype dtype, const uint8_t *section, size_t section
 #define CHECK_BLOCKS(dtype, section, cases) \
     check_blocks(dtype, section, sizeof(section), cases, sizeof(cases) / sizeof((cases)[0]))
 
-/* Bytes: 4, exceptions (count, places, values), the bucket code: flags of those that go on, planes, a list at the
- * end. */
+/* Bytes: 4, exceptions (count, places, values), the bucket code: a bitset of the symbols that go on, planes, a list
+ * at the end. */
 static void test_blocks(void)
 {
     static const uint8_t section[] = {2, 0, 0, 1, 0};
@@ -242,12 +242,12 @@ static void test_blocks(void)
         {"mode 255", 20, 0, 0, LMC_ERR_UNSUPPORTED, 1, {255}},
         {"nothing goes on", 20, 0, 0, LMC_OK, 3, {4, 0, 3}},
         {"the mode alone", 20, 0, 0, LMC_ERR_CORRUPT, 1, {4}},
-        {"no ladder", 20, 0, 0, LMC_ERR_CORRUPT, 2, {4, 0}},
+        {"no bucket code", 20, 0, 0, LMC_ERR_CORRUPT, 2, {4, 0}},
         {"a byte after the end", 20, 0, 0, LMC_ERR_CORRUPT, 4, {4, 0, 3, 0}},
         {"a bitmap of none", 20, 0, 0, LMC_OK, 6, {4, 0, 0, 0, 0, 0}},
         {"a bitmap with spare bits", 20, 0, 0, LMC_ERR_CORRUPT, 6, {4, 0, 0, 0, 0, 0x10}},
         {"a bitmap cut short", 20, 0, 0, LMC_ERR_CORRUPT, 5, {4, 0, 0, 0, 0}},
-        {"flags mode 200", 20, 0, 0, LMC_ERR_UNSUPPORTED, 3, {4, 0, 200}},
+        {"bitset mode 200", 20, 0, 0, LMC_ERR_UNSUPPORTED, 3, {4, 0, 200}},
         {"one goes on", 20, 19, 7, LMC_OK, 7, {4, 0, 1, 1, 0, 19, 7}},
         {"one goes on to nowhere", 20, 0, 0, LMC_ERR_CORRUPT, 6, {4, 0, 1, 1, 0, 19}},
         {"one goes on from beyond", 20, 0, 0, LMC_ERR_CORRUPT, 7, {4, 0, 1, 1, 0, 20, 7}},
@@ -257,10 +257,10 @@ static void test_blocks(void)
         {"the widest symbol", 20, 19, 255, LMC_OK, 9, {4, 0, 1, 1, 0, 19, 255, 255, 0}},
         {"an escape is missing", 20, 19, 255, LMC_ERR_CORRUPT, 7, {4, 0, 1, 1, 0, 19, 255}},
         {"half an escape", 20, 19, 255, LMC_ERR_CORRUPT, 8, {4, 0, 1, 1, 0, 19, 255, 255}},
-        {"eight of rung 1, another content", 8, 0, 2, LMC_ERR_CHECKSUM, 5, {4, 0, 4, 3, 1}},
-        {"eight of rung 1, no plane", 8, 0, 0, LMC_ERR_CORRUPT, 4, {4, 0, 4, 3}},
+        {"eight of bucket 1, another content", 8, 0, 2, LMC_ERR_CHECKSUM, 5, {4, 0, 4, 3, 1}},
+        {"eight of bucket 1, no plane", 8, 0, 0, LMC_ERR_CORRUPT, 4, {4, 0, 4, 3}},
         {"all go on for ever", 20, 0, 0, LMC_ERR_CORRUPT, 11, {4, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4}},
-        {"rung 1 of 9, spare bits", 9, 0, 0, LMC_ERR_CORRUPT, 6, {4, 0, 4, 3, 0, 2}},
+        {"bucket 1 of 9, spare bits", 9, 0, 0, LMC_ERR_CORRUPT, 6, {4, 0, 4, 3, 0, 2}},
         {"an exception", 20, 19, 5, LMC_OK, 5, {4, 1, 19, 5, 3}},
         {"an exception beyond", 20, 0, 0, LMC_ERR_CORRUPT, 5, {4, 1, 20, 0, 3}},
         {"an exception far beyond", 20, 0, 0, LMC_ERR_CORRUPT, 5, {4, 1, 255, 0, 3}},
@@ -286,7 +286,7 @@ static void test_low_bits(void)
         {"low bits of 9", 9, 8, 15, LMC_OK, 8, {4, 0, 0, 0, 0, 0, 0x0f, 3}},
         {"spare bits", 9, 0, 0, LMC_ERR_CORRUPT, 8, {4, 0, 0, 0, 0, 0, 0x10, 3}},
         {"cut short", 9, 0, 0, LMC_ERR_CORRUPT, 6, {4, 0, 0, 0, 0, 0}},
-        {"the mode of the ladder is missing", 9, 0, 0, LMC_ERR_CORRUPT, 7, {4, 0, 0, 0, 0, 0, 0}},
+        {"the mode of the bucket code is missing", 9, 0, 0, LMC_ERR_CORRUPT, 7, {4, 0, 0, 0, 0, 0, 0}},
         {"an escape", 20, 3, 0xf0, LMC_OK, 19, {4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 3, 255, 15}},
         {"an escape too wide",
          20,
@@ -310,14 +310,26 @@ static void test_sign_changes(void)
         {"a bitmap", 20, 19, 0x80, LMC_OK, 7, {4, 0, 0, 0, 0, 8, 3}},
         {"a bitmap with spare bits", 20, 19, 0x80, LMC_ERR_CORRUPT, 7, {4, 0, 0, 0, 0, 0x18, 3}},
         {"mode 100", 20, 0, 0, LMC_ERR_UNSUPPORTED, 4, {4, 0, 100, 3}},
-        {"no flips", 20, 0, 0, LMC_ERR_CORRUPT, 3, {4, 0, 3}},
+        {"no sign changes", 20, 0, 0, LMC_ERR_CORRUPT, 3, {4, 0, 3}},
     };
     CHECK_BLOCKS(LMC_DTYPE_F8_E4M3, section, cases);
-    /* with 8 low bits, a symbol of 80 makes a head of 8000: that is a flip too, and twice is once */
+    /* with 8 low bits, a symbol of 80 makes a high part of 8000: that is a sign change too, and twice is once */
     static const uint8_t wide_section[] = {0, 0, 7, 1, 8};
     static const block_case wide_cases[] = {
-        {"a head of 2^15", 16, 15, 0x80, LMC_OK, 16, {4, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 7, 0x80}},
-        {"and a flip", 16, 15, 0x80, LMC_OK, 17, {4, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 7, 0x80}},
+        {"a high part of 2^15",
+         16,
+         15,
+         0x80,
+         LMC_OK,
+         16,
+         {4, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 7, 0x80}},
+        {"and a sign change",
+         16,
+         15,
+         0x80,
+         LMC_OK,
+         17,
+         {4, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 7, 0x80}},
     };
     CHECK_BLOCKS(LMC_DTYPE_BF16, wide_section, wide_cases);
 }
@@ -335,7 +347,7 @@ static void test_low_planes(void)
         {"mode 4", 16, 0, 0, LMC_ERR_UNSUPPORTED, 6, {4, 0, 4, 0, 3, 3}},
         {"mode 255", 16, 0, 0, LMC_ERR_UNSUPPORTED, 6, {4, 0, 255, 0, 3, 3}},
         {"no mode", 16, 0, 0, LMC_ERR_CORRUPT, 2, {4, 0}},
-        {"7 elements are a list", 14, 13, 1, LMC_OK, 12, {4, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 2}},
+        {"7 elements are bytes", 14, 13, 1, LMC_OK, 12, {4, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 2}},
         {"7 elements, 6 bytes", 14, 0, 0, LMC_ERR_CORRUPT, 11, {4, 0, 1, 0, 3}},
         {"7 elements, 8 bytes", 14, 0, 0, LMC_ERR_CORRUPT, 13, {4, 0, 1, 0, 3}},
         {"a tail", 17, 16, 9, LMC_OK, 7, {4, 0, 1, 0, 3, 3, 9}},

@@ -1,4 +1,4 @@
-/* test_gap.c - flags as bitmaps and as gaps: all densities, the form that is chosen, hostile bodies. */
+/* test_gap.c - bitsets as bitmaps, gaps and hierarchies: all densities, the form that is chosen, hostile bodies. */
 #include "lmc_test_data.h"
 
 #include "codec/bitset/bitset.h"
@@ -40,7 +40,7 @@ static void clear_bitset(size_t n)
     memset(bitset, 0, lmc_bitset_words(n) * 8);
 }
 
-/* Each flag set with this probability. Returns the number of set flags. */
+/* Sets each bit with this probability. Returns the number of set bits. */
 static size_t fill_random(size_t n, double density)
 {
     size_t count = 0;
@@ -54,7 +54,7 @@ static size_t fill_random(size_t n, double density)
     return count;
 }
 
-/* Decodes nbytes at src to flags that end at a guard page, and *found points there. */
+/* Decodes nbytes at src to a bitset that ends at a guard page, and *found points there. */
 static lmc_status decode(const uint8_t *src, size_t nbytes, size_t n, uint64_t **found, size_t *used)
 {
     lmc_diag diag;
@@ -103,7 +103,7 @@ static void test_densities(void)
     }
 }
 
-/* Every set of up to 12 flags. */
+/* Every set of up to 12 bits. */
 static void test_all_small_sets(void)
 {
     unsigned mode;
@@ -115,7 +115,7 @@ static void test_all_small_sets(void)
     }
 }
 
-static void test_one_flag_anywhere(void)
+static void test_one_bit_anywhere(void)
 {
     static const size_t sizes[] = {1, 2, 63, 64, 65, 255, 256, 4000, 65535, 65536, N_MAX};
     unsigned mode;
@@ -159,7 +159,7 @@ static double binary_entropy(double p)
     return p <= 0 || p >= 1 ? 0 : -p * log2(p) - (1 - p) * log2(1 - p);
 }
 
-/* Whether members are listed, as gaps or as pairs, or those that are none. */
+/* Does the mode list set bits, or clear bits, as gaps or as a hierarchy?. */
 static int lists_ones(unsigned mode)
 {
     return mode == LMC_FMT_BITSET_GAPS_OF_ONES || mode == LMC_FMT_BITSET_HIERARCHY_OF_ONES;
@@ -181,7 +181,7 @@ static void test_form_and_size(void)
         const size_t nbytes = round_trip(n, &mode);
         if (entropy < 0.8 * (double)n) {
             CU_ASSERT(density < 0.5 ? lists_ones(mode) : lists_zeros(mode));
-            CU_ASSERT((double)nbytes * 8 < 1.06 * entropy + 800); /* the levels of pairs */
+            CU_ASSERT((double)nbytes * 8 < 1.06 * entropy + 800); /* the steps of the hierarchy */
         }
         if (density > 0.45 && density < 0.55)
             CU_ASSERT_EQUAL(mode, LMC_FMT_BITSET_BITMAP);
@@ -249,10 +249,10 @@ static void test_rules(void)
         {"low bits: spare bits", 70, LMC_ERR_CORRUPT, 5, {1, 1, 1, 0x02, 0}},
         {"low bits: cut short", 70, LMC_ERR_CORRUPT, 4, {1, 2, 2, 0}},
         {"the count is cut short", 256, LMC_ERR_CORRUPT, 2, {1, 1}},
-        {"the list is cut short", 70, LMC_ERR_CORRUPT, 5, {1, 3, 0, 1, 1}},
-        {"16 members have a level", 70, LMC_OK, 5, {1, 16, 0, 0, 0}},
-        {"a level is cut short", 70, LMC_ERR_CORRUPT, 4, {1, 16, 0, 0}},
-        {"a level: spare bits", 70, LMC_ERR_CORRUPT, 6, {1, 17, 0, 0, 0, 0x02}},
+        {"the last quotients are cut short", 70, LMC_ERR_CORRUPT, 5, {1, 3, 0, 1, 1}},
+        {"16 members have a unary plane", 70, LMC_OK, 5, {1, 16, 0, 0, 0}},
+        {"a unary plane is cut short", 70, LMC_ERR_CORRUPT, 4, {1, 16, 0, 0}},
+        {"a unary plane: spare bits", 70, LMC_ERR_CORRUPT, 6, {1, 17, 0, 0, 0, 0x02}},
         {"pairs: both of all", 8, LMC_OK, 3, {5, 4, 4}},
         {"pairs of zeros", 8, LMC_OK, 3, {6, 4, 4}},
         {"pairs: the last one is no pair", 9, LMC_ERR_CORRUPT, 3, {5, 4, 4}},
@@ -265,9 +265,9 @@ static void test_rules(void)
         {"pairs: their mode alone", 9, LMC_ERR_CORRUPT, 1, {5}},
         {"pairs: none has a member", 9, LMC_ERR_CORRUPT, 2, {5, 3}},
         {"pairs: of zeros, none", 9, LMC_ERR_CORRUPT, 2, {6, 3}},
-        {"a pair of one flag", 1, LMC_ERR_CORRUPT, 3, {5, 4, 3}},
+        {"a pair of one bit", 1, LMC_ERR_CORRUPT, 3, {5, 4, 3}},
         {"pairs of pairs", 8, LMC_OK, 6, {5, 5, 4, 4, 3, 0}},
-        {"pairs of pairs, to one flag", 2, LMC_ERR_CORRUPT, 5, {5, 5, 4, 3, 0}},
+        {"pairs of pairs, to one bit", 2, LMC_ERR_CORRUPT, 5, {5, 5, 4, 3, 0}},
         {"pairs: any in mode 7", 9, LMC_ERR_UNSUPPORTED, 2, {5, 7}},
         {"pairs: both in mode 255", 9, LMC_ERR_UNSUPPORTED, 3, {5, 4, 255}},
     };
@@ -278,7 +278,7 @@ static void test_rules(void)
     }
 }
 
-/* 12 levels of 16 members that all go on, then the greatest list values and low bits: nothing overflows. */
+/* 12 unary planes of 16 members that all go on, then the greatest last quotients and low bits: nothing overflows. */
 static void test_greatest_gaps(void)
 {
     uint8_t body[256] = {1, 16, 0, 15};
@@ -306,7 +306,7 @@ static int is_hierarchy(unsigned mode)
     return mode == LMC_FMT_BITSET_HIERARCHY_OF_ONES || mode == LMC_FMT_BITSET_HIERARCHY_OF_ZEROS;
 }
 
-/* Damage ends in OK or CORRUPT; flags beyond n are never set, and the members are as many as were said. */
+/* Damage ends in OK or CORRUPT; bits beyond n are never set, and the members are as many as were said. */
 static void test_random_damage(void)
 {
     uint8_t *const bytes = must_malloc(N_MAX);
@@ -323,7 +323,7 @@ static void test_random_damage(void)
             decode(guarded_copy(&bytes_memory, bytes, nbytes), nbytes, n, &found, &used);
         const int is_known = bytes[0] <= LMC_FMT_BITSET_HIERARCHY_OF_ZEROS;
         CU_ASSERT(status == LMC_OK || status == (is_known ? LMC_ERR_CORRUPT : LMC_ERR_UNSUPPORTED) ||
-                  (is_hierarchy(bytes[0]) && status == LMC_ERR_UNSUPPORTED)); /* of flags within */
+                  (is_hierarchy(bytes[0]) && status == LMC_ERR_UNSUPPORTED)); /* of bitsets within */
         if (status != LMC_OK)
             continue;
         CU_ASSERT(n % 64 == 0 || (found[n / 64] & ~lmc_low_mask(n % 64)) == 0);
@@ -342,7 +342,7 @@ static void test_random_damage(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_densities),     LMC_TEST(test_all_small_sets), LMC_TEST(test_one_flag_anywhere),
+        LMC_TEST(test_densities),     LMC_TEST(test_all_small_sets), LMC_TEST(test_one_bit_anywhere),
         LMC_TEST(test_bursts),        LMC_TEST(test_form_and_size),  LMC_TEST(test_capacity),
         LMC_TEST(test_rules),         LMC_TEST(test_greatest_gaps),  LMC_TEST(test_truncation),
         LMC_TEST(test_random_damage),

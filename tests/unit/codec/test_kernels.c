@@ -50,7 +50,7 @@ static test_layer random_layer(unsigned first, unsigned last, int has_next, int 
     memset(&t, 0, sizeof t);
     lmc_layer *const layer = &t.layer;
     const unsigned count = random_lengths(first, last, length);
-    /* the list comes last in half of all cases, as in the format */
+    /* next_code comes last in half of all cases, as in the format */
     const unsigned list_at = has_next ? (random_below(2) ? count - 1 : random_below(count)) : 64;
     const unsigned symbol_count = narrow ? 127 : 256;
     for (unsigned i = 0; i < symbol_count; i++) {
@@ -95,7 +95,7 @@ static void random_symbols(const test_layer *t, size_t n, uint8_t *symbols)
     }
 }
 
-/* ---- levels: planes of one list ---- */
+/* ---- planes of one layer ---- */
 
 typedef struct planes {
     lmc_layer_out start;
@@ -430,9 +430,9 @@ static int mask_case(const lmc_kernels *k, unsigned width, unsigned kept_in_8, s
     uint8_t *const back = take(n * nbytes, place);
     int good = k->mask_split[width](value, src, n, mask, kept) == count;
     for (size_t i = 0, at = 0; i < 64 * words; i++) {
-        const int flag = mask[i / 64] >> i % 64 & 1;
-        good &= flag == (i < n && is_kept[i]);
-        if (flag && i < n)
+        const int bit = mask[i / 64] >> i % 64 & 1;
+        good &= bit == (i < n && is_kept[i]);
+        if (bit && i < n)
             good &= memcmp(src + i * nbytes, kept + nbytes * at++, nbytes) == 0;
     }
     if (n % 64 != 0)

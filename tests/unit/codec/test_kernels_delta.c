@@ -180,7 +180,7 @@ static int lists_case(const lmc_kernels *k, unsigned class_count, size_t n, plac
     for (unsigned c = 0; c < class_count; c++) {
         good &= (written.wide >> c & 1) == (written.nbytes[c] == 1 && (wide >> c & 1));
         good &= written.next[c] == begin[c] + count[c] * written.nbytes[c];
-        for (size_t i = 0; i < n; i++) /* such a list is read without high bytes */
+        for (size_t i = 0; i < n; i++) /* such a list is read without upper bytes */
             if (classes[i] == c && written.nbytes[c] == 1)
                 high[i] &= 0xff;
     }
@@ -240,7 +240,7 @@ static void test_sign_changes_go_and_come_back(void)
 
 /* ---- gaps ---- */
 
-/* Gaps of n flags, cut and put in levels, and what comes back. Sets agree with the reference, plane by plane. */
+/* Gaps of n bits, cut, put in unary planes and back. Sets agree with the reference, plane by plane. */
 static int gaps_case(const lmc_kernels *k, size_t n, unsigned share, int inverted, placement place)
 {
     const lmc_kernels *const reference = &lmc_kernels_scalar;
@@ -260,12 +260,12 @@ static int gaps_case(const lmc_kernels *k, size_t n, unsigned share, int inverte
     reference->gaps_cut(expected, m, low_nbits, plane);
     k->gaps_cut(gaps, m, low_nbits, cut);
     good &= memcmp(gaps, expected, 4 * m) == 0 && memcmp(cut, plane, low_nbits * plane_nbytes) == 0;
-    uint8_t *const level = take(plane_nbytes, place);
+    uint8_t *const unary = take(plane_nbytes, place);
     const size_t left = reference->gaps_unary_split(expected, m, plane);
-    good &= k->gaps_unary_split(gaps, m, level) == left;
-    good &= memcmp(gaps, expected, 4 * left) == 0 && memcmp(level, plane, plane_nbytes) == 0;
+    good &= k->gaps_unary_split(gaps, m, unary) == left;
+    good &= memcmp(gaps, expected, 4 * left) == 0 && memcmp(unary, plane, plane_nbytes) == 0;
     if (m > 0)
-        k->gaps_unary_join(level, m, gaps, left);
+        k->gaps_unary_join(unary, m, gaps, left);
     if (low_nbits > 0 && m % 8 != 0)
         cut[plane_nbytes - 1] |= (uint8_t)(0xff << m % 8); /* ignored */
     k->gaps_join(cut, m, low_nbits, gaps);

@@ -144,7 +144,7 @@ static void test_gaps(void)
     CU_ASSERT(gaps > 200);
 }
 
-/* A table without a rest cannot code what the sample did not show: a plane must find another mode. */
+/* A table without literals cannot code symbols that the sample did not show: the plane must take another mode. */
 static void test_symbol_without_a_code(void)
 {
     lmc_code_shape shape = {.layer_count = 2, .first_nbits = {1, 2}, .last_nbits = {1, 2}};
@@ -262,7 +262,7 @@ static const struct rule {
     {"gaps", LMC_OK, 3, 8, 3, 5, {7, 0, 2, 0, 9}},
     {"gaps: without exceptions", LMC_ERR_CORRUPT, 3, 8, 3, 4, {7, 0, 0, 0}},
     {"gaps: no dominant value", LMC_ERR_CORRUPT, 3, 8, 3, 0, {0}},
-    {"gaps: no flags", LMC_ERR_CORRUPT, 3, 8, 3, 1, {7}},
+    {"exceptions: no bitset", LMC_ERR_CORRUPT, 3, 8, 3, 1, {7}},
     {"gaps: no mode", LMC_ERR_CORRUPT, 3, 8, 3, 3, {7, 0, 2}},
     {"gaps: no exceptions stored", LMC_ERR_CORRUPT, 3, 8, 3, 4, {7, 0, 2, 0}},
     {"gaps: exceptions constant", LMC_ERR_CORRUPT, 3, 8, 3, 5, {7, 0, 2, 1, 9}},

@@ -56,11 +56,12 @@ static void append_bit(bit_plane *plane, unsigned bit)
     plane->nbits++;
 }
 
-/* Length of the list's code, from the table. */
+/* Length of next_code, from the table. */
 static unsigned next_nbits(const lmc_layer *layer)
 {
     const unsigned size = layer->last_nbits > 0 ? 64u : 0u;
-    unsigned end = size; /* of the list's codes: where the next longer code begins, or the end */
+    unsigned end =
+        size; /* of the codes that begin with next_code: where the next longer code begins, or the end */
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
         if (layer->threshold[j] > layer->next_code && layer->threshold[j] < end)
             end = layer->threshold[j];
@@ -72,10 +73,10 @@ static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *t
 {
     const unsigned q = n < 256 ? 1 : n < 65536 ? 2 : 3;
     static uint8_t plane_bytes[6][N_MAX / 8 + 1];
-    uint8_t *const list = must_malloc(n);
+    uint8_t *const left = must_malloc(n);
     uint8_t *const bodies = must_malloc(16 * N_MAX);
     size_t count_nbytes = 0, body_nbytes = 0;
-    memcpy(list, src, n);
+    memcpy(left, src, n);
     for (unsigned l = 0; l < table->layer_count; l++) {
         const lmc_layer *const layer = &table->layers[l];
         bit_plane planes[6];
@@ -83,13 +84,13 @@ static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *t
         for (unsigned j = 0; j < 6; j++)
             planes[j] = (bit_plane){plane_bytes[j], 0};
         for (size_t i = 0; i < n; i++) {
-            const uint8_t s = list[i];
+            const uint8_t s = left[i];
             const int here = shape->nbits[s] != 0 && shape->layer[s] == l;
             const unsigned nbits = here ? shape->nbits[s] : next_nbits(layer);
             for (unsigned j = 0; j < nbits; j++)
                 append_bit(&planes[j], layer->code[s] >> (5 - j) & 1);
             if (!here)
-                list[going_on++] = s;
+                left[going_on++] = s;
         }
         for (unsigned j = 0; j < layer->last_nbits; j++) {
             if (j >= layer->first_nbits) {
@@ -106,9 +107,9 @@ static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *t
         n = going_on;
     }
     memcpy(dst + count_nbytes, bodies, body_nbytes);
-    memcpy(dst + count_nbytes + body_nbytes, list, n);
+    memcpy(dst + count_nbytes + body_nbytes, left, n);
     free(bodies);
-    free(list);
+    free(left);
     return count_nbytes + body_nbytes + n;
 }
 
@@ -197,7 +198,7 @@ static void test_large_planes(void)
             check_round_trip(layers_max, sizes[i]);
 }
 
-/* Everything goes to the rest: the longest way there is. */
+/* All symbols are literals, which all layers pass on. */
 static void test_all_literals(void)
 {
     for (size_t n = 1; n < 5000; n = n * 2 + 1) {
@@ -267,13 +268,13 @@ static size_t counts_nbytes_of(const lmc_table *table, size_t n)
     return count * lmc_count_nbytes(n);
 }
 
-/* A symbol in the rest has a code: no encoder does that, and decoders need not care. */
+/* A literal has a code: no encoder does that, and decoders need not care. */
 static int literals_have_coded(const lmc_table *table, size_t n, size_t used)
 {
     const size_t q = lmc_count_nbytes(n);
-    const size_t rest =
+    const size_t literal_count =
         table->has_literals ? (size_t)lmc_load_n(stored + counts_nbytes_of(table, n) - q, q) : 0;
-    for (size_t i = used - rest; i < used; i++)
+    for (size_t i = used - literal_count; i < used; i++)
         if (table->is_coded[stored[i]])
             return 1;
     return 0;

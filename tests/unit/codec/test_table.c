@@ -15,7 +15,7 @@ static unsigned steps(unsigned nbits)
     return UNIT >> nbits;
 }
 
-/* The list's length, from what the symbols leave; 0 without a list. */
+/* The length of next_code, from the part that the symbols leave; 0 without it. */
 static unsigned next_nbits(const lmc_code_shape *shape, unsigned layer)
 {
     unsigned left = UNIT;
@@ -33,9 +33,9 @@ static unsigned next_nbits(const lmc_code_shape *shape, unsigned layer)
 static void check_layer(const lmc_code_shape *shape, const lmc_table *table, unsigned index)
 {
     const lmc_layer *const layer = &table->layers[index];
-    const unsigned list = next_nbits(shape, index);
+    const unsigned code_nbits = next_nbits(shape, index);
     unsigned next = 0;
-    CU_ASSERT_EQUAL(layer->has_next, list != 0);
+    CU_ASSERT_EQUAL(layer->has_next, code_nbits != 0);
     for (unsigned nbits = 1; nbits <= 6; nbits++) {
         for (unsigned s = 0; s < 256; s++) {
             if (shape->nbits[s] != nbits || shape->layer[s] != index)
@@ -45,7 +45,7 @@ static void check_layer(const lmc_code_shape *shape, const lmc_table *table, uns
                 CU_ASSERT_EQUAL(layer->symbol[next + k], s);
             next += steps(nbits);
         }
-        if (list == nbits) {
+        if (code_nbits == nbits) {
             CU_ASSERT_EQUAL(layer->next_code, next);
             next += steps(nbits);
         }
@@ -196,7 +196,7 @@ static const struct rule {
     uint8_t width, count;
     uint8_t classes[6];
 } rules[] = {
-    {"a symbol and a list", LMC_OK, 1, {0x11}, 'a', 'a', 1, 1, {1}},
+    {"a symbol and next_code", LMC_OK, 1, {0x11}, 'a', 'a', 1, 1, {1}},
     {"two symbols", LMC_OK, 1, {0x11}, 'a', 'b', 1, 2, {1, 1}},
     {"two layers", LMC_OK, 2, {0x11, 0x11}, 'a', 'c', 2, 3, {1, 2, 2}},
     {"a symbol without a code between", LMC_OK, 1, {0x11}, 'a', 'c', 1, 3, {1, 0, 1}},
@@ -216,8 +216,8 @@ static const struct rule {
     {"spare bits, less than a class", LMC_ERR_CORRUPT, 2, {0x21, 0x21}, 'a', 'b', 3, 3, {1, 2, 1}},
     {"too many codes", LMC_ERR_CORRUPT, 1, {0x11}, 'a', 'c', 1, 3, {1, 1, 1}},
     {"what is left is no power of two", LMC_ERR_CORRUPT, 1, {0x22}, 'a', 'a', 1, 1, {1}},
-    {"a list shorter than first", LMC_ERR_CORRUPT, 1, {0x22}, 'a', 'b', 1, 2, {1, 1}},
-    {"no list for the next layer", LMC_ERR_CORRUPT, 2, {0x11, 0x11}, 'a', 'd', 2, 4, {1, 1, 2, 2}},
+    {"next_code shorter than first", LMC_ERR_CORRUPT, 1, {0x22}, 'a', 'b', 1, 2, {1, 1}},
+    {"no code for the next layer", LMC_ERR_CORRUPT, 2, {0x11, 0x11}, 'a', 'd', 2, 4, {1, 1, 2, 2}},
     {"an unused first length", LMC_ERR_CORRUPT, 1, {0x21}, 'a', 'd', 2, 4, {2, 2, 2, 2}},
     {"an unused last length", LMC_ERR_CORRUPT, 1, {0x21}, 'a', 'b', 2, 2, {1, 1}},
     {"an empty layer", LMC_ERR_CORRUPT, 2, {0x11, 0x11}, 'a', 'a', 2, 1, {1}},
@@ -271,7 +271,7 @@ static void test_random_damage(void)
         accepted++;
         for (unsigned k = 0; k < table.layer_count; k++) {
             unsigned used = 0;
-            for (unsigned code = 0; code < UNIT; code++) /* each code is some symbol's, or the list's */
+            for (unsigned code = 0; code < UNIT; code++) /* each code is some symbol's, or next_code */
                 used += table.layers[k].code[table.layers[k].symbol[code]] <= code ||
                         (table.layers[k].has_next && code >= table.layers[k].next_code);
             CU_ASSERT_EQUAL(used, UNIT);
