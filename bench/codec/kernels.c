@@ -121,12 +121,12 @@ static code make_code(const char *name, unsigned low_nbits, const uint8_t (*coun
             if (nbits < 6)
                 layer->threshold[nbits] = (uint8_t)at;
         }
-        layer->has_next = 1;
-        layer->next_code = (uint8_t)(64 - (64 >> layer->last_nbits));
+        layer->has_continuation = 1;
+        layer->continuation = (uint8_t)(64 - (64 >> layer->last_nbits));
         layer->narrow = 1;
         for (unsigned s = 0; s < 256; s++) {
             if (!is_coded[s])
-                layer->code[s] = layer->next_code;
+                layer->code[s] = layer->continuation;
             layer->narrow &= s < 128 || layer->code[s] == layer->code[127];
         }
     }

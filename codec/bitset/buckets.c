@@ -53,7 +53,7 @@ static int encode_bucket(const lmc_layer *layer, const lmc_kernels *kernels, lmc
         out.partial[j] = (lmc_bit_writer){scratch->partial[j], 0, 0};
     bitset[n / 64] = 0;
     kernels->layer_encode(layer, symbols, n, &out);
-    if (layer->last_nbits > 1) /* then next_code is the code that begins with 0 */
+    if (layer->last_nbits > 1) /* then the continuation is the code that begins with 0 */
         lmc_bitset_invert(bitset, n);
     *next_count = (size_t)(out.next_symbols - next_symbols);
     size_t nbytes = lmc_bitset_encode(kernels, scratch, bitset, n, writer->next, lmc_writer_left(writer));

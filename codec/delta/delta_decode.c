@@ -200,7 +200,7 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stor
     const lmc_kernels *const kernels = job->kernels;
     void *const hash_state = job->scratch->hash_state;
     const size_t n = dst_nbytes / job->element_nbytes;
-    const size_t tail_nbytes = dst_nbytes % job->element_nbytes;
+    const size_t trailing_nbytes = dst_nbytes % job->element_nbytes;
     lmc_class_lists lists;
     lmc_source source;
     const uint8_t *const values = lmc_base_classify(job, block->base, dst_nbytes, 0, &lists);
@@ -215,10 +215,10 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stor
     (void)lmc_read_n(&source.reader, 1);
     kernels->hash_begin(hash_state);
     LMC_TRY(decode_values(job, &source, values, &lists, n, dst, diag));
-    if (lmc_reader_left(&source.reader) != tail_nbytes)
+    if (lmc_reader_left(&source.reader) != trailing_nbytes)
         return lmc_corrupt(diag, 0, "block: bytes after its end");
-    memcpy(dst + n * job->element_nbytes, source.reader.next, tail_nbytes);
-    kernels->hash_update(hash_state, source.reader.next, tail_nbytes);
+    memcpy(dst + n * job->element_nbytes, source.reader.next, trailing_nbytes);
+    kernels->hash_update(hash_state, source.reader.next, trailing_nbytes);
     *content_hash = kernels->hash_end(hash_state);
     return LMC_OK;
 }

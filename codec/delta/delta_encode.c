@@ -202,7 +202,7 @@ size_t lmc_delta_encode(const lmc_delta_job *job, const uint8_t *src, const uint
                         uint8_t *dst, uint64_t *content_hash, uint64_t *base_hash)
 {
     const lmc_kernels *const kernels = job->kernels;
-    const size_t tail_nbytes = src_nbytes % job->element_nbytes;
+    const size_t trailing_nbytes = src_nbytes % job->element_nbytes;
     lmc_class_lists lists;
     kernels->hash_begin(job->scratch->hash_state);
     const size_t same_nbytes = count_same(job, src, base, src_nbytes);
@@ -217,11 +217,11 @@ size_t lmc_delta_encode(const lmc_delta_job *job, const uint8_t *src, const uint
     lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
     lmc_write_n(&writer, LMC_FMT_BLOCK_DELTA, 1);
     if (!write_values(job, src, values, src_nbytes, &lists, &writer, content_hash) ||
-        src_nbytes < job->element_nbytes || lmc_writer_left(&writer) < tail_nbytes) {
+        src_nbytes < job->element_nbytes || lmc_writer_left(&writer) < trailing_nbytes) {
         dst[0] = LMC_FMT_BLOCK_STORED;
         memcpy(dst + 1, src, src_nbytes);
         return 1 + src_nbytes;
     }
-    lmc_write_span(&writer, src + src_nbytes - tail_nbytes, tail_nbytes);
+    lmc_write_span(&writer, src + src_nbytes - trailing_nbytes, trailing_nbytes);
     return (size_t)(writer.next - dst);
 }

@@ -25,16 +25,17 @@
 
 /* One layer of a code. Codes are left-justified to LMC_FMT_LAYER_NBITS_MAX = 6 bits: bit 5 is the first. */
 typedef struct lmc_layer {
-    uint8_t code[256];  /* encoder: code of each symbol; next_code for symbols that later layers code */
-    uint8_t symbol[64]; /* decoder: symbol by left-justified code; any value where the code is next_code */
+    uint8_t
+        code[256]; /* encoder: code of each symbol; continuation for symbols that the layer does not code */
+    uint8_t symbol[64]; /* decoder: symbol by left-justified code; any value at the continuation */
     uint8_t threshold
         [6]; /* first_nbits <= j < last_nbits: a code whose first j bits are v, left-justified, is longer
                              than j bits iff v >= threshold[j] */
-    uint8_t first_nbits; /* shortest code, 1..6: planes 0..first_nbits-1 hold a bit of every symbol */
-    uint8_t last_nbits;  /* longest code */
-    uint8_t has_next;    /* one code stands for all symbols that the next layer codes */
-    uint8_t next_code;   /* that code, left-justified; meaningful if has_next */
-    uint8_t narrow;      /* code[127] == code[128] == ... == code[255] */
+    uint8_t first_nbits;      /* shortest code, 1..6: planes 0..first_nbits-1 hold a bit of every symbol */
+    uint8_t last_nbits;       /* longest code */
+    uint8_t has_continuation; /* one code stands for all symbols of the next layer, or for literals */
+    uint8_t continuation;     /* that code, left-justified; meaningful if has_continuation */
+    uint8_t narrow;           /* code[127] == code[128] == ... == code[255] */
 } lmc_layer;
 
 /* Where layer_encode() writes. It advances every member past the bytes that it wrote. */
@@ -152,8 +153,8 @@ typedef struct lmc_kernels {
     const char *name;
 
     /* Encodes n symbols of one layer. symbols: n bytes, readable padded. n is a multiple of 64 except in the layer's
-     * last call. Every symbol has a code, or the layer has_next. In the last group of a call with n % 64 != 0 the spare
-     * bits of a full plane's last byte are 0. */
+     * last call. Every symbol has a code, or the layer has_continuation. In the last group of a call with n % 64 !=
+     * 0 the spare bits of a full plane's last byte are 0. */
     void (*layer_encode)(const lmc_layer *layer, const uint8_t *symbols, size_t n, lmc_layer_out *out);
 
     /* Decodes n <= LMC_STRIP_VALUES symbols of one layer; symbols: n bytes, written padded. n is a multiple of 64

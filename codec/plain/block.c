@@ -198,7 +198,7 @@ size_t lmc_block_encode(const lmc_block_coder *coder, const uint8_t *src, size_t
     lmc_scratch *const scratch = coder->scratch;
     const unsigned element_nbytes = coding->element_nbytes;
     const size_t n = src_nbytes / element_nbytes;
-    const size_t tail_nbytes = src_nbytes % element_nbytes;
+    const size_t trailing_nbytes = src_nbytes % element_nbytes;
     const int constant = n > 1 && memcmp(src, src + element_nbytes, (n - 1) * element_nbytes) == 0;
     const block_job job = {.kernels = kernels,
                            .coding = coding,
@@ -209,12 +209,12 @@ size_t lmc_block_encode(const lmc_block_coder *coder, const uint8_t *src, size_t
         return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
     kernels->hash_begin(scratch->hash_state);
     lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
-    if (!encode_values(&job, src, n, &writer) || lmc_writer_left(&writer) < tail_nbytes)
+    if (!encode_values(&job, src, n, &writer) || lmc_writer_left(&writer) < trailing_nbytes)
         return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
-    const uint8_t *const tail = src + n * coding->element_nbytes;
-    lmc_write_span(&writer, tail, tail_nbytes);
+    const uint8_t *const trailing = src + n * coding->element_nbytes;
+    lmc_write_span(&writer, trailing, trailing_nbytes);
     if (job.hashes_strips) {
-        kernels->hash_update(scratch->hash_state, tail, tail_nbytes);
+        kernels->hash_update(scratch->hash_state, trailing, trailing_nbytes);
         *content_hash = kernels->hash_end(scratch->hash_state);
     } else {
         *content_hash = kernels->hash(src, src_nbytes, 0);
@@ -357,9 +357,9 @@ static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t
     return LMC_OK;
 }
 
-/* Decodes a block that is not stored: n elements, then tail_nbytes bytes. */
+/* Decodes a block that is not stored: n elements, then trailing_nbytes bytes. */
 static lmc_status decode_values(const block_job *job, lmc_source *source, unsigned mode, size_t n,
-                                size_t tail_nbytes, uint8_t *dst, lmc_diag *diag)
+                                size_t trailing_nbytes, uint8_t *dst, lmc_diag *diag)
 {
     if (mode > LMC_FMT_BLOCK_MASKED)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u", mode);
@@ -369,9 +369,9 @@ static lmc_status decode_values(const block_job *job, lmc_source *source, unsign
         LMC_TRY(decode_planes(job, source, n, dst, diag));
     else
         LMC_TRY(decode_masked(job, source, n, dst, diag));
-    if (lmc_reader_left(&source->reader) != tail_nbytes)
+    if (lmc_reader_left(&source->reader) != trailing_nbytes)
         return lmc_corrupt(diag, 0, "block: bytes after its end");
-    memcpy(dst + n * job->coding->element_nbytes, source->reader.next, tail_nbytes);
+    memcpy(dst + n * job->coding->element_nbytes, source->reader.next, trailing_nbytes);
     return LMC_OK;
 }
 
@@ -381,7 +381,7 @@ lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_block_source
     const lmc_kernels *const kernels = coder->kernels;
     void *const hash_state = coder->scratch->hash_state;
     const size_t n = dst_nbytes / coder->coding->element_nbytes;
-    const size_t tail_nbytes = dst_nbytes % coder->coding->element_nbytes;
+    const size_t trailing_nbytes = dst_nbytes % coder->coding->element_nbytes;
     lmc_source source;
     lmc_source_open(&source, coder->scratch, block->stored, block->stored_nbytes);
     const unsigned mode = (unsigned)lmc_read_n(&source.reader, 1);
@@ -403,8 +403,8 @@ lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_block_source
                            .hashes_strips = 1,
                            .past_cache = block->memory.past_cache};
     kernels->hash_begin(hash_state);
-    LMC_TRY(decode_values(&job, &source, mode, n, tail_nbytes, dst, diag));
-    kernels->hash_update(hash_state, dst + dst_nbytes - tail_nbytes, tail_nbytes);
+    LMC_TRY(decode_values(&job, &source, mode, n, trailing_nbytes, dst, diag));
+    kernels->hash_update(hash_state, dst + dst_nbytes - trailing_nbytes, trailing_nbytes);
     *content_hash = kernels->hash_end(hash_state);
     return LMC_OK;
 }

@@ -46,11 +46,11 @@ typedef struct ranking {
     double total;
 } ranking;
 
-/* A planned layer. Its entries are ranks [first, end) and, if ranks follow, the code for all symbols of the next layer.
- * That entry stands where its weight puts it. */
+/* A planned layer. Its entries are ranks [first, end) and, if ranks follow, a continuation, which stands where its weight
+ * puts it. */
 typedef struct layer_plan {
     uint8_t within[NBITS_MAX + 1]; /* entries whose code has at most so many bits */
-    unsigned next_place;           /* entries before the one of the next layer */
+    unsigned continuation_place;   /* entries before the continuation */
     unsigned first_nbits;
     unsigned last_nbits;
 } layer_plan;
@@ -177,7 +177,7 @@ static double plan_huffman_layer(const ranking *r, unsigned first, unsigned end,
     unsigned a = 0;
     for (; first + a < end && r->weight[first + a] >= next; a++)
         behind[a] = r->tail[first + a];
-    layer->next_place = a;
+    layer->continuation_place = a;
     behind[a] = r->tail[first + a];
     for (; a < n; a++)
         behind[a + 1] = r->tail[first + a] - next;
@@ -201,7 +201,7 @@ static double plan_flat_layer(const ranking *r, unsigned first, unsigned end, la
         return INFINITY;
     memset(layer->within, 0, nbits);
     layer->within[nbits] = (uint8_t)n;
-    layer->next_place = end - first;
+    layer->continuation_place = end - first;
     layer->first_nbits = layer->last_nbits = nbits;
     return (nbits + PRICE_FLAT_PASS) * r->tail[first];
 }
@@ -325,9 +325,9 @@ static void try_cuts(search *s, unsigned first)
     const ranking *const r = s->ranks;
     if (s->flat_layers) {
         for (unsigned nbits = 1; nbits <= NBITS_MAX; nbits++)
-            for (unsigned has_next = 0; has_next < 2; has_next++)
-                if (first + (1u << nbits) - has_next <= r->count)
-                    try_cut(s, first, first + (1u << nbits) - has_next);
+            for (unsigned has_continuation = 0; has_continuation < 2; has_continuation++)
+                if (first + (1u << nbits) - has_continuation <= r->count)
+                    try_cut(s, first, first + (1u << nbits) - has_continuation);
         return;
     }
     const double *const shares = s->fine ? fine : coarse;
@@ -402,7 +402,7 @@ static void shape_layer(const search *s, unsigned first, unsigned end, unsigned 
     shape->last_nbits[index] = (uint8_t)layer.last_nbits;
     unsigned nbits = layer.first_nbits;
     for (unsigned i = 0; i < end - first; i++) {
-        const unsigned entry = i + (i >= layer.next_place);
+        const unsigned entry = i + (i >= layer.continuation_place);
         while (layer.within[nbits] <= entry)
             nbits++;
         shape->layer[r->symbol[first + i]] = (uint8_t)index;

@@ -1,14 +1,14 @@
-/* code_table.c - constructs and checks canonical codes; writes and reads them as a class for each symbol. */
+/* code_table.c - constructs and checks canonical codes; writes and reads them as a length number for each symbol. */
 #include "codec/prefix/code_table.h"
 
 #define UNIT (1u << LMC_FMT_LAYER_NBITS_MAX) /* the unit interval in steps of the longest code */
 
 /* ---- construction ---- */
 
-/* Entries of one layer by code length; the code for the next layer is an entry too. */
+/* Entries of one layer by code length; the continuation is an entry too. */
 typedef struct length_count {
     unsigned symbols[LMC_FMT_LAYER_NBITS_MAX + 1];
-    unsigned next_nbits; /* 0: none */
+    unsigned continuation_nbits; /* 0: none */
 } length_count;
 
 static lmc_status count_lengths(const lmc_code_shape *shape, unsigned layer, length_count *count,
@@ -28,14 +28,14 @@ static lmc_status count_lengths(const lmc_code_shape *shape, unsigned layer, len
     if (left != 0) {
         if ((left & (left - 1)) != 0)
             return lmc_corrupt(diag, 0, "layer %u of a code is not complete", layer);
-        count->next_nbits = LMC_FMT_LAYER_NBITS_MAX - lmc_lowest_bit(left);
+        count->continuation_nbits = LMC_FMT_LAYER_NBITS_MAX - lmc_lowest_bit(left);
     }
     return LMC_OK;
 }
 
 static unsigned entries_of_length(const length_count *count, unsigned nbits)
 {
-    return count->symbols[nbits] + (count->next_nbits == nbits);
+    return count->symbols[nbits] + (count->continuation_nbits == nbits);
 }
 
 static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, const length_count *count,
@@ -43,17 +43,17 @@ static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, const
 {
     const unsigned first = shape->first_nbits[layer];
     const unsigned last = shape->last_nbits[layer];
-    if (count->next_nbits == 0 && layer + 1 < shape->layer_count)
-        return lmc_corrupt(diag, 0, "layer %u of a code has no code for the next layer", layer);
-    if (count->next_nbits != 0 && (count->next_nbits < first || count->next_nbits > last))
-        return lmc_corrupt(diag, 0, "layer %u of a code has a code for the next layer outside its lengths",
-                           layer);
+    if (count->continuation_nbits == 0 && layer + 1 < shape->layer_count)
+        return lmc_corrupt(diag, 0, "layer %u of a code has no continuation", layer);
+    if (count->continuation_nbits != 0 &&
+        (count->continuation_nbits < first || count->continuation_nbits > last))
+        return lmc_corrupt(diag, 0, "layer %u of a code has a continuation outside its lengths", layer);
     if (entries_of_length(count, first) == 0 || entries_of_length(count, last) == 0)
         return lmc_corrupt(diag, 0, "layer %u of a code names lengths it does not use", layer);
     return LMC_OK;
 }
 
-/* Gives codes in order of length, then symbol; next_code is the last of its length. */
+/* Gives codes in order of length, then symbol; the continuation is the last of its length. */
 static void assign_codes(const lmc_code_shape *shape, unsigned index, const length_count *count,
                          lmc_layer *layer)
 {
@@ -62,19 +62,19 @@ static void assign_codes(const lmc_code_shape *shape, unsigned index, const leng
     memset(layer, 0, sizeof *layer);
     layer->first_nbits = shape->first_nbits[index];
     layer->last_nbits = shape->last_nbits[index];
-    layer->has_next = count->next_nbits != 0;
+    layer->has_continuation = count->continuation_nbits != 0;
     for (unsigned nbits = layer->first_nbits; nbits <= layer->last_nbits; nbits++) {
         const unsigned step = UNIT >> nbits;
         next[nbits] = code;
         code += count->symbols[nbits] * step;
-        if (count->next_nbits == nbits) {
-            layer->next_code = (uint8_t)code;
+        if (count->continuation_nbits == nbits) {
+            layer->continuation = (uint8_t)code;
             code += step;
         }
         if (nbits < layer->last_nbits)
             layer->threshold[nbits] = (uint8_t)code;
     }
-    memset(layer->code, layer->next_code, sizeof layer->code); /* 0 without has_next */
+    memset(layer->code, layer->continuation, sizeof layer->code); /* 0 without a continuation */
     for (unsigned s = 0; s < 256; s++) {
         const unsigned nbits = shape->nbits[s];
         if (nbits != 0 && shape->layer[s] == index) {
@@ -104,8 +104,8 @@ lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_di
                 table->code_nbits[s] = (uint8_t)(passed_nbits + shape->nbits[s]);
             }
         }
-        passed_nbits += count.next_nbits;
-        table->has_literals = count.next_nbits != 0;
+        passed_nbits += count.continuation_nbits;
+        table->has_literals = count.continuation_nbits != 0;
     }
     for (unsigned s = 0; s < 256; s++)
         if (!table->is_coded[s])
@@ -113,9 +113,11 @@ lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_di
     return LMC_OK;
 }
 
-/* ---- wire: number of layers, a byte of lengths for each, the range of symbols, a class for each of those ---- */
+/* ---- wire: number of layers, a byte of lengths for each, the range of symbols, a length number for each of those
+ * ---- */
 
-static unsigned class_count(const lmc_code_shape *shape)
+/* Lengths of all layers, each of which has a length number. */
+static unsigned length_number_count(const lmc_code_shape *shape)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < shape->layer_count; i++)
@@ -123,8 +125,8 @@ static unsigned class_count(const lmc_code_shape *shape)
     return n;
 }
 
-/* Bits of a class number, 1..count; 0 is a symbol without a code. */
-static unsigned class_nbits(unsigned count)
+/* Bits of a length number, 1..count; 0 is a symbol without a code. */
+static unsigned length_number_nbits(unsigned count)
 {
     unsigned nbits = 0;
     while (count >> nbits != 0)
@@ -132,45 +134,47 @@ static unsigned class_nbits(unsigned count)
     return nbits;
 }
 
-static void symbol_range(const lmc_code_shape *shape, unsigned *low, unsigned *high)
+/* The range of symbols that have a length number in the table. */
+static void symbol_range(const lmc_code_shape *shape, unsigned *first_symbol, unsigned *last_symbol)
 {
-    *low = 0;
-    *high = 255;
-    while (*low < 255 && shape->nbits[*low] == 0)
-        ++*low;
-    while (*high > *low && shape->nbits[*high] == 0)
-        --*high;
+    *first_symbol = 0;
+    *last_symbol = 255;
+    while (*first_symbol < 255 && shape->nbits[*first_symbol] == 0)
+        ++*first_symbol;
+    while (*last_symbol > *first_symbol && shape->nbits[*last_symbol] == 0)
+        --*last_symbol;
 }
 
 size_t lmc_table_nbytes(const lmc_code_shape *shape)
 {
-    unsigned low, high;
-    symbol_range(shape, &low, &high);
-    return 1 + shape->layer_count + 2 + lmc_bits_nbytes((high - low + 1) * class_nbits(class_count(shape)));
+    unsigned first_symbol, last_symbol;
+    symbol_range(shape, &first_symbol, &last_symbol);
+    return 1 + shape->layer_count + 2 +
+           lmc_bits_nbytes((last_symbol - first_symbol + 1) *
+                           length_number_nbits(length_number_count(shape)));
 }
 
 void lmc_table_write(const lmc_code_shape *shape, lmc_writer *writer)
 {
-    unsigned
-        class_base[LMC_FMT_LAYER_COUNT_MAX]; /* class of a code of length 0 in a layer, if there were one */
-    unsigned low, high;
-    unsigned next_class = 1;
+    unsigned number_of_0[LMC_FMT_LAYER_COUNT_MAX]; /* of length 0 in a layer, if there were one */
+    unsigned first_symbol, last_symbol;
+    unsigned next_number = 1;
     lmc_write_n(writer, shape->layer_count, 1);
     for (unsigned i = 0; i < shape->layer_count; i++) {
         lmc_write_n(writer, shape->first_nbits[i] | (unsigned)shape->last_nbits[i] << 4, 1);
-        class_base[i] = next_class - shape->first_nbits[i];
-        next_class += shape->last_nbits[i] - shape->first_nbits[i] + 1u;
+        number_of_0[i] = next_number - shape->first_nbits[i];
+        next_number += shape->last_nbits[i] - shape->first_nbits[i] + 1u;
     }
-    symbol_range(shape, &low, &high);
-    lmc_write_n(writer, low, 1);
-    lmc_write_n(writer, high, 1);
+    symbol_range(shape, &first_symbol, &last_symbol);
+    lmc_write_n(writer, first_symbol, 1);
+    lmc_write_n(writer, last_symbol, 1);
 
-    const unsigned width = class_nbits(next_class - 1);
+    const unsigned width = length_number_nbits(next_number - 1);
     uint8_t packed[256 * 7 / 8 + 8];
     lmc_bit_writer bits = {packed, 0, 0};
-    for (unsigned s = low; s <= high; s++)
-        lmc_put_bits(&bits, shape->nbits[s] ? class_base[shape->layer[s]] + shape->nbits[s] : 0, width);
-    const size_t nbytes = lmc_bits_nbytes((high - low + 1) * width);
+    for (unsigned s = first_symbol; s <= last_symbol; s++)
+        lmc_put_bits(&bits, shape->nbits[s] ? number_of_0[shape->layer[s]] + shape->nbits[s] : 0, width);
+    const size_t nbytes = lmc_bits_nbytes((last_symbol - first_symbol + 1) * width);
     lmc_store64(bits.next, bits.pending);
     lmc_write_span(writer, packed, nbytes);
 }
@@ -195,10 +199,10 @@ static lmc_status read_layers(lmc_reader *reader, lmc_code_shape *shape, lmc_dia
     return LMC_OK;
 }
 
-static void set_class(lmc_code_shape *shape, unsigned symbol, unsigned class_number)
+static void set_length(lmc_code_shape *shape, unsigned symbol, unsigned number)
 {
     unsigned layer = 0;
-    unsigned index = class_number - 1;
+    unsigned index = number - 1;
     while (index > (unsigned)(shape->last_nbits[layer] - shape->first_nbits[layer])) {
         index -= shape->last_nbits[layer] - shape->first_nbits[layer] + 1u;
         layer++;
@@ -207,29 +211,29 @@ static void set_class(lmc_code_shape *shape, unsigned symbol, unsigned class_num
     shape->nbits[symbol] = (uint8_t)(shape->first_nbits[layer] + index);
 }
 
-static lmc_status read_classes(lmc_reader *reader, lmc_code_shape *shape, lmc_diag *diag)
+static lmc_status read_lengths(lmc_reader *reader, lmc_code_shape *shape, lmc_diag *diag)
 {
-    const unsigned low = (unsigned)lmc_read_n(reader, 1);
-    const unsigned high = (unsigned)lmc_read_n(reader, 1);
-    const unsigned count = class_count(shape);
-    const unsigned width = class_nbits(count);
-    if (!reader->failed && low > high)
+    const unsigned first_symbol = (unsigned)lmc_read_n(reader, 1);
+    const unsigned last_symbol = (unsigned)lmc_read_n(reader, 1);
+    const unsigned count = length_number_count(shape);
+    const unsigned width = length_number_nbits(count);
+    if (!reader->failed && first_symbol > last_symbol)
         return lmc_corrupt(diag, 1 + shape->layer_count, "a code table's symbols run backwards");
-    const size_t total_nbits = (size_t)(high - low + 1) * width;
+    const size_t total_nbits = (size_t)(last_symbol - first_symbol + 1) * width;
     const uint8_t *const packed = reader->failed ? NULL : lmc_read_span(reader, lmc_bits_nbytes(total_nbits));
     if (!packed)
         return lmc_corrupt(diag, 1 + shape->layer_count, "a code table is cut short");
     for (size_t i = 0; i < 8 * lmc_bits_nbytes(total_nbits); i += width) {
-        unsigned class_number = 0;
+        unsigned number = 0;
         for (size_t b = i; b < i + width && b < 8 * lmc_bits_nbytes(total_nbits); b++)
-            class_number |= (unsigned)(packed[b / 8] >> b % 8 & 1) << (b - i);
-        if (class_number > count || (i >= total_nbits && class_number != 0))
+            number |= (unsigned)(packed[b / 8] >> b % 8 & 1) << (b - i);
+        if (number > count || (i >= total_nbits && number != 0))
             return lmc_corrupt(diag, 3 + shape->layer_count + i / 8,
-                               "a code table names a length class that does not exist");
-        if (class_number != 0)
-            set_class(shape, low + (unsigned)(i / width), class_number);
+                               "a code table has a length number that does not exist");
+        if (number != 0)
+            set_length(shape, first_symbol + (unsigned)(i / width), number);
     }
-    if (shape->nbits[low] == 0 || shape->nbits[high] == 0)
+    if (shape->nbits[first_symbol] == 0 || shape->nbits[last_symbol] == 0)
         return lmc_corrupt(diag, 1 + shape->layer_count,
                            "a code table's range begins or ends with a symbol without a code");
     return LMC_OK;
@@ -239,6 +243,6 @@ lmc_status lmc_table_read(lmc_reader *reader, lmc_table *table, lmc_diag *diag)
 {
     lmc_code_shape shape = {0};
     LMC_TRY(read_layers(reader, &shape, diag));
-    LMC_TRY(read_classes(reader, &shape, diag));
+    LMC_TRY(read_lengths(reader, &shape, diag));
     return lmc_table_build(&shape, table, diag);
 }

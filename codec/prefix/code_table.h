@@ -12,7 +12,7 @@
 /* A code as lengths: which layer codes a symbol, and with how many bits. */
 typedef struct lmc_code_shape {
     unsigned layer_count;                         /* 1..LMC_FMT_LAYER_COUNT_MAX */
-    uint8_t first_nbits[LMC_FMT_LAYER_COUNT_MAX]; /* shortest code of a layer, next_code included */
+    uint8_t first_nbits[LMC_FMT_LAYER_COUNT_MAX]; /* shortest code of a layer, its continuation included */
     uint8_t last_nbits[LMC_FMT_LAYER_COUNT_MAX];  /* longest */
     uint8_t layer[256];                           /* of each coded symbol */
     uint8_t nbits[256];                           /* 0: the symbol has no code, it is a literal */
@@ -27,7 +27,7 @@ typedef struct lmc_table {
     lmc_layer layers[LMC_FMT_LAYER_COUNT_MAX];
 } lmc_table;
 
-/* Builds the code. The symbols of a layer leave a part of the unit interval to its next_code: nothing, or a power of
+/* Builds the code. The symbols of a layer leave a part of the unit interval to its continuation: nothing, or a power of
  * two between 2^-first_nbits and 2^-last_nbits. Error: CORRUPT, with the rule that is broken. */
 LMC_NODISCARD lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_diag *diag);
 

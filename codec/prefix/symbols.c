@@ -8,7 +8,7 @@ static size_t counts_nbytes(const lmc_table *table, size_t n)
     size_t count = 0;
     for (unsigned i = 0; i < table->layer_count; i++) {
         const lmc_layer *const layer = &table->layers[i];
-        count += (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_next;
+        count += (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_continuation;
     }
     return count * lmc_count_nbytes(n);
 }
@@ -47,7 +47,7 @@ static size_t close_planes(const lmc_layer *layer, const lmc_scratch *scratch, l
         *counts += count_nbytes;
         used += nbytes;
     }
-    if (layer->has_next) {
+    if (layer->has_continuation) {
         const uint64_t count = next_count;
         memcpy(*counts, &count, count_nbytes);
         *counts += count_nbytes;
@@ -88,7 +88,7 @@ size_t lmc_symbols_encode_end(lmc_symbol_encoder *e)
     for (unsigned i = 0;; i++) {
         const lmc_layer *const layer = &e->table->layers[i];
         uint8_t *const next_symbols = e->scratch->next_symbols[i % 2];
-        next_count = layer->has_next ? (size_t)(e->out.next_symbols - next_symbols) : 0;
+        next_count = layer->has_continuation ? (size_t)(e->out.next_symbols - next_symbols) : 0;
         const size_t nbytes = close_planes(layer, e->scratch, &e->out, next_count, count_nbytes,
                                            e->dst + used, e->capacity - used, &counts);
         if (nbytes == SIZE_MAX)
@@ -127,7 +127,7 @@ static lmc_status read_counts(lmc_symbol_decoder *d, const lmc_table *table, siz
                 return lmc_corrupt(diag, 0,
                                    "coded plane: a partial plane has more bits than its layer has symbols");
         }
-        const uint64_t next_count = layer->has_next ? lmc_read_n(reader, count_nbytes) : 0;
+        const uint64_t next_count = layer->has_continuation ? lmc_read_n(reader, count_nbytes) : 0;
         if (reader->failed)
             return lmc_corrupt(diag, 0, "coded plane: its counts are cut short");
         if (next_count > n)
@@ -161,7 +161,7 @@ static lmc_status check_cursors(const lmc_layer_reader *r, int at_end, lmc_diag 
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
         if (r->in.position[j] > r->plane_nbits[j] || (at_end && r->in.position[j] != r->plane_nbits[j]))
             return lmc_corrupt(diag, 0, "coded plane: a partial plane does not fit its codes");
-    if (layer->has_next &&
+    if (layer->has_continuation &&
         (r->in.next_symbols > r->next_end || (at_end && r->in.next_symbols != r->next_end)))
         return lmc_corrupt(diag, 0, "coded plane: the symbols of the next layer do not fit its codes");
     return LMC_OK;

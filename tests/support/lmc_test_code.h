@@ -41,7 +41,7 @@ static MAYBE_UNUSED void random_shape(unsigned layers_max, unsigned symbols_max,
     }
     for (unsigned i = 0; i < wanted && left >= 2; i++) {
         uint8_t nbits[64];
-        /* a layer with next_code needs a symbol less than it has entries; 2 symbols stay for the next one */
+        /* a layer with continuation needs a symbol less than it has entries; 2 symbols stay for the next one */
         const unsigned count = random_lengths(left, nbits);
         const unsigned after = left - (count - 1);
         const int is_last = i + 1 == wanted || after < 2;

@@ -97,13 +97,13 @@ typedef struct code_book {
     unsigned count;
     __m256i common;
     __m256i below_threshold[6];
-    __m256i next_code;
-    int has_next;
+    __m256i continuation;
+    int has_continuation;
 } code_book;
 
 LMC_INLINE void load_code_book(const lmc_layer *layer, code_book *book)
 {
-    const uint8_t common = layer->has_next ? layer->next_code : layer->code[255];
+    const uint8_t common = layer->has_continuation ? layer->continuation : layer->code[255];
     const __m128i common16 = _mm_set1_epi8((char)common);
     book->count = 0;
     for (unsigned i = 0; i < 256; i += 16) {
@@ -117,8 +117,8 @@ LMC_INLINE void load_code_book(const lmc_layer *layer, code_book *book)
     book->common = _mm256_broadcastsi128_si256(common16);
     for (unsigned j = 0; j < 6; j++)
         book->below_threshold[j] = _mm256_set1_epi8((char)(layer->threshold[j] - 1));
-    book->next_code = _mm256_set1_epi8((char)layer->next_code);
-    book->has_next = layer->has_next;
+    book->continuation = _mm256_set1_epi8((char)layer->continuation);
+    book->has_continuation = layer->has_continuation;
 }
 
 LMC_INLINE bytes64 look_up_codes(const code_book *book, bytes64 symbols)
@@ -165,8 +165,8 @@ LMC_INLINE void encode_group(const unsigned first, const unsigned last, const co
         const uint64_t longer = greater_than(codes, book->below_threshold[j]);
         lmc_put_bits(&out->partial[j], _pext_u64(plane_word(codes, j), longer), lmc_popcount64(longer));
     }
-    if (book->has_next)
-        mark_group(m, at, equal_bytes(codes, book->next_code));
+    if (book->has_continuation)
+        mark_group(m, at, equal_bytes(codes, book->continuation));
 }
 
 LMC_INLINE void encode_strip(const unsigned first, const unsigned last, const code_book *book,
@@ -178,7 +178,7 @@ LMC_INLINE void encode_strip(const unsigned first, const unsigned last, const co
         encode_group(first, last, book, symbols, i, GROUP, out, &m);
     if (i < n)
         encode_group(first, last, book, symbols, i, n - i, out, &m);
-    if (book->has_next)
+    if (book->has_continuation)
         out->next_symbols = append_passed_on(out->next_symbols, symbols, &m, whole_groups(n));
 }
 
@@ -194,11 +194,11 @@ LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lm
     copy_out_cursors(first, last, out, &local);
 }
 
-/* Finds the symbol of each code but next_code. Returns 0 if some code has not exactly one symbol. */
+/* Finds the symbol of each code but the continuation. Returns 0 if some code has not exactly one symbol. */
 LMC_INLINE int find_symbols(const lmc_layer *layer, uint8_t symbol[3])
 {
     const unsigned code_step = 64u >> layer->last_nbits;
-    for (unsigned code = 0; code < layer->next_code; code += code_step, symbol++) {
+    for (unsigned code = 0; code < layer->continuation; code += code_step, symbol++) {
         unsigned count = 0;
         for (unsigned i = 0; i < 256; i += 32) {
             const __m256i codes = load256(layer->code + i);
@@ -322,8 +322,8 @@ static void lay_out_partial(const lmc_layer *layer, lmc_layer_in *in, unsigned j
 /* Tables of a decoder for a layer. Codes are right-justified to last_nbits here. */
 typedef struct symbol_book {
     __m256i symbol[4]; /* of 16 codes, twice */
-    __m256i next_code;
-    int has_next;
+    __m256i continuation;
+    int has_continuation;
 } symbol_book;
 
 LMC_INLINE symbol_book load_symbol_book(const unsigned last, const lmc_layer *layer)
@@ -334,8 +334,8 @@ LMC_INLINE symbol_book load_symbol_book(const unsigned last, const lmc_layer *la
     symbol_book book;
     for (unsigned i = 0; i < 4; i++)
         book.symbol[i] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(symbol + 16 * i)));
-    book.next_code = _mm256_set1_epi8((char)(layer->next_code >> (6 - last)));
-    book.has_next = layer->has_next;
+    book.continuation = _mm256_set1_epi8((char)(layer->continuation >> (6 - last)));
+    book.has_continuation = layer->has_continuation;
     return book;
 }
 
@@ -382,8 +382,8 @@ LMC_INLINE void decode_group(const unsigned last, const symbol_book *book, const
         codes = append_bits(codes, bits->word[j][at / GROUP]);
     bytes64 known = {
         {look_up_symbols(last, book, codes.half[0]), look_up_symbols(last, book, codes.half[1])}};
-    if (book->has_next) {
-        const bytes64 passed_on = equal_bytes(n < GROUP ? void_beyond(codes, n) : codes, book->next_code);
+    if (book->has_continuation) {
+        const bytes64 passed_on = equal_bytes(n < GROUP ? void_beyond(codes, n) : codes, book->continuation);
         for (unsigned h = 0; h < 2; h++)
             known.half[h] = _mm256_andnot_si256(passed_on.half[h], known.half[h]);
         mark_group(m, at, passed_on);
@@ -405,7 +405,7 @@ LMC_INLINE void decode_layer(const unsigned last, const lmc_layer *layer, size_t
         decode_group(last, &book, &bits, i, GROUP, &m, symbols);
     if (i < n)
         decode_group(last, &book, &bits, i, n - i, &m, symbols);
-    if (book.has_next)
+    if (book.has_continuation)
         in->next_symbols = fill_passed_on(in->next_symbols, &m, whole_groups(n), symbols);
 }
 

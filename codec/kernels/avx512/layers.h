@@ -12,9 +12,9 @@
 typedef struct code_book {
     __m512i code[4];
     __m512i threshold[6];
-    __m512i next_code;
+    __m512i continuation;
     int narrow;
-    int has_next;
+    int has_continuation;
 } code_book;
 
 LMC_INLINE code_book load_code_book(const lmc_layer *layer)
@@ -24,9 +24,9 @@ LMC_INLINE code_book load_code_book(const lmc_layer *layer)
         book.code[i] = _mm512_loadu_si512(layer->code + 64 * i);
     for (unsigned j = 0; j < 6; j++)
         book.threshold[j] = _mm512_set1_epi8((char)layer->threshold[j]);
-    book.next_code = _mm512_set1_epi8((char)layer->next_code);
+    book.continuation = _mm512_set1_epi8((char)layer->continuation);
     book.narrow = layer->narrow;
-    book.has_next = layer->has_next;
+    book.has_continuation = layer->has_continuation;
     return book;
 }
 
@@ -62,8 +62,9 @@ LMC_INLINE void encode_group(const unsigned first, const unsigned last, const co
         const uint64_t longer = _mm512_cmpge_epu8_mask(codes, book->threshold[j]) & valid;
         lmc_put_bits(&out->partial[j], _pext_u64(word[j], longer), lmc_popcount64(longer));
     }
-    if (book->has_next)
-        append_passed_on(&out->next_symbols, symbols, _mm512_cmpeq_epi8_mask(codes, book->next_code) & valid);
+    if (book->has_continuation)
+        append_passed_on(&out->next_symbols, symbols,
+                         _mm512_cmpeq_epi8_mask(codes, book->continuation) & valid);
 }
 
 LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lmc_layer *layer,
@@ -81,11 +82,11 @@ LMC_INLINE void encode_layer(const unsigned first, const unsigned last, const lm
     copy_out_cursors(first, last, out, &local);
 }
 
-/* Finds the symbol of each code but next_code. Returns 0 if some code has not exactly one symbol. */
+/* Finds the symbol of each code but the continuation. Returns 0 if some code has not exactly one symbol. */
 LMC_INLINE int find_symbols(const lmc_layer *layer, uint8_t symbol[3])
 {
     const unsigned code_step = 64u >> layer->last_nbits;
-    for (unsigned code = 0; code < layer->next_code; code += code_step, symbol++) {
+    for (unsigned code = 0; code < layer->continuation; code += code_step, symbol++) {
         unsigned count = 0;
         for (unsigned i = 0; i < 256; i += 64) {
             const uint64_t found =
@@ -159,8 +160,8 @@ LMC_INLINE __m512i fill_passed_on(const uint8_t **next_symbols, __m512i symbols,
 typedef struct symbol_book {
     __m512i symbol;
     __m512i threshold[6];
-    __m512i next_code;
-    int has_next;
+    __m512i continuation;
+    int has_continuation;
 } symbol_book;
 
 LMC_INLINE symbol_book load_symbol_book(const lmc_layer *layer)
@@ -169,8 +170,8 @@ LMC_INLINE symbol_book load_symbol_book(const lmc_layer *layer)
     book.symbol = _mm512_loadu_si512(layer->symbol);
     for (unsigned j = 0; j < 6; j++)
         book.threshold[j] = _mm512_set1_epi8((char)layer->threshold[j]);
-    book.next_code = _mm512_set1_epi8((char)layer->next_code);
-    book.has_next = layer->has_next;
+    book.continuation = _mm512_set1_epi8((char)layer->continuation);
+    book.has_continuation = layer->has_continuation;
     return book;
 }
 
@@ -190,9 +191,10 @@ LMC_INLINE __m512i decode_group(const unsigned first, const unsigned last, const
         codes = _mm512_mask_add_epi8(codes, word, codes, _mm512_set1_epi8((char)(32 >> j)));
     }
     const __m512i symbols = _mm512_permutexvar_epi8(codes, book->symbol);
-    if (!book->has_next)
+    if (!book->has_continuation)
         return symbols;
-    return fill_passed_on(&in->next_symbols, symbols, _mm512_cmpeq_epi8_mask(codes, book->next_code) & valid);
+    return fill_passed_on(&in->next_symbols, symbols,
+                          _mm512_cmpeq_epi8_mask(codes, book->continuation) & valid);
 }
 
 LMC_INLINE void decode_layer(const unsigned first, const unsigned last, const lmc_layer *layer, size_t n,

@@ -208,14 +208,14 @@ typedef struct code_book {
     unsigned count;
     uint8x16_t common;
     bit_masks threshold[LMC_FMT_LAYER_NBITS_MAX];
-    bit_masks next_code;
-    int has_next;
+    bit_masks continuation;
+    int has_continuation;
 } code_book;
 
 LMC_INLINE void load_code_book(const unsigned first, const unsigned last, const lmc_layer *layer,
                                code_book *book)
 {
-    const uint8_t common = layer->has_next ? layer->next_code : layer->code[255];
+    const uint8_t common = layer->has_continuation ? layer->continuation : layer->code[255];
     book->common = vdupq_n_u8((uint8_t)(common << 2));
     book->count = 0;
     for (unsigned i = 0; i < 256; i += 16) {
@@ -228,8 +228,8 @@ LMC_INLINE void load_code_book(const unsigned first, const unsigned last, const 
     }
     for (unsigned j = first; j < last; j++)
         book->threshold[j] = masks_of(layer->threshold[j]);
-    book->next_code = masks_of(layer->next_code);
-    book->has_next = layer->has_next;
+    book->continuation = masks_of(layer->continuation);
+    book->has_continuation = layer->has_continuation;
 }
 
 /* Looks up the codes of two groups. */
@@ -272,8 +272,8 @@ LMC_INLINE void encode_pair(const unsigned first, const unsigned last, const cod
         lmc_put_bits(&out->partial[j], vgetq_lane_u64(bits, 0), (unsigned)vgetq_lane_u64(counts, 0));
         lmc_put_bits(&out->partial[j], vgetq_lane_u64(bits, 1), (unsigned)vgetq_lane_u64(counts, 1));
     }
-    if (book->has_next) {
-        uint64x2_t passed_on = codes_equal(&words, last, &book->next_code);
+    if (book->has_continuation) {
+        uint64x2_t passed_on = codes_equal(&words, last, &book->continuation);
         if (!is_whole)
             passed_on = vandq_u64(passed_on, valid);
         out->next_symbols = append_passed_on(out->next_symbols, symbols, vgetq_lane_u64(passed_on, 0));
@@ -311,8 +311,8 @@ static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t 
 typedef struct symbol_book {
     uint8x16x4_t symbol; /* by code, right-justified to last_nbits */
     bit_masks threshold[LMC_FMT_LAYER_NBITS_MAX];
-    bit_masks next_code;
-    int has_next;
+    bit_masks continuation;
+    int has_continuation;
 } symbol_book;
 
 LMC_INLINE void load_symbol_book(const unsigned first, const unsigned last, const lmc_layer *layer,
@@ -325,8 +325,8 @@ LMC_INLINE void load_symbol_book(const unsigned first, const unsigned last, cons
         book->symbol.val[i] = vld1q_u8(symbol + 16 * i);
     for (unsigned j = first; j < last; j++)
         book->threshold[j] = masks_of(layer->threshold[j]);
-    book->next_code = masks_of(layer->next_code);
-    book->has_next = layer->has_next;
+    book->continuation = masks_of(layer->continuation);
+    book->has_continuation = layer->has_continuation;
 }
 
 LMC_INLINE uint8x16_t look_up_symbols(const unsigned last, uint8x16x4_t symbol, uint8x16_t codes)
@@ -364,8 +364,8 @@ LMC_INLINE void symbols_of_words(const unsigned last, const symbol_book *book, c
     }
 }
 
-/* As above if all codes have 1 bit, or all have 2, and the last is next_code: blends symbols by the words. Lanes of
- * the next layer come out as anything. */
+/* As above if all codes have 1 bit, or all have 2, and the last is the continuation: blends symbols by the words.
+ * Lanes of the next layer come out as anything. */
 LMC_INLINE void blend_symbols(const unsigned last, const symbol_book *book, const code_words *words,
                               uint8x16_t known[8])
 {
@@ -412,11 +412,11 @@ LMC_INLINE void decode_pair(const unsigned first, const unsigned last, const int
     else
         symbols_of_words(last, book, &words, known);
     uint64x2_t passed_on = vdupq_n_u64(0);
-    if (is_short || book->has_next)
-        passed_on = codes_equal(&words, last, &book->next_code);
+    if (is_short || book->has_continuation)
+        passed_on = codes_equal(&words, last, &book->continuation);
     if (!is_whole)
         passed_on = vandq_u64(passed_on, valid);
-    if (is_short || book->has_next) {
+    if (is_short || book->has_continuation) {
         in->next_symbols = fill_passed_on(in->next_symbols, vgetq_lane_u64(passed_on, 0), known, symbols);
         if (is_whole || n > GROUP)
             in->next_symbols =

@@ -56,7 +56,7 @@ LMC_INLINE void find_passed_on(const layer_batch *b, const lmc_layer *layer, uin
     for (unsigned g = 0; g < BATCH; g++)
         passed_on[g] = b->valid[g];
     for (unsigned j = 0; j < layer->last_nbits; j++) {
-        const uint64_t unwanted = (uint64_t)(layer->next_code >> (5 - j) & 1) - 1;
+        const uint64_t unwanted = (uint64_t)(layer->continuation >> (5 - j) & 1) - 1;
         for (unsigned g = 0; g < BATCH; g++)
             passed_on[g] &= b->bit[j][g] ^ unwanted;
     }
@@ -64,15 +64,15 @@ LMC_INLINE void find_passed_on(const layer_batch *b, const lmc_layer *layer, uin
 
 /* ---- encode ---- */
 
-/* A code of 1 or 2 bits: at most four symbols. flip: their codes XOR next_code. */
+/* A code of 1 or 2 bits: at most four symbols. flip: their codes XOR the continuation. */
 typedef struct short_code {
     uint8_t symbol[4], flip[4], other;
 } short_code;
 
-/* The layer may name any symbol for next_code. The own code of that symbol is another one: it is left out. */
+/* The layer may name any symbol at the continuation. The own code of that symbol is another one: it is left out. */
 LMC_INLINE short_code find_short_code(const lmc_layer *layer)
 {
-    short_code code = {.other = layer->has_next ? layer->next_code >> 4 : 0};
+    short_code code = {.other = layer->has_continuation ? layer->continuation >> 4 : 0};
     for (unsigned c = 0; c < 4; c++) {
         code.symbol[c] = layer->symbol[16 * c];
         if (layer->code[code.symbol[c]] == 16 * c)
@@ -187,7 +187,7 @@ static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t 
             look_up_codes(&b, layer, symbols + i);
         write_full_planes(&b, layer, count, &local);
         write_partial_planes(&b, layer, &local);
-        if (layer->has_next)
+        if (layer->has_continuation)
             append_passed_on(&b, layer, symbols + i, &local);
     }
     *out = local;
@@ -195,8 +195,8 @@ static void layer_encode(const lmc_layer *layer, const uint8_t *symbols, size_t 
 
 /* ---- decode ---- */
 
-/* Symbols of a code of 1 or 2 bits with next_code, in each byte: the symbol of code 00, and its XOR with those of 10
- * and 01. */
+/* Symbols of a code of 1 or 2 bits with a continuation, in each byte: the symbol of code 00, and its XOR with those
+ * of 10 and 01. */
 typedef struct short_symbols {
     uint64_t if_00, flip_10, flip_01;
 } short_symbols;
@@ -206,7 +206,7 @@ typedef struct short_symbols {
 LMC_INLINE short_symbols find_short_symbols(const lmc_layer *layer)
 {
     uint8_t s[4];
-    const unsigned passed_on = layer->next_code >> 4;
+    const unsigned passed_on = layer->continuation >> 4;
     for (unsigned c = 0; c < 4; c++)
         s[c] = layer->symbol[16 * c];
     if (layer->last_nbits == 1)
@@ -285,7 +285,7 @@ LMC_INLINE void insert_passed_on(const layer_batch *b, const lmc_layer *layer, u
 static void layer_decode(const lmc_layer *layer, lmc_layer_in *in, size_t n, uint8_t *symbols)
 {
     lmc_layer_in local = *in;
-    const int is_short = layer->has_next && layer->last_nbits <= 2;
+    const int is_short = layer->has_continuation && layer->last_nbits <= 2;
     short_symbols blend = {0, 0, 0};
     if (is_short)
         blend = find_short_symbols(layer);
@@ -299,7 +299,7 @@ static void layer_decode(const lmc_layer *layer, lmc_layer_in *in, size_t n, uin
             blend_symbols(&b, &blend, symbols + i);
         else
             look_up_symbols(&b, layer, symbols + i);
-        if (layer->has_next)
+        if (layer->has_continuation)
             insert_passed_on(&b, layer, symbols + i, &local);
     }
     *in = local;

@@ -20,11 +20,11 @@ LMC_INLINE void fetch(const uint8_t *p, size_t ahead)
     __builtin_prefetch((const void *)((uintptr_t)p + ahead));
 }
 
-/* Is this a layer of the fast preset? Its codes have 1 bit, or 2 bits, and the last code is next_code. */
+/* Is this a layer of the fast preset? Its codes have 1 bit, or 2 bits, and the last code is the continuation. */
 LMC_INLINE int is_short_layer(const lmc_layer *layer)
 {
-    return layer->first_nbits == layer->last_nbits && layer->last_nbits <= 2 && layer->has_next &&
-           layer->next_code == (layer->last_nbits == 1 ? 32 : 48);
+    return layer->first_nbits == layer->last_nbits && layer->last_nbits <= 2 && layer->has_continuation &&
+           layer->continuation == (layer->last_nbits == 1 ? 32 : 48);
 }
 
 /* Appends the first nbytes bytes of a word to a full plane. */

@@ -42,7 +42,7 @@ static unsigned random_lengths(unsigned first, unsigned last, uint8_t *length)
     return count;
 }
 
-static test_layer random_layer(unsigned first, unsigned last, int has_next, int narrow)
+static test_layer random_layer(unsigned first, unsigned last, int has_continuation, int narrow)
 {
     uint8_t length[64];
     uint8_t order[256];
@@ -50,8 +50,9 @@ static test_layer random_layer(unsigned first, unsigned last, int has_next, int 
     memset(&t, 0, sizeof t);
     lmc_layer *const layer = &t.layer;
     const unsigned count = random_lengths(first, last, length);
-    /* next_code comes last in half of all cases, as in the format */
-    const unsigned list_at = has_next ? (random_below(2) ? count - 1 : random_below(count)) : 64;
+    /* the continuation comes last in half of all cases, as in the format */
+    const unsigned continuation_at =
+        has_continuation ? (random_below(2) ? count - 1 : random_below(count)) : 64;
     const unsigned symbol_count = narrow ? 127 : 256;
     for (unsigned i = 0; i < symbol_count; i++) {
         const unsigned j = random_below(i + 1);
@@ -60,7 +61,7 @@ static test_layer random_layer(unsigned first, unsigned last, int has_next, int 
     }
     layer->first_nbits = (uint8_t)first;
     layer->last_nbits = (uint8_t)last;
-    layer->has_next = (uint8_t)has_next;
+    layer->has_continuation = (uint8_t)has_continuation;
     layer->narrow = (uint8_t)narrow;
     random_fill(layer->symbol, sizeof layer->symbol);
     uint8_t code_of[64];
@@ -70,10 +71,11 @@ static test_layer random_layer(unsigned first, unsigned last, int has_next, int 
         for (unsigned j = length[i]; j < last; j++)
             layer->threshold[j] = (uint8_t)code;
     }
-    layer->next_code = has_next ? code_of[list_at] : (uint8_t)random_u64();
-    memset(layer->code, has_next ? layer->next_code : code_of[random_below(count)], sizeof layer->code);
+    layer->continuation = has_continuation ? code_of[continuation_at] : (uint8_t)random_u64();
+    memset(layer->code, has_continuation ? layer->continuation : code_of[random_below(count)],
+           sizeof layer->code);
     for (unsigned i = 0; i < count; i++)
-        if (i != list_at) {
+        if (i != continuation_at) {
             const uint8_t s = order[t.coded_count];
             t.coded[t.coded_count++] = s;
             layer->code[s] = code_of[i];
@@ -88,7 +90,7 @@ static void random_symbols(const test_layer *t, size_t n, uint8_t *symbols)
     const int skewed = (int)random_below(2);
     for (size_t i = 0; i < n; i++) {
         const unsigned k = skewed ? (unsigned)__builtin_ctzll(random_u64() | 1u << 20) : random_below(80);
-        if (t->layer.has_next && (t->coded_count == 0 || k >= 10))
+        if (t->layer.has_continuation && (t->coded_count == 0 || k >= 10))
             symbols[i] = random_below(2) ? (uint8_t)random_u64() : t->coded[0];
         else
             symbols[i] = t->coded[k % t->coded_count];
@@ -232,14 +234,14 @@ static void test_short_layers_with_dead_symbols(void)
             test_layer t = random_layer(nbits, nbits, 0, 0);
             lmc_layer *const layer = &t.layer;
             t.coded_count--;
-            layer->has_next = 1;
-            layer->next_code = nbits == 1 ? 32 : 48;
+            layer->has_continuation = 1;
+            layer->continuation = nbits == 1 ? 32 : 48;
             layer->code[(uint8_t)(t.coded[0] + 1)] = layer->code[t.coded[0]];
             uint8_t *const symbols = take(padded(500), AT_END);
             for (unsigned i = 0; i < 500; i++)
                 do
                     symbols[i] = (uint8_t)random_u64();
-                while (layer->code[symbols[i]] != layer->next_code);
+                while (layer->code[symbols[i]] != layer->continuation);
             for (unsigned i = 0; i < 500; i += 1 + random_below(4))
                 symbols[i] = t.coded[random_below(t.coded_count)];
             planes expected, got;

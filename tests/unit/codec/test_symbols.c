@@ -56,16 +56,16 @@ static void append_bit(bit_plane *plane, unsigned bit)
     plane->nbits++;
 }
 
-/* Length of next_code, from the table. */
-static unsigned next_nbits(const lmc_layer *layer)
+/* The length of the continuation, from the table. */
+static unsigned continuation_nbits(const lmc_layer *layer)
 {
     const unsigned size = layer->last_nbits > 0 ? 64u : 0u;
     unsigned end =
-        size; /* of the codes that begin with next_code: where the next longer code begins, or the end */
+        size; /* of the codes that begin with the continuation: where the next longer code begins, or the end */
     for (unsigned j = layer->first_nbits; j < layer->last_nbits; j++)
-        if (layer->threshold[j] > layer->next_code && layer->threshold[j] < end)
+        if (layer->threshold[j] > layer->continuation && layer->threshold[j] < end)
             end = layer->threshold[j];
-    return 6 - (unsigned)__builtin_ctz(end - layer->next_code);
+    return 6 - (unsigned)__builtin_ctz(end - layer->continuation);
 }
 
 static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *table, const uint8_t *src,
@@ -86,7 +86,7 @@ static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *t
         for (size_t i = 0; i < n; i++) {
             const uint8_t s = left[i];
             const int here = shape->nbits[s] != 0 && shape->layer[s] == l;
-            const unsigned nbits = here ? shape->nbits[s] : next_nbits(layer);
+            const unsigned nbits = here ? shape->nbits[s] : continuation_nbits(layer);
             for (unsigned j = 0; j < nbits; j++)
                 append_bit(&planes[j], layer->code[s] >> (5 - j) & 1);
             if (!here)
@@ -100,7 +100,7 @@ static size_t encode_by_the_book(const lmc_code_shape *shape, const lmc_table *t
             memcpy(bodies + body_nbytes, plane_bytes[j], (planes[j].nbits + 7) / 8);
             body_nbytes += (planes[j].nbits + 7) / 8;
         }
-        if (layer->has_next) {
+        if (layer->has_continuation) {
             memcpy(dst + count_nbytes, &going_on, q);
             count_nbytes += q;
         }
@@ -263,7 +263,7 @@ static size_t counts_nbytes_of(const lmc_table *table, size_t n)
     size_t count = 0;
     for (unsigned l = 0; l < table->layer_count; l++) {
         const lmc_layer *const layer = &table->layers[l];
-        count += (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_next;
+        count += (size_t)(layer->last_nbits - layer->first_nbits) + layer->has_continuation;
     }
     return count * lmc_count_nbytes(n);
 }

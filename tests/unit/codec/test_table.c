@@ -15,8 +15,8 @@ static unsigned steps(unsigned nbits)
     return UNIT >> nbits;
 }
 
-/* The length of next_code, from the part that the symbols leave; 0 without it. */
-static unsigned next_nbits(const lmc_code_shape *shape, unsigned layer)
+/* The length of the continuation, from the part that the symbols leave; 0 without it. */
+static unsigned continuation_nbits(const lmc_code_shape *shape, unsigned layer)
 {
     unsigned left = UNIT;
     for (unsigned s = 0; s < 256; s++)
@@ -33,9 +33,9 @@ static unsigned next_nbits(const lmc_code_shape *shape, unsigned layer)
 static void check_layer(const lmc_code_shape *shape, const lmc_table *table, unsigned index)
 {
     const lmc_layer *const layer = &table->layers[index];
-    const unsigned code_nbits = next_nbits(shape, index);
+    const unsigned code_nbits = continuation_nbits(shape, index);
     unsigned next = 0;
-    CU_ASSERT_EQUAL(layer->has_next, code_nbits != 0);
+    CU_ASSERT_EQUAL(layer->has_continuation, code_nbits != 0);
     for (unsigned nbits = 1; nbits <= 6; nbits++) {
         for (unsigned s = 0; s < 256; s++) {
             if (shape->nbits[s] != nbits || shape->layer[s] != index)
@@ -46,7 +46,7 @@ static void check_layer(const lmc_code_shape *shape, const lmc_table *table, uns
             next += steps(nbits);
         }
         if (code_nbits == nbits) {
-            CU_ASSERT_EQUAL(layer->next_code, next);
+            CU_ASSERT_EQUAL(layer->continuation, next);
             next += steps(nbits);
         }
         if (nbits >= layer->first_nbits && nbits < layer->last_nbits)
@@ -65,13 +65,13 @@ static void check_table(const lmc_code_shape *shape, const lmc_table *table)
             const int is_later = shape->nbits[s] == 0 || shape->layer[s] > i;
             if (shape->nbits[s] != 0 && shape->layer[s] == i)
                 CU_ASSERT_EQUAL(table->code_nbits[s], way_nbits + shape->nbits[s]);
-            if (is_later && table->layers[i].has_next)
-                CU_ASSERT_EQUAL(table->layers[i].code[s], table->layers[i].next_code);
+            if (is_later && table->layers[i].has_continuation)
+                CU_ASSERT_EQUAL(table->layers[i].code[s], table->layers[i].continuation);
         }
-        way_nbits += next_nbits(shape, i);
-        CU_ASSERT(i + 1 == shape->layer_count || table->layers[i].has_next);
+        way_nbits += continuation_nbits(shape, i);
+        CU_ASSERT(i + 1 == shape->layer_count || table->layers[i].has_continuation);
     }
-    CU_ASSERT_EQUAL(table->has_literals, table->layers[table->layer_count - 1].has_next);
+    CU_ASSERT_EQUAL(table->has_literals, table->layers[table->layer_count - 1].has_continuation);
     for (unsigned s = 0; s < 256; s++) {
         CU_ASSERT_EQUAL(table->is_coded[s], shape->nbits[s] != 0);
         CU_ASSERT(shape->nbits[s] != 0 || table->code_nbits[s] == way_nbits);
@@ -196,7 +196,7 @@ static const struct rule {
     uint8_t width, count;
     uint8_t classes[6];
 } rules[] = {
-    {"a symbol and next_code", LMC_OK, 1, {0x11}, 'a', 'a', 1, 1, {1}},
+    {"a symbol and continuation", LMC_OK, 1, {0x11}, 'a', 'a', 1, 1, {1}},
     {"two symbols", LMC_OK, 1, {0x11}, 'a', 'b', 1, 2, {1, 1}},
     {"two layers", LMC_OK, 2, {0x11, 0x11}, 'a', 'c', 2, 3, {1, 2, 2}},
     {"a symbol without a code between", LMC_OK, 1, {0x11}, 'a', 'c', 1, 3, {1, 0, 1}},
@@ -216,7 +216,7 @@ static const struct rule {
     {"spare bits, less than a class", LMC_ERR_CORRUPT, 2, {0x21, 0x21}, 'a', 'b', 3, 3, {1, 2, 1}},
     {"too many codes", LMC_ERR_CORRUPT, 1, {0x11}, 'a', 'c', 1, 3, {1, 1, 1}},
     {"what is left is no power of two", LMC_ERR_CORRUPT, 1, {0x22}, 'a', 'a', 1, 1, {1}},
-    {"next_code shorter than first", LMC_ERR_CORRUPT, 1, {0x22}, 'a', 'b', 1, 2, {1, 1}},
+    {"continuation shorter than first", LMC_ERR_CORRUPT, 1, {0x22}, 'a', 'b', 1, 2, {1, 1}},
     {"no code for the next layer", LMC_ERR_CORRUPT, 2, {0x11, 0x11}, 'a', 'd', 2, 4, {1, 1, 2, 2}},
     {"an unused first length", LMC_ERR_CORRUPT, 1, {0x21}, 'a', 'd', 2, 4, {2, 2, 2, 2}},
     {"an unused last length", LMC_ERR_CORRUPT, 1, {0x21}, 'a', 'b', 2, 2, {1, 1}},
@@ -271,9 +271,9 @@ static void test_random_damage(void)
         accepted++;
         for (unsigned k = 0; k < table.layer_count; k++) {
             unsigned used = 0;
-            for (unsigned code = 0; code < UNIT; code++) /* each code is some symbol's, or next_code */
+            for (unsigned code = 0; code < UNIT; code++) /* each code is some symbol's, or continuation */
                 used += table.layers[k].code[table.layers[k].symbol[code]] <= code ||
-                        (table.layers[k].has_next && code >= table.layers[k].next_code);
+                        (table.layers[k].has_continuation && code >= table.layers[k].continuation);
             CU_ASSERT_EQUAL(used, UNIT);
         }
     }
