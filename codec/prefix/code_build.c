@@ -46,8 +46,8 @@ typedef struct ranking {
     double total;
 } ranking;
 
-/* A planned layer. Its entries are ranks [first, end) and, if ranks follow, a continuation, which stands where its weight
- * puts it. */
+/* A planned layer. Its entries are ranks [first, end) and, if ranks follow, a continuation, which stands where its
+ * weight puts it. */
 typedef struct layer_plan {
     uint8_t within[NBITS_MAX + 1]; /* entries whose code has at most so many bits */
     unsigned continuation_place;   /* entries before the continuation */
