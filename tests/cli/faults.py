@@ -6,10 +6,15 @@ import random
 import signal
 import time
 
-from support import LeftOut, Skip, check, model, read, weights, write
+import pytest
+
+from support import check, left_out, model, read, weights, write
 
 # No file system takes unnamed files, as the tool sees it.
 NAMED = "tmpfile:1:0:e%d" % errno.EOPNOTSUPP
+
+# A rule's action that stops the tool.
+STOP = "s%d" % signal.SIGSTOP
 
 
 class Faults:
@@ -21,9 +26,9 @@ class Faults:
         self.log = self.directory + ".log"
         self.library = os.path.join(os.path.dirname(os.path.dirname(tool.path)), "tests", "fail_io.so")
         if not tool.limits:
-            raise LeftOut("programs with sanitizers take no LD_PRELOAD")
+            left_out("programs with sanitizers take no LD_PRELOAD")
         if not os.path.exists(self.library):
-            raise Skip("no " + self.library)
+            pytest.skip("no " + self.library)
 
     def environment(self, rules):
         return {"LD_PRELOAD": self.library, "FAIL_IO": rules, "FAIL_IO_UNDER": self.directory,
@@ -58,6 +63,21 @@ def resume(process):
     process.send_signal(signal.SIGCONT)
     _, message = process.communicate()
     return process.returncode, message.decode("utf-8", "replace")
+
+
+def allowed_statuses(number):
+    """Killed, or through before; a polite signal may come before the tool has asked for it."""
+    return (0, -number) if number == signal.SIGKILL else (0, -number, 128 + number)
+
+
+def moments(calls):
+    """Numbers of the calls to be killed before: all but the midst of long repetitions."""
+    chosen, same = [], 0
+    for i, call in enumerate(calls):
+        same = same + 1 if i > 0 and calls[i - 1] == call else 0
+        if same < 2 or same % 12 == 0 or calls[i + 1:i + 2] != [call]:
+            chosen.append(i + 1)
+    return chosen
 
 
 def wait_until(condition, seconds=20):

@@ -3,7 +3,9 @@ import ctypes
 import os
 import traceback
 
-from support import Failure, Skip, check, write
+import pytest
+
+from support import check, write
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
@@ -43,8 +45,10 @@ def _child(function, place, options):
     try:
         function(place)
         return "pass", ""
-    except Failure as failure:
+    except AssertionError as failure:
         return "fail", str(failure)
+    except pytest.skip.Exception as reason:
+        return "skip", str(reason)
     except Exception:  # pylint: disable=broad-except
         return "fail", traceback.format_exc()
 
@@ -65,5 +69,5 @@ def with_small_disk(directory, options, function):
     os.waitpid(child, 0)
     verdict, _, text = told.partition(" ")
     if verdict == "skip":
-        raise Skip(text)
+        pytest.skip(text)
     check(verdict == "pass", text or "the child process has ended early")

@@ -1,5 +1,7 @@
 """What the cases share: running the tool under limits, building files, taking archives apart."""
 import contextlib
+import ctypes
+import ctypes.util
 import json
 import os
 import random
@@ -9,39 +11,23 @@ import struct
 import subprocess
 import time
 
-CASES = []
+import pytest
+
 ADDRESS_SPACE = 2 << 30
 CPU_SECONDS = 1.0
-
-
-class Failure(Exception):
-    pass
-
-
-class Skip(Exception):
-    pass
-
-
-class LeftOut(Exception):
-    """The case is not for such a build of the tool; other runs have it. Not counted."""
-
-
-def case(function):
-    """Registers a test: function(tool, directory)."""
-    module = function.__module__.replace("cases_", "")
-    CASES.append((module + "/" + function.__name__, function))
-    return function
-
-
-def slow(function):
-    """Marks a case that runs only with --slow or when it is named."""
-    function.is_slow = True
-    return function
+LEFT_OUT = "left out: "
 
 
 def check(condition, text):
+    """In place of assert, for which pytest would look for the first difference of megabytes."""
+    __tracebackhide__ = True
     if not condition:
-        raise Failure(text)
+        raise AssertionError(text)
+
+
+def left_out(reason):
+    """Ends a test that such a build of the tool cannot run, but others can. It is not counted (tests/conftest.py)."""
+    pytest.skip(LEFT_OUT + reason)
 
 
 class Result:
@@ -169,6 +155,26 @@ def end_with(process, number):
     return process.returncode
 
 
+def sparse_model(path, gib):
+    """A tensor of zeros that takes no disk space."""
+    nbytes = int(gib * 2**30)
+    text = ('{"a":{"dtype":"BF16","shape":[%d],"data_offsets":[0,%d]}}' % (nbytes // 2, nbytes)).encode()
+    write(path, struct.pack("<Q", len(text)) + text)
+    os.truncate(path, 8 + len(text) + nbytes)
+    return path
+
+
+# ---- commands ----
+
+def archive_of(tool, path, *options):
+    tool.run("convert", path, "-f", *options).expect(0)
+    return path + ".lmc"
+
+
+def get(tool, *arguments, **limits):
+    return tool.run("get", *arguments, **limits).expect(0).output
+
+
 # ---- tensors ----
 
 BITS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8,
@@ -207,6 +213,39 @@ def small_model(seed=1):
         ("layer.0", "BF16", [1000], weights(rng, 1000)),
         ("layer.1", "BF16", [1000], weights(rng, 1000)),
     ], {"format": "pt"})
+
+
+def parse(content):
+    """Checks the layout of a safetensors file; returns metadata and [(name, dtype, shape, content)]."""
+    length = struct.unpack("<Q", content[:8])[0]
+    check(length % 8 == 0, "the header is not aligned: %d" % length)
+    pairs = json.loads(content[8:8 + length], object_pairs_hook=lambda found: found)
+    names = [name for name, _ in pairs]
+    check(len(set(names)) == len(names), "names stand twice")
+    metadata, tensors, at = None, [], 0
+    for name, entry in pairs:
+        if name == "__metadata__":
+            metadata = None if entry is None else dict(entry)
+            continue
+        entry = dict(entry)
+        check(set(entry) == {"dtype", "shape", "data_offsets"}, "entry: %s" % entry)
+        begin, end = entry["data_offsets"]
+        check(begin == at, "a hole before %r" % name)
+        tensors.append((name, entry["dtype"], entry["shape"], content[8 + length + begin:8 + length + end]))
+        at = end
+    check(8 + length + at == len(content), "the size is not the sum of the tensors")
+    return metadata, tensors
+
+
+def load_hash():
+    """XXH3 of the machine's library: bytes -> 8 bytes."""
+    name = ctypes.util.find_library("xxhash")
+    if name is None:
+        pytest.skip("there is no libxxhash to make checksums with")
+    function = ctypes.CDLL(name).XXH3_64bits
+    function.restype = ctypes.c_uint64
+    function.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    return lambda data: struct.pack("<Q", function(data, len(data)))
 
 
 class Archive:

@@ -1,0 +1,129 @@
+"""Several files that have the base's name, size and header: which of them is taken."""
+import os
+import random
+import shutil
+
+from bases import changed, check_restores, convert, first_snapshot, info, next_snapshot, of_chain, pair, write_model
+from support import check, model, read, write
+from trees import Untouched
+
+
+def folder_of(directory, name):
+    path = os.path.join(directory, name)
+    os.mkdir(path)
+    return path
+
+
+def last_values_changed(tensor):
+    name, dtype, shape, content = tensor
+    return name, dtype, shape, content[:-1] + bytes([content[-1] ^ 1])
+
+
+def check_found(tool, archive, content, expected, *options):
+    """Restores, and by this base."""
+    check_restores(tool, archive, content, *options)
+    found = info(tool, archive, *options)["base"]["file"]
+    check(found == expected, "found %s" % found)
+
+
+def test_differs_late(tool, directory):
+    """In any one tensor, at its end, behind tensors that are equal: the other one is the base, in whatever order
+    they are found, plain or archived."""
+    count = 300000  # two blocks
+    tensors = [tensor for tensor in first_snapshot(count=count) if tensor[0] in ("embed", "layer.0", "half")]
+    old = write_model(directory, "old.safetensors", tensors)
+    new = write_model(directory, "new.safetensors", next_snapshot(tensors, 2))
+    archive = convert(tool, new, old)
+    wrong = folder_of(directory, "wrong")
+    right = folder_of(directory, "right")
+    for i in range(len(tensors)):
+        plain = write_model(wrong, "old.safetensors", tensors[:i] + [last_values_changed(tensors[i])] + tensors[i + 1:])
+        check_found(tool, archive, read(new), old, "--base-dir", wrong)
+        tool.run("convert", plain, "--rm").expect(0)
+        check_found(tool, archive, read(new), old, "--base-dir", wrong)
+        write(plain, read(old))
+        check_found(tool, archive, read(new), plain, "--base-dir", wrong)
+        os.unlink(plain)
+        tool.run("convert", old, "-o", os.path.join(right, "old.safetensors.lmc"), "-f").expect(0)
+        check_found(tool, archive, read(new), os.path.join(right, "old.safetensors.lmc"), "--base-dir", wrong,
+                    "--base-dir", right)
+        os.unlink(plain + ".lmc")
+
+
+def test_last_of_many_tensors(tool, directory):
+    """Tensors are looked at here and there; the last one always."""
+    tensors = [("t%02d" % i, *first_snapshot(i)[0][1:]) for i in range(30)]
+    old = write_model(directory, "old.safetensors", tensors)
+    new = write_model(directory, "new.safetensors", next_snapshot(tensors, 2))
+    archive = convert(tool, new, old)
+    wrong = folder_of(directory, "wrong")
+    for i in (0, 29):
+        write_model(wrong, "old.safetensors", tensors[:i] + [last_values_changed(tensors[i])] + tensors[i + 1:])
+        check_found(tool, archive, read(new), old, "--base-dir", wrong)
+
+
+def test_all_wrong(tool, directory):
+    """None of several is the base: that is said, and nothing is written."""
+    old, new = pair(directory)
+    archive = convert(tool, new, old)
+    for name in ("a", "b"):
+        write_model(folder_of(directory, name), "old.safetensors", next_snapshot(first_snapshot(), name))
+    write_model(directory, "old.safetensors", next_snapshot(first_snapshot(), 99))
+    with Untouched(directory):
+        tool.run("verify", archive, "--base-dir", os.path.join(directory, "a"), "--base-dir",
+                 os.path.join(directory, "b")).expect(1, "old.safetensors")
+
+
+def test_damaged_copy(tool, directory):
+    """One whose frame cannot be opened is no better than one that can."""
+    tensors = first_snapshot()[:1]
+    old = write_model(directory, "old.safetensors", tensors)
+    new = write_model(directory, "new.safetensors", next_snapshot(tensors, 2))
+    archive = convert(tool, new, old)
+    copy = os.path.join(folder_of(directory, "copy"), "old.safetensors.lmc")
+    tool.run("convert", old, "-o", copy).expect(0)
+    damaged = bytearray(read(copy))
+    damaged[-1] ^= 1
+    write(copy, bytes(damaged))
+    tool.run("verify", copy).expect(1)
+    check_found(tool, archive, read(new), old, "--base-dir", os.path.dirname(copy))
+
+
+def two_chains(tool, directory, length, part_of, count):
+    """B holds a chain; in A there is for each of its files another snapshot with the base of that. Returns the
+    content of the chain's last file."""
+    folders = [folder_of(directory, name) for name in "AB"]
+    tensors = [first_snapshot(count=count)[0]]
+    content = b""
+    for i in range(length + 1):
+        other = [changed(tensors[0], random.Random(-i), 0.1)]
+        for folder, values in zip(folders, (other, tensors)):
+            path = write_model(folder, "s%d.safetensors" % i, values)
+            base = ["--base", of_chain(folders[1], i - 1)] if i > 0 else []
+            tool.run("convert", path, *base, "--no-fsync").expect(0)
+            os.unlink(path)
+        content = model(tensors)
+        tensors = next_snapshot(tensors, i, part_of(i))
+    return content
+
+
+def check_two_chains(tool, directory, length, content):
+    archive = of_chain(os.path.join(directory, "B"), length)
+    options = ["--base-dir", os.path.join(directory, "A"), "--base-dir", os.path.join(directory, "B")]
+    check_restores(tool, archive, content, *options)
+    check_restores(tool, archive, content, *options[2:], *options[:2])
+    check_restores(tool, shutil.copy(archive, directory), content, *options)
+
+
+def test_work_does_not_double_with_each_base(tool, directory):
+    """If a look at a candidate were one at all candidates for its base, and so on, this would never end."""
+    length = 40
+    check_two_chains(tool, directory, length, two_chains(tool, directory, length, lambda i: 0.02, 3000))
+
+
+def test_blocks_of_other_sizes(tool, directory):
+    """The last step is sparse, and so in larger blocks than its base's, whose hashes are of no use then; those of the
+    first file, which has no base, are smaller."""
+    length = 6
+    content = two_chains(tool, directory, length, lambda i: 0.001 if i == length - 1 else 0.2, 300000)
+    check_two_chains(tool, directory, length, content)

@@ -1,0 +1,384 @@
+"""Standard input and output as files, and --rm, on bad days."""
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from faults import STOP, Faults, Job, allowed_statuses, moments, prepared, resume, wait_until
+from folders import FolderJob, tree
+from support import check, check_only, in_directory, model, read, small_model, write
+
+COMMANDS = ("convert", "restore")
+
+
+def spooled(tool, directory, command):
+    """Content, what is to be made of it, and the environment of a run that spools in `directory`."""
+    content, archive = prepared(tool, directory)
+    given, wanted = (content, archive) if command == "convert" else (archive, content)
+    return given, wanted, {**os.environ, "TMPDIR": directory}
+
+
+def run_stream(tool, arguments, given, environment):
+    ended = subprocess.run([tool.path, *arguments], input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           env=environment, check=False)
+    return ended.returncode, ended.stdout, ended.stderr.decode()
+
+
+def is_one_message(message):
+    return message.startswith("lmc-st: ") and message.count("\n") == 1 and message.endswith("\n")
+
+
+def test_through_pipes(tool, directory):
+    for command in COMMANDS:
+        given, wanted, environment = spooled(tool, directory, command)
+        status, made, message = run_stream(tool, [command, "-", "-c"], given, environment)
+        check(status == 0 and made == wanted, "%s - -c: exit %d: %s" % (command, status, message))
+        for length in (0, 5, 1000, len(given) - 1):
+            status, _, message = run_stream(tool, [command, "-", "-c"], given[:length], environment)
+            check(status == 1 and is_one_message(message) and "standard input" in message,
+                  "%s of %d bytes: exit %d: %s" % (command, length, status, message))
+            out = os.path.join(directory, "out")
+            status, _, _ = run_stream(tool, [command, "-", "-o", out], given[:length], environment)
+            check(status == 1 and not os.path.exists(out), "%s of %d bytes to a file" % (command, length))
+    check_only(directory)
+
+
+def test_slow_pipes(tool, directory):
+    """Bytes that come and go in small pieces, with pauses."""
+    for command in COMMANDS:
+        given, wanted, environment = spooled(tool, directory, command)
+        process = subprocess.Popen([tool.path, command, "-", "-c"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env=environment)
+
+        def feed(process=process, given=given):
+            for at in range(0, len(given), 70001):
+                process.stdin.write(given[at:at + 70001])
+                process.stdin.flush()
+            process.stdin.close()
+        feeder = threading.Thread(target=feed)
+        feeder.start()
+        made = b""
+        while piece := os.read(process.stdout.fileno(), 50021):
+            made += piece
+        feeder.join()
+        process.stdout.close()
+        check(process.wait() == 0 and made == wanted, "%s: exit %d" % (command, process.returncode))
+
+
+def test_waiting_streams_can_be_ended(tool, directory):
+    """A signal ends the tool also while nothing comes from standard input."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        for given in (b"", small_model()[:100]):
+            process = subprocess.Popen([tool.path, "convert", "-", "-c"], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       env={**os.environ, "TMPDIR": directory})
+            process.stdin.write(given)
+            process.stdin.flush()
+            time.sleep(0.2)  # until it waits; if it does not yet, the case is easier to pass
+            process.send_signal(number)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                check(False, "signal %d did not end the tool that waits for standard input" % number)
+            message = process.communicate()[1].decode()
+            check(process.returncode == 128 + number, "exit %d: %s" % (process.returncode, message))
+    check_only(directory)
+
+
+def test_stalled_reader_can_be_left(tool, directory):
+    """A signal ends the tool also while nobody takes what it writes."""
+    given, _, environment = spooled(tool, directory, "restore")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        path = in_directory(directory, given, "m.safetensors.lmc")
+        process = subprocess.Popen([tool.path, "restore", path, "-c"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=environment)
+        time.sleep(0.3)  # the pipe is full by now
+        process.send_signal(number)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            check(False, "signal %d did not end the tool whose output nobody takes" % number)
+        message = process.communicate()[1].decode()
+        check(process.returncode == 128 + number, "exit %d: %s" % (process.returncode, message))
+    check_only(directory, "m.safetensors.lmc")
+
+
+def test_stalled_reader_of_a_listing(tool, directory):
+    """The same for what is printed: ls, diff."""
+    path = in_directory(directory, model([("layer.%05d.weight" % i, "U8", [1], b"x") for i in range(4000)]))
+    other = in_directory(directory, small_model(), "other.safetensors")
+    for arguments in (["ls", path], ["ls", "--json", path], ["diff", path, other]):
+        process = subprocess.Popen([tool.path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(0.3 * tool.slow ** 0.5)  # the pipe is full by now
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            check(False, "SIGTERM did not end %s" % arguments[0])
+        finally:
+            message = process.communicate()[1].decode()
+        check(process.returncode == 143, "exit %d: %s" % (process.returncode, message))
+
+
+def test_reader_that_leaves(tool, directory):
+    """Ended by SIGPIPE, as by any other program: no line, nothing left."""
+    for command in COMMANDS:
+        given, _, environment = spooled(tool, directory, command)
+        name = "m.safetensors" if command == "convert" else "m.safetensors.lmc"
+        path = in_directory(directory, given, name)
+        for wanted in (0, 1, 100000):
+            process = subprocess.Popen([tool.path, command, path, "-c"], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, env=environment)
+            got = 0
+            while got < wanted:
+                got += len(os.read(process.stdout.fileno(), wanted - got))
+            process.stdout.close()
+            message = process.stderr.read().decode()
+            process.stderr.close()
+            check(process.wait() == -signal.SIGPIPE and message == "",
+                  "%s: exit %d: %s" % (command, process.returncode, message))
+        check_only(directory, name)
+        os.unlink(path)
+
+
+def test_full_and_closed_output(tool, directory):
+    for command in COMMANDS:
+        given, _, environment = spooled(tool, directory, command)
+        name = "m.safetensors" if command == "convert" else "m.safetensors.lmc"
+        path = in_directory(directory, given, name)
+        for redirection, cause in ((">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")):
+            for source in ((path, "-c"), ("-",)):
+                ended = subprocess.run(["sh", "-c", 'exec "$@" ' + redirection, "sh", tool.path, command, *source],
+                                       input=given, stderr=subprocess.PIPE, env=environment, check=False)
+                message = ended.stderr.decode()
+                check(ended.returncode == 3 and is_one_message(message) and cause in message,
+                      "%s %s %s: exit %d: %s" % (command, source[-1], redirection, ended.returncode, message))
+        check(read(path) == given, "the input was changed")
+        check_only(directory, name)
+        os.unlink(path)
+
+
+def test_closed_input(tool, directory):
+    for command in COMMANDS:
+        out = os.path.join(directory, "out")
+        for arguments in ((command, "-", "-c"), (command, "-", "-o", out)):
+            ended = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", tool.path, *arguments],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+            message = ended.stderr.decode()
+            check(ended.returncode == 3 and is_one_message(message) and "standard input" in message
+                  and ended.stdout == b"", "%s: exit %d: %s" % (arguments, ended.returncode, message))
+    check_only(directory)
+
+
+def test_streams_that_do_not_wait(tool, directory):
+    """Another program has set O_NONBLOCK on the tool's ends of the pipes."""
+    for command in COMMANDS:
+        given, wanted, environment = spooled(tool, directory, command)
+        from_us, to_tool = os.pipe()
+        from_tool, to_us = os.pipe()
+        for end in (from_us, to_us):
+            fcntl.fcntl(end, fcntl.F_SETFL, fcntl.fcntl(end, fcntl.F_GETFL) | os.O_NONBLOCK)
+        process = subprocess.Popen([tool.path, command, "-", "-c"], stdin=from_us, stdout=to_us, env=environment)
+        os.close(from_us)
+        os.close(to_us)
+        with os.fdopen(to_tool, "wb") as pipe:
+            pipe.write(given[:1000])
+            pipe.flush()
+            time.sleep(0.1)  # for the tool to find the pipe empty
+            pipe.write(given[1000:])
+        with os.fdopen(from_tool, "rb") as pipe:
+            time.sleep(0.1)  # and full
+            made = pipe.read()
+        check(process.wait() == 0 and made == wanted, "%s: exit %d" % (command, process.returncode))
+
+
+def test_folders_as_streams(tool, directory):
+    for stdin in (directory, "/dev/null"):
+        descriptor = os.open(stdin, os.O_RDONLY)
+        ended = subprocess.run([tool.path, "convert", "-", "-c"], stdin=descriptor, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, check=False)
+        os.close(descriptor)
+        check(ended.returncode in (1, 2, 3) and is_one_message(ended.stderr.decode()) and ended.stdout == b"",
+              "%s: exit %d: %s" % (stdin, ended.returncode, ended.stderr))
+
+
+def test_spool_directory_is_full(tool, directory):
+    """Files for bytes on their way cannot grow: exit 3, nothing left."""
+    faults = Faults(tool, directory)
+    for command in COMMANDS:
+        given, _, environment = spooled(tool, faults.directory, command)
+        for call in ("write:1", "write:9", "pwrite:1"):
+            environment.update(faults.environment("%s:0:e%d" % (call, errno.ENOSPC)))
+            status, _, message = run_stream(tool, [command, "-", "-c"], given, environment)
+            hits = faults.take_hits()
+            check(status == 3 if hits else status == 0, "%s, %s: exit %d: %s" % (command, call, status, message))
+            check(not hits or (is_one_message(message) and "No space left" in message), "message: " + message)
+            check(hits or call != "write:1", "no write was seen")
+    check_only(faults.directory)
+
+
+def test_killed_streams_leave_nothing(tool, directory):
+    faults = Faults(tool, directory)
+    for command in COMMANDS:
+        given, _, environment = spooled(tool, faults.directory, command)
+        environment.update(faults.environment("any:1:0:s0"))
+        status, _, _ = run_stream(tool, [command, "-", "-c"], given, environment)
+        calls = faults.take_hits()
+        check(status == 0 and len(calls) > 5, "exit %d, calls: %s" % (status, calls))
+        for occurrence in moments(calls):
+            environment.update(faults.environment("any:%d:1:s9" % occurrence))
+            process = subprocess.run([tool.path, command, "-", "-c"], input=given, stdout=subprocess.DEVNULL,
+                                     env=environment, check=False)
+            faults.take_hits()
+            check(process.returncode in (0, -9), "exit %d" % process.returncode)
+            check_only(faults.directory)
+
+
+# ---- --rm ----
+
+def holds(path, wanted):
+    """1 if the file or tree is there and whole."""
+    if isinstance(wanted, dict):
+        return os.path.isdir(path) and tree(path) == wanted
+    return os.path.isfile(path) and read(path) == wanted
+
+
+def check_not_lost(job, what):
+    check(holds(job.input, job.given) or holds(job.output, job.wanted), what + ": neither input nor output is whole")
+
+
+def restart(job):
+    for path, wanted in ((job.output, None), (job.input, job.given)):
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
+        if isinstance(wanted, bytes):
+            write(path, wanted)
+    for name in job.leftovers():
+        path = os.path.join(job.directory, name)
+        shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+    if isinstance(job, FolderJob):
+        job.clear()
+
+
+def ends_in_the_midst(job, call):
+    """A call that removing the parts of an input takes: a directory can be half gone, once its output is whole."""
+    return call in ("unlink", "rmdir") or (call == "open" and isinstance(job, FolderJob))
+
+
+@pytest.mark.parametrize("call, number", [("pread", errno.EIO), ("open", errno.EMFILE), ("fstat", errno.EIO),
+                                          ("alloc", errno.ENOMEM), ("unlink", errno.EACCES)])
+@pytest.mark.parametrize("kind", [Job, FolderJob])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_rm_with_faults(tool, directory, command, kind, call, number):
+    """Input and output may never both be damaged; the input goes only after a run without faults."""
+    faults = Faults(tool, directory)
+    job = kind(command, tool, faults.directory)
+    occurrence = 1
+    while True:
+        restart(job)
+        result, hits = faults.run("%s:%d:1:e%d" % (call, occurrence, number),
+                                  *job.arguments("-j1", "--rm", "--no-fsync"))
+        what = "%s --rm, %s no. %d: exit %d: %s" % (command, call, occurrence, result.status, result.stderr)
+        check_not_lost(job, what)
+        if not hits:
+            break
+        check(result.status in (0, 1, 2, 3), what)
+        if result.status == 0:
+            check(holds(job.output, job.wanted) and not os.path.lexists(job.input), what)
+        elif not holds(job.output, job.wanted) or not ends_in_the_midst(job, call):
+            check(holds(job.input, job.given), what + "the input is gone or damaged")
+        check(call != "pread" or result.status == 3, what + "was not noticed")
+        occurrence += 1 + occurrence // 10
+    check(occurrence > 1 and result.status == 0 and not os.path.lexists(job.input), what)
+
+
+@pytest.mark.parametrize("kind", [Job, FolderJob])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_rm_killed(tool, directory, command, kind):
+    faults = Faults(tool, directory)
+    job = kind(command, tool, faults.directory)
+    arguments = job.arguments("-j1", "--rm", "--no-fsync")
+    restart(job)
+    result, calls = faults.run("any:1:0:s0", *arguments)
+    check(result.status == 0, "exit %d" % result.status)
+    for occurrence in moments(calls)[::1 if kind is Job else 10]:
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            restart(job)
+            result, _ = faults.run("any:%d:1:s%d" % (occurrence, number), *arguments)
+            what = "%s --rm, signal %d before call %d: exit %d" % (command, number, occurrence, result.status)
+            check(result.status in allowed_statuses(number), what + result.stderr)
+            check_not_lost(job, what)
+
+
+def test_rm_compares(tool, directory):
+    """The output is damaged, or the input changes, before it is read back: the input stays."""
+    faults = Faults(tool, directory)
+    for command in COMMANDS:
+        for change in ("output", "input"):
+            job = Job(command, tool, faults.directory)
+            result, calls = faults.run("any:1:0:s0", *job.arguments("-j1", "--rm"))
+            check(result.status == 0, "exit %d" % result.status)
+            restart(job)
+            named = len(calls) - calls[::-1].index("link")
+            process = faults.stopped("any:%d:1:%s" % (named + 1, STOP), *job.arguments("-j1", "--rm"))
+            path = job.output if change == "output" else job.input
+            content = read(path)
+            changed = content[:-1] + bytes([content[-1] ^ 1])
+            write(path, changed)
+            status, message = resume(process)
+            what = "%s --rm, %s changed: exit %d: %s" % (command, change, status, message)
+            check(status in (1, 3) and is_one_message(message), what)
+            check(read(job.input) == (changed if change == "input" else job.given), what)
+            os.unlink(job.input)
+            job.clear()
+
+
+def test_rm_of_links(tool, directory):
+    """The name given is removed; other names of the file and what a link leads to stay."""
+    content = small_model()
+    path = in_directory(directory, content)
+    link, hard = os.path.join(directory, "link"), os.path.join(directory, "hard")
+    os.symlink("m.safetensors", link)
+    os.link(path, hard)
+    tool.run("convert", link, "--rm").expect(0)
+    check_only(directory, "m.safetensors", "hard", "link.lmc")
+    tool.run("convert", hard, "--rm").expect(0)
+    check_only(directory, "m.safetensors", "hard.lmc", "link.lmc")
+    check(read(path) == content, "the file was changed")
+
+
+def test_rm_is_refused(tool, directory):
+    """Without an output of its own there is nothing to rely on."""
+    path = in_directory(directory, small_model())
+    write(path + ".lmc", b"mine")
+    tool.run("convert", path, "--rm").expect(2, "exists already")
+    tool.run("convert", path, "--rm", "-c").expect(2)
+    tool.run("convert", "-", "--rm", "-o", path + ".x").expect(2)
+    check(read(path) == small_model() and read(path + ".lmc") == b"mine", "the files were changed")
+    check_only(directory, "m.safetensors", "m.safetensors.lmc")
+
+
+def test_new_files_survive_rm(tool, directory):
+    """A file that comes into the directory during the run is neither lost nor silently left out."""
+    faults = Faults(tool, directory)
+    job = FolderJob("convert", tool, faults.directory)
+    process = faults.stopped("pwrite:1:1:" + STOP, *job.arguments("-j1", "--rm"))
+    late = write(os.path.join(job.input, "late.txt"), b"late")
+    status, message = resume(process)
+    kept = os.path.exists(late) or os.path.exists(os.path.join(job.output, "late.txt"))
+    check(kept, "the new file is lost: exit %d: %s" % (status, message))
+    check(status != 0 or not os.path.exists(job.input), "exit 0, but the input is there: %s" % message)
+    wait_until(lambda: process.returncode is not None)

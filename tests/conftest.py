@@ -1,0 +1,62 @@
+"""conftest.py - options and fixtures of the tests in Python, and what is told of tests that did not run."""
+import os
+import shutil
+import tempfile
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LEFT_OUT = "left out: "  # begins the reason of a skip that is not counted
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("lmc", "tests of LMC")
+    group.addoption("--build", default=os.path.join(ROOT, "build", "test"), metavar="DIR", help="a build of the project")
+    group.addoption("--tool", metavar="FILE", help="the command lmc-st, if not that of the build")
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist: what -n auto means
+def pytest_xdist_auto_num_workers(config):
+    return int(os.environ.get("LMC_JOBS") or len(os.sched_getaffinity(0)))
+
+
+@pytest.fixture(scope="session")
+def build(pytestconfig):
+    """The folder of a build."""
+    return os.path.abspath(pytestconfig.getoption("--build"))
+
+
+@pytest.fixture(scope="session")
+def tool_path(pytestconfig, build):
+    """The command lmc-st."""
+    return os.path.abspath(pytestconfig.getoption("--tool") or os.path.join(build, "tool", "lmc-st"))
+
+
+@pytest.fixture
+def directory():
+    """A new directory, which is removed after the test. Another user may look into it."""
+    path = tempfile.mkdtemp(prefix="lmc-test-")
+    os.chmod(path, 0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+# ---- what is skipped, and what such a build cannot run but another run has: the latter is not counted ----
+
+def reason_of(report):
+    return report.longrepr[2].replace("Skipped: ", "", 1) if isinstance(report.longrepr, tuple) else ""
+
+
+def pytest_report_teststatus(report):
+    if report.skipped and reason_of(report).startswith(LEFT_OUT):
+        return "left out", "", "LEFT OUT"
+    return None
+
+
+def pytest_terminal_summary(terminalreporter):
+    for report in terminalreporter.stats.get("skipped", []):
+        terminalreporter.write_line("SKIP %s: %s" % (report.nodeid, reason_of(report)))
+    left_out = terminalreporter.stats.get("left out", [])
+    reasons = sorted({reason_of(report)[len(LEFT_OUT):] for report in left_out})
+    if reasons:
+        terminalreporter.write_line("%d tests left out: %s" % (len(left_out), "; ".join(reasons)))
