@@ -11,8 +11,11 @@ LEFT_OUT = "left out: "  # begins the reason of a skip that is not counted
 
 def pytest_addoption(parser):
     group = parser.getgroup("lmc", "tests of LMC")
-    group.addoption("--build", default=os.path.join(ROOT, "build", "test"), metavar="DIR", help="a build of the project")
+    group.addoption("--build", default=os.path.join(ROOT, "build", "test"), metavar="DIR",
+                    help="a build of the project (default: build/test)")
     group.addoption("--tool", metavar="FILE", help="the command lmc-st, if not that of the build")
+    group.addoption("--seed", type=int, default=3, metavar="N", help="of random frames, chunks and archives")
+    group.addoption("--count", type=int, default=100, metavar="N", help="of random frames and chunks")
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist: what -n auto means
@@ -30,6 +33,16 @@ def build(pytestconfig):
 def tool_path(pytestconfig, build):
     """The command lmc-st."""
     return os.path.abspath(pytestconfig.getoption("--tool") or os.path.join(build, "tool", "lmc-st"))
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig):
+    return pytestconfig.getoption("--seed")
+
+
+@pytest.fixture(scope="session")
+def count(pytestconfig):
+    return pytestconfig.getoption("--count")
 
 
 @pytest.fixture

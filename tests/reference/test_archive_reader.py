@@ -1,48 +1,25 @@
-"""archive_tests.py - the reference reader of archives beside lmc-st: the worked example of docs/archive.md, archives
+"""The reference reader of archives beside lmc-st: the worked example of docs/archive.md, archives
 that lmc-st makes of files generated here, archives put together by hand, and damaged ones. Both must give back
 the same file, or both refuse."""
 
+import functools
 import os
 import random
 import re
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 import archive_base_cases
-import archive_base_tests
 import archive_cases
 import lmc_archive
 from archive_files import files
 from lmc_archive_base import in_directories
 from lmc_reference import LmcError
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
 EXAMPLE_CONTENT = b'8\0\0\0\0\0\0\0{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}   abcd'
-
-
-class Tool:
-    """lmc-st, with a folder for what it reads and writes."""
-
-    def __init__(self, build, directory):
-        self.path = os.path.join(build, "tool", "lmc-st")
-        self.directory = directory
-
-    def run(self, *arguments):
-        return subprocess.run([self.path, *arguments], stdin=subprocess.DEVNULL, capture_output=True)
-
-    def file(self, name, data):
-        path = os.path.join(self.directory, name)
-        with open(path, "wb") as file:
-            file.write(data)
-        return path
-
-    def convert(self, data, level):
-        done = self.run("convert", "-c", "--level", level, self.file("made.safetensors", data))
-        if done.returncode != 0:
-            raise ValueError(f"convert: {done.stderr.decode()}")
-        return done.stdout
-
-    def verdict(self, archive, name="case.lmc"):
-        return self.run("verify", self.file(name, archive)).returncode
 
 
 def example(text):
@@ -64,12 +41,19 @@ def restores(archive, original):
         return f"{len(restored)} other bytes than the {len(original)} of the original"
 
 
-def converted(tool, name, original, level, methods):
+@functools.lru_cache(maxsize=None)
+def originals(seed):
+    return dict(files(random.Random(seed)))
+
+
+@functools.lru_cache(maxsize=None)
+def converted(tool, seed, name, level):
+    """What is wrong with an archive of lmc-st, and what kind of archive it is."""
+    original = originals(seed)[name]
     archive = tool.convert(original, level)
     table = lmc_archive.opened(archive).table
-    methods.add(("method", table.method))
-    methods.add(("aliases", bool(table.owners)))
-    return restores(archive, original) or (None if tool.verdict(archive) == 0 else f"verify refuses {name}")
+    wrong = restores(archive, original) or (None if tool.verdict(archive) == 0 else f"verify refuses {name}")
+    return wrong, {("method", table.method), ("aliases", bool(table.owners))}
 
 
 def forged(tool, archive, original):
@@ -120,32 +104,58 @@ def cut(archive):
     return [(f"the first {nbytes} bytes", archive[:nbytes]) for nbytes in range(len(archive))]
 
 
-def run(tests, build, directory, seed, document):
-    tool = Tool(build, directory)
-    rng = random.Random(seed)
-    worked = example(document)
-    tests.test("docs/archive.md: example", restores, worked, EXAMPLE_CONTENT)
-    tests.test("docs/archive.md: example, lmc-st", forged, tool, worked, EXAMPLE_CONTENT)
-    tests.test("docs/archive.md: what lmc-st makes of its file", restores,
-               tool.convert(EXAMPLE_CONTENT, "default"), EXAMPLE_CONTENT)
+# ---- tests: what is wrong is None ----
 
-    seen = set()
-    for name, original in files(rng):
-        for level in ("default", "fast", "max"):
-            tests.test(f"archive of {name}, level {level}", converted, tool, name, original, level, seen)
-    wanted = {("method", 0), ("method", 1), ("aliases", False), ("aliases", True)}
-    tests.test("archives: methods and aliases", lambda: None if seen == wanted else str(wanted ^ seen))
+with open(os.path.join(ROOT, "docs", "archive.md"), encoding="utf-8") as _file:
+    EXAMPLE = example(_file.read())
+NAMES = [name for name, _ in files(random.Random(0))]
+LEVELS = ("default", "fast", "max")
 
-    for name, archive, original in archive_cases.cases():
-        tests.test(f"forged archive {name}", forged, tool, archive, original)
 
-    with_aliases = archive_cases.five(method=1).build()
+def test_example():
+    assert restores(EXAMPLE, EXAMPLE_CONTENT) is None
+
+
+def test_example_by_the_tool(tool):
+    assert forged(tool, EXAMPLE, EXAMPLE_CONTENT) is None
+
+
+def test_what_the_tool_makes_of_the_example(tool):
+    assert restores(tool.convert(EXAMPLE_CONTENT, "default"), EXAMPLE_CONTENT) is None
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", NAMES)
+def test_archive(tool, seed, name, level):
+    wrong, _ = converted(tool, seed, name, level)
+    assert wrong is None
+
+
+def test_methods_and_aliases(tool, seed):
+    seen = set().union(*(converted(tool, seed, name, level)[1] for name in NAMES for level in LEVELS))
+    assert seen == {("method", 0), ("method", 1), ("aliases", False), ("aliases", True)}
+
+
+@pytest.mark.parametrize("archive, original",
+                         [pytest.param(*case[1:], id=case[0]) for case in archive_cases.cases()])
+def test_forged_archive(tool, archive, original):
+    assert forged(tool, archive, original) is None
+
+
+@pytest.fixture(scope="module")
+def wholes(tool):
+    """Good archives, and in the tool's folder the bases that they need."""
     _, with_base, _, files_of_base = archive_base_cases.aliased().good("all kinds of links")
     for name, data in files_of_base.items():
         tool.file(name, data)
-    wholes = (("the example", worked), ("one with aliases", with_aliases), ("one with a base", with_base))
-    for what, archive in wholes:
-        tests.test(f"archives: a bit of every byte of {what}", refused_by_both, tool,
-                   list(with_bit_turned(archive, rng)))
-        tests.test(f"archives: every beginning of {what}", refused_by_both, tool, cut(archive))
-    archive_base_tests.run(tests, tool, seed)
+    return {"example": EXAMPLE, "aliases": archive_cases.five(method=1).build(), "base": with_base}
+
+
+@pytest.mark.parametrize("what", ["example", "aliases", "base"])
+def test_bit_of_every_byte(tool, wholes, seed, what):
+    assert refused_by_both(tool, list(with_bit_turned(wholes[what], random.Random(seed)))) is None
+
+
+@pytest.mark.parametrize("what", ["example", "aliases", "base"])
+def test_every_beginning(tool, wholes, what):
+    assert refused_by_both(tool, cut(wholes[what])) is None

@@ -1,14 +1,17 @@
-"""h5_tests.py - the decoder of lmc_h5_chunk.py beside that of the library: on the worked examples of
+"""The decoder of lmc_h5_chunk.py beside that of the library: on the worked examples of
 docs/hdf5-filter.md, on frozen chunks, on chunks that the library encodes, and on damaged and forged ones. They must
-agree on content and on refusal. Used by run.py."""
+agree on content and on refusal."""
 
 import ctypes
+import functools
 import mmap
 import os
 import random
 import re
 import subprocess
 import sys
+
+import pytest
 
 import document
 import h5_assemble
@@ -175,15 +178,17 @@ def rows_elsewhere(rng, stored):
     return h5_assemble.chunk(head.layout, frames, head.width, head.swap)
 
 
-def coded_chunks(library, seed, count, seen):
-    """Chunks of the library's encoder, whole and damaged."""
+@functools.lru_cache(maxsize=None)
+def coded_chunks(library, seed, count):
+    """Chunks of the library's encoder, whole and damaged: what is wrong, and the layouts that there were."""
     rng = random.Random(seed)
+    seen = set()
     for i in range(count):
         values, shuffle, rows = random_values(rng)
         chunk = random_chunk(rng, shuffle, rows)
         stored = library.encode(chunk, values)
         if len(stored) > len(chunk) + 64:
-            return f"chunk {i}: {len(chunk)} bytes became {len(stored)}"
+            return f"chunk {i}: {len(chunk)} bytes became {len(stored)}", seen
         wrong = decodes_to(library, stored, chunk)
         for _ in range(3):
             wrong = wrong or agree(library, damaged(rng, stored))
@@ -191,8 +196,9 @@ def coded_chunks(library, seed, count, seen):
         if layout == lmc_h5_chunk.LAYOUT_ROWS:
             wrong = wrong or agree(library, rows_elsewhere(rng, stored))
         if wrong:
-            return f"chunk {i} with values {values}: {wrong}"
+            return f"chunk {i} with values {values}: {wrong}", seen
         seen.add(layout)
+    return None, seen
 
 
 def forged_chunks(library, seed, count):
@@ -220,11 +226,6 @@ def forged_chunks(library, seed, count):
             return f"forged chunk {i}: {wrong}"
 
 
-def every_layout(seen):
-    missing = {"frame", 0, 1, 2, 3} - seen
-    return f"no chunk of the encoder was in layout {sorted(map(str, missing))}" if missing else None
-
-
 def reproduced(directory):
     """What make_h5_chunks.py writes is what is stored."""
     made = subprocess.run([sys.executable, os.path.join(HERE, "make_h5_chunks.py"), directory], capture_output=True)
@@ -240,18 +241,46 @@ def reproduced(directory):
     return f"contents: {differing}" if differing else None
 
 
-def run(tests, build, directory, seed, count, document_text):
-    library = Library(build)
-    for i, (stored, chunk) in enumerate(worked_examples(document_text)):
-        tests.test(f"worked chunk {i}", decodes_to, library, stored, chunk)
-    for name in sorted(os.listdir(VECTORS)):
-        if name.endswith(".chunk"):
-            tests.test(f"vectors/h5/{name}", pair_decodes, library, name[: -len(".chunk")])
-    for line in read(CORRUPT, "EXPECT.tsv").decode().splitlines():
-        name, status, _ = line.split("\t")
-        tests.test(f"vectors/h5/corrupt/{name}", refused, library, name, status)
-    tests.test("make_h5_chunks.py", reproduced, directory)
-    seen = set()
-    tests.test(f"random chunks of seed {seed}", coded_chunks, library, seed, count, seen)
-    tests.test("layouts of random chunks", every_layout, seen)
-    tests.test(f"forged chunks of seed {seed}", forged_chunks, library, seed, 10 * count)
+# ---- tests: what is wrong is None ----
+
+with open(os.path.join(ROOT, "docs", "hdf5-filter.md"), encoding="utf-8") as _file:
+    WORKED_CHUNKS = worked_examples(_file.read())
+CORRUPT_CHUNKS = [line.split("\t")[:2] for line in read(CORRUPT, "EXPECT.tsv").decode().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def library(build):
+    return Library(build)
+
+
+@pytest.mark.parametrize("stored, chunk", [pytest.param(*worked, id=str(i)) for i, worked in enumerate(WORKED_CHUNKS)])
+def test_worked_chunk(library, stored, chunk):
+    assert decodes_to(library, stored, chunk) is None
+
+
+@pytest.mark.parametrize("name", sorted(name[: -len(".chunk")] for name in os.listdir(VECTORS) if ".chunk" in name))
+def test_chunk(library, name):
+    assert pair_decodes(library, name) is None
+
+
+@pytest.mark.parametrize("name, status", CORRUPT_CHUNKS)
+def test_corrupt_chunk(library, name, status):
+    assert refused(library, name, status) is None
+
+
+def test_make_h5_chunks(directory):
+    assert reproduced(directory) is None
+
+
+def test_random_chunks(library, seed, count):
+    wrong, _ = coded_chunks(library, seed, count)
+    assert wrong is None
+
+
+def test_random_chunks_have_all_layouts(library, seed, count):
+    _, seen = coded_chunks(library, seed, count)
+    assert seen == {"frame", 0, 1, 2, 3}
+
+
+def test_forged_chunks(library, seed, count):
+    assert forged_chunks(library, seed, 10 * count) is None

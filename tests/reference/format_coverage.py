@@ -1,4 +1,4 @@
-"""coverage.py - which parts of the format a set of frames uses, from the local variables with which the
+"""format_coverage.py - which parts of the format a set of frames uses, from the local variables with which the
 functions of the reference decoder return."""
 
 import contextlib

@@ -1,11 +1,14 @@
-"""archive_base_tests.py - archives with a base: those that lmc-st makes of files generated here, restored by the
+"""Archives with a base: those that lmc-st makes of files generated here, restored by the
 reference reader, and refused by it and by lmc-st without the base and with another one; and archives put together by
-hand, of which both must say the same. Used by archive_tests.py."""
+hand, of which both must say the same."""
 
+import functools
 import os
 import random
 import shutil
 import struct
+
+import pytest
 
 import archive_base_cases
 import lmc_archive
@@ -137,18 +140,27 @@ def judged(tool, path, original, base=None):
     return "; ".join(wrong) or None
 
 
-def converted(tool, files, level, wanted_links, seen):
-    """An archive of lmc-st comes back, and does not without its base or with others."""
+@functools.lru_cache(maxsize=None)
+def chains_by_name(seed):
+    return {what: [of(tensors) for tensors in chain] for what, chain in chains(random.Random(seed))}
+
+
+@functools.lru_cache(maxsize=None)
+def converted(tool, seed, what, level):
+    """An archive of lmc-st comes back, and does not without its base or with others: what is wrong, and the places and
+    forms of links that it has."""
+    files = chains_by_name(seed)[what]
     folder = Folder(tool, "chain")
     path = folder.make_chain(files, level)
     archive = lmc_archive.opened(lmc_archive.read(path))
-    places = {link.place for link in archive.bases.links.values()} if archive.bases else set()
-    seen.update(places)
-    seen.update(("form", head_of(archive, i).base_form) for i in (archive.bases.links if archive.bases else ()))
+    links = archive.bases.links if archive.bases else {}
+    places = {link.place for link in links.values()}
     wrong = judged(tool, path, files[-1])
     if FILE in places:
         wrong = wrong or without_base(tool, folder, path, files)
-    return wrong or (None if places >= wanted_links else f"places of links: {places}")
+    if not places >= ({SELF} if what == "masters" else {FILE}):
+        wrong = wrong or f"places of links: {places}"
+    return wrong, places | {("form", head_of(archive, i).base_form) for i in links}
 
 
 def head_of(archive, i):
@@ -203,15 +215,25 @@ def forged(tool, archive, original, files):
     return wrong or judged(tool, path, original)
 
 
-def run(tests, tool, seed):
-    rng = random.Random(seed)
-    seen = set()
-    for what, chain in chains(rng):
-        files = [of(tensors) for tensors in chain]
-        for level in ("default", "fast"):
-            wanted = {SELF} if what == "masters" else {FILE}
-            tests.test(f"archive with a base: {what}, level {level}", converted, tool, files, level, wanted, seen)
-    wanted = {FILE, SELF, ("form", 0), ("form", 1)}
-    tests.test("archives with a base: places and forms", lambda: None if seen == wanted else str(wanted ^ seen))
-    for what, archive, original, files in archive_base_cases.cases():
-        tests.test(f"forged archive with a base, {what}", forged, tool, archive, original, files)
+# Tests: what is wrong is None
+
+CHAINS = [what for what, _ in chains(random.Random(0))]
+LEVELS = ("default", "fast")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("what", CHAINS)
+def test_archive_with_a_base(tool, seed, what, level):
+    wrong, _ = converted(tool, seed, what, level)
+    assert wrong is None
+
+
+def test_places_and_forms(tool, seed):
+    seen = set().union(*(converted(tool, seed, what, level)[1] for what in CHAINS for level in LEVELS))
+    assert seen == {FILE, SELF, ("form", 0), ("form", 1)}
+
+
+@pytest.mark.parametrize("archive, original, files",
+                         [pytest.param(*case[1:], id=case[0]) for case in archive_base_cases.cases()])
+def test_forged_archive_with_a_base(tool, archive, original, files):
+    assert forged(tool, archive, original, files) is None

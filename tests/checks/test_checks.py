@@ -1,0 +1,22 @@
+"""Rules that the source of the project keeps. Each file check_*.py beside this one has a function check(tree) that
+yields one line for each fault; a check that raises Skip is skipped."""
+import importlib
+import os
+
+import pytest
+
+from tree import Tree
+
+FAULTS_SHOWN = 30
+HERE = os.path.dirname(os.path.abspath(__file__))
+NAMES = sorted(name[len("check_"):-len(".py")] for name in os.listdir(HERE) if name.startswith("check_"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_check(build, name):
+    tree = Tree(os.path.dirname(os.path.dirname(HERE)), build)
+    faults = list(importlib.import_module("check_" + name).check(tree))
+    if len(faults) > FAULTS_SHOWN:
+        faults[FAULTS_SHOWN:] = ["and %d more" % (len(faults) - FAULTS_SHOWN)]
+    if faults:
+        pytest.fail("\n".join(faults), pytrace=False)
