@@ -1,9 +1,11 @@
-"""official.py - what the cases share: the verdict of the safetensors package on a file, and the command."""
+"""official.py - what the tests share: the verdict of the safetensors package on a file, and the command."""
 
+import itertools
 import os
 import subprocess
 from collections import namedtuple
 
+import pytest
 import safetensors
 
 # message: the package's own words on a refused file. tensors: what it finds in an accepted one, as
@@ -11,6 +13,14 @@ import safetensors
 Verdict = namedtuple("Verdict", "is_good message tensors")
 
 VERSION = "0.8."
+FAULTS_SHOWN = 5
+
+
+def fail_on(faults):
+    """Ends the test as failed if there is a fault."""
+    first = list(itertools.islice(faults, FAULTS_SHOWN))
+    if first:
+        pytest.fail("\n".join(first))
 
 
 def judge(content):

@@ -1,25 +1,20 @@
-"""writer.py - lmc_st_writer beside the official safetensors package: for the same tensors, the same file.
-
-    python3 tests/official/writer.py --library BUILD/safetensors/liblmc_st.so [NAME...]
+"""lmc_st_writer beside the official safetensors package: for the same tensors, the same file.
 
 Drives the shared library through ctypes. Each case gives tensors to lmc_st_writer_write_plain() and to the package
-and compares the files byte by byte; the archive of lmc_st_writer_write() must restore to that file. NAME picks
-the cases whose name holds it. Needs numpy and safetensors 0.8. The last line is "N passed, N failed".
+and compares the files byte by byte; the archive of lmc_st_writer_write() must restore to that file.
 """
 
-import argparse
 import ctypes
 import os
 import random
-import sys
-import tempfile
 from collections import namedtuple
 
 import numpy
+import pytest
 import safetensors
 from safetensors.numpy import save_file
 
-from official import read
+from official import fail_on, read
 
 # dtype: a name of the safetensors format. data: bytes.
 Tensor = namedtuple("Tensor", "name dtype shape data")
@@ -162,20 +157,21 @@ def random_case(library, folder, number):
     return faults_of_case(library, folder, list(tensors.values()), metadata)
 
 
-def cases(library, folder):
+def cases():
+    """The name of a case and a function (library, folder) that yields the faults."""
     source = random.Random(0)
     arrays = numpy.random.default_rng(1)
     every_character = "".join(map(chr, range(0x300))) + "\u2028\ud7ff\ue000\ufeff\uffff\U00010000\U0010ffff"
 
     def case(name, tensors, metadata=None):
-        return "writer/" + name, lambda: faults_of_case(library, folder, tensors, metadata)
+        return name, lambda library, folder: faults_of_case(library, folder, tensors, metadata)
 
     for dtype in NUMPY_DTYPES:
         values = {f"{dtype}.{i}": (arrays.random((3, 5 + i)) * 2).astype(dtype) for i in range(3)}
-        yield "writer/numpy-" + dtype, lambda values=values: numpy_case(library, folder, values)
+        yield "numpy-" + dtype, lambda library, folder, values=values: numpy_case(library, folder, values)
     mixed = {f"{dtype}.{i}": numpy.asarray(arrays.random(shape) * 2).astype(dtype) for dtype in reversed(NUMPY_DTYPES)
              for i, shape in enumerate([(), (0,), (1,), (4, 0, 3), (40, 50)])}
-    yield "writer/numpy-all", lambda: numpy_case(library, folder, mixed, {"format": "np"})
+    yield "numpy-all", lambda library, folder: numpy_case(library, folder, mixed, {"format": "np"})
     for dtype in DTYPES:
         yield case("dtype-" + dtype, [make(name, dtype, [6, 4], source) for name in ("b", "a", "c")])
     yield case("dtypes-in-order", [make(dtype, dtype, [10], source) for dtype in DTYPES])
@@ -194,38 +190,18 @@ def cases(library, folder):
     yield case("many", [make(f"layers.{i}.{kind}", dtype, [4], source) for i in range(1000)
                         for kind, dtype in (("weight", "BF16"), ("bias", "F32"), ("scale", "F8_E8M0"))])
     yield case("large", [make("w", "BF16", [1000, 1000], source), make("v", "U8", [1 << 21], source)])
-    for number in range(RANDOM_COUNT):
-        yield f"writer/random-{number}", lambda number=number: random_case(library, folder, number)
 
 
-def faults_of(function):
-    try:
-        return list(function())
-    except Exception as error:  # of either library: a fault of the case
-        return [f"{type(error).__name__}: {error}"]
+@pytest.fixture(scope="module")
+def library(build):
+    return Library(os.path.join(build, "safetensors", "liblmc_st.so"))
 
 
-def main():
-    parser = argparse.ArgumentParser(description="lmc_st_writer beside the official package")
-    parser.add_argument("--library", required=True, help="liblmc_st.so")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="cases to run (default: all)")
-    arguments = parser.parse_args()
-    library = Library(os.path.abspath(arguments.library))
-
-    passed = failed = 0
-    with tempfile.TemporaryDirectory(prefix="lmc-official-") as folder:
-        for name, function in cases(library, folder):
-            if arguments.names and not any(part in name for part in arguments.names):
-                continue
-            faults = faults_of(function)
-            print(("FAIL " if faults else "ok ") + name, flush=True)
-            for fault in faults:
-                print("  " + fault)
-            passed += not faults
-            failed += bool(faults)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+@pytest.mark.parametrize("faults", [pytest.param(faults, id=name) for name, faults in cases()])
+def test_writer(library, directory, faults):
+    fail_on(faults(library, directory))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("number", range(RANDOM_COUNT))
+def test_writer_at_random(library, directory, number):
+    fail_on(random_case(library, directory, number))

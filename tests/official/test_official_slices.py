@@ -1,4 +1,4 @@
-"""slices.py - parts of tensors: `lmc-st get` of an archive gives the bytes that the package and numpy give.
+"""Parts of tensors: `lmc-st get` of an archive gives the bytes that the package and numpy give.
 
 Slices are chosen at random, the same in every run: indices from both ends, open and empty ranges, fewer
 indices than dimensions. The package slices the original file; dtypes that numpy lacks are sliced as numbers
@@ -10,10 +10,11 @@ import random
 import subprocess
 
 import numpy
+import pytest
 from safetensors import safe_open
 
 from archives import write_raw
-from official import judge, read, run
+from official import fail_on, judge, read, run
 
 # name, dtype, shape, numpy's dtype of that size; is it the same dtype?
 TENSORS = (("vector", "F32", [1000], "<f4", True), ("matrix", "F16", [37, 211], "<f2", True),
@@ -87,12 +88,17 @@ def slice_faults(tool, original, archive, tensor):
                 yield f"bytes {begin} to {end} differ"
 
 
-def cases(tool, folder):
+@pytest.fixture(scope="module")
+def files(tool, folder):
+    """The original and its archive."""
     original = os.path.join(folder, "slices.safetensors")
-    archive = original + ".lmc"
     random_bytes = numpy.random.default_rng(3)
     write_raw(original, [(name, dtype, shape, make_content(random_bytes, dtype, shape))
                          for name, dtype, shape, _, _ in TENSORS])
     run(tool, "convert", original, "-q")
-    for tensor in TENSORS:
-        yield f"slices/{tensor[0]}", lambda tensor=tensor: slice_faults(tool, original, archive, tensor)
+    return original, original + ".lmc"
+
+
+@pytest.mark.parametrize("tensor", TENSORS, ids=lambda tensor: tensor[0])
+def test_slices(tool, files, tensor):
+    fail_on(slice_faults(tool, *files, tensor))

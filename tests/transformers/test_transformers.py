@@ -1,16 +1,9 @@
-"""run.py - models of the transformers library go through lmc-st as directories and load again as they were.
+"""Models of the transformers library go through lmc-st as directories and load again as they were."""
 
-    python3 tests/transformers/run.py --tool BUILD/tool/lmc-st [NAME...]
-
-Needs torch, transformers and safetensors. NAME picks the cases whose name holds it. The last line is
-"N passed, N failed".
-"""
-
-import argparse
 import os
 import subprocess
-import sys
-import tempfile
+
+import pytest
 
 from models import Seen, save_gpt2, save_llama  # first: it keeps the library offline
 import safetensors
@@ -19,13 +12,10 @@ from safetensors.torch import load
 FAULTS_SHOWN = 5
 
 
-class Failure(Exception):
-    pass
-
-
 def check(condition, text):
+    __tracebackhide__ = True
     if not condition:
-        raise Failure(text)
+        raise AssertionError(text)
 
 
 def tree(folder):
@@ -80,9 +70,24 @@ class Model:
         return sorted(name for name in self.files if name.endswith(".safetensors"))
 
 
-# ---- cases: function(model) -----------------------------------------------------------------------
+@pytest.fixture
+def llama(tool_path, directory):
+    """Several files of weights and their index."""
+    return Model(tool_path, directory, save_llama)
 
-def load_again(model):
+
+@pytest.fixture
+def gpt2(tool_path, directory):
+    """One file."""
+    return Model(tool_path, directory, save_gpt2)
+
+
+@pytest.fixture(params=["llama", "gpt2"])
+def model(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_load_again(model):
     """The way that the README shows: convert, remove, restore, load."""
     model.convert()
     model.move_away()
@@ -91,7 +96,7 @@ def load_again(model):
     model.check_loads(model.folder)
 
 
-def what_is_written(model):
+def test_what_is_written(model):
     """Archives for the weights, copies of the rest; the original is untouched."""
     model.convert()
     check_equal(model.files, tree(model.folder))
@@ -106,7 +111,7 @@ def what_is_written(model):
     check(sorted(os.listdir(model.work)) == ["model", "model.lmc"], f"left behind: {os.listdir(model.work)}")
 
 
-def archives_are_no_model(model):
+def test_archives_are_no_model(model):
     """transformers must not take frames for weights."""
     model.convert()
     model.move_away()
@@ -117,19 +122,19 @@ def archives_are_no_model(model):
     check(False, "transformers has loaded the archives")
 
 
-def other_names(model):
+def test_other_names(model):
     model.run("convert", model.folder, "-o", model.path("small"))
     model.run("restore", model.path("small"), "-o", model.path("back"))
     check_equal(model.files, tree(model.path("back")))
     model.check_loads(model.path("back"))
 
 
-def verified(model):
+def test_verified(model):
     model.convert()
     model.run("verify", model.archives)
 
 
-def one_at_a_time(model):
+def test_one_at_a_time(model):
     """With --rm only one of the two directories is there after each step."""
     model.run("convert", "--rm", model.folder)
     check(os.listdir(model.work) == ["model.lmc"], f"left: {os.listdir(model.work)}")
@@ -139,7 +144,7 @@ def one_at_a_time(model):
     model.check_loads(model.folder)
 
 
-def without_restoring(model):
+def test_without_restoring(model):
     """What `cat` writes is loaded from memory, file by file."""
     model.convert()
     for name in model.weights():
@@ -150,7 +155,7 @@ def without_restoring(model):
             check(values.equal(model.seen.weights[tensor]), f"{name}: {tensor} differs")
 
 
-def damaged(model):
+def test_damaged(model):
     """One flipped bit in the last archive: nothing is restored, and the file is named."""
     model.convert()
     model.move_away()
@@ -165,7 +170,7 @@ def damaged(model):
     check(not os.path.exists(model.folder), "a directory is left after a failure")
 
 
-def as_the_hub_caches_it(model):
+def test_as_the_hub_caches_it(model):
     """A snapshot of the hub's cache: links to files that are named after their hashes."""
     blobs, snapshot = model.path("blobs"), os.path.join(model.path("snapshots"), "0123abcd")
     os.makedirs(snapshot)
@@ -179,58 +184,20 @@ def as_the_hub_caches_it(model):
     model.check_loads(model.path("back"))
 
 
-def several_files(model):
+def test_several_files(llama):
     """The model is what this test is about: several files of weights and their index."""
-    check(len(model.weights()) >= 3, f"weights: {model.weights()}")
-    check("model.safetensors.index.json" in model.files, f"files: {sorted(model.files)}")
+    check(len(llama.weights()) >= 3, f"weights: {llama.weights()}")
+    check("model.safetensors.index.json" in llama.files, f"files: {sorted(llama.files)}")
 
 
-def one_file(model):
-    check(model.weights() == ["model.safetensors"], f"weights: {model.weights()}")
+def test_one_file(gpt2):
+    check(gpt2.weights() == ["model.safetensors"], f"weights: {gpt2.weights()}")
 
 
-def without_a_part(model):
+def test_without_a_part(llama):
     """An index names a file that is not there: the file is named and nothing is written."""
-    missing = model.weights()[1]
-    os.unlink(os.path.join(model.folder, missing))
-    message = model.run("convert", model.folder, status=1)
+    missing = llama.weights()[1]
+    os.unlink(os.path.join(llama.folder, missing))
+    message = llama.run("convert", llama.folder, status=1)
     check(missing in message, f"message: {message}")
-    check(os.listdir(model.work) == ["model"], f"left behind: {os.listdir(model.work)}")
-
-
-BOTH = (load_again, what_is_written, archives_are_no_model, other_names, verified, one_at_a_time,
-        without_restoring, damaged, as_the_hub_caches_it)
-CASES = [("llama", save_llama, function) for function in (several_files, *BOTH, without_a_part)]
-CASES += [("gpt2", save_gpt2, function) for function in (one_file, *BOTH)]
-
-
-def fault_of(tool, save, function):
-    with tempfile.TemporaryDirectory(prefix="lmc-transformers-") as work:
-        try:
-            function(Model(tool, work, save))
-            return None
-        except Exception as error:  # whatever the library raises is a fault of what it was given
-            return f"{type(error).__name__}: {error}"
-
-
-def main():
-    parser = argparse.ArgumentParser(description="models of transformers through lmc-st")
-    parser.add_argument("--tool", required=True, help="the command lmc-st")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="cases to run (default: all)")
-    arguments = parser.parse_args()
-
-    passed = failed = 0
-    for model, save, function in CASES:
-        name = f"{model}/{function.__name__}"
-        if arguments.names and not any(part in name for part in arguments.names):
-            continue
-        fault = fault_of(os.path.abspath(arguments.tool), save, function)
-        print(f"FAIL {name}: {fault}" if fault else f"ok {name}", flush=True)
-        passed += not fault
-        failed += bool(fault)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    check(os.listdir(llama.work) == ["model"], f"left behind: {os.listdir(llama.work)}")

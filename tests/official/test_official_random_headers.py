@@ -1,4 +1,4 @@
-"""random_headers.py - many headers made by rule: the package and lmc-st must give the same verdict on each.
+"""Many headers made by rule: the package and lmc-st must give the same verdict on each.
 
 Most are well formed at first, then half are damaged; others are all that is one byte away from a good file.
 Where the verdicts differ, a documented choice must be in the header. The headers are the same in every run; a
@@ -10,9 +10,12 @@ import os
 import random
 import re
 
-from headers import accepted_faults, header_files
-from official import judge, run, write
+import pytest
 
+from corpus import accepted_faults, header_files
+from official import fail_on, judge, run, write
+
+BATCHES = 40
 BATCH_SIZE = 500
 ROUND_TRIPS = 4  # of a batch: files that go through an archive as well
 SHARE_MIN = 0.1  # of a batch: files accepted by both, and files refused by both
@@ -232,8 +235,11 @@ def neighbour_faults(tool, folder, change):
         yield f"{len(accepted)} files accepted by both, {refused} refused"
 
 
-def cases(tool, folder, batches):
-    for name, change in NEIGHBOURS.items():
-        yield "near/" + name, lambda change=change: neighbour_faults(tool, folder, change)
-    for seed in range(batches):
-        yield f"random/batch_{seed:03d}", lambda seed=seed: batch_faults(tool, folder, seed)
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_near(tool, directory, name):
+    fail_on(neighbour_faults(tool, directory, NEIGHBOURS[name]))
+
+
+@pytest.mark.parametrize("seed_of_batch", range(BATCHES))
+def test_batch(tool, directory, seed_of_batch):
+    fail_on(batch_faults(tool, directory, seed_of_batch))

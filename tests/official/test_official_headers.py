@@ -1,44 +1,17 @@
-"""headers.py - both verdicts on every file of the header corpus, from the package and from lmc-st itself.
+"""Both verdicts on every file of the header corpus, from the package and from lmc-st itself.
 
 A verdict may differ only where the corpus says which documented choice it is; a file that both accept must
 hold the same tensors for both, and must come back byte for byte through an archive that the package opens.
 """
 
-import json
 import os
-import sys
 
+import pytest
 import safetensors
 
-from archives import ROOT, archive_faults
-from official import VERSION, judge, opens, read, run, write
-
-sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
-import header_corpus  # noqa: E402
-import header_files  # noqa: E402
-
-
-def listed(tool, path):
-    """The tensors of a file as `lmc-st ls` has them: (name, dtype, shape, bytes), sorted."""
-    done = run(tool, "ls", path, "--json")
-    return sorted((tensor["name"], tensor["dtype"], tensor["shape"], tensor["nbytes"])
-                  for tensor in json.loads(done.stdout))
-
-
-def accepted_faults(tool, path, verdict):
-    """A file that lmc-st has converted; `verdict` is the package's."""
-    archive, restored = path + ".lmc", path + ".back"
-    done = run(tool, "restore", archive, "-o", restored, "-f", "-q", "--no-fsync")
-    if done.returncode != 0:
-        yield f"restore: exit status {done.returncode}: {done.stderr.strip()}"
-    elif read(restored) != read(path):
-        yield "the restored file differs"
-    elif verdict.is_good:
-        yield from archive_faults(path, archive)
-        found = [(name, dtype, shape, len(content)) for name, dtype, shape, content in verdict.tensors]
-        for where in (path, archive):
-            if listed(tool, where) != found:
-                yield f"lmc-st ls and the package find other tensors in {os.path.basename(where)}"
+from archives import ROOT
+from corpus import accepted_faults, header_corpus, header_files
+from official import VERSION, fail_on, judge, opens, run, write
 
 
 def header_faults(tool, folder, header):
@@ -77,10 +50,18 @@ def length_faults(tool, folder, text_nbytes, is_good):
     yield from header_faults(tool, folder, header)
 
 
-def cases(tool, folder):
-    yield "headers/corpus", corpus_faults
-    for header in header_corpus.CASES:
-        yield "headers/" + header.name, lambda header=header: header_faults(tool, folder, header)
-    limit = header_files.HEADER_MAX
-    yield "headers/longest_header", lambda: length_faults(tool, folder, limit, True)
-    yield "headers/header_too_long", lambda: length_faults(tool, folder, limit + 1, False)
+def test_corpus():
+    fail_on(corpus_faults())
+
+
+@pytest.mark.parametrize("header", header_corpus.CASES, ids=lambda header: header.name)
+def test_header(tool, directory, header):
+    fail_on(header_faults(tool, directory, header))
+
+
+def test_longest_header(tool, directory):
+    fail_on(length_faults(tool, directory, header_files.HEADER_MAX, True))
+
+
+def test_header_too_long(tool, directory):
+    fail_on(length_faults(tool, directory, header_files.HEADER_MAX + 1, False))
