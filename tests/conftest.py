@@ -14,6 +14,7 @@ def pytest_addoption(parser):
     group.addoption("--build", default=os.path.join(ROOT, "build", "test"), metavar="DIR",
                     help="a build of the project (default: build/test)")
     group.addoption("--tool", metavar="FILE", help="the command lmc-st, if not that of the build")
+    group.addoption("--venvs", metavar="DIR", help="the folder with the environments that tests/support/setup.sh makes")
     group.addoption("--seed", type=int, default=3, metavar="N", help="of random frames, chunks and archives")
     group.addoption("--count", type=int, default=100, metavar="N", help="of random frames and chunks")
 
@@ -51,7 +52,7 @@ def directory():
     path = tempfile.mkdtemp(prefix="lmc-test-")
     os.chmod(path, 0o755)
     yield path
-    shutil.rmtree(path)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 # ---- what is skipped, and what such a build cannot run but another run has: the latter is not counted ----

@@ -3,7 +3,9 @@ HDF5's and has the user's values alone."""
 import os
 import subprocess
 
-from support import BEDS, PROGRAMS, case, cases_for, check, need_command, read
+import pytest
+
+from world import PROGRAMS, check, need_command, read
 
 LINKS = {"shared": ["-shlib"], "static-exported": ["-Wl,--export-dynamic"], "static": []}
 CHUNKS_NBYTES = 1 << 20  # of the content that one_file.py writes
@@ -37,8 +39,8 @@ def values_and_size(result):
     return [int(value) for value in values.split()[1:]], int(stored.split()[1])
 
 
-@cases_for(*LINKS)
-def round_trip(world, directory, link):
+@pytest.mark.parametrize("link", LINKS)
+def test_round_trip(world, directory, link):
     program = build(directory, link)
     by_h5py, content = write_content(world, directory)
     back = os.path.join(directory, "back")
@@ -57,12 +59,11 @@ def round_trip(world, directory, link):
             check(read(back) == read(content), "the program reads other numbers")
     # of a static program without its symbols the file lacks the filter's own values
     action = "read-bytes" if link == "static" else "read"
-    for bed in BEDS:
+    for bed in world.beds:
         world.program(bed, "one_file", action, path, "1")
 
 
-@case
-def no_environment(world, directory):
+def test_no_environment(world, directory):
     """Without the plugin: an error of HDF5's, for each kind of program."""
     for link in LINKS:
         program = build(directory, link)
@@ -71,8 +72,7 @@ def no_environment(world, directory):
             1, "failed: reading", "error: ")
 
 
-@case
-def refused_values(world, directory):
+def test_refused_values(world, directory):
     """The reason is on HDF5's error stack, and names LMC and the value."""
     _, content = write_content(world, directory)
     for link in ("shared", "static-exported"):
@@ -84,8 +84,8 @@ def refused_values(world, directory):
                 result.expect(1, "failed: creating", "error: set_local: lmc", reason)
 
 
-@cases_for(*LINKS)
-def damaged_chunk(world, directory, link):
+@pytest.mark.parametrize("link", LINKS)
+def test_damaged_chunk(world, directory, link):
     program = build(directory, link)
     by_h5py, _ = write_content(world, directory)
     world.program("110", "one_file", "damage", by_h5py, "1")

@@ -1,18 +1,20 @@
 """Weights of a Keras 3 model: saved, repacked with LMC, loaded again."""
 import os
 
-from support import PROGRAMS, Skip, cases_for, check, need_command
+import pytest
+
+from world import PROGRAMS, check, need_command
 
 
 def python_with_keras(world):
-    path = os.path.join(world.venvs, "venv-keras", "bin", "python")
+    path = os.path.join(world.venv("venv-keras"), "bin", "python")
     if not os.path.exists(path):
-        raise Skip("needs keras and jax from the package index (tests/support/setup.sh)")
+        pytest.skip("needs keras and jax from the package index (tests/support/setup.sh)")
     return path
 
 
-@cases_for("jax", "numpy")
-def weights(world, directory, backend):
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+def test_weights(world, directory, backend):
     need_command("h5repack", "hdf5-tools")
     python = python_with_keras(world)
     plain, small, back, predictions = (os.path.join(directory, name) for name in (

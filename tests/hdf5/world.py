@@ -1,45 +1,22 @@
-"""What the cases share: running programs with the plugin, in the environments with their versions of HDF5."""
+"""world.py - running programs with the plugin, in the environments with their versions of HDF5."""
 import glob
 import os
 import shutil
 import signal
 import subprocess
 
-CASES = []
+import pytest
+
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
+DEBIAN_PYTHON = "/usr/bin/python3"
 BEDS = ("110", "114", "200", "220")
 TIMEOUT = 120  # seconds; what takes as long hangs
 
 
-class Failure(Exception):
-    pass
-
-
-class Skip(Exception):
-    pass
-
-
-def case(function):
-    """Registers a test: function(world, directory)."""
-    module = function.__module__.replace("cases_", "")
-    CASES.append((module + "/" + function.__name__, function))
-    return function
-
-
-def cases_for(*values):
-    """Registers a test function(world, directory, value) once for each value."""
-    def register(function):
-        module = function.__module__.replace("cases_", "")
-        for value in values:
-            CASES.append(("%s/%s-%s" % (module, function.__name__, value),
-                          lambda world, directory, value=value: function(world, directory, value)))
-        return function
-    return register
-
-
 def check(condition, text):
+    __tracebackhide__ = True
     if not condition:
-        raise Failure(text)
+        raise AssertionError(text)
 
 
 def read(path):
@@ -49,7 +26,7 @@ def read(path):
 
 def need_command(name, package):
     if shutil.which(name) is None:
-        raise Skip("needs %s (Debian: %s)" % (name, package))
+        pytest.skip("needs %s (Debian: %s)" % (name, package))
 
 
 class Result:
@@ -70,14 +47,14 @@ class Result:
 
 
 class World:
-    """The plugin and the environments."""
+    """The plugin and the environments. Without a folder of environments there is that of Debian's h5py alone, and tests
+    that need others are left out."""
 
     def __init__(self, build, venvs):
         self.plugin = os.path.join(os.path.abspath(build), "filter", "plugin", "libh5lmc.so")
-        self.venvs = os.path.abspath(venvs)
-        self.c_programs = {}
-        if not os.path.exists(self.plugin):
-            raise SystemExit("no plugin: " + self.plugin)
+        self.venvs = os.path.abspath(venvs) if venvs else None
+        self.beds = BEDS if venvs else BEDS[:1]
+        check(os.path.exists(self.plugin), "no plugin: " + self.plugin)
 
     def environment(self, **more):
         """That of this process with the plugin's directory and no other setting of LMC's; None takes one out."""
@@ -100,12 +77,19 @@ class World:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             stdout, stderr = process.communicate()
-            raise Failure("%s: hangs\n%s%s" % (command, stdout.decode(errors="replace"),
-                                               stderr.decode(errors="replace")))
+            raise AssertionError("%s: hangs\n%s%s" % (command, stdout.decode(errors="replace"),
+                                                      stderr.decode(errors="replace")))
         return Result(command, process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
+    def venv(self, name):
+        if self.venvs is None:
+            pytest.skip("left out: needs environments of tests/support/setup.sh (--venvs)")
+        return os.path.join(self.venvs, name)
+
     def python(self, bed):
-        path = os.path.join(self.venvs, "venv-h5-" + bed, "bin", "python")
+        if self.venvs is None and bed == "110":
+            return DEBIAN_PYTHON
+        path = os.path.join(self.venv("venv-h5-" + bed), "bin", "python")
         check(os.path.exists(path), "no environment " + path)
         return path
 
@@ -115,6 +99,6 @@ class World:
 
     def package(self, bed, name):
         """The folder of a package within a bed."""
-        found = glob.glob(os.path.join(self.venvs, "venv-h5-" + bed, "lib", "python3*", "site-packages", name))
+        found = glob.glob(os.path.join(self.venv("venv-h5-" + bed), "lib", "python3*", "site-packages", name))
         check(len(found) == 1, "no %s in bed %s" % (name, bed))
         return found[0]

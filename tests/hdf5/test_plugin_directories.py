@@ -2,7 +2,9 @@
 import os
 import shutil
 
-from support import BEDS, case, cases_for, check, need_command
+import pytest
+
+from world import BEDS, check, need_command
 
 
 def folder(directory, name, *plugins):
@@ -19,8 +21,8 @@ def write_and_read(world, bed, directory, plugin_path, **options):
     world.program(bed, "one_file", "read", path, "1", HDF5_PLUGIN_PATH=plugin_path, **options)
 
 
-@cases_for(*BEDS)
-def later_directory(world, directory, bed):
+@pytest.mark.parametrize("bed", BEDS)
+def test_later_directory(world, directory, bed):
     """Behind an empty directory, and one with files that are no plugins; and before them."""
     good = folder(directory, "good", world.plugin)
     empty = folder(directory, "empty")
@@ -32,8 +34,8 @@ def later_directory(world, directory, bed):
     write_and_read(world, bed, directory, ":".join((good, others, empty)))
 
 
-@cases_for(*BEDS)
-def beside_plugins_of_hdf5plugin(world, directory, bed):
+@pytest.mark.parametrize("bed", BEDS)
+def test_beside_plugins_of_hdf5plugin(world, directory, bed):
     """HDF5 asks every plugin of a directory for its number until it has found one, ours among them."""
     others = os.path.join(world.package("200", "hdf5plugin"), "plugins")
     own = os.path.dirname(world.plugin)
@@ -41,8 +43,7 @@ def beside_plugins_of_hdf5plugin(world, directory, bed):
     write_and_read(world, bed, directory, others + ":" + own)
 
 
-@case
-def tools_beside_plugins_of_hdf5plugin(world, directory):
+def test_tools_beside_plugins_of_hdf5plugin(world, directory):
     """One directory with all; h5repack with LMC and zstd (32015), each and both."""
     need_command("h5repack", "hdf5-tools")
     all_plugins = folder(directory, "all", world.plugin)
@@ -62,15 +63,15 @@ def tools_beside_plugins_of_hdf5plugin(world, directory):
         check(found == numbers, "filters %s instead of %s" % (found, numbers))
 
 
-@cases_for(*BEDS)
-def relative_directory(world, directory, bed):
+@pytest.mark.parametrize("bed", BEDS)
+def test_relative_directory(world, directory, bed):
     good = folder(directory, "good", world.plugin)
     write_and_read(world, bed, directory, "good", cwd=directory)
     write_and_read(world, bed, directory, "../good/.", cwd=good)
 
 
-@cases_for(*BEDS)
-def odd_names(world, directory, bed):
+@pytest.mark.parametrize("bed", BEDS)
+def test_odd_names(world, directory, bed):
     """A directory with blanks and letters beyond ASCII; a directory and a plugin that are links."""
     good = folder(directory, "good plugins \u00e4", world.plugin)
     write_and_read(world, bed, directory, good)
@@ -81,8 +82,8 @@ def odd_names(world, directory, bed):
     write_and_read(world, bed, directory, links)
 
 
-@cases_for(*BEDS)
-def read_only(world, directory, bed):
+@pytest.mark.parametrize("bed", BEDS)
+def test_read_only(world, directory, bed):
     good = folder(directory, "good", world.plugin)
     os.chmod(os.path.join(good, "libh5lmc.so"), 0o444)
     os.chmod(good, 0o555)
@@ -90,26 +91,26 @@ def read_only(world, directory, bed):
     os.chmod(good, 0o755)
 
 
-@cases_for(*BEDS)
-def appended_at_run_time(world, directory, bed):
+@pytest.mark.parametrize("bed", BEDS)
+def test_appended_at_run_time(world, directory, bed):
     empty = folder(directory, "empty")
     world.program(bed, "directories", "append", directory, world.plugin, HDF5_PLUGIN_PATH=empty)
 
 
-@cases_for("114", "200", "220")
-def two_copies_in_one_process(world, directory, bed):
+@pytest.mark.parametrize("bed", ["114", "200", "220"])
+def test_two_copies_in_one_process(world, directory, bed):
     other = folder(directory, "other", world.plugin)
     world.program(bed, "directories", "two", directory, os.path.join(other, "libh5lmc.so"))
 
 
-@cases_for(*BEDS)
-def removed_while_in_use(world, directory, bed):
+@pytest.mark.parametrize("bed", BEDS)
+def test_removed_while_in_use(world, directory, bed):
     good = folder(directory, "good", world.plugin)
     world.program(bed, "directories", "gone", directory, HDF5_PLUGIN_PATH=good)
 
 
-@cases_for(*BEDS)
-def replaced_while_in_use(world, directory, bed):
+@pytest.mark.parametrize("bed", BEDS)
+def test_replaced_while_in_use(world, directory, bed):
     """By another file of the same name. (Bytes of the file itself must not be changed under a program, as with any
     library; neither a build nor an installation does so.)"""
     good = folder(directory, "good", world.plugin)
