@@ -1,12 +1,13 @@
-"""write_exchange.py - writes one library's files into the exchange folder, for all libraries to read.
+"""write_exchange.py - writes one library's files into the exchange folder, for all libraries to read. It is a test of its
+own, for it must have run in every library before the others of this folder:
 
-    LMC_PLUGIN_DIR=DIR LMC_H5_EXCHANGE=OUT python write_exchange.py --bed NAME
+    LMC_PLUGIN_DIR=DIR LMC_H5_EXCHANGE=OUT python -m pytest write_exchange.py
 
-makes OUT/NAME/*.h5 and, last, OUT/NAME/done.
+makes OUT/BED/*.h5 and, last, OUT/BED/done.
 """
 
-import argparse
 import os
+import shutil
 
 import objects
 from bed import BED, EXCHANGE, HDF5, h5py
@@ -31,20 +32,12 @@ def write_objects(path):
             objects.write(file, kind, option)
 
 
-def main():
-    parser = argparse.ArgumentParser(description="writes the files that all libraries read")
-    parser.add_argument("--bed", required=True, help="the library that this must be")
-    wanted = parser.parse_args().bed
-    if wanted != BED:
-        raise SystemExit(f"this is the HDF5 of {BED}, not of {wanted}")
+def test_write():
     folder = os.path.join(EXCHANGE, BED)
-    os.makedirs(folder, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
     for name, groups in SWEEPS.items():
         write_sweep(os.path.join(folder, name + ".h5"), name, groups)
     write_objects(os.path.join(folder, "objects.h5"))
     with open(os.path.join(folder, "done"), "w", encoding="utf-8") as file:
         file.write(".".join(map(str, HDF5)) + "\n")
-
-
-if __name__ == "__main__":
-    main()

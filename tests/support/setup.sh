@@ -118,19 +118,17 @@ lmc_venv_torch() {
 }
 
 # The four versions of HDF5 that the filter is tried with. Each is a directory below build/ with a bin/python that has
-# h5py, numpy, ml_dtypes, xxhash, pytest and pytest-xdist: venv-h5-110 (Debian's h5py), venv-h5-114, venv-h5-200, and
-# venv-h5-220, where h5py uses the HDF5 that the netCDF4 package brings. The last two have netCDF4, PyTables and
-# hdf5plugin too.
+# h5py, numpy, ml_dtypes, xxhash and pytest: venv-h5-110 (Debian's h5py), venv-h5-114, venv-h5-200, and venv-h5-220,
+# where h5py uses the HDF5 that the netCDF4 package brings. The last two have netCDF4, PyTables and hdf5plugin too.
 lmc_h5_beds="110 114 200 220"
 lmc_h5_netcdf="netCDF4==1.7.5.1.post1"
 
 lmc_venvs_h5() {
-  lmc_h5_world="h5py==3.16.0 numpy==2.4.6 ml_dtypes==0.6.0 xxhash pytest pytest-xdist tables==3.11.1
-    $lmc_h5_netcdf hdf5plugin==7.1.0 h5netcdf xarray"
-  lmc_make_venv venv-h5-110 /usr/bin/python3 --system-site-packages pytest pytest-xdist xxhash \
-    ml_dtypes==0.5.1 &&
+  lmc_h5_world="h5py==3.16.0 numpy==2.4.6 ml_dtypes==0.6.0 xxhash pytest tables==3.11.1 $lmc_h5_netcdf hdf5plugin==7.1.0
+    h5netcdf xarray"
+  lmc_make_venv venv-h5-110 /usr/bin/python3 --system-site-packages pytest xxhash ml_dtypes==0.5.1 &&
     lmc_make_venv venv-h5-114 /usr/bin/python3 "" h5py==3.15.1 numpy==2.4.6 ml_dtypes==0.6.0 tables==3.11.1 xxhash \
-      pytest pytest-xdist &&
+      pytest &&
     lmc_make_venv venv-h5-200 /usr/bin/python3 "" $lmc_h5_world &&
     lmc_make_venv venv-h5-220 /usr/bin/python3 "" $lmc_h5_world &&
     lmc_h5_exchange "$lmc_venv_dir"
