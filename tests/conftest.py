@@ -15,6 +15,9 @@ def pytest_addoption(parser):
                     help="a build of the project (default: build/test)")
     group.addoption("--tool", metavar="FILE", help="the command lmc-st, if not that of the build")
     group.addoption("--venvs", metavar="DIR", help="the folder with the environments that tests/support/setup.sh makes")
+    group.addoption("--cross", metavar="DIR", help="a build for another processor")
+    group.addoption("--emulator", metavar="COMMAND", help="runs the programs of that build")
+    group.addoption("--sets", metavar="SET,...", help="the kernel sets of that processor")
     group.addoption("--seed", type=int, default=3, metavar="N", help="of random frames, chunks and archives")
     group.addoption("--count", type=int, default=100, metavar="N", help="of random frames and chunks")
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh - builds and runs the tests of LMC, and installs what that needs (it says what).
+# run.sh - builds LMC, runs its tests and counts them; installs what that needs (it says what).
 #
 #   sh tests/run.sh              everything but the slow parts
 #   sh tests/run.sh all          everything
@@ -22,15 +22,17 @@
 #         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
 #         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
 #         package     programs outside the tree against an installed LMC
-#         checks      rules of the source: layers, exports, format document, text, warnings; the programs of bench/ run
-#         format      clang-format
+#         checks      rules of the source: layers, interface, format document, text, layout, warnings; the programs of
+#                     bench/ run
 #         quickstart  the quick start of the README
-# slow:   large       the command on files of several GiB (sparse, but as much to read)
+# slow:   large       the command's long tests: files of several GiB (sparse, but as much to read), hundreds of kills
 #         thread      the CUnit programs with the thread sanitizer
 #         search      fuzzing for new inputs, 40 seconds a target (clang)
 #         model       the quick start with a 90 MB model from PyPI
 #
-# The last line is "N passed, N failed" (", N skipped" after a SKIP line with the reason for each).
+# Most parts are tests that ctest runs in a build below build/; those that need Python packages are run by pytest in an
+# environment that has them (tests/README.md). The last line is "N passed, N failed" (", N skipped" after a SKIP line
+# with the reason for each): single tests, those within a program or a call of pytest.
 # Exit status: 0 all passed, 1 something failed, 2 wrong usage or the set-up failed.
 # Logs are in build/log. LMC_JOBS=N sets the number of build and test processes; LMC_WERROR=ON makes a
 # warning fail the build.
@@ -39,9 +41,10 @@ set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
 . tests/support/setup.sh
+export LMC_JOBS="$lmc_jobs"
 
 quick_parts="unit kernels neon arm32 sanitize fuzz cli reference official transformers h5py hdf5 h5examples package \
-  checks format quickstart"
+  checks quickstart"
 slow_parts="large thread search model"
 
 # ---- counting -------------------------------------------------------------------------------------
@@ -68,46 +71,39 @@ skip() { # NAME REASON
   count 0 0 1
 }
 
-# Runs a program that ends with "N passed, N failed[, N skipped]"; shows its output only if it failed.
-run_counted() { # LOG COMMAND...
-  log=build/log/$1.log
-  shift
-  status=0
-  "$@" >"$log" 2>&1 </dev/null || status=$?
-  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$' "$log" | tail -n 1)
-  if [ -z "$line" ]; then
-    tail -n 40 "$log"
-    fail "no result, exit status $status: $*"
-    return
+# Counts the tests in a log of ctest, pytest or a script; shows what failed, was skipped or left out.
+count_log() { # LOG STATUS
+  set -- "build/log/$1.log" "$2" $(awk -f tests/support/count.awk "build/log/$1.log")
+  if [ "$4" -ne 0 ]; then
+    awk -f tests/support/failures.awk "$1" "$1" | tail -n 100
+  elif [ "$2" -ne 0 ]; then
+    tail -n 40 "$1"
+    fail "exit status $2 with no failure counted; see $1"
+  elif [ "$3" -eq 0 ]; then
+    fail "no test ran; see $1"
   fi
-  set -- $(echo "$line" | tr -cd '0-9 ')
-  if [ "$status" -ne 0 ] || [ "$2" -ne 0 ]; then
-    tail -n 100 "$log"
-  else
-    grep '^SKIP ' "$log" || true
-  fi
-  if [ "$status" -ne 0 ] && [ "$2" -eq 0 ]; then
-    echo "FAIL $part: exit status $status with no failure counted"
-    set -- "$1" 1 "${3:-0}"
-  fi
-  count "$1" "$2" "${3:-0}"
+  sed -n -E 's/^([0-9]+: )?(SKIP |[0-9]+ tests left out)/\2/p' "$1"
+  count "$3" "$4" "$5"
 }
 
-# Runs the programs known to ctest and adds up the test functions inside them.
-run_ctest() { # LOG BUILD
-  log=build/log/$1.log
-  $without_aslr ctest --test-dir "build/$2" -V --timeout 300 -j "$lmc_jobs" >"$log" 2>&1 </dev/null || true
-  counts=$(awk -f tests/support/ctest_count.awk "$log")
-  set -- $counts
-  if [ "$2" -ne 0 ]; then
-    awk -f tests/support/ctest_failures.awk "$log" "$log" | tail -n 100
-  fi
-  sed -n 's/^[0-9]*: \(SKIP \)/\1/p' "$log"
-  if [ "$1" -eq 0 ] && [ "$2" -eq 0 ]; then
-    fail "no test ran; see $log"
-  else
-    count "$1" "$2" "$3"
-  fi
+run_logged() { # LOG COMMAND...
+  name=$1
+  shift
+  status=0
+  "$@" >"build/log/$name.log" 2>&1 </dev/null || status=$?
+  count_log "$name" "$status"
+}
+
+# The tests of a build that have one of the labels.
+run_ctest() { # LOG BUILD "LABEL|LABEL..."
+  run_logged "$1" $without_aslr ctest --test-dir "build/$2" -L "^($3)\$" -V --timeout 300 -j "$lmc_jobs"
+}
+
+run_pytest() { # LOG PYTHON ARGUMENT...
+  log=$1
+  python=$2
+  shift 2
+  run_logged "$log" "$python" -m pytest -q --build build/test "$@"
 }
 
 # ---- builds ---------------------------------------------------------------------------------------
@@ -174,7 +170,7 @@ with_venv() { # COMMAND...
 
 # ---- parts ----------------------------------------------------------------------------------------
 
-part_unit() { with_build build_test run_ctest unit test; }
+part_unit() { with_build build_test run_ctest unit test 'unit|examples'; }
 
 part_kernels() { with_build build_test each_kernel_set; }
 
@@ -183,7 +179,7 @@ each_kernel_set() {
     if [ "$(LMC_KERNELS=$set build/test/tests/kernels_name)" = "$set" ]; then
       export LMC_KERNELS="$set"
       echo "with LMC_KERNELS=$set:"
-      run_ctest "kernels-$set" test
+      run_ctest "kernels-$set" test 'unit|examples'
       unset LMC_KERNELS
     else
       skip "kernels-$set" "this machine does not have it"
@@ -210,81 +206,52 @@ part_arm32() {
 }
 
 beside_native_build() { # BUILD EMULATOR SETS
-  run_counted "$1" python3 tests/cross/run.py --native build/test --cross "build/$1" --jobs "$lmc_jobs" \
-    --emulator "$2" --sets "$3"
-  grep '^left out' "build/log/$1.log" || true
+  run_ctest "$1" "$1" unit
+  run_pytest "$1-frames" "$lmc_pytest" tests/cross -n "$lmc_jobs" --cross "build/$1" --emulator "$2" --sets "$3"
 }
 
-part_sanitize() { with_build build_sanitize sanitized_tests; }
+part_sanitize() { with_build build_sanitize with_sanitizers sanitize 'unit|examples|cli'; }
 
-sanitized_tests() {
+part_fuzz() { with_build build_sanitize with_sanitizers fuzz fuzz; }
+
+with_sanitizers() { # LOG LABELS
   use_without_aslr
-  run_ctest sanitize-unit sanitize
-  run_counted sanitize-cli $without_aslr python3 tests/cli/run.py --tool build/sanitize/tool/lmc-st \
-    --jobs "$lmc_jobs"
+  run_ctest "$1" sanitize "$2"
   without_aslr=
 }
 
-# No input may make the libraries ask for more at once: a header has up to 100 MB, and a number in it takes four
-# times the room of its digit and comma.
-fuzz_malloc_mb=400
+part_cli() { with_build build_test run_ctest cli test cli; }
 
-part_fuzz() { with_build build_sanitize replay_corpora; }
+part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli -m slow; }
 
-replay_corpora() {
-  use_without_aslr
-  run_counted fuzz-frame $without_aslr build/sanitize/tests/fuzz/frame_decode_replay \
-    tests/fuzz/corpus/frame_decode tests/vectors
-  run_counted fuzz-round-trip $without_aslr build/sanitize/tests/fuzz/round_trip_replay \
-    tests/fuzz/corpus/round_trip
-  for target in h5_decode h5_round_trip; do
-    run_counted "fuzz-$target" env "ASAN_OPTIONS=max_allocation_size_mb=$fuzz_malloc_mb" $without_aslr \
-      "build/sanitize/tests/fuzz/${target}_replay" "tests/fuzz/corpus/$target"
-  done
-  for target in st_header st_archive st_restore st_writer; do
-    run_counted "fuzz-$target" env "ASAN_OPTIONS=max_allocation_size_mb=$fuzz_malloc_mb" $without_aslr \
-      "build/sanitize/tests/fuzz/${target}_replay" "tests/fuzz/corpus/$target"
-  done
-  without_aslr=
-}
+part_checks() { with_build build_test run_ctest checks test checks; }
 
-part_cli() {
-  with_build build_test run_counted cli python3 tests/cli/run.py --tool build/test/tool/lmc-st \
-    --jobs "$lmc_jobs"
-}
+part_package() { with_build build_test run_ctest package test package; }
 
-part_large() {
-  with_build build_test run_counted large python3 tests/cli/run.py --tool build/test/tool/lmc-st --slow \
-    --jobs 1
-}
+part_quickstart() { with_build build_test run_ctest quickstart test quickstart; }
 
 part_reference() {
-  with_venv with_build build_test run_counted reference "$lmc_python" tests/reference/run.py --build build/test
+  with_venv with_build build_test run_pytest reference "$lmc_python" tests/reference -n "$lmc_jobs" --dist loadfile
+}
+
+part_official() {
+  with_venv with_build build_test run_pytest official "$lmc_python" tests/official -n "$lmc_jobs"
+}
+
+part_transformers() {
+  if lmc_venv_torch transformers==4.49.0 safetensors==0.8.0 'numpy<2' pytest pytest-xdist; then
+    with_build build_test run_pytest transformers "$lmc_python_torch" tests/transformers -n "$lmc_jobs"
+  else
+    skip transformers "needs torch (Debian: python3-torch python3-venv) and transformers from the package index"
+  fi
 }
 
 part_hdf5() {
   if lmc_venvs_h5; then
     lmc_venv_keras || echo "set-up: the cases with Keras will be skipped"
-    with_build build_test run_counted hdf5 python3 tests/hdf5/run.py --build build/test
+    with_build build_test run_pytest hdf5 "$lmc_pytest" tests/hdf5 -n "$lmc_jobs" --venvs build
   else
     skip hdf5 "needs Debian's python3-h5py and h5py from the package index"
-  fi
-}
-
-part_official() { with_venv with_build build_test beside_official_package; }
-
-beside_official_package() {
-  run_counted official "$lmc_python" tests/official/run.py --tool build/test/tool/lmc-st
-  run_counted official-writer "$lmc_python" tests/official/writer.py \
-    --library build/test/safetensors/liblmc_st.so
-}
-
-part_transformers() {
-  if lmc_venv_torch transformers==4.49.0 safetensors==0.8.0 'numpy<2'; then
-    with_build build_test run_counted transformers \
-      "$lmc_python_torch" tests/transformers/run.py --tool build/test/tool/lmc-st
-  else
-    skip transformers "needs torch (Debian: python3-torch python3-venv) and transformers from the package index"
   fi
 }
 
@@ -296,57 +263,38 @@ part_h5py() {
   fi
 }
 
+# All versions of HDF5 at a time: first each writes its files, then each reads those of all.
 h5py_in_all_beds() {
-  set --
-  for bed in $lmc_h5_beds; do
-    set -- "$@" --bed "$bed=build/venv-h5-$bed/bin/python"
+  for tests in write_exchange.py .; do
+    for bed in $lmc_h5_beds; do
+      {
+        status=0
+        "build/venv-h5-$bed/bin/python" -W ignore -m pytest -q -W ignore --bed "$bed" "tests/h5py/$tests" \
+          >"build/log/h5py-$bed.log" 2>&1 </dev/null || status=$?
+        echo "$status" >"build/log/h5py-$bed.status"
+      } &
+    done
+    wait
+    for bed in $lmc_h5_beds; do
+      echo "with the HDF5 of $bed:"
+      count_log "h5py-$bed" "$(cat "build/log/h5py-$bed.status")"
+    done
   done
-  run_counted h5py python3 tests/h5py/run.py --plugin build/test/filter/plugin --jobs "$lmc_jobs" "$@"
 }
 
 part_h5examples() {
   if lmc_venvs_h5; then
-    with_build build_test run_counted h5examples sh tests/h5examples/run.sh build/test \
+    with_build build_test run_logged h5examples sh tests/h5examples/run.sh build/test \
       $(for bed in $lmc_h5_beds; do echo "build/venv-h5-$bed/bin/python"; done)
   else
     skip h5examples "needs Debian's python3-h5py and h5py from the package index"
   fi
 }
 
-part_package() { with_build build_test run_counted package sh tests/package/run.sh build/test; }
-
-part_checks() {
-  with_build build_test run_counted checks python3 tests/checks/run.py --build build/test
-}
-
-part_format() {
-  version=$(clang-format --version 2>/dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p')
-  if [ "$version" = 14 ]; then
-    if find include codec safetensors filter examples tests bench -name '*.[ch]' \
-      -exec clang-format --dry-run -Werror {} + >build/log/format.log 2>&1; then
-      count 1 0 0
-    else
-      grep 'error:' build/log/format.log | cut -d: -f1 | sort | uniq -c
-      fail "clang-format -i would change these files"
-    fi
-  else
-    skip format "needs clang-format 14, found ${version:-none}"
-  fi
-}
-
-part_quickstart() {
-  if sh examples/quickstart.sh examples/data/*.safetensors >build/log/quickstart.log 2>&1 </dev/null; then
-    count 1 0 0
-  else
-    tail -n 40 build/log/quickstart.log
-    fail "examples/quickstart.sh"
-  fi
-}
-
 part_thread() {
   use_without_aslr
   if lmc_build thread -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" -DLMC_SANITIZE=thread; then
-    run_ctest thread thread
+    run_ctest thread thread 'unit|examples'
   else
     fail "the build failed"
   fi
@@ -363,10 +311,10 @@ part_search() {
       search "$target" -max_len=20000
     done
     for target in h5_decode h5_round_trip; do
-      search "$target" -max_len=4096 "-malloc_limit_mb=$fuzz_malloc_mb"
+      search "$target" -max_len=4096 -malloc_limit_mb=400
     done
     for target in st_header st_archive st_restore st_writer; do
-      search "$target" -max_len=4096 "-malloc_limit_mb=$fuzz_malloc_mb" -dict=tests/fuzz/st.dict
+      search "$target" -max_len=4096 -malloc_limit_mb=400 -dict=tests/fuzz/st.dict
     done
   else
     fail "the build failed"
@@ -421,6 +369,9 @@ done
 parts=${parts:-$quick_parts}
 
 packages="build-essential cmake pkg-config libcunit1-dev libcjson-dev libxxhash-dev libzstd-dev python3"
+if wants cli large sanitize checks neon arm32 hdf5; then
+  packages="$packages python3-pytest python3-pytest-xdist"
+fi
 if wants checks; then
   packages="$packages clang libbz2-dev"
 fi
@@ -431,6 +382,7 @@ if wants checks cli sanitize; then
   packages="$packages libhdf5-dev"
 fi
 lmc_apt $packages
+lmc_find_pytest || true
 if wants cli; then
   # shells to complete in, and tools that look at the manual and at system calls
   (lmc_apt fish mandoc strace zsh) || echo "set-up: some cases of the part cli will be skipped"
@@ -459,7 +411,7 @@ if wants hdf5 h5examples; then
 fi
 mkdir -p build/log
 if wants reference official model; then
-  lmc_venv numpy safetensors==0.8.0 xxhash zstandard || python_packages_ok=0
+  lmc_venv numpy safetensors==0.8.0 xxhash zstandard pytest pytest-xdist || python_packages_ok=0
 fi
 
 started=$(date +%s)

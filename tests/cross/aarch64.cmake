@@ -4,6 +4,7 @@ set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)
+set(LMC_TEST_KERNELS neon scalar) # the kernel sets to be tested, the best one first
 
 # Nothing of the machine that compiles: its headers and libraries are of another processor.
 set(CMAKE_FIND_ROOT_PATH /usr/aarch64-linux-gnu)

@@ -5,6 +5,7 @@ set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_C_COMPILER arm-linux-gnueabihf-gcc)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-arm -L /usr/arm-linux-gnueabihf)
+set(LMC_TEST_KERNELS scalar) # the kernel sets to be tested, the best one first
 
 # Nothing of the machine that compiles: its headers and libraries are of another processor.
 set(CMAKE_FIND_ROOT_PATH /usr/arm-linux-gnueabihf)

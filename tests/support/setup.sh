@@ -10,6 +10,7 @@
 lmc_jobs=${LMC_JOBS:-$(nproc 2>/dev/null || echo 1)}
 lmc_python=python3       # set by lmc_venv
 lmc_python_torch=python3 # set by lmc_venv_torch
+lmc_pytest=python3       # set by lmc_find_pytest
 
 lmc_has_header() {
   printf '#include <%s>\n' "$1" | cc -E - >/dev/null 2>&1
@@ -40,6 +41,8 @@ lmc_has() {
   python3-h5py) /usr/bin/python3 -c 'import h5py' ;;
   python3-h5py-mpi) H5PY_ALWAYS_USE_MPI=1 /usr/bin/python3 -c 'import h5py, mpi4py; assert h5py.get_config().mpi' ;;
   python3-matplotlib) /usr/bin/python3 -c 'import matplotlib' ;;
+  python3-pytest) lmc_find_pytest ;;
+  python3-pytest-xdist) lmc_find_pytest ;;
   python3-venv) python3 -c 'import ensurepip, venv' ;;
   *) command -v "$1" ;;
   esac >/dev/null 2>&1
@@ -78,6 +81,14 @@ lmc_apt() {
     echo "set-up: apt-get failed; run: $lmc_install" >&2
     exit 2
   fi
+}
+
+# The python3 of the path may be another than Debian's.
+lmc_find_pytest() {
+  for lmc_pytest in python3 /usr/bin/python3; do
+    "$lmc_pytest" -c 'import pytest, xdist' >/dev/null 2>&1 && return 0
+  done
+  return 1
 }
 
 lmc_make_venv() { # NAME PYTHON VENV_OPTION PACKAGE...
