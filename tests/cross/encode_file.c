@@ -1,5 +1,5 @@
 /*
- * encode_file.c - encodes a file as one tensor, and decodes it: run.py compares what machines make of the same file.
+ * encode_file.c - encodes a file as one tensor, and decodes it: test_frames.py compares what machines make of a file.
  *
  *     encode_file LEVEL DTYPE FILE FRAME [BASE]
  *
