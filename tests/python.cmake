@@ -18,7 +18,7 @@ endif()
 set(debian_python /usr/bin/python3) # the one that has Debian's h5py
 
 function(lmc_add_script name)
-  add_test(NAME ${name} COMMAND ${ARGN})
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${name} RUN_SERIAL TRUE TIMEOUT 3600)
 endfunction()
 

@@ -391,7 +391,8 @@ if wants unit kernels; then
   (lmc_apt libhdf5-dev) || echo "set-up: the example h5_direct_chunks will not be built"
 fi
 if wants checks; then
-  (lmc_apt gcc-mingw-w64-x86-64) || echo "set-up: the check windows will be skipped"
+  (lmc_apt gcc-mingw-w64-x86-64 python3-matplotlib) ||
+    echo "set-up: the check windows, or that of pictures, will be skipped"
 fi
 if wants neon; then
   (lmc_apt gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) || echo "set-up: the part neon will be skipped"

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from bench_build import compile_bench
-from tree import run
+from tree import Skip, run
 
 DTYPES = {"bf16": "gauss.bf16", "f32": "gauss.f32", "f16": "gauss.f16", "f8_e4m3": "gauss.f8_e4m3",
           "adam_m": "adam_m.f32", "adam_v": "adam_v.f32"}
@@ -165,8 +165,7 @@ def check_growth(tree, build, folder, keys):
 def check_pictures(tree, folder, bench):
     """Pictures of small numbers: all names stand in them, equal numbers give equal bytes."""
     if run("/usr/bin/python3", "-c", "import matplotlib")[0] != 0:
-        print("SKIP pictures: no matplotlib (Debian: python3-matplotlib)")
-        return
+        raise Skip("no pictures: no matplotlib (Debian: python3-matplotlib)")
     for name, options in (("tensors", ("--matrix", "quick", "--only", "tensor", "--max-mib", "1")),
                           ("peers", ("--only", "peer"))):
         _, fault = bench.run("--dtype", "bf16", *options)

@@ -3,13 +3,12 @@
 import os
 import subprocess
 
-import pytest
-
 # Nothing that was built, fetched or belongs to a version control system.
 IGNORED_FOLDERS = {".git", "build", "install", "__pycache__", ".cache", ".venv"}
 
 
-Skip = pytest.skip.Exception  # a check cannot be made on this machine; the reason is its text
+class Skip(Exception):
+    """A check cannot be made on this machine; the reason is its text."""
 
 
 class Tree:

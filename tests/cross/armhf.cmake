@@ -4,7 +4,6 @@
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_C_COMPILER arm-linux-gnueabihf-gcc)
-set(CMAKE_C_FLAGS_INIT -D_FILE_OFFSET_BITS=64) # else readdir() fails on a file system with numbers of 64 bits
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-arm -L /usr/arm-linux-gnueabihf)
 set(LMC_TEST_KERNELS scalar) # the kernel sets to be tested, the best one first
 

@@ -1,5 +1,5 @@
-"""write_exchange.py - writes one library's files into the exchange folder, for all libraries to read. It is a test of its
-own, for it must have run in every library before the others of this folder:
+"""write_exchange.py - writes one library's files into the exchange folder, for all libraries to read. It is a test of
+its own, for it must have run in every library before the others of this folder:
 
     LMC_PLUGIN_DIR=DIR LMC_H5_EXCHANGE=OUT python -m pytest write_exchange.py
 

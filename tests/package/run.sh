@@ -7,6 +7,7 @@ source=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 build=$1
 root=$source/../..
 version=$(sed -n 's/^project(lmc VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+soversion=${version%.*} # until 1.0, minor versions break programs
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0
@@ -49,10 +50,11 @@ for file in include/lmc.h include/lmc_st.h include/lmc_h5.h bin/lmc-st share/man
   share/fish/vendor_completions.d/lmc-st.fish; do
   check "installed $file" test -f "$prefix/$file"
 done
-for file in liblmc.so liblmc.so.0 "liblmc.so.$version" liblmc_st.so liblmc_h5.so liblmc_h5.so.0 liblmc_h5.a; do
+for file in liblmc.so "liblmc.so.$soversion" "liblmc.so.$version" liblmc_st.so liblmc_h5.so \
+  "liblmc_h5.so.$soversion" liblmc_h5.a; do
   check "installed $file" test -f "$libdir/$file"
 done
-check "soname" sh -c 'objdump -p "$1" | grep -q "SONAME *liblmc.so.0$"' sh "$libdir/liblmc.so"
+check "soname" sh -c 'objdump -p "$1" | grep -q "SONAME *liblmc.so.$2\$"' sh "$libdir/liblmc.so" "$soversion"
 check "command runs" "$prefix/bin/lmc-st" --version
 check "command finds the moved plugin" sh -c '"$1" doctor | grep "^HDF5 plugin:   $2.*/lmc/hdf5/libh5lmc.so$"' sh \
   "$prefix/bin/lmc-st" "$prefix"

@@ -1,5 +1,5 @@
-# Adds up the tests in the log of `ctest -V`, of pytest or of a script: prints "PASSED FAILED SKIPPED". Of a program that
-# ctest runs, the lines begin with its number. Each tells its tests in one line:
+# Adds up the tests in the log of `ctest -V`, of pytest or of a script: prints "PASSED FAILED SKIPPED". The lines of a
+# program that ctest runs begin with its number. Each program tells its tests in one line:
 #
 #   LMC-TESTS passed=N failed=N [skipped=N]                   a CUnit program
 #   N passed, N failed[, N skipped]                           a script

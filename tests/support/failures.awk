@@ -1,5 +1,5 @@
 # Prints what failed in the log of `ctest -V`, of pytest or of a script; give the file twice. Of ctest's programs those
-# that failed are shown, without what ctest and CUnit say of tests that passed, and with the first five faults of a test.
+# that failed are shown, without what ctest and CUnit say of tests that passed; of a test its first five faults.
 
 function is_failure(line) {
     return line ~ /^ *[0-9]+\/[0-9]+ +Test +#[0-9]+: / && line !~ / Passed +[0-9.]+ sec/
