@@ -141,7 +141,7 @@ LMC_STABLE uint64_t lmc_st_tensor_count(const lmc_st_file *file);
 
 /* Describes tensor `index` without reading the file. The first request for a shape of more than 16 dimensions takes
  * memory: 8 bytes for each dimension, and 8 bytes for each tensor of the file.
- * Errors: ARG, NOMEM (only for such a shape). */
+ * Errors: ARG, NOMEM (only for such a shape, which is then NULL; all else is set). */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index,
                                                        lmc_st_tensor *tensor);
 
@@ -434,6 +434,54 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_write_plain(const lmc_st_write
  *
  * lmc_st_restore() of such a directory gives the tree back: every *.safetensors.lmc file is restored, every other file
  * copied. */
+
+/* ---- experimental ----------------------------------------------------------------------------------
+ *
+ * The command lmc-st needs these calls. They may change in any minor version. */
+
+/* Version of the archives that this library writes and reads (docs/archive.md). */
+#define LMC_ST_ARCHIVE_VERSION 1
+
+/* Reads many ranges of one tensor. The frame is opened once, and the block that was decoded last is kept. */
+typedef struct lmc_st_reader lmc_st_reader;
+
+/* Opens tensor `index` of `file`, which must stay open. Free with lmc_st_reader_free(). Errors: as
+ * lmc_st_read_range(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index,
+                                                               lmc_st_reader **reader, lmc_st_diag *diag);
+
+/* Reads content bytes [first_byte, first_byte + nbytes), as lmc_st_read_range(). One thread at a time. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint64_t first_byte,
+                                                             size_t nbytes, void *dst, lmc_st_diag *diag);
+
+/* NULL is allowed. */
+LMC_EXPERIMENTAL void lmc_st_reader_free(lmc_st_reader *reader);
+
+/* The content hash of tensor `index` of an archive (lmc_content_hash()), and the size of the blocks that the hash is
+ * made from. Contents with equal hashes are equal. Contents of one size and one block size with different hashes
+ * differ. Only the head and the index of the frame are read. *block_nbytes is 0 for an empty tensor. Errors: ARG (the
+ * file is no archive), and as lmc_st_tensor_mode(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_content_hash(const lmc_st_file *file, uint64_t index,
+                                                              uint64_t *hash, size_t *block_nbytes,
+                                                              lmc_st_diag *diag);
+
+/* Error IO if the file has changed since it was opened. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_check_unchanged(const lmc_st_file *file, lmc_st_diag *diag);
+
+/* Writes `nbytes` bytes to `out_path` or to options->out_fd, by the rules of "whole files" above. read() supplies them
+ * in order. A status other than LMC_OK ends the call; then read() sets what the caller is to know of it, also in
+ * `diag`. source: the open file that they come from; the output must not be this file, nor one of its bases.
+ * Errors: ARG, IO, NOMEM, CANCELLED, the status of read(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_write_content(const lmc_st_file *source,
+                                                               const char *out_path, uint64_t nbytes,
+                                                               lmc_read_fn read, void *user,
+                                                               const lmc_st_options *options,
+                                                               lmc_st_diag *diag);
+
+/* lmc_st_restore(), but a plain safetensors file is copied as it is once its header has been checked. Needs
+ * options->out_fd. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_cat(const char *in_path, const lmc_st_options *options,
+                                                     lmc_st_result *result, lmc_st_diag *diag);
 
 #ifdef __cplusplus
 }

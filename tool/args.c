@@ -1,41 +1,147 @@
 /*
- * args.c - see args.h.
+ * args.c - the table of options, the parser and the help texts that are made from it.
  */
 #include "tool/args.h"
 
+#include <stdio.h>
 #include <string.h>
 
+/* One option of some commands. An option whose help text differs from command to command has several rows. The manual
+ * page and the completions have the options, too: tests/checks/check_help.py compares them with the help texts. */
 typedef struct option {
     unsigned bit;
     char letter; /* 0: none */
-    int takes_value;
     const char *name;
+    const char *value; /* NULL: it takes none */
+    unsigned commands;
+    const char *help; /* lines of at most 59 columns */
 } option;
 
-static const option options[] = {
-    {CLI_OPT_OUTPUT, 'o', 1, "output"},
-    {CLI_OPT_LEVEL, 0, 1, "level"},
-    {CLI_OPT_THREADS, 'j', 1, "threads"},
-    {CLI_OPT_FORCE, 'f', 0, "force"},
-    {CLI_OPT_QUIET, 'q', 0, "quiet"},
-    {CLI_OPT_VERBOSE, 'v', 0, "verbose"},
-    {CLI_OPT_JSON, 0, 0, "json"},
-    {CLI_OPT_HELP, 'h', 0, "help"},
-    {CLI_OPT_VERSION, 0, 0, "version"},
-    {CLI_OPT_STDOUT, 'c', 0, "stdout"},
-    {CLI_OPT_RM, 0, 0, "rm"},
-    {CLI_OPT_KEEP, 'k', 0, "keep"},
-    {CLI_OPT_TEST, 't', 0, "test"},
-    {CLI_OPT_NO_FSYNC, 0, 0, "no-fsync"},
-    {CLI_OPT_SALVAGE, 0, 0, "salvage"},
-    {CLI_OPT_SHA256, 0, 1, "sha256"},
-    {CLI_OPT_RANGE, 0, 1, "range"},
-    {CLI_OPT_BASE, 0, 1, "base"},
-    {CLI_OPT_BASE_DIR, 0, 1, "base-dir"},
-};
-#define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
+#define ALL_COMMANDS ((CLI_DOCTOR << 1) - 1)
+#define WITH_BASE (CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_INFO | CLI_GET | CLI_DIFF)
 
-/* Where a parse stands. */
+static const option options[] = {
+    {CLI_OPT_JSON, 0, "json", NULL, CLI_LS,
+     "an array of {name, dtype, shape, nbytes, stored_nbytes,\n"
+     "ratio, mode}; ratio = stored_nbytes / nbytes, null for an\n"
+     "empty tensor"},
+    {CLI_OPT_JSON, 0, "json", NULL, CLI_INFO,
+     "an object {format, version, file, nbytes, stored_nbytes,\n"
+     "ratio, tensors, parameters, base, dtypes, metadata};\n"
+     "format: \"lmc\" or \"safetensors\"; version: of the archive\n"
+     "format, or null; nbytes: of the original file;\n"
+     "stored_nbytes: of this one; ratio = stored_nbytes / nbytes;\n"
+     "parameters: elements of all tensors; base: null or an\n"
+     "object {name, hash, nbytes, file, base}: file is where it\n"
+     "was found, or null, and base is that of the base;\n"
+     "dtypes: {NAME: {tensors, nbytes, stored_nbytes}}"},
+    {CLI_OPT_JSON, 0, "json", NULL, CLI_DIFF,
+     "an object {equal, changed, added, removed, retyped,\n"
+     "header_equal}; equal: a number; retyped: those of changed\n"
+     "that differ in dtype or shape; each list has names"},
+    {CLI_OPT_JSON, 0, "json", NULL, CLI_BENCH,
+     "an array of {level, kernels, threads, base, ratio,\n"
+     "encode_GiB_s, decode_GiB_s, memcpy_GiB_s}"},
+    {CLI_OPT_JSON, 0, "json", NULL, CLI_DOCTOR,
+     "an object {version, archive_version, frame_version,\n"
+     "kernels, kernels_available, kernels_wanted, threads,\n"
+     "memory, temp_directory, temp_usable, filter_id,\n"
+     "plugin_path, plugin_path_entries, problems}"},
+    {CLI_OPT_SHA256, 0, "sha256", "HEX", CLI_VERIFY,
+     "the file that FILE restores to (a plain file: FILE itself)\n"
+     "must have this SHA-256, which hubs show for their files;\n"
+     "for one FILE, no directory"},
+    {CLI_OPT_RANGE, 0, "range", "A:B", CLI_GET, "bytes A to B - 1 of the tensor; A and B are optional"},
+    {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_CONVERT | CLI_RESTORE,
+     "name of the output, \"-\" for standard output; with several\n"
+     "inputs, an existing directory for the outputs"},
+    {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_GET, "name of the output, \"-\" for standard output"},
+    {CLI_OPT_STDOUT, 'c', "stdout", NULL, CLI_CONVERT | CLI_RESTORE,
+     "write to standard output; the default if the input is \"-\""},
+    {CLI_OPT_LEVEL, 0, "level", "LEVEL", CLI_CONVERT,
+     "default, fast (a little larger) or max (slower, smaller)"},
+    {CLI_OPT_BASE, 0, "base", "OLD", CLI_CONVERT,
+     "store what has changed since OLD: an earlier snapshot of\n"
+     "IN, or its archive; a directory if IN is one. OLD is then\n"
+     "needed to restore IN"},
+    {CLI_OPT_BASE, 0, "base", "OLD", CLI_BENCH,
+     "an earlier snapshot of FILE, or its archive: each level\n"
+     "without and with it"},
+    {CLI_OPT_BASE, 0, "base", "BASE", WITH_BASE, "the snapshot that the input is based on, or its archive"},
+    {CLI_OPT_BASE_DIR, 0, "base-dir", "DIR", CLI_CONVERT,
+     "where the base of OLD is, if OLD is an archive with a base"},
+    {CLI_OPT_BASE_DIR, 0, "base-dir", "DIR", WITH_BASE | CLI_BENCH,
+     "where bases are looked for, before an archive's directory"},
+    {CLI_OPT_THREADS, 'j', "threads", "N", CLI_CONVERT | CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_DIFF,
+     "number of threads; 0, the default, is one per core"},
+    {CLI_OPT_THREADS, 'j', "threads", "N", CLI_BENCH, "number of threads; default 1, 0 is one per core"},
+    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_CONVERT | CLI_RESTORE,
+     "replace an existing output (a directory as a whole); write\n"
+     "even to a terminal"},
+    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_CAT, "write even to a terminal"},
+    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_GET, "replace an existing output; write even to a terminal"},
+    {CLI_OPT_RM, 0, "rm", NULL, CLI_CONVERT, "remove IN once OUT was read back and gave IN, byte for byte"},
+    {CLI_OPT_RM, 0, "rm", NULL, CLI_RESTORE, "remove ARCHIVE once OUT was read back and found equal"},
+    {CLI_OPT_KEEP, 'k', "keep", NULL, CLI_CONVERT | CLI_RESTORE, "keep the input (the default)"},
+    {CLI_OPT_SALVAGE, 0, "salvage", NULL, CLI_RESTORE,
+     "of a damaged archive file, write the tensors that are sound\n"
+     "and name the others; the exit status is then 1"},
+    {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_CONVERT | CLI_RESTORE,
+     "do not wait until OUT has reached the disk"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_CONVERT,
+     "no progress bar, summary, or warning that OUT is larger"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RESTORE, "neither progress bar nor summary on a terminal"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_VERIFY,
+     "no progress bar, summary, or line on what is no archive"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_DIFF, "no output, only the exit status"},
+    {CLI_OPT_VERBOSE, 'v', "verbose", NULL, CLI_CONVERT | CLI_RESTORE | CLI_VERIFY,
+     "summary of each file, even without a terminal"},
+    {CLI_OPT_TEST, 't', "test", NULL, 0, NULL},
+    {CLI_OPT_VERSION, 0, "version", NULL, 0, NULL},
+    {CLI_OPT_HELP, 'h', "help", NULL, ALL_COMMANDS, "show this text"},
+};
+#define OPTION_COUNT (sizeof options / sizeof options[0])
+
+/* ---- what the table says ---- */
+
+unsigned cli_options_of(unsigned command)
+{
+    unsigned found = 0;
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        found |= (options[i].commands & command) != 0 ? options[i].bit : 0;
+    return found;
+}
+
+const char *cli_option_name(unsigned bit)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (options[i].bit == bit)
+            return options[i].name;
+    return "";
+}
+
+void cli_print_options(unsigned command)
+{
+    enum { HELP_COLUMN = 21 };
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const option *const option = &options[i];
+        if ((option->commands & command) == 0)
+            continue;
+        int width = option->letter != 0 ? printf("  -%c, ", option->letter) : printf("      ");
+        width +=
+            printf("--%s%s%s ", option->name, option->value ? " " : "", option->value ? option->value : "");
+        printf("%*s", width < HELP_COLUMN ? HELP_COLUMN - width : 0, "");
+        for (const char *at = option->help; *at != '\0'; at++) {
+            putchar(*at);
+            if (*at == '\n')
+                printf("%*s", HELP_COLUMN, "");
+        }
+        printf("\n");
+    }
+}
+
+/* ---- the parser ---- */
+
 typedef struct parser {
     int argc;
     char **argv;
@@ -45,19 +151,11 @@ typedef struct parser {
     const char **subject;
 } parser;
 
-static int fail(parser *parser, const char *fault, const char *subject)
+static int fail_parse(parser *parser, const char *fault, const char *subject)
 {
     *parser->fault = fault;
     *parser->subject = subject;
     return 0;
-}
-
-const char *cli_option_name(unsigned bit)
-{
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (options[i].bit == bit)
-            return options[i].name;
-    return "";
 }
 
 static int set_level(parser *parser, const char *value)
@@ -69,7 +167,7 @@ static int set_level(parser *parser, const char *value)
             return 1;
         }
     }
-    return fail(parser, "the level must be fast, default or max, not", value);
+    return fail_parse(parser, "the level must be fast, default or max, not", value);
 }
 
 static int set_threads(parser *parser, const char *value)
@@ -81,7 +179,7 @@ static int set_threads(parser *parser, const char *value)
         digit++;
     }
     if (digit == value || *digit != '\0' || count > LMC_THREAD_COUNT_MAX)
-        return fail(parser, "the number of threads must be 0 (all cores) to 256, not", value);
+        return fail_parse(parser, "the number of threads must be 0 (all cores) to 256, not", value);
     parser->args->thread_count = count;
     return 1;
 }
@@ -90,7 +188,7 @@ static int set_sha256(parser *parser, const char *value)
 {
     const size_t digits = strspn(value, "0123456789abcdefABCDEF");
     if (digits != 64 || value[digits] != '\0')
-        return fail(parser, "a SHA-256 has 64 hexadecimal digits, unlike", value);
+        return fail_parse(parser, "a SHA-256 has 64 hexadecimal digits, unlike", value);
     parser->args->sha256 = value;
     return 1;
 }
@@ -98,10 +196,10 @@ static int set_sha256(parser *parser, const char *value)
 static int set_base(parser *parser, const char *value)
 {
     if (value[0] == '\0')
-        return fail(parser, "the name of the base is empty after", "--base");
+        return fail_parse(parser, "the name of the base is empty after", "--base");
     if (strcmp(value, "-") == 0) {
-        return fail(parser, "the base must be a file, not standard input; a file of this name is ./-, not",
-                    "-");
+        return fail_parse(
+            parser, "the base must be a file, not standard input; a file of this name is ./-, not", "-");
     }
     parser->args->base = value;
     return 1;
@@ -110,20 +208,20 @@ static int set_base(parser *parser, const char *value)
 static int set_base_dir(parser *parser, const char *value)
 {
     if (value[0] == '\0')
-        return fail(parser, "the name of the directory is empty after", "--base-dir");
+        return fail_parse(parser, "the name of the directory is empty after", "--base-dir");
     if (parser->args->base_dir_count == CLI_BASE_DIRS_MAX)
-        return fail(parser, "there are too many directories before", value);
+        return fail_parse(parser, "there are too many directories before", value);
     parser->args->base_dirs[parser->args->base_dir_count++] = value;
     return 1;
 }
 
-static int set_option(parser *parser, const option *option, const char *value)
+static int apply_option(parser *parser, const option *option, const char *value)
 {
     parser->args->seen |= option->bit;
     switch (option->bit) {
     case CLI_OPT_OUTPUT:
         if (value[0] == '\0')
-            return fail(parser, "the name of the output is empty after", "-o");
+            return fail_parse(parser, "the name of the output is empty after", "-o");
         parser->args->output = value;
         return 1;
     case CLI_OPT_LEVEL: return set_level(parser, value);
@@ -139,11 +237,11 @@ static int set_option(parser *parser, const option *option, const char *value)
 }
 
 /* The value that is the next argument. */
-static int take_value(parser *parser, const option *option, const char *argument)
+static int apply_with_next_argument(parser *parser, const option *option, const char *argument)
 {
     if (parser->next == parser->argc)
-        return fail(parser, "a value is missing after", argument);
-    return set_option(parser, option, parser->argv[parser->next++]);
+        return fail_parse(parser, "a value is missing after", argument);
+    return apply_option(parser, option, parser->argv[parser->next++]);
 }
 
 static int parse_long(parser *parser, const char *argument)
@@ -154,13 +252,14 @@ static int parse_long(parser *parser, const char *argument)
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if (strlen(options[i].name) == length && memcmp(options[i].name, name, length) == 0)
             found = &options[i];
-    if (found == NULL)
-        return fail(parser, "unknown option", argument);
+    if (!found)
+        return fail_parse(parser, "unknown option", argument);
     if (name[length] == '=') {
-        return found->takes_value ? set_option(parser, found, name + length + 1)
-                                  : fail(parser, "this option takes no value:", argument);
+        return found->value ? apply_option(parser, found, name + length + 1)
+                            : fail_parse(parser, "this option takes no value:", argument);
     }
-    return found->takes_value ? take_value(parser, found, argument) : set_option(parser, found, NULL);
+    return found->value ? apply_with_next_argument(parser, found, argument)
+                        : apply_option(parser, found, NULL);
 }
 
 /* One or more letters behind one dash; what follows a letter that takes a value is the value. */
@@ -171,13 +270,13 @@ static int parse_letters(parser *parser, const char *argument)
         for (size_t i = 0; i < OPTION_COUNT; i++)
             if (options[i].letter == *letter)
                 found = &options[i];
-        if (found == NULL)
-            return fail(parser, "unknown option", argument);
-        if (found->takes_value) {
-            return letter[1] == '\0' ? take_value(parser, found, argument)
-                                     : set_option(parser, found, letter + 1);
+        if (!found)
+            return fail_parse(parser, "unknown option", argument);
+        if (found->value) {
+            return letter[1] == '\0' ? apply_with_next_argument(parser, found, argument)
+                                     : apply_option(parser, found, letter + 1);
         }
-        if (!set_option(parser, found, NULL))
+        if (!apply_option(parser, found, NULL))
             return 0;
     }
     return 1;
@@ -188,7 +287,7 @@ int cli_args_parse(int argc, char **argv, cli_args *args, const char **fault, co
     parser parser = {argc, argv, 1, args, fault, subject};
     int operand_count = 0;
     int is_over = 0;
-    memset(args, 0, sizeof(*args));
+    memset(args, 0, sizeof *args);
     while (parser.next < argc) {
         char *const argument = argv[parser.next++];
         if (is_over || argument[0] != '-' || argument[1] == '\0')

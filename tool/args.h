@@ -1,11 +1,12 @@
 /*
- * args.h - the command line: options and operands in any order, "--" ends the options.
+ * args.h - the command line: one table of all options, from which it is parsed and the help texts are made.
  */
 #ifndef LMC_TOOL_ARGS_H
 #define LMC_TOOL_ARGS_H
 
 #include "lmc_st.h"
 
+/* Options, as bits of cli_args.seen. */
 #define CLI_OPT_OUTPUT (1u << 0)
 #define CLI_OPT_LEVEL (1u << 1)
 #define CLI_OPT_THREADS (1u << 2)
@@ -26,6 +27,18 @@
 #define CLI_OPT_BASE (1u << 17)
 #define CLI_OPT_BASE_DIR (1u << 18)
 
+/* Commands, as bits of the table of options. */
+#define CLI_CONVERT (1u << 0)
+#define CLI_RESTORE (1u << 1)
+#define CLI_VERIFY (1u << 2)
+#define CLI_CAT (1u << 3)
+#define CLI_LS (1u << 4)
+#define CLI_INFO (1u << 5)
+#define CLI_GET (1u << 6)
+#define CLI_DIFF (1u << 7)
+#define CLI_BENCH (1u << 8)
+#define CLI_DOCTOR (1u << 9)
+
 #define CLI_BASE_DIRS_MAX 16
 
 typedef struct cli_args {
@@ -37,16 +50,23 @@ typedef struct cli_args {
     lmc_level level;
     unsigned thread_count;
     const char *sha256;                       /* 64 hexadecimal digits, or NULL */
-    const char *range;                        /* what --range was given, or NULL */
+    const char *range;                        /* the value of --range, or NULL */
     const char *base;                         /* likewise */
-    const char *base_dirs[CLI_BASE_DIRS_MAX]; /* in the order in which --base-dir gave them */
+    const char *base_dirs[CLI_BASE_DIRS_MAX]; /* in the order of the options */
     size_t base_dir_count;
 } cli_args;
 
-/* Returns 1, or 0 with *fault and *subject (the argument at fault) set. */
+/* Options and operands may come in any order; "--" ends the options. Returns 1, or 0 with *fault and *subject (the
+ * argument at fault) set. */
 int cli_args_parse(int argc, char **argv, cli_args *args, const char **fault, const char **subject);
+
+/* The options that a command has. */
+unsigned cli_options_of(unsigned command);
 
 /* The long name of an option, for messages. */
 const char *cli_option_name(unsigned option);
+
+/* Prints a line or more for each option of a command. */
+void cli_print_options(unsigned command);
 
 #endif

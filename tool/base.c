@@ -1,46 +1,75 @@
 /*
- * base.c - see base.h.
+ * base.c - the files that a command reads, and the bases of archives.
  */
+#define _FILE_OFFSET_BITS 64
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include "tool/base.h"
 
-#include "safetensors/common/text.h"
-#include "safetensors/os/dir.h"
-#include "safetensors/tree/model_dir.h"
+#include "tool/path.h"
+#include "tool/text.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void cli_set_options(const cli_args *args, lmc_st_options *options)
+{
+    lmc_st_options_init(options);
+    options->level = args->level;
+    options->thread_count = args->thread_count;
+    options->force = (args->seen & CLI_OPT_FORCE) != 0;
+    options->no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
+    options->salvage = (args->seen & CLI_OPT_SALVAGE) != 0;
+    options->sha256 = (args->seen & CLI_OPT_SHA256) != 0;
+    options->base = args->base;
+    options->base_dirs = args->base_dirs;
+    options->base_dir_count = args->base_dir_count;
+    options->cancel = &cli_cancel;
+}
 
 /* ---- what --base names ---- */
 
-static int check_file(const cli_args *args)
+static int check_base_file(const char *path)
 {
-    os_input input;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    st_diag_init(&diag, args->base);
-    if (os_input_open(&input, args->base, &diag) != LMC_OK)
+    struct stat found;
+    /* without O_NONBLOCK, opening a pipe would wait for a writer */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        cli_set_os_diag(&diag, path, errno, "cannot open");
         return cli_report(&diag);
-    os_input_close(&input);
-    return CLI_OK;
+    }
+    const int is_file = fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
+    close(fd);
+    if (is_file)
+        return CLI_OK;
+    cli_set_diag(&diag, path, LMC_ERR_ARG, "is not a regular file (a pipe, socket or device)");
+    return cli_report(&diag);
 }
 
 int cli_base_check(const cli_args *args, const char *in_path)
 {
     char shown[160];
-    if (args->base == NULL)
+    if (!args->base)
         return CLI_OK;
-    const int needs_directory = strcmp(in_path, "-") != 0 && os_is_directory(in_path);
-    const int is_directory = os_is_directory(args->base);
+    const int needs_directory = strcmp(in_path, "-") != 0 && cli_is_directory(in_path);
+    const int is_directory = cli_is_directory(args->base);
     if (is_directory == needs_directory)
-        return is_directory ? CLI_OK : check_file(args);
-    if (!is_directory && !os_is_file(args->base))
-        return check_file(args); /* says that it is not there, or what it is */
-    st_text_escape(shown, sizeof(shown), args->base, strlen(args->base));
-    return cli_usage_error(args->command, "the base %s is a %s, the input a %s", shown,
-                           is_directory ? "directory" : "file", needs_directory ? "directory" : "file");
+        return is_directory ? CLI_OK : check_base_file(args->base);
+    if (!is_directory && !cli_is_file(args->base))
+        return check_base_file(args->base); /* says that it is not there, or its kind */
+    return cli_usage_error(args->command, "the base %s is a %s, the input a %s",
+                           cli_shown(shown, sizeof shown, args->base), is_directory ? "directory" : "file",
+                           needs_directory ? "directory" : "file");
 }
 
-/* ---- opening ---- */
+/* ---- files and tensors ---- */
 
 lmc_status cli_open(const cli_args *args, const char *path, lmc_st_file **file, lmc_st_diag *diag)
 {
@@ -54,118 +83,119 @@ lmc_status cli_open(const cli_args *args, const char *path, lmc_st_file **file, 
     return status;
 }
 
-/* ---- removal ---- */
-
-/* Both without links; `directory` may be the file itself. */
-static int is_below(const char *path, const char *directory)
+lmc_status cli_describe(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
 {
-    const size_t length = strlen(directory);
-    return strncmp(path, directory, length) == 0 &&
-           (path[length] == '\0' || path[length] == '/' || strcmp(directory, "/") == 0);
+    return lmc_st_tensor_info(file, index, tensor);
 }
 
-static int refuse_removal(const char *archive_path, const char *in_path)
+int cli_is_same_shape(const lmc_st_tensor *a, const lmc_st_tensor *b)
+{
+    return a->rank == b->rank &&
+           (a->rank == 0 ||
+            (a->shape && b->shape && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0));
+}
+
+/* ---- what removing an input would break ---- */
+
+/* The removal of an input that was converted with --base. */
+typedef struct removal_check {
+    const cli_args *args;
+    const char *in_path;
+    char *true_in; /* without links */
+} removal_check;
+
+static int report_os(const char *path, const char *what)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    char shown[200];
-    st_diag_init(&diag, in_path);
-    st_text_escape(shown, sizeof(shown), archive_path, strlen(archive_path));
-    st_fail(&diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is kept: %s was written, but needs it as a base", shown);
+    cli_set_os_diag(&diag, path, errno, what);
     return cli_report(&diag);
 }
 
-/* Goes down the chain of bases of one archive. true_in: in_path without links. */
-static int check_chain(const lmc_st_file *file, const char *in_path, const char *true_in)
+/* For two paths without links: 1 if `inner` is `outer` or below it. */
+static int is_within(const char *inner, const char *outer)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    int is_needed = 0;
-    for (const lmc_st_file *at = file; at != NULL && !is_needed;) {
-        if (lmc_st_open_base(at, &at, &diag) != LMC_OK)
-            return cli_report(&diag);
-        char *const found = at == NULL ? NULL : os_true_path(&st_memory_default, lmc_st_path(at));
-        if (at != NULL && found == NULL) {
-            fprintf(stderr, "lmc-st: out of memory\n");
-            return CLI_SYSTEM;
-        }
-        is_needed = at != NULL && is_below(found, true_in);
-        free(found);
-    }
-    return is_needed ? refuse_removal(lmc_st_path(file), in_path) : CLI_OK;
+    const size_t length = strlen(outer);
+    return strncmp(inner, outer, length) == 0 &&
+           (inner[length] == '\0' || inner[length] == '/' || strcmp(outer, "/") == 0);
 }
 
-static int check_archive(const cli_args *args, const char *archive_path, const char *in_path,
-                         const char *true_in)
+/* Goes down the chain of bases of one archive, which is opened with --base `base`. */
+static int check_archive(const removal_check *check, const char *archive_path, const char *base)
 {
     lmc_st_file *file = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    if (cli_open(args, archive_path, &file, &diag) != LMC_OK)
+    char shown[200];
+    cli_args args = *check->args;
+    args.base = base;
+    if (cli_open(&args, archive_path, &file, &diag) != LMC_OK)
         return cli_report(&diag);
-    const int exit_status = check_chain(file, in_path, true_in);
+    int exit_status = CLI_OK;
+    for (const lmc_st_file *at = file; at && exit_status == CLI_OK;) {
+        if (lmc_st_open_base(at, &at, &diag) != LMC_OK) {
+            exit_status = cli_report(&diag);
+            break;
+        }
+        char *const found = at ? realpath(lmc_st_path(at), NULL) : NULL;
+        if (at && !found) {
+            exit_status = report_os(lmc_st_path(at), "cannot find");
+        } else if (at && is_within(found, check->true_in)) {
+            cli_set_diag(&diag, check->in_path, LMC_ERR_ARG,
+                         "is kept: %s was written, but needs it as a base",
+                         cli_shown(shown, sizeof shown, archive_path));
+            exit_status = cli_report(&diag);
+        }
+        free(found);
+    }
     lmc_st_close(file);
     return exit_status;
 }
 
-/* The file of a directory of bases for the archive NAME.lmc in another one: NAME or NAME.lmc. To be freed. */
-static char *base_of_archive(const char *directory, const char *name)
+/* base: the file of the directory of bases for this archive, NAME.lmc; it may be NAME or NAME.lmc. */
+static int check_archive_below(const removal_check *check, const char *archive, const char *base)
 {
-    char *const archive = os_path_join(&st_memory_default, directory, name, "");
-    char *const plain = archive == NULL ? NULL : st_duplicate(&st_memory_default, archive);
-    if (plain == NULL) {
-        free(archive);
-        return NULL;
-    }
-    plain[strlen(plain) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
-    const int is_plain = os_is_file(plain);
-    free(is_plain ? archive : plain);
-    return is_plain ? plain : archive;
-}
-
-static int check_entry(const cli_args *args, const char *directory, const char *name, const char *in_path,
-                       const char *true_in)
-{
-    cli_args one = *args;
-    char *const archive = os_path_join(&st_memory_default, directory, name, "");
-    char *const base = base_of_archive(args->base, name);
-    int exit_status = CLI_SYSTEM;
-    if (archive == NULL || base == NULL) {
-        fprintf(stderr, "lmc-st: out of memory\n");
-    } else {
-        one.base = base;
-        exit_status = check_archive(&one, archive, in_path, true_in);
-    }
-    free(archive);
-    free(base);
+    char *const plain = cli_path_copy(base, strlen(base) - strlen(CLI_ARCHIVE_SUFFIX));
+    if (!plain)
+        return cli_fail_nomem();
+    const int exit_status = check_archive(check, archive, cli_is_file(plain) ? plain : base);
+    free(plain);
     return exit_status;
 }
 
-static int check_directory(const cli_args *args, const char *directory, const char *in_path,
-                           const char *true_in)
+/* All archives in a folder and below it. base_folder: the one that belongs to it among the bases. */
+static int check_folder(const removal_check *check, const char *folder, const char *base_folder)
 {
-    os_tree tree;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int exit_status = CLI_OK;
-    st_diag_init(&diag, directory);
-    if (os_tree_read(&tree, &st_memory_default, directory, &diag) != LMC_OK)
-        exit_status = cli_report(&diag);
-    for (size_t i = 0; exit_status == CLI_OK && i < tree.count; i++)
-        if (!tree.entries[i].is_directory && st_is_archive_name(tree.entries[i].path))
-            exit_status = check_entry(args, directory, tree.entries[i].path, in_path, true_in);
-    os_tree_free(&tree);
+    DIR *const stream = opendir(folder);
+    if (!stream)
+        return report_os(folder, "cannot list the directory");
+    for (const struct dirent *next = NULL; exit_status == CLI_OK && (next = readdir(stream)) != NULL;) {
+        if (strcmp(next->d_name, ".") == 0 || strcmp(next->d_name, "..") == 0)
+            continue;
+        char *const path = cli_path_join(folder, next->d_name, "");
+        char *const base = cli_path_join(base_folder, next->d_name, "");
+        if (!path || !base)
+            exit_status = cli_fail_nomem();
+        else if (cli_is_directory(path))
+            exit_status = check_folder(check, path, base);
+        else if (cli_is_archive_name(path))
+            exit_status = check_archive_below(check, path, base);
+        free(path);
+        free(base);
+    }
+    closedir(stream);
     return exit_status;
 }
 
 int cli_base_allows_removal(const cli_args *args, const char *archive_path, const char *in_path)
 {
-    if (args->base == NULL)
+    removal_check check = {args, in_path, NULL};
+    if (!args->base)
         return CLI_OK;
-    char *const true_in = os_true_path(&st_memory_default, in_path);
-    if (true_in == NULL) {
-        fprintf(stderr, "lmc-st: out of memory\n");
-        return CLI_SYSTEM;
-    }
-    const int exit_status = os_is_directory(archive_path)
-                                ? check_directory(args, archive_path, in_path, true_in)
-                                : check_archive(args, archive_path, in_path, true_in);
-    free(true_in);
+    check.true_in = realpath(in_path, NULL);
+    if (!check.true_in)
+        return report_os(in_path, "cannot find");
+    const int exit_status = cli_is_directory(archive_path) ? check_folder(&check, archive_path, args->base)
+                                                           : check_archive(&check, archive_path, args->base);
+    free(check.true_in);
     return exit_status;
 }

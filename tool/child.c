@@ -1,5 +1,5 @@
 /*
- * child.c - see child.h.
+ * child.c - a process that does one thing and sends one answer through a pipe.
  */
 #include "tool/child.h"
 
@@ -7,18 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define LOOK_UP_MS 100 /* how soon a request to end is noticed */
-#define MORE_MEMORY_NBYTES ((uint64_t)4 << 30)
 
 static int fail_system(const char *what)
 {
@@ -26,94 +21,12 @@ static int fail_system(const char *what)
     return CLI_SYSTEM;
 }
 
-int cli_send(int pipe_fd, const void *record, size_t nbytes)
-{
-    /* fewer bytes than a pipe takes at once: they arrive together */
-    ssize_t put = 0;
-    do {
-        put = write(pipe_fd, record, nbytes);
-    } while (put < 0 && errno == EINTR);
-    return put == (ssize_t)nbytes;
-}
-
-/* Reads one record. Returns 1, or 0 when there are no more. */
-static int read_record(int pipe_fd, pid_t pid, void *record, size_t nbytes)
-{
-    size_t done = 0;
-    int is_told = 0;
-    while (done < nbytes) {
-        struct pollfd ready = {.fd = pipe_fd, .events = POLLIN};
-        if (cli_cancel != 0 && !is_told) {
-            kill(pid, SIGTERM);
-            is_told = 1;
-        }
-        if (poll(&ready, 1, LOOK_UP_MS) <= 0)
-            continue;
-        const ssize_t got = read(pipe_fd, (char *)record + done, nbytes - done);
-        if (got == 0 || (got < 0 && errno != EINTR))
-            return 0;
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return 1;
-}
-
-int cli_run_child(const cli_child *child, int *status)
-{
-    unsigned char record[CLI_RECORD_NBYTES_MAX];
-    int ends[2];
-    if (pipe(ends) != 0)
-        return fail_system("cannot make a pipe");
-    fflush(stdout); /* or the child would have the same text to write */
-    const pid_t pid = fork();
-    if (pid == 0) {
-        close(ends[0]);
-        const int exit_status = child->work(child->user, ends[1]);
-        fflush(stderr);
-        _exit(exit_status);
-    }
-    const int os_errno = errno;
-    close(ends[1]);
-    if (pid < 0) {
-        close(ends[0]);
-        errno = os_errno;
-        return fail_system("cannot make a process");
-    }
-    while (read_record(ends[0], pid, record, child->record_nbytes))
-        child->take(child->user, record);
-    close(ends[0]);
-    while (waitpid(pid, status, 0) < 0)
-        if (errno != EINTR)
-            return fail_system("cannot wait for a process");
-    return cli_cancel != 0 ? 128 + cli_cancel : CLI_OK;
-}
-
-/* ---- confinement ---- */
-
-static void set_soft_limit(int resource, uint64_t most)
-{
-    struct rlimit limit;
-    if (getrlimit(resource, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > most)) {
-        limit.rlim_cur = (rlim_t)most;
-        setrlimit(resource, &limit);
-    }
-}
-
-/* Address space in use, sanitizers' shadow included; 0 if the system does not tell. */
-static uint64_t used_nbytes(void)
-{
-    unsigned long long page_count = 0;
-    FILE *const file = fopen("/proc/self/statm", "r");
-    if (file == NULL)
-        return 0;
-    const int is_read = fscanf(file, "%llu", &page_count) == 1;
-    fclose(file);
-    return is_read ? page_count * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
-}
-
-void cli_child_confine(void)
+/* Signals end the child at once, it prints nothing, and leaves no core file. */
+static void confine(void)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+    const struct rlimit no_core = {0, 0};
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
         struct sigaction action;
         if (sigaction(ending[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
             action.sa_handler = SIG_DFL;
@@ -126,21 +39,48 @@ void cli_child_confine(void)
         (void)dup2(nowhere, STDERR_FILENO);
         close(nowhere);
     }
-    set_soft_limit(RLIMIT_CORE, 0);
-    const uint64_t used = used_nbytes();
-    if (used != 0)
-        set_soft_limit(RLIMIT_AS, used + MORE_MEMORY_NBYTES);
+    (void)setrlimit(RLIMIT_CORE, &no_core);
+    alarm(CLI_CHILD_SECONDS);
 }
 
-void cli_child_goes_on(void)
+static _Noreturn void answer_and_exit(int (*work)(void *user, void *answer), void *user, size_t nbytes,
+                                      int pipe_fd)
 {
-    static rlim_t given; /* the limit that the process came with */
-    struct rusage usage;
-    struct rlimit limit;
-    if (getrusage(RUSAGE_SELF, &usage) != 0 || getrlimit(RLIMIT_CPU, &limit) != 0)
-        return;
-    given = given == 0 ? limit.rlim_cur : given;
-    const rlim_t most = (rlim_t)usage.ru_utime.tv_sec + (rlim_t)usage.ru_stime.tv_sec + CLI_CHILD_SECONDS;
-    limit.rlim_cur = given != RLIM_INFINITY && given < most ? given : most;
-    setrlimit(RLIMIT_CPU, &limit);
+    confine();
+    void *const answer = calloc(1, nbytes);
+    const int has_answer = answer && work(user, answer) && write(pipe_fd, answer, nbytes) == (ssize_t)nbytes;
+    _exit(has_answer ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+int cli_ask_child(int (*work)(void *user, void *answer), void *user, void *answer, size_t nbytes,
+                  int *has_answer, int *signal)
+{
+    int ends[2];
+    int status = 0;
+    *has_answer = 0;
+    *signal = 0;
+    if (pipe(ends) != 0)
+        return fail_system("cannot make a pipe");
+    fflush(stdout); /* or the child would have the same text to write */
+    const pid_t pid = fork();
+    if (pid == 0)
+        answer_and_exit(work, user, nbytes, ends[1]);
+    if (pid < 0) {
+        const int exit_status = fail_system("cannot make a process");
+        close(ends[0]);
+        close(ends[1]);
+        return exit_status;
+    }
+    close(ends[1]);
+    ssize_t got = 0;
+    while ((got = read(ends[0], answer, nbytes)) < 0 && errno == EINTR)
+        if (cli_cancel != 0)
+            kill(pid, SIGTERM);
+    close(ends[0]);
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return fail_system("cannot wait for a process");
+    *has_answer = got == (ssize_t)nbytes;
+    *signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return cli_cancel != 0 ? 128 + cli_cancel : CLI_OK;
 }

@@ -1,10 +1,8 @@
 /*
- * cli.h - what the files of the command lmc-st share. Only files named cli_* print.
+ * cli.h - what the files of the command lmc-st share: exit statuses, messages, standard output.
  */
 #ifndef LMC_TOOL_CLI_H
 #define LMC_TOOL_CLI_H
-
-#include "lmc_st.h"
 
 #include "tool/args.h"
 
@@ -16,33 +14,50 @@
 
 typedef struct cli_command {
     const char *name;
-    unsigned options; /* CLI_OPT_* that it knows, beside --help */
-    const char *synopsis;
-    const char *help;                 /* what follows the synopsis */
+    unsigned bit; /* CLI_CONVERT ... : its options have it in their table */
+    const char *summary;
+    const char *operands;
+    const char *before, *after;       /* help text before and after the options; `after` may be NULL */
     int (*run)(const cli_args *args); /* returns the exit status */
 } cli_command;
 
-/* One per file cli_<name>.c. */
+/* One for each file of commands/; restore.c has cat, too. */
 extern const cli_command cli_convert, cli_restore, cli_verify, cli_cat, cli_ls, cli_info, cli_get, cli_diff,
     cli_bench, cli_doctor;
 
-/* Non-zero once a signal asked the program to end. */
+/* Number of the signal that asked the program to end, or 0. */
 extern volatile int cli_cancel;
 
-/* Prints "lmc-st: CAUSE" with a hint to the command's help; returns CLI_USAGE. command may be NULL. */
+/* ---- messages (report.c) ---- */
+
+/* Prints "lmc-st: CAUSE" with a hint to the command's help. Returns CLI_USAGE. command may be NULL. */
 int cli_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints the one line that names file, tensor, offset and cause; returns the exit status. */
+/* The exit status for a status of the library. */
+int cli_exit_status(lmc_status status);
+
+/* Prints the one line that names file, tensor, offset and cause. Returns the exit status. */
 int cli_report(const lmc_st_diag *diag);
 
-/* 1 while what was printed could be written. Loops that print ask after each step, so that they end with
- * their reader, and so that the cause is known. */
+/* Make a diagnostic as the library does: of a fault, or of a system call that failed. */
+void cli_set_diag(lmc_st_diag *diag, const char *path, lmc_status status, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void cli_set_os_diag(lmc_st_diag *diag, const char *path, int os_errno, const char *what);
+
+/* Prints that memory ran out. Returns CLI_SYSTEM. */
+int cli_fail_nomem(void);
+
+/* 1 while all that was printed could be written. Loops that print ask after each step: they end with their reader, and
+ * the cause stays known. */
 int cli_output_works(void);
 
-/* Flushes stdout; returns the exit status. */
+/* Flushes stdout. Returns the exit status. */
 int cli_finish_output(void);
 
-/* The options of the calls on whole files, from the command line. */
-void cli_set_options(const cli_args *args, lmc_st_options *options);
+/* Ends the program as SIGPIPE would have if the reader of standard output has left. To be called last. */
+void cli_follow_reader(void);
+
+/* 1 if SIGPIPE was not ignored when the program began: then a reader that leaves is no fault to tell of. */
+extern int cli_ends_by_sigpipe;
 
 #endif

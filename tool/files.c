@@ -1,12 +1,12 @@
 /*
- * files.c - see files.h.
+ * files.c - the inputs of convert, restore and cat, one after another.
  */
 #include "tool/files.h"
 
-#include "safetensors/common/text.h"
-#include "safetensors/os/dir.h"
-#include "safetensors/restore/damage.h"
 #include "tool/base.h"
+#include "tool/path.h"
+#include "tool/remove.h"
+#include "tool/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,23 +18,15 @@ static int is_stream(const char *path)
     return strcmp(path, "-") == 0;
 }
 
-size_t cli_path_length(const char *path)
-{
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/')
-        length--;
-    return length;
-}
-
 /* ---- one job ---- */
 
 static void tell_base_more(cli_job *job)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (job->base_more > 0) {
-        st_diag_init(&diag, job->base_file);
-        st_fail(&diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET, "%llu more tensors want that base",
-                (unsigned long long)job->base_more);
+        cli_set_diag(&diag, "", LMC_ERR_BASE, "%llu more tensors want that base",
+                     (unsigned long long)job->base_more);
+        memcpy(diag.file, job->base_file, sizeof diag.file);
         (void)cli_report(&diag);
     }
     job->base_more = 0;
@@ -51,7 +43,7 @@ static int is_counted(cli_job *job, const lmc_st_diag *diag)
         return 1;
     }
     tell_base_more(job);
-    memcpy(job->base_file, diag->file, sizeof(job->base_file));
+    memcpy(job->base_file, diag->file, sizeof job->base_file);
     return 0;
 }
 
@@ -80,18 +72,17 @@ static void show_file(void *user, const char *path, lmc_st_event event, uint64_t
     if ((job->args->seen & CLI_OPT_VERBOSE) == 0)
         return;
     cli_progress_clear(&job->progress);
-    st_text_escape(shown, sizeof(shown), path, strlen(path));
-    fprintf(stderr, "%s: %s, %llu -> %llu bytes\n", shown, events[event], (unsigned long long)in_nbytes,
-            (unsigned long long)out_nbytes);
+    fprintf(stderr, "%s: %s, %llu -> %llu bytes\n", cli_shown(shown, sizeof shown, path), events[event],
+            (unsigned long long)in_nbytes, (unsigned long long)out_nbytes);
 }
 
 void cli_job_start(cli_job *job, const cli_args *args, const char *in_path)
 {
-    memset(job, 0, sizeof(*job));
-    job->result.struct_size = sizeof job->result;
-    job->diag.struct_size = sizeof job->diag;
+    memset(job, 0, sizeof *job);
     job->args = args;
     job->in_path = in_path;
+    job->result.struct_size = sizeof job->result;
+    job->diag.struct_size = sizeof job->diag;
     cli_set_options(args, &job->options);
     job->options.progress = show_progress;
     job->options.damage = show_damage;
@@ -108,7 +99,7 @@ int cli_job_end(cli_job *job, lmc_status status)
     if (status == LMC_OK)
         return CLI_OK;
     /* bad data has been told of already, fault by fault */
-    const int is_told = job->damaged_shown > 0 && (st_is_damage(status) || status == LMC_ERR_HEADER);
+    const int is_told = job->damaged_shown > 0 && cli_exit_status(status) == CLI_BAD_DATA;
     return is_told ? CLI_BAD_DATA : cli_report(&job->diag);
 }
 
@@ -120,44 +111,22 @@ double cli_job_speed(const cli_job *job)
 
 /* ---- removing inputs ---- */
 
-/* The directory as it is now is what is compared, and what is removed. */
-static lmc_status remove_directory(cli_job *job, const char *archive, const char *plain)
-{
-    os_tree tree;
-    lmc_status status = os_tree_read(&tree, &st_memory_default, job->in_path, &job->diag);
-    if (status == LMC_OK)
-        status = lmc_st_compare(archive, plain, &job->options, &job->diag);
-    if (status == LMC_OK)
-        status = os_remove_tree(&tree, job->in_path, &job->diag);
-    os_tree_free(&tree);
-    return status;
-}
-
-/* Likewise. */
-static lmc_status remove_file(cli_job *job, const char *archive, const char *plain)
-{
-    os_identity identity;
-    lmc_status status = os_identify(job->in_path, &identity, &job->diag);
-    if (status == LMC_OK)
-        status = lmc_st_compare(archive, plain, &job->options, &job->diag);
-    return status == LMC_OK ? os_remove_file(&st_memory_default, job->in_path, &identity, &job->diag)
-                            : status;
-}
-
-/* Reads the output back, compares, removes the input. */
+/* Reads the output back, compares it with the input as that is now, and removes the input. */
 static int remove_input(const cli_work *work, cli_job *job)
 {
     const char *const archive = work->is_convert ? job->out_path : job->in_path;
     const char *const plain = work->is_convert ? job->in_path : job->out_path;
+    cli_removal *removal = NULL;
     job->options.progress = NULL;
-    const int is_allowed =
-        work->is_convert ? cli_base_allows_removal(job->args, archive, job->in_path) : CLI_OK;
-    if (is_allowed != CLI_OK)
-        return is_allowed;
-    st_diag_init(&job->diag, job->in_path);
-    const lmc_status status = os_is_directory(job->in_path) ? remove_directory(job, archive, plain)
-                                                            : remove_file(job, archive, plain);
-    return status == LMC_OK ? CLI_OK : cli_report(&job->diag);
+    int status = work->is_convert ? cli_base_allows_removal(job->args, archive, job->in_path) : CLI_OK;
+    if (status == CLI_OK)
+        status = cli_removal_begin(&removal, job->in_path);
+    if (status == CLI_OK && lmc_st_compare(archive, plain, &job->options, &job->diag) != LMC_OK)
+        status = cli_report(&job->diag);
+    if (status == CLI_OK)
+        status = cli_removal_finish(removal);
+    cli_removal_free(removal);
+    return status;
 }
 
 /* ---- all operands ---- */
@@ -168,64 +137,43 @@ static int run_job(const cli_work *work, const cli_args *args, const char *in_pa
     cli_job_start(&job, args, in_path);
     job.out_path = out_path;
     job.options.out_fd = out_path == NULL ? STDOUT_FILENO : -1;
-    const lmc_status status = work->call(&job, is_stream(in_path) ? "standard input" : in_path,
-                                         out_path == NULL ? "standard output" : out_path);
+    const lmc_status status = work->do_one(&job, is_stream(in_path) ? "standard input" : in_path,
+                                           out_path == NULL ? "standard output" : out_path);
     int exit_status = cli_job_end(&job, status);
     if (exit_status == CLI_OK && (args->seen & CLI_OPT_RM) != 0)
         exit_status = remove_input(work, &job);
     const int has_output = exit_status == CLI_OK || (job.options.salvage && job.result.damaged_count > 0);
     if (has_output && job.progress.is_told)
-        work->tell(&job);
+        work->print_summary(&job);
     return exit_status;
-}
-
-static int report_nomem(void)
-{
-    fprintf(stderr, "lmc-st: out of memory\n");
-    return CLI_SYSTEM;
-}
-
-static const char *last_component(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
-/* The default output's name within the directory of -o. */
-static char *move_to(const char *directory, char *path)
-{
-    if (path == NULL)
-        return NULL;
-    char *const moved = os_path_join(&st_memory_default, directory, last_component(path), "");
-    free(path);
-    return moved;
 }
 
 static int run_operand(const cli_work *work, const cli_args *args, const char *in_path)
 {
     const char *fault = NULL;
     char *out_path = NULL;
-    if ((args->seen & CLI_OPT_RM) != 0 && os_is_directory(in_path) &&
-        !os_is_own_directory(&st_memory_default, in_path))
+    char shown[160];
+    if ((args->seen & CLI_OPT_RM) != 0 && cli_is_directory(in_path) && !cli_is_own_directory(in_path))
         return cli_usage_error(work->name, "--rm needs a directory's own name: no link, \".\" or \"..\"");
     const int base_status = cli_base_check(args, in_path);
     if (base_status != CLI_OK)
         return base_status;
     if ((args->seen & CLI_OPT_STDOUT) != 0 || (is_stream(in_path) && args->output == NULL))
         return run_job(work, args, in_path, NULL);
-    if (args->output != NULL && args->operand_count == 1) {
-        out_path = st_duplicate(&st_memory_default, args->output);
+    if (args->output && args->operand_count == 1) {
+        out_path = cli_path_copy(args->output, strlen(args->output));
     } else {
         out_path = work->output_name(in_path, &fault);
-        if (fault != NULL) {
-            char shown[160];
-            st_text_escape(shown, sizeof(shown), in_path, strlen(in_path));
-            return cli_usage_error(work->name, "%s: %s", shown, fault);
+        if (fault)
+            return cli_usage_error(work->name, "%s: %s", cli_shown(shown, sizeof shown, in_path), fault);
+        if (out_path && args->output) { /* the default name, in the directory of -o */
+            char *const name = out_path;
+            out_path = cli_path_join(args->output, cli_last_component(name), "");
+            free(name);
         }
-        out_path = args->output == NULL ? out_path : move_to(args->output, out_path);
     }
-    if (out_path == NULL)
-        return report_nomem();
+    if (!out_path)
+        return cli_fail_nomem();
     const int exit_status =
         is_stream(out_path) ? run_job(work, args, in_path, NULL) : run_job(work, args, in_path, out_path);
     free(out_path);
@@ -235,7 +183,7 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
 /* 1 if some output goes to standard output. */
 static int uses_stdout(const cli_args *args)
 {
-    int is_used = (args->seen & CLI_OPT_STDOUT) != 0 || (args->output != NULL && is_stream(args->output));
+    int is_used = (args->seen & CLI_OPT_STDOUT) != 0 || (args->output && is_stream(args->output));
     for (int i = 0; i < args->operand_count && args->output == NULL; i++)
         is_used |= is_stream(args->operands[i]);
     return is_used;
@@ -254,13 +202,13 @@ static const char *request_fault(const cli_args *args)
 {
     if (args->operand_count == 0)
         return "the name of the input is missing";
-    if ((args->seen & CLI_OPT_STDOUT) != 0 && args->output != NULL && !is_stream(args->output))
+    if ((args->seen & CLI_OPT_STDOUT) != 0 && args->output && !is_stream(args->output))
         return "-c and -o exclude each other";
     if ((args->seen & CLI_OPT_RM) != 0 && (uses_stdout(args) || has_stdin(args)))
         return "--rm needs files for input and output";
     if (args->operand_count > 1 && (uses_stdout(args) || has_stdin(args)))
         return "standard input and output take one file at a time";
-    if (args->operand_count > 1 && args->output != NULL && !os_is_directory(args->output))
+    if (args->operand_count > 1 && args->output && !cli_is_directory(args->output))
         return "with several inputs, -o must name an existing directory";
     if (uses_stdout(args) && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO))
         return "standard output is a terminal: redirect it, or add -f";
@@ -273,16 +221,16 @@ static const char *find_same_name(const cli_work *work, const cli_args *args)
 {
     const char *fault = NULL;
     const char *found = NULL;
-    char **const names = calloc((size_t)args->operand_count, sizeof(*names));
-    for (int i = 0; names != NULL && i < args->operand_count && found == NULL; i++) {
+    char **const names = calloc((size_t)args->operand_count, sizeof *names);
+    for (int i = 0; names && i < args->operand_count && found == NULL; i++) {
         names[i] = work->output_name(args->operands[i], &fault);
-        for (int j = 0; j < i && names[i] != NULL && found == NULL; j++) {
+        for (int j = 0; j < i && names[i] && found == NULL; j++) {
             const int is_same =
-                names[j] != NULL && strcmp(last_component(names[i]), last_component(names[j])) == 0;
+                names[j] && strcmp(cli_last_component(names[i]), cli_last_component(names[j])) == 0;
             found = is_same ? args->operands[i] : NULL;
         }
     }
-    for (int i = 0; names != NULL && i < args->operand_count; i++)
+    for (int i = 0; names && i < args->operand_count; i++)
         free(names[i]);
     free(names);
     return found;
@@ -298,8 +246,8 @@ int cli_run_files(const cli_work *work, const cli_args *args)
         args->operand_count > 1 && args->output != NULL ? find_same_name(work, args) : NULL;
     if (same != NULL) {
         char shown[160];
-        st_text_escape(shown, sizeof(shown), same, strlen(same));
-        return cli_usage_error(work->name, "%s: an earlier input's output has the same name", shown);
+        return cli_usage_error(work->name, "%s: an earlier input's output has the same name",
+                               cli_shown(shown, sizeof shown, same));
     }
     for (int i = 0; i < args->operand_count && worst < 128; i++) {
         const int exit_status = run_operand(work, args, args->operands[i]);

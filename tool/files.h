@@ -17,9 +17,9 @@ typedef struct cli_job {
     lmc_st_result result;
     lmc_st_diag diag;
     cli_progress progress;
-    int damaged_shown;                                /* lines that name damaged tensors */
-    char base_file[sizeof(((lmc_st_diag *)0)->file)]; /* the archive whose base was told to be another file */
-    uint64_t base_more;                               /* tensors of it that were not named */
+    int damaged_shown;                              /* lines that name damaged tensors */
+    char base_file[sizeof((lmc_st_diag *)0)->file]; /* the archive whose base was told to be another file */
+    uint64_t base_more;                             /* tensors of it that were not named */
 } cli_job;
 
 typedef struct cli_work {
@@ -27,8 +27,8 @@ typedef struct cli_work {
     /* The default output for an input, to be freed. NULL with *fault: the input's name gives none; NULL
      * without: out of memory. */
     char *(*output_name)(const char *in_path, const char **fault);
-    lmc_status (*call)(cli_job *job, const char *in_path, const char *out_path);
-    void (*tell)(const cli_job *job); /* the closing line */
+    lmc_status (*do_one)(cli_job *job, const char *in_path, const char *out_path);
+    void (*print_summary)(const cli_job *job); /* the closing line */
     int is_convert;
 } cli_work;
 
@@ -37,9 +37,6 @@ int cli_run_files(const cli_work *work, const cli_args *args);
 
 /* Options, progress and callbacks of a job. */
 void cli_job_start(cli_job *job, const cli_args *args, const char *in_path);
-
-/* Length of a path without the slashes at its end. */
-size_t cli_path_length(const char *path);
 
 /* Clears the progress bar and reports a failure, if it was one. Returns the exit status. */
 int cli_job_end(cli_job *job, lmc_status status);

@@ -1,9 +1,9 @@
 /*
- * progress.c - see progress.h.
+ * progress.c - the progress bar on stderr.
  */
 #include "tool/progress.h"
 
-#include "safetensors/common/text.h"
+#include "tool/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,11 +29,11 @@ void cli_progress_start(cli_progress *progress, const cli_args *args, const char
     while (begin > 0 && path[begin - 1] != '/')
         begin--;
     const int is_quiet = (args->seen & CLI_OPT_QUIET) != 0;
-    memset(progress, 0, sizeof(*progress));
+    memset(progress, 0, sizeof *progress);
     progress->is_shown = !is_quiet && isatty(STDERR_FILENO);
     progress->is_told = progress->is_shown || (args->seen & CLI_OPT_VERBOSE) != 0;
     progress->started = now_seconds();
-    st_text_escape(progress->label, 25, path + begin, end - begin);
+    cli_escape(progress->label, 25, path + begin, end - begin);
 }
 
 double cli_progress_seconds(const cli_progress *progress)

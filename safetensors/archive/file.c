@@ -266,12 +266,9 @@ lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor
 {
     if (index >= file->header.tensor_count)
         return LMC_ERR_ARG;
-    const uint64_t *const shape = get_shape(file, (size_t)index);
-    if (!shape && file->header.tensors[index].rank > 0)
-        return LMC_ERR_NOMEM;
     st_file_describe(file, (size_t)index, tensor);
-    tensor->shape = shape;
-    return LMC_OK;
+    tensor->shape = get_shape(file, (size_t)index);
+    return !tensor->shape && tensor->rank > 0 ? LMC_ERR_NOMEM : LMC_OK;
 }
 
 int lmc_st_find(const lmc_st_file *file, const char *name, size_t name_nbytes, uint64_t *index)

@@ -10,7 +10,7 @@
 #include "safetensors/common/memory.h"
 
 #define ST_TABLE_MAGIC 0x414d4c8cu /* bytes 8c 4c 4d 41: never valid UTF-8, then "LMA" */
-#define ST_TABLE_VERSION 1
+#define ST_TABLE_VERSION LMC_ST_ARCHIVE_VERSION
 
 #define ST_TABLE_METHOD_STORED 0
 #define ST_TABLE_METHOD_ZSTD 1

@@ -19,9 +19,6 @@ char *os_true_path(const lmc_allocator *memory, const char *path);
 /* 1 if the path, with links followed, is a directory. */
 int os_is_directory(const char *path);
 
-/* 1 if it is one whose last component is its own name: no link, "." or "..". */
-int os_is_own_directory(const lmc_allocator *memory, const char *path);
-
 /* 1 if the path, with links followed, is `outer` or in it; 0 also if one of them is not there. -1: out of
  * memory. */
 int os_is_within(const lmc_allocator *memory, const char *path, const char *outer);
@@ -81,20 +78,6 @@ void os_tree_free(os_tree *tree);
 const os_entry *os_tree_find(const os_tree *tree, const char *path);
 
 /* ---- removing (os/remove.c) ---- */
-
-/* Which file has this name, and in which state: of a link, the link itself. Error: IO. */
-lmc_status os_identify(const char *path, os_identity *identity, lmc_st_diag *diag);
-
-/* Removes the name of a file that is still the one, in the same state, that os_identify() saw. IO if it is another one:
- * that stays, under its name; or, if yet another one has taken the name meanwhile, under the name in the diagnostic.
- * Other errors: IO, NOMEM. */
-lmc_status os_remove_file(const lmc_allocator *memory, const char *path, const os_identity *identity,
-                          lmc_st_diag *diag);
-
-/* Removes a directory that holds what is listed and nothing else, each file in the state that it had then, if all of it
- * may be removed. Else it stays as a whole; only what happens while it is removed can leave a part. Errors: as
- * os_remove_file(). */
-lmc_status os_remove_tree(const os_tree *tree, const char *root, lmc_st_diag *diag);
 
 /* Removes a directory by its name in an open one, and everything in it, whatever that is. Links are removed, not
  * followed. Returns 0 or an errno. */

@@ -23,7 +23,6 @@ typedef struct os_attributes {
  * (ctime), which no program can set. */
 typedef struct os_identity {
     uint64_t device, inode, nbytes;
-    uint64_t name_count; /* hard links */
     int64_t modified_s, modified_ns, changed_s, changed_ns;
 } os_identity;
 
@@ -129,9 +128,6 @@ void os_output_discard(os_output *output);
 /* An empty file without a name for bytes on their way, in $TMPDIR, /var/tmp or /tmp. Returns its
  * descriptor, or -1 with errno set. */
 int os_spool_create(void);
-
-/* The directory that os_spool_create() tries first. Static storage or the environment's. */
-const char *os_spool_directory(void);
 
 /* ---- streams (os/stream.c) ---- */
 

@@ -198,7 +198,8 @@ lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memor
     return LMC_OK;
 }
 
-const char *os_spool_directory(void)
+/* The directory that os_spool_create() tries first. Static storage or the environment's. */
+static const char *spool_directory(void)
 {
     const char *const named = getenv("TMPDIR");
     return named && named[0] != '\0' ? named : "/var/tmp";
@@ -206,7 +207,7 @@ const char *os_spool_directory(void)
 
 int os_spool_create(void)
 {
-    const char *const directories[] = {os_spool_directory(), "/var/tmp", "/tmp"};
+    const char *const directories[] = {spool_directory(), "/var/tmp", "/tmp"};
     for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
         char path[4096];
         const int length = snprintf(path, sizeof path, "%s/%sXXXXXX", directories[i], TEMP_PREFIX);

@@ -34,23 +34,6 @@ int os_is_directory(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-int os_is_own_directory(const lmc_allocator *memory, const char *path)
-{
-    struct stat status;
-    char *const text = st_duplicate(memory, path);
-    size_t length = strlen(path);
-    if (!text)
-        return 0;
-    while (length > 1 && text[length - 1] == '/')
-        text[--length] = '\0'; /* a slash at the end would follow a link */
-    const char *const slash = strrchr(text, '/');
-    const char *const name = !slash ? text : slash + 1;
-    const int is_own = strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && lstat(text, &status) == 0 &&
-                       S_ISDIR(status.st_mode);
-    st_release(memory, text);
-    return is_own;
-}
-
 int os_is_file(const char *path)
 {
     struct stat status;

@@ -21,7 +21,6 @@ static inline void os_take_identity(os_identity *identity, const struct stat *st
     identity->device = (uint64_t)status->st_dev;
     identity->inode = (uint64_t)status->st_ino;
     identity->nbytes = (uint64_t)status->st_size;
-    identity->name_count = (uint64_t)status->st_nlink;
     identity->modified_s = (int64_t)status->st_mtim.tv_sec;
     identity->modified_ns = (int64_t)status->st_mtim.tv_nsec;
     identity->changed_s = (int64_t)status->st_ctim.tv_sec;

@@ -30,7 +30,7 @@ def level(compiler, path):
 def commands(tree):
     flags = FLAGS + [f"-I{tree.path(folder)}" for folder in INCLUDES]
     flags += run("pkg-config", "--cflags", "libcjson", "libzstd")[1].split() + hdf5_flags()
-    flags += [f'-DLMC_TESTS_DIR="{tree.path("tests")}"', '-DLMC_HDF5_SONAME="libhdf5.so"',
+    flags += [f'-DLMC_TESTS_DIR="{tree.path("tests")}"',
               '-DLMC_H5_PLUGIN="p"', '-DLMC_PLUGIN_DIR_FROM_BIN="a"', '-DLMC_PLUGIN_DIR_FROM_BUILD="b"']
     for compiler in ("gcc", "clang"):
         for path in tree.files(".c"):

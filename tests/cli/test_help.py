@@ -73,7 +73,7 @@ EXPECTED = (
     (["con"], ["convert"]),
     ([""], COMMANDS),
     (["help", "d"], ["diff", "doctor"]),
-    (["doctor", "da"], ["data.h5"]),
+    (["doctor", "da"], []),
     (["convert", ""], ["folder", "plain.safetensors", "two words.safetensors"]),
     (["convert", "-j", "2", "pl"], ["plain.safetensors"]),
     (["restore", ""], ["folder", "small.lmc"]),

@@ -119,6 +119,21 @@ def test_replaced_twice(tool, directory):
     check(read(os.path.join(job.directory, left[0])) == NEW, "the first file is gone")
 
 
+def test_something_new_in_a_folder(tool, directory):
+    """What has come into the directory since it was listed is kept, and all the rest with it."""
+    faults = Faults(tool, directory)
+    job = FolderJob("convert", tool, faults.directory)
+    before = snapshot(job.input)
+    process = faults.stopped("rename:2:1:" + STOP, *job.arguments("-j1", "--rm"))
+    new = write(os.path.join(job.input, "new.txt"), NEW)
+    status, message = resume(process)
+    check(status == 3 and "new.txt: is no longer what was compared" in message, "exit %d: %s" % (status, message))
+    check(read(new) == NEW, "the new file is gone")
+    os.unlink(new)
+    left = snapshot(job.input)
+    check_same({**before, ".": left["."]}, left, "the input")
+
+
 def test_hard_links_within_a_folder(tool, directory):
     """Two names of one file are both removed: that one goes is no change of the other."""
     source = small_tree(os.path.join(directory, "m"))

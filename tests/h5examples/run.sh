@@ -5,6 +5,7 @@
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+here=$root/tests/h5examples
 examples=$root/examples
 build=$(CDPATH='' cd -- "$1" && pwd)
 shift
@@ -55,12 +56,29 @@ skip() { # NAME REASON
   skipped=$((skipped + 1))
 }
 
+problems_in() { # PYTHON FILE: a line for each problem that h5_inspect.py names, behind the dataset's name
+  status=0
+  "$1" "$examples/h5_inspect.py" "$2" >"$work/inspected" || status=$?
+  awk '/^[^ ]/ { sub(":.*", ""); name = $0 } /^  [a-zA-Z ]+: / { print name ":" $0 }' "$work/inspected"
+  return "$status"
+}
+
+problems_of_strangers() { # PYTHON: finds all of strange.txt, and fails
+  ! problems_in "$1" "$here/data/strange.h5" >"$work/problems" &&
+    diff "$here/data/strange.txt" "$work/problems" && echo all found
+}
+
 for python in "$@"; do
   bed=$(basename "$(dirname "$(dirname "$python")")")
   check "h5_write_read.py, $bed" 'bf16: [0-9]* bytes are 0\.6.* read back equal' \
     "$python" "$examples/h5_write_read.py" "$work/$bed.h5"
   check_fails "h5_write_read.py without the plugin, $bed" 'set HDF5_PLUGIN_PATH' \
     env HDF5_PLUGIN_PATH= "$python" "$examples/h5_write_read.py" "$work/none.h5"
+  check "h5_inspect.py, $bed" "bf16: uint16 .*, ratio 0[.]6.* 4 chunks of .*, filters: 59810 lmc" \
+    "$python" "$examples/h5_inspect.py" "$work/$bed.h5"
+  check "h5_inspect.py: a file of strangers, $bed" "all found" problems_of_strangers "$python"
+  check_fails "h5_inspect.py without the plugin, $bed" "unknown size: 8 chunks" \
+    env HDF5_PLUGIN_PATH= "$python" "$examples/h5_inspect.py" "$work/$bed.h5" f32
   check "h5_direct_chunks.py, $bed" 'all equal' "$python" "$examples/h5_direct_chunks.py" "$work/direct.h5"
   run_line='shuffle [+] gzip 0[.]7.*, LMC 0[.]6.*, LMC with rows 0[.]'
   check "h5_training_run.py, $bed" \

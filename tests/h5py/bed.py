@@ -13,7 +13,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PLUGIN_DIR = os.path.abspath(os.environ.get("LMC_PLUGIN_DIR") or os.path.join(ROOT, "build/test/filter/plugin"))
 PLUGIN = os.path.join(PLUGIN_DIR, "libh5lmc.so")
-TOOL = os.path.join(PLUGIN_DIR, os.pardir, os.pardir, "tool", "lmc-st")  # of the same build
 
 if not os.path.isfile(PLUGIN):
     raise SystemExit(f"there is no {PLUGIN}: build LMC, or say where in LMC_PLUGIN_DIR")

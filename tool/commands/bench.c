@@ -1,45 +1,126 @@
 /*
- * bench.c - lmc-st bench: ratio and speed on the tensors of a file, in memory.
+ * bench.c - lmc-st bench: which tensors are measured, reading them and the tensors of a base that belong to them, and
+ * the report.
  */
 #include "tool/commands/bench.h"
 
-#include "safetensors/os/file.h"
 #include "tool/base.h"
-#include "tool/kernels.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SAMPLE_NBYTES_MAX ((uint64_t)512 << 20)
 #define GIB (1024.0 * 1024.0 * 1024.0)
 #define MIB (1024.0 * 1024.0)
 
-static const char help[] = "Measures ratio (frames / tensors) and speed on the tensors of an archive or a\n"
-                           "safetensors file, in memory: each level with each kernel set of this machine,\n"
-                           "and memcpy. At most 512 MiB are taken, whole tensors; a small sample is\n"
-                           "repeated to 128 MiB. Everything that was decoded is compared. No file is\n"
-                           "written; memory is up to three times the sample, and the base.\n"
-                           "\n"
-                           "      --json         an array of {level, kernels, threads, base, ratio,\n"
-                           "                     encode_GiB_s, decode_GiB_s, memcpy_GiB_s}\n"
-                           "      --base OLD     an earlier snapshot of FILE, or its archive: each level\n"
-                           "                     without and with it\n"
-                           "      --base-dir DIR where bases are looked for, before an archive's directory\n"
-                           "  -j, --threads N    number of threads; default 1, 0 is one per core\n"
-                           "  -h, --help         show this text\n";
+static const char about[] =
+    "Measures ratio (frames / tensors) and speed on the tensors of an archive or a\n"
+    "safetensors file, in memory: each level, and memcpy. LMC_KERNELS in the\n"
+    "environment chooses the kernel set. At most 512 MiB are taken, whole tensors; a\n"
+    "small sample is repeated to 128 MiB. Everything that was decoded is compared. No\n"
+    "file is written; memory is up to three times the sample, and the base.\n";
+
+/* ---- the sample ---- */
+
+static void take_part(cli_sample *sample, const lmc_st_tensor *tensor, uint64_t index, uint64_t nbytes)
+{
+    sample->parts[sample->count++] =
+        (cli_part){.index = index, .dtype = tensor->dtype, .nbytes = (size_t)nbytes};
+    sample->nbytes += nbytes;
+}
+
+/* Takes whole tensors as long as they fit, or the beginning of the first one if none fits. */
+static int choose_parts(const lmc_st_file *file, cli_sample *sample)
+{
+    const uint64_t count = lmc_st_tensor_count(file);
+    uint64_t first = count; /* tensor with any bytes */
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
+    sample->parts = calloc((size_t)count + 1, sizeof(cli_part));
+    if (!sample->parts)
+        return cli_fail_nomem();
+    for (uint64_t i = 0; i < count; i++) {
+        cli_describe(file, i, &tensor);
+        first = tensor.nbytes > 0 && first == count ? i : first;
+        if (tensor.nbytes > 0 && tensor.nbytes <= SAMPLE_NBYTES_MAX - sample->nbytes)
+            take_part(sample, &tensor, i, tensor.nbytes);
+    }
+    if (first == count)
+        return cli_usage_error("bench", "the file's tensors are empty: there is nothing to measure");
+    if (sample->count == 0) {
+        cli_describe(file, first, &tensor);
+        take_part(sample, &tensor, first, SAMPLE_NBYTES_MAX);
+        sample->is_cut = 1;
+    }
+    return CLI_OK;
+}
+
+/* The tensor of the base that belongs to tensor `index`: of the same name and shape, and of its dtype, or F32 for
+ * BF16. Returns 1 and sets *base_index and *form, or returns 0. */
+static int find_base(const lmc_st_file *file, uint64_t index, const lmc_st_file *base, uint64_t *base_index,
+                     lmc_base_form *form)
+{
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
+    lmc_st_tensor old = LMC_INIT(lmc_st_tensor);
+    cli_describe(file, index, &tensor);
+    if (!lmc_st_find(base, tensor.name, tensor.name_nbytes, base_index))
+        return 0;
+    cli_describe(base, *base_index, &old);
+    *form = old.dtype == tensor.dtype ? LMC_BASE_PLAIN : LMC_BASE_BF16_OF_F32;
+    return cli_is_same_shape(&tensor, &old) &&
+           (*form == LMC_BASE_PLAIN || (tensor.dtype == LMC_DTYPE_BF16 && old.dtype == LMC_DTYPE_F32));
+}
+
+static int read_base(const lmc_st_file *file, const lmc_st_file *base, cli_sample *sample)
+{
+    uint64_t total_nbytes = 0;
+    for (size_t i = 0; i < sample->count; i++) /* at most F32 for BF16 */
+        total_nbytes += 2 * (uint64_t)sample->parts[i].nbytes;
+    sample->has_base = 1;
+    sample->base = malloc((size_t)total_nbytes + 1);
+    if (!sample->base)
+        return cli_fail_nomem();
+    unsigned char *at = sample->base;
+    for (size_t i = 0; i < sample->count; i++) {
+        cli_part *const part = &sample->parts[i];
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+        uint64_t base_index = 0;
+        if (!find_base(file, part->index, base, &base_index, &part->base_form))
+            continue;
+        part->base = at;
+        part->base_nbytes = part->base_form == LMC_BASE_BF16_OF_F32 ? 2 * part->nbytes : part->nbytes;
+        if (lmc_st_read_range(base, NULL, base_index, 0, part->base_nbytes, at, &diag) != LMC_OK)
+            return cli_report(&diag);
+        at += part->base_nbytes;
+    }
+    return CLI_OK;
+}
+
+static int read_content(const lmc_st_file *file, cli_sample *sample)
+{
+    sample->content = malloc((size_t)sample->nbytes + 1);
+    if (!sample->content)
+        return cli_fail_nomem();
+    unsigned char *at = sample->content;
+    for (size_t i = 0; i < sample->count; i++) {
+        cli_part *const part = &sample->parts[i];
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+        part->content = at;
+        if (lmc_st_read_range(file, NULL, part->index, 0, part->nbytes, at, &diag) != LMC_OK)
+            return cli_report(&diag);
+        at += part->nbytes;
+    }
+    return CLI_OK;
+}
+
+/* ---- the report ---- */
 
 typedef struct report {
     const cli_sample *sample;
-    unsigned thread_count;
+    uint64_t tensor_count; /* of the file */
+    unsigned thread_count, row_count;
     int is_json;
-    const char *kernels;
-    unsigned row_count;
 } report;
-
-static const char *level_name(lmc_level level)
-{
-    return level == LMC_LEVEL_FAST ? "fast" : level == LMC_LEVEL_MAX ? "max" : "default";
-}
 
 static double speed(const cli_bench_row *row, double seconds)
 {
@@ -50,112 +131,89 @@ static void print_head(const report *report, const cli_bench_row *row)
 {
     const cli_sample *const sample = report->sample;
     printf("%zu of %llu tensors, %.1f MiB%s, %s%llu pass%s; %u thread%s; every result was compared\n\n",
-           sample->count, (unsigned long long)lmc_st_tensor_count(sample->file), (double)sample->nbytes / MIB,
-           sample->cut_nbytes > 0 ? " (the beginning of one: none is small enough)" : "",
+           sample->count, (unsigned long long)report->tensor_count, (double)sample->nbytes / MIB,
+           sample->is_cut ? " (the beginning of one: none is small enough)" : "",
            row->passes > 1 ? "up to " : "", (unsigned long long)row->passes, row->passes > 1 ? "es" : "",
            report->thread_count, report->thread_count == 1 ? "" : "s");
-    printf("%-8s  %-7s  %s%6s  %12s  %12s  %12s\n", "level", "kernels", sample->base != NULL ? "base  " : "",
+    printf("%-8s  %-7s  %s%6s  %12s  %12s  %12s\n", "level", "kernels", sample->has_base ? "base  " : "",
            "ratio", "encode GiB/s", "decode GiB/s", "memcpy GiB/s");
 }
 
-/* cli_child.take */
-static void print_row(void *user, const void *record)
+static void print_row(void *user, const cli_bench_row *row)
 {
+    static const char *const levels[] = {"default", "fast", "max"};
     report *const report = user;
-    cli_bench_row row;
-    memcpy(&row, record, sizeof(row));
-    const double ratio = (double)row.frame_nbytes / (double)row.content_nbytes;
+    const double ratio = (double)row->frame_nbytes / (double)row->content_nbytes;
     if (report->is_json) {
-        printf("%s{\"level\":\"%s\",\"kernels\":\"%s\",\"threads\":%u,\"base\":%s,\"ratio\":%.6f,\"encode_"
-               "GiB_s\":%.4f,"
-               "\"decode_GiB_s\":%.4f,\"memcpy_GiB_s\":%.4f}",
-               report->row_count == 0 ? "[" : ",\n ", level_name(row.level), report->kernels,
-               report->thread_count, row.has_base ? "true" : "false", ratio, speed(&row, row.encode_seconds),
-               speed(&row, row.decode_seconds), speed(&row, row.memcpy_seconds));
+        printf("%s{\"level\":\"%s\",\"kernels\":\"%s\",\"threads\":%u,\"base\":%s,\"ratio\":%.6f,"
+               "\"encode_GiB_s\":%.4f,\"decode_GiB_s\":%.4f,\"memcpy_GiB_s\":%.4f}",
+               report->row_count == 0 ? "[" : ",\n ", levels[row->level], lmc_kernels_name(),
+               report->thread_count, row->has_base ? "true" : "false", ratio, speed(row, row->encode_seconds),
+               speed(row, row->decode_seconds), speed(row, row->memcpy_seconds));
     } else {
         if (report->row_count == 0)
-            print_head(report, &row);
-        const char *const base = report->sample->base == NULL ? "" : row.has_base ? "yes   " : "no    ";
-        printf("%-8s  %-7s  %s%6.4f  %12.3f  %12.3f  %12.2f\n", level_name(row.level), report->kernels, base,
-               ratio, speed(&row, row.encode_seconds), speed(&row, row.decode_seconds),
-               speed(&row, row.memcpy_seconds));
+            print_head(report, row);
+        const char *const base = !report->sample->has_base ? "" : row->has_base ? "yes   " : "no    ";
+        printf("%-8s  %-7s  %s%6.4f  %12.3f  %12.3f  %12.2f\n", levels[row->level], lmc_kernels_name(), base,
+               ratio, speed(row, row->encode_seconds), speed(row, row->decode_seconds),
+               speed(row, row->memcpy_seconds));
     }
     fflush(stdout);
     report->row_count++;
 }
 
-static int send_row(void *user, const cli_bench_row *row)
+static int bench_file(const cli_args *args, const lmc_st_file *file, const lmc_st_file *base)
 {
-    return cli_send(*(const int *)user, row, sizeof(*row));
-}
-
-/* cli_child.work */
-static int measure(void *user, int pipe_fd)
-{
-    const report *const report = user;
-    return cli_bench_run(report->sample, report->thread_count, send_row, &pipe_fd);
-}
-
-static int bench_sample(const cli_sample *sample, const cli_args *args)
-{
-    const int is_given = (args->seen & CLI_OPT_THREADS) != 0;
-    report report = {.sample = sample,
-                     .thread_count = is_given ? args->thread_count : 1,
-                     .is_json = (args->seen & CLI_OPT_JSON) != 0};
-    if (report.thread_count == 0)
-        report.thread_count = lmc_core_count();
-    for (size_t i = 0; i < CLI_KERNEL_SETS; i++) {
-        const cli_child child = {
-            .work = measure, .take = print_row, .record_nbytes = sizeof(cli_bench_row), .user = &report};
-        int is_there = 0;
-        report.kernels = cli_kernel_sets[i];
-        const int status = cli_with_kernels(report.kernels, &child, &is_there);
-        if (status != CLI_OK)
-            return status;
+    cli_sample sample = {.count = 0};
+    int status = choose_parts(file, &sample);
+    if (status == CLI_OK)
+        status = read_content(file, &sample);
+    if (status == CLI_OK && base)
+        status = read_base(file, base, &sample);
+    if (status == CLI_OK) {
+        report report = {.sample = &sample,
+                         .tensor_count = lmc_st_tensor_count(file),
+                         .thread_count = (args->seen & CLI_OPT_THREADS) != 0 ? args->thread_count : 1,
+                         .is_json = (args->seen & CLI_OPT_JSON) != 0};
+        if (report.thread_count == 0)
+            report.thread_count = lmc_core_count();
+        status = cli_bench_run(&sample, report.thread_count, print_row, &report);
+        if (status == CLI_OK && report.is_json)
+            printf("]\n");
     }
-    if (report.is_json)
-        printf(report.row_count == 0 ? "[]\n" : "]\n");
-    return cli_finish_output();
+    free(sample.parts);
+    free(sample.content);
+    free(sample.base);
+    return status == CLI_OK ? cli_finish_output() : status;
 }
 
-static int bench_file(const lmc_st_file *file, const lmc_st_file *base, const cli_args *args)
-{
-    cli_sample sample;
-    int status = CLI_SYSTEM;
-    if (cli_sample_choose(file, SAMPLE_NBYTES_MAX, &sample) != LMC_OK) {
-        fprintf(stderr, "lmc-st: out of memory\n");
-    } else if (sample.count == 0) {
-        status = cli_usage_error("bench", "the file's tensors are empty: there is nothing to measure");
-    } else {
-        sample.base = base;
-        status = bench_sample(&sample, args);
-    }
-    cli_sample_free(&sample);
-    return status;
-}
-
-static int run(const cli_args *args)
+static int run_bench(const cli_args *args)
 {
     lmc_st_file *file = NULL;
     lmc_st_file *base = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     cli_args of_base = *args;
-    int status = CLI_OK;
     of_base.base = NULL;
     if (args->operand_count != 1)
         return cli_usage_error("bench", "bench takes one file");
-    status = cli_base_check(args, args->operands[0]);
+    int status = cli_base_check(args, args->operands[0]);
     if (status != CLI_OK)
         return status;
     if (cli_open(args, args->operands[0], &file, &diag) != LMC_OK ||
-        (args->base != NULL && cli_open(&of_base, args->base, &base, &diag) != LMC_OK))
+        (args->base && cli_open(&of_base, args->base, &base, &diag) != LMC_OK))
         status = cli_report(&diag);
     else
-        status = bench_file(file, base, args);
+        status = bench_file(args, file, base);
     lmc_st_close(base);
     lmc_st_close(file);
     return status;
 }
 
-const cli_command cli_bench = {"bench", CLI_OPT_JSON | CLI_OPT_THREADS | CLI_OPT_BASE | CLI_OPT_BASE_DIR,
-                               "bench FILE [OPTION...]", help, run};
+const cli_command cli_bench = {
+    .name = "bench",
+    .bit = CLI_BENCH,
+    .summary = "measure ratio and speed on a file's tensors",
+    .operands = "FILE ",
+    .before = about,
+    .run = run_bench,
+};

@@ -1,34 +1,32 @@
 /*
- * bench.h - the work behind "lmc-st bench": a sample of tensors in memory, encoded, decoded and copied
- * under a clock. It prints nothing but faults.
+ * bench.h - what the two files of "lmc-st bench" share: the sample in memory, and a row of the result. bench.c chooses
+ * and reads the sample and prints, bench_run.c measures.
  */
 #ifndef LMC_TOOL_COMMANDS_BENCH_H
 #define LMC_TOOL_COMMANDS_BENCH_H
 
 #include "lmc_st.h"
 
-/* What is measured of a file: whole tensors in the order of their data, as many as fit. */
-typedef struct cli_sample {
-    const lmc_st_file *file;
-    const lmc_st_file *base; /* an earlier snapshot of it, or NULL */
-    uint64_t *indices;       /* of the tensors */
-    size_t count;
-    uint64_t nbytes;
-    uint64_t cut_nbytes; /* not 0: only so much of the only tensor is taken, because none fits whole */
-} cli_sample;
-
-/* One tensor of it in memory. */
+/* One tensor of the sample. */
 typedef struct cli_part {
-    unsigned char *content;
-    size_t nbytes;
-    size_t frame_nbytes;
+    uint64_t index; /* in the file */
     lmc_dtype dtype;
-    int has_base; /* the base has a tensor that belongs to it */
-    uint64_t base_index;
-    unsigned char *base; /* NULL without */
+    unsigned char *content;
+    size_t nbytes, frame_nbytes;
+    unsigned char *base; /* NULL: the base has no tensor that belongs to this one */
     size_t base_nbytes;
     lmc_base_form base_form;
 } cli_part;
+
+/* The tensors that are measured, in the order of their data, and their contents one behind the other. */
+typedef struct cli_sample {
+    cli_part *parts;
+    size_t count;
+    uint64_t nbytes;
+    int is_cut; /* the only tensor is larger than a sample: its beginning is taken */
+    int has_base;
+    unsigned char *content, *base; /* of all parts */
+} cli_sample;
 
 /* One line of the result. */
 typedef struct cli_bench_row {
@@ -39,21 +37,9 @@ typedef struct cli_bench_row {
     double encode_seconds, decode_seconds, memcpy_seconds;
 } cli_bench_row;
 
-/* Chooses the tensors, without a base. Error: NOMEM. Free with cli_sample_free() in every case. */
-lmc_status cli_sample_choose(const lmc_st_file *file, uint64_t nbytes_max, cli_sample *sample);
-void cli_sample_free(cli_sample *sample);
-
-/* Reads the contents, one behind the other, to `content` (sample->nbytes bytes), and finds the tensors of the
- * base that belong to them; fills parts, one per tensor, but for base. Then the base can be read likewise to
- * `dst` of cli_sample_base_nbytes() bytes. Return the exit status, after a message if it is not CLI_OK. */
-int cli_sample_read(const cli_sample *sample, lmc_ctx *ctx, unsigned char *content, cli_part *parts);
-uint64_t cli_sample_base_nbytes(const cli_sample *sample, const cli_part *parts);
-int cli_sample_read_base(const cli_sample *sample, lmc_ctx *ctx, unsigned char *dst, cli_part *parts);
-
-/* Reads the sample and measures all levels, and if there is a base all levels against it, with the kernel set
- * of this process; takes each row when it is there (returns 0 to stop). Returns the exit status, after a
- * message if it is not CLI_OK. */
+/* Measures all levels, and if there is a base all levels against it. take() gets each row when it is there. Returns the
+ * exit status, after a message if it is not CLI_OK. */
 int cli_bench_run(const cli_sample *sample, unsigned thread_count,
-                  int (*take)(void *user, const cli_bench_row *row), void *user);
+                  void (*take)(void *user, const cli_bench_row *row), void *user);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * bench_run.c - see commands/bench.h. Tensors are done in groups larger than the caches: all of a group are
- * encoded, then all decoded, so that neither finds its input in a cache because it was just written.
+ * bench_run.c - a sample encoded, decoded and copied under a clock. Tensors are done in groups larger than the caches:
+ * all of a group are encoded, then all decoded, so that neither finds its input in a cache because it was just written.
  */
 #include "tool/commands/bench.h"
 
@@ -16,15 +16,11 @@
 #define WORK_NBYTES ((uint64_t)128 << 20) /* small samples are repeated up to here */
 #define ROW_SECONDS 2.0                   /* unless this much time has passed */
 
-/* The buffers of one process. */
 typedef struct bench {
     const cli_sample *sample;
     unsigned thread_count;
     lmc_ctx *ctx;
-    cli_part *parts;
-    unsigned char *content; /* of the sample */
-    unsigned char *base;    /* of the sample's base; NULL if there is none */
-    unsigned char *frames;  /* of one group */
+    unsigned char *frames; /* of one group */
     size_t frames_capacity;
     unsigned char *out; /* the content of one group */
     size_t out_capacity;
@@ -37,7 +33,7 @@ static double now_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static int fail(const char *what, lmc_status status)
+static int fail_codec(const char *what, lmc_status status)
 {
     fprintf(stderr, "lmc-st: %s: %s\n", what, lmc_status_text(status));
     return status == LMC_ERR_NOMEM ? CLI_SYSTEM : CLI_BAD_DATA;
@@ -48,10 +44,10 @@ static int fail(const char *what, lmc_status status)
 /* The part behind the group that begins at `first`. */
 static size_t group_end(const bench *bench, size_t first)
 {
-    uint64_t nbytes = bench->parts[first].nbytes;
+    uint64_t nbytes = bench->sample->parts[first].nbytes;
     size_t end = first + 1;
-    while (end < bench->sample->count && nbytes + bench->parts[end].nbytes <= GROUP_NBYTES)
-        nbytes += bench->parts[end++].nbytes;
+    while (end < bench->sample->count && nbytes + bench->sample->parts[end].nbytes <= GROUP_NBYTES)
+        nbytes += bench->sample->parts[end++].nbytes;
     return end;
 }
 
@@ -74,12 +70,12 @@ static lmc_status measure_groups(bench *bench)
         for (; first < end; first++) {
             lmc_params params;
             size_t bound = 0;
-            set_params(bench, &bench->parts[first], LMC_LEVEL_MAX, &params);
-            const lmc_status status = lmc_encode_bound(&params, bench->parts[first].nbytes, &bound);
+            set_params(bench, &bench->sample->parts[first], LMC_LEVEL_MAX, &params);
+            const lmc_status status = lmc_encode_bound(&params, bench->sample->parts[first].nbytes, &bound);
             if (status != LMC_OK)
                 return status;
             frames += bound;
-            content += bench->parts[first].nbytes;
+            content += bench->sample->parts[first].nbytes;
         }
         bench->frames_capacity = frames > bench->frames_capacity ? frames : bench->frames_capacity;
         bench->out_capacity = content > bench->out_capacity ? content : bench->out_capacity;
@@ -92,7 +88,7 @@ static lmc_status encode_group(bench *bench, size_t first, size_t end, cli_bench
     const double started = now_seconds();
     size_t at = 0;
     for (size_t i = first; i < end; i++) {
-        cli_part *const part = &bench->parts[i];
+        cli_part *const part = &bench->sample->parts[i];
         lmc_params params;
         set_params(bench, part, row->level, &params);
         const lmc_status status =
@@ -115,7 +111,7 @@ static lmc_status decode_group(bench *bench, size_t first, size_t end, cli_bench
     size_t frame_at = 0;
     size_t at = 0;
     for (size_t i = first; i < end; i++) {
-        const cli_part *const part = &bench->parts[i];
+        const cli_part *const part = &bench->sample->parts[i];
         size_t nbytes = 0;
         const lmc_status status = lmc_decode(
             bench->ctx, bench->frames + frame_at, part->frame_nbytes, row->has_base ? part->base : NULL,
@@ -170,16 +166,17 @@ static void copy_group(bench *bench, const unsigned char *src, size_t nbytes, cl
 
 static int run_group(bench *bench, size_t first, size_t end, cli_bench_row *row)
 {
-    const unsigned char *const content = bench->parts[first].content;
-    const size_t nbytes = (size_t)(bench->parts[end - 1].content + bench->parts[end - 1].nbytes - content);
+    const unsigned char *const content = bench->sample->parts[first].content;
+    const size_t nbytes =
+        (size_t)(bench->sample->parts[end - 1].content + bench->sample->parts[end - 1].nbytes - content);
     copy_group(bench, content, nbytes, row);
     lmc_status status = encode_group(bench, first, end, row);
     if (status != LMC_OK)
-        return fail("encoding failed", status);
+        return fail_codec("encoding failed", status);
     memset(bench->out, 0x5a, nbytes);
     status = decode_group(bench, first, end, row);
     if (status != LMC_OK)
-        return fail("decoding failed", status);
+        return fail_codec("decoding failed", status);
     if (memcmp(content, bench->out, nbytes) != 0) {
         fprintf(stderr, "lmc-st: a decoded tensor differs from what was encoded\n");
         return CLI_BAD_DATA;
@@ -208,55 +205,37 @@ static int run_row(bench *bench, lmc_level level, int has_base, cli_bench_row *r
 
 /* ---- */
 
-static int prepare_base(bench *bench)
-{
-    bench->base = malloc((size_t)cli_sample_base_nbytes(bench->sample, bench->parts) + 1);
-    return bench->base == NULL ? fail("cannot hold the base in memory", LMC_ERR_NOMEM)
-                               : cli_sample_read_base(bench->sample, bench->ctx, bench->base, bench->parts);
-}
-
 static int prepare(bench *bench)
 {
     lmc_status status = lmc_ctx_create(NULL, &bench->ctx);
-    bench->parts = calloc(bench->sample->count + 1, sizeof(*bench->parts));
-    bench->content = malloc((size_t)bench->sample->nbytes + 1);
-    if (status != LMC_OK || bench->parts == NULL || bench->content == NULL)
-        return fail("cannot hold the tensors in memory", LMC_ERR_NOMEM);
-    status = lmc_ctx_set_thread_count(bench->ctx, bench->thread_count);
+    if (status == LMC_OK)
+        status = lmc_ctx_set_thread_count(bench->ctx, bench->thread_count);
     if (status != LMC_OK)
-        return fail("cannot set the number of threads", status);
-    int exit_status = cli_sample_read(bench->sample, bench->ctx, bench->content, bench->parts);
-    if (exit_status == CLI_OK && bench->sample->base != NULL)
-        exit_status = prepare_base(bench);
-    if (exit_status != CLI_OK)
-        return exit_status;
+        return fail_codec("cannot set the number of threads", status);
     status = measure_groups(bench);
     bench->frames = status == LMC_OK ? malloc(bench->frames_capacity + 1) : NULL;
     bench->out = status == LMC_OK ? malloc(bench->out_capacity + 1) : NULL;
-    if (bench->frames == NULL || bench->out == NULL)
-        return fail("cannot hold the frames in memory", LMC_ERR_NOMEM);
+    if (!bench->frames || !bench->out)
+        return fail_codec("cannot hold the frames in memory", LMC_ERR_NOMEM);
     memset(bench->frames, 0, bench->frames_capacity); /* so that no page is new under the clock */
     memset(bench->out, 0, bench->out_capacity);
     return CLI_OK;
 }
 
 int cli_bench_run(const cli_sample *sample, unsigned thread_count,
-                  int (*take)(void *user, const cli_bench_row *row), void *user)
+                  void (*take)(void *user, const cli_bench_row *row), void *user)
 {
     static const lmc_level levels[] = {LMC_LEVEL_FAST, LMC_LEVEL_DEFAULT, LMC_LEVEL_MAX};
     bench bench = {.sample = sample, .thread_count = thread_count};
     int status = prepare(&bench);
-    const size_t ways = sample->base != NULL ? 2 : 1;
+    const size_t ways = sample->has_base ? 2 : 1;
     for (size_t i = 0; i < 3 * ways && status == CLI_OK; i++) {
         cli_bench_row row;
         status = run_row(&bench, levels[i / ways], i % ways != 0, &row);
-        if (status == CLI_OK && !take(user, &row))
-            status = CLI_SYSTEM;
+        if (status == CLI_OK)
+            take(user, &row);
     }
     lmc_ctx_free(bench.ctx);
-    free(bench.parts);
-    free(bench.content);
-    free(bench.base);
     free(bench.frames);
     free(bench.out);
     return status;

@@ -1,60 +1,37 @@
 /*
  * convert.c - lmc-st convert.
  */
-#include "tool/files.h"
+#define _XOPEN_SOURCE 700 /* realpath */
 
-#include "safetensors/common/text.h"
-#include "safetensors/os/dir.h"
+#include "tool/files.h"
+#include "tool/path.h"
+#include "tool/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
+static const char about[] =
     "Writes IN.lmc: an archive from which \"lmc-st restore\" gives IN back, byte for\n"
     "byte. IN is a safetensors file; \"-\" for standard input; or a directory: then\n"
     "IN.lmc is a directory with an archive of each safetensors file and a copy of\n"
-    "every other file.\n"
-    "\n"
-    "  -o, --output OUT   name of the output, \"-\" for standard output; with several\n"
-    "                     inputs, an existing directory for the outputs\n"
-    "  -c, --stdout       write to standard output; the default if IN is \"-\"\n"
-    "      --level LEVEL  default, fast (a little larger) or max (slower, smaller)\n"
-    "      --base OLD     store what has changed since OLD: an earlier snapshot of\n"
-    "                     IN, or its archive; a directory if IN is one. OLD is then\n"
-    "                     needed to restore IN\n"
-    "      --base-dir DIR where the base of OLD is, if OLD is an archive with a base\n"
-    "  -j, --threads N    number of threads; 0, the default, is one per core\n"
-    "  -f, --force        replace an existing output (a directory as a whole); write\n"
-    "                     even to a terminal\n"
-    "      --rm           remove IN once OUT was read back and gave IN, byte for byte\n"
-    "  -k, --keep         keep IN (the default)\n"
-    "      --no-fsync     do not wait until OUT has reached the disk\n"
-    "  -q, --quiet        no progress bar, summary, or warning that OUT is larger\n"
-    "  -v, --verbose      summary of each file, even without a terminal\n"
-    "  -h, --help         show this text\n";
+    "every other file.\n";
 
-/* "DIR/" and "." have no usable last component. */
+/* IN.lmc. "." and ".." have no usable last component: the directory's own name serves. */
 static char *output_name(const char *in_path, const char **fault)
 {
-    const size_t length = cli_path_length(in_path);
-    char *const trimmed = st_duplicate(&st_memory_default, in_path);
-    if (trimmed == NULL)
+    char *const trimmed = cli_path_copy(in_path, cli_path_length(in_path));
+    if (!trimmed)
         return NULL;
-    trimmed[length] = '\0';
-    const char *const slash = strrchr(trimmed, '/');
-    const char *const name = slash == NULL ? trimmed : slash + 1;
-    char *path = NULL;
-    if (strcmp(name, "") != 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
-        path = os_path_join(&st_memory_default, trimmed, "", ".lmc");
-    } else {
-        char *const found = os_true_path(&st_memory_default, trimmed);
-        *fault = found == NULL || strcmp(found, "/") == 0
-                     ? "gives the archive no name: name the output with -o"
-                     : NULL;
-        path = *fault == NULL ? os_path_join(&st_memory_default, found, "", ".lmc") : NULL;
-        free(found);
+    const char *const name = cli_last_component(trimmed);
+    char *found = NULL;
+    if (strcmp(name, "") == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        found = realpath(trimmed, NULL);
+        if (found && strcmp(found, "/") == 0)
+            *fault = "gives the archive no name: name the output with -o";
     }
+    char *const path = *fault ? NULL : cli_path_join(found ? found : trimmed, "", CLI_ARCHIVE_SUFFIX);
+    free(found);
     free(trimmed);
     return path;
 }
@@ -101,13 +78,12 @@ static void warn_of_growth(cli_job *job, const char *in_path)
     if (!is_directory)
         explain_growth(job, cause, sizeof(cause));
     cli_progress_clear(&job->progress);
-    st_text_escape(shown, sizeof(shown), in_path, strlen(in_path));
-    fprintf(stderr, "lmc-st: %s: the %s larger than its source (%llu instead of %llu bytes)%s\n", shown,
-            is_directory ? "directory of archives is" : "archive is",
+    fprintf(stderr, "lmc-st: %s: the %s larger than its source (%llu instead of %llu bytes)%s\n",
+            cli_shown(shown, sizeof shown, in_path), is_directory ? "directory of archives is" : "archive is",
             (unsigned long long)result->stored_nbytes, (unsigned long long)result->file_nbytes, cause);
 }
 
-static lmc_status call(cli_job *job, const char *in_path, const char *out_path)
+static lmc_status convert_one(cli_job *job, const char *in_path, const char *out_path)
 {
     const lmc_status status = lmc_st_convert(in_path, out_path, &job->options, &job->result, &job->diag);
     if (status == LMC_OK)
@@ -118,7 +94,7 @@ static lmc_status call(cli_job *job, const char *in_path, const char *out_path)
 /* ---- the closing line ---- */
 
 /* How much of the archive was coded against --base: none of it, if that was the wrong file. */
-static void tell_base(const cli_job *job)
+static void print_base_share(const cli_job *job)
 {
     lmc_st_file *file = NULL;
     lmc_st_base base = LMC_INIT(lmc_st_base);
@@ -131,7 +107,7 @@ static void tell_base(const cli_job *job)
     lmc_st_close(file);
 }
 
-static void tell(const cli_job *job)
+static void print_summary(const cli_job *job)
 {
     const lmc_st_result *const result = &job->result;
     fprintf(stderr, "%s: %llu bytes -> %llu, ratio %.4f, %.2f GiB/s", job->progress.label,
@@ -141,20 +117,23 @@ static void tell(const cli_job *job)
         fprintf(stderr, ", %llu files (%llu archives kept)", (unsigned long long)result->file_count,
                 (unsigned long long)result->kept_count);
     }
-    tell_base(job);
+    print_base_share(job);
     fprintf(stderr, "\n");
 }
 
-static int run(const cli_args *args)
+static int run_convert(const cli_args *args)
 {
-    static const cli_work work = {"convert", output_name, call, tell, 1};
+    static const cli_work work = {"convert", output_name, convert_one, print_summary, 1};
     if (args->base == NULL && args->base_dir_count > 0)
         return cli_usage_error("convert", "--base-dir is for the base of an archive that --base names");
     return cli_run_files(&work, args);
 }
 
-const cli_command cli_convert = {"convert",
-                                 CLI_OPT_OUTPUT | CLI_OPT_STDOUT | CLI_OPT_LEVEL | CLI_OPT_THREADS |
-                                     CLI_OPT_FORCE | CLI_OPT_RM | CLI_OPT_KEEP | CLI_OPT_NO_FSYNC |
-                                     CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_BASE | CLI_OPT_BASE_DIR,
-                                 "convert IN... [OPTION...]", help, run};
+const cli_command cli_convert = {
+    .name = "convert",
+    .bit = CLI_CONVERT,
+    .summary = "write archives of safetensors files or directories",
+    .operands = "IN... ",
+    .before = about,
+    .run = run_convert,
+};

@@ -3,13 +3,9 @@
  */
 #include "tool/commands/diff.h"
 
-#include "safetensors/archive/file.h"
-#include "safetensors/common/memory.h"
-#include "safetensors/common/text.h"
 #include "tool/base.h"
-#include "tool/json.h"
 #include "tool/progress.h"
-#include "tool/show.h"
+#include "tool/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,25 +13,18 @@
 
 #define NAME_SHOWN_NBYTES 256
 
-static const char help[] = "Compares the tensors of two files, archives or plain ones, by name. Prints a\n"
-                           "line for each that differs, and a summary:\n"
-                           "\n"
-                           "  ~ NAME: ...        changed: the content, or dtype or shape, which are named\n"
-                           "  - NAME             only in A\n"
-                           "  + NAME             only in B\n"
-                           "\n"
-                           "Contents are compared by the content hashes of archives where that is possible,\n"
-                           "else read; to find a damaged archive, use \"lmc-st verify\".\n"
-                           "\n"
-                           "      --json         an object {equal, changed, added, removed, retyped,\n"
-                           "                     header_equal}; equal: a number; retyped: those of changed\n"
-                           "                     that differ in dtype or shape; each list has names\n"
-                           "      --base BASE    the snapshot that A or B is based on, or its archive\n"
-                           "      --base-dir DIR where bases are looked for, before an archive's directory\n"
-                           "  -j, --threads N    number of threads; 0, the default, is one per core\n"
-                           "  -q, --quiet        no output, only the exit status\n"
-                           "  -h, --help         show this text\n"
-                           "\n"
+static const char about[] =
+    "Compares the tensors of two files, archives or plain ones, by name. Prints a\n"
+    "line for each that differs, and a summary:\n"
+    "\n"
+    "  ~ NAME: ...        changed: the content, or dtype or shape, which are named\n"
+    "  - NAME             only in A\n"
+    "  + NAME             only in B\n"
+    "\n"
+    "Contents are compared by the content hashes of archives where that is possible,\n"
+    "else read; to find a damaged archive, use \"lmc-st verify\".\n";
+
+static const char more[] = "\n"
                            "Exit status: 0 all tensors are equal (headers may differ: order, metadata),\n"
                            "1 they differ or the data is bad, 2 wrong usage, 3 input failed.\n";
 
@@ -59,35 +48,34 @@ static int find_in(const lmc_st_file *file, const lmc_st_tensor *tensor, uint64_
     return lmc_st_find(file, tensor->name, tensor->name_nbytes, index);
 }
 
-static int is_same_type(const diff *diff, size_t a, size_t b)
-{
-    const st_header *const left = &diff->a->header;
-    const st_header *const right = &diff->b->header;
-    return left->tensors[a].dtype == right->tensors[b].dtype && st_header_same_shape(left, a, right, b);
-}
-
-static void pair_tensors(diff *diff)
+/* Error: NOMEM. */
+static lmc_status pair_tensors(diff *diff)
 {
     for (uint64_t i = 0; i < lmc_st_tensor_count(diff->a); i++) {
         lmc_st_tensor a = LMC_INIT(lmc_st_tensor);
+        lmc_st_tensor b = LMC_INIT(lmc_st_tensor);
         uint64_t j = 0;
-        st_file_describe(diff->a, i, &a);
+        if (cli_describe(diff->a, i, &a) != LMC_OK)
+            return LMC_ERR_NOMEM;
         if (!find_in(diff->b, &a, &j)) {
             diff->removed[diff->removed_count++] = i;
             continue;
         }
-        if (is_same_type(diff, (size_t)i, (size_t)j))
-            diff->pairs[diff->pair_count++] = (cli_pair){.a = (size_t)i, .b = (size_t)j};
+        if (cli_describe(diff->b, j, &b) != LMC_OK)
+            return LMC_ERR_NOMEM;
+        if (a.dtype == b.dtype && cli_is_same_shape(&a, &b))
+            diff->pairs[diff->pair_count++] = (cli_pair){.a = i, .b = j, .nbytes = a.nbytes};
         else
             diff->retyped[diff->retyped_count++] = i;
     }
     for (uint64_t j = 0; j < lmc_st_tensor_count(diff->b); j++) {
         lmc_st_tensor b = LMC_INIT(lmc_st_tensor);
         uint64_t i = 0;
-        st_file_describe(diff->b, j, &b);
+        (void)cli_describe(diff->b, j, &b);
         if (!find_in(diff->a, &b, &i))
             diff->added[diff->added_count++] = j;
     }
+    return LMC_OK;
 }
 
 static size_t count_changed(const diff *diff)
@@ -100,18 +88,32 @@ static size_t count_changed(const diff *diff)
 
 static int is_header_equal(const diff *diff)
 {
-    const st_header *const a = &diff->a->header;
-    const st_header *const b = &diff->b->header;
-    return a->text_nbytes == b->text_nbytes && memcmp(a->text, b->text, a->text_nbytes) == 0;
+    size_t a_nbytes = 0;
+    size_t b_nbytes = 0;
+    const char *const a = lmc_st_header(diff->a, &a_nbytes);
+    const char *const b = lmc_st_header(diff->b, &b_nbytes);
+    return a_nbytes == b_nbytes && memcmp(a, b, a_nbytes) == 0;
 }
 
-/* What differs of two headers that name the same tensors. */
+static int is_metadata_equal(const diff *diff)
+{
+    const size_t count = lmc_st_metadata_count(diff->a);
+    int is_equal = count == lmc_st_metadata_count(diff->b);
+    for (size_t i = 0; i < count && is_equal; i++) {
+        const char *texts[4];
+        size_t nbytes[4];
+        is_equal = lmc_st_metadata(diff->a, i, &texts[0], &nbytes[0], &texts[1], &nbytes[1]) == LMC_OK &&
+                   lmc_st_metadata(diff->b, i, &texts[2], &nbytes[2], &texts[3], &nbytes[3]) == LMC_OK &&
+                   nbytes[0] == nbytes[2] && memcmp(texts[0], texts[2], nbytes[0]) == 0 &&
+                   nbytes[1] == nbytes[3] && memcmp(texts[1], texts[3], nbytes[1]) == 0;
+    }
+    return is_equal;
+}
+
+/* The difference of two headers that name the same tensors. */
 static const char *header_difference(const diff *diff)
 {
-    const st_header *const a = &diff->a->header;
-    const st_header *const b = &diff->b->header;
-    if (a->metadata.nbytes != b->metadata.nbytes ||
-        memcmp(a->text + a->metadata.offset, b->text + b->metadata.offset, a->metadata.nbytes) != 0)
+    if (!is_metadata_equal(diff))
         return "metadata";
     for (size_t i = 0; i < diff->pair_count; i++)
         if (diff->pairs[i].a != diff->pairs[i].b)
@@ -124,7 +126,7 @@ static const char *header_difference(const diff *diff)
 static void show_name(const lmc_st_tensor *tensor, const char *sign, const char *end)
 {
     char name[NAME_SHOWN_NBYTES];
-    st_text_escape(name, sizeof(name), tensor->name, tensor->name_nbytes);
+    cli_escape(name, sizeof name, tensor->name, tensor->name_nbytes);
     printf("%s %s%s", sign, name, end);
 }
 
@@ -132,16 +134,9 @@ static void show_list(const lmc_st_file *file, const uint64_t *list, size_t coun
 {
     for (size_t i = 0; i < count && cli_output_works(); i++) {
         lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-        st_file_describe(file, list[i], &tensor);
+        (void)cli_describe(file, list[i], &tensor);
         show_name(&tensor, sign, "\n");
     }
-}
-
-/* With its shape, if there is memory for it. */
-static void describe_whole(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
-{
-    if (lmc_st_tensor_info(file, index, tensor) != LMC_OK)
-        st_file_describe(file, (size_t)index, tensor);
 }
 
 static void show_retyped(const diff *diff, uint64_t index)
@@ -151,22 +146,22 @@ static void show_retyped(const diff *diff, uint64_t index)
     lmc_st_tensor a = LMC_INIT(lmc_st_tensor);
     lmc_st_tensor b = LMC_INIT(lmc_st_tensor);
     uint64_t j = 0;
-    describe_whole(diff->a, index, &a);
+    (void)cli_describe(diff->a, index, &a);
     (void)find_in(diff->b, &a, &j);
-    describe_whole(diff->b, j, &b);
-    cli_show_shape(&a, old_shape, sizeof(old_shape));
-    cli_show_shape(&b, new_shape, sizeof(new_shape));
+    (void)cli_describe(diff->b, j, &b);
+    cli_show_shape(&a, old_shape, sizeof old_shape);
+    cli_show_shape(&b, new_shape, sizeof new_shape);
     show_name(&a, "~", ": ");
     printf("%s %s -> %s %s\n", a.dtype_name, old_shape, b.dtype_name, new_shape);
 }
 
-static void show(const diff *diff)
+static void show_diff(const diff *diff)
 {
     const size_t changed = count_changed(diff);
     for (size_t i = 0; i < diff->pair_count && cli_output_works(); i++) {
         if (diff->pairs[i].differs) {
             lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-            st_file_describe(diff->a, diff->pairs[i].a, &tensor);
+            (void)cli_describe(diff->a, diff->pairs[i].a, &tensor);
             show_name(&tensor, "~", ": content\n");
         }
     }
@@ -187,7 +182,7 @@ static void show(const diff *diff)
 static void print_name(const lmc_st_file *file, uint64_t index, int is_first)
 {
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-    st_file_describe(file, index, &tensor);
+    (void)cli_describe(file, index, &tensor);
     printf(is_first ? "" : ",");
     cli_json_string(tensor.name, tensor.name_nbytes);
 }
@@ -221,12 +216,12 @@ static int compare(const cli_args *args, diff *diff)
     lmc_st_options options;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     cli_progress progress;
-    pair_tensors(diff);
+    if (pair_tensors(diff) != LMC_OK)
+        return cli_fail_nomem();
     cli_set_options(args, &options);
     cli_progress_start(&progress, args, args->operands[0]);
     options.progress = cli_progress_update;
     options.user = &progress;
-    options.allocator = &st_memory_default;
     const lmc_status status =
         cli_diff_contents(diff->a, diff->b, diff->pairs, diff->pair_count, &options, &diag);
     cli_progress_clear(&progress);
@@ -237,7 +232,7 @@ static int compare(const cli_args *args, diff *diff)
     } else if ((args->seen & CLI_OPT_JSON) != 0) {
         print_json(diff);
     } else {
-        show(diff);
+        show_diff(diff);
     }
     const int exit_status = cli_finish_output();
     const size_t differing =
@@ -251,13 +246,13 @@ static int compare_files(const cli_args *args, const lmc_st_file *a, const lmc_s
     const size_t count_b = (size_t)lmc_st_tensor_count(b);
     diff diff = {.a = a,
                  .b = b,
-                 .pairs = malloc((count_a + 1) * sizeof(cli_pair)),
+                 .pairs = calloc(count_a + 1, sizeof(cli_pair)),
                  .retyped = malloc((count_a + 1) * sizeof(uint64_t)),
                  .removed = malloc((count_a + 1) * sizeof(uint64_t)),
                  .added = malloc((count_b + 1) * sizeof(uint64_t))};
     int exit_status = CLI_SYSTEM;
-    if (diff.pairs == NULL || diff.retyped == NULL || diff.removed == NULL || diff.added == NULL)
-        fprintf(stderr, "lmc-st: out of memory\n");
+    if (!diff.pairs || !diff.retyped || !diff.removed || !diff.added)
+        (void)cli_fail_nomem();
     else
         exit_status = compare(args, &diff);
     free(diff.pairs);
@@ -267,7 +262,7 @@ static int compare_files(const cli_args *args, const lmc_st_file *a, const lmc_s
     return exit_status;
 }
 
-static int run(const cli_args *args)
+static int run_diff(const cli_args *args)
 {
     lmc_st_file *files[2] = {NULL, NULL};
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -287,5 +282,11 @@ static int run(const cli_args *args)
 }
 
 const cli_command cli_diff = {
-    "diff", CLI_OPT_JSON | CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_BASE | CLI_OPT_BASE_DIR,
-    "diff A B [OPTION...]", help, run};
+    .name = "diff",
+    .bit = CLI_DIFF,
+    .summary = "compare the tensors of two files",
+    .operands = "A B ",
+    .before = about,
+    .after = more,
+    .run = run_diff,
+};

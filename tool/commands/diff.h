@@ -1,6 +1,5 @@
 /*
- * diff.h - the work behind "lmc-st diff": which tensors of two files hold the same content. It prints
- * nothing.
+ * diff.h - which pairs of tensors hold the same content: diff_contents.c finds out, diff.c asks and prints.
  */
 #ifndef LMC_TOOL_COMMANDS_DIFF_H
 #define LMC_TOOL_COMMANDS_DIFF_H
@@ -9,13 +8,15 @@
 
 /* Two tensors of one name, dtype and shape. */
 typedef struct cli_pair {
-    size_t a, b; /* their numbers */
+    uint64_t a, b; /* their numbers */
+    uint64_t nbytes;
     int differs; /* set by cli_diff_contents() */
 } cli_pair;
 
-/* Decides for each pair whether the contents are equal, by the content hashes of archives where they can be
- * compared, by hashing the plain file, or byte by byte; reads no more than that needs. In bounded memory.
- * Errors: IO, NOMEM, CANCELLED, and of frames CORRUPT, CHECKSUM, UNSUPPORTED, TRUNCATED. */
+/* Decides for each pair whether the contents are equal: by the content hashes of archives where they can be compared,
+ * by hashing the plain file, or byte by byte. Reads no more than that needs, in bounded memory. Of the options,
+ * thread_count, progress and user are used; each thread takes one pair after the other. Errors: IO, NOMEM, CANCELLED,
+ * and of frames CORRUPT, CHECKSUM, UNSUPPORTED, TRUNCATED, BASE: of several errors the first pair's. */
 lmc_status cli_diff_contents(const lmc_st_file *a, const lmc_st_file *b, cli_pair *pairs, size_t pair_count,
                              const lmc_st_options *options, lmc_st_diag *diag);
 

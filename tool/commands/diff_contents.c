@@ -1,274 +1,205 @@
 /*
- * diff_contents.c - see commands/diff.h. A content hash depends on the block size, so hashes of two archives
- * say that contents differ only if their blocks have one size; equal hashes always say that they are equal.
+ * diff_contents.c - comparing the contents of pairs of tensors. A content hash depends on the block size: different
+ * hashes say that contents differ only if both belong to blocks of one size. Contents with equal hashes are equal.
  */
 #include "tool/commands/diff.h"
 
-#include "safetensors/archive/table.h"
-#include "safetensors/engine/engine.h"
-#include "safetensors/read/reader.h"
 #include "tool/cli.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #define PIECE_NBYTES ((size_t)1 << 20)
 
+/* All that the threads share. */
 typedef struct comparison {
     const lmc_st_file *a, *b;
     cli_pair *pairs;
+    size_t pair_count;
+    const lmc_st_options *options;
+    uint64_t total_nbytes;
+    pthread_mutex_t lock; /* of what follows */
+    size_t next;          /* pair that no thread has taken */
+    size_t failed_at;     /* the first pair that failed; SIZE_MAX: none */
+    uint64_t done_nbytes;
+    lmc_st_diag *diag; /* of that pair */
 } comparison;
 
-typedef enum way {
-    WAY_DECIDED, /* nothing is left to do */
-    WAY_HASHES,  /* the plain file's blocks are hashed and compared with the archive's content hash */
-    WAY_BYTES,   /* two plain files, in pieces */
-    WAY_DECODE   /* two archives with other blocks: both are decoded, at once */
-} way;
+/* One thread's work on one pair. */
+typedef struct worker {
+    comparison *shared;
+    size_t index;
+    cli_pair *pair;
+    unsigned char *pieces[2]; /* PIECE_NBYTES each */
+    lmc_st_diag diag;
+} worker;
 
-typedef struct diff_item {
-    way way;
-    const lmc_st_file *archive, *plain; /* for hashes */
-    size_t archive_index, plain_index;
-    lmc_block_entry *entries;
-} diff_item;
-
-static void mark(cli_pair *pair)
+/* Counts what was compared. Returns 0 if the work on this pair is to end: its result cannot matter any more. */
+static int goes_on(worker *worker, uint64_t nbytes)
 {
-    __atomic_store_n(&pair->differs, 1, __ATOMIC_RELAXED);
+    comparison *const shared = worker->shared;
+    pthread_mutex_lock(&shared->lock);
+    shared->done_nbytes += nbytes;
+    if (shared->options->progress)
+        shared->options->progress(shared->options->user, shared->done_nbytes, shared->total_nbytes);
+    const int has_failed = shared->failed_at < worker->index;
+    pthread_mutex_unlock(&shared->lock);
+    return !has_failed && cli_cancel == 0;
 }
 
-static int is_marked(const cli_pair *pair)
+static lmc_status fail_nomem(worker *worker)
 {
-    return __atomic_load_n(&pair->differs, __ATOMIC_RELAXED);
+    cli_set_diag(&worker->diag, lmc_st_path(worker->shared->a), LMC_ERR_NOMEM, "out of memory");
+    return LMC_ERR_NOMEM;
 }
 
-/* ---- prepare: which way ---- */
-
-static void set_blocks(st_slot *slot, uint64_t content_nbytes, size_t block_nbytes)
+/* Reads both and compares them piece by piece. */
+static lmc_status compare_bytes(worker *worker)
 {
-    slot->block_nbytes = block_nbytes;
-    slot->block_count = (content_nbytes + block_nbytes - 1) / block_nbytes;
-    slot->content_nbytes = content_nbytes;
-}
-
-static lmc_status read_frame_info(const lmc_st_file *file, size_t index, st_worker *worker, lmc_info *info)
-{
-    lmc_frame *frame = NULL;
-    st_diag_set_file(&worker->diag, file->path);
-    const lmc_status status = st_frame_open(file, NULL, worker->ctx, index, &frame, &worker->diag);
+    const comparison *const shared = worker->shared;
+    cli_pair *const pair = worker->pair;
+    lmc_st_reader *a = NULL;
+    lmc_st_reader *b = NULL;
+    lmc_status status = lmc_st_reader_create(shared->a, pair->a, &a, &worker->diag);
     if (status == LMC_OK)
-        lmc_frame_info(frame, info);
-    lmc_frame_free(frame);
-    return status;
-}
-
-static lmc_status prepare_archives(const comparison *both, cli_pair *pair, diff_item *item, st_worker *worker,
-                                   st_slot *slot)
-{
-    lmc_info a = LMC_INIT(lmc_info);
-    lmc_info b = LMC_INIT(lmc_info);
-    if (both->a->hashes[pair->a] == both->b->hashes[pair->b])
-        return LMC_OK;
-    lmc_status status = read_frame_info(both->a, pair->a, worker, &a);
-    if (status == LMC_OK)
-        status = read_frame_info(both->b, pair->b, worker, &b);
-    if (status != LMC_OK)
-        return status;
-    if (a.block_nbytes == b.block_nbytes || (a.block_count <= 1 && b.block_count <= 1)) {
-        mark(pair);
-        return LMC_OK;
-    }
-    item->way = WAY_DECODE;
-    /* one run of all; where that does not fit a size_t, less of it is told as progress */
-    slot->block_nbytes = a.content_nbytes < SIZE_MAX ? (size_t)a.content_nbytes : SIZE_MAX;
-    slot->block_count = 1;
-    slot->content_nbytes = a.content_nbytes;
-    return LMC_OK;
-}
-
-static lmc_status prepare_hashes(diff_item *item, st_worker *worker, st_slot *slot)
-{
-    lmc_info info = LMC_INIT(lmc_info);
-    const lmc_status status = read_frame_info(item->archive, item->archive_index, worker, &info);
-    if (status != LMC_OK)
-        return status;
-    item->way = WAY_HASHES;
-    set_blocks(slot, info.content_nbytes, info.block_nbytes);
-    item->entries = st_allocate_zeroed(&st_memory_default, slot->block_count + 1, sizeof(*item->entries));
-    return item->entries == NULL ? st_fail_nomem(&worker->diag) : LMC_OK;
-}
-
-static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
-{
-    const comparison *const both = user;
-    cli_pair *const pair = &both->pairs[slot->index];
-    diff_item *const item = calloc(1, sizeof(*item));
-    if (item == NULL)
-        return st_fail_nomem(&worker->diag);
-    slot->item = item;
-    if (st_file_tensor_nbytes(both->a, pair->a) == 0)
-        return LMC_OK;
-    if (both->a->is_archive && both->b->is_archive)
-        return prepare_archives(both, pair, item, worker, slot);
-    if (!both->a->is_archive && !both->b->is_archive) {
-        item->way = WAY_BYTES;
-        set_blocks(slot, st_file_tensor_nbytes(both->a, pair->a), PIECE_NBYTES);
-        return LMC_OK;
-    }
-    item->archive = both->a->is_archive ? both->a : both->b;
-    item->archive_index = both->a->is_archive ? pair->a : pair->b;
-    item->plain = both->a->is_archive ? both->b : both->a;
-    item->plain_index = both->a->is_archive ? pair->b : pair->a;
-    return prepare_hashes(item, worker, slot);
-}
-
-static void release(void *user, st_slot *slot)
-{
-    diff_item *const item = slot->item;
-    (void)user;
-    if (item != NULL) {
-        st_release(&st_memory_default, item->entries);
-        free(item);
-    }
-    slot->item = NULL;
-}
-
-/* ---- run ---- */
-
-static lmc_status read_plain(const lmc_st_file *file, size_t index, uint64_t offset, unsigned char *dst,
-                             size_t nbytes, st_worker *worker)
-{
-    st_diag_set_file(&worker->diag, file->path);
-    const lmc_status status =
-        os_input_read(&file->input, file->places[index] + offset, dst, nbytes, &worker->diag);
-    return status == LMC_OK ? LMC_OK : st_file_blame(file, index, status, &worker->diag);
-}
-
-static lmc_status hash_blocks(const diff_item *item, st_worker *worker, const st_slot *slot,
-                              const st_run *run)
-{
-    unsigned char *const content = st_worker_content(worker, run->content_nbytes);
-    if (content == NULL)
-        return LMC_ERR_NOMEM;
-    const lmc_status status =
-        read_plain(item->plain, item->plain_index, run->first_block * slot->block_nbytes, content,
-                   run->content_nbytes, worker);
-    if (status != LMC_OK)
-        return status;
-    for (uint64_t i = 0; i < run->block_count; i++) {
-        const size_t at = (size_t)i * slot->block_nbytes;
-        const size_t left = run->content_nbytes - at;
-        item->entries[run->first_block + i].content_hash =
-            st_hash(content + at, left < slot->block_nbytes ? left : slot->block_nbytes);
-    }
-    return LMC_OK;
-}
-
-static lmc_status compare_bytes(const comparison *both, st_worker *worker, const st_slot *slot,
-                                const st_run *run)
-{
-    cli_pair *const pair = &both->pairs[slot->index];
-    const uint64_t offset = run->first_block * slot->block_nbytes;
-    if (is_marked(pair))
-        return LMC_OK;
-    unsigned char *const a = st_worker_content(worker, run->content_nbytes);
-    unsigned char *const b = st_worker_stored(worker, run->content_nbytes);
-    if (a == NULL || b == NULL)
-        return LMC_ERR_NOMEM;
-    lmc_status status = read_plain(both->a, pair->a, offset, a, run->content_nbytes, worker);
-    if (status == LMC_OK)
-        status = read_plain(both->b, pair->b, offset, b, run->content_nbytes, worker);
-    if (status == LMC_OK && memcmp(a, b, run->content_nbytes) != 0)
-        mark(pair);
-    return status;
-}
-
-/* Compares what two readers give, piece by piece. */
-static lmc_status compare_readers(st_reader *a, st_reader *b, uint64_t content_nbytes, cli_pair *pair,
-                                  st_worker *worker)
-{
-    unsigned char *const from_a = st_worker_content(worker, PIECE_NBYTES);
-    unsigned char *const from_b = st_worker_stored(worker, PIECE_NBYTES);
-    if (from_a == NULL || from_b == NULL)
-        return LMC_ERR_NOMEM;
-    for (uint64_t at = 0; at < content_nbytes && !is_marked(pair) && cli_cancel == 0; at += PIECE_NBYTES) {
-        const size_t nbytes =
-            content_nbytes - at < PIECE_NBYTES ? (size_t)(content_nbytes - at) : PIECE_NBYTES;
-        st_diag_set_file(&worker->diag, a->file->path);
-        lmc_status status = st_reader_read(a, at, nbytes, from_a, &worker->diag);
-        if (status == LMC_OK) {
-            st_diag_set_file(&worker->diag, b->file->path);
-            status = st_reader_read(b, at, nbytes, from_b, &worker->diag);
-        }
-        if (status != LMC_OK)
-            return status;
-        if (memcmp(from_a, from_b, nbytes) != 0)
-            mark(pair);
-    }
-    return LMC_OK;
-}
-
-static lmc_status decode_both(const comparison *both, st_worker *worker, const st_slot *slot)
-{
-    cli_pair *const pair = &both->pairs[slot->index];
-    st_reader a;
-    st_reader b;
-    st_diag_set_file(&worker->diag, both->a->path);
-    lmc_status status = st_reader_open(&a, both->a, worker->ctx, pair->a, &worker->diag);
-    if (status == LMC_OK) {
-        st_diag_set_file(&worker->diag, both->b->path);
-        status = st_reader_open(&b, both->b, worker->ctx, pair->b, &worker->diag);
+        status = lmc_st_reader_create(shared->b, pair->b, &b, &worker->diag);
+    for (uint64_t at = 0; at < pair->nbytes && status == LMC_OK && !pair->differs;) {
+        const size_t nbytes = pair->nbytes - at < PIECE_NBYTES ? (size_t)(pair->nbytes - at) : PIECE_NBYTES;
+        status = lmc_st_reader_read(a, at, nbytes, worker->pieces[0], &worker->diag);
         if (status == LMC_OK)
-            status = compare_readers(&a, &b, slot->content_nbytes, pair, worker);
-        st_reader_close(&b);
+            status = lmc_st_reader_read(b, at, nbytes, worker->pieces[1], &worker->diag);
+        if (status == LMC_OK)
+            pair->differs = memcmp(worker->pieces[0], worker->pieces[1], nbytes) != 0;
+        if (!goes_on(worker, nbytes))
+            break;
+        at += nbytes;
     }
-    st_reader_close(&a);
+    lmc_st_reader_free(a);
+    lmc_st_reader_free(b);
     return status;
 }
 
-static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+/* Hashes the content of a plain file in blocks, as an archive's content hash is made. */
+static lmc_status compare_hashes(worker *worker, const lmc_st_file *plain, uint64_t index, uint64_t hash,
+                                 size_t block_nbytes)
 {
-    const comparison *const both = user;
-    const diff_item *const item = slot->item;
-    switch (item->way) {
-    case WAY_HASHES: return hash_blocks(item, worker, slot, run);
-    case WAY_BYTES: return compare_bytes(both, worker, slot, run);
-    case WAY_DECODE: return decode_both(both, worker, slot);
-    default: return LMC_OK;
+    cli_pair *const pair = worker->pair;
+    const uint64_t count = (pair->nbytes + block_nbytes - 1) / block_nbytes;
+    lmc_block_entry *const entries = calloc((size_t)count, sizeof *entries);
+    unsigned char *const block = malloc(block_nbytes < pair->nbytes ? block_nbytes : (size_t)pair->nbytes);
+    lmc_status status = entries && block ? LMC_OK : fail_nomem(worker);
+    int is_complete = 1;
+    for (uint64_t i = 0; i < count && status == LMC_OK && is_complete; i++) {
+        const uint64_t left = pair->nbytes - i * block_nbytes;
+        const size_t nbytes = left < block_nbytes ? (size_t)left : block_nbytes;
+        status = lmc_st_read_range(plain, NULL, index, i * block_nbytes, nbytes, block, &worker->diag);
+        if (status == LMC_OK)
+            entries[i].content_hash = XXH3_64bits(block, nbytes);
+        is_complete = goes_on(worker, nbytes);
     }
+    if (status == LMC_OK && is_complete)
+        pair->differs = lmc_content_hash(entries, count) != hash;
+    free(entries);
+    free(block);
+    return status;
 }
 
-static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
+static lmc_status compare_pair(worker *worker)
 {
-    const comparison *const both = user;
-    const diff_item *const item = slot->item;
-    (void)worker;
-    if (item->way == WAY_HASHES &&
-        lmc_content_hash(item->entries, slot->block_count) != item->archive->hashes[item->archive_index])
-        mark(&both->pairs[slot->index]);
+    const comparison *const shared = worker->shared;
+    cli_pair *const pair = worker->pair;
+    const int is_archive[2] = {lmc_st_is_archive(shared->a), lmc_st_is_archive(shared->b)};
+    uint64_t hashes[2] = {0, 0};
+    size_t block_nbytes[2] = {0, 0};
+    lmc_status status = LMC_OK;
+    if (pair->nbytes == 0)
+        return LMC_OK;
+    if (is_archive[0])
+        status = lmc_st_content_hash(shared->a, pair->a, &hashes[0], &block_nbytes[0], &worker->diag);
+    if (is_archive[1] && status == LMC_OK)
+        status = lmc_st_content_hash(shared->b, pair->b, &hashes[1], &block_nbytes[1], &worker->diag);
+    if (status != LMC_OK)
+        return status;
+    if (is_archive[0] != is_archive[1]) {
+        return is_archive[0] ? compare_hashes(worker, shared->b, pair->b, hashes[0], block_nbytes[0])
+                             : compare_hashes(worker, shared->a, pair->a, hashes[1], block_nbytes[1]);
+    }
+    const int is_one_block = pair->nbytes <= block_nbytes[0] && pair->nbytes <= block_nbytes[1];
+    if (!is_archive[0] || (hashes[0] != hashes[1] && block_nbytes[0] != block_nbytes[1] && !is_one_block))
+        return compare_bytes(worker);
+    pair->differs = hashes[0] != hashes[1];
+    (void)goes_on(worker, pair->nbytes);
     return LMC_OK;
 }
 
-/* ---- */
+/* Takes the next pair, unless one has failed. */
+static int take_pair(worker *worker)
+{
+    comparison *const shared = worker->shared;
+    pthread_mutex_lock(&shared->lock);
+    const int is_taken =
+        shared->next < shared->pair_count && shared->failed_at == SIZE_MAX && cli_cancel == 0;
+    worker->index = shared->next;
+    shared->next += is_taken != 0;
+    pthread_mutex_unlock(&shared->lock);
+    worker->pair = is_taken ? &shared->pairs[worker->index] : NULL;
+    return is_taken;
+}
 
-static const st_engine_ops diff_ops = {
-    .prepare = prepare, .run = run_blocks, .finish = finish, .release = release};
+static void *compare_pairs(void *argument)
+{
+    comparison *const shared = argument;
+    worker worker = {.shared = shared,
+                     .diag = LMC_INIT(lmc_st_diag),
+                     .pieces = {malloc(PIECE_NBYTES), malloc(PIECE_NBYTES)}};
+    while (take_pair(&worker)) {
+        const int has_memory = worker.pieces[0] && worker.pieces[1];
+        const lmc_status status = has_memory ? compare_pair(&worker) : fail_nomem(&worker);
+        pthread_mutex_lock(&shared->lock);
+        if (status != LMC_OK && worker.index < shared->failed_at) {
+            shared->failed_at = worker.index;
+            *shared->diag = worker.diag;
+        }
+        pthread_mutex_unlock(&shared->lock);
+    }
+    free(worker.pieces[0]);
+    free(worker.pieces[1]);
+    return NULL;
+}
 
 lmc_status cli_diff_contents(const lmc_st_file *a, const lmc_st_file *b, cli_pair *pairs, size_t pair_count,
                              const lmc_st_options *options, lmc_st_diag *diag)
 {
-    comparison both = {a, b, pairs};
-    uint64_t nbytes = 0;
+    pthread_t threads[LMC_THREAD_COUNT_MAX];
+    size_t started_count = 0;
+    comparison shared = {.a = a,
+                         .b = b,
+                         .pairs = pairs,
+                         .pair_count = pair_count,
+                         .options = options,
+                         .failed_at = SIZE_MAX,
+                         .diag = diag};
+    const size_t wanted_count = options->thread_count != 0 ? options->thread_count : lmc_core_count();
     for (size_t i = 0; i < pair_count; i++)
-        nbytes += st_file_tensor_nbytes(a, pairs[i].a);
-    st_diag_init(diag, a->path);
-    lmc_status status = st_engine_run(&diff_ops, &both, pair_count, nbytes, options, diag);
-    if (status == LMC_OK)
-        status = os_input_check_unchanged(&a->input, diag);
-    if (status == LMC_OK) {
-        st_diag_init(diag, b->path);
-        status = os_input_check_unchanged(&b->input, diag);
+        shared.total_nbytes += pairs[i].nbytes;
+    pthread_mutex_init(&shared.lock, NULL);
+    while (started_count + 1 < wanted_count && started_count + 1 < pair_count &&
+           pthread_create(&threads[started_count], NULL, compare_pairs, &shared) == 0)
+        started_count++;
+    compare_pairs(&shared);
+    while (started_count > 0)
+        pthread_join(threads[--started_count], NULL);
+    pthread_mutex_destroy(&shared.lock);
+    if (cli_cancel != 0) {
+        cli_set_diag(diag, lmc_st_path(a), LMC_ERR_CANCELLED, "cancelled");
+        return LMC_ERR_CANCELLED;
     }
-    return status;
+    if (shared.failed_at != SIZE_MAX)
+        return diag->status;
+    const lmc_status status = lmc_st_check_unchanged(a, diag);
+    return status == LMC_OK ? lmc_st_check_unchanged(b, diag) : status;
 }

@@ -1,17 +1,21 @@
 /*
- * doctor_plugin.c - see commands/doctor_plugin.h. How HDF5 searches: docs/hdf5-filter.md, section 4.
+ * doctor_plugin.c - finding LMC's HDF5 plugin as HDF5 does (docs/hdf5-filter.md, section 4), and loading it in a
+ * process of its own.
  */
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include "tool/commands/doctor_plugin.h"
 
-#include "safetensors/common/text.h"
-#include "safetensors/os/dir.h"
-#include "tool/commands/doctor.h"
-#include "tool/commands/doctor_load.h"
-#include "tool/json.h"
+#include "tool/child.h"
+#include "tool/cli.h"
+#include "tool/path.h"
+#include "tool/text.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <lmc_h5.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,44 +25,40 @@
 #define PLUGIN_NAME "libh5lmc.so"
 #define SHOWN_NBYTES 160
 
+void doctor_problem(doctor_problems *problems, const char *format, ...)
+{
+    va_list arguments;
+    if (problems->count == DOCTOR_PROBLEMS_MAX)
+        return;
+    va_start(arguments, format);
+    vsnprintf(problems->texts[problems->count++], DOCTOR_PROBLEM_NBYTES, format, arguments);
+    va_end(arguments);
+}
+
 /* ---- this program's own ---- */
 
 #ifdef LMC_PLUGIN_DIR_FROM_BIN
-/* The directory of the running program, with a slash at the end. Returns its length, 0 if it is unknown. */
-static size_t find_program(char *directory, size_t capacity)
-{
-    const ssize_t length = readlink("/proc/self/exe", directory, capacity - 1);
-    if (length <= 0)
-        return 0;
-    directory[length] = '\0';
-    char *const slash = strrchr(directory, '/');
-    if (slash == NULL)
-        return 0;
-    slash[1] = '\0';
-    return (size_t)(slash + 1 - directory);
-}
-
-/* The layouts it may lie in: as installed, and as built. A place that is not relative was asked for so. */
+/* Looks where the plugin lies as installed, and as built. A place that is not relative was asked for so. */
 static void find_own(doctor_plugin *plugin)
 {
     static const char *const places[] = {LMC_PLUGIN_DIR_FROM_BIN, LMC_PLUGIN_DIR_FROM_BUILD};
-    char program[PATH_MAX];
+    char program[PATH_MAX] = "";
     char path[2 * PATH_MAX];
-    const size_t length = find_program(program, sizeof(program));
-    plugin->why_not = length != 0 ? "not where this program looks for it: the program was moved alone"
-                                  : "not known: the system does not tell where this program lies";
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    char *const slash = length > 0 ? strrchr(program, '/') : NULL;
+    if (slash)
+        slash[1] = '\0'; /* the directory of the program */
+    plugin->why_not = slash ? "not where this program looks for it: the program was moved alone"
+                            : "not known: the system does not tell where this program lies";
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && plugin->path[0] == '\0'; i++) {
         const int is_absolute = places[i][0] == '/';
-        if (length == 0 && !is_absolute)
+        if (!slash && !is_absolute)
             continue;
-        snprintf(path, sizeof(path), "%s%s/" PLUGIN_NAME, is_absolute ? "" : program, places[i]);
-        char *const found = os_true_path(&st_memory_default, path);
-        if (found != NULL && os_is_file(found) && strlen(found) < sizeof(plugin->path)) {
+        snprintf(path, sizeof path, "%s%s/" PLUGIN_NAME, is_absolute ? "" : program, places[i]);
+        char *const found = realpath(path, NULL);
+        if (found && cli_is_file(found) && strlen(found) < sizeof plugin->path)
             strcpy(plugin->path, found);
-            st_release(&st_memory_default, found);
-            return;
-        }
-        st_release(&st_memory_default, found);
+        free(found);
     }
 }
 #else
@@ -76,37 +76,89 @@ static int have_equal_content(const char *path, const char *other)
     char theirs[4096];
     FILE *const a = fopen(path, "rb");
     FILE *const b = fopen(other, "rb");
-    int is_equal = a != NULL && b != NULL;
+    int is_equal = a && b;
     size_t got = is_equal;
     while (is_equal && got > 0) {
-        got = fread(ours, 1, sizeof(ours), a);
-        is_equal = fread(theirs, 1, sizeof(theirs), b) == got && memcmp(ours, theirs, got) == 0;
+        got = fread(ours, 1, sizeof ours, a);
+        is_equal = fread(theirs, 1, sizeof theirs, b) == got && memcmp(ours, theirs, got) == 0;
     }
-    if (a != NULL)
+    if (a)
         fclose(a);
-    if (b != NULL)
+    if (b)
         fclose(b);
     return is_equal;
 }
 
-/* Adds a problem unless the file is a plugin for LMC's filter. Returns 0, or the status of a signal. */
-static int try_plugin(const char *path, doctor_lmc *lmc, doctor_problems *problems)
+/* What loading a library gives. */
+typedef struct loaded {
+    int filter_id;
+    char cause[400]; /* why it is no filter plugin; "": it is one */
+} loaded;
+
+/* In the child: loads the library as HDF5 does. */
+static int load_plugin(void *user, void *answer)
+{
+    struct filter_class { /* the begin of HDF5's H5Z_class2_t */
+        int version, id;
+    };
+    enum { PLUGIN_TYPE_FILTER = 0, FILTER_CLASS_VERSION = 1 };
+    const char *const path = user;
+    loaded *const loaded = answer;
+    int (*get_type)(void) = NULL;
+    const void *(*get_info)(void) = NULL;
+    void *const library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    if (!library) {
+        const char *cause = dlerror();
+        const size_t length = strlen(path);
+        cause = cause ? cause : "unknown cause";
+        cause += strncmp(cause, path, length) == 0 && cause[length] == ':' ? length + 2 : 0;
+        snprintf(loaded->cause, sizeof loaded->cause, "%s", cause);
+        return 1;
+    }
+    void *const type_symbol = dlsym(library, "H5PLget_plugin_type");
+    void *const info_symbol = dlsym(library, "H5PLget_plugin_info");
+    memcpy(&get_type, &type_symbol, sizeof get_type);
+    memcpy(&get_info, &info_symbol, sizeof get_info);
+    const int is_filter = get_type && get_info && get_type() == PLUGIN_TYPE_FILTER;
+    const struct filter_class *const class = is_filter ? get_info() : NULL;
+    if (!is_filter)
+        snprintf(loaded->cause, sizeof loaded->cause, "it is no plugin with an HDF5 filter");
+    else if (!class || class->version != FILTER_CLASS_VERSION)
+        snprintf(loaded->cause, sizeof loaded->cause, "its filter is of a kind unknown here");
+    else
+        loaded->filter_id = class->id;
+    return 1;
+}
+
+/* Adds a problem unless the file is a plugin for LMC's filter. Returns CLI_OK, or the exit status when a signal ended
+ * this process or the system has no process left. */
+static int try_plugin(char *path, doctor_lmc *lmc, doctor_problems *problems)
 {
     char shown[SHOWN_NBYTES];
-    doctor_loaded loaded;
-    const int status = doctor_load(path, &loaded);
-    st_text_escape(shown, sizeof(shown), path, strlen(path));
-    *lmc = DOCTOR_LMC_OTHER;
-    if (loaded.cause[0] != '\0') {
-        char cause[SHOWN_NBYTES];
-        *lmc = DOCTOR_LMC_BROKEN;
-        st_text_escape(cause, sizeof(cause), loaded.cause, strlen(loaded.cause));
-        doctor_problem(problems, "%s cannot be used: %s", shown, cause);
-    } else if (loaded.filter_id != LMC_H5_FILTER_ID) {
-        *lmc = DOCTOR_LMC_BROKEN;
+    char cause[SHOWN_NBYTES];
+    loaded loaded = {
+        0, "it is not a regular file"}; /* to open a pipe would wait for a writer, here as in HDF5 */
+    int status = CLI_OK;
+    if (cli_is_file(path)) {
+        int has_answer = 0;
+        int signal = 0;
+        status = cli_ask_child(load_plugin, path, &loaded, sizeof loaded, &has_answer, &signal);
+        if (!has_answer && signal != 0)
+            snprintf(loaded.cause, sizeof loaded.cause, "it kills the process that loads it (signal %d)",
+                     signal);
+        else if (!has_answer)
+            snprintf(loaded.cause, sizeof loaded.cause, "nothing is known of it");
+    }
+    cli_shown(shown, sizeof shown, path);
+    *lmc = DOCTOR_LMC_BROKEN;
+    if (loaded.cause[0] != '\0')
+        doctor_problem(problems, "%s cannot be used: %s", shown,
+                       cli_shown(cause, sizeof cause, loaded.cause));
+    else if (loaded.filter_id != LMC_H5_FILTER_ID)
         doctor_problem(problems, "%s is for filter %d, this LMC has filter %d", shown, loaded.filter_id,
                        LMC_H5_FILTER_ID);
-    }
+    else
+        *lmc = DOCTOR_LMC_OTHER;
     return status;
 }
 
@@ -123,21 +175,21 @@ typedef struct listing {
     char lmc[NAME_MAX + 1];      /* name of LMC's plugin, or "" */
 } listing;
 
-static void take_name(doctor_entry *entry, listing *listing, DIR *directory, const char *name)
+static void look_at_name(doctor_entry *entry, listing *listing, DIR *directory, const char *name)
 {
     struct stat found;
     if (!is_library_name(name))
         return;
     if (fstatat(dirfd(directory), name, &found, 0) != 0) {
         entry->dangling++;
-        st_text_escape(listing->dangling, sizeof(listing->dangling), name, strlen(name));
+        cli_shown(listing->dangling, sizeof listing->dangling, name);
         return;
     }
     if (S_ISDIR(found.st_mode))
         return;
     entry->libraries++;
     const int is_lmc = strncmp(name, PLUGIN_NAME, strlen(PLUGIN_NAME)) == 0;
-    if (is_lmc && strlen(name) < sizeof(listing->lmc) &&
+    if (is_lmc && strlen(name) < sizeof listing->lmc &&
         (listing->lmc[0] == '\0' || strcmp(name, listing->lmc) < 0))
         strcpy(listing->lmc, name);
 }
@@ -145,23 +197,23 @@ static void take_name(doctor_entry *entry, listing *listing, DIR *directory, con
 static void list_entry(doctor_entry *entry, listing *listing)
 {
     DIR *const directory = opendir(entry->directory);
-    if (directory == NULL) {
+    if (!directory) {
         entry->os_errno = errno;
         return;
     }
     errno = 0;
-    for (struct dirent *next = readdir(directory); next != NULL; next = readdir(directory)) {
-        take_name(entry, listing, directory, next->d_name);
+    for (struct dirent *next = readdir(directory); next; next = readdir(directory)) {
+        look_at_name(entry, listing, directory, next->d_name);
         errno = 0;
     }
     entry->os_errno = errno;
     closedir(directory);
 }
 
-static void tell_entry(const doctor_entry *entry, const listing *listing, doctor_problems *problems)
+static void report_entry(const doctor_entry *entry, const listing *listing, doctor_problems *problems)
 {
     char shown[SHOWN_NBYTES];
-    st_text_escape(shown, sizeof(shown), entry->directory, strlen(entry->directory));
+    cli_shown(shown, sizeof shown, entry->directory);
     if (entry->os_errno != 0) {
         doctor_problem(problems, "HDF5_PLUGIN_PATH has %s: %.60s; HDF5 1.10 then looks at no further entry",
                        shown, strerror(entry->os_errno));
@@ -181,11 +233,11 @@ static int look_at_entry(doctor_plugin *plugin, doctor_entry *entry, doctor_prob
     char path[PATH_MAX];
     listing listing = {"", ""};
     list_entry(entry, &listing);
-    tell_entry(entry, &listing, problems);
+    report_entry(entry, &listing, problems);
     if (listing.lmc[0] == '\0' || entry->os_errno != 0)
         return CLI_OK;
-    const int length = snprintf(path, sizeof(path), "%s/%s", entry->directory, listing.lmc);
-    if (length < 0 || (size_t)length >= sizeof(path))
+    const int length = snprintf(path, sizeof path, "%s/%s", entry->directory, listing.lmc);
+    if (length < 0 || (size_t)length >= sizeof path)
         return CLI_OK;
     const int status = try_plugin(path, &entry->lmc, problems);
     if (entry->lmc == DOCTOR_LMC_OTHER && plugin->path[0] != '\0' && have_equal_content(path, plugin->path))
@@ -197,16 +249,16 @@ static void split_path(doctor_plugin *plugin, const char *text, doctor_problems 
 {
     plugin->is_path_set = 1;
     plugin->path_text = malloc(strlen(text) + 1);
-    if (plugin->path_text == NULL) {
+    if (!plugin->path_text) {
         doctor_problem(problems, "HDF5_PLUGIN_PATH: out of memory");
         return;
     }
     strcpy(plugin->path_text, text);
     char *state = NULL;
     char *entry = strtok_r(plugin->path_text, ":", &state); /* as HDF5 does: empty entries are none */
-    for (; entry != NULL && plugin->entry_count < DOCTOR_ENTRIES_MAX; entry = strtok_r(NULL, ":", &state))
+    for (; entry && plugin->entry_count < DOCTOR_ENTRIES_MAX; entry = strtok_r(NULL, ":", &state))
         plugin->entries[plugin->entry_count++].directory = entry;
-    if (entry != NULL) {
+    if (entry) {
         doctor_problem(problems, "HDF5_PLUGIN_PATH has more than %d entries; the others were not looked at",
                        DOCTOR_ENTRIES_MAX);
     }
@@ -224,9 +276,9 @@ int doctor_plugin_find(doctor_plugin *plugin, doctor_problems *problems)
         doctor_lmc own;
         status = try_plugin(plugin->path, &own, problems);
     }
-    if (preload != NULL && strcmp(preload, "::") == 0)
+    if (preload && strcmp(preload, "::") == 0)
         doctor_problem(problems, "HDF5_PLUGIN_PRELOAD is \"::\": HDF5 loads no plugin");
-    if (text == NULL)
+    if (!text)
         return status;
     split_path(plugin, text, problems);
     for (int i = 0; i < plugin->entry_count && status == CLI_OK; i++) {
@@ -248,7 +300,7 @@ void doctor_plugin_free(doctor_plugin *plugin)
 static void show_entry(const doctor_plugin *plugin, const doctor_entry *entry)
 {
     char shown[SHOWN_NBYTES];
-    st_text_escape(shown, sizeof(shown), entry->directory, strlen(entry->directory));
+    cli_shown(shown, sizeof shown, entry->directory);
     printf("HDF5 path:     %s: ", shown);
     if (entry->os_errno != 0) {
         printf("%s\n", strerror(entry->os_errno));
@@ -270,7 +322,7 @@ static void show_export(const char *path)
     const size_t length = (size_t)(strrchr(path, '/') - path);
     const size_t plain = strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-");
     const char *const quote = plain < length ? "'" : "";
-    st_text_escape(shown, sizeof(shown), path, length);
+    cli_escape(shown, sizeof shown, path, length);
     printf("HDF5 path:     HDF5_PLUGIN_PATH is not set; HDF5 programs find LMC after\n"
            "               export HDF5_PLUGIN_PATH=%s%s%s\n",
            quote, shown, quote);
@@ -279,9 +331,8 @@ static void show_export(const char *path)
 void doctor_plugin_show(const doctor_plugin *plugin)
 {
     char shown[PATH_MAX];
-    const char *const library = doctor_hdf5_library();
     printf("HDF5 filter:   %d\n", LMC_H5_FILTER_ID);
-    st_text_escape(shown, sizeof(shown), plugin->path, strlen(plugin->path));
+    cli_shown(shown, sizeof shown, plugin->path);
     printf("HDF5 plugin:   %s\n", plugin->path[0] != '\0' ? shown : plugin->why_not);
     if (plugin->path[0] != '\0' && !plugin->is_path_set)
         show_export(plugin->path);
@@ -289,8 +340,6 @@ void doctor_plugin_show(const doctor_plugin *plugin)
         printf("HDF5 path:     HDF5_PLUGIN_PATH is not set\n");
     for (int i = 0; i < plugin->entry_count; i++)
         show_entry(plugin, &plugin->entries[i]);
-    printf("HDF5 files:    %s%s\n", library != NULL ? "read with " : "",
-           library != NULL ? library : "cannot be read: built without HDF5");
 }
 
 static const char *status_name(const doctor_entry *entry)
@@ -304,7 +353,6 @@ static const char *status_name(const doctor_entry *entry)
 void doctor_plugin_show_json(const doctor_plugin *plugin)
 {
     static const char *const lmc_names[] = {"none", "this", "other", "broken"};
-    const char *const library = doctor_hdf5_library();
     printf(",\"filter_id\":%d,\"plugin_path\":", LMC_H5_FILTER_ID);
     if (plugin->path[0] == '\0')
         printf("null");
@@ -320,9 +368,6 @@ void doctor_plugin_show_json(const doctor_plugin *plugin)
                entry->lmc == DOCTOR_LMC_THIS || entry->lmc == DOCTOR_LMC_OTHER ? "true" : "false",
                lmc_names[entry->lmc]);
     }
-    printf("%s,\"hdf5_library\":", plugin->is_path_set ? "]" : "");
-    if (library == NULL)
-        printf("null");
-    else
-        cli_json_string(library, strlen(library));
+    if (plugin->is_path_set)
+        printf("]");
 }

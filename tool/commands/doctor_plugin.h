@@ -1,14 +1,23 @@
 /*
- * doctor_plugin.h - where LMC's HDF5 plugin is, and whether HDF5 finds it through HDF5_PLUGIN_PATH.
+ * doctor_plugin.h - where LMC's HDF5 plugin is, and whether HDF5 finds it through HDF5_PLUGIN_PATH. Also the list of
+ * problems that doctor prints.
  */
 #ifndef LMC_TOOL_COMMANDS_DOCTOR_PLUGIN_H
 #define LMC_TOOL_COMMANDS_DOCTOR_PLUGIN_H
 
-#include "tool/commands/doctor_problems.h"
-
 #include <limits.h>
 
 #define DOCTOR_ENTRIES_MAX 64
+#define DOCTOR_PROBLEMS_MAX 160
+#define DOCTOR_PROBLEM_NBYTES 320
+
+typedef struct doctor_problems {
+    int count;
+    char texts[DOCTOR_PROBLEMS_MAX][DOCTOR_PROBLEM_NBYTES];
+} doctor_problems;
+
+/* Adds a line; names in it are escaped already. Of too many the last ones are dropped. */
+void doctor_problem(doctor_problems *problems, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 typedef enum doctor_lmc {
     DOCTOR_LMC_NONE,   /* no libh5lmc.so */

@@ -1,32 +1,15 @@
 /*
  * info.c - lmc-st info: a file as a whole. It says what is in the file, not how its encoder was set.
  */
-#include "safetensors/archive/file.h"
-#include "safetensors/archive/table.h"
-#include "safetensors/common/text.h"
 #include "tool/base.h"
-#include "tool/json.h"
+#include "tool/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char help[] =
-    "Describes an archive or a safetensors file as a whole: format, sizes, dtypes,\n"
-    "and the metadata that its author wrote, cut where it is long; --json gives all\n"
-    "of it.\n"
-    "\n"
-    "      --json         an object {format, version, file, nbytes, stored_nbytes,\n"
-    "                     ratio, tensors, parameters, base, dtypes, metadata};\n"
-    "                     format: \"lmc\" or \"safetensors\"; version: of the archive\n"
-    "                     format, or null; nbytes: of the original file;\n"
-    "                     stored_nbytes: of this one; ratio = stored_nbytes / nbytes;\n"
-    "                     parameters: elements of all tensors; base: null or an\n"
-    "                     object {name, hash, nbytes, file, base}: file is where it\n"
-    "                     was found, or null, and base is that of the base;\n"
-    "                     dtypes: {NAME: {tensors, nbytes, stored_nbytes}}\n"
-    "      --base BASE    the snapshot that FILE is based on, or its archive\n"
-    "      --base-dir DIR where bases are looked for, before an archive's directory\n"
-    "  -h, --help         show this text\n";
+static const char about[] = "Describes an archive or a safetensors file as a whole: format, sizes, dtypes,\n"
+                            "and the metadata that its author wrote, cut where it is long; --json gives all\n"
+                            "of it.\n";
 
 #define KEY_SHOWN_NBYTES 40
 #define VALUE_SHOWN_NBYTES 120
@@ -46,14 +29,14 @@ typedef struct facts {
     sum by_dtype[LMC_DTYPE_COUNT];
 } facts;
 
-static void collect(facts *facts)
+static void collect_facts(facts *facts)
 {
     facts->is_archive = lmc_st_is_archive(facts->file);
     facts->nbytes = lmc_st_file_nbytes(facts->file);
     facts->stored_nbytes = lmc_st_stored_nbytes(facts->file);
     for (uint64_t i = 0; i < lmc_st_tensor_count(facts->file); i++) {
         lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-        st_file_describe(facts->file, (size_t)i, &tensor);
+        (void)cli_describe(facts->file, i, &tensor);
         sum *const sum = &facts->by_dtype[tensor.dtype];
         sum->count++;
         sum->nbytes += tensor.nbytes;
@@ -122,11 +105,11 @@ static void print_json_bases(const lmc_st_file *file)
         putchar('}');
 }
 
-static void print_json(const facts *facts)
+static void print_json_facts(const facts *facts)
 {
     printf("{\"format\":\"%s\",\"version\":", facts->is_archive ? "lmc" : "safetensors");
     if (facts->is_archive)
-        printf("%d", ST_TABLE_VERSION);
+        printf("%d", LMC_ST_ARCHIVE_VERSION);
     else
         printf("null");
     printf(",\"file\":");
@@ -173,8 +156,8 @@ static void show_metadata(const lmc_st_file *file)
         size_t key_nbytes = 0;
         size_t value_nbytes = 0;
         if (lmc_st_metadata(file, i, &key, &key_nbytes, &value, &value_nbytes) == LMC_OK) {
-            st_text_escape(shown_key, sizeof(shown_key), key, key_nbytes);
-            st_text_escape(shown_value, sizeof(shown_value), value, value_nbytes);
+            cli_escape(shown_key, sizeof shown_key, key, key_nbytes);
+            cli_escape(shown_value, sizeof shown_value, value, value_nbytes);
             printf("  %s = %s\n", shown_key, shown_value);
         }
     }
@@ -189,13 +172,11 @@ static void show_bases(const lmc_st_file *file)
     const char *key = "base:";
     while (file != NULL && lmc_st_base_info(file, &base)) {
         char shown[512];
-        st_text_escape(shown, sizeof(shown), base.name, strlen(base.name));
-        printf("%-13s  %s, %llu bytes, hash %016llx\n", key, shown, (unsigned long long)base.file_nbytes,
-               (unsigned long long)base.content_hash);
+        printf("%-13s  %s, %llu bytes, hash %016llx\n", key, cli_shown(shown, sizeof shown, base.name),
+               (unsigned long long)base.file_nbytes, (unsigned long long)base.content_hash);
         key = "its base:";
         if (lmc_st_open_base(file, &file, &diag) == LMC_OK) {
-            st_text_escape(shown, sizeof(shown), lmc_st_path(file), strlen(lmc_st_path(file)));
-            printf("  found:       %s\n", shown);
+            printf("  found:       %s\n", cli_shown(shown, sizeof shown, lmc_st_path(file)));
         } else {
             printf("  not found:   %s\n", diag.text);
             file = NULL;
@@ -203,13 +184,12 @@ static void show_bases(const lmc_st_file *file)
     }
 }
 
-static void show(const facts *facts)
+static void show_facts(const facts *facts)
 {
     char path[512];
-    st_text_escape(path, sizeof(path), facts->path, strlen(facts->path));
-    printf("file:          %s\n", path);
+    printf("file:          %s\n", cli_shown(path, sizeof path, facts->path));
     if (facts->is_archive) {
-        printf("format:        LMC archive, version %d\n", ST_TABLE_VERSION);
+        printf("format:        LMC archive, version %d\n", LMC_ST_ARCHIVE_VERSION);
         printf("original:      %llu bytes\n", (unsigned long long)facts->nbytes);
         printf("stored:        %llu bytes, ratio %.4f\n", (unsigned long long)facts->stored_nbytes,
                (double)facts->stored_nbytes / (double)facts->nbytes);
@@ -224,7 +204,7 @@ static void show(const facts *facts)
     show_metadata(facts->file);
 }
 
-static int run(const cli_args *args)
+static int run_info(const cli_args *args)
 {
     lmc_st_file *file = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -236,14 +216,20 @@ static int run(const cli_args *args)
     if (cli_open(args, args->operands[0], &file, &diag) != LMC_OK)
         return cli_report(&diag);
     facts facts = {.file = file, .path = args->operands[0]};
-    collect(&facts);
+    collect_facts(&facts);
     if ((args->seen & CLI_OPT_JSON) != 0)
-        print_json(&facts);
+        print_json_facts(&facts);
     else
-        show(&facts);
+        show_facts(&facts);
     lmc_st_close(file);
     return cli_finish_output();
 }
 
-const cli_command cli_info = {"info", CLI_OPT_JSON | CLI_OPT_BASE | CLI_OPT_BASE_DIR, "info FILE [OPTION...]",
-                              help, run};
+const cli_command cli_info = {
+    .name = "info",
+    .bit = CLI_INFO,
+    .summary = "describe a file as a whole",
+    .operands = "FILE ",
+    .before = about,
+    .run = run_info,
+};

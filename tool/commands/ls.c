@@ -1,29 +1,20 @@
 /*
  * ls.c - lmc-st ls: the tensors of an archive or a plain file, for people and for programs.
  */
-#include "safetensors/archive/file.h"
-#include "safetensors/common/text.h"
-#include "tool/cli.h"
-#include "tool/json.h"
-#include "tool/show.h"
+#include "tool/base.h"
+#include "tool/text.h"
 
 #include <stdio.h>
-#include <string.h>
 
-static const char help[] = "Lists the tensors of an archive or a safetensors file in the order of their\n"
-                           "data. Mode says how a tensor is stored:\n"
-                           "\n"
-                           "  coded   compressed\n"
-                           "  delta   compressed: what has changed since the base, see \"lmc-st info\"\n"
-                           "  stored  as it is, with a checksum: it does not compress\n"
-                           "  short   as it is: at most 255 bytes\n"
-                           "  alias   equal to an earlier tensor, whose bytes stand for both\n"
-                           "  plain   in a safetensors file that is no archive\n"
-                           "\n"
-                           "      --json         an array of {name, dtype, shape, nbytes, stored_nbytes,\n"
-                           "                     ratio, mode}; ratio = stored_nbytes / nbytes, null for an\n"
-                           "                     empty tensor\n"
-                           "  -h, --help         show this text\n";
+static const char about[] = "Lists the tensors of an archive or a safetensors file in the order of their\n"
+                            "data. Mode says how a tensor is stored:\n"
+                            "\n"
+                            "  coded   compressed\n"
+                            "  delta   compressed: what has changed since the base, see \"lmc-st info\"\n"
+                            "  stored  as it is, with a checksum: it does not compress\n"
+                            "  short   as it is: at most 255 bytes\n"
+                            "  alias   equal to an earlier tensor, whose bytes stand for both\n"
+                            "  plain   in a safetensors file that is no archive\n";
 
 /* Longer names are cut in the table; --json gives them whole. */
 #define NAME_SHOWN_MAX 64
@@ -45,19 +36,14 @@ static void print_json_tensor(const lmc_st_tensor *tensor, const char *mode)
 
 /* ---- table ---- */
 
-/* Columns of a shown name: bytes that are not continuations of a character. */
-static int width(const char *shown)
-{
-    int cells = 0;
-    for (; *shown != '\0'; shown++)
-        cells += ((unsigned char)*shown & 0xc0) != 0x80;
-    return cells;
-}
-
+/* Returns the columns of the shown name: bytes that are not continuations of a character. */
 static int show_name(const lmc_st_tensor *tensor, char *shown, size_t capacity)
 {
-    st_text_escape(shown, capacity, tensor->name, tensor->name_nbytes);
-    return width(shown);
+    int columns = 0;
+    cli_escape(shown, capacity, tensor->name, tensor->name_nbytes);
+    for (const char *at = shown; *at != '\0'; at++)
+        columns += ((unsigned char)*at & 0xc0) != 0x80;
+    return columns;
 }
 
 static void print_row(const lmc_st_tensor *tensor, const char *mode, int name_width)
@@ -65,12 +51,13 @@ static void print_row(const lmc_st_tensor *tensor, const char *mode, int name_wi
     char name[NAME_SHOWN_MAX + 1];
     char shape[32];
     char ratio[24] = "-";
-    const int cells = show_name(tensor, name, sizeof(name));
+    const int columns = show_name(tensor, name, sizeof(name));
     cli_show_shape(tensor, shape, sizeof(shape));
     if (tensor->nbytes > 0)
         snprintf(ratio, sizeof(ratio), "%.4f", (double)tensor->stored_nbytes / (double)tensor->nbytes);
-    printf("%s%*s  %-11s  %-18s  %12llu  %12llu  %8s  %s\n", name, name_width - cells, "", tensor->dtype_name,
-           shape, (unsigned long long)tensor->nbytes, (unsigned long long)tensor->stored_nbytes, ratio, mode);
+    printf("%s%*s  %-11s  %-18s  %12llu  %12llu  %8s  %s\n", name, name_width - columns, "",
+           tensor->dtype_name, shape, (unsigned long long)tensor->nbytes,
+           (unsigned long long)tensor->stored_nbytes, ratio, mode);
 }
 
 static int widest_name(const lmc_st_file *file)
@@ -79,9 +66,9 @@ static int widest_name(const lmc_st_file *file)
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++) {
         char name[NAME_SHOWN_MAX + 1];
         lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-        st_file_describe(file, (size_t)i, &tensor);
-        const int cells = show_name(&tensor, name, sizeof(name));
-        widest = cells > widest ? cells : widest;
+        (void)cli_describe(file, i, &tensor);
+        const int columns = show_name(&tensor, name, sizeof(name));
+        widest = columns > widest ? columns : widest;
     }
     return widest;
 }
@@ -102,10 +89,8 @@ static int list(const lmc_st_file *file, int is_json)
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         if (lmc_st_tensor_mode(file, i, &mode, &diag) != LMC_OK)
             return cli_report(&diag);
-        if (lmc_st_tensor_info(file, i, &tensor) != LMC_OK) {
-            st_fail_nomem(&diag);
-            return cli_report(&diag);
-        }
+        if (cli_describe(file, i, &tensor) != LMC_OK)
+            return cli_fail_nomem();
         if (is_json) {
             printf(i == 0 ? "[" : ",\n ");
             print_json_tensor(&tensor, lmc_st_mode_name(mode));
@@ -123,7 +108,7 @@ static int list(const lmc_st_file *file, int is_json)
     return cli_finish_output();
 }
 
-static int run(const cli_args *args)
+static int run_ls(const cli_args *args)
 {
     lmc_st_file *file = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -136,4 +121,11 @@ static int run(const cli_args *args)
     return exit_status;
 }
 
-const cli_command cli_ls = {"ls", CLI_OPT_JSON, "ls FILE [OPTION...]", help, run};
+const cli_command cli_ls = {
+    .name = "ls",
+    .bit = CLI_LS,
+    .summary = "list the tensors",
+    .operands = "FILE ",
+    .before = about,
+    .run = run_ls,
+};

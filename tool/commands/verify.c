@@ -1,53 +1,32 @@
 /*
  * verify.c - lmc-st verify.
  */
-#include "safetensors/common/text.h"
-#include "safetensors/tree/model_dir.h"
 #include "tool/base.h"
 #include "tool/files.h"
+#include "tool/path.h"
+#include "tool/text.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <strings.h>
 
-static const char help[] =
+static const char about[] =
     "Reads archives whole and verifies every checksum: what \"lmc-st restore\" does,\n"
     "without writing. Names every damaged tensor and its blocks, and goes on with the\n"
     "next file after a bad one. Of a plain safetensors file, only the header is\n"
     "checked, and a line says so. FILE may also be a directory that \"lmc-st convert\"\n"
     "wrote, or \"-\" for standard input. \"lmc-st -t FILE...\" does the same. Without\n"
     "its base, of an archive only that is verified which needs none; the exit status\n"
-    "is then 1.\n"
-    "\n"
-    "      --sha256 HEX   the file that FILE restores to (a plain file: FILE itself)\n"
-    "                     must have this SHA-256, which hubs show for their files;\n"
-    "                     for one FILE, no directory\n"
-    "      --base BASE    the snapshot that FILE is based on, or its archive\n"
-    "      --base-dir DIR where bases are looked for, before an archive's directory\n"
-    "  -j, --threads N    number of threads; 0, the default, is one per core\n"
-    "  -q, --quiet        no progress bar, summary, or line on what is no archive\n"
-    "  -v, --verbose      summary of each file, even without a terminal\n"
-    "  -h, --help         show this text\n";
-
-/* Both in lower case. */
-static int is_expected(const unsigned char *digest, const char *expected, char *shown)
-{
-    int is_equal = 1;
-    for (size_t i = 0; i < 32; i++)
-        snprintf(shown + 2 * i, 3, "%02x", digest[i]);
-    for (size_t i = 0; i < 64; i++) {
-        const char digit = expected[i];
-        is_equal &= shown[i] == (digit >= 'A' && digit <= 'F' ? digit - 'A' + 'a' : digit);
-    }
-    return is_equal;
-}
+    "is then 1.\n";
 
 static int check_sha256(cli_job *job)
 {
-    char shown[65];
-    if (is_expected(job->result.sha256, job->args->sha256, shown))
+    char found[65];
+    for (size_t i = 0; i < 32; i++)
+        snprintf(found + 2 * i, 3, "%02x", job->result.sha256[i]);
+    if (strcasecmp(found, job->args->sha256) == 0)
         return CLI_OK;
     job->diag.status = LMC_ERR_CHECKSUM;
-    snprintf(job->diag.text, sizeof(job->diag.text), "its SHA-256 is %s, not the expected one", shown);
+    snprintf(job->diag.text, sizeof job->diag.text, "its SHA-256 is %s, not the expected one", found);
     return cli_report(&job->diag);
 }
 
@@ -63,20 +42,20 @@ static void count_file(void *user, const char *path, lmc_st_event event, uint64_
                        uint64_t out_nbytes)
 {
     verification *const self = user;
-    self->plain_count += !st_is_archive_name(path);
+    self->plain_count += !cli_is_archive_name(path);
     self->file_done(user, path, event, in_nbytes, out_nbytes);
 }
 
 /* Without checksums content cannot be verified: who reads exit status 0 must be told that it was not. Of
  * one file, the summary says so too. */
-static void tell_plain(const verification *self, const char *label)
+static void warn_of_plain(const verification *self, const char *label)
 {
     char shown[160];
     const cli_job *const job = &self->job;
     const int is_directory = job->result.file_count > 0;
     if ((job->args->seen & CLI_OPT_QUIET) != 0 || job->args->sha256 != NULL)
         return;
-    st_text_escape(shown, sizeof(shown), label, strlen(label));
+    cli_shown(shown, sizeof shown, label);
     if (is_directory && self->plain_count > 0) {
         fprintf(stderr, "lmc-st: %s: %llu of its files %s\n", shown, (unsigned long long)self->plain_count,
                 self->plain_count == 1
@@ -89,7 +68,7 @@ static void tell_plain(const verification *self, const char *label)
     }
 }
 
-static void tell(const cli_job *job)
+static void print_summary(const cli_job *job)
 {
     const char *content = "";
     if (job->args->sha256 != NULL)
@@ -120,13 +99,13 @@ static int verify_one(const cli_args *args, const char *path)
     if (exit_status == CLI_OK && args->sha256 != NULL)
         exit_status = check_sha256(job);
     if (exit_status == CLI_OK) {
-        tell_plain(&self, label);
-        tell(job);
+        warn_of_plain(&self, label);
+        print_summary(job);
     }
     return exit_status;
 }
 
-static int run(const cli_args *args)
+static int run_verify(const cli_args *args)
 {
     int worst = CLI_OK;
     if (args->operand_count == 0)
@@ -140,7 +119,11 @@ static int run(const cli_args *args)
     return worst;
 }
 
-const cli_command cli_verify = {"verify",
-                                CLI_OPT_THREADS | CLI_OPT_QUIET | CLI_OPT_VERBOSE | CLI_OPT_SHA256 |
-                                    CLI_OPT_BASE | CLI_OPT_BASE_DIR,
-                                "verify FILE... [OPTION...]", help, run};
+const cli_command cli_verify = {
+    .name = "verify",
+    .bit = CLI_VERIFY,
+    .summary = "check archives, write nothing",
+    .operands = "FILE... ",
+    .before = about,
+    .run = run_verify,
+};

@@ -109,7 +109,6 @@ _lmc_st() {
       1) _lmc_st_tensors "${operands[0]}" ;;
       esac ;;
     diff) [ ${#operands[@]} -lt 2 ] && _lmc_st_files '*.lmc' '*.safetensors' ;;
-    doctor) _lmc_st_files '*.h5' '*.hdf5' ;;
     cat | ls | info | bench) [ ${#operands[@]} -lt 1 ] && _lmc_st_files '*.lmc' '*.safetensors' ;;
     esac ;;
   esac

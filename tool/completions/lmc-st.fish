@@ -49,7 +49,7 @@ complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a info -d 'Descr
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a get -d 'Write the bytes of a tensor or a part of it'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a diff -d 'Compare the tensors of two files'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a bench -d "Measure ratio and speed on a file's tensors"
-complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a doctor -d 'Describe this installation and machine, or an HDF5 file'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a doctor -d 'Describe this installation and machine'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a help -d 'Show the help text of a command'
 complete -c lmc-st -n '__lmc_st_has 0 help' -a 'convert restore verify cat ls info get diff bench doctor'
 
@@ -82,5 +82,4 @@ complete -c lmc-st -n '__lmc_st_is convert' -k -a '(__fish_complete_suffix .safe
 complete -c lmc-st -n '__lmc_st_is restore' -k -a '(__fish_complete_suffix .lmc)'
 complete -c lmc-st -n '__lmc_st_is verify; or __lmc_st_has 0 cat ls info get diff bench; or __lmc_st_has 1 diff' \
     -k -a '(__fish_complete_suffix .lmc; __fish_complete_suffix .safetensors)'
-complete -c lmc-st -n '__lmc_st_is doctor' -k -a '(__fish_complete_suffix .hdf5; __fish_complete_suffix .h5)'
 complete -c lmc-st -n '__lmc_st_has 1 get' -a '(__lmc_st_tensors)' -d Tensor

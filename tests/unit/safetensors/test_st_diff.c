@@ -5,7 +5,6 @@
 #include "lmc_test.h"
 #include "lmc_test_archive.h"
 
-#include "safetensors/common/memory.h"
 #include "tool/commands/diff.h"
 
 #include <unistd.h>
@@ -32,9 +31,8 @@ static lmc_status compare(const char *a_path, const char *b_path, int *differs, 
     lmc_st_file *a = NULL;
     lmc_st_file *b = NULL;
     lmc_st_options options;
-    cli_pair pair = {0, 0, 0};
+    cli_pair pair = {.nbytes = CONTENT_NBYTES};
     lmc_st_options_init(&options);
-    options.allocator = &st_memory_default;
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(a_path, &a, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_st_open(b_path, &b, NULL), LMC_OK);
     const lmc_status status = cli_diff_contents(a, b, &pair, 1, &options, diag);

@@ -1,0 +1,203 @@
+/*
+ * experimental.c - calls of lmc_st.h that lmc-st needs beside the stable ones. Each puts a few inner calls together.
+ */
+#include "lmc_st.h"
+
+#include "safetensors/common/options.h"
+#include "safetensors/read/reader.h"
+#include "safetensors/restore/restore.h"
+
+#define PIECE_NBYTES ((size_t)2 << 20)
+
+/* ---- tensors ---- */
+
+struct lmc_st_reader {
+    lmc_ctx *ctx;
+    st_reader reader;
+};
+
+static lmc_status open_reader(lmc_st_reader *reader, const lmc_st_file *file, uint64_t index,
+                              lmc_st_diag *diag)
+{
+    reader->reader.file = file;
+    if (index >= file->header.tensor_count)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
+    if (file->is_archive && lmc_ctx_create(&file->memory, &reader->ctx) != LMC_OK)
+        return st_fail_nomem(diag);
+    return st_reader_open(&reader->reader, file, reader->ctx, (size_t)index, diag);
+}
+
+lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index, lmc_st_reader **reader,
+                                lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_st_reader *const created = st_allocate_zeroed(&file->memory, 1, sizeof *created);
+    lmc_status status = st_call_begin(&call, file->path, NULL, NULL, diag);
+    if (status == LMC_OK)
+        status = created ? open_reader(created, file, index, call.diag) : st_fail_nomem(call.diag);
+    if (status != LMC_OK && created) {
+        created->reader.file = file;
+        lmc_st_reader_free(created);
+    }
+    *reader = status == LMC_OK ? created : NULL;
+    return st_call_end(&call, status);
+}
+
+lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint64_t first_byte, size_t nbytes, void *dst,
+                              lmc_st_diag *diag)
+{
+    st_call call;
+    const st_reader *const inner = &reader->reader;
+    const uint64_t content_nbytes = st_file_tensor_nbytes(inner->file, inner->index);
+    lmc_status status = st_call_begin(&call, inner->file->path, NULL, NULL, diag);
+    if (status == LMC_OK && (first_byte > content_nbytes || nbytes > content_nbytes - first_byte))
+        status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the tensor");
+    if (status == LMC_OK && nbytes > 0)
+        status = st_reader_read(&reader->reader, first_byte, nbytes, dst, call.diag);
+    return st_call_end(&call, status);
+}
+
+void lmc_st_reader_free(lmc_st_reader *reader)
+{
+    if (!reader)
+        return;
+    const lmc_allocator memory = reader->reader.file->memory;
+    st_reader_close(&reader->reader);
+    lmc_ctx_free(reader->ctx);
+    st_release(&memory, reader);
+}
+
+static lmc_status read_block_nbytes(const lmc_st_file *file, uint64_t index, size_t *block_nbytes,
+                                    lmc_st_diag *diag)
+{
+    lmc_ctx *ctx = NULL;
+    lmc_frame *frame = NULL;
+    lmc_info info = LMC_INIT(lmc_info);
+    if (!file->is_archive || index >= file->header.tensor_count)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no content hash of this number");
+    if (st_file_tensor_nbytes(file, (size_t)index) == 0)
+        return LMC_OK;
+    if (lmc_ctx_create(&file->memory, &ctx) != LMC_OK)
+        return st_fail_nomem(diag);
+    const lmc_status status = st_frame_open(file, NULL, ctx, (size_t)index, &frame, diag);
+    if (status == LMC_OK)
+        lmc_frame_info(frame, &info);
+    *block_nbytes = info.block_nbytes;
+    lmc_frame_free(frame);
+    lmc_ctx_free(ctx);
+    return status;
+}
+
+lmc_status lmc_st_content_hash(const lmc_st_file *file, uint64_t index, uint64_t *hash, size_t *block_nbytes,
+                               lmc_st_diag *diag)
+{
+    st_call call;
+    *block_nbytes = 0;
+    lmc_status status = st_call_begin(&call, file->path, NULL, NULL, diag);
+    if (status == LMC_OK)
+        status = read_block_nbytes(file, index, block_nbytes, call.diag);
+    *hash = status == LMC_OK ? file->hashes[index] : 0;
+    return st_call_end(&call, status);
+}
+
+lmc_status lmc_st_check_unchanged(const lmc_st_file *file, lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin(&call, file->path, NULL, NULL, diag);
+    if (status == LMC_OK)
+        status = os_input_check_unchanged(&file->input, call.diag);
+    return st_call_end(&call, status);
+}
+
+/* ---- outputs ---- */
+
+/* Bytes that are written in order. */
+typedef struct copy {
+    const lmc_st_file *source;
+    uint64_t nbytes;
+    lmc_read_fn read; /* NULL: they are the source's own */
+    void *user;
+    int read_has_failed; /* it has said why */
+} copy;
+
+static lmc_status copy_pieces(copy *copy, const os_output *output, const st_call *call)
+{
+    lmc_status status = LMC_OK;
+    unsigned char *const piece = st_allocate(call->options.allocator, PIECE_NBYTES);
+    if (!piece)
+        return st_fail_nomem(call->diag);
+    for (uint64_t at = 0; at < copy->nbytes && status == LMC_OK;) {
+        const size_t nbytes = copy->nbytes - at < PIECE_NBYTES ? (size_t)(copy->nbytes - at) : PIECE_NBYTES;
+        if (st_is_cancelled(call->options.cancel))
+            status = st_fail_cancelled(call->diag);
+        else if (!copy->read)
+            status = os_input_read(&copy->source->input, at, piece, nbytes, call->diag);
+        else
+            copy->read_has_failed = (status = copy->read(copy->user, at, piece, nbytes)) != LMC_OK;
+        if (status == LMC_OK)
+            status = os_output_write(output, at, piece, nbytes, call->diag);
+        at += nbytes;
+    }
+    st_release(call->options.allocator, piece);
+    return status;
+}
+
+static lmc_status write_copy(copy *copy, const char *out_path, const st_call *call)
+{
+    os_output output;
+    const os_place place = os_place_of(out_path);
+    lmc_status status = st_restore_create_output(&output, copy->source, &place, &call->options, call->diag);
+    if (status != LMC_OK)
+        return status;
+    status = copy_pieces(copy, &output, call);
+    if (status == LMC_OK)
+        status = os_input_check_unchanged(&copy->source->input, call->diag);
+    if (status == LMC_OK)
+        return os_output_commit(&output, call->options.force, call->options.no_fsync, call->diag);
+    os_output_discard(&output);
+    return status;
+}
+
+lmc_status lmc_st_write_content(const lmc_st_file *source, const char *out_path, uint64_t nbytes,
+                                lmc_read_fn read, void *user, const lmc_st_options *options,
+                                lmc_st_diag *diag)
+{
+    st_call call;
+    copy copy = {.source = source, .nbytes = nbytes, .read = read, .user = user};
+    lmc_status status = st_call_begin(&call, source->path, options, NULL, diag);
+    if (status == LMC_OK)
+        status = write_copy(&copy, out_path, &call);
+    if (copy.read_has_failed)
+        call.given_diag = NULL;
+    return st_call_end(&call, status);
+}
+
+static lmc_status cat_file(const char *in_path, st_call *call)
+{
+    static const char out_path[] = "standard output";
+    lmc_st_file *source = NULL;
+    if (call->options.out_fd < 0)
+        return st_fail(call->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no descriptor to write to");
+    lmc_status status = st_file_open_input(in_path, &call->options, &source, call->diag);
+    if (status == LMC_OK && source->is_archive) {
+        const os_place place = os_place_of(out_path);
+        /* a stream was collected in a temporary file, which is read again */
+        call->options.in_fd = call->options.in_fd < 0 ? -1 : source->input.fd;
+        status = st_restore_file(in_path, &place, &call->options, call->result, call->diag);
+    } else if (status == LMC_OK) {
+        copy copy = {.source = source, .nbytes = source->input.nbytes};
+        status = write_copy(&copy, out_path, call);
+    }
+    lmc_st_close(source);
+    return status;
+}
+
+lmc_status lmc_st_cat(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+                      lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin(&call, in_path, options, result, diag);
+    if (status == LMC_OK)
+        status = cat_file(in_path, &call);
+    return st_call_end(&call, status);
+}

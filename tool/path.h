@@ -1,0 +1,33 @@
+/*
+ * path.h - paths: their text, and what they lead to.
+ */
+#ifndef LMC_TOOL_PATH_H
+#define LMC_TOOL_PATH_H
+
+#include <stddef.h>
+
+#define CLI_ARCHIVE_SUFFIX ".lmc"
+
+/* 1 if the path, with links followed, is a directory, or a regular file. */
+int cli_is_directory(const char *path);
+int cli_is_file(const char *path);
+
+/* 1 if it is a directory whose last component is its own name: no link, "." or "..". */
+int cli_is_own_directory(const char *path);
+
+/* 1 if the name is that of an archive in a directory that lmc-st wrote: "*.safetensors.lmc". */
+int cli_is_archive_name(const char *path);
+
+/* Length of a path without the slashes at its end. */
+size_t cli_path_length(const char *path);
+
+/* What follows the last slash. */
+const char *cli_last_component(const char *path);
+
+/* "directory/name", only `directory` if the name is empty, and then `suffix`; to be freed. NULL: out of memory. */
+char *cli_path_join(const char *directory, const char *name, const char *suffix);
+
+/* A copy of the first `length` bytes of a path, to be freed. NULL: out of memory. */
+char *cli_path_copy(const char *path, size_t length);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * report.c - messages on standard error, exit statuses, and the end of standard output.
+ */
+#include "tool/cli.h"
+#include "tool/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int cli_ends_by_sigpipe;
+
+static int output_errno; /* why printing failed first */
+static int reader_has_left;
+
+int cli_usage_error(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "lmc-st: ");
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, " (see lmc-st %s%s--help)\n", command ? command : "", command ? " " : "");
+    return CLI_USAGE;
+}
+
+int cli_exit_status(lmc_status status)
+{
+    switch (status) {
+    case LMC_OK: return CLI_OK;
+    case LMC_ERR_ARG: return CLI_USAGE;
+    case LMC_ERR_IO:
+    case LMC_ERR_NOMEM: return CLI_SYSTEM;
+    case LMC_ERR_CANCELLED: return 128 + (cli_cancel != 0 ? cli_cancel : SIGINT);
+    default: return CLI_BAD_DATA;
+    }
+}
+
+int cli_report(const lmc_st_diag *diag)
+{
+    if (diag->os_errno == EPIPE && cli_ends_by_sigpipe) { /* `lmc-st ls X | head`: nobody is to be told */
+        reader_has_left = 1;
+        return 128 + SIGPIPE;
+    }
+    fprintf(stderr, "lmc-st: %s: ", diag->file);
+    if (diag->has_tensor)
+        fprintf(stderr, "tensor \"%s\": ", diag->tensor);
+    if (diag->offset != LMC_ST_NO_OFFSET)
+        fprintf(stderr, "offset %llu: ", (unsigned long long)diag->offset);
+    fprintf(stderr, "%s\n", diag->text);
+    const int is_interrupted = diag->os_errno == EINTR && cli_cancel != 0;
+    return cli_exit_status(is_interrupted ? LMC_ERR_CANCELLED : diag->status);
+}
+
+void cli_set_diag(lmc_st_diag *diag, const char *path, lmc_status status, const char *format, ...)
+{
+    va_list arguments;
+    *diag = (lmc_st_diag){.struct_size = sizeof *diag, .status = status, .offset = LMC_ST_NO_OFFSET};
+    cli_shown(diag->file, sizeof diag->file, path);
+    va_start(arguments, format);
+    vsnprintf(diag->text, sizeof diag->text, format, arguments);
+    va_end(arguments);
+}
+
+void cli_set_os_diag(lmc_st_diag *diag, const char *path, int os_errno, const char *what)
+{
+    cli_set_diag(diag, path, os_errno == ENOMEM ? LMC_ERR_NOMEM : LMC_ERR_IO, "%s: %s", what,
+                 strerror(os_errno));
+    diag->os_errno = os_errno;
+}
+
+int cli_fail_nomem(void)
+{
+    fprintf(stderr, "lmc-st: out of memory\n");
+    return CLI_SYSTEM;
+}
+
+/* ---- standard output ---- */
+
+int cli_output_works(void)
+{
+    if (!ferror(stdout))
+        return 1;
+    output_errno = output_errno != 0 ? output_errno : errno;
+    return 0;
+}
+
+int cli_finish_output(void)
+{
+    if (cli_output_works() && fflush(stdout) == 0)
+        return CLI_OK;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    const int os_errno = output_errno != 0 ? output_errno : errno;
+    /* what could not be written would be tried again at the end of the program, and could block it */
+    const int fd = open("/dev/null", O_WRONLY);
+    if (fd >= 0) {
+        (void)dup2(fd, STDOUT_FILENO);
+        close(fd);
+    }
+    cli_set_os_diag(&diag, "standard output", os_errno, "cannot write");
+    return cli_report(&diag);
+}
+
+void cli_follow_reader(void)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigset_t only;
+    if (!reader_has_left)
+        return;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGPIPE, &action, NULL);
+    sigemptyset(&only);
+    sigaddset(&only, SIGPIPE);
+    sigprocmask(SIG_UNBLOCK, &only, NULL);
+    (void)raise(SIGPIPE);
+}
