@@ -378,7 +378,7 @@ fi
 if wants reference official model; then
   packages="$packages python3-venv"
 fi
-if wants checks cli sanitize; then
+if wants checks sanitize; then
   packages="$packages libhdf5-dev"
 fi
 lmc_apt $packages

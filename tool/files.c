@@ -69,6 +69,7 @@ static void show_file(void *user, const char *path, lmc_st_event event, uint64_t
     static const char *const events[] = {"converted", "restored", "verified", "copied", "kept"};
     cli_job *const job = user;
     char shown[160];
+    job->plain_count += !cli_is_archive_name(path);
     if ((job->args->seen & CLI_OPT_VERBOSE) == 0)
         return;
     cli_progress_clear(&job->progress);
@@ -136,9 +137,9 @@ static int run_job(const cli_work *work, const cli_args *args, const char *in_pa
     cli_job job;
     cli_job_start(&job, args, in_path);
     job.out_path = out_path;
-    job.options.out_fd = out_path == NULL ? STDOUT_FILENO : -1;
+    job.options.out_fd = !out_path ? STDOUT_FILENO : -1;
     const lmc_status status = work->do_one(&job, is_stream(in_path) ? "standard input" : in_path,
-                                           out_path == NULL ? "standard output" : out_path);
+                                           !out_path ? "standard output" : out_path);
     int exit_status = cli_job_end(&job, status);
     if (exit_status == CLI_OK && (args->seen & CLI_OPT_RM) != 0)
         exit_status = remove_input(work, &job);
@@ -158,7 +159,7 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     const int base_status = cli_base_check(args, in_path);
     if (base_status != CLI_OK)
         return base_status;
-    if ((args->seen & CLI_OPT_STDOUT) != 0 || (is_stream(in_path) && args->output == NULL))
+    if ((args->seen & CLI_OPT_STDOUT) != 0 || (is_stream(in_path) && !args->output))
         return run_job(work, args, in_path, NULL);
     if (args->output && args->operand_count == 1) {
         out_path = cli_path_copy(args->output, strlen(args->output));
@@ -184,7 +185,7 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
 static int uses_stdout(const cli_args *args)
 {
     int is_used = (args->seen & CLI_OPT_STDOUT) != 0 || (args->output && is_stream(args->output));
-    for (int i = 0; i < args->operand_count && args->output == NULL; i++)
+    for (int i = 0; i < args->operand_count && !args->output; i++)
         is_used |= is_stream(args->operands[i]);
     return is_used;
 }
@@ -222,9 +223,9 @@ static const char *find_same_name(const cli_work *work, const cli_args *args)
     const char *fault = NULL;
     const char *found = NULL;
     char **const names = calloc((size_t)args->operand_count, sizeof *names);
-    for (int i = 0; names && i < args->operand_count && found == NULL; i++) {
+    for (int i = 0; names && i < args->operand_count && !found; i++) {
         names[i] = work->output_name(args->operands[i], &fault);
-        for (int j = 0; j < i && names[i] && found == NULL; j++) {
+        for (int j = 0; j < i && names[i] && !found; j++) {
             const int is_same =
                 names[j] && strcmp(cli_last_component(names[i]), cli_last_component(names[j])) == 0;
             found = is_same ? args->operands[i] : NULL;
@@ -240,11 +241,10 @@ int cli_run_files(const cli_work *work, const cli_args *args)
 {
     int worst = CLI_OK;
     const char *const fault = request_fault(args);
-    if (fault != NULL)
+    if (fault)
         return cli_usage_error(work->name, "%s", fault);
-    const char *const same =
-        args->operand_count > 1 && args->output != NULL ? find_same_name(work, args) : NULL;
-    if (same != NULL) {
+    const char *const same = args->operand_count > 1 && args->output ? find_same_name(work, args) : NULL;
+    if (same) {
         char shown[160];
         return cli_usage_error(work->name, "%s: an earlier input's output has the same name",
                                cli_shown(shown, sizeof shown, same));

@@ -1,7 +1,7 @@
 /*
  * remove.c - removing an input and nothing else. A directory's contents are reached from the open directory, and no
- * link is followed. The input is first given a private name in its own folder, where nobody who knows it by its old one can
- * replace it; it is looked at there, and removed or put back. renameat2 is a Linux call.
+ * link is followed. The input first gets a private name in its own folder: nobody who knows it by its old name can
+ * replace it there. It is then looked at again, and removed or put back. renameat2 is a Linux call.
  */
 #ifdef __linux__
 #define _GNU_SOURCE

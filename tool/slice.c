@@ -107,7 +107,7 @@ static int read_dim(parser *parser, size_t dim, uint64_t size, picked *picked)
     uint64_t number = 0;
     const int is_negative = try_take(parser, '-');
     const int has_number = is_negative || is_digit(parser);
-    snprintf(what, sizeof(what), "dimension %zu", dim);
+    snprintf(what, sizeof what, "dimension %zu", dim);
     picked->begin = 0;
     if (has_number && !read_number(parser, &number))
         return 0;
@@ -200,7 +200,7 @@ size_t cli_slice_name_length(const char *operand)
 {
     const size_t length = strlen(operand);
     const char *const bracket = strrchr(operand, '[');
-    return bracket == NULL || operand[length - 1] != ']' ? SIZE_MAX : (size_t)(bracket - operand);
+    return !bracket || operand[length - 1] != ']' ? SIZE_MAX : (size_t)(bracket - operand);
 }
 
 int cli_slice_parse(const char *text, const lmc_st_tensor *tensor, cli_slice *slice,
@@ -210,7 +210,7 @@ int cli_slice_parse(const char *text, const lmc_st_tensor *tensor, cli_slice *sl
     parser parser = {text, fault};
     uint64_t run_nbits = 0;
     uint64_t first_bit = 0;
-    memset(slice, 0, sizeof(*slice));
+    memset(slice, 0, sizeof *slice);
     if (!read_dims(&parser, tensor, picks))
         return 0;
     if (is_empty(tensor, picks))

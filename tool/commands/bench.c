@@ -1,16 +1,20 @@
 /*
- * bench.c - lmc-st bench: which tensors are measured, reading them and the tensors of a base that belong to them, and
- * the report.
+ * bench.c - lmc-st bench: the tensors of a file in memory, encoded, decoded and copied under a clock. Tensors are taken
+ * in groups that are larger than the caches: all tensors of a group are encoded, then all are decoded. So no input lies
+ * in a cache because it was just written.
  */
-#include "tool/commands/bench.h"
-
 #include "tool/base.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SAMPLE_NBYTES_MAX ((uint64_t)512 << 20)
+#define GROUP_NBYTES ((uint64_t)64 << 20)
+#define WORK_NBYTES ((uint64_t)128 << 20) /* small samples are repeated up to here */
+#define ROW_SECONDS 2.0                   /* unless this much time has passed */
 #define GIB (1024.0 * 1024.0 * 1024.0)
 #define MIB (1024.0 * 1024.0)
 
@@ -21,169 +25,356 @@ static const char about[] =
     "small sample is repeated to 128 MiB. Everything that was decoded is compared. No\n"
     "file is written; memory is up to three times the sample, and the base.\n";
 
-/* ---- the sample ---- */
+/* One tensor of the sample, and its places in the buffers. */
+typedef struct part {
+    uint64_t index; /* in the file */
+    lmc_dtype dtype;
+    unsigned char *content, *frame, *decoded;
+    size_t nbytes, frame_capacity, frame_nbytes;
+    unsigned char *base; /* NULL: the base has no tensor that belongs to this one */
+    size_t base_nbytes;
+    lmc_base_form base_form;
+    int begins_group;
+} part;
 
-static void take_part(cli_sample *sample, const lmc_st_tensor *tensor, uint64_t index, uint64_t nbytes)
+typedef struct bench {
+    const lmc_st_file *file, *base; /* base: NULL without --base */
+    lmc_ctx *ctx;
+    part *parts; /* in the order of their data; their contents lie one behind the other */
+    size_t count;
+    uint64_t nbytes;
+    int is_cut, is_json; /* is_cut: the only tensor is too large, its beginning is taken */
+    unsigned thread_count, row_count;
+    unsigned char *content, *base_content; /* of all parts */
+    unsigned char *frames, *decoded;       /* of one group */
+} bench;
+
+/* One line of the result. */
+typedef struct row {
+    lmc_level level;
+    int has_base;    /* coded against the base */
+    uint64_t passes; /* over the sample */
+    uint64_t content_nbytes, frame_nbytes;
+    double encode_seconds, decode_seconds, memcpy_seconds;
+} row;
+
+static double now_seconds(void)
 {
-    sample->parts[sample->count++] =
-        (cli_part){.index = index, .dtype = tensor->dtype, .nbytes = (size_t)nbytes};
-    sample->nbytes += nbytes;
+    struct timespec now = {0, 0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* ---- the sample ---- */
+
 /* Takes whole tensors as long as they fit, or the beginning of the first one if none fits. */
-static int choose_parts(const lmc_st_file *file, cli_sample *sample)
+static int choose_parts(bench *bench)
 {
-    const uint64_t count = lmc_st_tensor_count(file);
-    uint64_t first = count; /* tensor with any bytes */
+    const uint64_t count = lmc_st_tensor_count(bench->file);
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-    sample->parts = calloc((size_t)count + 1, sizeof(cli_part));
-    if (!sample->parts)
+    part first = {.nbytes = 0}; /* with any bytes */
+    bench->parts = calloc((size_t)count + 1, sizeof(part));
+    if (!bench->parts)
         return cli_fail_nomem();
     for (uint64_t i = 0; i < count; i++) {
-        cli_describe(file, i, &tensor);
-        first = tensor.nbytes > 0 && first == count ? i : first;
-        if (tensor.nbytes > 0 && tensor.nbytes <= SAMPLE_NBYTES_MAX - sample->nbytes)
-            take_part(sample, &tensor, i, tensor.nbytes);
+        (void)cli_describe(bench->file, i, &tensor);
+        const int fits = tensor.nbytes <= SAMPLE_NBYTES_MAX - bench->nbytes;
+        const size_t nbytes = (size_t)(tensor.nbytes < SAMPLE_NBYTES_MAX ? tensor.nbytes : SAMPLE_NBYTES_MAX);
+        const part part = {.index = i, .dtype = tensor.dtype, .nbytes = nbytes};
+        first = first.nbytes == 0 ? part : first;
+        if (nbytes > 0 && fits) {
+            bench->parts[bench->count++] = part;
+            bench->nbytes += nbytes;
+        }
     }
-    if (first == count)
+    if (first.nbytes == 0)
         return cli_usage_error("bench", "the file's tensors are empty: there is nothing to measure");
-    if (sample->count == 0) {
-        cli_describe(file, first, &tensor);
-        take_part(sample, &tensor, first, SAMPLE_NBYTES_MAX);
-        sample->is_cut = 1;
+    if (bench->count == 0) {
+        bench->parts[bench->count++] = first;
+        bench->nbytes = first.nbytes;
+        bench->is_cut = 1;
     }
     return CLI_OK;
 }
 
-/* The tensor of the base that belongs to tensor `index`: of the same name and shape, and of its dtype, or F32 for
- * BF16. Returns 1 and sets *base_index and *form, or returns 0. */
-static int find_base(const lmc_st_file *file, uint64_t index, const lmc_st_file *base, uint64_t *base_index,
-                     lmc_base_form *form)
+/* Finds the tensor of the base that belongs to the part: of the same name and shape, and of its dtype, or F32 for
+ * BF16. Returns 1 and sets *index. */
+static int find_base(const bench *bench, part *part, uint64_t *index)
 {
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     lmc_st_tensor old = LMC_INIT(lmc_st_tensor);
-    cli_describe(file, index, &tensor);
-    if (!lmc_st_find(base, tensor.name, tensor.name_nbytes, base_index))
+    (void)cli_describe(bench->file, part->index, &tensor);
+    if (!bench->base || !lmc_st_find(bench->base, tensor.name, tensor.name_nbytes, index))
         return 0;
-    cli_describe(base, *base_index, &old);
-    *form = old.dtype == tensor.dtype ? LMC_BASE_PLAIN : LMC_BASE_BF16_OF_F32;
+    (void)cli_describe(bench->base, *index, &old);
+    part->base_form = old.dtype == tensor.dtype ? LMC_BASE_PLAIN : LMC_BASE_BF16_OF_F32;
+    part->base_nbytes = part->base_form == LMC_BASE_PLAIN ? part->nbytes : 2 * part->nbytes;
     return cli_is_same_shape(&tensor, &old) &&
-           (*form == LMC_BASE_PLAIN || (tensor.dtype == LMC_DTYPE_BF16 && old.dtype == LMC_DTYPE_F32));
+           (part->base_form == LMC_BASE_PLAIN ||
+            (tensor.dtype == LMC_DTYPE_BF16 && old.dtype == LMC_DTYPE_F32));
 }
 
-static int read_base(const lmc_st_file *file, const lmc_st_file *base, cli_sample *sample)
+static int read_parts(bench *bench)
 {
-    uint64_t total_nbytes = 0;
-    for (size_t i = 0; i < sample->count; i++) /* at most F32 for BF16 */
-        total_nbytes += 2 * (uint64_t)sample->parts[i].nbytes;
-    sample->has_base = 1;
-    sample->base = malloc((size_t)total_nbytes + 1);
-    if (!sample->base)
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    bench->content = malloc((size_t)bench->nbytes);
+    bench->base_content = bench->base ? malloc(2 * (size_t)bench->nbytes) : NULL; /* at most F32 for BF16 */
+    unsigned char *content = bench->content;
+    unsigned char *base = bench->base_content;
+    if (!content || (bench->base && !base))
         return cli_fail_nomem();
-    unsigned char *at = sample->base;
-    for (size_t i = 0; i < sample->count; i++) {
-        cli_part *const part = &sample->parts[i];
-        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    for (size_t i = 0; i < bench->count; i++) {
+        part *const part = &bench->parts[i];
         uint64_t base_index = 0;
-        if (!find_base(file, part->index, base, &base_index, &part->base_form))
-            continue;
-        part->base = at;
-        part->base_nbytes = part->base_form == LMC_BASE_BF16_OF_F32 ? 2 * part->nbytes : part->nbytes;
-        if (lmc_st_read_range(base, NULL, base_index, 0, part->base_nbytes, at, &diag) != LMC_OK)
+        part->content = content;
+        content += part->nbytes;
+        if (lmc_st_read_range(bench->file, bench->ctx, part->index, 0, part->nbytes, part->content, &diag) !=
+            LMC_OK)
             return cli_report(&diag);
-        at += part->base_nbytes;
+        if (!find_base(bench, part, &base_index))
+            continue;
+        part->base = base;
+        base += part->base_nbytes;
+        if (lmc_st_read_range(bench->base, bench->ctx, base_index, 0, part->base_nbytes, part->base, &diag) !=
+            LMC_OK)
+            return cli_report(&diag);
     }
     return CLI_OK;
 }
 
-static int read_content(const lmc_st_file *file, cli_sample *sample)
+/* ---- coding ---- */
+
+static int fail_codec(const char *what, lmc_status status)
 {
-    sample->content = malloc((size_t)sample->nbytes + 1);
-    if (!sample->content)
-        return cli_fail_nomem();
-    unsigned char *at = sample->content;
-    for (size_t i = 0; i < sample->count; i++) {
-        cli_part *const part = &sample->parts[i];
-        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-        part->content = at;
-        if (lmc_st_read_range(file, NULL, part->index, 0, part->nbytes, at, &diag) != LMC_OK)
-            return cli_report(&diag);
-        at += part->nbytes;
+    fprintf(stderr, "lmc-st: %s: %s\n", what, lmc_status_text(status));
+    return cli_exit_status(status);
+}
+
+static void set_params(const bench *bench, const part *part, lmc_level level, lmc_params *params)
+{
+    lmc_params_init(params);
+    params->dtype = part->dtype;
+    params->level = level;
+    params->thread_count = bench->thread_count;
+    params->base_form = part->base_form;
+}
+
+/* Divides the sample into groups, which use the same buffers one after the other. */
+static int place_groups(bench *bench)
+{
+    size_t frames_nbytes = 0;
+    size_t decoded_nbytes = 0;
+    for (int is_placing = 0; is_placing < 2; is_placing++) { /* first to learn how much memory that takes */
+        size_t frame_at = 0;
+        size_t decoded_at = 0;
+        for (size_t i = 0; i < bench->count; i++) {
+            lmc_params params;
+            part *const part = &bench->parts[i];
+            set_params(bench, part, LMC_LEVEL_MAX, &params);
+            const lmc_status status = lmc_encode_bound(&params, part->nbytes, &part->frame_capacity);
+            if (status != LMC_OK)
+                return fail_codec("encoding failed", status);
+            part->begins_group = i == 0 || decoded_at + part->nbytes > GROUP_NBYTES;
+            frame_at = part->begins_group ? 0 : frame_at;
+            decoded_at = part->begins_group ? 0 : decoded_at;
+            part->frame = is_placing ? bench->frames + frame_at : NULL;
+            part->decoded = is_placing ? bench->decoded + decoded_at : NULL;
+            frame_at += part->frame_capacity;
+            decoded_at += part->nbytes;
+            frames_nbytes = frame_at > frames_nbytes ? frame_at : frames_nbytes;
+            decoded_nbytes = decoded_at > decoded_nbytes ? decoded_at : decoded_nbytes;
+        }
+        if (is_placing)
+            break;
+        bench->frames = malloc(frames_nbytes);
+        bench->decoded = malloc(decoded_nbytes);
+        if (!bench->frames || !bench->decoded)
+            return cli_fail_nomem();
+        memset(bench->frames, 0, frames_nbytes); /* so that no page is new under the clock */
+        memset(bench->decoded, 0, decoded_nbytes);
     }
+    return CLI_OK;
+}
+
+typedef struct copy {
+    unsigned char *dst;
+    const unsigned char *src;
+    size_t nbytes;
+    pthread_t thread;
+    int has_thread;
+} copy;
+
+static void *copy_part(void *argument)
+{
+    const copy *const copy = argument;
+    memcpy(copy->dst, copy->src, copy->nbytes);
+    return NULL;
+}
+
+/* memcpy() with as many threads as the codec has. */
+static void copy_group(const part *first, size_t nbytes, unsigned thread_count)
+{
+    copy copies[LMC_THREAD_COUNT_MAX];
+    for (size_t i = 0; i < thread_count; i++) {
+        const size_t begin = nbytes / thread_count * i;
+        const size_t end = i + 1 == thread_count ? nbytes : nbytes / thread_count * (i + 1);
+        copies[i] =
+            (copy){.dst = first->decoded + begin, .src = first->content + begin, .nbytes = end - begin};
+        copies[i].has_thread =
+            i + 1 < thread_count && pthread_create(&copies[i].thread, NULL, copy_part, &copies[i]) == 0;
+        if (!copies[i].has_thread)
+            copy_part(&copies[i]);
+    }
+    for (size_t i = 0; i < thread_count; i++)
+        if (copies[i].has_thread)
+            pthread_join(copies[i].thread, NULL);
+}
+
+/* The base of a part as a row uses it. */
+static const void *base_of(const part *part, const row *row, size_t *base_nbytes)
+{
+    const int has_base = row->has_base && part->base;
+    *base_nbytes = has_base ? part->base_nbytes : 0;
+    return has_base ? part->base : NULL;
+}
+
+static lmc_status encode_parts(const bench *bench, part *parts, size_t count, row *row)
+{
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < count && status == LMC_OK; i++) {
+        lmc_params params;
+        size_t base_nbytes = 0;
+        const void *const base = base_of(&parts[i], row, &base_nbytes);
+        set_params(bench, &parts[i], row->level, &params);
+        status = lmc_encode(bench->ctx, &params, parts[i].content, parts[i].nbytes, base, base_nbytes,
+                            parts[i].frame, parts[i].frame_capacity, &parts[i].frame_nbytes);
+        row->frame_nbytes += parts[i].frame_nbytes;
+    }
+    return status;
+}
+
+static lmc_status decode_parts(const bench *bench, const part *parts, size_t count, const row *row)
+{
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < count && status == LMC_OK; i++) {
+        size_t base_nbytes = 0;
+        size_t decoded_nbytes = 0;
+        const void *const base = base_of(&parts[i], row, &base_nbytes);
+        status = lmc_decode(bench->ctx, parts[i].frame, parts[i].frame_nbytes, base, base_nbytes,
+                            parts[i].decoded, parts[i].nbytes, &decoded_nbytes);
+    }
+    return status;
+}
+
+/* Measures the group of `count` parts that begins with `first`. */
+static int measure_group(const bench *bench, part *first, size_t count, row *row)
+{
+    const size_t nbytes = (size_t)(first[count - 1].content + first[count - 1].nbytes - first->content);
+    double started = now_seconds();
+    copy_group(first, nbytes, bench->thread_count);
+    row->memcpy_seconds += now_seconds() - started;
+    started = now_seconds();
+    lmc_status status = encode_parts(bench, first, count, row);
+    row->encode_seconds += now_seconds() - started;
+    if (status != LMC_OK)
+        return fail_codec("encoding failed", status);
+    memset(first->decoded, 0x5a, nbytes);
+    started = now_seconds();
+    status = decode_parts(bench, first, count, row);
+    row->decode_seconds += now_seconds() - started;
+    if (status != LMC_OK)
+        return fail_codec("decoding failed", status);
+    row->content_nbytes += nbytes;
+    if (memcmp(first->content, first->decoded, nbytes) == 0)
+        return cli_cancel == 0 ? CLI_OK : 128 + cli_cancel;
+    fprintf(stderr, "lmc-st: a decoded tensor differs from what was encoded\n");
+    return CLI_BAD_DATA;
+}
+
+static int measure_row(bench *bench, row *row)
+{
+    const double started = now_seconds();
+    do {
+        for (size_t first = 0, end = 0; first < bench->count; first = end) {
+            for (end = first + 1; end < bench->count && !bench->parts[end].begins_group;)
+                end++;
+            const int status = measure_group(bench, &bench->parts[first], end - first, row);
+            if (status != CLI_OK)
+                return status;
+        }
+        row->passes++;
+    } while (row->content_nbytes < WORK_NBYTES && now_seconds() - started < ROW_SECONDS);
     return CLI_OK;
 }
 
 /* ---- the report ---- */
 
-typedef struct report {
-    const cli_sample *sample;
-    uint64_t tensor_count; /* of the file */
-    unsigned thread_count, row_count;
-    int is_json;
-} report;
-
-static double speed(const cli_bench_row *row, double seconds)
+static double speed(const row *row, double seconds)
 {
     return (double)row->content_nbytes / GIB / (seconds > 1e-9 ? seconds : 1e-9);
 }
 
-static void print_head(const report *report, const cli_bench_row *row)
+static void print_head(const bench *bench, const row *row)
 {
-    const cli_sample *const sample = report->sample;
     printf("%zu of %llu tensors, %.1f MiB%s, %s%llu pass%s; %u thread%s; every result was compared\n\n",
-           sample->count, (unsigned long long)report->tensor_count, (double)sample->nbytes / MIB,
-           sample->is_cut ? " (the beginning of one: none is small enough)" : "",
+           bench->count, (unsigned long long)lmc_st_tensor_count(bench->file), (double)bench->nbytes / MIB,
+           bench->is_cut ? " (the beginning of one: none is small enough)" : "",
            row->passes > 1 ? "up to " : "", (unsigned long long)row->passes, row->passes > 1 ? "es" : "",
-           report->thread_count, report->thread_count == 1 ? "" : "s");
-    printf("%-8s  %-7s  %s%6s  %12s  %12s  %12s\n", "level", "kernels", sample->has_base ? "base  " : "",
-           "ratio", "encode GiB/s", "decode GiB/s", "memcpy GiB/s");
+           bench->thread_count, bench->thread_count == 1 ? "" : "s");
+    printf("%-8s  %-7s  %s%6s  %12s  %12s  %12s\n", "level", "kernels", bench->base ? "base  " : "", "ratio",
+           "encode GiB/s", "decode GiB/s", "memcpy GiB/s");
 }
 
-static void print_row(void *user, const cli_bench_row *row)
+static void print_row(bench *bench, const row *row)
 {
     static const char *const levels[] = {"default", "fast", "max"};
-    report *const report = user;
     const double ratio = (double)row->frame_nbytes / (double)row->content_nbytes;
-    if (report->is_json) {
+    const char *format = "%-8s  %-7s  %s%6.4f  %12.3f  %12.3f  %12.2f\n";
+    const char *base = !bench->base ? "" : row->has_base ? "yes   " : "no    ";
+    if (bench->is_json) {
         printf("%s{\"level\":\"%s\",\"kernels\":\"%s\",\"threads\":%u,\"base\":%s,\"ratio\":%.6f,"
                "\"encode_GiB_s\":%.4f,\"decode_GiB_s\":%.4f,\"memcpy_GiB_s\":%.4f}",
-               report->row_count == 0 ? "[" : ",\n ", levels[row->level], lmc_kernels_name(),
-               report->thread_count, row->has_base ? "true" : "false", ratio, speed(row, row->encode_seconds),
+               bench->row_count == 0 ? "[" : ",\n ", levels[row->level], lmc_kernels_name(),
+               bench->thread_count, row->has_base ? "true" : "false", ratio, speed(row, row->encode_seconds),
                speed(row, row->decode_seconds), speed(row, row->memcpy_seconds));
     } else {
-        if (report->row_count == 0)
-            print_head(report, row);
-        const char *const base = !report->sample->has_base ? "" : row->has_base ? "yes   " : "no    ";
-        printf("%-8s  %-7s  %s%6.4f  %12.3f  %12.3f  %12.2f\n", levels[row->level], lmc_kernels_name(), base,
-               ratio, speed(row, row->encode_seconds), speed(row, row->decode_seconds),
-               speed(row, row->memcpy_seconds));
+        if (bench->row_count == 0)
+            print_head(bench, row);
+        printf(format, levels[row->level], lmc_kernels_name(), base, ratio, speed(row, row->encode_seconds),
+               speed(row, row->decode_seconds), speed(row, row->memcpy_seconds));
     }
     fflush(stdout);
-    report->row_count++;
+    bench->row_count++;
 }
 
-static int bench_file(const cli_args *args, const lmc_st_file *file, const lmc_st_file *base)
+/* All levels, and if there is a base all levels against it. */
+static int measure_file(bench *bench)
 {
-    cli_sample sample = {.count = 0};
-    int status = choose_parts(file, &sample);
+    static const lmc_level levels[] = {LMC_LEVEL_FAST, LMC_LEVEL_DEFAULT, LMC_LEVEL_MAX};
+    const size_t ways = bench->base ? 2 : 1;
+    int status = lmc_ctx_create(NULL, &bench->ctx) == LMC_OK ? CLI_OK : cli_fail_nomem();
     if (status == CLI_OK)
-        status = read_content(file, &sample);
-    if (status == CLI_OK && base)
-        status = read_base(file, base, &sample);
-    if (status == CLI_OK) {
-        report report = {.sample = &sample,
-                         .tensor_count = lmc_st_tensor_count(file),
-                         .thread_count = (args->seen & CLI_OPT_THREADS) != 0 ? args->thread_count : 1,
-                         .is_json = (args->seen & CLI_OPT_JSON) != 0};
-        if (report.thread_count == 0)
-            report.thread_count = lmc_core_count();
-        status = cli_bench_run(&sample, report.thread_count, print_row, &report);
-        if (status == CLI_OK && report.is_json)
-            printf("]\n");
+        status = choose_parts(bench);
+    if (status == CLI_OK)
+        status = read_parts(bench);
+    if (status == CLI_OK)
+        status = place_groups(bench);
+    if (status == CLI_OK && lmc_ctx_set_thread_count(bench->ctx, bench->thread_count) != LMC_OK)
+        status = cli_fail_nomem();
+    for (size_t i = 0; i < 3 * ways && status == CLI_OK; i++) {
+        row row = {.level = levels[i / ways], .has_base = i % ways != 0};
+        status = measure_row(bench, &row);
+        if (status == CLI_OK)
+            print_row(bench, &row);
     }
-    free(sample.parts);
-    free(sample.content);
-    free(sample.base);
+    if (status == CLI_OK && bench->is_json)
+        printf("]\n");
+    lmc_ctx_free(bench->ctx);
+    free(bench->parts);
+    free(bench->content);
+    free(bench->base_content);
+    free(bench->frames);
+    free(bench->decoded);
     return status == CLI_OK ? cli_finish_output() : status;
 }
 
@@ -200,10 +391,17 @@ static int run_bench(const cli_args *args)
     if (status != CLI_OK)
         return status;
     if (cli_open(args, args->operands[0], &file, &diag) != LMC_OK ||
-        (args->base && cli_open(&of_base, args->base, &base, &diag) != LMC_OK))
+        (args->base && cli_open(&of_base, args->base, &base, &diag) != LMC_OK)) {
         status = cli_report(&diag);
-    else
-        status = bench_file(args, file, base);
+    } else {
+        bench bench = {.file = file,
+                       .base = base,
+                       .is_json = (args->seen & CLI_OPT_JSON) != 0,
+                       .thread_count = (args->seen & CLI_OPT_THREADS) != 0 ? args->thread_count : 1};
+        if (bench.thread_count == 0)
+            bench.thread_count = lmc_core_count();
+        status = measure_file(&bench);
+    }
     lmc_st_close(base);
     lmc_st_close(file);
     return status;

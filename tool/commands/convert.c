@@ -51,14 +51,14 @@ static void explain_growth(const cli_job *job, char *text, size_t capacity)
     lmc_st_file *file = NULL;
     const uint64_t count = job->result.tensor_count;
     text[0] = '\0';
-    if (count == 0 || job->out_path == NULL || lmc_st_open(job->out_path, &file, NULL) != LMC_OK)
+    if (count == 0 || !job->out_path || lmc_st_open(job->out_path, &file, NULL) != LMC_OK)
         return;
     (void)lmc_st_header(file, &header_nbytes);
     const uint64_t mean_nbytes = (job->result.file_nbytes - 8 - header_nbytes) / count;
     if (mean_nbytes < TINY_NBYTES) {
         char mean[24] = "less than 1";
         if (mean_nbytes > 0)
-            snprintf(mean, sizeof(mean), "%llu", (unsigned long long)mean_nbytes);
+            snprintf(mean, sizeof mean, "%llu", (unsigned long long)mean_nbytes);
         snprintf(text, capacity,
                  ": it has %llu tensors of %s byte%s on average; such files are better copied",
                  (unsigned long long)count, mean, mean_nbytes > 1 ? "s" : "");
@@ -76,7 +76,7 @@ static void warn_of_growth(cli_job *job, const char *in_path)
         result->stored_nbytes < result->file_nbytes + GROWTH_TOLD_NBYTES)
         return;
     if (!is_directory)
-        explain_growth(job, cause, sizeof(cause));
+        explain_growth(job, cause, sizeof cause);
     cli_progress_clear(&job->progress);
     fprintf(stderr, "lmc-st: %s: the %s larger than its source (%llu instead of %llu bytes)%s\n",
             cli_shown(shown, sizeof shown, in_path), is_directory ? "directory of archives is" : "archive is",
@@ -98,7 +98,7 @@ static void print_base_share(const cli_job *job)
 {
     lmc_st_file *file = NULL;
     lmc_st_base base = LMC_INIT(lmc_st_base);
-    if (job->args->base == NULL || job->out_path == NULL || job->result.file_count > 0 ||
+    if (!job->args->base || !job->out_path || job->result.file_count > 0 ||
         lmc_st_open(job->out_path, &file, NULL) != LMC_OK)
         return;
     (void)lmc_st_base_info(file, &base);
@@ -124,7 +124,7 @@ static void print_summary(const cli_job *job)
 static int run_convert(const cli_args *args)
 {
     static const cli_work work = {"convert", output_name, convert_one, print_summary, 1};
-    if (args->base == NULL && args->base_dir_count > 0)
+    if (!args->base && args->base_dir_count > 0)
         return cli_usage_error("convert", "--base-dir is for the base of an archive that --base names");
     return cli_run_files(&work, args);
 }

@@ -270,7 +270,7 @@ int doctor_plugin_find(doctor_plugin *plugin, doctor_problems *problems)
     const char *const preload = getenv("HDF5_PLUGIN_PRELOAD");
     int status = CLI_OK;
     int is_found = 0;
-    memset(plugin, 0, sizeof(*plugin));
+    memset(plugin, 0, sizeof *plugin);
     find_own(plugin);
     if (plugin->path[0] != '\0') {
         doctor_lmc own;

@@ -86,7 +86,7 @@ static void print_json_bases(const lmc_st_file *file)
     lmc_st_base base = LMC_INIT(lmc_st_base);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int depth = 0;
-    while (file != NULL && lmc_st_base_info(file, &base)) {
+    while (file && lmc_st_base_info(file, &base)) {
         printf("{\"name\":");
         cli_json_string(base.name, strlen(base.name));
         printf(",\"hash\":\"%016llx\",\"nbytes\":%llu,\"file\":", (unsigned long long)base.content_hash,
@@ -137,7 +137,7 @@ static void show_dtypes(const facts *facts)
         if (sum->count == 0)
             continue;
         if (sum->nbytes > 0)
-            snprintf(ratio, sizeof(ratio), "%.4f", (double)sum->stored_nbytes / (double)sum->nbytes);
+            snprintf(ratio, sizeof ratio, "%.4f", (double)sum->stored_nbytes / (double)sum->nbytes);
         printf("  %-11s  %8llu tensors  %14llu bytes  %14llu stored  %8s\n", lmc_dtype_name((lmc_dtype)i),
                (unsigned long long)sum->count, (unsigned long long)sum->nbytes,
                (unsigned long long)sum->stored_nbytes, ratio);
@@ -170,7 +170,7 @@ static void show_bases(const lmc_st_file *file)
     lmc_st_base base = LMC_INIT(lmc_st_base);
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const char *key = "base:";
-    while (file != NULL && lmc_st_base_info(file, &base)) {
+    while (file && lmc_st_base_info(file, &base)) {
         char shown[512];
         printf("%-13s  %s, %llu bytes, hash %016llx\n", key, cli_shown(shown, sizeof shown, base.name),
                (unsigned long long)base.file_nbytes, (unsigned long long)base.content_hash);

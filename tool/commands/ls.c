@@ -51,10 +51,10 @@ static void print_row(const lmc_st_tensor *tensor, const char *mode, int name_wi
     char name[NAME_SHOWN_MAX + 1];
     char shape[32];
     char ratio[24] = "-";
-    const int columns = show_name(tensor, name, sizeof(name));
-    cli_show_shape(tensor, shape, sizeof(shape));
+    const int columns = show_name(tensor, name, sizeof name);
+    cli_show_shape(tensor, shape, sizeof shape);
     if (tensor->nbytes > 0)
-        snprintf(ratio, sizeof(ratio), "%.4f", (double)tensor->stored_nbytes / (double)tensor->nbytes);
+        snprintf(ratio, sizeof ratio, "%.4f", (double)tensor->stored_nbytes / (double)tensor->nbytes);
     printf("%s%*s  %-11s  %-18s  %12llu  %12llu  %8s  %s\n", name, name_width - columns, "",
            tensor->dtype_name, shape, (unsigned long long)tensor->nbytes,
            (unsigned long long)tensor->stored_nbytes, ratio, mode);
@@ -67,7 +67,7 @@ static int widest_name(const lmc_st_file *file)
         char name[NAME_SHOWN_MAX + 1];
         lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         (void)cli_describe(file, i, &tensor);
-        const int columns = show_name(&tensor, name, sizeof(name));
+        const int columns = show_name(&tensor, name, sizeof name);
         widest = columns > widest ? columns : widest;
     }
     return widest;

@@ -30,35 +30,18 @@ static int check_sha256(cli_job *job)
     return cli_report(&job->diag);
 }
 
-/* A job, which is `user` of all callbacks, and what verify counts beside it. */
-typedef struct verification {
-    cli_job job;
-    void (*file_done)(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
-                      uint64_t out_nbytes); /* the job's own */
-    uint64_t plain_count;                   /* files of a directory that are no archives */
-} verification;
-
-static void count_file(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
-                       uint64_t out_nbytes)
-{
-    verification *const self = user;
-    self->plain_count += !cli_is_archive_name(path);
-    self->file_done(user, path, event, in_nbytes, out_nbytes);
-}
-
 /* Without checksums content cannot be verified: who reads exit status 0 must be told that it was not. Of
  * one file, the summary says so too. */
-static void warn_of_plain(const verification *self, const char *label)
+static void warn_of_plain(const cli_job *job, const char *label)
 {
     char shown[160];
-    const cli_job *const job = &self->job;
     const int is_directory = job->result.file_count > 0;
-    if ((job->args->seen & CLI_OPT_QUIET) != 0 || job->args->sha256 != NULL)
+    if ((job->args->seen & CLI_OPT_QUIET) != 0 || job->args->sha256)
         return;
     cli_shown(shown, sizeof shown, label);
-    if (is_directory && self->plain_count > 0) {
-        fprintf(stderr, "lmc-st: %s: %llu of its files %s\n", shown, (unsigned long long)self->plain_count,
-                self->plain_count == 1
+    if (is_directory && job->plain_count > 0) {
+        fprintf(stderr, "lmc-st: %s: %llu of its files %s\n", shown, (unsigned long long)job->plain_count,
+                job->plain_count == 1
                     ? "is no archive: its header was checked; its content has no checksums"
                     : "are no archives: their headers were checked; their contents have no checksums");
     }
@@ -71,7 +54,7 @@ static void warn_of_plain(const verification *self, const char *label)
 static void print_summary(const cli_job *job)
 {
     const char *content = "";
-    if (job->args->sha256 != NULL)
+    if (job->args->sha256)
         content = ", SHA-256 as expected";
     else if (job->result.file_count == 0 && !job->result.is_archive)
         content = ", content without checksums";
@@ -84,23 +67,19 @@ static void print_summary(const cli_job *job)
 
 static int verify_one(const cli_args *args, const char *path)
 {
-    verification self = {.plain_count = 0};
-    cli_job *const job = &self.job;
+    cli_job job;
     const int base_status = cli_base_check(args, path);
     if (base_status != CLI_OK)
         return base_status;
-    cli_job_start(job, args, path);
-    self.file_done = job->options.file_done;
-    job->options.file_done = count_file;
-    job->options.user = &self;
-    const char *const label = job->options.in_fd < 0 ? path : "standard input";
-    const lmc_status status = lmc_st_verify(label, &job->options, &job->result, &job->diag);
-    int exit_status = cli_job_end(job, status);
-    if (exit_status == CLI_OK && args->sha256 != NULL)
-        exit_status = check_sha256(job);
+    cli_job_start(&job, args, path);
+    const char *const label = job.options.in_fd < 0 ? path : "standard input";
+    const lmc_status status = lmc_st_verify(label, &job.options, &job.result, &job.diag);
+    int exit_status = cli_job_end(&job, status);
+    if (exit_status == CLI_OK && args->sha256)
+        exit_status = check_sha256(&job);
     if (exit_status == CLI_OK) {
-        warn_of_plain(&self, label);
-        print_summary(job);
+        warn_of_plain(&job, label);
+        print_summary(&job);
     }
     return exit_status;
 }
@@ -110,7 +89,7 @@ static int run_verify(const cli_args *args)
     int worst = CLI_OK;
     if (args->operand_count == 0)
         return cli_usage_error("verify", "verify takes one or more files");
-    if (args->sha256 != NULL && args->operand_count != 1)
+    if (args->sha256 && args->operand_count != 1)
         return cli_usage_error("verify", "--sha256 belongs to one file");
     for (int i = 0; i < args->operand_count && worst < 128; i++) {
         const int exit_status = verify_one(args, args->operands[i]);
