@@ -83,16 +83,39 @@ lmc_status cli_open(const cli_args *args, const char *path, lmc_st_file **file, 
     return status;
 }
 
-lmc_status cli_describe(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
+int cli_run_on_file(const cli_args *args, int operand_count, const char *usage,
+                    int (*work)(const cli_args *args, lmc_st_file *file))
 {
-    return lmc_st_tensor_info(file, index, tensor);
+    lmc_st_file *file = NULL;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    if (args->operand_count != operand_count)
+        return cli_usage_error(args->command, "%s", usage);
+    int exit_status = cli_base_check(args, args->operands[0]);
+    if (exit_status != CLI_OK)
+        return exit_status;
+    exit_status =
+        cli_open(args, args->operands[0], &file, &diag) == LMC_OK ? work(args, file) : cli_report(&diag);
+    lmc_st_close(file);
+    return exit_status;
+}
+
+lmc_st_tensor cli_tensor(const lmc_st_file *file, uint64_t index)
+{
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
+    const lmc_status status = lmc_st_tensor_info(file, index, &tensor);
+    (void)status; /* tensor.shape says it */
+    return tensor;
+}
+
+int cli_has_shape(const lmc_st_tensor *tensor)
+{
+    return tensor->shape || tensor->rank == 0;
 }
 
 int cli_is_same_shape(const lmc_st_tensor *a, const lmc_st_tensor *b)
 {
-    return a->rank == b->rank &&
-           (a->rank == 0 ||
-            (a->shape && b->shape && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0));
+    return a->rank == b->rank && cli_has_shape(a) && cli_has_shape(b) &&
+           (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0);
 }
 
 /* ---- what removing an input would break ---- */

@@ -17,10 +17,15 @@ int cli_base_check(const cli_args *args, const char *in_path);
 /* lmc_st_open() with the places where --base and --base-dir say that its base is. */
 lmc_status cli_open(const cli_args *args, const char *path, lmc_st_file **file, lmc_st_diag *diag);
 
-/* Describes tensor `index`, which exists. If there is no memory for a shape of very many dimensions, all but the shape
- * is set: then returns NOMEM. */
-lmc_status cli_describe(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor);
+/* Opens the first of `operand_count` operands, calls work(), and closes the file. Returns the exit status; a usage error
+ * that says `usage` if there are more or fewer operands. */
+int cli_run_on_file(const cli_args *args, int operand_count, const char *usage,
+                    int (*work)(const cli_args *args, lmc_st_file *file));
 
+/* Tensor `index`, which exists. A shape of very many dimensions is NULL if there is no memory for it. */
+lmc_st_tensor cli_tensor(const lmc_st_file *file, uint64_t index);
+
+int cli_has_shape(const lmc_st_tensor *tensor);
 int cli_is_same_shape(const lmc_st_tensor *a, const lmc_st_tensor *b);
 
 /* CLI_OK if no archive at `archive_path`, a file or a directory of them, needs a file that is `in_path` or below it:

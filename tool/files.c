@@ -20,7 +20,7 @@ static int is_stream(const char *path)
 
 /* ---- one job ---- */
 
-static void tell_base_more(cli_job *job)
+static void report_base_more(cli_job *job)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (job->base_more > 0) {
@@ -42,7 +42,7 @@ static int is_counted(cli_job *job, const lmc_st_diag *diag)
         job->base_more++;
         return 1;
     }
-    tell_base_more(job);
+    report_base_more(job);
     memcpy(job->base_file, diag->file, sizeof job->base_file);
     return 0;
 }
@@ -96,12 +96,12 @@ void cli_job_start(cli_job *job, const cli_args *args, const char *in_path)
 int cli_job_end(cli_job *job, lmc_status status)
 {
     cli_progress_clear(&job->progress);
-    tell_base_more(job);
+    report_base_more(job);
     if (status == LMC_OK)
         return CLI_OK;
-    /* bad data has been told of already, fault by fault */
-    const int is_told = job->damaged_shown > 0 && cli_exit_status(status) == CLI_BAD_DATA;
-    return is_told ? CLI_BAD_DATA : cli_report(&job->diag);
+    /* bad data has been reported already, fault by fault */
+    const int is_reported = job->damaged_shown > 0 && cli_exit_status(status) == CLI_BAD_DATA;
+    return is_reported ? CLI_BAD_DATA : cli_report(&job->diag);
 }
 
 double cli_job_speed(const cli_job *job)
@@ -144,7 +144,7 @@ static int run_job(const cli_work *work, const cli_args *args, const char *in_pa
     if (exit_status == CLI_OK && (args->seen & CLI_OPT_RM) != 0)
         exit_status = remove_input(work, &job);
     const int has_output = exit_status == CLI_OK || (job.options.salvage && job.result.damaged_count > 0);
-    if (has_output && job.progress.is_told)
+    if (has_output && job.progress.has_summary)
         work->print_summary(&job);
     return exit_status;
 }

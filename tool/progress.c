@@ -31,7 +31,7 @@ void cli_progress_start(cli_progress *progress, const cli_args *args, const char
     const int is_quiet = (args->seen & CLI_OPT_QUIET) != 0;
     memset(progress, 0, sizeof *progress);
     progress->is_shown = !is_quiet && isatty(STDERR_FILENO);
-    progress->is_told = progress->is_shown || (args->seen & CLI_OPT_VERBOSE) != 0;
+    progress->has_summary = progress->is_shown || (args->seen & CLI_OPT_VERBOSE) != 0;
     progress->started = now_seconds();
     cli_escape(progress->label, 25, path + begin, end - begin);
 }

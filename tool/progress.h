@@ -7,8 +7,8 @@
 #include "tool/args.h"
 
 typedef struct cli_progress {
-    int is_shown; /* a bar: stderr is a terminal and -q was not given */
-    int is_told;  /* a closing line: the same, or -v */
+    int is_shown;    /* a bar: stderr is a terminal and -q was not given */
+    int has_summary; /* a closing line: with the bar, or with -v */
     int is_drawn;
     double started; /* seconds */
     double drawn;

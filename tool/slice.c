@@ -17,9 +17,9 @@ typedef struct parser {
     char *fault;
 } parser;
 
-static int fail(parser *parser, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int fail_slice(parser *parser, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static int fail(parser *parser, const char *format, ...)
+static int fail_slice(parser *parser, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -55,7 +55,7 @@ static int is_digit(const parser *parser)
 static int read_number(parser *parser, uint64_t *number)
 {
     if (!is_digit(parser))
-        return fail(parser, "a number is expected where \"%.16s\" stands", parser->at);
+        return fail_slice(parser, "a number is expected where \"%.16s\" stands", parser->at);
     *number = 0;
     for (; is_digit(parser); parser->at++)
         if (__builtin_mul_overflow(*number, 10, number) ||
@@ -71,8 +71,8 @@ static int read_index(parser *parser, size_t dim, uint64_t size, int is_negative
 {
     const int is_inside = is_negative ? number >= 1 && number <= size : number < size;
     if (!is_inside) {
-        return fail(parser, "index %s%llu is outside dimension %zu, which has size %llu",
-                    is_negative ? "-" : "", (unsigned long long)number, dim, (unsigned long long)size);
+        return fail_slice(parser, "index %s%llu is outside dimension %zu, which has size %llu",
+                          is_negative ? "-" : "", (unsigned long long)number, dim, (unsigned long long)size);
     }
     picked->begin = is_negative ? size - number : number;
     picked->end = picked->begin + 1;
@@ -87,18 +87,18 @@ static int read_stop(parser *parser, uint64_t size, const char *what, picked *pi
     if (is_digit(parser) && !read_number(parser, &picked->end))
         return 0;
     if (*parser->at == '-')
-        return fail(parser, "a negative number cannot begin or end a range");
+        return fail_slice(parser, "a negative number cannot begin or end a range");
     if (picked->end > size || picked->begin > size) {
-        return fail(parser, "%llu is beyond %s, which has size %llu",
-                    (unsigned long long)(picked->end > size ? picked->end : picked->begin), what,
-                    (unsigned long long)size);
+        return fail_slice(parser, "%llu is beyond %s, which has size %llu",
+                          (unsigned long long)(picked->end > size ? picked->end : picked->begin), what,
+                          (unsigned long long)size);
     }
     if (picked->begin > picked->end) {
-        return fail(parser, "the range begins at %llu, behind its end at %llu",
-                    (unsigned long long)picked->begin, (unsigned long long)picked->end);
+        return fail_slice(parser, "the range begins at %llu, behind its end at %llu",
+                          (unsigned long long)picked->begin, (unsigned long long)picked->end);
     }
     skip_spaces(parser);
-    return *parser->at != ':' || fail(parser, "a range has no step");
+    return *parser->at != ':' || fail_slice(parser, "a range has no step");
 }
 
 static int read_dim(parser *parser, size_t dim, uint64_t size, picked *picked)
@@ -113,10 +113,10 @@ static int read_dim(parser *parser, size_t dim, uint64_t size, picked *picked)
         return 0;
     if (!try_take(parser, ':')) {
         return has_number ? read_index(parser, dim, size, is_negative, number, picked)
-                          : fail(parser, "an index or a range is expected for dimension %zu", dim);
+                          : fail_slice(parser, "an index or a range is expected for dimension %zu", dim);
     }
     if (is_negative)
-        return fail(parser, "a negative number cannot begin or end a range");
+        return fail_slice(parser, "a negative number cannot begin or end a range");
     picked->begin = number;
     return read_stop(parser, size, what, picked);
 }
@@ -128,16 +128,17 @@ static int read_dims(parser *parser, const lmc_st_tensor *tensor, picked *picks)
 {
     size_t dim = 0;
     if (!try_take(parser, '['))
-        return fail(parser, "a slice begins with '['");
+        return fail_slice(parser, "a slice begins with '['");
     do {
         if (dim == tensor->rank)
-            return fail(parser, "there are more indices than dimensions: the rank is %zu", tensor->rank);
+            return fail_slice(parser, "there are more indices than dimensions: the rank is %zu",
+                              tensor->rank);
         if (!read_dim(parser, dim, tensor->shape[dim], &picks[dim]))
             return 0;
         dim++;
     } while (try_take(parser, ','));
     if (!try_take(parser, ']') || *parser->at != '\0')
-        return fail(parser, "',' or ']' is expected where \"%.16s\" stands", parser->at);
+        return fail_slice(parser, "',' or ']' is expected where \"%.16s\" stands", parser->at);
     for (; dim < tensor->rank; dim++) {
         picks[dim].begin = 0;
         picks[dim].end = tensor->shape[dim];
@@ -217,9 +218,9 @@ int cli_slice_parse(const char *text, const lmc_st_tensor *tensor, cli_slice *sl
         return 1;
     place_runs(tensor, picks, slice, &run_nbits, &first_bit);
     if (!is_bytes(slice, run_nbits, first_bit)) {
-        return fail(&parser,
-                    "elements of %s are narrower than a byte, and this slice does not fall on whole bytes",
-                    tensor->dtype_name);
+        return fail_slice(
+            &parser, "elements of %s are narrower than a byte, and this slice does not fall on whole bytes",
+            tensor->dtype_name);
     }
     slice->run_nbytes = run_nbits / 8;
     slice->first_byte = first_bit / 8;
@@ -247,15 +248,15 @@ int cli_slice_range(const char *text, uint64_t nbytes, uint64_t *first_byte, uin
     parser parser = {text, fault};
     picked picked = {0, 0};
     if (*text == '-')
-        return fail(&parser, "a negative number cannot begin or end a range");
+        return fail_slice(&parser, "a negative number cannot begin or end a range");
     if (is_digit(&parser) && !read_number(&parser, &picked.begin))
         return 0;
     if (!try_take(&parser, ':'))
-        return fail(&parser, "a range has the form A:B");
+        return fail_slice(&parser, "a range has the form A:B");
     if (!read_stop(&parser, nbytes, "the tensor", &picked))
         return 0;
     if (*parser.at != '\0')
-        return fail(&parser, "a range has the form A:B");
+        return fail_slice(&parser, "a range has the form A:B");
     *first_byte = picked.begin;
     *range_nbytes = picked.end - picked.begin;
     return 1;

@@ -71,13 +71,12 @@ static double now_seconds(void)
 static int choose_parts(bench *bench)
 {
     const uint64_t count = lmc_st_tensor_count(bench->file);
-    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     part first = {.nbytes = 0}; /* with any bytes */
     bench->parts = calloc((size_t)count + 1, sizeof(part));
     if (!bench->parts)
         return cli_fail_nomem();
     for (uint64_t i = 0; i < count; i++) {
-        (void)cli_describe(bench->file, i, &tensor);
+        const lmc_st_tensor tensor = cli_tensor(bench->file, i);
         const int fits = tensor.nbytes <= SAMPLE_NBYTES_MAX - bench->nbytes;
         const size_t nbytes = (size_t)(tensor.nbytes < SAMPLE_NBYTES_MAX ? tensor.nbytes : SAMPLE_NBYTES_MAX);
         const part part = {.index = i, .dtype = tensor.dtype, .nbytes = nbytes};
@@ -101,12 +100,10 @@ static int choose_parts(bench *bench)
  * BF16. Returns 1 and sets *index. */
 static int find_base(const bench *bench, part *part, uint64_t *index)
 {
-    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-    lmc_st_tensor old = LMC_INIT(lmc_st_tensor);
-    (void)cli_describe(bench->file, part->index, &tensor);
+    const lmc_st_tensor tensor = cli_tensor(bench->file, part->index);
     if (!bench->base || !lmc_st_find(bench->base, tensor.name, tensor.name_nbytes, index))
         return 0;
-    (void)cli_describe(bench->base, *index, &old);
+    const lmc_st_tensor old = cli_tensor(bench->base, *index);
     part->base_form = old.dtype == tensor.dtype ? LMC_BASE_PLAIN : LMC_BASE_BF16_OF_F32;
     part->base_nbytes = part->base_form == LMC_BASE_PLAIN ? part->nbytes : 2 * part->nbytes;
     return cli_is_same_shape(&tensor, &old) &&
@@ -378,40 +375,29 @@ static int measure_file(bench *bench)
     return status == CLI_OK ? cli_finish_output() : status;
 }
 
-static int run_bench(const cli_args *args)
+static int bench_file(const cli_args *args, lmc_st_file *file)
 {
-    lmc_st_file *file = NULL;
     lmc_st_file *base = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     cli_args of_base = *args;
     of_base.base = NULL;
-    if (args->operand_count != 1)
-        return cli_usage_error("bench", "bench takes one file");
-    int status = cli_base_check(args, args->operands[0]);
-    if (status != CLI_OK)
-        return status;
-    if (cli_open(args, args->operands[0], &file, &diag) != LMC_OK ||
-        (args->base && cli_open(&of_base, args->base, &base, &diag) != LMC_OK)) {
-        status = cli_report(&diag);
-    } else {
-        bench bench = {.file = file,
-                       .base = base,
-                       .is_json = (args->seen & CLI_OPT_JSON) != 0,
-                       .thread_count = (args->seen & CLI_OPT_THREADS) != 0 ? args->thread_count : 1};
-        if (bench.thread_count == 0)
-            bench.thread_count = lmc_core_count();
-        status = measure_file(&bench);
-    }
+    if (args->base && cli_open(&of_base, args->base, &base, &diag) != LMC_OK)
+        return cli_report(&diag);
+    bench bench = {.file = file,
+                   .base = base,
+                   .is_json = (args->seen & CLI_OPT_JSON) != 0,
+                   .thread_count = (args->seen & CLI_OPT_THREADS) != 0 ? args->thread_count : 1};
+    if (bench.thread_count == 0)
+        bench.thread_count = lmc_core_count();
+    const int exit_status = measure_file(&bench);
     lmc_st_close(base);
-    lmc_st_close(file);
-    return status;
+    return exit_status;
+}
+
+static int run_bench(const cli_args *args)
+{
+    return cli_run_on_file(args, 1, "bench takes one file", bench_file);
 }
 
 const cli_command cli_bench = {
-    .name = "bench",
-    .bit = CLI_BENCH,
-    .summary = "measure ratio and speed on a file's tensors",
-    .operands = "FILE ",
-    .before = about,
-    .run = run_bench,
-};
+    "bench", CLI_BENCH, "measure ratio and speed on a file's tensors", "FILE ", about, NULL, run_bench};

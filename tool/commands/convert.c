@@ -130,10 +130,5 @@ static int run_convert(const cli_args *args)
 }
 
 const cli_command cli_convert = {
-    .name = "convert",
-    .bit = CLI_CONVERT,
-    .summary = "write archives of safetensors files or directories",
-    .operands = "IN... ",
-    .before = about,
-    .run = run_convert,
-};
+    "convert", CLI_CONVERT, "write archives of safetensors files or directories", "IN... ", about,
+    NULL,      run_convert};

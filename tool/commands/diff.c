@@ -28,20 +28,27 @@ static const char more[] = "\n"
                            "Exit status: 0 all tensors are equal (headers may differ: order, metadata),\n"
                            "1 they differ or the data is bad, 2 wrong usage, 3 input failed.\n";
 
-/* What was found. */
+/* Tensors of a file, by their numbers. */
+typedef struct list {
+    const lmc_st_file *file;
+    uint64_t *indices;
+    size_t count;
+} list;
+
+/* What was found. `changed` and `retyped` (in dtype or shape) are tensors of A, `removed` too; `added` are of B. */
 typedef struct diff {
     const lmc_st_file *a, *b;
     cli_pair *pairs; /* same name, dtype and shape; in the order of A */
     size_t pair_count;
-    uint64_t *retyped; /* tensors of A that have another dtype or shape in B */
-    size_t retyped_count;
-    uint64_t *removed; /* of A */
-    size_t removed_count;
-    uint64_t *added; /* of B */
-    size_t added_count;
+    list changed, retyped, removed, added;
 } diff;
 
 /* ---- pairing ---- */
+
+static void take_index(list *list, uint64_t index)
+{
+    list->indices[list->count++] = index;
+}
 
 static int find_in(const lmc_st_file *file, const lmc_st_tensor *tensor, uint64_t *index)
 {
@@ -52,38 +59,27 @@ static int find_in(const lmc_st_file *file, const lmc_st_tensor *tensor, uint64_
 static lmc_status pair_tensors(diff *diff)
 {
     for (uint64_t i = 0; i < lmc_st_tensor_count(diff->a); i++) {
-        lmc_st_tensor a = LMC_INIT(lmc_st_tensor);
-        lmc_st_tensor b = LMC_INIT(lmc_st_tensor);
+        const lmc_st_tensor a = cli_tensor(diff->a, i);
         uint64_t j = 0;
-        if (cli_describe(diff->a, i, &a) != LMC_OK)
-            return LMC_ERR_NOMEM;
         if (!find_in(diff->b, &a, &j)) {
-            diff->removed[diff->removed_count++] = i;
+            take_index(&diff->removed, i);
             continue;
         }
-        if (cli_describe(diff->b, j, &b) != LMC_OK)
+        const lmc_st_tensor b = cli_tensor(diff->b, j);
+        if (!cli_has_shape(&a) || !cli_has_shape(&b))
             return LMC_ERR_NOMEM;
         if (a.dtype == b.dtype && cli_is_same_shape(&a, &b))
             diff->pairs[diff->pair_count++] = (cli_pair){.a = i, .b = j, .nbytes = a.nbytes};
         else
-            diff->retyped[diff->retyped_count++] = i;
+            take_index(&diff->retyped, i);
     }
     for (uint64_t j = 0; j < lmc_st_tensor_count(diff->b); j++) {
-        lmc_st_tensor b = LMC_INIT(lmc_st_tensor);
+        const lmc_st_tensor b = cli_tensor(diff->b, j);
         uint64_t i = 0;
-        (void)cli_describe(diff->b, j, &b);
         if (!find_in(diff->a, &b, &i))
-            diff->added[diff->added_count++] = j;
+            take_index(&diff->added, j);
     }
     return LMC_OK;
-}
-
-static size_t count_changed(const diff *diff)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < diff->pair_count; i++)
-        count += diff->pairs[i].differs != 0;
-    return count;
 }
 
 static int is_header_equal(const diff *diff)
@@ -130,12 +126,11 @@ static void show_name(const lmc_st_tensor *tensor, const char *sign, const char 
     printf("%s %s%s", sign, name, end);
 }
 
-static void show_list(const lmc_st_file *file, const uint64_t *list, size_t count, const char *sign)
+static void show_list(const list *list, const char *sign, const char *end)
 {
-    for (size_t i = 0; i < count && cli_output_works(); i++) {
-        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-        (void)cli_describe(file, list[i], &tensor);
-        show_name(&tensor, sign, "\n");
+    for (size_t i = 0; i < list->count && cli_output_works(); i++) {
+        const lmc_st_tensor tensor = cli_tensor(list->file, list->indices[i]);
+        show_name(&tensor, sign, end);
     }
 }
 
@@ -143,69 +138,57 @@ static void show_retyped(const diff *diff, uint64_t index)
 {
     char old_shape[64];
     char new_shape[64];
-    lmc_st_tensor a = LMC_INIT(lmc_st_tensor);
-    lmc_st_tensor b = LMC_INIT(lmc_st_tensor);
     uint64_t j = 0;
-    (void)cli_describe(diff->a, index, &a);
+    const lmc_st_tensor a = cli_tensor(diff->a, index);
     (void)find_in(diff->b, &a, &j);
-    (void)cli_describe(diff->b, j, &b);
+    const lmc_st_tensor b = cli_tensor(diff->b, j);
     cli_show_shape(&a, old_shape, sizeof old_shape);
     cli_show_shape(&b, new_shape, sizeof new_shape);
     show_name(&a, "~", ": ");
     printf("%s %s -> %s %s\n", a.dtype_name, old_shape, b.dtype_name, new_shape);
 }
 
+static size_t count_differing(const diff *diff)
+{
+    return diff->changed.count + diff->retyped.count + diff->added.count + diff->removed.count;
+}
+
 static void show_diff(const diff *diff)
 {
-    const size_t changed = count_changed(diff);
-    for (size_t i = 0; i < diff->pair_count && cli_output_works(); i++) {
-        if (diff->pairs[i].differs) {
-            lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-            (void)cli_describe(diff->a, diff->pairs[i].a, &tensor);
-            show_name(&tensor, "~", ": content\n");
-        }
-    }
-    for (size_t i = 0; i < diff->retyped_count && cli_output_works(); i++)
-        show_retyped(diff, diff->retyped[i]);
-    show_list(diff->a, diff->removed, diff->removed_count, "-");
-    show_list(diff->b, diff->added, diff->added_count, "+");
-    printf("%zu equal, %zu changed, %zu added, %zu removed", diff->pair_count - changed,
-           changed + diff->retyped_count, diff->added_count, diff->removed_count);
-    if (changed + diff->retyped_count + diff->added_count + diff->removed_count == 0 &&
-        !is_header_equal(diff))
+    show_list(&diff->changed, "~", ": content\n");
+    for (size_t i = 0; i < diff->retyped.count && cli_output_works(); i++)
+        show_retyped(diff, diff->retyped.indices[i]);
+    show_list(&diff->removed, "-", "\n");
+    show_list(&diff->added, "+", "\n");
+    printf("%zu equal, %zu changed, %zu added, %zu removed", diff->pair_count - diff->changed.count,
+           diff->changed.count + diff->retyped.count, diff->added.count, diff->removed.count);
+    if (count_differing(diff) == 0 && !is_header_equal(diff))
         printf("; the headers differ: %s", header_difference(diff));
     printf("\n");
 }
 
 /* ---- for programs ---- */
 
-static void print_name(const lmc_st_file *file, uint64_t index, int is_first)
+static void print_names(const list *list, int is_first)
 {
-    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-    (void)cli_describe(file, index, &tensor);
-    printf(is_first ? "" : ",");
-    cli_json_string(tensor.name, tensor.name_nbytes);
-}
-
-static void print_list(const char *key, const lmc_st_file *file, const uint64_t *list, size_t count)
-{
-    printf("],\"%s\":[", key);
-    for (size_t i = 0; i < count && cli_output_works(); i++)
-        print_name(file, list[i], i == 0);
+    for (size_t i = 0; i < list->count && cli_output_works(); i++, is_first = 0) {
+        const lmc_st_tensor tensor = cli_tensor(list->file, list->indices[i]);
+        printf(is_first ? "" : ",");
+        cli_json_string(tensor.name, tensor.name_nbytes);
+    }
 }
 
 static void print_json(const diff *diff)
 {
-    size_t printed = 0;
-    printf("{\"equal\":%zu,\"changed\":[", diff->pair_count - count_changed(diff));
-    for (size_t i = 0; i < diff->pair_count && cli_output_works(); i++)
-        if (diff->pairs[i].differs)
-            print_name(diff->a, diff->pairs[i].a, printed++ == 0);
-    for (size_t i = 0; i < diff->retyped_count && cli_output_works(); i++)
-        print_name(diff->a, diff->retyped[i], printed++ == 0);
-    print_list("added", diff->b, diff->added, diff->added_count);
-    print_list("removed", diff->a, diff->removed, diff->removed_count);
-    print_list("retyped", diff->a, diff->retyped, diff->retyped_count);
+    printf("{\"equal\":%zu,\"changed\":[", diff->pair_count - diff->changed.count);
+    print_names(&diff->changed, 1);
+    print_names(&diff->retyped, diff->changed.count == 0);
+    printf("],\"added\":[");
+    print_names(&diff->added, 1);
+    printf("],\"removed\":[");
+    print_names(&diff->removed, 1);
+    printf("],\"retyped\":[");
+    print_names(&diff->retyped, 1);
     printf("],\"header_equal\":%s}\n", is_header_equal(diff) ? "true" : "false");
 }
 
@@ -227,6 +210,9 @@ static int compare(const cli_args *args, diff *diff)
     cli_progress_clear(&progress);
     if (status != LMC_OK)
         return cli_report(&diag);
+    for (size_t i = 0; i < diff->pair_count; i++)
+        if (diff->pairs[i].differs)
+            take_index(&diff->changed, diff->pairs[i].a);
     if ((args->seen & CLI_OPT_QUIET) != 0) {
         /* the exit status says it */
     } else if ((args->seen & CLI_OPT_JSON) != 0) {
@@ -235,30 +221,28 @@ static int compare(const cli_args *args, diff *diff)
         show_diff(diff);
     }
     const int exit_status = cli_finish_output();
-    const size_t differing =
-        count_changed(diff) + diff->retyped_count + diff->added_count + diff->removed_count;
-    return exit_status != CLI_OK ? exit_status : differing > 0 ? CLI_BAD_DATA : CLI_OK;
+    return exit_status != CLI_OK ? exit_status : count_differing(diff) > 0 ? CLI_BAD_DATA : CLI_OK;
 }
 
 static int compare_files(const cli_args *args, const lmc_st_file *a, const lmc_st_file *b)
 {
     const size_t count_a = (size_t)lmc_st_tensor_count(a);
     const size_t count_b = (size_t)lmc_st_tensor_count(b);
-    diff diff = {.a = a,
-                 .b = b,
-                 .pairs = calloc(count_a + 1, sizeof(cli_pair)),
-                 .retyped = malloc((count_a + 1) * sizeof(uint64_t)),
-                 .removed = malloc((count_a + 1) * sizeof(uint64_t)),
-                 .added = malloc((count_b + 1) * sizeof(uint64_t))};
+    cli_pair *const pairs = calloc(count_a + 1, sizeof(cli_pair));
+    uint64_t *const indices = malloc((3 * count_a + count_b + 1) * sizeof(uint64_t));
+    diff diff = {.a = a, .b = b, .pairs = pairs};
     int exit_status = CLI_SYSTEM;
-    if (!diff.pairs || !diff.retyped || !diff.removed || !diff.added)
-        (void)cli_fail_nomem();
-    else
+    if (pairs && indices) {
+        diff.changed = (list){.file = a, .indices = indices};
+        diff.retyped = (list){.file = a, .indices = indices + count_a};
+        diff.removed = (list){.file = a, .indices = indices + 2 * count_a};
+        diff.added = (list){.file = b, .indices = indices + 3 * count_a};
         exit_status = compare(args, &diff);
-    free(diff.pairs);
-    free(diff.retyped);
-    free(diff.removed);
-    free(diff.added);
+    } else {
+        (void)cli_fail_nomem();
+    }
+    free(pairs);
+    free(indices);
     return exit_status;
 }
 
@@ -281,12 +265,5 @@ static int run_diff(const cli_args *args)
     return exit_status;
 }
 
-const cli_command cli_diff = {
-    .name = "diff",
-    .bit = CLI_DIFF,
-    .summary = "compare the tensors of two files",
-    .operands = "A B ",
-    .before = about,
-    .after = more,
-    .run = run_diff,
-};
+const cli_command cli_diff = {"diff", CLI_DIFF, "compare the tensors of two files", "A B ", about,
+                              more,   run_diff};

@@ -232,12 +232,5 @@ static int run_doctor(const cli_args *args)
     return status;
 }
 
-const cli_command cli_doctor = {
-    .name = "doctor",
-    .bit = CLI_DOCTOR,
-    .summary = "describe this installation and machine",
-    .operands = "",
-    .before = about,
-    .after = more,
-    .run = run_doctor,
-};
+const cli_command cli_doctor = {"doctor", CLI_DOCTOR, "describe this installation and machine", "", about,
+                                more,     run_doctor};

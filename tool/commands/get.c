@@ -62,8 +62,7 @@ static int find_similar(const lmc_st_file *file, const char *name, size_t name_n
 {
     int count = 0;
     for (uint64_t i = 0; i < lmc_st_tensor_count(file) && count < 2; i++) {
-        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-        (void)cli_describe(file, i, &tensor);
+        const lmc_st_tensor tensor = cli_tensor(file, i);
         if (holds_text(&tensor, name, name_nbytes)) {
             *similar = tensor;
             count++;
@@ -118,7 +117,8 @@ static lmc_status resolve(request *request, const char *operand, const char *ran
         if (!slice || !lmc_st_find(request->file, operand, name_nbytes, &request->index))
             return fail_name(request, operand, name_nbytes);
     }
-    if (cli_describe(request->file, request->index, &request->tensor) != LMC_OK) {
+    request->tensor = cli_tensor(request->file, request->index);
+    if (!cli_has_shape(&request->tensor)) {
         cli_set_os_diag(&request->diag, lmc_st_path(request->file), ENOMEM, "cannot describe the tensor");
         return LMC_ERR_NOMEM;
     }
@@ -175,36 +175,22 @@ static int get_part(const cli_args *args, request *request)
     return status == LMC_OK ? CLI_OK : cli_report(&request->diag);
 }
 
-static int run_get(const cli_args *args)
+static int get_from_file(const cli_args *args, lmc_st_file *file)
 {
-    lmc_st_file *file = NULL;
-    if (args->operand_count != 2)
-        return cli_usage_error("get", "get takes a file and the name of a tensor");
-    int exit_status = cli_base_check(args, args->operands[0]);
-    if (exit_status != CLI_OK)
-        return exit_status;
     request *const request = calloc(1, sizeof *request); /* a slice may have very many dimensions */
     if (!request)
         return cli_fail_nomem();
-    request->tensor.struct_size = sizeof request->tensor;
+    request->file = file;
     request->diag.struct_size = sizeof request->diag;
-    if (cli_open(args, args->operands[0], &file, &request->diag) == LMC_OK) {
-        request->file = file;
-        exit_status = get_part(args, request);
-    } else {
-        exit_status = cli_report(&request->diag);
-    }
-    lmc_st_close(file);
+    const int exit_status = get_part(args, request);
     free(request);
     return exit_status;
 }
 
+static int run_get(const cli_args *args)
+{
+    return cli_run_on_file(args, 2, "get takes a file and the name of a tensor", get_from_file);
+}
+
 const cli_command cli_get = {
-    .name = "get",
-    .bit = CLI_GET,
-    .summary = "write the bytes of a tensor or a part of it",
-    .operands = "FILE NAME ",
-    .before = about,
-    .after = more,
-    .run = run_get,
-};
+    "get", CLI_GET, "write the bytes of a tensor or a part of it", "FILE NAME ", about, more, run_get};

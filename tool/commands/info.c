@@ -35,8 +35,7 @@ static void collect_facts(facts *facts)
     facts->nbytes = lmc_st_file_nbytes(facts->file);
     facts->stored_nbytes = lmc_st_stored_nbytes(facts->file);
     for (uint64_t i = 0; i < lmc_st_tensor_count(facts->file); i++) {
-        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-        (void)cli_describe(facts->file, i, &tensor);
+        const lmc_st_tensor tensor = cli_tensor(facts->file, i);
         sum *const sum = &facts->by_dtype[tensor.dtype];
         sum->count++;
         sum->nbytes += tensor.nbytes;
@@ -204,32 +203,20 @@ static void show_facts(const facts *facts)
     show_metadata(facts->file);
 }
 
-static int run_info(const cli_args *args)
+static int describe_file(const cli_args *args, lmc_st_file *file)
 {
-    lmc_st_file *file = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    if (args->operand_count != 1)
-        return cli_usage_error("info", "info takes one file");
-    const int base_status = cli_base_check(args, args->operands[0]);
-    if (base_status != CLI_OK)
-        return base_status;
-    if (cli_open(args, args->operands[0], &file, &diag) != LMC_OK)
-        return cli_report(&diag);
     facts facts = {.file = file, .path = args->operands[0]};
     collect_facts(&facts);
     if ((args->seen & CLI_OPT_JSON) != 0)
         print_json_facts(&facts);
     else
         show_facts(&facts);
-    lmc_st_close(file);
     return cli_finish_output();
 }
 
-const cli_command cli_info = {
-    .name = "info",
-    .bit = CLI_INFO,
-    .summary = "describe a file as a whole",
-    .operands = "FILE ",
-    .before = about,
-    .run = run_info,
-};
+static int run_info(const cli_args *args)
+{
+    return cli_run_on_file(args, 1, "info takes one file", describe_file);
+}
+
+const cli_command cli_info = {"info", CLI_INFO, "describe a file as a whole", "FILE ", about, NULL, run_info};

@@ -65,8 +65,7 @@ static int widest_name(const lmc_st_file *file)
     int widest = 4;
     for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++) {
         char name[NAME_SHOWN_MAX + 1];
-        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-        (void)cli_describe(file, i, &tensor);
+        const lmc_st_tensor tensor = cli_tensor(file, i);
         const int columns = show_name(&tensor, name, sizeof name);
         widest = columns > widest ? columns : widest;
     }
@@ -75,8 +74,9 @@ static int widest_name(const lmc_st_file *file)
 
 /* ---- */
 
-static int list(const lmc_st_file *file, int is_json)
+static int list_tensors(const cli_args *args, lmc_st_file *file)
 {
+    const int is_json = (args->seen & CLI_OPT_JSON) != 0;
     const uint64_t count = lmc_st_tensor_count(file);
     const int name_width = is_json ? 0 : widest_name(file);
     if (!is_json) {
@@ -84,12 +84,12 @@ static int list(const lmc_st_file *file, int is_json)
                "stored", "ratio", "mode");
     }
     for (uint64_t i = 0; i < count && cli_output_works(); i++) {
-        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         lmc_st_mode mode;
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         if (lmc_st_tensor_mode(file, i, &mode, &diag) != LMC_OK)
             return cli_report(&diag);
-        if (cli_describe(file, i, &tensor) != LMC_OK)
+        const lmc_st_tensor tensor = cli_tensor(file, i);
+        if (!cli_has_shape(&tensor))
             return cli_fail_nomem();
         if (is_json) {
             printf(i == 0 ? "[" : ",\n ");
@@ -110,22 +110,7 @@ static int list(const lmc_st_file *file, int is_json)
 
 static int run_ls(const cli_args *args)
 {
-    lmc_st_file *file = NULL;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    if (args->operand_count != 1)
-        return cli_usage_error("ls", "ls takes one file");
-    if (lmc_st_open(args->operands[0], &file, &diag) != LMC_OK)
-        return cli_report(&diag);
-    const int exit_status = list(file, (args->seen & CLI_OPT_JSON) != 0);
-    lmc_st_close(file);
-    return exit_status;
+    return cli_run_on_file(args, 1, "ls takes one file", list_tensors);
 }
 
-const cli_command cli_ls = {
-    .name = "ls",
-    .bit = CLI_LS,
-    .summary = "list the tensors",
-    .operands = "FILE ",
-    .before = about,
-    .run = run_ls,
-};
+const cli_command cli_ls = {"ls", CLI_LS, "list the tensors", "FILE ", about, NULL, run_ls};

@@ -57,14 +57,9 @@ static int run_restore(const cli_args *args)
     return cli_run_files(&work, args);
 }
 
-const cli_command cli_restore = {
-    .name = "restore",
-    .bit = CLI_RESTORE,
-    .summary = "write the files that archives were made from",
-    .operands = "ARCHIVE... ",
-    .before = restore_about,
-    .run = run_restore,
-};
+const cli_command cli_restore = {"restore",     CLI_RESTORE,   "write the files that archives were made from",
+                                 "ARCHIVE... ", restore_about, NULL,
+                                 run_restore};
 
 /* ---- cat ---- */
 
@@ -82,11 +77,5 @@ static int run_cat(const cli_args *args)
     return cli_run_files(&work, &to_stdout);
 }
 
-const cli_command cli_cat = {
-    .name = "cat",
-    .bit = CLI_CAT,
-    .summary = "write the restored file to standard output",
-    .operands = "FILE ",
-    .before = cat_about,
-    .run = run_cat,
-};
+const cli_command cli_cat = {"cat", CLI_CAT, "write the restored file to standard output", "FILE ", cat_about,
+                             NULL,  run_cat};

@@ -45,7 +45,7 @@ static void warn_of_plain(const cli_job *job, const char *label)
                     ? "is no archive: its header was checked; its content has no checksums"
                     : "are no archives: their headers were checked; their contents have no checksums");
     }
-    if (!is_directory && !job->result.is_archive && !job->progress.is_told) {
+    if (!is_directory && !job->result.is_archive && !job->progress.has_summary) {
         fprintf(stderr, "lmc-st: %s: is no archive: its header was checked; its content has no checksums\n",
                 shown);
     }
@@ -58,7 +58,7 @@ static void print_summary(const cli_job *job)
         content = ", SHA-256 as expected";
     else if (job->result.file_count == 0 && !job->result.is_archive)
         content = ", content without checksums";
-    if (job->progress.is_told) {
+    if (job->progress.has_summary) {
         fprintf(stderr, "%s: %s, %llu tensors%s\n", job->progress.label,
                 job->result.is_archive ? "verified" : "plain safetensors, the header is sound",
                 (unsigned long long)job->result.tensor_count, content);
@@ -98,11 +98,5 @@ static int run_verify(const cli_args *args)
     return worst;
 }
 
-const cli_command cli_verify = {
-    .name = "verify",
-    .bit = CLI_VERIFY,
-    .summary = "check archives, write nothing",
-    .operands = "FILE... ",
-    .before = about,
-    .run = run_verify,
-};
+const cli_command cli_verify = {"verify", CLI_VERIFY, "check archives, write nothing", "FILE... ", about,
+                                NULL,     run_verify};
