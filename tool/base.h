@@ -17,8 +17,8 @@ int cli_base_check(const cli_args *args, const char *in_path);
 /* lmc_st_open() with the places where --base and --base-dir say that its base is. */
 lmc_status cli_open(const cli_args *args, const char *path, lmc_st_file **file, lmc_st_diag *diag);
 
-/* Opens the first of `operand_count` operands, calls work(), and closes the file. Returns the exit status; a usage error
- * that says `usage` if there are more or fewer operands. */
+/* Opens the first of `operand_count` operands, calls work(), and closes the file. Returns the exit status. With more or
+ * fewer operands that is a usage error, which says `usage`. */
 int cli_run_on_file(const cli_args *args, int operand_count, const char *usage,
                     int (*work)(const cli_args *args, lmc_st_file *file));
 

@@ -1,5 +1,5 @@
 /*
- * slice.c - see slice.h.
+ * slice.c - byte ranges and slices of the command line, as runs of bytes of a tensor.
  */
 #include "tool/slice.h"
 

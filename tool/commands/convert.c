@@ -1,5 +1,5 @@
 /*
- * convert.c - lmc-st convert.
+ * convert.c - lmc-st convert: names of archives, the warning of an archive that is larger, the summary.
  */
 #define _XOPEN_SOURCE 700 /* realpath */
 

@@ -1,5 +1,5 @@
 /*
- * restore.c - lmc-st restore and lmc-st cat.
+ * restore.c - lmc-st restore and lmc-st cat: names of outputs, the summary.
  */
 #include "tool/files.h"
 #include "tool/path.h"

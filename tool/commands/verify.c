@@ -1,5 +1,5 @@
 /*
- * verify.c - lmc-st verify.
+ * verify.c - lmc-st verify: the comparison with --sha256, the warning of files without checksums, the summary.
  */
 #include "tool/base.h"
 #include "tool/files.h"

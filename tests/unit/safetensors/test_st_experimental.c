@@ -1,0 +1,154 @@
+/*
+ * test_st_experimental.c - the experimental calls of lmc_st.h: what they refuse, and what they leave after a failure.
+ */
+#include "lmc_test_st.h"
+
+#include <fcntl.h>
+
+#define CONTENT_NBYTES 3000000u
+
+static unsigned char content[CONTENT_NBYTES];
+static unsigned char got[CONTENT_NBYTES];
+
+static void make_files(void)
+{
+    const uint64_t shape[] = {CONTENT_NBYTES / 2};
+    lmc_st_writer *writer = NULL;
+    lmc_test_dir_make();
+    lmc_test_weights(content, sizeof content, 7);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_writer_create(NULL, &writer), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_writer_add(writer, "w", 1, LMC_DTYPE_BF16, shape, 1, content), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, lmc_test_path("plain"), NULL, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_path("archive"), NULL, NULL, NULL), LMC_OK);
+    lmc_st_writer_free(writer);
+}
+
+static lmc_st_file *open_file(const char *name)
+{
+    lmc_st_file *file = NULL;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(name), &file, NULL), LMC_OK);
+    return file;
+}
+
+static void check_reader(const char *name)
+{
+    static const uint64_t offsets[] = {CONTENT_NBYTES - 5, 0, 1234567};
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_diag unknown = {.struct_size = 3};
+    lmc_st_file *const file = open_file(name);
+    lmc_st_reader *reader = NULL;
+    CU_ASSERT_EQUAL(lmc_st_reader_create(file, 1, &reader, &diag), LMC_ERR_ARG);
+    CU_ASSERT_PTR_NULL(reader);
+    CU_ASSERT_EQUAL(lmc_st_reader_create(file, 0, &reader, &unknown), LMC_ERR_ARG);
+    CU_ASSERT_PTR_NULL(reader);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_reader_create(file, 0, &reader, &diag), LMC_OK);
+    for (size_t i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(lmc_st_reader_read(reader, offsets[i], 5, got, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(memcmp(got, content + offsets[i], 5), 0);
+    }
+    CU_ASSERT_EQUAL(lmc_st_reader_read(reader, CONTENT_NBYTES - 4, 5, got, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(diag.status, LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_reader_read(reader, UINT64_MAX, 2, got, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_reader_read(reader, CONTENT_NBYTES, 0, got, NULL), LMC_OK);
+    lmc_st_reader_free(reader);
+    lmc_st_reader_free(NULL);
+    lmc_st_close(file);
+}
+
+static void test_reader(void)
+{
+    make_files();
+    check_reader("plain");
+    check_reader("archive");
+}
+
+static void test_content_hash(void)
+{
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_file *const plain = open_file("plain");
+    lmc_st_file *const archive = open_file("archive");
+    uint64_t hash = 1;
+    size_t block_nbytes = 1;
+    CU_ASSERT_EQUAL(lmc_st_content_hash(plain, 0, &hash, &block_nbytes, &diag), LMC_ERR_ARG);
+    CU_ASSERT(hash == 0 && block_nbytes == 0);
+    CU_ASSERT_EQUAL(lmc_st_content_hash(archive, 1, &hash, &block_nbytes, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_content_hash(archive, 0, &hash, &block_nbytes, &diag), LMC_OK);
+    CU_ASSERT(hash != 0 && block_nbytes > 0);
+    CU_ASSERT_EQUAL(lmc_st_check_unchanged(archive, &diag), LMC_OK);
+    lmc_test_flip(lmc_test_path("archive"), 1000, 1);
+    CU_ASSERT_EQUAL(lmc_st_check_unchanged(archive, &diag), LMC_ERR_IO);
+    lmc_test_flip(lmc_test_path("archive"), 1000, 1);
+    lmc_st_close(plain);
+    lmc_st_close(archive);
+}
+
+/* Supplies the content up to `limit`, then fails. */
+typedef struct supply {
+    uint64_t limit;
+    lmc_st_diag *diag;
+} supply;
+
+static lmc_status supply_content(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    const supply *const supply = user;
+    if (offset + nbytes > supply->limit) {
+        strcpy(supply->diag->text, "the callback's own words");
+        return LMC_ERR_CHECKSUM;
+    }
+    memcpy(dst, content + offset, nbytes);
+    return LMC_OK;
+}
+
+static void test_write_content(void)
+{
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    supply supply = {.limit = CONTENT_NBYTES - 1, .diag = &diag};
+    lmc_st_file *const file = open_file("archive");
+    size_t nbytes = 0;
+    CU_ASSERT_EQUAL(lmc_st_write_content(file, lmc_test_path("out"), CONTENT_NBYTES, supply_content, &supply,
+                                         NULL, &diag),
+                    LMC_ERR_CHECKSUM);
+    CU_ASSERT_STRING_EQUAL(diag.text, "the callback's own words");
+    CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("out")));
+    supply.limit = CONTENT_NBYTES;
+    CU_ASSERT_EQUAL(
+        lmc_st_write_content(file, lmc_test_path("archive"), 9, supply_content, &supply, NULL, &diag),
+        LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_write_content(file, lmc_test_path("out"), CONTENT_NBYTES, supply_content, &supply,
+                                         NULL, &diag),
+                    LMC_OK);
+    unsigned char *const written = lmc_test_read(lmc_test_path("out"), &nbytes);
+    CU_ASSERT(nbytes == CONTENT_NBYTES && memcmp(written, content, nbytes) == 0);
+    free(written);
+    lmc_st_close(file);
+}
+
+static void test_cat(void)
+{
+    static const char *const names[] = {"plain", "archive"};
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_options options = lmc_test_options(1);
+    CU_ASSERT_EQUAL(lmc_st_cat(lmc_test_path("plain"), &options, NULL, &diag), LMC_ERR_ARG);
+    for (size_t i = 0; i < 2; i++) {
+        options.out_fd = open(lmc_test_path("cat"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        CU_ASSERT_EQUAL(lmc_st_cat(lmc_test_path(names[i]), &options, NULL, &diag), LMC_OK);
+        close(options.out_fd);
+        CU_ASSERT_TRUE(lmc_test_same_files(lmc_test_path("cat"), lmc_test_path("plain")));
+    }
+    unlink(lmc_test_path("cat"));
+    unlink(lmc_test_path("out"));
+    unlink(lmc_test_path("plain"));
+    unlink(lmc_test_path("archive"));
+    lmc_test_dir_end();
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_reader),
+        LMC_TEST(test_content_hash),
+        LMC_TEST(test_write_content),
+        LMC_TEST(test_cat),
+    };
+    return LMC_TEST_MAIN("st_experimental", tests, argc, argv);
+}
