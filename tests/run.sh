@@ -188,21 +188,21 @@ each_kernel_set() {
 }
 
 part_neon() {
-  if lmc_has gcc-aarch64-linux-gnu && lmc_has libc6-dev-arm64-cross && lmc_has qemu-user; then
-    with_build build_test with_build build_neon beside_native_build \
-      neon "qemu-aarch64 -L /usr/aarch64-linux-gnu" neon,scalar
-  else
-    skip neon "needs a cross compiler and qemu (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)"
-  fi
+  emulated "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" "qemu-aarch64 -L /usr/aarch64-linux-gnu" neon,scalar
 }
 
 part_arm32() {
-  if lmc_has gcc-arm-linux-gnueabihf && lmc_has libc6-dev-armhf-cross && lmc_has qemu-user; then
-    with_build build_test with_build build_arm32 beside_native_build \
-      arm32 "qemu-arm -L /usr/arm-linux-gnueabihf" scalar
-  else
-    skip arm32 "needs a cross compiler and qemu (Debian: gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user)"
-  fi
+  emulated "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user" "qemu-arm -L /usr/arm-linux-gnueabihf" scalar
+}
+
+emulated() { # PACKAGES EMULATOR SETS
+  for package in $1; do
+    if ! lmc_has "$package"; then
+      skip "$part" "needs a cross compiler and qemu (Debian: $1)"
+      return
+    fi
+  done
+  with_build build_test with_build "build_$part" beside_native_build "$part" "$2" "$3"
 }
 
 beside_native_build() { # BUILD EMULATOR SETS
@@ -354,6 +354,15 @@ wants() { # PART...: is one of these to run?
   return 1
 }
 
+# What some tests alone need. lmc_apt ends the script when it fails: here the subshell only.
+apt_for() { # "PART..." WHAT PACKAGE...
+  if wants $1; then
+    what=$2
+    shift 2
+    (lmc_apt "$@") || echo "set-up: $what will be skipped"
+  fi
+}
+
 parts=
 for name in "$@"; do
   case " $quick_parts $slow_parts all " in
@@ -383,33 +392,15 @@ if wants checks sanitize; then
 fi
 lmc_apt $packages
 lmc_find_pytest || true
-if wants cli; then
-  # shells to complete in, and tools that look at the manual and at system calls
-  (lmc_apt fish mandoc strace zsh) || echo "set-up: some cases of the part cli will be skipped"
-fi
-if wants unit kernels; then
-  (lmc_apt libhdf5-dev) || echo "set-up: the example h5_direct_chunks will not be built"
-fi
-if wants checks; then
-  (lmc_apt gcc-mingw-w64-x86-64 python3-matplotlib) ||
-    echo "set-up: the check windows, or that of pictures, will be skipped"
-fi
-if wants neon; then
-  (lmc_apt gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user) || echo "set-up: the part neon will be skipped"
-fi
-if wants arm32; then
-  (lmc_apt gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user) || echo "set-up: the part arm32 will be skipped"
-fi
-if wants hdf5; then
-  (lmc_apt libhdf5-dev) || echo "set-up: the C programs of the part hdf5 will be skipped"
-fi
-if wants h5py hdf5 h5examples; then
-  (lmc_apt hdf5-tools python3-h5py python3-venv) ||
-    echo "set-up: h5py, and some cases of hdf5 and h5examples, will be skipped"
-fi
-if wants hdf5 h5examples; then
-  (lmc_apt python3-h5py-mpi openmpi-bin) || echo "set-up: the cases with MPI and h5_parallel.py will be skipped"
-fi
+# shells to complete in, and tools that look at the manual and at system calls
+apt_for "cli" "some cases of the part cli" fish mandoc strace zsh
+apt_for "unit kernels" "the example h5_direct_chunks" libhdf5-dev
+apt_for "checks" "the check windows, or that of pictures," gcc-mingw-w64-x86-64 python3-matplotlib
+apt_for "neon" "the part neon" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+apt_for "arm32" "the part arm32" gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
+apt_for "hdf5" "the C programs of the part hdf5" libhdf5-dev
+apt_for "h5py hdf5 h5examples" "h5py, and some cases of hdf5 and h5examples," hdf5-tools python3-h5py python3-venv
+apt_for "hdf5 h5examples" "the cases with MPI and h5_parallel.py" python3-h5py-mpi openmpi-bin
 mkdir -p build/log
 if wants reference official model; then
   lmc_venv numpy safetensors==0.8.0 xxhash zstandard pytest pytest-xdist || python_packages_ok=0
