@@ -5,9 +5,9 @@
 
 #include "safetensors/archive/table.h"
 #include "safetensors/base/probe.h"
+#include "safetensors/common/names.h"
 #include "safetensors/common/text.h"
 #include "safetensors/os/dir.h"
-#include "safetensors/tree/model_dir.h"
 
 #include <errno.h>
 #include <stdio.h>

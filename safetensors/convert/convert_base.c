@@ -2,8 +2,8 @@
  * convert_base.c - convert/conversion.h: the file that is coded against.
  */
 #include "safetensors/base/search.h"
+#include "safetensors/common/names.h"
 #include "safetensors/convert/conversion.h"
-#include "safetensors/tree/model_dir.h"
 
 #include <string.h>
 

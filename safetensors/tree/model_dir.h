@@ -6,13 +6,7 @@
 #define LMC_SAFETENSORS_TREE_MODEL_DIR_H
 
 #include "safetensors/common/common.h"
-
-/* What an archive's name adds to that of its original. */
-#define ST_ARCHIVE_SUFFIX ".lmc"
-
-/* 1 for "NAME.safetensors", and for "NAME.safetensors.lmc": NAME is not empty. */
-int st_is_plain_name(const char *path);
-int st_is_archive_name(const char *path);
+#include "safetensors/common/names.h"
 
 /* 1 if the call's input is a directory. */
 int st_is_directory(const char *path, const lmc_st_options *options);

@@ -11,25 +11,6 @@
 #include <limits.h>
 #include <string.h>
 
-#define PLAIN_SUFFIX ".safetensors"
-
-static int ends_with(const char *path, const char *suffix)
-{
-    const size_t length = strlen(path);
-    const size_t end = strlen(suffix);
-    return length > end && strcmp(path + length - end, suffix) == 0;
-}
-
-int st_is_plain_name(const char *path)
-{
-    return ends_with(path, PLAIN_SUFFIX);
-}
-
-int st_is_archive_name(const char *path)
-{
-    return ends_with(path, PLAIN_SUFFIX ST_ARCHIVE_SUFFIX);
-}
-
 int st_is_directory(const char *path, const lmc_st_options *options)
 {
     return options->in_fd < 0 && os_is_directory(path);
