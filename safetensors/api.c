@@ -4,11 +4,12 @@
  */
 #include "lmc_st.h"
 
-#include "safetensors/archive/file.h"
+#include "safetensors/archive/frame.h"
+#include "safetensors/base/open.h"
 #include "safetensors/common/abi.h"
 #include "safetensors/common/options.h"
 #include "safetensors/convert/convert.h"
-#include "safetensors/read/read.h"
+#include "safetensors/read/reader.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/tree/model_dir.h"
 

@@ -57,7 +57,7 @@ static void put_header(text_out *out, const st_header *original, const char *tab
     for (size_t i = 0; i < original->tensor_count; i++) {
         const st_tensor *const tensor = &original->tensors[i];
         const uint64_t nbytes =
-            frame_nbytes ? frame_nbytes[i] : st_outer_frame_bound(tensor->end - tensor->begin);
+            frame_nbytes ? frame_nbytes[i] : st_archive_frame_bound(tensor->end - tensor->begin);
         put_text(out, ",");
         put(out, original->text + tensor->raw_name.offset, tensor->raw_name.nbytes);
         put_entry(out, begin, nbytes);
@@ -69,20 +69,20 @@ static void put_header(text_out *out, const st_header *original, const char *tab
 
 /* A block has at least 1024 bytes of content and takes at most 13 more: one for its mode, 12 in the index.
  * Head, plan and check together stay below 8 KiB (format.md, section 2). */
-uint64_t st_outer_frame_bound(uint64_t content_nbytes)
+uint64_t st_archive_frame_bound(uint64_t content_nbytes)
 {
     return content_nbytes + content_nbytes / 64 + 8192;
 }
 
-char *st_outer_table_name(const st_header *original, const lmc_allocator *memory)
+char *st_archive_table_name(const st_header *original, const lmc_allocator *memory)
 {
-    const size_t base = strlen(ST_OUTER_TABLE_NAME);
+    const size_t base = strlen(ST_ARCHIVE_TABLE_NAME);
     size_t length = base;
     /* n tensors can take at most n names: the loop ends */
     char *const name = st_allocate(memory, base + original->tensor_count + 2);
     if (!name)
         return NULL;
-    memcpy(name, ST_OUTER_TABLE_NAME, base);
+    memcpy(name, ST_ARCHIVE_TABLE_NAME, base);
     for (;;) {
         size_t index = 0;
         const st_string candidate = {name, length};
@@ -95,8 +95,8 @@ char *st_outer_table_name(const st_header *original, const lmc_allocator *memory
     return name;
 }
 
-lmc_status st_outer_reserve(const st_header *original, const char *table_name, uint64_t table_nbytes,
-                            uint64_t spare_nbytes, uint64_t *nbytes, lmc_st_diag *diag)
+lmc_status st_archive_header_reserve(const st_header *original, const char *table_name, uint64_t table_nbytes,
+                                     uint64_t spare_nbytes, uint64_t *nbytes, lmc_st_diag *diag)
 {
     /* data_nbytes is a file's size, so the sum of the bounds fits 64 bits */
     text_out out = {.capacity = 8 + LMC_ST_HEADER_NBYTES_MAX - spare_nbytes, .nbytes = 8};
@@ -114,9 +114,9 @@ lmc_status st_outer_reserve(const st_header *original, const char *table_name, u
     return LMC_OK;
 }
 
-lmc_status st_outer_write(const st_header *original, const char *table_name, uint64_t table_nbytes,
-                          const uint64_t *frame_nbytes, unsigned char *dst, uint64_t nbytes,
-                          lmc_st_diag *diag)
+lmc_status st_archive_header_write(const st_header *original, const char *table_name, uint64_t table_nbytes,
+                                   const uint64_t *frame_nbytes, unsigned char *dst, uint64_t nbytes,
+                                   lmc_st_diag *diag)
 {
     text_out out = {.dst = dst, .capacity = nbytes, .nbytes = 8};
     memset(dst, ' ', nbytes);

@@ -9,24 +9,24 @@
 #include "safetensors/header/header.h"
 
 /* The table's name; `~` is appended until no tensor of the file has it. */
-#define ST_OUTER_TABLE_NAME "lmc.archive"
+#define ST_ARCHIVE_TABLE_NAME "lmc.archive"
 
 /* Upper bound of a frame's bytes that holds before anything is known of its coding. */
-uint64_t st_outer_frame_bound(uint64_t content_nbytes);
+uint64_t st_archive_frame_bound(uint64_t content_nbytes);
 
 /* The table's name for a file with these tensors, NUL-terminated, to be released. NULL: out of memory. */
-char *st_outer_table_name(const st_header *original, const lmc_allocator *memory);
+char *st_archive_table_name(const st_header *original, const lmc_allocator *memory);
 
 /* Bytes of length and header together (a multiple of 8), enough for frames that keep to their bounds.
  * spare_nbytes: of the table, that may come to the header as spaces. Error: LIMIT when the header could be longer
  * than a safetensors header may be. */
-lmc_status st_outer_reserve(const st_header *original, const char *table_name, uint64_t table_nbytes,
-                            uint64_t spare_nbytes, uint64_t *nbytes, lmc_st_diag *diag);
+lmc_status st_archive_header_reserve(const st_header *original, const char *table_name, uint64_t table_nbytes,
+                                     uint64_t spare_nbytes, uint64_t *nbytes, lmc_st_diag *diag);
 
 /* Writes length and header with the frames' true sizes, exactly `nbytes` bytes. Error: LIMIT when they
  * need more: a frame broke its bound. */
-lmc_status st_outer_write(const st_header *original, const char *table_name, uint64_t table_nbytes,
-                          const uint64_t *frame_nbytes, unsigned char *dst, uint64_t nbytes,
-                          lmc_st_diag *diag);
+lmc_status st_archive_header_write(const st_header *original, const char *table_name, uint64_t table_nbytes,
+                                   const uint64_t *frame_nbytes, unsigned char *dst, uint64_t nbytes,
+                                   lmc_st_diag *diag);
 
 #endif

@@ -116,7 +116,7 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
     unsigned char *const lists = write_aliases(table, hashes + table->tensor_count * ST_TABLE_HASH_NBYTES);
     unsigned char *const tail = st_bases_write(&table->bases, lists);
     st_store_u64(tail, whole_hash(table, hashes));
-    st_store_u64(tail + 8, table->outer_hash);
+    st_store_u64(tail + 8, table->archive_header_hash);
     st_store_u64(tail + 16, st_hash(dst, (size_t)(tail + 16 - dst)));
 }
 
@@ -281,7 +281,7 @@ static lmc_status read_hashes(st_table *table, const unsigned char *src, const u
         return st_fail_nomem(diag);
     for (size_t i = 0; i < table->tensor_count; i++)
         table->hashes[i] = st_load_u64(src + i * ST_TABLE_HASH_NBYTES);
-    table->outer_hash = st_load_u64(tail + 8);
+    table->archive_header_hash = st_load_u64(tail + 8);
     if (st_load_u64(tail) != whole_hash(table, src))
         return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's hash of the file is wrong");
     return LMC_OK;

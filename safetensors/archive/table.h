@@ -35,8 +35,8 @@ typedef struct st_table {
     uint64_t file_nbytes;  /* the original file */
     unsigned char *header; /* its header JSON */
     size_t header_nbytes;
-    uint64_t outer_hash; /* XXH3-64 of the archive's own length and header */
-    uint64_t *hashes;    /* content hash per tensor, in the order of their data */
+    uint64_t archive_header_hash; /* XXH3-64 of the archive's own length and header */
+    uint64_t *hashes;             /* content hash per tensor, in the order of their data */
     size_t tensor_count;
     st_alias *aliases; /* by rising `alias`; NULL if there are none */
     size_t alias_count;

@@ -7,105 +7,75 @@
 #include <string.h>
 
 /* In each file a tensor of it and one that this was coded against. */
-#define LEVELS_MAX (2 * LMC_ST_CHAIN_MAX)
-#define LEVELS_BEGIN 4
+#define STEPS_MAX (2 * LMC_ST_CHAIN_MAX)
 
 /* ---- opening ---- */
 
-static st_level *add_level(st_content *content, const lmc_st_file *file, size_t index, lmc_st_diag *diag)
+static lmc_status add_step(st_content *content, const lmc_st_file *file, size_t index, unsigned scale,
+                           lmc_ctx *ctx, lmc_st_diag *diag)
 {
-    const size_t count = content->level_count;
-    if (count == 0 || (count >= LEVELS_BEGIN && (count & (count - 1)) == 0)) {
-        const size_t capacity = count == 0 ? LEVELS_BEGIN : 2 * count;
-        st_level *const larger = st_allocate(content->memory, capacity * sizeof *larger);
-        if (!larger) {
-            st_fail_nomem(diag);
-            return NULL;
-        }
-        if (count > 0)
-            memcpy(larger, content->levels, count * sizeof *larger);
-        st_release(content->memory, content->levels);
-        content->levels = larger;
-    }
-    st_level *const level = &content->levels[content->level_count++];
-    memset(level, 0, sizeof *level);
-    level->file = file;
-    level->index = index;
-    level->scale = count == 0 ? 1 : level[-1].scale;
-    return level;
-}
-
-static lmc_status open_level(st_content *content, const lmc_st_file *file, lmc_ctx *ctx, size_t index,
-                             lmc_st_diag *diag)
-{
-    st_level *const level = add_level(content, file, st_file_owner(file, index), diag);
-    if (!level)
-        return LMC_ERR_NOMEM;
+    if (content->step_count == STEPS_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a chain of bases is too long");
+    const size_t used = content->step_count * sizeof(st_step);
+    if (!st_buffer_extend(content->memory, &content->room, used, sizeof(st_step)))
+        return st_fail_nomem(diag);
+    content->steps = (st_step *)(void *)content->room.bytes;
+    st_step *const step = &content->steps[content->step_count++];
+    *step = (st_step){.frame = {.file = file, .index = st_file_owner(file, index)}, .scale = scale};
     if (!file->is_archive)
         return LMC_OK;
-    const lmc_status status = st_frame_open(file, NULL, ctx, level->index, &level->frame, diag);
-    if (status != LMC_OK) {
+    const lmc_status status = st_frame_open(&step->frame, file, NULL, ctx, step->frame.index, diag);
+    if (status != LMC_OK)
         st_diag_set_file(diag, file->path);
-        return status;
-    }
-    level->info = (lmc_info)LMC_INIT(lmc_info);
-    lmc_frame_info(level->frame, &level->info);
-    return LMC_OK;
+    return status;
 }
 
-/* The link of a frame, and the file that it leads to. */
-static lmc_status follow(const lmc_st_file *file, const st_link *link, const lmc_info *info,
-                         const lmc_st_file **base, lmc_st_diag *diag)
+/* The file that a link of `frame` leads to, in which the tensor must be as the frame wants it. */
+static lmc_status follow(const st_frame *frame, const st_link *link, const lmc_st_file **base,
+                         lmc_st_diag *diag)
 {
-    *base = file;
-    if (link->place == LMC_ST_BASE_FILE) {
-        const lmc_status status = st_file_open_base(file, base, diag);
-        if (status != LMC_OK)
-            return status;
-    }
+    const lmc_info *const info = &frame->info;
+    *base = frame->file;
+    if (link->place == LMC_ST_BASE_FILE)
+        ST_TRY(st_file_open_base(frame->file, base, diag));
     const st_header *const header = &(*base)->header;
     const int dtype = info->base_form == LMC_BASE_BF16_OF_F32 ? LMC_DTYPE_F32 : (int)info->dtype;
-    if (link->base >= header->tensor_count || header->tensors[link->base].dtype != dtype ||
-        st_file_tensor_nbytes(*base, link->base) != info->base_nbytes) {
-        st_diag_set_file(diag, file->path);
-        st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
-                "the tensor that it is said to be coded against has another type or size");
-        return st_file_blame(file, link->tensor, LMC_ERR_CORRUPT, diag);
-    }
-    return LMC_OK;
+    if (link->base < header->tensor_count && header->tensors[link->base].dtype == dtype &&
+        st_file_tensor_nbytes(*base, link->base) == info->base_nbytes)
+        return LMC_OK;
+    st_diag_set_file(diag, frame->file->path);
+    st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
+            "the tensor that it is said to be coded against has another type or size");
+    return st_file_blame(frame->file, link->tensor, LMC_ERR_CORRUPT, diag);
 }
 
-/* Opens what `link`, of a frame with this info, leads to, and what that needs. */
-static lmc_status open_chain(st_content *content, const lmc_st_file *file, lmc_ctx *ctx, const st_link *link,
-                             const lmc_info *info, lmc_st_diag *diag)
+/* Opens what the frame, of a step or of none, was coded against, and what that needs. */
+static lmc_status open_chain(st_content *content, const st_frame *frame, lmc_ctx *ctx, lmc_st_diag *diag)
 {
+    st_frame above = *frame; /* a copy: steps move when one is added */
+    const st_link *link = st_bases_find(&above.file->bases, st_file_owner(above.file, above.index));
     while (link) {
         const lmc_st_file *base = NULL;
-        const lmc_info above = *info;
-        lmc_status status = follow(file, link, &above, &base, diag);
-        if (status == LMC_OK && content->level_count == LEVELS_MAX)
-            status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a chain of bases is too long");
-        if (status == LMC_OK)
-            status = open_level(content, base, ctx, link->base, diag);
-        if (status != LMC_OK)
-            return status;
-        st_level *const level = &content->levels[content->level_count - 1];
-        level->scale *= content->level_count > 1 && above.base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
-        file = base;
-        info = &level->info;
-        link = base->is_archive ? st_bases_find(&base->bases, level->index) : NULL;
+        unsigned scale = 1;
+        if (content->step_count > 0) {
+            scale = content->steps[content->step_count - 1].scale;
+            scale *= above.info.base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
+        }
+        ST_TRY(follow(&above, link, &base, diag));
+        ST_TRY(add_step(content, base, link->base, scale, ctx, diag));
+        above = content->steps[content->step_count - 1].frame;
+        link = base->is_archive ? st_bases_find(&base->bases, above.index) : NULL;
     }
     return LMC_OK;
 }
 
-static void finish_open(st_content *content)
+static void set_sizes(st_content *content)
 {
-    const st_level *const first = &content->levels[0];
+    const st_frame *const first = &content->steps[0].frame;
     content->nbytes = st_file_tensor_nbytes(first->file, first->index);
     content->unit_nbytes = 1;
-    for (size_t i = 0; i < content->level_count; i++) {
-        const st_level *const level = &content->levels[i];
-        const size_t nbytes = level->info.block_nbytes / level->scale;
+    for (size_t i = 0; i < content->step_count; i++) {
+        const size_t nbytes = content->steps[i].frame.info.block_nbytes / content->steps[i].scale;
         content->unit_nbytes = nbytes > content->unit_nbytes ? nbytes : content->unit_nbytes;
     }
 }
@@ -113,45 +83,36 @@ static void finish_open(st_content *content)
 lmc_status st_content_open(st_content *content, const lmc_st_file *file, lmc_ctx *ctx, size_t index,
                            const lmc_allocator *memory, lmc_st_diag *diag)
 {
-    memset(content, 0, sizeof *content);
-    content->memory = memory;
-    lmc_status status = open_level(content, file, ctx, index, diag);
-    if (status == LMC_OK && file->is_archive) {
-        const lmc_info info = content->levels[0].info;
-        status = open_chain(content, file, ctx, st_bases_find(&file->bases, content->levels[0].index), &info,
-                            diag);
-    }
-    if (status == LMC_OK)
-        finish_open(content);
-    return status;
+    *content = (st_content){.memory = memory};
+    ST_TRY(add_step(content, file, index, 1, ctx, diag));
+    if (file->is_archive)
+        ST_TRY(open_chain(content, &content->steps[0].frame, ctx, diag));
+    set_sizes(content);
+    return LMC_OK;
 }
 
-lmc_status st_content_open_base(st_content *content, const lmc_st_file *file, lmc_ctx *ctx, size_t index,
-                                const lmc_info *info, const lmc_allocator *memory, lmc_st_diag *diag)
+lmc_status st_content_open_base(st_content *content, const st_frame *frame, lmc_ctx *ctx,
+                                const lmc_allocator *memory, lmc_st_diag *diag)
 {
-    const st_link *const link = st_bases_find(&file->bases, st_file_owner(file, index));
-    memset(content, 0, sizeof *content);
-    content->memory = memory;
-    if (!link)
-        return LMC_OK;
-    const lmc_status status = open_chain(content, file, ctx, link, info, diag);
-    if (status == LMC_OK)
-        finish_open(content);
-    return status;
+    *content = (st_content){.memory = memory};
+    ST_TRY(open_chain(content, frame, ctx, diag));
+    if (content->step_count > 0)
+        set_sizes(content);
+    return LMC_OK;
 }
 
 void st_content_free(st_content *content)
 {
-    for (size_t i = 0; i < content->level_count; i++)
-        lmc_frame_free(content->levels[i].frame);
+    for (size_t i = 0; i < content->step_count; i++)
+        st_frame_close(&content->steps[i].frame);
     if (content->memory)
-        st_release(content->memory, content->levels);
-    memset(content, 0, sizeof *content);
+        st_buffer_free(content->memory, &content->room);
+    *content = (st_content){0};
 }
 
-size_t st_content_step(const st_content *base, const lmc_info *info)
+size_t st_content_part_nbytes(const st_content *base, const lmc_info *info)
 {
-    if (base->level_count == 0)
+    if (base->step_count == 0)
         return info->block_nbytes;
     const size_t unit = base->unit_nbytes / (info->base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
     return unit > info->block_nbytes ? unit : info->block_nbytes;
@@ -163,94 +124,67 @@ typedef struct span {
     uint64_t begin, end;
 } span;
 
-static lmc_status fail_alignment(const st_level *level, lmc_st_diag *diag)
-{
-    st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "its blocks do not fit those of what needs them");
-    return st_file_blame(level->file, level->index, LMC_ERR_CORRUPT, diag);
-}
-
-/* Decodes the blocks that are bytes `part` of the level to dst. base: the same part of the level below. */
-static lmc_status decode_blocks(const st_level *level, const st_content_room *room, span part,
+/* Decodes the blocks that are bytes `part` of the step to dst. base: the same part of the next step. */
+static lmc_status decode_blocks(const st_step *step, const st_content_room *room, span part,
                                 const unsigned char *base, unsigned char *dst, lmc_block_entry *entries,
                                 lmc_st_diag *diag)
 {
-    const size_t block_nbytes = level->info.block_nbytes;
-    const uint64_t first = part.begin / block_nbytes;
-    const uint64_t count = (part.end - part.begin + block_nbytes - 1) / block_nbytes;
-    uint64_t offset = 0;
-    size_t stored_nbytes = 0;
+    const st_frame *const frame = &step->frame;
+    const size_t block_nbytes = frame->info.block_nbytes;
+    st_blocks blocks = {.first = part.begin / block_nbytes,
+                        .count = (part.end - part.begin + block_nbytes - 1) / block_nbytes,
+                        .base = base,
+                        .dst = dst,
+                        .dst_nbytes = (size_t)(part.end - part.begin),
+                        .entries = entries};
     if (part.begin % block_nbytes != 0 ||
-        (part.end % block_nbytes != 0 && part.end != level->info.content_nbytes))
-        return fail_alignment(level, diag);
-    lmc_status status =
-        st_frame_extent(level->file, level->index, level->frame, first, count, &offset, &stored_nbytes, diag);
-    if (status != LMC_OK)
-        return status;
-    unsigned char *const stored = st_buffer_grow(room->memory, room->stored, stored_nbytes);
-    if (!stored)
-        return st_fail_nomem(diag);
-    status = os_input_read(&level->file->input, offset, stored, stored_nbytes, diag);
-    if (status != LMC_OK)
-        return st_file_blame(level->file, level->index, status, diag);
-    return st_frame_decode(level->file, room->ctx, level->index, level->frame, first, count, stored,
-                           stored_nbytes, base, dst, (size_t)(part.end - part.begin), entries, diag);
+        (part.end % block_nbytes != 0 && part.end != frame->info.content_nbytes)) {
+        st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "its blocks do not fit those of what needs them");
+        return st_file_blame(frame->file, frame->index, LMC_ERR_CORRUPT, diag);
+    }
+    return st_frame_read(frame, room->ctx, room->memory, room->stored, &blocks, diag);
 }
 
-/* Blocks of a frame without an index give a hash each, which nobody asks for here. One block at a time. */
-static lmc_status decode_unindexed(const st_level *level, const st_content_room *room, span part,
-                                   unsigned char *dst, lmc_st_diag *diag)
+/* Reads bytes `part` of the step, whose blocks, if it has any, they are. */
+static lmc_status read_step(const st_step *step, const st_content_room *room, span part,
+                            const unsigned char *base, unsigned char *dst, lmc_st_diag *diag)
 {
-    lmc_status status = LMC_OK;
-    for (uint64_t at = part.begin; at < part.end && status == LMC_OK; at += level->info.block_nbytes) {
+    const st_frame *const frame = &step->frame;
+    if (!frame->coded) {
+        const uint64_t offset = frame->file->places[frame->index] + part.begin;
+        return st_file_blame(
+            frame->file, frame->index,
+            os_input_read(&frame->file->input, offset, dst, (size_t)(part.end - part.begin), diag), diag);
+    }
+    if (st_frame_has_index(&frame->info))
+        return decode_blocks(step, room, part, base, dst, NULL, diag);
+    /* One block at a time: each gives a hash, which nobody asks for here. */
+    const uint64_t block_nbytes = frame->info.block_nbytes;
+    for (uint64_t at = part.begin; at < part.end; at += block_nbytes) {
         lmc_block_entry entry;
-        const uint64_t left = part.end - at;
-        const uint64_t nbytes = left < level->info.block_nbytes ? left : level->info.block_nbytes;
-        const span block = {at, at + nbytes};
-        status = decode_blocks(level, room, block, NULL, dst + (at - part.begin), &entry, diag);
+        const span block = {at, part.end - at < block_nbytes ? part.end : at + block_nbytes};
+        ST_TRY(decode_blocks(step, room, block, NULL, dst + (at - part.begin), &entry, diag));
     }
-    return status;
-}
-
-static lmc_status read_level(const st_level *level, const st_content_room *room, span part,
-                             const unsigned char *base, unsigned char *dst, lmc_st_diag *diag)
-{
-    if (!level->frame) {
-        const lmc_status status =
-            os_input_read(&level->file->input, level->file->places[level->index] + part.begin, dst,
-                          (size_t)(part.end - part.begin), diag);
-        return status == LMC_OK ? LMC_OK : st_file_blame(level->file, level->index, status, diag);
-    }
-    if (!st_frame_has_index(&level->info))
-        return decode_unindexed(level, room, part, dst, diag);
-    return decode_blocks(level, room, part, base, dst, NULL, diag);
-}
-
-/* The part, aligned: [begin, end) in bytes of the first level. */
-static span widen(const st_content *content, uint64_t begin, uint64_t end)
-{
-    const uint64_t unit = content->unit_nbytes;
-    const uint64_t last = (end + unit - 1) / unit * unit; /* no overflow: far below 2^64 */
-    const span wide = {begin / unit * unit, last < content->nbytes ? last : content->nbytes};
-    return wide;
+    return LMC_OK;
 }
 
 lmc_status st_content_read(const st_content *content, const st_content_room *room, uint64_t begin,
                            uint64_t end, const unsigned char **bytes, lmc_st_diag *diag)
 {
-    const span wide = widen(content, begin, end);
+    const uint64_t unit = content->unit_nbytes;
+    const uint64_t last = (end + unit - 1) / unit * unit; /* no overflow: far below 2^64 */
+    const span wide = {begin / unit * unit, last < content->nbytes ? last : content->nbytes};
     const unsigned char *below = NULL;
-    for (size_t i = content->level_count; i-- > 0;) {
-        const st_level *const level = &content->levels[i];
-        const span part = {wide.begin * level->scale, wide.end * level->scale};
+    for (size_t i = content->step_count; i-- > 0;) {
+        const st_step *const step = &content->steps[i];
+        const span part = {wide.begin * step->scale, wide.end * step->scale};
         st_buffer *const buffer = i % 2 == 0 ? room->result : room->other;
         unsigned char *const dst = st_buffer_grow(room->memory, buffer, (size_t)(part.end - part.begin));
-        lmc_status status = !dst ? st_fail_nomem(diag) : LMC_OK;
-        if (status == LMC_OK)
-            status = read_level(level, room, part, below, dst, diag);
+        lmc_status status = dst ? read_step(step, room, part, below, dst, diag) : st_fail_nomem(diag);
         if (status == LMC_ERR_BASE)
-            status = st_file_fail_base(level->file, level[1].file, diag);
+            status = st_file_fail_base(step->frame.file, step[1].frame.file, diag);
         if (status != LMC_OK) {
-            st_diag_set_file(diag, level->file->path);
+            st_diag_set_file(diag, step->frame.file->path);
             return status;
         }
         below = dst;
@@ -259,25 +193,40 @@ lmc_status st_content_read(const st_content *content, const st_content_room *roo
     return LMC_OK;
 }
 
+lmc_status st_content_read_base(const st_content *base, const st_content_room *room, const st_frame *frame,
+                                uint64_t first, uint64_t count, const unsigned char **bytes,
+                                lmc_st_diag *diag)
+{
+    *bytes = NULL;
+    if (base->step_count == 0)
+        return LMC_OK;
+    const uint64_t begin = first * frame->info.base_block_nbytes;
+    const uint64_t end = begin + count * frame->info.base_block_nbytes;
+    const lmc_status status =
+        st_content_read(base, room, begin, end < base->nbytes ? end : base->nbytes, bytes, diag);
+    return st_content_blame(frame->file, frame->index, status, diag);
+}
+
 lmc_status st_content_verify(const st_content *content, const st_content_room *room, lmc_st_diag *diag)
 {
-    const st_level *const level = &content->levels[0];
-    if (!level->frame || st_frame_has_index(&level->info))
+    const st_step *const step = &content->steps[0];
+    const lmc_info *const info = &step->frame.info;
+    if (!step->frame.coded || st_frame_has_index(info))
         return LMC_OK;
-    const uint64_t count = level->info.block_count;
-    lmc_block_entry *const entries = st_allocate_array(content->memory, count + 1, sizeof *entries);
-    unsigned char *const dst = st_buffer_grow(room->memory, room->result, level->info.block_nbytes);
+    lmc_block_entry *const entries =
+        st_allocate_array(content->memory, info->block_count + 1, sizeof *entries);
+    unsigned char *const dst = st_buffer_grow(room->memory, room->result, info->block_nbytes);
     lmc_status status = !entries || !dst ? st_fail_nomem(diag) : LMC_OK;
-    for (uint64_t i = 0; i < count && status == LMC_OK; i++) {
-        const uint64_t at = i * level->info.block_nbytes;
+    for (uint64_t i = 0; i < info->block_count && status == LMC_OK; i++) {
+        const uint64_t at = i * info->block_nbytes;
         const uint64_t left = content->nbytes - at;
-        const span part = {at, at + (left < level->info.block_nbytes ? left : level->info.block_nbytes)};
-        status = decode_blocks(level, room, part, NULL, dst, &entries[i], diag);
+        const span part = {at, at + (left < info->block_nbytes ? left : info->block_nbytes)};
+        status = decode_blocks(step, room, part, NULL, dst, &entries[i], diag);
     }
     if (status == LMC_OK)
-        status = st_frame_check_entries(level->file, level->index, entries, count, diag);
+        status = st_frame_check_entries(&step->frame, entries, diag);
     if (status != LMC_OK)
-        st_diag_set_file(diag, level->file->path);
+        st_diag_set_file(diag, step->frame.file->path);
     st_release(content->memory, entries);
     return status;
 }
@@ -286,7 +235,9 @@ lmc_status st_content_verify(const st_content *content, const st_content_room *r
 
 lmc_status st_content_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag)
 {
-    lmc_st_diag cause = *diag;
+    if (status == LMC_OK)
+        return LMC_OK;
+    const lmc_st_diag cause = *diag;
     const st_string name = st_header_name(&file->header, index);
     char own_path[sizeof diag->file];
     char own_name[sizeof diag->tensor];
@@ -298,11 +249,10 @@ lmc_status st_content_blame(const lmc_st_file *file, size_t index, lmc_status st
     if (status == LMC_ERR_NOMEM || status == LMC_ERR_CANCELLED ||
         (is_own && (!cause.has_tensor || strcmp(own_name, cause.tensor) == 0)))
         return status; /* it is this tensor's own */
-    const int os_errno = cause.os_errno;
     st_fail(diag, status, LMC_ST_NO_OFFSET, "%.300s (in what it was coded against:%s%.160s%s%.80s)",
             cause.text, is_own ? "" : " ", is_own ? "" : cause.file, cause.has_tensor ? " tensor " : "",
             cause.has_tensor ? cause.tensor : "");
-    diag->os_errno = os_errno;
+    diag->os_errno = cause.os_errno;
     return status;
 }
 
@@ -313,11 +263,8 @@ lmc_status st_content_open_files(const lmc_st_file *file, lmc_st_diag *diag)
         const st_link *link = &file->bases.links[i];
         while (link) {
             const lmc_st_file *base = at;
-            if (link->place == LMC_ST_BASE_FILE) {
-                const lmc_status status = st_file_open_base(at, &base, diag);
-                if (status != LMC_OK)
-                    return status;
-            }
+            if (link->place == LMC_ST_BASE_FILE)
+                ST_TRY(st_file_open_base(at, &base, diag));
             if (link->base >= base->header.tensor_count)
                 break; /* is found again, and told, when its frame is opened */
             link = st_bases_find(&base->bases, st_file_owner(base, link->base));

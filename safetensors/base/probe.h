@@ -4,7 +4,7 @@
 #ifndef LMC_SAFETENSORS_BASE_PROBE_H
 #define LMC_SAFETENSORS_BASE_PROBE_H
 
-#include "safetensors/archive/file.h"
+#include "safetensors/base/file.h"
 
 /* By rising preference. */
 typedef enum st_base_fit {

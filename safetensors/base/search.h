@@ -8,25 +8,9 @@
 #ifndef LMC_SAFETENSORS_BASE_SEARCH_H
 #define LMC_SAFETENSORS_BASE_SEARCH_H
 
-#include "safetensors/archive/file.h"
+#include "safetensors/base/file.h"
 
-#include <pthread.h>
-
-struct st_base_state {
-    char *path; /* what the caller named; may be NULL */
-    char **dirs;
-    size_t dir_count;
-    int is_trial;         /* the file is a candidate itself, or found for one; changed by its search alone */
-    pthread_mutex_t lock; /* of what follows */
-    lmc_st_file *file;    /* NULL: not open yet */
-    int has_failed;       /* the search has, with this result */
-    lmc_st_diag failure;
-};
-
-/* Looks for the base of `file`, whose lock is held, and opens it. Errors: as lmc_st_open_base(). */
-lmc_status st_base_search(const lmc_st_file *file, lmc_st_file **found, lmc_st_diag *diag);
-
-/* base/base.c: closes the base of `file` and forgets that there was a search. */
-void st_base_forget(const lmc_st_file *file);
+/* An st_base_search. */
+lmc_status st_search_base(const lmc_st_file *file, lmc_st_file **found, lmc_st_diag *diag);
 
 #endif

@@ -48,6 +48,14 @@ __attribute__((warn_unused_result)) static inline int st_multiply_overflows(uint
     return __builtin_mul_overflow(a, b, product);
 }
 
+/* Leaves the function that it stands in with the status of `call`, unless that is LMC_OK. */
+#define ST_TRY(call)                          \
+    do {                                      \
+        const lmc_status try_status = (call); \
+        if (try_status != LMC_OK)             \
+            return try_status;                \
+    } while (0)
+
 /* 1 once the caller of a call wants it to end; cancel may be NULL. */
 static inline int st_is_cancelled(const volatile int *cancel)
 {

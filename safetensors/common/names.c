@@ -3,6 +3,8 @@
  */
 #include "safetensors/common/names.h"
 
+#include "safetensors/common/memory.h"
+
 #include <string.h>
 
 #define PLAIN_SUFFIX ".safetensors"
@@ -22,4 +24,13 @@ int st_is_plain_name(const char *path)
 int st_is_archive_name(const char *path)
 {
     return ends_with(path, PLAIN_SUFFIX ST_ARCHIVE_SUFFIX);
+}
+
+char *st_directory_of(const lmc_allocator *memory, const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    char *const directory = st_duplicate(memory, slash ? path : ".");
+    if (directory && slash)
+        directory[slash == path ? 1 : slash - path] = '\0';
+    return directory;
 }

@@ -1,7 +1,7 @@
 /*
  * convert_base.c - convert/conversion.h: the file that is coded against.
  */
-#include "safetensors/base/search.h"
+#include "safetensors/base/open.h"
 #include "safetensors/common/names.h"
 #include "safetensors/convert/conversion.h"
 

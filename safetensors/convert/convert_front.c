@@ -35,7 +35,7 @@ lmc_status st_convert_reserve_front(st_conversion *conversion, lmc_st_diag *diag
     lmc_status status = allocate_lists(conversion, diag);
     if (status != LMC_OK)
         return status;
-    conversion->table_name = st_outer_table_name(header, memory);
+    conversion->table_name = st_archive_table_name(header, memory);
     if (!conversion->table_name ||
         st_table_pack_header(memory, header->text, header->text_nbytes, &conversion->stored_header,
                              &conversion->stored_header_nbytes, &conversion->header_method) != LMC_OK)
@@ -43,8 +43,9 @@ lmc_status st_convert_reserve_front(st_conversion *conversion, lmc_st_diag *diag
     const size_t name_nbytes = strlen(conversion->base_name);
     const uint64_t table_nbytes = table_nbytes_with(conversion, conversion->matches.count, name_nbytes);
     uint64_t outer_nbytes = 0;
-    status = st_outer_reserve(header, conversion->table_name, table_nbytes,
-                              st_bases_nbytes(conversion->matches.count, name_nbytes), &outer_nbytes, diag);
+    status = st_archive_header_reserve(header, conversion->table_name, table_nbytes,
+                                       st_bases_nbytes(conversion->matches.count, name_nbytes), &outer_nbytes,
+                                       diag);
     conversion->front_nbytes = outer_nbytes + table_nbytes;
     conversion->end = conversion->front_nbytes;
     return status;
@@ -94,13 +95,13 @@ static lmc_status fill_front(st_conversion *conversion, const st_bases *bases, u
         const st_alias pair = conversion->aliases.list[i];
         conversion->hashes[pair.alias] = conversion->hashes[pair.owner];
     }
-    const lmc_status status = st_outer_write(source->header, conversion->table_name, table_nbytes,
-                                             conversion->frame_nbytes, front, outer_nbytes, diag);
+    const lmc_status status = st_archive_header_write(source->header, conversion->table_name, table_nbytes,
+                                                      conversion->frame_nbytes, front, outer_nbytes, diag);
     if (status == LMC_OK) {
         const st_table table = {.file_nbytes = source->file_nbytes,
                                 .header = source->header->text,
                                 .header_nbytes = source->header->text_nbytes,
-                                .outer_hash = st_hash(front + 8, outer_nbytes - 8),
+                                .archive_header_hash = st_hash(front + 8, outer_nbytes - 8),
                                 .hashes = conversion->hashes,
                                 .tensor_count = source->header->tensor_count,
                                 .aliases = conversion->aliases.list,

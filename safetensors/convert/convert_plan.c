@@ -58,7 +58,7 @@ lmc_status st_convert_read_base(const st_conversion *conversion, st_worker *work
 static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
     plan_input *const input = user;
-    const uint64_t unit = input->base->level_count > 0 ? input->base->unit_nbytes : 1;
+    const uint64_t unit = input->base->step_count > 0 ? input->base->unit_nbytes : 1;
     while (nbytes > 0) {
         if (offset < input->window_begin || offset >= input->window_end) {
             const uint64_t begin = offset / unit * unit;
@@ -175,7 +175,7 @@ lmc_status st_convert_prepare(void *user, st_worker *worker, st_slot *slot)
     item->entries = st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof *item->entries);
     if (!item->entries)
         return st_fail_nomem(&worker->diag);
-    slot->block_nbytes = st_content_step(&item->base, &item->info);
+    slot->block_nbytes = st_content_part_nbytes(&item->base, &item->info);
     slot->block_count = (item->info.content_nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
     slot->content_nbytes = item->info.content_nbytes;
     return LMC_OK;

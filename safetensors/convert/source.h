@@ -5,7 +5,7 @@
 #ifndef LMC_SAFETENSORS_CONVERT_SOURCE_H
 #define LMC_SAFETENSORS_CONVERT_SOURCE_H
 
-#include "safetensors/archive/file.h"
+#include "safetensors/base/open.h"
 
 typedef struct st_source st_source;
 

@@ -3,6 +3,7 @@
  */
 #include "safetensors/header/index.h"
 
+#include "safetensors/common/names.h"
 #include "safetensors/common/text.h"
 #include "safetensors/header/json.h"
 #include "safetensors/os/dir.h"
@@ -51,19 +52,13 @@ static lmc_status refuse_name(const index_check *check, st_span value, size_t nb
 /* *is_there: a file of that name, with this suffix, stands beside the index. */
 static lmc_status look_for(const index_check *check, const char *suffix, int *is_there)
 {
-    const char *const slash = strrchr(check->path, '/');
-    const size_t length = !slash ? 0 : (size_t)(slash - check->path);
-    char *const directory = st_duplicate(check->memory, !slash ? "." : check->path);
-    char *path = NULL;
-    if (directory) {
-        directory[!slash ? 1 : length] = '\0';
-        path = os_path_join(check->memory, directory, check->name, suffix);
-    }
+    char *const directory = st_directory_of(check->memory, check->path);
+    char *const path = !directory ? NULL : os_path_join(check->memory, directory, check->name, suffix);
+    const lmc_status status = path ? LMC_OK : st_fail_nomem(check->diag);
     *is_there = path && os_is_file(path);
-    const int is_possible = path != NULL;
     st_release(check->memory, directory);
     st_release(check->memory, path);
-    return is_possible ? LMC_OK : st_fail_nomem(check->diag);
+    return status;
 }
 
 static lmc_status check_value(index_check *check, st_span value)

@@ -4,8 +4,6 @@
  */
 #include "safetensors/header/metadata.h"
 
-#include "safetensors/archive/file.h"
-
 #include <cJSON.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,25 +44,4 @@ int st_metadata_is_marked(const st_header *header, char *version, lmc_status *st
     char format[8] = "";
     return st_metadata_get(header, "format", format, sizeof format, status) && strcmp(format, "lmc") == 0 &&
            st_metadata_get(header, "lmc_archive", version, ST_METADATA_VERSION_NBYTES, status);
-}
-
-size_t lmc_st_metadata_count(const lmc_st_file *file)
-{
-    return file->header.metadata_count;
-}
-
-lmc_status lmc_st_metadata(const lmc_st_file *file, size_t index, const char **key, size_t *key_nbytes,
-                           const char **value, size_t *value_nbytes)
-{
-    *key_nbytes = 0;
-    *value_nbytes = 0;
-    if (index >= file->header.metadata_count)
-        return LMC_ERR_ARG;
-    const st_string found_key = st_header_metadata(&file->header, 2 * index);
-    const st_string found_value = st_header_metadata(&file->header, 2 * index + 1);
-    *key = found_key.bytes;
-    *key_nbytes = found_key.nbytes;
-    *value = found_value.bytes;
-    *value_nbytes = found_value.nbytes;
-    return LMC_OK;
 }

@@ -3,15 +3,8 @@
  */
 #include "safetensors/header/name_table.h"
 
-#include <string.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-static int is_equal(st_string a, st_string b)
-{
-    return a.nbytes == b.nbytes && memcmp(a.bytes, b.bytes, a.nbytes) == 0;
-}
 
 #define NUMBER_NBITS 24
 #define NUMBER_MASK ((1u << NUMBER_NBITS) - 1)
@@ -29,7 +22,7 @@ static uint32_t *locate(const st_names *names, st_string_at at, const void *owne
     for (;; i = i + 1 == names->capacity ? 0 : i + 1) {
         const uint32_t slot = names->slots[i];
         if (slot == 0 ||
-            ((slot & ~NUMBER_MASK) == *tag && is_equal(at(owner, (slot & NUMBER_MASK) - 1), name)))
+            ((slot & ~NUMBER_MASK) == *tag && st_string_equals(at(owner, (slot & NUMBER_MASK) - 1), name)))
             return &names->slots[i];
     }
 }

@@ -8,10 +8,17 @@
 #include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
 
+#include <string.h>
+
 typedef struct st_string {
     const char *bytes;
     size_t nbytes;
 } st_string;
+
+static inline int st_string_equals(st_string a, st_string b)
+{
+    return a.nbytes == b.nbytes && memcmp(a.bytes, b.bytes, a.nbytes) == 0;
+}
 
 /* Gives string `index` of `owner`. */
 typedef st_string (*st_string_at)(const void *owner, size_t index);

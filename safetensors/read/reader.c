@@ -16,13 +16,6 @@ typedef struct wanted {
     unsigned char *dst;
 } wanted;
 
-static lmc_status grow(const st_reader *reader, st_buffer *buffer, size_t nbytes, lmc_st_diag *diag)
-{
-    return st_buffer_grow(&reader->file->memory, buffer, nbytes) != NULL
-               ? LMC_OK
-               : st_file_blame(reader->file, reader->index, st_fail_nomem(diag), diag);
-}
-
 /* Copies what of [begin, end), whose bytes are `src`, is wanted. */
 static void copy_wanted(const wanted *wanted, uint64_t begin, uint64_t end, const unsigned char *src)
 {
@@ -36,21 +29,20 @@ static void copy_wanted(const wanted *wanted, uint64_t begin, uint64_t end, cons
 
 static lmc_status read_plain(st_reader *reader, const wanted *wanted, lmc_st_diag *diag)
 {
-    const uint64_t offset = reader->file->places[reader->index];
+    const lmc_st_file *const file = reader->frame.file;
+    const size_t index = reader->frame.index;
+    const uint64_t offset = file->places[index];
     const size_t nbytes = (size_t)(wanted->end - wanted->begin);
     if (nbytes >= SMALL_READ_NBYTES)
-        return os_input_read(&reader->file->input, offset + wanted->begin, wanted->dst, nbytes, diag);
+        return os_input_read(&file->input, offset + wanted->begin, wanted->dst, nbytes, diag);
     if (wanted->begin < reader->content_begin || wanted->end > reader->content_end) {
-        const uint64_t left = st_file_tensor_nbytes(reader->file, reader->index) - wanted->begin;
+        const uint64_t left = st_file_tensor_nbytes(file, index) - wanted->begin;
         const size_t window = left < WINDOW_NBYTES ? (size_t)left : WINDOW_NBYTES;
         reader->content_end = reader->content_begin; /* empty, should the reading fail */
-        lmc_status status = grow(reader, &reader->content, WINDOW_NBYTES, diag);
-        if (status == LMC_OK) {
-            status = os_input_read(&reader->file->input, offset + wanted->begin, reader->content.bytes,
-                                   window, diag);
-        }
-        if (status != LMC_OK)
-            return status;
+        unsigned char *const bytes = st_buffer_grow(&file->memory, &reader->content, WINDOW_NBYTES);
+        if (!bytes)
+            return st_file_blame(file, index, st_fail_nomem(diag), diag);
+        ST_TRY(os_input_read(&file->input, offset + wanted->begin, bytes, window, diag));
         reader->content_begin = wanted->begin;
         reader->content_end = wanted->begin + window;
     }
@@ -60,83 +52,47 @@ static lmc_status read_plain(st_reader *reader, const wanted *wanted, lmc_st_dia
 
 /* ---- blocks of a frame ---- */
 
-/* Blocks [first, first + count) as they stand in the file. */
-static lmc_status fetch_stored(st_reader *reader, uint64_t first, uint64_t count, size_t *nbytes,
-                               lmc_st_diag *diag)
-{
-    uint64_t offset = 0;
-    lmc_status status =
-        st_frame_extent(reader->file, reader->index, reader->frame, first, count, &offset, nbytes, diag);
-    if (status == LMC_OK)
-        status = grow(reader, &reader->stored, *nbytes, diag);
-    if (status != LMC_OK)
-        return status;
-    status = os_input_read(&reader->file->input, offset, reader->stored.bytes, *nbytes, diag);
-    return status == LMC_OK ? LMC_OK : st_file_blame(reader->file, reader->index, status, diag);
-}
-
-static lmc_status fetch_base(st_reader *reader, uint64_t first, uint64_t count, const unsigned char **base,
-                             lmc_st_diag *diag)
-{
-    const st_content_room room = {&reader->file->memory, reader->ctx, &reader->of_base, &reader->spare,
-                                  &reader->stored};
-    *base = NULL;
-    if (reader->base.level_count == 0)
-        return LMC_OK;
-    const uint64_t begin = first * reader->info.base_block_nbytes;
-    const uint64_t end = begin + count * reader->info.base_block_nbytes;
-    const lmc_status status = st_content_read(
-        &reader->base, &room, begin, end < reader->base.nbytes ? end : reader->base.nbytes, base, diag);
-    return status == LMC_OK ? LMC_OK : st_content_blame(reader->file, reader->index, status, diag);
-}
-
-/* Decodes a step to dst. Of a frame without an index, where it is a block, the hash is recorded, and compared
+/* Decodes a part to dst. Of a frame without an index, where it is a block, the hash is recorded, and compared
  * once all are known. */
-static lmc_status decode_step(st_reader *reader, uint64_t step, unsigned char *dst, size_t nbytes,
+static lmc_status decode_part(st_reader *reader, uint64_t part, unsigned char *dst, size_t nbytes,
                               lmc_st_diag *diag)
 {
     lmc_block_entry entry;
-    size_t stored_nbytes = 0;
-    const unsigned char *base = NULL;
-    const size_t block_nbytes = reader->info.block_nbytes;
-    const uint64_t first = step * (reader->step_nbytes / block_nbytes);
-    const uint64_t count = (nbytes + block_nbytes - 1) / block_nbytes;
-    lmc_status status = fetch_base(reader, first, count, &base, diag);
-    if (status == LMC_OK)
-        status = fetch_stored(reader, first, count, &stored_nbytes, diag);
-    if (status == LMC_OK) {
-        status = st_frame_decode(reader->file, reader->ctx, reader->index, reader->frame, first, count,
-                                 reader->stored.bytes, stored_nbytes, base, dst, nbytes,
-                                 !reader->entries ? NULL : &entry, diag);
-        status = status == LMC_ERR_BASE ? st_file_fail_base(reader->file, reader->base.levels[0].file, diag)
-                                        : status;
-    }
+    const st_frame *const frame = &reader->frame;
+    const lmc_allocator *const memory = &frame->file->memory;
+    const size_t block_nbytes = frame->info.block_nbytes;
+    const st_content_room room = {memory, reader->ctx, &reader->of_base, &reader->spare, &reader->stored};
+    st_blocks blocks = {.first = part * (reader->part_nbytes / block_nbytes),
+                        .count = (nbytes + block_nbytes - 1) / block_nbytes,
+                        .dst = dst,
+                        .dst_nbytes = nbytes,
+                        .entries = !reader->entries ? NULL : &entry};
+    ST_TRY(st_content_read_base(&reader->base, &room, frame, blocks.first, blocks.count, &blocks.base, diag));
+    const lmc_status status = st_frame_read(frame, reader->ctx, memory, &reader->stored, &blocks, diag);
+    if (status == LMC_ERR_BASE)
+        return st_file_fail_base(frame->file, reader->base.steps[0].frame.file, diag);
     if (status != LMC_OK || !reader->entries)
         return status;
-    if (!reader->is_verified) {
-        reader->entries[first] = entry;
-        return LMC_OK;
-    }
-    if (entry.content_hash == reader->entries[first].content_hash)
+    if (!reader->is_verified)
+        reader->entries[blocks.first] = entry;
+    if (entry.content_hash == reader->entries[blocks.first].content_hash)
         return LMC_OK;
     st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "block %llu is no longer what it was a moment ago",
-            (unsigned long long)first);
-    return st_file_blame(reader->file, reader->index, LMC_ERR_CHECKSUM, diag);
+            (unsigned long long)blocks.first);
+    return st_file_blame(frame->file, frame->index, LMC_ERR_CHECKSUM, diag);
 }
 
-static lmc_status read_step(st_reader *reader, const wanted *wanted, uint64_t step, lmc_st_diag *diag)
+static lmc_status read_part(st_reader *reader, const wanted *wanted, uint64_t part, lmc_st_diag *diag)
 {
-    const uint64_t begin = step * reader->step_nbytes;
-    const uint64_t left = reader->info.content_nbytes - begin;
-    const uint64_t end = begin + (left < reader->step_nbytes ? left : reader->step_nbytes);
+    const uint64_t begin = part * reader->part_nbytes;
+    const uint64_t left = reader->frame.info.content_nbytes - begin;
+    const uint64_t end = begin + (left < reader->part_nbytes ? left : reader->part_nbytes);
     const size_t nbytes = (size_t)(end - begin);
     if (wanted->begin <= begin && wanted->end >= end)
-        return decode_step(reader, step, wanted->dst + (begin - wanted->begin), nbytes, diag);
+        return decode_part(reader, part, wanted->dst + (begin - wanted->begin), nbytes, diag);
     if (reader->content_begin != begin || reader->content_end != end) {
         reader->content_end = reader->content_begin;
-        const lmc_status status = decode_step(reader, step, reader->content.bytes, nbytes, diag);
-        if (status != LMC_OK)
-            return status;
+        ST_TRY(decode_part(reader, part, reader->content.bytes, nbytes, diag));
         reader->content_begin = begin;
         reader->content_end = end;
     }
@@ -144,35 +100,28 @@ static lmc_status read_step(st_reader *reader, const wanted *wanted, uint64_t st
     return LMC_OK;
 }
 
-/* The first read of a frame without an index goes through all blocks. */
-static lmc_status verify_all(st_reader *reader, const wanted *wanted, lmc_st_diag *diag)
-{
-    lmc_status status = LMC_OK;
-    for (uint64_t block = 0; block < reader->info.block_count && status == LMC_OK; block++)
-        status = read_step(reader, wanted, block, diag);
-    if (status == LMC_OK) {
-        status = st_frame_check_entries(reader->file, reader->index, reader->entries,
-                                        reader->info.block_count, diag);
-    }
-    reader->is_verified = status == LMC_OK;
-    if (status != LMC_OK)
-        reader->content_end = reader->content_begin; /* nothing of it may be used */
-    return status;
-}
-
 lmc_status st_reader_read(st_reader *reader, uint64_t first_byte, size_t nbytes, void *dst, lmc_st_diag *diag)
 {
     const wanted wanted = {first_byte, first_byte + nbytes, dst};
     if (nbytes == 0)
         return LMC_OK;
-    if (!reader->frame)
+    if (!reader->frame.coded)
         return read_plain(reader, &wanted, diag);
-    if (reader->entries && !reader->is_verified)
-        return verify_all(reader, &wanted, diag);
-    const uint64_t end = (wanted.end - 1) / reader->step_nbytes + 1;
+    /* The first read of a frame without an index goes through all blocks. */
+    const int is_first = reader->entries && !reader->is_verified;
+    const uint64_t begin = is_first ? 0 : first_byte / reader->part_nbytes;
+    const uint64_t end =
+        is_first ? reader->frame.info.block_count : (wanted.end - 1) / reader->part_nbytes + 1;
     lmc_status status = LMC_OK;
-    for (uint64_t step = first_byte / reader->step_nbytes; step < end && status == LMC_OK; step++)
-        status = read_step(reader, &wanted, step, diag);
+    for (uint64_t part = begin; part < end && status == LMC_OK; part++)
+        status = read_part(reader, &wanted, part, diag);
+    if (!is_first)
+        return status;
+    if (status == LMC_OK)
+        status = st_frame_check_entries(&reader->frame, reader->entries, diag);
+    reader->is_verified = status == LMC_OK;
+    if (status != LMC_OK)
+        reader->content_end = reader->content_begin; /* nothing of it may be used */
     return status;
 }
 
@@ -181,40 +130,77 @@ lmc_status st_reader_read(st_reader *reader, uint64_t first_byte, size_t nbytes,
 lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *ctx, size_t index,
                           lmc_st_diag *diag)
 {
-    memset(reader, 0, sizeof *reader);
-    reader->file = file;
-    reader->ctx = ctx;
-    reader->index = index;
+    *reader = (st_reader){.frame = {.file = file, .index = index}, .ctx = ctx};
     if (!file->is_archive)
         return LMC_OK;
-    lmc_status status = st_frame_open(file, NULL, ctx, index, &reader->frame, diag);
-    if (status != LMC_OK)
-        return status;
-    reader->info = (lmc_info)LMC_INIT(lmc_info);
-    lmc_frame_info(reader->frame, &reader->info);
-    status = st_content_open_base(&reader->base, file, ctx, index, &reader->info, &file->memory, diag);
+    st_frame *const frame = &reader->frame;
+    ST_TRY(st_frame_open(frame, file, NULL, ctx, index, diag));
+    const lmc_status status = st_content_open_base(&reader->base, frame, ctx, &file->memory, diag);
     if (status != LMC_OK)
         return st_content_blame(file, index, status, diag);
-    reader->step_nbytes = st_content_step(&reader->base, &reader->info);
-    if (!st_frame_has_index(&reader->info)) {
-        /* its blocks are there: the frame is not smaller than its content */
+    reader->part_nbytes = st_content_part_nbytes(&reader->base, &frame->info);
+    /* its blocks are there: the frame is not smaller than its content */
+    if (!st_frame_has_index(&frame->info))
         reader->entries =
-            st_allocate_zeroed(&file->memory, reader->info.block_count + 1, sizeof *reader->entries);
-        if (!reader->entries)
-            return st_file_blame(file, index, st_fail_nomem(diag), diag);
-    }
-    return grow(reader, &reader->content, reader->step_nbytes, diag);
+            st_allocate_zeroed(&file->memory, frame->info.block_count + 1, sizeof *reader->entries);
+    if ((!st_frame_has_index(&frame->info) && !reader->entries) ||
+        !st_buffer_grow(&file->memory, &reader->content, reader->part_nbytes))
+        return st_file_blame(file, index, st_fail_nomem(diag), diag);
+    return LMC_OK;
 }
 
 void st_reader_close(st_reader *reader)
 {
-    const lmc_allocator *const memory = &reader->file->memory;
+    const lmc_allocator *const memory = &reader->frame.file->memory;
     st_buffer *const buffers[] = {&reader->content, &reader->stored, &reader->of_base, &reader->spare};
-    lmc_frame_free(reader->frame);
+    st_frame_close(&reader->frame);
     st_content_free(&reader->base);
     st_release(memory, reader->entries);
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         st_buffer_free(memory, buffers[i]);
-    reader->frame = NULL;
     reader->entries = NULL;
+}
+
+/* ---- at once ---- */
+
+lmc_status st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first_byte,
+                         size_t nbytes, void *dst, lmc_st_diag *diag)
+{
+    if (index >= file->header.tensor_count)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
+    const size_t tensor = (size_t)index;
+    const uint64_t content_nbytes = st_file_tensor_nbytes(file, tensor);
+    if (first_byte > content_nbytes || nbytes > content_nbytes - first_byte) {
+        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the tensor's %llu bytes",
+                (unsigned long long)content_nbytes);
+        return st_file_blame(file, tensor, LMC_ERR_ARG, diag);
+    }
+    if (nbytes == 0)
+        return LMC_OK;
+    if (!file->is_archive)
+        return st_file_blame(
+            file, tensor, os_input_read(&file->input, file->places[tensor] + first_byte, dst, nbytes, diag),
+            diag);
+    lmc_ctx *own = NULL;
+    st_reader reader;
+    if (!ctx && lmc_ctx_create(&file->memory, &own) != LMC_OK)
+        return st_fail_nomem(diag);
+    lmc_status status = st_reader_open(&reader, file, ctx ? ctx : own, tensor, diag);
+    if (status == LMC_OK)
+        status = st_reader_read(&reader, first_byte, nbytes, dst, diag);
+    st_reader_close(&reader);
+    lmc_ctx_free(own);
+    return status;
+}
+
+lmc_status st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst, size_t dst_capacity,
+                   lmc_st_diag *diag)
+{
+    const int is_known = index < file->header.tensor_count;
+    const uint64_t nbytes = is_known ? st_file_tensor_nbytes(file, (size_t)index) : 0;
+    if (nbytes > dst_capacity) {
+        st_fail(diag, LMC_ERR_DST_SMALL, LMC_ST_NO_OFFSET, "the destination is smaller than the tensor");
+        return st_file_blame(file, (size_t)index, LMC_ERR_DST_SMALL, diag);
+    }
+    return st_read_range(file, ctx, index, 0, (size_t)nbytes, dst, diag);
 }

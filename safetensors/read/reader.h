@@ -9,18 +9,15 @@
 #include "safetensors/base/content.h"
 
 typedef struct st_reader {
-    const lmc_st_file *file;
+    st_frame frame; /* in a plain file not open: then only its file and index are known */
     lmc_ctx *ctx;
-    size_t index;
-    lmc_frame *frame; /* NULL in a plain file */
-    lmc_info info;
-    st_content base;          /* what it was coded against; without levels if nothing */
-    size_t step_nbytes;       /* decoded at once: a block, or more if the base comes in larger parts */
+    st_content base;          /* what it was coded against; without steps if nothing */
+    size_t part_nbytes;       /* decoded at once: a block, or more if the base comes in larger parts */
     lmc_block_entry *entries; /* of a frame without an index: the hashes of its blocks; else NULL */
     int is_verified;          /* entries are right */
     st_buffer content;        /* content bytes [content_begin, content_end), verified */
     uint64_t content_begin, content_end;
-    st_buffer stored;         /* a step as it stands in the file */
+    st_buffer stored;         /* a part as it stands in the file */
     st_buffer of_base, spare; /* for the base */
 } st_reader;
 
@@ -35,5 +32,11 @@ lmc_status st_reader_read(st_reader *reader, uint64_t first_byte, size_t nbytes,
                           lmc_st_diag *diag);
 
 void st_reader_close(st_reader *reader);
+
+/* One range, one tensor; lmc_st_read_range() and lmc_st_read() say what can fail. ctx may be NULL. */
+lmc_status st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first_byte,
+                         size_t nbytes, void *dst, lmc_st_diag *diag);
+lmc_status st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst, size_t dst_capacity,
+                   lmc_st_diag *diag);
 
 #endif

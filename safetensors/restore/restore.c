@@ -21,9 +21,8 @@ typedef struct restore_work {
 } restore_work;
 
 typedef struct restore_item {
-    lmc_frame *frame; /* NULL: left out or lost */
-    lmc_info info;
-    st_content base;          /* what it was coded against; without levels if nothing */
+    st_frame frame;           /* not open: left out or lost */
+    st_content base;          /* what it was coded against; without steps if nothing */
     lmc_block_entry *entries; /* of a frame without an index: what its blocks hashed to; else NULL */
     int is_finished;
     st_damage damage;
@@ -58,8 +57,8 @@ static lmc_status note(restore_work *work, st_worker *worker, restore_item *item
     if (block == UINT64_MAX) {
         st_damage_note(&item->damage, &worker->diag);
     } else {
-        status =
-            st_damage_note_block(&item->damage, worker->memory, block, item->info.block_count, &worker->diag);
+        status = st_damage_note_block(&item->damage, worker->memory, block, item->frame.info.block_count,
+                                      &worker->diag);
     }
     pthread_mutex_unlock(&work->damage_lock);
     st_diag_init(&worker->diag, work->restoration->source->path);
@@ -75,10 +74,10 @@ static lmc_status open_base(restore_work *work, st_worker *worker, size_t index,
     const st_link *const link = st_bases_find(&source->bases, index);
     if (link && link->place == LMC_ST_BASE_FILE) {
         st_store_u64(work->base_hashes + 8 * (size_t)(link - source->bases.links),
-                     lmc_frame_base_hash(item->frame));
+                     lmc_frame_base_hash(item->frame.coded));
     }
-    const lmc_status status = st_content_open_base(&item->base, source, worker->ctx, index, &item->info,
-                                                   worker->memory, &worker->diag);
+    const lmc_status status =
+        st_content_open_base(&item->base, &item->frame, worker->ctx, worker->memory, &worker->diag);
     if (work->restoration->without_base && (status == LMC_ERR_BASE || status == LMC_ERR_LIMIT)) {
         st_content_free(&item->base);
         st_diag_init(&worker->diag, source->path);
@@ -91,29 +90,27 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
 {
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
-    lmc_status status = st_frame_open(restoration->source, &worker->ahead, worker->ctx, slot->index,
-                                      &item->frame, &worker->diag);
+    lmc_status status = st_frame_open(&item->frame, restoration->source, &worker->ahead, worker->ctx,
+                                      slot->index, &worker->diag);
     if (status != LMC_OK)
         return status;
-    item->info = (lmc_info)LMC_INIT(lmc_info);
-    lmc_frame_info(item->frame, &item->info);
     status = open_base(work, worker, slot->index, item);
-    if (status != LMC_OK || (item->info.mode == LMC_FRAME_DELTA && item->base.level_count == 0)) {
-        lmc_frame_free(item->frame);
-        item->frame = NULL;
+    if (status != LMC_OK || (item->frame.info.mode == LMC_FRAME_DELTA && item->base.step_count == 0)) {
+        st_frame_close(&item->frame);
         return status;
     }
-    slot->block_nbytes = st_content_step(&item->base, &item->info);
-    slot->block_count = (item->info.content_nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
-    slot->content_nbytes = item->info.content_nbytes;
-    if (!st_frame_has_index(&item->info)) {
-        item->entries = st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof *item->entries);
+    slot->block_nbytes = st_content_part_nbytes(&item->base, &item->frame.info);
+    slot->block_count = (item->frame.info.content_nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
+    slot->content_nbytes = item->frame.info.content_nbytes;
+    if (!st_frame_has_index(&item->frame.info)) {
+        item->entries =
+            st_allocate_zeroed(worker->memory, item->frame.info.block_count + 1, sizeof *item->entries);
         if (!item->entries)
             return st_fail_nomem(&worker->diag);
     }
-    if (restoration->output && item->info.content_nbytes >= RESERVE_NBYTES_MIN) {
+    if (restoration->output && item->frame.info.content_nbytes >= RESERVE_NBYTES_MIN) {
         return os_output_reserve(restoration->output, output_offset(restoration, slot->index),
-                                 item->info.content_nbytes, &worker->diag);
+                                 item->frame.info.content_nbytes, &worker->diag);
     }
     return LMC_OK;
 }
@@ -128,7 +125,7 @@ static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
     if (work->restoration->places && work->restoration->places[slot->index] == ST_NOWHERE)
         return LMC_OK;
     const lmc_status status = open_frame(work, worker, slot);
-    if (!item->frame && is_to_be_noted(work->restoration, status))
+    if (!item->frame.coded && is_to_be_noted(work->restoration, status))
         return note(work, worker, item, UINT64_MAX);
     return status;
 }
@@ -149,7 +146,7 @@ static void release(void *user, st_slot *slot)
         if (options->damage)
             options->damage(options->user, &item->damage.diag);
     }
-    lmc_frame_free(item->frame);
+    st_frame_close(&item->frame);
     st_content_free(&item->base);
     st_release(options->allocator, item->entries);
     st_damage_free(&item->damage, options->allocator);
@@ -158,45 +155,35 @@ static void release(void *user, st_slot *slot)
 
 /* ---- run: read blocks, decode and verify them ---- */
 
-/* The part of a run that is decoded now: blocks of its frame. */
-typedef struct blocks {
-    uint64_t first, count;
-    const unsigned char *stored;
-    size_t stored_nbytes;
-    const unsigned char *base; /* NULL: they need none */
-    unsigned char *dst;
-    size_t dst_nbytes;
-} blocks;
-
-static lmc_status decode_blocks(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
-                                const blocks *blocks)
+static lmc_status decode_blocks(st_worker *worker, const restore_item *item, st_blocks *blocks)
 {
-    const lmc_st_file *const source = restoration->source;
-    const restore_item *const item = slot->item;
-    lmc_status status =
-        st_frame_decode(source, worker->ctx, slot->index, item->frame, blocks->first, blocks->count,
-                        blocks->stored, blocks->stored_nbytes, blocks->base, blocks->dst, blocks->dst_nbytes,
-                        !item->entries ? NULL : &item->entries[blocks->first], &worker->diag);
-    if (status == LMC_ERR_BASE)
-        status = st_file_fail_base(source, item->base.levels[0].file, &worker->diag);
-    return status;
+    blocks->entries = !item->entries ? NULL : &item->entries[blocks->first];
+    const lmc_status status = st_frame_decode(&item->frame, worker->ctx, blocks, &worker->diag);
+    return status == LMC_ERR_BASE
+               ? st_file_fail_base(item->frame.file, item->base.steps[0].frame.file, &worker->diag)
+               : status;
 }
 
 /* Looks for the damaged blocks of a run, one block at a time. */
-static lmc_status find_damage(restore_work *work, st_worker *worker, const st_slot *slot, const blocks *run)
+static lmc_status find_damage(restore_work *work, st_worker *worker, const st_slot *slot,
+                              const st_blocks *run)
 {
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
     size_t at = 0;
     for (uint64_t i = 0; i < run->count; i++) {
         uint64_t offset = 0;
-        blocks one = {run->first + i, 1, run->stored + at, 0, NULL, run->dst, run->dst_nbytes};
+        st_blocks one = {.first = run->first + i,
+                         .count = 1,
+                         .stored = run->stored + at,
+                         .dst = run->dst,
+                         .dst_nbytes = run->dst_nbytes};
         if (run->base)
-            one.base = run->base + (size_t)i * item->info.base_block_nbytes;
-        lmc_status status = st_frame_extent(restoration->source, slot->index, item->frame, one.first, 1,
-                                            &offset, &one.stored_nbytes, &worker->diag);
+            one.base = run->base + (size_t)i * item->frame.info.base_block_nbytes;
+        lmc_status status =
+            st_frame_extent(&item->frame, one.first, 1, &offset, &one.stored_nbytes, &worker->diag);
         if (status == LMC_OK && one.stored_nbytes <= run->stored_nbytes - at)
-            status = decode_blocks(restoration, worker, slot, &one);
+            status = decode_blocks(worker, item, &one);
         if (status != LMC_OK)
             status = is_to_be_noted(restoration, status) ? note(work, worker, item, one.first) : status;
         if (status != LMC_OK)
@@ -207,7 +194,7 @@ static lmc_status find_damage(restore_work *work, st_worker *worker, const st_sl
 }
 
 /* All blocks of a run are lost for one reason. */
-static lmc_status note_run(restore_work *work, st_worker *worker, restore_item *item, const blocks *run)
+static lmc_status note_run(restore_work *work, st_worker *worker, restore_item *item, const st_blocks *run)
 {
     const lmc_st_diag cause = worker->diag;
     lmc_status status = LMC_OK;
@@ -219,32 +206,24 @@ static lmc_status note_run(restore_work *work, st_worker *worker, restore_item *
 }
 
 /* Gets what the run's blocks were coded against into the worker's base buffer. */
-static lmc_status fetch_base(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
-                             blocks *run)
+static lmc_status fetch_base(st_worker *worker, const st_slot *slot, st_blocks *run)
 {
     const restore_item *const item = slot->item;
     const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
                                   &worker->stored};
-    if (item->base.level_count == 0)
-        return LMC_OK;
-    const uint64_t begin = run->first * item->info.base_block_nbytes;
-    const uint64_t end = begin + run->count * item->info.base_block_nbytes;
-    const lmc_status status =
-        st_content_read(&item->base, &room, begin, end < item->base.nbytes ? end : item->base.nbytes,
-                        &run->base, &worker->diag);
-    return status == LMC_OK ? LMC_OK
-                            : st_content_blame(restoration->source, slot->index, status, &worker->diag);
+    return st_content_read_base(&item->base, &room, &item->frame, run->first, run->count, &run->base,
+                                &worker->diag);
 }
 
 /* Reads the run's blocks into the worker's buffer. */
 static lmc_status fetch_stored(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
-                               blocks *run)
+                               st_blocks *run)
 {
     const lmc_st_file *const source = restoration->source;
     const restore_item *const item = slot->item;
     uint64_t offset = 0;
-    lmc_status status = st_frame_extent(source, slot->index, item->frame, run->first, run->count, &offset,
-                                        &run->stored_nbytes, &worker->diag);
+    lmc_status status =
+        st_frame_extent(&item->frame, run->first, run->count, &offset, &run->stored_nbytes, &worker->diag);
     if (status != LMC_OK)
         return status;
     run->stored = os_window_find(&worker->ahead, offset, run->stored_nbytes);
@@ -264,11 +243,11 @@ static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slo
 {
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
-    const size_t block_nbytes = item->info.block_nbytes;
-    blocks part = {.first = run->first_block * (slot->block_nbytes / block_nbytes),
-                   .count = (run->content_nbytes + block_nbytes - 1) / block_nbytes};
+    const size_t block_nbytes = item->frame.info.block_nbytes;
+    st_blocks part = {.first = run->first_block * (slot->block_nbytes / block_nbytes),
+                      .count = (run->content_nbytes + block_nbytes - 1) / block_nbytes};
     *is_sound = 0;
-    lmc_status status = fetch_base(restoration, worker, slot, &part);
+    lmc_status status = fetch_base(worker, slot, &part);
     if (status != LMC_OK && is_to_be_noted(restoration, status))
         return note_run(work, worker, item, &part);
     if (status == LMC_OK) {
@@ -284,11 +263,10 @@ static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slo
     if (!part.dst)
         return LMC_ERR_NOMEM;
     *content = part.dst;
-    status = decode_blocks(restoration, worker, slot, &part);
-    if (status == LMC_OK && item->entries && part.count == item->info.block_count) {
+    status = decode_blocks(worker, item, &part);
+    if (status == LMC_OK && item->entries && part.count == item->frame.info.block_count) {
         /* all of a frame without an index is here: it can be judged before anybody sees it */
-        status = st_frame_check_entries(restoration->source, slot->index, item->entries, part.count,
-                                        &worker->diag);
+        status = st_frame_check_entries(&item->frame, item->entries, &worker->diag);
         if (is_to_be_noted(restoration, status))
             return note(work, worker, item, UINT64_MAX);
     }
@@ -372,7 +350,7 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
     const unsigned char *content = NULL;
     int is_sound = 0;
     lmc_status status = LMC_OK;
-    if (item->frame)
+    if (item->frame.coded)
         status = decode_run(work, worker, slot, run, &content, &is_sound);
     if (status == LMC_OK && is_sound && restoration->original)
         status = compare_content(restoration, worker, slot->index, offset, content, run->content_nbytes);
@@ -390,10 +368,8 @@ static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
     restore_work *const work = user;
     restore_item *const item = slot->item;
     lmc_status status = LMC_OK;
-    if (item->entries && !item->damage.is_damaged) {
-        status = st_frame_check_entries(work->restoration->source, slot->index, item->entries,
-                                        item->info.block_count, &worker->diag);
-    }
+    if (item->entries && !item->damage.is_damaged)
+        status = st_frame_check_entries(&item->frame, item->entries, &worker->diag);
     if (status != LMC_OK && is_to_be_noted(work->restoration, status))
         status = note(work, worker, item, UINT64_MAX);
     item->is_finished = 1;

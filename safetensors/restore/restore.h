@@ -5,7 +5,7 @@
 #ifndef LMC_SAFETENSORS_RESTORE_RESTORE_H
 #define LMC_SAFETENSORS_RESTORE_RESTORE_H
 
-#include "safetensors/archive/file.h"
+#include "safetensors/base/open.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/restore/sha256.h"
 

@@ -5,6 +5,7 @@
 #include "safetensors/tree/model_work.h"
 
 #include "safetensors/base/content.h"
+#include "safetensors/base/open.h"
 #include "safetensors/header/index.h"
 
 #include <errno.h>

@@ -150,13 +150,13 @@ static void repair_hashes(uint8_t *table, uint8_t *tail, const uint64_t *frame_h
 
 /* frame_hashes: 0 where a frame could not be repaired. */
 static void repair_table(uint8_t *table, size_t nbytes, const uint64_t *frame_hashes, size_t frame_count,
-                         uint64_t outer_hash)
+                         uint64_t archive_header_hash)
 {
     if (nbytes < TABLE_HEAD_NBYTES + TABLE_TAIL_NBYTES)
         return;
     uint8_t *const tail = table + nbytes - TABLE_TAIL_NBYTES;
     repair_hashes(table, tail, frame_hashes, frame_count);
-    store(tail + 8, outer_hash, HASH_NBYTES);
+    store(tail + 8, archive_header_hash, HASH_NBYTES);
     store(tail + 16, XXH3_64bits(table, nbytes - HASH_NBYTES), HASH_NBYTES);
 }
 

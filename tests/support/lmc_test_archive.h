@@ -75,17 +75,18 @@ static size_t lmc_test_write_archive(const char *path, const unsigned char *cont
         st_table_pack_header(&st_memory_default, text, (size_t)length, &stored, &stored_nbytes, &method),
         LMC_OK);
     const uint64_t table_nbytes = st_table_nbytes(1, 0, 0, stored_nbytes);
-    CU_ASSERT_EQUAL(st_outer_reserve(&original, ST_OUTER_TABLE_NAME, table_nbytes, 0, &outer_nbytes, &diag),
-                    LMC_OK);
+    CU_ASSERT_EQUAL(
+        st_archive_header_reserve(&original, ST_ARCHIVE_TABLE_NAME, table_nbytes, 0, &outer_nbytes, &diag),
+        LMC_OK);
     unsigned char *const front = malloc(outer_nbytes + table_nbytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(front);
-    CU_ASSERT_EQUAL(
-        st_outer_write(&original, ST_OUTER_TABLE_NAME, table_nbytes, frame_sizes, front, outer_nbytes, &diag),
-        LMC_OK);
+    CU_ASSERT_EQUAL(st_archive_header_write(&original, ST_ARCHIVE_TABLE_NAME, table_nbytes, frame_sizes,
+                                            front, outer_nbytes, &diag),
+                    LMC_OK);
     const st_table table = {.file_nbytes = 8 + (uint64_t)length + nbytes,
                             .header = text,
                             .header_nbytes = (size_t)length,
-                            .outer_hash = st_hash(front + 8, outer_nbytes - 8),
+                            .archive_header_hash = st_hash(front + 8, outer_nbytes - 8),
                             .hashes = &hash,
                             .tensor_count = 1};
     st_table_write(&table, stored, stored_nbytes, method, front + outer_nbytes);

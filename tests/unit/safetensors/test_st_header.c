@@ -100,18 +100,18 @@ static void test_outer_header(void)
     st_header outer;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof two_tensors - 1, 16, &diag), LMC_OK);
-    char *const name = st_outer_table_name(&header, &st_memory_default);
+    char *const name = st_archive_table_name(&header, &st_memory_default);
     CU_ASSERT_PTR_NOT_NULL_FATAL(name);
     CU_ASSERT_STRING_EQUAL(name, "lmc.archive");
     uint64_t nbytes = 0;
-    CU_ASSERT_EQUAL(st_outer_reserve(&header, name, 100, 0, &nbytes, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_archive_header_reserve(&header, name, 100, 0, &nbytes, &diag), LMC_OK);
     CU_ASSERT_EQUAL(nbytes % 8, 0);
     const uint64_t sizes[][2] = {
-        {1, 1}, {4 + 48, 12 + 48}, {st_outer_frame_bound(4), st_outer_frame_bound(12)}};
+        {1, 1}, {4 + 48, 12 + 48}, {st_archive_frame_bound(4), st_archive_frame_bound(12)}};
     for (size_t i = 0; i < 3; i++) {
         unsigned char *const bytes = malloc(nbytes);
         CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-        CU_ASSERT_EQUAL(st_outer_write(&header, name, 100, sizes[i], bytes, nbytes, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(st_archive_header_write(&header, name, 100, sizes[i], bytes, nbytes, &diag), LMC_OK);
         CU_ASSERT_EQUAL(st_load_u64(bytes), nbytes - 8);
         memmove(bytes, bytes + 8, nbytes - 8);
         const st_header_text source = {bytes, nbytes - 8, 8, 100 + sizes[i][0] + sizes[i][1], 0};
@@ -136,14 +136,14 @@ static void test_outer_header_limit(void)
     for (size_t i = 0; i < 3; i++)
         tensors[i].raw_name.nbytes = third;
     st_diag_init(&diag, "test");
-    CU_ASSERT_EQUAL(st_outer_reserve(&header, "t", 100, 0, &nbytes, &diag), LMC_ERR_LIMIT);
+    CU_ASSERT_EQUAL(st_archive_header_reserve(&header, "t", 100, 0, &nbytes, &diag), LMC_ERR_LIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "may have 100000000"));
     CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "the first 2 of 3 tensors"));
     tensors[2].raw_name.nbytes = third - 1000;
-    CU_ASSERT_EQUAL(st_outer_reserve(&header, "t", 100, 0, &nbytes, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_archive_header_reserve(&header, "t", 100, 0, &nbytes, &diag), LMC_OK);
     CU_ASSERT_TRUE(nbytes - 8 <= LMC_ST_HEADER_NBYTES_MAX && nbytes - 8 > LMC_ST_HEADER_NBYTES_MAX - 1000);
     /* spaces that may come to it count too */
-    CU_ASSERT_EQUAL(st_outer_reserve(&header, "t", 100, 1000, &nbytes, &diag), LMC_ERR_LIMIT);
+    CU_ASSERT_EQUAL(st_archive_header_reserve(&header, "t", 100, 1000, &nbytes, &diag), LMC_ERR_LIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "the first 2 of 3 tensors"));
 }
 
@@ -165,7 +165,7 @@ static unsigned char *make_table(size_t *nbytes)
     const st_table table = {.file_nbytes = 2000,
                             .header = text,
                             .header_nbytes = sizeof(text),
-                            .outer_hash = 77,
+                            .archive_header_hash = 77,
                             .hashes = hashes,
                             .tensor_count = 3,
                             .aliases = &alias,
@@ -192,7 +192,7 @@ static void test_table_tensor(void)
     CU_ASSERT_EQUAL(table.aliases[0].alias, 2);
     CU_ASSERT_EQUAL(table.aliases[0].owner, 0);
     CU_ASSERT_EQUAL(table.hashes[1], 2);
-    CU_ASSERT_EQUAL(table.outer_hash, 77);
+    CU_ASSERT_EQUAL(table.archive_header_hash, 77);
     CU_ASSERT_EQUAL(table.header[999], 'x');
     st_table_free(&table);
     free(bytes);

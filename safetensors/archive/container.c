@@ -1,0 +1,179 @@
+/*
+ * container.c - see archive/container.h.
+ */
+#include "safetensors/archive/container.h"
+
+#include <string.h>
+
+lmc_status st_file_parse_header(const lmc_st_file *file, st_header *header, const st_header_text *source,
+                                lmc_st_diag *diag)
+{
+    const lmc_st_file *dependent = source->may_be_short ? NULL : file->dependent;
+    for (; dependent; dependent = dependent->dependent)
+        if (st_header_share(header, &file->memory, source, &dependent->header))
+            return LMC_OK;
+    return st_header_parse(header, &file->memory, source, diag);
+}
+
+void st_container_close(lmc_st_file *file)
+{
+    const lmc_allocator memory = file->memory;
+    for (size_t i = 0; file->shapes && i < file->header.tensor_count; i++)
+        st_release(&memory, file->shapes[i]);
+    st_release(&memory, file->shapes);
+    pthread_mutex_destroy(&file->shapes_lock);
+    st_bases_free(&file->bases, &memory);
+    os_input_close(&file->input);
+    st_header_free(&file->header);
+    st_release(&memory, file->places);
+    st_release(&memory, file->hashes);
+    st_release(&memory, file->frame_of);
+    st_release(&memory, file->path);
+    st_release(&memory, file);
+}
+
+/* ---- what is in it ---- */
+
+int lmc_st_is_archive(const lmc_st_file *file)
+{
+    return file->is_archive;
+}
+
+const char *lmc_st_path(const lmc_st_file *file)
+{
+    return file->path;
+}
+
+uint64_t lmc_st_stored_nbytes(const lmc_st_file *file)
+{
+    return file->input.nbytes;
+}
+
+uint64_t lmc_st_file_nbytes(const lmc_st_file *file)
+{
+    return file->file_nbytes;
+}
+
+const char *lmc_st_header(const lmc_st_file *file, size_t *nbytes)
+{
+    *nbytes = file->header.text_nbytes;
+    return (const char *)file->header.text;
+}
+
+uint64_t lmc_st_tensor_count(const lmc_st_file *file)
+{
+    return file->header.tensor_count;
+}
+
+/* The dimensions of a tensor that has more than the header keeps. NULL: out of memory. */
+static const uint64_t *make_shape(lmc_st_file *file, size_t index)
+{
+    const st_tensor *const tensor = &file->header.tensors[index];
+    pthread_mutex_lock(&file->shapes_lock);
+    if (!file->shapes)
+        file->shapes = st_allocate_zeroed(&file->memory, file->header.tensor_count, sizeof *file->shapes);
+    uint64_t *dims = !file->shapes ? NULL : file->shapes[index];
+    if (file->shapes && !dims) {
+        dims = st_allocate(&file->memory, tensor->rank * sizeof *dims);
+        st_shape shape = st_header_shape(&file->header, tensor);
+        for (unsigned i = 0; dims && i < tensor->rank; i++)
+            dims[i] = st_shape_next(&shape);
+        file->shapes[index] = dims;
+    }
+    pthread_mutex_unlock(&file->shapes_lock);
+    return dims;
+}
+
+void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tensor)
+{
+    const st_tensor *const source = &file->header.tensors[index];
+    const st_string name = st_header_name(&file->header, index);
+    *tensor = (lmc_st_tensor)LMC_INIT(lmc_st_tensor);
+    tensor->name = name.bytes;
+    tensor->name_nbytes = name.nbytes;
+    tensor->dtype = (lmc_dtype)source->dtype;
+    tensor->dtype_name = lmc_dtype_name(tensor->dtype);
+    tensor->rank = source->rank;
+    tensor->nbytes = source->end - source->begin;
+    tensor->data_offset = source->begin;
+    tensor->stored_nbytes = file->places[index + 1] - file->places[index];
+}
+
+lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
+{
+    if (index >= file->header.tensor_count)
+        return LMC_ERR_ARG;
+    const st_tensor *const source = &file->header.tensors[index];
+    const uint64_t *shape = NULL;
+    if (source->rank > ST_RANK_KEPT)
+        shape = make_shape((lmc_st_file *)file, (size_t)index); /* what it changes is behind a lock */
+    else if (source->rank > 0)
+        shape = file->header.dims + source->shape_at;
+    st_file_describe(file, (size_t)index, tensor);
+    tensor->shape = shape;
+    return !shape && source->rank > 0 ? LMC_ERR_NOMEM : LMC_OK;
+}
+
+int lmc_st_find(const lmc_st_file *file, const char *name, size_t name_nbytes, uint64_t *index)
+{
+    size_t found = 0;
+    const st_string wanted = {name, name_nbytes};
+    if (!st_header_find(&file->header, wanted, &found))
+        return 0;
+    *index = found;
+    return 1;
+}
+
+lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag)
+{
+    const st_string name = st_header_name(&file->header, index);
+    if (status != LMC_OK)
+        st_diag_set_tensor(diag, name.bytes, name.nbytes);
+    return status;
+}
+
+int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place,
+                       uint64_t *base_index)
+{
+    const st_link *const link =
+        index < file->header.tensor_count ? st_bases_find(&file->bases, (size_t)index) : NULL;
+    if (!link)
+        return 0;
+    *place = link->place;
+    *base_index = link->base;
+    return 1;
+}
+
+const char *lmc_st_mode_name(lmc_st_mode mode)
+{
+    switch (mode) {
+    case LMC_ST_MODE_STORED: return "stored";
+    case LMC_ST_MODE_CODED: return "coded";
+    case LMC_ST_MODE_SHORT: return "short";
+    case LMC_ST_MODE_DELTA: return "delta";
+    case LMC_ST_MODE_ALIAS: return "alias";
+    case LMC_ST_MODE_PLAIN: return "plain";
+    }
+    return NULL;
+}
+
+size_t lmc_st_metadata_count(const lmc_st_file *file)
+{
+    return file->header.metadata_count;
+}
+
+lmc_status lmc_st_metadata(const lmc_st_file *file, size_t index, const char **key, size_t *key_nbytes,
+                           const char **value, size_t *value_nbytes)
+{
+    *key_nbytes = 0;
+    *value_nbytes = 0;
+    if (index >= file->header.metadata_count)
+        return LMC_ERR_ARG;
+    const st_string found_key = st_header_metadata(&file->header, 2 * index);
+    const st_string found_value = st_header_metadata(&file->header, 2 * index + 1);
+    *key = found_key.bytes;
+    *key_nbytes = found_key.nbytes;
+    *value = found_value.bytes;
+    *value_nbytes = found_value.nbytes;
+    return LMC_OK;
+}

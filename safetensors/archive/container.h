@@ -1,0 +1,76 @@
+/*
+ * container.h - what was read of an open file: its header and, of an archive, its table. It is immutable, but for
+ * shapes that are kept once they were asked for. The struct also has the place for the link to the base's file, of
+ * which nothing is known here: base/file.h.
+ */
+#ifndef LMC_SAFETENSORS_ARCHIVE_CONTAINER_H
+#define LMC_SAFETENSORS_ARCHIVE_CONTAINER_H
+
+#include "safetensors/archive/links.h"
+#include "safetensors/header/header.h"
+#include "safetensors/os/file.h"
+
+#include <pthread.h>
+
+typedef struct st_base_slot st_base_slot; /* base/file.h */
+
+struct lmc_st_file {
+    lmc_allocator memory;
+    char *path; /* for diagnostics */
+    os_input input;
+    st_header header;     /* of the original file */
+    uint64_t file_nbytes; /* of the original file */
+    int is_archive;
+    uint64_t *places;             /* tensor i stands at [places[i], places[i + 1]) of this file */
+    uint64_t *hashes;             /* archives: content hash per tensor */
+    uint32_t *frame_of;           /* archives with aliases: the tensor whose frame tensor i uses; else NULL */
+    st_bases bases;               /* archives: tensors that were coded against another one */
+    st_base_slot *base;           /* archives with a base file: base/file.h; else NULL */
+    const lmc_st_file *dependent; /* the open file whose base this one is; else NULL */
+    int is_from_path;             /* 0: read from a descriptor, the path is a label */
+    pthread_mutex_t shapes_lock;
+    uint64_t **shapes; /* of tensors above ST_RANK_KEPT that were asked for; NULL before the first one */
+};
+
+/* Describes a tensor. Errors: ARG, NOMEM (lmc_st_tensor_info()). */
+lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor);
+
+/* Describes a tensor without its shape, which stays NULL: this needs no memory. */
+void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tensor);
+
+/* Content bytes of tensor `index`. */
+static inline uint64_t st_file_tensor_nbytes(const lmc_st_file *file, size_t index)
+{
+    return file->header.tensors[index].end - file->header.tensors[index].begin;
+}
+
+/* The tensor whose frame tensor `index` uses: itself if it is no alias. */
+static inline size_t st_file_owner(const lmc_st_file *file, size_t index)
+{
+    return !file->frame_of ? index : file->frame_of[index];
+}
+
+/* Where the frame of tensor `index` stands in the file, and its size: for an alias, the other's. */
+static inline uint64_t st_file_frame_offset(const lmc_st_file *file, size_t index)
+{
+    return file->places[st_file_owner(file, index)];
+}
+
+static inline uint64_t st_file_frame_nbytes(const lmc_st_file *file, size_t index)
+{
+    const size_t owner = st_file_owner(file, index);
+    return file->places[owner + 1] - file->places[owner];
+}
+
+/* Passes `status` on; unless it is LMC_OK, the diagnostic names tensor `index`. */
+lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag);
+
+/* st_header_parse(). A file that is opened as another one's base shares the header with one of those that need it, if
+ * it is the same: snapshots have equal headers, and chains of them may be long. */
+lmc_status st_file_parse_header(const lmc_st_file *file, st_header *header, const st_header_text *source,
+                                lmc_st_diag *diag);
+
+/* Frees all but the link to the base. file: not NULL. */
+void st_container_close(lmc_st_file *file);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * open.h - opening a safetensors file: its header, and the table if it is an archive. Bases are not looked for.
+ */
+#ifndef LMC_SAFETENSORS_ARCHIVE_OPEN_H
+#define LMC_SAFETENSORS_ARCHIVE_OPEN_H
+
+#include "safetensors/archive/container.h"
+
+/* How a file is opened: from a path, or a descriptor that is read instead of it. */
+typedef struct st_open {
+    const char *path;
+    int fd;                         /* -1: the path is opened */
+    const volatile int *cancel;     /* while a stream is read; may be NULL */
+    const lmc_allocator *allocator; /* NULL: malloc */
+    const lmc_st_file *dependent;   /* the open file whose base this may be; else NULL */
+    int may_be_short;               /* 1: accept an archive that ends early or goes on (salvage) */
+} st_open;
+
+/* lmc_st_open() says what can fail. Ends with st_container_close(). */
+lmc_status st_container_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag);
+
+#endif

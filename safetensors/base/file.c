@@ -1,0 +1,183 @@
+/*
+ * file.c - see base/file.h.
+ */
+#include "safetensors/base/file.h"
+
+#include "safetensors/common/text.h"
+
+#include <string.h>
+
+/* ---- opening and closing ---- */
+
+lmc_status st_file_open_with(const st_open *how, st_base_search search, lmc_st_file **file, lmc_st_diag *diag)
+{
+    ST_TRY(st_container_open(how, file, diag));
+    lmc_st_file *const opened = *file;
+    if (st_bases_file_count(&opened->bases) == 0)
+        return LMC_OK;
+    opened->base = st_allocate_zeroed(&opened->memory, 1, sizeof *opened->base);
+    if (!opened->base) {
+        lmc_st_close(opened);
+        *file = NULL;
+        return st_fail_nomem(diag);
+    }
+    opened->base->search = search;
+    pthread_mutex_init(&opened->base->lock, NULL);
+    return LMC_OK;
+}
+
+void st_file_forget_base(const lmc_st_file *file)
+{
+    lmc_st_close(file->base->file);
+    file->base->file = NULL;
+    file->base->has_failed = 0;
+}
+
+static void forget_places(const lmc_st_file *file)
+{
+    st_base_slot *const slot = file->base;
+    for (size_t i = 0; i < slot->dir_count; i++)
+        st_release(&file->memory, slot->dirs[i]);
+    st_release(&file->memory, slot->dirs);
+    st_release(&file->memory, slot->path);
+    slot->path = NULL;
+    slot->dirs = NULL;
+    slot->dir_count = 0;
+}
+
+void lmc_st_close(lmc_st_file *file)
+{
+    if (!file)
+        return;
+    if (file->base) {
+        st_file_forget_base(file);
+        forget_places(file);
+        pthread_mutex_destroy(&file->base->lock);
+        st_release(&file->memory, file->base);
+    }
+    st_container_close(file);
+}
+
+/* ---- the base ---- */
+
+int st_base_info(const lmc_st_file *file, lmc_st_base *base)
+{
+    if (!file->base)
+        return 0;
+    base->name = file->bases.name;
+    base->file_nbytes = file->bases.file_nbytes;
+    base->header_hash = file->bases.header_hash;
+    base->content_hash = file->bases.content_hash;
+    base->tensor_count = st_bases_file_count(&file->bases);
+    return 1;
+}
+
+static int copy_places(const lmc_st_file *file, const char *base, const char *const *base_dirs,
+                       size_t base_dir_count)
+{
+    st_base_slot *const slot = file->base;
+    if (base && (slot->path = st_duplicate(&file->memory, base)) == NULL)
+        return 0;
+    slot->dirs = st_allocate_zeroed(&file->memory, base_dir_count + 1, sizeof *slot->dirs);
+    if (!slot->dirs)
+        return 0;
+    for (; slot->dir_count < base_dir_count; slot->dir_count++)
+        if ((slot->dirs[slot->dir_count] = st_duplicate(&file->memory, base_dirs[slot->dir_count])) == NULL)
+            return 0;
+    return 1;
+}
+
+lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *const *base_dirs,
+                            size_t base_dir_count, lmc_st_diag *diag)
+{
+    if (!file->base)
+        return LMC_OK; /* nothing will be looked for */
+    if (file->base->file)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already");
+    file->base->has_failed = 0;
+    forget_places(file);
+    if (copy_places(file, base, base_dirs, base_dir_count))
+        return LMC_OK;
+    forget_places(file);
+    return st_fail_nomem(diag);
+}
+
+lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag)
+{
+    st_base_slot *const slot = file->base;
+    lmc_status status = LMC_OK;
+    *base = NULL;
+    if (!slot)
+        return LMC_OK;
+    pthread_mutex_lock(&slot->lock);
+    if (!slot->file && slot->has_failed) {
+        *diag = slot->failure;
+        status = diag->status;
+    } else if (!slot->file) {
+        status = slot->search(file, &slot->file, diag);
+        if (status != LMC_OK) {
+            slot->has_failed = status != LMC_ERR_NOMEM;
+            slot->failure = *diag;
+        }
+    }
+    *base = slot->file;
+    pthread_mutex_unlock(&slot->lock);
+    return status;
+}
+
+void st_file_retry_base(const lmc_st_file *file)
+{
+    if (!file->base)
+        return;
+    pthread_mutex_lock(&file->base->lock);
+    file->base->has_failed = 0; /* it may have come since */
+    pthread_mutex_unlock(&file->base->lock);
+}
+
+lmc_status st_file_fail_base(const lmc_st_file *file, const lmc_st_file *used, lmc_st_diag *diag)
+{
+    char name[128];
+    char path[160];
+    if (used == file)
+        return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
+                       "its base, a tensor of this file, holds other content than it was coded against");
+    st_text_escape(path, sizeof path, used->path, strlen(used->path));
+    st_text_escape(name, sizeof name, file->bases.name, strlen(file->bases.name));
+    return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
+                   "%s is not the base that is wanted: %s (hash %016llx); it holds other content", path, name,
+                   (unsigned long long)file->bases.content_hash);
+}
+
+/* ---- the chain ---- */
+
+uint64_t st_file_headers_nbytes(const lmc_st_file *file)
+{
+    uint64_t nbytes = 0;
+    for (; file; file = file->dependent)
+        nbytes += file->header.is_shared ? 0 : file->header.text_nbytes;
+    return nbytes;
+}
+
+lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_diag *diag)
+{
+    for (*count = 0; file; ++*count)
+        ST_TRY(st_file_open_base(file, &file, diag));
+    return LMC_OK;
+}
+
+lmc_status st_file_check_output(const lmc_st_file *file, const char *path, int fd, lmc_st_diag *diag)
+{
+    lmc_st_diag unused = {0};
+    size_t count = 0;
+    /* what cannot be found cannot be the output; who needs it, says so */
+    if (st_file_chain_count(file, &count, &unused) == LMC_ERR_NOMEM)
+        return st_fail_nomem(diag);
+    while (file->base && file->base->file) {
+        file = file->base->file;
+        if (os_input_is(&file->input, path, fd)) {
+            st_diag_set_file(diag, path);
+            return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is a base of the archive");
+        }
+    }
+    return LMC_OK;
+}
