@@ -26,23 +26,14 @@ static void put_text(text_out *out, const char *text)
     put(out, text, strlen(text));
 }
 
-static void put_u64(text_out *out, uint64_t value)
-{
-    char digits[24];
-    const int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
-    put(out, digits, (size_t)length);
-}
-
 /* What follows a name: the entry of `nbytes` opaque bytes at `begin`. */
 static void put_entry(text_out *out, uint64_t begin, uint64_t nbytes)
 {
-    put_text(out, ":{\"dtype\":\"U8\",\"shape\":[");
-    put_u64(out, nbytes);
-    put_text(out, "],\"data_offsets\":[");
-    put_u64(out, begin);
-    put_text(out, ",");
-    put_u64(out, begin + nbytes);
-    put_text(out, "]}");
+    char text[128];
+    const int length =
+        snprintf(text, sizeof text, ":{\"dtype\":\"U8\",\"shape\":[%llu],\"data_offsets\":[%llu,%llu]}",
+                 (unsigned long long)nbytes, (unsigned long long)begin, (unsigned long long)(begin + nbytes));
+    put(out, text, (size_t)length);
 }
 
 /* The JSON for frames of the given sizes; frame_nbytes NULL: of their bounds. */
@@ -103,14 +94,13 @@ lmc_status st_archive_header_reserve(const st_header *original, const char *tabl
     put_header(&out, original, table_name, table_nbytes, NULL);
     *nbytes = (out.nbytes + 7) / 8 * 8;
     const uint64_t most = *nbytes - 8 + spare_nbytes;
-    if (most > LMC_ST_HEADER_NBYTES_MAX) {
+    if (most > LMC_ST_HEADER_NBYTES_MAX)
         return st_fail(
             diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
             "too many tensors: the archive's own header could need %llu bytes and may have %u, which is "
             "enough for the first %zu of %zu tensors",
             (unsigned long long)most, (unsigned)LMC_ST_HEADER_NBYTES_MAX, out.tensor_count,
             original->tensor_count);
-    }
     return LMC_OK;
 }
 

@@ -64,19 +64,9 @@ unsigned char *st_bases_write(const st_bases *bases, unsigned char *dst)
 
 int st_base_name_is_valid(const char *name, size_t nbytes)
 {
-    size_t at = 0;
-    if (nbytes == 0 || nbytes > LMC_ST_BASE_NAME_NBYTES_MAX || memchr(name, '/', nbytes) != NULL ||
-        memchr(name, '\0', nbytes) != NULL || (nbytes == 1 && name[0] == '.') ||
-        (nbytes == 2 && name[0] == '.' && name[1] == '.'))
-        return 0;
-    while (at < nbytes) {
-        uint32_t code_point = 0;
-        const size_t length = st_utf8_next((const unsigned char *)name + at, nbytes - at, &code_point);
-        if (length == 0)
-            return 0;
-        at += length;
-    }
-    return 1;
+    return nbytes > 0 && nbytes <= LMC_ST_BASE_NAME_NBYTES_MAX && !memchr(name, '/', nbytes) &&
+           !memchr(name, '\0', nbytes) && !(nbytes == 1 && name[0] == '.') &&
+           !(nbytes == 2 && name[0] == '.' && name[1] == '.') && st_utf8_is_valid(name, nbytes);
 }
 
 static lmc_status read_file(st_bases *bases, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
@@ -87,10 +77,9 @@ static lmc_status read_file(st_bases *bases, const unsigned char *src, uint64_t 
     bases->header_hash = st_load_u64(src + AT_HEADER_HASH);
     bases->content_hash = st_load_u64(src + AT_CONTENT_HASH);
     for (size_t i = name_nbytes; i < padded(name_nbytes); i++) {
-        if (name[i] != 0) {
+        if (name[i] != 0)
             return st_fail(diag, LMC_ERR_CORRUPT, offset + HEAD_NBYTES + i,
                            "the archive table: the bytes behind the base's name are not zero");
-        }
     }
     if (st_bases_file_count(bases) == 0) {
         const int is_blank = name_nbytes == 0 && bases->file_nbytes == 0 && bases->header_hash == 0 &&
@@ -99,10 +88,9 @@ static lmc_status read_file(st_bases *bases, const unsigned char *src, uint64_t 
                         : st_fail(diag, LMC_ERR_CORRUPT, offset,
                                   "the archive table names a base that no tensor was coded against");
     }
-    if (!st_base_name_is_valid((const char *)name, name_nbytes)) {
+    if (!st_base_name_is_valid((const char *)name, name_nbytes))
         return st_fail(diag, LMC_ERR_CORRUPT, offset + HEAD_NBYTES,
                        "the archive table's name of the base is not a plain file name");
-    }
     memcpy(bases->name, name, name_nbytes);
     return LMC_OK;
 }
@@ -146,8 +134,8 @@ lmc_status st_bases_read(st_bases *bases, const lmc_allocator *memory, const uns
                            "the archive table's list of bases is out of order");
         }
     }
-    const lmc_status status = check_own(bases, tensor_count, offset, diag);
-    return status == LMC_OK ? read_file(bases, src, offset, diag) : status;
+    ST_TRY(check_own(bases, tensor_count, offset, diag));
+    return read_file(bases, src, offset, diag);
 }
 
 void st_bases_free(st_bases *bases, const lmc_allocator *memory)

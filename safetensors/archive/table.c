@@ -81,20 +81,6 @@ static uint64_t whole_hash(const st_table *table, const unsigned char *hashes)
     return XXH3_64bits_digest(&state);
 }
 
-static unsigned char *write_aliases(const st_table *table, unsigned char *dst)
-{
-    if (table->alias_count == 0)
-        return dst;
-    st_store_u32(dst, (uint32_t)table->alias_count);
-    dst += 4;
-    for (size_t i = 0; i < table->alias_count; i++) {
-        st_store_u32(dst, table->aliases[i].alias);
-        st_store_u32(dst + 4, table->aliases[i].owner);
-        dst += ST_TABLE_ALIAS_NBYTES;
-    }
-    return dst;
-}
-
 void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,
                     unsigned method, unsigned char *dst)
 {
@@ -113,25 +99,20 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
     unsigned char *const hashes = dst + ST_TABLE_HEAD_NBYTES + stored_header_nbytes;
     for (size_t i = 0; i < table->tensor_count; i++)
         st_store_u64(hashes + i * ST_TABLE_HASH_NBYTES, table->hashes[i]);
-    unsigned char *const lists = write_aliases(table, hashes + table->tensor_count * ST_TABLE_HASH_NBYTES);
-    unsigned char *const tail = st_bases_write(&table->bases, lists);
+    unsigned char *const lists = hashes + table->tensor_count * ST_TABLE_HASH_NBYTES;
+    if (table->alias_count > 0)
+        st_store_u32(lists, (uint32_t)table->alias_count);
+    for (size_t i = 0; i < table->alias_count; i++) {
+        st_store_u32(lists + 4 + i * ST_TABLE_ALIAS_NBYTES, table->aliases[i].alias);
+        st_store_u32(lists + 8 + i * ST_TABLE_ALIAS_NBYTES, table->aliases[i].owner);
+    }
+    unsigned char *const tail = st_bases_write(&table->bases, lists + aliases_nbytes(table->alias_count));
     st_store_u64(tail, whole_hash(table, hashes));
     st_store_u64(tail + 8, table->archive_header_hash);
     st_store_u64(tail + 16, st_hash(dst, (size_t)(tail + 16 - dst)));
 }
 
 /* ---- reading ---- */
-
-static lmc_status refuse_features(uint32_t unknown, uint64_t offset, lmc_st_diag *diag)
-{
-    static const char *const reserved[] = {"a base", "alias frames", "shared code tables"};
-    unsigned number = 0;
-    while ((unknown >> number & 1) == 0)
-        number++;
-    const char *const meaning = number < 3 ? reserved[number] : "unknown to this version";
-    return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_FEATURES,
-                   "the archive needs a newer version: required feature %u (%s)", number, meaning);
-}
 
 /* Magic, version, features: what decides whether this is a table that we can read at all. */
 static lmc_status check_kind(const unsigned char *src, uint64_t nbytes, uint64_t offset, lmc_st_diag *diag)
@@ -140,41 +121,33 @@ static lmc_status check_kind(const unsigned char *src, uint64_t nbytes, uint64_t
         return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table is too short");
     if (st_load_u32(src) != ST_TABLE_MAGIC)
         return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table does not begin with its magic");
-    if (src[AT_VERSION] != ST_TABLE_VERSION) {
+    if (src[AT_VERSION] != ST_TABLE_VERSION)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_VERSION,
                        "the archive needs a newer version: archive version %u", src[AT_VERSION]);
-    }
     const uint32_t unknown = st_load_u32(src + AT_FEATURES) & ~ST_TABLE_FEATURES_KNOWN;
-    return unknown == 0 ? LMC_OK : refuse_features(unknown, offset, diag);
-}
-
-/* The most that a table can have: no writer stores a header in more bytes than it has, but for zstd's frame around one
- * that cannot be packed; hash, alias and link of each tensor; a base with its name. */
-static uint64_t most_nbytes(uint64_t header_nbytes, size_t tensor_count)
-{
-    const uint64_t stored_nbytes = header_nbytes + header_nbytes / 64 + 4096;
-    return st_table_nbytes(tensor_count, tensor_count, st_bases_nbytes(tensor_count, 0), 0) +
-           LMC_ST_BASE_NAME_NBYTES_MAX + 1 + stored_nbytes;
+    if (unknown == 0)
+        return LMC_OK;
+    const unsigned number = (unsigned)__builtin_ctz(unknown);
+    return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_FEATURES,
+                   "the archive needs a newer version: required feature %u (%s)", number,
+                   number == ST_TABLE_FEATURE_SETS ? "shared code tables" : "unknown to this version");
 }
 
 lmc_status st_table_check_head(const unsigned char *head, uint64_t nbytes, size_t tensor_count,
                                uint64_t offset, lmc_st_diag *diag)
 {
-    const lmc_status status = check_kind(head, nbytes, offset, diag);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(check_kind(head, nbytes, offset, diag));
     /* one above the limit is refused later, and by that name */
     const uint64_t stated = st_load_u64(head + AT_HEADER_NBYTES);
     const uint64_t header_nbytes = stated < LMC_ST_HEADER_NBYTES_MAX ? stated : LMC_ST_HEADER_NBYTES_MAX;
-    return nbytes <= most_nbytes(header_nbytes, tensor_count)
-               ? LMC_OK
-               : st_fail(diag, LMC_ERR_CORRUPT, offset,
-                         "the archive table is longer than its header and tensors can make it");
-}
-
-static lmc_status refuse_sizes(uint64_t offset, lmc_st_diag *diag)
-{
-    return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table's sizes contradict each other");
+    /* No writer stores a header in more bytes than it has, but for zstd's frame around one that cannot be packed. Then
+     * come hash, alias and link of each tensor, and a base with its name. */
+    const uint64_t most = header_nbytes + header_nbytes / 64 + 4096 +
+                          st_table_nbytes(tensor_count, tensor_count, st_bases_nbytes(tensor_count, 0), 0) +
+                          LMC_ST_BASE_NAME_NBYTES_MAX + 1;
+    return nbytes <= most ? LMC_OK
+                          : st_fail(diag, LMC_ERR_CORRUPT, offset,
+                                    "the archive table is longer than its header and tensors can make it");
 }
 
 static int has_feature(const unsigned char *src, unsigned number)
@@ -202,18 +175,15 @@ static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t 
     const uint64_t header_nbytes = st_load_u64(src + AT_HEADER_NBYTES);
     const uint64_t stored_nbytes = st_load_u64(src + AT_STORED_NBYTES);
     const uint64_t fixed = ST_TABLE_HEAD_NBYTES + ST_TABLE_TAIL_NBYTES;
-    if (header_nbytes > LMC_ST_HEADER_NBYTES_MAX) {
+    if (header_nbytes > LMC_ST_HEADER_NBYTES_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, offset + AT_HEADER_NBYTES,
                        "the original header of %llu bytes exceeds the limit of %u",
                        (unsigned long long)header_nbytes, (unsigned)LMC_ST_HEADER_NBYTES_MAX);
-    }
-    if (stored_nbytes > nbytes - fixed ||
-        tensor_count * ST_TABLE_HASH_NBYTES > nbytes - fixed - stored_nbytes)
-        return refuse_sizes(offset, diag);
     const uint64_t lists_at = stored_nbytes + tensor_count * ST_TABLE_HASH_NBYTES;
-    return is_filled(src, src + ST_TABLE_HEAD_NBYTES + lists_at, nbytes - fixed - lists_at)
-               ? LMC_OK
-               : refuse_sizes(offset, diag);
+    if (stored_nbytes <= nbytes - fixed && lists_at <= nbytes - fixed &&
+        is_filled(src, src + ST_TABLE_HEAD_NBYTES + lists_at, nbytes - fixed - lists_at))
+        return LMC_OK;
+    return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table's sizes contradict each other");
 }
 
 static lmc_status unpack_header(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
@@ -221,34 +191,31 @@ static lmc_status unpack_header(st_table *table, const unsigned char *src, uint6
     const unsigned method = src[AT_METHOD];
     const size_t stored_nbytes = (size_t)st_load_u64(src + AT_STORED_NBYTES);
     const unsigned char *const stored = src + ST_TABLE_HEAD_NBYTES;
-    if (method > ST_TABLE_METHOD_ZSTD) {
+    if (method > ST_TABLE_METHOD_ZSTD)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_METHOD,
                        "the archive needs a newer version: header method %u", method);
-    }
+    const int is_stored = method == ST_TABLE_METHOD_STORED;
     const unsigned long long promised =
-        method == ST_TABLE_METHOD_STORED ? stored_nbytes : ZSTD_getFrameContentSize(stored, stored_nbytes);
+        is_stored ? stored_nbytes : ZSTD_getFrameContentSize(stored, stored_nbytes);
     /* one frame, and nothing behind it */
-    const size_t frame_nbytes = method == ST_TABLE_METHOD_STORED
-                                    ? stored_nbytes
-                                    : ZSTD_findFrameCompressedSize(stored, stored_nbytes);
-    if (promised != table->header_nbytes || frame_nbytes != stored_nbytes) {
+    const size_t frame_nbytes =
+        is_stored ? stored_nbytes : ZSTD_findFrameCompressedSize(stored, stored_nbytes);
+    if (promised != table->header_nbytes || frame_nbytes != stored_nbytes)
         return st_fail(diag, LMC_ERR_CORRUPT, offset + AT_HEADER_NBYTES,
                        "the stored header does not have its stated size");
-    }
     table->header = st_allocate(table->memory, table->header_nbytes + 1);
     if (!table->header)
         return st_fail_nomem(diag);
-    if (method == ST_TABLE_METHOD_STORED) {
+    if (is_stored) {
         memcpy(table->header, stored, stored_nbytes);
         return LMC_OK;
     }
     const size_t got = ZSTD_decompress(table->header, table->header_nbytes, stored, stored_nbytes);
     if (ZSTD_isError(got) && ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation)
         return st_fail_nomem(diag);
-    if (ZSTD_isError(got) || got != table->header_nbytes) {
+    if (ZSTD_isError(got) || got != table->header_nbytes)
         return st_fail(diag, LMC_ERR_CORRUPT, offset + ST_TABLE_HEAD_NBYTES,
                        "the stored header cannot be decompressed");
-    }
     return LMC_OK;
 }
 
@@ -292,35 +259,27 @@ lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const uns
 {
     memset(table, 0, sizeof *table);
     table->memory = memory;
-    lmc_status status = check_kind(src, src_nbytes, offset, diag);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(check_kind(src, src_nbytes, offset, diag));
     if (st_hash(src, src_nbytes - 8) != st_load_u64(src + src_nbytes - 8))
         return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's checksum is wrong");
-    if (src[AT_RESERVED] != 0 || src[AT_RESERVED + 1] != 0) {
+    if (src[AT_RESERVED] != 0 || src[AT_RESERVED + 1] != 0)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_RESERVED,
                        "the archive needs a newer version: a reserved field is set");
-    }
-    status = check_sizes(src, src_nbytes, offset, diag);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(check_sizes(src, src_nbytes, offset, diag));
     table->tensor_count = st_load_u32(src + AT_TENSOR_COUNT);
     table->file_nbytes = st_load_u64(src + AT_FILE_NBYTES);
     table->header_nbytes = (size_t)st_load_u64(src + AT_HEADER_NBYTES);
-    status = unpack_header(table, src, offset, diag);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(unpack_header(table, src, offset, diag));
     const size_t hashes_at = ST_TABLE_HEAD_NBYTES + (size_t)st_load_u64(src + AT_STORED_NBYTES);
     size_t at = hashes_at + table->tensor_count * ST_TABLE_HASH_NBYTES;
     if (has_feature(src, ST_TABLE_FEATURE_ALIAS)) {
-        status = read_aliases(table, src + at, offset + at, diag);
+        ST_TRY(read_aliases(table, src + at, offset + at, diag));
         at += aliases_nbytes(table->alias_count);
     }
-    if (status == LMC_OK && has_feature(src, ST_TABLE_FEATURE_BASE))
-        status = st_bases_read(&table->bases, memory, src + at, table->tensor_count, offset + at, diag);
-    return status == LMC_OK ? read_hashes(table, src + hashes_at, src + src_nbytes - ST_TABLE_TAIL_NBYTES,
-                                          offset + hashes_at, diag)
-                            : status;
+    if (has_feature(src, ST_TABLE_FEATURE_BASE))
+        ST_TRY(st_bases_read(&table->bases, memory, src + at, table->tensor_count, offset + at, diag));
+    return read_hashes(table, src + hashes_at, src + src_nbytes - ST_TABLE_TAIL_NBYTES, offset + hashes_at,
+                       diag);
 }
 
 void st_table_free(st_table *table)

@@ -237,22 +237,20 @@ lmc_status st_content_blame(const lmc_st_file *file, size_t index, lmc_status st
 {
     if (status == LMC_OK)
         return LMC_OK;
-    const lmc_st_diag cause = *diag;
+    lmc_st_diag own;
     const st_string name = st_header_name(&file->header, index);
-    char own_path[sizeof diag->file];
-    char own_name[sizeof diag->tensor];
-    st_diag_set_file(diag, file->path);
-    st_diag_set_tensor(diag, name.bytes, name.nbytes);
-    memcpy(own_path, diag->file, sizeof own_path);
-    memcpy(own_name, diag->tensor, sizeof own_name);
-    const int is_own = strcmp(own_path, cause.file) == 0;
+    st_diag_init(&own, file->path);
+    st_diag_set_tensor(&own, name.bytes, name.nbytes);
+    const int is_own_file = strcmp(own.file, diag->file) == 0;
     if (status == LMC_ERR_NOMEM || status == LMC_ERR_CANCELLED ||
-        (is_own && (!cause.has_tensor || strcmp(own_name, cause.tensor) == 0)))
-        return status; /* it is this tensor's own */
-    st_fail(diag, status, LMC_ST_NO_OFFSET, "%.300s (in what it was coded against:%s%.160s%s%.80s)",
-            cause.text, is_own ? "" : " ", is_own ? "" : cause.file, cause.has_tensor ? " tensor " : "",
-            cause.has_tensor ? cause.tensor : "");
-    diag->os_errno = cause.os_errno;
+        (is_own_file && (!diag->has_tensor || strcmp(own.tensor, diag->tensor) == 0)))
+        st_fail(&own, status, diag->offset, "%s", diag->text); /* it is this tensor's own */
+    else
+        st_fail(&own, status, LMC_ST_NO_OFFSET, "%.300s (in what it was coded against:%s%.160s%s%.80s)",
+                diag->text, is_own_file ? "" : " ", is_own_file ? "" : diag->file,
+                diag->has_tensor ? " tensor " : "", diag->has_tensor ? diag->tensor : "");
+    own.os_errno = diag->os_errno;
+    *diag = own;
     return status;
 }
 

@@ -3,7 +3,7 @@
  */
 #include "safetensors/common/parts.h"
 
-static void tell(const st_parts *parts, uint64_t nbytes_of_part)
+static void report_progress(const st_parts *parts, uint64_t nbytes_of_part)
 {
     const lmc_st_options *const options = parts->options;
     if (options->progress)
@@ -16,7 +16,7 @@ static void pass_progress(void *user, uint64_t done_nbytes, uint64_t total_nbyte
     const st_parts *const parts = user;
     const double fraction = total_nbytes == 0 ? 0 : (double)done_nbytes / (double)total_nbytes;
     const uint64_t nbytes = (uint64_t)(fraction * (double)parts->part_nbytes);
-    tell(parts, nbytes < parts->part_nbytes ? nbytes : parts->part_nbytes);
+    report_progress(parts, nbytes < parts->part_nbytes ? nbytes : parts->part_nbytes);
 }
 
 static void pass_damage(void *user, const lmc_st_diag *diag)
@@ -51,5 +51,5 @@ void st_parts_end(st_parts *parts)
 {
     parts->done_nbytes += parts->part_nbytes;
     parts->part_nbytes = 0;
-    tell(parts, 0);
+    report_progress(parts, 0);
 }

@@ -6,11 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int is_continuation(unsigned char byte)
-{
-    return (byte & 0xc0) == 0x80;
-}
-
 size_t st_utf8_next(const unsigned char *src, size_t nbytes, uint32_t *code_point)
 {
     if (nbytes == 0)
@@ -25,7 +20,7 @@ size_t st_utf8_next(const unsigned char *src, size_t nbytes, uint32_t *code_poin
         return 0;
     uint32_t value = lead & (0x7fu >> length);
     for (size_t i = 1; i < length; i++) {
-        if (!is_continuation(src[i]))
+        if ((src[i] & 0xc0) != 0x80)
             return 0;
         value = value << 6 | (src[i] & 0x3fu);
     }
@@ -34,6 +29,15 @@ size_t st_utf8_next(const unsigned char *src, size_t nbytes, uint32_t *code_poin
         return 0;
     *code_point = value;
     return length;
+}
+
+int st_utf8_is_valid(const char *bytes, size_t nbytes)
+{
+    size_t length = 1;
+    uint32_t code_point = 0;
+    for (size_t at = 0; at < nbytes && length > 0; at += length)
+        length = st_utf8_next((const unsigned char *)bytes + at, nbytes - at, &code_point);
+    return length > 0;
 }
 
 size_t st_utf8_write(unsigned char *dst, uint32_t code_point)

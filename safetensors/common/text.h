@@ -12,6 +12,9 @@
  * surrogate, above U+10FFFF, or cut by the end at `nbytes`. */
 size_t st_utf8_next(const unsigned char *src, size_t nbytes, uint32_t *code_point);
 
+/* 1 if these bytes are UTF-8. */
+int st_utf8_is_valid(const char *bytes, size_t nbytes);
+
 /* Writes a code point (no surrogate, at most U+10FFFF) as 1 to 4 bytes; returns how many. */
 size_t st_utf8_write(unsigned char *dst, uint32_t code_point);
 

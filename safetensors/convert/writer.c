@@ -43,23 +43,10 @@ void lmc_st_writer_free(lmc_st_writer *writer)
     st_release(&memory, writer);
 }
 
-static int is_utf8(const char *bytes, size_t nbytes)
-{
-    size_t at = 0;
-    while (at < nbytes) {
-        uint32_t code_point = 0;
-        const size_t length = st_utf8_next((const unsigned char *)bytes + at, nbytes - at, &code_point);
-        if (length == 0)
-            return 0;
-        at += length;
-    }
-    return 1;
-}
-
 static lmc_status copy_text(const lmc_st_writer *writer, st_writer_text *text, const char *bytes,
                             size_t nbytes)
 {
-    if (nbytes > LMC_ST_HEADER_NBYTES_MAX || !is_utf8(bytes, nbytes))
+    if (nbytes > LMC_ST_HEADER_NBYTES_MAX || !st_utf8_is_valid(bytes, nbytes))
         return LMC_ERR_ARG;
     text->bytes = st_allocate(&writer->memory, nbytes);
     text->nbytes = nbytes;

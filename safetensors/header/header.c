@@ -1,6 +1,5 @@
 /*
- * header.c - header/header.h: the two passes, the table of names, and the rules that tensors must obey
- * together.
+ * header.c - see header/header.h: the two passes, the table of names, and the rules that tensors must obey together.
  */
 #include "safetensors/header/header.h"
 
@@ -66,19 +65,15 @@ int st_header_find(const st_header *header, st_string name, size_t *index)
 
 void st_header_free(st_header *header)
 {
-    if (!header->memory)
-        return;
-    if (header->is_shared) {
-        memset(header, 0, sizeof *header);
-        return;
+    if (header->memory && !header->is_shared) {
+        st_release(header->memory, header->text);
+        st_release(header->memory, header->tensors);
+        st_release(header->memory, header->dims);
+        st_release(header->memory, header->names);
+        st_release(header->memory, header->metadata_at);
+        st_release(header->memory, header->metadata_bytes);
+        st_names_free(&header->index);
     }
-    st_release(header->memory, header->text);
-    st_release(header->memory, header->tensors);
-    st_release(header->memory, header->dims);
-    st_release(header->memory, header->names);
-    st_release(header->memory, header->metadata_at);
-    st_release(header->memory, header->metadata_bytes);
-    st_names_free(&header->index);
     memset(header, 0, sizeof *header);
 }
 
@@ -87,42 +82,29 @@ void st_header_free(st_header *header)
 /* The shortest pair of `__metadata__` is "":"" and a comma; a tensor's entry is longer. */
 _Static_assert(LMC_ST_HEADER_NBYTES_MAX / 6 <= ST_NAMES_COUNT_MAX, "keys of a header fit a table of names");
 
-/* Names the tensor in whose entry a scan has failed. Returns 0 without the memory to do so. */
-static int blame_entry(const st_scan *scan, const st_header *header, lmc_st_diag *diag)
-{
-    char *const name = st_allocate(header->memory, scan->faulty_entry.nbytes);
-    if (!name)
-        return 0;
-    st_diag_set_tensor(diag, name, st_json_unescape(header->text, scan->faulty_entry, name));
-    st_release(header->memory, name);
-    return 1;
-}
-
-static int scan_text(st_scan *scan, const st_header *header, uint64_t text_offset, lmc_st_diag *diag)
+/* Text offsets of faults count from the begin of the file. */
+static lmc_status scan_text(st_scan *scan, const st_header *header, uint64_t text_offset, lmc_st_diag *diag)
 {
     scan->json = (st_json){.text = header->text, .nbytes = header->text_nbytes};
     scan->status = LMC_ERR_HEADER;
     if (st_scan_run(scan))
-        return 1;
-    if (scan->faulty_entry.nbytes > 0 && !blame_entry(scan, header, diag)) {
-        (void)st_fail_nomem(diag);
-        return 0;
+        return LMC_OK;
+    if (scan->faulty_entry.nbytes > 0) {
+        char *const name = st_allocate(header->memory, scan->faulty_entry.nbytes);
+        if (!name)
+            return st_fail_nomem(diag);
+        st_diag_set_tensor(diag, name, st_json_unescape(header->text, scan->faulty_entry, name));
+        st_release(header->memory, name);
     }
-    st_fail(diag, scan->status, text_offset + scan->json.at, "malformed header: %s", scan->json.fault);
-    return 0;
+    return st_fail(diag, scan->status, text_offset + scan->json.at, "malformed header: %s", scan->json.fault);
 }
 
-/* Arrays of the counted sizes; one more element each, so that none is empty, and what header/scan.h asks for. */
-static int allocate_arrays(st_header *header, const st_scan *counted)
+static lmc_status refuse_tensor(const st_header *header, const st_tensor *tensor, uint64_t text_offset,
+                                const char *fault, lmc_st_diag *diag)
 {
-    const lmc_allocator *const memory = header->memory;
-    header->tensors = st_allocate(memory, (counted->tensor_count + 1) * sizeof *header->tensors);
-    header->dims = st_allocate(memory, (counted->dim_count + ST_RANK_KEPT) * sizeof *header->dims);
-    header->names = st_allocate_zeroed(memory, counted->name_nbytes + 1, 1);
-    header->metadata_at =
-        st_allocate(memory, (counted->metadata_string_count + 1) * sizeof *header->metadata_at);
-    header->metadata_bytes = st_allocate_zeroed(memory, counted->metadata_nbytes + 1, 1);
-    return header->tensors && header->dims && header->names && header->metadata_at && header->metadata_bytes;
+    st_diag_set_tensor(diag, header->names + tensor->name_offset, tensor->name_nbytes);
+    return st_fail(diag, LMC_ERR_HEADER, text_offset + tensor->raw_name.offset, "malformed header: %s",
+                   fault);
 }
 
 /* ---- duplicates ---- */
@@ -133,30 +115,14 @@ static lmc_status check_names(st_header *header, uint64_t text_offset, lmc_st_di
     if (st_names_build(&header->index, header->memory, name_at, header, header->tensor_count,
                        os_unforeseen_u64(), &duplicate) != LMC_OK)
         return st_fail_nomem(diag);
-    if (duplicate == ST_NO_DUPLICATE)
-        return LMC_OK;
-    const st_tensor *const tensor = &header->tensors[duplicate];
-    st_diag_set_tensor(diag, header->names + tensor->name_offset, tensor->name_nbytes);
-    return st_fail(diag, LMC_ERR_HEADER, text_offset + tensor->raw_name.offset,
-                   "malformed header: two tensors have this name");
+    return duplicate == ST_NO_DUPLICATE ? LMC_OK
+                                        : refuse_tensor(header, &header->tensors[duplicate], text_offset,
+                                                        "two tensors have this name", diag);
 }
 
 static st_string key_at(const void *owner, size_t index)
 {
     return st_header_metadata(owner, 2 * index);
-}
-
-/* Where key `index` of `__metadata__` stands in the text, which was checked: every step succeeds. */
-static size_t find_key(const st_header *header, size_t index)
-{
-    st_json json = {
-        .text = header->text, .nbytes = header->text_nbytes, .at = (size_t)header->metadata.offset + 1};
-    st_span raw = {0, 0};
-    for (size_t i = 0; i <= 2 * index; i++) {
-        (void)st_json_string(&json, &raw);
-        (void)st_json_try(&json, i % 2 == 0 ? ':' : ',');
-    }
-    return raw.offset;
 }
 
 /* The official package takes the last of equal keys in `__metadata__`, other readers the first: such a
@@ -170,11 +136,18 @@ static lmc_status check_metadata_keys(const st_header *header, uint64_t text_off
     st_names_free(&names);
     if (status != LMC_OK)
         return st_fail_nomem(diag);
-    if (duplicate != ST_NO_DUPLICATE) {
-        return st_fail(diag, LMC_ERR_HEADER, text_offset + find_key(header, duplicate),
-                       "malformed header: a key stands twice in __metadata__");
+    if (duplicate == ST_NO_DUPLICATE)
+        return LMC_OK;
+    /* The key's place in the text. That was checked: every step succeeds. */
+    const size_t at = (size_t)header->metadata.offset + 1;
+    st_json json = {.text = header->text, .nbytes = header->text_nbytes, .at = at};
+    st_span raw = {0, 0};
+    for (size_t i = 0; i <= 2 * duplicate; i++) {
+        (void)st_json_string(&json, &raw);
+        (void)st_json_try(&json, i % 2 == 0 ? ':' : ',');
     }
-    return LMC_OK;
+    return st_fail(diag, LMC_ERR_HEADER, text_offset + raw.offset,
+                   "malformed header: a key stands twice in __metadata__");
 }
 
 /* ---- layout ---- */
@@ -201,16 +174,23 @@ static void sort_by_place(st_header *header)
     }
 }
 
-/* Why shape, dtype and offsets of a tensor contradict each other; NULL if they do not. Dimensions are
- * multiplied in their order, as the official package does: [0, 2^63, 4] is a size, [2^63, 4, 0] is not. */
-static const char *size_fault(const st_header *header, const st_tensor *tensor)
+/* Why place, shape and dtype of a tensor contradict each other, or the end of the tensor before it; NULL if they do
+ * not. Dimensions are multiplied in their order, as the official package does: [0, 2^63, 4] is a size, [2^63, 4, 0] is
+ * not. */
+static const char *layout_fault(const st_header *header, const st_tensor *tensor, uint64_t expected_begin)
 {
     uint64_t nbits = 1;
+    int overflows = 0;
     st_shape shape = st_header_shape(header, tensor);
+    if (tensor->end < tensor->begin)
+        return "its data_offsets are reversed";
+    if (tensor->begin != expected_begin)
+        return tensor->begin < expected_begin ? "its data overlaps another tensor's"
+                                              : "there is a hole before its data";
     for (unsigned i = 0; i < tensor->rank; i++)
-        if (st_multiply_overflows(nbits, st_shape_next(&shape), &nbits))
-            return "the size of its shape does not fit 64 bits";
-    if (st_multiply_overflows(nbits, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits))
+        overflows |= st_multiply_overflows(nbits, st_shape_next(&shape), &nbits);
+    overflows |= st_multiply_overflows(nbits, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits);
+    if (overflows)
         return "the size of its shape does not fit 64 bits";
     if (nbits % 8 != 0)
         return "its elements do not fill whole bytes";
@@ -219,85 +199,63 @@ static const char *size_fault(const st_header *header, const st_tensor *tensor)
     return NULL;
 }
 
-static const char *place_fault(const st_tensor *tensor, uint64_t expected_begin)
-{
-    if (tensor->end < tensor->begin)
-        return "its data_offsets are reversed";
-    if (tensor->begin < expected_begin)
-        return "its data overlaps another tensor's";
-    if (tensor->begin > expected_begin)
-        return "there is a hole before its data";
-    return NULL;
-}
-
 static lmc_status check_layout(const st_header *header, const st_header_text *source, lmc_st_diag *diag)
 {
-    const uint64_t text_offset = source->offset;
     const uint64_t data_nbytes = source->data_nbytes;
+    const uint64_t data_offset = source->offset + header->text_nbytes;
     uint64_t end = 0;
     for (size_t i = 0; i < header->tensor_count; i++) {
         const st_tensor *const tensor = &header->tensors[i];
-        const char *fault = place_fault(tensor, end);
-        if (!fault)
-            fault = size_fault(header, tensor);
-        if (fault) {
-            st_diag_set_tensor(diag, header->names + tensor->name_offset, tensor->name_nbytes);
-            return st_fail(diag, LMC_ERR_HEADER, text_offset + tensor->raw_name.offset,
-                           "malformed header: %s", fault);
-        }
+        const char *const fault = layout_fault(header, tensor, end);
+        if (fault)
+            return refuse_tensor(header, tensor, source->offset, fault, diag);
         end = tensor->end;
     }
-    if (end > data_nbytes && !source->may_be_short) {
-        return st_fail(diag, LMC_ERR_TRUNCATED, text_offset + header->text_nbytes + data_nbytes,
-                       "the file is cut short: %llu bytes are missing",
-                       (unsigned long long)(end - data_nbytes));
-    }
-    if (end < data_nbytes && !source->may_be_short) {
-        return st_fail(diag, LMC_ERR_HEADER, text_offset + header->text_nbytes + end,
-                       "%llu bytes follow the last tensor", (unsigned long long)(data_nbytes - end));
-    }
-    return LMC_OK;
+    if (end == data_nbytes || source->may_be_short)
+        return LMC_OK;
+    return end > data_nbytes
+               ? st_fail(diag, LMC_ERR_TRUNCATED, data_offset + data_nbytes,
+                         "the file is cut short: %llu bytes are missing",
+                         (unsigned long long)(end - data_nbytes))
+               : st_fail(diag, LMC_ERR_HEADER, data_offset + end, "%llu bytes follow the last tensor",
+                         (unsigned long long)(data_nbytes - end));
 }
 
 /* ---- all of it ---- */
 
-/* Second pass and everything that needs its arrays. */
-static lmc_status build(st_header *header, const st_scan *counted, uint64_t text_offset, lmc_st_diag *diag)
-{
-    st_scan filled = {.tensors = header->tensors,
-                      .dims = header->dims,
-                      .names = header->names,
-                      .metadata_at = header->metadata_at,
-                      .metadata_bytes = header->metadata_bytes};
-    if (!scan_text(&filled, header, text_offset, diag))
-        return diag->status;
-    header->tensor_count = counted->tensor_count;
-    header->metadata = counted->metadata;
-    header->metadata_at[counted->metadata_string_count] = (uint32_t)counted->metadata_nbytes;
-    header->metadata_count = counted->metadata_string_count / 2;
-    const lmc_status status = check_metadata_keys(header, text_offset, diag);
-    if (status != LMC_OK)
-        return status;
-    sort_by_place(header);
-    return check_names(header, text_offset, diag);
-}
-
 lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const st_header_text *source,
                            lmc_st_diag *diag)
 {
-    memset(header, 0, sizeof *header);
-    header->memory = memory;
-    header->index.memory = memory;
-    header->text = source->text;
-    header->text_nbytes = source->nbytes;
-    header->data_nbytes = source->data_nbytes;
+    *header = (st_header){.memory = memory,
+                          .index.memory = memory,
+                          .text = source->text,
+                          .text_nbytes = source->nbytes,
+                          .data_nbytes = source->data_nbytes};
     st_scan counted = {.tensors = NULL};
-    if (!scan_text(&counted, header, source->offset, diag))
-        return diag->status;
-    const lmc_status status = allocate_arrays(header, &counted)
-                                  ? build(header, &counted, source->offset, diag)
-                                  : st_fail_nomem(diag);
-    return status == LMC_OK ? check_layout(header, source, diag) : status;
+    ST_TRY(scan_text(&counted, header, source->offset, diag));
+    /* Arrays of the counted sizes; one more element each, so that none is empty, and what header/scan.h asks for. */
+    st_scan filled = {
+        .tensors = st_allocate(memory, (counted.tensor_count + 1) * sizeof *header->tensors),
+        .dims = st_allocate(memory, (counted.dim_count + ST_RANK_KEPT) * sizeof *header->dims),
+        .names = st_allocate_zeroed(memory, counted.name_nbytes + 1, 1),
+        .metadata_at = st_allocate(memory, (counted.metadata_string_count + 1) * sizeof *header->metadata_at),
+        .metadata_bytes = st_allocate_zeroed(memory, counted.metadata_nbytes + 1, 1)};
+    header->tensors = filled.tensors;
+    header->dims = filled.dims;
+    header->names = filled.names;
+    header->metadata_at = filled.metadata_at;
+    header->metadata_bytes = filled.metadata_bytes;
+    if (!filled.tensors || !filled.dims || !filled.names || !filled.metadata_at || !filled.metadata_bytes)
+        return st_fail_nomem(diag);
+    ST_TRY(scan_text(&filled, header, source->offset, diag));
+    header->tensor_count = filled.tensor_count;
+    header->metadata = filled.metadata;
+    header->metadata_at[filled.metadata_string_count] = (uint32_t)filled.metadata_nbytes;
+    header->metadata_count = filled.metadata_string_count / 2;
+    ST_TRY(check_metadata_keys(header, source->offset, diag));
+    sort_by_place(header);
+    ST_TRY(check_names(header, source->offset, diag));
+    return check_layout(header, source, diag);
 }
 
 int st_header_share(st_header *header, const lmc_allocator *memory, const st_header_text *source,

@@ -69,24 +69,16 @@ static lmc_status check_value(index_check *check, st_span value)
     if (strlen(check->name) != nbytes || nbytes == 0 || strchr(check->name, '/') != NULL ||
         strchr(check->name, '\\') != NULL || strcmp(check->name, ".") == 0 || strcmp(check->name, "..") == 0)
         return refuse_name(check, value, nbytes, "which is not the plain name of a file");
-    lmc_status status = look_for(check, "", &is_there);
-    if (status == LMC_OK && !is_there && check->suffix[0] != '\0')
-        status = look_for(check, check->suffix, &is_there);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(look_for(check, "", &is_there));
+    if (!is_there && check->suffix[0] != '\0')
+        ST_TRY(look_for(check, check->suffix, &is_there));
     return is_there ? LMC_OK : refuse_name(check, value, nbytes, "a file that is missing");
-}
-
-static int is_last_value(const index_check *check, st_span value)
-{
-    const unsigned char *const text = check->json.text;
-    return value.nbytes == check->last_value.nbytes &&
-           memcmp(text + value.offset, text + check->last_value.offset, value.nbytes) == 0;
 }
 
 static lmc_status check_weight_map(index_check *check)
 {
     st_json *const json = &check->json;
+    const unsigned char *const text = json->text;
     if (!st_json_take(json, '{', "weight_map is not an object"))
         return fail_json(check);
     if (st_json_try(json, '}'))
@@ -100,9 +92,9 @@ static lmc_status check_weight_map(index_check *check)
         st_json_skip_space(json);
         if (!st_json_string(json, &value))
             return fail_json(check);
-        const lmc_status status = is_last_value(check, value) ? LMC_OK : check_value(check, value);
-        if (status != LMC_OK)
-            return status;
+        if (value.nbytes != check->last_value.nbytes ||
+            memcmp(text + value.offset, text + check->last_value.offset, value.nbytes) != 0)
+            ST_TRY(check_value(check, value));
         check->last_value = value;
     } while (st_json_try(json, ','));
     return st_json_take(json, '}', "a '}' is missing") ? LMC_OK : fail_json(check);
@@ -120,24 +112,19 @@ static lmc_status check_members(index_check *check)
         st_json_skip_space(json);
         if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing"))
             return fail_json(check);
-        lmc_status status = LMC_OK;
         if (st_json_string_is(json->text, key, "weight_map")) {
             check->has_weight_map = 1;
-            status = check_weight_map(check);
+            ST_TRY(check_weight_map(check));
         } else if (!st_json_skip_value(json, DEPTH_MAX)) {
-            status = fail_json(check);
+            return fail_json(check);
         }
-        if (status != LMC_OK)
-            return status;
     } while (st_json_try(json, ','));
     return st_json_take(json, '}', "a '}' is missing") ? LMC_OK : fail_json(check);
 }
 
 static lmc_status check_text(index_check *check)
 {
-    lmc_status status = check_members(check);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(check_members(check));
     st_json_skip_space(&check->json);
     if (check->json.at != check->json.nbytes)
         return fail_json(check);
@@ -146,38 +133,33 @@ static lmc_status check_text(index_check *check)
                : st_fail(check->diag, LMC_ERR_HEADER, LMC_ST_NO_OFFSET, "the index has no weight_map");
 }
 
-static lmc_status read_text(const lmc_allocator *memory, const os_input *input, unsigned char **text,
-                            lmc_st_diag *diag)
+static lmc_status check_input(const os_input *input, index_check *check)
 {
-    if (input->nbytes > LMC_ST_HEADER_NBYTES_MAX) {
-        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the index exceeds %u bytes",
+    const lmc_allocator *const memory = check->memory;
+    const size_t nbytes = (size_t)input->nbytes;
+    if (input->nbytes > LMC_ST_HEADER_NBYTES_MAX)
+        return st_fail(check->diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the index exceeds %u bytes",
                        (unsigned)LMC_ST_HEADER_NBYTES_MAX);
-    }
-    *text = st_allocate(memory, (size_t)input->nbytes);
-    return *text == NULL ? st_fail_nomem(diag) : os_input_read(input, 0, *text, (size_t)input->nbytes, diag);
+    unsigned char *const text = st_allocate(memory, nbytes);
+    check->name = st_allocate(memory, nbytes + 1);
+    check->json = (st_json){.text = text, .nbytes = nbytes};
+    lmc_status status =
+        text && check->name ? os_input_read(input, 0, text, nbytes, check->diag) : st_fail_nomem(check->diag);
+    if (status == LMC_OK)
+        status = check_text(check);
+    st_release(memory, check->name);
+    st_release(memory, text);
+    return status;
 }
 
 lmc_status st_index_check(const lmc_allocator *memory, const char *path, const char *suffix,
                           lmc_st_diag *diag)
 {
     os_input input;
-    unsigned char *text = NULL;
+    index_check check = {.memory = memory, .path = path, .suffix = suffix, .diag = diag};
     st_diag_set_file(diag, path);
-    lmc_status status = os_input_open(&input, path, diag);
-    if (status != LMC_OK)
-        return status;
-    status = read_text(memory, &input, &text, diag);
-    if (status == LMC_OK) {
-        index_check check = {.json = {.text = text, .nbytes = (size_t)input.nbytes},
-                             .memory = memory,
-                             .path = path,
-                             .suffix = suffix,
-                             .name = st_allocate(memory, (size_t)input.nbytes + 1),
-                             .diag = diag};
-        status = !check.name ? st_fail_nomem(diag) : check_text(&check);
-        st_release(memory, check.name);
-    }
-    st_release(memory, text);
+    ST_TRY(os_input_open(&input, path, diag));
+    const lmc_status status = check_input(&input, &check);
     os_input_close(&input);
     return status;
 }

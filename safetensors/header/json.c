@@ -47,18 +47,15 @@ int st_json_take(st_json *json, unsigned char byte, const char *fault)
 /* Four hexadecimal digits; -1 if they are not there. */
 static int32_t read_hex4(const unsigned char *src, size_t nbytes)
 {
+    static const char digits[] = "0123456789abcdefABCDEF";
     int32_t value = 0;
     if (nbytes < 4)
         return -1;
     for (size_t i = 0; i < 4; i++) {
-        const unsigned char c = src[i];
-        const int digit = c >= '0' && c <= '9'   ? c - '0'
-                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                 : -1;
-        if (digit < 0)
+        const char *const digit = memchr(digits, src[i], sizeof digits - 1);
+        if (!digit)
             return -1;
-        value = value * 16 + digit;
+        value = value * 16 + (int32_t)(digit - digits) - (digit - digits < 16 ? 0 : 6);
     }
     return value;
 }
@@ -119,10 +116,9 @@ int st_json_string(st_json *json, st_span *raw)
         const int is_escape = *src == '\\';
         const size_t length =
             is_escape ? read_escape(src, left, &code_point) : st_utf8_next(src, left, &code_point);
-        if (length == 0) {
+        if (length == 0)
             return fail(json, is_escape ? "an escape is malformed or a lone surrogate"
                                         : "the text is not valid UTF-8");
-        }
         json->at += length;
     }
     json->at++;
@@ -213,12 +209,12 @@ static int skip_number(st_json *json)
 {
     if (peek(json) == '-')
         json->at++;
-    if (peek(json) == '0') {
-        json->at++;
-        if (is_digit(peek(json)))
-            return fail(json, "a number has a leading zero");
-    } else if (!skip_digits(json)) {
+    const size_t start = json->at;
+    if (!skip_digits(json))
         return 0;
+    if (json->text[start] == '0' && json->at > start + 1) {
+        json->at = start + 1;
+        return fail(json, "a number has a leading zero");
     }
     if (peek(json) == '.') {
         json->at++;

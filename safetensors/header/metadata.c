@@ -1,6 +1,5 @@
 /*
- * metadata.c - see header/metadata.h: values that decide what a file is, by cJSON; and the list for callers, for
- * which cJSON is no help, since it ends strings at a NUL.
+ * metadata.c - see header/metadata.h.
  */
 #include "safetensors/header/metadata.h"
 
@@ -8,40 +7,30 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 1 if a NUL is written in the text, which would end a string of C before its end. */
-static int has_nul(const char *text, size_t nbytes)
-{
-    static const char escape[] = "\\u0000";
-    for (size_t i = 0; i + sizeof escape - 1 <= nbytes; i++)
-        if (memcmp(text + i, escape, sizeof escape - 1) == 0)
-            return 1;
-    return 0;
-}
+/* A larger map is not looked at: an archive's own is smaller, and cJSON needs up to 20 times its bytes. */
+#define METADATA_NBYTES_MAX 4096
 
-int st_metadata_get(const st_header *header, const char *key, char *value, size_t capacity,
-                    lmc_status *status)
+int st_metadata_is_marked(const st_header *header, char *version, lmc_status *status)
 {
-    *status = LMC_OK;
-    if (header->metadata.nbytes == 0 || header->metadata.nbytes > ST_METADATA_NBYTES_MAX)
-        return 0;
+    static const char nul[] = "\\u0000"; /* it would end a string of C before its end */
     const char *const text = (const char *)header->text + header->metadata.offset;
-    if (has_nul(text, header->metadata.nbytes))
+    const size_t nbytes = header->metadata.nbytes;
+    *status = LMC_OK;
+    if (nbytes == 0 || nbytes > METADATA_NBYTES_MAX)
         return 0;
-    cJSON *const map = cJSON_ParseWithLength(text, header->metadata.nbytes);
+    for (size_t i = 0; i + sizeof nul - 1 <= nbytes; i++)
+        if (memcmp(text + i, nul, sizeof nul - 1) == 0)
+            return 0;
+    cJSON *const map = cJSON_ParseWithLength(text, nbytes);
     if (!map) {
         *status = LMC_ERR_NOMEM; /* the text was checked: nothing else can be wrong */
         return 0;
     }
-    const char *const found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, key));
-    if (found)
-        snprintf(value, capacity, "%s", found);
+    const char *const format = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, "format"));
+    const char *const found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, "lmc_archive"));
+    const int is_marked = format && strcmp(format, "lmc") == 0 && found;
+    if (is_marked)
+        snprintf(version, ST_METADATA_VERSION_NBYTES, "%s", found);
     cJSON_Delete(map);
-    return found != NULL;
-}
-
-int st_metadata_is_marked(const st_header *header, char *version, lmc_status *status)
-{
-    char format[8] = "";
-    return st_metadata_get(header, "format", format, sizeof format, status) && strcmp(format, "lmc") == 0 &&
-           st_metadata_get(header, "lmc_archive", version, ST_METADATA_VERSION_NBYTES, status);
+    return is_marked;
 }

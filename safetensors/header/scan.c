@@ -147,12 +147,6 @@ static int parse_metadata_string(st_scan *scan)
     return 1;
 }
 
-static int parse_metadata_pair(st_scan *scan)
-{
-    return parse_metadata_string(scan) && st_json_take(&scan->json, ':', "a ':' is expected") &&
-           parse_metadata_string(scan);
-}
-
 static int parse_metadata(st_scan *scan, st_span raw_name)
 {
     st_json *const json = &scan->json;
@@ -171,7 +165,8 @@ static int parse_metadata(st_scan *scan, st_span raw_name)
     const size_t start = json->at - 1;
     if (!st_json_try(json, '}')) {
         do {
-            if (!parse_metadata_pair(scan))
+            if (!parse_metadata_string(scan) || !st_json_take(json, ':', "a ':' is expected") ||
+                !parse_metadata_string(scan))
                 return 0;
         } while (st_json_try(json, ','));
         if (!st_json_take(json, '}', "a ',' or '}' is expected"))

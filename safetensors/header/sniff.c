@@ -3,6 +3,8 @@
  */
 #include "safetensors/header/sniff.h"
 
+#include "safetensors/header/json.h"
+
 #include <string.h>
 
 typedef struct signature {
@@ -22,27 +24,18 @@ static const signature signatures[] = {
     SIGNATURE("\x93NUMPY", "a numpy array (.npy)"),
     SIGNATURE("\x1f\x8b", "gzip data: decompress it first"),
     SIGNATURE("\x28\xb5\x2f\xfd", "zstd data: decompress it first"),
-    SIGNATURE("\xfd"
-              "7zXZ",
-              "xz data: decompress it first"),
+    SIGNATURE("\3757zXZ", "xz data: decompress it first"),
     SIGNATURE("BZh", "bzip2 data: decompress it first"),
     SIGNATURE("\x89HDF\r\n\x1a\n", "an HDF5 file"),
     SIGNATURE("\x8cLMC", "a bare LMC frame, not an archive"),
     SIGNATURE("PK\x05\x06", "an empty zip archive"),
-    SIGNATURE("\x7f"
-              "ELF",
-              "a program"),
+    SIGNATURE("\177ELF", "a program"),
     SIGNATURE("%PDF", "a PDF document"),
 };
 
 static int starts_with(const unsigned char *src, size_t nbytes, const char *prefix, size_t length)
 {
     return nbytes >= length && memcmp(src, prefix, length) == 0;
-}
-
-static int is_space(unsigned char byte)
-{
-    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
 }
 
 /* A zip's first local header holds a file name at byte 30, its length at 26. */
@@ -56,12 +49,10 @@ static const char *sniff_zip(const unsigned char *src, size_t nbytes)
 
 static const char *sniff_text(const unsigned char *src, size_t nbytes)
 {
-    size_t at = nbytes >= 3 && memcmp(src, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    while (at < nbytes && is_space(src[at]))
-        at++;
-    if (at < nbytes && src[at] == '<')
+    st_json json = {.text = src, .nbytes = nbytes, .at = starts_with(src, nbytes, "\xef\xbb\xbf", 3) ? 3 : 0};
+    if (st_json_try(&json, '<'))
         return "an HTML or XML page: the download went wrong";
-    if (at < nbytes && (src[at] == '{' || src[at] == '['))
+    if (st_json_try(&json, '{') || st_json_try(&json, '['))
         return "JSON text (perhaps an index of shards)";
     return NULL;
 }
