@@ -1,7 +1,7 @@
 /*
- * read/read.c - what is in a safetensors file or an archive of one, and the content of a tensor: whole and in part.
+ * st_read.c - what is in a safetensors file or an archive of one, and the content of a tensor: whole and in part.
  *
- *     cc read/read.c -o st_read $(pkg-config --cflags --libs lmc_st)
+ *     cc st_read.c -o st_read $(pkg-config --cflags --libs lmc_st)
  *     ./st_read FILE [TENSOR]
  *
  * Plain files and archives are read by the same calls: a program that loads models need not care which it has.

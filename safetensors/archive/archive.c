@@ -1,5 +1,5 @@
 /*
- * archive.c - see archive/archive.h.
+ * archive.c - an archive is told from a plain file, and its table and two headers are compared.
  */
 #include "safetensors/archive/archive.h"
 

@@ -1,5 +1,5 @@
 /*
- * archive_header.c - see archive/archive_header.h.
+ * archive_header.c - the archive header's JSON: measured, then written.
  */
 #include "safetensors/archive/archive_header.h"
 

@@ -1,5 +1,5 @@
 /*
- * container.c - see archive/container.h.
+ * container.c - the public calls that describe an open file, and its end.
  */
 #include "safetensors/archive/container.h"
 

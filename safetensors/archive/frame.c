@@ -1,5 +1,5 @@
 /*
- * frame.c - see archive/frame.h.
+ * frame.c - head, tail and blocks of a frame, read and checked.
  */
 #include "safetensors/archive/frame.h"
 

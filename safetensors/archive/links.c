@@ -1,5 +1,5 @@
 /*
- * links.c - see archive/links.h.
+ * links.c - the part of the table for bases: written, read, searched.
  */
 #include "safetensors/archive/links.h"
 

@@ -1,5 +1,5 @@
 /*
- * open.c - see archive/open.h.
+ * open.c - the first bytes of a file, its header, and the places of its tensors.
  */
 #include "safetensors/archive/open.h"
 

@@ -1,5 +1,5 @@
 /*
- * table.c - see archive/table.h.
+ * table.c - the archive table: written, read, and its sizes and checksums verified.
  */
 #include "safetensors/archive/table.h"
 

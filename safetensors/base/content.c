@@ -1,5 +1,5 @@
 /*
- * content.c - see base/content.h.
+ * content.c - a chain of tensors is opened, and decoded from its end.
  */
 #include "safetensors/base/content.h"
 

@@ -1,5 +1,5 @@
 /*
- * file.c - see base/file.h.
+ * file.c - the slot for a file's base, and the chain of files.
  */
 #include "safetensors/base/file.h"
 
@@ -9,7 +9,8 @@
 
 /* ---- opening and closing ---- */
 
-lmc_status st_file_open_with(const st_open *how, st_base_search search, lmc_st_file **file, lmc_st_diag *diag)
+lmc_status st_file_open_with(const st_open *how, st_base_search_fn search, lmc_st_file **file,
+                             lmc_st_diag *diag)
 {
     ST_TRY(st_container_open(how, file, diag));
     lmc_st_file *const opened = *file;

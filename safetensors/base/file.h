@@ -9,10 +9,10 @@
 #include "safetensors/archive/open.h"
 
 /* Looks for the base of `file`, whose slot is locked, and opens it. Errors: as lmc_st_open_base(). */
-typedef lmc_status (*st_base_search)(const lmc_st_file *file, lmc_st_file **found, lmc_st_diag *diag);
+typedef lmc_status (*st_base_search_fn)(const lmc_st_file *file, lmc_st_file **found, lmc_st_diag *diag);
 
 struct st_base_slot {
-    st_base_search search;
+    st_base_search_fn search;
     char *path; /* what the caller named; may be NULL */
     char **dirs;
     size_t dir_count;
@@ -24,7 +24,7 @@ struct st_base_slot {
 };
 
 /* st_container_open(), with a slot if there is a base. Ends with lmc_st_close(). */
-lmc_status st_file_open_with(const st_open *how, st_base_search search, lmc_st_file **file,
+lmc_status st_file_open_with(const st_open *how, st_base_search_fn search, lmc_st_file **file,
                              lmc_st_diag *diag);
 
 /* The places of lmc_st_set_base(). Errors: NOMEM, ARG (the base is open already). */

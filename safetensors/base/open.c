@@ -1,5 +1,5 @@
 /*
- * open.c - see base/open.h.
+ * open.c - files with the library's own search for bases.
  */
 #include "safetensors/base/open.h"
 

@@ -1,5 +1,5 @@
 /*
- * probe.c - see base/probe.h.
+ * probe.c - a few tensors of a candidate are held against what the archive's frames want.
  */
 #include "safetensors/base/probe.h"
 

@@ -1,5 +1,5 @@
 /*
- * search.c - see base/search.h.
+ * search.c - the places where a base may be, and the choice among candidates.
  */
 #include "safetensors/base/search.h"
 

@@ -10,7 +10,7 @@
 
 #include "safetensors/base/file.h"
 
-/* An st_base_search. */
+/* An st_base_search_fn. */
 lmc_status st_search_base(const lmc_st_file *file, lmc_st_file **found, lmc_st_diag *diag);
 
 #endif

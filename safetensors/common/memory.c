@@ -1,5 +1,5 @@
 /*
- * memory.c - see common/memory.h.
+ * memory.c - malloc() as an allocator, arrays and buffers that grow.
  */
 #include "safetensors/common/memory.h"
 

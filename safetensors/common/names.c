@@ -1,5 +1,5 @@
 /*
- * names.c - see common/names.h.
+ * names.c - the suffixes of names, and the directory of a path.
  */
 #include "safetensors/common/names.h"
 

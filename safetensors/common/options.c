@@ -17,7 +17,9 @@ void lmc_st_options_init_sized(lmc_st_options *options, size_t struct_size)
         st_struct_copy(options, &defaults, struct_size);
 }
 
-lmc_status st_options_copy(lmc_st_options *options, const lmc_st_options *from, lmc_st_diag *diag)
+/* Copies the caller's options, or the defaults for NULL. Fields that a caller built against an older
+ * header does not have keep their defaults. Error: ARG. */
+static lmc_status copy_options(lmc_st_options *options, const lmc_st_options *from, lmc_st_diag *diag)
 {
     lmc_st_options_init(options);
     options->allocator = &st_memory_default;
@@ -46,7 +48,7 @@ lmc_status st_call_begin(st_call *call, const char *path, const lmc_st_options *
     call->result = &call->own_result;
     call->own_result = (lmc_st_result)LMC_INIT(lmc_st_result);
     st_diag_init(call->diag, path);
-    const lmc_status status = st_options_copy(&call->options, options, call->diag);
+    const lmc_status status = copy_options(&call->options, options, call->diag);
     if (is_diag_known && is_result_known)
         return status;
     return st_fail(call->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,

@@ -6,10 +6,6 @@
 
 #include "safetensors/common/common.h"
 
-/* Copies the caller's options, or the defaults for NULL. Fields that a caller built against an older
- * header does not have keep their defaults. Error: ARG. */
-lmc_status st_options_copy(lmc_st_options *options, const lmc_st_options *from, lmc_st_diag *diag);
-
 /* What a call on whole files was given, complete, and the library's own result and diagnostic. */
 typedef struct st_call {
     lmc_st_options options;

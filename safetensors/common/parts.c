@@ -1,5 +1,5 @@
 /*
- * parts.c - see common/parts.h.
+ * parts.c - callbacks that count a part's bytes as a share of the whole call's.
  */
 #include "safetensors/common/parts.h"
 

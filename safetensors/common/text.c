@@ -1,5 +1,5 @@
 /*
- * text.c - see common/text.h.
+ * text.c - UTF-8 and its display.
  */
 #include "safetensors/common/text.h"
 

@@ -1,5 +1,5 @@
 /*
- * header.c - see header/header.h: the two passes, the table of names, and the rules that tensors must obey together.
+ * header.c - the two passes over a header, the table of names, and the rules that tensors must obey together.
  */
 #include "safetensors/header/header.h"
 

@@ -1,5 +1,5 @@
 /*
- * index.c - see header/index.h.
+ * index.c - the index of a model in shards: its names, and whether their files are there.
  */
 #include "safetensors/header/index.h"
 
@@ -86,10 +86,8 @@ static lmc_status check_weight_map(index_check *check)
     do {
         st_span key;
         st_span value;
-        st_json_skip_space(json);
         if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing"))
             return fail_json(check);
-        st_json_skip_space(json);
         if (!st_json_string(json, &value))
             return fail_json(check);
         if (value.nbytes != check->last_value.nbytes ||
@@ -109,7 +107,6 @@ static lmc_status check_members(index_check *check)
         return LMC_OK;
     do {
         st_span key;
-        st_json_skip_space(json);
         if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing"))
             return fail_json(check);
         if (st_json_string_is(json->text, key, "weight_map")) {

@@ -1,5 +1,5 @@
 /*
- * json.c - see header/json.h.
+ * json.c - the scanner: strings, numbers, and values that are skipped.
  */
 #include "safetensors/header/json.h"
 

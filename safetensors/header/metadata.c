@@ -1,5 +1,5 @@
 /*
- * metadata.c - see header/metadata.h.
+ * metadata.c - the marks of an archive, by cJSON.
  */
 #include "safetensors/header/metadata.h"
 

@@ -1,5 +1,5 @@
 /*
- * name_table.c - see header/name_table.h: open addressing, at most half full.
+ * name_table.c - the hash table of names: open addressing, at most half full.
  */
 #include "safetensors/header/name_table.h"
 

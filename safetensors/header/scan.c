@@ -1,5 +1,5 @@
 /*
- * scan.c - see header/scan.h.
+ * scan.c - one pass over a header's JSON: entries and __metadata__.
  */
 #include "safetensors/header/scan.h"
 

@@ -1,5 +1,5 @@
 /*
- * sniff.c - see header/sniff.h.
+ * sniff.c - the first bytes of other formats.
  */
 #include "safetensors/header/sniff.h"
 

@@ -1,5 +1,5 @@
 /*
- * reader.c - see read/reader.h.
+ * reader.c - ranges of plain tensors and of blocks, with what was read last.
  */
 #include "safetensors/read/reader.h"
 

@@ -40,12 +40,12 @@ static unsigned char *lmc_test_make_frame(const unsigned char *content, size_t n
     return frame;
 }
 
-static void lmc_test_write_parts(const char *path, const unsigned char *front, size_t front_nbytes,
+static void lmc_test_write_parts(const char *path, const unsigned char *region, size_t region_nbytes,
                                  const unsigned char *frame, size_t frame_nbytes)
 {
     FILE *const file = fopen(path, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    CU_ASSERT_EQUAL(fwrite(front, 1, front_nbytes, file), front_nbytes);
+    CU_ASSERT_EQUAL(fwrite(region, 1, region_nbytes, file), region_nbytes);
     CU_ASSERT_EQUAL(fwrite(frame, 1, frame_nbytes, file), frame_nbytes);
     CU_ASSERT_EQUAL(fclose(file), 0);
 }
@@ -61,7 +61,7 @@ static size_t lmc_test_write_archive(const char *path, const unsigned char *cont
     unsigned char *stored = NULL;
     size_t stored_nbytes = 0;
     unsigned method = 0;
-    uint64_t outer_nbytes = 0;
+    uint64_t header_nbytes = 0;
     size_t frame_nbytes = 0;
     unsigned char *const frame = lmc_test_make_frame(content, nbytes, block_log2, mode, &frame_nbytes, &hash);
     const uint64_t frame_sizes[1] = {frame_nbytes};
@@ -76,26 +76,26 @@ static size_t lmc_test_write_archive(const char *path, const unsigned char *cont
         LMC_OK);
     const uint64_t table_nbytes = st_table_nbytes(1, 0, 0, stored_nbytes);
     CU_ASSERT_EQUAL(
-        st_archive_header_reserve(&original, ST_ARCHIVE_TABLE_NAME, table_nbytes, 0, &outer_nbytes, &diag),
+        st_archive_header_reserve(&original, ST_ARCHIVE_TABLE_NAME, table_nbytes, 0, &header_nbytes, &diag),
         LMC_OK);
-    unsigned char *const front = malloc(outer_nbytes + table_nbytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(front);
+    unsigned char *const region = malloc(header_nbytes + table_nbytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(region);
     CU_ASSERT_EQUAL(st_archive_header_write(&original, ST_ARCHIVE_TABLE_NAME, table_nbytes, frame_sizes,
-                                            front, outer_nbytes, &diag),
+                                            region, header_nbytes, &diag),
                     LMC_OK);
     const st_table table = {.file_nbytes = 8 + (uint64_t)length + nbytes,
                             .header = text,
                             .header_nbytes = (size_t)length,
-                            .archive_header_hash = st_hash(front + 8, outer_nbytes - 8),
+                            .archive_header_hash = st_hash(region + 8, header_nbytes - 8),
                             .hashes = &hash,
                             .tensor_count = 1};
-    st_table_write(&table, stored, stored_nbytes, method, front + outer_nbytes);
-    lmc_test_write_parts(path, front, outer_nbytes + table_nbytes, frame, frame_nbytes);
-    free(front);
+    st_table_write(&table, stored, stored_nbytes, method, region + header_nbytes);
+    lmc_test_write_parts(path, region, header_nbytes + table_nbytes, frame, frame_nbytes);
+    free(region);
     free(frame);
     free(stored);
     st_header_free(&original);
-    return outer_nbytes + table_nbytes;
+    return header_nbytes + table_nbytes;
 }
 
 #endif

@@ -93,11 +93,11 @@ static void test_fault_names_tensor(void)
     st_header_free(&header);
 }
 
-/* The outer header never outgrows what was reserved for it. */
-static void test_outer_header(void)
+/* The archive header never outgrows what was reserved for it. */
+static void test_archive_header(void)
 {
     st_header header;
-    st_header outer;
+    st_header parsed;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof two_tensors - 1, 16, &diag), LMC_OK);
     char *const name = st_archive_table_name(&header, &st_memory_default);
@@ -115,16 +115,16 @@ static void test_outer_header(void)
         CU_ASSERT_EQUAL(st_load_u64(bytes), nbytes - 8);
         memmove(bytes, bytes + 8, nbytes - 8);
         const st_header_text source = {bytes, nbytes - 8, 8, 100 + sizes[i][0] + sizes[i][1], 0};
-        CU_ASSERT_EQUAL(st_header_parse(&outer, &st_memory_default, &source, &diag), LMC_OK);
-        CU_ASSERT_EQUAL(outer.tensor_count, 3);
-        st_header_free(&outer);
+        CU_ASSERT_EQUAL(st_header_parse(&parsed, &st_memory_default, &source, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(parsed.tensor_count, 3);
+        st_header_free(&parsed);
     }
     free(name);
     st_header_free(&header);
 }
 
 /* An archive's own header keeps to the limit of all headers, and the text says how much of a file would. */
-static void test_outer_header_limit(void)
+static void test_archive_header_limit(void)
 {
     static const uint32_t third = LMC_ST_HEADER_NBYTES_MAX / 3;
     unsigned char text[8] = "\"\"";
@@ -229,7 +229,7 @@ static void test_damaged_table(void)
 }
 
 /* Every bit flipped by someone who makes the checksum right again: refused or without effect. (Some bits
- * of a zstd frame have none, and the hash of the outer header is compared elsewhere.) */
+ * of a zstd frame have none, and the hash of the archive header is compared elsewhere.) */
 static void test_forged_table(void)
 {
     size_t nbytes = 0;
@@ -264,11 +264,11 @@ static void test_table_says_what_it_needs(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_table),        LMC_TEST(test_truncated),
-        LMC_TEST(test_mutated),      LMC_TEST(test_fault_names_tensor),
-        LMC_TEST(test_outer_header), LMC_TEST(test_outer_header_limit),
-        LMC_TEST(test_table_tensor), LMC_TEST(test_damaged_table),
-        LMC_TEST(test_forged_table), LMC_TEST(test_table_says_what_it_needs),
+        LMC_TEST(test_table),          LMC_TEST(test_truncated),
+        LMC_TEST(test_mutated),        LMC_TEST(test_fault_names_tensor),
+        LMC_TEST(test_archive_header), LMC_TEST(test_archive_header_limit),
+        LMC_TEST(test_table_tensor),   LMC_TEST(test_damaged_table),
+        LMC_TEST(test_forged_table),   LMC_TEST(test_table_says_what_it_needs),
     };
     return LMC_TEST_MAIN("st_header", tests, argc, argv);
 }
