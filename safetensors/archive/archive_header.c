@@ -3,59 +3,42 @@
  */
 #include "safetensors/archive/archive_header.h"
 
-#include <stdio.h>
+#include "safetensors/header/header_write.h"
+
 #include <string.h>
 
-/* A text that is written, or with dst NULL only measured. */
-typedef struct text_out {
-    unsigned char *dst;
-    uint64_t capacity;
-    uint64_t nbytes;     /* may exceed the capacity: then what is beyond it was dropped */
-    size_t tensor_count; /* whose entries are within the capacity */
-} text_out;
-
-static void put(text_out *out, const void *src, size_t nbytes)
+/* The entry of `nbytes` opaque bytes at `begin`, behind its name. */
+static void put_entry(st_json_out *out, uint64_t begin, uint64_t nbytes)
 {
-    if (out->dst && out->nbytes + nbytes <= out->capacity)
-        memcpy(out->dst + out->nbytes, src, nbytes);
-    out->nbytes += nbytes;
+    st_json_put_colon(out);
+    st_header_put_dtype(out, LMC_DTYPE_U8);
+    st_json_put_u64(out, nbytes);
+    st_header_put_place(out, begin, begin + nbytes);
 }
 
-static void put_text(text_out *out, const char *text)
+/* The JSON for frames of the given sizes; frame_nbytes NULL: of their bounds. Returns how many tensors have entries
+ * within the capacity. */
+static size_t put_header(st_json_out *out, const st_header *original, const char *table_name,
+                         uint64_t table_nbytes, const uint64_t *frame_nbytes)
 {
-    put(out, text, strlen(text));
-}
-
-/* What follows a name: the entry of `nbytes` opaque bytes at `begin`. */
-static void put_entry(text_out *out, uint64_t begin, uint64_t nbytes)
-{
-    char text[128];
-    const int length =
-        snprintf(text, sizeof text, ":{\"dtype\":\"U8\",\"shape\":[%llu],\"data_offsets\":[%llu,%llu]}",
-                 (unsigned long long)nbytes, (unsigned long long)begin, (unsigned long long)(begin + nbytes));
-    put(out, text, (size_t)length);
-}
-
-/* The JSON for frames of the given sizes; frame_nbytes NULL: of their bounds. */
-static void put_header(text_out *out, const st_header *original, const char *table_name,
-                       uint64_t table_nbytes, const uint64_t *frame_nbytes)
-{
-    put_text(out, "{\"__metadata__\":{\"format\":\"lmc\",\"lmc_archive\":\"1\"},\"");
-    put_text(out, table_name);
-    put_text(out, "\"");
-    put_entry(out, 0, table_nbytes);
+    static const char metadata[] = "\"__metadata__\":{\"format\":\"lmc\",\"lmc_archive\":\"1\"}";
     uint64_t begin = table_nbytes;
+    size_t count = 0;
+    st_json_put_open(out, '{');
+    st_json_put_raw(out, metadata, sizeof metadata - 1);
+    st_json_put_string(out, table_name, strlen(table_name));
+    put_entry(out, 0, table_nbytes);
     for (size_t i = 0; i < original->tensor_count; i++) {
         const st_tensor *const tensor = &original->tensors[i];
         const uint64_t nbytes =
             frame_nbytes ? frame_nbytes[i] : st_archive_frame_bound(tensor->end - tensor->begin);
-        put_text(out, ",");
-        put(out, original->text + tensor->raw_name.offset, tensor->raw_name.nbytes);
+        st_json_put_raw(out, original->text + tensor->raw_name.offset, tensor->raw_name.nbytes);
         put_entry(out, begin, nbytes);
         begin += nbytes;
-        out->tensor_count += out->nbytes < out->capacity;
+        count += out->nbytes < out->capacity;
     }
-    put_text(out, "}");
+    st_json_put_close(out, '}');
+    return count;
 }
 
 /* A block has at least 1024 bytes of content and takes at most 13 more: one for its mode, 12 in the index.
@@ -90,8 +73,8 @@ lmc_status st_archive_header_reserve(const st_header *original, const char *tabl
                                      uint64_t spare_nbytes, uint64_t *nbytes, lmc_st_diag *diag)
 {
     /* data_nbytes is a file's size, so the sum of the bounds fits 64 bits */
-    text_out out = {.capacity = 8 + LMC_ST_HEADER_NBYTES_MAX - spare_nbytes, .nbytes = 8};
-    put_header(&out, original, table_name, table_nbytes, NULL);
+    st_json_out out = {.capacity = 8 + LMC_ST_HEADER_NBYTES_MAX - spare_nbytes, .nbytes = 8};
+    const size_t fitting_count = put_header(&out, original, table_name, table_nbytes, NULL);
     *nbytes = (out.nbytes + 7) / 8 * 8;
     const uint64_t most = *nbytes - 8 + spare_nbytes;
     if (most > LMC_ST_HEADER_NBYTES_MAX)
@@ -99,7 +82,7 @@ lmc_status st_archive_header_reserve(const st_header *original, const char *tabl
             diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
             "too many tensors: the archive's own header could need %llu bytes and may have %u, which is "
             "enough for the first %zu of %zu tensors",
-            (unsigned long long)most, (unsigned)LMC_ST_HEADER_NBYTES_MAX, out.tensor_count,
+            (unsigned long long)most, (unsigned)LMC_ST_HEADER_NBYTES_MAX, fitting_count,
             original->tensor_count);
     return LMC_OK;
 }
@@ -108,10 +91,10 @@ lmc_status st_archive_header_write(const st_header *original, const char *table_
                                    const uint64_t *frame_nbytes, unsigned char *dst, uint64_t nbytes,
                                    lmc_st_diag *diag)
 {
-    text_out out = {.dst = dst, .capacity = nbytes, .nbytes = 8};
+    st_json_out out = {.dst = dst, .capacity = nbytes, .nbytes = 8};
     memset(dst, ' ', nbytes);
     st_store_u64(dst, nbytes - 8);
-    put_header(&out, original, table_name, table_nbytes, frame_nbytes);
+    (void)put_header(&out, original, table_name, table_nbytes, frame_nbytes);
     if (out.nbytes > nbytes)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a frame is larger than was foreseen");
     return LMC_OK;

@@ -5,7 +5,6 @@
 #include "safetensors/convert/convert.h"
 
 #include "safetensors/convert/conversion.h"
-#include "safetensors/tree/model_dir.h"
 
 #include <string.h>
 
@@ -196,17 +195,6 @@ static const st_engine_ops convert_ops = {.prepare = st_convert_prepare,
 
 /* ---- all of it ---- */
 
-static lmc_status create_output(st_conversion *conversion, const os_place *out, lmc_st_diag *diag)
-{
-    const lmc_st_options *const options = conversion->options;
-    if (options->out_fd >= 0) {
-        return os_output_create_stream(&conversion->output, options->allocator, options->out_fd, out->path,
-                                       conversion->source->input, 0, options->cancel, diag);
-    }
-    return os_output_create(&conversion->output, options->allocator, out, conversion->source->input,
-                            options->force, diag);
-}
-
 static lmc_status write_contents(st_conversion *conversion, lmc_st_diag *diag)
 {
     const st_source *const source = conversion->source;
@@ -226,7 +214,7 @@ static lmc_status write_archive(st_conversion *conversion, const os_place *out, 
     const lmc_st_options *const options = conversion->options;
     lmc_status status = st_convert_open_base(conversion, out->path, diag);
     if (status == LMC_OK)
-        status = create_output(conversion, out, diag);
+        status = os_output_open(&conversion->output, options, out, conversion->source->input, 0, diag);
     if (status != LMC_OK)
         return status;
     status = st_aliases_find(&conversion->aliases, conversion->source, options, diag);

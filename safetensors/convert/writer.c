@@ -6,6 +6,7 @@
 #include "safetensors/common/options.h"
 #include "safetensors/common/text.h"
 #include "safetensors/convert/convert.h"
+#include "safetensors/header/header_write.h"
 
 #include <stdlib.h> /* qsort */
 #include <string.h>
@@ -265,14 +266,10 @@ static lmc_status copy_tensor(const st_source *source, size_t index, const st_ca
 static lmc_status copy_contents(const st_source *source, const st_call *call, const os_output *output)
 {
     const st_header *const header = source->header;
-    unsigned char length[8];
     unsigned char *const piece = st_allocate(call->options.allocator, PIECE_NBYTES);
     if (!piece)
         return st_fail_nomem(call->diag);
-    st_store_u64(length, header->text_nbytes);
-    lmc_status status = os_output_write(output, 0, length, sizeof length, call->diag);
-    if (status == LMC_OK)
-        status = os_output_write(output, 8, header->text, header->text_nbytes, call->diag);
+    lmc_status status = st_header_write(output, header->text, header->text_nbytes, call->diag);
     for (size_t i = 0; i < header->tensor_count && status == LMC_OK; i++)
         status = copy_tensor(source, i, call, output, piece);
     st_release(call->options.allocator, piece);
@@ -283,11 +280,7 @@ static lmc_status write_plain(const st_source *source, const os_place *out, cons
 {
     const lmc_st_options *const options = &call->options;
     os_output output;
-    lmc_status status =
-        options->out_fd >= 0
-            ? os_output_create_stream(&output, options->allocator, options->out_fd, out->path, NULL, 1,
-                                      options->cancel, call->diag)
-            : os_output_create(&output, options->allocator, out, NULL, options->force, call->diag);
+    lmc_status status = os_output_open(&output, options, out, NULL, 1, call->diag);
     if (status != LMC_OK)
         return status;
     status = copy_contents(source, call, &output);

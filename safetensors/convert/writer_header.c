@@ -3,105 +3,41 @@
  * package gives it (serde_json: no white space, control characters escaped).
  */
 #include "safetensors/convert/writer.h"
+#include "safetensors/header/header_write.h"
 #include "safetensors/header/metadata.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* A text that is written, or with dst NULL only measured. */
-typedef struct text_out {
-    unsigned char *dst;
-    size_t nbytes;
-} text_out;
-
-static void put(text_out *out, const void *src, size_t nbytes)
-{
-    if (out->dst)
-        memcpy(out->dst + out->nbytes, src, nbytes);
-    out->nbytes += nbytes;
-}
-
-static void put_text(text_out *out, const char *text)
-{
-    put(out, text, strlen(text));
-}
-
-static void put_u64(text_out *out, uint64_t value)
-{
-    char digits[24];
-    put(out, digits, (size_t)snprintf(digits, sizeof digits, "%llu", (unsigned long long)value));
-}
-
-static void put_character(text_out *out, unsigned char byte)
-{
-    static const char letters[] = "btnvfr"; /* of 8 to 13; JSON has none for 11 */
-    char escaped[8];
-    if (byte == '"' || byte == '\\') {
-        snprintf(escaped, sizeof escaped, "\\%c", byte);
-    } else if (byte >= 8 && byte <= 13 && byte != 11) {
-        snprintf(escaped, sizeof escaped, "\\%c", letters[byte - 8]);
-    } else if (byte < 0x20) {
-        snprintf(escaped, sizeof escaped, "\\u%04x", byte);
-    } else {
-        put(out, &byte, 1);
-        return;
-    }
-    put_text(out, escaped);
-}
-
-static void put_string(text_out *out, const st_writer_text *text)
-{
-    put_text(out, "\"");
-    for (size_t i = 0; i < text->nbytes; i++)
-        put_character(out, (unsigned char)text->bytes[i]);
-    put_text(out, "\"");
-}
-
-static void put_metadata(text_out *out, const lmc_st_writer *writer)
-{
-    put_text(out, "\"__metadata__\":{");
-    for (size_t i = 0; i < writer->metadata_count; i++) {
-        put_text(out, i == 0 ? "" : ",");
-        put_string(out, &writer->metadata[i].key);
-        put_text(out, ":");
-        put_string(out, &writer->metadata[i].value);
-    }
-    put_text(out, "}");
-}
-
-static void put_tensor(text_out *out, const st_writer_tensor *tensor, uint64_t begin)
-{
-    put_string(out, &tensor->name);
-    put_text(out, ":{\"dtype\":\"");
-    put_text(out, lmc_dtype_name(tensor->dtype));
-    put_text(out, "\",\"shape\":[");
-    for (size_t i = 0; i < tensor->rank; i++) {
-        put_text(out, i == 0 ? "" : ",");
-        put_u64(out, tensor->shape[i]);
-    }
-    put_text(out, "],\"data_offsets\":[");
-    put_u64(out, begin);
-    put_text(out, ",");
-    put_u64(out, begin + tensor->nbytes);
-    put_text(out, "]}");
-}
-
 /* The whole text, padded so that the data begins at a multiple of 8. *data_nbytes: of all tensors. */
-static void put_header(text_out *out, const lmc_st_writer *writer, const st_writer_tensor *const *order,
+static void put_header(st_json_out *out, const lmc_st_writer *writer, const st_writer_tensor *const *order,
                        uint64_t *data_nbytes)
 {
+    static const char metadata[] = "__metadata__";
     uint64_t begin = 0;
-    put_text(out, "{");
-    if (writer->metadata_count > 0)
-        put_metadata(out, writer);
-    for (size_t i = 0; i < writer->tensor_count; i++) {
-        put_text(out, i == 0 && writer->metadata_count == 0 ? "" : ",");
-        put_tensor(out, order[i], begin);
-        begin += order[i]->nbytes;
+    st_json_put_open(out, '{');
+    if (writer->metadata_count > 0) {
+        st_json_put_string(out, metadata, sizeof metadata - 1);
+        st_json_put_colon(out);
+        st_json_put_open(out, '{');
+        for (size_t i = 0; i < writer->metadata_count; i++) {
+            const st_writer_entry *const entry = &writer->metadata[i];
+            st_json_put_string(out, entry->key.bytes, entry->key.nbytes);
+            st_json_put_colon(out);
+            st_json_put_string(out, entry->value.bytes, entry->value.nbytes);
+        }
+        st_json_put_close(out, '}');
     }
-    put_text(out, "}");
-    while (out->nbytes % 8 != 0)
-        put_text(out, " ");
+    for (size_t i = 0; i < writer->tensor_count; i++) {
+        const st_writer_tensor *const tensor = order[i];
+        st_json_put_string(out, tensor->name.bytes, tensor->name.nbytes);
+        st_json_put_colon(out);
+        st_header_put_dtype(out, tensor->dtype);
+        for (size_t j = 0; j < tensor->rank; j++)
+            st_json_put_u64(out, tensor->shape[j]);
+        st_header_put_place(out, begin, begin + tensor->nbytes);
+        begin += tensor->nbytes;
+    }
+    st_header_put_end(out);
     *data_nbytes = begin;
 }
 
@@ -132,7 +68,7 @@ static lmc_status check_metadata(const st_header *header, lmc_st_diag *diag)
 lmc_status st_writer_make_header(const lmc_st_writer *writer, const st_writer_tensor *const *order,
                                  st_header *header, lmc_st_diag *diag)
 {
-    text_out out = {NULL, 0};
+    st_json_out out = {0};
     uint64_t data_nbytes = 0;
     memset(header, 0, sizeof *header);
     if (!is_possible(writer))
@@ -142,12 +78,12 @@ lmc_status st_writer_make_header(const lmc_st_writer *writer, const st_writer_te
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the header would exceed %u bytes",
                        (unsigned)LMC_ST_HEADER_NBYTES_MAX);
     }
-    out.dst = st_allocate(&writer->memory, out.nbytes);
-    if (!out.dst)
+    unsigned char *const text = st_allocate(&writer->memory, out.nbytes);
+    if (!text)
         return st_fail_nomem(diag);
-    out.nbytes = 0;
+    out = (st_json_out){.dst = text, .capacity = out.nbytes};
     put_header(&out, writer, order, &data_nbytes);
-    const st_header_text source = {out.dst, out.nbytes, 8, data_nbytes, 0};
+    const st_header_text source = {text, out.nbytes, 8, data_nbytes, 0};
     const lmc_status status = st_header_parse(header, &writer->memory, &source, diag);
     /* names and keys are the caller's: a repeated one is the request's fault */
     if (status == LMC_ERR_HEADER)

@@ -96,6 +96,11 @@ typedef struct os_output {
     const lmc_allocator *memory;
 } os_output;
 
+/* Creates the output of a call with these options: a file at `place`, or the options' descriptor if there is one; see
+ * the two functions that follow. */
+lmc_status os_output_open(os_output *output, const lmc_st_options *options, const os_place *place,
+                          const os_input *input, int is_sequential, lmc_st_diag *diag);
+
 /* Creates the temporary file for an output at `place`. input: what it is made from, or NULL. Errors: ARG if
  * something is there and `force` is 0, is the input itself, or is not a regular file; IO; NOMEM. Ends with
  * os_output_commit() or _discard(). */
@@ -121,6 +126,9 @@ lmc_status os_output_write(const os_output *output, uint64_t offset, const void 
 /* Gives the finished file its attributes and its name and closes it. Without `force`, a file that has
  * appeared under the name meanwhile is kept (ARG). After a failure nothing is left. */
 lmc_status os_output_commit(os_output *output, int force, int no_fsync, lmc_st_diag *diag);
+
+/* Sets permissions and time of an open file or directory; returns 0 or an errno. */
+int os_set_attributes(int fd, const os_attributes *attributes);
 
 /* Closes and removes the temporary file, if there is one. */
 void os_output_discard(os_output *output);

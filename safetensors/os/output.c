@@ -198,6 +198,15 @@ lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memor
     return LMC_OK;
 }
 
+lmc_status os_output_open(os_output *output, const lmc_st_options *options, const os_place *place,
+                          const os_input *input, int is_sequential, lmc_st_diag *diag)
+{
+    return options->out_fd >= 0
+               ? os_output_create_stream(output, options->allocator, options->out_fd, place->path, input,
+                                         is_sequential, options->cancel, diag)
+               : os_output_create(output, options->allocator, place, input, options->force, diag);
+}
+
 /* The directory that os_spool_create() tries first. Static storage or the environment's. */
 static const char *spool_directory(void)
 {
@@ -355,18 +364,16 @@ static lmc_status fail_commit(os_output *output, int os_errno, const char *what,
     return os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
 }
 
-/* Returns 0 or an errno. */
-static int set_attributes(const os_output *output)
+int os_set_attributes(int fd, const os_attributes *attributes)
 {
-    const os_attributes *const attributes = &output->attributes;
-    if (!attributes->is_known)
-        return 0;
     const struct timespec times[2] = {{0, UTIME_OMIT},
                                       {(time_t)attributes->modified_s, (long)attributes->modified_ns}};
-    if (fchmod(output->fd, (mode_t)attributes->permissions) != 0 && errno != EPERM)
+    if (!attributes->is_known)
+        return 0;
+    if (fchmod(fd, (mode_t)attributes->permissions) != 0 && errno != EPERM)
         return errno;
-    /* a time stamp that a file system cannot hold is no reason to lose the file */
-    (void)futimens(output->fd, times);
+    /* a time that a file system cannot hold is no reason to lose the output */
+    (void)futimens(fd, times);
     return 0;
 }
 
@@ -406,7 +413,7 @@ lmc_status os_output_commit(os_output *output, int force, int no_fsync, lmc_st_d
 {
     if (output->stream_fd >= 0)
         return commit_stream(output, diag);
-    int os_errno = set_attributes(output);
+    int os_errno = os_set_attributes(output->fd, &output->attributes);
     if (os_errno != 0)
         return fail_commit(output, os_errno, "cannot set its permissions", diag);
     if (!no_fsync && fsync(output->fd) != 0)

@@ -132,10 +132,6 @@ lmc_status os_staged_finish_directory(const os_staging *staging, const char *pat
 
 int os_finish(int fd, const os_attributes *attributes, int no_fsync)
 {
-    const struct timespec times[2] = {{0, UTIME_OMIT},
-                                      {(time_t)attributes->modified_s, (long)attributes->modified_ns}};
-    if (fchmod(fd, (mode_t)attributes->permissions) != 0 && errno != EPERM)
-        return errno;
-    (void)futimens(fd, times); /* a time that a file system cannot hold is no reason to lose the output */
-    return no_fsync || fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+    const int os_errno = os_set_attributes(fd, attributes);
+    return os_errno != 0 || no_fsync || fsync(fd) == 0 || errno == EINVAL ? os_errno : errno;
 }

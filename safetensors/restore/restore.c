@@ -7,6 +7,7 @@
 #include "safetensors/archive/table.h"
 #include "safetensors/base/content.h"
 #include "safetensors/engine/engine.h"
+#include "safetensors/header/header_write.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -450,4 +451,11 @@ lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *di
         status = check_base_hash(&work, diag);
     st_release(memory, work.base_hashes);
     return status == LMC_OK ? os_input_check_unchanged(&source->input, diag) : status;
+}
+
+lmc_status st_restore_whole(const st_restoration *restoration, lmc_st_diag *diag)
+{
+    const st_header *const header = &restoration->source->header;
+    const lmc_status status = st_header_write(restoration->output, header->text, header->text_nbytes, diag);
+    return status == LMC_OK ? st_restore_tensors(restoration, diag) : status;
 }

@@ -33,25 +33,17 @@ typedef struct st_restoration {
  * CANCELLED; CHECKSUM if the original differs; without a log, the damage. */
 lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *diag);
 
-/* Bytes of the original file before its data: length and header. */
-lmc_status st_restore_write_header(const lmc_st_file *source, const os_output *output, lmc_st_diag *diag);
+/* The same behind the original header, which goes to the output, too. */
+lmc_status st_restore_whole(const st_restoration *restoration, lmc_st_diag *diag);
 
-/* One archive; lmc_st_restore() without directories. Options are complete. */
+/* restore/restore_file.c: one archive; lmc_st_restore() without directories. Options are complete. */
 lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_st_options *options,
                            lmc_st_result *result, lmc_st_diag *diag);
-
-/* The output of a restoring call: a file of its own or the options' descriptor. */
-lmc_status st_restore_create_output(os_output *output, const lmc_st_file *source, const os_place *out,
-                                    const lmc_st_options *options, lmc_st_diag *diag);
 
 /* restore/verify.c: one file each. archive_fd: -1, or the open archive, which is then read instead of its path. */
 lmc_status st_verify_file(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
                           lmc_st_diag *diag);
 lmc_status st_compare_files(const char *archive_path, int archive_fd, const char *plain_path,
                             const lmc_st_options *options, lmc_st_diag *diag);
-
-/* restore/salvage.c: restores what is sound of an open archive. */
-lmc_status st_salvage_open_file(const lmc_st_file *source, const os_place *out, const lmc_st_options *options,
-                                lmc_st_result *result, lmc_st_diag *diag);
 
 #endif

@@ -3,7 +3,6 @@
  */
 #include "safetensors/base/content.h"
 #include "safetensors/restore/restore.h"
-#include "safetensors/tree/model_dir.h"
 
 #include <string.h>
 
