@@ -273,7 +273,8 @@ void st_engine_pass_turn(st_worker *worker)
 static void do_prepare(st_worker *worker, st_slot *slot)
 {
     st_engine *const engine = worker->engine;
-    const lmc_status status = engine->ops->prepare(engine->user, worker, slot);
+    const lmc_status status =
+        engine->ops->prepare ? engine->ops->prepare(engine->user, worker, slot) : LMC_OK;
     pthread_mutex_lock(&engine->lock);
     slot->status = status;
     if (status != LMC_OK) {
@@ -287,6 +288,8 @@ static void do_prepare(st_worker *worker, st_slot *slot)
 
 static void release_unit(st_engine *engine, unit *unit)
 {
+    if (!engine->ops->release)
+        return;
     for (size_t i = 0; i < unit->tensor_count; i++) {
         if (unit->is_batch)
             unit->slot.item = unit->items[i];

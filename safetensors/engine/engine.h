@@ -61,6 +61,7 @@ typedef struct st_run {
 
 /* Each function fails with a status after filling worker->diag. */
 typedef struct st_engine_ops {
+    /* NULL: the tensors are one run each, and need neither preparation nor release. */
     lmc_status (*prepare)(void *user, st_worker *worker, st_slot *slot);
     lmc_status (*run)(void *user, st_worker *worker, st_slot *slot, const st_run *run);
     /* After all runs of a tensor have succeeded. May be NULL. */
