@@ -11,7 +11,8 @@
 #include "safetensors/convert/convert.h"
 #include "safetensors/read/reader.h"
 #include "safetensors/restore/restore.h"
-#include "safetensors/tree/model_dir.h"
+#include "safetensors/tree/check.h"
+#include "safetensors/tree/directory.h"
 
 /* ---- an open file ---- */
 
@@ -128,7 +129,7 @@ lmc_status lmc_st_convert(const char *in_path, const char *out_path, const lmc_s
     const os_place out = os_place_of(out_path);
     if (status == LMC_OK)
         status = st_is_directory(in_path, &call.options)
-                     ? st_model_dir_convert(in_path, out_path, &call.options, call.result, call.diag)
+                     ? st_tree_convert(in_path, out_path, &call.options, call.result, call.diag)
                      : st_convert_file(in_path, &out, &call.options, call.result, call.diag);
     return st_call_end(&call, status);
 }
@@ -141,7 +142,7 @@ lmc_status lmc_st_restore(const char *in_path, const char *out_path, const lmc_s
     const os_place out = os_place_of(out_path);
     if (status == LMC_OK)
         status = st_is_directory(in_path, &call.options)
-                     ? st_model_dir_restore(in_path, out_path, &call.options, call.result, call.diag)
+                     ? st_tree_restore(in_path, out_path, &call.options, call.result, call.diag)
                      : st_restore_file(in_path, &out, &call.options, call.result, call.diag);
     return st_call_end(&call, status);
 }
@@ -154,7 +155,7 @@ lmc_status lmc_st_verify(const char *in_path, const lmc_st_options *options, lmc
     call.options.salvage = 0;
     if (status == LMC_OK)
         status = st_is_directory(in_path, &call.options)
-                     ? st_model_dir_verify(in_path, &call.options, call.result, call.diag)
+                     ? st_tree_verify(in_path, &call.options, call.result, call.diag)
                      : st_verify_file(in_path, &call.options, call.result, call.diag);
     return st_call_end(&call, status);
 }
@@ -166,7 +167,7 @@ lmc_status lmc_st_compare(const char *archive_path, const char *plain_path, cons
     lmc_status status = st_call_begin(&call, archive_path, options, NULL, diag);
     if (status == LMC_OK)
         status = st_is_directory(archive_path, &call.options)
-                     ? st_model_dir_compare(archive_path, plain_path, &call.options, call.diag)
+                     ? st_tree_compare(archive_path, plain_path, &call.options, call.diag)
                      : st_compare_files(archive_path, -1, plain_path, &call.options, call.diag);
     return st_call_end(&call, status);
 }

@@ -74,8 +74,9 @@ lmc_status os_tree_read_as_it_stands(os_tree *tree, const lmc_allocator *memory,
                                      lmc_st_diag *diag);
 void os_tree_free(os_tree *tree);
 
-/* The entry with this path, or NULL. */
+/* The entry with this path, or NULL. _original: with the path without its last `suffix_nbytes` bytes. */
 const os_entry *os_tree_find(const os_tree *tree, const char *path);
+const os_entry *os_tree_find_original(const os_tree *tree, const char *path, size_t suffix_nbytes);
 
 /* ---- removing (os/remove.c) ---- */
 

@@ -203,10 +203,28 @@ void os_tree_free(os_tree *tree)
     memset(tree, 0, sizeof *tree);
 }
 
+/* The first `nbytes` bytes of `path` are looked for. */
+typedef struct path_key {
+    const char *path;
+    size_t nbytes;
+} path_key;
+
+static int compare_path(const void *left, const void *right)
+{
+    const path_key *const key = left;
+    const char *const path = ((const os_entry *)right)->path;
+    const int order = strncmp(key->path, path, key->nbytes);
+    return order != 0 || path[key->nbytes] == '\0' ? order : -1;
+}
+
+const os_entry *os_tree_find_original(const os_tree *tree, const char *path, size_t suffix_nbytes)
+{
+    const path_key key = {path, strlen(path) - suffix_nbytes};
+    return tree->count == 0 ? NULL
+                            : bsearch(&key, tree->entries, tree->count, sizeof *tree->entries, compare_path);
+}
+
 const os_entry *os_tree_find(const os_tree *tree, const char *path)
 {
-    os_entry wanted = {.path = (char *)path};
-    return tree->count == 0
-               ? NULL
-               : bsearch(&wanted, tree->entries, tree->count, sizeof *tree->entries, compare_entries);
+    return os_tree_find_original(tree, path, 0);
 }

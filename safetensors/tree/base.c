@@ -1,8 +1,10 @@
 /*
- * model_base.c - tree/model_dir.h: the bases of a directory's files.
+ * base.c - see tree/base.h.
  */
+#include "safetensors/tree/base.h"
+
+#include "safetensors/common/names.h"
 #include "safetensors/os/dir.h"
-#include "safetensors/tree/model_dir.h"
 
 #include <string.h>
 
@@ -22,7 +24,7 @@ static int find_file(const lmc_st_options *options, const char *name, char **pat
     return 1;
 }
 
-static int add_dir(st_model_base *base, const lmc_st_options *options, const char *dir, const char *folder)
+static int add_dir(st_tree_base *base, const lmc_st_options *options, const char *dir, const char *folder)
 {
     char *const path = os_path_join(options->allocator, dir, folder, "");
     if (path)
@@ -31,7 +33,7 @@ static int add_dir(st_model_base *base, const lmc_st_options *options, const cha
 }
 
 /* `name` loses its last component. */
-static int list_dirs(st_model_base *base, const lmc_st_options *options, char *name)
+static int list_dirs(st_tree_base *base, const lmc_st_options *options, char *name)
 {
     char *const slash = strrchr(name, '/');
     base->dirs = st_allocate(options->allocator, (2 * options->base_dir_count + 1) * sizeof *base->dirs);
@@ -47,8 +49,8 @@ static int list_dirs(st_model_base *base, const lmc_st_options *options, char *n
     return 1;
 }
 
-lmc_status st_model_base_find(st_model_base *base, const lmc_st_options *options, const char *path,
-                              lmc_st_options *inner, lmc_st_diag *diag)
+lmc_status st_tree_base_find(st_tree_base *base, const lmc_st_options *options, const char *path,
+                             lmc_st_options *inner, lmc_st_diag *diag)
 {
     char *const name = st_duplicate(options->allocator, path);
     memset(base, 0, sizeof *base);
@@ -65,7 +67,7 @@ lmc_status st_model_base_find(st_model_base *base, const lmc_st_options *options
     return is_done ? LMC_OK : st_fail_nomem(diag);
 }
 
-void st_model_base_free(st_model_base *base, const lmc_allocator *memory)
+void st_tree_base_free(st_tree_base *base, const lmc_allocator *memory)
 {
     for (size_t i = 0; i < base->dir_count; i++)
         st_release(memory, base->dirs[i]);
@@ -74,7 +76,7 @@ void st_model_base_free(st_model_base *base, const lmc_allocator *memory)
     memset(base, 0, sizeof *base);
 }
 
-lmc_status st_model_base_check(const lmc_st_options *options, lmc_st_diag *diag)
+lmc_status st_tree_base_check(const lmc_st_options *options, lmc_st_diag *diag)
 {
     if (!options->base || os_is_directory(options->base))
         return LMC_OK;

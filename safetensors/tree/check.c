@@ -1,12 +1,14 @@
 /*
- * model_check.c - tree/model_dir.h: directories that are read only: verified, or compared with the one they
- * were made from.
+ * check.c - see tree/check.h.
  */
+#include "safetensors/tree/check.h"
+
+#include "safetensors/common/names.h"
 #include "safetensors/common/parts.h"
 #include "safetensors/header/index.h"
 #include "safetensors/os/dir.h"
 #include "safetensors/restore/restore.h"
-#include "safetensors/tree/model_dir.h"
+#include "safetensors/tree/base.h"
 
 #include <string.h>
 
@@ -28,20 +30,19 @@ static int goes_on_after(lmc_status status)
 static lmc_status verify_entry(const char *root, const os_entry *entry, const lmc_st_options *options,
                                lmc_st_result *result, lmc_st_diag *diag)
 {
-    lmc_st_result one;
+    lmc_st_result one = {0};
     char *const path = os_path_join(options->allocator, root, entry->path, "");
-    memset(&one, 0, sizeof one);
     if (!path)
         return st_fail_nomem(diag);
-    st_model_base base;
+    st_tree_base base;
     lmc_st_options own = *options;
     const int is_index = st_index_is_name(entry->path);
-    lmc_status status = st_model_base_find(&base, options, entry->path, &own, diag);
+    lmc_status status = st_tree_base_find(&base, options, entry->path, &own, diag);
     if (status == LMC_OK) {
         status = is_index ? st_index_check(options->allocator, path, ST_ARCHIVE_SUFFIX, diag)
                           : st_verify_file(path, &own, &one, diag);
     }
-    st_model_base_free(&base, options->allocator);
+    st_tree_base_free(&base, options->allocator);
     st_release(options->allocator, path);
     result->file_count += !is_index;
     result->file_nbytes += one.file_nbytes;
@@ -56,16 +57,15 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, const lm
     return status;
 }
 
-lmc_status st_model_dir_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
-                               lmc_st_diag *diag)
+lmc_status st_tree_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+                          lmc_st_diag *diag)
 {
-    os_tree tree;
+    os_tree tree = {0};
     st_parts parts = {.options = options};
     const lmc_st_options inner = st_parts_options(&parts);
     lmc_st_diag first;
     lmc_status worst = LMC_OK;
-    lmc_status status = st_model_base_check(options, diag);
-    memset(&tree, 0, sizeof tree);
+    lmc_status status = st_tree_base_check(options, diag);
     if (status == LMC_OK)
         status = os_tree_read(&tree, options->allocator, in_path, diag);
     if (status == LMC_OK && options->sha256)
@@ -148,16 +148,9 @@ static lmc_status compare_copies(const char *a_path, const char *b_path, const l
 static lmc_status check_has_original(const os_tree *plain, const char *archive_root, const os_entry *entry,
                                      const lmc_st_options *options, lmc_st_diag *diag)
 {
-    char *const name = st_duplicate(options->allocator, entry->path);
-    if (!name)
-        return st_fail_nomem(diag);
-    int is_there = os_tree_find(plain, name) != NULL;
-    if (!is_there && st_is_archive_name(name)) {
-        name[strlen(name) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
-        is_there = os_tree_find(plain, name) != NULL;
-    }
-    st_release(options->allocator, name);
-    if (is_there)
+    if (os_tree_find(plain, entry->path) ||
+        (st_is_archive_name(entry->path) &&
+         os_tree_find_original(plain, entry->path, strlen(ST_ARCHIVE_SUFFIX))))
         return LMC_OK;
     char *const path = os_path_join(options->allocator, archive_root, entry->path, "");
     if (!path)
@@ -177,13 +170,13 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
     char *const plain = os_path_join(memory, plain_root, entry->path, "");
     char *const stored =
         os_path_join(memory, archive_root, entry->path, is_archived ? ST_ARCHIVE_SUFFIX : "");
-    st_model_base base = {0};
+    st_tree_base base = {0};
     lmc_st_options own = *options;
     lmc_status status = LMC_OK;
     if (!archive || !plain || !stored) {
         status = st_fail_nomem(diag);
     } else if (is_archived) {
-        status = st_model_base_find(&base, options, entry->path, &own, diag);
+        status = st_tree_base_find(&base, options, entry->path, &own, diag);
         status = status == LMC_OK ? st_compare_files(stored, -1, plain, &own, diag) : status;
     } else if (!entry->is_directory) {
         status = compare_copies(stored, plain, options, diag);
@@ -191,21 +184,21 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
         st_diag_set_file(diag, stored);
         status = st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the directory is missing");
     }
-    st_model_base_free(&base, memory);
+    st_tree_base_free(&base, memory);
     st_release(memory, archive);
     st_release(memory, plain);
     st_release(memory, stored);
     return status;
 }
 
-lmc_status st_model_dir_compare(const char *archive_path, const char *plain_path,
-                                const lmc_st_options *options, lmc_st_diag *diag)
+lmc_status st_tree_compare(const char *archive_path, const char *plain_path, const lmc_st_options *options,
+                           lmc_st_diag *diag)
 {
     os_tree plain = {0};
     os_tree stored = {0};
     st_parts parts = {.options = options};
     const lmc_st_options inner = st_parts_options(&parts);
-    lmc_status status = st_model_base_check(options, diag);
+    lmc_status status = st_tree_base_check(options, diag);
     if (status == LMC_OK)
         status = os_tree_read(&plain, options->allocator, plain_path, diag);
     if (status == LMC_OK)

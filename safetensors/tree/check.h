@@ -1,0 +1,15 @@
+/*
+ * check.h - directories that are read only: verified, or compared with the one they were made from. Options are
+ * complete, result and diag are there.
+ */
+#ifndef LMC_SAFETENSORS_TREE_CHECK_H
+#define LMC_SAFETENSORS_TREE_CHECK_H
+
+#include "safetensors/common/common.h"
+
+lmc_status st_tree_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+                          lmc_st_diag *diag);
+lmc_status st_tree_compare(const char *archive_path, const char *plain_path, const lmc_st_options *options,
+                           lmc_st_diag *diag);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * directory.h - directories of models that are converted or restored: every safetensors file in them becomes an
+ * archive, or back; the rest is copied. The rules are in lmc_st.h. Options are complete, result and diag are there.
+ */
+#ifndef LMC_SAFETENSORS_TREE_DIRECTORY_H
+#define LMC_SAFETENSORS_TREE_DIRECTORY_H
+
+#include "safetensors/common/common.h"
+
+/* 1 if the call's input is a directory. */
+int st_is_directory(const char *path, const lmc_st_options *options);
+
+lmc_status st_tree_convert(const char *in_path, const char *out_path, const lmc_st_options *options,
+                           lmc_st_result *result, lmc_st_diag *diag);
+lmc_status st_tree_restore(const char *in_path, const char *out_path, const lmc_st_options *options,
+                           lmc_st_result *result, lmc_st_diag *diag);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * work.h - a directory that is being converted or restored: what tree/directory.c, which writes it, shares with
+ * tree/refuse.c, which says beforehand what cannot be done.
+ */
+#ifndef LMC_SAFETENSORS_TREE_WORK_H
+#define LMC_SAFETENSORS_TREE_WORK_H
+
+#include "safetensors/common/names.h"
+#include "safetensors/common/parts.h"
+#include "safetensors/os/dir.h"
+#include "safetensors/tree/base.h"
+
+typedef enum st_direction { ST_TO_ARCHIVES, ST_FROM_ARCHIVES } st_direction;
+
+typedef struct st_tree_work {
+    const char *in_path;
+    const char *out_path;
+    st_direction direction;
+    const lmc_st_options *options; /* the caller's */
+    lmc_st_options inner;          /* for single files */
+    st_tree_base base;             /* of the one that is worked on */
+    lmc_st_result *result;
+    lmc_st_diag *diag;
+    os_tree tree;
+    os_staging staging;
+    st_parts parts;
+    size_t name_nbytes_max;  /* of a name in the output */
+    uint64_t finished_count; /* archives */
+    uint64_t found_count;    /* what may be archives of an earlier run */
+} st_tree_work;
+
+/* tree/refuse.c: 1 for files that are converted or restored, 0 for those that are copied. */
+int st_tree_is_worked_on(const st_tree_work *work, const os_entry *entry);
+
+/* Path of an entry in the output `root` ("": relative to it); to be released. NULL: out of memory. */
+char *st_tree_output_path(const st_tree_work *work, const os_entry *entry, const char *root);
+
+/* Makes work->base and work->inner those of this entry. Error: NOMEM. */
+lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry);
+
+/* Fails with this status and text, naming `path`. */
+lmc_status st_tree_refuse(const st_tree_work *work, const char *path, lmc_status status, const char *text);
+
+/* tree/refuse.c: refuses what cannot be done, before anything is written; sums the bytes of the files up. Errors: ARG, HEADER, and
+ * what opening a file or its base gives. */
+lmc_status st_tree_check(st_tree_work *work);
+
+#endif
