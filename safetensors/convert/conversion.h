@@ -1,6 +1,7 @@
 /*
  * conversion.h - a conversion under way: what convert/convert.c, which reads, encodes and writes, shares with
- * convert/convert_plan.c, which decides for each tensor how, and convert/convert_front.c: header and table.
+ * convert/base.c, which opens the base, convert/plan.c, which decides for each tensor how it is coded, and
+ * convert/header_region.c, which writes header and table.
  */
 #ifndef LMC_SAFETENSORS_CONVERT_CONVERSION_H
 #define LMC_SAFETENSORS_CONVERT_CONVERSION_H
@@ -17,19 +18,19 @@ typedef struct st_conversion {
     lmc_st_file *base;  /* NULL: none */
     st_matches matches; /* what tensors may be coded against */
 
-    /* the front: reserved first, filled in at the end */
+    /* the header region: reserved first, filled in at the end */
     char *table_name;
     unsigned char *stored_header;
     size_t stored_header_nbytes;
     unsigned header_method;
     char base_name[LMC_ST_BASE_NAME_NBYTES_MAX + 1]; /* to be recorded */
-    uint64_t front_nbytes;                           /* length, header and table */
+    uint64_t header_region_nbytes;                   /* length, header and table */
 
-    uint64_t *frame_nbytes; /* per tensor; grows while its runs take their turns */
+    uint64_t *frame_nbytes; /* per tensor; grows while its runs get their places */
     uint64_t *hashes;
     uint64_t *base_hashes;   /* per tensor, of those with a match */
     unsigned char *is_delta; /* per tensor: coded against its match; set when it is planned */
-    uint64_t end;            /* of what is written so far; belongs to the run whose turn it is */
+    uint64_t end;            /* of what is written so far; belongs to the run that is next in order */
 } st_conversion;
 
 /* What a slot holds: how its tensor is coded and what has become of its blocks. */
@@ -42,7 +43,7 @@ typedef struct st_convert_item {
     st_content base;       /* with a match in the base file */
 } st_convert_item;
 
-/* convert/convert_plan.c: the engine's prepare() and release(); `user` is the conversion. */
+/* convert/plan.c: the engine's prepare() and release(); `user` is the conversion. */
 lmc_status st_convert_prepare(void *user, st_worker *worker, st_slot *slot);
 void st_convert_release(void *user, st_slot *slot);
 
@@ -56,15 +57,15 @@ lmc_status st_convert_read_base(const st_conversion *conversion, st_worker *work
                                 const st_content *base, uint64_t begin, uint64_t end,
                                 const unsigned char **bytes);
 
-/* convert/convert_base.c: opens the options' base, if there is one, and finds the name to be recorded; checks that it
+/* convert/base.c: opens the options' base, if there is one, and finds the name to be recorded; checks that it
  * is not the output. */
 lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag);
 
 /* IO if a file of the base's chain is no longer what it was. */
 lmc_status st_convert_check_base(const st_conversion *conversion, lmc_st_diag *diag);
 
-/* convert/convert_front.c: reserves room, sets `end` behind it; writes it once all frames are there. */
-lmc_status st_convert_reserve_front(st_conversion *conversion, lmc_st_diag *diag);
-lmc_status st_convert_write_front(st_conversion *conversion, lmc_st_diag *diag);
+/* convert/header_region.c: reserves room, sets `end` behind it; writes it once all frames are there. */
+lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_diag *diag);
+lmc_status st_convert_write_header_region(st_conversion *conversion, lmc_st_diag *diag);
 
 #endif

@@ -43,8 +43,8 @@ static lmc_status encode_blocks(st_worker *worker, const st_convert_item *item, 
 }
 
 /* Reads the blocks' content, and what they are coded against. */
-static lmc_status fetch_blocks(const st_conversion *conversion, st_worker *worker, const st_slot *slot,
-                               const st_run *run, blocks *blocks)
+static lmc_status read_blocks(const st_conversion *conversion, st_worker *worker, const st_slot *slot,
+                              const st_run *run, blocks *blocks)
 {
     const st_source *const source = conversion->source;
     const st_convert_item *const item = slot->item;
@@ -81,17 +81,17 @@ static lmc_status fetch_blocks(const st_conversion *conversion, st_worker *worke
 static int claim_place(st_conversion *conversion, st_worker *worker, const st_run *run, uint64_t nbytes,
                        uint64_t *sum, uint64_t *offset)
 {
-    if (!st_engine_take_turn(worker, run))
+    if (!st_engine_wait_for_order(worker, run))
         return 0;
     *offset = conversion->end;
     conversion->end += nbytes;
     if (sum)
         *sum += nbytes;
-    st_engine_pass_turn(worker);
+    st_engine_let_next_run_go_on(worker);
     return 1;
 }
 
-/* The end of a frame: all its runs have had their turns, so all entries are there. */
+/* The end of a frame: all its runs have their places, so all entries are there. */
 static lmc_status encode_tail(const st_conversion *conversion, st_worker *worker, const st_slot *slot,
                               unsigned char *dst, size_t capacity)
 {
@@ -104,12 +104,6 @@ static lmc_status encode_tail(const st_conversion *conversion, st_worker *worker
     conversion->hashes[slot->index] = lmc_content_hash(item->entries, item->info.block_count);
     conversion->base_hashes[slot->index] = lmc_base_hash(item->entries, item->info.block_count);
     return LMC_OK;
-}
-
-static lmc_status blame(const st_conversion *conversion, st_worker *worker, size_t index, lmc_status status)
-{
-    st_fail_codec(&worker->diag, worker->ctx, status, LMC_ST_NO_OFFSET);
-    return st_source_blame(conversion->source, index, status, &worker->diag);
 }
 
 /* Writes the run once it has its place. */
@@ -128,14 +122,14 @@ static lmc_status write_run(st_conversion *conversion, st_worker *worker, const 
     return os_output_write(&conversion->output, offset, stored, nbytes + tail_nbytes, &worker->diag);
 }
 
-static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+static lmc_status convert_run(void *user, st_worker *worker, st_slot *slot, const st_run *run)
 {
     st_conversion *const conversion = user;
     const st_convert_item *const item = slot->item;
     blocks blocks;
     if (!item->plan) /* an alias, always in a batch of its own or of others */
         return LMC_OK;
-    lmc_status status = fetch_blocks(conversion, worker, slot, run, &blocks);
+    lmc_status status = read_blocks(conversion, worker, slot, run, &blocks);
     if (status != LMC_OK)
         return status;
     const size_t tail_nbytes = run->is_last ? (size_t)item->info.tail_nbytes : 0;
@@ -146,8 +140,10 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
         return LMC_ERR_NOMEM;
     size_t nbytes = 0;
     status = encode_blocks(worker, item, &blocks, stored, bound, &nbytes);
-    if (status != LMC_OK)
-        return blame(conversion, worker, slot->index, status);
+    if (status != LMC_OK) {
+        st_fail_codec(&worker->diag, worker->ctx, status, LMC_ST_NO_OFFSET);
+        return st_source_blame(conversion->source, slot->index, status, &worker->diag);
+    }
     if (!worker->is_batch)
         return write_run(conversion, worker, slot, run, stored, nbytes, tail_nbytes);
     conversion->frame_nbytes[slot->index] = nbytes + tail_nbytes;
@@ -187,7 +183,7 @@ static lmc_status end_batch(void *user, st_worker *worker, const st_run *run)
 }
 
 static const st_engine_ops convert_ops = {.prepare = st_convert_prepare,
-                                          .run = run_blocks,
+                                          .run = convert_run,
                                           .release = st_convert_release,
                                           .nbytes = tensor_nbytes,
                                           .begin_batch = begin_batch,
@@ -203,7 +199,7 @@ static lmc_status write_contents(st_conversion *conversion, lmc_st_diag *diag)
         st_engine_run(&convert_ops, conversion, header->tensor_count,
                       header->data_nbytes - conversion->aliases.nbytes, conversion->options, diag);
     if (status == LMC_OK)
-        status = st_convert_write_front(conversion, diag);
+        status = st_convert_write_header_region(conversion, diag);
     if (status == LMC_OK && source->input)
         status = os_input_check_unchanged(source->input, diag);
     return status == LMC_OK ? st_convert_check_base(conversion, diag) : status;
@@ -223,7 +219,7 @@ static lmc_status write_archive(st_conversion *conversion, const os_place *out, 
                                  conversion->base, options, diag);
     }
     if (status == LMC_OK)
-        status = st_convert_reserve_front(conversion, diag);
+        status = st_convert_reserve_header_region(conversion, diag);
     if (status == LMC_OK)
         status = write_contents(conversion, diag);
     if (status != LMC_OK) {

@@ -59,7 +59,8 @@ static lmc_status copy_text(const lmc_st_writer *writer, st_writer_text *text, c
 }
 
 /* Makes room for one more item in a list; returns the list, or NULL. */
-static void *grow(const lmc_st_writer *writer, void *list, size_t count, size_t *capacity, size_t item_nbytes)
+static void *grow_list(const lmc_st_writer *writer, void *list, size_t count, size_t *capacity,
+                       size_t item_nbytes)
 {
     if (count < *capacity)
         return list;
@@ -79,7 +80,7 @@ lmc_status lmc_st_writer_set_metadata(lmc_st_writer *writer, const char *key, si
 {
     st_writer_entry entry = {{NULL, 0}, {NULL, 0}};
     st_writer_entry *const list =
-        grow(writer, writer->metadata, writer->metadata_count, &writer->metadata_capacity, sizeof *list);
+        grow_list(writer, writer->metadata, writer->metadata_count, &writer->metadata_capacity, sizeof *list);
     if (!list)
         return LMC_ERR_NOMEM;
     writer->metadata = list;
@@ -108,15 +109,15 @@ static int tensor_nbytes(lmc_dtype dtype, const uint64_t *shape, size_t rank, ui
     return 1;
 }
 
-static lmc_status add(lmc_st_writer *writer, const char *name, size_t name_nbytes, const uint64_t *shape,
-                      const st_writer_tensor *given)
+static lmc_status add_tensor(lmc_st_writer *writer, const char *name, size_t name_nbytes,
+                             const uint64_t *shape, const st_writer_tensor *given)
 {
     st_writer_tensor tensor = *given;
     if (given->rank > LMC_ST_RANK_MAX || !tensor_nbytes(given->dtype, shape, given->rank, &tensor.nbytes) ||
         (tensor.nbytes > 0 && !given->data && !given->read))
         return LMC_ERR_ARG;
     st_writer_tensor *const list =
-        grow(writer, writer->tensors, writer->tensor_count, &writer->tensor_capacity, sizeof *list);
+        grow_list(writer, writer->tensors, writer->tensor_count, &writer->tensor_capacity, sizeof *list);
     if (!list)
         return LMC_ERR_NOMEM;
     writer->tensors = list;
@@ -138,7 +139,7 @@ lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name, size_t nam
                              const uint64_t *shape, size_t rank, const void *data)
 {
     const st_writer_tensor tensor = {.dtype = dtype, .rank = rank, .data = data};
-    return add(writer, name, name_nbytes, shape, &tensor);
+    return add_tensor(writer, name, name_nbytes, shape, &tensor);
 }
 
 lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, const char *name, size_t name_nbytes,
@@ -146,7 +147,7 @@ lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, const char *name, size_
                                   void *user)
 {
     const st_writer_tensor tensor = {.dtype = dtype, .rank = rank, .read = read, .user = user};
-    return !read ? LMC_ERR_ARG : add(writer, name, name_nbytes, shape, &tensor);
+    return !read ? LMC_ERR_ARG : add_tensor(writer, name, name_nbytes, shape, &tensor);
 }
 
 /* ---- order ---- */

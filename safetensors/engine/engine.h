@@ -5,35 +5,13 @@
  * Each large tensor is first prepared (one job), a few tensors ahead of the others, and then done in runs of
  * blocks (a job each). Small tensors that follow one another are a batch: one job does all that there is to do
  * to them. Jobs are handed out in the order of the file; a run or batch that must write behind all earlier ones
- * waits for its turn. So the output does not depend on the number of threads, and the first fault in the order
+ * waits for its order. So the output does not depend on the number of threads, and the first fault in the order
  * of the file is the one that is reported.
  */
 #ifndef LMC_SAFETENSORS_ENGINE_ENGINE_H
 #define LMC_SAFETENSORS_ENGINE_ENGINE_H
 
-#include "safetensors/common/common.h"
-#include "safetensors/common/memory.h"
-#include "safetensors/os/file.h"
-
-typedef struct st_engine st_engine;
-
-/* What one thread owns. Buffers grow on demand and stay. */
-typedef struct st_worker {
-    st_engine *engine;
-    const lmc_allocator *memory;
-    lmc_ctx *ctx;
-    lmc_ctx *plan_ctx; /* of plans, whose reads may decode with ctx; NULL until st_worker_plan_ctx() */
-    st_buffer content;
-    st_buffer stored;
-    st_buffer base;     /* content of the tensor that this one was coded against */
-    int is_batch;       /* run() is called for a tensor of a batch */
-    os_window ahead;    /* what was read for all tensors of the batch; may be empty */
-    st_buffer gathered; /* what its tensors have given so far */
-    size_t gathered_nbytes;
-    uint64_t gathered_offset; /* the caller's */
-    st_buffer window;         /* room of `ahead` */
-    lmc_st_diag diag;
-} st_worker;
+#include "safetensors/engine/worker.h"
 
 /* A tensor that is being worked on. prepare() sets what is marked so. */
 typedef struct st_slot {
@@ -45,7 +23,7 @@ typedef struct st_slot {
 
     /* the engine's */
     int is_ready;
-    lmc_status status; /* of prepare(); the fault is reported when the tensor's turn comes */
+    lmc_status status; /* of prepare(); the fault is reported when its runs are due */
     lmc_st_diag diag;
     uint64_t next_block;
     uint64_t runs_taken, runs_done;
@@ -72,8 +50,8 @@ typedef struct st_engine_ops {
 
     /* The last three are NULL if there are to be no batches. Content bytes of a tensor: */
     uint64_t (*nbytes)(void *user, size_t index);
-    /* Before and after prepare(), run() and finish() of each tensor of a batch. `run` is all of it: the turn is
-     * taken in end_batch() if at all. After a failure end_batch() is not called. */
+    /* Before and after prepare(), run() and finish() of each tensor of a batch. `run` is all of it: end_batch()
+     * waits for its order if anybody does. After a failure end_batch() is not called. */
     lmc_status (*begin_batch)(void *user, st_worker *worker, size_t first, size_t count);
     lmc_status (*end_batch)(void *user, st_worker *worker, const st_run *run);
 } st_engine_ops;
@@ -83,24 +61,9 @@ typedef struct st_engine_ops {
 lmc_status st_engine_run(const st_engine_ops *ops, void *user, size_t tensor_count, uint64_t total_nbytes,
                          const lmc_st_options *options, lmc_st_diag *diag);
 
-/* Within end_batch(), or run() outside of batches: waits until every earlier run has passed its turn on. Returns
+/* Within end_batch(), or run() outside of batches: waits until every earlier run has let the next one go on. Returns
  * 0 if one of them failed: then the caller returns CANCELLED and nothing else. */
-int st_engine_take_turn(st_worker *worker, const st_run *run);
-void st_engine_pass_turn(st_worker *worker);
-
-/* NULL: out of memory, diag is set. */
-lmc_ctx *st_worker_plan_ctx(st_worker *worker);
-
-/* Makes the worker's buffer at least nbytes large; its bytes are lost. NULL: out of memory, diag is set. */
-unsigned char *st_worker_content(st_worker *worker, size_t nbytes);
-unsigned char *st_worker_stored(st_worker *worker, size_t nbytes);
-
-/* Room for nbytes behind what is gathered, which stays. The caller adds to gathered_nbytes what it uses. */
-unsigned char *st_worker_gather(st_worker *worker, size_t nbytes);
-
-/* Reads ahead what stands in the input from places[first] to places[first + count], if it is there and no more
- * than a batch should hold. Errors: IO, with *index the tensor at whose place reading failed. */
-lmc_status st_worker_read_ahead(st_worker *worker, const os_input *input, const uint64_t *places,
-                                size_t first, size_t count, size_t *index);
+int st_engine_wait_for_order(st_worker *worker, const st_run *run);
+void st_engine_let_next_run_go_on(st_worker *worker);
 
 #endif

@@ -51,7 +51,7 @@ static int is_to_be_noted(const st_restoration *restoration, lmc_status status)
 }
 
 /* Moves the worker's fault to the item. Returns LMC_OK if the work can go on. */
-static lmc_status note(restore_work *work, st_worker *worker, restore_item *item, uint64_t block)
+static lmc_status note_damage(restore_work *work, st_worker *worker, restore_item *item, uint64_t block)
 {
     lmc_status status = LMC_OK;
     pthread_mutex_lock(&work->damage_lock);
@@ -116,7 +116,7 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
     return LMC_OK;
 }
 
-static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
+static lmc_status prepare_tensor(void *user, st_worker *worker, st_slot *slot)
 {
     restore_work *const work = user;
     restore_item *const item = st_allocate_zeroed(worker->memory, 1, sizeof *item);
@@ -127,12 +127,12 @@ static lmc_status prepare(void *user, st_worker *worker, st_slot *slot)
         return LMC_OK;
     const lmc_status status = open_frame(work, worker, slot);
     if (!item->frame.coded && is_to_be_noted(work->restoration, status))
-        return note(work, worker, item, UINT64_MAX);
+        return note_damage(work, worker, item, UINT64_MAX);
     return status;
 }
 
 /* In the order of the file, one at a time. */
-static void release(void *user, st_slot *slot)
+static void release_tensor(void *user, st_slot *slot)
 {
     const restore_work *const work = user;
     const st_restoration *const restoration = work->restoration;
@@ -186,7 +186,8 @@ static lmc_status find_damage(restore_work *work, st_worker *worker, const st_sl
         if (status == LMC_OK && one.stored_nbytes <= run->stored_nbytes - at)
             status = decode_blocks(worker, item, &one);
         if (status != LMC_OK)
-            status = is_to_be_noted(restoration, status) ? note(work, worker, item, one.first) : status;
+            status =
+                is_to_be_noted(restoration, status) ? note_damage(work, worker, item, one.first) : status;
         if (status != LMC_OK)
             return status;
         at += one.stored_nbytes;
@@ -195,19 +196,20 @@ static lmc_status find_damage(restore_work *work, st_worker *worker, const st_sl
 }
 
 /* All blocks of a run are lost for one reason. */
-static lmc_status note_run(restore_work *work, st_worker *worker, restore_item *item, const st_blocks *run)
+static lmc_status note_lost_run(restore_work *work, st_worker *worker, restore_item *item,
+                                const st_blocks *run)
 {
     const lmc_st_diag cause = worker->diag;
     lmc_status status = LMC_OK;
     for (uint64_t i = 0; i < run->count && status == LMC_OK; i++) {
         worker->diag = cause;
-        status = note(work, worker, item, run->first + i);
+        status = note_damage(work, worker, item, run->first + i);
     }
     return status;
 }
 
 /* Gets what the run's blocks were coded against into the worker's base buffer. */
-static lmc_status fetch_base(st_worker *worker, const st_slot *slot, st_blocks *run)
+static lmc_status read_base(st_worker *worker, const st_slot *slot, st_blocks *run)
 {
     const restore_item *const item = slot->item;
     const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
@@ -217,8 +219,8 @@ static lmc_status fetch_base(st_worker *worker, const st_slot *slot, st_blocks *
 }
 
 /* Reads the run's blocks into the worker's buffer. */
-static lmc_status fetch_stored(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
-                               st_blocks *run)
+static lmc_status read_stored(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
+                              st_blocks *run)
 {
     const lmc_st_file *const source = restoration->source;
     const restore_item *const item = slot->item;
@@ -248,13 +250,13 @@ static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slo
     st_blocks part = {.first = run->first_block * (slot->block_nbytes / block_nbytes),
                       .count = (run->content_nbytes + block_nbytes - 1) / block_nbytes};
     *is_sound = 0;
-    lmc_status status = fetch_base(worker, slot, &part);
+    lmc_status status = read_base(worker, slot, &part);
     if (status != LMC_OK && is_to_be_noted(restoration, status))
-        return note_run(work, worker, item, &part);
+        return note_lost_run(work, worker, item, &part);
     if (status == LMC_OK) {
-        status = fetch_stored(restoration, worker, slot, &part);
+        status = read_stored(restoration, worker, slot, &part);
         if (status != LMC_OK && is_to_be_noted(restoration, status))
-            return note(work, worker, item, part.first);
+            return note_damage(work, worker, item, part.first);
     }
     if (status != LMC_OK)
         return status;
@@ -269,7 +271,7 @@ static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slo
         /* all of a frame without an index is here: it can be judged before anybody sees it */
         status = st_frame_check_entries(&item->frame, item->entries, &worker->diag);
         if (is_to_be_noted(restoration, status))
-            return note(work, worker, item, UINT64_MAX);
+            return note_damage(work, worker, item, UINT64_MAX);
     }
     *is_sound = status == LMC_OK;
     return is_to_be_noted(restoration, status) ? find_damage(work, worker, slot, &part) : status;
@@ -296,8 +298,8 @@ static lmc_status compare_content(const st_restoration *restoration, st_worker *
 }
 
 /* Gives content to the hash and to the output, where it stands at `offset`. */
-static lmc_status deliver(const st_restoration *restoration, st_worker *worker, uint64_t offset,
-                          const unsigned char *content, size_t nbytes)
+static lmc_status deliver_content(const st_restoration *restoration, st_worker *worker, uint64_t offset,
+                                  const unsigned char *content, size_t nbytes)
 {
     if (restoration->sha256)
         st_sha256_update(restoration->sha256, content, nbytes);
@@ -307,22 +309,24 @@ static lmc_status deliver(const st_restoration *restoration, st_worker *worker, 
 }
 
 /* The same in the order of the file, if anybody wants that. nbytes 0: there is nothing to give. */
-static lmc_status deliver_in_turn(const st_restoration *restoration, st_worker *worker, const st_run *run,
-                                  uint64_t offset, const unsigned char *content, size_t nbytes)
+static lmc_status deliver_in_order(const st_restoration *restoration, st_worker *worker, const st_run *run,
+                                   uint64_t offset, const unsigned char *content, size_t nbytes)
 {
     if (!is_ordered(restoration))
-        return nbytes > 0 ? deliver(restoration, worker, offset, content, nbytes) : LMC_OK;
-    if (!st_engine_take_turn(worker, run))
+        return nbytes > 0 ? deliver_content(restoration, worker, offset, content, nbytes) : LMC_OK;
+    if (!st_engine_wait_for_order(worker, run))
         return LMC_ERR_CANCELLED;
-    const lmc_status status = nbytes > 0 ? deliver(restoration, worker, offset, content, nbytes) : LMC_OK;
+    const lmc_status status =
+        nbytes > 0 ? deliver_content(restoration, worker, offset, content, nbytes) : LMC_OK;
     if (status == LMC_OK)
-        st_engine_pass_turn(worker);
+        st_engine_let_next_run_go_on(worker);
     return status;
 }
 
 /* Keeps content that was decoded behind what is gathered; what does not end where it begins in the output is
  * written before. */
-static lmc_status gather(const st_restoration *restoration, st_worker *worker, uint64_t offset, size_t nbytes)
+static lmc_status gather_content(const st_restoration *restoration, st_worker *worker, uint64_t offset,
+                                 size_t nbytes)
 {
     unsigned char *const bytes = worker->gathered.bytes;
     if (!restoration->output && !restoration->sha256)
@@ -330,7 +334,7 @@ static lmc_status gather(const st_restoration *restoration, st_worker *worker, u
     if (!is_ordered(restoration) && worker->gathered_nbytes > 0 &&
         offset != worker->gathered_offset + worker->gathered_nbytes) {
         const lmc_status status =
-            deliver(restoration, worker, worker->gathered_offset, bytes, worker->gathered_nbytes);
+            deliver_content(restoration, worker, worker->gathered_offset, bytes, worker->gathered_nbytes);
         if (status != LMC_OK)
             return status;
         memmove(bytes, bytes + worker->gathered_nbytes, nbytes);
@@ -342,7 +346,7 @@ static lmc_status gather(const st_restoration *restoration, st_worker *worker, u
     return LMC_OK;
 }
 
-static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+static lmc_status restore_run(void *user, st_worker *worker, st_slot *slot, const st_run *run)
 {
     restore_work *const work = user;
     const st_restoration *const restoration = work->restoration;
@@ -357,14 +361,15 @@ static lmc_status run_blocks(void *user, st_worker *worker, st_slot *slot, const
         status = compare_content(restoration, worker, slot->index, offset, content, run->content_nbytes);
     if (status != LMC_OK)
         return status;
-    return worker->is_batch ? (is_sound ? gather(restoration, worker, offset, run->content_nbytes) : LMC_OK)
-                            : deliver_in_turn(restoration, worker, run, offset, content,
-                                              is_sound ? run->content_nbytes : 0);
+    return worker->is_batch
+               ? (is_sound ? gather_content(restoration, worker, offset, run->content_nbytes) : LMC_OK)
+               : deliver_in_order(restoration, worker, run, offset, content,
+                                  is_sound ? run->content_nbytes : 0);
 }
 
 /* Blocks of a large frame without an index are only now known to be right. What was written of them until
  * here stands in a file without a name, or in a stream whose reader is told. */
-static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
+static lmc_status check_frame_end(void *user, st_worker *worker, st_slot *slot)
 {
     restore_work *const work = user;
     restore_item *const item = slot->item;
@@ -372,7 +377,7 @@ static lmc_status finish(void *user, st_worker *worker, st_slot *slot)
     if (item->entries && !item->damage.is_damaged)
         status = st_frame_check_entries(&item->frame, item->entries, &worker->diag);
     if (status != LMC_OK && is_to_be_noted(work->restoration, status))
-        status = note(work, worker, item, UINT64_MAX);
+        status = note_damage(work, worker, item, UINT64_MAX);
     item->is_finished = 1;
     return status;
 }
@@ -404,14 +409,14 @@ static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_
 static lmc_status end_batch(void *user, st_worker *worker, const st_run *run)
 {
     const restore_work *const work = user;
-    return deliver_in_turn(work->restoration, worker, run, worker->gathered_offset, worker->gathered.bytes,
-                           worker->gathered_nbytes);
+    return deliver_in_order(work->restoration, worker, run, worker->gathered_offset, worker->gathered.bytes,
+                            worker->gathered_nbytes);
 }
 
-static const st_engine_ops restore_ops = {.prepare = prepare,
-                                          .run = run_blocks,
-                                          .finish = finish,
-                                          .release = release,
+static const st_engine_ops restore_ops = {.prepare = prepare_tensor,
+                                          .run = restore_run,
+                                          .finish = check_frame_end,
+                                          .release = release_tensor,
                                           .nbytes = tensor_nbytes,
                                           .begin_batch = begin_batch,
                                           .end_batch = end_batch};

@@ -4,7 +4,7 @@
 #ifndef LMC_SAFETENSORS_RESTORE_SALVAGE_H
 #define LMC_SAFETENSORS_RESTORE_SALVAGE_H
 
-#include "safetensors/archive/file.h"
+#include "safetensors/base/file.h"
 
 /* Writes the tensors that verify to the output: all of the original file if nothing is lost. Sets the result's counts
  * of tensors and the file's size, and with damage the first of it in *damage. Errors: IO, NOMEM, CANCELLED. */

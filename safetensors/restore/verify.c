@@ -43,8 +43,8 @@ static int is_base_missing(const lmc_st_file *source, lmc_st_diag *missing, lmc_
 }
 
 /* A base that is missing is told last, and to the callback if there is damage, which is what the call returns. */
-static lmc_status conclude(const st_damage_log *log, const lmc_st_diag *missing,
-                           const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status report_damage(const st_damage_log *log, const lmc_st_diag *missing,
+                                const lmc_st_options *options, lmc_st_diag *diag)
 {
     if (log->lost_count > 0) {
         if (missing && options->damage)
@@ -86,7 +86,7 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
     status = st_restore_tensors(&restoration, diag);
     result->damaged_count = log.lost_count;
     if (status == LMC_OK)
-        status = conclude(&log, without_base ? &missing : NULL, options, diag);
+        status = report_damage(&log, without_base ? &missing : NULL, options, diag);
     st_damage_log_free(&log, options->allocator);
     return status;
 }

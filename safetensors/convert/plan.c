@@ -1,5 +1,5 @@
 /*
- * convert_plan.c - convert/conversion.h: looks at a tensor, and at the one that it may be coded against, and
+ * plan.c - convert/conversion.h: looks at a tensor, and at the one that it may be coded against, and
  * chooses its coding.
  */
 #include "safetensors/convert/conversion.h"

@@ -1,5 +1,5 @@
 /*
- * convert_front.c - convert/conversion.h: the archive's own header and its table. How many tensors will be coded
+ * header_region.c - convert/conversion.h: the archive's own header and its table. How many tensors will be coded
  * against others is known at the end: what was reserved for more goes to the header, as spaces.
  */
 #include "safetensors/archive/archive_header.h"
@@ -14,40 +14,29 @@ static uint64_t table_nbytes_with(const st_conversion *conversion, size_t link_c
                            st_bases_nbytes(link_count, name_nbytes), conversion->stored_header_nbytes);
 }
 
-static lmc_status allocate_lists(st_conversion *conversion, lmc_st_diag *diag)
+lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_diag *diag)
 {
+    const st_header *const header = conversion->source->header;
     const lmc_allocator *const memory = conversion->options->allocator;
-    const size_t count = conversion->source->header->tensor_count;
+    const size_t count = header->tensor_count;
     conversion->frame_nbytes = st_allocate_zeroed(memory, count + 1, sizeof *conversion->frame_nbytes);
     conversion->hashes = st_allocate_zeroed(memory, count + 1, sizeof *conversion->hashes);
     conversion->base_hashes = st_allocate_zeroed(memory, count + 1, sizeof *conversion->base_hashes);
     conversion->is_delta = st_allocate_zeroed(memory, count + 1, 1);
-    return !conversion->frame_nbytes || !conversion->hashes || !conversion->base_hashes ||
-                   !conversion->is_delta
-               ? st_fail_nomem(diag)
-               : LMC_OK;
-}
-
-lmc_status st_convert_reserve_front(st_conversion *conversion, lmc_st_diag *diag)
-{
-    const st_header *const header = conversion->source->header;
-    const lmc_allocator *const memory = conversion->options->allocator;
-    lmc_status status = allocate_lists(conversion, diag);
-    if (status != LMC_OK)
-        return status;
     conversion->table_name = st_archive_table_name(header, memory);
-    if (!conversion->table_name ||
+    if (!conversion->frame_nbytes || !conversion->hashes || !conversion->base_hashes ||
+        !conversion->is_delta || !conversion->table_name ||
         st_table_pack_header(memory, header->text, header->text_nbytes, &conversion->stored_header,
                              &conversion->stored_header_nbytes, &conversion->header_method) != LMC_OK)
         return st_fail_nomem(diag);
     const size_t name_nbytes = strlen(conversion->base_name);
     const uint64_t table_nbytes = table_nbytes_with(conversion, conversion->matches.count, name_nbytes);
     uint64_t outer_nbytes = 0;
-    status = st_archive_header_reserve(header, conversion->table_name, table_nbytes,
-                                       st_bases_nbytes(conversion->matches.count, name_nbytes), &outer_nbytes,
-                                       diag);
-    conversion->front_nbytes = outer_nbytes + table_nbytes;
-    conversion->end = conversion->front_nbytes;
+    const lmc_status status = st_archive_header_reserve(
+        header, conversion->table_name, table_nbytes, st_bases_nbytes(conversion->matches.count, name_nbytes),
+        &outer_nbytes, diag);
+    conversion->header_region_nbytes = outer_nbytes + table_nbytes;
+    conversion->end = conversion->header_region_nbytes;
     return status;
 }
 
@@ -84,47 +73,47 @@ static lmc_status collect_bases(const st_conversion *conversion, st_bases *bases
     return LMC_OK;
 }
 
-/* Header and table into `front`, which has room for both. */
-static lmc_status fill_front(st_conversion *conversion, const st_bases *bases, unsigned char *front,
-                             lmc_st_diag *diag)
+/* Header and table into `region`, which has room for both. */
+static lmc_status fill_header_region(st_conversion *conversion, const st_bases *bases, unsigned char *region,
+                                     lmc_st_diag *diag)
 {
     const st_source *const source = conversion->source;
     const uint64_t table_nbytes = table_nbytes_with(conversion, bases->link_count, strlen(bases->name));
-    const size_t outer_nbytes = (size_t)(conversion->front_nbytes - table_nbytes);
+    const size_t outer_nbytes = (size_t)(conversion->header_region_nbytes - table_nbytes);
     for (size_t i = 0; i < conversion->aliases.count; i++) {
         const st_alias pair = conversion->aliases.list[i];
         conversion->hashes[pair.alias] = conversion->hashes[pair.owner];
     }
     const lmc_status status = st_archive_header_write(source->header, conversion->table_name, table_nbytes,
-                                                      conversion->frame_nbytes, front, outer_nbytes, diag);
+                                                      conversion->frame_nbytes, region, outer_nbytes, diag);
     if (status == LMC_OK) {
         const st_table table = {.file_nbytes = source->file_nbytes,
                                 .header = source->header->text,
                                 .header_nbytes = source->header->text_nbytes,
-                                .archive_header_hash = st_hash(front + 8, outer_nbytes - 8),
+                                .archive_header_hash = st_hash(region + 8, outer_nbytes - 8),
                                 .hashes = conversion->hashes,
                                 .tensor_count = source->header->tensor_count,
                                 .aliases = conversion->aliases.list,
                                 .alias_count = conversion->aliases.count,
                                 .bases = *bases};
         st_table_write(&table, conversion->stored_header, conversion->stored_header_nbytes,
-                       conversion->header_method, front + outer_nbytes);
+                       conversion->header_method, region + outer_nbytes);
     }
     return status;
 }
 
-lmc_status st_convert_write_front(st_conversion *conversion, lmc_st_diag *diag)
+lmc_status st_convert_write_header_region(st_conversion *conversion, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = conversion->options->allocator;
-    const size_t nbytes = (size_t)conversion->front_nbytes;
+    const size_t nbytes = (size_t)conversion->header_region_nbytes;
     st_bases bases = {0};
-    unsigned char *const front = st_allocate(memory, nbytes);
-    lmc_status status = !front ? st_fail_nomem(diag) : collect_bases(conversion, &bases, diag);
+    unsigned char *const region = st_allocate(memory, nbytes);
+    lmc_status status = !region ? st_fail_nomem(diag) : collect_bases(conversion, &bases, diag);
     if (status == LMC_OK)
-        status = fill_front(conversion, &bases, front, diag);
+        status = fill_header_region(conversion, &bases, region, diag);
     if (status == LMC_OK)
-        status = os_output_write(&conversion->output, 0, front, nbytes, diag);
+        status = os_output_write(&conversion->output, 0, region, nbytes, diag);
     st_bases_free(&bases, memory);
-    st_release(memory, front);
+    st_release(memory, region);
     return status;
 }

@@ -1,5 +1,5 @@
 /*
- * convert_base.c - convert/conversion.h: the file that is coded against.
+ * base.c - convert/conversion.h: the file that is coded against.
  */
 #include "safetensors/base/open.h"
 #include "safetensors/common/names.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The name of what the base is or restores to: its file's, without ".lmc" if it is an archive. */
-static lmc_status set_name(st_conversion *conversion, lmc_st_diag *diag)
+static lmc_status set_base_name(st_conversion *conversion, lmc_st_diag *diag)
 {
     const lmc_st_file *const base = conversion->base;
     const char *const slash = strrchr(base->path, '/');
@@ -53,12 +53,12 @@ static lmc_status check_headers(const st_conversion *conversion, lmc_st_diag *di
                          LMC_ST_CHAIN_HEADER_NBYTES_MAX);
 }
 
-static lmc_status check(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
+static lmc_status check_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
 {
     const lmc_st_file *const base = conversion->base;
     const int out_fd = conversion->options->out_fd;
     size_t count = 0;
-    lmc_status status = set_name(conversion, diag);
+    lmc_status status = set_base_name(conversion, diag);
     if (status == LMC_OK)
         status = st_file_chain_count(base, &count, diag);
     if (status == LMC_OK && count >= LMC_ST_CHAIN_MAX) {
@@ -87,7 +87,7 @@ lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path,
         status =
             st_file_set_base(conversion->base, NULL, options->base_dirs, options->base_dir_count, &cause);
     if (status == LMC_OK)
-        status = check(conversion, out_path, &cause);
+        status = check_base(conversion, out_path, &cause);
     if (status != LMC_OK)
         *diag = cause;
     return status;
