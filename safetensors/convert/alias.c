@@ -1,6 +1,6 @@
 /*
- * alias.c - see convert/alias.h. Only tensors of one kind with equal fingerprints are compared, byte by byte. So a
- * model without equal tensors is not read twice.
+ * alias.c - finds aliases. Only tensors of one kind with equal fingerprints are compared, byte by byte: a model without
+ * equal tensors is not read twice.
  */
 #include "safetensors/convert/alias.h"
 
@@ -73,11 +73,8 @@ static lmc_status compare_content(const search *search, const st_candidate *a, c
         const size_t nbytes = a->nbytes - at < PIECE_NBYTES ? (size_t)(a->nbytes - at) : PIECE_NBYTES;
         if (st_is_cancelled(search->options->cancel))
             return st_fail_cancelled(search->diag);
-        lmc_status status = source->read(source, a->index, at, search->pieces, nbytes, search->diag);
-        if (status == LMC_OK)
-            status = source->read(source, b->index, at, other, nbytes, search->diag);
-        if (status != LMC_OK)
-            return status;
+        ST_TRY(source->read(source, a->index, at, search->pieces, nbytes, search->diag));
+        ST_TRY(source->read(source, b->index, at, other, nbytes, search->diag));
         *is_equal = memcmp(search->pieces, other, nbytes) == 0;
     }
     return LMC_OK;
@@ -92,11 +89,8 @@ static lmc_status match_group(const search *search, const st_candidate *group, s
     for (size_t i = 0; i < count; i++) {
         int is_equal = 0;
         size_t tried = 0;
-        for (; tried < owner_count && !is_equal; tried++) {
-            const lmc_status status = compare_content(search, owners[tried], &group[i], &is_equal);
-            if (status != LMC_OK)
-                return status;
-        }
+        for (; tried < owner_count && !is_equal; tried++)
+            ST_TRY(compare_content(search, owners[tried], &group[i], &is_equal));
         if (is_equal) {
             const st_alias pair = {group[i].index, owners[tried - 1]->index};
             aliases->list[aliases->count++] = pair;
@@ -116,9 +110,7 @@ static lmc_status match_groups(const search *search, st_aliases *aliases)
         size_t count = 1;
         while (begin + count < search->candidate_count && st_candidate_compare(group, group + count) == 0)
             count++;
-        const lmc_status status = match_group(search, group, count, aliases);
-        if (status != LMC_OK)
-            return status;
+        ST_TRY(match_group(search, group, count, aliases));
         begin += count;
     }
     return LMC_OK;

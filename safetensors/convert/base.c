@@ -1,5 +1,5 @@
 /*
- * base.c - convert/conversion.h: the file that is coded against.
+ * base.c - opens the file that is coded against (convert/conversion.h), and says why it cannot be a base.
  */
 #include "safetensors/base/open.h"
 #include "safetensors/common/names.h"

@@ -114,11 +114,8 @@ static lmc_status write_run(st_conversion *conversion, st_worker *worker, const 
     if (!claim_place(conversion, worker, run, nbytes + tail_nbytes, &conversion->frame_nbytes[slot->index],
                      &offset))
         return LMC_ERR_CANCELLED;
-    if (run->is_last) {
-        const lmc_status status = encode_tail(conversion, worker, slot, stored + nbytes, tail_nbytes);
-        if (status != LMC_OK)
-            return status;
-    }
+    if (run->is_last)
+        ST_TRY(encode_tail(conversion, worker, slot, stored + nbytes, tail_nbytes));
     return os_output_write(&conversion->output, offset, stored, nbytes + tail_nbytes, &worker->diag);
 }
 
@@ -129,9 +126,7 @@ static lmc_status convert_run(void *user, st_worker *worker, st_slot *slot, cons
     blocks blocks;
     if (!item->plan) /* an alias, always in a batch of its own or of others */
         return LMC_OK;
-    lmc_status status = read_blocks(conversion, worker, slot, run, &blocks);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(read_blocks(conversion, worker, slot, run, &blocks));
     const size_t tail_nbytes = run->is_last ? (size_t)item->info.tail_nbytes : 0;
     const size_t bound = item->info.head_nbytes + (size_t)blocks.count * item->block_bound;
     unsigned char *const stored = worker->is_batch ? st_worker_gather(worker, bound + tail_nbytes)
@@ -139,7 +134,7 @@ static lmc_status convert_run(void *user, st_worker *worker, st_slot *slot, cons
     if (!stored)
         return LMC_ERR_NOMEM;
     size_t nbytes = 0;
-    status = encode_blocks(worker, item, &blocks, stored, bound, &nbytes);
+    lmc_status status = encode_blocks(worker, item, &blocks, stored, bound, &nbytes);
     if (status != LMC_OK) {
         st_fail_codec(&worker->diag, worker->ctx, status, LMC_ST_NO_OFFSET);
         return st_source_blame(conversion->source, slot->index, status, &worker->diag);
@@ -208,12 +203,9 @@ static lmc_status write_contents(st_conversion *conversion, lmc_st_diag *diag)
 static lmc_status write_archive(st_conversion *conversion, const os_place *out, lmc_st_diag *diag)
 {
     const lmc_st_options *const options = conversion->options;
-    lmc_status status = st_convert_open_base(conversion, out->path, diag);
-    if (status == LMC_OK)
-        status = os_output_open(&conversion->output, options, out, conversion->source->input, 0, diag);
-    if (status != LMC_OK)
-        return status;
-    status = st_aliases_find(&conversion->aliases, conversion->source, options, diag);
+    ST_TRY(st_convert_open_base(conversion, out->path, diag));
+    ST_TRY(os_output_open(&conversion->output, options, out, conversion->source->input, 0, diag));
+    lmc_status status = st_aliases_find(&conversion->aliases, conversion->source, options, diag);
     if (status == LMC_OK) {
         status = st_matches_find(&conversion->matches, conversion->source, &conversion->aliases,
                                  conversion->base, options, diag);

@@ -1,5 +1,5 @@
 /*
- * fingerprint.c - see convert/fingerprint.h.
+ * fingerprint.c - reads a few values of each candidate and hashes them, with several threads.
  */
 #include "safetensors/convert/fingerprint.h"
 
@@ -115,11 +115,9 @@ static lmc_status sample_group(void *user, st_worker *worker, st_slot *slot, con
     for (size_t i = begin; i < begin + (left < GROUP_COUNT ? left : GROUP_COUNT); i++) {
         if (!sampler->candidates[i].is_needed)
             continue;
-        const lmc_status status = st_is_cancelled(sampler->options->cancel)
-                                      ? st_fail_cancelled(&worker->diag)
-                                      : take_fingerprint(sampler, worker, &sampler->candidates[i]);
-        if (status != LMC_OK)
-            return status;
+        ST_TRY(st_is_cancelled(sampler->options->cancel)
+                   ? st_fail_cancelled(&worker->diag)
+                   : take_fingerprint(sampler, worker, &sampler->candidates[i]));
     }
     return LMC_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * header_region.c - convert/conversion.h: the archive's own header and its table. How many tensors will be coded
- * against others is known at the end: what was reserved for more goes to the header, as spaces.
+ * header_region.c - reserves and writes the archive's own header and its table (convert/conversion.h). How many tensors
+ * will be coded against others is known at the end: what was reserved for more goes to the header, as spaces.
  */
 #include "safetensors/archive/archive_header.h"
 #include "safetensors/archive/table.h"

@@ -1,6 +1,6 @@
 /*
- * match.c - see convert/match.h. Base candidates and tensors without a match yet are listed by the kind of content that
- * they give or are; only where both have one kind are values read.
+ * match.c - chooses the base of each tensor. Base candidates, and tensors without a match yet, are listed by the kind
+ * of content that they give or are. Values are read only where both have one kind.
  */
 #include "safetensors/convert/match.h"
 
@@ -135,11 +135,8 @@ static lmc_status match_values(search *search)
     st_candidates_sort(search->candidates, search->candidate_count);
     for (size_t i = 0; i < search->wanted_count; i++)
         mark_needed(search, &search->wanted[i]);
-    lmc_status status = take_fingerprints(search, search->candidates, search->candidate_count);
-    if (status == LMC_OK)
-        status = take_fingerprints(search, search->wanted, search->wanted_count);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(take_fingerprints(search, search->candidates, search->candidate_count));
+    ST_TRY(take_fingerprints(search, search->wanted, search->wanted_count));
     st_candidates_sort(search->candidates, search->candidate_count);
     for (size_t i = 0; i < search->wanted_count; i++)
         if (search->wanted[i].is_needed)

@@ -67,10 +67,8 @@ static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbyte
                                      ? offset + nbytes
                                      : begin + (unit < left ? unit : left); /* plain: what is asked for */
             input->window_begin = input->window_end = 0;
-            const lmc_status status = st_convert_read_base(input->conversion, input->worker, input->match,
-                                                           input->base, begin, end, &input->window);
-            if (status != LMC_OK)
-                return status;
+            ST_TRY(st_convert_read_base(input->conversion, input->worker, input->match, input->base, begin,
+                                        end, &input->window));
             input->window_begin = begin;
             input->window_end = end;
         }
@@ -136,19 +134,16 @@ static lmc_status open_match(const st_conversion *conversion, st_worker *worker,
         return LMC_OK;
     const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
                                   &worker->stored};
-    const lmc_status status = st_content_open(base, conversion->base, worker->ctx, (*match)->link.base,
-                                              worker->memory, &worker->diag);
-    return status == LMC_OK ? st_content_verify(base, &room, &worker->diag) : status;
+    ST_TRY(st_content_open(base, conversion->base, worker->ctx, (*match)->link.base, worker->memory,
+                           &worker->diag));
+    return st_content_verify(base, &room, &worker->diag);
 }
 
 static lmc_status plan_tensor(const st_conversion *conversion, st_worker *worker, size_t index,
                               st_convert_item *item)
 {
-    lmc_status status = open_match(conversion, worker, index, &item->match, &item->base);
-    if (status == LMC_OK)
-        status = make_plan(conversion, worker, index, item->match, item);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(open_match(conversion, worker, index, &item->match, &item->base));
+    ST_TRY(make_plan(conversion, worker, index, item->match, item));
     item->info = (lmc_info)LMC_INIT(lmc_info);
     lmc_plan_info(item->plan, &item->info);
     if (item->info.mode != LMC_FRAME_DELTA) {
@@ -168,9 +163,7 @@ lmc_status st_convert_prepare(void *user, st_worker *worker, st_slot *slot)
     slot->item = item;
     if (st_aliases_owner(&conversion->aliases, slot->index) != slot->index)
         return LMC_OK;
-    const lmc_status status = plan_tensor(conversion, worker, slot->index, item);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(plan_tensor(conversion, worker, slot->index, item));
     item->block_bound = lmc_plan_block_bound(item->plan);
     item->entries = st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof *item->entries);
     if (!item->entries)

@@ -1,5 +1,5 @@
 /*
- * source.c - see convert/source.h.
+ * source.c - reads the tensors of an open plain file as a source, and names a tensor in a diagnostic.
  */
 #include "safetensors/convert/source.h"
 

@@ -121,9 +121,7 @@ static lmc_status add_tensor(lmc_st_writer *writer, const char *name, size_t nam
     if (!list)
         return LMC_ERR_NOMEM;
     writer->tensors = list;
-    lmc_status status = copy_text(writer, &tensor.name, name, name_nbytes);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(copy_text(writer, &tensor.name, name, name_nbytes));
     tensor.shape = st_allocate(&writer->memory, tensor.rank * sizeof *tensor.shape);
     if (!tensor.shape) {
         st_release(&writer->memory, tensor.name.bytes);
@@ -253,11 +251,8 @@ static lmc_status copy_tensor(const st_source *source, size_t index, const st_ca
         const size_t length = nbytes - at < PIECE_NBYTES ? (size_t)(nbytes - at) : PIECE_NBYTES;
         if (st_is_cancelled(options->cancel))
             return st_fail_cancelled(call->diag);
-        lmc_status status = source->read(source, index, at, piece, length, call->diag);
-        if (status == LMC_OK)
-            status = os_output_write(output, place + at, piece, length, call->diag);
-        if (status != LMC_OK)
-            return status;
+        ST_TRY(source->read(source, index, at, piece, length, call->diag));
+        ST_TRY(os_output_write(output, place + at, piece, length, call->diag));
         if (options->progress)
             options->progress(options->user, header->tensors[index].begin + at + length, header->data_nbytes);
     }
@@ -281,10 +276,8 @@ static lmc_status write_plain(const st_source *source, const os_place *out, cons
 {
     const lmc_st_options *const options = &call->options;
     os_output output;
-    lmc_status status = os_output_open(&output, options, out, NULL, 1, call->diag);
-    if (status != LMC_OK)
-        return status;
-    status = copy_contents(source, call, &output);
+    ST_TRY(os_output_open(&output, options, out, NULL, 1, call->diag));
+    lmc_status status = copy_contents(source, call, &output);
     if (status != LMC_OK) {
         os_output_discard(&output);
         return status;

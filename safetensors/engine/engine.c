@@ -1,5 +1,6 @@
 /*
- * engine.c - see engine/engine.h. One lock guards which tensors are prepared, which job is next, and whose run may write.
+ * engine.c - hands out the jobs of an engine (engine/engine.h). One lock guards which tensors are prepared, which job
+ * comes next, and whose run may write.
  */
 #include "safetensors/engine/engine.h"
 

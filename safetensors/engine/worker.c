@@ -1,5 +1,5 @@
 /*
- * worker.c - see engine/worker.h.
+ * worker.c - opens and closes what a thread owns (engine/worker.h), grows its buffers, and reads ahead for a batch.
  */
 #include "safetensors/engine/worker.h"
 

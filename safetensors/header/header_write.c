@@ -1,5 +1,5 @@
 /*
- * header_write.c - see header/header_write.h.
+ * header_write.c - puts JSON text and the entries of a header together (header/header_write.h).
  */
 #include "safetensors/header/header_write.h"
 
@@ -110,6 +110,6 @@ lmc_status st_header_write(const os_output *output, const void *text, size_t nby
 {
     unsigned char length[8];
     st_store_u64(length, nbytes);
-    const lmc_status status = os_output_write(output, 0, length, sizeof length, diag);
-    return status == LMC_OK ? os_output_write(output, sizeof length, text, nbytes, diag) : status;
+    ST_TRY(os_output_write(output, 0, length, sizeof length, diag));
+    return os_output_write(output, sizeof length, text, nbytes, diag);
 }

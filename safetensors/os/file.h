@@ -72,7 +72,7 @@ lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag);
 
 /* ---- output (os/output.c) ---- */
 
-/* Where an output is to be: a name in a folder that is held open (os_staging_place), or any path. */
+/* Where an output is to be: a name in a folder that is held open (os_staged_place), or any path. */
 typedef struct os_place {
     int folder_fd;    /* -1: none, `name` is the path itself */
     const char *name; /* in the folder; no link is followed */

@@ -1,5 +1,5 @@
 /*
- * input.c - os/file.h: files that are read.
+ * input.c - opens and reads inputs (os/file.h); a stream is copied to a file without a name first.
  */
 #define _FILE_OFFSET_BITS 64
 
@@ -49,7 +49,7 @@ lmc_status os_input_open(os_input *input, const char *path, lmc_st_diag *diag)
 }
 
 /* Copies what `fd` still has to the temporary file. */
-static lmc_status spool(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag)
+static lmc_status copy_to_spool(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag)
 {
     unsigned char piece[STREAM_NBYTES];
     for (;;) {
@@ -82,7 +82,7 @@ lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel,
     input->fd = os_spool_create();
     if (input->fd < 0)
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a temporary file for the stream");
-    lmc_status result = spool(input, fd, cancel, diag);
+    lmc_status result = copy_to_spool(input, fd, cancel, diag);
     /* the descriptor may itself become another call's input: it stands at its begin */
     if (result == LMC_OK && (fstat(input->fd, &status) != 0 || lseek(input->fd, 0, SEEK_SET) != 0))
         result = st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot read the temporary file");

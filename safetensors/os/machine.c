@@ -1,5 +1,5 @@
 /*
- * machine.c - os/file.h: what the machine is like.
+ * machine.c - asks the machine for the room that its limits leave, and for a number nobody foresees (os/file.h).
  */
 #include "safetensors/os/file.h"
 

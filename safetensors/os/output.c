@@ -151,7 +151,7 @@ static lmc_status create_temp(os_output *output, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-static void clear(os_output *output, const lmc_allocator *memory, const os_place *place)
+static void init_output(os_output *output, const lmc_allocator *memory, const os_place *place)
 {
     memset(output, 0, sizeof *output);
     output->fd = -1;
@@ -163,7 +163,7 @@ static void clear(os_output *output, const lmc_allocator *memory, const os_place
 lmc_status os_output_create(os_output *output, const lmc_allocator *memory, const os_place *place,
                             const os_input *input, int force, lmc_st_diag *diag)
 {
-    clear(output, memory, place);
+    init_output(output, memory, place);
     if (input)
         output->attributes = input->attributes;
     lmc_status status = check_target(place, input, force, diag);
@@ -180,7 +180,7 @@ lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memor
 {
     struct stat status;
     const os_place place = os_place_of(path);
-    clear(output, memory, &place);
+    init_output(output, memory, &place);
     if (input && fstat(fd, &status) == 0 && os_is_identity(&input->identity, &status)) {
         st_diag_set_file(diag, path);
         return fail_same(diag);

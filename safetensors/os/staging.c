@@ -321,7 +321,7 @@ static char *old_name(const os_staging *staging)
 }
 
 /* Puts the directory into the place of another, which gets its name. Returns 0 or an errno. */
-static int exchange(const os_staging *staging)
+static int exchange_directories(const os_staging *staging)
 {
     const char *const name = last_component(staging->path);
     const char *const target = last_component(staging->target);
@@ -367,14 +367,14 @@ static int replace_old(os_staging *staging)
     int os_errno = open_old(staging, &found);
     if (os_errno != 0)
         return os_errno;
-    os_errno = exchange(staging);
+    os_errno = exchange_directories(staging);
     if (os_errno != 0) {
         (void)fchmod(staging->old_fd, found.st_mode & 07777);
         return os_errno;
     }
     if (is_taken(staging->fd, staging->parent_fd, last_component(staging->target)) ||
         is_taken(staging->old_fd, staging->parent_fd, last_component(staging->path))) {
-        (void)exchange(staging);
+        (void)exchange_directories(staging);
         return ENOENT;
     }
     return 0;

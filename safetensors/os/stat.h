@@ -1,5 +1,5 @@
 /*
- * stat.h - what os_*.c take from a struct stat: attributes, and which file it is in which state.
+ * stat.h - the parts of a struct stat that files of os/ keep: attributes, and which file it is in which state.
  */
 #ifndef LMC_SAFETENSORS_OS_STAT_H
 #define LMC_SAFETENSORS_OS_STAT_H

@@ -26,7 +26,7 @@ typedef struct lister {
 /* ---- one entry ---- */
 
 /* Names an entry in the diagnostic. */
-static void blame(const lister *lister, const char *path)
+static void name_entry(const lister *lister, const char *path)
 {
     char *const full_path = os_path_join(lister->tree->memory, lister->root, path, "");
     st_diag_set_file(lister->diag, !full_path ? lister->root : full_path);
@@ -35,13 +35,13 @@ static void blame(const lister *lister, const char *path)
 
 static lmc_status fail_os(const lister *lister, const char *path, int os_errno, const char *what)
 {
-    blame(lister, path);
+    name_entry(lister, path);
     return st_fail_os(lister->diag, os_errno, LMC_ST_NO_OFFSET, what);
 }
 
-static lmc_status refuse(const lister *lister, const char *path, const char *why)
+static lmc_status refuse_entry(const lister *lister, const char *path, const char *why)
 {
-    blame(lister, path);
+    name_entry(lister, path);
     return st_fail(lister->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", why);
 }
 
@@ -74,8 +74,8 @@ static lmc_status add_entry(const lister *lister, char *path, const struct stat 
 }
 
 /* What a name is itself, and what it stands for; refuses what cannot be copied. */
-static lmc_status look_at(const lister *lister, int folder_fd, const char *name, const char *path,
-                          struct stat *own, struct stat *meant)
+static lmc_status look_at_entry(const lister *lister, int folder_fd, const char *name, const char *path,
+                                struct stat *own, struct stat *meant)
 {
     if (fstatat(folder_fd, name, own, AT_SYMLINK_NOFOLLOW) != 0)
         return fail_os(lister, path, errno, "cannot open");
@@ -85,15 +85,15 @@ static lmc_status look_at(const lister *lister, int folder_fd, const char *name,
     if (S_ISLNK(own->st_mode) && fstatat(folder_fd, name, meant, 0) != 0)
         return fail_os(lister, path, errno, "cannot open");
     if (S_ISLNK(own->st_mode) && S_ISDIR(meant->st_mode))
-        return refuse(lister, path, "is a link to a directory: links to files only");
+        return refuse_entry(lister, path, "is a link to a directory: links to files only");
     if (!S_ISREG(meant->st_mode) && !S_ISDIR(meant->st_mode))
-        return refuse(lister, path, "is not a regular file (a pipe, socket or device)");
+        return refuse_entry(lister, path, "is not a regular file (a pipe, socket or device)");
     return LMC_OK;
 }
 
 /* ---- all entries ---- */
 
-static lmc_status list(const lister *lister, int fd, const char *directory, unsigned depth);
+static lmc_status list_directory(const lister *lister, int fd, const char *directory, unsigned depth);
 
 static lmc_status list_name(const lister *lister, int folder_fd, const char *directory, const char *name,
                             unsigned depth)
@@ -103,7 +103,7 @@ static lmc_status list_name(const lister *lister, int folder_fd, const char *dir
     char *const path = os_path_join(lister->tree->memory, directory, name, "");
     if (!path)
         return st_fail_nomem(lister->diag);
-    lmc_status status = look_at(lister, folder_fd, name, path, &own, &meant);
+    lmc_status status = look_at_entry(lister, folder_fd, name, path, &own, &meant);
     if (status != LMC_OK) {
         st_release(lister->tree->memory, path);
         return status;
@@ -113,11 +113,11 @@ static lmc_status list_name(const lister *lister, int folder_fd, const char *dir
         return status;
     const int fd = os_open_own_folder(folder_fd, name);
     return fd < 0 ? fail_os(lister, path, errno, "cannot list the directory")
-                  : list(lister, fd, path, depth + 1);
+                  : list_directory(lister, fd, path, depth + 1);
 }
 
 /* Closes `fd`. */
-static lmc_status list(const lister *lister, int fd, const char *directory, unsigned depth)
+static lmc_status list_directory(const lister *lister, int fd, const char *directory, unsigned depth)
 {
     DIR *const stream = fdopendir(fd);
     lmc_status status = LMC_OK;
@@ -127,7 +127,7 @@ static lmc_status list(const lister *lister, int fd, const char *directory, unsi
         return status;
     }
     if (depth > DEPTH_MAX) {
-        blame(lister, directory);
+        name_entry(lister, directory);
         status = st_fail(lister->diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "more than %u nested directories",
                          DEPTH_MAX);
     }
@@ -166,7 +166,7 @@ static lmc_status read_tree(const lister *lister, int fd)
     }
     os_take_identity(&tree->root_identity, &found);
     os_take_attributes(&tree->root, &found);
-    const lmc_status status = list(lister, fd, "", 0);
+    const lmc_status status = list_directory(lister, fd, "", 0);
     if (status == LMC_OK && tree->count > 0)
         qsort(tree->entries, tree->count, sizeof *tree->entries, compare_entries);
     return status;

@@ -1,5 +1,5 @@
 /*
- * damage.c - see restore/damage.h.
+ * damage.c - collects the damage of a tensor and of a file, and lists damaged blocks in a sentence.
  */
 #include "safetensors/restore/damage.h"
 

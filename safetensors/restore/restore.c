@@ -1,6 +1,6 @@
 /*
- * restore.c - see restore/restore.h. The place of every block is known beforehand, so runs need no order
- * among themselves, unless what takes the content does: a stream, a hash.
+ * restore.c - decodes and verifies all tensors. The place of every block is known beforehand, so runs need no order
+ * among themselves, unless the taker of the content does: a stream, a hash.
  */
 #include "safetensors/restore/restore.h"
 
@@ -91,11 +91,9 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
 {
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
-    lmc_status status = st_frame_open(&item->frame, restoration->source, &worker->ahead, worker->ctx,
-                                      slot->index, &worker->diag);
-    if (status != LMC_OK)
-        return status;
-    status = open_base(work, worker, slot->index, item);
+    ST_TRY(st_frame_open(&item->frame, restoration->source, &worker->ahead, worker->ctx, slot->index,
+                         &worker->diag));
+    lmc_status status = open_base(work, worker, slot->index, item);
     if (status != LMC_OK || (item->frame.info.mode == LMC_FRAME_DELTA && item->base.step_count == 0)) {
         st_frame_close(&item->frame);
         return status;
@@ -225,10 +223,8 @@ static lmc_status read_stored(const st_restoration *restoration, st_worker *work
     const lmc_st_file *const source = restoration->source;
     const restore_item *const item = slot->item;
     uint64_t offset = 0;
-    lmc_status status =
-        st_frame_extent(&item->frame, run->first, run->count, &offset, &run->stored_nbytes, &worker->diag);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(
+        st_frame_extent(&item->frame, run->first, run->count, &offset, &run->stored_nbytes, &worker->diag));
     run->stored = os_window_find(&worker->ahead, offset, run->stored_nbytes);
     if (run->stored)
         return LMC_OK;
@@ -236,7 +232,7 @@ static lmc_status read_stored(const st_restoration *restoration, st_worker *work
     if (!stored)
         return LMC_ERR_NOMEM;
     run->stored = stored;
-    status = os_input_read(&source->input, offset, stored, run->stored_nbytes, &worker->diag);
+    lmc_status status = os_input_read(&source->input, offset, stored, run->stored_nbytes, &worker->diag);
     return status == LMC_OK ? LMC_OK : st_file_blame(source, slot->index, status, &worker->diag);
 }
 
@@ -333,10 +329,7 @@ static lmc_status gather_content(const st_restoration *restoration, st_worker *w
         return LMC_OK;
     if (!is_ordered(restoration) && worker->gathered_nbytes > 0 &&
         offset != worker->gathered_offset + worker->gathered_nbytes) {
-        const lmc_status status =
-            deliver_content(restoration, worker, worker->gathered_offset, bytes, worker->gathered_nbytes);
-        if (status != LMC_OK)
-            return status;
+        ST_TRY(deliver_content(restoration, worker, worker->gathered_offset, bytes, worker->gathered_nbytes));
         memmove(bytes, bytes + worker->gathered_nbytes, nbytes);
         worker->gathered_nbytes = 0;
     }
@@ -461,6 +454,6 @@ lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *di
 lmc_status st_restore_whole(const st_restoration *restoration, lmc_st_diag *diag)
 {
     const st_header *const header = &restoration->source->header;
-    const lmc_status status = st_header_write(restoration->output, header->text, header->text_nbytes, diag);
-    return status == LMC_OK ? st_restore_tensors(restoration, diag) : status;
+    ST_TRY(st_header_write(restoration->output, header->text, header->text_nbytes, diag));
+    return st_restore_tensors(restoration, diag);
 }

@@ -19,16 +19,12 @@ static lmc_status restore_open_file(const lmc_st_file *source, const os_place *o
     found.stored_nbytes = source->input.nbytes;
     found.tensor_count = source->header.tensor_count;
     found.is_archive = 1;
-    lmc_status status = options->salvage ? LMC_OK : st_content_open_files(source, diag);
-    if (status == LMC_OK)
-        status = st_file_check_output(source, out->path, options->out_fd, diag);
-    if (status == LMC_OK)
-        status = os_output_open(&output, options, out, &source->input, 1, diag);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(options->salvage ? LMC_OK : st_content_open_files(source, diag));
+    ST_TRY(st_file_check_output(source, out->path, options->out_fd, diag));
+    ST_TRY(os_output_open(&output, options, out, &source->input, 1, diag));
     const st_restoration whole = {.source = source, .options = options, .output = &output};
-    status = options->salvage ? st_salvage_tensors(source, &output, options, &found, &damage, diag)
-                              : st_restore_whole(&whole, diag);
+    lmc_status status = options->salvage ? st_salvage_tensors(source, &output, options, &found, &damage, diag)
+                                         : st_restore_whole(&whole, diag);
     if (status == LMC_OK)
         status = os_output_commit(&output, options->force, options->no_fsync, diag);
     else

@@ -75,13 +75,11 @@ lmc_status st_salvage_tensors(const lmc_st_file *source, os_output *output, cons
     st_parts passes = {.options = options, .total_nbytes = 2 * header->data_nbytes};
     const lmc_st_options inner = st_parts_options(&passes);
     st_damage_log log;
-    lmc_status status = st_damage_log_init(&log, options->allocator, header->tensor_count, diag);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(st_damage_log_init(&log, options->allocator, header->tensor_count, diag));
     const st_restoration check = {.source = source, .options = &inner, .log = &log};
     const st_restoration whole = {.source = source, .options = &inner, .output = output};
     st_parts_begin(&passes, header->data_nbytes);
-    status = st_restore_tensors(&check, diag);
+    lmc_status status = st_restore_tensors(&check, diag);
     if (status == LMC_OK) {
         st_parts_end(&passes);
         st_parts_begin(&passes, header->data_nbytes);

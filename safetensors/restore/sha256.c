@@ -1,5 +1,5 @@
 /*
- * sha256.c - see restore/sha256.h. Names are those of FIPS 180-4.
+ * sha256.c - computes SHA-256. Names are those of FIPS 180-4.
  */
 #include "safetensors/restore/sha256.h"
 

@@ -169,10 +169,9 @@ static lmc_status compare_open_files(const lmc_st_file *archive, const lmc_st_fi
         return fail_different("header", diag);
     const st_restoration restoration = {
         .source = archive, .options = options, .original = &plain->input, .original_path = plain->path};
-    lmc_status status = st_content_open_files(archive, diag);
-    if (status == LMC_OK)
-        status = st_restore_tensors(&restoration, diag);
-    return status == LMC_OK ? os_input_check_unchanged(&plain->input, diag) : status;
+    ST_TRY(st_content_open_files(archive, diag));
+    ST_TRY(st_restore_tensors(&restoration, diag));
+    return os_input_check_unchanged(&plain->input, diag);
 }
 
 lmc_status st_compare_files(const char *archive_path, int archive_fd, const char *plain_path,

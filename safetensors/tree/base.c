@@ -1,5 +1,5 @@
 /*
- * base.c - see tree/base.h.
+ * base.c - looks for the base of a directory's file by its name.
  */
 #include "safetensors/tree/base.h"
 

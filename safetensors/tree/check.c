@@ -1,5 +1,5 @@
 /*
- * check.c - see tree/check.h.
+ * check.c - verifies the archives of a directory, and compares it with the directory that it was made from.
  */
 #include "safetensors/tree/check.h"
 

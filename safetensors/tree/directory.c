@@ -60,10 +60,8 @@ static lmc_status copy_file(st_tree_work *work, const os_entry *entry, const cha
     os_input input;
     os_output output;
     st_diag_init(work->diag, in_path);
-    lmc_status status = os_input_open(&input, in_path, work->diag);
-    if (status != LMC_OK)
-        return status;
-    status = os_output_open(&output, &work->inner, out, &input, 0, work->diag);
+    ST_TRY(os_input_open(&input, in_path, work->diag));
+    lmc_status status = os_output_open(&output, &work->inner, out, &input, 0, work->diag);
     if (status == LMC_OK) {
         status = copy_bytes(work, &input, &output);
         if (status == LMC_OK)
@@ -142,10 +140,8 @@ static lmc_status work_on_file(st_tree_work *work, const os_entry *entry, const 
         work->finished_count++;
         return add_kept(work, entry, out->path, fd);
     }
-    const lmc_status status = is_forward ? st_convert_file(in_path, out, &work->inner, &one, work->diag)
-                                         : st_restore_file(in_path, out, &work->inner, &one, work->diag);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(is_forward ? st_convert_file(in_path, out, &work->inner, &one, work->diag)
+                      : st_restore_file(in_path, out, &work->inner, &one, work->diag));
     work->finished_count++;
     count_file(work, entry, is_forward ? LMC_ST_EVENT_CONVERTED : LMC_ST_EVENT_RESTORED, &one);
     return LMC_OK;
@@ -294,14 +290,10 @@ static lmc_status leave_unfinished(st_tree_work *work, lmc_status status)
 static lmc_status write_directory(st_tree_work *work)
 {
     const lmc_st_options *const options = work->options;
-    lmc_status status = check_bases_are_elsewhere(work);
-    if (status != LMC_OK)
-        return status;
-    status = os_staging_open(&work->staging, options->allocator, work->out_path, work->in_path,
-                             options->force, work->diag);
-    if (status != LMC_OK)
-        return status;
-    status = fill_staging(work);
+    ST_TRY(check_bases_are_elsewhere(work));
+    ST_TRY(os_staging_open(&work->staging, options->allocator, work->out_path, work->in_path, options->force,
+                           work->diag));
+    lmc_status status = fill_staging(work);
     if (status == LMC_OK) {
         status = os_staging_commit(&work->staging, &work->tree.root, options->force, options->no_fsync,
                                    work->diag);

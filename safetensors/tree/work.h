@@ -41,8 +41,8 @@ lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry);
 /* Fails with this status and text, naming `path`. */
 lmc_status st_tree_refuse(const st_tree_work *work, const char *path, lmc_status status, const char *text);
 
-/* tree/refuse.c: refuses what cannot be done, before anything is written; sums the bytes of the files up. Errors: ARG, HEADER, and
- * what opening a file or its base gives. */
+/* tree/refuse.c: refuses what cannot be done, before anything is written; sums the bytes of the files up. Errors: ARG,
+ * HEADER, and what opening a file or its base gives. */
 lmc_status st_tree_check(st_tree_work *work);
 
 #endif
