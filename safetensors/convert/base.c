@@ -18,11 +18,10 @@ static lmc_status set_base_name(st_conversion *conversion, lmc_st_diag *diag)
     if (base->is_archive && nbytes > suffix_nbytes &&
         strcmp(name + nbytes - suffix_nbytes, ST_ARCHIVE_SUFFIX) == 0)
         nbytes -= suffix_nbytes;
-    if (!st_base_name_is_valid(name, nbytes)) {
+    if (!st_base_name_is_valid(name, nbytes))
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "cannot be a base: its name must be UTF-8 of at most %d bytes",
                        LMC_ST_BASE_NAME_NBYTES_MAX);
-    }
     memcpy(conversion->base_name, name, nbytes);
     conversion->base_name[nbytes] = '\0';
     return LMC_OK;
@@ -61,11 +60,10 @@ static lmc_status check_base(st_conversion *conversion, const char *out_path, lm
     lmc_status status = set_base_name(conversion, diag);
     if (status == LMC_OK)
         status = st_file_chain_count(base, &count, diag);
-    if (status == LMC_OK && count >= LMC_ST_CHAIN_MAX) {
+    if (status == LMC_OK && count >= LMC_ST_CHAIN_MAX)
         status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
                          "cannot be a base: it ends a chain of %d files, the most that there may be",
                          LMC_ST_CHAIN_MAX);
-    }
     if (status == LMC_OK)
         status = check_headers(conversion, diag);
     if (status == LMC_OK && os_input_is(&base->input, out_path, out_fd)) {

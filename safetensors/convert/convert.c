@@ -206,10 +206,9 @@ static lmc_status write_archive(st_conversion *conversion, const os_place *out, 
     ST_TRY(st_convert_open_base(conversion, out->path, diag));
     ST_TRY(os_output_open(&conversion->output, options, out, conversion->source->input, 0, diag));
     lmc_status status = st_aliases_find(&conversion->aliases, conversion->source, options, diag);
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         status = st_matches_find(&conversion->matches, conversion->source, &conversion->aliases,
                                  conversion->base, options, diag);
-    }
     if (status == LMC_OK)
         status = st_convert_reserve_header_region(conversion, diag);
     if (status == LMC_OK)

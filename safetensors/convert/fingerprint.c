@@ -80,10 +80,9 @@ static lmc_status take_fingerprint(const sampler *sampler, st_worker *worker, st
     size_t filled = 0;
     st_content content = {0};
     lmc_status status = LMC_OK;
-    if (one->place == LMC_ST_BASE_FILE) {
+    if (one->place == LMC_ST_BASE_FILE)
         status =
             st_content_open(&content, sampler->base, worker->ctx, one->index, worker->memory, &worker->diag);
-    }
     const size_t place_count = sampling->list_places(one->nbytes, places);
     for (size_t i = 0; i < place_count && status == LMC_OK; i++) {
         const uint64_t left = one->nbytes - places[i];

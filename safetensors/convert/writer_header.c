@@ -74,10 +74,9 @@ lmc_status st_writer_make_header(const lmc_st_writer *writer, const st_writer_te
     if (!is_possible(writer))
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the tensors do not fit a file");
     put_header(&out, writer, order, &data_nbytes);
-    if (out.nbytes > LMC_ST_HEADER_NBYTES_MAX) {
+    if (out.nbytes > LMC_ST_HEADER_NBYTES_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the header would exceed %u bytes",
                        (unsigned)LMC_ST_HEADER_NBYTES_MAX);
-    }
     unsigned char *const text = st_allocate(&writer->memory, out.nbytes);
     if (!text)
         return st_fail_nomem(diag);

@@ -120,10 +120,9 @@ static lmc_status check_target(const os_place *place, const os_input *input, int
     const int is_dangling_link = S_ISLNK(status.st_mode) && fstatat(folder_fd, place->name, &status, 0) != 0;
     if (!is_dangling_link && input && os_is_identity(&input->identity, &status))
         return fail_same(diag);
-    if (!is_dangling_link && !S_ISREG(status.st_mode)) {
+    if (!is_dangling_link && !S_ISREG(status.st_mode))
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is %s",
                        S_ISDIR(status.st_mode) ? "a directory" : "not a regular file");
-    }
     return force ? LMC_OK : fail_exists(diag);
 }
 

@@ -76,18 +76,16 @@ static lmc_status check_target(os_staging *staging, const char *source, int forc
     struct stat around;
     const char *const target = staging->target;
     const char *const fault = place_fault(target, source);
-    if (fault) {
+    if (fault)
         return fault == no_memory ? st_fail_nomem(diag)
                                   : st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", fault);
-    }
     if (lstat(target, &found) != 0)
         return LMC_OK;
     if (!S_ISDIR(found.st_mode))
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is not a directory");
-    if (fstat(staging->parent_fd, &around) == 0 && around.st_dev != found.st_dev) {
+    if (fstat(staging->parent_fd, &around) == 0 && around.st_dev != found.st_dev)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "the output is a mount point, which nothing can take the place of");
-    }
     if (force) {
         staging->has_old = 1;
         os_take_identity(&staging->old, &found);

@@ -73,10 +73,9 @@ static lmc_status open_base(restore_work *work, st_worker *worker, size_t index,
 {
     const lmc_st_file *const source = work->restoration->source;
     const st_link *const link = st_bases_find(&source->bases, index);
-    if (link && link->place == LMC_ST_BASE_FILE) {
+    if (link && link->place == LMC_ST_BASE_FILE)
         st_store_u64(work->base_hashes + 8 * (size_t)(link - source->bases.links),
                      lmc_frame_base_hash(item->frame.coded));
-    }
     const lmc_status status =
         st_content_open_base(&item->base, &item->frame, worker->ctx, worker->memory, &worker->diag);
     if (work->restoration->without_base && (status == LMC_ERR_BASE || status == LMC_ERR_LIMIT)) {
@@ -107,10 +106,9 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
         if (!item->entries)
             return st_fail_nomem(&worker->diag);
     }
-    if (restoration->output && item->frame.info.content_nbytes >= RESERVE_NBYTES_MIN) {
+    if (restoration->output && item->frame.info.content_nbytes >= RESERVE_NBYTES_MIN)
         return os_output_reserve(restoration->output, output_offset(restoration, slot->index),
                                  item->frame.info.content_nbytes, &worker->diag);
-    }
     return LMC_OK;
 }
 

@@ -42,10 +42,9 @@ lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_s
 {
     lmc_st_file *source = NULL;
     lmc_status status = st_file_open_input(in_path, options, &source, diag);
-    if (status == LMC_OK && !source->is_archive) {
+    if (status == LMC_OK && !source->is_archive)
         status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                          "is a plain safetensors file, not an LMC archive");
-    }
     if (status == LMC_OK)
         status = restore_open_file(source, out, options, result, diag);
     lmc_st_close(source);

@@ -159,10 +159,9 @@ static lmc_status compare_open_files(const lmc_st_file *archive, const lmc_st_fi
 {
     const st_header *const a = &archive->header;
     const st_header *const b = &plain->header;
-    if (!archive->is_archive || plain->is_archive) {
+    if (!archive->is_archive || plain->is_archive)
         return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                        "an archive and a plain file are needed to be compared");
-    }
     if (archive->file_nbytes != plain->file_nbytes)
         return fail_different("size", diag);
     if (a->text_nbytes != b->text_nbytes || memcmp(a->text, b->text, a->text_nbytes) != 0)

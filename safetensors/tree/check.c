@@ -38,10 +38,9 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, const lm
     lmc_st_options own = *options;
     const int is_index = st_index_is_name(entry->path);
     lmc_status status = st_tree_base_find(&base, options, entry->path, &own, diag);
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         status = is_index ? st_index_check(options->allocator, path, ST_ARCHIVE_SUFFIX, diag)
                           : st_verify_file(path, &own, &one, diag);
-    }
     st_tree_base_free(&base, options->allocator);
     st_release(options->allocator, path);
     result->file_count += !is_index;

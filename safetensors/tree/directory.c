@@ -31,10 +31,9 @@ static void count_file(st_tree_work *work, const os_entry *entry, lmc_st_event e
     work->result->file_count++;
     work->result->kept_count += event == LMC_ST_EVENT_KEPT;
     st_parts_end(&work->parts);
-    if (work->options->file_done) {
+    if (work->options->file_done)
         work->options->file_done(work->options->user, entry->path, event, entry->nbytes,
                                  event == LMC_ST_EVENT_RESTORED ? one->file_nbytes : one->stored_nbytes);
-    }
 }
 
 static lmc_status copy_bytes(const st_tree_work *work, const os_input *input, const os_output *output)
@@ -294,10 +293,9 @@ static lmc_status write_directory(st_tree_work *work)
     ST_TRY(os_staging_open(&work->staging, options->allocator, work->out_path, work->in_path, options->force,
                            work->diag));
     lmc_status status = fill_staging(work);
-    if (status == LMC_OK) {
+    if (status == LMC_OK)
         status = os_staging_commit(&work->staging, &work->tree.root, options->force, options->no_fsync,
                                    work->diag);
-    }
     if (status == LMC_OK)
         return LMC_OK;
     if (can_be_gone_on_with(work, status))
@@ -314,10 +312,9 @@ static lmc_status transform(const st_tree_work *given, lmc_st_diag *diag)
     work.parts.options = options;
     work.inner = st_parts_options(&work.parts);
     work.inner.force = 1;
-    if (options->out_fd >= 0 || options->salvage) {
+    if (options->out_fd >= 0 || options->salvage)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "is a directory: it can be neither streamed nor salvaged");
-    }
     lmc_status status = st_tree_base_check(options, diag);
     if (status == LMC_OK)
         status = os_tree_read(&work.tree, options->allocator, work.in_path, diag);

@@ -66,10 +66,9 @@ static lmc_status check_tensors(const st_tree_work *work, const char *path)
     lmc_status status = st_file_open_input(path, &work->inner, &file, work->diag);
     if (status == LMC_OK && work->direction == ST_TO_ARCHIVES && file->is_archive)
         status = st_tree_refuse(work, path, LMC_ERR_CORRUPT, "is an LMC archive already");
-    if (status == LMC_OK && work->direction == ST_FROM_ARCHIVES && !file->is_archive) {
+    if (status == LMC_OK && work->direction == ST_FROM_ARCHIVES && !file->is_archive)
         status =
             st_tree_refuse(work, path, LMC_ERR_CORRUPT, "is a plain safetensors file, not an LMC archive");
-    }
     if (status == LMC_OK)
         status = check_file_base(work, file);
     lmc_st_close(file);
@@ -124,15 +123,13 @@ static lmc_status check_place(const st_tree_work *work, const os_entry *entry, c
 
 static lmc_status check_copied(const st_tree_work *work, const os_entry *entry, const char *path)
 {
-    if (work->direction == ST_TO_ARCHIVES && st_is_archive_name(entry->path)) {
+    if (work->direction == ST_TO_ARCHIVES && st_is_archive_name(entry->path))
         return st_tree_refuse(
             work, path, LMC_ERR_ARG,
             "stands where an archive would, and would be restored as one: move it away first");
-    }
-    if (st_index_is_name(entry->path)) {
+    if (st_index_is_name(entry->path))
         return st_index_check(work->options->allocator, path,
                               work->direction == ST_TO_ARCHIVES ? "" : ST_ARCHIVE_SUFFIX, work->diag);
-    }
     return LMC_OK;
 }
 
@@ -166,10 +163,9 @@ lmc_status st_tree_check(st_tree_work *work)
         worked_count += (size_t)st_tree_is_worked_on(work, entry);
         work->parts.total_nbytes += entry->nbytes;
     }
-    if (worked_count == 0) {
+    if (worked_count == 0)
         return st_tree_refuse(work, work->in_path, LMC_ERR_ARG,
                               work->direction == ST_TO_ARCHIVES ? "holds no safetensors file"
                                                                 : "holds no LMC archive");
-    }
     return LMC_OK;
 }
