@@ -27,12 +27,6 @@ static lmc_status set_base_name(st_conversion *conversion, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-static int is_source_header(const st_header *source, const st_header *header)
-{
-    return source->text_nbytes == header->text_nbytes &&
-           memcmp(source->text, header->text, header->text_nbytes) == 0;
-}
-
 /* What base/search.c will find when the archive is read. The chain is open. */
 static lmc_status check_headers(const st_conversion *conversion, lmc_st_diag *diag)
 {
@@ -42,7 +36,8 @@ static lmc_status check_headers(const st_conversion *conversion, lmc_st_diag *di
         last = last->base->file;
     uint64_t nbytes = st_file_headers_nbytes(last) + source->text_nbytes;
     for (const lmc_st_file *file = last; file; file = file->dependent)
-        if (!file->header.is_shared && is_source_header(source, &file->header))
+        if (!file->header.is_shared && file->header.text_nbytes == source->text_nbytes &&
+            memcmp(file->header.text, source->text, source->text_nbytes) == 0)
             nbytes -= source->text_nbytes;
     return nbytes <= LMC_ST_CHAIN_HEADER_NBYTES_MAX
                ? LMC_OK

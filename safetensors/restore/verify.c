@@ -31,17 +31,6 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
     return status == LMC_OK ? os_input_check_unchanged(&source->input, diag) : status;
 }
 
-/* Opens all files that tensors need. 1 and the reason in `missing` if a base cannot be had. */
-static int is_base_missing(const lmc_st_file *source, lmc_st_diag *missing, lmc_status *status)
-{
-    const lmc_status found = st_content_open_files(source, missing);
-    *status = LMC_OK;
-    if (found == LMC_OK || st_is_damage(found))
-        return found != LMC_OK;
-    *status = found;
-    return 0;
-}
-
 /* A base that is missing is told last, and to the callback if there is damage, which is what the call returns. */
 static lmc_status report_damage(const st_damage_log *log, const lmc_st_diag *missing,
                                 const lmc_st_options *options, lmc_st_diag *diag)
@@ -63,15 +52,13 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
 {
     st_damage_log log;
     lmc_st_diag missing = *diag;
-    lmc_status status = LMC_OK;
-    const int without_base = is_base_missing(source, &missing, &status);
-    if (status != LMC_OK) {
+    lmc_status status = st_content_open_files(source, &missing);
+    const int without_base = status != LMC_OK;
+    if (without_base && !st_is_damage(status)) {
         *diag = missing;
         return status;
     }
-    status = st_damage_log_init(&log, options->allocator, source->header.tensor_count, diag);
-    if (status != LMC_OK)
-        return status;
+    ST_TRY(st_damage_log_init(&log, options->allocator, source->header.tensor_count, diag));
     const st_restoration restoration = {.source = source,
                                         .options = options,
                                         .sha256 = options->sha256 ? sha256 : NULL,

@@ -228,14 +228,6 @@ static lmc_status finish_directories(const st_tree_work *work)
     return status;
 }
 
-static lmc_status fill_staging(st_tree_work *work)
-{
-    lmc_status status = clean_staging(work);
-    for (size_t i = 0; i < work->tree.count && status == LMC_OK; i++)
-        status = write_entry(work, &work->tree.entries[i]);
-    return status == LMC_OK ? finish_directories(work) : status;
-}
-
 /* The output must not be, hold, or be part of `base`: a directory that is in the way is removed with all that is in it.
  * may_add: a new one may be made in it. */
 static lmc_status check_base_is_elsewhere(const st_tree_work *work, const char *base, int may_add)
@@ -292,7 +284,11 @@ static lmc_status write_directory(st_tree_work *work)
     ST_TRY(check_bases_are_elsewhere(work));
     ST_TRY(os_staging_open(&work->staging, options->allocator, work->out_path, work->in_path, options->force,
                            work->diag));
-    lmc_status status = fill_staging(work);
+    lmc_status status = clean_staging(work);
+    for (size_t i = 0; i < work->tree.count && status == LMC_OK; i++)
+        status = write_entry(work, &work->tree.entries[i]);
+    if (status == LMC_OK)
+        status = finish_directories(work);
     if (status == LMC_OK)
         status = os_staging_commit(&work->staging, &work->tree.root, options->force, options->no_fsync,
                                    work->diag);
