@@ -19,7 +19,7 @@ struct lmc_st_reader {
 static lmc_status open_reader(lmc_st_reader *reader, const lmc_st_file *file, uint64_t index,
                               lmc_st_diag *diag)
 {
-    reader->reader.file = file;
+    reader->reader.frame.file = file;
     if (index >= file->header.tensor_count)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
     if (file->is_archive && lmc_ctx_create(&file->memory, &reader->ctx) != LMC_OK)
@@ -36,7 +36,7 @@ lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index, lmc_st_
     if (status == LMC_OK)
         status = created ? open_reader(created, file, index, call.diag) : st_fail_nomem(call.diag);
     if (status != LMC_OK && created) {
-        created->reader.file = file;
+        created->reader.frame.file = file;
         lmc_st_reader_free(created);
     }
     *reader = status == LMC_OK ? created : NULL;
@@ -47,9 +47,9 @@ lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint64_t first_byte, size_t
                               lmc_st_diag *diag)
 {
     st_call call;
-    const st_reader *const inner = &reader->reader;
-    const uint64_t content_nbytes = st_file_tensor_nbytes(inner->file, inner->index);
-    lmc_status status = st_call_begin(&call, inner->file->path, NULL, NULL, diag);
+    const st_frame *const frame = &reader->reader.frame;
+    const uint64_t content_nbytes = st_file_tensor_nbytes(frame->file, frame->index);
+    lmc_status status = st_call_begin(&call, frame->file->path, NULL, NULL, diag);
     if (status == LMC_OK && (first_byte > content_nbytes || nbytes > content_nbytes - first_byte))
         status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the tensor");
     if (status == LMC_OK && nbytes > 0)
@@ -61,7 +61,7 @@ void lmc_st_reader_free(lmc_st_reader *reader)
 {
     if (!reader)
         return;
-    const lmc_allocator memory = reader->reader.file->memory;
+    const lmc_allocator memory = reader->reader.frame.file->memory;
     st_reader_close(&reader->reader);
     lmc_ctx_free(reader->ctx);
     st_release(&memory, reader);
@@ -71,19 +71,16 @@ static lmc_status read_block_nbytes(const lmc_st_file *file, uint64_t index, siz
                                     lmc_st_diag *diag)
 {
     lmc_ctx *ctx = NULL;
-    lmc_frame *frame = NULL;
-    lmc_info info = LMC_INIT(lmc_info);
+    st_frame frame;
     if (!file->is_archive || index >= file->header.tensor_count)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no content hash of this number");
     if (st_file_tensor_nbytes(file, (size_t)index) == 0)
         return LMC_OK;
     if (lmc_ctx_create(&file->memory, &ctx) != LMC_OK)
         return st_fail_nomem(diag);
-    const lmc_status status = st_frame_open(file, NULL, ctx, (size_t)index, &frame, diag);
-    if (status == LMC_OK)
-        lmc_frame_info(frame, &info);
-    *block_nbytes = info.block_nbytes;
-    lmc_frame_free(frame);
+    const lmc_status status = st_frame_open(&frame, file, NULL, ctx, (size_t)index, diag);
+    *block_nbytes = status == LMC_OK ? frame.info.block_nbytes : 0;
+    st_frame_close(&frame);
     lmc_ctx_free(ctx);
     return status;
 }
@@ -146,7 +143,9 @@ static lmc_status write_copy(copy *copy, const char *out_path, const st_call *ca
 {
     os_output output;
     const os_place place = os_place_of(out_path);
-    lmc_status status = st_restore_create_output(&output, copy->source, &place, &call->options, call->diag);
+    lmc_status status = st_file_check_output(copy->source, out_path, call->options.out_fd, call->diag);
+    if (status == LMC_OK)
+        status = os_output_open(&output, &call->options, &place, &copy->source->input, 1, call->diag);
     if (status != LMC_OK)
         return status;
     status = copy_pieces(copy, &output, call);
