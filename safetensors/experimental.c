@@ -143,18 +143,13 @@ static lmc_status write_copy(copy *copy, const char *out_path, const st_call *ca
 {
     os_output output;
     const os_place place = os_place_of(out_path);
-    lmc_status status = st_file_check_output(copy->source, out_path, call->options.out_fd, call->diag);
-    if (status == LMC_OK)
-        status = os_output_open(&output, &call->options, &place, &copy->source->input, 1, call->diag);
-    if (status != LMC_OK)
-        return status;
-    status = copy_pieces(copy, &output, call);
+    const lmc_st_options *const options = &call->options;
+    ST_TRY(st_file_check_output(copy->source, out_path, options->out_fd, call->diag));
+    ST_TRY(os_output_open(&output, options, &place, &copy->source->input, 1, call->diag));
+    lmc_status status = copy_pieces(copy, &output, call);
     if (status == LMC_OK)
         status = os_input_check_unchanged(&copy->source->input, call->diag);
-    if (status == LMC_OK)
-        return os_output_commit(&output, call->options.force, call->options.no_fsync, call->diag);
-    os_output_discard(&output);
-    return status;
+    return os_output_close(&output, options, status, call->diag);
 }
 
 lmc_status lmc_st_write_content(const lmc_st_file *source, const char *out_path, uint64_t nbytes,

@@ -213,11 +213,7 @@ static lmc_status write_archive(st_conversion *conversion, const os_place *out, 
         status = st_convert_reserve_header_region(conversion, diag);
     if (status == LMC_OK)
         status = write_contents(conversion, diag);
-    if (status != LMC_OK) {
-        os_output_discard(&conversion->output);
-        return status;
-    }
-    return os_output_commit(&conversion->output, options->force, options->no_fsync, diag);
+    return os_output_close(&conversion->output, options, status, diag);
 }
 
 lmc_status st_convert_source(const st_source *source, const os_place *out, const lmc_st_options *options,

@@ -277,18 +277,11 @@ static lmc_status write_plain(const st_source *source, const os_place *out, cons
     const lmc_st_options *const options = &call->options;
     os_output output;
     ST_TRY(os_output_open(&output, options, out, NULL, 1, call->diag));
-    lmc_status status = copy_contents(source, call, &output);
-    if (status != LMC_OK) {
-        os_output_discard(&output);
-        return status;
-    }
-    status = os_output_commit(&output, options->force, options->no_fsync, call->diag);
-    if (status == LMC_OK) {
-        call->result->file_nbytes = source->file_nbytes;
-        call->result->stored_nbytes = source->file_nbytes;
-        call->result->tensor_count = source->header->tensor_count;
-    }
-    return status;
+    ST_TRY(os_output_close(&output, options, copy_contents(source, call, &output), call->diag));
+    call->result->file_nbytes = source->file_nbytes;
+    call->result->stored_nbytes = source->file_nbytes;
+    call->result->tensor_count = source->header->tensor_count;
+    return LMC_OK;
 }
 
 /* ---- the calls ---- */

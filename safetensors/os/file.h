@@ -96,24 +96,15 @@ typedef struct os_output {
     const lmc_allocator *memory;
 } os_output;
 
-/* Creates the output of a call with these options: a file at `place`, or the options' descriptor if there is one; see
- * the two functions that follow. */
+/* Opens the output of a call with these options, made from `input` (NULL: from nothing).
+ *   - A file at `place`: it grows without its name. Errors: ARG if something is there and options->force is 0, is the
+ *     input itself, or is not a regular file; IO; NOMEM.
+ *   - The options' descriptor, if there is one, which stays the caller's; `place` serves messages only. is_sequential:
+ *     writes come in order and go there at once; else they are collected in a temporary file and copied at the end.
+ *     Errors: IO; ARG if it is the input itself; the calls that follow: CANCELLED too.
+ * A success ends with os_output_close(). What the options and the place point to must outlive the output. */
 lmc_status os_output_open(os_output *output, const lmc_st_options *options, const os_place *place,
                           const os_input *input, int is_sequential, lmc_st_diag *diag);
-
-/* Creates the temporary file for an output at `place`. input: what it is made from, or NULL. Errors: ARG if
- * something is there and `force` is 0, is the input itself, or is not a regular file; IO; NOMEM. Ends with
- * os_output_commit() or _discard(). */
-lmc_status os_output_create(os_output *output, const lmc_allocator *memory, const os_place *place,
-                            const os_input *input, int force, lmc_st_diag *diag);
-
-/* An output that goes to the descriptor `fd`, which stays the caller's; `path` serves messages only.
- * is_sequential: writes come in order and go there at once; else they are collected in a temporary file
- * and copied by os_output_commit(). input, cancel: may be NULL. Errors: IO; ARG if it is the input itself; the
- * calls that follow: CANCELLED too. */
-lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memory, int fd, const char *path,
-                                   const os_input *input, int is_sequential, const volatile int *cancel,
-                                   lmc_st_diag *diag);
 
 /* Asks for disk space for bytes [offset, offset + nbytes). A file system that cannot do so is no error.
  * Error: IO (no space). */
@@ -123,15 +114,14 @@ lmc_status os_output_reserve(const os_output *output, uint64_t offset, uint64_t 
 lmc_status os_output_write(const os_output *output, uint64_t offset, const void *src, size_t nbytes,
                            lmc_st_diag *diag);
 
-/* Gives the finished file its attributes and its name and closes it. Without `force`, a file that has
- * appeared under the name meanwhile is kept (ARG). After a failure nothing is left. */
-lmc_status os_output_commit(os_output *output, int force, int no_fsync, lmc_st_diag *diag);
+/* Closes the output. If everything was `written`, the file gets its attributes and its name first. Without
+ * options->force, a file that has appeared under the name meanwhile is kept (ARG). After a failure nothing is left.
+ * Returns `written` if that is a fault, else what happened here. */
+lmc_status os_output_close(os_output *output, const lmc_st_options *options, lmc_status written,
+                           lmc_st_diag *diag);
 
 /* Sets permissions and time of an open file or directory; returns 0 or an errno. */
 int os_set_attributes(int fd, const os_attributes *attributes);
-
-/* Closes and removes the temporary file, if there is one. */
-void os_output_discard(os_output *output);
 
 /* An empty file without a name for bytes on their way, in $TMPDIR, /var/tmp or /tmp. Returns its
  * descriptor, or -1 with errno set. */

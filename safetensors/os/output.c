@@ -150,60 +150,40 @@ static lmc_status create_temp(os_output *output, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-static void init_output(os_output *output, const lmc_allocator *memory, const os_place *place)
-{
-    memset(output, 0, sizeof *output);
-    output->fd = -1;
-    output->stream_fd = -1;
-    output->place = *place;
-    output->memory = memory;
-}
-
-lmc_status os_output_create(os_output *output, const lmc_allocator *memory, const os_place *place,
-                            const os_input *input, int force, lmc_st_diag *diag)
-{
-    init_output(output, memory, place);
-    if (input)
-        output->attributes = input->attributes;
-    lmc_status status = check_target(place, input, force, diag);
-    if (status == LMC_OK)
-        status = create_temp(output, diag);
-    if (status != LMC_OK)
-        st_diag_set_file(diag, place->path);
-    return status;
-}
-
-lmc_status os_output_create_stream(os_output *output, const lmc_allocator *memory, int fd, const char *path,
-                                   const os_input *input, int is_sequential, const volatile int *cancel,
-                                   lmc_st_diag *diag)
+static lmc_status open_stream(os_output *output, const os_input *input, int is_sequential, lmc_st_diag *diag)
 {
     struct stat status;
-    const os_place place = os_place_of(path);
-    init_output(output, memory, &place);
-    if (input && fstat(fd, &status) == 0 && os_is_identity(&input->identity, &status)) {
-        st_diag_set_file(diag, path);
+    if (input && fstat(output->stream_fd, &status) == 0 && os_is_identity(&input->identity, &status))
         return fail_same(diag);
-    }
-    output->stream_fd = fd;
     output->is_sequential = is_sequential;
-    output->cancel = cancel;
     if (is_sequential)
         return LMC_OK;
     output->fd = os_spool_create();
-    if (output->fd < 0) {
-        st_diag_set_file(diag, path);
-        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a temporary file for the stream");
-    }
-    return LMC_OK;
+    return output->fd >= 0
+               ? LMC_OK
+               : st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a temporary file for the stream");
 }
 
 lmc_status os_output_open(os_output *output, const lmc_st_options *options, const os_place *place,
                           const os_input *input, int is_sequential, lmc_st_diag *diag)
 {
-    return options->out_fd >= 0
-               ? os_output_create_stream(output, options->allocator, options->out_fd, place->path, input,
-                                         is_sequential, options->cancel, diag)
-               : os_output_create(output, options->allocator, place, input, options->force, diag);
+    lmc_status status = LMC_OK;
+    *output = (os_output){.fd = -1,
+                          .place = *place,
+                          .stream_fd = options->out_fd,
+                          .cancel = options->cancel,
+                          .memory = options->allocator};
+    if (input)
+        output->attributes = input->attributes;
+    if (output->stream_fd >= 0)
+        status = open_stream(output, input, is_sequential, diag);
+    else
+        status = check_target(place, input, options->force, diag);
+    if (status == LMC_OK && output->stream_fd < 0)
+        status = create_temp(output, diag);
+    if (status != LMC_OK)
+        st_diag_set_file(diag, place->path);
+    return status;
 }
 
 /* The directory that os_spool_create() tries first. Static storage or the environment's. */
@@ -356,13 +336,6 @@ static void sync_directory(const os_output *output)
     }
 }
 
-static lmc_status fail_commit(os_output *output, int os_errno, const char *what, lmc_st_diag *diag)
-{
-    st_diag_set_file(diag, output->place.path);
-    os_output_discard(output);
-    return os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
-}
-
 int os_set_attributes(int fd, const os_attributes *attributes)
 {
     const struct timespec times[2] = {{0, UTIME_OMIT},
@@ -395,40 +368,46 @@ static int copy_to_stream(const os_output *output, unsigned char *piece)
     return os_errno;
 }
 
-static lmc_status commit_stream(os_output *output, lmc_st_diag *diag)
+static lmc_status fail_end(int os_errno, const char *what, lmc_st_diag *diag)
 {
-    if (!output->is_sequential) {
-        unsigned char *const piece = st_allocate(output->memory, COPY_NBYTES);
-        const int os_errno = !piece ? ENOMEM : copy_to_stream(output, piece);
-        st_release(output->memory, piece);
-        if (os_errno != 0)
-            return fail_commit(output, os_errno, "cannot write", diag);
-    }
-    os_output_discard(output);
-    return LMC_OK;
+    return os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
 }
 
-lmc_status os_output_commit(os_output *output, int force, int no_fsync, lmc_st_diag *diag)
+static lmc_status commit_stream(const os_output *output, lmc_st_diag *diag)
 {
-    if (output->stream_fd >= 0)
-        return commit_stream(output, diag);
+    if (output->is_sequential)
+        return LMC_OK;
+    unsigned char *const piece = st_allocate(output->memory, COPY_NBYTES);
+    const int os_errno = !piece ? ENOMEM : copy_to_stream(output, piece);
+    st_release(output->memory, piece);
+    return os_errno == 0 ? LMC_OK : fail_end(os_errno, "cannot write", diag);
+}
+
+static lmc_status commit_file(os_output *output, const lmc_st_options *options, lmc_st_diag *diag)
+{
     int os_errno = os_set_attributes(output->fd, &output->attributes);
     if (os_errno != 0)
-        return fail_commit(output, os_errno, "cannot set its permissions", diag);
-    if (!no_fsync && fsync(output->fd) != 0)
-        return fail_commit(output, errno, "cannot write", diag);
-    os_errno = take_name(output, force);
+        return fail_end(os_errno, "cannot set its permissions", diag);
+    if (!options->no_fsync && fsync(output->fd) != 0)
+        return fail_end(errno, "cannot write", diag);
+    os_errno = take_name(output, options->force);
     if (os_errno != 0)
-        return fail_commit(output, os_errno, "cannot give the finished file its name", diag);
-    if (!no_fsync)
+        return fail_end(os_errno, "cannot give the finished file its name", diag);
+    if (!options->no_fsync)
         sync_directory(output);
     st_release(output->memory, output->temp_path);
     output->temp_path = NULL;
     return LMC_OK;
 }
 
-void os_output_discard(os_output *output)
+lmc_status os_output_close(os_output *output, const lmc_st_options *options, lmc_status written,
+                           lmc_st_diag *diag)
 {
+    lmc_status status = written;
+    if (written == LMC_OK)
+        status = output->stream_fd >= 0 ? commit_stream(output, diag) : commit_file(output, options, diag);
+    if (written == LMC_OK && status != LMC_OK)
+        st_diag_set_file(diag, output->place.path);
     if (output->fd >= 0)
         close(output->fd);
     if (output->temp_path) {
@@ -437,4 +416,5 @@ void os_output_discard(os_output *output)
     }
     output->fd = -1;
     output->temp_path = NULL;
+    return status;
 }

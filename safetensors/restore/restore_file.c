@@ -23,14 +23,10 @@ static lmc_status restore_open_file(const lmc_st_file *source, const os_place *o
     ST_TRY(st_file_check_output(source, out->path, options->out_fd, diag));
     ST_TRY(os_output_open(&output, options, out, &source->input, 1, diag));
     const st_restoration whole = {.source = source, .options = options, .output = &output};
-    lmc_status status = options->salvage ? st_salvage_tensors(source, &output, options, &found, &damage, diag)
-                                         : st_restore_whole(&whole, diag);
-    if (status == LMC_OK)
-        status = os_output_commit(&output, options->force, options->no_fsync, diag);
-    else
-        os_output_discard(&output);
-    if (status != LMC_OK)
-        return status;
+    const lmc_status written = options->salvage
+                                   ? st_salvage_tensors(source, &output, options, &found, &damage, diag)
+                                   : st_restore_whole(&whole, diag);
+    ST_TRY(os_output_close(&output, options, written, diag));
     *result = found;
     if (found.damaged_count > 0)
         *diag = damage;

@@ -63,10 +63,7 @@ static lmc_status copy_file(st_tree_work *work, const os_entry *entry, const cha
     lmc_status status = os_output_open(&output, &work->inner, out, &input, 0, work->diag);
     if (status == LMC_OK) {
         status = copy_bytes(work, &input, &output);
-        if (status == LMC_OK)
-            status = os_output_commit(&output, 1, work->options->no_fsync, work->diag);
-        else
-            os_output_discard(&output);
+        status = os_output_close(&output, &work->inner, status, work->diag);
     }
     os_input_close(&input);
     if (status == LMC_OK)
