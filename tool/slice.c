@@ -146,46 +146,34 @@ static int read_dims(parser *parser, const lmc_st_tensor *tensor, picked *picks)
     return 1;
 }
 
-static int is_whole(const lmc_st_tensor *tensor, const picked *picks, size_t dim)
+/* Places the runs, from the innermost dimension outwards; all is counted in bits. A run goes through all dimensions
+ * that are picked whole, and through the next one. Returns 0 if nothing is picked. No product overflows before that: the
+ * content of any other tensor has as many bits. */
+static int place_runs(const lmc_st_tensor *tensor, const picked *picks, cli_slice *slice, uint64_t *run_nbits,
+                      uint64_t *first_bit)
 {
-    return picks[dim].end - picks[dim].begin == tensor->shape[dim];
-}
-
-/* Strides, places and counts in bits. The content has them all: their products fit 64 bits. */
-static void place_runs(const lmc_st_tensor *tensor, const picked *picks, cli_slice *slice,
-                       uint64_t *run_nbits, uint64_t *first_bit)
-{
-    size_t dim = tensor->rank;
     uint64_t stride_nbits = lmc_dtype_nbits(tensor->dtype);
-    while (dim > 0 && is_whole(tensor, picks, dim - 1))
-        stride_nbits *= tensor->shape[--dim];
+    int is_in_run = 1;
     *run_nbits = stride_nbits;
     *first_bit = 0;
-    if (dim > 0) {
-        dim--; /* the innermost dimension of which not everything is picked: a run spans what is */
-        *run_nbits = stride_nbits * (picks[dim].end - picks[dim].begin);
-        *first_bit = stride_nbits * picks[dim].begin;
-        stride_nbits *= tensor->shape[dim];
-    }
-    slice->outer_count = dim;
     slice->run_count = 1;
-    while (dim > 0) {
-        dim--;
-        slice->outer[dim].count = picks[dim].end - picks[dim].begin;
-        slice->outer[dim].stride_nbits = stride_nbits;
-        slice->outer[dim].at = 0;
-        slice->run_count *= slice->outer[dim].count;
+    for (size_t dim = tensor->rank; dim > 0;) {
+        const uint64_t size = tensor->shape[--dim];
+        const uint64_t count = picks[dim].end - picks[dim].begin;
+        if (count == 0)
+            return 0;
         *first_bit += stride_nbits * picks[dim].begin;
-        stride_nbits *= tensor->shape[dim];
+        if (is_in_run) {
+            *run_nbits = stride_nbits * count;
+            slice->outer_count = dim;
+            is_in_run = count == size;
+        } else {
+            slice->outer[dim] = (struct cli_slice_dim){.count = count, .stride_nbits = stride_nbits};
+            slice->run_count *= count;
+        }
+        stride_nbits *= size;
     }
-}
-
-static int is_empty(const lmc_st_tensor *tensor, const picked *picks)
-{
-    for (size_t dim = 0; dim < tensor->rank; dim++)
-        if (picks[dim].begin == picks[dim].end)
-            return 1;
-    return 0;
+    return 1;
 }
 
 /* Every run begins at a byte if the first one does and all steps of the odometer that it takes are whole. */
@@ -214,9 +202,10 @@ int cli_slice_parse(const char *text, const lmc_st_tensor *tensor, cli_slice *sl
     memset(slice, 0, sizeof *slice);
     if (!read_dims(&parser, tensor, picks))
         return 0;
-    if (is_empty(tensor, picks))
+    if (!place_runs(tensor, picks, slice, &run_nbits, &first_bit)) {
+        memset(slice, 0, sizeof *slice);
         return 1;
-    place_runs(tensor, picks, slice, &run_nbits, &first_bit);
+    }
     if (!is_bytes(slice, run_nbits, first_bit)) {
         return fail_slice(
             &parser, "elements of %s are narrower than a byte, and this slice does not fall on whole bytes",
