@@ -1,6 +1,8 @@
 /*
- * child.c - a process that does one thing and sends one answer through a pipe.
+ * child.c - a process that does one thing and leaves one answer in memory that it shares with its parent.
  */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+
 #include "tool/child.h"
 
 #include "tool/cli.h"
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,44 +46,37 @@ static void confine(void)
     alarm(CLI_CHILD_SECONDS);
 }
 
-static _Noreturn void answer_and_exit(int (*work)(void *user, void *answer), void *user, size_t nbytes,
-                                      int pipe_fd)
-{
-    confine();
-    void *const answer = calloc(1, nbytes);
-    const int has_answer = answer && work(user, answer) && write(pipe_fd, answer, nbytes) == (ssize_t)nbytes;
-    _exit(has_answer ? EXIT_SUCCESS : EXIT_FAILURE);
-}
-
 int cli_ask_child(int (*work)(void *user, void *answer), void *user, void *answer, size_t nbytes,
-                  int *has_answer, int *signal)
+                  int *outcome)
 {
-    int ends[2];
     int status = 0;
-    *has_answer = 0;
-    *signal = 0;
-    if (pipe(ends) != 0)
-        return fail_system("cannot make a pipe");
+    int exit_status = CLI_OK;
+    *outcome = CLI_CHILD_SILENT;
+    unsigned char *const shared =
+        mmap(NULL, nbytes + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return fail_system("cannot share memory with a process");
+    unsigned char *const has_answer = shared + nbytes;
     fflush(stdout); /* or the child would have the same text to write */
     const pid_t pid = fork();
-    if (pid == 0)
-        answer_and_exit(work, user, nbytes, ends[1]);
-    if (pid < 0) {
-        const int exit_status = fail_system("cannot make a process");
-        close(ends[0]);
-        close(ends[1]);
-        return exit_status;
+    if (pid == 0) {
+        confine();
+        *has_answer = (unsigned char)work(user, shared);
+        _exit(EXIT_SUCCESS);
     }
-    close(ends[1]);
-    ssize_t got = 0;
-    while ((got = read(ends[0], answer, nbytes)) < 0 && errno == EINTR)
-        if (cli_cancel != 0)
-            kill(pid, SIGTERM);
-    close(ends[0]);
-    while (waitpid(pid, &status, 0) < 0)
+    if (pid < 0)
+        exit_status = fail_system("cannot make a process");
+    while (exit_status == CLI_OK && waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            return fail_system("cannot wait for a process");
-    *has_answer = got == (ssize_t)nbytes;
-    *signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    return cli_cancel != 0 ? 128 + cli_cancel : CLI_OK;
+            exit_status = fail_system("cannot wait for a process");
+        else if (cli_cancel != 0)
+            kill(pid, SIGTERM);
+    if (*has_answer) {
+        *outcome = CLI_CHILD_ANSWERED;
+        memcpy(answer, shared, nbytes);
+    } else if (WIFSIGNALED(status)) {
+        *outcome = WTERMSIG(status);
+    }
+    munmap(shared, nbytes + 1);
+    return cli_cancel != 0 ? 128 + cli_cancel : exit_status;
 }

@@ -9,11 +9,14 @@
 
 #define CLI_CHILD_SECONDS 10
 
-/* Calls work(user, answer) in a child and copies the answer, of `nbytes` bytes (fewer than a pipe takes at once), back
- * if work() returns 1. A crash leaves no core file, nothing is printed, and SIGALRM ends the child after
- * CLI_CHILD_SECONDS. Returns CLI_OK, CLI_SYSTEM after a message, or 128 + N when signal N told this process to end.
- * *has_answer: 1 if there is an answer; *signal: the number of the signal that ended the child, or 0. */
+/* The outcome of a child beside the number of the signal that ended it. */
+#define CLI_CHILD_ANSWERED 0
+#define CLI_CHILD_SILENT (-1)
+
+/* Calls work(user, answer) in a child and copies the answer, of `nbytes` bytes, back if work() returns 1. A crash
+ * leaves no core file, nothing is printed, and SIGALRM ends the child after CLI_CHILD_SECONDS. Sets *outcome, and returns
+ * CLI_OK, CLI_SYSTEM after a message, or 128 + N when signal N told this process to end. */
 int cli_ask_child(int (*work)(void *user, void *answer), void *user, void *answer, size_t nbytes,
-                  int *has_answer, int *signal);
+                  int *outcome);
 
 #endif

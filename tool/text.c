@@ -118,6 +118,14 @@ void cli_json_string(const char *text, size_t nbytes)
     putchar('"');
 }
 
+void cli_json_text(const char *text)
+{
+    if (text)
+        cli_json_string(text, strlen(text));
+    else
+        printf("null");
+}
+
 void cli_json_ratio(uint64_t stored_nbytes, uint64_t nbytes)
 {
     if (nbytes == 0)

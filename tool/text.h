@@ -22,6 +22,9 @@ void cli_show_shape(const lmc_st_tensor *tensor, char *shown, size_t capacity);
  * (only paths have such) becomes U+FFFD. */
 void cli_json_string(const char *text, size_t nbytes);
 
+/* The same for a string with a NUL at its end; null for NULL. */
+void cli_json_text(const char *text);
+
 /* Prints stored / original, or null if the original is empty. */
 void cli_json_ratio(uint64_t stored_nbytes, uint64_t nbytes);
 

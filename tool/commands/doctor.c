@@ -53,26 +53,6 @@ static void fill_with_weights(unsigned char *content)
     }
 }
 
-static int is_round_trip(lmc_ctx *ctx, unsigned char *content, unsigned char *frame, size_t frame_capacity,
-                         unsigned *version)
-{
-    const size_t nbytes = (size_t)2 * SELF_TEST_VALUES;
-    unsigned char *const decoded = content + nbytes;
-    size_t frame_nbytes = 0;
-    size_t decoded_nbytes = 0;
-    lmc_params params;
-    lmc_info info = LMC_INIT(lmc_info);
-    lmc_params_init(&params);
-    params.dtype = LMC_DTYPE_BF16;
-    fill_with_weights(content);
-    if (lmc_encode(ctx, &params, content, nbytes, NULL, 0, frame, frame_capacity, &frame_nbytes) != LMC_OK ||
-        lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK ||
-        lmc_decode(ctx, frame, frame_nbytes, NULL, 0, decoded, nbytes, &decoded_nbytes) != LMC_OK)
-        return 0;
-    *version = info.version;
-    return info.mode == LMC_FRAME_CODED && decoded_nbytes == nbytes && memcmp(content, decoded, nbytes) == 0;
-}
-
 /* What the child finds of a kernel set. */
 typedef struct set_found {
     int is_there, is_right;
@@ -82,21 +62,30 @@ typedef struct set_found {
 /* In the child: the library chooses its set once in a process. Encodes and decodes a tensor with the set. */
 static int try_set(void *user, void *answer)
 {
-    const size_t nbytes = (size_t)2 * SELF_TEST_VALUES;
+    enum { NBYTES = 2 * SELF_TEST_VALUES };
+    static unsigned char content[NBYTES], frame[2 * NBYTES], decoded[NBYTES];
+    size_t frame_nbytes = 0;
+    size_t decoded_nbytes = 0;
     set_found *const found = answer;
     lmc_ctx *ctx = NULL;
+    lmc_params params;
+    lmc_info info = LMC_INIT(lmc_info);
     if (setenv("LMC_KERNELS", user, 1) != 0)
         return 0;
     found->is_there = strcmp(lmc_kernels_name(), user) == 0;
     if (!found->is_there)
         return 1;
-    unsigned char *const content = malloc(2 * nbytes);
-    unsigned char *const frame = malloc(2 * nbytes);
-    found->is_right = content && frame && lmc_ctx_create(NULL, &ctx) == LMC_OK &&
-                      is_round_trip(ctx, content, frame, 2 * nbytes, &found->frame_version);
+    fill_with_weights(content);
+    lmc_params_init(&params);
+    params.dtype = LMC_DTYPE_BF16;
+    found->is_right =
+        lmc_ctx_create(NULL, &ctx) == LMC_OK &&
+        lmc_encode(ctx, &params, content, NBYTES, NULL, 0, frame, sizeof frame, &frame_nbytes) == LMC_OK &&
+        lmc_read_info(frame, frame_nbytes, &info, NULL) == LMC_OK && info.mode == LMC_FRAME_CODED &&
+        lmc_decode(ctx, frame, frame_nbytes, NULL, 0, decoded, NBYTES, &decoded_nbytes) == LMC_OK &&
+        decoded_nbytes == NBYTES && memcmp(content, decoded, NBYTES) == 0;
+    found->frame_version = info.version;
     lmc_ctx_free(ctx);
-    free(content);
-    free(frame);
     return 1;
 }
 
@@ -107,16 +96,14 @@ static int find_kernels(findings *findings)
     findings->wanted = wanted && wanted[0] != '\0' ? wanted : NULL;
     for (size_t i = 0; i < KERNEL_SET_COUNT; i++) {
         set_found found = {0, 0, 0};
-        int has_answer = 0;
-        int signal = 0;
-        const int status =
-            cli_ask_child(try_set, (char *)kernel_sets[i], &found, sizeof found, &has_answer, &signal);
+        int outcome = 0;
+        const int status = cli_ask_child(try_set, (char *)kernel_sets[i], &found, sizeof found, &outcome);
         if (status != CLI_OK)
             return status;
-        if (has_answer && !found.is_there)
+        if (outcome == CLI_CHILD_ANSWERED && !found.is_there)
             continue;
         findings->sets[findings->set_count++] = kernel_sets[i];
-        if (has_answer && found.is_right)
+        if (found.is_right)
             findings->frame_version = found.frame_version;
         else
             doctor_problem(&findings->problems, "kernel set %s does not encode and decode a tensor",
@@ -155,7 +142,7 @@ static void print_json_list(const char *key, const char *const *texts, int count
     printf(",\"%s\":[", key);
     for (int i = 0; i < count; i++) {
         printf(i == 0 ? "" : ",");
-        cli_json_string(texts[i], strlen(texts[i]));
+        cli_json_text(texts[i]);
     }
     printf("]");
 }
@@ -169,12 +156,9 @@ static void print_json(const findings *findings)
            lmc_version_text(), LMC_ST_ARCHIVE_VERSION, findings->frame_version, lmc_kernels_name());
     print_json_list("kernels_available", findings->sets, findings->set_count);
     printf(",\"kernels_wanted\":");
-    if (!findings->wanted)
-        printf("null");
-    else
-        cli_json_string(findings->wanted, strlen(findings->wanted));
+    cli_json_text(findings->wanted);
     printf(",\"threads\":%u,\"memory\":\"malloc\",\"temp_directory\":", findings->thread_count);
-    cli_json_string(findings->temp_directory, strlen(findings->temp_directory));
+    cli_json_text(findings->temp_directory);
     printf(",\"temp_usable\":%s", findings->is_temp_usable ? "true" : "false");
     doctor_plugin_show_json(&findings->plugin);
     print_json_list("problems", problems, findings->problems.count);

@@ -2,7 +2,7 @@
  * doctor_plugin.c - finding LMC's HDF5 plugin as HDF5 does (docs/hdf5-filter.md, section 4), and loading it in a
  * process of its own.
  */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _XOPEN_SOURCE 700 /* realpath, strdup */
 
 #include "tool/commands/doctor_plugin.h"
 
@@ -50,15 +50,14 @@ static void find_own(doctor_plugin *plugin)
         slash[1] = '\0'; /* the directory of the program */
     plugin->why_not = slash ? "not where this program looks for it: the program was moved alone"
                             : "not known: the system does not tell where this program lies";
-    for (size_t i = 0; i < sizeof places / sizeof places[0] && plugin->path[0] == '\0'; i++) {
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         const int is_absolute = places[i][0] == '/';
         if (!slash && !is_absolute)
             continue;
         snprintf(path, sizeof path, "%s%s/" PLUGIN_NAME, is_absolute ? "" : program, places[i]);
-        char *const found = realpath(path, NULL);
-        if (found && cli_is_file(found) && strlen(found) < sizeof plugin->path)
-            strcpy(plugin->path, found);
-        free(found);
+        if (realpath(path, plugin->path) && cli_is_file(plugin->path))
+            return;
+        plugin->path[0] = '\0';
     }
 }
 #else
@@ -72,15 +71,12 @@ static void find_own(doctor_plugin *plugin)
 
 static int have_equal_content(const char *path, const char *other)
 {
-    char ours[4096];
-    char theirs[4096];
     FILE *const a = fopen(path, "rb");
     FILE *const b = fopen(other, "rb");
     int is_equal = a && b;
-    size_t got = is_equal;
-    while (is_equal && got > 0) {
-        got = fread(ours, 1, sizeof ours, a);
-        is_equal = fread(theirs, 1, sizeof theirs, b) == got && memcmp(ours, theirs, got) == 0;
+    for (int byte = 0; is_equal && byte != EOF;) {
+        byte = getc(a);
+        is_equal = getc(b) == byte;
     }
     if (a)
         fclose(a);
@@ -140,14 +136,13 @@ static int try_plugin(char *path, doctor_lmc *lmc, doctor_problems *problems)
         0, "it is not a regular file"}; /* to open a pipe would wait for a writer, here as in HDF5 */
     int status = CLI_OK;
     if (cli_is_file(path)) {
-        int has_answer = 0;
-        int signal = 0;
-        status = cli_ask_child(load_plugin, path, &loaded, sizeof loaded, &has_answer, &signal);
-        if (!has_answer && signal != 0)
-            snprintf(loaded.cause, sizeof loaded.cause, "it kills the process that loads it (signal %d)",
-                     signal);
-        else if (!has_answer)
+        int outcome = 0;
+        status = cli_ask_child(load_plugin, path, &loaded, sizeof loaded, &outcome);
+        if (outcome == CLI_CHILD_SILENT)
             snprintf(loaded.cause, sizeof loaded.cause, "nothing is known of it");
+        else if (outcome != CLI_CHILD_ANSWERED)
+            snprintf(loaded.cause, sizeof loaded.cause, "it kills the process that loads it (signal %d)",
+                     outcome);
     }
     cli_shown(shown, sizeof shown, path);
     *lmc = DOCTOR_LMC_BROKEN;
@@ -165,103 +160,90 @@ static int try_plugin(char *path, doctor_lmc *lmc, doctor_problems *problems)
 /* ---- entries of HDF5_PLUGIN_PATH ---- */
 
 /* HDF5 opens every file of such a name. */
-static int is_library_name(const char *name)
+static int is_library(const struct dirent *file)
 {
-    return strncmp(name, "lib", 3) == 0 && strstr(name, ".so") != NULL;
+    return strncmp(file->d_name, "lib", 3) == 0 && strstr(file->d_name, ".so") != NULL;
 }
 
-typedef struct listing {
-    char dangling[SHOWN_NBYTES]; /* one of the links */
-    char lmc[NAME_MAX + 1];      /* name of LMC's plugin, or "" */
-} listing;
-
-static void look_at_name(doctor_entry *entry, listing *listing, DIR *directory, const char *name)
-{
-    struct stat found;
-    if (!is_library_name(name))
-        return;
-    if (fstatat(dirfd(directory), name, &found, 0) != 0) {
-        entry->dangling++;
-        cli_shown(listing->dangling, sizeof listing->dangling, name);
-        return;
-    }
-    if (S_ISDIR(found.st_mode))
-        return;
-    entry->libraries++;
-    const int is_lmc = strncmp(name, PLUGIN_NAME, strlen(PLUGIN_NAME)) == 0;
-    if (is_lmc && strlen(name) < sizeof listing->lmc &&
-        (listing->lmc[0] == '\0' || strcmp(name, listing->lmc) < 0))
-        strcpy(listing->lmc, name);
-}
-
-static void list_entry(doctor_entry *entry, listing *listing)
-{
-    DIR *const directory = opendir(entry->directory);
-    if (!directory) {
-        entry->os_errno = errno;
-        return;
-    }
-    errno = 0;
-    for (struct dirent *next = readdir(directory); next; next = readdir(directory)) {
-        look_at_name(entry, listing, directory, next->d_name);
-        errno = 0;
-    }
-    entry->os_errno = errno;
-    closedir(directory);
-}
-
-static void report_entry(const doctor_entry *entry, const listing *listing, doctor_problems *problems)
+/* Looks at the libraries of an entry, which HDF5 would open. Of several names of LMC's plugin the first one is tried. */
+static int look_at_libraries(const doctor_plugin *plugin, doctor_entry *entry, struct dirent **files,
+                             int count, doctor_problems *problems)
 {
     char shown[SHOWN_NBYTES];
+    char dangling[SHOWN_NBYTES];
+    char path[PATH_MAX];
+    char lmc_path[PATH_MAX] = "";
     cli_shown(shown, sizeof shown, entry->directory);
-    if (entry->os_errno != 0) {
-        doctor_problem(problems, "HDF5_PLUGIN_PATH has %s: %.60s; HDF5 1.10 then looks at no further entry",
-                       shown, strerror(entry->os_errno));
-        return;
+    for (int i = 0; i < count; i++) {
+        struct stat found;
+        const char *const name = files[i]->d_name;
+        if (snprintf(path, sizeof path, "%s/%s", entry->directory, name) >= (int)sizeof path)
+            continue;
+        if (stat(path, &found) != 0) {
+            entry->dangling++;
+            cli_shown(dangling, sizeof dangling, name);
+        } else if (!S_ISDIR(found.st_mode)) {
+            entry->libraries++;
+            if (lmc_path[0] == '\0' && strncmp(name, PLUGIN_NAME, strlen(PLUGIN_NAME)) == 0)
+                strcpy(lmc_path, path);
+        }
     }
-    if (entry->dangling != 0) {
+    if (entry->dangling != 0)
         doctor_problem(problems,
                        "HDF5_PLUGIN_PATH has %s: %s leads nowhere%s; HDF5 1.10 then gives up its search",
-                       shown, listing->dangling, entry->dangling > 1 ? ", others too" : "");
-    }
+                       shown, dangling, entry->dangling > 1 ? ", others too" : "");
     if (entry->libraries == 0)
         doctor_problem(problems, "HDF5_PLUGIN_PATH has %s: there is no lib*.so in it", shown);
-}
-
-static int look_at_entry(doctor_plugin *plugin, doctor_entry *entry, doctor_problems *problems)
-{
-    char path[PATH_MAX];
-    listing listing = {"", ""};
-    list_entry(entry, &listing);
-    report_entry(entry, &listing, problems);
-    if (listing.lmc[0] == '\0' || entry->os_errno != 0)
+    if (lmc_path[0] == '\0')
         return CLI_OK;
-    const int length = snprintf(path, sizeof path, "%s/%s", entry->directory, listing.lmc);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return CLI_OK;
-    const int status = try_plugin(path, &entry->lmc, problems);
-    if (entry->lmc == DOCTOR_LMC_OTHER && plugin->path[0] != '\0' && have_equal_content(path, plugin->path))
+    const int status = try_plugin(lmc_path, &entry->lmc, problems);
+    if (entry->lmc == DOCTOR_LMC_OTHER && have_equal_content(lmc_path, plugin->path))
         entry->lmc = DOCTOR_LMC_THIS;
     return status;
 }
 
-static void split_path(doctor_plugin *plugin, const char *text, doctor_problems *problems)
+static int look_at_entry(const doctor_plugin *plugin, doctor_entry *entry, doctor_problems *problems)
 {
-    plugin->is_path_set = 1;
-    plugin->path_text = malloc(strlen(text) + 1);
-    if (!plugin->path_text) {
-        doctor_problem(problems, "HDF5_PLUGIN_PATH: out of memory");
-        return;
+    char shown[SHOWN_NBYTES];
+    struct dirent **files = NULL;
+    const int count = scandir(entry->directory, &files, is_library, alphasort);
+    if (count < 0) {
+        entry->os_errno = errno;
+        doctor_problem(problems, "HDF5_PLUGIN_PATH has %s: %.60s; HDF5 1.10 then looks at no further entry",
+                       cli_shown(shown, sizeof shown, entry->directory), strerror(entry->os_errno));
+        return CLI_OK;
     }
-    strcpy(plugin->path_text, text);
+    const int status = look_at_libraries(plugin, entry, files, count, problems);
+    for (int i = 0; i < count; i++)
+        free(files[i]);
+    free(files);
+    return status;
+}
+
+/* Looks at each entry of HDF5_PLUGIN_PATH. As in HDF5, empty entries are none. */
+static int look_at_path(doctor_plugin *plugin, const char *text, doctor_problems *problems)
+{
+    int status = CLI_OK;
+    int is_found = 0;
     char *state = NULL;
-    char *entry = strtok_r(plugin->path_text, ":", &state); /* as HDF5 does: empty entries are none */
-    for (; entry && plugin->entry_count < DOCTOR_ENTRIES_MAX; entry = strtok_r(NULL, ":", &state))
-        plugin->entries[plugin->entry_count++].directory = entry;
-    if (entry) {
+    plugin->is_path_set = 1;
+    plugin->path_text = strdup(text);
+    if (!plugin->path_text)
+        return cli_fail_nomem();
+    char *directory = strtok_r(plugin->path_text, ":", &state);
+    for (; directory && status == CLI_OK && plugin->entry_count < DOCTOR_ENTRIES_MAX;
+         directory = strtok_r(NULL, ":", &state)) {
+        doctor_entry *const entry = &plugin->entries[plugin->entry_count++];
+        entry->directory = directory;
+        status = look_at_entry(plugin, entry, problems);
+        is_found |= entry->lmc != DOCTOR_LMC_NONE;
+    }
+    if (directory)
         doctor_problem(problems, "HDF5_PLUGIN_PATH has more than %d entries; the others were not looked at",
                        DOCTOR_ENTRIES_MAX);
-    }
+    if (!is_found)
+        doctor_problem(problems, "HDF5_PLUGIN_PATH is set, but " PLUGIN_NAME " is in none of its entries");
+    return status;
 }
 
 int doctor_plugin_find(doctor_plugin *plugin, doctor_problems *problems)
@@ -269,25 +251,13 @@ int doctor_plugin_find(doctor_plugin *plugin, doctor_problems *problems)
     const char *const text = getenv("HDF5_PLUGIN_PATH");
     const char *const preload = getenv("HDF5_PLUGIN_PRELOAD");
     int status = CLI_OK;
-    int is_found = 0;
-    memset(plugin, 0, sizeof *plugin);
+    doctor_lmc own;
     find_own(plugin);
-    if (plugin->path[0] != '\0') {
-        doctor_lmc own;
+    if (plugin->path[0] != '\0')
         status = try_plugin(plugin->path, &own, problems);
-    }
     if (preload && strcmp(preload, "::") == 0)
         doctor_problem(problems, "HDF5_PLUGIN_PRELOAD is \"::\": HDF5 loads no plugin");
-    if (!text)
-        return status;
-    split_path(plugin, text, problems);
-    for (int i = 0; i < plugin->entry_count && status == CLI_OK; i++) {
-        status = look_at_entry(plugin, &plugin->entries[i], problems);
-        is_found |= plugin->entries[i].lmc != DOCTOR_LMC_NONE;
-    }
-    if (status == CLI_OK && !is_found)
-        doctor_problem(problems, "HDF5_PLUGIN_PATH is set, but " PLUGIN_NAME " is in none of its entries");
-    return status;
+    return text && status == CLI_OK ? look_at_path(plugin, text, problems) : status;
 }
 
 void doctor_plugin_free(doctor_plugin *plugin)
@@ -354,15 +324,12 @@ void doctor_plugin_show_json(const doctor_plugin *plugin)
 {
     static const char *const lmc_names[] = {"none", "this", "other", "broken"};
     printf(",\"filter_id\":%d,\"plugin_path\":", LMC_H5_FILTER_ID);
-    if (plugin->path[0] == '\0')
-        printf("null");
-    else
-        cli_json_string(plugin->path, strlen(plugin->path));
+    cli_json_text(plugin->path[0] != '\0' ? plugin->path : NULL);
     printf(",\"plugin_path_entries\":%s", plugin->is_path_set ? "[" : "null");
     for (int i = 0; i < plugin->entry_count; i++) {
         const doctor_entry *const entry = &plugin->entries[i];
         printf("%s{\"directory\":", i == 0 ? "" : ",");
-        cli_json_string(entry->directory, strlen(entry->directory));
+        cli_json_text(entry->directory);
         printf(",\"status\":\"%s\",\"libraries\":%u,\"has_lmc\":%s,\"lmc\":\"%s\"}", status_name(entry),
                entry->libraries,
                entry->lmc == DOCTOR_LMC_THIS || entry->lmc == DOCTOR_LMC_OTHER ? "true" : "false",

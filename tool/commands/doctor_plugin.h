@@ -44,8 +44,8 @@ typedef struct doctor_plugin {
     doctor_entry entries[DOCTOR_ENTRIES_MAX];
 } doctor_plugin;
 
-/* Looks at all of it; loads files named libh5lmc.so* only, in a process of their own. Ends with
- * doctor_plugin_free(). Returns 0, or the exit status when a signal ended it. */
+/* Looks at all of it; *plugin is zero before. Loads files named libh5lmc.so* only, in a process of their own. Ends with
+ * doctor_plugin_free(). Returns CLI_OK, or the exit status when a signal ended it or the system failed. */
 int doctor_plugin_find(doctor_plugin *plugin, doctor_problems *problems);
 void doctor_plugin_free(doctor_plugin *plugin);
 

@@ -5,7 +5,6 @@
 #include "tool/text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static const char about[] = "Describes an archive or a safetensors file as a whole: format, sizes, dtypes,\n"
                             "and the metadata that its author wrote, cut where it is long; --json gives all\n"
@@ -87,15 +86,12 @@ static void print_json_bases(const lmc_st_file *file)
     int depth = 0;
     while (file && lmc_st_base_info(file, &base)) {
         printf("{\"name\":");
-        cli_json_string(base.name, strlen(base.name));
+        cli_json_text(base.name);
         printf(",\"hash\":\"%016llx\",\"nbytes\":%llu,\"file\":", (unsigned long long)base.content_hash,
                (unsigned long long)base.file_nbytes);
-        if (lmc_st_open_base(file, &file, &diag) == LMC_OK) {
-            cli_json_string(lmc_st_path(file), strlen(lmc_st_path(file)));
-        } else {
-            printf("null");
+        if (lmc_st_open_base(file, &file, &diag) != LMC_OK)
             file = NULL;
-        }
+        cli_json_text(file ? lmc_st_path(file) : NULL);
         printf(",\"base\":");
         depth++;
     }
@@ -112,7 +108,7 @@ static void print_json_facts(const facts *facts)
     else
         printf("null");
     printf(",\"file\":");
-    cli_json_string(facts->path, strlen(facts->path));
+    cli_json_text(facts->path);
     printf(",\"nbytes\":%llu,\"stored_nbytes\":%llu,\"ratio\":", (unsigned long long)facts->nbytes,
            (unsigned long long)facts->stored_nbytes);
     cli_json_ratio(facts->stored_nbytes, facts->nbytes);
