@@ -37,14 +37,12 @@ void cli_set_options(const cli_args *args, lmc_st_options *options)
 
 static int check_base_file(const char *path)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_diag diag;
     struct stat found;
     /* without O_NONBLOCK, opening a pipe would wait for a writer */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-        cli_set_os_diag(&diag, path, errno, "cannot open");
-        return cli_report(&diag);
-    }
+    if (fd < 0)
+        return cli_fail_os(path, errno, "cannot open");
     const int is_file = fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
     close(fd);
     if (is_file)
@@ -127,13 +125,6 @@ typedef struct removal_check {
     char *true_in; /* without links */
 } removal_check;
 
-static int report_os(const char *path, const char *what)
-{
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    cli_set_os_diag(&diag, path, errno, what);
-    return cli_report(&diag);
-}
-
 /* For two paths without links: 1 if `inner` is `outer` or below it. */
 static int is_within(const char *inner, const char *outer)
 {
@@ -160,7 +151,7 @@ static int check_archive(const removal_check *check, const char *archive_path, c
         }
         char *const found = at ? realpath(lmc_st_path(at), NULL) : NULL;
         if (at && !found) {
-            exit_status = report_os(lmc_st_path(at), "cannot find");
+            exit_status = cli_fail_os(lmc_st_path(at), errno, "cannot find");
         } else if (at && is_within(found, check->true_in)) {
             cli_set_diag(&diag, check->in_path, LMC_ERR_ARG,
                          "is kept: %s was written, but needs it as a base",
@@ -173,35 +164,30 @@ static int check_archive(const removal_check *check, const char *archive_path, c
     return exit_status;
 }
 
-/* base: the file of the directory of bases for this archive, NAME.lmc; it may be NAME or NAME.lmc. */
-static int check_archive_below(const removal_check *check, const char *archive, const char *base)
-{
-    char *const plain = cli_path_copy(base, strlen(base) - strlen(CLI_ARCHIVE_SUFFIX));
-    if (!plain)
-        return cli_fail_nomem();
-    const int exit_status = check_archive(check, archive, cli_is_file(plain) ? plain : base);
-    free(plain);
-    return exit_status;
-}
-
-/* All archives in a folder and below it. base_folder: the one that belongs to it among the bases. */
+/* All archives in a folder and below it. base_folder: the one that belongs to it among the bases; the base of NAME.lmc
+ * is NAME there, or NAME.lmc. */
 static int check_folder(const removal_check *check, const char *folder, const char *base_folder)
 {
     int exit_status = CLI_OK;
     DIR *const stream = opendir(folder);
     if (!stream)
-        return report_os(folder, "cannot list the directory");
+        return cli_fail_os(folder, errno, "cannot list the directory");
     for (const struct dirent *next = NULL; exit_status == CLI_OK && (next = readdir(stream)) != NULL;) {
         if (strcmp(next->d_name, ".") == 0 || strcmp(next->d_name, "..") == 0)
             continue;
         char *const path = cli_path_join(folder, next->d_name, "");
         char *const base = cli_path_join(base_folder, next->d_name, "");
-        if (!path || !base)
+        if (!path || !base) {
             exit_status = cli_fail_nomem();
-        else if (cli_is_directory(path))
+        } else if (cli_is_directory(path)) {
             exit_status = check_folder(check, path, base);
-        else if (cli_is_archive_name(path))
-            exit_status = check_archive_below(check, path, base);
+        } else if (cli_is_archive_name(path)) {
+            char *const suffix = base + strlen(base) - strlen(CLI_ARCHIVE_SUFFIX);
+            *suffix = '\0';
+            if (!cli_is_file(base))
+                *suffix = CLI_ARCHIVE_SUFFIX[0];
+            exit_status = check_archive(check, path, base);
+        }
         free(path);
         free(base);
     }
@@ -216,7 +202,7 @@ int cli_base_allows_removal(const cli_args *args, const char *archive_path, cons
         return CLI_OK;
     check.true_in = realpath(in_path, NULL);
     if (!check.true_in)
-        return report_os(in_path, "cannot find");
+        return cli_fail_os(in_path, errno, "cannot find");
     const int exit_status = cli_is_directory(archive_path) ? check_folder(&check, archive_path, args->base)
                                                            : check_archive(&check, archive_path, args->base);
     free(check.true_in);

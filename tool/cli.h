@@ -44,6 +44,9 @@ void cli_set_diag(lmc_st_diag *diag, const char *path, lmc_status status, const 
     __attribute__((format(printf, 4, 5)));
 void cli_set_os_diag(lmc_st_diag *diag, const char *path, int os_errno, const char *what);
 
+/* Prints the line of a system call that failed. Returns the exit status. */
+int cli_fail_os(const char *path, int os_errno, const char *what);
+
 /* Prints that memory ran out. Returns CLI_SYSTEM. */
 int cli_fail_nomem(void);
 

@@ -162,7 +162,7 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     if ((args->seen & CLI_OPT_STDOUT) != 0 || (is_stream(in_path) && !args->output))
         return run_job(work, args, in_path, NULL);
     if (args->output && args->operand_count == 1) {
-        out_path = cli_path_copy(args->output, strlen(args->output));
+        out_path = strdup(args->output);
     } else {
         out_path = work->output_name(in_path, &fault);
         if (fault)
@@ -181,37 +181,25 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     return exit_status;
 }
 
-/* 1 if some output goes to standard output. */
-static int uses_stdout(const cli_args *args)
-{
-    int is_used = (args->seen & CLI_OPT_STDOUT) != 0 || (args->output && is_stream(args->output));
-    for (int i = 0; i < args->operand_count && !args->output; i++)
-        is_used |= is_stream(args->operands[i]);
-    return is_used;
-}
-
-static int has_stdin(const cli_args *args)
-{
-    int is_used = 0;
-    for (int i = 0; i < args->operand_count; i++)
-        is_used |= is_stream(args->operands[i]);
-    return is_used;
-}
-
 /* What is wrong with the request as a whole; NULL if nothing is. */
 static const char *request_fault(const cli_args *args)
 {
+    int has_stdin = 0;
+    for (int i = 0; i < args->operand_count; i++)
+        has_stdin |= is_stream(args->operands[i]);
+    const int uses_stdout =
+        (args->seen & CLI_OPT_STDOUT) != 0 || (args->output ? is_stream(args->output) : has_stdin);
     if (args->operand_count == 0)
         return "the name of the input is missing";
     if ((args->seen & CLI_OPT_STDOUT) != 0 && args->output && !is_stream(args->output))
         return "-c and -o exclude each other";
-    if ((args->seen & CLI_OPT_RM) != 0 && (uses_stdout(args) || has_stdin(args)))
+    if ((args->seen & CLI_OPT_RM) != 0 && (uses_stdout || has_stdin))
         return "--rm needs files for input and output";
-    if (args->operand_count > 1 && (uses_stdout(args) || has_stdin(args)))
+    if (args->operand_count > 1 && (uses_stdout || has_stdin))
         return "standard input and output take one file at a time";
     if (args->operand_count > 1 && args->output && !cli_is_directory(args->output))
         return "with several inputs, -o must name an existing directory";
-    if (uses_stdout(args) && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO))
+    if (uses_stdout && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO))
         return "standard output is a terminal: redirect it, or add -f";
     return NULL;
 }

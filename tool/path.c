@@ -25,8 +25,7 @@ int cli_is_file(const char *path)
 int cli_is_own_directory(const char *path)
 {
     struct stat found;
-    char *const text =
-        cli_path_copy(path, cli_path_length(path)); /* a slash at the end would follow a link */
+    char *const text = strndup(path, cli_path_length(path)); /* a slash at the end would follow a link */
     if (!text)
         return 0;
     const char *const name = cli_last_component(text);
@@ -67,14 +66,4 @@ char *cli_path_join(const char *directory, const char *name, const char *suffix)
     if (path)
         snprintf(path, capacity, "%s%s%s%s", directory, needs_slash ? "/" : "", name, suffix);
     return path;
-}
-
-char *cli_path_copy(const char *path, size_t length)
-{
-    char *const copy = malloc(length + 1);
-    if (copy) {
-        memcpy(copy, path, length);
-        copy[length] = '\0';
-    }
-    return copy;
 }

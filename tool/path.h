@@ -27,7 +27,4 @@ const char *cli_last_component(const char *path);
 /* "directory/name", only `directory` if the name is empty, and then `suffix`; to be freed. NULL: out of memory. */
 char *cli_path_join(const char *directory, const char *name, const char *suffix);
 
-/* A copy of the first `length` bytes of a path, to be freed. NULL: out of memory. */
-char *cli_path_copy(const char *path, size_t length);
-
 #endif

@@ -127,7 +127,7 @@ static int open_folder_of_input(const cli_removal *removal, const char **name)
     const size_t length = (size_t)(*name - removal->path);
     if (length == 0)
         return open_folder(".");
-    char *const folder = cli_path_copy(removal->path, length);
+    char *const folder = strndup(removal->path, length);
     const int fd = folder ? open_folder(folder) : -1;
     const int os_errno = folder ? errno : ENOMEM;
     free(folder);
@@ -379,7 +379,7 @@ int cli_removal_begin(cli_removal **begun, const char *path)
     cli_removal *const removal = calloc(1, sizeof *removal);
     *begun = removal;
     if (removal)
-        removal->path = cli_path_copy(path, cli_path_length(path));
+        removal->path = strndup(path, cli_path_length(path));
     if (!removal || !removal->path)
         return cli_fail_nomem();
     int is_begun = lstat(removal->path, &removal->state) == 0 || fail_at(removal, "", "cannot open", errno);

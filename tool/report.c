@@ -73,6 +73,13 @@ void cli_set_os_diag(lmc_st_diag *diag, const char *path, int os_errno, const ch
     diag->os_errno = os_errno;
 }
 
+int cli_fail_os(const char *path, int os_errno, const char *what)
+{
+    lmc_st_diag diag;
+    cli_set_os_diag(&diag, path, os_errno, what);
+    return cli_report(&diag);
+}
+
 int cli_fail_nomem(void)
 {
     fprintf(stderr, "lmc-st: out of memory\n");
@@ -93,7 +100,6 @@ int cli_finish_output(void)
 {
     if (cli_output_works() && fflush(stdout) == 0)
         return CLI_OK;
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     const int os_errno = output_errno != 0 ? output_errno : errno;
     /* what could not be written would be tried again at the end of the program, and could block it */
     const int fd = open("/dev/null", O_WRONLY);
@@ -101,8 +107,7 @@ int cli_finish_output(void)
         (void)dup2(fd, STDOUT_FILENO);
         close(fd);
     }
-    cli_set_os_diag(&diag, "standard output", os_errno, "cannot write");
-    return cli_report(&diag);
+    return cli_fail_os("standard output", os_errno, "cannot write");
 }
 
 void cli_follow_reader(void)

@@ -176,7 +176,7 @@ static int place_runs(const lmc_st_tensor *tensor, const picked *picks, cli_slic
     return 1;
 }
 
-/* Every run begins at a byte if the first one does and all steps of the odometer that it takes are whole. */
+/* Every run begins at a byte if the first one does, and all steps between indices that are taken are whole bytes. */
 static int is_bytes(const cli_slice *slice, uint64_t run_nbits, uint64_t first_bit)
 {
     uint64_t all = run_nbits | first_bit;
@@ -220,13 +220,11 @@ int cli_slice_parse(const char *text, const lmc_st_tensor *tensor, cli_slice *sl
 uint64_t cli_slice_next(cli_slice *slice)
 {
     uint64_t nbits = 0;
-    for (size_t dim = 0; dim < slice->outer_count; dim++)
-        nbits += slice->outer[dim].at * slice->outer[dim].stride_nbits;
+    uint64_t number = slice->next_run++;
     for (size_t dim = slice->outer_count; dim > 0; dim--) {
-        struct cli_slice_dim *const turned = &slice->outer[dim - 1];
-        turned->at = turned->at + 1 < turned->count ? turned->at + 1 : 0;
-        if (turned->at != 0)
-            break;
+        const struct cli_slice_dim *const outer = &slice->outer[dim - 1];
+        nbits += number % outer->count * outer->stride_nbits;
+        number /= outer->count;
     }
     return slice->first_byte + nbits / 8;
 }

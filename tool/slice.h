@@ -10,17 +10,17 @@
 #define CLI_SLICE_FAULT_NBYTES 160
 
 /* What a slice picks of a tensor: `run_count` runs of `run_nbytes` bytes each, in the order of the content.
- * The places of the runs are counted like an odometer over the outer dimensions. */
+ * The number of a run stands for its indices in the outer dimensions: the last one turns fastest. */
 typedef struct cli_slice {
     uint64_t nbytes; /* run_count * run_nbytes */
     uint64_t run_count;
     uint64_t run_nbytes;
     uint64_t first_byte; /* of the first run */
-    size_t outer_count;  /* dimensions that the odometer has: those outside a run */
+    uint64_t next_run;   /* number of the run that cli_slice_next() gives */
+    size_t outer_count;  /* dimensions outside a run */
     struct cli_slice_dim {
         uint64_t count;        /* indices picked */
         uint64_t stride_nbits; /* content bits from one index to the next */
-        uint64_t at;           /* of the odometer: 0 .. count - 1 */
     } outer[LMC_ST_RANK_MAX];
 } cli_slice;
 
@@ -32,7 +32,7 @@ size_t cli_slice_name_length(const char *operand);
 int cli_slice_parse(const char *text, const lmc_st_tensor *tensor, cli_slice *slice,
                     char fault[CLI_SLICE_FAULT_NBYTES]);
 
-/* First byte of the current run; then the odometer moves on. To be called at most run_count times. */
+/* First byte of the next run. To be called at most run_count times. */
 uint64_t cli_slice_next(cli_slice *slice);
 
 /* Reads "A:B", "A:", ":B" or ":" against a size. Returns 1 and sets first byte and length, or 0. */

@@ -20,7 +20,7 @@ static const char about[] =
 /* IN.lmc. "." and ".." have no usable last component: the directory's own name serves. */
 static char *output_name(const char *in_path, const char **fault)
 {
-    char *const trimmed = cli_path_copy(in_path, cli_path_length(in_path));
+    char *const trimmed = strndup(in_path, cli_path_length(in_path));
     if (!trimmed)
         return NULL;
     const char *const name = cli_last_component(trimmed);

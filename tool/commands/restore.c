@@ -24,7 +24,7 @@ static char *output_name(const char *in_path, const char **fault)
 {
     const size_t length = cli_path_length(in_path);
     if (length > 4 && memcmp(in_path + length - 4, CLI_ARCHIVE_SUFFIX, 4) == 0 && in_path[length - 5] != '/')
-        return cli_path_copy(in_path, length - 4);
+        return strndup(in_path, length - 4);
     *fault = "its name does not end in .lmc: name the output with -o";
     return NULL;
 }
