@@ -14,7 +14,7 @@
 #define CLI_CHILD_SILENT (-1)
 
 /* Calls work(user, answer) in a child and copies the answer, of `nbytes` bytes, back if work() returns 1. A crash
- * leaves no core file, nothing is printed, and SIGALRM ends the child after CLI_CHILD_SECONDS. Sets *outcome, and returns
+ * leaves no core file, nothing is printed, and SIGALRM ends the child after CLI_CHILD_SECONDS. Sets *outcome. Returns
  * CLI_OK, CLI_SYSTEM after a message, or 128 + N when signal N told this process to end. */
 int cli_ask_child(int (*work)(void *user, void *answer), void *user, void *answer, size_t nbytes,
                   int *outcome);

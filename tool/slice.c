@@ -147,8 +147,8 @@ static int read_dims(parser *parser, const lmc_st_tensor *tensor, picked *picks)
 }
 
 /* Places the runs, from the innermost dimension outwards; all is counted in bits. A run goes through all dimensions
- * that are picked whole, and through the next one. Returns 0 if nothing is picked. No product overflows before that: the
- * content of any other tensor has as many bits. */
+ * that are picked whole, and through the next one. Returns 0 if nothing is picked. In other cases no product overflows:
+ * the content has as many bits. */
 static int place_runs(const lmc_st_tensor *tensor, const picked *picks, cli_slice *slice, uint64_t *run_nbits,
                       uint64_t *first_bit)
 {

@@ -165,7 +165,7 @@ static int is_library(const struct dirent *file)
     return strncmp(file->d_name, "lib", 3) == 0 && strstr(file->d_name, ".so") != NULL;
 }
 
-/* Looks at the libraries of an entry, which HDF5 would open. Of several names of LMC's plugin the first one is tried. */
+/* Looks at the libraries of an entry, which HDF5 would open. Of the names of LMC's plugin the first one is tried. */
 static int look_at_libraries(const doctor_plugin *plugin, doctor_entry *entry, struct dirent **files,
                              int count, doctor_problems *problems)
 {
