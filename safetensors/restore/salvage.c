@@ -1,6 +1,6 @@
 /*
- * salvage.c - restores the sound tensors of a damaged archive. A first pass finds the tensors that verify. A second pass
- * writes them behind a header that names only these.
+ * salvage.c - restores the sound tensors of a damaged archive. A first pass finds the tensors that verify. A second
+ * pass writes them behind a header that names only these.
  */
 #include "safetensors/restore/salvage.h"
 
