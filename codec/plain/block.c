@@ -14,6 +14,7 @@ typedef struct block_job {
     const uint8_t *ahead; /* decode: bytes to fetch meanwhile ... */
     size_t ahead_nbytes;  /* ... so many with each half of a strip's work */
     int is_constant;      /* encode: all elements of the block are equal */
+    int is_flexible;      /* encode: each plane gets its smallest mode */
     int hashes_strips;    /* each strip is hashed into scratch->hash_state while it is in the cache */
     int past_cache;       /* decode: strips are written past the caches */
 } block_job;
@@ -44,12 +45,26 @@ static lmc_plane_set planes_at(const lmc_coding *coding, uint8_t *const plane[LM
 
 /* ---- encode ---- */
 
-static int is_flexible(const lmc_coding *coding)
+/* Values that tell whether a block ends in zeros. */
+#define PROBED_VALUES 64
+
+/* Does the lowest byte of most values not say anything? */
+static int ends_in_zeros(const uint8_t *src, size_t n, unsigned element_nbytes)
 {
-    int flexible = !coding->table[LMC_PLANE_SYMBOLS];
+    size_t zeros = 0;
+    for (size_t i = 0; i < PROBED_VALUES; i++)
+        zeros += src[n * i / PROBED_VALUES * element_nbytes] == 0;
+    return zeros > PROBED_VALUES / 2;
+}
+
+static int is_flexible(const lmc_coding *coding, const uint8_t *src, size_t n)
+{
+    int flexible = 0;
     for (unsigned i = 0; i < coding->plane_count; i++)
         flexible |= coding->flexible[i];
-    return flexible;
+    if (coding->is_low_mixed)
+        flexible = flexible && ends_in_zeros(src, n, coding->element_nbytes);
+    return flexible || !coding->table[LMC_PLANE_SYMBOLS];
 }
 
 /* Appends the escapes gathered in scratch. Returns 0 when there is no room. */
@@ -133,8 +148,8 @@ static int encode_planes(const block_job *job, const uint8_t *src, size_t n, lmc
 {
     if (lmc_writer_left(writer) < LMC_FMT_PLANE_COUNT_MAX)
         return 0;
-    return is_flexible(job->coding) ? encode_planes_flexible(job, src, n, writer)
-                                    : encode_planes_direct(job, src, n, writer);
+    return job->is_flexible ? encode_planes_flexible(job, src, n, writer)
+                            : encode_planes_direct(job, src, n, writer);
 }
 
 /* A block with fewer than one masked element in this many gets no mask. */
@@ -199,14 +214,16 @@ size_t lmc_block_encode(const lmc_block_coder *coder, const uint8_t *src, size_t
     const unsigned element_nbytes = coding->element_nbytes;
     const size_t n = src_nbytes / element_nbytes;
     const size_t trailing_nbytes = src_nbytes % element_nbytes;
+    if (n == 0)
+        return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
+    const int flexible = is_flexible(coding, src, n);
     const int constant = n > 1 && memcmp(src, src + element_nbytes, (n - 1) * element_nbytes) == 0;
     const block_job job = {.kernels = kernels,
                            .coding = coding,
                            .scratch = scratch,
                            .is_constant = constant,
-                           .hashes_strips = !constant && !coding->has_mask && !is_flexible(coding)};
-    if (n == 0)
-        return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
+                           .is_flexible = flexible,
+                           .hashes_strips = !constant && !coding->has_mask && !flexible};
     kernels->hash_begin(scratch->hash_state);
     lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
     if (!encode_values(&job, src, n, &writer) || lmc_writer_left(&writer) < trailing_nbytes)

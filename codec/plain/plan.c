@@ -39,6 +39,7 @@ typedef struct decider {
     unsigned high_first, high_end; /* places of the histogram of high parts that may be in use ... */
     const uint32_t *sums;          /* ... and the number of values before each of them and before high_end */
     uint32_t total;                /* values in the histogram */
+    lmc_table *trial_table;        /* any content */
 } decider;
 
 static unsigned high_nbits(const decider *d)
@@ -183,7 +184,9 @@ static unsigned offsets_wanted_log2(lmc_level level)
 static trial try_offsets(const decider *d, unsigned low_nbits)
 {
     const unsigned bin = 1u << low_nbits;
-    const unsigned finest = 1u << (high_nbits(d) - d->sample->high_nbits);
+    const unsigned sign_place =
+        d->element_nbytes == 1 && d->sample->rotation; /* an offset leaves the sign alone */
+    const unsigned finest = 1u << (high_nbits(d) - d->sample->high_nbits) << sign_place;
     const unsigned wanted = bin >> offsets_wanted_log2(d->level);
     const unsigned step = wanted > finest ? wanted : finest;
     trial best = try_split(d, low_nbits);
@@ -297,6 +300,32 @@ static double low_plane_gain(const decider *d)
     return cost < 8 * (1 - GAIN_MIN) ? 8 - cost : 0;
 }
 
+/* The cost of a split under the code that will be built. A flat histogram of more symbols than a layer has codes for
+ * costs clearly more than its entropy. */
+static trial price_code(const decider *d, trial t)
+{
+    uint32_t weight[256], largest;
+    lmc_code_shape shape = {0};
+    weigh_split(d, &t.split, weight);
+    plan_code(d, weight, 0, 0, &shape);
+    if (lmc_table_build(&shape, d->trial_table, NULL) != LMC_OK)
+        return t;
+    t.cost = t.split.low_nbits +
+             lmc_table_cost_nbits(d->trial_table, weight, LMC_TABLE_ALL) / (double)sum_of(weight, &largest);
+    return t;
+}
+
+/* A split with other low bits must save this share of the cost of the code. */
+#define SPLIT_GAIN_MIN 0.0005
+
+/* The better of a split and one with so many low bits, by their codes. */
+static trial cheaper_code(const decider *d, const trial *t, unsigned low_nbits)
+{
+    const trial known = price_code(d, *t);
+    const trial other = price_code(d, try_offsets(d, low_nbits));
+    return other.cost < known.cost * (1 - SPLIT_GAIN_MIN) ? other : known;
+}
+
 /* The joint split has a quarter of the bin of the exponent's split. Offsets of the exponent's split are tried only
  * if the joint split gains nothing even over offset 0. */
 static trial choose_wide_split(const decider *d)
@@ -309,19 +338,29 @@ static trial choose_wide_split(const decider *d)
     if (d->level != LMC_LEVEL_FAST && low_nbits < 8) {
         const trial joint = try_offsets(d, low_nbits);
         if (joint.cost < best.cost)
-            return joint;
+            return d->exponent_nbits == 5 ? cheaper_code(d, &joint, low_nbits + 1) : joint;
     }
     const trial moved = try_offsets(d, 8);
     return moved.cost < best.cost ? moved : best;
 }
 
+/* A sign that was rotated to the bottom is noise: up to this share of more cost it stays out of the symbols. */
+#define SIGN_PRICE 0.002
+
+/* Low bits of elements of one byte: up to three, where that leaves a code that is closer to its entropy. */
 static trial choose_byte_split(const decider *d)
 {
-    const trial whole = try_split(d, 0);
-    if (d->kind != LMC_KIND_FLOAT || !d->sample->rotation)
-        return whole;
-    const trial unsigned_part = try_split(d, 1); /* the sign is noise and stays out of the symbols */
-    return unsigned_part.cost < whole.cost * 1.002 ? unsigned_part : whole;
+    const int has_sign = d->kind == LMC_KIND_FLOAT && d->sample->rotation;
+    const trial whole = price_code(d, try_split(d, 0));
+    trial best = whole;
+    if (has_sign) {
+        best = price_code(d, try_offsets(d, 1));
+        if (whole.cost < best.cost * (1 - SIGN_PRICE))
+            best = whole;
+    }
+    for (unsigned low_nbits = 1 + (unsigned)has_sign; low_nbits <= 3; low_nbits++)
+        best = cheaper_code(d, &best, low_nbits);
+    return best;
 }
 
 /* Has the packed low plane one value throughout the sample? */
@@ -419,6 +458,7 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
     coding->plane_count = lmc_coding_plane_count(d->element_nbytes, &t->split);
     coding->has_mask = (uint8_t)d->sample->has_mask;
     coding->mask_value = d->sample->mask_value;
+    coding->is_low_mixed = (uint8_t)d->sample->is_low_mixed;
     weigh_split(d, &t->split, weight);
     decide_plane(d, weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
     if (d->element_nbytes > 1 && !d->sample->is_low_noise) {
@@ -456,7 +496,8 @@ lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes,
                  .element_nbytes = element_nbytes,
                  .level = level,
                  .kind = kind,
-                 .exponent_nbits = lmc_dtype_exponent_nbits(dtype)};
+                 .exponent_nbits = lmc_dtype_exponent_nbits(dtype),
+                 .trial_table = &tables[0]};
     sum_high(&d, &work->sample);
     const trial best = element_nbytes == 1 ? choose_byte_split(&d) : choose_wide_split(&d);
     decide_planes(&d, &best, work->shapes, tables, decision);

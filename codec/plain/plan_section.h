@@ -21,6 +21,7 @@ typedef struct lmc_coding {
     /* Encoder only: 1 if the mode of the plane is chosen in every block. If all are 0 and the symbols have a table, the
      * planes are written straight to their places in the block. */
     uint8_t flexible[LMC_FMT_PLANE_COUNT_MAX];
+    uint8_t is_low_mixed; /* encoder only: the lower planes are flexible in blocks that end in zeros alone */
 } lmc_coding;
 
 LMC_INLINE unsigned lmc_coding_high_nbits(const lmc_coding *coding)

@@ -16,20 +16,6 @@ static void count_bytes(const uint8_t *plane, size_t n, uint32_t histogram[256])
         histogram[s] = part[0][s] + part[1][s] + part[2][s] + part[3][s];
 }
 
-/* Estimated bits of the histogram's symbols but left_out, coded with the table; huge if the table cannot code them. */
-static double coded_cost_nbits(const lmc_table *table, const uint32_t *histogram, unsigned left_out)
-{
-    double nbits = 0;
-    for (unsigned s = 0; s < 256; s++) {
-        if (histogram[s] == 0 || s == left_out)
-            continue;
-        if (!table->is_coded[s] && !table->has_literals)
-            return 1e300;
-        nbits += (double)histogram[s] * (table->code_nbits[s] + (table->is_coded[s] ? 0 : 8));
-    }
-    return nbits;
-}
-
 static size_t encode_coded(const lmc_plane_coder *coder, const uint8_t *plane, size_t n, uint8_t *dst,
                            size_t capacity)
 {
@@ -105,10 +91,10 @@ size_t lmc_plane_encode(const lmc_plane_coder *coder, const uint8_t *plane, size
         return 1;
     }
     const double stored_cost = 8.0 * (double)n;
-    const double coded_cost = table ? coded_cost_nbits(table, histogram, 256) : stored_cost;
+    const double coded_cost = table ? lmc_table_cost_nbits(table, histogram, LMC_TABLE_ALL) : stored_cost;
     const double stored_exceptions_cost = 8.0 * (double)m;
     const double coded_exceptions_cost =
-        table ? coded_cost_nbits(table, histogram, dominant) : stored_exceptions_cost;
+        table ? lmc_table_cost_nbits(table, histogram, dominant) : stored_exceptions_cost;
     const int codes_exceptions = coded_exceptions_cost < stored_exceptions_cost;
     const double exceptions_cost = 24 + lmc_bitset_cost_nbits(n, m) +
                                    (codes_exceptions ? coded_exceptions_cost : stored_exceptions_cost);

@@ -255,6 +255,39 @@ static int is_noise(const uint32_t counts[256])
     return n >= NOISE_VALUES_MIN && 256 * equal_pairs <= (1 + NOISE_EXCESS) * n * n;
 }
 
+/* Does the lowest byte of all n values not change, as in floats that hold narrower ones? It is 0 then. */
+static int ends_in_zeros(const uint8_t *values, size_t n, unsigned element_nbytes)
+{
+    unsigned any = 0;
+    for (size_t i = 0; i < n; i++)
+        any |= values[i * element_nbytes];
+    return any == 0;
+}
+
+/* Some rows of a tensor may hold narrower floats: their lower bytes end in zeros, all others are noise. Then lower
+ * bytes are counted in the runs that end in zeros alone, and the blocks of such rows get their codes. */
+static void count_calm_runs(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes)
+{
+    size_t calm_count = 0;
+    uint8_t is_calm[RUN_COUNT];
+    const size_t run_count = n / RUN_VALUES;
+    for (size_t i = 0; i < run_count; i++) {
+        is_calm[i] =
+            (uint8_t)ends_in_zeros(values + i * RUN_VALUES * element_nbytes, RUN_VALUES, element_nbytes);
+        calm_count += is_calm[i];
+    }
+    if (calm_count == 0 || calm_count == run_count)
+        return;
+    memset(sample->high_low_byte, 0, sizeof sample->high_low_byte);
+    memset(sample->lower, 0, sizeof sample->lower);
+    for (size_t i = 0; i < run_count; i++)
+        if (is_calm[i])
+            count_bytes_any(sample, values + i * RUN_VALUES * element_nbytes, RUN_VALUES, element_nbytes);
+    sample->is_low_noise = 0;
+    sample->is_low_exact = 0;
+    sample->is_low_mixed = 1;
+}
+
 /* Counts lower bytes: first enough to find noise, then, unless they are noise, all that the sample wants. */
 static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes)
 {
@@ -265,6 +298,8 @@ static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n,
         sample->is_low_noise = sample->is_low_noise && is_noise(sample->lower[j]);
     if (!sample->is_low_noise)
         count_runs(sample, values, n, element_nbytes, step, step * NOISE_RUN_STEP);
+    if (element_nbytes >= 4 && !sample->has_mask)
+        count_calm_runs(sample, values, n, element_nbytes);
 }
 
 /* ---- the mask ---- */

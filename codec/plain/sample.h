@@ -33,6 +33,7 @@ typedef struct lmc_sample {
     int is_exact;                /* every value is in `high` */
     int is_low_exact;            /* every value is in `high_low_byte` and `lower`, unless these are noise */
     int is_low_noise;            /* no code gains anything in `high_low_byte` and `lower` */
+    int is_low_mixed;            /* lower bytes are noise but in some runs; only these runs are counted there */
     uint8_t rotation;            /* values are rotated left by so much before they are cut */
     unsigned high_nbits;         /* resolution of `high` */
     uint32_t high_low_byte[256]; /* by the lower byte of the high part */

@@ -145,6 +145,19 @@ static void symbol_range(const lmc_code_shape *shape, unsigned *first_symbol, un
         --*last_symbol;
 }
 
+double lmc_table_cost_nbits(const lmc_table *table, const uint32_t histogram[256], unsigned left_out)
+{
+    double nbits = 0;
+    for (unsigned s = 0; s < 256; s++) {
+        if (histogram[s] == 0 || s == left_out)
+            continue;
+        if (!table->is_coded[s] && !table->has_literals)
+            return 1e300;
+        nbits += (double)histogram[s] * (table->code_nbits[s] + (table->is_coded[s] ? 0 : 8));
+    }
+    return nbits;
+}
+
 size_t lmc_table_nbytes(const lmc_code_shape *shape)
 {
     unsigned first_symbol, last_symbol;

@@ -31,6 +31,11 @@ typedef struct lmc_table {
  * two between 2^-first_nbits and 2^-last_nbits. Error: CORRUPT, with the rule that is broken. */
 LMC_NODISCARD lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_diag *diag);
 
+/* Bits of the histogram's symbols but left_out, coded with the table; huge if the table cannot code them. It counts
+ * their codes and literals, and no counts of planes. */
+#define LMC_TABLE_ALL 256 /* no symbol is left out */
+double lmc_table_cost_nbits(const lmc_table *table, const uint32_t histogram[256], unsigned left_out);
+
 /* Bytes that lmc_table_write() appends, at most LMC_TABLE_NBYTES_MAX. */
 #define LMC_TABLE_NBYTES_MAX (1 + LMC_FMT_LAYER_COUNT_MAX + 2 + 256 * 7 / 8)
 size_t lmc_table_nbytes(const lmc_code_shape *shape);
