@@ -96,7 +96,8 @@ static code make_code(const char *name, unsigned low_nbits, const uint8_t (*coun
     c.name = name;
     c.split = (lmc_split){1, (uint8_t)low_nbits, 16, (uint16_t)(low_nbits == 8 ? 0 : 384)};
     c.layer_count = layer_count;
-    lmc_kernels_scalar.split[1](&c.split, tensor, BLOCK, &(lmc_plane_set){symbols, lists[0], {0}});
+    lmc_kernels_scalar.split[1](&c.split, tensor, BLOCK,
+                                &(lmc_plane_set){.symbols = symbols, .low = lists[0]});
     for (unsigned i = 0; i < BLOCK; i++)
         histogram[symbols[i]]++;
     for (unsigned i = 0; i < 256; i++)
@@ -166,7 +167,7 @@ static uint8_t *encode_block(const lmc_kernels *k, const code *c, const uint8_t 
         const size_t n = l == 0 ? BLOCK : b->list_count[l - 1];
         lmc_layer_out out = start_layer(&c->layer[l], l, n, &next, b);
         for (size_t i = 0; l == 0 && i < BLOCK; i += LMC_STRIP_VALUES) {
-            const lmc_plane_set planes = {strip, dst + i / 8 * c->split.low_nbits, {0}};
+            const lmc_plane_set planes = {.symbols = strip, .low = dst + i / 8 * c->split.low_nbits};
             k->split[1](&c->split, src + 2 * i, LMC_STRIP_VALUES, &planes);
             k->layer_encode(&c->layer[l], strip, LMC_STRIP_VALUES, &out);
         }
@@ -192,7 +193,8 @@ static void decode_block(const lmc_kernels *k, const code *c, const block *b, in
             k->layer_decode(&c->layer[l], &in, step, l == 0 ? strip : lists[l % 2] + i);
             if (l > 0)
                 continue;
-            const lmc_plane_set planes = {strip, (uint8_t *)b->low + i / 8 * c->split.low_nbits, {0}};
+            const lmc_plane_set planes = {.symbols = strip,
+                                          .low = (uint8_t *)b->low + i / 8 * c->split.low_nbits};
             k->join[1](&c->split, &planes, step, in_memory ? elements : dst + 2 * i,
                        in_memory ? &stream : NULL);
         }
@@ -214,8 +216,9 @@ static void print_rate(const char *set, const char *what, int in_memory, double 
 static void bench_elements(const lmc_kernels *k, const uint8_t *src, uint8_t *dst)
 {
     static uint8_t planes[8][2 * BLOCK + SLACK];
-    const lmc_plane_set set = {
-        planes[0], planes[1], {planes[2], planes[3], planes[4], planes[5], planes[6], planes[7]}};
+    const lmc_plane_set set = {.symbols = planes[0],
+                               .low = planes[1],
+                               .lower = {planes[2], planes[3], planes[4], planes[5], planes[6], planes[7]}};
     double seconds;
     BEST(seconds, lists[0][0] ^= (uint8_t)k->hash(src, 2 * BLOCK, 0));
     print_rate(k->name, "hash", 0, 2 * BLOCK, seconds);

@@ -69,6 +69,8 @@ typedef struct lmc_plane_set {
     uint8_t *symbols;  /* n bytes, padded */
     uint8_t *low;      /* ceil(n * low_nbits / 8) bytes; unused if low_nbits == 0 */
     uint8_t *lower[6]; /* bytes below the high part, most significant first: element_nbytes - 2 planes of n */
+    /* Added to the high parts on top of the split's offset, readable padded to 64 elements; NULL: nothing. */
+    const uint16_t *shift;
 } lmc_plane_set;
 
 /* Elements on their way past the caches, strip by strip. A cache line that is not full yet may wait for the next

@@ -125,6 +125,22 @@ LMC_INLINE __m256i cut_high(const high_cut *cut, word_pair high_parts, __m256i o
     return s;
 }
 
+/* The high parts plus 32 shifts, which come to the order of the high parts of elements of nbytes. */
+LMC_INLINE word_pair add_shifts(const unsigned nbytes, word_pair high_parts, const uint16_t *shift)
+{
+    const __m256i s0 = load256(shift), s1 = load256(shift + 16);
+    __m256i s[2] = {s0, s1};
+    if (nbytes == 1) {
+        s[0] = _mm256_permute2x128_si256(s0, s1, 0x20);
+        s[1] = _mm256_permute2x128_si256(s0, s1, 0x31);
+    } else if (nbytes > 2) {
+        s[0] = _mm256_permute4x64_epi64(s0, 0xd8);
+        s[1] = _mm256_permute4x64_epi64(s1, 0xd8);
+    }
+    return (word_pair){
+        {_mm256_add_epi16(high_parts.word[0], s[0]), _mm256_add_epi16(high_parts.word[1], s[1])}};
+}
+
 /* The lower (0) or upper (1) halves of 8-byte elements in two registers, in one register. */
 LMC_INLINE __m256i half_elements(__m256i x0, __m256i x1, const int upper)
 {
@@ -149,8 +165,8 @@ LMC_INLINE void store_bytes_of(word_pair words, uint8_t *const *planes)
 }
 
 /* Cuts 32 elements into planes at dst; the low plane is written as pack_low() does. */
-LMC_INLINE __m256i split_half(const unsigned nbytes, const high_cut *cut, unsigned rotation,
-                              const uint8_t *src, const lmc_plane_set *dst)
+LMC_INLINE __m256i split_half(const unsigned nbytes, const int is_shifted, const high_cut *cut,
+                              unsigned rotation, const uint8_t *src, const lmc_plane_set *dst)
 {
     __m256i x[8];
     for (unsigned i = 0; i < nbytes; i++)
@@ -161,12 +177,18 @@ LMC_INLINE __m256i split_half(const unsigned nbytes, const high_cut *cut, unsign
         if (rotation)
             for (unsigned i = 0; i < 2; i++)
                 high_parts.word[i] = _mm256_srli_epi16(high_parts.word[i], 7);
+        if (is_shifted)
+            high_parts = add_shifts(nbytes, high_parts, dst->shift);
         return cut_high(cut, high_parts, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), dst->symbols, dst->low);
     }
     if (rotation)
         rotate_left(nbytes, x);
-    if (nbytes == 2)
-        return cut_high(cut, (word_pair){{x[0], x[1]}}, order_from_words(), dst->symbols, dst->low);
+    if (nbytes == 2) {
+        word_pair high_parts = {{x[0], x[1]}};
+        if (is_shifted)
+            high_parts = add_shifts(nbytes, high_parts, dst->shift);
+        return cut_high(cut, high_parts, order_from_words(), dst->symbols, dst->low);
+    }
     if (nbytes == 8) {
         __m256i lower[4];
         for (unsigned i = 0; i < 4; i++) {
@@ -177,38 +199,43 @@ LMC_INLINE __m256i split_half(const unsigned nbytes, const high_cut *cut, unsign
         store_bytes_of(low_words(lower), dst->lower + 4);
     }
     store_bytes_of(low_words(x), dst->lower);
-    return cut_high(cut, high_words(x), order_from_dwords(), dst->symbols, dst->low);
+    word_pair high_parts = high_words(x);
+    if (is_shifted)
+        high_parts = add_shifts(nbytes, high_parts, dst->shift);
+    return cut_high(cut, high_parts, order_from_dwords(), dst->symbols, dst->low);
 }
 
 /* Cuts a group of 64 elements; the low plane is written as pack_low() does. */
-LMC_INLINE __m256i split_group(const unsigned nbytes, const high_cut *cut, unsigned rotation,
-                               const uint8_t *src, const lmc_plane_set *dst)
+LMC_INLINE __m256i split_group(const unsigned nbytes, const int is_shifted, const high_cut *cut,
+                               unsigned rotation, const uint8_t *src, const lmc_plane_set *dst)
 {
     lmc_plane_set upper = *dst;
     for (unsigned i = 0; i < nbytes; i++)
         fetch(src + 64 * i, AHEAD_ELEMENTS);
-    const __m256i s = split_half(nbytes, cut, rotation, src, dst);
+    const __m256i s = split_half(nbytes, is_shifted, cut, rotation, src, dst);
     upper.symbols += 32;
     if (cut->low_nbits > 0)
         upper.low += 4 * cut->low_nbits;
     for (unsigned j = 0; j + 2 < nbytes; j++)
         upper.lower[j] += 32;
-    return _mm256_max_epu8(s, split_half(nbytes, cut, rotation, src + 32 * nbytes, &upper));
+    if (is_shifted)
+        upper.shift += 32;
+    return _mm256_max_epu8(s, split_half(nbytes, is_shifted, cut, rotation, src + 32 * nbytes, &upper));
 }
 
 /* Cuts the last groups of a call, n <= 64 elements each, by way of buffers, since planes are written to their exact
  * ends. */
-LMC_INLINE __m256i split_last(const unsigned nbytes, const high_cut *cut, unsigned rotation,
-                              const uint8_t *src, size_t n, const lmc_plane_set *dst)
+LMC_INLINE __m256i split_last(const unsigned nbytes, const int is_shifted, const high_cut *cut,
+                              unsigned rotation, const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
     uint8_t elements[8 * GROUP] = {0};
     uint8_t low[GROUP + 16];
     uint8_t lower[LMC_COUNT(dst->lower)][GROUP];
     memcpy(elements, src, n * nbytes);
     const lmc_plane_set planes = {
-        dst->symbols, low, {lower[0], lower[1], lower[2], lower[3], lower[4], lower[5]}};
-    split_group(nbytes, cut, rotation, elements, &planes);
-    memset(dst->symbols + n, 0, GROUP - n); /* elements of 0 are no escapes */
+        dst->symbols, low, {lower[0], lower[1], lower[2], lower[3], lower[4], lower[5]}, dst->shift};
+    split_group(nbytes, is_shifted, cut, rotation, elements, &planes);
+    memset(dst->symbols + n, 0, GROUP - n);
     const size_t low_nbits = n * cut->low_nbits;
     if (low_nbits % 8 != 0)
         low[low_nbits / 8] &= (uint8_t)((1u << low_nbits % 8) - 1);
@@ -219,8 +246,8 @@ LMC_INLINE __m256i split_last(const unsigned nbytes, const high_cut *cut, unsign
     return _mm256_max_epu8(load256(dst->symbols), load256(dst->symbols + 32));
 }
 
-LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split, const uint8_t *src,
-                                   size_t n, const lmc_plane_set *dst)
+LMC_INLINE unsigned split_elements(const unsigned nbytes, const int is_shifted, const lmc_split *split,
+                                   const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
     const unsigned p = split->low_nbits;
     const unsigned high_nbits = nbytes == 1 ? 8 : 16;
@@ -233,12 +260,13 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
     size_t i = 0;
     for (; i + GROUP + overrun <= n; i += GROUP) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        greatest = _mm256_max_epu8(greatest, split_group(nbytes, &cut, rotation, src + i * nbytes, &at));
+        greatest =
+            _mm256_max_epu8(greatest, split_group(nbytes, is_shifted, &cut, rotation, src + i * nbytes, &at));
     }
     for (; i < n; i += GROUP) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        greatest = _mm256_max_epu8(
-            greatest, split_last(nbytes, &cut, rotation, src + i * nbytes, lmc_min_size(GROUP, n - i), &at));
+        greatest = _mm256_max_epu8(greatest, split_last(nbytes, is_shifted, &cut, rotation, src + i * nbytes,
+                                                        lmc_min_size(GROUP, n - i), &at));
     }
     const __m256i escape = _mm256_set1_epi8((char)LMC_FMT_SYMBOL_ESCAPE);
     return high_nbits - p > 8 && _mm256_movemask_epi8(_mm256_cmpeq_epi8(greatest, escape)) != 0;
@@ -333,26 +361,31 @@ LMC_INLINE high_join load_high_join(const unsigned nbytes, const lmc_split *spli
     return join;
 }
 
-/* Joins 16 high parts. */
-LMC_INLINE __m256i join_high_16(const high_join *join, const uint8_t *symbols, const uint8_t *low)
+/* Joins 16 high parts. shift here and below: NULL for none, which the compiler knows. */
+LMC_INLINE __m256i join_high_16(const high_join *join, const uint8_t *symbols, const uint8_t *low,
+                                const uint16_t *shift)
 {
     const __m256i s = _mm256_sll_epi16(widen_to_16(symbols), join->low_count);
-    return _mm256_add_epi16(_mm256_add_epi16(s, join->shift), unpack_low_16(&join->low, low));
+    const __m256i high = _mm256_add_epi16(_mm256_add_epi16(s, join->shift), unpack_low_16(&join->low, low));
+    return shift ? _mm256_sub_epi16(high, load256(shift)) : high;
 }
 
-LMC_INLINE __m256i join_2_bytes(const high_join *join, const uint8_t *symbols, const uint8_t *low)
+LMC_INLINE __m256i join_2_bytes(const high_join *join, const uint8_t *symbols, const uint8_t *low,
+                                const uint16_t *shift)
 {
-    const __m256i x = join_high_16(join, symbols, low);
+    const __m256i x = join_high_16(join, symbols, low, shift);
     return join->rotation ? _mm256_or_si256(_mm256_srli_epi16(x, 1), _mm256_slli_epi16(x, 15)) : x;
 }
 
 /* Joins 32 elements of 1 byte. */
-LMC_INLINE __m256i join_1_byte(const high_join *join, const uint8_t *symbols, const uint8_t *low)
+LMC_INLINE __m256i join_1_byte(const high_join *join, const uint8_t *symbols, const uint8_t *low,
+                               const uint16_t *shift)
 {
     const __m256i mask = _mm256_set1_epi16(0xff);
     word_pair x;
     for (unsigned i = 0; i < 2; i++) {
-        const __m256i high = join_high_16(join, symbols + 16 * i, low + 2 * i * join->low.low_nbits);
+        const __m256i high = join_high_16(join, symbols + 16 * i, low + 2 * i * join->low.low_nbits,
+                                          shift ? shift + 16 * i : NULL);
         const __m256i byte = _mm256_and_si256(high, mask);
         const __m256i rotated = _mm256_or_si256(_mm256_srli_epi16(byte, 1), _mm256_slli_epi16(byte, 7));
         x.word[i] = join->rotation ? _mm256_and_si256(rotated, mask) : byte;
@@ -367,24 +400,30 @@ LMC_INLINE __m256i widen_pair(uint8_t *const *planes, size_t i)
 }
 
 /* The upper 4 bytes of eight elements, before the rotation back. */
-LMC_INLINE __m256i join_upper_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i)
+LMC_INLINE __m256i join_upper_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i,
+                                      const uint16_t *shift)
 {
     const __m256i s = _mm256_sll_epi32(widen_to_32(src->symbols + i), join->low_count);
     const __m256i low = unpack_low_32(&join->low, src->low + i / 8 * join->low.low_nbits);
-    const __m256i high = _mm256_add_epi32(_mm256_add_epi32(s, join->shift), low);
+    __m256i high = _mm256_add_epi32(_mm256_add_epi32(s, join->shift), low);
+    if (shift)
+        high = _mm256_sub_epi32(
+            high, _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(shift + i))));
     return _mm256_or_si256(_mm256_slli_epi32(high, 16), widen_pair(src->lower, i));
 }
 
-LMC_INLINE __m256i join_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i)
+LMC_INLINE __m256i join_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i,
+                                const uint16_t *shift)
 {
-    const __m256i x = join_upper_4_bytes(join, src, i);
+    const __m256i x = join_upper_4_bytes(join, src, i, shift);
     return join->rotation ? _mm256_or_si256(_mm256_srli_epi32(x, 1), _mm256_slli_epi32(x, 31)) : x;
 }
 
 /* Joins eight elements of 8 bytes. */
-LMC_INLINE void join_8_bytes(const high_join *join, const lmc_plane_set *src, size_t i, uint8_t *dst)
+LMC_INLINE void join_8_bytes(const high_join *join, const lmc_plane_set *src, size_t i, const uint16_t *shift,
+                             uint8_t *dst)
 {
-    const __m256i upper = join_upper_4_bytes(join, src, i);
+    const __m256i upper = join_upper_4_bytes(join, src, i, shift);
     const __m256i lower =
         _mm256_or_si256(_mm256_slli_epi32(widen_pair(src->lower + 2, i), 16), widen_pair(src->lower + 4, i));
     const __m256i even = _mm256_unpacklo_epi32(lower, upper); /* elements 0, 1, 4, 5 */
@@ -398,20 +437,22 @@ LMC_INLINE void join_8_bytes(const high_join *join, const lmc_plane_set *src, si
 }
 
 /* Joins a group of 64 elements. */
-LMC_INLINE void join_group(const unsigned nbytes, const high_join *join, const lmc_plane_set *src,
-                           uint8_t *dst)
+LMC_INLINE void join_group(const unsigned nbytes, const int is_shifted, const high_join *join,
+                           const lmc_plane_set *src, uint8_t *dst)
 {
     const unsigned step = nbytes == 8 ? 8 : 32 / nbytes;
+    const uint16_t *const shift = is_shifted ? src->shift : NULL;
     for (unsigned i = 0; i < GROUP; i += step) {
         const uint8_t *const low = src->low + i / 8 * join->low.low_nbits;
+        const uint16_t *const shift_here = is_shifted ? shift + i : NULL;
         if (nbytes == 1)
-            store256(dst + i, join_1_byte(join, src->symbols + i, low));
+            store256(dst + i, join_1_byte(join, src->symbols + i, low, shift_here));
         else if (nbytes == 2)
-            store256(dst + i * 2, join_2_bytes(join, src->symbols + i, low));
+            store256(dst + i * 2, join_2_bytes(join, src->symbols + i, low, shift_here));
         else if (nbytes == 4)
-            store256(dst + i * 4, join_4_bytes(join, src, i));
+            store256(dst + i * 4, join_4_bytes(join, src, i, shift));
         else
-            join_8_bytes(join, src, i, dst + i * 8);
+            join_8_bytes(join, src, i, shift, dst + i * 8);
     }
 }
 

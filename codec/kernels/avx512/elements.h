@@ -96,6 +96,23 @@ LMC_INLINE __m512i pack_low(const high_cut *cut, __m512i low)
     return _mm512_maskz_compress_epi8(cut->low_kept, octets);
 }
 
+/* 64 shifts in the order of the high parts of elements of nbytes, as they stand after packing or unpacking. */
+LMC_INLINE word_pair load_shifts(const unsigned nbytes, const uint16_t *shift)
+{
+    const __m512i s0 = _mm512_loadu_si512(shift), s1 = _mm512_loadu_si512(shift + 32);
+    const __m512i packed = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+    if (nbytes == 1)
+        return (word_pair){{_mm512_shuffle_i64x2(s0, s1, 0x88), _mm512_shuffle_i64x2(s0, s1, 0xdd)}};
+    if (nbytes == 2)
+        return (word_pair){{s0, s1}};
+    return (word_pair){{_mm512_permutexvar_epi64(packed, s0), _mm512_permutexvar_epi64(packed, s1)}};
+}
+
+LMC_INLINE word_pair add_words(word_pair a, word_pair b)
+{
+    return (word_pair){{_mm512_add_epi16(a.word[0], b.word[0]), _mm512_add_epi16(a.word[1], b.word[1])}};
+}
+
 /* Cuts a group of n <= 64 high parts. Returns the symbols. */
 LMC_INLINE __m512i cut_high(const high_cut *cut, word_pair high_parts, __m512i order, size_t n,
                             uint8_t *symbols, uint8_t *low)
@@ -130,8 +147,9 @@ LMC_INLINE void load_elements(const unsigned nbytes, const uint8_t *src, size_t 
     }
 }
 
-LMC_INLINE __m512i split_group(const unsigned nbytes, const high_cut *cut, unsigned rotation,
-                               const uint8_t *src, size_t n, const lmc_plane_set *dst, size_t at)
+LMC_INLINE __m512i split_group(const unsigned nbytes, const int is_shifted, const high_cut *cut,
+                               unsigned rotation, const uint8_t *src, size_t n, const lmc_plane_set *dst,
+                               size_t at)
 {
     uint8_t *const symbols = dst->symbols + at;
     uint8_t *const low = cut->low_nbits > 0 ? dst->low + at / 8 * cut->low_nbits : NULL;
@@ -143,15 +161,18 @@ LMC_INLINE __m512i split_group(const unsigned nbytes, const high_cut *cut, unsig
         const __m512i counts = _mm512_set1_epi16((short)rotation);
         const __m512i w0 = _mm512_unpacklo_epi8(x[0], x[0]);
         const __m512i w1 = _mm512_unpackhi_epi8(x[0], x[0]);
-        const word_pair high_parts = {
-            {_mm512_shldv_epi16(w0, w0, counts), _mm512_shldv_epi16(w1, w1, counts)}};
+        word_pair high_parts = {{_mm512_shldv_epi16(w0, w0, counts), _mm512_shldv_epi16(w1, w1, counts)}};
+        if (is_shifted)
+            high_parts = add_words(high_parts, load_shifts(nbytes, dst->shift + at));
         const __m512i in_place = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         return cut_high(cut, high_parts, in_place, n, symbols, low);
     }
     if (nbytes == 2) {
         const __m512i counts = _mm512_set1_epi16((short)rotation);
-        const word_pair high_parts = {
+        word_pair high_parts = {
             {_mm512_shldv_epi16(x[0], x[0], counts), _mm512_shldv_epi16(x[1], x[1], counts)}};
+        if (is_shifted)
+            high_parts = add_words(high_parts, load_shifts(nbytes, dst->shift + at));
         return cut_high(cut, high_parts, words_order, n, symbols, low);
     }
     unsigned next_lower = 2;
@@ -179,11 +200,14 @@ LMC_INLINE __m512i split_group(const unsigned nbytes, const high_cut *cut, unsig
     const word_pair lower = low_words(x);
     store_first(dst->lower[0] + at, high_bytes(lower, dwords_order), n);
     store_first(dst->lower[1] + at, low_bytes(lower, dwords_order), n);
-    return cut_high(cut, high_words(x), dwords_order, n, symbols, low);
+    word_pair high_parts = high_words(x);
+    if (is_shifted)
+        high_parts = add_words(high_parts, load_shifts(nbytes, dst->shift + at));
+    return cut_high(cut, high_parts, dwords_order, n, symbols, low);
 }
 
-LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split, const uint8_t *src,
-                                   size_t n, const lmc_plane_set *dst)
+LMC_INLINE unsigned split_elements(const unsigned nbytes, const int is_shifted, const lmc_split *split,
+                                   const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
     const unsigned high_nbits = nbytes == 1 ? 8 : 16;
     const high_cut cut = load_high_cut(split, high_nbits);
@@ -191,11 +215,11 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
     __m512i greatest = _mm512_setzero_si512();
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
-        greatest =
-            _mm512_max_epu8(greatest, split_group(nbytes, &cut, split->rotation, src, GROUP, &planes, i));
+        greatest = _mm512_max_epu8(
+            greatest, split_group(nbytes, is_shifted, &cut, split->rotation, src, GROUP, &planes, i));
     if (i < n)
-        greatest =
-            _mm512_max_epu8(greatest, split_group(nbytes, &cut, split->rotation, src, n - i, &planes, i));
+        greatest = _mm512_max_epu8(
+            greatest, split_group(nbytes, is_shifted, &cut, split->rotation, src, n - i, &planes, i));
     return high_nbits - split->low_nbits > 8 &&
            _mm512_cmpeq_epi8_mask(greatest, _mm512_set1_epi8((char)LMC_FMT_SYMBOL_ESCAPE)) != 0;
 }
@@ -261,14 +285,23 @@ LMC_INLINE __m512i join_high(const high_join *join, const uint8_t *symbols, __m5
     return _mm512_add_epi16(_mm512_add_epi16(_mm512_sllv_epi16(s, join->low_counts), wide_low), join->shift);
 }
 
-/* Joins 64 elements of 1 byte. */
-LMC_INLINE __m512i join_1_byte(const high_join *join, const uint8_t *symbols, __m512i low)
+/* Takes the shifts off 32 high parts. */
+LMC_INLINE __m512i take_shifts(__m512i high, const uint16_t *shift)
+{
+    return _mm512_sub_epi16(high, _mm512_loadu_si512(shift));
+}
+
+/* Joins 64 elements of 1 byte. shift here and below: NULL for none, which the compiler knows. */
+LMC_INLINE __m512i join_1_byte(const high_join *join, const uint8_t *symbols, __m512i low,
+                               const uint16_t *shift)
 {
     const __m512i mask = _mm512_set1_epi16(0xff);
     word_pair x;
     for (unsigned i = 0; i < 2; i++) {
-        const __m512i high =
-            _mm512_and_si512(join_high(join, symbols + 32 * i, bytes_from(low, 32 * i)), mask);
+        __m512i high = join_high(join, symbols + 32 * i, bytes_from(low, 32 * i));
+        if (shift)
+            high = take_shifts(high, shift + 32 * i);
+        high = _mm512_and_si512(high, mask);
         const __m512i twice = _mm512_or_si512(high, _mm512_slli_epi16(high, 8));
         x.word[i] = _mm512_and_si512(_mm512_shrdv_epi16(twice, twice, join->rotation), mask);
     }
@@ -276,9 +309,12 @@ LMC_INLINE __m512i join_1_byte(const high_join *join, const uint8_t *symbols, __
 }
 
 /* Joins 32 elements of 2 bytes. */
-LMC_INLINE __m512i join_2_bytes(const high_join *join, const uint8_t *symbols, __m512i low)
+LMC_INLINE __m512i join_2_bytes(const high_join *join, const uint8_t *symbols, __m512i low,
+                                const uint16_t *shift)
 {
-    const __m512i x = join_high(join, symbols, low);
+    __m512i x = join_high(join, symbols, low);
+    if (shift)
+        x = take_shifts(x, shift);
     return _mm512_shrdv_epi16(x, x, join->rotation);
 }
 
@@ -294,21 +330,25 @@ LMC_INLINE __m512i widen_pair(uint8_t *const *planes, size_t i)
 }
 
 /* The upper 4 bytes of sixteen elements, before the rotation back. */
-LMC_INLINE __m512i join_upper_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i, __m512i low)
+LMC_INLINE __m512i join_upper_4_bytes(const high_join *join, const lmc_plane_set *src, size_t i, __m512i low,
+                                      const uint16_t *shift)
 {
     const __m512i s = _mm512_sllv_epi32(widen_to_32(src->symbols + i), join->low_counts);
     const __m512i wide_low = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(low));
-    const __m512i high = _mm512_add_epi32(_mm512_add_epi32(s, wide_low), join->shift);
+    __m512i high = _mm512_add_epi32(_mm512_add_epi32(s, wide_low), join->shift);
+    if (shift)
+        high = _mm512_sub_epi32(
+            high, _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(shift + i))));
     return _mm512_or_si512(_mm512_slli_epi32(high, 16), widen_pair(src->lower, i));
 }
 
 /* Joins sixteen elements of 8 bytes. */
 LMC_INLINE void join_8_bytes(const high_join *join, const lmc_plane_set *src, size_t i, __m512i low,
-                             __m512i x[2])
+                             const uint16_t *shift, __m512i x[2])
 {
     const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
-    const __m512i upper = join_upper_4_bytes(join, src, i, low);
+    const __m512i upper = join_upper_4_bytes(join, src, i, low, shift);
     const __m512i lower =
         _mm512_or_si512(_mm512_slli_epi32(widen_pair(src->lower + 2, i), 16), widen_pair(src->lower + 4, i));
     x[0] = _mm512_rorv_epi64(_mm512_permutex2var_epi32(lower, first, upper), join->rotation);
@@ -362,20 +402,22 @@ LMC_INLINE void close_stream(const register_stream *stream, size_t nbytes, lmc_l
 }
 
 /* Joins a group of n <= 64 elements at the beginning of src. A group that is streamed is whole. */
-LMC_INLINE void join_group(const unsigned nbytes, const high_join *join, const lmc_plane_set *src, size_t n,
-                           uint8_t *dst, register_stream *stream)
+LMC_INLINE void join_group(const unsigned nbytes, const int is_shifted, const high_join *join,
+                           const lmc_plane_set *src, size_t n, uint8_t *dst, register_stream *stream)
 {
+    const uint16_t *const shift = is_shifted ? src->shift : NULL;
     const __m512i low = unpack_low(&join->spread, src->low);
     __m512i x[8];
     if (nbytes == 1)
-        x[0] = join_1_byte(join, src->symbols, low);
+        x[0] = join_1_byte(join, src->symbols, low, shift);
     for (unsigned i = 0; nbytes == 2 && i < 2; i++)
-        x[i] = join_2_bytes(join, src->symbols + 32 * i, bytes_from(low, 32 * i));
-    for (unsigned i = 0; nbytes == 4 && i < 4; i++)
         x[i] =
-            _mm512_rorv_epi32(join_upper_4_bytes(join, src, 16 * i, bytes_from(low, 16 * i)), join->rotation);
+            join_2_bytes(join, src->symbols + 32 * i, bytes_from(low, 32 * i), shift ? shift + 32 * i : NULL);
+    for (unsigned i = 0; nbytes == 4 && i < 4; i++)
+        x[i] = _mm512_rorv_epi32(join_upper_4_bytes(join, src, 16 * i, bytes_from(low, 16 * i), shift),
+                                 join->rotation);
     for (unsigned i = 0; nbytes == 8 && i < 4; i++)
-        join_8_bytes(join, src, 16 * i, bytes_from(low, 16 * i), x + 2 * i);
+        join_8_bytes(join, src, 16 * i, bytes_from(low, 16 * i), shift, x + 2 * i);
     for (unsigned i = 0; i < nbytes; i++)
         store_first(dst + 64 * i, x[i], bytes_left(n * nbytes, 64 * i));
     for (unsigned i = 0; stream->line && i < nbytes; i++)
@@ -383,8 +425,8 @@ LMC_INLINE void join_group(const unsigned nbytes, const high_join *join, const l
 }
 
 /* to: NULL, or the stream that whole groups go to, past the caches. */
-LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
-                              size_t n, uint8_t *dst, lmc_line_stream *to)
+LMC_INLINE void join_elements(const unsigned nbytes, const int is_shifted, const lmc_split *split,
+                              const lmc_plane_set *src, size_t n, uint8_t *dst, lmc_line_stream *to)
 {
     const unsigned p = split->low_nbits;
     const high_join join = load_high_join(nbytes, split);
@@ -395,31 +437,42 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        join_group(nbytes, &join, &at, GROUP, dst + i * nbytes, &stream);
+        join_group(nbytes, is_shifted, &join, &at, GROUP, dst + i * nbytes, &stream);
     }
     if (!to && i < n) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        join_group(nbytes, &join, &at, n - i, dst + i * nbytes, &stream);
+        join_group(nbytes, is_shifted, &join, &at, n - i, dst + i * nbytes, &stream);
     }
     close_stream(&stream, n * nbytes, to);
+}
+
+/* Joins to dst, and to the stream if there is one. */
+LMC_INLINE void join_to(const unsigned nbytes, const int is_shifted, const lmc_split *split,
+                        const lmc_plane_set *src, size_t n, uint8_t *dst, lmc_line_stream *stream)
+{
+    if (stream && n % GROUP == 0) {
+        join_elements(nbytes, is_shifted, split, src, n, dst, stream);
+        return;
+    }
+    join_elements(nbytes, is_shifted, split, src, n, dst, NULL);
+    if (stream)
+        append_copy(stream, dst, n * nbytes);
 }
 
 #define DEFINE_WIDTH(nbytes)                                                                            \
     static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,                \
                                    const lmc_plane_set *dst)                                            \
     {                                                                                                   \
-        return split_elements(nbytes, split, src, n, dst);                                              \
+        return dst->shift ? split_elements(nbytes, 1, split, src, n, dst)                               \
+                          : split_elements(nbytes, 0, split, src, n, dst);                              \
     }                                                                                                   \
     static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst, \
                               lmc_line_stream *stream)                                                  \
     {                                                                                                   \
-        if (stream && n % GROUP == 0) {                                                                 \
-            join_elements(nbytes, split, src, n, dst, stream);                                          \
-            return;                                                                                     \
-        }                                                                                               \
-        join_elements(nbytes, split, src, n, dst, NULL);                                                \
-        if (stream)                                                                                     \
-            append_copy(stream, dst, n *nbytes);                                                        \
+        if (src->shift)                                                                                 \
+            join_to(nbytes, 1, split, src, n, dst, stream);                                             \
+        else                                                                                            \
+            join_to(nbytes, 0, split, src, n, dst, stream);                                             \
     }
 
 DEFINE_WIDTH(1)

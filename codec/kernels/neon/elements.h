@@ -131,6 +131,24 @@ LMC_INLINE uint8x16_t cut_bytes(const high_cut *cut, uint8x16_t high_parts, uint
     return s;
 }
 
+LMC_INLINE words16 add_shifts(words16 high_parts, const uint16_t *shift)
+{
+    return (words16){
+        {vaddq_u16(high_parts.val[0], vld1q_u16(shift)), vaddq_u16(high_parts.val[1], vld1q_u16(shift + 8))}};
+}
+
+LMC_INLINE words16 take_shifts(words16 high_parts, const uint16_t *shift)
+{
+    return (words16){
+        {vsubq_u16(high_parts.val[0], vld1q_u16(shift)), vsubq_u16(high_parts.val[1], vld1q_u16(shift + 8))}};
+}
+
+/* 16 shifts as bytes. */
+LMC_INLINE uint8x16_t load_byte_shifts(const uint16_t *shift)
+{
+    return lower_bytes((words16){{vld1q_u16(shift), vld1q_u16(shift + 8)}});
+}
+
 LMC_INLINE void store_bytes_of(words16 words, uint8_t *const *planes, size_t i)
 {
     vst1q_u8(planes[0] + i, upper_bytes(words));
@@ -164,8 +182,8 @@ LMC_INLINE void load_halves(const uint8_t *src, unsigned rotation, uint32x4x4_t 
 }
 
 /* Cuts elements i .. i + 15 of a group; the low plane is written as pack_low() does. */
-LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const high_cut *cut, unsigned rotation,
-                               const uint8_t *src, const lmc_plane_set *dst, size_t i)
+LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const int is_shifted, const high_cut *cut,
+                               unsigned rotation, const uint8_t *src, const lmc_plane_set *dst, size_t i)
 {
     uint8_t *const symbols = dst->symbols + i;
     uint8_t *const low = cut->low_nbits > 0 ? dst->low + i / 8 * cut->low_nbits : NULL;
@@ -173,6 +191,8 @@ LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const high_cut *cut, unsig
         uint8x16_t x = vld1q_u8(src);
         if (rotation)
             x = vsliq_n_u8(vshrq_n_u8(x, 7), x, 1);
+        if (is_shifted)
+            x = vaddq_u8(x, load_byte_shifts(dst->shift + i));
         return cut_bytes(cut, x, symbols, low);
     }
     if (nbytes == 2) {
@@ -182,6 +202,8 @@ LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const high_cut *cut, unsig
             if (rotation)
                 x.val[k] = vsliq_n_u16(vshrq_n_u16(x.val[k], 15), x.val[k], 1);
         }
+        if (is_shifted)
+            x = add_shifts(x, dst->shift + i);
         return cut_high(cut, x, symbols, low);
     }
     uint32x4x4_t upper, lower;
@@ -193,32 +215,35 @@ LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const high_cut *cut, unsig
         store_bytes_of(lower_words(lower), dst->lower + 4, i);
     }
     store_bytes_of(lower_words(upper), dst->lower, i);
-    return cut_high(cut, upper_words(upper), symbols, low);
+    words16 high_parts = upper_words(upper);
+    if (is_shifted)
+        high_parts = add_shifts(high_parts, dst->shift + i);
+    return cut_high(cut, high_parts, symbols, low);
 }
 
 /* Cuts a group of 64 elements; the low plane is written as pack_low() does. Returns the greatest symbols. */
-LMC_INLINE uint8x16_t split_group(const unsigned nbytes, const high_cut *cut, unsigned rotation,
-                                  const uint8_t *src, const lmc_plane_set *dst)
+LMC_INLINE uint8x16_t split_group(const unsigned nbytes, const int is_shifted, const high_cut *cut,
+                                  unsigned rotation, const uint8_t *src, const lmc_plane_set *dst)
 {
-    uint8x16_t greatest = split_16(nbytes, cut, rotation, src, dst, 0);
+    uint8x16_t greatest = split_16(nbytes, is_shifted, cut, rotation, src, dst, 0);
     for (unsigned i = 16; i < GROUP; i += 16)
-        greatest = vmaxq_u8(greatest, split_16(nbytes, cut, rotation, src + i * nbytes, dst, i));
+        greatest = vmaxq_u8(greatest, split_16(nbytes, is_shifted, cut, rotation, src + i * nbytes, dst, i));
     return greatest;
 }
 
 /* Cuts the last groups of a call, n <= 64 elements each, by way of buffers, since planes are written to their exact
  * ends. */
-LMC_INLINE uint8x16_t split_last(const unsigned nbytes, const high_cut *cut, unsigned rotation,
-                                 const uint8_t *src, size_t n, const lmc_plane_set *dst)
+LMC_INLINE uint8x16_t split_last(const unsigned nbytes, const int is_shifted, const high_cut *cut,
+                                 unsigned rotation, const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
     uint8_t elements[8 * GROUP] = {0};
     uint8_t low[GROUP + 16];
     uint8_t lower[LMC_COUNT(dst->lower)][GROUP];
     memcpy(elements, src, n * nbytes);
     const lmc_plane_set planes = {
-        dst->symbols, low, {lower[0], lower[1], lower[2], lower[3], lower[4], lower[5]}};
-    split_group(nbytes, cut, rotation, elements, &planes);
-    memset(dst->symbols + n, 0, GROUP - n); /* elements of 0 are no escapes */
+        dst->symbols, low, {lower[0], lower[1], lower[2], lower[3], lower[4], lower[5]}, dst->shift};
+    split_group(nbytes, is_shifted, cut, rotation, elements, &planes);
+    memset(dst->symbols + n, 0, GROUP - n);
     const size_t low_nbits = n * cut->low_nbits;
     if (low_nbits % 8 != 0)
         low[low_nbits / 8] &= (uint8_t)((1u << low_nbits % 8) - 1);
@@ -230,8 +255,8 @@ LMC_INLINE uint8x16_t split_last(const unsigned nbytes, const high_cut *cut, uns
     return vmaxq_u8(vmaxq_u8(vld1q_u8(s), vld1q_u8(s + 16)), vmaxq_u8(vld1q_u8(s + 32), vld1q_u8(s + 48)));
 }
 
-LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split, const uint8_t *src,
-                                   size_t n, const lmc_plane_set *dst)
+LMC_INLINE unsigned split_elements(const unsigned nbytes, const int is_shifted, const lmc_split *split,
+                                   const uint8_t *src, size_t n, const lmc_plane_set *dst)
 {
     const unsigned p = split->low_nbits;
     const unsigned rotation = split->rotation;
@@ -243,12 +268,12 @@ LMC_INLINE unsigned split_elements(const unsigned nbytes, const lmc_split *split
     size_t i = 0;
     for (; i + GROUP + overrun <= n; i += GROUP) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        greatest = vmaxq_u8(greatest, split_group(nbytes, &cut, rotation, src + i * nbytes, &at));
+        greatest = vmaxq_u8(greatest, split_group(nbytes, is_shifted, &cut, rotation, src + i * nbytes, &at));
     }
     for (; i < n; i += GROUP) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        greatest = vmaxq_u8(
-            greatest, split_last(nbytes, &cut, rotation, src + i * nbytes, lmc_min_size(GROUP, n - i), &at));
+        greatest = vmaxq_u8(greatest, split_last(nbytes, is_shifted, &cut, rotation, src + i * nbytes,
+                                                 lmc_min_size(GROUP, n - i), &at));
     }
     return nbytes > 1 && p < 8 && vmaxvq_u8(greatest) == LMC_FMT_SYMBOL_ESCAPE;
 }
@@ -313,10 +338,12 @@ LMC_INLINE words16 load_words(uint8_t *const *planes, size_t i)
 }
 
 /* Joins 16 elements. */
-LMC_INLINE void join_16(const unsigned nbytes, const high_join *join, const lmc_plane_set *src, size_t i,
-                        uint8_t *dst)
+LMC_INLINE void join_16(const unsigned nbytes, const int is_shifted, const high_join *join,
+                        const lmc_plane_set *src, size_t i, uint8_t *dst)
 {
-    const words16 high_parts = join_high(join, src, i);
+    words16 high_parts = join_high(join, src, i);
+    if (is_shifted)
+        high_parts = take_shifts(high_parts, src->shift + i);
     if (nbytes == 1) {
         const uint8x16_t x = lower_bytes(high_parts);
         vst1q_u8(dst, join->rotation ? vsliq_n_u8(vshrq_n_u8(x, 1), x, 7) : x);
@@ -348,11 +375,11 @@ LMC_INLINE void join_16(const unsigned nbytes, const high_join *join, const lmc_
     }
 }
 
-LMC_INLINE void join_group(const unsigned nbytes, const high_join *join, const lmc_plane_set *src,
-                           uint8_t *dst)
+LMC_INLINE void join_group(const unsigned nbytes, const int is_shifted, const high_join *join,
+                           const lmc_plane_set *src, uint8_t *dst)
 {
     for (unsigned i = 0; i < GROUP; i += 16)
-        join_16(nbytes, join, src, i, dst + i * nbytes);
+        join_16(nbytes, is_shifted, join, src, i, dst + i * nbytes);
 }
 
 #endif

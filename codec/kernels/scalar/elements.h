@@ -85,6 +85,20 @@ LMC_INLINE void join_high(const unsigned high_nbits, const unsigned p, const lmc
     }
 }
 
+LMC_INLINE void add_shift(uint16_t *restrict high, const uint16_t *restrict shift)
+{
+    for (unsigned i = 0; i < GROUP; i++)
+        high[i] = (uint16_t)(high[i] + shift[i]);
+}
+
+LMC_INLINE void subtract_shift(const unsigned high_nbits, uint16_t *restrict high,
+                               const uint16_t *restrict shift)
+{
+    const uint16_t high_mask = (uint16_t)((1u << high_nbits) - 1);
+    for (unsigned i = 0; i < GROUP; i++)
+        high[i] = (uint16_t)(high[i] - shift[i]) & high_mask;
+}
+
 /* ---- elements: a rotated element is its high part (the top 16 bits, or all 8) and the bytes below ---- */
 
 #define LOW_SLACK 8
@@ -133,6 +147,8 @@ LMC_INLINE void join_high(const unsigned high_nbits, const unsigned p, const lmc
             take_apart_##nbits(src, 1, high, at->lower);                                                     \
         else                                                                                                 \
             take_apart_##nbits(src, 0, high, at->lower);                                                     \
+        if (at->shift)                                                                                       \
+            add_shift(high, at->shift);                                                                      \
         const unsigned escaped =                                                                             \
             split_high(high_nbits, p, split, high, at->symbols, p == 8 ? at->low : low);                     \
         if (p > 0 && p < 8)                                                                                  \
@@ -147,6 +163,8 @@ LMC_INLINE void join_high(const unsigned high_nbits, const unsigned p, const lmc
         if (p > 0 && p < 8)                                                                                  \
             unpack_low(at->low, p, low);                                                                     \
         join_high(high_nbits, p, split, at->symbols, p == 8 ? at->low : low, high);                          \
+        if (at->shift)                                                                                       \
+            subtract_shift(high_nbits, high, at->shift);                                                     \
         if (split->rotation)                                                                                 \
             put_together_##nbits(high, at->lower, 1, dst);                                                   \
         else                                                                                                 \
@@ -164,9 +182,11 @@ LMC_INLINE void join_high(const unsigned high_nbits, const unsigned p, const lmc
         while (n > 0) {                                                                                      \
             const size_t m = lmc_min_size(n, GROUP);                                                         \
             last_group last;                                                                                 \
-            const lmc_plane_set aside = set_aside(&last, at.symbols);                                        \
-            copy_last(last.elements, src, m, nbits / 8);                                                     \
-            escaped |= cut_group_##nbits(p, split, last.elements, &aside);                                   \
+            const lmc_plane_set aside = set_aside(&last, &at);                                               \
+            memcpy(last.elements, src, m *(nbits / 8));                                                      \
+            memset(last.elements + m * (nbits / 8), 0, (GROUP - m) * (nbits / 8));                           \
+            cut_group_##nbits(p, split, last.elements, &aside);                                              \
+            escaped |= high_nbits - p > 8 && memchr(at.symbols, LMC_FMT_SYMBOL_ESCAPE, m) != NULL;           \
             write_last(&last, p, (nbits - high_nbits) / 8, m, &at);                                          \
             if (m == n)                                                                                      \
                 break;                                                                                       \
@@ -223,20 +243,12 @@ typedef struct last_group {
     uint8_t lower[LMC_FMT_PLANE_COUNT_MAX][GROUP];
 } last_group;
 
-LMC_INLINE lmc_plane_set set_aside(last_group *last, uint8_t *symbols)
+LMC_INLINE lmc_plane_set set_aside(last_group *last, const lmc_plane_set *at)
 {
-    lmc_plane_set set = {.symbols = symbols, .low = last->low};
+    lmc_plane_set set = {.symbols = at->symbols, .low = last->low, .shift = at->shift};
     for (unsigned j = 0; j < LMC_COUNT(set.lower); j++)
         set.lower[j] = last->lower[j];
     return set;
-}
-
-/* Fills the group with copies of its first element: they add no escape. */
-LMC_INLINE void copy_last(uint8_t *elements, const uint8_t *src, size_t n, size_t element_nbytes)
-{
-    memcpy(elements, src, n * element_nbytes);
-    for (size_t i = n; i < GROUP; i++)
-        memcpy(elements + i * element_nbytes, src, element_nbytes);
 }
 
 LMC_INLINE void write_last(last_group *last, unsigned p, unsigned lower_count, size_t n,
@@ -259,6 +271,8 @@ LMC_INLINE void advance(lmc_plane_set *at, unsigned p, unsigned lower_count)
         at->low += 8 * p;
     for (unsigned j = 0; j < lower_count; j++)
         at->lower[j] += GROUP;
+    if (at->shift)
+        at->shift += GROUP;
 }
 
 DEFINE_WIDTH(1, 8, 8)

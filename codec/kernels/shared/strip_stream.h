@@ -62,8 +62,8 @@ LMC_INLINE void end_stream(const strip_stream *stream, size_t nbytes, lmc_line_s
     to->place += nbytes;
 }
 
-LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, const lmc_plane_set *src,
-                              size_t n, uint8_t *dst, lmc_line_stream *to)
+LMC_INLINE void join_elements(const unsigned nbytes, const int is_shifted, const lmc_split *split,
+                              const lmc_plane_set *src, size_t n, uint8_t *dst, lmc_line_stream *to)
 {
     const unsigned p = split->low_nbits;
     const high_join join = load_high_join(nbytes, split);
@@ -74,13 +74,13 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
-        join_group(nbytes, &join, &at, dst + i * nbytes);
+        join_group(nbytes, is_shifted, &join, &at, dst + i * nbytes);
         stream_group(&stream, nbytes, i);
     }
     if (i < n) {
         const lmc_plane_set at = planes_at(nbytes, &planes, p, i);
         uint8_t elements[8 * GROUP];
-        join_group(nbytes, &join, &at, elements);
+        join_group(nbytes, is_shifted, &join, &at, elements);
         memcpy(dst + i * nbytes, elements, (n - i) * nbytes);
     }
     end_stream(&stream, n * nbytes, to);
@@ -90,15 +90,18 @@ LMC_INLINE void join_elements(const unsigned nbytes, const lmc_split *split, con
     static unsigned split_##nbytes(const lmc_split *split, const uint8_t *src, size_t n,                \
                                    const lmc_plane_set *dst)                                            \
     {                                                                                                   \
-        return split_elements(nbytes, split, src, n, dst);                                              \
+        return dst->shift ? split_elements(nbytes, 1, split, src, n, dst)                               \
+                          : split_elements(nbytes, 0, split, src, n, dst);                              \
     }                                                                                                   \
     static void join_##nbytes(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst, \
                               lmc_line_stream *stream)                                                  \
     {                                                                                                   \
-        if (stream)                                                                                     \
-            join_elements(nbytes, split, src, n, dst, stream);                                          \
+        if (src->shift)                                                                                 \
+            join_elements(nbytes, 1, split, src, n, dst, stream);                                       \
+        else if (stream)                                                                                \
+            join_elements(nbytes, 0, split, src, n, dst, stream);                                       \
         else                                                                                            \
-            join_elements(nbytes, split, src, n, dst, NULL);                                            \
+            join_elements(nbytes, 0, split, src, n, dst, NULL);                                         \
     }
 
 DEFINE_WIDTH(1)

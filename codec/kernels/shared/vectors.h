@@ -67,6 +67,8 @@ LMC_INLINE lmc_plane_set planes_at(const unsigned nbytes, const lmc_plane_set *p
         at.low += i / 8 * low_nbits;
     for (unsigned j = 0; j + 2 < nbytes; j++)
         at.lower[j] += i;
+    if (at.shift)
+        at.shift += i;
     return at;
 }
 

@@ -341,6 +341,11 @@ static int split_case(const lmc_kernels *k, unsigned width, const lmc_split *spl
     take_plane_set(&expected, nbytes, p, n, 0, AT_START);
     take_plane_set(&got, nbytes, p, n, 0, place);
     take_plane_set(&readable, nbytes, p, n, 64, place);
+    if (random_below(2)) {
+        uint8_t *const shift = take(2 * padded(n), place);
+        random_fill(shift, 2 * padded(n));
+        expected.shift = got.shift = readable.shift = (uint16_t *)(void *)shift;
+    }
     const unsigned expected_escapes = lmc_kernels_scalar.split[width](split, src, n, &expected);
     const unsigned got_escapes = k->split[width](split, src, n, &got);
     const int may_escape = nbytes > 1 && p < 8;
@@ -371,6 +376,8 @@ static int split_case(const lmc_kernels *k, unsigned width, const lmc_split *spl
     readable.low += strip / 8 * p;
     for (unsigned j = 0; j + 2 < nbytes; j++)
         readable.lower[j] += strip;
+    if (readable.shift)
+        readable.shift += strip;
     k->join[width](split, &readable, n - strip, got_join + strip * nbytes, &stream);
     lmc_stream_flush(&stream);
     k->end_past_cache();
