@@ -23,7 +23,8 @@
 #define LMC_FMT_BASE_BF16_OF_F32 1
 
 /* Required features: none is defined yet. Bit 2 is reserved for a palette, bit 3 for row classes. */
-#define LMC_FMT_FEATURES_KNOWN 0u
+#define LMC_FMT_FEATURE_OFFSETS 0x10u /* the plan has LMC_FMT_TRANSFORM_OFFSETS */
+#define LMC_FMT_FEATURES_KNOWN LMC_FMT_FEATURE_OFFSETS
 
 #define LMC_FMT_BYTE_ORDER_LITTLE 0 /* 1 is reserved for big-endian elements */
 
@@ -31,6 +32,7 @@
 #define LMC_FMT_BLOCK_LOG2_MAX 20
 
 #define LMC_FMT_PLAN_NBYTES_MAX 4096
+#define LMC_FMT_OFFSETS_PLAN_NBYTES_MAX 65536 /* with LMC_FMT_FEATURE_OFFSETS */
 #define LMC_FMT_CONTENT_NBYTES_MAX 0x7fffffffffffffffu
 
 /* ---- tail ---- */
@@ -39,9 +41,14 @@
 #define LMC_FMT_HASH_NBYTES 8
 
 /* ---- plan ---- */
-#define LMC_FMT_TRANSFORM_ROTATE 0x01 /* bits rotate left by one before the split */
-#define LMC_FMT_TRANSFORM_MASK 0x02   /* a mask value follows: blocks may be masked */
-#define LMC_FMT_TRANSFORM_KNOWN 0x03
+#define LMC_FMT_TRANSFORM_ROTATE 0x01  /* bits rotate left by one before the split */
+#define LMC_FMT_TRANSFORM_MASK 0x02    /* a mask value follows: blocks may be masked */
+#define LMC_FMT_TRANSFORM_OFFSETS 0x04 /* rows and columns of a matrix have offsets */
+#define LMC_FMT_TRANSFORM_KNOWN 0x07
+
+#define LMC_FMT_COLUMN_COUNT_MIN 32
+#define LMC_FMT_OFFSET_NBITS_MAX 8 /* of a column's or a row's value */
+#define LMC_FMT_ROWS_NONE 255      /* in the place of a row value's bits: the block has no offsets */
 
 #define LMC_FMT_HIGH_NBITS 16        /* of an element of 2 bytes and more: its symbol and its low bits */
 #define LMC_FMT_LOW_NBITS_MAX 8      /* with 8 the low plane is a byte plane */

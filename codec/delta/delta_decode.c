@@ -85,8 +85,8 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsig
                              lmc_class_lists *lists, lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
-    const lmc_coding coding = lmc_high_coding(job->delta, class, 2);
-    const unsigned low_nbits = coding.split.low_nbits;
+    const lmc_element_cut cut = lmc_high_cut(job->delta, class, 2);
+    const unsigned low_nbits = cut.split.low_nbits;
     const size_t n = lists->count[class];
     uint8_t *const list = lists->begin[class];
     uint8_t *const symbols = scratch->symbols;
@@ -101,15 +101,15 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsig
     const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
     if (lists->high.nbytes[class] == 1 && !has_sign_changes && are_narrow(decoded, n, low_nbits)) {
         if (low_nbits > 0)
-            job->kernels->join[0](&coding.split, &set, n, list, NULL);
+            job->kernels->join[0](&cut.split, &set, n, list, NULL);
         return LMC_OK;
     }
     if (decoded != symbols)
         memcpy(symbols, decoded, n);
     lists->high.nbytes[class] = 2;
-    job->kernels->join[1](&coding.split, &set, n, list, NULL);
-    if (lmc_coding_has_escapes(&coding))
-        LMC_TRY(lmc_escapes_apply(&coding, symbols, n, &source->reader, list, diag));
+    job->kernels->join[1](&cut.split, &set, n, list, NULL);
+    if (lmc_cut_has_escapes(&cut))
+        LMC_TRY(lmc_escapes_apply(&cut, symbols, n, &source->reader, list, diag));
     if (has_sign_changes)
         job->kernels->put_sign_changes((uint16_t *)(void *)list, n, scratch->sign_changes);
     return LMC_OK;

@@ -135,21 +135,21 @@ static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, u
     lmc_scratch *const scratch = job->scratch;
     uint16_t *const high = find_wide_high(job, lists, class);
     const size_t n = lists->count[class];
-    const lmc_coding coding = lmc_high_coding(job->delta, class, high ? 2 : 1);
+    const lmc_element_cut cut = lmc_high_cut(job->delta, class, high ? 2 : 1);
     const uint8_t *const elements = high ? (const uint8_t *)high : lists->begin[class];
     const uint8_t *symbols = scratch->symbols;
     uint16_t *escapes = scratch->escapes;
     if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_sign_changes(job, high, n, writer))
         return 0;
-    const size_t low_nbytes = lmc_bits_nbytes(n * coding.split.low_nbits);
+    const size_t low_nbytes = lmc_bits_nbytes(n * cut.split.low_nbits);
     if (low_nbytes > lmc_writer_left(writer))
         return 0;
     const lmc_plane_set set = {.symbols = scratch->symbols, .low = writer->next};
     writer->next += low_nbytes;
-    if (!high && coding.split.low_nbits == 0)
+    if (!high && cut.split.low_nbits == 0)
         symbols = elements;
-    else if (job->kernels->split[high ? 1 : 0](&coding.split, elements, n, &set))
-        escapes = lmc_escapes_collect(&coding, symbols, elements, n, escapes);
+    else if (job->kernels->split[high ? 1 : 0](&cut.split, elements, n, &set))
+        escapes = lmc_escapes_collect(&cut, symbols, elements, n, escapes);
     const size_t nbytes = lmc_buckets_encode(job->bucket_code, job->kernels, scratch, symbols, n,
                                              writer->next, lmc_writer_left(writer));
     writer->next += nbytes;

@@ -7,7 +7,7 @@
 #define LMC_CODEC_DELTA_DELTA_LISTS_H
 
 #include "codec/delta/delta.h"
-#include "codec/plain/plan_section.h"
+#include "codec/plain/escape.h"
 
 /* Where each list of high parts begins, how long it is, and how far it was written or read. */
 typedef struct lmc_class_lists {
@@ -36,9 +36,10 @@ const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, 
 
 /* The high parts of a class as elements of 2 bytes, or of 1 byte in a list of bytes: low bits, and symbols above
  * them. */
-LMC_INLINE lmc_coding lmc_high_coding(const lmc_delta *delta, unsigned class, unsigned high_nbytes)
+LMC_INLINE lmc_element_cut lmc_high_cut(const lmc_delta *delta, unsigned class, unsigned high_nbytes)
 {
-    return (lmc_coding){.element_nbytes = high_nbytes, .split = {.low_nbits = delta->class_low_nbits[class]}};
+    return (lmc_element_cut){.element_nbytes = high_nbytes,
+                             .split = {.low_nbits = delta->class_low_nbits[class]}};
 }
 
 /* Can high parts that are not wide be cut as elements of one byte? With more low bits many are wide, too. */

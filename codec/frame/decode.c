@@ -51,23 +51,45 @@ static lmc_status allocate_frame(lmc_ctx *ctx, const lmc_info *info, lmc_frame *
     return status;
 }
 
-static lmc_status fill_frame(lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
-                             uint64_t frame_nbytes, lmc_diag *diag)
+/* Reads the plan section of a coded frame. */
+static lmc_status read_coding(lmc_ctx *ctx, lmc_frame *frame, const uint8_t *head)
 {
+    const uint8_t *const section = head + LMC_FMT_HEAD_NBYTES;
+    lmc_coding *const coding = &frame->coding;
+    lmc_offsets *const offsets = &coding->offsets;
+    const int is_claimed = (lmc_head_features(&frame->info, head) & LMC_FMT_FEATURE_OFFSETS) != 0;
+    lmc_status status = LMC_OK;
+    if (lmc_section_has_offsets(section) != is_claimed)
+        return lmc_corrupt(&ctx->diag, 0, "plan: its offsets are not what the head says");
+    LMC_TRY(lmc_coding_read(section, lmc_section_nbytes(&frame->info), frame->info.element_nbytes,
+                            frame->tables, coding, &ctx->diag));
+    if (!offsets->packed)
+        return LMC_OK;
+    frame->columns =
+        lmc_allocate_array(ctx, offsets->column_count, sizeof *frame->columns, "columns", &status);
+    if (!frame->columns)
+        return status;
+    lmc_offsets_unpack(offsets, frame->columns);
+    offsets->columns = frame->columns;
+    offsets->packed = NULL; /* the head may go */
+    return LMC_OK;
+}
+
+static lmc_status fill_frame(lmc_ctx *ctx, lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
+                             uint64_t frame_nbytes)
+{
+    lmc_diag *const diag = &ctx->diag;
     lmc_status status;
     LMC_TRY(lmc_tail_check(&frame->info, head, tail, diag));
     if (!lmc_is_coded(&frame->info)) {
         frame->content_hash = lmc_load64(tail);
         return LMC_OK;
     }
-    const uint8_t *const section = head + LMC_FMT_HEAD_NBYTES;
-    const size_t section_nbytes = lmc_section_nbytes(&frame->info);
-    const unsigned element_nbytes = frame->info.element_nbytes;
     if (frame->info.mode == LMC_FRAME_DELTA)
-        status = lmc_delta_read(section, section_nbytes, element_nbytes, &frame->delta, diag);
+        status = lmc_delta_read(head + LMC_FMT_HEAD_NBYTES, lmc_section_nbytes(&frame->info),
+                                frame->info.element_nbytes, &frame->delta, diag);
     else
-        status =
-            lmc_coding_read(section, section_nbytes, element_nbytes, frame->tables, &frame->coding, diag);
+        status = read_coding(ctx, frame, head);
     LMC_TRY(lmc_diag_shift(diag, status, LMC_FMT_HEAD_NBYTES));
     LMC_TRY(lmc_index_read(&frame->info, tail, frame_nbytes, frame->entries, frame->offsets, diag));
     frame->content_hash = lmc_content_hash(frame->entries, frame->info.block_count);
@@ -85,7 +107,7 @@ lmc_status lmc_frame_parse(lmc_ctx *ctx, const uint8_t *head, size_t head_nbytes
     LMC_TRY(lmc_frame_check_sizes(&info, head_nbytes, tail_nbytes, frame_nbytes, &ctx->diag));
     lmc_frame *made;
     LMC_TRY(allocate_frame(ctx, &info, &made));
-    const lmc_status status = fill_frame(made, head, tail, frame_nbytes, &ctx->diag);
+    const lmc_status status = fill_frame(ctx, made, head, tail, frame_nbytes);
     if (status != LMC_OK)
         lmc_frame_free(made);
     else
@@ -114,6 +136,7 @@ void lmc_frame_free(lmc_frame *frame)
     const lmc_allocator allocator = frame->allocator;
     lmc_release(&allocator, frame->entries);
     lmc_release(&allocator, frame->offsets);
+    lmc_release(&allocator, frame->columns);
     lmc_release(&allocator, frame);
 }
 
@@ -214,7 +237,8 @@ static lmc_status decode_coded(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
     LMC_TRY(lmc_frame_reserve(ctx, &frame->info, content_nbytes));
     if (frame->info.mode == LMC_FRAME_DELTA)
         return decode_delta(ctx, frame, i, block, dst, hash, diag);
-    const lmc_block_coder coder = {lmc_kernels_get(), &frame->coding, &ctx->scratch};
+    const lmc_block_coder coder = {lmc_kernels_get(), &frame->coding, &ctx->scratch,
+                                   i << frame->info.block_log2};
     const lmc_block_source source = {block->stored, lmc_frame_block_stored_nbytes(frame, i), block->memory};
     return lmc_block_decode(&coder, &source, dst, content_nbytes, hash, diag);
 }

@@ -18,6 +18,7 @@ struct lmc_frame {
     lmc_block_entry *entries; /* the index, if there is one */
     lmc_delta delta;
     lmc_coding coding;
+    uint16_t *columns;  /* of the coding's offsets, or NULL */
     lmc_table tables[]; /* of a coded frame: one for each plane */
 };
 

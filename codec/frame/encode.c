@@ -38,6 +38,12 @@ lmc_status lmc_params_read(const lmc_params *given, lmc_params *params, lmc_diag
     return LMC_OK;
 }
 
+uint32_t lmc_params_column_count(const lmc_params *params)
+{
+    const unsigned element_nbytes = lmc_dtype_element_nbytes(params->dtype);
+    return params->row_nbytes % element_nbytes == 0 ? params->row_nbytes / element_nbytes : 0;
+}
+
 void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
                            lmc_info *info)
 {
@@ -60,7 +66,8 @@ typedef struct plan_input {
 static void use_delta(const lmc_params *params, const lmc_delta_decision *decision, lmc_plan *plan)
 {
     plan->delta = decision->delta;
-    plan->decision.section_nbytes = lmc_delta_write(&decision->delta, plan->decision.section);
+    plan->decision.section_nbytes = lmc_delta_write(&decision->delta, plan->head + LMC_FMT_HEAD_NBYTES);
+    plan->decision.coding.offsets.column_count = 0;
     plan->info.mode = LMC_FRAME_DELTA;
     plan->info.base_form = params->base_form;
     if (params->block_log2 == 0)
@@ -86,8 +93,14 @@ static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const plan
             return LMC_OK;
         }
     }
-    LMC_TRY(lmc_decide(params->dtype, params->level, content_nbytes, input->read, input->user,
-                       &ctx->plan_work->plain, plan->tables, &plan->decision));
+    const lmc_plan_input plain = {.dtype = params->dtype,
+                                  .level = params->level,
+                                  .content_nbytes = content_nbytes,
+                                  .column_count = lmc_params_column_count(params),
+                                  .read = input->read,
+                                  .user = input->user};
+    const lmc_plan_room room = {plan->tables, plan->columns, plan->head + LMC_FMT_HEAD_NBYTES};
+    LMC_TRY(lmc_decide(&plain, &ctx->plan_work->plain, &room, &plan->decision));
     if (input->read_base && lmc_delta_is_gain(&delta, plan->decision.nbits))
         use_delta(params, &delta, plan);
     return LMC_OK;
@@ -116,6 +129,21 @@ static lmc_status decide_plan(lmc_ctx *ctx, const lmc_params *params, const plan
     return LMC_OK;
 }
 
+/* With room for the columns' offsets and for the head. */
+static lmc_plan *allocate_plan(lmc_ctx *ctx, uint32_t column_count)
+{
+    const size_t columns = column_count <= LMC_OFFSETS_COLUMNS_MAX ? column_count : 0;
+    const size_t head_nbytes = LMC_FMT_HEAD_NBYTES + lmc_section_nbytes_max(column_count) + sizeof(uint64_t);
+    lmc_plan *const plan =
+        lmc_ctx_allocate(ctx, sizeof *plan + columns * sizeof plan->columns[0] + head_nbytes);
+    if (!plan)
+        return NULL;
+    memset(&plan->decision, 0, sizeof plan->decision);
+    plan->allocator = ctx->allocator;
+    plan->head = (uint8_t *)&plan->columns[columns];
+    return plan;
+}
+
 static lmc_status check_base(const lmc_params *params, uint64_t content_nbytes, lmc_diag *diag)
 {
     if (params->base_form != LMC_BASE_BF16_OF_F32)
@@ -137,18 +165,20 @@ lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t conten
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "content of 2^63 bytes or more");
     if (read_base)
         LMC_TRY(check_base(params, content_nbytes, &ctx->diag));
-    lmc_plan *const made = lmc_ctx_allocate(ctx, sizeof *made);
+    lmc_plan *const made = allocate_plan(ctx, lmc_params_column_count(params));
     if (!made)
         return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a plan");
-    made->allocator = ctx->allocator;
-    memset(&made->decision, 0, offsetof(lmc_decision, section));
     lmc_params_start_info(params, content_nbytes, LMC_FRAME_CODED, &made->info);
     const lmc_status status = decide_plan(ctx, params, &input, made);
-    if (status != LMC_OK)
+    if (status != LMC_OK) {
         lmc_plan_free(made);
-    else
-        *plan = made;
-    return status;
+        return status;
+    }
+    const int has_offsets =
+        made->info.mode == LMC_FRAME_CODED && made->decision.coding.offsets.column_count > 0;
+    lmc_head_write(&made->info, has_offsets ? LMC_FMT_FEATURE_OFFSETS : 0, made->head);
+    *plan = made;
+    return LMC_OK;
 }
 
 lmc_status lmc_plan_create(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes, lmc_read_fn read,
@@ -194,7 +224,7 @@ lmc_status lmc_encode_head(const lmc_plan *plan, void *dst, size_t dst_capacity,
         return LMC_ERR_ARG;
     if (dst_capacity < plan->info.head_nbytes)
         return LMC_ERR_DST_SMALL;
-    lmc_head_write(&plan->info, plan->decision.section, dst);
+    memcpy(dst, plan->head, plan->info.head_nbytes);
     *dst_nbytes = plan->info.head_nbytes;
     return LMC_OK;
 }
@@ -225,8 +255,8 @@ static void encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
         (uint32_t)lmc_delta_encode(&job, src, base, src_nbytes, dst, &entry->content_hash, &entry->base_hash);
 }
 
-lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
-                                 const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
+lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index, const uint8_t *src,
+                                 size_t src_nbytes, const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
 {
     const lmc_kernels *const kernels = lmc_kernels_get();
     size_t stored_nbytes = src_nbytes;
@@ -241,7 +271,8 @@ lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8
     } else if (plan->decision.is_raw) {
         stored_nbytes = lmc_block_store(kernels, src, src_nbytes, dst, &entry->content_hash);
     } else {
-        const lmc_block_coder coder = {kernels, &plan->decision.coding, &ctx->scratch};
+        const lmc_block_coder coder = {kernels, &plan->decision.coding, &ctx->scratch,
+                                       block_index << plan->info.block_log2};
         stored_nbytes = lmc_block_encode(&coder, src, src_nbytes, dst, &entry->content_hash);
     }
     entry->stored_nbytes = (uint32_t)stored_nbytes;
@@ -288,7 +319,7 @@ lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_i
     lmc_status status = entry ? check_block(plan, block_index, &input, dst, dst_capacity, &ctx->diag)
                               : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     if (status == LMC_OK)
-        status = lmc_plan_encode_block(ctx, plan, src, src_nbytes, base, dst, entry);
+        status = lmc_plan_encode_block(ctx, plan, block_index, src, src_nbytes, base, dst, entry);
     return lmc_ctx_end(ctx, status);
 }
 
@@ -302,7 +333,7 @@ lmc_status lmc_encode_tail(const lmc_plan *plan, const lmc_block_entry *entries,
         return LMC_ERR_ARG;
     if (dst_capacity < plan->info.tail_nbytes)
         return LMC_ERR_DST_SMALL;
-    lmc_tail_write(&plan->info, plan->decision.section, entries, entry_count, dst);
+    lmc_tail_write(&plan->info, plan->head, entries, entry_count, dst);
     *dst_nbytes = (size_t)plan->info.tail_nbytes;
     return LMC_OK;
 }

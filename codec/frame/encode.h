@@ -12,9 +12,14 @@ struct lmc_plan {
     lmc_allocator allocator;
     lmc_info info;
     lmc_decision decision;
-    lmc_delta delta; /* of a delta frame, which uses only the section of `decision` */
+    lmc_delta delta; /* of a delta frame */
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
+    uint8_t *head;      /* with the plan section: info.head_nbytes bytes */
+    uint16_t columns[]; /* as in lmc_plan_room, then room for the head */
 };
+
+/* Elements of a row of the content; 0 unknown. */
+uint32_t lmc_params_column_count(const lmc_params *params);
 
 /* Copies the caller's params and checks them; fields that they lack get their defaults. Error: ARG. */
 LMC_NODISCARD lmc_status lmc_params_read(const lmc_params *given, lmc_params *params, lmc_diag *diag);
@@ -30,10 +35,10 @@ void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lm
 /* Makes ctx hold the memory for encoding blocks of up to src_nbytes. Error: NOMEM. */
 LMC_NODISCARD lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbytes);
 
-/* Encodes a block whose size and room the caller has checked. base: of a delta frame. Error: NOMEM, never after
+/* Encodes block block_index, whose size and room the caller has checked. base: of a delta frame. Error: NOMEM, never after
  * lmc_plan_reserve(). */
-LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
-                                               size_t src_nbytes, const uint8_t *base, uint8_t *dst,
-                                               lmc_block_entry *entry);
+LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index,
+                                               const uint8_t *src, size_t src_nbytes, const uint8_t *base,
+                                               uint8_t *dst, lmc_block_entry *entry);
 
 #endif

@@ -16,7 +16,7 @@ lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t 
     LMC_TRY(lmc_params_read(params, &known, NULL));
     lmc_info info;
     lmc_params_start_info(&known, src_nbytes, LMC_FRAME_DELTA, &info); /* the larger index */
-    lmc_info_complete(&info, LMC_FMT_PLAN_NBYTES_MAX);
+    lmc_info_complete(&info, lmc_section_nbytes_max(lmc_params_column_count(&known)));
     /* a block takes at most a byte more than its content; encoding the last one asks for its bound */
     uint64_t sum;
     if (lmc_add_overflows(src_nbytes, info.head_nbytes + info.block_count + lmc_block_bound(0), &sum) ||
@@ -78,7 +78,7 @@ static lmc_status encode_in_place(encode_job *job)
     for (uint64_t i = 0; i < info->block_count; i++) {
         const uint8_t *const src = job->src + i * info->block_nbytes;
         const size_t src_nbytes = lmc_block_content_nbytes(info, i);
-        LMC_TRY(lmc_plan_encode_block(job->ctx, job->plan, src, src_nbytes, base_of_block(job, i),
+        LMC_TRY(lmc_plan_encode_block(job->ctx, job->plan, i, src, src_nbytes, base_of_block(job, i),
                                       job->dst + job->used, &job->entries[i]));
         job->used += job->entries[i].stored_nbytes;
     }
@@ -123,7 +123,7 @@ static void encode_worker(void *shared, unsigned worker)
         const size_t src_nbytes = lmc_block_content_nbytes(info, i);
         lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
         const lmc_status status =
-            lmc_plan_encode_block(ctx, job->plan, job->src + i * info->block_nbytes, src_nbytes,
+            lmc_plan_encode_block(ctx, job->plan, i, job->src + i * info->block_nbytes, src_nbytes,
                                   base_of_block(job, i), ctx->block, &job->entries[i]);
         uint8_t *const place = place_block(job, i, status);
         if (place)
@@ -176,11 +176,11 @@ static size_t write_stored(lmc_info info, const lmc_block_entry *entries, const 
         info.mode = LMC_FRAME_STORED;
         lmc_info_complete(&info, 0);
     }
-    lmc_head_write(&info, NULL, dst);
+    lmc_head_write(&info, 0, dst);
     if (info.content_nbytes > 0)
         memcpy(dst + info.head_nbytes, src, (size_t)info.content_nbytes);
     const size_t before_tail = info.head_nbytes + (size_t)info.content_nbytes;
-    lmc_tail_write(&info, NULL, entries, entry_count, dst + before_tail);
+    lmc_tail_write(&info, dst, entries, entry_count, dst + before_tail);
     return before_tail + (size_t)info.tail_nbytes;
 }
 
@@ -202,8 +202,8 @@ static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thre
         LMC_TRY(encode_blocks(&job, thread_count));
         const size_t before_tail = info->head_nbytes + job.used;
         if (before_tail + info->tail_nbytes < info->content_nbytes + LMC_FRAME_OVERHEAD_MAX) {
-            lmc_head_write(info, plan->decision.section, dst);
-            lmc_tail_write(info, plan->decision.section, entries, info->block_count, dst + before_tail);
+            memcpy(dst, plan->head, info->head_nbytes);
+            lmc_tail_write(info, dst, entries, info->block_count, dst + before_tail);
             *dst_nbytes = before_tail + (size_t)info->tail_nbytes;
             return LMC_OK;
         }

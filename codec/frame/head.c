@@ -37,9 +37,17 @@ void lmc_info_complete(lmc_info *info, size_t section_nbytes)
     info->base_block_nbytes = info->block_nbytes * scale;
 }
 
-void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst)
+/* Where the features stand. */
+#define FEATURES_OFFSET 8
+
+uint32_t lmc_head_features(const lmc_info *info, const uint8_t *head)
 {
-    lmc_writer w = {dst, dst + info->head_nbytes};
+    return info->mode == LMC_FRAME_SHORT ? 0 : lmc_load32(head + FEATURES_OFFSET);
+}
+
+void lmc_head_write(const lmc_info *info, uint32_t features, uint8_t *dst)
+{
+    lmc_writer w = {dst, dst + info->head_nbytes - lmc_section_nbytes(info)};
     lmc_write_n(&w, LMC_FMT_MAGIC, 4);
     lmc_write_n(&w, LMC_FMT_VERSION, 1);
     lmc_write_n(&w, info->dtype, 1);
@@ -49,7 +57,7 @@ void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst)
         return;
     }
     lmc_write_n(&w, info->block_log2, 1);
-    lmc_write_n(&w, 0, 4); /* required features */
+    lmc_write_n(&w, features, 4);
     lmc_write_n(&w, lmc_section_nbytes(info), 4);
     lmc_write_n(&w, info->content_nbytes, 8);
     lmc_write_n(&w, info->row_nbytes, 4);
@@ -57,7 +65,6 @@ void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst)
     lmc_write_n(&w, LMC_FMT_BYTE_ORDER_LITTLE, 1);
     lmc_write_n(&w, info->base_form, 1);
     lmc_write_n(&w, 0, 1); /* reserved */
-    lmc_write_span(&w, section, lmc_section_nbytes(info));
 }
 
 /* Reads the first 8 bytes, which all heads have. *last: the byte whose meaning depends on the mode. */
@@ -92,7 +99,7 @@ static lmc_status check_fields(const lmc_info *info, uint64_t features, unsigned
                                unsigned byte_order, uint64_t reserved, lmc_diag *diag)
 {
     if ((features & ~(uint64_t)LMC_FMT_FEATURES_KNOWN) != 0)
-        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 8, "frame: required feature bit %u",
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, FEATURES_OFFSET, "frame: required feature bit %u",
                         lmc_lowest_bit(features & ~(uint64_t)LMC_FMT_FEATURES_KNOWN));
     if (byte_order != LMC_FMT_BYTE_ORDER_LITTLE)
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 29, "frame: element byte order %u", byte_order);
@@ -148,7 +155,11 @@ lmc_status lmc_head_read(const uint8_t *src, size_t nbytes, lmc_info *info, lmc_
     LMC_TRY(check_fields(info, features, element_nbytes, byte_order, reserved, diag));
     LMC_TRY(check_base_form(info, base_form, diag));
     const int is_coded = lmc_is_coded(info);
-    if (section_nbytes > LMC_FMT_PLAN_NBYTES_MAX || (section_nbytes != 0) != is_coded)
+    const int has_offsets = (features & LMC_FMT_FEATURE_OFFSETS) != 0;
+    if (has_offsets && info->mode != LMC_FRAME_CODED)
+        return lmc_corrupt(diag, FEATURES_OFFSET, "frame: offsets, but no elements that are coded");
+    if (section_nbytes > (has_offsets ? LMC_FMT_OFFSETS_PLAN_NBYTES_MAX : LMC_FMT_PLAN_NBYTES_MAX) ||
+        (section_nbytes != 0) != is_coded)
         return lmc_corrupt(diag, 12, "frame: a plan of %llu bytes", (unsigned long long)section_nbytes);
     if (is_coded && info->content_nbytes == 0)
         return lmc_corrupt(diag, 16, "frame: coded, but without content");

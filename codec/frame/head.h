@@ -15,8 +15,11 @@ void lmc_info_complete(lmc_info *info, size_t section_nbytes);
 /* Copies the fields that the caller's struct has. Does nothing for a struct_size that is not known. */
 void lmc_info_give(lmc_info *given, const lmc_info *info);
 
-/* Writes info->head_nbytes bytes. section: the plan section of a coded frame, else unused. */
-void lmc_head_write(const lmc_info *info, const uint8_t *section, uint8_t *dst);
+/* Writes the head without the plan section. features: LMC_FMT_FEATURE_... */
+void lmc_head_write(const lmc_info *info, uint32_t features, uint8_t *dst);
+
+/* The features of a head that lmc_head_read() accepted. */
+uint32_t lmc_head_features(const lmc_info *info, const uint8_t *head);
 
 /* Reads the fixed part of a head, not the plan section, and completes *info. Errors: TRUNCATED, CORRUPT,
  * UNSUPPORTED. */

@@ -19,11 +19,9 @@ static void write_index(const lmc_info *info, const lmc_block_entry *entries, ui
     }
 }
 
-void lmc_tail_write(const lmc_info *info, const uint8_t *section, const lmc_block_entry *entries,
+void lmc_tail_write(const lmc_info *info, const uint8_t *head, const lmc_block_entry *entries,
                     uint64_t entry_count, uint8_t *dst)
 {
-    uint8_t head[LMC_FMT_HEAD_NBYTES + LMC_FMT_PLAN_NBYTES_MAX];
-    lmc_head_write(info, section, head);
     if (lmc_is_coded(info))
         write_index(info, entries, entry_count, dst);
     else

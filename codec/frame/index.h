@@ -12,8 +12,9 @@
 uint64_t lmc_tail_hash(const lmc_kernels *kernels, const lmc_info *info, const uint8_t *head,
                        const uint8_t *tail);
 
-/* Writes a tail of info->tail_nbytes bytes. section: the plan section of a frame that has one. */
-void lmc_tail_write(const lmc_info *info, const uint8_t *section, const lmc_block_entry *entries,
+/* Writes a tail of info->tail_nbytes bytes. head: info->head_nbytes bytes, with the plan section of a frame that has
+ * one. */
+void lmc_tail_write(const lmc_info *info, const uint8_t *head, const lmc_block_entry *entries,
                     uint64_t entry_count, uint8_t *dst);
 
 /* Compares the check at the end of the tail with head and tail. head has info->head_nbytes bytes, tail

@@ -89,6 +89,13 @@ LMC_INLINE void lmc_stream_flush(lmc_line_stream *stream)
     stream->waiting = 0;
 }
 
+/* High parts are summed up by their magnitudes. A magnitude is a high part under the mask; a smaller one than the
+ * floor counts as the floor. */
+typedef struct lmc_clip {
+    uint16_t mask; /* leaves out a sign at the top */
+    uint16_t floor;
+} lmc_clip;
+
 /* ---- deltas (format.md "Deltas") ---- */
 
 /* How an element is compared with the base's element, and which class the latter belongs to. */
@@ -148,6 +155,12 @@ LMC_INLINE uint64_t lmc_delta_of(unsigned transform, uint64_t x, uint64_t b, uns
 
 /* ---- the table ---- */
 
+/* The index of the kernels for elements of 1, 2, 4 or 8 bytes in arrays of four. */
+LMC_INLINE unsigned lmc_element_log2(unsigned element_nbytes)
+{
+    return lmc_lowest_bit(element_nbytes);
+}
+
 #define LMC_HASH_STATE_NBYTES 576
 
 /* shared/table.h fills in such a table for each set. Arrays of four have a kernel for elements of 1, 2, 4, 8 bytes. */
@@ -175,6 +188,20 @@ typedef struct lmc_kernels {
      * mean: its low bits are right, and the caller mends its high part. */
     void (*join[4])(const lmc_split *split, const lmc_plane_set *src, size_t n, uint8_t *dst,
                     lmc_line_stream *stream);
+
+    /* The high parts of n elements that are rotated left by `rotation` bits first. */
+    void (*high_parts[4])(unsigned rotation, const uint8_t *src, size_t n, uint16_t *high);
+
+    /* The sum of n <= 65536 clipped magnitudes. Before it is clipped, a magnitude is shifted, mod 2^16; shift NULL: by
+     * nothing. */
+    uint32_t (*sum_clipped)(const lmc_clip *clip, const uint16_t *high, const uint16_t *shift, size_t n);
+
+    /* Adds n clipped magnitudes, shifted as above, to sums. */
+    void (*add_clipped)(const lmc_clip *clip, const uint16_t *high, const uint16_t *shift, size_t n,
+                        uint32_t *sums);
+
+    /* The shifts of n elements of one row: those of their columns (NULL: 0) plus the row's, mod 2^16. */
+    void (*row_shifts)(const uint16_t *columns, uint16_t row, size_t n, uint16_t *shift);
 
     /* Keeps the elements that differ from `value`, in order. kept is written up to 64 bytes beyond them. mask gets a
      * bit for each of the n elements, in whole words with spare bits 0. Returns how many are kept. */

@@ -11,12 +11,14 @@ typedef struct block_job {
     const lmc_kernels *kernels;
     const lmc_coding *coding;
     lmc_scratch *scratch;
-    const uint8_t *ahead; /* decode: bytes to fetch meanwhile ... */
-    size_t ahead_nbytes;  /* ... so many with each half of a strip's work */
-    int is_constant;      /* encode: all elements of the block are equal */
-    int is_flexible;      /* encode: each plane gets its smallest mode */
-    int hashes_strips;    /* each strip is hashed into scratch->hash_state while it is in the cache */
-    int past_cache;       /* decode: strips are written past the caches */
+    uint64_t first;            /* the block's first element, in the frame */
+    lmc_block_offsets offsets; /* of the elements that are coded now */
+    const uint8_t *ahead;      /* decode: bytes to fetch meanwhile ... */
+    size_t ahead_nbytes;       /* ... so many with each half of a strip's work */
+    int is_constant;           /* encode: all elements of the block are equal */
+    int is_flexible;           /* encode: each plane gets its smallest mode */
+    int hashes_strips;         /* each strip is hashed into scratch->hash_state while it is in the cache */
+    int past_cache;            /* decode: strips are written past the caches */
 } block_job;
 
 #define CACHE_LINE_NBYTES 64
@@ -77,12 +79,40 @@ static int write_escapes(const lmc_scratch *scratch, const uint16_t *escapes_end
     return 1;
 }
 
+/* How the elements of a part are cut, and their planes. */
+static lmc_element_cut cut_part(const block_job *job, const lmc_offset_part *part)
+{
+    lmc_element_cut cut = {job->coding->element_nbytes, job->coding->split, part->shift};
+    cut.split.offset = (uint16_t)(cut.split.offset + part->row);
+    return cut;
+}
+
+/* Cuts n elements, of which the first is element `first` of the block, and collects the values of escapes. symbols has
+ * n; the other planes are the block's. Returns the new end of escapes. */
+static uint16_t *split_values(const block_job *job, const uint8_t *src, size_t first, size_t n,
+                              uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX], uint8_t *symbols,
+                              uint16_t *escapes)
+{
+    const unsigned element_nbytes = job->coding->element_nbytes;
+    for (size_t i = 0; i < n;) {
+        const lmc_offset_part part = lmc_offsets_part(job->kernels, &job->offsets, first + i, n - i);
+        const lmc_element_cut cut = cut_part(job, &part);
+        const uint8_t *const values = src + i * element_nbytes;
+        lmc_plane_set set = planes_at(job->coding, plane, symbols + i, first + i);
+        set.shift = cut.shift;
+        if (job->kernels->split[lmc_element_log2(element_nbytes)](&cut.split, values, part.n, &set) &&
+            lmc_cut_has_escapes(&cut))
+            escapes = lmc_escapes_collect(&cut, set.symbols, values, part.n, escapes);
+        i += part.n;
+    }
+    return escapes;
+}
+
 /* The hot path. Every plane but the symbols is stored, so its place is known before its content. Symbols are coded
  * strip by strip while they are in the L1 cache. Returns 0 when that does not fit. */
 static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
 {
     const lmc_coding *const coding = job->coding;
-    const unsigned element_log2 = lmc_element_log2(coding->element_nbytes);
     uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX];
     uint16_t *escapes = job->scratch->escapes;
     lmc_symbol_encoder encoder;
@@ -102,13 +132,10 @@ static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const uint8_t *const values = src + i * coding->element_nbytes;
-        const lmc_plane_set set = planes_at(coding, plane, job->scratch->strip, i);
-        if (job->kernels->split[element_log2](&coding->split, values, m, &set) &&
-            lmc_coding_has_escapes(coding))
-            escapes = lmc_escapes_collect(coding, set.symbols, values, m, escapes);
+        escapes = split_values(job, values, i, m, plane, job->scratch->strip, escapes);
         if (job->hashes_strips)
             job->kernels->hash_update(job->scratch->hash_state, values, m * coding->element_nbytes);
-        lmc_symbols_encode_strip(&encoder, set.symbols, m);
+        lmc_symbols_encode_strip(&encoder, job->scratch->strip, m);
     }
     const size_t nbytes = lmc_symbols_encode_end(&encoder);
     writer->next += nbytes;
@@ -120,11 +147,11 @@ static int encode_planes_flexible(const block_job *job, const uint8_t *src, size
 {
     const lmc_coding *const coding = job->coding;
     lmc_scratch *const scratch = job->scratch;
-    const lmc_plane_set set = planes_at(coding, scratch->plane, scratch->plane[LMC_PLANE_SYMBOLS], 0);
     uint16_t *escapes = scratch->escapes;
-    if (job->kernels->split[lmc_element_log2(coding->element_nbytes)](&coding->split, src, n, &set) &&
-        lmc_coding_has_escapes(coding))
-        escapes = lmc_escapes_collect(coding, set.symbols, src, n, escapes);
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES)
+        escapes =
+            split_values(job, src + i * coding->element_nbytes, i, lmc_min_size(n - i, LMC_STRIP_VALUES),
+                         scratch->plane, scratch->plane[LMC_PLANE_SYMBOLS] + i, escapes);
 
     uint8_t *const modes = writer->next;
     writer->next += coding->plane_count;
@@ -165,6 +192,8 @@ static int encode_constant(const block_job *job, const uint8_t *src, size_t n, l
         return 0;
     if (!coding->has_mask || lmc_load_n(src, coding->element_nbytes) != coding->mask_value) {
         lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
+        if (coding->offsets.column_count > 0)
+            lmc_write_n(writer, LMC_FMT_ROWS_NONE, 1);
         return encode_planes_flexible(job, src, n, writer);
     }
     memset(mask, 0, lmc_bitset_words(n) * 8);
@@ -175,6 +204,18 @@ static int encode_constant(const block_job *job, const uint8_t *src, size_t n, l
     writer->next += nbytes;
     return nbytes != 0 && lmc_writer_left(writer) >= LMC_FMT_PLANE_COUNT_MAX &&
            encode_planes_flexible(job, src, 1, writer);
+}
+
+static int encode_plain(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
+{
+    const lmc_coding *const coding = job->coding;
+    lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
+    if (coding->offsets.column_count == 0)
+        return encode_planes(job, src, n, writer);
+    block_job with_rows = *job;
+    return lmc_rows_write(job->kernels, &coding->offsets, coding->element_nbytes, coding->split.rotation,
+                          job->first, src, n, job->scratch, writer, &with_rows.offsets) &&
+           encode_planes(&with_rows, src, n, writer);
 }
 
 static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
@@ -192,8 +233,7 @@ static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc
             return nbytes != 0 && encode_planes(job, job->scratch->values, kept, writer);
         }
     }
-    lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
-    return encode_planes(job, src, n, writer);
+    return encode_plain(job, src, n, writer);
 }
 
 size_t lmc_block_store(const lmc_kernels *kernels, const uint8_t *src, size_t src_nbytes, uint8_t *dst,
@@ -221,6 +261,7 @@ size_t lmc_block_encode(const lmc_block_coder *coder, const uint8_t *src, size_t
     const block_job job = {.kernels = kernels,
                            .coding = coding,
                            .scratch = scratch,
+                           .first = coder->first,
                            .is_constant = constant,
                            .is_flexible = flexible,
                            .hashes_strips = !constant && !coding->has_mask && !flexible};
@@ -271,22 +312,41 @@ static void hash_strip(const block_job *job, const uint8_t *values, size_t nbyte
         job->kernels->hash_update(job->scratch->hash_state, values, nbytes);
 }
 
-/* Joins a strip, mends its escapes and brings it to the stream's place. A strip with escapes may go past the caches
- * only after they were mended. */
-static lmc_status join_strip(const block_job *job, const lmc_plane_set *set, size_t n, lmc_reader *reader,
+/* Joins n elements at dst, of which the first is element `first` of the block, and mends their escapes if it is_mended.
+ * Unless it is NULL, they go to the stream, too. */
+static lmc_status join_values(const block_job *job, uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX],
+                              uint8_t *symbols, size_t first, size_t n, int is_mended, lmc_reader *escapes,
+                              uint8_t *dst, lmc_line_stream *stream, lmc_diag *diag)
+{
+    const unsigned element_nbytes = job->coding->element_nbytes;
+    for (size_t i = 0; i < n;) {
+        const lmc_offset_part part = lmc_offsets_part(job->kernels, &job->offsets, first + i, n - i);
+        const lmc_element_cut cut = cut_part(job, &part);
+        uint8_t *const values = dst + i * element_nbytes;
+        lmc_plane_set set = planes_at(job->coding, plane, symbols + i, first + i);
+        set.shift = cut.shift;
+        job->kernels->join[lmc_element_log2(element_nbytes)](&cut.split, &set, part.n, values, stream);
+        if (is_mended)
+            LMC_TRY(lmc_escapes_apply(&cut, set.symbols, part.n, escapes, values, diag));
+        i += part.n;
+    }
+    return LMC_OK;
+}
+
+/* Joins a strip and brings it to the stream's place. A strip with escapes may go past the caches only after they were
+ * mended. */
+static lmc_status join_strip(const block_job *job, uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX],
+                             uint8_t *symbols, size_t first, size_t n, lmc_reader *escapes,
                              lmc_line_stream *stream, lmc_diag *diag)
 {
-    const lmc_coding *const coding = job->coding;
-    const unsigned element_nbytes = coding->element_nbytes;
-    const int is_mended =
-        lmc_coding_has_escapes(coding) && memchr(set->symbols, LMC_FMT_SYMBOL_ESCAPE, n) != NULL;
+    const unsigned element_nbytes = job->coding->element_nbytes;
+    const lmc_element_cut cut = {element_nbytes, job->coding->split, NULL};
+    const int is_mended = lmc_cut_has_escapes(&cut) && memchr(symbols, LMC_FMT_SYMBOL_ESCAPE, n) != NULL;
     uint8_t *const place = stream->place;
     uint8_t *const values = strip_at(job, place);
     const int leaves = values != place && !is_mended;
-    job->kernels->join[lmc_element_log2(element_nbytes)](&coding->split, set, n, values,
-                                                         leaves ? stream : NULL);
-    if (is_mended && lmc_escapes_apply(coding, set->symbols, n, reader, values, diag) != LMC_OK)
-        return LMC_ERR_CORRUPT;
+    LMC_TRY(
+        join_values(job, plane, symbols, first, n, is_mended, escapes, values, leaves ? stream : NULL, diag));
     hash_strip(job, values, n * element_nbytes);
     if (leaves)
         return LMC_OK;
@@ -310,10 +370,8 @@ static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_s
             memcpy(symbols, strips->plane + i, m);
         else if (lmc_symbols_decode_strip(&strips->decoder, m, symbols, diag) != LMC_OK)
             return LMC_ERR_CORRUPT;
-        const lmc_plane_set set = planes_at(job->coding, plane, symbols, i);
         fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES) + 1);
-        if (join_strip(job, &set, m, &source->reader, &stream, diag) != LMC_OK)
-            return LMC_ERR_CORRUPT;
+        LMC_TRY(join_strip(job, plane, symbols, i, m, &source->reader, &stream, diag));
     }
     lmc_stream_flush(&stream);
     return strips->plane ? LMC_OK : lmc_symbols_decode_end(&strips->decoder, diag);
@@ -338,6 +396,17 @@ static lmc_status decode_planes(const block_job *job, lmc_source *source, size_t
     }
     LMC_TRY(open_symbols(job, source, modes[LMC_PLANE_SYMBOLS], n, &strips, diag));
     return join_strips(job, source, &strips, plane, n, dst, diag);
+}
+
+static lmc_status decode_plain(const block_job *job, lmc_source *source, size_t n, uint8_t *dst,
+                               lmc_diag *diag)
+{
+    const lmc_offsets *const offsets = &job->coding->offsets;
+    if (offsets->column_count == 0)
+        return decode_planes(job, source, n, dst, diag);
+    block_job with_rows = *job;
+    LMC_TRY(lmc_rows_read(offsets, job->first, n, job->scratch, &source->reader, &with_rows.offsets, diag));
+    return decode_planes(&with_rows, source, n, dst, diag);
 }
 
 /* Puts the kept elements at the places of the mask and the mask value everywhere else. */
@@ -383,7 +452,7 @@ static lmc_status decode_values(const block_job *job, lmc_source *source, unsign
     if (n == 0)
         return lmc_corrupt(diag, 0, "block: it has no elements, but is not stored");
     if (mode == LMC_FMT_BLOCK_PLANES)
-        LMC_TRY(decode_planes(job, source, n, dst, diag));
+        LMC_TRY(decode_plain(job, source, n, dst, diag));
     else
         LMC_TRY(decode_masked(job, source, n, dst, diag));
     if (lmc_reader_left(&source->reader) != trailing_nbytes)
@@ -415,6 +484,7 @@ lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_block_source
     const block_job job = {.kernels = kernels,
                            .coding = coder->coding,
                            .scratch = coder->scratch,
+                           .first = coder->first,
                            .ahead = block->stored + block->stored_nbytes,
                            .ahead_nbytes = n > 0 ? block->memory.ahead_nbytes / halves : 0,
                            .hashes_strips = 1,

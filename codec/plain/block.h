@@ -19,6 +19,7 @@ typedef struct lmc_block_coder {
     const lmc_kernels *kernels;
     const lmc_coding *coding;
     lmc_scratch *scratch;
+    uint64_t first; /* the block's first element, in the frame */
 } lmc_block_coder;
 
 /* Encodes src_nbytes >= 1 bytes at dst (lmc_block_bound) and hashes them. Returns the block's bytes. */

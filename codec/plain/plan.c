@@ -294,7 +294,7 @@ static unsigned high_nbits_wanted(unsigned element_nbytes, lmc_dtype dtype, lmc_
 /* Bits a value that a code saves in the lower byte of the high part. */
 static double low_plane_gain(const decider *d)
 {
-    if (d->sample->is_low_noise)
+    if (d->sample->is_low_noise || d->sample->is_high_shifted)
         return 0;
     const double cost = lmc_code_floor(d->sample->high_low_byte, 256, (double)d->sample->value_count);
     return cost < 8 * (1 - GAIN_MIN) ? 8 - cost : 0;
@@ -424,8 +424,8 @@ static void decide_low_planes(const decider *d, lmc_code_shape *shapes, lmc_tabl
 {
     const lmc_coding *const coding = &decision->coding;
     const unsigned lower_first = lmc_coding_lower_first(coding);
-    if (coding->split.low_nbits == 8 &&
-        coding->split.offset == 0) /* an offset mixes the bits of other low planes: no code suits them */
+    /* offsets mix the bits of other low planes: no code suits them */
+    if (coding->split.low_nbits == 8 && coding->split.offset == 0 && !d->sample->is_high_shifted)
         decide_plane(d, d->sample->high_low_byte, LMC_PLANE_LOW, shapes, tables, decision);
     for (unsigned i = lower_first; i < coding->plane_count; i++)
         decide_plane(d, d->sample->lower[i - lower_first], i, shapes, tables, decision);
@@ -462,7 +462,7 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
     weigh_split(d, &t->split, weight);
     decide_plane(d, weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
     if (d->element_nbytes > 1 && !d->sample->is_low_noise) {
-        if (t->split.low_nbits < 8)
+        if (t->split.low_nbits < 8 && !d->sample->is_high_shifted)
             coding->flexible[LMC_PLANE_LOW] = (uint8_t)is_low_constant(d->sample, &t->split);
         decide_low_planes(d, shapes, tables, decision);
     }
@@ -478,11 +478,34 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
 #define MASK_PER_MILLE_MIN 8
 #define MASK_PER_MILLE_MIN_FAST 50
 
-lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes, lmc_read_fn read, void *user,
-                      lmc_plan_work *work, lmc_table *tables, lmc_decision *decision)
+static lmc_status decide_offsets(const lmc_plan_input *input, lmc_plan_work *work, const lmc_plan_room *room,
+                                 lmc_offsets *offsets, double *nbits)
 {
+    const unsigned element_nbytes = lmc_dtype_element_nbytes(input->dtype);
+    const lmc_offsets_input about = {.kernels = lmc_kernels_get(),
+                                     .element_nbytes = element_nbytes,
+                                     .exponent_nbits = lmc_dtype_exponent_nbits(input->dtype),
+                                     .is_thorough = input->level == LMC_LEVEL_MAX,
+                                     .value_count = input->content_nbytes / element_nbytes,
+                                     .column_count = input->column_count,
+                                     .read = input->read,
+                                     .user = input->user};
+    *nbits = 0;
+    if (lmc_dtype_get_kind(input->dtype) != LMC_KIND_FLOAT || input->level == LMC_LEVEL_FAST ||
+        work->sample.has_mask)
+        return LMC_OK;
+    return lmc_offsets_decide(&about, &work->sample, &work->offsets, work->buffer, room->columns, offsets,
+                              nbits);
+}
+
+lmc_status lmc_decide(const lmc_plan_input *input, lmc_plan_work *work, const lmc_plan_room *room,
+                      lmc_decision *decision)
+{
+    const lmc_dtype dtype = input->dtype;
+    const lmc_level level = input->level;
     const unsigned element_nbytes = lmc_dtype_element_nbytes(dtype);
     const lmc_dtype_kind kind = lmc_dtype_get_kind(dtype);
+    double offset_nbits;
     const lmc_code_shape *shapes[LMC_FMT_PLANE_COUNT_MAX];
     const lmc_sample_options options = {
         .element_nbytes = element_nbytes,
@@ -490,19 +513,22 @@ lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes,
         .exact = level == LMC_LEVEL_MAX,
         .high_nbits = high_nbits_wanted(element_nbytes, dtype, level),
         .mask_per_mille_min = level == LMC_LEVEL_FAST ? MASK_PER_MILLE_MIN_FAST : MASK_PER_MILLE_MIN};
-    memset(decision, 0, offsetof(lmc_decision, section));
-    LMC_TRY(lmc_sample_take(&work->sample, &options, content_nbytes, read, user, work->buffer));
+    memset(decision, 0, sizeof *decision);
+    LMC_TRY(lmc_sample_take(&work->sample, &options, input->content_nbytes, input->read, input->user,
+                            work->buffer));
+    LMC_TRY(decide_offsets(input, work, room, &decision->coding.offsets, &offset_nbits));
     decider d = {.sample = &work->sample,
                  .element_nbytes = element_nbytes,
                  .level = level,
                  .kind = kind,
                  .exponent_nbits = lmc_dtype_exponent_nbits(dtype),
-                 .trial_table = &tables[0]};
+                 .trial_table = &room->tables[0]};
     sum_high(&d, &work->sample);
     const trial best = element_nbytes == 1 ? choose_byte_split(&d) : choose_wide_split(&d);
-    decide_planes(&d, &best, work->shapes, tables, decision);
+    decide_planes(&d, &best, work->shapes, room->tables, decision);
+    decision->nbits += offset_nbits;
     for (unsigned i = 0; i < LMC_FMT_PLANE_COUNT_MAX; i++)
         shapes[i] = &work->shapes[i];
-    decision->section_nbytes = lmc_coding_write(&decision->coding, shapes, decision->section);
+    decision->section_nbytes = lmc_coding_write(&decision->coding, shapes, room->section);
     return LMC_OK;
 }

@@ -5,6 +5,7 @@
 #ifndef LMC_CODEC_PLAIN_PLAN_H
 #define LMC_CODEC_PLAIN_PLAN_H
 
+#include "codec/plain/offsets_plan.h"
 #include "codec/plain/plan_section.h"
 #include "codec/plain/sample.h"
 
@@ -13,21 +14,36 @@ typedef struct lmc_plan_work {
     lmc_sample sample;
     lmc_code_shape shapes[LMC_FMT_PLANE_COUNT_MAX];
     uint8_t buffer[LMC_SAMPLE_BUFFER_NBYTES];
+    lmc_offsets_work offsets;
 } lmc_plan_work;
+
+/* The content, of at least one element. */
+typedef struct lmc_plan_input {
+    lmc_dtype dtype;
+    lmc_level level;
+    uint64_t content_nbytes;
+    uint32_t column_count; /* elements of a row; 0 unknown */
+    lmc_read_fn read;
+    void *user;
+} lmc_plan_input;
+
+/* What a decision points to. */
+typedef struct lmc_plan_room {
+    lmc_table *tables; /* LMC_FMT_PLANE_COUNT_MAX */
+    uint16_t *columns; /* column_count, if that is at most LMC_OFFSETS_COLUMNS_MAX */
+    uint8_t *section;  /* lmc_section_nbytes_max() and 8 bytes more */
+} lmc_plan_room;
 
 /* The result. */
 typedef struct lmc_decision {
-    lmc_coding coding;     /* its tables point into the caller's `tables` */
+    lmc_coding coding;     /* points into the room */
     int is_raw;            /* coding gains nothing in any plane */
     double nbits;          /* about how many bits an element takes when coded so */
     size_t section_nbytes; /* plan section as it stands in the frame */
-    uint8_t section[LMC_FMT_PLAN_NBYTES_MAX];
 } lmc_decision;
 
-/* Decides for content of at least one element, read through `read`. tables: LMC_FMT_PLANE_COUNT_MAX.
- * Errors: what read returns. */
-LMC_NODISCARD lmc_status lmc_decide(lmc_dtype dtype, lmc_level level, uint64_t content_nbytes,
-                                    lmc_read_fn read, void *user, lmc_plan_work *work, lmc_table *tables,
-                                    lmc_decision *decision);
+/* Decides how the input is coded, and writes the plan section. Errors: what read returns. */
+LMC_NODISCARD lmc_status lmc_decide(const lmc_plan_input *input, lmc_plan_work *work,
+                                    const lmc_plan_room *room, lmc_decision *decision);
 
 #endif

@@ -9,15 +9,18 @@ unsigned lmc_coding_plane_count(unsigned element_nbytes, const lmc_split *split)
 
 size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *shapes, uint8_t *dst)
 {
-    lmc_writer w = {dst, dst + LMC_FMT_PLAN_NBYTES_MAX};
+    lmc_writer w = {dst, dst + lmc_section_nbytes_max(coding->offsets.column_count)};
     const unsigned transform = (coding->split.rotation ? LMC_FMT_TRANSFORM_ROTATE : 0) |
-                               (coding->has_mask ? LMC_FMT_TRANSFORM_MASK : 0);
+                               (coding->has_mask ? LMC_FMT_TRANSFORM_MASK : 0) |
+                               (coding->offsets.column_count > 0 ? LMC_FMT_TRANSFORM_OFFSETS : 0);
     lmc_write_n(&w, transform, 1);
     lmc_write_n(&w, coding->split.low_nbits, 1);
     lmc_write_n(&w, coding->split.offset, 2);
     lmc_write_n(&w, coding->split.window_start, 2);
     if (coding->has_mask)
         lmc_write_n(&w, coding->mask_value, coding->element_nbytes);
+    if (coding->offsets.column_count > 0)
+        lmc_offsets_write(&coding->offsets, &w);
     for (unsigned i = 0; i < coding->plane_count; i++) {
         lmc_write_n(&w, coding->table[i] ? LMC_FMT_PLANE_TABLE : LMC_FMT_PLANE_RAW, 1);
         if (coding->table[i])
@@ -58,6 +61,16 @@ static lmc_status read_table(lmc_reader *reader, unsigned plane, lmc_table *tabl
     return lmc_table_read(reader, table, diag);
 }
 
+static lmc_status read_offsets(const uint8_t *section, lmc_reader *reader, lmc_coding *coding, lmc_diag *diag)
+{
+    const uint64_t offset = (uint64_t)(reader->next - section);
+    const int has_sign_at_bottom = coding->split.rotation && coding->element_nbytes <= 2;
+    return lmc_diag_shift(
+        diag,
+        lmc_offsets_read(reader, lmc_coding_high_nbits(coding), has_sign_at_bottom, &coding->offsets, diag),
+        offset);
+}
+
 lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes, lmc_table *tables,
                            lmc_coding *coding, lmc_diag *diag)
 {
@@ -77,6 +90,8 @@ lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned eleme
     coding->has_mask = (transform & LMC_FMT_TRANSFORM_MASK) != 0;
     if (coding->has_mask)
         coding->mask_value = lmc_read_n(&r, element_nbytes);
+    if ((transform & LMC_FMT_TRANSFORM_OFFSETS) != 0)
+        LMC_TRY(read_offsets(section, &r, coding, diag));
     coding->plane_count = lmc_coding_plane_count(element_nbytes, &coding->split);
     for (unsigned i = 0; i < coding->plane_count; i++) {
         const uint64_t offset = (uint64_t)(r.next - section);

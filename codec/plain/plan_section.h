@@ -5,6 +5,7 @@
 #ifndef LMC_CODEC_PLAIN_PLAN_SECTION_H
 #define LMC_CODEC_PLAIN_PLAN_SECTION_H
 
+#include "codec/plain/offsets.h"
 #include "codec/prefix/code_table.h"
 
 /* Planes of an element, most significant first: symbols, the low plane if low_nbits > 0, lower bytes. */
@@ -17,6 +18,7 @@ typedef struct lmc_coding {
     unsigned plane_count;
     uint8_t has_mask; /* masked blocks leave out the elements equal to mask_value */
     uint64_t mask_value;
+    lmc_offsets offsets;
     const lmc_table *table[LMC_FMT_PLANE_COUNT_MAX]; /* NULL: the plane is stored or constant */
     /* Encoder only: 1 if the mode of the plane is chosen in every block. If all are 0 and the symbols have a table, the
      * planes are written straight to their places in the block. */
@@ -27,12 +29,6 @@ typedef struct lmc_coding {
 LMC_INLINE unsigned lmc_coding_high_nbits(const lmc_coding *coding)
 {
     return coding->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
-}
-
-/* May symbols have more than 8 bits? LMC_FMT_SYMBOL_ESCAPE stands for those that do not fit. */
-LMC_INLINE int lmc_coding_has_escapes(const lmc_coding *coding)
-{
-    return lmc_coding_high_nbits(coding) - coding->split.low_nbits > 8;
 }
 
 /* Index of the first plane of lower bytes. */
@@ -50,18 +46,24 @@ LMC_INLINE unsigned lmc_coding_plane_nbits(const lmc_coding *coding, unsigned pl
 /* Planes of an element of element_nbytes cut by this split. */
 unsigned lmc_coding_plane_count(unsigned element_nbytes, const lmc_split *split);
 
-/* log2 of element_nbytes: the index of its split and join kernels. */
-LMC_INLINE unsigned lmc_element_log2(unsigned element_nbytes)
+/* Bytes that the plan section may take, if a row of the content has so many elements (0: if it is no matrix). */
+LMC_INLINE size_t lmc_section_nbytes_max(uint32_t column_count)
 {
-    return lmc_lowest_bit(element_nbytes);
+    return LMC_FMT_PLAN_NBYTES_MAX + (column_count <= LMC_OFFSETS_COLUMNS_MAX ? column_count : 0);
 }
 
 /* Writes the plan section: shapes[i] is the shape that table[i] was built from. Returns its bytes, at most
- * LMC_FMT_PLAN_NBYTES_MAX, which `dst` must hold. */
+ * lmc_section_nbytes_max(), which `dst` must hold with 8 bytes more. */
 size_t lmc_coding_write(const lmc_coding *coding, const lmc_code_shape *const *shapes, uint8_t *dst);
 
+/* Has the plan section of a coded frame, of at least one byte, offsets? */
+LMC_INLINE int lmc_section_has_offsets(const uint8_t *section)
+{
+    return (section[0] & LMC_FMT_TRANSFORM_OFFSETS) != 0;
+}
+
 /* Reads a plan section of exactly nbytes for elements of element_nbytes. tables: LMC_FMT_PLANE_COUNT_MAX; coding points
- * to those that the section has.
+ * to those that the section has. The columns' offsets are still packed, in the section.
  * Errors: CORRUPT, UNSUPPORTED; offsets count from the section's start. */
 LMC_NODISCARD lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes,
                                          lmc_table *tables, lmc_coding *coding, lmc_diag *diag);

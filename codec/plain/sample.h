@@ -26,17 +26,18 @@ typedef struct lmc_sample_options {
 } lmc_sample_options;
 
 typedef struct lmc_sample {
-    uint64_t value_count;        /* of the tensor */
-    uint64_t seen_count;         /* of these, in the sample */
-    int has_mask;                /* mask_value is frequent enough for a mask: it is not in the histograms */
-    uint64_t mask_value;         /* else 0 */
-    int is_exact;                /* every value is in `high` */
-    int is_low_exact;            /* every value is in `high_low_byte` and `lower`, unless these are noise */
-    int is_low_noise;            /* no code gains anything in `high_low_byte` and `lower` */
-    int is_low_mixed;            /* lower bytes are noise but in some runs; only these runs are counted there */
-    uint8_t rotation;            /* values are rotated left by so much before they are cut */
-    unsigned high_nbits;         /* resolution of `high` */
-    uint32_t high_low_byte[256]; /* by the lower byte of the high part */
+    uint64_t value_count; /* of the tensor */
+    uint64_t seen_count;  /* of these, in the sample */
+    int has_mask;         /* mask_value is frequent enough for a mask: it is not in the histograms */
+    uint64_t mask_value;  /* else 0 */
+    int is_exact;         /* every value is in `high` */
+    int is_low_exact;     /* every value is in `high_low_byte` and `lower`, unless these are noise */
+    int is_low_noise;     /* no code gains anything in `high_low_byte` and `lower` */
+    int is_high_shifted;  /* `high` has offsets of rows and columns, `high_low_byte` has not */
+    int is_low_mixed;     /* lower bytes are noise but in some runs; only these runs are counted there */
+    uint8_t rotation;     /* values are rotated left by so much before they are cut */
+    unsigned high_nbits;  /* resolution of `high` */
+    uint32_t high_low_byte[256];                      /* by the lower byte of the high part */
     uint32_t lower[LMC_FMT_PLANE_COUNT_MAX - 2][256]; /* by the bytes below the high part */
     /* by the top bits of the high part, or by the 1-byte element; then a place for sums, and some for masked values */
     uint32_t high[LMC_SAMPLE_ASIDE + 8];

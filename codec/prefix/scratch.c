@@ -15,8 +15,6 @@ static size_t lay_out_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t u
     s->classes = place_member(memory, &used, n + 64);
     s->high_lists = place_member(memory, &used, LMC_HIGH_LISTS_NBYTES(n));
     s->wide_high = (uint16_t *)(void *)place_member(memory, &used, (n + LMC_HIGH_SLACK) * sizeof(uint16_t));
-    s->strip_high =
-        (uint16_t *)(void *)place_member(memory, &used, (LMC_STRIP_VALUES + 64) * sizeof(uint16_t));
     s->symbols = place_member(memory, &used, n + LMC_SYMBOLS_SLACK);
     s->stored =
         place_member(memory, &used, 1 + n * s->element_nbytes + s->element_nbytes + LMC_SYMBOLS_SLACK);
@@ -61,6 +59,12 @@ static size_t lay_out(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *mem
     s->exceptions = place_member(memory, &used, n + LMC_SYMBOLS_SLACK);
     s->escapes = (uint16_t *)(void *)place_member(memory, &used, n * sizeof(uint16_t));
     s->gaps = (uint32_t *)(void *)place_member(memory, &used, (n + LMC_GAP_SLACK) * sizeof(uint32_t));
+    const size_t row_capacity = n / LMC_FMT_COLUMN_COUNT_MIN + 2;
+    s->strip_high =
+        (uint16_t *)(void *)place_member(memory, &used, (LMC_STRIP_VALUES + 64) * sizeof(uint16_t));
+    s->shifts = (uint16_t *)(void *)place_member(memory, &used, (LMC_STRIP_VALUES + 64) * sizeof(uint16_t));
+    s->row_values = (int32_t *)(void *)place_member(memory, &used, row_capacity * sizeof(int32_t));
+    s->rows = (uint16_t *)(void *)place_member(memory, &used, row_capacity * sizeof(uint16_t));
     s->hierarchy = (uint64_t *)(void *)place_member(memory, &used, hierarchy_words(n) * sizeof(uint64_t));
     if (size->has_deltas)
         used = lay_out_deltas(s, n, memory, used);

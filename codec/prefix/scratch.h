@@ -28,18 +28,21 @@ typedef struct lmc_scratch {
     uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX];   /* value_capacity + LMC_SYMBOLS_SLACK each */
     uint8_t *copies;                           /* planes copied for slack */
     size_t copies_capacity;
-    uint64_t *bitset;    /* a bit for each value of a plane, in whole words, + 1 word */
-    uint64_t *mask;      /* a bit for each element of a block, as bitset */
-    uint8_t *values;     /* value_capacity elements: those that a mask keeps */
-    uint8_t *exceptions; /* value_capacity + LMC_SYMBOLS_SLACK bytes: the exceptions of a plane */
-    uint16_t *escapes;   /* value_capacity */
-    uint32_t *gaps;      /* value_capacity + LMC_GAP_SLACK */
-    uint64_t *hierarchy; /* all steps of a hierarchical bitmap of value_capacity bits */
+    uint64_t *bitset;     /* a bit for each value of a plane, in whole words, + 1 word */
+    uint64_t *mask;       /* a bit for each element of a block, as bitset */
+    uint8_t *values;      /* value_capacity elements: those that a mask keeps */
+    uint8_t *exceptions;  /* value_capacity + LMC_SYMBOLS_SLACK bytes: the exceptions of a plane */
+    uint16_t *escapes;    /* value_capacity */
+    uint32_t *gaps;       /* value_capacity + LMC_GAP_SLACK */
+    uint64_t *hierarchy;  /* all steps of a hierarchical bitmap of value_capacity bits */
+    uint16_t *strip_high; /* LMC_STRIP_VALUES high parts, padded */
+    uint16_t *shifts;     /* of LMC_STRIP_VALUES elements, padded */
+    int32_t *row_values;  /* of each row of a block, of LMC_FMT_COLUMN_COUNT_MIN elements or more ... */
+    uint16_t *rows;       /* ... and their offsets */
     /* for deltas, else NULL: */
     uint8_t *classes;         /* value_capacity, padded */
     uint8_t *high_lists;      /* lists of all classes: LMC_HIGH_LISTS_NBYTES */
     uint16_t *wide_high;      /* of one list: value_capacity + LMC_HIGH_SLACK */
-    uint16_t *strip_high;     /* LMC_STRIP_VALUES, padded */
     uint8_t *symbols;         /* of one list: value_capacity + LMC_SYMBOLS_SLACK */
     uint8_t *stored;          /* a stored block and LMC_SYMBOLS_SLACK */
     uint64_t *sign_changes;   /* as bitset */

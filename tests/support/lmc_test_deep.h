@@ -19,6 +19,7 @@ typedef struct deep {
     lmc_scratch scratch;
     guarded scratch_memory, source, target;
     guarded block, base; /* delta: a block's stored bytes, and its part of the base */
+    guarded columns;     /* offsets of a plan */
     uint8_t *base_values;
     lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
     lmc_bucket_code bucket_code;
@@ -40,6 +41,7 @@ static MAYBE_UNUSED deep *deep_open(size_t content_max, size_t frame_max)
     d->target = guarded_open(content_max + 1);
     d->block = guarded_open(lmc_block_bound(content_max));
     d->base = guarded_open(2 * content_max);
+    d->columns = guarded_open(8 * LMC_FMT_OFFSETS_PLAN_NBYTES_MAX * sizeof(uint16_t));
     d->base_values = must_malloc(content_max);
     d->content_max = content_max;
     lmc_bucket_code_init(&d->bucket_code);
@@ -53,6 +55,7 @@ static MAYBE_UNUSED void deep_close(deep *d)
     guarded_close(&d->target);
     guarded_close(&d->block);
     guarded_close(&d->base);
+    guarded_close(&d->columns);
     free(d->base_values);
     free(d);
 }
@@ -89,6 +92,24 @@ typedef struct deep_plan {
     lmc_delta delta;
 } deep_plan;
 
+static lmc_status deep_read_coding(deep *d, const lmc_info *info, const uint8_t *frame, lmc_coding *coding)
+{
+    const uint8_t *const section = frame + LMC_FMT_HEAD_NBYTES;
+    lmc_offsets *const offsets = &coding->offsets;
+    lmc_diag diag;
+    if (lmc_section_has_offsets(section) != (lmc_head_features(info, frame) == LMC_FMT_FEATURE_OFFSETS))
+        return LMC_ERR_CORRUPT;
+    const lmc_status status = lmc_coding_read(section, lmc_section_nbytes(info), info->element_nbytes,
+                                              d->tables, coding, &diag);
+    if (status != LMC_OK || !offsets->packed)
+        return status;
+    uint16_t *const columns =
+        (uint16_t *)(void *)guarded_end(&d->columns, offsets->column_count * sizeof(uint16_t));
+    lmc_offsets_unpack(offsets, columns);
+    offsets->columns = columns;
+    return LMC_OK;
+}
+
 /* Everything before the blocks. *tail: where it begins. */
 static lmc_status deep_read_ends(deep *d, const lmc_kernels *kernels, const uint8_t *frame,
                                  size_t frame_nbytes, deep_plan *plan, const uint8_t **tail)
@@ -110,8 +131,7 @@ static lmc_status deep_read_ends(deep *d, const lmc_kernels *kernels, const uint
         return LMC_ERR_CHECKSUM;
     const uint8_t *const section = frame + LMC_FMT_HEAD_NBYTES;
     if (info->mode == LMC_FRAME_CODED)
-        status = lmc_coding_read(section, lmc_section_nbytes(info), info->element_nbytes, d->tables,
-                                 &plan->coding, &diag);
+        status = deep_read_coding(d, info, frame, &plan->coding);
     if (info->mode == LMC_FRAME_DELTA)
         status = lmc_delta_read(section, lmc_section_nbytes(info), info->element_nbytes, &plan->delta, &diag);
     if (status != LMC_OK || !is_coded)
@@ -165,7 +185,7 @@ static lmc_status deep_block(deep *d, const lmc_kernels *kernels, const deep_pla
         status = deep_delta_block(d, kernels, plan, stored, entry, base + i * info->base_block_nbytes,
                                   memory.past_cache, dst, nbytes, &hash);
     } else {
-        const lmc_block_coder coder = {kernels, &plan->coding, &d->scratch};
+        const lmc_block_coder coder = {kernels, &plan->coding, &d->scratch, i << info->block_log2};
         const lmc_block_source source = {stored, lmc_load32(entry), memory};
         status = lmc_block_decode(&coder, &source, dst, nbytes, &hash, &diag);
     }

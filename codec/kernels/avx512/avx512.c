@@ -83,6 +83,7 @@ static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbyt
 }
 
 #include "codec/kernels/avx512/elements.h"
+#include "codec/kernels/shared/offset_loops.h"
 
 #include "codec/kernels/avx512/deltas.h"
 #include "codec/kernels/avx512/layers.h"

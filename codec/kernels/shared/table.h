@@ -22,6 +22,10 @@
         .layer_decode = layer_decode,           \
         .split = EACH_NBYTES(split),            \
         .join = EACH_NBYTES(join),              \
+        .high_parts = EACH_NBYTES(high_parts),  \
+        .sum_clipped = sum_clipped,             \
+        .add_clipped = add_clipped,             \
+        .row_shifts = row_shifts,               \
         .mask_split = EACH_NBYTES(mask_split),  \
         .mask_join = EACH_NBYTES(mask_join),    \
         .bitset_count = bitset_count,           \

@@ -7,6 +7,7 @@
 #include "lmc_test.h"
 
 #define CONTENT_MAX 300000
+#define COLUMNS_MAX 5000
 
 static const lmc_kernels *sets[KERNEL_SETS_MAX];
 static size_t set_count;
@@ -15,6 +16,10 @@ static uint8_t *content, *first_stored;
 static lmc_plan_work *plan_work;
 static lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
 static lmc_decision decision;
+static uint32_t column_count; /* of what is decided next; 0: no matrix */
+static uint64_t first_element; /* of the block, in its frame */
+static uint16_t columns[COLUMNS_MAX];
+static uint8_t section[LMC_FMT_PLAN_NBYTES_MAX + COLUMNS_MAX + 8];
 static guarded content_memory, stored_memory, scratch_memory;
 
 /* What was seen: a test claims that every form is met. */
@@ -51,8 +56,13 @@ static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nb
 /* Decides by the content how it is coded. */
 static void decide(lmc_dtype dtype, lmc_level level, size_t nbytes)
 {
-    CU_ASSERT_EQUAL_FATAL(lmc_decide(dtype, level, nbytes, read_content, NULL, plan_work, tables, &decision),
-                          LMC_OK);
+    const lmc_plan_input input = {.dtype = dtype,
+                                  .level = level,
+                                  .content_nbytes = nbytes,
+                                  .column_count = column_count,
+                                  .read = read_content};
+    const lmc_plan_room room = {tables, columns, section};
+    CU_ASSERT_EQUAL_FATAL(lmc_decide(&input, plan_work, &room, &decision), LMC_OK);
 }
 
 /* The scratch is laid out anew for each block: exactly for its size, at the end of its memory. */
@@ -69,7 +79,7 @@ static lmc_status decode(const lmc_kernels *kernels, const uint8_t *stored, size
 {
     lmc_diag diag;
     const lmc_block_memory memory = {0, past_cache};
-    const lmc_block_coder coder = {kernels, &decision.coding, &scratch};
+    const lmc_block_coder coder = {kernels, &decision.coding, &scratch, first_element};
     const lmc_block_source block = {stored, stored_nbytes, memory};
     return lmc_block_decode(&coder, &block, dst, nbytes, hash, &diag);
 }
@@ -93,7 +103,7 @@ static size_t round_trip(size_t nbytes)
         uint64_t hash = 0;
         const uint8_t *const src = guarded_copy(&content_memory, content, nbytes);
         uint8_t *const dst = guarded_end(&stored_memory, lmc_block_bound(nbytes));
-        const size_t stored_nbytes = lmc_block_encode(&(lmc_block_coder){sets[k], &decision.coding, &scratch},
+        const size_t stored_nbytes = lmc_block_encode(&(lmc_block_coder){sets[k], &decision.coding, &scratch, first_element},
                                                       src, nbytes, dst, &hash);
         CU_ASSERT_FATAL(stored_nbytes >= 1 && stored_nbytes <= nbytes + 1);
         CU_ASSERT_EQUAL(hash, lmc_kernels_scalar.hash(content, nbytes, 0));
@@ -250,7 +260,7 @@ static void test_escapes(void)
                 if (random_below(16) < share)
                     memcpy(content + i * unit, &value, unit);
             }
-            escape_blocks += lmc_coding_has_escapes(&decision.coding);
+            escape_blocks += unit > 1 && decision.coding.split.low_nbits < 8;
             round_trip(nbytes);
         }
     }

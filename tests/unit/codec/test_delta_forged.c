@@ -30,7 +30,8 @@ static size_t assemble(const forged_frame *f)
     info.base_form = f->base_form;
     lmc_info_complete(&info, f->section_nbytes);
     info.base_form = f->base_form; /* of a frame that may not have it, too */
-    lmc_head_write(&info, f->section, forged);
+    lmc_head_write(&info, 0, forged);
+    memcpy(forged + LMC_FMT_HEAD_NBYTES, f->section, f->section_nbytes);
     uint8_t *const tail = forged + info.head_nbytes + f->block_nbytes;
     if (f->block_nbytes > 0)
         memcpy(forged + info.head_nbytes, f->block, f->block_nbytes);

@@ -36,15 +36,15 @@ static void release(void *user, void *pointer)
 /* Opens a frame with so many blocks. Its tail is not there: nobody may come as far as to read it. */
 static void check_index(lmc_frame_mode mode)
 {
-    uint8_t head[LMC_FMT_HEAD_NBYTES + 8] = {0}, section[8] = {0}, tail[8] = {0};
+    uint8_t head[LMC_FMT_HEAD_NBYTES + 8] = {0}, tail[8] = {0};
     lmc_info info = {.dtype = LMC_DTYPE_U8, .mode = mode, .block_log2 = LMC_BLOCK_LOG2_MIN};
     requests asked = {0};
     const lmc_allocator allocator = {allocate, release, &asked};
     lmc_ctx *ctx = NULL;
     lmc_frame *frame = NULL;
     info.content_nbytes = BLOCK_COUNT << LMC_BLOCK_LOG2_MIN;
-    lmc_info_complete(&info, sizeof section);
-    lmc_head_write(&info, section, head);
+    lmc_info_complete(&info, sizeof head - LMC_FMT_HEAD_NBYTES);
+    lmc_head_write(&info, 0, head);
     CU_ASSERT_EQUAL_FATAL(info.block_count, BLOCK_COUNT);
     CU_ASSERT_FATAL(info.tail_nbytes <= UINT32_MAX);
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);

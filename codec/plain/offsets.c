@@ -1,0 +1,203 @@
+/* offsets.c - packs and unpacks the values of rows and columns, finds those of a block's rows, and cuts strips where
+ * rows begin. */
+#include "codec/plain/offsets.h"
+
+/* ---- packed values ---- */
+
+/* Value i of a packed plane of nbits <= 8 bits each. */
+static unsigned packed_value(const uint8_t *packed, size_t i, unsigned nbits)
+{
+    const size_t bit = i * nbits;
+    unsigned two_bytes = packed[bit / 8];
+    if (bit % 8 + nbits > 8)
+        two_bytes |= (unsigned)packed[bit / 8 + 1] << 8;
+    return two_bytes >> bit % 8 & ((1u << nbits) - 1);
+}
+
+void lmc_offsets_unpack(const lmc_offsets *offsets, uint16_t *columns)
+{
+    for (size_t i = 0; i < offsets->column_count; i++)
+        columns[i] =
+            (uint16_t)(packed_value(offsets->packed, i, offsets->column_nbits) << offsets->step_log2);
+}
+
+void lmc_offsets_write(const lmc_offsets *offsets, lmc_writer *writer)
+{
+    lmc_write_n(writer, offsets->column_count, 4);
+    lmc_write_n(writer, offsets->step_log2, 1);
+    lmc_write_n(writer, offsets->column_nbits, 1);
+    if (offsets->column_nbits == 0)
+        return;
+    lmc_bit_writer bits = {writer->next, 0, 0};
+    for (size_t i = 0; i < offsets->column_count; i++)
+        lmc_put_bits(&bits, offsets->columns[i] >> offsets->step_log2, offsets->column_nbits);
+    lmc_store64(bits.next, bits.pending);
+    writer->next += lmc_bits_nbytes((size_t)offsets->column_count * offsets->column_nbits);
+}
+
+lmc_status lmc_offsets_read(lmc_reader *reader, unsigned high_nbits, int has_sign_at_bottom,
+                            lmc_offsets *offsets, lmc_diag *diag)
+{
+    offsets->column_count = (uint32_t)lmc_read_n(reader, 4);
+    offsets->step_log2 = (uint8_t)lmc_read_n(reader, 1);
+    offsets->column_nbits = (uint8_t)lmc_read_n(reader, 1);
+    if (reader->failed)
+        return lmc_corrupt(diag, 0, "plan: the offsets are cut short");
+    if (offsets->column_count < LMC_FMT_COLUMN_COUNT_MIN)
+        return lmc_corrupt(diag, 0, "plan: offsets of rows of %u elements", offsets->column_count);
+    if (offsets->step_log2 >= high_nbits || offsets->step_log2 < has_sign_at_bottom)
+        return lmc_corrupt(diag, 4, "plan: offsets in steps of 2^%u", offsets->step_log2);
+    if (offsets->column_nbits > LMC_FMT_OFFSET_NBITS_MAX)
+        return lmc_corrupt(diag, 5, "plan: offsets of %u bits", offsets->column_nbits);
+    if (offsets->column_nbits == 0)
+        return LMC_OK;
+    const uint64_t nbits = (uint64_t)offsets->column_count * offsets->column_nbits;
+    if (lmc_div_ceil(nbits, 8) > lmc_reader_left(reader))
+        return lmc_corrupt(diag, 6, "plan: the columns' offsets are cut short");
+    offsets->packed = lmc_read_bits(reader, (size_t)nbits);
+    if (!offsets->packed)
+        return lmc_corrupt(diag, 6, "plan: the columns' offsets have spare bits set");
+    return LMC_OK;
+}
+
+/* ---- strips ---- */
+
+/* Rows of fewer elements than this are not worth a kernel call each. */
+#define PART_VALUES_MIN 256
+
+static void fill_shifts(const lmc_kernels *kernels, const lmc_block_offsets *block, size_t row, size_t column,
+                        size_t n)
+{
+    const lmc_offsets *const offsets = block->offsets;
+    for (size_t i = 0; i < n; row++, column = 0) {
+        const size_t m = lmc_min_size(offsets->column_count - column, n - i);
+        kernels->row_shifts(offsets->columns ? offsets->columns + column : NULL, block->rows[row], m,
+                            block->shifts + i);
+        i += m;
+    }
+}
+
+lmc_offset_part lmc_offsets_part(const lmc_kernels *kernels, const lmc_block_offsets *block, size_t first,
+                                 size_t n)
+{
+    const lmc_offsets *const offsets = block->offsets;
+    if (!block->rows)
+        return (lmc_offset_part){n, 0, NULL};
+    const uint64_t place = block->first + first;
+    const size_t row = (size_t)(place / offsets->column_count);
+    const size_t column = (size_t)(place % offsets->column_count);
+    if (offsets->column_count % 64 != 0 || offsets->column_count < PART_VALUES_MIN) {
+        fill_shifts(kernels, block, row, column, n);
+        return (lmc_offset_part){n, 0, block->shifts};
+    }
+    return (lmc_offset_part){lmc_min_size(n, offsets->column_count - column), block->rows[row],
+                             offsets->columns ? offsets->columns + column : NULL};
+}
+
+/* ---- the rows of a block ---- */
+
+lmc_status lmc_rows_read(const lmc_offsets *offsets, uint64_t first, size_t n, lmc_scratch *scratch,
+                         lmc_reader *reader, lmc_block_offsets *block, lmc_diag *diag)
+{
+    const unsigned nbits = (unsigned)lmc_read_n(reader, 1);
+    *block = (lmc_block_offsets){offsets, first % offsets->column_count, NULL, scratch->shifts};
+    if (!reader->failed && nbits == LMC_FMT_ROWS_NONE)
+        return LMC_OK;
+    if (nbits > LMC_FMT_OFFSET_NBITS_MAX)
+        return lmc_corrupt(diag, 0, "block: offsets of %u bits", nbits);
+    const unsigned base = (unsigned)lmc_read_n(reader, 2);
+    const size_t row_count = lmc_offsets_row_count(offsets, first, n);
+    const uint8_t *const packed = lmc_read_bits(reader, row_count * nbits);
+    if (!packed)
+        return lmc_corrupt(diag, 0, "block: its rows' offsets are cut short, or have spare bits set");
+    for (size_t i = 0; i < row_count; i++) {
+        const unsigned value = nbits > 0 ? packed_value(packed, i, nbits) : 0;
+        scratch->rows[i] = (uint16_t)((base + value) << offsets->step_log2);
+    }
+    block->rows = scratch->rows;
+    return LMC_OK;
+}
+
+/* Of longer rows the encoder looks at this many elements, in pieces from all over the row. */
+#define ROW_VALUES_MAX 1024
+#define PIECE_COUNT 8
+#define PIECE_VALUES (ROW_VALUES_MAX / PIECE_COUNT)
+
+/* The sum of the clipped magnitudes of up to ROW_VALUES_MAX of n elements of a row. *count: how many. */
+static uint64_t sum_row(const lmc_kernels *kernels, const lmc_offsets *offsets, unsigned element_nbytes,
+                        unsigned rotation, const uint8_t *src, size_t column, size_t n, uint16_t *high,
+                        size_t *count)
+{
+    const size_t piece_count = n > ROW_VALUES_MAX ? PIECE_COUNT : 1;
+    const size_t piece = n > ROW_VALUES_MAX ? PIECE_VALUES : n;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < piece_count; i++) {
+        const size_t at = n / piece_count * i;
+        kernels->high_parts[lmc_element_log2(element_nbytes)](rotation, src + at * element_nbytes, piece,
+                                                              high);
+        sum += kernels->sum_clipped(&offsets->clip, high,
+                                    offsets->columns ? offsets->columns + column + at : NULL, piece);
+    }
+    *count = piece * piece_count;
+    return sum;
+}
+
+int32_t lmc_offsets_row_value(const lmc_offsets *offsets, uint64_t sum, size_t count)
+{
+    const int64_t step = (int64_t)count << offsets->step_log2;
+    const int64_t missing = (int64_t)(offsets->level * (uint64_t)count) - (int64_t)sum + step / 2;
+    return (int32_t)(missing >= 0 ? missing / step : -((-missing + step - 1) / step));
+}
+
+/* Chooses the rows' values. Returns the least one; *most is the greatest. Rows too far apart are brought together. */
+static int32_t choose_rows(const lmc_kernels *kernels, const lmc_offsets *offsets, unsigned element_nbytes,
+                           unsigned rotation, uint64_t first, const uint8_t *src, size_t n,
+                           lmc_scratch *scratch, int32_t *most)
+{
+    const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
+    size_t column = (size_t)(first % offsets->column_count), row = 0, count;
+    int32_t least = INT32_MAX;
+    *most = INT32_MIN;
+    if (!offsets->has_rows) {
+        memset(scratch->row_values, 0,
+               lmc_offsets_row_count(offsets, first, n) * sizeof *scratch->row_values);
+        return *most = 0;
+    }
+    for (size_t i = 0; i < n; row++, column = 0) {
+        const size_t m = lmc_min_size(offsets->column_count - column, n - i);
+        const uint64_t sum = sum_row(kernels, offsets, element_nbytes, rotation, src + i * element_nbytes,
+                                     column, m, scratch->strip_high, &count);
+        const int32_t value = lmc_offsets_row_value(offsets, sum, count);
+        scratch->row_values[row] = value;
+        least = value < least ? value : least;
+        *most = value > *most ? value : *most;
+        i += m;
+    }
+    return *most - least > range ? *most - range : least;
+}
+
+int lmc_rows_write(const lmc_kernels *kernels, const lmc_offsets *offsets, unsigned element_nbytes,
+                   unsigned rotation, uint64_t first, const uint8_t *src, size_t n, lmc_scratch *scratch,
+                   lmc_writer *writer, lmc_block_offsets *block)
+{
+    const size_t row_count = lmc_offsets_row_count(offsets, first, n);
+    int32_t most;
+    const int32_t least =
+        choose_rows(kernels, offsets, element_nbytes, rotation, first, src, n, scratch, &most);
+    const unsigned nbits = most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
+    const size_t packed_nbytes = lmc_bits_nbytes(row_count * nbits);
+    if (lmc_writer_left(writer) < 3 + packed_nbytes + sizeof(uint64_t))
+        return 0;
+    lmc_write_n(writer, nbits, 1);
+    lmc_write_n(writer, (uint16_t)least, 2);
+    lmc_bit_writer bits = {writer->next, 0, 0};
+    for (size_t i = 0; i < row_count; i++) {
+        const int32_t value = scratch->row_values[i] > least ? scratch->row_values[i] - least : 0;
+        lmc_put_bits(&bits, (uint64_t)value, nbits);
+        scratch->rows[i] = (uint16_t)((uint32_t)(least + value) << offsets->step_log2);
+    }
+    lmc_store64(bits.next, bits.pending);
+    writer->next += packed_nbytes;
+    *block = (lmc_block_offsets){offsets, first % offsets->column_count, scratch->rows, scratch->shifts};
+    return 1;
+}

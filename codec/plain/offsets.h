@@ -1,0 +1,80 @@
+/*
+ * offsets.h - row and column offsets of a matrix (format.md "Offsets"): what they add to high parts, the values of a
+ * block's rows, and the packed values of columns. offsets_plan.h decides them.
+ */
+#ifndef LMC_CODEC_PLAIN_OFFSETS_H
+#define LMC_CODEC_PLAIN_OFFSETS_H
+
+#include "codec/common/diag.h"
+#include "codec/prefix/scratch.h"
+
+/* More columns than this have no offsets: their values would not fit the plan at 8 bits each. */
+#define LMC_OFFSETS_COLUMNS_MAX (LMC_FMT_OFFSETS_PLAN_NBYTES_MAX - LMC_FMT_PLAN_NBYTES_MAX)
+
+/* The rows of a matrix are one behind the other. */
+typedef struct lmc_offsets {
+    uint32_t column_count;   /* elements of a row; 0: the frame has no offsets */
+    uint8_t step_log2;       /* values are multiples of 2^step_log2 of the high part */
+    uint8_t column_nbits;    /* bits of a column's value; 0: columns have no values */
+    const uint8_t *packed;   /* the columns' values as they were read from a plan section */
+    const uint16_t *columns; /* offsets: values times 2^step_log2; NULL: all are 0 */
+    /* Encoder only. A row gets the value that brings its mean magnitude, columns' offsets included, to the level. */
+    int has_rows;
+    lmc_clip clip;
+    uint16_t level;
+} lmc_offsets;
+
+/* ---- the plan section's part ---- */
+
+/* Appends the fields of the plan section. Precondition: there is room for them, and for 8 bytes more. */
+void lmc_offsets_write(const lmc_offsets *offsets, lmc_writer *writer);
+
+/* Reads them for high parts of high_nbits; `columns` stays NULL. Error: CORRUPT. */
+LMC_NODISCARD lmc_status lmc_offsets_read(lmc_reader *reader, unsigned high_nbits, int has_sign_at_bottom,
+                                          lmc_offsets *offsets, lmc_diag *diag);
+
+/* Fills in the column_count columns' offsets from their packed values. */
+void lmc_offsets_unpack(const lmc_offsets *offsets, uint16_t *columns);
+
+/* ---- blocks ---- */
+
+/* The offsets of n elements of a block. */
+typedef struct lmc_block_offsets {
+    const lmc_offsets *offsets;
+    uint64_t first;       /* place of the block's first element in its row */
+    const uint16_t *rows; /* offsets of the block's rows; NULL: the block has no offsets */
+    uint16_t *shifts;     /* of a strip: scratch */
+} lmc_block_offsets;
+
+/* Offsets of n elements from `first` on, an element of the block, for kernels: at most so many as a kernel call takes.
+ * The whole block has one part if it has no offsets. Elements of a part are a multiple of 64, except the last part's
+ * of a strip. */
+typedef struct lmc_offset_part {
+    size_t n;
+    uint16_t row;          /* the row's offset, for all */
+    const uint16_t *shift; /* on top of it, for each; NULL: none */
+} lmc_offset_part;
+lmc_offset_part lmc_offsets_part(const lmc_kernels *kernels, const lmc_block_offsets *block, size_t first,
+                                 size_t n);
+
+/* Rows that n >= 1 elements from place `first` of a row on belong to. */
+LMC_INLINE size_t lmc_offsets_row_count(const lmc_offsets *offsets, uint64_t first, size_t n)
+{
+    return (size_t)((first % offsets->column_count + n - 1) / offsets->column_count) + 1;
+}
+
+/* Reads the values of a block's rows, for n >= 1 elements of which the first is element `first` of the frame.
+ * Error: CORRUPT. */
+LMC_NODISCARD lmc_status lmc_rows_read(const lmc_offsets *offsets, uint64_t first, size_t n,
+                                       lmc_scratch *scratch, lmc_reader *reader, lmc_block_offsets *block,
+                                       lmc_diag *diag);
+
+/* Chooses values for the rows of a block of n >= 1 elements at src, and appends them. Returns 0 if there is no room. */
+int lmc_rows_write(const lmc_kernels *kernels, const lmc_offsets *offsets, unsigned element_nbytes,
+                   unsigned rotation, uint64_t first, const uint8_t *src, size_t n, lmc_scratch *scratch,
+                   lmc_writer *writer, lmc_block_offsets *block);
+
+/* The value of a row whose `count` clipped magnitudes have this sum. */
+int32_t lmc_offsets_row_value(const lmc_offsets *offsets, uint64_t sum, size_t count);
+
+#endif
