@@ -78,8 +78,9 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, siz
  *   dataset.id.get_create_plist().get_filter(i)[2]), or only the user's values; value_count may be 0. With fewer values
  *   than the dataset has, a chunk can be read as well but may be larger. Rows (LMC_H5_LEVEL_ROWS) need
  *   LMC_H5_VALUE_ROWS: the user's values say nothing of rows. Nor do they say how long a row of a matrix is.
- *   Complete values of 8 or 9 may be made longer for it: LMC_H5_VALUE_ROWS, 0 without rows, and LMC_H5_VALUE_ROW_NBYTES.
- *   The row must be of whole elements, and the chunk of two whole rows or more, else ARG.
+ *   To values that the filter has set, but without that length, it may be appended: LMC_H5_VALUE_ROWS, 0 if there was
+ *   none, then LMC_H5_VALUE_ROW_NBYTES. Such a row has whole elements. The chunk of the values has two or more such
+ *   rows and nothing else. ARG if not.
  *  chunk: the bytes that HDF5 would hand to the filter: a whole chunk, edges padded, in the file's type,
  *   after the filters before LMC (if any).
  *  dst_capacity: at least lmc_h5_encode_bound(), else DST_SMALL.

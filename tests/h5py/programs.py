@@ -3,7 +3,8 @@ little memory.
 
     python programs.py NAME ARGUMENT...
 
-Each prints what its test compares. Only `foreign`, `released`, `strange` and `missing` are for a process without HDF5_PLUGIN_PATH.
+Each prints what its test compares. Only `foreign`, `released`, `strange` and `missing` are for a process without
+HDF5_PLUGIN_PATH.
 """
 
 import hashlib

@@ -19,7 +19,8 @@ def matrix(dtype, shape, name="matrix"):
     """Numbers whose scale depends on the row, and on the column: each of the innermost axis, and of the one before."""
     dtype = numpy.dtype(dtype)
     count = int(numpy.prod(shape))
-    bell = numpy.frombuffer(noise(f"{name}{shape}", 8 * count), "<u2").reshape(count, 4).astype("<f8").sum(axis=1) - 131070
+    parts = numpy.frombuffer(noise(f"{name}{shape}", 8 * count), "<u2").reshape(count, 4)
+    bell = parts.astype("<f8").sum(axis=1) - 131070
     column = numpy.arange(count) % shape[-1]
     row = numpy.arange(count) // shape[-1]
     if dtype.kind == "f":
@@ -53,7 +54,8 @@ def row_nbytes_in(chunk):
 # dataset, chunk: whole chunks, and chunks beyond one edge or all
 SHAPES = [
     ((64, 96), (64, 96)), ((64, 96), (16, 48)), ((50, 70), (16, 32)), ((33, 500), (8, 129)), ((500, 33), (129, 32)),
-    ((5, 40), (64, 128)), ((9, 10, 50), (4, 3, 40)), ((20, 6, 3, 3), (8, 6, 3, 3)), ((7, 2, 3, 40, 3), (2, 2, 2, 16, 2)),
+    ((5, 40), (64, 128)), ((9, 10, 50), (4, 3, 40)), ((20, 6, 3, 3), (8, 6, 3, 3)),
+    ((7, 2, 3, 40, 3), (2, 2, 2, 16, 2)),
 ]
 
 
@@ -65,7 +67,8 @@ def test_matrices_come_back(shape, chunk, dtype, shuffle):
     with memory_file() as file:
         for level in (0, 1, 2, 16, 18):
             dataset = file.create_dataset(f"level{level}", data=values, chunks=chunk, shuffle=shuffle, fillvalue=3,
-                                          maxshape=(None,) * len(shape), compression=FILTER_ID, compression_opts=(level,))
+                                          maxshape=(None,) * len(shape), compression=FILTER_ID,
+                                          compression_opts=(level,))
             file.flush()
             assert same(dataset[...], values)
             part = tuple(slice(n // 3, n - n // 4) for n in shape)

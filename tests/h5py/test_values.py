@@ -109,8 +109,8 @@ def create(file, name, dcpl, shape=(20, 30)):
 
 
 def row_nbytes(size, element, what, chunk):
-    """Of a row in chunks of a type of `size` bytes, coded as elements of `element`: the innermost dimensions, as many as
-    give 32 elements; 0 if the chunk has one row only, or if bytes are coded."""
+    """Of a row in chunks of a type of `size` bytes, coded as elements of `element`: the innermost dimensions, as many
+    as give 32 elements; 0 if the chunk has one row only, or if bytes are coded."""
     lengths = list(chunk)
     nbytes = size * lengths.pop()
     while lengths and nbytes // element < 32:
