@@ -38,8 +38,10 @@ enum {
     LMC_H5_VALUE_CHUNK_LOW = 6,      /* bytes of a chunk before all filters, modulo 2^32 ... */
     LMC_H5_VALUE_CHUNK_HIGH = 7,     /* ... and divided by it */
     LMC_H5_VALUE_COUNT = 8,
+    /* Not every dataset has the values from here on. One that is not there is 0. */
     LMC_H5_VALUE_ROWS = 8, /* with LMC_H5_LEVEL_ROWS: rows of a chunk, 2 to 65536; 0: none are told apart */
-    LMC_H5_VALUE_COUNT_MAX = 9
+    LMC_H5_VALUE_ROW_NBYTES = 9, /* bytes of a row of a matrix (lmc_params.row_nbytes); 0: unknown */
+    LMC_H5_VALUE_COUNT_MAX = 10
 };
 #define LMC_H5_USER_VALUE_COUNT 3
 
@@ -75,7 +77,10 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, siz
  *  values: as HDF5 gives them for the dataset (H5Pget_filter_by_id2; in h5py
  *   dataset.id.get_create_plist().get_filter(i)[2]), or only the user's values; value_count may be 0. With fewer values
  *   than the dataset has, a chunk can be read as well but may be larger. Rows (LMC_H5_LEVEL_ROWS) need
- *   LMC_H5_VALUE_ROWS: the user's values say nothing of rows.
+ *   LMC_H5_VALUE_ROWS: the user's values say nothing of rows. Nor do they say how long a row of a matrix is.
+ *   To values that the filter has set, but without that length, it may be appended: LMC_H5_VALUE_ROWS, 0 if there was
+ *   none, then LMC_H5_VALUE_ROW_NBYTES. Such a row has whole elements. The chunk of the values has two or more such
+ *   rows and nothing else. ARG if not.
  *  chunk: the bytes that HDF5 would hand to the filter: a whole chunk, edges padded, in the file's type,
  *   after the filters before LMC (if any).
  *  dst_capacity: at least lmc_h5_encode_bound(), else DST_SMALL.

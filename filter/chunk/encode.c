@@ -15,13 +15,22 @@ typedef struct h5_form {
     unsigned element_nbytes; /* of the elements in the frame; columns: 1 */
     int has_dtype;           /* else a sample tells */
     lmc_dtype dtype;
-    unsigned row_count; /* to be tried as rows; 0: not */
+    unsigned row_count;  /* to be tried as rows; 0: not */
+    unsigned row_nbytes; /* of the elements, once they are in order; 0: unknown */
 } h5_form;
+
+/* What the bytes of a frame are. */
+typedef struct h5_content {
+    lmc_dtype dtype;
+    unsigned row_nbytes; /* 0: unknown */
+} h5_content;
+
+static const h5_content bytes_content = {LMC_DTYPE_U8, 0};
 
 typedef struct h5_job {
     lmc_ctx *ctx;
     const h5_params *params;
-    lmc_params frame_params; /* all but the dtype and the block size */
+    lmc_params frame_params; /* all but what the content says, and the block size */
     const unsigned char *chunk;
     size_t chunk_nbytes;
     unsigned char *dst;
@@ -84,14 +93,18 @@ static h5_form choose_form(const h5_job *job)
         form.head.swap_nbytes = params->element_nbytes;
     form.is_regrouped = form.head.layout != H5_WIRE_LAYOUT_PLAIN || form.head.swap_nbytes != 0;
     h5_head_complete(&form.head);
+    form.row_nbytes = params->row_nbytes;
     if (may_have_rows(params->row_count, job->chunk_nbytes))
         form.row_count = params->row_count;
     return form;
 }
 
-static lmc_dtype dtype_of(const h5_form *form, const unsigned char *elements, size_t nbytes)
+/* Of elements in order. */
+static h5_content content_of(const h5_form *form, const unsigned char *elements, size_t nbytes)
 {
-    return form->has_dtype ? form->dtype : lmc_dtype_guess(elements, nbytes, form->element_nbytes);
+    return (h5_content){.dtype = form->has_dtype ? form->dtype
+                                                 : lmc_dtype_guess(elements, nbytes, form->element_nbytes),
+                        .row_nbytes = form->row_nbytes};
 }
 
 /* ---- frames ---- */
@@ -102,13 +115,20 @@ static unsigned block_log2(unsigned block_nbytes, lmc_dtype dtype)
     return block_nbytes != 0 ? (unsigned)__builtin_ctz(block_nbytes / (lmc_dtype_nbits(dtype) / 8)) : 0;
 }
 
-static lmc_status encode_frame(const h5_job *job, lmc_dtype dtype, const unsigned char *src,
+/* Whether rows can be told apart in a frame. Chunks and rows of chunks need not have what the values say. */
+static int has_matrix_rows(size_t nbytes, unsigned row_nbytes)
+{
+    return row_nbytes != 0 && nbytes > row_nbytes && nbytes % row_nbytes == 0;
+}
+
+static lmc_status encode_frame(const h5_job *job, const h5_content *content, const unsigned char *src,
                                size_t src_nbytes, const unsigned char *base, unsigned char *dst,
                                size_t dst_capacity, size_t *dst_nbytes)
 {
     lmc_params params = job->frame_params;
-    params.dtype = dtype;
-    params.block_log2 = block_log2(job->params->block_nbytes, dtype);
+    params.dtype = content->dtype;
+    params.block_log2 = block_log2(job->params->block_nbytes, content->dtype);
+    params.row_nbytes = has_matrix_rows(src_nbytes, content->row_nbytes) ? content->row_nbytes : 0;
     const lmc_status status = lmc_encode(job->ctx, &params, src, src_nbytes, base, base ? src_nbytes : 0, dst,
                                          dst_capacity, dst_nbytes);
     return status == LMC_OK ? LMC_OK : h5_fail_codec("lmc: a chunk cannot be encoded", job->ctx, status, 0);
@@ -117,10 +137,10 @@ static lmc_status encode_frame(const h5_job *job, lmc_dtype dtype, const unsigne
 /* The chunk as it is, in one frame: what always works. */
 static lmc_status encode_plain(const h5_job *job, const h5_form *form, size_t *dst_nbytes)
 {
-    lmc_dtype dtype = LMC_DTYPE_U8;
+    h5_content content = bytes_content;
     if (!form->is_regrouped)
-        dtype = dtype_of(form, job->chunk, job->chunk_nbytes);
-    return encode_frame(job, dtype, job->chunk, job->chunk_nbytes, NULL, job->dst, job->dst_capacity,
+        content = content_of(form, job->chunk, job->chunk_nbytes);
+    return encode_frame(job, &content, job->chunk, job->chunk_nbytes, NULL, job->dst, job->dst_capacity,
                         dst_nbytes);
 }
 
@@ -133,7 +153,7 @@ static int has_room(size_t capacity, size_t content_nbytes)
 
 /* One frame for each column or row of the inner bytes, a row against the one before. *dst_nbytes is 0 when they take
  * more room than the chunk. frame_nbytes: room for the sizes of all. */
-static lmc_status encode_list(const h5_job *job, const h5_head *head, lmc_dtype dtype,
+static lmc_status encode_list(const h5_job *job, const h5_head *head, const h5_content *content,
                               const unsigned char *inner, uint32_t *frame_nbytes, size_t *dst_nbytes)
 {
     const int is_rows = head->layout == H5_WIRE_LAYOUT_ROWS;
@@ -148,8 +168,9 @@ static lmc_status encode_list(const h5_job *job, const h5_head *head, lmc_dtype 
         size_t made;
         if (used > job->dst_capacity || !has_room(job->dst_capacity - used, nbytes))
             return LMC_OK;
-        const lmc_status status = encode_frame(job, dtype, src, nbytes, is_rows && j > 0 ? src - count : NULL,
-                                               job->dst + used, job->dst_capacity - used, &made);
+        const lmc_status status =
+            encode_frame(job, content, src, nbytes, is_rows && j > 0 ? src - count : NULL, job->dst + used,
+                         job->dst_capacity - used, &made);
         if (status != LMC_OK)
             return status;
         frame_nbytes[j] = (uint32_t)made;
@@ -164,7 +185,7 @@ static lmc_status encode_columns(const h5_job *job, const h5_form *form, const u
                                  size_t *dst_nbytes)
 {
     uint32_t frame_nbytes[H5_WIRE_WIDTH_MAX];
-    return encode_list(job, &form->head, LMC_DTYPE_U8, columns, frame_nbytes, dst_nbytes);
+    return encode_list(job, &form->head, &bytes_content, columns, frame_nbytes, dst_nbytes);
 }
 
 /* One frame of what was made little-endian or put together; *dst_nbytes as above. */
@@ -172,12 +193,12 @@ static lmc_status encode_elements(const h5_job *job, const h5_form *form, const 
                                   size_t *dst_nbytes)
 {
     const size_t head_nbytes = form->head.nbytes;
-    const lmc_dtype dtype = dtype_of(form, elements, job->chunk_nbytes);
+    const h5_content content = content_of(form, elements, job->chunk_nbytes);
     *dst_nbytes = 0;
     if (job->dst_capacity < head_nbytes || !has_room(job->dst_capacity - head_nbytes, job->chunk_nbytes))
         return LMC_OK;
     const lmc_status status =
-        encode_frame(job, dtype, elements, job->chunk_nbytes, NULL, job->dst + head_nbytes,
+        encode_frame(job, &content, elements, job->chunk_nbytes, NULL, job->dst + head_nbytes,
                      job->dst_capacity - head_nbytes, dst_nbytes);
     if (status == LMC_OK) {
         h5_head_write(&form->head, NULL, job->dst);
@@ -264,13 +285,13 @@ static lmc_status encode_inner_rows(const h5_job *job, const h5_form *form, cons
                     .swap_nbytes = form->head.swap_nbytes,
                     .width = form->head.width,
                     .row_count = form->row_count};
+    const h5_content content = content_of(form, inner, job->chunk_nbytes);
     uint32_t *const frame_nbytes = malloc(form->row_count * sizeof *frame_nbytes);
     *dst_nbytes = 0;
     if (!frame_nbytes)
         return LMC_OK;
     h5_head_complete(&head);
-    lmc_status status =
-        encode_list(job, &head, dtype_of(form, inner, job->chunk_nbytes), inner, frame_nbytes, dst_nbytes);
+    lmc_status status = encode_list(job, &head, &content, inner, frame_nbytes, dst_nbytes);
     if (*dst_nbytes >= job->chunk_nbytes)
         *dst_nbytes = 0;
     if (*dst_nbytes > 0 && !is_clearly_smaller(*dst_nbytes, frame_nbytes[0], form->row_count))

@@ -31,13 +31,14 @@ typedef enum h5_fault {
     FAULT_BLOCK,
     FAULT_TOO_FEW,
     FAULT_TYPE,
-    FAULT_ROWS
+    FAULT_ROWS,
+    FAULT_ROW_NBYTES
 } h5_fault;
 
-/* Rows ask for one value more. */
-static size_t full_count(unsigned level)
+/* The least number of values that the filter sets: rows ask for one more. */
+static size_t least_count(unsigned level)
 {
-    return (level & LMC_H5_LEVEL_ROWS) != 0 ? LMC_H5_VALUE_COUNT_MAX : LMC_H5_VALUE_COUNT;
+    return (level & LMC_H5_LEVEL_ROWS) != 0 ? LMC_H5_VALUE_ROWS + 1 : LMC_H5_VALUE_COUNT;
 }
 
 /* Takes what users give; a fault leaves the defaults. */
@@ -45,7 +46,7 @@ static h5_fault read_user_values(const unsigned *values, size_t value_count, h5_
 {
     unsigned value[LMC_H5_USER_VALUE_COUNT] = {0, 0, 0};
     memset(params, 0, sizeof *params);
-    if (value_count > LMC_H5_VALUE_COUNT && value_count > full_count(values[LMC_H5_VALUE_LEVEL]))
+    if (value_count > LMC_H5_VALUE_COUNT_MAX)
         return FAULT_TOO_MANY;
     if (value_count > LMC_H5_USER_VALUE_COUNT && values[LMC_H5_VALUE_MAGIC] != LMC_H5_MAGIC)
         return FAULT_NO_MAGIC;
@@ -104,24 +105,41 @@ static int is_row_count(uint64_t count, unsigned type)
            (count >= H5_WIRE_ROW_COUNT_MIN && count <= H5_WIRE_ROW_COUNT_MAX && may_have_rows(type));
 }
 
+/* Whether a chunk consists of several rows of so many bytes, each of whole elements. Text and bytes of which no element
+ * is known have the dtype U8; numbers of a byte have none. */
+static int is_row_nbytes(uint64_t nbytes, unsigned element_nbytes, unsigned type, uint64_t chunk_nbytes)
+{
+    const int has_elements = may_have_rows(type) && LMC_H5_TYPE_DTYPE(type) != LMC_DTYPE_U8 + 1u;
+    return nbytes == 0 || (has_elements && nbytes <= UINT32_MAX && nbytes % element_nbytes == 0 &&
+                           nbytes < chunk_nbytes && chunk_nbytes % nbytes == 0);
+}
+
 static h5_fault read_values(const unsigned *values, size_t value_count, h5_params *params)
 {
+    unsigned value[LMC_H5_VALUE_COUNT_MAX] = {0};
     const h5_fault fault = read_user_values(values, value_count, params);
     if (fault != FAULT_NONE || value_count <= LMC_H5_USER_VALUE_COUNT)
         return fault;
-    if (value_count < full_count(values[LMC_H5_VALUE_LEVEL]))
+    if (value_count < least_count(values[LMC_H5_VALUE_LEVEL]))
         return FAULT_TOO_FEW;
-    if (!is_sensible(values[LMC_H5_VALUE_ELEMENT_NBYTES], values[LMC_H5_VALUE_TYPE]))
+    memcpy(value, values, value_count * sizeof *values);
+    const unsigned element_nbytes = value[LMC_H5_VALUE_ELEMENT_NBYTES];
+    const unsigned type = value[LMC_H5_VALUE_TYPE];
+    const uint64_t chunk_nbytes =
+        (uint64_t)value[LMC_H5_VALUE_CHUNK_HIGH] << 32 | value[LMC_H5_VALUE_CHUNK_LOW];
+    if (!is_sensible(element_nbytes, type))
         return FAULT_TYPE;
-    if (params->wants_rows) {
-        if (!is_row_count(values[LMC_H5_VALUE_ROWS], values[LMC_H5_VALUE_TYPE]))
-            return FAULT_ROWS;
-        params->row_count = values[LMC_H5_VALUE_ROWS];
-    }
+    if (!is_row_count(value[LMC_H5_VALUE_ROWS], type) ||
+        (value[LMC_H5_VALUE_ROWS] != 0 && !params->wants_rows))
+        return FAULT_ROWS;
+    if (!is_row_nbytes(value[LMC_H5_VALUE_ROW_NBYTES], element_nbytes, type, chunk_nbytes))
+        return FAULT_ROW_NBYTES;
     params->is_complete = 1;
-    params->element_nbytes = values[LMC_H5_VALUE_ELEMENT_NBYTES];
-    params->type = values[LMC_H5_VALUE_TYPE];
-    params->chunk_nbytes = (uint64_t)values[LMC_H5_VALUE_CHUNK_HIGH] << 32 | values[LMC_H5_VALUE_CHUNK_LOW];
+    params->element_nbytes = element_nbytes;
+    params->type = type;
+    params->chunk_nbytes = chunk_nbytes;
+    params->row_count = value[LMC_H5_VALUE_ROWS];
+    params->row_nbytes = value[LMC_H5_VALUE_ROW_NBYTES];
     return FAULT_NONE;
 }
 
@@ -131,9 +149,8 @@ static lmc_status fault_status(h5_fault fault, const unsigned *values, size_t va
     switch (fault) {
     case FAULT_NONE: return LMC_OK;
     case FAULT_TOO_MANY:
-        return h5_fail(LMC_ERR_ARG,
-                       "lmc: %zu values: at most 3 are for the user to give, and 8 in all (9 with rows)",
-                       value_count);
+        return h5_fail(LMC_ERR_ARG, "lmc: %zu values: at most 3 are for the user to give, and %d in all",
+                       value_count, LMC_H5_VALUE_COUNT_MAX);
     case FAULT_NO_MAGIC:
         return h5_fail(LMC_ERR_ARG,
                        "lmc: value [3] is %u: the values from [3] on are set by the filter, give 3 at most",
@@ -153,12 +170,17 @@ static lmc_status fault_status(h5_fault fault, const unsigned *values, size_t va
             "lmc: value [2], the KiB of a block, is %u: must be 0 (auto) or a power of two from %d to %d",
             values[LMC_H5_VALUE_BLOCK_KIB], LMC_H5_BLOCK_KIB_MIN, LMC_H5_BLOCK_KIB_MAX);
     case FAULT_TOO_FEW:
-        return h5_fail(LMC_ERR_ARG, "lmc: %zu values where the filter sets %zu", value_count,
-                       full_count(values[LMC_H5_VALUE_LEVEL]));
+        return h5_fail(LMC_ERR_ARG, "lmc: %zu values where the filter sets at least %zu", value_count,
+                       least_count(values[LMC_H5_VALUE_LEVEL]));
     case FAULT_ROWS:
         return h5_fail(LMC_ERR_ARG,
                        "lmc: value [8], the rows of a chunk, is %u: the filter does not set that",
                        values[LMC_H5_VALUE_ROWS]);
+    case FAULT_ROW_NBYTES:
+        return h5_fail(
+            LMC_ERR_ARG,
+            "lmc: value [9], the bytes of a row, is %u: the filter does not set that for this chunk",
+            values[LMC_H5_VALUE_ROW_NBYTES]);
     case FAULT_TYPE: break;
     }
     return h5_fail(LMC_ERR_ARG, "lmc: values [4] and [5], %u and 0x%x, are not what the filter sets",
@@ -268,6 +290,22 @@ void h5_params_set_rows(h5_params *params, uint64_t row_count)
     params->row_count = is_one ? (unsigned)row_count : 0;
 }
 
+void h5_params_set_row_nbytes(h5_params *params, uint64_t type_nbytes, const uint64_t *dimensions,
+                              unsigned rank)
+{
+    uint64_t nbytes = type_nbytes;
+    params->row_nbytes = 0;
+    if (params->chunk_nbytes == 0) /* unknown, or too many to multiply */
+        return;
+    for (unsigned i = rank; i > 0; i--) {
+        nbytes *= dimensions[i - 1];
+        if (nbytes / params->element_nbytes >= H5_ROW_ELEMENT_COUNT_MIN)
+            break;
+    }
+    if (is_row_nbytes(nbytes, params->element_nbytes, params->type, params->chunk_nbytes))
+        params->row_nbytes = (unsigned)nbytes;
+}
+
 size_t h5_params_write(const h5_params *params, unsigned *values)
 {
     values[LMC_H5_VALUE_LEVEL] = (unsigned)params->level + (params->wants_rows ? LMC_H5_LEVEL_ROWS : 0);
@@ -278,9 +316,12 @@ size_t h5_params_write(const h5_params *params, unsigned *values)
     values[LMC_H5_VALUE_TYPE] = params->type;
     values[LMC_H5_VALUE_CHUNK_LOW] = (unsigned)(params->chunk_nbytes & 0xffffffffu);
     values[LMC_H5_VALUE_CHUNK_HIGH] = (unsigned)(params->chunk_nbytes >> 32);
-    if (!params->wants_rows)
+    if (!params->wants_rows && params->row_nbytes == 0)
         return LMC_H5_VALUE_COUNT;
     values[LMC_H5_VALUE_ROWS] = params->row_count;
+    if (params->row_nbytes == 0)
+        return LMC_H5_VALUE_ROWS + 1;
+    values[LMC_H5_VALUE_ROW_NBYTES] = params->row_nbytes;
     return LMC_H5_VALUE_COUNT_MAX;
 }
 

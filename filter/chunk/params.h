@@ -24,6 +24,9 @@ enum {
     H5_CLASS_UNKNOWN = 255
 };
 
+/* Fewer elements are no row that is worth being told apart, as those of the kernels of a convolution. */
+#define H5_ROW_ELEMENT_COUNT_MIN 32
+
 /* What the filter wants to know of a dataset's type: of an array type's base, of the members of a compound
  * that are all alike. */
 typedef struct h5_type {
@@ -52,6 +55,7 @@ typedef struct h5_params {
     unsigned type;           /* LMC_H5_TYPE_... */
     uint64_t chunk_nbytes;   /* before all filters; 0: unknown */
     unsigned row_count;      /* rows of a chunk that are coded one against the other; 0: none */
+    unsigned row_nbytes;     /* of a row along the inner dimensions, as in lmc_params; 0: unknown */
 } h5_params;
 
 /* Reads values, of a user or of a file. Values that the filter has set must be whole and sensible. A failure leaves
@@ -73,8 +77,15 @@ void h5_params_complete(h5_params *params, const h5_type *type, const h5_pipelin
  * wanted and are in the chunk as it comes to the filter. */
 void h5_params_set_rows(h5_params *params, uint64_t row_count);
 
-/* Writes the values of complete parameters and returns how many there are: LMC_H5_VALUE_COUNT, or with rows wanted
- * LMC_H5_VALUE_COUNT_MAX. */
+/* Takes note of the dimensions of a chunk, after h5_params_complete(): row_nbytes becomes the bytes of the innermost
+ * dimension, and of as many before it as give H5_ROW_ELEMENT_COUNT_MIN elements. It stays 0 if the chunk has only one
+ * such row, or does not come to the filter as elements.
+ *  type_nbytes: bytes of one value of the dataset's type. */
+void h5_params_set_row_nbytes(h5_params *params, uint64_t type_nbytes, const uint64_t *dimensions,
+                              unsigned rank);
+
+/* Writes the values of complete parameters and returns how many there are: LMC_H5_VALUE_COUNT to
+ * LMC_H5_VALUE_COUNT_MAX, without values at the end that say nothing. */
 size_t h5_params_write(const h5_params *params, unsigned *values);
 
 /* Bytes that a chunk has when it comes to the filter; 0: unknown. */

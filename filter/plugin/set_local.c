@@ -11,17 +11,21 @@ static int fail(const h5_library *library)
     return -1;
 }
 
-/* Bytes of a chunk in the file, 0 when they are not known or too many to count; and the length of its first axis. */
-static uint64_t read_chunk_nbytes(const h5_library *library, h5_id dcpl, h5_id type, uint64_t *row_count)
+/* How many dimensions a chunk has; 0 when they are not known. */
+static unsigned read_dimensions(const h5_library *library, h5_id dcpl, uint64_t dimensions[H5_DIMENSIONS_MAX])
 {
-    uint64_t dimensions[H5_DIMENSIONS_MAX];
-    uint64_t nbytes = library->type_nbytes(type);
-    const int count = library->get_chunk(dcpl, H5_DIMENSIONS_MAX, dimensions);
-    *row_count = count > 0 ? dimensions[0] : 0;
-    for (int i = 0; i < count && i < H5_DIMENSIONS_MAX; i++)
+    const int rank = library->get_chunk(dcpl, H5_DIMENSIONS_MAX, dimensions);
+    return rank > 0 && rank <= H5_DIMENSIONS_MAX ? (unsigned)rank : 0;
+}
+
+/* Bytes of a chunk in the file; 0 when they are not known or too many to count. */
+static uint64_t chunk_nbytes_of(uint64_t type_nbytes, const uint64_t *dimensions, unsigned rank)
+{
+    uint64_t nbytes = type_nbytes;
+    for (unsigned i = 0; i < rank; i++)
         if (__builtin_mul_overflow(nbytes, dimensions[i], &nbytes))
             return 0;
-    return count > 0 ? nbytes : 0;
+    return rank > 0 ? nbytes : 0;
 }
 
 /* What stands before LMC in the pipeline. */
@@ -47,6 +51,19 @@ static h5_pipeline read_pipeline(const h5_library *library, h5_id dcpl)
     return pipeline;
 }
 
+/* Completes what the user has given. */
+static void complete(const h5_library *library, h5_id dcpl, h5_id type, h5_params *params)
+{
+    uint64_t dimensions[H5_DIMENSIONS_MAX];
+    const unsigned rank = read_dimensions(library, dcpl, dimensions);
+    const uint64_t type_nbytes = library->type_nbytes(type);
+    const h5_type element = h5_type_read(library, type);
+    const h5_pipeline pipeline = read_pipeline(library, dcpl);
+    h5_params_complete(params, &element, &pipeline, chunk_nbytes_of(type_nbytes, dimensions, rank));
+    h5_params_set_rows(params, rank > 0 ? dimensions[0] : 0);
+    h5_params_set_row_nbytes(params, type_nbytes, dimensions, rank);
+}
+
 int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
 {
     const h5_library *const library = h5_library_of(H5_CALL_SITE());
@@ -55,7 +72,6 @@ int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
         LMC_H5_VALUE_COUNT_MAX; /* in: room; out: how many there are, though they do not fit */
     unsigned flags;
     unsigned config;
-    uint64_t row_count;
     h5_params params;
     (void)space;
     if (!library)
@@ -72,11 +88,7 @@ int h5_set_local(h5_id dcpl, h5_id type, h5_id space)
     }
     if (h5_params_read_user(values, value_count, &params) != LMC_OK)
         return fail(library);
-    const h5_type element = h5_type_read(library, type);
-    const h5_pipeline pipeline = read_pipeline(library, dcpl);
-    const uint64_t chunk_nbytes = read_chunk_nbytes(library, dcpl, type, &row_count);
-    h5_params_complete(&params, &element, &pipeline, chunk_nbytes);
-    h5_params_set_rows(&params, row_count);
+    complete(library, dcpl, type, &params);
     if (library->modify_filter(dcpl, LMC_H5_FILTER_ID, flags, h5_params_write(&params, values), values) < 0) {
         (void)h5_fail(LMC_ERR_ARG, "lmc: HDF5 does not take the filter's values");
         return fail(library);

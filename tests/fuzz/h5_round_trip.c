@@ -18,7 +18,9 @@ static size_t choose_values(const uint8_t *choice, unsigned values[LMC_H5_VALUE_
     static const unsigned elements[] = {0, 1, 2, 4, 8};
     static const unsigned kib[] = {0, 16, 32, 64, 1024};
     const unsigned flags = choice[5];
-    const unsigned row_count = choice[1] / 3; /* the level takes what is left */
+    const unsigned row_count = choice[1] / 3;        /* the level takes what is left */
+    const unsigned matrix_rows = choice[2] / 5 % 16; /* 0: the length of a row is not known */
+    const int has_whole_rows = matrix_rows > 0 && chunk_nbytes % matrix_rows == 0;
     values[LMC_H5_VALUE_LEVEL] = choice[1] % 3 + (row_count > 0 ? LMC_H5_LEVEL_ROWS : 0);
     values[LMC_H5_VALUE_ELEMENT] = elements[choice[2] % 5];
     values[LMC_H5_VALUE_BLOCK_KIB] = kib[choice[3] % 5];
@@ -28,7 +30,12 @@ static size_t choose_values(const uint8_t *choice, unsigned values[LMC_H5_VALUE_
     values[LMC_H5_VALUE_CHUNK_LOW] = (unsigned)chunk_nbytes;
     values[LMC_H5_VALUE_CHUNK_HIGH] = 0;
     values[LMC_H5_VALUE_ROWS] = row_count;
-    return choice[0] % 8 < 4 ? choice[0] % 8 : row_count > 0 ? LMC_H5_VALUE_COUNT_MAX : LMC_H5_VALUE_COUNT;
+    values[LMC_H5_VALUE_ROW_NBYTES] = has_whole_rows ? (unsigned)(chunk_nbytes / matrix_rows) : 0;
+    if (choice[0] % 8 < 4)
+        return choice[0] % 8;
+    if (matrix_rows > 0)
+        return LMC_H5_VALUE_COUNT_MAX;
+    return row_count > 0 ? LMC_H5_VALUE_ROWS + 1 : LMC_H5_VALUE_COUNT;
 }
 
 static void check_round_trip(const uint8_t *chunk, size_t chunk_nbytes, const uint8_t *stored,

@@ -14,6 +14,8 @@
 #define CHUNK_NBYTES 1500
 #define ROWS_NBYTES 6400 /* of a chunk with rows: they are not tried below 1 KiB each */
 #define ROW_COUNT 4
+#define MATRIX_NBYTES 1440
+#define MATRIX_ROW_COUNT 10
 
 /* ---- contents ---- */
 
@@ -95,7 +97,7 @@ static size_t encode(const form *f, unsigned row_count, const uint8_t *chunk, si
                                                      0,
                                                      0,
                                                      row_count};
-    const size_t value_count = row_count > 0 ? LMC_H5_VALUE_COUNT_MAX : LMC_H5_VALUE_COUNT;
+    const size_t value_count = row_count > 0 ? LMC_H5_VALUE_ROWS + 1 : LMC_H5_VALUE_COUNT;
     size_t bound;
     size_t stored_nbytes;
     FUZZ_CLAIM(lmc_h5_encode_bound(nbytes, &bound) == LMC_OK);
@@ -152,13 +154,15 @@ static void write_parts_seed(const char *name, uint8_t layout, uint8_t swap, uin
     lmc_ctx_free(ctx);
 }
 
-static void write_chunk_seed(const form *f, unsigned row_count, const uint8_t *chunk, size_t nbytes)
+static void write_chunk_seed(const form *f, unsigned row_count, unsigned matrix_rows, const uint8_t *chunk,
+                             size_t nbytes)
 {
     char name[128];
     uint8_t seed[8 + ROWS_NBYTES];
-    const uint8_t choice[8] = {(uint8_t)((nbytes % 2 ? 4 : nbytes % 4) | (nbytes > 700 ? 0x80 : 0)),
+    const int is_complete = nbytes % 2 || row_count > 0 || matrix_rows > 0;
+    const uint8_t choice[8] = {(uint8_t)((is_complete ? 4 : nbytes % 4) | (nbytes > 700 ? 0x80 : 0)),
                                (uint8_t)(3 * row_count + nbytes % 3),
-                               (uint8_t)(nbytes % 5),
+                               (uint8_t)(5 * matrix_rows + nbytes % 5),
                                (uint8_t)(nbytes % 7),
                                (uint8_t)(f->element_nbytes - 1),
                                (uint8_t)(f->flags >> 8),
@@ -166,7 +170,11 @@ static void write_chunk_seed(const form *f, unsigned row_count, const uint8_t *c
                                (uint8_t)f->span};
     memcpy(seed, choice, 8);
     memcpy(seed + 8, chunk, nbytes);
-    snprintf(name, sizeof(name), "%s%s-%zu", row_count > 0 ? "rows-" : "", f->name, nbytes);
+    snprintf(name, sizeof(name), "%s%s-%zu",
+             row_count > 0     ? "rows-"
+             : matrix_rows > 0 ? "matrix-"
+                               : "",
+             f->name, nbytes);
     write_seed("h5_round_trip", name, seed, 8 + nbytes);
 }
 
@@ -175,7 +183,15 @@ static void write_row_seeds(const form *f)
     static uint8_t rows[ROWS_NBYTES];
     fill_rows(f, rows);
     write_stored_seeds(f, ROW_COUNT, rows, ROWS_NBYTES);
-    write_chunk_seed(f, ROW_COUNT, rows, ROWS_NBYTES);
+    write_chunk_seed(f, ROW_COUNT, 0, rows, ROWS_NBYTES);
+}
+
+/* Elements of which the filter knows the length of a row. */
+static void write_matrix_seed(const form *f)
+{
+    static uint8_t matrix[MATRIX_NBYTES];
+    fill_elements(matrix, MATRIX_NBYTES, f->element_nbytes, (f->flags & LMC_H5_TYPE_BIG_ENDIAN) != 0);
+    write_chunk_seed(f, 0, MATRIX_ROW_COUNT, matrix, MATRIX_NBYTES);
 }
 
 int main(int argc, char **argv)
@@ -200,7 +216,7 @@ int main(int argc, char **argv)
             f->fill(chunk, sizes[s], width, (f->flags & LMC_H5_TYPE_BIG_ENDIAN) != 0);
             if (sizes[s] >= 700)
                 write_stored_seeds(f, 0, chunk, sizes[s]);
-            write_chunk_seed(f, 0, chunk, sizes[s]);
+            write_chunk_seed(f, 0, 0, chunk, sizes[s]);
         }
     }
     write_parts_seed("parts-plain", 0, 2, 0, (const size_t[]){300}, 1);
@@ -216,5 +232,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
         if (forms[i].fill == fill_elements)
             write_row_seeds(&forms[i]);
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+        if (forms[i].fill == fill_elements)
+            write_matrix_seed(&forms[i]);
     return 0;
 }

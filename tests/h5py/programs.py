@@ -3,7 +3,8 @@ little memory.
 
     python programs.py NAME ARGUMENT...
 
-Each prints what its test compares. Only `foreign`, `strange` and `missing` are for a process without HDF5_PLUGIN_PATH.
+Each prints what its test compares. Only `foreign`, `released`, `strange` and `missing` are for a process without
+HDF5_PLUGIN_PATH.
 """
 
 import hashlib
@@ -35,6 +36,25 @@ def foreign(path, *names):
         for name, values in [(name, ()) for name in names] or FOREIGN.items():
             file.create_dataset(name, (100,), "<f4", chunks=(100,), compression=FILTER_ID, compression_opts=values,
                                 allow_unknown_filter=True)
+
+
+# Values that the filter of LMC 0.1 set for datasets of RELEASED_CHUNK: it did not tell the length of a row.
+RELEASED_CHUNK = (16, 64)
+RELEASED = {
+    "<f4": (2, 0, 64, MAGIC, 4, 18 << 16 | 1, 4096, 0), ">f8": (0, 0, 0, MAGIC, 8, 22 << 16 | 0x101, 8192, 0),
+    "<i2": (1, 0, 0, MAGIC, 2, 0, 2048, 0), "u1": (0, 0, 0, MAGIC, 1, 0, 1024, 0),
+    "<f2": (16, 0, 0, MAGIC, 2, 14 << 16 | 1, 2048, 0, 16), "<f8": (18, 0, 0, MAGIC, 8, 22 << 16 | 1, 8192, 0, 0),
+}
+
+
+def released(path):
+    """Makes a dataset for each type of RELEASED, which may grow."""
+    import h5py
+
+    with h5py.File(path, "w", libver=("earliest", "v110")) as file:
+        for name, values in RELEASED.items():
+            file.create_dataset(name, (40, 100), name, chunks=RELEASED_CHUNK, maxshape=(None, None),
+                                compression=FILTER_ID, compression_opts=values, allow_unknown_filter=True)
 
 
 # Values of datasets whose chunk has STRANGE_NBYTES, not 4 * STRANGE_COUNT: so many that reading them ends the process
@@ -158,6 +178,6 @@ def address_space_kib():
 
 
 if __name__ == "__main__":
-    programs = {"foreign": foreign, "strange": strange, "change": change, "missing": missing, "read": read,
-                "store": store, "hostile": hostile}
+    programs = {"foreign": foreign, "released": released, "strange": strange, "change": change, "missing": missing,
+                "read": read, "store": store, "hostile": hostile}
     programs[sys.argv[1]](*sys.argv[2:])

@@ -32,6 +32,8 @@ LAYOUTS = [
     Layout("rows", (50, 30), (1, 30)),
     Layout("tiles", (33, 65), (16, 16)),
     Layout("d4", (3, 4, 5, 6), (2, 3, 2, 4)),
+    Layout("matrix", (50, 70), (32, 64), maxshape=(None, 200)),
+    Layout("kernels", (11, 5, 3, 3), (4, 5, 3, 3)),
     Layout("snapshots", (7, 40, 30), (3, 40, 30), maxshape=(None, 40, 30)),
     Layout("d5", (3, 2, 4, 3, 5), (2, 2, 3, 2, 2)),
     Layout("chunk_of_many", (90,), (1000,), maxshape=(None,)),

@@ -124,7 +124,7 @@ def test_repack_of_snapshots(tmp_path):
     repacked(paths[3], paths[4], "-f", "UD=59810,0,1,2")
     repacked(paths[4], paths[5], "-f", "SHUF", "-f", "UD=59810,1,3,18,0,64")
     run("h5copy", "-i", paths[5], "-o", paths[6], "-s", "x", "-d", "x")
-    wanted = [None, (16, 5), (16, 5), (16, 10), (2,), (18, 10), (18, 10)]
+    wanted = [None, (16, 5, 160), (16, 5, 160), (16, 10, 160), (2, 0, 160), (18, 10, 160), (18, 10, 160)]
     for path, rows in zip(paths, wanted):
         with h5py.File(path, "r") as file:
             found = lmc_values(file["x"]) if rows else None

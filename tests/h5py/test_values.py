@@ -1,6 +1,7 @@
 """The filter's values: what set_local makes of a type and a pipeline, and what it refuses (docs/hdf5-filter.md, 2)."""
 
 import itertools
+import math
 
 import numpy
 import pytest
@@ -107,9 +108,27 @@ def create(file, name, dcpl, shape=(20, 30)):
     return h5py.Dataset(made)
 
 
-def expected(name, user, element, what, chunk_count=35):
+def row_nbytes(size, element, what, chunk):
+    """Of a row in chunks of a type of `size` bytes, coded as elements of `element`: the innermost dimensions, as many
+    as give 32 elements; 0 if the chunk has one row only, or if bytes are coded."""
+    lengths = list(chunk)
+    nbytes = size * lengths.pop()
+    while lengths and nbytes // element < 32:
+        nbytes *= lengths.pop()
+    is_bytes = what & (COLUMNS | RESIZED) or what >> 16 & 0xFF == U8 >> 16
+    return 0 if is_bytes or nbytes == size * math.prod(chunk) or nbytes % element else nbytes
+
+
+def with_row(values, size, chunk):
+    """Values without the last one that the filter sets."""
+    nbytes = row_nbytes(size, values[4], values[5], chunk)
+    return values + (0,) * (9 - len(values)) + (nbytes,) if nbytes else values
+
+
+def expected(name, user, element, what, chunk=CHUNK):
     user = tuple(user) + (0, 0, 0)
-    return user[:3] + (MAGIC, element, what, chunk_count * filetypes.BY_NAME[name].size, 0)
+    size = filetypes.BY_NAME[name].size
+    return with_row(user[:3] + (MAGIC, element, what, math.prod(chunk) * size, 0), size, chunk)
 
 
 def here(names):
@@ -189,7 +208,7 @@ def test_chunk_of_more_than_4_gib():
                 create(file, "f4le", dcpl, (5 << 10, 1 << 18))
         else:
             values = lmc_values(create(file, "f4le", dcpl, (5 << 10, 1 << 18)))
-            assert values == (0, 0, 0, MAGIC, 4, FLOAT | F32, 1 << 30, 1)
+            assert values == (0, 0, 0, MAGIC, 4, FLOAT | F32, 1 << 30, 1, 0, 1 << 20)
 
 
 # ---- creation properties that are used again ----
@@ -203,7 +222,7 @@ def test_values_are_computed_anew(first, second):
         stored = create(file, first, make_dcpl([pipelines.lmc(2, 0, 64)])).id.get_create_plist()
         assert len(stored.get_filter(0)[2]) == 8
         stored.set_chunk((3, 4))
-        assert lmc_values(create(file, second, stored)) == expected(second, (2, 0, 64), *BY_TYPE[second], 12)
+        assert lmc_values(create(file, second, stored)) == expected(second, (2, 0, 64), *BY_TYPE[second], (3, 4))
 
 
 @pytest.mark.parametrize("kind", objects.KINDS)
@@ -251,7 +270,8 @@ def test_values_of_rows(level, chunk, name, before, count):
         shape = tuple(max(20, length) for length in chunk)
         plain = lmc_values(create(file, name, make_dcpl(before + [pipelines.lmc(level - 16)], chunk), shape))
         dataset = create(file, name, make_dcpl(before + [pipelines.lmc(level)], chunk), shape)
-        assert lmc_values(dataset) == (level,) + plain[1:] + (count,)
+        values = (level,) + plain[1:8] + (count,)
+        assert lmc_values(dataset) == with_row(values, filetypes.BY_NAME[name].size, chunk) == values + plain[9:]
         again = create(file, name, dataset.id.get_create_plist(), shape)
         assert lmc_values(again) == lmc_values(dataset)
 
@@ -265,9 +285,58 @@ def test_rows_may_be_given_up():
         values = lmc_values(create(file, "f4le", dcpl))
         for short in (values[:1], values[:3], values[:4], values[:8]):
             assert lmc_values(create(file, "f4le", make_dcpl([pipelines.lmc(*short)], (4, 7)))) == values
-        with pytest.raises(ValueError, match="9 values"):
-            create(file, "f4le", make_dcpl([pipelines.lmc(1, *values[1:])], (4, 7)))
-        assert len(lmc_values(create(file, "f4le", make_dcpl([pipelines.lmc(1, *values[1:8])], (4, 7))))) == 8
+        for count in (8, 9):
+            assert len(lmc_values(create(file, "f4le", make_dcpl([pipelines.lmc(1, *values[1:count])], (4, 7))))) == 8
+
+
+# ---- the length of a row ----
+
+# chunk, the type, filters before LMC: bytes of a row
+ROW_NBYTES = [
+    ((4096,), "f4le", [], 0), ((64, 100), "f4le", [], 400), ((64, 100), "u1", [], 100), ((64, 100), "f8be", [], 800),
+    ((64, 100), "ml_bfloat16", [], 200), ((8, 16, 100), "f4le", [], 400), ((16, 8, 3, 3), "f4le", [], 288),
+    ((16, 3, 3, 3), "f4le", [], 0), ((2, 32), "f4le", [], 128), ((2, 31), "f4le", [], 0), ((1, 100), "f4le", [], 0),
+    ((64, 1), "f4le", [], 0), ((64, 1), "array_large", [], 288), ((64,), "array_large", [], 0),
+    ((64, 100), "array_be", [], 1600), ((64, 100), "c8le", [], 800), ((64, 100), "compound_xyz", [], 1200),
+    ((64, 100), "compound_packed", [], 0), ((64, 100), "compound_mixed", [], 800), ((64, 100), "int24le", [], 0),
+    ((64, 100), "string5", [], 0), ((64, 100), "bool", [], 0), ((64, 100), "opaque300", [], 0),
+    ((64, 100), "f4le", [pipelines.SHUFFLED], 400), ((64, 100), "compound_xyz", [pipelines.SHUFFLED], 1200),
+    ((64, 100), "f8be", [pipelines.SHUFFLED], 800), ((64, 100), "array_large", [pipelines.SHUFFLED], 0),
+    ((64, 100), "f4le", [pipelines.CHECKED], 0), ((64, 100), "f4le", [pipelines.DEFLATE_4], 0),
+]
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 16])
+@pytest.mark.parametrize("chunk, name, before, nbytes", ROW_NBYTES)
+def test_values_of_a_row(level, chunk, name, before, nbytes):
+    with latest_file() as file:
+        dataset = create(file, name, make_dcpl(before + [pipelines.lmc(level)], chunk), chunk)
+        values = lmc_values(dataset)
+        assert len(values) == (10 if nbytes else 9 if level == 16 else 8)
+        assert values[9:] == ((nbytes,) if nbytes else ())
+        assert level == 16 or values[8:9] in ((), (0,))
+        assert lmc_values(create(file, name, dataset.id.get_create_plist(), chunk)) == values
+
+
+def test_values_of_a_row_that_is_too_long():
+    with latest_file() as file:
+        dcpl = make_dcpl([pipelines.lmc()], (2, 1 << 30))
+        if HDF5 < (2, 0):  # no chunk is as large as that
+            with pytest.raises(ValueError, match="4GB|4 GiB|chunk size"):
+                create(file, "f4le", dcpl, (2, 1 << 30))
+        else:
+            assert lmc_values(create(file, "f4le", dcpl, (2, 1 << 30))) == (0, 0, 0, MAGIC, 4, FLOAT | F32, 0, 2)
+
+
+def test_values_of_a_row_for_other_chunks():
+    """They are computed anew, whatever stands there."""
+    with latest_file() as file:
+        dcpl = create(file, "f4le", make_dcpl([pipelines.lmc()], (64, 100)), (64, 100)).id.get_create_plist()
+        for chunk, nbytes in (((64, 200), 800), ((10, 3), 0), ((64, 100), 400)):
+            dcpl.set_chunk(chunk)
+            dataset = create(file, "f4le", dcpl, (64, 200))
+            assert lmc_values(dataset)[9:] == ((nbytes,) if nbytes else ())
+            dcpl = dataset.id.get_create_plist()
 
 
 # ---- bad values ----
@@ -285,7 +354,7 @@ BAD = [
     *[((0,) * 3 + (value,) * n, ("[3]", value)) for n in range(1, 6) for value in (0, 1, 4000, 2**32 - 1)],
     ((0, 0, 0, MAGIC + 1, 4, 1, 4000, 0), ("[3]", MAGIC + 1)),
     ((0, 0, 0, 0, 0, MAGIC, 0, 0), ("[3]", 0)),
-    *[(COMPLETE + (0,) * n, (str(8 + n) + " values",)) for n in (1, 2, 8, 12, 24)],
+    *[(COMPLETE + (0,) * n, (str(8 + n) + " values",)) for n in (3, 4, 8, 12, 24)],
     ((7,) + COMPLETE[1:], ("[0]", 7)),
     ((0, 7) + COMPLETE[2:], ("[1]", 7)),
     ((0, 0, 7) + COMPLETE[3:], ("[2]", 7)),
@@ -306,7 +375,7 @@ def test_bad_values(values, parts, flags):
         assert len(file) == 0
 
 
-@pytest.mark.parametrize("values", [(3,), (0, 3), (0, 0, 3), (0, 0, 0, 3), (0,) * 9])
+@pytest.mark.parametrize("values", [(3,), (0, 3), (0, 0, 3), (0, 0, 0, 3), (0,) * 9, (0,) * 11])
 def test_bad_compression_opts(values):
     with memory_file() as file:
         with pytest.raises(ValueError, match="lmc"):
@@ -316,11 +385,11 @@ def test_bad_compression_opts(values):
         assert dataset[99] == 99
 
 
-@pytest.mark.parametrize("count", range(9))
+@pytest.mark.parametrize("count", range(11))
 def test_good_values_of_every_count(count):
     """Values with the magic may be cut off: they are computed anew."""
     with memory_file() as file:
-        dataset = create(file, "f4le", make_dcpl([pipelines.lmc(*COMPLETE[:count])]))
+        dataset = create(file, "f4le", make_dcpl([pipelines.lmc(*(COMPLETE + (7, 7))[:count])]))
         assert lmc_values(dataset) == expected("f4le", (), 4, FLOAT | F32)
 
 

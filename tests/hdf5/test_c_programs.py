@@ -78,7 +78,7 @@ def test_refused_values(world, directory):
     for link in ("shared", "static-exported"):
         program = build(directory, link)
         for user, reason in ((["9"], "value [0]"), (["0", "3"], "value [1]"), (["0", "0", "5"], "value [2]"),
-                             (["0", "0", "0", "1"], "value [3]"), (["0"] * 9, "9 values")):
+                             (["0", "0", "0", "1"], "value [3]"), (["0"] * 11, "11 values")):
             for flags in (0, 1):
                 result = world.run(program, "write", os.path.join(directory, "a.h5"), content, flags, *user)
                 result.expect(1, "failed: creating", "error: set_local: lmc", reason)

@@ -49,9 +49,10 @@ def same(found, wanted):
 def check_values(values, user=(0, 0, 0), element_nbytes=4, chunk_nbytes=16 * COLUMNS * 4):
     """What the filter notes down for a dataset of floats."""
     check(tuple(values[:3]) == tuple(user), "user values moved: %s" % (values,))
-    check(len(values) == 8 and values[3] == MAGIC and values[4] == element_nbytes, "values: %s" % (values,))
+    check(len(values) == 10 and values[3] == MAGIC and values[4] == element_nbytes, "values: %s" % (values,))
     check(values[5] & 0xFF == 1, "not class float: %s" % (values,))
     check(values[6] == chunk_nbytes and values[7] == 0, "chunk size: %s" % (values,))
+    check(values[8] == 0 and values[9] == COLUMNS * element_nbytes, "rows: %s" % (values,))
 
 
 def filter_of(dataset):

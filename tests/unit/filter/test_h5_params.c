@@ -83,18 +83,19 @@ static void test_every_block_size(void)
     check_refused((const unsigned[]){0, 0, 0x80000010u}, 3, 2);
 }
 
-/* Without the magic, 3 is the most; with it, 8. */
+/* Without the magic, 3 is the most; with it, 10, and 8 are what is there at least. */
 static void test_every_count(void)
 {
-    unsigned values[9] = {1, 2, 16, MAGIC, 2, 0, 0, 0, 0};
+    unsigned values[11] = {1, 2, 16, MAGIC, 2, 0, 0, 0, 0, 0, 0};
     h5_params params;
-    for (size_t count = 0; count <= 9; count++) {
+    for (size_t count = 0; count <= 11; count++) {
+        const int is_complete = count >= 8 && count <= 10;
         values[3] = MAGIC;
-        CU_ASSERT_EQUAL(h5_params_read_user(values, count, &params), count > 8 ? LMC_ERR_ARG : LMC_OK);
+        CU_ASSERT_EQUAL(h5_params_read_user(values, count, &params), count > 10 ? LMC_ERR_ARG : LMC_OK);
         CU_ASSERT_EQUAL(h5_params_read(values, count, &params),
-                        count <= 3 || count == 8 ? LMC_OK : LMC_ERR_ARG);
-        CU_ASSERT_EQUAL(params.is_complete, count == 8);
-        if (count > 3 && count < 9) {
+                        count <= 3 || is_complete ? LMC_OK : LMC_ERR_ARG);
+        CU_ASSERT_EQUAL(params.is_complete, is_complete);
+        if (count > 3 && count <= 10) {
             for (unsigned i = 0; i < 4; i++) {
                 values[3] = (const unsigned[]){0, 1, MAGIC + 1, 0xffffffffu}[i];
                 check_refused(values, count, 3);
@@ -216,12 +217,12 @@ static void test_guesses(void)
     h5_params params = guess(good, 8);
     CU_ASSERT(params.is_complete && params.type == good[5] && params.chunk_nbytes == 77);
     CU_ASSERT(params.level == LMC_LEVEL_MAX && params.override_nbytes == 4 && params.block_nbytes == 16384);
-    for (size_t count = 0; count <= 9; count++) {
-        const unsigned values[9] = {2, 4, 16, MAGIC, 4, LMC_H5_TYPE_SHUFFLED, 77, 0, 0};
-        const unsigned no_magic[9] = {2, 4, 16, 5, 4, 0, 77, 0, 0};
+    for (size_t count = 0; count <= 11; count++) {
+        const unsigned values[11] = {2, 4, 16, MAGIC, 4, LMC_H5_TYPE_SHUFFLED, 77};
+        const unsigned no_magic[11] = {2, 4, 16, 5, 4, 0, 77};
         params = guess(values, count);
         CU_ASSERT(!params.is_complete && params.chunk_nbytes == 0);
-        CU_ASSERT_EQUAL(params.level, count > 0 && count < 9 ? LMC_LEVEL_MAX : LMC_LEVEL_DEFAULT);
+        CU_ASSERT_EQUAL(params.level, count > 0 && count < 11 ? LMC_LEVEL_MAX : LMC_LEVEL_DEFAULT);
         params = guess(no_magic, count);
         CU_ASSERT(!params.is_complete && params.chunk_nbytes == 0);
     }
