@@ -200,8 +200,8 @@ typedef struct lmc_kernels {
     void (*add_clipped)(const lmc_clip *clip, const uint16_t *high, const uint16_t *shift, size_t n,
                         uint32_t *sums);
 
-    /* The shifts of n elements of one row: those of their columns (NULL: 0) plus the row's, mod 2^16. */
-    void (*row_shifts)(const uint16_t *columns, uint16_t row, size_t n, uint16_t *shift);
+    /* sums[i] = a[i] + b[i] + c mod 2^16 for i < n. a and b may be NULL: 0. */
+    void (*add_shifts)(const uint16_t *a, const uint16_t *b, uint16_t c, size_t n, uint16_t *sums);
 
     /* Keeps the elements that differ from `value`, in order. kept is written up to 64 bytes beyond them. mask gets a
      * bit for each of the n elements, in whole words with spare bits 0. Returns how many are kept. */

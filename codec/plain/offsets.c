@@ -71,7 +71,7 @@ static void fill_shifts(const lmc_kernels *kernels, const lmc_block_offsets *blo
     const lmc_offsets *const offsets = block->offsets;
     for (size_t i = 0; i < n; row++, column = 0) {
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
-        kernels->row_shifts(offsets->columns ? offsets->columns + column : NULL, block->rows[row], m,
+        kernels->add_shifts(offsets->columns ? offsets->columns + column : NULL, NULL, block->rows[row], m,
                             block->shifts + i);
         i += m;
     }

@@ -1,17 +1,25 @@
 /* offsets_plan.c - means of magnitudes over sampled rows give each column its offset and rows their level. Magnitudes
- * are clipped some octaves below the median: near zero they say nothing of the scale. Entropy of the sample decides
- * whether offsets are worth their bytes. */
+ * are clipped some octaves below the median: near zero they say little of the scale. A glance at a part of the tensor
+ * comes first, and the entropy of the sample has the last word. */
 #include "codec/plain/offsets_plan.h"
 
 #include "codec/common/entropy.h"
 
-/* Rows that are sampled: a share of the tensor, within limits. */
-#define ROW_SHARE 8
-#define ROWS_MIN 64
-#define ROWS_MAX 256
-#define ROWS_LEAST 8 /* with fewer there is nothing to gain */
+/* The glance: rows, and neighbouring elements of each. */
+#define GLANCE_ROWS 64
+#define GLANCE_VALUES 256
 
-/* Without a shape, stretches of so many elements get offsets as rows do, and columns get none. */
+/* Rows that are sampled: a share of the tensor, but so many rows and values at least, and so many rows at most. At level
+ * max they are more. */
+#define SAMPLE_SHARE 32
+#define SAMPLE_ROWS_MIN 64
+#define SAMPLE_VALUES_MIN 32768
+#define SAMPLE_ROWS_MAX 256
+#define THOROUGH 4
+
+/* A matrix has at least so many rows. Without a shape, stretches of so many elements get offsets as rows do, and columns
+ * get none. */
+#define MATRIX_ROWS_MIN 8
 #define STRETCH_VALUES 512
 #define STRETCHES_MIN 32
 
@@ -28,22 +36,26 @@
  * one with heavy tails. */
 #define SAVED_NBITS 0.5
 
-/* Offsets must save this share of what symbols and low bits take. */
+/* Offsets must save this share of an element's bits, and promise so many bits at a glance. */
 #define GAIN_MIN 0.0005
+#define GLANCE_NBITS_MIN 0.004
 
 /* Values that entropies are estimated by, and values of the histogram that codes are chosen by. */
-#define TRIED_VALUES 16384
-#define COUNTED_VALUES LMC_SAMPLE_VALUES
+#define TRIED_VALUES 8192
+#define COUNTED_VALUES_MIN 32768
 
+/* Neighbouring elements of some rows, and what is known of them. */
 typedef struct row_sample {
     const lmc_offsets_input *input;
     lmc_offsets_work *work;
     unsigned rotation;
-    uint32_t column_count;
-    uint64_t all_rows; /* of the tensor */
-    size_t row_count;
     unsigned octave_log2; /* an octave in high parts */
+    uint64_t row_length;  /* of the tensor ... */
+    uint64_t all_rows;
+    uint32_t column_count; /* ... and what the sample has of it: all columns, or some at a glance */
+    size_t row_count;
     lmc_clip clip;
+    uint64_t sum; /* of the rows' sums */
 } row_sample;
 
 static unsigned high_nbits(const row_sample *s)
@@ -56,34 +68,37 @@ static uint16_t *row_at(const row_sample *s, size_t row)
     return s->work->high + row * s->column_count;
 }
 
-/* Reads rows at even distances. */
-static lmc_status read_rows(const row_sample *s, uint8_t *buffer)
+/* Reads rows at even distances, from the middle of each. */
+static lmc_status read_rows(const row_sample *s)
 {
     const lmc_offsets_input *const input = s->input;
     const unsigned element_nbytes = input->element_nbytes;
-    const size_t piece = LMC_SAMPLE_BUFFER_NBYTES / 8;
+    const uint64_t first_column = (s->row_length - s->column_count) / 2;
     for (size_t i = 0; i < s->row_count; i++) {
         const uint64_t row = s->row_count > 1 ? (s->all_rows - 1) * i / (s->row_count - 1) : 0;
-        for (size_t j = 0; j < s->column_count; j += piece) {
-            const size_t n = lmc_min_size(piece, s->column_count - j);
-            LMC_TRY(input->read(input->user, (row * s->column_count + j) * element_nbytes, buffer,
-                                n * element_nbytes));
-            input->kernels->high_parts[lmc_element_log2(element_nbytes)](s->rotation, buffer, n,
+        const uint64_t first = row * s->row_length + first_column;
+        for (size_t j = 0; j < s->column_count; j += LMC_ROW_PIECE_VALUES) {
+            const size_t n = lmc_min_size(LMC_ROW_PIECE_VALUES, s->column_count - j);
+            LMC_TRY(
+                input->read(input->user, (first + j) * element_nbytes, s->work->piece, n * element_nbytes));
+            input->kernels->high_parts[lmc_element_log2(element_nbytes)](s->rotation, s->work->piece, n,
                                                                          row_at(s, i) + j);
         }
     }
     return LMC_OK;
 }
 
-/* Where magnitudes are clipped: at the beginning of an octave below that of the median. */
+/* ---- means and their variance ---- */
+
+/* Finds where magnitudes are clipped: at the beginning of an octave below that of the median. */
 static void find_clip(row_sample *s)
 {
     uint32_t octaves[1 << 11] = {0};
     const size_t n = s->row_count * s->column_count;
     const size_t step = n / 1024 + 1;
     const size_t count = (n - 1) / step + 1;
-    const unsigned sign_place = high_nbits(s) - 1;
-    s->clip.mask = (uint16_t)(s->rotation ? (1u << high_nbits(s)) - 1 : (1u << sign_place) - 1);
+    const unsigned magnitude_nbits = high_nbits(s) - !s->rotation;
+    s->clip.mask = (uint16_t)((1u << magnitude_nbits) - 1);
     for (size_t i = 0; i < n; i += step)
         octaves[(s->work->high[i] & s->clip.mask) >> s->octave_log2]++;
     unsigned median = 0;
@@ -92,19 +107,9 @@ static void find_clip(row_sample *s)
     s->clip.floor = (uint16_t)((median > CLIP_OCTAVES ? median - CLIP_OCTAVES : 0) << s->octave_log2);
 }
 
-/* Sums of the rows' clipped magnitudes, with the columns' offsets if there are any. Returns the sum over all. */
-static uint64_t sum_rows(const row_sample *s, const lmc_clip *clip, const uint16_t *columns)
-{
-    uint64_t all = 0;
-    for (size_t i = 0; i < s->row_count; i++) {
-        s->work->row_sums[i] = s->input->kernels->sum_clipped(clip, row_at(s, i), columns, s->column_count);
-        all += s->work->row_sums[i];
-    }
-    return all;
-}
-
-/* The variance of n means, less what chance makes of means over `count` magnitudes; in squared octaves. */
-static double variance(double squares, double sum, size_t n, size_t count, const row_sample *s)
+/* The variance of n means, from their sum and that of their squares, less what chance makes of means over `count`
+ * magnitudes; in squared octaves. */
+static double variance(const row_sample *s, double sum, double squares, size_t n, size_t count)
 {
     const double octave = 1 << s->octave_log2;
     const double mean = sum / (double)n;
@@ -112,233 +117,266 @@ static double variance(double squares, double sum, size_t n, size_t count, const
            MAGNITUDE_DEVIATION * MAGNITUDE_DEVIATION / (double)count;
 }
 
-/* The variance of the rows' means. */
-static double row_variance(const row_sample *s)
+/* Sums up the clipped magnitudes of each row, with the columns' offsets if there are any. Returns the variance of the
+ * rows' means. */
+static double sum_rows(row_sample *s, const lmc_clip *clip, const uint16_t *columns)
 {
     double sum = 0, squares = 0;
+    s->sum = 0;
     for (size_t i = 0; i < s->row_count; i++) {
-        const double mean = (double)s->work->row_sums[i] / s->column_count;
+        const uint32_t row_sum = s->input->kernels->sum_clipped(clip, row_at(s, i), columns, s->column_count);
+        const double mean = (double)row_sum / s->column_count;
+        s->work->row_sums[i] = row_sum;
+        s->sum += row_sum;
         sum += mean;
         squares += mean * mean;
     }
-    return variance(squares, sum, s->row_count, s->column_count, s);
+    return variance(s, sum, squares, s->row_count, s->column_count);
 }
 
-/* Sums of the columns' clipped magnitudes, after each row was brought to the mean of all, by sums of rows that were
- * taken with the same columns. */
-static void sum_columns(const row_sample *s, const lmc_clip *clip, const uint16_t *columns, uint64_t all)
-{
-    const int64_t mean = (int64_t)(all / s->row_count / s->column_count);
-    memset(s->work->sums, 0, s->column_count * sizeof *s->work->sums);
-    for (size_t i = 0; i < s->row_count; i++) {
-        const int64_t row_mean = (int64_t)(s->work->row_sums[i] / s->column_count);
-        const int64_t floor = clip->floor + row_mean - mean;
-        const lmc_clip row_clip = {clip->mask, (uint16_t)(floor < 0 ? 0 : floor > 0xffff ? 0xffff : floor)};
-        s->input->kernels->add_clipped(&row_clip, row_at(s, i), columns, s->column_count, s->work->sums);
-    }
-}
-
-/* Turns means of columns into values in steps, in work->column_values: less than what they say where chance is a large
- * part of it. Returns the variance that is not chance. */
-static double value_columns(const row_sample *s, const uint16_t *columns, unsigned step_log2)
+/* Sums up the clipped magnitudes of each column, with the columns' offsets if there are any, after each row was brought
+ * to the mean of all. sum_rows() came before. Returns the variance of the columns' means. */
+static double sum_columns(const row_sample *s, const lmc_clip *clip, const uint16_t *columns)
 {
     lmc_offsets_work *const work = s->work;
+    const int64_t mean_of_all = (int64_t)(s->sum / s->row_count / s->column_count);
+    const double each = 1 / (double)s->row_count;
     double sum = 0, squares = 0;
+    memset(work->sums, 0, s->column_count * sizeof *work->sums);
+    for (size_t i = 0; i < s->row_count; i++) {
+        const int64_t floor = clip->floor + work->row_sums[i] / s->column_count - mean_of_all;
+        const lmc_clip row_clip = {clip->mask, (uint16_t)(floor < 0 ? 0 : floor > 0xffff ? 0xffff : floor)};
+        s->input->kernels->add_clipped(&row_clip, row_at(s, i), columns, s->column_count, work->sums);
+    }
     for (size_t j = 0; j < s->column_count; j++) {
-        const double mean = (double)work->sums[j] / (double)s->row_count - (columns ? columns[j] : 0);
+        const double mean = work->sums[j] * each - (columns ? columns[j] : 0);
+        work->column_means[j] = (float)mean;
         sum += mean;
         squares += mean * mean;
     }
-    const double column_variance = variance(squares, sum, s->column_count, s->row_count, s);
-    const double chance = MAGNITUDE_DEVIATION * MAGNITUDE_DEVIATION / (double)s->row_count;
-    const int is_all = s->row_count == s->all_rows; /* then chance is a property of the tensor */
-    const double trust = is_all ? 1 : column_variance > 0 ? column_variance / (column_variance + chance) : 0;
-    const double all_mean = sum / s->column_count;
-    for (size_t j = 0; j < s->column_count; j++) {
-        const double mean = (double)work->sums[j] / (double)s->row_count - (columns ? columns[j] : 0);
-        const double steps = (all_mean - mean) * trust / (1 << step_log2);
-        work->column_values[j] = (int32_t)(steps >= 0 ? steps + 0.5 : steps - 0.5);
-    }
-    return column_variance;
+    return variance(s, sum, squares, s->column_count, s->row_count);
 }
 
-/* Sets the columns' offsets by their values, in as few bits as they take. Returns their mean. */
-static unsigned set_columns(const row_sample *s, unsigned step_log2, uint16_t *columns, uint8_t *nbits)
+/* ---- columns ---- */
+
+/* Rounds to an integer. */
+static int32_t nearest(double x)
+{
+    return (int32_t)(x >= 0 ? x + 0.5 : x - 0.5);
+}
+
+/* Gives columns the offsets that bring their means together; less where chance is a large part of the means. */
+static void set_columns(row_sample *s, double column_variance, uint16_t *columns, lmc_offsets *offsets)
 {
     const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
-    const int32_t *const values = s->work->column_values;
-    int32_t least = values[0], most = values[0];
+    const float *const means = s->work->column_means;
+    const double chance = MAGNITUDE_DEVIATION * MAGNITUDE_DEVIATION / (double)s->row_count;
+    const int is_all = s->row_count == s->all_rows; /* then chance is a property of the tensor */
+    const double trust = is_all ? 1 : column_variance / (column_variance + chance);
+    const double steps = trust / (1 << offsets->step_log2);
+    float lowest = means[0], highest = means[0];
     uint64_t sum = 0;
     for (size_t j = 1; j < s->column_count; j++) {
-        least = values[j] < least ? values[j] : least;
-        most = values[j] > most ? values[j] : most;
+        lowest = means[j] < lowest ? means[j] : lowest;
+        highest = means[j] > highest ? means[j] : highest;
     }
-    least = most - least > range ? most - range : least;
-    *nbits = (uint8_t)(most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0);
+    int32_t most = nearest((highest - lowest) * steps);
+    most = most < range ? most : range;
     for (size_t j = 0; j < s->column_count; j++) {
-        columns[j] = (uint16_t)((values[j] > least ? values[j] - least : 0) << step_log2);
+        const int32_t value = nearest((highest - means[j]) * steps);
+        columns[j] = (uint16_t)((value < most ? value : most) << offsets->step_log2);
         sum += columns[j];
     }
-    return (unsigned)(sum / s->column_count);
+    offsets->columns = columns;
+    offsets->column_nbits = (uint8_t)(most > 0 ? lmc_highest_bit((uint64_t)most) + 1 : 0);
+    offsets->clip = (lmc_clip){s->clip.mask, (uint16_t)(s->clip.floor + sum / s->column_count)};
 }
 
-/* Estimates the columns in two rounds: the first one knows the rows without columns only. */
-static double estimate_columns(const row_sample *s, uint64_t all, uint16_t *columns, lmc_offsets *offsets)
+/* Finds the columns' offsets in two rounds: the first one knows the rows without columns only. Returns what they save, in
+ * bits a value, less what they take; 0 if that is nothing. */
+static double find_columns(row_sample *s, uint16_t *columns, lmc_offsets *offsets)
 {
-    sum_columns(s, &s->clip, NULL, all);
-    double column_variance = value_columns(s, NULL, offsets->step_log2);
+    sum_rows(s, &s->clip, NULL);
+    double column_variance = sum_columns(s, &s->clip, NULL);
     if (column_variance <= 0)
         return 0;
-    for (unsigned round = 0; round < 2; round++) {
-        const unsigned mean = set_columns(s, offsets->step_log2, columns, &offsets->column_nbits);
-        offsets->clip = (lmc_clip){s->clip.mask, (uint16_t)(s->clip.floor + mean)};
-        all = sum_rows(s, &offsets->clip, columns);
-        if (round == 1)
-            break;
-        sum_columns(s, &offsets->clip, columns, all);
-        column_variance = value_columns(s, columns, offsets->step_log2);
-    }
-    offsets->columns = columns;
-    return column_variance;
+    set_columns(s, column_variance, columns, offsets);
+    sum_rows(s, &offsets->clip, columns);
+    column_variance = sum_columns(s, &offsets->clip, columns);
+    if (column_variance <= 0)
+        return 0;
+    set_columns(s, column_variance, columns, offsets);
+    const double saved = SAVED_NBITS * column_variance - offsets->column_nbits / (double)s->all_rows;
+    return offsets->column_nbits > 0 && saved > 0 ? saved : 0;
 }
 
-/* Sets the level that rows are brought to, and the offsets of the sampled rows. *row_nbits: the bits of a row's value.
- */
-static void set_rows(const row_sample *s, lmc_offsets *offsets, unsigned *row_nbits)
+/* ---- rows ---- */
+
+/* Sets the level that rows are brought to, and the offsets of the sampled rows. Returns the bits of a row's value. */
+static unsigned set_rows(row_sample *s, lmc_offsets *offsets)
 {
-    uint64_t all = 0;
     int32_t least = INT32_MAX, most = INT32_MIN;
-    for (size_t i = 0; i < s->row_count; i++)
-        all += s->work->row_sums[i];
-    offsets->level = (uint16_t)(all / s->row_count / s->column_count);
+    offsets->level = (uint16_t)(s->sum / s->row_count / s->column_count);
     for (size_t i = 0; i < s->row_count; i++) {
-        const int32_t value = lmc_offsets_row_value(offsets, s->work->row_sums[i], s->column_count);
+        const int32_t value = lmc_offsets_row_value(offsets, (uint64_t)s->work->row_sums[i], s->column_count);
         s->work->row_offsets[i] = (uint16_t)((uint32_t)value << offsets->step_log2);
         least = value < least ? value : least;
         most = value > most ? value : most;
     }
-    *row_nbits = most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
+    return most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
+}
+
+/* Decides columns, then rows. Returns the bits a value that they take. */
+static double choose_offsets(row_sample *s, uint16_t *columns, lmc_offsets *offsets)
+{
+    double nbits = 0;
+    if (s->row_length == s->input->column_count && find_columns(s, columns, offsets) > 0) {
+        nbits = offsets->column_nbits / (double)s->all_rows;
+    } else {
+        offsets->columns = NULL;
+        offsets->column_nbits = 0;
+        offsets->clip = s->clip;
+    }
+    const double row_variance = sum_rows(s, &offsets->clip, offsets->columns);
+    const double rows_take = set_rows(s, offsets) / (double)s->column_count;
+    offsets->has_rows = SAVED_NBITS * row_variance > rows_take;
+    return offsets->has_rows ? nbits + rows_take : nbits;
 }
 
 /* ---- what offsets gain ---- */
 
-/* Counts up to `wanted` values, from all over the sample, by the top bits of their high parts. */
+/* Counts values of a piece of a row by the top bits of their high parts, four at a time. */
+static void count_piece(const uint16_t *high, size_t n, uint16_t mask, unsigned shift, uint32_t *counts)
+{
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const uint64_t four = lmc_load64(high + i);
+        for (unsigned k = 0; k < 64; k += 16)
+            counts[((four >> k) & mask) >> shift]++;
+    }
+    for (; i < n; i++)
+        counts[(high[i] & mask) >> shift]++;
+}
+
+/* Counts about `wanted` values, from all over the sample, by the nbits top bits of their high parts, with these offsets
+ * (NULL: none). Returns how many. */
 static size_t count_high(const row_sample *s, const lmc_offsets *offsets, size_t wanted, unsigned nbits,
                          uint32_t *counts)
 {
-    const size_t all = s->row_count * s->column_count;
-    const size_t row_step = all > wanted ? lmc_min_size(all / wanted, s->row_count) : 1;
-    const unsigned shift = high_nbits(s) - nbits;
+    const size_t row_values = lmc_min_size(s->column_count, LMC_ROW_PIECE_VALUES);
+    const size_t row_count = lmc_min_size(s->row_count, wanted / row_values + 1);
     const uint16_t mask = (uint16_t)((1u << high_nbits(s)) - 1);
-    size_t n = 0;
-    for (size_t i = 0; i < s->row_count && n < wanted; i += row_step) {
-        const uint16_t *const high = row_at(s, i);
-        const uint16_t row = offsets && offsets->has_rows ? s->work->row_offsets[i] : 0;
-        const uint16_t *const columns = offsets ? offsets->columns : NULL;
-        const size_t count = lmc_min_size(s->column_count, wanted - n);
-        for (size_t j = 0; j < count; j++)
-            counts[((high[j] + row + (columns ? columns[j] : 0)) & mask) >> shift]++;
-        n += count;
-    }
-    return n;
-}
-
-/* Bits of a value under a code for high parts of this resolution. */
-static double entropy_of(const row_sample *s, const lmc_offsets *offsets, unsigned nbits, uint32_t *counts)
-{
-    unsigned used;
     memset(counts, 0, sizeof *counts << nbits);
-    count_high(s, offsets, TRIED_VALUES, nbits, counts);
-    return lmc_counts_entropy(counts, (size_t)1 << nbits, &used) + high_nbits(s) - nbits;
+    for (size_t i = 0; i < row_count; i++) {
+        const size_t row = s->row_count * i / row_count;
+        const size_t first = (s->column_count - row_values) * i / row_count;
+        const uint16_t *const columns = offsets && offsets->columns ? offsets->columns + first : NULL;
+        s->input->kernels->add_shifts(row_at(s, row) + first, columns,
+                                      offsets && offsets->has_rows ? s->work->row_offsets[row] : 0,
+                                      row_values, s->work->shifted);
+        count_piece(s->work->shifted, row_values, mask, high_nbits(s) - nbits, counts);
+    }
+    return row_count * row_values;
 }
 
 /* The resolution that entropies are compared at: that of a split which joins the exponent with two bits or more of the
  * mantissa. */
 static unsigned compared_nbits(const row_sample *s)
 {
-    const unsigned nbits = s->input->element_nbytes == 1 ? 8u - s->rotation
-                                                         : s->input->exponent_nbits + 2 +
-                                                               (s->input->exponent_nbits == 5) + !s->rotation;
+    const unsigned exponent_nbits = s->input->exponent_nbits;
+    if (s->input->element_nbytes == 1)
+        return 8 - s->rotation;
+    const unsigned nbits = exponent_nbits + 2 + (exponent_nbits == 5) + !s->rotation;
     return (1u << nbits) <= LMC_ROW_SAMPLE_BINS ? nbits : lmc_highest_bit(LMC_ROW_SAMPLE_BINS);
+}
+
+static double entropy_of(const row_sample *s, const lmc_offsets *offsets)
+{
+    unsigned used;
+    const unsigned nbits = compared_nbits(s);
+    count_high(s, offsets, TRIED_VALUES, nbits, s->work->bins);
+    return lmc_counts_entropy(s->work->bins, (size_t)1 << nbits, &used) + high_nbits(s) - nbits;
 }
 
 /* Do offsets save enough, besides the nbits a value that they take? */
 static int is_gain(const row_sample *s, const lmc_offsets *offsets, double nbits)
 {
     const unsigned lower_nbits = s->input->element_nbytes > 2 ? 8 * (s->input->element_nbytes - 2) : 0;
-    const unsigned resolution = compared_nbits(s);
-    const double without = entropy_of(s, NULL, resolution, s->work->bins);
-    const double with = entropy_of(s, offsets, resolution, s->work->bins);
-    return with + nbits < without - GAIN_MIN * (without + lower_nbits);
+    const double without = entropy_of(s, NULL);
+    return entropy_of(s, offsets) + nbits < without - GAIN_MIN * (without + lower_nbits);
 }
 
 /* ---- the whole ---- */
 
-/* The rows of the tensor, or stretches of it. Returns 0 if it is too small. */
+/* Finds the rows of the tensor, or stretches of it. Returns 0 if it is too small. */
 static int choose_shape(row_sample *s)
 {
     const lmc_offsets_input *const input = s->input;
     const uint32_t columns = input->column_count;
     const int is_matrix = columns >= LMC_FMT_COLUMN_COUNT_MIN && columns <= LMC_OFFSETS_COLUMNS_MAX &&
-                          input->value_count / columns >= ROWS_LEAST;
-    s->column_count = is_matrix ? columns : STRETCH_VALUES;
-    s->all_rows = input->value_count / s->column_count;
-    if (s->all_rows < (is_matrix ? ROWS_LEAST : STRETCHES_MIN))
-        return 0;
-    const unsigned more = input->is_thorough ? 4 : 1;
-    uint64_t wanted = s->all_rows / ROW_SHARE * more;
-    wanted = wanted < ROWS_MIN ? ROWS_MIN : wanted > ROWS_MAX * more ? ROWS_MAX * more : wanted;
-    wanted = lmc_min_u64(wanted, s->all_rows);
-    s->row_count = (size_t)lmc_min_u64(wanted, LMC_ROW_SAMPLE_VALUES / s->column_count);
-    return 1;
+                          input->value_count / columns >= MATRIX_ROWS_MIN;
+    s->row_length = is_matrix ? columns : STRETCH_VALUES;
+    s->all_rows = input->value_count / s->row_length;
+    return is_matrix || s->all_rows >= STRETCHES_MIN;
 }
 
-/* Decides columns, then rows. Returns the bits a value that they take; *offsets has neither if they save less. */
-static double choose_offsets(const row_sample *s, uint16_t *columns, lmc_offsets *offsets)
+/* Looks at a part of the tensor. *is_promising: offsets may gain enough. Leaves where magnitudes are clipped. */
+static lmc_status glance(row_sample *s, int *is_promising)
 {
-    const int is_matrix = s->column_count == s->input->column_count;
-    const uint64_t all = sum_rows(s, &s->clip, NULL);
-    double nbits = 0;
-    unsigned row_nbits;
-    offsets->clip = s->clip;
-    if (is_matrix) {
-        const double saved = SAVED_NBITS * estimate_columns(s, all, columns, offsets);
-        nbits = offsets->column_nbits / (double)s->all_rows;
-        if (saved <= nbits) {
-            nbits = 0;
-            offsets->columns = NULL;
-            offsets->column_nbits = 0;
-            offsets->clip = s->clip;
-            sum_rows(s, &s->clip, NULL);
-        }
-    }
-    set_rows(s, offsets, &row_nbits);
-    const double rows_take = row_nbits / (double)s->column_count;
-    offsets->has_rows = SAVED_NBITS * row_variance(s) > rows_take;
-    return offsets->has_rows ? nbits + rows_take : nbits;
+    s->column_count = (uint32_t)lmc_min_u64(s->row_length, GLANCE_VALUES);
+    s->row_count = (size_t)lmc_min_u64(s->all_rows, GLANCE_ROWS);
+    LMC_TRY(read_rows(s));
+    find_clip(s);
+    *is_promising = SAVED_NBITS * sum_rows(s, &s->clip, NULL) > GLANCE_NBITS_MIN;
+    if (s->row_length == s->input->column_count)
+        *is_promising |= SAVED_NBITS * sum_columns(s, &s->clip, NULL) > GLANCE_NBITS_MIN;
+    return LMC_OK;
+}
+
+/* Reads whole rows. */
+static lmc_status take_sample(row_sample *s)
+{
+    const lmc_offsets_input *const input = s->input;
+    const unsigned more = input->is_thorough ? THOROUGH : 1;
+    uint64_t values = input->value_count / SAMPLE_SHARE * more;
+    values = values > SAMPLE_VALUES_MIN ? values : SAMPLE_VALUES_MIN;
+    uint64_t rows = values / s->row_length;
+    rows = rows < SAMPLE_ROWS_MIN          ? SAMPLE_ROWS_MIN
+           : rows > SAMPLE_ROWS_MAX * more ? SAMPLE_ROWS_MAX * more
+                                           : rows;
+    rows = lmc_min_u64(rows, s->all_rows);
+    s->column_count = (uint32_t)s->row_length;
+    s->row_count = (size_t)lmc_min_u64(rows, LMC_ROW_SAMPLE_VALUES / s->row_length);
+    return read_rows(s);
 }
 
 lmc_status lmc_offsets_decide(const lmc_offsets_input *input, lmc_sample *sample, lmc_offsets_work *work,
-                              uint8_t *buffer, uint16_t *columns, lmc_offsets *offsets, double *nbits)
+                              uint16_t *columns, lmc_offsets *offsets, double *nbits)
 {
     row_sample s = {.input = input, .work = work, .rotation = sample->rotation};
+    int is_promising;
     memset(offsets, 0, sizeof *offsets);
     *nbits = 0;
     s.octave_log2 = high_nbits(&s) - input->exponent_nbits - !s.rotation;
     if (!choose_shape(&s))
         return LMC_OK;
+    LMC_TRY(glance(&s, &is_promising));
+    if (!is_promising)
+        return LMC_OK;
     const unsigned sign_place = s.rotation && input->element_nbytes <= 2;
     const unsigned step_log2 = s.octave_log2 > STEPS_LOG2 ? s.octave_log2 - STEPS_LOG2 : 0;
     offsets->step_log2 = (uint8_t)(step_log2 < sign_place ? sign_place : step_log2);
-    LMC_TRY(read_rows(&s, buffer));
-    find_clip(&s);
+    LMC_TRY(take_sample(&s));
     *nbits = choose_offsets(&s, columns, offsets);
     if ((!offsets->columns && !offsets->has_rows) || !is_gain(&s, offsets, *nbits))
         return LMC_OK;
-    offsets->column_count = s.column_count;
-    memset(sample->high, 0, sizeof sample->high[0] << sample->high_nbits);
-    sample->seen_count = count_high(&s, offsets, COUNTED_VALUES, sample->high_nbits, sample->high);
+    const uint64_t counted =
+        input->value_count / 16 > COUNTED_VALUES_MIN ? input->value_count / 16 : COUNTED_VALUES_MIN;
+    offsets->column_count = (uint32_t)s.row_length;
+    sample->seen_count = count_high(&s, offsets, (size_t)lmc_min_u64(counted, LMC_SAMPLE_VALUES),
+                                    sample->high_nbits, sample->high);
     sample->is_exact = 0;
+    sample->is_high_counted = 1;
     sample->is_high_shifted = 1;
     return LMC_OK;
 }

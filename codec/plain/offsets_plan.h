@@ -12,6 +12,9 @@
 #define LMC_ROW_SAMPLE_VALUES (1 << 20)
 #define LMC_ROW_SAMPLE_ROWS 1024
 
+/* Values that are worked on at once. */
+#define LMC_ROW_PIECE_VALUES 4096
+
 /* Bins that the entropy of high parts is estimated by. */
 #define LMC_ROW_SAMPLE_BINS 4096
 
@@ -19,9 +22,11 @@
 typedef struct lmc_offsets_work {
     uint16_t high[LMC_ROW_SAMPLE_VALUES]; /* of the sampled rows, one behind the other */
     uint32_t sums[LMC_OFFSETS_COLUMNS_MAX];
-    int32_t column_values[LMC_OFFSETS_COLUMNS_MAX];
-    uint64_t row_sums[LMC_ROW_SAMPLE_ROWS];
+    float column_means[LMC_OFFSETS_COLUMNS_MAX];
+    int64_t row_sums[LMC_ROW_SAMPLE_ROWS];
     uint16_t row_offsets[LMC_ROW_SAMPLE_ROWS];
+    uint16_t shifted[LMC_ROW_PIECE_VALUES];
+    uint8_t piece[LMC_ROW_PIECE_VALUES * sizeof(uint64_t)];
     uint32_t bins[LMC_ROW_SAMPLE_BINS];
 } lmc_offsets_work;
 
@@ -36,11 +41,11 @@ typedef struct lmc_offsets_input {
     void *user;
 } lmc_offsets_input;
 
-/* Decides the offsets of floats whose sample was taken, and counts the high parts of that sample anew, with their
- * offsets. offsets->column_count is 0 if they gain too little. columns: as in lmc_plan_room. buffer:
- * LMC_SAMPLE_BUFFER_NBYTES. Returns in *nbits what offsets take, in bits a value. Errors: what read returns. */
+/* Decides the offsets of floats whose sample was taken. If they gain enough, it counts high parts with their offsets;
+ * else offsets->column_count is 0. columns: as in lmc_plan_room. *nbits: what offsets take, in bits a value.
+ * Errors: what read returns. */
 LMC_NODISCARD lmc_status lmc_offsets_decide(const lmc_offsets_input *input, lmc_sample *sample,
-                                            lmc_offsets_work *work, uint8_t *buffer, uint16_t *columns,
-                                            lmc_offsets *offsets, double *nbits);
+                                            lmc_offsets_work *work, uint16_t *columns, lmc_offsets *offsets,
+                                            double *nbits);
 
 #endif

@@ -494,8 +494,7 @@ static lmc_status decide_offsets(const lmc_plan_input *input, lmc_plan_work *wor
     if (lmc_dtype_get_kind(input->dtype) != LMC_KIND_FLOAT || input->level == LMC_LEVEL_FAST ||
         work->sample.has_mask)
         return LMC_OK;
-    return lmc_offsets_decide(&about, &work->sample, &work->offsets, work->buffer, room->columns, offsets,
-                              nbits);
+    return lmc_offsets_decide(&about, &work->sample, &work->offsets, room->columns, offsets, nbits);
 }
 
 lmc_status lmc_decide(const lmc_plan_input *input, lmc_plan_work *work, const lmc_plan_room *room,
@@ -517,6 +516,7 @@ lmc_status lmc_decide(const lmc_plan_input *input, lmc_plan_work *work, const lm
     LMC_TRY(lmc_sample_take(&work->sample, &options, input->content_nbytes, input->read, input->user,
                             work->buffer));
     LMC_TRY(decide_offsets(input, work, room, &decision->coding.offsets, &offset_nbits));
+    lmc_sample_count_high(&work->sample, element_nbytes, work->buffer);
     decider d = {.sample = &work->sample,
                  .element_nbytes = element_nbytes,
                  .level = level,

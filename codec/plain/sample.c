@@ -368,12 +368,19 @@ lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options
     sample->high_nbits = options->high_nbits;
     if (options->is_signed && !sample->rotation && element_nbytes > 1)
         sample->high_nbits = (unsigned)lmc_min_size(options->high_nbits + 1, LMC_SAMPLE_HIGH_NBITS_MAX);
+    sample->is_high_counted = exact;
     memset(sample->high, 0, sizeof sample->high[0] << sample->high_nbits);
     choose_mask(sample, options, buffer, n);
     if (exact)
         return count_all(sample, element_nbytes, read, user, buffer);
-    count_high_any(sample, buffer, n, element_nbytes);
     if (element_nbytes > 1)
         count_low_bytes(sample, buffer, n, element_nbytes);
     return LMC_OK;
+}
+
+void lmc_sample_count_high(lmc_sample *sample, unsigned element_nbytes, const uint8_t *buffer)
+{
+    if (!sample->is_high_counted)
+        count_high_any(sample, buffer, (size_t)sample->seen_count, element_nbytes);
+    sample->is_high_counted = 1;
 }

@@ -33,10 +33,11 @@ typedef struct lmc_sample {
     int is_exact;         /* every value is in `high` */
     int is_low_exact;     /* every value is in `high_low_byte` and `lower`, unless these are noise */
     int is_low_noise;     /* no code gains anything in `high_low_byte` and `lower` */
-    int is_high_shifted;  /* `high` has offsets of rows and columns, `high_low_byte` has not */
-    int is_low_mixed;     /* lower bytes are noise but in some runs; only these runs are counted there */
-    uint8_t rotation;     /* values are rotated left by so much before they are cut */
-    unsigned high_nbits;  /* resolution of `high` */
+    int is_high_counted;
+    int is_high_shifted; /* `high` has offsets of rows and columns, `high_low_byte` has not */
+    int is_low_mixed;    /* lower bytes are noise but in some runs; only these runs are counted there */
+    uint8_t rotation;    /* values are rotated left by so much before they are cut */
+    unsigned high_nbits; /* resolution of `high` */
     uint32_t high_low_byte[256];                      /* by the lower byte of the high part */
     uint32_t lower[LMC_FMT_PLANE_COUNT_MAX - 2][256]; /* by the bytes below the high part */
     /* by the top bits of the high part, or by the 1-byte element; then a place for sums, and some for masked values */
@@ -45,11 +46,14 @@ typedef struct lmc_sample {
 
 #define LMC_SAMPLE_BUFFER_NBYTES (LMC_SAMPLE_VALUES * 8)
 
-/* Reads values and fills the histograms.
+/* Reads values to the buffer and fills the histograms; that of high parts only if options->exact.
  *  content_nbytes: at least one whole element. buffer: LMC_SAMPLE_BUFFER_NBYTES.
  * Errors: what read returns. */
 LMC_NODISCARD lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options,
                                          uint64_t content_nbytes, lmc_read_fn read, void *user,
                                          uint8_t *buffer);
+
+/* Fills the histogram of high parts from the buffer, unless it was counted. */
+void lmc_sample_count_high(lmc_sample *sample, unsigned element_nbytes, const uint8_t *buffer);
 
 #endif

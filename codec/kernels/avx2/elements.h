@@ -126,7 +126,7 @@ LMC_INLINE __m256i cut_high(const high_cut *cut, word_pair high_parts, __m256i o
 }
 
 /* The high parts plus 32 shifts, which come to the order of the high parts of elements of nbytes. */
-LMC_INLINE word_pair add_shifts(const unsigned nbytes, word_pair high_parts, const uint16_t *shift)
+LMC_INLINE word_pair shift_words(const unsigned nbytes, word_pair high_parts, const uint16_t *shift)
 {
     const __m256i s0 = load256(shift), s1 = load256(shift + 16);
     __m256i s[2] = {s0, s1};
@@ -178,7 +178,7 @@ LMC_INLINE __m256i split_half(const unsigned nbytes, const int is_shifted, const
             for (unsigned i = 0; i < 2; i++)
                 high_parts.word[i] = _mm256_srli_epi16(high_parts.word[i], 7);
         if (is_shifted)
-            high_parts = add_shifts(nbytes, high_parts, dst->shift);
+            high_parts = shift_words(nbytes, high_parts, dst->shift);
         return cut_high(cut, high_parts, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), dst->symbols, dst->low);
     }
     if (rotation)
@@ -186,7 +186,7 @@ LMC_INLINE __m256i split_half(const unsigned nbytes, const int is_shifted, const
     if (nbytes == 2) {
         word_pair high_parts = {{x[0], x[1]}};
         if (is_shifted)
-            high_parts = add_shifts(nbytes, high_parts, dst->shift);
+            high_parts = shift_words(nbytes, high_parts, dst->shift);
         return cut_high(cut, high_parts, order_from_words(), dst->symbols, dst->low);
     }
     if (nbytes == 8) {
@@ -201,7 +201,7 @@ LMC_INLINE __m256i split_half(const unsigned nbytes, const int is_shifted, const
     store_bytes_of(low_words(x), dst->lower);
     word_pair high_parts = high_words(x);
     if (is_shifted)
-        high_parts = add_shifts(nbytes, high_parts, dst->shift);
+        high_parts = shift_words(nbytes, high_parts, dst->shift);
     return cut_high(cut, high_parts, order_from_dwords(), dst->symbols, dst->low);
 }
 

@@ -131,7 +131,7 @@ LMC_INLINE uint8x16_t cut_bytes(const high_cut *cut, uint8x16_t high_parts, uint
     return s;
 }
 
-LMC_INLINE words16 add_shifts(words16 high_parts, const uint16_t *shift)
+LMC_INLINE words16 shift_words(words16 high_parts, const uint16_t *shift)
 {
     return (words16){
         {vaddq_u16(high_parts.val[0], vld1q_u16(shift)), vaddq_u16(high_parts.val[1], vld1q_u16(shift + 8))}};
@@ -203,7 +203,7 @@ LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const int is_shifted, cons
                 x.val[k] = vsliq_n_u16(vshrq_n_u16(x.val[k], 15), x.val[k], 1);
         }
         if (is_shifted)
-            x = add_shifts(x, dst->shift + i);
+            x = shift_words(x, dst->shift + i);
         return cut_high(cut, x, symbols, low);
     }
     uint32x4x4_t upper, lower;
@@ -217,7 +217,7 @@ LMC_INLINE uint8x16_t split_16(const unsigned nbytes, const int is_shifted, cons
     store_bytes_of(lower_words(upper), dst->lower, i);
     words16 high_parts = upper_words(upper);
     if (is_shifted)
-        high_parts = add_shifts(high_parts, dst->shift + i);
+        high_parts = shift_words(high_parts, dst->shift + i);
     return cut_high(cut, high_parts, symbols, low);
 }
 

@@ -61,10 +61,16 @@ static void add_clipped(const lmc_clip *clip, const uint16_t *high, const uint16
         add_to(*clip, high, high, n, sums, 0);
 }
 
-static void row_shifts(const uint16_t *columns, uint16_t row, size_t n, uint16_t *restrict shift)
+static void add_shifts(const uint16_t *restrict a, const uint16_t *restrict b, uint16_t c, size_t n,
+                       uint16_t *restrict sums)
 {
-    for (size_t i = 0; i < n; i++)
-        shift[i] = (uint16_t)(row + (columns ? columns[i] : 0));
+    const uint16_t *const first = a ? a : b;
+    for (size_t i = 0; !first && i < n; i++)
+        sums[i] = c;
+    for (size_t i = 0; first && i < n; i++)
+        sums[i] = (uint16_t)(first[i] + c);
+    for (size_t i = 0; a && b && i < n; i++)
+        sums[i] = (uint16_t)(sums[i] + b[i]);
 }
 
 #endif

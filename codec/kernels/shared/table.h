@@ -25,7 +25,7 @@
         .high_parts = EACH_NBYTES(high_parts),  \
         .sum_clipped = sum_clipped,             \
         .add_clipped = add_clipped,             \
-        .row_shifts = row_shifts,               \
+        .add_shifts = add_shifts,               \
         .mask_split = EACH_NBYTES(mask_split),  \
         .mask_join = EACH_NBYTES(mask_join),    \
         .bitset_count = bitset_count,           \

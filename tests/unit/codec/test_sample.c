@@ -25,6 +25,7 @@ static void take(size_t n, unsigned element_nbytes, int is_signed, int exact)
                                         .mask_per_mille_min = 50};
     CU_ASSERT_EQUAL_FATAL(
         lmc_sample_take(sample, &options, (uint64_t)n * element_nbytes, read_values, values, buffer), LMC_OK);
+    lmc_sample_count_high(sample, element_nbytes, buffer);
     CU_ASSERT_EQUAL(sample->value_count, n);
 }
 
