@@ -255,13 +255,13 @@ static int is_noise(const uint32_t counts[256])
     return n >= NOISE_VALUES_MIN && 256 * equal_pairs <= (1 + NOISE_EXCESS) * n * n;
 }
 
-/* Does the lowest byte of all n values not change, as in floats that hold narrower ones? It is 0 then. */
+/* Is the lowest byte of all n values 0, as in floats that hold narrower ones? */
 static int ends_in_zeros(const uint8_t *values, size_t n, unsigned element_nbytes)
 {
-    unsigned any = 0;
-    for (size_t i = 0; i < n; i++)
-        any |= values[i * element_nbytes];
-    return any == 0;
+    size_t i = 0;
+    while (i < n && values[i * element_nbytes] == 0)
+        i++;
+    return i == n;
 }
 
 /* Some rows of a tensor may hold narrower floats: their lower bytes end in zeros, all others are noise. Then lower
