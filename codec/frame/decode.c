@@ -238,7 +238,7 @@ static lmc_status decode_coded(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
     if (frame->info.mode == LMC_FRAME_DELTA)
         return decode_delta(ctx, frame, i, block, dst, hash, diag);
     const lmc_block_coder coder = {lmc_kernels_get(), &frame->coding, &ctx->scratch,
-                                   i << frame->info.block_log2};
+                                   i << frame->info.block_log2, 0};
     const lmc_block_source source = {block->stored, lmc_frame_block_stored_nbytes(frame, i), block->memory};
     return lmc_block_decode(&coder, &source, dst, content_nbytes, hash, diag);
 }

@@ -241,8 +241,8 @@ lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbyte
     return lmc_ctx_reserve_scratch(ctx, &(lmc_scratch_size){value_count, element_nbytes, has_deltas});
 }
 
-static void encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src, size_t src_nbytes,
-                         const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
+static void encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const lmc_content_block *block, uint8_t *dst,
+                         lmc_block_entry *entry)
 {
     const lmc_delta_job job = {.kernels = lmc_kernels_get(),
                                .delta = &plan->delta,
@@ -251,31 +251,36 @@ static void encode_delta(lmc_ctx *ctx, const lmc_plan *plan, const uint8_t *src,
                                .element_nbytes = plan->info.element_nbytes,
                                .base_form = plan->info.base_form,
                                .base_values = ctx->base_values};
-    entry->stored_nbytes =
-        (uint32_t)lmc_delta_encode(&job, src, base, src_nbytes, dst, &entry->content_hash, &entry->base_hash);
+    entry->stored_nbytes = (uint32_t)lmc_delta_encode(&job, block->src, block->base, block->src_nbytes, dst,
+                                                      &entry->content_hash, &entry->base_hash);
 }
 
-lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index, const uint8_t *src,
-                                 size_t src_nbytes, const uint8_t *base, uint8_t *dst, lmc_block_entry *entry)
+/* Encodes a block of a frame without a base. Returns its bytes. */
+static size_t encode_plain(lmc_ctx *ctx, const lmc_plan *plan, const lmc_content_block *block, uint8_t *dst,
+                           uint64_t *content_hash)
 {
     const lmc_kernels *const kernels = lmc_kernels_get();
-    size_t stored_nbytes = src_nbytes;
-    LMC_TRY(lmc_plan_reserve(ctx, plan, src_nbytes));
+    const lmc_block_coder coder = {kernels, &plan->decision.coding, &ctx->scratch,
+                                   block->index << plan->info.block_log2, block->ahead_nbytes};
+    if (plan->info.mode != LMC_FRAME_CODED) {
+        *content_hash = kernels->hash(block->src, block->src_nbytes, 0);
+        memcpy(dst, block->src, block->src_nbytes);
+        return block->src_nbytes;
+    }
+    if (plan->decision.is_raw)
+        return lmc_block_store(kernels, block->src, block->src_nbytes, dst, content_hash);
+    return lmc_block_encode(&coder, block->src, block->src_nbytes, dst, content_hash);
+}
+
+lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, const lmc_content_block *block,
+                                 uint8_t *dst, lmc_block_entry *entry)
+{
+    LMC_TRY(lmc_plan_reserve(ctx, plan, block->src_nbytes));
     if (plan->info.mode == LMC_FRAME_DELTA) {
-        encode_delta(ctx, plan, src, src_nbytes, base, dst, entry);
+        encode_delta(ctx, plan, block, dst, entry);
         return LMC_OK;
     }
-    if (plan->info.mode != LMC_FRAME_CODED) {
-        entry->content_hash = kernels->hash(src, src_nbytes, 0);
-        memcpy(dst, src, src_nbytes);
-    } else if (plan->decision.is_raw) {
-        stored_nbytes = lmc_block_store(kernels, src, src_nbytes, dst, &entry->content_hash);
-    } else {
-        const lmc_block_coder coder = {kernels, &plan->decision.coding, &ctx->scratch,
-                                       block_index << plan->info.block_log2};
-        stored_nbytes = lmc_block_encode(&coder, src, src_nbytes, dst, &entry->content_hash);
-    }
-    entry->stored_nbytes = (uint32_t)stored_nbytes;
+    entry->stored_nbytes = (uint32_t)encode_plain(ctx, plan, block, dst, &entry->content_hash);
     entry->base_hash = 0;
     return LMC_OK;
 }
@@ -319,7 +324,10 @@ lmc_status lmc_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_i
     lmc_status status = entry ? check_block(plan, block_index, &input, dst, dst_capacity, &ctx->diag)
                               : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
     if (status == LMC_OK)
-        status = lmc_plan_encode_block(ctx, plan, block_index, src, src_nbytes, base, dst, entry);
+        status = lmc_plan_encode_block(
+            ctx, plan,
+            &(lmc_content_block){.index = block_index, .src = src, .src_nbytes = src_nbytes, .base = base},
+            dst, entry);
     return lmc_ctx_end(ctx, status);
 }
 

@@ -35,10 +35,18 @@ void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lm
 /* Makes ctx hold the memory for encoding blocks of up to src_nbytes. Error: NOMEM. */
 LMC_NODISCARD lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbytes);
 
-/* Encodes block block_index, whose size and room the caller has checked. base: of a delta frame. Error: NOMEM, never after
- * lmc_plan_reserve(). */
-LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan, uint64_t block_index,
-                                               const uint8_t *src, size_t src_nbytes, const uint8_t *base,
-                                               uint8_t *dst, lmc_block_entry *entry);
+/* A block of the content. */
+typedef struct lmc_content_block {
+    uint64_t index;
+    const uint8_t *src;
+    size_t src_nbytes;
+    size_t ahead_nbytes; /* as in lmc_block_coder */
+    const uint8_t *base; /* of a delta frame: the part of the base that belongs to the block */
+} lmc_content_block;
+
+/* Encodes a block whose size and room the caller has checked. Error: NOMEM, never after lmc_plan_reserve(). */
+LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan,
+                                               const lmc_content_block *block, uint8_t *dst,
+                                               lmc_block_entry *entry);
 
 #endif

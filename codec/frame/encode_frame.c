@@ -66,20 +66,23 @@ static size_t largest_block(const lmc_plan *plan)
     return (size_t)lmc_min_u64(plan->info.block_nbytes, plan->info.content_nbytes);
 }
 
-/* The part of the base that belongs to block i. */
-static const uint8_t *base_of_block(const encode_job *job, uint64_t i)
+static lmc_content_block block_at(const encode_job *job, uint64_t i)
 {
-    return job->base ? job->base + i * job->plan->info.base_block_nbytes : NULL;
+    const lmc_info *const info = &job->plan->info;
+    return (lmc_content_block){.index = i,
+                               .src = job->src + i * info->block_nbytes,
+                               .src_nbytes = lmc_block_content_nbytes(info, i),
+                               .base = job->base ? job->base + i * info->base_block_nbytes : NULL};
 }
 
 static lmc_status encode_in_place(encode_job *job)
 {
     const lmc_info *const info = &job->plan->info;
     for (uint64_t i = 0; i < info->block_count; i++) {
-        const uint8_t *const src = job->src + i * info->block_nbytes;
-        const size_t src_nbytes = lmc_block_content_nbytes(info, i);
-        LMC_TRY(lmc_plan_encode_block(job->ctx, job->plan, i, src, src_nbytes, base_of_block(job, i),
-                                      job->dst + job->used, &job->entries[i]));
+        lmc_content_block block = block_at(job, i);
+        if (i + 1 < info->block_count)
+            block.ahead_nbytes = lmc_block_content_nbytes(info, i + 1);
+        LMC_TRY(lmc_plan_encode_block(job->ctx, job->plan, &block, job->dst + job->used, &job->entries[i]));
         job->used += job->entries[i].stored_nbytes;
     }
     return LMC_OK;
@@ -117,14 +120,11 @@ static uint8_t *place_block(encode_job *job, uint64_t index, lmc_status status)
 static void encode_worker(void *shared, unsigned worker)
 {
     encode_job *const job = shared;
-    const lmc_info *const info = &job->plan->info;
     uint64_t i;
     while (take_next_block(job, &i)) {
-        const size_t src_nbytes = lmc_block_content_nbytes(info, i);
+        const lmc_content_block block = block_at(job, i);
         lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
-        const lmc_status status =
-            lmc_plan_encode_block(ctx, job->plan, i, job->src + i * info->block_nbytes, src_nbytes,
-                                  base_of_block(job, i), ctx->block, &job->entries[i]);
+        const lmc_status status = lmc_plan_encode_block(ctx, job->plan, &block, ctx->block, &job->entries[i]);
         uint8_t *const place = place_block(job, i, status);
         if (place)
             job->kernels->copy_past_cache(place, ctx->block, job->entries[i].stored_nbytes);

@@ -196,6 +196,10 @@ typedef struct lmc_kernels {
      * nothing. */
     uint32_t (*sum_clipped)(const lmc_clip *clip, const uint16_t *high, const uint16_t *shift, size_t n);
 
+    /* The sum of the clipped magnitudes of n <= 65536 elements: high_parts() and sum_clipped() at once. */
+    uint32_t (*sum_elements[4])(const lmc_clip *clip, unsigned rotation, const uint8_t *src,
+                                const uint16_t *shift, size_t n);
+
     /* Adds n clipped magnitudes, shifted as above, to sums. */
     void (*add_clipped)(const lmc_clip *clip, const uint16_t *high, const uint16_t *shift, size_t n,
                         uint32_t *sums);

@@ -32,6 +32,13 @@ static void fetch_ahead(const block_job *job, size_t half)
         LMC_PREFETCH(job->ahead + i);
 }
 
+/* The share of so many bytes that belongs to half of a strip's work, in a block of n elements. */
+static size_t share_of_half(size_t nbytes, size_t n)
+{
+    const size_t halves = 2 * (size_t)lmc_div_ceil(n, LMC_STRIP_VALUES);
+    return halves > 0 ? nbytes / halves : 0;
+}
+
 /* The planes of the strip that starts at value `first`. */
 static lmc_plane_set planes_at(const lmc_coding *coding, uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX],
                                uint8_t *symbols, size_t first)
@@ -132,9 +139,11 @@ static int encode_planes_direct(const block_job *job, const uint8_t *src, size_t
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
         const uint8_t *const values = src + i * coding->element_nbytes;
+        fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES));
         escapes = split_values(job, values, i, m, plane, job->scratch->strip, escapes);
         if (job->hashes_strips)
             job->kernels->hash_update(job->scratch->hash_state, values, m * coding->element_nbytes);
+        fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES) + 1);
         lmc_symbols_encode_strip(&encoder, job->scratch->strip, m);
     }
     const size_t nbytes = lmc_symbols_encode_end(&encoder);
@@ -213,8 +222,9 @@ static int encode_plain(const block_job *job, const uint8_t *src, size_t n, lmc_
     if (coding->offsets.column_count == 0)
         return encode_planes(job, src, n, writer);
     block_job with_rows = *job;
-    return lmc_rows_write(job->kernels, &coding->offsets, coding->element_nbytes, coding->split.rotation,
-                          job->first, src, n, job->scratch, writer, &with_rows.offsets) &&
+    const lmc_row_coder rows = {job->kernels, &coding->offsets, coding->element_nbytes,
+                                coding->split.rotation};
+    return lmc_rows_write(&rows, job->first, src, n, job->scratch, writer, &with_rows.offsets) &&
            encode_planes(&with_rows, src, n, writer);
 }
 
@@ -262,6 +272,9 @@ size_t lmc_block_encode(const lmc_block_coder *coder, const uint8_t *src, size_t
                            .coding = coding,
                            .scratch = scratch,
                            .first = coder->first,
+                           .ahead = src + src_nbytes,
+                           .ahead_nbytes =
+                               coding->offsets.has_rows ? share_of_half(coder->ahead_nbytes, n) : 0,
                            .is_constant = constant,
                            .is_flexible = flexible,
                            .hashes_strips = !constant && !coding->has_mask && !flexible};
@@ -480,13 +493,12 @@ lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_block_source
         *content_hash = kernels->hash(dst, dst_nbytes, 0);
         return LMC_OK;
     }
-    const size_t halves = 2 * (size_t)lmc_div_ceil(n, LMC_STRIP_VALUES); /* of strips */
     const block_job job = {.kernels = kernels,
                            .coding = coder->coding,
                            .scratch = coder->scratch,
                            .first = coder->first,
                            .ahead = block->stored + block->stored_nbytes,
-                           .ahead_nbytes = n > 0 ? block->memory.ahead_nbytes / halves : 0,
+                           .ahead_nbytes = share_of_half(block->memory.ahead_nbytes, n),
                            .hashes_strips = 1,
                            .past_cache = block->memory.past_cache};
     kernels->hash_begin(hash_state);

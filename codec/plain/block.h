@@ -20,6 +20,9 @@ typedef struct lmc_block_coder {
     const lmc_coding *coding;
     lmc_scratch *scratch;
     uint64_t first; /* the block's first element, in the frame */
+    /* Encode: so many bytes behind the block are readable and will be encoded next. Rows are looked at before the block
+     * is encoded: they had better be in the cache then. */
+    size_t ahead_nbytes;
 } lmc_block_coder;
 
 /* Encodes src_nbytes >= 1 bytes at dst (lmc_block_bound) and hashes them. Returns the block's bytes. */

@@ -119,24 +119,24 @@ lmc_status lmc_rows_read(const lmc_offsets *offsets, uint64_t first, size_t n, l
 }
 
 /* Of longer rows the encoder looks at this many elements, in pieces from all over the row. */
-#define ROW_VALUES_MAX 1024
-#define PIECE_COUNT 8
+#define ROW_VALUES_MAX 512
+#define PIECE_COUNT 4
 #define PIECE_VALUES (ROW_VALUES_MAX / PIECE_COUNT)
 
-/* The sum of the clipped magnitudes of up to ROW_VALUES_MAX of n elements of a row. *count: how many. */
-static uint64_t sum_row(const lmc_kernels *kernels, const lmc_offsets *offsets, unsigned element_nbytes,
-                        unsigned rotation, const uint8_t *src, size_t column, size_t n, uint16_t *high,
+/* The sum of the clipped magnitudes of up to ROW_VALUES_MAX of n elements of a row, from this column on. *count: of how
+ * many. */
+static uint64_t sum_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
                         size_t *count)
 {
+    const lmc_offsets *const offsets = coder->offsets;
     const size_t piece_count = n > ROW_VALUES_MAX ? PIECE_COUNT : 1;
     const size_t piece = n > ROW_VALUES_MAX ? PIECE_VALUES : n;
     uint64_t sum = 0;
     for (size_t i = 0; i < piece_count; i++) {
         const size_t at = n / piece_count * i;
-        kernels->high_parts[lmc_element_log2(element_nbytes)](rotation, src + at * element_nbytes, piece,
-                                                              high);
-        sum += kernels->sum_clipped(&offsets->clip, high,
-                                    offsets->columns ? offsets->columns + column + at : NULL, piece);
+        sum += coder->kernels->sum_elements[lmc_element_log2(coder->element_nbytes)](
+            &offsets->clip, coder->rotation, src + at * coder->element_nbytes,
+            offsets->columns ? offsets->columns + column + at : NULL, piece);
     }
     *count = piece * piece_count;
     return sum;
@@ -150,25 +150,19 @@ int32_t lmc_offsets_row_value(const lmc_offsets *offsets, uint64_t sum, size_t c
 }
 
 /* Chooses the rows' values. Returns the least one; *most is the greatest. Rows too far apart are brought together. */
-static int32_t choose_rows(const lmc_kernels *kernels, const lmc_offsets *offsets, unsigned element_nbytes,
-                           unsigned rotation, uint64_t first, const uint8_t *src, size_t n,
-                           lmc_scratch *scratch, int32_t *most)
+static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
+                           int32_t *values, int32_t *most)
 {
+    const lmc_offsets *const offsets = coder->offsets;
     const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
-    size_t column = (size_t)(first % offsets->column_count), row = 0, count;
+    size_t column = (size_t)(first % offsets->column_count), count;
     int32_t least = INT32_MAX;
     *most = INT32_MIN;
-    if (!offsets->has_rows) {
-        memset(scratch->row_values, 0,
-               lmc_offsets_row_count(offsets, first, n) * sizeof *scratch->row_values);
-        return *most = 0;
-    }
-    for (size_t i = 0; i < n; row++, column = 0) {
+    for (size_t i = 0, row = 0; i < n; row++, column = 0) {
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
-        const uint64_t sum = sum_row(kernels, offsets, element_nbytes, rotation, src + i * element_nbytes,
-                                     column, m, scratch->strip_high, &count);
+        const uint64_t sum = sum_row(coder, src + i * coder->element_nbytes, column, m, &count);
         const int32_t value = lmc_offsets_row_value(offsets, sum, count);
-        scratch->row_values[row] = value;
+        values[row] = value;
         least = value < least ? value : least;
         *most = value > *most ? value : *most;
         i += m;
@@ -176,14 +170,16 @@ static int32_t choose_rows(const lmc_kernels *kernels, const lmc_offsets *offset
     return *most - least > range ? *most - range : least;
 }
 
-int lmc_rows_write(const lmc_kernels *kernels, const lmc_offsets *offsets, unsigned element_nbytes,
-                   unsigned rotation, uint64_t first, const uint8_t *src, size_t n, lmc_scratch *scratch,
-                   lmc_writer *writer, lmc_block_offsets *block)
+int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
+                   lmc_scratch *scratch, lmc_writer *writer, lmc_block_offsets *block)
 {
+    const lmc_offsets *const offsets = coder->offsets;
     const size_t row_count = lmc_offsets_row_count(offsets, first, n);
-    int32_t most;
-    const int32_t least =
-        choose_rows(kernels, offsets, element_nbytes, rotation, first, src, n, scratch, &most);
+    int32_t least = 0, most = 0;
+    if (offsets->has_rows)
+        least = choose_rows(coder, first, src, n, scratch->row_values, &most);
+    else
+        memset(scratch->row_values, 0, row_count * sizeof *scratch->row_values);
     const unsigned nbits = most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
     const size_t packed_nbytes = lmc_bits_nbytes(row_count * nbits);
     if (lmc_writer_left(writer) < 3 + packed_nbytes + sizeof(uint64_t))

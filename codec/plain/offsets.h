@@ -69,10 +69,18 @@ LMC_NODISCARD lmc_status lmc_rows_read(const lmc_offsets *offsets, uint64_t firs
                                        lmc_scratch *scratch, lmc_reader *reader, lmc_block_offsets *block,
                                        lmc_diag *diag);
 
-/* Chooses values for the rows of a block of n >= 1 elements at src, and appends them. Returns 0 if there is no room. */
-int lmc_rows_write(const lmc_kernels *kernels, const lmc_offsets *offsets, unsigned element_nbytes,
-                   unsigned rotation, uint64_t first, const uint8_t *src, size_t n, lmc_scratch *scratch,
-                   lmc_writer *writer, lmc_block_offsets *block);
+/* What choosing the values of rows takes. */
+typedef struct lmc_row_coder {
+    const lmc_kernels *kernels;
+    const lmc_offsets *offsets;
+    unsigned element_nbytes;
+    unsigned rotation; /* as in lmc_split */
+} lmc_row_coder;
+
+/* Chooses values for the rows of a block of n >= 1 elements at src, of which the first is element `first` of the frame,
+ * and appends them. Returns 0 if there is no room. */
+int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
+                   lmc_scratch *scratch, lmc_writer *writer, lmc_block_offsets *block);
 
 /* The value of a row whose `count` clipped magnitudes have this sum. */
 int32_t lmc_offsets_row_value(const lmc_offsets *offsets, uint64_t sum, size_t count);

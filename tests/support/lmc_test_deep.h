@@ -99,8 +99,8 @@ static lmc_status deep_read_coding(deep *d, const lmc_info *info, const uint8_t 
     lmc_diag diag;
     if (lmc_section_has_offsets(section) != (lmc_head_features(info, frame) == LMC_FMT_FEATURE_OFFSETS))
         return LMC_ERR_CORRUPT;
-    const lmc_status status = lmc_coding_read(section, lmc_section_nbytes(info), info->element_nbytes,
-                                              d->tables, coding, &diag);
+    const lmc_status status =
+        lmc_coding_read(section, lmc_section_nbytes(info), info->element_nbytes, d->tables, coding, &diag);
     if (status != LMC_OK || !offsets->packed)
         return status;
     uint16_t *const columns =
@@ -185,7 +185,7 @@ static lmc_status deep_block(deep *d, const lmc_kernels *kernels, const deep_pla
         status = deep_delta_block(d, kernels, plan, stored, entry, base + i * info->base_block_nbytes,
                                   memory.past_cache, dst, nbytes, &hash);
     } else {
-        const lmc_block_coder coder = {kernels, &plan->coding, &d->scratch, i << info->block_log2};
+        const lmc_block_coder coder = {kernels, &plan->coding, &d->scratch, i << info->block_log2, 0};
         const lmc_block_source source = {stored, lmc_load32(entry), memory};
         status = lmc_block_decode(&coder, &source, dst, nbytes, &hash, &diag);
     }

@@ -45,6 +45,35 @@ static uint32_t sum_clipped(const lmc_clip *clip, const uint16_t *high, const ui
     return shift ? sum_of(*clip, high, shift, n, 1) : sum_of(*clip, high, high, n, 0);
 }
 
+#define DEFINE_SUM_ELEMENTS(nbytes, nbits, high_nbits)                                                    \
+    LMC_INLINE uint32_t sum_elements_as_##nbytes(                                                         \
+        const lmc_clip clip, const unsigned rotation, const uint8_t *restrict src,                        \
+        const uint16_t *restrict shift, size_t n, const int is_shifted)                                   \
+    {                                                                                                     \
+        uint32_t sum = 0;                                                                                 \
+        for (size_t i = 0; i < n; i++) {                                                                  \
+            uint##nbits##_t x;                                                                            \
+            memcpy(&x, src + i * sizeof x, sizeof x);                                                     \
+            x = rotation ? (uint##nbits##_t)(x << 1 | x >> (nbits - 1)) : x;                              \
+            sum += clipped_magnitude(&clip, (uint16_t)(x >> (nbits - high_nbits)), shift, i, is_shifted); \
+        }                                                                                                 \
+        return sum;                                                                                       \
+    }                                                                                                     \
+    static uint32_t sum_elements_##nbytes(const lmc_clip *clip, unsigned rotation, const uint8_t *src,    \
+                                          const uint16_t *shift, size_t n)                                \
+    {                                                                                                     \
+        if (rotation)                                                                                     \
+            return shift ? sum_elements_as_##nbytes(*clip, 1, src, shift, n, 1)                           \
+                         : sum_elements_as_##nbytes(*clip, 1, src, NULL, n, 0);                           \
+        return shift ? sum_elements_as_##nbytes(*clip, 0, src, shift, n, 1)                               \
+                     : sum_elements_as_##nbytes(*clip, 0, src, NULL, n, 0);                               \
+    }
+
+DEFINE_SUM_ELEMENTS(1, 8, 8)
+DEFINE_SUM_ELEMENTS(2, 16, 16)
+DEFINE_SUM_ELEMENTS(4, 32, 16)
+DEFINE_SUM_ELEMENTS(8, 64, 16)
+
 LMC_INLINE void add_to(const lmc_clip clip, const uint16_t *restrict high, const uint16_t *restrict shift,
                        size_t n, uint32_t *restrict sums, const int is_shifted)
 {

@@ -16,7 +16,7 @@ static uint8_t *content, *first_stored;
 static lmc_plan_work *plan_work;
 static lmc_table tables[LMC_FMT_PLANE_COUNT_MAX];
 static lmc_decision decision;
-static uint32_t column_count; /* of what is decided next; 0: no matrix */
+static uint32_t column_count;  /* of what is decided next; 0: no matrix */
 static uint64_t first_element; /* of the block, in its frame */
 static uint16_t columns[COLUMNS_MAX];
 static uint8_t section[LMC_FMT_PLAN_NBYTES_MAX + COLUMNS_MAX + 8];
@@ -79,7 +79,7 @@ static lmc_status decode(const lmc_kernels *kernels, const uint8_t *stored, size
 {
     lmc_diag diag;
     const lmc_block_memory memory = {0, past_cache};
-    const lmc_block_coder coder = {kernels, &decision.coding, &scratch, first_element};
+    const lmc_block_coder coder = {kernels, &decision.coding, &scratch, first_element, 0};
     const lmc_block_source block = {stored, stored_nbytes, memory};
     return lmc_block_decode(&coder, &block, dst, nbytes, hash, &diag);
 }
@@ -103,8 +103,9 @@ static size_t round_trip(size_t nbytes)
         uint64_t hash = 0;
         const uint8_t *const src = guarded_copy(&content_memory, content, nbytes);
         uint8_t *const dst = guarded_end(&stored_memory, lmc_block_bound(nbytes));
-        const size_t stored_nbytes = lmc_block_encode(&(lmc_block_coder){sets[k], &decision.coding, &scratch, first_element},
-                                                      src, nbytes, dst, &hash);
+        const size_t stored_nbytes =
+            lmc_block_encode(&(lmc_block_coder){sets[k], &decision.coding, &scratch, first_element, 0}, src,
+                             nbytes, dst, &hash);
         CU_ASSERT_FATAL(stored_nbytes >= 1 && stored_nbytes <= nbytes + 1);
         CU_ASSERT_EQUAL(hash, lmc_kernels_scalar.hash(content, nbytes, 0));
         if (k == 0) {
