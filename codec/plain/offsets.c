@@ -144,9 +144,9 @@ static uint64_t sum_row(const lmc_row_coder *coder, const uint8_t *src, size_t c
 
 int32_t lmc_offsets_row_value(const lmc_offsets *offsets, uint64_t sum, size_t count)
 {
-    const int64_t step = (int64_t)count << offsets->step_log2;
-    const int64_t missing = (int64_t)(offsets->level * (uint64_t)count) - (int64_t)sum + step / 2;
-    return (int32_t)(missing >= 0 ? missing / step : -((-missing + step - 1) / step));
+    const int64_t missing = (int64_t)(offsets->level * (uint64_t)count) - (int64_t)sum;
+    const double steps = (double)missing / (double)((uint64_t)count << offsets->step_log2);
+    return (int32_t)(steps >= 0 ? steps + 0.5 : steps - 0.5);
 }
 
 /* Chooses the rows' values. Returns the least one; *most is the greatest. Rows too far apart are brought together. */

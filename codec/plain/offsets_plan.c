@@ -9,13 +9,11 @@
 #define GLANCE_ROWS 64
 #define GLANCE_VALUES 256
 
-/* Rows that are sampled: a share of the tensor, but so many rows and values at least, and so many rows at most. At level
- * max they are more. */
+/* Rows that are sampled: a share of the tensor, at level max a larger one, but so many rows and values at least. */
 #define SAMPLE_SHARE 32
+#define SAMPLE_SHARE_THOROUGH 8
 #define SAMPLE_ROWS_MIN 64
 #define SAMPLE_VALUES_MIN 32768
-#define SAMPLE_ROWS_MAX 256
-#define THOROUGH 4
 
 /* A matrix has at least so many rows. Without a shape, stretches of so many elements get offsets as rows do, and columns
  * get none. */
@@ -41,7 +39,7 @@
 #define GLANCE_NBITS_MIN 0.004
 
 /* Values that entropies are estimated by, and values of the histogram that codes are chosen by. */
-#define TRIED_VALUES 8192
+#define TRIED_VALUES 4096
 #define COUNTED_VALUES_MIN 32768
 
 /* Neighbouring elements of some rows, and what is known of them. */
@@ -192,17 +190,11 @@ static void set_columns(row_sample *s, double column_variance, uint16_t *columns
     offsets->clip = (lmc_clip){s->clip.mask, (uint16_t)(s->clip.floor + sum / s->column_count)};
 }
 
-/* Finds the columns' offsets in two rounds: the first one knows the rows without columns only. Returns what they save, in
- * bits a value, less what they take; 0 if that is nothing. */
+/* Finds the columns' offsets. Returns what they save, in bits a value, less what they take; 0 if that is nothing. */
 static double find_columns(row_sample *s, uint16_t *columns, lmc_offsets *offsets)
 {
     sum_rows(s, &s->clip, NULL);
-    double column_variance = sum_columns(s, &s->clip, NULL);
-    if (column_variance <= 0)
-        return 0;
-    set_columns(s, column_variance, columns, offsets);
-    sum_rows(s, &offsets->clip, columns);
-    column_variance = sum_columns(s, &offsets->clip, columns);
+    const double column_variance = sum_columns(s, &s->clip, NULL);
     if (column_variance <= 0)
         return 0;
     set_columns(s, column_variance, columns, offsets);
@@ -258,25 +250,24 @@ static void count_piece(const uint16_t *high, size_t n, uint16_t mask, unsigned 
         counts[(high[i] & mask) >> shift]++;
 }
 
-/* Counts about `wanted` values, from all over the sample, by the nbits top bits of their high parts, with these offsets
+/* Counts about `wanted` values, some of each sampled row, by the nbits top bits of their high parts, with these offsets
  * (NULL: none). Returns how many. */
 static size_t count_high(const row_sample *s, const lmc_offsets *offsets, size_t wanted, unsigned nbits,
                          uint32_t *counts)
 {
-    const size_t row_values = lmc_min_size(s->column_count, LMC_ROW_PIECE_VALUES);
-    const size_t row_count = lmc_min_size(s->row_count, wanted / row_values + 1);
+    const size_t row_values = lmc_min_size(lmc_min_size(s->column_count, LMC_ROW_PIECE_VALUES),
+                                           (size_t)lmc_div_ceil(wanted, s->row_count));
     const uint16_t mask = (uint16_t)((1u << high_nbits(s)) - 1);
     memset(counts, 0, sizeof *counts << nbits);
-    for (size_t i = 0; i < row_count; i++) {
-        const size_t row = s->row_count * i / row_count;
-        const size_t first = (s->column_count - row_values) * i / row_count;
+    for (size_t i = 0; i < s->row_count; i++) {
+        const size_t first = (s->column_count - row_values) * i / s->row_count;
         const uint16_t *const columns = offsets && offsets->columns ? offsets->columns + first : NULL;
-        s->input->kernels->add_shifts(row_at(s, row) + first, columns,
-                                      offsets && offsets->has_rows ? s->work->row_offsets[row] : 0,
-                                      row_values, s->work->shifted);
+        s->input->kernels->add_shifts(row_at(s, i) + first, columns,
+                                      offsets && offsets->has_rows ? s->work->row_offsets[i] : 0, row_values,
+                                      s->work->shifted);
         count_piece(s->work->shifted, row_values, mask, high_nbits(s) - nbits, counts);
     }
-    return row_count * row_values;
+    return s->row_count * row_values;
 }
 
 /* The resolution that entropies are compared at: that of a split which joins the exponent with two bits or more of the
@@ -337,16 +328,13 @@ static lmc_status glance(row_sample *s, int *is_promising)
 static lmc_status take_sample(row_sample *s)
 {
     const lmc_offsets_input *const input = s->input;
-    const unsigned more = input->is_thorough ? THOROUGH : 1;
-    uint64_t values = input->value_count / SAMPLE_SHARE * more;
-    values = values > SAMPLE_VALUES_MIN ? values : SAMPLE_VALUES_MIN;
-    uint64_t rows = values / s->row_length;
-    rows = rows < SAMPLE_ROWS_MIN          ? SAMPLE_ROWS_MIN
-           : rows > SAMPLE_ROWS_MAX * more ? SAMPLE_ROWS_MAX * more
-                                           : rows;
-    rows = lmc_min_u64(rows, s->all_rows);
+    const unsigned share = input->is_thorough ? SAMPLE_SHARE_THOROUGH : SAMPLE_SHARE;
+    const uint64_t values = input->value_count / share;
+    const uint64_t wanted = (values > SAMPLE_VALUES_MIN ? values : SAMPLE_VALUES_MIN) / s->row_length;
+    const uint64_t most = lmc_min_u64(LMC_ROW_SAMPLE_ROWS, LMC_ROW_SAMPLE_VALUES / s->row_length);
+    const uint64_t rows = wanted > SAMPLE_ROWS_MIN ? wanted : SAMPLE_ROWS_MIN;
     s->column_count = (uint32_t)s->row_length;
-    s->row_count = (size_t)lmc_min_u64(rows, LMC_ROW_SAMPLE_VALUES / s->row_length);
+    s->row_count = (size_t)lmc_min_u64(lmc_min_u64(rows, most), s->all_rows);
     return read_rows(s);
 }
 
