@@ -200,14 +200,16 @@ LMC_EXPERIMENTAL void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16)
 LMC_EXPERIMENTAL unsigned lmc_core_count(void);
 
 typedef struct lmc_params {
-    size_t struct_size;      /* sizeof(lmc_params); set by lmc_params_init() */
-    lmc_dtype dtype;         /* default LMC_DTYPE_U8 */
-    lmc_level level;         /* default LMC_LEVEL_DEFAULT */
-    unsigned block_log2;     /* 0: the library chooses; else LMC_BLOCK_LOG2_MIN..MAX */
-    unsigned thread_count;   /* 0: lmc_core_count(); default 1; at most LMC_THREAD_COUNT_MAX. Fewer are used
+    size_t struct_size;    /* sizeof(lmc_params); set by lmc_params_init() */
+    lmc_dtype dtype;       /* default LMC_DTYPE_U8 */
+    lmc_level level;       /* default LMC_LEVEL_DEFAULT */
+    unsigned block_log2;   /* 0: the library chooses; else LMC_BLOCK_LOG2_MIN..MAX */
+    unsigned thread_count; /* 0: lmc_core_count(); default 1; at most LMC_THREAD_COUNT_MAX. Fewer are used
                               where memory or the system gives no more. The bytes that are written do
                               not depend on it. */
-    uint32_t row_nbytes;     /* bytes of one row of the innermost dimension, 0 unknown; recorded only */
+    /* Bytes of a row of a matrix: elements so far apart are in one column. 0 or no multiple of the element: unknown. With
+     * it, rows and columns of different scale get codes that suit them. Any value is right. */
+    uint32_t row_nbytes;
     lmc_base_form base_form; /* of the base, where one is given; default LMC_BASE_PLAIN.
                                 LMC_BASE_BF16_OF_F32 asks for dtype BF16 and content of whole elements. */
 } lmc_params;

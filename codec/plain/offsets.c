@@ -142,10 +142,9 @@ static uint64_t sum_row(const lmc_row_coder *coder, const uint8_t *src, size_t c
     return sum;
 }
 
-int32_t lmc_offsets_row_value(const lmc_offsets *offsets, uint64_t sum, size_t count)
+int32_t lmc_offsets_row_value(const lmc_offsets *offsets, double mean)
 {
-    const int64_t missing = (int64_t)(offsets->level * (uint64_t)count) - (int64_t)sum;
-    const double steps = (double)missing / (double)((uint64_t)count << offsets->step_log2);
+    const double steps = (offsets->level - mean) / (1 << offsets->step_log2);
     return (int32_t)(steps >= 0 ? steps + 0.5 : steps - 0.5);
 }
 
@@ -155,16 +154,19 @@ static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uin
 {
     const lmc_offsets *const offsets = coder->offsets;
     const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
-    size_t column = (size_t)(first % offsets->column_count), count;
+    size_t column = (size_t)(first % offsets->column_count), count, last_count = 0;
     int32_t least = INT32_MAX;
+    double each = 0; /* 1 / count */
     *most = INT32_MIN;
     for (size_t i = 0, row = 0; i < n; row++, column = 0) {
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
         const uint64_t sum = sum_row(coder, src + i * coder->element_nbytes, column, m, &count);
-        const int32_t value = lmc_offsets_row_value(offsets, sum, count);
-        values[row] = value;
-        least = value < least ? value : least;
-        *most = value > *most ? value : *most;
+        if (count != last_count)
+            each = 1 / (double)count;
+        last_count = count;
+        values[row] = lmc_offsets_row_value(offsets, (double)sum * each);
+        least = values[row] < least ? values[row] : least;
+        *most = values[row] > *most ? values[row] : *most;
         i += m;
     }
     return *most - least > range ? *most - range : least;

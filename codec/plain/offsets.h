@@ -82,7 +82,7 @@ typedef struct lmc_row_coder {
 int lmc_rows_write(const lmc_row_coder *coder, uint64_t first, const uint8_t *src, size_t n,
                    lmc_scratch *scratch, lmc_writer *writer, lmc_block_offsets *block);
 
-/* The value of a row whose `count` clipped magnitudes have this sum. */
-int32_t lmc_offsets_row_value(const lmc_offsets *offsets, uint64_t sum, size_t count);
+/* The value of a row whose clipped magnitudes have this mean. */
+int32_t lmc_offsets_row_value(const lmc_offsets *offsets, double mean);
 
 #endif

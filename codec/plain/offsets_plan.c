@@ -210,7 +210,7 @@ static unsigned set_rows(row_sample *s, lmc_offsets *offsets)
     int32_t least = INT32_MAX, most = INT32_MIN;
     offsets->level = (uint16_t)(s->sum / s->row_count / s->column_count);
     for (size_t i = 0; i < s->row_count; i++) {
-        const int32_t value = lmc_offsets_row_value(offsets, (uint64_t)s->work->row_sums[i], s->column_count);
+        const int32_t value = lmc_offsets_row_value(offsets, (double)s->work->row_sums[i] / s->column_count);
         s->work->row_offsets[i] = (uint16_t)((uint32_t)value << offsets->step_log2);
         least = value < least ? value : least;
         most = value > most ? value : most;

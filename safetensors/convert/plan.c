@@ -82,18 +82,24 @@ static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbyte
     return LMC_OK;
 }
 
+/* A row has at least so many values: the last dimension, and dimensions before it as long as it has fewer. */
+#define ROW_VALUES_MIN 32
+
 static uint32_t row_nbytes(const st_header *header, const st_tensor *tensor)
 {
-    uint64_t nbits = 0;
-    if (tensor->rank == 0)
-        return 0;
-    st_shape shape = st_header_shape(header, tensor);
-    uint64_t columns = 0;
-    for (unsigned i = 0; i < tensor->rank; i++)
-        columns = st_shape_next(&shape);
-    const int is_small = !st_multiply_overflows(columns, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits) &&
-                         nbits % 8 == 0 && nbits / 8 <= UINT32_MAX;
-    return is_small ? (uint32_t)(nbits / 8) : 0;
+    const unsigned value_nbits = lmc_dtype_nbits((lmc_dtype)tensor->dtype);
+    uint64_t values = 1, nbits = 0;
+    for (unsigned last = tensor->rank; last > 1 && values < ROW_VALUES_MIN; last--) {
+        st_shape shape = st_header_shape(header, tensor);
+        uint64_t dimension = 1;
+        for (unsigned i = 0; i < last; i++)
+            dimension = st_shape_next(&shape);
+        if (st_multiply_overflows(values, dimension, &values))
+            return 0;
+    }
+    const int is_small =
+        !st_multiply_overflows(values, value_nbits, &nbits) && nbits % 8 == 0 && nbits / 8 <= UINT32_MAX;
+    return is_small && tensor->rank > 1 ? (uint32_t)(nbits / 8) : 0;
 }
 
 static lmc_status make_plan(const st_conversion *conversion, st_worker *worker, size_t index,
