@@ -278,12 +278,9 @@ static void count_calm_runs(lmc_sample *sample, const uint8_t *values, size_t n,
     }
     if (calm_count == 0 || calm_count == run_count)
         return;
-    memset(sample->high_low_byte, 0, sizeof sample->high_low_byte);
-    memset(sample->lower, 0, sizeof sample->lower);
     for (size_t i = 0; i < run_count; i++)
         if (is_calm[i])
             count_bytes_any(sample, values + i * RUN_VALUES * element_nbytes, RUN_VALUES, element_nbytes);
-    sample->is_low_noise = 0;
     sample->is_low_exact = 0;
     sample->is_low_mixed = 1;
 }
@@ -298,8 +295,6 @@ static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n,
         sample->is_low_noise = sample->is_low_noise && is_noise(sample->lower[j]);
     if (!sample->is_low_noise)
         count_runs(sample, values, n, element_nbytes, step, step * NOISE_RUN_STEP);
-    if (element_nbytes >= 4 && !sample->has_mask)
-        count_calm_runs(sample, values, n, element_nbytes);
 }
 
 /* ---- the mask ---- */
@@ -336,7 +331,7 @@ static lmc_status count_all(lmc_sample *sample, unsigned element_nbytes, lmc_rea
         n = (size_t)lmc_min_u64(LMC_SAMPLE_VALUES, sample->value_count - first);
         LMC_TRY(read(user, first * element_nbytes, buffer, n * element_nbytes));
         count_high_any(sample, buffer, n, element_nbytes);
-        if (element_nbytes > 1)
+        if (element_nbytes > 1 && !sample->is_low_mixed)
             count_runs(sample, buffer, n, element_nbytes, 1, 0);
     }
     return LMC_OK;
@@ -371,9 +366,11 @@ lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options
     sample->is_high_counted = exact;
     memset(sample->high, 0, sizeof sample->high[0] << sample->high_nbits);
     choose_mask(sample, options, buffer, n);
+    if (element_nbytes >= 4 && !sample->has_mask)
+        count_calm_runs(sample, buffer, n, element_nbytes);
     if (exact)
         return count_all(sample, element_nbytes, read, user, buffer);
-    if (element_nbytes > 1)
+    if (element_nbytes > 1 && !sample->is_low_mixed)
         count_low_bytes(sample, buffer, n, element_nbytes);
     return LMC_OK;
 }
