@@ -25,7 +25,8 @@ except ImportError:
 
 WIDTH = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "C64": 4, "BF16": 2, "F16": 2, "I16": 2,
          "U16": 2}
-ZIPNN_NAMES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
+ZIPNN_NAMES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F8_E4M3": "float8_e4m3fn",
+               "F8_E5M2": "float8_e5m2", "I8": "float8_e4m3fn"}  # it has no integers, but what codes bytes
 BLOCK = 65536
 TABLE_NBYTES = 128
 
