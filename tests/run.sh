@@ -336,7 +336,7 @@ search() { # TARGET OPTION...
 }
 
 part_model() {
-  if sh examples/fetch_model.sh --bf16 >build/log/model.log 2>&1 </dev/null &&
+  if sh examples/fetch_model.sh --bf16 --f16 --fp8 --int8 >build/log/model.log 2>&1 </dev/null &&
     sh examples/quickstart.sh build/model/*.safetensors >>build/log/model.log 2>&1 </dev/null; then
     count 1 0 0
   else
