@@ -37,11 +37,16 @@ typedef struct h5_job {
     size_t dst_capacity;
 } h5_job;
 
-/* Room that lmc_encode() asks for, with the most blocks that a chunk can have: of LMC_H5_BLOCK_KIB_MIN. */
+/* Of longer rows the plan of a frame holds no columns. */
+#define COLUMNS_MAX 61440
+
+/* Room that lmc_encode() asks for, with the most blocks that a chunk can have, of LMC_H5_BLOCK_KIB_MIN, and the most
+ * columns: a matrix has two rows. */
 static lmc_status frame_bound(size_t content_nbytes, size_t *bound)
 {
     lmc_params params;
     lmc_params_init(&params);
+    params.row_nbytes = content_nbytes / 2 < COLUMNS_MAX ? (unsigned)(content_nbytes / 2) : COLUMNS_MAX;
     params.block_log2 = 10 + (unsigned)__builtin_ctz(LMC_H5_BLOCK_KIB_MIN);
     return lmc_encode_bound(&params, content_nbytes, bound);
 }
