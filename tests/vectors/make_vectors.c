@@ -137,6 +137,7 @@ static const matrix_vector matrix_vectors[] = {
      2 * 96 * 160,
      1,
      {96, 5, 5, 0, 2048, 3072}},
+    {"offsets_bf16_escapes", LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10, 2 * 64 * 80, 1, {64, 5, 5, 300, 0, 0}},
     {"offsets_bf16_no_shape", LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 12, 2 * 512 * 34, 0, {512, 8, 0, 0, 0, 0}},
     {"offsets_f32_escapes",
      LMC_DTYPE_F32,
