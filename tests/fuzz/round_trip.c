@@ -1,8 +1,9 @@
 /*
  * round_trip.c - fuzz target: any bytes as content, and as base.
  *
- * The first four bytes choose dtype, level, block size, threads, where the base comes from and the length of a row; the
- * rest is content and base. The content is encoded, must stay within the bound, and must come back; with another base it must not.
+ * The first four bytes choose dtype, level, block size, threads, where the base comes from and the length of a row;
+ * the rest is content and base. The content is encoded, must stay within the bound, and must come back; with another
+ * base it must not.
  */
 #include "fuzz.h"
 

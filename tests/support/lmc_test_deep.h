@@ -99,8 +99,8 @@ static lmc_status deep_read_coding(deep *d, const lmc_info *info, const uint8_t 
     lmc_diag diag;
     if (lmc_section_has_offsets(section) != (lmc_head_features(info, frame) == LMC_FMT_FEATURE_OFFSETS))
         return LMC_ERR_CORRUPT;
-    const lmc_status status = lmc_coding_read(section, lmc_section_nbytes(info), info->element_nbytes,
-                                              d->tables, coding, &diag);
+    const lmc_status status =
+        lmc_coding_read(section, lmc_section_nbytes(info), info->element_nbytes, d->tables, coding, &diag);
     if (status != LMC_OK || !offsets->packed)
         return status;
     uint16_t *const columns =
