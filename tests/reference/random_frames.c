@@ -4,6 +4,7 @@
  *     random_frames SEED COUNT DIR     writes DIR/0.lmc, DIR/0.bin, DIR/1.lmc, ...; DIR/0.base if it needs one
  */
 #include "../vectors/changes.h"
+#include "../vectors/matrices.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  * They were written once and stay: what any version 1 library ever wrote must decode for ever. Run this
  * again only to add frames under new names. See README.md.
  */
-#include "contents.h"
+#include "matrices.h"
 #include <stdio.h>
 #include <stdlib.h>
 
