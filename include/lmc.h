@@ -199,6 +199,10 @@ LMC_EXPERIMENTAL void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16)
  * Elsewhere the cores of the machine, or 1 if the system does not tell. */
 LMC_EXPERIMENTAL unsigned lmc_core_count(void);
 
+/* Limits of matrices whose columns are coded by their scale; see lmc_params.row_nbytes. */
+#define LMC_ROW_COUNT_MIN 8
+#define LMC_COLUMN_COUNT_MAX 61440
+
 typedef struct lmc_params {
     size_t struct_size;    /* sizeof(lmc_params); set by lmc_params_init() */
     lmc_dtype dtype;       /* default LMC_DTYPE_U8 */
@@ -207,8 +211,9 @@ typedef struct lmc_params {
     unsigned thread_count; /* 0: lmc_core_count(); default 1; at most LMC_THREAD_COUNT_MAX. Fewer are used
                               where memory or the system gives no more. The bytes that are written do
                               not depend on it. */
-    /* Bytes of a row of a matrix: elements so far apart are in one column. 0 or no multiple of the element: unknown. With
-     * it, rows and columns of different scale get codes that suit them. Any value is right. */
+    /* Bytes of a row of a matrix: elements so far apart are in one column. 0 or no multiple of the element's bytes:
+     * unknown. Rows and columns of different scale are coded better with it. Any value is right. It helps matrices of
+     * LMC_ROW_COUNT_MIN rows and more, and of 32 to LMC_COLUMN_COUNT_MAX columns. */
     uint32_t row_nbytes;
     lmc_base_form base_form; /* of the base, where one is given; default LMC_BASE_PLAIN.
                                 LMC_BASE_BF16_OF_F32 asks for dtype BF16 and content of whole elements. */

@@ -22,7 +22,7 @@
 #define LMC_FMT_BASE_PLAIN 0
 #define LMC_FMT_BASE_BF16_OF_F32 1
 
-/* Required features: none is defined yet. Bit 2 is reserved for a palette, bit 3 for row classes. */
+/* Required features. Bit 2 is reserved for a palette, bit 3 for row classes. */
 #define LMC_FMT_FEATURE_OFFSETS 0x10u /* the plan has LMC_FMT_TRANSFORM_OFFSETS */
 #define LMC_FMT_FEATURES_KNOWN LMC_FMT_FEATURE_OFFSETS
 

@@ -38,10 +38,12 @@ lmc_status lmc_params_read(const lmc_params *given, lmc_params *params, lmc_diag
     return LMC_OK;
 }
 
-uint32_t lmc_params_column_count(const lmc_params *params)
+uint32_t lmc_params_column_count(const lmc_params *params, uint64_t content_nbytes)
 {
     const unsigned element_nbytes = lmc_dtype_element_nbytes(params->dtype);
-    return params->row_nbytes % element_nbytes == 0 ? params->row_nbytes / element_nbytes : 0;
+    const int is_matrix = params->row_nbytes != 0 && params->row_nbytes % element_nbytes == 0 &&
+                          content_nbytes / params->row_nbytes >= LMC_ROW_COUNT_MIN;
+    return is_matrix ? params->row_nbytes / element_nbytes : 0;
 }
 
 void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
@@ -96,7 +98,7 @@ static lmc_status choose_plan(lmc_ctx *ctx, const lmc_params *params, const plan
     const lmc_plan_input plain = {.dtype = params->dtype,
                                   .level = params->level,
                                   .content_nbytes = content_nbytes,
-                                  .column_count = lmc_params_column_count(params),
+                                  .column_count = lmc_params_column_count(params, content_nbytes),
                                   .read = input->read,
                                   .user = input->user};
     const lmc_plan_room room = {plan->tables, plan->columns, plan->head + LMC_FMT_HEAD_NBYTES};
@@ -132,7 +134,7 @@ static lmc_status decide_plan(lmc_ctx *ctx, const lmc_params *params, const plan
 /* With room for the columns' offsets and for the head. */
 static lmc_plan *allocate_plan(lmc_ctx *ctx, uint32_t column_count)
 {
-    const size_t columns = column_count <= LMC_OFFSETS_COLUMNS_MAX ? column_count : 0;
+    const size_t columns = column_count <= LMC_COLUMN_COUNT_MAX ? column_count : 0;
     const size_t head_nbytes = LMC_FMT_HEAD_NBYTES + lmc_section_nbytes_max(column_count) + sizeof(uint64_t);
     lmc_plan *const plan =
         lmc_ctx_allocate(ctx, sizeof *plan + columns * sizeof plan->columns[0] + head_nbytes);
@@ -165,7 +167,7 @@ lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t conten
         return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "content of 2^63 bytes or more");
     if (read_base)
         LMC_TRY(check_base(params, content_nbytes, &ctx->diag));
-    lmc_plan *const made = allocate_plan(ctx, lmc_params_column_count(params));
+    lmc_plan *const made = allocate_plan(ctx, lmc_params_column_count(params, content_nbytes));
     if (!made)
         return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a plan");
     lmc_params_start_info(params, content_nbytes, LMC_FRAME_CODED, &made->info);

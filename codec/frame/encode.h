@@ -18,8 +18,8 @@ struct lmc_plan {
     uint16_t columns[]; /* as in lmc_plan_room, then room for the head */
 };
 
-/* Elements of a row of the content; 0 unknown. */
-uint32_t lmc_params_column_count(const lmc_params *params);
+/* Elements of a row of the content, if it is a matrix of LMC_ROW_COUNT_MIN rows or more; else 0. */
+uint32_t lmc_params_column_count(const lmc_params *params, uint64_t content_nbytes);
 
 /* Copies the caller's params and checks them; fields that they lack get their defaults. Error: ARG. */
 LMC_NODISCARD lmc_status lmc_params_read(const lmc_params *given, lmc_params *params, lmc_diag *diag);

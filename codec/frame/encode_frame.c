@@ -16,7 +16,7 @@ lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t 
     LMC_TRY(lmc_params_read(params, &known, NULL));
     lmc_info info;
     lmc_params_start_info(&known, src_nbytes, LMC_FRAME_DELTA, &info); /* the larger index */
-    lmc_info_complete(&info, lmc_section_nbytes_max(lmc_params_column_count(&known)));
+    lmc_info_complete(&info, lmc_section_nbytes_max(lmc_params_column_count(&known, src_nbytes)));
     /* a block takes at most a byte more than its content; encoding the last one asks for its bound */
     uint64_t sum;
     if (lmc_add_overflows(src_nbytes, info.head_nbytes + info.block_count + lmc_block_bound(0), &sum) ||

@@ -8,9 +8,6 @@
 #include "codec/common/diag.h"
 #include "codec/prefix/scratch.h"
 
-/* More columns than this have no offsets: their values would not fit the plan at 8 bits each. */
-#define LMC_OFFSETS_COLUMNS_MAX (LMC_FMT_OFFSETS_PLAN_NBYTES_MAX - LMC_FMT_PLAN_NBYTES_MAX)
-
 /* The rows of a matrix are one behind the other. */
 typedef struct lmc_offsets {
     uint32_t column_count;   /* elements of a row; 0: the frame has no offsets */

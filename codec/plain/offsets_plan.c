@@ -15,9 +15,7 @@
 #define SAMPLE_ROWS_MIN 64
 #define SAMPLE_VALUES_MIN 32768
 
-/* A matrix has at least so many rows. Without a shape, stretches of so many elements get offsets as rows do, and columns
- * get none. */
-#define MATRIX_ROWS_MIN 8
+/* Without a shape, stretches of so many elements get offsets as rows do, and columns get none. */
 #define STRETCH_VALUES 512
 #define STRETCHES_MIN 32
 
@@ -30,8 +28,8 @@
 /* The standard deviation of one magnitude, in octaves: chance moves a mean over n of them by this / sqrt(n). */
 #define MAGNITUDE_DEVIATION 1.6
 
-/* Bits a value that offsets of this variance, in squared octaves, save: between those for a normal distribution and for
- * one with heavy tails. */
+/* Bits a value that offsets save for each squared octave of their variance: between those for a normal distribution and
+ * for one with heavy tails. */
 #define SAVED_NBITS 0.5
 
 /* Offsets must save this share of an element's bits, and promise so many bits at a glance. */
@@ -41,6 +39,7 @@
 /* Values that entropies are estimated by, and values of the histogram that codes are chosen by. */
 #define TRIED_VALUES 4096
 #define COUNTED_VALUES_MIN 32768
+#define COUNTED_SHARE 16
 
 /* Neighbouring elements of some rows, and what is known of them. */
 typedef struct row_sample {
@@ -304,8 +303,8 @@ static int choose_shape(row_sample *s)
 {
     const lmc_offsets_input *const input = s->input;
     const uint32_t columns = input->column_count;
-    const int is_matrix = columns >= LMC_FMT_COLUMN_COUNT_MIN && columns <= LMC_OFFSETS_COLUMNS_MAX &&
-                          input->value_count / columns >= MATRIX_ROWS_MIN;
+    const int is_matrix = columns >= LMC_FMT_COLUMN_COUNT_MIN && columns <= LMC_COLUMN_COUNT_MAX &&
+                          input->value_count / columns >= LMC_ROW_COUNT_MIN;
     s->row_length = is_matrix ? columns : STRETCH_VALUES;
     s->all_rows = input->value_count / s->row_length;
     return is_matrix || s->all_rows >= STRETCHES_MIN;
@@ -358,8 +357,8 @@ lmc_status lmc_offsets_decide(const lmc_offsets_input *input, lmc_sample *sample
     *nbits = choose_offsets(&s, columns, offsets);
     if ((!offsets->columns && !offsets->has_rows) || !is_gain(&s, offsets, *nbits))
         return LMC_OK;
-    const uint64_t counted =
-        input->value_count / 16 > COUNTED_VALUES_MIN ? input->value_count / 16 : COUNTED_VALUES_MIN;
+    const uint64_t share = input->value_count / COUNTED_SHARE;
+    const uint64_t counted = share > COUNTED_VALUES_MIN ? share : COUNTED_VALUES_MIN;
     offsets->column_count = (uint32_t)s.row_length;
     sample->seen_count = count_high(&s, offsets, (size_t)lmc_min_u64(counted, LMC_SAMPLE_VALUES),
                                     sample->high_nbits, sample->high);

@@ -21,8 +21,8 @@
 /* Working memory of one decision; its content is undefined before and after. */
 typedef struct lmc_offsets_work {
     uint16_t high[LMC_ROW_SAMPLE_VALUES]; /* of the sampled rows, one behind the other */
-    uint32_t sums[LMC_OFFSETS_COLUMNS_MAX];
-    float column_means[LMC_OFFSETS_COLUMNS_MAX];
+    uint32_t sums[LMC_COLUMN_COUNT_MAX];
+    float column_means[LMC_COLUMN_COUNT_MAX];
     int64_t row_sums[LMC_ROW_SAMPLE_ROWS];
     uint16_t row_offsets[LMC_ROW_SAMPLE_ROWS];
     uint16_t shifted[LMC_ROW_PIECE_VALUES];

@@ -49,7 +49,9 @@ unsigned lmc_coding_plane_count(unsigned element_nbytes, const lmc_split *split)
 /* Bytes that the plan section may take, if a row of the content has so many elements (0: if it is no matrix). */
 LMC_INLINE size_t lmc_section_nbytes_max(uint32_t column_count)
 {
-    return LMC_FMT_PLAN_NBYTES_MAX + (column_count <= LMC_OFFSETS_COLUMNS_MAX ? column_count : 0);
+    _Static_assert(LMC_COLUMN_COUNT_MAX <= LMC_FMT_OFFSETS_PLAN_NBYTES_MAX - LMC_FMT_PLAN_NBYTES_MAX,
+                   "offsets of columns of 8 bits each fit the plan");
+    return LMC_FMT_PLAN_NBYTES_MAX + (column_count <= LMC_COLUMN_COUNT_MAX ? column_count : 0);
 }
 
 /* Writes the plan section: shapes[i] is the shape that table[i] was built from. Returns its bytes, at most

@@ -37,11 +37,14 @@ typedef struct h5_job {
     size_t dst_capacity;
 } h5_job;
 
-/* Room that lmc_encode() asks for, with the most blocks that a chunk can have: of LMC_H5_BLOCK_KIB_MIN. */
+/* Room that lmc_encode() asks for, with the most blocks that a chunk can have, of LMC_H5_BLOCK_KIB_MIN, and the most
+ * columns of a matrix. */
 static lmc_status frame_bound(size_t content_nbytes, size_t *bound)
 {
     lmc_params params;
     lmc_params_init(&params);
+    const size_t column_count = content_nbytes / LMC_ROW_COUNT_MIN;
+    params.row_nbytes = column_count < LMC_COLUMN_COUNT_MAX ? (unsigned)column_count : LMC_COLUMN_COUNT_MAX;
     params.block_log2 = 10 + (unsigned)__builtin_ctz(LMC_H5_BLOCK_KIB_MIN);
     return lmc_encode_bound(&params, content_nbytes, bound);
 }

@@ -236,6 +236,67 @@ static void write_delta_seed(const delta_kind *kind, unsigned rarity, size_t nby
         write_seed("round_trip", name, seed, 4 + nbytes + base_nbytes);
 }
 
+/* ---- matrices ------------------------------------------------------------------------------------------ */
+
+typedef struct matrix_kind {
+    const char *name;
+    lmc_dtype dtype;
+    unsigned column_count;
+    uint8_t columns_choice; /* of round_trip.c */
+} matrix_kind;
+
+static const matrix_kind matrix_kinds[] = {
+    {"bf16", LMC_DTYPE_BF16, 32, 1}, {"bf16-33", LMC_DTYPE_BF16, 33, 2},    {"f16", LMC_DTYPE_F16, 40, 3},
+    {"f32", LMC_DTYPE_F32, 32, 1},   {"f8-e5m2", LMC_DTYPE_F8_E5M2, 64, 5},
+};
+
+/* An exponent and a mantissa by row and column; the lowest bits are noise, and some values are anything. */
+static void fill_matrix(const matrix_kind *kind, uint8_t *dst, size_t nbytes)
+{
+    const unsigned element_nbytes = lmc_dtype_nbits(kind->dtype) / 8;
+    const unsigned exponent_nbits = element_nbytes == 1 || kind->dtype == LMC_DTYPE_F16 ? 5 : 8;
+    const unsigned mantissa_nbits = 8 * element_nbytes - 1 - exponent_nbits;
+    for (size_t i = 0; i < nbytes / element_nbytes; i++) {
+        const size_t row = i / kind->column_count, column = i % kind->column_count;
+        const uint64_t noise = (uint64_t)next_random() << 32 | next_random();
+        uint64_t value = ((uint64_t)(4 + row * 7 % 10 + column * 5 % 12) << mantissa_nbits) +
+                         (noise & (((uint64_t)2 << mantissa_nbits) - 1));
+        value |= (noise >> 63) << (8 * element_nbytes - 1);
+        if (noise % 211 == 0)
+            value = noise;
+        for (unsigned j = 0; j < element_nbytes; j++, value >>= 8)
+            dst[i * element_nbytes + j] = (uint8_t)value;
+    }
+}
+
+static void write_matrix_seeds(const matrix_kind *kind)
+{
+    static uint8_t content[CONTENT_NBYTES_MAX], seed[CONTENT_NBYTES_MAX + 4], frame[3 * CONTENT_NBYTES_MAX];
+    char name[128];
+    size_t frame_nbytes;
+    lmc_params params;
+    lmc_ctx *ctx = NULL;
+    fill_matrix(kind, content, sizeof content);
+    lmc_params_init(&params);
+    params.dtype = kind->dtype;
+    params.block_log2 = LMC_BLOCK_LOG2_MIN;
+    params.row_nbytes = kind->column_count * lmc_dtype_nbits(kind->dtype) / 8;
+    FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
+    FUZZ_CLAIM(lmc_encode(ctx, &params, content, sizeof content, NULL, 0, frame, sizeof frame,
+                          &frame_nbytes) == LMC_OK);
+    lmc_ctx_free(ctx);
+    FUZZ_CLAIM(frame[8] != 0); /* the feature of offsets */
+    snprintf(name, sizeof name, "matrix-%s", kind->name);
+    write_seed("frame_decode", name, frame, frame_nbytes);
+    const uint8_t settings[4] = {(uint8_t)kind->dtype, 0, 11, (uint8_t)(12 * kind->columns_choice)};
+    memcpy(seed, settings, sizeof settings);
+    memcpy(seed + sizeof settings, content, sizeof content);
+    write_seed("round_trip", name, seed, sizeof seed);
+    strcat(name, "-flip");
+    frame[32 + next_random() % (frame_nbytes - 32)] ^= (uint8_t)(1u << (next_random() & 7));
+    write_seed("frame_decode", name, frame, frame_nbytes);
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {0, 17, 255, 1025, CONTENT_NBYTES_MAX};
@@ -268,5 +329,7 @@ int main(int argc, char **argv)
         write_delta_seed(&delta_kinds[k], 20, 2500);
         write_delta_seed(&delta_kinds[k], 4, 1030);
     }
+    for (size_t k = 0; k < sizeof(matrix_kinds) / sizeof(matrix_kinds[0]); k++)
+        write_matrix_seeds(&matrix_kinds[k]);
     return 0;
 }

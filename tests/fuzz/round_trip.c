@@ -1,8 +1,9 @@
 /*
  * round_trip.c - fuzz target: any bytes as content, and as base.
  *
- * The first four bytes choose dtype, level, block size, threads and where the base comes from; the rest is content
- * and base. The content is encoded, must stay within the bound, and must come back; with another base it must not.
+ * The first four bytes choose dtype, level, block size, threads, where the base comes from and the length of a row;
+ * the rest is content and base. The content is encoded, must stay within the bound, and must come back; with another
+ * base it must not.
  */
 #include "fuzz.h"
 
@@ -37,6 +38,16 @@ static void change(uint8_t *content, size_t nbytes, unsigned rarity)
     }
 }
 
+/* 0: the length of a row is not known. */
+static uint32_t choose_row_nbytes(unsigned choice, lmc_dtype dtype)
+{
+    static const uint16_t column_counts[] = {0,   32,  33,  40,  63,  64,  65,   96,   100,  128,  192,
+                                             200, 255, 256, 257, 384, 999, 1024, 4096, 4097, 65535};
+    const unsigned count = sizeof column_counts / sizeof column_counts[0];
+    const uint32_t row_nbytes = column_counts[choice % count] * (lmc_dtype_nbits(dtype) + 7) / 8;
+    return choice >= count ? row_nbytes + 1 : row_nbytes;
+}
+
 /* No base; the second half of the rest; the rest, of which the content is a changed copy; or the F32 of a BF16. */
 static void read_input(const uint8_t *data, size_t nbytes, fuzz_input *input)
 {
@@ -57,6 +68,7 @@ static void read_input(const uint8_t *data, size_t nbytes, fuzz_input *input)
         input->content_nbytes = rest_nbytes / 6 * 2;
         input->base_nbytes = 2 * input->content_nbytes;
     }
+    input->params.row_nbytes = choose_row_nbytes(data[3] / 12, input->params.dtype);
     input->content = copy_of(rest, input->content_nbytes);
     if (source != 0)
         input->base = copy_of(source == 2 ? rest : rest + input->content_nbytes, input->base_nbytes);

@@ -89,10 +89,20 @@ def coded_frame(plan, blocks, content, dtype=U8, sizes=None, hashes=None, **fiel
 # 3. Plan
 
 
-def plan(tables, transform=0, p=0, offset=0, base=0, mask_value=b""):
+def plan(tables, transform=0, p=0, offset=0, base=0, mask_value=b"", columns_part=b""):
     """`tables` has for each plane its bytes, None for a raw one."""
     kinds = b"".join(b"\0" if table is None else b"\1" + table for table in tables)
-    return struct.pack("<BBHH", transform, p, offset, base) + mask_value + kinds
+    return struct.pack("<BBHH", transform, p, offset, base) + mask_value + columns_part + kinds
+
+
+def columns(column_count, step_log2, column_nbits=0, values=()):
+    """3.1"""
+    return struct.pack("<IBB", column_count, step_log2, column_nbits) + packed_plane(values, column_nbits)
+
+
+def rows(row_nbits, row_base=0, differences=()):
+    """5.3"""
+    return struct.pack("<BH", row_nbits, row_base) + packed_plane(differences, row_nbits)
 
 
 def table(layers, lengths):

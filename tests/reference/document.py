@@ -43,12 +43,17 @@ def content_of_steps():
     return b"".join(element.to_bytes(2, "little") for element in elements) + b"!"
 
 
+def content_of_rows():
+    return b"PL" * 16 + b"HD" * 16
+
+
 def no_base():
     return None
 
 
 # What the text says of each listing, and of its base.
-CONTENTS = [(content_of_abc, no_base), (content_of_letters, no_base), (content_of_steps, base_of_steps)]
+CONTENTS = [(content_of_abc, no_base), (content_of_letters, no_base), (content_of_steps, base_of_steps),
+            (content_of_rows, no_base)]
 
 
 def listing_bytes(listing):

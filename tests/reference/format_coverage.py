@@ -26,6 +26,11 @@ WANTED = set(
     + ["levels 0", "levels", "levels 12", "quotient bytes", "no quotient bytes", "layers 1", "layers", "layers 16"]
     + ["tail bytes", "rest", "empty rest", "no rest", "empty layer", "first above 1", "first = last", "last 6"]
     + ["pairs of 2 flags", "pairs of 3 flags", "odd pairs", "odd pairs with the last flag", "even pairs"]
+    + [f"columns, {what}" for what in [f"{W} bytes, rotate {rotate}" for W in (1, 2, 4, 8) for rotate in (0, 1)]]
+    + [f"columns of {nbits} bits" for nbits in range(9)] + [f"rows of {nbits} bits" for nbits in range(9)]
+    + ["columns, h - 1 steps", "columns, 0 steps", "32 columns", "33 columns", "64 times columns", "2^32 - 1 columns"]
+    + ["no rows", "one row", "a block begins within a row", "a row value of 2^16 or more", "escapes with offsets"]
+    + [f"block mode {mode}, columns" for mode in (0, 1, 2)]
     + ["singles", "no singles", "both", "no both", "all pairs are both"]
     + [f"base form {form}" for form in (0, 1)]
     + ["NaN of the base", "rounded up", "rounded down", "tie to above", "tie to below"]
@@ -63,10 +68,40 @@ def of_plan(v):
     yield f"rotate {int(plan.rotate)}, {'no mask' if plan.mask_value is None else 'mask'}"
     yield "offset" if plan.offset else "offset 0"
     yield "base" if plan.base else "base 0"
+    if plan.columns is not None:
+        yield f"columns, {plan.W} bytes, rotate {int(plan.rotate)}"
+        if plan.columns.step_log2 in (0, plan.h - 1):
+            yield f"columns, {'h - 1' if plan.columns.step_log2 else '0'} steps"
+
+
+def of_columns(v):
+    count = v["self"].count
+    yield f"columns of {v['nbits']} bits"
+    if count % 64 == 0:
+        yield "64 times columns"
+    elif count in (32, 33):
+        yield f"{count} columns"
+    elif count == 2**32 - 1:
+        yield "2^32 - 1 columns"
+
+
+def of_rows(v):
+    if v["row_nbits"] == lmc_reference.ROWS_NONE:
+        yield "no rows"
+        return
+    yield f"rows of {v['row_nbits']} bits"
+    if v["row_count"] == 1:
+        yield "one row"
+    if v["f"] % v["C"]:
+        yield "a block begins within a row"
+    if max(v["rows"]) >= 1 << 16:
+        yield "a row value of 2^16 or more"
 
 
 def of_block(v):
     yield f"block mode {v['mode']}"
+    if v["plan"].columns is not None:
+        yield f"block mode {v['mode']}, columns"
     if v["mode"] != lmc_reference.BLOCK_STORED and v["tail_nbytes"]:
         yield "tail bytes"
 
@@ -76,6 +111,8 @@ def of_planes(v):
         yield f"plane mode {mode}, {'symbols' if i == 0 else 'packed' if nbits < 8 else 'byte'}"
     if lmc_planes.SYMBOL_ESCAPE in v["symbols"]:
         yield "escapes" if v["plan"].has_escapes else "symbols 255 are no escapes"
+        if v["plan"].has_escapes and any(v["offsets"]):
+            yield "escapes with offsets"
 
 
 def of_gaps_plane(v):
@@ -211,7 +248,9 @@ def of_ladder(v):
 OF = {
     lmc_reference.Head.__init__: of_head,
     lmc_reference.Plan.__init__: of_plan,
+    lmc_reference.Columns.__init__: of_columns,
     lmc_reference.decode_block: of_block,
+    lmc_reference.read_offsets: of_rows,
     lmc_reference.decode_planes: of_planes,
     lmc_planes.decode_gaps_plane: of_gaps_plane,
     lmc_planes.decode_coded_plane: of_coded_plane,

@@ -187,6 +187,66 @@ def masked_large():
     return a.coded_frame(plan, [block], bytes(content), block_log2=17), bytes(content)
 
 
+def joined(dtype, rotate, highs):
+    """Elements with these high parts, and 5a in the bytes below."""
+    W = a.lmc.DTYPE_UNITS[dtype]
+    below = W - 2 if W > 2 else 0
+    elements = [high << 8 * below | int.from_bytes(b"\x5a" * below, "little") for high in highs]
+    return a.numbers([v >> rotate | (v & rotate) << 8 * W - 1 for v in elements], W)
+
+
+def offsets_block(i, dtype, rotate, p, values, rows_part):
+    """Block i of `offsets`: what follows its rows, and its content. values: those of row and column of each."""
+    W = a.lmc.DTYPE_UNITS[dtype]
+    h = 8 if W == 1 else 16
+    lows = [number % (1 << p) for number in scattered(1024, i + 2)]
+    symbols = [number % min(1 << h - p, 300) if j % 16 == 3 else 1 for j, number in enumerate(scattered(1024, i + 1))]
+    highs = [(symbol + 3) % (1 << h - p) for symbol in symbols]
+    flags = [int(symbol != 1) for symbol in symbols]
+    symbols_plane = b"\1" + a.bitmap(flags) + b"\0" + bytes(min(symbol, 255) for symbol in symbols if symbol != 1)
+    if h - p > 8:
+        symbols_plane += a.numbers([high for high, symbol in zip(highs, symbols) if symbol >= 255], 2)
+    ts = [(high << p) + low for high, low in zip(highs, lows)]
+    content = joined(dtype, rotate, [(t - 99 - value) % (1 << h) for t, value in zip(ts, values)])
+    below = b"\x5a" * max(W - 2, 0)
+    planes = b"\3" + b"\0" * (p > 0) + b"\1" * len(below) + below + a.packed_plane(lows, p) + symbols_plane
+    if i == 10:
+        return STORED + content, content
+    return (PLANES + rows_part if i < 10 else MASKED + b"\4") + planes, content
+
+
+def offsets(dtype, rotate, C, step_log2, column_nbits, p=8, has_mask=False):
+    """Blocks with rows of 0 to 8 bits, one without rows, one stored and one masked. Values and offsets go round."""
+    W = a.lmc.DTYPE_UNITS[dtype]
+    columns = [number % (1 << column_nbits) for number in scattered(min(C, 12 * 1024))]
+    blocks, content = [], b""
+    for i in range(11 + has_mask):
+        first, row_base = i * 1024, 65535 - 40 * i
+        rows = [number % (1 << i) for number in scattered((first % C + 1023) // C + 1, 5)]
+        values = [row_base + rows[(first % C + j) // C] + columns[(first + j) % C] << step_log2 for j in range(1024)]
+        has_rows = i <= 8
+        part = a.rows(i, row_base, rows) if has_rows else b"\xff"
+        block, block_content = offsets_block(i, dtype, rotate, p, values if has_rows else [0] * 1024, part)
+        blocks.append(block)
+        content += block_content
+    plan = a.plan([None] * (1 + (p > 0) + max(W - 2, 0)), (4 | 2 * has_mask) + rotate, p, 99, 3,
+                  b"\x77" * W * has_mask, a.columns(C, step_log2, column_nbits, columns))
+    return a.coded_frame(plan, blocks, content, dtype, features=a.lmc.FEATURE_OFFSETS), content
+
+
+OFFSETS = {
+    "offsets_w1": (U8, 0, 32, 0, 8, 0),
+    "offsets_w1_low": (U8, 0, 50, 7, 1, 3),
+    "offsets_w1_rotate": (U8, 1, 1000, 1, 2, 4),
+    "offsets_w2": (BF16, 0, 33, 15, 3, 8),
+    "offsets_w2_rotate": (BF16, 1, 64, 1, 7, 8, True),
+    "offsets_w4_rotate": (F32, 1, 4099, 0, 5, 8),
+    "offsets_w8": (I64, 0, 384, 3, 6, 8),
+    "offsets_w8_rotate": (I64, 1, 32, 15, 4, 8),
+    "offsets_w2_escapes": (BF16, 1, 100, 3, 4, 5),
+    "offsets_w4": (F32, 0, 100, 7, 8, 8),
+    "offsets_columns_huge": (BF16, 1, 2**32 - 1, 4, 0, 8),
+}
 LOW_NBITS = [(1, U8), (2, U8), (3, U8), (4, U8), (4, BF16), (5, F32), (7, I64)]
 FUNCTIONS = [letters, stored_empty, stored_one_byte, coded_one_byte, bytes_below_an_element, escapes_only]
 FUNCTIONS += [symbols_above_their_range, sixteen_layers, lengths_of_every_kind, gaps_levels_12, gaps_k_15]
@@ -198,4 +258,5 @@ def frames():
     made = {function.__name__: function() for function in FUNCTIONS}
     for p, dtype in LOW_NBITS:
         made[f"low_nbits_{p}_w{a.lmc.DTYPE_UNITS[dtype]}"] = low_nbits(p, dtype)
+    made.update({name: offsets(*arguments) for name, arguments in OFFSETS.items()})
     return made

@@ -24,8 +24,9 @@ MAGIC = b"\x8cLMC"
 VERSION = 1
 MODE_STORED, MODE_CODED, MODE_SHORT, MODE_DELTA = 0, 1, 2, 3
 BLOCK_LOG2_MIN, BLOCK_LOG2_MAX = 10, 20
-FEATURES_KNOWN = 0
-PLAN_NBYTES_MAX = 4096
+FEATURE_OFFSETS = 0x10
+FEATURES_KNOWN = FEATURE_OFFSETS
+PLAN_NBYTES_MAX, OFFSETS_PLAN_NBYTES_MAX = 4096, 65536
 CONTENT_NBYTES_MAX = 2**63 - 1
 BYTE_ORDER_LITTLE = 0
 SHORT_BLOCK_NBYTES = 255
@@ -33,7 +34,11 @@ INDEX_ENTRY_NBYTES, DELTA_INDEX_ENTRY_NBYTES = 12, 20
 HASH_NBYTES = 8
 DTYPE_UNITS = [1] * 11 + [2] * 4 + [4] * 4 + [8] * 3  # section 2.4
 
-TRANSFORM_ROTATE, TRANSFORM_MASK = 1, 2
+TRANSFORM_ROTATE, TRANSFORM_MASK, TRANSFORM_OFFSETS = 1, 2, 4
+TRANSFORM_KNOWN = 7
+COLUMN_COUNT_MIN = 32
+OFFSET_NBITS_MAX = 8
+ROWS_NONE = 255
 TABLE_RAW, TABLE_TABLE = 0, 1
 BLOCK_STORED, BLOCK_PLANES, BLOCK_MASKED = 0, 1, 2
 
@@ -66,6 +71,7 @@ class Head:
         self.element_nbytes = DTYPE_UNITS[dtype]
         self.has_index = self.mode in (MODE_CODED, MODE_DELTA)
         self.plan_nbytes = 0
+        self.has_offsets = False
         self.base_form = BASE_PLAIN
         if self.mode == MODE_SHORT:
             self.content_nbytes = reader.uint(1)
@@ -81,10 +87,13 @@ class Head:
         corrupt_unless(BLOCK_LOG2_MIN <= block_log2 <= BLOCK_LOG2_MAX, "block_log2")
         features = reader.uint(4)
         supported_if(features & ~FEATURES_KNOWN == 0, f"features {features:#x}")
+        self.has_offsets = bool(features & FEATURE_OFFSETS)
+        corrupt_unless(not self.has_offsets or self.mode == MODE_CODED, "offsets, but no coded frame")
         self.plan_nbytes = reader.uint(4)
         has_plan = self.has_index
         corrupt_unless(has_plan or self.plan_nbytes == 0, "plan_nbytes of a stored frame")
-        corrupt_unless(not has_plan or 1 <= self.plan_nbytes <= PLAN_NBYTES_MAX, "plan_nbytes")
+        plan_nbytes_max = OFFSETS_PLAN_NBYTES_MAX if self.has_offsets else PLAN_NBYTES_MAX
+        corrupt_unless(not has_plan or 1 <= self.plan_nbytes <= plan_nbytes_max, "plan_nbytes")
         self.content_nbytes = reader.uint(8)
         corrupt_unless(self.content_nbytes <= CONTENT_NBYTES_MAX, "content_nbytes")
         corrupt_unless(not has_plan or self.content_nbytes >= 1, "a plan, but no content")
@@ -95,6 +104,7 @@ class Head:
         supported_if(self.mode == MODE_DELTA or self.base_form == 0, "base_form of a frame without a base")
         check_base_form(self.base_form, self.dtype, self.content_nbytes)
         supported_if(reader.uint(1) == 0, "reserved")
+        self.block_elements = 1 << block_log2
         self.block_nbytes = self.element_nbytes << block_log2
 
     def block_content_nbytes(self, i):
@@ -144,7 +154,7 @@ def decode_indexed(head, frame, base):
             values = verified_values(plan, part, part is not None and H(part) == base_hash)
             block = decode_delta_block(plan, reader, c, values)
         else:
-            block = decode_block(plan, reader, c)
+            block = decode_block(plan, reader, c, i * head.block_elements)
         if H(block) != block_hash:
             raise Checksum(f"content of block {i}")
         content += block
@@ -183,7 +193,9 @@ class Plan:
         self.W = W = head.element_nbytes
         self.h = 8 if W == 1 else 16
         transform = reader.uint(1)
-        supported_if(transform & ~(TRANSFORM_ROTATE | TRANSFORM_MASK) == 0, f"transform {transform:#x}")
+        supported_if(transform & ~TRANSFORM_KNOWN == 0, f"transform {transform:#x}")
+        has_columns = bool(transform & TRANSFORM_OFFSETS)
+        corrupt_unless(has_columns == head.has_offsets, "OFFSETS is in the head or the plan, but not in both")
         self.rotate = bool(transform & TRANSFORM_ROTATE)
         self.p = reader.uint(1)
         corrupt_unless(0 <= self.p <= 4 if W == 1 else 4 <= self.p <= 8, "low_nbits")
@@ -192,6 +204,7 @@ class Plan:
         self.base = reader.uint(2)
         corrupt_unless(self.base < 1 << self.symbol_nbits, "base")
         self.mask_value = reader.uint(W) if transform & TRANSFORM_MASK else None
+        self.columns = Columns(self, reader) if has_columns else None
         self.plane_nbits = [8] + [self.p] * (self.p > 0) + [8] * max(W - 2, 0)
         self.tables = [read_plane_table(reader, nbits) for nbits in self.plane_nbits]
         reader.finish("the plan")
@@ -204,19 +217,37 @@ class Plan:
     def has_escapes(self):
         return self.symbol_nbits > 8
 
-    def element(self, s, escape, others):
-        """The inverse of section 4. `escape` is None where there is none; `others` are the planes after plane 0."""
+    def element(self, s, escape, others, row_and_column):
+        """The inverse of section 4. `escape` is None where there is none; `others` are the planes after plane 0;
+        `row_and_column` is the offset of 4.1, or 0."""
         low = 0
         if self.p > 0:
             low, others = others[0], others[1:]
         high = escape if escape is not None else (s + self.base) % (1 << self.symbol_nbits)
         t = high << self.p | low
-        v = (t - self.offset) % (1 << self.h)
+        v = (t - self.offset - row_and_column) % (1 << self.h)
         for byte in others:
             v = v << 8 | byte
         if self.rotate:
             v = v >> 1 | (v & 1) << (8 * self.W - 1)
         return v
+
+
+class Columns:
+    """3.1. A block adds its rows to them."""
+
+    def __init__(self, plan, reader):
+        self.count = reader.uint(4)
+        corrupt_unless(self.count >= COLUMN_COUNT_MIN, "column_count")
+        self.step_log2 = reader.uint(1)
+        has_sign_at_bottom = plan.rotate and plan.W <= 2
+        corrupt_unless(has_sign_at_bottom <= self.step_log2 < plan.h, "step_log2")
+        nbits = reader.uint(1)
+        corrupt_unless(nbits <= OFFSET_NBITS_MAX, "column_nbits")
+        self.values = reader.packed_plane(self.count, nbits) if nbits > 0 else None
+
+    def value(self, column):
+        return 0 if self.values is None else self.values[column]
 
 
 def read_plane_table(reader, nbits):
@@ -231,8 +262,8 @@ def read_plane_table(reader, nbits):
 # 5. Blocks
 
 
-def decode_block(plan, reader, c):
-    """A block's c bytes of content."""
+def decode_block(plan, reader, c, f):
+    """A block's c bytes of content. f is the number of its first element."""
     n, tail_nbytes = divmod(c, plan.W)
     mode = reader.uint(1)
     supported_if(mode <= BLOCK_MASKED, f"block mode {mode}")
@@ -240,8 +271,7 @@ def decode_block(plan, reader, c):
         content = reader.bytes(c)
     else:
         corrupt_unless(n >= 1, "a block without elements can only be stored")
-        decode_elements = decode_planes if mode == BLOCK_PLANES else decode_masked
-        elements = decode_elements(plan, reader, n)
+        elements = decode_with_rows(plan, reader, n, f) if mode == BLOCK_PLANES else decode_masked(plan, reader, n)
         content = b"".join(x.to_bytes(plan.W, "little") for x in elements) + reader.bytes(tail_nbytes)
     reader.finish("a block")
     return content
@@ -256,7 +286,27 @@ def decode_masked(plan, reader, n):
     return [next(elements) if flag else plan.mask_value for flag in flags]
 
 
-def decode_planes(plan, reader, n):
+def decode_with_rows(plan, reader, n, f):
+    if plan.columns is None:
+        return decode_planes(plan, reader, n)
+    return decode_planes(plan, reader, n, read_offsets(plan.columns, reader, n, f))
+
+
+def read_offsets(columns, reader, n, f):
+    """5.3 and 4.1: the offset of row and column of each of n elements; None if the block has no rows."""
+    C = columns.count
+    row_nbits = reader.uint(1)
+    if row_nbits == ROWS_NONE:
+        return None
+    corrupt_unless(row_nbits <= OFFSET_NBITS_MAX, "row_nbits")
+    row_base = reader.uint(2)
+    row_count = (f % C + n - 1) // C + 1
+    differences = reader.packed_plane(row_count, row_nbits)
+    rows = [row_base + difference for difference in differences]
+    return [(rows[(f % C + i) // C] + columns.value((f + i) % C)) << columns.step_log2 for i in range(n)]
+
+
+def decode_planes(plan, reader, n, offsets=None):
     """5.1 and 5.2: n elements."""
     modes = [reader.uint(1) for _ in plan.plane_nbits]
     planes = [None] * len(modes)
@@ -269,7 +319,8 @@ def decode_planes(plan, reader, n):
             if symbols[i] == SYMBOL_ESCAPE:
                 escapes[i] = reader.uint(2)
                 corrupt_unless(escapes[i] < 1 << plan.symbol_nbits, "an escape is too wide")
-    return [plan.element(symbols[i], escapes[i], [plane[i] for plane in planes[1:]]) for i in range(n)]
+    offsets = offsets or [0] * n
+    return [plan.element(symbols[i], escapes[i], [plane[i] for plane in planes[1:]], offsets[i]) for i in range(n)]
 
 
 def read_file(path):

@@ -13,6 +13,7 @@ import assemble as a
 import corrupt_delta
 import handmade
 import handmade_delta
+import lmc_reference
 from assemble import BF16, F32, U8, coded_frame, plan, raw_table, short_frame, stored_frame
 from handmade import LETTERS, LETTERS_PLAN, LETTERS_TABLE, MASKED, PLANES, STORED
 from lmc_reference import H, MODE_CODED, u64
@@ -170,7 +171,7 @@ def plans():
         add(status, "plan_" + name, rule, coded_frame(plan_bytes, blocks, content, dtype))
 
     raw2, raw4 = [None] * 2, [None] * 4
-    bad("UNSUPPORTED", "transform_bit_2", "transform has bit 2", plan([None], transform=4))
+    bad("UNSUPPORTED", "transform_bit_3", "transform has bit 3", plan([None], transform=8))
     bad("UNSUPPORTED", "transform_bit_7", "transform has bit 7", plan([None], transform=0x80))
     bad("CORRUPT", "low_nbits_5_w1", "low_nbits above 4 for elements of a byte", plan(raw2, p=5))
     bad("CORRUPT", "low_nbits_8_w1", "low_nbits above 4 for elements of a byte", plan(raw2, p=8))
@@ -312,6 +313,98 @@ def escapes():
     one_block("CORRUPT", "escape_more", "one escape too many", start + right + b"\0\0", content, p4, F32)
     one_block("CORRUPT", "escape_wide", "an escape is not less than 2^12", start + right[:2] + b"\xff\x1f" + right[4:],
               content, p4, F32)
+
+
+# ---- sections 3.1, 4.1 and 5.3 ----------------------------------------------------------------------------
+
+OFFSETS = dict(features=lmc_reference.FEATURE_OFFSETS)
+COLUMNS_33 = [i * 5 % 7 for i in range(33)]
+ROWS_4 = [0, 3, 1, 2]
+
+
+def constant_high_parts(dtype, rotate, C, step_log2, column_values, n=100):
+    """n elements with t = 40 or 4000 each, and rows of 1000 + ROWS_4: what decoders make of them."""
+    W = lmc_reference.DTYPE_UNITS[dtype]
+    nbits, t = 8 * W, 0x40 << 8 * W - 8
+    highs = [(t - (1000 + ROWS_4[i // C] + column_values[i % C] << step_log2)) % (1 << nbits) for i in range(n)]
+    return a.numbers([high >> rotate | (high & rotate) << nbits - 1 for high in highs], W)
+
+
+def matrix(C=33, step_log2=3, column_nbits=3, column_values=COLUMNS_33, dtype=U8, rotate=0, plan_bytes=None,
+           rows=None, planes=None, **fields):
+    """A frame of four rows or less. plan_bytes, rows and planes stand for the right ones."""
+    is_u8 = dtype == U8
+    columns = a.columns(C, step_log2, column_nbits, column_values)
+    right_plan = plan([None] if is_u8 else [None] * 2, 4 + rotate, 0 if is_u8 else 8, columns_part=columns)
+    right_rows = a.rows(2, 1000, ROWS_4[: 99 // C + 1])
+    right_planes = b"\1\x40" if is_u8 else b"\1\1\0\x40"
+    block = PLANES + (right_rows if rows is None else rows) + (right_planes if planes is None else planes)
+    content = constant_high_parts(dtype, rotate, C, step_log2, column_values)
+    return coded_frame(plan_bytes or right_plan, [block], content, dtype, **{**OFFSETS, **fields})
+
+
+def offsets():
+    def bad(name, rule, frame):
+        add("CORRUPT", "offsets_" + name, rule, frame)
+
+    for good in (matrix(), matrix(dtype=BF16), matrix(step_log2=1, rotate=1), matrix(dtype=BF16, rotate=1)):
+        assert len(a.lmc.decode(good)) >= 100
+    bad("feature_alone", "the feature OFFSETS, but no columns in the plan", letters(**OFFSETS))
+    bad("feature_stored", "the feature OFFSETS in a stored frame", stored_frame(CONTENT, **OFFSETS))
+    bad("feature_delta", "the feature OFFSETS in a delta frame", delta_with_feature())
+    bad("transform_alone", "columns in the plan, but not the feature", matrix(features=0))
+    long_frame = matrix(65524, column_nbits=8, column_values=[0] * 65524)
+    assert long_frame[12:16] == (65537).to_bytes(4, "little")
+    bad("plan_nbytes_65537", "a plan of more than 65536 bytes", long_frame)
+    bad("column_count_0", "column_count 0", matrix(plan_bytes=plan([None], 4, columns_part=a.columns(0, 3))))
+    bad("column_count_31", "column_count below 32", matrix(31, column_values=COLUMNS_33[:31]))
+    bad("step_8_w1", "step_log2 8 for high parts of 8 bits", matrix(step_log2=8))
+    bad("step_255_w1", "step_log2 255 for high parts of 8 bits", matrix(step_log2=255))
+    bad("step_16_w2", "step_log2 16 for high parts of 16 bits", matrix(step_log2=16, dtype=BF16))
+    bad("step_0_w1_rotate", "step_log2 0, but the lowest bit is the sign", matrix(step_log2=0, rotate=1))
+    bad("step_0_w2_rotate", "step_log2 0, but the lowest bit is the sign", matrix(step_log2=0, rotate=1, dtype=BF16))
+    bad("column_nbits_9", "column_nbits 9", matrix(column_nbits=9))
+    bad("columns_huge", "2^32 - 1 columns of 8 bits in a plan of a few bytes",
+        matrix(plan_bytes=plan([None], 4, columns_part=a.columns(2**32 - 1, 3)[:-1] + b"\x08" + bytes(40))))
+    columns = a.columns(33, 3, 3, COLUMNS_33)
+    spare = columns[:-1] + bytes([columns[-1] | 0x80])
+    bad("columns_spare_bits", "spare bits in the plane of columns",
+        matrix(plan_bytes=plan([None], 4, columns_part=spare)))
+    right = plan([None], 4, columns_part=columns)
+    for size in range(6, len(right)):
+        bad(f"plan_cut_{size}", "the plan ends within its columns, or behind them", matrix(plan_bytes=right[:size]))
+    offsets_of_rows(bad)
+
+
+def offsets_of_rows(bad):
+    for row_nbits in (9, 254):
+        bad(f"row_nbits_{row_nbits}", f"row_nbits {row_nbits}", matrix(rows=a.rows(row_nbits, 1000, ROWS_4)))
+    rows = a.rows(3, 1000, ROWS_4)
+    assert a.lmc.decode(matrix(rows=rows)) == a.lmc.decode(matrix())
+    bad("rows_spare_bits", "spare bits in the plane of rows", matrix(rows=rows[:-1] + bytes([rows[-1] | 0x80])))
+    for size in range(len(rows)):
+        bad(f"rows_cut_{size}", "the block ends within its rows", matrix(rows=rows[:size], planes=b""))
+    bad("rows_missing", "planes in the place of the rows", matrix(rows=b""))
+    bad("rows_none_long", "row_base follows, but the block has no rows", matrix(rows=b"\xff\0\0"))
+    bad("rows_of_masked", "a masked block has rows", masked_with_rows())
+
+
+def delta_with_feature():
+    delta = bytes([0, 0, 0, 1, 0])
+    content = b"x" * 100
+    head_and_plan = a.head(U8, lmc_reference.MODE_DELTA, 100, len(delta), **OFFSETS) + delta
+    index = (1).to_bytes(4, "little") + u64(H(content)) * 2
+    return a.checked(head_and_plan, b"\3", index)
+
+
+def masked_with_rows():
+    """Rows where only blocks of mode PLANES have them."""
+    plan_bytes = plan([None], 6, mask_value=b"m", columns_part=a.columns(33, 3, 3, COLUMNS_33))
+    flags = [i % 3 % 2 for i in range(60)]
+    content = bytes(0x78 if flag else 0x6D for flag in flags)
+    right = [MASKED + a.bitmap(flags) + b"\1x"]
+    assert a.lmc.decode(coded_frame(plan_bytes, right, content, **OFFSETS)) == content
+    return coded_frame(plan_bytes, [MASKED + a.bitmap(flags) + a.rows(0) + b"\1x"], content, **OFFSETS)
 
 
 # ---- section 6.3 ------------------------------------------------------------------------------------------
@@ -466,7 +559,7 @@ def flags():
 def main():
     directory = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "vectors")
     for make in (heads, tails, checksums, truncations, plans, tables, blocks, packed_planes, masks, escapes,
-                 coded_planes, flags):
+                 offsets, coded_planes, flags):
         make()
     corrupt_delta.make(add)
     corrupt = os.path.join(directory, "corrupt")

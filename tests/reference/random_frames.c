@@ -4,6 +4,7 @@
  *     random_frames SEED COUNT DIR     writes DIR/0.lmc, DIR/0.bin, DIR/1.lmc, ...; DIR/0.base if it needs one
  */
 #include "../vectors/changes.h"
+#include "../vectors/matrices.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,6 +34,25 @@ static void write_file(const char *directory, unsigned number, const char *suffi
 static size_t random_nbytes(contents_rng *rng)
 {
     return 1 + contents_below(rng, 1u << (6 + contents_below(rng, 10)));
+}
+
+/* Rows and columns of different scale, in most cases by the rows that the encoder is told. */
+static size_t random_matrix(contents_rng *rng, lmc_params *params)
+{
+    static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_F8_E5M2, LMC_DTYPE_F16,
+                                       LMC_DTYPE_BF16,    LMC_DTYPE_F32,     LMC_DTYPE_F64};
+    contents_matrix matrix = {.column_count = 30 + contents_below(rng, 1u << contents_below(rng, 11)),
+                              .row_octaves = contents_below(rng, 9),
+                              .column_octaves = contents_below(rng, 9),
+                              .outliers = contents_below(rng, 2) * 100,
+                              .constant_first = contents_below(rng, CONTENT_NBYTES_MAX)};
+    const size_t nbytes = CONTENT_NBYTES_MAX - contents_below(rng, CONTENT_NBYTES_MAX / 2);
+    matrix.constant_end = matrix.constant_first + contents_below(rng, 4000);
+    params->dtype = dtypes[contents_below(rng, sizeof dtypes / sizeof dtypes[0])];
+    if (contents_below(rng, 8) > 0)
+        params->row_nbytes = matrix.column_count * contents_unit_nbytes(params->dtype);
+    contents_fill_matrix(rng, &matrix, params->dtype, content, nbytes);
+    return nbytes;
 }
 
 /* Pieces of different kinds, one after another. */
@@ -100,9 +120,10 @@ static void make(lmc_ctx *ctx, contents_rng *rng, unsigned number, const char *d
     params.level = (lmc_level)contents_below(rng, 3);
     params.block_log2 = contents_below(rng, 4) ? LMC_BLOCK_LOG2_MIN + contents_below(rng, 4) : 0;
     params.row_nbytes = (uint32_t)contents_next(rng);
-    size_t nbytes = random_content(rng, params.dtype);
+    const int is_matrix = contents_below(rng, 3) == 0;
+    size_t nbytes = is_matrix ? random_matrix(rng, &params) : random_content(rng, params.dtype);
 
-    int has_base = contents_below(rng, 3) != 0;
+    int has_base = !is_matrix && contents_below(rng, 3) != 0;
     if (has_base)
         make_base(rng, &params, nbytes);
 

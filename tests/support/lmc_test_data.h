@@ -223,4 +223,32 @@ static MAYBE_UNUSED void data_fill(uint8_t *p, size_t nbytes, lmc_dtype dtype, d
     }
 }
 
+/* Scales of rows and columns, in eighths of an octave. */
+#define DATA_SCALE_MAX 40
+
+static MAYBE_UNUSED size_t data_scale_of(uint64_t seed, size_t number)
+{
+    return (seed ^ number * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9) %
+           (UINT64_C(1) << 40) % DATA_SCALE_MAX;
+}
+
+/* Makes a matrix of floats at p: rows and columns get scales of their own. Small scales go down to zero. */
+static MAYBE_UNUSED void data_scale_matrix(uint8_t *p, size_t nbytes, lmc_dtype dtype, size_t column_count)
+{
+    unsigned e, m;
+    const unsigned element_nbytes = data_element_nbytes(dtype);
+    const uint64_t row_seed = random_u64(), column_seed = random_u64();
+    data_float_nbits(dtype, &e, &m);
+    for (size_t i = 0; i < nbytes / element_nbytes; i++) {
+        const size_t eighths =
+            data_scale_of(row_seed, i / column_count) + data_scale_of(column_seed, i % column_count);
+        uint64_t x = 0;
+        memcpy(&x, p + i * element_nbytes, element_nbytes);
+        const uint64_t sign = UINT64_C(1) << (e + m), magnitude = x & (sign - 1);
+        const uint64_t less = ((uint64_t)eighths << m) / (e <= 5 ? 16 : 8);
+        x = (x & sign) | (magnitude > less ? magnitude - less : 0);
+        memcpy(p + i * element_nbytes, &x, element_nbytes);
+    }
+}
+
 #endif

@@ -24,6 +24,24 @@ static MAYBE_UNUSED lmc_params frame_params(lmc_dtype dtype, lmc_level level, un
     return params;
 }
 
+/* Fills content with a matrix of floats whose rows and columns have scales of their own. Returns params that say so. */
+static MAYBE_UNUSED lmc_params frame_matrix(lmc_dtype dtype, unsigned block_log2, size_t column_count,
+                                            uint8_t *content, size_t nbytes)
+{
+    lmc_params params = frame_params(dtype, LMC_LEVEL_DEFAULT, block_log2);
+    params.row_nbytes = (uint32_t)(column_count * data_element_nbytes(dtype));
+    data_fill(content, nbytes, dtype, DATA_WEIGHTS);
+    data_scale_matrix(content, nbytes, dtype, column_count);
+    return params;
+}
+
+/* Has the frame row and column offsets? */
+static MAYBE_UNUSED int frame_has_offsets(const test_frame *frame)
+{
+    return frame->nbytes > LMC_FMT_HEAD_NBYTES && frame->bytes[6] == LMC_FRAME_CODED &&
+           (frame->bytes[8] & LMC_FMT_FEATURE_OFFSETS) != 0;
+}
+
 static MAYBE_UNUSED lmc_ctx *must_create_ctx(void)
 {
     lmc_ctx *ctx = NULL;

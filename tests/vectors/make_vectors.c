@@ -6,9 +6,12 @@
  * They were written once and stay: what any version 1 library ever wrote must decode for ever. Run this
  * again only to add frames under new names. See README.md.
  */
-#include "contents.h"
+#include "matrices.h"
 #include <stdio.h>
 #include <stdlib.h>
+
+/* docs/format.md, section 2.1 */
+enum { FEATURES_OFFSET = 8, FEATURE_OFFSETS = 0x10 };
 
 typedef struct vector {
     const char *name; /* NULL: by the dtype */
@@ -19,6 +22,17 @@ typedef struct vector {
     contents_kind kind;
     lmc_frame_mode mode; /* what the frame must be */
 } vector;
+
+/* Frames whose plan has columns. */
+typedef struct matrix_vector {
+    const char *name;
+    lmc_dtype dtype;
+    lmc_level level;
+    unsigned block_log2;
+    size_t content_nbytes;
+    int has_row_nbytes;
+    contents_matrix matrix;
+} matrix_vector;
 
 #define SHORT_FRAME(name, dtype, nbytes, kind)                                                   \
     {                                                                                            \
@@ -105,6 +119,40 @@ static const vector vectors[] = {
     CODED_FRAME("constant_f32", F32, DEFAULT, 10, 4 * 1100 + 1, CONSTANT),
 };
 
+static const matrix_vector matrix_vectors[] = {
+    {"offsets_bf16", LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 11, 2 * 64 * 80, 1, {64, 5, 5, 0, 0, 0}},
+    {"offsets_bf16_long_rows",
+     LMC_DTYPE_BF16,
+     LMC_LEVEL_DEFAULT,
+     10,
+     2 * 640 * 16 + 1,
+     1,
+     {640, 6, 3, 0, 0, 0}},
+    {"offsets_bf16_columns_100", LMC_DTYPE_BF16, LMC_LEVEL_MAX, 10, 2 * 100 * 60, 1, {100, 5, 5, 0, 0, 0}},
+    {"offsets_bf16_columns_only", LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 11, 2 * 96 * 70, 1, {96, 0, 8, 0, 0, 0}},
+    {"offsets_bf16_constant",
+     LMC_DTYPE_BF16,
+     LMC_LEVEL_DEFAULT,
+     10,
+     2 * 96 * 160,
+     1,
+     {96, 5, 5, 0, 2048, 3072}},
+    {"offsets_bf16_escapes", LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10, 2 * 64 * 80, 1, {64, 5, 5, 300, 0, 0}},
+    {"offsets_bf16_no_shape", LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 12, 2 * 512 * 34, 0, {512, 8, 0, 0, 0, 0}},
+    {"offsets_f32_escapes",
+     LMC_DTYPE_F32,
+     LMC_LEVEL_DEFAULT,
+     10,
+     4 * 128 * 40 + 3,
+     1,
+     {128, 5, 5, 300, 0, 0}},
+    {"offsets_f16", LMC_DTYPE_F16, LMC_LEVEL_DEFAULT, 10, 2 * 80 * 60 + 1, 1, {80, 4, 4, 0, 0, 0}},
+    {"offsets_f8_e4m3", LMC_DTYPE_F8_E4M3, LMC_LEVEL_DEFAULT, 11, 128 * 100, 1, {128, 4, 4, 0, 0, 0}},
+    {"offsets_f8_e5m2", LMC_DTYPE_F8_E5M2, LMC_LEVEL_DEFAULT, 11, 72 * 150, 1, {72, 6, 6, 0, 0, 0}},
+    {"offsets_f64", LMC_DTYPE_F64, LMC_LEVEL_DEFAULT, 10, 8 * 64 * 40 + 7, 1, {64, 6, 6, 0, 0, 0}},
+    {"offsets_c64", LMC_DTYPE_C64, LMC_LEVEL_DEFAULT, 10, 4 * 70 * 50, 1, {70, 8, 8, 0, 0, 0}},
+};
+
 static void fail(const char *name, const char *what)
 {
     fprintf(stderr, "make_vectors: %s: %s\n", name, what);
@@ -137,22 +185,38 @@ static uint64_t seed_of_name(const char *name)
     return seed;
 }
 
-static void verify(lmc_ctx *ctx, const vector *v, const char *name, const unsigned char *content,
-                   const unsigned char *frame, size_t frame_nbytes)
+static void verify(lmc_ctx *ctx, lmc_frame_mode mode, const char *name, const unsigned char *content,
+                   size_t content_nbytes, const unsigned char *frame, size_t frame_nbytes)
 {
     lmc_info info = LMC_INIT(lmc_info);
     if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
         fail(name, "lmc_read_info failed");
-    if (info.mode != v->mode)
+    if (info.mode != mode)
         fail(name, "the frame has another mode");
-    unsigned char *decoded = malloc(v->content_nbytes + 1);
+    unsigned char *decoded = malloc(content_nbytes + 1);
     size_t decoded_nbytes = 0;
-    if (!decoded ||
-        lmc_decode(ctx, frame, frame_nbytes, NULL, 0, decoded, v->content_nbytes, &decoded_nbytes))
+    if (!decoded || lmc_decode(ctx, frame, frame_nbytes, NULL, 0, decoded, content_nbytes, &decoded_nbytes))
         fail(name, "lmc_decode failed");
-    if (decoded_nbytes != v->content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0)
+    if (decoded_nbytes != content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0)
         fail(name, "decodes to other bytes");
     free(decoded);
+}
+
+/* Encodes the content and writes both. Returns the frame, to be freed. */
+static unsigned char *encode(lmc_ctx *ctx, const lmc_params *params, lmc_frame_mode mode, const char *name,
+                             const unsigned char *content, size_t content_nbytes, const char *directory)
+{
+    size_t capacity = 0, frame_nbytes = 0;
+    if (lmc_encode_bound(params, content_nbytes, &capacity) != LMC_OK)
+        fail(name, "lmc_encode_bound failed");
+    unsigned char *frame = malloc(capacity);
+    if (!frame || lmc_encode(ctx, params, content, content_nbytes, NULL, 0, frame, capacity, &frame_nbytes))
+        fail(name, "lmc_encode failed");
+    verify(ctx, mode, name, content, content_nbytes, frame, frame_nbytes);
+    write_file(directory, name, ".lmc", frame, frame_nbytes);
+    write_file(directory, name, ".bin", content, content_nbytes);
+    printf("%-20s %6zu -> %6zu\n", name, content_nbytes, frame_nbytes);
+    return frame;
 }
 
 static void make(lmc_ctx *ctx, const vector *v, const char *directory)
@@ -174,17 +238,27 @@ static void make(lmc_ctx *ctx, const vector *v, const char *directory)
     params.level = v->level;
     params.block_log2 = v->block_log2;
     params.row_nbytes = contents_below(&rng, 2) ? 64 : 0;
-    size_t capacity = 0, frame_nbytes = 0;
-    if (lmc_encode_bound(&params, v->content_nbytes, &capacity) != LMC_OK)
-        fail(name, "lmc_encode_bound failed");
-    unsigned char *frame = malloc(capacity);
-    if (!frame ||
-        lmc_encode(ctx, &params, content, v->content_nbytes, NULL, 0, frame, capacity, &frame_nbytes))
-        fail(name, "lmc_encode failed");
-    verify(ctx, v, name, content, frame, frame_nbytes);
-    write_file(directory, name, ".lmc", frame, frame_nbytes);
-    write_file(directory, name, ".bin", content, v->content_nbytes);
-    printf("%-20s %6zu -> %6zu\n", name, v->content_nbytes, frame_nbytes);
+    free(encode(ctx, &params, v->mode, name, content, v->content_nbytes, directory));
+    free(content);
+}
+
+static void make_matrix(lmc_ctx *ctx, const matrix_vector *v, const char *directory)
+{
+    contents_rng rng = {seed_of_name(v->name)};
+    unsigned char *content = malloc(v->content_nbytes);
+    if (!content)
+        fail(v->name, "no memory");
+    contents_fill_matrix(&rng, &v->matrix, v->dtype, content, v->content_nbytes);
+    lmc_params params;
+    lmc_params_init(&params);
+    params.dtype = v->dtype;
+    params.level = v->level;
+    params.block_log2 = v->block_log2;
+    params.row_nbytes = v->has_row_nbytes ? v->matrix.column_count * contents_unit_nbytes(v->dtype) : 0;
+    unsigned char *frame =
+        encode(ctx, &params, LMC_FRAME_CODED, v->name, content, v->content_nbytes, directory);
+    if ((frame[FEATURES_OFFSET] & FEATURE_OFFSETS) == 0)
+        fail(v->name, "the frame has no offsets");
     free(frame);
     free(content);
 }
@@ -200,6 +274,8 @@ int main(int argc, char **argv)
         fail("lmc_ctx_create", "failed");
     for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
         make(ctx, &vectors[i], argv[1]);
+    for (size_t i = 0; i < sizeof matrix_vectors / sizeof matrix_vectors[0]; i++)
+        make_matrix(ctx, &matrix_vectors[i], argv[1]);
     lmc_ctx_free(ctx);
     return 0;
 }

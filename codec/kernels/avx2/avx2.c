@@ -52,8 +52,8 @@ static void end_past_cache(void)
 
 #include "codec/kernels/avx2/elements.h"
 #include "codec/kernels/avx2/layers.h"
-#include "codec/kernels/shared/strip_stream.h"
 #include "codec/kernels/shared/offset_loops.h"
+#include "codec/kernels/shared/strip_stream.h"
 
 /* ---- bitsets ---- */
 

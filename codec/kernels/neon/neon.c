@@ -37,8 +37,8 @@ static void end_past_cache(void)
 
 #include "codec/kernels/neon/elements.h"
 #include "codec/kernels/neon/layers.h"
-#include "codec/kernels/shared/strip_stream.h"
 #include "codec/kernels/shared/offset_loops.h"
+#include "codec/kernels/shared/strip_stream.h"
 
 #include "codec/kernels/shared/hierarchy_loops.h"
 

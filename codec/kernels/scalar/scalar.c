@@ -8,8 +8,8 @@
 
 #include "codec/kernels/scalar/bits.h"
 #include "codec/kernels/scalar/elements.h"
-#include "codec/kernels/shared/offset_loops.h"
 #include "codec/kernels/scalar/layers.h"
+#include "codec/kernels/shared/offset_loops.h"
 
 /* ---- bitsets ---- */
 

@@ -270,6 +270,27 @@ static void test_coded_frames_with_threads(void)
     check_content(DATA_WEIGHTS, 3);
 }
 
+static void check_matrix(unsigned thread_count)
+{
+    const lmc_params params = frame_matrix(LMC_DTYPE_BF16, 10, 100, content, CONTENT_NBYTES);
+    lmc_ctx *const ctx = must_create_ctx();
+    test_frame frame = frame_encode(ctx, &params, content, CONTENT_NBYTES);
+    CU_ASSERT(frame_has_offsets(&frame));
+    frame_free(&frame);
+    lmc_ctx_free(ctx);
+    check_job(&params, thread_count, LMC_FRAME_CODED);
+}
+
+static void test_frames_of_matrices(void)
+{
+    check_matrix(1);
+}
+
+static void test_frames_of_matrices_with_threads(void)
+{
+    check_matrix(3);
+}
+
 static void test_masked_frames(void)
 {
     check_content(DATA_HALF_ZEROS, 1);
@@ -349,11 +370,38 @@ static void test_no_allocation_by_claims(void)
     lmc_ctx_free(ctx);
 }
 
+/* A plan of a few bytes may claim 2^32 - 1 columns: they take no memory if they have no values, and are refused
+ * before memory is asked for if they have. */
+static void test_no_allocation_by_columns(void)
+{
+    size_t largest = 0, nbytes;
+    const lmc_allocator allocator = {refuse_large, release_plainly, &largest};
+    static const char *const names[] = {"handmade_offsets_columns_huge", "corrupt/offsets_columns_huge"};
+    lmc_ctx *ctx = NULL;
+    uint8_t *const frame = must_malloc(1 << 16);
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
+    for (size_t i = 0; i < 2; i++) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/vectors/%s.lmc", LMC_TESTS_DIR, names[i]);
+        FILE *const file = fopen(path, "rb");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+        const size_t frame_nbytes = fread(frame, 1, 1 << 16, file);
+        fclose(file);
+        CU_ASSERT_EQUAL(lmc_decode(ctx, frame, frame_nbytes, NULL, 0, found, CONTENT_NBYTES, &nbytes),
+                        i == 0 ? LMC_OK : LMC_ERR_CORRUPT);
+    }
+    CU_ASSERT(largest < (1 << 20));
+    free(frame);
+    lmc_ctx_free(ctx);
+}
+
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
         LMC_TEST(test_coded_frames),
         LMC_TEST(test_coded_frames_with_threads),
+        LMC_TEST(test_frames_of_matrices),
+        LMC_TEST(test_frames_of_matrices_with_threads),
         LMC_TEST(test_masked_frames),
         LMC_TEST(test_stored_frames),
         LMC_TEST(test_stored_frames_with_threads),
@@ -362,6 +410,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_delta_frames_of_rounded_bases),
         LMC_TEST(test_objects_outlive_their_context),
         LMC_TEST(test_no_allocation_by_claims),
+        LMC_TEST(test_no_allocation_by_columns),
     };
     return LMC_TEST_MAIN("alloc", tests, argc, argv);
 }

@@ -24,6 +24,7 @@ static guarded content_memory, stored_memory, scratch_memory;
 
 /* What was seen: a test claims that every form is met. */
 static unsigned block_modes[3], plane_modes[4], escape_blocks;
+static unsigned row_forms[LMC_FMT_ROWS_NONE + 1]; /* by row_nbits */
 
 static void open_memory(void)
 {
@@ -84,13 +85,27 @@ static lmc_status decode(const lmc_kernels *kernels, const uint8_t *stored, size
     return lmc_block_decode(&coder, &block, dst, nbytes, hash, &diag);
 }
 
-static void note_modes(const uint8_t *stored)
+/* Bytes of the rows of a block of n elements. */
+static size_t rows_nbytes(const uint8_t *rows, size_t n)
+{
+    const lmc_offsets *const offsets = &decision.coding.offsets;
+    if (offsets->column_count == 0)
+        return 0;
+    row_forms[rows[0]]++;
+    if (rows[0] == LMC_FMT_ROWS_NONE)
+        return 1;
+    return 3 + lmc_bits_nbytes(lmc_offsets_row_count(offsets, first_element, n) * rows[0]);
+}
+
+static void note_modes(const uint8_t *stored, size_t nbytes)
 {
     block_modes[stored[0]]++;
     if (stored[0] != LMC_FMT_BLOCK_PLANES)
         return;
+    const uint8_t *const modes =
+        stored + 1 + rows_nbytes(stored + 1, nbytes / decision.coding.element_nbytes);
     for (unsigned i = 0; i < decision.coding.plane_count; i++)
-        plane_modes[stored[1 + i]]++;
+        plane_modes[modes[i]]++;
 }
 
 /* One block of the first nbytes of content through every set: the same bytes, at most one more than the
@@ -111,7 +126,7 @@ static size_t round_trip(size_t nbytes)
         if (k == 0) {
             first_nbytes = stored_nbytes;
             memcpy(first_stored, dst, stored_nbytes);
-            note_modes(dst);
+            note_modes(dst, nbytes);
         }
         CU_ASSERT_EQUAL_FATAL(stored_nbytes, first_nbytes);
         CU_ASSERT_EQUAL(memcmp(dst, first_stored, stored_nbytes), 0);
@@ -276,9 +291,140 @@ static void test_less_than_an_element(void)
         CU_ASSERT_EQUAL(round_trip(nbytes), nbytes + 1);
 }
 
+/* ---- rows and columns ---- */
+
+static const lmc_dtype matrix_dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_F8_E5M2, LMC_DTYPE_F16, LMC_DTYPE_BF16,
+                                          LMC_DTYPE_F32,     LMC_DTYPE_C64,     LMC_DTYPE_F64};
+#define MATRIX_DTYPE_COUNT (sizeof matrix_dtypes / sizeof matrix_dtypes[0])
+
+static const unsigned column_counts[] = {32, 33, 64, 100, 256, 384, 1000, 4096};
+#define COLUMN_COUNTS (sizeof column_counts / sizeof column_counts[0])
+
+/* A matrix of so many elements, or a few more. Returns its elements. */
+static size_t fill_matrix(lmc_dtype dtype, unsigned columns_wanted, size_t n)
+{
+    const size_t unit = data_element_nbytes(dtype), most = CONTENT_MAX / unit;
+    const size_t enough = n < (size_t)20 * columns_wanted ? (size_t)20 * columns_wanted : n;
+    const size_t count = enough < most ? enough : most;
+    data_fill(content, count * unit, dtype, DATA_WEIGHTS);
+    data_scale_matrix(content, count * unit, dtype, columns_wanted);
+    return count;
+}
+
+/* The same block as one that begins within a row. */
+static void round_trip_from(size_t first, size_t n, unsigned unit)
+{
+    if (first >= n)
+        return;
+    memmove(content, content + first * unit, (n - first) * unit);
+    first_element = first;
+    round_trip((n - first) * unit);
+    round_trip(lmc_min_size(1 + random_below(n - first), 3000) * unit);
+    first_element = first + 1024 * random_below(1u << 20);
+    round_trip(lmc_min_size(n - first, 5000) * unit);
+    first_element = 0;
+}
+
+static void test_matrices(void)
+{
+    unsigned decided = 0, has_columns = 0, tried = 0;
+    memset(row_forms, 0, sizeof row_forms);
+    for (size_t c = 0; c < COLUMN_COUNTS; c++)
+        for (size_t d = 0; d < MATRIX_DTYPE_COUNT; d++) {
+            const unsigned unit = data_element_nbytes(matrix_dtypes[d]);
+            const size_t n = fill_matrix(matrix_dtypes[d], column_counts[c], 12000);
+            column_count = column_counts[c];
+            decide(matrix_dtypes[d], c % 2 ? LMC_LEVEL_DEFAULT : LMC_LEVEL_MAX, n * unit);
+            tried++;
+            decided += decision.coding.offsets.column_count == column_count;
+            has_columns += decision.coding.offsets.columns != NULL;
+            CU_ASSERT(round_trip(n * unit) < n * unit);
+            round_trip_from(1024 * (1 + random_below(4)), n, unit);
+        }
+    column_count = 0;
+    CU_ASSERT(decided >= tried * 9 / 10);
+    CU_ASSERT(has_columns >= tried * 6 / 10);
+    CU_ASSERT(row_forms[4] + row_forms[5] + row_forms[6] + row_forms[7] > tried);
+}
+
+/* Without a shape, stretches take the part of rows. */
+static void test_stretches(void)
+{
+    unsigned decided = 0;
+    for (size_t d = 0; d < MATRIX_DTYPE_COUNT; d++) {
+        const unsigned unit = data_element_nbytes(matrix_dtypes[d]);
+        const size_t n = 40 * 512 + 100;
+        data_fill(content, n * unit, matrix_dtypes[d], DATA_WEIGHTS);
+        for (size_t i = 0; i < n; i += 512)
+            data_scale_matrix(content + i * unit, lmc_min_size(512, n - i) * unit, matrix_dtypes[d],
+                              SIZE_MAX);
+        decide(matrix_dtypes[d], LMC_LEVEL_DEFAULT, n * unit);
+        decided += decision.coding.offsets.column_count == 512 && !decision.coding.offsets.columns;
+        round_trip(n * unit);
+        round_trip_from(1024 * (1 + random_below(4)), n, unit);
+    }
+    CU_ASSERT(decided >= MATRIX_DTYPE_COUNT - 2);
+}
+
+/* Values of any size in a matrix: escapes, and rows that are far apart. */
+static void test_matrices_with_escapes(void)
+{
+    for (size_t d = 0; d < MATRIX_DTYPE_COUNT; d++)
+        for (unsigned share = 1; share <= 256; share *= 4) {
+            const unsigned unit = data_element_nbytes(matrix_dtypes[d]);
+            const size_t n = fill_matrix(matrix_dtypes[d], 96, 96 * 80);
+            column_count = 96;
+            decide(matrix_dtypes[d], LMC_LEVEL_DEFAULT, n * unit);
+            for (size_t i = 0; i < n; i++) {
+                const uint64_t value = random_below(4) ? random_u64() : random_u64() & 1 ? ~UINT64_C(0) : 0;
+                if (random_below(256) < share || i / 96 % 40 == 7)
+                    memcpy(content + i * unit, &value, unit);
+            }
+            round_trip(n * unit);
+            round_trip_from(1024 * (1 + random_below(4)), n, unit);
+        }
+    column_count = 0;
+}
+
+/* Blocks of one value have no rows, and take next to nothing. */
+static void test_fill_in_matrices(void)
+{
+    memset(row_forms, 0, sizeof row_forms);
+    for (size_t d = 0; d < MATRIX_DTYPE_COUNT; d++) {
+        const unsigned unit = data_element_nbytes(matrix_dtypes[d]);
+        const size_t n = fill_matrix(matrix_dtypes[d], 200, 200 * 80);
+        column_count = 200;
+        decide(matrix_dtypes[d], LMC_LEVEL_DEFAULT, n * unit);
+        fill(n / 2, n, unit, UINT64_C(0x3c3c3c3c3c3c3c3c));
+        round_trip(n * unit);
+        fill(0, n, unit, UINT64_C(0x3c3c3c3c3c3c3c3c));
+        CU_ASSERT(round_trip(n * unit) <= 48);
+        CU_ASSERT(round_trip(unit) <= unit + 1);
+        round_trip_from(1024, n, unit);
+    }
+    column_count = 0;
+    CU_ASSERT(row_forms[LMC_FMT_ROWS_NONE] >= MATRIX_DTYPE_COUNT);
+}
+
 /* ---- blocks that break a rule ---- */
 
 /* A byte more, a byte less, and all shorter ones are refused alike. */
+static void check_lengths(size_t nbytes, size_t stored_nbytes)
+{
+    uint8_t *const dst = guarded_end(&content_memory, nbytes);
+    uint64_t hash;
+    first_stored[stored_nbytes] = 0;
+    for (size_t k = 0; k < set_count; k++) {
+        const uint8_t *copy = guarded_copy(&stored_memory, first_stored, stored_nbytes + 1);
+        CU_ASSERT_EQUAL(decode(sets[k], copy, stored_nbytes + 1, 0, dst, nbytes, &hash), LMC_ERR_CORRUPT);
+        for (size_t cut = 0; cut < stored_nbytes;
+             cut += stored_nbytes < 300 || cut < 50 ? 1 : 1 + random_below(50)) {
+            copy = guarded_copy(&stored_memory, first_stored, cut);
+            CU_ASSERT_EQUAL(decode(sets[k], copy, cut, 0, dst, nbytes, &hash), LMC_ERR_CORRUPT);
+        }
+    }
+}
+
 static void test_exact_consumption(void)
 {
     for (unsigned i = 0; i < 300; i++) {
@@ -286,22 +432,36 @@ static void test_exact_consumption(void)
         const size_t nbytes = 8 + random_below(i % 10 ? 200 : 5000);
         data_fill(content, nbytes, dtype, (data_kind)random_below(DATA_KIND_COUNT));
         decide(dtype, LMC_LEVEL_DEFAULT, nbytes);
-        const size_t stored_nbytes = round_trip(nbytes);
-        uint8_t *const dst = guarded_end(&content_memory, nbytes);
-        uint64_t hash;
-        first_stored[stored_nbytes] = 0;
-        for (size_t k = 0; k < set_count; k++) {
-            const uint8_t *copy = guarded_copy(&stored_memory, first_stored, stored_nbytes + 1);
-            CU_ASSERT_EQUAL(decode(sets[k], copy, stored_nbytes + 1, 0, dst, nbytes, &hash), LMC_ERR_CORRUPT);
-            for (size_t cut = 0; cut < stored_nbytes; cut += stored_nbytes < 300 ? 1 : 1 + random_below(50)) {
-                copy = guarded_copy(&stored_memory, first_stored, cut);
-                CU_ASSERT_EQUAL(decode(sets[k], copy, cut, 0, dst, nbytes, &hash), LMC_ERR_CORRUPT);
-            }
-        }
+        check_lengths(nbytes, round_trip(nbytes));
     }
 }
 
 /* Bits flipped in the modes and anywhere: one status for all sets, and the same content if it is OK. */
+static void check_damage(size_t nbytes, size_t stored_nbytes, uint8_t *first_found)
+{
+    for (unsigned turn = 0; turn < 4; turn++) {
+        const size_t at = random_below(turn == 0 ? lmc_min_size(stored_nbytes, 12) : stored_nbytes);
+        const uint8_t bit = (uint8_t)(1u << random_below(8));
+        lmc_status first = LMC_OK;
+        first_stored[at] ^= bit;
+        for (size_t k = 0; k < set_count; k++) {
+            uint8_t *const found = guarded_end(&content_memory, nbytes);
+            uint64_t hash;
+            const uint8_t *const copy = guarded_copy(&stored_memory, first_stored, stored_nbytes);
+            const lmc_status status = decode(sets[k], copy, stored_nbytes, turn & 1, found, nbytes, &hash);
+            if (k == 0) {
+                first = status;
+                memcpy(first_found, found, nbytes);
+            }
+            CU_ASSERT_EQUAL(status, first);
+            CU_ASSERT(status == LMC_OK || status == LMC_ERR_CORRUPT || status == LMC_ERR_UNSUPPORTED);
+            CU_ASSERT(status != LMC_OK || memcmp(found, first_found, nbytes) == 0);
+            CU_ASSERT(status != LMC_OK || hash == lmc_kernels_scalar.hash(found, nbytes, 0));
+        }
+        first_stored[at] ^= bit;
+    }
+}
+
 static void test_damage(void)
 {
     uint8_t *const first_found = must_malloc(CONTENT_MAX);
@@ -310,30 +470,30 @@ static void test_damage(void)
         const size_t nbytes = 8 + random_below(i % 20 ? 400 : 9000);
         data_fill(content, nbytes, dtype, (data_kind)random_below(DATA_KIND_COUNT));
         decide(dtype, (lmc_level)random_below(3), nbytes);
-        const size_t stored_nbytes = round_trip(nbytes);
-        for (unsigned turn = 0; turn < 4; turn++) {
-            const size_t at = random_below(turn == 0 ? lmc_min_size(stored_nbytes, 12) : stored_nbytes);
-            const uint8_t bit = (uint8_t)(1u << random_below(8));
-            lmc_status first = LMC_OK;
-            first_stored[at] ^= bit;
-            for (size_t k = 0; k < set_count; k++) {
-                uint8_t *const found = guarded_end(&content_memory, nbytes);
-                uint64_t hash;
-                const uint8_t *const copy = guarded_copy(&stored_memory, first_stored, stored_nbytes);
-                const lmc_status status =
-                    decode(sets[k], copy, stored_nbytes, turn & 1, found, nbytes, &hash);
-                if (k == 0) {
-                    first = status;
-                    memcpy(first_found, found, nbytes);
-                }
-                CU_ASSERT_EQUAL(status, first);
-                CU_ASSERT(status == LMC_OK || status == LMC_ERR_CORRUPT || status == LMC_ERR_UNSUPPORTED);
-                CU_ASSERT(status != LMC_OK || memcmp(found, first_found, nbytes) == 0);
-                CU_ASSERT(status != LMC_OK || hash == lmc_kernels_scalar.hash(found, nbytes, 0));
-            }
-            first_stored[at] ^= bit;
-        }
+        check_damage(nbytes, round_trip(nbytes), first_found);
     }
+    free(first_found);
+}
+
+/* Both for blocks with rows. */
+static void test_damage_of_matrices(void)
+{
+    uint8_t *const first_found = must_malloc(CONTENT_MAX);
+    for (unsigned i = 0; i < 150; i++) {
+        const lmc_dtype dtype = matrix_dtypes[i % MATRIX_DTYPE_COUNT];
+        const unsigned unit = data_element_nbytes(dtype);
+        column_count = 32 + (uint32_t)random_below(80);
+        const size_t n = fill_matrix(dtype, column_count, 7000);
+        decide(dtype, LMC_LEVEL_DEFAULT, n * unit);
+        first_element = 1024 * random_below(5);
+        const size_t nbytes = (1 + random_below(i % 10 ? 600 : 4000)) * unit + random_below(unit);
+        const size_t stored_nbytes = round_trip(nbytes);
+        check_lengths(nbytes, stored_nbytes);
+        for (unsigned turn = 0; turn < 10; turn++)
+            check_damage(nbytes, stored_nbytes, first_found);
+    }
+    column_count = 0;
+    first_element = 0;
     free(first_found);
 }
 
@@ -359,8 +519,13 @@ int main(int argc, char **argv)
         LMC_TEST(test_blocks_of_fill),
         LMC_TEST(test_escapes),
         LMC_TEST(test_less_than_an_element),
+        LMC_TEST(test_matrices),
+        LMC_TEST(test_stretches),
+        LMC_TEST(test_matrices_with_escapes),
+        LMC_TEST(test_fill_in_matrices),
         LMC_TEST(test_exact_consumption),
         LMC_TEST(test_damage),
+        LMC_TEST(test_damage_of_matrices),
         LMC_TEST(test_every_form_is_met),
     };
     open_memory();

@@ -6,7 +6,8 @@
 
 #define CONTENT_MAX 20000
 #define FRAME_MAX (2 * CONTENT_MAX)
-#define FRAME_COUNT 48
+#define FRAME_COUNT 58
+#define MATRIX_FIRST 48 /* this frame and the next are of matrices */
 
 static const lmc_kernels *sets[KERNEL_SETS_MAX];
 static size_t set_count;
@@ -24,13 +25,20 @@ static void make_frames(void)
 {
     static const lmc_dtype dtypes[] = {LMC_DTYPE_U8,  LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F16,
                                        LMC_DTYPE_F32, LMC_DTYPE_I32,     LMC_DTYPE_F64,  LMC_DTYPE_I64};
+    static const lmc_dtype matrices[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_BF16, LMC_DTYPE_F16, LMC_DTYPE_F32,
+                                         LMC_DTYPE_BF16};
     static const data_kind kinds[] = {DATA_WEIGHTS, DATA_HALF_ZEROS, DATA_RARE,
                                       DATA_SHORT,   DATA_WILD,       DATA_RANDOM};
     for (size_t i = 0; i < FRAME_COUNT; i++) {
-        const lmc_params params = frame_params(dtypes[i % 8], (lmc_level)(i % 3), 10);
+        lmc_params params = frame_params(dtypes[i % 8], (lmc_level)(i % 3), 10);
         frames[i].nbytes = i < 4 ? 60 * i : 300 + random_below(i % 6 == 5 ? CONTENT_MAX - 300 : 2500);
+        if (i >= MATRIX_FIRST)
+            frames[i].nbytes = CONTENT_MAX - random_below(5000);
         frames[i].content = must_malloc(frames[i].nbytes);
-        data_fill(frames[i].content, frames[i].nbytes, dtypes[i % 8], kinds[i / 8]);
+        if (i < MATRIX_FIRST)
+            data_fill(frames[i].content, frames[i].nbytes, dtypes[i % 8], kinds[i / 8]);
+        else
+            params = frame_matrix(matrices[i % 5], 10, 32 + i * 7 % 80, frames[i].content, frames[i].nbytes);
         size_t bound;
         if (lmc_encode_bound(&params, frames[i].nbytes, &bound) != LMC_OK)
             abort();
@@ -38,6 +46,8 @@ static void make_frames(void)
         if (lmc_encode(ctx, &params, frames[i].content, frames[i].nbytes, NULL, 0, frames[i].frame.bytes,
                        bound, &frames[i].frame.nbytes) != LMC_OK ||
             frames[i].frame.nbytes > FRAME_MAX)
+            abort();
+        if (i >= MATRIX_FIRST && !frame_has_offsets(&frames[i].frame))
             abort();
     }
 }

@@ -212,27 +212,114 @@ static void test_unaligned_buffers(void)
 }
 
 /* The same bytes again, from another context, and for every number of threads. */
-static void test_same_bytes_always(void)
+static void check_same_bytes(lmc_ctx *other, lmc_params *params, size_t nbytes, const test_frame *first)
 {
     static const unsigned thread_counts[] = {2, 3, 7, 0, 1};
+    for (size_t t = 0; t < sizeof thread_counts / sizeof thread_counts[0]; t++) {
+        params->thread_count = thread_counts[t];
+        test_frame again = frame_encode(other, params, content, nbytes);
+        CU_ASSERT(frames_are_equal(first, &again));
+        CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(other, thread_counts[t]), LMC_OK);
+        frame_check(other, &again, content, nbytes);
+        frame_free(&again);
+    }
+}
+
+static void test_same_bytes_always(void)
+{
     lmc_ctx *const other = must_create_ctx();
     for (unsigned i = 0; i < 44; i++) {
         const size_t nbytes = 60000 + random_below(100000);
         lmc_params params = frame_params(dtype_of(i), (lmc_level)(i % 3), 10 + i % 4);
         data_fill(content, nbytes, params.dtype, (data_kind)random_below(DATA_KIND_COUNT));
         test_frame first = frame_encode(ctx, &params, content, nbytes);
-        for (size_t t = 0; t < sizeof thread_counts / sizeof thread_counts[0]; t++) {
-            params.thread_count = thread_counts[t];
-            test_frame again = frame_encode(other, &params, content, nbytes);
-            CU_ASSERT(frames_are_equal(&first, &again));
-            CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(other, thread_counts[t]), LMC_OK);
-            frame_check(other, &again, content, nbytes);
-            frame_free(&again);
-        }
+        check_same_bytes(other, &params, nbytes, &first);
         frame_free(&first);
     }
     lmc_ctx_free(other);
 }
+
+/* ---- matrices ---- */
+
+static const lmc_dtype matrix_dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_F8_E5M2, LMC_DTYPE_F16, LMC_DTYPE_BF16,
+                                          LMC_DTYPE_F32,     LMC_DTYPE_C64,     LMC_DTYPE_F64};
+#define MATRIX_DTYPE_COUNT (sizeof matrix_dtypes / sizeof matrix_dtypes[0])
+
+/* With rows and columns of different scale the frame gets smaller, once it is told of rows. */
+static void test_matrices(void)
+{
+    static const unsigned column_counts[] = {32, 33, 64, 100, 256, 384, 1000, 4096};
+    lmc_ctx *const other = must_create_ctx();
+    unsigned with_offsets = 0, tried = 0;
+    for (size_t d = 0; d < MATRIX_DTYPE_COUNT; d++)
+        for (size_t c = 0; c < sizeof column_counts / sizeof column_counts[0]; c++) {
+            const size_t n = 40000 + random_below(40000), nbytes = n * data_element_nbytes(matrix_dtypes[d]);
+            lmc_params params = frame_matrix(matrix_dtypes[d], 10 + c % 3, column_counts[c], content, nbytes);
+            params.level = c % 2 ? LMC_LEVEL_MAX : LMC_LEVEL_DEFAULT;
+            test_frame first = frame_encode(ctx, &params, content, nbytes);
+            frame_check(ctx, &first, content, nbytes);
+            check_same_bytes(other, &params, nbytes, &first);
+            with_offsets += (unsigned)frame_has_offsets(&first);
+            tried++;
+            params.row_nbytes = 0;
+            test_frame plain = frame_encode(ctx, &params, content, nbytes);
+            CU_ASSERT(first.nbytes <= plain.nbytes + plain.nbytes / 200);
+            frame_free(&plain);
+            frame_free(&first);
+        }
+    CU_ASSERT(with_offsets >= tried * 9 / 10);
+    lmc_ctx_free(other);
+}
+
+/* Rows that cannot have columns, and the longest that can. */
+static void test_lengths_of_rows(void)
+{
+    static const size_t column_counts[] = {1,     2,     31,    32,     61439,  61440,
+                                           61441, 65536, 87500, 350000, 600000, 700000};
+    for (size_t i = 0; i < sizeof column_counts / sizeof column_counts[0]; i++) {
+        const size_t columns = column_counts[i];
+        const lmc_params params = frame_matrix(LMC_DTYPE_F8_E5M2, 0, columns, content, CONTENT_MAX);
+        frame_round_trip(ctx, &params, content, CONTENT_MAX);
+        frame_round_trip(ctx, &params, content, 8 * columns < CONTENT_MAX ? 8 * columns : columns);
+        frame_round_trip(ctx, &params, content, columns / 2);
+    }
+    static const uint32_t row_nbytes[] = {1,    2,          3,          999,        1001,
+                                          5000, 0x7fffffff, 0x80000000, 0xfffffffc, 0xffffffff};
+    for (size_t i = 0; i < sizeof row_nbytes / sizeof row_nbytes[0]; i++) {
+        lmc_params params = frame_matrix(LMC_DTYPE_F32, 0, 250, content, 200000);
+        params.row_nbytes = row_nbytes[i];
+        frame_round_trip(ctx, &params, content, 200000);
+        frame_round_trip(ctx, &params, content, 20000);
+    }
+}
+
+/* Against a base: offsets are for frames that do without it. */
+static void test_matrices_with_bases(void)
+{
+    const size_t nbytes = 2 * 64 * 500;
+    uint8_t *const base = must_malloc(nbytes), *const found = must_malloc(nbytes);
+    const lmc_params params = frame_matrix(LMC_DTYPE_BF16, 10, 64, content, nbytes);
+    for (unsigned is_near = 0; is_near < 2; is_near++) {
+        size_t found_nbytes = 0;
+        random_fill(base, nbytes);
+        if (is_near) {
+            memcpy(base, content, nbytes);
+            for (size_t i = 0; i < nbytes; i += 2 * (1 + random_below(40)))
+                base[i] ^= 1;
+        }
+        test_frame frame = frame_encode_against(ctx, &params, content, nbytes, base);
+        CU_ASSERT_EQUAL(frame.bytes[6], is_near ? LMC_FRAME_DELTA : LMC_FRAME_CODED);
+        CU_ASSERT_EQUAL(frame.bytes[8], is_near ? 0 : LMC_FMT_FEATURE_OFFSETS);
+        CU_ASSERT_EQUAL(
+            lmc_decode(ctx, frame.bytes, frame.nbytes, base, nbytes, found, nbytes, &found_nbytes), LMC_OK);
+        CU_ASSERT_EQUAL(memcmp(found, content, nbytes), 0);
+        frame_free(&frame);
+    }
+    free(base);
+    free(found);
+}
+
+/* ---- threads, sizes ---- */
 
 /* More threads than blocks, and all that there may be. */
 static void test_many_threads(void)
@@ -287,14 +374,25 @@ static void test_mixture_is_not_taken_for_noise(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_every_small_length),   LMC_TEST(test_no_content),
-        LMC_TEST(test_lengths_about_blocks), LMC_TEST(test_random_lengths),
-        LMC_TEST(test_every_content),        LMC_TEST(test_special_floats),
-        LMC_TEST(test_every_16_bit_value),   LMC_TEST(test_simple_contents_get_small),
-        LMC_TEST(test_dominated_bytes),      LMC_TEST(test_noise_is_never_much_larger),
-        LMC_TEST(test_block_sizes),          LMC_TEST(test_unaligned_buffers),
-        LMC_TEST(test_same_bytes_always),    LMC_TEST(test_many_threads),
-        LMC_TEST(test_large_content),        LMC_TEST(test_mixture_is_not_taken_for_noise),
+        LMC_TEST(test_every_small_length),
+        LMC_TEST(test_no_content),
+        LMC_TEST(test_lengths_about_blocks),
+        LMC_TEST(test_random_lengths),
+        LMC_TEST(test_every_content),
+        LMC_TEST(test_special_floats),
+        LMC_TEST(test_every_16_bit_value),
+        LMC_TEST(test_simple_contents_get_small),
+        LMC_TEST(test_dominated_bytes),
+        LMC_TEST(test_noise_is_never_much_larger),
+        LMC_TEST(test_block_sizes),
+        LMC_TEST(test_unaligned_buffers),
+        LMC_TEST(test_same_bytes_always),
+        LMC_TEST(test_many_threads),
+        LMC_TEST(test_matrices),
+        LMC_TEST(test_lengths_of_rows),
+        LMC_TEST(test_matrices_with_bases),
+        LMC_TEST(test_large_content),
+        LMC_TEST(test_mixture_is_not_taken_for_noise),
     };
     ctx = must_create_ctx();
     content = must_malloc(CONTENT_MAX + 64);

@@ -136,6 +136,30 @@ static void test_pieces_equal_whole(void)
     }
 }
 
+/* Blocks begin within rows, and need nothing of the blocks before them. */
+static void test_pieces_of_matrices(void)
+{
+    static const lmc_dtype dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_F8_E5M2, LMC_DTYPE_F16, LMC_DTYPE_BF16,
+                                       LMC_DTYPE_F32,     LMC_DTYPE_C64,     LMC_DTYPE_F64};
+    static const unsigned column_counts[] = {32, 33, 64, 100, 256, 384, 1000};
+    const size_t dtype_count = sizeof dtypes / sizeof dtypes[0];
+    const size_t column_counts_count = sizeof column_counts / sizeof column_counts[0];
+    unsigned with_offsets = 0, tried = 0;
+    for (size_t d = 0; d < dtype_count; d++)
+        for (size_t c = 0; c < column_counts_count; c++) {
+            const unsigned unit = data_element_nbytes(dtypes[d]);
+            const size_t nbytes = 25 * 1000 * unit + random_below(5000);
+            const lmc_params params =
+                frame_matrix(dtypes[d], 10 + (c & 1), column_counts[c], content, nbytes);
+            test_frame whole = frame_encode(ctx, &params, content, nbytes);
+            with_offsets += (unsigned)frame_has_offsets(&whole);
+            tried++;
+            frame_free(&whole);
+            check_pieces(&params, nbytes);
+        }
+    CU_ASSERT(with_offsets >= tried * 8 / 10);
+}
+
 static void test_small_pieces(void)
 {
     for (size_t nbytes = 0; nbytes < 300; nbytes++) {
@@ -333,8 +357,9 @@ static void test_decode_arguments(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_pieces_equal_whole), LMC_TEST(test_small_pieces),     LMC_TEST(test_read_fails),
-        LMC_TEST(test_reads_stay_inside),  LMC_TEST(test_encode_arguments), LMC_TEST(test_decode_arguments),
+        LMC_TEST(test_pieces_equal_whole), LMC_TEST(test_pieces_of_matrices), LMC_TEST(test_small_pieces),
+        LMC_TEST(test_read_fails),         LMC_TEST(test_reads_stay_inside),  LMC_TEST(test_encode_arguments),
+        LMC_TEST(test_decode_arguments),
     };
     ctx = must_create_ctx();
     content = must_malloc(CONTENT_MAX);

@@ -76,6 +76,30 @@ static void test_coded(void)
     check_all_ranges(LMC_DTYPE_BF16, DATA_WEIGHTS, CONTENT_MAX, 0);
 }
 
+static void test_matrices(void)
+{
+    static const struct {
+        lmc_dtype dtype;
+        unsigned column_count, block_log2;
+    } cases[] = {{LMC_DTYPE_BF16, 64, 10}, {LMC_DTYPE_BF16, 100, 11}, {LMC_DTYPE_BF16, 1000, 10},
+                 {LMC_DTYPE_F16, 33, 10},  {LMC_DTYPE_F32, 384, 10},  {LMC_DTYPE_F8_E4M3, 256, 11},
+                 {LMC_DTYPE_F64, 100, 10}, {LMC_DTYPE_F32, 4096, 12}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const unsigned unit = data_element_nbytes(cases[i].dtype);
+        const size_t enough = (size_t)13 * cases[i].column_count, n = enough < 15000 ? 15000 : enough;
+        const lmc_params params =
+            frame_matrix(cases[i].dtype, cases[i].block_log2, cases[i].column_count, content, n * unit + 1);
+        test_frame frame = frame_encode(ctx, &params, content, n * unit + 1);
+        CU_ASSERT(frame_has_offsets(&frame));
+        for (unsigned threads = 1; threads <= 3; threads += 2) {
+            CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, threads), LMC_OK);
+            check_ranges(&frame, n * unit + 1, (size_t)unit << cases[i].block_log2);
+        }
+        frame_free(&frame);
+    }
+    CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, 1), LMC_OK);
+}
+
 /* A stored frame of several blocks has one hash for all of them. */
 static void test_stored(void)
 {
@@ -123,11 +147,8 @@ static void test_only_the_blocks_it_needs(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_coded),
-        LMC_TEST(test_stored),
-        LMC_TEST(test_short),
-        LMC_TEST(test_threads),
-        LMC_TEST(test_only_the_blocks_it_needs),
+        LMC_TEST(test_coded), LMC_TEST(test_matrices), LMC_TEST(test_stored),
+        LMC_TEST(test_short), LMC_TEST(test_threads),  LMC_TEST(test_only_the_blocks_it_needs),
     };
     ctx = must_create_ctx();
     content = must_malloc(CONTENT_MAX);

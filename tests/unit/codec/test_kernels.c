@@ -342,7 +342,7 @@ static int split_case(const lmc_kernels *k, unsigned width, const lmc_split *spl
     take_plane_set(&got, nbytes, p, n, 0, place);
     take_plane_set(&readable, nbytes, p, n, 64, place);
     if (random_below(2)) {
-        uint8_t *const shift = take(2 * padded(n), place);
+        uint8_t *const shift = take(2 * padded(n), place == AT_ODD_PLACE ? AT_START : place); /* aligned */
         random_fill(shift, 2 * padded(n));
         expected.shift = got.shift = readable.shift = (uint16_t *)(void *)shift;
     }
