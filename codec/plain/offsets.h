@@ -1,5 +1,5 @@
 /*
- * offsets.h - row and column offsets of a matrix (format.md "Offsets"): what they add to high parts, the values of a
+ * offsets.h - row and column offsets of a matrix (format.md "Columns", "Rows and columns"): what they add to high parts, the values of a
  * block's rows, and the packed values of columns. offsets_plan.h decides them.
  */
 #ifndef LMC_CODEC_PLAIN_OFFSETS_H
@@ -35,7 +35,7 @@ void lmc_offsets_unpack(const lmc_offsets *offsets, uint16_t *columns);
 
 /* ---- blocks ---- */
 
-/* The offsets of n elements of a block. */
+/* The offsets of a block. */
 typedef struct lmc_block_offsets {
     const lmc_offsets *offsets;
     uint64_t first;       /* place of the block's first element in its row */
@@ -43,14 +43,15 @@ typedef struct lmc_block_offsets {
     uint16_t *shifts;     /* of a strip: scratch */
 } lmc_block_offsets;
 
-/* Offsets of n elements from `first` on, an element of the block, for kernels: at most so many as a kernel call takes.
- * The whole block has one part if it has no offsets. Elements of a part are a multiple of 64, except the last part's
- * of a strip. */
+/* Elements of a strip for one call of split or join, and what is added to their high parts. */
 typedef struct lmc_offset_part {
     size_t n;
-    uint16_t row;          /* the row's offset, for all */
-    const uint16_t *shift; /* on top of it, for each; NULL: none */
+    uint16_t row;          /* to all of them ... */
+    const uint16_t *shift; /* ... and to each, as in lmc_plane_set */
 } lmc_offset_part;
+
+/* The part that begins with element `first` of the block, of n elements that are left of its strip. It ends where the
+ * row does, or has all n elements. In the first case it has a multiple of 64 of them, unless they are the last n. */
 lmc_offset_part lmc_offsets_part(const lmc_kernels *kernels, const lmc_block_offsets *block, size_t first,
                                  size_t n);
 
