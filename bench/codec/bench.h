@@ -29,13 +29,14 @@ typedef struct bench_data {
     unsigned element_nbytes;
     uint8_t *bytes; /* malloc'ed */
     size_t nbytes;
+    uint32_t row_nbytes; /* as in lmc_params */
 } bench_data;
 
 /* Kinds of synthetic data, by the names that --dtype takes. Weights have a normal distribution with sigma 0.02;
- * those of fp8 are scaled to its range. Adam's moments have a scale for each row of 1024; second moments are
- * squares. */
+ * those of fp8 are scaled to its range. Those of `matrix` have a scale for each row of 1024 and for each column. Adam's
+ * moments have a scale for each row; second moments are squares. */
 extern const char *const bench_kinds[]; /* NULL after the last */
-#define BENCH_KIND_COUNT 6
+#define BENCH_KIND_COUNT 7
 
 /* Fills *data with `nbytes` of a kind. After 16 Mi values the values repeat. Returns 0, or -1. */
 int bench_data_make(bench_data *data, const char *kind, size_t nbytes);

@@ -16,7 +16,7 @@ const char bench_usage[] =
     "  --max-mib N             leaves out larger sizes of the matrix\n"
     "  --set NAME              scalar, neon, avx2, avx512 (default: all that this CPU has)\n"
     "  --level NAME            fast, default, max (default: fast and default)\n"
-    "  --dtype NAME            bf16, f32, f16, f8_e4m3, adam_m, adam_v (default: bf16 and f32; matrix: all)\n"
+    "  --dtype NAME            bf16, f32, f16, f8_e4m3, adam_m, adam_v, matrix (default: bf16 and f32; --matrix: all)\n"
     "  --regime cold|cached    default: cold; matrix: both\n"
     "  --only NAME             tensor, peer, range, delta\n"
     "  --repeats N             passes, of which the fastest counts (default: 5)\n"

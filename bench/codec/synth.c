@@ -9,19 +9,24 @@
 #define PERIOD_VALUES ((size_t)1 << 24) /* values before the first one repeats */
 #define ROW_VALUES 1024
 
-const char *const bench_kinds[] = {"bf16", "f32", "f16", "f8_e4m3", "adam_m", "adam_v", NULL};
+const char *const bench_kinds[] = {"bf16", "f32", "f16", "f8_e4m3", "adam_m", "adam_v", "matrix", NULL};
 
 static const struct {
     const char *name;
     lmc_dtype dtype;
     double sigma;
-    int has_rows;      /* rows have scales with a log-normal distribution */
+    double row_sigma;  /* rows have scales with a log-normal distribution, ... */
+    int has_columns;   /* ... and columns, too */
     int power;         /* of the normal number */
     unsigned step_max; /* of a change, in units of the last place */
 } kinds[BENCH_KIND_COUNT] = {
-    {"gauss.bf16", LMC_DTYPE_BF16, 0.02, 0, 1, 4},   {"gauss.f32", LMC_DTYPE_F32, 0.02, 0, 1, 1024},
-    {"gauss.f16", LMC_DTYPE_F16, 0.02, 0, 1, 4},     {"gauss.f8_e4m3", LMC_DTYPE_F8_E4M3, 448 / 5.5, 0, 1, 1},
-    {"adam_m.f32", LMC_DTYPE_F32, 1e-4, 1, 1, 1024}, {"adam_v.f32", LMC_DTYPE_F32, 1e-4, 1, 2, 1024},
+    {"gauss.bf16", LMC_DTYPE_BF16, 0.02, 0, 0, 1, 4},
+    {"gauss.f32", LMC_DTYPE_F32, 0.02, 0, 0, 1, 1024},
+    {"gauss.f16", LMC_DTYPE_F16, 0.02, 0, 0, 1, 4},
+    {"gauss.f8_e4m3", LMC_DTYPE_F8_E4M3, 448 / 5.5, 0, 0, 1, 1},
+    {"adam_m.f32", LMC_DTYPE_F32, 1e-4, 1, 0, 1, 1024},
+    {"adam_v.f32", LMC_DTYPE_F32, 1e-4, 1, 0, 2, 1024},
+    {"matrix.bf16", LMC_DTYPE_BF16, 0.02, 0.3, 1, 1, 4},
 };
 
 /* ---- numbers ---- */
@@ -83,6 +88,7 @@ static int reserve(bench_data *data, const char *name, lmc_dtype dtype, size_t n
 {
     snprintf(data->name, sizeof data->name, "%s", name);
     data->dtype = dtype;
+    data->row_nbytes = 0;
     data->element_nbytes = lmc_dtype_nbits(dtype) / 8;
     data->nbytes = nbytes / data->element_nbytes * data->element_nbytes;
     data->bytes = malloc(data->nbytes);
@@ -110,11 +116,14 @@ int bench_data_make(bench_data *data, const char *kind, size_t nbytes)
     if (k == BENCH_KIND_COUNT || reserve(data, kinds[k].name, kinds[k].dtype, nbytes) != 0)
         return -1;
     const size_t count = period_nbytes(data) / data->element_nbytes;
-    double scale = kinds[k].sigma;
+    double scale = kinds[k].sigma, columns[ROW_VALUES];
+    for (size_t i = 0; i < ROW_VALUES; i++)
+        columns[i] = kinds[k].has_columns ? exp(kinds[k].row_sigma * bench_gauss(&row_state)) : 1;
+    data->row_nbytes = kinds[k].row_sigma > 0 ? (uint32_t)(ROW_VALUES * data->element_nbytes) : 0;
     for (size_t i = 0; i < count; i++) {
-        if (kinds[k].has_rows && i % ROW_VALUES == 0)
-            scale = kinds[k].sigma * exp(bench_gauss(&row_state));
-        const double value = scale * bench_gauss(&state);
+        if (kinds[k].row_sigma > 0 && i % ROW_VALUES == 0)
+            scale = kinds[k].sigma * exp(kinds[k].row_sigma * bench_gauss(&row_state));
+        const double value = scale * columns[i % ROW_VALUES] * bench_gauss(&state);
         bench_store_value(data->bytes + i * data->element_nbytes, data->dtype,
                           (float)(kinds[k].power == 2 ? value * value : value));
     }

@@ -117,6 +117,7 @@ static int open_run(lmc_run *run, lmc_level level)
     lmc_params_init(&run->params);
     run->params.dtype = run->data->dtype;
     run->params.level = level;
+    run->params.row_nbytes = run->data->row_nbytes;
     if (shape->tensor_nbytes * shape->tensor_count > run->data->nbytes ||
         lmc_ctx_create(NULL, &run->ctx) != LMC_OK ||
         lmc_encode_bound(&run->params, shape->tensor_nbytes, &run->frame_capacity) != LMC_OK)

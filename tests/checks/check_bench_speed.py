@@ -12,7 +12,7 @@ from bench_build import compile_bench
 from tree import Skip, run
 
 DTYPES = {"bf16": "gauss.bf16", "f32": "gauss.f32", "f16": "gauss.f16", "f8_e4m3": "gauss.f8_e4m3",
-          "adam_m": "adam_m.f32", "adam_v": "adam_v.f32"}
+          "adam_m": "adam_m.f32", "adam_v": "adam_v.f32", "matrix": "matrix.bf16"}
 LEVELS = {"lmc fast", "lmc default", "lmc max"}
 PEERS = {"zstd -3", "byte groups + zstd -3", "bzip2 -9", "byte groups + bzip2 -9", "byte groups + Huffman"}
 TINY = ["--pass-mib", "1", "--peer-mib", "1", "--repeats", "1"]
