@@ -181,6 +181,7 @@ typedef enum lmc_level {
 #define LMC_BLOCK_LOG2_MIN 10
 #define LMC_BLOCK_LOG2_MAX 20
 #define LMC_BLOCK_LOG2_DEFAULT 16
+#define LMC_BLOCK_LOG2_DEFAULT_BYTE 18 /* of elements of one byte */
 
 /* How the bytes of a base become the values that content is compared with. Pinned: the numbers stand in frames. */
 typedef enum lmc_base_form {

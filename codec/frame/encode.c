@@ -46,13 +46,19 @@ uint32_t lmc_params_column_count(const lmc_params *params, uint64_t content_nbyt
     return is_matrix ? params->row_nbytes / element_nbytes : 0;
 }
 
+/* What a block takes beside its planes is felt most where elements are small. */
+static unsigned default_block_log2(lmc_dtype dtype)
+{
+    return lmc_dtype_element_nbytes(dtype) == 1 ? LMC_BLOCK_LOG2_DEFAULT_BYTE : LMC_BLOCK_LOG2_DEFAULT;
+}
+
 void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
                            lmc_info *info)
 {
     memset(info, 0, sizeof *info);
     info->dtype = params->dtype;
     info->mode = mode;
-    info->block_log2 = params->block_log2 ? params->block_log2 : LMC_BLOCK_LOG2_DEFAULT;
+    info->block_log2 = params->block_log2 ? params->block_log2 : default_block_log2(params->dtype);
     info->row_nbytes = params->row_nbytes;
     info->content_nbytes = content_nbytes;
 }

@@ -44,7 +44,9 @@ static void test_params_of_an_older_program(void)
         lmc_info info = LMC_INIT(lmc_info);
         CU_ASSERT_EQUAL_FATAL(encode_with(&params, ends[i], &info), LMC_OK);
         CU_ASSERT_EQUAL(info.dtype, i >= 1 ? LMC_DTYPE_BF16 : LMC_DTYPE_U8);
-        CU_ASSERT_EQUAL(info.block_log2, i >= 2 ? 11 : LMC_BLOCK_LOG2_DEFAULT);
+        CU_ASSERT_EQUAL(info.block_log2, i >= 2   ? 11
+                                         : i == 1 ? LMC_BLOCK_LOG2_DEFAULT
+                                                  : LMC_BLOCK_LOG2_DEFAULT_BYTE);
         CU_ASSERT_EQUAL(info.row_nbytes, i >= 4 ? 100 : 0);
     }
 }

@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#define BLOCK_NBYTES (1u << LMC_BLOCK_LOG2_DEFAULT_BYTE)
 #define CONTENT_NBYTES 5000000u /* many blocks, several runs of the engine */
 
 static char directory[] = "/tmp/lmc-st-stored-XXXXXX";
@@ -132,7 +133,7 @@ static void test_reader(void)
     }
     if (before > 0) {
         /* the frame once; then each range with the blocks that it begins and ends in */
-        CU_ASSERT(bytes_read() - before < CONTENT_NBYTES + wanted_nbytes + 60 * 2 * 65536 + 100000);
+        CU_ASSERT(bytes_read() - before < CONTENT_NBYTES + wanted_nbytes + 60 * 2 * BLOCK_NBYTES + 100000);
     }
     const unsigned long long before_row = bytes_read();
     for (size_t i = 0; i < 1000; i++) {
@@ -140,7 +141,7 @@ static void test_reader(void)
         CU_ASSERT_EQUAL_FATAL(memcmp(dst, content + 1200000 + 50 * i, 10), 0);
     }
     if (before > 0)
-        CU_ASSERT(bytes_read() - before_row < 3 * 65536); /* each block once, not once a range */
+        CU_ASSERT(bytes_read() - before_row < 3 * BLOCK_NBYTES); /* each block once, not once a range */
     st_reader_close(&reader);
     lmc_ctx_free(ctx);
     lmc_st_close(file);
