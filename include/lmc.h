@@ -176,8 +176,8 @@ typedef enum lmc_level {
     LMC_LEVEL_MAX = 2      /* default with statistics of every value and a finer search; slower to encode */
 } lmc_level;
 
-/* Values per block as a power of two. Without a base the library chooses LMC_BLOCK_LOG2_DEFAULT. With a base it chooses
- * larger blocks, and the largest where little has changed. */
+/* Values per block as a power of two. Without a base the library chooses LMC_BLOCK_LOG2_DEFAULT, for elements of one byte
+ * LMC_BLOCK_LOG2_DEFAULT_BYTE. With a base it chooses larger blocks, and the largest where little has changed. */
 #define LMC_BLOCK_LOG2_MIN 10
 #define LMC_BLOCK_LOG2_MAX 20
 #define LMC_BLOCK_LOG2_DEFAULT 16
@@ -238,8 +238,9 @@ typedef struct lmc_allocator {
 /* Scratch memory and diagnostics for calls made one after another. One thread at a time may use a context. Different
  * contexts are independent. A function that a call calls back (a read, the allocator) must use another context: a call
  * with the busy one returns ARG, and the call at work goes on undisturbed.
- * Memory for each thread: 2 to 4 MiB with blocks of LMC_BLOCK_LOG2_DEFAULT values, 20 to 44 MiB with the largest ones.
- * It stays until lmc_ctx_free(). */
+ * Memory for each thread: 2 to 4 MiB with blocks of LMC_BLOCK_LOG2_DEFAULT values, 6 MiB with those of
+ * LMC_BLOCK_LOG2_DEFAULT_BYTE, 20 to 44 MiB with the largest ones. Planning a frame takes 4 MiB more in the context of
+ * the call. It stays until lmc_ctx_free(). */
 typedef struct lmc_ctx lmc_ctx;
 
 /* Creates a context. allocator: NULL for malloc and free; the struct is copied.
