@@ -176,8 +176,8 @@ typedef enum lmc_level {
     LMC_LEVEL_MAX = 2      /* default with statistics of every value and a finer search; slower to encode */
 } lmc_level;
 
-/* Values per block as a power of two. Without a base the library chooses LMC_BLOCK_LOG2_DEFAULT, for elements of one byte
- * LMC_BLOCK_LOG2_DEFAULT_BYTE. With a base it chooses larger blocks, and the largest where little has changed. */
+/* Values per block as a power of two. Without a base the library chooses LMC_BLOCK_LOG2_DEFAULT, for elements of one
+ * byte LMC_BLOCK_LOG2_DEFAULT_BYTE. With a base it chooses larger blocks, and the largest where little has changed. */
 #define LMC_BLOCK_LOG2_MIN 10
 #define LMC_BLOCK_LOG2_MAX 20
 #define LMC_BLOCK_LOG2_DEFAULT 16
