@@ -1,6 +1,6 @@
 /*
- * offsets.h - row and column offsets of a matrix (format.md "Columns", "Rows and columns", "Rows of a block"): what they
- * add to high parts, the values of a block's rows, and the packed values of columns. offsets_plan.h decides them.
+ * offsets.h - row and column offsets of a matrix (format.md "Rows and columns"): what they add to high parts, the
+ * values of a block's rows, and the packed values of columns. offsets_plan.h decides them.
  */
 #ifndef LMC_CODEC_PLAIN_OFFSETS_H
 #define LMC_CODEC_PLAIN_OFFSETS_H
