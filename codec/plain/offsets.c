@@ -77,12 +77,10 @@ static void fill_shifts(const lmc_kernels *kernels, const lmc_block_offsets *blo
     }
 }
 
-lmc_offset_part lmc_offsets_part(const lmc_kernels *kernels, const lmc_block_offsets *block, size_t first,
-                                 size_t n)
+lmc_offset_part lmc_offsets_row_part(const lmc_kernels *kernels, const lmc_block_offsets *block, size_t first,
+                                     size_t n)
 {
     const lmc_offsets *const offsets = block->offsets;
-    if (!block->rows)
-        return (lmc_offset_part){n, 0, NULL};
     const uint64_t place = block->first + first;
     const size_t row = (size_t)(place / offsets->column_count);
     const size_t column = (size_t)(place % offsets->column_count);
@@ -120,7 +118,7 @@ lmc_status lmc_rows_read(const lmc_offsets *offsets, uint64_t first, size_t n, l
 
 /* Of longer rows the encoder looks at this many elements, in pieces from all over the row. */
 #define ROW_VALUES_MAX 512
-#define PIECE_COUNT 4
+#define PIECE_COUNT 2
 #define PIECE_VALUES (ROW_VALUES_MAX / PIECE_COUNT)
 
 /* The sum of the clipped magnitudes of up to ROW_VALUES_MAX of n elements of a row, from this column on. *count: of how

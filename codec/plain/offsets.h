@@ -50,10 +50,17 @@ typedef struct lmc_offset_part {
     const uint16_t *shift; /* ... and to each, as in lmc_plane_set */
 } lmc_offset_part;
 
+/* lmc_offsets_part() of a block that has offsets. */
+lmc_offset_part lmc_offsets_row_part(const lmc_kernels *kernels, const lmc_block_offsets *block, size_t first,
+                                     size_t n);
+
 /* The part that begins with element `first` of the block, of n elements that are left of its strip. It ends where the
  * row does, or has all n elements. In the first case it has a multiple of 64 of them, unless they are the last n. */
-lmc_offset_part lmc_offsets_part(const lmc_kernels *kernels, const lmc_block_offsets *block, size_t first,
-                                 size_t n);
+LMC_INLINE lmc_offset_part lmc_offsets_part(const lmc_kernels *kernels, const lmc_block_offsets *block,
+                                            size_t first, size_t n)
+{
+    return block->rows ? lmc_offsets_row_part(kernels, block, first, n) : (lmc_offset_part){n, 0, NULL};
+}
 
 /* Rows that n >= 1 elements from place `first` of a row on belong to. */
 LMC_INLINE size_t lmc_offsets_row_count(const lmc_offsets *offsets, uint64_t first, size_t n)
