@@ -85,6 +85,18 @@ typedef enum lmc_st_mode {
 /* "stored", "coded", "short", "delta", "alias", "plain"; NULL for other numbers. Static storage. */
 LMC_STABLE const char *lmc_st_mode_name(lmc_st_mode mode);
 
+/* What kind of file it is, or was before it was converted. The numbers are those of docs/archive.md. */
+typedef enum lmc_st_container {
+    LMC_ST_CONTAINER_SAFETENSORS = 0,
+    LMC_ST_CONTAINER_ZIP = 1,  /* torch.save(), torch.jit.save(), numpy.savez(); several behind each other: .distcp */
+    LMC_ST_CONTAINER_NPY = 2,  /* numpy.save() */
+    LMC_ST_CONTAINER_GGUF = 3, /* llama.cpp */
+    LMC_ST_CONTAINER_RAW = 4   /* any other file, cut into pieces */
+} lmc_st_container;
+
+/* "safetensors", "zip", "npy", "gguf", "raw"; NULL for other numbers. Static storage. */
+LMC_STABLE const char *lmc_st_container_name(lmc_st_container container);
+
 /* One tensor as the original header describes it. Pointers stay valid until lmc_st_close(). */
 typedef struct lmc_st_tensor {
     size_t struct_size; /* sizeof(lmc_st_tensor); set by LMC_INIT() */
