@@ -1,6 +1,6 @@
 /*
  * layout.h - the part of an archive's table for files of other kinds than safetensors: which kind the file was, and how
- * many bytes stand between its tensors (docs/archive.md, section 6). Bytes in memory only; no files.
+ * many bytes stand between its tensors (docs/archive.md, section 8). Bytes in memory only; no files.
  */
 #ifndef LMC_SAFETENSORS_ARCHIVE_LAYOUT_H
 #define LMC_SAFETENSORS_ARCHIVE_LAYOUT_H
