@@ -100,8 +100,8 @@ typedef enum lmc_st_container {
 /* "safetensors", "zip", "npy", "gguf", "raw"; NULL for other numbers. Static storage. */
 LMC_STABLE const char *lmc_st_container_name(lmc_st_container container);
 
-/* One tensor as the original header describes it. A tensor of another file than a safetensors file is a piece of that
- * file as it lies there: a storage of torch, the data of an array. Name, dtype and shape are the file's if it tells them
+/* One tensor as the original header describes it. A tensor of another file than a safetensors file is a piece of
+ * that file as it lies there: a storage of torch, the data of an array. Name, dtype and shape are the file's if it tells them
  * and the tensor fills the piece in C order, little-endian; else one dimension, and a dtype that a sample tells
  * (docs/archive.md, section 8.4, has the names). Pointers stay valid until lmc_st_close(). */
 typedef struct lmc_st_tensor {
@@ -196,14 +196,15 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx
 
 /* ---- bases --------------------------------------------------------------------------------------
  *
- * An archive can be coded against another file, its base. A base is a plain file or an archive, which may have a base in
- * turn. Such a chain has at most LMC_ST_CHAIN_MAX files. The original headers of its files have at most
+ * An archive can be coded against another file, its base. A base is a plain file or an archive, which may have a
+ * base in turn. Such a chain has at most LMC_ST_CHAIN_MAX files. The original headers of its files have at most
  * LMC_ST_CHAIN_HEADER_NBYTES_MAX bytes together. Files with equal headers, as snapshots have, share one header in
  * memory, which counts once.
  *
  * The archive records the base's plain file name, and size and header hash of the file that the base is or restores
  * to (of another file than a safetensors file, a hash of its tensors' places). Its frames hold hashes of the base's
- * content: wrong content never passes. Header, tensors and modes can be had without the base. A call that needs the base first looks for it here:
+ * content: wrong content never passes. Header, tensors and modes can be had without the base.
+ * A call that needs the base first looks for it here:
  *   - the file `base` of lmc_st_set_base() or of the options, whatever its name is;
  *   - in each of `base_dirs`, in order: NAME, then NAME.lmc;
  *   - in the archive's own directory: NAME, then NAME.lmc (not for an archive read from a descriptor).
