@@ -128,7 +128,10 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open_with(const char *path, const lmc
 /* NULL is allowed. No other call on the file may run. */
 LMC_STABLE void lmc_st_close(lmc_st_file *file);
 
-/* 1 for an archive, 0 for a plain safetensors file. */
+/* What the file is, or of an archive, what the file was that it was made from. */
+LMC_STABLE lmc_st_container lmc_st_container_of(const lmc_st_file *file);
+
+/* 1 for an archive, 0 for a plain file. */
 LMC_STABLE int lmc_st_is_archive(const lmc_st_file *file);
 
 /* Bytes of the open file, and bytes of the original file. Both are equal for a plain file. */
@@ -267,7 +270,7 @@ typedef struct lmc_st_options {
      * threads call it, one at a time. done_nbytes never falls and total_nbytes stays. Both are equal in the last call
      * of a success. It must return soon. May be NULL. */
     void (*progress)(void *user, uint64_t done_nbytes, uint64_t total_nbytes);
-    void *user; /* for all three callbacks */
+    void *user; /* for all callbacks */
     /* The call ends with CANCELLED soon after *cancel becomes non-zero, or with a success that was near. A signal
      * handler may set it, or another thread by an atomic store. It is read by atomic loads. May be NULL. */
     const volatile int *cancel;
@@ -303,6 +306,16 @@ typedef struct lmc_st_options {
      * them is searched first in the folder with the file's relative path. */
     const char *const *base_dirs;
     size_t base_dir_count;
+    /* Convert: 1 takes a file of any kind. What is of no known kind, or cannot be followed, is cut into pieces; a file
+     * named *.safetensors is still refused then. Default 0. Not for directories (ARG). */
+    int raw;
+    /* Convert, directories: files that are copied as they are. A pattern of fnmatch(3), in which '*' stops at no '/',
+     * is compared with the path in the directory and with the file's name. Default NULL and 0. */
+    const char *const *excludes;
+    size_t exclude_count;
+    /* Convert, directories: called for a file that is copied though it looks like one to be converted: an archive, or a
+     * container that cannot be followed. diag says why. May be NULL. */
+    void (*warning)(void *user, const lmc_st_diag *diag);
 } lmc_st_options;
 
 /* Sets every field to its default. struct_size: sizeof *options, which the macro passes. Of a struct that the library

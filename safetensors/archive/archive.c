@@ -82,13 +82,16 @@ static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_di
 static lmc_status parse_original(const lmc_st_file *file, st_table *table, st_header *original,
                                  lmc_st_diag *diag)
 {
-    const uint64_t before_data = 8 + (uint64_t)table->header_nbytes;
-    if (table->file_nbytes < before_data)
+    const int is_safetensors = table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS;
+    const uint64_t skeleton_nbytes =
+        is_safetensors ? 8 + (uint64_t)table->header_nbytes : table->layout.skeleton_nbytes;
+    if (table->file_nbytes < skeleton_nbytes)
         return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
-                       "the original file's stated size is smaller than its header");
+                       "the original file's stated size is smaller than %s",
+                       is_safetensors ? "its header" : "what stands between its tensors");
     unsigned char *const text = table->header;
     table->header = NULL;
-    const st_header_text source = {text, table->header_nbytes, 8, table->file_nbytes - before_data, 0};
+    const st_header_text source = {text, table->header_nbytes, 8, table->file_nbytes - skeleton_nbytes, 0};
     const lmc_status status = st_file_parse_header(file, original, &source, diag);
     if (status == LMC_OK || status == LMC_ERR_NOMEM)
         return status;
@@ -108,12 +111,12 @@ static lmc_status refuse_tensor(const st_header *header, size_t index, const cha
 
 /* Why frame `index` + 1 of the archive header does not go together with tensor `index`. One of them may be past the
  * end of its list. */
-static lmc_status refuse_pair(const st_header *own, const st_header *original, size_t index,
+static lmc_status refuse_pair(const st_header *own, const st_header *original, size_t frame_end, size_t index,
                               lmc_st_diag *diag)
 {
     const size_t frame = index + 1;
     size_t found = 0;
-    if (frame < own->tensor_count && !st_header_find(original, st_header_name(own, frame), &found))
+    if (frame < frame_end && !st_header_find(original, st_header_name(own, frame), &found))
         return refuse_tensor(own, frame, "the original file has no such tensor: a foreign frame", diag);
     if (index >= original->tensor_count)
         return refuse_tensor(own, frame, "the archive table does not count this frame", diag);
@@ -123,13 +126,28 @@ static lmc_status refuse_pair(const st_header *own, const st_header *original, s
                          diag);
 }
 
-/* Frames are U8 tensors of one dimension, in the order of the tensors and with their names, behind the table. */
-static lmc_status match_frames(const st_header *own, const st_header *original, lmc_st_diag *diag)
+/* 1 if tensor `index` of the archive header has the name `wanted`, as it is for this original. Error: NOMEM. */
+static lmc_status check_free_name(const st_header *own, size_t index, const char *wanted,
+                                  const st_header *original, int *is_named, lmc_st_diag *diag)
 {
-    for (size_t i = 0; i < original->tensor_count || i + 1 < own->tensor_count; i++)
-        if (i >= original->tensor_count || i + 1 >= own->tensor_count ||
+    char *const name = st_archive_free_name(wanted, original, original->memory);
+    if (!name)
+        return st_fail_nomem(diag);
+    const st_string expected = {name, strlen(name)};
+    *is_named = st_string_equals(st_header_name(own, index), expected);
+    st_release(original->memory, name);
+    return LMC_OK;
+}
+
+/* Frames are U8 tensors of one dimension, in the order of the tensors and with their names, behind the table. The
+ * frames end at tensor frame_end of the archive header, where the skeleton stands if there is one. */
+static lmc_status match_frames(const st_header *own, const st_header *original, size_t frame_end,
+                               lmc_st_diag *diag)
+{
+    for (size_t i = 0; i < original->tensor_count || i + 1 < frame_end; i++)
+        if (i >= original->tensor_count || i + 1 >= frame_end ||
             !st_string_equals(st_header_name(own, i + 1), st_header_name(original, i)))
-            return refuse_pair(own, original, i, diag);
+            return refuse_pair(own, original, frame_end, i, diag);
     for (size_t i = 0; i < own->tensor_count; i++)
         if (own->tensors[i].dtype != LMC_DTYPE_U8 || own->tensors[i].rank != 1)
             return refuse_tensor(own, i, "its frame is not a U8 tensor of one dimension", diag);
@@ -139,15 +157,17 @@ static lmc_status match_frames(const st_header *own, const st_header *original, 
 static lmc_status match_headers(const st_header *own, const st_header *original, const st_table *table,
                                 lmc_st_diag *diag)
 {
-    ST_TRY(match_frames(own, original, diag));
-    char *const name = st_archive_table_name(original, original->memory);
-    if (!name)
-        return st_fail_nomem(diag);
-    const st_string expected = {name, strlen(name)};
-    const int is_named = st_string_equals(st_header_name(own, 0), expected);
-    st_release(original->memory, name);
+    const int has_skeleton = table->layout.kind != LMC_ST_CONTAINER_SAFETENSORS;
+    const size_t frame_end = own->tensor_count - (size_t)has_skeleton; /* the table is there */
+    int is_named = 0;
+    ST_TRY(match_frames(own, original, frame_end, diag));
+    ST_TRY(check_free_name(own, 0, ST_ARCHIVE_TABLE_NAME, original, &is_named, diag));
     if (!is_named)
         return refuse_tensor(own, 0, "the archive table has another name than it should", diag);
+    if (has_skeleton)
+        ST_TRY(check_free_name(own, frame_end, ST_ARCHIVE_SKELETON_NAME, original, &is_named, diag));
+    if (!is_named)
+        return refuse_tensor(own, frame_end, "it stands where the bytes between the tensors should", diag);
     if (table->tensor_count != original->tensor_count)
         return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                        "the archive table does not have as many hashes as there are tensors");
@@ -210,19 +230,44 @@ static lmc_status set_links(lmc_st_file *file, const st_header *original, st_tab
 
 /* ---- all of it ---- */
 
+/* The places of the archive's own tensors become those of the frames. */
+static void set_places(lmc_st_file *file, const st_table *table)
+{
+    const st_layout *const layout = &table->layout;
+    const size_t own_count = file->header.tensor_count;
+    memmove(file->places, file->places + 1, own_count * sizeof *file->places);
+    if (layout->kind != LMC_ST_CONTAINER_SAFETENSORS)
+        file->skeleton = (st_skeleton_place){.nbytes = layout->skeleton_nbytes,
+                                             .hash = layout->skeleton_hash,
+                                             .offset = file->places[own_count - 2],
+                                             .stored_nbytes =
+                                                 file->header.tensors[own_count - 1].end -
+                                                 file->header.tensors[own_count - 1].begin};
+}
+
+static lmc_status set_origins(lmc_st_file *file, const st_header *original, const st_table *table,
+                              lmc_st_diag *diag)
+{
+    if (table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS)
+        return LMC_OK;
+    file->origins = st_allocate(&file->memory, (original->tensor_count + 1) * sizeof *file->origins);
+    if (!file->origins)
+        return st_fail_nomem(diag);
+    return st_layout_places(&table->layout, original, file->origins)
+               ? LMC_OK
+               : st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
+                         "the archive table's list of gaps contradicts the file's size");
+}
+
 static lmc_status read_archive(lmc_st_file *file, st_table *table, st_header *original, lmc_st_diag *diag)
 {
-    const st_header *const own = &file->header;
     ST_TRY(read_table(file, table, diag));
     ST_TRY(parse_original(file, table, original, diag));
-    ST_TRY(match_headers(own, original, table, diag));
+    ST_TRY(match_headers(&file->header, original, table, diag));
     ST_TRY(set_aliases(file, original, table, diag));
     ST_TRY(set_links(file, original, table, diag));
-    file->places = st_allocate(&file->memory, own->tensor_count * sizeof *file->places);
-    if (!file->places)
-        return st_fail_nomem(diag);
-    for (size_t i = 0; i < own->tensor_count; i++)
-        file->places[i] = 8 + own->text_nbytes + own->tensors[i].end;
+    ST_TRY(set_origins(file, original, table, diag));
+    set_places(file, table);
     return LMC_OK;
 }
 
@@ -232,6 +277,7 @@ lmc_status st_archive_read(lmc_st_file *file, lmc_st_diag *diag)
     st_header original = {0};
     const lmc_status status = read_archive(file, &table, &original, diag);
     if (status == LMC_OK) {
+        file->container = table.layout.kind;
         file->file_nbytes = table.file_nbytes;
         file->hashes = table.hashes;
         table.hashes = NULL;

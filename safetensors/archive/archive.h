@@ -5,7 +5,7 @@
 #ifndef LMC_SAFETENSORS_ARCHIVE_ARCHIVE_H
 #define LMC_SAFETENSORS_ARCHIVE_ARCHIVE_H
 
-#include "safetensors/archive/container.h"
+#include "safetensors/archive/handle.h"
 
 /* *is_archive: the file, whose header was read as that of a plain one, is an archive. Errors: UNSUPPORTED, NOMEM, IO,
  * CORRUPT if it was an archive before someone changed it. */

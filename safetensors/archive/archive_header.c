@@ -18,16 +18,16 @@ static void put_entry(st_json_out *out, uint64_t begin, uint64_t nbytes)
 
 /* The JSON for frames of the given sizes; frame_nbytes NULL: of their bounds. Returns how many tensors have entries
  * within the capacity. */
-static size_t put_header(st_json_out *out, const st_header *original, const char *table_name,
-                         uint64_t table_nbytes, const uint64_t *frame_nbytes)
+static size_t put_header(st_json_out *out, const st_archive_parts *parts, const uint64_t *frame_nbytes)
 {
     static const char metadata[] = "\"__metadata__\":{\"format\":\"lmc\",\"lmc_archive\":\"1\"}";
-    uint64_t begin = table_nbytes;
+    const st_header *const original = parts->original;
+    uint64_t begin = parts->table_nbytes;
     size_t count = 0;
     st_json_put_open(out, '{');
     st_json_put_raw(out, metadata, sizeof metadata - 1);
-    st_json_put_string(out, table_name, strlen(table_name));
-    put_entry(out, 0, table_nbytes);
+    st_json_put_string(out, parts->table_name, strlen(parts->table_name));
+    put_entry(out, 0, parts->table_nbytes);
     for (size_t i = 0; i < original->tensor_count; i++) {
         const st_tensor *const tensor = &original->tensors[i];
         const uint64_t nbytes =
@@ -36,6 +36,10 @@ static size_t put_header(st_json_out *out, const st_header *original, const char
         put_entry(out, begin, nbytes);
         begin += nbytes;
         count += out->nbytes < out->capacity;
+    }
+    if (parts->skeleton_name) {
+        st_json_put_string(out, parts->skeleton_name, strlen(parts->skeleton_name));
+        put_entry(out, begin, parts->skeleton_nbytes);
     }
     st_json_put_close(out, '}');
     return count;
@@ -48,15 +52,15 @@ uint64_t st_archive_frame_bound(uint64_t content_nbytes)
     return content_nbytes + content_nbytes / 64 + 8192;
 }
 
-char *st_archive_table_name(const st_header *original, const lmc_allocator *memory)
+char *st_archive_free_name(const char *wanted, const st_header *original, const lmc_allocator *memory)
 {
-    const size_t base = strlen(ST_ARCHIVE_TABLE_NAME);
+    const size_t base = strlen(wanted);
     size_t length = base;
     /* n tensors can take at most n names: the loop ends */
     char *const name = st_allocate(memory, base + original->tensor_count + 2);
     if (!name)
         return NULL;
-    memcpy(name, ST_ARCHIVE_TABLE_NAME, base);
+    memcpy(name, wanted, base);
     for (;;) {
         size_t index = 0;
         const st_string candidate = {name, length};
@@ -69,12 +73,12 @@ char *st_archive_table_name(const st_header *original, const lmc_allocator *memo
     return name;
 }
 
-lmc_status st_archive_header_reserve(const st_header *original, const char *table_name, uint64_t table_nbytes,
-                                     uint64_t spare_nbytes, uint64_t *nbytes, lmc_st_diag *diag)
+lmc_status st_archive_header_reserve(const st_archive_parts *parts, uint64_t spare_nbytes, uint64_t *nbytes,
+                                     lmc_st_diag *diag)
 {
     /* data_nbytes is a file's size, so the sum of the bounds fits 64 bits */
     st_json_out out = {.capacity = 8 + LMC_ST_HEADER_NBYTES_MAX - spare_nbytes, .nbytes = 8};
-    const size_t fitting_count = put_header(&out, original, table_name, table_nbytes, NULL);
+    const size_t fitting_count = put_header(&out, parts, NULL);
     *nbytes = (out.nbytes + 7) / 8 * 8;
     const uint64_t most = *nbytes - 8 + spare_nbytes;
     if (most > LMC_ST_HEADER_NBYTES_MAX)
@@ -83,18 +87,17 @@ lmc_status st_archive_header_reserve(const st_header *original, const char *tabl
             "too many tensors: the archive's own header could need %llu bytes and may have %u, which is "
             "enough for the first %zu of %zu tensors",
             (unsigned long long)most, (unsigned)LMC_ST_HEADER_NBYTES_MAX, fitting_count,
-            original->tensor_count);
+            parts->original->tensor_count);
     return LMC_OK;
 }
 
-lmc_status st_archive_header_write(const st_header *original, const char *table_name, uint64_t table_nbytes,
-                                   const uint64_t *frame_nbytes, unsigned char *dst, uint64_t nbytes,
-                                   lmc_st_diag *diag)
+lmc_status st_archive_header_write(const st_archive_parts *parts, const uint64_t *frame_nbytes, unsigned char *dst,
+                                   uint64_t nbytes, lmc_st_diag *diag)
 {
     st_json_out out = {.dst = dst, .capacity = nbytes, .nbytes = 8};
     memset(dst, ' ', nbytes);
     st_store_u64(dst, nbytes - 8);
-    (void)put_header(&out, original, table_name, table_nbytes, frame_nbytes);
+    (void)put_header(&out, parts, frame_nbytes);
     if (out.nbytes > nbytes)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a frame is larger than was foreseen");
     return LMC_OK;

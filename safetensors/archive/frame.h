@@ -5,7 +5,7 @@
 #ifndef LMC_SAFETENSORS_ARCHIVE_FRAME_H
 #define LMC_SAFETENSORS_ARCHIVE_FRAME_H
 
-#include "safetensors/archive/container.h"
+#include "safetensors/archive/handle.h"
 
 /* The frame of a tensor. Immutable once open: threads may share it. */
 typedef struct st_frame {

@@ -1,10 +1,10 @@
 /*
- * open.h - opening a safetensors file: its header, and the table if it is an archive. Bases are not looked for.
+ * open.h - opening a file: its tensors, and the table if it is an archive. Bases are not looked for.
  */
 #ifndef LMC_SAFETENSORS_ARCHIVE_OPEN_H
 #define LMC_SAFETENSORS_ARCHIVE_OPEN_H
 
-#include "safetensors/archive/container.h"
+#include "safetensors/archive/handle.h"
 
 /* How a file is opened: from a path, or a descriptor that is read instead of it. */
 typedef struct st_open {
@@ -14,9 +14,10 @@ typedef struct st_open {
     const lmc_allocator *allocator; /* NULL: malloc */
     const lmc_st_file *dependent;   /* the open file whose base this may be; else NULL */
     int may_be_short;               /* 1: accept an archive that ends early or goes on (salvage) */
+    int is_raw_allowed;             /* 1: a file of no known kind is cut into pieces */
 } st_open;
 
-/* lmc_st_open() says what can fail. Ends with st_container_close(). */
-lmc_status st_container_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag);
+/* lmc_st_open() says what can fail. Ends with st_handle_close(). */
+lmc_status st_handle_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag);
 
 #endif

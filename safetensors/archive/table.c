@@ -3,6 +3,8 @@
  */
 #include "safetensors/archive/table.h"
 
+#include "safetensors/archive/pack.h"
+
 #include <string.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -20,37 +22,40 @@
 #define AT_HEADER_NBYTES 24
 #define AT_STORED_NBYTES 32
 
-/* Level 19 gains a tenth over 6 and takes a second a MiB. */
-#define PACK_LEVEL_SMALL 19
-#define PACK_LEVEL_LARGE 6
-#define PACK_SMALL_NBYTES ((size_t)256 << 10)
-
 uint64_t st_hash(const void *src, size_t nbytes)
 {
     return XXH3_64bits(src, nbytes);
+}
+
+_Static_assert(sizeof(XXH3_state_t) <= sizeof(st_hasher), "a hasher holds the state of XXH3");
+
+void st_hasher_init(st_hasher *hasher)
+{
+    XXH3_64bits_reset((XXH3_state_t *)(void *)hasher->state);
+}
+
+void st_hasher_add(st_hasher *hasher, const void *src, size_t nbytes)
+{
+    XXH3_64bits_update((XXH3_state_t *)(void *)hasher->state, src, nbytes);
+}
+
+uint64_t st_hasher_finish(const st_hasher *hasher)
+{
+    return XXH3_64bits_digest((const XXH3_state_t *)(const void *)hasher->state);
 }
 
 lmc_status st_table_pack_header(const lmc_allocator *memory, const unsigned char *header,
                                 size_t header_nbytes, unsigned char **stored, size_t *stored_nbytes,
                                 unsigned *method)
 {
-    const size_t capacity = ZSTD_compressBound(header_nbytes);
-    *stored_nbytes = 0;
-    *stored = st_allocate(memory, capacity);
-    if (!*stored)
-        return LMC_ERR_NOMEM;
-    const int level = header_nbytes <= PACK_SMALL_NBYTES ? PACK_LEVEL_SMALL : PACK_LEVEL_LARGE;
-    const size_t packed = ZSTD_compress(*stored, capacity, header, header_nbytes, level);
-    if (ZSTD_isError(packed)) {
-        st_release(memory, *stored);
-        *stored = NULL;
-        return LMC_ERR_NOMEM; /* with a sufficient capacity zstd has no other reason to fail */
-    }
-    *method = packed < header_nbytes ? ST_TABLE_METHOD_ZSTD : ST_TABLE_METHOD_STORED;
-    *stored_nbytes = packed < header_nbytes ? packed : header_nbytes;
-    if (*method == ST_TABLE_METHOD_STORED)
-        memcpy(*stored, header, header_nbytes);
-    return LMC_OK;
+    *stored = st_allocate(memory, st_pack_bound(header_nbytes));
+    *stored_nbytes = !*stored ? 0 : st_pack(header, header_nbytes, *stored);
+    *method = *stored_nbytes < header_nbytes ? ST_TABLE_METHOD_ZSTD : ST_TABLE_METHOD_STORED;
+    if (*stored_nbytes > 0)
+        return LMC_OK;
+    st_release(memory, *stored);
+    *stored = NULL;
+    return LMC_ERR_NOMEM;
 }
 
 /* The list of aliases begins with their number; without any, it is not there. */
@@ -60,25 +65,34 @@ static uint64_t aliases_nbytes(size_t alias_count)
 }
 
 uint64_t st_table_nbytes(size_t tensor_count, size_t alias_count, uint64_t bases_nbytes,
-                         size_t stored_header_nbytes)
+                         uint64_t layout_nbytes, size_t stored_header_nbytes)
 {
     return ST_TABLE_HEAD_NBYTES + stored_header_nbytes + (uint64_t)tensor_count * ST_TABLE_HASH_NBYTES +
-           aliases_nbytes(alias_count) + bases_nbytes + ST_TABLE_TAIL_NBYTES;
+           aliases_nbytes(alias_count) + bases_nbytes + layout_nbytes + ST_TABLE_TAIL_NBYTES;
 }
 
-/* The hash of the whole file: over its size, its header's size and hash, and all content hashes.
- * `hashes` are the bytes of the list in the table. */
-static uint64_t whole_hash(const st_table *table, const unsigned char *hashes)
+/* The hash of the whole file: over its size, its header's size and hash, all content hashes, and what the layout says.
+ * `hashes` are the bytes of their list in the table. */
+static uint64_t whole_hash(const st_table *table, const unsigned char *hashes, const unsigned char *layout,
+                           size_t layout_nbytes)
 {
     unsigned char sizes[24];
-    XXH3_state_t state;
+    st_hasher hasher;
     st_store_u64(sizes, table->file_nbytes);
     st_store_u64(sizes + 8, table->header_nbytes);
     st_store_u64(sizes + 16, st_hash(table->header, table->header_nbytes));
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, sizes, sizeof sizes);
-    XXH3_64bits_update(&state, hashes, table->tensor_count * ST_TABLE_HASH_NBYTES);
-    return XXH3_64bits_digest(&state);
+    st_hasher_init(&hasher);
+    st_hasher_add(&hasher, sizes, sizeof sizes);
+    st_hasher_add(&hasher, hashes, table->tensor_count * ST_TABLE_HASH_NBYTES);
+    st_hasher_add(&hasher, layout, layout_nbytes);
+    return st_hasher_finish(&hasher);
+}
+
+static uint32_t features_of(const st_table *table)
+{
+    return (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) |
+           (table->bases.link_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_BASE) |
+           (table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS ? 0 : 1u << ST_TABLE_FEATURE_LAYOUT);
 }
 
 void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,
@@ -88,8 +102,7 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
     st_store_u32(dst, ST_TABLE_MAGIC);
     dst[AT_VERSION] = ST_TABLE_VERSION;
     dst[AT_METHOD] = (unsigned char)method;
-    st_store_u32(dst + AT_FEATURES, (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) |
-                                        (table->bases.link_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_BASE));
+    st_store_u32(dst + AT_FEATURES, features_of(table));
     st_store_u32(dst + AT_TENSOR_COUNT, (uint32_t)table->tensor_count);
     st_store_u64(dst + AT_FILE_NBYTES, table->file_nbytes);
     st_store_u64(dst + AT_HEADER_NBYTES, table->header_nbytes);
@@ -106,8 +119,9 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
         st_store_u32(lists + 4 + i * ST_TABLE_ALIAS_NBYTES, table->aliases[i].alias);
         st_store_u32(lists + 8 + i * ST_TABLE_ALIAS_NBYTES, table->aliases[i].owner);
     }
-    unsigned char *const tail = st_bases_write(&table->bases, lists + aliases_nbytes(table->alias_count));
-    st_store_u64(tail, whole_hash(table, hashes));
+    unsigned char *const layout = st_bases_write(&table->bases, lists + aliases_nbytes(table->alias_count));
+    unsigned char *const tail = st_layout_write(&table->layout, layout);
+    st_store_u64(tail, whole_hash(table, hashes, layout, (size_t)(tail - layout)));
     st_store_u64(tail + 8, table->archive_header_hash);
     st_store_u64(tail + 16, st_hash(dst, (size_t)(tail + 16 - dst)));
 }
@@ -141,9 +155,10 @@ lmc_status st_table_check_head(const unsigned char *head, uint64_t nbytes, size_
     const uint64_t stated = st_load_u64(head + AT_HEADER_NBYTES);
     const uint64_t header_nbytes = stated < LMC_ST_HEADER_NBYTES_MAX ? stated : LMC_ST_HEADER_NBYTES_MAX;
     /* No writer stores a header in more bytes than it has, but for zstd's frame around one that cannot be packed. Then
-     * come hash, alias and link of each tensor, and a base with its name. */
+     * come hash, alias, link and gap of each tensor, and a base with its name. */
     const uint64_t most = header_nbytes + header_nbytes / 64 + 4096 +
-                          st_table_nbytes(tensor_count, tensor_count, st_bases_nbytes(tensor_count, 0), 0) +
+                          st_table_nbytes(tensor_count, tensor_count, st_bases_nbytes(tensor_count, 0),
+                                          st_layout_nbytes_max(tensor_count), 0) +
                           LMC_ST_BASE_NAME_NBYTES_MAX + 1;
     return nbytes <= most ? LMC_OK
                           : st_fail(diag, LMC_ERR_CORRUPT, offset,
@@ -155,7 +170,7 @@ static int has_feature(const unsigned char *src, unsigned number)
     return (st_load_u32(src + AT_FEATURES) >> number & 1) != 0;
 }
 
-/* The two lists that may stand behind the hashes must fill `left` bytes. */
+/* The lists that may stand behind the hashes must fill `left` bytes. */
 static int is_filled(const unsigned char *src, const unsigned char *lists, uint64_t left)
 {
     if (has_feature(src, ST_TABLE_FEATURE_ALIAS)) {
@@ -165,8 +180,15 @@ static int is_filled(const unsigned char *src, const unsigned char *lists, uint6
         lists += aliases_nbytes((size_t)alias_count);
         left -= aliases_nbytes((size_t)alias_count);
     }
-    const int has_bases = has_feature(src, ST_TABLE_FEATURE_BASE);
-    return left == (has_bases ? st_bases_stated_nbytes(lists, left) : 0) && has_bases == (left > 0);
+    if (has_feature(src, ST_TABLE_FEATURE_BASE)) {
+        const uint64_t nbytes = st_bases_stated_nbytes(lists, left);
+        if (nbytes == 0)
+            return 0;
+        lists += nbytes;
+        left -= nbytes;
+    }
+    const int has_layout = has_feature(src, ST_TABLE_FEATURE_LAYOUT);
+    return left == (has_layout ? st_layout_stated_nbytes(lists, left) : 0) && has_layout == (left > 0);
 }
 
 static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t offset, lmc_st_diag *diag)
@@ -238,9 +260,9 @@ static lmc_status read_aliases(st_table *table, const unsigned char *src, uint64
     return LMC_OK;
 }
 
-/* `src` are the hashes, `tail` what stands behind the lists. */
-static lmc_status read_hashes(st_table *table, const unsigned char *src, const unsigned char *tail,
-                              uint64_t offset, lmc_st_diag *diag)
+/* `src` are the hashes, `layout` the part for it, `tail` what stands behind the lists. */
+static lmc_status read_hashes(st_table *table, const unsigned char *src, const unsigned char *layout,
+                              const unsigned char *tail, uint64_t offset, lmc_st_diag *diag)
 {
     table->hashes =
         st_allocate_array(table->memory, (uint64_t)table->tensor_count + 1, sizeof *table->hashes);
@@ -249,7 +271,7 @@ static lmc_status read_hashes(st_table *table, const unsigned char *src, const u
     for (size_t i = 0; i < table->tensor_count; i++)
         table->hashes[i] = st_load_u64(src + i * ST_TABLE_HASH_NBYTES);
     table->archive_header_hash = st_load_u64(tail + 8);
-    if (st_load_u64(tail) != whole_hash(table, src))
+    if (st_load_u64(tail) != whole_hash(table, src, layout, (size_t)(tail - layout)))
         return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's hash of the file is wrong");
     return LMC_OK;
 }
@@ -276,10 +298,14 @@ lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const uns
         ST_TRY(read_aliases(table, src + at, offset + at, diag));
         at += aliases_nbytes(table->alias_count);
     }
-    if (has_feature(src, ST_TABLE_FEATURE_BASE))
+    if (has_feature(src, ST_TABLE_FEATURE_BASE)) {
         ST_TRY(st_bases_read(&table->bases, memory, src + at, table->tensor_count, offset + at, diag));
-    return read_hashes(table, src + hashes_at, src + src_nbytes - ST_TABLE_TAIL_NBYTES, offset + hashes_at,
-                       diag);
+        at += (size_t)st_bases_stated_nbytes(src + at, src_nbytes - at);
+    }
+    if (has_feature(src, ST_TABLE_FEATURE_LAYOUT))
+        ST_TRY(st_layout_read(&table->layout, memory, src + at, table->tensor_count, offset + at, diag));
+    return read_hashes(table, src + hashes_at, src + at, src + src_nbytes - ST_TABLE_TAIL_NBYTES,
+                       offset + hashes_at, diag);
 }
 
 void st_table_free(st_table *table)
@@ -289,6 +315,7 @@ void st_table_free(st_table *table)
         st_release(table->memory, table->hashes);
         st_release(table->memory, table->aliases);
         st_bases_free(&table->bases, table->memory);
+        st_layout_free(&table->layout, table->memory);
     }
     memset(table, 0, sizeof *table);
 }

@@ -5,6 +5,7 @@
 #ifndef LMC_SAFETENSORS_ARCHIVE_TABLE_H
 #define LMC_SAFETENSORS_ARCHIVE_TABLE_H
 
+#include "safetensors/archive/layout.h"
 #include "safetensors/archive/links.h"
 #include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
@@ -19,7 +20,9 @@
 #define ST_TABLE_FEATURE_BASE 0  /* tensors that were coded against another one; archive/links.h */
 #define ST_TABLE_FEATURE_ALIAS 1 /* tensors that use another one's frame; a list of them follows */
 #define ST_TABLE_FEATURE_SETS 2  /* reserved: code tables that frames share */
-#define ST_TABLE_FEATURES_KNOWN (1u << ST_TABLE_FEATURE_BASE | 1u << ST_TABLE_FEATURE_ALIAS)
+#define ST_TABLE_FEATURE_LAYOUT 3 /* the original is no safetensors file; archive/layout.h */
+#define ST_TABLE_FEATURES_KNOWN \
+    (1u << ST_TABLE_FEATURE_BASE | 1u << ST_TABLE_FEATURE_ALIAS | 1u << ST_TABLE_FEATURE_LAYOUT)
 
 #define ST_TABLE_HEAD_NBYTES 40
 #define ST_TABLE_TAIL_NBYTES 24 /* the three hashes at the end */
@@ -41,10 +44,20 @@ typedef struct st_table {
     st_alias *aliases; /* by rising `alias`; NULL if there are none */
     size_t alias_count;
     st_bases bases;
+    st_layout layout;
     const lmc_allocator *memory; /* of what was read */
 } st_table;
 
 uint64_t st_hash(const void *src, size_t nbytes);
+
+/* st_hash() of bytes that come in parts. */
+typedef struct st_hasher {
+    _Alignas(64) unsigned char state[640];
+} st_hasher;
+
+void st_hasher_init(st_hasher *hasher);
+void st_hasher_add(st_hasher *hasher, const void *src, size_t nbytes);
+uint64_t st_hasher_finish(const st_hasher *hasher);
 
 /* Compresses a header for the table, or keeps it as it is if that is no larger. *stored is to be freed.
  * Error: NOMEM. */
@@ -54,7 +67,7 @@ lmc_status st_table_pack_header(const lmc_allocator *memory, const unsigned char
 
 /* Bytes of a table. */
 uint64_t st_table_nbytes(size_t tensor_count, size_t alias_count, uint64_t bases_nbytes,
-                         size_t stored_header_nbytes);
+                         uint64_t layout_nbytes, size_t stored_header_nbytes);
 
 /* Writes a table of st_table_nbytes() bytes. */
 void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,

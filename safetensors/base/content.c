@@ -40,7 +40,9 @@ static lmc_status follow(const st_frame *frame, const st_link *link, const lmc_s
         ST_TRY(st_file_open_base(frame->file, base, diag));
     const st_header *const header = &(*base)->header;
     const int dtype = info->base_form == LMC_BASE_BF16_OF_F32 ? LMC_DTYPE_F32 : (int)info->dtype;
-    if (link->base < header->tensor_count && header->tensors[link->base].dtype == dtype &&
+    /* what is said of a dtype that a file does not tell may differ from version to version */
+    const int has_dtypes = (*base)->container == LMC_ST_CONTAINER_SAFETENSORS;
+    if (link->base < header->tensor_count && (!has_dtypes || header->tensors[link->base].dtype == dtype) &&
         st_file_tensor_nbytes(*base, link->base) == info->base_nbytes)
         return LMC_OK;
     st_diag_set_file(diag, frame->file->path);

@@ -12,7 +12,7 @@
 lmc_status st_file_open_with(const st_open *how, st_base_search_fn search, lmc_st_file **file,
                              lmc_st_diag *diag)
 {
-    ST_TRY(st_container_open(how, file, diag));
+    ST_TRY(st_handle_open(how, file, diag));
     lmc_st_file *const opened = *file;
     if (st_bases_file_count(&opened->bases) == 0)
         return LMC_OK;
@@ -56,7 +56,7 @@ void lmc_st_close(lmc_st_file *file)
         pthread_mutex_destroy(&file->base->lock);
         st_release(&file->memory, file->base);
     }
-    st_container_close(file);
+    st_handle_close(file);
 }
 
 /* ---- the base ---- */

@@ -23,7 +23,7 @@ struct st_base_slot {
     lmc_st_diag failure;
 };
 
-/* st_container_open(), with a slot if there is a base. Ends with lmc_st_close(). */
+/* st_handle_open(), with a slot if there is a base. Ends with lmc_st_close(). */
 lmc_status st_file_open_with(const st_open *how, st_base_search_fn search, lmc_st_file **file,
                              lmc_st_diag *diag);
 

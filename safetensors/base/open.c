@@ -17,7 +17,8 @@ lmc_status st_file_open_input(const char *path, const lmc_st_options *options, l
                          .fd = options->in_fd,
                          .cancel = options->cancel,
                          .allocator = options->allocator,
-                         .may_be_short = options->salvage};
+                         .may_be_short = options->salvage,
+                         .is_raw_allowed = options->raw};
     lmc_status status = st_file_open(&how, file, diag);
     if (status == LMC_OK)
         status = st_file_set_base(*file, options->base, options->base_dirs, options->base_dir_count, diag);

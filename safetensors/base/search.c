@@ -3,7 +3,6 @@
  */
 #include "safetensors/base/search.h"
 
-#include "safetensors/archive/table.h"
 #include "safetensors/base/probe.h"
 #include "safetensors/common/names.h"
 #include "safetensors/common/text.h"
@@ -36,12 +35,11 @@ static void tell_of_other(search *search, const char *path, const char *what)
 static const char *candidate_fault(const lmc_st_file *file, const lmc_st_file *candidate)
 {
     const os_identity *const own = &candidate->input.identity;
-    const st_header *const header = &candidate->header;
     for (const lmc_st_file *other = file; other; other = other->dependent)
         if (other->input.identity.device == own->device && other->input.identity.inode == own->inode)
             return "needs that base itself";
     if (candidate->file_nbytes != file->bases.file_nbytes ||
-        st_hash(header->text, header->text_nbytes) != file->bases.header_hash)
+        st_file_identity(candidate) != file->bases.header_hash)
         return "is another file";
     return NULL;
 }
@@ -79,7 +77,7 @@ static lmc_status try_path(search *search, const char *path, int is_named)
     lmc_st_file *candidate = NULL;
     const lmc_st_file *const file = search->file;
     const st_base_slot *const slot = file->base;
-    const st_open how = {.path = path, .fd = -1, .allocator = &file->memory, .dependent = file};
+    const st_open how = {.path = path, .fd = -1, .allocator = &file->memory, .dependent = file, .is_raw_allowed = 1};
     lmc_status status = st_file_open_with(&how, slot->search, &candidate, &cause);
     const char *const fault = status == LMC_OK ? candidate_fault(file, candidate) : cause.text;
     if (status == LMC_OK && !fault)

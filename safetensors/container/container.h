@@ -54,7 +54,7 @@ extern const st_container_reader st_raw_reader;         /* raw.c */
 lmc_status st_contents_read(const st_reading *reading, st_contents *contents, lmc_st_diag *diag);
 void st_contents_free(st_contents *contents, const lmc_allocator *memory);
 
-/* 1 if a file with these first bytes could be read without being named *.safetensors: for a look at many files. */
-int st_container_is_known(const st_reading *reading, lmc_st_diag *diag);
+/* *is_known: the file is named *.safetensors, or looks like one of the other kinds. Error: IO. */
+lmc_status st_contents_look(const st_reading *reading, int *is_known, lmc_st_diag *diag);
 
 #endif

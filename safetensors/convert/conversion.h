@@ -1,11 +1,12 @@
 /*
  * conversion.h - a conversion under way: what convert/convert.c, which reads, encodes and writes, shares with
- * convert/base.c, which opens the base, convert/plan.c, which decides for each tensor how it is coded, and
- * convert/header_region.c, which writes header and table.
+ * convert/base.c, which opens the base, convert/plan.c, which decides for each tensor how it is coded,
+ * convert/skeleton.c, which writes what is no tensor, and convert/header_region.c, which writes header and table.
  */
 #ifndef LMC_SAFETENSORS_CONVERT_CONVERSION_H
 #define LMC_SAFETENSORS_CONVERT_CONVERSION_H
 
+#include "safetensors/archive/table.h"
 #include "safetensors/base/content.h"
 #include "safetensors/convert/match.h"
 #include "safetensors/engine/engine.h"
@@ -20,6 +21,9 @@ typedef struct st_conversion {
 
     /* the header region: reserved first, filled in at the end */
     char *table_name;
+    char *skeleton_name; /* NULL: a safetensors file, whose skeleton is its header */
+    st_layout layout;
+    uint64_t skeleton_nbytes; /* stored */
     unsigned char *stored_header;
     size_t stored_header_nbytes;
     unsigned header_method;
@@ -63,6 +67,9 @@ lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path,
 
 /* IO if a file of the base's chain is no longer what it was. */
 lmc_status st_convert_check_base(const st_conversion *conversion, lmc_st_diag *diag);
+
+/* convert/skeleton.c: writes what is no tensor of the source behind the frames. */
+lmc_status st_convert_write_skeleton(st_conversion *conversion, lmc_st_diag *diag);
 
 /* convert/header_region.c: reserves room, sets `end` behind it; writes it once all frames are there. */
 lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_diag *diag);

@@ -1,5 +1,5 @@
 /*
- * convert.c - safetensors file -> archive. Frames are written where the ones before them end; header
+ * convert.c - file -> archive. Frames are written where the ones before them end; header
  * and table, for which room is reserved first, are filled in at the end.
  */
 #include "safetensors/convert/convert.h"
@@ -194,6 +194,8 @@ static lmc_status write_contents(st_conversion *conversion, lmc_st_diag *diag)
         st_engine_run(&convert_ops, conversion, header->tensor_count,
                       header->data_nbytes - conversion->aliases.nbytes, conversion->options, diag);
     if (status == LMC_OK)
+        status = st_convert_write_skeleton(conversion, diag);
+    if (status == LMC_OK)
         status = st_convert_write_header_region(conversion, diag);
     if (status == LMC_OK && source->input)
         status = os_input_check_unchanged(source->input, diag);
@@ -230,6 +232,8 @@ lmc_status st_convert_source(const st_source *source, const os_place *out, const
     st_aliases_free(&conversion.aliases);
     lmc_st_close(conversion.base);
     st_release(options->allocator, conversion.table_name);
+    st_release(options->allocator, conversion.skeleton_name);
+    st_layout_free(&conversion.layout, options->allocator);
     st_release(options->allocator, conversion.stored_header);
     st_release(options->allocator, conversion.frame_nbytes);
     st_release(options->allocator, conversion.hashes);

@@ -3,7 +3,7 @@
  * will be coded against others is known at the end: what was reserved for more goes to the header, as spaces.
  */
 #include "safetensors/archive/archive_header.h"
-#include "safetensors/archive/table.h"
+#include "safetensors/archive/skeleton.h"
 #include "safetensors/convert/conversion.h"
 
 #include <string.h>
@@ -11,7 +11,33 @@
 static uint64_t table_nbytes_with(const st_conversion *conversion, size_t link_count, size_t name_nbytes)
 {
     return st_table_nbytes(conversion->source->header->tensor_count, conversion->aliases.count,
-                           st_bases_nbytes(link_count, name_nbytes), conversion->stored_header_nbytes);
+                           st_bases_nbytes(link_count, name_nbytes), st_layout_nbytes(&conversion->layout),
+                           conversion->stored_header_nbytes);
+}
+
+static st_archive_parts parts_of(const st_conversion *conversion, uint64_t table_nbytes)
+{
+    return (st_archive_parts){.original = conversion->source->header,
+                              .table_name = conversion->table_name,
+                              .table_nbytes = table_nbytes,
+                              .skeleton_name = conversion->skeleton_name,
+                              .skeleton_nbytes = conversion->skeleton_nbytes};
+}
+
+/* What the archive has more if the source is no safetensors file. */
+static lmc_status reserve_skeleton(st_conversion *conversion, lmc_st_diag *diag)
+{
+    const st_source *const source = conversion->source;
+    const lmc_allocator *const memory = conversion->options->allocator;
+    st_layout *const layout = &conversion->layout;
+    if (source->container == LMC_ST_CONTAINER_SAFETENSORS)
+        return LMC_OK;
+    layout->kind = source->container;
+    conversion->skeleton_name = st_archive_free_name(ST_ARCHIVE_SKELETON_NAME, source->header, memory);
+    const lmc_status status =
+        st_layout_pack(layout, memory, source->header, source->places, source->file_nbytes);
+    conversion->skeleton_nbytes = st_skeleton_bound(layout->skeleton_nbytes);
+    return !conversion->skeleton_name || status != LMC_OK ? st_fail_nomem(diag) : LMC_OK;
 }
 
 lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_diag *diag)
@@ -23,18 +49,19 @@ lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_di
     conversion->hashes = st_allocate_zeroed(memory, count + 1, sizeof *conversion->hashes);
     conversion->base_hashes = st_allocate_zeroed(memory, count + 1, sizeof *conversion->base_hashes);
     conversion->is_delta = st_allocate_zeroed(memory, count + 1, 1);
-    conversion->table_name = st_archive_table_name(header, memory);
+    conversion->table_name = st_archive_free_name(ST_ARCHIVE_TABLE_NAME, header, memory);
     if (!conversion->frame_nbytes || !conversion->hashes || !conversion->base_hashes ||
         !conversion->is_delta || !conversion->table_name ||
         st_table_pack_header(memory, header->text, header->text_nbytes, &conversion->stored_header,
                              &conversion->stored_header_nbytes, &conversion->header_method) != LMC_OK)
         return st_fail_nomem(diag);
+    ST_TRY(reserve_skeleton(conversion, diag));
     const size_t name_nbytes = strlen(conversion->base_name);
     const uint64_t table_nbytes = table_nbytes_with(conversion, conversion->matches.count, name_nbytes);
+    const st_archive_parts parts = parts_of(conversion, table_nbytes);
     uint64_t outer_nbytes = 0;
     const lmc_status status = st_archive_header_reserve(
-        header, conversion->table_name, table_nbytes, st_bases_nbytes(conversion->matches.count, name_nbytes),
-        &outer_nbytes, diag);
+        &parts, st_bases_nbytes(conversion->matches.count, name_nbytes), &outer_nbytes, diag);
     conversion->header_region_nbytes = outer_nbytes + table_nbytes;
     conversion->end = conversion->header_region_nbytes;
     return status;
@@ -66,7 +93,7 @@ static lmc_status collect_bases(const st_conversion *conversion, st_bases *bases
     if (file_count > 0) {
         memcpy(bases->name, conversion->base_name, sizeof bases->name);
         bases->file_nbytes = base->file_nbytes;
-        bases->header_hash = st_hash(base->header.text, base->header.text_nbytes);
+        bases->header_hash = st_file_identity(base);
         bases->content_hash = st_hash(hashes, 8 * file_count);
     }
     st_release(memory, hashes);
@@ -84,8 +111,9 @@ static lmc_status fill_header_region(st_conversion *conversion, const st_bases *
         const st_alias pair = conversion->aliases.list[i];
         conversion->hashes[pair.alias] = conversion->hashes[pair.owner];
     }
-    const lmc_status status = st_archive_header_write(source->header, conversion->table_name, table_nbytes,
-                                                      conversion->frame_nbytes, region, outer_nbytes, diag);
+    const st_archive_parts parts = parts_of(conversion, table_nbytes);
+    const lmc_status status =
+        st_archive_header_write(&parts, conversion->frame_nbytes, region, outer_nbytes, diag);
     if (status == LMC_OK) {
         const st_table table = {.file_nbytes = source->file_nbytes,
                                 .header = source->header->text,
@@ -95,7 +123,8 @@ static lmc_status fill_header_region(st_conversion *conversion, const st_bases *
                                 .tensor_count = source->header->tensor_count,
                                 .aliases = conversion->aliases.list,
                                 .alias_count = conversion->aliases.count,
-                                .bases = *bases};
+                                .bases = *bases,
+                                .layout = conversion->layout};
         st_table_write(&table, conversion->stored_header, conversion->stored_header_nbytes,
                        conversion->header_method, region + outer_nbytes);
     }

@@ -13,7 +13,8 @@ static lmc_status read_file(const st_source *source, size_t index, uint64_t offs
 
 st_source st_source_of_file(const lmc_st_file *file)
 {
-    const st_source source = {.header = &file->header,
+    const st_source source = {.container = file->container,
+                              .header = &file->header,
                               .file_nbytes = file->file_nbytes,
                               .input = &file->input,
                               .places = file->places,

@@ -10,10 +10,11 @@
 typedef struct st_source st_source;
 
 struct st_source {
+    lmc_st_container container;
     const st_header *header;
-    uint64_t file_nbytes;   /* of the safetensors file that this is, or would be */
+    uint64_t file_nbytes;   /* of the file that this is, or would be */
     const os_input *input;  /* the open file; NULL for a writer */
-    const uint64_t *places; /* tensor i stands at [places[i], places[i + 1]) of the file; NULL for a writer */
+    const uint64_t *places; /* where tensor i begins in the file, rising; NULL for a writer */
     const void *owner;      /* the lmc_st_file or the writer */
     /* Reads content bytes [offset, offset + nbytes) of tensor `index`. On failure the diagnostic names the
      * tensor. */
@@ -21,7 +22,7 @@ struct st_source {
                        lmc_st_diag *diag);
 };
 
-/* The plain safetensors file `file`. */
+/* The plain file `file`. */
 st_source st_source_of_file(const lmc_st_file *file);
 
 /* Names tensor `index` in a diagnostic and passes `status` on. */

@@ -26,7 +26,8 @@ typedef struct st_worker {
     os_window ahead;    /* what was read for all tensors of the batch; may be empty */
     st_buffer gathered; /* what its tensors have given so far */
     size_t gathered_nbytes;
-    uint64_t gathered_offset; /* the caller's */
+    uint64_t gathered_offset; /* the caller's, as the next */
+    size_t first_gathered;    /* tensor of the batch */
     st_buffer window;         /* room of `ahead` */
     lmc_st_diag diag;
 } st_worker;

@@ -11,12 +11,17 @@
 
 _Static_assert(ST_NAMES_COUNT_MAX < NUMBER_MASK, "a number plus one must fit its bits");
 
+uint64_t st_string_hash(st_string string, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(string.bytes, string.nbytes, seed);
+}
+
 /* The slot that holds `name`, or the empty one where it belongs. *tag: bits of the hash, in their place in a slot, by
  * which few strings need to be compared. */
 static uint32_t *locate(const st_names *names, st_string_at at, const void *owner, st_string name,
                         uint32_t *tag)
 {
-    const uint64_t hash = XXH3_64bits_withSeed(name.bytes, name.nbytes, names->seed);
+    const uint64_t hash = st_string_hash(name, names->seed);
     *tag = (uint32_t)(hash >> 32) & ~NUMBER_MASK;
     size_t i = (size_t)((hash & UINT32_MAX) * names->capacity >> 32);
     for (;; i = i + 1 == names->capacity ? 0 : i + 1) {

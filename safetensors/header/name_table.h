@@ -20,6 +20,9 @@ static inline int st_string_equals(st_string a, st_string b)
     return a.nbytes == b.nbytes && memcmp(a.bytes, b.bytes, a.nbytes) == 0;
 }
 
+/* `seed` should not be foreseeable: strings come from strangers. */
+uint64_t st_string_hash(st_string string, uint64_t seed);
+
 /* Gives string `index` of `owner`. */
 typedef st_string (*st_string_at)(const void *owner, size_t index);
 
@@ -38,7 +41,7 @@ typedef struct st_names {
 /* Builds the table of strings 0 .. count-1. *duplicate becomes the number of the first string that
  * equals an earlier one, or ST_NO_DUPLICATE; with a duplicate, the table is not to be used. It takes 8 bytes a
  * string. count is at most ST_NAMES_COUNT_MAX. Error: NOMEM.
- * Free with st_names_free() in every case. `seed` should not be foreseeable: names come from strangers. */
+ * Free with st_names_free() in every case. */
 lmc_status st_names_build(st_names *names, const lmc_allocator *memory, st_string_at at, const void *owner,
                           size_t count, uint64_t seed, size_t *duplicate);
 void st_names_free(st_names *names);

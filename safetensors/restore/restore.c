@@ -7,7 +7,7 @@
 #include "safetensors/archive/table.h"
 #include "safetensors/base/content.h"
 #include "safetensors/engine/engine.h"
-#include "safetensors/header/header_write.h"
+#include "safetensors/restore/skeleton.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -19,6 +19,7 @@ typedef struct restore_work {
     const st_restoration *restoration;
     pthread_mutex_t damage_lock; /* of every item's damage */
     unsigned char *base_hashes;  /* u64 per link of the file: what its frame wants of the base */
+    st_skeleton_delivery skeleton;
 } restore_work;
 
 typedef struct restore_item {
@@ -31,9 +32,7 @@ typedef struct restore_item {
 
 static uint64_t output_offset(const st_restoration *restoration, size_t index)
 {
-    const st_header *const header = &restoration->source->header;
-    return restoration->places ? restoration->places[index]
-                               : 8 + header->text_nbytes + header->tensors[index].begin;
+    return restoration->places ? restoration->places[index] : st_file_origin(restoration->source, index);
 }
 
 static int is_ordered(const st_restoration *restoration)
@@ -302,16 +301,19 @@ static lmc_status deliver_content(const st_restoration *restoration, st_worker *
                : os_output_write(restoration->output, offset, content, nbytes, &worker->diag);
 }
 
-/* The same in the order of the file, if anybody wants that. nbytes 0: there is nothing to give. */
-static lmc_status deliver_in_order(const st_restoration *restoration, st_worker *worker, const st_run *run,
+/* The same in the order of the file, if anybody wants that, behind what stands before tensor `index`. nbytes 0: there
+ * is nothing to give. */
+static lmc_status deliver_in_order(restore_work *work, st_worker *worker, const st_run *run, size_t index,
                                    uint64_t offset, const unsigned char *content, size_t nbytes)
 {
+    const st_restoration *const restoration = work->restoration;
     if (!is_ordered(restoration))
         return nbytes > 0 ? deliver_content(restoration, worker, offset, content, nbytes) : LMC_OK;
     if (!st_engine_wait_for_order(worker, run))
         return LMC_ERR_CANCELLED;
-    const lmc_status status =
-        nbytes > 0 ? deliver_content(restoration, worker, offset, content, nbytes) : LMC_OK;
+    lmc_status status = st_skeleton_deliver(&work->skeleton, index, &worker->diag);
+    if (status == LMC_OK && nbytes > 0)
+        status = deliver_content(restoration, worker, offset, content, nbytes);
     if (status == LMC_OK)
         st_engine_let_next_run_go_on(worker);
     return status;
@@ -354,7 +356,7 @@ static lmc_status restore_run(void *user, st_worker *worker, st_slot *slot, cons
         return status;
     return worker->is_batch
                ? (is_sound ? gather_content(restoration, worker, offset, run->content_nbytes) : LMC_OK)
-               : deliver_in_order(restoration, worker, run, offset, content,
+               : deliver_in_order(work, worker, run, slot->index, offset, content,
                                   is_sound ? run->content_nbytes : 0);
 }
 
@@ -386,6 +388,7 @@ static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_
     const st_restoration *const restoration = ((const restore_work *)user)->restoration;
     const lmc_st_file *const source = restoration->source;
     size_t index = first;
+    worker->first_gathered = first;
     const lmc_status status =
         st_worker_read_ahead(worker, &source->input, source->places, first, count, &index);
     if (status == LMC_OK)
@@ -399,9 +402,8 @@ static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_
 
 static lmc_status end_batch(void *user, st_worker *worker, const st_run *run)
 {
-    const restore_work *const work = user;
-    return deliver_in_order(work->restoration, worker, run, worker->gathered_offset, worker->gathered.bytes,
-                            worker->gathered_nbytes);
+    return deliver_in_order(user, worker, run, worker->first_gathered, worker->gathered_offset,
+                            worker->gathered.bytes, worker->gathered_nbytes);
 }
 
 static const st_engine_ops restore_ops = {.prepare = prepare_tensor,
@@ -411,6 +413,12 @@ static const st_engine_ops restore_ops = {.prepare = prepare_tensor,
                                           .nbytes = tensor_nbytes,
                                           .begin_batch = begin_batch,
                                           .end_batch = end_batch};
+
+/* Without batches: in order, something may stand between any two tensors. */
+static const st_engine_ops single_ops = {.prepare = prepare_tensor,
+                                         .run = restore_run,
+                                         .finish = check_frame_end,
+                                         .release = release_tensor};
 
 /* With the frames of all tensors open and sound: do they want the base that the table names? */
 static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)
@@ -431,6 +439,23 @@ static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)
                          "the archive table names another content of the base than the frames want");
 }
 
+/* What is to be in order comes in order; the rest of the skeleton stands alone before the tensors or behind them. */
+static lmc_status restore_all(restore_work *work, lmc_st_diag *diag)
+{
+    const st_restoration *const restoration = work->restoration;
+    const lmc_st_file *const source = restoration->source;
+    const size_t count = source->header.tensor_count;
+    const int is_in_order = is_ordered(restoration);
+    const int has_gaps = restoration->with_skeleton && source->container != LMC_ST_CONTAINER_SAFETENSORS;
+    for (size_t i = 0; i <= count && !is_in_order; i++)
+        ST_TRY(st_skeleton_deliver(&work->skeleton, i, diag));
+    ST_TRY(st_engine_run(is_in_order && has_gaps ? &single_ops : &restore_ops, work, count,
+                         source->header.data_nbytes, restoration->options, diag));
+    ST_TRY(st_skeleton_deliver(&work->skeleton, count, diag));
+    ST_TRY(check_base_hash(work, diag));
+    return os_input_check_unchanged(&source->input, diag);
+}
+
 lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *diag)
 {
     const lmc_st_file *const source = restoration->source;
@@ -440,18 +465,11 @@ lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *di
     if (!work.base_hashes)
         return st_fail_nomem(diag);
     pthread_mutex_init(&work.damage_lock, NULL);
-    lmc_status status = st_engine_run(&restore_ops, &work, source->header.tensor_count,
-                                      source->header.data_nbytes, restoration->options, diag);
-    pthread_mutex_destroy(&work.damage_lock);
+    lmc_status status = st_skeleton_begin(&work.skeleton, restoration, diag);
     if (status == LMC_OK)
-        status = check_base_hash(&work, diag);
+        status = restore_all(&work, diag);
+    st_skeleton_end(&work.skeleton);
+    pthread_mutex_destroy(&work.damage_lock);
     st_release(memory, work.base_hashes);
-    return status == LMC_OK ? os_input_check_unchanged(&source->input, diag) : status;
-}
-
-lmc_status st_restore_whole(const st_restoration *restoration, lmc_st_diag *diag)
-{
-    const st_header *const header = &restoration->source->header;
-    ST_TRY(st_header_write(restoration->output, header->text, header->text_nbytes, diag));
-    return st_restore_tensors(restoration, diag);
+    return status;
 }

@@ -23,7 +23,8 @@ typedef struct st_restoration {
     const char *original_path;
     st_sha256 *sha256;
 
-    int without_base; /* 1: of tensors whose base is missing, only the frame is opened */
+    int with_skeleton; /* 1: what is no tensor goes to them, too. Its damage is never logged. */
+    int without_base;  /* 1: of tensors whose base is missing, only the frame is opened */
 
     /* NULL: the first damaged tensor ends the call */
     st_damage_log *log;
@@ -32,9 +33,6 @@ typedef struct st_restoration {
 /* Decodes and verifies every tensor. Damage that was logged is no failure of this call. Errors: IO, NOMEM,
  * CANCELLED; CHECKSUM if the original differs; without a log, the damage. */
 lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *diag);
-
-/* The same behind the original header, which goes to the output, too. */
-lmc_status st_restore_whole(const st_restoration *restoration, lmc_st_diag *diag);
 
 /* restore/restore_file.c: one archive; lmc_st_restore() without directories. Options are complete. */
 lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_st_options *options,

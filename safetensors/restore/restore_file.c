@@ -22,10 +22,10 @@ static lmc_status restore_open_file(const lmc_st_file *source, const os_place *o
     ST_TRY(options->salvage ? LMC_OK : st_content_open_files(source, diag));
     ST_TRY(st_file_check_output(source, out->path, options->out_fd, diag));
     ST_TRY(os_output_open(&output, options, out, &source->input, 1, diag));
-    const st_restoration whole = {.source = source, .options = options, .output = &output};
+    const st_restoration whole = {.source = source, .options = options, .output = &output, .with_skeleton = 1};
     const lmc_status written = options->salvage
                                    ? st_salvage_tensors(source, &output, options, &found, &damage, diag)
-                                   : st_restore_whole(&whole, diag);
+                                   : st_restore_tensors(&whole, diag);
     ST_TRY(os_output_close(&output, options, written, diag));
     *result = found;
     if (found.damaged_count > 0)
@@ -40,7 +40,7 @@ lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_s
     lmc_status status = st_file_open_input(in_path, options, &source, diag);
     if (status == LMC_OK && !source->is_archive)
         status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
-                         "is a plain safetensors file, not an LMC archive");
+                         "is a plain file, not an LMC archive");
     if (status == LMC_OK)
         status = restore_open_file(source, out, options, result, diag);
     lmc_st_close(source);

@@ -61,6 +61,7 @@ static lmc_status write_sound_tensors(const st_restoration *restoration, const s
         status = st_header_write(sound.output, text, out.nbytes, diag);
     }
     sound.places = places;
+    sound.with_skeleton = 0;
     if (status == LMC_OK)
         status = st_restore_tensors(&sound, diag);
     st_release(memory, text);
@@ -77,14 +78,17 @@ lmc_status st_salvage_tensors(const lmc_st_file *source, os_output *output, cons
     st_damage_log log;
     ST_TRY(st_damage_log_init(&log, options->allocator, header->tensor_count, diag));
     const st_restoration check = {.source = source, .options = &inner, .log = &log};
-    const st_restoration whole = {.source = source, .options = &inner, .output = output};
+    const st_restoration whole = {.source = source, .options = &inner, .output = output, .with_skeleton = 1};
+    /* of another file, no part can be left out: its tensors become a safetensors file */
+    const int is_safetensors = source->container == LMC_ST_CONTAINER_SAFETENSORS;
     st_parts_begin(&passes, header->data_nbytes);
     lmc_status status = st_restore_tensors(&check, diag);
     if (status == LMC_OK) {
         st_parts_end(&passes);
         st_parts_begin(&passes, header->data_nbytes);
-        status = log.lost_count > 0 ? write_sound_tensors(&whole, &log, &result->file_nbytes, diag)
-                                    : st_restore_whole(&whole, diag);
+        status = log.lost_count > 0 || !is_safetensors
+                     ? write_sound_tensors(&whole, &log, &result->file_nbytes, diag)
+                     : st_restore_tensors(&whole, diag);
     }
     if (status == LMC_OK) {
         st_parts_end(&passes);

@@ -2,7 +2,7 @@
  * verify.c - reading an archive whole to see whether it is sound, or equal to the file it was made from.
  */
 #include "safetensors/base/content.h"
-#include "safetensors/restore/restore.h"
+#include "safetensors/restore/skeleton.h"
 
 #include <string.h>
 
@@ -31,49 +31,65 @@ static lmc_status hash_plain(const lmc_st_file *source, st_sha256 *sha256, const
     return status == LMC_OK ? os_input_check_unchanged(&source->input, diag) : status;
 }
 
-/* A base that is missing is told last, and to the callback if there is damage, which is what the call returns. */
-static lmc_status report_damage(const st_damage_log *log, const lmc_st_diag *missing,
+/* What an archive lacks beside its tensors: status LMC_OK if nothing. */
+typedef struct whole_faults {
+    lmc_st_diag skeleton;
+    lmc_st_diag base;
+} whole_faults;
+
+/* Damage of tensors comes first, then that between them. A base that is missing is told last. The call returns the
+ * first, the callback gets all. */
+static lmc_status report_damage(const st_damage_log *log, const whole_faults *faults,
                                 const lmc_st_options *options, lmc_st_diag *diag)
 {
-    if (log->lost_count > 0) {
-        if (missing && options->damage)
-            options->damage(options->user, missing);
-        *diag = log->first;
-    } else if (missing) {
-        *diag = *missing;
-    } else {
-        return LMC_OK;
+    const lmc_st_diag *const found[] = {log->lost_count > 0 ? &log->first : NULL, &faults->skeleton,
+                                        &faults->base};
+    const lmc_st_diag *first = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        if (!found[i] || found[i]->status == LMC_OK)
+            continue;
+        if (options->damage && (i == 1 || (i == 2 && first))) /* those of tensors were told */
+            options->damage(options->user, found[i]);
+        first = first ? first : found[i];
     }
-    return diag->status;
+    if (first)
+        *diag = *first;
+    return first ? first->status : LMC_OK;
+}
+
+/* Looks for what all tensors need. Errors: what is no damage. */
+static lmc_status find_whole_faults(const lmc_st_file *source, whole_faults *faults, lmc_st_diag *diag)
+{
+    const lmc_status statuses[] = {st_content_open_files(source, &faults->base),
+                                   st_skeleton_check(source, &faults->skeleton)};
+    const lmc_st_diag *const diags[] = {&faults->base, &faults->skeleton};
+    for (size_t i = 0; i < 2; i++) {
+        if (statuses[i] != LMC_OK && !st_is_damage(statuses[i])) {
+            *diag = *diags[i];
+            return statuses[i];
+        }
+    }
+    return LMC_OK;
 }
 
 static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, const lmc_st_options *options,
                                  lmc_st_result *result, lmc_st_diag *diag)
 {
     st_damage_log log;
-    lmc_st_diag missing = *diag;
-    lmc_status status = st_content_open_files(source, &missing);
-    const int without_base = status != LMC_OK;
-    if (without_base && !st_is_damage(status)) {
-        *diag = missing;
-        return status;
-    }
+    whole_faults faults = {.skeleton = *diag, .base = *diag};
+    ST_TRY(find_whole_faults(source, &faults, diag));
     ST_TRY(st_damage_log_init(&log, options->allocator, source->header.tensor_count, diag));
+    const int is_hashed = options->sha256 && faults.skeleton.status == LMC_OK;
     const st_restoration restoration = {.source = source,
                                         .options = options,
-                                        .sha256 = options->sha256 ? sha256 : NULL,
-                                        .without_base = without_base,
+                                        .sha256 = is_hashed ? sha256 : NULL,
+                                        .with_skeleton = is_hashed,
+                                        .without_base = faults.base.status != LMC_OK,
                                         .log = &log};
-    if (options->sha256) {
-        unsigned char length[8];
-        st_store_u64(length, source->header.text_nbytes);
-        st_sha256_update(sha256, length, sizeof length);
-        st_sha256_update(sha256, source->header.text, source->header.text_nbytes);
-    }
-    status = st_restore_tensors(&restoration, diag);
+    lmc_status status = st_restore_tensors(&restoration, diag);
     result->damaged_count = log.lost_count;
     if (status == LMC_OK)
-        status = report_damage(&log, without_base ? &missing : NULL, options, diag);
+        status = report_damage(&log, &faults, options, diag);
     st_damage_log_free(&log, options->allocator);
     return status;
 }
@@ -135,47 +151,41 @@ lmc_status st_verify_file(const char *in_path, const lmc_st_options *options, lm
 
 /* ---- compare ---- */
 
-static lmc_status fail_different(const char *what, lmc_st_diag *diag)
-{
-    return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the archive has another %s than the file",
-                   what);
-}
-
-static lmc_status compare_open_files(const lmc_st_file *archive, const lmc_st_file *plain,
+/* The plain file is compared as bytes: it need not be read as what it is. */
+static lmc_status compare_open_files(const lmc_st_file *archive, const os_input *plain, const char *plain_path,
                                      const lmc_st_options *options, lmc_st_diag *diag)
 {
-    const st_header *const a = &archive->header;
-    const st_header *const b = &plain->header;
-    if (!archive->is_archive || plain->is_archive)
+    if (!archive->is_archive)
         return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                        "an archive and a plain file are needed to be compared");
-    if (archive->file_nbytes != plain->file_nbytes)
-        return fail_different("size", diag);
-    if (a->text_nbytes != b->text_nbytes || memcmp(a->text, b->text, a->text_nbytes) != 0)
-        return fail_different("header", diag);
-    const st_restoration restoration = {
-        .source = archive, .options = options, .original = &plain->input, .original_path = plain->path};
+    if (archive->file_nbytes != plain->nbytes)
+        return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the archive has another size than the file");
+    const st_restoration restoration = {.source = archive,
+                                        .options = options,
+                                        .original = plain,
+                                        .original_path = plain_path,
+                                        .with_skeleton = 1};
     ST_TRY(st_content_open_files(archive, diag));
     ST_TRY(st_restore_tensors(&restoration, diag));
-    return os_input_check_unchanged(&plain->input, diag);
+    st_diag_set_file(diag, plain_path);
+    return os_input_check_unchanged(plain, diag);
 }
 
 lmc_status st_compare_files(const char *archive_path, int archive_fd, const char *plain_path,
                             const lmc_st_options *options, lmc_st_diag *diag)
 {
+    os_input plain = {.fd = -1};
     lmc_st_options paths_only = *options;
     lmc_st_file *archive = NULL;
-    lmc_st_file *plain = NULL;
-    paths_only.in_fd = -1;
+    paths_only.in_fd = archive_fd;
     paths_only.salvage = 0;
-    lmc_status status = st_file_open_input(plain_path, &paths_only, &plain, diag);
-    if (status == LMC_OK) {
-        paths_only.in_fd = archive_fd;
-        status = st_file_open_input(archive_path, &paths_only, &archive, diag);
-    }
+    st_diag_init(diag, plain_path);
+    lmc_status status = os_input_open(&plain, plain_path, diag);
     if (status == LMC_OK)
-        status = compare_open_files(archive, plain, &paths_only, diag);
+        status = st_file_open_input(archive_path, &paths_only, &archive, diag);
+    if (status == LMC_OK)
+        status = compare_open_files(archive, &plain, plain_path, &paths_only, diag);
     lmc_st_close(archive);
-    lmc_st_close(plain);
+    os_input_close(&plain);
     return status;
 }

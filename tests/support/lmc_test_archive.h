@@ -74,15 +74,13 @@ static size_t lmc_test_write_archive(const char *path, const unsigned char *cont
     CU_ASSERT_EQUAL_FATAL(
         st_table_pack_header(&st_memory_default, text, (size_t)length, &stored, &stored_nbytes, &method),
         LMC_OK);
-    const uint64_t table_nbytes = st_table_nbytes(1, 0, 0, stored_nbytes);
-    CU_ASSERT_EQUAL(
-        st_archive_header_reserve(&original, ST_ARCHIVE_TABLE_NAME, table_nbytes, 0, &header_nbytes, &diag),
-        LMC_OK);
+    const uint64_t table_nbytes = st_table_nbytes(1, 0, 0, 0, stored_nbytes);
+    const st_archive_parts parts = {
+        .original = &original, .table_name = ST_ARCHIVE_TABLE_NAME, .table_nbytes = table_nbytes};
+    CU_ASSERT_EQUAL(st_archive_header_reserve(&parts, 0, &header_nbytes, &diag), LMC_OK);
     unsigned char *const region = malloc(header_nbytes + table_nbytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(region);
-    CU_ASSERT_EQUAL(st_archive_header_write(&original, ST_ARCHIVE_TABLE_NAME, table_nbytes, frame_sizes,
-                                            region, header_nbytes, &diag),
-                    LMC_OK);
+    CU_ASSERT_EQUAL(st_archive_header_write(&parts, frame_sizes, region, header_nbytes, &diag), LMC_OK);
     const st_table table = {.file_nbytes = 8 + (uint64_t)length + nbytes,
                             .header = text,
                             .header_nbytes = (size_t)length,

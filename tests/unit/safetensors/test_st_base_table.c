@@ -35,7 +35,7 @@ static forged make(const st_link *links, size_t link_count, const char *name)
     if (name[0] == '\0')
         table.bases.file_nbytes = table.bases.header_hash = table.bases.content_hash = 0;
     made.nbytes =
-        (size_t)st_table_nbytes(TENSOR_COUNT, 0, st_bases_nbytes(link_count, strlen(name)), sizeof(text) - 1);
+        (size_t)st_table_nbytes(TENSOR_COUNT, 0, st_bases_nbytes(link_count, strlen(name)), 0, sizeof(text) - 1);
     made.bytes = malloc(made.nbytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.bytes);
     st_table_write(&table, text, sizeof(text) - 1, ST_TABLE_METHOD_STORED, made.bytes);

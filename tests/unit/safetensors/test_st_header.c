@@ -100,18 +100,19 @@ static void test_archive_header(void)
     st_header parsed;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof two_tensors - 1, 16, &diag), LMC_OK);
-    char *const name = st_archive_table_name(&header, &st_memory_default);
+    char *const name = st_archive_free_name(ST_ARCHIVE_TABLE_NAME, &header, &st_memory_default);
     CU_ASSERT_PTR_NOT_NULL_FATAL(name);
     CU_ASSERT_STRING_EQUAL(name, "lmc.archive");
+    const st_archive_parts parts = {.original = &header, .table_name = name, .table_nbytes = 100};
     uint64_t nbytes = 0;
-    CU_ASSERT_EQUAL(st_archive_header_reserve(&header, name, 100, 0, &nbytes, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_archive_header_reserve(&parts, 0, &nbytes, &diag), LMC_OK);
     CU_ASSERT_EQUAL(nbytes % 8, 0);
     const uint64_t sizes[][2] = {
         {1, 1}, {4 + 48, 12 + 48}, {st_archive_frame_bound(4), st_archive_frame_bound(12)}};
     for (size_t i = 0; i < 3; i++) {
         unsigned char *const bytes = malloc(nbytes);
         CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-        CU_ASSERT_EQUAL(st_archive_header_write(&header, name, 100, sizes[i], bytes, nbytes, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(st_archive_header_write(&parts, sizes[i], bytes, nbytes, &diag), LMC_OK);
         CU_ASSERT_EQUAL(st_load_u64(bytes), nbytes - 8);
         memmove(bytes, bytes + 8, nbytes - 8);
         const st_header_text source = {bytes, nbytes - 8, 8, 100 + sizes[i][0] + sizes[i][1], 0};
@@ -131,19 +132,20 @@ static void test_archive_header_limit(void)
     st_tensor tensors[3] = {{.begin = 0}};
     const st_header header = {
         .text = text, .text_nbytes = sizeof(text), .tensors = tensors, .tensor_count = 3};
+    const st_archive_parts parts = {.original = &header, .table_name = "t", .table_nbytes = 100};
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     uint64_t nbytes = 0;
     for (size_t i = 0; i < 3; i++)
         tensors[i].raw_name.nbytes = third;
     st_diag_init(&diag, "test");
-    CU_ASSERT_EQUAL(st_archive_header_reserve(&header, "t", 100, 0, &nbytes, &diag), LMC_ERR_LIMIT);
+    CU_ASSERT_EQUAL(st_archive_header_reserve(&parts, 0, &nbytes, &diag), LMC_ERR_LIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "may have 100000000"));
     CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "the first 2 of 3 tensors"));
     tensors[2].raw_name.nbytes = third - 1000;
-    CU_ASSERT_EQUAL(st_archive_header_reserve(&header, "t", 100, 0, &nbytes, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_archive_header_reserve(&parts, 0, &nbytes, &diag), LMC_OK);
     CU_ASSERT_TRUE(nbytes - 8 <= LMC_ST_HEADER_NBYTES_MAX && nbytes - 8 > LMC_ST_HEADER_NBYTES_MAX - 1000);
     /* spaces that may come to it count too */
-    CU_ASSERT_EQUAL(st_archive_header_reserve(&header, "t", 100, 1000, &nbytes, &diag), LMC_ERR_LIMIT);
+    CU_ASSERT_EQUAL(st_archive_header_reserve(&parts, 1000, &nbytes, &diag), LMC_ERR_LIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "the first 2 of 3 tensors"));
 }
 
@@ -170,7 +172,7 @@ static unsigned char *make_table(size_t *nbytes)
                             .tensor_count = 3,
                             .aliases = &alias,
                             .alias_count = 1};
-    *nbytes = (size_t)st_table_nbytes(3, 1, 0, stored_nbytes);
+    *nbytes = (size_t)st_table_nbytes(3, 1, 0, 0, stored_nbytes);
     unsigned char *const bytes = malloc(*nbytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     st_table_write(&table, stored, stored_nbytes, method, bytes);

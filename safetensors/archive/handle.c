@@ -1,13 +1,16 @@
 /*
- * container.c - the public calls that describe an open file, and its end.
+ * handle.c - the public calls that describe an open file, and its end.
  */
-#include "safetensors/archive/container.h"
+#include "safetensors/archive/handle.h"
+
+#include "safetensors/archive/table.h"
 
 #include <string.h>
 
-lmc_status st_file_parse_header(const lmc_st_file *file, st_header *header, const st_header_text *source,
+lmc_status st_file_parse_header(const void *opened, st_header *header, const st_header_text *source,
                                 lmc_st_diag *diag)
 {
+    const lmc_st_file *const file = opened;
     const lmc_st_file *dependent = source->may_be_short ? NULL : file->dependent;
     for (; dependent; dependent = dependent->dependent)
         if (st_header_share(header, &file->memory, source, &dependent->header))
@@ -15,7 +18,22 @@ lmc_status st_file_parse_header(const lmc_st_file *file, st_header *header, cons
     return st_header_parse(header, &file->memory, source, diag);
 }
 
-void st_container_close(lmc_st_file *file)
+uint64_t st_file_identity(const lmc_st_file *file)
+{
+    if (file->container == LMC_ST_CONTAINER_SAFETENSORS)
+        return st_hash(file->header.text, file->header.text_nbytes);
+    st_hasher hasher;
+    unsigned char place[16];
+    st_hasher_init(&hasher);
+    for (size_t i = 0; i < file->header.tensor_count; i++) {
+        st_store_u64(place, st_file_origin(file, i));
+        st_store_u64(place + 8, st_file_tensor_nbytes(file, i));
+        st_hasher_add(&hasher, place, sizeof place);
+    }
+    return st_hasher_finish(&hasher);
+}
+
+void st_handle_close(lmc_st_file *file)
 {
     const lmc_allocator memory = file->memory;
     for (size_t i = 0; file->shapes && i < file->header.tensor_count; i++)
@@ -26,6 +44,7 @@ void st_container_close(lmc_st_file *file)
     os_input_close(&file->input);
     st_header_free(&file->header);
     st_release(&memory, file->places);
+    st_release(&memory, file->origins);
     st_release(&memory, file->hashes);
     st_release(&memory, file->frame_of);
     st_release(&memory, file->path);
@@ -33,6 +52,11 @@ void st_container_close(lmc_st_file *file)
 }
 
 /* ---- what is in it ---- */
+
+lmc_st_container lmc_st_container_of(const lmc_st_file *file)
+{
+    return file->container;
+}
 
 int lmc_st_is_archive(const lmc_st_file *file)
 {
@@ -96,7 +120,7 @@ void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tens
     tensor->rank = source->rank;
     tensor->nbytes = source->end - source->begin;
     tensor->data_offset = source->begin;
-    tensor->stored_nbytes = file->places[index + 1] - file->places[index];
+    tensor->stored_nbytes = file->is_archive ? file->places[index + 1] - file->places[index] : tensor->nbytes;
 }
 
 lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)

@@ -1,27 +1,40 @@
 /*
- * container.h - what was read of an open file: its header and, of an archive, its table. It is immutable, but for
+ * handle.h - what was read of an open file: its header and, of an archive, its table. It is immutable, but for
  * shapes that are kept once they were asked for. The struct also has the place for the link to the base's file, of
  * which nothing is known here: base/file.h.
  */
-#ifndef LMC_SAFETENSORS_ARCHIVE_CONTAINER_H
-#define LMC_SAFETENSORS_ARCHIVE_CONTAINER_H
+#ifndef LMC_SAFETENSORS_ARCHIVE_HANDLE_H
+#define LMC_SAFETENSORS_ARCHIVE_HANDLE_H
 
 #include "safetensors/archive/links.h"
-#include "safetensors/header/header.h"
-#include "safetensors/os/file.h"
+#include "safetensors/container/container.h"
 
 #include <pthread.h>
 
 typedef struct st_base_slot st_base_slot; /* base/file.h */
 
+/* The skeleton of the original file, and where it stands (archive/skeleton.h). */
+typedef struct st_skeleton_place {
+    uint64_t nbytes; /* of the original file: all that is no tensor */
+    uint64_t hash;   /* of the index */
+    uint64_t offset; /* in this file; of an archive whose original is no safetensors file */
+    uint64_t stored_nbytes;
+} st_skeleton_place;
+
 struct lmc_st_file {
     lmc_allocator memory;
     char *path; /* for diagnostics */
     os_input input;
-    st_header header;     /* of the original file */
-    uint64_t file_nbytes; /* of the original file */
+    lmc_st_container container;     /* of the original file, as all that is no place, frame or base */
+    st_header header;               /* its own, or one that was made for its tensors */
+    unsigned char header_length[8]; /* that stands before a safetensors header */
+    uint64_t file_nbytes;
+    st_skeleton_place skeleton;
+    uint64_t *origins; /* archives of other kinds: where tensor i begins in the original file; else NULL */
     int is_archive;
-    uint64_t *places;             /* tensor i stands at [places[i], places[i + 1]) of this file */
+    /* Where tensor i begins in this file, and where the last one ends. In an archive, and in a safetensors file, tensor
+     * i ends where the next one begins. */
+    uint64_t *places;
     uint64_t *hashes;             /* archives: content hash per tensor */
     uint32_t *frame_of;           /* archives with aliases: the tensor whose frame tensor i uses; else NULL */
     st_bases bases;               /* archives: tensors that were coded against another one */
@@ -43,6 +56,19 @@ static inline uint64_t st_file_tensor_nbytes(const lmc_st_file *file, size_t ind
 {
     return file->header.tensors[index].end - file->header.tensors[index].begin;
 }
+
+/* Where tensor `index` begins in the original file. */
+static inline uint64_t st_file_origin(const lmc_st_file *file, size_t index)
+{
+    if (!file->is_archive)
+        return file->places[index];
+    return file->origins ? file->origins[index]
+                         : sizeof file->header_length + file->header.text_nbytes + file->header.tensors[index].begin;
+}
+
+/* What tells the original file among others of its size: the hash of a safetensors header; of other files, that of the
+ * places of their tensors (docs/archive.md, section 8.3). */
+uint64_t st_file_identity(const lmc_st_file *file);
 
 /* The tensor whose frame tensor `index` uses: itself if it is no alias. */
 static inline size_t st_file_owner(const lmc_st_file *file, size_t index)
@@ -66,11 +92,11 @@ static inline uint64_t st_file_frame_nbytes(const lmc_st_file *file, size_t inde
 lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag);
 
 /* st_header_parse(). A file that is opened as another one's base shares the header with one of those that need it, if
- * it is the same: snapshots have equal headers, and chains of them may be long. */
-lmc_status st_file_parse_header(const lmc_st_file *file, st_header *header, const st_header_text *source,
+ * it is the same: snapshots have equal headers, and chains of them may be long. file: an lmc_st_file. */
+lmc_status st_file_parse_header(const void *file, st_header *header, const st_header_text *source,
                                 lmc_st_diag *diag);
 
 /* Frees all but the link to the base. file: not NULL. */
-void st_container_close(lmc_st_file *file);
+void st_handle_close(lmc_st_file *file);
 
 #endif

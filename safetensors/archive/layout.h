@@ -1,0 +1,47 @@
+/*
+ * layout.h - the part of an archive's table for files of other kinds than safetensors: which kind the file was, and how
+ * many bytes stand between its tensors (docs/archive.md, section 8). Bytes in memory only; no files.
+ */
+#ifndef LMC_SAFETENSORS_ARCHIVE_LAYOUT_H
+#define LMC_SAFETENSORS_ARCHIVE_LAYOUT_H
+
+#include "safetensors/common/common.h"
+#include "safetensors/common/memory.h"
+#include "safetensors/header/header.h"
+
+typedef struct st_layout {
+    lmc_st_container kind;    /* LMC_ST_CONTAINER_SAFETENSORS: there is no such part */
+    uint64_t skeleton_nbytes; /* bytes of the file that belong to no tensor */
+    uint64_t skeleton_hash;   /* of the index of its pieces (archive/skeleton.h) */
+    unsigned char *gaps;      /* bytes before each tensor, and behind the last: a u64 each. Packed for the writer. */
+    size_t gaps_nbytes;
+} st_layout;
+
+/* Fills in all but the hash for a file whose tensors begin at `places`. Errors: NOMEM. Free with st_layout_free() in
+ * every case. */
+lmc_status st_layout_pack(st_layout *layout, const lmc_allocator *memory, const st_header *header,
+                          const uint64_t *places, uint64_t file_nbytes);
+
+/* Where each tensor begins in the original file, from a layout that was read. Returns 0 if the sizes contradict each
+ * other. */
+int st_layout_places(const st_layout *layout, const st_header *header, uint64_t *places);
+
+/* Bytes of the part, a multiple of 8; 0 for a safetensors file. */
+uint64_t st_layout_nbytes(const st_layout *layout);
+
+/* The most bytes that the part may have for so many tensors. */
+uint64_t st_layout_nbytes_max(uint64_t tensor_count);
+
+/* Bytes that the part at src states to have; 0 if that is more than `left`. */
+uint64_t st_layout_stated_nbytes(const unsigned char *src, uint64_t left);
+
+/* Writes the part; returns its end. */
+unsigned char *st_layout_write(const st_layout *layout, unsigned char *dst);
+
+/* Reads a part whose size is right. Free with st_layout_free() in every case. Offsets of faults count from `offset`.
+ * Errors: CORRUPT, UNSUPPORTED, NOMEM. */
+lmc_status st_layout_read(st_layout *layout, const lmc_allocator *memory, const unsigned char *src,
+                          size_t tensor_count, uint64_t offset, lmc_st_diag *diag);
+void st_layout_free(st_layout *layout, const lmc_allocator *memory);
+
+#endif

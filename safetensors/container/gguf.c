@@ -1,0 +1,286 @@
+/*
+ * gguf.c - the container GGUF (llama.cpp), versions 2 and 3, little-endian: metadata, which is skipped, descriptions of
+ * tensors, and their data. The first dimension of ggml is that of neighbours: dimensions are turned round.
+ */
+#include "safetensors/container/gguf_text.h"
+#include "safetensors/container/segments.h"
+
+#include <string.h>
+
+#define ALIGNMENT_KEY "general.alignment"
+#define ALIGNMENT_DEFAULT 32
+
+#define RANK_MAX 8 /* ggml has 4 */
+
+/* A tensor takes more than this much of the header that is written. */
+#define TENSOR_COUNT_MAX (LMC_ST_HEADER_NBYTES_MAX / 40)
+
+/* Below this, a sample of quantised blocks tells nothing. */
+#define SAMPLE_NBYTES_MIN 4096
+
+/* Values of metadata. */
+enum { VALUE_U32 = 4, VALUE_STRING = 8, VALUE_ARRAY = 9, VALUE_COUNT = 13 };
+#define ARRAY_DEPTH_MAX 8
+
+/* The types of ggml_type: elements of a block, its bytes, and the dtype if a block is one element. After
+ * GGML_QUANT_SIZES of the Python package gguf 0.19; those with 0 are none any more. */
+typedef struct ggml_type {
+    uint16_t element_count, nbytes;
+    lmc_dtype dtype;
+} ggml_type;
+
+static const ggml_type types[] = {
+    [0] = {1, 4, LMC_DTYPE_F32},   /* F32 */
+    [1] = {1, 2, LMC_DTYPE_F16},   /* F16 */
+    [2] = {32, 18, 0},             /* Q4_0 */
+    [3] = {32, 20, 0},             /* Q4_1 */
+    [6] = {32, 22, 0},             /* Q5_0 */
+    [7] = {32, 24, 0},             /* Q5_1 */
+    [8] = {32, 34, 0},             /* Q8_0 */
+    [9] = {32, 40, 0},             /* Q8_1 */
+    [10] = {256, 84, 0},           /* Q2_K */
+    [11] = {256, 110, 0},          /* Q3_K */
+    [12] = {256, 144, 0},          /* Q4_K */
+    [13] = {256, 176, 0},          /* Q5_K */
+    [14] = {256, 210, 0},          /* Q6_K */
+    [15] = {256, 292, 0},          /* Q8_K */
+    [16] = {256, 66, 0},           /* IQ2_XXS */
+    [17] = {256, 74, 0},           /* IQ2_XS */
+    [18] = {256, 98, 0},           /* IQ3_XXS */
+    [19] = {256, 50, 0},           /* IQ1_S */
+    [20] = {32, 18, 0},            /* IQ4_NL */
+    [21] = {256, 110, 0},          /* IQ3_S */
+    [22] = {256, 82, 0},           /* IQ2_S */
+    [23] = {256, 136, 0},          /* IQ4_XS */
+    [24] = {1, 1, LMC_DTYPE_I8},   /* I8 */
+    [25] = {1, 2, LMC_DTYPE_I16},  /* I16 */
+    [26] = {1, 4, LMC_DTYPE_I32},  /* I32 */
+    [27] = {1, 8, LMC_DTYPE_I64},  /* I64 */
+    [28] = {1, 8, LMC_DTYPE_F64},  /* F64 */
+    [29] = {256, 56, 0},           /* IQ1_M */
+    [30] = {1, 2, LMC_DTYPE_BF16}, /* BF16 */
+    [34] = {256, 54, 0},           /* TQ1_0 */
+    [35] = {256, 66, 0},           /* TQ2_0 */
+    [39] = {32, 17, 0},            /* MXFP4 */
+    [40] = {64, 36, 0},            /* NVFP4 */
+    [41] = {128, 18, 0},           /* Q1_0 */
+};
+
+/* The description of a tensor. */
+typedef struct gguf_tensor {
+    const unsigned char *name; /* in the text, until the next tensor is read */
+    size_t name_nbytes;
+    size_t rank;
+    uint64_t shape[RANK_MAX]; /* in C order */
+    uint32_t type;
+    uint64_t offset; /* from the begin of the data */
+} gguf_tensor;
+
+/* What is being made of a file. */
+typedef struct gguf {
+    st_gguf_text text;
+    uint64_t tensor_count, alignment, tensors_at, data_offset;
+    st_buffer offsets; /* uint64_t: of the tensors, from the begin of the data */
+    st_segments segments;
+} gguf;
+
+static int is_like_gguf(const st_reading *reading, const unsigned char *head, size_t nbytes)
+{
+    (void)reading;
+    return nbytes >= 4 && memcmp(head, "GGUF", 4) == 0;
+}
+
+static lmc_status read_start(gguf *file, uint64_t *value_count, lmc_st_diag *diag)
+{
+    uint32_t version = 0;
+    ST_TRY(st_gguf_skip(&file->text, 4, diag));
+    ST_TRY(st_gguf_read_u32(&file->text, &version, diag));
+    if ((version & 0xffff) == 0)
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, 4, "a big-endian GGUF file");
+    if (version != 2 && version != 3)
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, 4, "a GGUF file of version %u, only 2 and 3 are known",
+                       (unsigned)version);
+    ST_TRY(st_gguf_read_u64(&file->text, &file->tensor_count, diag));
+    if (file->tensor_count > TENSOR_COUNT_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, 8, "a GGUF file of %llu tensors, more than %llu",
+                       (unsigned long long)file->tensor_count, (unsigned long long)TENSOR_COUNT_MAX);
+    return st_gguf_read_u64(&file->text, value_count, diag);
+}
+
+/* Skips `count` values of a type that stand one behind the other. */
+static lmc_status skip_values(st_gguf_text *text, uint32_t type, uint64_t count, unsigned depth,
+                              lmc_st_diag *diag)
+{
+    static const unsigned char nbytes[VALUE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    uint64_t total = 0;
+    if (type >= VALUE_COUNT || depth > ARRAY_DEPTH_MAX)
+        return st_fail(diag, LMC_ERR_HEADER, text->at,
+                       "the metadata of this GGUF file hold a value of type %u%s", (unsigned)type,
+                       depth > ARRAY_DEPTH_MAX ? " in too many arrays" : "");
+    if (st_multiply_overflows(count, nbytes[type], &total))
+        return st_gguf_fail_cut_short(text, diag);
+    if (total > 0)
+        return st_gguf_skip(text, total, diag);
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t element_type = 0;
+        uint64_t length = 0;
+        if (type == VALUE_ARRAY)
+            ST_TRY(st_gguf_read_u32(text, &element_type, diag));
+        ST_TRY(st_gguf_read_u64(text, &length, diag));
+        ST_TRY(type == VALUE_ARRAY ? skip_values(text, element_type, length, depth + 1, diag)
+                                   : st_gguf_skip(text, length, diag));
+    }
+    return LMC_OK;
+}
+
+static lmc_status read_alignment(gguf *file, uint32_t type, lmc_st_diag *diag)
+{
+    uint32_t alignment = 0;
+    if (type == VALUE_U32)
+        ST_TRY(st_gguf_read_u32(&file->text, &alignment, diag));
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0)
+        return st_fail(diag, LMC_ERR_HEADER, file->text.at,
+                       "the alignment of this GGUF file is no power of two");
+    file->alignment = alignment;
+    return LMC_OK;
+}
+
+static lmc_status read_metadata(gguf *file, uint64_t value_count, lmc_st_diag *diag)
+{
+    for (uint64_t i = 0; i < value_count; i++) {
+        uint64_t key_nbytes = 0;
+        uint32_t type = 0;
+        int is_alignment = 0;
+        ST_TRY(st_gguf_read_u64(&file->text, &key_nbytes, diag));
+        if (key_nbytes == sizeof ALIGNMENT_KEY - 1) {
+            const unsigned char *key = NULL;
+            ST_TRY(st_gguf_read(&file->text, (size_t)key_nbytes, &key, diag));
+            is_alignment = memcmp(key, ALIGNMENT_KEY, (size_t)key_nbytes) == 0;
+        } else
+            ST_TRY(st_gguf_skip(&file->text, key_nbytes, diag));
+        ST_TRY(st_gguf_read_u32(&file->text, &type, diag));
+        ST_TRY(is_alignment ? read_alignment(file, type, diag) : skip_values(&file->text, type, 1, 0, diag));
+    }
+    return LMC_OK;
+}
+
+/* Reads the description of a tensor. The window holds it as a whole. */
+static lmc_status read_tensor(st_gguf_text *text, gguf_tensor *tensor, lmc_st_diag *diag)
+{
+    uint64_t name_nbytes = 0;
+    const uint64_t begin = text->at;
+    ST_TRY(st_gguf_read_u64(text, &name_nbytes, diag));
+    if (name_nbytes > ST_GGUF_NAME_NBYTES_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, begin, "a tensor of this GGUF file has a name of %llu bytes",
+                       (unsigned long long)name_nbytes);
+    ST_TRY(st_gguf_hold(text, name_nbytes + 4 + 8 * RANK_MAX + 4 + 8, diag));
+    tensor->name_nbytes = (size_t)name_nbytes;
+    ST_TRY(st_gguf_read(text, tensor->name_nbytes, &tensor->name, diag));
+    uint32_t rank = 0;
+    ST_TRY(st_gguf_read_u32(text, &rank, diag));
+    if (rank > RANK_MAX)
+        return st_fail(diag, LMC_ERR_HEADER, begin, "a tensor of this GGUF file has %u dimensions",
+                       (unsigned)rank);
+    tensor->rank = rank;
+    for (size_t i = rank; i-- > 0;)
+        ST_TRY(st_gguf_read_u64(text, &tensor->shape[i], diag));
+    ST_TRY(st_gguf_read_u32(text, &tensor->type, diag));
+    return st_gguf_read_u64(text, &tensor->offset, diag);
+}
+
+/* The first pass over the descriptions: where each tensor begins, and where the data do. */
+static lmc_status find_data(gguf *file, lmc_st_diag *diag)
+{
+    gguf_tensor tensor;
+    for (uint64_t i = 0; i < file->tensor_count; i++) {
+        ST_TRY(read_tensor(&file->text, &tensor, diag));
+        const size_t used = (size_t)i * sizeof tensor.offset;
+        unsigned char *const room =
+            st_buffer_extend(file->segments.reading->memory, &file->offsets, used, sizeof tensor.offset);
+        if (!room)
+            return st_fail_nomem(diag);
+        memcpy(room, &tensor.offset, sizeof tensor.offset);
+    }
+    const uint64_t beyond = file->text.at % file->alignment;
+    file->data_offset = file->text.at + (beyond > 0 ? file->alignment - beyond : 0);
+    return LMC_OK;
+}
+
+/* The size that type and dimensions give; 0: an unknown type, or dimensions that do not fit it. */
+static int find_nbytes(const gguf_tensor *tensor, uint64_t *nbytes)
+{
+    const ggml_type type =
+        tensor->type < sizeof types / sizeof types[0] ? types[tensor->type] : (ggml_type){0};
+    const uint64_t row = tensor->rank > 0 ? tensor->shape[tensor->rank - 1] : 1;
+    if (type.element_count == 0 || row % type.element_count != 0)
+        return 0;
+    *nbytes = 1;
+    for (size_t i = 0; i < tensor->rank; i++)
+        if (st_multiply_overflows(*nbytes, tensor->shape[i], nbytes))
+            return 0;
+    return !st_multiply_overflows(*nbytes / type.element_count, type.nbytes, nbytes);
+}
+
+/* Adds tensor `index`, unless it begins before *end, where the one before it ends: writers keep the order. */
+static lmc_status add_tensor(gguf *file, uint64_t index, const gguf_tensor *tensor, uint64_t *end,
+                             lmc_st_diag *diag)
+{
+    const st_reading *const reading = file->segments.reading;
+    const uint64_t data_nbytes =
+        reading->input->nbytes > file->data_offset ? reading->input->nbytes - file->data_offset : 0;
+    st_segment segment = {.name = (const char *)tensor->name, .name_nbytes = tensor->name_nbytes};
+    uint64_t next = data_nbytes;
+    const int is_known = find_nbytes(tensor, &segment.nbytes);
+    if (tensor->offset > data_nbytes || (is_known && segment.nbytes > data_nbytes - tensor->offset))
+        return st_gguf_fail_cut_short(&file->text, diag);
+    if (tensor->offset < *end)
+        return LMC_OK;
+    if (index + 1 < file->tensor_count)
+        memcpy(&next, file->offsets.bytes + (index + 1) * sizeof next, sizeof next);
+    if (!is_known && (next <= tensor->offset || next > data_nbytes))
+        return LMC_OK;
+    if (!is_known)
+        segment.nbytes = next - tensor->offset;
+    segment.offset = file->data_offset + tensor->offset;
+    *end = tensor->offset + segment.nbytes;
+    if (is_known && types[tensor->type].element_count == 1) {
+        segment.dtype = types[tensor->type].dtype;
+        segment.shape = tensor->shape;
+        segment.rank = tensor->rank;
+    } else if (segment.nbytes >= SAMPLE_NBYTES_MIN)
+        ST_TRY(st_segments_guess(reading, segment.offset, segment.nbytes, &segment.dtype, diag));
+    return st_segments_add(&file->segments, &segment, diag);
+}
+
+static lmc_status find_tensors(gguf *file, lmc_st_diag *diag)
+{
+    uint64_t value_count = 0, end = 0;
+    gguf_tensor tensor;
+    ST_TRY(read_start(file, &value_count, diag));
+    ST_TRY(read_metadata(file, value_count, diag));
+    file->tensors_at = file->text.at;
+    ST_TRY(find_data(file, diag));
+    file->text.at = file->tensors_at;
+    for (uint64_t i = 0; i < file->tensor_count; i++) {
+        ST_TRY(read_tensor(&file->text, &tensor, diag));
+        ST_TRY(add_tensor(file, i, &tensor, &end, diag));
+    }
+    return LMC_OK;
+}
+
+static lmc_status read_gguf(const st_reading *reading, st_contents *contents, lmc_st_diag *diag)
+{
+    gguf file = {.alignment = ALIGNMENT_DEFAULT};
+    st_segments_init(&file.segments, reading);
+    lmc_status status = st_gguf_text_init(&file.text, reading, diag);
+    if (status == LMC_OK)
+        status = find_tensors(&file, diag);
+    st_gguf_text_free(&file.text);
+    st_buffer_free(reading->memory, &file.offsets);
+    if (status == LMC_OK)
+        status = st_segments_finish(&file.segments, LMC_ST_CONTAINER_GGUF, contents, diag);
+    st_segments_free(&file.segments);
+    return status;
+}
+
+const st_container_reader st_gguf_reader = {LMC_ST_CONTAINER_GGUF, is_like_gguf, read_gguf};
