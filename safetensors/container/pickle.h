@@ -53,7 +53,8 @@ static inline st_value_kind st_value_kind_of(st_value value)
 
 /* Of what is not of the kind asked for: 0, or nothing. */
 int st_value_text(const st_pickle *pickle, st_value value, st_string *text);
-int st_value_int(const st_pickle *pickle, st_value value, int64_t *number); /* 0 also if it has more than 64 bits */
+int st_value_int(const st_pickle *pickle, st_value value,
+                 int64_t *number); /* 0 also if it has more than 64 bits */
 int st_value_global(const st_pickle *pickle, st_value value, st_string *module, st_string *name);
 int st_value_persistent(const st_pickle *pickle, st_value value, st_value *id);
 

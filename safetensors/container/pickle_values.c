@@ -3,7 +3,6 @@
  */
 #include "safetensors/container/pickle_graph.h"
 
-
 /* A line, without its end. */
 static st_string line_at(const st_pickle *pickle, size_t at)
 {

@@ -10,14 +10,22 @@ typedef struct named_dtype {
 
 /* torch.storage._dtype_to_storage_type_map(), which gets no more of them */
 static const named_dtype storages[] = {
-    {"FloatStorage", {LMC_DTYPE_F32, ST_TORCH_ONE}},         {"BFloat16Storage", {LMC_DTYPE_BF16, ST_TORCH_ONE}},
-    {"HalfStorage", {LMC_DTYPE_F16, ST_TORCH_ONE}},          {"DoubleStorage", {LMC_DTYPE_F64, ST_TORCH_ONE}},
-    {"LongStorage", {LMC_DTYPE_I64, ST_TORCH_ONE}},          {"IntStorage", {LMC_DTYPE_I32, ST_TORCH_ONE}},
-    {"ShortStorage", {LMC_DTYPE_I16, ST_TORCH_ONE}},         {"CharStorage", {LMC_DTYPE_I8, ST_TORCH_ONE}},
-    {"ByteStorage", {LMC_DTYPE_U8, ST_TORCH_ONE}},           {"BoolStorage", {LMC_DTYPE_BOOL, ST_TORCH_ONE}},
-    {"ComplexFloatStorage", {LMC_DTYPE_C64, ST_TORCH_ONE}},  {"ComplexDoubleStorage", {LMC_DTYPE_F64, ST_TORCH_PAIR}},
-    {"QInt8Storage", {LMC_DTYPE_I8, ST_TORCH_ONE}},          {"QUInt8Storage", {LMC_DTYPE_U8, ST_TORCH_ONE}},
-    {"QInt32Storage", {LMC_DTYPE_I32, ST_TORCH_ONE}},        {"QUInt4x2Storage", {LMC_DTYPE_U8, ST_TORCH_ONE}},
+    {"FloatStorage", {LMC_DTYPE_F32, ST_TORCH_ONE}},
+    {"BFloat16Storage", {LMC_DTYPE_BF16, ST_TORCH_ONE}},
+    {"HalfStorage", {LMC_DTYPE_F16, ST_TORCH_ONE}},
+    {"DoubleStorage", {LMC_DTYPE_F64, ST_TORCH_ONE}},
+    {"LongStorage", {LMC_DTYPE_I64, ST_TORCH_ONE}},
+    {"IntStorage", {LMC_DTYPE_I32, ST_TORCH_ONE}},
+    {"ShortStorage", {LMC_DTYPE_I16, ST_TORCH_ONE}},
+    {"CharStorage", {LMC_DTYPE_I8, ST_TORCH_ONE}},
+    {"ByteStorage", {LMC_DTYPE_U8, ST_TORCH_ONE}},
+    {"BoolStorage", {LMC_DTYPE_BOOL, ST_TORCH_ONE}},
+    {"ComplexFloatStorage", {LMC_DTYPE_C64, ST_TORCH_ONE}},
+    {"ComplexDoubleStorage", {LMC_DTYPE_F64, ST_TORCH_PAIR}},
+    {"QInt8Storage", {LMC_DTYPE_I8, ST_TORCH_ONE}},
+    {"QUInt8Storage", {LMC_DTYPE_U8, ST_TORCH_ONE}},
+    {"QInt32Storage", {LMC_DTYPE_I32, ST_TORCH_ONE}},
+    {"QUInt4x2Storage", {LMC_DTYPE_U8, ST_TORCH_ONE}},
     {"QUInt2x4Storage", {LMC_DTYPE_U8, ST_TORCH_ONE}},
 };
 

@@ -7,8 +7,8 @@
 #include "safetensors/header/name_table.h"
 
 typedef enum st_torch_form {
-    ST_TORCH_ONE,   /* an element is one of the dtype */
-    ST_TORCH_PAIR,  /* it is two of them, which a last dimension of 2 holds: real and imaginary part */
+    ST_TORCH_ONE,  /* an element is one of the dtype */
+    ST_TORCH_PAIR, /* it is two of them, which a last dimension of 2 holds: real and imaginary part */
     ST_TORCH_PACKED /* it is two of them, which the last dimension counts twice: as safetensors files have it */
 } st_torch_form;
 

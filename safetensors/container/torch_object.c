@@ -105,8 +105,8 @@ static st_storage *find_storage(object_walk *walk, st_string key)
 static void keep_dims(object_walk *walk, st_storage *storage, const uint64_t *dims, size_t rank)
 {
     st_storages *const storages = walk->storages;
-    unsigned char *const room =
-        st_buffer_extend(storages->memory, &storages->dims, storages->dim_count * sizeof *dims, rank * sizeof *dims);
+    unsigned char *const room = st_buffer_extend(storages->memory, &storages->dims,
+                                                 storages->dim_count * sizeof *dims, rank * sizeof *dims);
     if (!room) {
         out_of_memory(walk);
         return;
@@ -197,7 +197,8 @@ static void visit_state(object_walk *walk, st_value state)
     } else if (pair.count == 2 && st_value_kind_of(pair.items[1]) == ST_VALUE_DICT &&
                st_value_kind_of(pair.items[0]) != ST_VALUE_TUPLE) {
         for (size_t i = 0; i < pair.count; i++)
-            if (st_value_kind_of(pair.items[i]) == ST_VALUE_DICT && st_value_visit(walk->pickle, pair.items[i]))
+            if (st_value_kind_of(pair.items[i]) == ST_VALUE_DICT &&
+                st_value_visit(walk->pickle, pair.items[i]))
                 visit_attributes(walk, pair.items[i]);
     } else {
         visit(walk, state);
@@ -267,6 +268,8 @@ const uint64_t *st_storage_dims(const st_storages *storages, const st_storage *s
 
 st_string st_storage_path(const st_storages *storages, const st_storage *storage)
 {
+    if (storage->path_nbytes == 0)
+        return (st_string){"", 0};
     return (st_string){(const char *)storages->paths.bytes + storage->path_at, storage->path_nbytes};
 }
 
@@ -274,8 +277,8 @@ lmc_status st_storages_build_index(st_storages *storages, int *is_unlike, lmc_st
 {
     size_t duplicate = 0;
     *is_unlike = 0;
-    if (st_names_build(&storages->index, storages->memory, key_at, storages, storages->count, os_unforeseen_u64(),
-                       &duplicate) != LMC_OK)
+    if (st_names_build(&storages->index, storages->memory, key_at, storages, storages->count,
+                       os_unforeseen_u64(), &duplicate) != LMC_OK)
         return st_fail_nomem(diag);
     *is_unlike = duplicate == ST_NO_DUPLICATE;
     return LMC_OK;

@@ -37,11 +37,13 @@ static lmc_status fail_directory(const directory_reader *reader, lmc_st_diag *di
 {
     return st_fail(diag, LMC_ERR_HEADER, reader->at,
                    "the directory of the ZIP does not hold up behind %llu of %llu entries",
-                   (unsigned long long)reader->zip->entry_count, (unsigned long long)reader->end->entry_count);
+                   (unsigned long long)reader->zip->entry_count,
+                   (unsigned long long)reader->end->entry_count);
 }
 
 /* *bytes: the next nbytes of the directory, at most WINDOW_NBYTES. Error: HEADER, it has not so many; IO. */
-static lmc_status look(directory_reader *reader, size_t nbytes, const unsigned char **bytes, lmc_st_diag *diag)
+static lmc_status look(directory_reader *reader, size_t nbytes, const unsigned char **bytes,
+                       lmc_st_diag *diag)
 {
     const uint64_t left = reader->directory_end - reader->at;
     if (nbytes > left)
@@ -98,9 +100,10 @@ static void parse_entry(const directory_reader *reader, const unsigned char *byt
     const unsigned method = load_u16(bytes + 10);
     const uint64_t zip_nbytes = reader->end->directory_offset - reader->end->begin;
     entry->name_nbytes = (uint16_t)load_u16(bytes + 28);
-    entry->is_plain = widen(&numbers, bytes + ST_ZIP_ENTRY_NBYTES_MIN + entry->name_nbytes, load_u16(bytes + 30)) &&
-                      method == 0 && (flags & FLAGS_REFUSED) == 0 && numbers.nbytes == numbers.stored_nbytes &&
-                      numbers.local_offset < zip_nbytes;
+    entry->is_plain =
+        widen(&numbers, bytes + ST_ZIP_ENTRY_NBYTES_MIN + entry->name_nbytes, load_u16(bytes + 30)) &&
+        method == 0 && (flags & FLAGS_REFUSED) == 0 && numbers.nbytes == numbers.stored_nbytes &&
+        numbers.local_offset < zip_nbytes;
     entry->local_offset = reader->end->begin + (numbers.local_offset < zip_nbytes ? numbers.local_offset : 0);
     entry->nbytes = numbers.stored_nbytes;
 }
@@ -130,8 +133,8 @@ static lmc_status read_entry(directory_reader *reader, lmc_st_diag *diag)
     ST_TRY(look(reader, ST_ZIP_ENTRY_NBYTES_MIN, &bytes, diag));
     if (st_load_u32(bytes) != ENTRY_MAGIC)
         return fail_directory(reader, diag);
-    const size_t nbytes = (size_t)ST_ZIP_ENTRY_NBYTES_MIN + load_u16(bytes + 28) + load_u16(bytes + 30) +
-                          load_u16(bytes + 32);
+    const size_t nbytes =
+        (size_t)ST_ZIP_ENTRY_NBYTES_MIN + load_u16(bytes + 28) + load_u16(bytes + 30) + load_u16(bytes + 32);
     ST_TRY(look(reader, nbytes, &bytes, diag));
     parse_entry(reader, bytes, &entry);
     ST_TRY(keep_entry(reader, &entry, bytes + ST_ZIP_ENTRY_NBYTES_MIN, diag));
@@ -185,7 +188,8 @@ static lmc_status find_data(const st_reading *reading, st_zip_entry *entry, uint
     return LMC_OK;
 }
 
-static lmc_status find_all_data(const st_reading *reading, const st_zip_end *end, st_zip *zip, lmc_st_diag *diag)
+static lmc_status find_all_data(const st_reading *reading, const st_zip_end *end, st_zip *zip,
+                                lmc_st_diag *diag)
 {
     uint64_t plain_end = end->begin;
     sort_entries(zip);
@@ -210,7 +214,11 @@ lmc_status st_zip_read(const st_reading *reading, const st_zip_end *end, st_zip 
     if (end->entry_count > ST_ZIP_ENTRY_COUNT_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, end->directory_offset, "the ZIP has more than %llu entries",
                        (unsigned long long)ST_ZIP_ENTRY_COUNT_MAX);
-    reader.room = st_allocate(reading->memory, WINDOW_NBYTES);
+    if (end->entry_count == 0)
+        return LMC_OK;
+    reader.room =
+        st_allocate(reading->memory,
+                    end->directory_nbytes < WINDOW_NBYTES ? (size_t)end->directory_nbytes : WINDOW_NBYTES);
     if (!reader.room)
         return st_fail_nomem(diag);
     const lmc_status status = read_entries(&reader, diag);

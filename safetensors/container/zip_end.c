@@ -40,8 +40,7 @@ static const char *parse(const unsigned char *window, end_numbers *numbers, uint
     const unsigned char *const locator = window + WIDE_NBYTES;
     const unsigned char *const end = locator + LOCATOR_NBYTES;
     const unsigned disk = load_u16(end + 4);
-    if ((disk != 0 && disk != 0xffff) || load_u16(end + 6) != disk ||
-        load_u16(end + 8) != load_u16(end + 10))
+    if ((disk != 0 && disk != 0xffff) || load_u16(end + 6) != disk || load_u16(end + 8) != load_u16(end + 10))
         return "it is a part of a ZIP of several files";
     *numbers = (end_numbers){load_u16(end + 10), st_load_u32(end + 12), st_load_u32(end + 16)};
     *records_nbytes = END_NBYTES;
@@ -50,7 +49,8 @@ static const char *parse(const unsigned char *window, end_numbers *numbers, uint
     const end_numbers narrow = *numbers;
     *numbers = (end_numbers){st_load_u64(wide + 32), st_load_u64(wide + 40), st_load_u64(wide + 48)};
     *records_nbytes = WINDOW_NBYTES;
-    if (st_load_u32(wide + 16) != 0 || st_load_u32(wide + 20) != 0 || st_load_u64(wide + 24) != numbers->count)
+    if (st_load_u32(wide + 16) != 0 || st_load_u32(wide + 20) != 0 ||
+        st_load_u64(wide + 24) != numbers->count)
         return "it is a part of a ZIP of several files";
     if (!agrees(narrow.count, numbers->count, 0xffff) ||
         !agrees(narrow.nbytes, numbers->nbytes, 0xffffffffu) ||
@@ -82,7 +82,8 @@ static lmc_status read_end(const st_reading *reading, uint64_t at, st_zip_end *e
     end->begin = end->directory_offset - numbers.offset;
     end->entry_count = numbers.count;
     end->end = at + END_NBYTES + load_u16(window + WINDOW_NBYTES - 2);
-    if (numbers.count > numbers.nbytes / ST_ZIP_ENTRY_NBYTES_MIN || (numbers.count == 0 && numbers.nbytes > 0)) {
+    if (numbers.count > numbers.nbytes / ST_ZIP_ENTRY_NBYTES_MIN ||
+        (numbers.count == 0 && numbers.nbytes > 0)) {
         *fault = "its directory does not have as many entries as its end record says";
         return LMC_OK;
     }
@@ -129,8 +130,8 @@ lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_
     return status;
 }
 
-lmc_status st_zip_find_before(const st_reading *reading, const st_zip_end *next, st_zip_end *end, int *is_there,
-                              lmc_st_diag *diag)
+lmc_status st_zip_find_before(const st_reading *reading, const st_zip_end *next, st_zip_end *end,
+                              int *is_there, lmc_st_diag *diag)
 {
     unsigned char record[END_NBYTES];
     const char *fault = NULL;

@@ -27,7 +27,7 @@ lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_
                             uint64_t *fault_offset, lmc_st_diag *diag);
 
 /* *is_there: a ZIP without comment ends where `next` begins. Error: IO. */
-lmc_status st_zip_find_before(const st_reading *reading, const st_zip_end *next, st_zip_end *end, int *is_there,
-                              lmc_st_diag *diag);
+lmc_status st_zip_find_before(const st_reading *reading, const st_zip_end *next, st_zip_end *end,
+                              int *is_there, lmc_st_diag *diag);
 
 #endif
