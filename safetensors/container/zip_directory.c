@@ -9,6 +9,7 @@
 #define ENTRY_MAGIC 0x02014b50u
 #define LOCAL_MAGIC 0x04034b50u
 #define LOCAL_NBYTES 30
+#define LOCAL_WINDOW_NBYTES 2048
 #define WIDE_EXTRA 1 /* the extra field of zip64 */
 
 /* Has room for the longest entry. */
@@ -170,35 +171,55 @@ static void sort_entries(st_zip *zip)
         }
 }
 
-/* Reads local headers. `end`: of the last plain entry so far. */
-static lmc_status find_data(const st_reading *reading, st_zip_entry *entry, uint64_t *end, uint64_t data_end,
-                            lmc_st_diag *diag)
+typedef struct local_reader {
+    const st_reading *reading;
+    uint64_t plain_end; /* of the last plain entry so far */
+    uint64_t data_end;  /* of the ZIP: its directory */
+    os_window window;   /* short entries stand close to each other */
+    unsigned char room[LOCAL_WINDOW_NBYTES];
+} local_reader;
+
+static lmc_status look_at_local(local_reader *reader, uint64_t offset, const unsigned char **bytes,
+                                lmc_st_diag *diag)
 {
-    unsigned char local[LOCAL_NBYTES];
-    entry->is_plain = 0;
-    if (entry->local_offset < *end || data_end - entry->local_offset < LOCAL_NBYTES)
+    *bytes = os_window_find(&reader->window, offset, LOCAL_NBYTES);
+    if (*bytes)
         return LMC_OK;
-    ST_TRY(os_input_read(reading->input, entry->local_offset, local, sizeof local, diag));
+    const uint64_t left = reader->data_end - offset;
+    const size_t nbytes = left < sizeof reader->room ? (size_t)left : sizeof reader->room;
+    ST_TRY(os_input_read(reader->reading->input, offset, reader->room, nbytes, diag));
+    reader->window = (os_window){reader->room, offset, offset + nbytes};
+    *bytes = reader->room;
+    return LMC_OK;
+}
+
+static lmc_status find_data(local_reader *reader, st_zip_entry *entry, lmc_st_diag *diag)
+{
+    const unsigned char *local = NULL;
+    entry->is_plain = 0;
+    if (entry->local_offset < reader->plain_end || reader->data_end - entry->local_offset < LOCAL_NBYTES)
+        return LMC_OK;
+    ST_TRY(look_at_local(reader, entry->local_offset, &local, diag));
     entry->data_offset = entry->local_offset + LOCAL_NBYTES + load_u16(local + 26) + load_u16(local + 28);
     entry->is_plain = st_load_u32(local) == LOCAL_MAGIC && load_u16(local + 8) == 0 &&
-                      (load_u16(local + 6) & FLAGS_REFUSED) == 0 && entry->data_offset <= data_end &&
-                      entry->nbytes <= data_end - entry->data_offset;
+                      (load_u16(local + 6) & FLAGS_REFUSED) == 0 && entry->data_offset <= reader->data_end &&
+                      entry->nbytes <= reader->data_end - entry->data_offset;
     if (entry->is_plain)
-        *end = entry->data_offset + entry->nbytes;
+        reader->plain_end = entry->data_offset + entry->nbytes;
     return LMC_OK;
 }
 
 static lmc_status find_all_data(const st_reading *reading, const st_zip_end *end, st_zip *zip,
                                 lmc_st_diag *diag)
 {
-    uint64_t plain_end = end->begin;
+    local_reader reader = {.reading = reading, .plain_end = end->begin, .data_end = end->directory_offset};
     sort_entries(zip);
     for (size_t i = 0; i < zip->entry_count; i++) {
         st_zip_entry *const entry = st_zip_entry_at(zip, i);
         if (i % CANCEL_ENTRY_COUNT == 0 && st_is_cancelled(reading->cancel))
             return st_fail_cancelled(diag);
         if (entry->is_plain)
-            ST_TRY(find_data(reading, entry, &plain_end, end->directory_offset, diag));
+            ST_TRY(find_data(&reader, entry, diag));
     }
     return LMC_OK;
 }
