@@ -101,9 +101,9 @@ typedef enum lmc_st_container {
 LMC_STABLE const char *lmc_st_container_name(lmc_st_container container);
 
 /* One tensor as the original header describes it. A tensor of another file than a safetensors file is a piece of
- * that file as it lies there: a storage of torch, the data of an array. Name, dtype and shape are the file's if it tells them
- * and the tensor fills the piece in C order, little-endian; else one dimension, and a dtype that a sample tells
- * (docs/archive.md, section 8.4, has the names). Pointers stay valid until lmc_st_close(). */
+ * that file as it lies there: a storage of torch, the data of an array. Name, dtype and shape are the file's if it
+ * tells them and the tensor fills the piece in C order, little-endian; else one dimension, and a dtype that a sample
+ * tells (docs/archive.md, section 8.4, has the names). Pointers stay valid until lmc_st_close(). */
 typedef struct lmc_st_tensor {
     size_t struct_size; /* sizeof(lmc_st_tensor); set by LMC_INIT() */
     const char *name;   /* UTF-8; a NUL follows that is not counted */
