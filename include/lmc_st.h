@@ -416,6 +416,15 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_verify(const char *in_path, const lmc
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
                                                    const lmc_st_options *options, lmc_st_diag *diag);
 
+/* The skeleton of a file: all bytes that are no tensor, in their order. Of a safetensors file it is the header with its
+ * length; of another file headers, pickles, padding, directories. Bytes of it: */
+LMC_EXPERIMENTAL uint64_t lmc_st_skeleton_nbytes(const lmc_st_file *file);
+
+/* Reads bytes [offset, offset + nbytes) of the skeleton; those of an archive are verified. Reading in order, a MiB at
+ * a time, reads nothing twice. Errors: ARG (the skeleton has fewer bytes), and as lmc_st_read(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_skeleton_read(const lmc_st_file *file, uint64_t offset,
+                                                               size_t nbytes, void *dst, lmc_st_diag *diag);
+
 /* ---- many tensors ------------------------------------------------------------------------------- */
 
 /* Reads whole tensors: tensor indices[i] to dsts[i], which has room for its nbytes. Threads share the work, also that

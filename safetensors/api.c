@@ -10,6 +10,7 @@
 #include "safetensors/common/options.h"
 #include "safetensors/convert/convert.h"
 #include "safetensors/read/reader.h"
+#include "safetensors/read/skeleton.h"
 #include "safetensors/restore/read_many.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/tree/check.h"
@@ -101,6 +102,20 @@ lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, vo
     if (!answer_begin(&answer, file->path, diag))
         return LMC_ERR_ARG;
     return answer_end(&answer, st_read(file, ctx, index, dst, dst_capacity, &answer.diag));
+}
+
+uint64_t lmc_st_skeleton_nbytes(const lmc_st_file *file)
+{
+    return file->skeleton.nbytes;
+}
+
+lmc_status lmc_st_skeleton_read(const lmc_st_file *file, uint64_t offset, size_t nbytes, void *dst,
+                                lmc_st_diag *diag)
+{
+    answer answer;
+    if (!answer_begin(&answer, file->path, diag))
+        return LMC_ERR_ARG;
+    return answer_end(&answer, st_read_skeleton(file, offset, nbytes, dst, &answer.diag));
 }
 
 lmc_status lmc_st_read_many(const lmc_st_file *file, const uint64_t *indices, void *const *dsts, size_t count,
