@@ -1,0 +1,35 @@
+"""Lossless compression of tensors: LMC.
+
+    lmcodec.convert("model.safetensors")                       # writes model.safetensors.lmc
+    lmcodec.torch.load_file("model.safetensors.lmc")           # import lmcodec.torch
+    lmcodec.decode(lmcodec.encode(array))                      # frames in memory
+
+This module needs no other package. lmcodec.numpy, lmcodec.torch and lmcodec.flax replace the modules of safetensors.
+"""
+
+from __future__ import annotations
+
+from . import _abi
+from ._codec import FrameInfo, decode, encode, info
+from ._errors import (ArgumentError, BaseError, Cancelled, ChecksumError, ClosedError, DataError, DTypeError,
+                      LimitError, LMCError, SafetensorError, SliceError, TensorNotFound, UnsupportedError)
+from ._file import File, TensorInfo
+from ._files import Result, compare, convert, open_original, restore, verify
+from ._open import safe_open
+from ._save import save
+from ._slices import Slice
+
+__version__: str = _abi.version_text().decode()
+
+__all__ = [
+    "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "File",
+    "FrameInfo", "LMCError", "LimitError", "Result", "SafetensorError", "Slice", "SliceError", "TensorInfo",
+    "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "encode", "info", "kernels", "open_original",
+    "restore", "safe_open", "save", "verify",
+]
+
+
+def kernels() -> str:
+    """The instruction set that the library uses: "scalar", "avx2", "avx512" or "neon"."""
+    name: bytes = _abi.kernels_name()
+    return name.decode()
