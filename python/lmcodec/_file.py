@@ -18,9 +18,10 @@ _PIECE_NBYTES = 128 << 20  # is read in a small part of a second
 
 
 class TensorInfo(NamedTuple):
-    """A tensor as the header describes it. dtype: as files name it. offset: of its content among that of all tensors."""
+    """A tensor as the header describes it. number: in the order of the contents. dtype: as files name it. offset: of its
+    content among that of all tensors."""
 
-    index: int
+    number: int
     dtype: str
     shape: tuple[int, ...]
     offset: int
@@ -145,7 +146,7 @@ class File:
         if len(tensors) == 1 and nbytes < _WAITING_FROM_NBYTES and progress is None:
             self.read_range(tensors[0], 0, nbytes, addresses[0])
             return
-        indices = (ctypes.c_uint64 * len(tensors))(*(tensor.index for tensor in tensors))
+        indices = (ctypes.c_uint64 * len(tensors))(*(tensor.number for tensor in tensors))
         destinations = (ctypes.c_void_p * len(tensors))(*addresses)
         options = CallOptions(threads=threads, progress=progress)
         options.check(options.run(
@@ -162,7 +163,7 @@ class File:
         piece_nbytes = self._piece_nbytes(handle, tensor, nbytes)
         for done in range(0, nbytes, piece_nbytes):  # a signal is heard between two pieces
             diag = _abi.StDiag()
-            check(_abi.st_read_range(handle.pointer, _codec.context().pointer, tensor.index, first_byte + done,
+            check(_abi.st_read_range(handle.pointer, _codec.context().pointer, tensor.number, first_byte + done,
                                      min(piece_nbytes, nbytes - done), address + done, ctypes.byref(diag)), diag)
 
     @staticmethod
@@ -171,7 +172,7 @@ class File:
         if nbytes <= _PIECE_NBYTES:
             return nbytes
         mode, diag = ctypes.c_int(), _abi.StDiag()
-        check(_abi.st_tensor_mode(handle.pointer, tensor.index, ctypes.byref(mode), ctypes.byref(diag)), diag)
+        check(_abi.st_tensor_mode(handle.pointer, tensor.number, ctypes.byref(mode), ctypes.byref(diag)), diag)
         return nbytes if mode.value == _abi.MODE_STORED else _PIECE_NBYTES
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ class Rows(NamedTuple):
 
     first: int
     end: int
-    index: tuple[Any, ...]
+    inner: tuple[Any, ...]
 
 
 class Slice:
@@ -54,7 +54,7 @@ class Slice:
         row_nbytes = tensor.nbytes // tensor.shape[0] if tensor.shape[0] else 0
         array, address = arrays.new(tensor.dtype, shape)
         self._file.read_range(tensor, rows.first * row_nbytes, (rows.end - rows.first) * row_nbytes, address)
-        return arrays.part_of(array, tensor.dtype, shape, rows.index)
+        return arrays.part_of(array, tensor.dtype, shape, rows.inner)
 
 
 def _rows_of(index: Any, shape: Sequence[int]) -> Rows | None:

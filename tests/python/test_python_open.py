@@ -40,7 +40,7 @@ def test_the_index_of_a_tensor_is_that_of_the_library(directory):
         handle, found = file._open(), _abi.StTensor()
         for name, tensor in file.tensors.items():
             if tensor.nbytes:
-                assert _abi.st_tensor_info(handle.pointer, tensor.index, ctypes.byref(found)) == 0
+                assert _abi.st_tensor_info(handle.pointer, tensor.number, ctypes.byref(found)) == 0
                 assert ctypes.string_at(found.name, found.name_nbytes).decode() == name
     assert equal(lmcodec.numpy.load_file(path), tensors)
 
