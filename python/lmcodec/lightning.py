@@ -102,11 +102,17 @@ class CheckpointIO(_Base):  # type: ignore[misc]
         chain = self._latest if len(self._latest) <= self._max_chain else ()
         if any(os.path.dirname(link) != bases or not os.path.exists(link) for link in chain):
             chain = ()
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp") as plain:
-            torch.save(checkpoint, plain)
-            plain.flush()
-            _files.convert(plain.name, name, level=self._level, threads=self._threads, force=True, fsync=self._fsync,
-                           base=chain[-1] if chain else None, base_dirs=[bases] if chain else [])
+        work = os.path.join(folder, ".%s.tmp" % secrets.token_hex(8))  # `name` may be another name of a base
+        try:
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp") as plain:
+                torch.save(checkpoint, plain)
+                plain.flush()
+                _files.convert(plain.name, work, level=self._level, threads=self._threads, fsync=self._fsync,
+                               base=chain[-1] if chain else None, base_dirs=[bases] if chain else [])
+            os.replace(work, name)
+        finally:
+            if os.path.lexists(work):
+                os.unlink(work)
         self._chains[name] = chain
         self._latest = (*chain, *self._link(name, bases)) if self._max_chain else ()
         self._remove_links()
