@@ -75,11 +75,13 @@ if ! CC="$compiler" CFLAGS="-include $root/python/manylinux/glibc_2_17.h" LDFLAG
   exit 1
 fi
 
+# For another processor auditwheel takes no name of a platform: it finds the oldest that will do.
 mkdir -p dist
-rm -f dist/lmcodec-*manylinux*_"$target".whl
-if ! auditwheel repair --plat "manylinux2014_$target" --wheel-dir dist "$work"/wheel/*.whl >>"$log" 2>&1; then
+rm -f dist/lmcodec-*_"$target".whl
+if ! auditwheel repair --plat auto --wheel-dir dist "$work"/wheel/*.whl >>"$log" 2>&1 ||
+  ! ls dist/lmcodec-*manylinux2014_"$target"*.whl >/dev/null 2>&1; then
   tail -n 20 "$log" >&2
-  echo "auditwheel refuses the wheel; all of it: $log" >&2
+  echo "this is no wheel for manylinux2014; all of it: $log" >&2
   exit 1
 fi
-echo "$root"/dist/lmcodec-*manylinux*_"$target".whl
+echo "$root"/dist/lmcodec-*manylinux2014_"$target"*.whl

@@ -21,6 +21,7 @@
 #         transformers  models of the transformers library go through lmc-st and load again
 #         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
 #         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
+#         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
 #         package     programs outside the tree against an installed LMC
 #         checks      rules of the source: layers, interface, format document, text, layout, warnings; the programs of
 #                     bench/ run
@@ -43,8 +44,8 @@ cd "$root"
 . tests/support/setup.sh
 export LMC_JOBS="$lmc_jobs"
 
-quick_parts="unit kernels neon arm32 sanitize fuzz cli reference official transformers h5py hdf5 h5examples package \
-  checks quickstart"
+quick_parts="unit kernels neon arm32 sanitize fuzz cli reference official transformers h5py hdf5 h5examples wheel \
+  package checks quickstart"
 slow_parts="large thread search model"
 
 # ---- counting -------------------------------------------------------------------------------------
@@ -291,6 +292,15 @@ part_h5examples() {
   fi
 }
 
+part_wheel() {
+  if wheel=$(sh python/build_wheel.sh); then
+    wheel=$(echo "$wheel" | tail -n 1)
+    with_build build_test run_pytest wheel "$lmc_pytest" tests/python/test_wheel.py --wheel "$wheel"
+  else
+    fail "the wheel could not be built"
+  fi
+}
+
 part_thread() {
   use_without_aslr
   if lmc_build thread -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" -DLMC_SANITIZE=thread; then
@@ -378,13 +388,13 @@ done
 parts=${parts:-$quick_parts}
 
 packages="build-essential cmake pkg-config libcunit1-dev libcjson-dev libxxhash-dev libzstd-dev python3"
-if wants cli large sanitize checks neon arm32 hdf5; then
+if wants cli large sanitize checks neon arm32 hdf5 wheel; then
   packages="$packages python3-pytest python3-pytest-xdist"
 fi
 if wants checks; then
   packages="$packages clang libbz2-dev"
 fi
-if wants reference official model; then
+if wants reference official model wheel; then
   packages="$packages python3-venv"
 fi
 if wants checks sanitize; then
