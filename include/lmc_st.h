@@ -88,7 +88,8 @@ LMC_STABLE const char *lmc_st_mode_name(lmc_st_mode mode);
 /* What kind of file it is, or was before it was converted. The numbers are those of docs/archive.md. */
 typedef enum lmc_st_container {
     LMC_ST_CONTAINER_SAFETENSORS = 0,
-    LMC_ST_CONTAINER_ZIP = 1,  /* torch.save(), torch.jit.save(), numpy.savez(); several behind each other: .distcp */
+    LMC_ST_CONTAINER_ZIP =
+        1, /* torch.save(), torch.jit.save(), numpy.savez(); several behind each other: .distcp */
     LMC_ST_CONTAINER_NPY = 2,  /* numpy.save() */
     LMC_ST_CONTAINER_GGUF = 3, /* llama.cpp */
     LMC_ST_CONTAINER_RAW = 4   /* any other file, cut into pieces */
@@ -330,11 +331,12 @@ typedef struct lmc_st_result {
     uint64_t file_nbytes;   /* the safetensors file */
     uint64_t stored_nbytes; /* the archive; for a plain file that was verified: file_nbytes */
     uint64_t tensor_count;
-    int is_archive;           /* verify: 1 if the file is an archive, so that its content was verified */
-    uint64_t damaged_count;   /* verify, salvage: tensors that are lost */
-    unsigned char sha256[32]; /* if asked for and the call succeeded: of the (original) file */
-    uint64_t file_count;      /* directories: files of any kind */
-    uint64_t kept_count;      /* directories: archives that an earlier run wrote */
+    int is_archive;             /* verify: 1 if the file is an archive, so that its content was verified */
+    uint64_t damaged_count;     /* verify, salvage: tensors that are lost */
+    unsigned char sha256[32];   /* if asked for and the call succeeded: of the (original) file */
+    uint64_t file_count;        /* directories: files of any kind */
+    uint64_t kept_count;        /* directories: archives that an earlier run wrote */
+    lmc_st_container container; /* of the (original) file; of a directory: LMC_ST_CONTAINER_SAFETENSORS */
 } lmc_st_result;
 
 /* The calls below share these rules.

@@ -36,8 +36,8 @@ static lmc_status choose_reader(const st_reading *reading, const st_container_re
 }
 
 /* A failure leaves nothing. */
-static lmc_status read_as(const st_container_reader *reader, const st_reading *reading,
-                          st_contents *contents, lmc_st_diag *diag)
+static lmc_status read_as(const st_container_reader *reader, const st_reading *reading, st_contents *contents,
+                          lmc_st_diag *diag)
 {
     *contents = (st_contents){.kind = reader->kind};
     const lmc_status status = reader->read(reading, contents, diag);
