@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* The first that a file looks like is its kind. The last takes every file. */
-static const st_container_reader *const readers[] = {&st_safetensors_reader, &st_npy_reader, &st_gguf_reader};
+static const st_container_reader *const readers[] = {&st_safetensors_reader, &st_npy_reader, &st_gguf_reader,
+                                                     &st_zip_reader};
 
 /* NULL: of no known kind. */
 static const st_container_reader *find_reader(const st_reading *reading, const unsigned char *head,

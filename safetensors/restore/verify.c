@@ -87,7 +87,7 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
                                         .without_base = faults.base.status != LMC_OK,
                                         .log = &log};
     lmc_status status = st_restore_tensors(&restoration, diag);
-    result->damaged_count = log.lost_count;
+    result->damaged_count = log.lost_count + (faults.skeleton.status != LMC_OK);
     if (status == LMC_OK)
         status = report_damage(&log, &faults, options, diag);
     st_damage_log_free(&log, options->allocator);

@@ -6,11 +6,11 @@
 
 #include <stdio.h>
 
-static const char about[] =
-    "Lists the tensors of an archive or a plain file in the order of their data.\n"
-    "Names, dtypes and shapes are those that the file tells. Mode says how a tensor is stored:\n"
-    "\n"
-    "  coded   compressed\n"
+static const char about[] = "Lists the tensors of an archive or a plain file in the order of their data,\n"
+                            "with the names, dtypes and shapes that the file tells. Mode says how a tensor\n"
+                            "is stored:\n"
+                            "\n"
+                            "  coded   compressed\n"
     "  delta   compressed: what has changed since the base, see \"lmc-st info\"\n"
     "  stored  as it is, with a checksum: it does not compress\n"
     "  short   as it is: at most 255 bytes\n"
