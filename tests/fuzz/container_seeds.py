@@ -175,8 +175,8 @@ def torch_files():
     yield "optimizer", torch_zip({"state": {0: {"step": Tensor(bias, (), (), 1), "exp_avg": Tensor(weight, (6,))}},
                                   "param_groups": [{"lr": 1e-3, "betas": (0.9, 0.999), "params": [0], "x": None}]},
                                  storages)
-    yield "views", torch_zip([Tensor(weight, (3, 2), (1, 3)), Tensor(weight, (2,), (3,), 1), Tensor(bias, (2, 4), (0, 1))],
-                             storages)
+    views = Tensor(weight, (3, 2), (1, 3)), Tensor(weight, (2,), (3,), 1), Tensor(bias, (2, 4), (0, 1))
+    yield "views", torch_zip(list(views), storages)
     yield "parameter", torch_zip({"p": Tensor(weight, (2, 3), rebuild="_rebuild_parameter")}, storages)
     yield "missing", torch_zip(state, {"0": storages["0"]})
     yield "short", torch_zip(state, {"0": b"ab", "1": b""})
@@ -249,8 +249,8 @@ def all_files():
     modules = like_torch()
     sys.modules.update(modules)
     try:
-        for kind, files in (("npy", npy_files()), ("gguf", gguf_files()), ("torch", torch_files()), ("zip", zip_files())):
-            for name, content in files:
+        for kind, files in ("npy", npy_files), ("gguf", gguf_files), ("torch", torch_files), ("zip", zip_files):
+            for name, content in files():
                 yield f"{kind}-{name}", content
     finally:
         for name in modules:
