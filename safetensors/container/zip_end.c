@@ -59,17 +59,46 @@ static const char *parse(const unsigned char *window, end_numbers *numbers, uint
     return NULL;
 }
 
+/* *bytes: nbytes before `end`. */
+static lmc_status look_before(const st_reading *reading, st_zip_search *search, uint64_t end, size_t nbytes,
+                              const unsigned char **bytes, lmc_st_diag *diag)
+{
+    *bytes = os_window_find(&search->window, end - nbytes, nbytes);
+    if (*bytes)
+        return LMC_OK;
+    const size_t read_nbytes = end < sizeof search->room ? (size_t)end : sizeof search->room;
+    ST_TRY(os_input_read(reading->input, end - read_nbytes, search->room, read_nbytes, diag));
+    search->window = (os_window){search->room, end - read_nbytes, end};
+    *bytes = search->room + read_nbytes - nbytes;
+    return LMC_OK;
+}
+
+/* 1 if an entry stands where the directory begins. */
+static lmc_status look_at_directory(const st_reading *reading, const st_zip_search *search, uint64_t offset,
+                                    int *is_there, lmc_st_diag *diag)
+{
+    unsigned char magic[4];
+    const unsigned char *found = os_window_find(&search->window, offset, sizeof magic);
+    if (!found) {
+        ST_TRY(os_input_read(reading->input, offset, magic, sizeof magic, diag));
+        found = magic;
+    }
+    *is_there = st_load_u32(found) == ENTRY_MAGIC;
+    return LMC_OK;
+}
+
 /* The ZIP whose end record begins at `at`. *fault: as in the header. */
-static lmc_status read_end(const st_reading *reading, uint64_t at, st_zip_end *end, const char **fault,
-                           lmc_st_diag *diag)
+static lmc_status read_end(const st_reading *reading, st_zip_search *search, uint64_t at, st_zip_end *end,
+                           const char **fault, lmc_st_diag *diag)
 {
     unsigned char window[WINDOW_NBYTES] = {0};
-    unsigned char magic[4];
+    const unsigned char *found = NULL;
     end_numbers numbers = {0};
     uint64_t records_nbytes = 0;
+    int is_there = 0;
     const size_t before = at < WINDOW_NBYTES - END_NBYTES ? (size_t)at : WINDOW_NBYTES - END_NBYTES;
-    ST_TRY(os_input_read(reading->input, at - before, window + WINDOW_NBYTES - END_NBYTES - before,
-                         before + END_NBYTES, diag));
+    ST_TRY(look_before(reading, search, at + END_NBYTES, before + END_NBYTES, &found, diag));
+    memcpy(window + WINDOW_NBYTES - END_NBYTES - before, found, before + END_NBYTES);
     if ((*fault = parse(window, &numbers, &records_nbytes)) != NULL)
         return LMC_OK;
     const uint64_t directory_end = at + END_NBYTES - records_nbytes;
@@ -89,8 +118,8 @@ static lmc_status read_end(const st_reading *reading, uint64_t at, st_zip_end *e
     }
     if (numbers.count == 0)
         return LMC_OK;
-    ST_TRY(os_input_read(reading->input, end->directory_offset, magic, sizeof magic, diag));
-    if (st_load_u32(magic) != ENTRY_MAGIC)
+    ST_TRY(look_at_directory(reading, search, end->directory_offset, &is_there, diag));
+    if (!is_there)
         *fault = "there is no directory where its end record says";
     return LMC_OK;
 }
@@ -101,6 +130,7 @@ lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_
     const uint64_t file_nbytes = reading->input->nbytes;
     const size_t nbytes =
         file_nbytes < END_NBYTES + COMMENT_NBYTES_MAX ? (size_t)file_nbytes : END_NBYTES + COMMENT_NBYTES_MAX;
+    st_zip_search search = {0};
     *is_there = 0;
     *fault = NULL;
     *fault_offset = 0;
@@ -119,7 +149,7 @@ lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_
         if (load_u16(record + 20) > nbytes - END_NBYTES - (i - 1))
             found_fault = "its comment exceeds the file";
         else
-            status = read_end(reading, at, end, &found_fault, diag);
+            status = read_end(reading, &search, at, end, &found_fault, diag);
         *is_there = status == LMC_OK && !found_fault;
         if (found_fault && !*fault) {
             *fault = found_fault;
@@ -130,19 +160,18 @@ lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_
     return status;
 }
 
-lmc_status st_zip_find_before(const st_reading *reading, const st_zip_end *next, st_zip_end *end,
-                              int *is_there, lmc_st_diag *diag)
+lmc_status st_zip_find_before(const st_reading *reading, st_zip_search *search, const st_zip_end *next,
+                              st_zip_end *end, int *is_there, lmc_st_diag *diag)
 {
-    unsigned char record[END_NBYTES];
+    const unsigned char *record = NULL;
     const char *fault = NULL;
     *is_there = 0;
     if (next->begin < END_NBYTES)
         return LMC_OK;
-    const uint64_t at = next->begin - END_NBYTES;
-    ST_TRY(os_input_read(reading->input, at, record, sizeof record, diag));
+    ST_TRY(look_before(reading, search, next->begin, END_NBYTES, &record, diag));
     if (st_load_u32(record) != END_MAGIC || load_u16(record + 20) != 0)
         return LMC_OK;
-    ST_TRY(read_end(reading, at, end, &fault, diag));
-    *is_there = !fault;
+    ST_TRY(read_end(reading, search, next->begin - END_NBYTES, end, &fault, diag));
+    *is_there = !fault && end->entry_count > 0;
     return LMC_OK;
 }
