@@ -159,8 +159,6 @@ static lmc_status add_storage(const archive *archive, const st_storages *storage
     st_string name = st_storage_path(storages, storage);
     if (name.nbytes == 0)
         name = behind(st_zip_name(&archive->zip->zip, entry), archive->folder.nbytes);
-    if (entry->nbytes == 0 && !storage->has_dtype)
-        return LMC_OK;
     if (!storage->has_dtype && entry->nbytes >= SAMPLE_NBYTES_MIN)
         return st_zip_add_guessed(archive->zip, name, entry->data_offset, entry->nbytes, diag);
     st_segment segment = {

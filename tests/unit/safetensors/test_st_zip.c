@@ -132,9 +132,11 @@ static void test_pickle_not_understood(void)
     lmc_test_zip_add(&zip, "x/data/0", values, sizeof values);
     lmc_test_zip_add(&zip, "x/data/", values, sizeof values);
     lmc_test_zip_add(&zip, "y/data/0", values, sizeof values);
+    lmc_test_zip_add(&zip, "x/data/1", values, 0);
     lmc_test_zip_end(&zip);
     st_contents contents = read_good();
-    CU_ASSERT_EQUAL(contents.header.tensor_count, 1);
+    CU_ASSERT_EQUAL(contents.header.tensor_count, 2);
+    CU_ASSERT_TRUE(is_tensor(&contents, 1, "data/1", values, 0));
     CU_ASSERT_TRUE(is_tensor(&contents, 0, "data/0", values, sizeof values));
     end_contents(&contents);
 }
