@@ -45,6 +45,7 @@ static lmc_status chain_add(const st_reading *reading, zip_chain *chain, const s
 
 static lmc_status find_zips(const st_reading *reading, zip_chain *chain, lmc_st_diag *diag)
 {
+    st_zip_search search = {0};
     st_zip_end end;
     st_zip_end next;
     const char *fault = NULL;
@@ -60,7 +61,7 @@ static lmc_status find_zips(const st_reading *reading, zip_chain *chain, lmc_st_
         if (st_is_cancelled(reading->cancel))
             return st_fail_cancelled(diag);
         ST_TRY(chain_add(reading, chain, &end, diag));
-        ST_TRY(st_zip_find_before(reading, &end, &next, &is_there, diag));
+        ST_TRY(st_zip_find_before(reading, &search, &end, &next, &is_there, diag));
     }
     return LMC_OK;
 }
