@@ -9,7 +9,8 @@
 #define LOCAL_MAGIC 0x04034b50u
 #define END_MAGIC 0x06054b50u
 
-/* By its first bytes; or by its end, if other bytes are before it. An end alone may be anything: it must have entries. */
+/* By its first bytes; or by its end, if other bytes are before it. An end alone may be anything: it must have
+ * entries. */
 static int is_like_zip(const st_reading *reading, const unsigned char *head, size_t nbytes)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);

@@ -1,6 +1,6 @@
 /*
- * zip_end.h - end records of ZIPs: where each ZIP of a file begins and ends, and where its directory is. A file may have
- * several of them behind each other, and other bytes before the first one.
+ * zip_end.h - end records of ZIPs: where each ZIP of a file begins and ends, and where its directory is. A file may
+ * have several of them behind each other, and other bytes before the first one.
  */
 #ifndef LMC_SAFETENSORS_CONTAINER_ZIP_END_H
 #define LMC_SAFETENSORS_CONTAINER_ZIP_END_H
