@@ -125,39 +125,54 @@ static lmc_status read_end(const st_reading *reading, st_zip_search *search, uin
     return LMC_OK;
 }
 
+/* The last end record that holds up, as far as it was looked for. */
+typedef struct last_end {
+    const st_reading *reading;
+    st_zip_end *end;
+    int is_there;
+    const char *fault; /* of the last record that does not hold up; NULL: there is none */
+    uint64_t fault_offset;
+    st_zip_search search;
+} last_end;
+
+/* Looks at the bytes of a record at `at`. */
+static lmc_status try_record(last_end *last, const unsigned char *record, uint64_t at, lmc_st_diag *diag)
+{
+    const uint64_t left = last->reading->input->nbytes - END_NBYTES - at;
+    const char *fault = NULL;
+    if (st_load_u32(record) != END_MAGIC)
+        return LMC_OK;
+    if (load_u16(record + 20) > left)
+        fault = "its comment exceeds the file";
+    else
+        ST_TRY(read_end(last->reading, &last->search, at, last->end, &fault, diag));
+    last->is_there = !fault;
+    if (fault && !last->fault) {
+        last->fault = fault;
+        last->fault_offset = at;
+    }
+    return LMC_OK;
+}
+
+/* Through a window on the stack: a look at a file must not fail for memory. */
 lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_there, const char **fault,
                             uint64_t *fault_offset, lmc_st_diag *diag)
 {
-    const uint64_t file_nbytes = reading->input->nbytes;
+    unsigned char window[SEARCH_NBYTES + END_NBYTES - 1];
+    const uint64_t nbytes = reading->input->nbytes;
     const uint64_t first =
-        file_nbytes < END_NBYTES + COMMENT_NBYTES_MAX ? 0 : file_nbytes - END_NBYTES - COMMENT_NBYTES_MAX;
-    unsigned char
-        window[SEARCH_NBYTES + END_NBYTES - 1]; /* not allocated: a look at a file must not fail for memory */
-    st_zip_search search = {0};
-    *is_there = 0;
-    *fault = NULL;
-    *fault_offset = 0;
-    uint64_t next = file_nbytes < END_NBYTES ? 0 : file_nbytes - END_NBYTES + 1;
-    while (next > first && !*is_there) {
+        nbytes < END_NBYTES + COMMENT_NBYTES_MAX ? 0 : nbytes - END_NBYTES - COMMENT_NBYTES_MAX;
+    uint64_t next = nbytes < END_NBYTES ? 0 : nbytes - END_NBYTES + 1;
+    last_end last = {.reading = reading, .end = end};
+    while (next > first && !last.is_there) {
         const uint64_t begin = next - first < SEARCH_NBYTES ? first : next - SEARCH_NBYTES;
         ST_TRY(os_input_read(reading->input, begin, window, (size_t)(next - begin) + END_NBYTES - 1, diag));
-        for (; next > begin && !*is_there; next--) {
-            const uint64_t at = next - 1;
-            const unsigned char *const record = window + (at - begin);
-            const char *found_fault = NULL;
-            if (st_load_u32(record) != END_MAGIC)
-                continue;
-            if (load_u16(record + 20) > file_nbytes - END_NBYTES - at)
-                found_fault = "its comment exceeds the file";
-            else
-                ST_TRY(read_end(reading, &search, at, end, &found_fault, diag));
-            *is_there = !found_fault;
-            if (found_fault && !*fault) {
-                *fault = found_fault;
-                *fault_offset = at;
-            }
-        }
+        for (; next > begin && !last.is_there; next--)
+            ST_TRY(try_record(&last, window + (next - 1 - begin), next - 1, diag));
     }
+    *is_there = last.is_there;
+    *fault = last.fault;
+    *fault_offset = last.fault_offset;
     return LMC_OK;
 }
 
