@@ -9,7 +9,8 @@
 #define LOCAL_MAGIC 0x04034b50u
 #define END_MAGIC 0x06054b50u
 
-/* By its first bytes; or by its end, if other bytes are before it. An end alone may be anything: it must have entries. */
+/* By its first bytes; or by its end, if other bytes are before it. An end alone may be anything: it must have
+ * entries. */
 static int is_like_zip(const st_reading *reading, const unsigned char *head, size_t nbytes)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -45,6 +46,7 @@ static lmc_status chain_add(const st_reading *reading, zip_chain *chain, const s
 
 static lmc_status find_zips(const st_reading *reading, zip_chain *chain, lmc_st_diag *diag)
 {
+    st_zip_search search = {0};
     st_zip_end end;
     st_zip_end next;
     const char *fault = NULL;
@@ -60,7 +62,7 @@ static lmc_status find_zips(const st_reading *reading, zip_chain *chain, lmc_st_
         if (st_is_cancelled(reading->cancel))
             return st_fail_cancelled(diag);
         ST_TRY(chain_add(reading, chain, &end, diag));
-        ST_TRY(st_zip_find_before(reading, &end, &next, &is_there, diag));
+        ST_TRY(st_zip_find_before(reading, &search, &end, &next, &is_there, diag));
     }
     return LMC_OK;
 }
