@@ -1,10 +1,40 @@
-"""LMC: lossless compression of tensors."""
+"""Lossless compression of tensors: LMC.
 
-from lmcodec._library import library, native_dir
+    lmcodec.convert("model.safetensors")                       # writes model.safetensors.lmc
+    lmcodec.torch.load_file("model.safetensors.lmc")           # import lmcodec.torch
+    lmcodec.decode(lmcodec.encode(array))                      # frames in memory
 
-__all__ = ["PLUGIN_PATH", "__version__"]
+This module needs no other package. lmcodec.numpy, lmcodec.torch and lmcodec.flax replace the modules of safetensors.
+"""
 
-PLUGIN_PATH: str = native_dir()
-"""The directory of the HDF5 plugin, as HDF5_PLUGIN_PATH takes it."""
+from __future__ import annotations
 
-__version__: str = library().lmc_version_text().decode()
+import os
+
+from . import _abi, _library
+from ._codec import FrameInfo, decode, encode, info
+from ._errors import (ArgumentError, BaseError, Cancelled, ChecksumError, ClosedError, DataError, DTypeError,
+                      LimitError, LMCError, SafetensorError, SliceError, TensorNotFound, UnsupportedError)
+from ._file import File, TensorInfo
+from ._files import Result, compare, convert, open_original, restore, verify
+from ._open import safe_open
+from ._save import save
+from ._slices import Slice
+
+__version__: str = _abi.version_text().decode()
+
+PLUGIN_PATH: str = os.path.dirname(_library.find("libh5lmc.so") or "")
+"""The directory of the HDF5 plugin, for HDF5_PLUGIN_PATH; "" where the library was built without it."""
+
+__all__ = [
+    "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "File",
+    "FrameInfo", "LMCError", "LimitError", "PLUGIN_PATH", "Result", "SafetensorError", "Slice", "SliceError",
+    "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "encode", "info", "kernels", "open_original",
+    "restore", "safe_open", "save", "verify",
+]
+
+
+def kernels() -> str:
+    """The instruction set that the library uses: "scalar", "avx2", "avx512" or "neon"."""
+    name: bytes = _abi.kernels_name()
+    return name.decode()

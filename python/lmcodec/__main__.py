@@ -4,12 +4,15 @@ import os
 import sys
 from typing import NoReturn
 
-from lmcodec._library import native_dir
+from lmcodec import _library
 
 
 def main() -> NoReturn:
     """Runs lmc-st with the arguments of this process."""
-    os.execv(os.path.join(native_dir(), "lmc-st"), ["lmc-st", *sys.argv[1:]])
+    program = _library.find("lmc-st")
+    if program is None:
+        sys.exit("lmcodec: the command lmc-st is not there")
+    os.execv(program, ["lmc-st", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

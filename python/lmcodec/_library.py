@@ -1,19 +1,56 @@
-"""Finds and loads the native library."""
+"""Finds and loads the native library.
+
+An installed package has its files in the folder `_native`. A source tree has them in a build below `build/`.
+LMCODEC_LIBRARY_DIR names a folder that is looked at first, and alone.
+"""
+
+from __future__ import annotations
 
 import ctypes
-import functools
+import glob
 import os
+from typing import Iterator
+
+VERSION = (0, 3)  # MAJOR, MINOR of the library that this package is made for
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_TREE = os.path.dirname(os.path.dirname(_HERE))
+_SUBFOLDERS = ("", "lib", "safetensors", "filter", os.path.join("filter", "plugin"), "tool")  # of an installation, of a build
 
 
-def native_dir() -> str:
-    """The folder of the package that has the library, the HDF5 plugin and the command."""
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native")
+def _folders() -> Iterator[str]:
+    named = os.environ.get("LMCODEC_LIBRARY_DIR")
+    if named:
+        yield named
+        return
+    yield os.path.join(_HERE, "_native")
+    if os.path.isfile(os.path.join(_TREE, "include", "lmc_st.h")):
+        builds = glob.glob(os.path.join(_TREE, "build", "*", ""))
+        yield from sorted(builds, key=lambda folder: (os.path.basename(folder[:-1]) != "test", folder))
 
 
-@functools.lru_cache(maxsize=None)
-def library() -> ctypes.CDLL:
-    """The library, with all calls of lmc.h, lmc_st.h and lmc_h5.h."""
-    found = ctypes.CDLL(os.path.join(native_dir(), "liblmc_st.so"))
-    found.lmc_version_text.restype = ctypes.c_char_p
-    found.lmc_kernels_name.restype = ctypes.c_char_p
-    return found
+def find(*names: str) -> str | None:
+    """Path of the first file of the package's native files that has one of these names, or None.
+
+    The names are, for example, "liblmc_st.so", "libh5lmc.so", "lmc-st".
+    """
+    for folder in _folders():
+        for subfolder in _SUBFOLDERS:
+            for name in names:
+                path = os.path.join(folder, subfolder, name)
+                if os.path.isfile(path):
+                    return path
+    return None
+
+
+def load() -> ctypes.CDLL:
+    """The library, with every call of lmc.h and lmc_st.h. ImportError if it is missing or of another version."""
+    path = find("liblmc_st.so", "liblmc_st.so.%d.%d" % VERSION, "liblmc_st.dylib")
+    if path is None:
+        raise ImportError("lmcodec: liblmc_st is not in %s" % ", ".join(_folders()))
+    library = ctypes.CDLL(path)
+    library.lmc_version_number.restype = ctypes.c_uint
+    number = library.lmc_version_number()
+    if (number // 10000, number // 100 % 100) != VERSION:
+        raise ImportError("lmcodec needs version %d.%d of the library: %s has number %d" % (*VERSION, path, number))
+    return library

@@ -1,0 +1,240 @@
+"""The structs and calls of lmc.h and lmc_st.h, as ctypes. Every call releases the GIL.
+
+A struct that may grow has its size in its first member. A test compares the sizes and places of all members with the
+headers. What a member means stands there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+from . import _library
+
+OK = 0
+NO_OFFSET = 2**64 - 1
+MODE_STORED = 0
+INFO_NBYTES = 32
+THREAD_COUNT_MAX = 256
+LEVELS = {"default": 0, "fast": 1, "max": 2}
+FRAME_MODES = ("stored", "coded", "short", "delta")
+EVENTS = ("converted", "restored", "verified", "copied", "kept")
+
+PROGRESS = ctypes.CFUNCTYPE(None, c_void_p, c_uint64, c_uint64)
+FILE_DONE = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_int, c_uint64, c_uint64)
+ALLOCATE = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t)
+RELEASE = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
+
+
+class Sized(ctypes.Structure):
+    """A struct whose first member is its size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.struct_size = ctypes.sizeof(self)
+
+
+class Diag(Sized):
+    _fields_ = [("struct_size", c_size_t), ("status", c_int), ("offset", c_uint64), ("text", c_char * 160)]
+
+
+class Params(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("dtype", c_int),
+        ("level", c_int),
+        ("block_log2", c_uint),
+        ("thread_count", c_uint),
+        ("row_nbytes", c_uint32),
+        ("base_form", c_int),
+    ]
+
+
+class Info(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("version", c_uint),
+        ("dtype", c_int),
+        ("mode", c_int),
+        ("element_nbytes", c_uint),
+        ("block_log2", c_uint),
+        ("row_nbytes", c_uint32),
+        ("content_nbytes", c_uint64),
+        ("block_count", c_uint64),
+        ("block_nbytes", c_size_t),
+        ("head_nbytes", c_size_t),
+        ("tail_nbytes", c_uint64),
+        ("base_form", c_int),
+        ("base_nbytes", c_uint64),
+        ("base_block_nbytes", c_size_t),
+    ]
+
+
+class Allocator(ctypes.Structure):
+    _fields_ = [("allocate", ALLOCATE), ("release", RELEASE), ("user", c_void_p)]
+
+
+class StDiag(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("status", c_int),
+        ("os_errno", c_int),
+        ("has_tensor", c_int),
+        ("offset", c_uint64),
+        ("file", c_char * 512),
+        ("tensor", c_char * 160),
+        ("text", c_char * 512),
+    ]
+
+
+class StTensor(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_void_p),
+        ("name_nbytes", c_size_t),
+        ("dtype", c_int),
+        ("dtype_name", c_char_p),
+        ("shape", POINTER(c_uint64)),
+        ("rank", c_size_t),
+        ("nbytes", c_uint64),
+        ("data_offset", c_uint64),
+        ("stored_nbytes", c_uint64),
+    ]
+
+
+class StBase(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("file_nbytes", c_uint64),
+        ("header_hash", c_uint64),
+        ("content_hash", c_uint64),
+        ("tensor_count", c_uint64),
+    ]
+
+
+DAMAGE = ctypes.CFUNCTYPE(None, c_void_p, POINTER(StDiag))
+
+
+class StOptions(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("level", c_int),
+        ("thread_count", c_uint),
+        ("force", c_int),
+        ("no_fsync", c_int),
+        ("progress", PROGRESS),
+        ("user", c_void_p),
+        ("cancel", POINTER(c_int)),
+        ("allocator", POINTER(Allocator)),
+        ("in_fd", c_int),
+        ("out_fd", c_int),
+        ("salvage", c_int),
+        ("sha256", c_int),
+        ("damage", DAMAGE),
+        ("file_done", FILE_DONE),
+        ("base", c_char_p),
+        ("base_dirs", POINTER(c_char_p)),
+        ("base_dir_count", c_size_t),
+        ("raw", c_int),
+        ("excludes", POINTER(c_char_p)),
+        ("exclude_count", c_size_t),
+        ("warning", DAMAGE),
+    ]
+
+
+class StResult(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("file_nbytes", c_uint64),
+        ("stored_nbytes", c_uint64),
+        ("tensor_count", c_uint64),
+        ("is_archive", c_int),
+        ("damaged_count", c_uint64),
+        ("sha256", c_ubyte * 32),
+        ("file_count", c_uint64),
+        ("kept_count", c_uint64),
+        ("container", c_int),
+    ]
+
+
+# C name of each struct, for the test that compares them.
+STRUCTS = {
+    "lmc_diag": Diag,
+    "lmc_params": Params,
+    "lmc_info": Info,
+    "lmc_allocator": Allocator,
+    "lmc_st_diag": StDiag,
+    "lmc_st_tensor": StTensor,
+    "lmc_st_base": StBase,
+    "lmc_st_options": StOptions,
+    "lmc_st_result": StResult,
+}
+
+library = _library.load()
+
+
+def _call(name: str, result: Any, *arguments: Any) -> Any:
+    function = getattr(library, name)
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+def _optional_call(name: str, result: Any, *arguments: Any) -> Any:
+    return _call(name, result, *arguments) if hasattr(library, name) else None
+
+
+_DIAG = POINTER(StDiag)
+
+version_text = _call("lmc_version_text", c_char_p)
+kernels_name = _call("lmc_kernels_name", c_char_p)
+status_text = _call("lmc_status_text", c_char_p, c_int)
+core_count = _call("lmc_core_count", c_uint)
+dtype_name = _call("lmc_dtype_name", c_char_p, c_int)
+dtype_nbits = _call("lmc_dtype_nbits", c_uint, c_int)
+params_init = _call("lmc_params_init_sized", None, c_void_p, c_size_t)
+ctx_create = _call("lmc_ctx_create", c_int, c_void_p, c_void_p)
+ctx_free = _call("lmc_ctx_free", None, c_void_p)
+ctx_diag = _call("lmc_ctx_diag", POINTER(Diag), c_void_p)
+ctx_set_thread_count = _call("lmc_ctx_set_thread_count", c_int, c_void_p, c_uint)
+encode_bound = _call("lmc_encode_bound", c_int, c_void_p, c_size_t, c_void_p)
+encode = _call("lmc_encode", c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t,
+               c_void_p)
+decode = _call("lmc_decode", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p)
+decode_range = _call("lmc_decode_range", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_uint64, c_size_t,
+                     c_void_p)
+read_info = _call("lmc_read_info", c_int, c_void_p, c_size_t, c_void_p, c_void_p)
+
+st_container_name = _call("lmc_st_container_name", c_char_p, c_int)
+st_mode_name = _call("lmc_st_mode_name", c_char_p, c_int)
+st_open = _call("lmc_st_open", c_int, c_char_p, c_void_p, _DIAG)
+st_close = _call("lmc_st_close", None, c_void_p)
+st_container_of = _call("lmc_st_container_of", c_int, c_void_p)
+st_is_archive = _call("lmc_st_is_archive", c_int, c_void_p)
+st_stored_nbytes = _call("lmc_st_stored_nbytes", c_uint64, c_void_p)
+st_file_nbytes = _call("lmc_st_file_nbytes", c_uint64, c_void_p)
+st_header = _call("lmc_st_header", c_void_p, c_void_p, POINTER(c_size_t))
+st_tensor_count = _call("lmc_st_tensor_count", c_uint64, c_void_p)
+st_tensor_info = _call("lmc_st_tensor_info", c_int, c_void_p, c_uint64, c_void_p)
+st_tensor_mode = _call("lmc_st_tensor_mode", c_int, c_void_p, c_uint64, POINTER(c_int), _DIAG)
+st_read_range = _call("lmc_st_read_range", c_int, c_void_p, c_void_p, c_uint64, c_uint64, c_size_t, c_void_p, _DIAG)
+st_read_many = _optional_call("lmc_st_read_many", c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, _DIAG)
+st_set_base = _call("lmc_st_set_base", c_int, c_void_p, c_char_p, c_void_p, c_size_t, _DIAG)
+st_base_info = _call("lmc_st_base_info", c_int, c_void_p, c_void_p)
+st_options_init = _call("lmc_st_options_init_sized", None, c_void_p, c_size_t)
+st_convert = _call("lmc_st_convert", c_int, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
+st_restore = _call("lmc_st_restore", c_int, c_char_p, c_char_p, c_void_p, c_void_p, _DIAG)
+st_verify = _call("lmc_st_verify", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
+st_compare = _call("lmc_st_compare", c_int, c_char_p, c_char_p, c_void_p, _DIAG)
+st_writer_create = _call("lmc_st_writer_create", c_int, c_void_p, c_void_p)
+st_writer_free = _call("lmc_st_writer_free", None, c_void_p)
+st_writer_set_metadata = _call("lmc_st_writer_set_metadata", c_int, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t)
+st_writer_add = _call("lmc_st_writer_add", c_int, c_void_p, c_char_p, c_size_t, c_int, c_void_p, c_size_t, c_void_p)
+st_writer_write = _call("lmc_st_writer_write", c_int, c_void_p, c_char_p, c_void_p, c_void_p, _DIAG)
+st_writer_write_plain = _call("lmc_st_writer_write_plain", c_int, c_void_p, c_char_p, c_void_p, c_void_p, _DIAG)
+
+DTYPE_COUNT = 22
+DTYPE_NAMES = tuple(dtype_name(number).decode() for number in range(DTYPE_COUNT))
+DTYPES = {name: number for number, name in enumerate(DTYPE_NAMES)}
+DTYPE_NBITS = {name: dtype_nbits(number) for name, number in DTYPES.items()}

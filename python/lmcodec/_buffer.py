@@ -1,0 +1,91 @@
+"""Memory of Python objects without copies, and new memory that is not filled with zeros."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import Any
+
+_SIMPLE, _WRITABLE, _FORMAT = 0, 1, 4  # PyBUF_ flags of the stable interface: contiguous bytes
+
+HUGE_PAGE_NBYTES = 2 << 20
+HUGE_FROM_NBYTES = 4 << 20  # of a block of memory that is worth huge pages
+_MADV_HUGEPAGE = 14
+
+
+class _PyBuffer(ctypes.Structure):
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes, _get_buffer.restype = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int], ctypes.c_int
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes, _release_buffer.restype = [ctypes.POINTER(_PyBuffer)], None
+_new_bytearray = ctypes.pythonapi.PyByteArray_FromStringAndSize
+_new_bytearray.argtypes, _new_bytearray.restype = [ctypes.c_char_p, ctypes.c_ssize_t], ctypes.py_object
+
+
+class Buffer:
+    """The bytes of an object that has the buffer protocol: `address` and `nbytes`, until `with` ends.
+
+    The bytes must be contiguous, in C order. They may be read-only unless `writable`. Nothing is copied.
+    Raises TypeError (no buffer) and BufferError or ValueError (not contiguous, read-only).
+    """
+
+    __slots__ = ("_view", "address", "nbytes")
+
+    def __init__(self, source: Any, writable: bool = False) -> None:
+        self._view = _PyBuffer()
+        _get_buffer(source, ctypes.byref(self._view), _WRITABLE if writable else _SIMPLE)
+        self.address: int = self._view.buf or 0
+        self.nbytes: int = self._view.len
+
+    def __enter__(self) -> Buffer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _release_buffer(ctypes.byref(self._view))
+
+
+def new_bytearray(nbytes: int) -> bytearray:
+    """A bytearray with undefined content, on huge pages if it is large."""
+    array: bytearray = _new_bytearray(None, nbytes)
+    if nbytes >= HUGE_FROM_NBYTES:
+        with Buffer(array, writable=True) as buffer:
+            advise_huge_pages(buffer.address, nbytes)
+    return array
+
+
+def _find_madvise() -> Any:
+    try:
+        madvise = ctypes.CDLL(None).madvise
+    except (OSError, AttributeError):
+        return None
+    madvise.argtypes, madvise.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int
+    return madvise if hasattr(mmap, "MADV_HUGEPAGE") else None
+
+
+_madvise = _find_madvise()
+
+
+def advise_huge_pages(address: int, nbytes: int) -> None:
+    """Asks for huge pages for whole pages of this memory, which has not been touched. It is no fault if there are none.
+
+    Page faults take longer than decoding does: a huge page has one for 512.
+    """
+    if _madvise is not None and nbytes >= HUGE_FROM_NBYTES:
+        first = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = (address + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        _madvise(first, last - first, _MADV_HUGEPAGE)

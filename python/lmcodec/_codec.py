@@ -1,0 +1,212 @@
+"""Frames: tensors in memory."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from . import _abi, _waiting
+from ._buffer import Buffer, new_bytearray
+from ._errors import ArgumentError, check_status, error_of
+
+_WAITING_FROM_NBYTES = 128 << 20  # a shorter call ends soon enough by itself
+
+# dtypes of buffers by their format (module struct), where a format means the same on every machine
+_FORMAT_DTYPES = {
+    "b": "I8", "B": "U8", "?": "BOOL", "h": "I16", "H": "U16", "i": "I32", "I": "U32", "q": "I64", "Q": "U64",
+    "e": "F16", "f": "F32", "d": "F64", "Zf": "C64",
+    "l": "I%d" % (8 * ctypes.sizeof(ctypes.c_long)), "L": "U%d" % (8 * ctypes.sizeof(ctypes.c_long)),
+}
+
+
+class _Context:
+    """lmc_ctx: scratch memory of one thread."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.pointer = ctypes.c_void_p()
+        check_status(_abi.ctx_create(None, ctypes.byref(self.pointer)))
+
+    def __del__(self, free: Any = _abi.ctx_free, getpid: Callable[[], int] = os.getpid) -> None:
+        if self.pointer and self.pid == getpid():  # a child has no use for what its parent was writing to
+            free(self.pointer)
+
+    def check(self, status: int) -> None:
+        if status != _abi.OK:
+            diag = _abi.ctx_diag(self.pointer).contents
+            raise error_of(status, diag.text.decode("utf-8", "replace"), offset=diag.offset)
+
+
+_local = threading.local()
+
+
+def context() -> _Context:
+    """The context of this thread. It is made on the first call, and freed when the thread ends."""
+    found: _Context | None = getattr(_local, "context", None)
+    if found is None or found.pid != os.getpid():
+        found = _local.context = _Context()
+    return found
+
+
+def level_of(level: str) -> int:
+    """The number of a level. ArgumentError if there is none of this name."""
+    try:
+        return _abi.LEVELS[level]
+    except (KeyError, TypeError):
+        raise ArgumentError("there is no level %r: 'default', 'fast' or 'max'" % (level,)) from None
+
+
+def dtype_of(name: str) -> int:
+    """The number of a dtype, such as "BF16". ArgumentError if there is none of this name."""
+    try:
+        return _abi.DTYPES[name]
+    except (KeyError, TypeError):
+        raise ArgumentError("there is no dtype %r: one of %s" % (name, ", ".join(_abi.DTYPE_NAMES))) from None
+
+
+def threads_of(threads: int | None) -> int:
+    """A thread_count of the library: 0 stands for one a core."""
+    if threads is None:
+        return 0
+    if not 0 <= threads <= _abi.THREAD_COUNT_MAX:
+        raise ArgumentError("threads: %r is not 0 to %d" % (threads, _abi.THREAD_COUNT_MAX))
+    return threads
+
+
+@dataclass(frozen=True)
+class FrameInfo:
+    """What the head of a frame says. Nothing of it is verified before the frame is decoded.
+
+    dtype: as safetensors names it. mode: "stored", "coded", "short" or "delta". nbytes: bytes of the content.
+    row_nbytes: bytes of a row of the matrix, 0 if it is none. base_nbytes: bytes of the base that a delta needs, else 0.
+    """
+
+    dtype: str
+    mode: str
+    nbytes: int
+    element_nbytes: int
+    block_nbytes: int
+    block_count: int
+    row_nbytes: int
+    base_nbytes: int
+    version: int
+
+
+def info(frame: Any) -> FrameInfo:
+    """What a frame says of itself. It looks at the first 32 bytes alone.
+
+    frame: bytes, or an object with their buffer. Raises DataError, UnsupportedError.
+    """
+    with Buffer(frame) as source:
+        head = _read_info(source)
+    return FrameInfo(_abi.DTYPE_NAMES[head.dtype], _abi.FRAME_MODES[head.mode], head.content_nbytes,
+                     head.element_nbytes, head.block_nbytes, head.block_count, head.row_nbytes, head.base_nbytes,
+                     head.version)
+
+
+def _read_info(frame: Buffer) -> _abi.Info:
+    head, diag = _abi.Info(), _abi.Diag()
+    status = _abi.read_info(frame.address, frame.nbytes, ctypes.byref(head), ctypes.byref(diag))
+    if status != _abi.OK:
+        raise error_of(status, diag.text.decode("utf-8", "replace"), offset=diag.offset)
+    return head
+
+
+def encode(data: Any, dtype: str | None = None, *, level: str = "default", threads: int | None = 1,
+           row_nbytes: int | None = None, base: Any = None) -> bytearray:
+    """Encodes the bytes of `data` into one frame.
+
+    data: bytes, a NumPy array, or any object with a buffer that is contiguous in C order. It may be read-only.
+    dtype: as safetensors names it: "BF16", "F32", ... By default that of the buffer, or "U8" for plain bytes. It guides
+        the compression. It never changes what is decoded.
+    level: "default", "fast" or "max".
+    threads: 1 to 256; None or 0 for one a core.
+    row_nbytes: bytes of a row of a matrix. By default those of a buffer with two dimensions or more; 0 for none.
+    base: an earlier snapshot of the data, of as many bytes. The frame may then need it to be decoded.
+
+    Returns at most 48 bytes more than `data` has. Raises ArgumentError, BaseError (a base of another size), MemoryError,
+    TypeError (no buffer), and BufferError or ValueError for a buffer that is not contiguous.
+    """
+    params = _abi.Params()
+    _abi.params_init(ctypes.byref(params), ctypes.sizeof(params))
+    guess_dtype, guess_row_nbytes = _describe(data) if dtype is None or row_nbytes is None else ("U8", 0)
+    params.dtype = dtype_of(guess_dtype if dtype is None else dtype)
+    params.row_nbytes = min(guess_row_nbytes if row_nbytes is None else row_nbytes, 0xFFFFFFFF)
+    params.level, params.thread_count = level_of(level), threads_of(threads)
+    with Buffer(data) as source:
+        return _waited(source.nbytes, lambda: _encode(params, data, base))
+
+
+def _encode(params: _abi.Params, data: Any, base: Any) -> bytearray:
+    bound, nbytes = ctypes.c_size_t(), ctypes.c_size_t()
+    scratch = context()
+    with Buffer(data) as source, Buffer(b"" if base is None else base) as old:
+        check_status(_abi.encode_bound(ctypes.byref(params), source.nbytes, ctypes.byref(bound)))
+        frame = new_bytearray(bound.value)
+        with Buffer(frame, writable=True) as destination:
+            scratch.check(_abi.encode(scratch.pointer, ctypes.byref(params), source.address, source.nbytes,
+                                      _base_address(base, old), old.nbytes, destination.address, destination.nbytes,
+                                      ctypes.byref(nbytes)))
+    del frame[nbytes.value:]
+    return frame
+
+
+def decode(frame: Any, out: Any = None, *, base: Any = None, threads: int | None = 1) -> Any:
+    """Decodes a frame and verifies it.
+
+    frame: bytes, or an object with their buffer.
+    out: a writable buffer with as many bytes as the content has; it is returned. By default a new bytearray.
+    base: the base that the frame was encoded against, if it was.
+    threads: 1 to 256; None or 0 for one a core.
+
+    Raises DataError, ChecksumError, UnsupportedError, BaseError (no base, or another one), ArgumentError (`out` has
+    another size, or lies where the frame lies), MemoryError. `out` has undefined bytes then.
+    """
+    thread_count = threads_of(threads)
+    with Buffer(frame) as source:
+        nbytes: int = _read_info(source).content_nbytes
+    return _waited(nbytes, lambda: _decode(frame, nbytes, out, base, thread_count))
+
+
+def _decode(frame: Any, nbytes: int, out: Any, base: Any, thread_count: int) -> Any:
+    written = ctypes.c_size_t()
+    scratch = context()
+    scratch.check(_abi.ctx_set_thread_count(scratch.pointer, thread_count))
+    result = new_bytearray(nbytes) if out is None else out
+    with Buffer(frame) as source, Buffer(b"" if base is None else base) as old, \
+            Buffer(result, writable=True) as destination:
+        if destination.nbytes != nbytes:
+            raise ArgumentError("out has %d bytes, the content %d" % (destination.nbytes, nbytes))
+        scratch.check(_abi.decode(scratch.pointer, source.address, source.nbytes, _base_address(base, old), old.nbytes,
+                                  destination.address, destination.nbytes, ctypes.byref(written)))
+    return result
+
+
+def _base_address(base: Any, buffer: Buffer) -> int | None:
+    """NULL without a base; an empty base is one."""
+    return None if base is None else buffer.address
+
+
+def _waited(nbytes: int, function: Callable[[], Any]) -> Any:
+    return _waiting.run(function) if nbytes >= _WAITING_FROM_NBYTES else function()
+
+
+def _describe(data: Any) -> tuple[str, int]:
+    """dtype and bytes of a row, as the buffer tells them."""
+    try:
+        view = memoryview(data)
+    except (TypeError, ValueError, BufferError):
+        return _name_of(data), 0
+    dtype = _FORMAT_DTYPES.get(view.format.lstrip("@=<"), "U8")
+    rows = view.shape is not None and view.ndim > 1 and view.shape[0] > 0
+    return dtype, view.nbytes // view.shape[0] if rows and view.shape is not None else 0
+
+
+def _name_of(data: Any) -> str:
+    """The dtype of an array whose buffer cannot tell it: a NumPy array of ml_dtypes."""
+    from ._dtypes import NUMPY_NAMES
+
+    return NUMPY_NAMES.get(str(getattr(data, "dtype", "")), "U8")

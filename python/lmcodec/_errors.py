@@ -1,0 +1,123 @@
+"""Exceptions: a class for each kind of status.
+
+The system's errors are OSError by their errno, and MemoryError. All others are LMCError.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from . import _abi
+
+
+class LMCError(Exception):
+    """What the library or the package refuses. The text names file and tensor.
+
+    status: text of the status, for example "checksum does not match", or None.
+    file, tensor: names, or None.
+    offset: byte of the file or frame at which the fault was seen, or None.
+    damages: verify() and restore(salvage=True): an exception for each damaged tensor.
+    """
+
+    status: str | None = None
+    file: str | None = None
+    tensor: str | None = None
+    offset: int | None = None
+    damages: tuple[Exception, ...] = ()
+
+    def __str__(self) -> str:  # KeyError would quote it
+        return Exception.__str__(self)
+
+
+class ArgumentError(LMCError, ValueError):
+    """The request is wrong: an unknown option, a buffer of the wrong size, two files that are one."""
+
+
+class DataError(LMCError):
+    """The bytes are damaged, or cut, or are no LMC data."""
+
+
+class ChecksumError(DataError):
+    """The bytes are well-formed, but not what was written."""
+
+
+class UnsupportedError(LMCError):
+    """The data was written by a newer version. The text names the feature."""
+
+
+class BaseError(LMCError):
+    """The base is missing, or is another one than the data was coded against."""
+
+
+class LimitError(LMCError):
+    """A documented limit is exceeded."""
+
+
+class Cancelled(LMCError):
+    """The caller asked for the end."""
+
+
+class TensorNotFound(LMCError, KeyError):
+    """The file has no tensor of this name."""
+
+
+class SliceError(LMCError, IndexError):
+    """An index or a slice leaves the tensor, or is of a kind that the file's framework does not take."""
+
+
+class DTypeError(LMCError, TypeError):
+    """The framework has no such dtype, or files have none for it."""
+
+
+class ClosedError(LMCError, ValueError):
+    """The file is closed."""
+
+
+SafetensorError = LMCError
+
+(_ARG, _NOMEM, _DST_SMALL, _TRUNCATED, _CORRUPT, _UNSUPPORTED, _CHECKSUM, _BASE, _LIMIT, _IO, _HEADER,
+ _CANCELLED) = range(1, 13)
+
+_CLASSES: dict[int, type[LMCError]] = {
+    _ARG: ArgumentError,
+    _DST_SMALL: ArgumentError,
+    _TRUNCATED: DataError,
+    _CORRUPT: DataError,
+    _HEADER: DataError,
+    _CHECKSUM: ChecksumError,
+    _UNSUPPORTED: UnsupportedError,
+    _BASE: BaseError,
+    _LIMIT: LimitError,
+    _CANCELLED: Cancelled,
+}
+
+
+def error_of(status: int, text: str = "", file: str | None = None, tensor: str | None = None,
+             offset: int | None = None, os_errno: int = 0) -> Exception:
+    """The exception for a status that is not LMC_OK."""
+    meaning = _abi.status_text(status).decode()
+    text = text or meaning
+    if status == _NOMEM:
+        return MemoryError(text)
+    if status == _IO or os_errno == errno.EEXIST:
+        return OSError(os_errno or errno.EIO, text, file)
+    where = [part for part in (file, "tensor %r" % tensor if tensor is not None else None) if part]
+    error = _CLASSES.get(status, LMCError)(": ".join([*where, text]))
+    error.status, error.file, error.tensor, error.offset = meaning, file, tensor, offset
+    return error
+
+
+def check(status: int, diag: _abi.StDiag) -> None:
+    """Raises the exception for the status and diagnostic of a call on files, if it failed."""
+    if status != _abi.OK:
+        file = os.fsdecode(diag.file) or None
+        tensor = diag.tensor.decode("utf-8", "replace") if diag.has_tensor else None
+        offset = None if diag.offset == _abi.NO_OFFSET else diag.offset
+        raise error_of(status, diag.text.decode("utf-8", "replace"), file, tensor, offset, diag.os_errno)
+
+
+def check_status(status: int) -> None:
+    """Raises the exception for a status that comes without a diagnostic."""
+    if status != _abi.OK:
+        raise error_of(status)

@@ -1,0 +1,218 @@
+"""Open files: archives and plain files, without a framework."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from . import _abi, _codec
+from ._buffer import Buffer, new_bytearray
+from ._errors import ArgumentError, ClosedError, DataError, TensorNotFound, check
+from ._options import CallOptions, Path, Progress, encode_path, path_array
+
+_WAITING_FROM_NBYTES = 16 << 20  # of content that is read in another thread
+_PIECE_NBYTES = 128 << 20  # is read in a small part of a second
+
+
+class TensorInfo(NamedTuple):
+    """A tensor as the header describes it. dtype: as files name it. offset: of its content among that of all tensors."""
+
+    index: int
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+class _Handle:
+    """lmc_st_file. It is closed with the last reference to it, so no call is at work then."""
+
+    def __init__(self, path: bytes, base: bytes | None, base_dirs: Any) -> None:
+        self.pointer = ctypes.c_void_p()
+        diag = _abi.StDiag()
+        check(_abi.st_open(path, ctypes.byref(self.pointer), ctypes.byref(diag)), diag)
+        if base is not None or base_dirs:
+            check(_abi.st_set_base(self.pointer, base, base_dirs, len(base_dirs), ctypes.byref(diag)), diag)
+
+    def __del__(self, close: Any = _abi.st_close) -> None:
+        if self.pointer:
+            close(self.pointer)
+
+    def header(self) -> bytes:
+        nbytes = ctypes.c_size_t()
+        address = _abi.st_header(self.pointer, ctypes.byref(nbytes))
+        return ctypes.string_at(address, nbytes.value)
+
+
+class File:
+    """An open archive, or a plain file of a kind that has archives.
+
+    path: of the file. The content tells the kind.
+    base: the file that the archive was coded against. By default it is looked for in base_dirs and beside the archive.
+
+    Several threads may read one file. A child process may read the file of its parent.
+    Raises OSError (no such file, not readable), DataError, UnsupportedError, LimitError, MemoryError. A closed file
+    raises ClosedError.
+    """
+
+    def __init__(self, path: Path, *, base: Path | None = None, base_dirs: Sequence[Path] = ()) -> None:
+        self._places = (os.path.abspath(encode_path(path)), None if base is None else encode_path(base),
+                        path_array(base_dirs))
+        self._handle: _Handle | None = _Handle(encode_path(path), *self._places[1:])
+        self._header = self._handle.header()
+        self._metadata, self._tensors = _parse(self._header)
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    @property
+    def is_archive(self) -> bool:
+        """False for a plain file."""
+        return bool(_abi.st_is_archive(self._open().pointer))
+
+    @property
+    def container(self) -> str:
+        """What the file is, or was before it was converted: "safetensors", "zip", "npy", "gguf" or "raw"."""
+        name: bytes = _abi.st_container_name(_abi.st_container_of(self._open().pointer))
+        return name.decode()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the original file."""
+        return int(_abi.st_file_nbytes(self._open().pointer))
+
+    @property
+    def stored_nbytes(self) -> int:
+        """Bytes of the open file."""
+        return int(_abi.st_stored_nbytes(self._open().pointer))
+
+    @property
+    def header(self) -> bytes:
+        """The JSON header of the original file; of another file than a safetensors file, one made for its tensors."""
+        self._open()
+        return self._header
+
+    @property
+    def metadata(self) -> dict[str, str] | None:
+        """`__metadata__` of the header, or None if it has none."""
+        self._open()
+        return None if self._metadata is None else dict(self._metadata)
+
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        """What the tensors are, by their names, in the order of their content."""
+        self._open()
+        return self._tensors
+
+    def find(self, name: str) -> TensorInfo:
+        """What this tensor is. Raises TensorNotFound."""
+        self._open()
+        try:
+            return self._tensors[name]
+        except (KeyError, TypeError):
+            raise TensorNotFound("File does not contain tensor %s" % (name,)) from None
+
+    def read(self, name: str, *, threads: int | None = None) -> bytearray:
+        """The content of a tensor: little-endian, in C order, verified. Raises as read_into() does."""
+        tensor = self.find(name)
+        content = new_bytearray(tensor.nbytes)
+        self.read_into(name, content, threads=threads)
+        return content
+
+    def read_into(self, name: str, out: Any, *, threads: int | None = None) -> None:
+        """Reads the content of a tensor into a writable buffer of its size.
+
+        threads: None for one a core. Raises TensorNotFound, ArgumentError (another size), DataError, ChecksumError,
+        UnsupportedError, BaseError, OSError, MemoryError. `out` has undefined bytes then.
+        """
+        tensor = self.find(name)
+        with Buffer(out, writable=True) as destination:
+            if destination.nbytes != tensor.nbytes:
+                raise ArgumentError("out has %d bytes, the tensor %d" % (destination.nbytes, tensor.nbytes))
+            self.read_many([tensor], [destination.address], threads=threads)
+
+    def read_many(self, tensors: Sequence[TensorInfo], addresses: Sequence[int], *, threads: int | None = None,
+                  progress: Progress | None = None) -> None:
+        """Reads whole tensors to memory at these addresses, which has room for them. For those who wrap a framework.
+
+        Threads share the work. progress(done bytes, all bytes) is called after each piece of it. What it raises ends the
+        call. Raises as read_into() does.
+        """
+        handle = self._open()
+        nbytes = sum(tensor.nbytes for tensor in tensors)
+        if len(tensors) == 1 and nbytes < _WAITING_FROM_NBYTES and progress is None:
+            self.read_range(tensors[0], 0, nbytes, addresses[0])
+            return
+        indices = (ctypes.c_uint64 * len(tensors))(*(tensor.index for tensor in tensors))
+        destinations = (ctypes.c_void_p * len(tensors))(*addresses)
+        options = CallOptions(threads=threads, progress=progress)
+        options.check(options.run(
+            lambda settings, diag: _abi.st_read_many(handle.pointer, indices, destinations, len(tensors), settings, diag)))
+
+    def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
+        """Reads bytes [first_byte, first_byte + nbytes) of a tensor to memory at this address."""
+        if nbytes == 0:
+            return
+        if nbytes >= _WAITING_FROM_NBYTES and nbytes == tensor.nbytes:
+            self.read_many([tensor], [address])
+            return
+        handle = self._open()
+        piece_nbytes = self._piece_nbytes(handle, tensor, nbytes)
+        for done in range(0, nbytes, piece_nbytes):  # a signal is heard between two pieces
+            diag = _abi.StDiag()
+            check(_abi.st_read_range(handle.pointer, _codec.context().pointer, tensor.index, first_byte + done,
+                                     min(piece_nbytes, nbytes - done), address + done, ctypes.byref(diag)), diag)
+
+    @staticmethod
+    def _piece_nbytes(handle: _Handle, tensor: TensorInfo, nbytes: int) -> int:
+        """A stored frame has one checksum: every range of it is read with all of it."""
+        if nbytes <= _PIECE_NBYTES:
+            return nbytes
+        mode, diag = ctypes.c_int(), _abi.StDiag()
+        check(_abi.st_tensor_mode(handle.pointer, tensor.index, ctypes.byref(mode), ctypes.byref(diag)), diag)
+        return nbytes if mode.value == _abi.MODE_STORED else _PIECE_NBYTES
+
+    def close(self) -> None:
+        """Closes the file. A read that is at work in another thread ends first."""
+        self._handle = None
+
+    def __enter__(self) -> File:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> _Handle:
+        handle = self._handle
+        if handle is None:
+            raise ClosedError("File is closed")
+        if self._pid != os.getpid():
+            handle = self._reopen(handle)
+        return handle
+
+    def _reopen(self, handle: _Handle) -> _Handle:
+        """In a child process: the lock of a file with a base may have been held when the parent forked."""
+        with self._lock:
+            if self._pid != os.getpid():
+                base = _abi.StBase()
+                if _abi.st_base_info(handle.pointer, ctypes.byref(base)):
+                    handle = _Handle(*self._places)
+                    if handle.header() != self._header:
+                        raise DataError("%s: the file has changed since it was opened" % os.fsdecode(self._places[0]))
+                    self._handle = handle
+                self._pid = os.getpid()
+            return self._handle or handle
+
+
+def _parse(header: bytes) -> tuple[dict[str, str] | None, dict[str, TensorInfo]]:
+    """Metadata and tensors. One pass of json takes less time than a call of the library for each tensor."""
+    entries = json.loads(header)
+    metadata = entries.pop("__metadata__", None)
+    ordered = sorted(entries.items(), key=lambda item: item[1]["data_offsets"])
+    tensors = {}
+    for index, (name, entry) in enumerate(ordered):
+        first, end = entry["data_offsets"]
+        tensors[name] = TensorInfo(index, entry["dtype"], tuple(entry["shape"]), first, end - first)
+    return metadata, tensors

@@ -1,0 +1,35 @@
+"""Files in memory, for calls that read or write a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import BinaryIO
+
+
+def new_file() -> BinaryIO:
+    """An empty file without a name: in memory, or where the system lacks such files, in a folder for temporary files."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("lmcodec", os.MFD_CLOEXEC), "w+b", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)  # type: ignore[return-value]
+
+
+def path_of(file: BinaryIO) -> str:
+    """A path by which this process opens the file."""
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        if os.path.isdir(folder):
+            return os.path.join(folder, str(file.fileno()))
+    raise OSError("this system has no paths for open files")
+
+
+def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
+    """Writes all bytes: one write takes 2 GiB at most."""
+    left = memoryview(data).cast("B")
+    while left:
+        left = left[file.write(left):]
+
+
+def read_all(file: BinaryIO) -> bytes:
+    """The file's bytes, from its begin."""
+    file.seek(0)
+    return file.read()

@@ -1,0 +1,129 @@
+"""safe_open(): the tensors of a file in a framework, as the safetensors package gives them."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ._arrays import Arrays, arrays_of
+from ._errors import ArgumentError, ClosedError
+from ._file import File, TensorInfo
+from ._options import Path, Progress
+from ._slices import Slice
+
+
+class safe_open:
+    """An open archive or safetensors file, whose tensors come as arrays of a framework. As safetensors.safe_open.
+
+    filename: of the file. The content tells whether it is an archive.
+    framework: "pt", "torch", "pytorch"; "np", "numpy"; "flax", "jax".
+    device: where tensors of torch go: "cpu", "cuda", "cuda:1", "mps", ... or the number of an accelerator.
+    backend: "mmap" or "pread". It is accepted for safetensors' sake and means nothing.
+    threads: that share the work of large reads; None for one a core.
+    base, base_dirs: as for File.
+
+    Raises OSError, DataError, ArgumentError, ImportError (no such framework); a closed file raises ClosedError. Several
+    threads may use one object. It is also a context manager.
+    """
+
+    def __init__(self, filename: Path, framework: str, device: Any = "cpu", *, backend: str = "mmap",
+                 threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = ()) -> None:
+        if backend not in ("mmap", "pread"):
+            raise ArgumentError('backend "%s" is invalid (expected one of: "mmap", "pread")' % (backend,))
+        self._file: File | None = File(filename, base=base, base_dirs=base_dirs)
+        self._arrays: Arrays = arrays_of(framework, device)
+        self._threads = threads
+
+    def keys(self) -> list[str]:
+        """Names of the tensors, sorted."""
+        return sorted(self._open().tensors)
+
+    def offset_keys(self) -> list[str]:
+        """Names of the tensors in the order of their content."""
+        return list(self._open().tensors)
+
+    def metadata(self) -> dict[str, str] | None:
+        """`__metadata__` of the file, or None if it has none."""
+        return self._open().metadata
+
+    def get_tensor(self, name: str) -> Any:
+        """One tensor. Raises TensorNotFound, DTypeError, and as File.read_into() does."""
+        file = self._open()
+        tensor = file.find(name)
+        array, address = self._arrays.new(tensor.dtype, tensor.shape)
+        if tensor.nbytes:
+            file.read_many([tensor], [address], threads=self._threads)
+        result = self._arrays.finish(array, tensor.dtype, tensor.shape)
+        self._arrays.settle()
+        return result
+
+    def get_tensors(self, names: Sequence[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
+        """All tensors, or those of these names. Threads share the work.
+
+        progress(done bytes, all bytes) is called as it goes. What it raises ends the call. Raises as get_tensor() does.
+        """
+        file = self._open()
+        wanted = file.tensors if names is None else {name: file.find(name) for name in names}
+        total = sum(tensor.nbytes for tensor in wanted.values())
+        results: dict[str, Any] = {}
+        done = 0
+        for batch in _batches(wanted, self._arrays.batch_nbytes):
+            self._read_batch(file, batch, results, _from(progress, done, total))
+            done += sum(tensor.nbytes for tensor in batch.values())
+        self._arrays.settle()
+        return results
+
+    def get_slice(self, name: str) -> Slice:
+        """A tensor of which an index reads a part: `get_slice(name)[:, :8]`. Raises TensorNotFound."""
+        file = self._open()
+        return Slice(file, file.find(name), self._arrays)
+
+    def close(self) -> None:
+        """Closes the file, as the end of `with` does. Slices of it work on."""
+        self._file = None
+
+    def __enter__(self) -> safe_open:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> File:
+        file = self._file
+        if file is None:
+            raise ClosedError("File is closed")
+        return file
+
+    def _read_batch(self, file: File, batch: dict[str, TensorInfo], results: dict[str, Any],
+                    progress: Progress | None) -> None:
+        new, arrays, addresses, tensors = self._arrays.new, {}, [], []
+        for name, tensor in batch.items():
+            arrays[name], address = new(tensor.dtype, tensor.shape)
+            if tensor.nbytes:
+                addresses.append(address)
+                tensors.append(tensor)
+        if tensors:
+            file.read_many(tensors, addresses, threads=self._threads, progress=progress)
+        for name, tensor in batch.items():
+            results[name] = self._arrays.finish(arrays[name], tensor.dtype, tensor.shape)
+
+
+def _batches(tensors: Any, batch_nbytes: int) -> Any:
+    """Tensors in lots of at most so many bytes, or of one tensor."""
+    batch: dict[str, TensorInfo] = {}
+    nbytes = 0
+    for name, tensor in tensors.items():
+        if batch and nbytes + tensor.nbytes > batch_nbytes:
+            yield batch
+            batch, nbytes = {}, 0
+        batch[name] = tensor
+        nbytes += tensor.nbytes
+    if batch:
+        yield batch
+
+
+def _from(progress: Progress | None, done: int, total: int) -> Progress | None:
+    """The progress of one batch as that of all."""
+    if progress is None:
+        return None
+    call = progress
+    return lambda now, _: call(done + now, total)

@@ -1,0 +1,86 @@
+"""Writes tensors as an archive or as a safetensors file."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from . import _abi, _memory
+from ._codec import dtype_of
+from ._errors import LMCError, check_status, error_of
+from ._options import CallOptions, Path, Progress, encode_path
+
+
+class Entry(NamedTuple):
+    """A tensor to be written: its content at `address`, little-endian and in C order. `owner` keeps it alive."""
+
+    name: str
+    dtype: str
+    shape: Sequence[int]
+    address: int
+    owner: Any
+
+
+class _Writer:
+    """lmc_st_writer with its tensors and metadata."""
+
+    def __init__(self, entries: Iterable[Entry], metadata: Mapping[str, str] | None) -> None:
+        self.pointer = ctypes.c_void_p()
+        check_status(_abi.st_writer_create(None, ctypes.byref(self.pointer)))
+        self._owners: list[Any] = []
+        for key, value in (metadata or {}).items():
+            if not isinstance(key, str) or not isinstance(value, str):
+                raise TypeError("metadata are strings for strings: %r: %r" % (key, value))
+            encoded, text = key.encode(), value.encode()
+            check_status(_abi.st_writer_set_metadata(self.pointer, encoded, len(encoded), text, len(text)))
+        for entry in entries:
+            self._add(entry)
+
+    def _add(self, entry: Entry) -> None:
+        if not isinstance(entry.name, str):
+            raise TypeError("names of tensors are strings, not %s" % type(entry.name).__name__)
+        name = entry.name.encode()
+        shape = (ctypes.c_uint64 * len(entry.shape))(*entry.shape)
+        status = _abi.st_writer_add(self.pointer, name, len(name), dtype_of(entry.dtype), shape, len(entry.shape),
+                                    entry.address or None)
+        if status != _abi.OK:
+            raise error_of(status, tensor=entry.name)
+        self._owners.append(entry.owner)
+
+    def __del__(self, free: Any = _abi.st_writer_free) -> None:
+        if self.pointer:
+            free(self.pointer)
+
+
+def is_plain_name(filename: Path) -> bool:
+    """A file called *.safetensors is written as one."""
+    return os.fsencode(filename).endswith(b".safetensors")
+
+
+def write(entries: Iterable[Entry], filename: Path, metadata: Mapping[str, str] | None, *, plain: bool | None = None,
+          level: str = "default", threads: int | None = None, fsync: bool = False, base: Path | None = None,
+          base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> None:
+    """Writes a file, which replaces one of this name. plain: None lets the name decide."""
+    options = CallOptions(level=level, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+    options.struct.force, options.struct.no_fsync = 1, not fsync
+    _write(entries, encode_path(filename), metadata, is_plain_name(filename) if plain is None else plain, options)
+
+
+def to_bytes(entries: Iterable[Entry], metadata: Mapping[str, str] | None, *, plain: bool, level: str = "default",
+             threads: int | None = None) -> bytes:
+    """The bytes of a file."""
+    options = CallOptions(level=level, threads=threads)
+    with _memory.new_file() as file:
+        options.struct.out_fd = file.fileno()
+        _write(entries, b"(memory)", metadata, plain, options)
+        return _memory.read_all(file)
+
+
+def _write(entries: Iterable[Entry], path: bytes, metadata: Mapping[str, str] | None, plain: bool,
+           options: CallOptions) -> None:
+    if plain and options.struct.base is not None:
+        raise LMCError("a safetensors file has no base: plain=False, or a name that does not end in .safetensors")
+    writer = _Writer(entries, metadata)
+    call = _abi.st_writer_write_plain if plain else _abi.st_writer_write
+    options.check(options.run(lambda settings, diag: call(writer.pointer, path, settings, None, diag)))

@@ -1,0 +1,46 @@
+"""JAX arrays: as safetensors.flax, for archives and safetensors files.
+
+    from lmcodec.flax import load_file, save_file
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+import numpy
+
+from . import _memory
+from . import numpy as _numpy
+from ._open import safe_open
+from ._options import Path, Progress
+
+__all__ = ["load", "load_file", "save", "save_file"]
+
+
+def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = None, base: Path | None = None,
+              base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> dict[str, Any]:
+    """All tensors of a file as JAX arrays by their names. Arguments and exceptions as of lmcodec.numpy.load_file()."""
+    with safe_open(filename, "flax", backend=backend, threads=threads, base=base, base_dirs=base_dirs) as file:
+        return file.get_tensors(progress=progress)
+
+
+def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, Any]:
+    """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
+    with _memory.new_file() as file:
+        _memory.write_all(file, memoryview(data))
+        return load_file(_memory.path_of(file), threads=threads)
+
+
+def save_file(tensors: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None,
+              **options: Any) -> None:
+    """Writes JAX arrays to a file. Options and exceptions as of lmcodec.numpy.save_file()."""
+    _numpy.save_file(_to_numpy(tensors), filename, metadata, **options)
+
+
+def save(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None, **options: Any) -> bytes:
+    """The bytes of a file. Options and exceptions as of lmcodec.numpy.save()."""
+    return _numpy.save(_to_numpy(tensors), metadata, **options)
+
+
+def _to_numpy(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: numpy.ascontiguousarray(array).reshape(numpy.shape(array)) for name, array in tensors.items()}

@@ -1,0 +1,98 @@
+"""NumPy arrays: as safetensors.numpy, for archives and safetensors files.
+
+    from lmcodec.numpy import load_file, save_file
+
+dtypes that NumPy lacks (bfloat16, fp8, fp4) come from ml_dtypes. An array of fp4 has a byte for each value.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Mapping, Sequence
+
+import numpy
+
+from . import _memory, _writer
+from ._files import open_original
+from ._numpy_arrays import name_of, pack_f4
+from ._open import safe_open
+from ._options import Path, Progress
+
+__all__ = ["load", "load_file", "load_npy", "save", "save_file"]
+
+
+def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = None, base: Path | None = None,
+              base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> dict[str, Any]:
+    """All tensors of an archive or a safetensors file, as a dict of new arrays by their names.
+
+    threads: that share the work; None for one a core. base, base_dirs: as for File.
+    backend: "mmap" or "pread"; it means nothing. progress(done bytes, all bytes): called as it goes.
+    Raises OSError, DataError, ChecksumError, UnsupportedError, BaseError, DTypeError, MemoryError.
+    """
+    with safe_open(filename, "np", backend=backend, threads=threads, base=base, base_dirs=base_dirs) as file:
+        return file.get_tensors(progress=progress)
+
+
+def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, Any]:
+    """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
+    with _memory.new_file() as file:
+        _memory.write_all(file, memoryview(data))
+        return load_file(_memory.path_of(file), threads=threads)
+
+
+def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None, *,
+              plain: bool | None = None, level: str = "default", threads: int | None = None, fsync: bool = False,
+              base: Path | None = None, base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> None:
+    """Writes arrays to a file, which replaces one of this name.
+
+    tensor_dict: arrays of any shape, also () and those without values, contiguous in C order.
+    metadata: strings by strings.
+    plain: True writes a safetensors file, False an archive. By default a name *.safetensors gives a safetensors file,
+        any other name an archive.
+    level: "default", "fast" or "max". threads: None for one a core.
+    fsync: True waits until the bytes are on the disk.
+    base: an earlier file to code against, which the archive then needs to be read.
+    Raises OSError, DTypeError, ValueError (not contiguous), TypeError (no array, metadata are no strings), LMCError.
+    """
+    _writer.write(_entries(tensor_dict), filename, metadata, plain=plain, level=level, threads=threads, fsync=fsync,
+                  base=base, base_dirs=base_dirs, progress=progress)
+
+
+def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = None, *, plain: bool = False,
+         level: str = "default", threads: int | None = None) -> bytes:
+    """The bytes of an archive, or with plain=True of a safetensors file. Arguments and exceptions as of save_file()."""
+    return _writer.to_bytes(_entries(tensor_dict), metadata, plain=plain, level=level, threads=threads)
+
+
+def load_npy(filename: Path, *, allow_pickle: bool = False, threads: int | None = None, base: Path | None = None,
+             base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> Any:
+    """numpy.load() of the original of an archive: `model.npz.lmc`, `array.npy.lmc`.
+
+    The original is restored to memory. Of an .npz file the result holds it until it is closed. allow_pickle is for
+    numpy.load(). Raises what numpy.load() raises, and as restore() does.
+    """
+    file = open_original(filename, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+    result = numpy.load(file, allow_pickle=allow_pickle)
+    if isinstance(result, numpy.ndarray):
+        file.close()
+    return result
+
+
+def _entries(tensors: Mapping[str, Any]) -> list[_writer.Entry]:
+    return [_entry(name, array) for name, array in tensors.items()]
+
+
+def _entry(name: str, array: Any) -> _writer.Entry:
+    if not isinstance(array, (numpy.ndarray, numpy.generic)):
+        raise TypeError("Key `%s` is invalid, expected numpy.ndarray but received %s" % (name, type(array)))
+    array = numpy.asarray(array)
+    if not array.flags.c_contiguous:
+        raise ValueError("You are trying to save a non contiguous array: `%s` which is not allowed. "
+                         "numpy.ascontiguousarray() packs it." % name)
+    dtype = name_of(array)
+    shape = array.shape
+    if dtype == "F4":
+        array = pack_f4(array)
+    elif array.dtype.byteorder == ">" or array.dtype.byteorder == "=" and sys.byteorder == "big":
+        array = array.byteswap()
+    return _writer.Entry(name, dtype, shape, array.__array_interface__["data"][0], array)

@@ -1,0 +1,171 @@
+"""PyTorch tensors: as safetensors.torch, for archives and safetensors files; and torch.load() of archives.
+
+    from lmcodec.torch import load_file, save_file
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Mapping, Sequence
+
+import torch
+
+from . import _memory, _writer
+from ._file import File
+from ._files import open_original
+from ._open import safe_open
+from ._options import Path, Progress
+from ._torch_shared import check_dense_and_unshared, names_to_remove
+from ._torch_tensors import name_of
+
+__all__ = ["load", "load_bytes", "load_file", "load_model", "save", "save_file", "save_model"]
+
+
+def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", threads: int | None = None,
+              base: Path | None = None, base_dirs: Sequence[Path] = (),
+              progress: Progress | None = None) -> dict[str, Any]:
+    """All tensors of an archive or a safetensors file, as a dict of new tensors by their names.
+
+    device: "cpu", "cuda", "cuda:1", "mps", ..., or the number of an accelerator. Tensors for CUDA go through pinned
+        memory, 256 MiB at a time: the next are decoded while the last are copied.
+    threads: that share the work; None for one a core. base, base_dirs: as for File.
+    backend: "mmap" or "pread"; it means nothing. progress(done bytes, all bytes): called as it goes.
+    Raises OSError, DataError, ChecksumError, UnsupportedError, BaseError, DTypeError (this torch lacks a dtype),
+    ArgumentError, MemoryError.
+    """
+    with safe_open(filename, "pt", device, backend=backend, threads=threads, base=base, base_dirs=base_dirs) as file:
+        return file.get_tensors(progress=progress)
+
+
+def load_bytes(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, Any]:
+    """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
+    with _memory.new_file() as file:
+        _memory.write_all(file, memoryview(data))
+        return load_file(_memory.path_of(file), threads=threads)
+
+
+def load(source: Any, map_location: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,
+         threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = (),
+         progress: Progress | None = None, **options: Any) -> Any:
+    """Bytes: load_bytes(). A path: torch.load() of the file, or of the original of an archive of it.
+
+    source: as safetensors.torch.load(), bytes of a file; or as torch.load(), a path such as `optimizer.pt.lmc`. The
+        original of an archive is restored to memory. torch alone unpickles it, by the rules of `weights_only`.
+    mmap: True maps the restored original instead of reading it once more: less memory and time. From torch 2.1 on.
+    map_location, weights_only and further options are for torch.load().
+    base, base_dirs: of the archive. Raises what torch.load() raises, and as restore() does.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return load_bytes(source, threads=threads)
+    given = {"weights_only": weights_only, "mmap": mmap}
+    options.update((name, value) for name, value in given.items() if value is not None)
+    if not _is_archive(source):
+        return torch.load(source, map_location, **options)
+    with open_original(source, threads=threads, base=base, base_dirs=base_dirs, progress=progress) as original:
+        return torch.load(_memory.path_of(original) if mmap else original, map_location, **options)
+
+
+def save_file(tensors: dict[str, Any], filename: Path, metadata: Mapping[str, str] | None = None, *,
+              plain: bool | None = None, level: str = "default", threads: int | None = None, fsync: bool = False,
+              base: Path | None = None, base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> None:
+    """Writes tensors to a file, which replaces one of this name.
+
+    tensors: contiguous and dense, of any shape and on any device. No two may share memory.
+    metadata: strings by strings.
+    plain: True writes a safetensors file, False an archive. By default a name *.safetensors gives a safetensors file,
+        any other name an archive.
+    level: "default", "fast" or "max". threads: None for one a core.
+    fsync: True waits until the bytes are on the disk.
+    base: an earlier file to code against, which the archive then needs to be read.
+    Raises ValueError (no tensor, sparse, not contiguous), RuntimeError (shared memory), OSError, DTypeError, TypeError
+    (metadata are no strings), LMCError.
+    """
+    _writer.write(_entries(tensors), filename, metadata, plain=plain, level=level, threads=threads, fsync=fsync,
+                  base=base, base_dirs=base_dirs, progress=progress)
+
+
+def save(tensors: dict[str, Any], metadata: Mapping[str, str] | None = None, *, plain: bool = False,
+         level: str = "default", threads: int | None = None) -> bytes:
+    """The bytes of an archive, or with plain=True of a safetensors file. Arguments and exceptions as of save_file()."""
+    return _writer.to_bytes(_entries(tensors), metadata, plain=plain, level=level, threads=threads)
+
+
+def save_model(model: Any, filename: Path, metadata: Mapping[str, str] | None = None, force_contiguous: bool = True,
+               **options: Any) -> None:
+    """Writes the state of a module. Of tensors that share memory one is written; the metadata name the others.
+
+    force_contiguous: tensors that are not contiguous are copied. Options are those of save_file().
+    Raises RuntimeError if no tensor covers the memory that some share, and as save_file() does.
+    """
+    state = model.state_dict()
+    told = dict(metadata or {})
+    for kept, removed in names_to_remove(state).items():
+        for name in removed:
+            told.setdefault(name, kept)
+            del state[name]
+    if force_contiguous:
+        state = {name: tensor.contiguous() for name, tensor in state.items()}
+    try:
+        save_file(state, filename, told or metadata, **options)
+    except ValueError as error:
+        raise ValueError("%s Or use save_model(..., force_contiguous=True)." % error) from None
+
+
+def load_model(model: Any, filename: Path, strict: bool = True, device: Any = "cpu",
+               **options: Any) -> tuple[set[str], list[str]]:
+    """Loads a file into a module. Options are those of load_file().
+
+    Returns the names that are missing in the file, and those that the module does not have.
+    Raises RuntimeError if there are such names and `strict`, and as load_file() does.
+    """
+    state = load_file(filename, device, **options)
+    removed = names_to_remove(model.state_dict(), preferred=state.keys())
+    missing_names, unexpected = model.load_state_dict(state, strict=False)
+    missing = set(missing_names)
+    for names in removed.values():
+        for name in names:
+            if name in missing:
+                missing.remove(name)
+            else:
+                unexpected.append(name)
+    if strict and (missing or unexpected):
+        raise RuntimeError("".join(["Error(s) in loading state_dict for %s:" % type(model).__name__,
+                                    _listed("Missing", missing), _listed("Unexpected", unexpected)]))
+    return missing, unexpected
+
+
+def _listed(what: str, names: Any) -> str:
+    shown = ", ".join('"%s"' % name for name in sorted(names))
+    return "\n    %s key(s) in state_dict: %s" % (what, shown) if shown else ""
+
+
+def _is_archive(source: Any) -> bool:
+    """An open file of Python is left to torch."""
+    if hasattr(source, "read"):
+        return False
+    with File(source) as file:
+        return file.is_archive
+
+
+def _entries(tensors: Any) -> list[_writer.Entry]:
+    check_dense_and_unshared(tensors)
+    return [_entry(name, tensor) for name, tensor in tensors.items()]
+
+
+def _entry(name: str, tensor: Any) -> _writer.Entry:
+    if not tensor.is_contiguous():
+        raise ValueError(
+            "You are trying to save a non contiguous tensor: `%s` which is not allowed. It either means you are trying "
+            "to save tensors which are reference of each other in which case it's recommended to save only the full "
+            "tensors, and reslice at load time, or simply call `.contiguous()` on your tensor to pack it before saving."
+            % name)
+    dtype = name_of(tensor)
+    tensor = tensor.detach().to("cpu")
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    if sys.byteorder == "big":
+        raise NotImplementedError("tensors are written on little-endian machines alone")
+    shape = [*tensor.shape]
+    if dtype == "F4" and shape:
+        shape[-1] *= 2
+    return _writer.Entry(name, dtype, shape, tensor.data_ptr(), tensor)
