@@ -29,8 +29,8 @@ PLUGIN_PATH: str = os.path.dirname(_library.find("libh5lmc.so") or "")
 __all__ = [
     "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "File",
     "FrameInfo", "LMCError", "LimitError", "PLUGIN_PATH", "Result", "SafetensorError", "Slice", "SliceError",
-    "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "encode", "info", "kernels", "open_original",
-    "restore", "safe_open", "save", "verify",
+    "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "encode", "info", "kernels",
+    "open_original", "restore", "safe_open", "save", "verify",
 ]
 
 

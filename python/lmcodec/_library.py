@@ -15,7 +15,7 @@ VERSION = (0, 3)  # MAJOR, MINOR of the library that this package is made for
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _TREE = os.path.dirname(os.path.dirname(_HERE))
-_SUBFOLDERS = ("", "lib", "safetensors", "filter", os.path.join("filter", "plugin"), "tool")  # of an installation, of a build
+_SUBFOLDERS = ("", "lib", "safetensors", "filter", os.path.join("filter", "plugin"), "tool")  # installed, built
 
 
 def _folders() -> Iterator[str]:
