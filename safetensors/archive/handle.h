@@ -62,8 +62,9 @@ static inline uint64_t st_file_origin(const lmc_st_file *file, size_t index)
 {
     if (!file->is_archive)
         return file->places[index];
-    return file->origins ? file->origins[index]
-                         : sizeof file->header_length + file->header.text_nbytes + file->header.tensors[index].begin;
+    return file->origins
+               ? file->origins[index]
+               : sizeof file->header_length + file->header.text_nbytes + file->header.tensors[index].begin;
 }
 
 /* What tells the original file among others of its size: the hash of a safetensors header; of other files, that of the

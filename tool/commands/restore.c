@@ -8,16 +8,16 @@
 #include <string.h>
 
 static const char restore_about[] =
-    "Writes the safetensors file that ARCHIVE was made from, byte for byte; its name\n"
+    "Writes the file that ARCHIVE was made from, byte for byte; its name\n"
     "is ARCHIVE's without .lmc. ARCHIVE is a file, \"-\" for standard input, or a\n"
     "directory that \"lmc-st convert\" wrote. Everything is verified before the output\n"
     "gets its name; of what went to standard output, use nothing unless the exit\n"
     "status is 0.\n";
 
 static const char cat_about[] =
-    "Writes the safetensors file that FILE, an archive, was made from to standard\n"
-    "output; a plain safetensors file as it is. \"-\" is standard input. Use nothing\n"
-    "of the output unless the exit status is 0.\n";
+    "Writes the file that FILE, an archive, was made from to standard output; a plain\n"
+    "file as it is. \"-\" is standard input. Use nothing of the output unless the exit\n"
+    "status is 0.\n";
 
 /* The name without .lmc. */
 static char *output_name(const char *in_path, const char **fault)
