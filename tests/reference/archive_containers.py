@@ -7,6 +7,7 @@ import zipfile
 
 from archive_files import noise, sparse, weights
 
+EMPTY_STORAGE = "an empty storage"
 LARGE_NBYTES = 70000  # of entries that are tensors whatever they hold
 
 
@@ -41,7 +42,8 @@ def gguf(tensors, values=(), alignment=32, version=3, tail=b""):
     infos, data = b"", b""
     for name, kind, dimensions, content in tensors:
         data += bytes(-len(data) % alignment)
-        infos += gguf_string(name) + struct.pack(f"<I{len(dimensions)}QIQ", len(dimensions), *dimensions, kind, len(data))
+        numbers = len(dimensions), *dimensions, kind, len(data)
+        infos += gguf_string(name) + struct.pack(f"<I{len(dimensions)}QIQ", *numbers)
         data += content
     head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(values)) + b"".join(values) + infos
     return head + bytes(-len(head) % alignment) + data + tail
@@ -99,10 +101,11 @@ def zip64(entries):
 
 def torch_entries(rng, prefix="archive"):
     """An archive of torch whose pickle nobody understands."""
-    storages = [weights(rng, 4096), b"", noise(rng, 24), weights(rng, LARGE_NBYTES)]
-    return [(f"{prefix}/data.pkl", noise(rng, 200)), (f"{prefix}/byteorder", b"little"), (f"{prefix}/.data/serialization_id", b"1")] \
-        + [(f"{prefix}/data/{i}", content) for i, content in enumerate(storages)] \
-        + [(f"{prefix}/constants/0", weights(rng, 80)), (f"{prefix}/version", b"3\n")]
+    storages = [weights(rng, 4096), noise(rng, 24), weights(rng, LARGE_NBYTES)]
+    return [(f"{prefix}/data.pkl", noise(rng, 200)), (f"{prefix}/byteorder", b"little"),
+            (f"{prefix}/.data/serialization_id", b"1"),
+            *((f"{prefix}/data/{i}", content) for i, content in enumerate(storages)),
+            (f"{prefix}/constants/0", weights(rng, 80)), (f"{prefix}/version", b"3\n")]
 
 
 def npz_entries(rng):
@@ -112,7 +115,8 @@ def npz_entries(rng):
 
 
 def large_entries(rng):
-    return [("small", noise(rng, 65535)), ("just", weights(rng, 65536)), ("none", b""), ("pickle.pkl", noise(rng, LARGE_NBYTES)),
+    return [("small", noise(rng, 65535)), ("just", weights(rng, 65536)), ("none", b""),
+            ("pickle.pkl", noise(rng, LARGE_NBYTES)), ("objects.npy", npy(noise(rng, LARGE_NBYTES), "'|O'")),
             ("deflated", bytes(LARGE_NBYTES), zipfile.ZIP_DEFLATED), ("large", sparse(rng, 4194304 + 5))]
 
 
@@ -149,7 +153,7 @@ def gguf_files(rng):
 
 def zip_files(rng):
     torch, npz = torch_entries(rng), npz_entries(rng)
-    yield "empty", zipped([])
+    yield "no entries", zipped([])
     yield "torch", zipped(torch)
     yield "torch, long prefix", zipped(torch_entries(rng, "a/b/c"))
     yield "npz", zipped(npz)
@@ -163,7 +167,12 @@ def zip_files(rng):
     yield "two, junk before and between", noise(rng, 300) + zipped(torch) + noise(rng, 5) + zipped(npz)
     yield "streamed", streamed(torch)
     yield "zip64", zip64(torch)
-    yield "a name twice", zipped([("w.npy", npy(weights(rng, 400))), ("w.npy", npy(weights(rng, 800)))])
+    twice = zipped([("w.npy", npy(weights(rng, 400))), ("v.npy", npy(weights(rng, 800)))])
+    yield EMPTY_STORAGE, zipped([*torch, ("archive/data/empty", b"")])
+    yield "a deflated pickle", zipped([(*torch[0], zipfile.ZIP_DEFLATED), *torch[1:]])
+    yield "two folders", zipped(torch_entries(rng, "b") + torch_entries(rng, "a"))
+    yield "bytes behind", zipped(torch) + noise(rng, 100)
+    yield "a name twice", twice.replace(b"v.npy", b"w.npy")
 
 
 KINDS = {"npy": npy_files, "gguf": gguf_files, "zip": zip_files}

@@ -31,6 +31,7 @@ FEATURES_RESERVED = {2: "shared code tables"}
 TABLE_NAME = "lmc.archive"
 TABLE_NBYTES_MIN = 64  # without stored header, tensors, aliases, bases and layout
 STORED_HEADER_OFFSET = 40
+TABLE_HASHES_NBYTES = 24  # at its end
 MARK_NBYTES_MAX = 4096
 
 
@@ -75,7 +76,7 @@ class Table:
         self.content_hashes = [reader.uint(8) for _ in range(self.tensor_count)]
         self.owners = read_aliases(reader) if self.has(FEATURE_ALIASES) else {}
         self.bases = BaseList(reader) if self.has(FEATURE_BASES) else None
-        self.layout = Layout(reader, self.tensor_count) if self.has(FEATURE_LAYOUT) else None
+        self.layout = self.read_layout(reader) if self.has(FEATURE_LAYOUT) else None
         whole_hash, self.outer_hash = reader.uint(8), reader.uint(8)
         reader.bytes(8)
         reader.finish("the table")
@@ -110,6 +111,12 @@ class Table:
             stored = decode_zstd(stored, self.header_nbytes, "the stored header")
         corrupt_unless(len(stored) == self.header_nbytes, "the stored header is not of header_nbytes")
         return stored
+
+    def read_layout(self, reader):
+        """All that is left before the three hashes."""
+        nbytes = len(reader.data) - reader.position - TABLE_HASHES_NBYTES
+        corrupt_unless(nbytes >= 0, "no room for the layout")
+        return Layout(reader.bytes(nbytes), self.tensor_count)
 
     def content_nbytes(self):
         """Bytes of all original tensors together."""

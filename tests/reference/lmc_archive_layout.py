@@ -38,15 +38,16 @@ def skeleton_name(names):
 class Layout:
     """`gaps` are the bytes of the skeleton before each tensor and behind the last one; `data` is the layout itself."""
 
-    def __init__(self, reader, tensor_count):
-        begin = reader.position
+    def __init__(self, data, tensor_count):
+        self.data = data
+        reader = Reader(data)
         self.kind = reader.uint(4)
-        supported_if(self.kind in (ZIP, NPY, GGUF, RAW), f"kind {self.kind}")
         gaps_nbytes = reader.uint(4)
         self.skeleton_nbytes, self.skeleton_hash = reader.uint(8), reader.uint(8)
         gaps = reader.bytes(gaps_nbytes)
         corrupt_unless(not any(reader.bytes(-gaps_nbytes % 8)), "zeros behind the gaps")
-        self.data = reader.data[begin : reader.position]
+        reader.finish("the layout")
+        supported_if(self.kind in (ZIP, NPY, GGUF, RAW), f"kind {self.kind}")
         nbytes = 8 * (tensor_count + 1)
         if gaps_nbytes != nbytes:
             gaps = decode_zstd(gaps, nbytes, "the gaps")
