@@ -7,7 +7,7 @@ import re
 import struct
 
 from lmc_archive_layout import GGUF, NPY, RAW, ZIP
-from safetensors_header import HEADER_NBYTES_MAX
+from safetensors_header import HEADER_NBYTES_MAX, INTEGER_MAX
 
 PIECE_NBYTES = 4194304
 ENTRY_NBYTES_MIN = 65536
@@ -171,7 +171,13 @@ def gguf_info(text):
     elements, nbytes = GGML_BLOCKS.get(kind, (0, 0))
     if elements == 0 or (dimensions[0] if dimensions else 1) % elements != 0:
         return offset, None
-    return offset, math.prod(dimensions) // elements * nbytes
+    count = 1
+    for dimension in dimensions[::-1]:
+        count *= dimension
+        if count > INTEGER_MAX:
+            return offset, None
+    nbytes *= count // elements
+    return offset, nbytes if nbytes <= INTEGER_MAX else None
 
 
 def gguf_sizes(infos, data_nbytes):
