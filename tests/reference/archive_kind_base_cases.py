@@ -82,10 +82,11 @@ def plain_bases():
             base, contents, tensor, files={"base": base.replace(contents[0], bytes(len(contents[0])))}))
     yield good("the second tensor", against(ZIPPED, [MASTER, MASTER[::-1]], links=((0, FILE, 1),)))
     cut_zip = archive_containers.zipped([("a", b"abcd" * 8)])[:-1]
-    for what, cut in (("a ZIP file", cut_zip), ("an NPY file", ARRAY[:-8])):
+    headed = struct.pack("<Q", 16) + b'{"a":' + ZIPPED[:40]
+    for what, cut in (("a ZIP file", cut_zip), ("an NPY file", ARRAY[:-8]), ("a safetensors file", headed)):
         nbytes = len(cut) // 8 * 8
         tensor = "piece/0", "U8", [nbytes], bytes(nbytes)
-        yield good(f"{what} that cannot be followed", against(cut, [cut[:nbytes]], tensor))
+        yield good(f"{what} that cannot be followed", against(cut, [cut[:nbytes]], tensor, places=[(0, nbytes)]))
 
 
 def archives():

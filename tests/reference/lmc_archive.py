@@ -17,7 +17,7 @@ import lmc_reference
 from lmc_archive_base import (CHAIN_MAX, FILE, BaseList, check_base, has_base, in_directories, is_same_file,
                               nowhere)
 from lmc_archive_layout import Layout, decode_zstd, places_hash, read_skeleton, skeleton_name
-from lmc_archive_places import find_places, is_safetensors
+from lmc_archive_places import find_places, is_named_safetensors, is_safetensors, raw_places
 from lmc_delta import base_unit
 from lmc_reference import Base, Checksum, Corrupt, H, LmcError, Reader, corrupt_unless, supported_if, u64
 from safetensors_header import DTYPE_NUMBERS, HEADER_NBYTES_MAX, Header
@@ -180,13 +180,13 @@ Place = collections.namedtuple("Place", "nbytes")
 
 
 class OtherFile:
-    """A plain file of another kind. `tensors` have no dtype."""
+    """A plain file of another kind with tensors at `places`. These have no dtype."""
 
     has_dtypes = False
 
-    def __init__(self, data):
+    def __init__(self, data, places):
         self.data, self.nbytes = data, len(data)
-        self.kind, self.places = find_places(data)
+        self.places = places
         self.tensors = [Place(nbytes) for _, nbytes in self.places]
 
     def content(self, i):
@@ -328,8 +328,13 @@ def content_hash(content, block_nbytes):
 def open_file(data, find_base, path, chain):
     """An archive, or a file as it is."""
     if not is_safetensors(data, path):
-        return OtherFile(data)
-    file = File(data, path)
+        return OtherFile(data, find_places(data)[1])
+    try:
+        file = File(data, path)
+    except LmcError:
+        if is_named_safetensors(path):
+            raise
+        return OtherFile(data, raw_places(data))
     return Archive(file, find_base, chain) if file.is_archive() else file
 
 

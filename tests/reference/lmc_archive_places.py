@@ -25,8 +25,13 @@ def unless(condition, what):
         raise NotFollowed(what)
 
 
+def is_named_safetensors(path):
+    return path is not None and path.endswith(".safetensors")
+
+
 def is_safetensors(data, path=None):
-    if path is not None and str(path).endswith(".safetensors"):
+    """Whether it is named or begins as one."""
+    if is_named_safetensors(path):
         return True
     length = int.from_bytes(data[:8], "little")
     return 1 <= length <= min(HEADER_NBYTES_MAX, len(data) - 8) and data[8:9] in (b"{", b" ", b"\t", b"\n", b"\r")
@@ -43,7 +48,11 @@ def find_places(data):
             return ZIP, in_order(zip_places(data))
     except (NotFollowed, struct.error):
         pass
-    return RAW, pieces(0, len(data))
+    return RAW, raw_places(data)
+
+
+def raw_places(data):
+    return pieces(0, len(data))
 
 
 def in_order(places):
@@ -75,8 +84,9 @@ def npy_places(data, begin, end):
     unless(start <= end and start - begin <= NPY_HEADER_NBYTES_MAX, "header")
     try:
         # Python 2 has an L behind long dimensions.
-        header = ast.literal_eval(re.sub(r"(?<=\d)L(?=[,)])", "", data[text:start].decode("latin-1").strip()))
+        header = ast.literal_eval(re.sub(r"(?<=\d)L(?=[,)])", "", data[text:start].decode("latin-1").strip(" \n")))
         unless(set(header) == {"descr", "fortran_order", "shape"}, "keys")
+        unless(all(type(dimension) is int for dimension in header["shape"]), "shape")
         nbytes = item_nbytes(header["descr"]) * math.prod(header["shape"])
     except HasObjects:
         return []

@@ -5,6 +5,7 @@ reader and lmc-st must give back the same file, or both refuse; and both must fi
 import functools
 import os
 import random
+import re
 
 import pytest
 
@@ -17,11 +18,31 @@ from archive_files import noise, of, tensor, weights
 from archive_tool import Directory, judged
 from lmc_archive_base import FILE
 from lmc_archive_places import find_places
-from lmc_reference import LmcError, Unsupported
+from lmc_reference import LmcError, Unsupported, u64
+from test_archive_reader import ROOT
 from test_archive_reader_bases import following
 
 PIECE_NBYTES = 4194304
 DAMAGE_COUNT = 200
+
+
+def example(text):
+    """The archive of section 8.6, and the file in it."""
+    section = re.search(r"^### 8\.6\. Example$(.*?)^## ", text, re.M | re.S).group(1)
+    listing = re.search(r"^```\n(.*?)^```$", section, re.M | re.S).group(1)
+    listed = b""
+    for line in listing.splitlines():
+        offset, _, line_bytes = line.partition(" ")
+        if int(offset, 16) != 0x100 + len(listed):
+            raise ValueError(f"this line is at {0x100 + len(listed):x}: {line}")
+        listed += bytes.fromhex(line_bytes)
+    header = "".join(re.findall("^    (.*)$", section, re.M)).encode().ljust(0x100 - 8)
+    npy_header = re.search("`({'descr'.*?})`", section).group(1).encode() + b"\n"
+    return u64(len(header)) + header + listed, npy_of(npy_header, b"abcd")
+
+
+def npy_of(header, content):
+    return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + content
 
 
 @functools.lru_cache(maxsize=None)
@@ -171,8 +192,20 @@ def refusals(tool, archive, name):
 
 # Tests: what is wrong is None
 
+with open(os.path.join(ROOT, "docs", "archive.md"), encoding="utf-8") as _file:
+    EXAMPLE, EXAMPLE_CONTENT = example(_file.read())
 FILES = [(kind, name) for kind, name, _ in archive_containers.files(random.Random(0))]
 PAIRS = [what for what, *_ in pairs(random.Random(0))]
+
+
+def test_example(tool):
+    assert verdicts_agree(tool, EXAMPLE, EXAMPLE_CONTENT) is None
+
+
+def test_what_the_tool_makes_of_the_example(tool):
+    path = converted(Directory(tool, "kinds"), "example.npy", EXAMPLE_CONTENT)
+    assert judged(tool, path, EXAMPLE_CONTENT) is None
+    assert same_tensors(path, EXAMPLE_CONTENT) is None
 
 
 @pytest.mark.parametrize("kind, name", FILES)
