@@ -10,6 +10,7 @@
 #define LOCATOR_NBYTES 20
 #define WIDE_NBYTES 56 /* the end record of zip64 */
 #define WINDOW_NBYTES (WIDE_NBYTES + LOCATOR_NBYTES + END_NBYTES)
+#define SEARCH_NBYTES 4096 /* at once, when the end is looked for */
 #define COMMENT_NBYTES_MAX 0xffff
 
 #define END_MAGIC 0x06054b50u
@@ -99,35 +100,35 @@ lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_
                             uint64_t *fault_offset, lmc_st_diag *diag)
 {
     const uint64_t file_nbytes = reading->input->nbytes;
-    const size_t nbytes =
-        file_nbytes < END_NBYTES + COMMENT_NBYTES_MAX ? (size_t)file_nbytes : END_NBYTES + COMMENT_NBYTES_MAX;
+    const uint64_t first =
+        file_nbytes < END_NBYTES + COMMENT_NBYTES_MAX ? 0 : file_nbytes - END_NBYTES - COMMENT_NBYTES_MAX;
+    unsigned char
+        window[SEARCH_NBYTES + END_NBYTES - 1]; /* not allocated: a look at a file must not fail for memory */
     *is_there = 0;
     *fault = NULL;
     *fault_offset = 0;
-    if (nbytes < END_NBYTES)
-        return LMC_OK;
-    unsigned char *const tail = st_allocate(reading->memory, nbytes);
-    if (!tail)
-        return st_fail_nomem(diag);
-    lmc_status status = os_input_read(reading->input, file_nbytes - nbytes, tail, nbytes, diag);
-    for (size_t i = nbytes - END_NBYTES + 1; status == LMC_OK && !*is_there && i > 0; i--) {
-        const unsigned char *const record = tail + i - 1;
-        const uint64_t at = file_nbytes - nbytes + i - 1;
-        const char *found_fault = NULL;
-        if (st_load_u32(record) != END_MAGIC)
-            continue;
-        if (load_u16(record + 20) > nbytes - END_NBYTES - (i - 1))
-            found_fault = "its comment exceeds the file";
-        else
-            status = read_end(reading, at, end, &found_fault, diag);
-        *is_there = status == LMC_OK && !found_fault;
-        if (found_fault && !*fault) {
-            *fault = found_fault;
-            *fault_offset = at;
+    uint64_t next = file_nbytes < END_NBYTES ? 0 : file_nbytes - END_NBYTES + 1;
+    while (next > first && !*is_there) {
+        const uint64_t begin = next - first < SEARCH_NBYTES ? first : next - SEARCH_NBYTES;
+        ST_TRY(os_input_read(reading->input, begin, window, (size_t)(next - begin) + END_NBYTES - 1, diag));
+        for (; next > begin && !*is_there; next--) {
+            const uint64_t at = next - 1;
+            const unsigned char *const record = window + (at - begin);
+            const char *found_fault = NULL;
+            if (st_load_u32(record) != END_MAGIC)
+                continue;
+            if (load_u16(record + 20) > file_nbytes - END_NBYTES - at)
+                found_fault = "its comment exceeds the file";
+            else
+                ST_TRY(read_end(reading, at, end, &found_fault, diag));
+            *is_there = !found_fault;
+            if (found_fault && !*fault) {
+                *fault = found_fault;
+                *fault_offset = at;
+            }
         }
     }
-    st_release(reading->memory, tail);
-    return status;
+    return LMC_OK;
 }
 
 lmc_status st_zip_find_before(const st_reading *reading, const st_zip_end *next, st_zip_end *end,

@@ -22,7 +22,7 @@ typedef struct st_zip_end {
 
 /* *is_there: the file ends with an end record (and a comment), before which there is a directory as it says. *end: that
  * ZIP. *fault: a static text that says what is wrong, at *fault_offset, where there is a record that does not hold up;
- * else NULL. Error: IO, NOMEM. */
+ * else NULL. Error: IO. */
 lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_there, const char **fault,
                             uint64_t *fault_offset, lmc_st_diag *diag);
 
