@@ -99,12 +99,36 @@ def zip64(entries):
     return file.getvalue()
 
 
-def torch_entries(rng, prefix="archive"):
-    """An archive of torch whose pickle nobody understands."""
+def pickled_text(text):
+    return b"X" + struct.pack("<I", len(text)) + text.encode()
+
+
+def pickled_number(number):
+    return b"J" + struct.pack("<i", number)
+
+
+def pickled_tensor(key, count):
+    storage = b"(" + pickled_text("storage") + b"ctorch\nFloatStorage\n" + pickled_text(key) + pickled_text("cpu") + \
+        pickled_number(count) + b"tQ"
+    dimensions = pickled_number(count) + b"\x85" + pickled_number(1) + b"\x85"
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + pickled_number(0) + dimensions + \
+        b"\x89ccollections\nOrderedDict\n)RtR"
+
+
+def pickled_state(storages):
+    """What torch writes of a dictionary of tensors of F32, one for each storage."""
+    items = [pickled_text(f"w{key}") + pickled_tensor(key, len(content) // 4) for key, content in storages]
+    return b"\x80\x02}(" + b"".join(items) + b"u."
+
+
+def torch_entries(rng, prefix="archive", is_understood=False):
+    """An archive of torch, whose pickle nobody understands unless it is to be understood."""
     storages = [weights(rng, 4096), noise(rng, 24), weights(rng, LARGE_NBYTES)]
-    return [(f"{prefix}/data.pkl", noise(rng, 200)), (f"{prefix}/byteorder", b"little"),
+    numbered = [(str(i), content) for i, content in enumerate(storages)]
+    return [(f"{prefix}/data.pkl", pickled_state(numbered) if is_understood else noise(rng, 200)),
+            (f"{prefix}/byteorder", b"little"),
             (f"{prefix}/.data/serialization_id", b"1"),
-            *((f"{prefix}/data/{i}", content) for i, content in enumerate(storages)),
+            *((f"{prefix}/data/{key}", content) for key, content in numbered),
             (f"{prefix}/constants/0", weights(rng, 80)), (f"{prefix}/version", b"3\n")]
 
 
@@ -155,6 +179,10 @@ def zip_files(rng):
     torch, npz = torch_entries(rng), npz_entries(rng)
     yield "no entries", zipped([])
     yield "torch", zipped(torch)
+    yield "torch, a pickle that is understood", zipped(torch_entries(rng, is_understood=True))
+    storages = [("0", weights(rng, 400)), ("1", b"")]
+    entries = [("a/data.pkl", pickled_state(storages))] + [("a/data/" + key, content) for key, content in storages]
+    yield "an empty storage of a pickle that is understood", zipped(entries)
     yield "torch, long prefix", zipped(torch_entries(rng, "a/b/c"))
     yield "npz", zipped(npz)
     yield "large", zipped(large_entries(rng))

@@ -1,6 +1,6 @@
-"""archive_kind_base_cases.py - archives whose base is a file of another kind, or that are of such a file and have a base:
-good ones, and some that break a rule of docs/archive.md, sections 5 and 8. A case is (what, archive, original file or
-None if it must be refused, {name: bytes} of the files beside the archive)."""
+"""archive_kind_base_cases.py - archives whose base is a file of another kind, or that are of such a file and have a
+base: good ones, and some that break a rule of docs/archive.md, sections 5 and 8. A case is (what, archive, original
+file or None if it must be refused, {name: bytes} of the files beside the archive)."""
 
 import struct
 

@@ -1,6 +1,6 @@
-"""archive_kind_cases.py - archives of files of other kinds that break one rule of docs/archive.md, section 8, each, every
-hash made right again, and some that look odd but break none. A case is (what, archive, original file or None if it must
-be refused)."""
+"""archive_kind_cases.py - archives of files of other kinds that break one rule of docs/archive.md, section 8, each,
+every hash made right again, and some that look odd but break none. A case is (what, archive, original file or None if
+it must be refused)."""
 
 import json
 import random

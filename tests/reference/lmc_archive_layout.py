@@ -1,6 +1,6 @@
-"""Files of other kinds of the reference reader of archives: docs/archive.md, sections 8.1 to 8.3. The layout, which says
-where tensors stand; the skeleton, which is what stands between them; the one zstd frame that parts of an archive may
-be."""
+"""Files of other kinds of the reference reader of archives: docs/archive.md, sections 8.1 to 8.3. The layout, which
+says where tensors stand; the skeleton, which is what stands between them; the one zstd frame that parts of an archive
+may be."""
 import zstandard
 
 from lmc_reference import Checksum, Corrupt, H, LmcError, Reader, corrupt_unless, supported_if, u64

@@ -13,6 +13,8 @@ PIECE_NBYTES = 4194304
 ENTRY_NBYTES_MIN = 65536
 NPY_MAGIC = b"\x93NUMPY"
 NPY_HEADER_NBYTES_MAX = 1048576
+NPY_LISTS_MAX = 16
+TENSOR_COUNT_MAX = 2500000
 GGUF_MAGIC = b"GGUF"
 
 
@@ -100,10 +102,12 @@ class HasObjects(Exception):
     """An element holds references."""
 
 
-def item_nbytes(descr):
-    """Bytes of an element."""
+def item_nbytes(descr, depth=0):
+    """Bytes of an element, within `depth` lists."""
     if isinstance(descr, list):
-        return sum(item_nbytes(field[1]) * math.prod(field[2] if len(field) == 3 else ()) for field in descr)
+        unless(depth < NPY_LISTS_MAX, "lists")
+        fields = [(field[1], field[2] if len(field) == 3 else ()) for field in descr]
+        return sum(item_nbytes(field, depth + 1) * math.prod(shape) for field, shape in fields)
     if descr == "|O":
         raise HasObjects
     match = re.fullmatch(r"[<>|]([biufcmMSUV])(\d+)(?:\[.*\])?", descr)
@@ -158,6 +162,7 @@ def gguf_places(data):
     text = GgufText(data)
     unless(text.uint(4) in (2, 3), "version")
     tensor_count, value_count = text.uint(8), text.uint(8)
+    unless(tensor_count <= TENSOR_COUNT_MAX, "tensor infos")
     alignment = GGUF_ALIGNMENT
     for _ in range(value_count):
         key, kind = text.string(), text.uint(4)
@@ -307,7 +312,8 @@ def directory_entry(data, at, found):
     is_plain = method == 0 and not flags & FLAGS_REFUSED and numbers is not None
     nbytes, stored_nbytes, offset = numbers or (0, 0, 0)
     in_zip = offset < found.directory - found.begin
-    entry = Entry(name, nbytes, found.begin + (offset if in_zip else 0), is_plain and in_zip and nbytes == stored_nbytes)
+    local = found.begin + (offset if in_zip else 0)
+    entry = Entry(name, nbytes, local, is_plain and in_zip and nbytes == stored_nbytes)
     return entry, at + name_nbytes + extra_nbytes + comment_nbytes
 
 

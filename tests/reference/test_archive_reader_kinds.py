@@ -1,6 +1,7 @@
-"""Archives of files of other kinds than safetensors: the worked example of docs/archive.md, section 8; those that lmc-st
-makes of files generated here, with and without a base; archives put together by hand, and damaged ones. The reference
-reader and lmc-st must give back the same file, or both refuse; and both must find the same tensors in a plain file."""
+"""Archives of files of other kinds than safetensors: the worked example of docs/archive.md, section 8; those that
+lmc-st makes of files generated here, with and without a base; archives put together by hand, and damaged ones. The
+reference reader and lmc-st must give back the same file, or both refuse. Both must find the same tensors in a plain
+file."""
 
 import functools
 import os
@@ -96,8 +97,8 @@ def pairs(rng):
     yield "safetensors of NPY", "old.npy", old, "new.safetensors", of(following(rng, tensors, 0.02))
     torch = torch_entries(rng)
     yield "torch", "old.pt", zipped(torch), "new.pt", zipped(moved_parts(rng, torch))
-    yield "two behind each other", "old.zip", noise(rng, 40) + zipped(torch) * 2, "new.zip", \
-        zipped(moved_parts(rng, torch)) * 2
+    twice = zipped(moved_parts(rng, torch)) * 2
+    yield "two behind each other", "old.zip", noise(rng, 40) + zipped(torch) * 2, "new.zip", twice
     npz = npz_entries(rng)
     array_entries = [("w.npy", old)] + npz[1:]
     yield "npz", "old.npz", zipped(array_entries), "new.npz", zipped([("w.npy", new)] + npz[1:])
@@ -135,7 +136,7 @@ def with_base(tool, base_name, base, name, file, options=()):
 
 
 def verdicts_agree(tool, archive, original):
-    """What both readers restore is `original`, None for a refusal; and both say whether a newer version could read it."""
+    """What both readers restore is `original`, None for a refusal. Both say whether a newer version could read it."""
     try:
         restored, error = lmc_archive.restore(archive), None
     except LmcError as caught:
@@ -218,7 +219,7 @@ def test_archive(tool, seed, kind, name):
 @pytest.mark.parametrize("kind, name", FILES)
 def test_tensors(tool, seed, kind, name):
     if name == EMPTY_STORAGE:
-        pytest.xfail("to lmc-st it is a tensor only if it understood the pickle")
+        pytest.xfail("to lmc-st it is a tensor only if the pickle was understood")
     original = originals(seed)[kind, name]
     path = converted(Directory(tool, "kinds"), f"file.{kind}", original)
     assert same_tensors(path, original) is None
