@@ -18,13 +18,15 @@ from archive_containers import EMPTY_STORAGE, gguf, gguf_tensors, npy, npz_entri
 from archive_files import noise, of, tensor, weights
 from archive_tool import Directory, judged
 from lmc_archive_base import FILE
-from lmc_archive_places import find_places
+from lmc_archive_layout import RAW
+from lmc_archive_places import find_places, is_safetensors
 from lmc_reference import LmcError, Unsupported, u64
 from test_archive_reader import ROOT
 from test_archive_reader_bases import following
 
 PIECE_NBYTES = 4194304
 DAMAGE_COUNT = 200
+ALTERED_COUNT = 60  # of each kind
 
 
 def example(text):
@@ -135,6 +137,29 @@ def with_base(tool, base_name, base, name, file, options=()):
 # Forged and damaged ones
 
 
+def altered(rng, file):
+    """With a few bytes changed, put in or left out, most of them in the file's first or last bytes."""
+    data = bytearray(file)
+    for _ in range(rng.randrange(1, 4)):
+        near = rng.randrange(min(len(data), rng.choice((30, 200, len(data)))))
+        at = near if rng.random() < 0.5 else len(data) - 1 - near
+        nbytes = rng.choice((0, 0, 1, 4))
+        new = rng.choice((bytes(nbytes), rng.randbytes(nbytes), b"\xff" * nbytes, b"\1"))
+        data[at : at + rng.choice((nbytes, 1))] = new
+    return bytes(data)
+
+
+def same_tensors_or_refused(tool, name, data):
+    """Of a plain file: lmc-st refuses to convert a file that cannot be followed, which then is raw."""
+    directory = Directory(tool, "kinds")
+    kind, _ = find_places(data)
+    try:
+        path = converted(directory, name, data)
+    except ValueError as error:
+        return None if kind == RAW else f"{error} The document says: kind {kind}"
+    return same_tensors(path, data) or judged(tool, path, data)
+
+
 def verdicts_agree(tool, archive, original):
     """What both readers restore is `original`, None for a refusal. Both say whether a newer version could read it."""
     try:
@@ -223,6 +248,20 @@ def test_tensors(tool, seed, kind, name):
     original = originals(seed)[kind, name]
     path = converted(Directory(tool, "kinds"), f"file.{kind}", original)
     assert same_tensors(path, original) is None
+
+
+@pytest.mark.parametrize("kind", archive_containers.KINDS)
+def test_tensors_of_altered_files(tool, seed, kind):
+    rng = random.Random(seed)
+    files = [file for (of_kind, name), file in originals(seed).items()
+             if of_kind == kind and not name.startswith(EMPTY_STORAGE) and len(file) < 10**6]
+    wrong = []
+    for i in range(ALTERED_COUNT):
+        data = altered(rng, rng.choice(files))
+        if not is_safetensors(data):
+            problem = same_tensors_or_refused(tool, "file." + kind, data)
+            wrong += [f"{i}: {problem}"] if problem else []
+    assert not wrong
 
 
 @pytest.mark.parametrize("nbytes", [0, 7, 8, 1001, PIECE_NBYTES, PIECE_NBYTES + 7])
