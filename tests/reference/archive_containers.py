@@ -69,6 +69,16 @@ def zipped(entries, comment=b"", prefix=b"", **options):
     return file.getvalue()
 
 
+def zipped_at_one_place(entries):
+    """All local headers are said to be at the begin."""
+    file = bytearray(zipped(entries))
+    at = file.find(b"PK\1\2")
+    while at >= 0:
+        file[at + 42 : at + 46] = bytes(4)
+        at = file.find(b"PK\1\2", at + 4)
+    return bytes(file)
+
+
 def streamed(entries):
     """With sizes behind the data, as a writer without seeking makes it."""
     class Stream(io.RawIOBase):
@@ -200,6 +210,7 @@ def zip_files(rng):
     yield "a deflated pickle", zipped([(*torch[0], zipfile.ZIP_DEFLATED), *torch[1:]])
     yield "two folders", zipped(torch_entries(rng, "b") + torch_entries(rng, "a"))
     yield "bytes behind", zipped(torch) + noise(rng, 100)
+    yield "two entries at one place", zipped_at_one_place([("w.npy", npy(weights(rng, 400))), ("v", noise(rng, 70000))])
     yield "a name twice", twice.replace(b"v.npy", b"w.npy")
 
 
