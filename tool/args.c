@@ -72,6 +72,12 @@ static const option options[] = {
      "where the base of OLD is, if OLD is an archive with a base"},
     {CLI_OPT_BASE_DIR, 0, "base-dir", "DIR", WITH_BASE | CLI_BENCH,
      "where bases are looked for, before an archive's directory"},
+    {CLI_OPT_EXCLUDE, 0, "exclude", "GLOB", CLI_CONVERT,
+     "of a directory, copy the files that GLOB fits, as it fits\n"
+     "names in a shell: their paths in IN, or their names"},
+    {CLI_OPT_RAW, 0, "raw", NULL, CLI_CONVERT,
+     "take a file of any kind: cut one that is of no known kind,\n"
+     "or cannot be followed, into pieces; for files"},
     {CLI_OPT_THREADS, 'j', "threads", "N", CLI_CONVERT | CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_DIFF,
      "number of threads; 0, the default, is one per core"},
     {CLI_OPT_THREADS, 'j', "threads", "N", CLI_BENCH, "number of threads; default 1, 0 is one per core"},
@@ -215,6 +221,16 @@ static int set_base_dir(parser *parser, const char *value)
     return 1;
 }
 
+static int set_exclude(parser *parser, const char *value)
+{
+    if (value[0] == '\0')
+        return fail_parse(parser, "the pattern is empty after", "--exclude");
+    if (parser->args->exclude_count == CLI_EXCLUDES_MAX)
+        return fail_parse(parser, "there are too many patterns before", value);
+    parser->args->excludes[parser->args->exclude_count++] = value;
+    return 1;
+}
+
 static int apply_option(parser *parser, const option *option, const char *value)
 {
     parser->args->seen |= option->bit;
@@ -230,6 +246,7 @@ static int apply_option(parser *parser, const option *option, const char *value)
     case CLI_OPT_RANGE: parser->args->range = value; return 1;
     case CLI_OPT_BASE: return set_base(parser, value);
     case CLI_OPT_BASE_DIR: return set_base_dir(parser, value);
+    case CLI_OPT_EXCLUDE: return set_exclude(parser, value);
     case CLI_OPT_RM: parser->args->seen &= ~CLI_OPT_KEEP; return 1; /* the last one counts */
     case CLI_OPT_KEEP: parser->args->seen &= ~CLI_OPT_RM; return 1;
     default: return 1;

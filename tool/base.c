@@ -30,6 +30,9 @@ void cli_set_options(const cli_args *args, lmc_st_options *options)
     options->base = args->base;
     options->base_dirs = args->base_dirs;
     options->base_dir_count = args->base_dir_count;
+    options->raw = (args->seen & CLI_OPT_RAW) != 0;
+    options->excludes = args->excludes;
+    options->exclude_count = args->exclude_count;
     options->cancel = &cli_cancel;
 }
 

@@ -23,7 +23,8 @@ int st_is_plain_name(const char *path)
 
 int st_is_archive_name(const char *path)
 {
-    return ends_with(path, PLAIN_SUFFIX ST_ARCHIVE_SUFFIX);
+    const char *const slash = strrchr(path, '/');
+    return ends_with(!slash ? path : slash + 1, ST_ARCHIVE_SUFFIX);
 }
 
 char *st_directory_of(const lmc_allocator *memory, const char *path)
