@@ -88,7 +88,8 @@ LMC_STABLE const char *lmc_st_mode_name(lmc_st_mode mode);
 /* What kind of file it is, or was before it was converted. The numbers are those of docs/archive.md. */
 typedef enum lmc_st_container {
     LMC_ST_CONTAINER_SAFETENSORS = 0,
-    LMC_ST_CONTAINER_ZIP = 1,  /* torch.save(), torch.jit.save(), numpy.savez(); several behind each other: .distcp */
+    LMC_ST_CONTAINER_ZIP =
+        1, /* torch.save(), torch.jit.save(), numpy.savez(); several behind each other: .distcp */
     LMC_ST_CONTAINER_NPY = 2,  /* numpy.save() */
     LMC_ST_CONTAINER_GGUF = 3, /* llama.cpp */
     LMC_ST_CONTAINER_RAW = 4   /* any other file, cut into pieces */
@@ -502,6 +503,13 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_write_content(const lmc_st_file
                                                                lmc_read_fn read, void *user,
                                                                const lmc_st_options *options,
                                                                lmc_st_diag *diag);
+
+/* Opens each archive of the converted directory `in_path`, to be read with the bases that the options name, and calls
+ * visit(user, file). The file is closed when visit() returns; a result other than 0 ends the call, which is no failure.
+ * Errors: ARG (no directory), and as lmc_st_open(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status
+lmc_st_visit_archives(const char *in_path, const lmc_st_options *options,
+                      int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag);
 
 /* lmc_st_restore(), but a plain safetensors file is copied as it is once its header has been checked. Needs
  * options->out_fd. */

@@ -9,10 +9,8 @@
 /* What an archive's name adds to that of its original. */
 #define ST_ARCHIVE_SUFFIX ".lmc"
 
-/* 1 for "NAME.safetensors". The path as a whole must have more than the suffix. */
+/* 1 if the last component of the path is "NAME.safetensors", or "NAME.lmc": NAME is not empty. */
 int st_is_plain_name(const char *path);
-
-/* 1 if the last component of the path is "NAME.lmc": NAME is not empty. */
 int st_is_archive_name(const char *path);
 
 /* The directory that a file of this path is in; "." for a name alone. To be released. NULL: out of memory. */

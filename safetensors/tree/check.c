@@ -1,5 +1,5 @@
 /*
- * check.c - verifies the archives of a directory, and compares it with the directory that it was made from.
+ * check.c - verifies the archives of a directory, compares it with the directory that it was made from, and visits them.
  */
 #include "safetensors/tree/check.h"
 
@@ -256,5 +256,45 @@ lmc_status st_tree_compare(const char *archive_path, const char *plain_path, con
     st_release(options->allocator, both.is_archive);
     os_tree_free(&both.plain);
     os_tree_free(&both.stored);
+    return status;
+}
+
+/* ---- visit ---- */
+
+static lmc_status visit_entry(const char *root, const os_entry *entry, const lmc_st_options *options,
+                              int (*visit)(void *user, const lmc_st_file *file), void *user, int *is_over,
+                              lmc_st_diag *diag)
+{
+    st_tree_base base;
+    lmc_st_file *file = NULL;
+    lmc_st_options own = *options;
+    char *const path = os_path_join(options->allocator, root, entry->path, "");
+    lmc_status status = st_tree_base_find(&base, options, entry->path, 1, &own, diag);
+    if (status == LMC_OK)
+        status = path ? st_file_open_input(path, &own, &file, diag) : st_fail_nomem(diag);
+    if (status == LMC_OK)
+        *is_over = visit(user, file);
+    lmc_st_close(file);
+    st_release(options->allocator, path);
+    st_tree_base_free(&base, options->allocator);
+    return status;
+}
+
+lmc_status st_tree_visit(const char *in_path, const lmc_st_options *options,
+                         int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag)
+{
+    os_tree tree = {0};
+    unsigned char *is_archive = NULL;
+    int is_over = 0;
+    lmc_status status = st_tree_base_check(options, diag);
+    if (status == LMC_OK)
+        status = os_tree_read(&tree, options->allocator, in_path, diag);
+    if (status == LMC_OK)
+        status = st_copied_find_archives(&tree, in_path, &is_archive, diag);
+    for (size_t i = 0; i < tree.count && status == LMC_OK && !is_over; i++)
+        if (is_archive[i])
+            status = visit_entry(in_path, &tree.entries[i], options, visit, user, &is_over, diag);
+    st_release(options->allocator, is_archive);
+    os_tree_free(&tree);
     return status;
 }
