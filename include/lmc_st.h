@@ -1,9 +1,10 @@
 /*
- * lmc_st.h - safetensors files and LMC archives of them: the public interface of liblmc_st.
+ * lmc_st.h - files with tensors, and LMC archives of them: the public interface of liblmc_st.
  *
- * An archive of X.safetensors is a file X.safetensors.lmc. An archive is itself a valid safetensors file: it holds each
- * tensor under its own name as one LMC frame (docs/archive.md). Restoring gives the original file back, byte for byte.
- * The same calls read a plain safetensors file and an archive.
+ * An archive of X is a file X.lmc. X is a safetensors file, a file of torch.save(), of numpy, of llama.cpp, or with an
+ * option any file (lmc_st_container). An archive is itself a valid safetensors file: it holds each tensor under its own
+ * name as one LMC frame (docs/archive.md). Restoring gives the original file back, byte for byte. The same calls read a
+ * plain file and an archive.
  *
  *     lmc_st_options options;             // errors are not looked at here; examples/st_read.c and st_write.c do it
  *     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
@@ -18,7 +19,8 @@
  *     lmc_st_close(file);
  *
  * Conventions of every call, beside those of lmc.h
- *  - Files are read by strict rules (docs/archive.md, section 2). A file that breaks a rule is refused.
+ *  - Files are read by strict rules (docs/archive.md, sections 2 and 8.4). A safetensors file that breaks a rule is
+ *    refused. Of another file, what breaks a rule is no tensor; one that cannot be followed at all is refused.
  *  - `diag` comes last and may be NULL. The caller owns it. Every call that takes it sets it: status LMC_OK after a
  *    success.
  *  - Paths are NUL-terminated. Names of tensors have a length: they may hold any character, NUL included.
@@ -79,7 +81,7 @@ typedef enum lmc_st_mode {
     LMC_ST_MODE_SHORT = 2,
     LMC_ST_MODE_DELTA = 3, /* coded against another tensor (lmc_st_tensor_base()) */
     LMC_ST_MODE_ALIAS = 5, /* equal to an earlier tensor, whose frame stands for both */
-    LMC_ST_MODE_PLAIN = 16 /* in a safetensors file that is no archive */
+    LMC_ST_MODE_PLAIN = 16 /* in a file that is no archive */
 } lmc_st_mode;
 
 /* "stored", "coded", "short", "delta", "alias", "plain"; NULL for other numbers. Static storage. */
@@ -98,7 +100,10 @@ typedef enum lmc_st_container {
 /* "safetensors", "zip", "npy", "gguf", "raw"; NULL for other numbers. Static storage. */
 LMC_STABLE const char *lmc_st_container_name(lmc_st_container container);
 
-/* One tensor as the original header describes it. Pointers stay valid until lmc_st_close(). */
+/* One tensor as the original header describes it. A tensor of another file than a safetensors file is a piece of
+ * that file as it lies there: a storage of torch, the data of an array. Name, dtype and shape are the file's if it
+ * tells them and the tensor fills the piece in C order, little-endian; else one dimension, and a dtype that a sample
+ * tells (docs/archive.md, section 8.4, has the names). Pointers stay valid until lmc_st_close(). */
 typedef struct lmc_st_tensor {
     size_t struct_size; /* sizeof(lmc_st_tensor); set by LMC_INIT() */
     const char *name;   /* UTF-8; a NUL follows that is not counted */
@@ -107,14 +112,17 @@ typedef struct lmc_st_tensor {
     const char *dtype_name;
     const uint64_t *shape; /* `rank` numbers; NULL for rank 0 */
     size_t rank;
-    uint64_t nbytes;        /* content */
-    uint64_t data_offset;   /* of the content in the original file's data region */
+    uint64_t nbytes; /* content */
+    uint64_t
+        data_offset; /* of the content among the contents of all tensors, which stand one behind the other */
     uint64_t stored_nbytes; /* in this file: the frame (0 for an alias), or `nbytes` in a plain file */
 } lmc_st_tensor;
 
-/* Opens a safetensors file or an archive and checks header and table; no frame is read yet. Takes at most 4
- * times the bytes of the header + 1 MiB while it runs and until lmc_st_close(), whatever the header says; an
- * archive has two, its own and the original.
+/* Opens a plain file or an archive and checks header and table; no frame is read yet. The content tells the kind, but a
+ * file named *.safetensors is always read as one. Takes at most 4 times the bytes of the header + 1 MiB while it runs
+ * and until lmc_st_close(), whatever the header says; an archive has two, its own and the original. Of a ZIP or GGUF
+ * file, the directory, the pickle (up to 64 MiB) and the header that is made of them come to this while it runs, at
+ * most 12 times their bytes.
  * Errors: IO (also: no such file), ARG (a directory, a pipe, a device), NOMEM, HEADER, TRUNCATED,
  * CORRUPT, CHECKSUM, UNSUPPORTED, LIMIT. Free with lmc_st_close(). */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag);
@@ -139,8 +147,8 @@ LMC_STABLE int lmc_st_is_archive(const lmc_st_file *file);
 LMC_STABLE uint64_t lmc_st_stored_nbytes(const lmc_st_file *file);
 LMC_STABLE uint64_t lmc_st_file_nbytes(const lmc_st_file *file);
 
-/* The header JSON of the original file, without its length and byte for byte: *nbytes bytes, no NUL.
- * Valid until lmc_st_close(). */
+/* The header JSON of the original file, without its length and byte for byte: *nbytes bytes, no NUL. Of another file
+ * than a safetensors file, a header that was made for its tensors. Valid until lmc_st_close(). */
 LMC_STABLE const char *lmc_st_header(const lmc_st_file *file, size_t *nbytes);
 
 /* Entries of the original header's `__metadata__`, in the order of its text; 0 if there is none. */
@@ -188,14 +196,15 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx
 
 /* ---- bases --------------------------------------------------------------------------------------
  *
- * An archive can be coded against another file, its base. A base is a plain safetensors file or an archive, which may
- * have a base in turn. Such a chain has at most LMC_ST_CHAIN_MAX files. The original headers of its files have at most
+ * An archive can be coded against another file, its base. A base is a plain file or an archive, which may have a
+ * base in turn. Such a chain has at most LMC_ST_CHAIN_MAX files. The original headers of its files have at most
  * LMC_ST_CHAIN_HEADER_NBYTES_MAX bytes together. Files with equal headers, as snapshots have, share one header in
  * memory, which counts once.
  *
  * The archive records the base's plain file name, and size and header hash of the file that the base is or restores
- * to. Its frames hold hashes of the base's content: wrong content never passes. Header, tensors and modes can be had
- * without the base. A call that needs the base first looks for it here:
+ * to (of another file than a safetensors file, a hash of its tensors' places). Its frames hold hashes of the base's
+ * content: wrong content never passes. Header, tensors and modes can be had without the base.
+ * A call that needs the base first looks for it here:
  *   - the file `base` of lmc_st_set_base() or of the options, whatever its name is;
  *   - in each of `base_dirs`, in order: NAME, then NAME.lmc;
  *   - in the archive's own directory: NAME, then NAME.lmc (not for an archive read from a descriptor).
@@ -216,8 +225,8 @@ typedef enum lmc_st_base_place {
 typedef struct lmc_st_base {
     size_t struct_size;    /* sizeof(lmc_st_base); set by LMC_INIT() */
     const char *name;      /* of the file; UTF-8, NUL-terminated, without '/'. Valid until lmc_st_close(). */
-    uint64_t file_nbytes;  /* of the safetensors file that it is, or restores to */
-    uint64_t header_hash;  /* XXH3-64 of that file's header */
+    uint64_t file_nbytes;  /* of the file that it is, or restores to */
+    uint64_t header_hash;  /* XXH3-64 of that file's header, or of the places of its tensors */
     uint64_t content_hash; /* of the content that is needed of it: what messages call its hash */
     uint64_t tensor_count; /* tensors of this archive that were coded against it */
 } lmc_st_base;
@@ -328,14 +337,16 @@ LMC_STABLE void lmc_st_options_init_sized(lmc_st_options *options, size_t struct
  * damage was found (damaged_count is above 0) or a directory was verified. */
 typedef struct lmc_st_result {
     size_t struct_size;     /* sizeof(lmc_st_result); set by LMC_INIT() */
-    uint64_t file_nbytes;   /* the safetensors file */
+    uint64_t file_nbytes;   /* the original file */
     uint64_t stored_nbytes; /* the archive; for a plain file that was verified: file_nbytes */
     uint64_t tensor_count;
-    int is_archive;           /* verify: 1 if the file is an archive, so that its content was verified */
-    uint64_t damaged_count;   /* verify, salvage: tensors that are lost */
-    unsigned char sha256[32]; /* if asked for and the call succeeded: of the (original) file */
-    uint64_t file_count;      /* directories: files of any kind */
-    uint64_t kept_count;      /* directories: archives that an earlier run wrote */
+    int is_archive; /* verify: 1 if the file is an archive, so that its content was verified */
+    uint64_t
+        damaged_count; /* verify, salvage: tensors that are lost; what stands between them counts as one */
+    unsigned char sha256[32];   /* if asked for and the call succeeded: of the (original) file */
+    uint64_t file_count;        /* directories: files of any kind */
+    uint64_t kept_count;        /* directories: archives that an earlier run wrote */
+    lmc_st_container container; /* of the (original) file; of a directory: LMC_ST_CONTAINER_SAFETENSORS */
 } lmc_st_result;
 
 /* The calls below share these rules.
@@ -344,11 +355,12 @@ typedef struct lmc_st_result {
  *  name in the same directory, flushed to the disk, and then named. It gets the input's permission bits and time of
  *  modification. A failed call leaves nothing. A killed process leaves nothing if the file system has files without a
  *  name, but for the moment in which `force` replaces a file.
- *  Threads and memory of a call end with it. Memory stays below 128 MiB + 24 MiB per thread + 8 times the header,
- *  whatever the size of file and tensors; with a base, + 8 times the headers of all files of the chain.
+ *  Threads and memory of a call end with it. Memory stays below 128 MiB + 24 MiB per thread + 8 times the header
+ *  (of a ZIP or GGUF file, 12 times what describes its tensors), whatever the size of file and tensors; with a base,
+ *  + 8 times the headers of all files of the chain.
  *  If several things are wrong, the first in the file's order is reported, for every thread count. */
 
-/* Writes the archive `out_path` of the safetensors file, or directory (see below), `in_path`.
+/* Writes the archive `out_path` of the plain file, or directory (see below), `in_path`.
  * Errors: ARG (output exists, same file, wrong kind of file), IO, NOMEM, HEADER, TRUNCATED, CORRUPT (the input is an
  * archive already), CANCELLED; LIMIT, also if the archive's own header would have more than LMC_ST_HEADER_NBYTES_MAX
  * bytes (docs/archive.md, section 3).
@@ -363,13 +375,14 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_convert(const char *in_path, const ch
  *  metadata. The call then fails as lmc_st_verify() does, but the output is there. result->damaged_count is above 0
  *  and result->tensor_count counts the tensors in the output. The archive's table must be sound. An archive that was
  *  cut short is accepted, and so is an archive with something appended: the call succeeds if all its tensors are
- *  sound. Tensors whose base is missing are lost. Not for directories (ARG).
+ *  sound. Tensors whose base is missing are lost. Of an archive of another file than a safetensors file, the result is
+ *  a safetensors file, too, even without damage. Not for directories (ARG).
  * Errors: as lmc_st_convert() and CORRUPT, CHECKSUM, UNSUPPORTED, BASE. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_restore(const char *in_path, const char *out_path,
                                                    const lmc_st_options *options, lmc_st_result *result,
                                                    lmc_st_diag *diag);
 
-/* Reads an archive whole and verifies what restoring it would give. Of a plain safetensors file it checks the header,
+/* Reads an archive whole and verifies what restoring it would give. Of a plain file it checks the header or directory,
  * of a directory all archives. It goes on after a damaged tensor; the status is that of the first one. It writes
  * nothing. If an archive's base is missing, the frames of the tensors that need it are checked, but not their content.
  * The status is then BASE, with a text that names the base. If tensors are damaged, too, their status comes first, and

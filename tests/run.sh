@@ -313,7 +313,7 @@ part_search() {
     for target in h5_decode h5_round_trip; do
       search "$target" -max_len=4096 -malloc_limit_mb=400
     done
-    for target in st_header st_archive st_restore st_writer; do
+    for target in st_header st_container st_archive st_restore st_writer; do
       search "$target" -max_len=4096 -malloc_limit_mb=400 -dict=tests/fuzz/st.dict
     done
   else

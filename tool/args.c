@@ -26,10 +26,12 @@ static const option options[] = {
      "ratio, mode}; ratio = stored_nbytes / nbytes, null for an\n"
      "empty tensor"},
     {CLI_OPT_JSON, 0, "json", NULL, CLI_INFO,
-     "an object {format, version, file, nbytes, stored_nbytes,\n"
-     "ratio, tensors, parameters, base, dtypes, metadata};\n"
-     "format: \"lmc\" or \"safetensors\"; version: of the archive\n"
-     "format, or null; nbytes: of the original file;\n"
+     "an object {format, container, version, file, nbytes,\n"
+     "stored_nbytes, ratio, tensors, parameters, base, dtypes,\n"
+     "metadata}; container: of the original file, \"safetensors\",\n"
+     "\"zip\", \"npy\", \"gguf\" or \"raw\"; format: \"lmc\", or the\n"
+     "container of a plain file; version: of the archive format,\n"
+     "or null; nbytes: of the original file;\n"
      "stored_nbytes: of this one; ratio = stored_nbytes / nbytes;\n"
      "parameters: elements of all tensors; base: null or an\n"
      "object {name, hash, nbytes, file, base}: file is where it\n"

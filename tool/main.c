@@ -58,7 +58,7 @@ static void catch_signals(void)
 
 static void print_help(FILE *out)
 {
-    fprintf(out, "lmc-st: lossless archives of safetensors files\n\n");
+    fprintf(out, "lmc-st: lossless archives of model files and checkpoints\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  lmc-st %-8s  %s\n", commands[i]->name, commands[i]->summary);
     fprintf(out, "\n"

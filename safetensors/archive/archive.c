@@ -240,9 +240,8 @@ static void set_places(lmc_st_file *file, const st_table *table)
         file->skeleton = (st_skeleton_place){.nbytes = layout->skeleton_nbytes,
                                              .hash = layout->skeleton_hash,
                                              .offset = file->places[own_count - 2],
-                                             .stored_nbytes =
-                                                 file->header.tensors[own_count - 1].end -
-                                                 file->header.tensors[own_count - 1].begin};
+                                             .stored_nbytes = file->header.tensors[own_count - 1].end -
+                                                              file->header.tensors[own_count - 1].begin};
 }
 
 static lmc_status set_origins(lmc_st_file *file, const st_header *original, const st_table *table,

@@ -91,8 +91,8 @@ lmc_status st_archive_header_reserve(const st_archive_parts *parts, uint64_t spa
     return LMC_OK;
 }
 
-lmc_status st_archive_header_write(const st_archive_parts *parts, const uint64_t *frame_nbytes, unsigned char *dst,
-                                   uint64_t nbytes, lmc_st_diag *diag)
+lmc_status st_archive_header_write(const st_archive_parts *parts, const uint64_t *frame_nbytes,
+                                   unsigned char *dst, uint64_t nbytes, lmc_st_diag *diag)
 {
     st_json_out out = {.dst = dst, .capacity = nbytes, .nbytes = 8};
     memset(dst, ' ', nbytes);

@@ -36,7 +36,7 @@ lmc_status st_archive_header_reserve(const st_archive_parts *parts, uint64_t spa
 
 /* Writes length and header with the frames' true sizes, exactly `nbytes` bytes. Error: LIMIT when they
  * need more: a frame broke its bound. */
-lmc_status st_archive_header_write(const st_archive_parts *parts, const uint64_t *frame_nbytes, unsigned char *dst,
-                                   uint64_t nbytes, lmc_st_diag *diag);
+lmc_status st_archive_header_write(const st_archive_parts *parts, const uint64_t *frame_nbytes,
+                                   unsigned char *dst, uint64_t nbytes, lmc_st_diag *diag);
 
 #endif

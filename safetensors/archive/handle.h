@@ -62,12 +62,13 @@ static inline uint64_t st_file_origin(const lmc_st_file *file, size_t index)
 {
     if (!file->is_archive)
         return file->places[index];
-    return file->origins ? file->origins[index]
-                         : sizeof file->header_length + file->header.text_nbytes + file->header.tensors[index].begin;
+    return file->origins
+               ? file->origins[index]
+               : sizeof file->header_length + file->header.text_nbytes + file->header.tensors[index].begin;
 }
 
 /* What tells the original file among others of its size: the hash of a safetensors header; of other files, that of the
- * places of their tensors (docs/archive.md, section 5). */
+ * places of their tensors (docs/archive.md, section 8.3). */
 uint64_t st_file_identity(const lmc_st_file *file);
 
 /* The tensor whose frame tensor `index` uses: itself if it is no alias. */

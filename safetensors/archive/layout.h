@@ -1,6 +1,6 @@
 /*
  * layout.h - the part of an archive's table for files of other kinds than safetensors: which kind the file was, and how
- * many bytes stand between its tensors (docs/archive.md, section 6). Bytes in memory only; no files.
+ * many bytes stand between its tensors (docs/archive.md, section 8). Bytes in memory only; no files.
  */
 #ifndef LMC_SAFETENSORS_ARCHIVE_LAYOUT_H
 #define LMC_SAFETENSORS_ARCHIVE_LAYOUT_H
@@ -13,7 +13,8 @@ typedef struct st_layout {
     lmc_st_container kind;    /* LMC_ST_CONTAINER_SAFETENSORS: there is no such part */
     uint64_t skeleton_nbytes; /* bytes of the file that belong to no tensor */
     uint64_t skeleton_hash;   /* of the index of its pieces (archive/skeleton.h) */
-    unsigned char *gaps;      /* bytes before each tensor, and behind the last: a u64 each. Packed for the writer. */
+    unsigned char
+        *gaps; /* bytes before each tensor, and behind the last: a u64 each. Packed for the writer. */
     size_t gaps_nbytes;
 } st_layout;
 

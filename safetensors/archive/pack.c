@@ -31,9 +31,8 @@ size_t st_pack(const void *src, size_t nbytes, void *dst)
 
 int st_pack_states(const void *packed, size_t packed_nbytes, size_t nbytes)
 {
-    return packed_nbytes == nbytes ||
-           (ZSTD_getFrameContentSize(packed, packed_nbytes) == nbytes &&
-            ZSTD_findFrameCompressedSize(packed, packed_nbytes) == packed_nbytes);
+    return packed_nbytes == nbytes || (ZSTD_getFrameContentSize(packed, packed_nbytes) == nbytes &&
+                                       ZSTD_findFrameCompressedSize(packed, packed_nbytes) == packed_nbytes);
 }
 
 lmc_status st_unpack(const void *packed, size_t packed_nbytes, void *dst, size_t dst_nbytes)

@@ -12,9 +12,8 @@
 
 uint64_t st_skeleton_before(const lmc_st_file *file, size_t index)
 {
-    return index < file->header.tensor_count
-               ? st_file_origin(file, index) - file->header.tensors[index].begin
-               : file->skeleton.nbytes;
+    return index < file->header.tensor_count ? st_file_origin(file, index) - file->header.tensors[index].begin
+                                             : file->skeleton.nbytes;
 }
 
 /* ---- the index ---- */
@@ -43,9 +42,10 @@ static lmc_status read_entries(st_skeleton *skeleton, const unsigned char *index
         skeleton->ends[i] = end;
         skeleton->hashes[i] = st_load_u64(entry + 4);
     }
-    return end == index_offset ? LMC_OK
-                               : st_fail(diag, LMC_ERR_CORRUPT, end,
-                                         "the pieces between the tensors do not end where their index begins");
+    return end == index_offset
+               ? LMC_OK
+               : st_fail(diag, LMC_ERR_CORRUPT, end,
+                         "the pieces between the tensors do not end where their index begins");
 }
 
 static lmc_status read_index(st_skeleton *skeleton, uint64_t piece_count, unsigned char *index,
@@ -132,14 +132,13 @@ static void get_header(const st_skeleton *skeleton, uint64_t offset, const unsig
     const lmc_st_file *const file = skeleton->file;
     const size_t length_nbytes = sizeof file->header_length;
     const int is_length = offset < length_nbytes;
-    const size_t left =
-        is_length ? length_nbytes - (size_t)offset : (size_t)(file->skeleton.nbytes - offset);
+    const size_t left = is_length ? length_nbytes - (size_t)offset : (size_t)(file->skeleton.nbytes - offset);
     *bytes = is_length ? file->header_length + offset : file->header.text + (offset - length_nbytes);
     *nbytes = left < *nbytes ? left : *nbytes;
 }
 
-lmc_status st_skeleton_get(st_skeleton *skeleton, uint64_t offset, const unsigned char **bytes, size_t *nbytes,
-                           lmc_st_diag *diag)
+lmc_status st_skeleton_get(st_skeleton *skeleton, uint64_t offset, const unsigned char **bytes,
+                           size_t *nbytes, lmc_st_diag *diag)
 {
     if (skeleton->file->container == LMC_ST_CONTAINER_SAFETENSORS) {
         get_header(skeleton, offset, bytes, nbytes);

@@ -41,7 +41,7 @@ void st_skeleton_close(st_skeleton *skeleton);
 
 /* Makes some bytes of the skeleton from `offset` on available at *bytes, until the next call: *nbytes of them, at least
  * one and at most what *nbytes was. offset is less than the skeleton's size. Errors: as st_skeleton_open(). */
-lmc_status st_skeleton_get(st_skeleton *skeleton, uint64_t offset, const unsigned char **bytes, size_t *nbytes,
-                           lmc_st_diag *diag);
+lmc_status st_skeleton_get(st_skeleton *skeleton, uint64_t offset, const unsigned char **bytes,
+                           size_t *nbytes, lmc_st_diag *diag);
 
 #endif

@@ -17,9 +17,9 @@
 #define ST_TABLE_METHOD_ZSTD 1
 
 /* Required features, as bits. A reader refuses those it does not know. */
-#define ST_TABLE_FEATURE_BASE 0  /* tensors that were coded against another one; archive/links.h */
-#define ST_TABLE_FEATURE_ALIAS 1 /* tensors that use another one's frame; a list of them follows */
-#define ST_TABLE_FEATURE_SETS 2  /* reserved: code tables that frames share */
+#define ST_TABLE_FEATURE_BASE 0   /* tensors that were coded against another one; archive/links.h */
+#define ST_TABLE_FEATURE_ALIAS 1  /* tensors that use another one's frame; a list of them follows */
+#define ST_TABLE_FEATURE_SETS 2   /* reserved: code tables that frames share */
 #define ST_TABLE_FEATURE_LAYOUT 3 /* the original is no safetensors file; archive/layout.h */
 #define ST_TABLE_FEATURES_KNOWN \
     (1u << ST_TABLE_FEATURE_BASE | 1u << ST_TABLE_FEATURE_ALIAS | 1u << ST_TABLE_FEATURE_LAYOUT)

@@ -77,7 +77,8 @@ static lmc_status try_path(search *search, const char *path, int is_named)
     lmc_st_file *candidate = NULL;
     const lmc_st_file *const file = search->file;
     const st_base_slot *const slot = file->base;
-    const st_open how = {.path = path, .fd = -1, .allocator = &file->memory, .dependent = file, .is_raw_allowed = 1};
+    const st_open how = {
+        .path = path, .fd = -1, .allocator = &file->memory, .dependent = file, .is_raw_allowed = 1};
     lmc_status status = st_file_open_with(&how, slot->search, &candidate, &cause);
     const char *const fault = status == LMC_OK ? candidate_fault(file, candidate) : cause.text;
     if (status == LMC_OK && !fault)

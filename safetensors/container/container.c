@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* The first that a file looks like is its kind. The last takes every file. */
-static const st_container_reader *const readers[] = {&st_safetensors_reader, &st_npy_reader, &st_gguf_reader};
+static const st_container_reader *const readers[] = {&st_safetensors_reader, &st_npy_reader, &st_gguf_reader,
+                                                     &st_zip_reader};
 
 /* NULL: of no known kind. */
 static const st_container_reader *find_reader(const st_reading *reading, const unsigned char *head,
@@ -36,8 +37,8 @@ static lmc_status choose_reader(const st_reading *reading, const st_container_re
 }
 
 /* A failure leaves nothing. */
-static lmc_status read_as(const st_container_reader *reader, const st_reading *reading,
-                          st_contents *contents, lmc_st_diag *diag)
+static lmc_status read_as(const st_container_reader *reader, const st_reading *reading, st_contents *contents,
+                          lmc_st_diag *diag)
 {
     *contents = (st_contents){.kind = reader->kind};
     const lmc_status status = reader->read(reading, contents, diag);

@@ -17,8 +17,8 @@ typedef struct st_reading {
     const char *path; /* tells files that are named *.safetensors; or a label */
     const lmc_allocator *memory;
     const volatile int *cancel; /* may be NULL */
-    int may_be_short;           /* 1: the tensors of a safetensors file may end behind it, or before its end (salvage) */
-    int is_raw_allowed;         /* 1: a file of no known kind is cut into pieces */
+    int may_be_short; /* 1: the tensors of a safetensors file may end behind it, or before its end (salvage) */
+    int is_raw_allowed; /* 1: a file of no known kind is cut into pieces */
     /* st_header_parse(), or something that gives the same result for less; the text's ownership passes to it. */
     lmc_status (*parse)(const void *user, st_header *header, const st_header_text *text, lmc_st_diag *diag);
     const void *user;
@@ -27,9 +27,11 @@ typedef struct st_reading {
 /* What a file holds. All zero: nothing is there to be freed. */
 typedef struct st_contents {
     lmc_st_container kind;
-    st_header header; /* its tensors, in the order of their data: the header of a safetensors file, and for any other
+    st_header
+        header; /* its tensors, in the order of their data: the header of a safetensors file, and for any other
                          one that says the same of its tensors as if they stood one behind the other */
-    uint64_t *places; /* where each tensor begins in the file, rising; then where the last one ends, or the file */
+    uint64_t
+        *places; /* where each tensor begins in the file, rising; then where the last one ends, or the file */
 } st_contents;
 
 /* A kind of files. */

@@ -15,55 +15,56 @@
 /* A tensor takes more than this much of the header that is written. */
 #define TENSOR_COUNT_MAX (LMC_ST_HEADER_NBYTES_MAX / 40)
 
-/* Below this, a sample of quantised blocks tells nothing. */
+/* Below this, a sample tells nothing that is worth its time. */
 #define SAMPLE_NBYTES_MIN 4096
 
 /* Values of metadata. */
 enum { VALUE_U32 = 4, VALUE_STRING = 8, VALUE_ARRAY = 9, VALUE_COUNT = 13 };
 #define ARRAY_DEPTH_MAX 8
 
-/* The types of ggml_type: elements of a block, its bytes, and the dtype if a block is one element. After
- * GGML_QUANT_SIZES of the Python package gguf 0.19; those with 0 are none any more. */
+/* The types of ggml_type: elements of a block, its bytes, and the dtype if a block is one element. Blocks of several
+ * are bytes: scales and packed codes have no common width, and a sample that sees one costs more than it gains.
+ * After GGML_QUANT_SIZES of the Python package gguf 0.19; those with 0 are none any more. */
 typedef struct ggml_type {
     uint16_t element_count, nbytes;
     lmc_dtype dtype;
 } ggml_type;
 
 static const ggml_type types[] = {
-    [0] = {1, 4, LMC_DTYPE_F32},   /* F32 */
-    [1] = {1, 2, LMC_DTYPE_F16},   /* F16 */
-    [2] = {32, 18, 0},             /* Q4_0 */
-    [3] = {32, 20, 0},             /* Q4_1 */
-    [6] = {32, 22, 0},             /* Q5_0 */
-    [7] = {32, 24, 0},             /* Q5_1 */
-    [8] = {32, 34, 0},             /* Q8_0 */
-    [9] = {32, 40, 0},             /* Q8_1 */
-    [10] = {256, 84, 0},           /* Q2_K */
-    [11] = {256, 110, 0},          /* Q3_K */
-    [12] = {256, 144, 0},          /* Q4_K */
-    [13] = {256, 176, 0},          /* Q5_K */
-    [14] = {256, 210, 0},          /* Q6_K */
-    [15] = {256, 292, 0},          /* Q8_K */
-    [16] = {256, 66, 0},           /* IQ2_XXS */
-    [17] = {256, 74, 0},           /* IQ2_XS */
-    [18] = {256, 98, 0},           /* IQ3_XXS */
-    [19] = {256, 50, 0},           /* IQ1_S */
-    [20] = {32, 18, 0},            /* IQ4_NL */
-    [21] = {256, 110, 0},          /* IQ3_S */
-    [22] = {256, 82, 0},           /* IQ2_S */
-    [23] = {256, 136, 0},          /* IQ4_XS */
-    [24] = {1, 1, LMC_DTYPE_I8},   /* I8 */
-    [25] = {1, 2, LMC_DTYPE_I16},  /* I16 */
-    [26] = {1, 4, LMC_DTYPE_I32},  /* I32 */
-    [27] = {1, 8, LMC_DTYPE_I64},  /* I64 */
-    [28] = {1, 8, LMC_DTYPE_F64},  /* F64 */
-    [29] = {256, 56, 0},           /* IQ1_M */
-    [30] = {1, 2, LMC_DTYPE_BF16}, /* BF16 */
-    [34] = {256, 54, 0},           /* TQ1_0 */
-    [35] = {256, 66, 0},           /* TQ2_0 */
-    [39] = {32, 17, 0},            /* MXFP4 */
-    [40] = {64, 36, 0},            /* NVFP4 */
-    [41] = {128, 18, 0},           /* Q1_0 */
+    [0] = {1, 4, LMC_DTYPE_F32},     /* F32 */
+    [1] = {1, 2, LMC_DTYPE_F16},     /* F16 */
+    [2] = {32, 18, LMC_DTYPE_U8},    /* Q4_0 */
+    [3] = {32, 20, LMC_DTYPE_U8},    /* Q4_1 */
+    [6] = {32, 22, LMC_DTYPE_U8},    /* Q5_0 */
+    [7] = {32, 24, LMC_DTYPE_U8},    /* Q5_1 */
+    [8] = {32, 34, LMC_DTYPE_U8},    /* Q8_0 */
+    [9] = {32, 40, LMC_DTYPE_U8},    /* Q8_1 */
+    [10] = {256, 84, LMC_DTYPE_U8},  /* Q2_K */
+    [11] = {256, 110, LMC_DTYPE_U8}, /* Q3_K */
+    [12] = {256, 144, LMC_DTYPE_U8}, /* Q4_K */
+    [13] = {256, 176, LMC_DTYPE_U8}, /* Q5_K */
+    [14] = {256, 210, LMC_DTYPE_U8}, /* Q6_K */
+    [15] = {256, 292, LMC_DTYPE_U8}, /* Q8_K */
+    [16] = {256, 66, LMC_DTYPE_U8},  /* IQ2_XXS */
+    [17] = {256, 74, LMC_DTYPE_U8},  /* IQ2_XS */
+    [18] = {256, 98, LMC_DTYPE_U8},  /* IQ3_XXS */
+    [19] = {256, 50, LMC_DTYPE_U8},  /* IQ1_S */
+    [20] = {32, 18, LMC_DTYPE_U8},   /* IQ4_NL */
+    [21] = {256, 110, LMC_DTYPE_U8}, /* IQ3_S */
+    [22] = {256, 82, LMC_DTYPE_U8},  /* IQ2_S */
+    [23] = {256, 136, LMC_DTYPE_U8}, /* IQ4_XS */
+    [24] = {1, 1, LMC_DTYPE_I8},     /* I8 */
+    [25] = {1, 2, LMC_DTYPE_I16},    /* I16 */
+    [26] = {1, 4, LMC_DTYPE_I32},    /* I32 */
+    [27] = {1, 8, LMC_DTYPE_I64},    /* I64 */
+    [28] = {1, 8, LMC_DTYPE_F64},    /* F64 */
+    [29] = {256, 56, LMC_DTYPE_U8},  /* IQ1_M */
+    [30] = {1, 2, LMC_DTYPE_BF16},   /* BF16 */
+    [34] = {256, 54, LMC_DTYPE_U8},  /* TQ1_0 */
+    [35] = {256, 66, LMC_DTYPE_U8},  /* TQ2_0 */
+    [39] = {32, 17, LMC_DTYPE_U8},   /* MXFP4 */
+    [40] = {64, 36, LMC_DTYPE_U8},   /* NVFP4 */
+    [41] = {128, 18, LMC_DTYPE_U8},  /* Q1_0 */
 };
 
 /* The description of a tensor. */
@@ -221,7 +222,8 @@ static int find_nbytes(const gguf_tensor *tensor, uint64_t *nbytes)
     return !st_multiply_overflows(*nbytes / type.element_count, type.nbytes, nbytes);
 }
 
-/* Adds tensor `index`, unless it begins before *end, where the one before it ends: writers keep the order. */
+/* Adds tensor `index`, unless it begins before *end, where the one before it ends: writers keep the order. What no size
+ * is known of goes on to the next one. */
 static lmc_status add_tensor(gguf *file, uint64_t index, const gguf_tensor *tensor, uint64_t *end,
                              lmc_st_diag *diag)
 {
@@ -233,22 +235,21 @@ static lmc_status add_tensor(gguf *file, uint64_t index, const gguf_tensor *tens
     const int is_known = find_nbytes(tensor, &segment.nbytes);
     if (tensor->offset > data_nbytes || (is_known && segment.nbytes > data_nbytes - tensor->offset))
         return st_gguf_fail_cut_short(&file->text, diag);
-    if (tensor->offset < *end)
-        return LMC_OK;
     if (index + 1 < file->tensor_count)
         memcpy(&next, file->offsets.bytes + (index + 1) * sizeof next, sizeof next);
-    if (!is_known && (next <= tensor->offset || next > data_nbytes))
+    if (tensor->offset < *end || (!is_known && (next < tensor->offset || next > data_nbytes)))
         return LMC_OK;
-    if (!is_known)
-        segment.nbytes = next - tensor->offset;
     segment.offset = file->data_offset + tensor->offset;
-    *end = tensor->offset + segment.nbytes;
-    if (is_known && types[tensor->type].element_count == 1) {
+    if (!is_known) {
+        segment.nbytes = next - tensor->offset;
+        if (segment.nbytes >= SAMPLE_NBYTES_MIN)
+            ST_TRY(st_segments_guess(reading, segment.offset, segment.nbytes, &segment.dtype, diag));
+    } else if (types[tensor->type].element_count == 1) {
         segment.dtype = types[tensor->type].dtype;
         segment.shape = tensor->shape;
         segment.rank = tensor->rank;
-    } else if (segment.nbytes >= SAMPLE_NBYTES_MIN)
-        ST_TRY(st_segments_guess(reading, segment.offset, segment.nbytes, &segment.dtype, diag));
+    }
+    *end = tensor->offset + segment.nbytes;
     return st_segments_add(&file->segments, &segment, diag);
 }
 

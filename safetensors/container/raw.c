@@ -10,6 +10,9 @@
  * those at the same places. */
 #define PIECE_NBYTES ((uint64_t)4 << 20)
 
+/* The last piece ends at a multiple of this, so that it is whole elements of whatever it is guessed to be. */
+#define PIECE_UNIT_NBYTES 8
+
 static int is_like_raw(const st_reading *reading, const unsigned char *head, size_t nbytes)
 {
     (void)head;
@@ -20,7 +23,7 @@ static int is_like_raw(const st_reading *reading, const unsigned char *head, siz
 static lmc_status add_piece(st_segments *segments, uint64_t index, uint64_t offset, lmc_st_diag *diag)
 {
     char name[32];
-    const uint64_t left = segments->reading->input->nbytes - offset;
+    const uint64_t left = (segments->reading->input->nbytes - offset) / PIECE_UNIT_NBYTES * PIECE_UNIT_NBYTES;
     st_segment segment = {
         .offset = offset, .nbytes = left < PIECE_NBYTES ? left : PIECE_NBYTES, .name = name};
     if (st_is_cancelled(segments->reading->cancel))
@@ -35,7 +38,8 @@ static lmc_status read_raw(const st_reading *reading, st_contents *contents, lmc
     st_segments segments;
     lmc_status status = LMC_OK;
     st_segments_init(&segments, reading);
-    for (uint64_t i = 0; status == LMC_OK && i * PIECE_NBYTES < reading->input->nbytes; i++)
+    const uint64_t end = reading->input->nbytes / PIECE_UNIT_NBYTES * PIECE_UNIT_NBYTES;
+    for (uint64_t i = 0; status == LMC_OK && i * PIECE_NBYTES < end; i++)
         status = add_piece(&segments, i, i * PIECE_NBYTES, diag);
     if (status == LMC_OK)
         status = st_segments_finish(&segments, LMC_ST_CONTAINER_RAW, contents, diag);

@@ -63,8 +63,7 @@ static lmc_status read_header(const st_reading *reading, st_header *header, lmc_
     lmc_status status = os_input_read(input, 8, text, (size_t)length, diag);
     st_json json = {.text = text, .nbytes = (size_t)length};
     if (status == LMC_OK && !st_json_try(&json, '{'))
-        status =
-            refuse_start(input, LMC_ERR_HEADER, "malformed header: it does not begin with '{'", diag);
+        status = refuse_start(input, LMC_ERR_HEADER, "malformed header: it does not begin with '{'", diag);
     if (status != LMC_OK) {
         st_release(reading->memory, text);
         return status;

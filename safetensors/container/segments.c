@@ -120,7 +120,8 @@ lmc_status st_segments_add(st_segments *segments, const st_segment *segment, lmc
         segment->name_nbytes > LMC_ST_HEADER_NBYTES_MAX)
         return LMC_OK;
     if (segments->count == SEGMENT_COUNT_MAX)
-        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "it has more than %d tensors", SEGMENT_COUNT_MAX);
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "it has more than %d tensors",
+                       SEGMENT_COUNT_MAX);
     ST_TRY(add_name(segments, segment->name, segment->name_nbytes, &kept, diag));
     ST_TRY(add_shape(segments, segment, &kept, diag));
     unsigned char *const dst = st_buffer_extend(segments->reading->memory, &segments->list,
@@ -212,8 +213,8 @@ static lmc_status give_number(st_segments *segments, given_names *given, size_t 
     const size_t base_nbytes = kept->name_nbytes;
     const size_t base_at = (size_t)kept->name_at;
     const size_t at = segments->names_nbytes;
-    char *const room = (char *)st_buffer_extend(segments->reading->memory, &segments->names, at,
-                                                base_nbytes + 16);
+    char *const room =
+        (char *)st_buffer_extend(segments->reading->memory, &segments->names, at, base_nbytes + 16);
     if (!room)
         return st_fail_nomem(diag);
     memcpy(room, segments->names.bytes + base_at, base_nbytes);

@@ -74,10 +74,8 @@ lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path,
     if (!options->base)
         return LMC_OK;
     lmc_st_diag cause;
-    const st_open how = {.path = options->base,
-                         .fd = -1,
-                         .allocator = options->allocator,
-                         .is_raw_allowed = options->raw};
+    const st_open how = {
+        .path = options->base, .fd = -1, .allocator = options->allocator, .is_raw_allowed = options->raw};
     lmc_status status = st_file_open(&how, &conversion->base, &cause);
     if (status == LMC_OK)
         status =

@@ -227,6 +227,7 @@ lmc_status st_convert_source(const st_source *source, const os_place *out, const
         result->file_nbytes = source->file_nbytes;
         result->stored_nbytes = conversion.end;
         result->tensor_count = source->header->tensor_count;
+        result->container = source->container;
     }
     st_matches_free(&conversion.matches);
     st_aliases_free(&conversion.aliases);

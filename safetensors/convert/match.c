@@ -144,7 +144,7 @@ static lmc_status match_values(search *search)
     return LMC_OK;
 }
 
-/* ---- the three rounds ---- */
+/* ---- the rounds ---- */
 
 static lmc_status match_own(search *search)
 {
@@ -153,6 +153,13 @@ static lmc_status match_own(search *search)
         if (header->tensors[i].dtype == LMC_DTYPE_F32 && st_aliases_owner(search->aliases, i) == i)
             add_candidate(search, header, i, LMC_ST_BASE_SELF, LMC_BASE_BF16_OF_F32);
     return match_values(search);
+}
+
+/* Only a safetensors file always tells shapes: those of other files need not agree. */
+static int has_shapes(const search *search)
+{
+    return search->source->container == LMC_ST_CONTAINER_SAFETENSORS &&
+           search->base->container == LMC_ST_CONTAINER_SAFETENSORS;
 }
 
 static void match_names(search *search)
@@ -165,7 +172,8 @@ static void match_names(search *search)
         size_t found = 0;
         if (st_header_find(base, st_header_name(header, index), &found) &&
             base->tensors[found].dtype == header->tensors[index].dtype &&
-            st_header_same_shape(header, index, base, found))
+            (has_shapes(search) ? st_header_same_shape(header, index, base, found)
+                                : st_file_tensor_nbytes(search->base, found) == search->wanted[i].nbytes))
             set_match(search, index, found, LMC_ST_BASE_FILE, LMC_BASE_PLAIN);
     }
 }
@@ -182,6 +190,39 @@ static lmc_status match_renamed(search *search)
             add_candidate(search, base, i, LMC_ST_BASE_FILE, LMC_BASE_BF16_OF_F32);
     }
     return match_values(search);
+}
+
+/* The tensor of the base that begins at this place and is no empty one; the number of its tensors if there is none. */
+static size_t find_at_place(const lmc_st_file *base, uint64_t place)
+{
+    const size_t count = base->header.tensor_count;
+    size_t begin = 0;
+    size_t end = count;
+    while (begin < end) {
+        const size_t middle = begin + (end - begin) / 2;
+        if (st_file_origin(base, middle) < place ||
+            (st_file_origin(base, middle) == place && st_file_tensor_nbytes(base, middle) == 0))
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return begin < count && st_file_origin(base, begin) == place ? begin : count;
+}
+
+/* Files of one kind whose tensors got other names, or have none: what has the place and the size. */
+static void match_places(search *search)
+{
+    const st_source *const source = search->source;
+    const lmc_st_file *const base = search->base;
+    if (has_shapes(search) || source->container != base->container)
+        return;
+    list_wanted(search);
+    for (size_t i = 0; i < search->wanted_count; i++) {
+        const st_candidate *const one = &search->wanted[i];
+        const size_t found = find_at_place(base, source->places[one->index]);
+        if (found < base->header.tensor_count && st_file_tensor_nbytes(base, found) == one->nbytes)
+            set_match(search, one->index, found, LMC_ST_BASE_FILE, LMC_BASE_PLAIN);
+    }
 }
 
 lmc_status st_matches_find(st_matches *matches, const st_source *source, const st_aliases *aliases,
@@ -211,6 +252,8 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
         match_names(&search);
         status = match_renamed(&search);
     }
+    if (status == LMC_OK && base)
+        match_places(&search);
     st_release(memory, search.candidates);
     st_release(memory, search.wanted);
     return status;

@@ -415,10 +415,8 @@ static const st_engine_ops restore_ops = {.prepare = prepare_tensor,
                                           .end_batch = end_batch};
 
 /* Without batches: in order, something may stand between any two tensors. */
-static const st_engine_ops single_ops = {.prepare = prepare_tensor,
-                                         .run = restore_run,
-                                         .finish = check_frame_end,
-                                         .release = release_tensor};
+static const st_engine_ops single_ops = {
+    .prepare = prepare_tensor, .run = restore_run, .finish = check_frame_end, .release = release_tensor};
 
 /* With the frames of all tensors open and sound: do they want the base that the table names? */
 static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)

@@ -19,10 +19,12 @@ static lmc_status restore_open_file(const lmc_st_file *source, const os_place *o
     found.stored_nbytes = source->input.nbytes;
     found.tensor_count = source->header.tensor_count;
     found.is_archive = 1;
+    found.container = source->container;
     ST_TRY(options->salvage ? LMC_OK : st_content_open_files(source, diag));
     ST_TRY(st_file_check_output(source, out->path, options->out_fd, diag));
     ST_TRY(os_output_open(&output, options, out, &source->input, 1, diag));
-    const st_restoration whole = {.source = source, .options = options, .output = &output, .with_skeleton = 1};
+    const st_restoration whole = {
+        .source = source, .options = options, .output = &output, .with_skeleton = 1};
     const lmc_status written = options->salvage
                                    ? st_salvage_tensors(source, &output, options, &found, &damage, diag)
                                    : st_restore_tensors(&whole, diag);
@@ -39,8 +41,8 @@ lmc_status st_restore_file(const char *in_path, const os_place *out, const lmc_s
     lmc_st_file *source = NULL;
     lmc_status status = st_file_open_input(in_path, options, &source, diag);
     if (status == LMC_OK && !source->is_archive)
-        status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
-                         "is a plain file, not an LMC archive");
+        status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "is a plain %s file, not an LMC archive",
+                         lmc_st_container_name(source->container));
     if (status == LMC_OK)
         status = restore_open_file(source, out, options, result, diag);
     lmc_st_close(source);

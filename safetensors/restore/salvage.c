@@ -6,7 +6,7 @@
 
 #include "safetensors/common/parts.h"
 #include "safetensors/header/header_write.h"
-#include "safetensors/restore/restore.h"
+#include "safetensors/restore/skeleton.h"
 
 /* The header that names the sound tensors. Fills in their places in the output. Returns the end of their data. */
 static uint64_t put_header(st_json_out *out, const st_header *header, const st_damage_log *log,
@@ -69,6 +69,26 @@ static lmc_status write_sound_tensors(const st_restoration *restoration, const s
     return status;
 }
 
+/* Damage between the tensors is told, and counts as one. Errors: what is no damage. */
+static lmc_status look_at_skeleton(const lmc_st_file *source, const lmc_st_options *options,
+                                   st_damage_log *log, uint64_t *damaged_count, lmc_st_diag *diag)
+{
+    lmc_st_diag fault = *diag;
+    const lmc_status status = st_skeleton_check(source, &fault);
+    *damaged_count = st_is_damage(status);
+    if (status == LMC_OK)
+        return LMC_OK;
+    if (!st_is_damage(status)) {
+        *diag = fault;
+        return status;
+    }
+    if (options->damage)
+        options->damage(options->user, &fault);
+    if (log->lost_count == 0)
+        log->first = fault;
+    return LMC_OK;
+}
+
 lmc_status st_salvage_tensors(const lmc_st_file *source, os_output *output, const lmc_st_options *options,
                               lmc_st_result *result, lmc_st_diag *damage, lmc_st_diag *diag)
 {
@@ -90,9 +110,11 @@ lmc_status st_salvage_tensors(const lmc_st_file *source, os_output *output, cons
                      ? write_sound_tensors(&whole, &log, &result->file_nbytes, diag)
                      : st_restore_tensors(&whole, diag);
     }
+    if (status == LMC_OK && !is_safetensors)
+        status = look_at_skeleton(source, options, &log, &result->damaged_count, diag);
     if (status == LMC_OK) {
         st_parts_end(&passes);
-        result->damaged_count = log.lost_count;
+        result->damaged_count += log.lost_count;
         result->tensor_count = header->tensor_count - log.lost_count;
         *damage = log.first;
     }

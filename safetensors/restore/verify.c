@@ -87,7 +87,7 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
                                         .without_base = faults.base.status != LMC_OK,
                                         .log = &log};
     lmc_status status = st_restore_tensors(&restoration, diag);
-    result->damaged_count = log.lost_count;
+    result->damaged_count = log.lost_count + (faults.skeleton.status != LMC_OK);
     if (status == LMC_OK)
         status = report_damage(&log, &faults, options, diag);
     st_damage_log_free(&log, options->allocator);
@@ -109,6 +109,7 @@ static lmc_status verify_open_file(const lmc_st_file *source, const lmc_st_optio
         result->stored_nbytes = source->input.nbytes;
         result->tensor_count = source->header.tensor_count;
         result->is_archive = source->is_archive;
+        result->container = source->container;
     }
     if (status == LMC_OK && options->sha256)
         st_sha256_finish(&sha256, result->sha256);
@@ -152,14 +153,15 @@ lmc_status st_verify_file(const char *in_path, const lmc_st_options *options, lm
 /* ---- compare ---- */
 
 /* The plain file is compared as bytes: it need not be read as what it is. */
-static lmc_status compare_open_files(const lmc_st_file *archive, const os_input *plain, const char *plain_path,
-                                     const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status compare_open_files(const lmc_st_file *archive, const os_input *plain,
+                                     const char *plain_path, const lmc_st_options *options, lmc_st_diag *diag)
 {
     if (!archive->is_archive)
         return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                        "an archive and a plain file are needed to be compared");
     if (archive->file_nbytes != plain->nbytes)
-        return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the archive has another size than the file");
+        return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
+                       "the archive has another size than the file");
     const st_restoration restoration = {.source = archive,
                                         .options = options,
                                         .original = plain,

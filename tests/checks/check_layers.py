@@ -6,7 +6,8 @@ import re
 
 FOLDERS = {  # each list from the ground up
     "codec": ["common", "kernels", "prefix", "bitset", "plain", "delta", "frame"],
-    "safetensors": ["common", "os", "header", "archive", "base", "read", "engine", "convert", "restore", "tree", "."],
+    "safetensors": ["common", "os", "header", "container", "archive", "base", "read", "engine", "convert", "restore",
+                    "tree", "."],
     "filter": ["chunk", "plugin"],
     "tool": [".", "commands"],
 }

@@ -20,7 +20,7 @@
 
 static const char about[] =
     "Measures ratio (frames / tensors) and speed on the tensors of an archive or a\n"
-    "safetensors file, in memory: each level, and memcpy. LMC_KERNELS in the\n"
+    "plain file, in memory: each level, and memcpy. LMC_KERNELS in the\n"
     "environment chooses the kernel set. At most 512 MiB are taken, whole tensors; a\n"
     "small sample is repeated to 128 MiB. Everything that was decoded is compared. No\n"
     "file is written; memory is up to three times the sample, and the base.\n";

@@ -12,8 +12,9 @@
 
 #define NAME_SHOWN_NBYTES 160
 
-static const char about[] = "Writes the bytes of a tensor of an archive or a safetensors file to standard\n"
-                            "output: little-endian, in C order. What an archive gives is verified; of coded\n"
+static const char about[] = "Writes the bytes of a tensor of an archive or a plain file to standard output,\n"
+                            "as they lie in the file: for safetensors little-endian, in C order. What an "
+                            "archive gives is verified; of coded\n"
                             "tensors only the blocks that are needed are read. NAME may end in a part,\n"
                             "'NAME[3:7, -1, :]', as numpy understands it: for each dimension an index or\n"
                             "START:STOP, both optional and not negative, without step; dimensions that are\n"

@@ -6,9 +6,10 @@
 
 #include <stdio.h>
 
-static const char about[] = "Describes an archive or a safetensors file as a whole: format, sizes, dtypes,\n"
-                            "and the metadata that its author wrote, cut where it is long; --json gives all\n"
-                            "of it.\n";
+static const char about[] =
+    "Describes an archive or a plain file as a whole: format, sizes, dtypes, and the\n"
+    "metadata of a safetensors file, cut where they are long; --json gives all of\n"
+    "them.\n";
 
 #define KEY_SHOWN_NBYTES 40
 #define VALUE_SHOWN_NBYTES 120
@@ -102,7 +103,9 @@ static void print_json_bases(const lmc_st_file *file)
 
 static void print_json_facts(const facts *facts)
 {
-    printf("{\"format\":\"%s\",\"version\":", facts->is_archive ? "lmc" : "safetensors");
+    const char *const container = lmc_st_container_name(lmc_st_container_of(facts->file));
+    printf("{\"format\":\"%s\",\"container\":\"%s\",\"version\":", facts->is_archive ? "lmc" : container,
+           container);
     if (facts->is_archive)
         printf("%d", LMC_ST_ARCHIVE_VERSION);
     else
@@ -182,14 +185,16 @@ static void show_bases(const lmc_st_file *file)
 static void show_facts(const facts *facts)
 {
     char path[512];
+    const char *const container = lmc_st_container_name(lmc_st_container_of(facts->file));
     printf("file:          %s\n", cli_shown(path, sizeof path, facts->path));
     if (facts->is_archive) {
         printf("format:        LMC archive, version %d\n", LMC_ST_ARCHIVE_VERSION);
+        printf("container:     %s\n", container);
         printf("original:      %llu bytes\n", (unsigned long long)facts->nbytes);
         printf("stored:        %llu bytes, ratio %.4f\n", (unsigned long long)facts->stored_nbytes,
-               (double)facts->stored_nbytes / (double)facts->nbytes);
+               facts->nbytes == 0 ? 0 : (double)facts->stored_nbytes / (double)facts->nbytes);
     } else {
-        printf("format:        safetensors\n");
+        printf("format:        %s\n", container);
         printf("size:          %llu bytes\n", (unsigned long long)facts->nbytes);
     }
     printf("tensors:       %llu\n", (unsigned long long)lmc_st_tensor_count(facts->file));

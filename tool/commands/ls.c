@@ -6,15 +6,16 @@
 
 #include <stdio.h>
 
-static const char about[] = "Lists the tensors of an archive or a safetensors file in the order of their\n"
-                            "data. Mode says how a tensor is stored:\n"
+static const char about[] = "Lists the tensors of an archive or a plain file in the order of their data,\n"
+                            "with the names, dtypes and shapes that the file tells. Mode says how a tensor\n"
+                            "is stored:\n"
                             "\n"
                             "  coded   compressed\n"
-                            "  delta   compressed: what has changed since the base, see \"lmc-st info\"\n"
-                            "  stored  as it is, with a checksum: it does not compress\n"
-                            "  short   as it is: at most 255 bytes\n"
-                            "  alias   equal to an earlier tensor, whose bytes stand for both\n"
-                            "  plain   in a safetensors file that is no archive\n";
+    "  delta   compressed: what has changed since the base, see \"lmc-st info\"\n"
+    "  stored  as it is, with a checksum: it does not compress\n"
+    "  short   as it is: at most 255 bytes\n"
+    "  alias   equal to an earlier tensor, whose bytes stand for both\n"
+    "  plain   in a file that is no archive\n";
 
 /* Longer names are cut in the table; --json gives them whole. */
 #define NAME_SHOWN_MAX 64

@@ -15,9 +15,10 @@ static const char restore_about[] =
     "gets its name; of what went to standard output, use nothing unless the exit\n"
     "status is 0.\n";
 
-static const char cat_about[] = "Writes the file that FILE, an archive, was made from to standard\n"
-                                "output; a plain file as it is. \"-\" is standard input. Use nothing\n"
-                                "of the output unless the exit status is 0.\n";
+static const char cat_about[] =
+    "Writes the file that FILE, an archive, was made from to standard output; a plain\n"
+    "file as it is. \"-\" is standard input. Use nothing of the output unless the exit\n"
+    "status is 0.\n";
 
 /* 1 if the file is an archive of a file that is no safetensors file; 0 also if it cannot be opened. */
 static int is_of_another_kind(const char *path)

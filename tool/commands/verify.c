@@ -12,7 +12,7 @@
 static const char about[] =
     "Reads archives whole and verifies every checksum: what \"lmc-st restore\" does,\n"
     "without writing. Names every damaged tensor and its blocks, and goes on with the\n"
-    "next file after a bad one. Of a plain safetensors file, only the header is\n"
+    "next file after a bad one. Of a plain file, only the header or directory is\n"
     "checked, and a line says so. FILE may also be a directory that \"lmc-st convert\"\n"
     "wrote, or \"-\" for standard input. \"lmc-st -t FILE...\" does the same. Without\n"
     "its base, of an archive only that is verified which needs none; the exit status\n"
@@ -54,14 +54,17 @@ static void warn_of_plain(const cli_job *job, const char *label)
 static void print_summary(const cli_job *job)
 {
     const char *content = "";
+    char plain[64];
+    snprintf(plain, sizeof plain, "plain %s, the header is sound",
+             lmc_st_container_name(job->result.container));
     if (job->args->sha256)
         content = ", SHA-256 as expected";
     else if (job->result.file_count == 0 && !job->result.is_archive)
         content = ", content without checksums";
     if (job->progress.has_summary) {
         fprintf(stderr, "%s: %s, %llu tensors%s\n", job->progress.label,
-                job->result.is_archive ? "verified" : "plain safetensors, the header is sound",
-                (unsigned long long)job->result.tensor_count, content);
+                job->result.is_archive ? "verified" : plain, (unsigned long long)job->result.tensor_count,
+                content);
     }
 }
 

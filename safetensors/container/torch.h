@@ -1,0 +1,13 @@
+/*
+ * torch.h - archives of torch.save() and torch.jit.save(): a folder with a pickle, and a folder with the storages that
+ * it names.
+ */
+#ifndef LMC_SAFETENSORS_CONTAINER_TORCH_H
+#define LMC_SAFETENSORS_CONTAINER_TORCH_H
+
+#include "safetensors/container/zip_segments.h"
+
+/* Adds the storages if the ZIP is such an archive. Their entries are done then. Errors: IO, NOMEM, LIMIT, CANCELLED. */
+lmc_status st_torch_add(st_zip_segments *zip, lmc_st_diag *diag);
+
+#endif
