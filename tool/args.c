@@ -97,7 +97,8 @@ static const option options[] = {
     {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_CONVERT | CLI_RESTORE,
      "do not wait until OUT has reached the disk"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_CONVERT,
-     "no progress bar, summary, or warning that OUT is larger"},
+     "no progress bar, summary, or warning (OUT is larger, a file\n"
+     "of a directory is copied)"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RESTORE, "neither progress bar nor summary on a terminal"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_VERIFY,
      "no progress bar, summary, or line on what is no archive"},

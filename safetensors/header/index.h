@@ -1,6 +1,6 @@
 /*
- * index.h - the index of a model whose tensors are spread over several files
- * (model.safetensors.index.json, pytorch_model.bin.index.json): only what decides whether a directory is complete and safe to convert.
+ * index.h - the index of a model whose tensors are spread over several files (model.safetensors.index.json,
+ * pytorch_model.bin.index.json): only what decides whether a directory is complete and safe to convert.
  */
 #ifndef LMC_SAFETENSORS_HEADER_INDEX_H
 #define LMC_SAFETENSORS_HEADER_INDEX_H

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Goes from *place into the folder `name` there, or into the one that differs from it in digits only. *place is replaced;
- * NULL: there is no such folder. Returns 0 if memory ran out. */
+/* Goes from *place into the folder `name` there, or into the one that differs from it in digits only. *place is
+ * replaced; NULL: there is no such folder. Returns 0 if memory ran out. */
 static int enter_folder(const lmc_allocator *memory, char **place, const char *name)
 {
     char *next = os_path_join(memory, *place, name, "");

@@ -1,5 +1,6 @@
 /*
- * check.c - verifies the archives of a directory, compares it with the directory that it was made from, and visits them.
+ * check.c - verifies the archives of a directory, compares them with the directory that they were made from, and visits
+ * them.
  */
 #include "safetensors/tree/check.h"
 

@@ -1,6 +1,6 @@
 /*
- * check.h - directories that are read only: verified, compared with the one they were made from, or visited. Options are
- * complete, result and diag are there.
+ * check.h - directories that are read only: verified, compared with the one they were made from, or visited. Options
+ * are complete, result and diag are there.
  */
 #ifndef LMC_SAFETENSORS_TREE_CHECK_H
 #define LMC_SAFETENSORS_TREE_CHECK_H

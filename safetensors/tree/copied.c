@@ -65,8 +65,8 @@ lmc_status st_copied_list(const os_tree *tree, const unsigned char *is_converted
 
 /* ---- reading it ---- */
 
-/* A list that was changed could turn a copy into an archive, which would be restored to other bytes: it must be one that
- * this library makes for the directory. */
+/* A list that was changed could turn a copy into an archive, which would be restored to other bytes: it must be one
+ * that this library makes for the directory. */
 static lmc_status mark_listed(const os_tree *tree, const char *text, size_t nbytes, unsigned char *is_archive,
                               lmc_st_diag *diag)
 {

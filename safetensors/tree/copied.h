@@ -1,7 +1,7 @@
 /*
- * copied.h - the list of a converted directory's files that are named as archives and are none of its own: copies, which
- * must come back as they are. It is a file in the root of the directory, with a path on each line, and is there only if
- * there are such files.
+ * copied.h - the list of a converted directory's files that are named as archives and are none of its own: copies,
+ * which must come back as they are. It is a file in the root of the directory, with a path on each line, and is there
+ * only if there are such files.
  */
 #ifndef LMC_SAFETENSORS_TREE_COPIED_H
 #define LMC_SAFETENSORS_TREE_COPIED_H

@@ -1,6 +1,6 @@
 /*
- * decide.c - tree/work.h: which files of a directory are converted or restored, and which are copied: by their names, by
- * the caller's patterns, and by their content.
+ * decide.c - tree/work.h: which files of a directory are converted or restored, and which are copied: by their names,
+ * by the caller's patterns, and by their content.
  */
 #include "safetensors/tree/work.h"
 

@@ -35,8 +35,8 @@ typedef struct st_tree_work {
 /* tree/decide.c: 1 for files that are converted or restored, 0 for those that are copied, and for directories. */
 int st_tree_is_worked_on(const st_tree_work *work, const os_entry *entry);
 
-/* Decides for all entries what their names tell. Errors: ARG; of a list that is read (tree/copied.h), IO, CORRUPT, LIMIT;
- * NOMEM. */
+/* Decides for all entries what their names tell. Errors: ARG, NOMEM; of a list that is read (tree/copied.h) IO,
+ * CORRUPT, LIMIT. */
 lmc_status st_tree_decide_by_names(st_tree_work *work);
 
 /* Decides for a file what its content tells, and opens it, and its base, if it is worked on. Errors: what opening them
@@ -54,8 +54,8 @@ lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry);
 /* Fails with this status and text, naming `path`. */
 lmc_status st_tree_refuse(const st_tree_work *work, const char *path, lmc_status status, const char *text);
 
-/* Decides what becomes of each file, and refuses what cannot be done, before anything is written; sums the bytes of the files up. Errors: ARG,
- * HEADER, and what opening a file or its base gives. */
+/* Decides what becomes of each file, and refuses what cannot be done, before anything is written; sums the bytes of the
+ * files up. Errors: ARG, HEADER, and what opening a file or its base gives. */
 lmc_status st_tree_check(st_tree_work *work);
 
 #endif

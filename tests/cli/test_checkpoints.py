@@ -104,16 +104,16 @@ def test_archives_in_a_directory(tool, directory):
     one = write(os.path.join(directory, "one.npy"), npy(7))
     tool.run("convert", one).expect(0)
     good = read(one + ".lmc")
-    names = {"a.lmc": b"text", "global_step500/old.npy.lmc": good, "old.npy.lmc": good, "old.safetensors.lmc": good[:-9],
-             "z.lmc.lmc": b"", ".lmc": b"a hidden name is none"}
+    names = {"a.lmc": b"text", "global_step500/old.npy.lmc": good, "old.npy.lmc": good,
+             "old.safetensors.lmc": good[:-9], "z.lmc.lmc": b"", ".lmc": b"a hidden name is none"}
+    listed = "".join(sorted(name + "\n" for name in names if name != ".lmc")).encode()
     for name, content in names.items():
         write(os.path.join(source, name), content)
     lines = ("global_step500/old.npy.lmc: is an LMC archive already", "c/old.npy.lmc", "old.safetensors.lmc")
     archive = source + ".lmc"
     for options in ((), ("-f",)):
         warn(tool, "convert", source, *options, lines=lines)
-        check(read(archive + "/.lmc-copied") == "".join(sorted(name + "\n" for name in names if name != ".lmc")).encode(),
-              "the list: %r" % read(archive + "/.lmc-copied"))
+        check(read(archive + "/.lmc-copied") == listed, "the list: %r" % read(archive + "/.lmc-copied"))
         tool.run("verify", archive).expect(0)
         check_restores(tool, source, archive)
     before = snapshot(source)
@@ -152,8 +152,9 @@ def test_lists_that_are_refused(tool, directory):
     tool.run("convert", source).expect(0)
     archive = source + ".lmc"
     path = os.path.join(archive, ".lmc-copied")
-    for content in (b"a.lmc\nb.lm\n", b"b.lmc\na.lmc\n", b"a.lmc\na.lmc\nb.lmc\n", b"a.lmc\nb.lmc", b"a.lmc\n\nb.lmc\n",
-                    b"a.lmc\nb.lmc\nc.lmc\n", b"../c/a.lmc\n", b"a.lmc\nb.lmc\nlatest\n", b"\0\n", b"a.lmc\nb.lmc\n\xff"):
+    for content in (b"a.lmc\nb.lm\n", b"b.lmc\na.lmc\n", b"a.lmc\na.lmc\nb.lmc\n", b"a.lmc\nb.lmc",
+                    b"a.lmc\n\nb.lmc\n", b"a.lmc\nb.lmc\nc.lmc\n", b"../c/a.lmc\n", b"a.lmc\nb.lmc\nlatest\n",
+                    b"\0\n", b"a.lmc\nb.lmc\n\xff"):
         write(path, content)
         with Untouched(directory, content):
             for arguments in (("verify", archive), ("restore", archive, "-o", source + ".back")):
