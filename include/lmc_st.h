@@ -134,6 +134,16 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open(const char *path, lmc_st_file **
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator,
                                                      lmc_st_file **file, lmc_st_diag *diag);
 
+/* Opens what a function gives instead of a file: an object of a store, a file in memory. `name` serves messages, and
+ * tells the kind as a path does. read(user, offset, dst, nbytes) gives bytes [offset, offset + nbytes) of file_nbytes;
+ * any thread that uses the file may call it, several at once, until lmc_st_close(). A status other than LMC_OK ends the
+ * call that reads, with that status. Bases are not looked for beside such a file. allocator: as for
+ * lmc_st_open_with(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_open_from(const char *name, lmc_read_fn read, void *user,
+                                                           uint64_t file_nbytes,
+                                                           const lmc_allocator *allocator, lmc_st_file **file,
+                                                           lmc_st_diag *diag);
+
 /* NULL is allowed. No other call on the file may run. */
 LMC_STABLE void lmc_st_close(lmc_st_file *file);
 
@@ -193,6 +203,15 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read_range(const lmc_st_file *file, l
  * DST_SMALL. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index,
                                                 void *dst, size_t dst_capacity, lmc_st_diag *diag);
+
+/* Where a tensor is stored in the open file: its frame (of an alias, that of its owner), or the tensor itself in a
+ * plain file. For those who fetch parts of a file from afar. Error: ARG. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index,
+                                                              uint64_t *offset, uint64_t *nbytes);
+
+/* Where a tensor begins in the original file. Error: ARG. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index,
+                                                               uint64_t *offset);
 
 /* ---- bases --------------------------------------------------------------------------------------
  *
@@ -396,6 +415,25 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_verify(const char *in_path, const lmc
  * Errors: CHECKSUM if they differ, and as lmc_st_verify() of either. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
                                                    const lmc_st_options *options, lmc_st_diag *diag);
+
+/* The skeleton of a file: all bytes that are no tensor, in their order. Of a safetensors file it is the header with its
+ * length; of another file headers, pickles, padding, directories. Bytes of it: */
+LMC_EXPERIMENTAL uint64_t lmc_st_skeleton_nbytes(const lmc_st_file *file);
+
+/* Reads bytes [offset, offset + nbytes) of the skeleton; those of an archive are verified. Reading in order, a MiB at
+ * a time, reads nothing twice. Errors: ARG (the skeleton has fewer bytes), and as lmc_st_read(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_skeleton_read(const lmc_st_file *file, uint64_t offset,
+                                                               size_t nbytes, void *dst, lmc_st_diag *diag);
+
+/* ---- many tensors ------------------------------------------------------------------------------- */
+
+/* Reads whole tensors: tensor indices[i] to dsts[i], which has room for its nbytes. Threads share the work, also that
+ * of one large tensor. A tensor may be asked for more than once.
+ *  options: NULL for the defaults; thread_count, progress (bytes of these tensors), cancel and user are used.
+ * Errors: as lmc_st_read(), CANCELLED. On failure the destinations hold undefined bytes. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_read_many(const lmc_st_file *file, const uint64_t *indices,
+                                                           void *const *dsts, size_t count,
+                                                           const lmc_st_options *options, lmc_st_diag *diag);
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 

@@ -18,7 +18,8 @@ typedef struct st_restoration {
 
     /* what becomes of the content; each may be NULL */
     os_output *output;
-    const uint64_t *places;   /* of each tensor in the output, or ST_NOWHERE; NULL: the original ones */
+    const uint64_t *places; /* of each tensor in the output, or ST_NOWHERE; NULL: the original ones */
+    void *const *dsts; /* memory for each tensor, or NULL for one that is left out; instead of all else */
     const os_input *original; /* must hold the same */
     const char *original_path;
     st_sha256 *sha256;
