@@ -13,8 +13,9 @@
 /* The last piece ends at a multiple of this, so that it is whole elements of whatever it is guessed to be. */
 #define PIECE_UNIT_NBYTES 8
 
-static int is_like_raw(const st_reading *reading, const unsigned char *head, size_t nbytes)
+static int is_like_raw(const st_reading *reading, const unsigned char *head, size_t nbytes, lmc_st_diag *diag)
 {
+    (void)diag;
     (void)head;
     (void)nbytes;
     return reading->is_raw_allowed;

@@ -12,11 +12,9 @@
 #include <string.h>
 
 static const char about[] =
-    "Writes IN.lmc: an archive from which \"lmc-st restore\" gives IN back, byte for\n"
-    "byte. IN is a file with tensors (safetensors, .pt, .bin, .ckpt, .distcp, .npz,\n"
-    ".npy, GGUF: its content tells); \"-\" for standard input; or a directory: then\n"
-    "IN.lmc is a directory with an archive of each such file and a copy of every\n"
-    "other file.\n";
+    "Writes IN.lmc, from which \"lmc-st restore\" gives IN back, byte for byte. IN is\n"
+    "a file with tensors (safetensors, .pt, .bin, .ckpt, .distcp, .npz, .npy, GGUF),\n"
+    "\"-\" for standard input, or a directory: its other files are copied.\n";
 
 /* IN.lmc. "." and ".." have no usable last component: the directory's own name serves. */
 static char *output_name(const cli_args *args, const char *in_path, const char **fault)
