@@ -74,7 +74,8 @@ lmc_status os_tree_read(os_tree *tree, const lmc_allocator *memory, const char *
 /* *found: the path of the one folder in `directory` whose name differs from `name` only in its digits: runs of digits
  * stand for each other. To be released; NULL: there is none, or more than one, or the directory cannot be listed. A
  * link to a folder is one. Returns 0 if memory ran out. */
-int os_find_similar_folder(const lmc_allocator *memory, const char *directory, const char *name, char **found);
+int os_find_similar_folder(const lmc_allocator *memory, const char *directory, const char *name,
+                           char **found);
 
 /* Lists everything below an open directory as it stands: links are entries, and no kind is refused. root: for
  * messages. Errors: IO, NOMEM, LIMIT. */

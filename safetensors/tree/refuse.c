@@ -107,6 +107,8 @@ static lmc_status decide(st_tree_work *work)
     for (size_t i = 0; i < work->tree.count; i++) {
         const os_entry *const entry = &work->tree.entries[i];
         const int is_worked = work->is_worked[i];
+        if (st_is_cancelled(work->options->cancel))
+            return st_fail_cancelled(work->diag);
         ST_TRY(check_name(work, entry));
         if (!entry->is_directory)
             ST_TRY(st_tree_decide_by_content(work, entry));

@@ -1,8 +1,10 @@
 """Directories as trainers write them: files of several containers, what is left out, what only looks like a container,
 archives that lie in them, and bases in folders of other numbers."""
+import io
 import os
 import random
 import struct
+import zipfile
 
 import pytest
 
@@ -28,6 +30,16 @@ def gguf(seed):
     return head.ljust((len(head) + 31) // 32 * 32, b"\0") + random.Random(seed).randbytes(256)
 
 
+def npz(seed):
+    """Two arrays as numpy.savez() keeps them, one of them deflated, and a text behind the last."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("a.npy", npy(seed))
+        archive.writestr("b.npy", npy(seed + 1), zipfile.ZIP_DEFLATED)
+        archive.writestr("note.txt", b"no array")
+    return stream.getvalue()
+
+
 def checkpoint(root, seed=1, step=500, nudged=0):
     """What a trainer leaves: weights, state in folders, text."""
     folder = os.path.join(root, "global_step%d" % step)
@@ -35,6 +47,7 @@ def checkpoint(root, seed=1, step=500, nudged=0):
     write(os.path.join(root, "model.safetensors"), shard(seed))
     write(os.path.join(root, "optimizer.npy"), npy(seed, nudged=nudged))
     write(os.path.join(root, "model.gguf"), gguf(seed))
+    write(os.path.join(root, "state.npz"), npz(seed))
     write(os.path.join(root, "trainer_state.json"), b'{"global_step": %d}\n' % step)
     write(os.path.join(root, "training_args.bin"), b"\x80\x02}q\x00.")
     write(os.path.join(root, "latest"), b"global_step%d" % step)
@@ -43,7 +56,7 @@ def checkpoint(root, seed=1, step=500, nudged=0):
     return root
 
 
-CONVERTED = ("model.safetensors", "optimizer.npy", "model.gguf", "global_step500/rank_00.npy",
+CONVERTED = ("model.safetensors", "optimizer.npy", "model.gguf", "state.npz", "global_step500/rank_00.npy",
              "global_step500/renamed.bin")
 
 
@@ -81,7 +94,8 @@ def test_what_looks_like_a_container(tool, directory):
     source = checkpoint(os.path.join(directory, "c"))
     write(os.path.join(source, "bad.npy"), npy(3)[:-1].replace(b"'descr'", b"'desc' "))
     write(os.path.join(source, "global_step500", "cut.gguf"), gguf(1)[:30])
-    lines = ("c/bad.npy", "cut.gguf")
+    write(os.path.join(source, "cut.npz"), npz(1)[:-30])
+    lines = ("c/bad.npy", "c/cut.npz", "cut.gguf")
     warn(tool, "convert", source, lines=lines)
     warn(tool, "convert", source, "-f", "-j1", lines=lines)
     archive = source + ".lmc"
@@ -94,7 +108,7 @@ def test_what_looks_like_a_container(tool, directory):
     write(os.path.join(source, "bad.safetensors"), shard(1)[:-1])
     with Untouched(directory):
         tool.run("convert", source, "-f", "-q").expect(1, "bad.safetensors")
-    warn(tool, "convert", source, "-f", "--exclude", "bad.*", "--exclude", "*/cut.gguf", "--rm")
+    warn(tool, "convert", source, "-f", "--exclude", "bad.*", "--exclude", "cut.*", "--rm")
     check_only(directory, "c.lmc")
 
 
@@ -246,7 +260,7 @@ def test_unfinished_directory(tool, directory):
     write(os.path.join(partial, ".lmc-copied"), b"latest.lmc\n")
     write(os.path.join(partial, "optimizer.npy.lmc"), b"damaged")
     result = tool.run("convert", source, "-v", "--exclude", "model.gguf")
-    check(result.status == 0 and result.stderr.count(": kept,") == 3, result.stderr)
+    check(result.status == 0 and result.stderr.count(": kept,") == 4, result.stderr)
     check_only(directory, "c", "c.lmc")
     check("model.gguf" in files_of(source + ".lmc") and "latest.lmc" not in files_of(source + ".lmc"), "names")
     check_restores(tool, source, source + ".lmc")
