@@ -7,7 +7,7 @@ import zipfile
 
 from archive_files import noise, sparse, weights
 
-EMPTY_STORAGE = "an empty storage"
+PIECE_NBYTES = 1048576
 LARGE_NBYTES = 70000  # of entries that are tensors whatever they hold
 
 
@@ -151,7 +151,7 @@ def npz_entries(rng):
 def large_entries(rng):
     return [("small", noise(rng, 65535)), ("just", weights(rng, 65536)), ("none", b""),
             ("pickle.pkl", noise(rng, LARGE_NBYTES)), ("objects.npy", npy(noise(rng, LARGE_NBYTES), "'|O'")),
-            ("deflated", bytes(LARGE_NBYTES), zipfile.ZIP_DEFLATED), ("large", sparse(rng, 4194304 + 5))]
+            ("deflated", bytes(LARGE_NBYTES), zipfile.ZIP_DEFLATED), ("large", sparse(rng, 2 * PIECE_NBYTES + 13))]
 
 
 def npy_files(rng):
@@ -206,7 +206,7 @@ def zip_files(rng):
     yield "streamed", streamed(torch)
     yield "zip64", zip64(torch)
     twice = zipped([("w.npy", npy(weights(rng, 400))), ("v.npy", npy(weights(rng, 800)))])
-    yield EMPTY_STORAGE, zipped([*torch, ("archive/data/empty", b"")])
+    yield "an empty storage", zipped([*torch, ("archive/data/empty", b"")])
     yield "a deflated pickle", zipped([(*torch[0], zipfile.ZIP_DEFLATED), *torch[1:]])
     yield "two folders", zipped(torch_entries(rng, "b") + torch_entries(rng, "a"))
     yield "bytes behind", zipped(torch) + noise(rng, 100)

@@ -9,7 +9,7 @@ import struct
 from lmc_archive_layout import GGUF, NPY, RAW, ZIP
 from safetensors_header import HEADER_NBYTES_MAX, INTEGER_MAX
 
-PIECE_NBYTES = 4194304
+PIECE_NBYTES = 1048576
 ENTRY_NBYTES_MIN = 65536
 NPY_MAGIC = b"\x93NUMPY"
 NPY_HEADER_NBYTES_MAX = 1048576
@@ -242,7 +242,8 @@ def last_zip(data):
 def zip_before(data, end):
     """That which ends there, without a comment, or None."""
     at = end - END_RECORD.size
-    return zip_of(data, at) if at >= 0 and data[end - 2 : end] == b"\0\0" else None
+    found = zip_of(data, at) if at >= 0 and data[end - 2 : end] == b"\0\0" else None
+    return found if found and found.count > 0 else None
 
 
 def zip_of(data, at):

@@ -14,7 +14,7 @@ import archive_containers
 import archive_kind_base_cases
 import archive_kind_cases
 import lmc_archive
-from archive_containers import EMPTY_STORAGE, gguf, gguf_tensors, npy, npz_entries, torch_entries, zipped
+from archive_containers import PIECE_NBYTES, gguf, gguf_tensors, npy, npz_entries, torch_entries, zipped
 from archive_files import noise, of, tensor, weights
 from archive_tool import Directory, judged
 from lmc_archive_base import FILE
@@ -24,7 +24,6 @@ from lmc_reference import LmcError, Unsupported, u64
 from test_archive_reader import ROOT
 from test_archive_reader_bases import following
 
-PIECE_NBYTES = 4194304
 DAMAGE_COUNT = 200
 ALTERED_COUNT = 60  # of each kind
 
@@ -68,10 +67,6 @@ def same_tensors(path, original):
     found = archive.layout.kind, archive.layout.places(tensor.nbytes for tensor in archive.tensors)
     expected = find_places(original)
     return None if found == expected else f"lmc-st finds {found}, the document says {expected}"
-
-
-def is_raw_known(tool):
-    return b"--raw" in tool.run("convert", "--help").stdout
 
 
 # With a base
@@ -243,8 +238,6 @@ def test_archive(tool, seed, kind, name):
 
 @pytest.mark.parametrize("kind, name", FILES)
 def test_tensors(tool, seed, kind, name):
-    if name == EMPTY_STORAGE:
-        pytest.xfail("to lmc-st it is a tensor only if the pickle was understood")
     original = originals(seed)[kind, name]
     path = converted(Directory(tool, "kinds"), f"file.{kind}", original)
     assert same_tensors(path, original) is None
@@ -253,8 +246,8 @@ def test_tensors(tool, seed, kind, name):
 @pytest.mark.parametrize("kind", archive_containers.KINDS)
 def test_tensors_of_altered_files(tool, seed, kind):
     rng = random.Random(seed)
-    files = [file for (of_kind, name), file in originals(seed).items()
-             if of_kind == kind and not name.startswith(EMPTY_STORAGE) and len(file) < 10**6]
+    files = [file for (of_kind, _), file in originals(seed).items()
+             if of_kind == kind and len(file) < 10**6]
     wrong = []
     for i in range(ALTERED_COUNT):
         data = altered(rng, rng.choice(files))
@@ -266,8 +259,6 @@ def test_tensors_of_altered_files(tool, seed, kind):
 
 @pytest.mark.parametrize("nbytes", [0, 7, 8, 1001, PIECE_NBYTES, PIECE_NBYTES + 7])
 def test_raw(tool, seed, nbytes):
-    if not is_raw_known(tool):
-        pytest.skip("left out: lmc-st convert has no --raw")
     original = (noise(random.Random(seed), 1001) * (nbytes // 1001 + 1))[:nbytes]
     path = converted(Directory(tool, "kinds"), "file.bin", original, "--raw")
     assert judged(tool, path, original) is None
@@ -275,8 +266,6 @@ def test_raw(tool, seed, nbytes):
 
 
 def test_raw_with_base(tool, seed):
-    if not is_raw_known(tool):
-        pytest.skip("left out: lmc-st convert has no --raw")
     rng = random.Random(seed)
     old, new = array(rng, weights(rng, 12000))
     assert with_base(tool, "old.bin", b"\0" + old, "new.bin", b"\0" + new, ("--raw",)) is None
