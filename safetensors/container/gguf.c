@@ -82,8 +82,10 @@ typedef struct gguf {
     st_segments segments;
 } gguf;
 
-static int is_like_gguf(const st_reading *reading, const unsigned char *head, size_t nbytes)
+static int is_like_gguf(const st_reading *reading, const unsigned char *head, size_t nbytes,
+                        lmc_st_diag *diag)
 {
+    (void)diag;
     (void)reading;
     return nbytes >= 4 && memcmp(head, "GGUF", 4) == 0;
 }

@@ -6,8 +6,9 @@
 
 #include <stdio.h>
 
-static int is_like_raw(const st_reading *reading, const unsigned char *head, size_t nbytes)
+static int is_like_raw(const st_reading *reading, const unsigned char *head, size_t nbytes, lmc_st_diag *diag)
 {
+    (void)diag;
     (void)head;
     (void)nbytes;
     return reading->is_raw_allowed;

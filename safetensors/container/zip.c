@@ -11,17 +11,17 @@
 
 /* By its first bytes; or by its end, if other bytes are before it. An end alone may be anything: it must have
  * entries. */
-static int is_like_zip(const st_reading *reading, const unsigned char *head, size_t nbytes)
+static int is_like_zip(const st_reading *reading, const unsigned char *head, size_t nbytes, lmc_st_diag *diag)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_zip_end end;
     const char *fault = NULL;
     uint64_t fault_offset = 0;
     int is_there = 0;
     if (nbytes >= 4 && (st_load_u32(head) == LOCAL_MAGIC || st_load_u32(head) == END_MAGIC))
         return 1;
-    return st_zip_find_last(reading, &end, &is_there, &fault, &fault_offset, &diag) == LMC_OK && is_there &&
-           end.entry_count > 0;
+    if (st_zip_find_last(reading, &end, &is_there, &fault, &fault_offset, diag) != LMC_OK)
+        return -1;
+    return is_there && end.entry_count > 0;
 }
 
 /* ---- the ZIPs of a file ---- */

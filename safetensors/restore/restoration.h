@@ -1,6 +1,6 @@
 /*
- * restoration.h - what is to become of the tensors of an archive: what restore/restore.c, which decodes them, shares with
- * restore/skeleton.c, which delivers what stands between them.
+ * restoration.h - what is to become of the tensors of an archive: what restore/restore.c, which decodes them, shares
+ * with restore/skeleton.c, which delivers what stands between them.
  */
 #ifndef LMC_SAFETENSORS_RESTORE_RESTORATION_H
 #define LMC_SAFETENSORS_RESTORE_RESTORATION_H

@@ -38,7 +38,7 @@ static lmc_status read_with(int *is_like, st_contents *contents, const volatile 
     const st_reading reading = {
         .input = &input, .path = path, .memory = &st_memory_default, .cancel = cancel, .parse = parse};
     *contents = (st_contents){0};
-    *is_like = st_zip_reader.is_like(&reading, file.at, file.nbytes < 64 ? file.nbytes : 64);
+    *is_like = st_zip_reader.is_like(&reading, file.at, file.nbytes < 64 ? file.nbytes : 64, &diag);
     const lmc_status status = st_zip_reader.read(&reading, contents, &diag);
     if (status != LMC_OK) {
         CU_ASSERT_TRUE(diag.text[0] != '\0');

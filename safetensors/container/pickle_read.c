@@ -1,5 +1,5 @@
 /*
- * pickle.c - reads a pickle's opcodes and makes the graph of its values.
+ * pickle_read.c - reads a pickle's opcodes and makes the graph of its values.
  */
 #include "safetensors/container/pickle_graph.h"
 
