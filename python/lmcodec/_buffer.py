@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 from typing import Any
 
 _SIMPLE, _WRITABLE, _FORMAT = 0, 1, 4  # PyBUF_ flags of the stable interface: contiguous bytes
@@ -60,7 +61,9 @@ class Buffer:
 
 
 def new_bytearray(nbytes: int) -> bytearray:
-    """A bytearray with undefined content, on huge pages if it is large."""
+    """A bytearray with undefined content, on huge pages if it is large. MemoryError if there is no such memory."""
+    if nbytes > sys.maxsize:
+        raise MemoryError("%d bytes are more than this machine addresses" % nbytes)
     array: bytearray = _new_bytearray(None, nbytes)
     if nbytes >= HUGE_FROM_NBYTES:
         with Buffer(array, writable=True) as buffer:

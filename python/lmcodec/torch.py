@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any, Mapping, Sequence
 
 import torch
 
 from . import _memory, _writer
+from ._errors import ArgumentError
 from ._file import File
 from ._files import open_original
 from ._open import safe_open
@@ -59,6 +61,8 @@ def load(source: Any, map_location: Any = None, *, weights_only: bool | None = N
         return load_bytes(source, threads=threads)
     given = {"weights_only": weights_only, "mmap": mmap}
     options.update((name, value) for name, value in given.items() if value is not None)
+    if mmap and "mmap" not in inspect.signature(torch.load).parameters:
+        raise ArgumentError("torch %s has no mmap: it came with 2.1" % torch.__version__)
     if not _is_archive(source):
         return torch.load(source, map_location, **options)
     with open_original(source, threads=threads, base=base, base_dirs=base_dirs, progress=progress) as original:

@@ -1,0 +1,43 @@
+"""conftest.py - the package of this tree with the library of the build, unless one is installed; and files to read."""
+import importlib.util
+import os
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def pytest_configure(config):
+    """Children of the tests import the same package."""
+    if importlib.util.find_spec("lmcodec") is not None:
+        return
+    os.environ["LMCODEC_LIBRARY_DIR"] = os.path.abspath(config.getoption("--build"))
+    folder = os.path.join(ROOT, "python")
+    sys.path.insert(0, folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder] + os.environ.get("PYTHONPATH", "").split(os.pathsep)).rstrip(":")
+
+
+@pytest.fixture
+def archive(directory):
+    """Path of an archive of a few tensors, which numpy knows."""
+    import numpy
+    import lmcodec.numpy
+    path = os.path.join(directory, "a.safetensors.lmc")
+    random = numpy.random.default_rng(5)
+    lmcodec.numpy.save_file({"matrix": random.standard_normal((300, 500)).astype("f4"),
+                             "bytes": random.integers(0, 256, 100000, dtype="u1"),
+                             "scalar": numpy.float64(7.5), "none": numpy.zeros((0, 5), "f2"),
+                             "flags": random.integers(0, 2, (5, 7, 9)).astype("?")}, path, {"made by": "a test"})
+    return path
+
+
+@pytest.fixture
+def big(directory):
+    """Path of an archive of 64 MiB."""
+    import numpy
+    import lmcodec.numpy
+    path = os.path.join(directory, "big.lmc")
+    random = numpy.random.default_rng(6)
+    lmcodec.numpy.save_file({"t%d" % n: random.standard_normal((1024, 2048), dtype="f4") for n in range(8)}, path)
+    return path

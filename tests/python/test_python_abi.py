@@ -1,0 +1,50 @@
+"""The structs of the binding are those of the headers: sizes and places of all members, as the C compiler has them."""
+import ctypes
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from lmcodec import _abi
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler (Debian: gcc)")
+def test_structs_of_the_binding_are_those_of_the_headers(directory):
+    lines = []
+    for name, struct in _abi.STRUCTS.items():
+        lines.append('printf("%s %%zu\\n", sizeof(%s));' % (name, name))
+        lines += ['printf("%s.%s %%zu %%zu\\n", offsetof(%s, %s), sizeof(((%s *)0)->%s));'
+                  % (name, member, name, member, name, member) for member, _ in struct._fields_]
+    source, program = os.path.join(directory, "sizes.c"), os.path.join(directory, "sizes")
+    with open(source, "w") as file:
+        file.write('#include "lmc_st.h"\n#include <stdio.h>\nint main(void) {\n%s\nreturn 0; }\n' % "\n".join(lines))
+    subprocess.run(["cc", "-I", os.path.join(ROOT, "include"), "-o", program, source], check=True)
+    in_c = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
+    here = []
+    for name, struct in _abi.STRUCTS.items():
+        here.append("%s %d" % (name, ctypes.sizeof(struct)))
+        here += ["%s.%s %d %d" % (name, member, getattr(struct, member).offset, getattr(struct, member).size)
+                 for member, _ in struct._fields_]
+    assert here == in_c
+
+
+def test_results_know_their_size():
+    for struct in (_abi.Diag, _abi.Info, _abi.StDiag, _abi.StResult):
+        assert struct().struct_size == ctypes.sizeof(struct)
+
+
+def test_settings_get_the_size_that_the_package_knows():
+    params, options = _abi.Params(), _abi.StOptions()
+    _abi.params_init(ctypes.byref(params), ctypes.sizeof(params))
+    _abi.st_options_init(ctypes.byref(options), ctypes.sizeof(options))
+    assert params.struct_size == ctypes.sizeof(params) and params.thread_count == 1
+    assert options.struct_size == ctypes.sizeof(options) and options.in_fd == -1
+
+
+def test_every_level_and_dtype_has_the_number_of_the_library():
+    assert _abi.dtype_name(_abi.DTYPE_COUNT) is None
+    assert _abi.DTYPES["U8"] == 0 and _abi.DTYPES["F64"] == 21
+    assert _abi.DTYPE_NBITS["F4"] == 4
