@@ -70,6 +70,13 @@ class Command:
         self.message = message
         return done.stdout
 
+    def try_to(self, *arguments):
+        """Whether it ends with exit status 0; 1 is the only other one that is allowed."""
+        done = subprocess.run([self.path, *arguments], capture_output=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+        self.message = done.stderr.decode("utf-8", "replace")
+        check(done.returncode in (0, 1), f"{arguments}: exit {done.returncode}: {self.message.strip()}")
+        return done.returncode == 0
+
     def listing(self, path, *options):
         """{name: (dtype, shape, nbytes)}"""
         listed = json.loads(self.run("ls", "--json", path, *options))

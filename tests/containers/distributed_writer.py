@@ -37,7 +37,8 @@ def state_of(step, place):
 
 
 def save(rank, port, folder, steps):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="2")
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="2",
+                      GLOO_SOCKET_IFNAME="lo")
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     mesh = init_device_mesh("cpu", (2,))
@@ -52,7 +53,8 @@ def main():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    processes.spawn(save, (port, sys.argv[1], [int(step) for step in sys.argv[2:]]), nprocs=2)
+    processes.start_processes(save, (port, sys.argv[1], [int(step) for step in sys.argv[2:]]), nprocs=2,
+                              start_method="fork")
 
 
 if __name__ == "__main__":
