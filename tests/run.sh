@@ -258,7 +258,7 @@ part_containers() {
 with_torch() { # WHICH SET_UP REASON
   if "$2"; then
     with_build build_test run_pytest "containers-$1" "$lmc_venv_dir/bin/python" tests/containers -n "$lmc_jobs" \
-      --dist loadgroup -W ignore
+      --dist loadfile -W ignore
   else
     skip "containers-$1" "$3"
   fi

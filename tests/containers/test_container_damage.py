@@ -88,8 +88,8 @@ def test_flipped_bytes(made, directory):
             for name, saved in found.items():
                 check(saved == made.tensors[name], f"byte {at}: {name} was saved with other bytes")
             lost = set(made.tensors) - set(found)
-            # one; or the weight, its copy, and its half, which is coded against it
-            check(len(lost) <= 1 or lost == {"a", "copy", "half"}, f"byte {at}: {lost} were not saved")
+            # one; or the weight, its copy, and maybe its half, which is coded against it
+            check(len(lost) <= 1 or lost in ({"a", "copy"}, {"a", "copy", "half"}), f"byte {at}: {lost} were not saved")
             check(names_a_part(message, lost or made.tensors), f"byte {at}: {message}")
     check(saved_count >= 50, f"saved {saved_count} times")
 

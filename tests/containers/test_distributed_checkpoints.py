@@ -13,7 +13,6 @@ from torch_objects import same, torch
 
 import torch.distributed.checkpoint as dcp  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group("distributed")  # one process has what `saved` makes
 WRITER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "distributed_writer.py")
 
 

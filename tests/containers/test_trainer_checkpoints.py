@@ -13,9 +13,6 @@ from torch_objects import expected_of, load, same, torch  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments  # noqa: E402
 
 
-pytestmark = pytest.mark.xdist_group("trainer")  # one process has what `trained` makes
-
-
 class Sentences(torch.utils.data.Dataset):
     def __len__(self):
         return 64
