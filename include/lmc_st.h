@@ -134,6 +134,16 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open(const char *path, lmc_st_file **
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator,
                                                      lmc_st_file **file, lmc_st_diag *diag);
 
+/* Opens what a function gives instead of a file: an object of a store, a file in memory. `name` serves messages, and
+ * tells the kind as a path does. read(user, offset, dst, nbytes) gives bytes [offset, offset + nbytes) of file_nbytes;
+ * any thread that uses the file may call it, several at once, until lmc_st_close(). A status other than LMC_OK ends the
+ * call that reads, with that status. Bases are not looked for beside such a file. allocator: as for
+ * lmc_st_open_with(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_open_from(const char *name, lmc_read_fn read, void *user,
+                                                           uint64_t file_nbytes,
+                                                           const lmc_allocator *allocator, lmc_st_file **file,
+                                                           lmc_st_diag *diag);
+
 /* NULL is allowed. No other call on the file may run. */
 LMC_STABLE void lmc_st_close(lmc_st_file *file);
 
@@ -193,6 +203,15 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read_range(const lmc_st_file *file, l
  * DST_SMALL. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index,
                                                 void *dst, size_t dst_capacity, lmc_st_diag *diag);
+
+/* Where a tensor is stored in the open file: its frame (of an alias, that of its owner), or the tensor itself in a
+ * plain file. For those who fetch parts of a file from afar. Error: ARG. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index,
+                                                              uint64_t *offset, uint64_t *nbytes);
+
+/* Where a tensor begins in the original file. Error: ARG. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index,
+                                                               uint64_t *offset);
 
 /* ---- bases --------------------------------------------------------------------------------------
  *
@@ -306,9 +325,9 @@ typedef struct lmc_st_options {
     void (*file_done)(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
                       uint64_t out_nbytes);
     /* Convert and the writer: the file to code against, plain or archive. The new archive then needs this base to be
-     * read. For a directory, a directory: the base of each safetensors file is the file there with its relative name,
-     * or that name with .lmc. A file without one is stored alone. Tensors are matched by name, dtype and shape. A
-     * tensor without a match may still be found equal to a tensor of another name.
+     * read. For a directory, a directory: the base of each file that is converted is the file there with its relative
+     * name, or that name with .lmc (see "directories"). A file without one is stored alone. Tensors are matched by
+     * name, dtype and shape. A tensor without a match may still be found equal to a tensor of another name.
      * Restore, verify, compare: the base of the archive, or the directory with the bases of a directory's archives.
      * NULL, the default: convert uses no base; the other calls look for it (see above). */
     const char *base;
@@ -397,6 +416,25 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_verify(const char *in_path, const lmc
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_compare(const char *archive_path, const char *plain_path,
                                                    const lmc_st_options *options, lmc_st_diag *diag);
 
+/* The skeleton of a file: all bytes that are no tensor, in their order. Of a safetensors file it is the header with its
+ * length; of another file headers, pickles, padding, directories. Bytes of it: */
+LMC_EXPERIMENTAL uint64_t lmc_st_skeleton_nbytes(const lmc_st_file *file);
+
+/* Reads bytes [offset, offset + nbytes) of the skeleton; those of an archive are verified. Reading in order, a MiB at
+ * a time, reads nothing twice. Errors: ARG (the skeleton has fewer bytes), and as lmc_st_read(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_skeleton_read(const lmc_st_file *file, uint64_t offset,
+                                                               size_t nbytes, void *dst, lmc_st_diag *diag);
+
+/* ---- many tensors ------------------------------------------------------------------------------- */
+
+/* Reads whole tensors: tensor indices[i] to dsts[i], which has room for its nbytes. Threads share the work, also that
+ * of one large tensor. A tensor may be asked for more than once.
+ *  options: NULL for the defaults; thread_count, progress (bytes of these tensors), cancel and user are used.
+ * Errors: as lmc_st_read(), CANCELLED. On failure the destinations hold undefined bytes. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_read_many(const lmc_st_file *file, const uint64_t *indices,
+                                                           void *const *dsts, size_t count,
+                                                           const lmc_st_options *options, lmc_st_diag *diag);
+
 /* ---- writing ------------------------------------------------------------------------------------ */
 
 /* Collects tensors and writes them as one archive or one safetensors file. One thread at a time may use a writer. A
@@ -456,11 +494,20 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_write_plain(const lmc_st_write
 
 /* ---- directories --------------------------------------------------------------------------------
  *
- * lmc_st_convert() of a model's directory writes a directory. Every *.safetensors file becomes an archive of its name
- * with .lmc. Every other file is copied. Links to files are followed, and empty folders are kept. The headers of all
- * safetensors files are checked before anything is written. Each index (*.safetensors.index*.json) must name plain
- * files that are there, or when restoring, their archives. Refused with ARG are: a link to a directory, a pipe, a file
- * whose name would meet an archive's, and a name that is too long for the output.
+ * lmc_st_convert() of a directory writes a directory. Every file whose container is known (lmc_st_container) becomes an
+ * archive of its name with .lmc: a file named *.safetensors, and any other that is one by its content. Every other file
+ * is copied. Links to files are followed, and empty folders are kept. All files are looked at before anything is
+ * written. A file named *.safetensors that cannot be read is a fault of the call. Any other that looks like a container
+ * and cannot be followed is copied, and so is an archive that lies there: options->warning gets the cause. Files that
+ * options->excludes names are copied whatever they are. A directory without a file that is converted is refused (ARG).
+ * Each index (*.safetensors.index*.json, *.bin.index*.json) must name plain files that are there, or when restoring,
+ * their archives. Of an index of .bin files, all files may be absent. Refused with ARG are: a link to a directory, a
+ * pipe, a file whose name would meet an archive's, a name that is too long for the output, and a file ".lmc-copied" in
+ * the root.
+ *
+ * A copy whose name ends in .lmc must not be taken for an archive. The new directory then has a file ".lmc-copied" with
+ * the relative paths of these copies, each on a line of its own, in order. A copy whose path has a line break is
+ * refused (ARG). Restore, verify and compare refuse a list that does not fit the directory (CORRUPT).
  *
  * The new directory grows beside its place under its own name, ".NAME.lmc-st-partial", and is renamed when it is
  * complete. A run that was killed or cancelled leaves it there. So does a run whose disk was full or failed (os_errno
@@ -471,8 +518,12 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_write_plain(const lmc_st_write
  * With `force`, a directory that is in the way is replaced as a whole. Its archives that are still right are kept,
  * whatever their level.
  *
- * lmc_st_restore() of such a directory gives the tree back: every *.safetensors.lmc file is restored, every other file
- * copied. */
+ * lmc_st_restore() of such a directory gives the tree back: every *.lmc file that is not on the list is restored, and
+ * must be an archive. Every other file is copied.
+ *
+ * With `base`, the base of a file is found by its relative path. A folder on that path that is not in the base
+ * directory may have other digits in its name there, as global_step10 and global_step20: the one folder of such a name
+ * is taken. So it is with `base_dirs`. */
 
 /* ---- experimental ----------------------------------------------------------------------------------
  *
@@ -516,6 +567,13 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_write_content(const lmc_st_file
                                                                lmc_read_fn read, void *user,
                                                                const lmc_st_options *options,
                                                                lmc_st_diag *diag);
+
+/* Opens each archive of the converted directory `in_path`, to be read with the bases that the options name, and calls
+ * visit(user, file). The file is closed when visit() returns; a result other than 0 ends the call, which is no failure.
+ * Errors: ARG (no directory), and as lmc_st_open(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status
+lmc_st_visit_archives(const char *in_path, const lmc_st_options *options,
+                      int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag);
 
 /* lmc_st_restore(), but a plain safetensors file is copied as it is once its header has been checked. Needs
  * options->out_fd. */

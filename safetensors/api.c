@@ -10,6 +10,8 @@
 #include "safetensors/common/options.h"
 #include "safetensors/convert/convert.h"
 #include "safetensors/read/reader.h"
+#include "safetensors/read/skeleton.h"
+#include "safetensors/restore/read_many.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/tree/check.h"
 #include "safetensors/tree/directory.h"
@@ -53,6 +55,18 @@ lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag)
     return lmc_st_open_with(path, NULL, file, diag);
 }
 
+lmc_status lmc_st_open_from(const char *name, lmc_read_fn read, void *user, uint64_t file_nbytes,
+                            const lmc_allocator *allocator, lmc_st_file **file, lmc_st_diag *diag)
+{
+    answer answer;
+    const st_open how = {
+        .path = name, .fd = -1, .read = read, .user = user, .nbytes = file_nbytes, .allocator = allocator};
+    *file = NULL;
+    if (!answer_begin(&answer, name, diag))
+        return LMC_ERR_ARG;
+    return answer_end(&answer, st_file_open(&how, file, &answer.diag));
+}
+
 lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
 {
     lmc_st_tensor found = LMC_INIT(lmc_st_tensor);
@@ -88,6 +102,32 @@ lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, vo
     if (!answer_begin(&answer, file->path, diag))
         return LMC_ERR_ARG;
     return answer_end(&answer, st_read(file, ctx, index, dst, dst_capacity, &answer.diag));
+}
+
+uint64_t lmc_st_skeleton_nbytes(const lmc_st_file *file)
+{
+    return file->skeleton.nbytes;
+}
+
+lmc_status lmc_st_skeleton_read(const lmc_st_file *file, uint64_t offset, size_t nbytes, void *dst,
+                                lmc_st_diag *diag)
+{
+    answer answer;
+    if (!answer_begin(&answer, file->path, diag))
+        return LMC_ERR_ARG;
+    return answer_end(&answer, st_read_skeleton(file, offset, nbytes, dst, &answer.diag));
+}
+
+lmc_status lmc_st_read_many(const lmc_st_file *file, const uint64_t *indices, void *const *dsts, size_t count,
+                            const lmc_st_options *options, lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin(&call, file->path, options, NULL, diag);
+    call.options.allocator = &file->memory;
+    const st_wanted_tensors wanted = {indices, dsts, count};
+    if (status == LMC_OK)
+        status = st_read_many(file, &wanted, &call.options, call.diag);
+    return st_call_end(&call, status);
 }
 
 int lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base)
@@ -169,5 +209,16 @@ lmc_status lmc_st_compare(const char *archive_path, const char *plain_path, cons
         status = st_is_directory(archive_path, &call.options)
                      ? st_tree_compare(archive_path, plain_path, &call.options, call.diag)
                      : st_compare_files(archive_path, -1, plain_path, &call.options, call.diag);
+    return st_call_end(&call, status);
+}
+
+lmc_status lmc_st_visit_archives(const char *in_path, const lmc_st_options *options,
+                                 int (*visit)(void *user, const lmc_st_file *file), void *user,
+                                 lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin(&call, in_path, options, NULL, diag);
+    if (status == LMC_OK)
+        status = st_tree_visit(in_path, &call.options, visit, user, call.diag);
     return st_call_end(&call, status);
 }

@@ -138,6 +138,24 @@ lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor
     return !shape && source->rank > 0 ? LMC_ERR_NOMEM : LMC_OK;
 }
 
+lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index, uint64_t *offset, uint64_t *nbytes)
+{
+    const int is_known = index < file->header.tensor_count;
+    const size_t tensor = is_known ? (size_t)index : 0;
+    *offset = !is_known ? 0 : file->places[st_file_owner(file, tensor)];
+    *nbytes = !is_known          ? 0
+              : file->is_archive ? st_file_frame_nbytes(file, tensor)
+                                 : st_file_tensor_nbytes(file, tensor);
+    return is_known ? LMC_OK : LMC_ERR_ARG;
+}
+
+lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index, uint64_t *offset)
+{
+    const int is_known = index < file->header.tensor_count;
+    *offset = is_known ? st_file_origin(file, (size_t)index) : 0;
+    return is_known ? LMC_OK : LMC_ERR_ARG;
+}
+
 int lmc_st_find(const lmc_st_file *file, const char *name, size_t name_nbytes, uint64_t *index)
 {
     size_t found = 0;

@@ -18,8 +18,11 @@ static void set_skeleton(lmc_st_file *file)
 static lmc_status read_contents(lmc_st_file *file, const st_open *how, lmc_st_diag *diag)
 {
     st_contents contents;
-    ST_TRY(how->fd < 0 ? os_input_open(&file->input, how->path, diag)
-                       : os_input_open_fd(&file->input, how->fd, how->cancel, diag));
+    if (how->read)
+        os_input_open_from(&file->input, how->read, how->user, how->nbytes);
+    else
+        ST_TRY(how->fd < 0 ? os_input_open(&file->input, how->path, diag)
+                           : os_input_open_fd(&file->input, how->fd, how->cancel, diag));
     const st_reading reading = {.input = &file->input,
                                 .path = how->path,
                                 .memory = &file->memory,
@@ -51,7 +54,7 @@ lmc_status st_handle_open(const st_open *how, lmc_st_file **file, lmc_st_diag *d
     opened->memory = *memory;
     opened->input.fd = -1;
     pthread_mutex_init(&opened->shapes_lock, NULL);
-    opened->is_from_path = how->fd < 0;
+    opened->is_from_path = how->fd < 0 && !how->read;
     opened->dependent = how->dependent;
     opened->path = st_duplicate(memory, how->path);
     const lmc_status status = !opened->path ? st_fail_nomem(diag) : read_contents(opened, how, diag);

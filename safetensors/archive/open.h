@@ -9,7 +9,10 @@
 /* How a file is opened: from a path, or a descriptor that is read instead of it. */
 typedef struct st_open {
     const char *path;
-    int fd;                         /* -1: the path is opened */
+    int fd;           /* -1: the path is opened */
+    lmc_read_fn read; /* reads `nbytes` bytes instead of either; NULL: none */
+    void *user;
+    uint64_t nbytes;
     const volatile int *cancel;     /* while a stream is read; may be NULL */
     const lmc_allocator *allocator; /* NULL: malloc */
     const lmc_st_file *dependent;   /* the open file whose base this may be; else NULL */

@@ -29,7 +29,9 @@ typedef struct os_identity {
 /* ---- input (os/input.c) ---- */
 
 typedef struct os_input {
-    int fd; /* -1: not open */
+    int fd;           /* -1: not open, or read by a function */
+    lmc_read_fn read; /* NULL: by the descriptor */
+    void *user;
     uint64_t nbytes;
     os_identity identity; /* at its opening */
     os_attributes attributes;
@@ -41,6 +43,10 @@ lmc_status os_input_open(os_input *input, const char *path, lmc_st_diag *diag);
 /* Reads from a descriptor, which stays the caller's: a regular file at its begin is read where it is,
  * anything else is copied to a temporary file first (os_spool_create). Errors: IO, CANCELLED. */
 lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag);
+
+/* `nbytes` bytes that a function gives; several threads may call it at once. It is no file: it never changes and is
+ * none of the files that a path may lead to. */
+void os_input_open_from(os_input *input, lmc_read_fn read, void *user, uint64_t nbytes);
 void os_input_close(os_input *input);
 
 /* Closes a descriptor. */

@@ -30,6 +30,7 @@ static void take_status(os_input *input, const struct stat *status)
 
 lmc_status os_input_open(os_input *input, const char *path, lmc_st_diag *diag)
 {
+    *input = (os_input){.fd = -1};
     /* Without O_NONBLOCK, opening a pipe would wait for a writer. It does nothing to regular files. */
     input->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (input->fd < 0)
@@ -69,7 +70,7 @@ static lmc_status copy_to_spool(os_input *input, int fd, const volatile int *can
 lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag)
 {
     struct stat status;
-    input->fd = -1;
+    *input = (os_input){.fd = -1};
     if (fstat(fd, &status) != 0)
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot read");
     if (S_ISDIR(status.st_mode))
@@ -95,6 +96,11 @@ lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel,
     return result;
 }
 
+void os_input_open_from(os_input *input, lmc_read_fn read, void *user, uint64_t nbytes)
+{
+    *input = (os_input){.fd = -1, .read = read, .user = user, .nbytes = nbytes};
+}
+
 void os_close(int fd)
 {
     (void)close(fd);
@@ -107,9 +113,18 @@ void os_input_close(os_input *input)
     input->fd = -1;
 }
 
+static lmc_status read_from_function(const os_input *input, uint64_t offset, void *dst, size_t nbytes,
+                                     lmc_st_diag *diag)
+{
+    const lmc_status status = input->read(input->user, offset, dst, nbytes);
+    return status == LMC_OK ? LMC_OK : st_fail(diag, status, offset, "the caller's read function has failed");
+}
+
 lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size_t nbytes, lmc_st_diag *diag)
 {
     size_t done = 0;
+    if (input->read)
+        return read_from_function(input, offset, dst, nbytes, diag);
     while (done < nbytes) {
         const size_t wanted = nbytes - done < OS_IO_NBYTES_MAX ? nbytes - done : OS_IO_NBYTES_MAX;
         const ssize_t got = pread(input->fd, (char *)dst + done, wanted, (off_t)(offset + done));
@@ -127,13 +142,15 @@ lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size
 int os_input_is(const os_input *input, const char *path, int fd)
 {
     struct stat status;
-    return (fd >= 0 ? fstat(fd, &status) : stat(path, &status)) == 0 &&
+    return !input->read && (fd >= 0 ? fstat(fd, &status) : stat(path, &status)) == 0 &&
            os_is_identity(&input->identity, &status);
 }
 
 lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag)
 {
     struct stat status;
+    if (input->read)
+        return LMC_OK;
     if (fstat(input->fd, &status) != 0)
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot get the file's size");
     const os_identity *const old = &input->identity;

@@ -35,6 +35,13 @@ static uint64_t output_offset(const st_restoration *restoration, size_t index)
     return restoration->places ? restoration->places[index] : st_file_origin(restoration->source, index);
 }
 
+/* 1 for a tensor that nobody wants. */
+static int is_left_out(const st_restoration *restoration, size_t index)
+{
+    return (restoration->places && restoration->places[index] == ST_NOWHERE) ||
+           (restoration->dsts && !restoration->dsts[index]);
+}
+
 static int is_ordered(const st_restoration *restoration)
 {
     return restoration->sha256 || (restoration->output && restoration->output->is_sequential);
@@ -118,7 +125,7 @@ static lmc_status prepare_tensor(void *user, st_worker *worker, st_slot *slot)
     if (!item)
         return st_fail_nomem(&worker->diag);
     slot->item = item;
-    if (work->restoration->places && work->restoration->places[slot->index] == ST_NOWHERE)
+    if (is_left_out(work->restoration, slot->index))
         return LMC_OK;
     const lmc_status status = open_frame(work, worker, slot);
     if (!item->frame.coded && is_to_be_noted(work->restoration, status))
@@ -233,7 +240,17 @@ static lmc_status read_stored(const st_restoration *restoration, st_worker *work
     return status == LMC_OK ? LMC_OK : st_file_blame(source, slot->index, status, &worker->diag);
 }
 
-/* Reads and decodes a run into *content: room of the worker. *is_sound: nothing was noted. */
+/* Where the content of a run goes first: to the caller's memory, or to the worker's. */
+static unsigned char *room_for_run(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
+                                   const st_run *run)
+{
+    if (restoration->dsts)
+        return (unsigned char *)restoration->dsts[slot->index] + run->first_block * slot->block_nbytes;
+    return worker->is_batch ? st_worker_gather(worker, run->content_nbytes)
+                            : st_worker_content(worker, run->content_nbytes);
+}
+
+/* Reads and decodes a run into *content: room of the worker, or the caller's. *is_sound: nothing was noted. */
 static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slot *slot, const st_run *run,
                              const unsigned char **content, int *is_sound)
 {
@@ -253,8 +270,7 @@ static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slo
     }
     if (status != LMC_OK)
         return status;
-    part.dst = worker->is_batch ? st_worker_gather(worker, run->content_nbytes)
-                                : st_worker_content(worker, run->content_nbytes);
+    part.dst = room_for_run(restoration, worker, slot, run);
     part.dst_nbytes = run->content_nbytes;
     if (!part.dst)
         return LMC_ERR_NOMEM;
@@ -380,7 +396,8 @@ static lmc_status check_frame_end(void *user, st_worker *worker, st_slot *slot)
 static uint64_t tensor_nbytes(void *user, size_t index)
 {
     const restore_work *const work = user;
-    return st_file_tensor_nbytes(work->restoration->source, index);
+    return is_left_out(work->restoration, index) ? 0
+                                                 : st_file_tensor_nbytes(work->restoration->source, index);
 }
 
 static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_t count)
@@ -425,7 +442,7 @@ static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)
     const st_bases *const bases = &restoration->source->bases;
     unsigned char *const list = work->base_hashes;
     size_t count = 0;
-    if (!restoration->source->base || restoration->places ||
+    if (!restoration->source->base || restoration->places || restoration->dsts ||
         (restoration->log && restoration->log->lost_count > 0))
         return LMC_OK;
     for (size_t i = 0; i < bases->link_count; i++)
@@ -445,10 +462,13 @@ static lmc_status restore_all(restore_work *work, lmc_st_diag *diag)
     const size_t count = source->header.tensor_count;
     const int is_in_order = is_ordered(restoration);
     const int has_gaps = restoration->with_skeleton && source->container != LMC_ST_CONTAINER_SAFETENSORS;
+    uint64_t total_nbytes = 0;
+    for (size_t i = 0; i < count; i++)
+        total_nbytes += tensor_nbytes(work, i);
     for (size_t i = 0; i <= count && !is_in_order; i++)
         ST_TRY(st_skeleton_deliver(&work->skeleton, i, diag));
-    ST_TRY(st_engine_run(is_in_order && has_gaps ? &single_ops : &restore_ops, work, count,
-                         source->header.data_nbytes, restoration->options, diag));
+    ST_TRY(st_engine_run(is_in_order && has_gaps ? &single_ops : &restore_ops, work, count, total_nbytes,
+                         restoration->options, diag));
     ST_TRY(st_skeleton_deliver(&work->skeleton, count, diag));
     ST_TRY(check_base_hash(work, diag));
     return os_input_check_unchanged(&source->input, diag);

@@ -13,6 +13,9 @@
 
 #define NAME_SHOWN_NBYTES 256
 
+/* Of what is no tensor, as archives keep it. */
+#define PIECE_NBYTES ((size_t)1 << 20)
+
 static const char about[] =
     "Compares the tensors of two files, archives or plain ones, by name. Prints a\n"
     "line for each that differs, and a summary:\n"
@@ -25,7 +28,8 @@ static const char about[] =
     "else read; to find a damaged archive, use \"lmc-st verify\".\n";
 
 static const char more[] = "\n"
-                           "Exit status: 0 all tensors are equal (headers may differ: order, metadata),\n"
+                           "Exit status: 0 all tensors are equal (headers may differ: order, metadata,\n"
+                           "pickles; a word says so),\n"
                            "1 they differ or the data is bad, 2 wrong usage, 3 input failed.\n";
 
 /* Tensors of a file, by their numbers. */
@@ -41,6 +45,7 @@ typedef struct diff {
     cli_pair *pairs; /* same name, dtype and shape; in the order of A */
     size_t pair_count;
     list changed, retyped, removed, added;
+    int is_rest_equal; /* headers, and what else is no tensor */
 } diff;
 
 /* ---- pairing ---- */
@@ -91,6 +96,29 @@ static int is_header_equal(const diff *diff)
     return a_nbytes == b_nbytes && memcmp(a, b, a_nbytes) == 0;
 }
 
+/* Sets is_rest_equal. Errors: as lmc_st_skeleton_read(). */
+static lmc_status compare_rest(diff *diff, lmc_st_diag *diag)
+{
+    const uint64_t nbytes = lmc_st_skeleton_nbytes(diff->a);
+    diff->is_rest_equal = lmc_st_container_of(diff->a) == lmc_st_container_of(diff->b) &&
+                          nbytes == lmc_st_skeleton_nbytes(diff->b) && is_header_equal(diff);
+    if (!diff->is_rest_equal || lmc_st_container_of(diff->a) == LMC_ST_CONTAINER_SAFETENSORS)
+        return LMC_OK;
+    unsigned char *const pieces = malloc(2 * PIECE_NBYTES);
+    lmc_status status = LMC_OK;
+    for (uint64_t at = 0; pieces && at < nbytes && status == LMC_OK && diff->is_rest_equal;
+         at += PIECE_NBYTES) {
+        const size_t piece = nbytes - at < PIECE_NBYTES ? (size_t)(nbytes - at) : PIECE_NBYTES;
+        status = lmc_st_skeleton_read(diff->a, at, piece, pieces, diag);
+        if (status == LMC_OK)
+            status = lmc_st_skeleton_read(diff->b, at, piece, pieces + PIECE_NBYTES, diag);
+        diff->is_rest_equal = status == LMC_OK && memcmp(pieces, pieces + PIECE_NBYTES, piece) == 0;
+    }
+    free(pieces);
+    diag->status = pieces ? diag->status : LMC_ERR_NOMEM;
+    return pieces ? status : LMC_ERR_NOMEM;
+}
+
 static int is_metadata_equal(const diff *diff)
 {
     const size_t count = lmc_st_metadata_count(diff->a);
@@ -109,6 +137,10 @@ static int is_metadata_equal(const diff *diff)
 /* The difference of two headers that name the same tensors. */
 static const char *header_difference(const diff *diff)
 {
+    if (lmc_st_container_of(diff->a) != lmc_st_container_of(diff->b))
+        return "kind of file";
+    if (is_header_equal(diff))
+        return "bytes between the tensors";
     if (!is_metadata_equal(diff))
         return "metadata";
     for (size_t i = 0; i < diff->pair_count; i++)
@@ -162,7 +194,7 @@ static void show_diff(const diff *diff)
     show_list(&diff->added, "+", "\n");
     printf("%zu equal, %zu changed, %zu added, %zu removed", diff->pair_count - diff->changed.count,
            diff->changed.count + diff->retyped.count, diff->added.count, diff->removed.count);
-    if (count_differing(diff) == 0 && !is_header_equal(diff))
+    if (count_differing(diff) == 0 && !diff->is_rest_equal)
         printf("; the headers differ: %s", header_difference(diff));
     printf("\n");
 }
@@ -189,7 +221,7 @@ static void print_json(const diff *diff)
     print_names(&diff->removed, 1);
     printf("],\"retyped\":[");
     print_names(&diff->retyped, 1);
-    printf("],\"header_equal\":%s}\n", is_header_equal(diff) ? "true" : "false");
+    printf("],\"header_equal\":%s}\n", diff->is_rest_equal ? "true" : "false");
 }
 
 /* ---- */
@@ -205,8 +237,9 @@ static int compare(const cli_args *args, diff *diff)
     cli_progress_start(&progress, args, args->operands[0]);
     options.progress = cli_progress_update;
     options.user = &progress;
-    const lmc_status status =
-        cli_diff_contents(diff->a, diff->b, diff->pairs, diff->pair_count, &options, &diag);
+    lmc_status status = cli_diff_contents(diff->a, diff->b, diff->pairs, diff->pair_count, &options, &diag);
+    if (status == LMC_OK)
+        status = compare_rest(diff, &diag);
     cli_progress_clear(&progress);
     if (status != LMC_OK)
         return cli_report(&diag);

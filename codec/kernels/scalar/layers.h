@@ -120,6 +120,9 @@ LMC_INLINE void look_up_codes(layer_batch *b, const lmc_layer *layer, const uint
             row[i][g] = codes;
         }
     }
+    for (unsigned g = b->group_count; g < BATCH; g++)
+        for (unsigned i = 0; i < 8; i++)
+            row[i][g] = 0;
     for (unsigned g = 0; g < BATCH; g++) {
         uint64_t r[8];
         for (unsigned i = 0; i < 8; i++)

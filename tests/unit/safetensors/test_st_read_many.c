@@ -1,0 +1,214 @@
+/*
+ * test_st_read_many.c - tensors that are read at once, files that a function gives, and the places of tensors.
+ */
+#include "lmc_test_st.h"
+
+#define TENSOR_COUNT 300
+#define LARGE_NBYTES 3000000u
+
+static unsigned char content[TENSOR_COUNT][1000];
+static unsigned char large[LARGE_NBYTES];
+
+static size_t nbytes_of(size_t i)
+{
+    return i == TENSOR_COUNT ? sizeof large : i % 7 == 0 ? 0 : 2 * (i + 1);
+}
+
+static const unsigned char *content_of(size_t i)
+{
+    return i == TENSOR_COUNT ? large : content[i];
+}
+
+/* Small tensors t000, t001 ... in the order of their data, behind a large one. */
+static void make_files(void)
+{
+    lmc_st_writer *const writer = lmc_test_writer();
+    lmc_test_dir_make();
+    lmc_test_weights(large, sizeof large, 7);
+    CU_ASSERT_EQUAL(lmc_test_add(writer, "large", LMC_DTYPE_BF16, sizeof large / 2, large), LMC_OK);
+    for (size_t i = 0; i < TENSOR_COUNT; i++) {
+        char name[16];
+        lmc_test_weights(content[i], sizeof content[i], (unsigned)i);
+        snprintf(name, sizeof name, "t%03zu", i);
+        CU_ASSERT_EQUAL(lmc_test_add(writer, name, LMC_DTYPE_BF16, nbytes_of(i) / 2, content[i]), LMC_OK);
+    }
+    CU_ASSERT_EQUAL(lmc_st_writer_write_plain(writer, lmc_test_path("plain"), NULL, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_writer_write(writer, lmc_test_path("archive"), NULL, NULL, NULL), LMC_OK);
+    lmc_st_writer_free(writer);
+}
+
+static uint64_t index_of(const lmc_st_file *file, size_t i)
+{
+    char name[16];
+    uint64_t index = 0;
+    const int length =
+        i == TENSOR_COUNT ? snprintf(name, sizeof name, "large") : snprintf(name, sizeof name, "t%03zu", i);
+    CU_ASSERT_TRUE(lmc_st_find(file, name, (size_t)length, &index));
+    return index;
+}
+
+static void count_progress(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
+{
+    uint64_t *const seen = user;
+    seen[0] = done_nbytes;
+    seen[1] = total_nbytes;
+}
+
+/* Every third tensor, the large one, and one of them twice. */
+static void check_read(const lmc_st_file *file, unsigned thread_count)
+{
+    enum { WANTED_MAX = TENSOR_COUNT + 3 };
+    static unsigned char got[WANTED_MAX][1000];
+    static unsigned char got_large[LARGE_NBYTES];
+    uint64_t indices[WANTED_MAX];
+    size_t numbers[WANTED_MAX];
+    void *dsts[WANTED_MAX];
+    uint64_t seen[2] = {0, 1};
+    uint64_t expected_nbytes = 0;
+    size_t count = 0;
+    lmc_st_options options;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_options_init(&options);
+    options.thread_count = thread_count;
+    options.progress = count_progress;
+    options.user = seen;
+    for (size_t i = 0; i <= TENSOR_COUNT; i += 3)
+        numbers[count++] = i;
+    numbers[count++] = 3;
+    memset(got, 0, sizeof got);
+    for (size_t i = 0; i < count; i++) {
+        indices[i] = index_of(file, numbers[i]);
+        dsts[i] = numbers[i] == TENSOR_COUNT ? got_large : got[i];
+        expected_nbytes += i + 1 < count ? nbytes_of(numbers[i]) : 0;
+    }
+    CU_ASSERT_EQUAL(lmc_st_read_many(file, indices, dsts, count, &options, &diag), LMC_OK);
+    for (size_t i = 0; i < count; i++)
+        CU_ASSERT_EQUAL(memcmp(dsts[i], content_of(numbers[i]), nbytes_of(numbers[i])), 0);
+    CU_ASSERT_EQUAL(seen[0], expected_nbytes);
+    CU_ASSERT_EQUAL(seen[1], expected_nbytes);
+    indices[1] = TENSOR_COUNT + 1;
+    CU_ASSERT_EQUAL(lmc_st_read_many(file, indices, dsts, count, &options, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_read_many(file, NULL, NULL, 0, NULL, NULL), LMC_OK);
+}
+
+static void test_read_many(void)
+{
+    static const char *const names[] = {"plain", "archive"};
+    for (size_t i = 0; i < 2; i++) {
+        lmc_st_file *file = NULL;
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), &file, NULL), LMC_OK);
+        for (unsigned threads = 1; threads <= 4; threads++)
+            check_read(file, threads);
+        lmc_st_close(file);
+    }
+}
+
+static void test_cancelled(void)
+{
+    static const volatile int cancel = 1;
+    uint64_t index = 0;
+    void *dst = large;
+    lmc_st_file *file = NULL;
+    lmc_st_options options;
+    lmc_st_options_init(&options);
+    options.cancel = &cancel;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_read_many(file, &index, &dst, 1, &options, NULL), LMC_ERR_CANCELLED);
+    lmc_st_close(file);
+}
+
+static void test_damaged(void)
+{
+    static unsigned char got[LARGE_NBYTES];
+    uint64_t place = 0, nbytes = 0;
+    void *dst = got;
+    lmc_st_file *file = NULL;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), &file, NULL), LMC_OK);
+    const uint64_t index = index_of(file, TENSOR_COUNT);
+    CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
+    lmc_test_flip(lmc_test_path("archive"), (size_t)(place + nbytes / 2), 4);
+    CU_ASSERT_EQUAL(lmc_st_read_many(file, &index, &dst, 1, NULL, &diag), LMC_ERR_CHECKSUM);
+    CU_ASSERT_STRING_EQUAL(diag.tensor, "large");
+    lmc_test_flip(lmc_test_path("archive"), (size_t)(place + nbytes / 2), 4);
+    lmc_st_close(file);
+}
+
+/* ---- a file that a function gives ---- */
+
+typedef struct memory_file {
+    unsigned char *bytes;
+    size_t nbytes;
+    uint64_t fails_at; /* reads of this byte fail */
+} memory_file;
+
+static lmc_status read_memory(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    const memory_file *const file = user;
+    if (offset <= file->fails_at && file->fails_at - offset < nbytes)
+        return LMC_ERR_IO;
+    CU_ASSERT_TRUE(offset <= file->nbytes && nbytes <= file->nbytes - offset);
+    memcpy(dst, file->bytes + offset, nbytes);
+    return LMC_OK;
+}
+
+static void test_open_from(void)
+{
+    static const char *const names[] = {"plain", "archive"};
+    for (size_t i = 0; i < 2; i++) {
+        memory_file memory = {.fails_at = UINT64_MAX};
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+        lmc_st_file *file = NULL;
+        memory.bytes = lmc_test_read(lmc_test_path(names[i]), &memory.nbytes);
+        CU_ASSERT_EQUAL_FATAL(
+            lmc_st_open_from("s3://b/x", read_memory, &memory, memory.nbytes, NULL, &file, &diag), LMC_OK);
+        CU_ASSERT_STRING_EQUAL(lmc_st_path(file), "s3://b/x");
+        CU_ASSERT_EQUAL(lmc_st_is_archive(file), (int)i);
+        check_read(file, 3);
+        lmc_st_close(file);
+        memory.fails_at = 3;
+        CU_ASSERT_EQUAL(lmc_st_open_from("x", read_memory, &memory, memory.nbytes, NULL, &file, &diag),
+                        LMC_ERR_IO);
+        CU_ASSERT_PTR_NULL(file);
+        CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "read function"));
+        free(memory.bytes);
+    }
+}
+
+static void test_places(void)
+{
+    static const char *const names[] = {"plain", "archive"};
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t place = 0, nbytes = 0, origin = 0;
+        size_t plain_nbytes = 0;
+        lmc_st_file *file = NULL;
+        unsigned char *const plain = lmc_test_read(lmc_test_path("plain"), &plain_nbytes);
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), &file, NULL), LMC_OK);
+        const uint64_t index = index_of(file, TENSOR_COUNT);
+        CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_st_tensor_origin(file, index, &origin), LMC_OK);
+        CU_ASSERT_EQUAL(memcmp(plain + origin, large, sizeof large), 0);
+        CU_ASSERT_TRUE(i == 0 ? place == origin && nbytes == sizeof large : nbytes < sizeof large);
+        CU_ASSERT_EQUAL(lmc_st_tensor_place(file, TENSOR_COUNT + 1, &place, &nbytes), LMC_ERR_ARG);
+        CU_ASSERT_EQUAL(place + nbytes, 0);
+        CU_ASSERT_EQUAL(lmc_st_tensor_origin(file, TENSOR_COUNT + 1, &origin), LMC_ERR_ARG);
+        lmc_st_close(file);
+        free(plain);
+    }
+}
+
+static void test_end(void)
+{
+    unlink(lmc_test_path("plain"));
+    unlink(lmc_test_path("archive"));
+    lmc_test_dir_end();
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(make_files),     LMC_TEST(test_read_many), LMC_TEST(test_cancelled), LMC_TEST(test_damaged),
+        LMC_TEST(test_open_from), LMC_TEST(test_places),    LMC_TEST(test_end),
+    };
+    return LMC_TEST_MAIN("st_read_many", tests, argc, argv);
+}
