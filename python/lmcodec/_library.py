@@ -11,11 +11,11 @@ import glob
 import os
 from typing import Iterator
 
-VERSION = (0, 2)  # MAJOR, MINOR of the library that this package is made for
+VERSION = (0, 3)  # MAJOR, MINOR of the library that this package is made for
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _TREE = os.path.dirname(os.path.dirname(_HERE))
-_SUBFOLDERS = ("", "lib", "safetensors", "filter", "tool")  # of an installation, of a build
+_SUBFOLDERS = ("", "lib", "safetensors", "filter", os.path.join("filter", "plugin"), "tool")  # installed, built
 
 
 def _folders() -> Iterator[str]:
