@@ -50,7 +50,7 @@ extern "C" {
 #endif
 
 #define LMC_VERSION_MAJOR 0
-#define LMC_VERSION_MINOR 2
+#define LMC_VERSION_MINOR 3
 #define LMC_VERSION_PATCH 0
 
 /* One number to compare: 10000 * MAJOR + 100 * MINOR + PATCH. */

@@ -325,9 +325,9 @@ typedef struct lmc_st_options {
     void (*file_done)(void *user, const char *path, lmc_st_event event, uint64_t in_nbytes,
                       uint64_t out_nbytes);
     /* Convert and the writer: the file to code against, plain or archive. The new archive then needs this base to be
-     * read. For a directory, a directory: the base of each safetensors file is the file there with its relative name,
-     * or that name with .lmc. A file without one is stored alone. Tensors are matched by name, dtype and shape. A
-     * tensor without a match may still be found equal to a tensor of another name.
+     * read. For a directory, a directory: the base of each file that is converted is the file there with its relative
+     * name, or that name with .lmc (see "directories"). A file without one is stored alone. Tensors are matched by
+     * name, dtype and shape. A tensor without a match may still be found equal to a tensor of another name.
      * Restore, verify, compare: the base of the archive, or the directory with the bases of a directory's archives.
      * NULL, the default: convert uses no base; the other calls look for it (see above). */
     const char *base;
@@ -494,11 +494,20 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_write_plain(const lmc_st_write
 
 /* ---- directories --------------------------------------------------------------------------------
  *
- * lmc_st_convert() of a model's directory writes a directory. Every *.safetensors file becomes an archive of its name
- * with .lmc. Every other file is copied. Links to files are followed, and empty folders are kept. The headers of all
- * safetensors files are checked before anything is written. Each index (*.safetensors.index*.json) must name plain
- * files that are there, or when restoring, their archives. Refused with ARG are: a link to a directory, a pipe, a file
- * whose name would meet an archive's, and a name that is too long for the output.
+ * lmc_st_convert() of a directory writes a directory. Every file whose container is known (lmc_st_container) becomes an
+ * archive of its name with .lmc: a file named *.safetensors, and any other that is one by its content. Every other file
+ * is copied. Links to files are followed, and empty folders are kept. All files are looked at before anything is
+ * written. A file named *.safetensors that cannot be read is a fault of the call. Any other that looks like a container
+ * and cannot be followed is copied, and so is an archive that lies there: options->warning gets the cause. Files that
+ * options->excludes names are copied whatever they are. A directory without a file that is converted is refused (ARG).
+ * Each index (*.safetensors.index*.json, *.bin.index*.json) must name plain files that are there, or when restoring,
+ * their archives. Of an index of .bin files, all files may be absent. Refused with ARG are: a link to a directory, a
+ * pipe, a file whose name would meet an archive's, a name that is too long for the output, and a file ".lmc-copied" in
+ * the root.
+ *
+ * A copy whose name ends in .lmc must not be taken for an archive. The new directory then has a file ".lmc-copied" with
+ * the relative paths of these copies, each on a line of its own, in order. A copy whose path has a line break is
+ * refused (ARG). Restore, verify and compare refuse a list that does not fit the directory (CORRUPT).
  *
  * The new directory grows beside its place under its own name, ".NAME.lmc-st-partial", and is renamed when it is
  * complete. A run that was killed or cancelled leaves it there. So does a run whose disk was full or failed (os_errno
@@ -509,8 +518,12 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_write_plain(const lmc_st_write
  * With `force`, a directory that is in the way is replaced as a whole. Its archives that are still right are kept,
  * whatever their level.
  *
- * lmc_st_restore() of such a directory gives the tree back: every *.safetensors.lmc file is restored, every other file
- * copied. */
+ * lmc_st_restore() of such a directory gives the tree back: every *.lmc file that is not on the list is restored, and
+ * must be an archive. Every other file is copied.
+ *
+ * With `base`, the base of a file is found by its relative path. A folder on that path that is not in the base
+ * directory may have other digits in its name there, as global_step10 and global_step20: the one folder of such a name
+ * is taken. So it is with `base_dirs`. */
 
 /* ---- experimental ----------------------------------------------------------------------------------
  *
@@ -554,6 +567,13 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_write_content(const lmc_st_file
                                                                lmc_read_fn read, void *user,
                                                                const lmc_st_options *options,
                                                                lmc_st_diag *diag);
+
+/* Opens each archive of the converted directory `in_path`, to be read with the bases that the options name, and calls
+ * visit(user, file). The file is closed when visit() returns; a result other than 0 ends the call, which is no failure.
+ * Errors: ARG (no directory), and as lmc_st_open(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status
+lmc_st_visit_archives(const char *in_path, const lmc_st_options *options,
+                      int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag);
 
 /* lmc_st_restore(), but a plain safetensors file is copied as it is once its header has been checked. Needs
  * options->out_fd. */

@@ -211,3 +211,14 @@ lmc_status lmc_st_compare(const char *archive_path, const char *plain_path, cons
                      : st_compare_files(archive_path, -1, plain_path, &call.options, call.diag);
     return st_call_end(&call, status);
 }
+
+lmc_status lmc_st_visit_archives(const char *in_path, const lmc_st_options *options,
+                                 int (*visit)(void *user, const lmc_st_file *file), void *user,
+                                 lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin(&call, in_path, options, NULL, diag);
+    if (status == LMC_OK)
+        status = st_tree_visit(in_path, &call.options, visit, user, call.diag);
+    return st_call_end(&call, status);
+}

@@ -14,6 +14,7 @@ def pytest_addoption(parser):
     group.addoption("--build", default=os.path.join(ROOT, "build", "test"), metavar="DIR",
                     help="a build of the project (default: build/test)")
     group.addoption("--tool", metavar="FILE", help="the command lmc-st, if not that of the build")
+    group.addoption("--wheel", metavar="FILE", help="a wheel of python/build_wheel.sh")
     group.addoption("--venvs", metavar="DIR", help="the folder with the environments that tests/support/setup.sh makes")
     group.addoption("--cross", metavar="DIR", help="a build for another processor")
     group.addoption("--emulator", metavar="COMMAND", help="runs the programs of that build")

@@ -19,8 +19,12 @@
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
+#         containers  files of torch (an old and a current one), torch.distributed, transformers' Trainer, numpy and
+#                     GGUF go through lmc-st and load again; damaged ones
 #         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
 #         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
+#         python      the package lmcodec with the library of the build: NumPy, PyTorch, the tests of safetensors, types
+#         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
 #         package     programs outside the tree against an installed LMC
 #         checks      rules of the source: layers, interface, format document, text, layout, warnings; the programs of
 #                     bench/ run
@@ -43,8 +47,8 @@ cd "$root"
 . tests/support/setup.sh
 export LMC_JOBS="$lmc_jobs"
 
-quick_parts="unit kernels neon arm32 sanitize fuzz cli reference official transformers h5py hdf5 h5examples package \
-  checks quickstart"
+quick_parts="unit kernels neon arm32 sanitize fuzz cli reference official transformers containers h5py hdf5 h5examples \
+  python wheel package checks quickstart"
 slow_parts="large thread search model"
 
 # ---- counting -------------------------------------------------------------------------------------
@@ -238,11 +242,27 @@ part_official() {
   with_venv with_build build_test run_pytest official "$lmc_python" tests/official -n "$lmc_jobs"
 }
 
+venv_old_torch() { lmc_venv_torch transformers==4.49.0 safetensors==0.8.0 'numpy<2' pytest pytest-xdist; }
+
 part_transformers() {
-  if lmc_venv_torch transformers==4.49.0 safetensors==0.8.0 'numpy<2' pytest pytest-xdist; then
+  if venv_old_torch; then
     with_build build_test run_pytest transformers "$lmc_python_torch" tests/transformers -n "$lmc_jobs"
   else
     skip transformers "needs torch (Debian: python3-torch python3-venv) and transformers from the package index"
+  fi
+}
+
+part_containers() {
+  with_torch old venv_old_torch "needs torch and a package index (Debian: python3-torch python3-venv)"
+  with_torch now lmc_venv_torch_now "needs torch from the package index"
+}
+
+with_torch() { # WHICH SET_UP REASON
+  if "$2"; then
+    with_build build_test run_pytest "containers-$1" "$lmc_venv_dir/bin/python" tests/containers -n "$lmc_jobs" \
+      --dist loadfile -W ignore
+  else
+    skip "containers-$1" "$3"
   fi
 }
 
@@ -288,6 +308,24 @@ part_h5examples() {
       $(for bed in $lmc_h5_beds; do echo "build/venv-h5-$bed/bin/python"; done)
   else
     skip h5examples "needs Debian's python3-h5py and h5py from the package index"
+  fi
+}
+
+part_python() {
+  if lmc_venv_python; then
+    with_build build_test run_pytest python "$lmc_python_torch" tests/python -n "$lmc_jobs" --dist loadfile \
+      --ignore tests/python/test_wheel.py
+  else
+    skip python "needs torch (Debian: python3-torch python3-venv) and safetensors from the package index"
+  fi
+}
+
+part_wheel() {
+  if wheel=$(sh python/build_wheel.sh); then
+    wheel=$(echo "$wheel" | tail -n 1)
+    with_build build_test run_pytest wheel "$lmc_pytest" tests/python/test_wheel.py --wheel "$wheel"
+  else
+    fail "the wheel could not be built"
   fi
 }
 
@@ -378,13 +416,13 @@ done
 parts=${parts:-$quick_parts}
 
 packages="build-essential cmake pkg-config libcunit1-dev libcjson-dev libxxhash-dev libzstd-dev python3"
-if wants cli large sanitize checks neon arm32 hdf5; then
+if wants cli large sanitize checks neon arm32 hdf5 wheel; then
   packages="$packages python3-pytest python3-pytest-xdist"
 fi
 if wants checks; then
   packages="$packages clang libbz2-dev"
 fi
-if wants reference official model; then
+if wants reference official model wheel; then
   packages="$packages python3-venv"
 fi
 if wants checks sanitize; then

@@ -63,9 +63,8 @@ static const option options[] = {
     {CLI_OPT_LEVEL, 0, "level", "LEVEL", CLI_CONVERT,
      "default, fast (a little larger) or max (slower, smaller)"},
     {CLI_OPT_BASE, 0, "base", "OLD", CLI_CONVERT,
-     "store what has changed since OLD: an earlier snapshot of\n"
-     "IN, or its archive; a directory if IN is one. OLD is then\n"
-     "needed to restore IN"},
+     "store what has changed since OLD, an earlier snapshot of IN\n"
+     "or its archive, which is then needed to restore IN"},
     {CLI_OPT_BASE, 0, "base", "OLD", CLI_BENCH,
      "an earlier snapshot of FILE, or its archive: each level\n"
      "without and with it"},
@@ -74,6 +73,9 @@ static const option options[] = {
      "where the base of OLD is, if OLD is an archive with a base"},
     {CLI_OPT_BASE_DIR, 0, "base-dir", "DIR", WITH_BASE | CLI_BENCH,
      "where bases are looked for, before an archive's directory"},
+    {CLI_OPT_EXCLUDE, 0, "exclude", "GLOB", CLI_CONVERT,
+     "of a directory, copy files whose path or name fits GLOB"},
+    {CLI_OPT_RAW, 0, "raw", NULL, CLI_CONVERT, "take a file of any kind: what is unknown, in pieces"},
     {CLI_OPT_THREADS, 'j', "threads", "N", CLI_CONVERT | CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_DIFF,
      "number of threads; 0, the default, is one per core"},
     {CLI_OPT_THREADS, 'j', "threads", "N", CLI_BENCH, "number of threads; default 1, 0 is one per core"},
@@ -90,8 +92,7 @@ static const option options[] = {
      "and name the others; the exit status is then 1"},
     {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_CONVERT | CLI_RESTORE,
      "do not wait until OUT has reached the disk"},
-    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_CONVERT,
-     "no progress bar, summary, or warning that OUT is larger"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_CONVERT, "no progress bar, summary, or warning"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RESTORE, "neither progress bar nor summary on a terminal"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_VERIFY,
      "no progress bar, summary, or line on what is no archive"},
@@ -217,6 +218,16 @@ static int set_base_dir(parser *parser, const char *value)
     return 1;
 }
 
+static int set_exclude(parser *parser, const char *value)
+{
+    if (value[0] == '\0')
+        return fail_parse(parser, "the pattern is empty after", "--exclude");
+    if (parser->args->exclude_count == CLI_EXCLUDES_MAX)
+        return fail_parse(parser, "there are too many patterns before", value);
+    parser->args->excludes[parser->args->exclude_count++] = value;
+    return 1;
+}
+
 static int apply_option(parser *parser, const option *option, const char *value)
 {
     parser->args->seen |= option->bit;
@@ -232,6 +243,7 @@ static int apply_option(parser *parser, const option *option, const char *value)
     case CLI_OPT_RANGE: parser->args->range = value; return 1;
     case CLI_OPT_BASE: return set_base(parser, value);
     case CLI_OPT_BASE_DIR: return set_base_dir(parser, value);
+    case CLI_OPT_EXCLUDE: return set_exclude(parser, value);
     case CLI_OPT_RM: parser->args->seen &= ~CLI_OPT_KEEP; return 1; /* the last one counts */
     case CLI_OPT_KEEP: parser->args->seen &= ~CLI_OPT_RM; return 1;
     default: return 1;

@@ -26,6 +26,8 @@
 #define CLI_OPT_RANGE (1u << 16)
 #define CLI_OPT_BASE (1u << 17)
 #define CLI_OPT_BASE_DIR (1u << 18)
+#define CLI_OPT_EXCLUDE (1u << 19)
+#define CLI_OPT_RAW (1u << 20)
 
 /* Commands, as bits of the table of options. */
 #define CLI_CONVERT (1u << 0)
@@ -40,6 +42,7 @@
 #define CLI_DOCTOR (1u << 9)
 
 #define CLI_BASE_DIRS_MAX 16
+#define CLI_EXCLUDES_MAX 64
 
 typedef struct cli_args {
     unsigned seen;       /* CLI_OPT_* that were given */
@@ -54,6 +57,8 @@ typedef struct cli_args {
     const char *base;                         /* likewise */
     const char *base_dirs[CLI_BASE_DIRS_MAX]; /* in the order of the options */
     size_t base_dir_count;
+    const char *excludes[CLI_EXCLUDES_MAX]; /* likewise */
+    size_t exclude_count;
 } cli_args;
 
 /* Options and operands may come in any order; "--" ends the options. Returns 1, or 0 with *fault and *subject (the

@@ -9,7 +9,6 @@
 #include "tool/path.h"
 #include "tool/text.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,6 +29,9 @@ void cli_set_options(const cli_args *args, lmc_st_options *options)
     options->base = args->base;
     options->base_dirs = args->base_dirs;
     options->base_dir_count = args->base_dir_count;
+    options->raw = (args->seen & CLI_OPT_RAW) != 0;
+    options->excludes = args->excludes;
+    options->exclude_count = args->exclude_count;
     options->cancel = &cli_cancel;
 }
 
@@ -120,9 +122,9 @@ int cli_is_same_shape(const lmc_st_tensor *a, const lmc_st_tensor *b)
 
 /* The removal of an input that was converted with --base. */
 typedef struct removal_check {
-    const cli_args *args;
     const char *in_path;
     char *true_in; /* without links */
+    int exit_status;
 } removal_check;
 
 /* For two paths without links: 1 if `inner` is `outer` or below it. */
@@ -133,78 +135,49 @@ static int is_within(const char *inner, const char *outer)
            (inner[length] == '\0' || inner[length] == '/' || strcmp(outer, "/") == 0);
 }
 
-/* Goes down the chain of bases of one archive, which is opened with --base `base`. */
-static int check_archive(const removal_check *check, const char *archive_path, const char *base)
+/* Goes down the chain of bases of one archive. Returns the exit status. */
+static int check_archive(void *user, const lmc_st_file *file)
 {
-    lmc_st_file *file = NULL;
+    removal_check *const check = user;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     char shown[200];
-    cli_args args = *check->args;
-    args.base = base;
-    if (cli_open(&args, archive_path, &file, &diag) != LMC_OK)
-        return cli_report(&diag);
-    int exit_status = CLI_OK;
-    for (const lmc_st_file *at = file; at && exit_status == CLI_OK;) {
+    for (const lmc_st_file *at = file; at && check->exit_status == CLI_OK;) {
         if (lmc_st_open_base(at, &at, &diag) != LMC_OK) {
-            exit_status = cli_report(&diag);
+            check->exit_status = cli_report(&diag);
             break;
         }
         char *const found = at ? realpath(lmc_st_path(at), NULL) : NULL;
         if (at && !found) {
-            exit_status = cli_fail_os(lmc_st_path(at), errno, "cannot find");
+            check->exit_status = cli_fail_os(lmc_st_path(at), errno, "cannot find");
         } else if (at && is_within(found, check->true_in)) {
             cli_set_diag(&diag, check->in_path, LMC_ERR_ARG,
                          "is kept: %s was written, but needs it as a base",
-                         cli_shown(shown, sizeof shown, archive_path));
-            exit_status = cli_report(&diag);
+                         cli_shown(shown, sizeof shown, lmc_st_path(file)));
+            check->exit_status = cli_report(&diag);
         }
         free(found);
     }
-    lmc_st_close(file);
-    return exit_status;
-}
-
-/* All archives in a folder and below it. base_folder: the one that belongs to it among the bases; the base of NAME.lmc
- * is NAME there, or NAME.lmc. */
-static int check_folder(const removal_check *check, const char *folder, const char *base_folder)
-{
-    int exit_status = CLI_OK;
-    DIR *const stream = opendir(folder);
-    if (!stream)
-        return cli_fail_os(folder, errno, "cannot list the directory");
-    for (const struct dirent *next = NULL; exit_status == CLI_OK && (next = readdir(stream)) != NULL;) {
-        if (strcmp(next->d_name, ".") == 0 || strcmp(next->d_name, "..") == 0)
-            continue;
-        char *const path = cli_path_join(folder, next->d_name, "");
-        char *const base = cli_path_join(base_folder, next->d_name, "");
-        if (!path || !base) {
-            exit_status = cli_fail_nomem();
-        } else if (cli_is_directory(path)) {
-            exit_status = check_folder(check, path, base);
-        } else if (cli_is_archive_name(path)) {
-            char *const suffix = base + strlen(base) - strlen(CLI_ARCHIVE_SUFFIX);
-            *suffix = '\0';
-            if (!cli_is_file(base))
-                *suffix = CLI_ARCHIVE_SUFFIX[0];
-            exit_status = check_archive(check, path, base);
-        }
-        free(path);
-        free(base);
-    }
-    closedir(stream);
-    return exit_status;
+    return check->exit_status;
 }
 
 int cli_base_allows_removal(const cli_args *args, const char *archive_path, const char *in_path)
 {
-    removal_check check = {args, in_path, NULL};
+    removal_check check = {in_path, NULL, CLI_OK};
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_options options;
+    lmc_st_file *file = NULL;
+    lmc_status status = LMC_OK;
     if (!args->base)
         return CLI_OK;
     check.true_in = realpath(in_path, NULL);
     if (!check.true_in)
         return cli_fail_os(in_path, errno, "cannot find");
-    const int exit_status = cli_is_directory(archive_path) ? check_folder(&check, archive_path, args->base)
-                                                           : check_archive(&check, archive_path, args->base);
+    cli_set_options(args, &options);
+    if (cli_is_directory(archive_path))
+        status = lmc_st_visit_archives(archive_path, &options, check_archive, &check, &diag);
+    else if ((status = cli_open(args, archive_path, &file, &diag)) == LMC_OK)
+        (void)check_archive(&check, file);
+    lmc_st_close(file);
     free(check.true_in);
-    return exit_status;
+    return status == LMC_OK ? check.exit_status : cli_report(&diag);
 }

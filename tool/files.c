@@ -57,6 +57,13 @@ static void show_damage(void *user, const lmc_st_diag *diag)
     job->damaged_shown++;
 }
 
+static void show_warning(void *user, const lmc_st_diag *diag)
+{
+    cli_job *const job = user;
+    cli_progress_clear(&job->progress);
+    (void)cli_report(diag);
+}
+
 static void show_progress(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
 {
     cli_job *const job = user;
@@ -88,6 +95,7 @@ void cli_job_start(cli_job *job, const cli_args *args, const char *in_path)
     job->options.progress = show_progress;
     job->options.damage = show_damage;
     job->options.file_done = show_file;
+    job->options.warning = (args->seen & CLI_OPT_QUIET) != 0 ? NULL : show_warning;
     job->options.user = job;
     job->options.in_fd = is_stream(in_path) ? STDIN_FILENO : -1;
     cli_progress_start(&job->progress, args, is_stream(in_path) ? "standard input" : in_path);
@@ -164,7 +172,7 @@ static int run_operand(const cli_work *work, const cli_args *args, const char *i
     if (args->output && args->operand_count == 1) {
         out_path = strdup(args->output);
     } else {
-        out_path = work->output_name(in_path, &fault);
+        out_path = work->output_name(args, in_path, &fault);
         if (fault)
             return cli_usage_error(work->name, "%s: %s", cli_shown(shown, sizeof shown, in_path), fault);
         if (out_path && args->output) { /* the default name, in the directory of -o */
@@ -212,7 +220,7 @@ static const char *find_same_name(const cli_work *work, const cli_args *args)
     const char *found = NULL;
     char **const names = calloc((size_t)args->operand_count, sizeof *names);
     for (int i = 0; names && i < args->operand_count && !found; i++) {
-        names[i] = work->output_name(args->operands[i], &fault);
+        names[i] = work->output_name(args, args->operands[i], &fault);
         for (int j = 0; j < i && names[i] && !found; j++) {
             const int is_same =
                 names[j] && strcmp(cli_last_component(names[i]), cli_last_component(names[j])) == 0;

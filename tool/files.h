@@ -27,7 +27,7 @@ typedef struct cli_work {
     const char *name; /* of the command */
     /* The default output for an input, to be freed. NULL with *fault: the input's name gives none; NULL
      * without: out of memory. */
-    char *(*output_name)(const char *in_path, const char **fault);
+    char *(*output_name)(const cli_args *args, const char *in_path, const char **fault);
     lmc_status (*do_one)(cli_job *job, const char *in_path, const char *out_path);
     void (*print_summary)(const cli_job *job); /* the closing line */
     int is_convert;

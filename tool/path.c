@@ -37,7 +37,7 @@ int cli_is_own_directory(const char *path)
 
 int cli_is_archive_name(const char *path)
 {
-    static const char suffix[] = ".safetensors" CLI_ARCHIVE_SUFFIX;
+    static const char suffix[] = CLI_ARCHIVE_SUFFIX;
     const char *const name = cli_last_component(path);
     const size_t length = strlen(name);
     return length >= sizeof suffix && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;

@@ -15,7 +15,7 @@ int cli_is_file(const char *path);
 /* 1 if it is a directory whose last component is its own name: no link, "." or "..". */
 int cli_is_own_directory(const char *path);
 
-/* 1 if the name is that of an archive in a directory that lmc-st wrote: "*.safetensors.lmc". */
+/* 1 if the last component is "NAME.lmc": NAME is not empty. */
 int cli_is_archive_name(const char *path);
 
 /* Length of a path without the slashes at its end. */

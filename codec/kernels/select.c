@@ -3,25 +3,23 @@
  * offer. LMC_KERNELS=name asks for another set, for tests.
  */
 #include "codec/kernels/kernels.h"
+#include "codec/kernels/x86_cpu.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #if defined(__x86_64__)
 
-/* __builtin_cpu_supports() asks the operating system, too: it denies a set whose registers are not saved. */
 static int has_avx2(void)
 {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+    const lmc_x86_cpu cpu = lmc_x86_cpu_read();
+    return lmc_x86_cpu_has_avx2(&cpu);
 }
 
 static int has_avx512(void)
 {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+    const lmc_x86_cpu cpu = lmc_x86_cpu_read();
+    return lmc_x86_cpu_has_avx512(&cpu);
 }
 
 #endif

@@ -9,7 +9,9 @@ This module needs no other package. lmcodec.numpy, lmcodec.torch and lmcodec.fla
 
 from __future__ import annotations
 
-from . import _abi
+import os
+
+from . import _abi, _library
 from ._codec import FrameInfo, decode, encode, info
 from ._errors import (ArgumentError, BaseError, Cancelled, ChecksumError, ClosedError, DataError, DTypeError,
                       LimitError, LMCError, SafetensorError, SliceError, TensorNotFound, UnsupportedError)
@@ -21,11 +23,14 @@ from ._slices import Slice
 
 __version__: str = _abi.version_text().decode()
 
+PLUGIN_PATH: str = os.path.dirname(_library.find("libh5lmc.so") or "")
+"""The directory of the HDF5 plugin, for HDF5_PLUGIN_PATH; "" where the library was built without it."""
+
 __all__ = [
     "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "File",
-    "FrameInfo", "LMCError", "LimitError", "Result", "SafetensorError", "Slice", "SliceError", "TensorInfo",
-    "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "encode", "info", "kernels", "open_original",
-    "restore", "safe_open", "save", "verify",
+    "FrameInfo", "LMCError", "LimitError", "PLUGIN_PATH", "Result", "SafetensorError", "Slice", "SliceError",
+    "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "encode", "info", "kernels",
+    "open_original", "restore", "safe_open", "save", "verify",
 ]
 
 

@@ -83,7 +83,7 @@ class FrameInfo:
     """What the head of a frame says. Nothing of it is verified before the frame is decoded.
 
     dtype: as safetensors names it. mode: "stored", "coded", "short" or "delta". nbytes: bytes of the content.
-    row_nbytes: bytes of a row of the matrix, 0 if it is none. base_nbytes: bytes of the base that a delta needs, else 0.
+    row_nbytes: bytes of a row of the matrix, or 0. base_nbytes: bytes of the base that a delta needs, or 0.
     """
 
     dtype: str
@@ -129,7 +129,7 @@ def encode(data: Any, dtype: str | None = None, *, level: str = "default", threa
     row_nbytes: bytes of a row of a matrix. By default those of a buffer with two dimensions or more; 0 for none.
     base: an earlier snapshot of the data, of as many bytes. The frame may then need it to be decoded.
 
-    Returns at most 48 bytes more than `data` has. Raises ArgumentError, BaseError (a base of another size), MemoryError,
+    Returns at most 48 bytes more than `data` has. Raises ArgumentError, BaseError (its size differs), MemoryError,
     TypeError (no buffer), and BufferError or ValueError for a buffer that is not contiguous.
     """
     params = _abi.Params()

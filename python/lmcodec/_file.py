@@ -18,7 +18,7 @@ _PIECE_NBYTES = 128 << 20  # is read in a small part of a second
 
 
 class TensorInfo(NamedTuple):
-    """A tensor as the header describes it. number: in the order of the contents. dtype: as files name it. offset: of its
+    """A tensor as the header describes it. number: in the order of contents. dtype: as files name it. offset: of its
     content among that of all tensors."""
 
     number: int
@@ -138,8 +138,8 @@ class File:
                   progress: Progress | None = None) -> None:
         """Reads whole tensors to memory at these addresses, which has room for them. For those who wrap a framework.
 
-        Threads share the work. progress(done bytes, all bytes) is called after each piece of it. What it raises ends the
-        call. Raises as read_into() does.
+        Threads share the work. progress(done bytes, all bytes) is called after each piece of it. What it raises ends
+        the call. Raises as read_into() does.
         """
         handle = self._open()
         nbytes = sum(tensor.nbytes for tensor in tensors)
@@ -149,8 +149,8 @@ class File:
         indices = (ctypes.c_uint64 * len(tensors))(*(tensor.number for tensor in tensors))
         destinations = (ctypes.c_void_p * len(tensors))(*addresses)
         options = CallOptions(threads=threads, progress=progress)
-        options.check(options.run(
-            lambda settings, diag: _abi.st_read_many(handle.pointer, indices, destinations, len(tensors), settings, diag)))
+        options.check(options.run(lambda settings, diag: _abi.st_read_many(
+            handle.pointer, indices, destinations, len(tensors), settings, diag)))
 
     def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
         """Reads bytes [first_byte, first_byte + nbytes) of a tensor to memory at this address."""

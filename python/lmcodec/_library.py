@@ -11,7 +11,7 @@ import glob
 import os
 from typing import Iterator
 
-VERSION = (0, 2)  # MAJOR, MINOR of the library that this package is made for
+VERSION = (0, 3)  # MAJOR, MINOR of the library that this package is made for
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _TREE = os.path.dirname(os.path.dirname(_HERE))

@@ -8,7 +8,7 @@ from typing import BinaryIO, cast
 
 
 def new_file() -> BinaryIO:
-    """An empty file without a name: in memory, or where the system lacks such files, in a folder for temporary files."""
+    """An empty file without a name: in memory, or where the system lacks such files, on a disk."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("lmcodec", os.MFD_CLOEXEC), "w+b", buffering=0)
     return cast(BinaryIO, tempfile.TemporaryFile(buffering=0))

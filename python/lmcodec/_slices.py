@@ -11,7 +11,7 @@ from ._file import File, TensorInfo
 
 
 class Rows(NamedTuple):
-    """Part of a tensor that lies in one piece: elements `first` to `end` of the first dimension, and the index in it."""
+    """Part of a tensor that lies in one piece: `first` to `end` of the first dimension, and the index in it."""
 
     first: int
     end: int

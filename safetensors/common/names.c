@@ -9,21 +9,23 @@
 
 #define PLAIN_SUFFIX ".safetensors"
 
-static int ends_with(const char *path, const char *suffix)
+/* 1 if the last component of the path has this suffix and something before it. */
+static int has_suffix(const char *path, const char *suffix)
 {
-    const size_t length = strlen(path);
+    const char *const slash = strrchr(path, '/');
+    const size_t length = strlen(!slash ? path : slash + 1);
     const size_t end = strlen(suffix);
-    return length > end && strcmp(path + length - end, suffix) == 0;
+    return length > end && strcmp(path + strlen(path) - end, suffix) == 0;
 }
 
 int st_is_plain_name(const char *path)
 {
-    return ends_with(path, PLAIN_SUFFIX);
+    return has_suffix(path, PLAIN_SUFFIX);
 }
 
 int st_is_archive_name(const char *path)
 {
-    return ends_with(path, PLAIN_SUFFIX ST_ARCHIVE_SUFFIX);
+    return has_suffix(path, ST_ARCHIVE_SUFFIX);
 }
 
 char *st_directory_of(const lmc_allocator *memory, const char *path)

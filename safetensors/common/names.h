@@ -1,5 +1,5 @@
 /*
- * names.h - the names of safetensors files and of their archives, and the directories that such a name stands in.
+ * names.h - the names of safetensors files and of archives, and the directories that such a name stands in.
  */
 #ifndef LMC_SAFETENSORS_COMMON_NAMES_H
 #define LMC_SAFETENSORS_COMMON_NAMES_H
@@ -9,7 +9,7 @@
 /* What an archive's name adds to that of its original. */
 #define ST_ARCHIVE_SUFFIX ".lmc"
 
-/* 1 for "NAME.safetensors", and for "NAME.safetensors.lmc": NAME is not empty. */
+/* 1 if the last component of the path is "NAME.safetensors", or "NAME.lmc": NAME is not empty. */
 int st_is_plain_name(const char *path);
 int st_is_archive_name(const char *path);
 

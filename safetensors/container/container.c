@@ -12,14 +12,19 @@
 static const st_container_reader *const readers[] = {&st_safetensors_reader, &st_npy_reader, &st_gguf_reader,
                                                      &st_zip_reader};
 
-/* NULL: of no known kind. */
-static const st_container_reader *find_reader(const st_reading *reading, const unsigned char *head,
-                                              size_t nbytes)
+/* *reader: NULL for a file of no known kind. */
+static lmc_status find_reader(const st_reading *reading, const unsigned char *head, size_t nbytes,
+                              const st_container_reader **reader, lmc_st_diag *diag)
 {
-    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++)
-        if (readers[i]->is_like(reading, head, nbytes))
-            return readers[i];
-    return NULL;
+    *reader = NULL;
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0] && !*reader; i++) {
+        const int answer = readers[i]->is_like(reading, head, nbytes, diag);
+        if (answer < 0)
+            return diag->status;
+        if (answer)
+            *reader = readers[i];
+    }
+    return LMC_OK;
 }
 
 static lmc_status choose_reader(const st_reading *reading, const st_container_reader **reader,
@@ -32,8 +37,7 @@ static lmc_status choose_reader(const st_reading *reading, const st_container_re
     if (st_is_plain_name(reading->path))
         return LMC_OK;
     ST_TRY(os_input_read(reading->input, 0, head, nbytes, diag));
-    *reader = find_reader(reading, head, nbytes);
-    return LMC_OK;
+    return find_reader(reading, head, nbytes, reader, diag);
 }
 
 /* A failure leaves nothing. */

@@ -37,8 +37,9 @@ typedef struct st_contents {
 /* A kind of files. */
 typedef struct st_container_reader {
     lmc_st_container kind;
-    /* 1 if the file looks like one. head: its first nbytes bytes, at most ST_SNIFF_NBYTES. */
-    int (*is_like)(const st_reading *reading, const unsigned char *head, size_t nbytes);
+    /* 1 if the file looks like one; -1: the system failed, as diag says. head: its first nbytes bytes, at most
+     * ST_SNIFF_NBYTES. */
+    int (*is_like)(const st_reading *reading, const unsigned char *head, size_t nbytes, lmc_st_diag *diag);
     /* Finds the tensors. Errors: IO, NOMEM, CANCELLED; HEADER, TRUNCATED, UNSUPPORTED, LIMIT: it looks like one and
      * cannot be followed. Time and memory are bounded by the size of what describes the tensors, whatever it says. */
     lmc_status (*read)(const st_reading *reading, st_contents *contents, lmc_st_diag *diag);
@@ -56,7 +57,7 @@ extern const st_container_reader st_raw_reader;         /* raw.c */
 lmc_status st_contents_read(const st_reading *reading, st_contents *contents, lmc_st_diag *diag);
 void st_contents_free(st_contents *contents, const lmc_allocator *memory);
 
-/* *is_known: the file is named *.safetensors, or looks like one of the other kinds. Error: IO. */
+/* *is_known: the file is named *.safetensors, or looks like one of the other kinds. Errors: IO, NOMEM. */
 lmc_status st_contents_look(const st_reading *reading, int *is_known, lmc_st_diag *diag);
 
 #endif

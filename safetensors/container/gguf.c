@@ -15,9 +15,6 @@
 /* A tensor takes more than this much of the header that is written. */
 #define TENSOR_COUNT_MAX (LMC_ST_HEADER_NBYTES_MAX / 40)
 
-/* Below this, a sample tells nothing that is worth its time. */
-#define SAMPLE_NBYTES_MIN 4096
-
 /* Values of metadata. */
 enum { VALUE_U32 = 4, VALUE_STRING = 8, VALUE_ARRAY = 9, VALUE_COUNT = 13 };
 #define ARRAY_DEPTH_MAX 8
@@ -85,8 +82,10 @@ typedef struct gguf {
     st_segments segments;
 } gguf;
 
-static int is_like_gguf(const st_reading *reading, const unsigned char *head, size_t nbytes)
+static int is_like_gguf(const st_reading *reading, const unsigned char *head, size_t nbytes,
+                        lmc_st_diag *diag)
 {
+    (void)diag;
     (void)reading;
     return nbytes >= 4 && memcmp(head, "GGUF", 4) == 0;
 }
@@ -230,7 +229,8 @@ static lmc_status add_tensor(gguf *file, uint64_t index, const gguf_tensor *tens
     const st_reading *const reading = file->segments.reading;
     const uint64_t data_nbytes =
         reading->input->nbytes > file->data_offset ? reading->input->nbytes - file->data_offset : 0;
-    st_segment segment = {.name = (const char *)tensor->name, .name_nbytes = tensor->name_nbytes};
+    st_segment segment = {
+        .dtype = LMC_DTYPE_U8, .name = (const char *)tensor->name, .name_nbytes = tensor->name_nbytes};
     uint64_t next = data_nbytes;
     const int is_known = find_nbytes(tensor, &segment.nbytes);
     if (tensor->offset > data_nbytes || (is_known && segment.nbytes > data_nbytes - tensor->offset))
@@ -240,11 +240,9 @@ static lmc_status add_tensor(gguf *file, uint64_t index, const gguf_tensor *tens
     if (tensor->offset < *end || (!is_known && (next < tensor->offset || next > data_nbytes)))
         return LMC_OK;
     segment.offset = file->data_offset + tensor->offset;
-    if (!is_known) {
+    if (!is_known)
         segment.nbytes = next - tensor->offset;
-        if (segment.nbytes >= SAMPLE_NBYTES_MIN)
-            ST_TRY(st_segments_guess(reading, segment.offset, segment.nbytes, &segment.dtype, diag));
-    } else if (types[tensor->type].element_count == 1) {
+    else if (types[tensor->type].element_count == 1) {
         segment.dtype = types[tensor->type].dtype;
         segment.shape = tensor->shape;
         segment.rank = tensor->rank;

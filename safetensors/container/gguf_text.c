@@ -44,9 +44,11 @@ lmc_status st_gguf_hold(st_gguf_text *text, size_t nbytes, lmc_st_diag *diag)
 
 lmc_status st_gguf_read(st_gguf_text *text, size_t nbytes, const unsigned char **bytes, lmc_st_diag *diag)
 {
-    if (nbytes > text->reading->input->nbytes - text->at)
-        return st_gguf_fail_cut_short(text, diag);
-    ST_TRY(st_gguf_hold(text, nbytes, diag));
+    if (text->at < text->begin || text->at > text->end || nbytes > text->end - text->at) {
+        if (nbytes > text->reading->input->nbytes - text->at)
+            return st_gguf_fail_cut_short(text, diag);
+        ST_TRY(st_gguf_hold(text, nbytes, diag));
+    }
     *bytes = text->bytes + (text->at - text->begin);
     text->at += nbytes;
     return LMC_OK;

@@ -11,7 +11,7 @@
 #define ST_GGUF_NAME_NBYTES_MAX ((uint64_t)32 << 10) /* ggml has 64 */
 
 /* Where the description ends at the latest: what stands before is read within a second. */
-#define ST_GGUF_NBYTES_MAX ((uint64_t)256 << 20)
+#define ST_GGUF_NBYTES_MAX ((uint64_t)128 << 20)
 
 typedef struct st_gguf_text {
     const st_reading *reading;

@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-static int is_like_npy(const st_reading *reading, const unsigned char *head, size_t nbytes)
+static int is_like_npy(const st_reading *reading, const unsigned char *head, size_t nbytes, lmc_st_diag *diag)
 {
+    (void)diag;
     (void)reading;
     return nbytes >= 6 && memcmp(head, "\x93NUMPY", 6) == 0;
 }

@@ -13,6 +13,9 @@
 /* Pickles are larger only by intent: 1,000,000 tensors take a quarter of it. */
 #define ST_PICKLE_NBYTES_MAX ((size_t)64 << 20)
 
+/* Opcodes: a tensor takes about 30. */
+#define ST_PICKLE_STEP_COUNT_MAX ((uint32_t)1 << 24)
+
 /* A value: its kind above, below where it stands, in the pickle or among the words. Good while the pickle is. */
 typedef uint32_t st_value;
 
@@ -40,7 +43,7 @@ typedef struct st_pickle {
 } st_pickle;
 
 /* Reads a pickle, which must outlive the graph. *is_understood becomes 0 if it is malformed, has other opcodes, or
- * exceeds a bound: 64 MiB, for the graph 8 times the pickle and 1 MiB. Takes a step per byte at most.
+ * exceeds a bound: 64 MiB, 2^24 opcodes, for the graph 8 times the pickle and 1 MiB.
  * Errors: NOMEM, CANCELLED. Free with st_pickle_free() in every case. */
 lmc_status st_pickle_read(st_pickle *pickle, const lmc_allocator *memory, const volatile int *cancel,
                           const unsigned char *bytes, size_t nbytes, int *is_understood, lmc_st_diag *diag);

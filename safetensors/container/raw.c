@@ -6,15 +6,9 @@
 
 #include <stdio.h>
 
-/* Fixed, and counted from the begin of the file: such a file may be the base of another, whose pieces are compared with
- * those at the same places. */
-#define PIECE_NBYTES ((uint64_t)4 << 20)
-
-/* The last piece ends at a multiple of this, so that it is whole elements of whatever it is guessed to be. */
-#define PIECE_UNIT_NBYTES 8
-
-static int is_like_raw(const st_reading *reading, const unsigned char *head, size_t nbytes)
+static int is_like_raw(const st_reading *reading, const unsigned char *head, size_t nbytes, lmc_st_diag *diag)
 {
+    (void)diag;
     (void)head;
     (void)nbytes;
     return reading->is_raw_allowed;
@@ -23,9 +17,10 @@ static int is_like_raw(const st_reading *reading, const unsigned char *head, siz
 static lmc_status add_piece(st_segments *segments, uint64_t index, uint64_t offset, lmc_st_diag *diag)
 {
     char name[32];
-    const uint64_t left = (segments->reading->input->nbytes - offset) / PIECE_UNIT_NBYTES * PIECE_UNIT_NBYTES;
+    const uint64_t left =
+        (segments->reading->input->nbytes - offset) / ST_PIECE_UNIT_NBYTES * ST_PIECE_UNIT_NBYTES;
     st_segment segment = {
-        .offset = offset, .nbytes = left < PIECE_NBYTES ? left : PIECE_NBYTES, .name = name};
+        .offset = offset, .nbytes = left < ST_PIECE_NBYTES ? left : ST_PIECE_NBYTES, .name = name};
     if (st_is_cancelled(segments->reading->cancel))
         return st_fail_cancelled(diag);
     segment.name_nbytes = (size_t)snprintf(name, sizeof name, "piece/%llu", (unsigned long long)index);
@@ -38,9 +33,9 @@ static lmc_status read_raw(const st_reading *reading, st_contents *contents, lmc
     st_segments segments;
     lmc_status status = LMC_OK;
     st_segments_init(&segments, reading);
-    const uint64_t end = reading->input->nbytes / PIECE_UNIT_NBYTES * PIECE_UNIT_NBYTES;
-    for (uint64_t i = 0; status == LMC_OK && i * PIECE_NBYTES < end; i++)
-        status = add_piece(&segments, i, i * PIECE_NBYTES, diag);
+    const uint64_t end = reading->input->nbytes / ST_PIECE_UNIT_NBYTES * ST_PIECE_UNIT_NBYTES;
+    for (uint64_t i = 0; status == LMC_OK && i * ST_PIECE_NBYTES < end; i++)
+        status = add_piece(&segments, i, i * ST_PIECE_NBYTES, diag);
     if (status == LMC_OK)
         status = st_segments_finish(&segments, LMC_ST_CONTAINER_RAW, contents, diag);
     st_segments_free(&segments);

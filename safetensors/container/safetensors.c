@@ -5,8 +5,9 @@
 #include "safetensors/header/sniff.h"
 
 /* The length of a header that fits the file, and its brace behind it, or white space. */
-static int is_like(const st_reading *reading, const unsigned char *head, size_t nbytes)
+static int is_like(const st_reading *reading, const unsigned char *head, size_t nbytes, lmc_st_diag *diag)
 {
+    (void)diag;
     if (nbytes < 9)
         return 0;
     const uint64_t length = st_load_u64(head);

@@ -49,6 +49,10 @@ static lmc_status add_name(st_segments *segments, const char *name, size_t nbyte
 {
     static const char reserved[] = "__metadata__";
     const unsigned char *const src = (const unsigned char *)name;
+    /* they could not be written */
+    if (segments->names_nbytes + nbytes > LMC_ST_HEADER_NBYTES_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+                       "the names of its tensors have more than %d bytes", LMC_ST_HEADER_NBYTES_MAX);
     unsigned char *const dst =
         st_buffer_extend(segments->reading->memory, &segments->names, segments->names_nbytes, 4 * nbytes + 4);
     size_t at = 0, length = 0;

@@ -7,6 +7,12 @@
 
 #include "safetensors/container/container.h"
 
+/* What is no tensor of a known form, and large, is cut into pieces of a fixed size: such a file may be the base of
+ * another, whose pieces are compared with those at the same places. The last one ends at a multiple of the unit, so
+ * that it is whole elements of whatever it is guessed to be. */
+#define ST_PIECE_NBYTES ((uint64_t)1 << 20)
+#define ST_PIECE_UNIT_NBYTES 8
+
 /* A tensor: bytes of the file that are coded as one. */
 typedef struct st_segment {
     uint64_t offset, nbytes;

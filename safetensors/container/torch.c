@@ -10,6 +10,9 @@
 #include "safetensors/container/torch.h"
 #include "safetensors/container/torch_object.h"
 
+/* What is shorter tells nothing of its dtype. */
+#define SAMPLE_NBYTES_MIN 256
+
 typedef struct archive {
     st_zip_segments *zip;
     st_string folder; /* with '/' */
@@ -156,9 +159,7 @@ static lmc_status add_storage(const archive *archive, const st_storages *storage
     st_string name = st_storage_path(storages, storage);
     if (name.nbytes == 0)
         name = behind(st_zip_name(&archive->zip->zip, entry), archive->folder.nbytes);
-    if (entry->nbytes == 0 && !storage->has_dtype)
-        return LMC_OK;
-    if (!storage->has_dtype)
+    if (!storage->has_dtype && entry->nbytes >= SAMPLE_NBYTES_MIN)
         return st_zip_add_guessed(archive->zip, name, entry->data_offset, entry->nbytes, diag);
     st_segment segment = {
         .offset = entry->data_offset, .nbytes = entry->nbytes, .dtype = storage->type.dtype};

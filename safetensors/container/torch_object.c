@@ -73,7 +73,7 @@ static void keep_path(object_walk *walk, st_storage *storage)
 {
     st_storages *const storages = walk->storages;
     /* shared keys may make paths that are longer than all that the pickle says */
-    const size_t limit = 8 * walk->pickle->nbytes + PATHS_NBYTES_MIN;
+    const size_t limit = 2 * walk->pickle->nbytes + PATHS_NBYTES_MIN;
     if (walk->is_lost || walk->path_nbytes == 0 || walk->path_nbytes > limit - storages->paths_nbytes)
         return;
     unsigned char *const room =

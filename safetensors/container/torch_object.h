@@ -12,9 +12,6 @@
 #define ST_TORCH_KEY_NBYTES_MAX 256u
 #define ST_TORCH_PATH_NBYTES_MAX 1024u
 
-/* torch allows 64. */
-#define ST_TORCH_RANK_MAX 64u
-
 /* Bytes that tensors share. The first two fields are given, the others are found. */
 typedef struct st_storage {
     st_string key;

@@ -5,7 +5,11 @@
 #ifndef LMC_SAFETENSORS_CONTAINER_TORCH_TENSOR_H
 #define LMC_SAFETENSORS_CONTAINER_TORCH_TENSOR_H
 
-#include "safetensors/container/torch_object.h"
+#include "safetensors/container/pickle.h"
+#include "safetensors/container/torch_dtype.h"
+
+/* torch allows 64. */
+#define ST_TORCH_RANK_MAX 64u
 
 /* A tensor on a storage, or a storage alone. */
 typedef struct st_torch_tensor {

@@ -9,18 +9,19 @@
 #define LOCAL_MAGIC 0x04034b50u
 #define END_MAGIC 0x06054b50u
 
-/* By its first bytes; or by its end, if other bytes are before it. An end alone may be anything: it must have entries. */
-static int is_like_zip(const st_reading *reading, const unsigned char *head, size_t nbytes)
+/* By its first bytes; or by its end, if other bytes are before it. An end alone may be anything: it must have
+ * entries. */
+static int is_like_zip(const st_reading *reading, const unsigned char *head, size_t nbytes, lmc_st_diag *diag)
 {
-    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_zip_end end;
     const char *fault = NULL;
     uint64_t fault_offset = 0;
     int is_there = 0;
     if (nbytes >= 4 && (st_load_u32(head) == LOCAL_MAGIC || st_load_u32(head) == END_MAGIC))
         return 1;
-    return st_zip_find_last(reading, &end, &is_there, &fault, &fault_offset, &diag) == LMC_OK && is_there &&
-           end.entry_count > 0;
+    if (st_zip_find_last(reading, &end, &is_there, &fault, &fault_offset, diag) != LMC_OK)
+        return -1;
+    return is_there && end.entry_count > 0;
 }
 
 /* ---- the ZIPs of a file ---- */
@@ -45,6 +46,7 @@ static lmc_status chain_add(const st_reading *reading, zip_chain *chain, const s
 
 static lmc_status find_zips(const st_reading *reading, zip_chain *chain, lmc_st_diag *diag)
 {
+    st_zip_search search = {0};
     st_zip_end end;
     st_zip_end next;
     const char *fault = NULL;
@@ -60,7 +62,7 @@ static lmc_status find_zips(const st_reading *reading, zip_chain *chain, lmc_st_
         if (st_is_cancelled(reading->cancel))
             return st_fail_cancelled(diag);
         ST_TRY(chain_add(reading, chain, &end, diag));
-        ST_TRY(st_zip_find_before(reading, &end, &next, &is_there, diag));
+        ST_TRY(st_zip_find_before(reading, &search, &end, &next, &is_there, diag));
     }
     return LMC_OK;
 }

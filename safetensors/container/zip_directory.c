@@ -155,11 +155,14 @@ static lmc_status read_entries(directory_reader *reader, lmc_st_diag *diag)
 
 /* ---- where the data are ---- */
 
-static int compare_places(const void *a, const void *b)
+/* By the places of local headers, then by the order of the directory. */
+static int compare_places(const void *left, const void *right)
 {
-    const uint64_t a_offset = ((const st_zip_entry *)a)->local_offset;
-    const uint64_t b_offset = ((const st_zip_entry *)b)->local_offset;
-    return (a_offset > b_offset) - (a_offset < b_offset);
+    const st_zip_entry *const a = left;
+    const st_zip_entry *const b = right;
+    if (a->local_offset != b->local_offset)
+        return a->local_offset < b->local_offset ? -1 : 1;
+    return a->name_at < b->name_at ? -1 : a->name_at > b->name_at;
 }
 
 static void sort_entries(st_zip *zip)

@@ -10,6 +10,7 @@
 #define LOCATOR_NBYTES 20
 #define WIDE_NBYTES 56 /* the end record of zip64 */
 #define WINDOW_NBYTES (WIDE_NBYTES + LOCATOR_NBYTES + END_NBYTES)
+#define SEARCH_NBYTES 4096 /* at once, when the end is looked for */
 #define COMMENT_NBYTES_MAX 0xffff
 
 #define END_MAGIC 0x06054b50u
@@ -59,17 +60,46 @@ static const char *parse(const unsigned char *window, end_numbers *numbers, uint
     return NULL;
 }
 
+/* *bytes: nbytes before `end`. */
+static lmc_status look_before(const st_reading *reading, st_zip_search *search, uint64_t end, size_t nbytes,
+                              const unsigned char **bytes, lmc_st_diag *diag)
+{
+    *bytes = os_window_find(&search->window, end - nbytes, nbytes);
+    if (*bytes)
+        return LMC_OK;
+    const size_t read_nbytes = end < sizeof search->room ? (size_t)end : sizeof search->room;
+    ST_TRY(os_input_read(reading->input, end - read_nbytes, search->room, read_nbytes, diag));
+    search->window = (os_window){search->room, end - read_nbytes, end};
+    *bytes = search->room + read_nbytes - nbytes;
+    return LMC_OK;
+}
+
+/* 1 if an entry stands where the directory begins. */
+static lmc_status look_at_directory(const st_reading *reading, const st_zip_search *search, uint64_t offset,
+                                    int *is_there, lmc_st_diag *diag)
+{
+    unsigned char magic[4];
+    const unsigned char *found = os_window_find(&search->window, offset, sizeof magic);
+    if (!found) {
+        ST_TRY(os_input_read(reading->input, offset, magic, sizeof magic, diag));
+        found = magic;
+    }
+    *is_there = st_load_u32(found) == ENTRY_MAGIC;
+    return LMC_OK;
+}
+
 /* The ZIP whose end record begins at `at`. *fault: as in the header. */
-static lmc_status read_end(const st_reading *reading, uint64_t at, st_zip_end *end, const char **fault,
-                           lmc_st_diag *diag)
+static lmc_status read_end(const st_reading *reading, st_zip_search *search, uint64_t at, st_zip_end *end,
+                           const char **fault, lmc_st_diag *diag)
 {
     unsigned char window[WINDOW_NBYTES] = {0};
-    unsigned char magic[4];
+    const unsigned char *found = NULL;
     end_numbers numbers = {0};
     uint64_t records_nbytes = 0;
+    int is_there = 0;
     const size_t before = at < WINDOW_NBYTES - END_NBYTES ? (size_t)at : WINDOW_NBYTES - END_NBYTES;
-    ST_TRY(os_input_read(reading->input, at - before, window + WINDOW_NBYTES - END_NBYTES - before,
-                         before + END_NBYTES, diag));
+    ST_TRY(look_before(reading, search, at + END_NBYTES, before + END_NBYTES, &found, diag));
+    memcpy(window + WINDOW_NBYTES - END_NBYTES - before, found, before + END_NBYTES);
     if ((*fault = parse(window, &numbers, &records_nbytes)) != NULL)
         return LMC_OK;
     const uint64_t directory_end = at + END_NBYTES - records_nbytes;
@@ -89,60 +119,75 @@ static lmc_status read_end(const st_reading *reading, uint64_t at, st_zip_end *e
     }
     if (numbers.count == 0)
         return LMC_OK;
-    ST_TRY(os_input_read(reading->input, end->directory_offset, magic, sizeof magic, diag));
-    if (st_load_u32(magic) != ENTRY_MAGIC)
+    ST_TRY(look_at_directory(reading, search, end->directory_offset, &is_there, diag));
+    if (!is_there)
         *fault = "there is no directory where its end record says";
     return LMC_OK;
 }
 
+/* The last end record that holds up, as far as it was looked for. */
+typedef struct last_end {
+    const st_reading *reading;
+    st_zip_end *end;
+    int is_there;
+    const char *fault; /* of the last record that does not hold up; NULL: there is none */
+    uint64_t fault_offset;
+    st_zip_search search;
+} last_end;
+
+/* Looks at the bytes of a record at `at`. */
+static lmc_status try_record(last_end *last, const unsigned char *record, uint64_t at, lmc_st_diag *diag)
+{
+    const uint64_t left = last->reading->input->nbytes - END_NBYTES - at;
+    const char *fault = NULL;
+    if (st_load_u32(record) != END_MAGIC)
+        return LMC_OK;
+    if (load_u16(record + 20) > left)
+        fault = "its comment exceeds the file";
+    else
+        ST_TRY(read_end(last->reading, &last->search, at, last->end, &fault, diag));
+    last->is_there = !fault;
+    if (fault && !last->fault) {
+        last->fault = fault;
+        last->fault_offset = at;
+    }
+    return LMC_OK;
+}
+
+/* Through a window on the stack: a look at a file must not fail for memory. */
 lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_there, const char **fault,
                             uint64_t *fault_offset, lmc_st_diag *diag)
 {
-    const uint64_t file_nbytes = reading->input->nbytes;
-    const size_t nbytes =
-        file_nbytes < END_NBYTES + COMMENT_NBYTES_MAX ? (size_t)file_nbytes : END_NBYTES + COMMENT_NBYTES_MAX;
-    *is_there = 0;
-    *fault = NULL;
-    *fault_offset = 0;
-    if (nbytes < END_NBYTES)
-        return LMC_OK;
-    unsigned char *const tail = st_allocate(reading->memory, nbytes);
-    if (!tail)
-        return st_fail_nomem(diag);
-    lmc_status status = os_input_read(reading->input, file_nbytes - nbytes, tail, nbytes, diag);
-    for (size_t i = nbytes - END_NBYTES + 1; status == LMC_OK && !*is_there && i > 0; i--) {
-        const unsigned char *const record = tail + i - 1;
-        const uint64_t at = file_nbytes - nbytes + i - 1;
-        const char *found_fault = NULL;
-        if (st_load_u32(record) != END_MAGIC)
-            continue;
-        if (load_u16(record + 20) > nbytes - END_NBYTES - (i - 1))
-            found_fault = "its comment exceeds the file";
-        else
-            status = read_end(reading, at, end, &found_fault, diag);
-        *is_there = status == LMC_OK && !found_fault;
-        if (found_fault && !*fault) {
-            *fault = found_fault;
-            *fault_offset = at;
-        }
+    unsigned char window[SEARCH_NBYTES + END_NBYTES - 1];
+    const uint64_t nbytes = reading->input->nbytes;
+    const uint64_t first =
+        nbytes < END_NBYTES + COMMENT_NBYTES_MAX ? 0 : nbytes - END_NBYTES - COMMENT_NBYTES_MAX;
+    uint64_t next = nbytes < END_NBYTES ? 0 : nbytes - END_NBYTES + 1;
+    last_end last = {.reading = reading, .end = end};
+    while (next > first && !last.is_there) {
+        const uint64_t begin = next - first < SEARCH_NBYTES ? first : next - SEARCH_NBYTES;
+        ST_TRY(os_input_read(reading->input, begin, window, (size_t)(next - begin) + END_NBYTES - 1, diag));
+        for (; next > begin && !last.is_there; next--)
+            ST_TRY(try_record(&last, window + (next - 1 - begin), next - 1, diag));
     }
-    st_release(reading->memory, tail);
-    return status;
+    *is_there = last.is_there;
+    *fault = last.fault;
+    *fault_offset = last.fault_offset;
+    return LMC_OK;
 }
 
-lmc_status st_zip_find_before(const st_reading *reading, const st_zip_end *next, st_zip_end *end,
-                              int *is_there, lmc_st_diag *diag)
+lmc_status st_zip_find_before(const st_reading *reading, st_zip_search *search, const st_zip_end *next,
+                              st_zip_end *end, int *is_there, lmc_st_diag *diag)
 {
-    unsigned char record[END_NBYTES];
+    const unsigned char *record = NULL;
     const char *fault = NULL;
     *is_there = 0;
     if (next->begin < END_NBYTES)
         return LMC_OK;
-    const uint64_t at = next->begin - END_NBYTES;
-    ST_TRY(os_input_read(reading->input, at, record, sizeof record, diag));
+    ST_TRY(look_before(reading, search, next->begin, END_NBYTES, &record, diag));
     if (st_load_u32(record) != END_MAGIC || load_u16(record + 20) != 0)
         return LMC_OK;
-    ST_TRY(read_end(reading, at, end, &fault, diag));
-    *is_there = !fault;
+    ST_TRY(read_end(reading, search, next->begin - END_NBYTES, end, &fault, diag));
+    *is_there = !fault && end->entry_count > 0;
     return LMC_OK;
 }

@@ -7,10 +7,6 @@
 /* Entries that are no tensors are cut into pieces from this size on. Smaller ones, as the sources in TorchScript's
  * archives, are better compressed with all that is around them. */
 #define ENTRY_NBYTES_MIN ((uint64_t)1 << 16)
-#define PIECE_NBYTES ((uint64_t)4 << 20)
-
-/* The last piece ends at a multiple of this, so that it is whole elements of whatever it is guessed to be. */
-#define PIECE_UNIT_NBYTES 8
 
 #define CANCEL_ENTRY_COUNT 256u
 
@@ -76,9 +72,9 @@ static lmc_status add_npy(st_zip_segments *zip, const st_zip_entry *entry, int *
 static lmc_status add_pieces(st_zip_segments *zip, const st_zip_entry *entry, lmc_st_diag *diag)
 {
     const st_string name = st_zip_name(&zip->zip, entry);
-    const uint64_t nbytes = entry->nbytes / PIECE_UNIT_NBYTES * PIECE_UNIT_NBYTES;
-    for (uint64_t at = 0; at < nbytes; at += PIECE_NBYTES) {
-        const uint64_t piece_nbytes = nbytes - at < PIECE_NBYTES ? nbytes - at : PIECE_NBYTES;
+    const uint64_t nbytes = entry->nbytes / ST_PIECE_UNIT_NBYTES * ST_PIECE_UNIT_NBYTES;
+    for (uint64_t at = 0; at < nbytes; at += ST_PIECE_NBYTES) {
+        const uint64_t piece_nbytes = nbytes - at < ST_PIECE_NBYTES ? nbytes - at : ST_PIECE_NBYTES;
         if (st_is_cancelled(zip->reading->cancel))
             return st_fail_cancelled(diag);
         ST_TRY(st_zip_add_guessed(zip, name, entry->data_offset + at, piece_nbytes, diag));

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define INDEX_MIDDLE ".safetensors.index"
+#define INDEX_MIDDLE_OF_PICKLES ".bin.index"
 #define INDEX_END ".json"
 
 /* Nested objects and arrays beside the weight_map. */
@@ -24,16 +25,33 @@ typedef struct index_check {
     char *name;         /* the value that is being looked at, unescaped */
     st_span last_value; /* entries come in runs of one file */
     int has_weight_map;
+    int may_lack_all; /* the files may be absent, if all of them are */
+    int has_found;
+    int has_missing;
+    st_span first_missing;
     lmc_st_diag *diag;
 } index_check;
 
-int st_index_is_name(const char *path)
+static const char *last_component(const char *path)
 {
     const char *const slash = strrchr(path, '/');
-    const char *const name = !slash ? path : slash + 1;
+    return !slash ? path : slash + 1;
+}
+
+/* Models are often fetched without their older copy in .bin files, but with the index of that. */
+static int is_of_pickles(const char *path)
+{
+    const char *const name = last_component(path);
+    return strstr(name, INDEX_MIDDLE_OF_PICKLES) != NULL && strstr(name, INDEX_MIDDLE) == NULL;
+}
+
+int st_index_is_name(const char *path)
+{
+    const char *const name = last_component(path);
     const size_t length = strlen(name);
     const size_t end = sizeof INDEX_END - 1;
-    return length > end && strcmp(name + length - end, INDEX_END) == 0 && strstr(name, INDEX_MIDDLE) != NULL;
+    return length > end && strcmp(name + length - end, INDEX_END) == 0 &&
+           (strstr(name, INDEX_MIDDLE) != NULL || is_of_pickles(path));
 }
 
 static lmc_status fail_json(const index_check *check)
@@ -61,6 +79,12 @@ static lmc_status look_for(const index_check *check, const char *suffix, int *is
     return status;
 }
 
+static lmc_status refuse_missing(index_check *check, st_span value)
+{
+    const size_t nbytes = st_json_unescape(check->json.text, value, check->name);
+    return refuse_name(check, value, nbytes, "a file that is missing");
+}
+
 static lmc_status check_value(index_check *check, st_span value)
 {
     int is_there = 0;
@@ -72,7 +96,13 @@ static lmc_status check_value(index_check *check, st_span value)
     ST_TRY(look_for(check, "", &is_there));
     if (!is_there && check->suffix[0] != '\0')
         ST_TRY(look_for(check, check->suffix, &is_there));
-    return is_there ? LMC_OK : refuse_name(check, value, nbytes, "a file that is missing");
+    if (!is_there && !check->may_lack_all)
+        return refuse_missing(check, value);
+    if (!is_there && !check->has_missing)
+        check->first_missing = value;
+    check->has_missing |= !is_there;
+    check->has_found |= is_there;
+    return LMC_OK;
 }
 
 static lmc_status check_weight_map(index_check *check)
@@ -125,6 +155,8 @@ static lmc_status check_text(index_check *check)
     st_json_skip_space(&check->json);
     if (check->json.at != check->json.nbytes)
         return fail_json(check);
+    if (check->has_missing && check->has_found)
+        return refuse_missing(check, check->first_missing);
     return check->has_weight_map
                ? LMC_OK
                : st_fail(check->diag, LMC_ERR_HEADER, LMC_ST_NO_OFFSET, "the index has no weight_map");
@@ -153,7 +185,8 @@ lmc_status st_index_check(const lmc_allocator *memory, const char *path, const c
                           lmc_st_diag *diag)
 {
     os_input input;
-    index_check check = {.memory = memory, .path = path, .suffix = suffix, .diag = diag};
+    index_check check = {
+        .memory = memory, .path = path, .suffix = suffix, .may_lack_all = is_of_pickles(path), .diag = diag};
     st_diag_set_file(diag, path);
     ST_TRY(os_input_open(&input, path, diag));
     const lmc_status status = check_input(&input, &check);

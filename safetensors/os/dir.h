@@ -26,6 +26,9 @@ int os_is_within(const lmc_allocator *memory, const char *path, const char *oute
 /* 1 if the path, with links followed, is a regular file. */
 int os_is_file(const char *path);
 
+/* 1 if the pattern fits the path, by the rules of fnmatch(3); a '*' stops at a '/'. */
+int os_path_matches(const char *pattern, const char *path);
+
 /* For two paths from os_true_path(): 1 if `inner` is `outer` or below it. */
 int os_true_is_within(const char *inner, const char *outer);
 
@@ -67,6 +70,12 @@ typedef struct os_tree {
  * NOMEM; ARG for a link to a directory, a pipe, a socket, a device; LIMIT for 100 levels.
  * Free with os_tree_free() in every case. */
 lmc_status os_tree_read(os_tree *tree, const lmc_allocator *memory, const char *root, lmc_st_diag *diag);
+
+/* *found: the path of the one folder in `directory` whose name differs from `name` only in its digits: runs of digits
+ * stand for each other. To be released; NULL: there is none, or more than one, or the directory cannot be listed. A
+ * link to a folder is one. Returns 0 if memory ran out. */
+int os_find_similar_folder(const lmc_allocator *memory, const char *directory, const char *name,
+                           char **found);
 
 /* Lists everything below an open directory as it stands: links are entries, and no kind is refused. root: for
  * messages. Errors: IO, NOMEM, LIMIT. */

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,11 @@ int os_is_file(const char *path)
 {
     struct stat status;
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+int os_path_matches(const char *pattern, const char *path)
+{
+    return fnmatch(pattern, path, FNM_PATHNAME) == 0;
 }
 
 size_t os_name_max(const lmc_allocator *memory, const char *path)

@@ -228,3 +228,56 @@ const os_entry *os_tree_find(const os_tree *tree, const char *path)
 {
     return os_tree_find_original(tree, path, 0);
 }
+
+/* ---- folders of similar names ---- */
+
+static const char *skip_digits(const char *text)
+{
+    while (*text >= '0' && *text <= '9')
+        text++;
+    return text;
+}
+
+/* 1 if the names are equal but for the digits in their runs. */
+static int is_similar(const char *a, const char *b)
+{
+    while (*a != '\0' && *b != '\0') {
+        const char *const a_end = skip_digits(a);
+        const char *const b_end = skip_digits(b);
+        if ((a_end == a) != (b_end == b) || (a_end == a && *a != *b))
+            return 0;
+        a = a_end == a ? a + 1 : a_end;
+        b = b_end == b ? b + 1 : b_end;
+    }
+    return *a == *b;
+}
+
+int os_find_similar_folder(const lmc_allocator *memory, const char *directory, const char *name, char **found)
+{
+    DIR *const stream = opendir(directory);
+    int is_single = 1;
+    int has_memory = 1;
+    const struct dirent *entry = NULL;
+    *found = NULL;
+    while (stream && is_single && has_memory && (entry = readdir(stream)) != NULL) {
+        if (!is_similar(entry->d_name, name))
+            continue;
+        char *const path = os_path_join(memory, directory, entry->d_name, "");
+        has_memory = path != NULL;
+        if (!path || !os_is_directory(path)) {
+            st_release(memory, path);
+        } else if (*found) {
+            st_release(memory, path);
+            is_single = 0;
+        } else {
+            *found = path;
+        }
+    }
+    if (stream)
+        closedir(stream);
+    if (is_single && has_memory)
+        return 1;
+    st_release(memory, *found);
+    *found = NULL;
+    return has_memory;
+}

@@ -6,6 +6,7 @@
 
 #include "safetensors/common/parts.h"
 #include "safetensors/header/header_write.h"
+#include "safetensors/restore/restore.h"
 #include "safetensors/restore/skeleton.h"
 
 /* The header that names the sound tensors. Fills in their places in the output. Returns the end of their data. */

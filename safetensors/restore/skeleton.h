@@ -5,7 +5,7 @@
 #define LMC_SAFETENSORS_RESTORE_SKELETON_H
 
 #include "safetensors/archive/skeleton.h"
-#include "safetensors/restore/restore.h"
+#include "safetensors/restore/restoration.h"
 
 /* A skeleton on its way. One thread at a time. */
 typedef struct st_skeleton_delivery {

@@ -2,6 +2,7 @@
  * verify.c - reading an archive whole to see whether it is sound, or equal to the file it was made from.
  */
 #include "safetensors/base/content.h"
+#include "safetensors/restore/restore.h"
 #include "safetensors/restore/skeleton.h"
 
 #include <string.h>

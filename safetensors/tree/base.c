@@ -8,59 +8,99 @@
 
 #include <string.h>
 
-/* The file of this name in the base directory, or its archive; *path stays NULL if neither is there. */
-static int find_file(const lmc_st_options *options, const char *name, char **path)
+/* Goes from *place into the folder `name` there, or into the one that differs from it in digits only. *place is
+ * replaced; NULL: there is no such folder. Returns 0 if memory ran out. */
+static int enter_folder(const lmc_allocator *memory, char **place, const char *name)
+{
+    char *next = os_path_join(memory, *place, name, "");
+    int has_memory = next != NULL;
+    if (next && !os_is_directory(next)) {
+        st_release(memory, next);
+        has_memory = os_find_similar_folder(memory, *place, name, &next);
+    }
+    st_release(memory, *place);
+    *place = next;
+    return has_memory;
+}
+
+/* *place: the folder of `root` that belongs to the relative path `folder`, which is cut for moments; NULL if there is
+ * none. To be released. Returns 0 if memory ran out. */
+static int find_folder(const lmc_allocator *memory, const char *root, char *folder, char **place)
+{
+    char *name = folder;
+    *place = st_duplicate(memory, root);
+    int has_memory = *place != NULL;
+    while (name && *place && has_memory) {
+        char *const slash = strchr(name, '/');
+        if (slash)
+            *slash = '\0';
+        has_memory = enter_folder(memory, place, name);
+        if (slash)
+            *slash = '/';
+        name = !slash ? NULL : slash + 1;
+    }
+    return has_memory;
+}
+
+/* The file of this name in the base directory, or its archive; *path stays NULL if neither is there. folder: NULL if it
+ * is in the root. */
+static int find_file(const lmc_st_options *options, char *folder, const char *name, char **path)
 {
     static const char *const suffixes[] = {"", ST_ARCHIVE_SUFFIX};
-    for (size_t i = 0; i < 2 && !*path; i++) {
-        char *const candidate = os_path_join(options->allocator, options->base, name, suffixes[i]);
-        if (!candidate)
-            return 0;
-        if (os_is_file(candidate))
+    char *place = NULL;
+    int has_memory = find_folder(options->allocator, options->base, folder, &place);
+    for (size_t i = 0; i < 2 && place && !*path && has_memory; i++) {
+        char *const candidate = os_path_join(options->allocator, place, name, suffixes[i]);
+        has_memory = candidate != NULL;
+        if (candidate && os_is_file(candidate))
             *path = candidate;
         else
             st_release(options->allocator, candidate);
     }
-    return 1;
+    st_release(options->allocator, place);
+    return has_memory;
 }
 
-static int add_dir(st_tree_base *base, const lmc_st_options *options, const char *dir, const char *folder)
+/* folder: NULL for the directory itself. One that is not there is left out. */
+static int add_dir(st_tree_base *base, const lmc_st_options *options, const char *dir, char *folder)
 {
-    char *const path = os_path_join(options->allocator, dir, folder, "");
+    char *path = NULL;
+    const int has_memory = find_folder(options->allocator, dir, folder, &path);
     if (path)
         base->dirs[base->dir_count++] = path;
-    return path != NULL;
+    return has_memory;
 }
 
-/* `name` loses its last component. */
-static int list_dirs(st_tree_base *base, const lmc_st_options *options, char *name)
+static int list_dirs(st_tree_base *base, const lmc_st_options *options, char *folder)
 {
-    char *const slash = strrchr(name, '/');
     base->dirs = st_allocate(options->allocator, (2 * options->base_dir_count + 1) * sizeof *base->dirs);
     if (!base->dirs)
         return 0;
-    if (slash)
-        *slash = '\0';
     for (size_t i = 0; i < options->base_dir_count; i++) {
         const char *const dir = options->base_dirs[i];
-        if ((slash && !add_dir(base, options, dir, name)) || !add_dir(base, options, dir, ""))
+        if ((folder && !add_dir(base, options, dir, folder)) || !add_dir(base, options, dir, NULL))
             return 0;
     }
     return 1;
 }
 
 lmc_status st_tree_base_find(st_tree_base *base, const lmc_st_options *options, const char *path,
-                             lmc_st_options *inner, lmc_st_diag *diag)
+                             int is_archive, lmc_st_options *inner, lmc_st_diag *diag)
 {
-    char *const name = st_duplicate(options->allocator, path);
+    char *const copy = st_duplicate(options->allocator, path);
     memset(base, 0, sizeof *base);
-    if (!name)
+    if (!copy)
         return st_fail_nomem(diag);
-    if (st_is_archive_name(name))
-        name[strlen(name) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
+    if (is_archive)
+        copy[strlen(copy) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
+    char *const slash = strrchr(copy, '/');
+    char *const folder = !slash ? NULL : copy;
+    const char *const name = !slash ? copy : slash + 1;
+    if (slash)
+        *slash = '\0';
     const int is_done =
-        (!options->base || find_file(options, name, &base->path)) && list_dirs(base, options, name);
-    st_release(options->allocator, name);
+        (!options->base || find_file(options, folder, name, &base->path)) && list_dirs(base, options, folder);
+    st_release(options->allocator, copy);
     inner->base = base->path;
     inner->base_dirs = (const char *const *)base->dirs;
     inner->base_dir_count = base->dir_count;

@@ -14,11 +14,12 @@ typedef struct st_tree_base {
     size_t dir_count;
 } st_tree_base;
 
-/* For `path` (relative; of a file, or of its archive): the file of its name in the options' base directory, or
- * of that with ".lmc". Puts it into *inner, for calls on this file; *base must outlive those. Free with
- * st_tree_base_free() in every case. Error: NOMEM. */
+/* For `path` (relative; of a file, or of its archive): the file of its name in the options' base directory, or of that
+ * with ".lmc". A folder on the way that is not there may have another number in its name (os_find_similar_folder()).
+ * Puts it into *inner, for calls on this file; *base must outlive those. Free with st_tree_base_free() in every case.
+ * Error: NOMEM. */
 lmc_status st_tree_base_find(st_tree_base *base, const lmc_st_options *options, const char *path,
-                             lmc_st_options *inner, lmc_st_diag *diag);
+                             int is_archive, lmc_st_options *inner, lmc_st_diag *diag);
 void st_tree_base_free(st_tree_base *base, const lmc_allocator *memory);
 
 /* ARG if the options' base is not a directory. */

@@ -1,5 +1,6 @@
 /*
- * check.c - verifies the archives of a directory, and compares it with the directory that it was made from.
+ * check.c - verifies the archives of a directory, compares them with the directory that they were made from, and visits
+ * them.
  */
 #include "safetensors/tree/check.h"
 
@@ -9,6 +10,7 @@
 #include "safetensors/os/dir.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/tree/base.h"
+#include "safetensors/tree/copied.h"
 
 #include <string.h>
 
@@ -16,10 +18,11 @@
 
 /* ---- verify ---- */
 
-static int is_verified(const os_entry *entry)
+/* What is looked at: archives, plain safetensors files, indexes. */
+static int is_verified(const os_entry *entry, int is_archive)
 {
-    return !entry->is_directory && (st_is_archive_name(entry->path) || st_is_plain_name(entry->path) ||
-                                    st_index_is_name(entry->path));
+    return !entry->is_directory &&
+           (is_archive || st_is_plain_name(entry->path) || st_index_is_name(entry->path));
 }
 
 static int goes_on_after(lmc_status status)
@@ -27,8 +30,8 @@ static int goes_on_after(lmc_status status)
     return st_is_damage(status) || status == LMC_ERR_HEADER;
 }
 
-static lmc_status verify_entry(const char *root, const os_entry *entry, const lmc_st_options *options,
-                               lmc_st_result *result, lmc_st_diag *diag)
+static lmc_status verify_entry(const char *root, const os_entry *entry, int is_archive,
+                               const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     lmc_st_result one = {0};
     char *const path = os_path_join(options->allocator, root, entry->path, "");
@@ -36,11 +39,13 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, const lm
         return st_fail_nomem(diag);
     st_tree_base base;
     lmc_st_options own = *options;
-    const int is_index = st_index_is_name(entry->path);
-    lmc_status status = st_tree_base_find(&base, options, entry->path, &own, diag);
+    const int is_index = !is_archive && st_index_is_name(entry->path);
+    lmc_status status = st_tree_base_find(&base, options, entry->path, is_archive, &own, diag);
     if (status == LMC_OK)
         status = is_index ? st_index_check(options->allocator, path, ST_ARCHIVE_SUFFIX, diag)
                           : st_verify_file(path, &own, &one, diag);
+    if (status == LMC_OK && is_archive && !one.is_archive)
+        status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "is a plain file, not an LMC archive");
     st_tree_base_free(&base, options->allocator);
     st_release(options->allocator, path);
     result->file_count += !is_index;
@@ -56,27 +61,23 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, const lm
     return status;
 }
 
-lmc_status st_tree_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
-                          lmc_st_diag *diag)
+/* A fault of one file does not keep the others from being verified; the first is the call's. */
+static lmc_status verify_entries(const char *root, const os_tree *tree, const unsigned char *is_archive,
+                                 const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
-    os_tree tree = {0};
     st_parts parts = {.options = options};
     const lmc_st_options inner = st_parts_options(&parts);
     lmc_st_diag first;
     lmc_status worst = LMC_OK;
-    lmc_status status = st_tree_base_check(options, diag);
-    if (status == LMC_OK)
-        status = os_tree_read(&tree, options->allocator, in_path, diag);
-    if (status == LMC_OK && options->sha256)
-        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a directory: it has no SHA-256");
-    for (size_t i = 0; i < tree.count; i++)
-        parts.total_nbytes += is_verified(&tree.entries[i]) ? tree.entries[i].nbytes : 0;
-    for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
-        const os_entry *const entry = &tree.entries[i];
-        if (!is_verified(entry))
+    lmc_status status = LMC_OK;
+    for (size_t i = 0; i < tree->count; i++)
+        parts.total_nbytes += is_verified(&tree->entries[i], is_archive[i]) ? tree->entries[i].nbytes : 0;
+    for (size_t i = 0; i < tree->count && status == LMC_OK; i++) {
+        const os_entry *const entry = &tree->entries[i];
+        if (!is_verified(entry, is_archive[i]))
             continue;
         st_parts_begin(&parts, entry->nbytes);
-        status = verify_entry(in_path, entry, &inner, result, diag);
+        status = verify_entry(root, entry, is_archive[i], &inner, result, diag);
         st_parts_end(&parts);
         if (goes_on_after(status)) {
             first = worst == LMC_OK ? *diag : first;
@@ -84,12 +85,29 @@ lmc_status st_tree_verify(const char *in_path, const lmc_st_options *options, lm
             status = LMC_OK;
         }
     }
-    if (status == LMC_OK && worst != LMC_OK) {
-        *diag = first;
-        status = worst;
-    } else if (status == LMC_OK && result->file_count == 0) {
+    if (status != LMC_OK || worst == LMC_OK)
+        return status;
+    *diag = first;
+    return worst;
+}
+
+lmc_status st_tree_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
+                          lmc_st_diag *diag)
+{
+    os_tree tree = {0};
+    unsigned char *is_archive = NULL;
+    lmc_status status = st_tree_base_check(options, diag);
+    if (status == LMC_OK && options->sha256)
+        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a directory: it has no SHA-256");
+    if (status == LMC_OK)
+        status = os_tree_read(&tree, options->allocator, in_path, diag);
+    if (status == LMC_OK)
+        status = st_copied_find_archives(&tree, in_path, &is_archive, diag);
+    if (status == LMC_OK)
+        status = verify_entries(in_path, &tree, is_archive, options, result, diag);
+    if (status == LMC_OK && result->file_count == 0)
         status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "holds neither archives nor safetensors files");
-    }
+    st_release(options->allocator, is_archive);
     os_tree_free(&tree);
     return status;
 }
@@ -143,39 +161,52 @@ static lmc_status compare_copies(const char *a_path, const char *b_path, const l
     return status;
 }
 
+/* A converted directory, and the one that it was made from. */
+typedef struct comparison {
+    const char *stored_root, *plain_root;
+    os_tree stored, plain;
+    unsigned char *is_archive; /* of each entry of `stored` */
+    const lmc_st_options *options;
+} comparison;
+
 /* Something that has come since to the archives' directory has no match, and would be lost with it. */
-static lmc_status check_has_original(const os_tree *plain, const char *archive_root, const os_entry *entry,
-                                     const lmc_st_options *options, lmc_st_diag *diag)
+static lmc_status check_has_original(const comparison *both, size_t index, lmc_st_diag *diag)
 {
-    if (os_tree_find(plain, entry->path) ||
-        (st_is_archive_name(entry->path) &&
-         os_tree_find_original(plain, entry->path, strlen(ST_ARCHIVE_SUFFIX))))
+    const os_entry *const entry = &both->stored.entries[index];
+    const size_t suffix_nbytes = both->is_archive[index] ? strlen(ST_ARCHIVE_SUFFIX) : 0;
+    if (st_copied_is_list(entry) || os_tree_find_original(&both->plain, entry->path, suffix_nbytes))
         return LMC_OK;
-    char *const path = os_path_join(options->allocator, archive_root, entry->path, "");
+    char *const path = os_path_join(both->options->allocator, both->stored_root, entry->path, "");
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);
-    st_release(options->allocator, path);
+    st_release(both->options->allocator, path);
     return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "is not in the directory it is compared with");
 }
 
-static lmc_status compare_entry(const char *archive_root, const char *plain_root, const os_entry *entry,
-                                const os_tree *stored_tree, const lmc_st_options *options, lmc_st_diag *diag)
+/* 1 if the archive of the file is there; archive: its name. */
+static int is_archived(const comparison *both, const os_entry *entry, const char *archive)
+{
+    const os_entry *const found = entry->is_directory ? NULL : os_tree_find(&both->stored, archive);
+    return found && both->is_archive[found - both->stored.entries];
+}
+
+static lmc_status compare_entry(const comparison *both, const os_entry *entry, const lmc_st_options *options,
+                                lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
     char *const archive = os_path_join(memory, "", entry->path, ST_ARCHIVE_SUFFIX);
-    const int is_archived = archive && !entry->is_directory && st_is_plain_name(entry->path) &&
-                            os_tree_find(stored_tree, archive) != NULL;
-    char *const plain = os_path_join(memory, plain_root, entry->path, "");
+    const int has_archive = archive && is_archived(both, entry, archive);
+    char *const plain = os_path_join(memory, both->plain_root, entry->path, "");
     char *const stored =
-        os_path_join(memory, archive_root, entry->path, is_archived ? ST_ARCHIVE_SUFFIX : "");
+        os_path_join(memory, both->stored_root, entry->path, has_archive ? ST_ARCHIVE_SUFFIX : "");
     st_tree_base base = {0};
     lmc_st_options own = *options;
     lmc_status status = LMC_OK;
     if (!archive || !plain || !stored) {
         status = st_fail_nomem(diag);
-    } else if (is_archived) {
-        status = st_tree_base_find(&base, options, entry->path, &own, diag);
+    } else if (has_archive) {
+        status = st_tree_base_find(&base, options, entry->path, 0, &own, diag);
         status = status == LMC_OK ? st_compare_files(stored, -1, plain, &own, diag) : status;
     } else if (!entry->is_directory) {
         status = compare_copies(stored, plain, options, diag);
@@ -190,29 +221,81 @@ static lmc_status compare_entry(const char *archive_root, const char *plain_root
     return status;
 }
 
+static lmc_status compare_trees(const comparison *both, lmc_st_diag *diag)
+{
+    st_parts parts = {.options = both->options};
+    const lmc_st_options inner = st_parts_options(&parts);
+    if (os_tree_find(&both->plain, ST_COPIED_NAME))
+        return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
+                       "holds a file " ST_COPIED_NAME ": it is a converted directory itself");
+    for (size_t i = 0; i < both->plain.count; i++)
+        parts.total_nbytes += both->plain.entries[i].is_directory ? 0 : both->plain.entries[i].nbytes;
+    for (size_t i = 0; i < both->stored.count; i++)
+        ST_TRY(check_has_original(both, i, diag));
+    for (size_t i = 0; i < both->plain.count; i++) {
+        const os_entry *const entry = &both->plain.entries[i];
+        st_parts_begin(&parts, entry->is_directory ? 0 : entry->nbytes);
+        ST_TRY(compare_entry(both, entry, &inner, diag));
+        st_parts_end(&parts);
+    }
+    return LMC_OK;
+}
+
 lmc_status st_tree_compare(const char *archive_path, const char *plain_path, const lmc_st_options *options,
                            lmc_st_diag *diag)
 {
-    os_tree plain = {0};
-    os_tree stored = {0};
-    st_parts parts = {.options = options};
-    const lmc_st_options inner = st_parts_options(&parts);
+    comparison both = {.stored_root = archive_path, .plain_root = plain_path, .options = options};
     lmc_status status = st_tree_base_check(options, diag);
     if (status == LMC_OK)
-        status = os_tree_read(&plain, options->allocator, plain_path, diag);
+        status = os_tree_read(&both.stored, options->allocator, archive_path, diag);
     if (status == LMC_OK)
-        status = os_tree_read(&stored, options->allocator, archive_path, diag);
-    for (size_t i = 0; i < plain.count; i++)
-        parts.total_nbytes += plain.entries[i].is_directory ? 0 : plain.entries[i].nbytes;
-    for (size_t i = 0; i < stored.count && status == LMC_OK; i++)
-        status = check_has_original(&plain, archive_path, &stored.entries[i], options, diag);
-    for (size_t i = 0; i < plain.count && status == LMC_OK; i++) {
-        const os_entry *const entry = &plain.entries[i];
-        st_parts_begin(&parts, entry->is_directory ? 0 : entry->nbytes);
-        status = compare_entry(archive_path, plain_path, entry, &stored, &inner, diag);
-        st_parts_end(&parts);
-    }
-    os_tree_free(&plain);
-    os_tree_free(&stored);
+        status = st_copied_find_archives(&both.stored, archive_path, &both.is_archive, diag);
+    if (status == LMC_OK)
+        status = os_tree_read(&both.plain, options->allocator, plain_path, diag);
+    if (status == LMC_OK)
+        status = compare_trees(&both, diag);
+    st_release(options->allocator, both.is_archive);
+    os_tree_free(&both.plain);
+    os_tree_free(&both.stored);
+    return status;
+}
+
+/* ---- visit ---- */
+
+static lmc_status visit_entry(const char *root, const os_entry *entry, const lmc_st_options *options,
+                              int (*visit)(void *user, const lmc_st_file *file), void *user, int *is_over,
+                              lmc_st_diag *diag)
+{
+    st_tree_base base;
+    lmc_st_file *file = NULL;
+    lmc_st_options own = *options;
+    char *const path = os_path_join(options->allocator, root, entry->path, "");
+    lmc_status status = st_tree_base_find(&base, options, entry->path, 1, &own, diag);
+    if (status == LMC_OK)
+        status = path ? st_file_open_input(path, &own, &file, diag) : st_fail_nomem(diag);
+    if (status == LMC_OK)
+        *is_over = visit(user, file);
+    lmc_st_close(file);
+    st_release(options->allocator, path);
+    st_tree_base_free(&base, options->allocator);
+    return status;
+}
+
+lmc_status st_tree_visit(const char *in_path, const lmc_st_options *options,
+                         int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag)
+{
+    os_tree tree = {0};
+    unsigned char *is_archive = NULL;
+    int is_over = 0;
+    lmc_status status = st_tree_base_check(options, diag);
+    if (status == LMC_OK)
+        status = os_tree_read(&tree, options->allocator, in_path, diag);
+    if (status == LMC_OK)
+        status = st_copied_find_archives(&tree, in_path, &is_archive, diag);
+    for (size_t i = 0; i < tree.count && status == LMC_OK && !is_over; i++)
+        if (is_archive[i])
+            status = visit_entry(in_path, &tree.entries[i], options, visit, user, &is_over, diag);
+    st_release(options->allocator, is_archive);
+    os_tree_free(&tree);
     return status;
 }

@@ -1,6 +1,6 @@
 /*
- * check.h - directories that are read only: verified, or compared with the one they were made from. Options are
- * complete, result and diag are there.
+ * check.h - directories that are read only: verified, compared with the one they were made from, or visited. Options
+ * are complete, result and diag are there.
  */
 #ifndef LMC_SAFETENSORS_TREE_CHECK_H
 #define LMC_SAFETENSORS_TREE_CHECK_H
@@ -11,5 +11,7 @@ lmc_status st_tree_verify(const char *in_path, const lmc_st_options *options, lm
                           lmc_st_diag *diag);
 lmc_status st_tree_compare(const char *archive_path, const char *plain_path, const lmc_st_options *options,
                            lmc_st_diag *diag);
+lmc_status st_tree_visit(const char *in_path, const lmc_st_options *options,
+                         int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "safetensors/convert/convert.h"
 #include "safetensors/restore/restore.h"
+#include "safetensors/tree/copied.h"
 #include "safetensors/tree/work.h"
 
 #include <errno.h>
@@ -188,6 +189,8 @@ static lmc_status clean_entry(st_tree_work *work, const os_entry *entry)
         source = os_tree_find(&work->tree, entry->path);
     else if (work->direction == ST_TO_ARCHIVES && st_is_archive_name(entry->path))
         source = os_tree_find_original(&work->tree, entry->path, strlen(ST_ARCHIVE_SUFFIX));
+    if (source && !entry->is_directory && !st_tree_is_worked_on(work, source))
+        source = NULL; /* it would be the archive of a file that is copied now */
     if (!source || source->is_directory != entry->is_directory)
         return os_staged_remove(&work->staging, entry->path, work->diag);
     work->found_count += !entry->is_directory;
@@ -208,6 +211,24 @@ static lmc_status clean_staging(st_tree_work *work)
     for (size_t i = old.count; i > 0 && status == LMC_OK; i--)
         status = clean_entry(work, &old.entries[i - 1]);
     os_tree_free(&old);
+    return status;
+}
+
+/* The list of copies that are named as archives, if there are any. */
+static lmc_status write_copied(st_tree_work *work)
+{
+    os_place out;
+    os_output output;
+    if (work->copied_nbytes == 0)
+        return LMC_OK;
+    lmc_status status = os_staged_place(&work->staging, ST_COPIED_NAME, &out, work->diag);
+    if (status == LMC_OK)
+        status = os_output_open(&output, &work->inner, &out, NULL, 0, work->diag);
+    if (status == LMC_OK) {
+        status = os_output_write(&output, 0, work->copied, work->copied_nbytes, work->diag);
+        status = os_output_close(&output, &work->inner, status, work->diag);
+    }
+    os_staged_place_close(&work->staging, &out);
     return status;
 }
 
@@ -283,7 +304,10 @@ static lmc_status write_directory(st_tree_work *work)
                            work->diag));
     lmc_status status = clean_staging(work);
     for (size_t i = 0; i < work->tree.count && status == LMC_OK; i++)
-        status = write_entry(work, &work->tree.entries[i]);
+        if (!st_copied_is_list(&work->tree.entries[i]))
+            status = write_entry(work, &work->tree.entries[i]);
+    if (status == LMC_OK)
+        status = write_copied(work);
     if (status == LMC_OK)
         status = finish_directories(work);
     if (status == LMC_OK)
@@ -305,9 +329,12 @@ static lmc_status transform(const st_tree_work *given, lmc_st_diag *diag)
     work.parts.options = options;
     work.inner = st_parts_options(&work.parts);
     work.inner.force = 1;
+    work.inner.raw = 0;
     if (options->out_fd >= 0 || options->salvage)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "is a directory: it can be neither streamed nor salvaged");
+    if (options->raw && given->direction == ST_TO_ARCHIVES)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is a directory: raw is for a file");
     lmc_status status = st_tree_base_check(options, diag);
     if (status == LMC_OK)
         status = os_tree_read(&work.tree, options->allocator, work.in_path, diag);
@@ -316,6 +343,8 @@ static lmc_status transform(const st_tree_work *given, lmc_st_diag *diag)
         status = st_tree_check(&work);
     if (status == LMC_OK)
         status = write_directory(&work);
+    st_release(options->allocator, work.is_worked);
+    st_release(options->allocator, work.copied);
     os_tree_free(&work.tree);
     st_tree_base_free(&work.base, options->allocator);
     if (status != LMC_OK)

@@ -1,6 +1,7 @@
 /*
- * directory.h - directories of models that are converted or restored: every safetensors file in them becomes an
- * archive, or back; the rest is copied. The rules are in lmc_st.h. Options are complete, result and diag are there.
+ * directory.h - directories of models that are converted or restored: every file in them whose container is known
+ * becomes an archive, or back; the rest is copied. The rules are in lmc_st.h. Options are complete, result and diag are
+ * there.
  */
 #ifndef LMC_SAFETENSORS_TREE_DIRECTORY_H
 #define LMC_SAFETENSORS_TREE_DIRECTORY_H

@@ -1,24 +1,16 @@
 /*
- * refuse.c - tree/work.h: what of a directory is worked on, where its outputs will be, and why it cannot
- * be done. Nothing is written here.
+ * refuse.c - tree/work.h: where the outputs of a directory will be, and why it cannot be done. Nothing is written here.
  */
 #include "safetensors/tree/work.h"
 
-#include "safetensors/base/content.h"
-#include "safetensors/base/open.h"
 #include "safetensors/header/index.h"
+#include "safetensors/tree/copied.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 
 /* ---- names ---- */
-
-int st_tree_is_worked_on(const st_tree_work *work, const os_entry *entry)
-{
-    return !entry->is_directory && (work->direction == ST_TO_ARCHIVES ? st_is_plain_name(entry->path)
-                                                                      : st_is_archive_name(entry->path));
-}
 
 char *st_tree_output_path(const st_tree_work *work, const os_entry *entry, const char *root)
 {
@@ -42,37 +34,8 @@ lmc_status st_tree_refuse(const st_tree_work *work, const char *path, lmc_status
 lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry)
 {
     st_tree_base_free(&work->base, work->options->allocator);
-    return st_tree_base_find(&work->base, work->options, entry->path, &work->inner, work->diag);
-}
-
-/* Nothing may be found missing, or be no safetensors file, when half of the output is written. */
-static lmc_status check_file_base(const st_tree_work *work, const lmc_st_file *file)
-{
-    lmc_st_file *base = NULL;
-    if (work->direction == ST_FROM_ARCHIVES)
-        return st_content_open_files(file, work->diag);
-    if (!work->base.path)
-        return LMC_OK;
-    const st_open how = {.path = work->base.path, .fd = -1, .allocator = work->options->allocator};
-    const lmc_status status = st_file_open(&how, &base, work->diag);
-    lmc_st_close(base);
-    return status;
-}
-
-/* A file that is worked on must open, and be what its name says. */
-static lmc_status check_tensors(const st_tree_work *work, const char *path)
-{
-    lmc_st_file *file = NULL;
-    lmc_status status = st_file_open_input(path, &work->inner, &file, work->diag);
-    if (status == LMC_OK && work->direction == ST_TO_ARCHIVES && file->is_archive)
-        status = st_tree_refuse(work, path, LMC_ERR_CORRUPT, "is an LMC archive already");
-    if (status == LMC_OK && work->direction == ST_FROM_ARCHIVES && !file->is_archive)
-        status =
-            st_tree_refuse(work, path, LMC_ERR_CORRUPT, "is a plain safetensors file, not an LMC archive");
-    if (status == LMC_OK)
-        status = check_file_base(work, file);
-    lmc_st_close(file);
-    return status;
+    return st_tree_base_find(&work->base, work->options, entry->path, work->direction == ST_FROM_ARCHIVES,
+                             &work->inner, work->diag);
 }
 
 /* The output's names are longer than those of the input by a suffix, or its file system takes shorter ones. Files are
@@ -112,7 +75,8 @@ static lmc_status check_place(const st_tree_work *work, const os_entry *entry, c
     char *const place = st_tree_output_path(work, entry, "");
     if (!place)
         return st_fail_nomem(work->diag);
-    const int is_taken = os_tree_find(&work->tree, place) != NULL;
+    const os_entry *const other = os_tree_find(&work->tree, place);
+    const int is_taken = other && !st_tree_is_worked_on(work, other);
     st_release(work->options->allocator, place);
     return is_taken ? st_tree_refuse(work, path, LMC_ERR_ARG,
                                      work->direction == ST_TO_ARCHIVES
@@ -121,51 +85,57 @@ static lmc_status check_place(const st_tree_work *work, const os_entry *entry, c
                     : LMC_OK;
 }
 
-static lmc_status check_copied(const st_tree_work *work, const os_entry *entry, const char *path)
+static lmc_status check_entry(const st_tree_work *work, const os_entry *entry)
 {
-    if (work->direction == ST_TO_ARCHIVES && st_is_archive_name(entry->path))
-        return st_tree_refuse(
-            work, path, LMC_ERR_ARG,
-            "stands where an archive would, and would be restored as one: move it away first");
-    if (st_index_is_name(entry->path))
-        return st_index_check(work->options->allocator, path,
-                              work->direction == ST_TO_ARCHIVES ? "" : ST_ARCHIVE_SUFFIX, work->diag);
-    return LMC_OK;
-}
-
-static lmc_status check_entry(st_tree_work *work, const os_entry *entry)
-{
+    lmc_status status = LMC_OK;
     char *const path = os_path_join(work->options->allocator, work->in_path, entry->path, "");
     if (!path)
         return st_fail_nomem(work->diag);
-    const int is_worked = st_tree_is_worked_on(work, entry);
-    lmc_status status = is_worked ? check_place(work, entry, path) : check_copied(work, entry, path);
-    if (status == LMC_OK && is_worked)
-        status = st_tree_choose_base(work, entry);
-    if (status == LMC_OK && is_worked)
-        status = check_tensors(work, path);
+    if (st_tree_is_worked_on(work, entry))
+        status = check_place(work, entry, path);
+    else if (st_index_is_name(entry->path))
+        status = st_index_check(work->options->allocator, path,
+                                work->direction == ST_TO_ARCHIVES ? "" : ST_ARCHIVE_SUFFIX, work->diag);
     st_release(work->options->allocator, path);
     return status;
+}
+
+/* Names first: a path that is too long cannot be opened. */
+static lmc_status decide(st_tree_work *work)
+{
+    ST_TRY(st_tree_decide_by_names(work));
+    for (size_t i = 0; i < work->tree.count; i++) {
+        const os_entry *const entry = &work->tree.entries[i];
+        const int is_worked = work->is_worked[i];
+        if (st_is_cancelled(work->options->cancel))
+            return st_fail_cancelled(work->diag);
+        ST_TRY(check_name(work, entry));
+        if (!entry->is_directory)
+            ST_TRY(st_tree_decide_by_content(work, entry));
+        if (work->is_worked[i] != is_worked)
+            ST_TRY(check_name(work, entry));
+    }
+    return LMC_OK;
 }
 
 lmc_status st_tree_check(st_tree_work *work)
 {
     size_t worked_count = 0;
+    ST_TRY(decide(work));
     for (size_t i = 0; i < work->tree.count; i++) {
         const os_entry *const entry = &work->tree.entries[i];
-        lmc_status status = check_name(work, entry);
-        if (status == LMC_OK && !entry->is_directory)
-            status = check_entry(work, entry);
-        if (status != LMC_OK)
-            return status;
-        if (entry->is_directory)
+        if (entry->is_directory || st_copied_is_list(entry))
             continue;
-        worked_count += (size_t)st_tree_is_worked_on(work, entry);
+        ST_TRY(check_entry(work, entry));
+        worked_count += work->is_worked[i];
         work->parts.total_nbytes += entry->nbytes;
     }
     if (worked_count == 0)
         return st_tree_refuse(work, work->in_path, LMC_ERR_ARG,
-                              work->direction == ST_TO_ARCHIVES ? "holds no safetensors file"
+                              work->direction == ST_TO_ARCHIVES ? "holds no file that can be converted"
                                                                 : "holds no LMC archive");
-    return LMC_OK;
+    return work->direction != ST_TO_ARCHIVES
+               ? LMC_OK
+               : st_copied_list(&work->tree, work->is_worked, work->in_path, &work->copied,
+                                &work->copied_nbytes, work->diag);
 }

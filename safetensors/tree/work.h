@@ -1,6 +1,6 @@
 /*
  * work.h - a directory that is being converted or restored: what tree/directory.c, which writes it, shares with
- * tree/refuse.c, which says beforehand what cannot be done.
+ * tree/decide.c and tree/refuse.c, which say beforehand what becomes of each file, and what cannot be done.
  */
 #ifndef LMC_SAFETENSORS_TREE_WORK_H
 #define LMC_SAFETENSORS_TREE_WORK_H
@@ -22,6 +22,9 @@ typedef struct st_tree_work {
     lmc_st_result *result;
     lmc_st_diag *diag;
     os_tree tree;
+    unsigned char *is_worked; /* of each entry of the tree: 1 if it is converted or restored */
+    char *copied;             /* convert: the list of tree/copied.h */
+    size_t copied_nbytes;
     os_staging staging;
     st_parts parts;
     size_t name_nbytes_max;  /* of a name in the output */
@@ -29,8 +32,18 @@ typedef struct st_tree_work {
     uint64_t found_count;    /* what may be archives of an earlier run */
 } st_tree_work;
 
-/* tree/refuse.c: 1 for files that are converted or restored, 0 for those that are copied. */
+/* tree/decide.c: 1 for files that are converted or restored, 0 for those that are copied, and for directories. */
 int st_tree_is_worked_on(const st_tree_work *work, const os_entry *entry);
+
+/* Decides for all entries what their names tell. Errors: ARG, NOMEM; of a list that is read (tree/copied.h) IO,
+ * CORRUPT, LIMIT. */
+lmc_status st_tree_decide_by_names(st_tree_work *work);
+
+/* Decides for a file what its content tells, and opens it, and its base, if it is worked on. Errors: what opening them
+ * gives. */
+lmc_status st_tree_decide_by_content(st_tree_work *work, const os_entry *entry);
+
+/* tree/refuse.c */
 
 /* Path of an entry in the output `root` ("": relative to it); to be released. NULL: out of memory. */
 char *st_tree_output_path(const st_tree_work *work, const os_entry *entry, const char *root);
@@ -41,8 +54,8 @@ lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry);
 /* Fails with this status and text, naming `path`. */
 lmc_status st_tree_refuse(const st_tree_work *work, const char *path, lmc_status status, const char *text);
 
-/* tree/refuse.c: refuses what cannot be done, before anything is written; sums the bytes of the files up. Errors: ARG,
- * HEADER, and what opening a file or its base gives. */
+/* Decides what becomes of each file, and refuses what cannot be done, before anything is written; sums the bytes of the
+ * files up. Errors: ARG, HEADER, and what opening a file or its base gives. */
 lmc_status st_tree_check(st_tree_work *work);
 
 #endif

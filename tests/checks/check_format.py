@@ -5,7 +5,7 @@ import shutil
 
 from tree import Skip, run
 
-FOLDERS = ["include", "codec", "safetensors", "filter", "tool", "examples", "tests", "bench"]
+FOLDERS = ["include", "codec", "safetensors", "filter", "tool", "examples", "tests", "bench", "python"]
 
 
 def check(tree):

@@ -10,6 +10,8 @@ def check(tree):
         found = re.search(rf"#define LMC_VERSION_{part} (\d+)", header)
         if not found or found.group(1) != wanted:
             yield f"include/lmc.h: LMC_VERSION_{part} is not {wanted} as in CMakeLists.txt"
+    if f"VERSION = ({project[0]}, {project[1]})" not in tree.text("python/lmcodec/_library.py"):
+        yield f"python/lmcodec/_library.py: VERSION is not that of {'.'.join(project)}"
     if ".".join(project) not in tree.text("CHANGELOG.md"):
         yield f"CHANGELOG.md: does not speak of {'.'.join(project)}"
     if f'"lmc {".".join(project)}"' not in tree.text("tool/lmc-st.1"):

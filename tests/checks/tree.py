@@ -3,8 +3,8 @@
 import os
 import subprocess
 
-# Nothing that was built, fetched or belongs to a version control system.
-IGNORED_FOLDERS = {".git", "build", "install", "__pycache__", ".cache", ".venv"}
+# Nothing that was built, fetched, belongs to others or to a version control system.
+IGNORED_FOLDERS = {".git", "build", "dist", "install", "__pycache__", ".cache", ".venv", "third_party"}
 
 
 class Skip(Exception):

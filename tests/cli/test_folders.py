@@ -384,8 +384,8 @@ def test_refused(tool, directory, name):
 def test_no_model_inside(tool, directory):
     path = os.path.join(directory, "M")
     os.mkdir(path)
-    tool.run("convert", path).expect(2, "holds no safetensors file")
+    tool.run("convert", path).expect(2, "holds no file that can be converted")
     write(os.path.join(path, "config.json"), b"{}")
-    tool.run("convert", path).expect(2, "holds no safetensors file")
+    tool.run("convert", path).expect(2, "holds no file that can be converted")
     tool.run("restore", path, "-o", path + "2").expect(2, "holds no LMC archive")
     check_only(directory, "M")

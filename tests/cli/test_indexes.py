@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from support import check_only, write
-from trees import Untouched, check_archived, index, remove, shard, small_tree
+from support import check, check_only, write
+from trees import Untouched, check_archived, check_restores, index, remove, shard, small_tree
 
 NAMES = ("model.safetensors.index.json", "model.safetensors.index.fp16.json",
          "diffusion_pytorch_model.safetensors.index.json", ".safetensors.index.json",
@@ -208,10 +208,31 @@ def test_accepted(tool, directory, what):
     check_archived(tool, source, source + ".lmc", what)
 
 
-def test_other_indexes_are_copied(tool, directory):
-    """An index of other files is a file like any other. One that is restored is checked as well."""
+def test_indexes_of_bin_files(tool, directory):
+    """All of their files are there, or none; wherever they stand, archives serve when the directory is restored."""
     source = small_tree(os.path.join(directory, "m"))
-    for name in ("pytorch_model.bin.index.json", "model.safetensors.index.json.bak", "model.safetensors.json"):
+    name = write(os.path.join(source, "pytorch_model.bin.index.json"), index("x-1.bin", "x-2.bin", "x-1.bin"))
+    write(os.path.join(source, "x-1.bin"), b"of no known kind")
+    with Untouched(directory):
+        tool.run("convert", source).expect(1, "pytorch_model.bin.index.json", "x-2.bin", "missing")
+    write(os.path.join(source, "x-2.bin"), shard(3))
+    tool.run("convert", source).expect(0)
+    check(os.path.exists(os.path.join(source + ".lmc", "x-2.bin.lmc")), "x-2.bin was copied")
+    check_restores(tool, source, source + ".lmc")
+    os.unlink(os.path.join(source + ".lmc", "x-2.bin.lmc"))
+    with Untouched(directory):
+        tool.run("restore", source + ".lmc", "-o", source + ".back").expect(1, "x-2.bin", "missing")
+        tool.run("verify", source + ".lmc").expect(1, "x-2.bin", "missing")
+    write(name, index("../x-1.bin"))
+    with Untouched(directory):
+        tool.run("convert", source, "-f").expect(1, "plain name")
+
+
+def test_other_indexes_are_copied(tool, directory):
+    """One whose .bin files were all left out, and other files. An index that is restored is checked as well."""
+    source = small_tree(os.path.join(directory, "m"))
+    write(os.path.join(source, "pytorch_model.bin.index.json"), index("missing.bin", "missing-2.bin"))
+    for name in ("model.safetensors.index.json.bak", "model.safetensors.json"):
         write(os.path.join(source, name), index("../missing"))
     tool.run("convert", source).expect(0)
     check_archived(tool, source, source + ".lmc")

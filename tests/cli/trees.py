@@ -44,7 +44,7 @@ MODEL = {
     ".cache/huggingface/lock": (b"", 0o600),
     ".safetensors": (b"a hidden file without a stem", 0o644),
     "README.SAFETENSORS": (b"# capitals are another name\n", 0o644),
-    "old.lmc": (b"not an archive of safetensors", 0o644),
+    "old.lmc": (b"not an archive, but named as one", 0o644),
     "empty": (None, 0o755),
     "read-only/vae/model.safetensors": (shard(4), 0o444),
     "read-only/vae/run.sh": (b"#!/bin/sh\n", 0o555),
@@ -116,11 +116,19 @@ def is_plain(path, entry):
     return stat.S_ISREG(entry[0]) and path.endswith(".safetensors") and path != ".safetensors"
 
 
+def copied_archives(source):
+    """The list of files that are named as archives, which a converted directory of safetensors files has."""
+    return b"".join(sorted(os.fsencode(path) + b"\n" for path, entry in snapshot(source).items()
+                           if stat.S_ISREG(entry[0]) and path.endswith(".lmc") and os.path.basename(path) != ".lmc"))
+
+
 def check_archived(tool, source, archive, what=""):
     """`archive` is what converting the directory `source` must give, up to the archives' bytes; these
     verify and have the sources' sizes, modes and times."""
     wanted = {path + ".lmc" if is_plain(path, entry) else path: entry for path, entry in snapshot(source).items()}
     found = snapshot(archive)
+    listed = found.pop(".lmc-copied", (0, 0, 0, b""))[3]
+    check(listed == copied_archives(source), "%s: copied: %r" % (what, listed))
     check(sorted(wanted) == sorted(found), "%s: names: %s" % (what, sorted(set(wanted) ^ set(found))))
     for path, entry in wanted.items():
         count = 4 if found[path][3] is None or not path.endswith(".safetensors.lmc") else 3

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes the seeds of the fuzz targets of liblmc_st: make_st_corpus.py --tool LMC-ST DIRECTORY
 
-st_header gets the files of tests/cli/header_corpus.py, st_archive and st_restore get archives that the tool
-made of small files, whole, damaged and taken apart (st_craft.h says how). tests/fuzz/README.md says when to
-run it.
+st_header gets the files of tests/cli/header_corpus.py, st_container those of container_seeds.py, st_archive and
+st_restore get archives that the tool made of small files, whole, damaged and taken apart (st_craft.h says how).
+tests/fuzz/README.md says when to run it.
 """
 import argparse
 import collections
@@ -18,6 +18,8 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "cli"))
+sys.path.insert(0, os.path.join(ROOT, "fuzz"))
+import container_seeds  # noqa: E402
 import header_corpus  # noqa: E402
 
 SEED_NBYTES_MAX = 4000
@@ -364,6 +366,16 @@ def writer_seeds():
     yield "overflow", b"\xfd" + b"\0" + text(b"o") + bytes([f32, 2]) + huge + huge + weight
 
 
+def container_seed_files(rng):
+    for name, content in container_seeds.all_files():
+        yield name, content
+        for number in range(2):
+            yield f"{name}-flip{number}", flipped(rng, content)
+    yield "safetensors", tensors_file(("a", "F32", [2], bytes(8)), ("b", "U8", [3], b"abc"))
+    yield "nothing", b""
+    yield "unknown", bytes(range(256)) * 8
+
+
 def write_seeds(folder, seeds):
     os.makedirs(folder, exist_ok=True)
     for name, content in seeds:
@@ -380,6 +392,7 @@ def main():
     arguments = parser.parse_args()
     rng = random.Random(1)
     write_seeds(os.path.join(arguments.directory, "st_header"), header_seeds())
+    write_seeds(os.path.join(arguments.directory, "st_container"), container_seed_files(random.Random(3)))
     write_seeds(os.path.join(arguments.directory, "st_archive"), archive_seeds(arguments.tool, rng))
     write_seeds(os.path.join(arguments.directory, "st_restore"), restore_seeds(arguments.tool, rng))
     write_seeds(os.path.join(arguments.directory, "st_writer"), writer_seeds())

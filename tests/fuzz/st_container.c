@@ -9,7 +9,7 @@
 #include "st_input.h"
 #include "st_walk.h"
 
-#include "safetensors/container/container.h"
+#include "safetensors/container/segments.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -17,8 +17,6 @@
 /* What reading may take at once: buffers of a fixed size, and lists of what is described. */
 #define MEMORY_NBYTES ((size_t)4 << 20)
 #define MEMORY_FACTOR 64
-
-#define RAW_PIECE_NBYTES ((uint64_t)4 << 20)
 
 /* Memory with a limit. Each block begins with its size. */
 typedef struct limited_memory {
@@ -77,7 +75,7 @@ static void claim_contents(const st_contents *contents, uint64_t file_nbytes)
     FUZZ_CLAIM(contents->places[header->tensor_count] <= file_nbytes);
     if (contents->kind == LMC_ST_CONTAINER_RAW)
         for (size_t i = 0; i < header->tensor_count; i++)
-            FUZZ_CLAIM(contents->places[i] == i * RAW_PIECE_NBYTES);
+            FUZZ_CLAIM(contents->places[i] == i * ST_PIECE_NBYTES);
     if (contents->kind == LMC_ST_CONTAINER_RAW)
         FUZZ_CLAIM(file_nbytes - header->data_nbytes < 8);
 }

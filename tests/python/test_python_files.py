@@ -11,8 +11,8 @@ import lmcodec.numpy
 
 def make_plain(path, seed=1, rows=400):
     random = numpy.random.default_rng(seed)
-    lmcodec.save({"w": ("F32", (rows, 500), random.standard_normal((rows, 500), dtype="f4")), "n": ("U8", (0,), b"")}, path,
-                 {"format": "pt"})
+    values = random.standard_normal((rows, 500), dtype="f4")
+    lmcodec.save({"w": ("F32", (rows, 500), values), "n": ("U8", (0,), b"")}, path, {"format": "pt"})
     return open(path, "rb").read()
 
 
@@ -174,7 +174,8 @@ def test_any_file(directory):
 
 def test_writing_buffers(directory):
     path = os.path.join(directory, "a.lmc")
-    lmcodec.save({"x": ("BF16", (2, 3), bytes(12)), "s": ("F64", (), memoryview(bytes(8))), "q": ("F4", (4,), b"ab")}, path)
+    lmcodec.save({"x": ("BF16", (2, 3), bytes(12)), "s": ("F64", (), memoryview(bytes(8))),
+                  "q": ("F4", (4,), b"ab")}, path)
     with lmcodec.File(path) as file:
         assert file.is_archive and file.metadata is None
         assert {name: (tensor.dtype, tensor.shape) for name, tensor in file.tensors.items()} == {
@@ -196,7 +197,8 @@ def test_writing_buffers(directory):
 
 
 @pytest.mark.parametrize("name, plain, is_archive", [("a.safetensors", None, False), ("a.safetensors", False, True),
-                                                     ("a.safetensors.lmc", None, True), ("a.lmc", True, False), ("a", None, True)])
+                                                     ("a.safetensors.lmc", None, True), ("a.lmc", True, False),
+                                                     ("a", None, True)])
 def test_the_name_decides_what_is_written(directory, name, plain, is_archive):
     path = os.path.join(directory, name)
     lmcodec.save({"x": ("U8", (3,), b"abc")}, path, plain=plain)

@@ -65,7 +65,8 @@ def test_an_interrupt_ends_a_call_soon(large, directory, call):
 def test_other_signals_are_heard_while_a_call_is_at_work(large, directory):
     script = SLOW.replace("import sys, time", "import signal, sys, time\n"
                           "signal.signal(signal.SIGUSR1, lambda *_: print('heard', flush=True))")
-    child = subprocess.Popen([sys.executable, "-c", script % CALLS["verify"], large, "-"], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", script % CALLS["verify"], large, "-"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "begun\n"
     child.send_signal(signal.SIGUSR1)
     while child.stdout.readline() != "heard\n":

@@ -26,13 +26,14 @@ def same(one, other):
 @pytest.fixture
 def tensors():
     made = {dtype: values_of(numpy.dtype(dtype)) for dtype in DTYPES}
-    made.update({"scalar": numpy.array(3.5), "none": numpy.zeros((3, 0, 2), "i4"), "big endian": numpy.arange(5, dtype=">i4"),
+    made.update({"scalar": numpy.array(3.5), "none": numpy.zeros((3, 0, 2), "i4"),
+                 "big endian": numpy.arange(5, dtype=">i4"),
                  "0-d of numpy": numpy.float32(7)})
     return made
 
 
 def little(tensors):
-    return {name: numpy.asarray(array).astype(numpy.asarray(array).dtype.newbyteorder("<")) for name, array in tensors.items()}
+    return {name: numpy.asarray(array, array.dtype.newbyteorder("<")) for name, array in tensors.items()}
 
 
 def test_both_packages_read_and_write_alike(directory, tensors):

@@ -32,7 +32,8 @@ def same(one, other):
 @pytest.fixture
 def tensors():
     made = {name: values_of(name) for name in _torch_tensors.TYPES}
-    made.update({"scalar": torch.tensor(3.5), "none": torch.zeros(3, 0, 2), "transposed": values_of("F32").t().contiguous()})
+    made.update({"scalar": torch.tensor(3.5), "none": torch.zeros(3, 0, 2),
+                 "transposed": values_of("F32").t().contiguous()})
     return made
 
 
@@ -81,8 +82,9 @@ def test_every_tensor_has_its_own_memory(directory):
     assert loaded["b"].sum() == 0 and lmcodec.torch.load_file(path)["a"].sum() == 0
 
 
-INDICES = [slice(None), slice(2, 5), slice(None, None, 3), -1, (slice(None), slice(1, 3)), (Ellipsis, 0), None, (2, None, 3),
-           [0, 3], [], True, (slice(4), [1, 2]), slice(-3, None), slice(50, 60), slice(4, 2), (), Ellipsis]
+INDICES = [slice(None), slice(2, 5), slice(None, None, 3), -1, (slice(None), slice(1, 3)), (Ellipsis, 0), None,
+           (2, None, 3), [0, 3], [], True, (slice(4), [1, 2]), slice(-3, None), slice(50, 60), slice(4, 2), (),
+           Ellipsis]
 
 
 @pytest.mark.parametrize("index", INDICES, ids=str)
@@ -119,7 +121,8 @@ def test_what_is_refused(directory):
     path = os.path.join(directory, "a.lmc")
     whole = torch.zeros(10, 8)
     refused = [("text", ValueError, "Expected a dict"), ({"a": [1]}, ValueError, "expected torch.Tensor"),
-               ({"a": whole, "b": whole}, RuntimeError, "share memory"), ({"a": whole, "b": whole[1:]}, RuntimeError, "share"),
+               ({"a": whole, "b": whole}, RuntimeError, "share memory"),
+               ({"a": whole, "b": whole[1:]}, RuntimeError, "share"),
                ({"a": whole.t()}, ValueError, "non contiguous"), ({"a": whole.to_sparse()}, ValueError, "sparse"),
                ({"a": torch.zeros(3, device="meta")}, RuntimeError, "meta")]
     for tensors, error, text in refused:
@@ -203,7 +206,8 @@ def test_load_of_an_archive(checkpoint):
         assert torch.equal(loaded["state"][0]["exp_avg"], state["state"][0]["exp_avg"])
     original = path[:-4]
     lmcodec.restore(path)
-    assert torch.equal(lmcodec.torch.load(original, weights_only=True)["state"][0]["exp_avg"], state["state"][0]["exp_avg"])
+    loaded = lmcodec.torch.load(original, weights_only=True)
+    assert torch.equal(loaded["state"][0]["exp_avg"], state["state"][0]["exp_avg"])
     with open(original, "rb") as file:
         assert lmcodec.torch.load(file, weights_only=True)["param_groups"] == state["param_groups"]
 

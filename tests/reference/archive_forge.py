@@ -9,6 +9,7 @@ import zstandard
 
 import assemble
 from lmc_archive import DTYPE_NUMBERS, table_name
+from lmc_archive_layout import PIECE_NBYTES, skeleton_name
 from lmc_reference import H, u64
 
 MARK = '"__metadata__":{"format":"lmc","lmc_archive":"1"}'
@@ -57,6 +58,45 @@ class Bases:
         return head + self.name + zeros + links + self.end
 
 
+class Layout:
+    """What an archive of another file has (section 8). `gaps` are the bytes of the skeleton before each tensor, and
+    behind the last one. Fields that are None are computed; `stored` and `hashes` are of the pieces."""
+
+    def __init__(self, kind, gaps):
+        self.kind, self.gaps = kind, list(gaps)
+        self.skeleton = b"".join(self.gaps)
+        self.pieces = [self.skeleton[i : i + PIECE_NBYTES] for i in range(0, len(self.skeleton), PIECE_NBYTES)]
+        self.stored = list(self.pieces)
+        self.hashes = [H(piece) for piece in self.pieces]
+        self.numbers = [len(gap) for gap in self.gaps]
+        self.gaps_data = self.gaps_nbytes = self.zeros = self.skeleton_nbytes = self.skeleton_hash = None
+        self.sizes = self.index = self.name = None
+        self.between = b""  # behind the pieces, before their index
+
+    def the_gaps_data(self):
+        return b"".join(map(u64, self.numbers)) if self.gaps_data is None else self.gaps_data
+
+    def data(self):
+        gaps = self.the_gaps_data()
+        gaps_nbytes = len(gaps) if self.gaps_nbytes is None else self.gaps_nbytes
+        zeros = bytes(-len(gaps) % 8) if self.zeros is None else self.zeros
+        skeleton_nbytes = len(self.skeleton) if self.skeleton_nbytes is None else self.skeleton_nbytes
+        skeleton_hash = H(self.the_index()) if self.skeleton_hash is None else self.skeleton_hash
+        return struct.pack("<IIQQ", self.kind, gaps_nbytes, skeleton_nbytes, skeleton_hash) + gaps + zeros
+
+    def the_index(self):
+        if self.index is not None:
+            return self.index
+        sizes = map(len, self.stored) if self.sizes is None else self.sizes
+        return b"".join(struct.pack("<IQ", *entry) for entry in zip(sizes, self.hashes))
+
+    def tensor(self):
+        return b"".join(self.stored) + self.between + self.the_index()
+
+    def original(self, contents):
+        return b"".join(gap + content for gap, content in zip(self.gaps, contents + [b""]))
+
+
 class Forge:
     """`tensors` lists (name, dtype, shape, content) in the order of data. Fields that are None are computed."""
 
@@ -78,6 +118,8 @@ class Forge:
         self.whole_hash = self.outer_hash = self.check = None
         self.alias_list = None
         self.bases = None
+        self.layout = None
+        self.contents = [content for _, _, _, content in tensors]
         self.table_end = b""
         self.end = b""
         self.edit_outer = lambda text: text
@@ -85,6 +127,8 @@ class Forge:
 
     @property
     def original(self):
+        if self.layout:
+            return self.layout.original(self.contents)
         return safetensors_file(self.header, self.data)
 
     def build(self):
@@ -95,12 +139,19 @@ class Forge:
         table = front + u64(self.the_whole_hash()) + u64(outer_hash) + self.table_end
         table = self.edit_table(table)
         check = H(table) if self.check is None else self.check
-        return u64(len(outer)) + outer + table + u64(check) + b"".join(self.frames) + self.end
+        return u64(len(outer)) + outer + table + u64(check) + b"".join(self.frames) + self.skeleton() + self.end
+
+    def skeleton(self):
+        return self.layout.tensor() if self.layout else b""
 
     def outer_text(self, table_nbytes):
         members = [self.mark] if self.mark else []
         place = 0
         parts = [(self.table_name, table_nbytes)] + list(zip(self.names, map(len, self.frames)))
+        if self.layout and self.layout.name is None:
+            parts.append((skeleton_name(set(self.names)), len(self.skeleton())))
+        elif self.layout and self.layout.name is not False:
+            parts.append((self.layout.name, len(self.skeleton())))
         for name, nbytes in parts:
             members.append(json.dumps(name) + ":" + entry("U8", [nbytes], place, place + nbytes))
             place += nbytes
@@ -112,7 +163,7 @@ class Forge:
         stored = self.stored
         if stored is None:
             stored = zstandard.ZstdCompressor().compress(self.header) if self.method == 1 else self.header
-        features = (1 if self.bases else 0) | (2 if self.aliases else 0)
+        features = (1 if self.bases else 0) | (2 if self.aliases else 0) | (8 if self.layout else 0)
         computed = [features, len(self.hashes), len(self.original), len(self.header), len(stored)]
         own = [self.features, self.tensor_count, self.file_nbytes, self.header_nbytes, self.stored_nbytes]
         return [right if value is None else value for value, right in zip(own, computed)], stored
@@ -123,7 +174,10 @@ class Forge:
         front = self.magic + struct.pack("<BBHIIQQQ", self.version, self.method, self.reserved, *fields) + stored
         front += b"".join(map(u64, self.hashes))
         front += self.the_alias_list() if self.alias_list is None else self.alias_list
-        return front + (self.bases.data() if self.bases else b"")
+        return front + (self.bases.data() if self.bases else b"") + self.the_layout()
+
+    def the_layout(self):
+        return self.layout.data() if self.layout else b""
 
     def the_alias_list(self):
         if not self.aliases and self.alias_count is None:
@@ -136,4 +190,4 @@ class Forge:
             return self.whole_hash
         (_, _, file_nbytes, header_nbytes, _), _ = self.fields()
         parts = [file_nbytes, header_nbytes, H(self.header)] + self.hashes
-        return H(b"".join(map(u64, parts)))
+        return H(b"".join(map(u64, parts)) + self.the_layout())

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
-"""Reference reader of LMC archives of safetensors files, version 1.
+"""Reference reader of LMC archives, version 1.
 
 Written from docs/archive.md alone, to be read next to it: section numbers in the comments are those of
 that document, and names are the ones used there. Headers are read by safetensors_header.py, lists of bases by
-lmc_archive_base.py, frames by lmc_reference.py. It favours clarity over speed. It needs the packages `xxhash` and, for
-stored headers of method 1, `zstandard`.
+lmc_archive_base.py, what archives of other files than safetensors have by lmc_archive_layout.py, plain files of other
+kinds by lmc_archive_places.py, frames by lmc_reference.py. It favours clarity over speed. It needs the packages
+`xxhash` and `zstandard`.
 
     lmc_archive.py ARCHIVE [-b BASE] [-d DIRECTORY]... [-o OUT]
 """
 import argparse
+import collections
 import sys
-
-import zstandard
 
 import lmc_reference
 from lmc_archive_base import (CHAIN_MAX, FILE, BaseList, check_base, has_base, in_directories, is_same_file,
                               nowhere)
+from lmc_archive_layout import Layout, decode_zstd, places_hash, read_skeleton, skeleton_name
+from lmc_archive_places import find_places, is_named_safetensors, is_safetensors, raw_places
 from lmc_delta import base_unit
 from lmc_reference import Base, Checksum, Corrupt, H, LmcError, Reader, corrupt_unless, supported_if, u64
 from safetensors_header import DTYPE_NUMBERS, HEADER_NBYTES_MAX, Header
@@ -23,12 +25,13 @@ from safetensors_header import DTYPE_NUMBERS, HEADER_NBYTES_MAX, Header
 MAGIC = b"\x8cLMA"
 VERSION = 1
 METHOD_NONE, METHOD_ZSTD = 0, 1
-FEATURE_BASES, FEATURE_ALIASES = 0, 1
-FEATURES_KNOWN = 1 << FEATURE_BASES | 1 << FEATURE_ALIASES
+FEATURE_BASES, FEATURE_ALIASES, FEATURE_LAYOUT = 0, 1, 3
+FEATURES_KNOWN = 1 << FEATURE_BASES | 1 << FEATURE_ALIASES | 1 << FEATURE_LAYOUT
 FEATURES_RESERVED = {2: "shared code tables"}
 TABLE_NAME = "lmc.archive"
-TABLE_NBYTES_MIN = 64  # without stored header, tensors, aliases and bases
+TABLE_NBYTES_MIN = 64  # without stored header, tensors, aliases, bases and layout
 STORED_HEADER_OFFSET = 40
+TABLE_HASHES_NBYTES = 24  # at its end
 MARK_NBYTES_MAX = 4096
 
 
@@ -59,11 +62,11 @@ def table_name(names):
 
 
 class Table:
-    """`header_text` is the original header's, `owners` maps an alias to its owner; `bases` is None without a list."""
+    """`header_text` is the original header's, `owners` maps an alias to its owner; `bases` is None without a list, and
+    `layout` in an archive of a safetensors file."""
 
     def __init__(self, data):
         self.read_head(Reader(data))
-        has_bases, has_aliases = (self.features >> bit & 1 for bit in (FEATURE_BASES, FEATURE_ALIASES))
         fixed_nbytes = TABLE_NBYTES_MIN + self.stored_nbytes + 8 * self.tensor_count
         corrupt_unless(len(data) >= fixed_nbytes, "the table is too small for its parts")
         if int.from_bytes(data[-8:], "little") != H(data[:-8]):
@@ -71,15 +74,20 @@ class Table:
         reader = Reader(data[STORED_HEADER_OFFSET:])
         stored = reader.bytes(self.stored_nbytes)
         self.content_hashes = [reader.uint(8) for _ in range(self.tensor_count)]
-        self.owners = read_aliases(reader) if has_aliases else {}
-        self.bases = BaseList(reader) if has_bases else None
+        self.owners = read_aliases(reader) if self.has(FEATURE_ALIASES) else {}
+        self.bases = BaseList(reader) if self.has(FEATURE_BASES) else None
+        self.layout = self.read_layout(reader) if self.has(FEATURE_LAYOUT) else None
         whole_hash, self.outer_hash = reader.uint(8), reader.uint(8)
         reader.bytes(8)
         reader.finish("the table")
         self.header_text = self.decode_header(stored)
         parts = [self.file_nbytes, self.header_nbytes, H(self.header_text)] + self.content_hashes
-        if whole_hash != H(b"".join(u64(part) for part in parts)):
+        layout = self.layout.data if self.layout else b""
+        if whole_hash != H(b"".join(u64(part) for part in parts) + layout):
             raise Checksum("whole_hash")
+
+    def has(self, feature):
+        return self.features >> feature & 1
 
     def read_head(self, reader):
         corrupt_unless(reader.bytes(4) == MAGIC, "magic of the table")
@@ -95,26 +103,27 @@ class Table:
         self.tensor_count = reader.uint(4)
         self.file_nbytes, self.header_nbytes, self.stored_nbytes = (reader.uint(8) for _ in range(3))
         corrupt_unless(1 <= self.header_nbytes <= HEADER_NBYTES_MAX, "header_nbytes")
-        corrupt_unless(8 + self.header_nbytes <= self.file_nbytes, "file_nbytes")
+        fits = self.has(FEATURE_LAYOUT) or 8 + self.header_nbytes <= self.file_nbytes
+        corrupt_unless(fits, "file_nbytes")
 
     def decode_header(self, stored):
         if self.method == METHOD_ZSTD:
-            stored = decode_zstd(stored, self.header_nbytes)
+            stored = decode_zstd(stored, self.header_nbytes, "the stored header")
         corrupt_unless(len(stored) == self.header_nbytes, "the stored header is not of header_nbytes")
         return stored
 
+    def read_layout(self, reader):
+        """All that is left before the three hashes."""
+        nbytes = len(reader.data) - reader.position - TABLE_HASHES_NBYTES
+        corrupt_unless(nbytes >= 0, "no room for the layout")
+        return Layout(reader.bytes(nbytes), self.tensor_count)
 
-def decode_zstd(data, nbytes):
-    """One zstd frame that states `nbytes` as its content size, and nothing after it."""
-    try:
-        # There is no zstd frame in a skippable one; its size reads as 0 and differs from `nbytes`.
-        corrupt_unless(zstandard.frame_content_size(data) == nbytes, "content size of the stored header")
-        decoder = zstandard.ZstdDecompressor().decompressobj()
-        text = decoder.decompress(data)
-    except zstandard.ZstdError as error:
-        raise Corrupt(f"zstd: {error}") from None
-    corrupt_unless(decoder.eof and not decoder.unused_data, "the stored header is not one zstd frame")
-    return text
+    def content_nbytes(self):
+        """Bytes of all original tensors together."""
+        if self.layout is None:
+            return self.file_nbytes - 8 - self.header_nbytes
+        corrupt_unless(self.layout.skeleton_nbytes <= self.file_nbytes, "skeleton_nbytes")
+        return self.file_nbytes - self.layout.skeleton_nbytes
 
 
 def read_aliases(reader):
@@ -135,6 +144,8 @@ def read_aliases(reader):
 
 class File:
     """A safetensors file, as it is. `path` is where it was found, or None."""
+
+    has_dtypes = True
 
     def __init__(self, data, path=None):
         self.data, self.path = data, path
@@ -161,6 +172,30 @@ class File:
     def content(self, i):
         return self.bytes_of(self.tensors[i])
 
+    def base_header_hash(self):
+        return H(self.header_text)
+
+
+Place = collections.namedtuple("Place", "nbytes")
+
+
+class OtherFile:
+    """A plain file of another kind with tensors at `places`. These have no dtype."""
+
+    has_dtypes = False
+
+    def __init__(self, data, places):
+        self.data, self.nbytes = data, len(data)
+        self.places = places
+        self.tensors = [Place(nbytes) for _, nbytes in self.places]
+
+    def content(self, i):
+        begin, nbytes = self.places[i]
+        return self.data[begin : begin + nbytes]
+
+    def base_header_hash(self):
+        return places_hash(self.places)
+
 
 class Archive:
     """Opening checks everything but the frames and the base. `find_base` gives the paths at which the base may be, by
@@ -173,12 +208,13 @@ class Archive:
         self.base_file = None
         self.table = Table(file.bytes_of(file.tensors[0]))
         self.nbytes, self.header_text = self.table.file_nbytes, self.table.header_text
-        original_nbytes = self.table.file_nbytes - 8 - self.table.header_nbytes
-        self.tensors = Header(self.header_text, original_nbytes).tensors
+        self.layout = self.table.layout
+        self.has_dtypes = self.layout is None
+        self.tensors = Header(self.header_text, self.table.content_nbytes()).tensors
         self.check_names(file.tensors)
         if self.table.outer_hash != H(file.header_text):
             raise Checksum("outer_hash")
-        self.frames = file.tensors[1:]
+        self.frames = file.tensors[1 : 1 + len(self.tensors)]
         self.check_aliases()
         self.bases = self.table.bases
         if self.bases is not None:
@@ -187,7 +223,7 @@ class Archive:
     def check_names(self, outer_tensors):
         names = [tensor.name for tensor in self.tensors]
         corrupt_unless(len(names) == self.table.tensor_count, "tensor_count")
-        expected = [table_name(set(names))] + names
+        expected = [table_name(set(names))] + names + ([skeleton_name(set(names))] if self.layout else [])
         corrupt_unless([tensor.name for tensor in outer_tensors] == expected, "names of the outer header")
         for tensor in outer_tensors:
             right = tensor.dtype == "U8" and len(tensor.shape) == 1
@@ -239,7 +275,7 @@ class Archive:
             self.open_base()
         file = self.base_file if link.place == FILE else self
         corrupt_unless(link.base < len(file.tensors), f"base {link.base}")
-        check_base(head, self.tensors[i], file.tensors[link.base])
+        check_base(head, self.tensors[i], file.tensors[link.base], file.has_dtypes)
         return file.content(link.base)
 
     def open_base(self):
@@ -260,21 +296,28 @@ class Archive:
             base = open_file(read(path), self.find_base, path, self.chain)
         except LmcError:
             return None
-        is_base = base.nbytes == self.bases.nbytes and H(base.header_text) == self.bases.header_hash
+        is_base = base.nbytes == self.bases.nbytes and base.base_header_hash() == self.bases.header_hash
         return base if is_base else None
 
     def restore(self):
         """The original file."""
-        parts = [u64(self.table.header_nbytes), self.header_text]
+        contents = []
         base_hashes = []
         for i in range(len(self.tensors)):
             content, head, base = self.decode(i)
-            parts.append(content)
+            contents.append(content)
             if self.link_of(i) is not None and self.link_of(i).place == FILE:
                 base_hashes.append(content_hash(base, head.block_nbytes * base_unit(head.base_form)))
         if base_hashes and self.bases.hash != H(b"".join(map(u64, base_hashes))):
             raise Checksum("base_hash")
-        return b"".join(parts)
+        if self.layout:
+            return self.layout.restored(read_skeleton(self.file.bytes_of(self.file.tensors[-1]), self.layout), contents)
+        return b"".join([u64(self.table.header_nbytes), self.header_text, *contents])
+
+    def base_header_hash(self):
+        if self.layout:
+            return places_hash(self.layout.places(tensor.nbytes for tensor in self.tensors))
+        return H(self.header_text)
 
 
 def content_hash(content, block_nbytes):
@@ -283,8 +326,15 @@ def content_hash(content, block_nbytes):
 
 
 def open_file(data, find_base, path, chain):
-    """An archive, or a safetensors file as it is."""
-    file = File(data, path)
+    """An archive, or a file as it is."""
+    if not is_safetensors(data, path):
+        return OtherFile(data, find_places(data)[1])
+    try:
+        file = File(data, path)
+    except LmcError:
+        if is_named_safetensors(path):
+            raise
+        return OtherFile(data, raw_places(data))
     return Archive(file, find_base, chain) if file.is_archive() else file
 
 

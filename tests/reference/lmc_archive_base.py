@@ -94,10 +94,11 @@ def is_same_file(path, other):
 # Frames
 
 
-def check_base(head, tensor, base):
-    """Rule 2: the tensor that is the base of a delta frame with this head."""
+def check_base(head, tensor, base, has_dtypes):
+    """Rule 2: the tensor that is the base of a delta frame with this head. Bases in files of other kinds may have any
+    dtype (8.3)."""
     dtype = "F32" if head.base_form == BASE_BF16_OF_F32 else tensor.dtype
-    corrupt_unless(DTYPE_NUMBERS[base.dtype] == DTYPE_NUMBERS[dtype], "dtype of the base")
+    corrupt_unless(not has_dtypes or DTYPE_NUMBERS[base.dtype] == DTYPE_NUMBERS[dtype], "dtype of the base")
     corrupt_unless(base.nbytes == head.base_nbytes, "size of the base")
 
 

@@ -5,7 +5,6 @@ hand, of which both must say the same."""
 import functools
 import os
 import random
-import shutil
 import struct
 
 import pytest
@@ -13,7 +12,8 @@ import pytest
 import archive_base_cases
 import lmc_archive
 from archive_files import noise, of, tensor, weights
-from lmc_archive_base import FILE, SELF, in_directories
+from archive_tool import Directory, judged
+from lmc_archive_base import FILE, SELF
 from lmc_delta import rounded_to_bf16
 from lmc_reference import LmcError
 
@@ -80,23 +80,8 @@ def chains(rng):
     yield "chain of 4", [first, second, following(rng, second, 0.02), following(rng, second, 0.03)]
 
 
-class Folder:
-    """A directory of its own, with lmc-st."""
-
-    def __init__(self, tool, name):
-        self.tool = tool
-        self.path = os.path.join(tool.directory, name)
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.mkdir(self.path)
-
-    def at(self, name):
-        return os.path.join(self.path, name)
-
-    def write(self, name, data):
-        os.makedirs(os.path.dirname(self.at(name)), exist_ok=True)
-        with open(self.at(name), "wb") as file:
-            file.write(data)
-        return self.at(name)
+class Folder(Directory):
+    """A directory of chains."""
 
     def make_chain(self, files, level):
         """Of all files but the first archives; of those in between nothing else is left."""
@@ -108,36 +93,6 @@ class Folder:
                 if done.returncode != 0:
                     raise ValueError(f"convert: {done.stderr.decode()}")
         return self.at(NAMES[len(files) - 1]) + ".lmc"
-
-
-def verdicts(tool, path, base=None):
-    """What the reference reader and lmc-st restore, None for a refusal, and their reasons."""
-    found = []
-    reasons = []
-    try:
-        archive = lmc_archive.read(path)
-        found.append(lmc_archive.restore(archive, in_directories([], base, path), path))
-        reasons.append("accepts it")
-    except LmcError as error:
-        found.append(None)
-        reasons.append(f"{type(error).__name__}: {error}")
-    options = [] if base is None else ["--base", base]
-    done = tool.run("cat", path, *options)
-    found.append(done.stdout if done.returncode == 0 else None)
-    reasons.append(f"{done.returncode} {done.stderr.decode(errors='replace')}")
-    checked = tool.run("verify", path, *options)
-    if (checked.returncode == 0) != (done.returncode == 0) or done.returncode not in (0, 1):
-        reasons[1] += f", but verify: {checked.returncode} {checked.stderr.decode(errors='replace')}"
-        found[1] = "no verdict"
-    return found, reasons
-
-
-def judged(tool, path, original, base=None):
-    """Both verdicts are `original`, None for a refusal."""
-    found, reasons = verdicts(tool, path, base)
-    readers = zip(("the reference reader", "lmc-st"), found, reasons)
-    wrong = [f"{reader}: {reason}" for reader, restored, reason in readers if restored != original]
-    return "; ".join(wrong) or None
 
 
 @functools.lru_cache(maxsize=None)

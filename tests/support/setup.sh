@@ -3,6 +3,8 @@
 #   lmc_apt PACKAGE...   installs the Debian packages that are missing, or exits 2 with the line to run
 #   lmc_venv PACKAGE...  makes build/venv with these Python packages; fails without ending the script
 #   lmc_venv_torch PACKAGE...  the same as build/venv-torch, with torch beside them: python3's own, or Debian's
+#   lmc_venv_python     makes build/venv-python: the system's torch, and what the package lmcodec is compared with
+#   lmc_venv_torch_now  makes build/venv-torch-now: a torch of today, and what writes files with it
 #   lmc_build DIR [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
 #
 # Nothing is asked of apt or of a package index when everything is there already.
@@ -125,6 +127,35 @@ lmc_venv_torch() {
   # lmc_apt ends the script when it fails: here the subshell only.
   { lmc_find_torch || { (lmc_apt python3-torch python3-venv) && lmc_find_torch; }; } &&
     lmc_make_venv venv-torch "$lmc_python_base" --system-site-packages "$@" &&
+    lmc_python_torch=$lmc_venv_dir/bin/python
+}
+
+# For x86-64 the index has torch with CUDA only: 540 MB, and libraries of 2 GB that no test calls. Libraries without
+# content stand in their place.
+lmc_venv_torch_now() {
+  lmc_make_venv venv-torch-now python3 "" numpy==2.4.6 gguf==0.19.0 transformers==5.23.0 safetensors==0.8.0 psutil \
+    sympy networkx jinja2 filelock fsspec setuptools pytest pytest-xdist &&
+    lmc_add_torch torch==2.15.0 accelerate==1.15.0 nvidia-cuda-runtime==13.2.86 nvidia-cuda-cupti==13.2.86 \
+      nvidia-cufile==1.20.0.107
+}
+
+lmc_add_torch() { # PACKAGE...: into the environment made last, without what they ask for
+  if [ "$(cat "$lmc_venv_dir/torch" 2>/dev/null)" != "$*" ]; then
+    echo "set-up: and without what they need: $*"
+    if ! { "$lmc_venv_dir/bin/pip" install --disable-pip-version-check --no-deps "$@" &&
+      "$lmc_venv_dir/bin/python" tests/support/without_cuda.py; } >>"$lmc_log" 2>&1; then
+      tail -n 5 "$lmc_log" >&2
+      return 1
+    fi
+    echo "$*" >"$lmc_venv_dir/torch"
+  fi
+}
+
+# build/venv-python: torch and NumPy of the system, beside what the package lmcodec is compared with.
+lmc_venv_python() {
+  { lmc_find_torch || { (lmc_apt python3-torch python3-venv) && lmc_find_torch; }; } &&
+    lmc_make_venv venv-python "$lmc_python_base" --system-site-packages safetensors==0.8.0 ml_dtypes==0.5.1 mypy==2.4.1 \
+      fsspec pytest pytest-xdist &&
     lmc_python_torch=$lmc_venv_dir/bin/python
 }
 

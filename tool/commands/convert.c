@@ -12,14 +12,14 @@
 #include <string.h>
 
 static const char about[] =
-    "Writes IN.lmc: an archive from which \"lmc-st restore\" gives IN back, byte for\n"
-    "byte. IN is a safetensors file; \"-\" for standard input; or a directory: then\n"
-    "IN.lmc is a directory with an archive of each safetensors file and a copy of\n"
-    "every other file.\n";
+    "Writes IN.lmc, from which \"lmc-st restore\" gives IN back, byte for byte. IN is\n"
+    "a file with tensors (safetensors, .pt, .bin, .ckpt, .distcp, .npz, .npy, GGUF),\n"
+    "\"-\" for standard input, or a directory: its other files are copied.\n";
 
 /* IN.lmc. "." and ".." have no usable last component: the directory's own name serves. */
-static char *output_name(const char *in_path, const char **fault)
+static char *output_name(const cli_args *args, const char *in_path, const char **fault)
 {
+    (void)args;
     char *const trimmed = strndup(in_path, cli_path_length(in_path));
     if (!trimmed)
         return NULL;
@@ -126,9 +126,16 @@ static int run_convert(const cli_args *args)
     static const cli_work work = {"convert", output_name, convert_one, print_summary, 1};
     if (!args->base && args->base_dir_count > 0)
         return cli_usage_error("convert", "--base-dir is for the base of an archive that --base names");
+    for (int i = 0; i < args->operand_count && args->exclude_count > 0; i++) {
+        const char *const path = args->operands[i];
+        char shown[160];
+        if (strcmp(path, "-") == 0 || cli_is_file(path))
+            return cli_usage_error("convert", "--exclude is for the files of a directory, and %s is none",
+                                   cli_shown(shown, sizeof shown, path));
+    }
     return cli_run_files(&work, args);
 }
 
 const cli_command cli_convert = {
-    "convert", CLI_CONVERT, "write archives of safetensors files or directories", "IN... ", about,
+    "convert", CLI_CONVERT, "write archives of files with tensors, or directories", "IN... ", about,
     NULL,      run_convert};

@@ -12,14 +12,15 @@
 
 #define NAME_SHOWN_NBYTES 160
 
-static const char about[] = "Writes the bytes of a tensor of an archive or a plain file to standard output,\n"
-                            "as they lie in the file: for safetensors little-endian, in C order. What an "
-                            "archive gives is verified; of coded\n"
-                            "tensors only the blocks that are needed are read. NAME may end in a part,\n"
-                            "'NAME[3:7, -1, :]', as numpy understands it: for each dimension an index or\n"
-                            "START:STOP, both optional and not negative, without step; dimensions that are\n"
-                            "left out are taken whole. A tensor that has just this name comes first. If\n"
-                            "elements are narrower than a byte, the part must fall on whole bytes.\n";
+static const char about[] =
+    "Writes the bytes of a tensor of an archive or a plain file to standard output,\n"
+    "as they lie in the file: of safetensors little-endian, in C order. What an\n"
+    "archive gives is verified; of coded tensors only the blocks that are needed are\n"
+    "read. NAME may end in a part, 'NAME[3:7, -1, :]', as numpy understands it: for\n"
+    "each dimension an index or START:STOP, both optional and not negative, without\n"
+    "step; dimensions that are left out are taken whole. A tensor that has just this\n"
+    "name comes first. If elements are narrower than a byte, the part must fall on\n"
+    "whole bytes.\n";
 
 static const char more[] = "\n"
                            "A part that leaves the tensor is an error. If a tensor turns out to be damaged,\n"

@@ -11,11 +11,11 @@ static const char about[] = "Lists the tensors of an archive or a plain file in 
                             "is stored:\n"
                             "\n"
                             "  coded   compressed\n"
-    "  delta   compressed: what has changed since the base, see \"lmc-st info\"\n"
-    "  stored  as it is, with a checksum: it does not compress\n"
-    "  short   as it is: at most 255 bytes\n"
-    "  alias   equal to an earlier tensor, whose bytes stand for both\n"
-    "  plain   in a file that is no archive\n";
+                            "  delta   compressed: what has changed since the base, see \"lmc-st info\"\n"
+                            "  stored  as it is, with a checksum: it does not compress\n"
+                            "  short   as it is: at most 255 bytes\n"
+                            "  alias   equal to an earlier tensor, whose bytes stand for both\n"
+                            "  plain   in a file that is no archive\n";
 
 /* Longer names are cut in the table; --json gives them whole. */
 #define NAME_SHOWN_MAX 64

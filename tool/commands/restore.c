@@ -5,6 +5,7 @@
 #include "tool/path.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char restore_about[] =
@@ -19,14 +20,31 @@ static const char cat_about[] =
     "file as it is. \"-\" is standard input. Use nothing of the output unless the exit\n"
     "status is 0.\n";
 
-/* The name without .lmc. */
-static char *output_name(const char *in_path, const char **fault)
+/* 1 if the file is an archive of a file that is no safetensors file; 0 also if it cannot be opened. */
+static int is_of_another_kind(const char *path)
+{
+    lmc_st_file *file = NULL;
+    const int is_open = lmc_st_open(path, &file, NULL) == LMC_OK;
+    const int answer = is_open && lmc_st_container_of(file) != LMC_ST_CONTAINER_SAFETENSORS;
+    lmc_st_close(file);
+    return answer;
+}
+
+/* The name without .lmc. What is saved of a damaged archive is a safetensors file, whatever the original was. */
+static char *output_name(const cli_args *args, const char *in_path, const char **fault)
 {
     const size_t length = cli_path_length(in_path);
-    if (length > 4 && memcmp(in_path + length - 4, CLI_ARCHIVE_SUFFIX, 4) == 0 && in_path[length - 5] != '/')
-        return strndup(in_path, length - 4);
-    *fault = "its name does not end in .lmc: name the output with -o";
-    return NULL;
+    if (length <= 4 || memcmp(in_path + length - 4, CLI_ARCHIVE_SUFFIX, 4) != 0 ||
+        in_path[length - 5] == '/') {
+        *fault = "its name does not end in .lmc: name the output with -o";
+        return NULL;
+    }
+    char *const name = strndup(in_path, length - 4);
+    if (!name || (args->seen & CLI_OPT_SALVAGE) == 0 || !is_of_another_kind(in_path))
+        return name;
+    char *const path = cli_path_join(name, "", ".safetensors");
+    free(name);
+    return path;
 }
 
 static lmc_status restore_one(cli_job *job, const char *in_path, const char *out_path)

@@ -1,11 +1,14 @@
 # Completion of lmc-st for bash 3.2 and later: commands, options, levels, files by kind, names of tensors.
 # Needs nothing of the package bash-completion. Every name is treated as text: none is expanded.
 
+# Names of files that are no archives.
+_lmc_st_plain=('*.safetensors' '*.pt' '*.pth' '*.bin' '*.ckpt' '*.distcp' '*.npz' '*.npy' '*.gguf')
+
 # Options of a command ("": before one is given).
 _lmc_st_options() {
   case $1 in
-  convert) echo '-o --output -c --stdout --level --base --base-dir -j --threads -f --force --rm -k --keep --no-fsync' \
-    '-q --quiet -v --verbose -h --help' ;;
+  convert) echo '-o --output -c --stdout --level --base --base-dir --exclude --raw -j --threads -f --force --rm' \
+    '-k --keep --no-fsync -q --quiet -v --verbose -h --help' ;;
   restore) echo '-o --output -c --stdout --base --base-dir -j --threads -f --force --rm -k --keep --salvage' \
     '--no-fsync -q --quiet -v --verbose -h --help' ;;
   verify) echo '--sha256 --base --base-dir -j --threads -q --quiet -v --verbose -h --help' ;;
@@ -73,7 +76,7 @@ _lmc_st() {
       is_over=1
     elif [ -z "$is_over" ] && [[ $word == -?* ]]; then
       case $word in
-      -o | --output | --level | -j | --threads | --sha256 | --range | --base | --base-dir) value=$word ;;
+      -o | --output | --level | -j | --threads | --sha256 | --range | --base | --base-dir | --exclude) value=$word ;;
       esac
     elif [ -z "$command" ]; then
       command=$word
@@ -85,9 +88,9 @@ _lmc_st() {
 
   case $value in
   --level) _lmc_st_words 'default fast max' ;;
-  -j | --threads | --sha256 | --range) ;;
+  -j | --threads | --sha256 | --range | --exclude) ;;
   -o | --output) _lmc_st_files '*' ;;
-  --base) _lmc_st_files '*.safetensors' '*.lmc' ;;
+  --base) _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;
   --base-dir) _lmc_st_folders ;;
   *)
     if [ -z "$is_over" ] && [[ $cur == -* ]]; then
@@ -100,16 +103,16 @@ _lmc_st() {
       if [ ${#operands[@]} -eq 0 ]; then
         _lmc_st_words 'convert restore verify cat ls info get diff bench doctor'
       fi ;;
-    convert) _lmc_st_files '*.safetensors' ;;
+    convert) _lmc_st_files "${_lmc_st_plain[@]}" ;;
     restore) _lmc_st_files '*.lmc' ;;
-    verify) _lmc_st_files '*.lmc' '*.safetensors' ;;
+    verify) _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;
     get)
       case ${#operands[@]} in
-      0) _lmc_st_files '*.lmc' '*.safetensors' ;;
+      0) _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;
       1) _lmc_st_tensors "${operands[0]}" ;;
       esac ;;
-    diff) [ ${#operands[@]} -lt 2 ] && _lmc_st_files '*.lmc' '*.safetensors' ;;
-    cat | ls | info | bench) [ ${#operands[@]} -lt 1 ] && _lmc_st_files '*.lmc' '*.safetensors' ;;
+    diff) [ ${#operands[@]} -lt 2 ] && _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;
+    cat | ls | info | bench) [ ${#operands[@]} -lt 1 ] && _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;
     esac ;;
   esac
 }

@@ -11,7 +11,7 @@ function __lmc_st_operands
         else if test $is_over -eq 0; and test "$word" = --
             set is_over 1
         else if test $is_over -eq 0; and string match -q -- '-?*' $word
-            contains -- $word -o --output --level -j --threads --sha256 --range --base --base-dir; and set is_value 1
+            contains -- $word -o --output --level -j --threads --sha256 --range --base --base-dir --exclude; and set is_value 1
         else
             printf '%s\n' $word
         end
@@ -30,6 +30,13 @@ function __lmc_st_has
     test (count $operands) -eq (math $argv[1] + 1); and contains -- $operands[1] $argv[2..-1]
 end
 
+# Files that are no archives first.
+function __lmc_st_plain
+    for kind in safetensors pt pth bin ckpt distcp npz npy gguf
+        __fish_complete_suffix .$kind
+    end
+end
+
 # The tensors of the file that is the first operand. Names with escapes in JSON are left out.
 function __lmc_st_tensors
     set -l operands (__lmc_st_operands)
@@ -40,7 +47,7 @@ end
 
 complete -c lmc-st -f
 
-complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a convert -d 'Write archives of safetensors files'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a convert -d 'Write archives of files with tensors'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a restore -d 'Write the files that archives were made from'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a verify -d 'Check archives, write nothing'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a cat -d 'Write the restored file to standard output'
@@ -60,6 +67,8 @@ complete -c lmc-st -n '__lmc_st_is convert restore' -s o -l output -rF -d 'Name 
 complete -c lmc-st -n '__lmc_st_is get' -s o -l output -rF -d 'Name of the output'
 complete -c lmc-st -n '__lmc_st_is convert restore' -s c -l stdout -d 'Write to standard output'
 complete -c lmc-st -n '__lmc_st_is convert' -l level -x -a 'default fast max' -d 'Level of compression'
+complete -c lmc-st -n '__lmc_st_is convert' -l exclude -x -d 'Files of a directory to copy'
+complete -c lmc-st -n '__lmc_st_is convert' -l raw -d 'Take a file of any kind'
 complete -c lmc-st -n '__lmc_st_is convert restore verify cat diff bench' -s j -l threads -x -d 'Number of threads'
 complete -c lmc-st -n '__lmc_st_is convert restore get' -s f -l force -d 'Replace an existing output'
 complete -c lmc-st -n '__lmc_st_is cat' -s f -l force -d 'Write even to a terminal'
@@ -68,7 +77,7 @@ complete -c lmc-st -n '__lmc_st_is convert restore' -s k -l keep -d 'Keep the in
 complete -c lmc-st -n '__lmc_st_is restore' -l salvage -d 'Write the tensors that are sound'
 complete -c lmc-st -n '__lmc_st_is convert restore' -l no-fsync -d 'Do not wait for the disk'
 complete -c lmc-st -n '__lmc_st_is convert restore verify cat info get diff bench' -l base \
-    -xka '(__fish_complete_suffix .lmc; __fish_complete_suffix .safetensors)' -d 'The snapshot it is based on'
+    -xka '(__fish_complete_suffix .lmc; __lmc_st_plain)' -d 'The snapshot it is based on'
 complete -c lmc-st -n '__lmc_st_is convert restore verify cat info get diff bench' -l base-dir \
     -xa '(__fish_complete_directories)' -d 'Where bases are'
 complete -c lmc-st -n '__lmc_st_is verify' -l sha256 -x -d 'SHA-256 of the restored file'
@@ -78,8 +87,8 @@ complete -c lmc-st -n '__lmc_st_is convert restore verify' -s q -l quiet -d 'Nei
 complete -c lmc-st -n '__lmc_st_is diff' -s q -l quiet -d 'No output, only the exit status'
 complete -c lmc-st -n '__lmc_st_is convert restore verify' -s v -l verbose -d 'Summary of each file'
 
-complete -c lmc-st -n '__lmc_st_is convert' -k -a '(__fish_complete_suffix .safetensors)'
+complete -c lmc-st -n '__lmc_st_is convert' -k -a '(__lmc_st_plain)'
 complete -c lmc-st -n '__lmc_st_is restore' -k -a '(__fish_complete_suffix .lmc)'
 complete -c lmc-st -n '__lmc_st_is verify; or __lmc_st_has 0 cat ls info get diff bench; or __lmc_st_has 1 diff' \
-    -k -a '(__fish_complete_suffix .lmc; __fish_complete_suffix .safetensors)'
+    -k -a '(__fish_complete_suffix .lmc; __lmc_st_plain)'
 complete -c lmc-st -n '__lmc_st_has 1 get' -a '(__lmc_st_tensors)' -d Tensor

@@ -34,8 +34,8 @@ static forged make(const st_link *links, size_t link_count, const char *name)
     snprintf(table.bases.name, sizeof table.bases.name, "%s", name);
     if (name[0] == '\0')
         table.bases.file_nbytes = table.bases.header_hash = table.bases.content_hash = 0;
-    made.nbytes =
-        (size_t)st_table_nbytes(TENSOR_COUNT, 0, st_bases_nbytes(link_count, strlen(name)), 0, sizeof(text) - 1);
+    made.nbytes = (size_t)st_table_nbytes(TENSOR_COUNT, 0, st_bases_nbytes(link_count, strlen(name)), 0,
+                                          sizeof(text) - 1);
     made.bytes = malloc(made.nbytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.bytes);
     st_table_write(&table, text, sizeof(text) - 1, ST_TABLE_METHOD_STORED, made.bytes);

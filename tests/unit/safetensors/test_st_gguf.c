@@ -5,6 +5,8 @@
 
 #include "st_contents.h"
 
+#include "safetensors/container/segments.h"
+
 #define FILE_NBYTES 8192
 
 /* ggml's numbers */
@@ -358,7 +360,7 @@ static void test_long_metadata(void)
 
 static void test_pieces(void)
 {
-    static const size_t piece_nbytes = 4 << 20;
+    static const size_t piece_nbytes = ST_PIECE_NBYTES;
     const size_t sizes[] = {
         0, 7, 8, 4001, piece_nbytes, piece_nbytes + 7, piece_nbytes + 8, 2 * piece_nbytes + 99};
     unsigned char *const bytes = malloc(2 * piece_nbytes + 100);

@@ -1,7 +1,10 @@
 /*
- * pickle.c - reads a pickle's opcodes and makes the graph of its values.
+ * pickle_read.c - reads a pickle's opcodes and makes the graph of its values.
  */
 #include "safetensors/container/pickle_graph.h"
+
+/* Room at the begin. */
+#define FIRST_WORDS_NBYTES ((size_t)1 << 12)
 
 /* For the graph of a short pickle. */
 #define WORDS_NBYTES_MIN ((size_t)1 << 20)
@@ -19,6 +22,9 @@
 #define OP_STACK_GLOBAL 0x93
 #define OP_MEMOIZE 0x94
 #define OP_FRAME 0x95
+
+/* All empty tuples are this one, the first word. */
+#define EMPTY_TUPLE_PLACE 1
 
 #define PROTOCOL_MIN 2
 #define PROTOCOL_MAX 5
@@ -101,12 +107,12 @@ static int take_line(pickle_reader *reader)
 
 static int push(pickle_reader *reader, st_value value)
 {
-    unsigned char *const room = st_buffer_extend(reader->pickle->memory, &reader->stack,
-                                                 reader->stack_count * sizeof value, sizeof value);
-    if (!room)
+    const size_t used = reader->stack_count * sizeof value;
+    /* asked here, since most pushes need no more room */
+    if (reader->stack.capacity - used < sizeof value &&
+        !st_buffer_extend(reader->pickle->memory, &reader->stack, used, sizeof value))
         return out_of_memory(reader);
-    memcpy(room, &value, sizeof value);
-    reader->stack_count++;
+    stack_of(reader)[reader->stack_count++] = value;
     return 1;
 }
 
@@ -273,7 +279,7 @@ static int step_container(pickle_reader *reader, unsigned char op)
     size_t count = 0;
     const st_value *values = NULL;
     switch (op) {
-    case ')': return push_tuple(reader, &(st_value){0}, 0);
+    case ')': return push(reader, st_graph_value(ST_VALUE_TUPLE, EMPTY_TUPLE_PLACE));
     case 't': values = pop_to_mark(reader, &count); return push_tuple(reader, values, count);
     case ']':
     case OP_EMPTY_SET: return push_container(reader, ST_VALUE_LIST);
@@ -394,7 +400,7 @@ static int read_opcodes(pickle_reader *reader, const volatile int *cancel)
     const unsigned char *const bytes = reader->pickle->bytes;
     if (reader->pickle->nbytes > ST_PICKLE_NBYTES_MAX || reader->pickle->nbytes == 0 || bytes[0] != OP_PROTO)
         return 0;
-    for (uint32_t i = 0; reader->at < reader->pickle->nbytes; i++) {
+    for (uint32_t i = 0; i < ST_PICKLE_STEP_COUNT_MAX && reader->at < reader->pickle->nbytes; i++) {
         const unsigned char op = bytes[reader->at++];
         if (op == '.') /* STOP */
             return top(reader, &reader->pickle->root);
@@ -407,13 +413,17 @@ static int read_opcodes(pickle_reader *reader, const volatile int *cancel)
 lmc_status st_pickle_read(st_pickle *pickle, const lmc_allocator *memory, const volatile int *cancel,
                           const unsigned char *bytes, size_t nbytes, int *is_understood, lmc_st_diag *diag)
 {
-    *pickle = (st_pickle){.bytes = bytes, .nbytes = nbytes, .memory = memory, .word_count = 1};
+    *pickle = (st_pickle){.bytes = bytes, .nbytes = nbytes, .memory = memory};
     pickle_reader reader = {.pickle = pickle};
     *is_understood = 0;
-    if (st_buffer_grow(memory, &pickle->words, sizeof(uint32_t)))
+    if (st_buffer_grow(memory, &pickle->words, FIRST_WORDS_NBYTES) &&
+        st_buffer_grow(memory, &reader.stack, FIRST_WORDS_NBYTES)) {
+        pickle->word_count = EMPTY_TUPLE_PLACE + 1;
+        st_graph_words(pickle, 0)[EMPTY_TUPLE_PLACE] = 0;
         *is_understood = read_opcodes(&reader, cancel);
-    else
+    } else {
         reader.is_out_of_memory = 1;
+    }
     st_buffer_free(memory, &reader.stack);
     st_buffer_free(memory, &reader.memo);
     if (reader.is_out_of_memory)

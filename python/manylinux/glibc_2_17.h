@@ -1,0 +1,24 @@
+/*
+ * glibc_2_17.h - what LMC uses and glibc has had since 2.28 only. build_wheel.sh includes it before every source.
+ */
+#ifndef LMC_GLIBC_2_17_H
+#define LMC_GLIBC_2_17_H
+
+#include <sys/syscall.h>
+
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#define RENAME_EXCHANGE 2
+#endif
+
+long syscall(long number, ...);
+
+static inline __attribute__((unused)) int lmc_renameat2(int from_folder, const char *from, int to_folder,
+                                                        const char *to, unsigned flags)
+{
+    return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+}
+
+#define renameat2 lmc_renameat2
+
+#endif

@@ -1,0 +1,299 @@
+"""Archives of files of other kinds than safetensors: the worked example of docs/archive.md, section 8; those that
+lmc-st makes of files generated here, with and without a base; archives put together by hand, and damaged ones. The
+reference reader and lmc-st must give back the same file, or both refuse. Both must find the same tensors in a plain
+file."""
+
+import functools
+import os
+import random
+import re
+
+import pytest
+
+import archive_containers
+import archive_kind_base_cases
+import archive_kind_cases
+import lmc_archive
+from archive_containers import PIECE_NBYTES, gguf, gguf_tensors, npy, npz_entries, torch_entries, zipped
+from archive_files import noise, of, tensor, weights
+from archive_tool import Directory, judged
+from lmc_archive_base import FILE
+from lmc_archive_layout import RAW
+from lmc_archive_places import find_places, is_safetensors
+from lmc_reference import LmcError, Unsupported, u64
+from test_archive_reader import ROOT
+from test_archive_reader_bases import following
+
+DAMAGE_COUNT = 200
+ALTERED_COUNT = 60  # of each kind
+
+
+def example(text):
+    """The archive of section 8.6, and the file in it."""
+    section = re.search(r"^### 8\.6\. Example$(.*?)^## ", text, re.M | re.S).group(1)
+    listing = re.search(r"^```\n(.*?)^```$", section, re.M | re.S).group(1)
+    listed = b""
+    for line in listing.splitlines():
+        offset, _, line_bytes = line.partition(" ")
+        if int(offset, 16) != 0x100 + len(listed):
+            raise ValueError(f"this line is at {0x100 + len(listed):x}: {line}")
+        listed += bytes.fromhex(line_bytes)
+    header = "".join(re.findall("^    (.*)$", section, re.M)).encode().ljust(0x100 - 8)
+    npy_header = re.search("`({'descr'.*?})`", section).group(1).encode() + b"\n"
+    return u64(len(header)) + header + listed, npy_of(npy_header, b"abcd")
+
+
+def npy_of(header, content):
+    return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + content
+
+
+@functools.lru_cache(maxsize=None)
+def originals(seed):
+    return {(kind, name): file for kind, name, file in archive_containers.files(random.Random(seed))}
+
+
+def converted(directory, name, data, *options):
+    """The path of lmc-st's archive."""
+    path = directory.write(name, data)
+    done = directory.tool.run("convert", "--rm", *options, path)
+    if done.returncode != 0:
+        raise ValueError(f"convert: {done.stderr.decode()}")
+    return path + ".lmc"
+
+
+def same_tensors(path, original):
+    """In a plain file, and in the archive of lmc-st."""
+    archive = lmc_archive.opened(lmc_archive.read(path))
+    found = archive.layout.kind, archive.layout.places(tensor.nbytes for tensor in archive.tensors)
+    expected = find_places(original)
+    return None if found == expected else f"lmc-st finds {found}, the document says {expected}"
+
+
+# With a base
+
+
+def moved_parts(rng, entries, part=0.05):
+    return [(name, *following(rng, [("", "U8", [], content)], part)[0][3:], *method)
+            for name, content, *method in entries]
+
+
+def array(rng, content, **fields):
+    """And one that is like it."""
+    return npy(content, **fields), npy(following(rng, [("", "F32", [], content)], 0.02)[0][3], **fields)
+
+
+def pairs(rng):
+    """(what, name of the base, base, name of the file, file, options)."""
+    content = weights(rng, 12000)
+    old, new = array(rng, content)
+    yield "NPY", "old.npy", old, "new.npy", new
+    yield "NPY, longer header", "old.npy", old, "new.npy", npy(new[-12000:], padding=100)
+    yield "NPY, other dtype", "old.npy", npy(content, "'<i4'"), "new.npy", new
+    tensors = [tensor("array", "F32", content), tensor("more", "F32", weights(rng, 400))]
+    yield "NPY of safetensors", "old.safetensors", of(tensors), "new.npy", new
+    yield "safetensors of NPY", "old.npy", old, "new.safetensors", of(following(rng, tensors, 0.02))
+    torch = torch_entries(rng)
+    yield "torch", "old.pt", zipped(torch), "new.pt", zipped(moved_parts(rng, torch))
+    twice = zipped(moved_parts(rng, torch)) * 2
+    yield "two behind each other", "old.zip", noise(rng, 40) + zipped(torch) * 2, "new.zip", twice
+    npz = npz_entries(rng)
+    array_entries = [("w.npy", old)] + npz[1:]
+    yield "npz", "old.npz", zipped(array_entries), "new.npz", zipped([("w.npy", new)] + npz[1:])
+    tensors = gguf_tensors(rng)
+    moved_tensors = [(*rest, following(rng, [("", "U8", [], content)], 0.02)[0][3]) for *rest, content in tensors]
+    yield "GGUF", "old.gguf", gguf(tensors), "new.gguf", gguf(moved_tensors, alignment=64)
+
+
+@functools.lru_cache(maxsize=None)
+def pairs_by_name(seed):
+    return {what: rest for what, *rest in pairs(random.Random(seed))}
+
+
+def with_base(tool, base_name, base, name, file, options=()):
+    """An archive of lmc-st comes back with the base as it is and as an archive, and not without it."""
+    directory = Directory(tool, "kinds")
+    base_path = directory.write(base_name, base)
+    path = converted(directory, name, file, "--base", base_path, *options)
+    archive = lmc_archive.opened(lmc_archive.read(path))
+    if archive.bases is None or FILE not in {link.place for link in archive.bases.links.values()}:
+        return "nothing has a base"
+    wrong = judged(tool, path, file)
+    converted(directory, base_name, base, *options)
+    wrong = wrong or os.path.exists(base_path) or judged(tool, path, file)
+    os.rename(base_path + ".lmc", directory.at("elsewhere"))
+    wrong = wrong or judged(tool, path, None) or judged(tool, path, file, directory.at("elsewhere"))
+    for what, other in (("cut", base[:-1]), ("longer", base + b"\0"), ("nothing", b""), ("zeros", bytes(len(base)))):
+        directory.write(base_name, other)
+        refusal = judged(tool, path, None)
+        wrong = wrong or refusal and f"base: {what}: {refusal}"
+    return wrong
+
+
+# Forged and damaged ones
+
+
+def altered(rng, file):
+    """With a few bytes changed, put in or left out, most of them in the file's first or last bytes."""
+    data = bytearray(file)
+    for _ in range(rng.randrange(1, 4)):
+        near = rng.randrange(min(len(data), rng.choice((30, 200, len(data)))))
+        at = near if rng.random() < 0.5 else len(data) - 1 - near
+        nbytes = rng.choice((0, 0, 1, 4))
+        new = rng.choice((bytes(nbytes), rng.randbytes(nbytes), b"\xff" * nbytes, b"\1"))
+        data[at : at + rng.choice((nbytes, 1))] = new
+    return bytes(data)
+
+
+def same_tensors_or_refused(tool, name, data):
+    """Of a plain file: lmc-st refuses to convert a file that cannot be followed, which then is raw."""
+    directory = Directory(tool, "kinds")
+    kind, _ = find_places(data)
+    try:
+        path = converted(directory, name, data)
+    except ValueError as error:
+        return None if kind == RAW else f"{error} The document says: kind {kind}"
+    return same_tensors(path, data) or judged(tool, path, data)
+
+
+def verdicts_agree(tool, archive, original):
+    """What both readers restore is `original`, None for a refusal. Both say whether a newer version could read it."""
+    try:
+        restored, error = lmc_archive.restore(archive), None
+    except LmcError as caught:
+        restored, error = None, caught
+    done = tool.run("verify", tool.file("case.lmc", archive))
+    given = tool.run("cat", os.path.join(tool.directory, "case.lmc"))
+    wrong = []
+    if restored != original:
+        wrong.append(f"the reference reader: {error or 'accepts it'}")
+    if done.returncode != (1 if original is None else 0):
+        wrong.append(f"lmc-st verify: {done.returncode} {done.stderr.decode(errors='replace')}")
+    if (given.stdout if given.returncode == 0 else None) != original:
+        wrong.append(f"lmc-st cat: {given.returncode} {given.stderr.decode(errors='replace')}")
+    if isinstance(error, Unsupported) != (b"newer version" in done.stderr):
+        wrong.append(f"{error!r}, lmc-st verify: {done.stderr.decode(errors='replace')}")
+    return "; ".join(wrong) or None
+
+
+def forged_with_base(tool, archive, original, files):
+    directory = Directory(tool, "kinds")
+    path = directory.write("case.lmc", archive)
+    for name, data in files.items():
+        directory.write(name, data)
+    return judged(tool, path, original)
+
+
+def damaged(tool, archive, rng):
+    """What is wrong with the verdicts on the archive with a bit turned at one place, for many places. Where a frame is
+    damaged, both name its tensor."""
+    whole = lmc_archive.opened(archive)
+    frames = [(frame.begin + whole.file.data_start, frame.end + whole.file.data_start, tensor.name)
+              for frame, tensor in zip(whole.frames, whole.tensors)]
+    wrong = []
+    for place in sorted(rng.sample(range(len(archive)), min(DAMAGE_COUNT, len(archive)))):
+        name = next((name for begin, end, name in frames if begin <= place < end), "")
+        turned = bytearray(archive)
+        turned[place] ^= 1 << rng.randrange(8)
+        wrong += [f"byte {place}: {what}" for what in refusals(tool, bytes(turned), name)]
+    return "; ".join(wrong[:5]) or None
+
+
+def refusals(tool, archive, name):
+    """What is wrong with them."""
+    try:
+        lmc_archive.restore(archive)
+        yield "the reference reader accepts it"
+    except LmcError as error:
+        if name not in str(error):
+            yield f"the reference reader: {error}"
+    done = tool.run("verify", tool.file("case.lmc", archive))
+    if done.returncode != 1 or name.encode() not in done.stdout + done.stderr:
+        yield f"lmc-st verify: {done.returncode} {done.stderr.decode(errors='replace')}"
+
+
+# Tests: what is wrong is None
+
+with open(os.path.join(ROOT, "docs", "archive.md"), encoding="utf-8") as _file:
+    EXAMPLE, EXAMPLE_CONTENT = example(_file.read())
+FILES = [(kind, name) for kind, name, _ in archive_containers.files(random.Random(0))]
+PAIRS = [what for what, *_ in pairs(random.Random(0))]
+
+
+def test_example(tool):
+    assert verdicts_agree(tool, EXAMPLE, EXAMPLE_CONTENT) is None
+
+
+def test_what_the_tool_makes_of_the_example(tool):
+    path = converted(Directory(tool, "kinds"), "example.npy", EXAMPLE_CONTENT)
+    assert judged(tool, path, EXAMPLE_CONTENT) is None
+    assert same_tensors(path, EXAMPLE_CONTENT) is None
+
+
+@pytest.mark.parametrize("kind, name", FILES)
+def test_archive(tool, seed, kind, name):
+    original = originals(seed)[kind, name]
+    path = converted(Directory(tool, "kinds"), f"file.{kind}", original)
+    assert judged(tool, path, original) is None
+
+
+@pytest.mark.parametrize("kind, name", FILES)
+def test_tensors(tool, seed, kind, name):
+    original = originals(seed)[kind, name]
+    path = converted(Directory(tool, "kinds"), f"file.{kind}", original)
+    assert same_tensors(path, original) is None
+
+
+@pytest.mark.parametrize("kind", archive_containers.KINDS)
+def test_tensors_of_altered_files(tool, seed, kind):
+    rng = random.Random(seed)
+    files = [file for (of_kind, _), file in originals(seed).items()
+             if of_kind == kind and len(file) < 10**6]
+    wrong = []
+    for i in range(ALTERED_COUNT):
+        data = altered(rng, rng.choice(files))
+        if not is_safetensors(data):
+            problem = same_tensors_or_refused(tool, "file." + kind, data)
+            wrong += [f"{i}: {problem}"] if problem else []
+    assert not wrong
+
+
+@pytest.mark.parametrize("nbytes", [0, 7, 8, 1001, PIECE_NBYTES, PIECE_NBYTES + 7])
+def test_raw(tool, seed, nbytes):
+    original = (noise(random.Random(seed), 1001) * (nbytes // 1001 + 1))[:nbytes]
+    path = converted(Directory(tool, "kinds"), "file.bin", original, "--raw")
+    assert judged(tool, path, original) is None
+    assert same_tensors(path, original) is None
+
+
+def test_raw_with_base(tool, seed):
+    rng = random.Random(seed)
+    old, new = array(rng, weights(rng, 12000))
+    assert with_base(tool, "old.bin", b"\0" + old, "new.bin", b"\0" + new, ("--raw",)) is None
+
+
+@pytest.mark.parametrize("what", PAIRS)
+def test_archive_with_a_base(tool, seed, what):
+    assert with_base(tool, *pairs_by_name(seed)[what]) is None
+
+
+@pytest.mark.parametrize("archive, original",
+                         [pytest.param(*case[1:], id=case[0]) for case in archive_kind_cases.cases()])
+def test_forged_archive(tool, archive, original):
+    assert verdicts_agree(tool, archive, original) is None
+
+
+@pytest.mark.parametrize("archive, original, files",
+                         [pytest.param(*case[1:], id=case[0]) for case in archive_kind_base_cases.cases()])
+def test_forged_archive_with_a_base(tool, archive, original, files):
+    assert forged_with_base(tool, archive, original, files) is None
+
+
+@pytest.mark.parametrize("kind, name", [("npy", "bytes behind"), ("gguf", "tensors"), ("zip", "npz"),
+                                        ("zip", "two behind each other")])
+def test_damage(tool, seed, kind, name):
+    path = converted(Directory(tool, "kinds"), f"file.{kind}", originals(seed)[kind, name])
+    assert damaged(tool, lmc_archive.read(path), random.Random(seed)) is None
+
+
+def test_damage_of_a_forged_archive(tool, seed):
+    assert damaged(tool, archive_kind_cases.made().build(), random.Random(seed)) is None
