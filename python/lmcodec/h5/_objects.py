@@ -68,8 +68,8 @@ class Copier:
             *parents, name = path.split(b"/")
             source, target, place = h5g.open(self._source, b"/"), h5g.open(self._target, b"/"), b"/"
             for parent in parents:
-                source, place = h5g.open(source, parent), place + parent + b"/"
-                target = self._new_group(source, target, parent, place)
+                source = h5g.open(source, parent)
+                target, place = self._new_group(source, target, parent, place + parent), place + parent + b"/"
             datatype = h5o.open(source, name)
             h5o.copy(source, name, target, name, lcpl=_link_properties(source, name))
             self._types[_key(datatype)] = h5t.open(target, name)
@@ -181,8 +181,10 @@ class Copier:
 
     def _translated(self, reference: Any) -> Any:
         is_region = isinstance(reference, h5r.RegionReference)
-        thing = h5r.dereference(reference, self._source) if reference else None
-        path = None if thing is None else self._paths.get(_key(thing))
+        try:
+            path = self._paths.get(_key(h5r.dereference(reference, self._source))) if reference else None
+        except (KeyError, OSError, RuntimeError, ValueError):  # the object was removed
+            path = None
         if path is None:
             return h5r.RegionReference() if is_region else h5r.Reference()
         if is_region:

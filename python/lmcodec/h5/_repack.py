@@ -11,7 +11,7 @@ from typing import Any, Iterator, Sequence
 
 import h5py
 import numpy
-from h5py import h5d, h5f, h5p, h5s
+from h5py import h5d, h5f, h5g, h5p, h5s
 
 from ._chunks import CHUNK_NBYTES, chunks_for
 from ._compress import MIN_NBYTES
@@ -81,6 +81,9 @@ def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: s
 def _copy(source: Any, work: str, encoder: _Encoder) -> int:
     """Returns the bytes of the user block."""
     properties = source.id.get_create_plist()
+    of_root = h5g.open(source.id, b"/").get_create_plist()
+    properties.set_link_creation_order(of_root.get_link_creation_order())
+    properties.set_attr_creation_order(of_root.get_attr_creation_order())
     access = h5p.create(h5p.FILE_ACCESS)
     access.set_fclose_degree(h5f.CLOSE_STRONG)
     if properties.get_version()[0] >= 2:  # then all programs that read the file know the newer forms of objects
