@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Iterator, Sequence
 
@@ -13,6 +12,7 @@ import torch
 import transformers
 
 from ._errors import DataError
+from ._model_files import weight_files
 from ._open import safe_open
 from ._options import Path
 from ._torch_tensors import dtype_of
@@ -107,42 +107,14 @@ def _config_options(options: dict[str, Any]) -> dict[str, Any]:
 
 def _slices(folder: str, variant: str | None, base_dirs: Sequence[Path]) -> tuple[dict[str, Any], list[str]]:
     """Slices of all tensors by their names, and their dtypes."""
-    stem = "model.%s.safetensors" % variant if variant else "model.safetensors"
-    index_name = "model.safetensors.index.%s.json" % variant if variant else "model.safetensors.index.json"
-    index_path = os.path.join(folder, index_name)
-    single = _archive_of(folder, stem)
-    if single is not None:
-        return _open_slices(single, None, base_dirs)
-    if not os.path.exists(index_path):
-        raise FileNotFoundError(2, "no %s.lmc and no %s" % (stem, index_name), folder)
-    with open(index_path, encoding="utf-8") as file:
-        places: dict[str, str] = json.load(file)["weight_map"]
     slices: dict[str, Any] = {}
-    dtypes: list[str] = []
-    for name in sorted(set(places.values())):
-        path = _archive_of(folder, name) if os.path.basename(name) == name else None
-        if path is None:
-            raise FileNotFoundError(2, "%s names a file that is missing: %s" % (index_name, name), folder)
-        found, found_dtypes = _open_slices(path, [key for key, place in places.items() if place == name], base_dirs)
-        slices.update(found)
-        dtypes += found_dtypes
-    return slices, dtypes
-
-
-def _archive_of(folder: str, name: str) -> str | None:
-    for path in (os.path.join(folder, name + ".lmc"), os.path.join(folder, name)):
-        if os.path.exists(path):
-            return path
-    return None
-
-
-def _open_slices(path: str, expected: list[str] | None, base_dirs: Sequence[Path]) -> tuple[dict[str, Any], list[str]]:
-    with safe_open(path, "pt", base_dirs=base_dirs) as file:
-        names = file.offset_keys()
-        lacking = sorted(set(expected or ()) - set(names))
-        if lacking:
-            raise DataError("%s: the index promises a tensor %r that is not there" % (path, lacking[0]))
-        slices = {name: file.get_slice(name) for name in names}
+    for path, promised in weight_files(folder, "model", variant):
+        with safe_open(path, "pt", base_dirs=base_dirs) as file:
+            names = file.offset_keys()
+            lacking = sorted(set(promised) - set(names))
+            if lacking:
+                raise DataError("%s: the index promises a tensor %r that is not there" % (path, lacking[0]))
+            slices.update((name, file.get_slice(name)) for name in names)
     return slices, [part.get_dtype() for part in slices.values()]
 
 
