@@ -38,7 +38,8 @@ def from_pretrained(directory: Path, model_class: Any = None, *, torch_dtype: An
     folder = os.fsdecode(directory)
     if not os.path.exists(os.path.join(folder, "model_index.json")):
         if options:
-            raise NotImplementedError("%s needs the original files: restore %s to use it" % (sorted(options)[0], folder))
+            raise NotImplementedError("%s needs the original files: restore %s to use it"
+                                      % (sorted(options)[0], folder))
         return _load_model(folder, model_class, torch_dtype, variant, base_dirs, threads)
     with open(os.path.join(folder, "model_index.json"), encoding="utf-8") as file:
         index = json.load(file)

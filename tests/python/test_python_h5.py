@@ -100,13 +100,11 @@ def test_damaged_chunk(path, weights):
 def test_problems(path, weights):
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("group/w", data=weights, chunks=(32, 1024), compression=h5.LMC())
-        good = dataset.id.read_direct_chunk((0, 0))[1]
         dataset.id.write_direct_chunk((32, 0), weights[32:64].tobytes(), 1)
         dataset.id.write_direct_chunk((64, 0), b"nothing of LMC")
         dataset.id.write_direct_chunk((96, 0), bytes(lmcodec.encode(bytes(100))))
-        assert good[:4] != b""
         assert h5.inspect(file["group"]) == {"w": h5.inspect(path)["group/w"]}
-        assert list(h5.inspect(file["group/w"])) == ["/group/w"]
+        assert list(h5.inspect(file["group/w"])) == [file["group/w"].name]
     assert h5.inspect(path)["group/w"].problems == {"without LMC": [(32, 0)], "refused": [(64, 0)],
                                                     "wrong size": [(96, 0)]}
 
