@@ -280,3 +280,18 @@ def test_mode_of_the_output(src, dst, weights):
         file["w"] = weights
     h5.repack(src, dst)
     assert os.stat(dst).st_mode == os.stat(src).st_mode
+
+
+def test_fill_value_of_variable_length(src, dst):
+    """As netCDF-4 gives to variables of text."""
+    with h5py.File(src, "w") as file:
+        file.create_dataset("texts", shape=(50,), dtype=h5py.string_dtype(), fillvalue="nothing", chunks=(7,),
+                            maxshape=(None,), compression="gzip")[3] = "x"
+        file["texts"].attrs["about"] = "texts"
+    h5.repack(src, dst)
+    with h5py.File(dst, "r+") as file:
+        texts = file["texts"]
+        assert texts.compression == "gzip" and texts.attrs["about"] == "texts" and texts.chunks == (7,)
+        assert list(texts.asstr()[2:5]) == ["nothing", "x", "nothing"]
+        texts.resize((60,))
+        assert texts.asstr()[59] == "nothing"

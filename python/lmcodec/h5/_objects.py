@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from typing import Any, Callable, Iterator
 
 import h5py
@@ -116,16 +118,39 @@ class Copier:
         if copy is not None:
             self._copy_attributes(dataset, copy)
             return
+        settings = dataset.get_create_plist()
+        has_fill_value = settings.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
+        if has_fill_value and not is_fixed(datatype) and settings.get_layout() in (h5d.CHUNKED, h5d.CONTIGUOUS):
+            # HDF5 itself would leave the fill value in the heap of the source
+            copy = h5d.create(target, name, datatype, dataset.get_space(), dcpl=settings, lcpl=properties)
+            self._copy_attributes(dataset, copy)
+            self._copy_values(dataset, copy)
+            return
         copying = h5p.create(h5p.OBJECT_COPY)
         if self._types:
             copying.set_copy_object(_MERGE_COMMITTED_DTYPES)
         h5o.copy(source, name, target, name, copypl=copying, lcpl=properties)
         copy = h5d.open(target, name)
         self._repair_references(dataset, copy)
-        if dataset.get_type().detect_class(h5t.REFERENCE) and dataset.get_space().get_simple_extent_npoints():
-            values = numpy.empty(dataset.shape, dtype=_dtype(dataset))
-            dataset.read(h5s.ALL, h5s.ALL, values)
-            self._open_references.append(lambda: copy.write(h5s.ALL, h5s.ALL, self._translate(values)))
+        if dataset.get_type().detect_class(h5t.REFERENCE):
+            self._copy_values(dataset, copy)
+
+    def _copy_values(self, dataset: Any, copy: Any) -> None:
+        """The elements, as Python objects. Those with references are written when all objects are there."""
+        has_references = dataset.get_type().detect_class(h5t.REFERENCE)
+        for first, count in _stored_parts(dataset):
+            memory, space = (h5s.create_simple(count) if count else h5s.ALL), dataset.get_space()
+            if count:
+                space.select_hyperslab(first, count)
+            values = numpy.empty(count, dtype=_dtype(dataset))
+            dataset.read(memory, space, values)
+            if has_references:
+                self._open_references.append(functools.partial(self._write_translated, copy, memory, space, values))
+            else:
+                copy.write(memory, space, values)
+
+    def _write_translated(self, copy: Any, memory: Any, space: Any, values: Any) -> None:
+        copy.write(memory, space, self._translate(values))
 
     def _type_of(self, datatype: Any) -> Any:
         return self._types.get(_key(datatype), datatype) if datatype.committed() else datatype
@@ -195,6 +220,20 @@ class Copier:
 def _key(thing: Any) -> Any:
     info = h5o.get_info(thing)
     return info.fileno, info.addr
+
+
+def _stored_parts(dataset: Any) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """First element and shape of all chunks that exist, or of the whole dataset."""
+    properties, shape = dataset.get_create_plist(), dataset.shape
+    if dataset.get_space().get_simple_extent_npoints() == 0:
+        return
+    if properties.get_layout() != h5d.CHUNKED:
+        yield (0,) * len(shape), shape
+        return
+    chunk = properties.get_chunk()
+    for first in itertools.product(*(range(0, size, step) for size, step in zip(shape, chunk))):
+        if dataset.get_chunk_info_by_coord(first).size:
+            yield first, tuple(min(step, size - start) for step, size, start in zip(chunk, shape, first))
 
 
 def _dtype(thing: Any) -> Any:
