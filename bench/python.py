@@ -249,8 +249,9 @@ def main():
                 else:
                     seconds[name] = min(value, seconds.get(name, value))
         rows = report({name: seconds[name] for name in names})
-    os.makedirs(ROOT + "/build/bench", exist_ok=True)
-    with open(ROOT + "/build/bench/python.json", "w") as file:
+    results = os.path.join(ROOT, "build", "bench")
+    os.makedirs(results, exist_ok=True)
+    with open(os.path.join(results, "python.json"), "w") as file:
         json.dump({"mib": options.mib, "rounds": options.rounds, "core_count": os.cpu_count(), "rows": rows}, file,
                   indent=1)
 
