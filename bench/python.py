@@ -202,8 +202,8 @@ def make_zipnn(folder, tensors):
 
 def run_case(name, folder):
     """Seconds in a fresh process, or None if it cannot run."""
-    child = subprocess.run([sys.executable, "-W", "ignore", os.path.abspath(__file__), "--folder", folder, "--case", name],
-                           capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=ROOT + "/python"))
+    command = [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--folder", folder, "--case", name]
+    child = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=ROOT + "/python"))
     if child.returncode:
         print("%s: left out: %s" % (name, child.stderr.strip().split("\n")[-1]), file=sys.stderr)
         return None

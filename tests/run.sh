@@ -23,6 +23,7 @@
 #                     GGUF go through lmc-st and load again; damaged ones
 #         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
 #         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
+#         python      the package lmcodec with the library of the build: NumPy, PyTorch, the tests of safetensors, types
 #         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
 #         package     programs outside the tree against an installed LMC
 #         checks      rules of the source: layers, interface, format document, text, layout, warnings; the programs of
@@ -47,7 +48,7 @@ cd "$root"
 export LMC_JOBS="$lmc_jobs"
 
 quick_parts="unit kernels neon arm32 sanitize fuzz cli reference official transformers containers h5py hdf5 h5examples \
-  wheel package checks quickstart"
+  python wheel package checks quickstart"
 slow_parts="large thread search model"
 
 # ---- counting -------------------------------------------------------------------------------------
@@ -307,6 +308,15 @@ part_h5examples() {
       $(for bed in $lmc_h5_beds; do echo "build/venv-h5-$bed/bin/python"; done)
   else
     skip h5examples "needs Debian's python3-h5py and h5py from the package index"
+  fi
+}
+
+part_python() {
+  if lmc_venv_python; then
+    with_build build_test run_pytest python "$lmc_python_torch" tests/python -n "$lmc_jobs" --dist loadfile \
+      --ignore tests/python/test_wheel.py
+  else
+    skip python "needs torch (Debian: python3-torch python3-venv) and safetensors from the package index"
   fi
 }
 

@@ -6,11 +6,13 @@ import ctypes
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from . import _abi, _waiting
 from ._buffer import Buffer, new_bytearray
 from ._errors import ArgumentError, check_status, error_of
+
+_Result = TypeVar("_Result")
 
 _WAITING_FROM_NBYTES = 128 << 20  # a shorter call ends soon enough by itself
 
@@ -81,7 +83,7 @@ class FrameInfo:
     """What the head of a frame says. Nothing of it is verified before the frame is decoded.
 
     dtype: as safetensors names it. mode: "stored", "coded", "short" or "delta". nbytes: bytes of the content.
-    row_nbytes: bytes of a row of the matrix, 0 if it is none. base_nbytes: bytes of the base that a delta needs, else 0.
+    row_nbytes: bytes of a row of the matrix, or 0. base_nbytes: bytes of the base that a delta needs, or 0.
     """
 
     dtype: str
@@ -127,7 +129,7 @@ def encode(data: Any, dtype: str | None = None, *, level: str = "default", threa
     row_nbytes: bytes of a row of a matrix. By default those of a buffer with two dimensions or more; 0 for none.
     base: an earlier snapshot of the data, of as many bytes. The frame may then need it to be decoded.
 
-    Returns at most 48 bytes more than `data` has. Raises ArgumentError, BaseError (a base of another size), MemoryError,
+    Returns at most 48 bytes more than `data` has. Raises ArgumentError, BaseError (its size differs), MemoryError,
     TypeError (no buffer), and BufferError or ValueError for a buffer that is not contiguous.
     """
     params = _abi.Params()
@@ -137,7 +139,8 @@ def encode(data: Any, dtype: str | None = None, *, level: str = "default", threa
     params.row_nbytes = min(guess_row_nbytes if row_nbytes is None else row_nbytes, 0xFFFFFFFF)
     params.level, params.thread_count = level_of(level), threads_of(threads)
     with Buffer(data) as source:
-        return _waited(source.nbytes, lambda: _encode(params, data, base))
+        nbytes = source.nbytes
+    return _waited(nbytes, lambda: _encode(params, data, base))
 
 
 def _encode(params: _abi.Params, data: Any, base: Any) -> bytearray:
@@ -190,7 +193,7 @@ def _base_address(base: Any, buffer: Buffer) -> int | None:
     return None if base is None else buffer.address
 
 
-def _waited(nbytes: int, function: Callable[[], Any]) -> Any:
+def _waited(nbytes: int, function: Callable[[], _Result]) -> _Result:
     return _waiting.run(function) if nbytes >= _WAITING_FROM_NBYTES else function()
 
 

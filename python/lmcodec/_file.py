@@ -18,9 +18,10 @@ _PIECE_NBYTES = 128 << 20  # is read in a small part of a second
 
 
 class TensorInfo(NamedTuple):
-    """A tensor as the header describes it. dtype: as files name it. offset: of its content among that of all tensors."""
+    """A tensor as the header describes it. number: in the order of contents. dtype: as files name it. offset: of its
+    content among that of all tensors."""
 
-    index: int
+    number: int
     dtype: str
     shape: tuple[int, ...]
     offset: int
@@ -137,19 +138,19 @@ class File:
                   progress: Progress | None = None) -> None:
         """Reads whole tensors to memory at these addresses, which has room for them. For those who wrap a framework.
 
-        Threads share the work. progress(done bytes, all bytes) is called after each piece of it. What it raises ends the
-        call. Raises as read_into() does.
+        Threads share the work. progress(done bytes, all bytes) is called after each piece of it. What it raises ends
+        the call. Raises as read_into() does.
         """
         handle = self._open()
         nbytes = sum(tensor.nbytes for tensor in tensors)
         if len(tensors) == 1 and nbytes < _WAITING_FROM_NBYTES and progress is None:
             self.read_range(tensors[0], 0, nbytes, addresses[0])
             return
-        indices = (ctypes.c_uint64 * len(tensors))(*(tensor.index for tensor in tensors))
+        indices = (ctypes.c_uint64 * len(tensors))(*(tensor.number for tensor in tensors))
         destinations = (ctypes.c_void_p * len(tensors))(*addresses)
         options = CallOptions(threads=threads, progress=progress)
-        options.check(options.run(
-            lambda settings, diag: _abi.st_read_many(handle.pointer, indices, destinations, len(tensors), settings, diag)))
+        options.check(options.run(lambda settings, diag: _abi.st_read_many(
+            handle.pointer, indices, destinations, len(tensors), settings, diag)))
 
     def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
         """Reads bytes [first_byte, first_byte + nbytes) of a tensor to memory at this address."""
@@ -162,7 +163,7 @@ class File:
         piece_nbytes = self._piece_nbytes(handle, tensor, nbytes)
         for done in range(0, nbytes, piece_nbytes):  # a signal is heard between two pieces
             diag = _abi.StDiag()
-            check(_abi.st_read_range(handle.pointer, _codec.context().pointer, tensor.index, first_byte + done,
+            check(_abi.st_read_range(handle.pointer, _codec.context().pointer, tensor.number, first_byte + done,
                                      min(piece_nbytes, nbytes - done), address + done, ctypes.byref(diag)), diag)
 
     @staticmethod
@@ -171,7 +172,7 @@ class File:
         if nbytes <= _PIECE_NBYTES:
             return nbytes
         mode, diag = ctypes.c_int(), _abi.StDiag()
-        check(_abi.st_tensor_mode(handle.pointer, tensor.index, ctypes.byref(mode), ctypes.byref(diag)), diag)
+        check(_abi.st_tensor_mode(handle.pointer, tensor.number, ctypes.byref(mode), ctypes.byref(diag)), diag)
         return nbytes if mode.value == _abi.MODE_STORED else _PIECE_NBYTES
 
     def close(self) -> None:

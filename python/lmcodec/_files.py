@@ -20,9 +20,9 @@ FileDone = Callable[[str, str, int, int], object]
 class Result:
     """What a call on whole files has seen; of a directory, sums over its files.
 
-    nbytes, stored_nbytes: of the original file and of the archive. file_count, kept_count: of a directory: its files, and
-    archives that an earlier run wrote. container: "safetensors", "zip", "npy", "gguf" or "raw". sha256: of the original
-    file, if asked for. damages: salvage: an exception for each lost tensor. warnings: of a directory: an exception for
+    nbytes, stored_nbytes: of the original file and of the archive. file_count, kept_count: of a directory: its files,
+    and archives that an earlier run wrote. container: "safetensors", "zip", "npy", "gguf" or "raw". sha256: of the
+    original file, if asked for. damages: salvage: an exception for each lost tensor. warnings: of a directory: an exception for
     each file that was copied though it looks like one to be converted.
     """
 
@@ -56,12 +56,12 @@ def convert(src: Path, dst: Path | None = None, *, level: str = "default", threa
     base: a file to code against, which the archive then needs to be read; of a directory, a directory.
     base_dirs: where bases of the base are looked for.
     excludes: of a directory: patterns of files that are copied as they are.
-    progress(done bytes, all bytes) and file_done(path, event, bytes before, bytes after; of a directory) are called from
-        other threads, one at a time. What they raise ends the call.
+    progress(done bytes, all bytes) and file_done(path, event, bytes before, bytes after; of a directory) are called
+        from other threads, one at a time. What they raise ends the call.
 
     Ctrl-C ends the call. Nothing is left then; of a directory, what the next call goes on with.
-    Raises FileExistsError, other OSError, DataError (`src` is an archive already, or is damaged), LimitError, BaseError,
-    ArgumentError, MemoryError.
+    Raises FileExistsError, other OSError, DataError (`src` is an archive already, or is damaged), LimitError,
+    BaseError, ArgumentError, MemoryError.
     """
     options = CallOptions(level=level, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
     options.struct.force, options.struct.no_fsync, options.struct.raw = force, not fsync, raw

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 
 def new_file() -> BinaryIO:
-    """An empty file without a name: in memory, or where the system lacks such files, in a folder for temporary files."""
+    """An empty file without a name: in memory, or where the system lacks such files, on a disk."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("lmcodec", os.MFD_CLOEXEC), "w+b", buffering=0)
-    return tempfile.TemporaryFile(buffering=0)  # type: ignore[return-value]
+    return cast(BinaryIO, tempfile.TemporaryFile(buffering=0))
 
 
 def path_of(file: BinaryIO) -> str:

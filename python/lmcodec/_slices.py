@@ -11,11 +11,11 @@ from ._file import File, TensorInfo
 
 
 class Rows(NamedTuple):
-    """Part of a tensor that lies in one piece: elements `first` to `end` of the first dimension, and the index in it."""
+    """Part of a tensor that lies in one piece: `first` to `end` of the first dimension, and the index in it."""
 
     first: int
     end: int
-    index: tuple[Any, ...]
+    inner: tuple[Any, ...]
 
 
 class Slice:
@@ -54,7 +54,7 @@ class Slice:
         row_nbytes = tensor.nbytes // tensor.shape[0] if tensor.shape[0] else 0
         array, address = arrays.new(tensor.dtype, shape)
         self._file.read_range(tensor, rows.first * row_nbytes, (rows.end - rows.first) * row_nbytes, address)
-        return arrays.part_of(array, tensor.dtype, shape, rows.index)
+        return arrays.part_of(array, tensor.dtype, shape, rows.inner)
 
 
 def _rows_of(index: Any, shape: Sequence[int]) -> Rows | None:

@@ -15,7 +15,8 @@ def pytest_configure(config):
     os.environ["LMCODEC_LIBRARY_DIR"] = os.path.abspath(config.getoption("--build"))
     folder = os.path.join(ROOT, "python")
     sys.path.insert(0, folder)
-    os.environ["PYTHONPATH"] = os.pathsep.join([folder] + os.environ.get("PYTHONPATH", "").split(os.pathsep)).rstrip(":")
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = folder + (os.pathsep + others if others else "")
 
 
 @pytest.fixture

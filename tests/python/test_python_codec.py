@@ -58,7 +58,8 @@ def test_arrays_that_are_not_contiguous_are_refused():
 
 
 @pytest.mark.parametrize("values, dtype, row_nbytes", [
-    (numpy.zeros((40, 50), "f4"), "F32", 200), (numpy.zeros(50, "f2"), "F16", 0), (numpy.zeros((2, 3, 4), "i8"), "I64", 96),
+    (numpy.zeros((40, 50), "f4"), "F32", 200), (numpy.zeros(50, "f2"), "F16", 0), 
+    (numpy.zeros((2, 3, 4), "i8"), "I64", 96),
     (numpy.zeros((4, 64), "?"), "BOOL", 64), (numpy.zeros((9, 9), "c8"), "C64", 72), (b"abc", "U8", 0),
     (numpy.zeros((40, 50), "u2"), "U16", 100), (numpy.zeros((), "f8"), "F64", 0)],
     ids=lambda value: getattr(value, "dtype", value).__str__())

@@ -15,8 +15,8 @@ pytest.importorskip("torch", reason="torch is not installed (Debian: python3-tor
 
 VERSION = "0.8.0"
 HERE = os.path.dirname(os.path.abspath(__file__))
-FILES = ("test_simple", "test_pt_comparison", "test_pt_model", "test_pread_backend", "test_multithreaded", "test_handle",
-         "test_flax_comparison")
+FILES = ("test_simple", "test_pt_comparison", "test_pt_model", "test_pread_backend", "test_multithreaded",
+         "test_handle", "test_flax_comparison")
 
 # By what is written, the tests that fail, and why. What no test of safetensors sees is different, too:
 #  - an index of another framework than torch may have steps and negative bounds, which safetensors ignores or refuses;
@@ -55,8 +55,8 @@ def official_tests(pytestconfig):
 
 
 def fetch(folder):
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-build-isolation", "--no-binary", "safetensors",
-               "--dest", folder, "safetensors==" + VERSION]
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-build-isolation", "--no-binary",
+               "safetensors", "--dest", folder, "safetensors==" + VERSION]
     done = subprocess.run(command, capture_output=True, text=True,
                           env=dict(os.environ, PYTHONPATH=os.path.join(HERE, "fetch")))
     if done.returncode:

@@ -40,7 +40,7 @@ def test_the_index_of_a_tensor_is_that_of_the_library(directory):
         handle, found = file._open(), _abi.StTensor()
         for name, tensor in file.tensors.items():
             if tensor.nbytes:
-                assert _abi.st_tensor_info(handle.pointer, tensor.index, ctypes.byref(found)) == 0
+                assert _abi.st_tensor_info(handle.pointer, tensor.number, ctypes.byref(found)) == 0
                 assert ctypes.string_at(found.name, found.name_nbytes).decode() == name
     assert equal(lmcodec.numpy.load_file(path), tensors)
 
@@ -115,8 +115,9 @@ def test_files_that_do_not_open(directory):
         lmcodec.File(path, base_dirs=directory)
 
 
-INDICES = [slice(None), slice(2), slice(1, 4), slice(3, 3), slice(None, None, 2), slice(4, 9, 3), slice(-4, -1), 0, 5, -1,
-           numpy.int64(2), (), (slice(None), slice(0, 2)), (slice(2, 5), 1), (3, 2), (0, -1, 2), (slice(1, 3), slice(None), 2),
+INDICES = [slice(None), slice(2), slice(1, 4), slice(3, 3), slice(None, None, 2), slice(4, 9, 3), slice(-4, -1), 0, 5,
+           -1, numpy.int64(2), (), (slice(None), slice(0, 2)), (slice(2, 5), 1), (3, 2), (0, -1, 2),
+           (slice(1, 3), slice(None), 2),
            (slice(None), slice(None), slice(1, 2)), [], (2, slice(None, None, 3), 1)]
 
 
@@ -134,12 +135,13 @@ def test_parts_are_those_of_numpy(archive, directory, index):
 
 @pytest.mark.parametrize("index, error, text", [
     ((slice(2, None), -7), lmcodec.SliceError, "Invalid index -7 for dimension 1 of size 6"),
-    ((slice(2, None), 20), lmcodec.SliceError, "Error during slicing [2:, 20] with shape [10, 6, 4]: index 20 out of bounds "
-                                               "for tensor dimension #1 of size 6"),
+    ((slice(2, None), 20), lmcodec.SliceError,
+     "Error during slicing [2:, 20] with shape [10, 6, 4]: index 20 out of bounds for tensor dimension #1 of size 6"),
     (slice(None, 20), lmcodec.SliceError, "index 19 out of bounds for tensor dimension #0 of size 10"),
     (slice(10, None), lmcodec.SliceError, "index 10 out of bounds for tensor dimension #0 of size 10"),
     ((0, 0, 0, 0), lmcodec.SliceError, "more slicing indexes than dimensions"),
-    ([0, 1], lmcodec.SliceError, "Non empty lists are not implemented"), (slice(None, None, -1), lmcodec.SliceError, "step"),
+    ([0, 1], lmcodec.SliceError, "Non empty lists are not implemented"),
+    (slice(None, None, -1), lmcodec.SliceError, "step"),
     (1.5, TypeError, ""), ("a", TypeError, ""), (None, TypeError, ""), (Ellipsis, TypeError, ""),
     (slice(1.0, 2), TypeError, "")], ids=lambda value: str(value)[:30])
 def test_parts_that_there_are_not(directory, index, error, text):

@@ -3,6 +3,7 @@
 #   lmc_apt PACKAGE...   installs the Debian packages that are missing, or exits 2 with the line to run
 #   lmc_venv PACKAGE...  makes build/venv with these Python packages; fails without ending the script
 #   lmc_venv_torch PACKAGE...  the same as build/venv-torch, with torch beside them: python3's own, or Debian's
+#   lmc_venv_python     makes build/venv-python: the system's torch, and what the package lmcodec is compared with
 #   lmc_venv_torch_now  makes build/venv-torch-now: a torch of today, and what writes files with it
 #   lmc_build DIR [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
 #
@@ -148,6 +149,14 @@ lmc_add_torch() { # PACKAGE...: into the environment made last, without what the
     fi
     echo "$*" >"$lmc_venv_dir/torch"
   fi
+}
+
+# build/venv-python: torch and NumPy of the system, beside what the package lmcodec is compared with.
+lmc_venv_python() {
+  { lmc_find_torch || { (lmc_apt python3-torch python3-venv) && lmc_find_torch; }; } &&
+    lmc_make_venv venv-python "$lmc_python_base" --system-site-packages safetensors==0.8.0 ml_dtypes==0.5.1 mypy==2.4.1 \
+      fsspec pytest pytest-xdist &&
+    lmc_python_torch=$lmc_venv_dir/bin/python
 }
 
 # The four versions of HDF5 that the filter is tried with. Each is a directory below build/ with a bin/python that has

@@ -1,0 +1,75 @@
+"""Ctrl-C ends long calls. A call would take minutes if it did not: the limits are far above what it takes."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy
+import pytest
+
+import lmcodec
+import lmcodec.numpy
+
+SLOW = """
+import sys, time
+import numpy
+import lmcodec, lmcodec.numpy
+def slow(done, total):
+    if done < total:
+        print("begun", flush=True)
+        time.sleep(0.2)
+path, out = sys.argv[1:]
+try:
+    %s
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+CALLS = {
+    "convert": "lmcodec.convert(path + '.safetensors', out, progress=slow)",
+    "restore": "lmcodec.restore(path, out, progress=slow)",
+    "verify": "lmcodec.verify(path, progress=slow)",
+    "compare": "lmcodec.compare(path, path + '.safetensors', progress=slow)",
+    "load_file": "lmcodec.numpy.load_file(path, progress=slow)",
+    "save_file": "lmcodec.numpy.save_file(lmcodec.numpy.load_file(path), out, progress=slow)",
+    "open_original": "lmcodec.open_original(path, progress=slow)",
+    "encode": "content = numpy.random.default_rng(1).random(1 << 27); print('begun', flush=True); "
+              "[lmcodec.encode(content, level='max') for _ in range(60)]",
+}
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A file of 256 MiB, and its archive."""
+    path = str(tmp_path_factory.mktemp("large") / "a")
+    block = numpy.random.default_rng(6).standard_normal((1024, 2048), dtype="f4")
+    lmcodec.save({"t%d" % n: ("F32", block.shape, block + n) for n in range(32)}, path + ".safetensors")
+    lmcodec.convert(path + ".safetensors", path, fsync=False, level="fast")
+    return path
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_interrupt_ends_a_call_soon(large, directory, call):
+    out = os.path.join(directory, "out")
+    child = subprocess.Popen([sys.executable, "-c", SLOW % CALLS[call], large, out], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "begun\n"
+    time.sleep(0.1)
+    begun = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    rest = child.communicate(timeout=60)[0]
+    assert rest.endswith("interrupted\n") and child.returncode == 0
+    assert time.monotonic() - begun < 10
+    assert os.listdir(directory) == []
+
+
+def test_other_signals_are_heard_while_a_call_is_at_work(large, directory):
+    script = SLOW.replace("import sys, time", "import signal, sys, time\n"
+                          "signal.signal(signal.SIGUSR1, lambda *_: print('heard', flush=True))")
+    command = [sys.executable, "-c", script % CALLS["verify"], large, "-"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "begun\n"
+    child.send_signal(signal.SIGUSR1)
+    while child.stdout.readline() != "heard\n":
+        pass
+    child.send_signal(signal.SIGINT)
+    assert child.communicate(timeout=60)[0].endswith("interrupted\n")

@@ -1,0 +1,152 @@
+"""lmcodec.numpy and lmcodec.flax in the place of the modules of safetensors."""
+import os
+
+import numpy
+import pytest
+
+import lmcodec.numpy
+
+DTYPES = ["f8", "f4", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "?", "c8"]
+MORE = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"]
+
+
+def values_of(dtype, shape=(37, 64), seed=1):
+    count = int(numpy.prod(shape))
+    raw = numpy.random.default_rng(seed).integers(0, 2 if dtype == numpy.dtype("?") else 256,
+                                                  count * numpy.dtype(dtype).itemsize, dtype="u1")
+    return raw.view(dtype).reshape(shape)
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(
+        one[name].dtype == other[name].dtype and one[name].shape == other[name].shape
+        and one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+@pytest.fixture
+def tensors():
+    made = {dtype: values_of(numpy.dtype(dtype)) for dtype in DTYPES}
+    made.update({"scalar": numpy.array(3.5), "none": numpy.zeros((3, 0, 2), "i4"),
+                 "big endian": numpy.arange(5, dtype=">i4"),
+                 "0-d of numpy": numpy.float32(7)})
+    return made
+
+
+def little(tensors):
+    return {name: numpy.asarray(array, array.dtype.newbyteorder("<")) for name, array in tensors.items()}
+
+
+def test_both_packages_read_and_write_alike(directory, tensors):
+    official = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
+    path = os.path.join(directory, "a.safetensors")
+    lmcodec.numpy.save_file(tensors, path, {"a": "b"})
+    ours = open(path, "rb").read()
+    official.save_file({name: numpy.asarray(array) for name, array in tensors.items()}, path, {"a": "b"})
+    assert ours == open(path, "rb").read() == lmcodec.numpy.save(tensors, {"a": "b"}, plain=True)
+    assert same(lmcodec.numpy.load_file(path), official.load_file(path))
+    assert same(lmcodec.numpy.load(ours), official.load(ours))
+
+
+def test_archives(directory, tensors):
+    path = os.path.join(directory, "a.lmc")
+    lmcodec.numpy.save_file(tensors, path, {"a": "b"}, level="fast", threads=1)
+    expected = little(tensors)
+    assert same(lmcodec.numpy.load_file(path), {name: expected[name] for name in lmcodec.numpy.load_file(path)})
+    content = open(path, "rb").read()
+    for data in (content, bytearray(content), memoryview(content)):
+        assert same(lmcodec.numpy.load(data), lmcodec.numpy.load_file(path))
+    with lmcodec.File(path) as file:
+        assert file.is_archive and file.metadata == {"a": "b"}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_dtypes_of_ml_dtypes(directory, name):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    path = os.path.join(directory, "a.lmc")
+    tensors = {"a": values_of(numpy.dtype(getattr(ml_dtypes, name)))}
+    lmcodec.numpy.save_file(tensors, path)
+    assert same(lmcodec.numpy.load_file(path), tensors)
+    with lmcodec.safe_open(path, "np") as file:
+        assert file.get_slice("a")[3:5, 7].tobytes() == tensors["a"][3:5, 7].tobytes()
+
+
+def test_fp4_has_two_values_in_a_byte(directory):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    path = os.path.join(directory, "a.lmc")
+    values = numpy.arange(24, dtype="u1").reshape(2, 12) % 16
+    lmcodec.numpy.save_file({"a": values.view(ml_dtypes.float4_e2m1fn)}, path)
+    with lmcodec.safe_open(path, "np") as file:
+        assert file.get_slice("a").get_dtype() == "F4" and file.get_slice("a").get_shape() == [2, 12]
+        assert file.get_slice("a")[1, 3:5].astype("f4").tolist() == values.view(ml_dtypes.float4_e2m1fn)[1, 3:5].astype(
+            "f4").tolist()
+    with lmcodec.File(path) as file:
+        assert file.read("a") == bytes(low | high << 4 for low, high in values.reshape(-1, 2).tolist())
+    assert (lmcodec.numpy.load_file(path)["a"].view("u1") == values).all()
+    with pytest.raises(lmcodec.LMCError, match="odd"):
+        lmcodec.numpy.save_file({"a": values[0, :3].view(ml_dtypes.float4_e2m1fn)}, path)
+
+
+def test_what_cannot_be_written(directory):
+    path = os.path.join(directory, "a.lmc")
+    values = numpy.arange(20.0).reshape(4, 5)
+    for part in (values.T, values[:, 1], values[::2]):
+        with pytest.raises(ValueError, match="non contiguous"):
+            lmcodec.numpy.save_file({"a": part}, path)
+    for dtype in ("c16", "U3", "M8[s]", "O"):
+        with pytest.raises(lmcodec.DTypeError):
+            lmcodec.numpy.save_file({"a": numpy.zeros(3, dtype)}, path)
+    for wrong in ([1, 2], 5, None, "text"):
+        with pytest.raises(TypeError):
+            lmcodec.numpy.save_file({"a": wrong}, path)
+    with pytest.raises(TypeError):
+        lmcodec.numpy.save_file({"a": values}, path, {"a": 5})
+    assert os.listdir(directory) == []
+
+
+def test_read_only_arrays_are_written(directory):
+    path = os.path.join(directory, "a.lmc")
+    values = numpy.arange(20.0)
+    values.flags.writeable = False
+    lmcodec.numpy.save_file({"a": values}, path)
+    assert lmcodec.numpy.load_file(path)["a"].flags.writeable
+
+
+def test_dtypes_that_numpy_lacks(directory):
+    path = os.path.join(directory, "a.lmc")
+    lmcodec.save({"a": ("F6_E2M3", (4,), b"abc")}, path)
+    with pytest.raises(lmcodec.DTypeError, match="F6_E2M3"):
+        lmcodec.numpy.load_file(path)
+
+
+def test_files_of_numpy(directory):
+    arrays = {"a": values_of("f4", (300, 40)), "b": values_of("i2", (7,))}
+    path = os.path.join(directory, "a")
+    numpy.savez(path + ".npz", **arrays)
+    numpy.save(path + ".npy", arrays["a"])
+    numpy.save(path + "o.npy", numpy.array([{"a": 1}], dtype=object), allow_pickle=True)
+    for name in (".npz", ".npy", "o.npy"):
+        lmcodec.convert(path + name, raw=True)
+    with lmcodec.numpy.load_npy(path + ".npz.lmc") as found:
+        assert same(dict(found), arrays)
+    assert lmcodec.numpy.load_npy(path + ".npy.lmc").tobytes() == arrays["a"].tobytes()
+    with pytest.raises(ValueError, match="pickle"):
+        lmcodec.numpy.load_npy(path + "o.npy.lmc")
+    assert lmcodec.numpy.load_npy(path + "o.npy.lmc", allow_pickle=True)[0] == {"a": 1}
+    with lmcodec.File(path + ".npz.lmc") as file:
+        assert file.container == "zip" and file.tensors["a"].shape == (300, 40)
+
+
+def test_flax(directory):
+    jax = pytest.importorskip("jax", reason="jax is not installed")
+    import lmcodec.flax
+    path = os.path.join(directory, "a.lmc")
+    tensors = {"a": jax.numpy.arange(12.0).reshape(3, 4), "b": jax.numpy.ones((2, 5), jax.numpy.bfloat16),
+               "s": jax.numpy.float32(3), "t": jax.numpy.arange(12.0).reshape(3, 4).T}
+    lmcodec.flax.save_file(tensors, path, {"x": "y"})
+    for loaded in (lmcodec.flax.load_file(path), lmcodec.flax.load(lmcodec.flax.save(tensors))):
+        assert loaded.keys() == tensors.keys()
+        for name, array in loaded.items():
+            assert isinstance(array, jax.Array) and array.dtype == tensors[name].dtype
+            assert array.shape == tensors[name].shape and (array == tensors[name]).all()
+    with lmcodec.safe_open(path, "flax") as file:
+        assert isinstance(file.get_slice("a")[1:], jax.Array) and file.get_slice("a")[1:].shape == (2, 4)
