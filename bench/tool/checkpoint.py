@@ -1,6 +1,6 @@
 """checkpoint.py - whole checkpoints: a model, AdamW's state, and the small files beside them.
 
-    python3 bench/tool/checkpoint.py BUILD [--steps 200] [--width 384] [--speed] [--json FILE]
+    python3 bench/tool/checkpoint.py BUILD [--steps 100] [--width 384] [--speed] [--json FILE]
 
 BUILD is a build folder with -DLMC_BUILD_BENCH=ON. Needs torch, safetensors and the command zstd.
 
@@ -257,7 +257,7 @@ def show_speed(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--gib", type=float, default=2)
