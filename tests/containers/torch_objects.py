@@ -91,7 +91,7 @@ def bits(tensor):
     file = io.BytesIO()
     torch.save(tensor.detach().contiguous().clone(), file)
     with zipfile.ZipFile(file) as archive:
-        return archive.read(next(name for name in archive.namelist() if name.endswith("/data/0")))
+        return archive.read(next(name for name in archive.namelist() if name.split("/")[-2:] == ["data", "0"]))
 
 
 # ---- a small transformer, which is trained ----
