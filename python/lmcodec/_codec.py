@@ -6,14 +6,16 @@ import ctypes
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Sequence, TypeVar
 
 from . import _abi, _waiting
 from ._buffer import Buffer, new_bytearray
+from ._dtypes import NUMPY_NAMES
 from ._errors import ArgumentError, check_status, error_of
 
 _Result = TypeVar("_Result")
 
+_ROW_VALUES_MIN = 32
 _WAITING_FROM_NBYTES = 128 << 20  # a shorter call ends soon enough by itself
 
 # dtypes of buffers by their format (module struct), where a format means the same on every machine
@@ -201,15 +203,16 @@ def _describe(data: Any) -> tuple[str, int]:
     """dtype and bytes of a row, as the buffer tells them."""
     try:
         view = memoryview(data)
-    except (TypeError, ValueError, BufferError):
-        return _name_of(data), 0
-    dtype = _FORMAT_DTYPES.get(view.format.lstrip("@=<"), "U8")
-    rows = view.shape is not None and view.ndim > 1 and view.shape[0] > 0
-    return dtype, view.nbytes // view.shape[0] if rows and view.shape is not None else 0
+    except (TypeError, ValueError, BufferError):  # a NumPy array of ml_dtypes has a buffer that cannot tell its dtype
+        dtype = NUMPY_NAMES.get(str(getattr(data, "dtype", "")), "U8")
+        return dtype, _row_nbytes(getattr(data, "shape", ()), getattr(data, "itemsize", 0))
+    return _FORMAT_DTYPES.get(view.format.lstrip("@=<"), "U8"), _row_nbytes(view.shape or (), view.itemsize)
 
 
-def _name_of(data: Any) -> str:
-    """The dtype of an array whose buffer cannot tell it: a NumPy array of ml_dtypes."""
-    from ._dtypes import NUMPY_NAMES
-
-    return NUMPY_NAMES.get(str(getattr(data, "dtype", "")), "U8")
+def _row_nbytes(shape: Sequence[int], itemsize: int) -> int:
+    """As archives have it: the last dimension, and dimensions before it as long as it has few values."""
+    values = 1
+    for size in reversed(shape[1:]):
+        if values < _ROW_VALUES_MIN:
+            values *= size
+    return values * itemsize if len(shape) > 1 else 0

@@ -22,8 +22,8 @@ class Result:
 
     nbytes, stored_nbytes: of the original file and of the archive. file_count, kept_count: of a directory: its files,
     and archives that an earlier run wrote. container: "safetensors", "zip", "npy", "gguf" or "raw". sha256: of the
-    original file, if asked for. damages: salvage: an exception for each lost tensor. warnings: of a directory: an exception for
-    each file that was copied though it looks like one to be converted.
+    original file, if asked for. damages: salvage: an exception for each lost tensor. warnings: of a directory: one
+    for each file that was copied though it looks like one to be converted.
     """
 
     nbytes: int

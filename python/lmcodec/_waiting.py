@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Callable, TypeVar
+from typing import Callable, Generic, TypeVar
 
 _Result = TypeVar("_Result")
 
@@ -27,34 +27,45 @@ def run(function: Callable[[], _Result], cancel: ctypes.c_int | None = None) -> 
     """
     if threading.current_thread() is not threading.main_thread():
         return function()
-    done = threading.Event()
-    results: list[_Result] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            results.append(function())
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            done.set()
-
-    threading.Thread(target=work, name="lmcodec", daemon=True).start()
+    call = _Call(function)
     try:
-        done.wait()
+        threading.Thread(target=call.work, name="lmcodec", daemon=True).start()
+        call.done.wait()
     except BaseException:
+        call.is_dropped = True
         if cancel is not None:
             cancel.value = 1
-            _wait_for(done)
+            call.wait()
         raise
-    if errors:
-        raise errors[0]
-    return results[0]
+    if call.error is not None:
+        raise call.error
+    return call.results[0]
 
 
-def _wait_for(done: threading.Event) -> None:
-    while not done.is_set():
+class _Call(Generic[_Result]):
+    """A call in another thread. An interrupt may come at any time, also before the thread has begun."""
+
+    def __init__(self, function: Callable[[], _Result]) -> None:
+        self.function = function
+        self.done = threading.Event()
+        self.has_begun = self.is_dropped = False
+        self.results: list[_Result] = []
+        self.error: BaseException | None = None
+
+    def work(self) -> None:
+        self.has_begun = True
         try:
-            done.wait()
-        except KeyboardInterrupt:
-            pass
+            if not self.is_dropped:
+                self.results.append(self.function())
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.done.set()
+
+    def wait(self) -> None:
+        """Waits for the end of a call that was dropped. One that has not begun does nothing when it begins."""
+        while self.has_begun and not self.done.is_set():
+            try:
+                self.done.wait()
+            except KeyboardInterrupt:
+                pass

@@ -58,9 +58,10 @@ def test_arrays_that_are_not_contiguous_are_refused():
 
 
 @pytest.mark.parametrize("values, dtype, row_nbytes", [
-    (numpy.zeros((40, 50), "f4"), "F32", 200), (numpy.zeros(50, "f2"), "F16", 0), 
+    (numpy.zeros((40, 50), "f4"), "F32", 200), (numpy.zeros(50, "f2"), "F16", 0),
     (numpy.zeros((2, 3, 4), "i8"), "I64", 96),
-    (numpy.zeros((4, 64), "?"), "BOOL", 64), (numpy.zeros((9, 9), "c8"), "C64", 72), (b"abc", "U8", 0),
+    (numpy.zeros((4, 64), "?"), "BOOL", 64), (numpy.zeros((9, 9), "c8"), "C64", 72),
+    (numpy.zeros((9, 2, 40), "f4"), "F32", 160), (b"abc", "U8", 0),
     (numpy.zeros((40, 50), "u2"), "U16", 100), (numpy.zeros((), "f8"), "F64", 0)],
     ids=lambda value: getattr(value, "dtype", value).__str__())
 def test_dtype_and_rows_are_those_of_the_buffer(values, dtype, row_nbytes):
@@ -69,7 +70,8 @@ def test_dtype_and_rows_are_those_of_the_buffer(values, dtype, row_nbytes):
 
 def test_bf16_of_ml_dtypes():
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
-    values = numpy.random.default_rng(1).standard_normal(70000).astype(ml_dtypes.bfloat16)
+    values = numpy.random.default_rng(1).standard_normal((700, 100)).astype(ml_dtypes.bfloat16)
+    assert _codec._describe(values) == ("BF16", 200)
     frame = lmcodec.encode(values)
     assert lmcodec.info(frame).dtype == "BF16"
     assert len(frame) < 0.8 * values.nbytes

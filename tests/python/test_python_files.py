@@ -137,7 +137,6 @@ def test_directories(directory):
         lmcodec.convert(source, target + "2", file_done=lambda *event: 1 // 0)
 
 
-@pytest.mark.xfail(reason="the library does not look at excludes yet")
 def test_files_that_are_left_as_they_are(directory):
     source, target = os.path.join(directory, "model"), os.path.join(directory, "packed")
     os.makedirs(source)
