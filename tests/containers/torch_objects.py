@@ -204,6 +204,7 @@ OBJECTS = {
     "parameters": lambda: {"a": torch.nn.Parameter(torch.randn(20, 5)), "b": torch.nn.Parameter(torch.arange(3.0)),
                            "fixed": torch.nn.Parameter(torch.randn(9), requires_grad=False)},
     "views": views,
+    "part-first": lambda: (lambda whole: {"part": whole[10:20], "whole": whole.view(10, 100)})(torch.randn(1000)),
     "no-elements": lambda: {"none": torch.empty(0), "no rows": torch.empty(0, 5), "no columns": torch.zeros(3, 0, 2),
                             "one": torch.ones(1), "behind": torch.randn(70)},
     "scalars": lambda: {"f": torch.tensor(1.5), "i": torch.tensor(7), "b": torch.tensor(True)},
