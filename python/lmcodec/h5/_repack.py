@@ -1,0 +1,197 @@
+"""Copies an HDF5 file whose datasets are then stored with LMC."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import secrets
+from dataclasses import dataclass
+from typing import Any, Iterator, Sequence
+
+import h5py
+import numpy
+from h5py import h5d, h5f, h5g, h5p, h5s
+
+from ._chunks import CHUNK_NBYTES, chunks_for
+from ._compress import MIN_NBYTES
+from ._filter import FILTER_ID, LMC, set_filter
+from ._objects import Copier, is_fixed
+
+_FLETCHER32 = 3
+_LEVEL_ROWS = 16
+# Filters that change how bytes are stored, not what they are: LMC takes their place. deflate, shuffle, szip, lzf,
+# bzip2, blosc, lz4, bitshuffle, zstd, blosc2
+_REPLACED = {1, 2, 4, 32000, 307, 32001, 32004, 32008, 32015, 32026, FILTER_ID}
+_PIECE_NBYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class RepackResult:
+    """nbytes, stored_nbytes: of the file and of its copy. dataset_count; encoded_count: of them, those with LMC now."""
+
+    nbytes: int
+    stored_nbytes: int
+    dataset_count: int
+    encoded_count: int
+
+    @property
+    def ratio(self) -> float:
+        """Bytes of the copy for a byte of the file."""
+        return self.stored_nbytes / self.nbytes if self.nbytes else 1.0
+
+
+def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: str = "default",
+           min_nbytes: int = MIN_NBYTES, chunk_nbytes: int | None = None, overwrite: bool = False) -> RepackResult:
+    """Writes a copy of an HDF5 file in which datasets are stored with LMC.
+
+    level: "default", "fast" or "max".
+    min_nbytes: smaller datasets are copied as they are. So are text and lists of variable length, references, virtual
+        datasets, data in external files, and datasets with a filter that LMC cannot stand for (scale-offset, n-bit,
+        a lossy filter, an unknown one).
+    chunk_nbytes: None keeps the chunks of chunked datasets, others get chunks of 1 MiB. A number gives all of them
+        chunks of about that size; h5py's own choice is often too small.
+    overwrite: replaces `dst`, which may be `src`. Without it an existing `dst` is an error.
+
+    Attributes, links, references, committed datatypes, fill values, limits of the shape, orders of creation, fletcher32
+    and the user block are kept. Elements are copied as they are stored. `dst` appears whole, or not at all.
+    Raises FileExistsError, other OSError, RuntimeError (of HDF5), UnsupportedError, ArgumentError.
+    """
+    source_path, target_path = os.fspath(src), os.fspath(dst)
+    if not overwrite and os.path.lexists(target_path):
+        raise FileExistsError(17, "File exists", target_path)
+    work = "%s.%s.tmp" % (target_path, secrets.token_hex(4))
+    try:
+        encoder = _Encoder(LMC(level), min_nbytes, chunk_nbytes)
+        with h5py.File(source_path, "r") as source:
+            block = _copy(source, work, encoder)
+        _finish(source_path, work, block)
+        result = RepackResult(os.path.getsize(source_path), os.path.getsize(work), encoder.dataset_count,
+                              encoder.encoded_count)
+        if overwrite:
+            os.replace(work, target_path)
+        else:
+            _move_to_new(work, target_path)
+        return result
+    finally:
+        if os.path.lexists(work):
+            os.unlink(work)
+
+
+def _copy(source: Any, work: str, encoder: _Encoder) -> int:
+    """Returns the bytes of the user block."""
+    properties = source.id.get_create_plist()
+    of_root = h5g.open(source.id, b"/").get_create_plist()
+    properties.set_link_creation_order(of_root.get_link_creation_order())
+    properties.set_attr_creation_order(of_root.get_attr_creation_order())
+    access = h5p.create(h5p.FILE_ACCESS)
+    access.set_fclose_degree(h5f.CLOSE_STRONG)
+    if properties.get_version()[0] >= 2:  # then all programs that read the file know the newer forms of objects
+        access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_LATEST)
+    with h5py.File(h5f.create(os.fsencode(work), h5f.ACC_EXCL, properties, access)) as target:
+        Copier(source.id, target.id, encoder.copy).run()
+    return int(properties.get_userblock())
+
+
+def _finish(source_path: str, work: str, block: int) -> None:
+    with open(source_path, "rb") as source, open(work, "r+b") as target:
+        target.write(source.read(block))
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def _move_to_new(work: str, target_path: str) -> None:
+    try:
+        os.link(work, target_path)
+    except FileExistsError:
+        raise
+    except OSError:  # no hard links here
+        if os.path.lexists(target_path):
+            raise FileExistsError(17, "File exists", target_path) from None
+        os.rename(work, target_path)
+
+
+class _Encoder:
+    """Copies the datasets that LMC can store."""
+
+    def __init__(self, settings: LMC, min_nbytes: int, chunk_nbytes: int | None) -> None:
+        self._values, self._min_nbytes, self._chunk_nbytes = settings.filter_options, min_nbytes, chunk_nbytes
+        self.dataset_count = 0
+        self.encoded_count = 0
+
+    def copy(self, dataset: Any, target: Any, name: bytes, datatype: Any, links: Any) -> Any:
+        """The copy with LMC, or None."""
+        self.dataset_count += 1
+        properties = dataset.get_create_plist()
+        if not self._takes(dataset, properties):
+            return None
+        filters = {number: values for number, _, values, _ in map(properties.get_filter,
+                                                                  range(properties.get_nfilters()))}
+        was_chunked = properties.get_layout() == h5d.CHUNKED
+        old_chunk = properties.get_chunk() if was_chunked else None
+        chunk = self._chunk_of(dataset, old_chunk)
+        properties.remove_filter(h5py.h5z.FILTER_ALL)
+        if not was_chunked:
+            properties.set_alloc_time(h5d.ALLOC_TIME_INCR)
+        properties.set_chunk(chunk)
+        set_filter(properties, self._values_of(filters))
+        if _FLETCHER32 in filters:
+            properties.set_fletcher32()
+        copy = h5d.create(target, name, datatype, dataset.get_space(), dcpl=properties, lcpl=links)
+        _copy_elements(dataset, copy, chunk, chunk == old_chunk)
+        self.encoded_count += 1
+        return copy
+
+    def _takes(self, dataset: Any, properties: Any) -> bool:
+        space = dataset.get_space()
+        if space.get_simple_extent_type() != h5s.SIMPLE or properties.get_external_count():
+            return False
+        if properties.get_layout() not in (h5d.CONTIGUOUS, h5d.CHUNKED, h5d.COMPACT):
+            return False
+        filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
+        if filters - _REPLACED - {_FLETCHER32}:
+            return False
+        datatype = dataset.get_type()
+        nbytes = space.get_simple_extent_npoints() * datatype.get_size()
+        return bool(nbytes >= max(1, self._min_nbytes) and is_fixed(datatype))
+
+    def _chunk_of(self, dataset: Any, old_chunk: Any) -> tuple[int, ...]:
+        if old_chunk is not None and self._chunk_nbytes is None:
+            return tuple(old_chunk)
+        return chunks_for(dataset.shape, dataset.get_type().get_size(), self._chunk_nbytes or CHUNK_NBYTES)
+
+    def _values_of(self, filters: dict[int, Any]) -> tuple[int, ...]:
+        """Datasets whose rows are snapshots stay so."""
+        old = filters.get(FILTER_ID, ())
+        is_rows = bool(old) and old[0] >= _LEVEL_ROWS
+        return (self._values[0] + (_LEVEL_ROWS if is_rows else 0), *self._values[1:])
+
+
+def _copy_elements(source: Any, target: Any, chunk: Sequence[int], is_same_chunk: bool) -> None:
+    """Copies all elements in their stored form, a few chunks at a time. Chunks that do not exist are left out."""
+    shape, datatype = source.shape, source.get_type()
+    is_sparse = is_same_chunk and source.get_num_chunks() < math.prod(-(-n // c) for n, c in zip(shape, chunk))
+    piece = chunk if is_sparse else _piece(shape, chunk, datatype.get_size())
+    for first in _places(shape, piece):
+        if is_sparse and not source.get_chunk_info_by_coord(first).size:
+            continue
+        count = tuple(min(length, size - start) for length, size, start in zip(piece, shape, first))
+        memory, source_space, target_space = h5s.create_simple(count), source.get_space(), target.get_space()
+        source_space.select_hyperslab(first, count)
+        target_space.select_hyperslab(first, count)
+        elements = numpy.empty(math.prod(count) * datatype.get_size(), dtype="u1")
+        source.read(memory, source_space, elements, mtype=datatype)
+        target.write(memory, target_space, elements, mtype=datatype)
+
+
+def _piece(shape: Sequence[int], chunk: Sequence[int], item_nbytes: int) -> tuple[int, ...]:
+    """The shape of several whole chunks that are copied at once."""
+    piece = list(chunk)
+    for axis in reversed(range(len(shape))):
+        count = max(1, _PIECE_NBYTES // (math.prod(piece) * item_nbytes))
+        piece[axis] *= min(count, -(-shape[axis] // piece[axis]))
+    return tuple(piece)
+
+
+def _places(shape: Sequence[int], piece: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*(range(0, size, step) for size, step in zip(shape, piece)))

@@ -1,0 +1,37 @@
+"""The examples of docs/python_frameworks.md run, a section after another, in an empty folder."""
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NEEDED = {"HDF5": "h5py", "Keras": "keras", "transformers": "transformers", "diffusers": "diffusers",
+          "Lightning": "lightning.pytorch"}
+COUNTS = {"HDF5": 3, "Keras": 1, "transformers": 1, "diffusers": 1, "Lightning": 1}
+
+
+def examples(section):
+    with open(os.path.join(ROOT, "docs", "python_frameworks.md")) as file:
+        text = file.read()
+    part = re.search(r"^## %s\n(.*?)(?=^## |\Z)" % section, text, re.M | re.S).group(1)
+    return re.findall(r"^```python\n(.*?)^```", part, re.M | re.S)
+
+
+@pytest.mark.parametrize("section", NEEDED)
+def test_every_example_runs(directory, section):
+    found = examples(section)
+    assert len(found) == COUNTS[section]
+    environment = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
+    environment.update(KERAS_HOME=directory, HF_HUB_OFFLINE="1")
+    environment.setdefault("KERAS_BACKEND", "torch")
+
+    def run(program):
+        return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=directory,
+                              env=environment)
+
+    if run("import %s" % NEEDED[section]).returncode != 0:
+        pytest.skip("%s is not installed, or does not run here" % NEEDED[section])
+    done = run("\n".join(found))
+    assert done.returncode == 0, done.stderr[-3000:]
