@@ -1,6 +1,6 @@
 #!/bin/sh
-# checkpoint.sh [checkpoint.py options] - whole checkpoints of a training, as transformers' Trainer writes them: stored /
-# original beside zstd, optimizer.pt beside the same tensors in a safetensors file, and with --speed the time and the
+# checkpoint.sh [checkpoint.py options] - whole checkpoints of a training, as transformers' Trainer writes them: stored
+# / original beside zstd, optimizer.pt beside the same tensors in a safetensors file, and with --speed the time and the
 # memory of large files of torch beside safetensors files (tool/checkpoint.py says how). Needs torch from the Python
 # package index; --speed needs 13 GiB of disk in $TMPDIR and as much memory.
 set -eu

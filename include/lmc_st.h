@@ -122,7 +122,7 @@ typedef struct lmc_st_tensor {
  * file named *.safetensors is always read as one. Takes at most 4 times the bytes of the header + 1 MiB while it runs
  * and until lmc_st_close(), whatever the header says; an archive has two, its own and the original. Of a ZIP or GGUF
  * file, the directory, the pickle (up to 64 MiB) and the header that is made of them come to this while it runs, at
- * most 12 times their bytes.
+ * most 12 times their bytes; for a pickle that was made to take memory, 32 times, and at most 400 MiB.
  * Errors: IO (also: no such file), ARG (a directory, a pipe, a device), NOMEM, HEADER, TRUNCATED,
  * CORRUPT, CHECKSUM, UNSUPPORTED, LIMIT. Free with lmc_st_close(). */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag);
@@ -133,6 +133,11 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open(const char *path, lmc_st_file **
  * before the call ends. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator,
                                                      lmc_st_file **file, lmc_st_diag *diag);
+
+/* lmc_st_open_with(), but a file of no known kind is taken as pieces (LMC_ST_CONTAINER_RAW), as with
+ * lmc_st_options.raw. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_open_raw(const char *path, const lmc_allocator *allocator,
+                                                          lmc_st_file **file, lmc_st_diag *diag);
 
 /* Opens what a function gives instead of a file: an object of a store, a file in memory. `name` serves messages, and
  * tells the kind as a path does. read(user, offset, dst, nbytes) gives bytes [offset, offset + nbytes) of file_nbytes;
@@ -375,7 +380,7 @@ typedef struct lmc_st_result {
  *  modification. A failed call leaves nothing. A killed process leaves nothing if the file system has files without a
  *  name, but for the moment in which `force` replaces a file.
  *  Threads and memory of a call end with it. Memory stays below 128 MiB + 24 MiB per thread + 8 times the header
- *  (of a ZIP or GGUF file, 12 times what describes its tensors), whatever the size of file and tensors; with a base,
+ *  (of a ZIP or GGUF file, as for lmc_st_open()), whatever the size of file and tensors; with a base,
  *  + 8 times the headers of all files of the chain.
  *  If several things are wrong, the first in the file's order is reported, for every thread count. */
 

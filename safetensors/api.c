@@ -39,15 +39,27 @@ static lmc_status answer_end(const answer *answer, lmc_status status)
     return status;
 }
 
+static lmc_status open_file(const st_open *how, lmc_st_file **file, lmc_st_diag *diag)
+{
+    answer answer;
+    *file = NULL;
+    if (!answer_begin(&answer, how->path, diag))
+        return LMC_ERR_ARG;
+    return answer_end(&answer, st_file_open(how, file, &answer.diag));
+}
+
 lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator, lmc_st_file **file,
                             lmc_st_diag *diag)
 {
-    answer answer;
     const st_open how = {.path = path, .fd = -1, .allocator = allocator};
-    *file = NULL;
-    if (!answer_begin(&answer, path, diag))
-        return LMC_ERR_ARG;
-    return answer_end(&answer, st_file_open(&how, file, &answer.diag));
+    return open_file(&how, file, diag);
+}
+
+lmc_status lmc_st_open_raw(const char *path, const lmc_allocator *allocator, lmc_st_file **file,
+                           lmc_st_diag *diag)
+{
+    const st_open how = {.path = path, .fd = -1, .allocator = allocator, .is_raw_allowed = 1};
+    return open_file(&how, file, diag);
 }
 
 lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag)
@@ -58,13 +70,9 @@ lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag)
 lmc_status lmc_st_open_from(const char *name, lmc_read_fn read, void *user, uint64_t file_nbytes,
                             const lmc_allocator *allocator, lmc_st_file **file, lmc_st_diag *diag)
 {
-    answer answer;
     const st_open how = {
         .path = name, .fd = -1, .read = read, .user = user, .nbytes = file_nbytes, .allocator = allocator};
-    *file = NULL;
-    if (!answer_begin(&answer, name, diag))
-        return LMC_ERR_ARG;
-    return answer_end(&answer, st_file_open(&how, file, &answer.diag));
+    return open_file(&how, file, diag);
 }
 
 lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)

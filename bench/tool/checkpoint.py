@@ -11,8 +11,8 @@ Weights are saved as bf16 or as f32; AdamW's state is f32. lmc-st converts the l
 one as base; both are restored and compared. zstd takes a tar of the folder. optimizer.pt is also compared with a
 safetensors file that has the same tensors.
 
---speed: convert and restore of a file of 2 GiB and of one with 100,000 tensors of 2 KiB, as torch.save() writes them and
-as safetensors files with the same tensors. Alternately; the fastest of --rounds counts. Nothing is flushed.
+--speed: convert and restore of a file of 2 GiB and of one with 100,000 tensors of 2 KiB, as torch.save() writes them
+and as safetensors files with the same tensors. Alternately; the fastest of --rounds counts. Nothing is flushed.
 """
 
 import argparse

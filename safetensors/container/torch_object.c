@@ -74,6 +74,7 @@ static void keep_path(object_walk *walk, st_storage *storage)
     st_storages *const storages = walk->storages;
     /* shared keys may make paths that are longer than all that the pickle says */
     const size_t limit = 2 * walk->pickle->nbytes + PATHS_NBYTES_MIN;
+    storage->path_nbytes = 0;
     if (walk->is_lost || walk->path_nbytes == 0 || walk->path_nbytes > limit - storages->paths_nbytes)
         return;
     unsigned char *const room =
@@ -126,7 +127,8 @@ static void see_tensor(object_walk *walk, const st_torch_tensor *tensor)
     st_storage *const storage = find_storage(walk, tensor->key);
     if (!storage)
         return;
-    if (!storage->is_found) {
+    const int is_first = !storage->is_found;
+    if (is_first) {
         storage->is_found = 1;
         storage->has_dtype = (uint8_t)tensor->has_dtype;
         storage->type = tensor->type;
@@ -134,8 +136,11 @@ static void see_tensor(object_walk *walk, const st_torch_tensor *tensor)
     }
     if (!storage->has_shape && storage->has_dtype && tensor->has_dtype &&
         storage->type.dtype == tensor->type.dtype && storage->type.form == tensor->type.form &&
-        st_torch_tensor_covers(walk->pickle, tensor, storage->nbytes, dims, &rank))
+        st_torch_tensor_covers(walk->pickle, tensor, storage->nbytes, dims, &rank)) {
         keep_dims(walk, storage, dims, rank);
+        if (!is_first) /* name and shape are those of one tensor */
+            keep_path(walk, storage);
+    }
 }
 
 /* ---- the object ---- */

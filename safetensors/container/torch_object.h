@@ -37,7 +37,8 @@ typedef struct st_storages {
 } st_storages;
 
 /* Fills the storages from an object, whose path is `root` (may be empty). A storage gets the path of the first tensor
- * that has it, in the order of the object. Each part of the object is visited once. Error: NOMEM. */
+ * that covers it, in the order of the object, or of the first that has it if none does. Each part of the object is
+ * visited once. Error: NOMEM. */
 lmc_status st_storages_find(st_storages *storages, st_pickle *pickle, st_string root, lmc_st_diag *diag);
 
 /* The dimensions of a storage that has a shape. */

@@ -3,6 +3,7 @@
  */
 #include "safetensors/tree/base.h"
 
+#include "safetensors/archive/links.h"
 #include "safetensors/common/names.h"
 #include "safetensors/os/dir.h"
 
@@ -98,8 +99,10 @@ lmc_status st_tree_base_find(st_tree_base *base, const lmc_st_options *options, 
     const char *const name = !slash ? copy : slash + 1;
     if (slash)
         *slash = '\0';
+    /* a file whose name could not be recorded is no base */
+    const int may_be_there = options->base && st_base_name_is_valid(name, strlen(name));
     const int is_done =
-        (!options->base || find_file(options, folder, name, &base->path)) && list_dirs(base, options, folder);
+        (!may_be_there || find_file(options, folder, name, &base->path)) && list_dirs(base, options, folder);
     st_release(options->allocator, copy);
     inner->base = base->path;
     inner->base_dirs = (const char *const *)base->dirs;

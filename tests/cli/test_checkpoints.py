@@ -344,3 +344,18 @@ def test_salvage_of_other_kinds(tool, directory):
         tool.run("ls", os.path.join(directory, saved)).expect(0)
         os.unlink(os.path.join(directory, saved))
         os.unlink(path + ".lmc")
+
+
+def test_a_name_that_no_base_can_have(tool, directory):
+    """A file whose name is no UTF-8 cannot be recorded as a base: it goes without one."""
+    for name, nudged in (("old", 0), ("new", 5)):
+        root = os.path.join(directory, name)
+        os.mkdir(root)
+        write(os.path.join(root, "a.npy"), npy(1, nudged=nudged))
+        write(os.path.join(root, "b\udcff.npy"), npy(2, nudged=nudged))
+    new = os.path.join(directory, "new")
+    tool.run("convert", new, "--base", os.path.join(directory, "old")).expect(0)
+    tool.run("restore", new + ".lmc", "-o", os.path.join(directory, "back"), "--base-dir",
+             os.path.join(directory, "old")).expect(0)
+    for name in ("a.npy", "b\udcff.npy"):
+        check(read(os.path.join(directory, "back", name)) == read(os.path.join(new, name)), "the bytes differ")

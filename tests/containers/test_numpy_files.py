@@ -134,7 +134,8 @@ def test_cut_off(tool, directory, length):
 # ---- .npz ----
 
 def arrays():
-    return {"weights": some_values("f4", (300, 200), "C"), "step": numpy.array(7), "turned": some_values("f8", (30, 20), "F"),
+    return {"weights": some_values("f4", (300, 200), "C"), "step": numpy.array(7),
+            "turned": some_values("f8", (30, 20), "F"),
             "big": some_values(">i4", (50,), "C"), "complex": some_values("c16", (9, 8), "C"),
             "empty": numpy.zeros((0, 3), "f4"), "names": numpy.array(["a", "bc"], dtype=object),
             "layers/0/bias": some_values("f2", (70,), "C"), "\u00e9": some_values("i1", (70,), "C"),

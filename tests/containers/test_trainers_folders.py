@@ -85,7 +85,8 @@ def test_lightning(tool, directory):
     for step in (2, 4):
         training.steps(2)
         torch.save(lightning(training, step), os.path.join(folder, "checkpoints", f"epoch=0-step={step}.ckpt"))
-    os.link(os.path.join(folder, "checkpoints", "epoch=0-step=4.ckpt"), os.path.join(folder, "checkpoints", "last.ckpt"))
+    checkpoints = os.path.join(folder, "checkpoints")
+    os.link(os.path.join(checkpoints, "epoch=0-step=4.ckpt"), os.path.join(checkpoints, "last.ckpt"))
     write(os.path.join(folder, "hparams.yaml"), b"width: 64\n")
     written = check_round_trip(tool, folder)
     check("checkpoints/last.ckpt.lmc" in written and "hparams.yaml" in written, sorted(written))

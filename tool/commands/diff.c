@@ -28,8 +28,7 @@ static const char about[] =
     "else read; to find a damaged archive, use \"lmc-st verify\".\n";
 
 static const char more[] = "\n"
-                           "Exit status: 0 all tensors are equal (headers may differ: order, metadata,\n"
-                           "pickles; a word says so),\n"
+                           "Exit status: 0 all tensors are equal (headers, pickles may differ; it says so),\n"
                            "1 they differ or the data is bad, 2 wrong usage, 3 input failed.\n";
 
 /* Tensors of a file, by their numbers. */

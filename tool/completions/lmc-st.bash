@@ -13,11 +13,11 @@ _lmc_st_options() {
     '--no-fsync -q --quiet -v --verbose -h --help' ;;
   verify) echo '--sha256 --base --base-dir -j --threads -q --quiet -v --verbose -h --help' ;;
   cat) echo '--base --base-dir -j --threads -f --force -h --help' ;;
-  ls) echo '--json -h --help' ;;
-  info) echo '--json --base --base-dir -h --help' ;;
-  get) echo '--range --base --base-dir -o --output -f --force -h --help' ;;
-  diff) echo '--json --base --base-dir -j --threads -q --quiet -h --help' ;;
-  bench) echo '--json --base --base-dir -j --threads -h --help' ;;
+  ls) echo '--json --raw -h --help' ;;
+  info) echo '--json --base --base-dir --raw -h --help' ;;
+  get) echo '--range --base --base-dir -o --output -f --force --raw -h --help' ;;
+  diff) echo '--json --base --base-dir -j --threads -q --quiet --raw -h --help' ;;
+  bench) echo '--json --base --base-dir -j --threads --raw -h --help' ;;
   doctor) echo '--json -h --help' ;;
   '') echo '-t --test --version -h --help' ;;
   esac

@@ -68,7 +68,7 @@ complete -c lmc-st -n '__lmc_st_is get' -s o -l output -rF -d 'Name of the outpu
 complete -c lmc-st -n '__lmc_st_is convert restore' -s c -l stdout -d 'Write to standard output'
 complete -c lmc-st -n '__lmc_st_is convert' -l level -x -a 'default fast max' -d 'Level of compression'
 complete -c lmc-st -n '__lmc_st_is convert' -l exclude -x -d 'Files of a directory to copy'
-complete -c lmc-st -n '__lmc_st_is convert' -l raw -d 'Take a file of any kind'
+complete -c lmc-st -n '__lmc_st_is convert ls info get diff bench' -l raw -d 'Take a file of any kind'
 complete -c lmc-st -n '__lmc_st_is convert restore verify cat diff bench' -s j -l threads -x -d 'Number of threads'
 complete -c lmc-st -n '__lmc_st_is convert restore get' -s f -l force -d 'Replace an existing output'
 complete -c lmc-st -n '__lmc_st_is cat' -s f -l force -d 'Write even to a terminal'
