@@ -141,26 +141,36 @@ static void read_tensor(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, c
 
 /* ---- all of it ------------------------------------------------------------------------------------- */
 
-/* The original file's header, and room for its data; NULL if it is too large. */
+/* Room for the original file; NULL if it is too large. */
 static uint8_t *begin_image(const lmc_st_file *file, uint64_t nbytes_max)
 {
     size_t header_nbytes;
     const char *const header = lmc_st_header(file, &header_nbytes);
     const uint64_t nbytes = lmc_st_file_nbytes(file);
-    FUZZ_CLAIM(nbytes >= 8 && header_nbytes <= nbytes - 8);
-    if (nbytes > nbytes_max)
-        return NULL;
-    uint8_t *const image = fuzz_malloc((size_t)nbytes);
-    for (size_t i = 0; i < 8; i++)
-        image[i] = (uint8_t)((uint64_t)header_nbytes >> 8 * i);
-    memcpy(image + 8, header, header_nbytes);
-    return image;
+    FUZZ_CLAIM(header != NULL && lmc_st_skeleton_nbytes(file) <= nbytes);
+    if (lmc_st_container_of(file) == LMC_ST_CONTAINER_SAFETENSORS)
+        FUZZ_CLAIM(lmc_st_skeleton_nbytes(file) == 8 + header_nbytes);
+    return nbytes > nbytes_max ? NULL : fuzz_malloc((size_t)nbytes);
+}
+
+/* Reads the skeleton up to `end` to its place behind data_nbytes bytes of tensors. *at: what was read of it. */
+static void read_gap(const lmc_st_file *file, uint64_t *at, uint64_t end, uint64_t data_nbytes,
+                     fuzz_walk *walk)
+{
+    FUZZ_CLAIM(*at <= end && end <= lmc_st_skeleton_nbytes(file));
+    if (walk->bytes != NULL && *at < end) {
+        lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+        const lmc_status status =
+            lmc_st_skeleton_read(file, *at, (size_t)(end - *at), walk->bytes + *at + data_nbytes, &diag);
+        fuzz_claim_diag(&diag, status);
+        walk->status = walk->status == LMC_OK ? status : walk->status;
+    }
+    *at = end;
 }
 
 void fuzz_walk_file(const lmc_st_file *file, uint64_t nbytes_max, fuzz_walk *walk)
 {
-    uint64_t data_offset = 0;
-    size_t header_nbytes;
+    uint64_t data_offset = 0, skeleton_at = 0, origin = 0;
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     lmc_st_mode mode;
     lmc_ctx *ctx = NULL;
@@ -169,19 +179,20 @@ void fuzz_walk_file(const lmc_st_file *file, uint64_t nbytes_max, fuzz_walk *wal
     walk->nbytes = (size_t)lmc_st_file_nbytes(file);
     walk->bytes = begin_image(file, nbytes_max);
     claim_metadata(file);
-    lmc_st_header(file, &header_nbytes);
 
     const uint64_t count = lmc_st_tensor_count(file);
     for (uint64_t i = 0; i < count; i++) {
         claim_info(file, i, data_offset, &tensor);
-        uint8_t *const place = walk->bytes == NULL ? NULL : walk->bytes + 8 + header_nbytes + data_offset;
+        FUZZ_CLAIM(lmc_st_tensor_origin(file, i, &origin) == LMC_OK && origin >= data_offset);
+        read_gap(file, &skeleton_at, origin - data_offset, data_offset, walk);
+        FUZZ_CLAIM(tensor.nbytes <= lmc_st_file_nbytes(file) - origin);
+        uint8_t *const place = walk->bytes == NULL ? NULL : walk->bytes + origin;
         read_tensor(file, ctx, i, &tensor, place, walk);
         walk->has_unread |= place == NULL || tensor.nbytes == 0;
         data_offset += tensor.nbytes;
     }
+    read_gap(file, &skeleton_at, lmc_st_skeleton_nbytes(file), data_offset, walk);
     FUZZ_CLAIM(lmc_st_file_nbytes(file) == lmc_st_skeleton_nbytes(file) + data_offset);
-    if (lmc_st_container_of(file) == LMC_ST_CONTAINER_SAFETENSORS)
-        FUZZ_CLAIM(lmc_st_skeleton_nbytes(file) == 8 + header_nbytes);
     FUZZ_CLAIM(lmc_st_tensor_info(file, count, &tensor) == LMC_ERR_ARG);
     FUZZ_CLAIM(lmc_st_tensor_mode(file, count, &mode, NULL) == LMC_ERR_ARG);
     lmc_ctx_free(ctx);
