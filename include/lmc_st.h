@@ -121,8 +121,8 @@ typedef struct lmc_st_tensor {
 /* Opens a plain file or an archive and checks header and table; no frame is read yet. The content tells the kind, but a
  * file named *.safetensors is always read as one. Takes at most 4 times the bytes of the header + 1 MiB while it runs
  * and until lmc_st_close(), whatever the header says; an archive has two, its own and the original. Of a ZIP or GGUF
- * file, the directory, the pickle (up to 64 MiB) and the header that is made of them come to this while it runs, at
- * most 12 times their bytes; for a pickle that was made to take memory, 32 times, and at most 400 MiB.
+ * file, it takes at most 12 times the bytes of the directory, the pickle (up to 64 MiB) and the header that is made of
+ * them. A pickle that was made to take memory may take 32 times its bytes, at most 400 MiB.
  * Errors: IO (also: no such file), ARG (a directory, a pipe, a device), NOMEM, HEADER, TRUNCATED,
  * CORRUPT, CHECKSUM, UNSUPPORTED, LIMIT. Free with lmc_st_close(). */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag);
@@ -226,8 +226,8 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_origin(const lmc_st_file
  * memory, which counts once.
  *
  * The archive records the base's plain file name, and size and header hash of the file that the base is or restores
- * to (of another file than a safetensors file, a hash of its tensors' places). Its frames hold hashes of the base's
- * content: wrong content never passes. Header, tensors and modes can be had without the base.
+ * to. Of another file than a safetensors file, it records a hash of its tensors' places. Its frames hold hashes of the
+ * base's content: wrong content never passes. Header, tensors and modes can be had without the base.
  * A call that needs the base first looks for it here:
  *   - the file `base` of lmc_st_set_base() or of the options, whatever its name is;
  *   - in each of `base_dirs`, in order: NAME, then NAME.lmc;

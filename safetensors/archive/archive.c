@@ -126,7 +126,8 @@ static lmc_status refuse_pair(const st_header *own, const st_header *original, s
                          diag);
 }
 
-/* 1 if tensor `index` of the archive header has the name `wanted`, as it is for this original. Error: NOMEM. */
+/* *is_named: tensor `index` of the archive header has the name `wanted`, with as many `~` as this original asks for.
+ * Error: NOMEM. */
 static lmc_status check_free_name(const st_header *own, size_t index, const char *wanted,
                                   const st_header *original, int *is_named, lmc_st_diag *diag)
 {

@@ -25,13 +25,15 @@ struct lmc_st_file {
     lmc_allocator memory;
     char *path; /* for diagnostics */
     os_input input;
-    lmc_st_container container;     /* of the original file, as all that is no place, frame or base */
+    int is_archive;
+    /* The original file: this one if it is no archive. */
+    lmc_st_container container;
     st_header header;               /* its own, or one that was made for its tensors */
     unsigned char header_length[8]; /* that stands before a safetensors header */
     uint64_t file_nbytes;
     st_skeleton_place skeleton;
-    uint64_t *origins; /* archives of other kinds: where tensor i begins in the original file; else NULL */
-    int is_archive;
+    uint64_t *origins; /* archives of other files than safetensors: where tensor i begins in it; else NULL */
+    /* This file. */
     /* Where tensor i begins in this file, and where the last one ends. In an archive, and in a safetensors file, tensor
      * i ends where the next one begins. */
     uint64_t *places;

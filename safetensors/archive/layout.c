@@ -16,11 +16,6 @@
 
 #define GAP_NBYTES 8
 
-static uint64_t padded(uint64_t nbytes)
-{
-    return (nbytes + 7) / 8 * 8;
-}
-
 /* ---- writing ---- */
 
 lmc_status st_layout_pack(st_layout *layout, const lmc_allocator *memory, const st_header *header,
@@ -44,7 +39,7 @@ lmc_status st_layout_pack(st_layout *layout, const lmc_allocator *memory, const 
 
 uint64_t st_layout_nbytes(const st_layout *layout)
 {
-    return layout->kind == LMC_ST_CONTAINER_SAFETENSORS ? 0 : HEAD_NBYTES + padded(layout->gaps_nbytes);
+    return layout->kind == LMC_ST_CONTAINER_SAFETENSORS ? 0 : HEAD_NBYTES + st_padded(layout->gaps_nbytes);
 }
 
 uint64_t st_layout_nbytes_max(uint64_t tensor_count)
@@ -61,9 +56,9 @@ unsigned char *st_layout_write(const st_layout *layout, unsigned char *dst)
     st_store_u64(dst + AT_SKELETON_NBYTES, layout->skeleton_nbytes);
     st_store_u64(dst + AT_SKELETON_HASH, layout->skeleton_hash);
     dst += HEAD_NBYTES;
-    memset(dst, 0, padded(layout->gaps_nbytes));
+    memset(dst, 0, st_padded(layout->gaps_nbytes));
     memcpy(dst, layout->gaps, layout->gaps_nbytes);
-    return dst + padded(layout->gaps_nbytes);
+    return dst + st_padded(layout->gaps_nbytes);
 }
 
 /* ---- reading ---- */
@@ -72,7 +67,7 @@ uint64_t st_layout_stated_nbytes(const unsigned char *src, uint64_t left)
 {
     if (left < HEAD_NBYTES)
         return 0;
-    const uint64_t nbytes = HEAD_NBYTES + padded(st_load_u32(src + AT_GAPS_NBYTES));
+    const uint64_t nbytes = HEAD_NBYTES + st_padded(st_load_u32(src + AT_GAPS_NBYTES));
     return nbytes > left ? 0 : nbytes;
 }
 
@@ -89,7 +84,7 @@ lmc_status st_layout_read(st_layout *layout, const lmc_allocator *memory, const 
     layout->skeleton_nbytes = st_load_u64(src + AT_SKELETON_NBYTES);
     layout->skeleton_hash = st_load_u64(src + AT_SKELETON_HASH);
     layout->gaps_nbytes = (tensor_count + 1) * GAP_NBYTES;
-    for (size_t i = packed_nbytes; i < padded(packed_nbytes); i++)
+    for (size_t i = packed_nbytes; i < st_padded(packed_nbytes); i++)
         if (packed[i] != 0)
             return st_fail(diag, LMC_ERR_CORRUPT, offset + HEAD_NBYTES + i,
                            "the archive table's list of gaps is not padded with zeros");

@@ -13,8 +13,8 @@ typedef struct st_layout {
     lmc_st_container kind;    /* LMC_ST_CONTAINER_SAFETENSORS: there is no such part */
     uint64_t skeleton_nbytes; /* bytes of the file that belong to no tensor */
     uint64_t skeleton_hash;   /* of the index of its pieces (archive/skeleton.h) */
-    unsigned char
-        *gaps; /* bytes before each tensor, and behind the last: a u64 each. Packed for the writer. */
+    /* Bytes before each tensor, and behind the last one: a u64 each. For the writer, as they stand in the table. */
+    unsigned char *gaps;
     size_t gaps_nbytes;
 } st_layout;
 

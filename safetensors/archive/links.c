@@ -18,14 +18,9 @@
 #define LINK_NBYTES 8
 #define PLACE_BIT 31 /* of the base's number; a header has room for far fewer tensors */
 
-static uint64_t padded(uint64_t nbytes)
-{
-    return (nbytes + 7) / 8 * 8;
-}
-
 uint64_t st_bases_nbytes(size_t link_count, size_t name_nbytes)
 {
-    return link_count == 0 ? 0 : HEAD_NBYTES + padded(name_nbytes) + (uint64_t)link_count * LINK_NBYTES;
+    return link_count == 0 ? 0 : HEAD_NBYTES + st_padded(name_nbytes) + (uint64_t)link_count * LINK_NBYTES;
 }
 
 uint64_t st_bases_stated_nbytes(const unsigned char *src, uint64_t left)
@@ -48,9 +43,9 @@ unsigned char *st_bases_write(const st_bases *bases, unsigned char *dst)
     st_store_u64(dst + AT_HEADER_HASH, bases->header_hash);
     st_store_u64(dst + AT_CONTENT_HASH, bases->content_hash);
     dst += HEAD_NBYTES;
-    memset(dst, 0, padded(name_nbytes));
+    memset(dst, 0, st_padded(name_nbytes));
     memcpy(dst, bases->name, name_nbytes);
-    dst += padded(name_nbytes);
+    dst += st_padded(name_nbytes);
     for (size_t i = 0; i < bases->link_count; i++) {
         const st_link link = bases->links[i];
         st_store_u32(dst, link.tensor);
@@ -76,7 +71,7 @@ static lmc_status read_file(st_bases *bases, const unsigned char *src, uint64_t 
     bases->file_nbytes = st_load_u64(src + AT_FILE_NBYTES);
     bases->header_hash = st_load_u64(src + AT_HEADER_HASH);
     bases->content_hash = st_load_u64(src + AT_CONTENT_HASH);
-    for (size_t i = name_nbytes; i < padded(name_nbytes); i++) {
+    for (size_t i = name_nbytes; i < st_padded(name_nbytes); i++) {
         if (name[i] != 0)
             return st_fail(diag, LMC_ERR_CORRUPT, offset + HEAD_NBYTES + i,
                            "the archive table: the bytes behind the base's name are not zero");
@@ -117,7 +112,7 @@ lmc_status st_bases_read(st_bases *bases, const lmc_allocator *memory, const uns
                          size_t tensor_count, uint64_t offset, lmc_st_diag *diag)
 {
     const size_t link_count = st_load_u32(src + AT_LINK_COUNT);
-    const uint64_t links_at = HEAD_NBYTES + padded(st_load_u32(src + AT_NAME_NBYTES));
+    const uint64_t links_at = HEAD_NBYTES + st_padded(st_load_u32(src + AT_NAME_NBYTES));
     bases->links = st_allocate_array(memory, link_count, sizeof *bases->links);
     if (!bases->links)
         return st_fail_nomem(diag);

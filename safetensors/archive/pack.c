@@ -29,23 +29,32 @@ size_t st_pack(const void *src, size_t nbytes, void *dst)
     return nbytes;
 }
 
+int st_frame_states(const void *frame, size_t frame_nbytes, size_t nbytes)
+{
+    return ZSTD_getFrameContentSize(frame, frame_nbytes) == nbytes &&
+           ZSTD_findFrameCompressedSize(frame, frame_nbytes) == frame_nbytes;
+}
+
+lmc_status st_unpack_frame(const void *frame, size_t frame_nbytes, void *dst, size_t dst_nbytes)
+{
+    if (!st_frame_states(frame, frame_nbytes, dst_nbytes))
+        return LMC_ERR_CORRUPT;
+    const size_t got = ZSTD_decompress(dst, dst_nbytes, frame, frame_nbytes);
+    if (ZSTD_isError(got) && ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation)
+        return LMC_ERR_NOMEM;
+    return ZSTD_isError(got) || got != dst_nbytes ? LMC_ERR_CORRUPT : LMC_OK;
+}
+
 int st_pack_states(const void *packed, size_t packed_nbytes, size_t nbytes)
 {
-    return packed_nbytes == nbytes || (ZSTD_getFrameContentSize(packed, packed_nbytes) == nbytes &&
-                                       ZSTD_findFrameCompressedSize(packed, packed_nbytes) == packed_nbytes);
+    return packed_nbytes == nbytes || st_frame_states(packed, packed_nbytes, nbytes);
 }
 
 lmc_status st_unpack(const void *packed, size_t packed_nbytes, void *dst, size_t dst_nbytes)
 {
-    if (!st_pack_states(packed, packed_nbytes, dst_nbytes))
-        return LMC_ERR_CORRUPT;
-    if (packed_nbytes == dst_nbytes) {
-        if (dst_nbytes > 0)
-            memcpy(dst, packed, dst_nbytes);
-        return LMC_OK;
-    }
-    const size_t got = ZSTD_decompress(dst, dst_nbytes, packed, packed_nbytes);
-    if (ZSTD_isError(got) && ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation)
-        return LMC_ERR_NOMEM;
-    return ZSTD_isError(got) || got != dst_nbytes ? LMC_ERR_CORRUPT : LMC_OK;
+    if (packed_nbytes != dst_nbytes)
+        return st_unpack_frame(packed, packed_nbytes, dst, dst_nbytes);
+    if (dst_nbytes > 0)
+        memcpy(dst, packed, dst_nbytes);
+    return LMC_OK;
 }

@@ -22,4 +22,8 @@ lmc_status st_unpack(const void *packed, size_t packed_nbytes, void *dst, size_t
 /* 1 if what is packed states that it holds nbytes bytes, and is one frame: before there is room for them. */
 int st_pack_states(const void *packed, size_t packed_nbytes, size_t nbytes);
 
+/* The same two for bytes that are a zstd frame, whatever their number. */
+lmc_status st_unpack_frame(const void *frame, size_t frame_nbytes, void *dst, size_t dst_nbytes);
+int st_frame_states(const void *frame, size_t frame_nbytes, size_t nbytes);
+
 #endif

@@ -6,8 +6,6 @@
 #include "safetensors/archive/pack.h"
 
 #include <string.h>
-#include <zstd.h>
-#include <zstd_errors.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -217,12 +215,8 @@ static lmc_status unpack_header(st_table *table, const unsigned char *src, uint6
         return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_METHOD,
                        "the archive needs a newer version: header method %u", method);
     const int is_stored = method == ST_TABLE_METHOD_STORED;
-    const unsigned long long promised =
-        is_stored ? stored_nbytes : ZSTD_getFrameContentSize(stored, stored_nbytes);
-    /* one frame, and nothing behind it */
-    const size_t frame_nbytes =
-        is_stored ? stored_nbytes : ZSTD_findFrameCompressedSize(stored, stored_nbytes);
-    if (promised != table->header_nbytes || frame_nbytes != stored_nbytes)
+    if (is_stored ? stored_nbytes != table->header_nbytes
+                  : !st_frame_states(stored, stored_nbytes, table->header_nbytes))
         return st_fail(diag, LMC_ERR_CORRUPT, offset + AT_HEADER_NBYTES,
                        "the stored header does not have its stated size");
     table->header = st_allocate(table->memory, table->header_nbytes + 1);
@@ -232,13 +226,12 @@ static lmc_status unpack_header(st_table *table, const unsigned char *src, uint6
         memcpy(table->header, stored, stored_nbytes);
         return LMC_OK;
     }
-    const size_t got = ZSTD_decompress(table->header, table->header_nbytes, stored, stored_nbytes);
-    if (ZSTD_isError(got) && ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation)
+    const lmc_status status = st_unpack_frame(stored, stored_nbytes, table->header, table->header_nbytes);
+    if (status == LMC_ERR_NOMEM)
         return st_fail_nomem(diag);
-    if (ZSTD_isError(got) || got != table->header_nbytes)
-        return st_fail(diag, LMC_ERR_CORRUPT, offset + ST_TABLE_HEAD_NBYTES,
-                       "the stored header cannot be decompressed");
-    return LMC_OK;
+    return status == LMC_OK ? LMC_OK
+                            : st_fail(diag, status, offset + ST_TABLE_HEAD_NBYTES,
+                                      "the stored header cannot be decompressed");
 }
 
 static lmc_status read_aliases(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)

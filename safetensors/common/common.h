@@ -36,6 +36,12 @@ static inline void st_store_u64(unsigned char *dst, uint64_t value)
         dst[i] = (unsigned char)(value >> 8 * i);
 }
 
+/* The next multiple of 8. */
+static inline uint64_t st_padded(uint64_t nbytes)
+{
+    return (nbytes + 7) / 8 * 8;
+}
+
 /* *sum = a + b, *product = a * b; return 1 if it does not fit. */
 __attribute__((warn_unused_result)) static inline int st_add_overflows(uint64_t a, uint64_t b, uint64_t *sum)
 {
