@@ -1,49 +1,10 @@
 /* delta_decode.c - decodes a block from the base and the stored differences. */
 #include "codec/bitset/bitset.h"
+#include "codec/delta/delta_exceptions.h"
 #include "codec/delta/delta_lists.h"
+#include "codec/delta/sparse.h"
 #include "codec/plain/escape.h"
 #include "codec/plain/plane.h"
-
-/* The exceptions that were not applied yet. */
-typedef struct exception_reader {
-    const uint8_t *places, *values;
-    size_t count;
-    uint64_t least; /* least place that the next one may have */
-    unsigned place_nbytes;
-} exception_reader;
-
-static lmc_status read_exceptions(const lmc_delta_job *job, lmc_reader *reader, size_t n,
-                                  exception_reader *exceptions, lmc_diag *diag)
-{
-    const unsigned count_nbytes = lmc_count_nbytes(n);
-    exceptions->least = 0;
-    exceptions->place_nbytes = count_nbytes;
-    exceptions->count = (size_t)lmc_read_n(reader, count_nbytes);
-    if (reader->failed || exceptions->count > n)
-        return lmc_corrupt(diag, 0, "block: more exceptions than elements");
-    exceptions->places = lmc_read_span(reader, exceptions->count * count_nbytes);
-    exceptions->values = lmc_read_span(reader, exceptions->count * job->element_nbytes);
-    return reader->failed ? lmc_corrupt(diag, 0, "block: its exceptions are cut short") : LMC_OK;
-}
-
-/* Puts the exceptions below element `end` in their places; strip holds the elements from `first` on. */
-static lmc_status apply_exceptions(const lmc_delta_job *job, exception_reader *exceptions, size_t first,
-                                   size_t end, uint8_t *strip, lmc_diag *diag)
-{
-    const unsigned count_nbytes = exceptions->place_nbytes;
-    for (; exceptions->count > 0; exceptions->count--) {
-        const uint64_t place = lmc_load_n(exceptions->places, count_nbytes);
-        if (place >= end)
-            break;
-        if (place < exceptions->least)
-            return lmc_corrupt(diag, 0, "block: exceptions are out of order");
-        memcpy(strip + (place - first) * job->element_nbytes, exceptions->values, job->element_nbytes);
-        exceptions->places += count_nbytes;
-        exceptions->values += job->element_nbytes;
-        exceptions->least = place + 1;
-    }
-    return LMC_OK;
-}
 
 static lmc_status read_low_planes(const lmc_delta_job *job, lmc_source *source, size_t n,
                                   const uint8_t **planes, lmc_diag *diag)
@@ -97,7 +58,7 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsig
         return lmc_corrupt(diag, 0, "block: low bits end early or have spare bits set");
     /* without low bits, the symbols are a list of bytes */
     uint8_t *const decoded = low_nbits == 0 && !has_sign_changes ? list : symbols;
-    LMC_TRY(lmc_buckets_decode(job->bucket_code, job->kernels, scratch, source, n, decoded, diag));
+    LMC_TRY(lmc_buckets_decode(job->bucket_code, job->kernels, scratch, 0, source, n, decoded, diag));
     const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
     if (lists->high.nbytes[class] == 1 && !has_sign_changes && are_narrow(decoded, n, low_nbits)) {
         if (low_nbits > 0)
@@ -117,7 +78,7 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsig
 
 /* Joins high parts, lower bytes and the base to the content, strip by strip, and hashes it. */
 static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, const uint8_t *const *planes,
-                             const uint8_t *values, size_t n, exception_reader *exceptions, uint8_t *dst,
+                             const uint8_t *values, size_t n, lmc_exception_reader *exceptions, uint8_t *dst,
                              lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
@@ -132,22 +93,20 @@ static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, c
         job->kernels->gather(&lists->order, scratch->classes + i, m, &lists->high, scratch->strip_high, strip,
                              job->past_cache ? 0 : m * job->element_nbytes);
         job->kernels->delta_join[element_log2](job->delta, scratch->strip_high, low, values + at, m, strip);
-        LMC_TRY(apply_exceptions(job, exceptions, i, i + m, strip, diag));
+        LMC_TRY(lmc_exceptions_apply(job, exceptions, i, i + m, strip, diag));
         job->kernels->hash_update(scratch->hash_state, strip, m * job->element_nbytes);
         if (job->past_cache)
             job->kernels->copy_past_cache(dst + at, strip, m * job->element_nbytes);
     }
-    return exceptions->count > 0
-               ? lmc_corrupt(diag, 0, "block: exceptions are out of order or beyond its end")
-               : LMC_OK;
+    return lmc_exceptions_end(exceptions, diag);
 }
 
 static lmc_status decode_values(const lmc_delta_job *job, lmc_source *source, const uint8_t *values,
                                 lmc_class_lists *lists, size_t n, uint8_t *dst, lmc_diag *diag)
 {
-    exception_reader exceptions = {0};
+    lmc_exception_reader exceptions = {0};
     const uint8_t *planes[LMC_FMT_PLANE_COUNT_MAX];
-    LMC_TRY(read_exceptions(job, &source->reader, n, &exceptions, diag));
+    LMC_TRY(lmc_exceptions_read(job, &source->reader, n, &exceptions, diag));
     LMC_TRY(read_low_planes(job, source, n, planes, diag));
     lmc_lists_open(job, n, lists);
     for (unsigned c = 0; c < job->delta->class_count; c++)
@@ -193,6 +152,13 @@ static lmc_status decode_stored(const lmc_delta_job *job, const lmc_delta_stored
     return LMC_OK;
 }
 
+/* A stored block behind its mode, with slack. */
+static void open_body(lmc_source *source, const uint8_t *stored, size_t stored_nbytes)
+{
+    lmc_source_open_padded(source, stored, stored_nbytes);
+    (void)lmc_read_n(&source->reader, 1);
+}
+
 /* Decodes a block of differences. */
 static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
                                   size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
@@ -211,10 +177,16 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stor
     uint8_t *const stored = job->scratch->stored; /* a copy with slack: then no plane is copied on its own */
     memcpy(stored, block->stored, block->stored_nbytes);
     memset(stored + block->stored_nbytes, 0, LMC_SYMBOLS_SLACK);
-    lmc_source_open_padded(&source, stored, block->stored_nbytes);
-    (void)lmc_read_n(&source.reader, 1);
     kernels->hash_begin(hash_state);
-    LMC_TRY(decode_values(job, &source, values, &lists, n, dst, diag));
+    int is_sparse = block->stored_nbytes <= n / LMC_SPARSE_STEP && lmc_delta_may_be_sparse(job->delta);
+    if (is_sparse) {
+        open_body(&source, stored, block->stored_nbytes);
+        LMC_TRY(lmc_sparse_decode(job, &source, values, &lists, n, dst, &is_sparse, diag));
+    }
+    if (!is_sparse) {
+        open_body(&source, stored, block->stored_nbytes);
+        LMC_TRY(decode_values(job, &source, values, &lists, n, dst, diag));
+    }
     if (lmc_reader_left(&source.reader) != trailing_nbytes)
         return lmc_corrupt(diag, 0, "block: bytes after its end");
     memcpy(dst + n * job->element_nbytes, source.reader.next, trailing_nbytes);
