@@ -18,7 +18,7 @@
 #define HIERARCHY_STEP_NBITS 90
 
 /* More members than this are slow to code one by one. They become a hierarchy even if gaps are a little smaller. */
-#define GAPS_COUNT_MAX 2048
+#define GAPS_COUNT_MAX 512
 
 typedef struct bitset_coder {
     const lmc_kernels *kernels;

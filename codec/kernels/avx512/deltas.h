@@ -213,6 +213,8 @@ LMC_INLINE void classify_elements(const unsigned nbytes, const lmc_delta *delta,
     const class_book book = load_classes(delta);
     class_words sums = {{_mm512_setzero_si512(), _mm512_setzero_si512()}};
     for (size_t g = 0; g < n; g += GROUP) {
+        for (unsigned k = 0; k < nbytes; k++)
+            fetch(base + g * nbytes + 64 * k, LMC_STRIP_VALUES * nbytes);
         const __m512i keys = load_keys(nbytes, key_shift, base + g * nbytes, n - g);
         const __m512i group = look_up_classes(&book, _mm512_and_si512(keys, key_mask));
         _mm512_storeu_si512(classes + g, group);

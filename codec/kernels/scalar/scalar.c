@@ -105,6 +105,14 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
         counts[c] += (size_t)count[0][c] + count[1][c] + count[2][c] + count[3][c];
 }
 
+LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += classes[i] == class;
+    return count;
+}
+
 /* Counts with a byte for each class. */
 LMC_INLINE void count_group(const uint8_t *classes, uint32_t *counts)
 {
