@@ -41,38 +41,46 @@ static int are_narrow(const uint8_t *symbols, size_t n, unsigned low_nbits)
     return most <= (low_nbits > 0 ? 255u >> low_nbits : LMC_HIGH_WIDE - 1u);
 }
 
-/* Reads the high parts of a class, at least one, and finds out if one byte each is enough for them. */
-static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsigned class,
-                             lmc_class_lists *lists, lmc_diag *diag)
+lmc_status lmc_high_list_read(const lmc_delta_job *job, lmc_source *source, unsigned class,
+                              int may_have_bytes, lmc_high_list *list, lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
     const lmc_element_cut cut = lmc_high_cut(job->delta, class, 2);
     const unsigned low_nbits = cut.split.low_nbits;
-    const size_t n = lists->count[class];
-    uint8_t *const list = lists->begin[class];
+    const size_t n = list->n;
     uint8_t *const symbols = scratch->symbols;
     int has_sign_changes;
+    list->wide = NULL;
     LMC_TRY(read_sign_changes(job, source, n, &has_sign_changes, diag));
     const uint8_t *const low = lmc_source_bits(source, n * low_nbits);
     if (!low)
         return lmc_corrupt(diag, 0, "block: low bits end early or have spare bits set");
     /* without low bits, the symbols are a list of bytes */
-    uint8_t *const decoded = low_nbits == 0 && !has_sign_changes ? list : symbols;
+    uint8_t *const decoded = low_nbits == 0 && !has_sign_changes ? list->bytes : symbols;
     LMC_TRY(lmc_buckets_decode(job->bucket_code, job->kernels, scratch, 0, source, n, decoded, diag));
     const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
-    if (lists->high.nbytes[class] == 1 && !has_sign_changes && are_narrow(decoded, n, low_nbits)) {
+    if (may_have_bytes && !has_sign_changes && are_narrow(decoded, n, low_nbits)) {
         if (low_nbits > 0)
-            job->kernels->join[0](&cut.split, &set, n, list, NULL);
+            job->kernels->join[0](&cut.split, &set, n, list->bytes, NULL);
         return LMC_OK;
     }
     if (decoded != symbols)
         memcpy(symbols, decoded, n);
-    lists->high.nbytes[class] = 2;
-    job->kernels->join[1](&cut.split, &set, n, list, NULL);
+    list->wide = (uint16_t *)(void *)list->bytes;
+    job->kernels->join[1](&cut.split, &set, n, list->bytes, NULL);
     if (lmc_cut_has_escapes(&cut))
-        LMC_TRY(lmc_escapes_apply(&cut, symbols, n, &source->reader, list, diag));
+        LMC_TRY(lmc_escapes_apply(&cut, symbols, n, &source->reader, list->bytes, diag));
     if (has_sign_changes)
-        job->kernels->put_sign_changes((uint16_t *)(void *)list, n, scratch->sign_changes);
+        job->kernels->put_sign_changes(list->wide, n, scratch->sign_changes);
+    return LMC_OK;
+}
+
+static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsigned class,
+                             lmc_class_lists *lists, lmc_diag *diag)
+{
+    lmc_high_list list = {.bytes = lists->begin[class], .n = lists->count[class]};
+    LMC_TRY(lmc_high_list_read(job, source, class, lists->high.nbytes[class] == 1, &list, diag));
+    lists->high.nbytes[class] = list.wide ? 2 : 1;
     return LMC_OK;
 }
 
@@ -178,7 +186,7 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stor
     memcpy(stored, block->stored, block->stored_nbytes);
     memset(stored + block->stored_nbytes, 0, LMC_SYMBOLS_SLACK);
     kernels->hash_begin(hash_state);
-    int is_sparse = block->stored_nbytes <= n / LMC_SPARSE_STEP && lmc_delta_may_be_sparse(job->delta);
+    int is_sparse = block->stored_nbytes <= n / LMC_SPARSE_STEP && job->delta->low_nbytes == 0;
     if (is_sparse) {
         open_body(&source, stored, block->stored_nbytes);
         LMC_TRY(lmc_sparse_decode(job, &source, values, &lists, n, dst, &is_sparse, diag));

@@ -79,27 +79,25 @@ static uint16_t *find_wide_high(const lmc_delta_job *job, const lmc_class_lists 
     return high;
 }
 
-/* Writes a class: sign changes, low bits, symbols, escapes. */
-static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class,
-                       lmc_writer *writer)
+int lmc_high_list_write(const lmc_delta_job *job, unsigned class, const lmc_high_list *list,
+                        lmc_writer *writer)
 {
     lmc_scratch *const scratch = job->scratch;
-    uint16_t *const high = find_wide_high(job, lists, class);
-    const size_t n = lists->count[class];
-    const lmc_element_cut cut = lmc_high_cut(job->delta, class, high ? 2 : 1);
-    const uint8_t *const elements = high ? (const uint8_t *)high : lists->begin[class];
+    const size_t n = list->n;
+    const lmc_element_cut cut = lmc_high_cut(job->delta, class, list->wide ? 2 : 1);
+    const uint8_t *const elements = list->wide ? (const uint8_t *)list->wide : list->bytes;
     const uint8_t *symbols = scratch->symbols;
     uint16_t *escapes = scratch->escapes;
-    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_sign_changes(job, high, n, writer))
+    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_sign_changes(job, list->wide, n, writer))
         return 0;
     const size_t low_nbytes = lmc_bits_nbytes(n * cut.split.low_nbits);
     if (low_nbytes > lmc_writer_left(writer))
         return 0;
     const lmc_plane_set set = {.symbols = scratch->symbols, .low = writer->next};
     writer->next += low_nbytes;
-    if (!high && cut.split.low_nbits == 0)
+    if (!list->wide && cut.split.low_nbits == 0)
         symbols = elements;
-    else if (job->kernels->split[high ? 1 : 0](&cut.split, elements, n, &set))
+    else if (job->kernels->split[list->wide ? 1 : 0](&cut.split, elements, n, &set))
         escapes = lmc_escapes_collect(&cut, symbols, elements, n, escapes);
     const size_t nbytes = lmc_buckets_encode(job->bucket_code, job->kernels, scratch, 0, symbols, n,
                                              writer->next, lmc_writer_left(writer));
@@ -109,6 +107,13 @@ static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, u
         return 0;
     lmc_write_span(writer, scratch->escapes, escapes_nbytes);
     return 1;
+}
+
+static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class,
+                       lmc_writer *writer)
+{
+    const lmc_high_list list = {lists->begin[class], find_wide_high(job, lists, class), lists->count[class]};
+    return lmc_high_list_write(job, class, &list, writer);
 }
 
 /* Writes the elements, whose classes were found and counted, and hashes src_nbytes bytes. */
@@ -163,7 +168,7 @@ size_t lmc_delta_encode(const lmc_delta_job *job, const uint8_t *src, const uint
         dst[0] = LMC_FMT_BLOCK_SAME;
         return 1;
     }
-    if (src_nbytes >= job->element_nbytes && lmc_delta_may_be_sparse(job->delta)) {
+    if (src_nbytes >= job->element_nbytes && job->delta->low_nbytes == 0) {
         const lmc_sparse_block block = {src, base, src_nbytes, same_nbytes};
         const size_t nbytes = lmc_sparse_encode(job, &block, dst, content_hash, base_hash);
         if (nbytes != 0)

@@ -1,7 +1,8 @@
 /*
  * sparse.h - delta blocks in which few elements differ from the base. Their bytes are those of any other delta block,
- * but only the elements that differ are compared, listed and restored. That asks for a plan without low bytes and low
- * bits: then an element that is equal to the base's leaves nothing but a clear bit in the bitset of its class.
+ * but only the elements that differ are compared, listed and restored. That asks for a plan without low bytes. In a
+ * class without low bits, an element that is equal to the base's leaves nothing but a clear bit in a bitset. Other
+ * classes have few elements in such blocks: they are coded as whole lists.
  */
 #ifndef LMC_CODEC_DELTA_SPARSE_H
 #define LMC_CODEC_DELTA_SPARSE_H
@@ -9,16 +10,16 @@
 #include "codec/delta/delta.h"
 #include "codec/delta/delta_lists.h"
 
-/* A block is sparse if at most one of so many elements differs. */
+/* A block is sparse if at most one of so many elements differs or is in a class with low bits. */
 #define LMC_SPARSE_STEP 16
 
-/* Can blocks of this plan be coded as sparse ones? */
-LMC_INLINE int lmc_delta_may_be_sparse(const lmc_delta *delta)
+/* A bit for each class that is coded as a whole list. */
+LMC_INLINE uint32_t lmc_whole_classes(const lmc_delta *delta)
 {
-    unsigned low_nbits = delta->low_nbytes;
+    uint32_t whole = 0;
     for (unsigned c = 0; c < delta->class_count; c++)
-        low_nbits |= delta->class_low_nbits[c];
-    return low_nbits == 0;
+        whole |= (uint32_t)(delta->class_low_nbits[c] > 0) << c;
+    return whole;
 }
 
 /* A block that is to be encoded. */

@@ -125,31 +125,58 @@ static size_t list_with_sign_changes(const lmc_delta_job *job, const class_bits 
     return count;
 }
 
+/* Reads the changes of a class without low bits, at most so many; *count of them. *is_sparse: 0 if there are more. */
+static lmc_status read_changes(const lmc_delta_job *job, lmc_source *source, class_bits *bits, size_t most,
+                               uint32_t *places, uint16_t *high, size_t *count, int *is_sparse,
+                               lmc_diag *diag)
+{
+    lmc_scratch *const scratch = job->scratch;
+    LMC_TRY(read_sign_changes(job, source, bits, diag));
+    const size_t sign_count =
+        bits->sign_changes ? lmc_bitset_count(job->kernels, bits->sign_changes, bits->n) : 0;
+    *is_sparse = sign_count <= most;
+    if (*is_sparse)
+        LMC_TRY(read_symbols(job, source, most - sign_count, bits, count, is_sparse, diag));
+    if (!*is_sparse)
+        return LMC_OK;
+    LMC_TRY(read_escapes(scratch->symbols, *count, &source->reader,
+                         bits->sign_changes ? scratch->escapes : high, diag));
+    *count = bits->sign_changes ? list_with_sign_changes(job, bits, places, high)
+                                : list_places(job, bits->nonzero, bits->n, places);
+    return LMC_OK;
+}
+
+/* Reads a class that is coded as a whole list: all its elements are changes. */
+static lmc_status read_whole_class(const lmc_delta_job *job, lmc_source *source, unsigned class, size_t n,
+                                   uint32_t *places, uint16_t *high, lmc_diag *diag)
+{
+    lmc_high_list list = {.bytes = (uint8_t *)high, .n = n};
+    LMC_TRY(lmc_high_list_read(job, source, class, 0, &list, diag));
+    for (size_t i = 0; i < n; i++)
+        places[i] = (uint32_t)i;
+    return LMC_OK;
+}
+
 /* Reads a class, and ends its lists; those of the next class begin there. */
 static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsigned class, size_t n,
                              sparse_lists *lists, int *is_sparse, lmc_diag *diag)
 {
-    lmc_scratch *const scratch = job->scratch;
     uint32_t *const places = lists->next_place;
     uint16_t *const high = lists->high[class];
-    class_bits bits = {.n = n};
+    const size_t most = lists->capacity - lists->count;
     size_t count = 0;
     *is_sparse = 1;
-    if (n > 0) {
-        const size_t most = lists->capacity - lists->count;
-        LMC_TRY(read_sign_changes(job, source, &bits, diag));
-        const size_t sign_count =
-            bits.sign_changes ? lmc_bitset_count(job->kernels, bits.sign_changes, n) : 0;
-        *is_sparse = sign_count <= most;
+    if (n > 0 && job->delta->class_low_nbits[class] > 0) {
+        *is_sparse = n <= most;
+        count = n;
         if (*is_sparse)
-            LMC_TRY(read_symbols(job, source, most - sign_count, &bits, &count, is_sparse, diag));
-        if (!*is_sparse)
-            return LMC_OK;
-        LMC_TRY(read_escapes(scratch->symbols, count, &source->reader,
-                             bits.sign_changes ? scratch->escapes : high, diag));
-        count = bits.sign_changes ? list_with_sign_changes(job, &bits, places, high)
-                                  : list_places(job, bits.nonzero, n, places);
+            LMC_TRY(read_whole_class(job, source, class, n, places, high, diag));
+    } else if (n > 0) {
+        LMC_TRY(
+            read_changes(job, source, &(class_bits){.n = n}, most, places, high, &count, is_sparse, diag));
     }
+    if (!*is_sparse)
+        return LMC_OK;
     places[count] = LMC_NO_PLACE;
     lists->places[class] = places;
     lists->next_place += count + 1;

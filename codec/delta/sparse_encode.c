@@ -3,18 +3,19 @@
 #include "codec/delta/delta_exceptions.h"
 #include "codec/delta/sparse.h"
 
-/* A changed element of the block: its place in its class and its high part. */
+/* An element of the block that is coded: its place in its class and its high part. */
 typedef struct sparse_item {
     uint32_t place;
     uint16_t high;
     uint8_t class;
 } sparse_item;
 
-/* The changed elements, in order. Room for as many again, by class, lies behind them. */
+/* The elements that are coded, in order. Room for as many again, by class, lies behind them. */
 typedef struct sparse_items {
     sparse_item *item;
     size_t count, capacity;
-    uint32_t class_count[LMC_FMT_CLASS_COUNT_MAX]; /* elements of each class, changed or not */
+    uint32_t class_count[LMC_FMT_CLASS_COUNT_MAX]; /* elements of each class, coded or not */
+    uint32_t whole;
     lmc_exception_writer exceptions;
 } sparse_items;
 
@@ -23,10 +24,11 @@ static void open_items(const lmc_delta_job *job, size_t n, sparse_items *items)
     memset(items, 0, sizeof *items);
     items->item = (sparse_item *)(void *)job->scratch->high_lists;
     items->capacity = n / LMC_SPARSE_STEP;
+    items->whole = lmc_whole_classes(job->delta);
     items->exceptions.places = job->scratch->gaps;
 }
 
-/* Adds the changes of a strip, whose first element is number `first` of the block. */
+/* Adds the elements of a strip that are listed in scratch->changes; its first is number `first` of the block. */
 static void add_changes(const lmc_delta_job *job, const uint8_t *src, const uint8_t *values, size_t first,
                         size_t count, sparse_items *items)
 {
@@ -40,11 +42,12 @@ static void add_changes(const lmc_delta_job *job, const uint8_t *src, const uint
         const uint64_t z = lmc_delta_of(transform, x, b, nbits);
         const unsigned sign_change =
             transform == LMC_FMT_DELTA_MAGNITUDE ? (unsigned)((x ^ b) >> (nbits - 1)) : 0;
-        if (z >> high_nbits != 0)
+        const int is_exception = z >> high_nbits != 0;
+        if (is_exception)
             items->exceptions.places[items->exceptions.count++] = (uint32_t)(first + change->element);
-        else
-            items->item[items->count++] =
-                (sparse_item){change->place, (uint16_t)(z | sign_change << 15), change->class};
+        if (!is_exception || items->whole >> change->class & 1)
+            items->item[items->count++] = (sparse_item){
+                change->place, (uint16_t)(is_exception ? 0 : z | sign_change << 15), change->class};
     }
 }
 
@@ -59,23 +62,23 @@ static int find_items(const lmc_delta_job *job, const lmc_sparse_block *block, s
     for (size_t at = 0; at < block->nbytes; at += lmc_delta_strip_nbytes(job)) {
         const size_t nbytes = lmc_min_size(block->nbytes - at, lmc_delta_strip_nbytes(job));
         const size_t n = nbytes / element_nbytes, first = at / element_nbytes;
-        size_t count = 0;
         if (at >= block->same_nbytes) {
             (void)lmc_base_take(job, block->base, at, nbytes);
             kernels->hash_update(scratch->content_hash_state, block->src + at, nbytes);
-            count = kernels->find_changed[element_log2](block->src + at, values + at, n, changed);
+            kernels->find_changed[element_log2](block->src + at, values + at, n, changed);
         }
+        kernels->classify[element_log2](job->delta, values + at, n, scratch->strip, NULL);
+        const size_t count = kernels->number_changes(scratch->strip, changed, items->whole, n,
+                                                     items->class_count, scratch->changes);
         if (items->count + items->exceptions.count + count > items->capacity ||
             (at == block->same_nbytes && count > n / LMC_SPARSE_STEP))
             return 0;
-        kernels->classify[element_log2](job->delta, values + at, n, scratch->strip, NULL);
-        kernels->number_changes(scratch->strip, changed, n, items->class_count, scratch->changes);
         add_changes(job, block->src, values, first, count, items);
     }
     return 1;
 }
 
-/* The changes of one class, in order. */
+/* The items of one class, in order. */
 typedef struct class_items {
     const sparse_item *item;
     size_t count;
@@ -151,7 +154,17 @@ static int write_symbols(const lmc_delta_job *job, const class_items *class, uin
     return nbytes != 0;
 }
 
-/* Writes a class of at least one element: sign changes, symbols, escapes. */
+/* Writes a class of which all elements are items. */
+static int write_whole_class(const lmc_delta_job *job, unsigned number, const class_items *class,
+                             lmc_writer *writer)
+{
+    const lmc_high_list list = {.wide = job->scratch->wide_high, .n = class->n};
+    for (size_t i = 0; i < class->n; i++)
+        list.wide[i] = class->item[i].high;
+    return lmc_high_list_write(job, number, &list, writer);
+}
+
+/* Writes a class of at least one element, without low bits: sign changes, symbols, escapes. */
 static int write_class(const lmc_delta_job *job, const class_items *class, lmc_writer *writer)
 {
     const uint16_t used = (uint16_t)lmc_low_mask(lmc_delta_high_nbits(job->delta));
@@ -179,9 +192,12 @@ static int write_items(const lmc_delta_job *job, const lmc_sparse_block *block, 
     if (!lmc_exceptions_write(job, block->src, n, &items->exceptions, writer))
         return 0;
     sort_items(items, job->delta->class_count, classes);
-    for (unsigned c = 0; c < job->delta->class_count; c++)
-        if (classes[c].n > 0 && !write_class(job, &classes[c], writer))
+    for (unsigned c = 0; c < job->delta->class_count; c++) {
+        const int is_whole = items->whole >> c & 1;
+        if (classes[c].n > 0 && !(is_whole ? write_whole_class(job, c, &classes[c], writer)
+                                           : write_class(job, &classes[c], writer)))
             return 0;
+    }
     if (lmc_writer_left(writer) < trailing_nbytes)
         return 0;
     lmc_write_span(writer, block->src + block->nbytes - trailing_nbytes, trailing_nbytes);

@@ -325,10 +325,11 @@ typedef struct lmc_kernels {
     /* Finds which of n elements differ from the base's. changed: whole words, spare bits 0. Returns how many differ. */
     size_t (*find_changed[4])(const uint8_t *src, const uint8_t *base, size_t n, uint64_t *changed);
 
-    /* Lists the changed ones of n <= LMC_STRIP_VALUES elements, in order. classes is readable padded. counts: the
-     * elements of each of LMC_FMT_CLASS_COUNT_MAX classes so far; grows by the n. Returns how many changes it wrote. */
-    size_t (*number_changes)(const uint8_t *classes, const uint64_t *changed, size_t n, uint32_t *counts,
-                             lmc_change *changes);
+    /* Lists the changed ones of n <= LMC_STRIP_VALUES elements, in order, and all elements of the classes whose bit is
+     * set in `whole`. classes is readable padded. counts: the elements of each of LMC_FMT_CLASS_COUNT_MAX classes so
+     * far; grows by the n. changes has room for all elements. Returns how many it lists. */
+    size_t (*number_changes)(const uint8_t *classes, const uint64_t *changed, uint32_t whole, size_t n,
+                             uint32_t *counts, lmc_change *changes);
 
     /* The inverse: lists those of n <= LMC_STRIP_VALUES elements whose places are given. The changes of a class are in
      * order. Meanwhile brings ahead_nbytes bytes from `ahead` on into the caches. */

@@ -67,23 +67,28 @@ LMC_INLINE void store_words(uint64_t words[LMC_FMT_CLASS_COUNT_MAX], const class
     _mm512_storeu_si512(words + 8, from->half[1]);
 }
 
-static size_t number_changes(const uint8_t *classes, const uint64_t *changed, size_t n, uint32_t *counts,
-                             lmc_change *changes)
+static size_t number_changes(const uint8_t *classes, const uint64_t *changed, uint32_t whole, size_t n,
+                             uint32_t *counts, lmc_change *changes)
 {
     class_words sums = load_counts(counts);
+    const __m512i is_whole =
+        _mm512_broadcast_i32x4(_mm_maskz_set1_epi8((__mmask16)whole, -1)); /* for each class */
     size_t count = 0;
     for (size_t g = 0; g < n; g += GROUP) {
-        const class_words lanes = class_lanes(_mm512_loadu_si512(classes + g), valid_lanes(n - g));
+        const uint64_t valid = valid_lanes(n - g);
+        const __m512i class = _mm512_loadu_si512(classes + g);
+        const class_words lanes = class_lanes(class, valid);
         uint64_t word = changed[g / GROUP];
+        word |= _mm512_movepi8_mask(_mm512_shuffle_epi8(is_whole, class)) & valid;
         if (word != 0) {
             uint64_t lane_words[LMC_FMT_CLASS_COUNT_MAX], before[LMC_FMT_CLASS_COUNT_MAX];
             store_words(lane_words, &lanes);
             store_words(before, &sums);
             for (; word != 0; word &= word - 1) {
                 const unsigned bit = lmc_lowest_bit(word);
-                const uint8_t class = classes[g + bit];
-                const uint64_t rank = lmc_popcount64(_bzhi_u64(lane_words[class], bit));
-                changes[count++] = (lmc_change){(uint32_t)(before[class] + rank), (uint16_t)(g + bit), class};
+                const uint8_t c = classes[g + bit];
+                const uint64_t rank = lmc_popcount64(_bzhi_u64(lane_words[c], bit));
+                changes[count++] = (lmc_change){(uint32_t)(before[c] + rank), (uint16_t)(g + bit), c};
             }
         }
         add_lanes(&sums, &lanes);

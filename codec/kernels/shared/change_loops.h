@@ -56,12 +56,17 @@ LMC_INLINE void count_last(const uint8_t *classes, size_t n, uint32_t *counts)
         counts[classes[i]]++;
 }
 
-static size_t number_changes(const uint8_t *classes, const uint64_t *changed, size_t n, uint32_t *counts,
-                             lmc_change *changes)
+static size_t number_changes(const uint8_t *classes, const uint64_t *changed, uint32_t whole, size_t n,
+                             uint32_t *counts, lmc_change *changes)
 {
     size_t count = 0;
     for (size_t g = 0; g < n; g += CHANGE_GROUP) {
-        for (uint64_t word = changed[g / CHANGE_GROUP]; word != 0; word &= word - 1) {
+        uint64_t word = changed[g / CHANGE_GROUP];
+        for (uint32_t left = whole; left != 0; left &= left - 1)
+            word |= class_mask(classes + g, (uint8_t)lmc_lowest_bit(left));
+        if (n - g < CHANGE_GROUP)
+            word &= lmc_low_mask((unsigned)(n - g));
+        for (; word != 0; word &= word - 1) {
             const unsigned bit = lmc_lowest_bit(word);
             const uint8_t class = classes[g + bit];
             const uint64_t before = class_mask(classes + g, class) & (lmc_low_mask(bit + 1) >> 1);

@@ -302,13 +302,19 @@ static int changes_case(const lmc_kernels *k, unsigned class_count, size_t n, un
     const uint32_t *lists[LMC_FMT_CLASS_COUNT_MAX];
     size_t length[LMC_FMT_CLASS_COUNT_MAX] = {0}, at = 0;
     const unsigned skew = random_below(3);
+    const uint32_t whole =
+        random_below(2) ? (uint32_t)(random_u64() & random_u64() & lmc_low_mask(class_count)) : 0;
+    uint64_t listed[SIZE_MAX_TRIED / 64 + 1] = {0};
     int good = 1;
     random_fill(classes, padded(n)); /* what lies beyond n may be anything */
     for (size_t i = 0; i < n; i++) {
         classes[i] = (uint8_t)(random_below(class_count) / (1 + random_below(1 + skew)));
+        listed[i / 64] |= (uint64_t)(whole >> classes[i] & 1) << i % 64;
         changed[i / 64] |= (uint64_t)(random_below(100) < share) << i % 64;
     }
-    const size_t count = list_changes(classes, changed, n, expected);
+    for (size_t w = 0; w < LMC_COUNT(listed); w++)
+        listed[w] |= changed[w];
+    const size_t count = list_changes(classes, listed, n, expected);
     for (size_t i = 0; i < count; i++)
         places[expected[i].class][length[expected[i].class]++] = expected[i].place;
     for (unsigned c = 0; c < class_count; c++) {
@@ -319,7 +325,7 @@ static int changes_case(const lmc_kernels *k, unsigned class_count, size_t n, un
     lmc_change_search_open(&search, lists, class_count);
     for (size_t i = 0, step; i < n; i += step) {
         step = lmc_min_size(64 * (1 + random_below(32)), n - i);
-        const size_t numbered = k->number_changes(classes + i, changed + i / 64, step, counts, found);
+        const size_t numbered = k->number_changes(classes + i, changed + i / 64, whole, step, counts, found);
         good &= at + numbered <= count && are_changes(found, numbered, expected + at, i);
         const size_t located =
             k->locate_changes(classes + i, step, &search, found, classes, random_below(2) ? 4 * step : 0);
