@@ -196,7 +196,20 @@ def _base_address(base: Any, buffer: Buffer) -> int | None:
 
 
 def _waited(nbytes: int, function: Callable[[], _Result]) -> _Result:
-    return _waiting.run(function) if nbytes >= _WAITING_FROM_NBYTES else function()
+    """function(), which calls the library with the context of its thread. Ctrl-C ends a long call."""
+    if nbytes < _WAITING_FROM_NBYTES:
+        return function()
+    cancel = _waiting.new_flag()
+
+    def cancellable() -> _Result:
+        scratch = context()
+        check_status(_abi.ctx_set_cancel(scratch.pointer, ctypes.byref(cancel)))
+        try:
+            return function()
+        finally:
+            check_status(_abi.ctx_set_cancel(scratch.pointer, None))
+
+    return _waiting.run(cancellable, cancel)
 
 
 def _describe(data: Any) -> tuple[str, int]:

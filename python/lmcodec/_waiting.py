@@ -19,11 +19,11 @@ def new_flag() -> ctypes.c_int:
     return ctypes.c_int(0)
 
 
-def run(function: Callable[[], _Result], cancel: ctypes.c_int | None = None) -> _Result:
+def run(function: Callable[[], _Result], cancel: ctypes.c_int) -> _Result:
     """Calls function() and returns its result. KeyboardInterrupt ends it.
 
     cancel: the flag that ends the call soon. It is waited for, so that memory and files that it uses can be freed
-    afterwards. Without a flag the call goes on in its thread, which keeps what it uses, and its result is dropped.
+    afterwards.
     """
     if threading.current_thread() is not threading.main_thread():
         return function()
@@ -33,9 +33,8 @@ def run(function: Callable[[], _Result], cancel: ctypes.c_int | None = None) -> 
         call.done.wait()
     except BaseException:
         call.is_dropped = True
-        if cancel is not None:
-            cancel.value = 1
-            call.wait()
+        cancel.value = 1
+        call.wait()
         raise
     if call.error is not None:
         raise call.error
