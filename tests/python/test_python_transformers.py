@@ -73,7 +73,8 @@ def test_models(saved, options):
 
 
 @pytest.mark.parametrize("device_map", ["cpu", "auto", {"": "cpu"}])
-@pytest.mark.skipif(not HAS_ACCELERATE, reason="left out: no accelerate here; another environment of the part `python` has it")
+@pytest.mark.skipif(not HAS_ACCELERATE,
+                    reason="left out: no accelerate here; another environment of the part `python` has it")
 def test_device_map(saved, device_map):
     check_same(from_pretrained(saved.small, device_map=device_map),
                AutoModelForCausalLM.from_pretrained(saved.plain, device_map=device_map))
