@@ -29,21 +29,31 @@ lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t 
     return LMC_OK;
 }
 
-/* Content and base in memory. */
+/* Content and base in memory, as the planning of a frame reads them: at level max all of it. */
 typedef struct memory_input {
+    const lmc_ctx *ctx;
     const uint8_t *src, *base;
 } memory_input;
 
+static lmc_status copy_unless_cancelled(const memory_input *input, void *dst, const uint8_t *src,
+                                        size_t nbytes)
+{
+    if (lmc_ctx_is_cancelled(input->ctx))
+        return LMC_ERR_CANCELLED;
+    memcpy(dst, src, nbytes);
+    return LMC_OK;
+}
+
 static lmc_status read_memory(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
-    memcpy(dst, ((const memory_input *)user)->src + offset, nbytes);
-    return LMC_OK;
+    const memory_input *const input = user;
+    return copy_unless_cancelled(input, dst, input->src + offset, nbytes);
 }
 
 static lmc_status read_base_memory(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
-    memcpy(dst, ((const memory_input *)user)->base + offset, nbytes);
-    return LMC_OK;
+    const memory_input *const input = user;
+    return copy_unless_cancelled(input, dst, input->base + offset, nbytes);
 }
 
 /* The state that the threads which encode one frame share. Blocks are taken in order. A block gets its place once
@@ -277,7 +287,7 @@ static lmc_status plan_and_encode(lmc_ctx *ctx, const lmc_params *params, const 
                                   const void *base, void *dst, size_t *dst_nbytes)
 {
     lmc_plan *plan = NULL;
-    memory_input input = {src, base};
+    memory_input input = {ctx, src, base};
     lmc_status status = LMC_OK;
     LMC_TRY(
         lmc_plan_make(ctx, params, src_nbytes, read_memory, base ? read_base_memory : NULL, &input, &plan));
