@@ -222,3 +222,12 @@ def test_damaged(gpt2):
         file.write(bytes([byte ^ 1]))
     with pytest.raises((lmcodec.DataError, RuntimeError)):
         from_pretrained(gpt2.small)
+
+
+def test_directories_that_there_are_not(gpt2):
+    missing, file = gpt2.small + "-not-there", os.path.join(gpt2.small, "config.json")
+    with pytest.raises(FileNotFoundError) as caught:
+        from_pretrained(missing)
+    assert caught.value.filename == missing
+    with pytest.raises(NotADirectoryError):
+        from_pretrained(file)
