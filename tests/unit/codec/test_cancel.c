@@ -2,6 +2,7 @@
  * context serves the next call. */
 #include "lmc_test_frame.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #define CONTENT_NBYTES 300000
@@ -139,6 +140,37 @@ static void test_delta(void)
     check_calls(LMC_DTYPE_BF16, base, LMC_FRAME_DELTA);
 }
 
+static void *set_cancel(void *argument)
+{
+    (void)argument;
+    __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+/* Another thread sets the flag at any time of the call: the call fails so, or it is right. */
+static void test_another_thread(void)
+{
+    settings s = {.params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10)};
+    lmc_ctx *const ctx = must_create_ctx();
+    data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS);
+    s.frame = frame_encode(ctx, &s.params, content, CONTENT_NBYTES);
+    s.params.thread_count = THREAD_COUNT;
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_set_cancel(ctx, &cancel), LMC_OK);
+    for (unsigned turn = 0; turn < 40; turn++) {
+        pthread_t thread;
+        size_t nbytes = 0;
+        cancel = 0;
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, set_cancel, NULL), 0);
+        const lmc_status status = encode(ctx, &s, &nbytes);
+        CU_ASSERT_EQUAL(pthread_join(thread, NULL), 0);
+        CU_ASSERT(status == LMC_OK || status == LMC_ERR_CANCELLED);
+        CU_ASSERT_EQUAL(nbytes, status == LMC_OK ? s.frame.nbytes : 0);
+        CU_ASSERT_EQUAL(memcmp(room, s.frame.bytes, nbytes), 0);
+    }
+    frame_free(&s.frame);
+    lmc_ctx_free(ctx);
+}
+
 static void test_arguments(void)
 {
     CU_ASSERT_EQUAL(lmc_ctx_set_cancel(NULL, &cancel), LMC_ERR_ARG);
@@ -147,10 +179,8 @@ static void test_arguments(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_coded),
-        LMC_TEST(test_stored),
-        LMC_TEST(test_delta),
-        LMC_TEST(test_arguments),
+        LMC_TEST(test_coded),          LMC_TEST(test_stored),    LMC_TEST(test_delta),
+        LMC_TEST(test_another_thread), LMC_TEST(test_arguments),
     };
     return LMC_TEST_MAIN("cancel", tests, argc, argv);
 }
