@@ -20,7 +20,7 @@ def new_flag() -> ctypes.c_int:
 
 
 def run(function: Callable[[], _Result], cancel: ctypes.c_int) -> _Result:
-    """Calls function() and returns its result. KeyboardInterrupt ends it.
+    """Calls function() and returns its result. KeyboardInterrupt ends it, unless there is no thread for it.
 
     cancel: the flag that ends the call soon. It is waited for, so that memory and files that it uses can be freed
     afterwards.
@@ -29,7 +29,10 @@ def run(function: Callable[[], _Result], cancel: ctypes.c_int) -> _Result:
         return function()
     call = _Call(function)
     try:
-        threading.Thread(target=call.work, name="lmcodec", daemon=True).start()
+        try:
+            threading.Thread(target=call.work, name="lmcodec", daemon=True).start()
+        except RuntimeError:  # the system gives no more threads, or Python 3.12 ends
+            call.work()
         call.done.wait()
     except BaseException:
         call.is_dropped = True

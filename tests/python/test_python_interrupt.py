@@ -91,6 +91,16 @@ def test_no_thread_works_on_after_an_interrupt():
     assert child.communicate(timeout=60)[0] == "same\n"
 
 
+def test_calls_do_without_a_thread(large, directory, monkeypatch):
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+    monkeypatch.setattr("threading.Thread.start", no_thread)
+    out = os.path.join(directory, "out")
+    assert lmcodec.restore(large, out).nbytes == os.path.getsize(large + ".safetensors")
+    with pytest.raises(FileExistsError):
+        lmcodec.restore(large, out)
+
+
 def test_other_signals_are_heard_while_a_call_is_at_work(large, directory):
     script = SLOW.replace("import numpy\n", "import numpy\n"
                           "signal.signal(signal.SIGUSR1, lambda *_: print('heard', flush=True))\n", 1)
