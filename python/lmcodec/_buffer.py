@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import re
 import sys
 import time
 from typing import Any
 
-_SIMPLE, _WRITABLE, _FORMAT = 0, 1, 4  # PyBUF_ flags of the stable interface: contiguous bytes
+_SIMPLE, _WRITABLE = 0, 1  # PyBUF_ flags of the stable interface: contiguous bytes
 
 HUGE_PAGE_NBYTES = 2 << 20
 HUGE_FROM_NBYTES = 4 << 20  # of a block of memory that is worth huge pages
@@ -43,12 +44,14 @@ class Buffer:
     """The bytes of an object that has the buffer protocol: `address` and `nbytes`, until `with` ends.
 
     The bytes must be contiguous, in C order. They may be read-only unless `writable`. Nothing is copied.
-    Raises TypeError (no buffer) and BufferError or ValueError (not contiguous, read-only).
+    Raises TypeError (no buffer, or one of Python objects) and BufferError or ValueError (not contiguous, read-only).
     """
 
     __slots__ = ("_view", "address", "nbytes")
 
     def __init__(self, source: Any, writable: bool = False) -> None:
+        if type(source) not in (bytes, bytearray) and _has_objects(source):
+            raise TypeError("a buffer of Python objects holds addresses, not their content")
         self._view = _PyBuffer()
         _get_buffer(source, ctypes.byref(self._view), _WRITABLE if writable else _SIMPLE)
         self.address: int = self._view.buf or 0
@@ -59,6 +62,16 @@ class Buffer:
 
     def __exit__(self, *_: object) -> None:
         _release_buffer(ctypes.byref(self._view))
+
+
+def _has_objects(source: Any) -> bool:
+    """References to Python objects must be neither stored nor overwritten."""
+    if getattr(getattr(source, "dtype", None), "hasobject", False):
+        return True
+    try:
+        return "O" in re.sub(":[^:]*:", "", memoryview(source).format)  # without the names of a record's members
+    except (TypeError, ValueError, BufferError):  # no buffer; or its dtype has no format: that of ml_dtypes
+        return False
 
 
 def new_bytearray(nbytes: int) -> bytearray:
