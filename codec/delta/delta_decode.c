@@ -186,7 +186,7 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stor
     memcpy(stored, block->stored, block->stored_nbytes);
     memset(stored + block->stored_nbytes, 0, LMC_SYMBOLS_SLACK);
     kernels->hash_begin(hash_state);
-    int is_sparse = block->stored_nbytes <= n / LMC_SPARSE_STEP && job->delta->low_nbytes == 0;
+    int is_sparse = block->stored_nbytes <= lmc_sparse_count_max(job, n) && job->delta->low_nbytes == 0;
     if (is_sparse) {
         open_body(&source, stored, block->stored_nbytes);
         LMC_TRY(lmc_sparse_decode(job, &source, values, &lists, n, dst, &is_sparse, diag));

@@ -10,8 +10,14 @@
 #include "codec/delta/delta.h"
 #include "codec/delta/delta_lists.h"
 
-/* A block is sparse if at most one of so many elements differs or is in a class with low bits. */
-#define LMC_SPARSE_STEP 16
+/* The elements that a sparse block may list: one of so many. */
+#define LMC_SPARSE_STEP_MIN 16
+
+LMC_INLINE size_t lmc_sparse_count_max(const lmc_delta_job *job, size_t n)
+{
+    assert(job->kernels->sparse_step >= LMC_SPARSE_STEP_MIN);
+    return n / job->kernels->sparse_step;
+}
 
 /* A bit for each class that is coded as a whole list. */
 LMC_INLINE uint32_t lmc_whole_classes(const lmc_delta *delta)

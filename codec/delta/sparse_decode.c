@@ -16,7 +16,7 @@ typedef struct sparse_lists {
 static void open_lists(const lmc_delta_job *job, size_t n, sparse_lists *lists)
 {
     lists->count = 0;
-    lists->capacity = n / LMC_SPARSE_STEP;
+    lists->capacity = lmc_sparse_count_max(job, n);
     lists->next_place = (uint32_t *)(void *)job->scratch->high_lists;
     lists->high[0] = job->scratch->wide_high;
 }
@@ -186,18 +186,30 @@ static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsig
     return LMC_OK;
 }
 
-/* Restores the elements of a strip that are changed; it holds the base's. */
+/* Restores the elements of a strip that are changed; it holds the base's. element_nbytes is a constant wherever this is
+ * used. */
+LMC_INLINE void change_elements(const lmc_delta_job *job, const unsigned element_nbytes, size_t count,
+                                uint16_t **high, uint8_t *strip)
+{
+    const unsigned transform = job->delta->transform, nbits = 8 * element_nbytes;
+    const uint16_t used = (uint16_t)lmc_low_mask(lmc_delta_high_nbits(job->delta));
+    for (size_t i = 0; i < count; i++) {
+        const lmc_change change = job->scratch->changes[i];
+        uint8_t *const element = strip + (size_t)change.element * element_nbytes;
+        const uint16_t h = *high[change.class]++;
+        const uint64_t b = lmc_load_n(element, element_nbytes);
+        const uint64_t x = lmc_delta_apply(transform, h & used, h >> 15, b, nbits);
+        memcpy(element, &x, element_nbytes);
+    }
+}
+
 static void change_strip(const lmc_delta_job *job, size_t count, uint16_t **high, uint8_t *strip)
 {
-    const unsigned nbytes = job->element_nbytes, high_nbits = lmc_delta_high_nbits(job->delta);
-    const uint16_t used = (uint16_t)lmc_low_mask(high_nbits);
-    for (size_t i = 0; i < count; i++) {
-        const lmc_change *const change = &job->scratch->changes[i];
-        uint8_t *const element = strip + (size_t)change->element * nbytes;
-        const uint16_t h = *high[change->class]++;
-        const uint64_t x = lmc_delta_apply(job->delta->transform, h & used, h >> 15,
-                                           lmc_load_n(element, nbytes), 8 * nbytes);
-        memcpy(element, &x, nbytes);
+    switch (job->element_nbytes) {
+    case 1: change_elements(job, 1, count, high, strip); break;
+    case 2: change_elements(job, 2, count, high, strip); break;
+    case 4: change_elements(job, 4, count, high, strip); break;
+    default: change_elements(job, 8, count, high, strip); break;
     }
 }
 

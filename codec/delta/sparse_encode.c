@@ -23,33 +23,48 @@ static void open_items(const lmc_delta_job *job, size_t n, sparse_items *items)
 {
     memset(items, 0, sizeof *items);
     items->item = (sparse_item *)(void *)job->scratch->high_lists;
-    items->capacity = n / LMC_SPARSE_STEP;
+    items->capacity = lmc_sparse_count_max(job, n);
     items->whole = lmc_whole_classes(job->delta);
     items->exceptions.places = job->scratch->gaps;
 }
 
-/* Adds the elements of a strip that are listed in scratch->changes; its first is number `first` of the block. */
-static void add_changes(const lmc_delta_job *job, const uint8_t *src, const uint8_t *values, size_t first,
-                        size_t count, sparse_items *items)
+/* Adds the elements of a strip that are listed in scratch->changes; src and values are the strip's, whose first element
+ * is number `first` of the block. element_nbytes is a constant wherever this is used. */
+LMC_INLINE void add_elements(const lmc_delta_job *job, const unsigned element_nbytes, const uint8_t *src,
+                             const uint8_t *values, size_t first, size_t count, sparse_items *items)
 {
-    const unsigned transform = job->delta->transform, nbits = 8 * job->element_nbytes;
+    const unsigned transform = job->delta->transform, nbits = 8 * element_nbytes;
     const unsigned high_nbits = lmc_delta_high_nbits(job->delta);
     for (size_t i = 0; i < count; i++) {
-        const lmc_change *const change = &job->scratch->changes[i];
-        const size_t at = (first + change->element) * job->element_nbytes;
-        const uint64_t x = lmc_load_n(src + at, job->element_nbytes);
-        const uint64_t b = lmc_load_n(values + at, job->element_nbytes);
+        const lmc_change change = job->scratch->changes[i];
+        const size_t at = (size_t)change.element * element_nbytes;
+        const uint64_t x = lmc_load_n(src + at, element_nbytes);
+        const uint64_t b = lmc_load_n(values + at, element_nbytes);
         const uint64_t z = lmc_delta_of(transform, x, b, nbits);
         const unsigned sign_change =
             transform == LMC_FMT_DELTA_MAGNITUDE ? (unsigned)((x ^ b) >> (nbits - 1)) : 0;
         const int is_exception = z >> high_nbits != 0;
         if (is_exception)
-            items->exceptions.places[items->exceptions.count++] = (uint32_t)(first + change->element);
-        if (!is_exception || items->whole >> change->class & 1)
+            items->exceptions.places[items->exceptions.count++] = (uint32_t)(first + change.element);
+        if (!is_exception || items->whole >> change.class & 1)
             items->item[items->count++] = (sparse_item){
-                change->place, (uint16_t)(is_exception ? 0 : z | sign_change << 15), change->class};
+                change.place, (uint16_t)(is_exception ? 0 : z | sign_change << 15), change.class};
     }
 }
+
+static void add_changes(const lmc_delta_job *job, const uint8_t *src, const uint8_t *values, size_t first,
+                        size_t count, sparse_items *items)
+{
+    switch (job->element_nbytes) {
+    case 1: add_elements(job, 1, src, values, first, count, items); break;
+    case 2: add_elements(job, 2, src, values, first, count, items); break;
+    case 4: add_elements(job, 4, src, values, first, count, items); break;
+    default: add_elements(job, 8, src, values, first, count, items); break;
+    }
+}
+
+/* A block is given up as soon as its part so far lists so many elements more than it may. */
+#define EXCESS_MAX 256
 
 /* Hashes and compares the block strip by strip. Returns 0 if it is not sparse. */
 static int find_items(const lmc_delta_job *job, const lmc_sparse_block *block, sparse_items *items)
@@ -70,10 +85,10 @@ static int find_items(const lmc_delta_job *job, const lmc_sparse_block *block, s
         kernels->classify[element_log2](job->delta, values + at, n, scratch->strip, NULL);
         const size_t count = kernels->number_changes(scratch->strip, changed, items->whole, n,
                                                      items->class_count, scratch->changes);
-        if (items->count + items->exceptions.count + count > items->capacity ||
-            (at == block->same_nbytes && count > n / LMC_SPARSE_STEP))
+        const size_t found = items->count + items->exceptions.count + count;
+        if (found > items->capacity || found > lmc_sparse_count_max(job, first + n) + EXCESS_MAX)
             return 0;
-        add_changes(job, block->src, values, first, count, items);
+        add_changes(job, block->src + at, values + at, first, count, items);
     }
     return 1;
 }

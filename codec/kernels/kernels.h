@@ -209,6 +209,10 @@ LMC_INLINE unsigned lmc_element_log2(unsigned element_nbytes)
 typedef struct lmc_kernels {
     const char *name;
 
+    /* Elements for each changed one from which on listing the changed ones is quicker than coding all. Measured; the
+     * bytes are the same. */
+    size_t sparse_step;
+
     /* Encodes n symbols of one layer. symbols: n bytes, readable padded. n is a multiple of 64 except in the layer's
      * last call. Every symbol has a code, or the layer has_continuation. In the last group of a call with n % 64 !=
      * 0 the spare bits of a full plane's last byte are 0. */

@@ -152,6 +152,7 @@ static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
     }
 }
 
+#define SPARSE_STEP 16
 #include "codec/kernels/shared/table.h"
 
 DEFINE_KERNELS(avx2);

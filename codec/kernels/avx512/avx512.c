@@ -104,6 +104,7 @@ static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbyt
 
 #include "codec/kernels/avx512/gaps.h"
 
+#define SPARSE_STEP 64
 #include "codec/kernels/shared/table.h"
 
 DEFINE_KERNELS(avx512);

@@ -176,6 +176,7 @@ static void end_past_cache(void)
 {
 }
 
+#define SPARSE_STEP 16
 #include "codec/kernels/shared/table.h"
 
 DEFINE_KERNELS(scalar);

@@ -1,7 +1,7 @@
 /*
  * table.h - builds the table of a kernel set, in one place for all sets. The including file has defined every kernel
  * under its name in lmc_kernels. A kernel of an array has its width at the end of the name: the bytes of an element, in
- * deltas its bits.
+ * deltas its bits. SPARSE_STEP is lmc_kernels.sparse_step.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_TABLE_H
 #define LMC_CODEC_KERNELS_SHARED_TABLE_H
@@ -18,6 +18,7 @@
 #define DEFINE_KERNELS(set)                        \
     const lmc_kernels lmc_kernels_##set = {        \
         .name = #set,                              \
+        .sparse_step = SPARSE_STEP,                \
         .layer_encode = layer_encode,              \
         .layer_decode = layer_decode,              \
         .split = EACH_NBYTES(split),               \
