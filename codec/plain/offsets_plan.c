@@ -5,9 +5,10 @@
 
 #include "codec/common/entropy.h"
 
-/* The glance: rows, and neighbouring elements of each. */
+/* The glance: rows, and neighbouring elements of each; of stretches fewer, since columns do not count. */
 #define GLANCE_ROWS 64
 #define GLANCE_VALUES 256
+#define GLANCE_STRETCH_VALUES 128
 
 /* Rows that are sampled: a share of the tensor, at level max a larger one, but so many rows and values at least. */
 #define SAMPLE_SHARE 32
@@ -323,12 +324,14 @@ static int promises_gain(double variance, uint64_t value_count)
 /* Looks at a part of the tensor. *is_promising: offsets may gain enough. Leaves where magnitudes are clipped. */
 static lmc_status glance(row_sample *s, int *is_promising)
 {
-    s->column_count = (uint32_t)lmc_min_u64(s->row_length, GLANCE_VALUES);
+    const int has_columns = s->row_length == s->input->column_count;
+    s->column_count =
+        (uint32_t)lmc_min_u64(s->row_length, has_columns ? GLANCE_VALUES : GLANCE_STRETCH_VALUES);
     s->row_count = (size_t)lmc_min_u64(s->all_rows, GLANCE_ROWS);
     LMC_TRY(read_rows(s));
     find_clip(s);
     *is_promising = promises_gain(sum_rows(s, &s->clip, NULL), s->row_length);
-    if (!*is_promising && s->row_length == s->input->column_count)
+    if (!*is_promising && has_columns)
         *is_promising = promises_gain(sum_columns(s, &s->clip, NULL), s->all_rows);
     return LMC_OK;
 }
