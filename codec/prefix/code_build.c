@@ -26,6 +26,9 @@
 #define TABLE_NBITS_PER_SYMBOL 4.5
 #define TABLE_NBITS_PER_LAYER 8
 
+/* The tolerance of the coarse search that stands beside a fine one. */
+#define OTHER_TOLERANCE 0.001
+
 /* Behind this share of the symbols, a coarse search tries every second place for a cut. */
 #define SPARSE_SHARE 0.5
 
@@ -393,6 +396,7 @@ typedef struct way {
     unsigned layer_count;
     unsigned cut[LMC_FMT_LAYER_COUNT_MAX + 1];
     double cost[LMC_FMT_LAYER_COUNT_MAX]; /* of each layer */
+    double total;                         /* with the literals behind them */
 } way;
 
 static void follow_way(const search *s, way *w)
@@ -403,10 +407,11 @@ static void follow_way(const search *s, way *w)
     w->cut[0] = 0;
     for (unsigned i = 0; i < w->layer_count; i++)
         w->cost[i] = s->places[w->cut[i + 1]].cost - s->places[w->cut[i]].cost;
+    w->total = s->finish_cost;
 }
 
 /* Moves cut i by `step` if both layers are cheaper then. Returns 0 if not. */
-static int move_cut(search *s, way *w, unsigned i, int step)
+static int move_cut(const search *s, way *w, unsigned i, int step)
 {
     const unsigned cut = w->cut[i] + (unsigned)step;
     if (cut <= w->cut[i - 1] || cut >= w->cut[i + 1])
@@ -418,7 +423,7 @@ static int move_cut(search *s, way *w, unsigned i, int step)
     const double behind = layer_cost(s, cut, w->cut[i + 1]);
     if (before + behind >= known)
         return 0;
-    s->finish_cost -= known - before - behind;
+    w->total -= known - before - behind;
     w->cut[i] = cut;
     w->cost[i - 1] = before;
     w->cost[i] = behind;
@@ -426,12 +431,24 @@ static int move_cut(search *s, way *w, unsigned i, int step)
 }
 
 /* Moves the cuts between layers by single ranks, as long as that makes the way cheaper. */
-static void move_cuts(search *s, way *w)
+static void move_cuts(const search *s, way *w)
 {
     for (unsigned i = 1; i < w->layer_count; i++)
         for (int step = -1; step <= 1; step += 2)
             while (move_cut(s, w, i, step))
                 ;
+}
+
+/* Finds the cheapest way. Leaves no layers if literals alone are cheaper. */
+static void find_way(search *s, way *w)
+{
+    w->layer_count = 0;
+    find_layers(s);
+    if (s->finish == 0)
+        return;
+    follow_way(s, w);
+    if (!s->flat_layers)
+        move_cuts(s, w);
 }
 
 /* ---- the code ---- */
@@ -480,15 +497,20 @@ double lmc_code_plan(const uint32_t weight[256], const lmc_code_options *options
     s.price_length = COUNT_NBITS * ceil(options->value_count / VALUES_PER_BLOCK) / scale;
     s.price_symbol = TABLE_NBITS_PER_SYMBOL / scale;
     s.price_layer = TABLE_NBITS_PER_LAYER / scale;
-    find_layers(&s);
-    if (s.finish == 0)
-        return shape_single(&r, shape);
     way w;
-    follow_way(&s, &w);
-    if (!s.flat_layers)
-        move_cuts(&s, &w);
+    find_way(&s, &w);
+    if (s.fine && !s.flat_layers) { /* moved cuts may lead further from another way */
+        way other;
+        s.fine = 0;
+        s.tolerance = OTHER_TOLERANCE;
+        find_way(&s, &other);
+        if (other.layer_count > 0 && (w.layer_count == 0 || other.total < w.total))
+            w = other;
+    }
+    if (w.layer_count == 0)
+        return shape_single(&r, shape);
     for (unsigned i = 0; i < w.layer_count; i++)
         shape_layer(&s, w.cut[i], w.cut[i + 1], i, shape);
     shape->layer_count = w.layer_count;
-    return s.finish_cost / r.total;
+    return w.total / r.total;
 }
