@@ -26,6 +26,29 @@ LMC_INLINE double lmc_log2(double x)
     return (double)exponent + two_by_ln2 * t * (1 + u * (1 / 3. + u * (1 / 5. + u * (1 / 7.))));
 }
 
+/* 2^n for -1022 <= n <= 1023. */
+LMC_INLINE double lmc_power_of_2(int n)
+{
+    const uint64_t bits = (uint64_t)(n + 1023) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+/* How far lmc_exp2() may be off, as a share of the result. */
+#define LMC_EXP2_ERROR_MAX 1e-6
+
+/* 2^x by a series for the fraction; 0 below x = -1000. Precondition: x <= 0. */
+LMC_INLINE double lmc_exp2(double x)
+{
+    const double least = -1000, ln2 = 0.69314718055994531;
+    const int n = x > least ? (int)(x - 0.5) : (int)least; /* to the nearest */
+    const double t = ((x > least ? x : least) - n) * ln2;
+    const double series =
+        1 + t * (1 + t * (1 / 2. + t * (1 / 6. + t * (1 / 24. + t * (1 / 120. + t * (1 / 720.))))));
+    return x > least ? series * lmc_power_of_2(n) : 0;
+}
+
 /* Entropy of `count` counts, a multiple of 4, in bits a symbol. *used: how many counts are not 0. It is quick, and
  * may be off by LMC_COUNTS_ENTROPY_ERROR_MAX. */
 #define LMC_COUNTS_ENTROPY_ERROR_MAX 2e-5

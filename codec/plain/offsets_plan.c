@@ -5,9 +5,10 @@
 
 #include "codec/common/entropy.h"
 
-/* The glance: rows, and neighbouring elements of each. */
+/* The glance: rows, and neighbouring elements of each; of stretches fewer, since columns do not count. */
 #define GLANCE_ROWS 64
 #define GLANCE_VALUES 256
+#define GLANCE_STRETCH_VALUES 128
 
 /* Rows that are sampled: a share of the tensor, at level max a larger one, but so many rows and values at least. */
 #define SAMPLE_SHARE 32
@@ -32,9 +33,11 @@
  * for one with heavy tails. */
 #define SAVED_NBITS 0.5
 
-/* Offsets must save this share of an element's bits, and promise so many bits at a glance. */
+/* Offsets must save this share of an element's bits. At a glance they must promise so many bits an element, and so many
+ * for each offset. */
 #define GAIN_MIN 0.0005
 #define GLANCE_NBITS_MIN 0.004
+#define GLANCE_OFFSET_NBITS 2
 
 /* Values that entropies are estimated by, and values of the histogram that codes are chosen by. */
 #define TRIED_VALUES 4096
@@ -90,12 +93,13 @@ static lmc_status read_rows(const row_sample *s)
 /* Finds where magnitudes are clipped: at the beginning of an octave below that of the median. */
 static void find_clip(row_sample *s)
 {
-    uint32_t octaves[1 << 11] = {0};
+    uint32_t octaves[1 << 11];
     const size_t n = s->row_count * s->column_count;
     const size_t step = n / 1024 + 1;
     const size_t count = (n - 1) / step + 1;
     const unsigned magnitude_nbits = high_nbits(s) - !s->rotation;
     s->clip.mask = (uint16_t)((1u << magnitude_nbits) - 1);
+    memset(octaves, 0, sizeof *octaves << (magnitude_nbits - s->octave_log2));
     for (size_t i = 0; i < n; i += step)
         octaves[(s->work->high[i] & s->clip.mask) >> s->octave_log2]++;
     unsigned median = 0;
@@ -310,16 +314,25 @@ static int choose_shape(row_sample *s)
     return is_matrix || s->all_rows >= STRETCHES_MIN;
 }
 
+/* May offsets gain enough if the means of rows or columns have this variance? Each of them has so many values, which
+ * share the bits of its offset. */
+static int promises_gain(double variance, uint64_t value_count)
+{
+    return SAVED_NBITS * variance > GLANCE_NBITS_MIN + GLANCE_OFFSET_NBITS / (double)value_count;
+}
+
 /* Looks at a part of the tensor. *is_promising: offsets may gain enough. Leaves where magnitudes are clipped. */
 static lmc_status glance(row_sample *s, int *is_promising)
 {
-    s->column_count = (uint32_t)lmc_min_u64(s->row_length, GLANCE_VALUES);
+    const int has_columns = s->row_length == s->input->column_count;
+    s->column_count =
+        (uint32_t)lmc_min_u64(s->row_length, has_columns ? GLANCE_VALUES : GLANCE_STRETCH_VALUES);
     s->row_count = (size_t)lmc_min_u64(s->all_rows, GLANCE_ROWS);
     LMC_TRY(read_rows(s));
     find_clip(s);
-    *is_promising = SAVED_NBITS * sum_rows(s, &s->clip, NULL) > GLANCE_NBITS_MIN;
-    if (s->row_length == s->input->column_count)
-        *is_promising |= SAVED_NBITS * sum_columns(s, &s->clip, NULL) > GLANCE_NBITS_MIN;
+    *is_promising = promises_gain(sum_rows(s, &s->clip, NULL), s->row_length);
+    if (!*is_promising && has_columns)
+        *is_promising = promises_gain(sum_columns(s, &s->clip, NULL), s->all_rows);
     return LMC_OK;
 }
 

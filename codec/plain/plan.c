@@ -4,6 +4,7 @@
 
 #include "codec/common/dtype.h"
 #include "codec/common/entropy.h"
+#include "codec/plain/normal_law.h"
 #include "codec/prefix/code_build.h"
 
 /* Symbols that a fast look-up covers (lmc_layer.narrow). The window holds the likely symbols. */
@@ -14,6 +15,14 @@
 
 /* A plane is coded if that saves at least this share of it, since decoding takes time. */
 #define GAIN_MIN 0.015
+
+/* The share of a code's cost that its search may miss. With a quarter of it the search takes twice as long, and codes
+ * are 0.01 % smaller: less than small tensors repay. Elements of one byte need a search for each split. */
+#define TOLERANCE 0.0004
+#define TOLERANCE_SMALL 0.001
+#define TOLERANCE_TINY 0.004
+#define SMALL_VALUES 65536
+#define TINY_VALUES 4096
 
 /* From this share of one value on, a plane's mode is chosen in every block: it may be constant, or have few
  * exceptions. */
@@ -179,30 +188,6 @@ static unsigned offsets_wanted_log2(lmc_level level)
     return level == LMC_LEVEL_MAX ? 5 : 3;
 }
 
-/* The best of several offsets. They move the edges of a bin off the powers of two, by parts of a bin. By less than a
- * bin the best window moves by one symbol at most. */
-static trial try_offsets(const decider *d, unsigned low_nbits)
-{
-    const unsigned bin = 1u << low_nbits;
-    const unsigned sign_place =
-        d->element_nbytes == 1 && d->sample->rotation; /* an offset leaves the sign alone */
-    const unsigned finest = 1u << (high_nbits(d) - d->sample->high_nbits) << sign_place;
-    const unsigned wanted = bin >> offsets_wanted_log2(d->level);
-    const unsigned step = wanted > finest ? wanted : finest;
-    trial best = try_split(d, low_nbits);
-    const uint32_t window_start = best.split.window_start;
-    for (unsigned offset = step; offset < bin; offset += step) {
-        const shifted_histogram t = shift_histogram(d, low_nbits, offset);
-        const uint32_t next = (window_start + 1) & t.symbol_mask;
-        const int moves =
-            values_in_window(&t, next, WINDOW_SYMBOLS) > values_in_window(&t, window_start, WINDOW_SYMBOLS);
-        const trial tried = price_split(d, &t, low_nbits, offset, moves ? next : window_start);
-        if (tried.cost < best.cost)
-            best = tried;
-    }
-    return best;
-}
-
 /* The weights of the symbols under a split. */
 static void weigh_split(const decider *d, const lmc_split *split, uint32_t weight[256])
 {
@@ -211,6 +196,19 @@ static void weigh_split(const decider *d, const lmc_split *split, uint32_t weigh
     weigh_symbols(&t, split->window_start, &w);
     memset(weight, 0, 256 * sizeof *weight);
     memcpy(weight + w.begin, w.weight + w.begin, (w.end - w.begin) * sizeof *weight);
+}
+
+/* A sample of few values is corrected by the law that weights follow. Offsets of rows blur the octaves, on which the
+ * law depends. */
+static void correct_weights(const decider *d, const lmc_split *split, uint32_t weight[256])
+{
+    const lmc_symbol_places places = {
+        .first = (int32_t)((uint32_t)split->window_start << split->low_nbits) - split->offset,
+        .low_nbits = split->low_nbits,
+        .octave_log2 = high_nbits(d) - d->exponent_nbits - !d->sample->rotation};
+    if (d->kind == LMC_KIND_FLOAT && !d->sample->is_exact && !d->sample->is_high_shifted &&
+        d->element_nbytes > 1 && places.low_nbits < places.octave_log2)
+        lmc_normal_law_apply(&places, weight);
 }
 
 /* ---- codes ---- */
@@ -226,6 +224,16 @@ static uint64_t sum_of(const uint32_t weight[256], uint32_t *largest)
     return sum;
 }
 
+static double tolerance(const decider *d)
+{
+    const uint64_t value_count = d->sample->value_count;
+    if (d->level == LMC_LEVEL_MAX)
+        return 0;
+    if (value_count < TINY_VALUES)
+        return TOLERANCE_TINY;
+    return value_count < SMALL_VALUES || d->element_nbytes == 1 ? TOLERANCE_SMALL : TOLERANCE;
+}
+
 /* Plans a code. Returns its cost in bits a value. */
 static double plan_code(const decider *d, const uint32_t weight[256], int may_omit_literals, int is_flat,
                         lmc_code_shape *shape)
@@ -234,6 +242,7 @@ static double plan_code(const decider *d, const uint32_t weight[256], int may_om
         .flat_layers =
             is_flat && d->element_nbytes > 1, /* 1-byte elements have too many likely symbols for them */
         .fine_search = d->level == LMC_LEVEL_MAX,
+        .tolerance = tolerance(d),
         .may_omit_literals = may_omit_literals,
         .value_count = (double)d->sample->value_count,
     };
@@ -307,12 +316,42 @@ static trial price_code(const decider *d, trial t)
     uint32_t weight[256], largest;
     lmc_code_shape shape = {0};
     weigh_split(d, &t.split, weight);
-    plan_code(d, weight, 0, 0, &shape);
+    plan_code(d, weight, 0, d->level == LMC_LEVEL_FAST, &shape);
     if (lmc_table_build(&shape, d->trial_table, NULL) != LMC_OK)
         return t;
     t.cost = t.split.low_nbits +
              lmc_table_cost_nbits(d->trial_table, weight, LMC_TABLE_ALL) / (double)sum_of(weight, &largest);
     return t;
+}
+
+static trial price_if(const decider *d, trial t, int by_code)
+{
+    return by_code ? price_code(d, t) : t;
+}
+
+/* The best of several offsets, by entropy or by the codes. They move the edges of a bin off the powers of two, by parts
+ * of a bin. By less than a bin the best window moves by one symbol at most. */
+static trial try_offsets(const decider *d, unsigned low_nbits, int by_code)
+{
+    const unsigned bin = 1u << low_nbits;
+    const unsigned sign_place =
+        d->element_nbytes == 1 && d->sample->rotation; /* an offset leaves the sign alone */
+    const unsigned finest = 1u << (high_nbits(d) - d->sample->high_nbits) << sign_place;
+    const unsigned wanted = bin >> offsets_wanted_log2(d->level);
+    const unsigned step = wanted > finest ? wanted : finest;
+    trial best = price_if(d, try_split(d, low_nbits), by_code);
+    const uint32_t window_start = best.split.window_start;
+    for (unsigned offset = step; offset < bin; offset += step) {
+        const shifted_histogram t = shift_histogram(d, low_nbits, offset);
+        const uint32_t next = (window_start + 1) & t.symbol_mask;
+        const int moves =
+            values_in_window(&t, next, WINDOW_SYMBOLS) > values_in_window(&t, window_start, WINDOW_SYMBOLS);
+        const trial tried =
+            price_if(d, price_split(d, &t, low_nbits, offset, moves ? next : window_start), by_code);
+        if (tried.cost < best.cost)
+            best = tried;
+    }
+    return best;
 }
 
 /* A split with other low bits must save this share of the cost of the code. */
@@ -322,25 +361,29 @@ static trial price_code(const decider *d, trial t)
 static trial cheaper_code(const decider *d, const trial *t, unsigned low_nbits)
 {
     const trial known = price_code(d, *t);
-    const trial other = price_code(d, try_offsets(d, low_nbits));
+    const trial other = price_code(d, try_offsets(d, low_nbits, 0));
     return other.cost < known.cost * (1 - SPLIT_GAIN_MIN) ? other : known;
 }
 
 /* The joint split has a quarter of the bin of the exponent's split. Offsets of the exponent's split are tried only
- * if the joint split gains nothing even over offset 0. */
+ * if the joint split gains nothing even over offset 0. The flat layers of level fast are far from entropy: there the
+ * codes are compared, if the tensor is large enough to repay it. */
 static trial choose_wide_split(const decider *d)
 {
-    trial best = try_split(d, 8);
+    const int is_fast = d->level == LMC_LEVEL_FAST;
+    const int by_code =
+        is_fast && d->kind == LMC_KIND_FLOAT && d->sample->value_count >= LMC_SAMPLE_VALUES_MIN;
+    trial best = price_if(d, try_split(d, 8), by_code);
     best.cost -= low_plane_gain(d);
     if (d->kind != LMC_KIND_FLOAT)
         return best;
     const unsigned low_nbits = joint_low_nbits(d->exponent_nbits, d->sample->rotation);
-    if (d->level != LMC_LEVEL_FAST && low_nbits < 8) {
-        const trial joint = try_offsets(d, low_nbits);
+    if (!is_fast && low_nbits < 8) {
+        const trial joint = try_offsets(d, low_nbits, 0);
         if (joint.cost < best.cost)
             return d->exponent_nbits == 5 ? cheaper_code(d, &joint, low_nbits + 1) : joint;
     }
-    const trial moved = try_offsets(d, 8);
+    const trial moved = try_offsets(d, 8, by_code);
     return moved.cost < best.cost ? moved : best;
 }
 
@@ -354,7 +397,7 @@ static trial choose_byte_split(const decider *d)
     const trial whole = price_code(d, try_split(d, 0));
     trial best = whole;
     if (has_sign) {
-        best = price_code(d, try_offsets(d, 1));
+        best = price_code(d, try_offsets(d, 1, 0));
         if (whole.cost < best.cost * (1 - SIGN_PRICE))
             best = whole;
     }
@@ -460,6 +503,7 @@ static void decide_planes(const decider *d, const trial *t, lmc_code_shape *shap
     coding->mask_value = d->sample->mask_value;
     coding->is_low_mixed = (uint8_t)d->sample->is_low_mixed;
     weigh_split(d, &t->split, weight);
+    correct_weights(d, &t->split, weight);
     decide_plane(d, weight, LMC_PLANE_SYMBOLS, shapes, tables, decision);
     if (d->element_nbytes > 1 && !d->sample->is_low_noise) {
         if (t->split.low_nbits < 8 && !d->sample->is_high_shifted)

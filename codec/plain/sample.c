@@ -3,31 +3,42 @@
 #include "codec/plain/sample.h"
 
 /* Runs of neighbouring values, spread over a tensor that is larger than the sample. */
-#define RUN_VALUES 512
-#define RUN_COUNT (LMC_SAMPLE_VALUES / RUN_VALUES)
+#define RUN_VALUES 128
+#define RUN_COUNT_MAX (LMC_SAMPLE_VALUES / RUN_VALUES)
 
-/* Bytes below the symbols are noise or far from it. Every fourth run of a large sample is enough to count them, and
- * every fourth of those runs to find out if they are noise. Two bytes of noise are equal one time in 256. Chance may
- * make it a little more often, by no more than NOISE_EXCESS. */
-#define LOW_RUN_STEP 4
-#define LOW_VALUES (LMC_SAMPLE_VALUES / LOW_RUN_STEP)
-#define NOISE_RUN_STEP 4
+/* Bytes below the symbols are noise or far from it. LOW_RUNS runs of a large sample are enough to count them, and
+ * NOISE_RUNS of those to find out if they are noise. Two bytes of noise are equal one time in 256. Chance may make it a
+ * little more often, by no more than NOISE_EXCESS. */
+#define LOW_RUNS 128
+#define NOISE_RUNS 16
 #define NOISE_VALUES_MIN 2048
 #define NOISE_EXCESS 0.08
+
+/* Values that are sampled of so many. */
+static size_t values_wanted(uint64_t value_count, unsigned element_nbytes)
+{
+    const uint64_t share = value_count / LMC_SAMPLE_SHARE;
+    const uint64_t least = share > LMC_SAMPLE_VALUES_MIN ? share : LMC_SAMPLE_VALUES_MIN;
+    const size_t wanted =
+        element_nbytes == 1 ? LMC_SAMPLE_VALUES : (size_t)lmc_min_u64(least, LMC_SAMPLE_VALUES);
+    return wanted / RUN_VALUES * RUN_VALUES;
+}
 
 /* Reads runs at even distances, or the whole tensor when it is no larger than the sample. *n: the values read. */
 static lmc_status read_runs(uint64_t value_count, unsigned element_nbytes, lmc_read_fn read, void *user,
                             uint8_t *buffer, size_t *n)
 {
-    if (value_count <= LMC_SAMPLE_VALUES) {
+    *n = values_wanted(value_count, element_nbytes);
+    if (value_count <= *n) {
         *n = (size_t)value_count;
         return read(user, 0, buffer, *n * element_nbytes);
     }
     const size_t run_nbytes = RUN_VALUES * element_nbytes;
+    const size_t run_count = *n / RUN_VALUES;
     const uint64_t span = value_count - RUN_VALUES;
-    *n = LMC_SAMPLE_VALUES;
-    for (uint64_t i = 0; i < RUN_COUNT; i++) {
-        const uint64_t first = span / (RUN_COUNT - 1) * i;
+    const uint64_t step = span / (run_count - 1), rest = span % (run_count - 1);
+    for (uint64_t i = 0; i < run_count; i++) {
+        const uint64_t first = step * i + rest * i / (run_count - 1);
         LMC_TRY(read(user, first * element_nbytes, buffer + i * run_nbytes, run_nbytes));
     }
     return LMC_OK;
@@ -269,7 +280,7 @@ static int ends_in_zeros(const uint8_t *values, size_t n, unsigned element_nbyte
 static void count_calm_runs(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes)
 {
     size_t calm_count = 0;
-    uint8_t is_calm[RUN_COUNT];
+    uint8_t is_calm[RUN_COUNT_MAX];
     const size_t run_count = n / RUN_VALUES;
     for (size_t i = 0; i < run_count; i++) {
         is_calm[i] =
@@ -288,13 +299,15 @@ static void count_calm_runs(lmc_sample *sample, const uint8_t *values, size_t n,
 /* Counts lower bytes: first enough to find noise, then, unless they are noise, all that the sample wants. */
 static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes)
 {
-    const size_t step = sample->is_low_exact ? 1 : LOW_RUN_STEP;
-    count_runs(sample, values, n, element_nbytes, step * NOISE_RUN_STEP, 0);
+    const size_t run_count = n / RUN_VALUES;
+    const size_t step = run_count > LOW_RUNS ? run_count / LOW_RUNS : 1;
+    const size_t noise_step = run_count > NOISE_RUNS * step ? run_count / NOISE_RUNS / step * step : step;
+    count_runs(sample, values, n, element_nbytes, noise_step, 0);
     sample->is_low_noise = is_noise(sample->high_low_byte);
     for (unsigned j = 0; j + 2 < element_nbytes; j++)
         sample->is_low_noise = sample->is_low_noise && is_noise(sample->lower[j]);
     if (!sample->is_low_noise)
-        count_runs(sample, values, n, element_nbytes, step, step * NOISE_RUN_STEP);
+        count_runs(sample, values, n, element_nbytes, step, noise_step);
 }
 
 /* ---- the mask ---- */
@@ -357,7 +370,7 @@ lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options
     sample->value_count = value_count;
     sample->seen_count = exact ? value_count : n;
     sample->is_exact = exact || n == value_count;
-    sample->is_low_exact = exact || n <= LOW_VALUES;
+    sample->is_low_exact = exact || (n == value_count && n <= LOW_RUNS * RUN_VALUES);
     const survey s = survey_any(buffer, n, element_nbytes);
     sample->rotation = options->is_signed && is_sign_moved(s.any ^ s.all, element_nbytes);
     sample->high_nbits = options->high_nbits;

@@ -7,8 +7,10 @@
 
 #include "codec/plain/plan_section.h"
 
-/* Values sampled at most. */
+/* Values sampled at most. Elements of more than one byte need fewer: a share of the tensor, but so many at least. */
 #define LMC_SAMPLE_VALUES 65536
+#define LMC_SAMPLE_VALUES_MIN 16384
+#define LMC_SAMPLE_SHARE 12
 
 /* The finest resolution of the histogram of high parts. A bin of 4 low bits can have 4 offsets, wider bins 8. */
 #define LMC_SAMPLE_HIGH_NBITS_MAX 14

@@ -1,7 +1,8 @@
 /*
  * code_build.c - cuts the symbols, sorted by weight, into layers. The cheapest way to code the symbols from rank i on
  * is a layer for ranks i..j-1 and the cheapest way for the ranks from j on. That makes a shortest path over a few
- * places j for each i. Entropy gives a lower bound of the cost of every way.
+ * places j for each i. Entropy gives a lower bound of the cost of every way. In the end the places of the cheapest way
+ * move by single ranks.
  */
 #include "codec/prefix/code_build.h"
 
@@ -25,9 +26,11 @@
 #define TABLE_NBITS_PER_SYMBOL 4.5
 #define TABLE_NBITS_PER_LAYER 8
 
-/* The share of a code's cost that a coarse search may miss. With a tenth of this share the search takes two or three
- * times as long, and codes are 0.03 % smaller at best. */
-#define TOLERANCE 0.001
+/* The tolerance of the coarse search that stands beside a fine one. */
+#define OTHER_TOLERANCE 0.001
+
+/* Behind this share of the symbols, a coarse search tries every second place for a cut. */
+#define SPARSE_SHARE 0.5
 
 /* A coarse search expects layers behind a place to take this much more than entropy and prices. The values are typical
  * of weights of all kinds. They halve the work, and codes are 0.001 % larger. */
@@ -289,19 +292,23 @@ static int is_promising(const search *s, unsigned first, unsigned end)
             cost + to->ahead < s->finish_cost * (1 - s->tolerance));
 }
 
+/* The cost of a layer for ranks [first, end), in bits times weight; INFINITY when there is none. */
+static double layer_cost(const search *s, unsigned first, unsigned end)
+{
+    layer_plan layer = {0};
+    const double cost = plan_layer(s, first, end, &layer);
+    return cost + s->price_length * (layer.last_nbits - layer.first_nbits + 1) +
+           s->price_symbol * (end - first) + s->price_layer;
+}
+
 /* Tries a layer for ranks [first, end), and keeps it if it is the cheapest way to `end`. */
 static void try_cut(search *s, unsigned first, unsigned end)
 {
     const place *const from = &s->places[first];
     place *const to = &s->places[end];
-    layer_plan layer = {0};
     if (!is_promising(s, first, end))
         return;
-    double cost = plan_layer(s, first, end, &layer);
-    if (cost == INFINITY)
-        return;
-    cost += from->cost + s->price_length * (layer.last_nbits - layer.first_nbits + 1) +
-            s->price_symbol * (end - first) + s->price_layer;
+    double cost = from->cost + layer_cost(s, first, end);
     if (cost >= to->cost)
         return;
     to->cost = cost;
@@ -333,7 +340,8 @@ static void try_cuts(search *s, unsigned first)
     const double *const shares = s->fine ? fine : coarse;
     const size_t share_count = s->fine ? LMC_COUNT(fine) : LMC_COUNT(coarse);
     unsigned end = first;
-    for (size_t i = 0; i < share_count; i++) {
+    const size_t step = !s->fine && r->tail[first] < SPARSE_SHARE * r->tail[0] ? 2 : 1;
+    for (size_t i = 0; i < share_count; i += step) {
         const unsigned before = end;
         while (end < r->count && end - first < ENTRIES_MAX - 1 && r->tail[end] > shares[i] * r->tail[first])
             end++;
@@ -381,6 +389,68 @@ static void find_layers(search *s)
     }
 }
 
+/* ---- moved cuts ---- */
+
+/* The layers of a complete way: layer i has ranks [cut[i], cut[i + 1]). */
+typedef struct way {
+    unsigned layer_count;
+    unsigned cut[LMC_FMT_LAYER_COUNT_MAX + 1];
+    double cost[LMC_FMT_LAYER_COUNT_MAX]; /* of each layer */
+    double total;                         /* with the literals behind them */
+} way;
+
+static void follow_way(const search *s, way *w)
+{
+    w->layer_count = s->places[s->finish].layer_count;
+    for (unsigned end = s->finish, i = w->layer_count; i > 0; end = s->places[end].before, i--)
+        w->cut[i] = end;
+    w->cut[0] = 0;
+    for (unsigned i = 0; i < w->layer_count; i++)
+        w->cost[i] = s->places[w->cut[i + 1]].cost - s->places[w->cut[i]].cost;
+    w->total = s->finish_cost;
+}
+
+/* Moves cut i by `step` if both layers are cheaper then. Returns 0 if not. */
+static int move_cut(const search *s, way *w, unsigned i, int step)
+{
+    const unsigned cut = w->cut[i] + (unsigned)step;
+    if (cut <= w->cut[i - 1] || cut >= w->cut[i + 1])
+        return 0;
+    const double before = layer_cost(s, w->cut[i - 1], cut);
+    const double known = w->cost[i - 1] + w->cost[i];
+    if (before >= known)
+        return 0;
+    const double behind = layer_cost(s, cut, w->cut[i + 1]);
+    if (before + behind >= known)
+        return 0;
+    w->total -= known - before - behind;
+    w->cut[i] = cut;
+    w->cost[i - 1] = before;
+    w->cost[i] = behind;
+    return 1;
+}
+
+/* Moves the cuts between layers by single ranks, as long as that makes the way cheaper. */
+static void move_cuts(const search *s, way *w)
+{
+    for (unsigned i = 1; i < w->layer_count; i++)
+        for (int step = -1; step <= 1; step += 2)
+            while (move_cut(s, w, i, step))
+                ;
+}
+
+/* Finds the cheapest way. Leaves no layers if literals alone are cheaper. */
+static void find_way(search *s, way *w)
+{
+    w->layer_count = 0;
+    find_layers(s);
+    if (s->finish == 0)
+        return;
+    follow_way(s, w);
+    if (!s->flat_layers)
+        move_cuts(s, w);
+}
+
 /* ---- the code ---- */
 
 /* For a single symbol, or a histogram that no layer fits: one symbol of 1 bit, all others are literals. */
@@ -423,18 +493,24 @@ double lmc_code_plan(const uint32_t weight[256], const lmc_code_options *options
     s.flat_layers = options->flat_layers;
     s.fine = options->fine_search;
     s.layers_max = s.flat_layers ? LMC_FMT_LAYER_COUNT_MAX : HUFFMAN_LAYER_COUNT_MAX;
-    s.tolerance = s.fine ? 0 : TOLERANCE;
+    s.tolerance = options->tolerance;
     s.price_length = COUNT_NBITS * ceil(options->value_count / VALUES_PER_BLOCK) / scale;
     s.price_symbol = TABLE_NBITS_PER_SYMBOL / scale;
     s.price_layer = TABLE_NBITS_PER_LAYER / scale;
-    find_layers(&s);
-    if (s.finish == 0)
-        return shape_single(&r, shape);
-    for (unsigned end = s.finish; end > 0; end = s.places[end].before) {
-        const unsigned index = s.places[end].layer_count - 1;
-        shape_layer(&s, s.places[end].before, end, index, shape);
-        if (end == s.finish)
-            shape->layer_count = index + 1;
+    way w;
+    find_way(&s, &w);
+    if (s.fine && !s.flat_layers) { /* moved cuts may lead further from another way */
+        way other;
+        s.fine = 0;
+        s.tolerance = OTHER_TOLERANCE;
+        find_way(&s, &other);
+        if (other.layer_count > 0 && (w.layer_count == 0 || other.total < w.total))
+            w = other;
     }
-    return s.finish_cost / r.total;
+    if (w.layer_count == 0)
+        return shape_single(&r, shape);
+    for (unsigned i = 0; i < w.layer_count; i++)
+        shape_layer(&s, w.cut[i], w.cut[i + 1], i, shape);
+    shape->layer_count = w.layer_count;
+    return w.total / r.total;
 }

@@ -11,17 +11,36 @@ typedef struct length_count {
     unsigned continuation_nbits; /* 0: none */
 } length_count;
 
-static lmc_status count_lengths(const lmc_code_shape *shape, unsigned layer, length_count *count,
-                                lmc_diag *diag)
+/* A symbol with a code. */
+typedef struct coded_symbol {
+    uint8_t symbol, layer, nbits;
+} coded_symbol;
+
+/* Lists the symbols with a code, in order, and counts their lengths. Returns how many there are. */
+static unsigned list_symbols(const lmc_code_shape *shape, coded_symbol list[256],
+                             length_count counts[LMC_FMT_LAYER_COUNT_MAX])
 {
-    unsigned used = 0;
-    memset(count, 0, sizeof *count);
-    for (unsigned s = 0; s < 256; s++) {
-        if (shape->nbits[s] != 0 && shape->layer[s] == layer) {
-            count->symbols[shape->nbits[s]]++;
-            used += UNIT >> shape->nbits[s];
+    unsigned n = 0;
+    memset(counts, 0, shape->layer_count * sizeof *counts);
+    for (unsigned first = 0; first < 256; first += sizeof(uint64_t)) {
+        if (lmc_load64(shape->nbits + first) == 0) /* most symbols have no code */
+            continue;
+        for (unsigned s = first; s < first + sizeof(uint64_t); s++) {
+            if (shape->nbits[s] == 0)
+                continue;
+            list[n++] = (coded_symbol){(uint8_t)s, shape->layer[s], shape->nbits[s]};
+            counts[shape->layer[s]].symbols[shape->nbits[s]]++;
         }
     }
+    return n;
+}
+
+/* Finds what the symbols leave to the continuation. */
+static lmc_status find_continuation(unsigned layer, length_count *count, lmc_diag *diag)
+{
+    unsigned used = 0;
+    for (unsigned nbits = 1; nbits <= LMC_FMT_LAYER_NBITS_MAX; nbits++)
+        used += count->symbols[nbits] * (UNIT >> nbits);
     if (used > UNIT)
         return lmc_corrupt(diag, 0, "layer %u of a code has more codes than there are", layer);
     const unsigned left = UNIT - used;
@@ -53,11 +72,11 @@ static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, const
     return LMC_OK;
 }
 
-/* Gives codes in order of length, then symbol; the continuation is the last of its length. */
-static void assign_codes(const lmc_code_shape *shape, unsigned index, const length_count *count,
-                         lmc_layer *layer)
+/* Divides the codes of a layer in order of length, then symbol; the continuation is the last of its length. next: the
+ * first code of each length. */
+static void divide_codes(const lmc_code_shape *shape, unsigned index, const length_count *count,
+                         lmc_layer *layer, unsigned next[LMC_FMT_LAYER_NBITS_MAX + 1])
 {
-    unsigned next[LMC_FMT_LAYER_NBITS_MAX + 1] = {0}; /* next code of each length */
     unsigned code = 0;
     memset(layer, 0, sizeof *layer);
     layer->first_nbits = shape->first_nbits[index];
@@ -75,41 +94,42 @@ static void assign_codes(const lmc_code_shape *shape, unsigned index, const leng
             layer->threshold[nbits] = (uint8_t)code;
     }
     memset(layer->code, layer->continuation, sizeof layer->code); /* 0 without a continuation */
-    for (unsigned s = 0; s < 256; s++) {
-        const unsigned nbits = shape->nbits[s];
-        if (nbits != 0 && shape->layer[s] == index) {
-            layer->code[s] = (uint8_t)next[nbits];
-            memset(layer->symbol + next[nbits], (int)s, UNIT >> nbits);
-            next[nbits] += UNIT >> nbits;
-        }
-    }
-    layer->narrow = 1;
-    for (unsigned s = 128; s < 256; s++)
-        layer->narrow &= layer->code[s] == layer->code[127];
 }
 
 lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_diag *diag)
 {
-    unsigned passed_nbits = 0; /* of the codes that pass a symbol on to layer i */
-    memset(table, 0, offsetof(lmc_table, layers));
+    coded_symbol list[256];
+    length_count counts[LMC_FMT_LAYER_COUNT_MAX];
+    unsigned next[LMC_FMT_LAYER_COUNT_MAX][LMC_FMT_LAYER_NBITS_MAX + 1]; /* code of each length */
+    unsigned before[LMC_FMT_LAYER_COUNT_MAX]; /* bits of the codes that pass a symbol on to a layer */
+    unsigned passed_nbits = 0;
+    const unsigned symbol_count = list_symbols(shape, list, counts);
     table->layer_count = shape->layer_count;
+    table->has_literals = 0;
     for (unsigned i = 0; i < shape->layer_count; i++) {
-        length_count count;
-        LMC_TRY(count_lengths(shape, i, &count, diag));
-        LMC_TRY(check_layer(shape, i, &count, diag));
-        assign_codes(shape, i, &count, &table->layers[i]);
-        for (unsigned s = 0; s < 256; s++) {
-            if (shape->nbits[s] != 0 && shape->layer[s] == i) {
-                table->is_coded[s] = 1;
-                table->code_nbits[s] = (uint8_t)(passed_nbits + shape->nbits[s]);
-            }
-        }
-        passed_nbits += count.continuation_nbits;
-        table->has_literals = count.continuation_nbits != 0;
+        LMC_TRY(find_continuation(i, &counts[i], diag));
+        LMC_TRY(check_layer(shape, i, &counts[i], diag));
+        divide_codes(shape, i, &counts[i], &table->layers[i], next[i]);
+        before[i] = passed_nbits;
+        passed_nbits += counts[i].continuation_nbits;
+        table->has_literals = counts[i].continuation_nbits != 0;
     }
-    for (unsigned s = 0; s < 256; s++)
-        if (!table->is_coded[s])
-            table->code_nbits[s] = (uint8_t)passed_nbits;
+    memset(table->is_coded, 0, sizeof table->is_coded);
+    memset(table->code_nbits, (int)passed_nbits, sizeof table->code_nbits);
+    for (unsigned k = 0; k < symbol_count; k++) {
+        const coded_symbol c = list[k];
+        lmc_layer *const layer = &table->layers[c.layer];
+        const unsigned code = next[c.layer][c.nbits];
+        next[c.layer][c.nbits] += UNIT >> c.nbits;
+        table->is_coded[c.symbol] = 1;
+        table->code_nbits[c.symbol] = (uint8_t)(before[c.layer] + c.nbits);
+        layer->code[c.symbol] = (uint8_t)code;
+        memset(layer->symbol + code, c.symbol, UNIT >> c.nbits);
+    }
+    for (unsigned i = 0; i < shape->layer_count; i++) {
+        const uint8_t *const code = table->layers[i].code;
+        table->layers[i].narrow = memcmp(code + 127, code + 128, 128) == 0;
+    }
     return LMC_OK;
 }
 

@@ -239,6 +239,37 @@ static void test_same_bytes_always(void)
     lmc_ctx_free(other);
 }
 
+/* A frame depends on its content alone, whatever the context has encoded before. */
+static void test_history_does_not_matter(void)
+{
+    enum { COUNT = 18 };
+    test_frame frames[COUNT];
+    lmc_params params[COUNT];
+    size_t nbytes[COUNT];
+    uint8_t *contents[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) {
+        lmc_ctx *const fresh = must_create_ctx();
+        nbytes[i] = i % 3 == 0 ? 600 + random_below(4000) : 70000 + random_below(400000);
+        params[i] = frame_params(i % 2 ? LMC_DTYPE_BF16 : dtype_of(i), (lmc_level)(i / 2 % 3), 0);
+        params[i].row_nbytes = i % 5 == 0 ? 512 : 0;
+        contents[i] = must_malloc(nbytes[i]);
+        data_fill(contents[i], nbytes[i], params[i].dtype,
+                  i % 4 ? DATA_WEIGHTS : (data_kind)(i % DATA_KIND_COUNT));
+        frames[i] = frame_encode(fresh, &params[i], contents[i], nbytes[i]);
+        lmc_ctx_free(fresh);
+    }
+    for (unsigned k = 0; k < 2 * COUNT; k++) {
+        const unsigned i = k * 7 % COUNT; /* another order, and each again */
+        test_frame again = frame_encode(ctx, &params[i], contents[i], nbytes[i]);
+        CU_ASSERT(frames_are_equal(&frames[i], &again));
+        frame_free(&again);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        frame_free(&frames[i]);
+        free(contents[i]);
+    }
+}
+
 /* ---- matrices ---- */
 
 static const lmc_dtype matrix_dtypes[] = {LMC_DTYPE_F8_E4M3, LMC_DTYPE_F8_E5M2, LMC_DTYPE_F16, LMC_DTYPE_BF16,
@@ -374,25 +405,16 @@ static void test_mixture_is_not_taken_for_noise(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_every_small_length),
-        LMC_TEST(test_no_content),
-        LMC_TEST(test_lengths_about_blocks),
-        LMC_TEST(test_random_lengths),
-        LMC_TEST(test_every_content),
-        LMC_TEST(test_special_floats),
-        LMC_TEST(test_every_16_bit_value),
-        LMC_TEST(test_simple_contents_get_small),
-        LMC_TEST(test_dominated_bytes),
-        LMC_TEST(test_noise_is_never_much_larger),
-        LMC_TEST(test_block_sizes),
-        LMC_TEST(test_unaligned_buffers),
-        LMC_TEST(test_same_bytes_always),
-        LMC_TEST(test_many_threads),
-        LMC_TEST(test_matrices),
-        LMC_TEST(test_lengths_of_rows),
-        LMC_TEST(test_matrices_with_bases),
-        LMC_TEST(test_large_content),
-        LMC_TEST(test_mixture_is_not_taken_for_noise),
+        LMC_TEST(test_every_small_length),   LMC_TEST(test_no_content),
+        LMC_TEST(test_lengths_about_blocks), LMC_TEST(test_random_lengths),
+        LMC_TEST(test_every_content),        LMC_TEST(test_special_floats),
+        LMC_TEST(test_every_16_bit_value),   LMC_TEST(test_simple_contents_get_small),
+        LMC_TEST(test_dominated_bytes),      LMC_TEST(test_noise_is_never_much_larger),
+        LMC_TEST(test_block_sizes),          LMC_TEST(test_unaligned_buffers),
+        LMC_TEST(test_same_bytes_always),    LMC_TEST(test_history_does_not_matter),
+        LMC_TEST(test_many_threads),         LMC_TEST(test_matrices),
+        LMC_TEST(test_lengths_of_rows),      LMC_TEST(test_matrices_with_bases),
+        LMC_TEST(test_large_content),        LMC_TEST(test_mixture_is_not_taken_for_noise),
     };
     ctx = must_create_ctx();
     content = must_malloc(CONTENT_MAX + 64);

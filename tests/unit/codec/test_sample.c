@@ -4,7 +4,7 @@
 #include "codec/plain/sample.h"
 #include "lmc_test.h"
 
-#define N_MAX 150000
+#define N_MAX 250000
 
 static lmc_sample *sample;
 static uint8_t *values, *buffer;
@@ -74,6 +74,11 @@ static void test_counts(void)
                 const size_t n = sizes[i];
                 fill_values(n, element_nbytes, kind & 1 ? 40 : 1, kind >> 1 & 1);
                 take(n, element_nbytes, kind >> 2, 0);
+                if (element_nbytes > 1 && n > LMC_SAMPLE_VALUES_MIN) {
+                    CU_ASSERT(!sample->is_exact && !sample->is_low_exact);
+                    CU_ASSERT_EQUAL(sample->seen_count, LMC_SAMPLE_VALUES_MIN);
+                    continue;
+                }
                 CU_ASSERT(sample->is_exact);
                 if (n > 100)
                     CU_ASSERT_EQUAL(sample->rotation, (kind >> 1 & 1) && kind >> 2);
@@ -121,7 +126,7 @@ static void test_resolutions(void)
 /* What fills the end is the mask, if it is frequent enough and there are not zeros enough. */
 static void test_fill_at_the_end(void)
 {
-    const size_t n = 20000;
+    const size_t n = 16000;
     for (unsigned element_nbytes = 2; element_nbytes <= 8; element_nbytes *= 2) {
         for (size_t end = 1; end <= n / 2; end *= 10) {
             fill_values(n, element_nbytes, 0, 1);
@@ -155,6 +160,37 @@ static void test_all_values(void)
     }
 }
 
+static uint64_t counted_high(void)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < (size_t)1 << sample->high_nbits; i++)
+        sum += sample->high[i];
+    return sum;
+}
+
+/* A sample is a share of a large tensor, within bounds, from one end to the other. */
+static void test_sample_size(void)
+{
+    static const size_t sizes[] = {LMC_SAMPLE_VALUES_MIN + 1, 20001, 65537,
+                                   LMC_SAMPLE_SHARE * LMC_SAMPLE_VALUES_MIN, N_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (unsigned element_nbytes = 2; element_nbytes <= 8; element_nbytes *= 2) {
+            const size_t n = sizes[i], share = n / LMC_SAMPLE_SHARE;
+            fill_values(n, element_nbytes, 0, 0);
+            memset(values, 0x7f, element_nbytes);
+            memset(values + (n - 1) * element_nbytes, 0x7e, element_nbytes);
+            for (size_t k = 1; k + 1 < n; k++)
+                values[(k + 1) * element_nbytes - 1] &= 0x3f;
+            take(n, element_nbytes, 0, 0);
+            CU_ASSERT(sample->seen_count >= LMC_SAMPLE_VALUES_MIN);
+            CU_ASSERT(sample->seen_count <= (share > LMC_SAMPLE_VALUES_MIN ? share : LMC_SAMPLE_VALUES_MIN));
+            CU_ASSERT_EQUAL(counted_high(), sample->seen_count);
+            CU_ASSERT_EQUAL(sample->high[0x7f7f >> (16 - sample->high_nbits)], 1);
+            CU_ASSERT_EQUAL(sample->high[0x7e7e >> (16 - sample->high_nbits)], 1);
+        }
+    }
+}
+
 /* Random bytes are noise; not so if one value makes up a fifth of a plane, or if only half the values occur. */
 static void test_noise(void)
 {
@@ -182,7 +218,8 @@ int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
         LMC_TEST(test_counts),          LMC_TEST(test_resolutions), LMC_TEST(test_signs_and_calm_bytes),
-        LMC_TEST(test_fill_at_the_end), LMC_TEST(test_all_values),  LMC_TEST(test_noise),
+        LMC_TEST(test_fill_at_the_end), LMC_TEST(test_all_values),  LMC_TEST(test_sample_size),
+        LMC_TEST(test_noise),
     };
     sample = must_malloc(sizeof *sample);
     values = must_malloc(N_MAX * 8);
