@@ -37,6 +37,9 @@ extern "C" {
 #define LMC_ST_RUN_KEY_EVERY_DEFAULT 8
 #define LMC_ST_RUN_STEP_MAX ((uint64_t)1 << 63)
 
+/* A base, or the length of a chain, that cannot be told: the base is not in the run. */
+#define LMC_ST_RUN_UNKNOWN UINT64_MAX
+
 /* Version of the run.json that this library writes and reads. */
 #define LMC_ST_RUN_VERSION 1
 
@@ -48,8 +51,8 @@ typedef struct lmc_st_run_step {
     uint64_t step;
     int is_directory;       /* 1: the snapshot was a directory; 0: a single file */
     int has_base;           /* 0: a key frame */
-    uint64_t base;          /* the step that it is based on, always an earlier one; 0 without */
-    uint64_t chain;         /* how many steps it needs: 0 for a key frame */
+    uint64_t base;          /* the step that it is based on, always an earlier one; 0 without; or unknown */
+    uint64_t chain;         /* how many steps it needs: 0 for a key frame; or unknown */
     uint64_t file_count;    /* of the snapshot */
     uint64_t file_nbytes;   /* of all its files */
     uint64_t stored_nbytes; /* of its folder's files */
@@ -146,8 +149,8 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_keep(const char *run_dir, u
                                                           const lmc_st_options *options, lmc_st_diag *diag);
 
 /* Removes what is half done, and writes run.json anew from the names of folders, their archives and their times. It
- * needs no run.json, and none that is sound; key_every is then the default. Errors: IO, NOMEM, ARG (the directory has
- * no folder of a step), CORRUPT (the archives of a step need several steps), and as lmc_st_open(). */
+ * needs no run.json, and none that is sound; without one, key_every is the default. A step whose base is not there gets
+ * an unknown base. Errors: IO, NOMEM, CANCELLED, ARG (the directory has neither run.json nor a folder of a step). */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_repair(const char *run_dir,
                                                             const lmc_st_options *options, lmc_st_diag *diag);
 

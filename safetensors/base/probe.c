@@ -3,6 +3,7 @@
  */
 #include "safetensors/base/probe.h"
 
+#include "safetensors/archive/table.h"
 #include "safetensors/base/content.h"
 
 #define LINKS_MAX 8
@@ -123,6 +124,25 @@ static lmc_status look_at_links(probe *probe)
         }
     }
     return LMC_OK;
+}
+
+int st_base_is_exact(const lmc_st_file *file, const lmc_st_file *base)
+{
+    const st_bases *const bases = &file->bases;
+    size_t count = 0;
+    unsigned char *const list =
+        !base->is_archive ? NULL : st_allocate_array(&file->memory, bases->link_count, 8);
+    for (size_t i = 0; i < bases->link_count && list; i++) {
+        const st_link *const link = &bases->links[i];
+        if (link->place != LMC_ST_BASE_FILE)
+            continue;
+        if (link->base >= base->header.tensor_count)
+            break;
+        st_store_u64(list + 8 * count++, base->hashes[st_file_owner(base, link->base)]);
+    }
+    const int is_exact = list && st_hash(list, 8 * count) == bases->content_hash;
+    st_release(&file->memory, list);
+    return is_exact;
 }
 
 lmc_status st_base_probe(const lmc_st_file *file, const lmc_st_file *base, int is_trial, st_base_fit *fit)

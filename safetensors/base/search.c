@@ -3,6 +3,7 @@
  */
 #include "safetensors/base/search.h"
 
+#include "safetensors/base/folders.h"
 #include "safetensors/base/probe.h"
 #include "safetensors/common/names.h"
 #include "safetensors/common/text.h"
@@ -17,6 +18,7 @@ typedef struct search {
     const lmc_st_file *file;
     lmc_st_file *found; /* has the right size and header */
     int is_found_known; /* its content was looked at, with this result */
+    int is_exact;       /* its content is known to be the wanted one */
     st_base_fit found_fit;
     char places[256]; /* where it was looked for */
     char other[256];  /* what was there instead: the last one */
@@ -31,12 +33,17 @@ static void tell_of_other(search *search, const char *path, const char *what)
     snprintf(search->other, sizeof search->other, "; %s %.100s", shown, what);
 }
 
+static int is_same_file(const lmc_st_file *a, const lmc_st_file *b)
+{
+    return a->input.identity.device == b->input.identity.device &&
+           a->input.identity.inode == b->input.identity.inode;
+}
+
 /* Why it cannot be the base; NULL if it can. */
 static const char *candidate_fault(const lmc_st_file *file, const lmc_st_file *candidate)
 {
-    const os_identity *const own = &candidate->input.identity;
     for (const lmc_st_file *other = file; other; other = other->dependent)
-        if (other->input.identity.device == own->device && other->input.identity.inode == own->inode)
+        if (is_same_file(other, candidate))
             return "needs that base itself";
     if (candidate->file_nbytes != file->bases.file_nbytes ||
         st_file_identity(candidate) != file->bases.header_hash)
@@ -52,7 +59,9 @@ static lmc_status choose(search *search, lmc_st_file *candidate)
     st_base_fit fit = ST_BASE_DIFFERS;
     lmc_st_file *loser = candidate;
     lmc_status status = LMC_OK;
-    if (!search->found) {
+    search->is_exact = st_base_is_exact(search->file, candidate);
+    if (!search->found || (search->is_exact && search->found->is_archive)) {
+        lmc_st_close(search->found);
         search->found = candidate;
         return LMC_OK;
     }
@@ -88,7 +97,10 @@ static lmc_status try_path(search *search, const char *path, int is_named)
             candidate->base->is_trial = 1;
         return choose(search, candidate);
     }
-    if (fault && (candidate || is_named || (cause.os_errno != ENOENT && cause.os_errno != ENOTDIR)))
+    /* a file that has the name of its base stands in its own folder: nothing is to be told of that */
+    const int is_self = candidate && !is_named && is_same_file(file, candidate);
+    if (fault && !is_self &&
+        (candidate || is_named || (cause.os_errno != ENOENT && cause.os_errno != ENOTDIR)))
         tell_of_other(search, path, fault);
     lmc_st_close(candidate);
     return status == LMC_ERR_NOMEM ? status : LMC_OK;
@@ -104,7 +116,7 @@ static lmc_status try_directory(search *search, const char *directory)
     st_text_escape(shown, sizeof shown, directory, strlen(directory));
     snprintf(search->places + length, sizeof search->places - length, "%s%s", length == 0 ? "" : ", ", shown);
     lmc_status status = LMC_OK;
-    for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
+    for (size_t i = 0; i < 2 && status == LMC_OK && !search->is_exact; i++) {
         char *const path = os_path_join(memory, directory, search->file->bases.name, suffixes[i]);
         status = !path ? LMC_ERR_NOMEM : try_path(search, path, 0);
         st_release(memory, path);
@@ -112,7 +124,39 @@ static lmc_status try_directory(search *search, const char *directory)
     return status;
 }
 
-/* The named file, the caller's directories, the file's own. Error: NOMEM. */
+/* Sets is_exact if no other step need be looked at: run.json has named this one, or its content fits. Error: NOMEM. */
+static lmc_status settle(search *search, int is_known)
+{
+    if (!search->found || search->is_exact)
+        return LMC_OK;
+    lmc_status status = LMC_OK;
+    if (!is_known && !search->is_found_known)
+        status = st_base_probe(search->file, search->found, search->file->base->is_trial, &search->found_fit);
+    search->is_found_known |= !is_known;
+    search->is_exact = is_known || (status == LMC_OK && search->found_fit == ST_BASE_FITS);
+    return status;
+}
+
+/* Steps of the run that the file is in. Error: NOMEM. */
+static lmc_status try_run(search *search)
+{
+    st_run_place place;
+    const lmc_allocator *const memory = &search->file->memory;
+    lmc_status status = st_run_place_find(memory, search->file->path, &place) ? LMC_OK : LMC_ERR_NOMEM;
+    for (size_t i = 0; i < place.step_count && status == LMC_OK && !search->is_exact; i++) {
+        char *folder = NULL;
+        status = st_run_place_folder(memory, &place, i, &folder) ? LMC_OK : LMC_ERR_NOMEM;
+        if (status == LMC_OK && folder)
+            status = try_directory(search, folder);
+        if (status == LMC_OK)
+            status = settle(search, i == 0 && place.is_first_known);
+        st_release(memory, folder);
+    }
+    st_run_place_free(memory, &place);
+    return status;
+}
+
+/* The named file, the caller's directories, the file's own, and those of the run that it is in. Error: NOMEM. */
 static lmc_status try_all(search *search)
 {
     const lmc_st_file *const file = search->file;
@@ -121,14 +165,14 @@ static lmc_status try_all(search *search)
         if (search->found)
             return LMC_OK; /* the caller has said that it is this one */
     }
-    for (size_t i = 0; i < file->base->dir_count; i++)
+    for (size_t i = 0; i < file->base->dir_count && !search->is_exact; i++)
         ST_TRY(try_directory(search, file->base->dirs[i]));
-    if (!file->is_from_path)
+    if (!file->is_from_path || search->is_exact)
         return LMC_OK;
     char *const directory = st_directory_of(&file->memory, file->path);
     const lmc_status status = !directory ? LMC_ERR_NOMEM : try_directory(search, directory);
     st_release(&file->memory, directory);
-    return status;
+    return status == LMC_OK && !search->is_exact ? try_run(search) : status;
 }
 
 /* ---- the search ---- */
