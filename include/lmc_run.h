@@ -37,7 +37,7 @@ extern "C" {
 #define LMC_ST_RUN_KEY_EVERY_DEFAULT 8
 #define LMC_ST_RUN_STEP_MAX ((uint64_t)1 << 63)
 
-/* A base, or the length of a chain, that cannot be told: the base is not in the run. */
+/* A base that cannot be told, or the length of a chain, since a base is not in the run. */
 #define LMC_ST_RUN_UNKNOWN UINT64_MAX
 
 /* Version of the run.json that this library writes and reads. */
@@ -49,12 +49,12 @@ extern "C" {
 typedef struct lmc_st_run_step {
     size_t struct_size; /* sizeof(lmc_st_run_step); set by LMC_INIT() */
     uint64_t step;
-    int is_directory;       /* 1: the snapshot was a directory; 0: a single file */
-    int has_base;           /* 0: a key frame */
-    uint64_t base;          /* the step that it is based on, always an earlier one; 0 without; or unknown */
-    uint64_t chain;         /* how many steps it needs: 0 for a key frame; or unknown */
-    uint64_t file_count;    /* of the snapshot */
-    uint64_t file_nbytes;   /* of all its files */
+    int is_directory;     /* 1: the snapshot was a directory; 0: a single file */
+    int has_base;         /* 0: a key frame */
+    uint64_t base;        /* the step that it is based on, an earlier one; 0 without; may be unknown */
+    uint64_t chain;       /* how many steps it needs: 0 for a key frame; unknown if one of them is missing */
+    uint64_t file_count;  /* of the snapshot */
+    uint64_t file_nbytes; /* of all its files */
     uint64_t stored_nbytes; /* of its folder's files */
     int64_t
         time_s; /* when the snapshot was last modified: the file, or the directory; seconds since 1970, UTC */

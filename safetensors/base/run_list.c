@@ -90,13 +90,8 @@ void st_run_list_set_chains(st_run_list *list)
     for (size_t i = 0; i < list->count; i++) {
         lmc_st_run_step *const step = &list->steps[i];
         const lmc_st_run_step *const base = step->has_base ? st_run_list_find(list, step->base) : NULL;
-        step->chain = 0;
-        if (step->has_base && (!base || base >= step)) {
-            step->base = LMC_ST_RUN_UNKNOWN;
-            step->chain = LMC_ST_RUN_UNKNOWN;
-        } else if (base) {
-            step->chain = base->chain == LMC_ST_RUN_UNKNOWN ? LMC_ST_RUN_UNKNOWN : base->chain + 1;
-        }
+        const int is_known = base && base < step && base->chain != LMC_ST_RUN_UNKNOWN;
+        step->chain = is_known ? base->chain + 1 : step->has_base ? LMC_ST_RUN_UNKNOWN : 0;
     }
 }
 

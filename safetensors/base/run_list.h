@@ -36,7 +36,7 @@ int st_run_list_put(st_run_list *list, const lmc_st_run_step *step);
 /* Takes a step out if it is there. */
 void st_run_list_remove(st_run_list *list, uint64_t step);
 
-/* Sets the chains of all steps by their bases. A base that is not in the list becomes unknown. */
+/* Sets the chains of all steps by their bases. Without its base, or a base of that, a step's chain is unknown. */
 void st_run_list_set_chains(st_run_list *list);
 
 #endif

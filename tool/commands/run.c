@@ -26,8 +26,7 @@ static const char about[] =
     "  lmc-st run diff     compare the tensors of two steps\n"
     "  lmc-st run repair   write the list of steps anew\n"
     "\n"
-    "  lmc-st run COMMAND --help   what a command does, and its options\n"
-    "\n";
+    "  lmc-st run COMMAND --help   what a command does, and its options\n";
 
 const cli_command *const cli_run_commands[] = {
     &cli_run_add,  &cli_run_ls,   &cli_run_info, &cli_run_restore, &cli_run_get, &cli_run_verify,

@@ -63,16 +63,40 @@ static int list_archives(const cli_args *args, uint64_t step, archives *list)
 
 /* ---- pairs ---- */
 
-/* The name in the other list; NULL if it is not there. Two steps that have one file each are compared whatever it is
- * called: its name may hold the step. */
-static const char *find_partner(const archives *list, const archives *other, const char *name)
+static const char *skip_digits(const char *text)
 {
-    if (list->count == 1 && other->count == 1)
-        return other->names[0];
-    for (size_t i = 0; i < other->count; i++)
+    return text + strspn(text, "0123456789");
+}
+
+/* 1 if the names are equal, runs of digits aside: global_step10, global_step20. */
+static int is_similar(const char *a, const char *b)
+{
+    while (*a != '\0' && *b != '\0') {
+        const char *const a_end = skip_digits(a);
+        const char *const b_end = skip_digits(b);
+        if ((a_end == a) != (b_end == b) || (a_end == a && *a != *b))
+            return 0;
+        a = a_end == a ? a + 1 : a_end;
+        b = b_end == b ? b + 1 : b_end;
+    }
+    return *a == *b;
+}
+
+/* The name in the other list; else the only one that differs from it in digits alone: it may hold the step. NULL if
+ * there is none. */
+static const char *find_partner(const archives *other, const char *name)
+{
+    const char *similar = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < other->count; i++) {
         if (strcmp(other->names[i], name) == 0)
             return other->names[i];
-    return NULL;
+        if (is_similar(other->names[i], name)) {
+            similar = other->names[i];
+            count++;
+        }
+    }
+    return count == 1 ? similar : NULL;
 }
 
 static int open_archive(const cli_args *args, const archives *list, const char *name, lmc_st_file **file)
@@ -108,7 +132,7 @@ static int diff_pairs(const cli_args *args, const archives *a, const archives *b
     const int is_json = (args->seen & (CLI_OPT_JSON | CLI_OPT_QUIET)) == CLI_OPT_JSON;
     int is_first = 1;
     for (size_t i = 0; i < a->count && worst <= CLI_BAD_DATA && cli_output_works(); i++) {
-        const char *const partner = find_partner(a, b, a->names[i]);
+        const char *const partner = find_partner(b, a->names[i]);
         if (!partner)
             continue;
         if (is_json)
@@ -129,7 +153,7 @@ static size_t print_lacking(const cli_args *args, const archives *list, const ar
         const char *const name = list->names[i];
         const size_t nbytes = strlen(name) - strlen(CLI_ARCHIVE_SUFFIX);
         char shown[256];
-        if (find_partner(list, other, name))
+        if (find_partner(other, name))
             continue;
         count++;
         if ((args->seen & CLI_OPT_QUIET) != 0)
@@ -167,6 +191,25 @@ static int diff_steps(const cli_args *args, const archives *a, const archives *b
     return exit_status == CLI_OK && added + removed > 0 ? CLI_BAD_DATA : exit_status;
 }
 
+/* Returns the exit status. */
+static int check_steps(const cli_args *args, const uint64_t steps[2])
+{
+    uint64_t index = 0;
+    lmc_st_run *run = NULL;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    int exit_status =
+        lmc_st_run_open(args->operands[0], NULL, &run, &diag) == LMC_OK ? CLI_OK : cli_report(&diag);
+    for (int i = 0; i < 2 && exit_status == CLI_OK; i++) {
+        if (lmc_st_run_find(run, steps[i], &index))
+            continue;
+        cli_set_diag(&diag, args->operands[0], LMC_ERR_ARG, "there is no step %llu",
+                     (unsigned long long)steps[i]);
+        exit_status = cli_report(&diag);
+    }
+    lmc_st_run_close(run);
+    return exit_status;
+}
+
 static int run_diff(const cli_args *args)
 {
     archives lists[2] = {{0}, {0}};
@@ -176,6 +219,8 @@ static int run_diff(const cli_args *args)
         return cli_usage_error(args->command, "run diff takes a run and two steps");
     for (int i = 0; i < 2 && exit_status == CLI_OK; i++)
         exit_status = cli_run_read_step(args, 1 + i, &steps[i]);
+    if (exit_status == CLI_OK)
+        exit_status = check_steps(args, steps);
     for (int i = 0; i < 2 && exit_status == CLI_OK; i++)
         exit_status = list_archives(args, steps[i], &lists[i]);
     if (exit_status == CLI_OK)
