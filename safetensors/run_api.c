@@ -1,6 +1,6 @@
 /*
- * run_api.c - the public calls on runs (lmc_run.h): each gives the caller's structs the fields that they have, checks the
- * options, and hands the work to run/.
+ * run_api.c - the public calls on runs (lmc_run.h): each gives the caller's structs the fields that they have, checks
+ * the options, and hands the work to run/.
  */
 #include "lmc_run.h"
 

@@ -6,8 +6,8 @@
 
 #include "safetensors/run/session.h"
 
-/* Writes the archives of a snapshot, a file or a directory, to ST_RUN_STAGED, where nothing is. base: a step's folder, or
- * NULL. step: all but the chain; schema: as st_run_describe(). Errors: as lmc_st_convert(). */
+/* Writes the archives of a snapshot, a file or a directory, to ST_RUN_STAGED, where nothing is. base: a step, or NULL.
+ * step: all but the chain; schema: as st_run_describe(). Errors: as lmc_st_convert(). */
 lmc_status st_run_stage(const st_run *run, const char *snapshot, const lmc_st_run_step *base,
                         const lmc_st_options *options, lmc_st_run_step *step, uint64_t *schema);
 

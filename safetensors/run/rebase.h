@@ -21,15 +21,15 @@ lmc_status st_rebase_plan_init(st_rebase_plan *plan, const st_run *run);
 void st_rebase_plan_free(st_rebase_plan *plan);
 
 /* Decides, for `goes`, which steps are stored anew and on what: on the nearest earlier step that stays and has the same
- * key frame, if there is one. No chain gets longer than it was or than key_every allows. Errors: NOMEM; ARG: the base of
- * a step that stays is not known, so that it may be one that goes. */
+ * key frame, if there is one. No chain gets longer than it was or than key_every allows. Errors: NOMEM; ARG: the base
+ * of a step that stays is not known, so that it may be one that goes. */
 lmc_status st_rebase_plan_make(st_rebase_plan *plan, const st_run *run);
 
 /* Calls step_done for what the plan would do. */
 void st_rebase_tell(const st_rebase_plan *plan, const st_run *run, const lmc_st_run_options *run_options);
 
-/* Stores the steps anew: restores each, converts it, compares the two, and replaces its folder. options: as the session's,
- * with the callbacks that are wanted. Errors: as lmc_st_restore(), lmc_st_convert(), lmc_st_compare(). */
+/* Stores the steps anew: restores each, converts it, compares the two, and replaces its folder. options: as the
+ * session's, with the callbacks that are wanted. Errors: as lmc_st_restore(), lmc_st_convert(), lmc_st_compare(). */
 lmc_status st_rebase_do(const st_rebase_plan *plan, st_run *run, const lmc_st_run_options *run_options,
                         const lmc_st_options *options);
 

@@ -1,5 +1,6 @@
 /*
- * run.h - the calls of lmc_run.h that work on steps. Options are complete (common/options.h), results and diag are there.
+ * run.h - the calls of lmc_run.h that work on steps. Options are complete (common/options.h), results and diag are
+ * there.
  */
 #ifndef LMC_SAFETENSORS_RUN_RUN_H
 #define LMC_SAFETENSORS_RUN_RUN_H

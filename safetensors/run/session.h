@@ -1,6 +1,6 @@
 /*
- * session.h - a run that a call works on: its directory, its lock, its list of steps. What an earlier call left half done
- * is removed when a session begins that may write.
+ * session.h - a run that a call works on: its directory, its lock, its list of steps. What an earlier call left half
+ * done is removed when a session begins that may write.
  */
 #ifndef LMC_SAFETENSORS_RUN_SESSION_H
 #define LMC_SAFETENSORS_RUN_SESSION_H

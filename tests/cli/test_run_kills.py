@@ -49,9 +49,9 @@ class World:
             return kind, ["drop", self.run, *map(str, steps)], {step: None for step in steps}
         if kind == "keep":
             last, every = self.rng.randint(1, 6), self.rng.choice([20, 30, 50])
-            gone = [step for step in sorted(present)[:-1] if step % every != 0]
+            gone = [step for step in sorted(present)[:-last] if step % every != 0]
             options = ["--last", str(last), "--every", str(every)]
-            return kind, ["keep", self.run, *options], {step: None for step in gone[:max(0, len(present) - last)]}
+            return kind, ["keep", self.run, *options], {step: None for step in gone}
         return kind, ["repair", self.run], {}
 
     def kill(self):
@@ -111,9 +111,9 @@ class World:
 
 
 @pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.slow)], ids=["some", "often"])
-@pytest.mark.parametrize("make", [lambda path: snapshots(path, 12, size=20000), lambda path: checkpoints(path, 8, 8000)],
+@pytest.mark.parametrize("make, number, size", [(snapshots, 12, 20000), (checkpoints, 8, 8000)],
                          ids=["files", "directories"])
-def test_killed_at_random(tool, directory, make, count):
-    world = World(tool, directory, make(os.path.join(directory, "made")), count)
+def test_killed_at_random(tool, directory, make, number, size, count):
+    world = World(tool, directory, make(os.path.join(directory, "made"), number, size=size), count)
     killed = sum(world.kill() for _ in range(count))
     check(killed > count // 5, "only %d of %d runs were still there to be killed" % (killed, count))

@@ -21,8 +21,8 @@ typedef struct cli_pair {
 lmc_status cli_diff_contents(const lmc_st_file *a, const lmc_st_file *b, cli_pair *pairs, size_t pair_count,
                              const lmc_st_options *options, lmc_st_diag *diag);
 
-/* Compares two open files and prints what differs. label: the file's name, which is printed with it; may be NULL. Returns
- * the exit status: CLI_BAD_DATA if they differ. */
+/* Compares two open files and prints what differs. label: the file's name, which is printed with it; may be NULL.
+ * Returns the exit status: CLI_BAD_DATA if they differ. */
 int cli_diff_files(const cli_args *args, const lmc_st_file *a, const lmc_st_file *b, const char *label);
 
 #endif
