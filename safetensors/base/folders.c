@@ -7,6 +7,7 @@
 #include "safetensors/os/dir.h"
 #include "safetensors/os/folder.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h> /* qsort */
 #include <string.h>
@@ -177,9 +178,12 @@ int st_run_place_find(const lmc_allocator *memory, const char *path, st_run_plac
     uint64_t own = 0;
     *place = (st_run_place){0};
     char *const true_path = os_true_path(memory, path);
-    if (!true_path || !find_step(memory, true_path, &slash, &own) || !slash) {
+    if (!true_path)
+        return errno != ENOMEM;
+    const int has_memory = find_step(memory, true_path, &slash, &own);
+    if (!has_memory || !slash) {
         st_release(memory, true_path);
-        return 1; /* without memory, the next allocation fails again */
+        return has_memory;
     }
     char *const inner = strchr(slash + 1, '/') + 1;
     char *const name = strrchr(true_path, '/');

@@ -11,6 +11,7 @@
 #include "safetensors/tree/base.h"
 #include "safetensors/tree/copied.h"
 
+#include <errno.h>
 #include <string.h>
 
 typedef struct description {
@@ -61,8 +62,10 @@ static int step_of_path(const description *description, const char *path, uint64
         true_path && os_true_is_within(true_path, description->folder->run) && true_path[length] == '/';
     const char *const name = is_within ? true_path + length + 1 : "";
     const int is_step = st_step_is_name(name, strcspn(name, "/"), step);
+    if (!true_path && errno == ENOMEM)
+        return -1;
     st_release(memory, true_path);
-    return true_path ? is_step : -1;
+    return is_step;
 }
 
 static void set_base(lmc_st_run_step *step, uint64_t base)
@@ -80,10 +83,11 @@ static lmc_status look_at_base(const description *description, const lmc_st_file
     const lmc_status status = st_file_open_base(file, &base, description->diag);
     if (status != LMC_OK && !st_is_damage(status))
         return status;
-    if (base && step_of_path(description, base->path, &step) == 0)
-        step = LMC_ST_RUN_UNKNOWN;
+    const int is_step = base ? step_of_path(description, base->path, &step) : 0;
+    if (is_step < 0)
+        return st_fail_nomem(description->diag);
     if (file->base)
-        set_base(description->step, step);
+        set_base(description->step, is_step ? step : LMC_ST_RUN_UNKNOWN);
     return LMC_OK;
 }
 
@@ -123,7 +127,7 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
     }
     if (!step->is_directory)
         step->time_s = entry->attributes.modified_s;
-    st_tree_base base;
+    st_tree_base base = {0};
     lmc_st_options own = *description->options;
     char *const path = os_path_join(memory, description->folder->path, entry->path, "");
     lmc_status status = path ? LMC_OK : st_fail_nomem(description->diag);
@@ -136,8 +140,8 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
     if (status == LMC_OK) {
         st_diag_set_file(description->diag, path);
         status = look_at_archive(description, path, entry, &own);
-        st_tree_base_free(&base, memory);
     }
+    st_tree_base_free(&base, memory);
     st_release(memory, path);
     return status;
 }

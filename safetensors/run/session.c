@@ -278,6 +278,8 @@ static lmc_status forget_list(st_run *run, const contents *contents)
         return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "has no folder that is named as a step");
     }
     const lmc_status status = st_run_list_read(&run->list, memory, run->path, &unused);
+    if (status == LMC_ERR_NOMEM)
+        return st_fail_nomem(run->diag);
     const unsigned key_every = status == LMC_OK ? run->list.key_every : LMC_ST_RUN_KEY_EVERY_DEFAULT;
     st_run_list_free(&run->list);
     run->list = (st_run_list){.memory = memory, .key_every = key_every};
