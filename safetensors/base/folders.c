@@ -4,6 +4,7 @@
 #include "safetensors/base/folders.h"
 
 #include "safetensors/base/run_list.h"
+#include "safetensors/common/names.h"
 #include "safetensors/os/dir.h"
 #include "safetensors/os/folder.h"
 
@@ -12,8 +13,8 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
-/* Earlier steps that are looked at. The base was the nearest of them, unless others came between later on. */
-#define EARLIER_STEPS_MAX LMC_ST_CHAIN_MAX
+/* Neighbours that are looked at. The base was the nearest earlier one, unless others came between later on. */
+#define NEIGHBOURS_MAX LMC_ST_CHAIN_MAX
 
 /* ---- names of steps ---- */
 
@@ -70,66 +71,126 @@ int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, 
     return has_memory;
 }
 
-/* ---- a file of a run ---- */
+/* ---- neighbours ---- */
 
-/* 1 if the path, cut at `end`, is that of a run. Returns -1 if memory ran out. */
-static int is_run(const lmc_allocator *memory, char *path, char *end)
+/* A search for neighbours. */
+typedef struct search {
+    const lmc_allocator *memory;
+    char *path;     /* of the file, without links; cut for moments */
+    char *own;      /* in it: the name of the folder that has neighbours */
+    uint64_t step;  /* if that is a step */
+    int is_run;     /* it is */
+    st_buffer room; /* of the names */
+    size_t count;
+} search;
+
+/* Length of a name without ".lmc". */
+static size_t stem_length(const char *name)
 {
-    *end = '\0';
+    const size_t length = strlen(name);
+    return st_is_archive_name(name) ? length - strlen(ST_ARCHIVE_SUFFIX) : length;
+}
+
+/* Orders names that are similar, by their numbers. */
+static int compare_numbers(const char *a, const char *b)
+{
+    while (*a != '\0' && *b != '\0') {
+        const size_t a_nbytes = strspn(a, "0123456789");
+        const size_t b_nbytes = strspn(b, "0123456789");
+        if (a_nbytes != b_nbytes)
+            return a_nbytes < b_nbytes ? -1 : 1;
+        const int order = memcmp(a, b, a_nbytes);
+        if (order != 0)
+            return order;
+        a += a_nbytes > 0 ? a_nbytes : 1;
+        b += b_nbytes > 0 ? b_nbytes : 1;
+    }
+    return 0;
+}
+
+/* Earlier ones first, the nearest of them first; then later ones. */
+typedef struct named {
+    char *name;
+    int order; /* relative to the own name: below 0 for earlier ones */
+} named;
+
+static int compare_named(const void *left, const void *right)
+{
+    const named *const a = left;
+    const named *const b = right;
+    if ((a->order < 0) != (b->order < 0))
+        return a->order < 0 ? -1 : 1;
+    const int order = compare_numbers(a->name, b->name);
+    if (order != 0)
+        return a->order < 0 ? -order : order;
+    return strcmp(a->name, b->name);
+}
+
+static int is_neighbour(const search *search, const char *name)
+{
+    uint64_t step = 0;
+    if (search->is_run)
+        return st_step_is_name(name, strlen(name), &step) && step < search->step;
+    const size_t stem = stem_length(search->own);
+    const char suffix = search->own[stem];
+    search->own[stem] = '\0';
+    const int is_plain = strcmp(name, search->own) != 0 && os_is_similar_name(name, search->own);
+    search->own[stem] = suffix;
+    return is_plain || (strcmp(name, search->own) != 0 && os_is_similar_name(name, search->own));
+}
+
+static int take_name(void *user, const char *name)
+{
+    search *const search = user;
+    if (!is_neighbour(search, name))
+        return 0;
+    const named one = {st_duplicate(search->memory, name), compare_numbers(name, search->own)};
+    const size_t used = search->count * sizeof one;
+    unsigned char *const place =
+        one.name ? st_buffer_extend(search->memory, &search->room, used, sizeof one) : NULL;
+    if (!place) {
+        st_release(search->memory, one.name);
+        return -1;
+    }
+    memcpy(place, &one, sizeof one);
+    search->count++;
+    return 0;
+}
+
+/* 1 if the directory is that of a run; -1 if memory ran out. */
+static int is_run(const lmc_allocator *memory, const char *path)
+{
     char *const list = os_path_join(memory, path, ST_RUN_LIST_NAME, "");
-    *end = '/';
     const int answer = !list ? -1 : os_is_file(list);
     st_release(memory, list);
     return answer;
 }
 
-/* Finds the slash in front of the step's folder, from the end of the path on; *found stays NULL if there is none.
- * Returns 0 if memory ran out. */
-static int find_step(const lmc_allocator *memory, char *path, char **found, uint64_t *step)
+/* Finds the folder that has neighbours, from the end of the path on; search->own stays NULL if there is none. Returns 0
+ * if memory ran out. */
+static int find_own(search *search)
 {
-    char *end = strrchr(path, '/'); /* behind it stands the file's name */
-    while (end && end != path && !*found) {
+    char *end = strrchr(search->path, '/'); /* behind it stands the file's name */
+    while (end && end != search->path && !search->own) {
         *end = '\0';
-        char *const begin = strrchr(path, '/');
-        const int is_step = begin && begin != path && st_step_is_name(begin + 1, strlen(begin + 1), step);
+        char *const begin = strrchr(search->path, '/');
+        int answer = 0;
+        if (begin && begin != search->path) {
+            *begin = '\0';
+            answer = st_step_is_name(begin + 1, strlen(begin + 1), &search->step)
+                         ? is_run(search->memory, search->path)
+                         : 0;
+            *begin = '/';
+        }
+        search->is_run = answer > 0;
+        if (begin && (answer > 0 || st_is_archive_name(begin + 1)))
+            search->own = begin + 1;
         *end = '/';
-        const int answer = is_step ? is_run(memory, path, begin) : 0;
         if (answer < 0)
             return 0;
-        *found = answer ? begin : NULL;
         end = begin;
     }
     return 1;
-}
-
-/* The steps of a run that are smaller than `own`. */
-typedef struct step_list {
-    const lmc_allocator *memory;
-    st_buffer room;
-    size_t count;
-    uint64_t own;
-} step_list;
-
-static int take_step(void *user, const char *name)
-{
-    step_list *const list = user;
-    uint64_t step = 0;
-    if (!st_step_is_name(name, strlen(name), &step) || step >= list->own)
-        return 0;
-    unsigned char *const place =
-        st_buffer_extend(list->memory, &list->room, list->count * sizeof step, sizeof step);
-    if (!place)
-        return -1;
-    memcpy(place, &step, sizeof step);
-    list->count++;
-    return 0;
-}
-
-static int compare_falling(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left;
-    const uint64_t b = *(const uint64_t *)right;
-    return a > b ? -1 : a < b;
 }
 
 /* The base of step `own` as run.json has it. Returns 0 if it does not tell. */
@@ -146,72 +207,87 @@ static int find_known_base(const lmc_allocator *memory, const char *run, uint64_
     return is_known;
 }
 
-/* Returns 0 if memory ran out. */
-static int list_steps(const lmc_allocator *memory, st_run_place *place, uint64_t own)
+/* Puts the names into their order, behind the one that run.json tells. Returns 0 if memory ran out. */
+static int order_names(const search *search, st_neighbours *neighbours)
 {
-    step_list list = {.memory = memory, .own = own};
-    uint64_t known = 0;
-    const int fd = os_open_folder(place->run);
-    int result = fd < 0 ? 0 : os_folder_visit(fd, take_step, &list);
+    uint64_t base = 0;
+    char name[ST_STEP_NAME_NBYTES];
+    named *const found = (named *)(void *)search->room.bytes;
+    if (search->count > 1)
+        qsort(found, search->count, sizeof *found, compare_named);
+    neighbours->names = st_allocate_zeroed(search->memory, NEIGHBOURS_MAX + 1, sizeof *neighbours->names);
+    if (!neighbours->names)
+        return 0;
+    if (search->is_run && find_known_base(search->memory, neighbours->root, search->step, &base)) {
+        st_step_name(name, base);
+        neighbours->names[0] = st_duplicate(search->memory, name);
+        neighbours->is_first_known = 1;
+        neighbours->count = 1;
+        if (!neighbours->names[0])
+            return 0;
+    }
+    for (size_t i = 0; i < search->count && i < NEIGHBOURS_MAX; i++) {
+        neighbours->names[neighbours->count++] = found[i].name;
+        found[i].name = NULL;
+    }
+    return 1;
+}
+
+/* Returns 0 if memory ran out. */
+static int list_neighbours(search *search, st_neighbours *neighbours)
+{
+    const int fd = os_open_folder(neighbours->root);
+    const int result = fd < 0 ? 0 : os_folder_visit(fd, take_name, search);
     if (fd >= 0)
         os_close(fd);
-    if (list.count > 1)
-        qsort(list.room.bytes, list.count, sizeof known, compare_falling);
-    list.count = list.count < EARLIER_STEPS_MAX ? list.count : EARLIER_STEPS_MAX;
-    place->is_first_known = find_known_base(memory, place->run, own, &known);
-    if (place->is_first_known && result == 0) {
-        result = st_buffer_extend(memory, &list.room, list.count * sizeof known, sizeof known) ? 0 : -1;
-        if (result == 0) {
-            memmove(list.room.bytes + sizeof known, list.room.bytes, list.count * sizeof known);
-            memcpy(list.room.bytes, &known, sizeof known);
-            list.count++;
-        }
-    }
-    place->steps = (uint64_t *)(void *)list.room.bytes;
-    place->step_count = list.count;
-    return result != -1;
+    const int has_memory = result != -1 && order_names(search, neighbours);
+    named *const found = (named *)(void *)search->room.bytes;
+    for (size_t i = 0; i < search->count; i++)
+        st_release(search->memory, found[i].name);
+    st_buffer_free(search->memory, &search->room);
+    return has_memory;
 }
 
-int st_run_place_find(const lmc_allocator *memory, const char *path, st_run_place *place)
+int st_neighbours_find(const lmc_allocator *memory, const char *path, st_neighbours *neighbours)
 {
-    char *slash = NULL;
-    uint64_t own = 0;
-    *place = (st_run_place){0};
-    char *const true_path = os_true_path(memory, path);
-    if (!true_path)
+    search search = {.memory = memory, .path = os_true_path(memory, path)};
+    *neighbours = (st_neighbours){0};
+    if (!search.path)
         return errno != ENOMEM;
-    const int has_memory = find_step(memory, true_path, &slash, &own);
-    if (!has_memory || !slash) {
-        st_release(memory, true_path);
-        return has_memory;
+    int has_memory = find_own(&search);
+    if (has_memory && search.own) {
+        char *const inner = strchr(search.own, '/');
+        char *const name = strrchr(inner, '/'); /* the file's own */
+        *name = '\0';
+        *inner = '\0';
+        neighbours->inner = st_duplicate(memory, name == inner ? "" : inner + 1);
+        search.own[-1] = '\0';
+        neighbours->root = st_duplicate(memory, search.path);
+        has_memory = neighbours->inner && neighbours->root && list_neighbours(&search, neighbours);
     }
-    char *const inner = strchr(slash + 1, '/') + 1;
-    char *const name = strrchr(true_path, '/');
-    name[name >= inner ? 0 : 1] = '\0'; /* the file's name is not wanted */
-    *slash = '\0';
-    place->run = true_path;
-    place->inner = st_duplicate(memory, name >= inner ? inner : "");
-    return place->inner && list_steps(memory, place, own);
+    st_release(memory, search.path);
+    return has_memory;
 }
 
-void st_run_place_free(const lmc_allocator *memory, st_run_place *place)
+void st_neighbours_free(const lmc_allocator *memory, st_neighbours *neighbours)
 {
-    st_release(memory, place->run);
-    st_release(memory, place->steps);
-    st_release(memory, place->inner);
-    *place = (st_run_place){0};
+    for (size_t i = 0; i < neighbours->count; i++)
+        st_release(memory, neighbours->names[i]);
+    st_release(memory, neighbours->names);
+    st_release(memory, neighbours->root);
+    st_release(memory, neighbours->inner);
+    *neighbours = (st_neighbours){0};
 }
 
-int st_run_place_folder(const lmc_allocator *memory, const st_run_place *place, size_t index, char **folder)
+int st_neighbours_folder(const lmc_allocator *memory, const st_neighbours *neighbours, size_t index,
+                         char **folder)
 {
-    char name[ST_STEP_NAME_NBYTES];
-    st_step_name(name, place->steps[index]);
     *folder = NULL;
-    char *const root = os_path_join(memory, place->run, name, "");
+    char *const root = os_path_join(memory, neighbours->root, neighbours->names[index], "");
     if (!root)
         return 0;
     const int has_memory =
-        st_find_folder(memory, root, place->inner[0] == '\0' ? NULL : place->inner, folder);
+        st_find_folder(memory, root, neighbours->inner[0] == '\0' ? NULL : neighbours->inner, folder);
     st_release(memory, root);
     return has_memory;
 }

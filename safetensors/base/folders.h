@@ -1,6 +1,6 @@
 /*
  * folders.h - folders in which the base of an archive may be: that of a relative path in another directory, and those
- * of the earlier steps of the run that the archive is in (docs/run.md).
+ * that belong to the folder which the archive is in, as the steps of a run do (docs/run.md).
  */
 #ifndef LMC_SAFETENSORS_BASE_FOLDERS_H
 #define LMC_SAFETENSORS_BASE_FOLDERS_H
@@ -21,22 +21,25 @@ int st_step_is_name(const char *name, size_t nbytes, uint64_t *step);
  * released. Returns 0 if memory ran out. */
 int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, char **place);
 
-/* Where a file stands in a run: RUN/STEP/inner/NAME. */
-typedef struct st_run_place {
-    char *run;       /* without links; NULL: the file is in no run */
-    uint64_t *steps; /* where its base may be: the one that run.json names, then the nearest earlier ones */
-    size_t step_count;
+/* Folders in which the base of an archive may be, since they belong to the one that it is in: the earlier steps of its
+ * run; or, if it is in a directory NAME.lmc of archives, the directories beside that whose names differ in digits only,
+ * with .lmc or without. */
+typedef struct st_neighbours {
+    char *root;   /* that they are in, without links; NULL: there are none */
+    char **names; /* in the order in which they should be searched: the nearest earlier one first */
+    size_t count;
     int is_first_known; /* run.json has named the first */
-    char *inner;        /* the folder below that of the step; "" if there is none */
-} st_run_place;
+    char *inner;        /* the folder below each that corresponds to the file's; "" if it is the same */
+} st_neighbours;
 
-/* Looks whether the file `path` is in a run. What cannot be found out counts as no. Returns 0 if memory ran out. Free
- * with st_run_place_free() in every case. */
-int st_run_place_find(const lmc_allocator *memory, const char *path, st_run_place *place);
-void st_run_place_free(const lmc_allocator *memory, st_run_place *place);
+/* Finds those of the file `path`. What cannot be found out counts as none. Returns 0 if memory ran out. Free with
+ * st_neighbours_free() in every case. */
+int st_neighbours_find(const lmc_allocator *memory, const char *path, st_neighbours *neighbours);
+void st_neighbours_free(const lmc_allocator *memory, st_neighbours *neighbours);
 
-/* *folder: that of earlier step `index` which corresponds to the file's; NULL if there is none. To be released. Returns
- * 0 if memory ran out. */
-int st_run_place_folder(const lmc_allocator *memory, const st_run_place *place, size_t index, char **folder);
+/* *folder: the folder in neighbour `index` that corresponds to the file's; NULL if there is none. To be released.
+ * Returns 0 if memory ran out. */
+int st_neighbours_folder(const lmc_allocator *memory, const st_neighbours *neighbours, size_t index,
+                         char **folder);
 
 #endif

@@ -3,7 +3,6 @@
  */
 #include "safetensors/base/probe.h"
 
-#include "safetensors/archive/table.h"
 #include "safetensors/base/content.h"
 
 #define LINKS_MAX 8
@@ -104,7 +103,22 @@ static int is_worth_a_look(const lmc_st_file *file, const st_link *link)
     return link->place == LMC_ST_BASE_FILE && st_file_tensor_nbytes(file, link->tensor) > 0;
 }
 
-/* Looks at links that are spread evenly over those worth it, the first and the last among them. */
+/* The link with the most stored bytes: of a tensor that has changed much, where others are as they were. */
+static const st_link *largest_link(const lmc_st_file *file)
+{
+    const st_link *largest = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; i < file->bases.link_count; i++) {
+        const st_link *const link = &file->bases.links[i];
+        const uint64_t nbytes = is_worth_a_look(file, link) ? st_file_frame_nbytes(file, link->tensor) : 0;
+        largest = nbytes > most ? link : largest;
+        most = nbytes > most ? nbytes : most;
+    }
+    return largest;
+}
+
+/* Looks at the largest link, and at links that are spread evenly over those worth it, the first and the last among
+ * them. */
 static lmc_status look_at_links(probe *probe)
 {
     const st_bases *const bases = &probe->file->bases;
@@ -114,6 +128,8 @@ static lmc_status look_at_links(probe *probe)
     const size_t wanted = count < LINKS_MAX ? count : LINKS_MAX;
     size_t taken = 0;
     size_t seen = 0;
+    if (count > LINKS_MAX)
+        ST_TRY(look_at_link(probe, largest_link(probe->file)));
     for (size_t i = 0; i < bases->link_count && taken < wanted && probe->differs_count == 0; i++) {
         if (!is_worth_a_look(probe->file, &bases->links[i]))
             continue;
@@ -124,25 +140,6 @@ static lmc_status look_at_links(probe *probe)
         }
     }
     return LMC_OK;
-}
-
-int st_base_is_exact(const lmc_st_file *file, const lmc_st_file *base)
-{
-    const st_bases *const bases = &file->bases;
-    size_t count = 0;
-    unsigned char *const list =
-        !base->is_archive ? NULL : st_allocate_array(&file->memory, bases->link_count, 8);
-    for (size_t i = 0; i < bases->link_count && list; i++) {
-        const st_link *const link = &bases->links[i];
-        if (link->place != LMC_ST_BASE_FILE)
-            continue;
-        if (link->base >= base->header.tensor_count)
-            break;
-        st_store_u64(list + 8 * count++, base->hashes[st_file_owner(base, link->base)]);
-    }
-    const int is_exact = list && st_hash(list, 8 * count) == bases->content_hash;
-    st_release(&file->memory, list);
-    return is_exact;
 }
 
 lmc_status st_base_probe(const lmc_st_file *file, const lmc_st_file *base, int is_trial, st_base_fit *fit)

@@ -14,11 +14,8 @@ typedef enum st_base_fit {
     ST_BASE_FITS     /* wherever it was looked at */
 } st_base_fit;
 
-/* 1 if `base` is an archive whose table alone proves that it is what `file` was coded against: of every tensor that is
- * needed, the content hash is the base hash. 0 if it is another one, or has frames of other block sizes. */
-int st_base_is_exact(const lmc_st_file *file, const lmc_st_file *base);
-
-/* Looks at up to eight tensors that `file` has coded against a file, the first and the last among them, whether
+/* Looks at up to nine tensors that `file` has coded against a file, the first, the last and the one of the largest
+ * frame among them, whether
  * their bases in `base` hold the right content: by the hash of all of it if `base` has one for blocks of the same
  * size, else by their first and last block. is_trial: not at tensors of `base` that need another tensor themselves.
  * Error: NOMEM. */

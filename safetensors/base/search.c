@@ -18,7 +18,7 @@ typedef struct search {
     const lmc_st_file *file;
     lmc_st_file *found; /* has the right size and header */
     int is_found_known; /* its content was looked at, with this result */
-    int is_exact;       /* its content is known to be the wanted one */
+    int is_settled;     /* its content is known to be the wanted one */
     st_base_fit found_fit;
     char places[256]; /* where it was looked for */
     char other[256];  /* what was there instead: the last one */
@@ -59,9 +59,7 @@ static lmc_status choose(search *search, lmc_st_file *candidate)
     st_base_fit fit = ST_BASE_DIFFERS;
     lmc_st_file *loser = candidate;
     lmc_status status = LMC_OK;
-    search->is_exact = st_base_is_exact(search->file, candidate);
-    if (!search->found || (search->is_exact && search->found->is_archive)) {
-        lmc_st_close(search->found);
+    if (!search->found) {
         search->found = candidate;
         return LMC_OK;
     }
@@ -116,7 +114,7 @@ static lmc_status try_directory(search *search, const char *directory)
     st_text_escape(shown, sizeof shown, directory, strlen(directory));
     snprintf(search->places + length, sizeof search->places - length, "%s%s", length == 0 ? "" : ", ", shown);
     lmc_status status = LMC_OK;
-    for (size_t i = 0; i < 2 && status == LMC_OK && !search->is_exact; i++) {
+    for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
         char *const path = os_path_join(memory, directory, search->file->bases.name, suffixes[i]);
         status = !path ? LMC_ERR_NOMEM : try_path(search, path, 0);
         st_release(memory, path);
@@ -124,39 +122,49 @@ static lmc_status try_directory(search *search, const char *directory)
     return status;
 }
 
-/* Sets is_exact if no other step need be looked at: run.json has named this one, or its content fits. Error: NOMEM. */
+/* Sets is_settled if no other neighbour need be looked at: run.json has named this one, or its content fits. One with
+ * another content is no candidate: nobody has named it. Error: NOMEM. */
 static lmc_status settle(search *search, int is_known)
 {
-    if (!search->found || search->is_exact)
-        return LMC_OK;
     lmc_status status = LMC_OK;
-    if (!is_known && !search->is_found_known)
+    search->is_settled |= is_known && search->found;
+    if (!search->found || search->is_settled)
+        return LMC_OK;
+    if (!search->is_found_known)
         status = st_base_probe(search->file, search->found, search->file->base->is_trial, &search->found_fit);
-    search->is_found_known |= !is_known;
-    search->is_exact = is_known || (status == LMC_OK && search->found_fit == ST_BASE_FITS);
-    return status;
+    search->is_found_known = 1;
+    if (status != LMC_OK)
+        return status;
+    search->is_settled = search->found_fit == ST_BASE_FITS;
+    if (search->found_fit == ST_BASE_DIFFERS) {
+        tell_of_other(search, search->found->path, "holds other content");
+        lmc_st_close(search->found);
+        search->found = NULL;
+        search->is_found_known = 0;
+    }
+    return LMC_OK;
 }
 
-/* Steps of the run that the file is in. Error: NOMEM. */
-static lmc_status try_run(search *search)
+/* Folders that belong to the one that the file is in. Error: NOMEM. */
+static lmc_status try_neighbours(search *search)
 {
-    st_run_place place;
+    st_neighbours neighbours;
     const lmc_allocator *const memory = &search->file->memory;
-    lmc_status status = st_run_place_find(memory, search->file->path, &place) ? LMC_OK : LMC_ERR_NOMEM;
-    for (size_t i = 0; i < place.step_count && status == LMC_OK && !search->is_exact; i++) {
+    lmc_status status = st_neighbours_find(memory, search->file->path, &neighbours) ? LMC_OK : LMC_ERR_NOMEM;
+    for (size_t i = 0; i < neighbours.count && status == LMC_OK && !search->is_settled; i++) {
         char *folder = NULL;
-        status = st_run_place_folder(memory, &place, i, &folder) ? LMC_OK : LMC_ERR_NOMEM;
+        status = st_neighbours_folder(memory, &neighbours, i, &folder) ? LMC_OK : LMC_ERR_NOMEM;
         if (status == LMC_OK && folder)
             status = try_directory(search, folder);
         if (status == LMC_OK)
-            status = settle(search, i == 0 && place.is_first_known);
+            status = settle(search, i == 0 && neighbours.is_first_known);
         st_release(memory, folder);
     }
-    st_run_place_free(memory, &place);
+    st_neighbours_free(memory, &neighbours);
     return status;
 }
 
-/* The named file, the caller's directories, the file's own, and those of the run that it is in. Error: NOMEM. */
+/* The named file, the caller's directories, the file's own, and those that belong to it. Error: NOMEM. */
 static lmc_status try_all(search *search)
 {
     const lmc_st_file *const file = search->file;
@@ -165,14 +173,14 @@ static lmc_status try_all(search *search)
         if (search->found)
             return LMC_OK; /* the caller has said that it is this one */
     }
-    for (size_t i = 0; i < file->base->dir_count && !search->is_exact; i++)
+    for (size_t i = 0; i < file->base->dir_count; i++)
         ST_TRY(try_directory(search, file->base->dirs[i]));
-    if (!file->is_from_path || search->is_exact)
+    if (!file->is_from_path)
         return LMC_OK;
     char *const directory = st_directory_of(&file->memory, file->path);
     const lmc_status status = !directory ? LMC_ERR_NOMEM : try_directory(search, directory);
     st_release(&file->memory, directory);
-    return status == LMC_OK && !search->is_exact ? try_run(search) : status;
+    return status == LMC_OK && !search->found ? try_neighbours(search) : status;
 }
 
 /* ---- the search ---- */

@@ -63,23 +63,16 @@ static int list_archives(const cli_args *args, uint64_t step, archives *list)
 
 /* ---- pairs ---- */
 
-static const char *skip_digits(const char *text)
-{
-    return text + strspn(text, "0123456789");
-}
-
-/* 1 if the names are equal, runs of digits aside: global_step10, global_step20. */
+/* 1 if the names are equal, digits aside: global_step10, global_step20. */
 static int is_similar(const char *a, const char *b)
 {
-    while (*a != '\0' && *b != '\0') {
-        const char *const a_end = skip_digits(a);
-        const char *const b_end = skip_digits(b);
-        if ((a_end == a) != (b_end == b) || (a_end == a && *a != *b))
-            return 0;
-        a = a_end == a ? a + 1 : a_end;
-        b = b_end == b ? b + 1 : b_end;
+    static const char digits[] = "0123456789";
+    for (;; a++, b++) {
+        a += strspn(a, digits);
+        b += strspn(b, digits);
+        if (*a != *b || *a == '\0')
+            return *a == *b;
     }
-    return *a == *b;
 }
 
 /* The name in the other list; else the only one that differs from it in digits alone: it may hold the step. NULL if
