@@ -314,8 +314,8 @@ static lmc_status call_open_tensor(const lmc_st_options *options)
     return status;
 }
 
-/* One allocation of the call fails, most of them in their turn: it ends in NOMEM or in a success, gives everything back,
- * and leaves a sound run. */
+/* One allocation of the call fails, most of them in their turn: it ends in NOMEM or in a success, gives everything
+ * back, and leaves a sound run. */
 static void fail_each_allocation(lmc_status (*call)(const lmc_st_options *options), int is_reader)
 {
     pool pool = {.countdown = -1};
