@@ -58,7 +58,7 @@ static lmc_status stage_directory(const st_run *run, const char *snapshot, const
                                   const lmc_st_options *options)
 {
     lmc_st_result result = {0};
-    ST_TRY(st_tree_convert(snapshot, staged, options, &result, run->diag));
+    ST_TRY(st_tree_convert(snapshot, staged, 0, options, &result, run->diag));
     return mark_directory(run, staged);
 }
 

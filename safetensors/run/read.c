@@ -82,7 +82,8 @@ static lmc_status verify_steps(const st_run *run, const lmc_st_run_step *steps, 
         st_parts_begin(&parts, steps[i].file_nbytes);
         const lmc_status status = verify_step(run, &steps[i], &inner, result);
         st_parts_end(&parts);
-        if (status != LMC_OK && !st_is_damage(status) && status != LMC_ERR_HEADER)
+        /* ARG: a folder that is named as a step has no archives */
+        if (status != LMC_OK && !st_is_damage(status) && status != LMC_ERR_HEADER && status != LMC_ERR_ARG)
             return status;
         if (status != LMC_OK && worst == LMC_OK)
             first = *run->diag;

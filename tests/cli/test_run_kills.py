@@ -1,15 +1,18 @@
-"""Commands that change a run are killed at random moments. Then the run is sound, has all that was told to be added,
-and the next command removes what was half done.
+"""Commands that change a run are killed at random moments, and before each call that changes a name. Such calls fail,
+too. Then the run is sound, has all that was told to be added, and the next command removes what was half done.
 
 The number of kills is 30 by default, 300 with -m slow, or as LMC_KILLS says."""
+import errno
 import os
 import random
+import shutil
 import signal
 import time
 
 import pytest
 
-from runs import check_step, checkpoints, listed, snapshots
+from faults import STOP, Faults, resume
+from runs import check_run, check_step, checkpoints, listed, snapshots
 from support import check
 
 KILLS = int(os.environ.get("LMC_KILLS", "30"))
@@ -117,3 +120,101 @@ def test_killed_at_random(tool, directory, make, number, size, count):
     world = World(tool, directory, make(os.path.join(directory, "made"), number, size=size), count)
     killed = sum(world.kill() for _ in range(count))
     check(killed > count // 5, "only %d of %d runs were still there to be killed" % (killed, count))
+
+
+# ---- before each call that changes a name ----
+
+NAMING = ("rename", "link", "unlink", "mkdir", "rmdir", "create", "fsync")
+
+
+class Case:
+    """A command on a run of four steps: its arguments, and the steps after it, {step: snapshot}."""
+
+    def __init__(self, kind, tool, place, made):
+        steps = sorted(made)
+        self.tool, self.run, self.kept = tool, os.path.join(place, "run"), os.path.join(place, "kept")
+        self.before = {step: made[step] for step in steps[:4]}
+        self.after = dict(self.before)
+        tool.run("run", "add", self.kept, *self.before.values()).expect(0)
+        if kind == "new":
+            shutil.rmtree(self.kept)
+            self.before, self.after = {}, {steps[0]: made[steps[0]]}
+            self.arguments = ["add", self.run, made[steps[0]]]
+        elif kind == "add":
+            self.after[steps[4]] = made[steps[4]]
+            self.arguments = ["add", self.run, made[steps[4]]]
+        elif kind == "replace":
+            self.after[steps[1]] = made[steps[4]]
+            self.arguments = ["add", self.run, made[steps[4]], "-f", "--step", str(steps[1])]
+        elif kind == "drop":
+            self.after = {step: made[step] for step in (steps[1], steps[3])}
+            self.arguments = ["drop", self.run, str(steps[0]), str(steps[2])]
+        else:
+            self.arguments = ["repair", self.run]
+
+    def renew(self):
+        shutil.rmtree(self.run, ignore_errors=True)
+        if os.path.exists(self.kept):
+            shutil.copytree(self.kept, self.run)
+
+    def check(self, what):
+        """Each step is as before or as after the command; the next command makes all as after it, or as before."""
+        if not os.path.exists(os.path.join(self.run, "run.json")):
+            check(not self.before, what + ": there is no run")
+            return
+        verified = self.tool.run("run", "verify", self.run)
+        check(verified.status == 0, "%s: then run verify: exit %d: %s" % (what, verified.status, verified.stderr))
+        found = set(listed(self.tool, self.run))
+        steps = set(self.before) | set(self.after)
+        check(found <= steps and found >= set(self.before) & set(self.after), "%s: steps %s" % (what, sorted(found)))
+        self.tool.run("run", "drop", self.run, "1").expect(2, "there is no step 1")
+        wanted = {}
+        for step in found:
+            both = {paths[step] for paths in (self.before, self.after) if step in paths}
+            for path in sorted(both):
+                if self.tool.run("run", "add", "--dry-run", self.run, path, "--step", str(step)).status == 0:
+                    wanted[step] = path
+            check(step in wanted, "%s: step %d has another content" % (what, step))
+        check_run(self.tool, self.run, wanted)
+
+
+@pytest.mark.parametrize("make, size", [(snapshots, 300), pytest.param(checkpoints, 300, marks=pytest.mark.slow)],
+                         ids=["files", "directories"])
+@pytest.mark.parametrize("action", ["s%d" % signal.SIGKILL, "e%d" % errno.EIO], ids=["killed", "fails"])
+@pytest.mark.parametrize("kind", ["new", "add", "replace", "drop", "repair"])
+def test_at_each_call(tool, directory, kind, action, make, size):
+    made = make(os.path.join(directory, "made"), 5, size=size)
+    faults = Faults(tool, os.path.join(directory, "place"))
+    os.mkdir(faults.directory)
+    case = Case(kind, tool, faults.directory, made)
+    case.renew()
+    result, calls = faults.run("any:1:0:s0", "run", *case.arguments)
+    check(result.status == 0, result.stderr)
+    moments = [i + 1 for i, call in enumerate(calls) if call in NAMING]
+    check(len(moments) > 3, "calls: %s" % calls)
+    for occurrence in moments:
+        case.renew()
+        result, _ = faults.run("any:%d:1:%s" % (occurrence, action), "run", *case.arguments)
+        what = "run %s, %s at call %d (%s): exit %d: %s" % (
+            " ".join(case.arguments), action, occurrence, calls[occurrence - 1], result.status, result.stderr)
+        check(result.status in ((0, -signal.SIGKILL) if action[0] == "s" else (0, 3)), what)
+        case.check(what)
+
+
+@pytest.mark.parametrize("make", [snapshots, checkpoints], ids=["files", "directories"])
+@pytest.mark.parametrize("kind", ["new", "add", "replace", "drop"])
+def test_interrupted(tool, directory, kind, make):
+    """Ctrl-C in the midst of the work leaves nothing, not even for a later run."""
+    made = make(os.path.join(directory, "made"), 5, size=300)
+    faults = Faults(tool, os.path.join(directory, "place"))
+    os.mkdir(faults.directory)
+    case = Case(kind, tool, faults.directory, made)
+    case.renew()
+    process = faults.stopped("pwrite:1:1:" + STOP, "run", *case.arguments)
+    process.send_signal(signal.SIGINT)
+    status, message = resume(process)
+    check(status == 130 and message.startswith("lmc-st: ") and message.count("\n") == 1, "%d: %s" % (status, message))
+    check("kept" not in message, message)
+    check(os.path.exists(case.run) == bool(case.before), "a run is there, or is not")
+    if case.before:
+        check_run(tool, case.run, case.before)
