@@ -3,6 +3,7 @@
  */
 #include "safetensors/run/run.h"
 
+#include "safetensors/restore/damage.h"
 #include "safetensors/run/describe.h"
 #include "safetensors/run/place.h"
 #include "safetensors/run/rebase.h"
@@ -116,25 +117,31 @@ static lmc_status compare_schema(const addition *addition, const lmc_st_run_step
     return status;
 }
 
-/* Writes the archives, and once more without the base if names or shapes are others than those of the base. */
-static lmc_status stage(addition *addition)
+/* Writes the archives without a base, in the place of what is there. */
+static lmc_status stage_key_frame(addition *addition)
 {
-    uint64_t schema = 0;
-    int is_same = 1;
-    st_run *const run = addition->run;
-    const lmc_st_run_step *const base = choose_base(addition);
     lmc_st_options quiet = addition->options;
-    ST_TRY(st_run_stage(run, addition->snapshot, base, &addition->options, &addition->step, &schema));
-    if (!base || !addition->step.has_base)
-        return LMC_OK;
-    ST_TRY(compare_schema(addition, base, schema, &is_same));
-    if (is_same && addition->step.base == base->step)
-        return LMC_OK;
     quiet.progress = NULL;
     quiet.file_done = NULL;
     quiet.warning = NULL;
-    ST_TRY(st_run_clear(run, ST_RUN_STAGED));
-    return st_run_stage(run, addition->snapshot, NULL, &quiet, &addition->step, NULL);
+    ST_TRY(st_run_clear(addition->run, ST_RUN_STAGED));
+    return st_run_stage(addition->run, addition->snapshot, NULL, &quiet, &addition->step, NULL);
+}
+
+/* Writes the archives; once more without the base if that is damaged, or if names or shapes are others than its own. */
+static lmc_status stage(addition *addition)
+{
+    uint64_t schema = 0;
+    int is_same = 0;
+    const lmc_st_run_step *const base = choose_base(addition);
+    const lmc_status status =
+        st_run_stage(addition->run, addition->snapshot, base, &addition->options, &addition->step, &schema);
+    if (base && st_is_damage(status))
+        return stage_key_frame(addition);
+    if (status != LMC_OK || !base || !addition->step.has_base)
+        return status;
+    ST_TRY(compare_schema(addition, base, schema, &is_same));
+    return is_same && addition->step.base == base->step ? LMC_OK : stage_key_frame(addition);
 }
 
 /* ---- a step that is there ---- */
@@ -151,11 +158,13 @@ static lmc_status compare_present(const addition *addition, const lmc_st_run_ste
     const lmc_status status = st_run_compare_step(run, present, folder, addition->snapshot, &quiet);
     st_release(run->options->allocator, folder);
     *is_equal = status == LMC_OK;
+    if (addition->options.force && st_is_damage(status)) { /* other content, or damage: it goes */
+        st_diag_init(run->diag, addition->snapshot);
+        return LMC_OK;
+    }
     if (status != LMC_ERR_CHECKSUM)
         return status;
     st_diag_init(run->diag, addition->snapshot);
-    if (addition->options.force)
-        return LMC_OK;
     st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "step %llu is in the run with other content",
             (unsigned long long)present->step);
     run->diag->os_errno = EEXIST;

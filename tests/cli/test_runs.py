@@ -353,3 +353,28 @@ def test_verify_names_damage(tool, directory):
     check(told.status == 1 and "step20.safetensors.lmc" in told.stderr, told.stderr)
     check("step 10: verified" in told.stdout and "step 20" not in told.stdout, told.stdout)
     tool.run("run", "verify", run, "10").expect(0)
+
+
+def test_damaged_newest_step(tool, directory):
+    """What comes after it is a key frame."""
+    made = snapshots(os.path.join(directory, "made"), 4)
+    run = place(directory)
+    tool.run("run", "add", run, made[10], made[20]).expect(0)
+    path = os.path.join(run, "20", "step20.safetensors.lmc")
+    write(path, read(path)[:-300])
+    tool.run("run", "add", run, made[30], made[40]).expect(0)
+    check(chains(listed(tool, run)) == [0, 1, 0, 1], "chains: %s" % chains(listed(tool, run)))
+    tool.run("run", "verify", run).expect(1, "step20.safetensors.lmc")
+    tool.run("run", "add", run, made[20]).expect(1, "step20.safetensors.lmc")
+    tool.run("run", "add", run, made[20], "-f").expect(0)
+    check_run(tool, run, made)
+
+
+def test_folder_that_is_no_step(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    os.mkdir(os.path.join(run, "15"))
+    tool.run("run", "verify", run).expect(2, os.path.join(run, "15"))
+    tool.run("run", "drop", run, "15").expect(0)
+    check_run(tool, run, made)
