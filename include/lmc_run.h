@@ -16,6 +16,8 @@
  *    user, cancel, allocator, damage, file_done and warning; of lmc_st_run_add() also level, excludes and force, and
  *    of lmc_st_run_restore() force. base, base_dirs, raw, salvage, sha256, in_fd and out_fd must have their defaults
  *    (ARG).
+ *  - progress of lmc_st_run_add() is that of the conversion; of lmc_st_run_drop() and lmc_st_run_keep() that of the
+ *    steps which are stored anew. A call that has nothing of this to do does not call it.
  *  - Calls that change a run take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
  *    process that ends, however it ends. Calls that read a run exclude nothing but the removal of steps.
  *  - A step appears, is replaced and goes as a whole. A call that ends early, or is killed, leaves a run that is sound.
@@ -56,8 +58,7 @@ typedef struct lmc_st_run_step {
     uint64_t file_count;  /* of the snapshot */
     uint64_t file_nbytes; /* of all its files */
     uint64_t stored_nbytes; /* of its folder's files */
-    int64_t
-        time_s; /* when the snapshot was last modified: the file, or the directory; seconds since 1970, UTC */
+    int64_t time_s;         /* when file or directory was last modified; seconds since 1970, UTC */
 } lmc_st_run_step;
 
 /* The steps of a run as they were when it was opened. Immutable. */
