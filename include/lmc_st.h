@@ -231,7 +231,10 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_origin(const lmc_st_file
  * A call that needs the base first looks for it here:
  *   - the file `base` of lmc_st_set_base() or of the options, whatever its name is;
  *   - in each of `base_dirs`, in order: NAME, then NAME.lmc;
- *   - in the archive's own directory: NAME, then NAME.lmc (not for an archive read from a descriptor).
+ *   - in the archive's own directory: NAME, then NAME.lmc (not for an archive read from a descriptor);
+ *   - if nothing was found, in the earlier steps of the run that the archive is in (lmc_run.h), or if it is in a
+ *     directory DIR.lmc, in the directories beside that whose names differ in digits only, with .lmc or without:
+ *     in the folder that corresponds to the archive's, of 64 of them, the nearest earlier one first.
  * A file with another size or header is not the base and is passed over. So are the archive itself and the archives
  * that need it. If several files of the directories are left, a few of their tensors are compared, and the first
  * file that fits best is taken. The base's own base is looked for by the same rules, without `base`. A base is never

@@ -177,7 +177,7 @@ lmc_status lmc_st_convert(const char *in_path, const char *out_path, const lmc_s
     const os_place out = os_place_of(out_path);
     if (status == LMC_OK)
         status = st_is_directory(in_path, &call.options)
-                     ? st_tree_convert(in_path, out_path, &call.options, call.result, call.diag)
+                     ? st_tree_convert(in_path, out_path, 1, &call.options, call.result, call.diag)
                      : st_convert_file(in_path, &out, &call.options, call.result, call.diag);
     return st_call_end(&call, status);
 }

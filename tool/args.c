@@ -17,7 +17,8 @@ typedef struct option {
     const char *help; /* lines of at most 59 columns */
 } option;
 
-#define ALL_COMMANDS ((CLI_DOCTOR << 1) - 1)
+#define ALL_COMMANDS ((CLI_RUN_REPAIR << 1) - 1)
+#define RUN_WORK (CLI_RUN_ADD | CLI_RUN_RESTORE | CLI_RUN_VERIFY | CLI_RUN_DROP | CLI_RUN_KEEP | CLI_RUN_DIFF)
 #define WITH_BASE (CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_INFO | CLI_GET | CLI_DIFF)
 
 static const option options[] = {
@@ -49,6 +50,25 @@ static const option options[] = {
      "kernels, kernels_available, kernels_wanted, threads,\n"
      "memory, temp_directory, temp_usable, filter_id,\n"
      "plugin_path, plugin_path_entries, problems}"},
+    {CLI_OPT_JSON, 0, "json", NULL, CLI_RUN_LS,
+     "an array of {step, files, nbytes, stored_nbytes, ratio,\n"
+     "base, chain, time}; ratio = stored_nbytes / nbytes; base: a\n"
+     "step or null; chain: 0 for a key frame, null if its base is\n"
+     "missing; time: of the snapshot, seconds since 1970, UTC"},
+    {CLI_OPT_JSON, 0, "json", NULL, CLI_RUN_INFO,
+     "an object {format, version, key_every, steps, key_frames,\n"
+     "first, last, files, nbytes, stored_nbytes, ratio, chain};\n"
+     "first, last: steps or null; chain: the longest"},
+    {CLI_OPT_JSON, 0, "json", NULL, CLI_RUN_DIFF,
+     "an object {files, added, removed}; files: an array of what\n"
+     "\"lmc-st diff --json\" gives, each with its file; added and\n"
+     "removed: names of files"},
+    {CLI_OPT_STEP, 0, "step", "N", CLI_RUN_ADD, "the step, whatever the name of the snapshot says"},
+    {CLI_OPT_KEY_EVERY, 0, "key-every", "K", CLI_RUN_ADD,
+     "a key frame at the latest after K steps, 1 to 63; the run\n"
+     "remembers it; default 8"},
+    {CLI_OPT_LAST, 0, "last", "N", CLI_RUN_KEEP, "keep the newest N steps"},
+    {CLI_OPT_EVERY, 0, "every", "M", CLI_RUN_KEEP, "keep the steps that M divides"},
     {CLI_OPT_SHA256, 0, "sha256", "HEX", CLI_VERIFY,
      "the file that FILE restores to (a plain file: FILE itself)\n"
      "must have this SHA-256, which hubs show for their files;\n"
@@ -58,9 +78,11 @@ static const option options[] = {
      "name of the output, \"-\" for standard output; with several\n"
      "inputs, an existing directory for the outputs"},
     {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_GET, "name of the output, \"-\" for standard output"},
+    {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_RUN_RESTORE, "name of the file or directory that is written"},
+    {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_RUN_GET, "name of the output, \"-\" for standard output"},
     {CLI_OPT_STDOUT, 'c', "stdout", NULL, CLI_CONVERT | CLI_RESTORE,
      "write to standard output; the default if the input is \"-\""},
-    {CLI_OPT_LEVEL, 0, "level", "LEVEL", CLI_CONVERT,
+    {CLI_OPT_LEVEL, 0, "level", "LEVEL", CLI_CONVERT | CLI_RUN_ADD,
      "default, fast (a little larger) or max (slower, smaller)"},
     {CLI_OPT_BASE, 0, "base", "OLD", CLI_CONVERT,
      "store what has changed since OLD, an earlier snapshot of IN\n"
@@ -73,33 +95,47 @@ static const option options[] = {
      "where the base of OLD is, if OLD is an archive with a base"},
     {CLI_OPT_BASE_DIR, 0, "base-dir", "DIR", WITH_BASE | CLI_BENCH,
      "where bases are looked for, before an archive's directory"},
-    {CLI_OPT_EXCLUDE, 0, "exclude", "GLOB", CLI_CONVERT,
+    {CLI_OPT_EXCLUDE, 0, "exclude", "GLOB", CLI_CONVERT | CLI_RUN_ADD,
      "of a directory, copy files whose path or name fits GLOB"},
     {CLI_OPT_RAW, 0, "raw", NULL, CLI_CONVERT | CLI_LS | CLI_INFO | CLI_GET | CLI_DIFF | CLI_BENCH,
      "take a file of any kind: what is unknown, in pieces"},
-    {CLI_OPT_THREADS, 'j', "threads", "N", CLI_CONVERT | CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_DIFF,
+    {CLI_OPT_THREADS, 'j', "threads", "N",
+     CLI_CONVERT | CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_DIFF | RUN_WORK,
      "number of threads; 0, the default, is one per core"},
     {CLI_OPT_THREADS, 'j', "threads", "N", CLI_BENCH, "number of threads; default 1, 0 is one per core"},
     {CLI_OPT_FORCE, 'f', "force", NULL, CLI_CONVERT | CLI_RESTORE,
      "replace an existing output (a directory as a whole); write\n"
      "even to a terminal"},
+    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_RUN_ADD, "replace a step that is there with other content"},
+    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_RUN_RESTORE,
+     "replace an existing output, a directory as a whole"},
     {CLI_OPT_FORCE, 'f', "force", NULL, CLI_CAT, "write even to a terminal"},
-    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_GET, "replace an existing output; write even to a terminal"},
+    {CLI_OPT_FORCE, 'f', "force", NULL, CLI_GET | CLI_RUN_GET,
+     "replace an existing output; write even to a terminal"},
     {CLI_OPT_RM, 0, "rm", NULL, CLI_CONVERT, "remove IN once OUT was read back and gave IN, byte for byte"},
+    {CLI_OPT_RM, 0, "rm", NULL, CLI_RUN_ADD, "remove SNAPSHOT once its step was read back and gave it"},
     {CLI_OPT_RM, 0, "rm", NULL, CLI_RESTORE, "remove ARCHIVE once OUT was read back and found equal"},
     {CLI_OPT_KEEP, 'k', "keep", NULL, CLI_CONVERT | CLI_RESTORE, "keep the input (the default)"},
     {CLI_OPT_SALVAGE, 0, "salvage", NULL, CLI_RESTORE,
      "of a damaged archive file, write the tensors that are sound\n"
      "and name the others; the exit status is then 1"},
-    {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_CONVERT | CLI_RESTORE,
+    {CLI_OPT_DRY_RUN, 0, "dry-run", NULL, CLI_RUN_ADD | CLI_RUN_DROP | CLI_RUN_KEEP,
+     "change nothing, only say what would be done"},
+    {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_CONVERT | CLI_RESTORE | CLI_RUN_RESTORE,
      "do not wait until OUT has reached the disk"},
+    {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_RUN_ADD, "do not wait until the step has reached the disk"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_CONVERT, "no progress bar, summary, or warning"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RESTORE, "neither progress bar nor summary on a terminal"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_VERIFY,
      "no progress bar, summary, or line on what is no archive"},
-    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_DIFF, "no output, only the exit status"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_DIFF | CLI_RUN_DIFF, "no output, only the exit status"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RUN_ADD, "no progress bar, no line for a step, no warning"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RUN_DROP | CLI_RUN_KEEP, "no progress bar, no line for a step"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RUN_RESTORE | CLI_RUN_VERIFY, "no progress bar on a terminal"},
     {CLI_OPT_VERBOSE, 'v', "verbose", NULL, CLI_CONVERT | CLI_RESTORE | CLI_VERIFY,
      "summary of each file, even without a terminal"},
+    {CLI_OPT_VERBOSE, 'v', "verbose", NULL, CLI_RUN_ADD | CLI_RUN_RESTORE, "a line for each file"},
+    {CLI_OPT_VERBOSE, 'v', "verbose", NULL, CLI_RUN_VERIFY, "a line for each step and each file"},
     {CLI_OPT_TEST, 't', "test", NULL, 0, NULL},
     {CLI_OPT_VERSION, 0, "version", NULL, 0, NULL},
     {CLI_OPT_HELP, 'h', "help", NULL, ALL_COMMANDS, "show this text"},
@@ -174,18 +210,53 @@ static int set_level(parser *parser, const char *value)
     return fail_parse(parser, "the level must be fast, default or max, not", value);
 }
 
+/* Plain digits. Returns 0 if the text is no number, or one above `most`. */
+static int read_number(const char *text, uint64_t most, uint64_t *number)
+{
+    const char *digit = text;
+    for (*number = 0; *digit >= '0' && *digit <= '9'; digit++)
+        if (__builtin_mul_overflow(*number, 10, number) ||
+            __builtin_add_overflow(*number, (uint64_t)(*digit - '0'), number))
+            return 0;
+    return digit != text && *digit == '\0' && *number <= most;
+}
+
+int cli_read_step(const char *text, uint64_t *step)
+{
+    return read_number(text, LMC_ST_RUN_STEP_MAX, step);
+}
+
 static int set_threads(parser *parser, const char *value)
 {
-    unsigned count = 0;
-    const char *digit = value;
-    while (*digit >= '0' && *digit <= '9' && count <= LMC_THREAD_COUNT_MAX) {
-        count = count * 10 + (unsigned)(*digit - '0');
-        digit++;
-    }
-    if (digit == value || *digit != '\0' || count > LMC_THREAD_COUNT_MAX)
+    uint64_t count = 0;
+    if (!read_number(value, LMC_THREAD_COUNT_MAX, &count))
         return fail_parse(parser, "the number of threads must be 0 (all cores) to 256, not", value);
-    parser->args->thread_count = count;
+    parser->args->thread_count = (unsigned)count;
     return 1;
+}
+
+static int set_step(parser *parser, const char *value)
+{
+    return cli_read_step(value, &parser->args->step)
+               ? 1
+               : fail_parse(parser, "a step is a number of at most 2^63, not", value);
+}
+
+static int set_key_every(parser *parser, const char *value)
+{
+    uint64_t count = 0;
+    if (!read_number(value, LMC_ST_RUN_KEY_EVERY_MAX, &count) || count == 0)
+        return fail_parse(parser, "a key frame is made every 1 to 63 steps, not", value);
+    parser->args->key_every = (unsigned)count;
+    return 1;
+}
+
+/* Of --last and --every. */
+static int set_count(parser *parser, const char *value, uint64_t *count)
+{
+    return read_number(value, UINT64_MAX, count) && *count > 0
+               ? 1
+               : fail_parse(parser, "a number above 0 is expected, not", value);
 }
 
 static int set_sha256(parser *parser, const char *value)
@@ -245,6 +316,10 @@ static int apply_option(parser *parser, const option *option, const char *value)
     case CLI_OPT_BASE: return set_base(parser, value);
     case CLI_OPT_BASE_DIR: return set_base_dir(parser, value);
     case CLI_OPT_EXCLUDE: return set_exclude(parser, value);
+    case CLI_OPT_STEP: return set_step(parser, value);
+    case CLI_OPT_KEY_EVERY: return set_key_every(parser, value);
+    case CLI_OPT_LAST: return set_count(parser, value, &parser->args->last);
+    case CLI_OPT_EVERY: return set_count(parser, value, &parser->args->every);
     case CLI_OPT_RM: parser->args->seen &= ~CLI_OPT_KEEP; return 1; /* the last one counts */
     case CLI_OPT_KEEP: parser->args->seen &= ~CLI_OPT_RM; return 1;
     default: return 1;

@@ -4,7 +4,7 @@
 #ifndef LMC_TOOL_ARGS_H
 #define LMC_TOOL_ARGS_H
 
-#include "lmc_st.h"
+#include "lmc_run.h"
 
 /* Options, as bits of cli_args.seen. */
 #define CLI_OPT_OUTPUT (1u << 0)
@@ -28,6 +28,11 @@
 #define CLI_OPT_BASE_DIR (1u << 18)
 #define CLI_OPT_EXCLUDE (1u << 19)
 #define CLI_OPT_RAW (1u << 20)
+#define CLI_OPT_STEP (1u << 21)
+#define CLI_OPT_KEY_EVERY (1u << 22)
+#define CLI_OPT_DRY_RUN (1u << 23)
+#define CLI_OPT_LAST (1u << 24)
+#define CLI_OPT_EVERY (1u << 25)
 
 /* Commands, as bits of the table of options. */
 #define CLI_CONVERT (1u << 0)
@@ -40,6 +45,17 @@
 #define CLI_DIFF (1u << 7)
 #define CLI_BENCH (1u << 8)
 #define CLI_DOCTOR (1u << 9)
+#define CLI_RUN (1u << 10)
+#define CLI_RUN_ADD (1u << 11)
+#define CLI_RUN_LS (1u << 12)
+#define CLI_RUN_INFO (1u << 13)
+#define CLI_RUN_RESTORE (1u << 14)
+#define CLI_RUN_GET (1u << 15)
+#define CLI_RUN_VERIFY (1u << 16)
+#define CLI_RUN_DROP (1u << 17)
+#define CLI_RUN_KEEP (1u << 18)
+#define CLI_RUN_DIFF (1u << 19)
+#define CLI_RUN_REPAIR (1u << 20)
 
 #define CLI_BASE_DIRS_MAX 16
 #define CLI_EXCLUDES_MAX 64
@@ -59,7 +75,13 @@ typedef struct cli_args {
     size_t base_dir_count;
     const char *excludes[CLI_EXCLUDES_MAX]; /* likewise */
     size_t exclude_count;
+    uint64_t step;
+    unsigned key_every;   /* 0: not given */
+    uint64_t last, every; /* likewise */
 } cli_args;
+
+/* Reads a step: decimal, at most LMC_ST_RUN_STEP_MAX. Returns 0 if the text is none. */
+int cli_read_step(const char *text, uint64_t *step);
 
 /* Options and operands may come in any order; "--" ends the options. Returns 1, or 0 with *fault and *subject (the
  * argument at fault) set. */

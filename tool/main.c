@@ -12,7 +12,7 @@
 
 static const cli_command *const commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_cat,
                                               &cli_ls,      &cli_info,    &cli_get,    &cli_diff,
-                                              &cli_bench,   &cli_doctor};
+                                              &cli_bench,   &cli_doctor,  &cli_run};
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
 volatile int cli_cancel;
@@ -87,7 +87,25 @@ static const cli_command *find_command(const char *name)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (strcmp(commands[i]->name, name) == 0)
             return commands[i];
+    for (size_t i = 0; cli_run_commands[i]; i++)
+        if (strcmp(cli_run_commands[i]->name, name) == 0)
+            return cli_run_commands[i];
     return NULL;
+}
+
+/* "run" and "add": the command "run add", if there is one. */
+static void join_run_command(cli_args *args)
+{
+    char name[32];
+    if (!args->command || strcmp(args->command, cli_run.name) != 0 || args->operand_count == 0)
+        return;
+    snprintf(name, sizeof name, "%s %.20s", cli_run.name, args->operands[0]);
+    const cli_command *const command = find_command(name);
+    if (!command)
+        return;
+    args->command = command->name;
+    args->operands++;
+    args->operand_count--;
 }
 
 /* Runs the command if it has all options that were given. */
@@ -144,7 +162,10 @@ static int run_lmc_st(int argc, char **argv)
     if (args.command && strcmp(args.command, "help") == 0) { /* "help COMMAND": "COMMAND --help" */
         args.seen |= CLI_OPT_HELP;
         args.command = args.operand_count > 0 ? args.operands[0] : NULL;
+        args.operands += args.operand_count > 0;
+        args.operand_count -= args.operand_count > 0;
     }
+    join_run_command(&args);
     if ((args.seen & CLI_OPT_VERSION) != 0) {
         printf("lmc-st %s\n", lmc_version_text());
         return cli_finish_output();

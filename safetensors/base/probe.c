@@ -103,7 +103,22 @@ static int is_worth_a_look(const lmc_st_file *file, const st_link *link)
     return link->place == LMC_ST_BASE_FILE && st_file_tensor_nbytes(file, link->tensor) > 0;
 }
 
-/* Looks at links that are spread evenly over those worth it, the first and the last among them. */
+/* The link with the most stored bytes: of a tensor that has changed much, where others are as they were. */
+static const st_link *largest_link(const lmc_st_file *file)
+{
+    const st_link *largest = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; i < file->bases.link_count; i++) {
+        const st_link *const link = &file->bases.links[i];
+        const uint64_t nbytes = is_worth_a_look(file, link) ? st_file_frame_nbytes(file, link->tensor) : 0;
+        largest = nbytes > most ? link : largest;
+        most = nbytes > most ? nbytes : most;
+    }
+    return largest;
+}
+
+/* Looks at the largest link, and at links that are spread evenly over those worth it, the first and the last among
+ * them. */
 static lmc_status look_at_links(probe *probe)
 {
     const st_bases *const bases = &probe->file->bases;
@@ -113,6 +128,8 @@ static lmc_status look_at_links(probe *probe)
     const size_t wanted = count < LINKS_MAX ? count : LINKS_MAX;
     size_t taken = 0;
     size_t seen = 0;
+    if (count > LINKS_MAX)
+        ST_TRY(look_at_link(probe, largest_link(probe->file)));
     for (size_t i = 0; i < bases->link_count && taken < wanted && probe->differs_count == 0; i++) {
         if (!is_worth_a_look(probe->file, &bases->links[i]))
             continue;

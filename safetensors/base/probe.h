@@ -14,7 +14,8 @@ typedef enum st_base_fit {
     ST_BASE_FITS     /* wherever it was looked at */
 } st_base_fit;
 
-/* Looks at up to eight tensors that `file` has coded against a file, the first and the last among them, whether
+/* Looks at up to nine tensors that `file` has coded against a file, the first, the last and the one of the largest
+ * frame among them, whether
  * their bases in `base` hold the right content: by the hash of all of it if `base` has one for blocks of the same
  * size, else by their first and last block. is_trial: not at tensors of `base` that need another tensor themselves.
  * Error: NOMEM. */

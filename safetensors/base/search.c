@@ -3,6 +3,7 @@
  */
 #include "safetensors/base/search.h"
 
+#include "safetensors/base/folders.h"
 #include "safetensors/base/probe.h"
 #include "safetensors/common/names.h"
 #include "safetensors/common/text.h"
@@ -17,6 +18,7 @@ typedef struct search {
     const lmc_st_file *file;
     lmc_st_file *found; /* has the right size and header */
     int is_found_known; /* its content was looked at, with this result */
+    int is_settled;     /* its content is known to be the wanted one */
     st_base_fit found_fit;
     char places[256]; /* where it was looked for */
     char other[256];  /* what was there instead: the last one */
@@ -31,12 +33,17 @@ static void tell_of_other(search *search, const char *path, const char *what)
     snprintf(search->other, sizeof search->other, "; %s %.100s", shown, what);
 }
 
+static int is_same_file(const lmc_st_file *a, const lmc_st_file *b)
+{
+    return a->input.identity.device == b->input.identity.device &&
+           a->input.identity.inode == b->input.identity.inode;
+}
+
 /* Why it cannot be the base; NULL if it can. */
 static const char *candidate_fault(const lmc_st_file *file, const lmc_st_file *candidate)
 {
-    const os_identity *const own = &candidate->input.identity;
     for (const lmc_st_file *other = file; other; other = other->dependent)
-        if (other->input.identity.device == own->device && other->input.identity.inode == own->inode)
+        if (is_same_file(other, candidate))
             return "needs that base itself";
     if (candidate->file_nbytes != file->bases.file_nbytes ||
         st_file_identity(candidate) != file->bases.header_hash)
@@ -88,7 +95,10 @@ static lmc_status try_path(search *search, const char *path, int is_named)
             candidate->base->is_trial = 1;
         return choose(search, candidate);
     }
-    if (fault && (candidate || is_named || (cause.os_errno != ENOENT && cause.os_errno != ENOTDIR)))
+    /* a file that has the name of its base stands in its own folder: nothing is to be told of that */
+    const int is_self = candidate && !is_named && is_same_file(file, candidate);
+    if (fault && !is_self &&
+        (candidate || is_named || (cause.os_errno != ENOENT && cause.os_errno != ENOTDIR)))
         tell_of_other(search, path, fault);
     lmc_st_close(candidate);
     return status == LMC_ERR_NOMEM ? status : LMC_OK;
@@ -112,7 +122,49 @@ static lmc_status try_directory(search *search, const char *directory)
     return status;
 }
 
-/* The named file, the caller's directories, the file's own. Error: NOMEM. */
+/* Sets is_settled if no other neighbour need be looked at: run.json has named this one, or its content fits. One with
+ * another content is no candidate: nobody has named it. Error: NOMEM. */
+static lmc_status settle(search *search, int is_known)
+{
+    lmc_status status = LMC_OK;
+    search->is_settled |= is_known && search->found;
+    if (!search->found || search->is_settled)
+        return LMC_OK;
+    if (!search->is_found_known)
+        status = st_base_probe(search->file, search->found, search->file->base->is_trial, &search->found_fit);
+    search->is_found_known = 1;
+    if (status != LMC_OK)
+        return status;
+    search->is_settled = search->found_fit == ST_BASE_FITS;
+    if (search->found_fit == ST_BASE_DIFFERS) {
+        tell_of_other(search, search->found->path, "holds other content");
+        lmc_st_close(search->found);
+        search->found = NULL;
+        search->is_found_known = 0;
+    }
+    return LMC_OK;
+}
+
+/* Folders that belong to the one that the file is in. Error: NOMEM. */
+static lmc_status try_neighbours(search *search)
+{
+    st_neighbours neighbours;
+    const lmc_allocator *const memory = &search->file->memory;
+    lmc_status status = st_neighbours_find(memory, search->file->path, &neighbours) ? LMC_OK : LMC_ERR_NOMEM;
+    for (size_t i = 0; i < neighbours.count && status == LMC_OK && !search->is_settled; i++) {
+        char *folder = NULL;
+        status = st_neighbours_folder(memory, &neighbours, i, &folder) ? LMC_OK : LMC_ERR_NOMEM;
+        if (status == LMC_OK && folder)
+            status = try_directory(search, folder);
+        if (status == LMC_OK)
+            status = settle(search, i == 0 && neighbours.is_first_known);
+        st_release(memory, folder);
+    }
+    st_neighbours_free(memory, &neighbours);
+    return status;
+}
+
+/* The named file, the caller's directories, the file's own, and those that belong to it. Error: NOMEM. */
 static lmc_status try_all(search *search)
 {
     const lmc_st_file *const file = search->file;
@@ -128,7 +180,7 @@ static lmc_status try_all(search *search)
     char *const directory = st_directory_of(&file->memory, file->path);
     const lmc_status status = !directory ? LMC_ERR_NOMEM : try_directory(search, directory);
     st_release(&file->memory, directory);
-    return status;
+    return status == LMC_OK && !search->found ? try_neighbours(search) : status;
 }
 
 /* ---- the search ---- */

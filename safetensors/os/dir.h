@@ -71,6 +71,9 @@ typedef struct os_tree {
  * Free with os_tree_free() in every case. */
 lmc_status os_tree_read(os_tree *tree, const lmc_allocator *memory, const char *root, lmc_st_diag *diag);
 
+/* 1 if the names are equal but for the digits in their runs: runs of digits stand for each other. */
+int os_is_similar_name(const char *a, const char *b);
+
 /* *found: the path of the one folder in `directory` whose name differs from `name` only in its digits: runs of digits
  * stand for each other. To be released; NULL: there is none, or more than one, or the directory cannot be listed. A
  * link to a folder is one. Returns 0 if memory ran out. */

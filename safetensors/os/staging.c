@@ -1,6 +1,6 @@
 /*
  * staging.c - os/dir.h: a directory that grows beside its place. Its folder and itself are held open; names are
- * only looked up in them. flock, renameat2 and realpath are beyond POSIX 2008 as far as the C library is concerned.
+ * only looked up in them. flock and realpath are beyond POSIX 2008 as far as the C library is concerned.
  */
 #ifdef __linux__
 #define _GNU_SOURCE
@@ -8,6 +8,7 @@
 #define _FILE_OFFSET_BITS 64
 
 #include "safetensors/os/dir.h"
+#include "safetensors/os/folder.h"
 #include "safetensors/os/stat.h"
 
 #include <dirent.h>
@@ -323,14 +324,11 @@ static int exchange_directories(const os_staging *staging)
 {
     const char *const name = last_component(staging->path);
     const char *const target = last_component(staging->target);
-#ifdef RENAME_EXCHANGE
-    if (renameat2(staging->parent_fd, name, staging->parent_fd, target, RENAME_EXCHANGE) == 0)
-        return 0;
-    if (errno != EINVAL && errno != ENOSYS)
-        return errno;
-#endif
+    int os_errno = os_folder_exchange(staging->parent_fd, name, target);
+    if (os_errno != EINVAL && os_errno != ENOSYS)
+        return os_errno;
     char *const aside = old_name(staging);
-    int os_errno = !aside ? ENOMEM : rename_beside(staging, target, aside);
+    os_errno = !aside ? ENOMEM : rename_beside(staging, target, aside);
     if (os_errno == 0) {
         os_errno = rename_beside(staging, name, target);
         (void)rename_beside(staging, aside, os_errno == 0 ? name : target);

@@ -238,8 +238,7 @@ static const char *skip_digits(const char *text)
     return text;
 }
 
-/* 1 if the names are equal but for the digits in their runs. */
-static int is_similar(const char *a, const char *b)
+int os_is_similar_name(const char *a, const char *b)
 {
     while (*a != '\0' && *b != '\0') {
         const char *const a_end = skip_digits(a);
@@ -260,7 +259,7 @@ int os_find_similar_folder(const lmc_allocator *memory, const char *directory, c
     const struct dirent *entry = NULL;
     *found = NULL;
     while (stream && is_single && has_memory && (entry = readdir(stream)) != NULL) {
-        if (!is_similar(entry->d_name, name))
+        if (!os_is_similar_name(entry->d_name, name))
             continue;
         char *const path = os_path_join(memory, directory, entry->d_name, "");
         has_memory = path != NULL;

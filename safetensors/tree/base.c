@@ -4,44 +4,11 @@
 #include "safetensors/tree/base.h"
 
 #include "safetensors/archive/links.h"
+#include "safetensors/base/folders.h"
 #include "safetensors/common/names.h"
 #include "safetensors/os/dir.h"
 
 #include <string.h>
-
-/* Goes from *place into the folder `name` there, or into the one that differs from it in digits only. *place is
- * replaced; NULL: there is no such folder. Returns 0 if memory ran out. */
-static int enter_folder(const lmc_allocator *memory, char **place, const char *name)
-{
-    char *next = os_path_join(memory, *place, name, "");
-    int has_memory = next != NULL;
-    if (next && !os_is_directory(next)) {
-        st_release(memory, next);
-        has_memory = os_find_similar_folder(memory, *place, name, &next);
-    }
-    st_release(memory, *place);
-    *place = next;
-    return has_memory;
-}
-
-/* *place: the folder of `root` that belongs to the relative path `folder`, which is cut for moments; NULL if there is
- * none. To be released. Returns 0 if memory ran out. */
-static int find_folder(const lmc_allocator *memory, const char *root, char *folder, char **place)
-{
-    char *name = folder;
-    *place = st_duplicate(memory, root);
-    int has_memory = *place != NULL;
-    while (name && *place && has_memory) {
-        char *const slash = strchr(name, '/');
-        if (slash)
-            *slash = '\0';
-        has_memory = enter_folder(memory, place, name);
-        if (slash)
-            *slash = '/';
-        name = !slash ? NULL : slash + 1;
-    }
-    return has_memory;
-}
 
 /* The file of this name in the base directory, or its archive; *path stays NULL if neither is there. folder: NULL if it
  * is in the root. */
@@ -49,7 +16,7 @@ static int find_file(const lmc_st_options *options, char *folder, const char *na
 {
     static const char *const suffixes[] = {"", ST_ARCHIVE_SUFFIX};
     char *place = NULL;
-    int has_memory = find_folder(options->allocator, options->base, folder, &place);
+    int has_memory = st_find_folder(options->allocator, options->base, folder, &place);
     for (size_t i = 0; i < 2 && place && !*path && has_memory; i++) {
         char *const candidate = os_path_join(options->allocator, place, name, suffixes[i]);
         has_memory = candidate != NULL;
@@ -66,7 +33,7 @@ static int find_file(const lmc_st_options *options, char *folder, const char *na
 static int add_dir(st_tree_base *base, const lmc_st_options *options, const char *dir, char *folder)
 {
     char *path = NULL;
-    const int has_memory = find_folder(options->allocator, dir, folder, &path);
+    const int has_memory = st_find_folder(options->allocator, dir, folder, &path);
     if (path)
         base->dirs[base->dir_count++] = path;
     return has_memory;

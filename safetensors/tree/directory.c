@@ -275,7 +275,7 @@ static int can_be_gone_on_with(const st_tree_work *work, lmc_status status)
 {
     const int os_errno = work->diag->os_errno;
     const int is_mendable = os_errno == ENOSPC || os_errno == EDQUOT || os_errno == EIO;
-    return work->direction == ST_TO_ARCHIVES && work->finished_count + work->found_count > 0 &&
+    return work->keeps_unfinished && work->finished_count + work->found_count > 0 &&
            (status == LMC_ERR_CANCELLED || (status == LMC_ERR_IO && is_mendable));
 }
 
@@ -352,12 +352,13 @@ static lmc_status transform(const st_tree_work *given, lmc_st_diag *diag)
     return status;
 }
 
-lmc_status st_tree_convert(const char *in_path, const char *out_path, const lmc_st_options *options,
-                           lmc_st_result *result, lmc_st_diag *diag)
+lmc_status st_tree_convert(const char *in_path, const char *out_path, int keeps_unfinished,
+                           const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     const st_tree_work work = {.in_path = in_path,
                                .out_path = out_path,
                                .direction = ST_TO_ARCHIVES,
+                               .keeps_unfinished = keeps_unfinished,
                                .options = options,
                                .result = result};
     return transform(&work, diag);

@@ -16,6 +16,7 @@ typedef struct st_tree_work {
     const char *in_path;
     const char *out_path;
     st_direction direction;
+    int keeps_unfinished;
     const lmc_st_options *options; /* the caller's */
     lmc_st_options inner;          /* for single files */
     st_tree_base base;             /* of the one that is worked on */

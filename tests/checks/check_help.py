@@ -16,7 +16,12 @@ LISTS = (  # where commands are listed: file, place, item in it
     ("lmc-st.bash", r"_lmc_st_words '(convert[^']*)'", r"[a-z]+"),
     ("_lmc-st", r"^  commands=\(\n(.*?)^  \)", r"^    ['\"]([a-z]+):"),
     ("lmc-st.fish", r"-a '(convert [^']*)'", r"[a-z]+"),
-    ("lmc-st.fish", r"\A(.+)", r" -a ([a-z]+) -d"),
+    ("lmc-st.fish", r"\A(.+)", r"operands\)\) -eq 0' -a ([a-z]+) -d"),
+)
+RUN_LISTS = (  # where the commands of `run` are listed
+    ("lmc-st.bash", r"_lmc_st_words '(add [^']*)'", r"[a-z]+"),
+    ("_lmc-st", r"^  run_commands=\(\n(.*?)^  \)", r"^    ['\"]([a-z]+):"),
+    ("lmc-st.fish", r"\A(.+)", r"__lmc_st_has 0 run' -a ([a-z]+) -d"),
 )
 GENERAL = ""  # stands for the command line before a command
 
@@ -32,6 +37,10 @@ def help_text(tool, *arguments):
 
 def commands_of(general):
     return re.findall(r"^  lmc-st ([a-z]+)  ", general, re.M)
+
+
+def run_commands_of(text):
+    return re.findall(r"^  lmc-st run ([a-z]+)  ", text, re.M)
 
 
 def options_of(text):
@@ -52,7 +61,7 @@ def in_manual(text):
     found = {}
     text = re.sub(r"\\f[BIPR]", "", text).replace("\\-", "-")
     section = re.search(r"^\.SH COMMANDS\n(.*?)^\.SH", text, re.M | re.S).group(1)
-    parts = re.split(r"^\.SS (\w+)\n", section, flags=re.M)[1:]
+    parts = re.split(r"^\.SS ([\w ]+)\n", section, flags=re.M)[1:]
     parts += [GENERAL, re.search(r"^\.SH OPTIONS\n(.*?)^\.SH", text, re.M | re.S).group(1)]
     for name, part in zip(parts[::2], parts[1::2]):
         tags = re.findall(r"^\.TP\n(\.B[^\n]*)", part, re.M)
@@ -63,7 +72,7 @@ def in_manual(text):
 def in_bash(text):
     body = re.search(r"^_lmc_st_options\(\) \{\n(.*?)^\}", text, re.M | re.S).group(1)
     return {name.strip("'"): set(OPTION.findall(options))
-            for name, options in re.findall(r"^  ([a-z']+)\) echo (.*?);;", body, re.M | re.S)}
+            for name, options in re.findall(r"^  ([a-z' ]+)\) echo (.*?);;", body, re.M | re.S)}
 
 
 def in_zsh(text):
@@ -72,9 +81,9 @@ def in_zsh(text):
     specs = {}
     for name, spec in re.findall(r"^  (\w+)=\(('.*?')\)$", function, re.M | re.S):
         specs[name] = options_of_specs(spec)
-    head, cases = function.split("case $words[1] in")
+    head, cases = function.split("case $command in")
     parts = [(GENERAL, head[head.index("_arguments"):])]
-    parts += re.findall(r"^  (\w+)\)(.*?);;", cases, re.M | re.S)
+    parts += re.findall(r"^  '?([\w ]+?)'?\)(.*?);;", cases, re.M | re.S)
     found = {}
     for name, part in parts:
         found[name] = options_of_specs(part)
@@ -98,7 +107,7 @@ def in_fish(text, commands):
         options |= {"--" + name for name in re.findall(r"(?:^| )-l ([\w-]+)", rest)}
         names = [GENERAL, *commands]
         if condition and condition.group(1).startswith("__lmc_st_is "):
-            names = condition.group(1).split()[1:]
+            names = [name.replace("run-", "run ") for name in condition.group(1).split()[1:]]
         elif condition:
             names = [GENERAL]
         for name in names if options else []:
@@ -147,7 +156,9 @@ def check(tree):
         return
     general = help_text(tool, "--help")
     commands = commands_of(general)
-    texts = {name: help_text(tool, name, "--help") for name in commands}
+    run_commands = run_commands_of(help_text(tool, "run", "--help"))
+    all_commands = [*commands, *(f"run {name}" for name in run_commands)]
+    texts = {name: help_text(tool, *name.split(), "--help") for name in all_commands}
     wanted = {name: options_of(text) for name, text in texts.items()}
     wanted[GENERAL] = general_options(general) | {"-h", "--help", "-t", "--test"}
     yield from fits("lmc-st", general)
@@ -165,8 +176,10 @@ def check(tree):
     found = in_zsh(zsh)
     found.pop("help", None)  # has no options
     yield from differences("_lmc-st", found, wanted)
-    yield from differences("lmc-st.fish", in_fish(fish, commands), wanted)
+    yield from differences("lmc-st.fish", in_fish(fish, all_commands), wanted)
 
     sources = {MANUAL: manual.replace("\\-", "-"), "lmc-st.bash": bash, "_lmc-st": zsh, "lmc-st.fish": fish}
     for where, place, item in LISTS:
         yield from lists_of_commands(where, sources[where], place, item, commands)
+    for where, place, item in RUN_LISTS:
+        yield from lists_of_commands(where, sources[where], place, item, run_commands)

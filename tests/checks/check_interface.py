@@ -14,7 +14,8 @@ import tempfile
 
 from tree import Tree, run
 
-LIBRARIES = [("liblmc.so", "lmc.h"), ("liblmc_st.so", "lmc_st.h"), ("liblmc_h5.so", "lmc_h5.h")]
+LIBRARIES = [("liblmc.so", ["lmc.h"]), ("liblmc_st.so", ["lmc_st.h", "lmc_run.h"]), ("liblmc_h5.so", ["lmc_h5.h"])]
+HEADERS = [header for _, headers in LIBRARIES for header in headers]
 LISTS = "tests/checks/interface"
 
 
@@ -74,19 +75,22 @@ def exported_by(library):
     return {line.split()[-1].split("@")[0] for line in output.splitlines()} if status == 0 else set()
 
 
-def check_exports(tree, library, header):
+def check_exports(tree, library, headers):
     paths = glob.glob(os.path.join(tree.build, "**", library), recursive=True)
     if not paths:
         yield f"{library}: not found"
         return
-    calls = calls_of(without_comments(tree.text(f"include/{header}")))
+    calls = {}
+    for header in headers:
+        calls.update(calls_of(without_comments(tree.text(f"include/{header}"))))
+    declared = " or ".join(f"include/{header}" for header in headers)
     exported = exported_by(paths[0])
     for name in sorted(exported - set(calls)):
-        yield f"{name}: exported by {library}, but not declared in include/{header}"
+        yield f"{name}: exported by {library}, but not declared in {declared}"
     for name in sorted(set(calls) - exported):
-        yield f"{name}: declared in include/{header}, but not exported by {library}"
+        yield f"{name}: declared in {declared}, but not exported by {library}"
     for name in sorted(name for name, mark in calls.items() if mark == "api"):
-        yield f"{name}: neither LMC_STABLE nor LMC_EXPERIMENTAL in include/{header}"
+        yield f"{name}: neither LMC_STABLE nor LMC_EXPERIMENTAL in {declared}"
 
 
 def check_list(tree, header):
@@ -111,8 +115,9 @@ def check_growth(tree, header):
 
 
 def check(tree):
-    for library, header in LIBRARIES:
-        yield from check_exports(tree, library, header)
+    for library, headers in LIBRARIES:
+        yield from check_exports(tree, library, headers)
+    for header in HEADERS:
         yield from check_growth(tree, header)
         if struct.calcsize("P") == 8:  # the lists are of machines with 64 bits
             yield from check_list(tree, header)
@@ -125,7 +130,7 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     tree = Tree(os.path.dirname(os.path.dirname(here)), os.path.abspath(arguments.build))
     os.makedirs(tree.path(LISTS), exist_ok=True)
-    for _, header in LIBRARIES:
+    for header in HEADERS:
         with open(tree.path(f"{LISTS}/{header}.txt"), "w", encoding="utf-8") as file:
             file.write(interface_of(tree, header))
 

@@ -280,8 +280,7 @@ def test_folders_of_other_numbers(tool, directory):
     tool.run("convert", new, "--base", old).expect(0)
     shares = base_share(tool, archive)
     check(shares["global_step500/rank_00.npy.lmc"] and shares["optimizer.npy.lmc"], "delta: %s" % shares)
-    tool.run("verify", archive).expect(1, "rank_00.npy")
-    for options in (("--base", old), ("--base-dir", old)):
+    for options in (("--base", old), ("--base-dir", old), ()):  # it stands beside, under a name of other digits
         tool.run("verify", archive, *options).expect(0)
         tool.run("restore", archive, "-o", new + ".back", *options).expect(0)
         check_same(snapshot(new), snapshot(new + ".back"), "restored")
@@ -359,3 +358,26 @@ def test_a_name_that_no_base_can_have(tool, directory):
              os.path.join(directory, "old")).expect(0)
     for name in ("a.npy", "b\udcff.npy"):
         check(read(os.path.join(directory, "back", name)) == read(os.path.join(new, name)), "the bytes differ")
+
+
+def test_bases_beside(tool, directory):
+    """Directories whose names differ in digits belong together; of several, the one of the right content is taken."""
+    made = {step: checkpoint(os.path.join(directory, "checkpoint-%d" % step), step=step, nudged=step)
+            for step in (80, 90, 100, 110)}
+    tool.run("convert", made[80]).expect(0)
+    for old, new in ((80, 90), (90, 100), (90, 110)):
+        tool.run("convert", made[new], "--base", made[old] + ".lmc").expect(0)
+    for step, path in made.items():
+        os.rename(path, path + ".original")
+        tool.run("restore", path + ".lmc").expect(0)
+        check_same(snapshot(path + ".original"), snapshot(path), "step %d" % step)
+        remove(path)
+    tool.run("get", os.path.join(made[110] + ".lmc", "optimizer.npy.lmc"), "array").expect(0)
+    remove(made[90] + ".lmc")
+    result = tool.run("verify", made[110] + ".lmc").expect(1, "wants the base optimizer.npy", "not found")
+    check("needs that base itself" not in result.stderr, result.stderr)
+    os.rename(made[90] + ".original", made[90])  # plain
+    tool.run("verify", made[110] + ".lmc").expect(0)
+    os.rename(made[110] + ".lmc", os.path.join(directory, "other"))
+    result = tool.run("verify", os.path.join(directory, "other")).expect(1, "wants the base")
+    check("needs that base itself" not in result.stderr, result.stderr)

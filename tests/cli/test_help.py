@@ -11,7 +11,8 @@ from support import check, in_directory, model, read, small_model
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tool")
 COMPLETIONS = os.path.join(SOURCES, "completions")
-COMMANDS = "bench cat convert diff doctor get help info ls restore verify".split()
+COMMANDS = "bench cat convert diff doctor get help info ls restore run verify".split()
+RUN_COMMANDS = "add diff drop get info keep ls repair restore verify".split()
 SHELL_SECONDS = 60
 
 
@@ -34,6 +35,9 @@ def test_help_is_a_command(tool, directory):
         if command != "help":
             told = tool.run("help", command).expect(0).stdout
             check(told == tool.run(command, "--help").stdout, "lmc-st help " + command)
+    for command in RUN_COMMANDS:
+        told = tool.run("help", "run", command).expect(0).stdout
+        check(told == tool.run("run", command, "--help").stdout, "lmc-st help run " + command)
     tool.run("help", "frobnicate").expect(2, "frobnicate")
 
 
@@ -88,6 +92,13 @@ EXPECTED = (
     (["get", "small.lmc", "la"], ["layer.0", "layer.1"]),
     (["get", "-f", "small.lmc", "$"], [HOSTILE]),
     (["get", "small.lmc", "layer.0", ""], []),
+    (["run", ""], RUN_COMMANDS),
+    (["run", "re"], ["repair", "restore"]),
+    (["run", "add", "--ke"], ["--key-every"]),
+    (["run", "ls", ""], ["folder"]),
+    (["run", "add", "folder", "pl"], ["plain.safetensors"]),
+    (["run", "restore", "folder", ""], ["30", "3010"]),
+    (["run", "keep", "--last", "3", "fo"], ["folder"]),
 )
 
 
@@ -95,7 +106,8 @@ def prepare(tool, directory):
     """A folder to complete names of, and the environment that finds the tool."""
     place = os.path.join(directory, "place")
     programs = os.path.join(directory, "programs")
-    os.makedirs(os.path.join(place, "folder"))
+    for step in ("30", "3010", "other"):
+        os.makedirs(os.path.join(place, "folder", step))
     os.mkdir(programs)
     os.symlink(tool.path, os.path.join(programs, "lmc-st"))
     for name in FILES:

@@ -41,7 +41,8 @@ typedef struct list {
 /* What was found. `changed` and `retyped` (in dtype or shape) are tensors of A, `removed` too; `added` are of B. */
 typedef struct diff {
     const lmc_st_file *a, *b;
-    cli_pair *pairs; /* same name, dtype and shape; in the order of A */
+    const char *label; /* may be NULL */
+    cli_pair *pairs;   /* same name, dtype and shape; in the order of A */
     size_t pair_count;
     list changed, retyped, removed, added;
     int is_rest_equal; /* headers, and what else is no tensor */
@@ -186,6 +187,9 @@ static size_t count_differing(const diff *diff)
 
 static void show_diff(const diff *diff)
 {
+    char label[NAME_SHOWN_NBYTES];
+    if (diff->label)
+        printf("%s:\n", cli_shown(label, sizeof label, diff->label));
     show_list(&diff->changed, "~", ": content\n");
     for (size_t i = 0; i < diff->retyped.count && cli_output_works(); i++)
         show_retyped(diff, diff->retyped.indices[i]);
@@ -211,7 +215,13 @@ static void print_names(const list *list, int is_first)
 
 static void print_json(const diff *diff)
 {
-    printf("{\"equal\":%zu,\"changed\":[", diff->pair_count - diff->changed.count);
+    printf("{");
+    if (diff->label) {
+        printf("\"file\":");
+        cli_json_text(diff->label);
+        printf(",");
+    }
+    printf("\"equal\":%zu,\"changed\":[", diff->pair_count - diff->changed.count);
     print_names(&diff->changed, 1);
     print_names(&diff->retyped, diff->changed.count == 0);
     printf("],\"added\":[");
@@ -220,7 +230,7 @@ static void print_json(const diff *diff)
     print_names(&diff->removed, 1);
     printf("],\"retyped\":[");
     print_names(&diff->retyped, 1);
-    printf("],\"header_equal\":%s}\n", diff->is_rest_equal ? "true" : "false");
+    printf("],\"header_equal\":%s}%s", diff->is_rest_equal ? "true" : "false", diff->label ? "" : "\n");
 }
 
 /* ---- */
@@ -256,13 +266,13 @@ static int compare(const cli_args *args, diff *diff)
     return exit_status != CLI_OK ? exit_status : count_differing(diff) > 0 ? CLI_BAD_DATA : CLI_OK;
 }
 
-static int compare_files(const cli_args *args, const lmc_st_file *a, const lmc_st_file *b)
+int cli_diff_files(const cli_args *args, const lmc_st_file *a, const lmc_st_file *b, const char *label)
 {
     const size_t count_a = (size_t)lmc_st_tensor_count(a);
     const size_t count_b = (size_t)lmc_st_tensor_count(b);
     cli_pair *const pairs = calloc(count_a + 1, sizeof(cli_pair));
     uint64_t *const indices = malloc((3 * count_a + count_b + 1) * sizeof(uint64_t));
-    diff diff = {.a = a, .b = b, .pairs = pairs};
+    diff diff = {.a = a, .b = b, .label = label, .pairs = pairs};
     int exit_status = CLI_SYSTEM;
     if (pairs && indices) {
         diff.changed = (list){.file = a, .indices = indices};
@@ -291,7 +301,7 @@ static int run_diff(const cli_args *args)
             exit_status = cli_report(&diag);
     }
     if (exit_status == CLI_OK)
-        exit_status = compare_files(args, files[0], files[1]);
+        exit_status = cli_diff_files(args, files[0], files[1], NULL);
     lmc_st_close(files[0]);
     lmc_st_close(files[1]);
     return exit_status;

@@ -1,10 +1,11 @@
 /*
- * diff.h - which pairs of tensors hold the same content: diff_contents.c finds out, diff.c asks and prints.
+ * diff.h - which pairs of tensors hold the same content: diff_contents.c finds out, diff.c asks and prints, for diff
+ * and for run diff.
  */
 #ifndef LMC_TOOL_COMMANDS_DIFF_H
 #define LMC_TOOL_COMMANDS_DIFF_H
 
-#include "lmc_st.h"
+#include "tool/args.h"
 
 /* Two tensors of one name, dtype and shape. */
 typedef struct cli_pair {
@@ -19,5 +20,9 @@ typedef struct cli_pair {
  * and of frames CORRUPT, CHECKSUM, UNSUPPORTED, TRUNCATED, BASE: of several errors the first pair's. */
 lmc_status cli_diff_contents(const lmc_st_file *a, const lmc_st_file *b, cli_pair *pairs, size_t pair_count,
                              const lmc_st_options *options, lmc_st_diag *diag);
+
+/* Compares two open files and prints what differs. label: the file's name, which is printed with it; may be NULL.
+ * Returns the exit status: CLI_BAD_DATA if they differ. */
+int cli_diff_files(const cli_args *args, const lmc_st_file *a, const lmc_st_file *b, const char *label);
 
 #endif

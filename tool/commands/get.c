@@ -1,6 +1,8 @@
 /*
  * get.c - lmc-st get: the bytes of a tensor, or of a part of it, piece by piece.
  */
+#include "tool/commands/get.h"
+
 #include "tool/base.h"
 #include "tool/slice.h"
 #include "tool/text.h"
@@ -158,13 +160,13 @@ static lmc_status read_next(void *user, uint64_t offset, void *dst, size_t nbyte
     return LMC_OK;
 }
 
-static int get_part(const cli_args *args, request *request)
+static int get_part(const cli_args *args, const char *operand, request *request)
 {
     lmc_st_options options;
     const int is_stream = !args->output || strcmp(args->output, "-") == 0;
-    lmc_status status = resolve(request, args->operands[1], args->range);
+    lmc_status status = resolve(request, operand, args->range);
     if (status == LMC_OK && is_stream && (args->seen & CLI_OPT_FORCE) == 0 && isatty(STDOUT_FILENO))
-        return cli_usage_error("get", "standard output is a terminal: redirect it, or add -f");
+        return cli_usage_error(args->command, "standard output is a terminal: redirect it, or add -f");
     cli_set_options(args, &options);
     options.out_fd = is_stream ? STDOUT_FILENO : -1;
     if (status == LMC_OK)
@@ -177,16 +179,21 @@ static int get_part(const cli_args *args, request *request)
     return status == LMC_OK ? CLI_OK : cli_report(&request->diag);
 }
 
-static int get_from_file(const cli_args *args, lmc_st_file *file)
+int cli_get_from_file(const cli_args *args, const lmc_st_file *file, const char *operand)
 {
     request *const request = calloc(1, sizeof *request); /* a slice may have very many dimensions */
     if (!request)
         return cli_fail_nomem();
     request->file = file;
     request->diag.struct_size = sizeof request->diag;
-    const int exit_status = get_part(args, request);
+    const int exit_status = get_part(args, operand, request);
     free(request);
     return exit_status;
+}
+
+static int get_from_file(const cli_args *args, lmc_st_file *file)
+{
+    return cli_get_from_file(args, file, args->operands[1]);
 }
 
 static int run_get(const cli_args *args)

@@ -19,6 +19,18 @@ _lmc_st_options() {
   diff) echo '--json --base --base-dir -j --threads -q --quiet --raw -h --help' ;;
   bench) echo '--json --base --base-dir -j --threads --raw -h --help' ;;
   doctor) echo '--json -h --help' ;;
+  run) echo '-h --help' ;;
+  'run add') echo '--step --key-every --level --exclude -j --threads -f --force --rm --dry-run --no-fsync' \
+    '-q --quiet -v --verbose -h --help' ;;
+  'run ls') echo '--json -h --help' ;;
+  'run info') echo '--json -h --help' ;;
+  'run restore') echo '-o --output -j --threads -f --force --no-fsync -q --quiet -v --verbose -h --help' ;;
+  'run get') echo '-o --output -f --force -h --help' ;;
+  'run verify') echo '-j --threads -q --quiet -v --verbose -h --help' ;;
+  'run drop') echo '-j --threads --dry-run -q --quiet -h --help' ;;
+  'run keep') echo '--last --every -j --threads --dry-run -q --quiet -h --help' ;;
+  'run diff') echo '--json -j --threads -q --quiet -h --help' ;;
+  'run repair') echo '-h --help' ;;
   '') echo '-t --test --version -h --help' ;;
   esac
 }
@@ -49,6 +61,18 @@ _lmc_st_folders() {
   done < <(compgen -d -- "$cur")
 }
 
+# Adds the steps of the run $1, as it is written on the line: folders that are named by a number.
+_lmc_st_steps() {
+  local run=$1 name
+  case $run in '~/'*) run=$HOME/${run#'~/'} ;; esac
+  run=${run//[\\\"\']/}
+  for name in "$run"/*/; do
+    name=${name%/}
+    name=${name##*/}
+    case $name in *[!0-9]*) ;; "$cur"*) COMPREPLY+=("$name") ;; esac
+  done
+}
+
 # Adds the tensors of the file $1, as it is written on the line. Names with escapes in JSON are left out.
 _lmc_st_tensors() {
   local file=$1 name begin=$cur
@@ -77,9 +101,12 @@ _lmc_st() {
     elif [ -z "$is_over" ] && [[ $word == -?* ]]; then
       case $word in
       -o | --output | --level | -j | --threads | --sha256 | --range | --base | --base-dir | --exclude) value=$word ;;
+      --step | --key-every | --last | --every) value=$word ;;
       esac
     elif [ -z "$command" ]; then
       command=$word
+    elif [ "$command" = run ]; then
+      command="run $word"
     else
       operands+=("$word")
     fi
@@ -88,7 +115,7 @@ _lmc_st() {
 
   case $value in
   --level) _lmc_st_words 'default fast max' ;;
-  -j | --threads | --sha256 | --range | --exclude) ;;
+  -j | --threads | --sha256 | --range | --exclude | --step | --key-every | --last | --every) ;;
   -o | --output) _lmc_st_files '*' ;;
   --base) _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;
   --base-dir) _lmc_st_folders ;;
@@ -98,11 +125,22 @@ _lmc_st() {
       return
     fi
     case $command in
-    '') _lmc_st_words 'convert restore verify cat ls info get diff bench doctor help' ;;
+    '') _lmc_st_words 'convert restore verify cat ls info get diff bench doctor run help' ;;
     help)
       if [ ${#operands[@]} -eq 0 ]; then
-        _lmc_st_words 'convert restore verify cat ls info get diff bench doctor'
+        _lmc_st_words 'convert restore verify cat ls info get diff bench doctor run'
       fi ;;
+    run) _lmc_st_words 'add ls info restore get verify drop keep diff repair' ;;
+    'run add')
+      case ${#operands[@]} in
+      0) _lmc_st_folders ;;
+      *) _lmc_st_files "${_lmc_st_plain[@]}" ;;
+      esac ;;
+    'run '*)
+      case $command/${#operands[@]} in
+      */0) _lmc_st_folders ;;
+      'run verify'/* | 'run drop'/* | 'run restore'/1 | 'run get'/1 | 'run diff'/[12]) _lmc_st_steps "${operands[0]}" ;;
+      esac ;;
     convert) _lmc_st_files "${_lmc_st_plain[@]}" ;;
     restore) _lmc_st_files '*.lmc' ;;
     verify) _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;

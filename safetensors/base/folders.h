@@ -1,0 +1,45 @@
+/*
+ * folders.h - folders in which the base of an archive may be: that of a relative path in another directory, and those
+ * that belong to the folder which the archive is in, as the steps of a run do (docs/run.md).
+ */
+#ifndef LMC_SAFETENSORS_BASE_FOLDERS_H
+#define LMC_SAFETENSORS_BASE_FOLDERS_H
+
+#include "safetensors/common/common.h"
+#include "safetensors/common/memory.h"
+
+#define ST_STEP_NAME_NBYTES 20 /* the longest name of a step, and a NUL */
+
+/* The name of a step's folder. */
+void st_step_name(char name[ST_STEP_NAME_NBYTES], uint64_t step);
+
+/* 1 if the bytes are a step as folders of a run are named: decimal, without leading zeros. */
+int st_step_is_name(const char *name, size_t nbytes, uint64_t *step);
+
+/* *place: the folder of `root` that belongs to the relative path `folder`, which is cut for moments. A folder on the
+ * way that is not there may have other digits in its name (os_find_similar_folder()). NULL if there is none. To be
+ * released. Returns 0 if memory ran out. */
+int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, char **place);
+
+/* Folders in which the base of an archive may be, since they belong to the one that it is in: the earlier steps of its
+ * run; or, if it is in a directory NAME.lmc of archives, the directories beside that whose names differ in digits only,
+ * with .lmc or without. */
+typedef struct st_neighbours {
+    char *root;   /* that they are in, without links; NULL: there are none */
+    char **names; /* in the order in which they should be searched: the nearest earlier one first */
+    size_t count;
+    int is_first_known; /* run.json has named the first */
+    char *inner;        /* the folder below each that corresponds to the file's; "" if it is the same */
+} st_neighbours;
+
+/* Finds those of the file `path`. What cannot be found out counts as none. Returns 0 if memory ran out. Free with
+ * st_neighbours_free() in every case. */
+int st_neighbours_find(const lmc_allocator *memory, const char *path, st_neighbours *neighbours);
+void st_neighbours_free(const lmc_allocator *memory, st_neighbours *neighbours);
+
+/* *folder: the folder in neighbour `index` that corresponds to the file's; NULL if there is none. To be released.
+ * Returns 0 if memory ran out. */
+int st_neighbours_folder(const lmc_allocator *memory, const st_neighbours *neighbours, size_t index,
+                         char **folder);
+
+#endif

@@ -1,0 +1,296 @@
+/*
+ * run_list.c - base/run_list.h: entries by rising step, and a reader that knows the keys of version 1 and skips others.
+ */
+#include "safetensors/base/run_list.h"
+
+#include "safetensors/header/json.h"
+#include "safetensors/os/dir.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A list of two million steps. */
+#define LIST_NBYTES_MAX ((uint64_t)256 << 20)
+
+/* Nested objects and arrays of keys that are skipped. */
+#define DEPTH_MAX 16
+
+/* ---- entries ---- */
+
+void st_run_list_free(st_run_list *list)
+{
+    if (list->memory)
+        st_release(list->memory, list->steps);
+    *list = (st_run_list){0};
+}
+
+/* Where the step stands, or would stand. */
+static size_t place_of(const st_run_list *list, uint64_t step)
+{
+    size_t begin = 0;
+    size_t end = list->count;
+    while (begin < end) {
+        const size_t middle = begin + (end - begin) / 2;
+        if (list->steps[middle].step < step)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return begin;
+}
+
+lmc_st_run_step *st_run_list_find(const st_run_list *list, uint64_t step)
+{
+    const size_t at = place_of(list, step);
+    return at < list->count && list->steps[at].step == step ? &list->steps[at] : NULL;
+}
+
+static int grow(st_run_list *list)
+{
+    const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+    lmc_st_run_step *const larger = st_allocate_array(list->memory, capacity, sizeof *larger);
+    if (!larger)
+        return 0;
+    if (list->count > 0)
+        memcpy(larger, list->steps, list->count * sizeof *larger);
+    st_release(list->memory, list->steps);
+    list->steps = larger;
+    list->capacity = capacity;
+    return 1;
+}
+
+int st_run_list_put(st_run_list *list, const lmc_st_run_step *step)
+{
+    lmc_st_run_step *const present = st_run_list_find(list, step->step);
+    if (present) {
+        *present = *step;
+        return 1;
+    }
+    if (list->count == list->capacity && !grow(list))
+        return 0;
+    const size_t at = place_of(list, step->step);
+    memmove(&list->steps[at + 1], &list->steps[at], (list->count - at) * sizeof *list->steps);
+    list->steps[at] = *step;
+    list->count++;
+    return 1;
+}
+
+void st_run_list_remove(st_run_list *list, uint64_t step)
+{
+    lmc_st_run_step *const present = st_run_list_find(list, step);
+    if (!present)
+        return;
+    const size_t behind = list->count - (size_t)(present - list->steps) - 1;
+    memmove(present, present + 1, behind * sizeof *present);
+    list->count--;
+}
+
+void st_run_list_set_chains(st_run_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        lmc_st_run_step *const step = &list->steps[i];
+        const lmc_st_run_step *const base = step->has_base ? st_run_list_find(list, step->base) : NULL;
+        const int is_known = base && base < step && base->chain != LMC_ST_RUN_UNKNOWN;
+        step->chain = is_known ? base->chain + 1 : step->has_base ? LMC_ST_RUN_UNKNOWN : 0;
+    }
+}
+
+/* ---- reading ---- */
+
+typedef struct reader {
+    st_json json;
+    st_run_list *list;
+    uint64_t version;
+    int has_format, has_steps;
+} reader;
+
+static int fail(reader *reader, const char *fault)
+{
+    reader->json.fault = fault;
+    return 0;
+}
+
+/* Calls `member` for each key of an object; the value is next. */
+static int read_members(reader *reader, int (*member)(struct reader *reader, st_span key, void *user),
+                        void *user)
+{
+    st_json *const json = &reader->json;
+    if (!st_json_take(json, '{', "an object is expected"))
+        return 0;
+    if (st_json_try(json, '}'))
+        return 1;
+    do {
+        st_span key;
+        if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing") ||
+            !member(reader, key, user))
+            return 0;
+    } while (st_json_try(json, ','));
+    return st_json_take(json, '}', "a '}' is missing");
+}
+
+/* A step; null: none; anything else: one that is not known. */
+static int read_base(reader *reader, lmc_st_run_step *step)
+{
+    st_json *const json = &reader->json;
+    st_json_skip_space(json);
+    const size_t begin = json->at;
+    step->has_base = 1;
+    if (st_json_u64(json, &step->base))
+        return 1;
+    json->at = begin;
+    json->fault = NULL;
+    if (!st_json_skip_value(json, DEPTH_MAX))
+        return 0;
+    step->has_base = json->at - begin != 4 || memcmp(json->text + begin, "null", 4) != 0;
+    step->base = step->has_base ? LMC_ST_RUN_UNKNOWN : 0;
+    return 1;
+}
+
+static int read_kind(reader *reader, lmc_st_run_step *step)
+{
+    st_span value;
+    if (!st_json_string(&reader->json, &value))
+        return 0;
+    step->is_directory = st_json_string_is(reader->json.text, value, "directory");
+    return step->is_directory || st_json_string_is(reader->json.text, value, "file") ||
+           fail(reader, "a snapshot is neither a file nor a directory");
+}
+
+static int read_time(reader *reader, lmc_st_run_step *step)
+{
+    uint64_t seconds = 0;
+    if (!st_json_u64(&reader->json, &seconds))
+        return 0;
+    step->time_s = (int64_t)(seconds & INT64_MAX);
+    return 1;
+}
+
+static int read_step_member(reader *reader, st_span key, void *user)
+{
+    lmc_st_run_step *const step = user;
+    st_json *const json = &reader->json;
+    if (st_json_string_is(json->text, key, "step"))
+        return st_json_u64(json, &step->step);
+    if (st_json_string_is(json->text, key, "snapshot"))
+        return read_kind(reader, step);
+    if (st_json_string_is(json->text, key, "files"))
+        return st_json_u64(json, &step->file_count);
+    if (st_json_string_is(json->text, key, "nbytes"))
+        return st_json_u64(json, &step->file_nbytes);
+    if (st_json_string_is(json->text, key, "stored_nbytes"))
+        return st_json_u64(json, &step->stored_nbytes);
+    if (st_json_string_is(json->text, key, "base"))
+        return read_base(reader, step);
+    if (st_json_string_is(json->text, key, "time"))
+        return read_time(reader, step);
+    return st_json_skip_value(json, DEPTH_MAX);
+}
+
+static int read_steps(reader *reader)
+{
+    st_json *const json = &reader->json;
+    st_run_list *const list = reader->list;
+    reader->has_steps = 1;
+    if (!st_json_take(json, '[', "the steps are not a list"))
+        return 0;
+    if (st_json_try(json, ']'))
+        return 1;
+    do {
+        lmc_st_run_step step = LMC_INIT(lmc_st_run_step);
+        step.step = LMC_ST_RUN_UNKNOWN;
+        if (!read_members(reader, read_step_member, &step))
+            return 0;
+        if (step.step > LMC_ST_RUN_STEP_MAX)
+            return fail(reader, "an entry has no step");
+        if (list->count > 0 && list->steps[list->count - 1].step >= step.step)
+            return fail(reader, "the steps are not in order");
+        if (!st_run_list_put(list, &step))
+            return fail(reader, NULL); /* out of memory */
+    } while (st_json_try(json, ','));
+    return st_json_take(json, ']', "a ']' is missing");
+}
+
+static int read_member(reader *reader, st_span key, void *user)
+{
+    st_json *const json = &reader->json;
+    st_span value;
+    uint64_t number = 0;
+    (void)user;
+    if (st_json_string_is(json->text, key, "format")) {
+        reader->has_format =
+            st_json_string(json, &value) && st_json_string_is(json->text, value, ST_RUN_LIST_FORMAT);
+        return reader->has_format || fail(reader, "it is no list of a run");
+    }
+    if (st_json_string_is(json->text, key, "version"))
+        return st_json_u64(json, &reader->version);
+    if (st_json_string_is(json->text, key, "key_every")) {
+        if (!st_json_u64(json, &number))
+            return 0;
+        reader->list->key_every = number <= LMC_ST_RUN_KEY_EVERY_MAX ? (unsigned)number : 0;
+        return number >= 1 && number <= LMC_ST_RUN_KEY_EVERY_MAX ? 1
+                                                                 : fail(reader, "key_every is not 1 to 63");
+    }
+    if (st_json_string_is(json->text, key, "steps") && reader->version <= LMC_ST_RUN_VERSION)
+        return read_steps(reader);
+    return st_json_skip_value(json, DEPTH_MAX);
+}
+
+static lmc_status read_text(st_run_list *list, const unsigned char *text, size_t nbytes, lmc_st_diag *diag)
+{
+    reader reader = {.json = {.text = text, .nbytes = nbytes}, .list = list};
+    int is_read = read_members(&reader, read_member, NULL);
+    if (!is_read && !reader.json.fault)
+        return st_fail_nomem(diag);
+    if (is_read && reader.version > LMC_ST_RUN_VERSION)
+        return st_fail(diag, LMC_ERR_UNSUPPORTED, LMC_ST_NO_OFFSET,
+                       "this list of a run has version %llu; this program knows version %d",
+                       (unsigned long long)reader.version, LMC_ST_RUN_VERSION);
+    st_json_skip_space(&reader.json);
+    if (is_read && reader.json.at != nbytes)
+        is_read = fail(&reader, "something follows the object");
+    if (is_read && !(reader.has_format && reader.has_steps && reader.version > 0 && list->key_every > 0))
+        is_read = fail(&reader, "a key is missing");
+    if (is_read)
+        return LMC_OK;
+    return st_fail(diag, LMC_ERR_CORRUPT, reader.json.at, "malformed list of a run: %s", reader.json.fault);
+}
+
+static lmc_status read_input(st_run_list *list, const os_input *input, lmc_st_diag *diag)
+{
+    if (input->nbytes > LIST_NBYTES_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a list of a run has at most %llu bytes",
+                       (unsigned long long)LIST_NBYTES_MAX);
+    const size_t nbytes = (size_t)input->nbytes;
+    unsigned char *const text = st_allocate(list->memory, nbytes);
+    lmc_status status = text ? os_input_read(input, 0, text, nbytes, diag) : st_fail_nomem(diag);
+    if (status == LMC_OK)
+        status = read_text(list, text, nbytes, diag);
+    st_release(list->memory, text);
+    return status;
+}
+
+lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, const char *run,
+                            lmc_st_diag *diag)
+{
+    os_input input;
+    *list = (st_run_list){.memory = memory};
+    char *const path = os_path_join(memory, run, ST_RUN_LIST_NAME, "");
+    if (!path)
+        return st_fail_nomem(diag);
+    st_diag_set_file(diag, path);
+    lmc_status status = os_input_open(&input, path, diag);
+    st_release(memory, path);
+    if (status != LMC_OK && diag->os_errno == ENOENT && os_is_directory(run)) {
+        st_diag_set_file(diag, run);
+        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no run: it has no " ST_RUN_LIST_NAME);
+        diag->os_errno = ENOENT;
+        return LMC_ERR_ARG;
+    }
+    if (status != LMC_OK)
+        return status;
+    status = read_input(list, &input, diag);
+    os_input_close(&input);
+    if (status == LMC_OK)
+        st_run_list_set_chains(list);
+    return status;
+}

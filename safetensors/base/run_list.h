@@ -1,0 +1,42 @@
+/*
+ * run_list.h - the list of a run's steps, run.json (docs/run.md): its entries in memory, and the reading of the file.
+ */
+#ifndef LMC_SAFETENSORS_BASE_RUN_LIST_H
+#define LMC_SAFETENSORS_BASE_RUN_LIST_H
+
+#include "lmc_run.h"
+
+#include "safetensors/common/common.h"
+#include "safetensors/common/memory.h"
+
+/* Its presence makes a directory that of a run. */
+#define ST_RUN_LIST_NAME "run.json"
+#define ST_RUN_LIST_FORMAT "lmc-run"
+
+/* All zero but for `memory`: no steps. */
+typedef struct st_run_list {
+    const lmc_allocator *memory;
+    unsigned key_every;
+    lmc_st_run_step *steps; /* by rising step */
+    size_t count, capacity;
+} st_run_list;
+
+/* Reads run.json of the directory `run`. The chains are those of the list. Errors: ARG with os_errno ENOENT (there is
+ * none), IO, NOMEM, CORRUPT, UNSUPPORTED, LIMIT. Free with st_run_list_free() in every case. */
+lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, const char *run,
+                            lmc_st_diag *diag);
+void st_run_list_free(st_run_list *list);
+
+/* The entry of a step, or NULL. */
+lmc_st_run_step *st_run_list_find(const st_run_list *list, uint64_t step);
+
+/* Enters a step, in the place of one that is there. Returns 0 if memory ran out. */
+int st_run_list_put(st_run_list *list, const lmc_st_run_step *step);
+
+/* Takes a step out if it is there. */
+void st_run_list_remove(st_run_list *list, uint64_t step);
+
+/* Sets the chains of all steps by their bases. Without its base, or a base of that, a step's chain is unknown. */
+void st_run_list_set_chains(st_run_list *list);
+
+#endif

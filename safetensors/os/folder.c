@@ -1,0 +1,158 @@
+/*
+ * folder.c - os/folder.h. flock and renameat2 are beyond POSIX 2008 as far as the C library is concerned.
+ */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#define _FILE_OFFSET_BITS 64
+
+#include "safetensors/os/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h> /* renameat2, RENAME_EXCHANGE */
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How often a lock that another process has is tried again. */
+#define LOCK_WAIT_NS 10000000L
+
+/* ---- names ---- */
+
+int os_folder_create(const char *path)
+{
+    return mkdir(path, 0777) == 0 ? 0 : errno;
+}
+
+int os_folder_create_in(int folder_fd, const char *name)
+{
+    return mkdirat(folder_fd, name, 0777) == 0 ? 0 : errno;
+}
+
+int os_folder_remove_empty(const char *path)
+{
+    return rmdir(path) == 0 ? 0 : errno;
+}
+
+int os_folder_visit(int folder_fd, int (*visit)(void *user, const char *name), void *user)
+{
+    const int own_fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *const stream = own_fd < 0 ? NULL : fdopendir(own_fd);
+    int result = !stream ? errno : 0;
+    if (!stream && own_fd >= 0)
+        close(own_fd);
+    while (stream && result == 0) {
+        errno = 0;
+        const struct dirent *const entry = readdir(stream);
+        if (!entry) {
+            result = errno;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            result = visit(user, entry->d_name);
+    }
+    if (stream)
+        closedir(stream);
+    return result;
+}
+
+int os_folder_has(int folder_fd, const char *name)
+{
+    struct stat found;
+    return fstatat(folder_fd, name, &found, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int os_folder_is_folder(int folder_fd, const char *name)
+{
+    struct stat found;
+    return fstatat(folder_fd, name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
+}
+
+int os_folder_rename(int folder_fd, const char *from, const char *to)
+{
+    return renameat(folder_fd, from, folder_fd, to) == 0 ? 0 : errno;
+}
+
+int os_folder_exchange(int folder_fd, const char *one, const char *other)
+{
+#ifdef RENAME_EXCHANGE
+    return renameat2(folder_fd, one, folder_fd, other, RENAME_EXCHANGE) == 0 ? 0 : errno;
+#else
+    (void)folder_fd;
+    (void)one;
+    (void)other;
+    return ENOSYS;
+#endif
+}
+
+void os_folder_sync(int folder_fd)
+{
+    (void)fsync(folder_fd);
+}
+
+int os_folder_remove_file(int folder_fd, const char *name)
+{
+    return unlinkat(folder_fd, name, 0) == 0 ? 0 : errno;
+}
+
+int os_folder_create_file(int folder_fd, const char *name)
+{
+    const int fd = openat(folder_fd, name, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    return 0;
+}
+
+/* ---- locks ---- */
+
+/* A lock is tried again and again: the caller's *cancel may be set by another thread, which interrupts nothing. */
+static int wait_for_lock(int fd, int operation, const volatile int *cancel)
+{
+    const struct timespec pause = {0, LOCK_WAIT_NS};
+    while (flock(fd, operation | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return errno;
+        if (st_is_cancelled(cancel))
+            return ECANCELED;
+        (void)nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+int os_lock_file(int folder_fd, const char *name, const volatile int *cancel, int *lock_fd)
+{
+    for (;;) {
+        struct stat by_fd;
+        struct stat by_name;
+        const int fd = openat(folder_fd, name, O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
+        *lock_fd = fd;
+        if (fd < 0)
+            return errno;
+        const int os_errno = wait_for_lock(fd, LOCK_EX, cancel);
+        const int has_name = os_errno == 0 && fstat(fd, &by_fd) == 0 &&
+                             fstatat(folder_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) == 0 &&
+                             by_fd.st_dev == by_name.st_dev && by_fd.st_ino == by_name.st_ino;
+        if (has_name)
+            return 0;
+        close(fd); /* whoever had the lock has removed the file */
+        *lock_fd = -1;
+        if (os_errno != 0)
+            return os_errno;
+    }
+}
+
+int os_lock_folder(int folder_fd, int is_shared, const volatile int *cancel)
+{
+    const int os_errno = wait_for_lock(folder_fd, is_shared ? LOCK_SH : LOCK_EX, cancel);
+    return os_errno == ECANCELED ? os_errno : 0;
+}
+
+void os_unlock_folder(int folder_fd)
+{
+    (void)flock(folder_fd, LOCK_UN);
+}

@@ -1,0 +1,36 @@
+/*
+ * rebase.h - steps whose base goes are stored anew on another one, or as key frames.
+ */
+#ifndef LMC_SAFETENSORS_RUN_REBASE_H
+#define LMC_SAFETENSORS_RUN_REBASE_H
+
+#include "safetensors/common/parts.h"
+#include "safetensors/run/session.h"
+
+/* What is to become of the steps of a run, by their numbers in the list. */
+typedef struct st_rebase_plan {
+    const lmc_allocator *memory;
+    size_t count;
+    unsigned char *goes;       /* the caller's choice: 1 for a step that goes, or gets another content */
+    unsigned char *is_rebased; /* 1: it is stored anew */
+    size_t *base; /* of one that is stored anew: a step that stays, or SIZE_MAX for a key frame */
+} st_rebase_plan;
+
+/* A plan in which no step goes. Error: NOMEM. Free with st_rebase_plan_free() in every case. */
+lmc_status st_rebase_plan_init(st_rebase_plan *plan, const st_run *run);
+void st_rebase_plan_free(st_rebase_plan *plan);
+
+/* Decides, for `goes`, which steps are stored anew and on what: on the nearest earlier step that stays and has the same
+ * key frame, if there is one. No chain gets longer than it was or than key_every allows. Errors: NOMEM; ARG: the base
+ * of a step that stays is not known, so that it may be one that goes. */
+lmc_status st_rebase_plan_make(st_rebase_plan *plan, const st_run *run);
+
+/* Calls step_done for what the plan would do. */
+void st_rebase_tell(const st_rebase_plan *plan, const st_run *run, const lmc_st_run_options *run_options);
+
+/* Stores the steps anew: restores each, converts it, compares the two, and replaces its folder. options: as the
+ * session's, with the callbacks that are wanted. Errors: as lmc_st_restore(), lmc_st_convert(), lmc_st_compare(). */
+lmc_status st_rebase_do(const st_rebase_plan *plan, st_run *run, const lmc_st_run_options *run_options,
+                        const lmc_st_options *options);
+
+#endif

@@ -1,0 +1,342 @@
+/*
+ * session.c - run/session.h: opening, locking, tidying up, and run.json.
+ */
+#include "safetensors/run/session.h"
+
+#include "safetensors/os/folder.h"
+#include "safetensors/run/describe.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h> /* qsort */
+#include <string.h>
+
+/* The longest entry of run.json, and what stands around the entries. */
+#define ENTRY_NBYTES 256
+#define FRAME_NBYTES 128
+
+#define OPEN_TRIES 10
+
+char *st_run_path(const st_run *run, const char *name)
+{
+    return os_path_join(run->options->allocator, run->path, name, "");
+}
+
+char *st_run_step_path(const st_run *run, uint64_t step)
+{
+    char name[ST_STEP_NAME_NBYTES];
+    st_step_name(name, step);
+    return st_run_path(run, name);
+}
+
+static lmc_status fail_os(const st_run *run, int os_errno, const char *what)
+{
+    st_diag_set_file(run->diag, run->path);
+    return os_errno == ECANCELED ? st_fail_cancelled(run->diag)
+                                 : st_fail_os(run->diag, os_errno, LMC_ST_NO_OFFSET, what);
+}
+
+lmc_status st_run_fail_no_step(const st_run *run, uint64_t step)
+{
+    st_diag_set_file(run->diag, run->path);
+    return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no step %llu",
+                   (unsigned long long)step);
+}
+
+lmc_status st_run_find_step(const st_run *run, uint64_t step, const lmc_st_run_step **found)
+{
+    *found = st_run_list_find(&run->list, step);
+    return *found ? LMC_OK : st_run_fail_no_step(run, step);
+}
+
+/* ---- run.json ---- */
+
+static size_t write_entry(char *dst, const lmc_st_run_step *step, int is_first)
+{
+    char base[32] = "null";
+    if (step->has_base && step->base == LMC_ST_RUN_UNKNOWN)
+        memcpy(base, "\"unknown\"", sizeof "\"unknown\"");
+    else if (step->has_base)
+        snprintf(base, sizeof base, "%llu", (unsigned long long)step->base);
+    return (size_t)snprintf(
+        dst, ENTRY_NBYTES,
+        "%s\n{\"step\":%llu,\"snapshot\":\"%s\",\"files\":%llu,\"nbytes\":%llu,\"stored_nbytes\":%llu,"
+        "\"base\":%s,\"time\":%lld}",
+        is_first ? "" : ",", (unsigned long long)step->step, step->is_directory ? "directory" : "file",
+        (unsigned long long)step->file_count, (unsigned long long)step->file_nbytes,
+        (unsigned long long)step->stored_nbytes, base, step->time_s > 0 ? (long long)step->time_s : 0);
+}
+
+static lmc_status write_text(const st_run *run, const char *path, const char *text, size_t nbytes)
+{
+    os_output output;
+    lmc_st_options options = *run->options;
+    const os_place place = os_place_of(path);
+    options.force = 1;
+    ST_TRY(os_output_open(&output, &options, &place, NULL, 0, run->diag));
+    const lmc_status status = os_output_write(&output, 0, text, nbytes, run->diag);
+    return os_output_close(&output, &options, status, run->diag);
+}
+
+lmc_status st_run_save(const st_run *run)
+{
+    const lmc_allocator *const memory = run->options->allocator;
+    const st_run_list *const list = &run->list;
+    char *const path = st_run_path(run, ST_RUN_LIST_NAME);
+    char *const text = st_allocate(memory, FRAME_NBYTES + list->count * ENTRY_NBYTES);
+    lmc_status status = path && text ? LMC_OK : st_fail_nomem(run->diag);
+    if (status == LMC_OK) {
+        size_t at = (size_t)snprintf(text, FRAME_NBYTES,
+                                     "{\"format\":\"" ST_RUN_LIST_FORMAT
+                                     "\",\"version\":%d,\"key_every\":%u,\"steps\":[",
+                                     LMC_ST_RUN_VERSION, list->key_every);
+        for (size_t i = 0; i < list->count; i++)
+            at += write_entry(text + at, &list->steps[i], i == 0);
+        at += (size_t)snprintf(text + at, 8, "\n]}\n");
+        status = write_text(run, path, text, at);
+    }
+    st_release(memory, text);
+    st_release(memory, path);
+    return status;
+}
+
+/* ---- folders and entries ---- */
+
+/* What the directory has. */
+typedef struct contents {
+    const st_run *run;
+    st_buffer room; /* steps */
+    size_t count;
+    int has_others; /* names that are none of a run */
+    int os_errno;   /* of a removal */
+} contents;
+
+static int starts_with(const char *name, const char *prefix)
+{
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+static int take_name(void *user, const char *name)
+{
+    contents *const contents = user;
+    const lmc_allocator *const memory = contents->run->options->allocator;
+    uint64_t step = 0;
+    if (!st_step_is_name(name, strlen(name), &step)) {
+        contents->has_others |= !starts_with(name, ST_RUN_PREFIX) && strcmp(name, ST_RUN_LIST_NAME) != 0;
+        return 0;
+    }
+    unsigned char *const place =
+        st_buffer_extend(memory, &contents->room, contents->count * sizeof step, sizeof step);
+    if (!place)
+        return ENOMEM;
+    memcpy(place, &step, sizeof step);
+    contents->count++;
+    return 0;
+}
+
+static int compare_rising(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left;
+    const uint64_t b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Free contents->room in every case. */
+static lmc_status read_contents(const st_run *run, contents *contents)
+{
+    *contents = (struct contents){.run = run};
+    const int os_errno = os_folder_visit(run->fd, take_name, contents);
+    if (os_errno != 0)
+        return fail_os(run, os_errno, "cannot list the run");
+    if (contents->count > 1)
+        qsort(contents->room.bytes, contents->count, sizeof(uint64_t), compare_rising);
+    return LMC_OK;
+}
+
+static lmc_status enter_step(st_run *run, uint64_t step)
+{
+    lmc_st_run_step found;
+    char *const path = st_run_step_path(run, step);
+    if (!path)
+        return st_fail_nomem(run->diag);
+    const st_run_folder folder = {.run = run->true_path, .path = path, .step = step};
+    lmc_status status = st_run_describe(&folder, run->options, &found, NULL, run->diag);
+    if (status == LMC_OK && !st_run_list_put(&run->list, &found))
+        status = st_fail_nomem(run->diag);
+    st_release(run->options->allocator, path);
+    return status;
+}
+
+/* Makes the list that of the folders. *has_changed: it was another one. */
+static lmc_status match_folders(st_run *run, const contents *contents, int *has_changed)
+{
+    const uint64_t *const steps = (const uint64_t *)(const void *)contents->room.bytes;
+    st_run_list *const list = &run->list;
+    size_t at = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        while (at < contents->count && steps[at] < list->steps[i].step)
+            at++;
+        if (at < contents->count && steps[at] == list->steps[i].step)
+            list->steps[kept++] = list->steps[i];
+    }
+    *has_changed = kept != list->count;
+    list->count = kept;
+    for (size_t i = 0; i < contents->count; i++) {
+        char name[ST_STEP_NAME_NBYTES];
+        st_step_name(name, steps[i]);
+        if (st_run_list_find(list, steps[i]) || !os_folder_is_folder(run->fd, name))
+            continue;
+        ST_TRY(enter_step(run, steps[i]));
+        *has_changed = 1;
+    }
+    st_run_list_set_chains(list);
+    return LMC_OK;
+}
+
+/* ---- what is half done ---- */
+
+/* A step that was to be replaced, where the system cannot exchange two names, comes back. */
+static int bring_back(const st_run *run, const char *name)
+{
+    const char *const step_name = name + strlen(ST_RUN_OLD);
+    return starts_with(name, ST_RUN_OLD) && !os_folder_has(run->fd, step_name) &&
+           os_folder_rename(run->fd, name, step_name) == 0;
+}
+
+static int tidy_name(void *user, const char *name)
+{
+    contents *const contents = user;
+    const st_run *const run = contents->run;
+    /* an unfinished directory stands beside its place with a dot before its name */
+    if ((!starts_with(name, ST_RUN_PREFIX) && !starts_with(name, "." ST_RUN_PREFIX)) ||
+        strcmp(name, ST_RUN_LOCK) == 0 || bring_back(run, name))
+        return 0;
+    int os_errno = os_folder_remove_file(run->fd, name);
+    if (os_errno == EISDIR || os_errno == EPERM)
+        os_errno = os_remove_folder(run->fd, name);
+    contents->os_errno = contents->os_errno != 0 ? contents->os_errno : os_errno;
+    return 0;
+}
+
+static lmc_status tidy_up(const st_run *run)
+{
+    contents contents = {.run = run};
+    const int os_errno = os_folder_visit(run->fd, tidy_name, &contents);
+    return os_errno == 0 && contents.os_errno == 0
+               ? LMC_OK
+               : fail_os(run, os_errno != 0 ? os_errno : contents.os_errno,
+                         "cannot remove what an earlier run left half done");
+}
+
+/* ---- beginning and end ---- */
+
+/* The directory and its lock. ENOENT of the lock: the directory was removed just now. */
+static int open_locked(st_run *run, st_run_access access)
+{
+    int os_errno = 0;
+    for (int i = 0; i < OPEN_TRIES; i++) {
+        if (access == ST_RUN_CREATE && os_folder_create(run->path) == 0)
+            run->is_own_folder = 1;
+        run->fd = os_open_folder(run->path);
+        if (run->fd < 0)
+            return errno;
+        os_errno = access == ST_RUN_READ
+                       ? os_lock_folder(run->fd, 1, run->options->cancel)
+                       : os_lock_file(run->fd, ST_RUN_LOCK, run->options->cancel, &run->lock_fd);
+        if (os_errno != ENOENT || access != ST_RUN_CREATE)
+            return os_errno;
+        os_close(run->fd);
+        run->fd = -1;
+    }
+    return os_errno;
+}
+
+/* A directory without run.json, that nothing but a run that never began is in, becomes one. */
+static lmc_status make_run(st_run *run, const contents *contents)
+{
+    st_diag_set_file(run->diag, run->path);
+    if (contents->count > 0)
+        return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "has no " ST_RUN_LIST_NAME ", but folders that are named as steps: if it is a run, "
+                       "repair it");
+    if (contents->has_others)
+        return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "is no run: it has no " ST_RUN_LIST_NAME ", and is not empty");
+    run->is_new = 1;
+    run->list = (st_run_list){.memory = run->options->allocator, .key_every = LMC_ST_RUN_KEY_EVERY_DEFAULT};
+    return st_run_save(run);
+}
+
+/* Writes a list without steps: bases are then looked for by their content. Of a sound list, key_every stays. */
+static lmc_status forget_list(st_run *run, const contents *contents)
+{
+    lmc_st_diag unused = {0};
+    const lmc_allocator *const memory = run->options->allocator;
+    if (contents->count == 0 && !os_folder_has(run->fd, ST_RUN_LIST_NAME)) {
+        st_diag_set_file(run->diag, run->path);
+        return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "has no folder that is named as a step");
+    }
+    const lmc_status status = st_run_list_read(&run->list, memory, run->path, &unused);
+    if (status == LMC_ERR_NOMEM)
+        return st_fail_nomem(run->diag);
+    const unsigned key_every = status == LMC_OK ? run->list.key_every : LMC_ST_RUN_KEY_EVERY_DEFAULT;
+    st_run_list_free(&run->list);
+    run->list = (st_run_list){.memory = memory, .key_every = key_every};
+    return st_run_save(run);
+}
+
+static lmc_status read_list(st_run *run, st_run_access access, const contents *contents)
+{
+    if (access == ST_RUN_REPAIR)
+        return forget_list(run, contents);
+    const lmc_status status = st_run_list_read(&run->list, run->options->allocator, run->path, run->diag);
+    return status == LMC_ERR_ARG && access == ST_RUN_CREATE ? make_run(run, contents) : status;
+}
+
+static lmc_status bring_up_to_date(st_run *run, st_run_access access)
+{
+    contents contents;
+    int has_changed = 0;
+    const int writes = access != ST_RUN_READ;
+    if (writes)
+        ST_TRY(tidy_up(run));
+    lmc_status status = read_contents(run, &contents);
+    if (status == LMC_OK)
+        status = read_list(run, access, &contents);
+    if (status == LMC_OK)
+        status = match_folders(run, &contents, &has_changed);
+    st_buffer_free(run->options->allocator, &contents.room);
+    if (status == LMC_OK && writes && (has_changed || access == ST_RUN_REPAIR))
+        status = st_run_save(run);
+    return status;
+}
+
+lmc_status st_run_begin(st_run *run, const char *path, st_run_access access, const lmc_st_options *options,
+                        lmc_st_diag *diag)
+{
+    *run = (st_run){.path = path, .options = options, .diag = diag, .fd = -1, .lock_fd = -1};
+    const int os_errno = open_locked(run, access);
+    if (os_errno != 0)
+        return fail_os(run, os_errno, "cannot open the run");
+    run->true_path = os_true_path(options->allocator, path);
+    return run->true_path ? bring_up_to_date(run, access) : fail_os(run, errno, "cannot find the run");
+}
+
+void st_run_end(st_run *run, lmc_status status)
+{
+    if (status != LMC_OK && run->is_new && run->list.count == 0 && run->lock_fd >= 0) {
+        (void)os_folder_remove_file(run->fd, ST_RUN_LIST_NAME);
+        (void)os_folder_remove_file(run->fd, ST_RUN_LOCK);
+        if (run->is_own_folder)
+            (void)os_folder_remove_empty(run->path);
+    }
+    if (run->lock_fd >= 0)
+        os_close(run->lock_fd);
+    if (run->fd >= 0)
+        os_close(run->fd);
+    st_run_list_free(&run->list);
+    if (run->options)
+        st_release(run->options->allocator, run->true_path);
+    *run = (st_run){.fd = -1, .lock_fd = -1};
+}

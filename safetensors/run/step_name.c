@@ -1,0 +1,132 @@
+/*
+ * step_name.c - lmc_run.h: the step that the name of a snapshot tells.
+ */
+#include "lmc_run.h"
+
+#include <string.h>
+#include <strings.h> /* strncasecmp */
+
+static const char *const keywords[] = {"step", "checkpoint", "iter", "epoch"};
+#define KEYWORD_COUNT (sizeof keywords / sizeof keywords[0])
+
+/* A part of a name. */
+typedef struct part {
+    const char *begin, *end;
+} part;
+
+static int is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static int is_letter(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+static part last_component(const char *path)
+{
+    part name = {path, path + strlen(path)};
+    while (name.end > path && name.end[-1] == '/')
+        name.end--;
+    for (name.begin = name.end; name.begin > path && name.begin[-1] != '/';)
+        name.begin--;
+    return name;
+}
+
+static const char *skip_digits(const char *at, const char *end)
+{
+    while (at < end && is_digit(*at))
+        at++;
+    return at;
+}
+
+/* Returns 0 for a number above the largest step. */
+static int read_number(part digits, uint64_t *number)
+{
+    *number = 0;
+    for (const char *at = digits.begin; at < digits.end; at++)
+        if (__builtin_mul_overflow(*number, 10, number) ||
+            __builtin_add_overflow(*number, (uint64_t)(*at - '0'), number))
+            return 0;
+    return *number <= LMC_ST_RUN_STEP_MAX;
+}
+
+/* The last digits that follow the keyword; an empty part if there are none. */
+static part find_after(part name, const char *keyword)
+{
+    const size_t length = strlen(keyword);
+    part found = {name.end, name.end};
+    for (const char *at = name.begin; at < name.end && (size_t)(name.end - at) > length; at++) {
+        if (strncasecmp(at, keyword, length) != 0)
+            continue;
+        const char *digits = at + length;
+        if (*digits == '-' || *digits == '_' || *digits == '=')
+            digits++;
+        const char *const end = skip_digits(digits, name.end);
+        if (end > digits)
+            found = (part){digits, end};
+    }
+    return found;
+}
+
+/* Without ".bf16.safetensors": endings that begin with a letter. */
+static void cut_suffixes(part *name)
+{
+    for (const char *at = name->end; at > name->begin + 1; at--) {
+        if (at[-1] != '.')
+            continue;
+        if (at == name->end || !is_letter(*at))
+            return;
+        name->end = at - 1;
+    }
+}
+
+/* Goes back over digits before `end`; returns where they begin. */
+static const char *digits_before(part name, const char *end)
+{
+    while (end > name.begin && is_digit(end[-1]))
+        end--;
+    return end;
+}
+
+/* Without "-00001-of-00002". */
+static void cut_shard(part *name)
+{
+    static const char of[] = "-of-";
+    const size_t length = sizeof of - 1;
+    const char *const total = digits_before(*name, name->end);
+    if (total == name->end || (size_t)(total - name->begin) < length ||
+        memcmp(total - length, of, length) != 0)
+        return;
+    const char *const number = digits_before(*name, total - length);
+    if (number < total - length && number > name->begin && (number[-1] == '-' || number[-1] == '_'))
+        name->end = number - 1;
+    else if (number == name->begin)
+        name->end = number;
+}
+
+static part find_last(part name)
+{
+    cut_suffixes(&name);
+    cut_shard(&name);
+    while (name.end > name.begin && !is_digit(name.end[-1]))
+        name.end--;
+    name.begin = digits_before(name, name.end);
+    return name;
+}
+
+int lmc_st_run_step_of_name(const char *path, uint64_t *step)
+{
+    const part name = last_component(path);
+    part digits = {name.end, name.end};
+    for (size_t i = 0; i < KEYWORD_COUNT && digits.begin == digits.end; i++)
+        digits = find_after(name, keywords[i]);
+    if (digits.begin == digits.end)
+        digits = find_last(name);
+    uint64_t number = 0;
+    if (digits.begin == digits.end || !read_number(digits, &number))
+        return 0;
+    *step = number;
+    return 1;
+}

@@ -1,0 +1,149 @@
+"""Steps of a run go: what is based on them is stored anew, and the rest comes back as it was."""
+import os
+import shutil
+
+import pytest
+
+from runs import check_run, checkpoints, listed, snapshots, tree_of
+from support import check, write
+
+
+def place(directory):
+    return os.path.join(directory, "run")
+
+
+def made_run(tool, directory, count, make=snapshots, *options):
+    made = make(os.path.join(directory, "made"), count)
+    tool.run("run", "add", place(directory), *options, *made.values()).expect(0)
+    return made
+
+
+def without(made, *steps):
+    return {step: path for step, path in made.items() if step not in steps}
+
+
+@pytest.mark.parametrize("make", [snapshots, checkpoints], ids=["files", "directories"])
+@pytest.mark.parametrize("numbers", [(0,), (3,), (7,), (8,), (0, 1, 2), (1, 3, 5, 7, 9), (8, 9), range(9), range(10)],
+                         ids=["first", "middle", "end", "key", "begin", "odd", "last_two", "all_but_one", "all"])
+def test_drop(tool, directory, make, numbers):
+    made = made_run(tool, directory, 10, make)
+    gone = [list(made)[number] for number in numbers]
+    before = listed(tool, place(directory))
+    told = tool.run("run", "drop", place(directory), *map(str, gone)).expect(0).stdout
+    check([line for line in told.splitlines() if "dropped" in line] == ["step %d: dropped" % step for step in gone],
+          told)
+    after = check_run(tool, place(directory), without(made, *gone))
+    for step, entry in after.items():
+        check(entry["chain"] <= before[step]["chain"], "the chain of step %d has grown" % step)
+        if before[step]["base"] not in gone:
+            check(entry["base"] == before[step]["base"], "step %d was stored anew for nothing" % step)
+
+
+def test_rebased_stays_a_delta(tool, directory):
+    made = made_run(tool, directory, 6)
+    tool.run("run", "drop", place(directory), "10", "30").expect(0)
+    entries = check_run(tool, place(directory), without(made, 10, 30))
+    check([entry["base"] for entry in entries.values()] == [None, 20, 40, 50], "bases")
+    check(entries[40]["stored_nbytes"] < 0.8 * entries[20]["stored_nbytes"], "step 40 is not smaller")
+
+
+# options, the steps that stay of 10, 20 ... 120
+KEPT = {"last": (["--last", "3"], [100, 110, 120]), "every": (["--every", "50"], [50, 100, 120]),
+        "both": (["--last", "2", "--every", "40"], [40, 80, 110, 120]), "all": (["--last", "99"], range(10, 130, 10)),
+        "newest": (["--every", "1000"], [120]), "one": (["--last", "1"], [120])}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_keep(tool, directory, case):
+    options, kept = KEPT[case]
+    made = made_run(tool, directory, 12)
+    run = place(directory)
+    planned = tool.run("run", "keep", run, *options, "--dry-run").expect(0).stdout
+    told = tool.run("run", "keep", run, *options).expect(0).stdout
+    check(told == planned.replace("would be ", ""), "planned %s, done %s" % (planned, told))
+    check_run(tool, run, {step: made[step] for step in kept})
+    check(tool.run("run", "keep", run, *options).expect(0).stdout == "", "a second time")
+
+
+def test_added_after_drop(tool, directory):
+    made = made_run(tool, directory, 4)
+    run = place(directory)
+    tool.run("run", "drop", run, "40").expect(0)
+    tool.run("run", "add", run, made[40]).expect(0)
+    check(check_run(tool, run, made)[40]["base"] == 30, "base")
+
+
+def test_repair_makes_the_same_list(tool, directory):
+    made = made_run(tool, directory, 12, checkpoints)
+    run = place(directory)
+    tool.run("run", "drop", run, "300", "900").expect(0)
+    before = listed(tool, run)
+    os.unlink(os.path.join(run, "run.json"))
+    tool.run("run", "ls", run).expect(2, "run.json")
+    tool.run("run", "repair", run).expect(0)
+    check(check_run(tool, run, without(made, 300, 900)) == before, "another list")
+    tool.run("run", "repair", run).expect(0)
+    check(listed(tool, run) == before, "another list the second time")
+
+
+def test_moved_run(tool, directory):
+    made = made_run(tool, directory, 3)
+    other = os.path.join(directory, "elsewhere")
+    os.rename(place(directory), other)
+    link = os.path.join(directory, "link")
+    os.symlink("elsewhere", link)
+    check_run(tool, link, made)
+
+
+# ---- what a killed command leaves ----
+
+LEFT = [".lmc-new", ".lmc-plain", ".lmc-gone-10", "..lmc-new.lmc-st-partial", ".lmc-st-0123456789ab"]
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_leftovers_go(tool, directory, name):
+    made = made_run(tool, directory, 3)
+    run = place(directory)
+    left = os.path.join(run, name)
+    if name == LEFT[-1]:
+        write(left, b"half of a list")
+    else:
+        shutil.copytree(os.path.join(run, "20"), left)
+    check(set(listed(tool, run)) == set(made) and os.path.exists(left), "a command that reads has removed it")
+    tool.run("run", "add", run, made[10]).expect(0)
+    check_run(tool, run, made)
+
+
+def test_replaced_step_comes_back(tool, directory):
+    """As a kill leaves it where two names cannot be exchanged at once."""
+    made = made_run(tool, directory, 3)
+    run = place(directory)
+    os.rename(os.path.join(run, "20"), os.path.join(run, ".lmc-old-20"))
+    tool.run("run", "repair", run).expect(0)
+    check_run(tool, run, made)
+    shutil.copytree(os.path.join(run, "20"), os.path.join(run, ".lmc-old-20"))
+    tool.run("run", "add", run, made[10]).expect(0)
+    check_run(tool, run, made)
+
+
+def test_two_adders(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 12)
+    run = place(directory)
+    paths = list(made.values())
+    processes = [tool.start("run", "add", run, *paths[i::3]) for i in range(3)]
+    for process in processes:
+        message = process.communicate()[1]
+        check(process.returncode == 0, message.decode())
+    check_run(tool, run, made)
+
+
+def test_a_failure_leaves_the_run(tool, directory):
+    """A disk that is full when a step is stored anew: nothing is lost, nothing is left."""
+    made = made_run(tool, directory, 4, lambda path, count: snapshots(path, count, size=40000))
+    run = place(directory)
+    before = tree_of(run)
+    result = tool.run("run", "drop", run, "10", file_size=100000)
+    check(result.status == 3, result.stderr)
+    tool.run("run", "add", run, os.path.join(directory, "made", "step40.safetensors")).expect(0)
+    check(tree_of(run) == before, "the run has changed")
+    check_run(tool, run, made)

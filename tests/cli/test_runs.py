@@ -1,0 +1,387 @@
+"""Runs: what is added, which base it gets, what comes back; the list of steps; what is refused."""
+import json
+import os
+import shutil
+
+import pytest
+
+from bases import first_snapshot, next_snapshot
+from runs import check_run, check_step, checkpoints, listed, snapshots, tree_of
+from support import check, model, read, write
+
+
+def place(directory):
+    return os.path.join(directory, "run")
+
+
+def chains(entries):
+    return [entry["chain"] for entry in entries.values()]
+
+
+# ---- adding ----
+
+@pytest.mark.parametrize("make", [snapshots, checkpoints], ids=["files", "directories"])
+def test_steps_come_back(tool, directory, make):
+    made = make(os.path.join(directory, "made"), 11)
+    told = tool.run("run", "add", place(directory), *sorted(made.values())).expect(0).stdout
+    check([line.split(":")[0] for line in told.splitlines()] == ["step %d" % step for step in made], told)
+    entries = check_run(tool, place(directory), made)
+    check(chains(entries) == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2], "chains: %s" % chains(entries))
+    first, second = list(made)[:2]
+    check(entries[second]["stored_nbytes"] < 0.8 * entries[first]["stored_nbytes"], "the delta is not smaller")
+    nbytes = sum(len(content) for content in tree_of(made[first]).values())
+    check(entries[first]["nbytes"] == nbytes and entries[first]["files"] == len(tree_of(made[first])), "sizes")
+    check(entries[first]["time"] == int(os.stat(made[first]).st_mtime), "time")
+
+
+def test_keys_of_the_list(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 2)
+    tool.run("run", "add", place(directory), *made.values()).expect(0)
+    for entry in listed(tool, place(directory)).values():
+        check(list(entry) == ["step", "files", "nbytes", "stored_nbytes", "ratio", "base", "chain", "time"],
+              "keys: %s" % list(entry))
+        check(abs(entry["ratio"] - entry["stored_nbytes"] / entry["nbytes"]) < 1e-6, "ratio")
+    told = json.loads(tool.run("run", "info", "--json", place(directory)).expect(0).stdout)
+    check(told["steps"] == 2 and told["key_frames"] == 1 and told["first"] == 10 and told["last"] == 20, str(told))
+    table = tool.run("run", "ls", place(directory)).expect(0).stdout.splitlines()
+    check(table[1].split()[0] == "10" and table[2].split()[5:7] == ["10", "1"], "table: %s" % table)
+
+
+def test_key_every_is_remembered(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 9)
+    paths = list(made.values())
+    tool.run("run", "add", place(directory), "--key-every", "3", *paths[:2]).expect(0)
+    tool.run("run", "add", place(directory), *paths[2:5]).expect(0)
+    check(chains(listed(tool, place(directory))) == [0, 1, 2, 0, 1], "key frames every 3 steps")
+    tool.run("run", "add", place(directory), "--key-every", "1", paths[5]).expect(0)
+    tool.run("run", "add", place(directory), *paths[6:]).expect(0)
+    check(chains(check_run(tool, place(directory), made)) == [0, 1, 2, 0, 1, 0, 0, 0, 0], "every step a key frame")
+
+
+def test_chain_of_63(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 65, size=300)
+    tool.run("run", "add", place(directory), "--key-every", "63", *made.values()).expect(0)
+    check(chains(listed(tool, place(directory))) == [*range(63), 0, 1], "key frame after 63 steps")
+    tool.run("run", "verify", place(directory)).expect(0)
+    check_step(tool, place(directory), 630, made[630])
+
+
+def test_earlier_step_is_a_key_frame(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 4)
+    tool.run("run", "add", place(directory), made[10], made[30], made[40]).expect(0)
+    tool.run("run", "add", place(directory), made[20]).expect(0)
+    entries = check_run(tool, place(directory), made)
+    check([entry["base"] for entry in entries.values()] == [None, None, 10, 30], "bases")
+    os.unlink(os.path.join(place(directory), "run.json"))
+    tool.run("run", "repair", place(directory)).expect(0)
+    check(check_run(tool, place(directory), made) == entries, "the base was not found again")
+
+
+def renamed(tensors):
+    return [("another" if name == "master" else name, *rest) for name, *rest in tensors]
+
+
+def reshaped(tensors):
+    return [(name, dtype, [2, len(content) // 8] if name == "master" else shape, content)
+            for name, dtype, shape, content in tensors]
+
+
+@pytest.mark.parametrize("change", [renamed, reshaped, lambda tensors: tensors[:-1]],
+                         ids=["name", "shape", "fewer"])
+def test_other_names_and_shapes_are_a_key_frame(tool, directory, change):
+    tensors = first_snapshot()
+    made = {10: write(os.path.join(directory, "step10.safetensors"), model(tensors))}
+    other = change(next_snapshot(tensors, 1))
+    made[20] = write(os.path.join(directory, "step20.safetensors"), model(other))
+    made[30] = write(os.path.join(directory, "step30.safetensors"), model(next_snapshot(other, 2)))
+    tool.run("run", "add", place(directory), *made.values()).expect(0)
+    entries = check_run(tool, place(directory), made)
+    check([entry["base"] for entry in entries.values()] == [None, None, 20], "bases")
+
+
+def test_deltas_that_do_not_pay(tool, directory):
+    """Every second step is a key frame then, or all are: nothing is stored twice to find out."""
+    made = {}
+    for i in range(6):
+        tensors = [("w", "BF16", [3000], first_snapshot(seed=i)[0][3]), ("same", "U8", [90], b"x" * 90)]
+        made[i] = write(os.path.join(directory, "step%d.safetensors" % i), model(tensors))
+    tool.run("run", "add", place(directory), *made.values()).expect(0)
+    entries = check_run(tool, place(directory), made)
+    check(max(chains(entries)) <= 1, "chains: %s" % chains(entries))
+
+
+def test_file_and_directory_in_one_run(tool, directory):
+    files = snapshots(os.path.join(directory, "files"), 2)
+    folders = checkpoints(os.path.join(directory, "folders"), 1)
+    alone = os.path.join(directory, "step200")  # a directory with one file
+    os.mkdir(alone)
+    shutil.copy(files[20], os.path.join(alone, "model.safetensors"))
+    made = {**files, **folders, 200: alone}
+    tool.run("run", "add", place(directory), *made.values()).expect(0)
+    entries = check_run(tool, place(directory), made)
+    check(chains(entries) == [0, 1, 0, 0], "chains: %s" % chains(entries))
+    os.unlink(os.path.join(place(directory), "run.json"))
+    tool.run("run", "repair", place(directory)).expect(0)
+    check_run(tool, place(directory), made)
+
+
+def test_already_there(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    before = tree_of(run)
+    told = tool.run("run", "add", run, made[20]).expect(0).stdout
+    check(told == "step 20: already there\n", told)
+    tool.run("run", "add", run, made[30], "--step", "20").expect(2, "step 20", "other content")
+    check(tree_of(run) == before, "the run has changed")
+    told = tool.run("run", "add", run, made[30], "--step", "20", "-f").expect(0).stdout
+    check(told.startswith("step 30: re-based") and "step 20: added" in told, told)
+    entries = check_run(tool, run, {10: made[10], 20: made[30], 30: made[30]})
+    check(entries[30]["base"] == 10, "step 30 is not based on 10")
+
+
+def test_sources_stay(tool, directory):
+    made = checkpoints(os.path.join(directory, "made"), 2)
+    before = tree_of(os.path.join(directory, "made"))
+    tool.run("run", "add", place(directory), *made.values()).expect(0)
+    check(tree_of(os.path.join(directory, "made")) == before, "a source has changed")
+
+
+@pytest.mark.parametrize("make", [snapshots, checkpoints], ids=["files", "directories"])
+def test_rm(tool, directory, make):
+    made = make(os.path.join(directory, "made"), 3)
+    kept = shutil.copytree(os.path.join(directory, "made"), os.path.join(directory, "kept"))
+    tool.run("run", "add", "--rm", place(directory), *made.values()).expect(0)
+    check(os.listdir(os.path.join(directory, "made")) == [], "sources are left")
+    check_run(tool, place(directory), {step: os.path.join(kept, os.path.basename(path))
+                                       for step, path in made.items()})
+
+
+def test_dry_run(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    told = tool.run("run", "add", run, made[10], "--dry-run").expect(0).stdout
+    check(told == "step 10: would be added, key frame\n" and not os.path.exists(run), told)
+    tool.run("run", "add", run, made[10], made[20]).expect(0)
+    before = tree_of(run)
+    told = tool.run("run", "add", run, made[20], made[30], "--dry-run", "--rm").expect(0).stdout
+    check(told == "step 20: already there\nstep 30: would be added, based on 20\n", told)
+    tool.run("run", "drop", run, "10", "--dry-run").expect(0)
+    tool.run("run", "keep", run, "--last", "1", "--dry-run").expect(0)
+    check(tree_of(run) == before and all(map(os.path.exists, made.values())), "something has changed")
+
+
+# ---- the step of a name ----
+
+NAMES = {"checkpoint-500": 500, "global_step3000": 3000, "step_00120.pt": 120, "epoch=3-step=1000.ckpt": 1000,
+         "epoch2-checkpoint-70": 70, "iter-9_epoch_2": 9, "epoch12": 12, "Step7.safetensors": 7,
+         "step1_step2.safetensors": 2, "model-1000.bf16.safetensors": 1000, "model.1000.pt": 1000,
+         "model-3000-00001-of-00002.safetensors": 3000, "llama2": 2, "run3_model": 3, "9223372036854775808": 1 << 63,
+         "9223372036854775809": None, "99999999999999999999999": None, "model.safetensors": None,
+         "model-00001-of-00002.safetensors": None, "model.bf16": None, "stepping.stone": None}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_step_of_name(tool, directory, name):
+    folder = os.path.join(directory, "step1")  # the name of the folder tells nothing
+    os.mkdir(folder)
+    path = write(os.path.join(folder, name), model(first_snapshot(count=8)))
+    result = tool.run("run", "add", place(directory), path, "--dry-run")
+    if NAMES[name] is None:
+        result.expect(2, name, "the step must be given")
+        told = tool.run("run", "add", place(directory), path, "--dry-run", "--step", "5").expect(0).stdout
+        check(told.startswith("step 5: "), told)
+    else:
+        check(result.expect(0).stdout.startswith("step %d: " % NAMES[name]), result.stdout)
+
+
+# ---- other commands on what is in a run ----
+
+def test_bases_are_found_inside(tool, directory):
+    made = checkpoints(os.path.join(directory, "made"), 5)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    for step, path in made.items():
+        folder = os.path.join(run, str(step))
+        tool.run("verify", folder).expect(0)
+        tool.run("restore", folder, "-o", os.path.join(directory, "back%d" % step)).expect(0)
+        check(tree_of(os.path.join(directory, "back%d" % step)) == tree_of(path), "step %d" % step)
+        for name in ("model.safetensors", os.path.join("global_step%d" % step, "state.safetensors")):
+            archive = os.path.join(folder, name + ".lmc")
+            check(tool.run("cat", archive).expect(0).output == read(os.path.join(path, name)), archive)
+            tool.run("get", archive, "embed").expect(0)
+    told = json.loads(tool.run("info", "--json", os.path.join(run, "500", "model.safetensors.lmc")).expect(0).stdout)
+    check(os.path.realpath(told["base"]["file"]) ==
+          os.path.realpath(os.path.join(run, "400", "model.safetensors.lmc")), str(told["base"]))
+    where = os.path.join(run, "500")  # names without a folder
+    tool.run("get", "model.safetensors.lmc", "embed", cwd=where).expect(0)
+
+
+def test_outside_a_run(tool, directory):
+    """A step that is taken out of a run needs --base-dir; the message does not speak of the file itself."""
+    made = checkpoints(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    alone = shutil.copytree(os.path.join(run, "200"), os.path.join(directory, "alone"))
+    result = tool.run("restore", alone, "-o", os.path.join(directory, "back")).expect(1, "wants the base")
+    check("needs that base itself" not in result.stderr, result.stderr)
+    tool.run("restore", alone, "-o", os.path.join(directory, "back"), "--base", os.path.join(run, "100")).expect(0)
+    check(tree_of(os.path.join(directory, "back")) == tree_of(made[200]), "restored with --base")
+
+
+def test_get(tool, directory):
+    made = checkpoints(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    whole = tool.run("get", os.path.join(made[300], "model.safetensors"), "layer.0").expect(0).output
+    tool.run("run", "get", run, "300", "layer.0").expect(2, "several files", "layer.0")
+    check(tool.run("run", "get", run, "300", "model.safetensors:layer.0").expect(0).output == whole, "FILE:NAME")
+    part = tool.run("run", "get", run, "300", "model.safetensors:layer.0[1:3, :]").expect(0).output
+    check(part == whole[len(whole) // 4:3 * len(whole) // 4], "slice")
+    check(tool.run("run", "get", run, "300", "scale").expect(0).output, "a name that one file has")
+    tool.run("run", "get", run, "300", "nothing").expect(2, "nothing")
+    tool.run("run", "get", run, "301", "scale").expect(2, "there is no step 301")
+
+
+def test_diff(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    tool.run("run", "add", run, made[20], "--step", "30").expect(0)
+    told = tool.run("run", "diff", run, "10", "20")
+    check(told.status == 1 and "~ embed: content" in told.stdout, told.stdout)
+    check(tool.run("run", "diff", run, "20", "30", "-q").expect(0).stdout == "", "-q")
+    told = json.loads(tool.run("run", "diff", "--json", run, "10", "20").stdout)
+    check("embed" in told["files"][0]["changed"] and told["added"] == [], str(told))
+    tool.run("run", "diff", run, "10", "25").expect(2, "there is no step 25")
+
+
+def test_diff_of_directories(tool, directory):
+    made = checkpoints(os.path.join(directory, "made"), 2)
+    os.unlink(os.path.join(made[200], "model.safetensors"))
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    told = json.loads(tool.run("run", "diff", "--json", run, "100", "200").stdout)
+    check([file["file"] for file in told["files"]] == ["global_step200/state.safetensors"], str(told))
+    check(told["removed"] == ["model.safetensors"] and told["added"] == [], str(told))
+
+
+# ---- what is refused ----
+
+def test_refusals(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    full = os.path.join(directory, "full")
+    os.mkdir(full)
+    write(os.path.join(full, "file"), b"")
+    tool.run("run", "add", full, made[10]).expect(2, "is no run")
+    tool.run("run", "ls", full).expect(2, "is no run")
+    tool.run("run", "add", run, os.path.join(directory, "step5.safetensors")).expect(3, "step5")
+    check(not os.path.exists(run), "a run was made for nothing")
+    tool.run("run", "add", run, write(os.path.join(directory, "step6.bin"), b"no tensors")).expect(1, "step6.bin")
+    check(not os.path.exists(run), "a run was made for nothing")
+    tool.run("run", "add", run, made[10]).expect(0)
+    tool.run("run", "add", run, os.path.join(run, "10"), "--step", "11").expect(2, "in the run")
+    tool.run("run", "add", run, directory, "--step", "11").expect(2, "holds the run")
+    for arguments in (["add", run], ["add", run, "-"], ["add", run, made[10], made[20], "--step", "3"],
+                      ["add", run, made[20], "--key-every", "64"], ["add", run, made[20], "--key-every", "0"],
+                      ["restore", run, "10"], ["restore", run, "10", "-o", "-"], ["restore", run, "x", "-o", "y"],
+                      ["keep", run], ["drop", run], ["drop", run, "12"], ["verify", run, "12"], ["frobnicate", run],
+                      ["ls"], ["ls", run, run], ["keep", run, "--last", "0"], ["restore", run, "11", "-o", "y"]):
+        check(tool.run("run", *arguments).status == 2, "run %s" % arguments)
+    check_run(tool, run, {10: made[10]})
+
+
+def test_run_json_of_a_later_version(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    tool.run("run", "add", run, made[10]).expect(0)
+    path = os.path.join(run, "run.json")
+    sound = read(path)
+    write(path, sound.replace(b'"version":1', b'"version":2'))
+    tool.run("run", "ls", run).expect(1, "version 2")
+    tool.run("run", "add", run, made[20]).expect(1, "version 2")
+    for damaged in (sound[:-5], b"", sound.replace(b"10", b"x"), sound + b"{}"):
+        write(path, damaged)
+        tool.run("run", "ls", run).expect(1, "run.json")
+    tool.run("run", "repair", run).expect(0)
+    check(read(path) == sound, "run.json is not as it was")
+
+
+# ---- the list is a cache ----
+
+def test_list_follows_the_folders(tool, directory):
+    made = checkpoints(os.path.join(directory, "made"), 4)
+    run = place(directory)
+    tool.run("run", "add", run, *[made[step] for step in (100, 200, 300)]).expect(0)
+    path = os.path.join(run, "run.json")
+    whole = listed(tool, run)
+    content = read(path)
+    lines = content.splitlines(keepends=True)
+    write(path, b"".join(lines[:2]) + lines[3] + lines[4])  # without step 200
+    check(listed(tool, run) == whole, "an entry that is missing is not made up for")
+    check(read(path) != content, "a command that reads has written")
+    tool.run("run", "add", run, made[400]).expect(0)
+    check(set(listed(tool, run)) == set(made), "steps")
+    shutil.rmtree(os.path.join(run, "400"))
+    check(listed(tool, run) == whole, "an entry without a folder is still told")
+
+
+def test_missing_base_is_told(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    shutil.rmtree(os.path.join(run, "20"))
+    entries = listed(tool, run)
+    check(entries[30]["base"] == 20 and entries[30]["chain"] is None, str(entries[30]))
+    tool.run("run", "verify", run).expect(1, "wants the base")
+    tool.run("run", "verify", run, "10").expect(0)
+    tool.run("run", "drop", run, "10").expect(2, "step 30")
+    tool.run("run", "add", run, made[20]).expect(0)
+    check_run(tool, run, made)
+
+
+def test_verify_names_damage(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    path = os.path.join(run, "20", "step20.safetensors.lmc")
+    content = bytearray(read(path))
+    content[-200] ^= 1
+    write(path, bytes(content))
+    told = tool.run("run", "verify", run, "-v")
+    check(told.status == 1 and "step20.safetensors.lmc" in told.stderr, told.stderr)
+    check("step 10: verified" in told.stdout and "step 20" not in told.stdout, told.stdout)
+    tool.run("run", "verify", run, "10").expect(0)
+
+
+def test_name_that_no_base_can_have(tool, directory):
+    """Each step is a key frame then."""
+    made = snapshots(os.fsencode(os.path.join(directory, "made")), 2, name=b"step%d-\xff.safetensors")
+    tool.run("run", "add", place(directory), *made.values()).expect(0)
+    check(chains(check_run(tool, place(directory), made)) == [0, 0], "key frames")
+
+
+def test_damaged_newest_step(tool, directory):
+    """What comes after it is a key frame."""
+    made = snapshots(os.path.join(directory, "made"), 4)
+    run = place(directory)
+    tool.run("run", "add", run, made[10], made[20]).expect(0)
+    path = os.path.join(run, "20", "step20.safetensors.lmc")
+    write(path, read(path)[:-300])
+    tool.run("run", "add", run, made[30], made[40]).expect(0)
+    check(chains(listed(tool, run)) == [0, 1, 0, 1], "chains: %s" % chains(listed(tool, run)))
+    tool.run("run", "verify", run).expect(1, "step20.safetensors.lmc")
+    tool.run("run", "add", run, made[20]).expect(1, "step20.safetensors.lmc")
+    tool.run("run", "add", run, made[20], "-f").expect(0)
+    check_run(tool, run, made)
+
+
+def test_folder_that_is_no_step(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    os.mkdir(os.path.join(run, "15"))
+    tool.run("run", "verify", run).expect(2, os.path.join(run, "15"))
+    tool.run("run", "drop", run, "15").expect(0)
+    check_run(tool, run, made)

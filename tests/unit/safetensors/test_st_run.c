@@ -1,0 +1,370 @@
+/*
+ * test_st_run.c - lmc_run.h: what the calls tell of steps, progress and cancel, structs of older programs, memory that
+ * runs out. What becomes of a run is tested by the command (tests/cli/test_run*.py).
+ */
+#include "lmc_test_st_base.h"
+
+#include "lmc_run.h"
+
+#include <errno.h>
+
+#define STEP_COUNT 4
+
+static lmc_test_kept run_dir;
+static lmc_test_kept out_path;
+static lmc_test_kept snapshots[STEP_COUNT];
+
+static void test_begin(void)
+{
+    lmc_test_dir_make();
+    run_dir = lmc_test_keep("run");
+    out_path = lmc_test_keep("out");
+    for (unsigned i = 0; i < STEP_COUNT; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "step%u.safetensors", 10 * i);
+        snapshots[i] = lmc_test_keep(name);
+        lmc_test_write_snapshot(snapshots[i].path, i);
+    }
+}
+
+static void add_steps(unsigned count)
+{
+    const lmc_st_options options = lmc_test_options(2);
+    for (unsigned i = 0; i < count; i++)
+        CU_ASSERT_EQUAL_FATAL(lmc_st_run_add(run_dir.path, snapshots[i].path, NULL, &options, NULL, NULL),
+                              LMC_OK);
+}
+
+static void remove_run(void)
+{
+    if (lmc_test_exists(run_dir.path))
+        lmc_test_remove(run_dir.path);
+}
+
+static uint64_t step_count(void)
+{
+    lmc_st_run *run = NULL;
+    CU_ASSERT_EQUAL_FATAL(lmc_st_run_open(run_dir.path, NULL, &run, NULL), LMC_OK);
+    const uint64_t count = lmc_st_run_step_count(run);
+    lmc_st_run_close(run);
+    return count;
+}
+
+/* ---- what is told ---- */
+
+static void test_list(void)
+{
+    lmc_st_run *run = NULL;
+    lmc_st_run_step step = LMC_INIT(lmc_st_run_step);
+    uint64_t index = 99;
+    add_steps(3);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_run_open(run_dir.path, NULL, &run, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_run_step_count(run), 3);
+    CU_ASSERT_EQUAL(lmc_st_run_key_every(run), LMC_ST_RUN_KEY_EVERY_DEFAULT);
+    CU_ASSERT_EQUAL(lmc_st_run_step_info(run, 2, &step), LMC_OK);
+    CU_ASSERT_EQUAL(step.step, 20);
+    CU_ASSERT_TRUE(step.has_base && step.base == 10 && step.chain == 2 && !step.is_directory);
+    CU_ASSERT_TRUE(step.file_count == 1 && step.stored_nbytes < step.file_nbytes);
+    CU_ASSERT_EQUAL(lmc_st_run_step_info(run, 3, &step), LMC_ERR_ARG);
+    CU_ASSERT_TRUE(lmc_st_run_find(run, 10, &index) && index == 1);
+    CU_ASSERT_FALSE(lmc_st_run_find(run, 11, &index));
+    lmc_st_run_close(run);
+    lmc_st_run_close(NULL);
+    remove_run();
+}
+
+typedef struct told {
+    unsigned counts[5]; /* of each event */
+    uint64_t last_step;
+    uint64_t done_nbytes, total_nbytes;
+    int has_fallen;
+    int cancel; /* set once progress was told, if it is -1 before */
+    volatile int cancelled;
+} told;
+
+static void on_step(void *user, lmc_st_run_event event, const lmc_st_run_step *step)
+{
+    told *const told = user;
+    told->counts[event]++;
+    told->last_step = step->step;
+}
+
+static void on_progress(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
+{
+    told *const told = user;
+    told->has_fallen |= done_nbytes < told->done_nbytes || done_nbytes > total_nbytes;
+    told->done_nbytes = done_nbytes;
+    told->total_nbytes = total_nbytes;
+    if (told->cancel)
+        __atomic_store_n(&told->cancelled, 1, __ATOMIC_RELAXED);
+}
+
+static lmc_st_options options_of(told *told)
+{
+    lmc_st_options options = lmc_test_options(2);
+    *told = (struct told){0};
+    options.user = told;
+    options.progress = on_progress;
+    options.cancel = &told->cancelled;
+    return options;
+}
+
+static lmc_st_run_options run_options_of(void)
+{
+    lmc_st_run_options options;
+    lmc_st_run_options_init(&options);
+    options.step_done = on_step;
+    return options;
+}
+
+static void expect_progress(const told *told)
+{
+    CU_ASSERT_FALSE(told->has_fallen);
+    CU_ASSERT_TRUE(told->total_nbytes > 0);
+    CU_ASSERT_EQUAL(told->done_nbytes, told->total_nbytes);
+}
+
+static void test_events_and_progress(void)
+{
+    told told;
+    lmc_st_options options = options_of(&told);
+    lmc_st_run_options run_options = run_options_of();
+    const uint64_t gone[] = {0, 10};
+    for (unsigned i = 0; i < STEP_COUNT; i++) {
+        options = options_of(&told);
+        CU_ASSERT_EQUAL(lmc_st_run_add(run_dir.path, snapshots[i].path, &run_options, &options, NULL, NULL),
+                        LMC_OK);
+        CU_ASSERT_TRUE(told.counts[LMC_ST_RUN_ADDED] == 1 && told.last_step == 10 * i);
+        expect_progress(&told);
+    }
+    CU_ASSERT_EQUAL(lmc_st_run_add(run_dir.path, snapshots[0].path, &run_options, &options, NULL, NULL),
+                    LMC_OK);
+    CU_ASSERT_EQUAL(told.counts[LMC_ST_RUN_PRESENT], 1);
+    options = options_of(&told);
+    CU_ASSERT_EQUAL(lmc_st_run_verify(run_dir.path, NULL, 0, &run_options, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(told.counts[LMC_ST_RUN_VERIFIED], STEP_COUNT);
+    expect_progress(&told);
+    options = options_of(&told);
+    CU_ASSERT_EQUAL(lmc_st_run_drop(run_dir.path, gone, 2, &run_options, &options, NULL), LMC_OK);
+    CU_ASSERT_TRUE(told.counts[LMC_ST_RUN_REBASED] == 1 && told.counts[LMC_ST_RUN_DROPPED] == 2);
+    expect_progress(&told);
+    options = options_of(&told);
+    CU_ASSERT_EQUAL(lmc_st_run_restore(run_dir.path, 30, out_path.path, &options, NULL, NULL), LMC_OK);
+    CU_ASSERT_TRUE(lmc_test_same_files(out_path.path, snapshots[3].path));
+    expect_progress(&told);
+    unlink(out_path.path);
+    CU_ASSERT_STRING_EQUAL(lmc_st_run_event_name(LMC_ST_RUN_REBASED), "re-based");
+    CU_ASSERT_PTR_NULL(lmc_st_run_event_name((lmc_st_run_event)5));
+    remove_run();
+}
+
+/* Cancelled in the midst: the run is as it was. */
+static void test_cancel(void)
+{
+    told told;
+    const uint64_t first = 0;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    add_steps(3);
+    lmc_st_options options = options_of(&told);
+    told.cancel = 1;
+    CU_ASSERT_EQUAL(lmc_st_run_add(run_dir.path, snapshots[3].path, NULL, &options, NULL, &diag),
+                    LMC_ERR_CANCELLED);
+    options = options_of(&told);
+    told.cancel = 1;
+    CU_ASSERT_EQUAL(lmc_st_run_drop(run_dir.path, &first, 1, NULL, &options, &diag), LMC_ERR_CANCELLED);
+    CU_ASSERT_EQUAL(diag.status, LMC_ERR_CANCELLED);
+    CU_ASSERT_EQUAL(lmc_test_entry_count(run_dir.path), 3 + 2);
+    CU_ASSERT_EQUAL(lmc_st_run_verify(run_dir.path, NULL, 0, NULL, NULL, NULL, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(step_count(), 3);
+    remove_run();
+}
+
+static void test_tensor(void)
+{
+    static unsigned char expected[2 * LMC_TEST_VALUE_COUNT];
+    static unsigned char found[2 * LMC_TEST_VALUE_COUNT];
+    lmc_st_file *file = NULL;
+    uint64_t index = 0;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    add_steps(3);
+    lmc_test_snapshot(expected, LMC_TEST_VALUE_COUNT, 2);
+    static const char *const names[] = {"w", "step20.safetensors:w"};
+    for (size_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL_FATAL(lmc_st_run_open_tensor(run_dir.path, 20, names[i], NULL, &file, &index, &diag),
+                              LMC_OK);
+        CU_ASSERT_EQUAL(lmc_st_read(file, NULL, index, found, sizeof found, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(memcmp(found, expected, sizeof found), 0);
+        lmc_st_close(file);
+    }
+    CU_ASSERT_EQUAL(lmc_st_run_open_tensor(run_dir.path, 20, "x", NULL, &file, &index, &diag), LMC_ERR_ARG);
+    CU_ASSERT_PTR_NULL(file);
+    CU_ASSERT_EQUAL(lmc_st_run_open_tensor(run_dir.path, 21, "w", NULL, &file, &index, &diag), LMC_ERR_ARG);
+    remove_run();
+}
+
+/* ---- what is refused ---- */
+
+static void test_refused_options(void)
+{
+    lmc_st_options options = lmc_test_options(1);
+    lmc_st_run_options run_options;
+    lmc_st_run_step step = LMC_INIT(lmc_st_run_step);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_run_options_init(&run_options);
+    options.base = snapshots[0].path;
+    CU_ASSERT_EQUAL(lmc_st_run_add(run_dir.path, snapshots[1].path, NULL, &options, NULL, &diag),
+                    LMC_ERR_ARG);
+    options.base = NULL;
+    options.raw = 1;
+    CU_ASSERT_EQUAL(lmc_st_run_add(run_dir.path, snapshots[1].path, NULL, &options, NULL, &diag),
+                    LMC_ERR_ARG);
+    run_options.key_every = 64;
+    CU_ASSERT_EQUAL(lmc_st_run_add(run_dir.path, snapshots[1].path, &run_options, NULL, NULL, &diag),
+                    LMC_ERR_ARG);
+    run_options.key_every = 0;
+    run_options.struct_size = sizeof run_options + 8;
+    CU_ASSERT_EQUAL(lmc_st_run_add(run_dir.path, snapshots[1].path, &run_options, NULL, NULL, &diag),
+                    LMC_ERR_ARG);
+    step.struct_size = sizeof step + 8;
+    CU_ASSERT_EQUAL(lmc_st_run_add(run_dir.path, snapshots[1].path, NULL, NULL, &step, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_run_drop(run_dir.path, NULL, 0, NULL, NULL, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_run_keep(run_dir.path, 0, 0, NULL, NULL, &diag), LMC_ERR_ARG);
+    CU_ASSERT_FALSE(lmc_test_exists(run_dir.path));
+}
+
+/* A shorter struct gets the fields that it has. */
+static void test_struct_size(void)
+{
+    lmc_st_run *run = NULL;
+    lmc_st_run_step step;
+    memset(&step, 0x5a, sizeof step);
+    step.struct_size = offsetof(lmc_st_run_step, chain);
+    add_steps(2);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_run_open(run_dir.path, NULL, &run, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_run_step_info(run, 1, &step), LMC_OK);
+    CU_ASSERT_EQUAL(step.step, 10);
+    CU_ASSERT_EQUAL(step.chain, UINT64_C(0x5a5a5a5a5a5a5a5a));
+    step.struct_size = sizeof step + 1;
+    CU_ASSERT_EQUAL(lmc_st_run_step_info(run, 1, &step), LMC_ERR_ARG);
+    lmc_st_run_close(run);
+    remove_run();
+}
+
+/* ---- memory ---- */
+
+typedef struct pool {
+    long live_count, countdown; /* allocations until one fails; negative: none does */
+    int has_failed;
+} pool;
+
+static void *allocate(void *user, size_t nbytes)
+{
+    pool *const pool = user;
+    if (pool->countdown >= 0 && pool->countdown-- == 0) {
+        pool->has_failed = 1;
+        return NULL;
+    }
+    pool->live_count++;
+    return malloc(nbytes);
+}
+
+static void release(void *user, void *block)
+{
+    pool *const pool = user;
+    pool->live_count--;
+    free(block);
+}
+
+static lmc_status call_add(const lmc_st_options *options)
+{
+    return lmc_st_run_add(run_dir.path, snapshots[3].path, NULL, options, NULL, NULL);
+}
+
+static lmc_status call_drop(const lmc_st_options *options)
+{
+    const uint64_t first = 0;
+    return lmc_st_run_drop(run_dir.path, &first, 1, NULL, options, NULL);
+}
+
+static lmc_status call_repair(const lmc_st_options *options)
+{
+    return lmc_st_run_repair(run_dir.path, options, NULL);
+}
+
+static lmc_status call_verify(const lmc_st_options *options)
+{
+    return lmc_st_run_verify(run_dir.path, NULL, 0, NULL, options, NULL, NULL);
+}
+
+static lmc_status call_restore(const lmc_st_options *options)
+{
+    const lmc_status status = lmc_st_run_restore(run_dir.path, 20, out_path.path, options, NULL, NULL);
+    CU_ASSERT_EQUAL(status == LMC_OK, lmc_test_exists(out_path.path));
+    unlink(out_path.path);
+    return status;
+}
+
+static lmc_status call_open_tensor(const lmc_st_options *options)
+{
+    lmc_st_file *file = NULL;
+    uint64_t index = 0;
+    const lmc_status status =
+        lmc_st_run_open_tensor(run_dir.path, 20, "w", options->allocator, &file, &index, NULL);
+    lmc_st_close(file);
+    return status;
+}
+
+/* One allocation of the call fails, most of them in their turn: it ends in NOMEM or in a success, gives everything
+ * back, and leaves a sound run. */
+static void fail_each_allocation(lmc_status (*call)(const lmc_st_options *options), int is_reader)
+{
+    pool pool = {.countdown = -1};
+    const lmc_allocator memory = {allocate, release, &pool};
+    lmc_st_options options = lmc_test_options(1);
+    options.allocator = &memory;
+    int has_failed = 1;
+    for (long number = 0; has_failed; number += 1 + number / 40) {
+        if (!is_reader || number == 0) {
+            remove_run();
+            add_steps(3);
+        }
+        pool = (struct pool){.countdown = number};
+        const lmc_status status = call(&options);
+        has_failed = pool.has_failed;
+        if (status != LMC_OK && status != LMC_ERR_NOMEM)
+            printf("\nallocation %ld: status %d\n", number, (int)status);
+        CU_ASSERT_TRUE(status == LMC_OK || (has_failed && status == LMC_ERR_NOMEM));
+        CU_ASSERT_EQUAL(pool.live_count, 0);
+        if (!is_reader)
+            CU_ASSERT_EQUAL(lmc_st_run_verify(run_dir.path, NULL, 0, NULL, NULL, NULL, NULL), LMC_OK);
+        CU_ASSERT_TRUE(step_count() >= 2);
+    }
+    remove_run();
+}
+
+static void test_memory(void)
+{
+    fail_each_allocation(call_verify, 1);
+    fail_each_allocation(call_restore, 1);
+    fail_each_allocation(call_open_tensor, 1);
+    fail_each_allocation(call_repair, 0);
+    fail_each_allocation(call_add, 0);
+    fail_each_allocation(call_drop, 0);
+}
+
+static void test_end(void)
+{
+    for (unsigned i = 0; i < STEP_COUNT; i++)
+        unlink(snapshots[i].path);
+    lmc_test_dir_end();
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_begin),       LMC_TEST(test_list),   LMC_TEST(test_events_and_progress),
+        LMC_TEST(test_cancel),      LMC_TEST(test_tensor), LMC_TEST(test_refused_options),
+        LMC_TEST(test_struct_size), LMC_TEST(test_memory), LMC_TEST(test_end),
+    };
+    return LMC_TEST_MAIN("st_run", tests, argc, argv);
+}
