@@ -102,7 +102,7 @@ static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbyt
 
 #include "codec/kernels/shared/table.h"
 
-DEFINE_KERNELS(avx512);
+DEFINE_KERNELS(avx512, "avx512");
 
 #if defined(__clang__)
 #pragma clang attribute pop
