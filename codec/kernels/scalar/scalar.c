@@ -16,7 +16,9 @@
 
 LMC_INLINE uint64_t gather_bits(uint64_t x, uint64_t mask)
 {
-    return gather_by(find_moves(mask), x, mask);
+    const uint64_t counts = count_lanes(mask);
+    gather_words(&mask, &counts, 1, &x);
+    return x;
 }
 
 /* Spreads the lowest bits of x to the places of mask, four places at a time. For a single word that is quicker than
