@@ -114,9 +114,9 @@ typedef struct lmc_diag {
 LMC_STABLE const char *lmc_version_text(void);
 LMC_STABLE unsigned lmc_version_number(void);
 
-/* Name of the kernel set in use: "scalar", "avx2", "avx512" or "neon" (static storage). The first call that needs a set
- * chooses the best one that CPU and operating system support. The environment variable LMC_KERNELS may name another
- * one that they support. Safe from any thread. */
+/* Name of the kernel set in use: "scalar", "avx2", "avx2-nopext", "avx512" or "neon" (static storage). The first call
+ * that needs a set chooses the best one that CPU and operating system support. The environment variable LMC_KERNELS may
+ * name another one that they support. Safe from any thread. */
 LMC_STABLE const char *lmc_kernels_name(void);
 
 /* ---- element types ------------------------------------------------------------------------------ */

@@ -180,7 +180,7 @@ part_unit() { with_build build_test run_ctest unit test 'unit|examples'; }
 part_kernels() { with_build build_test each_kernel_set; }
 
 each_kernel_set() {
-  for set in scalar avx2 avx512; do
+  for set in scalar avx2 avx2-nopext avx512; do
     if [ "$(LMC_KERNELS=$set build/test/tests/kernels_name)" = "$set" ]; then
       export LMC_KERNELS="$set"
       echo "with LMC_KERNELS=$set:"

@@ -209,7 +209,7 @@ static double memcpy_rate[2]; /* in the cache, in memory */
 static void print_rate(const char *set, const char *what, int in_memory, double nbytes, double seconds)
 {
     const double rate = nbytes / seconds / 1073741824.0;
-    printf("%-7s %-17s %7.2f GiB/s  %6.2f x memcpy\n", set, what, rate, memcpy_rate[in_memory] / rate);
+    printf("%-11s %-17s %7.2f GiB/s  %6.2f x memcpy\n", set, what, rate, memcpy_rate[in_memory] / rate);
     fflush(stdout);
 }
 
@@ -257,7 +257,7 @@ static void bench_code(const lmc_kernels *k, const code *c, const uint8_t *src, 
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"avx512", "avx2", "neon", "scalar"};
+    static const char *const names[] = {"avx512", "avx2", "avx2-nopext", "neon", "scalar"};
     const size_t nbytes = 2 * BLOCK * (size_t)BLOCK_COUNT;
     uint8_t *const src = allocate(nbytes), *const dst = allocate(nbytes), *const coded = allocate(2 * nbytes);
     fill_gaussian(src, nbytes / 2);
@@ -268,7 +268,7 @@ int main(int argc, char **argv)
         double seconds;
         BEST(seconds, memcpy(dst, src, size));
         memcpy_rate[in_memory] = (double)size / seconds / 1073741824.0;
-        printf("memcpy  %-17s %7.2f GiB/s\n", in_memory ? "memory" : "cache", memcpy_rate[in_memory]);
+        printf("memcpy      %-17s %7.2f GiB/s\n", in_memory ? "memory" : "cache", memcpy_rate[in_memory]);
     }
     for (size_t i = 0; i < LMC_COUNT(names); i++) {
         const lmc_kernels *const k = lmc_kernels_find(names[i]);

@@ -14,7 +14,7 @@ const char bench_usage[] =
     "deltas)\n"
     "  --mib N, --kib N        the one size (default: 256 MiB)\n"
     "  --max-mib N             leaves out larger sizes of the matrix\n"
-    "  --set NAME              scalar, neon, avx2, avx512 (default: all that this CPU has)\n"
+    "  --set NAME              scalar, neon, avx2-nopext, avx2, avx512 (default: all that this CPU has)\n"
     "  --level NAME            fast, default, max (default: fast and default)\n"
     "  --dtype NAME            bf16, f32, f16, f8_e4m3, adam_m, adam_v, matrix (default: bf16 and f32; "
     "--matrix: all)\n"
@@ -27,7 +27,7 @@ const char bench_usage[] =
     "profilers\n"
     "  --json FILE             the same numbers\n";
 
-const char *const bench_set_names[] = {"scalar", "neon", "avx2", "avx512", NULL};
+const char *const bench_set_names[] = {"scalar", "neon", "avx2-nopext", "avx2", "avx512", NULL};
 
 int bench_is_wanted(const char *wanted, const char *name)
 {

@@ -121,13 +121,13 @@ static void show_heading(bench_report *report, row_kind kind)
     report->shown = kind;
     if (kind == RANGE_ROW) {
         printf("\nRandom ranges of a frame in memory; microseconds a range, with checksums / without:\n");
-        printf("%-16s %-11s %-7s %8s %8s |%21s |%21s |%21s |%8s\n", "data", "codec", "kernels", "tensor",
+        printf("%-16s %-11s %-11s %8s %8s |%21s |%21s |%21s |%8s\n", "data", "codec", "kernels", "tensor",
                "range", "lmc_decode_range", "lmc_decode_block", "lmc_frame_open", "memcpy");
         return;
     }
     printf("\n%s, GiB/s; bare: without checksums, hash: their share of the time:\n",
            kind == DELTA_ROW ? "Against a base, 30 % of the values changed" : "Tensors");
-    printf("%-16.16s %-22s %-7s %8s %-6s %7s |%15s |%15s |%10s |%7s |%13s |%13s\n", "data", "codec",
+    printf("%-16.16s %-22s %-11s %8s %-6s %7s |%15s |%15s |%10s |%7s |%13s |%13s\n", "data", "codec",
            "kernels", "size", "caches", "ratio", "encode  decode", "bare: enc    dec", "hash: e d", "memcpy",
            "enc,dec / mc", "bare / mc");
 }
@@ -152,7 +152,7 @@ void bench_report_row(bench_report *report, const bench_data *data, const bench_
     const char *const regime = row->is_cached ? "cached" : "cold";
     const int is_peer = strcmp(row->kernels, "-") == 0;
     show_heading(report, is_delta ? DELTA_ROW : TENSOR_ROW);
-    printf("%-16.16s %-22s %-7s %8s %-6s %7.4f |%7.3f %7.3f ", data->name, row->codec, row->kernels,
+    printf("%-16.16s %-22s %-11s %8s %-6s %7.4f |%7.3f %7.3f ", data->name, row->codec, row->kernels,
            size_text(row->tensor_nbytes, size, sizeof size), regime, row->ratio, row->encode, row->decode);
     if (is_peer)
         printf("|%15s |%10s ", "", "");
@@ -185,7 +185,7 @@ void bench_report_range(bench_report *report, const bench_data *data, const benc
 {
     char size[32], range[32];
     show_heading(report, RANGE_ROW);
-    printf("%-16.16s %-11s %-7s %8s %8s |%10.1f %10.1f |%10.1f %10.1f |%10.1f %10.1f |%8.1f\n", data->name,
+    printf("%-16.16s %-11s %-11s %8s %8s |%10.1f %10.1f |%10.1f %10.1f |%10.1f %10.1f |%8.1f\n", data->name,
            row->codec, row->kernels, size_text(row->tensor_nbytes, size, sizeof size),
            size_text(row->range_nbytes, range, sizeof range), row->range_us[0], row->range_us[1],
            row->blocks_us[0], row->blocks_us[1], row->open_us[0], row->open_us[1], row->copy_us);

@@ -35,7 +35,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples", "data")
 SYNTHETIC = (("bf16", "0.0001"), ("bf16", "0.003"), ("bf16", "0.03"), ("f32", "0.003"), ("f32", "0.9999"))
-KERNELS = ("scalar", "neon", "avx2", "avx512")
+KERNELS = ("scalar", "neon", "avx2-nopext", "avx2", "avx512")
 
 
 def machine():
@@ -82,10 +82,10 @@ def show(pair):
     print(f"memcpy {pair['memcpy_GiB_s']:.2f} GiB/s")
     if "file_nbytes" in pair:
         print(f"archive / file {pair['archive']:.5f}")
-    print(f"{'method':26} {'kernels':7} {'ratio':>8} {'encode':>8} {'decode':>8} {'enc/mc':>7} {'dec/mc':>7}")
+    print(f"{'method':26} {'kernels':11} {'ratio':>8} {'encode':>8} {'decode':>8} {'enc/mc':>7} {'dec/mc':>7}")
     for row in pair["rows"]:
         encode, decode, copy = row["encode_GiB_s"], row["decode_GiB_s"], pair["memcpy_GiB_s"]
-        print(f"{row['method']:26} {row['kernels']:7} {row['ratio']:8.5f} {encode:8.4f} {decode:8.4f} "
+        print(f"{row['method']:26} {row['kernels']:11} {row['ratio']:8.5f} {encode:8.4f} {decode:8.4f} "
               f"{encode / copy:7.4f} {decode / copy:7.4f}")
     sys.stdout.flush()
 

@@ -8,8 +8,8 @@
  * memcpy of the whole content stands beside. The fastest round of each method counts. `--clock cpu` counts the time
  * that the process had a core, for a machine with other work.
  *
- * --only: LMC with a kernel set (scalar, avx2, avx512, neon), or the other methods. Nothing is measured if the CPU
- * lacks the set. Without --only: all methods, LMC with the best set.
+ * --only: LMC with a kernel set (scalar, avx2, avx2-nopext, avx512, neon), or the other methods. Nothing is measured if
+ * the CPU lacks the set. Without --only: all methods, LMC with the best set.
  *
  * delta.py reads the report: a line of JSON for the pair, then a line for each method.
  */

@@ -363,6 +363,7 @@ const lmc_kernels *lmc_kernels_find(const char *name);
 extern const lmc_kernels lmc_kernels_scalar;
 #if defined(__x86_64__)
 extern const lmc_kernels lmc_kernels_avx2;
+extern const lmc_kernels lmc_kernels_avx2_nopext;
 extern const lmc_kernels lmc_kernels_avx512;
 #elif defined(__aarch64__)
 extern const lmc_kernels lmc_kernels_neon;

@@ -22,25 +22,33 @@ static int has_avx512(void)
     return lmc_x86_cpu_has_avx512(&cpu);
 }
 
+static int has_fast_pext(void)
+{
+    const lmc_x86_cpu cpu = lmc_x86_cpu_read();
+    return !lmc_x86_cpu_has_slow_pext(&cpu);
+}
+
 #endif
 
-static int is_always_there(void)
+static int always(void)
 {
     return 1;
 }
 
-/* All sets of this build, best first. */
+/* All sets of this build, best first. A set that is there may be slower than the next one. */
 static const struct {
     const lmc_kernels *kernels;
     int (*is_there)(void);
+    int (*is_fast)(void);
 } sets[] = {
 #if defined(__x86_64__)
-    {&lmc_kernels_avx512, has_avx512},
-    {&lmc_kernels_avx2, has_avx2},
+    {&lmc_kernels_avx512, has_avx512, always},
+    {&lmc_kernels_avx2, has_avx2, has_fast_pext},
+    {&lmc_kernels_avx2_nopext, has_avx2, always},
 #elif defined(__aarch64__)
-    {&lmc_kernels_neon, is_always_there},
+    {&lmc_kernels_neon, always, always},
 #endif
-    {&lmc_kernels_scalar, is_always_there},
+    {&lmc_kernels_scalar, always, always},
 };
 
 const lmc_kernels *lmc_kernels_find(const char *name)
@@ -58,7 +66,7 @@ static const lmc_kernels *choose(void)
     if (found)
         return found;
     size_t i = 0;
-    while (!sets[i].is_there()) /* the last set is always there */
+    while (!sets[i].is_there() || !sets[i].is_fast()) /* the last set is both */
         i++;
     return sets[i].kernels;
 }

@@ -12,6 +12,8 @@ typedef struct lmc_x86_cpu {
     uint32_t leaf_1_ecx;
     uint32_t leaf_7_ebx, leaf_7_ecx; /* of subleaf 0 */
     uint64_t xcr0;                   /* the registers that the operating system saves; 0 without OSXSAVE */
+    uint32_t leaf_0_ebx, leaf_0_edx, leaf_0_ecx; /* the vendor's name, in this order */
+    uint32_t leaf_1_eax;                         /* family, model, stepping */
 } lmc_x86_cpu;
 
 /* Asks this CPU. */
@@ -23,5 +25,8 @@ int lmc_x86_cpu_has_avx2(const lmc_x86_cpu *cpu);
 /* Returns 1 if there is all that the set avx512 uses: the above, AVX-512 F, BW, DQ, VL, VBMI, VBMI2, VPOPCNTDQ, and
  * the registers zmm and k. */
 int lmc_x86_cpu_has_avx512(const lmc_x86_cpu *cpu);
+
+/* Returns 1 if pext and pdep are microcode, which takes hundreds of cycles: CPUs of AMD and Hygon before Zen 3. */
+int lmc_x86_cpu_has_slow_pext(const lmc_x86_cpu *cpu);
 
 #endif

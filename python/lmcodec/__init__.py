@@ -35,6 +35,6 @@ __all__ = [
 
 
 def kernels() -> str:
-    """The instruction set that the library uses: "scalar", "avx2", "avx512" or "neon"."""
+    """The instruction set that the library uses: "scalar", "avx2", "avx2-nopext", "avx512" or "neon"."""
     name: bytes = _abi.kernels_name()
     return name.decode()

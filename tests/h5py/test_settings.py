@@ -21,7 +21,8 @@ def test_threads_change_no_byte(count):
     assert stored_with(LMC_NUM_THREADS=count) == stored_with()
 
 
-NEEDED = {"scalar": set(), "avx2": {"avx2", "bmi2"}, "avx512": {"avx512bw", "avx512vbmi", "avx512_vbmi2"}}
+NEEDED = {"scalar": set(), "avx2": {"avx2", "bmi2"}, "avx2-nopext": {"avx2", "bmi2"},
+          "avx512": {"avx512bw", "avx512vbmi", "avx512_vbmi2"}}
 
 
 def processor_flags():

@@ -15,7 +15,7 @@ import pytest
 GLIBC = (2, 17)
 SYSTEM_LIBRARY = re.compile(r"^(lib(c|m|dl|pthread|rt)\.so\.\d+|ld-linux[\w-]*\.so\.\d+)$")
 NATIVE = ["hdf5/libh5lmc.so", "liblmc_st.so", "lmc-st"]
-SETS = [None, "scalar", "avx2", "avx512"]
+SETS = [None, "scalar", "avx2", "avx2-nopext", "avx512"]
 
 
 @pytest.fixture(scope="module")

@@ -102,12 +102,12 @@ static MAYBE_UNUSED void guarded_close(guarded *g)
 
 /* ---- kernel sets ---- */
 
-#define KERNEL_SETS_MAX 4
+#define KERNEL_SETS_MAX 5
 
 /* The sets that this machine has, scalar first. */
 static MAYBE_UNUSED size_t kernel_sets(const lmc_kernels *sets[KERNEL_SETS_MAX])
 {
-    static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    static const char *const names[] = {"scalar", "avx2", "avx2-nopext", "avx512", "neon"};
     size_t count = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         sets[count] = lmc_kernels_find(names[i]);

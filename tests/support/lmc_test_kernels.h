@@ -15,7 +15,7 @@
 
 /* ---- sets, random numbers ---- */
 
-static const char *const set_names[] = {"scalar", "avx2", "avx512", "neon"};
+static const char *const set_names[] = {"scalar", "avx2", "avx2-nopext", "avx512", "neon"};
 
 static MAYBE_UNUSED const lmc_kernels *set_number(size_t i)
 {

@@ -25,7 +25,7 @@ static const char more[] =
 #define SELF_TEST_VALUES 100000
 
 /* All kernel sets that there may be, best first. */
-static const char *const kernel_sets[] = {"avx512", "avx2", "neon", "scalar"};
+static const char *const kernel_sets[] = {"avx512", "avx2", "avx2-nopext", "neon", "scalar"};
 #define KERNEL_SET_COUNT (sizeof kernel_sets / sizeof kernel_sets[0])
 
 typedef struct findings {

@@ -1,6 +1,6 @@
 /*
- * elements.h - cuts elements into planes and joins them, for kernels/avx2/avx2.c, 32 elements at a time. Elements
- * become narrower by packing pairs of registers. Low bits are packed by multiplication and byte shuffles.
+ * elements.h - cuts elements into planes and joins them, for the sets avx2 and avx2-nopext, 32 elements at a time.
+ * Elements become narrower by packing pairs of registers. Low bits are packed by multiplication and byte shuffles.
  */
 #ifndef LMC_CODEC_KERNELS_AVX2_ELEMENTS_H
 #define LMC_CODEC_KERNELS_AVX2_ELEMENTS_H

@@ -1,32 +1,10 @@
 /*
- * layers.h - codes one layer of a canonical code, for kernels/avx2/avx2.c. A group of 64 symbols is two registers; the
- * word of a plane for the group is a general register. The next symbols and the partial planes depend on the symbols
- * before. They are done for a whole strip at a time, so that a group need not wait for its neighbour.
+ * layers.h - codes one layer of a canonical code, for the sets avx2 and avx2-nopext. A group of 64 symbols is two
+ * registers; the word of a plane for the group is a general register. The next symbols and the partial planes depend on
+ * the symbols before. They are done for a whole strip at a time, so that a group need not wait for its neighbour.
  */
 #ifndef LMC_CODEC_KERNELS_AVX2_LEVELS_H
 #define LMC_CODEC_KERNELS_AVX2_LEVELS_H
-
-/* 64 bytes in two registers. */
-typedef struct bytes64 {
-    __m256i half[2];
-} bytes64;
-
-LMC_INLINE bytes64 load_bytes64(const void *p)
-{
-    return (bytes64){{load256(p), load256((const uint8_t *)p + 32)}};
-}
-
-LMC_INLINE void store_bytes64(void *p, bytes64 v)
-{
-    store256(p, v.half[0]);
-    store256((uint8_t *)p + 32, v.half[1]);
-}
-
-/* Bit 7 of each byte. */
-LMC_INLINE uint64_t top_bits(__m256i v0, __m256i v1)
-{
-    return (uint32_t)_mm256_movemask_epi8(v0) | (uint64_t)(uint32_t)_mm256_movemask_epi8(v1) << 32;
-}
 
 /* Makes bytes i >= n of a group 0x80: that is no code, and no code that is longer than another. */
 LMC_INLINE bytes64 void_beyond(bytes64 codes, size_t n)
@@ -41,45 +19,6 @@ LMC_INLINE bytes64 void_beyond(bytes64 codes, size_t n)
         index = _mm256_add_epi8(index, _mm256_set1_epi8(32));
     }
     return codes;
-}
-
-/* ---- next symbols ---- */
-
-/* The symbols of a strip that belong to the next layer. */
-typedef struct marks {
-    uint8_t passed_on[LMC_STRIP_VALUES];  /* 0 or 255 */
-    uint64_t count[LMC_STRIP_VALUES / 8]; /* their number among each eight symbols */
-} marks;
-
-LMC_INLINE void mark_group(marks *m, size_t at, bytes64 passed_on)
-{
-    const __m256i zero = _mm256_setzero_si256();
-    store_bytes64(m->passed_on + at, passed_on);
-    for (unsigned h = 0; h < 2; h++)
-        store256(m->count + at / 8 + 4 * h, _mm256_sad_epu8(_mm256_sub_epi8(zero, passed_on.half[h]), zero));
-}
-
-/* Appends the marked symbols of n, a multiple of 64. Returns the end of next_symbols. */
-static uint8_t *append_passed_on(uint8_t *next_symbols, const uint8_t *symbols, const marks *m, size_t n)
-{
-#pragma GCC unroll 8
-    for (size_t i = 0; i < n / 8; i++) {
-        lmc_store64(next_symbols, _pext_u64(lmc_load64(symbols + 8 * i), lmc_load64(m->passed_on + 8 * i)));
-        next_symbols += m->count[i];
-    }
-    return next_symbols;
-}
-
-/* The inverse: the marked symbols are 0 and become next symbols. */
-static const uint8_t *fill_passed_on(const uint8_t *next_symbols, const marks *m, size_t n, uint8_t *symbols)
-{
-#pragma GCC unroll 8
-    for (size_t i = 0; i < n / 8; i++) {
-        const uint64_t filled = _pdep_u64(lmc_load64(next_symbols), lmc_load64(m->passed_on + 8 * i));
-        lmc_store64(symbols + 8 * i, lmc_load64(symbols + 8 * i) | filled);
-        next_symbols += m->count[i];
-    }
-    return next_symbols;
 }
 
 LMC_INLINE size_t whole_groups(size_t n)
@@ -151,9 +90,15 @@ LMC_INLINE bytes64 equal_bytes(bytes64 v, __m256i to)
     return (bytes64){{_mm256_cmpeq_epi8(v.half[0], to), _mm256_cmpeq_epi8(v.half[1], to)}};
 }
 
+/* What comes to the partial planes of a strip: word[j] has bit j of its codes, longer[j] those that have such a bit. */
+typedef struct partial_bits {
+    uint64_t word[6][LMC_STRIP_VALUES / GROUP], longer[6][LMC_STRIP_VALUES / GROUP];
+} partial_bits;
+
 /* Encodes a group of n <= 64 symbols, at + 0 .. n - 1 of its strip. */
 LMC_INLINE void encode_group(const unsigned first, const unsigned last, const code_book *book,
-                             const uint8_t *symbols, size_t at, size_t n, lmc_layer_out *out, marks *m)
+                             const uint8_t *symbols, size_t at, size_t n, lmc_layer_out *out,
+                             partial_bits *partial, marks *m)
 {
     bytes64 codes = look_up_codes(book, load_bytes64(symbols + at));
     if (n < GROUP)
@@ -162,8 +107,8 @@ LMC_INLINE void encode_group(const unsigned first, const unsigned last, const co
     for (unsigned j = 0; j < first; j++)
         put_full(&out->full[j], plane_word(codes, j) & valid, lmc_bits_nbytes(n));
     for (unsigned j = first; j < last; j++) {
-        const uint64_t longer = greater_than(codes, book->below_threshold[j]);
-        lmc_put_bits(&out->partial[j], _pext_u64(plane_word(codes, j), longer), lmc_popcount64(longer));
+        partial->word[j][at / GROUP] = plane_word(codes, j);
+        partial->longer[j][at / GROUP] = greater_than(codes, book->below_threshold[j]);
     }
     if (book->has_continuation)
         mark_group(m, at, equal_bytes(codes, book->continuation));
@@ -172,12 +117,15 @@ LMC_INLINE void encode_group(const unsigned first, const unsigned last, const co
 LMC_INLINE void encode_strip(const unsigned first, const unsigned last, const code_book *book,
                              const uint8_t *symbols, size_t n, lmc_layer_out *out)
 {
+    partial_bits partial;
     marks m;
     size_t i = 0;
     for (; i + GROUP <= n; i += GROUP)
-        encode_group(first, last, book, symbols, i, GROUP, out, &m);
+        encode_group(first, last, book, symbols, i, GROUP, out, &partial, &m);
     if (i < n)
-        encode_group(first, last, book, symbols, i, n - i, out, &m);
+        encode_group(first, last, book, symbols, i, n - i, out, &partial, &m);
+    for (unsigned j = first; j < last; j++)
+        gather_to_plane(&out->partial[j], partial.word[j], partial.longer[j], whole_groups(n) / GROUP);
     if (book->has_continuation)
         out->next_symbols = append_passed_on(out->next_symbols, symbols, &m, whole_groups(n));
 }
@@ -310,13 +258,7 @@ static void lay_out_partial(const lmc_layer *layer, lmc_layer_in *in, unsigned j
         store256(longer + g, codes_at_least(bits, g, j, layer->threshold[j]));
     if (n % GROUP != 0)
         longer[group_count - 1] &= lmc_low_mask(n % GROUP);
-    const uint8_t *const plane = in->partial[j];
-    uint64_t position = in->position[j];
-    for (size_t g = 0; g < group_count; g++) {
-        bits->word[j][g] = _pdep_u64(lmc_load_bits(plane, position), longer[g]);
-        position += lmc_popcount64(longer[g]);
-    }
-    in->position[j] = position;
+    in->position[j] = scatter_from_plane(in->partial[j], in->position[j], longer, group_count, bits->word[j]);
 }
 
 /* Tables of a decoder for a layer. Codes are right-justified to last_nbits here. */

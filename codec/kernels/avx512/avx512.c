@@ -107,7 +107,7 @@ static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbyt
 #define SPARSE_STEP 64
 #include "codec/kernels/shared/table.h"
 
-DEFINE_KERNELS(avx512);
+DEFINE_KERNELS(avx512, "avx512");
 
 #if defined(__clang__)
 #pragma clang attribute pop

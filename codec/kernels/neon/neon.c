@@ -142,7 +142,7 @@ static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
 #define SPARSE_STEP 16
 #include "codec/kernels/shared/table.h"
 
-DEFINE_KERNELS(neon);
+DEFINE_KERNELS(neon, "neon");
 
 #else
 typedef int lmc_neon_is_empty; /* ISO C wants a declaration in every file */

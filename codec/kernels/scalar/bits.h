@@ -8,7 +8,8 @@
 
 #include "codec/kernels/kernels.h"
 
-#define GROUP 64 /* values whose bits of one kind make a word */
+#define GROUP 64                             /* values whose bits of one kind make a word */
+#define WORDS_MAX (LMC_STRIP_VALUES / GROUP) /* that a function takes at once */
 #define EACH_BYTE UINT64_C(0x0101010101010101)
 
 /* __builtin_popcountll() is a function call on CPUs without an instruction for it (Warren, Hacker's Delight 5-1). */
@@ -22,55 +23,106 @@ LMC_INLINE unsigned count_bits(uint64_t x)
 
 /* ---- bits under a mask ---- */
 
-#define MOVE_COUNT 6
+/* Words are cut into lanes of 16 bits: moves inside a lane are loops over lanes, which compilers turn into vector code.
+ * Lanes come to their places in the word by shifts. */
+#define LANE_NBITS 16
+#define LANE_COUNT 4 /* in a word */
 
-/* How far bits of a word move when those under a mask are gathered: by the number of clear bits in the mask below
- * them. Bit p of step[i] is bit i of that number for place p. */
-typedef struct bit_moves {
-    uint64_t step[MOVE_COUNT];
-} bit_moves;
+/* How far bits of a lane move when those under a mask are gathered: by the number of clear bits in the mask below them.
+ * Bit p of step[i] is bit i of that number for place p. */
+typedef struct lane_moves {
+    uint16_t step[4];
+} lane_moves;
 
-/* Bit p of the result: is the number of bits of x at places 0..p odd? */
-LMC_INLINE uint64_t parities(uint64_t x)
+/* Bit p of the result: is the number of bits of x below place p odd? */
+LMC_INLINE uint16_t parities_below(uint16_t x)
 {
-    x ^= x << 1;
-    x ^= x << 2;
-    x ^= x << 4;
-    x ^= x << 8;
-    x ^= x << 16;
-    return x ^ x << 32;
+    x = (uint16_t)(x << 1);
+    x ^= (uint16_t)(x << 1);
+    x ^= (uint16_t)(x << 2);
+    x ^= (uint16_t)(x << 4);
+    return x ^ (uint16_t)(x << 8);
 }
 
 /* Every second clear bit of the mask carries to the next digit of the count. */
-LMC_INLINE bit_moves find_moves(uint64_t mask)
+LMC_INLINE lane_moves find_moves(uint16_t mask)
 {
-    bit_moves moves;
-    uint64_t clear = ~mask;
-    for (unsigned i = 0; i < MOVE_COUNT; i++) {
-        moves.step[i] = parities(clear << 1);
+    lane_moves moves;
+    uint16_t clear = (uint16_t)~mask;
+    for (unsigned i = 0; i < 4; i++) {
+        moves.step[i] = parities_below(clear);
         clear &= moves.step[i];
     }
     return moves;
 }
 
-/* The bits of x under the mask of these moves, at the lowest places (pext). A bit that moved by the lower digits of
- * its number has passed clear bits of the mask only, so its higher digits are still right. */
-LMC_INLINE uint64_t gather_by(bit_moves moves, uint64_t x, uint64_t mask)
+/* The bits of x under the mask, at the lowest places (pext). A bit that moved by the lower digits of its number has
+ * passed clear bits of the mask only, so its higher digits are still right. */
+LMC_INLINE uint16_t gather_lane(uint16_t x, uint16_t mask)
 {
+    const lane_moves moves = find_moves(mask);
     x &= mask;
-    for (unsigned i = 0; i < MOVE_COUNT; i++) {
-        const uint64_t moving = x & moves.step[i];
-        x = (x ^ moving) | moving >> (1u << i);
+    for (unsigned i = 0; i < 4; i++) {
+        const uint16_t moving = x & moves.step[i];
+        x = (uint16_t)((x ^ moving) | moving >> (1u << i));
     }
     return x;
 }
 
-/* The lowest bits of x at the places of the mask of these moves (pdep). */
-LMC_INLINE uint64_t scatter_by(bit_moves moves, uint64_t x, uint64_t mask)
+/* The lowest bits of x at the places of the mask (pdep). */
+LMC_INLINE uint16_t scatter_lane(uint16_t x, uint16_t mask)
 {
-    for (unsigned i = MOVE_COUNT; i-- > 0;)
-        x = (x & ~moves.step[i]) | (x << (1u << i) & moves.step[i]);
+    const lane_moves moves = find_moves(mask);
+    for (unsigned i = 4; i-- > 0;)
+        x ^= (uint16_t)((uint16_t)(x << (1u << i)) ^ x) & moves.step[i];
     return x & mask;
+}
+
+/* Lane i of the result: how many bits are set in lanes 0..i of x. */
+LMC_INLINE uint64_t count_lanes(uint64_t x)
+{
+    x -= x >> 1 & EVEN_BITS;
+    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    x = (x + (x >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
+    x += x << 16;
+    return x + (x << 32);
+}
+
+/* The count of lanes 0..i of such a result. */
+LMC_INLINE unsigned lane_end(uint64_t counts, unsigned i)
+{
+    return counts >> LANE_NBITS * i & 0x7f;
+}
+
+/* Gathers the bits of words under their masks to the lowest places. counts: count_lanes() of the masks. */
+LMC_INLINE void gather_words(const uint64_t *mask, const uint64_t *counts, size_t count, uint64_t *x)
+{
+    uint16_t lane[LANE_COUNT * WORDS_MAX], lane_mask[LANE_COUNT * WORDS_MAX];
+    memcpy(lane, x, count * sizeof *x);
+    memcpy(lane_mask, mask, count * sizeof *x);
+    for (size_t i = 0; i < LANE_COUNT * count; i++)
+        lane[i] = gather_lane(lane[i], lane_mask[i]);
+    for (size_t i = 0; i < count; i++) {
+        x[i] = lane[LANE_COUNT * i];
+        for (unsigned k = 1; k < LANE_COUNT; k++)
+            x[i] |= (uint64_t)lane[LANE_COUNT * i + k] << lane_end(counts[i], k - 1);
+    }
+}
+
+/* The inverse: spreads the lowest bits of words to the places of their masks. */
+LMC_INLINE void scatter_words(const uint64_t *mask, const uint64_t *counts, size_t count, uint64_t *x)
+{
+    uint16_t lane[LANE_COUNT * WORDS_MAX], lane_mask[LANE_COUNT * WORDS_MAX];
+    memcpy(lane_mask, mask, count * sizeof *x);
+    for (size_t i = 0; i < count; i++) {
+        lane[LANE_COUNT * i] = (uint16_t)x[i];
+        for (unsigned k = 1; k < LANE_COUNT; k++)
+            lane[LANE_COUNT * i + k] = (uint16_t)(x[i] >> lane_end(counts[i], k - 1));
+    }
+    for (size_t i = 0; i < LANE_COUNT * count; i++)
+        lane[i] = scatter_lane(lane[i], lane_mask[i]);
+    memcpy(x, lane, count * sizeof *x);
 }
 
 /* ---- matrices of bits ---- */
@@ -112,55 +164,18 @@ LMC_INLINE void transpose_rows(uint64_t row[8])
     exchange(&row[6], &row[7], 1, EVEN_BITS);
 }
 
-/* ---- bytes under a mask of 8 bits ---- */
+/* ---- bits and bytes ---- */
 
-/* The moves of bytes under a mask of 8 bits. Byte p of step[i] is 255 if bit i of the number of clear bits below
- * place p is set. Byte p of here is 255 if bit p of the mask is set. */
-typedef struct byte_moves {
-    uint64_t here, step[3];
-} byte_moves;
-
-#define BIT_TO_BYTE(b, i) ((uint64_t)((b) >> (i)&1) << 8 * (i))
-#define BITS_TO_BYTES(b)                                                                                 \
-    (BIT_TO_BYTE(b, 0) | BIT_TO_BYTE(b, 1) | BIT_TO_BYTE(b, 2) | BIT_TO_BYTE(b, 3) | BIT_TO_BYTE(b, 4) | \
-     BIT_TO_BYTE(b, 5) | BIT_TO_BYTE(b, 6) | BIT_TO_BYTE(b, 7))
-#define CLEAR_BELOW(b) \
-    (BITS_TO_BYTES(255 - (b)) * EACH_BYTE << 8) /* a product with EACH_BYTE adds up bytes */
-#define MOVE_STEP(b, i) ((CLEAR_BELOW(b) >> (i)&EACH_BYTE) * 255)
-#define MOVES_1(b)                                            \
-    {                                                         \
-        BITS_TO_BYTES(b) * 255,                               \
-        {                                                     \
-            MOVE_STEP(b, 0), MOVE_STEP(b, 1), MOVE_STEP(b, 2) \
-        }                                                     \
-    }
-#define MOVES_4(b) MOVES_1(b), MOVES_1((b) + 1), MOVES_1((b) + 2), MOVES_1((b) + 3)
-#define MOVES_16(b) MOVES_4(b), MOVES_4((b) + 4), MOVES_4((b) + 8), MOVES_4((b) + 12)
-#define MOVES_64(b) MOVES_16(b), MOVES_16((b) + 16), MOVES_16((b) + 32), MOVES_16((b) + 48)
-static const byte_moves moves_of[256] = {MOVES_64(0), MOVES_64(64), MOVES_64(128), MOVES_64(192)};
-
-/* The bytes of x under the mask, at the lowest places. */
-LMC_INLINE uint64_t gather_bytes(const byte_moves *moves, uint64_t x)
-{
-    x &= moves->here;
-    for (unsigned i = 0; i < 3; i++) {
-        const uint64_t moving = x & moves->step[i];
-        x = (x ^ moving) | moving >> (8u << i);
-    }
-    return x;
-}
-
-/* x with the lowest bytes of `packed` at the places of the mask. */
-LMC_INLINE uint64_t scatter_bytes(const byte_moves *moves, uint64_t packed, uint64_t x)
-{
-    for (unsigned i = 3; i-- > 0;)
-        packed ^= (packed << (8u << i) ^ packed) & moves->step[i];
-    return x ^ ((packed ^ x) & moves->here);
-}
-
-LMC_INLINE unsigned count_bytes(const byte_moves *moves)
-{
-    return (unsigned)((moves->here & EACH_BYTE) * EACH_BYTE >> 56);
-}
+/* byte_mask[b]: byte i is 255 if bit i of b is set. */
+#define BYTE_MASK_1(b)                                                                                       \
+    (255 * ((uint64_t)((b)&1) | (uint64_t)((b)&2) << 7 | (uint64_t)((b)&4) << 14 | (uint64_t)((b)&8) << 21 | \
+            (uint64_t)((b)&16) << 28 | (uint64_t)((b)&32) << 35 | (uint64_t)((b)&64) << 42 |                 \
+            (uint64_t)((b)&128) << 49))
+#define BYTE_MASK_4(b) BYTE_MASK_1(b), BYTE_MASK_1((b) + 1), BYTE_MASK_1((b) + 2), BYTE_MASK_1((b) + 3)
+#define BYTE_MASK_16(b) BYTE_MASK_4(b), BYTE_MASK_4((b) + 4), BYTE_MASK_4((b) + 8), BYTE_MASK_4((b) + 12)
+#define BYTE_MASK_64(b) \
+    BYTE_MASK_16(b), BYTE_MASK_16((b) + 16), BYTE_MASK_16((b) + 32), BYTE_MASK_16((b) + 48)
+static const uint64_t byte_mask[256] = {BYTE_MASK_64(0), BYTE_MASK_64(64), BYTE_MASK_64(128),
+                                        BYTE_MASK_64(192)};
 
 #endif

@@ -78,11 +78,9 @@ LMC_INLINE void join_high(const unsigned high_nbits, const unsigned p, const lmc
                           uint16_t *restrict high)
 {
     const uint16_t high_mask = (uint16_t)((1u << high_nbits) - 1);
-    const uint16_t offset = split->offset, window_start = split->window_start;
-    for (unsigned i = 0; i < GROUP; i++) {
-        const uint16_t upper = (uint16_t)((uint16_t)(symbols[i] + window_start) << p);
-        high[i] = (uint16_t)((uint16_t)(upper | low[i]) - offset) & high_mask;
-    }
+    const uint16_t start = (uint16_t)(((unsigned)split->window_start << p) - split->offset);
+    for (unsigned i = 0; i < GROUP; i++)
+        high[i] = (uint16_t)((uint16_t)((uint16_t)(symbols[i] << p) + low[i]) + start) & high_mask;
 }
 
 LMC_INLINE void add_shift(uint16_t *restrict high, const uint16_t *restrict shift)
@@ -125,16 +123,12 @@ LMC_INLINE void subtract_shift(const unsigned high_nbits, uint16_t *restrict hig
     LMC_INLINE void put_together_##nbits(const uint16_t *restrict high, uint8_t *const *lower,               \
                                          unsigned rotation, uint8_t *restrict dst)                           \
     {                                                                                                        \
-        uint##nbits##_t x[GROUP];                                                                            \
-        for (unsigned i = 0; i < GROUP; i++)                                                                 \
-            x[i] = (uint##nbits##_t)high[i];                                                                 \
-        for (int j = 0; j < (nbits - high_nbits) / 8; j++) {                                                 \
-            const uint8_t *restrict const bytes = lower[j];                                                  \
-            for (unsigned i = 0; i < GROUP; i++)                                                             \
-                x[i] = (uint##nbits##_t)((uint64_t)x[i] << 8 | bytes[i]);                                    \
-        }                                                                                                    \
         for (unsigned i = 0; i < GROUP; i++) {                                                               \
-            const uint##nbits##_t v = rotation ? (uint##nbits##_t)(x[i] >> 1 | x[i] << (nbits - 1)) : x[i];  \
+            uint##nbits##_t v = (uint##nbits##_t)high[i];                                                    \
+            for (int j = 0; j < (nbits - high_nbits) / 8; j++)                                               \
+                v = (uint##nbits##_t)((uint64_t)v << 8 | lower[j][i]);                                       \
+            if (rotation)                                                                                    \
+                v = (uint##nbits##_t)(v >> 1 | v << (nbits - 1));                                            \
             memcpy(dst + i * sizeof v, &v, sizeof v);                                                        \
         }                                                                                                    \
     }                                                                                                        \

@@ -9,34 +9,16 @@
 #include "codec/kernels/scalar/bits.h"
 #include "codec/kernels/scalar/elements.h"
 #include "codec/kernels/scalar/layers.h"
+#include "codec/kernels/shared/even_bits.h"
 #include "codec/kernels/shared/offset_loops.h"
 
 /* ---- bitsets ---- */
 
 LMC_INLINE uint64_t gather_bits(uint64_t x, uint64_t mask)
 {
-    return gather_by(find_moves(mask), x, mask);
-}
-
-/* The even bits of a word, gathered in its lower half (Warren, Hacker's Delight 7-2), and back. */
-LMC_INLINE uint64_t gather_even(uint64_t x)
-{
-    x &= EVEN_BITS;
-    x = (x | x >> 1) & UINT64_C(0x3333333333333333);
-    x = (x | x >> 2) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-    x = (x | x >> 4) & UINT64_C(0x00ff00ff00ff00ff);
-    x = (x | x >> 8) & UINT64_C(0x0000ffff0000ffff);
-    return (x | x >> 16) & UINT64_C(0x00000000ffffffff);
-}
-
-LMC_INLINE uint64_t scatter_even(uint64_t x)
-{
-    x &= UINT64_C(0x00000000ffffffff);
-    x = (x | x << 16) & UINT64_C(0x0000ffff0000ffff);
-    x = (x | x << 8) & UINT64_C(0x00ff00ff00ff00ff);
-    x = (x | x << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-    x = (x | x << 2) & UINT64_C(0x3333333333333333);
-    return (x | x << 1) & EVEN_BITS;
+    const uint64_t counts = count_lanes(mask);
+    gather_words(&mask, &counts, 1, &x);
+    return x;
 }
 
 /* Spreads the lowest bits of x to the places of mask, four places at a time. For a single word that is quicker than
@@ -179,4 +161,4 @@ static void end_past_cache(void)
 #define SPARSE_STEP 16
 #include "codec/kernels/shared/table.h"
 
-DEFINE_KERNELS(scalar);
+DEFINE_KERNELS(scalar, "scalar");

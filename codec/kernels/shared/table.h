@@ -15,9 +15,9 @@
         kernel##_8, kernel##_16, kernel##_32, kernel##_64 \
     }
 
-#define DEFINE_KERNELS(set)                        \
+#define DEFINE_KERNELS(set, set_name)              \
     const lmc_kernels lmc_kernels_##set = {        \
-        .name = #set,                              \
+        .name = set_name,                          \
         .sparse_step = SPARSE_STEP,                \
         .layer_encode = layer_encode,              \
         .layer_decode = layer_decode,              \

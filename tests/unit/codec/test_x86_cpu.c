@@ -4,11 +4,18 @@
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/x86_cpu.h"
 
-/* All that a set needs, as bits of leaf 1 ecx, leaf 7 ebx, leaf 7 ecx and XCR0. */
-static const lmc_x86_cpu least_avx2 = {0x18800000, 0x00000128, 0, 0x06};
-static const lmc_x86_cpu least_avx512 = {0x18800000, 0xc0030128, 0x00004042, 0xe6};
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static const lmc_x86_cpu everything = {0xffffffff, 0xffffffff, 0xffffffff, UINT64_MAX};
+/* All that a set needs, as bits of leaf 1 ecx, leaf 7 ebx, leaf 7 ecx and XCR0. */
+static const lmc_x86_cpu least_avx2 = {
+    .leaf_1_ecx = 0x18800000, .leaf_7_ebx = 0x00000128, .leaf_7_ecx = 0, .xcr0 = 0x06};
+static const lmc_x86_cpu least_avx512 = {
+    .leaf_1_ecx = 0x18800000, .leaf_7_ebx = 0xc0030128, .leaf_7_ecx = 0x00004042, .xcr0 = 0xe6};
+
+static const lmc_x86_cpu everything = {
+    .leaf_1_ecx = 0xffffffff, .leaf_7_ebx = 0xffffffff, .leaf_7_ecx = 0xffffffff, .xcr0 = UINT64_MAX};
 
 /* The CPU without bit i of all that the four fields have. */
 static lmc_x86_cpu without_bit(lmc_x86_cpu cpu, unsigned i)
@@ -57,7 +64,7 @@ static void test_avx512_bits(void)
 
 static void test_cpus(void)
 {
-    const lmc_x86_cpu nothing = {0, 0, 0, 0};
+    const lmc_x86_cpu nothing = {0};
     lmc_x86_cpu cpu = least_avx512;
     CU_ASSERT(!lmc_x86_cpu_has_avx2(&nothing) && !lmc_x86_cpu_has_avx512(&nothing));
     CU_ASSERT(lmc_x86_cpu_has_avx2(&least_avx512) && !lmc_x86_cpu_has_avx512(&least_avx2));
@@ -68,6 +75,46 @@ static void test_cpus(void)
     cpu = least_avx512;
     cpu.leaf_7_ecx = 0; /* Skylake: AVX-512 without VBMI and VBMI2 */
     CU_ASSERT(lmc_x86_cpu_has_avx2(&cpu) && !lmc_x86_cpu_has_avx512(&cpu));
+}
+
+/* ebx, edx and ecx of leaf 0, as manuals and lists of real CPUs have them. */
+#define AMD 0x68747541, 0x69746e65, 0x444d4163
+#define HYGON 0x6f677948, 0x6e65476e, 0x656e6975
+#define INTEL 0x756e6547, 0x49656e69, 0x6c65746e
+
+static void test_slow_pext(void)
+{
+    static const struct {
+        const char *name;
+        uint32_t leaf_0_ebx, leaf_0_edx, leaf_0_ecx, leaf_1_eax;
+        int is_slow;
+    } cpus[] = {
+        {"Excavator", AMD, 0x00660f01, 1},
+        {"Zen, Naples", AMD, 0x00800f12, 1},
+        {"Zen 2, Rome", AMD, 0x00830f10, 1},
+        {"Zen 2, Renoir", AMD, 0x00860f01, 1},
+        {"Hygon's Zen", HYGON, 0x00900f02, 1},
+        {"Zen 3, Milan", AMD, 0x00a00f11, 0},
+        {"Zen 4, Genoa", AMD, 0x00a10f11, 0},
+        {"Zen 5, Turin", AMD, 0x00b00f21, 0},
+        {"Haswell", INTEL, 0x000306c3, 0},
+        {"Skylake", INTEL, 0x000506e3, 0},
+        {"a family of Intel with the number of Zen", INTEL, 0x00800f12, 0},
+        {"an emulator that hides the vendor", 0, 0, 0, 0x00800f12, 0},
+        {"nothing", 0, 0, 0, 0, 0},
+    };
+    for (size_t i = 0; i < LMC_COUNT(cpus); i++) {
+        lmc_x86_cpu cpu = least_avx2;
+        cpu.leaf_0_ebx = cpus[i].leaf_0_ebx;
+        cpu.leaf_0_edx = cpus[i].leaf_0_edx;
+        cpu.leaf_0_ecx = cpus[i].leaf_0_ecx;
+        cpu.leaf_1_eax = cpus[i].leaf_1_eax;
+        const int is_slow = lmc_x86_cpu_has_slow_pext(&cpu);
+        CU_ASSERT_EQUAL(is_slow, cpus[i].is_slow);
+        if (is_slow != cpus[i].is_slow)
+            printf("%s: %d\n", cpus[i].name, is_slow);
+        CU_ASSERT(lmc_x86_cpu_has_avx2(&cpu));
+    }
 }
 
 #if defined(__x86_64__)
@@ -85,7 +132,32 @@ static void test_this_cpu(void)
     CU_ASSERT_EQUAL(lmc_x86_cpu_has_avx2(&cpu), has_avx2);
     CU_ASSERT_EQUAL(lmc_x86_cpu_has_avx512(&cpu), has_avx512);
     CU_ASSERT_EQUAL(lmc_kernels_find("avx2") != NULL, has_avx2);
+    CU_ASSERT_EQUAL(lmc_kernels_find("avx2-nopext") != NULL, has_avx2);
     CU_ASSERT_EQUAL(lmc_kernels_find("avx512") != NULL, has_avx512);
+}
+
+/* The family as the compiler's library sees it. */
+static void test_pext_of_this_cpu(void)
+{
+    const lmc_x86_cpu cpu = lmc_x86_cpu_read();
+    __builtin_cpu_init();
+    if (__builtin_cpu_is("amdfam17h") || __builtin_cpu_is("amdfam15h"))
+        CU_ASSERT(lmc_x86_cpu_has_slow_pext(&cpu));
+    if (__builtin_cpu_is("intel") || __builtin_cpu_is("amdfam19h"))
+        CU_ASSERT(!lmc_x86_cpu_has_slow_pext(&cpu));
+}
+
+/* Without LMC_KERNELS: the best set that is fast here. */
+static void test_choice(void)
+{
+    const lmc_x86_cpu cpu = lmc_x86_cpu_read();
+    const char *best = "scalar";
+    if (lmc_x86_cpu_has_avx2(&cpu))
+        best = lmc_x86_cpu_has_slow_pext(&cpu) ? "avx2-nopext" : "avx2";
+    if (lmc_x86_cpu_has_avx512(&cpu))
+        best = "avx512";
+    if (!getenv("LMC_KERNELS"))
+        CU_ASSERT_STRING_EQUAL(lmc_kernels_get()->name, best);
 }
 
 #else
@@ -94,6 +166,19 @@ static void test_this_cpu(void)
 {
     const lmc_x86_cpu cpu = lmc_x86_cpu_read();
     CU_ASSERT(!lmc_x86_cpu_has_avx2(&cpu) && !lmc_kernels_find("avx2") && !lmc_kernels_find("avx512"));
+    CU_ASSERT(!lmc_kernels_find("avx2-nopext"));
+}
+
+static void test_pext_of_this_cpu(void)
+{
+    const lmc_x86_cpu cpu = lmc_x86_cpu_read();
+    CU_ASSERT(!lmc_x86_cpu_has_slow_pext(&cpu));
+}
+
+static void test_choice(void)
+{
+    if (!getenv("LMC_KERNELS"))
+        CU_ASSERT(strncmp(lmc_kernels_get()->name, "avx", 3) != 0);
 }
 
 #endif
@@ -101,10 +186,9 @@ static void test_this_cpu(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_avx2_bits),
-        LMC_TEST(test_avx512_bits),
-        LMC_TEST(test_cpus),
-        LMC_TEST(test_this_cpu),
+        LMC_TEST(test_avx2_bits), LMC_TEST(test_avx512_bits), LMC_TEST(test_cpus),
+        LMC_TEST(test_slow_pext), LMC_TEST(test_this_cpu),    LMC_TEST(test_pext_of_this_cpu),
+        LMC_TEST(test_choice),
     };
     return LMC_TEST_MAIN("x86_cpu", tests, argc, argv);
 }

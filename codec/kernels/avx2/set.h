@@ -1,40 +1,15 @@
 /*
- * avx2.c - kernels for CPUs with AVX2 and BMI2 (Haswell, Zen and later; fast from Zen 3). This file, with the headers
- * that hold its parts, is compiled for these CPUs by the target that is pushed here. Nothing in it may be called before
- * select.c has asked the CPU.
+ * set.h - the kernels for CPUs with AVX2, for the sets avx2 and avx2-nopext. The including file has pushed the target
+ * and has included registers.h. It has defined what differs between the sets: bits under a mask, by pext_bits.h or by
+ * vector_bits.h.
  */
-#include "codec/kernels/kernels.h"
-
-#if defined(__x86_64__)
-
-#include <immintrin.h>
-#include <limits.h>
-
-#include "codec/kernels/shared/instances.h"
-#include "codec/kernels/shared/vectors.h"
-
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,popcnt"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,bmi,bmi2,popcnt")
-#endif
+#ifndef LMC_CODEC_KERNELS_AVX2_SET_H
+#define LMC_CODEC_KERNELS_AVX2_SET_H
 
 #define XXH_VECTOR 2 /* XXH_AVX2 */
 #include "codec/kernels/shared/hash.h"
 
-#define ALL (~UINT64_C(0))
 #define IN_ORDER UINT64_C(0x0706050403020100)
-
-LMC_INLINE __m256i load256(const void *p)
-{
-    return _mm256_loadu_si256((const __m256i *)p);
-}
-
-LMC_INLINE void store256(void *p, __m256i v)
-{
-    _mm256_storeu_si256((__m256i *)p, v);
-}
 
 /* ---- copy ---- */
 
@@ -56,8 +31,6 @@ static void end_past_cache(void)
 #include "codec/kernels/shared/strip_stream.h"
 
 /* ---- bitsets ---- */
-
-#include "codec/kernels/shared/x86_bits.h"
 
 #include "codec/kernels/shared/hierarchy_loops.h"
 
@@ -148,21 +121,11 @@ static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
             store256(high + g + i, _mm256_and_si256(h0, magnitude));
             store256(high + g + i + 16, _mm256_and_si256(h1, magnitude));
         }
-        sign_changes[g / GROUP] = n - g < GROUP ? _bzhi_u64(word, (unsigned)(n - g)) : word;
+        sign_changes[g / GROUP] = n - g < GROUP ? word & lmc_low_mask((unsigned)(n - g)) : word;
     }
 }
 
 #define SPARSE_STEP 16
 #include "codec/kernels/shared/table.h"
 
-DEFINE_KERNELS(avx2);
-
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-
-#else
-typedef int lmc_avx2_is_empty; /* ISO C wants a declaration in every file */
 #endif
