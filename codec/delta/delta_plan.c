@@ -25,7 +25,9 @@
 
 /* Costs of a class: in the plan, and in each block on top of its bucket code. */
 #define CLASS_PLAN_NBITS 24
-#define BITSET_NBITS 64
+#define BITSET_NBITS 64      /* in blocks of BITSET_BLOCK_VALUES and more; it falls with the block to ... */
+#define BITSET_NBITS_LEAST 8 /* ... this; measured */
+#define BITSET_BLOCK_VALUES 65536
 #define BITSET_LOSS 1.012 /* about the cost of a coded bitset over its entropy */
 #define ESCAPE_NBITS 16
 
@@ -35,8 +37,8 @@ typedef struct decider {
     const lmc_delta_input *input;
     lmc_delta_sample *sample;
     unsigned element_nbytes;
-    double scale; /* elements of the tensor for each pair of the sample */
-    double blocks;
+    double scale;        /* elements of the tensor for each pair of the sample */
+    double bitset_nbits; /* what a bitset takes beside its bits, in all blocks */
 } decider;
 
 /* Groups of neighbouring keys as one class, and its best shift. */
@@ -75,7 +77,7 @@ static double class_nbits(const decider *d, const class_plan *class, unsigned sh
     double n = class->group->n, xlog_n = xlog(n);
     double nbits = n * shift + bitset_nbits(n, xlog_n, sign_changes, xlog(sign_changes));
     const double pairs_limit = (limit - CLASS_PLAN_NBITS) / d->scale;
-    const double overhead = d->blocks * BITSET_NBITS / d->scale;
+    const double overhead = d->bitset_nbits / d->scale;
     nbits += overhead;
     for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT && n > 0; r++) {
         const uint64_t end = lmc_bucket_first(r) + (1u << lmc_bucket_nbits(r));
@@ -281,6 +283,14 @@ static unsigned choose_block_log2(double changed_share, unsigned element_nbytes)
     return wanted < most ? wanted : most;
 }
 
+static double bitset_overhead_nbits(double value_count, double block_values)
+{
+    const double values = value_count < block_values ? value_count : block_values;
+    const double share = values < BITSET_BLOCK_VALUES ? values / BITSET_BLOCK_VALUES : 1;
+    return (1 + value_count / block_values) *
+           (BITSET_NBITS_LEAST + share * (BITSET_NBITS - BITSET_NBITS_LEAST));
+}
+
 lmc_status lmc_delta_decide(const lmc_delta_input *input, const lmc_delta_plan_work *work,
                             lmc_delta_decision *decision)
 {
@@ -293,7 +303,7 @@ lmc_status lmc_delta_decide(const lmc_delta_input *input, const lmc_delta_plan_w
     LMC_TRY(read_pairs(&d, work->buffer, &pairs, &changed));
     decision->block_log2 = choose_block_log2(changed, d.element_nbytes);
     d.scale = value_count / (double)pairs.count;
-    d.blocks = 1 + value_count / (double)(1u << decision->block_log2);
+    d.bitset_nbits = bitset_overhead_nbits(value_count, (double)(1u << decision->block_log2));
     if (lmc_dtype_get_kind(input->dtype) == LMC_KIND_FLOAT) {
         try_transform(&d, work->sample, &pairs, LMC_FMT_DELTA_MAGNITUDE, &best, &decision->delta);
     } else {
