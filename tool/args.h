@@ -40,6 +40,7 @@
 #define CLI_DIFF (1u << 7)
 #define CLI_BENCH (1u << 8)
 #define CLI_DOCTOR (1u << 9)
+#define CLI_ANALYZE (1u << 10)
 
 #define CLI_BASE_DIRS_MAX 16
 #define CLI_EXCLUDES_MAX 64
