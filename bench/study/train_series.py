@@ -7,8 +7,8 @@ OUT gets a folder for each model, with a folder for each snapshot and these safe
     weights.bf16  weights.f32  adam_m  adam_v  gradients
 
 gpt is a transformer like GPT-2 that learns a language of its own: after each word come a few others. conv is a network
-of convolutions that tells blurred shapes apart; a tenth of its labels is wrong. AdamW trains both, with a warm-up of the
-learning rate and a decay by a cosine. Snapshots lie 1, 10, 100 and 1000 steps apart, at the peak of the learning rate,
+of convolutions that tells blurred shapes apart; a tenth of its labels is wrong. AdamW trains both. The learning rate
+warms up and then decays by a cosine. Snapshots lie 1, 10, 100 and 1000 steps apart, at the peak of the learning rate,
 in the middle and at the end. Then the training goes on with other data at a small learning rate (fine-tuning).
 series.json has the list of snapshots, and the learning rate and loss of each step. Equal seeds give equal files on one
 machine with one version of torch. Needs torch 1.13 or newer and numpy. --quick: shorter, and without the distance 1000.

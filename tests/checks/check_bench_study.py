@@ -76,10 +76,11 @@ def check_study(tree, build, folder):
     for what, count in wanted.items():
         if len(rows[what]) != count:
             yield f"bench/study/study.py: {len(rows[what])} rows {what}, not {count}"
-    wanted = {(engine, form) for engine in ("bz2 -9", "gzip -6", "xz -6") for form in ("plain", "groups", "XOR groups")}
+    forms = ("plain", "groups", "XOR groups")
+    wanted = {(engine, form) for engine in ("bz2 -9", "gzip -6", "xz -6") for form in forms}
     wanted |= {(f"LMC {level}", form) for level in ("default", "fast", "max") for form in ("alone", "with base")}
     for kind in KINDS:
-        found = {(row["engine"], row["form"]) for row in rows["engine"] if row["kind"] == kind and row["distance"] == 10}
+        found = {(row["engine"], row["form"]) for row in rows["engine"] if (row["kind"], row["distance"]) == (kind, 10)}
         if wanted - found:
             yield f"bench/study/study.py: {kind}: no rows {sorted(wanted - found)}"
     if any(row["compress_MB_s"] <= 0 or row["decompress_MB_s"] <= 0 for row in rows["engine"]):
