@@ -122,8 +122,9 @@ def draw_link(folder, measured):
     """Time until a snapshot is safe, against the speed of the link."""
     figure, axes = pyplot.subplots(figsize=(8.3, 4.2))
     threads = sorted({row["threads"] for row in measured["speeds"]})
-    ways = [("raw", GREY, "-")] + [(f"{what} {count}", colour, style) for what, colour in (("key", BLUE), ("delta", RED))
-                                   for count, style in zip(threads, ("--", "-", "-.", ":"))]
+    ways = [("raw", GREY, "-")]
+    ways += [(f"{what} {count}", colour, style) for what, colour in (("key", BLUE), ("delta", RED))
+             for count, style in zip(threads, ("--", "-", "-.", ":"))]
     names = {"raw": "raw", "key": "key frame", "delta": "delta"}
     links = [row["link_GB_s"] for row in measured["computed"]]
     for way, colour, style in ways:
@@ -145,7 +146,8 @@ def draw_link(folder, measured):
     axes.set_ylabel("seconds")
     axes.legend()
     save(figure, os.path.join(folder, "study_link.svg"), f"Until {measured['gb']:g} GB are safe behind a link",
-         "Lines: computed from speeds. Dots: a throttled pipe, relative to what was computed for it. " + origin(measured))
+         "Lines: computed from speeds. Dots: a throttled pipe, relative to what was computed for it. " +
+         origin(measured))
 
 
 def read_json(path):

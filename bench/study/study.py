@@ -6,9 +6,10 @@ BUILD is a build folder with lmc-st, SERIES what train_series.py wrote. Three th
 
   alone    each snapshot: entropies, predicted and actual ratio (lmc-st analyze)
   delta    pairs of snapshots 1, 10, 100 and 1000 steps apart: what has changed, predicted and actual ratio
-  engine   a pair 10 steps apart in the middle of the training (weights.bf16 also 1, 100 and 1000 steps): ratio and speed
-           of bz2 -9, zstd -3, lz4, gzip -6 and xz -6, each on the plain bytes, on groups of bytes of equal significance,
-           and on these groups of the XOR with the earlier snapshot; and of LMC, alone and with the snapshot as base
+  engine   a pair 10 steps apart in the middle of the training (weights.bf16 also 1, 100 and 1000 steps): ratio and
+           speed of bz2 -9, zstd -3, lz4, gzip -6 and xz -6, each on the plain bytes, on groups of bytes of equal
+           significance, and on these groups of the XOR with the earlier snapshot; and of LMC, alone and with the
+           snapshot as base
 
 An engine gets all tensors of a file as one buffer, and its result is decompressed and compared. Engines run in this
 process with one thread. Speeds are those of the fastest round, in MB of content a second of CPU time; grouping and XOR
@@ -227,7 +228,8 @@ def main():
     report = {"machine": machine_name(), "core_count": os.cpu_count(), "lmc_version": version,
               "date": time.strftime("%Y-%m-%d"), "torch": series["torch"], "left_out": find_engines()[1],
               "models": series["models"], "rows": []}
-    print(f"machine: {report['machine']}, {report['core_count']} cores, LMC {version}; trained by torch {series['torch']}")
+    print(f"machine: {report['machine']}, {report['core_count']} cores, LMC {version}; "
+          f"trained by torch {series['torch']}")
     for name, reason in report["left_out"].items():
         print(f"{name} is left out: {reason}")
     for facts in series["models"]:
