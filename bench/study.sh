@@ -2,8 +2,8 @@
 # study.sh [--quick | --draw] - how tensors compress while they are trained, and what that buys behind a link: trains
 # the series of bench/study/train_series.py below build/ (once), measures it with bench/study/study.py and
 # bench/checkpoint.py, and draws docs/study_*.svg. Other programs must be still. Tables and numbers go to
-# build/bench/study/. --quick: a short series, numbers in study-quick/; draws nothing. --draw: draws again from the numbers of the last run.
-# Needs the Python package index, 3 GiB of disk, and python3-matplotlib.
+# build/bench/study/. --quick: a short series, numbers in study-quick/; draws nothing. --draw: draws again from the
+# numbers of the last run. Needs the Python package index, 3 GiB of disk, and python3-matplotlib.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
