@@ -5,7 +5,7 @@
 BUILD is a build folder with -DLMC_BUILD_BENCH=ON. SNAPSHOT and BASE are folders of two snapshots of one training, as
 bench/study/train_series.py writes them. The snapshot that is measured has the weights in bf16 and f32 and both moments
 of Adam. Its tensors are repeated with rotated rows, which keeps their statistics, until there are 8 files (shards) with
---mib together. lmc-st converts shard after shard, alone (a key frame) and with that shard of BASE as base (a delta), by
+--mib together. lmc-st converts shard after shard, alone (a key frame) and with BASE's shard as base (a delta), with
 1, 2, 4 ... threads. Of each shard the fastest of --rounds counts. Files are in the page cache, and nothing is flushed.
 
 From these speeds and ratios follows the time for a snapshot of --gb GB in shards of 5 GB: while a shard is on its way,

@@ -4,12 +4,14 @@ import json
 import math
 import os
 import random
+import signal
 import struct
+import time
 
 import pytest
 
-from support import (BITS, HOSTILE, archive_of, check, check_no_controls, check_only, in_directory, model, read,
-                     small_model, weights, write)
+from support import (BITS, HOSTILE, archive_of, check, check_no_controls, check_only, end_with, in_directory, model,
+                     read, small_model, sparse_model, weights, write)
 
 SIGN_BITS = {"F8_E8M0": 0}
 EXPONENT_BITS = {"F8_E5M2": 5, "F8_E4M3": 4, "F8_E8M0": 8, "F16": 5, "BF16": 8, "F32": 8, "C64": 8, "F64": 11}
@@ -274,3 +276,21 @@ def test_bad_files(tool, directory):
     tool.run("analyze").expect(2, "--help")
     tool.run("analyze", good, "-j2").expect(2, "--help")
     tool.run("analyze", directory).expect(2, "directory")
+
+
+# ---- large files ----
+
+def test_memory_does_not_grow_with_tensors(tool, directory):
+    path = sparse_model(os.path.join(directory, "zeros.safetensors"), 0.5)
+    tensor = analyze(tool, path, path, address_space=160 << 20)[1]["tensors"][0]
+    check(tensor["nbytes"] == 1 << 29 and tensor["ulp"] == [1 << 28] and tensor["symbols"] == 0, "zeros: %s" % tensor)
+
+
+def test_a_signal_ends_it(tool, directory):
+    path = sparse_model(os.path.join(directory, "zeros.safetensors"), 64)
+    process = tool.start("analyze", path)
+    while not any(os.path.realpath("/proc/%d/fd/%s" % (process.pid, number)) == path
+                  for number in os.listdir("/proc/%d/fd" % process.pid)):
+        check(process.poll() is None, "it ended before the signal")
+        time.sleep(0.002)
+    check(end_with(process, signal.SIGINT) == 130, "exit status %s" % process.returncode)
