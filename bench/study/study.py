@@ -2,7 +2,7 @@
 
     python3 bench/study/study.py BUILD SERIES [--rounds 3] [--json FILE]
 
-BUILD is a build folder with lmc-st, SERIES what train_series.py wrote. Three things are measured:
+BUILD is a build folder, SERIES what train_series.py wrote. Three things are measured:
 
   alone    each snapshot: entropies, predicted and actual ratio (lmc-st analyze)
   delta    pairs of snapshots 1, 10, 100 and 1000 steps apart: what has changed, predicted and actual ratio
@@ -11,14 +11,15 @@ BUILD is a build folder with lmc-st, SERIES what train_series.py wrote. Three th
            significance, and on these groups of the XOR with the earlier snapshot; and of LMC, alone and with the
            snapshot as base
 
-An engine gets all tensors of a file as one buffer, and its result is decompressed and compared. Engines run in this
-process with one thread. Speeds are those of the fastest round, in MB of content a second of CPU time; grouping and XOR
-are not in the time. LMC is measured by lmc-st bench, with one thread by the clock, which leaves nothing out. An engine
-whose Python package is missing is left out, with a line that says so. Needs numpy.
+An engine gets all tensors of a file as one buffer, and LMC one after the other, through the C interface; its ratio is
+that of lmc-st. What was decompressed is compared. All run in this process with one thread. Speeds are those of the
+fastest round, in MB of content a second of CPU time; grouping and XOR are not in the time, but the comparison with the
+base is in LMC's. An engine whose Python package is missing is left out, with a line that says so. Needs numpy.
 """
 
 import argparse
 import bz2
+import ctypes
 import gzip
 import json
 import lzma
@@ -38,7 +39,7 @@ KINDS = ("weights.bf16", "weights.f32", "adam_m", "adam_v", "gradients")  # file
 DISTANCES = (1, 10, 100, 1000)
 PHASES = ("peak", "middle", "late", "fine-tuning")
 ELEMENT_NBYTES = {"weights.bf16": 2}
-MIB_PER_GB = (1 << 30) / MB
+LEVELS = ("default", "fast", "max")  # in the order of lmc_level
 
 
 # ---- engines ----
@@ -112,17 +113,89 @@ def read_json(*command):
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def measure_lmc(tool, path, base, ratios, rounds):
-    """Yields a row for each level, alone and with the base; the ratio of the level default is that of convert."""
-    best = {}
-    for _ in range(rounds):
-        for row in read_json(tool, "bench", "--json", path, "--base", base):
-            key = row["level"], "with base" if row["base"] else "alone"
-            old = best.get(key, row)
-            best[key] = {name: max(row[name], old[name]) for name in ("ratio", "encode_GiB_s", "decode_GiB_s")}
-    for (level, form), row in best.items():
-        yield {"engine": f"LMC {level}", "form": form, "ratio": ratios[form] if level == "default" else row["ratio"],
-               "compress_MB_s": row["encode_GiB_s"] * MIB_PER_GB, "decompress_MB_s": row["decode_GiB_s"] * MIB_PER_GB}
+class Params(ctypes.Structure):
+    """lmc_params of lmc.h"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("dtype", ctypes.c_int), ("level", ctypes.c_int),
+                ("block_log2", ctypes.c_uint), ("thread_count", ctypes.c_uint), ("row_nbytes", ctypes.c_uint32),
+                ("base_form", ctypes.c_int)]
+
+
+class Lmc:
+    """The calls of lmc.h for whole tensors."""
+
+    def __init__(self, build):
+        self.library = ctypes.CDLL(os.path.join(build, "codec", "liblmc.so"))
+        self.context = ctypes.c_void_p()
+        self.check(self.library.lmc_ctx_create(None, ctypes.byref(self.context)))
+
+    @staticmethod
+    def check(status):
+        if status != 0:
+            raise SystemExit(f"study.py: liblmc: status {status}")
+
+    def params(self, dtype, shape, level):
+        params = Params()
+        number = ctypes.c_int()
+        self.library.lmc_params_init_sized(ctypes.byref(params), ctypes.c_size_t(ctypes.sizeof(params)))
+        self.library.lmc_dtype_find(dtype.encode(), ctypes.c_size_t(len(dtype)), ctypes.byref(number))
+        params.dtype, params.level = number.value, LEVELS.index(level)
+        row = 1  # as lmc_st_row_nbytes() has it
+        for count in reversed(shape[1:]):
+            row *= count if row < 32 else 1
+        params.row_nbytes = row * (2 if dtype == "BF16" else 4) if len(shape) > 1 else 0
+        return params
+
+    def bound(self, params, nbytes):
+        bound = ctypes.c_size_t()
+        self.check(self.library.lmc_encode_bound(ctypes.byref(params), ctypes.c_size_t(nbytes), ctypes.byref(bound)))
+        return bound.value
+
+    def encode(self, params, content, base, room):
+        """Returns the bytes of the frame, which `room` has then."""
+        nbytes, size = ctypes.c_size_t(), ctypes.c_size_t(len(content))
+        self.check(self.library.lmc_encode(self.context, ctypes.byref(params), content, size, base, size, room,
+                                           ctypes.c_size_t(len(room)), ctypes.byref(nbytes)))
+        return nbytes.value
+
+    def decode(self, frame, nbytes, base, room):
+        size, decoded = ctypes.c_size_t(len(room)), ctypes.c_size_t()
+        self.check(self.library.lmc_decode(self.context, frame, ctypes.c_size_t(nbytes), base, size, room, size,
+                                           ctypes.byref(decoded)))
+
+
+def read_tensors(path):
+    """dtype, shape, content of each tensor."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = file.read()
+    return [(entry["dtype"], entry["shape"], data[slice(*entry["data_offsets"])]) for entry in header.values()]
+
+
+def measure_lmc(lmc, path, base, form, level, rounds):
+    """Returns ratio, and MB a second of encoding and decoding."""
+    tensors = read_tensors(path)
+    olds = [old for *_, old in read_tensors(base)] if form == "with base" else [None] * len(tensors)
+    params = [lmc.params(dtype, shape, level) for dtype, shape, _ in tensors]
+    rooms = [ctypes.create_string_buffer(lmc.bound(one, len(content)))
+             for one, (*_, content) in zip(params, tensors)]
+    backs = [ctypes.create_string_buffer(len(content)) for *_, content in tensors]
+    inputs = [(one, content, old, room) for one, (*_, content), old, room in zip(params, tensors, olds, rooms)]
+    sizes, encode_seconds = fastest(lambda parts: [lmc.encode(*part) for part in parts], inputs, rounds)
+    _, decode_seconds = fastest(lambda parts: [lmc.decode(*part) for part in parts],
+                                list(zip(rooms, sizes, olds, backs)), rounds)
+    if any(back.raw != content for back, (*_, content) in zip(backs, tensors)):
+        raise SystemExit("study.py: liblmc: what was decoded differs")
+    megabytes = sum(len(content) for *_, content in tensors) / MB
+    return sum(sizes) / megabytes / MB, megabytes / encode_seconds, megabytes / decode_seconds
+
+
+def measure_levels(lmc, path, base, ratios, forms, rounds):
+    """Yields a row for each level and form. ratios: those of lmc-st for the level default."""
+    for form in ("alone", "with base") if "plain" in forms else ("with base",):
+        for level in LEVELS:
+            ratio, encode, decode = measure_lmc(lmc, path, base, form, level, 5 * rounds)
+            yield {"engine": f"LMC {level}", "form": form, "ratio": ratios[form] if level == "default" else ratio,
+                   "compress_MB_s": encode, "decompress_MB_s": decode}
 
 
 def analyze(tool, *paths):
@@ -156,7 +229,7 @@ class Model:
                 if step + distance in self.folders]
 
 
-def measure_model(tool, model, rounds):
+def measure_model(tool, lmc, model, rounds):
     rows = []
     for kind in KINDS:
         for step in sorted(model.folders):
@@ -176,8 +249,7 @@ def measure_model(tool, model, rounds):
             forms = ("plain", "groups", "XOR groups") if distance == 10 else ("XOR groups",)
             ratios = {"alone": analyze(tool, path)["ratio"], "with base": analyze(tool, base, path)["ratio"]}
             found = list(measure_engines(path, base, ELEMENT_NBYTES.get(kind, 4), forms, rounds))
-            found += [row for row in measure_lmc(tool, path, base, ratios, rounds)
-                      if row["form"] == "with base" or "plain" in forms]
+            found += measure_levels(lmc, path, base, ratios, forms, rounds)
             rows += [{**where, **row} for row in found]
             print(f"{model.name} {kind}, {distance} steps: engines measured", file=sys.stderr)
     return [{"model": model.name, **row} for row in rows]
@@ -221,7 +293,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
-    tool = os.path.join(arguments.build, "tool", "lmc-st")
+    tool, lmc = os.path.join(arguments.build, "tool", "lmc-st"), Lmc(arguments.build)
     with open(os.path.join(arguments.series, "series.json"), encoding="ascii") as file:
         series = json.load(file)
     version = subprocess.run([tool, "--version"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()[-1]
@@ -233,7 +305,7 @@ def main():
     for name, reason in report["left_out"].items():
         print(f"{name} is left out: {reason}")
     for facts in series["models"]:
-        rows = measure_model(tool, Model(arguments.series, facts), arguments.rounds)
+        rows = measure_model(tool, lmc, Model(arguments.series, facts), arguments.rounds)
         report["rows"] += rows
         for what, show in (("alone", show_alone), ("delta", show_deltas), ("engine", show_engines)):
             show(facts["name"], [row for row in rows if row["what"] == what])

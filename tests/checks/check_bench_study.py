@@ -151,6 +151,7 @@ def check(tree):
         if fault:
             yield fault
             return
+        os.symlink(os.path.join(tree.build, "codec"), os.path.join(build, "codec"))
         make_series(os.path.join(folder, "series"))
         yield from check_study(tree, build, folder)
         yield from check_link(tree, build, folder)
