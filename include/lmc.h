@@ -377,6 +377,20 @@ LMC_STABLE void lmc_plan_free(lmc_plan *plan);
 /* Describes the frame that the plan will give. Writes nothing if info->struct_size is none that the library knows. */
 LMC_STABLE void lmc_plan_info(const lmc_plan *plan, lmc_info *info);
 
+/* How a plan cuts an element into a symbol, which has a code, and bits that are stored beside it (docs/format.md,
+ * section 4). */
+typedef struct lmc_cut {
+    size_t struct_size;  /* sizeof(lmc_cut); set by LMC_INIT() */
+    int is_rotated;      /* 1: the element is rotated left by one bit first */
+    unsigned high_nbits; /* bits of the high part: 16, or 8 of an element of one byte */
+    unsigned low_nbits;  /* bits at the bottom of the high part that are no part of the symbol */
+    unsigned offset;     /* is added to the high part, modulo 2^high_nbits, before it is cut */
+} lmc_cut;
+
+/* Returns 1 and fills *cut. Returns 0 if the plan cuts no element (a delta, content that does not compress, short
+ * content), and for a struct_size that the library does not know. Offsets of rows and columns are not in *cut. */
+LMC_EXPERIMENTAL int lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut);
+
 /* Capacity that lmc_encode_block() asks for, for every block of this plan. */
 LMC_STABLE size_t lmc_plan_block_bound(const lmc_plan *plan);
 

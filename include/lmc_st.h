@@ -563,6 +563,10 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_content_hash(const lmc_st_file 
                                                               uint64_t *hash, size_t *block_nbytes,
                                                               lmc_st_diag *diag);
 
+/* lmc_params.row_nbytes as lmc_st_convert() sets it for tensor `index`. 0 if it has no rows, and for an invalid
+ * index. */
+LMC_EXPERIMENTAL uint32_t lmc_st_row_nbytes(const lmc_st_file *file, uint64_t index);
+
 /* Error IO if the file has changed since it was opened. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_check_unchanged(const lmc_st_file *file, lmc_st_diag *diag);
 

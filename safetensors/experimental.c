@@ -97,6 +97,12 @@ lmc_status lmc_st_content_hash(const lmc_st_file *file, uint64_t index, uint64_t
     return st_call_end(&call, status);
 }
 
+uint32_t lmc_st_row_nbytes(const lmc_st_file *file, uint64_t index)
+{
+    const st_header *const header = &file->header;
+    return index < header->tensor_count ? st_header_row_nbytes(header, &header->tensors[index]) : 0;
+}
+
 lmc_status lmc_st_check_unchanged(const lmc_st_file *file, lmc_st_diag *diag)
 {
     st_call call;

@@ -17,7 +17,7 @@ typedef struct option {
     const char *help; /* lines of at most 59 columns */
 } option;
 
-#define ALL_COMMANDS ((CLI_RUN_REPAIR << 1) - 1)
+#define ALL_COMMANDS ((CLI_ANALYZE << 1) - 1)
 #define RUN_WORK (CLI_RUN_ADD | CLI_RUN_RESTORE | CLI_RUN_VERIFY | CLI_RUN_DROP | CLI_RUN_KEEP | CLI_RUN_DIFF)
 #define WITH_BASE (CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_INFO | CLI_GET | CLI_DIFF)
 
@@ -42,6 +42,14 @@ static const option options[] = {
      "an object {equal, changed, added, removed, retyped,\n"
      "header_equal}; equal: a number; retyped: those of changed\n"
      "that differ in dtype or shape; each list has names"},
+    {CLI_OPT_JSON, 0, "json", NULL, CLI_ANALYZE,
+     "an array of {file, tensors, all}; tensors: an array of\n"
+     "{name, dtype, shape, nbytes, planes, sign, exponent,\n"
+     "mantissa, symbols, changed, changed_bits, ulp,\n"
+     "predicted_ratio, ratio, mode}; planes: most significant\n"
+     "first; changed: share of values; ulp: counts of distances\n"
+     "of 0, 1, 2-3, 4-7 ... last places; changed, changed_bits,\n"
+     "ulp: null without a file before; all: one for each dtype"},
     {CLI_OPT_JSON, 0, "json", NULL, CLI_BENCH,
      "an array of {level, kernels, threads, base, ratio,\n"
      "encode_GiB_s, decode_GiB_s, memcpy_GiB_s}"},
@@ -93,11 +101,12 @@ static const option options[] = {
     {CLI_OPT_BASE, 0, "base", "BASE", WITH_BASE, "the snapshot that the input is based on, or its archive"},
     {CLI_OPT_BASE_DIR, 0, "base-dir", "DIR", CLI_CONVERT,
      "where the base of OLD is, if OLD is an archive with a base"},
-    {CLI_OPT_BASE_DIR, 0, "base-dir", "DIR", WITH_BASE | CLI_BENCH,
+    {CLI_OPT_BASE_DIR, 0, "base-dir", "DIR", WITH_BASE | CLI_BENCH | CLI_ANALYZE,
      "where bases are looked for, before an archive's directory"},
     {CLI_OPT_EXCLUDE, 0, "exclude", "GLOB", CLI_CONVERT | CLI_RUN_ADD,
      "of a directory, copy files whose path or name fits GLOB"},
-    {CLI_OPT_RAW, 0, "raw", NULL, CLI_CONVERT | CLI_LS | CLI_INFO | CLI_GET | CLI_DIFF | CLI_BENCH,
+    {CLI_OPT_RAW, 0, "raw", NULL,
+     CLI_CONVERT | CLI_LS | CLI_INFO | CLI_GET | CLI_DIFF | CLI_BENCH | CLI_ANALYZE,
      "take a file of any kind: what is unknown, in pieces"},
     {CLI_OPT_THREADS, 'j', "threads", "N",
      CLI_CONVERT | CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_DIFF | RUN_WORK,

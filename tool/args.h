@@ -56,6 +56,7 @@
 #define CLI_RUN_KEEP (1u << 18)
 #define CLI_RUN_DIFF (1u << 19)
 #define CLI_RUN_REPAIR (1u << 20)
+#define CLI_ANALYZE (1u << 22)
 
 #define CLI_BASE_DIRS_MAX 16
 #define CLI_EXCLUDES_MAX 64

@@ -23,7 +23,7 @@ typedef struct cli_command {
 
 /* One for each file of commands/; restore.c has cat, too. */
 extern const cli_command cli_convert, cli_restore, cli_verify, cli_cat, cli_ls, cli_info, cli_get, cli_diff,
-    cli_bench, cli_doctor, cli_run;
+    cli_analyze, cli_bench, cli_doctor, cli_run;
 
 /* The commands of `run`, whose names are of two words; NULL ends them. */
 extern const cli_command *const cli_run_commands[];

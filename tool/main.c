@@ -12,7 +12,7 @@
 
 static const cli_command *const commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_cat,
                                               &cli_ls,      &cli_info,    &cli_get,    &cli_diff,
-                                              &cli_bench,   &cli_doctor,  &cli_run};
+                                              &cli_analyze, &cli_bench,   &cli_doctor, &cli_run};
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
 volatile int cli_cancel;

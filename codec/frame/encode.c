@@ -217,6 +217,19 @@ void lmc_plan_info(const lmc_plan *plan, lmc_info *info)
     lmc_info_give(info, &plan->info);
 }
 
+int lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut)
+{
+    const lmc_coding *const coding = &plan->decision.coding;
+    if (plan->info.mode != LMC_FRAME_CODED || plan->decision.is_raw || !lmc_struct_is_known(cut, sizeof *cut))
+        return 0;
+    const lmc_cut found = {.is_rotated = coding->split.rotation,
+                           .high_nbits = lmc_coding_high_nbits(coding),
+                           .low_nbits = coding->split.low_nbits,
+                           .offset = coding->split.offset};
+    lmc_struct_copy(cut, &found, lmc_struct_size(cut));
+    return 1;
+}
+
 size_t lmc_plan_block_bound(const lmc_plan *plan)
 {
     return lmc_block_bound((size_t)lmc_min_u64(plan->info.block_nbytes, plan->info.content_nbytes));

@@ -88,26 +88,6 @@ static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbyte
     return LMC_OK;
 }
 
-/* A row has at least so many values: the last dimension, and dimensions before it as long as it has fewer. */
-#define ROW_VALUES_MIN 32
-
-static uint32_t row_nbytes(const st_header *header, const st_tensor *tensor)
-{
-    const unsigned value_nbits = lmc_dtype_nbits((lmc_dtype)tensor->dtype);
-    uint64_t values = 1, nbits = 0;
-    for (unsigned last = tensor->rank; last > 1 && values < ROW_VALUES_MIN; last--) {
-        st_shape shape = st_header_shape(header, tensor);
-        uint64_t dimension = 1;
-        for (unsigned i = 0; i < last; i++)
-            dimension = st_shape_next(&shape);
-        if (st_multiply_overflows(values, dimension, &values))
-            return 0;
-    }
-    const int is_small =
-        !st_multiply_overflows(values, value_nbits, &nbits) && nbits % 8 == 0 && nbits / 8 <= UINT32_MAX;
-    return is_small && tensor->rank > 1 ? (uint32_t)(nbits / 8) : 0;
-}
-
 static lmc_status make_plan(const st_conversion *conversion, st_worker *worker, size_t index,
                             const st_match *match, st_convert_item *item)
 {
@@ -119,7 +99,7 @@ static lmc_status make_plan(const st_conversion *conversion, st_worker *worker, 
     lmc_params_init(&params);
     params.dtype = (lmc_dtype)tensor->dtype;
     params.level = conversion->options->level;
-    params.row_nbytes = row_nbytes(header, tensor);
+    params.row_nbytes = st_header_row_nbytes(header, tensor);
     params.base_form = !match ? LMC_BASE_PLAIN : match->form;
     lmc_ctx *const ctx = st_worker_plan_ctx(worker);
     if (!ctx)

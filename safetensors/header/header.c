@@ -41,6 +41,26 @@ uint64_t st_shape_next(st_shape *shape)
     return dim;
 }
 
+/* A row has at least so many values: the last dimension, and dimensions before it as long as it has fewer. */
+#define ROW_VALUES_MIN 32
+
+uint32_t st_header_row_nbytes(const st_header *header, const st_tensor *tensor)
+{
+    const unsigned value_nbits = lmc_dtype_nbits((lmc_dtype)tensor->dtype);
+    uint64_t values = 1, nbits = 0;
+    for (unsigned last = tensor->rank; last > 1 && values < ROW_VALUES_MIN; last--) {
+        st_shape shape = st_header_shape(header, tensor);
+        uint64_t dimension = 1;
+        for (unsigned i = 0; i < last; i++)
+            dimension = st_shape_next(&shape);
+        if (st_multiply_overflows(values, dimension, &values))
+            return 0;
+    }
+    const int is_small =
+        !st_multiply_overflows(values, value_nbits, &nbits) && nbits % 8 == 0 && nbits / 8 <= UINT32_MAX;
+    return is_small && tensor->rank > 1 ? (uint32_t)(nbits / 8) : 0;
+}
+
 int st_header_same_shape(const st_header *a, size_t a_index, const st_header *b, size_t b_index)
 {
     const st_tensor *const left = &a->tensors[a_index];

@@ -68,6 +68,10 @@ typedef struct st_shape {
 st_shape st_header_shape(const st_header *header, const st_tensor *tensor);
 uint64_t st_shape_next(st_shape *shape);
 
+/* Bytes of a row of the tensor, as lmc_params.row_nbytes wants them: of the last dimension, and of dimensions before it
+ * as long as these have few values. 0: the tensor has no rows. */
+uint32_t st_header_row_nbytes(const st_header *header, const st_tensor *tensor);
+
 /* 1 if tensor a_index of a has the dimensions of tensor b_index of b. */
 int st_header_same_shape(const st_header *a, size_t a_index, const st_header *b, size_t b_index);
 

@@ -175,6 +175,16 @@ def get(tool, *arguments, **limits):
     return tool.run("get", *arguments, **limits).expect(0).output
 
 
+# ---- text ----
+
+HOSTILE = "\x1b[31m\"\\\n\t\x7f\x85\u202e\u2028\ufeff\u00e9\U0001f600\0x"
+
+
+def check_no_controls(text):
+    bad = [c for c in text if c != "\n" and (ord(c) < 32 or 0x7f <= ord(c) < 0xa0 or c in "\u202e\u2028\ufeff")]
+    check(not bad, "a terminal would act on %r" % bad)
+
+
 # ---- tensors ----
 
 BITS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8,

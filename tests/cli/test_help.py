@@ -11,7 +11,7 @@ from support import check, in_directory, model, read, small_model
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tool")
 COMPLETIONS = os.path.join(SOURCES, "completions")
-COMMANDS = "bench cat convert diff doctor get help info ls restore run verify".split()
+COMMANDS = "analyze bench cat convert diff doctor get help info ls restore run verify".split()
 RUN_COMMANDS = "add diff drop get info keep ls repair restore verify".split()
 SHELL_SECONDS = 60
 

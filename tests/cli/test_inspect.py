@@ -6,13 +6,11 @@ import random
 import struct
 import subprocess
 
-from support import archive_of, check, check_only, get, in_directory, model, read, small_model, weights, write
+from support import (HOSTILE, archive_of, check, check_no_controls, check_only, get, in_directory, model, read,
+                     small_model, weights, write)
 
 
 # ---- info ----
-
-HOSTILE = "\x1b[31m\"\\\n\t\x7f\x85\u202e\u2028\ufeff\u00e9\U0001f600\0x"
-
 
 def test_info_of_both_kinds(tool, directory):
     content = small_model(36)
@@ -44,11 +42,6 @@ def test_info_counts_narrow_elements(tool, directory):
     path = in_directory(directory, model([]))
     facts = json.loads(tool.run("info", path, "--json").expect(0).stdout)
     check(facts["dtypes"] == {} and facts["metadata"] == {} and facts["tensors"] == 0, "an empty file")
-
-
-def check_no_controls(text):
-    bad = [c for c in text if c != "\n" and (ord(c) < 32 or 0x7f <= ord(c) < 0xa0 or c in "\u202e\u2028\ufeff")]
-    check(not bad, "a terminal would act on %r" % bad)
 
 
 def test_hostile_text(tool, directory):

@@ -153,6 +153,7 @@ static void set_params(const bench *bench, const part *part, lmc_level level, lm
     params->dtype = part->dtype;
     params->level = level;
     params->thread_count = bench->thread_count;
+    params->row_nbytes = lmc_st_row_nbytes(bench->file, part->index);
     params->base_form = part->base_form;
 }
 

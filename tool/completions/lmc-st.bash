@@ -17,6 +17,7 @@ _lmc_st_options() {
   info) echo '--json --base --base-dir --raw -h --help' ;;
   get) echo '--range --base --base-dir -o --output -f --force --raw -h --help' ;;
   diff) echo '--json --base --base-dir -j --threads -q --quiet --raw -h --help' ;;
+  analyze) echo '--json --base-dir --raw -h --help' ;;
   bench) echo '--json --base --base-dir -j --threads --raw -h --help' ;;
   doctor) echo '--json -h --help' ;;
   run) echo '-h --help' ;;
@@ -125,10 +126,10 @@ _lmc_st() {
       return
     fi
     case $command in
-    '') _lmc_st_words 'convert restore verify cat ls info get diff bench doctor run help' ;;
+    '') _lmc_st_words 'convert restore verify cat ls info get diff analyze bench doctor run help' ;;
     help)
       if [ ${#operands[@]} -eq 0 ]; then
-        _lmc_st_words 'convert restore verify cat ls info get diff bench doctor run'
+        _lmc_st_words 'convert restore verify cat ls info get diff analyze bench doctor run'
       fi ;;
     run) _lmc_st_words 'add ls info restore get verify drop keep diff repair' ;;
     'run add')
@@ -143,7 +144,7 @@ _lmc_st() {
       esac ;;
     convert) _lmc_st_files "${_lmc_st_plain[@]}" ;;
     restore) _lmc_st_files '*.lmc' ;;
-    verify) _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;
+    verify | analyze) _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;
     get)
       case ${#operands[@]} in
       0) _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;

@@ -71,11 +71,12 @@ complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a ls -d 'List th
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a info -d 'Describe a file as a whole'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a get -d 'Write the bytes of a tensor or a part of it'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a diff -d 'Compare the tensors of two files'
+complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a analyze -d 'Entropies, changes, what compresses'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a bench -d "Measure ratio and speed on a file's tensors"
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a doctor -d 'Describe this installation and machine'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a help -d 'Show the help text of a command'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -a run -d 'Keep the snapshots of a training run'
-complete -c lmc-st -n '__lmc_st_has 0 help' -a 'convert restore verify cat ls info get diff bench doctor run'
+complete -c lmc-st -n '__lmc_st_has 0 help' -a 'convert restore verify cat ls info get diff analyze bench doctor run'
 complete -c lmc-st -n '__lmc_st_has 0 run' -a add -d 'Add snapshots'
 complete -c lmc-st -n '__lmc_st_has 0 run' -a ls -d 'List the steps'
 complete -c lmc-st -n '__lmc_st_has 0 run' -a info -d 'Describe the run as a whole'
@@ -95,7 +96,7 @@ complete -c lmc-st -n '__lmc_st_is get run-restore run-get' -s o -l output -rF -
 complete -c lmc-st -n '__lmc_st_is convert restore' -s c -l stdout -d 'Write to standard output'
 complete -c lmc-st -n '__lmc_st_is convert run-add' -l level -x -a 'default fast max' -d 'Level of compression'
 complete -c lmc-st -n '__lmc_st_is convert run-add' -l exclude -x -d 'Files of a directory to copy'
-complete -c lmc-st -n '__lmc_st_is convert ls info get diff bench' -l raw -d 'Take a file of any kind'
+complete -c lmc-st -n '__lmc_st_is convert ls info get diff analyze bench' -l raw -d 'Take a file of any kind'
 complete -c lmc-st -n '__lmc_st_is convert restore verify cat diff bench' -s j -l threads -x -d 'Number of threads'
 complete -c lmc-st -n '__lmc_st_is run-add run-restore run-verify run-drop run-keep run-diff' -s j -l threads -x \
     -d 'Number of threads'
@@ -108,11 +109,11 @@ complete -c lmc-st -n '__lmc_st_is restore' -l salvage -d 'Write the tensors tha
 complete -c lmc-st -n '__lmc_st_is convert restore run-add run-restore' -l no-fsync -d 'Do not wait for the disk'
 complete -c lmc-st -n '__lmc_st_is convert restore verify cat info get diff bench' -l base \
     -xka '(__fish_complete_suffix .lmc; __lmc_st_plain)' -d 'The snapshot it is based on'
-complete -c lmc-st -n '__lmc_st_is convert restore verify cat info get diff bench' -l base-dir \
+complete -c lmc-st -n '__lmc_st_is convert restore verify cat info get diff analyze bench' -l base-dir \
     -xa '(__fish_complete_directories)' -d 'Where bases are'
 complete -c lmc-st -n '__lmc_st_is verify' -l sha256 -x -d 'SHA-256 of the restored file'
 complete -c lmc-st -n '__lmc_st_is get' -l range -x -d 'Bytes A:B of the tensor'
-complete -c lmc-st -n '__lmc_st_is ls info diff bench doctor run-ls run-info run-diff' -l json -d 'Output for programs'
+complete -c lmc-st -n '__lmc_st_is ls info diff analyze bench doctor run-ls run-info run-diff' -l json -d 'Output for programs'
 complete -c lmc-st -n '__lmc_st_is convert restore verify' -s q -l quiet -d 'Neither progress bar nor summary'
 complete -c lmc-st -n '__lmc_st_is run-add run-restore run-verify run-drop run-keep' -s q -l quiet \
     -d 'Neither progress bar nor lines of steps'
@@ -135,6 +136,6 @@ complete -c lmc-st -n '__lmc_st_is run-verify run-drop; and not __lmc_st_has 0 r
     -a '(__lmc_st_steps)' -d Step
 complete -c lmc-st -n '__lmc_st_is convert' -k -a '(__lmc_st_plain)'
 complete -c lmc-st -n '__lmc_st_is restore' -k -a '(__fish_complete_suffix .lmc)'
-complete -c lmc-st -n '__lmc_st_is verify; or __lmc_st_has 0 cat ls info get diff bench; or __lmc_st_has 1 diff' \
+complete -c lmc-st -n '__lmc_st_is verify analyze; or __lmc_st_has 0 cat ls info get diff bench; or __lmc_st_has 1 diff' \
     -k -a '(__fish_complete_suffix .lmc; __lmc_st_plain)'
 complete -c lmc-st -n '__lmc_st_has 1 get' -a '(__lmc_st_tensors)' -d Tensor

@@ -228,6 +228,54 @@ static void test_reads_stay_inside(void)
     CU_ASSERT_PTR_NULL(plan);
 }
 
+/* ---- the cut ---- */
+
+/* What lmc_plan_cut() says is what stands in the plan section (docs/format.md, section 3). */
+static void test_cut_of_a_plan(void)
+{
+    static const lmc_dtype dtypes[] = {LMC_DTYPE_BF16, LMC_DTYPE_F32, LMC_DTYPE_F64, LMC_DTYPE_F8_E4M3};
+    enum { NBYTES = 40000 };
+    uint8_t head[LMC_FMT_HEAD_NBYTES + LMC_FMT_OFFSETS_PLAN_NBYTES_MAX];
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        const lmc_params params = frame_params(dtypes[i], LMC_LEVEL_DEFAULT, 10);
+        const uint8_t *const section = head + LMC_FMT_HEAD_NBYTES;
+        lmc_cut cut = LMC_INIT(lmc_cut);
+        size_t nbytes = 0;
+        data_fill(content, NBYTES, dtypes[i], DATA_WEIGHTS);
+        lmc_plan *const plan = must_plan(&params, NBYTES);
+        CU_ASSERT_EQUAL_FATAL(lmc_plan_cut(plan, &cut), 1);
+        CU_ASSERT_EQUAL_FATAL(lmc_encode_head(plan, head, sizeof head, &nbytes), LMC_OK);
+        CU_ASSERT_EQUAL(cut.is_rotated, section[0] & LMC_FMT_TRANSFORM_ROTATE);
+        CU_ASSERT_EQUAL(cut.low_nbits, section[1]);
+        CU_ASSERT_EQUAL(cut.offset, section[2] | (unsigned)section[3] << 8);
+        CU_ASSERT_EQUAL(cut.high_nbits, lmc_dtype_nbits(dtypes[i]) == 8 ? 8 : LMC_FMT_HIGH_NBITS);
+        cut = (lmc_cut){.struct_size = sizeof cut + 1, .low_nbits = 77};
+        CU_ASSERT_EQUAL(lmc_plan_cut(plan, &cut), 0);
+        CU_ASSERT_EQUAL(cut.low_nbits, 77);
+        cut = (lmc_cut){.struct_size = offsetof(lmc_cut, low_nbits), .low_nbits = 77};
+        CU_ASSERT_EQUAL(lmc_plan_cut(plan, &cut), 1);
+        CU_ASSERT(cut.high_nbits != 0 && cut.low_nbits == 77);
+        lmc_plan_free(plan);
+    }
+}
+
+/* Noise, a few bytes, and a delta have no symbols. */
+static void test_plans_without_a_cut(void)
+{
+    static const size_t sizes[] = {40000, 200, 40000};
+    for (size_t i = 0; i < 3; i++) {
+        const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
+        lmc_cut cut = LMC_INIT(lmc_cut);
+        lmc_plan *plan = NULL;
+        data_fill(content, sizes[i], LMC_DTYPE_BF16, i == 0 ? DATA_RANDOM : DATA_WEIGHTS);
+        CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, sizes[i], read_content,
+                                              i == 2 ? read_content : NULL, content, &plan),
+                              LMC_OK);
+        CU_ASSERT_EQUAL(lmc_plan_cut(plan, &cut), 0);
+        lmc_plan_free(plan);
+    }
+}
+
 /* ---- arguments ---- */
 
 static void test_encode_arguments(void)
@@ -357,9 +405,11 @@ static void test_decode_arguments(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_pieces_equal_whole), LMC_TEST(test_pieces_of_matrices), LMC_TEST(test_small_pieces),
-        LMC_TEST(test_read_fails),         LMC_TEST(test_reads_stay_inside),  LMC_TEST(test_encode_arguments),
-        LMC_TEST(test_decode_arguments),
+        LMC_TEST(test_pieces_equal_whole),  LMC_TEST(test_pieces_of_matrices),
+        LMC_TEST(test_small_pieces),        LMC_TEST(test_read_fails),
+        LMC_TEST(test_reads_stay_inside),   LMC_TEST(test_encode_arguments),
+        LMC_TEST(test_decode_arguments),    LMC_TEST(test_cut_of_a_plan),
+        LMC_TEST(test_plans_without_a_cut),
     };
     ctx = must_create_ctx();
     content = must_malloc(CONTENT_MAX);
