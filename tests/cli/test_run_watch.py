@@ -65,7 +65,8 @@ class Watch:
 
 def steps_told(told):
     """Steps of which a line says that they are in the run."""
-    return {int(line.split(":")[0].split()[1]) for line in told.splitlines() if ": added" in line or ": already" in line}
+    return {int(line.split(":")[0].split()[1]) for line in told.splitlines()
+            if line.split(": ")[1].startswith(("added", "already there"))}
 
 
 @pytest.fixture

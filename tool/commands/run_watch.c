@@ -129,6 +129,7 @@ static int list_directory(watch *watch)
     struct stat found;
     const size_t sorted_count = watch->count;
     int is_stored = 1;
+    int os_errno = 0;
     DIR *const stream = stat(watch->dir, &found) == 0 ? opendir(watch->dir) : NULL;
     if (!stream)
         return cli_fail_os(watch->dir, errno, "cannot watch");
@@ -139,7 +140,12 @@ static int list_directory(watch *watch)
     watch->has_run = stat(watch->run_dir, &watch->run_state) == 0;
     for (size_t i = 0; i < watch->count; i++)
         watch->entries[i]->is_found = 0;
-    for (const struct dirent *next = readdir(stream); next && is_stored; next = readdir(stream)) {
+    while (is_stored) {
+        errno = 0;
+        const struct dirent *const next = readdir(stream);
+        os_errno = errno;
+        if (!next)
+            break;
         if (watch_is_temporary(next->d_name))
             continue;
         watch_entry *const known = find_entry(watch, sorted_count, next->d_name);
@@ -149,6 +155,8 @@ static int list_directory(watch *watch)
             is_stored = append_entry(watch, next->d_name);
     }
     closedir(stream);
+    if (os_errno != 0)
+        return cli_fail_os(watch->dir, os_errno, "cannot watch");
     forget_missing(watch);
     return is_stored ? CLI_OK : cli_fail_nomem();
 }
