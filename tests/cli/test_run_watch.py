@@ -87,6 +87,23 @@ def watched(tool, directory):
         watch.process.wait()
 
 
+def put(place, name, source):
+    """A file, bytes, or a directory appears, or replaces a file, at once: a slow machine shows no half of it."""
+    hidden = os.path.join(place, ".put")
+    if isinstance(source, bytes):
+        write(hidden, source)
+    elif os.path.isdir(source):
+        shutil.copytree(source, hidden)
+    else:
+        shutil.copy(source, hidden)
+    os.rename(hidden, os.path.join(place, name))
+
+
+def put_steps(place, made, *steps):
+    for step in steps:
+        put(place, os.path.basename(made[step]), made[step])
+
+
 def write_slowly(path, content, pieces=6):
     with open(path, "wb") as file:
         for i in range(pieces):
@@ -113,7 +130,7 @@ def save_checkpoint(source, target, rng):
 def test_checkpoints_of_a_trainer(tool, directory, watched):
     made = checkpoints(os.path.join(directory, "made"), 3)
     rng = random.Random(1)
-    watch = watched("--key-every", "2", settle="1")
+    watch = watched("--key-every", "2", settle="2")
     save_checkpoint(made[100], os.path.join(watched.place, "checkpoint-100"), rng)
     save_checkpoint(made[200], os.path.join(watched.place, "tmp-checkpoint-200"), rng)
     watch.wait_for_steps(100)
@@ -132,7 +149,7 @@ def test_checkpoints_of_a_trainer(tool, directory, watched):
 
 def test_files_in_pieces_and_by_rename(tool, directory, watched):
     made = snapshots(os.path.join(directory, "made"), 4)
-    watch = watched(settle="1")
+    watch = watched(settle="2")
     write_slowly(os.path.join(watched.place, "step10.safetensors"), read(made[10]))
     write_slowly(os.path.join(watched.place, "step20.safetensors.tmp"), read(made[20]))
     os.rename(os.path.join(watched.place, "step20.safetensors.tmp"), os.path.join(watched.place, "step20.safetensors"))
@@ -159,7 +176,7 @@ def test_earlier_step_comes_later(tool, directory, watched):
     made = snapshots(os.path.join(directory, "made"), 2, size=300)
     watch = watched()
     for step in (20, 10):
-        shutil.copy(made[step], watched.place)
+        put_steps(watched.place, made, step)
         watch.wait_for_steps(step)
     watch.end()
     check_run(tool, watched.run, made)
@@ -183,9 +200,9 @@ def test_what_is_no_snapshot(tool, directory, watched):
     for name in ("log-1.txt", "checkpoint-7", "step5.safetensors.lmc"):
         watch.wait_for_message("/%s: has no tensors" % name)
     write(os.path.join(watched.place, "log-1.txt"), b"loss 1\nloss 0\n")
-    shutil.copy(made[20], watched.place)
+    put_steps(watched.place, made, 20)
     watch.wait_for_steps(20)
-    shutil.copy(made[10], os.path.join(watched.place, "checkpoint-7"))  # one that was left becomes a snapshot
+    put(watched.place, os.path.join("checkpoint-7", "model.safetensors"), made[10])  # one that was left becomes a snapshot
     watch.wait_for_steps(7)
     told, messages = watch.end()
     check(len(messages.splitlines()) == 5 and len(told.splitlines()) == 2, told + messages)
@@ -214,12 +231,12 @@ def test_damaged(tool, directory, watched, kind):
     write(broken, read(made[10])[:-100])
     watch = watched()
     watch.wait_for_message(name)
-    shutil.copy(made[20], watched.place)
+    put_steps(watched.place, made, 20)
     watch.wait_for_steps(20)
     check(watch.messages().count("\n") == 1, watch.messages())
-    write(broken, read(made[10])[:-50])
+    put(watched.place, name, read(made[10])[:-50])
     watch.wait(lambda: watch.messages().count("\n") == 2, "a second message")
-    write(broken, read(made[10]))
+    put(watched.place, name, made[10])
     watch.wait_for_steps(10)
     told, messages = watch.end()
     check(messages.count("\n") == 2, messages)
@@ -259,7 +276,7 @@ def test_other_content_of_a_step(tool, directory, watched):
     shutil.copy(made[10], watched.place)
     watch = watched()
     watch.wait_for_steps(10)
-    write(os.path.join(watched.place, "step10.safetensors"), read(made[20]))
+    put(watched.place, "step10.safetensors", made[20])
     watch.wait_for_message("step 10 is in the run with other content")
     check(watch.end()[1].count("\n") == 1, watch.messages())
     check_run(tool, watched.run, {10: made[10]})
@@ -279,7 +296,7 @@ def test_restart(tool, directory, watched):
     watch = watched()
     watch.wait_for_steps(10, 20)
     check(tree_of(watched.run) == before, "the run has changed")
-    shutil.copy(made[30], watched.place)
+    put_steps(watched.place, made, 30)
     watch.wait_for_steps(30)
     told, messages = watch.end()
     check(told.count("already there") == 2 and told.count("added") == 1 and messages == "", told + messages)
@@ -293,7 +310,7 @@ def test_removal(tool, directory, watched):
     shutil.copy(files[10], watched.place)
     watch = watched("--rm")
     watch.wait(lambda: os.listdir(watched.place) == [], "empty directory")
-    shutil.copytree(made[200], os.path.join(watched.place, "checkpoint-200"))
+    put_steps(watched.place, made, 200)
     watch.wait(lambda: os.listdir(watched.place) == [], "empty directory")
     check(watch.end()[1] == "", watch.messages())
     check_run(tool, watched.run, {**made, 10: files[10]})
@@ -316,14 +333,14 @@ def test_retention(tool, directory, watched):
     made = snapshots(os.path.join(directory, "made"), 8, size=300)
     watch = watched("--last", "2", "--every", "30")
     for step in made:
-        shutil.copy(made[step], watched.place)
+        put_steps(watched.place, made, step)
         watch.wait_for_steps(step)
     watch.wait(lambda: set(listed(tool, watched.run)) == {30, 60, 70, 80}, "steps that are kept")
     watch.end()
     check_run(tool, watched.run, {step: made[step] for step in (30, 60, 70, 80)})
     watch = watched("--last", "2", "--every", "30")  # steps that would go at once are not added again
     watch.wait_for_steps(30, 60, 70, 80)
-    shutil.copy(made[80], os.path.join(watched.place, "step90.safetensors"))
+    put(watched.place, "step90.safetensors", made[80])
     watch.wait_for_steps(90)
     told, _ = watch.end()
     check(steps_told(told) == {30, 60, 70, 80, 90}, told)
@@ -339,9 +356,9 @@ def test_run_in_the_directory(tool, directory, watched, inner):
     watch = Watch(tool, directory, run, watched.place)
     with contextlib.ExitStack() as stack:
         stack.callback(watch.process.kill)
-        shutil.copytree(made[100], os.path.join(watched.place, "checkpoint-100"))
+        put_steps(watched.place, made, 100)
         watch.wait_for_steps(100)
-        shutil.copytree(made[200], os.path.join(watched.place, "checkpoint-200"))
+        put_steps(watched.place, made, 200)
         watch.wait_for_steps(200)
         told, messages = watch.end()
     check(steps_told(told) == {100, 200}, told + messages)
@@ -412,15 +429,14 @@ def test_signal(tool, directory, watched, number, is_busy):
 def test_killed_at_random(tool, directory, watched, options, count):
     """After each kill the run is sound, has what was told, and the next watch goes on."""
     rng = random.Random(count)
-    content, tensors, told, killed = {}, first_snapshot(count=20000), set(), 0
+    content, tensors, told, found = {}, first_snapshot(count=20000), set(), set()
     for i in range(count):
         step = 10 * (i + 1)
         content[step] = model(tensors)
         tensors = next_snapshot(tensors, seed=step, part=0.05)
-        write(os.path.join(watched.place, "step%d.safetensors" % step), content[step])
+        put(watched.place, "step%d.safetensors" % step, content[step])
         watch = watched(*options, settle="0.05")
         time.sleep(rng.uniform(0, 0.5))
-        killed += watch.process.poll() is None
         watch.end(-signal.SIGKILL, signal.SIGKILL)
         told |= steps_told(watch.told())
         dropped = {int(line.split(":")[0].split()[1]) for line in watch.told().splitlines() if ": dropped" in line}
@@ -430,17 +446,15 @@ def test_killed_at_random(tool, directory, watched, options, count):
             lost = told - dropped - found
             wanted = {s for s in lost if not options or s % 40 == 0}
             check(not wanted, "steps %s were told and are gone: %s" % (sorted(wanted), watch.told()))
-        lacking = [s for s in content if s not in told and
-                   not os.path.exists(os.path.join(watched.place, "step%d.safetensors" % s))]
-        check(not options or set(lacking) <= found, "removed and not in the run: %s" % lacking)
-    check(killed > count // 2, "only %d watches were there to be killed" % killed)
+        gone = {s for s in content if not os.path.exists(os.path.join(watched.place, "step%d.safetensors" % s))}
+        check(gone <= told, "removed and not told to be added: %s" % sorted(gone - told))
     watch = watched(*options)
     last = max(content)
     watch.wait(lambda: os.path.isdir(os.path.join(watched.run, str(last))), "the last step")
     made = {s: write(os.path.join(directory, "step%d" % s), content[s]) for s in content}
     if options:
         wanted = {s for s in content if s % 40 == 0}
-        watch.wait(lambda: os.listdir(watched.place) == [] or wanted <= set(listed(tool, watched.run)), "all kept")
+        watch.wait(lambda: wanted <= set(listed(tool, watched.run)), "steps that are kept")
     else:
         watch.wait_for_steps(*content)
         wanted = set(content)
