@@ -202,7 +202,7 @@ def test_what_is_no_snapshot(tool, directory, watched):
     write(os.path.join(watched.place, "log-1.txt"), b"loss 1\nloss 0\n")
     put_steps(watched.place, made, 20)
     watch.wait_for_steps(20)
-    put(watched.place, os.path.join("checkpoint-7", "model.safetensors"), made[10])  # one that was left becomes a snapshot
+    put(watched.place, os.path.join("checkpoint-7", "model.safetensors"), made[10])  # what was left has tensors now
     watch.wait_for_steps(7)
     told, messages = watch.end()
     check(len(messages.splitlines()) == 5 and len(told.splitlines()) == 2, told + messages)
