@@ -4,6 +4,7 @@
 #include "tool/args.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* One option of some commands. An option whose help text differs from command to command has several rows. The manual
@@ -18,7 +19,8 @@ typedef struct option {
 } option;
 
 #define ALL_COMMANDS ((CLI_ANALYZE << 1) - 1)
-#define RUN_WORK (CLI_RUN_ADD | CLI_RUN_RESTORE | CLI_RUN_VERIFY | CLI_RUN_DROP | CLI_RUN_KEEP | CLI_RUN_DIFF)
+#define RUN_ADDS (CLI_RUN_ADD | CLI_RUN_WATCH)
+#define RUN_WORK (RUN_ADDS | CLI_RUN_RESTORE | CLI_RUN_VERIFY | CLI_RUN_DROP | CLI_RUN_KEEP | CLI_RUN_DIFF)
 #define WITH_BASE (CLI_RESTORE | CLI_VERIFY | CLI_CAT | CLI_INFO | CLI_GET | CLI_DIFF)
 
 static const option options[] = {
@@ -72,11 +74,14 @@ static const option options[] = {
      "\"lmc-st diff --json\" gives, each with its file; added and\n"
      "removed: names of files"},
     {CLI_OPT_STEP, 0, "step", "N", CLI_RUN_ADD, "the step, whatever the name of the snapshot says"},
-    {CLI_OPT_KEY_EVERY, 0, "key-every", "K", CLI_RUN_ADD,
+    {CLI_OPT_SETTLE, 0, "settle", "S", CLI_RUN_WATCH, "seconds in which nothing may have changed; default 5"},
+    {CLI_OPT_KEY_EVERY, 0, "key-every", "K", RUN_ADDS,
      "a key frame at the latest after K steps, 1 to 63; the run\n"
      "remembers it; default 8"},
     {CLI_OPT_LAST, 0, "last", "N", CLI_RUN_KEEP, "keep the newest N steps"},
     {CLI_OPT_EVERY, 0, "every", "M", CLI_RUN_KEEP, "keep the steps that M divides"},
+    {CLI_OPT_LAST, 0, "last", "N", CLI_RUN_WATCH, "after each step, keep the newest N steps ..."},
+    {CLI_OPT_EVERY, 0, "every", "M", CLI_RUN_WATCH, "... and those that M divides; default: all steps"},
     {CLI_OPT_SHA256, 0, "sha256", "HEX", CLI_VERIFY,
      "the file that FILE restores to (a plain file: FILE itself)\n"
      "must have this SHA-256, which hubs show for their files;\n"
@@ -90,7 +95,7 @@ static const option options[] = {
     {CLI_OPT_OUTPUT, 'o', "output", "OUT", CLI_RUN_GET, "name of the output, \"-\" for standard output"},
     {CLI_OPT_STDOUT, 'c', "stdout", NULL, CLI_CONVERT | CLI_RESTORE,
      "write to standard output; the default if the input is \"-\""},
-    {CLI_OPT_LEVEL, 0, "level", "LEVEL", CLI_CONVERT | CLI_RUN_ADD,
+    {CLI_OPT_LEVEL, 0, "level", "LEVEL", CLI_CONVERT | RUN_ADDS,
      "default, fast (a little larger) or max (slower, smaller)"},
     {CLI_OPT_BASE, 0, "base", "OLD", CLI_CONVERT,
      "store what has changed since OLD, an earlier snapshot of IN\n"
@@ -103,7 +108,7 @@ static const option options[] = {
      "where the base of OLD is, if OLD is an archive with a base"},
     {CLI_OPT_BASE_DIR, 0, "base-dir", "DIR", WITH_BASE | CLI_BENCH | CLI_ANALYZE,
      "where bases are looked for, before an archive's directory"},
-    {CLI_OPT_EXCLUDE, 0, "exclude", "GLOB", CLI_CONVERT | CLI_RUN_ADD,
+    {CLI_OPT_EXCLUDE, 0, "exclude", "GLOB", CLI_CONVERT | RUN_ADDS,
      "of a directory, copy files whose path or name fits GLOB"},
     {CLI_OPT_RAW, 0, "raw", NULL,
      CLI_CONVERT | CLI_LS | CLI_INFO | CLI_GET | CLI_DIFF | CLI_BENCH | CLI_ANALYZE,
@@ -122,7 +127,7 @@ static const option options[] = {
     {CLI_OPT_FORCE, 'f', "force", NULL, CLI_GET | CLI_RUN_GET,
      "replace an existing output; write even to a terminal"},
     {CLI_OPT_RM, 0, "rm", NULL, CLI_CONVERT, "remove IN once OUT was read back and gave IN, byte for byte"},
-    {CLI_OPT_RM, 0, "rm", NULL, CLI_RUN_ADD, "remove SNAPSHOT once its step was read back and gave it"},
+    {CLI_OPT_RM, 0, "rm", NULL, RUN_ADDS, "remove a snapshot once its step was read back and gave it"},
     {CLI_OPT_RM, 0, "rm", NULL, CLI_RESTORE, "remove ARCHIVE once OUT was read back and found equal"},
     {CLI_OPT_KEEP, 'k', "keep", NULL, CLI_CONVERT | CLI_RESTORE, "keep the input (the default)"},
     {CLI_OPT_SALVAGE, 0, "salvage", NULL, CLI_RESTORE,
@@ -132,18 +137,18 @@ static const option options[] = {
      "change nothing, only say what would be done"},
     {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_CONVERT | CLI_RESTORE | CLI_RUN_RESTORE,
      "do not wait until OUT has reached the disk"},
-    {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, CLI_RUN_ADD, "do not wait until the step has reached the disk"},
+    {CLI_OPT_NO_FSYNC, 0, "no-fsync", NULL, RUN_ADDS, "do not wait until the step has reached the disk"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_CONVERT, "no progress bar, summary, or warning"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RESTORE, "neither progress bar nor summary on a terminal"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_VERIFY,
      "no progress bar, summary, or line on what is no archive"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_DIFF | CLI_RUN_DIFF, "no output, only the exit status"},
-    {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RUN_ADD, "no progress bar, no line for a step, no warning"},
+    {CLI_OPT_QUIET, 'q', "quiet", NULL, RUN_ADDS, "no progress bar, no line for a step, no warning"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RUN_DROP | CLI_RUN_KEEP, "no progress bar, no line for a step"},
     {CLI_OPT_QUIET, 'q', "quiet", NULL, CLI_RUN_RESTORE | CLI_RUN_VERIFY, "no progress bar on a terminal"},
     {CLI_OPT_VERBOSE, 'v', "verbose", NULL, CLI_CONVERT | CLI_RESTORE | CLI_VERIFY,
      "summary of each file, even without a terminal"},
-    {CLI_OPT_VERBOSE, 'v', "verbose", NULL, CLI_RUN_ADD | CLI_RUN_RESTORE, "a line for each file"},
+    {CLI_OPT_VERBOSE, 'v', "verbose", NULL, RUN_ADDS | CLI_RUN_RESTORE, "a line for each file"},
     {CLI_OPT_VERBOSE, 'v', "verbose", NULL, CLI_RUN_VERIFY, "a line for each step and each file"},
     {CLI_OPT_TEST, 't', "test", NULL, 0, NULL},
     {CLI_OPT_VERSION, 0, "version", NULL, 0, NULL},
@@ -260,6 +265,19 @@ static int set_key_every(parser *parser, const char *value)
     return 1;
 }
 
+/* Seconds with a fraction, down to milliseconds. */
+static int set_settle(parser *parser, const char *value)
+{
+    const uint64_t most = 86400; /* a day */
+    char *end = NULL;
+    const double seconds = value[0] >= '0' && value[0] <= '9' ? strtod(value, &end) : -1;
+    if (seconds < 0 || seconds > (double)most || strspn(value, "0123456789.") != (size_t)(end - value) ||
+        *end != '\0')
+        return fail_parse(parser, "a number of seconds, at most 86400, is expected, not", value);
+    parser->args->settle_ms = (uint64_t)(seconds * 1000 + 0.5);
+    return 1;
+}
+
 /* Of --last and --every. */
 static int set_count(parser *parser, const char *value, uint64_t *count)
 {
@@ -326,6 +344,7 @@ static int apply_option(parser *parser, const option *option, const char *value)
     case CLI_OPT_BASE_DIR: return set_base_dir(parser, value);
     case CLI_OPT_EXCLUDE: return set_exclude(parser, value);
     case CLI_OPT_STEP: return set_step(parser, value);
+    case CLI_OPT_SETTLE: return set_settle(parser, value);
     case CLI_OPT_KEY_EVERY: return set_key_every(parser, value);
     case CLI_OPT_LAST: return set_count(parser, value, &parser->args->last);
     case CLI_OPT_EVERY: return set_count(parser, value, &parser->args->every);

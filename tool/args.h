@@ -33,6 +33,7 @@
 #define CLI_OPT_DRY_RUN (1u << 23)
 #define CLI_OPT_LAST (1u << 24)
 #define CLI_OPT_EVERY (1u << 25)
+#define CLI_OPT_SETTLE (1u << 26)
 
 /* Commands, as bits of the table of options. */
 #define CLI_CONVERT (1u << 0)
@@ -56,6 +57,7 @@
 #define CLI_RUN_KEEP (1u << 18)
 #define CLI_RUN_DIFF (1u << 19)
 #define CLI_RUN_REPAIR (1u << 20)
+#define CLI_RUN_WATCH (1u << 21)
 #define CLI_ANALYZE (1u << 22)
 
 #define CLI_BASE_DIRS_MAX 16
@@ -79,6 +81,7 @@ typedef struct cli_args {
     uint64_t step;
     unsigned key_every;   /* 0: not given */
     uint64_t last, every; /* likewise */
+    uint64_t settle_ms;   /* milliseconds */
 } cli_args;
 
 /* Reads a step: decimal, at most LMC_ST_RUN_STEP_MAX. Returns 0 if the text is none. */

@@ -90,6 +90,10 @@ class Tool:
             return subprocess.Popen([self.path, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, cwd=cwd, user=user, env=environment)
 
+    def spawn(self, *arguments, stdout, stderr):
+        """Starts the tool with outputs that are files: it may be read while it runs."""
+        return subprocess.Popen([self.path, *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+
     def run(self, *arguments, cwd=None, user=None, more_environment=None, **limits):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         process = self.start(*arguments, cwd=cwd, user=user, more_environment=more_environment, **limits)

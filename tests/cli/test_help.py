@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tool")
 COMPLETIONS = os.path.join(SOURCES, "completions")
 COMMANDS = "analyze bench cat convert diff doctor get help info ls restore run verify".split()
-RUN_COMMANDS = "add diff drop get info keep ls repair restore verify".split()
+RUN_COMMANDS = "add diff drop get info keep ls repair restore verify watch".split()
 SHELL_SECONDS = 60
 
 
@@ -99,6 +99,9 @@ EXPECTED = (
     (["run", "add", "folder", "pl"], ["plain.safetensors"]),
     (["run", "restore", "folder", ""], ["30", "3010"]),
     (["run", "keep", "--last", "3", "fo"], ["folder"]),
+    (["run", "watch", "folder", "fo"], ["folder"]),
+    (["run", "watch", "--se"], ["--settle"]),
+    (["run", "watch", "--settle", "2.5", "fo"], ["folder"]),
 )
 
 

@@ -25,12 +25,13 @@ static const char about[] =
     "  lmc-st run keep     remove all steps but the newest and every Mth\n"
     "  lmc-st run diff     compare the tensors of two steps\n"
     "  lmc-st run repair   write the list of steps anew\n"
+    "  lmc-st run watch    add what a trainer completes\n"
     "\n"
     "  lmc-st run COMMAND --help   what a command does, and its options\n";
 
 const cli_command *const cli_run_commands[] = {
-    &cli_run_add,  &cli_run_ls,   &cli_run_info, &cli_run_restore, &cli_run_get, &cli_run_verify,
-    &cli_run_drop, &cli_run_keep, &cli_run_diff, &cli_run_repair,  NULL};
+    &cli_run_add,  &cli_run_ls,   &cli_run_info, &cli_run_restore, &cli_run_get,   &cli_run_verify,
+    &cli_run_drop, &cli_run_keep, &cli_run_diff, &cli_run_repair,  &cli_run_watch, NULL};
 
 static int run_without_command(const cli_args *args)
 {

@@ -36,8 +36,7 @@ static int compare_snapshots(const void *left, const void *right)
     return a->number - b->number;
 }
 
-/* Reads the step back, compares it with the snapshot as that is now, and removes the snapshot. */
-static int remove_snapshot(const cli_args *args, cli_job *job, const lmc_st_run_step *step)
+int cli_run_remove_snapshot(const cli_args *args, cli_job *job, const lmc_st_run_step *step)
 {
     cli_removal *removal = NULL;
     lmc_st_options options = job->options;
@@ -69,7 +68,7 @@ static int add_snapshot(const cli_args *args, const char *path)
     int exit_status = cli_job_end(&job, status);
     if (exit_status == CLI_OK)
         exit_status = cli_finish_output();
-    return exit_status == CLI_OK && is_removed ? remove_snapshot(args, &job, &step) : exit_status;
+    return exit_status == CLI_OK && is_removed ? cli_run_remove_snapshot(args, &job, &step) : exit_status;
 }
 
 static int add_all(const cli_args *args)

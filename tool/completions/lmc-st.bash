@@ -32,6 +32,8 @@ _lmc_st_options() {
   'run keep') echo '--last --every -j --threads --dry-run -q --quiet -h --help' ;;
   'run diff') echo '--json -j --threads -q --quiet -h --help' ;;
   'run repair') echo '-h --help' ;;
+  'run watch') echo '--settle --key-every --last --every --level --exclude -j --threads --rm --no-fsync' \
+    '-q --quiet -v --verbose -h --help' ;;
   '') echo '-t --test --version -h --help' ;;
   esac
 }
@@ -102,7 +104,7 @@ _lmc_st() {
     elif [ -z "$is_over" ] && [[ $word == -?* ]]; then
       case $word in
       -o | --output | --level | -j | --threads | --sha256 | --range | --base | --base-dir | --exclude) value=$word ;;
-      --step | --key-every | --last | --every) value=$word ;;
+      --step | --key-every | --last | --every | --settle) value=$word ;;
       esac
     elif [ -z "$command" ]; then
       command=$word
@@ -116,7 +118,8 @@ _lmc_st() {
 
   case $value in
   --level) _lmc_st_words 'default fast max' ;;
-  -j | --threads | --sha256 | --range | --exclude | --step | --key-every | --last | --every) ;;
+  -j | --threads | --sha256 | --range | --exclude | --step | --key-every | --last | --every | \
+    --settle) ;;
   -o | --output) _lmc_st_files '*' ;;
   --base) _lmc_st_files '*.lmc' "${_lmc_st_plain[@]}" ;;
   --base-dir) _lmc_st_folders ;;
@@ -131,7 +134,7 @@ _lmc_st() {
       if [ ${#operands[@]} -eq 0 ]; then
         _lmc_st_words 'convert restore verify cat ls info get diff analyze bench doctor run'
       fi ;;
-    run) _lmc_st_words 'add ls info restore get verify drop keep diff repair' ;;
+    run) _lmc_st_words 'add ls info restore get verify drop keep diff repair watch' ;;
     'run add')
       case ${#operands[@]} in
       0) _lmc_st_folders ;;
@@ -139,7 +142,7 @@ _lmc_st() {
       esac ;;
     'run '*)
       case $command/${#operands[@]} in
-      */0) _lmc_st_folders ;;
+      */0 | 'run watch'/1) _lmc_st_folders ;;
       'run verify'/* | 'run drop'/* | 'run restore'/1 | 'run get'/1 | 'run diff'/[12]) _lmc_st_steps "${operands[0]}" ;;
       esac ;;
     convert) _lmc_st_files "${_lmc_st_plain[@]}" ;;

@@ -12,7 +12,7 @@ function __lmc_st_operands
             set is_over 1
         else if test $is_over -eq 0; and string match -q -- '-?*' $word
             contains -- $word -o --output --level -j --threads --sha256 --range --base --base-dir --exclude \
-                --step --key-every --last --every; and set is_value 1
+                --step --key-every --last --every --settle; and set is_value 1
         else
             printf '%s\n' $word
         end
@@ -87,6 +87,7 @@ complete -c lmc-st -n '__lmc_st_has 0 run' -a drop -d 'Remove steps'
 complete -c lmc-st -n '__lmc_st_has 0 run' -a keep -d 'Remove all steps but the newest and every Mth'
 complete -c lmc-st -n '__lmc_st_has 0 run' -a diff -d 'Compare the tensors of two steps'
 complete -c lmc-st -n '__lmc_st_has 0 run' -a repair -d 'Write the list of steps anew'
+complete -c lmc-st -n '__lmc_st_has 0 run' -a watch -d 'Add what a trainer completes'
 
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -l version -d 'Print the version'
 complete -c lmc-st -n 'test (count (__lmc_st_operands)) -eq 0' -s t -l test -d 'The same as verify'
@@ -94,19 +95,20 @@ complete -c lmc-st -s h -l help -d 'Show the help text'
 complete -c lmc-st -n '__lmc_st_is convert restore' -s o -l output -rF -d 'Name of the output'
 complete -c lmc-st -n '__lmc_st_is get run-restore run-get' -s o -l output -rF -d 'Name of the output'
 complete -c lmc-st -n '__lmc_st_is convert restore' -s c -l stdout -d 'Write to standard output'
-complete -c lmc-st -n '__lmc_st_is convert run-add' -l level -x -a 'default fast max' -d 'Level of compression'
-complete -c lmc-st -n '__lmc_st_is convert run-add' -l exclude -x -d 'Files of a directory to copy'
+complete -c lmc-st -n '__lmc_st_is convert run-add run-watch' -l level -x -a 'default fast max' -d 'Level of compression'
+complete -c lmc-st -n '__lmc_st_is convert run-add run-watch' -l exclude -x -d 'Files of a directory to copy'
 complete -c lmc-st -n '__lmc_st_is convert ls info get diff analyze bench' -l raw -d 'Take a file of any kind'
 complete -c lmc-st -n '__lmc_st_is convert restore verify cat diff bench' -s j -l threads -x -d 'Number of threads'
-complete -c lmc-st -n '__lmc_st_is run-add run-restore run-verify run-drop run-keep run-diff' -s j -l threads -x \
-    -d 'Number of threads'
+complete -c lmc-st -n '__lmc_st_is run-add run-restore run-verify run-drop run-keep run-diff run-watch' -s j -l threads \
+    -x -d 'Number of threads'
 complete -c lmc-st -n '__lmc_st_is convert restore get run-restore run-get' -s f -l force -d 'Replace an existing output'
 complete -c lmc-st -n '__lmc_st_is run-add' -s f -l force -d 'Replace a step with other content'
 complete -c lmc-st -n '__lmc_st_is cat' -s f -l force -d 'Write even to a terminal'
-complete -c lmc-st -n '__lmc_st_is convert restore run-add' -l rm -d 'Remove the input once the output was compared'
+complete -c lmc-st -n '__lmc_st_is convert restore run-add run-watch' -l rm -d 'Remove the input once the output was compared'
 complete -c lmc-st -n '__lmc_st_is convert restore' -s k -l keep -d 'Keep the input'
 complete -c lmc-st -n '__lmc_st_is restore' -l salvage -d 'Write the tensors that are sound'
-complete -c lmc-st -n '__lmc_st_is convert restore run-add run-restore' -l no-fsync -d 'Do not wait for the disk'
+complete -c lmc-st -n '__lmc_st_is convert restore run-add run-restore run-watch' -l no-fsync \
+    -d 'Do not wait for the disk'
 complete -c lmc-st -n '__lmc_st_is convert restore verify cat info get diff bench' -l base \
     -xka '(__fish_complete_suffix .lmc; __lmc_st_plain)' -d 'The snapshot it is based on'
 complete -c lmc-st -n '__lmc_st_is convert restore verify cat info get diff analyze bench' -l base-dir \
@@ -115,20 +117,22 @@ complete -c lmc-st -n '__lmc_st_is verify' -l sha256 -x -d 'SHA-256 of the resto
 complete -c lmc-st -n '__lmc_st_is get' -l range -x -d 'Bytes A:B of the tensor'
 complete -c lmc-st -n '__lmc_st_is ls info diff analyze bench doctor run-ls run-info run-diff' -l json -d 'Output for programs'
 complete -c lmc-st -n '__lmc_st_is convert restore verify' -s q -l quiet -d 'Neither progress bar nor summary'
-complete -c lmc-st -n '__lmc_st_is run-add run-restore run-verify run-drop run-keep' -s q -l quiet \
+complete -c lmc-st -n '__lmc_st_is run-add run-restore run-verify run-drop run-keep run-watch' -s q -l quiet \
     -d 'Neither progress bar nor lines of steps'
 complete -c lmc-st -n '__lmc_st_is diff run-diff' -s q -l quiet -d 'No output, only the exit status'
 complete -c lmc-st -n '__lmc_st_is convert restore verify' -s v -l verbose -d 'Summary of each file'
-complete -c lmc-st -n '__lmc_st_is run-add run-restore run-verify' -s v -l verbose -d 'A line for each file'
+complete -c lmc-st -n '__lmc_st_is run-add run-restore run-verify run-watch' -s v -l verbose -d 'A line for each file'
 complete -c lmc-st -n '__lmc_st_is run-add' -l step -x -d 'The step'
-complete -c lmc-st -n '__lmc_st_is run-add' -l key-every -x -d 'Most steps up to a key frame'
-complete -c lmc-st -n '__lmc_st_is run-keep' -l last -x -d 'Newest steps to keep'
-complete -c lmc-st -n '__lmc_st_is run-keep' -l every -x -d 'Keep the steps that it divides'
+complete -c lmc-st -n '__lmc_st_is run-add run-watch' -l key-every -x -d 'Most steps up to a key frame'
+complete -c lmc-st -n '__lmc_st_is run-keep run-watch' -l last -x -d 'Newest steps to keep'
+complete -c lmc-st -n '__lmc_st_is run-keep run-watch' -l every -x -d 'Keep the steps that it divides'
+complete -c lmc-st -n '__lmc_st_is run-watch' -l settle -x -d 'Seconds without a change'
 complete -c lmc-st -n '__lmc_st_is run-add run-drop run-keep' -l dry-run -d 'Only say what would be done'
 
 complete -c lmc-st -n '__lmc_st_has 0 run-add run-ls run-info run-restore run-get' -a '(__fish_complete_directories)'
-complete -c lmc-st -n '__lmc_st_has 0 run-verify run-drop run-keep run-diff run-repair' \
+complete -c lmc-st -n '__lmc_st_has 0 run-verify run-drop run-keep run-diff run-repair run-watch' \
     -a '(__fish_complete_directories)'
+complete -c lmc-st -n '__lmc_st_has 1 run-watch' -a '(__fish_complete_directories)'
 complete -c lmc-st -n '__lmc_st_is run-add; and not __lmc_st_has 0 run-add' -k -a '(__lmc_st_plain)'
 complete -c lmc-st -n '__lmc_st_has 1 run-restore run-get run-diff; or __lmc_st_has 2 run-diff' \
     -a '(__lmc_st_steps)' -d Step
