@@ -95,7 +95,7 @@ typedef enum lmc_status {
     LMC_ERR_LIMIT = 9,       /* a documented limit is exceeded */
     LMC_ERR_IO = 10,         /* a callback or a system call failed */
     LMC_ERR_HEADER = 11,     /* a container header is malformed (lmc_st.h) */
-    LMC_ERR_CANCELLED = 12   /* stopped on the caller's request (lmc_st.h) */
+    LMC_ERR_CANCELLED = 12   /* stopped on the caller's request (lmc_ctx_set_cancel(), lmc_st.h) */
 } lmc_status;
 
 /* A short English phrase for a status, "unknown status" for other values. Static storage, never NULL. */
@@ -257,6 +257,13 @@ LMC_STABLE const lmc_diag *lmc_ctx_diag(const lmc_ctx *ctx);
 /* Threads that lmc_decode() and lmc_decode_range() may use with this context: as
  * lmc_params.thread_count. Default 1. Error: ARG. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count);
+
+/* lmc_encode(), lmc_decode() and lmc_decode_range() with this context end with CANCELLED soon after *cancel becomes
+ * non-zero, or with a success that was near. The threads of the call have ended then.
+ *  cancel: a signal handler may set it, or another thread by an atomic store. It is read by atomic loads, once a block.
+ *  It must stay valid until another one is set. NULL, the default, asks for none.
+ * Error: ARG. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_ctx_set_cancel(lmc_ctx *ctx, const volatile int *cancel);
 
 /* ---- whole tensors ------------------------------------------------------------------------------ */
 

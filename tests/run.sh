@@ -23,7 +23,8 @@
 #                     GGUF go through lmc-st and load again; damaged ones
 #         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
 #         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
-#         python      the package lmcodec with the library of the build: NumPy, PyTorch, the tests of safetensors, types
+#         python      the package lmcodec with the library of the build: NumPy, PyTorch (an old and a current one), the
+#                     tests of safetensors, transformers, diffusers, Lightning, Keras, h5py, types
 #         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
 #         package     programs outside the tree against an installed LMC
 #         checks      rules of the source: layers, interface, format document, text, layout, warnings; the programs of
@@ -253,16 +254,20 @@ part_transformers() {
 }
 
 part_containers() {
-  with_torch old venv_old_torch "needs torch and a package index (Debian: python3-torch python3-venv)"
-  with_torch now lmc_venv_torch_now "needs torch from the package index"
+  in_venv containers-old venv_old_torch "$needs_torch" tests/containers
+  in_venv containers-now lmc_venv_torch_now "$needs_torch_now" tests/containers
 }
 
-with_torch() { # WHICH SET_UP REASON
+needs_torch="needs torch (Debian: python3-torch python3-venv) and a package index"
+needs_torch_now="needs torch from the package index"
+
+in_venv() { # LOG SET_UP REASON ARGUMENT...: pytest in the environment that SET_UP makes
+  log=$1
   if "$2"; then
-    with_build build_test run_pytest "containers-$1" "$lmc_venv_dir/bin/python" tests/containers -n "$lmc_jobs" \
-      --dist loadfile -W ignore
+    shift 3
+    with_build build_test run_pytest "$log" "$lmc_venv_dir/bin/python" "$@" -n "$lmc_jobs" --dist loadfile -W ignore
   else
-    skip "containers-$1" "$3"
+    skip "$log" "$3"
   fi
 }
 
@@ -311,13 +316,16 @@ part_h5examples() {
   fi
 }
 
+# All tests with an old torch; with a current one and with jax those that are about frameworks.
 part_python() {
-  if lmc_venv_python; then
-    with_build build_test run_pytest python "$lmc_python_torch" tests/python -n "$lmc_jobs" --dist loadfile \
-      --ignore tests/python/test_wheel.py
-  else
-    skip python "needs torch (Debian: python3-torch python3-venv) and safetensors from the package index"
-  fi
+  at=tests/python/test_python
+  in_venv python-old lmc_venv_python "$needs_torch" tests/python --ignore tests/python/test_wheel.py \
+    --ignore "${at}_lightning.py" --ignore "${at}_diffusers.py"
+  in_venv python-now lmc_venv_torch_now "$needs_torch_now" "${at}_frameworks.py" "${at}_lightning.py" \
+    "${at}_diffusers.py" "${at}_transformers.py" "${at}_keras.py" "${at}_document.py" "${at}_torch.py" \
+    "${at}_numpy.py" "${at}_codec.py" "${at}_types.py"
+  in_venv python-keras lmc_venv_keras "needs Keras and jax from the package index" "${at}_keras.py" "${at}_h5.py" \
+    "${at}_h5_repack.py" "${at}_numpy.py" "${at}_frameworks.py"
 }
 
 part_wheel() {

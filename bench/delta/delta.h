@@ -37,8 +37,8 @@ typedef struct delta_pair {
 int delta_pair_load(delta_pair *pair, const char *base_path, const char *path, size_t nbytes);
 
 /* Makes a pair of one synthetic tensor, f32 or bf16: normal numbers before and after a small step. The step changes
- * 0.3 % of the bf16 values, and all f32 values. Else as delta_pair_load(). */
-int delta_pair_make(delta_pair *pair, lmc_dtype dtype, size_t nbytes);
+ * about the given share of the values. Else as delta_pair_load(). */
+int delta_pair_make(delta_pair *pair, lmc_dtype dtype, double changed_share, size_t nbytes);
 
 void delta_pair_free(delta_pair *pair);
 
@@ -58,6 +58,7 @@ typedef struct delta_method {
     int is_slow; /* one copy, one round */
     int option;  /* a level */
     int is_xor;  /* lists hold the XOR with the base, not the values */
+    unsigned thread_count;
     /* Returns the bytes written to dst, 0 if it fails. */
     size_t (*encode)(const struct delta_method *, delta_work *, const delta_unit *, const uint8_t *content,
                      const uint8_t *base, uint8_t *dst, size_t capacity);

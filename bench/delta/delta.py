@@ -2,12 +2,14 @@
 
     python3 bench/delta/delta.py BUILD [--mib 64] [--rounds 5] [--clock wall|cpu] [--json OUT.json] [BASE NEW]...
 
-BUILD is a build folder with -DLMC_BUILD_BENCH=ON. Without files: the pair of examples/data and two synthetic ones.
+BUILD is a build folder with -DLMC_BUILD_BENCH=ON. Without files: the pair of examples/data, whose tensors are
+small, and a large synthetic tensor of bf16 and f32, of which few, some or all values have changed.
 
 All is measured in memory, on one thread: the tensors of NEW, given the tensors of BASE with the same names. LMC makes
 a frame of each tensor, with every kernel set of the CPU; it makes and verifies checksums and base hashes. The other
 methods take all tensors of a dtype as one stream, which gives them their best ratio. They store no names or sizes.
 
+  ranges         decode reads 256 KiB at a time by lmc_decode_range(), which decodes each block that it touches
   XOR groups     XOR with the base, bytes of equal significance together, then a coder. RLE + Huffman is the scheme of
                  arXiv 2505.09810, as far as the paper tells it (bench/codec/huffman.c)
   index + value  an int32 and the new value for each value that has changed
@@ -32,6 +34,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples", "data")
+SYNTHETIC = (("bf16", "0.0001"), ("bf16", "0.003"), ("bf16", "0.03"), ("f32", "0.003"), ("f32", "0.9999"))
 KERNELS = ("scalar", "neon", "avx2", "avx512")
 
 
@@ -101,7 +104,7 @@ def main():
     files = arguments.files or [os.path.join(EXAMPLES, f"step0{step}.bf16.safetensors") for step in (3000, 3010)]
     sources = [files[i:i + 2] for i in range(0, len(files), 2)]
     if not arguments.files:
-        sources += [["--synthetic", "bf16"], ["--synthetic", "f32"]]
+        sources += [["--synthetic", dtype, "--changed", share] for dtype, share in SYNTHETIC]
     program = os.path.join(arguments.build, "bench", "lmc-bench-delta")
     tool = os.path.join(arguments.build, "tool", "lmc-st")
     print(f"machine: {machine()}\none thread, speeds in GiB/s by the {arguments.clock} clock, fastest of "

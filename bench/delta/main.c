@@ -2,7 +2,7 @@
  * main.c - lmc-bench-delta: every method of methods.c on one pair of snapshots, in memory, on one thread.
  *
  *   lmc-bench-delta [--mib N] [--rounds N] [--clock wall|cpu] [--only SET|peers] BASE NEW
- *   lmc-bench-delta [...] --synthetic bf16|f32
+ *   lmc-bench-delta [...] --synthetic bf16|f32 [--changed SHARE]
  *
  * A round encodes all units of the content, overwrites the memory for results, decodes all units, and compares. A
  * memcpy of the whole content stands beside. The fastest round of each method counts. `--clock cpu` counts the time
@@ -26,6 +26,7 @@ typedef struct options {
     unsigned rounds;
     int is_cpu_clock;
     const char *only, *synthetic;
+    double changed_share; /* of a synthetic pair */
     const char *base, *content;
 } options;
 
@@ -200,10 +201,14 @@ static int parse_options(int argc, char **argv, options *options)
             options->only = value;
         else if (strcmp(argv[i], "--synthetic") == 0)
             options->synthetic = value;
+        else if (strcmp(argv[i], "--changed") == 0)
+            options->changed_share = strtod(value, NULL);
         else
             return -1;
     }
     if (options->rounds == 0 || options->mib == 0)
+        return -1;
+    if (!(options->changed_share > 0 && options->changed_share < 1))
         return -1;
     if (options->only && strcmp(options->only, "peers") != 0 && setenv("LMC_KERNELS", options->only, 1) != 0)
         return -1;
@@ -219,17 +224,17 @@ static int parse_options(int argc, char **argv, options *options)
 
 int main(int argc, char **argv)
 {
-    options options = {.mib = 64, .rounds = 5};
+    options options = {.mib = 64, .rounds = 5, .changed_share = 0.003};
     delta_pair pair;
     if (parse_options(argc, argv, &options) != 0) {
         fprintf(stderr, "usage: lmc-bench-delta [--mib N] [--rounds N] [--clock wall|cpu] [--only SET|peers] "
-                        "BASE NEW | --synthetic bf16|f32\n");
+                        "BASE NEW | --synthetic bf16|f32 [--changed SHARE]\n");
         return 2;
     }
     int failed;
     if (options.synthetic)
         failed = delta_pair_make(&pair, options.synthetic[0] == 'f' ? LMC_DTYPE_F32 : LMC_DTYPE_BF16,
-                                 options.mib << 20);
+                                 options.changed_share, options.mib << 20);
     else
         failed = delta_pair_load(&pair, options.base, options.content, options.mib << 20);
     if (!failed)

@@ -11,6 +11,8 @@
 
 /* ---- LMC ---- */
 
+#define RANGE_NBYTES ((size_t)256 << 10)
+
 static size_t lmc_encode_unit(const delta_method *method, delta_work *work, const delta_unit *unit,
                               const uint8_t *content, const uint8_t *base, uint8_t *dst, size_t capacity)
 {
@@ -19,6 +21,7 @@ static size_t lmc_encode_unit(const delta_method *method, delta_work *work, cons
     lmc_params_init(&params);
     params.dtype = unit->dtype;
     params.level = (lmc_level)method->option;
+    params.thread_count = method->thread_count;
     if (!unit->has_base)
         base = NULL;
     return lmc_encode(work->lmc, &params, content, unit->nbytes, base, unit->nbytes, dst, capacity, &size) ==
@@ -37,11 +40,26 @@ static size_t lmc_encode_alone(const delta_method *method, delta_work *work, con
 static int lmc_decode_unit(const delta_method *method, delta_work *work, const delta_unit *unit,
                            const uint8_t *src, size_t src_nbytes, const uint8_t *base, uint8_t *dst)
 {
-    (void)method;
     size_t size;
+    if (lmc_ctx_set_thread_count(work->lmc, method->thread_count) != LMC_OK)
+        return -1;
     const lmc_status status =
         lmc_decode(work->lmc, src, src_nbytes, base, unit->nbytes, dst, unit->nbytes, &size);
     return status == LMC_OK && size == unit->nbytes ? 0 : -1;
+}
+
+/* All of the content in ranges: each decodes the blocks that it touches, and copies a part. */
+static int lmc_decode_ranges(const delta_method *method, delta_work *work, const delta_unit *unit,
+                             const uint8_t *src, size_t src_nbytes, const uint8_t *base, uint8_t *dst)
+{
+    if (lmc_ctx_set_thread_count(work->lmc, method->thread_count) != LMC_OK)
+        return -1;
+    for (size_t at = 0; at < unit->nbytes; at += RANGE_NBYTES) {
+        const size_t left = unit->nbytes - at, nbytes = left < RANGE_NBYTES ? left : RANGE_NBYTES;
+        if (lmc_decode_range(work->lmc, src, src_nbytes, base, unit->nbytes, at, nbytes, dst + at) != LMC_OK)
+            return -1;
+    }
+    return 0;
 }
 
 /* ---- XOR and byte groups ---- */
@@ -155,17 +173,19 @@ static int huffman_decode(const delta_method *method, delta_work *work, const de
 /* ---- all of them ---- */
 
 const delta_method delta_methods[] = {
-    {"lmc fast", 1, 0, LMC_LEVEL_FAST, 0, lmc_encode_unit, lmc_decode_unit},
-    {"lmc default", 1, 0, LMC_LEVEL_DEFAULT, 0, lmc_encode_unit, lmc_decode_unit},
-    {"lmc max", 1, 0, LMC_LEVEL_MAX, 0, lmc_encode_unit, lmc_decode_unit},
-    {"lmc default, no base", 1, 0, LMC_LEVEL_DEFAULT, 0, lmc_encode_alone, lmc_decode_unit},
-    {"XOR groups, bzip2 -9", 0, 1, 9, 0, bzip2_encode, bzip2_decode},
-    {"XOR groups, zstd -1", 0, 0, 1, 0, zstd_encode, zstd_decode},
-    {"XOR groups, zstd -19", 0, 1, 19, 0, zstd_encode, zstd_decode},
-    {"XOR groups, RLE + Huffman", 0, 0, 0, 0, huffman_encode, huffman_decode},
-    {"int32 index + value", 0, 0, 0, 0, delta_index_encode, delta_index_decode},
-    {"u16 gap + value, zstd -1", 0, 0, 1, 0, delta_gaps_encode, delta_gaps_decode},
-    {"u16 gap + XOR, zstd -1", 0, 0, 1, 1, delta_gaps_encode, delta_gaps_decode},
+    {"lmc fast", 1, 0, LMC_LEVEL_FAST, 0, 1, lmc_encode_unit, lmc_decode_unit},
+    {"lmc default", 1, 0, LMC_LEVEL_DEFAULT, 0, 1, lmc_encode_unit, lmc_decode_unit},
+    {"lmc max", 1, 0, LMC_LEVEL_MAX, 0, 1, lmc_encode_unit, lmc_decode_unit},
+    {"lmc default, 2 threads", 1, 0, LMC_LEVEL_DEFAULT, 0, 2, lmc_encode_unit, lmc_decode_unit},
+    {"lmc default, ranges", 1, 1, LMC_LEVEL_DEFAULT, 0, 1, lmc_encode_unit, lmc_decode_ranges},
+    {"lmc default, no base", 1, 0, LMC_LEVEL_DEFAULT, 0, 1, lmc_encode_alone, lmc_decode_unit},
+    {"XOR groups, bzip2 -9", 0, 1, 9, 0, 1, bzip2_encode, bzip2_decode},
+    {"XOR groups, zstd -1", 0, 0, 1, 0, 1, zstd_encode, zstd_decode},
+    {"XOR groups, zstd -19", 0, 1, 19, 0, 1, zstd_encode, zstd_decode},
+    {"XOR groups, RLE + Huffman", 0, 0, 0, 0, 1, huffman_encode, huffman_decode},
+    {"int32 index + value", 0, 0, 0, 0, 1, delta_index_encode, delta_index_decode},
+    {"u16 gap + value, zstd -1", 0, 0, 1, 0, 1, delta_gaps_encode, delta_gaps_decode},
+    {"u16 gap + XOR, zstd -1", 0, 0, 1, 1, 1, delta_gaps_encode, delta_gaps_decode},
 };
 const size_t delta_method_count = sizeof delta_methods / sizeof delta_methods[0];
 

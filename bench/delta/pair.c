@@ -1,4 +1,5 @@
 /* pair.c - the two snapshots that are measured: tensors of two files, or synthetic ones. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,10 @@
 /* bzip2 and the lists count in 32 bits. */
 #define NBYTES_MAX (1u << 30)
 
-#define SYNTHETIC_STEP_BF16 6e-8 /* of numbers with sigma 0.02 */
-#define SYNTHETIC_STEP_F32 1e-5
+#define SYNTHETIC_SIGMA 0.02
+#define SYNTHETIC_SEED 88172645463325252u
+#define STEP_TRIALS 48         /* halvings of the logarithm of a step */
+#define STEP_SAMPLE (1u << 16) /* values */
 
 static void set_unit(delta_unit *unit, size_t offset, size_t nbytes, lmc_dtype dtype, int has_base)
 {
@@ -155,23 +158,45 @@ int delta_pair_load(delta_pair *pair, const char *base_path, const char *path, s
 
 /* ---- synthetic ---- */
 
-int delta_pair_make(delta_pair *pair, lmc_dtype dtype, size_t nbytes)
+/* Writes n values and, after a step of this size, n values again. Returns how many of them differ. */
+static size_t make_values(lmc_dtype dtype, double step, size_t n, uint8_t *base, uint8_t *content)
+{
+    const unsigned width = lmc_dtype_nbits(dtype) / 8;
+    uint64_t state = SYNTHETIC_SEED;
+    size_t changed = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double value = bench_gauss(&state) * SYNTHETIC_SIGMA;
+        bench_store_value(base + i * width, dtype, (float)value);
+        bench_store_value(content + i * width, dtype, (float)(value + step * bench_gauss(&state)));
+        changed += memcmp(base + i * width, content + i * width, width) != 0;
+    }
+    return changed;
+}
+
+/* The step that changes about this share of the values: a larger step changes more. */
+static double find_step(lmc_dtype dtype, double changed_share, uint8_t *base, uint8_t *content)
+{
+    double least = 1e-14, most = 1;
+    for (unsigned i = 0; i < STEP_TRIALS; i++) {
+        const double step = sqrt(least * most);
+        const size_t changed = make_values(dtype, step, STEP_SAMPLE, base, content);
+        *((double)changed < changed_share * STEP_SAMPLE ? &least : &most) = step;
+    }
+    return most;
+}
+
+int delta_pair_make(delta_pair *pair, lmc_dtype dtype, double changed_share, size_t nbytes)
 {
     const size_t count = (size_t)2 << 20;
     const unsigned width = lmc_dtype_nbits(dtype) / 8;
-    const double step = dtype == LMC_DTYPE_F32 ? SYNTHETIC_STEP_F32 : SYNTHETIC_STEP_BF16;
-    uint64_t state = 88172645463325252u;
     memset(pair, 0, sizeof *pair);
     snprintf(pair->name, sizeof pair->name, "synthetic %s", lmc_dtype_name(dtype));
     pair->nbytes = count * width;
     pair->tensors = calloc(1, sizeof *pair->tensors);
     if (!pair->tensors || allocate(pair, nbytes) != 0)
         return -1;
-    for (size_t i = 0; i < count; i++) {
-        const double value = bench_gauss(&state) * 0.02;
-        bench_store_value(pair->base + i * width, dtype, (float)value);
-        bench_store_value(pair->content + i * width, dtype, (float)(value + step * bench_gauss(&state)));
-    }
+    const double step = find_step(dtype, changed_share, pair->base, pair->content);
+    make_values(dtype, step, count, pair->base, pair->content);
     pair->tensor_count = 1;
     set_unit(&pair->tensors[0], 0, pair->nbytes, dtype, 1);
     complete_pair(pair);

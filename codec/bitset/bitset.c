@@ -15,7 +15,7 @@
 #define HIERARCHY_LOSS 1.005
 
 /* Each step of a hierarchy costs two modes and the ends of planes, and so do the steps within it; measured. */
-#define HIERARCHY_STEP_NBITS 130
+#define HIERARCHY_STEP_NBITS 90
 
 /* More members than this are slow to code one by one. They become a hierarchy even if gaps are a little smaller. */
 #define GAPS_COUNT_MAX 512

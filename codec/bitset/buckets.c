@@ -69,10 +69,10 @@ static int encode_bucket(const lmc_layer *layer, const lmc_kernels *kernels, lmc
 }
 
 size_t lmc_buckets_encode(const lmc_bucket_code *code, const lmc_kernels *kernels, lmc_scratch *scratch,
-                          const uint8_t *symbols, size_t n, uint8_t *dst, size_t capacity)
+                          unsigned first, const uint8_t *symbols, size_t n, uint8_t *dst, size_t capacity)
 {
     lmc_writer writer = {dst, dst + capacity};
-    for (unsigned b = 0; b < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN; b++) {
+    for (unsigned b = first; b < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN; b++) {
         uint8_t *const next_symbols = scratch->next_symbols[b % 2];
         size_t next_count;
         if (!encode_bucket(&code->buckets[b], kernels, scratch, symbols, n, next_symbols, &next_count,
@@ -118,15 +118,15 @@ static lmc_status read_bucket(bucket_reader *bucket, const lmc_kernels *kernels,
 }
 
 lmc_status lmc_buckets_decode(const lmc_bucket_code *code, const lmc_kernels *kernels, lmc_scratch *scratch,
-                              lmc_source *source, size_t n, uint8_t *symbols, lmc_diag *diag)
+                              unsigned first, lmc_source *source, size_t n, uint8_t *symbols, lmc_diag *diag)
 {
     bucket_reader buckets[LMC_FMT_BUCKET_COUNT];
     uint64_t *bitset = scratch->bucket_bitsets;
     unsigned count = 0;
     const size_t symbol_count = n;
-    while (count < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN) {
+    while (first + count < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN) {
         bucket_reader *const bucket = &buckets[count];
-        bucket->layer = &code->buckets[count];
+        bucket->layer = &code->buckets[first + count];
         bucket->n = n;
         LMC_TRY(read_bucket(bucket, kernels, scratch, source, &bitset, &n, diag));
         count++;

@@ -20,13 +20,14 @@ void lmc_bucket_code_init(lmc_bucket_code *code);
 unsigned lmc_bucket_first(unsigned bucket);
 unsigned lmc_bucket_nbits(unsigned bucket);
 
-/* Encodes n >= 1 symbols, readable padded, at dst. Returns the bytes, or 0 when they would exceed `capacity`. */
+/* Encodes n >= 1 symbols, readable padded, at dst: the bucket `first` and those behind it, after the buckets before
+ * it left these symbols. Returns the bytes, or 0 when they would exceed `capacity`. */
 size_t lmc_buckets_encode(const lmc_bucket_code *code, const lmc_kernels *kernels, lmc_scratch *scratch,
-                          const uint8_t *symbols, size_t n, uint8_t *dst, size_t capacity);
+                          unsigned first, const uint8_t *symbols, size_t n, uint8_t *dst, size_t capacity);
 
-/* Decodes n >= 1 symbols, written padded. Errors: CORRUPT, UNSUPPORTED. */
+/* The inverse: n >= 1 symbols, written padded. Errors: CORRUPT, UNSUPPORTED. */
 LMC_NODISCARD lmc_status lmc_buckets_decode(const lmc_bucket_code *code, const lmc_kernels *kernels,
-                                            lmc_scratch *scratch, lmc_source *source, size_t n,
-                                            uint8_t *symbols, lmc_diag *diag);
+                                            lmc_scratch *scratch, unsigned first, lmc_source *source,
+                                            size_t n, uint8_t *symbols, lmc_diag *diag);
 
 #endif

@@ -1,49 +1,10 @@
 /* delta_decode.c - decodes a block from the base and the stored differences. */
 #include "codec/bitset/bitset.h"
+#include "codec/delta/delta_exceptions.h"
 #include "codec/delta/delta_lists.h"
+#include "codec/delta/sparse.h"
 #include "codec/plain/escape.h"
 #include "codec/plain/plane.h"
-
-/* The exceptions that were not applied yet. */
-typedef struct exception_reader {
-    const uint8_t *places, *values;
-    size_t count;
-    uint64_t least; /* least place that the next one may have */
-    unsigned place_nbytes;
-} exception_reader;
-
-static lmc_status read_exceptions(const lmc_delta_job *job, lmc_reader *reader, size_t n,
-                                  exception_reader *exceptions, lmc_diag *diag)
-{
-    const unsigned count_nbytes = lmc_count_nbytes(n);
-    exceptions->least = 0;
-    exceptions->place_nbytes = count_nbytes;
-    exceptions->count = (size_t)lmc_read_n(reader, count_nbytes);
-    if (reader->failed || exceptions->count > n)
-        return lmc_corrupt(diag, 0, "block: more exceptions than elements");
-    exceptions->places = lmc_read_span(reader, exceptions->count * count_nbytes);
-    exceptions->values = lmc_read_span(reader, exceptions->count * job->element_nbytes);
-    return reader->failed ? lmc_corrupt(diag, 0, "block: its exceptions are cut short") : LMC_OK;
-}
-
-/* Puts the exceptions below element `end` in their places; strip holds the elements from `first` on. */
-static lmc_status apply_exceptions(const lmc_delta_job *job, exception_reader *exceptions, size_t first,
-                                   size_t end, uint8_t *strip, lmc_diag *diag)
-{
-    const unsigned count_nbytes = exceptions->place_nbytes;
-    for (; exceptions->count > 0; exceptions->count--) {
-        const uint64_t place = lmc_load_n(exceptions->places, count_nbytes);
-        if (place >= end)
-            break;
-        if (place < exceptions->least)
-            return lmc_corrupt(diag, 0, "block: exceptions are out of order");
-        memcpy(strip + (place - first) * job->element_nbytes, exceptions->values, job->element_nbytes);
-        exceptions->places += count_nbytes;
-        exceptions->values += job->element_nbytes;
-        exceptions->least = place + 1;
-    }
-    return LMC_OK;
-}
 
 static lmc_status read_low_planes(const lmc_delta_job *job, lmc_source *source, size_t n,
                                   const uint8_t **planes, lmc_diag *diag)
@@ -80,44 +41,52 @@ static int are_narrow(const uint8_t *symbols, size_t n, unsigned low_nbits)
     return most <= (low_nbits > 0 ? 255u >> low_nbits : LMC_HIGH_WIDE - 1u);
 }
 
-/* Reads the high parts of a class, at least one, and finds out if one byte each is enough for them. */
-static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsigned class,
-                             lmc_class_lists *lists, lmc_diag *diag)
+lmc_status lmc_high_list_read(const lmc_delta_job *job, lmc_source *source, unsigned class,
+                              int may_have_bytes, lmc_high_list *list, lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
     const lmc_element_cut cut = lmc_high_cut(job->delta, class, 2);
     const unsigned low_nbits = cut.split.low_nbits;
-    const size_t n = lists->count[class];
-    uint8_t *const list = lists->begin[class];
+    const size_t n = list->n;
     uint8_t *const symbols = scratch->symbols;
     int has_sign_changes;
+    list->wide = NULL;
     LMC_TRY(read_sign_changes(job, source, n, &has_sign_changes, diag));
     const uint8_t *const low = lmc_source_bits(source, n * low_nbits);
     if (!low)
         return lmc_corrupt(diag, 0, "block: low bits end early or have spare bits set");
     /* without low bits, the symbols are a list of bytes */
-    uint8_t *const decoded = low_nbits == 0 && !has_sign_changes ? list : symbols;
-    LMC_TRY(lmc_buckets_decode(job->bucket_code, job->kernels, scratch, source, n, decoded, diag));
+    uint8_t *const decoded = low_nbits == 0 && !has_sign_changes ? list->bytes : symbols;
+    LMC_TRY(lmc_buckets_decode(job->bucket_code, job->kernels, scratch, 0, source, n, decoded, diag));
     const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
-    if (lists->high.nbytes[class] == 1 && !has_sign_changes && are_narrow(decoded, n, low_nbits)) {
+    if (may_have_bytes && !has_sign_changes && are_narrow(decoded, n, low_nbits)) {
         if (low_nbits > 0)
-            job->kernels->join[0](&cut.split, &set, n, list, NULL);
+            job->kernels->join[0](&cut.split, &set, n, list->bytes, NULL);
         return LMC_OK;
     }
     if (decoded != symbols)
         memcpy(symbols, decoded, n);
-    lists->high.nbytes[class] = 2;
-    job->kernels->join[1](&cut.split, &set, n, list, NULL);
+    list->wide = (uint16_t *)(void *)list->bytes;
+    job->kernels->join[1](&cut.split, &set, n, list->bytes, NULL);
     if (lmc_cut_has_escapes(&cut))
-        LMC_TRY(lmc_escapes_apply(&cut, symbols, n, &source->reader, list, diag));
+        LMC_TRY(lmc_escapes_apply(&cut, symbols, n, &source->reader, list->bytes, diag));
     if (has_sign_changes)
-        job->kernels->put_sign_changes((uint16_t *)(void *)list, n, scratch->sign_changes);
+        job->kernels->put_sign_changes(list->wide, n, scratch->sign_changes);
+    return LMC_OK;
+}
+
+static lmc_status read_class(const lmc_delta_job *job, lmc_source *source, unsigned class,
+                             lmc_class_lists *lists, lmc_diag *diag)
+{
+    lmc_high_list list = {.bytes = lists->begin[class], .n = lists->count[class]};
+    LMC_TRY(lmc_high_list_read(job, source, class, lists->high.nbytes[class] == 1, &list, diag));
+    lists->high.nbytes[class] = list.wide ? 2 : 1;
     return LMC_OK;
 }
 
 /* Joins high parts, lower bytes and the base to the content, strip by strip, and hashes it. */
 static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, const uint8_t *const *planes,
-                             const uint8_t *values, size_t n, exception_reader *exceptions, uint8_t *dst,
+                             const uint8_t *values, size_t n, lmc_exception_reader *exceptions, uint8_t *dst,
                              lmc_diag *diag)
 {
     lmc_scratch *const scratch = job->scratch;
@@ -132,22 +101,20 @@ static lmc_status join_block(const lmc_delta_job *job, lmc_class_lists *lists, c
         job->kernels->gather(&lists->order, scratch->classes + i, m, &lists->high, scratch->strip_high, strip,
                              job->past_cache ? 0 : m * job->element_nbytes);
         job->kernels->delta_join[element_log2](job->delta, scratch->strip_high, low, values + at, m, strip);
-        LMC_TRY(apply_exceptions(job, exceptions, i, i + m, strip, diag));
+        LMC_TRY(lmc_exceptions_apply(job, exceptions, i, i + m, strip, diag));
         job->kernels->hash_update(scratch->hash_state, strip, m * job->element_nbytes);
         if (job->past_cache)
             job->kernels->copy_past_cache(dst + at, strip, m * job->element_nbytes);
     }
-    return exceptions->count > 0
-               ? lmc_corrupt(diag, 0, "block: exceptions are out of order or beyond its end")
-               : LMC_OK;
+    return lmc_exceptions_end(exceptions, diag);
 }
 
 static lmc_status decode_values(const lmc_delta_job *job, lmc_source *source, const uint8_t *values,
                                 lmc_class_lists *lists, size_t n, uint8_t *dst, lmc_diag *diag)
 {
-    exception_reader exceptions = {0};
+    lmc_exception_reader exceptions = {0};
     const uint8_t *planes[LMC_FMT_PLANE_COUNT_MAX];
-    LMC_TRY(read_exceptions(job, &source->reader, n, &exceptions, diag));
+    LMC_TRY(lmc_exceptions_read(job, &source->reader, n, &exceptions, diag));
     LMC_TRY(read_low_planes(job, source, n, planes, diag));
     lmc_lists_open(job, n, lists);
     for (unsigned c = 0; c < job->delta->class_count; c++)
@@ -193,6 +160,13 @@ static lmc_status decode_stored(const lmc_delta_job *job, const lmc_delta_stored
     return LMC_OK;
 }
 
+/* A stored block behind its mode, with slack. */
+static void open_body(lmc_source *source, const uint8_t *stored, size_t stored_nbytes)
+{
+    lmc_source_open_padded(source, stored, stored_nbytes);
+    (void)lmc_read_n(&source->reader, 1);
+}
+
 /* Decodes a block of differences. */
 static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stored *block, uint8_t *dst,
                                   size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
@@ -211,10 +185,16 @@ static lmc_status decode_compared(const lmc_delta_job *job, const lmc_delta_stor
     uint8_t *const stored = job->scratch->stored; /* a copy with slack: then no plane is copied on its own */
     memcpy(stored, block->stored, block->stored_nbytes);
     memset(stored + block->stored_nbytes, 0, LMC_SYMBOLS_SLACK);
-    lmc_source_open_padded(&source, stored, block->stored_nbytes);
-    (void)lmc_read_n(&source.reader, 1);
     kernels->hash_begin(hash_state);
-    LMC_TRY(decode_values(job, &source, values, &lists, n, dst, diag));
+    int is_sparse = block->stored_nbytes <= n / LMC_SPARSE_STEP && job->delta->low_nbytes == 0;
+    if (is_sparse) {
+        open_body(&source, stored, block->stored_nbytes);
+        LMC_TRY(lmc_sparse_decode(job, &source, values, &lists, n, dst, &is_sparse, diag));
+    }
+    if (!is_sparse) {
+        open_body(&source, stored, block->stored_nbytes);
+        LMC_TRY(decode_values(job, &source, values, &lists, n, dst, diag));
+    }
     if (lmc_reader_left(&source.reader) != trailing_nbytes)
         return lmc_corrupt(diag, 0, "block: bytes after its end");
     memcpy(dst + n * job->element_nbytes, source.reader.next, trailing_nbytes);

@@ -1,47 +1,14 @@
 /* delta_encode.c - encodes a block as its differences from the base. */
 #include "codec/bitset/bitset.h"
+#include "codec/delta/delta_exceptions.h"
 #include "codec/delta/delta_lists.h"
+#include "codec/delta/sparse.h"
 #include "codec/plain/escape.h"
 #include "codec/plain/plane.h"
 
-/* Exceptions: elements whose difference is too wide for high part and lower bytes. */
-typedef struct exception_writer {
-    uint32_t *places; /* of the exceptions; in scratch->gaps */
-    size_t count;
-} exception_writer;
-
-/* Finds the exceptions of a strip and makes their high parts 0. element_nbytes is a constant wherever this is used. */
-LMC_INLINE void find_wide_exceptions(const lmc_delta *delta, const unsigned element_nbytes,
-                                     const uint8_t *src, const uint8_t *base, size_t first, size_t n,
-                                     uint16_t *high, exception_writer *exceptions)
-{
-    const unsigned fitting = lmc_delta_high_nbits(delta) + 8 * delta->low_nbytes;
-    for (size_t i = 0; i < n; i++) {
-        const size_t at = (first + i) * element_nbytes;
-        const uint64_t x = lmc_load_n(src + at, element_nbytes);
-        const uint64_t b = lmc_load_n(base + at, element_nbytes);
-        const uint64_t z = lmc_delta_of(delta->transform, x, b, 8 * element_nbytes);
-        if (LMC_LIKELY(fitting >= 64 || z >> fitting == 0))
-            continue;
-        high[i] = 0;
-        exceptions->places[exceptions->count++] = (uint32_t)(first + i);
-    }
-}
-
-/* Elements of 1 and 2 bytes have no exceptions. Nor have others if high parts and lower bytes hold all of their
- * bits. */
-static void find_exceptions(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t first,
-                            size_t n, uint16_t *high, exception_writer *exceptions)
-{
-    if (job->element_nbytes == 4)
-        find_wide_exceptions(job->delta, 4, src, base, first, n, high, exceptions);
-    else if (job->element_nbytes == 8)
-        find_wide_exceptions(job->delta, 8, src, base, first, n, high, exceptions);
-}
-
 /* Splits the block: high parts go to their lists, lower bytes to scratch->plane. Hashes the content. */
 static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint8_t *base, size_t n,
-                        lmc_class_lists *lists, exception_writer *exceptions)
+                        lmc_class_lists *lists, lmc_exception_writer *exceptions)
 {
     lmc_scratch *const scratch = job->scratch;
     const unsigned element_log2 = lmc_element_log2(job->element_nbytes);
@@ -57,27 +24,11 @@ static void split_block(const lmc_delta_job *job, const uint8_t *src, const uint
         job->kernels->hash_update(scratch->hash_state, src + at, m * job->element_nbytes);
         if (job->kernels->delta_split[element_log2](job->delta, src + at, base + at, m, scratch->strip_high,
                                                     low))
-            find_exceptions(job, src, base, i, m, scratch->strip_high, exceptions);
+            lmc_exceptions_find(job, src, base, i, m, scratch->strip_high, exceptions);
         const size_t ahead_nbytes = lmc_min_size(n - i - m, LMC_STRIP_VALUES) * job->element_nbytes;
         job->kernels->scatter(&lists->order, scratch->classes + i, scratch->strip_high, m, &lists->high,
                               src + at + m * job->element_nbytes, ahead_nbytes);
     }
-}
-
-/* Writes number, places and values of the exceptions. */
-static int write_exceptions(const lmc_delta_job *job, const uint8_t *src, size_t n,
-                            const exception_writer *exceptions, lmc_writer *writer)
-{
-    const unsigned count_nbytes = lmc_count_nbytes(n);
-    if (count_nbytes + exceptions->count * (count_nbytes + job->element_nbytes) > lmc_writer_left(writer))
-        return 0;
-    lmc_write_n(writer, exceptions->count, count_nbytes);
-    for (size_t i = 0; i < exceptions->count; i++)
-        lmc_write_n(writer, exceptions->places[i], count_nbytes);
-    for (size_t i = 0; i < exceptions->count; i++)
-        lmc_write_span(writer, src + (size_t)exceptions->places[i] * job->element_nbytes,
-                       job->element_nbytes);
-    return 1;
 }
 
 static int write_low_planes(const lmc_delta_job *job, size_t n, lmc_writer *writer)
@@ -128,29 +79,27 @@ static uint16_t *find_wide_high(const lmc_delta_job *job, const lmc_class_lists 
     return high;
 }
 
-/* Writes a class: sign changes, low bits, symbols, escapes. */
-static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class,
-                       lmc_writer *writer)
+int lmc_high_list_write(const lmc_delta_job *job, unsigned class, const lmc_high_list *list,
+                        lmc_writer *writer)
 {
     lmc_scratch *const scratch = job->scratch;
-    uint16_t *const high = find_wide_high(job, lists, class);
-    const size_t n = lists->count[class];
-    const lmc_element_cut cut = lmc_high_cut(job->delta, class, high ? 2 : 1);
-    const uint8_t *const elements = high ? (const uint8_t *)high : lists->begin[class];
+    const size_t n = list->n;
+    const lmc_element_cut cut = lmc_high_cut(job->delta, class, list->wide ? 2 : 1);
+    const uint8_t *const elements = list->wide ? (const uint8_t *)list->wide : list->bytes;
     const uint8_t *symbols = scratch->symbols;
     uint16_t *escapes = scratch->escapes;
-    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_sign_changes(job, high, n, writer))
+    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_sign_changes(job, list->wide, n, writer))
         return 0;
     const size_t low_nbytes = lmc_bits_nbytes(n * cut.split.low_nbits);
     if (low_nbytes > lmc_writer_left(writer))
         return 0;
     const lmc_plane_set set = {.symbols = scratch->symbols, .low = writer->next};
     writer->next += low_nbytes;
-    if (!high && cut.split.low_nbits == 0)
+    if (!list->wide && cut.split.low_nbits == 0)
         symbols = elements;
-    else if (job->kernels->split[high ? 1 : 0](&cut.split, elements, n, &set))
+    else if (job->kernels->split[list->wide ? 1 : 0](&cut.split, elements, n, &set))
         escapes = lmc_escapes_collect(&cut, symbols, elements, n, escapes);
-    const size_t nbytes = lmc_buckets_encode(job->bucket_code, job->kernels, scratch, symbols, n,
+    const size_t nbytes = lmc_buckets_encode(job->bucket_code, job->kernels, scratch, 0, symbols, n,
                                              writer->next, lmc_writer_left(writer));
     writer->next += nbytes;
     const size_t escapes_nbytes = (size_t)(escapes - scratch->escapes) * sizeof *escapes;
@@ -160,19 +109,26 @@ static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, u
     return 1;
 }
 
+static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class,
+                       lmc_writer *writer)
+{
+    const lmc_high_list list = {lists->begin[class], find_wide_high(job, lists, class), lists->count[class]};
+    return lmc_high_list_write(job, class, &list, writer);
+}
+
 /* Writes the elements, whose classes were found and counted, and hashes src_nbytes bytes. */
 static int write_values(const lmc_delta_job *job, const uint8_t *src, const uint8_t *values,
                         size_t src_nbytes, lmc_class_lists *lists, lmc_writer *writer, uint64_t *content_hash)
 {
     const size_t n = src_nbytes / job->element_nbytes;
-    exception_writer exceptions = {.places = job->scratch->gaps};
+    lmc_exception_writer exceptions = {.places = job->scratch->gaps};
     lmc_lists_open(job, n, lists);
     job->kernels->hash_begin(job->scratch->hash_state);
     split_block(job, src, values, n, lists, &exceptions);
     job->kernels->hash_update(job->scratch->hash_state, src + n * job->element_nbytes,
                               src_nbytes % job->element_nbytes);
     *content_hash = job->kernels->hash_end(job->scratch->hash_state);
-    if (!write_exceptions(job, src, n, &exceptions, writer) || !write_low_planes(job, n, writer))
+    if (!lmc_exceptions_write(job, src, n, &exceptions, writer) || !write_low_planes(job, n, writer))
         return 0;
     for (unsigned c = 0; c < job->delta->class_count; c++)
         if (lists->count[c] > 0 && !write_class(job, lists, c, writer))
@@ -205,12 +161,20 @@ size_t lmc_delta_encode(const lmc_delta_job *job, const uint8_t *src, const uint
     const size_t trailing_nbytes = src_nbytes % job->element_nbytes;
     lmc_class_lists lists;
     kernels->hash_begin(job->scratch->hash_state);
-    const size_t same_nbytes = count_same(job, src, base, src_nbytes);
+    size_t same_nbytes = count_same(job, src, base, src_nbytes);
     if (same_nbytes == src_nbytes) {
         *base_hash = kernels->hash_end(job->scratch->hash_state);
         *content_hash = job->base_form == LMC_BASE_PLAIN ? *base_hash : kernels->hash(src, src_nbytes, 0);
         dst[0] = LMC_FMT_BLOCK_SAME;
         return 1;
+    }
+    if (src_nbytes >= job->element_nbytes && job->delta->low_nbytes == 0) {
+        const lmc_sparse_block block = {src, base, src_nbytes, same_nbytes};
+        const size_t nbytes = lmc_sparse_encode(job, &block, dst, content_hash, base_hash);
+        if (nbytes != 0)
+            return nbytes;
+        kernels->hash_begin(job->scratch->hash_state);
+        same_nbytes = 0;
     }
     const uint8_t *const values = lmc_base_classify(job, base, src_nbytes, same_nbytes, &lists);
     *base_hash = kernels->hash_end(job->scratch->hash_state);

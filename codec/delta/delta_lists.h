@@ -34,6 +34,24 @@ const uint8_t *lmc_base_take(const lmc_delta_job *job, const uint8_t *base, size
 const uint8_t *lmc_base_classify(const lmc_delta_job *job, const uint8_t *base, size_t nbytes, size_t from,
                                  lmc_class_lists *lists);
 
+/* ---- the high parts of one class (format.md "High parts of a class") ---- */
+
+/* A list of n >= 1 high parts. It may have bytes where no high part is wide: then `wide` is NULL. */
+typedef struct lmc_high_list {
+    uint8_t *bytes;
+    uint16_t *wide; /* loses its sign changes when it is written */
+    size_t n;
+} lmc_high_list;
+
+/* Writes the list of a class. Returns 0 when there is no room. */
+int lmc_high_list_write(const lmc_delta_job *job, unsigned class, const lmc_high_list *list,
+                        lmc_writer *writer);
+
+/* Reads list->n high parts to `bytes`, which has room for two bytes each and LMC_HIGH_SLACK elements. list->wide is set
+ * if they have two; without may_have_bytes they always have. Errors: CORRUPT, UNSUPPORTED. */
+LMC_NODISCARD lmc_status lmc_high_list_read(const lmc_delta_job *job, lmc_source *source, unsigned class,
+                                            int may_have_bytes, lmc_high_list *list, lmc_diag *diag);
+
 /* The high parts of a class as elements of 2 bytes, or of 1 byte in a list of bytes: low bits, and symbols above
  * them. */
 LMC_INLINE lmc_element_cut lmc_high_cut(const lmc_delta *delta, unsigned class, unsigned high_nbytes)

@@ -24,8 +24,8 @@
 #define SURE_SHARE 0.85
 
 /* Costs of a class: in the plan, and in each block on top of its bucket code. */
-#define CLASS_PLAN_NBITS 16
-#define BITSET_NBITS 8
+#define CLASS_PLAN_NBITS 24
+#define BITSET_NBITS 64
 #define BITSET_LOSS 1.012 /* about the cost of a coded bitset over its entropy */
 #define ESCAPE_NBITS 16
 
@@ -33,17 +33,17 @@
 
 typedef struct decider {
     const lmc_delta_input *input;
-    const lmc_delta_sample *sample;
+    lmc_delta_sample *sample;
     unsigned element_nbytes;
     double scale; /* elements of the tensor for each pair of the sample */
     double blocks;
 } decider;
 
-/* Groups of keys [first, end) as one class, and its best shift. */
+/* Groups of neighbouring keys as one class, and its best shift. */
 typedef struct class_plan {
-    unsigned first, end;
-    unsigned shift; /* low bits of a difference that are stored uncoded */
-    double nbits;   /* cost of all its elements */
+    lmc_key_group *group; /* the pairs of all its groups */
+    unsigned shift;       /* low bits of a difference that are stored uncoded */
+    double nbits;         /* cost of all its elements */
 } class_plan;
 
 /* x log2 x */
@@ -53,51 +53,45 @@ static double xlog(double x)
 }
 
 /* The cost of n bits with m set, given xlog() of both. */
-static double bitset_nbits(const decider *d, double n, double xlog_n, double m, double xlog_m)
+static double bitset_nbits(double n, double xlog_n, double m, double xlog_m)
 {
-    const double overhead = d->blocks * BITSET_NBITS;
     if (m <= 0 || m >= n)
-        return overhead;
+        return 0;
     const double coded = (xlog_n - xlog_m - xlog(n - m)) * BITSET_LOSS;
-    return overhead + (coded < n ? coded : n);
+    return coded < n ? coded : n;
 }
 
-/* Elements of the class with a difference of `bound` and more. */
-static double count_from(const decider *d, const class_plan *class, uint64_t bound)
+/* Pairs of the class with a difference of `bound` and more. */
+static uint32_t pairs_from(const decider *d, const class_plan *class, uint64_t bound)
 {
     const unsigned bin = lmc_bin_of(bound);
-    double count = 0;
-    if (bin >= d->sample->bin_count)
-        return 0;
-    for (unsigned g = class->first; g < class->end; g++)
-        count += d->sample->group[g].n - d->sample->group[g].below[bin];
-    return count * d->scale;
+    return bin < d->sample->bin_count ? class->group->n - class->group->below[bin] : 0;
 }
 
 /* The cost of a class. A cost above the limit may come out smaller than it is, but not below the limit. */
 static double class_nbits(const decider *d, const class_plan *class, unsigned shift, double limit)
 {
-    double n = count_from(d, class, 0);
-    double sign_changes = 0, xlog_n = xlog(n);
-    double nbits = CLASS_PLAN_NBITS + n * shift;
-    for (unsigned g = class->first; g < class->end; g++)
-        sign_changes += d->sample->group[g].sign_changes;
-    nbits += bitset_nbits(d, n, xlog_n, sign_changes * d->scale, xlog(sign_changes * d->scale));
+    const double sign_changes = class->group->sign_changes;
+    double n = class->group->n, xlog_n = xlog(n);
+    double nbits = n * shift + bitset_nbits(n, xlog_n, sign_changes, xlog(sign_changes));
+    const double pairs_limit = (limit - CLASS_PLAN_NBITS) / d->scale;
+    const double overhead = d->blocks * BITSET_NBITS / d->scale;
+    nbits += overhead;
     for (unsigned r = 0; r < LMC_FMT_BUCKET_COUNT && n > 0; r++) {
         const uint64_t end = lmc_bucket_first(r) + (1u << lmc_bucket_nbits(r));
-        const double on = end << shift >> shift == end ? count_from(d, class, end << shift) : 0;
+        const double on = end << shift >> shift == end ? pairs_from(d, class, end << shift) : 0;
         const double xlog_on = on > 0 && on < n ? xlog(on) : xlog_n;
-        nbits += bitset_nbits(d, n, xlog_n, on, xlog_on) + (n - on) * lmc_bucket_nbits(r);
+        nbits += overhead + bitset_nbits(n, xlog_n, on, xlog_on) + (n - on) * lmc_bucket_nbits(r);
         n = on;
         xlog_n = xlog_on;
-        if (nbits >= limit)
-            return nbits;
+        if (nbits >= pairs_limit)
+            break;
     }
     nbits += n * 8;
     const uint64_t escape = LMC_FMT_SYMBOL_ESCAPE;
     if (n > 0 && escape << shift >> shift == escape)
-        nbits += count_from(d, class, escape << shift) * ESCAPE_NBITS;
-    return nbits;
+        nbits += pairs_from(d, class, escape << shift) * (double)ESCAPE_NBITS;
+    return CLASS_PLAN_NBITS + nbits * d->scale;
 }
 
 /* The longest shift that a plan can express. */
@@ -128,10 +122,10 @@ static void choose_shift(const decider *d, class_plan *class, unsigned shift)
 /* The shift to begin with: about a third of the symbols are 0. */
 static unsigned likely_shift(const decider *d, const class_plan *class)
 {
-    const double n = count_from(d, class, 0);
+    const double n = class->group->n;
     const unsigned last = last_shift(d);
     unsigned shift = 0;
-    while (shift < last && count_from(d, class, UINT64_C(1) << shift) > n * (2 / 3.))
+    while (shift < last && pairs_from(d, class, UINT64_C(1) << shift) > n * (2 / 3.))
         shift++;
     return shift;
 }
@@ -147,40 +141,56 @@ static unsigned clamp_shift(unsigned shift, unsigned low_nbytes)
 
 /* ---- classes ---- */
 
-/* The loss from joining classes i and i + 1. */
-static double join_loss(const decider *d, const class_plan *classes, unsigned i, class_plan *joined)
+/* Adds the pairs of another group. */
+static void add_group(const decider *d, lmc_key_group *sum, const lmc_key_group *other)
 {
-    const unsigned a = classes[i].shift, b = classes[i + 1].shift;
-    *joined = (class_plan){.first = classes[i].first, .end = classes[i + 1].end};
-    choose_shift(d, joined, (a + b) / 2);
-    return joined->nbits - classes[i].nbits - classes[i + 1].nbits;
+    sum->n += other->n;
+    sum->sign_changes += other->sign_changes;
+    for (unsigned i = 0; i <= d->sample->bin_count; i++)
+        sum->below[i] += other->below[i];
+}
+
+/* The joined classes i and i + 1: the best shift, and the loss from joining them. */
+typedef struct class_join {
+    unsigned shift;
+    double nbits, loss;
+} class_join;
+
+static void weigh_join(const decider *d, const class_plan *classes, unsigned i, class_join *join)
+{
+    const class_plan *const a = &classes[i], *const b = &classes[i + 1];
+    class_plan joined = {.group = &d->sample->joined};
+    lmc_key_group_copy(joined.group, a->group, d->sample->bin_count);
+    add_group(d, joined.group, b->group);
+    choose_shift(d, &joined, (a->shift + b->shift) / 2);
+    *join = (class_join){joined.shift, joined.nbits, joined.nbits - a->nbits - b->nbits};
 }
 
 /* Joins neighbours while there are too many classes, or while that is a gain. Returns how many are left. */
 static unsigned join_classes(const decider *d, class_plan *classes, unsigned count)
 {
-    class_plan joined[LMC_KEY_GROUPS_MAX];
-    double loss[LMC_KEY_GROUPS_MAX];
+    class_join joins[LMC_KEY_GROUPS_MAX];
     for (unsigned i = 0; i + 1 < count; i++)
-        loss[i] = join_loss(d, classes, i, &joined[i]);
+        weigh_join(d, classes, i, &joins[i]);
     while (count > 1) {
         unsigned best = 0;
         for (unsigned i = 1; i + 1 < count; i++)
-            if (loss[i] < loss[best])
+            if (joins[i].loss < joins[best].loss)
                 best = i;
-        if (count <= LMC_FMT_CLASS_COUNT_MAX && loss[best] > 0)
+        if (count <= LMC_FMT_CLASS_COUNT_MAX && joins[best].loss > 0)
             break;
-        classes[best] = joined[best];
+        add_group(d, classes[best].group, classes[best + 1].group);
+        classes[best].shift = joins[best].shift;
+        classes[best].nbits = joins[best].nbits;
         count--;
         for (unsigned i = best + 1; i < count; i++) {
             classes[i] = classes[i + 1];
-            loss[i] = loss[i + 1];
-            joined[i] = joined[i + 1];
+            joins[i] = joins[i + 1];
         }
         if (best > 0)
-            loss[best - 1] = join_loss(d, classes, best - 1, &joined[best - 1]);
+            weigh_join(d, classes, best - 1, &joins[best - 1]);
         if (best + 1 < count)
-            loss[best] = join_loss(d, classes, best, &joined[best]);
+            weigh_join(d, classes, best, &joins[best]);
     }
     return count;
 }
@@ -194,7 +204,7 @@ static double low_bytes_nbits(const decider *d, const lmc_delta *delta, const cl
     for (unsigned c = 0; c < count; c++) {
         nbits += class_nbits(d, &classes[c], clamp_shift(classes[c].shift, low_nbytes), NO_LIMIT);
         if (fitting < 8 * d->element_nbytes)
-            exceptions += count_from(d, &classes[c], UINT64_C(1) << fitting);
+            exceptions += d->scale * pairs_from(d, &classes[c], UINT64_C(1) << fitting);
     }
     return nbits + exceptions * 8 * (3 + d->element_nbytes);
 }
@@ -205,7 +215,7 @@ static double plan_classes(const decider *d, lmc_delta *delta)
     class_plan classes[LMC_KEY_GROUPS_MAX];
     unsigned count = d->sample->group_count;
     for (unsigned g = 0; g < count; g++) {
-        classes[g] = (class_plan){.first = g, .end = g + 1};
+        classes[g] = (class_plan){.group = &d->sample->group[g]};
         choose_shift(d, &classes[g], likely_shift(d, &classes[g]));
     }
     count = join_classes(d, classes, count);
@@ -220,7 +230,7 @@ static double plan_classes(const decider *d, lmc_delta *delta)
     }
     delta->class_count = (uint8_t)count;
     for (unsigned c = 0; c < count; c++) {
-        delta->first_key[c] = d->sample->group[classes[c].first].first_key;
+        delta->first_key[c] = classes[c].group->first_key;
         delta->class_low_nbits[c] =
             (uint8_t)(clamp_shift(classes[c].shift, delta->low_nbytes) - 8u * delta->low_nbytes);
     }

@@ -25,7 +25,7 @@ lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint
 {
     const unsigned element_nbytes = source->element_nbytes;
     uint8_t *const base = buffer + LMC_PAIRS_BUFFER_NBYTES / 2;
-    const size_t run_count = LMC_PAIRS_MAX / 256;
+    const size_t run_count = run_values <= 64 ? 64 : LMC_PAIRS_MAX / 256;
     const uint64_t wanted = run_values * run_count;
     const size_t n = (size_t)(source->value_count <= wanted ? source->value_count : run_values);
     const size_t runs = source->value_count <= wanted ? 1 : run_count;

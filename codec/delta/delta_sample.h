@@ -37,7 +37,14 @@ typedef struct lmc_delta_sample {
     unsigned bin_count;   /* bins that elements of this width can have */
     unsigned group_count; /* at least 1; the first one's first_key is 0 */
     lmc_key_group group[LMC_KEY_GROUPS_MAX];
+    lmc_key_group joined; /* room for two groups as one */
 } lmc_delta_sample;
+
+/* Copies a group of so many bins. */
+LMC_INLINE void lmc_key_group_copy(lmc_key_group *dst, const lmc_key_group *src, unsigned bin_count)
+{
+    memcpy(dst, src, offsetof(lmc_key_group, below) + (bin_count + 1) * sizeof src->below[0]);
+}
 
 /* The pairs of a sample: elements and the base's elements. */
 typedef struct lmc_pairs {

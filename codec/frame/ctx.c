@@ -136,6 +136,8 @@ int lmc_ctx_begin(lmc_ctx *ctx)
 
 lmc_status lmc_ctx_end(lmc_ctx *ctx, lmc_status status)
 {
+    if (status == LMC_ERR_CANCELLED)
+        (void)lmc_fail(&ctx->diag, status, 0, "cancelled");
     ctx->is_busy = 0;
     ctx->is_block_used = 0;
     return status;
@@ -156,6 +158,14 @@ lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count)
     else
         ctx->thread_count = lmc_resolve_thread_count(thread_count);
     return lmc_ctx_end(ctx, status);
+}
+
+lmc_status lmc_ctx_set_cancel(lmc_ctx *ctx, const volatile int *cancel)
+{
+    if (!lmc_ctx_begin(ctx))
+        return LMC_ERR_ARG;
+    ctx->cancel = cancel;
+    return lmc_ctx_end(ctx, LMC_OK);
 }
 
 static lmc_status no_memory(lmc_ctx *ctx, size_t nbytes)

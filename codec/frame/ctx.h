@@ -26,6 +26,8 @@ struct lmc_ctx {
     int is_busy;           /* a public call is at work; never set in a worker's context */
     int is_shared;         /* threads are at work with the workers' contexts */
     unsigned thread_count; /* of decoding; resolved, at least 1 */
+    /* the caller's, or NULL; never set in a worker's context */
+    const volatile int *cancel;
     uint8_t *scratch_memory;
     size_t scratch_nbytes;
     lmc_scratch scratch;
@@ -59,6 +61,13 @@ void *lmc_allocate_array(lmc_ctx *ctx, uint64_t count, size_t element_nbytes, co
 LMC_NODISCARD int lmc_ctx_begin(lmc_ctx *ctx);
 void lmc_ctx_clear_diag(lmc_ctx *ctx);
 lmc_status lmc_ctx_end(lmc_ctx *ctx, lmc_status status);
+
+/* 1 once the caller wants the call to end: it returns LMC_ERR_CANCELLED then, and lmc_ctx_end() writes the
+ * diagnostic. ctx: that of the call, in all of its threads. */
+LMC_INLINE int lmc_ctx_is_cancelled(const lmc_ctx *ctx)
+{
+    return ctx->cancel && __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) != 0;
+}
 
 /* Make the scratch serve blocks of this size; make the plan's work exist; make ctx->block, or ctx->base_values, hold
  * nbytes. Error: NOMEM. */

@@ -57,6 +57,8 @@ static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, l
 static int take_block(decode_job *job, uint64_t *index)
 {
     pthread_mutex_lock(&job->mutex);
+    if (job->status == LMC_OK && lmc_ctx_is_cancelled(job->ctx))
+        job->status = LMC_ERR_CANCELLED;
     const int any = job->status == LMC_OK && job->next < job->end;
     if (any)
         *index = job->next++;
@@ -159,7 +161,8 @@ static lmc_status decode_range(lmc_ctx *ctx, const lmc_frame *frame, const uint8
                       .first_byte = first_byte,
                       .nbytes = nbytes,
                       .dst = dst,
-                      .end = info->block_count};
+                      .end = info->block_count,
+                      .diag = LMC_INIT(lmc_diag)};
     if (!lmc_is_coded(info))
         return decode_stored(&job);
     if (nbytes == 0)

@@ -7,6 +7,9 @@
 #include "codec/frame/index.h"
 #include "codec/plain/block.h"
 
+/* Content that is copied between two looks at the caller's cancel flag. memcpy() writes so much past the caches. */
+#define COPY_NBYTES ((size_t)256 << 20)
+
 lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t *bound)
 {
     if (!bound)
@@ -26,21 +29,31 @@ lmc_status lmc_encode_bound(const lmc_params *params, size_t src_nbytes, size_t 
     return LMC_OK;
 }
 
-/* Content and base in memory. */
+/* Content and base in memory, as the planning of a frame reads them: at level max all of it. */
 typedef struct memory_input {
+    const lmc_ctx *ctx;
     const uint8_t *src, *base;
 } memory_input;
 
+static lmc_status copy_unless_cancelled(const memory_input *input, void *dst, const uint8_t *src,
+                                        size_t nbytes)
+{
+    if (lmc_ctx_is_cancelled(input->ctx))
+        return LMC_ERR_CANCELLED;
+    memcpy(dst, src, nbytes);
+    return LMC_OK;
+}
+
 static lmc_status read_memory(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
-    memcpy(dst, ((const memory_input *)user)->src + offset, nbytes);
-    return LMC_OK;
+    const memory_input *const input = user;
+    return copy_unless_cancelled(input, dst, input->src + offset, nbytes);
 }
 
 static lmc_status read_base_memory(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
-    memcpy(dst, ((const memory_input *)user)->base + offset, nbytes);
-    return LMC_OK;
+    const memory_input *const input = user;
+    return copy_unless_cancelled(input, dst, input->base + offset, nbytes);
 }
 
 /* The state that the threads which encode one frame share. Blocks are taken in order. A block gets its place once
@@ -79,6 +92,8 @@ static lmc_status encode_in_place(encode_job *job)
 {
     const lmc_info *const info = &job->plan->info;
     for (uint64_t i = 0; i < info->block_count; i++) {
+        if (lmc_ctx_is_cancelled(job->ctx))
+            return LMC_ERR_CANCELLED;
         lmc_content_block block = block_at(job, i);
         if (i + 1 < info->block_count)
             block.ahead_nbytes = lmc_block_content_nbytes(info, i + 1);
@@ -91,6 +106,8 @@ static lmc_status encode_in_place(encode_job *job)
 static int take_next_block(encode_job *job, uint64_t *index)
 {
     pthread_mutex_lock(&job->mutex);
+    if (job->status == LMC_OK && lmc_ctx_is_cancelled(job->ctx))
+        job->status = LMC_ERR_CANCELLED;
     const int any = job->status == LMC_OK && job->taken < job->plan->info.block_count;
     if (any)
         *index = job->taken++;
@@ -168,8 +185,32 @@ static lmc_status encode_blocks(encode_job *job, unsigned thread_count)
     return job->status;
 }
 
+static lmc_status hash_blocks(const lmc_ctx *ctx, const lmc_info *info, const uint8_t *src,
+                              lmc_block_entry *entries)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    for (uint64_t i = 0; i < info->block_count; i++) {
+        if (lmc_ctx_is_cancelled(ctx))
+            return LMC_ERR_CANCELLED;
+        entries[i].content_hash =
+            kernels->hash(src + i * info->block_nbytes, lmc_block_content_nbytes(info, i), 0);
+    }
+    return LMC_OK;
+}
+
+static lmc_status copy_content(const lmc_ctx *ctx, const uint8_t *src, size_t nbytes, uint8_t *dst)
+{
+    for (size_t done = 0; done < nbytes; done += COPY_NBYTES) {
+        if (lmc_ctx_is_cancelled(ctx))
+            return LMC_ERR_CANCELLED;
+        memcpy(dst + done, src + done, (size_t)lmc_min_u64(COPY_NBYTES, nbytes - done));
+    }
+    return LMC_OK;
+}
+
 /* Writes a frame that stores its content. */
-static size_t write_stored(lmc_info info, const lmc_block_entry *entries, const uint8_t *src, uint8_t *dst)
+static lmc_status write_stored(const lmc_ctx *ctx, lmc_info info, const lmc_block_entry *entries,
+                               const uint8_t *src, uint8_t *dst, size_t *dst_nbytes)
 {
     const uint64_t entry_count = info.block_count;
     if (lmc_is_coded(&info)) {
@@ -177,11 +218,11 @@ static size_t write_stored(lmc_info info, const lmc_block_entry *entries, const 
         lmc_info_complete(&info, 0);
     }
     lmc_head_write(&info, 0, dst);
-    if (info.content_nbytes > 0)
-        memcpy(dst + info.head_nbytes, src, (size_t)info.content_nbytes);
+    LMC_TRY(copy_content(ctx, src, (size_t)info.content_nbytes, dst + info.head_nbytes));
     const size_t before_tail = info.head_nbytes + (size_t)info.content_nbytes;
     lmc_tail_write(&info, dst, entries, entry_count, dst + before_tail);
-    return before_tail + (size_t)info.tail_nbytes;
+    *dst_nbytes = before_tail + (size_t)info.tail_nbytes;
+    return LMC_OK;
 }
 
 /* Leaves *dst_nbytes 0 if the base turns out to be of no use. */
@@ -189,10 +230,9 @@ static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thre
                                const uint8_t *base, lmc_block_entry *entries, uint8_t *dst,
                                size_t *dst_nbytes)
 {
-    const lmc_kernels *const kernels = lmc_kernels_get();
     const lmc_info *const info = &plan->info;
     if (info->mode == LMC_FRAME_DELTA || (info->mode == LMC_FRAME_CODED && !plan->decision.is_raw)) {
-        encode_job job = {.kernels = kernels,
+        encode_job job = {.kernels = lmc_kernels_get(),
                           .ctx = ctx,
                           .plan = plan,
                           .src = src,
@@ -210,12 +250,9 @@ static lmc_status encode_frame(lmc_ctx *ctx, const lmc_plan *plan, unsigned thre
         if (info->mode == LMC_FRAME_DELTA)
             return LMC_OK;
     } else {
-        for (uint64_t i = 0; i < info->block_count; i++)
-            entries[i].content_hash =
-                kernels->hash(src + i * info->block_nbytes, lmc_block_content_nbytes(info, i), 0);
+        LMC_TRY(hash_blocks(ctx, info, src, entries));
     }
-    *dst_nbytes = write_stored(*info, entries, src, dst);
-    return LMC_OK;
+    return write_stored(ctx, *info, entries, src, dst, dst_nbytes);
 }
 
 /* Checks that the base has the right length, and that nothing that is read lies in the `bound` bytes that may be
@@ -250,7 +287,7 @@ static lmc_status plan_and_encode(lmc_ctx *ctx, const lmc_params *params, const 
                                   const void *base, void *dst, size_t *dst_nbytes)
 {
     lmc_plan *plan = NULL;
-    memory_input input = {src, base};
+    memory_input input = {ctx, src, base};
     lmc_status status = LMC_OK;
     LMC_TRY(
         lmc_plan_make(ctx, params, src_nbytes, read_memory, base ? read_base_memory : NULL, &input, &plan));

@@ -135,6 +135,35 @@ typedef struct lmc_high_lists {
 /* Elements that may be read and written behind the end of a list of gaps. */
 #define LMC_GAP_SLACK 64
 
+/* An element of a strip that differs from the base's. */
+typedef struct lmc_change {
+    uint32_t place;   /* among the elements of its class in the block */
+    uint16_t element; /* in the strip */
+    uint8_t class;
+} lmc_change;
+
+/* Behind the last place of a list: no class has as many elements. */
+#define LMC_NO_PLACE UINT32_MAX
+
+/* A walk over the elements of a block that looks for changed ones, class by class. */
+typedef struct lmc_change_search {
+    const uint32_t *next_place[LMC_FMT_CLASS_COUNT_MAX]; /* places not found yet, rising, then LMC_NO_PLACE */
+    uint32_t wanted[LMC_FMT_CLASS_COUNT_MAX];            /* the next place itself */
+    uint32_t counts[LMC_FMT_CLASS_COUNT_MAX];            /* elements of each class so far */
+} lmc_change_search;
+
+/* places: for each of class_count classes, a list with LMC_NO_PLACE at its end. */
+LMC_INLINE void lmc_change_search_open(lmc_change_search *search, const uint32_t *const *places,
+                                       unsigned class_count)
+{
+    static const uint32_t none = LMC_NO_PLACE;
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++) {
+        search->next_place[c] = c < class_count ? places[c] : &none;
+        search->wanted[c] = *search->next_place[c];
+        search->counts[c] = 0;
+    }
+}
+
 /* Bits of a high part that belong to the difference. With magnitudes the top bit is a sign change. */
 LMC_INLINE unsigned lmc_delta_high_nbits(const lmc_delta *delta)
 {
@@ -151,6 +180,19 @@ LMC_INLINE uint64_t lmc_delta_of(unsigned transform, uint64_t x, uint64_t b, uns
     const uint64_t used = all >> (nbits - width);
     const uint64_t d = ((x & used) - (b & used)) & used;
     return (d << 1 ^ (0 - (d >> (width - 1)))) & used; /* zigzag: 0, -1, 1, -2, ... */
+}
+
+/* The inverse: the element of nbits bits that differs from b by z, and with `sign_change` 1 in its sign. */
+LMC_INLINE uint64_t lmc_delta_apply(unsigned transform, uint64_t z, unsigned sign_change, uint64_t b,
+                                    unsigned nbits)
+{
+    const uint64_t all = lmc_low_mask(nbits), magnitude = all >> 1;
+    const uint64_t sum = b + (((z & all) >> 1) ^ (0 - (z & 1)));
+    if (transform == LMC_FMT_DELTA_XOR)
+        return (b ^ z) & all;
+    if (transform == LMC_FMT_DELTA_DIFFERENCE)
+        return sum & all;
+    return (sum & magnitude) | ((b ^ (uint64_t)sign_change << (nbits - 1)) & (all ^ magnitude));
 }
 
 /* ---- the table ---- */
@@ -248,8 +290,8 @@ typedef struct lmc_kernels {
     /* The inverse, n >= 1: quotients holds `left` elements, as many as the plane has bits set; spare bits are 0. */
     void (*gaps_unary_join)(const uint8_t *plane, size_t n, uint32_t *quotients, size_t left);
 
-    /* The class of each of n elements of the base; classes is written padded. counts[c], c < class_count, grows by the
-     * elements of class c. */
+    /* The class of each of n elements of the base; classes is written padded. Unless counts is NULL, counts[c],
+     * c < class_count, grows by the elements of class c. */
     void (*classify[4])(const lmc_delta *delta, const uint8_t *base, size_t n, uint8_t *classes,
                         size_t *counts);
 
@@ -279,6 +321,20 @@ typedef struct lmc_kernels {
      * change `high` in place, and may change the LMC_HIGH_SLACK elements behind it. */
     void (*take_sign_changes)(uint16_t *high, size_t n, uint64_t *sign_changes);
     void (*put_sign_changes)(uint16_t *high, size_t n, const uint64_t *sign_changes);
+
+    /* Finds which of n elements differ from the base's. changed: whole words, spare bits 0. Returns how many differ. */
+    size_t (*find_changed[4])(const uint8_t *src, const uint8_t *base, size_t n, uint64_t *changed);
+
+    /* Lists the changed ones of n <= LMC_STRIP_VALUES elements, in order, and all elements of the classes whose bit is
+     * set in `whole`. classes is readable padded. counts: the elements of each of LMC_FMT_CLASS_COUNT_MAX classes so
+     * far; grows by the n. changes has room for all elements. Returns how many it lists. */
+    size_t (*number_changes)(const uint8_t *classes, const uint64_t *changed, uint32_t whole, size_t n,
+                             uint32_t *counts, lmc_change *changes);
+
+    /* The inverse: lists those of n <= LMC_STRIP_VALUES elements whose places are given. The changes of a class are in
+     * order. Meanwhile brings ahead_nbytes bytes from `ahead` on into the caches. */
+    size_t (*locate_changes)(const uint8_t *classes, size_t n, lmc_change_search *search, lmc_change *changes,
+                             const uint8_t *ahead, size_t ahead_nbytes);
 
     /* XXH3-64 with the given seed (0: the plain hash). */
     uint64_t (*hash)(const void *data, size_t nbytes, uint64_t seed);

@@ -14,7 +14,7 @@ enum { POPCNT = 23, OSXSAVE = 27, AVX = 28 };
 /* leaf 7, ebx */
 enum { BMI = 3, AVX2 = 5, BMI2 = 8, AVX512F = 16, AVX512DQ = 17, AVX512BW = 30, AVX512VL = 31 };
 /* leaf 7, ecx */
-enum { AVX512VBMI = 1, AVX512VBMI2 = 6 };
+enum { AVX512VBMI = 1, AVX512VBMI2 = 6, AVX512VPOPCNTDQ = 14 };
 /* XCR0 */
 enum { XMM = 1, YMM = 2, MASKS = 5, ZMM_HALVES = 6, ZMM_16_31 = 7 };
 
@@ -53,6 +53,6 @@ int lmc_x86_cpu_has_avx512(const lmc_x86_cpu *cpu)
 {
     return lmc_x86_cpu_has_avx2(cpu) &&
            has_all(cpu->leaf_7_ebx, BIT(AVX512F) | BIT(AVX512DQ) | BIT(AVX512BW) | BIT(AVX512VL)) &&
-           has_all(cpu->leaf_7_ecx, BIT(AVX512VBMI) | BIT(AVX512VBMI2)) &&
+           has_all(cpu->leaf_7_ecx, BIT(AVX512VBMI) | BIT(AVX512VBMI2) | BIT(AVX512VPOPCNTDQ)) &&
            has_all(cpu->xcr0, BIT(MASKS) | BIT(ZMM_HALVES) | BIT(ZMM_16_31));
 }

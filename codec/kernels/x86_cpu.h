@@ -20,8 +20,8 @@ lmc_x86_cpu lmc_x86_cpu_read(void);
 /* Returns 1 if there is all that the set avx2 uses: AVX, AVX2, BMI, BMI2, POPCNT and the registers ymm. */
 int lmc_x86_cpu_has_avx2(const lmc_x86_cpu *cpu);
 
-/* Returns 1 if there is all that the set avx512 uses: the above, AVX-512 F, BW, DQ, VL, VBMI, VBMI2, and the registers
- * zmm and k. */
+/* Returns 1 if there is all that the set avx512 uses: the above, AVX-512 F, BW, DQ, VL, VBMI, VBMI2, VPOPCNTDQ, and
+ * the registers zmm and k. */
 int lmc_x86_cpu_has_avx512(const lmc_x86_cpu *cpu);
 
 #endif

@@ -19,6 +19,8 @@ static size_t lay_out_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t u
     s->stored =
         place_member(memory, &used, 1 + n * s->element_nbytes + s->element_nbytes + LMC_SYMBOLS_SLACK);
     s->sign_changes = (uint64_t *)(void *)place_member(memory, &used, lmc_bits_nbytes(n) + 16);
+    s->content_hash_state = place_member(memory, &used, LMC_HASH_STATE_NBYTES);
+    s->changes = (lmc_change *)(void *)place_member(memory, &used, LMC_STRIP_VALUES * sizeof(lmc_change));
     s->bucket_bitsets = (uint64_t *)(void *)place_member(
         memory, &used, LMC_FMT_BUCKET_COUNT * (lmc_bits_nbytes(n) + sizeof(uint64_t) + LMC_PLANE_SLACK));
     return used;

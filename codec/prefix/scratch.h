@@ -46,6 +46,8 @@ typedef struct lmc_scratch {
     uint8_t *symbols;         /* of one list: value_capacity + LMC_SYMBOLS_SLACK */
     uint8_t *stored;          /* a stored block and LMC_SYMBOLS_SLACK */
     uint64_t *sign_changes;   /* as bitset */
+    void *content_hash_state; /* as hash_state, which is the base's meanwhile */
+    lmc_change *changes;      /* LMC_STRIP_VALUES */
     uint64_t *bucket_bitsets; /* LMC_FMT_BUCKET_COUNT times value_capacity bits and a slack */
 } lmc_scratch;
 

@@ -198,6 +198,7 @@ ctx_create = _call("lmc_ctx_create", c_int, c_void_p, c_void_p)
 ctx_free = _call("lmc_ctx_free", None, c_void_p)
 ctx_diag = _call("lmc_ctx_diag", POINTER(Diag), c_void_p)
 ctx_set_thread_count = _call("lmc_ctx_set_thread_count", c_int, c_void_p, c_uint)
+ctx_set_cancel = _call("lmc_ctx_set_cancel", c_int, c_void_p, POINTER(c_int))
 encode_bound = _call("lmc_encode_bound", c_int, c_void_p, c_size_t, c_void_p)
 encode = _call("lmc_encode", c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t,
                c_void_p)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import re
 import sys
+import time
 from typing import Any
 
-_SIMPLE, _WRITABLE, _FORMAT = 0, 1, 4  # PyBUF_ flags of the stable interface: contiguous bytes
+_SIMPLE, _WRITABLE = 0, 1  # PyBUF_ flags of the stable interface: contiguous bytes
 
 HUGE_PAGE_NBYTES = 2 << 20
 HUGE_FROM_NBYTES = 4 << 20  # of a block of memory that is worth huge pages
-_MADV_HUGEPAGE = 14
+_MADV_HUGEPAGE, _MADV_POPULATE_WRITE = 14, 23  # of Linux, on x86-64 and AArch64
 
 
 class _PyBuffer(ctypes.Structure):
@@ -42,12 +44,14 @@ class Buffer:
     """The bytes of an object that has the buffer protocol: `address` and `nbytes`, until `with` ends.
 
     The bytes must be contiguous, in C order. They may be read-only unless `writable`. Nothing is copied.
-    Raises TypeError (no buffer) and BufferError or ValueError (not contiguous, read-only).
+    Raises TypeError (no buffer, or one of Python objects) and BufferError or ValueError (not contiguous, read-only).
     """
 
     __slots__ = ("_view", "address", "nbytes")
 
     def __init__(self, source: Any, writable: bool = False) -> None:
+        if type(source) not in (bytes, bytearray) and _has_objects(source):
+            raise TypeError("a buffer of Python objects holds addresses, not their content")
         self._view = _PyBuffer()
         _get_buffer(source, ctypes.byref(self._view), _WRITABLE if writable else _SIMPLE)
         self.address: int = self._view.buf or 0
@@ -60,6 +64,16 @@ class Buffer:
         _release_buffer(ctypes.byref(self._view))
 
 
+def _has_objects(source: Any) -> bool:
+    """References to Python objects must be neither stored nor overwritten."""
+    if getattr(getattr(source, "dtype", None), "hasobject", False):
+        return True
+    try:
+        return "O" in re.sub(":[^:]*:", "", memoryview(source).format)  # without the names of a record's members
+    except (TypeError, ValueError, BufferError):  # no buffer; or its dtype has no format: that of ml_dtypes
+        return False
+
+
 def new_bytearray(nbytes: int) -> bytearray:
     """A bytearray with undefined content, on huge pages if it is large. MemoryError if there is no such memory."""
     if nbytes > sys.maxsize:
@@ -67,7 +81,7 @@ def new_bytearray(nbytes: int) -> bytearray:
     array: bytearray = _new_bytearray(None, nbytes)
     if nbytes >= HUGE_FROM_NBYTES:
         with Buffer(array, writable=True) as buffer:
-            advise_huge_pages(buffer.address, nbytes)
+            take_huge_pages(buffer.address, nbytes)
     return array
 
 
@@ -83,12 +97,48 @@ def _find_madvise() -> Any:
 _madvise = _find_madvise()
 
 
-def advise_huge_pages(address: int, nbytes: int) -> None:
-    """Asks for huge pages for whole pages of this memory, which has not been touched. It is no fault if there are none.
+class _HugePages:
+    """Takes huge pages as long as they are quick to get.
 
-    Page faults take longer than decoding does: a huge page has one for 512.
+    Page faults take longer than decoding does, and a huge page has one for 512. But a virtual machine may have given
+    its free huge pages back to its host: then each takes milliseconds to come again, and small pages that were in use
+    a moment ago are quicker. So pages are taken one after the other, up to one that takes longer than small ones.
     """
+
+    SKIPPED_BLOCKS = 3  # of memory that are not asked after one with a slow page
+
+    def __init__(self) -> None:
+        self._blocks_to_skip = 0
+        self._small_s = 0.0  # how long as many bytes took in small pages
+
+    def take(self, address: int, nbytes: int) -> None:
+        """Takes huge pages for this memory, which has not been touched, while they help."""
+        first = -(-address // HUGE_PAGE_NBYTES) * HUGE_PAGE_NBYTES
+        last = (address + nbytes) // HUGE_PAGE_NBYTES * HUGE_PAGE_NBYTES
+        if self._blocks_to_skip > 0:
+            self._blocks_to_skip -= 1
+            return
+        if self._small_s == 0.0 and first < last:
+            self._small_s = self._seconds_of(first)
+            first += HUGE_PAGE_NBYTES
+        for page in range(first, last, HUGE_PAGE_NBYTES):
+            _madvise(page, HUGE_PAGE_NBYTES, _MADV_HUGEPAGE)
+            if self._seconds_of(page) > self._small_s:
+                self._blocks_to_skip = self.SKIPPED_BLOCKS
+                return
+
+    @staticmethod
+    def _seconds_of(page: int) -> float:
+        """The CPU time that these bytes take to come, or 0 where Linux is older than 5.14 and cannot be asked."""
+        begin = time.thread_time()
+        failed = _madvise(page, HUGE_PAGE_NBYTES, _MADV_POPULATE_WRITE)
+        return 0.0 if failed else time.thread_time() - begin
+
+
+_huge_pages = _HugePages()
+
+
+def take_huge_pages(address: int, nbytes: int) -> None:
+    """Takes huge pages for this memory, which has not been touched, where they help. It is no fault if not."""
     if _madvise is not None and nbytes >= HUGE_FROM_NBYTES:
-        first = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
-        last = (address + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
-        _madvise(first, last - first, _MADV_HUGEPAGE)
+        _huge_pages.take(address, nbytes)

@@ -132,12 +132,14 @@ def encode(data: Any, dtype: str | None = None, *, level: str = "default", threa
     base: an earlier snapshot of the data, of as many bytes. The frame may then need it to be decoded.
 
     Returns at most 48 bytes more than `data` has. Raises ArgumentError, BaseError (its size differs), MemoryError,
-    TypeError (no buffer), and BufferError or ValueError for a buffer that is not contiguous.
+    TypeError (no buffer, or one of Python objects), and BufferError or ValueError for a buffer that is not contiguous.
     """
     params = _abi.Params()
     _abi.params_init(ctypes.byref(params), ctypes.sizeof(params))
     guess_dtype, guess_row_nbytes = _describe(data) if dtype is None or row_nbytes is None else ("U8", 0)
     params.dtype = dtype_of(guess_dtype if dtype is None else dtype)
+    if row_nbytes is not None and row_nbytes < 0:
+        raise ArgumentError("row_nbytes is 0 or more, not %d" % row_nbytes)
     params.row_nbytes = min(guess_row_nbytes if row_nbytes is None else row_nbytes, 0xFFFFFFFF)
     params.level, params.thread_count = level_of(level), threads_of(threads)
     with Buffer(data) as source:
@@ -196,7 +198,20 @@ def _base_address(base: Any, buffer: Buffer) -> int | None:
 
 
 def _waited(nbytes: int, function: Callable[[], _Result]) -> _Result:
-    return _waiting.run(function) if nbytes >= _WAITING_FROM_NBYTES else function()
+    """function(), which calls the library with the context of its thread. Ctrl-C ends a long call."""
+    if nbytes < _WAITING_FROM_NBYTES:
+        return function()
+    cancel = _waiting.new_flag()
+
+    def cancellable() -> _Result:
+        scratch = context()
+        check_status(_abi.ctx_set_cancel(scratch.pointer, ctypes.byref(cancel)))
+        try:
+            return function()
+        finally:
+            check_status(_abi.ctx_set_cancel(scratch.pointer, None))
+
+    return _waiting.run(cancellable, cancel)
 
 
 def _describe(data: Any) -> tuple[str, int]:

@@ -100,7 +100,7 @@ def error_of(status: int, text: str = "", file: str | None = None, tensor: str |
     text = text or meaning
     if status == _NOMEM:
         return MemoryError(text)
-    if status == _IO or os_errno == errno.EEXIST:
+    if status == _IO or os_errno in (errno.EEXIST, errno.EISDIR):
         return OSError(os_errno or errno.EIO, text, file)
     where = [part for part in (file, "tensor %r" % tensor if tensor is not None else None) if part]
     error = _CLASSES.get(status, LMCError)(": ".join([*where, text]))

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import threading
+import zlib
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import _abi, _codec
@@ -26,6 +27,14 @@ class TensorInfo(NamedTuple):
     shape: tuple[int, ...]
     offset: int
     nbytes: int
+
+
+class _Places(NamedTuple):
+    """Paths of a file and of its base, which are those of every process and working directory."""
+
+    path: bytes
+    base: bytes | None
+    base_dirs: list[bytes]
 
 
 class _Handle:
@@ -54,15 +63,18 @@ class File:
     path: of the file. The content tells the kind.
     base: the file that the archive was coded against. By default it is looked for in base_dirs and beside the archive.
 
-    Several threads may read one file. A child process may read the file of its parent.
+    Several threads may read one file. A child process may read the file of its parent. A pickle holds the paths: the
+    file is opened again where it is loaded, and must be the same.
     Raises OSError (no such file, not readable), DataError, UnsupportedError, LimitError, MemoryError. A closed file
     raises ClosedError.
     """
 
     def __init__(self, path: Path, *, base: Path | None = None, base_dirs: Sequence[Path] = ()) -> None:
-        self._places = (os.path.abspath(encode_path(path)), None if base is None else encode_path(base),
-                        path_array(base_dirs))
-        self._handle: _Handle | None = _Handle(encode_path(path), *self._places[1:])
+        self._handle: _Handle | None = _Handle(encode_path(path), None if base is None else encode_path(base),
+                                               path_array(base_dirs))
+        self._places = _Places(os.path.abspath(encode_path(path)),
+                               None if base is None else os.path.abspath(encode_path(base)),
+                               [os.path.abspath(encode_path(folder)) for folder in base_dirs])
         self._header = self._handle.header()
         self._metadata, self._tensors = _parse(self._header)
         self._lock = threading.Lock()
@@ -106,6 +118,15 @@ class File:
         """What the tensors are, by their names, in the order of their content."""
         self._open()
         return self._tensors
+
+    @property
+    def base_name(self) -> str | None:
+        """Name of the file that the archive was coded against, without folder and `.lmc`; None if it needs none."""
+        base = _abi.StBase()
+        if not _abi.st_base_info(self._open().pointer, ctypes.byref(base)):
+            return None
+        name: bytes = base.name
+        return name.decode()
 
     def find(self, name: str) -> TensorInfo:
         """What this tensor is. Raises TensorNotFound."""
@@ -185,6 +206,10 @@ class File:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._open()
+        return _open_again, (self._places, zlib.crc32(self._header))
+
     def _open(self) -> _Handle:
         handle = self._handle
         if handle is None:
@@ -199,12 +224,25 @@ class File:
             if self._pid != os.getpid():
                 base = _abi.StBase()
                 if _abi.st_base_info(handle.pointer, ctypes.byref(base)):
-                    handle = _Handle(*self._places)
+                    places = self._places
+                    handle = _Handle(places.path, places.base, path_array(places.base_dirs))
                     if handle.header() != self._header:
-                        raise DataError("%s: the file has changed since it was opened" % os.fsdecode(self._places[0]))
+                        raise _changed(places)
                     self._handle = handle
                 self._pid = os.getpid()
             return self._handle or handle
+
+
+def _changed(places: _Places) -> DataError:
+    return DataError("%s: the file has changed since it was opened" % os.fsdecode(places.path))
+
+
+def _open_again(places: _Places, header_crc: int) -> File:
+    """The file of a pickle."""
+    file = File(places.path, base=places.base, base_dirs=places.base_dirs)
+    if zlib.crc32(file.header) != header_crc:
+        raise _changed(places)
+    return file
 
 
 def _parse(header: bytes) -> tuple[dict[str, str] | None, dict[str, TensorInfo]]:

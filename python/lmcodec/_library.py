@@ -1,6 +1,7 @@
 """Finds and loads the native library.
 
-An installed package has its files in the folder `_native`. A source tree has them in a build below `build/`.
+An installed package has its files in the folder `_native`, and the HDF5 plugin alone in `_native/hdf5`. A source tree
+has them in a build below `build/`.
 LMCODEC_LIBRARY_DIR names a folder that is looked at first, and alone.
 """
 
@@ -15,7 +16,7 @@ VERSION = (0, 3)  # MAJOR, MINOR of the library that this package is made for
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _TREE = os.path.dirname(os.path.dirname(_HERE))
-_SUBFOLDERS = ("", "lib", "safetensors", "filter", os.path.join("filter", "plugin"), "tool")  # installed, built
+_SUBFOLDERS = ("", "hdf5", "lib", "safetensors", "filter", os.path.join("filter", "plugin"), "tool")  # installed, built
 
 
 def _folders() -> Iterator[str]:

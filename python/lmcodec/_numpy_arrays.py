@@ -44,7 +44,7 @@ class NumpyArrays:
     def new(self, dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
         if dtype == "F4":
             dtype_of(dtype)
-            array = numpy.empty(math.prod(shape) // 2, numpy.uint8)
+            array: Any = numpy.empty(math.prod(shape) // 2, numpy.uint8)
         else:
             array = numpy.empty(shape, dtype_of(dtype))
         return array, array.__array_interface__["data"][0]

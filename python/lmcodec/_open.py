@@ -22,7 +22,7 @@ class safe_open:
     base, base_dirs: as for File.
 
     Raises OSError, DataError, ArgumentError, ImportError (no such framework); a closed file raises ClosedError. Several
-    threads may use one object. It is also a context manager.
+    threads may use one object. It can be pickled, as File can. It is also a context manager.
     """
 
     def __init__(self, filename: Path, framework: str, device: Any = "cpu", *, backend: str = "mmap",

@@ -9,7 +9,7 @@ from typing import Any, Sequence
 import torch
 
 from ._arrays import Arrays
-from ._buffer import HUGE_FROM_NBYTES, advise_huge_pages
+from ._buffer import HUGE_FROM_NBYTES, take_huge_pages
 from ._dtypes import FILE_NAMES
 from ._errors import ArgumentError, DTypeError
 
@@ -66,7 +66,7 @@ class TorchTensors:
         if not self.is_cuda:
             nbytes = tensor.numel() * tensor.element_size()
             if nbytes >= HUGE_FROM_NBYTES:
-                advise_huge_pages(address, nbytes)
+                take_huge_pages(address, nbytes)
         return tensor, address
 
     def part_of(self, array: Any, dtype: str, shape: Sequence[int], index: Any) -> Any:

@@ -19,23 +19,25 @@ def new_flag() -> ctypes.c_int:
     return ctypes.c_int(0)
 
 
-def run(function: Callable[[], _Result], cancel: ctypes.c_int | None = None) -> _Result:
-    """Calls function() and returns its result. KeyboardInterrupt ends it.
+def run(function: Callable[[], _Result], cancel: ctypes.c_int) -> _Result:
+    """Calls function() and returns its result. KeyboardInterrupt ends it, unless there is no thread for it.
 
     cancel: the flag that ends the call soon. It is waited for, so that memory and files that it uses can be freed
-    afterwards. Without a flag the call goes on in its thread, which keeps what it uses, and its result is dropped.
+    afterwards.
     """
     if threading.current_thread() is not threading.main_thread():
         return function()
     call = _Call(function)
     try:
-        threading.Thread(target=call.work, name="lmcodec", daemon=True).start()
+        try:
+            threading.Thread(target=call.work, name="lmcodec", daemon=True).start()
+        except RuntimeError:  # the system gives no more threads, or Python 3.12 ends
+            call.work()
         call.done.wait()
     except BaseException:
         call.is_dropped = True
-        if cancel is not None:
-            cancel.value = 1
-            call.wait()
+        cancel.value = 1
+        call.wait()
         raise
     if call.error is not None:
         raise call.error

@@ -29,6 +29,8 @@ class _Writer:
         self.pointer = ctypes.c_void_p()
         check_status(_abi.st_writer_create(None, ctypes.byref(self.pointer)))
         self._owners: list[Any] = []
+        if not isinstance(metadata, (Mapping, type(None))):
+            raise TypeError("metadata are a dict of strings, not %s" % type(metadata).__name__)
         for key, value in (metadata or {}).items():
             if not isinstance(key, str) or not isinstance(value, str):
                 raise TypeError("metadata are strings for strings: %r: %r" % (key, value))

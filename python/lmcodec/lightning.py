@@ -17,7 +17,8 @@ import torch
 
 from . import _files
 from . import torch as _torch
-from ._errors import ArgumentError
+from ._errors import ArgumentError, LMCError
+from ._file import File
 
 __all__ = ["CheckpointIO"]
 
@@ -50,7 +51,7 @@ class CheckpointIO(_Base):  # type: ignore[misc]
     level: "default", "fast" or "max". threads: None for one a core.
     max_chain: how many checkpoints in a row may be coded against the one before; 0: each stands alone. Such a chain is
         smaller. To read a checkpoint of it, the ones before are needed. They are kept as hard links in the folder
-        .lmc-bases beside the checkpoints, as long as a checkpoint of this run needs them: move the folder with them.
+        .lmc-bases beside the checkpoints, as long as a checkpoint beside the folder needs them: move it with them.
     fsync: True waits until the bytes are on the disk.
 
     The name stays *.ckpt, since Lightning looks for that path when it resumes. `lmc-st restore a.ckpt -o b.ckpt` gives
@@ -63,9 +64,7 @@ class CheckpointIO(_Base):  # type: ignore[misc]
         if max_chain < 0:
             raise ArgumentError("max_chain is 0 or more, not %d" % max_chain)
         self._level, self._threads, self._fsync, self._max_chain = level, threads, fsync, max_chain
-        self._chains: dict[str, tuple[str, ...]] = {}  # of each checkpoint, the links that it needs
         self._latest: tuple[str, ...] = ()  # links that the next checkpoint may need; the last one is its base
-        self._links: set[str] = set()
         self._lock = threading.Lock()
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
@@ -89,13 +88,13 @@ class CheckpointIO(_Base):  # type: ignore[misc]
         return loaded
 
     def remove_checkpoint(self, path: Any) -> None:
-        """Removes a checkpoint, and bases that no other one needs."""
+        """Removes a checkpoint, also of an earlier run, and bases that no other one needs."""
         name = _local(path)
         with self._lock:
+            links = _links_of(name)
             if os.path.lexists(name):
                 os.unlink(name)
-            self._chains.pop(name, None)
-            self._remove_links()
+            self._remove_links(links, os.path.dirname(name))
 
     def _save(self, checkpoint: dict[str, Any], name: str, folder: str) -> None:
         bases = os.path.join(folder, _BASES_FOLDER)
@@ -109,13 +108,13 @@ class CheckpointIO(_Base):  # type: ignore[misc]
                 plain.flush()
                 _files.convert(plain.name, work, level=self._level, threads=self._threads, fsync=self._fsync,
                                base=chain[-1] if chain else None, base_dirs=[bases] if chain else [])
+            links = {*self._latest, *_links_of(name)}
             os.replace(work, name)
         finally:
             if os.path.lexists(work):
                 os.unlink(work)
-        self._chains[name] = chain
         self._latest = (*chain, *self._link(name, bases)) if self._max_chain else ()
-        self._remove_links()
+        self._remove_links(links, folder)
 
     def _link(self, name: str, bases: str) -> tuple[str, ...]:
         """A second name for a checkpoint, which stays when Lightning removes or replaces the first."""
@@ -125,18 +124,47 @@ class CheckpointIO(_Base):  # type: ignore[misc]
             os.link(name, link)
         except OSError:  # no hard links here: the next checkpoint stands alone
             return ()
-        self._links.add(link)
         return (link,)
 
-    def _remove_links(self) -> None:
-        self._chains = {name: chain for name, chain in self._chains.items() if os.path.exists(name)}
-        needed = set(self._latest).union(*self._chains.values())
-        for link in self._links - needed:
-            try:
+    def _remove_links(self, links: set[str], folder: str) -> None:
+        """Removes those of these links that neither a checkpoint of the folder nor the next one needs."""
+        links = links.difference(self._latest)
+        try:
+            for name in os.listdir(folder) if links else ():
+                path = os.path.join(folder, name)
+                if not name.startswith(".") and os.path.isfile(path):
+                    links.difference_update(_chain_of(path))
+            for link in links:
                 os.unlink(link)
-            except FileNotFoundError:
-                pass
-        self._links &= needed
+        except OSError:  # a file that cannot be read may need them, or another process removes them
+            return
+
+
+def _links_of(path: str) -> set[str]:
+    """The links that a checkpoint needs, and those that are other names of it."""
+    bases = os.path.join(os.path.dirname(path), _BASES_FOLDER)
+    try:
+        links = [os.path.join(bases, name) for name in os.listdir(bases)]
+        return {*_chain_of(path), *(link for link in links if os.path.samefile(link, path))}
+    except OSError:  # no such checkpoint, or no links
+        return set()
+
+
+def _chain_of(path: str) -> list[str]:
+    """The links that a checkpoint needs: its base, the base of that, and so on. OSError."""
+    bases = os.path.join(os.path.dirname(path), _BASES_FOLDER)
+    chain: list[str] = []
+    while True:
+        try:
+            with File(chain[-1] if chain else path) as file:
+                name = file.base_name
+        except LMCError:  # another kind of file, which has no base
+            return chain
+        found = [os.path.join(bases, name + suffix) for suffix in ("", ".lmc")] if name else []
+        link = next(filter(os.path.isfile, found), None)
+        if link is None or link in chain:
+            return chain
+        chain.append(link)
 
 
 def _local(path: Any) -> str:

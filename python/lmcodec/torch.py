@@ -12,7 +12,7 @@ from typing import Any, Mapping, Sequence
 import torch
 
 from . import _memory, _writer
-from ._errors import ArgumentError
+from ._errors import ArgumentError, LMCError
 from ._file import File
 from ._files import open_original
 from ._open import safe_open
@@ -144,11 +144,17 @@ def _listed(what: str, names: Any) -> str:
 
 
 def _is_archive(source: Any) -> bool:
-    """An open file of Python is left to torch."""
+    """An open file of Python is left to torch, and so is a file that begins in another way than archives do."""
     if hasattr(source, "read"):
         return False
-    with File(source) as file:
-        return file.is_archive
+    try:
+        with File(source) as file:
+            return file.is_archive
+    except LMCError:
+        with open(source, "rb") as plain:
+            if plain.read(9)[8:] == b"{":  # after the length of the header
+                raise
+        return False
 
 
 def _entries(tensors: Any) -> list[_writer.Entry]:

@@ -41,10 +41,12 @@ def from_pretrained(directory: Path, model_class: Any = None, *, config: Any = N
 
     Weights are decoded one by one while they are put in their places, so no second copy of the model is in memory.
     Raises NotImplementedError for what reads the original files: weights offloaded to disk, quantized models, tensor
-    parallelism, adapters, gguf; restore the directory for these. Raises FileNotFoundError (no archive), ValueError (the
-    configuration names no class), DataError (the index does not fit), and as safe_open() and transformers do.
+    parallelism, adapters, gguf; restore the directory for these. Raises FileNotFoundError (no directory, no archive),
+    other OSError, ValueError (the configuration names no class), DataError (the index does not fit), and as safe_open()
+    and transformers do.
     """
     folder = os.path.join(os.fsdecode(directory), *filter(None, [subfolder]))
+    os.scandir(folder).close()  # transformers would ask a hub for a directory that is not there
     _check_options(folder, options)
     if not isinstance(config, transformers.PretrainedConfig):
         config = transformers.AutoConfig.from_pretrained(folder if config is None else config,

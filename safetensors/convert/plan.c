@@ -13,8 +13,6 @@ typedef struct plan_input {
     size_t index;
     const st_match *match; /* NULL: none */
     const st_content *base;
-    const unsigned char *window; /* bytes [window_begin, window_end) of the base */
-    uint64_t window_begin, window_end;
 } plan_input;
 
 const unsigned char *st_convert_find_ahead(const st_conversion *conversion, const st_worker *worker,
@@ -42,10 +40,18 @@ lmc_status st_convert_read_base(const st_conversion *conversion, st_worker *work
                                 const unsigned char **bytes)
 {
     const st_source *const source = conversion->source;
+    st_base_window *const held = &worker->held;
+    if (held->owner == match && begin >= held->begin && end <= held->end) {
+        *bytes = held->bytes + (begin - held->begin);
+        return LMC_OK;
+    }
+    held->owner = NULL;
     if (match->link.place == LMC_ST_BASE_FILE) {
         const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
                                       &worker->stored};
-        return st_content_read(base, &room, begin, end, bytes, &worker->diag);
+        ST_TRY(st_content_read(base, &room, begin, end, bytes, &worker->diag));
+        *held = (st_base_window){match, begin, end, *bytes};
+        return LMC_OK;
     }
     const size_t nbytes = (size_t)(end - begin);
     unsigned char *const room = st_buffer_grow(worker->memory, &worker->base, nbytes);
@@ -54,27 +60,27 @@ lmc_status st_convert_read_base(const st_conversion *conversion, st_worker *work
                  : source->read(source, match->link.base, begin, room, nbytes, &worker->diag);
 }
 
+/* What is decoded at once for a plan: all of a base that one run codes, else a part that can be decoded alone. */
+static uint64_t base_unit(const st_content *base)
+{
+    const int is_one_run = base->nbytes <= ST_RUN_NBYTES;
+    return base->step_count == 0 ? 1 : is_one_run ? base->nbytes : base->unit_nbytes;
+}
+
 /* A plan asks for many small pieces: what had to be decoded for one serves the next. */
 static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
-    plan_input *const input = user;
-    const uint64_t unit = input->base->step_count > 0 ? input->base->unit_nbytes : 1;
+    const plan_input *const input = user;
+    const uint64_t unit = base_unit(input->base);
     while (nbytes > 0) {
-        if (offset < input->window_begin || offset >= input->window_end) {
-            const uint64_t begin = offset / unit * unit;
-            const uint64_t left = input->base->nbytes - begin;
-            const uint64_t end = unit == 1
-                                     ? offset + nbytes
-                                     : begin + (unit < left ? unit : left); /* plain: what is asked for */
-            input->window_begin = input->window_end = 0;
-            ST_TRY(st_convert_read_base(input->conversion, input->worker, input->match, input->base, begin,
-                                        end, &input->window));
-            input->window_begin = begin;
-            input->window_end = end;
-        }
-        const uint64_t here = input->window_end - offset;
-        const size_t length = here < nbytes ? (size_t)here : nbytes;
-        memcpy(dst, input->window + (offset - input->window_begin), length);
+        const unsigned char *bytes;
+        const uint64_t begin = offset / unit * unit;
+        const uint64_t left = input->base->nbytes - begin;
+        const uint64_t end = unit == 1 ? offset + nbytes : begin + (unit < left ? unit : left);
+        const size_t length = end - offset < nbytes ? (size_t)(end - offset) : nbytes;
+        ST_TRY(st_convert_read_base(input->conversion, input->worker, input->match, input->base, begin, end,
+                                    &bytes));
+        memcpy(dst, bytes + (offset - begin), length);
         dst = (unsigned char *)dst + length;
         offset += length;
         nbytes -= length;
@@ -132,6 +138,7 @@ static lmc_status open_match(const st_conversion *conversion, st_worker *worker,
                              const st_match **match, st_content *base)
 {
     *match = &conversion->matches.list[index];
+    worker->held.owner = NULL;
     if (!(*match)->is_there) {
         *match = NULL;
         return LMC_OK;

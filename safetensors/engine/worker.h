@@ -14,6 +14,13 @@
 
 typedef struct st_engine st_engine;
 
+/* What the buffer `base` holds of a base that had to be decoded: a plan reads it first, and then the run. */
+typedef struct st_base_window {
+    const void *owner; /* whose base it is; NULL: nothing */
+    uint64_t begin, end;
+    const unsigned char *bytes;
+} st_base_window;
+
 typedef struct st_worker {
     st_engine *engine;
     const lmc_allocator *memory;
@@ -21,7 +28,8 @@ typedef struct st_worker {
     lmc_ctx *plan_ctx; /* of plans, whose reads may decode with ctx; NULL until st_worker_plan_ctx() */
     st_buffer content;
     st_buffer stored;
-    st_buffer base;     /* content of the tensor that this one was coded against */
+    st_buffer base; /* content of the tensor that this one was coded against */
+    st_base_window held;
     int is_batch;       /* run() is called for a tensor of a batch */
     os_window ahead;    /* what was read for all tensors of the batch; may be empty */
     st_buffer gathered; /* what its tensors have given so far */

@@ -12,9 +12,9 @@ import tempfile
 from bench_build import compile_bench
 from tree import run
 
-METHODS = {"lmc fast", "lmc default", "lmc max", "lmc default, no base", "XOR groups, bzip2 -9", "XOR groups, zstd -1",
-           "XOR groups, zstd -19", "XOR groups, RLE + Huffman", "int32 index + value", "u16 gap + value, zstd -1",
-           "u16 gap + XOR, zstd -1"}
+METHODS = {"lmc fast", "lmc default", "lmc max", "lmc default, 2 threads", "lmc default, ranges",
+           "lmc default, no base", "XOR groups, bzip2 -9", "XOR groups, zstd -1", "XOR groups, zstd -19",
+           "XOR groups, RLE + Huffman", "int32 index + value", "u16 gap + value, zstd -1", "u16 gap + XOR, zstd -1"}
 WIDTH = {"F8_E4M3": 1, "BF16": 2, "F32": 4, "F64": 8}
 
 

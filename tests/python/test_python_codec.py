@@ -139,7 +139,7 @@ def test_damaged_frames():
 
 
 @pytest.mark.parametrize("arguments", [{"dtype": "F128"}, {"level": "best"}, {"threads": 257}, {"threads": -1},
-                                       {"level": None}, {"dtype": 5}], ids=str)
+                                       {"level": None}, {"dtype": 5}, {"row_nbytes": -1}], ids=str)
 def test_wrong_arguments(arguments):
     with pytest.raises(lmcodec.ArgumentError) as caught:
         lmcodec.encode(CONTENT, **arguments)
@@ -152,6 +152,18 @@ def test_no_buffer():
             lmcodec.encode(wrong)
         with pytest.raises(TypeError):
             lmcodec.decode(wrong)
+
+
+@pytest.mark.parametrize("dtype", ["O", [("O", "i4"), ("a", "O")]], ids=["array", "record"])
+def test_python_objects_are_neither_read_nor_overwritten(dtype):
+    objects = numpy.zeros(4, dtype)
+    frame = lmcodec.encode(bytes(objects.nbytes))
+    for buffer in (objects, memoryview(objects)):
+        with pytest.raises(TypeError, match="Python objects"):
+            lmcodec.encode(buffer, "U8", row_nbytes=0)
+        with pytest.raises(TypeError, match="Python objects"):
+            lmcodec.decode(frame, buffer)
+    assert lmcodec.decode(lmcodec.encode(numpy.ones(3, [("O", "i4"), ("b", "f8")])))[:4] == b"\1\0\0\0"
 
 
 def test_the_result_may_not_lie_where_the_frame_lies():

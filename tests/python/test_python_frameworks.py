@@ -1,4 +1,5 @@
 """The examples of docs/python_frameworks.md run, a section after another, in an empty folder."""
+import importlib.util
 import os
 import re
 import subprocess
@@ -25,13 +26,13 @@ def test_every_example_runs(directory, section):
     assert len(found) == COUNTS[section]
     environment = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
     environment.update(KERAS_HOME=directory, HF_HUB_OFFLINE="1")
-    environment.setdefault("KERAS_BACKEND", "torch")
+    environment.setdefault("KERAS_BACKEND", "torch" if importlib.util.find_spec("torch") else "jax")
 
     def run(program):
         return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=directory,
                               env=environment)
 
     if run("import %s" % NEEDED[section]).returncode != 0:
-        pytest.skip("%s is not installed, or does not run here" % NEEDED[section])
+        pytest.skip("left out: no %s here; another environment of the part `python` has it" % NEEDED[section])
     done = run("\n".join(found))
     assert done.returncode == 0, done.stderr[-3000:]

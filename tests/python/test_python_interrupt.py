@@ -37,6 +37,8 @@ CALLS = {
     "open_original": "lmcodec.open_original(path, progress=slow)",
     "encode": "content = numpy.random.default_rng(1).random(1 << 27); print('begun', flush=True); "
               "[lmcodec.encode(content, level='max') for _ in range(60)]",
+    "decode": "frame = lmcodec.encode(numpy.random.default_rng(1).random(1 << 26)); print('begun', flush=True); "
+              "[lmcodec.decode(frame) for _ in range(600)]",
 }
 
 
@@ -62,6 +64,41 @@ def test_an_interrupt_ends_a_call_soon(large, directory, call):
     assert rest.endswith("interrupted\n") and child.returncode == 0
     assert time.monotonic() - begun < 10
     assert os.listdir(directory) == []
+
+
+# Nothing is written to `values` once the interrupt is seen.
+DECODING = """
+frame = lmcodec.encode(numpy.full(1 << 26, 3.0) + numpy.random.default_rng(1).random(1 << 26))
+values = numpy.zeros(1 << 26)
+print("begun", flush=True)
+try:
+    while True:
+        lmcodec.decode(frame, values)
+        values[:] = 0
+except KeyboardInterrupt:
+    seen = values.copy()
+    time.sleep(0.5)
+    print("same" if (seen == values).all() else "differs")
+"""
+
+
+def test_no_thread_works_on_after_an_interrupt():
+    script = SLOW[:SLOW.index("def slow")] + DECODING
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "begun\n"
+    time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    assert child.communicate(timeout=60)[0] == "same\n"
+
+
+def test_calls_do_without_a_thread(large, directory, monkeypatch):
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+    monkeypatch.setattr("threading.Thread.start", no_thread)
+    out = os.path.join(directory, "out")
+    assert lmcodec.restore(large, out).nbytes == os.path.getsize(large + ".safetensors")
+    with pytest.raises(FileExistsError):
+        lmcodec.restore(large, out)
 
 
 def test_other_signals_are_heard_while_a_call_is_at_work(large, directory):

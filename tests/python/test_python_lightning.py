@@ -126,6 +126,29 @@ def test_bases_live_as_long_as_they_are_needed(directory):
     assert checkpoints(directory) == ["0.ckpt"]
 
 
+@pytest.mark.parametrize("suffix", ["ckpt", "lmc"])
+def test_bases_of_an_earlier_run(directory, suffix):
+    bases = os.path.join(directory, ".lmc-bases")
+    paths = [os.path.join(directory, "%d.%s" % (step, suffix)) for step in range(4)]
+    earlier = CheckpointIO(max_chain=3)
+    for step, path in enumerate(paths):
+        earlier.save_checkpoint({"weights": torch.arange(50000.) + step}, path)
+    with open(os.path.join(directory, "text"), "w") as file:
+        file.write("no checkpoint")
+    plugin = CheckpointIO(max_chain=1)
+    plugin.remove_checkpoint(paths[1])
+    assert len(os.listdir(bases)) == 4
+    assert torch.equal(plugin.load_checkpoint(paths[3])["weights"], torch.arange(50000.) + 3)
+    plugin.save_checkpoint({"weights": torch.arange(50000.) + 9}, paths[3])
+    assert torch.equal(plugin.load_checkpoint(paths[2])["weights"], torch.arange(50000.) + 2)
+    plugin.remove_checkpoint(paths[2])
+    assert torch.equal(plugin.load_checkpoint(paths[0])["weights"], torch.arange(50000.))
+    plugin.remove_checkpoint(paths[0])
+    assert [os.path.samefile(os.path.join(bases, name), paths[3]) for name in os.listdir(bases)] == [True]
+    CheckpointIO().remove_checkpoint(paths[3])
+    assert os.listdir(bases) == []
+
+
 def test_same_path_again_and_again(directory):
     plugin, path = CheckpointIO(max_chain=2), os.path.join(directory, "last.ckpt")
     for step in range(7):

@@ -1,6 +1,7 @@
 """Open files from Python: names, tensors, parts, threads, children, damage, memory."""
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -99,8 +100,9 @@ def test_files_that_do_not_open(directory):
     with pytest.raises(FileNotFoundError) as caught:
         lmcodec.File(os.path.join(directory, "nothing"))
     assert caught.value.filename == os.path.join(directory, "nothing")
-    with pytest.raises(lmcodec.ArgumentError):
+    with pytest.raises(IsADirectoryError) as caught:
         lmcodec.File(directory)
+    assert caught.value.filename == directory
     path = os.path.join(directory, "text")
     with open(path, "w") as file:
         file.write("this is a text, and no file of tensors " * 10)
@@ -243,6 +245,36 @@ def test_bases(with_base):
         lmcodec.numpy.load_file(path, base=path)
     with lmcodec.safe_open(path, "np") as file:
         assert file.keys() == ["w"]
+    with lmcodec.File(path) as file:
+        assert file.base_name == "old"
+    with lmcodec.File(os.path.join(folder, "old.lmc")) as file:
+        assert file.base_name is None
+
+
+def test_a_pickle_opens_the_file_again(with_base, monkeypatch):
+    path, folder, new = with_base
+    monkeypatch.chdir(os.path.dirname(path))
+    with lmcodec.safe_open("new.lmc", "np", base_dirs=["bases"]) as file:
+        whole, part = pickle.dumps(file), pickle.dumps(file.get_slice("w"))
+    with pytest.raises(lmcodec.ClosedError):  # the pickle of a closed file is one
+        pickle.loads(pickle.dumps(file)).keys()
+    with lmcodec.File(path, base=os.path.join("bases", "old.lmc")) as opened:
+        alone = pickle.dumps(opened)
+    monkeypatch.chdir("/")
+    with pickle.loads(whole) as file:
+        assert file.get_tensor("w").tobytes() == new["w"].tobytes()
+    assert (pickle.loads(part)[5:7] == new["w"][5:7]).all()
+    with pickle.loads(alone) as opened:
+        assert opened.read("w") == new["w"].tobytes()
+        opened.close()
+        with pytest.raises(lmcodec.ClosedError):
+            pickle.dumps(opened)
+    lmcodec.numpy.save_file({"other": new["w"]}, path)
+    with pytest.raises(lmcodec.DataError, match="has changed"):
+        pickle.loads(part)
+    os.unlink(path)
+    with pytest.raises(FileNotFoundError):
+        pickle.loads(whole)
 
 
 def read_in_child(file, expected, queue):

@@ -240,6 +240,21 @@ def test_nothing_of_ours_unpickles(directory, monkeypatch):
     assert not os.path.exists(made)
 
 
+def test_files_that_torch_alone_knows(directory):
+    path = os.path.join(directory, "old.pt")
+    torch.save({"a": torch.arange(5)}, path, _use_new_zipfile_serialization=False)
+    assert torch.equal(lmcodec.torch.load(path, weights_only=True)["a"], torch.arange(5))
+    with open(path, "w") as file:
+        file.write("a text")
+    with pytest.raises(Exception) as ours:
+        lmcodec.torch.load(path)
+    with pytest.raises(Exception) as theirs:
+        torch.load(path)
+    assert type(ours.value) is type(theirs.value)
+    with pytest.raises(IsADirectoryError):
+        lmcodec.torch.load(directory)
+
+
 def test_damaged_checkpoints(checkpoint):
     path, _ = checkpoint
     with open(path, "r+b") as file:
@@ -249,11 +264,16 @@ def test_damaged_checkpoints(checkpoint):
         lmcodec.torch.load(path, weights_only=True)
     with pytest.raises(FileNotFoundError):
         lmcodec.torch.load(path + "-not-there")
+    with open(path, "r+b") as file:
+        file.seek(8)
+        file.write(b"{damage")
+    with pytest.raises(lmcodec.DataError, match="header"):
+        lmcodec.torch.load(path)
 
 
 def test_file_of_another_default_device(directory):
     if not hasattr(torch, "set_default_device"):
-        pytest.skip("this torch has no default device")
+        pytest.skip("left out: a default device; another environment of the part `python` has such a torch")
     path = os.path.join(directory, "a.lmc")
     lmcodec.torch.save_file({"a": torch.ones(3)}, path)
     torch.set_default_device("meta")

@@ -73,7 +73,8 @@ def test_models(saved, options):
 
 
 @pytest.mark.parametrize("device_map", ["cpu", "auto", {"": "cpu"}])
-@pytest.mark.skipif(not HAS_ACCELERATE, reason="accelerate is not installed")
+@pytest.mark.skipif(not HAS_ACCELERATE,
+                    reason="left out: no accelerate here; another environment of the part `python` has it")
 def test_device_map(saved, device_map):
     check_same(from_pretrained(saved.small, device_map=device_map),
                AutoModelForCausalLM.from_pretrained(saved.plain, device_map=device_map))
@@ -221,3 +222,12 @@ def test_damaged(gpt2):
         file.write(bytes([byte ^ 1]))
     with pytest.raises((lmcodec.DataError, RuntimeError)):
         from_pretrained(gpt2.small)
+
+
+def test_directories_that_there_are_not(gpt2):
+    missing, file = gpt2.small + "-not-there", os.path.join(gpt2.small, "config.json")
+    with pytest.raises(FileNotFoundError) as caught:
+        from_pretrained(missing)
+    assert caught.value.filename == missing
+    with pytest.raises(NotADirectoryError):
+        from_pretrained(file)

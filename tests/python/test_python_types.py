@@ -1,4 +1,4 @@
-"""The package passes mypy --strict."""
+"""The package passes mypy --strict, and so does a program that uses it."""
 import os
 import subprocess
 import sys
@@ -10,7 +10,50 @@ pytest.importorskip("mypy", reason="mypy is not installed")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def test_types(directory):
-    done = subprocess.run([sys.executable, "-m", "mypy", "--config-file", os.path.join(ROOT, "python", "mypy.ini"),
-                           "--cache-dir", directory], capture_output=True, text=True)
+PROGRAM = """
+from pathlib import Path
+import lmcodec
+import lmcodec.torch
+from lmcodec import File, Result, TensorInfo, safe_open
+from lmcodec.numpy import load_file, save_file
+
+def progress(done: int, total: int) -> None:
+    print(done, total)
+
+def main(path: Path) -> int:
+    lmcodec.torch.save_file(lmcodec.torch.load_file(path, device="cpu", progress=progress), "a.lmc", {"a": "b"})
+    save_file(load_file(path), str(path), level="fast", threads=None)
+    result: Result = lmcodec.convert(path, threads=2, file_done=lambda name, event, before, after: None)
+    with safe_open(path, framework="pt") as file:
+        names: list[str] = file.keys()
+        shape: list[int] = file.get_slice(names[0]).get_shape()
+    with File(path, base_dirs=[path.parent]) as opened:
+        tensor: TensorInfo = opened.tensors["a"]
+        frame: bytearray = lmcodec.encode(opened.read("a"), tensor.dtype)
+        base_name: str | None = opened.base_name
+    with lmcodec.open_original(path) as original:
+        original.read(3)
+    try:
+        lmcodec.verify(path)
+    except lmcodec.DataError as error:
+        print(error.tensor, error.offset, [str(damage) for damage in error.damages], base_name)
+    return len(frame) + result.nbytes + shape[0]
+"""
+
+
+def mypy(*arguments):
+    done = subprocess.run([sys.executable, "-m", "mypy", *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_types(directory):
+    mypy("--config-file", os.path.join(ROOT, "python", "mypy.ini"), "--cache-dir", directory)
+
+
+def test_types_of_a_program(directory, monkeypatch):
+    path = os.path.join(directory, "program.py")
+    with open(path, "w") as file:
+        file.write(PROGRAM)
+    monkeypatch.setenv("MYPYPATH", os.path.join(ROOT, "python"))
+    mypy("--strict", "--follow-imports", "silent", "--ignore-missing-imports", "--python-version", "3.10",
+         "--cache-dir", directory, path)

@@ -14,7 +14,7 @@ import pytest
 
 GLIBC = (2, 17)
 SYSTEM_LIBRARY = re.compile(r"^(lib(c|m|dl|pthread|rt)\.so\.\d+|ld-linux[\w-]*\.so\.\d+)$")
-NATIVE = ["libh5lmc.so", "liblmc_st.so", "lmc-st"]
+NATIVE = ["hdf5/libh5lmc.so", "liblmc_st.so", "lmc-st"]
 SETS = [None, "scalar", "avx2", "avx512"]
 
 
@@ -51,7 +51,7 @@ def python(venv, program, **environment):
 
 @pytest.fixture(scope="module")
 def native_dir(venv):
-    return python(venv, "import lmcodec; print(lmcodec.PLUGIN_PATH)")
+    return python(venv, "import lmcodec, os; print(os.path.dirname(lmcodec.PLUGIN_PATH))")
 
 
 # ---- what is in it ----
@@ -112,11 +112,13 @@ def test_module(venv):
 
 
 def test_doctor(venv, native_dir):
-    """The command finds the plugin beside itself, and HDF5 would find it in PLUGIN_PATH."""
+    """The command finds the plugin, and HDF5 would find it in PLUGIN_PATH, where it finds nothing else."""
+    plugin_path = python(venv, "import lmcodec; print(lmcodec.PLUGIN_PATH)")
+    assert os.listdir(plugin_path) == ["libh5lmc.so"]
     found = json.loads(run(venv, "lmc-st", "doctor", "--json"))
-    assert found["plugin_path"] == os.path.realpath(os.path.join(native_dir, "libh5lmc.so"))
+    assert found["plugin_path"] == os.path.realpath(os.path.join(plugin_path, "libh5lmc.so"))
     assert found["problems"] == []
-    found = json.loads(run(venv, "lmc-st", "doctor", "--json", HDF5_PLUGIN_PATH=native_dir))
+    found = json.loads(run(venv, "lmc-st", "doctor", "--json", HDF5_PLUGIN_PATH=plugin_path))
     assert found["problems"] == []
     assert [entry["lmc"] for entry in found["plugin_path_entries"]] == ["this"]
 

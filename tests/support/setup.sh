@@ -4,7 +4,7 @@
 #   lmc_venv PACKAGE...  makes build/venv with these Python packages; fails without ending the script
 #   lmc_venv_torch PACKAGE...  the same as build/venv-torch, with torch beside them: python3's own, or Debian's
 #   lmc_venv_python     makes build/venv-python: the system's torch, and what the package lmcodec is compared with
-#   lmc_venv_torch_now  makes build/venv-torch-now: a torch of today, and what writes files with it
+#   lmc_venv_torch_now  makes build/venv-torch-now: a torch of today, and frameworks that are built on it
 #   lmc_build DIR [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
 #
 # Nothing is asked of apt or of a package index when everything is there already.
@@ -134,9 +134,10 @@ lmc_venv_torch() {
 # content stand in their place.
 lmc_venv_torch_now() {
   lmc_make_venv venv-torch-now python3 "" numpy==2.4.6 gguf==0.19.0 transformers==5.23.0 safetensors==0.8.0 psutil \
-    sympy networkx jinja2 filelock fsspec setuptools pytest pytest-xdist &&
+    sympy networkx jinja2 filelock fsspec setuptools lightning-utilities==0.15.3 importlib_metadata requests pillow \
+    keras==3.15.1 h5py==3.15.1 ml_dtypes==0.6.0 mypy==2.4.1 pytest pytest-xdist &&
     lmc_add_torch torch==2.15.0 accelerate==1.15.0 nvidia-cuda-runtime==13.2.86 nvidia-cuda-cupti==13.2.86 \
-      nvidia-cufile==1.20.0.107
+      nvidia-cufile==1.20.0.107 torchmetrics==1.9.0 lightning==2.6.6 pytorch-lightning==2.6.6 diffusers==0.42.1
 }
 
 lmc_add_torch() { # PACKAGE...: into the environment made last, without what they ask for
@@ -178,7 +179,8 @@ lmc_venvs_h5() {
 
 # build/venv-keras: Keras 3 with jax, which its numpy backend needs, too.
 lmc_venv_keras() {
-  lmc_make_venv venv-keras /usr/bin/python3 "" keras==3.15.1 jax==0.10.2 scipy==1.17.1 h5py==3.15.1 numpy==2.4.6
+  lmc_make_venv venv-keras /usr/bin/python3 "" keras==3.15.1 jax==0.10.2 scipy==1.17.1 h5py==3.15.1 numpy==2.4.6 \
+    pytest pytest-xdist
 }
 
 # Puts the HDF5 of netCDF4 in the place of h5py's: both have the same interface version.

@@ -106,17 +106,34 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
             }
             store256(keys + i, _mm256_min_epu8(class, last));
         }
-        for (unsigned c = 0; c + 1 < delta->class_count; c++) {
+        for (unsigned c = 0; counts && c + 1 < delta->class_count; c++) {
             const size_t count = count_class(keys + first, m, c);
             counts[c] += count;
             others -= count;
         }
-        counts[delta->class_count - 1] += others;
+        if (counts)
+            counts[delta->class_count - 1] += others;
     }
+}
+
+LMC_INLINE uint64_t class_mask(const uint8_t *classes, uint8_t class)
+{
+    const __m256i wanted = _mm256_set1_epi8((char)class);
+    const int lower = _mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(classes), wanted));
+    const int upper = _mm256_movemask_epi8(_mm256_cmpeq_epi8(load256(classes + 32), wanted));
+    return (uint32_t)lower | (uint64_t)(uint32_t)upper << 32;
+}
+
+LMC_INLINE void count_group(const uint8_t *classes, uint32_t *counts)
+{
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+        counts[c] += count_bits(class_mask(classes, (uint8_t)c));
 }
 
 #include "codec/kernels/shared/delta_loops.h"
 #include "codec/kernels/shared/mask_loops.h"
+
+#include "codec/kernels/shared/change_loops.h"
 
 static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
 {

@@ -110,6 +110,12 @@ LMC_INLINE __m512i lane_bytes(const unsigned nbytes, const __m512i *x, unsigned 
 
 /* ---- classes ---- */
 
+/* The first n of a group's lanes. */
+LMC_INLINE uint64_t valid_lanes(size_t n)
+{
+    return LMC_LIKELY(n >= GROUP) ? ALL : lmc_low_mask((unsigned)n);
+}
+
 /* Tables for the class of each key. One register is enough if the first keys of the classes are near each other. */
 typedef struct class_book {
     __m512i class[4];
@@ -151,39 +157,41 @@ LMC_INLINE __m512i look_up_classes(const class_book *book, __m512i keys)
     return _mm512_mask_mov_epi8(lower, _mm512_movepi8_mask(keys), upper);
 }
 
-/* Counts the elements of two classes, with 4 bits for each in every lane of up to 15 groups. n <= 15 * 64. */
-LMC_INLINE void count_two(__m512i marks, const uint8_t *classes, size_t n, __m512i sums[2])
+/* For each class: the lanes of a group, or a number. Classes 0 to 7 and 8 to 15. */
+typedef struct class_words {
+    __m512i half[2];
+} class_words;
+
+/* The lanes of each class: one bit of the class number after the other is compared. */
+LMC_INLINE class_words class_lanes(__m512i classes, uint64_t valid)
 {
-    const __m512i low = _mm512_set1_epi8(15);
-    __m512i both = _mm512_setzero_si512();
-    size_t i = 0;
-    for (; i + GROUP <= n; i += GROUP)
-        both = _mm512_add_epi8(both, _mm512_shuffle_epi8(marks, _mm512_loadu_si512(classes + i)));
-    if (i < n) {
-        const __mmask64 valid = lmc_low_mask((unsigned)(n - i));
-        both = _mm512_mask_add_epi8(both, valid, both,
-                                    _mm512_shuffle_epi8(marks, _mm512_loadu_si512(classes + i)));
-    }
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i upper = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
-    sums[0] = _mm512_add_epi64(sums[0], _mm512_sad_epu8(_mm512_and_si512(both, low), zero));
-    sums[1] = _mm512_add_epi64(sums[1], _mm512_sad_epu8(upper, zero));
+    const __m512i not_bit_0 = _mm512_setr_epi64(-1, 0, -1, 0, -1, 0, -1, 0);
+    const __m512i not_bit_1 = _mm512_setr_epi64(-1, -1, 0, 0, -1, -1, 0, 0);
+    const __m512i not_bit_2 = _mm512_setr_epi64(-1, -1, -1, -1, 0, 0, 0, 0);
+    const uint64_t upper = _mm512_test_epi8_mask(classes, _mm512_set1_epi8(8));
+    const __m512i bit_0 = _mm512_set1_epi64((long long)_mm512_test_epi8_mask(classes, _mm512_set1_epi8(1)));
+    const __m512i bit_1 = _mm512_set1_epi64((long long)_mm512_test_epi8_mask(classes, _mm512_set1_epi8(2)));
+    const __m512i bit_2 = _mm512_set1_epi64((long long)_mm512_test_epi8_mask(classes, _mm512_set1_epi8(4)));
+    __m512i lanes = _mm512_xor_si512(bit_0, not_bit_0);
+    lanes = _mm512_ternarylogic_epi64(lanes, bit_1, not_bit_1, 0x60); /* a & (b ^ c) */
+    lanes = _mm512_ternarylogic_epi64(lanes, bit_2, not_bit_2, 0x60);
+    return (class_words){{_mm512_and_si512(lanes, _mm512_set1_epi64((long long)(valid & ~upper))),
+                          _mm512_and_si512(lanes, _mm512_set1_epi64((long long)(valid & upper)))}};
 }
 
-/* Counts two classes at a time, while the classes are in the L1 cache. */
-LMC_INLINE void count_strip(unsigned class_count, const uint8_t *classes, size_t n, size_t *counts)
+LMC_INLINE void add_lanes(class_words *counts, const class_words *lanes)
 {
-    for (unsigned c = 0; c < class_count; c += 2) {
-        const __mmask64 first = UINT64_C(0x0001000100010001) << c; /* places that a look-up of c reads */
-        const __m512i marks = _mm512_mask_mov_epi8(_mm512_maskz_mov_epi8(first, _mm512_set1_epi8(1)),
-                                                   first << 1, _mm512_set1_epi8(16));
-        __m512i sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-        for (size_t i = 0; i < n; i += 15 * GROUP)
-            count_two(marks, classes + i, lmc_min_size(n - i, 15 * GROUP), sums);
-        counts[c] += (size_t)_mm512_reduce_add_epi64(sums[0]);
-        if (c + 1 < class_count)
-            counts[c + 1] += (size_t)_mm512_reduce_add_epi64(sums[1]);
-    }
+    for (unsigned k = 0; k < 2; k++)
+        counts->half[k] = _mm512_add_epi64(counts->half[k], _mm512_popcnt_epi64(lanes->half[k]));
+}
+
+LMC_INLINE void add_counts(size_t *counts, unsigned class_count, const class_words *sums)
+{
+    uint64_t sum[LMC_FMT_CLASS_COUNT_MAX];
+    _mm512_storeu_si512(sum, sums->half[0]);
+    _mm512_storeu_si512(sum + 8, sums->half[1]);
+    for (unsigned c = 0; c < class_count; c++)
+        counts[c] += (size_t)sum[c];
 }
 
 /* The keys of a group; the bits above them are not cleared. */
@@ -203,14 +211,20 @@ LMC_INLINE void classify_elements(const unsigned nbytes, const lmc_delta *delta,
     const __m512i key_mask = _mm512_set1_epi8((char)used);
     const unsigned key_shift = delta->key_shift;
     const class_book book = load_classes(delta);
-    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
-        const size_t end = lmc_min_size(n, i + LMC_STRIP_VALUES);
-        for (size_t g = i; g < end; g += GROUP) {
-            const __m512i keys = load_keys(nbytes, key_shift, base + g * nbytes, end - g);
-            _mm512_storeu_si512(classes + g, look_up_classes(&book, _mm512_and_si512(keys, key_mask)));
+    class_words sums = {{_mm512_setzero_si512(), _mm512_setzero_si512()}};
+    for (size_t g = 0; g < n; g += GROUP) {
+        for (unsigned k = 0; k < nbytes; k++)
+            fetch(base + g * nbytes + 64 * k, LMC_STRIP_VALUES * nbytes);
+        const __m512i keys = load_keys(nbytes, key_shift, base + g * nbytes, n - g);
+        const __m512i group = look_up_classes(&book, _mm512_and_si512(keys, key_mask));
+        _mm512_storeu_si512(classes + g, group);
+        if (counts) {
+            const class_words lanes = class_lanes(group, valid_lanes(n - g));
+            add_lanes(&sums, &lanes);
         }
-        count_strip(delta->class_count, classes + i, end - i, counts);
     }
+    if (counts)
+        add_counts(counts, delta->class_count, &sums);
 }
 
 /* ---- split and join ---- */

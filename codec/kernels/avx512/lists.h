@@ -93,12 +93,6 @@ LMC_INLINE void scatter_group(unsigned first, unsigned end, const uint8_t *class
     }
 }
 
-/* The first n of a group's lanes. */
-LMC_INLINE uint64_t valid_lanes(size_t n)
-{
-    return LMC_LIKELY(n >= GROUP) ? ALL : lmc_low_mask((unsigned)n);
-}
-
 /* The elements of a strip whose classes are not taken directly. */
 typedef struct rare_elements {
     size_t n;

@@ -79,18 +79,42 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
             }
             vst1q_u8(keys + i, vminq_u8(class, last));
         }
-        for (unsigned c = 0; c + 1 < delta->class_count; c++) {
+        for (unsigned c = 0; counts && c + 1 < delta->class_count; c++) {
             const size_t count = count_class(keys + first, m, c);
             counts[c] += count;
             others -= count;
         }
-        counts[delta->class_count - 1] += others;
+        if (counts)
+            counts[delta->class_count - 1] += others;
     }
+}
+
+LMC_INLINE void count_group(const uint8_t *classes, uint32_t *counts)
+{
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+        counts[c] += (uint32_t)count_class(classes, GROUP, c);
+}
+
+/* The places of a class in 16 classes, each a bit of 8. */
+LMC_INLINE uint8x16_t class_places(const uint8_t *classes, uint8_t class)
+{
+    const uint8x16_t place = vreinterpretq_u8_u64(vdupq_n_u64(UINT64_C(0x8040201008040201)));
+    return vandq_u8(vceqq_u8(vld1q_u8(classes), vdupq_n_u8(class)), place);
+}
+
+LMC_INLINE uint64_t class_mask(const uint8_t *classes, uint8_t class)
+{
+    const uint8x16_t lower = vpaddq_u8(class_places(classes, class), class_places(classes + 16, class));
+    const uint8x16_t upper = vpaddq_u8(class_places(classes + 32, class), class_places(classes + 48, class));
+    const uint8x16_t quads = vpaddq_u8(lower, upper);
+    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(quads, quads)), 0);
 }
 
 #include "codec/kernels/shared/delta_loops.h"
 #include "codec/kernels/shared/gap_loops.h"
 #include "codec/kernels/shared/mask_loops.h"
+
+#include "codec/kernels/shared/change_loops.h"
 
 /* The top bits of 16 high parts, each at the place of its byte in 8 bytes. */
 LMC_INLINE uint8x16_t top_places(const uint16_t *high)

@@ -101,12 +101,49 @@ static void find_classes(const lmc_delta *delta, uint8_t *keys, size_t n, size_t
             count[k][keys[i + k] = class_of[keys[i + k]]]++;
     for (; i < n; i++)
         count[0][keys[i] = class_of[keys[i]]]++;
-    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+    for (unsigned c = 0; counts && c < LMC_FMT_CLASS_COUNT_MAX; c++)
         counts[c] += (size_t)count[0][c] + count[1][c] + count[2][c] + count[3][c];
+}
+
+LMC_INLINE size_t count_class(const uint8_t *classes, size_t n, unsigned class)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += classes[i] == class;
+    return count;
+}
+
+/* Counts with a byte for each class. */
+LMC_INLINE void count_group(const uint8_t *classes, uint32_t *counts)
+{
+    uint64_t sums[2] = {0, 0};
+    for (unsigned i = 0; i < GROUP; i++) {
+        const uint64_t one = UINT64_C(1) << 8 * (classes[i] & 7);
+        const uint64_t is_upper = UINT64_C(0) - (classes[i] >> 3);
+        sums[0] += one & ~is_upper;
+        sums[1] += one & is_upper;
+    }
+    for (unsigned c = 0; c < LMC_FMT_CLASS_COUNT_MAX; c++)
+        counts[c] += sums[c >> 3] >> 8 * (c & 7) & 0xff;
+}
+
+/* Eight classes at a time: a byte is 0 iff adding 127 leaves its top bit clear. A multiplication gathers the bits. */
+LMC_INLINE uint64_t class_mask(const uint8_t *classes, uint8_t class)
+{
+    const uint64_t each_byte = UINT64_C(0x0101010101010101);
+    uint64_t mask = 0;
+    for (unsigned i = 0; i < GROUP; i += 8) {
+        const uint64_t differs = (lmc_load64(classes + i) ^ class * each_byte) + 127 * each_byte;
+        const uint64_t is_equal = ~differs >> 7 & each_byte;
+        mask |= (is_equal * UINT64_C(0x0102040810204080) >> 56) << i;
+    }
+    return mask;
 }
 
 #include "codec/kernels/shared/delta_loops.h"
 #include "codec/kernels/shared/mask_loops.h"
+
+#include "codec/kernels/shared/change_loops.h"
 
 /* The top bits of 64 high parts: as bytes of 0 and 1, of which a multiplication gathers eight at a time. */
 LMC_INLINE uint64_t high_tops(const uint16_t *high)

@@ -44,6 +44,9 @@
         .gather = gather,                          \
         .take_sign_changes = take_sign_changes,    \
         .put_sign_changes = put_sign_changes,      \
+        .find_changed = EACH_NBITS(find_changed),  \
+        .number_changes = number_changes,          \
+        .locate_changes = locate_changes,          \
         .hash = hash_xxh3,                         \
         .hash_begin = hash_xxh3_begin,             \
         .hash_update = hash_xxh3_update,           \

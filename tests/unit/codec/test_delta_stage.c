@@ -174,6 +174,47 @@ static void test_exceptions(void)
     }
 }
 
+/* A difference as sparse blocks have it: mostly small, sometimes an escape, too wide, or of the sign alone. */
+static void change_element(uint8_t *element, unsigned element_nbytes)
+{
+    const unsigned nbits = 8 * element_nbytes;
+    uint64_t x = lmc_load_n(element, element_nbytes);
+    switch (random_below(8)) {
+    case 0: x ^= UINT64_C(1) << (nbits - 1); break;
+    case 1: x += random_below(0x10000) - 0x8000; break;
+    case 2: x = random_u64(); break;
+    default: x += random_below(7) - 3; break;
+    }
+    memcpy(element, &x, element_nbytes);
+}
+
+/* Few elements change, about as many as a sparse block may have, where only they are coded; classes of any size. A
+ * sparse block and one that is not have the same bytes: each must be read the other way, too. */
+static void test_sparse(void)
+{
+    for (unsigned i = 0; i < 3000; i++) {
+        const unsigned element_nbytes = 1u << i % 4;
+        const size_t n = 1 + random_below(i % 50 ? 5000 : CONTENT_MAX / 8), nbytes = n * element_nbytes;
+        const size_t trailing_nbytes = random_below(element_nbytes);
+        lmc_delta delta = random_delta(element_nbytes);
+        delta.low_nbytes = 0;
+        for (unsigned c = 0; c < delta.class_count; c++)
+            if (i % 5 != 0 || random_below(4) != 0)
+                delta.class_low_nbits[c] = 0;
+        if (i % 3 == 0)
+            random_fill(bed.base, nbytes + trailing_nbytes);
+        else
+            data_fill(bed.base, nbytes + trailing_nbytes, LMC_DTYPE_U8, DATA_WEIGHTS);
+        memcpy(bed.content, bed.base, nbytes + trailing_nbytes);
+        const size_t first = random_below(2) ? random_below(n) : 0;
+        for (size_t changes = random_below(n / (4 + random_below(100)) + 2); changes > 0; changes--)
+            change_element(bed.content + (first + random_below(n - first)) * element_nbytes, element_nbytes);
+        for (size_t k = 0; k < trailing_nbytes; k++)
+            bed.content[nbytes + k] ^= (uint8_t)random_below(2);
+        check_block(&delta, element_nbytes, bed.content, bed.base, nbytes + trailing_nbytes);
+    }
+}
+
 /* A block that is its base is one byte, whatever the plan; no block takes more than its content and a byte. */
 static void test_same_and_stored(void)
 {
@@ -191,9 +232,9 @@ static void test_same_and_stored(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_sections),        LMC_TEST(test_any_plan),      LMC_TEST(test_few_elements),
-        LMC_TEST(test_single_bits),     LMC_TEST(test_bucket_bounds), LMC_TEST(test_exceptions),
-        LMC_TEST(test_same_and_stored),
+        LMC_TEST(test_sections),    LMC_TEST(test_any_plan),        LMC_TEST(test_few_elements),
+        LMC_TEST(test_single_bits), LMC_TEST(test_bucket_bounds),   LMC_TEST(test_exceptions),
+        LMC_TEST(test_sparse),      LMC_TEST(test_same_and_stored),
     };
     bed = base_bed_open(CONTENT_MAX);
     const int result = LMC_TEST_MAIN("delta_stage", tests, argc, argv);

@@ -238,6 +238,123 @@ static void test_sign_changes_go_and_come_back(void)
     }
 }
 
+/* ---- changes ---- */
+
+static int find_changed_case(const lmc_kernels *k, unsigned width, size_t n, placement place)
+{
+    const unsigned nbytes = 1u << width;
+    uint8_t *const src = take(n * nbytes, place), *const base = take(n * nbytes, place);
+    uint64_t *const changed = (uint64_t *)(void *)take(padded(n) / 8, place == AT_ODD_PLACE ? AT_END : place);
+    const unsigned share = random_below(2) ? random_below(100) : random_below(3);
+    size_t expected = 0;
+    int good = 1;
+    random_fill(base, n * nbytes);
+    memcpy(src, base, n * nbytes);
+    for (size_t i = 0; i < n; i++)
+        if (random_below(100) < share)
+            src[i * nbytes + random_below(nbytes)] ^= (uint8_t)random_below(3);
+    const size_t found = k->find_changed[width](src, base, n, changed);
+    for (size_t i = 0; i < padded(n); i++) {
+        const unsigned differs = i < n && memcmp(src + i * nbytes, base + i * nbytes, nbytes) != 0;
+        good &= (changed[i / 64] >> i % 64 & 1) == differs;
+        expected += differs;
+    }
+    return good & (found == expected) & release_all();
+}
+
+/* The changes of an element after the other, as number_changes() lists them. */
+static size_t list_changes(const uint8_t *classes, const uint64_t *changed, size_t n, lmc_change *changes)
+{
+    uint32_t counts[LMC_FMT_CLASS_COUNT_MAX] = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (changed[i / 64] >> i % 64 & 1)
+            changes[count++] = (lmc_change){counts[classes[i]], (uint16_t)i, classes[i]};
+        counts[classes[i]]++;
+    }
+    return count;
+}
+
+/* Are these the expected changes, whose elements count from `first`? Any order will do but that within a class. */
+static int are_changes(const lmc_change *found, size_t count, const lmc_change *expected, size_t first)
+{
+    int good = 1;
+    size_t next[LMC_FMT_CLASS_COUNT_MAX] = {0};
+    for (size_t i = 0; i < count; i++) {
+        size_t *const at = &next[found[i].class];
+        while (*at < count && expected[*at].class != found[i].class)
+            ++*at;
+        good &= *at < count && expected[*at].place == found[i].place &&
+                expected[*at].element == found[i].element + first;
+        ++*at;
+    }
+    return good;
+}
+
+/* Changed elements get places in their classes, and are found by them again, in calls of whole groups. */
+static int changes_case(const lmc_kernels *k, unsigned class_count, size_t n, unsigned share, placement place)
+{
+    uint8_t *const classes = take(padded(n), place);
+    lmc_change expected[SIZE_MAX_TRIED], found[SIZE_MAX_TRIED];
+    uint64_t changed[SIZE_MAX_TRIED / 64 + 1] = {0};
+    uint32_t counts[LMC_FMT_CLASS_COUNT_MAX] = {0};
+    uint32_t places[LMC_FMT_CLASS_COUNT_MAX][SIZE_MAX_TRIED + 1];
+    const uint32_t *lists[LMC_FMT_CLASS_COUNT_MAX];
+    size_t length[LMC_FMT_CLASS_COUNT_MAX] = {0}, at = 0;
+    const unsigned skew = random_below(3);
+    const uint32_t whole =
+        random_below(2) ? (uint32_t)(random_u64() & random_u64() & lmc_low_mask(class_count)) : 0;
+    uint64_t listed[SIZE_MAX_TRIED / 64 + 1] = {0};
+    int good = 1;
+    random_fill(classes, padded(n)); /* what lies beyond n may be anything */
+    for (size_t i = 0; i < n; i++) {
+        classes[i] = (uint8_t)(random_below(class_count) / (1 + random_below(1 + skew)));
+        listed[i / 64] |= (uint64_t)(whole >> classes[i] & 1) << i % 64;
+        changed[i / 64] |= (uint64_t)(random_below(100) < share) << i % 64;
+    }
+    for (size_t w = 0; w < LMC_COUNT(listed); w++)
+        listed[w] |= changed[w];
+    const size_t count = list_changes(classes, listed, n, expected);
+    for (size_t i = 0; i < count; i++)
+        places[expected[i].class][length[expected[i].class]++] = expected[i].place;
+    for (unsigned c = 0; c < class_count; c++) {
+        places[c][length[c]] = LMC_NO_PLACE;
+        lists[c] = places[c];
+    }
+    lmc_change_search search;
+    lmc_change_search_open(&search, lists, class_count);
+    for (size_t i = 0, step; i < n; i += step) {
+        step = lmc_min_size(64 * (1 + random_below(32)), n - i);
+        const size_t numbered = k->number_changes(classes + i, changed + i / 64, whole, step, counts, found);
+        good &= at + numbered <= count && are_changes(found, numbered, expected + at, i);
+        const size_t located =
+            k->locate_changes(classes + i, step, &search, found, classes, random_below(2) ? 4 * step : 0);
+        good &= located == numbered && are_changes(found, located, expected + at, i);
+        good &= memcmp(counts, search.counts, sizeof counts) == 0;
+        at += numbered;
+    }
+    for (unsigned c = 0; c < class_count; c++)
+        good &= search.wanted[c] == LMC_NO_PLACE && search.next_place[c] == lists[c] + length[c];
+    return good & (at == count) & release_all();
+}
+
+static void test_changes_are_numbered_and_found(void)
+{
+    map_regions();
+    for (size_t set = 0; set < LMC_COUNT(set_names); set++) {
+        const lmc_kernels *const k = set_number(set);
+        unsigned bad = 0;
+        for (size_t n = 0; k && n <= SIZE_MAX_TRIED; n = next_size(n)) {
+            for (unsigned width = 0; width < 4; width++)
+                bad += !find_changed_case(k, width, n, (placement)random_below(3));
+            for (unsigned classes = 1; classes <= LMC_FMT_CLASS_COUNT_MAX; classes++)
+                bad += !changes_case(k, classes, n, classes % 4 == 0 ? 100 : random_below(12),
+                                     random_below(2) ? AT_END : AT_START);
+        }
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+}
+
 /* ---- gaps ---- */
 
 /* Gaps of n bits, cut, put in unary planes and back. Sets agree with the reference, plane by plane. */
@@ -290,8 +407,11 @@ static void test_gaps_match_scalar(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_deltas_match_scalar), LMC_TEST(test_classes_are_those_of_the_keys),
-        LMC_TEST(test_lists_keep_order),    LMC_TEST(test_sign_changes_go_and_come_back),
+        LMC_TEST(test_deltas_match_scalar),
+        LMC_TEST(test_classes_are_those_of_the_keys),
+        LMC_TEST(test_lists_keep_order),
+        LMC_TEST(test_sign_changes_go_and_come_back),
+        LMC_TEST(test_changes_are_numbered_and_found),
         LMC_TEST(test_gaps_match_scalar),
     };
     return LMC_TEST_MAIN("kernels of deltas", tests, argc, argv);

@@ -46,6 +46,8 @@ static void reenter_whole(reentry *r)
     expect(r, status, 1);
     status = lmc_ctx_set_thread_count(r->ctx, 2);
     expect(r, status, 1);
+    status = lmc_ctx_set_cancel(r->ctx, NULL);
+    expect(r, status, 1);
 }
 
 static void reenter_pieces(reentry *r)

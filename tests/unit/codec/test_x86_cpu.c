@@ -6,7 +6,7 @@
 
 /* All that a set needs, as bits of leaf 1 ecx, leaf 7 ebx, leaf 7 ecx and XCR0. */
 static const lmc_x86_cpu least_avx2 = {0x18800000, 0x00000128, 0, 0x06};
-static const lmc_x86_cpu least_avx512 = {0x18800000, 0xc0030128, 0x00000042, 0xe6};
+static const lmc_x86_cpu least_avx512 = {0x18800000, 0xc0030128, 0x00004042, 0xe6};
 
 static const lmc_x86_cpu everything = {0xffffffff, 0xffffffff, 0xffffffff, UINT64_MAX};
 
@@ -81,7 +81,7 @@ static void test_this_cpu(void)
     const int has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
                            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-                           __builtin_cpu_supports("avx512vbmi2");
+                           __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vpopcntdq");
     CU_ASSERT_EQUAL(lmc_x86_cpu_has_avx2(&cpu), has_avx2);
     CU_ASSERT_EQUAL(lmc_x86_cpu_has_avx512(&cpu), has_avx512);
     CU_ASSERT_EQUAL(lmc_kernels_find("avx2") != NULL, has_avx2);
