@@ -128,7 +128,13 @@ static lmc_status stage_key_frame(addition *addition)
     return st_run_stage(addition->run, addition->snapshot, NULL, &quiet, &addition->step, NULL);
 }
 
-/* Writes the archives; once more without the base if that is damaged, or if names or shapes are others than its own. */
+/* 1 if the base may be at fault: damaged, at the end of a full chain, of a name that cannot be recorded. */
+static int is_fault_of_base(lmc_status status)
+{
+    return st_is_damage(status) || status == LMC_ERR_ARG;
+}
+
+/* Writes the archives; once more without the base if that is no good, or if names or shapes are others than its own. */
 static lmc_status stage(addition *addition)
 {
     uint64_t schema = 0;
@@ -136,7 +142,7 @@ static lmc_status stage(addition *addition)
     const lmc_st_run_step *const base = choose_base(addition);
     const lmc_status status =
         st_run_stage(addition->run, addition->snapshot, base, &addition->options, &addition->step, &schema);
-    if (base && st_is_damage(status))
+    if (base && is_fault_of_base(status))
         return stage_key_frame(addition);
     if (status != LMC_OK || !base || !addition->step.has_base)
         return status;

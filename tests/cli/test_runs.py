@@ -355,6 +355,13 @@ def test_verify_names_damage(tool, directory):
     tool.run("run", "verify", run, "10").expect(0)
 
 
+def test_name_that_no_base_can_have(tool, directory):
+    """Each step is a key frame then."""
+    made = snapshots(os.fsencode(os.path.join(directory, "made")), 2, name=b"step%d-\xff.safetensors")
+    tool.run("run", "add", place(directory), *made.values()).expect(0)
+    check(chains(check_run(tool, place(directory), made)) == [0, 0], "key frames")
+
+
 def test_damaged_newest_step(tool, directory):
     """What comes after it is a key frame."""
     made = snapshots(os.path.join(directory, "made"), 4)
