@@ -3,7 +3,6 @@ import json
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -307,6 +306,41 @@ def test_an_interrupt_at_the_end(folder, run_dir):
     callback = RunCallback(run_dir)
     Training(folder, callback).end()
     assert steps_of(callback) == [1, 2]
+
+
+# Two processes write a checkpoint, the main one faster.
+PROCESS = """
+import os, sys, time, types
+import torch
+if not hasattr(torch.optim.lr_scheduler, "LRScheduler"):
+    torch.optim.lr_scheduler.LRScheduler = torch.optim.lr_scheduler._LRScheduler
+import lmcodec.torch
+from lmcodec.transformers import RunCallback
+folder, run_dir, rank = sys.argv[1], sys.argv[2], int(sys.argv[3])
+torch.distributed.init_process_group("gloo", init_method="file://" + folder + "/meeting", rank=rank, world_size=2)
+callback = RunCallback(run_dir)
+args = types.SimpleNamespace(output_dir=folder, world_size=2)
+state = types.SimpleNamespace(global_step=5, is_world_process_zero=rank == 0, best_model_checkpoint=None)
+os.makedirs(os.path.join(folder, "checkpoint-5"), exist_ok=True)
+time.sleep(rank)
+lmcodec.torch.save_file({"state": torch.arange(1000.0) + rank},
+                        os.path.join(folder, "checkpoint-5", "rng_state_%d.safetensors" % rank))
+callback.on_save(args, state, None)
+callback.on_train_end(args, state, None)
+assert callback.failures == []
+"""
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="left out: torch without torch.distributed")
+def test_several_processes(folder, run_dir):
+    children = [subprocess.Popen([sys.executable, "-c", PROCESS, folder, run_dir, str(rank)], stderr=subprocess.PIPE,
+                                 text=True) for rank in (0, 1)]
+    for child in children:
+        _, errors = child.communicate(timeout=100)
+        assert child.returncode == 0, errors
+    run = lmcodec.Run(run_dir)
+    assert [step.files for step in run] == [2]
+    assert run.load(5, "rng_state_1.safetensors")["state"][0] == 1
 
 
 # ---- a real Trainer ----
