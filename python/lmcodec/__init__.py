@@ -3,6 +3,7 @@
     lmcodec.convert("model.safetensors")                       # writes model.safetensors.lmc
     lmcodec.torch.load_file("model.safetensors.lmc")           # import lmcodec.torch
     lmcodec.decode(lmcodec.encode(array))                      # frames in memory
+    lmcodec.Run("run").add("checkpoint-3010")                  # the snapshots of a training
 
 This module needs no other package. lmcodec.numpy, lmcodec.torch and lmcodec.flax replace the modules of safetensors.
 """
@@ -18,6 +19,7 @@ from ._errors import (ArgumentError, BaseError, Cancelled, ChecksumError, Closed
 from ._file import File, TensorInfo
 from ._files import Result, compare, convert, open_original, restore, verify
 from ._open import safe_open
+from ._run import Run, RunInfo, Step
 from ._save import save
 from ._slices import Slice
 
@@ -28,9 +30,9 @@ PLUGIN_PATH: str = os.path.dirname(_library.find("libh5lmc.so") or "")
 
 __all__ = [
     "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "File",
-    "FrameInfo", "LMCError", "LimitError", "PLUGIN_PATH", "Result", "SafetensorError", "Slice", "SliceError",
-    "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "encode", "info", "kernels",
-    "open_original", "restore", "safe_open", "save", "verify",
+    "FrameInfo", "LMCError", "LimitError", "PLUGIN_PATH", "Result", "Run", "RunInfo", "SafetensorError", "Slice",
+    "SliceError", "Step", "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "encode",
+    "info", "kernels", "open_original", "restore", "safe_open", "save", "verify",
 ]
 
 

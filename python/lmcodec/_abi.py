@@ -1,4 +1,4 @@
-"""The structs and calls of lmc.h and lmc_st.h, as ctypes. Every call releases the GIL.
+"""The structs and calls of lmc.h, lmc_st.h and lmc_run.h, as ctypes. Every call releases the GIL.
 
 A struct that may grow has its size in its first member. A test compares the sizes and places of all members with the
 headers. What a member means stands there.
@@ -7,7 +7,8 @@ headers. What a member means stands there.
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint32, c_uint64, c_void_p
+from ctypes import (POINTER, c_char, c_char_p, c_int, c_int64, c_size_t, c_ubyte, c_uint, c_uint32, c_uint64,
+                    c_void_p)
 from typing import Any
 
 from . import _library
@@ -15,6 +16,8 @@ from . import _library
 OK = 0
 NO_OFFSET = 2**64 - 1
 MODE_STORED = 0
+RUN_STEP_MAX = 2**63
+RUN_UNKNOWN = 2**64 - 1
 INFO_NBYTES = 32
 THREAD_COUNT_MAX = 256
 LEVELS = {"default": 0, "fast": 1, "max": 2}
@@ -159,6 +162,35 @@ class StResult(Sized):
     ]
 
 
+class RunStep(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("step", c_uint64),
+        ("is_directory", c_int),
+        ("has_base", c_int),
+        ("base", c_uint64),
+        ("chain", c_uint64),
+        ("file_count", c_uint64),
+        ("file_nbytes", c_uint64),
+        ("stored_nbytes", c_uint64),
+        ("time_s", c_int64),
+    ]
+
+
+STEP_DONE = ctypes.CFUNCTYPE(None, c_void_p, c_int, POINTER(RunStep))
+
+
+class RunOptions(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("has_step", c_int),
+        ("step", c_uint64),
+        ("key_every", c_uint),
+        ("dry_run", c_int),
+        ("step_done", STEP_DONE),
+    ]
+
+
 # C name of each struct, for the test that compares them.
 STRUCTS = {
     "lmc_diag": Diag,
@@ -170,6 +202,8 @@ STRUCTS = {
     "lmc_st_base": StBase,
     "lmc_st_options": StOptions,
     "lmc_st_result": StResult,
+    "lmc_st_run_step": RunStep,
+    "lmc_st_run_options": RunOptions,
 }
 
 library = _library.load()
@@ -235,6 +269,24 @@ st_writer_add = _call("lmc_st_writer_add", c_int, c_void_p, c_char_p, c_size_t, 
 st_writer_write = _call("lmc_st_writer_write", c_int, c_void_p, c_char_p, c_void_p, c_void_p, _DIAG)
 st_writer_write_plain = _call("lmc_st_writer_write_plain", c_int, c_void_p, c_char_p, c_void_p, c_void_p, _DIAG)
 
+run_open = _call("lmc_st_run_open", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
+run_close = _call("lmc_st_run_close", None, c_void_p)
+run_step_count = _call("lmc_st_run_step_count", c_uint64, c_void_p)
+run_step_info = _call("lmc_st_run_step_info", c_int, c_void_p, c_uint64, c_void_p)
+run_find = _call("lmc_st_run_find", c_int, c_void_p, c_uint64, POINTER(c_uint64))
+run_key_every = _call("lmc_st_run_key_every", c_uint, c_void_p)
+run_event_name = _call("lmc_st_run_event_name", c_char_p, c_int)
+run_options_init = _call("lmc_st_run_options_init_sized", None, c_void_p, c_size_t)
+run_add = _call("lmc_st_run_add", c_int, c_char_p, c_char_p, c_void_p, c_void_p, c_void_p, _DIAG)
+run_drop = _call("lmc_st_run_drop", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, _DIAG)
+run_keep = _call("lmc_st_run_keep", c_int, c_char_p, c_uint64, c_uint64, c_void_p, c_void_p, _DIAG)
+run_repair = _call("lmc_st_run_repair", c_int, c_char_p, c_void_p, _DIAG)
+run_restore = _call("lmc_st_run_restore", c_int, c_char_p, c_uint64, c_char_p, c_void_p, c_void_p, _DIAG)
+run_verify = _call("lmc_st_run_verify", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p, _DIAG)
+run_compare = _call("lmc_st_run_compare", c_int, c_char_p, c_uint64, c_char_p, c_void_p, _DIAG)
+
+RUN_EVENT_COUNT = 5
+RUN_EVENTS = tuple(run_event_name(number).decode() for number in range(RUN_EVENT_COUNT))
 DTYPE_COUNT = 22
 DTYPE_NAMES = tuple(dtype_name(number).decode() for number in range(DTYPE_COUNT))
 DTYPES = {name: number for number, name in enumerate(DTYPE_NAMES)}

@@ -71,7 +71,7 @@ def convert(src: Path, dst: Path | None = None, *, level: str = "default", threa
     source = encode_path(src)
     if dst is None and os.path.isdir(src):
         raise ArgumentError("%s is a directory: dst must be given" % os.fsdecode(src))
-    return _run(_abi.st_convert, options, source, source + _SUFFIX if dst is None else encode_path(dst))
+    return run_with_result(_abi.st_convert, options, source, source + _SUFFIX if dst is None else encode_path(dst))
 
 
 def restore(src: Path, dst: Path | None = None, *, threads: int | None = None, force: bool = False, fsync: bool = True,
@@ -92,7 +92,8 @@ def restore(src: Path, dst: Path | None = None, *, threads: int | None = None, f
     source = encode_path(src)
     if dst is None and not (source.endswith(_SUFFIX) and os.path.isfile(source)):
         raise ArgumentError("%s is no file *.lmc: dst must be given" % os.fsdecode(src))
-    return _run(_abi.st_restore, options, source, source[:-len(_SUFFIX)] if dst is None else encode_path(dst))
+    target = source[:-len(_SUFFIX)] if dst is None else encode_path(dst)
+    return run_with_result(_abi.st_restore, options, source, target)
 
 
 def verify(src: Path, *, threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = (),
@@ -106,7 +107,7 @@ def verify(src: Path, *, threads: int | None = None, base: Path | None = None, b
     options = CallOptions(threads=threads, base=base, base_dirs=base_dirs, progress=progress)
     options.struct.sha256 = sha256
     options.collect_damages()
-    return _run(_abi.st_verify, options, encode_path(src))
+    return run_with_result(_abi.st_verify, options, encode_path(src))
 
 
 def compare(archive: Path, plain: Path, *, threads: int | None = None, base: Path | None = None,
@@ -130,7 +131,7 @@ def open_original(src: Path, *, threads: int | None = None, base: Path | None = 
     file = _memory.new_file()
     try:
         options.struct.out_fd = file.fileno()
-        _run(_abi.st_restore, options, encode_path(src), b"(memory)")
+        run_with_result(_abi.st_restore, options, encode_path(src), b"(memory)")
         file.seek(0)
     except BaseException:
         file.close()
@@ -138,9 +139,10 @@ def open_original(src: Path, *, threads: int | None = None, base: Path | None = 
     return file
 
 
-def _run(call: Any, options: CallOptions, *paths: bytes) -> Result:
+def run_with_result(call: Any, options: CallOptions, *arguments: Any) -> Result:
+    """call(*arguments, options, result, diag), and its result. Raises what its status says."""
     result = _abi.StResult()
-    status = options.run(lambda settings, diag: call(*paths, settings, ctypes.byref(result), diag))
+    status = options.run(lambda settings, diag: call(*arguments, settings, ctypes.byref(result), diag))
     try:
         options.check(status)
     except (DataError, BaseError, UnsupportedError):

@@ -45,6 +45,11 @@ class safe_open:
         """`__metadata__` of the file, or None if it has none."""
         return self._open().metadata
 
+    @property
+    def content_nbytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(tensor.nbytes for tensor in self._open().tensors.values())
+
     def get_tensor(self, name: str) -> Any:
         """One tensor. Raises TensorNotFound, DTypeError, and as File.read_into() does."""
         file = self._open()
@@ -67,7 +72,7 @@ class safe_open:
         results: dict[str, Any] = {}
         done = 0
         for batch in _batches(wanted, self._arrays.batch_nbytes):
-            self._read_batch(file, batch, results, _from(progress, done, total))
+            self._read_batch(file, batch, results, part_of(progress, done, total))
             done += sum(tensor.nbytes for tensor in batch.values())
         self._arrays.settle()
         return results
@@ -121,8 +126,8 @@ def _batches(tensors: Any, batch_nbytes: int) -> Any:
         yield batch
 
 
-def _from(progress: Progress | None, done: int, total: int) -> Progress | None:
-    """The progress of one batch as that of all."""
+def part_of(progress: Progress | None, done: int, total: int) -> Progress | None:
+    """The progress of one part, which begins at `done` of `total` bytes, as that of all."""
     if progress is None:
         return None
     call = progress

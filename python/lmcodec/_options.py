@@ -49,15 +49,15 @@ class CallOptions:
             self.struct.base_dirs, self.struct.base_dir_count = self._keep(path_array(base_dirs)), len(base_dirs)
         if progress is not None:
             call = progress
-            self.struct.progress = self._callback(_abi.PROGRESS, lambda user, done, total: call(done, total))
+            self.struct.progress = self.callback(_abi.PROGRESS, lambda user, done, total: call(done, total))
 
     def collect_damages(self) -> None:
         """Verify and salvage: every damage becomes an exception in `damages`."""
-        self.struct.damage = self._callback(_abi.DAMAGE, lambda user, diag: self.damages.append(_error(diag)))
+        self.struct.damage = self.callback(_abi.DAMAGE, lambda user, diag: self.damages.append(_error(diag)))
 
     def collect_warnings(self) -> None:
         """Convert, directories: every warning becomes an exception in `warnings`."""
-        self.struct.warning = self._callback(_abi.DAMAGE, lambda user, diag: self.warnings.append(_error(diag)))
+        self.struct.warning = self.callback(_abi.DAMAGE, lambda user, diag: self.warnings.append(_error(diag)))
 
     def exclude(self, patterns: Sequence[str]) -> None:
         """Directories: files that are copied as they are."""
@@ -68,7 +68,7 @@ class CallOptions:
         """Directories: file_done(path, event, bytes before, bytes after) is called after each file."""
         if file_done is not None:
             call = file_done
-            self.struct.file_done = self._callback(
+            self.struct.file_done = self.callback(
                 _abi.FILE_DONE, lambda user, path, event, before, after:
                 call(os.fsdecode(path), _abi.EVENTS[event], before, after))
 
@@ -92,7 +92,7 @@ class CallOptions:
         self._kept.append(thing)
         return thing
 
-    def _callback(self, kind: Any, function: Callable[..., object]) -> Any:
+    def callback(self, kind: Any, function: Callable[..., object]) -> Any:
         """A C function for a Python function. An exception ends the call of the library."""
         def guarded(*arguments: Any) -> None:
             if self._raised:

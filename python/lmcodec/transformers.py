@@ -1,12 +1,13 @@
-"""Models of the transformers library from converted directories, without restoring them.
+"""Models of the transformers library from converted directories, and checkpoints of its Trainer.
 
     model = lmcodec.transformers.from_pretrained("llama.lmc")        # written by: lmc-st convert llama
+    trainer = Trainer(..., callbacks=[lmcodec.transformers.RunCallback("run")])
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 import torch
 import transformers
@@ -17,7 +18,10 @@ from ._open import safe_open
 from ._options import Path
 from ._torch_tensors import dtype_of
 
-__all__ = ["from_pretrained"]
+if TYPE_CHECKING:
+    from ._run_callback import RunCallback as RunCallback
+
+__all__ = ["RunCallback", "from_pretrained"]
 
 # What reads the weights from files itself, and so would look for safetensors files.
 _REFUSED = ("state_dict", "gguf_file", "from_tf", "from_flax", "offload_folder", "offload_state_dict",
@@ -25,6 +29,15 @@ _REFUSED = ("state_dict", "gguf_file", "from_tf", "from_flax", "offload_folder",
             "distributed_config", "adapter_kwargs", "key_mapping")
 _TAKES_SLICES = int(transformers.__version__.split(".")[0]) >= 5  # before, it wanted tensors
 _FLOAT_DTYPES = ("BF16", "F16", "F32", "F64")
+
+
+def __getattr__(name: str) -> Any:
+    """RunCallback is imported when it is used: a Trainer needs more than a model does."""
+    if name == "RunCallback":
+        from ._run_callback import RunCallback
+
+        return RunCallback
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))
 
 
 def from_pretrained(directory: Path, model_class: Any = None, *, config: Any = None, subfolder: str = "",

@@ -60,7 +60,7 @@ class World:
     def kill(self):
         """Returns whether the command was still there to be killed."""
         kind, arguments, becoming = self.choose()
-        longest = self.seconds.get(kind, 0.2)
+        longest = self.seconds.get(kind, 0.05)
         process = self.tool.start("run", *arguments)
         time.sleep(self.rng.uniform(0, longest))
         process.send_signal(signal.SIGKILL)
@@ -76,7 +76,7 @@ class World:
                 self.known[step] = {None if event == "dropped" else becoming[step]}
         if process.returncode == 0:
             self.known.update({step: {path} for step, path in becoming.items()})
-        self.seconds[kind] = longest * (1.05 if process.returncode != 0 else 0.9)
+        self.seconds[kind] = longest * (1.3 if process.returncode != 0 else 0.7)
         self.check_state(what)
         return process.returncode != 0
 

@@ -20,7 +20,7 @@ def test_structs_of_the_binding_are_those_of_the_headers(directory):
                   % (name, member, name, member, name, member) for member, _ in struct._fields_]
     source, program = os.path.join(directory, "sizes.c"), os.path.join(directory, "sizes")
     with open(source, "w") as file:
-        file.write('#include "lmc_st.h"\n#include <stdio.h>\nint main(void) {\n%s\nreturn 0; }\n' % "\n".join(lines))
+        file.write('#include "lmc_run.h"\n#include <stdio.h>\nint main(void) {\n%s\nreturn 0; }\n' % "\n".join(lines))
     subprocess.run(["cc", "-I", os.path.join(ROOT, "include"), "-o", program, source], check=True)
     in_c = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
     here = []
@@ -32,7 +32,7 @@ def test_structs_of_the_binding_are_those_of_the_headers(directory):
 
 
 def test_results_know_their_size():
-    for struct in (_abi.Diag, _abi.Info, _abi.StDiag, _abi.StResult):
+    for struct in (_abi.Diag, _abi.Info, _abi.StDiag, _abi.StResult, _abi.RunStep):
         assert struct().struct_size == ctypes.sizeof(struct)
 
 
@@ -43,8 +43,17 @@ def test_settings_get_the_size_that_the_package_knows():
     assert params.struct_size == ctypes.sizeof(params) and params.thread_count == 1
     assert options.struct_size == ctypes.sizeof(options) and options.in_fd == -1
 
+    run_options = _abi.RunOptions()
+    _abi.run_options_init(ctypes.byref(run_options), ctypes.sizeof(run_options))
+    assert run_options.struct_size == ctypes.sizeof(run_options) and run_options.has_step == 0
+
 
 def test_every_level_and_dtype_has_the_number_of_the_library():
     assert _abi.dtype_name(_abi.DTYPE_COUNT) is None
     assert _abi.DTYPES["U8"] == 0 and _abi.DTYPES["F64"] == 21
     assert _abi.DTYPE_NBITS["F4"] == 4
+
+
+def test_every_event_of_a_run_has_a_name():
+    assert _abi.run_event_name(_abi.RUN_EVENT_COUNT) is None
+    assert _abi.RUN_EVENTS[0] == "added" and _abi.RUN_EVENTS[4] == "verified"

@@ -21,7 +21,7 @@ def test_every_example_runs(directory, monkeypatch):
     monkeypatch.chdir(directory)
     names = {}
     found = list(examples())
-    assert len(found) == 9
+    assert len(found) == 10
     for example in found:
         exec(compile(example, DOCUMENT, "exec"), names)
 

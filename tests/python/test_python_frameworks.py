@@ -8,9 +8,9 @@ import sys
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-NEEDED = {"HDF5": "h5py", "Keras": "keras", "transformers": "transformers", "diffusers": "diffusers",
-          "Lightning": "lightning.pytorch"}
-COUNTS = {"HDF5": 3, "Keras": 1, "transformers": 1, "diffusers": 1, "Lightning": 1}
+NEEDED = {"HDF5": "h5py", "Keras": "keras", "transformers": "transformers", "Trainer": "accelerate",
+          "diffusers": "diffusers", "Lightning": "lightning.pytorch"}
+COUNTS = {"HDF5": 3, "Keras": 1, "transformers": 1, "Trainer": 1, "diffusers": 1, "Lightning": 1}
 
 
 def examples(section):

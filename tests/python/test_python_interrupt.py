@@ -35,6 +35,10 @@ CALLS = {
     "load_file": "lmcodec.numpy.load_file(path, progress=slow)",
     "save_file": "lmcodec.numpy.save_file(lmcodec.numpy.load_file(path), out, progress=slow)",
     "open_original": "lmcodec.open_original(path, progress=slow)",
+    "run.add": "lmcodec.Run(out).add(path + '.safetensors', 1, progress=slow)",
+    "run.restore": "lmcodec.Run(path + '.run').restore(1, out, progress=slow)",
+    "run.verify": "lmcodec.Run(path + '.run').verify(progress=slow)",
+    "run.load": "lmcodec.Run(path + '.run').load(1, framework='np', progress=slow)",
     "encode": "content = numpy.random.default_rng(1).random(1 << 27); print('begun', flush=True); "
               "[lmcodec.encode(content, level='max') for _ in range(60)]",
     "decode": "frame = lmcodec.encode(numpy.random.default_rng(1).random(1 << 26)); print('begun', flush=True); "
@@ -44,11 +48,12 @@ CALLS = {
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """A file of 256 MiB, and its archive."""
+    """A file of 256 MiB, its archive, and a run that has it."""
     path = str(tmp_path_factory.mktemp("large") / "a")
     block = numpy.random.default_rng(6).standard_normal((1024, 2048), dtype="f4")
     lmcodec.save({"t%d" % n: ("F32", block.shape, block + n) for n in range(32)}, path + ".safetensors")
     lmcodec.convert(path + ".safetensors", path, fsync=False, level="fast")
+    lmcodec.Run(path + ".run").add(path + ".safetensors", 1, fsync=False, level="fast")
     return path
 
 

@@ -14,7 +14,7 @@ PROGRAM = """
 from pathlib import Path
 import lmcodec
 import lmcodec.torch
-from lmcodec import File, Result, TensorInfo, safe_open
+from lmcodec import File, Result, Run, RunInfo, Step, TensorInfo, safe_open
 from lmcodec.numpy import load_file, save_file
 
 def progress(done: int, total: int) -> None:
@@ -33,8 +33,16 @@ def main(path: Path) -> int:
         base_name: str | None = opened.base_name
     with lmcodec.open_original(path) as original:
         original.read(3)
+    run = Run(path)
+    step: Step = run.add(path, 5, key_every=3, step_done=lambda event, step: print(event, step.ratio))
+    dropped: list[Step] = run.drop(7, step) + run.keep(last=3, dry_run=True)
+    about: RunInfo = run.info()
+    checked: Result = run.verify([step], progress=progress)
+    with run.open(step) as one, run.open(5, "a.safetensors", framework="pt") as other:
+        nbytes: int = one.nbytes + len(other.keys()) + len(dropped) + about.steps + checked.nbytes
+    place: str = run.path(nbytes) if 3 in run else run.load(step)["a"]
     try:
-        lmcodec.verify(path)
+        lmcodec.verify(place)
     except lmcodec.DataError as error:
         print(error.tensor, error.offset, [str(damage) for damage in error.damages], base_name)
     return len(frame) + result.nbytes + shape[0]

@@ -310,21 +310,37 @@ static void try_entry(watch *watch, watch_entry *entry, const char *path, uint64
 
 /* ---- all entries ---- */
 
-/* Looks at one entry, and tries it if it is due and `may_try`. Returns 1 if it is due. */
-static int look_and_try(watch *watch, watch_entry *entry, int may_try)
+static int is_due(const watch *watch, const watch_entry *entry, uint64_t now_ms)
+{
+    return watch_due_ms(entry, watch->settle_ms) <= now_ms;
+}
+
+/* Looks at one entry, and tries it if it is due and `may_try`. */
+static void look_and_try(watch *watch, watch_entry *entry, int may_try)
 {
     uint64_t own_print = 0;
     char *const path = cli_path_join(watch->dir, entry->name, "");
     if (!path) {
         watch->exit_status = cli_fail_nomem();
-        return 0;
+        return;
     }
-    const int is_due =
-        look_at(watch, entry, path, &own_print) && watch_due_ms(entry, watch->settle_ms) <= watch_now_ms();
-    if (is_due && may_try)
+    if (look_at(watch, entry, path, &own_print) && may_try && is_due(watch, entry, watch_now_ms()))
         try_entry(watch, entry, path, own_print);
     free(path);
-    return is_due;
+}
+
+/* Looks at all entries. What has changed is said to have done so when the last was looked at: entries that were
+ * complete together become due together. Returns that time. */
+static uint64_t look_at_entries(watch *watch)
+{
+    const uint64_t begin_ms = watch_now_ms();
+    for (size_t i = 0; i < watch->count && !is_cancelled(); i++)
+        look_and_try(watch, watch->entries[i], 0);
+    const uint64_t end_ms = watch_now_ms();
+    for (size_t i = 0; i < watch->count; i++)
+        if (watch->entries[i]->changed_ms >= begin_ms)
+            watch->entries[i]->changed_ms = end_ms;
+    return end_ms;
 }
 
 /* Tries all that are due by rising step. While one is added, others may change: each is looked at again. */
@@ -336,13 +352,14 @@ static void work_on_entries(watch *watch)
         watch->exit_status = cli_fail_nomem();
         return;
     }
-    for (size_t i = 0; i < watch->count && !is_cancelled(); i++)
-        if (look_and_try(watch, watch->entries[i], 0))
+    const uint64_t now_ms = look_at_entries(watch);
+    for (size_t i = 0; i < watch->count; i++)
+        if (is_due(watch, watch->entries[i], now_ms))
             due[due_count++] = watch->entries[i];
     if (due_count > 1)
         qsort(due, due_count, sizeof(watch_entry *), watch_compare_steps);
     for (size_t i = 0; i < due_count && !is_cancelled() && watch->exit_status == CLI_OK; i++)
-        (void)look_and_try(watch, due[i], 1);
+        look_and_try(watch, due[i], 1);
     free(due);
 }
 
