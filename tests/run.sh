@@ -24,7 +24,8 @@
 #         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
 #         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
 #         python      the package lmcodec with the library of the build: NumPy, PyTorch (an old and a current one), the
-#                     tests of safetensors, transformers, diffusers, Lightning, Keras, h5py, types
+#                     tests of safetensors, transformers, diffusers, Lightning, Keras, h5py, types;
+#                     torch.distributed.checkpoint; Zarr, Dask, object stores
 #         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
 #         package     programs outside the tree against an installed LMC
 #         checks      rules of the source: layers, interface, format document, text, layout, warnings; the programs of
@@ -320,12 +321,15 @@ part_h5examples() {
 part_python() {
   at=tests/python/test_python
   in_venv python-old lmc_venv_python "$needs_torch" tests/python --ignore tests/python/test_wheel.py \
-    --ignore "${at}_lightning.py" --ignore "${at}_diffusers.py"
+    --ignore "${at}_lightning.py" --ignore "${at}_diffusers.py" --ignore tests/python/stores \
+    --ignore tests/python/distributed
   in_venv python-now lmc_venv_torch_now "$needs_torch_now" "${at}_frameworks.py" "${at}_lightning.py" \
     "${at}_diffusers.py" "${at}_transformers.py" "${at}_keras.py" "${at}_document.py" "${at}_torch.py" \
     "${at}_numpy.py" "${at}_codec.py" "${at}_types.py" "${at}_run.py" "${at}_run_callback.py"
   in_venv python-keras lmc_venv_keras "needs Keras and jax from the package index" "${at}_keras.py" "${at}_h5.py" \
     "${at}_h5_repack.py" "${at}_numpy.py" "${at}_frameworks.py"
+  in_venv python-distributed lmc_venv_torch_now "$needs_torch_now" tests/python/distributed
+  in_venv python-stores lmc_venv_stores "needs Zarr, Dask and fsspec from the package index" tests/python/stores
 }
 
 part_wheel() {

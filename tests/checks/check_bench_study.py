@@ -1,6 +1,6 @@
-"""bench/study/study.py and bench/checkpoint.py run on a small series that is made here without torch, and draw_study.py
-makes pictures of their numbers. Speeds are not judged; ratios are those of lmc-st, and what is computed follows from
-what was measured."""
+"""bench/study/study.py, run_store.py and bench/checkpoint.py run on a small series that is made here without torch, and
+draw_study.py makes pictures of their numbers. Speeds are not judged; ratios are those of lmc-st, and what is computed
+follows from what was measured."""
 
 import json
 import os
@@ -117,6 +117,19 @@ def check_link(tree, build, folder):
         yield f"bench/checkpoint.py: {measured['speeds']}"
 
 
+def check_store(tree, build, folder):
+    fault = run_python(tree, "bench/study/run_store.py", build, os.path.join(folder, "series", "gpt"), "--rounds", "1",
+                       "--zstd-level", "1", "--json", os.path.join(folder, "store.json"))
+    if fault:
+        yield fault
+        return
+    store = read_json(os.path.join(folder, "store.json"))
+    if not 0 < store["run"] < store["alone"] < 1 or store["snapshots"] != len(STEPS) - 1:
+        yield f"bench/study/run_store.py: {store}"
+    if store["chain"] < 1 or min(store[key] for key in ("add_s", "convert_s", "restore_key_s", "restore_last_s")) <= 0:
+        yield f"bench/study/run_store.py: nothing measured: {store}"
+
+
 def check_pictures(tree, folder):
     if run(PYTHON, "-c", "import matplotlib")[0] != 0:
         raise Skip("no pictures: no matplotlib (Debian: python3-matplotlib)")
@@ -155,6 +168,7 @@ def check(tree):
         make_series(os.path.join(folder, "series"))
         yield from check_study(tree, build, folder)
         yield from check_link(tree, build, folder)
+        yield from check_store(tree, build, folder)
         yield from check_pictures(tree, folder)
     finally:
         shutil.rmtree(folder)

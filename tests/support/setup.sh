@@ -5,6 +5,7 @@
 #   lmc_venv_torch PACKAGE...  the same as build/venv-torch, with torch beside them: python3's own, or Debian's
 #   lmc_venv_python     makes build/venv-python: the system's torch, and what the package lmcodec is compared with
 #   lmc_venv_torch_now  makes build/venv-torch-now: a torch of today, and frameworks that are built on it
+#   lmc_venv_stores     makes build/venv-stores: Zarr, Dask, xarray, fsspec, and a server that speaks S3
 #   lmc_build DIR [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
 #
 # Nothing is asked of apt or of a package index when everything is there already.
@@ -181,6 +182,12 @@ lmc_venvs_h5() {
 lmc_venv_keras() {
   lmc_make_venv venv-keras /usr/bin/python3 "" keras==3.15.1 jax==0.10.2 scipy==1.17.1 h5py==3.15.1 numpy==2.4.6 \
     pytest pytest-xdist
+}
+
+lmc_venv_stores() {
+  lmc_make_venv venv-stores python3 "" numpy==2.4.6 ml_dtypes==0.6.0 zarr==3.1.6 numcodecs==0.16.6 dask==2026.8.0 \
+    distributed==2026.8.0 xarray==2026.9.0 fsspec==2026.9.0 s3fs==2026.9.0 obstore==0.12.1 aiohttp==3.14.5 \
+    'moto[server]==5.2.5' pytest pytest-xdist
 }
 
 # Puts the HDF5 of netCDF4 in the place of h5py's: both have the same interface version.
