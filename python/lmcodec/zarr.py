@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy
 from zarr.abc.codec import ArrayBytesCodec
+from zarr.dtype import data_type_registry
 from zarr.registry import register_codec
 
 from . import _chunks
 from ._errors import ArgumentError
 
-__all__ = ["LmcCodec"]
+__all__ = ["LmcCodec", "register_bfloat16"]
 
 _NAME = "lmc"
 
@@ -87,6 +88,18 @@ class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
 
 def _stored_dtype(chunk_spec: Any) -> Any:
     return chunk_spec.dtype.to_native_dtype().newbyteorder("<")
+
+
+def register_bfloat16() -> None:
+    """Tells Zarr the data type "bfloat16", if it has none: arrays of `ml_dtypes.bfloat16` can be made and read then.
+
+    The name is that of the registry zarr-extensions. A program that opens such an array must call this, too. Not for
+    Zarr format 2. Needs ml_dtypes.
+    """
+    from ._zarr_bfloat16 import BFloat16
+
+    if BFloat16._zarr_v3_name not in data_type_registry.contents:
+        data_type_registry.register(BFloat16._zarr_v3_name, BFloat16)
 
 
 register_codec(_NAME, LmcCodec)
