@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """zarr_codecs.py - LMC beside the codecs that Zarr has, on arrays in memory.
 
-    python3 bench/zarr_codecs.py [--mib N] [--rounds N] [FILE.safetensors...]
+    python3 bench/zarr_codecs.py [--mib N] [--rounds N] [--only CODEC,...] [FILE.safetensors...]
 
 Stored / original bytes: every tensor of a file becomes an array of Zarr 3, with chunks of about 1 MiB (--chunk-kib).
 Without files they are those of examples/data. Tensors that the files have in common are stacked, too, as snapshots.
-Speed: an array of N MiB (128) of normally distributed numbers, f32 and bf16, with chunks of 4 MiB, is written to a store
-in memory and read again, with one thread for codecs. The time is CPU time of the process, which other programs disturb
-less than the clock. The fastest of --rounds passes (5) counts. What was read is compared. "none" is what Zarr itself
-takes.
+Speed: an array of N MiB (128) of normally distributed numbers, f32 and bf16, with chunks of 4 MiB, is written to a
+store in memory and read again, with one thread for codecs. The time is CPU time of the process, which other programs
+disturb less than the clock. The fastest of --rounds passes (5) counts. What was read is compared. "none" is what Zarr
+itself takes.
 
 Needs numpy, ml_dtypes and zarr 3, and lmcodec: installed, or by PYTHONPATH=python of a tree that is built. pcodec is
 measured if it is installed. Numbers go to build/bench/zarr_codecs.json, too.
@@ -38,8 +38,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SPEED_CHUNK_ROWS, SPEED_COLUMNS = 1024, 1024
 
 
-def find_codecs(dtypes):
-    """name -> options of create_array(), of those that take arrays of these dtypes."""
+def find_codecs(dtypes, only):
+    """name -> options of create_array(), of those that take arrays of these dtypes and that are wanted."""
     codecs = {
         "none": {"compressors": None},
         "Zarr's default: zstd 0": {"compressors": ZstdCodec()},
@@ -54,7 +54,7 @@ def find_codecs(dtypes):
     if importlib.util.find_spec("pcodec") and PCODEC_DTYPES.issuperset(map(str, dtypes)):
         from zarr.codecs.numcodecs import PCodec
         codecs[PCODEC] = {"serializer": PCodec(), "compressors": None}
-    return codecs
+    return {name: options for name, options in codecs.items() if not only or name in only}
 
 
 def create(shape, dtype, chunks, options):
@@ -95,7 +95,7 @@ def ratio(tensors, options, chunk_nbytes, is_stack=False):
     return stored / original
 
 
-def ratios(paths, chunk_nbytes):
+def ratios(paths, chunk_nbytes, only):
     rows = []
     files = [lmcodec.numpy.load_file(path) for path in paths]
     cases = {os.path.basename(path): (list(tensors.values()), False) for path, tensors in zip(paths, files)}
@@ -107,7 +107,7 @@ def ratios(paths, chunk_nbytes):
         stacks = [numpy.stack([tensors[name] for tensors in alike]) for name in first if first[name].ndim]
         cases["%d snapshots like the first" % len(alike)] = (stacks, True)
     for case, (tensors, is_stack) in cases.items():
-        codecs = find_codecs(values.dtype for values in tensors)
+        codecs = find_codecs({values.dtype for values in tensors}, only)
         if is_stack:
             codecs["LMC default, rows"] = {"serializer": LmcCodec(rows=True), "compressors": None}
         for name, options in codecs.items():
@@ -123,7 +123,7 @@ def seconds_of(function):
     return time.process_time() - begin
 
 
-def speeds(mib, rounds):
+def speeds(mib, rounds, only):
     """Rounds go through all codecs in turn: what disturbs one disturbs all."""
     rows = []
     for dtype in ("f4", "bfloat16"):
@@ -133,7 +133,7 @@ def speeds(mib, rounds):
         chunks = (SPEED_CHUNK_ROWS * 4 // kind.itemsize, SPEED_COLUMNS)
         best = {}
         for _ in range(rounds):
-            for name, options in find_codecs([kind]).items():
+            for name, options in find_codecs({kind}, only).items():
                 array = create(values.shape, values.dtype, chunks, options)
                 written = seconds_of(lambda: array.__setitem__(..., values))
                 read = seconds_of(lambda: array[...])
@@ -165,13 +165,16 @@ def main():
     parser.add_argument("--json", default=os.path.join(ROOT, "build", "bench", "zarr_codecs.json"))
     parser.add_argument("files", nargs="*",
                         default=sorted(glob.glob(os.path.join(ROOT, "examples", "data", "*.safetensors"))))
+    parser.add_argument("--only", default="")
     options = parser.parse_args()
+    only = [name for name in options.only.split(",") if name]
     warnings.simplefilter("ignore")
     lmcodec.zarr.register_bfloat16()
     numcodecs.blosc.set_nthreads(1)
     with zarr.config.set({"threading.max_workers": 1, "async.concurrency": 1}):
         result = {"zarr": zarr.__version__, "kernels": lmcodec.kernels(),
-                  "ratios": ratios(options.files, options.chunk_kib << 10), "speeds": speeds(options.mib, options.rounds)}
+                  "ratios": ratios(options.files, options.chunk_kib << 10, only),
+                  "speeds": speeds(options.mib, options.rounds, only)}
     os.makedirs(os.path.dirname(os.path.abspath(options.json)), exist_ok=True)
     with open(options.json, "w") as file:
         json.dump(result, file, indent=1)

@@ -13,6 +13,7 @@ pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
 import lmcodec
 import lmcodec.zarr
 from lmcodec.zarr import LmcCodec
+from zarr.core.array_spec import ArrayConfig, ArraySpec
 from zarr.core.buffer import cpu, default_buffer_prototype
 from zarr.storage import MemoryStore
 
@@ -221,8 +222,8 @@ def test_metadata():
 
 
 def test_codec_protocol():
-    spec = create(shape=(4, 3), chunks=(2, 3), dtype="f4")._async_array.metadata.get_chunk_spec(
-        (0, 0), zarr.core.array_spec.ArrayConfig.from_dict({}), default_buffer_prototype())
+    spec = ArraySpec((2, 3), zarr.dtype.parse_dtype("f4", zarr_format=3), 0, ArrayConfig.from_dict({}),
+                     default_buffer_prototype())
     codec = LmcCodec()
     assert codec.evolve_from_array_spec(spec) == codec and codec.resolve_metadata(spec) == spec
     assert codec.is_fixed_size is False
