@@ -71,8 +71,8 @@ LINE = re.compile(r"^(.*): 32 MiB, stored / original (0\.\d+), written by (\d) p
 def test_two_processes_of_dask(bucket, directory):
     """The example: both workers write to one store at the same time, here and on the server."""
     names = [os.path.join(directory, "dask.zarr"), bucket + "dask.zarr"]
-    program = os.path.join(ROOT, "examples", "zarr_dask.py")
-    done = subprocess.run([sys.executable, "-W", "ignore", program, "--mib", "32", *names], capture_output=True, text=True)
+    program = [sys.executable, "-W", "ignore", os.path.join(ROOT, "examples", "zarr_dask.py"), "--mib", "32"]
+    done = subprocess.run(program + names, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     found = [LINE.match(line).groups() for line in done.stdout.splitlines()]
     assert [name for name, *_ in found] == names
