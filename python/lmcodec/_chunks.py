@@ -78,7 +78,7 @@ def check_dtype(dtype: Any) -> None:
 def encode(chunk: Any, level: str, rows: bool) -> bytearray:
     """The stored form of an array that is contiguous in C order.
 
-    rows: the chunk's first axis counts snapshots of one tensor. Each is coded against the one before it.
+    rows: the first axis of a chunk with several counts snapshots of one tensor. Each is coded against the one before.
     Raises DTypeError, MemoryError.
     """
     check_dtype(chunk.dtype)
@@ -134,7 +134,7 @@ def _as_bytes(array: Any) -> Any:
 def _values(chunk: Any, level: str, rows: bool) -> list[int]:
     """The values that the filter would set for such a dataset (docs/hdf5-filter.md, section 2)."""
     element_nbytes, kind = _element(chunk.dtype)
-    row_count = chunk.shape[0] if rows and chunk.ndim and not kind & _TYPE_COLUMNS else 0
+    row_count = chunk.shape[0] if rows and chunk.ndim > 1 and not kind & _TYPE_COLUMNS else 0
     if not _ROW_COUNT_MIN <= row_count <= _ROW_COUNT_MAX or chunk.nbytes == 0:
         row_count = 0
     return [level_of(level) + (LEVEL_ROWS if rows else 0), 0, 0, _MAGIC, element_nbytes, kind,

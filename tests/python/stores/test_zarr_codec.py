@@ -201,6 +201,15 @@ def test_snapshots():
     assert sizes[True] < sizes[False] / 3
 
 
+@pytest.mark.parametrize("shape", [(5000,), (1, 5000), ()], ids=str)
+def test_one_snapshot(shape):
+    """There is nothing to code against: rows=True changes nothing. One axis is no axis of snapshots."""
+    arrays = [create(data=weights(shape), chunks=shape, serializer=LmcCodec(rows=rows)) for rows in (False, True)]
+    check_equal(arrays[1][...], weights(shape))
+    first, second = (array.store._store_dict[chunk_keys(array.store)[0]].to_bytes() for array in arrays)
+    assert first == second
+
+
 def test_behind_and_before_other_codecs():
     values = weights()
     array = create(data=values, chunks=(64, 300), filters=[zarr.codecs.TransposeCodec(order=(1, 0))],
