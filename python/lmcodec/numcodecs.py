@@ -14,7 +14,7 @@ from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
 from numcodecs.registry import register_codec
 
-from . import _chunks
+from . import _stored_chunks
 
 __all__ = ["Lmc"]
 
@@ -32,14 +32,14 @@ class Lmc(Codec):  # type: ignore[misc]
     codec_id = "lmc"
 
     def __init__(self, level: str = "default", rows: bool = False) -> None:
-        self.level, self.rows = _chunks.check_settings(level, rows)
+        self.level, self.rows = _stored_chunks.check_settings(level, rows)
 
     def encode(self, buf: Any) -> bytearray:
         """The stored form of an array, or of bytes. Raises DTypeError, MemoryError."""
         chunk = ensure_ndarray(buf)
         if chunk.flags.f_contiguous and not chunk.flags.c_contiguous:
             chunk = chunk.T  # the order of the bytes in memory stays
-        return _chunks.encode(numpy.asarray(chunk, order="C"), self.level, self.rows)
+        return _stored_chunks.encode(numpy.asarray(chunk, order="C"), self.level, self.rows)
 
     def decode(self, buf: Any, out: Any = None) -> Any:
         """The bytes of the array, in `out` if it is given.
@@ -47,9 +47,12 @@ class Lmc(Codec):  # type: ignore[misc]
         Raises DataError (also if `out` has another size), UnsupportedError, LimitError, MemoryError.
         """
         stored = ensure_contiguous_ndarray(buf)
-        chunk = numpy.empty(_chunks.content_nbytes(stored), "u1") if out is None else ensure_contiguous_ndarray(out)
-        _chunks.decode(stored, chunk)
-        return chunk if out is None else out
+        if out is None:
+            out = chunk = numpy.empty(_stored_chunks.content_nbytes(stored), "u1")
+        else:
+            chunk = ensure_contiguous_ndarray(out)
+        _stored_chunks.decode(stored, chunk)
+        return out
 
 
 register_codec(Lmc)

@@ -16,7 +16,7 @@ from zarr.abc.codec import ArrayBytesCodec
 from zarr.dtype import data_type_registry
 from zarr.registry import register_codec
 
-from . import _chunks
+from . import _stored_chunks
 from ._errors import ArgumentError
 
 __all__ = ["LmcCodec", "register_bfloat16"]
@@ -41,7 +41,7 @@ class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
     rows: bool = False
 
     def __post_init__(self) -> None:
-        _chunks.check_settings(self.level, self.rows)
+        _stored_chunks.check_settings(self.level, self.rows)
 
     # ---- metadata ----
 
@@ -58,10 +58,10 @@ class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
         return {"name": _NAME, "configuration": {"level": self.level, "rows": self.rows}}
 
     def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
-        _chunks.check_dtype(dtype.to_native_dtype())
+        _stored_chunks.check_dtype(dtype.to_native_dtype())
 
     def evolve_from_array_spec(self, array_spec: Any) -> LmcCodec:
-        _chunks.check_dtype(array_spec.dtype.to_native_dtype())  # within a shard, nothing else is called
+        _stored_chunks.check_dtype(array_spec.dtype.to_native_dtype())  # within a shard, nothing else is called
         return self
 
     def compute_encoded_size(self, input_byte_length: int, _chunk_spec: Any) -> int:
@@ -77,12 +77,12 @@ class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
 
     def _encode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
         chunk = numpy.asarray(chunk_data.as_numpy_array(), _stored_dtype(chunk_spec), order="C")
-        stored = _chunks.encode(chunk, self.level, self.rows)
+        stored = _stored_chunks.encode(chunk, self.level, self.rows)
         return chunk_spec.prototype.buffer.from_array_like(numpy.frombuffer(stored, "u1"))
 
     def _decode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
         chunk = numpy.empty(chunk_spec.shape, _stored_dtype(chunk_spec))
-        _chunks.decode(chunk_data.as_numpy_array(), chunk)
+        _stored_chunks.decode(chunk_data.as_numpy_array(), chunk)
         return chunk_spec.prototype.nd_buffer.from_numpy_array(chunk)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from .._chunks import last_error, plugin
+from .._stored_chunks import last_error, plugin
 from ._compress import compress
 from ._filter import FILTER_ID, LMC, register
 from ._inspect import DatasetReport, inspect

@@ -7,7 +7,7 @@ from typing import Any
 
 import h5py
 
-from .._chunks import LEVEL_ROWS, calls
+from .._stored_chunks import LEVEL_ROWS, calls
 from .._codec import level_of
 from .._errors import ArgumentError
 

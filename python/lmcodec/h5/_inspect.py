@@ -10,7 +10,7 @@ from typing import Any, Iterator, Sequence
 
 import h5py
 
-from .._chunks import calls
+from .._stored_chunks import calls
 from ._filter import FILTER_ID
 
 _SHUFFLE, _FLETCHER32 = 2, 3

@@ -31,7 +31,7 @@ def test_every_example_runs(directory, monkeypatch):
     import lmcodec.zarr  # noqa: F401: in the place of the entry point, which has a test of its own
     names = {}
     found = list(examples())
-    assert len(found) == 9
+    assert len(found) == 10
     with s3_server("bucket") as variables:
         for name, value in variables.items():
             monkeypatch.setenv(name, value)

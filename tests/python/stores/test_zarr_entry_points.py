@@ -1,4 +1,5 @@
 """The entry points of pyproject.toml: Zarr and numcodecs find the codecs of an lmcodec that nobody imports."""
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -59,6 +60,8 @@ def test_codecs_are_found(metadata):
 
 def test_without_lmcodec(directory):
     """What a reader without the package is told. In Zarr 3 the codec's name is all of it."""
+    if list(importlib.metadata.distributions(name="lmcodec")):
+        pytest.skip("left out: lmcodec is installed here; another run has that of the tree")
     import zarr
     from lmcodec.numcodecs import Lmc
     from lmcodec.zarr import LmcCodec
