@@ -2,6 +2,7 @@
 import array
 import json
 import os
+import pickle
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_configuration():
     codec = Lmc("fast", rows=True)
     assert codec.get_config() == {"id": "lmc", "level": "fast", "rows": True}
     assert numcodecs.get_codec(codec.get_config()) == codec
-    assert eval(repr(codec)) == codec
+    assert eval(repr(codec)) == codec == pickle.loads(pickle.dumps(codec))
     for settings in ({"level": "best"}, {"rows": 1}):
         with pytest.raises(lmcodec.ArgumentError):
             Lmc(**settings)

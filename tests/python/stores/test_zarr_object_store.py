@@ -64,19 +64,19 @@ def test_a_damaged_object(bucket):
             array[:]
 
 
-LINE = re.compile(r"^(.*): 32 MiB, stored / original (0\.\d+), written by (\d) processes in .*, read by (\d) in .*, "
+LINE = re.compile(r"^(.*): 16 MiB, stored / original (0\.\d+), written by (\d) processes in .*, read by (\d) in .*, "
                   r"equal$")
 
 
 def test_two_processes_of_dask(bucket, directory):
     """The example: both workers write to one store at the same time, here and on the server."""
     names = [os.path.join(directory, "dask.zarr"), bucket + "dask.zarr"]
-    program = [sys.executable, "-W", "ignore", os.path.join(ROOT, "examples", "zarr_dask.py"), "--mib", "32"]
+    program = [sys.executable, "-W", "ignore", os.path.join(ROOT, "examples", "zarr_dask.py"), "--mib", "16"]
     done = subprocess.run(program + names, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     found = [LINE.match(line).groups() for line in done.stdout.splitlines()]
     assert [name for name, *_ in found] == names
     for name, ratio, writers, readers in found:
         array = zarr.open_array(name, mode="r")
-        assert array.serializer == LmcCodec() and array.shape == (8192, 1024) and float(ratio) < 0.84
+        assert array.serializer == LmcCodec() and array.shape == (4096, 1024) and float(ratio) < 0.84
         assert (writers, readers) == ("2", "2") and abs(array[4000].std() - 0.02) < 0.002
