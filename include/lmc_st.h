@@ -142,7 +142,7 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_open_raw(const char *path, cons
 /* Opens what a function gives instead of a file: an object of a store, a file in memory. `name` serves messages, and
  * tells the kind as a path does. read(user, offset, dst, nbytes) gives bytes [offset, offset + nbytes) of file_nbytes;
  * any thread that uses the file may call it, several at once, until lmc_st_close(). A status other than LMC_OK ends the
- * call that reads, with that status. Bases are not looked for beside such a file. allocator: as for
+ * call that reads, with that status. Bases are not looked for beside such a file (lmc_st_use_base()). allocator: as for
  * lmc_st_open_with(). */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_open_from(const char *name, lmc_read_fn read, void *user,
                                                            uint64_t file_nbytes,
@@ -214,6 +214,17 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index,
                                                               uint64_t *offset, uint64_t *nbytes);
 
+/* Where the stored bytes stand in the open file that a read of content bytes [first_byte, first_byte + nbytes) of a
+ * tensor needs, and which content [*begin, *end) they hold: whole blocks, or all of a frame without an index. Of an
+ * archive, head and tail of the frame are read. A tensor with a base (lmc_st_tensor_base()) needs the same content of
+ * that, too; if it is BF16 and its base is F32, twice these numbers. All numbers are 0 after a failure. Errors: as
+ * lmc_st_read_range(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_range_place(const lmc_st_file *file, uint64_t index,
+                                                             uint64_t first_byte, uint64_t nbytes,
+                                                             uint64_t *offset, uint64_t *stored_nbytes,
+                                                             uint64_t *begin, uint64_t *end,
+                                                             lmc_st_diag *diag);
+
 /* Where a tensor begins in the original file. Error: ARG. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index,
                                                                uint64_t *offset);
@@ -272,6 +283,14 @@ LMC_EXPERIMENTAL int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index,
  * Errors: NOMEM, ARG (the base is open already). */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_set_base(lmc_st_file *file, const char *base,
                                                           const char *const *base_dirs, size_t base_dir_count,
+                                                          lmc_st_diag *diag);
+
+/* Makes the open file `base` the base of `file`, so that none is looked for: for a file of lmc_st_open_from(). `base`
+ * stays the caller's, who closes it after `file`. It is the base of one file at a time. Other calls on both files may
+ * run, but only one lmc_st_use_base() for the files of a chain.
+ * Errors: BASE (it has another size or header, or needs `file`), LIMIT (as lmc_st_open_base()), ARG (`file` needs no
+ * base, or has it already; `base` serves another file). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base,
                                                           lmc_st_diag *diag);
 
 /* Finds and opens the base, unless an earlier call has done so. Use *base as any open file, but do not close it: it
