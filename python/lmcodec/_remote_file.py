@@ -62,7 +62,7 @@ class _Batch:
             future.cancel()
 
     def __enter__(self) -> _Batch:
-        """The library finds the bytes."""
+        """The library finds the bytes, which have come. Reads in other threads may use them, too."""
         for source, ranges in (*self._ranges, *self._ends):
             source.hold(ranges)
         return self
@@ -123,8 +123,8 @@ class RemoteFile(File):
         waiting: collections.deque[_Batch] = collections.deque()
         try:
             while self._fill(waiting, batches):
+                waiting[0].wait()
                 with waiting[0] as batch:
-                    batch.wait()
                     self._decode(root, batch, threads, part_of(progress, done, total))
                 waiting.popleft()
                 done += sum(part.nbytes for part in batch.wanted)
