@@ -64,6 +64,10 @@ def make_settings(url: str, storage_options: Mapping[str, Any] | None, requests:
     return Settings(protocol_of(url), dict(storage_options or {}), requests, retries, timeout)
 
 
+class NoAnswer(TimeoutError):
+    """A server has sent nothing for too long. asyncio would make a TimeoutError anew, without the URL."""
+
+
 class Extent:
     """Bytes [begin, end) of a file in memory."""
 
@@ -239,7 +243,7 @@ class Source:
         if isinstance(error, FileNotFoundError):
             return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url)
         if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
-            return TimeoutError(errno.ETIMEDOUT, "the server sent nothing for %g s" % self._settings.timeout, self.url)
+            return NoAnswer(errno.ETIMEDOUT, "the server sent nothing for %g s" % self._settings.timeout, self.url)
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
         return OSError(number, "%s (bytes %d to %d)" % (text, begin, end), self.url)
 
@@ -247,6 +251,8 @@ class Source:
 
     def _read(self, user: Any, offset: int, destination: int, nbytes: int) -> int:
         try:
+            if nbytes == 0:
+                return _abi.OK
             address, kept = self._find(offset, nbytes)
             ctypes.memmove(destination, address, nbytes)
             del kept
