@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import threading
 import zlib
@@ -72,6 +73,17 @@ class _Batch:
             source.release(ranges)
 
 
+@contextlib.contextmanager
+def _failures_of(root: ChainFile) -> Iterator[None]:
+    """Where the library says that reading has failed, the exception that says why takes its place."""
+    try:
+        yield
+    except OSError:
+        for source in root.sources():
+            source.raise_failure()
+        raise
+
+
 class RemoteFile(File):
     """An open archive, or a plain file, of which a URL tells the place. It is used as lmcodec.File is.
 
@@ -128,10 +140,6 @@ class RemoteFile(File):
                     self._decode(root, batch, threads, part_of(progress, done, total))
                 waiting.popleft()
                 done += sum(part.nbytes for part in batch.wanted)
-        except OSError:
-            for source in root.sources():
-                source.raise_failure()
-            raise
         finally:
             for batch in waiting:
                 batch.cancel()
@@ -151,14 +159,15 @@ class RemoteFile(File):
 
     def _decode(self, root: ChainFile, batch: _Batch, threads: int | None, progress: Progress | None) -> None:
         wanted = batch.wanted
-        if wanted[0].is_whole():
-            self._decode_many(root.handle, [part.tensor for part in wanted], [part.address for part in wanted],
-                              threads, progress)
-            return
-        for part in wanted:
-            self._decode_range(root.handle, *part)
-            if progress is not None:
-                progress(part.nbytes, part.nbytes)
+        with _failures_of(root):
+            if wanted[0].is_whole():
+                self._decode_many(root.handle, [part.tensor for part in wanted], [part.address for part in wanted],
+                                  threads, progress)
+                return
+            for part in wanted:
+                self._decode_range(root.handle, *part)
+        if progress is not None:
+            progress(wanted[0].nbytes, wanted[0].nbytes)
 
     def _batches(self, root: ChainFile, wanted: list[_Wanted]) -> Iterator[_Batch]:
         parts: list[_Wanted] = []
@@ -167,7 +176,10 @@ class RemoteFile(File):
         for part in wanted:
             frames = self._frames(root, part)
             frames_nbytes = sum(frame.nbytes for frame in frames)
-            is_small = frames_nbytes <= (_BATCH_NBYTES if part.is_whole() else _WHOLE_NBYTES)
+            if part.is_whole():
+                is_small = frames_nbytes <= _BATCH_NBYTES
+            else:
+                is_small = frames_nbytes <= _WHOLE_NBYTES and frames[0].is_frame
             if parts and (not is_small or nbytes + frames_nbytes > _BATCH_NBYTES):
                 yield _Batch(parts, places, [])
                 parts, places, nbytes = [], [], 0
@@ -192,7 +204,8 @@ class RemoteFile(File):
             for source, ranges in ends:
                 source.hold(ranges)
             try:
-                places = list(root.parts(part.tensor.number, at, min(_BATCH_NBYTES, end - at)))
+                with _failures_of(root):
+                    places = list(root.parts(part.tensor.number, at, min(_BATCH_NBYTES, end - at)))
             finally:
                 for source, ranges in ends:
                     source.release(ranges)

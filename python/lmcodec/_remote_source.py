@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import bisect
 import concurrent.futures
-import copy
 import ctypes
 import errno
 import os
@@ -147,7 +146,8 @@ class Source:
                  expected: tuple[int, str | None] | None = None) -> None:
         self.url, self._settings, self._requests = hide_secrets(url), settings, requests
         self._store = settings.store(url)
-        self._ranges: tuple[Ranges, ...] = ()
+        self._head: Ranges | None = None  # came with the header
+        self._ranges: tuple[Ranges, ...] = ()  # held
         self._blocks: dict[int, Ranges] = {}
         self._lock = threading.Lock()
         self.failure: BaseException | None = None
@@ -166,17 +166,18 @@ class Source:
             head.extents[0].view(0, part.nbytes)[:] = begin.view(0, part.nbytes)
         if end > part.nbytes:
             self._requests.run(self._tried(head.extents[0], part.nbytes, end))
-        self._ranges = (head,)
+        self._head = head
 
     def opened(self) -> None:
         """The header has been read: what was fetched for it goes, unless it is little."""
         with self._lock:
-            self._ranges = tuple(ranges for ranges in self._ranges if ranges.nbytes <= FIRST_NBYTES)
+            if self._head is not None and self._head.nbytes > FIRST_NBYTES:
+                self._head = None
             self._blocks.clear()
 
     def has(self, begin: int, end: int) -> bool:
         """These bytes are in memory for good: they came with the header."""
-        return bool(self._ranges) and self._ranges[0].find(begin, end - begin) is not None
+        return self._head is not None and self._head.find(begin, end - begin) is not None
 
     def content(self) -> bytes:
         """All of it, for small files."""
@@ -263,8 +264,8 @@ class Source:
 
     def _find(self, offset: int, nbytes: int) -> tuple[int, Any]:
         """The address of these bytes, and what keeps them there."""
-        for ranges in reversed(self._ranges):
-            address = ranges.find(offset, nbytes)
+        for ranges in (*self._ranges, self._head):
+            address = None if ranges is None else ranges.find(offset, nbytes)
             if address is not None:
                 return address, ranges
         first = offset // _BLOCK_NBYTES * _BLOCK_NBYTES
@@ -284,9 +285,10 @@ class Source:
         return address, block
 
     def raise_failure(self) -> None:
-        """Raises what has ended the last read of the library, if it did."""
-        if self.failure is not None:
-            raise copy.copy(self.failure)
+        """Raises what has ended a read of the library, if it did."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
 
 
 def header_region_nbytes(begin: memoryview) -> int:

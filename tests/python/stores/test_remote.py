@@ -2,6 +2,7 @@
 import multiprocessing
 import os
 import pickle
+import subprocess
 import sys
 import threading
 
@@ -224,6 +225,30 @@ def test_a_plain_slice_is_one_request(made, server):
 
 # ---- bases ----
 
+def test_parts_of_large_deltas(directory, server):
+    """A chain of two files, and a BF16 tensor that is the rounding of an F32 tensor of its own file."""
+    import ml_dtypes
+    random = numpy.random.default_rng(3)
+    first = random.standard_normal((9000, 1024), dtype="f4")
+    second = first.copy()
+    second[::9] *= numpy.float32(1.0001)
+    steps = [{"master": master, "weights": master.astype(ml_dtypes.bfloat16)} for master in (first, second)]
+    lmcodec.numpy.save_file(steps[0], path_of(directory, 0), level="fast", threads=2)
+    lmcodec.numpy.save_file(steps[1], path_of(directory, 1), level="fast", threads=2, base=path_of(directory, 0))
+    server.files = chain_files(directory, 2)
+    with lmcodec.safe_open(server.url + "/d/s1.safetensors.lmc", "np") as opened:
+        check_equal({"scalar": opened.get_slice("weights")[0]}, {"scalar": steps[1]["weights"][0]})  # opens the base
+        for name in steps[1]:
+            part = opened.get_slice(name)
+            assert part[3000].tobytes() == steps[1][name][3000].tobytes()
+            server.forget()
+            assert part[7000:7003].tobytes() == steps[1][name][7000:7003].tobytes()
+            assert server.count() <= 3 and sum(nbytes for _, _, nbytes in server.requests) < 8 << 20  # blocks of 2 MiB
+            assert part[100:8900].tobytes() == steps[1][name][100:8900].tobytes()
+        check_equal(opened.get_tensors(), steps[1])
+
+
+
 def test_chains_beside_the_url(directory, server):
     steps = write_chain(directory, 4)
     server.files = chain_files(directory, 4)
@@ -295,6 +320,26 @@ def test_a_run(directory, server):
 
 
 # ---- threads, processes ----
+
+INTERRUPTED = """
+import signal, sys, threading
+import lmcodec
+threading.Timer(0.5, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+try:
+    lmcodec.safe_open(sys.argv[1], "np")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_ends_the_wait(made, server, monkeypatch):
+    server.files["/a.lmc"], server.always = made[0]["a.safetensors.lmc"], "hang"
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, server.url + "/a.lmc"], capture_output=True, text=True,
+                          timeout=15)
+    assert done.stdout == "interrupted\n", done.stderr
+
+
 
 def test_threads_share_a_file(either):
     url, tensors = either
