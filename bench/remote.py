@@ -42,6 +42,7 @@ def serve(folder, latency_s, bytes_per_s, pipe):
 
 def by_lmcodec(url):
     """lmcodec.remote: header, then ranges, several at once."""
+    import fsspec.implementations.http  # noqa: F401
     import lmcodec.remote
     opened = []
     return [lambda: opened.append(lmcodec.remote.open(url, "np")), lambda: opened[0].get_tensor(TENSOR),
@@ -51,6 +52,7 @@ def by_lmcodec(url):
 def by_fsspec(url):
     """A file of fsspec, which a reader of safetensors files goes through in order."""
     import fsspec
+    import fsspec.implementations.http  # noqa: F401
     opened = []
 
     def header():
@@ -72,7 +74,9 @@ def by_fsspec(url):
 def by_download(url):
     """The whole file to a disk, then lmcodec."""
     import fsspec
+    import fsspec.implementations.http  # noqa: F401
     import lmcodec
+    import lmcodec.numpy  # noqa: F401
     folder = tempfile.TemporaryDirectory()
     path = os.path.join(folder.name, os.path.basename(url))
     opened = [folder]

@@ -166,6 +166,36 @@ def test_an_archive_is_opened_with_one_request(made, server):
         assert sum(nbytes for _, _, nbytes in server.requests) <= len(content)
 
 
+def test_as_many_tensors_as_70_gigabytes_have(directory, server):
+    path = os.path.join(directory, "large.lmc")
+    names = ["model.layers.%d.%s.weight" % (layer, part) for layer in range(80)
+             for part in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+                          "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "input_layernorm",
+                          "post_attention_layernorm")]
+    random = numpy.random.default_rng(2)
+    lmcodec.numpy.save_file({name: random.standard_normal(500) for name in names}, path)
+    server.files["/large.lmc"] = content_of(path)
+    with lmcodec.safe_open(server.url + "/large.lmc", "np") as opened:
+        assert len(opened.keys()) == len(names) and server.count() == 1
+        opened.get_tensor(names[-1])
+        assert server.count() == 2
+
+
+def test_a_file_of_70_gigabytes(directory):
+    """Without the room for it: all but its ends is a hole."""
+    path = os.path.join(directory, "large.safetensors")
+    nbytes = 70 * 10**9
+    header = b'{"a":{"dtype":"U8","shape":[70000000,1000],"data_offsets":[0,%d]}}' % nbytes
+    with open(path, "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + nbytes)
+        file.seek(-3, os.SEEK_END)
+        file.write(b"end")
+    with lmcodec.safe_open("file://" + path, "np") as opened:
+        assert opened.get_slice("a")[69999999, -3:].tobytes() == b"end"
+        assert opened.get_slice("a")[35000000].tobytes() == bytes(1000)
+
+
 def test_a_header_of_megabytes_is_opened_with_two_requests(directory, server):
     path, tensors = many_tensors(directory, 40000)
     server.files["/many.lmc"] = content_of(path)
