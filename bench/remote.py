@@ -30,7 +30,7 @@ def serve(folder, latency_s, bytes_per_s, pipe):
     files = {}
     for name in NAMES:
         with open(os.path.join(folder, name), "rb") as file:
-            files["/" + name] = file.read()
+            files[name] = file.read()
     with RangeServer(files, latency_s=latency_s, bytes_per_s=bytes_per_s) as server:
         pipe.send(server.url)
         while pipe.recv():
@@ -164,7 +164,7 @@ def main():
         for _ in range(options.rounds):
             for row, (case, name) in zip(rows, CASES):
                 found = [{"s": seconds, "requests": requests, "nbytes": sent}
-                         for seconds, requests, sent in run_case(case, "%s/%s" % (url, name), here)]
+                         for seconds, requests, sent in run_case(case, url + name, here)]
                 row["steps"] = [min(old, new, key=lambda step: step["s"])
                                 for old, new in zip(row["steps"] or found, found)]
         here.send(False)

@@ -51,7 +51,8 @@ class Changed(Exception):
 
 def hide_secrets(url: str) -> str:
     """A URL as messages show it: without passwords, and without what follows `?`, as signatures do."""
-    return re.sub(r"(https?://[^?#\s'\")]*)\?[^\s'\")]*", r"\1", re.sub(r"://[^/@\s]*@(?=[^/\s]*\.|[^/\s]*:)", "://", url))
+    without_query = re.sub(r"(https?://[^?#\s'\")]*)\?[^\s'\")]*", r"\1", url)
+    return re.sub(r"://[^/@\s]*:[^/@\s]*@", "://", without_query)
 
 
 def import_fsspec() -> Any:

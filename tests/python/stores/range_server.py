@@ -12,12 +12,12 @@ CHUNK_NBYTES = 64 << 10
 
 
 class RangeServer:
-    """files: content by path, such as "/d/a.lmc". `requests` has (path, first byte, bytes) of each; (path, None, None)
-    without a range.
+    """files: content by path, such as "d/a.lmc". url: of the server, to be followed by a path.
+    requests: (path, first byte, bytes) of each; (path, None, None) without a range.
 
     faults: what happens to the next requests for files that are there, one word each: "" nothing; "503"; "drop", the
-    connection ends within the content; "short", fewer bytes than were asked for; "ignore", all of the file; "shift", the
-    bytes of another place; "gzip"; "hang", nothing comes. always: the same for every request.
+    connection ends within the content; "short", fewer bytes than were asked for; "ignore", all of the file; "shift",
+    the bytes of another place; "gzip"; "hang", nothing comes. always: the same for every request.
     latency_s: of every answer. bytes_per_s: of all connections together; 0 for no limit.
     """
 
@@ -31,7 +31,7 @@ class RangeServer:
         handler = type("Handler", (_Handler,), {"owner": self})
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
-        self.url = "http://127.0.0.1:%d" % self._server.server_port
+        self.url = "http://127.0.0.1:%d/" % self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def count(self, path=None):
@@ -80,7 +80,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def answer(self):
         owner = self.owner
-        path = urllib.parse.unquote(self.path.partition("?")[0])
+        path = urllib.parse.unquote(self.path.partition("?")[0]).lstrip("/")
         match = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         first, last = (int(match[1]), int(match[2])) if match else (None, None)
         with owner.lock:

@@ -42,7 +42,7 @@ def path_of(directory, step):
     return os.path.join(directory, "s%d.safetensors.lmc" % step)
 
 
-def chain_files(directory, count, folder="/d/"):
+def chain_files(directory, count, folder="d/"):
     """The archives by their paths on a server."""
     return {folder + os.path.basename(path_of(directory, step)): content_of(path_of(directory, step))
             for step in range(count)}

@@ -43,8 +43,8 @@ def made(tmp_path_factory):
 @pytest.fixture(params=["a.safetensors", "a.safetensors.lmc"])
 def either(request, made, server):
     """The URL of a file on the server, and its tensors."""
-    server.files["/d/" + request.param] = made[0][request.param]
-    return server.url + "/d/" + request.param, made[1]
+    server.files["d/" + request.param] = made[0][request.param]
+    return server.url + "d/" + request.param, made[1]
 
 
 def check_like_local(opened, local, tensors):
@@ -81,8 +81,8 @@ def test_like_a_local_file(either, made, directory):
 
 
 def test_file_of_bytes(made, server):
-    server.files["/a.lmc"] = made[0]["a.safetensors.lmc"]
-    with lmcodec.remote.File(server.url + "/a.lmc?token=secret") as file:
+    server.files["a.lmc"] = made[0]["a.safetensors.lmc"]
+    with lmcodec.remote.File(server.url + "a.lmc?token=secret") as file:
         assert file.is_archive and file.container == "safetensors" and file.base_name is None
         assert file.nbytes == len(made[0]["a.safetensors"]) and file.stored_nbytes == len(made[0]["a.safetensors.lmc"])
         assert bytes(file.read("matrix")) == made[1]["matrix"].tobytes()
@@ -96,7 +96,7 @@ def test_file_of_bytes(made, server):
 @pytest.mark.parametrize("name", ["a.safetensors", "a.safetensors.lmc"])
 def test_in_memory_and_on_the_disk(name, made, directory):
     """Stores whose calls wait."""
-    fsspec.filesystem("memory").pipe("/remote-test/" + name, made[0][name])
+    fsspec.filesystem("memory").pipe("remote-test/" + name, made[0][name])
     with open(os.path.join(directory, name), "wb") as file:
         file.write(made[0][name])
     for url in ("memory://remote-test/" + name, "file://%s/%s" % (directory, name),
@@ -112,8 +112,8 @@ def test_a_pathless_checkpoint(server):
     arrays = {"a": numpy.arange(5000.0), "b": numpy.arange(9)}
     buffer = io.BytesIO()
     numpy.savez(buffer, **arrays)
-    server.files["/x.npz"] = buffer.getvalue()
-    with lmcodec.safe_open(server.url + "/x.npz", "np") as opened:
+    server.files["x.npz"] = buffer.getvalue()
+    with lmcodec.safe_open(server.url + "x.npz", "np") as opened:
         check_equal(opened.get_tensors(), arrays)
 
 
@@ -147,10 +147,10 @@ def many_tensors(directory, count):
 def test_an_archive_is_opened_with_one_request(made, server):
     """512 KiB have the header of a model with a thousand tensors."""
     content = made[0]["a.safetensors.lmc"]
-    server.files["/a.lmc"] = content
-    with lmcodec.safe_open(server.url + "/a.lmc", "np") as opened:
+    server.files["a.lmc"] = content
+    with lmcodec.safe_open(server.url + "a.lmc", "np") as opened:
         assert opened.keys() and opened.metadata()
-        assert server.requests == [("/a.lmc", 0, 512 << 10)]
+        assert server.requests == [("a.lmc", 0, 512 << 10)]
         server.forget()
         opened.get_tensor("half")
         assert server.count() == 1
@@ -174,8 +174,8 @@ def test_as_many_tensors_as_70_gigabytes_have(directory, server):
                           "post_attention_layernorm")]
     random = numpy.random.default_rng(2)
     lmcodec.numpy.save_file({name: random.standard_normal(500) for name in names}, path)
-    server.files["/large.lmc"] = content_of(path)
-    with lmcodec.safe_open(server.url + "/large.lmc", "np") as opened:
+    server.files["large.lmc"] = content_of(path)
+    with lmcodec.safe_open(server.url + "large.lmc", "np") as opened:
         assert len(opened.keys()) == len(names) and server.count() == 1
         opened.get_tensor(names[-1])
         assert server.count() == 2
@@ -198,8 +198,8 @@ def test_a_file_of_70_gigabytes(directory):
 
 def test_a_header_of_megabytes_is_opened_with_two_requests(directory, server):
     path, tensors = many_tensors(directory, 40000)
-    server.files["/many.lmc"] = content_of(path)
-    with lmcodec.safe_open(server.url + "/many.lmc", "np") as opened:
+    server.files["many.lmc"] = content_of(path)
+    with lmcodec.safe_open(server.url + "many.lmc", "np") as opened:
         assert len(opened.keys()) == 40000
         assert server.count() == 2
         second = server.requests[1]
@@ -227,13 +227,13 @@ def big_matrix(directory):
 def test_large_tensors_come_in_pieces(directory, server):
     """More than a batch; without an index, too. A slice reads head, index, and its own blocks."""
     path, tensors = big_matrix(directory)
-    server.files["/big.lmc"] = content_of(path)
-    with lmcodec.safe_open(server.url + "/big.lmc", "np") as opened:
+    server.files["big.lmc"] = content_of(path)
+    with lmcodec.safe_open(server.url + "big.lmc", "np") as opened:
         server.forget()
         check_equal(opened.get_tensors(), tensors)
         assert all(nbytes <= 16 << 20 for _, _, nbytes in server.requests)
         assert server.count() <= 14
-    with lmcodec.safe_open(server.url + "/big.lmc", "np") as opened:
+    with lmcodec.safe_open(server.url + "big.lmc", "np") as opened:
         server.forget()
         part = opened.get_slice("big")
         assert numpy.array_equal(part[6000:6003], tensors["big"][6000:6003])
@@ -246,8 +246,8 @@ def test_large_tensors_come_in_pieces(directory, server):
 
 
 def test_a_plain_slice_is_one_request(made, server):
-    server.files["/a.safetensors"] = made[0]["a.safetensors"]
-    with lmcodec.safe_open(server.url + "/a.safetensors", "np") as opened:
+    server.files["a.safetensors"] = made[0]["a.safetensors"]
+    with lmcodec.safe_open(server.url + "a.safetensors", "np") as opened:
         server.forget()
         assert numpy.array_equal(opened.get_slice("matrix")[350:352], made[1]["matrix"][350:352])
         assert server.count() <= 1
@@ -266,7 +266,7 @@ def test_parts_of_large_deltas(directory, server):
     lmcodec.numpy.save_file(steps[0], path_of(directory, 0), level="fast", threads=2)
     lmcodec.numpy.save_file(steps[1], path_of(directory, 1), level="fast", threads=2, base=path_of(directory, 0))
     server.files = chain_files(directory, 2)
-    with lmcodec.safe_open(server.url + "/d/s1.safetensors.lmc", "np") as opened:
+    with lmcodec.safe_open(server.url + "d/s1.safetensors.lmc", "np") as opened:
         check_equal({"scalar": opened.get_slice("weights")[0]}, {"scalar": steps[1]["weights"][0]})  # opens the base
         for name in steps[1]:
             part = opened.get_slice(name)
@@ -282,29 +282,29 @@ def test_parts_of_large_deltas(directory, server):
 def test_chains_beside_the_url(directory, server):
     steps = write_chain(directory, 4)
     server.files = chain_files(directory, 4)
-    with lmcodec.safe_open(server.url + "/d/s3.safetensors.lmc", "np") as opened:
+    with lmcodec.safe_open(server.url + "d/s3.safetensors.lmc", "np") as opened:
         assert opened.metadata() == {"step": "3"} and server.count() == 1
         server.forget()
         check_equal({"scalar": opened.get_tensor("scalar")}, {"scalar": steps[3]["scalar"]})
-        assert server.count("/d/s2.safetensors.lmc") == 0  # no base is opened for what needs none
+        assert server.count("d/s2.safetensors.lmc") == 0  # no base is opened for what needs none
         check_equal(opened.get_tensors(), steps[3])
         assert numpy.array_equal(opened.get_slice("again")[99:120], steps[3]["again"][99:120])
-    assert server.count("/d/s0.safetensors") == server.count("/d/s2.safetensors") == 1  # the plain file is tried first
+    assert server.count("d/s0.safetensors") == server.count("d/s2.safetensors") == 1  # the plain file is tried first
 
 
 def test_bases_in_other_places(directory, server):
     steps = write_chain(directory, 3)
-    last = chain_files(directory, 3, "/new/")["/new/s2.safetensors.lmc"]
-    others = chain_files(directory, 2, "/old/")
-    server.files = {"/new/s2.safetensors.lmc": last, **others}
-    url = server.url + "/new/s2.safetensors.lmc"
+    last = chain_files(directory, 3, "new/")["new/s2.safetensors.lmc"]
+    others = chain_files(directory, 2, "old/")
+    server.files = {"new/s2.safetensors.lmc": last, **others}
+    url = server.url + "new/s2.safetensors.lmc"
     with lmcodec.remote.open(url, "np", base_dirs=[server.url + "/none", server.url + "/old?token=1"]) as opened:
         check_equal(opened.get_tensors(), steps[2])
-    with lmcodec.remote.open(url, "np", base=server.url + "/old/s1.safetensors.lmc") as opened:
+    with lmcodec.remote.open(url, "np", base=server.url + "old/s1.safetensors.lmc") as opened:
         check_equal(opened.get_tensors(), steps[2])
     with lmcodec.safe_open(url, "np", base_dirs=[directory]) as opened:  # of this machine
         check_equal(opened.get_tensors(), steps[2])
-    fsspec.filesystem("memory").pipe({"/old-steps" + path[4:]: content for path, content in others.items()})
+    fsspec.filesystem("memory").pipe({"old-steps" + path[3:]: content for path, content in others.items()})
     with lmcodec.safe_open(url, "np", base_dirs=["memory://old-steps"]) as opened:
         check_equal(opened.get_tensors(), steps[2])
     with lmcodec.safe_open(url, "np", base=path_of(directory, 1)) as opened:
@@ -315,19 +315,19 @@ def test_a_base_that_is_missing_or_wrong(directory, server):
     steps = write_chain(directory, 3)
     files = chain_files(directory, 3)
     server.files = {path: files[path] for path in list(files)[2:]}
-    url = server.url + "/d/s2.safetensors.lmc"
+    url = server.url + "d/s2.safetensors.lmc"
     with lmcodec.safe_open(url, "np") as opened:
         for _ in range(2):
             with pytest.raises(lmcodec.BaseError) as raised:
                 opened.get_tensor("matrix")
-        assert server.url + "/d/s1.safetensors.lmc" in str(raised.value) and raised.value.file == url
-        assert server.count("/d/s1.safetensors.lmc") == 1
+        assert server.url + "d/s1.safetensors.lmc" in str(raised.value) and raised.value.file == url
+        assert server.count("d/s1.safetensors.lmc") == 1
         check_equal({"scalar": opened.get_tensor("scalar")}, {"scalar": steps[2]["scalar"]})
-    server.files["/d/s1.safetensors.lmc"] = files["/d/s0.safetensors.lmc"]  # its metadata differ
+    server.files["d/s1.safetensors.lmc"] = files["d/s0.safetensors.lmc"]  # its metadata differ
     with lmcodec.safe_open(url, "np") as opened, pytest.raises(lmcodec.BaseError, match="not the base"):
         opened.get_tensors()
     alike = lmcodec.numpy.save(steps[0], {"step": "1"})
-    server.files["/d/s1.safetensors.lmc"] = alike  # of equal size and header, with other content
+    server.files["d/s1.safetensors.lmc"] = alike  # of equal size and header, with other content
     with lmcodec.safe_open(url, "np") as opened, pytest.raises(lmcodec.BaseError, match="other content"):
         opened.get_tensors()
 
@@ -343,9 +343,9 @@ def test_a_run(directory, server):
     for folder, _, names in os.walk(os.path.join(directory, "run")):
         for name in names:
             path = os.path.join(folder, name)
-            server.files["/" + os.path.relpath(path, directory)] = content_of(path)
+            server.files[os.path.relpath(path, directory)] = content_of(path)
     assert [step.base for step in run][-1] == 20
-    with lmcodec.safe_open(server.url + "/run/30/model-step30.safetensors.lmc", "np") as opened:
+    with lmcodec.safe_open(server.url + "run/30/model-step30.safetensors.lmc", "np") as opened:
         check_equal(opened.get_tensors(), steps[2])
 
 
@@ -363,9 +363,9 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_ends_the_wait(made, server, monkeypatch):
-    server.files["/a.lmc"], server.always = made[0]["a.safetensors.lmc"], "hang"
+    server.files["a.lmc"], server.always = made[0]["a.safetensors.lmc"], "hang"
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED, server.url + "/a.lmc"], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, server.url + "a.lmc"], capture_output=True, text=True,
                           timeout=15)
     assert done.stdout == "interrupted\n", done.stderr
 
@@ -406,7 +406,7 @@ def test_children_read_the_file_of_their_parent(method, directory, server, monke
     server.files = chain_files(directory, 2)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     context = multiprocessing.get_context(method)
-    with lmcodec.safe_open(server.url + "/d/s1.safetensors.lmc", "np") as opened:
+    with lmcodec.safe_open(server.url + "d/s1.safetensors.lmc", "np") as opened:
         opened.get_tensor("matrix")
         here, there = context.Pipe()
         child = context.Process(target=read_in_child, args=(opened, there))
@@ -434,8 +434,8 @@ def test_pickles(either, server):
 # ---- what is asked for wrongly ----
 
 def test_arguments(made, server):
-    server.files["/a.lmc"] = made[0]["a.safetensors.lmc"]
-    url = server.url + "/a.lmc"
+    server.files["a.lmc"] = made[0]["a.safetensors.lmc"]
+    url = server.url + "a.lmc"
     for options in ({"requests": 0}, {"retries": -1}, {"timeout": 0}):
         with pytest.raises(lmcodec.ArgumentError):
             lmcodec.remote.open(url, "np", **options)
