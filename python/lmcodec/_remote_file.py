@@ -136,10 +136,9 @@ class RemoteFile(File):
         try:
             while self._fill(waiting, batches):
                 waiting[0].wait()
-                with waiting[0] as batch:
-                    self._decode(root, batch, threads, part_of(progress, done, total))
-                waiting.popleft()
-                done += sum(part.nbytes for part in batch.wanted)
+                with waiting[0]:
+                    self._decode(root, waiting[0], threads, part_of(progress, done, total))
+                done += sum(part.nbytes for part in waiting.popleft().wanted)
         finally:
             for batch in waiting:
                 batch.cancel()

@@ -11,6 +11,7 @@ import bisect
 import concurrent.futures
 import ctypes
 import errno
+import mmap
 import os
 import random
 import re
@@ -28,6 +29,7 @@ REQUEST_NBYTES = 16 << 20  # that one request asks for at most
 GAP_NBYTES = 1 << 20  # of unwanted bytes that are fetched rather than asking twice; more than the library reads ahead
 _BLOCK_NBYTES = 256 << 10  # that are fetched for a small read that nobody has foreseen
 _BLOCK_COUNT = 16  # of those that are kept
+_MAPPED_NBYTES = 1 << 20  # from this size on, memory goes back to the system at once
 _HEADER_NBYTES_MAX = 100_000_000  # LMC_ST_HEADER_NBYTES_MAX
 _FIRST_PAUSE_S, _PAUSE_S_MAX = 0.1, 5.0
 
@@ -74,7 +76,7 @@ class Extent:
 
     def __init__(self, begin: int, end: int) -> None:
         self.begin, self.end = begin, end
-        self.content = new_bytearray(end - begin)
+        self.content = mmap.mmap(-1, end - begin) if end - begin >= _MAPPED_NBYTES else new_bytearray(end - begin)
         self._export = (ctypes.c_char * (end - begin)).from_buffer(self.content)
         self.address = ctypes.addressof(self._export)
 

@@ -245,6 +245,39 @@ def test_large_tensors_come_in_pieces(directory, server):
         assert numpy.array_equal(part[100:11000], tensors["big"][100:11000])
 
 
+READS_ALL = """
+import sys
+import lmcodec.remote
+from lmcodec._buffer import Buffer
+
+def peak_mib():
+    return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) >> 10
+
+with lmcodec.remote.File(sys.argv[1]) as file:
+    tensors = list(file.tensors.values())
+    out = bytearray(b"x") * tensors[0].nbytes
+    file.read_range(tensors[0], 0, 100, Buffer(out, writable=True).address)
+    before = peak_mib()
+    with Buffer(out, writable=True) as room:
+        file.read_many(tensors, [room.address] * len(tensors), threads=1)
+    print(peak_mib() - before)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="Linux tells the peak of memory")
+def test_memory_does_not_grow_with_the_file(directory, server, monkeypatch):
+    """400 MiB of stored bytes, of which 128 MiB are held at a time."""
+    path = os.path.join(directory, "noise.lmc")
+    noise = numpy.random.default_rng(9).integers(0, 256, 17 << 20, dtype="u1")
+    lmcodec.numpy.save_file({"t%02d" % n: noise[n:n + (16 << 20)] for n in range(25)}, path, level="fast")
+    server.files["noise.lmc"] = content_of(path)
+    assert len(server.files["noise.lmc"]) > 400 << 20
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    done = subprocess.run([sys.executable, "-c", READS_ALL, server.url + "noise.lmc"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 200
+
+
 def test_a_plain_slice_is_one_request(made, server):
     server.files["a.safetensors"] = made[0]["a.safetensors"]
     with lmcodec.safe_open(server.url + "a.safetensors", "np") as opened:
