@@ -183,6 +183,7 @@ static void test_use_base(void)
         expect_step(files[step], step);
     lmc_st_close(files[2]);
     expect_step(files[1], 1); /* it was not closed with the file that it served */
+    free(memory[2].bytes);
     files[2] = open_memory(&memory[2], step_name(2, ".lmc"));
     CU_ASSERT_EQUAL(lmc_st_use_base(files[2], files[1], &diag), LMC_OK);
     expect_step(files[2], 2);
