@@ -60,6 +60,8 @@ def protocol_of(url: str) -> str:
 def make_settings(url: str, storage_options: Mapping[str, Any] | None, requests: int, retries: int,
                   timeout: float) -> Settings:
     """Raises ArgumentError."""
+    if "://" not in url:
+        raise ArgumentError("%s is no URL" % (url,))
     if requests < 1 or retries < 0 or not timeout > 0:
         raise ArgumentError("requests must be 1 or more, retries 0 or more, and timeout above 0")
     return Settings(protocol_of(url), dict(storage_options or {}), requests, retries, timeout)
@@ -123,7 +125,11 @@ class Requests:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Waits for the work. What interrupts the wait ends it."""
+        """Waits for the work. What interrupts the wait ends it. RuntimeError in fsspec's thread, which would wait for
+        itself."""
+        if asyncio._get_running_loop() is self._loop:
+            work.close()
+            raise RuntimeError("fsspec's thread cannot wait for a request of its own")
         future = self.start(work)
         try:
             return future.result()

@@ -17,7 +17,7 @@ from typing import Any, Callable, NamedTuple, Protocol
 from ._errors import ArgumentError, LMCError
 
 CHUNK_NBYTES = 256 << 10  # of an answer that are copied at a time
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 _RETRIED_STATUSES = (408, 425, 429)  # of HTTP, and all from 500 on
 
 
@@ -143,6 +143,8 @@ def _check_answer(status: int, reason: str | None, headers: Any, offset: int, nb
     if headers.get("Content-Encoding", "identity") != "identity":
         raise Refused(errno.EIO, "the server compresses what it sends (%s)" % headers["Content-Encoding"])
     match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
+    if status in (206, 416) and match and match[3] == "*":
+        raise Refused(errno.EIO, "the server does not tell the size of the file")
     if status == 416 and offset == 0 and match:
         return int(match[3])
     if status == 416:

@@ -17,7 +17,7 @@ class RangeServer:
 
     faults: what happens to the next requests for files that are there, one word each: "" nothing; "503"; "drop", the
     connection ends within the content; "short", fewer bytes than were asked for; "ignore", all of the file; "shift",
-    the bytes of another place; "gzip"; "hang", nothing comes. always: the same for every request.
+    the bytes of another place; "unsized", without the size of the file; "gzip"; "hang", nothing comes. always: the same for every request.
     latency_s: of every answer. bytes_per_s: of all connections together; 0 for no limit.
     """
 
@@ -105,9 +105,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         is_part = first is not None and fault != "ignore"
         begin, end = (first, min(last + 1, len(content))) if is_part else (0, len(content))
         shift = 1 if fault == "shift" else 0
+        size = "*" if fault == "unsized" else len(content)
         self.send_response(206 if is_part else 200)
         if is_part:
-            self.send_header("Content-Range", "bytes %d-%d/%d" % (begin + shift, end + shift - 1, len(content)))
+            self.send_header("Content-Range", "bytes %d-%d/%s" % (begin + shift, end + shift - 1, size))
         if fault == "gzip":
             self.send_header("Content-Encoding", "gzip")
         if etag:

@@ -474,8 +474,27 @@ def test_arguments(made, server):
             lmcodec.remote.open(url, "np", **options)
     with pytest.raises(lmcodec.ArgumentError, match="nosuch"):
         lmcodec.safe_open("nosuch://bucket/a.lmc", "np")
+    with pytest.raises(lmcodec.ArgumentError, match="no URL"):
+        lmcodec.remote.open("a.lmc", "np")
     with pytest.raises(TypeError):
         lmcodec.remote.open(url, "np", base_dirs=server.url)
+
+
+def test_the_thread_of_fsspec_does_not_wait_for_itself(made, server):
+    import asyncio
+    import fsspec.asyn
+    server.files["a.lmc"] = made[0]["a.safetensors.lmc"]
+
+    async def call():
+        return lmcodec.safe_open(server.url + "a.lmc", "np")
+
+    with pytest.raises(RuntimeError, match="cannot wait"):
+        asyncio.run_coroutine_threadsafe(call(), fsspec.asyn.get_loop()).result(10)
+
+
+def test_an_open_file_has_its_bases(made, server):
+    server.files["a.lmc"] = made[0]["a.safetensors.lmc"]
+    url = server.url + "a.lmc"
     with pytest.raises(lmcodec.ArgumentError), lmcodec.remote.File(url) as file:
         lmcodec.safe_open(file, "np", base_dirs=["x"])
 
