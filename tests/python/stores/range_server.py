@@ -18,19 +18,19 @@ class RangeServer:
     faults: what happens to the next requests for files that are there, one word each: "" nothing; "503"; "drop", the
     connection ends within the content; "short", fewer bytes than were asked for; "ignore", all of the file; "shift",
     the bytes of another place; "unsized", without the size of the file; "gzip"; "hang", nothing comes. always: the same for every request.
-    latency_s: of every answer. bytes_per_s: of all connections together; 0 for no limit.
+    at_once_max: answers that were under way together. latency_s: of every answer. bytes_per_s: of all connections together; 0 for no limit.
     """
 
     def __init__(self, files=None, etag=True, latency_s=0, bytes_per_s=0):
         self.files = dict(files or {})
         self.etag, self.latency_s, self.bytes_per_s = etag, latency_s, bytes_per_s
         self.requests, self.headers, self.faults, self.always, self.nbytes = [], [], [], "", 0
+        self.at_once = self.at_once_max = 0
         self.is_ending = threading.Event()
         self.lock = threading.Lock()
         self._link_is_free_at = 0.0
         handler = type("Handler", (_Handler,), {"owner": self})
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), handler)
         self.url = "http://127.0.0.1:%d/" % self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -65,6 +65,13 @@ class RangeServer:
         self._server.server_close()
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A client that goes away is no fault."""
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -73,8 +80,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        with contextlib.suppress(ConnectionError):
-            self.answer()
+        with self.owner.lock:
+            self.owner.at_once += 1
+            self.owner.at_once_max = max(self.owner.at_once_max, self.owner.at_once)
+        try:
+            with contextlib.suppress(ConnectionError):
+                self.answer()
+        finally:
+            with self.owner.lock:
+                self.owner.at_once -= 1
 
     do_HEAD = do_GET
 

@@ -245,6 +245,15 @@ def test_large_tensors_come_in_pieces(directory, server):
         assert numpy.array_equal(part[100:11000], tensors["big"][100:11000])
 
 
+@pytest.mark.parametrize("requests", [1, 3])
+def test_requests_at_once(requests, directory, server):
+    path, tensors = big_matrix(directory)
+    server.files["big.lmc"], server.latency_s = content_of(path), 0.05
+    with lmcodec.remote.open(server.url + "big.lmc", "np", requests=requests) as opened:
+        check_equal(opened.get_tensors(), tensors)
+    assert server.at_once_max == requests
+
+
 READS_ALL = """
 import sys
 import lmcodec.remote
@@ -342,6 +351,20 @@ def test_bases_in_other_places(directory, server):
         check_equal(opened.get_tensors(), steps[2])
     with lmcodec.safe_open(url, "np", base=path_of(directory, 1)) as opened:
         check_equal(opened.get_tensors(), steps[2])
+
+
+@pytest.mark.parametrize("folder,file", [
+    ("s3://bucket/run", "s3://bucket/run/a b.lmc"), ("s3://bucket/run/", "s3://bucket/run/a b.lmc"),
+    ("https://host/x?token=1", "https://host/x/a%20b.lmc?token=1"),
+    ("simplecache::s3://bucket/x", "simplecache::s3://bucket/x/a b.lmc"),
+    ("zip://inner::https://host/x.zip?token=1", "zip://inner/a b.lmc::https://host/x.zip?token=1"),
+    (os.path.abspath("x"), os.path.join(os.path.abspath("x"), "a b.lmc"))])
+def test_names_of_neighbours(folder, file):
+    from lmcodec import _remote_chain
+    assert _remote_chain.join(folder, "a b.lmc") == file
+    if "://" in folder:
+        assert _remote_chain.join(_remote_chain.parent_of(file), "a b.lmc") == file
+        assert _remote_chain.name_of(file).replace("%20", " ") == "a b.lmc"
 
 
 def test_a_base_that_is_missing_or_wrong(directory, server):
