@@ -122,14 +122,14 @@ class Requests:
         self._slots: asyncio.Semaphore | None = None
 
     def start(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Waits for the work. What interrupts the wait ends it. RuntimeError in fsspec's thread, which would wait for
-        itself."""
+        """Begins the work. RuntimeError in fsspec's thread, which would wait for itself."""
         if asyncio._get_running_loop() is self._loop:
             work.close()
             raise RuntimeError("fsspec's thread cannot wait for a request of its own")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Waits for the work. What interrupts the wait ends it."""
         future = self.start(work)
         try:
             return future.result()

@@ -185,9 +185,9 @@ class _S3Store:
                 raise Refused(*error.args) from error
             raise
         headers = {"Content-Range": response.get("ContentRange", ""), "Content-Length": str(response["ContentLength"])}
-        file_nbytes = _check_answer(206 if headers["Content-Range"] else 200, None, headers, offset, len(into))
         body = response["Body"]
         try:
+            file_nbytes = _check_answer(206 if headers["Content-Range"] else 200, None, headers, offset, len(into))
             nbytes = await _copy_chunks(body.iter_chunks(CHUNK_NBYTES), into)
         finally:
             body.close()

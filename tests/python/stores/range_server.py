@@ -17,8 +17,9 @@ class RangeServer:
 
     faults: what happens to the next requests for files that are there, one word each: "" nothing; "503"; "drop", the
     connection ends within the content; "short", fewer bytes than were asked for; "ignore", all of the file; "shift",
-    the bytes of another place; "unsized", without the size of the file; "gzip"; "hang", nothing comes. always: the same for every request.
-    at_once_max: answers that were under way together. latency_s: of every answer. bytes_per_s: of all connections together; 0 for no limit.
+    the bytes of another place; "unsized", without the size of the file; "gzip"; "hang", nothing comes.
+    always: the same for every request. at_once_max: answers that were under way together.
+    latency_s: of every answer. bytes_per_s: of all connections together; 0 for no limit.
     """
 
     def __init__(self, files=None, etag=True, latency_s=0, bytes_per_s=0):
