@@ -13,6 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PROGRAM = """
 from pathlib import Path
 import lmcodec
+import lmcodec.remote
 import lmcodec.torch
 from lmcodec import File, Result, Run, RunInfo, Step, TensorInfo, safe_open
 from lmcodec.numpy import load_file, save_file
@@ -31,6 +32,10 @@ def main(path: Path) -> int:
         tensor: TensorInfo = opened.tensors["a"]
         frame: bytearray = lmcodec.encode(opened.read("a"), tensor.dtype)
         base_name: str | None = opened.base_name
+    with lmcodec.remote.open("s3://a/b", "np", storage_options={"anon": True}, base_dirs=["s3://c", path]) as remote:
+        names += remote.keys()
+    with lmcodec.remote.File("s3://a/b", requests=2, timeout=1) as bare, safe_open(bare, "np") as from_file:
+        names += from_file.keys()
     with lmcodec.open_original(path) as original:
         original.read(3)
     run = Run(path)
