@@ -7,7 +7,6 @@ import logging
 import multiprocessing
 import os
 import pickle
-import signal
 import tempfile
 import time
 import traceback
@@ -34,8 +33,8 @@ KILLED = "killed"
 def on_ranks(count, function, *arguments):
     """What function(*arguments) returns on each rank; KILLED for a rank that ended by SIGKILL.
 
-    An exception of a rank fails the test, unless a rank was killed. Then the others are killed, too, once they have had
-    a second.
+    An exception of a rank fails the test, unless a rank was killed. Then the others are killed, too, if they do not end
+    within a second.
     """
     with tempfile.TemporaryDirectory() as folder:
         context = multiprocessing.get_context("fork")
@@ -44,37 +43,41 @@ def on_ranks(count, function, *arguments):
         for rank in ranks:
             rank.start()
         try:
-            _wait(ranks)
+            _wait(folder, ranks)
         finally:
             for rank in ranks:
-                if rank.is_alive():
-                    rank.kill()
+                rank.kill()
                 rank.join()
-        is_one_killed = any(rank.exitcode == -signal.SIGKILL for rank in ranks)
-        return [_result(folder, number, rank, is_one_killed) for number, rank in enumerate(ranks)]
+        results = [_result(folder, number) for number in range(count)]
+    if KILLED not in results:
+        for number, (is_good, result) in enumerate(results):
+            if not is_good:
+                pytest.fail("rank %d: %s" % (number, result))
+    return [result if result == KILLED else result[1] for result in results]
 
 
-def _wait(ranks):
+def _wait(folder, ranks):
+    """A rank that is done waits for its end, so that the others can still talk to it."""
     end = time.monotonic() + TIMEOUT_S
-    while any(rank.is_alive() for rank in ranks):
-        if time.monotonic() > end:
-            pytest.fail("the ranks do not end")
-        if any(rank.exitcode == -signal.SIGKILL for rank in ranks):
+    left = list(enumerate(ranks))
+    while left:
+        if any(not rank.is_alive() for _, rank in left):
             end = min(end, time.monotonic() + 1)
-            for rank in ranks:
-                rank.join(1)
+        left = [(number, rank) for number, rank in left
+                if rank.is_alive() and not os.path.exists(os.path.join(folder, str(number)))]
+        if time.monotonic() > end:
+            if all(rank.is_alive() for rank in ranks):
+                pytest.fail("the ranks do not end")
             return
         time.sleep(0.005)
 
 
-def _result(folder, number, rank, may_fail):
-    if rank.exitcode == -signal.SIGKILL:
+def _result(folder, number):
+    try:
+        with open(os.path.join(folder, str(number)), "rb") as file:
+            return pickle.load(file)
+    except FileNotFoundError:
         return KILLED
-    with open(os.path.join(folder, str(number)), "rb") as file:
-        is_good, result = pickle.load(file)
-    if not is_good and not may_fail:
-        pytest.fail("rank %d: %s" % (number, result))
-    return result
 
 
 def _rank(folder, rank, count, function, arguments):
@@ -85,14 +88,12 @@ def _rank(folder, rank, count, function, arguments):
         dist.init_process_group("gloo", init_method="file://" + os.path.join(folder, "store"), rank=rank,
                                 world_size=count)
         result = True, function(*arguments)
-        dist.barrier()
-        dist.destroy_process_group()
     except BaseException:
         result = False, traceback.format_exc()
     with open(os.path.join(folder, str(rank) + ".new"), "wb") as file:
         pickle.dump(result, file)
     os.rename(file.name, os.path.join(folder, str(rank)))
-    os._exit(0)
+    time.sleep(TIMEOUT_S)
 
 
 def error_of(function, *arguments, **options):
