@@ -119,9 +119,10 @@ def test_every_dtype(directory):
 def unordered():
     whole = numbers(1, 300, 200)
     storage = numbers(2, 100, 100, dtype=torch.complex64)
-    return {"transposed": whole.t(), "strided": whole[:, ::3], "part": whole[100:200], "expanded": whole[:1].expand(9, 200),
-            "conj": storage.conj(), "negative": storage.conj().imag, "zeros": torch.zeros(1000), "ones": torch.ones(1000),
-            "same": whole, "same again": whole.clone(), "none": None, "text": "a", "": torch.arange(3.0),
+    return {"transposed": whole.t(), "strided": whole[:, ::3], "part": whole[100:200],
+            "expanded": whole[:1].expand(9, 200), "conj": storage.conj(), "negative": storage.conj().imag,
+            "zeros": torch.zeros(1000), "ones": torch.ones(1000), "same": whole, "same again": whole.clone(),
+            "none": None, "text": "a", "": torch.arange(3.0),
             "__metadata__": torch.arange(4), "a@0": 1, "name with \u00e9": torch.arange(5)}
 
 

@@ -54,7 +54,8 @@ def read(source, targets, parts, monkeypatch):
     monkeypatch.setattr(lmcodec.File, "read_range", counted)
     planner = Planner(targets)
     items = [item(name, "w", offsets, targets[name].shape) for name, offsets in parts.items()]
-    _items.read_items(items, source.stored, lambda name: torch.float32, lambda name: lmcodec.File(source.path), planner, 1)
+    _items.read_items(items, source.stored, lambda name: torch.float32, lambda name: lmcodec.File(source.path), planner,
+                      1)
     assert sorted(planner.committed) == sorted(targets)
     for name, offsets in parts.items():
         rows, columns = (slice(offset, offset + size) for offset, size in zip(offsets, targets[name].shape))
@@ -105,7 +106,8 @@ def test_what_is_in_memory_is_not_copied():
 
 
 @pytest.mark.parametrize("tensor", [numbers(1, 300, 20).t(), numbers(2, 30, 20, dtype=torch.complex64).conj(),
-                                    numbers(3, 30, 20, dtype=torch.bfloat16)[:, 1:]], ids=["transposed", "conj", "part"])
+                                    numbers(3, 30, 20, dtype=torch.bfloat16)[:, 1:]],
+                         ids=["transposed", "conj", "part"])
 def test_what_is_not_in_order_is_supplied(tensor):
     entry = _content.tensor_entry("a", lambda: tensor, _content.Cache())
     wanted = tensor.resolve_conj().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
