@@ -14,7 +14,7 @@ from .. import _torch_tensors
 from .._errors import DTypeError
 from .._writer import Entry
 
-_CACHED_NBYTES = 64 << 20  # of items that were moved; two may have more
+_CACHED_NBYTES = 64 << 20  # of items that were moved; or one that is larger
 _PARTS = {torch.complex128: ("F64", torch.float64), torch.complex32: ("F16", torch.float16)}
 
 Resolve = Callable[[], Any]
@@ -49,7 +49,7 @@ def tensor_entry(name: str, resolve: Resolve, cache: Cache) -> Entry:
     """
     tensor = resolve().detach()
     if tensor.layout != torch.strided or tensor.is_quantized:
-        raise DTypeError("%s: only dense tensors are stored, not one of %s and %s" % (name, tensor.layout, tensor.dtype))
+        raise DTypeError("%s: only dense tensors are stored, not %s %s" % (name, tensor.layout, tensor.dtype))
     if sys.byteorder == "big":
         raise NotImplementedError("tensors are written on little-endian machines alone")
     dtype, shape = _description(tensor)

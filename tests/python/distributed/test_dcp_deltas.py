@@ -148,6 +148,13 @@ def save_error(path, base):
     return error_of(save, path, 0, base=base)
 
 
+def test_a_base_that_needs_the_place_of_the_new_one(directory):
+    on_ranks(1, save_run, directory, 3, {})
+    told = on_ranks(1, save_error, steps(directory)[0], steps(directory)[2])[0]
+    assert "nor a base of its base" in told
+    assert on_ranks(1, load_run, directory, range(3), {}) == [[]]
+
+
 def test_a_base_of_another_number_of_ranks(directory):
     base, path = os.path.join(directory, "base"), os.path.join(directory, "c")
     on_ranks(2, save, base)
