@@ -48,13 +48,16 @@ def tensor_entry(name: str, resolve: Resolve, cache: Cache) -> Entry:
     it has no content of this kind.
     """
     tensor = resolve().detach()
-    if tensor.layout != torch.strided or tensor.is_quantized:
-        raise DTypeError("%s: only dense tensors are stored, not %s %s" % (name, tensor.layout, tensor.dtype))
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
+        raise DTypeError("%s: only dense tensors with content are stored, not %s %s on %s"
+                         % (name, tensor.layout, tensor.dtype, tensor.device))
     if sys.byteorder == "big":
         raise NotImplementedError("tensors are written on little-endian machines alone")
     dtype, shape = _description(tensor)
     if tensor.nbytes == 0:
         return Entry(name, dtype, shape, 0, None)
+    if tensor.device.type != "cpu":  # threads of the library move it, which know nothing of this thread's streams
+        torch.get_device_module(tensor.device).synchronize()
     again = resolve().detach()
     if not _is_plain(tensor) or again.data_ptr() != tensor.data_ptr():
         return Entry(name, dtype, shape, 0, None, _ItemReader(resolve, cache).read)

@@ -22,7 +22,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.distributed.fsdp  # noqa: F401 (before the ranks are forked)
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor  # noqa: F401
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor  # noqa: F401 (for the tests)
 
 import lmcodec.dcp
 

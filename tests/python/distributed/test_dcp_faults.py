@@ -165,14 +165,16 @@ def test_an_item_fails_while_it_is_written(directory):
     assert not os.path.exists(os.path.join(path, ".metadata")) and "__1_0.lmc" not in os.listdir(path)
 
 
-def save_sparse(path):
-    state = {"eye": torch.eye(5).to_sparse()}
+def save_what_has_no_content(path, kind):
+    eye = torch.eye(5)
+    state = {"eye": eye.to_sparse() if kind == "sparse" else eye.to("meta")}
     return error_of(dcp.save, state, storage_writer=Writer(path, fsync=False))
 
 
-def test_a_sparse_tensor(directory):
-    told = on_ranks(1, save_sparse, os.path.join(directory, "c"))[0]
-    assert "DTypeError: eye: only dense tensors are stored" in told
+@pytest.mark.parametrize("kind", ["sparse", "meta"])
+def test_what_has_no_content(directory, kind):
+    told = on_ranks(1, save_what_has_no_content, os.path.join(directory, "c"), kind)[0]
+    assert "DTypeError: eye: only dense tensors with content are stored" in told
 
 
 def save_by_torch(path, extensions):
