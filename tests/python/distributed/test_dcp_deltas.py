@@ -3,7 +3,7 @@ import json
 import os
 import shutil
 
-from dcp_ranks import (dcp, differences, distributed, error_of, example, load, load_whole, numbers, on_ranks, save,
+from dcp_ranks import (damage, dcp, differences, distributed, error_of, example, load, load_whole, numbers, on_ranks, save,
                        sharded, torch)
 
 import pytest
@@ -123,6 +123,14 @@ def test_another_content_in_the_place_of_the_base(directory):
     shutil.copy(os.path.join(other, "__0_0.lmc"), os.path.join(steps(directory)[0], "__0_0.lmc"))
     told = on_ranks(1, error_of, load_run, directory, [1], {})[0]
     assert "BaseError" in told and "step-0/__0_0.lmc is not the base that is wanted" in told
+
+
+def test_a_damaged_base(directory):
+    on_ranks(2, save_run, directory, 3, {})
+    path = os.path.join(steps(directory)[0], "__1_0.lmc")
+    damage(path, "big@128,0")
+    for told in on_ranks(2, error_of, load_run, directory, [2], {}):
+        assert path in told and "item 'big' at [128, 0]" in told
 
 
 def test_bases_that_are_none(directory):
