@@ -208,32 +208,22 @@ class File:
         if nbytes >= _WAITING_FROM_NBYTES and nbytes == tensor.nbytes:
             self._decode_many(handle, [tensor], [address])
             return
-<<<<<<< HEAD
-        handle = self._open()
-        piece_nbytes = self.piece_nbytes(tensor, nbytes, _PIECE_NBYTES)
-=======
-        piece_nbytes = self._piece_nbytes(handle, tensor, nbytes)
->>>>>>> remote
+        piece_nbytes = self._piece_nbytes(handle, tensor, nbytes, _PIECE_NBYTES)
         for done in range(0, nbytes, piece_nbytes):  # a signal is heard between two pieces
             diag = _abi.StDiag()
             check(_abi.st_read_range(handle.pointer, _codec.context().pointer, tensor.number, first_byte + done,
                                      min(piece_nbytes, nbytes - done), address + done, ctypes.byref(diag)), diag)
 
-<<<<<<< HEAD
     def piece_nbytes(self, tensor: TensorInfo, nbytes: int, wanted: int) -> int:
-        """Bytes of a tensor that should be read at once, where nbytes are read and `wanted` would be enough at a time.
+        """Bytes of a tensor that should be read at once, where nbytes are read and `wanted` would be enough at a time."""
+        return self._piece_nbytes(self._open(), tensor, nbytes, wanted)
 
-        A stored frame has one checksum: every range of it is read with all of it.
-        """
-        if nbytes <= wanted:
-=======
     @staticmethod
-    def _piece_nbytes(handle: Handle, tensor: TensorInfo, nbytes: int) -> int:
+    def _piece_nbytes(handle: Handle, tensor: TensorInfo, nbytes: int, wanted: int) -> int:
         """A stored frame has one checksum: every range of it is read with all of it."""
-        if nbytes <= _PIECE_NBYTES:
->>>>>>> remote
+        if nbytes <= wanted:
             return nbytes
-        handle, mode, diag = self._open(), ctypes.c_int(), _abi.StDiag()
+        mode, diag = ctypes.c_int(), _abi.StDiag()
         check(_abi.st_tensor_mode(handle.pointer, tensor.number, ctypes.byref(mode), ctypes.byref(diag)), diag)
         return nbytes if mode.value == _abi.MODE_STORED else wanted
 

@@ -18,6 +18,7 @@ KEY_EVERY_MAX = 64  # files of a chain of bases, as lmc_st.h limits them
 
 # A reader of torch takes this for the name of an extension. It says that it does not know it, instead of reading on.
 DESCRIPTOR = "lmcodec.dcp.Reader/%d" % LAYOUT
+_DESCRIPTORS = [DESCRIPTOR]  # one list for all items: a pickle has it once
 
 
 def stored_item(relative_path: str, tensor: str, sizes: Sequence[int], nbytes: int) -> SimpleNamespace:
@@ -25,7 +26,7 @@ def stored_item(relative_path: str, tensor: str, sizes: Sequence[int], nbytes: i
 
     sizes: of the chunk; empty for an item that is no tensor.
     """
-    return SimpleNamespace(relative_path=relative_path, offset=0, length=nbytes, transform_descriptors=[DESCRIPTOR],
+    return SimpleNamespace(relative_path=relative_path, offset=0, length=nbytes, transform_descriptors=_DESCRIPTORS,
                            tensor=tensor, sizes=tuple(sizes))
 
 
@@ -117,7 +118,7 @@ def chain_of(directory: str, base_dirs: Sequence[str] = (), manifest: Manifest |
 
 
 def _find_base(directory: str, manifest: Manifest, base_dirs: Sequence[str]) -> tuple[str, Manifest]:
-    base = os.path.normpath(os.path.join(directory, manifest.base or ""))
+    base = os.path.normpath(os.path.join(os.path.realpath(directory), manifest.base or ""))
     name = os.path.basename(base)
     places = [base, os.path.join(os.path.dirname(os.path.abspath(directory)), name)]
     for folder in base_dirs:
