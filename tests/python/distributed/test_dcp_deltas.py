@@ -3,8 +3,8 @@ import json
 import os
 import shutil
 
-from dcp_ranks import (damage, dcp, differences, distributed, error_of, example, load, load_whole, numbers, on_ranks, save,
-                       sharded, torch)
+from dcp_ranks import (damage, dcp, differences, distributed, error_of, example, load, load_whole, numbers, on_ranks,
+                       save, sharded, torch)
 
 import pytest
 
