@@ -215,7 +215,7 @@ class File:
                                      min(piece_nbytes, nbytes - done), address + done, ctypes.byref(diag)), diag)
 
     def piece_nbytes(self, tensor: TensorInfo, nbytes: int, wanted: int) -> int:
-        """Bytes of a tensor that should be read at once, where nbytes are read and `wanted` would be enough at a time."""
+        """How many bytes of a tensor to read at once, of nbytes in all, where `wanted` at a time would be enough."""
         return self._piece_nbytes(self._open(), tensor, nbytes, wanted)
 
     @staticmethod

@@ -45,13 +45,13 @@ def source(directory):
 
 def read(source, targets, parts, monkeypatch):
     """Reads parts of the tensor; ranges of bytes that were read."""
-    ranges, original = [], lmcodec.File.read_range
+    ranges, original = [], lmcodec.File._decode_range
 
-    def counted(file, tensor, first, nbytes, address):
+    def counted(file, handle, tensor, first, nbytes, address):
         ranges.append((first, nbytes))
-        original(file, tensor, first, nbytes, address)
+        original(file, handle, tensor, first, nbytes, address)
 
-    monkeypatch.setattr(lmcodec.File, "read_range", counted)
+    monkeypatch.setattr(lmcodec.File, "_decode_range", counted)
     planner = Planner(targets)
     items = [item(name, "w", offsets, targets[name].shape) for name, offsets in parts.items()]
     _items.read_items(items, source.stored, lambda name: torch.float32, lambda name: lmcodec.File(source.path), planner,
