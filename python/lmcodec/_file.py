@@ -181,20 +181,22 @@ class File:
             self.read_many([tensor], [address])
             return
         handle = self._open()
-        piece_nbytes = self._piece_nbytes(handle, tensor, nbytes)
+        piece_nbytes = self.piece_nbytes(tensor, nbytes, _PIECE_NBYTES)
         for done in range(0, nbytes, piece_nbytes):  # a signal is heard between two pieces
             diag = _abi.StDiag()
             check(_abi.st_read_range(handle.pointer, _codec.context().pointer, tensor.number, first_byte + done,
                                      min(piece_nbytes, nbytes - done), address + done, ctypes.byref(diag)), diag)
 
-    @staticmethod
-    def _piece_nbytes(handle: _Handle, tensor: TensorInfo, nbytes: int) -> int:
-        """A stored frame has one checksum: every range of it is read with all of it."""
-        if nbytes <= _PIECE_NBYTES:
+    def piece_nbytes(self, tensor: TensorInfo, nbytes: int, wanted: int) -> int:
+        """Bytes of a tensor that should be read at once, where nbytes are read and `wanted` would be enough at a time.
+
+        A stored frame has one checksum: every range of it is read with all of it.
+        """
+        if nbytes <= wanted:
             return nbytes
-        mode, diag = ctypes.c_int(), _abi.StDiag()
+        handle, mode, diag = self._open(), ctypes.c_int(), _abi.StDiag()
         check(_abi.st_tensor_mode(handle.pointer, tensor.number, ctypes.byref(mode), ctypes.byref(diag)), diag)
-        return nbytes if mode.value == _abi.MODE_STORED else _PIECE_NBYTES
+        return nbytes if mode.value == _abi.MODE_STORED else wanted
 
     def close(self) -> None:
         """Closes the file. A read that is at work in another thread ends first."""
