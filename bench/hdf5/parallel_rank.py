@@ -10,7 +10,6 @@ rank begins at another place. Needs mpi4py, h5py with MPI, and lmcodec.
 import ctypes
 import json
 import os
-import struct
 import sys
 import time
 
@@ -18,6 +17,9 @@ import h5py
 import lmcodec
 import numpy
 from mpi4py import MPI
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tool"))
+from tensors import read_tensors  # noqa: E402
 
 LMC = {"compression": 59810}
 GZIP = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
@@ -32,13 +34,9 @@ world = MPI.COMM_WORLD
 
 # ---- data ----
 
-def read_values(path, dtype):
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-        content = file.read()
-    header.pop("__metadata__", None)
-    parts = [content[slice(*entry["data_offsets"])] for entry in header.values() if entry["dtype"] == dtype]
-    return numpy.frombuffer(b"".join(parts), NUMPY_TYPE[dtype])
+def read_values(path, wanted):
+    parts = [content for _, dtype, _, content in read_tensors(path) if dtype == wanted]
+    return numpy.frombuffer(b"".join(parts), NUMPY_TYPE[wanted])
 
 
 class Part:
