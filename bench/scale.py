@@ -1,21 +1,22 @@
 """scale.py - what a save of many ranks costs: raw, with LMC's key frames, and with deltas.
 
     python3 bench/scale.py BUILD [--data DIR] [--mib 256] [--rounds 3] [--python PYTHON] [--gb 5] [--total 100]
-                           [--node-link 6.25] [--json FILE]
+                           [--node-link 6.25] [--items 200,1000] [--json FILE]
 
 Needs numpy. BUILD is a build folder with the shared libraries. The states are those of bench/distributed/states.py: the
 weights in bf16 of examples/data, 10 steps apart; where DIR has f32 and optim files of both steps, a whole state too.
 
 1. Speeds. Ranks save --mib MiB each, 1 rank and 2 ranks at once, each with one thread.
    - torch.distributed.checkpoint: processes of bench/distributed/dcp_rank.py, with torch's FileSystemWriter (raw) and
-     lmcodec.dcp.Writer. Files are in memory (/dev/shm) and nothing is flushed. A chain has 7 deltas after a key frame. A
-     delta reads its base: `delta 1` a key frame, `delta 7` a chain of all before. Left out where PYTHON (default: this
-     one) has no torch with lmcodec.dcp.
+     lmcodec.dcp.Writer. Files are in memory (/dev/shm) and nothing is flushed. A chain has 7 deltas after a key frame.
+     A delta reads its base: `delta 1` a key frame, `delta 7` a chain of all before. Left out where PYTHON (default:
+     this one) has no torch with lmcodec.dcp.
    - plain processes (bench/distributed/throttled_save.py) that encode tensor by tensor and send through a pipe. The
      base is in memory.
-   The fastest round counts. GB/s are of the clock; GB / CPU s are of the writing rank alone, and what the rest uses.
-2. Metadata: dcp.save of tiny tensors; CPU seconds of the coordinator outside of write_data(), as a + b x (all items).
-   Also with torch's cached plans.
+   The fastest round counts. GB/s are of the clock, all ranks together. GB / CPU s are those of one rank; the rest of
+   the program takes these.
+2. Metadata: dcp.save of --items tiny tensors; CPU seconds of the coordinator outside of write_data(), as a + b x (items
+   of all ranks). Also with torch's cached plans. They are not in the seconds of the simulation.
 3. A simulation to 1000 ranks; bench/distributed/simulation.py states what it assumes. --gb GB a rank, nodes of 8 ranks
    with a link of --node-link GB/s, a file system of --total GB/s.
 4. Two of its points run for real: 2 ranks share a pipe whose reader takes so many bytes a second. At 0.2 GB/s the link
@@ -47,7 +48,7 @@ from throttled_save import save_ranks  # noqa: E402
 RANKS = (1, 2)                    # that are real
 KEY_EVERY = 8
 LAST = f"delta {KEY_EVERY - 1}"
-ITEM_COUNTS = (200, 1000)
+SIMULATED_ITEMS = 300             # of a rank
 SIMULATED_RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 RANK_LINKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)  # GB/s that each of 1000 ranks has
 CORES = (1, 2, 4)
@@ -90,7 +91,7 @@ def measure_dcp(arguments, states):
     rows, metadata, torch = [], [], None
     for state, rank_count in itertools.product(states, RANKS):
         settings = {"data": arguments.data, "state": state, "mib": arguments.mib, "rounds": arguments.rounds,
-                    "key_every": KEY_EVERY, "item_counts": ITEM_COUNTS if state == states[0] else ()}
+                    "key_every": KEY_EVERY, "item_counts": arguments.items if state == states[0] else ()}
         found = run_dcp(arguments.python, arguments.build, settings, rank_count)
         torch = found["torch"]
         metadata += found["metadata"]
@@ -104,14 +105,13 @@ def measure_dcp(arguments, states):
 
 
 def fit_metadata(rows):
-    """CPU seconds of a save beside the data: of each item of a rank, and of each item of all ranks."""
+    """CPU seconds of a save beside the data: fixed, and of each item of all ranks."""
     fitted = {}
     for way, is_cached in {(row["way"], row["is_cached"]) for row in rows}:
         own = [row for row in rows if (row["way"], row["is_cached"]) == (way, is_cached)]
-        terms = [(1, row["items"], row["items"] * row["ranks"]) for row in own]
-        (fixed, of_rank, of_all), *_ = numpy.linalg.lstsq(numpy.array(terms, float),
-                                                          [row["other_cpu_seconds"] for row in own], rcond=None)
-        fitted[way + (", cached" if is_cached else "")] = {"fixed": fixed, "of_rank": of_rank, "of_all": of_all}
+        terms = numpy.array([(1, row["items"] * row["ranks"]) for row in own], float)
+        (fixed, of_item), *_ = numpy.linalg.lstsq(terms, [row["other_cpu_seconds"] for row in own], rcond=None)
+        fitted[way + (", cached" if is_cached else "")] = {"fixed_s": fixed, "item_s": of_item}
     return dict(sorted(fitted.items()))
 
 
@@ -254,12 +254,11 @@ def show_speeds(rows):
 
 
 def show_metadata(fitted):
-    print(f"\nplanning and metadata, CPU time of the coordinator\n\n{'':16} {'fixed ms':>9} {'us an own item':>15} "
-          f"{'us an item':>11}  1000 ranks with 300 items")
+    print(f"\nplanning and metadata, CPU time of the coordinator\n\n{'':16} {'fixed ms':>9} {'us an item':>11}  "
+          f"1000 ranks with {SIMULATED_ITEMS} items")
     for name, fit in fitted.items():
-        seconds = fit["fixed"] + 300 * fit["of_rank"] + 300000 * fit["of_all"]
-        print(f"{name:16} {1e3 * fit['fixed']:9.1f} {1e6 * fit['of_rank']:15.0f} {1e6 * fit['of_all']:11.0f}  "
-              f"{seconds:.1f} s")
+        seconds = fit["fixed_s"] + 1000 * SIMULATED_ITEMS * fit["item_s"]
+        print(f"{name:16} {1e3 * fit['fixed_s']:9.1f} {1e6 * fit['item_s']:11.0f}  {seconds:.1f} s")
 
 
 def show_simulation(simulated, arguments):
@@ -272,14 +271,16 @@ def show_simulation(simulated, arguments):
         pivot([{**row, "what": f"{row['way']}, {row['cores']} cores"} for row in own["by_link"]
                if row["way"] in ("raw", "key", "delta") and (row["way"] != "raw" or row["cores"] == 1)],
               "what", "link_GB_s", "seconds")
-        print(f"\nsimulated: seconds with {STRAGGLER_SHARE:.0%} of stragglers: processor {SLOW_PROCESSOR} times slower, "
-              f"or {SLOW_LINK:g} of a share of the link\n")
+        print(f"\nsimulated: seconds with {STRAGGLER_SHARE:.0%} of stragglers: processor {SLOW_PROCESSOR} times "
+              f"slower, or {SLOW_LINK:g} of a share of the link\n")
         pivot([{**row, "what": f"{row['ranks']}, {row['straggler']}"} for row in own["by_straggler"]], "way", "what",
               "seconds")
-        print(f"\n{'':24} {'traffic':>8} {'faster than raw below':>22} {'all gained below':>17} {'CPU s a rank':>13}")
+        print(f"\nlimits for each core of a rank, GB/s of content or of its link\n\n{'':24} {'traffic':>8} "
+              f"{'faster than raw below':>22} {'all gained below':>17} {'CPU s a rank':>13}")
         for row in own["limits"]:
-            print(f"{row['way']:24} {row['traffic']:8.4f} {row['faster_below_GB_s']:17.2f} GB/s "
-                  f"{row['all_gained_below_GB_s']:12.2f} GB/s {row['cpu_seconds']:13.1f}")
+            faster, all_gained = (f"{row[key]:.2f}" if row[key] else "never"
+                                  for key in ("faster_below_GB_s", "all_gained_below_GB_s"))
+            print(f"{row['way']:24} {row['traffic']:8.4f} {faster:>22} {all_gained:>17} {row['cpu_seconds']:13.1f}")
 
 
 def show(report, arguments):
@@ -303,6 +304,7 @@ def main():
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--items", type=lambda text: [int(count) for count in text.split(",")], default=[200, 1000])
     parser.add_argument("--gb", type=float, default=5)
     parser.add_argument("--total", type=float, default=100)
     parser.add_argument("--node-link", type=float, default=6.25)

@@ -11,7 +11,8 @@ cd "$root"
 if [ "${1-}" != --draw ]; then
   bench_build
   lmc_venv_torch_now
-  "$lmc_venv_dir/bin/python" -W ignore "$root/bench/scale.py" "$bench" --json "$bench/scale.json" "$@" >"$bench/scale.txt"
+  "$lmc_venv_dir/bin/python" -W ignore "$root/bench/scale.py" "$bench" --json "$bench/scale.json" "$@" \
+    >"$bench/scale.txt"
   cat "$bench/scale.txt"
 fi
 lmc_apt python3-matplotlib

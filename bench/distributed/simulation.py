@@ -3,8 +3,7 @@
 Assumptions:
 
 - A rank encodes its part with a number of cores, at a speed that does not change while it does, and sends what is
-  encoded at once. So its traffic is never faster than its encoder times stored / original. The last rank's last byte
-  ends the data; then the coordinator writes the metadata.
+  encoded at once. So its traffic is never faster than its encoder times traffic / content. The slowest rank counts.
 - Before a rank sends anything, it encodes one piece.
 - Ranks share the link of their node and the bandwidth of the file system: nobody gets more than another who could use
   it (max-min fairness). A rank that has finished leaves its share to the others. Nothing else uses them.

@@ -1,4 +1,4 @@
-"""throttled_save.py - ranks that are plain processes: each encodes its tensors and sends them through one shared link."""
+"""throttled_save.py - ranks that are plain processes: each encodes its tensors, and all send through one link."""
 
 import multiprocessing
 import os

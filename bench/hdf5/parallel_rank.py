@@ -3,8 +3,8 @@
     mpirun -n N python3 parallel_rank.py FOLDER SETTINGS
 
 SETTINGS is JSON: source (a safetensors file), dtype, mib, rounds, profile (a way, or null), control (the folder of
-perf's pipes). Rank 0 prints JSON. The dataset has rows of 4096 values, from all values of `source` again and again; each
-rank begins at another place. Needs mpi4py, h5py with MPI, and lmcodec.
+perf's pipes). Rank 0 prints JSON. The dataset has rows of 4096 values, from all values of `source` again and again.
+Each rank begins at another place. Needs mpi4py, h5py with MPI, and lmcodec.
 """
 
 import ctypes
