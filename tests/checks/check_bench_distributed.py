@@ -68,7 +68,7 @@ def check_hdf5(tree, folder):
 # ---- ranks, simulated and real ----
 
 def check_scale(tree, folder):
-    fault = run_program(tree, "bench/scale.py", tree.build, "--mib", "8", "--rounds", "1", "--json",
+    fault = run_program(tree, "bench/scale.py", tree.build, "--mib", "16", "--rounds", "1", "--json",
                         os.path.join(folder, "scale.json"))
     if fault:
         yield fault
@@ -81,7 +81,7 @@ def check_scale(tree, folder):
     sent = {row["way"]: 2 * row["rank_nbytes"] / 1e9 * row["ratio"] for row in measured["speeds"]
             if row["by"] == "processes"}
     for row in measured["confirmed"]:
-        least = 0.9 * sent[row["way"]] / row["link_GB_s"] - 0.02
+        least = 0.9 * sent[row["way"]] / row["link_GB_s"] - 0.01
         if min(row["seconds"], row["computed_seconds"]) < least:
             yield f"bench/scale.py: {row}: less than {least} s, which the link takes"
     if len(measured["confirmed"]) != 6:
