@@ -1,6 +1,6 @@
 """h5_parallel.py - LMC in parallel HDF5: collective writes and reads of one dataset by several ranks of MPI.
 
-    python3 bench/h5_parallel.py BUILD [--mib 256] [--ranks 1,2,4] [--rounds 5] [--dtypes BF16,F32] [--no-profile]
+    python3 bench/h5_parallel.py BUILD [--mib 256] [--ranks 1,2,4] [--rounds 3] [--dtypes BF16,F32] [--no-profile]
                                  [--folder DIR] [--json FILE]
 
 BUILD is a build folder with the HDF5 plugin and the shared libraries. A dataset of --mib MiB is shared evenly among the
@@ -23,8 +23,8 @@ memory beside the values, in the rank that takes most.
 
 Unless --no-profile, perf records the writes of some ways. CPU time is given by the library that spent it, as
 milliseconds per GiB of values. A rank of Open MPI that waits polls, which is CPU time of MPI: it is told to let others
-run (mpi_yield_when_idle). `malloc keeps`: the C
-library is told to keep freed memory (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_).
+run (mpi_yield_when_idle). `of 1 rank` is the speed beside that of one rank, as far as the CPU time but MPI's tells.
+`malloc keeps`: the C library is told to keep freed memory (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_).
 """
 
 import argparse
@@ -46,7 +46,8 @@ MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
           "-n")
 KEEP = {"MALLOC_TRIM_THRESHOLD_": str(1 << 31), "MALLOC_MMAP_THRESHOLD_": str(1 << 31)}
 PROFILED = (("LMC, own chunks", 1, {}), ("LMC, own chunks", 2, {}), ("LMC, own chunks", 2, KEEP),
-            ("LMC, columns, all shared", 2, {}), ("LMC, a file per rank", 2, {}), ("no filter, contiguous", 2, {}))
+            ("LMC, columns, all shared", 2, {}), ("LMC, a file per rank", 1, {}), ("LMC, a file per rank", 2, {}),
+            ("no filter, contiguous", 2, {}))
 PROFILED_MIB = 256
 PROFILED_ROUNDS = 6
 PARTS = {"filter": ("libh5lmc",), "HDF5": ("libhdf5",), "kernel": ("[kernel", "[vdso"), "copies": ("libc.so", "libc-"),
@@ -147,10 +148,12 @@ def show_rows(rows):
 def show_profile(rows):
     parts = (*PARTS, "other")
     print("\nCPU time of a write, BF16, ms per GiB of values\n")
-    print(f"{'':40} {'ranks':>5} " + " ".join(f"{part:>7}" for part in parts) + f" {'but MPI':>8}")
+    print(f"{'':40} {'ranks':>5} " + " ".join(f"{part:>7}" for part in parts) + f" {'but MPI':>8} {'of 1 rank':>10}")
+    work = {(row["way"], row["ranks"]): sum(row[part] for part in parts if part != "MPI") for row in rows}
     for row in rows:
-        print(f"{row['way']:40} {row['ranks']:5} " + " ".join(f"{row[part]:7.0f}" for part in parts) +
-              f" {sum(row[part] for part in parts if part != 'MPI'):8.0f}")
+        own, alone = work[row["way"], row["ranks"]], work.get((row["way"], 1))
+        print(f"{row['way']:40} {row['ranks']:5} " + " ".join(f"{row[part]:7.0f}" for part in parts) + f" {own:8.0f} " +
+              (f"{row['ranks'] * alone / own:10.2f}" if alone else ""))
 
 
 def main():
@@ -158,7 +161,7 @@ def main():
     parser.add_argument("build", type=os.path.abspath)
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--ranks", default="1,2,4")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dtypes", default="BF16,F32")
     parser.add_argument("--no-profile", action="store_true")
     parser.add_argument("--folder", default="/dev/shm" if os.path.isdir("/dev/shm") else None)

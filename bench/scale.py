@@ -1,6 +1,6 @@
 """scale.py - what a save of many ranks costs: raw, with LMC's key frames, and with deltas.
 
-    python3 bench/scale.py BUILD [--data DIR] [--mib 256] [--rounds 3] [--python PYTHON] [--gb 5] [--total 100]
+    python3 bench/scale.py BUILD [--data DIR] [--mib 128] [--rounds 2] [--python PYTHON] [--gb 5] [--total 100]
                            [--node-link 6.25] [--items 200,1000] [--json FILE]
 
 Needs numpy. BUILD is a build folder with the shared libraries. The states are those of bench/distributed/states.py: the
@@ -301,8 +301,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=os.path.abspath)
     parser.add_argument("--data", default=os.path.join(ROOT, "examples", "data"))
-    parser.add_argument("--mib", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--mib", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--items", type=lambda text: [int(count) for count in text.split(",")], default=[200, 1000])
     parser.add_argument("--gb", type=float, default=5)
