@@ -11,6 +11,7 @@ from tensors import read_tensors, rotated  # noqa: E402
 
 OLD, NEW = "step03000", "step03010"
 STATES = {"weights": ("bf16",), "whole": ("bf16", "f32", "optim")}  # whole: with master weights and moments of Adam
+LAYER_COUNT = 4  # of the model; optim files have the moments of the first layer
 
 
 def states_in(folder):
@@ -31,10 +32,18 @@ def read_state(folder, state, step):
 
 def state_of_rank(tensors, nbytes, rank):
     """Each tensor with all its rows again and again, others first each time, which keeps their statistics."""
-    copies = max(1, round(nbytes / nbytes_of(tensors)))
-    return [(name, dtype, [copies * shape[0], *shape[1:]],
-             b"".join(rotated(shape, content, rank * copies + copy + 1) for copy in range(copies)))
-            for name, dtype, shape, content in tensors]
+    once = sum(copies_of(name) * len(content) for name, *_, content in tensors)
+    rounds = max(1, round(nbytes / once))
+    state = []
+    for name, dtype, shape, content in tensors:
+        copies = rounds * copies_of(name)
+        whole = b"".join(rotated(shape, content, rank * copies + copy + 1) for copy in range(copies))
+        state.append((name, dtype, [copies * shape[0], *shape[1:]], whole))
+    return state
+
+
+def copies_of(name):
+    return LAYER_COUNT if name.startswith("optim.") else 1
 
 
 def nbytes_of(tensors):
