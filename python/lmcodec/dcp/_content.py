@@ -48,9 +48,8 @@ def tensor_entry(name: str, resolve: Resolve, cache: Cache) -> Entry:
     it has no content of this kind.
     """
     tensor = resolve().detach()
-    if tensor.layout != torch.strided:
-        raise DTypeError("%s: a tensor of layout %s is not stored: to_dense() makes it one that is" % (name,
-                                                                                                       tensor.layout))
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        raise DTypeError("%s: only dense tensors are stored, not one of %s and %s" % (name, tensor.layout, tensor.dtype))
     if sys.byteorder == "big":
         raise NotImplementedError("tensors are written on little-endian machines alone")
     dtype, shape = _description(tensor)

@@ -117,7 +117,7 @@ def chain_of(directory: str, base_dirs: Sequence[str] = (), manifest: Manifest |
 
 
 def _find_base(directory: str, manifest: Manifest, base_dirs: Sequence[str]) -> tuple[str, Manifest]:
-    base = os.path.normpath(os.path.join(directory, manifest.base or ""))
+    base = os.path.normpath(os.path.join(os.path.realpath(directory), manifest.base or ""))
     name = os.path.basename(base)
     places = [base, os.path.join(os.path.dirname(os.path.abspath(directory)), name)]
     for folder in base_dirs:

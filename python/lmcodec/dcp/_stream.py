@@ -9,7 +9,7 @@ from typing import Any
 from torch.distributed.checkpoint._extension import ExtensionRegistry, StreamTransformExtension
 
 from .. import _abi
-from .._buffer import Buffer
+from .._buffer import Buffer, new_bytearray
 from .._codec import decode, encode, info, level_of, threads_of
 from .._errors import ArgumentError, DataError, LMCError
 
@@ -109,6 +109,7 @@ class _Decoder(io.RawIOBase):
     def __init__(self, input: Any, threads: int | None) -> None:
         super().__init__()
         self._input, self._threads = input, threads
+        self._memory = bytearray()  # of one frame's content after the other
         self._content = memoryview(b"")
         self._place = 0  # in the stream
         self._has_ended = False
@@ -135,26 +136,28 @@ class _Decoder(io.RawIOBase):
     def _fill(self) -> bool:
         """Decodes the next frame if nothing is left of the last one. False at the end."""
         if not self._content and not self._has_ended:
-            frame = self._next_frame()
-            self._has_ended = frame is None
-            if frame is not None:
-                self._content = memoryview(frame)
+            self._content = self._next_content()
+            self._has_ended = not self._content
         return bool(self._content)
 
-    def _next_frame(self) -> Any:
+    def _next_content(self) -> memoryview:
+        """The content of the next frame; nothing at the end."""
         place = self._place
         length, = _LENGTH.unpack(self._read(_LENGTH.size))
         if length == 0:
             if self._input.read(1):
                 raise DataError("stream of lmcodec.dcp.Lmc: bytes follow its end at byte %d" % self._place)
-            return None
+            return memoryview(b"")
         if length > _FRAME_STORED_NBYTES_MAX:
             raise DataError("stream of lmcodec.dcp.Lmc: a frame of %d bytes at byte %d" % (length, place))
         frame = self._read(length)
         try:
-            if not 0 < info(frame).nbytes <= FRAME_NBYTES:
-                raise DataError("a frame has %d bytes of content" % info(frame).nbytes)
-            return decode(frame, threads=self._threads)
+            nbytes = info(frame).nbytes
+            if not 0 < nbytes <= FRAME_NBYTES:
+                raise DataError("a frame has %d bytes of content" % nbytes)
+            if nbytes > len(self._memory):
+                self._memory = new_bytearray(nbytes)
+            return memoryview(decode(frame, memoryview(self._memory)[:nbytes], threads=self._threads))
         except LMCError as error:
             if isinstance(error, ArgumentError):
                 raise
