@@ -44,7 +44,7 @@ PYTHON = "/usr/bin/python3"  # Debian's h5py
 SOURCES = {"BF16": "step03000.bf16", "F32": "step03000.f32-part"}
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
           "-n")
-KEEP = {"MALLOC_TRIM_THRESHOLD_": str(1 << 31), "MALLOC_MMAP_THRESHOLD_": str(1 << 31)}
+KEEP = {"MALLOC_TRIM_THRESHOLD_": str(1 << 31), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}  # the most that all glibc take
 PROFILED = (("LMC, own chunks", 1, {}), ("LMC, own chunks", 2, {}), ("LMC, own chunks", 2, KEEP),
             ("LMC, columns, all shared", 2, {}), ("LMC, a file per rank", 1, {}), ("LMC, a file per rank", 2, {}),
             ("no filter, contiguous", 2, {}))
