@@ -21,9 +21,9 @@ both, so the slowest rank counts. Nothing is flushed; the folder should be in me
 runs all ways in turn and compares what was read; the fastest round counts. `memory` is what the write takes of
 memory beside the values, in the rank that takes most.
 
-Unless --no-profile, perf records the writes of some ways. CPU time is given by the library that spent it, as
-milliseconds per GiB of values. A rank of Open MPI that waits polls, which is CPU time of MPI: it is told to let others
-run (mpi_yield_when_idle). `of 1 rank` is the speed beside that of one rank, as far as the CPU time but MPI's tells.
+Where perf is there, and unless --no-profile, it records the writes of some ways. CPU time is given by the library that
+spent it, as milliseconds per GiB of values. A rank of Open MPI that waits polls, which is CPU time of MPI: it is told
+to let others run (mpi_yield_when_idle). `of 1 rank` is the speed beside that of one rank, as far as the CPU time but MPI's tells.
 `malloc keeps`: the C library is told to keep freed memory (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_).
 """
 
@@ -170,7 +170,8 @@ def main():
     folder = tempfile.mkdtemp(prefix="lmc-h5-parallel-", dir=arguments.folder)
     try:
         rows, circumstances = measure(arguments, folder)
-        profiled = [] if arguments.no_profile else profile(arguments, folder)
+        is_profiled = not arguments.no_profile and shutil.which("perf") is not None
+        profiled = profile(arguments, folder) if is_profiled else []
     finally:
         shutil.rmtree(folder)
     report = {"machine": machine_name(), "core_count": len(os.sched_getaffinity(0)), "date": time.strftime("%Y-%m-%d"),

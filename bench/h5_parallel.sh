@@ -1,7 +1,7 @@
 #!/bin/sh
 # h5_parallel.sh [h5_parallel.py options] - LMC in parallel HDF5: 1, 2 and 4 ranks of MPI write and read one dataset,
 # beside other layouts and filters (h5_parallel.py says how), and where the CPU time goes. Tables go to stdout and
-# build/bench/h5_parallel.txt, numbers to build/bench/h5_parallel.json. Needs perf unless --no-profile.
+# build/bench/h5_parallel.txt, numbers to build/bench/h5_parallel.json. The CPU time needs perf.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
