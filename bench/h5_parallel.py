@@ -23,8 +23,9 @@ memory beside the values, in the rank that takes most.
 
 Where perf is there, and unless --no-profile, it records the writes of some ways. CPU time is given by the library that
 spent it, as milliseconds per GiB of values. A rank of Open MPI that waits polls, which is CPU time of MPI: it is told
-to let others run (mpi_yield_when_idle). `of 1 rank` is the speed beside that of one rank, as far as the CPU time but MPI's tells.
-`malloc keeps`: the C library is told to keep freed memory (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_).
+to let others run (mpi_yield_when_idle). `of 1 rank` is the speed beside that of one rank, as far as the CPU time but
+MPI's tells. `malloc keeps`: the C library is told to keep freed memory (MALLOC_TRIM_THRESHOLD_,
+MALLOC_MMAP_THRESHOLD_).
 """
 
 import argparse
