@@ -13,6 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PROGRAM = """
 from pathlib import Path
 import lmcodec
+import lmcodec.dcp
 import lmcodec.torch
 from lmcodec import File, Result, Run, RunInfo, Step, TensorInfo, safe_open
 from lmcodec.numpy import load_file, save_file
@@ -23,6 +24,9 @@ def progress(done: int, total: int) -> None:
 def main(path: Path) -> int:
     lmcodec.torch.save_file(lmcodec.torch.load_file(path, device="cpu", progress=progress), "a.lmc", {"a": "b"})
     save_file(load_file(path), str(path), level="fast", threads=None)
+    writer = lmcodec.dcp.Writer(path, base="before", key_every=4, threads=None)
+    reader = lmcodec.dcp.Reader(writer.checkpoint_id, threads=2, base_dirs=[path])
+    print(reader.threads, lmcodec.dcp.Lmc(level="fast").get_descriptor(), lmcodec.dcp.HuggingFaceReader(path))
     result: Result = lmcodec.convert(path, threads=2, file_done=lambda name, event, before, after: None)
     with safe_open(path, framework="pt") as file:
         names: list[str] = file.keys()

@@ -14,7 +14,7 @@ from .. import _torch_tensors
 from .._errors import DTypeError
 from .._writer import Entry
 
-_CACHED_NBYTES = 64 << 20  # of items that were moved; two may have more
+_CACHED_NBYTES = 64 << 20  # of items that were moved; or one that is larger
 _PARTS = {torch.complex128: ("F64", torch.float64), torch.complex32: ("F16", torch.float16)}
 
 Resolve = Callable[[], Any]
@@ -48,13 +48,16 @@ def tensor_entry(name: str, resolve: Resolve, cache: Cache) -> Entry:
     it has no content of this kind.
     """
     tensor = resolve().detach()
-    if tensor.layout != torch.strided or tensor.is_quantized:
-        raise DTypeError("%s: only dense tensors are stored, not one of %s and %s" % (name, tensor.layout, tensor.dtype))
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
+        raise DTypeError("%s: only dense tensors with content are stored, not %s %s on %s"
+                         % (name, tensor.layout, tensor.dtype, tensor.device))
     if sys.byteorder == "big":
         raise NotImplementedError("tensors are written on little-endian machines alone")
     dtype, shape = _description(tensor)
     if tensor.nbytes == 0:
         return Entry(name, dtype, shape, 0, None)
+    if tensor.device.type != "cpu":  # threads of the library move it, which know nothing of this thread's streams
+        torch.get_device_module(tensor.device).synchronize()
     again = resolve().detach()
     if not _is_plain(tensor) or again.data_ptr() != tensor.data_ptr():
         return Entry(name, dtype, shape, 0, None, _ItemReader(resolve, cache).read)

@@ -49,7 +49,8 @@ class HuggingFaceReader(Reader):
                     stored[MetadataIndex(key, offsets)] = _layout.stored_item(name, key, shape, tensor.nbytes)
         entries = {key: TensorStorageMetadata(TensorProperties(dtype=dtypes[key]), _whole_size(found), found)
                    for key, found in chunks.items()}
-        return Metadata(state_dict_metadata=entries, storage_data=stored, storage_meta=StorageMeta(load_id=self.load_id))
+        about = StorageMeta(load_id=self.load_id)
+        return Metadata(state_dict_metadata=entries, storage_data=stored, storage_meta=about)
 
     def _find_chain(self, save_id: str | None) -> list[str]:
         return []

@@ -40,6 +40,7 @@ class _FileReader:
         self._file, self._stored, self._dtypes, self._planner = file, stored, dtypes, planner
         self._threads = threads
         self._batch: list[tuple[Any, TensorInfo, Any]] = []
+        self._batch_nbytes = 0
 
     def read(self, items: Sequence[Any]) -> None:
         by_tensor: dict[str, list[Any]] = {}
@@ -79,7 +80,8 @@ class _FileReader:
             return False
         if target.nbytes == tensor.nbytes:
             self._batch.append((item, tensor, target))
-            if sum(other.nbytes for _, other, _ in self._batch) >= _BATCH_NBYTES:
+            self._batch_nbytes += tensor.nbytes
+            if self._batch_nbytes >= _BATCH_NBYTES:
                 self._flush()
             return True
         first = item.storage_offsets[0] * (tensor.nbytes // sizes[0]) if target.nbytes else 0
@@ -89,7 +91,7 @@ class _FileReader:
 
     def _flush(self) -> None:
         """Reads the whole tensors that were collected."""
-        batch, self._batch = self._batch, []
+        batch, self._batch, self._batch_nbytes = self._batch, [], 0
         filled = [(tensor, target.data_ptr()) for _, tensor, target in batch if tensor.nbytes]
         if filled:
             try:

@@ -18,6 +18,7 @@ KEY_EVERY_MAX = 64  # files of a chain of bases, as lmc_st.h limits them
 
 # A reader of torch takes this for the name of an extension. It says that it does not know it, instead of reading on.
 DESCRIPTOR = "lmcodec.dcp.Reader/%d" % LAYOUT
+_DESCRIPTORS = [DESCRIPTOR]  # one list for all items: a pickle has it once
 
 
 def stored_item(relative_path: str, tensor: str, sizes: Sequence[int], nbytes: int) -> SimpleNamespace:
@@ -25,7 +26,7 @@ def stored_item(relative_path: str, tensor: str, sizes: Sequence[int], nbytes: i
 
     sizes: of the chunk; empty for an item that is no tensor.
     """
-    return SimpleNamespace(relative_path=relative_path, offset=0, length=nbytes, transform_descriptors=[DESCRIPTOR],
+    return SimpleNamespace(relative_path=relative_path, offset=0, length=nbytes, transform_descriptors=_DESCRIPTORS,
                            tensor=tensor, sizes=tuple(sizes))
 
 

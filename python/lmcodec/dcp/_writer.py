@@ -63,7 +63,6 @@ class Writer(StorageWriter):  # type: ignore[misc]
         self.level, self.threads, self.key_every = level, threads, key_every
         self.single_file_per_rank, self.overwrite, self.fsync = single_file_per_rank, overwrite, fsync
         self.save_id = str(uuid.uuid4())
-        self._is_coordinator = True
         self._chain: list[str] = []  # directories of bases, the nearest first
         self._manifest = _layout.Manifest(self.save_id, level, key_every)
 
@@ -80,16 +79,14 @@ class Writer(StorageWriter):  # type: ignore[misc]
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         if not kwargs.get("use_collectives", True):
             raise LMCError("lmcodec.dcp.Writer has no checkpoints without collectives: use_collectives=True")
-        self._is_coordinator = is_coordinator
 
     def prepare_local_plan(self, plan: Any) -> Any:
         os.makedirs(self.path, exist_ok=True)
         self._manifest, self._chain = self._choose_base()
-        if self._is_coordinator:
-            self._clear()
         return plan
 
     def prepare_global_plan(self, plans: list[Any]) -> list[Any]:
+        self._clear()
         return [dataclasses.replace(plan, storage_data="__%d_" % rank) for rank, plan in enumerate(plans)]
 
     def write_data(self, plan: Any, planner: Any) -> Any:
@@ -125,8 +122,7 @@ class Writer(StorageWriter):  # type: ignore[misc]
         alone = _layout.Manifest(self.save_id, self.level, self.key_every)
         if self.base is None:
             return alone, []
-        if os.path.exists(self.path) and os.path.exists(self.base) and os.path.samefile(self.path, self.base):
-            raise ArgumentError("%s: a checkpoint is not its own base" % self.path)
+        self._check_differs(self.base)
         base = _layout.read_manifest(self.base)
         if base is None or not os.path.exists(os.path.join(self.base, _layout.METADATA_NAME)):
             what = "is not there" if not os.path.isdir(self.base) else \
@@ -135,8 +131,14 @@ class Writer(StorageWriter):  # type: ignore[misc]
         if base.chain + 1 >= self.key_every:
             return alone, []
         chain = [self.base, *_layout.chain_of(self.base, self.base_dirs, base)]
+        for directory in chain:
+            self._check_differs(directory)
         place = os.path.relpath(os.path.realpath(self.base), os.path.realpath(self.path))
         return _layout.Manifest(self.save_id, self.level, self.key_every, base.chain + 1, place, base.save_id), chain
+
+    def _check_differs(self, base: str) -> None:
+        if os.path.exists(self.path) and os.path.exists(base) and os.path.samefile(self.path, base):
+            raise ArgumentError("%s: a checkpoint is not its own base, nor a base of its base" % self.path)
 
     def _base_file(self, name: str, entries: list[_writer.Entry]) -> str | None:
         """The file to code against; None if there is none that has one of these tensors."""

@@ -22,7 +22,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.distributed.fsdp  # noqa: F401 (before the ranks are forked)
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor  # noqa: F401
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor  # noqa: F401 (for the tests)
 
 import lmcodec.dcp
 
@@ -192,3 +192,18 @@ def flip(path, place):
         byte = file.read(1)[0]
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte ^ 0x55]))
+
+
+def damage(path, tensor):
+    """Changes a byte of a tensor's frame. What reading the tensor then says tells that it is one."""
+    nbytes = os.path.getsize(path)
+    for place in range(nbytes // 20, nbytes, nbytes // 40):
+        flip(path, place)
+        try:
+            with lmcodec.File(path) as file:
+                file.read(tensor)
+        except lmcodec.LMCError as error:
+            if error.tensor == tensor:
+                return
+        flip(path, place)
+    raise AssertionError("no byte of %s is used" % tensor)

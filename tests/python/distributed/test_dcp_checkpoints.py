@@ -2,8 +2,9 @@
 import json
 import os
 
-from dcp_ranks import (PLACEMENTS, Replicate, Shard, blank, dcp, differences, distributed, error_of, example, load,
-                       load_whole, mesh, numbers, on_ranks, save, sharded, torch)
+from dcp_ranks import (PLACEMENTS, Replicate, Shard, blank, dcp, differences, dist, distribute_tensor, distributed,
+                       error_of, example, init_device_mesh, load, load_whole, mesh, numbers, on_ranks, save, sharded,
+                       torch)
 
 import pytest
 
@@ -158,6 +159,31 @@ def test_ranks_without_rows(directory):
     path = os.path.join(directory, "c")
     on_ranks(3, save_few_rows, path)
     assert on_ranks(2, load_few_rows, path) == [[]] * 2 and on_ranks(1, load_few_rows, path) == [[]]
+
+
+def grid(placements):
+    """Two matrices over a mesh of two dimensions, the second one of them smaller than the mesh in one."""
+    on = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("a", "b"))
+    return {name: distribute_tensor(numbers(number, *shape), on, placements)
+            for number, (name, shape) in enumerate({"large": (64, 48), "small": (1, 5), "cube": (3, 4, 5)}.items())}
+
+
+def save_grid(path):
+    dcp.save(grid([Shard(0), Shard(1)]), storage_writer=Writer(path, fsync=False))
+
+
+def load_grid(path, placements):
+    wanted = grid(placements)
+    read = {name: torch.zeros_like(value) for name, value in wanted.items()}
+    dcp.load(read, storage_reader=Reader(path))
+    return differences(read, wanted)
+
+
+def test_a_mesh_of_two_dimensions(directory):
+    path = os.path.join(directory, "c")
+    on_ranks(4, save_grid, path)
+    for count, placements in (4, [Shard(1), Shard(0)]), (2, [Shard(1), Replicate()]), (4, [Shard(0), Shard(0)]):
+        assert on_ranks(count, load_grid, path, placements) == [[]] * count
 
 
 class Block(torch.nn.Module):

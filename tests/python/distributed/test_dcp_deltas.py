@@ -3,7 +3,7 @@ import json
 import os
 import shutil
 
-from dcp_ranks import (dcp, differences, distributed, error_of, example, load, load_whole, numbers, on_ranks, save,
+from dcp_ranks import (damage, dcp, differences, distributed, error_of, example, load, load_whole, numbers, on_ranks, save,
                        sharded, torch)
 
 import pytest
@@ -125,6 +125,14 @@ def test_another_content_in_the_place_of_the_base(directory):
     assert "BaseError" in told and "step-0/__0_0.lmc is not the base that is wanted" in told
 
 
+def test_a_damaged_base(directory):
+    on_ranks(2, save_run, directory, 3, {})
+    path = os.path.join(steps(directory)[0], "__1_0.lmc")
+    damage(path, "big@128,0")
+    for told in on_ranks(2, error_of, load_run, directory, [2], {}):
+        assert path in told and "item 'big' at [128, 0]" in told
+
+
 def test_bases_that_are_none(directory):
     path = os.path.join(directory, "c")
     plain, partial = os.path.join(directory, "plain"), os.path.join(directory, "partial")
@@ -146,6 +154,13 @@ def save_plainly(path):
 def save_error(path, base):
     os.makedirs(path, exist_ok=True)
     return error_of(save, path, 0, base=base)
+
+
+def test_a_base_that_needs_the_place_of_the_new_one(directory):
+    on_ranks(1, save_run, directory, 3, {})
+    told = on_ranks(1, save_error, steps(directory)[0], steps(directory)[2])[0]
+    assert "nor a base of its base" in told
+    assert on_ranks(1, load_run, directory, range(3), {}) == [[]]
 
 
 def test_a_base_of_another_number_of_ranks(directory):

@@ -3,7 +3,7 @@ import os
 import pickle
 import signal
 
-from dcp_ranks import (KILLED, blank, dcp, dist, distributed, error_of, example, flip, load, on_ranks, save,
+from dcp_ranks import (KILLED, blank, damage, dcp, dist, distributed, error_of, example, load, on_ranks, save,
                        torch)
 
 import pytest
@@ -16,26 +16,11 @@ def error_of_load(path):
     return error_of(load, path)
 
 
-def frame_place(path, tensor):
-    """A byte in the middle of a tensor's frame, found by what the damage does."""
-    nbytes = os.path.getsize(path)
-    for place in range(nbytes // 20, nbytes, nbytes // 40):
-        flip(path, place)
-        try:
-            with lmcodec.File(path) as file:
-                file.read(tensor)
-        except lmcodec.LMCError as error:
-            if error.tensor == tensor:
-                return place
-        flip(path, place)
-    raise AssertionError("no byte of %s is used" % tensor)
-
-
 def test_a_damaged_file_of_a_rank(directory):
     path = os.path.join(directory, "c")
     on_ranks(2, save, path)
     file = os.path.join(path, "__1_0.lmc")
-    frame_place(file, "model.big@32,0")
+    damage(file, "model.big@32,0")
     for told in on_ranks(2, error_of_load, path):
         assert "item 'model.big' at [32, 0]" in told and file in told and "tensor 'model.big@32,0'" in told
     told = on_ranks(1, error_of_load, path)[0]
@@ -165,14 +150,16 @@ def test_an_item_fails_while_it_is_written(directory):
     assert not os.path.exists(os.path.join(path, ".metadata")) and "__1_0.lmc" not in os.listdir(path)
 
 
-def save_sparse(path):
-    state = {"eye": torch.eye(5).to_sparse()}
+def save_what_has_no_content(path, kind):
+    eye = torch.eye(5)
+    state = {"eye": eye.to_sparse() if kind == "sparse" else eye.to("meta")}
     return error_of(dcp.save, state, storage_writer=Writer(path, fsync=False))
 
 
-def test_a_sparse_tensor(directory):
-    told = on_ranks(1, save_sparse, os.path.join(directory, "c"))[0]
-    assert "DTypeError: eye: only dense tensors are stored" in told
+@pytest.mark.parametrize("kind", ["sparse", "meta"])
+def test_what_has_no_content(directory, kind):
+    told = on_ranks(1, save_what_has_no_content, os.path.join(directory, "c"), kind)[0]
+    assert "DTypeError: eye: only dense tensors with content are stored" in told
 
 
 def save_by_torch(path, extensions):

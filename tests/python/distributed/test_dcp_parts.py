@@ -83,6 +83,26 @@ def test_a_large_part_is_read_by_pieces(source, monkeypatch):
     assert ranges == [(row * 4096, min(300, 1007 - row) * 4096) for row in (7, 307, 607, 907)]
 
 
+def test_whole_tensors_are_read_in_batches(directory, monkeypatch):
+    path = os.path.join(directory, "a.lmc")
+    tensors = {"t%d" % number: numbers(number, 10, 10) for number in range(7)}
+    lmcodec.torch.save_file(tensors, path)
+    stored = {MetadataIndex(name, [0, 0]): _layout.stored_item("a.lmc", name, (10, 10), 400) for name in tensors}
+    counts, original = [], lmcodec.File.read_many
+
+    def counted(file, batch, addresses, **options):
+        counts.append(len(batch))
+        original(file, batch, addresses, **options)
+
+    monkeypatch.setattr(lmcodec.File, "read_many", counted)
+    monkeypatch.setattr(_items, "_BATCH_NBYTES", 1200)
+    planner = Planner({name: torch.zeros(10, 10) for name in tensors})
+    items = [item(name, name, (0, 0), (10, 10)) for name in tensors]
+    _items.read_items(items, stored, lambda name: torch.float32, lambda name: lmcodec.File(path), planner, 2)
+    assert counts == [3, 3, 1] and sorted(planner.committed) == sorted(tensors)
+    assert all(torch.equal(planner.targets[name], tensors[name]) for name in tensors)
+
+
 def test_room_of_another_size(source):
     planner = Planner({"a": torch.zeros(3, 3)})
     with pytest.raises(lmcodec.LMCError, match=r"item 'w' at \[0, 0\]: \[4, 3\] are wanted, where \[3, 3\] have room"):
