@@ -1,0 +1,27 @@
+/* emulate.c - the kernels, compiled for a host with LMC_CUDA_THREADS threads to a thread block. */
+#include "gpu/emulate/emulate.h"
+
+#include "gpu/emulate/cta.h"
+
+#include "gpu/device/blocks.cuh"
+#include "gpu/host/launch.h"
+
+static void run_kernel(void *user)
+{
+    lmc_cuda_decode_blocks(*(const lmc_cuda_job *)user);
+}
+
+int LMC_EMULATE_NAME(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch, uint32_t cta_count,
+                     uint64_t seed)
+{
+    static _Alignas(16) unsigned char shared[EMULATED_SHARED_NBYTES];
+    lmc_cuda_job job = lmc_cuda_make_job(batch, launch);
+    memset((void *)(uintptr_t)launch->results, 0, job.block_count * sizeof *job.results);
+    emulated_count = cta_count;
+    for (emulated_index = 0; emulated_index < cta_count; emulated_index++) {
+        memset(shared, 0xa5, sizeof shared);
+        if (!fibers_run(LMC_CUDA_THREADS, seed + emulated_index, run_kernel, &job, shared))
+            return 0;
+    }
+    return 1;
+}
