@@ -114,11 +114,10 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_decode(lmc_cuda_batch *batch,
 
 /* Why a block is the host's. Pinned values. */
 typedef enum lmc_cuda_reason {
-    LMC_CUDA_REASON_DELTA = 1,     /* it belongs to a delta frame */
-    LMC_CUDA_REASON_HIERARCHY = 2, /* it has a bitset that is a hierarchical bitmap */
-    LMC_CUDA_REASON_PENDING = 3    /* the device has said nothing of it */
+    LMC_CUDA_REASON_DELTA = 1,  /* it belongs to a delta frame */
+    LMC_CUDA_REASON_PENDING = 2 /* the device has said nothing of it */
 } lmc_cuda_reason;
-#define LMC_CUDA_REASON_COUNT 4
+#define LMC_CUDA_REASON_COUNT 4 /* room for more */
 
 /* A short English phrase for a reason, "unknown reason" for other values. Static storage, never NULL. */
 LMC_EXPERIMENTAL const char *lmc_cuda_reason_text(lmc_cuda_reason reason);

@@ -1,23 +1,13 @@
 /*
- * bitsets.cuh - bitsets (docs/format.md, section 7) as words of 32 flags. Hierarchical bitmaps are the host's.
+ * bitsets.cuh - bitsets (docs/format.md, section 7) as words of 32 flags, in any mode.
  */
 #ifndef LMC_GPU_DEVICE_BITSETS_CUH
 #define LMC_GPU_DEVICE_BITSETS_CUH
 
-#include "gpu/device/thread_block.cuh"
+#include "gpu/device/hierarchies.cuh"
 
 /* Flags between two entries of the ranks of a unary plane. */
 #define RANK_BITS 128u
-
-/* Counts the flags that are set. All threads take part. */
-LMC_DEVICE uint32_t count_flags(thread_state *thread, const uint32_t *flags, uint32_t n)
-{
-    uint32_t count = 0, total;
-    for (uint32_t word = cta_thread(); word * 32 < n; word += LMC_CUDA_THREADS)
-        count += bit_count(flags[word]);
-    cta_scan(thread, count, &total);
-    return total;
-}
 
 LMC_DEVICE void fill_flags(uint32_t *flags, uint32_t n, uint32_t is_set)
 {
@@ -154,22 +144,17 @@ LMC_DEVICE uint32_t read_bitmap(block_reader *reader, uint32_t n, uint32_t *flag
     return GOES_ON;
 }
 
-/* Reads a bitset of n flags. All threads take part, and meet at the end. */
-LMC_DEVICE_CALL uint32_t decode_bitset(thread_state *thread, block_reader *reader, uint32_t n,
-                                       uint32_t *flags)
+/* Reads a bitset of n flags in any mode but hierarchical ones. All threads take part, and meet at the end. */
+LMC_DEVICE uint32_t read_flags(thread_state *thread, block_reader *reader, uint32_t mode, uint32_t n,
+                               uint32_t *flags)
 {
-    uint32_t is_cut_short = 0, outcome = GOES_ON;
-    const uint32_t mode = read_number(reader, 1, &is_cut_short);
-    if (is_cut_short)
-        return LMC_CUDA_CORRUPT;
+    uint32_t outcome = GOES_ON;
     switch (mode) {
     case LMC_FMT_BITSET_BITMAP: outcome = read_bitmap(reader, n, flags); break;
     case LMC_FMT_BITSET_GAPS_OF_ONES:
     case LMC_FMT_BITSET_GAPS_OF_ZEROS: outcome = read_gaps(thread, reader, n, flags); break;
     case LMC_FMT_BITSET_NONE: fill_flags(flags, n, 0); break;
     case LMC_FMT_BITSET_ALL: fill_flags(flags, n, 1); break;
-    case LMC_FMT_BITSET_HIERARCHY_OF_ONES:
-    case LMC_FMT_BITSET_HIERARCHY_OF_ZEROS: return LMC_CUDA_HIERARCHY;
     default: return LMC_CUDA_UNSUPPORTED;
     }
     cta_barrier();
@@ -177,6 +162,57 @@ LMC_DEVICE_CALL uint32_t decode_bitset(thread_state *thread, block_reader *reade
         invert_flags(flags, n);
         cta_barrier();
     }
+    return outcome;
+}
+
+/* Completes hierarchical bitmaps as far as what was read allows. Returns how many are left; *next is the bitset that is
+ * to be read for the last of them. All threads take part. */
+LMC_DEVICE uint32_t complete_hierarchies(thread_state *thread, block_reader *reader, hierarchy *steps,
+                                         uint32_t depth, flag_room *next, uint32_t *outcome)
+{
+    while (depth > 0) {
+        hierarchy *const step = &steps[depth - 1];
+        if (step->any_count == 0) { /* what was read is its first part */
+            step->any_count = count_flags(thread, step->any, (step->n + 1) / 2);
+            *outcome = step->any_count != 0 ? GOES_ON : LMC_CUDA_CORRUPT;
+            next->n = step->any_count;
+            next->flags = step->both;
+            return depth;
+        }
+        *outcome = join_hierarchy(thread, step, reader);
+        if (*outcome != GOES_ON)
+            return depth;
+        if (step->is_of_zeros) {
+            invert_flags(step->flags, step->n);
+            cta_barrier();
+        }
+        depth--;
+    }
+    return 0;
+}
+
+/* Reads a bitset of n flags. Hierarchical bitmaps contain bitsets: those that are not complete are on a stack. All
+ * threads take part, and meet at the end. */
+LMC_DEVICE_CALL uint32_t decode_bitset(thread_state *thread, block_reader *reader, uint32_t n,
+                                       uint32_t *flags)
+{
+    hierarchy steps[HIERARCHY_DEPTH_MAX];
+    uint32_t depth = 0, is_cut_short = 0, outcome = GOES_ON;
+    flag_room next = {n, flags};
+    do {
+        const uint32_t mode = read_number(reader, 1, &is_cut_short);
+        if (is_cut_short)
+            return LMC_CUDA_CORRUPT;
+        if (mode == LMC_FMT_BITSET_HIERARCHY_OF_ONES || mode == LMC_FMT_BITSET_HIERARCHY_OF_ZEROS) {
+            if (next.n < 2 || depth == HIERARCHY_DEPTH_MAX)
+                return LMC_CUDA_CORRUPT;
+            begin_hierarchy(thread, steps, depth++, &next, mode == LMC_FMT_BITSET_HIERARCHY_OF_ZEROS);
+            continue;
+        }
+        outcome = read_flags(thread, reader, mode, next.n, next.flags);
+        if (outcome == GOES_ON)
+            depth = complete_hierarchies(thread, reader, steps, depth, &next, &outcome);
+    } while (outcome == GOES_ON && depth > 0);
     return outcome;
 }
 

@@ -55,19 +55,19 @@ typedef struct lmc_cuda_result {
     uint64_t hash; /* H of the content, if the block was decoded */
 } lmc_cuda_result;
 
-/* Outcomes. A failure is LMC_CUDA_FAILED with an lmc_status, the host's block is LMC_CUDA_FOR_HOST with an
- * lmc_cuda_reason. */
+/* Outcomes. A failure is LMC_CUDA_FAILED with an lmc_status. */
 #define LMC_CUDA_PENDING 0u
 #define LMC_CUDA_DONE 1u
-#define LMC_CUDA_FOR_HOST 0x100u
 #define LMC_CUDA_FAILED 0x200u
 #define LMC_CUDA_CORRUPT (LMC_CUDA_FAILED | 5u)
 #define LMC_CUDA_UNSUPPORTED (LMC_CUDA_FAILED | 6u)
 #define LMC_CUDA_CHECKSUM (LMC_CUDA_FAILED | 7u)
-#define LMC_CUDA_HIERARCHY (LMC_CUDA_FOR_HOST | 2u)
 
 /* Bytes that the kernels may read and write behind what they keep in scratch. */
 #define LMC_CUDA_SLACK 128
+
+/* Words behind a bitset that another contains. */
+#define LMC_CUDA_FLAGS_SLACK_WORDS 4u
 
 /* Kernels read frames by aligned words. They touch so many bytes before and behind a block's stored bytes at most; head
  * and tail of the frame have them. */
@@ -78,9 +78,10 @@ typedef struct lmc_cuda_scratch {
     uint64_t plane_nbytes; /* of each decoded plane: the planes come first */
     uint64_t list_at[2];   /* symbols of a layer but the first, in turn */
     uint64_t exceptions_at;
-    uint64_t bitset_at; /* of exceptions */
-    uint64_t mask_at;   /* of a masked block */
-    uint64_t ranks_at;  /* of unary planes */
+    uint64_t bitset_at;    /* of exceptions */
+    uint64_t mask_at;      /* of a masked block */
+    uint64_t hierarchy_at; /* bitsets that others contain */
+    uint64_t ranks_at;     /* of unary planes */
     uint64_t rank_count;
     uint64_t sums_at; /* of the hash, for each KiB of content */
     uint64_t nbytes;

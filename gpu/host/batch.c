@@ -34,7 +34,6 @@ const char *lmc_cuda_reason_text(lmc_cuda_reason reason)
 {
     switch (reason) {
     case LMC_CUDA_REASON_DELTA: return "a delta";
-    case LMC_CUDA_REASON_HIERARCHY: return "a hierarchical bitmap";
     case LMC_CUDA_REASON_PENDING: return "not decoded by the device";
     }
     return "unknown reason";
@@ -168,7 +167,10 @@ lmc_cuda_scratch lmc_cuda_scratch_layout(const lmc_cuda_batch *batch)
     layout.exceptions_at = at += plane_nbytes;
     layout.bitset_at = at += plane_nbytes;
     layout.mask_at = at += flags_nbytes;
-    layout.ranks_at = at += flags_nbytes;
+    layout.hierarchy_at = at += flags_nbytes;
+    /* At each depth there are two bitsets of half the flags of the depth above. */
+    at += aligned(extent->value_count / 4) + aligned(8 * LMC_CUDA_FLAGS_SLACK_WORDS * LMC_FMT_BLOCK_LOG2_MAX);
+    layout.ranks_at = at;
     /* Unary planes take no more bits than the block has, and each may end within a group of 128 bits. */
     layout.rank_count = extent->stored_nbytes / 16 + LMC_FMT_GAP_UNARY_COUNT_MAX;
     layout.sums_at = at += aligned(4 * layout.rank_count);

@@ -6,8 +6,6 @@ _Static_assert(LMC_CUDA_CORRUPT == (LMC_CUDA_FAILED | LMC_ERR_CORRUPT) &&
                    LMC_CUDA_UNSUPPORTED == (LMC_CUDA_FAILED | LMC_ERR_UNSUPPORTED) &&
                    LMC_CUDA_CHECKSUM == (LMC_CUDA_FAILED | LMC_ERR_CHECKSUM),
                "outcomes hold statuses");
-_Static_assert(LMC_CUDA_HIERARCHY == (LMC_CUDA_FOR_HOST | LMC_CUDA_REASON_HIERARCHY),
-               "outcomes hold reasons");
 
 /* A batch that is being finished. */
 typedef struct finish_job {
@@ -127,15 +125,12 @@ static lmc_status decode_host_frame(finish_job *job, const finish_block *first)
 
 /* ---- outcomes of the device ---- */
 
-/* Why the outcome makes the block the host's; 0: it does not. An outcome that is none is that of a block that the
- * device has said nothing of. */
-static unsigned host_reason(const lmc_cuda_result *result)
+/* Has the device said what became of the block? A number that is no outcome says nothing. */
+static int is_decided(const lmc_cuda_result *result)
 {
     const uint32_t outcome = result->outcome;
-    if (outcome == LMC_CUDA_DONE || outcome == LMC_CUDA_CORRUPT || outcome == LMC_CUDA_UNSUPPORTED ||
-        outcome == LMC_CUDA_CHECKSUM)
-        return 0;
-    return outcome == LMC_CUDA_HIERARCHY ? LMC_CUDA_REASON_HIERARCHY : LMC_CUDA_REASON_PENDING;
+    return outcome == LMC_CUDA_DONE || outcome == LMC_CUDA_CORRUPT || outcome == LMC_CUDA_UNSUPPORTED ||
+           outcome == LMC_CUDA_CHECKSUM;
 }
 
 static lmc_status finish_coded_block(finish_job *job, const lmc_frame *frame, const finish_block *block)
@@ -145,9 +140,8 @@ static lmc_status finish_coded_block(finish_job *job, const lmc_frame *frame, co
         return decode_host_block(job, frame, block, LMC_CUDA_REASON_DELTA);
     const uint64_t i = member->first_block + block->block_index;
     const lmc_cuda_result *const result = &job->results[i];
-    const unsigned reason = host_reason(result);
-    if (reason != 0)
-        return decode_host_block(job, frame, block, reason);
+    if (!is_decided(result))
+        return decode_host_block(job, frame, block, LMC_CUDA_REASON_PENDING);
     if (result->outcome != LMC_CUDA_DONE)
         return add_failure(job, block, (lmc_status)(result->outcome & ~LMC_CUDA_FAILED), 1);
     if (result->hash != ((const lmc_cuda_block *)(const void *)job->batch->blocks.bytes)[i].hash)
