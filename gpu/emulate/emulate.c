@@ -40,6 +40,9 @@ int LMC_EMULATE_NAME(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch,
     emulated_count = cta_count;
     for (unsigned k = 0; k < LMC_CUDA_KERNEL_COUNT; k++) {
         const uint64_t done_before = count_done(&kernel.job);
+        done_count[k] = 0;
+        if (!lmc_cuda_kernel_is_wanted(batch, k))
+            continue;
         kernel.run = kernels[k];
         for (emulated_index = 0; emulated_index < cta_count; emulated_index++) {
             memset(shared, 0xa5, sizeof shared);

@@ -1,6 +1,17 @@
 /* launch.c - enqueues the kernels. This build has none. */
 #include "gpu/host/launch.h"
 
+const lmc_cuda_kernel lmc_cuda_kernels[LMC_CUDA_KERNEL_COUNT] = {
+    [LMC_CUDA_KERNEL_6_3_5] = {"lmc_cuda_decode_6_3_5", 2},
+    [LMC_CUDA_KERNEL_8_2_2] = {"lmc_cuda_decode_8_2_2", 2},
+    [LMC_CUDA_KERNEL_ANY] = {"lmc_cuda_decode_any", 1},
+};
+
+int lmc_cuda_kernel_is_wanted(const lmc_cuda_batch *batch, unsigned kernel)
+{
+    return (batch->extent.kernels >> kernel & 1) != 0;
+}
+
 lmc_cuda_job lmc_cuda_make_job(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch)
 {
     return (lmc_cuda_job){.blocks = (const lmc_cuda_block *)(uintptr_t)launch->image,
