@@ -1,4 +1,4 @@
-"""The kernels for a GPU without one: what the compiler for devices makes of them, and a GiB of blocks in the emulation."""
+"""The kernels for a GPU, without one: what the compiler for devices makes of them; a GiB of blocks in the emulation."""
 
 import os
 import subprocess
