@@ -1,5 +1,5 @@
-/* test_gpu_rules.c - frames of one block whose hashes are right but which break a rule: the emulated kernels refuse what
- * lmc_decode() refuses, and take what it takes. */
+/* test_gpu_rules.c - frames of one block whose hashes are right but which break a rule: the emulated kernels refuse
+ * what lmc_decode() refuses, and take what it takes. */
 #include "lmc_test_gpu.h"
 
 #define BLOCK_MAX 20000
