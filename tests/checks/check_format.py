@@ -5,14 +5,16 @@ import shutil
 
 from tree import Skip, run
 
-FOLDERS = ["include", "codec", "safetensors", "filter", "tool", "examples", "tests", "bench", "python"]
+FOLDERS = ["include", "codec", "safetensors", "filter", "tool", "examples", "tests", "bench", "python",
+           "gpu"]
 
 
 def check(tree):
     version = re.search(r"version (\d+)", run("clang-format", "--version")[1]) if shutil.which("clang-format") else None
     if version is None or version.group(1) != "14":
         raise Skip(f"needs clang-format 14, found {version.group(1) if version else 'none'}")
-    status, output = run("clang-format", "--dry-run", "-Werror", *tree.files(".c", ".h", under=FOLDERS), cwd=tree.root)
+    paths = tree.files(".c", ".h", ".cu", ".cuh", under=FOLDERS)
+    status, output = run("clang-format", "--dry-run", "-Werror", *paths, cwd=tree.root)
     for path in sorted(set(re.findall(r"^(\S+?):\d+:\d+: error:", output, re.M))):
         yield f"{path}: clang-format -i would change it"
         status = 0

@@ -10,10 +10,15 @@ FOLDERS = {  # each list from the ground up
                     "tree", "run", "."],
     "filter": ["chunk", "plugin"],
     "tool": [".", "commands"],
+    "gpu": ["device", "host", "emulate"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 PUBLIC = re.compile(r"^lmc(_\w+)?\.h$")
-PUBLIC_SEEN = {"codec": {"lmc.h"}, "filter": {"lmc.h", "lmc_h5.h"}}  # others see all of include/
+PUBLIC_SEEN = {"codec": {"lmc.h"}, "filter": {"lmc.h", "lmc_h5.h"},
+               "gpu": {"lmc.h", "lmc_cuda.h"}}  # others see all of include/
+
+PARTS_SEEN = {"gpu": "codec"}  # its wire constants, and what an opened frame holds
+GPU_PURE_HEADERS = {"stdint.h"}  # of gpu/device, which NVRTC compiles without a system
 
 # System headers. Kernels and what they stand on know neither memory nor input and output.
 PURE_HEADERS = {"assert.h", "limits.h", "stdbool.h", "stddef.h", "stdint.h", "string.h", "stdalign.h"}
@@ -58,6 +63,8 @@ def check_own_include(tree, path, header):
         yield f"{path}: includes {header}; files of the project are named by their path from its root"
         return
     other_part, other_folder = place_of(header)
+    if other_part != part and other_part == PARTS_SEEN.get(part):
+        return
     if other_part != part:
         yield f"{path}: includes {header}, which is of {other_part}/"
     elif FOLDERS[part].index(other_folder) > FOLDERS[part].index(folder):
@@ -109,6 +116,9 @@ def check_system(tree, path):
             yield from check_codec_header(path, folder, header)
         if stem_of(path) != "codec/frame/ctx" and MEMORY_CALL.search(text):
             yield f"{path}: memory comes from codec/frame/ctx.c alone"
+    if part == "gpu" and folder == "device":
+        for header in sorted(set(headers) - GPU_PURE_HEADERS):
+            yield f"{path}: includes <{header}>, which a compiler for devices has not"
     if part == "safetensors":
         if folder != "os" and SYSTEM_CALLS & set(headers):
             yield f"{path}: includes <{min(SYSTEM_CALLS & set(headers))}>; only safetensors/os/ calls the system"
@@ -127,7 +137,7 @@ def check_user_file(tree, path):
 
 
 def check(tree):
-    paths = tree.files(".c", ".h", under=FOLDERS)
+    paths = tree.files(".c", ".h", ".cu", ".cuh", under=FOLDERS)
     for path in paths:
         part, folder = place_of(path)
         if folder not in FOLDERS[part]:

@@ -3,7 +3,7 @@ anybody's machine."""
 
 import re
 
-SOURCES = (".c", ".h", ".cc", ".py", ".sh", ".cmake", "CMakeLists.txt", ".in", ".awk")
+SOURCES = (".c", ".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".cmake", "CMakeLists.txt", ".in", ".awk")
 TEXTS = SOURCES + (".md", ".tsv", ".clang-format", ".editorconfig", ".gitignore", ".ci/run")
 LINE_MAX = 120
 FILE_LINES_MAX = 600

@@ -1,0 +1,55 @@
+/* emulate.c - the kernels, compiled for a host with LMC_CUDA_THREADS threads to a thread block. */
+#include "gpu/emulate/emulate.h"
+
+#include "gpu/emulate/cta.h"
+
+#include "gpu/device/fused.cuh"
+#include "gpu/host/launch.h"
+
+typedef struct emulated_kernel {
+    void (*run)(lmc_cuda_job job);
+    lmc_cuda_job job;
+} emulated_kernel;
+
+static void (*const kernels[LMC_CUDA_KERNEL_COUNT])(lmc_cuda_job job) = {
+    [LMC_CUDA_KERNEL_6_3_5] = lmc_cuda_decode_6_3_5,
+    [LMC_CUDA_KERNEL_8_2_2] = lmc_cuda_decode_8_2_2,
+    [LMC_CUDA_KERNEL_ANY] = lmc_cuda_decode_any,
+};
+
+static void run_kernel(void *user)
+{
+    const emulated_kernel *const kernel = user;
+    kernel->run(kernel->job);
+}
+
+static uint64_t count_done(const lmc_cuda_job *job)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < job->block_count; i++)
+        count += job->results[i].outcome == LMC_CUDA_DONE;
+    return count;
+}
+
+int LMC_EMULATE_NAME(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch, uint32_t cta_count,
+                     uint64_t seed, uint64_t done_count[LMC_CUDA_KERNEL_COUNT])
+{
+    static _Alignas(16) unsigned char shared[EMULATED_SHARED_NBYTES];
+    emulated_kernel kernel = {NULL, lmc_cuda_make_job(batch, launch)};
+    memset((void *)(uintptr_t)launch->results, 0, kernel.job.block_count * sizeof(lmc_cuda_result));
+    emulated_count = cta_count;
+    for (unsigned k = 0; k < LMC_CUDA_KERNEL_COUNT; k++) {
+        const uint64_t done_before = count_done(&kernel.job);
+        done_count[k] = 0;
+        if (!lmc_cuda_kernel_is_wanted(batch, k))
+            continue;
+        kernel.run = kernels[k];
+        for (emulated_index = 0; emulated_index < cta_count; emulated_index++) {
+            memset(shared, 0xa5, sizeof shared);
+            if (!fibers_run(LMC_CUDA_THREADS, seed + emulated_index, run_kernel, &kernel, shared))
+                return 0;
+        }
+        done_count[k] = count_done(&kernel.job) - done_before;
+    }
+    return 1;
+}

@@ -1,0 +1,177 @@
+/*
+ * lmc_cuda.h - decoding frames on a GPU: the public interface of liblmc_cuda.
+ *
+ * EXPERIMENTAL: the kernels were tested in an emulation on a host. They have not run on a GPU.
+ *
+ * A batch holds frames of many tensors. The host verifies and reads head, plan and tail of each frame and makes
+ * descriptors of its blocks. The device decodes the blocks and verifies the hash of each. Blocks that the kernels leave
+ * alone are decoded on the host afterwards. So a batch takes three steps (docs/gpu.md):
+ *
+ *     lmc_cuda_batch_create(NULL, &batch);
+ *     for each tensor: lmc_cuda_prepare(batch, &frame);            // errors are not looked at here
+ *     lmc_cuda_batch_info(batch, &info);                           // sizes of image, results and scratch
+ *     lmc_cuda_write_image(batch, image, image_capacity);          // copy it to the device, with the frames
+ *     lmc_cuda_decode(batch, &launch);                             // only enqueues work on the stream
+ *     ... copy the results to the host, wait for the stream ...
+ *     lmc_cuda_finish(batch, results, results_nbytes, &memory, &report);
+ *     lmc_cuda_batch_free(batch);
+ *
+ * Content may be used after lmc_cuda_finish() has returned LMC_OK, not before.
+ *
+ * The conventions of lmc.h hold. One thread at a time may use a batch.
+ */
+#ifndef LMC_CUDA_H
+#define LMC_CUDA_H
+
+#include "lmc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Device addresses of content, image, results and scratch are multiples of this. Frames may lie at any address. */
+#define LMC_CUDA_ALIGNMENT 16
+
+typedef struct lmc_cuda_batch lmc_cuda_batch;
+
+/* Creates an empty batch. allocator: NULL for malloc and free; the struct is copied.
+ * Errors: NOMEM, ARG. Free with lmc_cuda_batch_free(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_batch_create(const lmc_allocator *allocator,
+                                                                lmc_cuda_batch **batch);
+
+/* NULL is allowed. No work on the device may use the batch's image any more. */
+LMC_EXPERIMENTAL void lmc_cuda_batch_free(lmc_cuda_batch *batch);
+
+/* Takes all frames out of the batch and keeps its memory. */
+LMC_EXPERIMENTAL void lmc_cuda_batch_clear(lmc_cuda_batch *batch);
+
+/* The diagnostic of the batch's latest call, as lmc_ctx_diag(). Owned by the batch. */
+LMC_EXPERIMENTAL const lmc_diag *lmc_cuda_diag(const lmc_cuda_batch *batch);
+
+/* ---- prepare ------------------------------------------------------------------------------------ */
+
+/* One tensor: where its frame lies, and where its content goes. */
+typedef struct lmc_cuda_frame {
+    size_t struct_size; /* sizeof(lmc_cuda_frame); set by LMC_INIT() */
+    const char
+        *name; /* of the tensor, in lmc_cuda_failure; NULL: none. Valid until the batch has finished. */
+    const void *frame; /* the whole frame in the host's memory. Valid until the batch has finished. */
+    size_t frame_nbytes;
+    const void *base; /* of a delta frame, in the host's memory; else ignored. Valid as the frame. */
+    size_t base_nbytes;
+    uint64_t device_frame;     /* device address of a copy of the whole frame; not used for a delta frame */
+    uint64_t device_content;   /* device address of room for the content, a multiple of LMC_CUDA_ALIGNMENT */
+    uint64_t content_capacity; /* bytes there: at least the content's size, else DST_SMALL */
+} lmc_cuda_frame;
+
+/* Adds a frame to the batch. Verifies its check and reads head, plan and tail in the host's memory; the copy on the
+ * device may still be under way. After a failure nothing was added, and the batch may be used further.
+ * Errors: those of lmc_frame_open(); ARG (also for addresses that are not aligned); DST_SMALL; BASE for a delta frame
+ * whose base is missing or has a wrong length; LIMIT for descriptors of 4 GiB. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_prepare(lmc_cuda_batch *batch,
+                                                           const lmc_cuda_frame *frame);
+
+/* What the frames of a batch ask for. */
+typedef struct lmc_cuda_info {
+    size_t struct_size; /* sizeof(lmc_cuda_info); set by LMC_INIT() */
+    uint64_t frame_count;
+    uint64_t block_count;        /* of all frames */
+    uint64_t content_nbytes;     /* of all frames */
+    uint64_t host_block_count;   /* blocks that are known to be the host's: those of delta frames */
+    size_t image_nbytes;         /* descriptors; lmc_cuda_write_image() writes them */
+    size_t results_nbytes;       /* what the device says of each block */
+    size_t scratch_nbytes_least; /* scratch for one thread block; more of them work with multiples of it */
+} lmc_cuda_info;
+
+/* Describes the batch. Writes nothing if info->struct_size is none that the library knows. */
+LMC_EXPERIMENTAL void lmc_cuda_batch_info(const lmc_cuda_batch *batch, lmc_cuda_info *info);
+
+/* Writes the descriptors, lmc_cuda_info.image_nbytes bytes, to the host's memory. They hold for the frames that the
+ * batch has now. Errors: ARG, DST_SMALL. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_write_image(lmc_cuda_batch *batch, void *dst,
+                                                               size_t dst_capacity);
+
+/* ---- decode ------------------------------------------------------------------------------------- */
+
+/* Memory on the device, and the stream of the work. Addresses are multiples of LMC_CUDA_ALIGNMENT. */
+typedef struct lmc_cuda_launch {
+    size_t struct_size; /* sizeof(lmc_cuda_launch); set by LMC_INIT() */
+    void *stream; /* a CUstream or cudaStream_t of the calling thread's current context; NULL: its default */
+    uint64_t image;          /* device address of a copy of the image */
+    uint64_t results;        /* device address of lmc_cuda_info.results_nbytes bytes; they are written */
+    uint64_t scratch;        /* device address of scratch */
+    uint64_t scratch_nbytes; /* at least lmc_cuda_info.scratch_nbytes_least */
+} lmc_cuda_launch;
+
+/* Enqueues the decoding of all blocks on the stream. Allocates nothing and waits for nothing. Everything that the
+ * launch names must stay valid until the stream has done the work.
+ * Errors: ARG; DST_SMALL for too little scratch; UNSUPPORTED where the library has no kernels, or no driver is found;
+ * IO for an error of the driver. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_decode(lmc_cuda_batch *batch,
+                                                          const lmc_cuda_launch *launch);
+
+/* ---- finish ------------------------------------------------------------------------------------- */
+
+/* Why a block is the host's. Pinned values. */
+typedef enum lmc_cuda_reason {
+    LMC_CUDA_REASON_DELTA = 1,  /* it belongs to a delta frame */
+    LMC_CUDA_REASON_PENDING = 2 /* the device has said nothing of it */
+} lmc_cuda_reason;
+#define LMC_CUDA_REASON_COUNT 4 /* room for more */
+
+/* A short English phrase for a reason, "unknown reason" for other values. Static storage, never NULL. */
+LMC_EXPERIMENTAL const char *lmc_cuda_reason_text(lmc_cuda_reason reason);
+
+/* Copies content that the host has decoded to the device. `write` returns LMC_OK, or the status with which
+ * lmc_cuda_finish() shall fail. */
+typedef struct lmc_cuda_memory {
+    lmc_status (*write)(void *user, uint64_t device_address, const void *src, size_t nbytes);
+    void *user;
+} lmc_cuda_memory;
+
+/* What became of a batch. */
+typedef struct lmc_cuda_report {
+    size_t struct_size; /* sizeof(lmc_cuda_report); set by LMC_INIT() */
+    uint64_t block_count;
+    uint64_t device_block_count; /* decoded and verified by the device */
+    uint64_t host_block_count;   /* decoded and verified by the host */
+    uint64_t failed_block_count;
+    uint64_t device_nbytes; /* content of these blocks */
+    uint64_t host_nbytes;
+    uint64_t reason_count[LMC_CUDA_REASON_COUNT]; /* blocks that were the host's, by lmc_cuda_reason */
+} lmc_cuda_report;
+
+/* A block without right content. */
+typedef struct lmc_cuda_failure {
+    size_t struct_size;   /* sizeof(lmc_cuda_failure); set by LMC_INIT() */
+    const char *name;     /* of the tensor, as it was given */
+    uint64_t frame_index; /* the frame's place in the batch */
+    uint64_t block_index; /* the block's place in the frame */
+    uint64_t offset;      /* of the block in the frame */
+    int found_by_device;
+    lmc_status status; /* CORRUPT, UNSUPPORTED, CHECKSUM, BASE */
+} lmc_cuda_failure;
+
+/* Reads what the device says of all blocks. Decodes the host's blocks and writes them to the device, each as a whole
+ * and once it is verified. Verifies the content hash of stored frames.
+ *  results: a copy of the results in the host's memory, made after the device has done its work.
+ *  memory: may be NULL if no block is the host's.
+ *  report: may be NULL.
+ * Returns LMC_OK if the content of every block is right, else the status of the first failure; lmc_cuda_failed_block()
+ * gives all of them. The content of other tensors is right then. Other errors: ARG, NOMEM, what write returns. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_finish(lmc_cuda_batch *batch, const void *results,
+                                                          size_t results_nbytes,
+                                                          const lmc_cuda_memory *memory,
+                                                          lmc_cuda_report *report);
+
+/* Failure `index` of the latest lmc_cuda_finish(), in the order of frames and blocks. All blocks of a stored frame,
+ * which has one hash, fail as block 0. Returns 0 if there are fewer, or for a struct_size that the library does not
+ * know.
+ */
+LMC_EXPERIMENTAL int lmc_cuda_failed_block(const lmc_cuda_batch *batch, uint64_t index,
+                                           lmc_cuda_failure *failure);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,130 @@
+/* test_gpu_vectors.c - the frozen frames of tests/vectors, decoded by the emulated kernels: the valid ones to their
+ * contents, the corrupt ones to the statuses of lmc_decode(). */
+#include "lmc_test_gpu.h"
+
+#include <dirent.h>
+
+#define VECTORS LMC_TESTS_DIR "/vectors"
+#define FILE_MAX (1 << 20)
+#define SMALL_BLOCKS_SEED 1
+
+typedef struct file {
+    uint8_t *bytes; /* NULL: there is none */
+    size_t nbytes;
+} file;
+
+static lmc_ctx *ctx;
+
+static file read_file(const char *folder, const char *name, const char *suffix)
+{
+    char path[1024];
+    file found = {NULL, 0};
+    snprintf(path, sizeof path, "%s/%s%s", folder, name, suffix);
+    FILE *const stream = fopen(path, "rb");
+    if (!stream)
+        return found;
+    found.bytes = must_malloc(FILE_MAX);
+    found.nbytes = fread(found.bytes, 1, FILE_MAX, stream);
+    fclose(stream);
+    return found;
+}
+
+/* Calls `check` for each frame of a folder with its name, without ".lmc". Returns how many there are. */
+static size_t each_frame(const char *folder, void (*check)(const char *name, const file *frame))
+{
+    DIR *const entries = opendir(folder);
+    const struct dirent *entry;
+    size_t count = 0;
+    while (entries && (entry = readdir(entries)) != NULL) {
+        const size_t length = strlen(entry->d_name);
+        char name[256];
+        if (length < 5 || length >= sizeof name || strcmp(entry->d_name + length - 4, ".lmc") != 0)
+            continue;
+        memcpy(name, entry->d_name, length - 4);
+        name[length - 4] = '\0';
+        file frame = read_file(folder, name, ".lmc");
+        check(name, &frame);
+        free(frame.bytes);
+        count++;
+    }
+    if (entries)
+        closedir(entries);
+    return count;
+}
+
+/* ---- valid frames ---- */
+
+static uint64_t device_blocks, host_blocks, dense_host_blocks;
+
+static void check_valid(const char *name, const file *frame)
+{
+    file content = read_file(VECTORS, name, ".bin"), base = read_file(VECTORS, name, ".base");
+    for (unsigned i = 0; i < 2; i++) {
+        gpu_tensor tensor = {frame->bytes, frame->nbytes, base.bytes, base.nbytes, NULL, NULL, 0, LMC_OK};
+        const gpu_run run = {.cta_count = 1 + i, .has_small_blocks = i == SMALL_BLOCKS_SEED, .seed = 2 - i};
+        const gpu_outcome outcome = gpu_decode_one(&tensor, 3 + 5 * i, &run);
+        const int is_right = outcome.status == LMC_OK && tensor.content_nbytes == content.nbytes &&
+                             memcmp(tensor.content, content.bytes, content.nbytes) == 0;
+        if (!is_right)
+            printf("\n%s: %s\n", name, lmc_status_text(outcome.status));
+        CU_ASSERT(is_right);
+        device_blocks += outcome.report.device_block_count;
+        host_blocks += outcome.report.host_block_count;
+        if (!base.bytes && outcome.report.host_block_count > 0) {
+            dense_host_blocks += outcome.report.host_block_count;
+            printf("\n%s: %llu of %llu blocks are the host's\n", name,
+                   (unsigned long long)outcome.report.host_block_count,
+                   (unsigned long long)outcome.report.block_count);
+        }
+        gpu_free(&tensor);
+    }
+    free(content.bytes);
+    free(base.bytes);
+}
+
+static void test_valid_frames(void)
+{
+    CU_ASSERT(each_frame(VECTORS, check_valid) > 100);
+    printf("\n%llu blocks by the kernels, %llu by the host, %llu of them dense\n",
+           (unsigned long long)device_blocks, (unsigned long long)host_blocks,
+           (unsigned long long)dense_host_blocks);
+}
+
+/* ---- corrupt frames ---- */
+
+static void check_corrupt(const char *name, const file *frame)
+{
+    file base = read_file(VECTORS "/corrupt", name, ".base");
+    for (unsigned i = 0; i < 2; i++) {
+        gpu_tensor tensor = {frame->bytes, frame->nbytes, base.bytes, base.nbytes, NULL, NULL, 0, LMC_OK};
+        const gpu_run run = {.cta_count = 1, .has_small_blocks = i == SMALL_BLOCKS_SEED, .seed = 2 - i};
+        const gpu_outcome outcome = gpu_decode_one(&tensor, 1 + i, &run);
+        size_t nbytes;
+        uint8_t *const content = must_malloc(tensor.content_nbytes + 1);
+        const lmc_status expected = lmc_decode(ctx, frame->bytes, frame->nbytes, base.bytes, base.nbytes,
+                                               content, tensor.content_nbytes, &nbytes);
+        if (outcome.status != expected || expected == LMC_OK)
+            printf("\n%s: %s, but %s\n", name, lmc_status_text(outcome.status), lmc_status_text(expected));
+        CU_ASSERT(outcome.status == expected && expected != LMC_OK);
+        gpu_free(&tensor);
+        free(content);
+    }
+    free(base.bytes);
+}
+
+static void test_corrupt_frames(void)
+{
+    CU_ASSERT(each_frame(VECTORS "/corrupt", check_corrupt) > 400);
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_valid_frames),
+        LMC_TEST(test_corrupt_frames),
+    };
+    ctx = must_create_ctx();
+    const int status = LMC_TEST_MAIN("gpu_vectors", tests, argc, argv);
+    lmc_ctx_free(ctx);
+    return status;
+}
