@@ -16,6 +16,8 @@ typedef unsigned long long uint64_t;
 #include <stdint.h>
 #endif
 
+#define LMC_CUDA_KERNEL_COUNT 1
+
 /* One layer of a code, as in lmc_layer: codes are left-justified to 6 bits. */
 typedef struct lmc_cuda_layer {
     uint8_t symbol[64]; /* by left-justified code */

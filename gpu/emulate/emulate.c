@@ -6,22 +6,39 @@
 #include "gpu/device/blocks.cuh"
 #include "gpu/host/launch.h"
 
+typedef struct emulated_kernel {
+    void (*run)(lmc_cuda_job job);
+    lmc_cuda_job job;
+} emulated_kernel;
+
+static void (*const kernels[LMC_CUDA_KERNEL_COUNT])(lmc_cuda_job job) = {lmc_cuda_decode_blocks};
+
 static void run_kernel(void *user)
 {
-    lmc_cuda_decode_blocks(*(const lmc_cuda_job *)user);
+    const emulated_kernel *const kernel = user;
+    kernel->run(kernel->job);
+}
+
+int LMC_EMULATE_KERNEL(unsigned number, const lmc_cuda_job *job, uint32_t cta_count, uint64_t seed)
+{
+    static _Alignas(16) unsigned char shared[EMULATED_SHARED_NBYTES];
+    emulated_kernel kernel = {kernels[number], *job};
+    emulated_count = cta_count;
+    for (emulated_index = 0; emulated_index < cta_count; emulated_index++) {
+        memset(shared, 0xa5, sizeof shared);
+        if (!fibers_run(LMC_CUDA_THREADS, seed + emulated_index, run_kernel, &kernel, shared))
+            return 0;
+    }
+    return 1;
 }
 
 int LMC_EMULATE_NAME(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch, uint32_t cta_count,
                      uint64_t seed)
 {
-    static _Alignas(16) unsigned char shared[EMULATED_SHARED_NBYTES];
-    lmc_cuda_job job = lmc_cuda_make_job(batch, launch);
+    const lmc_cuda_job job = lmc_cuda_make_job(batch, launch);
     memset((void *)(uintptr_t)launch->results, 0, job.block_count * sizeof *job.results);
-    emulated_count = cta_count;
-    for (emulated_index = 0; emulated_index < cta_count; emulated_index++) {
-        memset(shared, 0xa5, sizeof shared);
-        if (!fibers_run(LMC_CUDA_THREADS, seed + emulated_index, run_kernel, &job, shared))
+    for (unsigned k = 0; k < LMC_CUDA_KERNEL_COUNT; k++)
+        if (!LMC_EMULATE_KERNEL(k, &job, cta_count, seed))
             return 0;
-    }
     return 1;
 }

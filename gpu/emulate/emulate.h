@@ -4,6 +4,7 @@
 #ifndef LMC_GPU_EMULATE_EMULATE_H
 #define LMC_GPU_EMULATE_EMULATE_H
 
+#include "gpu/device/descriptors.h"
 #include "lmc_cuda.h"
 
 /* As lmc_cuda_decode() with cta_count thread blocks of 512 threads, or of 64, and waits for their end. Results and
@@ -12,5 +13,9 @@ int lmc_emulate_decode_512(const lmc_cuda_batch *batch, const lmc_cuda_launch *l
                            uint64_t seed);
 int lmc_emulate_decode_64(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch, uint32_t cta_count,
                           uint64_t seed);
+
+/* What a launch of kernel `number` with this parameter does. One thread at a time may emulate. */
+int lmc_emulate_kernel_512(unsigned number, const lmc_cuda_job *job, uint32_t cta_count, uint64_t seed);
+int lmc_emulate_kernel_64(unsigned number, const lmc_cuda_job *job, uint32_t cta_count, uint64_t seed);
 
 #endif
