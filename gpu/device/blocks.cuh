@@ -122,16 +122,22 @@ LMC_DEVICE uint32_t decode_coded_block(thread_state *thread, const lmc_cuda_bloc
     return GOES_ON;
 }
 
+/* Brings a block's plan to shared memory. All threads take part. */
+LMC_DEVICE void load_plan(shared_state *shared, const lmc_cuda_job *job, const lmc_cuda_block *block)
+{
+    const uint32_t *const plan = (const uint32_t *)(job->data + block->plan_at);
+    for (uint32_t i = cta_thread(); i < sizeof shared->plan / 4; i += LMC_CUDA_THREADS)
+        ((uint32_t *)&shared->plan)[i] = plan[i];
+    cta_barrier();
+}
+
 /* Decodes a block, verifies its hash and notes its outcome. All threads take part, and meet at the end. */
 LMC_DEVICE void decode_block(thread_state *thread, uint32_t index)
 {
     shared_state *const shared = thread->shared;
     const lmc_cuda_block block = thread->job->blocks[index];
-    const uint32_t *const plan = (const uint32_t *)(thread->job->data + block.plan_at);
     lmc_cuda_result *const result = &thread->job->results[index];
-    for (uint32_t i = cta_thread(); i < sizeof shared->plan / 4; i += LMC_CUDA_THREADS)
-        ((uint32_t *)&shared->plan)[i] = plan[i];
-    cta_barrier();
+    load_plan(shared, thread->job, &block);
     const uint32_t is_coded = shared->plan.mode == LMC_FMT_MODE_CODED;
     uint32_t outcome = GOES_ON;
     if (is_coded)
@@ -151,8 +157,9 @@ LMC_DEVICE void decode_block(thread_state *thread, uint32_t index)
     cta_barrier();
 }
 
-/* Decodes blocks of any kind, each thread block one after another. One thread block is resident on a multiprocessor. */
-LMC_KERNEL(1) void lmc_cuda_decode_blocks(lmc_cuda_job job)
+/* Decodes blocks of any kind that other kernels have left, each thread block one after another. One thread block is
+ * resident on a multiprocessor. */
+LMC_KERNEL(1) void lmc_cuda_decode_any(LMC_KERNEL_PARAMETER lmc_cuda_job job)
 {
     LMC_SHARED(shared_state, shared);
     thread_state thread = {shared, &job, job.scratch + cta_index() * job.layout.nbytes, 0};
@@ -160,7 +167,8 @@ LMC_KERNEL(1) void lmc_cuda_decode_blocks(lmc_cuda_job job)
     load_secret(shared);
     cta_barrier();
     for (uint32_t i = cta_index(); i < job.block_count; i += cta_count())
-        decode_block(&thread, i);
+        if (job.results[i].outcome == LMC_CUDA_PENDING)
+            decode_block(&thread, i);
 }
 
 #endif

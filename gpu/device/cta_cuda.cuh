@@ -14,6 +14,7 @@ typedef uint64_t device_address;
     static __device__ __noinline__ /* a function that stays one, to keep its registers to itself */
 #define LMC_DEVICE_CONSTANT static __device__ __constant__
 #define LMC_KERNEL(resident) extern "C" __global__ __launch_bounds__(LMC_CUDA_THREADS, resident)
+#define LMC_KERNEL_PARAMETER const __grid_constant__ /* no thread has a copy */
 #define LMC_UNROLL _Pragma("unroll")
 
 #define ALL_LANES 0xffffffffu
@@ -81,6 +82,12 @@ LMC_DEVICE uint32_t byte_permute(uint32_t a, uint32_t b, uint32_t selector)
 LMC_DEVICE uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shift)
 {
     return __funnelshift_r(low, high, shift);
+}
+
+/* Adds the lower halves and the upper halves, each mod 2^16. */
+LMC_DEVICE uint32_t add_halves(uint32_t a, uint32_t b)
+{
+    return __vadd2(a, b);
 }
 
 LMC_DEVICE uint64_t multiply_high(uint64_t a, uint64_t b)

@@ -16,7 +16,11 @@ typedef unsigned long long uint64_t;
 #include <stdint.h>
 #endif
 
-#define LMC_CUDA_KERNEL_COUNT 1
+/* Kernels for plans of certain codes. Kernels run in the order of their numbers; the last one takes any block. */
+#define LMC_CUDA_KERNEL_6_3_5 0
+#define LMC_CUDA_KERNEL_8_2_2 1
+#define LMC_CUDA_KERNEL_ANY 2
+#define LMC_CUDA_KERNEL_COUNT 3
 
 /* One layer of a code, as in lmc_layer: codes are left-justified to 6 bits. */
 typedef struct lmc_cuda_layer {

@@ -188,9 +188,10 @@ LMC_DEVICE uint64_t first_accumulator(uint32_t lane)
 
 /* The chain over the KiBs' sums, and the last KiB. The first warp calls it. */
 LMC_DEVICE uint64_t finish_hash(shared_state *shared, const uint8_t *content, uint32_t nbytes,
-                                uint32_t kib_count, const uint64_t *sums)
+                                const uint64_t *sums)
 {
-    const uint32_t lane = cta_thread() & 7, rest = nbytes - 1 - kib_count * KIB;
+    const uint32_t lane = cta_thread() & 7;
+    const uint32_t kib_count = (nbytes - 1) / KIB, rest = nbytes - 1 - kib_count * KIB;
     uint64_t value = first_accumulator(lane);
     for (uint32_t kib = 0; kib < kib_count; kib++) {
         value += sums[kib * 8 + lane];
@@ -223,7 +224,7 @@ LMC_DEVICE_CALL uint64_t hash_content(shared_state *shared, const uint8_t *conte
         return cta_thread() == 0 ? hash_short(shared, content, nbytes) : 0;
     sum_stripes(shared, content, kib_count, sums);
     cta_barrier();
-    return cta_thread() < 32 ? finish_hash(shared, content, nbytes, kib_count, sums) : 0;
+    return cta_thread() < 32 ? finish_hash(shared, content, nbytes, sums) : 0;
 }
 
 #endif

@@ -1,4 +1,4 @@
 /* kernels.cu - all kernels, for NVRTC. */
 #include "gpu/device/cta_cuda.cuh"
 
-#include "gpu/device/blocks.cuh"
+#include "gpu/device/fused.cuh"

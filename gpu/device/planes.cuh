@@ -43,8 +43,8 @@ LMC_DEVICE void spread_exceptions(thread_state *thread, const uint32_t *flags, c
 }
 
 /* A plane of mode EXCEPTIONS. All threads take part. */
-LMC_DEVICE uint32_t decode_exceptions(thread_state *thread, uint32_t plane, uint32_t n, block_reader *reader,
-                                      uint8_t *dst)
+LMC_DEVICE_CALL uint32_t decode_exceptions(thread_state *thread, uint32_t plane, uint32_t n,
+                                           block_reader *reader, uint8_t *dst)
 {
     const lmc_cuda_scratch *const layout = &thread->job->layout;
     uint32_t *const flags = (uint32_t *)(thread->scratch + layout->bitset_at);

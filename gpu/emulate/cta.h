@@ -17,6 +17,7 @@ typedef uintptr_t device_address;
 #define LMC_DEVICE_CALL static
 #define LMC_DEVICE_CONSTANT static
 #define LMC_KERNEL(resident) static
+#define LMC_KERNEL_PARAMETER const
 #define LMC_UNROLL
 
 /* The thread block that runs, and how many there are. */
@@ -91,6 +92,16 @@ LMC_DEVICE uint32_t byte_permute(uint32_t a, uint32_t b, uint32_t selector)
 LMC_DEVICE uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shift)
 {
     return (uint32_t)((low | (uint64_t)high << 32) >> (shift & 31));
+}
+
+LMC_DEVICE uint32_t add_halves(uint32_t a, uint32_t b)
+{
+    return ((a + b) & 0xffff) | ((a >> 16) + (b >> 16)) << 16;
+}
+
+LMC_DEVICE void fetch_ahead(device_address address)
+{
+    (void)address;
 }
 
 LMC_DEVICE uint64_t multiply_high(uint64_t a, uint64_t b)

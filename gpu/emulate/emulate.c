@@ -3,7 +3,7 @@
 
 #include "gpu/emulate/cta.h"
 
-#include "gpu/device/blocks.cuh"
+#include "gpu/device/fused.cuh"
 #include "gpu/host/launch.h"
 
 typedef struct emulated_kernel {
@@ -11,7 +11,11 @@ typedef struct emulated_kernel {
     lmc_cuda_job job;
 } emulated_kernel;
 
-static void (*const kernels[LMC_CUDA_KERNEL_COUNT])(lmc_cuda_job job) = {lmc_cuda_decode_blocks};
+static void (*const kernels[LMC_CUDA_KERNEL_COUNT])(lmc_cuda_job job) = {
+    [LMC_CUDA_KERNEL_6_3_5] = lmc_cuda_decode_6_3_5,
+    [LMC_CUDA_KERNEL_8_2_2] = lmc_cuda_decode_8_2_2,
+    [LMC_CUDA_KERNEL_ANY] = lmc_cuda_decode_any,
+};
 
 static void run_kernel(void *user)
 {
@@ -32,13 +36,24 @@ int LMC_EMULATE_KERNEL(unsigned number, const lmc_cuda_job *job, uint32_t cta_co
     return 1;
 }
 
+static uint64_t count_done(const lmc_cuda_job *job)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < job->block_count; i++)
+        count += job->results[i].outcome == LMC_CUDA_DONE;
+    return count;
+}
+
 int LMC_EMULATE_NAME(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch, uint32_t cta_count,
-                     uint64_t seed)
+                     uint64_t seed, uint64_t done_count[LMC_CUDA_KERNEL_COUNT])
 {
     const lmc_cuda_job job = lmc_cuda_make_job(batch, launch);
     memset((void *)(uintptr_t)launch->results, 0, job.block_count * sizeof *job.results);
-    for (unsigned k = 0; k < LMC_CUDA_KERNEL_COUNT; k++)
-        if (!LMC_EMULATE_KERNEL(k, &job, cta_count, seed))
+    for (unsigned k = 0; k < LMC_CUDA_KERNEL_COUNT; k++) {
+        const uint64_t done_before = count_done(&job);
+        if (lmc_cuda_kernel_is_wanted(batch, k) && !LMC_EMULATE_KERNEL(k, &job, cta_count, seed))
             return 0;
+        done_count[k] = count_done(&job) - done_before;
+    }
     return 1;
 }

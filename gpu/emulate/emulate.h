@@ -10,9 +10,9 @@
 /* As lmc_cuda_decode() with cta_count thread blocks of 512 threads, or of 64, and waits for their end. Results and
  * scratch begin with any contents. Threads take turns as the seed decides. Returns 0 if the kernel would not end. */
 int lmc_emulate_decode_512(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch, uint32_t cta_count,
-                           uint64_t seed);
+                           uint64_t seed, uint64_t done_count[LMC_CUDA_KERNEL_COUNT]);
 int lmc_emulate_decode_64(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch, uint32_t cta_count,
-                          uint64_t seed);
+                          uint64_t seed, uint64_t done_count[LMC_CUDA_KERNEL_COUNT]);
 
 /* What a launch of kernel `number` with this parameter does. One thread at a time may emulate. */
 int lmc_emulate_kernel_512(unsigned number, const lmc_cuda_job *job, uint32_t cta_count, uint64_t seed);

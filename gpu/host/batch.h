@@ -21,10 +21,11 @@ typedef struct lmc_cuda_member {
     uint64_t first_block; /* of its descriptors; a delta frame has none */
 } lmc_cuda_member;
 
-/* The largest blocks of a batch: scratch serves them. */
+/* The largest blocks of a batch, which scratch serves, and the kernels for them. */
 typedef struct lmc_cuda_extent {
     uint64_t value_count, stored_nbytes, content_nbytes;
     unsigned plane_count;
+    uint32_t kernels; /* bit k: a block has a plan of kernel k */
 } lmc_cuda_extent;
 
 struct lmc_cuda_batch {

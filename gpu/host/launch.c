@@ -6,6 +6,11 @@
 #include "gpu/host/kernels.h"
 #include "gpu/host/loaded.h"
 
+int lmc_cuda_kernel_is_wanted(const lmc_cuda_batch *batch, unsigned kernel)
+{
+    return (batch->extent.kernels >> kernel & 1) != 0;
+}
+
 lmc_cuda_job lmc_cuda_make_job(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch)
 {
     return (lmc_cuda_job){.blocks = (const lmc_cuda_block *)(uintptr_t)launch->image,
@@ -49,9 +54,10 @@ static unsigned grid_of(const lmc_cuda_job *job, const lmc_cuda_launch *launch,
 }
 
 /* Kernels run one after another in a stream: each leaves blocks to the later ones. */
-static lmc_status enqueue(const lmc_cuda_loaded *loaded, const lmc_cuda_launch *launch, lmc_cuda_job *job,
-                          lmc_diag *diag)
+static lmc_status enqueue(lmc_cuda_batch *batch, const lmc_cuda_loaded *loaded, const lmc_cuda_launch *launch,
+                          lmc_cuda_job *job)
 {
+    lmc_diag *const diag = &batch->diag;
     const lmc_cuda_driver *const driver = loaded->driver;
     const lmc_cuda_stream stream = launch->stream;
     void *parameters[] = {job};
@@ -59,8 +65,9 @@ static lmc_status enqueue(const lmc_cuda_loaded *loaded, const lmc_cuda_launch *
     if (error != 0)
         return lmc_cuda_fail_call(diag, driver, "cuMemsetD8Async", error);
     for (unsigned i = 0; error == 0 && i < LMC_CUDA_KERNEL_COUNT; i++)
-        error = driver->launch(loaded->kernels[i].function, grid_of(job, launch, &loaded->kernels[i]), 1, 1,
-                               lmc_cuda_thread_count, 1, 1, 0, stream, parameters, NULL);
+        if (lmc_cuda_kernel_is_wanted(batch, i))
+            error = driver->launch(loaded->kernels[i].function, grid_of(job, launch, &loaded->kernels[i]), 1,
+                                   1, lmc_cuda_thread_count, 1, 1, 0, stream, parameters, NULL);
     return error == 0 ? LMC_OK : lmc_cuda_fail_call(diag, driver, "cuLaunchKernel", error);
 }
 
@@ -76,5 +83,5 @@ lmc_status lmc_cuda_decode(lmc_cuda_batch *batch, const lmc_cuda_launch *given)
     if (job.block_count == 0)
         return LMC_OK;
     LMC_TRY(lmc_cuda_load(&loaded, &batch->diag));
-    return enqueue(&loaded, &launch, &job, &batch->diag);
+    return enqueue(batch, &loaded, &launch, &job);
 }

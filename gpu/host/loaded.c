@@ -12,7 +12,11 @@
  * earlier module stays until its context ends. */
 #define CONTEXT_COUNT_MAX 64
 
-const char *const lmc_cuda_kernel_names[LMC_CUDA_KERNEL_COUNT] = {"lmc_cuda_decode_blocks"};
+const char *const lmc_cuda_kernel_names[LMC_CUDA_KERNEL_COUNT] = {
+    [LMC_CUDA_KERNEL_6_3_5] = "lmc_cuda_decode_6_3_5",
+    [LMC_CUDA_KERNEL_8_2_2] = "lmc_cuda_decode_8_2_2",
+    [LMC_CUDA_KERNEL_ANY] = "lmc_cuda_decode_any",
+};
 
 /* A context, which another one may follow at the same address: the number tells them apart. */
 typedef struct context_entry {

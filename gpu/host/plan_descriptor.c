@@ -53,6 +53,25 @@ static lmc_status describe_table(lmc_cuda_batch *batch, const lmc_table *table, 
     return LMC_OK;
 }
 
+/* Elements of two bytes whose symbols alone are coded, with the lengths that a kernel has as constants. That kernel
+ * knows no escapes: no code may stand for one. */
+static uint8_t choose_kernel(const lmc_coding *coding)
+{
+    static const struct {
+        uint8_t kernel, low_nbits, first_nbits, last_nbits;
+    } kinds[] = {{LMC_CUDA_KERNEL_6_3_5, 6, 3, 5}, {LMC_CUDA_KERNEL_8_2_2, 8, 2, 2}};
+    const lmc_table *const table = coding->table[LMC_PLANE_SYMBOLS];
+    if (coding->element_nbytes != 2 || !coding->split.rotation || !table || coding->offsets.column_count != 0)
+        return LMC_CUDA_KERNEL_ANY;
+    for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (coding->split.low_nbits == kinds[i].low_nbits &&
+            table->layers[0].first_nbits == kinds[i].first_nbits &&
+            table->layers[0].last_nbits == kinds[i].last_nbits &&
+            (kinds[i].low_nbits == 8 || !table->is_coded[LMC_FMT_SYMBOL_ESCAPE]))
+            return kinds[i].kernel;
+    return LMC_CUDA_KERNEL_ANY;
+}
+
 static lmc_status describe_coding(lmc_cuda_batch *batch, const lmc_coding *coding, lmc_cuda_plan *plan)
 {
     plan->element_nbytes = (uint8_t)coding->element_nbytes;
@@ -65,6 +84,7 @@ static lmc_status describe_coding(lmc_cuda_batch *batch, const lmc_coding *codin
     plan->mask_value = coding->mask_value;
     plan->column_count = coding->offsets.column_count;
     plan->step_log2 = coding->offsets.step_log2;
+    plan->kernel = choose_kernel(coding);
     for (unsigned i = 0; i < coding->plane_count; i++)
         if (coding->table[i]) {
             plan->layer_count[i] = (uint8_t)coding->table[i]->layer_count;
@@ -81,7 +101,8 @@ static lmc_status describe_coding(lmc_cuda_batch *batch, const lmc_coding *codin
 
 lmc_status lmc_cuda_describe_plan(lmc_cuda_batch *batch, const lmc_frame *frame, uint32_t *plan_at)
 {
-    lmc_cuda_plan plan = {.mode = (uint8_t)frame->info.mode, .element_nbytes = 1};
+    lmc_cuda_plan plan = {
+        .mode = (uint8_t)frame->info.mode, .element_nbytes = 1, .kernel = LMC_CUDA_KERNEL_ANY};
     void *room;
     if (frame->info.mode == LMC_FRAME_CODED)
         LMC_TRY(describe_coding(batch, &frame->coding, &plan));

@@ -33,6 +33,7 @@ typedef struct gpu_run {
 typedef struct gpu_outcome {
     lmc_status status;
     lmc_cuda_report report;
+    uint64_t done_count[LMC_CUDA_KERNEL_COUNT]; /* blocks, by kernel */
 } gpu_outcome;
 
 static MAYBE_UNUSED void *gpu_allocate(size_t nbytes)
@@ -75,6 +76,21 @@ static MAYBE_UNUSED void gpu_prepare(lmc_cuda_batch *batch, gpu_tensor *tensor, 
     tensor->prepared = lmc_cuda_prepare(batch, &frame);
 }
 
+/* Fills content with normally distributed values of bf16, as weights are. */
+static MAYBE_UNUSED void gpu_fill_normal(uint8_t *content, size_t nbytes, float deviation)
+{
+    for (size_t i = 0; i + 2 <= nbytes; i += 2) {
+        float sum = -6;
+        uint32_t bits;
+        for (unsigned k = 0; k < 12; k++)
+            sum += (float)random_below(1 << 24) / (1 << 24);
+        sum *= deviation;
+        memcpy(&bits, &sum, sizeof bits);
+        bits >>= 16;
+        memcpy(content + i, &bits, 2);
+    }
+}
+
 static MAYBE_UNUSED void gpu_free(gpu_tensor *tensor)
 {
     free(tensor->device_memory);
@@ -85,7 +101,7 @@ static MAYBE_UNUSED void gpu_free(gpu_tensor *tensor)
 static MAYBE_UNUSED gpu_outcome gpu_decode(lmc_cuda_batch *batch, const gpu_run *run)
 {
     lmc_cuda_info info = LMC_INIT(lmc_cuda_info);
-    gpu_outcome outcome = {LMC_OK, LMC_INIT(lmc_cuda_report)};
+    gpu_outcome outcome = {LMC_OK, LMC_INIT(lmc_cuda_report), {0}};
     const lmc_cuda_memory memory = {gpu_write, NULL};
     lmc_cuda_batch_info(batch, &info);
     void *const image = gpu_allocate(info.image_nbytes), *const results = gpu_allocate(info.results_nbytes);
@@ -96,9 +112,8 @@ static MAYBE_UNUSED gpu_outcome gpu_decode(lmc_cuda_batch *batch, const gpu_run 
                                     .results = (uintptr_t)results,
                                     .scratch = (uintptr_t)scratch,
                                     .scratch_nbytes = info.scratch_nbytes_least * run->cta_count};
-    CU_ASSERT_FATAL(run->has_small_blocks
-                        ? lmc_emulate_decode_64(batch, &launch, run->cta_count, run->seed)
-                        : lmc_emulate_decode_512(batch, &launch, run->cta_count, run->seed));
+    CU_ASSERT_FATAL((run->has_small_blocks ? lmc_emulate_decode_64 : lmc_emulate_decode_512)(
+        batch, &launch, run->cta_count, run->seed, outcome.done_count));
     outcome.status = lmc_cuda_finish(batch, results, info.results_nbytes, &memory, &outcome.report);
     free(image);
     free(results);
@@ -110,7 +125,7 @@ static MAYBE_UNUSED gpu_outcome gpu_decode(lmc_cuda_batch *batch, const gpu_run 
 static MAYBE_UNUSED gpu_outcome gpu_decode_one(gpu_tensor *tensor, size_t skew, const gpu_run *run)
 {
     lmc_cuda_batch *batch;
-    gpu_outcome outcome = {LMC_OK, LMC_INIT(lmc_cuda_report)};
+    gpu_outcome outcome = {LMC_OK, LMC_INIT(lmc_cuda_report), {0}};
     if (lmc_cuda_batch_create(NULL, &batch) != LMC_OK)
         abort();
     gpu_prepare(batch, tensor, skew);

@@ -8,7 +8,9 @@
 static lmc_ctx *ctx;
 static uint8_t *content;
 
-/* Encodes nbytes of `content` and decodes them in two ways. Returns the frame, which the caller frees. */
+static uint64_t done_count[LMC_CUDA_KERNEL_COUNT]; /* by kernel, of the latest check */
+
+/* Encodes nbytes of `content` and decodes them. Returns the frame, which the caller frees. */
 static test_frame check_content(const lmc_params *params, size_t nbytes, const gpu_run *run)
 {
     const test_frame frame = frame_encode(ctx, params, content, nbytes);
@@ -20,6 +22,7 @@ static test_frame check_content(const lmc_params *params, size_t nbytes, const g
         printf("\n%s, level %d, %zu bytes: %s\n", lmc_dtype_name(params->dtype), params->level, nbytes,
                lmc_status_text(outcome.status));
     CU_ASSERT(is_right);
+    memcpy(done_count, outcome.done_count, sizeof done_count);
     gpu_free(&tensor);
     return frame;
 }
@@ -168,6 +171,25 @@ static void test_small_tensors(void)
     lmc_cuda_batch_free(batch);
 }
 
+/* Normal weights in bf16, whose whole blocks are done by the kernels for their codes. */
+static void test_kernels_of_codes(void)
+{
+    uint64_t count[LMC_CUDA_KERNEL_COUNT] = {0};
+    for (unsigned i = 0; i < 24; i++) {
+        const gpu_run run = {1 + i % 2, i % 4 != 0, i};
+        const unsigned block_log2 = run.has_small_blocks ? 11 + i % 5 : 14 + i % 3;
+        const lmc_params params = frame_params(LMC_DTYPE_BF16, (lmc_level)(i % 3), block_log2);
+        const size_t nbytes = 140000 + 1000 * i;
+        gpu_fill_normal(content, nbytes, 0.01f * (float)(1 + i % 7));
+        test_frame frame = check_content(&params, nbytes, &run);
+        for (unsigned k = 0; k < LMC_CUDA_KERNEL_COUNT; k++)
+            count[k] += done_count[k];
+        frame_free(&frame);
+    }
+    for (unsigned k = 0; k < LMC_CUDA_KERNEL_COUNT; k++)
+        CU_ASSERT(count[k] > 0);
+}
+
 /* The order in which threads run changes nothing. */
 static void test_orders(void)
 {
@@ -184,9 +206,10 @@ static void test_orders(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_dtypes),   LMC_TEST(test_sizes), LMC_TEST(test_usual_blocks),
-        LMC_TEST(test_matrices), LMC_TEST(test_masks), LMC_TEST(test_small_tensors),
-        LMC_TEST(test_orders),
+        LMC_TEST(test_dtypes),       LMC_TEST(test_sizes),
+        LMC_TEST(test_usual_blocks), LMC_TEST(test_matrices),
+        LMC_TEST(test_masks),        LMC_TEST(test_small_tensors),
+        LMC_TEST(test_orders),       LMC_TEST(test_kernels_of_codes),
     };
     ctx = must_create_ctx();
     content = must_malloc(NBYTES_MAX);

@@ -25,8 +25,12 @@ static void test_make_frames(void)
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         lmc_params params = frame_params(dtypes[i % 6], (lmc_level)(i % 3), 10 + (unsigned)(i % 3));
         const size_t nbytes = 500 + random_below(CONTENT_MAX - 500);
+        if (i < 12)
+            params = frame_params(LMC_DTYPE_BF16, (lmc_level)(i % 3), 12);
         if (i % 6 == 5 && i > 6)
             params = frame_matrix(dtypes[i / 6 % 4], 11, 32 + i * 7 % 80, content, nbytes);
+        else if (i < 12)
+            gpu_fill_normal(content, nbytes, 0.02f);
         else
             data_fill(content, nbytes, dtypes[i % 6], kinds[i / 6]);
         frames[i] = frame_encode(ctx, &params, content, nbytes);
