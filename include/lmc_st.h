@@ -214,6 +214,12 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index,
                                                               uint64_t *offset, uint64_t *nbytes);
 
+/* Reads bytes [first_byte, first_byte + nbytes) of a tensor as they are stored at its place, unverified: for those who
+ * decode frames themselves, as lmc_cuda.h does. Errors: ARG (no such tensor, the range leaves its place), IO. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_read_stored(const lmc_st_file *file, uint64_t index,
+                                                             uint64_t first_byte, size_t nbytes, void *dst,
+                                                             lmc_st_diag *diag);
+
 /* Where a tensor begins in the original file. Error: ARG. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index,
                                                                uint64_t *offset);
