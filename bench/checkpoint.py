@@ -18,7 +18,6 @@ evenly.
 """
 
 import argparse
-import fcntl
 import json
 import os
 import queue
@@ -31,42 +30,30 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tool"))
 from measured import MIB, machine_name, run  # noqa: E402
+from tensors import read_tensors, rotated  # noqa: E402
+from throttled import GB, PIECE_NBYTES, drain, new_link, write_all  # noqa: E402
 
-GB = 10**9
 KINDS = ("weights.bf16", "weights.f32", "adam_m", "adam_v")
 LINKS = (0.2, 1, 3, 10)       # GB/s
 REAL_LINKS = (0.2, 1)
 SHARD_COUNT = 8               # of what is measured
 SHARD_GB = 5                  # of what is computed
 KEY_EVERY = 8                 # snapshots
-PIECE_NBYTES = 1 << 20
-F_SETPIPE_SZ = 1031           # fcntl.F_SETPIPE_SZ of Python 3.10
-BURST_SECONDS = 0.005         # what a reader that woke up late may make good
 
 
 # ---- shards ----
 
-def read_tensors(folder):
+def tensors_of(folder):
     """Yields name, dtype, shape, content."""
     for kind in KINDS:
-        with open(os.path.join(folder, kind + ".safetensors"), "rb") as file:
-            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-            data = file.read()
-        for name, entry in header.items():
-            begin, end = entry["data_offsets"]
-            yield f"{kind}.{name}", entry["dtype"], entry["shape"], data[begin:end]
-
-
-def rotated(shape, content, count):
-    rows = shape[0] if shape else 1
-    cut = count % rows * (len(content) // rows) if rows else 0
-    return content[cut:] + content[:cut]
+        for name, *tensor in read_tensors(os.path.join(folder, kind + ".safetensors")):
+            yield f"{kind}.{name}", *tensor
 
 
 def make_shards(folder, snapshot, nbytes):
     """Writes SHARD_COUNT files; returns their paths."""
     os.makedirs(folder)
-    tensors = list(read_tensors(snapshot))
+    tensors = list(tensors_of(snapshot))
     once = sum(len(content) for *_, content in tensors)
     copies = max(1, round(nbytes / SHARD_COUNT / once))
     paths = []
@@ -173,36 +160,17 @@ def compute(speeds, gigabytes):
 
 # ---- a real link ----
 
-def drain(fd, link):
-    """Takes `link` GB a second from the pipe, no byte earlier."""
-    started, taken = None, 0
-    while True:
-        piece = os.read(fd, PIECE_NBYTES)
-        if not piece:
-            return
-        started = time.monotonic() if started is None else started
-        taken += len(piece)
-        ahead = started + taken / (link * GB) - time.monotonic()
-        if ahead > 0:
-            time.sleep(ahead)
-        elif ahead < -BURST_SECONDS:  # a link that had no work does not catch up
-            started -= ahead + BURST_SECONDS
-
-
 def send(paths, fd):
     """Writes the files that the queue names until it gives None."""
     while (path := paths.get()) is not None:
         with open(path, "rb", buffering=0) as file:
             while piece := file.read(PIECE_NBYTES):
-                view = memoryview(piece)
-                while view:
-                    view = view[os.write(fd, view):]
+                write_all(fd, piece)
 
 
 def send_for_real(build, paths, base, what, threads, link):
     """Seconds until the reader of the throttled pipe has all of it, and the seconds that follow from converting."""
-    read_fd, write_fd = os.pipe()
-    fcntl.fcntl(write_fd, F_SETPIPE_SZ, PIECE_NBYTES)
+    read_fd, write_fd = new_link()
     ready = queue.Queue()
     sender = threading.Thread(target=send, args=(ready, write_fd))
     started = time.monotonic()

@@ -90,8 +90,7 @@ LMC_STABLE const char *lmc_st_mode_name(lmc_st_mode mode);
 /* What kind of file it is, or was before it was converted. The numbers are those of docs/archive.md. */
 typedef enum lmc_st_container {
     LMC_ST_CONTAINER_SAFETENSORS = 0,
-    LMC_ST_CONTAINER_ZIP =
-        1, /* torch.save(), torch.jit.save(), numpy.savez(); several behind each other: .distcp */
+    LMC_ST_CONTAINER_ZIP = 1,  /* torch.save(), torch.jit.save(), numpy.savez(); several together: .distcp */
     LMC_ST_CONTAINER_NPY = 2,  /* numpy.save() */
     LMC_ST_CONTAINER_GGUF = 3, /* llama.cpp */
     LMC_ST_CONTAINER_RAW = 4   /* any other file, cut into pieces */
@@ -112,9 +111,8 @@ typedef struct lmc_st_tensor {
     const char *dtype_name;
     const uint64_t *shape; /* `rank` numbers; NULL for rank 0 */
     size_t rank;
-    uint64_t nbytes; /* content */
-    uint64_t
-        data_offset; /* of the content among the contents of all tensors, which stand one behind the other */
+    uint64_t nbytes;        /* content */
+    uint64_t data_offset;   /* of the content among those of all tensors, one behind the other */
     uint64_t stored_nbytes; /* in this file: the frame (0 for an alias), or `nbytes` in a plain file */
 } lmc_st_tensor;
 
@@ -134,16 +132,14 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open(const char *path, lmc_st_file **
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator,
                                                      lmc_st_file **file, lmc_st_diag *diag);
 
-/* lmc_st_open_with(), but a file of no known kind is taken as pieces (LMC_ST_CONTAINER_RAW), as with
- * lmc_st_options.raw. */
+/* lmc_st_open_with(), but a file of no known kind is taken as LMC_ST_CONTAINER_RAW, as with lmc_st_options.raw. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_open_raw(const char *path, const lmc_allocator *allocator,
                                                           lmc_st_file **file, lmc_st_diag *diag);
 
 /* Opens what a function gives instead of a file: an object of a store, a file in memory. `name` serves messages, and
  * tells the kind as a path does. read(user, offset, dst, nbytes) gives bytes [offset, offset + nbytes) of file_nbytes;
  * any thread that uses the file may call it, several at once, until lmc_st_close(). A status other than LMC_OK ends the
- * call that reads, with that status. Bases are not looked for beside such a file. allocator: as for
- * lmc_st_open_with(). */
+ * call that reads, with that status. Its bases are given (lmc_st_use_base()). allocator: lmc_st_open_with(). */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_open_from(const char *name, lmc_read_fn read, void *user,
                                                            uint64_t file_nbytes,
                                                            const lmc_allocator *allocator, lmc_st_file **file,
@@ -152,10 +148,8 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_open_from(const char *name, lmc
 /* NULL is allowed. No other call on the file may run. */
 LMC_STABLE void lmc_st_close(lmc_st_file *file);
 
-/* What the file is, or of an archive, what the file was that it was made from. */
+/* What the file is, or of an archive, what it was made from; and 1 for an archive, 0 for a plain file. */
 LMC_STABLE lmc_st_container lmc_st_container_of(const lmc_st_file *file);
-
-/* 1 for an archive, 0 for a plain file. */
 LMC_STABLE int lmc_st_is_archive(const lmc_st_file *file);
 
 /* Bytes of the open file, and bytes of the original file. Both are equal for a plain file. */
@@ -204,28 +198,33 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read_range(const lmc_st_file *file, l
                                                       uint64_t first_byte, size_t nbytes, void *dst,
                                                       lmc_st_diag *diag);
 
-/* Reads a whole tensor as lmc_st_read_range() does. dst_capacity must be at least the tensor's nbytes, else
- * DST_SMALL. */
+/* Reads a whole tensor as lmc_st_read_range() does. DST_SMALL: dst_capacity is less than the tensor's nbytes. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index,
                                                 void *dst, size_t dst_capacity, lmc_st_diag *diag);
 
 /* Where a tensor is stored in the open file: its frame (of an alias, that of its owner), or the tensor itself in a
- * plain file. For those who fetch parts of a file from afar. Error: ARG. */
+ * plain file. For those who fetch parts of a file from afar. And where it begins in the original file. Error: ARG. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index,
                                                               uint64_t *offset, uint64_t *nbytes);
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index,
+                                                               uint64_t *offset);
 
-/* Reads bytes [first_byte, first_byte + nbytes) of a tensor as they are stored at its place, unverified: for those who
- * decode frames themselves, as lmc_cuda.h does. Errors: ARG (no such tensor, the range leaves its place), IO. */
+/* Where the stored bytes stand for a read of a part, and which content [*begin, *end) they hold: whole blocks, or all
+ * of a frame without an index. Head and tail of the frame are read. A tensor with a base needs that content of it,
+ * too; of an F32 base of a BF16 tensor, twice these numbers. All are 0 after a failure. Errors: lmc_st_read_range(). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_range_place(const lmc_st_file *file, uint64_t index,
+                                                             uint64_t first_byte, uint64_t nbytes,
+                                                             uint64_t *offset, uint64_t *stored_nbytes,
+                                                             uint64_t *begin, uint64_t *end,
+                                                             lmc_st_diag *diag);
+
+/* Reads bytes [first_byte, first_byte + nbytes) of a tensor's place as they are stored, unverified: for those who
+ * decode frames themselves (lmc_cuda.h). Errors: ARG (no such tensor, the range leaves its place), IO. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_read_stored(const lmc_st_file *file, uint64_t index,
                                                              uint64_t first_byte, size_t nbytes, void *dst,
                                                              lmc_st_diag *diag);
 
-/* Where a tensor begins in the original file. Error: ARG. */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index,
-                                                               uint64_t *offset);
-
 /* ---- bases --------------------------------------------------------------------------------------
- *
  * An archive can be coded against another file, its base. A base is a plain file or an archive, which may have a
  * base in turn. Such a chain has at most LMC_ST_CHAIN_MAX files. The original headers of its files have at most
  * LMC_ST_CHAIN_HEADER_NBYTES_MAX bytes together. Files with equal headers, as snapshots have, share one header in
@@ -264,8 +263,7 @@ typedef struct lmc_st_base {
     uint64_t tensor_count; /* tensors of this archive that were coded against it */
 } lmc_st_base;
 
-/* Returns 1 and fills *base if the file is an archive with a base. Returns 0 otherwise, and for a struct_size that the
- * library does not know. */
+/* Returns 1 and fills *base if the file is an archive with a base, else 0; also for a struct_size that is not known. */
 LMC_EXPERIMENTAL int lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base);
 
 /* The tensor that tensor `index` was coded against. Returns 1 and sets *place and *base_index, an index in the base or
@@ -278,6 +276,13 @@ LMC_EXPERIMENTAL int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index,
  * Errors: NOMEM, ARG (the base is open already). */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_set_base(lmc_st_file *file, const char *base,
                                                           const char *const *base_dirs, size_t base_dir_count,
+                                                          lmc_st_diag *diag);
+
+/* Makes the open file `base` the base of `file`; none is looked for then. `base` stays the caller's, who closes it
+ * after `file`. It serves one file at a time. Reads may run; for a chain, one lmc_st_use_base() at a time.
+ * Errors: BASE (it has another size or header, or needs `file`), LIMIT (as lmc_st_open_base()), ARG (`file` needs no
+ * base, or has it already; `base` serves another file). */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base,
                                                           lmc_st_diag *diag);
 
 /* Finds and opens the base, unless an earlier call has done so. Use *base as any open file, but do not close it: it
@@ -373,9 +378,8 @@ typedef struct lmc_st_result {
     uint64_t file_nbytes;   /* the original file */
     uint64_t stored_nbytes; /* the archive; for a plain file that was verified: file_nbytes */
     uint64_t tensor_count;
-    int is_archive; /* verify: 1 if the file is an archive, so that its content was verified */
-    uint64_t
-        damaged_count; /* verify, salvage: tensors that are lost; what stands between them counts as one */
+    int is_archive;             /* verify: 1 if the file is an archive, so that its content was verified */
+    uint64_t damaged_count;     /* verify, salvage: tensors that are lost; all between them counts as one */
     unsigned char sha256[32];   /* if asked for and the call succeeded: of the (original) file */
     uint64_t file_count;        /* directories: files of any kind */
     uint64_t kept_count;        /* directories: archives that an earlier run wrote */
@@ -455,11 +459,9 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_read_many(const lmc_st_file *fi
  * call without a diagnostic that fails leaves the writer as it was. */
 typedef struct lmc_st_writer lmc_st_writer;
 
-/* allocator: NULL for malloc and free; copied. Errors: NOMEM. Free with lmc_st_writer_free(). */
+/* allocator: NULL for malloc and free; copied. Error: NOMEM. Free with lmc_st_writer_free(), which allows NULL. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_create(const lmc_allocator *allocator,
                                                          lmc_st_writer **writer);
-
-/* NULL is allowed. */
 LMC_STABLE void lmc_st_writer_free(lmc_st_writer *writer);
 
 /* Adds an entry of `__metadata__` (loaders of models want "format" = "pt"). Key and value are UTF-8 of the given sizes
@@ -507,7 +509,6 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_write_plain(const lmc_st_write
                                                               lmc_st_result *result, lmc_st_diag *diag);
 
 /* ---- directories --------------------------------------------------------------------------------
- *
  * lmc_st_convert() of a directory writes a directory. Every file whose container is known (lmc_st_container) becomes an
  * archive of its name with .lmc: a file named *.safetensors, and any other that is one by its content. Every other file
  * is copied. Links to files are followed, and empty folders are kept. All files are looked at before anything is
@@ -540,7 +541,6 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_write_plain(const lmc_st_write
  * is taken. So it is with `base_dirs`. */
 
 /* ---- experimental ----------------------------------------------------------------------------------
- *
  * The command lmc-st needs these calls. They may change in any minor version. */
 
 /* Version of the archives that this library writes and reads (docs/archive.md). */
@@ -549,17 +549,15 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_write_plain(const lmc_st_write
 /* Reads many ranges of one tensor. The frame is opened once, and the block that was decoded last is kept. */
 typedef struct lmc_st_reader lmc_st_reader;
 
-/* Opens tensor `index` of `file`, which must stay open. Free with lmc_st_reader_free(). Errors: as
- * lmc_st_read_range(). */
+/* Opens tensor `index` of `file`, which must stay open. Free with lmc_st_reader_free(), which allows
+ * NULL. Errors: as lmc_st_read_range(). */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index,
                                                                lmc_st_reader **reader, lmc_st_diag *diag);
+LMC_EXPERIMENTAL void lmc_st_reader_free(lmc_st_reader *reader);
 
 /* Reads content bytes [first_byte, first_byte + nbytes), as lmc_st_read_range(). One thread at a time. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint64_t first_byte,
                                                              size_t nbytes, void *dst, lmc_st_diag *diag);
-
-/* NULL is allowed. */
-LMC_EXPERIMENTAL void lmc_st_reader_free(lmc_st_reader *reader);
 
 /* The content hash of tensor `index` of an archive (lmc_content_hash()), and the size of the blocks that the hash is
  * made from. Contents with equal hashes are equal. Contents of one size and one block size with different hashes
@@ -569,8 +567,7 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_content_hash(const lmc_st_file 
                                                               uint64_t *hash, size_t *block_nbytes,
                                                               lmc_st_diag *diag);
 
-/* lmc_params.row_nbytes as lmc_st_convert() sets it for tensor `index`. 0 if it has no rows, and for an invalid
- * index. */
+/* lmc_params.row_nbytes as lmc_st_convert() sets it for tensor `index`. 0 without rows, and for an invalid index. */
 LMC_EXPERIMENTAL uint32_t lmc_st_row_nbytes(const lmc_st_file *file, uint64_t index);
 
 /* Error IO if the file has changed since it was opened. */
@@ -593,8 +590,7 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status
 lmc_st_visit_archives(const char *in_path, const lmc_st_options *options,
                       int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag);
 
-/* lmc_st_restore(), but a plain safetensors file is copied as it is once its header has been checked. Needs
- * options->out_fd. */
+/* lmc_st_restore() to options->out_fd, but a plain safetensors file is copied once its header has been checked. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_cat(const char *in_path, const lmc_st_options *options,
                                                      lmc_st_result *result, lmc_st_diag *diag);
 

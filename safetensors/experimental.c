@@ -1,5 +1,6 @@
 /*
- * experimental.c - calls of lmc_st.h that lmc-st needs beside the stable ones. Each puts a few inner calls together.
+ * experimental.c - calls of lmc_st.h that lmc-st and the Python package need beside the stable ones. Each puts a few
+ * inner calls together.
  */
 #include "lmc_st.h"
 
@@ -94,6 +95,86 @@ lmc_status lmc_st_content_hash(const lmc_st_file *file, uint64_t index, uint64_t
     if (status == LMC_OK)
         status = read_block_nbytes(file, index, block_nbytes, call.diag);
     *hash = status == LMC_OK ? file->hashes[index] : 0;
+    return st_call_end(&call, status);
+}
+
+/* A part of a tensor's content, and where its stored bytes stand. */
+typedef struct range_place {
+    uint64_t begin, end;
+    uint64_t offset, stored_nbytes;
+} range_place;
+
+/* The blocks of a frame that hold a part, which is not empty. */
+static lmc_status find_blocks(const lmc_st_file *file, size_t index, range_place *place, lmc_st_diag *diag)
+{
+    lmc_ctx *ctx = NULL;
+    st_frame frame;
+    if (lmc_ctx_create(&file->memory, &ctx) != LMC_OK)
+        return st_fail_nomem(diag);
+    lmc_status status = st_frame_open(&frame, file, NULL, ctx, index, diag);
+    if (status == LMC_OK && st_frame_has_index(&frame.info)) {
+        const uint64_t block_nbytes = frame.info.block_nbytes;
+        const uint64_t first = place->begin / block_nbytes;
+        const uint64_t last = (place->end - 1) / block_nbytes;
+        size_t stored_nbytes = 0;
+        status = st_frame_extent(&frame, first, last - first + 1, &place->offset, &stored_nbytes, diag);
+        place->stored_nbytes = stored_nbytes;
+        place->begin = first * block_nbytes;
+        place->end =
+            last + 1 < frame.info.block_count ? (last + 1) * block_nbytes : frame.info.content_nbytes;
+    } else if (status == LMC_OK) {
+        *place = (range_place){.end = frame.info.content_nbytes,
+                               .offset = st_file_frame_offset(file, index),
+                               .stored_nbytes = st_file_frame_nbytes(file, index)};
+    }
+    st_frame_close(&frame);
+    lmc_ctx_free(ctx);
+    return status;
+}
+
+static lmc_status find_range(const lmc_st_file *file, uint64_t index, uint64_t nbytes, range_place *place,
+                             lmc_st_diag *diag)
+{
+    if (index >= file->header.tensor_count)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
+    const uint64_t content_nbytes = st_file_tensor_nbytes(file, (size_t)index);
+    if (place->begin > content_nbytes || nbytes > content_nbytes - place->begin)
+        return st_file_blame(file, (size_t)index,
+                             st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the tensor"),
+                             diag);
+    place->end = place->begin + nbytes;
+    place->offset = st_file_frame_offset(file, (size_t)index);
+    if (nbytes > 0 && file->is_archive)
+        return find_blocks(file, (size_t)index, place, diag);
+    place->offset += file->is_archive ? 0 : place->begin;
+    place->stored_nbytes = nbytes;
+    return LMC_OK;
+}
+
+lmc_status lmc_st_range_place(const lmc_st_file *file, uint64_t index, uint64_t first_byte, uint64_t nbytes,
+                              uint64_t *offset, uint64_t *stored_nbytes, uint64_t *begin, uint64_t *end,
+                              lmc_st_diag *diag)
+{
+    st_call call;
+    range_place place = {.begin = first_byte};
+    lmc_status status = st_call_begin(&call, file->path, NULL, NULL, diag);
+    if (status == LMC_OK)
+        status = find_range(file, index, nbytes, &place, call.diag);
+    if (status != LMC_OK)
+        place = (range_place){0};
+    *offset = place.offset;
+    *stored_nbytes = place.stored_nbytes;
+    *begin = place.begin;
+    *end = place.end;
+    return st_call_end(&call, status);
+}
+
+lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin(&call, file->path, NULL, NULL, diag);
+    if (status == LMC_OK)
+        status = st_file_use_base(file, base, call.diag);
     return st_call_end(&call, status);
 }
 

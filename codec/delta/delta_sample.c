@@ -21,6 +21,26 @@ static lmc_status read_base(const lmc_pair_source *source, uint64_t first, size_
     return LMC_OK;
 }
 
+/* A base may have to be decoded to be read, block by block, each of PLACE_VALUES or a multiple of it. So the runs of a
+ * large tensor stand in a few places of that size. */
+#define PLACE_COUNT 8
+#define PLACE_VALUES ((uint64_t)1 << 16)
+
+/* Where run i of `count`, each of n values, begins in a range of value_count. */
+static uint64_t spread_run(uint64_t value_count, size_t n, size_t i, size_t count)
+{
+    return count > 1 ? (value_count - n) / (count - 1) * i : 0;
+}
+
+static uint64_t find_run(uint64_t value_count, size_t n, size_t i, size_t count)
+{
+    const size_t place_runs = count / PLACE_COUNT;
+    if (value_count <= PLACE_COUNT * PLACE_VALUES || place_runs == 0)
+        return spread_run(value_count, n, i, count);
+    const uint64_t place = (value_count / PLACE_VALUES - 1) * (i / place_runs) / (PLACE_COUNT - 1);
+    return place * PLACE_VALUES + spread_run(PLACE_VALUES, n, i % place_runs, place_runs);
+}
+
 lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint8_t *buffer, lmc_pairs *pairs)
 {
     const unsigned element_nbytes = source->element_nbytes;
@@ -29,15 +49,15 @@ lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint
     const uint64_t wanted = run_values * run_count;
     const size_t n = (size_t)(source->value_count <= wanted ? source->value_count : run_values);
     const size_t runs = source->value_count <= wanted ? 1 : run_count;
-    const uint64_t step = runs > 1 ? (source->value_count - n) / (runs - 1) : 0;
     assert(run_values <= 256);
     *pairs = (lmc_pairs){.element_nbytes = element_nbytes, .content = buffer, .base = base};
     for (size_t i = 0; i < runs; i++) {
         const size_t at = pairs->count * element_nbytes;
+        const uint64_t first = find_run(source->value_count, n, i, runs);
         lmc_status status =
-            source->read(source->user, step * i * element_nbytes, buffer + at, n * element_nbytes);
+            source->read(source->user, first * element_nbytes, buffer + at, n * element_nbytes);
         if (status == LMC_OK)
-            status = read_base(source, step * i, n, base + at);
+            status = read_base(source, first, n, base + at);
         if (status != LMC_OK)
             return status;
         pairs->count += n;

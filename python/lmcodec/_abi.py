@@ -13,8 +13,10 @@ from typing import Any
 
 from . import _library
 
-OK = 0
+OK, CANCELLED = 0, 12
 NO_OFFSET = 2**64 - 1
+IO = 10
+BASE_FILE = 0
 MODE_STORED = 0
 RUN_STEP_MAX = 2**63
 RUN_UNKNOWN = 2**64 - 1
@@ -28,6 +30,7 @@ PROGRESS = ctypes.CFUNCTYPE(None, c_void_p, c_uint64, c_uint64)
 FILE_DONE = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_int, c_uint64, c_uint64)
 ALLOCATE = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t)
 RELEASE = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
+READ = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_void_p, c_size_t)
 
 
 class Sized(ctypes.Structure):
@@ -227,6 +230,7 @@ status_text = _call("lmc_status_text", c_char_p, c_int)
 core_count = _call("lmc_core_count", c_uint)
 dtype_name = _call("lmc_dtype_name", c_char_p, c_int)
 dtype_nbits = _call("lmc_dtype_nbits", c_uint, c_int)
+dtype_guess = _call("lmc_dtype_guess", c_int, c_void_p, c_size_t, c_uint)
 params_init = _call("lmc_params_init_sized", None, c_void_p, c_size_t)
 ctx_create = _call("lmc_ctx_create", c_int, c_void_p, c_void_p)
 ctx_free = _call("lmc_ctx_free", None, c_void_p)
@@ -244,6 +248,7 @@ read_info = _call("lmc_read_info", c_int, c_void_p, c_size_t, c_void_p, c_void_p
 st_container_name = _call("lmc_st_container_name", c_char_p, c_int)
 st_mode_name = _call("lmc_st_mode_name", c_char_p, c_int)
 st_open = _call("lmc_st_open", c_int, c_char_p, c_void_p, _DIAG)
+st_open_from = _call("lmc_st_open_from", c_int, c_char_p, READ, c_void_p, c_uint64, c_void_p, c_void_p, _DIAG)
 st_close = _call("lmc_st_close", None, c_void_p)
 st_container_of = _call("lmc_st_container_of", c_int, c_void_p)
 st_is_archive = _call("lmc_st_is_archive", c_int, c_void_p)
@@ -253,6 +258,11 @@ st_header = _call("lmc_st_header", c_void_p, c_void_p, POINTER(c_size_t))
 st_tensor_count = _call("lmc_st_tensor_count", c_uint64, c_void_p)
 st_tensor_info = _call("lmc_st_tensor_info", c_int, c_void_p, c_uint64, c_void_p)
 st_tensor_mode = _call("lmc_st_tensor_mode", c_int, c_void_p, c_uint64, POINTER(c_int), _DIAG)
+st_tensor_place = _call("lmc_st_tensor_place", c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_uint64))
+st_tensor_base = _call("lmc_st_tensor_base", c_int, c_void_p, c_uint64, POINTER(c_int), POINTER(c_uint64))
+st_range_place = _call("lmc_st_range_place", c_int, c_void_p, c_uint64, c_uint64, c_uint64, *[POINTER(c_uint64)] * 4,
+                       _DIAG)
+st_use_base = _call("lmc_st_use_base", c_int, c_void_p, c_void_p, _DIAG)
 st_read_range = _call("lmc_st_read_range", c_int, c_void_p, c_void_p, c_uint64, c_uint64, c_size_t, c_void_p, _DIAG)
 st_tensor_place = _call("lmc_st_tensor_place", c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_uint64))
 st_tensor_base = _call("lmc_st_tensor_base", c_int, c_void_p, c_uint64, POINTER(c_int), POINTER(c_uint64))
@@ -270,6 +280,8 @@ st_writer_create = _call("lmc_st_writer_create", c_int, c_void_p, c_void_p)
 st_writer_free = _call("lmc_st_writer_free", None, c_void_p)
 st_writer_set_metadata = _call("lmc_st_writer_set_metadata", c_int, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t)
 st_writer_add = _call("lmc_st_writer_add", c_int, c_void_p, c_char_p, c_size_t, c_int, c_void_p, c_size_t, c_void_p)
+st_writer_add_from = _call("lmc_st_writer_add_from", c_int, c_void_p, c_char_p, c_size_t, c_int, c_void_p, c_size_t,
+                           READ, c_void_p)
 st_writer_write = _call("lmc_st_writer_write", c_int, c_void_p, c_char_p, c_void_p, c_void_p, _DIAG)
 st_writer_write_plain = _call("lmc_st_writer_write_plain", c_int, c_void_p, c_char_p, c_void_p, c_void_p, _DIAG)
 

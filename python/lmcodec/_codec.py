@@ -220,11 +220,11 @@ def _describe(data: Any) -> tuple[str, int]:
         view = memoryview(data)
     except (TypeError, ValueError, BufferError):  # a NumPy array of ml_dtypes has a buffer that cannot tell its dtype
         dtype = NUMPY_NAMES.get(str(getattr(data, "dtype", "")), "U8")
-        return dtype, _row_nbytes(getattr(data, "shape", ()), getattr(data, "itemsize", 0))
-    return _FORMAT_DTYPES.get(view.format.lstrip("@=<"), "U8"), _row_nbytes(view.shape or (), view.itemsize)
+        return dtype, row_nbytes_of(getattr(data, "shape", ()), getattr(data, "itemsize", 0))
+    return _FORMAT_DTYPES.get(view.format.lstrip("@=<"), "U8"), row_nbytes_of(view.shape or (), view.itemsize)
 
 
-def _row_nbytes(shape: Sequence[int], itemsize: int) -> int:
+def row_nbytes_of(shape: Sequence[int], itemsize: int) -> int:
     """As archives have it: the last dimension, and dimensions before it as long as it has few values."""
     values = 1
     for size in reversed(shape[1:]):

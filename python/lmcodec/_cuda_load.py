@@ -1,8 +1,8 @@
 """Loads tensors of an archive whose frames a GPU decodes.
 
 Frames are read as they are stored, into two pinned buffers in turn. While the device gets and decodes those of one, the
-next ones are read into the other. Tensors against a base, and plain files, are left to the caller; so are tensors that
-the device refuses: the host decides whether they are damaged.
+next ones are read into the other. Tensors against a base, plain and remote files are left to the caller; so are tensors
+that the device refuses: the host decides whether they are damaged.
 """
 
 from __future__ import annotations
@@ -114,8 +114,10 @@ class Loader:
         """Those of the tensors that the device decodes; fewer if it runs out of memory. progress(done bytes, all
         bytes): of all tensors. Raises as File.read_many() does, and DTypeError, DeviceError.
         """
+        if type(file) is not File or not file.is_archive:  # a remote file fetches frames in an order of its own
+            return Loaded({}, [])
         wanted = [_Wanted(name, info, file.place(info)[1]) for name, info in tensors.items()
-                  if info.nbytes and file.is_archive and not file.has_base(info)]
+                  if info.nbytes and not file.has_base(info)]
         if sum(entry.info.nbytes for entry in wanted) < max(self._least_nbytes, 1):
             return Loaded({}, [])
         total = sum(info.nbytes for info in tensors.values())

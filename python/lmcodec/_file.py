@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import zlib
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from . import _abi, _codec
 from ._buffer import Buffer, new_bytearray
@@ -37,24 +37,47 @@ class _Places(NamedTuple):
     base_dirs: list[bytes]
 
 
-class _Handle:
-    """lmc_st_file. It is closed with the last reference to it, so no call is at work then."""
+class Handle:
+    """lmc_st_file. It is closed with the last reference to it, so no call is at work then.
 
-    def __init__(self, path: bytes, base: bytes | None, base_dirs: Any) -> None:
+    open_file(pointer, diag): the call that opens it.
+    """
+
+    def __init__(self, open_file: Callable[[Any, Any], int]) -> None:
         self.pointer = ctypes.c_void_p()
+        self._kept: list[Any] = []
         diag = _abi.StDiag()
-        check(_abi.st_open(path, ctypes.byref(self.pointer), ctypes.byref(diag)), diag)
-        if base is not None or base_dirs:
-            check(_abi.st_set_base(self.pointer, base, base_dirs, len(base_dirs), ctypes.byref(diag)), diag)
+        check(open_file(ctypes.byref(self.pointer), ctypes.byref(diag)), diag)
 
     def __del__(self, close: Any = _abi.st_close) -> None:
         if self.pointer:
             close(self.pointer)
 
+    def keep(self, thing: Any) -> None:
+        """`thing` must live until the file is closed."""
+        self._kept.append(thing)
+
     def header(self) -> bytes:
         nbytes = ctypes.c_size_t()
         address = _abi.st_header(self.pointer, ctypes.byref(nbytes))
         return ctypes.string_at(address, nbytes.value)
+
+    def base_name(self) -> str | None:
+        """Name of the file that the archive was coded against; None if it needs none."""
+        base = _abi.StBase()
+        if not _abi.st_base_info(self.pointer, ctypes.byref(base)):
+            return None
+        name: bytes = base.name
+        return name.decode()
+
+
+def open_path(path: bytes, base: bytes | None, base_dirs: Any) -> Handle:
+    """Opens a file of this machine. base_dirs: path_array()."""
+    handle = Handle(lambda pointer, diag: int(_abi.st_open(path, pointer, diag)))
+    if base is not None or base_dirs:
+        diag = _abi.StDiag()
+        check(_abi.st_set_base(handle.pointer, base, base_dirs, len(base_dirs), ctypes.byref(diag)), diag)
+    return handle
 
 
 class File:
@@ -70,12 +93,15 @@ class File:
     """
 
     def __init__(self, path: Path, *, base: Path | None = None, base_dirs: Sequence[Path] = ()) -> None:
-        self._handle: _Handle | None = _Handle(encode_path(path), None if base is None else encode_path(base),
-                                               path_array(base_dirs))
+        handle = open_path(encode_path(path), None if base is None else encode_path(base), path_array(base_dirs))
         self._places = _Places(os.path.abspath(encode_path(path)),
                                None if base is None else os.path.abspath(encode_path(base)),
                                [os.path.abspath(encode_path(folder)) for folder in base_dirs])
-        self._header = self._handle.header()
+        self._begin(handle)
+
+    def _begin(self, handle: Handle) -> None:
+        self._handle: Handle | None = handle
+        self._header = handle.header()
         self._metadata, self._tensors = _parse(self._header)
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -122,11 +148,7 @@ class File:
     @property
     def base_name(self) -> str | None:
         """Name of the file that the archive was coded against, without folder and `.lmc`; None if it needs none."""
-        base = _abi.StBase()
-        if not _abi.st_base_info(self._open().pointer, ctypes.byref(base)):
-            return None
-        name: bytes = base.name
-        return name.decode()
+        return self._open().base_name()
 
     def find(self, name: str) -> TensorInfo:
         """What this tensor is. Raises TensorNotFound."""
@@ -162,10 +184,17 @@ class File:
         Threads share the work. progress(done bytes, all bytes) is called after each piece of it. What it raises ends
         the call. Raises as read_into() does.
         """
-        handle = self._open()
+        self._decode_many(self._open(), tensors, addresses, threads, progress)
+
+    def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
+        """Reads bytes [first_byte, first_byte + nbytes) of a tensor to memory at this address."""
+        self._decode_range(self._open(), tensor, first_byte, nbytes, address)
+
+    def _decode_many(self, handle: Handle, tensors: Sequence[TensorInfo], addresses: Sequence[int],
+                     threads: int | None = None, progress: Progress | None = None) -> None:
         nbytes = sum(tensor.nbytes for tensor in tensors)
         if len(tensors) == 1 and nbytes < _WAITING_FROM_NBYTES and progress is None:
-            self.read_range(tensors[0], 0, nbytes, addresses[0])
+            self._decode_range(handle, tensors[0], 0, nbytes, addresses[0])
             return
         indices = (ctypes.c_uint64 * len(tensors))(*(tensor.number for tensor in tensors))
         destinations = (ctypes.c_void_p * len(tensors))(*addresses)
@@ -173,15 +202,13 @@ class File:
         options.check(options.run(lambda settings, diag: _abi.st_read_many(
             handle.pointer, indices, destinations, len(tensors), settings, diag)))
 
-    def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
-        """Reads bytes [first_byte, first_byte + nbytes) of a tensor to memory at this address."""
+    def _decode_range(self, handle: Handle, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
         if nbytes == 0:
             return
         if nbytes >= _WAITING_FROM_NBYTES and nbytes == tensor.nbytes:
-            self.read_many([tensor], [address])
+            self._decode_many(handle, [tensor], [address])
             return
-        handle = self._open()
-        piece_nbytes = self._piece_nbytes(handle, tensor, nbytes)
+        piece_nbytes = self._piece_nbytes(handle, tensor, nbytes, _PIECE_NBYTES)
         for done in range(0, nbytes, piece_nbytes):  # a signal is heard between two pieces
             diag = _abi.StDiag()
             check(_abi.st_read_range(handle.pointer, _codec.context().pointer, tensor.number, first_byte + done,
@@ -211,14 +238,18 @@ class File:
         check(_abi.st_content_hash(self._open().pointer, tensor.number, ctypes.byref(content_hash),
                                    ctypes.byref(block_nbytes), ctypes.byref(diag)), diag)
 
+    def piece_nbytes(self, tensor: TensorInfo, nbytes: int, wanted: int) -> int:
+        """How many bytes of a tensor to read at once, of nbytes in all, where `wanted` at a time would be enough."""
+        return self._piece_nbytes(self._open(), tensor, nbytes, wanted)
+
     @staticmethod
-    def _piece_nbytes(handle: _Handle, tensor: TensorInfo, nbytes: int) -> int:
+    def _piece_nbytes(handle: Handle, tensor: TensorInfo, nbytes: int, wanted: int) -> int:
         """A stored frame has one checksum: every range of it is read with all of it."""
-        if nbytes <= _PIECE_NBYTES:
+        if nbytes <= wanted:
             return nbytes
         mode, diag = ctypes.c_int(), _abi.StDiag()
         check(_abi.st_tensor_mode(handle.pointer, tensor.number, ctypes.byref(mode), ctypes.byref(diag)), diag)
-        return nbytes if mode.value == _abi.MODE_STORED else _PIECE_NBYTES
+        return nbytes if mode.value == _abi.MODE_STORED else wanted
 
     def close(self) -> None:
         """Closes the file. A read that is at work in another thread ends first."""
@@ -234,7 +265,7 @@ class File:
         self._open()
         return _open_again, (self._places, zlib.crc32(self._header))
 
-    def _open(self) -> _Handle:
+    def _open(self) -> Handle:
         handle = self._handle
         if handle is None:
             raise ClosedError("File is closed")
@@ -242,30 +273,32 @@ class File:
             handle = self._reopen(handle)
         return handle
 
-    def _reopen(self, handle: _Handle) -> _Handle:
+    def _reopen(self, handle: Handle) -> Handle:
         """In a child process: the lock of a file with a base may have been held when the parent forked."""
         with self._lock:
             if self._pid != os.getpid():
-                base = _abi.StBase()
-                if _abi.st_base_info(handle.pointer, ctypes.byref(base)):
+                if handle.base_name() is not None:
                     places = self._places
-                    handle = _Handle(places.path, places.base, path_array(places.base_dirs))
+                    handle = open_path(places.path, places.base, path_array(places.base_dirs))
                     if handle.header() != self._header:
-                        raise _changed(places)
+                        raise changed(os.fsdecode(places.path))
                     self._handle = handle
                 self._pid = os.getpid()
             return self._handle or handle
 
 
-def _changed(places: _Places) -> DataError:
-    return DataError("%s: the file has changed since it was opened" % os.fsdecode(places.path))
+def changed(name: str) -> DataError:
+    """The exception for a file that is another one than before."""
+    error = DataError("%s: the file has changed since it was opened" % name)
+    error.file = name
+    return error
 
 
 def _open_again(places: _Places, header_crc: int) -> File:
     """The file of a pickle."""
     file = File(places.path, base=places.base, base_dirs=places.base_dirs)
     if zlib.crc32(file.header) != header_crc:
-        raise _changed(places)
+        raise changed(os.fsdecode(places.path))
     return file
 
 

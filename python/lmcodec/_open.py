@@ -16,7 +16,8 @@ from ._slices import Slice
 class safe_open:
     """An open archive or safetensors file, whose tensors come as arrays of a framework. As safetensors.safe_open.
 
-    filename: of the file. The content tells whether it is an archive.
+    filename: of the file, a URL such as "s3://bucket/model.lmc" (lmcodec.remote), or an open File. The content tells
+        whether it is an archive.
     framework: "pt", "torch", "pytorch"; "np", "numpy"; "flax", "jax".
     device: where tensors of torch go: "cpu", "cuda", "cuda:1", "mps", ... or the number of an accelerator.
     backend: "mmap" or "pread". It is accepted for safetensors' sake and means nothing.
@@ -27,11 +28,11 @@ class safe_open:
     threads may use one object. It can be pickled, as File can. It is also a context manager.
     """
 
-    def __init__(self, filename: Path, framework: str, device: Any = "cpu", *, backend: str = "mmap",
+    def __init__(self, filename: Path | File, framework: str, device: Any = "cpu", *, backend: str = "mmap",
                  threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = ()) -> None:
         if backend not in ("mmap", "pread"):
             raise ArgumentError('backend "%s" is invalid (expected one of: "mmap", "pread")' % (backend,))
-        self._file: File | None = File(filename, base=base, base_dirs=base_dirs)
+        self._file: File | None = _file_of(filename, base, base_dirs)
         self._arrays: Arrays = arrays_of(framework, device)
         self._threads = threads
 
@@ -112,6 +113,18 @@ class safe_open:
             file.read_many(tensors, addresses, threads=self._threads, progress=progress)
         for name, tensor in batch.items():
             results[name] = self._arrays.finish(arrays[name], tensor.dtype, tensor.shape)
+
+
+def _file_of(filename: Path | File, base: Path | None, base_dirs: Sequence[Path]) -> File:
+    if isinstance(filename, File):
+        if base is not None or base_dirs:
+            raise ArgumentError("an open file has its bases already")
+        return filename
+    if isinstance(filename, str) and "://" in filename:
+        from .remote import File as RemoteFile
+
+        return RemoteFile(filename, base=base, base_dirs=base_dirs)
+    return File(filename, base=base, base_dirs=base_dirs)
 
 
 def _batches(tensors: Any, batch_nbytes: int) -> Any:

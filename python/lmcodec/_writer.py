@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _abi, _memory
 from ._codec import dtype_of
 from ._errors import LMCError, check_status, error_of
 from ._options import CallOptions, Path, Progress, encode_path
 
+Read = Callable[[int, int, int], None]
+
 
 class Entry(NamedTuple):
-    """A tensor to be written: its content at `address`, little-endian and in C order. `owner` keeps it alive."""
+    """A tensor to be written: its content at `address`, little-endian and in C order. `owner` keeps it alive.
+
+    read: supplies the content instead: read(offset, address, nbytes) copies bytes [offset, offset + nbytes) of it to
+        the address. Threads of the library call it, more than once for the same bytes.
+    """
 
     name: str
     dtype: str
     shape: Sequence[int]
     address: int
     owner: Any
+    read: Read | None = None
 
 
 class _Writer:
@@ -29,6 +36,7 @@ class _Writer:
         self.pointer = ctypes.c_void_p()
         check_status(_abi.st_writer_create(None, ctypes.byref(self.pointer)))
         self._owners: list[Any] = []
+        self.raised: list[BaseException] = []
         if not isinstance(metadata, (Mapping, type(None))):
             raise TypeError("metadata are a dict of strings, not %s" % type(metadata).__name__)
         for key, value in (metadata or {}).items():
@@ -44,11 +52,28 @@ class _Writer:
             raise TypeError("names of tensors are strings, not %s" % type(entry.name).__name__)
         name = entry.name.encode()
         shape = (ctypes.c_uint64 * len(entry.shape))(*entry.shape)
-        status = _abi.st_writer_add(self.pointer, name, len(name), dtype_of(entry.dtype), shape, len(entry.shape),
-                                    entry.address or None)
+        about = (self.pointer, name, len(name), dtype_of(entry.dtype), shape, len(entry.shape))
+        if entry.read is None:
+            status = _abi.st_writer_add(*about, entry.address or None)
+        else:
+            function = self._guarded(entry.read)
+            self._owners.append(function)
+            status = _abi.st_writer_add_from(*about, function, None)
         if status != _abi.OK:
             raise error_of(status, tensor=entry.name)
         self._owners.append(entry.owner)
+
+    def _guarded(self, read: Read) -> Any:
+        """A C function for `read`. What it raises ends the call of the library."""
+        def guarded(user: Any, offset: int, address: int, nbytes: int) -> int:
+            try:
+                read(offset, address, nbytes)
+            except BaseException as error:
+                self.raised.append(error)
+                return _abi.CANCELLED
+            return _abi.OK
+
+        return _abi.READ(guarded)
 
     def __del__(self, free: Any = _abi.st_writer_free) -> None:
         if self.pointer:
@@ -85,4 +110,7 @@ def _write(entries: Iterable[Entry], path: bytes, metadata: Mapping[str, str] | 
         raise LMCError("a safetensors file has no base: plain=False, or a name that does not end in .safetensors")
     writer = _Writer(entries, metadata)
     call = _abi.st_writer_write_plain if plain else _abi.st_writer_write
-    options.check(options.run(lambda settings, diag: call(writer.pointer, path, settings, None, diag)))
+    status = options.run(lambda settings, diag: call(writer.pointer, path, settings, None, diag))
+    if writer.raised:
+        raise writer.raised[0]
+    options.check(status)

@@ -29,9 +29,14 @@ lmc_status st_file_open_with(const st_open *how, st_base_search_fn search, lmc_s
 
 void st_file_forget_base(const lmc_st_file *file)
 {
-    lmc_st_close(file->base->file);
-    file->base->file = NULL;
-    file->base->has_failed = 0;
+    st_base_slot *const slot = file->base;
+    if (slot->is_callers)
+        slot->file->dependent = NULL; /* it may serve another file */
+    else
+        lmc_st_close(slot->file);
+    slot->file = NULL;
+    slot->is_callers = 0;
+    slot->has_failed = 0;
 }
 
 static void forget_places(const lmc_st_file *file)
@@ -101,6 +106,54 @@ lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *con
         return LMC_OK;
     forget_places(file);
     return st_fail_nomem(diag);
+}
+
+/* Whether `base` may follow `file` in a chain. Only bases that are open already are counted. */
+static lmc_status check_chain(const lmc_st_file *file, const lmc_st_file *base, lmc_st_diag *diag)
+{
+    size_t file_count = 0;
+    uint64_t headers_nbytes = st_file_headers_nbytes(file);
+    for (const lmc_st_file *at = file; at; at = at->dependent, file_count++)
+        if (at == base)
+            return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET, "the base needs this file itself");
+    for (const lmc_st_file *at = base; at; at = !at->base ? NULL : at->base->file, file_count++)
+        headers_nbytes += at->header.is_shared ? 0 : at->header.text_nbytes;
+    if (file_count > LMC_ST_CHAIN_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a chain of bases has more than %d files",
+                       LMC_ST_CHAIN_MAX);
+    if (headers_nbytes > LMC_ST_CHAIN_HEADER_NBYTES_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+                       "the headers of a chain of bases, equal ones counted once, have more than %d bytes",
+                       LMC_ST_CHAIN_HEADER_NBYTES_MAX);
+    return LMC_OK;
+}
+
+/* `slot` of `file` is locked. */
+static lmc_status take_base(const lmc_st_file *file, st_base_slot *slot, lmc_st_file *base, lmc_st_diag *diag)
+{
+    if (slot->file)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its base is open already");
+    if (base->dependent)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the base serves another file");
+    if (base->file_nbytes != file->bases.file_nbytes || st_file_identity(base) != file->bases.header_hash)
+        return st_file_fail_base(file, base, diag);
+    ST_TRY(check_chain(file, base, diag));
+    base->dependent = file;
+    slot->file = base;
+    slot->is_callers = 1;
+    slot->has_failed = 0;
+    return LMC_OK;
+}
+
+lmc_status st_file_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag)
+{
+    st_base_slot *const slot = file->base;
+    if (!slot)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "it needs no base");
+    pthread_mutex_lock(&slot->lock);
+    const lmc_status status = take_base(file, slot, base, diag);
+    pthread_mutex_unlock(&slot->lock);
+    return status;
 }
 
 lmc_status st_file_open_base(const lmc_st_file *file, const lmc_st_file **base, lmc_st_diag *diag)

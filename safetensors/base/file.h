@@ -19,6 +19,7 @@ struct st_base_slot {
     int is_trial;         /* the file is a candidate itself, or found for one; changed by its search alone */
     pthread_mutex_t lock; /* of what follows */
     lmc_st_file *file;    /* NULL: not open yet */
+    int is_callers;       /* `file` was given by the caller, who closes it */
     int has_failed;       /* the search has, with this result */
     lmc_st_diag failure;
 };
@@ -30,6 +31,9 @@ lmc_status st_file_open_with(const st_open *how, st_base_search_fn search, lmc_s
 /* The places of lmc_st_set_base(). Errors: NOMEM, ARG (the base is open already). */
 lmc_status st_file_set_base(lmc_st_file *file, const char *base, const char *const *base_dirs,
                             size_t base_dir_count, lmc_st_diag *diag);
+
+/* lmc_st_use_base(). */
+lmc_status st_file_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *diag);
 
 /* What the archive records of its base; returns 0 if it has none. */
 int st_base_info(const lmc_st_file *file, lmc_st_base *base);

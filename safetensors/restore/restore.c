@@ -406,6 +406,10 @@ static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_
     const lmc_st_file *const source = restoration->source;
     size_t index = first;
     worker->first_gathered = first;
+    for (; count > 0 && is_left_out(restoration, first); first++)
+        count--;
+    while (count > 0 && is_left_out(restoration, first + count - 1))
+        count--;
     const lmc_status status =
         st_worker_read_ahead(worker, &source->input, source->places, first, count, &index);
     if (status == LMC_OK)

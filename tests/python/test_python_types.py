@@ -13,6 +13,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PROGRAM = """
 from pathlib import Path
 import lmcodec
+import lmcodec.dcp
+import lmcodec.remote
 import lmcodec.torch
 from lmcodec import File, Result, Run, RunInfo, Step, TensorInfo, safe_open
 from lmcodec.numpy import load_file, save_file
@@ -23,6 +25,9 @@ def progress(done: int, total: int) -> None:
 def main(path: Path) -> int:
     lmcodec.torch.save_file(lmcodec.torch.load_file(path, device="cpu", progress=progress), "a.lmc", {"a": "b"})
     save_file(load_file(path), str(path), level="fast", threads=None)
+    writer = lmcodec.dcp.Writer(path, base="before", key_every=4, threads=None)
+    reader = lmcodec.dcp.Reader(writer.checkpoint_id, threads=2, base_dirs=[path])
+    print(reader.threads, lmcodec.dcp.Lmc(level="fast").get_descriptor(), lmcodec.dcp.HuggingFaceReader(path))
     result: Result = lmcodec.convert(path, threads=2, file_done=lambda name, event, before, after: None)
     with safe_open(path, framework="pt") as file:
         names: list[str] = file.keys()
@@ -31,6 +36,10 @@ def main(path: Path) -> int:
         tensor: TensorInfo = opened.tensors["a"]
         frame: bytearray = lmcodec.encode(opened.read("a"), tensor.dtype)
         base_name: str | None = opened.base_name
+    with lmcodec.remote.open("s3://a/b", "np", storage_options={"anon": True}, base_dirs=["s3://c", path]) as remote:
+        names += remote.keys()
+    with lmcodec.remote.File("s3://a/b", requests=2, timeout=1) as bare, safe_open(bare, "np") as from_file:
+        names += from_file.keys()
     with lmcodec.open_original(path) as original:
         original.read(3)
     run = Run(path)

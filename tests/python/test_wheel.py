@@ -74,6 +74,19 @@ def test_contents(wheel):
         assert [name for name in names if name.endswith(".dist-info/licenses/" + notice)], notice
 
 
+def test_entry_points(wheel):
+    """Zarr, numcodecs and pip read these; they name things that the wheel has."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
+        lines = [line.replace(" ", "") for line in archive.read(name).decode().splitlines() if line]
+        sources = {path: archive.read("lmcodec/%s.py" % path).decode() for path in ("zarr", "numcodecs", "__main__")}
+    found = {group: entry for group, entry in zip(lines[::2], lines[1::2])}
+    assert found == {"[console_scripts]": "lmc-st=lmcodec.__main__:main", "[zarr.codecs]": "lmc=lmcodec.zarr:LmcCodec",
+                     "[numcodecs.codecs]": "lmc=lmcodec.numcodecs:Lmc"}
+    for path, text in (("zarr", "class LmcCodec("), ("numcodecs", "class Lmc("), ("__main__", "def main(")):
+        assert text in sources[path]
+
+
 @pytest.mark.parametrize("name", NATIVE)
 def test_needs(native_dir, name):
     """A file of the wheel needs the C library alone, of glibc 2.17 at most, and looks for nothing along a path."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 
+from .._stored_chunks import last_error, plugin
 from ._compress import compress
-from ._filter import FILTER_ID, LMC, last_error, plugin, register
+from ._filter import FILTER_ID, LMC, register
 from ._inspect import DatasetReport, inspect
 from ._repack import RepackResult, repack
 

@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import functools
-import os
 from typing import Any
 
 import h5py
 
-from .. import _library
+from .._stored_chunks import LEVEL_ROWS, calls
 from .._codec import level_of
 from .._errors import ArgumentError
 
 FILTER_ID = 59810
-_LEVEL_ROWS = 16
 _ELEMENT_NBYTES = (0, 1, 2, 4, 8)
 _BLOCK_KIB = (0, 16, 32, 64, 128, 256, 512, 1024)
-
-
-@functools.lru_cache(maxsize=None)
-def plugin() -> str:
-    """Path of the plugin. ImportError if the package has none."""
-    path = _library.find("libh5lmc.so")
-    if path is None:
-        raise ImportError("lmcodec: the package has no libh5lmc.so")
-    return os.path.abspath(path)
-
-
-@functools.lru_cache(maxsize=None)
-def calls() -> ctypes.CDLL:
-    """The plugin with its calls."""
-    library = ctypes.CDLL(plugin())
-    library.H5PLget_plugin_info.restype = ctypes.c_void_p
-    library.lmc_h5_chunk_nbytes.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]
-    library.lmc_h5_last_error.restype = ctypes.c_char_p
-    return library
 
 
 def register() -> None:
@@ -52,12 +30,6 @@ def register() -> None:
     with h5py._objects.phil:
         if hdf5.H5Zregister(ctypes.c_void_p(info)) < 0:
             raise RuntimeError("HDF5 %s does not take the filter" % h5py.version.hdf5_version)
-
-
-def last_error() -> str:
-    """Why the filter has failed in this thread the last time, or "". HDF5 1.14 and 2.0 do not tell it."""
-    text: bytes = calls().lmc_h5_last_error()
-    return text.decode("utf-8", "replace")
 
 
 class LMC(h5py.filters.FilterRefBase):  # type: ignore[misc]
@@ -79,7 +51,7 @@ class LMC(h5py.filters.FilterRefBase):  # type: ignore[misc]
             raise ArgumentError("element_nbytes is 0, 1, 2, 4 or 8, not %r" % (element_nbytes,))
         if block_kib not in _BLOCK_KIB:
             raise ArgumentError("block_kib is 0 or a power of two from 16 to 1024, not %r" % (block_kib,))
-        first = int(level_of(level)) + (_LEVEL_ROWS if rows else 0)
+        first = int(level_of(level)) + (LEVEL_ROWS if rows else 0)
         self.filter_options: tuple[int, ...] = (first, int(element_nbytes), int(block_kib))
 
     def __repr__(self) -> str:

@@ -10,7 +10,8 @@ from typing import Any, Iterator, Sequence
 
 import h5py
 
-from ._filter import FILTER_ID, calls
+from .._stored_chunks import calls
+from ._filter import FILTER_ID
 
 _SHUFFLE, _FLETCHER32 = 2, 3
 _CHECKSUM_NBYTES = 4  # of fletcher32, behind the content

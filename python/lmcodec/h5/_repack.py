@@ -13,13 +13,13 @@ import h5py
 import numpy
 from h5py import h5d, h5f, h5g, h5p, h5s
 
+from .._stored_chunks import LEVEL_ROWS
 from ._chunks import CHUNK_NBYTES, chunks_for
 from ._compress import MIN_NBYTES
 from ._filter import FILTER_ID, LMC, set_filter
 from ._objects import Copier, is_fixed
 
 _FLETCHER32 = 3
-_LEVEL_ROWS = 16
 # Filters that change how bytes are stored, not what they are: LMC takes their place. deflate, shuffle, szip, lzf,
 # bzip2, blosc, lz4, bitshuffle, zstd, blosc2
 _REPLACED = {1, 2, 4, 32000, 307, 32001, 32004, 32008, 32015, 32026, FILTER_ID}
@@ -163,8 +163,8 @@ class _Encoder:
     def _values_of(self, filters: dict[int, Any]) -> tuple[int, ...]:
         """Datasets whose rows are snapshots stay so."""
         old = filters.get(FILTER_ID, ())
-        is_rows = bool(old) and old[0] >= _LEVEL_ROWS
-        return (self._values[0] + (_LEVEL_ROWS if is_rows else 0), *self._values[1:])
+        is_rows = bool(old) and old[0] >= LEVEL_ROWS
+        return (self._values[0] + (LEVEL_ROWS if is_rows else 0), *self._values[1:])
 
 
 def _copy_elements(source: Any, target: Any, chunk: Sequence[int], is_same_chunk: bool) -> None:

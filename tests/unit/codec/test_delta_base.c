@@ -308,6 +308,43 @@ static void test_overhead_of_wrong_samples(void)
     }
 }
 
+/* A base that is decoded to be read is decoded block by block: a plan of a large tensor asks for few of them. */
+#define PLACE_NBYTES 65536
+#define PLACES 100
+
+static lmc_status read_zeros(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    (void)user, (void)offset;
+    memset(dst, 0, nbytes);
+    return LMC_OK;
+}
+
+static lmc_status read_and_note(void *user, uint64_t offset, void *dst, size_t nbytes)
+{
+    uint8_t *const seen = user;
+    CU_ASSERT_FATAL(nbytes > 0 && offset + nbytes <= (uint64_t)PLACES * PLACE_NBYTES);
+    for (uint64_t place = offset / PLACE_NBYTES; place <= (offset + nbytes - 1) / PLACE_NBYTES; place++)
+        seen[place] = 1;
+    memset(dst, 0, nbytes);
+    return LMC_OK;
+}
+
+static void test_plan_looks_at_few_places(void)
+{
+    const lmc_params params = frame_params(LMC_DTYPE_U8, LMC_LEVEL_DEFAULT, 0);
+    uint8_t seen[PLACES] = {0};
+    size_t count = 0;
+    lmc_plan *plan = NULL;
+    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(bed.ctx, &params, (uint64_t)PLACES * PLACE_NBYTES, read_zeros,
+                                          read_and_note, seen, &plan),
+                          LMC_OK);
+    lmc_plan_free(plan);
+    for (size_t i = 0; i < PLACES; i++)
+        count += seen[i];
+    CU_ASSERT(count >= 4 && count <= 8);
+    CU_ASSERT(seen[0] && seen[PLACES - 1]);
+}
+
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
@@ -322,6 +359,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_base_without_help),
         LMC_TEST(test_overhead),
         LMC_TEST(test_overhead_of_wrong_samples),
+        LMC_TEST(test_plan_looks_at_few_places),
     };
     bed = base_bed_open(CONTENT_MAX);
     const int result = LMC_TEST_MAIN("delta_base", tests, argc, argv);

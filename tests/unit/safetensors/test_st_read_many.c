@@ -175,6 +175,34 @@ static void test_open_from(void)
     }
 }
 
+/* Of a batch of small tensors, nothing is read before the first that is wanted, and nothing behind the last. */
+static void test_read_between(void)
+{
+    static unsigned char got[2][1000];
+    const size_t numbers[2] = {200, 201};
+    void *dsts[2] = {got[0], got[1]};
+    uint64_t indices[2], places[2], nbytes[2];
+    memory_file memory = {.fails_at = UINT64_MAX};
+    lmc_st_file *file = NULL;
+    memory.bytes = lmc_test_read(lmc_test_path("archive"), &memory.nbytes);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open_from("x", read_memory, &memory, memory.nbytes, NULL, &file, NULL),
+                          LMC_OK);
+    for (size_t i = 0; i < 2; i++) {
+        indices[i] = index_of(file, numbers[i]);
+        CU_ASSERT_EQUAL(lmc_st_tensor_place(file, indices[i], &places[i], &nbytes[i]), LMC_OK);
+    }
+    CU_ASSERT_EQUAL(places[1], places[0] + nbytes[0]);
+    const uint64_t outside[2] = {places[0] - 1, places[1] + nbytes[1]};
+    for (size_t i = 0; i < 2; i++) {
+        memory.fails_at = outside[i];
+        CU_ASSERT_EQUAL(lmc_st_read_many(file, indices, dsts, 2, NULL, NULL), LMC_OK);
+        for (size_t k = 0; k < 2; k++)
+            CU_ASSERT_EQUAL(memcmp(got[k], content_of(numbers[k]), nbytes_of(numbers[k])), 0);
+    }
+    lmc_st_close(file);
+    free(memory.bytes);
+}
+
 static void test_places(void)
 {
     static const char *const names[] = {"plain", "archive"};
@@ -250,9 +278,10 @@ static void test_end(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(make_files),   LMC_TEST(test_read_many),    LMC_TEST(test_cancelled),
-        LMC_TEST(test_damaged), LMC_TEST(test_open_from),    LMC_TEST(test_places),
-        LMC_TEST(test_stored),  LMC_TEST(test_wrong_stored), LMC_TEST(test_end),
+        LMC_TEST(make_files),   LMC_TEST(test_read_many), LMC_TEST(test_cancelled),
+        LMC_TEST(test_damaged), LMC_TEST(test_open_from), LMC_TEST(test_read_between),
+        LMC_TEST(test_places),  LMC_TEST(test_stored),    LMC_TEST(test_wrong_stored),
+        LMC_TEST(test_end),
     };
     return LMC_TEST_MAIN("st_read_many", tests, argc, argv);
 }

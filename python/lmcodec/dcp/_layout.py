@@ -1,0 +1,136 @@
+"""What a checkpoint directory holds: names of files and tensors, and the manifest with the chain of bases."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from types import SimpleNamespace
+from typing import Any, Sequence
+
+from .._errors import BaseError, DataError, UnsupportedError
+
+METADATA_NAME = ".metadata"
+MANIFEST_NAME = "lmc_dcp.json"
+DATA_NAME = re.compile(r"__[0-9]+_[0-9]+\.lmc")
+LAYOUT = 1
+KEY_EVERY_MAX = 64  # files of a chain of bases, as lmc_st.h limits them
+
+# A reader of torch takes this for the name of an extension. It says that it does not know it, instead of reading on.
+DESCRIPTOR = "lmcodec.dcp.Reader/%d" % LAYOUT
+_DESCRIPTORS = [DESCRIPTOR]  # one list for all items: a pickle has it once
+
+
+def stored_item(relative_path: str, tensor: str, sizes: Sequence[int], nbytes: int) -> SimpleNamespace:
+    """Where an item is stored, as `.metadata` holds it: of a type that every Python has.
+
+    sizes: of the chunk; empty for an item that is no tensor.
+    """
+    return SimpleNamespace(relative_path=relative_path, offset=0, length=nbytes, transform_descriptors=_DESCRIPTORS,
+                           tensor=tensor, sizes=tuple(sizes))
+
+
+def is_stored_item(info: Any) -> bool:
+    """Whether the writer of this package has stored the item. UnsupportedError if a newer one has."""
+    descriptors: Any = getattr(info, "transform_descriptors", None) or ()
+    if not (len(descriptors) == 1 and isinstance(info, SimpleNamespace)):
+        return False
+    if descriptors[0] != DESCRIPTOR:
+        raise UnsupportedError("the checkpoint was written for %s, this is %s" % (descriptors[0], DESCRIPTOR))
+    return True
+
+
+class Manifest:
+    """`lmc_dcp.json`: which save the directory holds, and which one it was coded against.
+
+    base: the directory of the base, relative to that of the checkpoint, or None. base_save_id: what that held.
+    chain: how many bases follow one another.
+    """
+
+    def __init__(self, save_id: str, level: str, key_every: int, chain: int = 0, base: str | None = None,
+                 base_save_id: str | None = None) -> None:
+        self.save_id, self.level, self.key_every, self.chain = save_id, level, key_every, chain
+        self.base, self.base_save_id = base, base_save_id
+
+    def text(self) -> str:
+        base = None if self.base is None else {"path": self.base, "save_id": self.base_save_id}
+        return json.dumps({"lmc_dcp": LAYOUT, "save_id": self.save_id, "level": self.level,
+                           "key_every": self.key_every, "chain": self.chain, "base": base}, indent=1) + "\n"
+
+
+def read_manifest(directory: str) -> Manifest | None:
+    """The manifest of a directory; None if it has none. DataError, UnsupportedError, OSError."""
+    path = os.path.join(directory, MANIFEST_NAME)
+    try:
+        with open(path, encoding="utf-8") as file:
+            entries = json.load(file)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise DataError("%s: %s" % (path, error)) from None
+    try:
+        if int(entries["lmc_dcp"]) != LAYOUT:
+            raise UnsupportedError("%s: layout %s is newer than this package" % (path, entries["lmc_dcp"]))
+        base = entries["base"] or {"path": None, "save_id": None}
+        return Manifest(entries["save_id"], entries["level"], int(entries["key_every"]), int(entries["chain"]),
+                        base["path"], base["save_id"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError("%s: a manifest has no %s" % (path, error)) from None
+
+
+def write_whole(path: str, content: bytes, fsync: bool) -> None:
+    """Writes a file that appears whole under its name, in the place of one that is there."""
+    partial = path + ".tmp"
+    with open(partial, "wb") as file:
+        file.write(content)
+        file.flush()
+        if fsync:
+            os.fsync(file.fileno())
+    os.replace(partial, path)
+    if fsync:
+        sync_directory(os.path.dirname(path))
+
+
+def sync_directory(path: str) -> None:
+    """Waits until the names in a directory are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def chain_of(directory: str, base_dirs: Sequence[str] = (), manifest: Manifest | None = None) -> list[str]:
+    """Directories of the bases of a checkpoint, the nearest first.
+
+    base_dirs: where bases are looked for that are not where the manifest says. manifest: that of the directory.
+    Raises BaseError with the places that were looked at.
+    """
+    found: list[str] = []
+    manifest = manifest or read_manifest(directory)
+    while manifest is not None and manifest.base is not None:
+        if len(found) >= KEY_EVERY_MAX:
+            raise BaseError("%s: more than %d bases follow one another" % (directory, KEY_EVERY_MAX))
+        place, manifest = _find_base(directory, manifest, base_dirs)
+        found.append(place)
+        directory = place
+    return found
+
+
+def _find_base(directory: str, manifest: Manifest, base_dirs: Sequence[str]) -> tuple[str, Manifest]:
+    base = os.path.normpath(os.path.join(os.path.realpath(directory), manifest.base or ""))
+    name = os.path.basename(base)
+    places = [base, os.path.join(os.path.dirname(os.path.abspath(directory)), name)]
+    for folder in base_dirs:
+        places += [os.path.join(folder, name), folder]
+    others = []
+    for place in dict.fromkeys(places):
+        candidate = read_manifest(place)
+        if candidate is None:
+            continue
+        if candidate.save_id == manifest.base_save_id:
+            return place, candidate
+        others.append(place)
+    told = "; %s holds another save" % ", ".join(others) if others else ""
+    raise BaseError("%s was coded against the checkpoint %s, which was not found: looked at %s%s"
+                    % (directory, base, ", ".join(dict.fromkeys(places)), told))

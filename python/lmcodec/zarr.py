@@ -1,0 +1,105 @@
+"""Zarr arrays with LMC: the codec "lmc" of Zarr 3.
+
+    zarr.create_array(store, data=weights, chunks=(256, 4096), serializer={"name": "lmc"}, compressors=None)
+
+An installed lmcodec tells the codec to Zarr by its entry point. Elsewhere `import lmcodec.zarr` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from zarr.abc.codec import ArrayBytesCodec
+from zarr.dtype import data_type_registry
+from zarr.registry import register_codec
+
+from . import _stored_chunks
+from ._errors import ArgumentError
+
+__all__ = ["LmcCodec", "register_bfloat16"]
+
+_NAME = "lmc"
+
+
+@dataclass(frozen=True)
+class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
+    """The codec "lmc", for `serializer=LmcCodec()` with `compressors=None`. It takes the place of "bytes".
+
+    level: "default", "fast" or "max".
+    rows: the first axis of a chunk counts snapshots of one tensor. Each is coded against the one before it.
+
+    The dtype and the length of a matrix's rows are those of the array's chunks. A chunk is stored with little-endian
+    elements in C order, whatever the byte order and the order of the array in memory. Raises ArgumentError.
+    """
+
+    is_fixed_size = False
+
+    level: str = "default"
+    rows: bool = False
+
+    def __post_init__(self) -> None:
+        _stored_chunks.check_settings(self.level, self.rows)
+
+    # ---- metadata ----
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> LmcCodec:
+        """The codec of metadata. ArgumentError if it has a setting that this version does not know."""
+        configuration = data.get("configuration") or {}
+        unknown = sorted(set(configuration) - {"level", "rows"})
+        if data.get("name") != _NAME or unknown:
+            raise ArgumentError("no configuration of the codec %r: %r" % (_NAME, data))
+        return cls(**configuration)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": _NAME, "configuration": {"level": self.level, "rows": self.rows}}
+
+    def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
+        _stored_chunks.check_dtype(dtype.to_native_dtype())
+
+    def evolve_from_array_spec(self, array_spec: Any) -> LmcCodec:
+        _stored_chunks.check_dtype(array_spec.dtype.to_native_dtype())  # within a shard, nothing else is called
+        return self
+
+    def compute_encoded_size(self, input_byte_length: int, _chunk_spec: Any) -> int:
+        raise NotImplementedError
+
+    # ---- chunks ----
+
+    async def _encode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
+        return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
+
+    async def _decode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
+        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
+
+    def _encode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
+        chunk = numpy.asarray(chunk_data.as_numpy_array(), _stored_dtype(chunk_spec), order="C")
+        stored = _stored_chunks.encode(chunk, self.level, self.rows)
+        return chunk_spec.prototype.buffer.from_array_like(numpy.frombuffer(stored, "u1"))
+
+    def _decode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
+        chunk = numpy.empty(chunk_spec.shape, _stored_dtype(chunk_spec))
+        _stored_chunks.decode(chunk_data.as_numpy_array(), chunk)
+        return chunk_spec.prototype.nd_buffer.from_numpy_array(chunk)
+
+
+def _stored_dtype(chunk_spec: Any) -> Any:
+    return chunk_spec.dtype.to_native_dtype().newbyteorder("<")
+
+
+def register_bfloat16() -> None:
+    """Tells Zarr the data type "bfloat16", if it has none: arrays of `ml_dtypes.bfloat16` can be made and read then.
+
+    The name is that of the registry zarr-extensions. A program that opens such an array must call this, too. Not for
+    Zarr format 2. Needs ml_dtypes.
+    """
+    from ._zarr_bfloat16 import BFloat16
+
+    if BFloat16._zarr_v3_name not in data_type_registry.contents:
+        data_type_registry.register(BFloat16._zarr_v3_name, BFloat16)
+
+
+register_codec(_NAME, LmcCodec)

@@ -1,0 +1,73 @@
+"""The entry points of pyproject.toml: Zarr and numcodecs find the codecs of an lmcodec that nobody imports."""
+import importlib.metadata
+import os
+import subprocess
+import sys
+
+import pytest
+
+tomllib = pytest.importorskip("tomllib", reason="Python 3.11 reads TOML")
+pytest.importorskip("zarr", reason="zarr is not installed")
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+PROGRAM = """
+import sys, warnings
+import numpy, zarr
+import numcodecs
+warnings.simplefilter("ignore")
+values = numpy.arange(6000, dtype="f4").reshape(60, 100)
+
+def check(array):
+    assert (zarr.open_array(array.store)[:] == values).all()
+
+assert "lmcodec" not in sys.modules
+check(zarr.create_array({}, data=values, chunks=(20, 100), compressors=None,
+                        serializer={"name": "lmc", "configuration": {"level": "fast"}}))
+assert "lmcodec.zarr" in sys.modules and "lmcodec.numcodecs" not in sys.modules
+import lmcodec.zarr
+assert zarr.registry.get_codec_class("lmc") is lmcodec.zarr.LmcCodec
+check(zarr.create_array({}, data=values, chunks=(20, 100), zarr_format=2, compressors={"id": "lmc", "level": "max"}))
+assert numcodecs.get_codec({"id": "lmc"}) == sys.modules["lmcodec.numcodecs"].Lmc()
+"""
+
+
+@pytest.fixture
+def metadata(directory):
+    """A folder with what pip would write for the entry points of pyproject.toml."""
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        groups = tomllib.load(file)["project"]["entry-points"]
+    folder = os.path.join(directory, "lmcodec-0.dist-info")
+    os.mkdir(folder)
+    with open(os.path.join(folder, "METADATA"), "w") as file:
+        file.write("Metadata-Version: 2.1\nName: lmcodec\nVersion: 0\n")
+    with open(os.path.join(folder, "entry_points.txt"), "w") as file:
+        for group, names in groups.items():
+            file.write("[%s]\n" % group + "".join("%s = %s\n" % item for item in names.items()))
+    return directory
+
+
+def run(program, folder=None):
+    paths = [path for path in (folder, os.environ.get("PYTHONPATH")) if path]
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+
+
+def test_codecs_are_found(metadata):
+    done = run(PROGRAM, metadata)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_without_lmcodec(directory):
+    """What a reader without the package is told. In Zarr 3 the codec's name is all of it."""
+    if list(importlib.metadata.distributions(name="lmcodec")):
+        pytest.skip("left out: lmcodec is installed here; another run has that of the tree")
+    import zarr
+    from lmcodec.numcodecs import Lmc
+    from lmcodec.zarr import LmcCodec
+    names = {"three": {"serializer": LmcCodec(), "compressors": None}, "two": {"zarr_format": 2, "compressors": Lmc()}}
+    for name, options in names.items():
+        path = os.path.join(directory, name)
+        zarr.create_array(path, shape=(3,), dtype="f4", **options)
+        done = run("import zarr; zarr.open_array(%r)" % path)
+        assert done.returncode != 0 and "'lmc'" in done.stderr.splitlines()[-1], done.stderr[-3000:]
