@@ -28,10 +28,12 @@
 #                     torch.distributed.checkpoint; Zarr, Dask, object stores
 #         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
 #         package     programs outside the tree against an installed LMC
+#         gpu         registers and spills of the kernels for a GPU, where NVRTC is there (their emulation: unit)
 #         checks      rules of the source: layers, interface, format document, text, layout, warnings; the programs of
 #                     bench/ run
 #         quickstart  the quick start of the README
-# slow:   large       the command's long tests: files of several GiB (sparse, but as much to read), hundreds of kills
+# slow:   large       the command's long tests: files of several GiB (sparse, but as much to read), hundreds of kills;
+#                     a GiB of blocks through the emulated kernels for a GPU
 #         thread      the CUnit programs with the thread sanitizer
 #         search      fuzzing for new inputs, 40 seconds a target (clang)
 #         model       the quick start with a 90 MB model from PyPI
@@ -50,7 +52,7 @@ cd "$root"
 export LMC_JOBS="$lmc_jobs"
 
 quick_parts="unit kernels neon arm32 sanitize fuzz cli reference official transformers containers h5py hdf5 h5examples \
-  python wheel package checks quickstart"
+  python wheel package gpu checks quickstart"
 slow_parts="large thread search model"
 
 # ---- counting -------------------------------------------------------------------------------------
@@ -228,9 +230,11 @@ with_sanitizers() { # LOG LABELS
 
 part_cli() { with_build build_test run_ctest cli test cli; }
 
-part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli -m slow; }
+part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli tests/gpu -m slow; }
 
 part_checks() { with_build build_test run_ctest checks test checks; }
+
+part_gpu() { with_build build_test run_ctest gpu test gpu; }
 
 part_package() { with_build build_test run_ctest package test package; }
 

@@ -1,6 +1,6 @@
 /*
- * fibers.h - the threads of a thread block as fibers of one host thread. They run in an order that a seed decides, and
- * change where they wait for each other.
+ * fibers.h - the threads of a thread block as fibers of one host thread. They change where they wait for each other. A
+ * seed decides which one goes on: any one, the first one or the last one that can.
  */
 #ifndef LMC_GPU_EMULATE_FIBERS_H
 #define LMC_GPU_EMULATE_FIBERS_H

@@ -45,13 +45,13 @@ cmake --install "$build" --prefix "$work/first" >"$work/log" 2>&1 || {
 prefix=$work/moved
 mv "$work/first" "$prefix"
 libdir=$(dirname "$(find "$prefix" -name liblmc.a)")
-for file in include/lmc.h include/lmc_st.h include/lmc_run.h include/lmc_h5.h bin/lmc-st share/man/man1/lmc-st.1 \
-  share/bash-completion/completions/lmc-st share/zsh/site-functions/_lmc-st \
+for file in include/lmc.h include/lmc_st.h include/lmc_run.h include/lmc_h5.h include/lmc_cuda.h bin/lmc-st \
+  share/man/man1/lmc-st.1 share/bash-completion/completions/lmc-st share/zsh/site-functions/_lmc-st \
   share/fish/vendor_completions.d/lmc-st.fish; do
   check "installed $file" test -f "$prefix/$file"
 done
 for file in liblmc.so "liblmc.so.$soversion" "liblmc.so.$version" liblmc_st.so liblmc_h5.so \
-  "liblmc_h5.so.$soversion" liblmc_h5.a; do
+  "liblmc_h5.so.$soversion" liblmc_h5.a liblmc_cuda.so "liblmc_cuda.so.$soversion" liblmc_cuda.a; do
   check "installed $file" test -f "$libdir/$file"
 done
 check "soname" sh -c 'objdump -p "$1" | grep -q "SONAME *liblmc.so.$2\$"' sh "$libdir/liblmc.so" "$soversion"

@@ -1,5 +1,4 @@
-/* test_gpu_batch.c - batches: what they refuse, what becomes the host's, how failures are told, and memory that runs out.
- */
+/* test_gpu_batch.c - batches: what they refuse, what becomes the host's, how failures are told, too little memory. */
 #include "lmc_test_gpu.h"
 
 #define NBYTES 5000

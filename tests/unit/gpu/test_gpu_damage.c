@@ -6,7 +6,7 @@
 
 #define CORPUS LMC_TESTS_DIR "/fuzz/corpus/frame_decode"
 #define FRAME_COUNT 36
-#define DAMAGE_COUNT 1500
+#define DAMAGE_COUNT 2000
 #define CONTENT_MAX 24000
 #define FRAME_MAX 65536
 
@@ -58,12 +58,22 @@ static void check_bytes(const uint8_t *bytes, size_t nbytes, const char *name)
     gpu_free(&tensor);
 }
 
-/* Changes bytes of the blocks, which no check covers but the hashes of their contents. */
-static void damage(uint8_t *blocks, size_t nbytes)
+/* A byte of a block: where its modes and counts stand, at its end where escapes are, or anywhere. */
+static uint8_t *pick_byte(uint8_t *block, size_t nbytes)
+{
+    const size_t near_nbytes = nbytes < 60 ? nbytes : 60;
+    switch (random_below(3)) {
+    case 0: return block + random_below(near_nbytes);
+    case 1: return block + nbytes - 1 - random_below(near_nbytes) / 4;
+    default: return block + random_below(nbytes);
+    }
+}
+
+/* Changes bytes of a block, which no check covers but the hash of its content. */
+static void damage_block(uint8_t *block, size_t nbytes)
 {
     for (size_t k = 1 + random_below(3); k > 0; k--) {
-        const size_t near_start = nbytes < 60 ? nbytes : 60; /* modes and counts */
-        uint8_t *const byte = blocks + random_below(random_below(3) == 0 ? near_start : nbytes);
+        uint8_t *const byte = pick_byte(block, nbytes);
         switch (random_below(4)) {
         case 0: *byte = (uint8_t)random_u64(); break;
         case 1: *byte = random_below(2) == 0 ? 0 : 255; break;
@@ -73,16 +83,31 @@ static void damage(uint8_t *blocks, size_t nbytes)
     }
 }
 
+static void damage(uint8_t *bytes, size_t nbytes)
+{
+    lmc_info info = LMC_INIT(lmc_info);
+    lmc_frame *frame;
+    uint64_t offset;
+    size_t stored_nbytes, content_nbytes;
+    if (lmc_read_info(bytes, nbytes, &info, NULL) != LMC_OK ||
+        lmc_frame_open(ctx, bytes, info.head_nbytes, bytes + nbytes - (size_t)info.tail_nbytes,
+                       (size_t)info.tail_nbytes, nbytes, &frame) != LMC_OK)
+        abort();
+    if (lmc_frame_block(frame, random_below((size_t)info.block_count), &offset, &stored_nbytes,
+                        &content_nbytes) != LMC_OK)
+        abort();
+    damage_block(bytes + offset, stored_nbytes);
+    lmc_frame_free(frame);
+}
+
 static void test_random_damage(void)
 {
     uint8_t *const bytes = must_malloc(FRAME_MAX);
     refused_count = 0;
     for (unsigned i = 0; i < DAMAGE_COUNT; i++) {
         const test_frame *const frame = &frames[random_below(FRAME_COUNT)];
-        lmc_info info = LMC_INIT(lmc_info);
-        CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
         memcpy(bytes, frame->bytes, frame->nbytes);
-        damage(bytes + info.head_nbytes, frame->nbytes - info.head_nbytes - (size_t)info.tail_nbytes);
+        damage(bytes, frame->nbytes);
         check_bytes(bytes, frame->nbytes, "damage");
     }
     CU_ASSERT(refused_count > DAMAGE_COUNT * 9 / 10);

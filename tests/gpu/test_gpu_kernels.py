@@ -1,0 +1,47 @@
+"""The kernels for a GPU, without one: what the compiler for devices makes of them; a GiB of blocks in the emulation."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "gpu"))
+import build_kernels  # noqa: E402
+
+LARGE = ["bf16_default", "bf16_fast", "f32_default", "f16_max", "f8_default"]
+
+
+def run(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def nvrtc():
+    path = os.environ.get("LMC_NVRTC") or build_kernels.find_nvrtc()
+    if not path:
+        pytest.skip("needs NVRTC (pip install nvidia-cuda-nvrtc, or its path in LMC_NVRTC)")
+    return path
+
+
+def test_budget(nvrtc, directory):
+    """No kernel spills registers, and as many thread blocks as are said fit a multiprocessor."""
+    done = run(sys.executable, os.path.join(ROOT, "gpu", "build_kernels.py"), "--nvrtc", nvrtc, "--out", directory,
+               "--check")
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()[1:]
+    assert len(lines) == len(build_kernels.ARCHITECTURES) * len(build_kernels.RESIDENT)
+    for architecture in build_kernels.ARCHITECTURES:
+        for suffix in ("cubin", "ptx"):
+            assert os.path.getsize(os.path.join(directory, f"lmc_cuda_{architecture}.{suffix}")) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_large(build, name):
+    program = os.path.join(build, "tests", "gpu_large")
+    if not os.path.exists(program):
+        pytest.skip("the build has no liblmc_cuda")
+    done = run(program, name)
+    assert done.returncode == 0 and "passed=1 failed=0" in done.stdout, done.stdout
