@@ -405,6 +405,20 @@ int cuMemsetD8Async(unsigned long long dst, unsigned char byte, size_t nbytes, s
     return give(of, &(work){.kind = WORK_SET, .dst = (void *)(uintptr_t)dst, .byte = byte, .nbytes = nbytes});
 }
 
+int cuMemHostAlloc(void **memory, size_t nbytes, unsigned flags)
+{
+    BEGIN;
+    (void)flags;
+    return posix_memalign(memory, MEMORY_ALIGNMENT, nbytes) == 0 ? 0 : OUT_OF_MEMORY;
+}
+
+int cuMemFreeHost(void *memory)
+{
+    BEGIN;
+    free(memory);
+    return 0;
+}
+
 /* ---- streams and events ---- */
 
 int cuStreamCreate(stream **made, unsigned flags)

@@ -406,6 +406,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_threads),
     };
     ctx = must_create_ctx();
+    cuda.is_off = 1;
     find_fake();
     setenv("LMC_CUDA_DRIVER", LMC_FAKE_CUDA, 1); /* for one of the tests alone */
     const int status = LMC_TEST_MAIN("gpu_launch", tests, argc, argv);
