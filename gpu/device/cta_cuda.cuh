@@ -112,10 +112,12 @@ LMC_DEVICE void fetch_ahead(device_address address)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
-/* Four words that are written at once to a multiple of 16. */
-typedef struct words4 {
+/* Four words that are read and written at once, at a multiple of 16. */
+typedef struct __align__(16) words4
+{
     uint32_t word[4];
-} words4;
+}
+words4;
 
 LMC_DEVICE void store_words4(void *dst, const words4 *words)
 {

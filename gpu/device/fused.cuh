@@ -13,7 +13,7 @@
 
 #include "gpu/device/blocks.cuh"
 
-/* Blocks of this size and of more are not of this kind: the sums of a block are in shared memory. */
+/* Blocks of more content are not of this kind: the sums of a block are in shared memory. */
 #define FUSED_KIB_MAX 128u
 
 /* A warp's strip: each lane has 32 elements, a stripe of the hash. */
