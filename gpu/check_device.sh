@@ -1,8 +1,8 @@
 #!/bin/sh
 # check_device.sh [--driver FILE] [--mib N] - runs everything that needs a GPU, on a machine that has one, and says what
-# passed. It needs a C compiler, CMake, the libraries that LMC needs (docs/install.md), CUnit, and NVRTC: of a toolkit, or
-# of the Python package nvidia-cuda-nvrtc, which torch brings. It needs no network: what is missing is left out, with a
-# line that says so.
+# passed. It needs a C compiler, CMake, the libraries that LMC needs (docs/install.md), CUnit, and NVRTC: of a toolkit,
+# or of the Python package nvidia-cuda-nvrtc, which torch brings. It needs no network: what is missing is left out, with
+# a line that says so.
 #
 #   --driver FILE  the driver's library; libcuda.so.1 by default
 #   --mib N        MiB of bf16 for the speeds; 1024 by default

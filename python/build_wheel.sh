@@ -70,7 +70,8 @@ if ! CC="$compiler" CFLAGS="-include $root/python/manylinux/glibc_2_17.h" LDFLAG
   -Ccmake.define.CMAKE_SYSTEM_NAME=Linux -Ccmake.define.CMAKE_SYSTEM_PROCESSOR="$target" \
   -Ccmake.define.CMAKE_AR="$work/zig-ar" -Ccmake.define.CMAKE_RANLIB="$work/zig-ranlib" \
   -Ccmake.define.LMC_XXHASH_INCLUDE_DIR="$work/include" -Ccmake.define.LMC_ZSTD_INCLUDE_DIR="$work/include" \
-  -Ccmake.define.LMC_ZSTD_LIBRARY="$zstd" -Ccmake.define.LMC_WERROR=OFF -Ccmake.define.LMC_BUILD_CUDA=ON >"$log" 2>&1; then
+  -Ccmake.define.LMC_ZSTD_LIBRARY="$zstd" -Ccmake.define.LMC_WERROR=OFF \
+  -Ccmake.define.LMC_BUILD_CUDA=ON >"$log" 2>&1; then
   grep -E -A 8 'error|Error' "$log" | head -n 40 >&2
   echo "build failed; all of it: $log" >&2
   exit 1
