@@ -57,7 +57,7 @@ else
   left_out nvidia-smi "it is not installed"
 fi
 if ! cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DLMC_BUILD_CUDA=ON ${LMC_NVRTC:+"-DLMC_NVRTC=$LMC_NVRTC"} \
-  >"$logs/configure.log" 2>&1 || ! cmake --build "$build" --parallel >"$logs/build.log" 2>&1; then
+  >"$logs/configure.log" 2>&1 || ! cmake --build "$build" --parallel ${LMC_JOBS:-} >"$logs/build.log" 2>&1; then
   tail -n 20 "$logs/build.log" 2>/dev/null || true
   tail -n 20 "$logs/configure.log"
   echo "the build failed: $logs" >&2

@@ -27,7 +27,7 @@ def _room(array: Any) -> Room:
 class TorchDevice:
     """Device of _cuda_load, for the stream that is current when it is made."""
 
-    no_memory: type[Exception] = torch.cuda.OutOfMemoryError
+    no_memory: type[Exception] = getattr(torch.cuda, "OutOfMemoryError", MemoryError)
 
     def __init__(self, device: Any) -> None:
         self._device = device
