@@ -70,8 +70,10 @@ LMC_DEVICE uint32_t read_unary(thread_state *thread, block_reader *reader, uint3
         at += groups;
         count++;
     }
-    shared->literals = read_span(reader, m); /* the quotients that remain; all threads write the same */
-    *outcome = shared->literals ? GOES_ON : LMC_CUDA_CORRUPT;
+    const uint8_t *const remaining = read_span(reader, m);
+    if (cta_thread() == 0)
+        shared->literals = remaining;
+    *outcome = remaining ? GOES_ON : LMC_CUDA_CORRUPT;
     cta_barrier();
     return count;
 }

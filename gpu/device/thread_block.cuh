@@ -42,7 +42,7 @@ typedef struct shared_state {
     layer_place layers[LMC_FMT_LAYER_COUNT_MAX];
     plane_view planes[LMC_FMT_PLANE_COUNT_MAX];
     block_reader reader;     /* as thread 0 has left it */
-    const uint8_t *literals; /* of a coded plane */
+    const uint8_t *literals; /* of a coded plane; of gaps, the quotients behind the unary planes */
     const uint8_t *unary[LMC_FMT_GAP_UNARY_COUNT_MAX];
     uint32_t unary_n[LMC_FMT_GAP_UNARY_COUNT_MAX + 1];
     uint32_t unary_ranks_at[LMC_FMT_GAP_UNARY_COUNT_MAX];

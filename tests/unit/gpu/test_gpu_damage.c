@@ -42,7 +42,7 @@ static void test_make_frames(void)
 static void check_bytes(const uint8_t *bytes, size_t nbytes, const char *name)
 {
     gpu_tensor tensor = {.frame = bytes, .frame_nbytes = nbytes};
-    const gpu_run run = {1 + (uint32_t)random_below(2), random_below(8) != 0, random_u64()};
+    const gpu_run run = {1 + (uint32_t)random_below(2), random_below(16) != 0, random_u64()};
     const gpu_outcome outcome = gpu_decode_one(&tensor, random_below(16), &run);
     uint8_t *const content = must_malloc(tensor.content_nbytes + 1);
     size_t content_nbytes;
