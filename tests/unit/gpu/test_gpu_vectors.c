@@ -6,7 +6,6 @@
 
 #define VECTORS LMC_TESTS_DIR "/vectors"
 #define FILE_MAX (1 << 20)
-#define SMALL_BLOCKS_SEED 1
 
 typedef struct file {
     uint8_t *bytes; /* NULL: there is none */
@@ -61,7 +60,7 @@ static void check_valid(const char *name, const file *frame)
     file content = read_file(VECTORS, name, ".bin"), base = read_file(VECTORS, name, ".base");
     for (unsigned i = 0; i < 2; i++) {
         gpu_tensor tensor = {frame->bytes, frame->nbytes, base.bytes, base.nbytes, NULL, NULL, 0, LMC_OK};
-        const gpu_run run = {.cta_count = 1 + i, .has_small_blocks = i == SMALL_BLOCKS_SEED, .seed = 2 - i};
+        const gpu_run run = {.cta_count = 1 + i, .has_small_blocks = i == 1, .seed = 2 - i};
         const gpu_outcome outcome = gpu_decode_one(&tensor, 3 + 5 * i, &run);
         const int is_right = outcome.status == LMC_OK && tensor.content_nbytes == content.nbytes &&
                              memcmp(tensor.content, content.bytes, content.nbytes) == 0;
@@ -97,7 +96,7 @@ static void check_corrupt(const char *name, const file *frame)
     file base = read_file(VECTORS "/corrupt", name, ".base");
     for (unsigned i = 0; i < 2; i++) {
         gpu_tensor tensor = {frame->bytes, frame->nbytes, base.bytes, base.nbytes, NULL, NULL, 0, LMC_OK};
-        const gpu_run run = {.cta_count = 1, .has_small_blocks = i == SMALL_BLOCKS_SEED, .seed = 2 - i};
+        const gpu_run run = {.cta_count = 1, .has_small_blocks = i == 1, .seed = 2 - i};
         const gpu_outcome outcome = gpu_decode_one(&tensor, 1 + i, &run);
         size_t nbytes;
         uint8_t *const content = must_malloc(tensor.content_nbytes + 1);
