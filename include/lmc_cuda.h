@@ -93,6 +93,28 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_write_image(lmc_cuda_batch *b
 
 /* ---- decode ------------------------------------------------------------------------------------- */
 
+/* The kernels that the library was built with, such as "sm_80 sm_90 sm_100 compute_80": machine code for devices of
+ * these compute capabilities, and PTX that a driver compiles for all later ones. "none: " and why, if it was built
+ * without. Static storage. */
+LMC_EXPERIMENTAL const char *lmc_cuda_kernels_text(void);
+
+/* The device of a context, and the kernels that were chosen for it. */
+typedef struct lmc_cuda_device {
+    size_t struct_size; /* sizeof(lmc_cuda_device); set by LMC_INIT() */
+    unsigned capability_major, capability_minor;
+    unsigned multiprocessor_count;
+    unsigned thread_block_count; /* that run at once: more scratch than for so many is not used */
+    const char *kernels;         /* one word of lmc_cuda_kernels_text(). Static storage. */
+} lmc_cuda_device;
+
+/* Loads the driver, and the kernels into the calling thread's current context of CUDA, unless an earlier call has done
+ * so. This allocates and waits; PTX takes seconds to compile. Without it the first lmc_cuda_decode() in a context does
+ * so. Threads may call this at once. device, diag: may be NULL.
+ * The driver is libcuda.so.1, or the library that LMC_CUDA_DRIVER names in the environment.
+ * Errors: UNSUPPORTED (the library has no kernels; there is no driver, or one before CUDA 12, or no device; no kernel
+ * fits the device); ARG (no context is current); IO for another error of the driver. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_init(lmc_cuda_device *device, lmc_diag *diag);
+
 /* Memory on the device, and the stream of the work. Addresses are multiples of LMC_CUDA_ALIGNMENT. */
 typedef struct lmc_cuda_launch {
     size_t struct_size; /* sizeof(lmc_cuda_launch); set by LMC_INIT() */
@@ -103,10 +125,9 @@ typedef struct lmc_cuda_launch {
     uint64_t scratch_nbytes; /* at least lmc_cuda_info.scratch_nbytes_least */
 } lmc_cuda_launch;
 
-/* Enqueues the decoding of all blocks on the stream. Allocates nothing and waits for nothing. Everything that the
- * launch names must stay valid until the stream has done the work.
- * Errors: ARG; DST_SMALL for too little scratch; UNSUPPORTED where the library has no kernels, or no driver is found;
- * IO for an error of the driver. */
+/* Enqueues the decoding of all blocks on the stream. Allocates nothing and waits for nothing, once lmc_cuda_init() has
+ * loaded the kernels. Everything that the launch names must stay valid until the stream has done the work.
+ * Errors: ARG; DST_SMALL for too little scratch; those of lmc_cuda_init(). */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_decode(lmc_cuda_batch *batch,
                                                           const lmc_cuda_launch *launch);
 

@@ -132,8 +132,7 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open(const char *path, lmc_st_file **
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator,
                                                      lmc_st_file **file, lmc_st_diag *diag);
 
-/* lmc_st_open_with(), but a file of no known kind is taken as pieces (LMC_ST_CONTAINER_RAW), as with
- * lmc_st_options.raw. */
+/* lmc_st_open_with(), but a file of no known kind is taken as LMC_ST_CONTAINER_RAW, as with lmc_st_options.raw. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_open_raw(const char *path, const lmc_allocator *allocator,
                                                           lmc_st_file **file, lmc_st_diag *diag);
 
@@ -199,8 +198,7 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read_range(const lmc_st_file *file, l
                                                       uint64_t first_byte, size_t nbytes, void *dst,
                                                       lmc_st_diag *diag);
 
-/* Reads a whole tensor as lmc_st_read_range() does. dst_capacity must be at least the tensor's nbytes, else
- * DST_SMALL. */
+/* Reads a whole tensor as lmc_st_read_range() does. DST_SMALL: dst_capacity is less than the tensor's nbytes. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index,
                                                 void *dst, size_t dst_capacity, lmc_st_diag *diag);
 
@@ -218,6 +216,12 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_range_place(const lmc_st_file *
                                                              uint64_t first_byte, uint64_t nbytes,
                                                              uint64_t *offset, uint64_t *stored_nbytes,
                                                              uint64_t *begin, uint64_t *end,
+                                                             lmc_st_diag *diag);
+
+/* Reads bytes [first_byte, first_byte + nbytes) of a tensor's place as they are stored, unverified: for those who
+ * decode frames themselves (lmc_cuda.h). Errors: ARG (no such tensor, the range leaves its place), IO. */
+LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_read_stored(const lmc_st_file *file, uint64_t index,
+                                                             uint64_t first_byte, size_t nbytes, void *dst,
                                                              lmc_st_diag *diag);
 
 /* ---- bases --------------------------------------------------------------------------------------
@@ -259,8 +263,7 @@ typedef struct lmc_st_base {
     uint64_t tensor_count; /* tensors of this archive that were coded against it */
 } lmc_st_base;
 
-/* Returns 1 and fills *base if the file is an archive with a base. Returns 0 otherwise, and for a struct_size that the
- * library does not know. */
+/* Returns 1 and fills *base if the file is an archive with a base, else 0; also for a struct_size that is not known. */
 LMC_EXPERIMENTAL int lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base);
 
 /* The tensor that tensor `index` was coded against. Returns 1 and sets *place and *base_index, an index in the base or
@@ -456,8 +459,7 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_read_many(const lmc_st_file *fi
  * call without a diagnostic that fails leaves the writer as it was. */
 typedef struct lmc_st_writer lmc_st_writer;
 
-/* allocator: NULL for malloc and free; copied. Errors: NOMEM. Free with lmc_st_writer_free(), which
- * allows NULL. */
+/* allocator: NULL for malloc and free; copied. Error: NOMEM. Free with lmc_st_writer_free(), which allows NULL. */
 LMC_NODISCARD LMC_STABLE lmc_status lmc_st_writer_create(const lmc_allocator *allocator,
                                                          lmc_st_writer **writer);
 LMC_STABLE void lmc_st_writer_free(lmc_st_writer *writer);
@@ -565,8 +567,7 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_content_hash(const lmc_st_file 
                                                               uint64_t *hash, size_t *block_nbytes,
                                                               lmc_st_diag *diag);
 
-/* lmc_params.row_nbytes as lmc_st_convert() sets it for tensor `index`. 0 if it has no rows, and for an invalid
- * index. */
+/* lmc_params.row_nbytes as lmc_st_convert() sets it for tensor `index`. 0 without rows, and for an invalid index. */
 LMC_EXPERIMENTAL uint32_t lmc_st_row_nbytes(const lmc_st_file *file, uint64_t index);
 
 /* Error IO if the file has changed since it was opened. */
@@ -589,8 +590,7 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status
 lmc_st_visit_archives(const char *in_path, const lmc_st_options *options,
                       int (*visit)(void *user, const lmc_st_file *file), void *user, lmc_st_diag *diag);
 
-/* lmc_st_restore(), but a plain safetensors file is copied as it is once its header has been checked. Needs
- * options->out_fd. */
+/* lmc_st_restore() to options->out_fd, but a plain safetensors file is copied once its header has been checked. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_cat(const char *in_path, const lmc_st_options *options,
                                                      lmc_st_result *result, lmc_st_diag *diag);
 

@@ -193,6 +193,31 @@ lmc_status lmc_st_check_unchanged(const lmc_st_file *file, lmc_st_diag *diag)
     return st_call_end(&call, status);
 }
 
+/* ---- stored bytes ---- */
+
+static lmc_status read_stored(const lmc_st_file *file, uint64_t index, uint64_t first_byte, size_t nbytes,
+                              void *dst, lmc_st_diag *diag)
+{
+    uint64_t offset, stored_nbytes;
+    if (lmc_st_tensor_place(file, index, &offset, &stored_nbytes) != LMC_OK)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
+    if (first_byte > stored_nbytes || nbytes > stored_nbytes - first_byte)
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the stored tensor");
+    const lmc_status status =
+        nbytes > 0 ? os_input_read(&file->input, offset + first_byte, dst, nbytes, diag) : LMC_OK;
+    return st_file_blame(file, (size_t)index, status, diag);
+}
+
+lmc_status lmc_st_read_stored(const lmc_st_file *file, uint64_t index, uint64_t first_byte, size_t nbytes,
+                              void *dst, lmc_st_diag *diag)
+{
+    st_call call;
+    lmc_status status = st_call_begin(&call, file->path, NULL, NULL, diag);
+    if (status == LMC_OK)
+        status = read_stored(file, index, first_byte, nbytes, dst, call.diag);
+    return st_call_end(&call, status);
+}
+
 /* ---- outputs ---- */
 
 /* Bytes that are written in order. */

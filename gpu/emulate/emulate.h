@@ -14,4 +14,8 @@ int lmc_emulate_decode_512(const lmc_cuda_batch *batch, const lmc_cuda_launch *l
 int lmc_emulate_decode_64(const lmc_cuda_batch *batch, const lmc_cuda_launch *launch, uint32_t cta_count,
                           uint64_t seed, uint64_t done_count[LMC_CUDA_KERNEL_COUNT]);
 
+/* What a launch of kernel `number` with this parameter does. One thread at a time may emulate. */
+int lmc_emulate_kernel_512(unsigned number, const lmc_cuda_job *job, uint32_t cta_count, uint64_t seed);
+int lmc_emulate_kernel_64(unsigned number, const lmc_cuda_job *job, uint32_t cta_count, uint64_t seed);
+
 #endif

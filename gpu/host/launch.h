@@ -1,20 +1,10 @@
 /*
- * launch.h - the kernels, and their parameter.
+ * launch.h - the parameter of the kernels, and which of them run.
  */
 #ifndef LMC_GPU_HOST_LAUNCH_H
 #define LMC_GPU_HOST_LAUNCH_H
 
 #include "gpu/host/batch.h"
-
-/* A kernel: its name in the module, and how many thread blocks of LMC_CUDA_THREADS threads a multiprocessor holds. They
- * need no shared memory that is not declared. */
-typedef struct lmc_cuda_kernel {
-    const char *name;
-    unsigned resident_count;
-} lmc_cuda_kernel;
-
-/* By their numbers, which is the order in which they run. */
-extern const lmc_cuda_kernel lmc_cuda_kernels[LMC_CUDA_KERNEL_COUNT];
 
 /* Has the batch blocks for the kernel? The others need not run. */
 int lmc_cuda_kernel_is_wanted(const lmc_cuda_batch *batch, unsigned kernel);

@@ -14,8 +14,8 @@ import os
 
 from . import _abi, _library
 from ._codec import FrameInfo, decode, encode, info
-from ._errors import (ArgumentError, BaseError, Cancelled, ChecksumError, ClosedError, DataError, DTypeError,
-                      LimitError, LMCError, SafetensorError, SliceError, TensorNotFound, UnsupportedError)
+from ._errors import (ArgumentError, BaseError, Cancelled, ChecksumError, ClosedError, DataError, DeviceError,
+                      DTypeError, LimitError, LMCError, SafetensorError, SliceError, TensorNotFound, UnsupportedError)
 from ._file import File, TensorInfo
 from ._files import Result, compare, convert, open_original, restore, verify
 from ._open import safe_open
@@ -29,10 +29,10 @@ PLUGIN_PATH: str = os.path.dirname(_library.find("libh5lmc.so") or "")
 """The directory of the HDF5 plugin, for HDF5_PLUGIN_PATH; "" where the library was built without it."""
 
 __all__ = [
-    "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "File",
-    "FrameInfo", "LMCError", "LimitError", "PLUGIN_PATH", "Result", "Run", "RunInfo", "SafetensorError", "Slice",
-    "SliceError", "Step", "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode", "encode",
-    "info", "kernels", "open_original", "restore", "safe_open", "save", "verify",
+    "ArgumentError", "BaseError", "Cancelled", "ChecksumError", "ClosedError", "DTypeError", "DataError", "DeviceError",
+    "File", "FrameInfo", "LMCError", "LimitError", "PLUGIN_PATH", "Result", "Run", "RunInfo", "SafetensorError",
+    "Slice", "SliceError", "Step", "TensorInfo", "TensorNotFound", "UnsupportedError", "compare", "convert", "decode",
+    "encode", "info", "kernels", "open_original", "restore", "safe_open", "save", "verify",
 ]
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Protocol, Sequence, cast
+from typing import TYPE_CHECKING, Any, Protocol, Sequence, cast
 
 from ._errors import ArgumentError, LMCError
+
+if TYPE_CHECKING:
+    from ._cuda_load import Loader
 
 _MODULES = {
     "np": "_numpy_arrays",
@@ -27,6 +30,10 @@ class Arrays(Protocol):
 
     is_free_index: bool
     batch_nbytes: int
+
+    @property
+    def loader(self) -> Loader | None:
+        """What loads tensors that the device decodes; None: the host decodes all."""
 
     def new(self, dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
         """An array in memory for a tensor, and its address. DTypeError."""

@@ -58,6 +58,10 @@ class Cancelled(LMCError):
     """The caller asked for the end."""
 
 
+class DeviceError(LMCError, RuntimeError):
+    """A device, or its driver, failed."""
+
+
 class TensorNotFound(LMCError, KeyError):
     """The file has no tensor of this name."""
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from . import _abi, _codec
 from ._buffer import Buffer, new_bytearray
-from ._errors import ArgumentError, ClosedError, DataError, TensorNotFound, check
+from ._errors import ArgumentError, ClosedError, DataError, TensorNotFound, check, check_status
 from ._options import CallOptions, Path, Progress, encode_path, path_array
 
 _WAITING_FROM_NBYTES = 16 << 20  # of content that is read in another thread
@@ -213,6 +213,30 @@ class File:
             diag = _abi.StDiag()
             check(_abi.st_read_range(handle.pointer, _codec.context().pointer, tensor.number, first_byte + done,
                                      min(piece_nbytes, nbytes - done), address + done, ctypes.byref(diag)), diag)
+
+    def place(self, tensor: TensorInfo) -> tuple[int, int]:
+        """Where the tensor is stored in the open file: its offset and how many bytes."""
+        offset, nbytes = ctypes.c_uint64(), ctypes.c_uint64()
+        status = _abi.st_tensor_place(self._open().pointer, tensor.number, ctypes.byref(offset), ctypes.byref(nbytes))
+        check_status(status)
+        return offset.value, nbytes.value
+
+    def has_base(self, tensor: TensorInfo) -> bool:
+        """Was the tensor coded against another one? Of a tensor that is stored as another one, False."""
+        place, index = ctypes.c_int(), ctypes.c_uint64()
+        return bool(_abi.st_tensor_base(self._open().pointer, tensor.number, ctypes.byref(place), ctypes.byref(index)))
+
+    def read_stored(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
+        """Reads bytes of the tensor's place as they are stored."""
+        diag = _abi.StDiag()
+        check(_abi.st_read_stored(self._open().pointer, tensor.number, first_byte, nbytes, address,
+                                  ctypes.byref(diag)), diag)
+
+    def check_frame(self, tensor: TensorInfo) -> None:
+        """Verifies head and tail of the tensor's frame, and that the content that they promise is the tensor's."""
+        diag, content_hash, block_nbytes = _abi.StDiag(), ctypes.c_uint64(), ctypes.c_size_t()
+        check(_abi.st_content_hash(self._open().pointer, tensor.number, ctypes.byref(content_hash),
+                                   ctypes.byref(block_nbytes), ctypes.byref(diag)), diag)
 
     def piece_nbytes(self, tensor: TensorInfo, nbytes: int, wanted: int) -> int:
         """How many bytes of a tensor to read at once, of nbytes in all, where `wanted` at a time would be enough."""

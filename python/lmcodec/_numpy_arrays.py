@@ -40,6 +40,7 @@ def name_of(array: Any) -> str:
 class NumpyArrays:
     is_free_index = False
     batch_nbytes = _BATCH_NBYTES
+    loader = None
 
     def new(self, dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
         if dtype == "F4":

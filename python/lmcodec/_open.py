@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Sequence
 
 from ._arrays import Arrays, arrays_of
+from ._cuda_load import Loaded
 from ._errors import ArgumentError, ClosedError
 from ._file import File, TensorInfo
 from ._options import Path, Progress
@@ -53,14 +55,7 @@ class safe_open:
 
     def get_tensor(self, name: str) -> Any:
         """One tensor. Raises TensorNotFound, DTypeError, and as File.read_into() does."""
-        file = self._open()
-        tensor = file.find(name)
-        array, address = self._arrays.new(tensor.dtype, tensor.shape)
-        if tensor.nbytes:
-            file.read_many([tensor], [address], threads=self._threads)
-        result = self._arrays.finish(array, tensor.dtype, tensor.shape)
-        self._arrays.settle()
-        return result
+        return self.get_tensors([name])[name]
 
     def get_tensors(self, names: Sequence[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
         """All tensors, or those of these names. Threads share the work.
@@ -70,13 +65,20 @@ class safe_open:
         file = self._open()
         wanted = file.tensors if names is None else {name: file.find(name) for name in names}
         total = sum(tensor.nbytes for tensor in wanted.values())
-        results: dict[str, Any] = {}
-        done = 0
-        for batch in _batches(wanted, self._arrays.batch_nbytes):
+        loader = self._arrays.loader
+        loaded = Loaded({}, []) if loader is None else loader.load(file, wanted, threads=self._threads,
+                                                                   progress=progress)
+        results = loaded.tensors
+        rest = {name: tensor for name, tensor in wanted.items() if name not in results}
+        done = total - sum(tensor.nbytes for tensor in rest.values())
+        for batch in _batches(rest, self._arrays.batch_nbytes):
             self._read_batch(file, batch, results, part_of(progress, done, total))
             done += sum(tensor.nbytes for tensor in batch.values())
         self._arrays.settle()
-        return results
+        if loaded.refused:
+            warnings.warn("the device took sound tensors for damaged, and the host decoded them: %s"
+                          % ", ".join(loaded.refused), RuntimeWarning, stacklevel=2)
+        return {name: results[name] for name in wanted}
 
     def get_slice(self, name: str) -> Slice:
         """A tensor of which an index reads a part: `get_slice(name)[:, :8]`. Raises TensorNotFound."""

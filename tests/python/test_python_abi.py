@@ -6,25 +6,27 @@ import subprocess
 
 import pytest
 
-from lmcodec import _abi
+from lmcodec import _abi, _cuda_abi
 
+STRUCTS = {**_abi.STRUCTS, **_cuda_abi.STRUCTS}
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler (Debian: gcc)")
 def test_structs_of_the_binding_are_those_of_the_headers(directory):
     lines = []
-    for name, struct in _abi.STRUCTS.items():
+    for name, struct in STRUCTS.items():
         lines.append('printf("%s %%zu\\n", sizeof(%s));' % (name, name))
         lines += ['printf("%s.%s %%zu %%zu\\n", offsetof(%s, %s), sizeof(((%s *)0)->%s));'
                   % (name, member, name, member, name, member) for member, _ in struct._fields_]
     source, program = os.path.join(directory, "sizes.c"), os.path.join(directory, "sizes")
     with open(source, "w") as file:
-        file.write('#include "lmc_run.h"\n#include <stdio.h>\nint main(void) {\n%s\nreturn 0; }\n' % "\n".join(lines))
+        file.write('#include "lmc_cuda.h"\n#include "lmc_run.h"\n#include <stdio.h>\n'
+                   'int main(void) {\n%s\nreturn 0; }\n' % "\n".join(lines))
     subprocess.run(["cc", "-I", os.path.join(ROOT, "include"), "-o", program, source], check=True)
     in_c = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
     here = []
-    for name, struct in _abi.STRUCTS.items():
+    for name, struct in STRUCTS.items():
         here.append("%s %d" % (name, ctypes.sizeof(struct)))
         here += ["%s.%s %d %d" % (name, member, getattr(struct, member).offset, getattr(struct, member).size)
                  for member, _ in struct._fields_]

@@ -124,6 +124,16 @@ def test_module(venv):
     run(venv, "lmc-st", "no-such-command", status=2)
 
 
+def test_kernels_for_gpus(venv):
+    program = "from lmcodec import _cuda_abi; print(_cuda_abi.calls().kernels_text().decode())"
+    assert python(venv, program) == "sm_80 sm_90 sm_100 compute_80"
+    program = ("import ctypes; from lmcodec import _cuda_abi, _cuda_batch\n"
+               "try: _cuda_batch.init(_cuda_abi.calls())\n"
+               "except Exception as error: print(type(error).__name__, error)")
+    assert python(venv, program, LMC_CUDA_DRIVER="no-driver.so.1").startswith(
+        "UnsupportedError there is no driver: no-driver.so.1")
+
+
 def test_doctor(venv, native_dir):
     """The command finds the plugin, and HDF5 would find it in PLUGIN_PATH, where it finds nothing else."""
     plugin_path = python(venv, "import lmcodec; print(lmcodec.PLUGIN_PATH)")

@@ -1,5 +1,6 @@
 /*
- * lmc_test_gpu.h - decodes frames with the kernels in their emulation. Device memory is the host's: each frame has a
+ * lmc_test_gpu.h - decodes frames with the kernels in their emulation, or with LMC_CUDA_DRIVER in the environment by
+ * that driver. In the emulation device memory is the host's: each frame has a
  * copy of just its size, at an address that no word begins at, and so has each content.
  */
 #ifndef LMC_TEST_GPU_H
@@ -8,6 +9,8 @@
 #include "lmc_test_frame.h"
 
 #include <lmc_cuda.h>
+
+#include "lmc_test_cuda.h"
 
 #include "gpu/emulate/emulate.h"
 
@@ -42,13 +45,28 @@ static MAYBE_UNUSED void *gpu_allocate(size_t nbytes)
     if (posix_memalign(&memory, LMC_CUDA_ALIGNMENT, nbytes > 0 ? nbytes : 1) != 0)
         abort();
     memset(memory, 0xee, nbytes);
+    if (cuda_is_used())
+        cuda_make_twin(memory, nbytes);
     return memory;
+}
+
+static MAYBE_UNUSED void gpu_release(void *memory)
+{
+    if (memory && cuda_is_used())
+        cuda_free_twin(memory);
+    free(memory);
+}
+
+/* The address that the device has for it. */
+static MAYBE_UNUSED uint64_t gpu_address(const void *memory)
+{
+    return cuda_is_used() ? cuda_find_twin(memory)->device : (uintptr_t)memory;
 }
 
 static MAYBE_UNUSED lmc_status gpu_write(void *user, uint64_t device_address, const void *src, size_t nbytes)
 {
     (void)user;
-    memcpy((void *)(uintptr_t)device_address, src, nbytes);
+    memcpy(cuda_is_used() ? cuda_host_of(device_address) : (void *)(uintptr_t)device_address, src, nbytes);
     return LMC_OK;
 }
 
@@ -70,8 +88,8 @@ static MAYBE_UNUSED void gpu_prepare(lmc_cuda_batch *batch, gpu_tensor *tensor, 
                                   .frame_nbytes = tensor->frame_nbytes,
                                   .base = tensor->base,
                                   .base_nbytes = tensor->base_nbytes,
-                                  .device_frame = (uintptr_t)tensor->device_memory + skew,
-                                  .device_content = (uintptr_t)tensor->content,
+                                  .device_frame = gpu_address(tensor->device_memory) + skew,
+                                  .device_content = gpu_address(tensor->content),
                                   .content_capacity = tensor->content_nbytes};
     tensor->prepared = lmc_cuda_prepare(batch, &frame);
 }
@@ -93,8 +111,25 @@ static MAYBE_UNUSED void gpu_fill_normal(uint8_t *content, size_t nbytes, float 
 
 static MAYBE_UNUSED void gpu_free(gpu_tensor *tensor)
 {
-    free(tensor->device_memory);
-    free(tensor->content);
+    gpu_release(tensor->device_memory);
+    gpu_release(tensor->content);
+}
+
+/* Runs the kernels. A device does not say which of them did how many blocks. */
+static MAYBE_UNUSED void gpu_run_kernels(lmc_cuda_batch *batch, const lmc_cuda_launch *launch,
+                                         const gpu_run *run, uint64_t done_count[LMC_CUDA_KERNEL_COUNT])
+{
+    if (!cuda_is_used()) {
+        CU_ASSERT_FATAL((run->has_small_blocks ? lmc_emulate_decode_64 : lmc_emulate_decode_512)(
+            batch, launch, run->cta_count, run->seed, done_count));
+        return;
+    }
+    cuda_copy_twins(0);
+    const lmc_status status = lmc_cuda_decode(batch, launch);
+    if (status != LMC_OK)
+        printf("\n%s\n", lmc_cuda_diag(batch)->text);
+    CU_ASSERT_EQUAL_FATAL(status, LMC_OK);
+    cuda_copy_twins(1);
 }
 
 /* Decodes all blocks of a batch, and those that are the host's. */
@@ -108,16 +143,15 @@ static MAYBE_UNUSED gpu_outcome gpu_decode(lmc_cuda_batch *batch, const gpu_run 
     void *const scratch = gpu_allocate(info.scratch_nbytes_least * run->cta_count);
     CU_ASSERT_EQUAL_FATAL(lmc_cuda_write_image(batch, image, info.image_nbytes), LMC_OK);
     const lmc_cuda_launch launch = {.struct_size = sizeof launch,
-                                    .image = (uintptr_t)image,
-                                    .results = (uintptr_t)results,
-                                    .scratch = (uintptr_t)scratch,
+                                    .image = gpu_address(image),
+                                    .results = gpu_address(results),
+                                    .scratch = gpu_address(scratch),
                                     .scratch_nbytes = info.scratch_nbytes_least * run->cta_count};
-    CU_ASSERT_FATAL((run->has_small_blocks ? lmc_emulate_decode_64 : lmc_emulate_decode_512)(
-        batch, &launch, run->cta_count, run->seed, outcome.done_count));
+    gpu_run_kernels(batch, &launch, run, outcome.done_count);
     outcome.status = lmc_cuda_finish(batch, results, info.results_nbytes, &memory, &outcome.report);
-    free(image);
-    free(results);
-    free(scratch);
+    gpu_release(image);
+    gpu_release(results);
+    gpu_release(scratch);
     return outcome;
 }
 

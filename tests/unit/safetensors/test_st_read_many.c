@@ -225,6 +225,49 @@ static void test_places(void)
     }
 }
 
+/* Stored bytes of all tensors, in pieces. */
+static void test_stored(void)
+{
+    static const char *const names[] = {"plain", "archive"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t file_nbytes = 0;
+        lmc_st_file *file = NULL;
+        unsigned char *const bytes = lmc_test_read(lmc_test_path(names[i]), &file_nbytes);
+        unsigned char *const got = malloc(file_nbytes);
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), &file, NULL), LMC_OK);
+        for (uint64_t index = 0; index <= TENSOR_COUNT; index++) {
+            uint64_t place = 0, nbytes = 0;
+            CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
+            const size_t half = (size_t)nbytes / 2, rest = (size_t)nbytes - half;
+            CU_ASSERT_EQUAL(lmc_st_read_stored(file, index, half, rest, got + half, NULL), LMC_OK);
+            CU_ASSERT_EQUAL(lmc_st_read_stored(file, index, 0, half, got, NULL), LMC_OK);
+            CU_ASSERT_EQUAL(memcmp(got, bytes + place, (size_t)nbytes), 0);
+        }
+        lmc_st_close(file);
+        free(got);
+        free(bytes);
+    }
+}
+
+static void test_wrong_stored(void)
+{
+    static unsigned char got[LARGE_NBYTES];
+    uint64_t place = 0, nbytes = 0;
+    lmc_st_file *file = NULL;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), &file, NULL), LMC_OK);
+    const uint64_t index = index_of(file, TENSOR_COUNT);
+    CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_read_stored(file, index, 1, (size_t)nbytes, got, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_read_stored(file, index, nbytes + 1, 0, got, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_read_stored(file, TENSOR_COUNT + 1, 0, 1, got, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL_FATAL(truncate(lmc_test_path("archive"), (off_t)(place + nbytes / 2)), 0);
+    CU_ASSERT_EQUAL(lmc_st_read_stored(file, index, 0, (size_t)nbytes, got, &diag), LMC_ERR_IO);
+    CU_ASSERT_STRING_EQUAL(diag.tensor, "large");
+    CU_ASSERT_PTR_NOT_NULL(strstr(diag.file, "archive"));
+    lmc_st_close(file);
+}
+
 static void test_end(void)
 {
     unlink(lmc_test_path("plain"));
@@ -237,7 +280,8 @@ int main(int argc, char **argv)
     static const lmc_test tests[] = {
         LMC_TEST(make_files),   LMC_TEST(test_read_many), LMC_TEST(test_cancelled),
         LMC_TEST(test_damaged), LMC_TEST(test_open_from), LMC_TEST(test_read_between),
-        LMC_TEST(test_places),  LMC_TEST(test_end),
+        LMC_TEST(test_places),  LMC_TEST(test_stored),    LMC_TEST(test_wrong_stored),
+        LMC_TEST(test_end),
     };
     return LMC_TEST_MAIN("st_read_many", tests, argc, argv);
 }
