@@ -1,7 +1,7 @@
 """PyTorch and its CUDA devices, for tensors that a GPU decodes. This has not run on hardware.
 
-LMCODEC_CUDA_DECODE in the environment: 0 decodes on the host, as for all other devices; 1 refuses to do so for want of
-kernels or a driver. Without it, the device decodes where it can.
+LMCODEC_CUDA_DECODE in the environment: with "auto" the device decodes where it can; with "1" it must, and a want of
+kernels or a driver is an error. Otherwise the host decodes, as for all other devices, until a device has run the tests.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def _device_info(index: int) -> Any:
 
 def loader_of(device: Any) -> Loader | None:
     """A loader for a device of CUDA, or None if the host is to decode. UnsupportedError with LMCODEC_CUDA_DECODE=1."""
-    mode = os.environ.get("LMCODEC_CUDA_DECODE", "")
-    if mode == "0":
+    mode = os.environ.get("LMCODEC_CUDA_DECODE", "0")
+    if mode not in ("1", "auto"):
         return None
     found = torch.device(device)
     index = torch.cuda.current_device() if found.index is None else found.index

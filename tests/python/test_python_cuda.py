@@ -303,13 +303,20 @@ def on_cuda(calls, driver, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device", Nothing)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch, "empty", lambda *_, **__: None)
-    monkeypatch.delenv("LMCODEC_CUDA_DECODE", raising=False)
+    monkeypatch.setenv("LMCODEC_CUDA_DECODE", "auto")
     yield driver
     _torch_cuda._device_info.cache_clear()
 
 
 def test_a_device_with_kernels_decodes(on_cuda, monkeypatch):
     assert _torch_cuda.loader_of("cuda") is not None and _torch_cuda.loader_of(0) is not None
+    monkeypatch.setenv("LMCODEC_CUDA_DECODE", "1")
+    assert _torch_cuda.loader_of("cuda") is not None
+
+
+def test_the_host_decodes_unless_the_device_is_asked_for(on_cuda, monkeypatch):
+    monkeypatch.delenv("LMCODEC_CUDA_DECODE")
+    assert _torch_cuda.loader_of("cuda") is None
     monkeypatch.setenv("LMCODEC_CUDA_DECODE", "0")
     assert _torch_cuda.loader_of("cuda") is None
 
