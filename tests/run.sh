@@ -28,7 +28,7 @@
 #                     torch.distributed.checkpoint; Zarr, Dask, object stores
 #         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
 #         package     programs outside the tree against an installed LMC
-#         gpu         registers and spills of the kernels for a GPU, where NVRTC is there (their emulation: unit)
+#         gpu         registers and spills of the kernels for a GPU (their emulation: unit)
 #         checks      rules of the source: layers, interface, format document, text, layout, warnings; the programs of
 #                     bench/ run
 #         quickstart  the quick start of the README
@@ -234,7 +234,14 @@ part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli te
 
 part_checks() { with_build build_test run_ctest checks test checks; }
 
-part_gpu() { with_build build_test run_ctest gpu test gpu; }
+part_gpu() {
+  if lmc_venv_wheel; then
+    export LMC_NVRTC="$(echo "$lmc_venv_dir"/lib/python3*/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.*)"
+    with_build build_test run_ctest gpu test gpu
+  else
+    skip gpu "needs NVRTC from the package index"
+  fi
+}
 
 part_package() { with_build build_test run_ctest package test package; }
 

@@ -36,7 +36,7 @@ class Lmc(Codec):  # type: ignore[misc]
 
     def encode(self, buf: Any) -> bytearray:
         """The stored form of an array, or of bytes. Raises DTypeError, MemoryError."""
-        chunk = ensure_ndarray(buf)
+        chunk: Any = ensure_ndarray(buf)
         if chunk.flags.f_contiguous and not chunk.flags.c_contiguous:
             chunk = chunk.T  # the order of the bytes in memory stays
         return _stored_chunks.encode(numpy.asarray(chunk, order="C"), self.level, self.rows)
@@ -48,10 +48,8 @@ class Lmc(Codec):  # type: ignore[misc]
         """
         stored = ensure_contiguous_ndarray(buf)
         if out is None:
-            out = chunk = numpy.empty(_stored_chunks.content_nbytes(stored), "u1")
-        else:
-            chunk = ensure_contiguous_ndarray(out)
-        _stored_chunks.decode(stored, chunk)
+            out = numpy.empty(_stored_chunks.content_nbytes(stored), "u1")
+        _stored_chunks.decode(stored, ensure_contiguous_ndarray(out))
         return out
 
 

@@ -22,7 +22,7 @@ typedef struct os_attributes {
 /* Which file it is, and in which state: the times are those of its content (mtime) and of anything about it
  * (ctime), which no program can set. */
 typedef struct os_identity {
-    uint64_t device, inode, nbytes;
+    uint64_t device, inode, nbytes, name_count;
     int64_t modified_s, modified_ns, changed_s, changed_ns;
 } os_identity;
 

@@ -156,8 +156,7 @@ lmc_status os_input_check_unchanged(const os_input *input, lmc_st_diag *diag)
     const os_identity *const old = &input->identity;
     if (!os_has_same_content_time(old, &status))
         return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "the file has changed while it was read");
-    /* Losing its last name moves the time of change, too: a file whose name another one has taken is whole. */
-    if (status.st_nlink > 0 && !os_has_same_change_time(old, &status))
+    if (!os_has_same_change_time(old, &status))
         return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET,
                        "the file, or its name or permissions, has changed while it was read");
     return LMC_OK;

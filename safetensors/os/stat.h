@@ -21,6 +21,7 @@ static inline void os_take_identity(os_identity *identity, const struct stat *st
     identity->device = (uint64_t)status->st_dev;
     identity->inode = (uint64_t)status->st_ino;
     identity->nbytes = (uint64_t)status->st_size;
+    identity->name_count = (uint64_t)status->st_nlink;
     identity->modified_s = (int64_t)status->st_mtim.tv_sec;
     identity->modified_ns = (int64_t)status->st_mtim.tv_nsec;
     identity->changed_s = (int64_t)status->st_ctim.tv_sec;
@@ -41,11 +42,13 @@ static inline int os_has_same_content_time(const os_identity *identity, const st
            (int64_t)status->st_mtim.tv_nsec == identity->modified_ns;
 }
 
-/* 1 if nothing at all has happened to it: whoever sets the time of the content back moves this one. */
+/* 1 if nothing at all has happened to it: whoever sets the time of the content back moves this one. So does who takes
+ * away one of its names, as a trainer does that removes an old checkpoint: a file that has lost a name passes. */
 static inline int os_has_same_change_time(const os_identity *identity, const struct stat *status)
 {
-    return (int64_t)status->st_ctim.tv_sec == identity->changed_s &&
-           (int64_t)status->st_ctim.tv_nsec == identity->changed_ns;
+    return (uint64_t)status->st_nlink < identity->name_count ||
+           ((int64_t)status->st_ctim.tv_sec == identity->changed_s &&
+            (int64_t)status->st_ctim.tv_nsec == identity->changed_ns);
 }
 
 #endif

@@ -114,13 +114,15 @@ def test_output_appears_forced(tool, directory, change, temporary_file):
 
 # ---- the input changes under the tool ----
 
-def change_input(tool, directory, command, change, statuses, fragment):
+def change_input(tool, directory, command, change, statuses, fragment, prepare=None):
     """Stops at several reads, changes the input, goes on: refused, or the output is of the old content. By
     the time of fchmod, all is read and written."""
     faults = Faults(tool, directory)
     for call in ("pread:1", "pread:2", "pread:3", "pread:4", "pread:6", "fchmod:1"):
         job = Job(command, tool, faults.directory)
         job.clear()
+        if prepare:
+            prepare(job.input)
         process = faults.stopped("%s:1:%s" % (call, STOP), *job.arguments("-j1"))
         change(job.input, job.given)
         status, message = resume(process)
@@ -189,6 +191,20 @@ def test_input_changes(tool, directory, command, change):
 @pytest.mark.parametrize("command", ["convert", "restore"])
 def test_name_of_the_input_changes(tool, directory, command, change):
     change_input(tool, directory, command, change, (0,), "")
+
+
+def give_second_name(path):
+    os.link(path, path + ".second")
+
+
+def take_second_name(path, _):
+    os.unlink(path + ".second")
+
+
+@pytest.mark.parametrize("command", ["convert", "restore"])
+def test_input_loses_a_name(tool, directory, command):
+    """A trainer removes an old checkpoint, of which something else has hard links."""
+    change_input(tool, directory, command, take_second_name, (0,), "", give_second_name)
 
 
 def test_plain_file_changes_while_it_is_copied(tool, directory):
