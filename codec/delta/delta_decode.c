@@ -1,9 +1,8 @@
 /* delta_decode.c - decodes a block from the base and the stored differences. */
-#include "codec/bitset/bitset.h"
 #include "codec/delta/delta_exceptions.h"
 #include "codec/delta/delta_lists.h"
+#include "codec/delta/high_list.h"
 #include "codec/delta/sparse.h"
-#include "codec/plain/escape.h"
 #include "codec/plain/plane.h"
 
 static lmc_status read_low_planes(const lmc_delta_job *job, lmc_source *source, size_t n,
@@ -16,62 +15,6 @@ static lmc_status read_low_planes(const lmc_delta_job *job, lmc_source *source, 
             return lmc_corrupt(diag, 0, "block: a low plane has no mode");
         LMC_TRY(lmc_plane_decode(&coder, source, mode, n, 8, job->scratch->plane[j], &planes[j], diag));
     }
-    return LMC_OK;
-}
-
-/* Reads the sign changes of a class to scratch->sign_changes. *any: are there any? */
-static lmc_status read_sign_changes(const lmc_delta_job *job, lmc_source *source, size_t n, int *any,
-                                    lmc_diag *diag)
-{
-    lmc_scratch *const scratch = job->scratch;
-    *any = 0;
-    if (job->delta->transform != LMC_FMT_DELTA_MAGNITUDE)
-        return LMC_OK;
-    LMC_TRY(lmc_bitset_decode(job->kernels, scratch, &source->reader, n, scratch->sign_changes, diag));
-    *any = lmc_bitset_count(job->kernels, scratch->sign_changes, n) > 0;
-    return LMC_OK;
-}
-
-/* Are all high parts with these symbols narrow? Then they are below LMC_HIGH_WIDE, or with low bits below 256. */
-static int are_narrow(const uint8_t *symbols, size_t n, unsigned low_nbits)
-{
-    uint8_t most = 0;
-    for (size_t i = 0; i < n; i++)
-        most = symbols[i] > most ? symbols[i] : most;
-    return most <= (low_nbits > 0 ? 255u >> low_nbits : LMC_HIGH_WIDE - 1u);
-}
-
-lmc_status lmc_high_list_read(const lmc_delta_job *job, lmc_source *source, unsigned class,
-                              int may_have_bytes, lmc_high_list *list, lmc_diag *diag)
-{
-    lmc_scratch *const scratch = job->scratch;
-    const lmc_element_cut cut = lmc_high_cut(job->delta, class, 2);
-    const unsigned low_nbits = cut.split.low_nbits;
-    const size_t n = list->n;
-    uint8_t *const symbols = scratch->symbols;
-    int has_sign_changes;
-    list->wide = NULL;
-    LMC_TRY(read_sign_changes(job, source, n, &has_sign_changes, diag));
-    const uint8_t *const low = lmc_source_bits(source, n * low_nbits);
-    if (!low)
-        return lmc_corrupt(diag, 0, "block: low bits end early or have spare bits set");
-    /* without low bits, the symbols are a list of bytes */
-    uint8_t *const decoded = low_nbits == 0 && !has_sign_changes ? list->bytes : symbols;
-    LMC_TRY(lmc_buckets_decode(job->bucket_code, job->kernels, scratch, 0, source, n, decoded, diag));
-    const lmc_plane_set set = {.symbols = symbols, .low = (uint8_t *)(uintptr_t)low}; /* join only reads */
-    if (may_have_bytes && !has_sign_changes && are_narrow(decoded, n, low_nbits)) {
-        if (low_nbits > 0)
-            job->kernels->join[0](&cut.split, &set, n, list->bytes, NULL);
-        return LMC_OK;
-    }
-    if (decoded != symbols)
-        memcpy(symbols, decoded, n);
-    list->wide = (uint16_t *)(void *)list->bytes;
-    job->kernels->join[1](&cut.split, &set, n, list->bytes, NULL);
-    if (lmc_cut_has_escapes(&cut))
-        LMC_TRY(lmc_escapes_apply(&cut, symbols, n, &source->reader, list->bytes, diag));
-    if (has_sign_changes)
-        job->kernels->put_sign_changes(list->wide, n, scratch->sign_changes);
     return LMC_OK;
 }
 

@@ -1,9 +1,8 @@
 /* delta_encode.c - encodes a block as its differences from the base. */
-#include "codec/bitset/bitset.h"
 #include "codec/delta/delta_exceptions.h"
 #include "codec/delta/delta_lists.h"
+#include "codec/delta/high_list.h"
 #include "codec/delta/sparse.h"
-#include "codec/plain/escape.h"
 #include "codec/plain/plane.h"
 
 /* Splits the block: high parts go to their lists, lower bytes to scratch->plane. Hashes the content. */
@@ -47,24 +46,6 @@ static int write_low_planes(const lmc_delta_job *job, size_t n, lmc_writer *writ
     return 1;
 }
 
-/* Takes the sign changes out of a list of two-byte high parts, and writes them. high NULL: no high part is wide, so
- * there are none. */
-static int write_sign_changes(const lmc_delta_job *job, uint16_t *high, size_t n, lmc_writer *writer)
-{
-    lmc_scratch *const scratch = job->scratch;
-    size_t nbytes = 0;
-    if (high) {
-        job->kernels->take_sign_changes(high, n, scratch->bitset);
-        nbytes = lmc_bitset_encode(job->kernels, scratch, scratch->bitset, n, writer->next,
-                                   lmc_writer_left(writer));
-    } else if (lmc_writer_left(writer) > 0) {
-        writer->next[0] = LMC_FMT_BITSET_NONE;
-        nbytes = 1;
-    }
-    writer->next += nbytes;
-    return nbytes != 0;
-}
-
 /* The high parts of a class with two bytes each, or NULL if none is wide. */
 static uint16_t *find_wide_high(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class)
 {
@@ -77,36 +58,6 @@ static uint16_t *find_wide_high(const lmc_delta_job *job, const lmc_class_lists 
     for (size_t i = 0; i < lists->count[class]; i++)
         high[i] = (uint16_t)(list[i] | list[i + lists->high.upper[class]] << 8);
     return high;
-}
-
-int lmc_high_list_write(const lmc_delta_job *job, unsigned class, const lmc_high_list *list,
-                        lmc_writer *writer)
-{
-    lmc_scratch *const scratch = job->scratch;
-    const size_t n = list->n;
-    const lmc_element_cut cut = lmc_high_cut(job->delta, class, list->wide ? 2 : 1);
-    const uint8_t *const elements = list->wide ? (const uint8_t *)list->wide : list->bytes;
-    const uint8_t *symbols = scratch->symbols;
-    uint16_t *escapes = scratch->escapes;
-    if (job->delta->transform == LMC_FMT_DELTA_MAGNITUDE && !write_sign_changes(job, list->wide, n, writer))
-        return 0;
-    const size_t low_nbytes = lmc_bits_nbytes(n * cut.split.low_nbits);
-    if (low_nbytes > lmc_writer_left(writer))
-        return 0;
-    const lmc_plane_set set = {.symbols = scratch->symbols, .low = writer->next};
-    writer->next += low_nbytes;
-    if (!list->wide && cut.split.low_nbits == 0)
-        symbols = elements;
-    else if (job->kernels->split[list->wide ? 1 : 0](&cut.split, elements, n, &set))
-        escapes = lmc_escapes_collect(&cut, symbols, elements, n, escapes);
-    const size_t nbytes = lmc_buckets_encode(job->bucket_code, job->kernels, scratch, 0, symbols, n,
-                                             writer->next, lmc_writer_left(writer));
-    writer->next += nbytes;
-    const size_t escapes_nbytes = (size_t)(escapes - scratch->escapes) * sizeof *escapes;
-    if (nbytes == 0 || escapes_nbytes > lmc_writer_left(writer))
-        return 0;
-    lmc_write_span(writer, scratch->escapes, escapes_nbytes);
-    return 1;
 }
 
 static int write_class(const lmc_delta_job *job, const lmc_class_lists *lists, unsigned class,

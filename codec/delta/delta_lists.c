@@ -1,6 +1,8 @@
 /* delta_lists.c - hashes and classifies the base of a block, and lays out the lists of its classes. */
 #include "codec/delta/delta_lists.h"
 
+#include "codec/delta/high_list.h"
+
 /* About what it costs to bring the elements of all indirect classes to a list of their own. The unit is the cost of
  * going through all elements for one class; measured. */
 #define INDIRECT_COST 2.0

@@ -2,6 +2,7 @@
  * these. */
 #include "codec/bitset/bitset.h"
 #include "codec/delta/delta_exceptions.h"
+#include "codec/delta/high_list.h"
 #include "codec/delta/sparse.h"
 
 /* For each class, the places of its changes with LMC_NO_PLACE behind them, and their high parts. The lists of all

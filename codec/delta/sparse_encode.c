@@ -1,6 +1,7 @@
 /* sparse_encode.c - finds the few elements that differ from the base, and writes them class by class. */
 #include "codec/bitset/bitset.h"
 #include "codec/delta/delta_exceptions.h"
+#include "codec/delta/high_list.h"
 #include "codec/delta/sparse.h"
 
 /* An element of the block that is coded: its place in its class and its high part. */

@@ -9,7 +9,7 @@ from ._arrays import Arrays, arrays_of
 from ._cuda_load import Loaded
 from ._errors import ArgumentError, ClosedError
 from ._file import File, TensorInfo
-from ._options import Path, Progress
+from ._options import Path, Progress, part_of
 from ._slices import Slice
 
 
@@ -121,7 +121,7 @@ def _file_of(filename: Path | File, base: Path | None, base_dirs: Sequence[Path]
             raise ArgumentError("an open file has its bases already")
         return filename
     if isinstance(filename, str) and "://" in filename:
-        from .remote import File as RemoteFile
+        from ._remote_file import RemoteFile
 
         return RemoteFile(filename, base=base, base_dirs=base_dirs)
     return File(filename, base=base, base_dirs=base_dirs)
@@ -139,11 +139,3 @@ def _batches(tensors: Any, batch_nbytes: int) -> Any:
         nbytes += tensor.nbytes
     if batch:
         yield batch
-
-
-def part_of(progress: Progress | None, done: int, total: int) -> Progress | None:
-    """The progress of one part, which begins at `done` of `total` bytes, as that of all."""
-    if progress is None:
-        return None
-    call = progress
-    return lambda now, _: call(done + now, total)

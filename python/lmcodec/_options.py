@@ -14,6 +14,14 @@ Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 Progress = Callable[[int, int], object]
 
 
+def part_of(progress: Progress | None, done: int, total: int) -> Progress | None:
+    """The progress of one part, which begins at `done` of `total` bytes, as that of all."""
+    if progress is None:
+        return None
+    call = progress
+    return lambda now, _: call(done + now, total)
+
+
 def encode_path(path: Path) -> bytes:
     """A path for the library. TypeError if it is none, ValueError if it has a NUL."""
     encoded = os.fsencode(path)

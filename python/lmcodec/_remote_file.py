@@ -12,8 +12,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from ._errors import ClosedError
 from ._file import File, Handle, TensorInfo, changed
-from ._open import part_of
-from ._options import Path, Progress
+from ._options import Path, Progress, part_of
 from ._remote_chain import ChainFile, Place, Search, to_places
 from ._remote_source import Ranges, Requests, Settings, Source, make_settings
 from ._remote_stores import hide_secrets

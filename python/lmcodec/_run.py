@@ -14,8 +14,8 @@ from ._errors import ArgumentError, TensorNotFound, check, check_status
 from ._file import File
 from ._files import FileDone, Result, run_with_result
 from ._model_files import weight_files
-from ._open import part_of, safe_open
-from ._options import CallOptions, Path, Progress, encode_path
+from ._open import safe_open
+from ._options import CallOptions, Path, Progress, encode_path, part_of
 
 _SUFFIX = ".lmc"
 _COPIED_NAME = ".lmc-copied"  # in a converted directory: copies whose names end in .lmc, a line each

@@ -18,6 +18,7 @@ from . import _cuda_abi, _cuda_batch
 from ._cuda_batch import Room
 from ._cuda_load import Loader
 from ._errors import UnsupportedError
+from ._torch_types import dtype_of, shape_of
 
 
 def _room(array: Any) -> Room:
@@ -48,8 +49,6 @@ class TorchDevice:
         return room
 
     def tensor(self, dtype: str, shape: Sequence[int], nbytes: int) -> tuple[Any, Room]:
-        from ._torch_tensors import dtype_of, shape_of
-
         tensor = torch.empty(shape_of(dtype, shape), dtype=dtype_of(dtype), device=self._device)
         return tensor, Room(tensor.reshape(-1).view(torch.uint8), tensor.data_ptr(), nbytes)
 

@@ -18,7 +18,7 @@ from ._files import open_original
 from ._open import safe_open
 from ._options import Path, Progress
 from ._torch_shared import check_dense_and_unshared, names_to_remove
-from ._torch_tensors import name_of
+from ._torch_types import name_of
 
 __all__ = ["load", "load_bytes", "load_file", "load_model", "save", "save_file", "save_model"]
 

@@ -16,7 +16,7 @@ from ._errors import DataError
 from ._model_files import weight_files
 from ._open import safe_open
 from ._options import Path
-from ._torch_tensors import dtype_of
+from ._torch_types import dtype_of
 
 if TYPE_CHECKING:
     from ._run_callback import RunCallback as RunCallback

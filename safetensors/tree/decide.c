@@ -16,11 +16,6 @@ static size_t index_of(const st_tree_work *work, const os_entry *entry)
     return (size_t)(entry - work->tree.entries);
 }
 
-int st_tree_is_worked_on(const st_tree_work *work, const os_entry *entry)
-{
-    return work->is_worked[index_of(work, entry)];
-}
-
 /* ---- by names ---- */
 
 static int is_excluded(const lmc_st_options *options, const char *path)

@@ -33,18 +33,10 @@ typedef struct st_tree_work {
     uint64_t found_count;    /* what may be archives of an earlier run */
 } st_tree_work;
 
-/* tree/decide.c: 1 for files that are converted or restored, 0 for those that are copied, and for directories. */
+/* ---- tree/work.c ---- */
+
+/* 1 for files that are converted or restored, 0 for those that are copied, and for directories. */
 int st_tree_is_worked_on(const st_tree_work *work, const os_entry *entry);
-
-/* Decides for all entries what their names tell. Errors: ARG, NOMEM; of a list that is read (tree/copied.h) IO,
- * CORRUPT, LIMIT. */
-lmc_status st_tree_decide_by_names(st_tree_work *work);
-
-/* Decides for a file what its content tells, and opens it, and its base, if it is worked on. Errors: what opening them
- * gives. */
-lmc_status st_tree_decide_by_content(st_tree_work *work, const os_entry *entry);
-
-/* tree/refuse.c */
 
 /* Path of an entry in the output `root` ("": relative to it); to be released. NULL: out of memory. */
 char *st_tree_output_path(const st_tree_work *work, const os_entry *entry, const char *root);
@@ -54,6 +46,18 @@ lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry);
 
 /* Fails with this status and text, naming `path`. */
 lmc_status st_tree_refuse(const st_tree_work *work, const char *path, lmc_status status, const char *text);
+
+/* ---- tree/decide.c ---- */
+
+/* Decides for all entries what their names tell. Errors: ARG, NOMEM; of a list that is read (tree/copied.h) IO,
+ * CORRUPT, LIMIT. */
+lmc_status st_tree_decide_by_names(st_tree_work *work);
+
+/* Decides for a file what its content tells, and opens it, and its base, if it is worked on. Errors: what opening them
+ * gives. */
+lmc_status st_tree_decide_by_content(st_tree_work *work, const os_entry *entry);
+
+/* ---- tree/refuse.c ---- */
 
 /* Decides what becomes of each file, and refuses what cannot be done, before anything is written; sums the bytes of the
  * files up. Errors: ARG, HEADER, and what opening a file or its base gives. */

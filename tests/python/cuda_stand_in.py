@@ -6,7 +6,7 @@ import ctypes
 import torch
 
 from lmcodec._cuda_batch import Room
-from lmcodec._torch_tensors import dtype_of, shape_of
+from lmcodec._torch_types import dtype_of, shape_of
 
 
 class FakeDriver:

@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import torch
 
-from .. import _torch_tensors
+from .. import _torch_types
 from .._errors import DTypeError
 from .._writer import Entry
 
@@ -74,7 +74,7 @@ def _is_plain(tensor: Any) -> bool:
 def _description(tensor: Any) -> tuple[str, list[int]]:
     """dtype and shape in the file. A dtype that files do not have is stored as its parts, or as bytes."""
     shape = [*tensor.shape]
-    dtype = _torch_tensors.NAMES.get(tensor.dtype)
+    dtype = _torch_types.NAMES.get(tensor.dtype)
     if dtype == "F4" and shape:
         shape[-1] *= 2
     if dtype is not None and not (dtype == "F4" and not shape):

@@ -10,7 +10,7 @@ import torch
 from torch.distributed.checkpoint.metadata import (ChunkStorageMetadata, Metadata, MetadataIndex, StorageMeta,
                                                    TensorProperties, TensorStorageMetadata)
 
-from .. import _torch_tensors
+from .. import _torch_types
 from .._errors import DataError
 from .._file import File
 from . import _layout
@@ -42,10 +42,10 @@ class HuggingFaceReader(Reader):
             with self._open(name) as file:
                 sharding = json.loads((file.metadata or {}).get(_SHARDING_KEY) or "{}")
                 for key, tensor in file.tensors.items():
-                    shape = _torch_tensors.shape_of(tensor.dtype, tensor.shape)
+                    shape = _torch_types.shape_of(tensor.dtype, tensor.shape)
                     offsets = sharding.get(key, {}).get(_OFFSETS_KEY, [0] * len(shape))
                     chunks.setdefault(key, []).append(ChunkStorageMetadata(torch.Size(offsets), torch.Size(shape)))
-                    dtypes[key] = _torch_tensors.dtype_of(tensor.dtype)
+                    dtypes[key] = _torch_types.dtype_of(tensor.dtype)
                     stored[MetadataIndex(key, offsets)] = _layout.stored_item(name, key, shape, tensor.nbytes)
         entries = {key: TensorStorageMetadata(TensorProperties(dtype=dtypes[key]), _whole_size(found), found)
                    for key, found in chunks.items()}
