@@ -30,6 +30,8 @@ class Reader(FileSystemReader):  # type: ignore[misc]
     (damaged, not complete), BaseError, UnsupportedError, OSError, MemoryError.
     """
 
+    transforms: Any
+
     def __init__(self, path: Path, *, threads: int | None = 1, base_dirs: Sequence[Path] = ()) -> None:
         super().__init__(os.fsdecode(path), _extension_registry=registry())
         threads_of(threads)
