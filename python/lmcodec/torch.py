@@ -43,7 +43,8 @@ def load_bytes(data: bytes | bytearray | memoryview, *, threads: int | None = No
     """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
     with _memory.new_file() as file:
         _memory.write_all(file, memoryview(data))
-        return load_file(_memory.path_of(file), threads=threads)
+        with _memory.opened_path(file) as path:
+            return load_file(path, threads=threads)
 
 
 def load(source: Any, map_location: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,

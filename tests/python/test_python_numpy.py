@@ -101,7 +101,17 @@ def test_what_cannot_be_written(directory):
             lmcodec.numpy.save_file({"a": wrong}, path)
     with pytest.raises(TypeError):
         lmcodec.numpy.save_file({"a": values}, path, {"a": 5})
+    with pytest.raises(lmcodec.ArgumentError, match="that of the metadata"):
+        lmcodec.numpy.save_file({"__metadata__": values}, path)
     assert os.listdir(directory) == []
+
+
+def test_bytes_that_are_damaged():
+    content = bytearray(lmcodec.numpy.save({"a": numpy.arange(1000.0)}))
+    for damaged in (b"", content[:-1], content[:-200] + b"damage" + content[-194:]):
+        with pytest.raises(lmcodec.DataError) as caught:
+            lmcodec.numpy.load(damaged)
+        assert caught.value.file == "(bytes)" and str(caught.value).startswith("(bytes): ")
 
 
 def test_read_only_arrays_are_written(directory):
