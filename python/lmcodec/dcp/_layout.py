@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Sequence
 
@@ -88,14 +89,21 @@ def _value(path: str, entries: Any, key: str, kind: Any) -> Any:
 
 
 def write_whole(path: str, content: bytes, fsync: bool) -> None:
-    """Writes a file that appears whole under its name, in the place of one that is there."""
+    """Writes a file that appears whole under its name, in the place of one that is there; or nothing. OSError."""
     partial = path + ".tmp"
-    with open(partial, "wb") as file:
-        file.write(content)
-        file.flush()
-        if fsync:
-            os.fsync(file.fileno())
-    os.replace(partial, path)
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            if fsync:
+                os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.remove(partial)
+        if isinstance(error, OSError) and error.filename is None:  # as of a full disk
+            raise OSError(error.errno, error.strerror, path) from error
+        raise
     if fsync:
         sync_directory(os.path.dirname(path))
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pickle
+import resource
 import signal
 
 from dcp_ranks import (KILLED, blank, damage, dcp, dist, distributed, error_of, example, flip, load, on_ranks, save,
@@ -77,6 +78,21 @@ def test_another_manifest(directory, text, told):
     with open(os.path.join(path, "lmc_dcp.json"), "w") as file:
         file.write(text)
     assert told in on_ranks(1, error_of_load, path)[0]
+
+
+def test_no_room_for_the_metadata(directory):
+    """Only rank 0 notices, after all files of data are there."""
+    path = os.path.join(directory, "c")
+    told = on_ranks(1, save_without_room, path)[0]
+    assert "OSError" in told and os.path.join(path, ".metadata") in told
+    assert sorted(os.listdir(path)) == ["__0_0.lmc", "lmc_dcp.json"]
+
+
+def save_without_room(path):
+    state = {"t%d" % number: torch.zeros(1) for number in range(1000)}
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (140000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    return error_of(dcp.save, state, storage_writer=Writer(path, fsync=False))
 
 
 def test_a_newer_layout_in_the_metadata(directory):
