@@ -73,9 +73,14 @@ def load_npy(filename: Path, *, allow_pickle: bool = False, threads: int | None 
     numpy.load(). Raises what numpy.load() raises, and as restore() does.
     """
     file = open_original(filename, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
-    result = numpy.load(file, allow_pickle=allow_pickle)
-    if isinstance(result, numpy.ndarray):
-        file.close()
+    result: Any = None
+    try:
+        result = numpy.load(file, allow_pickle=allow_pickle)
+    finally:
+        if isinstance(result, numpy.lib.npyio.NpzFile):
+            result.fid = file  # which its close() closes
+        else:
+            file.close()
     return result
 
 

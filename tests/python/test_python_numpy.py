@@ -147,6 +147,26 @@ def test_files_of_numpy(directory):
         assert file.container == "zip" and file.tensors["a"].shape == (300, 40)
 
 
+@pytest.mark.filterwarnings("error")
+def test_files_of_numpy_are_closed(directory, monkeypatch):
+    opened = []
+    monkeypatch.setattr("lmcodec.numpy.open_original", lambda *_, **options: opened.append(
+        lmcodec.open_original(path, **options)) or opened[-1])
+    for name, write in (("a.npz", numpy.savez), ("a.npy", numpy.save)):
+        path = os.path.join(directory, name)
+        write(path, numpy.array([None]))
+        lmcodec.convert(path)
+        path += ".lmc"
+        loaded = lmcodec.numpy.load_npy(path, allow_pickle=True)
+        if name == "a.npz":
+            assert loaded["arr_0"][0] is None and not opened[-1].closed
+            loaded.close()
+        else:
+            with pytest.raises(ValueError):
+                lmcodec.numpy.load_npy(path)
+        assert all(file.closed for file in opened)
+
+
 def test_flax(directory):
     jax = pytest.importorskip("jax", reason=LEFT_OUT % "jax")
     import lmcodec.flax
