@@ -78,7 +78,7 @@ def load_npy(filename: Path, *, allow_pickle: bool = False, threads: int | None 
         result = numpy.load(file, allow_pickle=allow_pickle)
     finally:
         if isinstance(result, numpy.lib.npyio.NpzFile):
-            result.fid = file  # which its close() closes
+            setattr(result, "fid", file)  # which its close() closes
         else:
             file.close()
     return result

@@ -64,7 +64,8 @@ def test_an_incomplete_checkpoint(directory):
 
 
 def manifest(**changes):
-    return json.dumps({"lmc_dcp": 1, "save_id": "a", "level": "max", "key_every": 8, "chain": 1, "base": None, **changes})
+    return json.dumps({"lmc_dcp": 1, "save_id": "a", "level": "max", "key_every": 8, "chain": 1, "base": None,
+                       **changes})
 
 
 @pytest.mark.parametrize("text, told", [

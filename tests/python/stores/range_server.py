@@ -17,8 +17,8 @@ class RangeServer:
 
     faults: what happens to the next requests for files that are there, one word each: "" nothing; "503"; "drop", the
     connection ends within the content; "short", fewer bytes than were asked for; "ignore", all of the file; "shift",
-    the bytes of another place; "unsized", without the size of the file; "gzip"; "hang", nothing comes; "circle", a redirection to the same path; "416", without
-    a size.
+    the bytes of another place; "unsized", without the size of the file; "gzip"; "hang", nothing comes; "circle", a
+    redirection to the same path; "416", without a size.
     always: the same for every request. at_once_max: answers that were under way together.
     latency_s: of every answer. bytes_per_s: of all connections together; 0 for no limit.
     """
