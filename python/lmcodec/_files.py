@@ -90,7 +90,7 @@ def restore(src: Path, dst: Path | None = None, *, threads: int | None = None, f
     options.tell_files(file_done)
     options.collect_damages()
     source = encode_path(src)
-    if dst is None and not (source.endswith(_SUFFIX) and os.path.isfile(source)):
+    if dst is None and (not source.endswith(_SUFFIX) or os.path.isdir(source)):
         raise ArgumentError("%s is no file *.lmc: dst must be given" % os.fsdecode(src))
     target = source[:-len(_SUFFIX)] if dst is None else encode_path(dst)
     return run_with_result(_abi.st_restore, options, source, target)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import BinaryIO, cast
+from contextlib import contextmanager
+from typing import BinaryIO, Iterator, cast
+
+from ._errors import LMCError
+
+SHOWN_NAME = "(bytes)"  # of a file in memory, in messages
 
 
 def new_file() -> BinaryIO:
@@ -20,6 +25,20 @@ def path_of(file: BinaryIO) -> str:
         if os.path.isdir(folder):
             return os.path.join(folder, str(file.fileno()))
     raise OSError("this system has no paths for open files")
+
+
+@contextmanager
+def opened_path(file: BinaryIO) -> Iterator[str]:
+    """The path. Errors of the package within tell it as "(bytes)"."""
+    path = path_of(file)
+    try:
+        yield path
+    except LMCError as error:
+        if error.file != path:
+            raise
+        told = type(error)(str(error).replace(path, SHOWN_NAME))
+        told.status, told.file, told.tensor, told.offset = error.status, SHOWN_NAME, error.tensor, error.offset
+        raise told from None
 
 
 def write_all(file: BinaryIO, data: bytes | memoryview) -> None:

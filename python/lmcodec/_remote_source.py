@@ -22,7 +22,8 @@ from . import _abi
 from ._buffer import new_bytearray
 from ._errors import ArgumentError, DataError
 from ._file import changed
-from ._remote_stores import FINAL_ERRORS, Changed, Part, Store, hide_secrets, import_fsspec, open_store
+from ._remote_stores import (FINAL_ERRORS, Changed, Part, Store, cause_to_show, hide_secrets, import_fsspec,
+                             open_store)
 
 FIRST_NBYTES = 512 << 10  # that the first request asks for: the header region of a file with 4,000 tensors
 REQUEST_NBYTES = 16 << 20  # that one request asks for at most
@@ -59,7 +60,9 @@ def protocol_of(url: str) -> str:
 
 def make_settings(url: str, storage_options: Mapping[str, Any] | None, requests: int, retries: int,
                   timeout: float) -> Settings:
-    """Raises ArgumentError."""
+    """Raises ArgumentError, TypeError."""
+    if not isinstance(url, str):
+        raise TypeError("a URL is a string, not %s" % type(url).__name__)
     if "://" not in url:
         raise ArgumentError("%s is no URL" % (url,))
     if requests < 1 or retries < 0 or not timeout > 0:
@@ -232,7 +235,8 @@ class Source:
                 raise changed(self.url) from None
             except Exception as error:
                 if isinstance(error, FINAL_ERRORS) or attempt == self._settings.retries:
-                    raise self._error(error, begin, end) from error
+                    failure = self._error(error, begin, end)
+                    raise failure from None if failure is error else cause_to_show(error)
         raise AssertionError
 
     def _checked(self, part: Part, begin: int, end: int) -> Part:

@@ -18,6 +18,7 @@ from ._errors import ArgumentError, LMCError
 
 CHUNK_NBYTES = 256 << 10  # of an answer that are copied at a time
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
+_EXTRAS = {"http": "remote", "s3": "s3"}  # of this package, that bring the store of URLs with these beginnings
 _RETRIED_STATUSES = (408, 425, 429)  # of HTTP, and all from 500 on
 
 
@@ -52,7 +53,20 @@ class Changed(Exception):
 def hide_secrets(url: str) -> str:
     """A URL as messages show it: without passwords, and without what follows `?`, as signatures do."""
     without_query = re.sub(r"(https?://[^?#\s'\")]*)\?[^\s'\")]*", r"\1", url)
-    return re.sub(r"://[^/@\s]*:[^/@\s]*@", "://", without_query)
+    without_user = re.sub(r"(https?://)[^/\s]*@", r"\1", without_query)  # a token may stand alone
+    return re.sub(r"://[^/\s]*:[^/\s]*@", "://", without_user)
+
+
+def cause_to_show(error: BaseException) -> BaseException | None:
+    """The error that a traceback shows as the cause of another one; None if its texts have secrets."""
+    below: BaseException | None = error
+    seen: set[int] = set()
+    while below is not None and id(below) not in seen:
+        if hide_secrets(str(below)) != str(below):
+            return None
+        seen.add(id(below))
+        below = below.__cause__ or below.__context__
+    return error
 
 
 def import_fsspec() -> Any:
@@ -71,8 +85,9 @@ def open_store(url: str, options: dict[str, Any], timeout: float) -> Store:
     try:
         system, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
-        raise ImportError("lmcodec: %s: %s (pip install 'lmcodec[remote]' or 'lmcodec[s3]')"
-                          % (hide_secrets(url), error)) from None
+        extra = next((extra for start, extra in _EXTRAS.items() if url.lower().startswith(start)), None)
+        hint = "" if extra is None else " (pip install 'lmcodec[%s]')" % extra
+        raise ImportError("lmcodec: %s: %s%s" % (hide_secrets(url), error, hint)) from None
     except ValueError as error:
         raise ArgumentError("%s: %s" % (hide_secrets(url), error)) from None
     if _is_a(system, "fsspec.implementations.http", "HTTPFileSystem"):
@@ -117,8 +132,11 @@ class _HttpStore:
             headers["If-Match"] = version
         options.setdefault("timeout", aiohttp.ClientTimeout(total=None, sock_connect=self._timeout,
                                                             sock_read=self._timeout))
-        async with session.get(self._system.encode_url(self._url), headers=headers, **options) as response:
-            return await self._take(response, offset, into)
+        try:
+            async with session.get(self._system.encode_url(self._url), headers=headers, **options) as response:
+                return await self._take(response, offset, into)
+        except aiohttp.TooManyRedirects:
+            raise Refused(errno.ELOOP, "the server redirects too often") from None
 
     @staticmethod
     async def _take(response: Any, offset: int, into: memoryview) -> Part:
@@ -145,8 +163,8 @@ def _check_answer(status: int, reason: str | None, headers: Any, offset: int, nb
     match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
     if status in (206, 416) and match and match[3] == "*":
         raise Refused(errno.EIO, "the server does not tell the size of the file")
-    if status == 416 and offset == 0 and match:
-        return int(match[3])
+    if status == 416 and offset == 0:
+        return int(match[3]) if match else 0  # nothing begins there: the file is empty
     if status == 416:
         raise Changed()  # the file has become shorter
     if status == 200:

@@ -143,6 +143,8 @@ class Run:
         if file is None:
             return folder
         path, copied = os.path.join(folder, file), _copied(folder)
+        if os.path.isabs(file) or ".." in file.split(os.sep):  # it leaves the snapshot
+            raise FileNotFoundError(2, "step %d has no such file" % operator.index(step), path)
         if os.path.isfile(path + _SUFFIX) and file + _SUFFIX not in copied:
             return path + _SUFFIX
         if os.path.isfile(path) and (file in copied or not file.endswith(_SUFFIX)):

@@ -15,6 +15,7 @@ from typing import Any, Callable, NamedTuple
 import torch
 import transformers
 
+from ._codec import level_of, threads_of
 from ._errors import ArgumentError, Cancelled
 from ._options import Path
 from ._run import Run
@@ -91,7 +92,7 @@ class RunCallback(transformers.TrainerCallback):  # type: ignore[misc]
     warns of all failures (RuntimeWarning). Only the main process of several adds. All of them must have the callback,
     since the main one waits until each has written its part of a checkpoint.
 
-    Raises ArgumentError: last or every is negative, key_every is not 1 to 63.
+    Raises ArgumentError: last or every is negative, key_every is not 1 to 63, there is no such level, too many threads.
     """
 
     def __init__(self, run_dir: Path, key_every: int = 8, last: int | None = None, every: int | None = None,
@@ -99,6 +100,8 @@ class RunCallback(transformers.TrainerCallback):  # type: ignore[misc]
                  threads: int | None = 1) -> None:
         if not 1 <= key_every <= 63:
             raise ArgumentError("key_every is 1 to 63, not %d" % key_every)
+        level_of(level)
+        threads_of(threads)
         if (last or 0) < 0 or (every or 0) < 0:
             raise ArgumentError("last and every are 0 or more")
         self.run = Run(os.path.abspath(os.fsdecode(run_dir)))

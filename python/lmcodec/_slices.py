@@ -22,7 +22,8 @@ class Slice:
     """A tensor of an open file, of which an index reads a part: `file.get_slice(name)[2:5, :, 0]`.
 
     It reads the rows that the index needs, and of them the blocks that hold them. It works on after the file is closed.
-    Files of "pt" take every index that torch takes. Other frameworks take integers and slices, as safetensors does.
+    Files of "pt" take every index that torch takes. Other frameworks take integers, slices and one `...`, as
+    safetensors does.
     """
 
     def __init__(self, file: File, tensor: TensorInfo, arrays: Arrays) -> None:
@@ -93,7 +94,7 @@ def _checked(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
         index = slice(0, 0)
     elif isinstance(index, list):
         raise SliceError("Non empty lists are not implemented")
-    keys = tuple(_key_of(key) for key in (index if isinstance(index, tuple) else (index,)))
+    keys = tuple(map(_key_of, _without_ellipsis(index if isinstance(index, tuple) else (index,), len(shape))))
     shown = "Error during slicing [%s] with shape %s: " % (", ".join(map(_show, keys)), list(shape))
     if len(keys) > len(shape):
         raise SliceError(shown + "more slicing indexes than dimensions in tensor")
@@ -107,6 +108,14 @@ def _checked(index: Any, shape: Sequence[int]) -> tuple[Any, ...]:
     return keys
 
 
+def _without_ellipsis(keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+    """The index with a slice for each dimension that `...` stands for."""
+    at = [number for number, key in enumerate(keys) if key is Ellipsis]
+    if len(at) > 1:
+        raise SliceError("Only one ellipsis (...) is allowed in slice index")
+    return keys if not at else keys[:at[0]] + (slice(None),) * (rank + 1 - len(keys)) + keys[at[0] + 1:]
+
+
 def _key_of(key: Any) -> Any:
     if isinstance(key, slice):
         for bound in (key.start, key.stop, key.step):
@@ -118,7 +127,7 @@ def _key_of(key: Any) -> Any:
     try:
         return operator.index(key)
     except TypeError:
-        raise TypeError("an index is an integer or a slice, not %s" % type(key).__name__) from None
+        raise TypeError("an index is an integer, a slice or ..., not %s" % type(key).__name__) from None
 
 
 def _outside(key: Any, size: int) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _abi, _memory
 from ._codec import dtype_of
-from ._errors import LMCError, check_status, error_of
+from ._errors import ArgumentError, LMCError, check_status, error_of
 from ._options import CallOptions, Path, Progress, encode_path
 
 Read = Callable[[int, int, int], None]
@@ -50,6 +50,8 @@ class _Writer:
     def _add(self, entry: Entry) -> None:
         if not isinstance(entry.name, str):
             raise TypeError("names of tensors are strings, not %s" % type(entry.name).__name__)
+        if entry.name == "__metadata__":
+            raise ArgumentError("no tensor can have the name '__metadata__', which is that of the metadata")
         name = entry.name.encode()
         shape = (ctypes.c_uint64 * len(entry.shape))(*entry.shape)
         about = (self.pointer, name, len(name), dtype_of(entry.dtype), shape, len(entry.shape))

@@ -28,7 +28,8 @@ def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) ->
     """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
     with _memory.new_file() as file:
         _memory.write_all(file, memoryview(data))
-        return load_file(_memory.path_of(file), threads=threads)
+        with _memory.opened_path(file) as path:
+            return load_file(path, threads=threads)
 
 
 def save_file(tensors: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None,

@@ -10,9 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
-from numcodecs.abc import Codec
-from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
-from numcodecs.registry import register_codec
+
+try:
+    from numcodecs.abc import Codec
+    from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray
+    from numcodecs.registry import register_codec
+except ImportError as error:
+    raise ImportError("lmcodec.numcodecs needs numcodecs (pip install 'lmcodec[numcodecs]'): %s" % error) from None
 
 from . import _stored_chunks
 

@@ -37,7 +37,8 @@ def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) ->
     """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
     with _memory.new_file() as file:
         _memory.write_all(file, memoryview(data))
-        return load_file(_memory.path_of(file), threads=threads)
+        with _memory.opened_path(file) as path:
+            return load_file(path, threads=threads)
 
 
 def save_file(tensor_dict: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None, *,
@@ -72,9 +73,14 @@ def load_npy(filename: Path, *, allow_pickle: bool = False, threads: int | None 
     numpy.load(). Raises what numpy.load() raises, and as restore() does.
     """
     file = open_original(filename, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
-    result = numpy.load(file, allow_pickle=allow_pickle)
-    if isinstance(result, numpy.ndarray):
-        file.close()
+    result: Any = None
+    try:
+        result = numpy.load(file, allow_pickle=allow_pickle)
+    finally:
+        if isinstance(result, numpy.lib.npyio.NpzFile):
+            setattr(result, "fid", file)  # which its close() closes
+        else:
+            file.close()
     return result
 
 

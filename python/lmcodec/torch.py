@@ -43,7 +43,8 @@ def load_bytes(data: bytes | bytearray | memoryview, *, threads: int | None = No
     """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
     with _memory.new_file() as file:
         _memory.write_all(file, memoryview(data))
-        return load_file(_memory.path_of(file), threads=threads)
+        with _memory.opened_path(file) as path:
+            return load_file(path, threads=threads)
 
 
 def load(source: Any, map_location: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,
@@ -54,7 +55,8 @@ def load(source: Any, map_location: Any = None, *, weights_only: bool | None = N
     source: as safetensors.torch.load(), bytes of a file; or as torch.load(), a path such as `optimizer.pt.lmc`. The
         original of an archive is restored to memory. torch alone unpickles it, by the rules of `weights_only`.
     mmap: True maps the restored original instead of reading it once more: less memory and time. From torch 2.1 on.
-    map_location, weights_only and further options are for torch.load().
+    map_location, weights_only and further options are for torch.load(). An archive of a safetensors file has nothing
+        to unpickle: it is read as load_file() does, to the device `map_location`.
     base, base_dirs: of the archive. Raises what torch.load() raises, and as restore() does.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -63,8 +65,14 @@ def load(source: Any, map_location: Any = None, *, weights_only: bool | None = N
     options.update((name, value) for name, value in given.items() if value is not None)
     if mmap and "mmap" not in inspect.signature(torch.load).parameters:
         raise ArgumentError("torch %s has no mmap: it came with 2.1" % torch.__version__)
-    if not _is_archive(source):
+    container = _container_of(source)
+    if container is None:
         return torch.load(source, map_location, **options)
+    if container == "safetensors":
+        if map_location is not None and not isinstance(map_location, (str, int, torch.device)):
+            raise ArgumentError("an archive of a safetensors file has no map_location but a device")
+        return load_file(source, "cpu" if map_location is None else map_location, threads=threads, base=base,
+                         base_dirs=base_dirs, progress=progress)
     with open_original(source, threads=threads, base=base, base_dirs=base_dirs, progress=progress) as original:
         return torch.load(_memory.path_of(original) if mmap else original, map_location, **options)
 
@@ -143,18 +151,19 @@ def _listed(what: str, names: Any) -> str:
     return "\n    %s key(s) in state_dict: %s" % (what, shown) if shown else ""
 
 
-def _is_archive(source: Any) -> bool:
-    """An open file of Python is left to torch, and so is a file that begins in another way than archives do."""
+def _container_of(source: Any) -> str | None:
+    """What the original of an archive is (File.container). None for what is left to torch: an open file of Python, a
+    plain file, a file that begins in another way than archives do."""
     if hasattr(source, "read"):
-        return False
+        return None
     try:
         with File(source) as file:
-            return file.is_archive
+            return file.container if file.is_archive else None
     except LMCError:
         with open(source, "rb") as plain:
             if plain.read(9)[8:] == b"{":  # after the length of the header
                 raise
-        return False
+        return None
 
 
 def _entries(tensors: Any) -> list[_writer.Entry]:

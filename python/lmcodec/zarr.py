@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
-from zarr.abc.codec import ArrayBytesCodec
-from zarr.dtype import data_type_registry
-from zarr.registry import register_codec
+
+try:
+    from zarr.abc.codec import ArrayBytesCodec
+    from zarr.dtype import data_type_registry
+    from zarr.registry import register_codec
+except ImportError as error:
+    raise ImportError("lmcodec.zarr needs Zarr 3.1 or newer (pip install 'lmcodec[zarr]'): %s" % error) from None
 
 from . import _stored_chunks
 from ._errors import ArgumentError

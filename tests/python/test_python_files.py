@@ -68,6 +68,9 @@ def test_wrong_requests(plain, directory):
         lmcodec.convert(plain, level="most")
     with pytest.raises(FileNotFoundError):
         lmcodec.convert(os.path.join(directory, "nothing"))
+    with pytest.raises(FileNotFoundError) as caught:
+        lmcodec.restore(os.path.join(directory, "nothing.lmc"))
+    assert caught.value.filename == os.path.join(directory, "nothing.lmc")
     with pytest.raises(OSError):
         lmcodec.convert(plain, os.path.join(directory, "no", "folder"))
     with pytest.raises(lmcodec.ChecksumError):

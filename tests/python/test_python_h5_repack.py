@@ -259,6 +259,19 @@ def test_existing_output(directory, src, dst, weights):
     assert sorted(os.listdir(directory)) == ["dst.h5", "src.h5"]
 
 
+def test_errors_name_the_file(src, dst):
+    for read in (lambda: h5.repack(src, dst), lambda: h5.inspect(src)):
+        with pytest.raises(FileNotFoundError) as caught:
+            read()
+        assert caught.value.filename == src
+    with open(src, "w") as file:
+        file.write("this is a text, and no HDF5 file " * 10)
+    for read in (lambda: h5.repack(src, dst), lambda: h5.inspect(src)):
+        with pytest.raises(OSError, match="no HDF5 file") as caught:
+            read()
+        assert src in str(caught.value)
+
+
 def test_nothing_is_left(directory, src, dst, weights):
     with pytest.raises(OSError):
         h5.repack(src, dst)

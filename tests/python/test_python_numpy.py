@@ -101,7 +101,17 @@ def test_what_cannot_be_written(directory):
             lmcodec.numpy.save_file({"a": wrong}, path)
     with pytest.raises(TypeError):
         lmcodec.numpy.save_file({"a": values}, path, {"a": 5})
+    with pytest.raises(lmcodec.ArgumentError, match="that of the metadata"):
+        lmcodec.numpy.save_file({"__metadata__": values}, path)
     assert os.listdir(directory) == []
+
+
+def test_bytes_that_are_damaged():
+    content = bytearray(lmcodec.numpy.save({"a": numpy.arange(1000.0)}))
+    for damaged in (b"", content[:-1], content[:-200] + b"damage" + content[-194:]):
+        with pytest.raises(lmcodec.DataError) as caught:
+            lmcodec.numpy.load(damaged)
+        assert caught.value.file == "(bytes)" and str(caught.value).startswith("(bytes): ")
 
 
 def test_read_only_arrays_are_written(directory):
@@ -135,6 +145,26 @@ def test_files_of_numpy(directory):
     assert lmcodec.numpy.load_npy(path + "o.npy.lmc", allow_pickle=True)[0] == {"a": 1}
     with lmcodec.File(path + ".npz.lmc") as file:
         assert file.container == "zip" and file.tensors["a"].shape == (300, 40)
+
+
+@pytest.mark.filterwarnings("error")
+def test_files_of_numpy_are_closed(directory, monkeypatch):
+    opened = []
+    monkeypatch.setattr("lmcodec.numpy.open_original", lambda *_, **options: opened.append(
+        lmcodec.open_original(path, **options)) or opened[-1])
+    for name, write in (("a.npz", numpy.savez), ("a.npy", numpy.save)):
+        path = os.path.join(directory, name)
+        write(path, numpy.array([None]))
+        lmcodec.convert(path)
+        path += ".lmc"
+        loaded = lmcodec.numpy.load_npy(path, allow_pickle=True)
+        if name == "a.npz":
+            assert loaded["arr_0"][0] is None and not opened[-1].closed
+            loaded.close()
+        else:
+            with pytest.raises(ValueError):
+                lmcodec.numpy.load_npy(path)
+        assert all(file.closed for file in opened)
 
 
 def test_flax(directory):

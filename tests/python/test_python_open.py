@@ -119,7 +119,7 @@ def test_files_that_do_not_open(directory):
 
 INDICES = [slice(None), slice(2), slice(1, 4), slice(3, 3), slice(None, None, 2), slice(4, 9, 3), slice(-4, -1), 0, 5,
            -1, numpy.int64(2), (), (slice(None), slice(0, 2)), (slice(2, 5), 1), (3, 2), (0, -1, 2),
-           (slice(1, 3), slice(None), 2),
+           (slice(1, 3), slice(None), 2), ..., (..., 1), (3, ..., slice(0, 2)), (1, 2, 3, ...),
            (slice(None), slice(None), slice(1, 2)), [], (2, slice(None, None, 3), 1)]
 
 
@@ -144,7 +144,10 @@ def test_parts_are_those_of_numpy(archive, directory, index):
     ((0, 0, 0, 0), lmcodec.SliceError, "more slicing indexes than dimensions"),
     ([0, 1], lmcodec.SliceError, "Non empty lists are not implemented"),
     (slice(None, None, -1), lmcodec.SliceError, "step"),
-    (1.5, TypeError, ""), ("a", TypeError, ""), (None, TypeError, ""), (Ellipsis, TypeError, ""),
+    (1.5, TypeError, ""), ("a", TypeError, ""), (None, TypeError, ""),
+    ((..., 0, ...), lmcodec.SliceError, "Only one ellipsis"),
+    ((..., 0, 0, 0, 0), lmcodec.SliceError, "more slicing indexes"),
+    ((..., 4), lmcodec.SliceError, "index 4 out of bounds for tensor dimension #2 of size 4"),
     (slice(1.0, 2), TypeError, "")], ids=lambda value: str(value)[:30])
 def test_parts_that_there_are_not(directory, index, error, text):
     path = os.path.join(directory, "p.lmc")

@@ -230,7 +230,8 @@ def test_files_of_a_step(folders):
         assert run.path(200, name) == os.path.join(run.path(200), name + ".lmc")
     for name in ("trainer_state.json", "note.lmc"):
         assert run.path(200, name) == os.path.join(run.path(200), name)
-    for name in ("model.safetensors.lmc", "note", "nothing", "global_step200"):
+    for name in ("model.safetensors.lmc", "note", "nothing", "global_step200", "../run.json",
+                 "../100/model.safetensors", run.path(200, "note.lmc")):
         with pytest.raises(FileNotFoundError) as caught:
             run.path(200, name)
         assert caught.value.filename == os.path.join(run.path(200), name)

@@ -257,7 +257,8 @@ def test_without_threads(folder, run_dir, monkeypatch, caplog):
     assert steps_of(callback) == [10]
 
 
-@pytest.mark.parametrize("options", [{"key_every": 0}, {"key_every": 64}, {"last": -1}, {"every": -5}])
+@pytest.mark.parametrize("options", [{"key_every": 0}, {"key_every": 64}, {"last": -1}, {"every": -5},
+                                     {"level": "best"}, {"threads": -1}], ids=str)
 def test_wrong_options(run_dir, options):
     with pytest.raises(lmcodec.ArgumentError):
         RunCallback(run_dir, **options)

@@ -212,6 +212,15 @@ def test_load_of_an_archive(checkpoint):
         assert lmcodec.torch.load(file, weights_only=True)["param_groups"] == state["param_groups"]
 
 
+def test_load_of_an_archive_of_a_safetensors_file(directory):
+    path = os.path.join(directory, "a.safetensors.lmc")
+    lmcodec.torch.save_file({"a": torch.arange(5)}, path)
+    for options in ({}, {"weights_only": True, "map_location": "cpu"}, {"map_location": torch.device("cpu")}):
+        assert torch.equal(lmcodec.torch.load(path, **options)["a"], torch.arange(5))
+    with pytest.raises(lmcodec.ArgumentError, match="map_location"):
+        lmcodec.torch.load(path, map_location={"cuda:0": "cpu"})
+
+
 def test_load_of_a_mapped_archive(checkpoint):
     path, state = checkpoint
     try:

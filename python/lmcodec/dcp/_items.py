@@ -47,7 +47,7 @@ class _FileReader:
         for item in items:
             by_tensor.setdefault(self._stored[item.storage_index].tensor, []).append(item)
         for same in by_tensor.values():
-            with _told(same[0]):
+            with told(lambda: same[0]):
                 self._read_tensor(same)
         self._flush()
 
@@ -101,7 +101,8 @@ class _FileReader:
                 names = {self._stored[item.storage_index].tensor: item for item, _, _ in batch}
                 if error.tensor not in names:
                     raise
-                with _told(names[error.tensor]):
+                item = names[error.tensor]
+                with told(lambda: item):
                     raise
         for item, _, target in batch:
             self._planner.commit_tensor(item, target)
@@ -143,14 +144,17 @@ def _copy_part(rows: Any, first_row: int, target: Any, offsets: Sequence[int]) -
 
 
 @contextmanager
-def _told(item: Any) -> Iterator[None]:
-    """An error within gets the name of the item."""
+def told(item_of: Callable[[], Any]) -> Iterator[None]:
+    """An error within gets the name of the item that item_of() gives then, if there is one."""
     try:
         yield
     except LMCError as error:
+        item = item_of()
+        if item is None:
+            raise
         index = item.storage_index
         at = "" if index.offset is None else " at %s" % list(index.offset)
         kind = type(error) if not isinstance(error, TensorNotFound) else DataError
-        told = kind("item %r%s: %s" % (index.fqn, at, error))
-        told.status, told.file, told.tensor, told.offset = error.status, error.file, error.tensor, error.offset
-        raise told from error
+        named = kind("item %r%s: %s" % (index.fqn, at, error))
+        named.status, named.file, named.tensor, named.offset = error.status, error.file, error.tensor, error.offset
+        raise named from error

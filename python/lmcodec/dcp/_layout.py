@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Sequence
 
 from .._errors import BaseError, DataError, UnsupportedError
+from .._options import Path
 
 METADATA_NAME = ".metadata"
 MANIFEST_NAME = "lmc_dcp.json"
@@ -64,31 +66,53 @@ def read_manifest(directory: str) -> Manifest | None:
     try:
         with open(path, encoding="utf-8") as file:
             entries = json.load(file)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
         raise DataError("%s: %s" % (path, error)) from None
-    try:
-        if int(entries["lmc_dcp"]) != LAYOUT:
-            raise UnsupportedError("%s: layout %s is newer than this package" % (path, entries["lmc_dcp"]))
-        base = entries["base"] or {"path": None, "save_id": None}
-        return Manifest(entries["save_id"], entries["level"], int(entries["key_every"]), int(entries["chain"]),
-                        base["path"], base["save_id"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError("%s: a manifest has no %s" % (path, error)) from None
+    layout = _value(path, entries, "lmc_dcp", int)
+    if layout != LAYOUT:
+        raise UnsupportedError("%s: layout %d is newer than this package" % (path, layout))
+    manifest = Manifest(_value(path, entries, "save_id", str), _value(path, entries, "level", str),
+                        _value(path, entries, "key_every", int), _value(path, entries, "chain", int))
+    base = _value(path, entries, "base", (dict, type(None)))
+    if base is not None:
+        manifest.base, manifest.base_save_id = _value(path, base, "path", str), _value(path, base, "save_id", str)
+    return manifest
+
+
+def _value(path: str, entries: Any, key: str, kind: Any) -> Any:
+    """A value of a manifest. DataError if it has none of this kind."""
+    if not isinstance(entries, dict) or not isinstance(entries.get(key), kind) or isinstance(entries[key], bool):
+        raise DataError("%s: the manifest has no %r, or one of another kind" % (path, key))
+    return entries[key]
 
 
 def write_whole(path: str, content: bytes, fsync: bool) -> None:
-    """Writes a file that appears whole under its name, in the place of one that is there."""
+    """Writes a file that appears whole under its name, in the place of one that is there; or nothing. OSError."""
     partial = path + ".tmp"
-    with open(partial, "wb") as file:
-        file.write(content)
-        file.flush()
-        if fsync:
-            os.fsync(file.fileno())
-    os.replace(partial, path)
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            if fsync:
+                os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.remove(partial)
+        if isinstance(error, OSError) and error.filename is None:  # as of a full disk
+            raise OSError(error.errno, error.strerror, path) from error
+        raise
     if fsync:
         sync_directory(os.path.dirname(path))
+
+
+def folders_of(base_dirs: Sequence[Path]) -> list[str]:
+    """Names of the directories that a caller gives. TypeError if it is one alone."""
+    if isinstance(base_dirs, (str, bytes, os.PathLike)):
+        raise TypeError("base_dirs is a list of directories, not one")
+    return [os.fsdecode(folder) for folder in base_dirs]
 
 
 def sync_directory(path: str) -> None:

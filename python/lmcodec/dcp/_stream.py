@@ -109,6 +109,8 @@ class _Decoder(io.RawIOBase):
     def __init__(self, input: Any, threads: int | None) -> None:
         super().__init__()
         self._input, self._threads = input, threads
+        self.file_name: str | None = getattr(input, "file_name", None) \
+            or getattr(getattr(input, "base_stream", None), "name", None)
         self._memory = bytearray()  # of one frame's content after the other
         self._content = memoryview(b"")
         self._place = 0  # in the stream
@@ -146,10 +148,10 @@ class _Decoder(io.RawIOBase):
         length, = _LENGTH.unpack(self._read(_LENGTH.size))
         if length == 0:
             if self._input.read(1):
-                raise DataError("stream of lmcodec.dcp.Lmc: bytes follow its end at byte %d" % self._place)
+                raise self._told(DataError("bytes follow its end at byte %d" % self._place))
             return memoryview(b"")
         if length > _FRAME_STORED_NBYTES_MAX:
-            raise DataError("stream of lmcodec.dcp.Lmc: a frame of %d bytes at byte %d" % (length, place))
+            raise self._told(DataError("a frame of %d bytes at byte %d" % (length, place)))
         frame = self._read(length)
         try:
             nbytes = info(frame).nbytes
@@ -161,9 +163,14 @@ class _Decoder(io.RawIOBase):
         except LMCError as error:
             if isinstance(error, ArgumentError):
                 raise
-            told = type(error)("stream of lmcodec.dcp.Lmc: frame at byte %d: %s" % (place, error))
-            told.status, told.offset = error.status, error.offset
-            raise told from None
+            raise self._told(error, "frame at byte %d: " % place) from None
+
+    def _told(self, error: LMCError, where: str = "") -> LMCError:
+        """An error with the name of the file, as far as the stream below tells it."""
+        file = "" if self.file_name is None else "%s: " % self.file_name
+        told = type(error)("%sstream of lmcodec.dcp.Lmc: %s%s" % (file, where, error))
+        told.status, told.file, told.offset = error.status, self.file_name, error.offset
+        return told
 
     def _read(self, nbytes: int) -> bytes:
         """So many bytes of the stream. DataError if it ends before."""
@@ -172,7 +179,7 @@ class _Decoder(io.RawIOBase):
         while left:
             part = self._input.read(left)
             if not part:
-                raise DataError("stream of lmcodec.dcp.Lmc: it was cut at byte %d" % (self._place + nbytes - left))
+                raise self._told(DataError("it was cut at byte %d" % (self._place + nbytes - left)))
             parts.append(part)
             left -= len(part)
         self._place += nbytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import os
 import pickle
 import uuid
@@ -55,11 +56,11 @@ class Writer(StorageWriter):  # type: ignore[misc]
         super().__init__()
         level_of(level)
         threads_of(threads)
-        if not 1 <= key_every <= _layout.KEY_EVERY_MAX:
+        if not 1 <= operator.index(key_every) <= _layout.KEY_EVERY_MAX:
             raise ArgumentError("key_every is 1 to %d, not %d" % (_layout.KEY_EVERY_MAX, key_every))
         self.path = os.fsdecode(path)
         self.base = None if base is None else os.fsdecode(base)
-        self.base_dirs = [os.fsdecode(folder) for folder in base_dirs]
+        self.base_dirs = _layout.folders_of(base_dirs)
         self.level, self.threads, self.key_every = level, threads, key_every
         self.single_file_per_rank, self.overwrite, self.fsync = single_file_per_rank, overwrite, fsync
         self.save_id = str(uuid.uuid4())
@@ -81,8 +82,8 @@ class Writer(StorageWriter):  # type: ignore[misc]
             raise LMCError("lmcodec.dcp.Writer has no checkpoints without collectives: use_collectives=True")
 
     def prepare_local_plan(self, plan: Any) -> Any:
-        os.makedirs(self.path, exist_ok=True)
         self._manifest, self._chain = self._choose_base()
+        os.makedirs(self.path, exist_ok=True)
         return plan
 
     def prepare_global_plan(self, plans: list[Any]) -> list[Any]:

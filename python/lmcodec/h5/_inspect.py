@@ -11,6 +11,7 @@ from typing import Any, Iterator, Sequence
 import h5py
 
 from .._stored_chunks import calls
+from ._files import open_to_read
 from ._filter import FILTER_ID
 
 _SHUFFLE, _FLETCHER32 = 2, 3
@@ -64,7 +65,7 @@ def inspect(file: str | os.PathLike[str] | Any) -> dict[str, DatasetReport]:
         return {file.name: _report(file)}
     if isinstance(file, h5py.Group):
         return dict(_reports(file))
-    with h5py.File(file, "r") as opened:
+    with open_to_read(file) as opened:
         return dict(_reports(opened))
 
 

@@ -16,6 +16,7 @@ from h5py import h5d, h5f, h5g, h5p, h5s
 from .._stored_chunks import LEVEL_ROWS
 from ._chunks import CHUNK_NBYTES, chunks_for
 from ._compress import MIN_NBYTES
+from ._files import open_to_read
 from ._filter import FILTER_ID, LMC, set_filter
 from ._objects import Copier, is_fixed
 
@@ -63,7 +64,7 @@ def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: s
     work = "%s.%s.tmp" % (target_path, secrets.token_hex(4))
     try:
         encoder = _Encoder(LMC(level), min_nbytes, chunk_nbytes)
-        with h5py.File(source_path, "r") as source:
+        with open_to_read(source_path) as source:
             block = _copy(source, work, encoder)
         _finish(source_path, work, block)
         result = RepackResult(os.path.getsize(source_path), os.path.getsize(work), encoder.dataset_count,

@@ -73,6 +73,10 @@ def test_arguments_are_checked(directory):
         Reader(directory, threads=1000)
     with pytest.raises(lmcodec.ArgumentError):
         Lmc(level="best")
+    for make in (lambda: Writer(directory, base_dirs=directory), lambda: Reader(directory, base_dirs=directory),
+                 lambda: Writer(directory, key_every=2.5)):
+        with pytest.raises(TypeError):
+            make()
     assert Writer.validate_checkpoint_id(os.path.join(directory, "new"))
     assert not Writer.validate_checkpoint_id("s3://bucket/new")
     assert Reader.validate_checkpoint_id(os.path.join(directory, "new"))

@@ -133,15 +133,35 @@ def test_a_damaged_base(directory):
         assert path in told and "item 'big' at [128, 0]" in told
 
 
+def test_a_file_of_the_base_is_missing(directory):
+    on_ranks(2, save_run, directory, 2, {})
+    path = os.path.join(steps(directory)[0], "__1_0.lmc")
+    os.remove(path)
+    for told in on_ranks(2, error_of, load_run, directory, [1], {}):
+        assert "BaseError" in told and os.path.realpath(path) + ", which is not there" in told
+
+
+def test_a_base_that_is_not_there_leaves_nothing(directory):
+    path = os.path.join(directory, "c")
+    assert "nothing is not there" in on_ranks(1, error_of_save, path, os.path.join(directory, "nothing"))[0]
+    assert os.listdir(directory) == []
+
+
+def error_of_save(path, base):
+    return error_of(save, path, 0, base=base)
+
+
 def test_bases_that_are_none(directory):
     path = os.path.join(directory, "c")
     plain, partial = os.path.join(directory, "plain"), os.path.join(directory, "partial")
     on_ranks(1, save_plainly, plain)
     on_ranks(1, save, partial)
     os.remove(os.path.join(partial, ".metadata"))
+    file = os.path.join(directory, "file")
+    open(file, "w").close()
     for base, text in ((os.path.join(directory, "nothing"), "nothing is not there"),
                        (plain, "plain holds no complete checkpoint"), (partial, "partial holds no complete checkpoint"),
-                       (path, "is not its own base")):
+                       (file, "file is not there"), (path, "is not its own base")):
         told = on_ranks(2, save_error, path, base)
         assert all(text in rank for rank in told)
         assert not os.path.exists(os.path.join(path, ".metadata"))

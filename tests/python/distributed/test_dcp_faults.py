@@ -1,9 +1,11 @@
 """Checkpoints that are damaged, incomplete, or not of this package."""
+import json
 import os
 import pickle
+import resource
 import signal
 
-from dcp_ranks import (KILLED, blank, damage, dcp, dist, distributed, error_of, example, load, on_ranks, save,
+from dcp_ranks import (KILLED, blank, damage, dcp, dist, distributed, error_of, example, flip, load, on_ranks, save,
                        torch)
 
 import pytest
@@ -33,7 +35,7 @@ def test_a_file_that_was_cut(directory, name, nbytes):
     on_ranks(2, save, path)
     file = os.path.join(path, name)
     os.truncate(file, nbytes if nbytes >= 0 else os.path.getsize(file) + nbytes)
-    assert all("Error" in told for told in on_ranks(2, error_of_load, path))
+    assert all("Error" in told and os.path.join("c", name) in told for told in on_ranks(2, error_of_load, path))
 
 
 def test_a_file_that_is_missing(directory):
@@ -61,8 +63,15 @@ def test_an_incomplete_checkpoint(directory):
     assert all("No such file" in told for told in on_ranks(1, error_of_load, os.path.join(directory, "none")))
 
 
+def manifest(**changes):
+    return json.dumps({"lmc_dcp": 1, "save_id": "a", "level": "max", "key_every": 8, "chain": 1, "base": None,
+                       **changes})
+
+
 @pytest.mark.parametrize("text, told", [
     ("", "lmc_dcp.json"), ("{}", "has no 'lmc_dcp'"), ('{"lmc_dcp": 2}', "newer than this package"),
+    ("[]", "has no 'lmc_dcp'"), (manifest(chain="a"), "has no 'chain'"), (manifest(base=[]), "has no 'base'"),
+    (manifest(base={"path": 5, "save_id": "a"}), "lmc_dcp.json: the manifest has no 'path'"),
     ('{"lmc_dcp": 1, "save_id": "a", "level": "max", "key_every": 8, "chain": 0, "base": null}', "not of one save")])
 def test_another_manifest(directory, text, told):
     path = os.path.join(directory, "c")
@@ -70,6 +79,21 @@ def test_another_manifest(directory, text, told):
     with open(os.path.join(path, "lmc_dcp.json"), "w") as file:
         file.write(text)
     assert told in on_ranks(1, error_of_load, path)[0]
+
+
+def test_no_room_for_the_metadata(directory):
+    """Only rank 0 notices, after all files of data are there."""
+    path = os.path.join(directory, "c")
+    told = on_ranks(1, save_without_room, path)[0]
+    assert "OSError" in told and os.path.join(path, ".metadata") in told
+    assert sorted(os.listdir(path)) == ["__0_0.lmc", "lmc_dcp.json"]
+
+
+def save_without_room(path):
+    state = {"t%d" % number: torch.zeros(1) for number in range(1000)}
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (140000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    return error_of(dcp.save, state, storage_writer=Writer(path, fsync=False))
 
 
 def test_a_newer_layout_in_the_metadata(directory):
@@ -173,6 +197,21 @@ def test_what_the_writer_of_torch_has_written(directory, extensions):
     on_ranks(2, save_by_torch, path, extensions)
     assert on_ranks(3, load, path) == [[]] * 3
     assert on_ranks(2, load_by_torch, path) == [[]] * 2
+
+
+def test_a_damaged_stream(directory):
+    """Reader knows file and item, the reader of torch the file."""
+    path = os.path.join(directory, "c")
+    on_ranks(2, save_by_torch, path, [Lmc()])
+    file = os.path.join(path, "__1_0.distcp")
+    flip(file, os.path.getsize(file) // 2)
+    for told in on_ranks(2, error_of_load, path):
+        assert "ChecksumError" in told and file in told and "item 'model." in told
+    assert all("ChecksumError" in told and file in told for told in on_ranks(2, error_of_load_by_torch, path))
+
+
+def error_of_load_by_torch(path):
+    return error_of(load_by_torch, path)
 
 
 def load_by_torch(path):

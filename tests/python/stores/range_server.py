@@ -17,7 +17,8 @@ class RangeServer:
 
     faults: what happens to the next requests for files that are there, one word each: "" nothing; "503"; "drop", the
     connection ends within the content; "short", fewer bytes than were asked for; "ignore", all of the file; "shift",
-    the bytes of another place; "unsized", without the size of the file; "gzip"; "hang", nothing comes.
+    the bytes of another place; "unsized", without the size of the file; "gzip"; "hang", nothing comes; "circle", a
+    redirection to the same path; "416", without a size.
     always: the same for every request. at_once_max: answers that were under way together.
     latency_s: of every answer. bytes_per_s: of all connections together; 0 for no limit.
     """
@@ -111,6 +112,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return self.plain(412)
         if match and first >= len(content):
             return self.plain(416, {"Content-Range": "bytes */%d" % len(content)})
+        if fault == "circle":
+            return self.plain(302, {"Location": self.path})
+        if fault == "416":
+            return self.plain(416)
         if fault == "hang":
             owner.is_ending.wait(20)
             return None

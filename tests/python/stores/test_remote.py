@@ -501,6 +501,8 @@ def test_arguments(made, server):
         lmcodec.remote.open("a.lmc", "np")
     with pytest.raises(TypeError):
         lmcodec.remote.open(url, "np", base_dirs=server.url)
+    with pytest.raises(TypeError, match="a URL is a string"):
+        lmcodec.remote.open(os.path, "np")
 
 
 def test_the_thread_of_fsspec_does_not_wait_for_itself(made, server):
@@ -532,5 +534,9 @@ def test_without_fsspec(monkeypatch):
 
 def test_without_the_package_of_a_store(monkeypatch):
     monkeypatch.setitem(sys.modules, "gcsfs", None)
-    with pytest.raises(ImportError, match="gcsfs"):
+    with pytest.raises(ImportError, match="gcsfs") as raised:
         lmcodec.safe_open("gs://bucket/a.lmc", "np")
+    assert "lmcodec[" not in str(raised.value)  # no extra brings it
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(ImportError, match=r"lmcodec\[s3\]"):
+        lmcodec.safe_open("s3://bucket/a.lmc", "np")

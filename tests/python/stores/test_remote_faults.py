@@ -1,5 +1,6 @@
 """Servers that fail, and files that are damaged or change: an exception that names the URL, or the right bytes."""
 import errno
+import traceback
 
 import numpy
 import pytest
@@ -83,6 +84,27 @@ def test_a_small_file_of_a_server_without_ranges(server):
     server.always = "ignore"
     with lmcodec.safe_open(server.url + "small.lmc", "np") as opened:
         check_equal(opened.get_tensors(), tensors)
+
+
+def test_an_empty_file_whose_size_is_not_told(server):
+    server.always = "416"
+    with pytest.raises(lmcodec.DataError, match="the file is empty"):
+        open_quickly(server)
+
+
+def test_redirections_without_end(server):
+    server.always = "circle"
+    with pytest.raises(OSError, match="redirects too often") as raised:
+        lmcodec.remote.open(server.url + "d/a.lmc?signature=secret", "np", retries=3)
+    assert raised.value.filename == server.url + "d/a.lmc"
+    assert server.count() < 20  # it is not tried again
+    assert "secret" not in shown(raised.value)
+
+
+def shown(error):
+    """What a program prints that ends with this error; but for the lines of its source."""
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    return "".join(line for line in lines if not line.startswith("  File"))
 
 
 def test_no_server(server):
@@ -187,6 +209,13 @@ def test_secrets_are_not_shown(server):
     with pytest.raises(OSError) as raised:
         lmcodec.remote.open(url, "np", retries=0)
     assert "secret" not in str(raised.value) and "password" not in str(raised.value)
+    with RangeServer() as gone:
+        place = gone.url
+    for user in ("user:password@", "user:pass@word:password@", "password@"):
+        with pytest.raises(OSError) as raised:
+            lmcodec.remote.open(place.replace("127", user + "127") + "a.lmc?signature=secret", "np", retries=0)
+        assert raised.value.filename == place + "a.lmc"
+        assert "secret" not in shown(raised.value) and "password" not in shown(raised.value)
     server.always = ""
     server.files["d/b.lmc"] = server.files["d/a.lmc"][:-1]
     with pytest.raises(lmcodec.DataError) as raised:

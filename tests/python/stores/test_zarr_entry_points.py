@@ -58,6 +58,15 @@ def test_codecs_are_found(metadata):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.parametrize("module, missing, text", [
+    ("zarr", "zarr", "needs Zarr 3.1 or newer"), ("zarr", "zarr.dtype", "needs Zarr 3.1 or newer"),
+    ("numcodecs", "numcodecs", "needs numcodecs")])
+def test_without_what_it_needs(module, missing, text):
+    done = run("import sys; sys.modules[%r] = None; import lmcodec.%s" % (missing, module))
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode != 0 and text in last and last.startswith("ImportError: "), done.stderr[-3000:]
+
+
 def test_without_lmcodec(directory):
     """What a reader without the package is told. In Zarr 3 the codec's name is all of it."""
     if list(importlib.metadata.distributions(name="lmcodec")):
