@@ -128,10 +128,18 @@ static int read_members(reader *reader, int (*member)(struct reader *reader, st_
     return st_json_take(json, '}', "a '}' is missing");
 }
 
+/* An entry, and which of the keys were there that nothing can stand for. */
+typedef struct entry {
+    lmc_st_run_step step;
+    int has_kind, has_base;
+} entry;
+
 /* A step; null: none; anything else: one that is not known. */
-static int read_base(reader *reader, lmc_st_run_step *step)
+static int read_base(reader *reader, entry *entry)
 {
     st_json *const json = &reader->json;
+    lmc_st_run_step *const step = &entry->step;
+    entry->has_base = 1;
     st_json_skip_space(json);
     const size_t begin = json->at;
     step->has_base = 1;
@@ -146,9 +154,11 @@ static int read_base(reader *reader, lmc_st_run_step *step)
     return 1;
 }
 
-static int read_kind(reader *reader, lmc_st_run_step *step)
+static int read_kind(reader *reader, entry *entry)
 {
     st_span value;
+    lmc_st_run_step *const step = &entry->step;
+    entry->has_kind = 1;
     if (!st_json_string(&reader->json, &value))
         return 0;
     step->is_directory = st_json_string_is(reader->json.text, value, "directory");
@@ -167,12 +177,13 @@ static int read_time(reader *reader, lmc_st_run_step *step)
 
 static int read_step_member(reader *reader, st_span key, void *user)
 {
-    lmc_st_run_step *const step = user;
+    entry *const entry = user;
+    lmc_st_run_step *const step = &entry->step;
     st_json *const json = &reader->json;
     if (st_json_string_is(json->text, key, "step"))
         return st_json_u64(json, &step->step);
     if (st_json_string_is(json->text, key, "snapshot"))
-        return read_kind(reader, step);
+        return read_kind(reader, entry);
     if (st_json_string_is(json->text, key, "files"))
         return st_json_u64(json, &step->file_count);
     if (st_json_string_is(json->text, key, "nbytes"))
@@ -180,7 +191,7 @@ static int read_step_member(reader *reader, st_span key, void *user)
     if (st_json_string_is(json->text, key, "stored_nbytes"))
         return st_json_u64(json, &step->stored_nbytes);
     if (st_json_string_is(json->text, key, "base"))
-        return read_base(reader, step);
+        return read_base(reader, entry);
     if (st_json_string_is(json->text, key, "time"))
         return read_time(reader, step);
     return st_json_skip_value(json, DEPTH_MAX);
@@ -196,15 +207,17 @@ static int read_steps(reader *reader)
     if (st_json_try(json, ']'))
         return 1;
     do {
-        lmc_st_run_step step = LMC_INIT(lmc_st_run_step);
-        step.step = LMC_ST_RUN_UNKNOWN;
-        if (!read_members(reader, read_step_member, &step))
+        entry entry = {.step = LMC_INIT(lmc_st_run_step)};
+        entry.step.step = LMC_ST_RUN_UNKNOWN;
+        if (!read_members(reader, read_step_member, &entry))
             return 0;
-        if (step.step > LMC_ST_RUN_STEP_MAX)
+        if (entry.step.step > LMC_ST_RUN_STEP_MAX)
             return fail(reader, "an entry has no step");
-        if (list->count > 0 && list->steps[list->count - 1].step >= step.step)
+        if (!entry.has_kind || !entry.has_base)
+            return fail(reader, "an entry does not tell snapshot and base");
+        if (list->count > 0 && list->steps[list->count - 1].step >= entry.step.step)
             return fail(reader, "the steps are not in order");
-        if (!st_run_list_put(list, &step))
+        if (!st_run_list_put(list, &entry.step))
             return fail(reader, NULL); /* out of memory */
     } while (st_json_try(json, ','));
     return st_json_take(json, ']', "a ']' is missing");
@@ -223,7 +236,7 @@ static int read_member(reader *reader, st_span key, void *user)
     }
     if (st_json_string_is(json->text, key, "version"))
         return st_json_u64(json, &reader->version);
-    if (st_json_string_is(json->text, key, "key_every")) {
+    if (st_json_string_is(json->text, key, "key_every") && reader->version <= LMC_ST_RUN_VERSION) {
         if (!st_json_u64(json, &number))
             return 0;
         reader->list->key_every = number <= LMC_ST_RUN_KEY_EVERY_MAX ? (unsigned)number : 0;
