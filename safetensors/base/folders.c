@@ -13,9 +13,6 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
-/* Neighbours that are looked at. The base was the nearest earlier one, unless others came between later on. */
-#define NEIGHBOURS_MAX LMC_ST_CHAIN_MAX
-
 /* ---- names of steps ---- */
 
 void st_step_name(char name[ST_STEP_NAME_NBYTES], uint64_t step)
@@ -215,7 +212,7 @@ static int order_names(const search *search, st_neighbours *neighbours)
     named *const found = (named *)(void *)search->room.bytes;
     if (search->count > 1)
         qsort(found, search->count, sizeof *found, compare_named);
-    neighbours->names = st_allocate_zeroed(search->memory, NEIGHBOURS_MAX + 1, sizeof *neighbours->names);
+    neighbours->names = st_allocate_zeroed(search->memory, ST_NEIGHBOURS_MAX + 1, sizeof *neighbours->names);
     if (!neighbours->names)
         return 0;
     if (search->is_run && find_known_base(search->memory, neighbours->root, search->step, &base)) {
@@ -226,7 +223,9 @@ static int order_names(const search *search, st_neighbours *neighbours)
         if (!neighbours->names[0])
             return 0;
     }
-    for (size_t i = 0; i < search->count && i < NEIGHBOURS_MAX; i++) {
+    for (size_t i = 0; i < search->count && i < ST_NEIGHBOURS_MAX; i++) {
+        if (neighbours->is_first_known && strcmp(found[i].name, name) == 0)
+            continue; /* it is the first */
         neighbours->names[neighbours->count++] = found[i].name;
         found[i].name = NULL;
     }

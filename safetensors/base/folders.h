@@ -8,6 +8,9 @@
 #include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
 
+/* Neighbours that are looked at. The base was the nearest earlier one, unless others came between later on. */
+#define ST_NEIGHBOURS_MAX LMC_ST_CHAIN_MAX
+
 #define ST_STEP_NAME_NBYTES 20 /* the longest name of a step, and a NUL */
 
 /* The name of a step's folder. */

@@ -122,20 +122,20 @@ static lmc_status try_directory(search *search, const char *directory)
     return status;
 }
 
-/* Sets is_settled if no other neighbour need be looked at: run.json has named this one, or its content fits. One with
- * another content is no candidate: nobody has named it. Error: NOMEM. */
+/* Sets is_settled if no other neighbour need be looked at: the content of this one fits, or run.json has named it and it
+ * cannot be read. One with another content is no candidate: run.json may be older than the steps. Error: NOMEM. */
 static lmc_status settle(search *search, int is_known)
 {
     lmc_status status = LMC_OK;
-    search->is_settled |= is_known && search->found;
-    if (!search->found || search->is_settled)
+    if (!search->found)
         return LMC_OK;
     if (!search->is_found_known)
         status = st_base_probe(search->file, search->found, search->file->base->is_trial, &search->found_fit);
     search->is_found_known = 1;
     if (status != LMC_OK)
         return status;
-    search->is_settled = search->found_fit == ST_BASE_FITS;
+    search->is_settled =
+        search->found_fit == ST_BASE_FITS || (is_known && search->found_fit != ST_BASE_DIFFERS);
     if (search->found_fit == ST_BASE_DIFFERS) {
         tell_of_other(search, search->found->path, "holds other content");
         lmc_st_close(search->found);
