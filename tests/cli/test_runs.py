@@ -345,8 +345,8 @@ def test_run_json_of_a_later_version(tool, directory):
     tool.run("run", "add", run, made[20]).expect(1, "version 2")
     write(path, sound.replace(b'"version":1,"key_every":8', b'"version":2,"key_every":800'))
     tool.run("run", "ls", run).expect(1, "version 2")
-    for damaged in (sound[:-5], b"", sound.replace(b"10", b"x"), sound + b"{}", sound.replace(b"\"base\"", b"\"other\""),
-                    sound.replace(b"\"snapshot\"", b"\"other\"")):
+    for damaged in (sound[:-5], b"", sound.replace(b"10", b"x"), sound + b"{}", sound.replace(b'"base"', b'"other"'),
+                    sound.replace(b'"snapshot"', b'"other"')):
         write(path, damaged)
         tool.run("run", "ls", run).expect(1, "run.json")
     tool.run("run", "repair", run).expect(0)
