@@ -7,6 +7,7 @@
 #include "safetensors/os/dir.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A list of two million steps. */
@@ -268,25 +269,24 @@ static lmc_status read_text(st_run_list *list, const unsigned char *text, size_t
     return st_fail(diag, LMC_ERR_CORRUPT, reader.json.at, "malformed list of a run: %s", reader.json.fault);
 }
 
-static lmc_status read_input(st_run_list *list, const os_input *input, lmc_st_diag *diag)
+/* *text: all of it; to be released. */
+static lmc_status read_input(const lmc_allocator *memory, const os_input *input, unsigned char **text,
+                             lmc_st_diag *diag)
 {
     if (input->nbytes > LIST_NBYTES_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a list of a run has at most %llu bytes",
                        (unsigned long long)LIST_NBYTES_MAX);
     const size_t nbytes = (size_t)input->nbytes;
-    unsigned char *const text = st_allocate(list->memory, nbytes);
-    lmc_status status = text ? os_input_read(input, 0, text, nbytes, diag) : st_fail_nomem(diag);
-    if (status == LMC_OK)
-        status = read_text(list, text, nbytes, diag);
-    st_release(list->memory, text);
-    return status;
+    *text = st_allocate(memory, nbytes);
+    return *text ? os_input_read(input, 0, *text, nbytes, diag) : st_fail_nomem(diag);
 }
 
-lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, const char *run,
-                            lmc_st_diag *diag)
+/* The text of run.json; to be released in every case. Errors: as st_run_list_read(). */
+static lmc_status read_file(const lmc_allocator *memory, const char *run, unsigned char **text,
+                            size_t *nbytes, lmc_st_diag *diag)
 {
     os_input input;
-    *list = (st_run_list){.memory = memory};
+    *text = NULL;
     char *const path = os_path_join(memory, run, ST_RUN_LIST_NAME, "");
     if (!path)
         return st_fail_nomem(diag);
@@ -301,9 +301,56 @@ lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, cons
     }
     if (status != LMC_OK)
         return status;
-    status = read_input(list, &input, diag);
+    status = read_input(memory, &input, text, diag);
+    *nbytes = (size_t)input.nbytes;
     os_input_close(&input);
+    return status;
+}
+
+lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, const char *run,
+                            lmc_st_diag *diag)
+{
+    unsigned char *text = NULL;
+    size_t nbytes = 0;
+    *list = (st_run_list){.memory = memory};
+    lmc_status status = read_file(memory, run, &text, &nbytes, diag);
+    if (status == LMC_OK)
+        status = read_text(list, text, nbytes, diag);
+    st_release(memory, text);
     if (status == LMC_OK)
         st_run_list_set_chains(list);
     return status;
+}
+
+/* ---- one entry ---- */
+
+/* Where an entry begins that looks as this library writes it; `nbytes` if there is none. */
+static size_t find_entry(const unsigned char *text, size_t nbytes, uint64_t step)
+{
+    char begin[40];
+    const size_t length = (size_t)snprintf(begin, sizeof begin, "{\"step\":%llu,", (unsigned long long)step);
+    const unsigned char *at = text;
+    while ((at = memchr(at, '{', nbytes - (size_t)(at - text))) != NULL) {
+        const size_t offset = (size_t)(at - text);
+        if (nbytes - offset >= length && memcmp(at, begin, length) == 0)
+            return offset;
+        at++;
+    }
+    return nbytes;
+}
+
+int st_run_list_read_base(const lmc_allocator *memory, const char *run, uint64_t step, uint64_t *base)
+{
+    lmc_st_diag unused = {0};
+    unsigned char *text = NULL;
+    size_t nbytes = 0;
+    entry entry = {.step = LMC_INIT(lmc_st_run_step)};
+    if (read_file(memory, run, &text, &nbytes, &unused) == LMC_OK) {
+        reader reader = {.json = {.text = text, .nbytes = nbytes, .at = find_entry(text, nbytes, step)}};
+        if (reader.json.at < nbytes && !read_members(&reader, read_step_member, &entry))
+            entry.step.has_base = 0;
+    }
+    st_release(memory, text);
+    *base = entry.step.base;
+    return entry.step.has_base && entry.step.base != LMC_ST_RUN_UNKNOWN;
 }

@@ -372,6 +372,22 @@ def test_list_follows_the_folders(tool, directory):
     check(listed(tool, run) == whole, "an entry without a folder is still told")
 
 
+def test_list_of_another_program(tool, directory):
+    """Entries that are not laid out as LMC does it."""
+    made = checkpoints(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    path = os.path.join(run, "run.json")
+    before = listed(tool, run)
+    told = json.loads(read(path))
+    told["steps"] = [dict(reversed(list(entry.items()))) for entry in told["steps"]]
+    write(path, json.dumps(told, indent=2).encode())
+    check(listed(tool, run) == before, "another list")
+    check_run(tool, run, made)
+    tool.run("run", "drop", run, "100").expect(0)
+    check_run(tool, run, {step: made[step] for step in (200, 300)})
+
+
 def test_list_that_is_wrong(tool, directory):
     """An old run.json, or one that was edited: bases are found by their content, and no step loses its own."""
     made = checkpoints(os.path.join(directory, "made"), 5)
