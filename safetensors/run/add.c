@@ -255,7 +255,7 @@ static lmc_status add_to_run(addition *addition, const char *path, lmc_st_diag *
     addition->run = &run;
     if (is_missing_run(addition->run_options, path))
         return LMC_OK;
-    status = st_run_begin(&run, path, addition->run_options->dry_run ? ST_RUN_READ : ST_RUN_CREATE,
+    status = st_run_begin(&run, path, addition->run_options->dry_run ? ST_RUN_PLAN : ST_RUN_CREATE,
                           &addition->options, diag);
     if (status == LMC_OK)
         status = add_snapshot(addition);

@@ -231,6 +231,11 @@ static lmc_status tidy_up(const st_run *run)
 
 /* ---- beginning and end ---- */
 
+static int is_writing(st_run_access access)
+{
+    return access != ST_RUN_READ && access != ST_RUN_PLAN;
+}
+
 /* The directory and its lock. ENOENT of the lock: the directory was removed just now. */
 static int open_locked(st_run *run, st_run_access access)
 {
@@ -241,7 +246,7 @@ static int open_locked(st_run *run, st_run_access access)
         run->fd = os_open_folder(run->path);
         if (run->fd < 0)
             return errno;
-        os_errno = access == ST_RUN_READ
+        os_errno = !is_writing(access)
                        ? os_lock_folder(run->fd, 1, run->options->cancel)
                        : os_lock_file(run->fd, ST_RUN_LOCK, run->options->cancel, &run->lock_fd);
         if (os_errno != ENOENT || access != ST_RUN_CREATE)
@@ -253,7 +258,7 @@ static int open_locked(st_run *run, st_run_access access)
 }
 
 /* A directory without run.json, that nothing but a run that never began is in, becomes one. */
-static lmc_status make_run(st_run *run, const contents *contents)
+static lmc_status make_run(st_run *run, st_run_access access, const contents *contents)
 {
     st_diag_set_file(run->diag, run->path);
     if (contents->count > 0)
@@ -265,7 +270,7 @@ static lmc_status make_run(st_run *run, const contents *contents)
                        "is no run: it has no " ST_RUN_LIST_NAME ", and is not empty");
     run->is_new = 1;
     run->list = (st_run_list){.memory = run->options->allocator, .key_every = LMC_ST_RUN_KEY_EVERY_DEFAULT};
-    return st_run_save(run);
+    return is_writing(access) ? st_run_save(run) : LMC_OK;
 }
 
 /* Writes a list without steps: bases are then looked for by their content. Of a sound list, key_every stays. */
@@ -291,14 +296,15 @@ static lmc_status read_list(st_run *run, st_run_access access, const contents *c
     if (access == ST_RUN_REPAIR)
         return forget_list(run, contents);
     const lmc_status status = st_run_list_read(&run->list, run->options->allocator, run->path, run->diag);
-    return status == LMC_ERR_ARG && access == ST_RUN_CREATE ? make_run(run, contents) : status;
+    const int may_make = access == ST_RUN_CREATE || access == ST_RUN_PLAN;
+    return status == LMC_ERR_ARG && may_make ? make_run(run, access, contents) : status;
 }
 
 static lmc_status bring_up_to_date(st_run *run, st_run_access access)
 {
     contents contents;
     int has_changed = 0;
-    const int writes = access != ST_RUN_READ;
+    const int writes = is_writing(access);
     if (writes)
         ST_TRY(tidy_up(run));
     lmc_status status = read_contents(run, &contents);

@@ -33,6 +33,7 @@ typedef struct st_run {
 /* How a session begins. */
 typedef enum st_run_access {
     ST_RUN_READ,   /* removal of steps is kept out */
+    ST_RUN_PLAN,   /* the same; a directory that can become a run is one without steps */
     ST_RUN_WRITE,  /* other writers are kept out */
     ST_RUN_CREATE, /* the same; the run is made if there is none */
     ST_RUN_REPAIR  /* the same as ST_RUN_WRITE; run.json is not read */

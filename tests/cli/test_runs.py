@@ -192,6 +192,12 @@ def test_dry_run(tool, directory):
     run = place(directory)
     told = tool.run("run", "add", run, made[10], "--dry-run").expect(0).stdout
     check(told == "step 10: would be added, key frame\n" and not os.path.exists(run), told)
+    os.mkdir(run)
+    told = tool.run("run", "add", run, made[10], "--dry-run").expect(0).stdout
+    check(told == "step 10: would be added, key frame\n" and os.listdir(run) == [], told)
+    write(os.path.join(run, "file"), b"")
+    tool.run("run", "add", run, made[10], "--dry-run").expect(2, "is no run")
+    os.unlink(os.path.join(run, "file"))
     tool.run("run", "add", run, made[10], made[20]).expect(0)
     before = tree_of(run)
     told = tool.run("run", "add", run, made[20], made[30], "--dry-run", "--rm").expect(0).stdout
