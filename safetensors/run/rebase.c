@@ -110,17 +110,15 @@ static lmc_status confirm_base(st_run *run, lmc_st_run_step *step)
 }
 
 /* A base is found by its content among so many steps before: only steps as near behind one that goes can need it
- * without the list's saying so. */
+ * without the list's saying so. What the list cannot tell is looked up, too. */
 static lmc_status confirm_bases(const st_rebase_plan *plan, st_run *run)
 {
     size_t left = 0;
     for (size_t i = 0; i < plan->count; i++) {
-        if (plan->goes[i])
-            left = ST_NEIGHBOURS_MAX;
-        else if (left > 0) {
-            left--;
-            ST_TRY(confirm_base(run, &run->list.steps[i]));
-        }
+        lmc_st_run_step *const step = &run->list.steps[i];
+        if (step->chain == LMC_ST_RUN_UNKNOWN || (!plan->goes[i] && left > 0))
+            ST_TRY(confirm_base(run, step));
+        left = plan->goes[i] ? ST_NEIGHBOURS_MAX : left - (left > 0);
     }
     st_run_list_set_chains(&run->list);
     return LMC_OK;

@@ -401,7 +401,8 @@ def test_list_that_is_wrong(tool, directory):
     tool.run("run", "add", run, *made.values()).expect(0)
     path = os.path.join(run, "run.json")
     content = read(path)
-    for sound, wrong in ((b'"base":300', b'"base":100'), (b'"base":200', b'"base":null')):
+    for sound, wrong in ((b'"base":300', b'"base":100'), (b'"base":200', b'"base":null'),
+                         (b'"base":100', b'"base":50')):
         write(path, content.replace(sound, wrong))
         tool.run("run", "verify", run).expect(0)
         for step, snapshot in made.items():
