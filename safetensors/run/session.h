@@ -12,10 +12,11 @@
 /* Names in a run beside those of steps: whatever begins so is no step, and is removed by the next writer. */
 #define ST_RUN_PREFIX ".lmc-"
 #define ST_RUN_LOCK ST_RUN_PREFIX "lock"
-#define ST_RUN_STAGED ST_RUN_PREFIX "new"  /* the step that is being written */
-#define ST_RUN_PLAIN ST_RUN_PREFIX "plain" /* a snapshot on its way from one base to another */
-#define ST_RUN_OLD ST_RUN_PREFIX "old-"    /* and a step: it comes back if nothing took its place */
-#define ST_RUN_GONE ST_RUN_PREFIX "gone-"  /* and a step: it goes */
+#define ST_RUN_TEMPORARY ST_RUN_PREFIX "st-" /* and digits: run.json that is being written */
+#define ST_RUN_STAGED ST_RUN_PREFIX "new"    /* the step that is being written */
+#define ST_RUN_PLAIN ST_RUN_PREFIX "plain"   /* a snapshot on its way from one base to another */
+#define ST_RUN_OLD ST_RUN_PREFIX "old-"      /* and a step: it comes back if nothing took its place */
+#define ST_RUN_GONE ST_RUN_PREFIX "gone-"    /* and a step: it goes */
 #define ST_RUN_NAME_NBYTES (sizeof ST_RUN_GONE + ST_STEP_NAME_NBYTES)
 
 typedef struct st_run {

@@ -304,6 +304,20 @@ def test_diff_of_directories(tool, directory):
 
 # ---- what is refused ----
 
+@pytest.mark.parametrize("name", ["file", ".lmc-kept-0123", ".lmc-mine", "5"])
+def test_directory_that_is_no_run(tool, directory, name):
+    """Neither a lock is made there, nor is anything removed."""
+    made = snapshots(os.path.join(directory, "made"), 1)
+    full = os.path.join(directory, "full")
+    os.makedirs(os.path.join(full, name))
+    write(os.path.join(full, ".lmc-new"), b"no leftover")
+    before = sorted(os.listdir(full))
+    for arguments in (["add", full, made[10]], ["add", full, made[10], "--dry-run"], ["drop", full, "5"],
+                      ["keep", full, "--last", "1"], ["ls", full], ["verify", full], *([["repair", full]][:name != "5"])):
+        tool.run("run", *arguments).expect(2, full)
+        check(sorted(os.listdir(full)) == before, "%s has changed it" % arguments)
+
+
 def test_restored_onto_the_run(tool, directory):
     """Nothing in a run is replaced, least of all a base."""
     made = checkpoints(os.path.join(directory, "made"), 3)
