@@ -164,8 +164,9 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_restore(const char *run_dir
                                                              const lmc_st_options *options,
                                                              lmc_st_result *result, lmc_st_diag *diag);
 
-/* Verifies steps as lmc_st_verify() does; step_count 0: all. A step that has not the files and bytes which run.json
- * tells is damaged, too (CORRUPT). It goes on after damage; the status is that of the first fault. result: sums; may be NULL. Errors: ARG (no such step), as lmc_st_run_open() and lmc_st_verify(). */
+/* Verifies steps as lmc_st_verify() does; step_count 0: all. A step without archives is damaged, and so is one that has
+ * other files or bytes than run.json tells (CORRUPT). The call goes on after damage; the status is that of the first
+ * fault. result: sums; may be NULL. Errors: ARG (no such step), as lmc_st_run_open() and lmc_st_verify(). */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_verify(const char *run_dir, const uint64_t *steps,
                                                             size_t step_count,
                                                             const lmc_st_run_options *run_options,

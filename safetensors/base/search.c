@@ -122,8 +122,8 @@ static lmc_status try_directory(search *search, const char *directory)
     return status;
 }
 
-/* Sets is_settled if no other neighbour need be looked at: the content of this one fits, or run.json has named it and it
- * cannot be read. One with another content is no candidate: run.json may be older than the steps. Error: NOMEM. */
+/* Sets is_settled if no other neighbour need be looked at: the content of this one fits, or run.json has named it and
+ * it cannot be read. One with another content is no candidate: run.json may be older than the steps. Error: NOMEM. */
 static lmc_status settle(search *search, int is_known)
 {
     lmc_status status = LMC_OK;
