@@ -223,14 +223,17 @@ static lmc_status fail_search(const tensor_search *search, lmc_st_diag *diag)
                    shown);
 }
 
-static lmc_status open_found(const tensor_search *search, const lmc_st_options *options, lmc_st_file **file,
+/* The file may lack the tensor: it was only named, or has changed since it was found. */
+static lmc_status open_found(tensor_search *search, const lmc_st_options *options, lmc_st_file **file,
                              uint64_t *index, lmc_st_diag *diag)
 {
     st_diag_set_file(diag, search->path);
     ST_TRY(st_file_open_input(search->path, options, file, diag));
     lmc_status status = st_content_open_files(*file, diag);
-    if (status == LMC_OK && !find_in_file(search, *file, index))
-        status = st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "has changed while it was read");
+    if (status == LMC_OK && !find_in_file(search, *file, index)) {
+        search->found_count = 0;
+        status = fail_search(search, diag);
+    }
     if (status == LMC_OK)
         return LMC_OK;
     lmc_st_close(*file);
@@ -238,13 +241,39 @@ static lmc_status open_found(const tensor_search *search, const lmc_st_options *
     return status;
 }
 
+/* Takes the file that "FILE:NAME" names, whatever is in the others. Returns 0 if there is none. */
+static int find_named_file(tensor_search *search)
+{
+    st_release(search->memory, search->path);
+    search->path = NULL;
+    search->found_count = 0;
+    for (const char *at = strchr(search->name, ':'); at && search->found_count == 0;
+         at = strchr(at + 1, ':')) {
+        char *const path = os_path_join(search->memory, search->folder, search->name, ST_ARCHIVE_SUFFIX);
+        if (!path)
+            return 0;
+        memcpy(path + strlen(search->folder) + 1 + (at - search->name), ST_ARCHIVE_SUFFIX,
+               sizeof ST_ARCHIVE_SUFFIX);
+        search->found_count = (size_t)os_is_file(path);
+        if (search->found_count == 1)
+            search->path = path;
+        else
+            st_release(search->memory, path);
+    }
+    return search->found_count == 1;
+}
+
+/* A file that is damaged does not keep what was named of another one from being read. */
 static lmc_status find_tensor(tensor_search *search, const lmc_st_options *options, lmc_st_file **file,
                               uint64_t *index, lmc_st_diag *diag)
 {
-    ST_TRY(st_tree_visit(search->folder, options, look_at_file, search, diag));
-    const lmc_status status = search->found_count == 1 && search->has_memory
-                                  ? open_found(search, options, file, index, diag)
-                                  : fail_search(search, diag);
+    lmc_status status = st_tree_visit(search->folder, options, look_at_file, search, diag);
+    if ((st_is_damage(status) || status == LMC_ERR_HEADER) && find_named_file(search))
+        status = LMC_OK;
+    if (status == LMC_OK)
+        status = search->found_count == 1 && search->has_memory
+                     ? open_found(search, options, file, index, diag)
+                     : fail_search(search, diag);
     st_release(search->memory, search->path);
     return status;
 }

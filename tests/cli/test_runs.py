@@ -99,6 +99,16 @@ def test_other_names_and_shapes_are_a_key_frame(tool, directory, change):
     check([entry["base"] for entry in entries.values()] == [None, None, 20], "bases")
 
 
+def test_other_file_names_are_a_key_frame(tool, directory):
+    made = checkpoints(os.path.join(directory, "made"), 3)
+    for step in (200, 300):
+        folder = os.path.join(made[step], "global_step%d" % step)
+        os.rename(os.path.join(folder, "state.safetensors"), os.path.join(folder, "another.safetensors"))
+    tool.run("run", "add", place(directory), *made.values()).expect(0)
+    entries = check_run(tool, place(directory), made)
+    check([entry["base"] for entry in entries.values()] == [None, None, 200], "bases")
+
+
 def test_deltas_that_do_not_pay(tool, directory):
     """Every second step is a key frame then, or all are: nothing is stored twice to find out."""
     made = {}
@@ -277,6 +287,20 @@ def test_get(tool, directory):
     check(tool.run("run", "get", run, "300", "scale").expect(0).output, "a name that one file has")
     tool.run("run", "get", run, "300", "nothing").expect(2, "nothing")
     tool.run("run", "get", run, "301", "scale").expect(2, "there is no step 301")
+
+
+def test_get_beside_damage(tool, directory):
+    """A file that is named is read, whatever has become of another one."""
+    made = checkpoints(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    whole = tool.run("run", "get", run, "200", "model.safetensors:layer.0").expect(0).output
+    damaged = os.path.join(run, "200", "global_step200", "state.safetensors.lmc")
+    write(damaged, read(damaged)[:-200])
+    check(tool.run("run", "get", run, "200", "model.safetensors:layer.0").expect(0).output == whole, "FILE:NAME")
+    tool.run("run", "get", run, "200", "model.safetensors:nothing").expect(2, "nothing")
+    tool.run("run", "get", run, "200", "layer.0").expect(1, "state.safetensors.lmc", "cut short")
+    tool.run("run", "get", run, "200", "global_step200/state.safetensors:layer.0").expect(1, "state.safetensors.lmc")
 
 
 def test_diff(tool, directory):
