@@ -158,13 +158,14 @@ LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_repair(const char *run_dir,
 /* ---- reading a run ------------------------------------------------------------------------------ */
 
 /* Writes a step's snapshot to `out_path`, which is its name: a file if it was one, else a directory. Errors: ARG (no
- * such step), as lmc_st_run_open() and lmc_st_restore(). result: may be NULL. */
+ * such step, out_path is in the run), as lmc_st_run_open() and lmc_st_restore(). result: may be NULL. */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_restore(const char *run_dir, uint64_t step,
                                                              const char *out_path,
                                                              const lmc_st_options *options,
                                                              lmc_st_result *result, lmc_st_diag *diag);
 
-/* Verifies steps as lmc_st_verify() does; step_count 0: all. It goes on after damage; the status is that of the first
+/* Verifies steps as lmc_st_verify() does; step_count 0: all. A step without archives is damaged, and so is one that has
+ * other files or bytes than run.json tells (CORRUPT). The call goes on after damage; the status is that of the first
  * fault. result: sums; may be NULL. Errors: ARG (no such step), as lmc_st_run_open() and lmc_st_verify(). */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_verify(const char *run_dir, const uint64_t *steps,
                                                             size_t step_count,

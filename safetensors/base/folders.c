@@ -13,9 +13,6 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
-/* Neighbours that are looked at. The base was the nearest earlier one, unless others came between later on. */
-#define NEIGHBOURS_MAX LMC_ST_CHAIN_MAX
-
 /* ---- names of steps ---- */
 
 void st_step_name(char name[ST_STEP_NAME_NBYTES], uint64_t step)
@@ -193,62 +190,61 @@ static int find_own(search *search)
     return 1;
 }
 
-/* The base of step `own` as run.json has it. Returns 0 if it does not tell. */
-static int find_known_base(const lmc_allocator *memory, const char *run, uint64_t own, uint64_t *base)
-{
-    st_run_list list;
-    lmc_st_diag unused = {0};
-    const lmc_st_run_step *step = NULL;
-    if (st_run_list_read(&list, memory, run, &unused) == LMC_OK)
-        step = st_run_list_find(&list, own);
-    const int is_known = step && step->has_base && step->base != LMC_ST_RUN_UNKNOWN;
-    *base = is_known ? step->base : 0;
-    st_run_list_free(&list);
-    return is_known;
-}
-
-/* Puts the names into their order, behind the one that run.json tells. Returns 0 if memory ran out. */
-static int order_names(const search *search, st_neighbours *neighbours)
+/* The base that run.json tells comes first. Returns 0 if memory ran out. */
+static int add_known(const search *search, st_neighbours *neighbours)
 {
     uint64_t base = 0;
     char name[ST_STEP_NAME_NBYTES];
+    if (!search->is_run || !st_run_list_read_base(search->memory, neighbours->root, search->step, &base))
+        return 1;
+    st_step_name(name, base);
+    neighbours->names[0] = st_duplicate(search->memory, name);
+    neighbours->is_first_known = 1;
+    neighbours->count = 1;
+    return neighbours->names[0] != NULL;
+}
+
+/* Puts the names into their order, behind the one that run.json tells. */
+static void add_others(const search *search, st_neighbours *neighbours)
+{
     named *const found = (named *)(void *)search->room.bytes;
     if (search->count > 1)
         qsort(found, search->count, sizeof *found, compare_named);
-    neighbours->names = st_allocate_zeroed(search->memory, NEIGHBOURS_MAX + 1, sizeof *neighbours->names);
-    if (!neighbours->names)
-        return 0;
-    if (search->is_run && find_known_base(search->memory, neighbours->root, search->step, &base)) {
-        st_step_name(name, base);
-        neighbours->names[0] = st_duplicate(search->memory, name);
-        neighbours->is_first_known = 1;
-        neighbours->count = 1;
-        if (!neighbours->names[0])
-            return 0;
-    }
-    for (size_t i = 0; i < search->count && i < NEIGHBOURS_MAX; i++) {
+    for (size_t i = 0; i < search->count && i < ST_NEIGHBOURS_MAX; i++) {
+        if (neighbours->is_first_known && strcmp(found[i].name, neighbours->names[0]) == 0)
+            continue; /* it is the first */
         neighbours->names[neighbours->count++] = found[i].name;
         found[i].name = NULL;
     }
-    return 1;
 }
 
 /* Returns 0 if memory ran out. */
-static int list_neighbours(search *search, st_neighbours *neighbours)
+static int list_others(search *search, st_neighbours *neighbours)
 {
     const int fd = os_open_folder(neighbours->root);
     const int result = fd < 0 ? 0 : os_folder_visit(fd, take_name, search);
     if (fd >= 0)
         os_close(fd);
-    const int has_memory = result != -1 && order_names(search, neighbours);
+    if (result != -1)
+        add_others(search, neighbours);
     named *const found = (named *)(void *)search->room.bytes;
     for (size_t i = 0; i < search->count; i++)
         st_release(search->memory, found[i].name);
     st_buffer_free(search->memory, &search->room);
-    return has_memory;
+    return result != -1;
 }
 
-int st_neighbours_find(const lmc_allocator *memory, const char *path, st_neighbours *neighbours)
+/* Returns 0 if memory ran out. */
+static int add_neighbours(search *search, int is_known_enough, st_neighbours *neighbours)
+{
+    neighbours->names = st_allocate_zeroed(search->memory, ST_NEIGHBOURS_MAX + 1, sizeof *neighbours->names);
+    if (!neighbours->names || !add_known(search, neighbours))
+        return 0;
+    return (neighbours->is_first_known && is_known_enough) || list_others(search, neighbours);
+}
+
+int st_neighbours_find(const lmc_allocator *memory, const char *path, int is_known_enough,
+                       st_neighbours *neighbours)
 {
     search search = {.memory = memory, .path = os_true_path(memory, path)};
     *neighbours = (st_neighbours){0};
@@ -263,7 +259,8 @@ int st_neighbours_find(const lmc_allocator *memory, const char *path, st_neighbo
         neighbours->inner = st_duplicate(memory, name == inner ? "" : inner + 1);
         search.own[-1] = '\0';
         neighbours->root = st_duplicate(memory, search.path);
-        has_memory = neighbours->inner && neighbours->root && list_neighbours(&search, neighbours);
+        has_memory =
+            neighbours->inner && neighbours->root && add_neighbours(&search, is_known_enough, neighbours);
     }
     st_release(memory, search.path);
     return has_memory;

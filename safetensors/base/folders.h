@@ -8,6 +8,9 @@
 #include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
 
+/* Neighbours that are looked at. The base was the nearest earlier one, unless others came between later on. */
+#define ST_NEIGHBOURS_MAX LMC_ST_CHAIN_MAX
+
 #define ST_STEP_NAME_NBYTES 20 /* the longest name of a step, and a NUL */
 
 /* The name of a step's folder. */
@@ -32,9 +35,11 @@ typedef struct st_neighbours {
     char *inner;        /* the folder below each that corresponds to the file's; "" if it is the same */
 } st_neighbours;
 
-/* Finds those of the file `path`. What cannot be found out counts as none. Returns 0 if memory ran out. Free with
- * st_neighbours_free() in every case. */
-int st_neighbours_find(const lmc_allocator *memory, const char *path, st_neighbours *neighbours);
+/* Finds those of the file `path`. is_known_enough: only the one that run.json tells, if it does; a run is not listed
+ * then. What cannot be found out counts as none. Returns 0 if memory ran out. Free with st_neighbours_free() in every
+ * case. */
+int st_neighbours_find(const lmc_allocator *memory, const char *path, int is_known_enough,
+                       st_neighbours *neighbours);
 void st_neighbours_free(const lmc_allocator *memory, st_neighbours *neighbours);
 
 /* *folder: the folder in neighbour `index` that corresponds to the file's; NULL if there is none. To be released.

@@ -7,6 +7,7 @@
 #include "safetensors/os/dir.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A list of two million steps. */
@@ -128,10 +129,18 @@ static int read_members(reader *reader, int (*member)(struct reader *reader, st_
     return st_json_take(json, '}', "a '}' is missing");
 }
 
+/* An entry, and which of the keys were there that nothing can stand for. */
+typedef struct entry {
+    lmc_st_run_step step;
+    int has_kind, has_base;
+} entry;
+
 /* A step; null: none; anything else: one that is not known. */
-static int read_base(reader *reader, lmc_st_run_step *step)
+static int read_base(reader *reader, entry *entry)
 {
     st_json *const json = &reader->json;
+    lmc_st_run_step *const step = &entry->step;
+    entry->has_base = 1;
     st_json_skip_space(json);
     const size_t begin = json->at;
     step->has_base = 1;
@@ -146,9 +155,11 @@ static int read_base(reader *reader, lmc_st_run_step *step)
     return 1;
 }
 
-static int read_kind(reader *reader, lmc_st_run_step *step)
+static int read_kind(reader *reader, entry *entry)
 {
     st_span value;
+    lmc_st_run_step *const step = &entry->step;
+    entry->has_kind = 1;
     if (!st_json_string(&reader->json, &value))
         return 0;
     step->is_directory = st_json_string_is(reader->json.text, value, "directory");
@@ -167,12 +178,13 @@ static int read_time(reader *reader, lmc_st_run_step *step)
 
 static int read_step_member(reader *reader, st_span key, void *user)
 {
-    lmc_st_run_step *const step = user;
+    entry *const entry = user;
+    lmc_st_run_step *const step = &entry->step;
     st_json *const json = &reader->json;
     if (st_json_string_is(json->text, key, "step"))
         return st_json_u64(json, &step->step);
     if (st_json_string_is(json->text, key, "snapshot"))
-        return read_kind(reader, step);
+        return read_kind(reader, entry);
     if (st_json_string_is(json->text, key, "files"))
         return st_json_u64(json, &step->file_count);
     if (st_json_string_is(json->text, key, "nbytes"))
@@ -180,7 +192,7 @@ static int read_step_member(reader *reader, st_span key, void *user)
     if (st_json_string_is(json->text, key, "stored_nbytes"))
         return st_json_u64(json, &step->stored_nbytes);
     if (st_json_string_is(json->text, key, "base"))
-        return read_base(reader, step);
+        return read_base(reader, entry);
     if (st_json_string_is(json->text, key, "time"))
         return read_time(reader, step);
     return st_json_skip_value(json, DEPTH_MAX);
@@ -196,15 +208,17 @@ static int read_steps(reader *reader)
     if (st_json_try(json, ']'))
         return 1;
     do {
-        lmc_st_run_step step = LMC_INIT(lmc_st_run_step);
-        step.step = LMC_ST_RUN_UNKNOWN;
-        if (!read_members(reader, read_step_member, &step))
+        entry entry = {.step = LMC_INIT(lmc_st_run_step)};
+        entry.step.step = LMC_ST_RUN_UNKNOWN;
+        if (!read_members(reader, read_step_member, &entry))
             return 0;
-        if (step.step > LMC_ST_RUN_STEP_MAX)
+        if (entry.step.step > LMC_ST_RUN_STEP_MAX)
             return fail(reader, "an entry has no step");
-        if (list->count > 0 && list->steps[list->count - 1].step >= step.step)
+        if (!entry.has_kind || !entry.has_base)
+            return fail(reader, "an entry does not tell snapshot and base");
+        if (list->count > 0 && list->steps[list->count - 1].step >= entry.step.step)
             return fail(reader, "the steps are not in order");
-        if (!st_run_list_put(list, &step))
+        if (!st_run_list_put(list, &entry.step))
             return fail(reader, NULL); /* out of memory */
     } while (st_json_try(json, ','));
     return st_json_take(json, ']', "a ']' is missing");
@@ -223,7 +237,7 @@ static int read_member(reader *reader, st_span key, void *user)
     }
     if (st_json_string_is(json->text, key, "version"))
         return st_json_u64(json, &reader->version);
-    if (st_json_string_is(json->text, key, "key_every")) {
+    if (st_json_string_is(json->text, key, "key_every") && reader->version <= LMC_ST_RUN_VERSION) {
         if (!st_json_u64(json, &number))
             return 0;
         reader->list->key_every = number <= LMC_ST_RUN_KEY_EVERY_MAX ? (unsigned)number : 0;
@@ -255,25 +269,24 @@ static lmc_status read_text(st_run_list *list, const unsigned char *text, size_t
     return st_fail(diag, LMC_ERR_CORRUPT, reader.json.at, "malformed list of a run: %s", reader.json.fault);
 }
 
-static lmc_status read_input(st_run_list *list, const os_input *input, lmc_st_diag *diag)
+/* *text: all of it; to be released. */
+static lmc_status read_input(const lmc_allocator *memory, const os_input *input, unsigned char **text,
+                             lmc_st_diag *diag)
 {
     if (input->nbytes > LIST_NBYTES_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a list of a run has at most %llu bytes",
                        (unsigned long long)LIST_NBYTES_MAX);
     const size_t nbytes = (size_t)input->nbytes;
-    unsigned char *const text = st_allocate(list->memory, nbytes);
-    lmc_status status = text ? os_input_read(input, 0, text, nbytes, diag) : st_fail_nomem(diag);
-    if (status == LMC_OK)
-        status = read_text(list, text, nbytes, diag);
-    st_release(list->memory, text);
-    return status;
+    *text = st_allocate(memory, nbytes);
+    return *text ? os_input_read(input, 0, *text, nbytes, diag) : st_fail_nomem(diag);
 }
 
-lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, const char *run,
-                            lmc_st_diag *diag)
+/* The text of run.json; to be released in every case. Errors: as st_run_list_read(). */
+static lmc_status read_file(const lmc_allocator *memory, const char *run, unsigned char **text,
+                            size_t *nbytes, lmc_st_diag *diag)
 {
     os_input input;
-    *list = (st_run_list){.memory = memory};
+    *text = NULL;
     char *const path = os_path_join(memory, run, ST_RUN_LIST_NAME, "");
     if (!path)
         return st_fail_nomem(diag);
@@ -288,9 +301,56 @@ lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, cons
     }
     if (status != LMC_OK)
         return status;
-    status = read_input(list, &input, diag);
+    status = read_input(memory, &input, text, diag);
+    *nbytes = (size_t)input.nbytes;
     os_input_close(&input);
+    return status;
+}
+
+lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, const char *run,
+                            lmc_st_diag *diag)
+{
+    unsigned char *text = NULL;
+    size_t nbytes = 0;
+    *list = (st_run_list){.memory = memory};
+    lmc_status status = read_file(memory, run, &text, &nbytes, diag);
+    if (status == LMC_OK)
+        status = read_text(list, text, nbytes, diag);
+    st_release(memory, text);
     if (status == LMC_OK)
         st_run_list_set_chains(list);
     return status;
+}
+
+/* ---- one entry ---- */
+
+/* Where an entry begins that looks as this library writes it; `nbytes` if there is none. */
+static size_t find_entry(const unsigned char *text, size_t nbytes, uint64_t step)
+{
+    char begin[40];
+    const size_t length = (size_t)snprintf(begin, sizeof begin, "{\"step\":%llu,", (unsigned long long)step);
+    const unsigned char *at = text;
+    while ((at = memchr(at, '{', nbytes - (size_t)(at - text))) != NULL) {
+        const size_t offset = (size_t)(at - text);
+        if (nbytes - offset >= length && memcmp(at, begin, length) == 0)
+            return offset;
+        at++;
+    }
+    return nbytes;
+}
+
+int st_run_list_read_base(const lmc_allocator *memory, const char *run, uint64_t step, uint64_t *base)
+{
+    lmc_st_diag unused = {0};
+    unsigned char *text = NULL;
+    size_t nbytes = 0;
+    entry entry = {.step = LMC_INIT(lmc_st_run_step)};
+    if (read_file(memory, run, &text, &nbytes, &unused) == LMC_OK) {
+        reader reader = {.json = {.text = text, .nbytes = nbytes, .at = find_entry(text, nbytes, step)}};
+        if (reader.json.at < nbytes && !read_members(&reader, read_step_member, &entry))
+            entry.step.has_base = 0;
+    }
+    st_release(memory, text);
+    *base = entry.step.base;
+    return entry.step.has_base && entry.step.base != LMC_ST_RUN_UNKNOWN;
 }

@@ -122,20 +122,20 @@ static lmc_status try_directory(search *search, const char *directory)
     return status;
 }
 
-/* Sets is_settled if no other neighbour need be looked at: run.json has named this one, or its content fits. One with
- * another content is no candidate: nobody has named it. Error: NOMEM. */
+/* Sets is_settled if no other neighbour need be looked at: the content of this one fits, or run.json has named it and
+ * it cannot be read. One with another content is no candidate: run.json may be older than the steps. Error: NOMEM. */
 static lmc_status settle(search *search, int is_known)
 {
     lmc_status status = LMC_OK;
-    search->is_settled |= is_known && search->found;
-    if (!search->found || search->is_settled)
+    if (!search->found)
         return LMC_OK;
     if (!search->is_found_known)
         status = st_base_probe(search->file, search->found, search->file->base->is_trial, &search->found_fit);
     search->is_found_known = 1;
     if (status != LMC_OK)
         return status;
-    search->is_settled = search->found_fit == ST_BASE_FITS;
+    search->is_settled =
+        search->found_fit == ST_BASE_FITS || (is_known && search->found_fit != ST_BASE_DIFFERS);
     if (search->found_fit == ST_BASE_DIFFERS) {
         tell_of_other(search, search->found->path, "holds other content");
         lmc_st_close(search->found);
@@ -145,13 +145,17 @@ static lmc_status settle(search *search, int is_known)
     return LMC_OK;
 }
 
-/* Folders that belong to the one that the file is in. Error: NOMEM. */
-static lmc_status try_neighbours(search *search)
+/* Folders that belong to the one that the file is in. *is_first_known: run.json has told the first, which was the only
+ * one if that is to be enough; else it was left out. Error: NOMEM. */
+static lmc_status try_some_neighbours(search *search, int is_known_enough, int *is_first_known)
 {
     st_neighbours neighbours;
     const lmc_allocator *const memory = &search->file->memory;
-    lmc_status status = st_neighbours_find(memory, search->file->path, &neighbours) ? LMC_OK : LMC_ERR_NOMEM;
-    for (size_t i = 0; i < neighbours.count && status == LMC_OK && !search->is_settled; i++) {
+    lmc_status status =
+        st_neighbours_find(memory, search->file->path, is_known_enough, &neighbours) ? LMC_OK : LMC_ERR_NOMEM;
+    *is_first_known = neighbours.is_first_known;
+    const size_t first = is_known_enough ? 0 : (size_t)neighbours.is_first_known;
+    for (size_t i = first; i < neighbours.count && status == LMC_OK && !search->is_settled; i++) {
         char *folder = NULL;
         status = st_neighbours_folder(memory, &neighbours, i, &folder) ? LMC_OK : LMC_ERR_NOMEM;
         if (status == LMC_OK && folder)
@@ -162,6 +166,14 @@ static lmc_status try_neighbours(search *search)
     }
     st_neighbours_free(memory, &neighbours);
     return status;
+}
+
+/* A run may have many steps: it is listed only if run.json does not tell the base, or another one. Error: NOMEM. */
+static lmc_status try_neighbours(search *search)
+{
+    int is_first_known = 0;
+    ST_TRY(try_some_neighbours(search, 1, &is_first_known));
+    return search->is_settled || !is_first_known ? LMC_OK : try_some_neighbours(search, 0, &is_first_known);
 }
 
 /* The named file, the caller's directories, the file's own, and those that belong to it. Error: NOMEM. */

@@ -207,30 +207,29 @@ static void describe_plan(addition *addition)
     addition->step.chain = base ? base->chain + 1 : 0;
 }
 
-static lmc_status remember_key_every(addition *addition)
+/* A snapshot that is there already changes nothing but what the caller says of key frames. */
+static lmc_status finish_present(addition *addition, const lmc_st_run_step *present, unsigned old_key_every)
 {
-    st_run_list *const list = &addition->run->list;
-    const unsigned key_every = addition->run_options->key_every;
-    if (key_every == 0 || key_every == list->key_every)
-        return LMC_OK;
-    list->key_every = key_every;
-    return addition->run_options->dry_run ? LMC_OK : st_run_save(addition->run);
+    addition->step = *present;
+    addition->event = LMC_ST_RUN_PRESENT;
+    return addition->run->list.key_every == old_key_every || addition->run_options->dry_run
+               ? LMC_OK
+               : st_run_save(addition->run);
 }
 
 static lmc_status add_snapshot(addition *addition)
 {
     st_run *const run = addition->run;
     int is_equal = 0;
+    const unsigned old_key_every = run->list.key_every;
     ST_TRY(check_places(addition));
-    ST_TRY(remember_key_every(addition));
+    if (addition->run_options->key_every > 0)
+        run->list.key_every = addition->run_options->key_every; /* saved with the step */
     const lmc_st_run_step *const present = st_run_list_find(&run->list, addition->step.step);
     if (present)
         ST_TRY(compare_present(addition, present, &is_equal));
-    if (is_equal) {
-        addition->step = *present;
-        addition->event = LMC_ST_RUN_PRESENT;
-        return LMC_OK;
-    }
+    if (is_equal)
+        return finish_present(addition, present, old_key_every);
     if (present)
         ST_TRY(make_room(addition, present));
     if (addition->run_options->dry_run) {
@@ -256,7 +255,7 @@ static lmc_status add_to_run(addition *addition, const char *path, lmc_st_diag *
     addition->run = &run;
     if (is_missing_run(addition->run_options, path))
         return LMC_OK;
-    status = st_run_begin(&run, path, addition->run_options->dry_run ? ST_RUN_READ : ST_RUN_CREATE,
+    status = st_run_begin(&run, path, addition->run_options->dry_run ? ST_RUN_PLAN : ST_RUN_CREATE,
                           &addition->options, diag);
     if (status == LMC_OK)
         status = add_snapshot(addition);

@@ -50,6 +50,21 @@ static lmc_status add_tensors(description *description, const lmc_st_file *file)
     return LMC_OK;
 }
 
+/* Of a file in a directory. Numbers do not count: they may be the step. */
+static void add_path(description *description, const char *path)
+{
+    static const char digits[] = "0123456789";
+    while (*path != '\0') {
+        const size_t text_nbytes = strcspn(path, digits);
+        st_hasher_add(&description->schema, path, text_nbytes);
+        path += text_nbytes;
+        if (*path != '\0')
+            st_hasher_add(&description->schema, "0", 1);
+        path += strspn(path, digits);
+    }
+    st_hasher_add(&description->schema, "", 1);
+}
+
 /* ---- bases ---- */
 
 /* The step that a file of the run belongs to. Returns 0 if it is none; -1 if memory ran out. */
@@ -125,7 +140,9 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
         step->file_nbytes += entry->nbytes;
         return LMC_OK;
     }
-    if (!step->is_directory)
+    if (step->is_directory)
+        add_path(description, entry->path);
+    else
         step->time_s = entry->attributes.modified_s;
     st_tree_base base = {0};
     lmc_st_options own = *description->options;

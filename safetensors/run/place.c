@@ -257,14 +257,13 @@ lmc_status st_run_remove(st_run *run, const uint64_t *steps, size_t step_count)
     os_unlock_folder(run->fd);
     if (status != LMC_OK)
         return status;
-    for (size_t i = 0; i < step_count; i++)
-        st_run_list_remove(&run->list, steps[i]);
-    st_run_list_set_chains(&run->list);
-    status = st_run_save(run);
-    for (size_t i = 0; i < step_count && status == LMC_OK; i++) {
+    /* run.json comes last: on a full disk it takes the room that the folders had */
+    for (size_t i = 0; i < step_count; i++) {
         char aside[ST_RUN_NAME_NBYTES];
         snprintf(aside, sizeof aside, ST_RUN_GONE "%llu", (unsigned long long)steps[i]);
-        status = st_run_clear(run, aside);
+        ST_TRY(st_run_clear(run, aside));
+        st_run_list_remove(&run->list, steps[i]);
     }
-    return status;
+    st_run_list_set_chains(&run->list);
+    return st_run_save(run);
 }

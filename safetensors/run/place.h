@@ -26,8 +26,8 @@ lmc_status st_run_clear(const st_run *run, const char *name);
  * old folder or the new one, and no entry that is wrong. Errors: IO, NOMEM, CANCELLED. */
 lmc_status st_run_put(st_run *run, const lmc_st_run_step *step);
 
-/* The folders of the steps, which rise, lose their names, the last one first; then run.json is without them, and they
- * are removed. Errors: IO, NOMEM, CANCELLED. */
+/* The folders of the steps, which rise, lose their names, the last one first; then they are removed, and run.json is
+ * without them. Errors: IO, NOMEM, CANCELLED. */
 lmc_status st_run_remove(st_run *run, const uint64_t *steps, size_t step_count);
 
 #endif

@@ -10,10 +10,23 @@
 #include "safetensors/run/place.h"
 #include "safetensors/run/run.h"
 #include "safetensors/tree/check.h"
+#include "safetensors/tree/copied.h"
 
 #include <string.h>
 
 /* ---- restore and compare ---- */
+
+/* What is not of the run has no place in it: the name could be that of a step, or of a base. */
+static lmc_status check_output(const st_run *run, const char *out_path)
+{
+    const int is_within = os_is_within(run->options->allocator, out_path, run->path);
+    if (is_within < 0)
+        return st_fail_nomem(run->diag);
+    if (!is_within)
+        return LMC_OK;
+    st_diag_set_file(run->diag, out_path);
+    return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output would be in the run");
+}
 
 lmc_status st_run_restore(const char *path, uint64_t step, const char *out_path,
                           const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
@@ -23,6 +36,8 @@ lmc_status st_run_restore(const char *path, uint64_t step, const char *out_path,
     lmc_status status = st_run_begin(&run, path, ST_RUN_READ, options, diag);
     if (status == LMC_OK)
         status = st_run_find_step(&run, step, &found);
+    if (status == LMC_OK)
+        status = check_output(&run, out_path);
     if (status == LMC_OK)
         status = st_run_restore_step(&run, found, out_path, options, result);
     st_run_end(&run, status);
@@ -49,6 +64,28 @@ lmc_status st_run_compare(const char *path, uint64_t step, const char *snapshot,
 
 /* ---- verify ---- */
 
+/* The step has as many files and bytes as the list tells: a file that is missing needs no other to be missed. */
+static lmc_status check_files(const st_run *run, const lmc_st_run_step *step, const char *folder)
+{
+    os_tree tree;
+    uint64_t file_count = 0;
+    uint64_t stored_nbytes = 0;
+    lmc_status status = os_tree_read(&tree, run->options->allocator, folder, run->diag);
+    for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
+        const os_entry *const entry = &tree.entries[i];
+        const int is_counted = !entry->is_directory && !st_copied_is_list(entry);
+        file_count += (uint64_t)is_counted;
+        stored_nbytes += is_counted ? entry->nbytes : 0;
+    }
+    os_tree_free(&tree);
+    if (status != LMC_OK || (file_count == step->file_count && stored_nbytes == step->stored_nbytes))
+        return status;
+    return st_fail(run->diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
+                   "has %llu files of %llu bytes, but had %llu of %llu as " ST_RUN_LIST_NAME " tells",
+                   (unsigned long long)file_count, (unsigned long long)stored_nbytes,
+                   (unsigned long long)step->file_count, (unsigned long long)step->stored_nbytes);
+}
+
 static lmc_status verify_step(const st_run *run, const lmc_st_run_step *step, const lmc_st_options *options,
                               lmc_st_result *result)
 {
@@ -57,7 +94,15 @@ static lmc_status verify_step(const st_run *run, const lmc_st_run_step *step, co
     if (!folder)
         return st_fail_nomem(run->diag);
     st_diag_init(run->diag, folder);
-    const lmc_status status = st_tree_verify(folder, options, &one, run->diag);
+    lmc_status status = st_tree_verify(folder, options, &one, run->diag);
+    const int is_refused = status == LMC_ERR_ARG; /* it has no archives, or something that no snapshot has */
+    const int is_sound = status == LMC_OK;
+    if (is_refused)
+        run->diag->status = status = LMC_ERR_CORRUPT;
+    if (is_sound)
+        status = check_files(run, step, folder);
+    if ((is_refused || (is_sound && status == LMC_ERR_CORRUPT)) && options->damage)
+        options->damage(options->user, run->diag);
     st_release(run->options->allocator, folder);
     result->file_count += one.file_count;
     result->file_nbytes += one.file_nbytes;
@@ -82,8 +127,7 @@ static lmc_status verify_steps(const st_run *run, const lmc_st_run_step *steps, 
         st_parts_begin(&parts, steps[i].file_nbytes);
         const lmc_status status = verify_step(run, &steps[i], &inner, result);
         st_parts_end(&parts);
-        /* ARG: a folder that is named as a step has no archives */
-        if (status != LMC_OK && !st_is_damage(status) && status != LMC_ERR_HEADER && status != LMC_ERR_ARG)
+        if (status != LMC_OK && !st_is_damage(status) && status != LMC_ERR_HEADER)
             return status;
         if (status != LMC_OK && worst == LMC_OK)
             first = *run->diag;
@@ -179,14 +223,17 @@ static lmc_status fail_search(const tensor_search *search, lmc_st_diag *diag)
                    shown);
 }
 
-static lmc_status open_found(const tensor_search *search, const lmc_st_options *options, lmc_st_file **file,
+/* The file may lack the tensor: it was only named, or has changed since it was found. */
+static lmc_status open_found(tensor_search *search, const lmc_st_options *options, lmc_st_file **file,
                              uint64_t *index, lmc_st_diag *diag)
 {
     st_diag_set_file(diag, search->path);
     ST_TRY(st_file_open_input(search->path, options, file, diag));
     lmc_status status = st_content_open_files(*file, diag);
-    if (status == LMC_OK && !find_in_file(search, *file, index))
-        status = st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "has changed while it was read");
+    if (status == LMC_OK && !find_in_file(search, *file, index)) {
+        search->found_count = 0;
+        status = fail_search(search, diag);
+    }
     if (status == LMC_OK)
         return LMC_OK;
     lmc_st_close(*file);
@@ -194,13 +241,39 @@ static lmc_status open_found(const tensor_search *search, const lmc_st_options *
     return status;
 }
 
+/* Takes the file that "FILE:NAME" names, whatever is in the others. Returns 0 if there is none. */
+static int find_named_file(tensor_search *search)
+{
+    st_release(search->memory, search->path);
+    search->path = NULL;
+    search->found_count = 0;
+    for (const char *at = strchr(search->name, ':'); at && search->found_count == 0;
+         at = strchr(at + 1, ':')) {
+        char *const path = os_path_join(search->memory, search->folder, search->name, ST_ARCHIVE_SUFFIX);
+        if (!path)
+            return 0;
+        memcpy(path + strlen(search->folder) + 1 + (at - search->name), ST_ARCHIVE_SUFFIX,
+               sizeof ST_ARCHIVE_SUFFIX);
+        search->found_count = (size_t)os_is_file(path);
+        if (search->found_count == 1)
+            search->path = path;
+        else
+            st_release(search->memory, path);
+    }
+    return search->found_count == 1;
+}
+
+/* A file that is damaged does not keep what was named of another one from being read. */
 static lmc_status find_tensor(tensor_search *search, const lmc_st_options *options, lmc_st_file **file,
                               uint64_t *index, lmc_st_diag *diag)
 {
-    ST_TRY(st_tree_visit(search->folder, options, look_at_file, search, diag));
-    const lmc_status status = search->found_count == 1 && search->has_memory
-                                  ? open_found(search, options, file, index, diag)
-                                  : fail_search(search, diag);
+    lmc_status status = st_tree_visit(search->folder, options, look_at_file, search, diag);
+    if ((st_is_damage(status) || status == LMC_ERR_HEADER) && find_named_file(search))
+        status = LMC_OK;
+    if (status == LMC_OK)
+        status = search->found_count == 1 && search->has_memory
+                     ? open_found(search, options, file, index, diag)
+                     : fail_search(search, diag);
     st_release(search->memory, search->path);
     return status;
 }

@@ -5,6 +5,7 @@
 
 #include "safetensors/common/names.h"
 #include "safetensors/os/folder.h"
+#include "safetensors/restore/damage.h"
 #include "safetensors/run/describe.h"
 #include "safetensors/run/place.h"
 
@@ -89,8 +90,43 @@ static lmc_status plan_step(st_rebase_plan *plan, const st_run *run, const chain
     return LMC_OK;
 }
 
-lmc_status st_rebase_plan_make(st_rebase_plan *plan, const st_run *run)
+/* Puts the base of a step right in the list. What its archives do not tell stays as the list has it. */
+static lmc_status confirm_base(st_run *run, lmc_st_run_step *step)
 {
+    lmc_st_run_step found;
+    char *const path = st_run_step_path(run, step->step);
+    if (!path)
+        return st_fail_nomem(run->diag);
+    const st_run_folder folder = {.run = run->true_path, .path = path, .step = step->step};
+    const lmc_status status = st_run_describe(&folder, run->options, &found, NULL, run->diag);
+    st_release(run->options->allocator, path);
+    if (status != LMC_OK && !st_is_damage(status))
+        return status;
+    if (status == LMC_OK && (!found.has_base || found.base != LMC_ST_RUN_UNKNOWN)) {
+        step->has_base = found.has_base;
+        step->base = found.base;
+    }
+    return LMC_OK;
+}
+
+/* A base is found by its content among so many steps before: only steps as near behind one that goes can need it
+ * without the list's saying so. What the list cannot tell is looked up, too. */
+static lmc_status confirm_bases(const st_rebase_plan *plan, st_run *run)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        lmc_st_run_step *const step = &run->list.steps[i];
+        if (step->chain == LMC_ST_RUN_UNKNOWN || (!plan->goes[i] && left > 0))
+            ST_TRY(confirm_base(run, step));
+        left = plan->goes[i] ? ST_NEIGHBOURS_MAX : left - (left > 0);
+    }
+    st_run_list_set_chains(&run->list);
+    return LMC_OK;
+}
+
+lmc_status st_rebase_plan_make(st_rebase_plan *plan, st_run *run)
+{
+    ST_TRY(confirm_bases(plan, run));
     const chains chains = {st_allocate_zeroed(plan->memory, plan->count, sizeof *chains.key),
                            st_allocate_zeroed(plan->memory, plan->count, sizeof *chains.length)};
     lmc_status status = chains.key && chains.length ? LMC_OK : st_fail_nomem(run->diag);

@@ -21,9 +21,10 @@ lmc_status st_rebase_plan_init(st_rebase_plan *plan, const st_run *run);
 void st_rebase_plan_free(st_rebase_plan *plan);
 
 /* Decides, for `goes`, which steps are stored anew and on what: on the nearest earlier step that stays and has the same
- * key frame, if there is one. No chain gets longer than it was or than key_every allows. Errors: NOMEM; ARG: the base
- * of a step that stays is not known, so that it may be one that goes. */
-lmc_status st_rebase_plan_make(st_rebase_plan *plan, const st_run *run);
+ * key frame, if there is one. No chain gets longer than it was or than key_every allows. The list of the run may be an
+ * old one: the archives of steps that stay say what they are based on, and the list is put right. Errors: NOMEM, IO,
+ * CANCELLED; ARG: the base of a step that stays is not known, so that it may be one that goes. */
+lmc_status st_rebase_plan_make(st_rebase_plan *plan, st_run *run);
 
 /* Calls step_done for what the plan would do. */
 void st_rebase_tell(const st_rebase_plan *plan, const st_run *run, const lmc_st_run_options *run_options);

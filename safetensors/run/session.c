@@ -116,13 +116,23 @@ static int starts_with(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
+/* 1 for what a run that never got its list may have: nothing that the user could miss. */
+static int is_beginning(const char *name)
+{
+    static const char *const prefixes[] = {ST_RUN_LOCK, ST_RUN_TEMPORARY, ST_RUN_STAGED, "." ST_RUN_STAGED};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (starts_with(name, prefixes[i]))
+            return 1;
+    return 0;
+}
+
 static int take_name(void *user, const char *name)
 {
     contents *const contents = user;
     const lmc_allocator *const memory = contents->run->options->allocator;
     uint64_t step = 0;
     if (!st_step_is_name(name, strlen(name), &step)) {
-        contents->has_others |= !starts_with(name, ST_RUN_PREFIX) && strcmp(name, ST_RUN_LIST_NAME) != 0;
+        contents->has_others |= !is_beginning(name) && strcmp(name, ST_RUN_LIST_NAME) != 0;
         return 0;
     }
     unsigned char *const place =
@@ -231,6 +241,11 @@ static lmc_status tidy_up(const st_run *run)
 
 /* ---- beginning and end ---- */
 
+static int is_writing(st_run_access access)
+{
+    return access != ST_RUN_READ && access != ST_RUN_PLAN;
+}
+
 /* The directory and its lock. ENOENT of the lock: the directory was removed just now. */
 static int open_locked(st_run *run, st_run_access access)
 {
@@ -241,7 +256,7 @@ static int open_locked(st_run *run, st_run_access access)
         run->fd = os_open_folder(run->path);
         if (run->fd < 0)
             return errno;
-        os_errno = access == ST_RUN_READ
+        os_errno = !is_writing(access)
                        ? os_lock_folder(run->fd, 1, run->options->cancel)
                        : os_lock_file(run->fd, ST_RUN_LOCK, run->options->cancel, &run->lock_fd);
         if (os_errno != ENOENT || access != ST_RUN_CREATE)
@@ -252,8 +267,8 @@ static int open_locked(st_run *run, st_run_access access)
     return os_errno;
 }
 
-/* A directory without run.json, that nothing but a run that never began is in, becomes one. */
-static lmc_status make_run(st_run *run, const contents *contents)
+/* A directory without run.json can become a run if nothing but a run that never began is in it. */
+static lmc_status check_may_become_run(const st_run *run, const contents *contents)
 {
     st_diag_set_file(run->diag, run->path);
     if (contents->count > 0)
@@ -263,9 +278,46 @@ static lmc_status make_run(st_run *run, const contents *contents)
     if (contents->has_others)
         return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "is no run: it has no " ST_RUN_LIST_NAME ", and is not empty");
+    return LMC_OK;
+}
+
+static lmc_status check_may_be_repaired(const st_run *run, const contents *contents)
+{
+    if (contents->count > 0)
+        return LMC_OK;
+    st_diag_set_file(run->diag, run->path);
+    return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "has no folder that is named as a step");
+}
+
+/* In a directory that is no run, and cannot become one, nothing is written or removed: neither the lock nor what looks
+ * like leftovers. One that is not there is left to the opening. run.json is looked for last: it may come meanwhile. */
+static lmc_status check_directory(st_run *run, st_run_access access)
+{
+    contents contents;
+    run->fd = os_open_folder(run->path);
+    if (run->fd < 0)
+        return LMC_OK;
+    lmc_status status = read_contents(run, &contents);
+    if (status == LMC_OK && !os_folder_has(run->fd, ST_RUN_LIST_NAME)) {
+        if (access == ST_RUN_WRITE)
+            status = st_run_list_read(&run->list, run->options->allocator, run->path, run->diag);
+        else
+            status = access == ST_RUN_CREATE ? check_may_become_run(run, &contents)
+                                             : check_may_be_repaired(run, &contents);
+    }
+    st_run_list_free(&run->list);
+    st_buffer_free(run->options->allocator, &contents.room);
+    os_close(run->fd);
+    run->fd = -1;
+    return status;
+}
+
+static lmc_status make_run(st_run *run, st_run_access access, const contents *contents)
+{
+    ST_TRY(check_may_become_run(run, contents));
     run->is_new = 1;
     run->list = (st_run_list){.memory = run->options->allocator, .key_every = LMC_ST_RUN_KEY_EVERY_DEFAULT};
-    return st_run_save(run);
+    return is_writing(access) ? st_run_save(run) : LMC_OK;
 }
 
 /* Writes a list without steps: bases are then looked for by their content. Of a sound list, key_every stays. */
@@ -273,10 +325,8 @@ static lmc_status forget_list(st_run *run, const contents *contents)
 {
     lmc_st_diag unused = {0};
     const lmc_allocator *const memory = run->options->allocator;
-    if (contents->count == 0 && !os_folder_has(run->fd, ST_RUN_LIST_NAME)) {
-        st_diag_set_file(run->diag, run->path);
-        return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "has no folder that is named as a step");
-    }
+    if (!os_folder_has(run->fd, ST_RUN_LIST_NAME))
+        ST_TRY(check_may_be_repaired(run, contents));
     const lmc_status status = st_run_list_read(&run->list, memory, run->path, &unused);
     if (status == LMC_ERR_NOMEM)
         return st_fail_nomem(run->diag);
@@ -291,14 +341,15 @@ static lmc_status read_list(st_run *run, st_run_access access, const contents *c
     if (access == ST_RUN_REPAIR)
         return forget_list(run, contents);
     const lmc_status status = st_run_list_read(&run->list, run->options->allocator, run->path, run->diag);
-    return status == LMC_ERR_ARG && access == ST_RUN_CREATE ? make_run(run, contents) : status;
+    const int may_make = access == ST_RUN_CREATE || access == ST_RUN_PLAN;
+    return status == LMC_ERR_ARG && may_make ? make_run(run, access, contents) : status;
 }
 
 static lmc_status bring_up_to_date(st_run *run, st_run_access access)
 {
     contents contents;
     int has_changed = 0;
-    const int writes = access != ST_RUN_READ;
+    const int writes = is_writing(access);
     if (writes)
         ST_TRY(tidy_up(run));
     lmc_status status = read_contents(run, &contents);
@@ -316,6 +367,8 @@ lmc_status st_run_begin(st_run *run, const char *path, st_run_access access, con
                         lmc_st_diag *diag)
 {
     *run = (st_run){.path = path, .options = options, .diag = diag, .fd = -1, .lock_fd = -1};
+    if (is_writing(access))
+        ST_TRY(check_directory(run, access));
     const int os_errno = open_locked(run, access);
     if (os_errno != 0)
         return fail_os(run, os_errno, "cannot open the run");

@@ -12,10 +12,11 @@
 /* Names in a run beside those of steps: whatever begins so is no step, and is removed by the next writer. */
 #define ST_RUN_PREFIX ".lmc-"
 #define ST_RUN_LOCK ST_RUN_PREFIX "lock"
-#define ST_RUN_STAGED ST_RUN_PREFIX "new"  /* the step that is being written */
-#define ST_RUN_PLAIN ST_RUN_PREFIX "plain" /* a snapshot on its way from one base to another */
-#define ST_RUN_OLD ST_RUN_PREFIX "old-"    /* and a step: it comes back if nothing took its place */
-#define ST_RUN_GONE ST_RUN_PREFIX "gone-"  /* and a step: it goes */
+#define ST_RUN_TEMPORARY ST_RUN_PREFIX "st-" /* and digits: run.json that is being written */
+#define ST_RUN_STAGED ST_RUN_PREFIX "new"    /* the step that is being written */
+#define ST_RUN_PLAIN ST_RUN_PREFIX "plain"   /* a snapshot on its way from one base to another */
+#define ST_RUN_OLD ST_RUN_PREFIX "old-"      /* and a step: it comes back if nothing took its place */
+#define ST_RUN_GONE ST_RUN_PREFIX "gone-"    /* and a step: it goes */
 #define ST_RUN_NAME_NBYTES (sizeof ST_RUN_GONE + ST_STEP_NAME_NBYTES)
 
 typedef struct st_run {
@@ -33,6 +34,7 @@ typedef struct st_run {
 /* How a session begins. */
 typedef enum st_run_access {
     ST_RUN_READ,   /* removal of steps is kept out */
+    ST_RUN_PLAN,   /* the same; a directory that can become a run is one without steps */
     ST_RUN_WRITE,  /* other writers are kept out */
     ST_RUN_CREATE, /* the same; the run is made if there is none */
     ST_RUN_REPAIR  /* the same as ST_RUN_WRITE; run.json is not read */

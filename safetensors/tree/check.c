@@ -184,6 +184,20 @@ static lmc_status check_has_original(const comparison *both, size_t index, lmc_s
     return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "is not in the directory it is compared with");
 }
 
+/* What stands for an entry that is no archive: a copy, or a directory. */
+static lmc_status check_is_stored(const comparison *both, const os_entry *entry, lmc_st_diag *diag)
+{
+    const os_entry *const found = os_tree_find(&both->stored, entry->path);
+    if (found && found->is_directory == entry->is_directory)
+        return LMC_OK;
+    char *const path = os_path_join(both->options->allocator, both->plain_root, entry->path, "");
+    if (!path)
+        return st_fail_nomem(diag);
+    st_diag_set_file(diag, path);
+    st_release(both->options->allocator, path);
+    return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "is not in the directory of archives");
+}
+
 /* 1 if the archive of the file is there; archive: its name. */
 static int is_archived(const comparison *both, const os_entry *entry, const char *archive)
 {
@@ -208,11 +222,10 @@ static lmc_status compare_entry(const comparison *both, const os_entry *entry, c
     } else if (has_archive) {
         status = st_tree_base_find(&base, options, entry->path, 0, &own, diag);
         status = status == LMC_OK ? st_compare_files(stored, -1, plain, &own, diag) : status;
-    } else if (!entry->is_directory) {
-        status = compare_copies(stored, plain, options, diag);
-    } else if (!os_is_directory(stored)) {
-        st_diag_set_file(diag, stored);
-        status = st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "the directory is missing");
+    } else {
+        status = check_is_stored(both, entry, diag);
+        if (status == LMC_OK && !entry->is_directory)
+            status = compare_copies(stored, plain, options, diag);
     }
     st_tree_base_free(&base, memory);
     st_release(memory, archive);

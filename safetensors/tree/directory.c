@@ -4,8 +4,10 @@
  */
 #include "safetensors/tree/directory.h"
 
+#include "safetensors/base/file.h"
 #include "safetensors/convert/convert.h"
 #include "safetensors/restore/restore.h"
+#include "safetensors/tree/check.h"
 #include "safetensors/tree/copied.h"
 #include "safetensors/tree/work.h"
 
@@ -270,6 +272,36 @@ static lmc_status check_bases_are_elsewhere(const st_tree_work *work)
     return status;
 }
 
+/* The bases of an archive that is restored, which may have been found beside it. */
+typedef struct base_check {
+    const st_tree_work *work;
+    lmc_status status;
+} base_check;
+
+/* A base that is missing is told when the archive is restored. */
+static int look_at_bases(void *user, const lmc_st_file *file)
+{
+    lmc_st_diag unused = {0};
+    base_check *const check = user;
+    const lmc_st_file *base = NULL;
+    while (check->status == LMC_OK && st_file_open_base(file, &base, &unused) == LMC_OK && base) {
+        check->status = check_base_is_elsewhere(check->work, base->path, 0);
+        file = base;
+    }
+    return check->status != LMC_OK;
+}
+
+/* Nothing that the archives are based on may be in the directory that is replaced. */
+static lmc_status check_found_bases(const st_tree_work *work)
+{
+    base_check check = {.work = work};
+    const lmc_st_options *const options = work->options;
+    if (work->direction == ST_TO_ARCHIVES || !options->force || !os_is_directory(work->out_path))
+        return LMC_OK;
+    ST_TRY(st_tree_visit(work->in_path, options, look_at_bases, &check, work->diag));
+    return check.status;
+}
+
 /* 1 if the finished archives are worth keeping: the run was cancelled, or what stopped it can be mended. */
 static int can_be_gone_on_with(const st_tree_work *work, lmc_status status)
 {
@@ -300,6 +332,7 @@ static lmc_status write_directory(st_tree_work *work)
 {
     const lmc_st_options *const options = work->options;
     ST_TRY(check_bases_are_elsewhere(work));
+    ST_TRY(check_found_bases(work));
     ST_TRY(os_staging_open(&work->staging, options->allocator, work->out_path, work->in_path, options->force,
                            work->diag));
     lmc_status status = clean_staging(work);

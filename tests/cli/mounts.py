@@ -71,3 +71,12 @@ def with_small_disk(directory, options, function):
     if verdict == "skip":
         pytest.skip(text)
     check(verdict == "pass", text or "the child process has ended early")
+
+
+def fill_up(path, left_nbytes):
+    """Leaves so many bytes of the file system free (in whole pages)."""
+    free = os.statvfs(os.path.dirname(path))
+    nbytes = free.f_bavail * free.f_bsize - left_nbytes
+    if nbytes > 0:
+        with open(path, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, nbytes)

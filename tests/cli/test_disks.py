@@ -3,17 +3,8 @@ import os
 import subprocess
 
 from faults import Job, medium_model, prepared
-from mounts import with_small_disk
+from mounts import fill_up, with_small_disk
 from support import check, in_directory, read, small_model, write
-
-
-def fill_up(path, left_nbytes):
-    """Leaves so many bytes of the file system free (in whole pages)."""
-    free = os.statvfs(os.path.dirname(path))
-    nbytes = free.f_bavail * free.f_bsize - left_nbytes
-    if nbytes > 0:
-        with open(path, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, nbytes)
 
 
 def run_with_space(tool, place, command, space, options, old):

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from mounts import fill_up, with_small_disk
 from runs import check_run, checkpoints, listed, snapshots, tree_of
 from support import check, write
 
@@ -147,3 +148,17 @@ def test_a_failure_leaves_the_run(tool, directory):
     tool.run("run", "add", run, os.path.join(directory, "made", "step40.safetensors")).expect(0)
     check(tree_of(run) == before, "the run has changed")
     check_run(tool, run, made)
+
+
+def test_drop_makes_room_on_a_full_disk(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 4)
+
+    def fill_and_drop(disk):
+        tool.run("run", "add", place(disk), *made.values()).expect(0)
+        fill_up(os.path.join(disk, "filler"), 0)
+        tool.run("run", "add", place(disk), made[10], "--step", "50").expect(3, "No space left on device")
+        tool.run("run", "drop", place(disk), "40").expect(0)
+        os.unlink(os.path.join(disk, "filler"))
+        tool.run("run", "verify", place(disk)).expect(0)
+        check(sorted(os.listdir(place(disk))) == [".lmc-lock", "10", "20", "30", "run.json"], "something is left")
+    with_small_disk(directory, "size=16m", fill_and_drop)

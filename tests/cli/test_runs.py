@@ -99,6 +99,16 @@ def test_other_names_and_shapes_are_a_key_frame(tool, directory, change):
     check([entry["base"] for entry in entries.values()] == [None, None, 20], "bases")
 
 
+def test_other_file_names_are_a_key_frame(tool, directory):
+    made = checkpoints(os.path.join(directory, "made"), 3)
+    for step in (200, 300):
+        folder = os.path.join(made[step], "global_step%d" % step)
+        os.rename(os.path.join(folder, "state.safetensors"), os.path.join(folder, "another.safetensors"))
+    tool.run("run", "add", place(directory), *made.values()).expect(0)
+    entries = check_run(tool, place(directory), made)
+    check([entry["base"] for entry in entries.values()] == [None, None, 200], "bases")
+
+
 def test_deltas_that_do_not_pay(tool, directory):
     """Every second step is a key frame then, or all are: nothing is stored twice to find out."""
     made = {}
@@ -140,6 +150,36 @@ def test_already_there(tool, directory):
     check(entries[30]["base"] == 10, "step 30 is not based on 10")
 
 
+CHANGES = {"file": lambda root: write(os.path.join(root, "new.txt"), b"new"),
+           "archive": lambda root: write(os.path.join(root, "new.safetensors"), model(first_snapshot(count=8))),
+           "folder": lambda root: os.mkdir(os.path.join(root, "new")),
+           "fewer": lambda root: os.unlink(os.path.join(root, "trainer_state.json")),
+           "kind": lambda root: (os.unlink(os.path.join(root, "note.lmc")), os.mkdir(os.path.join(root, "note.lmc")))}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_other_files_are_other_content(tool, directory, change):
+    made = checkpoints(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    CHANGES[change](made[200])
+    before = tree_of(run)
+    tool.run("run", "add", run, made[200]).expect(2, "step 200", "other content")
+    check(tree_of(run) == before, "the run has changed")
+    tool.run("run", "add", run, made[200], "-f").expect(0)
+    check_run(tool, run, made)
+
+
+def test_refused_snapshot_leaves_key_every(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    tool.run("run", "add", run, made[20], "--step", "10", "--key-every", "3").expect(2, "other content")
+    check(json.loads(tool.run("run", "info", "--json", run).stdout)["key_every"] == 8, "changed by a failure")
+    tool.run("run", "add", run, made[20], "--key-every", "3").expect(0)
+    check(json.loads(tool.run("run", "info", "--json", run).stdout)["key_every"] == 3, "not remembered")
+
+
 def test_sources_stay(tool, directory):
     made = checkpoints(os.path.join(directory, "made"), 2)
     before = tree_of(os.path.join(directory, "made"))
@@ -162,6 +202,12 @@ def test_dry_run(tool, directory):
     run = place(directory)
     told = tool.run("run", "add", run, made[10], "--dry-run").expect(0).stdout
     check(told == "step 10: would be added, key frame\n" and not os.path.exists(run), told)
+    os.mkdir(run)
+    told = tool.run("run", "add", run, made[10], "--dry-run").expect(0).stdout
+    check(told == "step 10: would be added, key frame\n" and os.listdir(run) == [], told)
+    write(os.path.join(run, "file"), b"")
+    tool.run("run", "add", run, made[10], "--dry-run").expect(2, "is no run")
+    os.unlink(os.path.join(run, "file"))
     tool.run("run", "add", run, made[10], made[20]).expect(0)
     before = tree_of(run)
     told = tool.run("run", "add", run, made[20], made[30], "--dry-run", "--rm").expect(0).stdout
@@ -243,6 +289,20 @@ def test_get(tool, directory):
     tool.run("run", "get", run, "301", "scale").expect(2, "there is no step 301")
 
 
+def test_get_beside_damage(tool, directory):
+    """A file that is named is read, whatever has become of another one."""
+    made = checkpoints(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    whole = tool.run("run", "get", run, "200", "model.safetensors:layer.0").expect(0).output
+    damaged = os.path.join(run, "200", "global_step200", "state.safetensors.lmc")
+    write(damaged, read(damaged)[:-200])
+    check(tool.run("run", "get", run, "200", "model.safetensors:layer.0").expect(0).output == whole, "FILE:NAME")
+    tool.run("run", "get", run, "200", "model.safetensors:nothing").expect(2, "nothing")
+    tool.run("run", "get", run, "200", "layer.0").expect(1, "state.safetensors.lmc", "cut short")
+    tool.run("run", "get", run, "200", "global_step200/state.safetensors:layer.0").expect(1, "state.safetensors.lmc")
+
+
 def test_diff(tool, directory):
     made = snapshots(os.path.join(directory, "made"), 2)
     run = place(directory)
@@ -267,6 +327,35 @@ def test_diff_of_directories(tool, directory):
 
 
 # ---- what is refused ----
+
+@pytest.mark.parametrize("name", ["file", ".lmc-kept-0123", ".lmc-mine", "5"])
+def test_directory_that_is_no_run(tool, directory, name):
+    """Neither a lock is made there, nor is anything removed."""
+    made = snapshots(os.path.join(directory, "made"), 1)
+    full = os.path.join(directory, "full")
+    os.makedirs(os.path.join(full, name))
+    write(os.path.join(full, ".lmc-new"), b"no leftover")
+    before = sorted(os.listdir(full))
+    commands = [["add", full, made[10]], ["add", full, made[10], "--dry-run"], ["drop", full, "5"],
+                ["keep", full, "--last", "1"], ["ls", full], ["verify", full]]
+    if name != "5":
+        commands.append(["repair", full])
+    for arguments in commands:
+        tool.run("run", *arguments).expect(2, full)
+        check(sorted(os.listdir(full)) == before, "%s has changed it" % arguments)
+
+
+def test_restored_onto_the_run(tool, directory):
+    """Nothing in a run is replaced, least of all a base."""
+    made = checkpoints(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    before = tree_of(run)
+    for out in (run, os.path.join(run, "100"), os.path.join(run, "777"), os.path.join(run, "300", "x")):
+        tool.run("run", "restore", run, "300", "-o", out, "-f").expect(2, out, "in the run")
+    tool.run("restore", os.path.join(run, "300"), "-o", os.path.join(run, "100"), "-f").expect(2, "is the base")
+    check(tree_of(run) == before, "the run has changed")
+
 
 def test_refusals(tool, directory):
     made = snapshots(os.path.join(directory, "made"), 2)
@@ -301,7 +390,10 @@ def test_run_json_of_a_later_version(tool, directory):
     write(path, sound.replace(b'"version":1', b'"version":2'))
     tool.run("run", "ls", run).expect(1, "version 2")
     tool.run("run", "add", run, made[20]).expect(1, "version 2")
-    for damaged in (sound[:-5], b"", sound.replace(b"10", b"x"), sound + b"{}"):
+    write(path, sound.replace(b'"version":1,"key_every":8', b'"version":2,"key_every":800'))
+    tool.run("run", "ls", run).expect(1, "version 2")
+    for damaged in (sound[:-5], b"", sound.replace(b"10", b"x"), sound + b"{}", sound.replace(b'"base"', b'"other"'),
+                    sound.replace(b'"snapshot"', b'"other"')):
         write(path, damaged)
         tool.run("run", "ls", run).expect(1, "run.json")
     tool.run("run", "repair", run).expect(0)
@@ -325,6 +417,44 @@ def test_list_follows_the_folders(tool, directory):
     check(set(listed(tool, run)) == set(made), "steps")
     shutil.rmtree(os.path.join(run, "400"))
     check(listed(tool, run) == whole, "an entry without a folder is still told")
+
+
+def test_list_of_another_program(tool, directory):
+    """Entries that are not laid out as LMC does it."""
+    made = checkpoints(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    path = os.path.join(run, "run.json")
+    before = listed(tool, run)
+    told = json.loads(read(path))
+    told["steps"] = [dict(reversed(list(entry.items()))) for entry in told["steps"]]
+    write(path, json.dumps(told, indent=2).encode())
+    check(listed(tool, run) == before, "another list")
+    check_run(tool, run, made)
+    tool.run("run", "drop", run, "100").expect(0)
+    check_run(tool, run, {step: made[step] for step in (200, 300)})
+
+
+def test_list_that_is_wrong(tool, directory):
+    """An old run.json, or one that was edited: bases are found by their content, and no step loses its own."""
+    made = checkpoints(os.path.join(directory, "made"), 5)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    path = os.path.join(run, "run.json")
+    content = read(path)
+    for sound, wrong in ((b'"base":300', b'"base":100'), (b'"base":200', b'"base":null'),
+                         (b'"base":100', b'"base":50')):
+        write(path, content.replace(sound, wrong))
+        tool.run("run", "verify", run).expect(0)
+        for step, snapshot in made.items():
+            check_step(tool, run, step, snapshot)
+        copy = shutil.copytree(run, os.path.join(directory, "copy%s" % sound[-3:-2].decode()))
+        tool.run("run", "drop", copy, "200", "300").expect(0)
+        check_run(tool, copy, {step: made[step] for step in (100, 400, 500)})
+    tool.run("run", "drop", run, "200").expect(0)
+    write(path, content)  # says that 300 is based on 200
+    tool.run("run", "drop", run, "100").expect(0)
+    check_run(tool, run, {step: made[step] for step in (300, 400, 500)})
 
 
 def test_missing_base_is_told(tool, directory):
@@ -355,6 +485,17 @@ def test_verify_names_damage(tool, directory):
     tool.run("run", "verify", run, "10").expect(0)
 
 
+@pytest.mark.parametrize("name", ["model.safetensors.lmc", "trainer_state.json"])
+def test_verify_misses_a_file(tool, directory, name):
+    made = checkpoints(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    os.unlink(os.path.join(run, "200", name))
+    told = tool.run("run", "verify", run, "-v")
+    check(told.status == 1 and "run/200: has 3 files" in told.stderr, told.stderr)
+    check("step 100: verified" in told.stdout and "step 200" not in told.stdout, told.stdout)
+
+
 def test_name_that_no_base_can_have(tool, directory):
     """Each step is a key frame then."""
     made = snapshots(os.fsencode(os.path.join(directory, "made")), 2, name=b"step%d-\xff.safetensors")
@@ -382,6 +523,6 @@ def test_folder_that_is_no_step(tool, directory):
     run = place(directory)
     tool.run("run", "add", run, *made.values()).expect(0)
     os.mkdir(os.path.join(run, "15"))
-    tool.run("run", "verify", run).expect(2, os.path.join(run, "15"))
+    tool.run("run", "verify", run).expect(1, os.path.join(run, "15"))
     tool.run("run", "drop", run, "15").expect(0)
     check_run(tool, run, made)
