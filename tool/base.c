@@ -73,8 +73,11 @@ int cli_base_check(const cli_args *args, const char *in_path)
 
 lmc_status cli_open(const cli_args *args, const char *path, lmc_st_file **file, lmc_st_diag *diag)
 {
-    lmc_status status = (args->seen & CLI_OPT_RAW) != 0 ? lmc_st_open_raw(path, NULL, file, diag)
-                                                        : lmc_st_open(path, file, diag);
+    char *const inner = cli_archive_of_step(path);
+    const char *const opened = inner ? inner : path;
+    lmc_status status = (args->seen & CLI_OPT_RAW) != 0 ? lmc_st_open_raw(opened, NULL, file, diag)
+                                                        : lmc_st_open(opened, file, diag);
+    free(inner);
     if (status == LMC_OK)
         status = lmc_st_set_base(*file, args->base, args->base_dirs, args->base_dir_count, diag);
     if (status != LMC_OK) {

@@ -14,7 +14,8 @@ void cli_set_options(const cli_args *args, lmc_st_options *options);
  * status, after a message if it is not CLI_OK; CLI_OK without --base. */
 int cli_base_check(const cli_args *args, const char *in_path);
 
-/* lmc_st_open() with the places where --base and --base-dir say that its base is. */
+/* lmc_st_open() with the places where --base and --base-dir say that its base is. Of a step of a run that has one
+ * archive, RUN/STEP, that is opened. */
 lmc_status cli_open(const cli_args *args, const char *path, lmc_st_file **file, lmc_st_diag *diag);
 
 /* Opens the first of `operand_count` operands, calls work(), and closes the file. Returns the exit status. With more or

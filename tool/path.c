@@ -5,6 +5,7 @@
 
 #include "tool/path.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,42 @@ int cli_is_archive_name(const char *path)
     const char *const name = cli_last_component(path);
     const size_t length = strlen(name);
     return length >= sizeof suffix && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
+}
+
+/* 1 for "RUN/STEP" where RUN has a list of steps. */
+static int is_folder_of_step(const char *folder)
+{
+    char *const path = cli_path_join(folder, "../run.json", "");
+    char *const text = strndup(folder, cli_path_length(folder));
+    int is_step = 0;
+    if (path && text) {
+        const char *const name = cli_last_component(text);
+        is_step = name[0] != '\0' && name[strspn(name, "0123456789")] == '\0' && cli_is_file(path);
+    }
+    free(text);
+    free(path);
+    return is_step;
+}
+
+char *cli_archive_of_step(const char *folder)
+{
+    char *found = NULL;
+    DIR *const stream = is_folder_of_step(folder) ? opendir(folder) : NULL;
+    if (!stream)
+        return NULL;
+    size_t count = 0;
+    for (const struct dirent *next = readdir(stream); next && count < 2; next = readdir(stream)) {
+        char *const path = cli_is_archive_name(next->d_name) ? cli_path_join(folder, next->d_name, "") : NULL;
+        if (path && cli_is_file(path) && count++ == 0)
+            found = path;
+        else
+            free(path);
+    }
+    closedir(stream);
+    if (count == 1)
+        return found;
+    free(found);
+    return NULL;
 }
 
 size_t cli_path_length(const char *path)

@@ -18,6 +18,10 @@ int cli_is_own_directory(const char *path);
 /* 1 if the last component is "NAME.lmc": NAME is not empty. */
 int cli_is_archive_name(const char *path);
 
+/* The path of the archive in the folder of a step of a run that has just one, not counting those further down; to be
+ * freed. NULL: it is no such folder, or has none or several, or cannot be read. */
+char *cli_archive_of_step(const char *folder);
+
 /* Length of a path without the slashes at its end. */
 size_t cli_path_length(const char *path);
 

@@ -263,6 +263,24 @@ def test_bases_are_found_inside(tool, directory):
     tool.run("get", "model.safetensors.lmc", "embed", cwd=where).expect(0)
 
 
+def test_folder_of_a_step_with_one_archive(tool, directory):
+    made = snapshots(os.path.join(directory, "made"), 3)
+    run = place(directory)
+    tool.run("run", "add", run, *made.values()).expect(0)
+    folder = os.path.join(run, "30")
+    archive, = (os.path.join(folder, name) for name in os.listdir(folder))
+    tensor = json.loads(tool.run("ls", "--json", archive).expect(0).stdout)[0]["name"]
+    for command, *rest in (["info"], ["info", "--json"], ["ls"], ["analyze"], ["get", tensor]):
+        options = [word for word in rest if word.startswith("-")]
+        operands = [word for word in rest if not word.startswith("-")]
+        of_folder, of_archive = (tool.run(command, *options, path, *operands).expect(0).output
+                                 for path in (folder, archive))
+        check(of_folder == of_archive.replace(archive.encode(), folder.encode()), command)
+    check(tool.run("diff", folder, os.path.join(run, "20")).status == 1, "diff")
+    write(os.path.join(folder, "other.lmc"), b"")
+    check("is a directory" in tool.run("info", folder).expect(2).stderr, "two archives")
+
+
 def test_outside_a_run(tool, directory):
     """A step that is taken out of a run needs --base-dir; the message does not speak of the file itself."""
     made = checkpoints(os.path.join(directory, "made"), 2)
