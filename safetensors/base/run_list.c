@@ -269,6 +269,14 @@ static lmc_status read_input(st_run_list *list, const os_input *input, lmc_st_di
     return status;
 }
 
+lmc_status st_run_list_fail_missing(const char *run, lmc_st_diag *diag)
+{
+    st_diag_set_file(diag, run);
+    st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no run: it has no " ST_RUN_LIST_NAME);
+    diag->os_errno = ENOENT;
+    return LMC_ERR_ARG;
+}
+
 lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, const char *run,
                             lmc_st_diag *diag)
 {
@@ -280,12 +288,8 @@ lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, cons
     st_diag_set_file(diag, path);
     lmc_status status = os_input_open(&input, path, diag);
     st_release(memory, path);
-    if (status != LMC_OK && diag->os_errno == ENOENT && os_is_directory(run)) {
-        st_diag_set_file(diag, run);
-        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no run: it has no " ST_RUN_LIST_NAME);
-        diag->os_errno = ENOENT;
-        return LMC_ERR_ARG;
-    }
+    if (status != LMC_OK && diag->os_errno == ENOENT && os_is_directory(run))
+        return st_run_list_fail_missing(run, diag);
     if (status != LMC_OK)
         return status;
     status = read_input(list, &input, diag);

@@ -27,6 +27,9 @@ lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, cons
                             lmc_st_diag *diag);
 void st_run_list_free(st_run_list *list);
 
+/* Fails with ARG and os_errno ENOENT: the directory is no run. */
+lmc_status st_run_list_fail_missing(const char *run, lmc_st_diag *diag);
+
 /* The entry of a step, or NULL. */
 lmc_st_run_step *st_run_list_find(const st_run_list *list, uint64_t step);
 
