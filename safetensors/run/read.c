@@ -197,10 +197,11 @@ static lmc_status open_found(const tensor_search *search, const lmc_st_options *
 static lmc_status find_tensor(tensor_search *search, const lmc_st_options *options, lmc_st_file **file,
                               uint64_t *index, lmc_st_diag *diag)
 {
-    ST_TRY(st_tree_visit(search->folder, options, look_at_file, search, diag));
-    const lmc_status status = search->found_count == 1 && search->has_memory
-                                  ? open_found(search, options, file, index, diag)
-                                  : fail_search(search, diag);
+    lmc_status status = st_tree_visit(search->folder, options, look_at_file, search, diag);
+    if (status == LMC_OK)
+        status = search->found_count == 1 && search->has_memory
+                     ? open_found(search, options, file, index, diag)
+                     : fail_search(search, diag);
     st_release(search->memory, search->path);
     return status;
 }
