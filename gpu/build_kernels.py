@@ -4,7 +4,7 @@
 
 The columns are registers of a thread, bytes that it spills (stores and loads in the code), bytes of its stack, bytes of
 shared memory of a thread block, all as the assembler says. NVRTC is a library of the Python package nvidia-cuda-nvrtc;
-neither a CUDA toolkit nor a GPU is needed.
+neither a CUDA toolkit nor a GPU is needed. An architecture that NVRTC is too old for is left out.
 """
 
 import argparse
@@ -52,6 +52,19 @@ def includes_of(path, found):
 class Nvrtc:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
+
+    def architectures(self):
+        """Those of ARCHITECTURES that it compiles for: one of CUDA 12.0 does not know sm_100, for example."""
+        count = ctypes.c_int()
+        if self.library.nvrtcGetNumSupportedArchs(ctypes.byref(count)) != 0:
+            raise SystemExit("NVRTC names no architectures")
+        numbers = (ctypes.c_int * count.value)()
+        if self.library.nvrtcGetSupportedArchs(numbers) != 0:
+            raise SystemExit("NVRTC names no architectures")
+        known = {f"sm_{number}" for number in numbers}
+        if not known.intersection(ARCHITECTURES):
+            raise SystemExit("NVRTC compiles for none of " + ", ".join(ARCHITECTURES))
+        return [name for name in ARCHITECTURES if name in known]
 
     def text(self, program, what):
         size = ctypes.c_size_t()
@@ -107,7 +120,7 @@ def main():
     nvrtc = Nvrtc(arguments.nvrtc)
     faults = []
     print("architecture  kernel                     registers  spilled  stack  shared")
-    for architecture in ARCHITECTURES:
+    for architecture in nvrtc.architectures():
         log, cubin, ptx = nvrtc.compile(source, headers, [f"--gpu-architecture={architecture}", "-std=c++17",
                                                           f"-DLMC_CUDA_THREADS={THREADS}", "--ptxas-options=-v"])
         for name, registers, spilled, stack, shared in properties_of(log):

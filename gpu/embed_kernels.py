@@ -27,7 +27,7 @@ def images_of(nvrtc):
     headers = {}
     source = build_kernels.includes_of(build_kernels.SOURCE, headers)
     ptx_of_all = None
-    for architecture in build_kernels.ARCHITECTURES:
+    for architecture in nvrtc.architectures():
         capability = int(architecture.split("_")[1])
         _, cubin, ptx = nvrtc.compile(source, headers, [f"--gpu-architecture={architecture}", "-std=c++17",
                                                         f"-DLMC_CUDA_THREADS={build_kernels.THREADS}"])
