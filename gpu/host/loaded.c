@@ -178,18 +178,13 @@ lmc_status lmc_cuda_init(lmc_cuda_device *device, lmc_diag *diag)
 {
     lmc_cuda_loaded loaded;
     lmc_diag cause = LMC_INIT(lmc_diag);
-    lmc_status status = LMC_OK;
     if ((diag && !lmc_struct_is_known(diag, sizeof *diag)) ||
         (device && !lmc_struct_is_known(device, sizeof *device)))
         return LMC_ERR_ARG;
-    status = lmc_cuda_load(&loaded, &cause);
-    if (status == LMC_OK && device) {
-        loaded.device.struct_size = device->struct_size;
-        memcpy(device, &loaded.device, device->struct_size);
-    }
-    if (diag) {
-        cause.struct_size = diag->struct_size;
-        memcpy(diag, &cause, diag->struct_size);
-    }
+    const lmc_status status = lmc_cuda_load(&loaded, &cause);
+    if (status == LMC_OK && device)
+        lmc_struct_copy(device, &loaded.device, lmc_struct_size(device));
+    if (diag)
+        lmc_struct_copy(diag, &cause, lmc_struct_size(diag));
     return status;
 }
