@@ -72,10 +72,17 @@ static const lmc_cuda_image *find_image(const lmc_cuda_device *device, int is_pt
     return best;
 }
 
+/* 1 if the driver does not take the image, for the device or at all; others may fit. */
 static int is_no_fit(int error)
 {
-    return error == LMC_CUDA_ERROR_NO_BINARY_FOR_GPU || error == LMC_CUDA_ERROR_INVALID_IMAGE ||
-           error == LMC_CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+    switch (error) {
+    case LMC_CUDA_ERROR_INVALID_IMAGE:
+    case LMC_CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case LMC_CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+    case LMC_CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case LMC_CUDA_ERROR_JIT_COMPILATION_DISABLED: return 1;
+    default: return 0;
+    }
 }
 
 /* A driver that does not take the cubin, as one that is older than it, may take PTX. */
@@ -121,9 +128,12 @@ static lmc_status load_kernels(lmc_cuda_loaded *loaded, lmc_diag *diag)
     lmc_cuda_module module;
     LMC_TRY(describe_device(loaded, diag));
     LMC_TRY(load_module(loaded, &module, diag));
-    for (unsigned i = 0; i < LMC_CUDA_KERNEL_COUNT; i++)
-        LMC_TRY(find_kernel(loaded, module, i, diag));
-    return LMC_OK;
+    lmc_status status = LMC_OK;
+    for (unsigned i = 0; i < LMC_CUDA_KERNEL_COUNT && status == LMC_OK; i++)
+        status = find_kernel(loaded, module, i, diag);
+    if (status != LMC_OK)
+        (void)loaded->driver->module_unload(module);
+    return status;
 }
 
 /* ---- contexts ---- */
