@@ -220,9 +220,7 @@ static int tidy_name(void *user, const char *name)
     const st_run *const run = contents->run;
     if (!is_half_done(name) || bring_back(run, name))
         return 0;
-    int os_errno = os_folder_remove_file(run->fd, name);
-    if (os_errno == EISDIR || os_errno == EPERM)
-        os_errno = os_remove_folder(run->fd, name);
+    const int os_errno = os_remove_name(run->fd, name);
     contents->os_errno = contents->os_errno != 0 ? contents->os_errno : os_errno;
     return 0;
 }
