@@ -237,8 +237,8 @@ static lmc_status tidy_up(const st_run *run)
 
 /* ---- beginning and end ---- */
 
-/* Refuses a directory that is no run, and may not become one: nothing in it has changed yet, and it has no lock. Nothing
- * but the rest of a run that never began may be in a directory that becomes one. */
+/* Refuses a directory that is no run and may not become one, before anything in it is touched. Nothing but the rest of
+ * a run that never began may be in a directory that becomes one. */
 static lmc_status check_directory(const st_run *run, st_run_access access)
 {
     contents contents;

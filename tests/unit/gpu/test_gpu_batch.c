@@ -153,8 +153,8 @@ static void test_failures(void)
     lmc_cuda_batch_free(batch);
 }
 
-/* A stored frame of 2^40 bytes, in pages of which the first and the last one alone are there: its descriptors would take
- * more than 4 GiB. */
+/* The descriptors of a stored frame of 2^40 bytes would take more than 4 GiB. Of its pages, the first one and the last
+ * one alone are there. */
 static void test_too_many_blocks(void)
 {
     const lmc_kernels *const kernels = lmc_kernels_get();
