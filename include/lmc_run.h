@@ -24,7 +24,7 @@
  *    What is half done then lies in RUN_DIR under names that begin with ".lmc-"; the next call that changes the run
  *    removes it, and brings run.json up to date.
  *  - Bases are found by themselves, also by the calls of lmc_st.h on the files and folders of a run.
- *  - Memory is bounded as lmc_st.h says, whatever the number of steps; the list of steps takes at most 400 bytes a step.
+ *  - Memory is bounded as lmc_st.h says, whatever the number of steps; the list takes at most 400 bytes a step.
  */
 #ifndef LMC_RUN_H
 #define LMC_RUN_H
