@@ -1,8 +1,9 @@
 #!/bin/sh
 # check_device.sh [--driver FILE] [--mib N] - runs everything that needs a GPU, on a machine that has one, and says what
-# passed. It needs a C compiler, CMake, the libraries that LMC needs (docs/install.md), CUnit, and NVRTC: of a toolkit,
-# or of the Python package nvidia-cuda-nvrtc, which torch brings. It needs no network: what is missing is left out, with
-# a line that says so.
+# passed. It needs a C compiler, CMake, the libraries that LMC needs (docs/install.md), CUnit (Debian: libxxhash-dev
+# libzstd-dev libcjson-dev libcunit1-dev), and NVRTC: of a toolkit, or of the Python package nvidia-cuda-nvrtc, which
+# torch brings. It needs no network: what else is missing is left out, with a line that says so. What takes longest
+# comes last: the tools of compute-sanitizer.
 #
 #   --driver FILE  the driver's library; libcuda.so.1 by default
 #   --mib N        MiB of bf16 for the speeds; 1024 by default
@@ -84,17 +85,6 @@ for name in bf16_default bf16_fast f32_default f16_max f8_default; do # a GiB of
   check "large_$name" "$build/tests/gpu_large" "$name"
 done
 
-sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
-if [ -n "$sanitizer" ]; then
-  for tool in memcheck racecheck synccheck initcheck; do
-    check "${tool}_vectors" "$sanitizer" --tool "$tool" --error-exitcode 1 "$build/tests/test_gpu_vectors" valid
-    check "${tool}_blocks" "$sanitizer" --tool "$tool" --error-exitcode 1 "$build/tests/test_gpu_blocks" kernels
-  done
-  check memcheck_damage "$sanitizer" --tool memcheck --error-exitcode 1 "$build/tests/test_gpu_damage"
-else
-  left_out compute-sanitizer "it is not installed"
-fi
-
 # ---- Python ------------------------------------------------------------------------------------------------------
 
 if "$python" -c 'import torch, pytest, sys; sys.exit(not torch.cuda.is_available())' >/dev/null 2>&1; then
@@ -115,6 +105,19 @@ else
   left_out nvcomp "$python has no nvidia-nvcomp-cu12 (or cu13), or no torch that sees a device"
 fi
 left_out dietgpu "it is in no package: github.com/facebookresearch/dietgpu has to be built"
+
+# ---- races and wrong accesses -------------------------------------------------------------------------------------
+
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
+if [ -n "$sanitizer" ]; then
+  for tool in memcheck racecheck synccheck initcheck; do
+    check "${tool}_vectors" "$sanitizer" --tool "$tool" --error-exitcode 1 "$build/tests/test_gpu_vectors" valid
+    check "${tool}_blocks" "$sanitizer" --tool "$tool" --error-exitcode 1 "$build/tests/test_gpu_blocks" kernels
+  done
+  check memcheck_damage "$sanitizer" --tool memcheck --error-exitcode 1 "$build/tests/test_gpu_damage"
+else
+  left_out compute-sanitizer "it is not installed"
+fi
 
 [ "$failed" -eq 0 ] && echo "all that ran has passed"
 exit "$failed"
