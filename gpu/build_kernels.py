@@ -3,8 +3,8 @@
     python3 gpu/build_kernels.py [--nvrtc FILE] [--out FOLDER] [--check]
 
 The columns are registers of a thread, bytes that it spills (stores and loads in the code), bytes of its stack, bytes of
-shared memory of a thread block, all as the assembler says. NVRTC is a library of the Python package nvidia-cuda-nvrtc;
-neither a CUDA toolkit nor a GPU is needed.
+shared memory of a thread block, all as the assembler says. NVRTC is a library of the Python package nvidia-cuda-nvrtc
+and of CUDA toolkits; no GPU is needed. An architecture that NVRTC is too old for is left out.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import re
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = "gpu/device/kernels.cu"
+TOOLKITS = "/usr/local/cuda*/lib*/libnvrtc.so.[0-9]*"
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
 THREADS = 512
 RESIDENT = {"lmc_cuda_decode_any": 1, "lmc_cuda_decode_6_3_5": 2, "lmc_cuda_decode_8_2_2": 2}  # thread blocks
@@ -25,7 +26,7 @@ ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame,
 
 
 def find_nvrtc():
-    """The path of libnvrtc in the Python package, or None."""
+    """The path of libnvrtc in a Python package, else in an installed toolkit; or None."""
     for package in ("nvidia.cu13", "nvidia.cuda_nvrtc"):
         try:
             found = importlib.util.find_spec(package)
@@ -35,7 +36,8 @@ def find_nvrtc():
             paths = sorted(glob.glob(os.path.join(folder, "lib", "libnvrtc.so.*")))
             if paths:
                 return paths[0]
-    return None
+    toolkits = sorted(glob.glob(TOOLKITS))
+    return toolkits[-1] if toolkits else None
 
 
 def includes_of(path, found):
@@ -52,6 +54,19 @@ def includes_of(path, found):
 class Nvrtc:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
+
+    def architectures(self):
+        """Those of ARCHITECTURES that it compiles for: one of CUDA 12.0 does not know sm_100, for example."""
+        count = ctypes.c_int()
+        if self.library.nvrtcGetNumSupportedArchs(ctypes.byref(count)) != 0:
+            raise SystemExit("NVRTC names no architectures")
+        numbers = (ctypes.c_int * count.value)()
+        if self.library.nvrtcGetSupportedArchs(numbers) != 0:
+            raise SystemExit("NVRTC names no architectures")
+        known = {f"sm_{number}" for number in numbers}
+        if not known.intersection(ARCHITECTURES):
+            raise SystemExit("NVRTC compiles for none of " + ", ".join(ARCHITECTURES))
+        return [name for name in ARCHITECTURES if name in known]
 
     def text(self, program, what):
         size = ctypes.c_size_t()
@@ -78,6 +93,14 @@ class Nvrtc:
         return result
 
 
+def compile_kernels(nvrtc, architecture, *options):
+    """The log, the cubin and the PTX of all kernels for an architecture."""
+    headers = {}
+    source = includes_of(SOURCE, headers)
+    return nvrtc.compile(source, headers, [f"--gpu-architecture={architecture}", "-std=c++17",
+                                           f"-DLMC_CUDA_THREADS={THREADS}", *options])
+
+
 def properties_of(log):
     """For each kernel: name, registers, spilled bytes, bytes of stack, bytes of shared memory."""
     for name, stack, stores, loads, registers, rest in ENTRY.findall(log):
@@ -102,14 +125,11 @@ def main():
     arguments = parser.parse_args()
     if not arguments.nvrtc:
         raise SystemExit("NVRTC was not found: pip install nvidia-cuda-nvrtc, or --nvrtc FILE")
-    headers = {}
-    source = includes_of(SOURCE, headers)
     nvrtc = Nvrtc(arguments.nvrtc)
     faults = []
     print("architecture  kernel                     registers  spilled  stack  shared")
-    for architecture in ARCHITECTURES:
-        log, cubin, ptx = nvrtc.compile(source, headers, [f"--gpu-architecture={architecture}", "-std=c++17",
-                                                          f"-DLMC_CUDA_THREADS={THREADS}", "--ptxas-options=-v"])
+    for architecture in nvrtc.architectures():
+        log, cubin, ptx = compile_kernels(nvrtc, architecture, "--ptxas-options=-v")
         for name, registers, spilled, stack, shared in properties_of(log):
             print(f"{architecture:13} {name:26} {registers:9} {spilled:8} {stack:6} {shared:7}")
             faults += [f"{architecture}: {fault}" for fault in faults_of(name, registers, spilled)]

@@ -7,30 +7,19 @@ A cubin serves devices of its major compute capability; the driver compiles the 
 """
 
 import argparse
-import glob
 import os
 
 import build_kernels
 
-TOOLKITS = "/usr/local/cuda*/lib*/libnvrtc.so.[0-9]*"
 NUMBERS_IN_LINE = 24
-
-
-def find_nvrtc():
-    """NVRTC of a Python package, else of an installed toolkit; or None."""
-    toolkits = sorted(glob.glob(TOOLKITS))
-    return build_kernels.find_nvrtc() or (toolkits[-1] if toolkits else None)
 
 
 def images_of(nvrtc):
     """For each image: its name, its compute capability, whether it is PTX, its bytes."""
-    headers = {}
-    source = build_kernels.includes_of(build_kernels.SOURCE, headers)
     ptx_of_all = None
-    for architecture in build_kernels.ARCHITECTURES:
+    for architecture in nvrtc.architectures():
         capability = int(architecture.split("_")[1])
-        _, cubin, ptx = nvrtc.compile(source, headers, [f"--gpu-architecture={architecture}", "-std=c++17",
-                                                        f"-DLMC_CUDA_THREADS={build_kernels.THREADS}"])
+        _, cubin, ptx = build_kernels.compile_kernels(nvrtc, architecture)
         ptx_of_all = ptx_of_all or (f"compute_{capability}", capability, 1, ptx)
         yield architecture, capability, 0, cubin
     yield ptx_of_all
@@ -62,7 +51,7 @@ def main():
     parser.add_argument("--find", action="store_true", help="print the path of NVRTC")
     parser.add_argument("out", nargs="?", help="the C file")
     arguments = parser.parse_args()
-    path = arguments.nvrtc or find_nvrtc()
+    path = arguments.nvrtc or build_kernels.find_nvrtc()
     if not path:
         raise SystemExit("NVRTC was not found")
     if arguments.find:

@@ -53,9 +53,8 @@ LMC_EXPERIMENTAL const lmc_diag *lmc_cuda_diag(const lmc_cuda_batch *batch);
 /* One tensor: where its frame lies, and where its content goes. */
 typedef struct lmc_cuda_frame {
     size_t struct_size; /* sizeof(lmc_cuda_frame); set by LMC_INIT() */
-    const char
-        *name; /* of the tensor, in lmc_cuda_failure; NULL: none. Valid until the batch has finished. */
-    const void *frame; /* the whole frame in the host's memory. Valid until the batch has finished. */
+    const char *name;   /* of the tensor, for lmc_cuda_failure; NULL: none. Valid as the frame. */
+    const void *frame;  /* the whole frame in the host's memory. Valid until the batch has finished. */
     size_t frame_nbytes;
     const void *base; /* of a delta frame, in the host's memory; else ignored. Valid as the frame. */
     size_t base_nbytes;

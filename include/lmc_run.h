@@ -24,7 +24,7 @@
  *    What is half done then lies in RUN_DIR under names that begin with ".lmc-"; the next call that changes the run
  *    removes it, and brings run.json up to date.
  *  - Bases are found by themselves, also by the calls of lmc_st.h on the files and folders of a run.
- *  - Memory is bounded as lmc_st.h says, whatever the number of steps; the list of steps takes 100 bytes a step.
+ *  - Memory is bounded as lmc_st.h says, whatever the number of steps; the list takes at most 400 bytes a step.
  */
 #ifndef LMC_RUN_H
 #define LMC_RUN_H
@@ -66,7 +66,8 @@ typedef struct lmc_st_run lmc_st_run;
 
 /* Reads run.json. Steps that it lacks, and steps that are gone, are put right in memory; nothing is written.
  * allocator: as for lmc_st_open_with(). Errors: IO (no such directory), ARG (no run: there is no run.json), CORRUPT (a
- * run.json that breaks the rules), UNSUPPORTED (a newer one), NOMEM. Free with lmc_st_run_close(). */
+ * run.json that breaks the rules), UNSUPPORTED (a newer one), LIMIT (one of more than 256 MiB), NOMEM. Free with
+ * lmc_st_run_close(). */
 LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_open(const char *run_dir, const lmc_allocator *allocator,
                                                           lmc_st_run **run, lmc_st_diag *diag);
 
@@ -110,8 +111,8 @@ typedef struct lmc_st_run_options {
     size_t struct_size; /* sizeof(lmc_st_run_options); set by lmc_st_run_options_init() */
     int has_step;       /* add: 1: `step` is the step, whatever the name says; default 0 */
     uint64_t step;
-    unsigned
-        key_every; /* add: 1 to LMC_ST_RUN_KEY_EVERY_MAX, remembered in the run; 0, the default: as the run has it */
+    /* add: 1 to LMC_ST_RUN_KEY_EVERY_MAX, remembered in the run; 0, the default: as the run has it. */
+    unsigned key_every;
     int dry_run; /* add, drop, keep: 1: nothing is changed, step_done is told what would be; default 0 */
     /* Called once a step is done, with options->user. What it was told stays, whatever happens afterwards. */
     void (*step_done)(void *user, lmc_st_run_event event, const lmc_st_run_step *step);

@@ -32,8 +32,7 @@ LMC_INLINE uint32_t lmc_whole_classes(const lmc_delta *delta)
 typedef struct lmc_sparse_block {
     const uint8_t *src, *base;
     size_t nbytes;
-    size_t
-        same_nbytes; /* the first so many bytes, whole strips, are the base's: these were hashed, and are values */
+    size_t same_nbytes; /* the first so many bytes, whole strips, are the base's; they were hashed already */
 } lmc_sparse_block;
 
 /* Encodes a block of at least one element as lmc_delta_encode() does. Returns its bytes; 0 if it is not sparse or would

@@ -30,7 +30,7 @@ typedef struct fused_block {
     const uint8_t *low;          /* the low plane */
     const uint8_t *next_symbols; /* of the first layer */
     uint8_t *content;
-    uint32_t key; /* twice what is added to symbol and low bits to give the high part */
+    uint32_t key; /* in both halves: what is added to symbol and low bits to give the high part */
     const uint8_t *escapes;
     uint32_t escape_count;
 } fused_block;

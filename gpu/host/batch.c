@@ -1,6 +1,8 @@
 /* batch.c - creates, describes and frees batches; their memory and their diagnostic. */
 #include "gpu/host/batch.h"
 
+#include "codec/common/abi.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,11 +182,9 @@ lmc_cuda_scratch lmc_cuda_scratch_layout(const lmc_cuda_batch *batch)
 
 void lmc_cuda_batch_info(const lmc_cuda_batch *batch, lmc_cuda_info *info)
 {
-    const size_t struct_size = info->struct_size;
-    if (struct_size < sizeof struct_size || struct_size > sizeof *info)
+    if (!lmc_struct_is_known(info, sizeof *info))
         return;
-    const lmc_cuda_info full = {.struct_size = struct_size,
-                                .frame_count = lmc_cuda_member_count(batch),
+    const lmc_cuda_info full = {.frame_count = lmc_cuda_member_count(batch),
                                 .block_count = batch->block_count,
                                 .content_nbytes = batch->content_nbytes,
                                 .host_block_count = batch->host_block_count,
@@ -192,7 +192,7 @@ void lmc_cuda_batch_info(const lmc_cuda_batch *batch, lmc_cuda_info *info)
                                 .results_nbytes =
                                     (size_t)lmc_cuda_descriptor_count(batch) * sizeof(lmc_cuda_result),
                                 .scratch_nbytes_least = (size_t)lmc_cuda_scratch_layout(batch).nbytes};
-    memcpy(info, &full, struct_size);
+    lmc_struct_copy(info, &full, lmc_struct_size(info));
 }
 
 lmc_status lmc_cuda_write_image(lmc_cuda_batch *batch, void *dst, size_t dst_capacity)

@@ -45,6 +45,7 @@ static const struct {
     {"cuCtxGetDevice", offsetof(lmc_cuda_driver, context_device)},
     {"cuDeviceGetAttribute", offsetof(lmc_cuda_driver, device_attribute)},
     {"cuModuleLoadDataEx", offsetof(lmc_cuda_driver, module_load)},
+    {"cuModuleUnload", offsetof(lmc_cuda_driver, module_unload)},
     {"cuModuleGetFunction", offsetof(lmc_cuda_driver, module_function)},
     {"cuOccupancyMaxActiveBlocksPerMultiprocessor", offsetof(lmc_cuda_driver, occupancy)},
     {"cuMemsetD8Async", offsetof(lmc_cuda_driver, memset_async)},

@@ -16,7 +16,9 @@ typedef struct CUstream_st *lmc_cuda_stream;
 #define LMC_CUDA_ERROR_NO_DEVICE 100
 #define LMC_CUDA_ERROR_INVALID_IMAGE 200
 #define LMC_CUDA_ERROR_NO_BINARY_FOR_GPU 209
+#define LMC_CUDA_ERROR_JIT_COMPILER_NOT_FOUND 221
 #define LMC_CUDA_ERROR_UNSUPPORTED_PTX_VERSION 222
+#define LMC_CUDA_ERROR_JIT_COMPILATION_DISABLED 223
 #define LMC_CUDA_MULTIPROCESSOR_COUNT 16
 #define LMC_CUDA_CAPABILITY_MAJOR 75
 #define LMC_CUDA_CAPABILITY_MINOR 76
@@ -31,6 +33,7 @@ typedef struct lmc_cuda_driver {
     int (*device_attribute)(int *value, int attribute, int device);
     int (*module_load)(lmc_cuda_module *module, const void *image, unsigned option_count, int *options,
                        void **values);
+    int (*module_unload)(lmc_cuda_module module);
     int (*module_function)(lmc_cuda_function *function, lmc_cuda_module module, const char *name);
     int (*occupancy)(int *block_count, lmc_cuda_function function, int thread_count, size_t shared_nbytes);
     int (*memset_async)(unsigned long long address, unsigned char byte, size_t nbytes,

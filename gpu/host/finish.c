@@ -1,4 +1,5 @@
 /* finish.c - reads the outcomes of a batch, decodes the host's blocks, and lists the blocks without right content. */
+#include "codec/common/abi.h"
 #include "codec/common/diag.h"
 #include "gpu/host/prepare.h"
 
@@ -218,7 +219,7 @@ static lmc_status check_arguments(lmc_cuda_batch *batch, const void *results, si
     const size_t wanted = (size_t)lmc_cuda_descriptor_count(batch) * sizeof(lmc_cuda_result);
     if (results_nbytes != wanted || (wanted > 0 && !results))
         return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "results of %zu bytes were wanted", wanted);
-    if (report && (report->struct_size < sizeof report->struct_size || report->struct_size > sizeof *report))
+    if (report && !lmc_struct_is_known(report, sizeof *report))
         return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "a report's struct_size is not known");
     return LMC_OK;
 }
@@ -245,21 +246,16 @@ lmc_status lmc_cuda_finish(lmc_cuda_batch *batch, const void *results, size_t re
         status = finish_frame(&job, i);
     lmc_cuda_release(batch, copy);
     lmc_cuda_release(batch, job.content);
-    if (report) {
-        job.report.struct_size = report->struct_size;
-        memcpy(report, &job.report, report->struct_size);
-    }
+    if (report)
+        lmc_struct_copy(report, &job.report, lmc_struct_size(report));
     return status == LMC_OK ? first_failure(batch) : status;
 }
 
 int lmc_cuda_failed_block(const lmc_cuda_batch *batch, uint64_t index, lmc_cuda_failure *failure)
 {
-    const size_t struct_size = failure->struct_size;
-    if (struct_size < sizeof struct_size || struct_size > sizeof *failure ||
-        index >= batch->failures.nbytes / sizeof *failure)
+    const lmc_cuda_failure *const failures = (const lmc_cuda_failure *)(const void *)batch->failures.bytes;
+    if (!lmc_struct_is_known(failure, sizeof *failure) || index >= batch->failures.nbytes / sizeof *failures)
         return 0;
-    lmc_cuda_failure full = ((const lmc_cuda_failure *)(const void *)batch->failures.bytes)[index];
-    full.struct_size = struct_size;
-    memcpy(failure, &full, struct_size);
+    lmc_struct_copy(failure, &failures[index], lmc_struct_size(failure));
     return 1;
 }

@@ -26,7 +26,7 @@ static lmc_status read_launch(lmc_cuda_batch *batch, const lmc_cuda_launch *give
     memset(launch, 0, sizeof *launch);
     if (!given || !lmc_struct_is_known(given, sizeof *launch))
         return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "a launch's struct_size is not known");
-    memcpy(launch, given, given->struct_size);
+    lmc_struct_copy(launch, given, lmc_struct_size(given));
     if (lmc_cuda_descriptor_count(batch) == 0)
         return LMC_OK;
     const uint64_t addresses = launch->image | launch->results | launch->scratch;

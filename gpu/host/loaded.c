@@ -72,10 +72,17 @@ static const lmc_cuda_image *find_image(const lmc_cuda_device *device, int is_pt
     return best;
 }
 
+/* 1 if the driver does not take the image, for the device or at all; others may fit. */
 static int is_no_fit(int error)
 {
-    return error == LMC_CUDA_ERROR_NO_BINARY_FOR_GPU || error == LMC_CUDA_ERROR_INVALID_IMAGE ||
-           error == LMC_CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+    switch (error) {
+    case LMC_CUDA_ERROR_INVALID_IMAGE:
+    case LMC_CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case LMC_CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+    case LMC_CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case LMC_CUDA_ERROR_JIT_COMPILATION_DISABLED: return 1;
+    default: return 0;
+    }
 }
 
 /* A driver that does not take the cubin, as one that is older than it, may take PTX. */
@@ -121,9 +128,12 @@ static lmc_status load_kernels(lmc_cuda_loaded *loaded, lmc_diag *diag)
     lmc_cuda_module module;
     LMC_TRY(describe_device(loaded, diag));
     LMC_TRY(load_module(loaded, &module, diag));
-    for (unsigned i = 0; i < LMC_CUDA_KERNEL_COUNT; i++)
-        LMC_TRY(find_kernel(loaded, module, i, diag));
-    return LMC_OK;
+    lmc_status status = LMC_OK;
+    for (unsigned i = 0; i < LMC_CUDA_KERNEL_COUNT && status == LMC_OK; i++)
+        status = find_kernel(loaded, module, i, diag);
+    if (status != LMC_OK)
+        (void)loaded->driver->module_unload(module);
+    return status;
 }
 
 /* ---- contexts ---- */
@@ -178,18 +188,13 @@ lmc_status lmc_cuda_init(lmc_cuda_device *device, lmc_diag *diag)
 {
     lmc_cuda_loaded loaded;
     lmc_diag cause = LMC_INIT(lmc_diag);
-    lmc_status status = LMC_OK;
     if ((diag && !lmc_struct_is_known(diag, sizeof *diag)) ||
         (device && !lmc_struct_is_known(device, sizeof *device)))
         return LMC_ERR_ARG;
-    status = lmc_cuda_load(&loaded, &cause);
-    if (status == LMC_OK && device) {
-        loaded.device.struct_size = device->struct_size;
-        memcpy(device, &loaded.device, device->struct_size);
-    }
-    if (diag) {
-        cause.struct_size = diag->struct_size;
-        memcpy(diag, &cause, diag->struct_size);
-    }
+    const lmc_status status = lmc_cuda_load(&loaded, &cause);
+    if (status == LMC_OK && device)
+        lmc_struct_copy(device, &loaded.device, lmc_struct_size(device));
+    if (diag)
+        lmc_struct_copy(diag, &cause, lmc_struct_size(diag));
     return status;
 }

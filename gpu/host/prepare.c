@@ -2,15 +2,19 @@
  * blocks. */
 #include "gpu/host/prepare.h"
 
+#include "codec/common/abi.h"
 #include "codec/frame/decode.h"
 #include "gpu/host/plan_descriptor.h"
+
+/* Descriptors of blocks take less than 4 GiB. So thread blocks count them in 32 bits, whatever their steps. */
+#define BLOCK_COUNT_MAX (UINT32_MAX / sizeof(lmc_cuda_block))
 
 static lmc_status read_frame(lmc_cuda_batch *batch, const lmc_cuda_frame *given, lmc_cuda_frame *frame)
 {
     memset(frame, 0, sizeof *frame);
-    if (!given || given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *frame)
+    if (!given || !lmc_struct_is_known(given, sizeof *frame))
         return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "a frame's struct_size is not known");
-    memcpy(frame, given, given->struct_size);
+    lmc_struct_copy(frame, given, lmc_struct_size(given));
     if (!frame->frame)
         return lmc_cuda_fail(batch, LMC_ERR_ARG, 0, "a required pointer is NULL");
     if (frame->device_content % LMC_CUDA_ALIGNMENT != 0)
@@ -92,7 +96,7 @@ static lmc_status add_blocks(lmc_cuda_batch *batch, const lmc_cuda_frame *given,
     const uint64_t count = frame->info.block_count;
     uint32_t plan_at;
     LMC_TRY(lmc_cuda_describe_plan(batch, frame, &plan_at));
-    if (count > UINT32_MAX - lmc_cuda_descriptor_count(batch) || count > SIZE_MAX / sizeof(lmc_cuda_block))
+    if (count > BLOCK_COUNT_MAX - lmc_cuda_descriptor_count(batch))
         return lmc_cuda_fail(batch, LMC_ERR_LIMIT, 0, "the descriptors of a batch take less than 4 GiB");
     if (count == 0)
         return LMC_OK;

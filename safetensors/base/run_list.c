@@ -281,6 +281,14 @@ static lmc_status read_input(const lmc_allocator *memory, const os_input *input,
     return *text ? os_input_read(input, 0, *text, nbytes, diag) : st_fail_nomem(diag);
 }
 
+lmc_status st_run_list_fail_missing(const char *run, lmc_st_diag *diag)
+{
+    st_diag_set_file(diag, run);
+    st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no run: it has no " ST_RUN_LIST_NAME);
+    diag->os_errno = ENOENT;
+    return LMC_ERR_ARG;
+}
+
 /* The text of run.json; to be released in every case. Errors: as st_run_list_read(). */
 static lmc_status read_file(const lmc_allocator *memory, const char *run, unsigned char **text,
                             size_t *nbytes, lmc_st_diag *diag)
@@ -293,12 +301,8 @@ static lmc_status read_file(const lmc_allocator *memory, const char *run, unsign
     st_diag_set_file(diag, path);
     lmc_status status = os_input_open(&input, path, diag);
     st_release(memory, path);
-    if (status != LMC_OK && diag->os_errno == ENOENT && os_is_directory(run)) {
-        st_diag_set_file(diag, run);
-        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "is no run: it has no " ST_RUN_LIST_NAME);
-        diag->os_errno = ENOENT;
-        return LMC_ERR_ARG;
-    }
+    if (status != LMC_OK && diag->os_errno == ENOENT && os_is_directory(run))
+        return st_run_list_fail_missing(run, diag);
     if (status != LMC_OK)
         return status;
     status = read_input(memory, &input, text, diag);

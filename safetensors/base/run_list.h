@@ -30,6 +30,8 @@ void st_run_list_free(st_run_list *list);
 /* Reads what one entry of run.json says of its base, in a time that hardly grows with the list: entries of other steps
  * are not looked at, and the entry may be one that no list should have. Returns 0 if it does not tell. */
 int st_run_list_read_base(const lmc_allocator *memory, const char *run, uint64_t step, uint64_t *base);
+/* Fails with ARG and os_errno ENOENT: the directory is no run. */
+lmc_status st_run_list_fail_missing(const char *run, lmc_st_diag *diag);
 
 /* The entry of a step, or NULL. */
 lmc_st_run_step *st_run_list_find(const st_run_list *list, uint64_t step);

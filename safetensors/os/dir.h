@@ -92,9 +92,9 @@ const os_entry *os_tree_find_original(const os_tree *tree, const char *path, siz
 
 /* ---- removing (os/remove.c) ---- */
 
-/* Removes a directory by its name in an open one, and everything in it, whatever that is. Links are removed, not
- * followed. Returns 0 or an errno. */
-int os_remove_folder(int folder_fd, const char *name);
+/* Removes a name in an open directory: a file, or a directory and everything in it, whatever that is. Links are
+ * removed, not followed. Returns 0 or an errno. */
+int os_remove_name(int folder_fd, const char *name);
 
 /* Removes everything in an open directory. Returns 0 or an errno. */
 int os_remove_contents(int fd);

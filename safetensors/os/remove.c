@@ -41,13 +41,7 @@ static int remove_all_in(int fd)
         return first_errno;
     }
     for (const char *name = NULL; (name = next_name(stream, &os_errno)) != NULL;) {
-        struct stat found;
-        const int is_folder =
-            fstatat(dirfd(stream), name, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
-        if (is_folder)
-            os_errno = os_remove_folder(dirfd(stream), name);
-        else
-            os_errno = unlinkat(dirfd(stream), name, 0) == 0 ? 0 : errno;
+        os_errno = os_remove_name(dirfd(stream), name);
         first_errno = first_errno != 0 ? first_errno : os_errno;
     }
     closedir(stream);
@@ -60,9 +54,19 @@ int os_remove_contents(int fd)
     return own_fd < 0 ? errno : remove_all_in(own_fd);
 }
 
-int os_remove_folder(int folder_fd, const char *name)
+static int remove_folder(int folder_fd, const char *name)
 {
     const int fd = os_open_writable_folder(folder_fd, name); /* a copied one may be read-only by now */
     const int os_errno = fd < 0 ? errno : remove_all_in(fd);
     return os_errno == 0 && unlinkat(folder_fd, name, AT_REMOVEDIR) != 0 ? errno : os_errno;
+}
+
+int os_remove_name(int folder_fd, const char *name)
+{
+    struct stat found;
+    if (fstatat(folder_fd, name, &found, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno;
+    if (S_ISDIR(found.st_mode))
+        return remove_folder(folder_fd, name);
+    return unlinkat(folder_fd, name, 0) == 0 ? 0 : errno;
 }

@@ -105,9 +105,7 @@ lmc_status os_staged_remove(const os_staging *staging, const char *path, lmc_st_
     os_place place;
     lmc_status status = os_staged_place(staging, path, &place, diag);
     if (status == LMC_OK) {
-        int os_errno = unlinkat(place.folder_fd, place.name, 0) == 0 ? 0 : errno;
-        if (os_errno == EISDIR || os_errno == EPERM)
-            os_errno = os_remove_folder(place.folder_fd, place.name);
+        const int os_errno = os_remove_name(place.folder_fd, place.name);
         status = os_errno == 0 ? LMC_OK : fail_place(&place, os_errno, "cannot remove", diag);
     }
     os_staged_place_close(staging, &place);

@@ -27,8 +27,8 @@ static lmc_status fail_os(const st_run *run, const char *name, int os_errno, con
 
 lmc_status st_run_clear(const st_run *run, const char *name)
 {
-    const int os_errno = os_folder_has(run->fd, name) ? os_remove_folder(run->fd, name) : 0;
-    return os_errno == 0 ? LMC_OK : fail_os(run, name, os_errno, "cannot remove");
+    const int os_errno = os_remove_name(run->fd, name);
+    return os_errno == 0 || os_errno == ENOENT ? LMC_OK : fail_os(run, name, os_errno, "cannot remove");
 }
 
 /* ---- staging ---- */

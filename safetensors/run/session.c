@@ -5,6 +5,7 @@
 
 #include "safetensors/os/folder.h"
 #include "safetensors/run/describe.h"
+#include "safetensors/tree/copied.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -116,6 +117,14 @@ static int starts_with(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
+/* An unfinished directory stands beside its place with a dot before its name. A directory of archives has a list of
+ * copies, which no run has: it is left alone. */
+static int is_half_done(const char *name)
+{
+    return (starts_with(name, ST_RUN_PREFIX) || starts_with(name, "." ST_RUN_PREFIX)) &&
+           strcmp(name, ST_RUN_LOCK) != 0 && strcmp(name, ST_COPIED_NAME) != 0;
+}
+
 /* 1 for what a run that never got its list may have: nothing that the user could miss. */
 static int is_beginning(const char *name)
 {
@@ -218,13 +227,9 @@ static int tidy_name(void *user, const char *name)
 {
     contents *const contents = user;
     const st_run *const run = contents->run;
-    /* an unfinished directory stands beside its place with a dot before its name */
-    if ((!starts_with(name, ST_RUN_PREFIX) && !starts_with(name, "." ST_RUN_PREFIX)) ||
-        strcmp(name, ST_RUN_LOCK) == 0 || bring_back(run, name))
+    if (!is_half_done(name) || bring_back(run, name))
         return 0;
-    int os_errno = os_folder_remove_file(run->fd, name);
-    if (os_errno == EISDIR || os_errno == EPERM)
-        os_errno = os_remove_folder(run->fd, name);
+    const int os_errno = os_remove_name(run->fd, name);
     contents->os_errno = contents->os_errno != 0 ? contents->os_errno : os_errno;
     return 0;
 }
@@ -246,8 +251,37 @@ static int is_writing(st_run_access access)
     return access != ST_RUN_READ && access != ST_RUN_PLAN;
 }
 
+/* Refuses a directory that is no run and may not become one, before anything in it is touched. Nothing but the rest of
+ * a run that never began may be in a directory that becomes one. */
+static lmc_status check_directory(const st_run *run, st_run_access access)
+{
+    contents contents;
+    if (access == ST_RUN_READ || os_folder_has(run->fd, ST_RUN_LIST_NAME))
+        return LMC_OK;
+    const lmc_status status = read_contents(run, &contents);
+    st_buffer_free(run->options->allocator, &contents.room);
+    /* another session may have made the run meanwhile */
+    if (status != LMC_OK || os_folder_has(run->fd, ST_RUN_LIST_NAME))
+        return status;
+    if (access == ST_RUN_WRITE)
+        return st_run_list_fail_missing(run->path, run->diag);
+    st_diag_set_file(run->diag, run->path);
+    if (access == ST_RUN_REPAIR && contents.count == 0)
+        return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "has no folder that is named as a step");
+    if (access == ST_RUN_REPAIR)
+        return LMC_OK;
+    if (contents.count > 0)
+        return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "has no " ST_RUN_LIST_NAME ", but folders that are named as steps: if it is a run, "
+                       "repair it");
+    if (contents.has_others)
+        return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "is no run: it has no " ST_RUN_LIST_NAME ", and is not empty");
+    return LMC_OK;
+}
+
 /* The directory and its lock. ENOENT of the lock: the directory was removed just now. */
-static int open_locked(st_run *run, st_run_access access)
+static lmc_status open_locked(st_run *run, st_run_access access)
 {
     int os_errno = 0;
     for (int i = 0; i < OPEN_TRIES; i++) {
@@ -255,78 +289,31 @@ static int open_locked(st_run *run, st_run_access access)
             run->is_own_folder = 1;
         run->fd = os_open_folder(run->path);
         if (run->fd < 0)
-            return errno;
+            return fail_os(run, errno, "cannot open the run");
+        ST_TRY(check_directory(run, access));
         os_errno = !is_writing(access)
                        ? os_lock_folder(run->fd, 1, run->options->cancel)
                        : os_lock_file(run->fd, ST_RUN_LOCK, run->options->cancel, &run->lock_fd);
         if (os_errno != ENOENT || access != ST_RUN_CREATE)
-            return os_errno;
+            break;
         os_close(run->fd);
         run->fd = -1;
     }
-    return os_errno;
+    return os_errno == 0 ? LMC_OK : fail_os(run, os_errno, "cannot open the run");
 }
 
-/* A directory without run.json can become a run if nothing but a run that never began is in it. */
-static lmc_status check_may_become_run(const st_run *run, const contents *contents)
+static lmc_status make_run(st_run *run, st_run_access access)
 {
-    st_diag_set_file(run->diag, run->path);
-    if (contents->count > 0)
-        return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                       "has no " ST_RUN_LIST_NAME ", but folders that are named as steps: if it is a run, "
-                       "repair it");
-    if (contents->has_others)
-        return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                       "is no run: it has no " ST_RUN_LIST_NAME ", and is not empty");
-    return LMC_OK;
-}
-
-static lmc_status check_may_be_repaired(const st_run *run, const contents *contents)
-{
-    if (contents->count > 0)
-        return LMC_OK;
-    st_diag_set_file(run->diag, run->path);
-    return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "has no folder that is named as a step");
-}
-
-/* In a directory that is no run, and cannot become one, nothing is written or removed: neither the lock nor what looks
- * like leftovers. One that is not there is left to the opening. run.json is looked for last: it may come meanwhile. */
-static lmc_status check_directory(st_run *run, st_run_access access)
-{
-    contents contents;
-    run->fd = os_open_folder(run->path);
-    if (run->fd < 0)
-        return LMC_OK;
-    lmc_status status = read_contents(run, &contents);
-    if (status == LMC_OK && !os_folder_has(run->fd, ST_RUN_LIST_NAME)) {
-        if (access == ST_RUN_WRITE)
-            status = st_run_list_read(&run->list, run->options->allocator, run->path, run->diag);
-        else
-            status = access == ST_RUN_CREATE ? check_may_become_run(run, &contents)
-                                             : check_may_be_repaired(run, &contents);
-    }
-    st_run_list_free(&run->list);
-    st_buffer_free(run->options->allocator, &contents.room);
-    os_close(run->fd);
-    run->fd = -1;
-    return status;
-}
-
-static lmc_status make_run(st_run *run, st_run_access access, const contents *contents)
-{
-    ST_TRY(check_may_become_run(run, contents));
     run->is_new = 1;
     run->list = (st_run_list){.memory = run->options->allocator, .key_every = LMC_ST_RUN_KEY_EVERY_DEFAULT};
     return is_writing(access) ? st_run_save(run) : LMC_OK;
 }
 
 /* Writes a list without steps: bases are then looked for by their content. Of a sound list, key_every stays. */
-static lmc_status forget_list(st_run *run, const contents *contents)
+static lmc_status forget_list(st_run *run)
 {
     lmc_st_diag unused = {0};
     const lmc_allocator *const memory = run->options->allocator;
-    if (!os_folder_has(run->fd, ST_RUN_LIST_NAME))
-        ST_TRY(check_may_be_repaired(run, contents));
     const lmc_status status = st_run_list_read(&run->list, memory, run->path, &unused);
     if (status == LMC_ERR_NOMEM)
         return st_fail_nomem(run->diag);
@@ -336,13 +323,13 @@ static lmc_status forget_list(st_run *run, const contents *contents)
     return st_run_save(run);
 }
 
-static lmc_status read_list(st_run *run, st_run_access access, const contents *contents)
+static lmc_status read_list(st_run *run, st_run_access access)
 {
     if (access == ST_RUN_REPAIR)
-        return forget_list(run, contents);
+        return forget_list(run);
     const lmc_status status = st_run_list_read(&run->list, run->options->allocator, run->path, run->diag);
     const int may_make = access == ST_RUN_CREATE || access == ST_RUN_PLAN;
-    return status == LMC_ERR_ARG && may_make ? make_run(run, access, contents) : status;
+    return status == LMC_ERR_ARG && may_make ? make_run(run, access) : status;
 }
 
 static lmc_status bring_up_to_date(st_run *run, st_run_access access)
@@ -354,7 +341,7 @@ static lmc_status bring_up_to_date(st_run *run, st_run_access access)
         ST_TRY(tidy_up(run));
     lmc_status status = read_contents(run, &contents);
     if (status == LMC_OK)
-        status = read_list(run, access, &contents);
+        status = read_list(run, access);
     if (status == LMC_OK)
         status = match_folders(run, &contents, &has_changed);
     st_buffer_free(run->options->allocator, &contents.room);
@@ -367,11 +354,7 @@ lmc_status st_run_begin(st_run *run, const char *path, st_run_access access, con
                         lmc_st_diag *diag)
 {
     *run = (st_run){.path = path, .options = options, .diag = diag, .fd = -1, .lock_fd = -1};
-    if (is_writing(access))
-        ST_TRY(check_directory(run, access));
-    const int os_errno = open_locked(run, access);
-    if (os_errno != 0)
-        return fail_os(run, os_errno, "cannot open the run");
+    ST_TRY(open_locked(run, access));
     run->true_path = os_true_path(options->allocator, path);
     return run->true_path ? bring_up_to_date(run, access) : fail_os(run, errno, "cannot find the run");
 }

@@ -66,6 +66,19 @@ def test_keep(tool, directory, case):
     check(tool.run("run", "keep", run, *options).expect(0).stdout == "", "a second time")
 
 
+def test_linked_step_goes(tool, directory):
+    """A key frame that was moved to another disk, with a link in its place: the link goes, and not what it leads to."""
+    made = made_run(tool, directory, 3)
+    run = place(directory)
+    moved = os.path.join(directory, "10")
+    shutil.move(os.path.join(run, "10"), moved)
+    os.symlink(moved, os.path.join(run, "10"))
+    before = tree_of(moved)
+    tool.run("run", "drop", run, "10").expect(0)
+    check(tree_of(moved) == before, "what the link leads to has changed")
+    check_run(tool, run, without(made, 10))
+
+
 def test_added_after_drop(tool, directory):
     made = made_run(tool, directory, 4)
     run = place(directory)

@@ -399,6 +399,21 @@ def test_refusals(tool, directory):
     check_run(tool, run, {10: made[10]})
 
 
+@pytest.mark.parametrize("arguments", [["add", "SNAPSHOT"], ["drop", "10"], ["keep", "--last", "1"], ["repair"]],
+                         ids=lambda arguments: arguments[0])
+def test_directory_that_is_no_run_stays(tool, directory, arguments):
+    """A directory of archives has a list of copies, whose name begins as those of half done work in a run do."""
+    made = checkpoints(os.path.join(directory, "made"), 2)
+    run = place(directory)
+    tool.run("run", "add", run, made[100]).expect(0)
+    step = os.path.join(run, "100")
+    before = tree_of(step)
+    check(".lmc-copied" in before, str(sorted(before)))
+    arguments = [made[200] if word == "SNAPSHOT" else word for word in arguments]
+    tool.run("run", arguments[0], step, *arguments[1:]).expect(2, "100")
+    check(tree_of(step) == before, "the directory has changed: %s" % sorted(tree_of(step)))
+
+
 def test_run_json_of_a_later_version(tool, directory):
     made = snapshots(os.path.join(directory, "made"), 2)
     run = place(directory)

@@ -1,4 +1,4 @@
-/* large.c - a GiB of blocks through the emulated kernels, in frames of 16 MiB. An argument picks a dtype and level, as
+/* large.c - a GiB of blocks through the kernels, in frames of 16 MiB. An argument picks a dtype and level, as
  * "bf16_default": the tests may run beside each other. It is no test of ctest: each takes up to a minute. */
 #include "lmc_test_gpu.h"
 
@@ -47,9 +47,11 @@ static void check(lmc_dtype dtype, lmc_level level, unsigned mib, unsigned kerne
         gpu_free(&tensor);
         frame_free(&frame);
     }
-    printf("%llu of %llu blocks by kernel %u\n", (unsigned long long)done_count,
-           (unsigned long long)block_count, kernel);
-    CU_ASSERT(done_count * 10 >= block_count * 9 || cuda_is_used());
+    if (!cuda_is_used()) { /* a device does not say which kernel did how many */
+        printf("%llu of %llu blocks by kernel %u\n", (unsigned long long)done_count,
+               (unsigned long long)block_count, kernel);
+        CU_ASSERT(done_count * 10 >= block_count * 9);
+    }
     free(content);
     lmc_ctx_free(ctx);
 }

@@ -343,10 +343,31 @@ def test_other_devices_have_no_loader():
 
 # ---- on a device ----
 
+def test_library_of_the_build(libraries):
+    """The package finds liblmc_cuda itself: the other tests name the library, but a program does not."""
+    calls = _cuda_abi.calls()
+    assert calls is not None and calls.kernels_text().startswith((b"sm_", b"none: ")), calls
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device of CUDA")
 @pytest.mark.parametrize("mode", ["0", "1"], ids=["by the host", "by the device"])
 def test_on_a_device(path, tensors, monkeypatch, mode):
+    loads = []
+
+    class Watched(Loader):
+        """Takes small tensors, too, and says what it has loaded."""
+
+        def __init__(self, calls, make_device, device_info):
+            super().__init__(calls, make_device, device_info, 1 << 16, 0)
+
+        def load(self, *arguments, **options):
+            loads.append(super().load(*arguments, **options))
+            return loads[-1]
+
+    monkeypatch.setattr(_torch_cuda, "Loader", Watched)
     monkeypatch.setenv("LMCODEC_CUDA_DECODE", mode)
     found = lmcodec.torch.load_file(path, "cuda")
     assert all(tensor.is_cuda for tensor in found.values())
     check_equal({name: tensor.cpu() for name, tensor in found.items()}, tensors)
+    assert not any(loaded.refused for loaded in loads)
+    assert (sum(len(loaded.tensors) for loaded in loads) > 0) == (mode == "1")

@@ -325,6 +325,12 @@ int cuModuleLoadDataEx(const char **module, const void *image, unsigned option_c
     return option_count == 0 ? 0 : INVALID_VALUE;
 }
 
+int cuModuleUnload(const char *module)
+{
+    BEGIN;
+    return module ? 0 : INVALID_VALUE;
+}
+
 int cuModuleGetFunction(const char *const **function, const char *module, const char *name)
 {
     BEGIN;

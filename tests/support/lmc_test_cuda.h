@@ -52,7 +52,7 @@ static MAYBE_UNUSED int cuda_is_used(void)
     if (!name || cuda.is_off || cuda.is_loaded)
         return cuda.is_loaded;
     void *const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    cuda_must(!library, name);
+    cuda_must(!library, library ? name : dlerror());
     cuda_find(library, "cuInit", &init);
     cuda_find(library, "cuCtxCreate_v2", &create);
     cuda_find(library, "cuMemAlloc_v2", &cuda.allocate);

@@ -1,7 +1,13 @@
 /* test_gpu_batch.c - batches: what they refuse, what becomes the host's, how failures are told, too little memory. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
+
 #include "lmc_test_gpu.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #define NBYTES 5000
+#define CONTENT_NBYTES_AT 16 /* in a head */
 
 static lmc_ctx *ctx;
 static uint8_t content[NBYTES];
@@ -147,6 +153,41 @@ static void test_failures(void)
     lmc_cuda_batch_free(batch);
 }
 
+/* The descriptors of a stored frame of 2^40 bytes would take more than 4 GiB. Of its pages, the first one and the last
+ * one alone are there. */
+static void test_too_many_blocks(void)
+{
+    const lmc_kernels *const kernels = lmc_kernels_get();
+    const uint64_t content_nbytes = UINT64_C(1) << 40;
+    const size_t page_nbytes = (size_t)sysconf(_SC_PAGESIZE), tail_nbytes = 2 * LMC_FMT_HASH_NBYTES;
+    const size_t frame_nbytes = LMC_FMT_HEAD_NBYTES + (size_t)content_nbytes + tail_nbytes;
+    lmc_cuda_batch *const batch = make_batch();
+    const lmc_params params = frame_params(LMC_DTYPE_U8, LMC_LEVEL_DEFAULT, 10);
+    for (size_t i = 0; i < NBYTES; i++)
+        content[i] = (uint8_t)random_u64();
+    const test_frame small = frame_encode(ctx, &params, content, NBYTES);
+    uint8_t *const frame =
+        mmap(NULL, frame_nbytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CU_ASSERT_FATAL(frame != MAP_FAILED);
+    uint8_t *const tail = frame + frame_nbytes - tail_nbytes;
+    CU_ASSERT_EQUAL_FATAL(mprotect(frame, page_nbytes, PROT_READ | PROT_WRITE), 0);
+    CU_ASSERT_EQUAL_FATAL(mprotect(tail - (uintptr_t)tail % page_nbytes, page_nbytes, PROT_READ | PROT_WRITE),
+                          0);
+    memcpy(frame, small.bytes, LMC_FMT_HEAD_NBYTES);
+    memcpy(frame + CONTENT_NBYTES_AT, &content_nbytes, sizeof content_nbytes);
+    const uint64_t check =
+        kernels->hash(tail, LMC_FMT_HASH_NBYTES, kernels->hash(frame, LMC_FMT_HEAD_NBYTES, 0));
+    memcpy(tail + LMC_FMT_HASH_NBYTES, &check, sizeof check);
+    const lmc_cuda_frame given = {.struct_size = sizeof given,
+                                  .frame = frame,
+                                  .frame_nbytes = frame_nbytes,
+                                  .content_capacity = content_nbytes};
+    CU_ASSERT_EQUAL(lmc_cuda_prepare(batch, &given), LMC_ERR_LIMIT);
+    munmap(frame, frame_nbytes);
+    free(small.bytes);
+    lmc_cuda_batch_free(batch);
+}
+
 /* ---- memory that runs out ---- */
 
 typedef struct short_memory {
@@ -213,10 +254,8 @@ static void test_memory(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_arguments),
-        LMC_TEST(test_pending),
-        LMC_TEST(test_failures),
-        LMC_TEST(test_memory),
+        LMC_TEST(test_arguments),       LMC_TEST(test_pending), LMC_TEST(test_failures),
+        LMC_TEST(test_too_many_blocks), LMC_TEST(test_memory),
     };
     ctx = must_create_ctx();
     const int status = LMC_TEST_MAIN("gpu_batch", tests, argc, argv);

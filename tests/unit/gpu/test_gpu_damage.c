@@ -8,7 +8,13 @@
 #define FRAME_COUNT 36
 #define DAMAGE_COUNT 2000
 #define CONTENT_MAX 24000
-#define FRAME_MAX 65536
+#define FRAME_MAX 131072
+
+/* Blocks of 2^14 elements of bf16 are whole for thread blocks of 512 threads; 2 of them are a frame here. The emulation
+ * takes its time for these. */
+#define WHOLE_BLOCK_LOG2 14
+#define WHOLE_NBYTES (2u << (WHOLE_BLOCK_LOG2 + 1))
+#define WHOLE_DAMAGE_COUNT (cuda_is_used() ? DAMAGE_COUNT : 30)
 
 static lmc_ctx *ctx;
 static test_frame frames[FRAME_COUNT];
@@ -39,11 +45,10 @@ static void test_make_frames(void)
 }
 
 /* Decodes bytes with and without the kernels. */
-static void check_bytes(const uint8_t *bytes, size_t nbytes, const char *name)
+static void check_run(const uint8_t *bytes, size_t nbytes, const char *name, const gpu_run *run)
 {
     gpu_tensor tensor = {.frame = bytes, .frame_nbytes = nbytes};
-    const gpu_run run = {1 + (uint32_t)random_below(2), random_below(16) != 0, random_u64()};
-    const gpu_outcome outcome = gpu_decode_one(&tensor, random_below(16), &run);
+    const gpu_outcome outcome = gpu_decode_one(&tensor, random_below(16), run);
     uint8_t *const content = must_malloc(tensor.content_nbytes + 1);
     size_t content_nbytes;
     const lmc_status expected =
@@ -56,6 +61,12 @@ static void check_bytes(const uint8_t *bytes, size_t nbytes, const char *name)
     refused_count += expected != LMC_OK;
     free(content);
     gpu_free(&tensor);
+}
+
+static void check_bytes(const uint8_t *bytes, size_t nbytes, const char *name)
+{
+    const gpu_run run = {1 + (uint32_t)random_below(2), random_below(16) != 0, random_u64()};
+    check_run(bytes, nbytes, name, &run);
 }
 
 /* A byte of a block: where its modes and counts stand, at its end where escapes are, or anywhere. */
@@ -114,6 +125,33 @@ static void test_random_damage(void)
     free(bytes);
 }
 
+/* Blocks that are whole for thread blocks as a device has them: the special kernels meet the damage first. */
+static void test_damaged_whole_blocks(void)
+{
+    uint8_t *const content = must_malloc(WHOLE_NBYTES), *const bytes = must_malloc(FRAME_MAX);
+    test_frame whole[2];
+    refused_count = 0;
+    gpu_fill_normal(content, WHOLE_NBYTES, 0.02f);
+    for (unsigned i = 0; i < 2; i++) {
+        const lmc_params params =
+            frame_params(LMC_DTYPE_BF16, i == 0 ? LMC_LEVEL_DEFAULT : LMC_LEVEL_FAST, WHOLE_BLOCK_LOG2);
+        whole[i] = frame_encode(ctx, &params, content, WHOLE_NBYTES);
+        CU_ASSERT_FATAL(whole[i].nbytes <= FRAME_MAX);
+    }
+    for (unsigned i = 0; i < WHOLE_DAMAGE_COUNT; i++) {
+        const test_frame *const frame = &whole[i % 2];
+        const gpu_run run = {2, 0, i};
+        memcpy(bytes, frame->bytes, frame->nbytes);
+        damage(bytes, frame->nbytes);
+        check_run(bytes, frame->nbytes, "damage of a whole block", &run);
+    }
+    CU_ASSERT(refused_count > WHOLE_DAMAGE_COUNT * 9 / 10);
+    free(whole[0].bytes);
+    free(whole[1].bytes);
+    free(content);
+    free(bytes);
+}
+
 /* Cuts and changes of whole frames, which the host finds. */
 static void test_cuts(void)
 {
@@ -156,10 +194,8 @@ static void test_corpus(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_make_frames),
-        LMC_TEST(test_random_damage),
-        LMC_TEST(test_cuts),
-        LMC_TEST(test_corpus),
+        LMC_TEST(test_make_frames), LMC_TEST(test_random_damage), LMC_TEST(test_damaged_whole_blocks),
+        LMC_TEST(test_cuts),        LMC_TEST(test_corpus),
     };
     ctx = must_create_ctx();
     const int status = LMC_TEST_MAIN("gpu_damage", tests, argc, argv);

@@ -11,7 +11,9 @@
 #define OUT_OF_MEMORY 2
 #define NO_DEVICE 100
 #define NO_BINARY 209
+#define NO_JIT_COMPILER 221
 #define UNSUPPORTED_PTX 222
+#define JIT_DISABLED 223
 #define LAUNCH_FAILED 719
 
 /* ---- the driver ---- */
@@ -177,6 +179,7 @@ static void check_kernels(int major, int minor, const char *name, const char *im
 
 static void test_kernels_of_devices(void)
 {
+    static const int ptx_errors[] = {UNSUPPORTED_PTX, NO_JIT_COMPILER, JIT_DISABLED};
     check_kernels(8, 0, "sm_80", "cubin of sm_80");
     check_kernels(8, 9, "sm_80", "cubin of sm_80");
     check_kernels(9, 0, "sm_90", "cubin of sm_90");
@@ -186,8 +189,10 @@ static void test_kernels_of_devices(void)
     void *const context = create_context();
     check_init_fails(LMC_ERR_UNSUPPORTED, "fits compute capability 9.0 and the driver");
     CU_ASSERT_EQUAL(fake.calls("cuModuleLoadDataEx"), 2); /* the cubin, then PTX */
-    fake.fail("cuModuleLoadDataEx", UNSUPPORTED_PTX);
-    check_init_fails(LMC_ERR_UNSUPPORTED, "fits compute capability 9.0 and the driver");
+    for (size_t i = 0; i < sizeof ptx_errors / sizeof *ptx_errors; i++) {
+        fake.fail("cuModuleLoadDataEx", ptx_errors[i]);
+        check_init_fails(LMC_ERR_UNSUPPORTED, "fits compute capability 9.0 and the driver");
+    }
     fake.fail("cuModuleLoadDataEx", 0);
     fake.set_capability(7, 5);
     check_init_fails(LMC_ERR_UNSUPPORTED, "sm_80 sm_90 sm_100 compute_80) fits compute capability 7.5");
@@ -208,6 +213,9 @@ static void test_faults_of_loading(void)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         fake.fail(names[i], OUT_OF_MEMORY);
         check_init_fails(LMC_ERR_IO, "CUDA_ERROR_OUT_OF_MEMORY (2)");
+        /* a module that is not used any more does not stay in the context */
+        CU_ASSERT_EQUAL(fake.calls("cuModuleUnload"),
+                        fake.calls("cuModuleGetFunction") > 0 ? fake.calls("cuModuleLoadDataEx") : 0);
         fake.reset();
     }
     CU_ASSERT_EQUAL(lmc_cuda_init(NULL, NULL), LMC_OK);

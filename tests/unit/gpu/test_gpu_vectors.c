@@ -87,6 +87,7 @@ static void test_valid_frames(void)
     printf("\n%llu blocks by the kernels, %llu by the host, %llu of them dense\n",
            (unsigned long long)device_blocks, (unsigned long long)host_blocks,
            (unsigned long long)dense_host_blocks);
+    CU_ASSERT(device_blocks > 0 && dense_host_blocks == 0);
 }
 
 /* ---- corrupt frames ---- */

@@ -352,6 +352,59 @@ static void test_memory(void)
     fail_each_allocation(call_drop, 0);
 }
 
+/* A tensor is looked for in all archives of a step: one that is damaged ends the search, whatever was found. */
+static void test_tensor_beside_damage(void)
+{
+    static const char *const names[] = {"a.safetensors", "b.safetensors"};
+    static const char damaged[] = "{\"no\": \"archive\"}";
+    pool pool = {.countdown = -1};
+    const lmc_allocator memory = {allocate, release, &pool};
+    const lmc_test_kept snapshot = lmc_test_keep("step50");
+    lmc_st_file *file = NULL;
+    uint64_t index = 0;
+    CU_ASSERT_EQUAL_FATAL(mkdir(snapshot.path, 0777), 0);
+    for (size_t i = 0; i < 2; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "step50/%s", names[i]);
+        lmc_test_write_snapshot(lmc_test_path(name), 0);
+    }
+    CU_ASSERT_EQUAL_FATAL(lmc_st_run_add(run_dir.path, snapshot.path, NULL, NULL, NULL, NULL), LMC_OK);
+    for (size_t i = 0; i < 2; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "run/50/%s.lmc", names[i]);
+        size_t nbytes = 0;
+        unsigned char *const sound = lmc_test_read(lmc_test_path(name), &nbytes);
+        lmc_test_write(lmc_test_path(name), damaged, sizeof damaged - 1);
+        const lmc_status status = lmc_st_run_open_tensor(run_dir.path, 50, "w", &memory, &file, &index, NULL);
+        CU_ASSERT_TRUE(status != LMC_OK && !file);
+        CU_ASSERT_EQUAL(pool.live_count, 0);
+        lmc_test_write(lmc_test_path(name), sound, nbytes);
+        free(sound);
+    }
+    lmc_test_remove(snapshot.path);
+    remove_run();
+}
+
+/* A call that gets over a failure succeeds, and so does its diagnostic: of a damaged archive a step has no base. */
+static void test_diag_of_success(void)
+{
+    static const char list[] = "{\"format\":\"lmc-run\",\"version\":1,\"key_every\":8,\"steps\":[]}";
+    const lmc_test_kept archive = lmc_test_keep("run/0/step0.safetensors.lmc");
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_run *run = NULL;
+    size_t nbytes = 0;
+    add_steps(1);
+    unsigned char *const sound = lmc_test_read(archive.path, &nbytes);
+    lmc_test_write(archive.path, sound, nbytes / 2);
+    lmc_test_write(lmc_test_path("run/run.json"), list, sizeof list - 1);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_run_open(run_dir.path, NULL, &run, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_run_step_count(run), 1);
+    CU_ASSERT_TRUE(diag.status == LMC_OK && diag.os_errno == 0 && diag.text[0] == '\0');
+    lmc_st_run_close(run);
+    free(sound);
+    remove_run();
+}
+
 static void test_end(void)
 {
     for (unsigned i = 0; i < STEP_COUNT; i++)
@@ -362,9 +415,10 @@ static void test_end(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_begin),       LMC_TEST(test_list),   LMC_TEST(test_events_and_progress),
-        LMC_TEST(test_cancel),      LMC_TEST(test_tensor), LMC_TEST(test_refused_options),
-        LMC_TEST(test_struct_size), LMC_TEST(test_memory), LMC_TEST(test_end),
+        LMC_TEST(test_begin),           LMC_TEST(test_list),   LMC_TEST(test_events_and_progress),
+        LMC_TEST(test_cancel),          LMC_TEST(test_tensor), LMC_TEST(test_refused_options),
+        LMC_TEST(test_struct_size),     LMC_TEST(test_memory), LMC_TEST(test_tensor_beside_damage),
+        LMC_TEST(test_diag_of_success), LMC_TEST(test_end),
     };
     return LMC_TEST_MAIN("st_run", tests, argc, argv);
 }

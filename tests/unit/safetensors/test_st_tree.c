@@ -92,7 +92,7 @@ static void test_listing(void)
     CU_ASSERT_TRUE(os_tree_find(&tree, "empty")->is_directory);
     CU_ASSERT_FALSE(os_tree_find(&tree, "z")->is_directory);
     os_tree_free(&tree);
-    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(os_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
     CU_ASSERT_FALSE(lmc_test_exists(lmc_test_path("tree")));
 }
 
@@ -113,11 +113,11 @@ static void test_refused_entries(void)
     CU_ASSERT_EQUAL(mkfifo(lmc_test_path("tree/x"), 0600), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_ARG);
     os_tree_free(&tree);
-    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(os_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
     CU_ASSERT_EQUAL(read_tree(&tree, "tree", &diag), LMC_ERR_IO);
     CU_ASSERT_EQUAL(diag.os_errno, ENOENT);
     os_tree_free(&tree);
-    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), ENOENT);
+    CU_ASSERT_EQUAL(os_remove_name(AT_FDCWD, lmc_test_path("tree")), ENOENT);
 }
 
 /* Removing goes no further than links. */
@@ -127,7 +127,7 @@ static void test_removing_links(void)
     make_file("keep/file", "kept");
     make_directory("tree");
     CU_ASSERT_EQUAL(symlink("../keep", lmc_test_path("tree/link")), 0);
-    CU_ASSERT_EQUAL(os_remove_folder(AT_FDCWD, lmc_test_path("tree")), 0);
+    CU_ASSERT_EQUAL(os_remove_name(AT_FDCWD, lmc_test_path("tree")), 0);
     CU_ASSERT_TRUE(lmc_test_exists(lmc_test_path("keep/file")));
     lmc_test_remove(lmc_test_path("keep"));
 }
