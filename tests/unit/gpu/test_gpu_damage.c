@@ -6,7 +6,11 @@
 
 #define CORPUS LMC_TESTS_DIR "/fuzz/corpus/frame_decode"
 #define FRAME_COUNT 36
+#ifdef __SANITIZE_ADDRESS__ /* the emulation takes many times as long then */
+#define DAMAGE_COUNT 500
+#else
 #define DAMAGE_COUNT 2000
+#endif
 #define CONTENT_MAX 24000
 #define FRAME_MAX 131072
 
