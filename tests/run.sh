@@ -142,7 +142,7 @@ build_cross() { # DIR TOOLCHAIN
   mkdir -p build/cross-include &&
     cp "$(lmc_header_path xxhash.h)" build/cross-include/ &&
     lmc_build "$1" --toolchain "$root/tests/cross/$2.cmake" -DCMAKE_BUILD_TYPE=Release \
-      "-DLMC_WERROR=${LMC_WERROR:-OFF}" -DLMC_BUILD_TOOLS=OFF -DLMC_BUILD_FILTER=OFF \
+      "-DLMC_WERROR=${LMC_WERROR:-OFF}" -DLMC_BUILD_TOOLS=OFF -DLMC_BUILD_FILTER=OFF -DLMC_BUILD_CUDA=OFF \
       "-DLMC_XXHASH_INCLUDE_DIR=$root/build/cross-include"
 }
 

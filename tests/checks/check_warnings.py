@@ -24,6 +24,8 @@ def hdf5_flags():
 
 
 def level(compiler, path):
+    if path.startswith(("tests/", "bench/", "examples/")):
+        return "-O1" if compiler == "gcc" else "-O0"
     return "-O3" if compiler == "gcc" or path.startswith("codec/kernels/") else "-O0"
 
 
