@@ -169,6 +169,18 @@ typedef struct comparison {
     const lmc_st_options *options;
 } comparison;
 
+/* Fails with CHECKSUM at an entry of the directory `root`. */
+static lmc_status fail_at_entry(const comparison *both, const char *root, const os_entry *entry,
+                                const char *text, lmc_st_diag *diag)
+{
+    char *const path = os_path_join(both->options->allocator, root, entry->path, "");
+    if (!path)
+        return st_fail_nomem(diag);
+    st_diag_set_file(diag, path);
+    st_release(both->options->allocator, path);
+    return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "%s", text);
+}
+
 /* Something that has come since to the archives' directory has no match, and would be lost with it. */
 static lmc_status check_has_original(const comparison *both, size_t index, lmc_st_diag *diag)
 {
@@ -176,12 +188,7 @@ static lmc_status check_has_original(const comparison *both, size_t index, lmc_s
     const size_t suffix_nbytes = both->is_archive[index] ? strlen(ST_ARCHIVE_SUFFIX) : 0;
     if (st_copied_is_list(entry) || os_tree_find_original(&both->plain, entry->path, suffix_nbytes))
         return LMC_OK;
-    char *const path = os_path_join(both->options->allocator, both->stored_root, entry->path, "");
-    if (!path)
-        return st_fail_nomem(diag);
-    st_diag_set_file(diag, path);
-    st_release(both->options->allocator, path);
-    return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "is not in the directory it is compared with");
+    return fail_at_entry(both, both->stored_root, entry, "is not in the directory it is compared with", diag);
 }
 
 /* What stands for an entry that is no archive: a copy, or a directory. */
@@ -190,12 +197,7 @@ static lmc_status check_is_stored(const comparison *both, const os_entry *entry,
     const os_entry *const found = os_tree_find(&both->stored, entry->path);
     if (found && found->is_directory == entry->is_directory)
         return LMC_OK;
-    char *const path = os_path_join(both->options->allocator, both->plain_root, entry->path, "");
-    if (!path)
-        return st_fail_nomem(diag);
-    st_diag_set_file(diag, path);
-    st_release(both->options->allocator, path);
-    return st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "is not in the directory of archives");
+    return fail_at_entry(both, both->plain_root, entry, "is not in the directory of archives", diag);
 }
 
 /* 1 if the archive of the file is there; archive: its name. */

@@ -1,28 +1,21 @@
 """The examples of docs/python_frameworks.md run, a section after another, in an empty folder."""
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 
 import pytest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from documents import examples_of
+
 NEEDED = {"HDF5": "h5py", "Keras": "keras", "transformers": "transformers", "Trainer": "accelerate",
           "diffusers": "diffusers", "Lightning": "lightning.pytorch"}
 COUNTS = {"HDF5": 3, "Keras": 1, "transformers": 1, "Trainer": 1, "diffusers": 1, "Lightning": 1}
 
 
-def examples(section):
-    with open(os.path.join(ROOT, "docs", "python_frameworks.md")) as file:
-        text = file.read()
-    part = re.search(r"^## %s\n(.*?)(?=^## |\Z)" % section, text, re.M | re.S).group(1)
-    return re.findall(r"^```python\n(.*?)^```", part, re.M | re.S)
-
-
 @pytest.mark.parametrize("section", NEEDED)
 def test_every_example_runs(directory, section):
-    found = examples(section)
+    found = examples_of("python_frameworks.md", section)
     assert len(found) == COUNTS[section]
     environment = {name: value for name, value in os.environ.items() if name != "HDF5_PLUGIN_PATH"}
     environment.update(KERAS_HOME=directory, HF_HUB_OFFLINE="1")

@@ -2,7 +2,6 @@
 that measures for it runs, too."""
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -11,39 +10,26 @@ import pytest
 for module in ("zarr", "dask", "xarray", "ml_dtypes", "moto", "s3fs", "obstore"):
     pytest.importorskip(module, reason="%s is not installed" % module)
 
+from documents import run_examples, text_of
 from s3_server import s3_server
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-DOCUMENT = os.path.join(ROOT, "docs", "zarr.md")
-
-
-def examples():
-    with open(DOCUMENT) as file:
-        text = file.read()
-    for match in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S):
-        line = text.count("\n", 0, match.start(1))
-        yield "\n" * line + match.group(1)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_every_example_runs(directory, monkeypatch):
     monkeypatch.chdir(directory)
     import lmcodec.zarr  # noqa: F401: in the place of the entry point, which has a test of its own
-    names = {}
-    found = list(examples())
-    assert len(found) == 10
     with s3_server("bucket") as variables:
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        for example in found:
-            exec(compile(example, DOCUMENT, "exec"), names)
+        assert run_examples("zarr.md") == 10
 
 
 def test_every_setting_is_told():
     import dataclasses
     from lmcodec.zarr import LmcCodec
-    with open(DOCUMENT) as file:
-        text = file.read()
+    text = text_of("zarr.md")
     for field in dataclasses.fields(LmcCodec):
         default = '"%s"' % field.default if isinstance(field.default, str) else field.default
         assert "| `%s` | `%s` |" % (field.name, default) in text
