@@ -270,7 +270,8 @@ def test_folder_of_a_step_with_one_archive(tool, directory):
     folder = os.path.join(run, "30")
     archive, = (os.path.join(folder, name) for name in os.listdir(folder))
     tensor = json.loads(tool.run("ls", "--json", archive).expect(0).stdout)[0]["name"]
-    for before, after in ((["info"], []), (["info", "--json"], []), (["ls"], []), (["analyze"], []), (["get"], [tensor])):
+    for before, after in ((["info"], []), (["info", "--json"], []), (["ls"], []), (["analyze"], []),
+                          (["get"], [tensor])):
         of_folder, of_archive = (tool.run(*before, path, *after).expect(0).output for path in (folder, archive))
         check(of_folder == of_archive.replace(archive.encode(), folder.encode()), " ".join(before))
     check(tool.run("diff", folder, os.path.join(run, "20")).status == 1, "diff")
