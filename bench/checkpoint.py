@@ -6,7 +6,7 @@ BUILD is a build folder with -DLMC_BUILD_BENCH=ON. SNAPSHOT and BASE are folders
 bench/study/train_series.py writes them. The snapshot that is measured has the weights in bf16 and f32 and both moments
 of Adam. Its tensors are repeated with rotated rows, which keeps their statistics, until there are 8 files (shards) with
 --mib together. lmc-st converts shard after shard, alone (a key frame) and with BASE's shard as base (a delta), with
-1, 2, 4 ... threads. Of each shard the fastest of --rounds counts. Files are in the page cache, and nothing is flushed.
+1, 2, 4 ... threads. For each shard the fastest of --rounds counts. Files are in the page cache, and nothing is flushed.
 
 From these speeds and ratios follows the time for a snapshot of --gb GB in shards of 5 GB: while a shard is on its way,
 the next one is converted. So the slower of the two sets the pace, and the first shard must be there before the link has
@@ -17,7 +17,6 @@ with the computation for the times that converting these shards took.
 evenly.
 """
 
-import argparse
 import json
 import os
 import queue
@@ -28,9 +27,9 @@ import tempfile
 import threading
 import time
 
+from common import MIB, circumstances, command_line, read_tensors, rotated, run, write_report
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tool"))
-from measured import MIB, machine_name, run  # noqa: E402
-from tensors import read_tensors, rotated  # noqa: E402
 from throttled import GB, PIECE_NBYTES, drain, new_link, write_all  # noqa: E402
 
 KINDS = ("weights.bf16", "weights.f32", "adam_m", "adam_v")
@@ -233,36 +232,25 @@ def show(report):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build")
-    parser.add_argument("snapshot")
-    parser.add_argument("base")
+    parser = command_line(__doc__, 3, "build", "snapshot", "base")
     parser.add_argument("--gb", type=float, default=100)
     parser.add_argument("--mib", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--busy", action="store_true")
-    parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     build = arguments.build
-    version = subprocess.run([os.path.join(build, "tool", "lmc-st"), "--version"], stdout=subprocess.PIPE, check=True,
-                             text=True).stdout.split()[-1]
     with tempfile.TemporaryDirectory(prefix="lmc-checkpoint-") as folder:
         base = os.path.join(folder, "base")
         make_shards(base, arguments.base, arguments.mib * MIB)
         paths = make_shards(os.path.join(folder, "new"), arguments.snapshot, arguments.mib * MIB)
         speeds = measure_speeds(build, paths, base, arguments.rounds)
         ratios = {row["what"]: row["ratio"] for row in speeds}
-        report = {"machine": machine_name(), "core_count": len(os.sched_getaffinity(0)), "lmc_version": version,
-                  "date": time.strftime("%Y-%m-%d"), "gb": arguments.gb, "nbytes": nbytes_of(paths),
+        report = {**circumstances(build), "gb": arguments.gb, "nbytes": nbytes_of(paths),
                   "round_count": arguments.rounds, "is_busy": arguments.busy, "speeds": speeds,
                   "computed": compute(by_cpu_time(speeds) if arguments.busy else speeds, arguments.gb),
                   "more_in_space": KEY_EVERY / (ratios["key"] + (KEY_EVERY - 1) * ratios["delta"]),
                   "confirmed": confirm(build, paths, base, thread_counts()[-1], arguments.rounds)}
     show(report)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="ascii") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
+    write_report(arguments.json, report)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ has beside its state while it saves. ZStandard is measured if the package zstand
 
 Needs torch 2.7. Files are not waited for, unless --fsync. Results go to build/bench/dcp.json, too.
 """
-import argparse
-import json
 import multiprocessing
 import os
 import shutil
@@ -20,6 +18,8 @@ import sys
 import tempfile
 import time
 import warnings
+
+from common import command_line, write_report
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MIB, GIB = 1 << 20, 1 << 30
@@ -203,11 +203,11 @@ def print_table(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, 5)
     parser.add_argument("--mib", type=int)
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder")
+    parser.set_defaults(json=os.path.join(ROOT, "build", "bench", "dcp.json"))
     parser.add_argument("--fsync", action="store_true")
     arguments = parser.parse_args()
     sys.path.insert(0, os.path.join(ROOT, "python"))
@@ -230,16 +230,9 @@ def main():
             rank.join()
     table = summary(rows, state_nbytes, real_nbytes, arguments.ranks)
     print_table(table)
-    write_json(arguments, table)
-
-
-def write_json(arguments, rows):
     import lmcodec
-    path = os.path.join(ROOT, "build", "bench", "dcp.json")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as file:
-        json.dump({"lmc_version": lmcodec.__version__, "rank_count": arguments.ranks, "round_count": arguments.rounds,
-                   "is_fsync": arguments.fsync, "rows": rows}, file, indent=1)
+    write_report(arguments.json, {"lmc_version": lmcodec.__version__, "rank_count": arguments.ranks,
+                                  "round_count": arguments.rounds, "is_fsync": arguments.fsync, "rows": table})
 
 
 if __name__ == "__main__":

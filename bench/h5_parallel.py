@@ -22,24 +22,22 @@ runs all ways in turn and compares what was read; the fastest round counts. `mem
 memory beside the values, in the rank that takes most.
 
 Where perf is there, and unless --no-profile, it records the writes of some ways. CPU time is given by the library that
-spent it, as milliseconds per GiB of values. A rank of Open MPI that waits polls, which is CPU time of MPI: it is told
-to let others run (mpi_yield_when_idle). `of 1 rank` is the speed beside that of one rank, as far as the CPU time but
-MPI's tells. `malloc keeps`: the C library is told to keep freed memory (MALLOC_TRIM_THRESHOLD_,
+spent it, as milliseconds per GiB of values. A rank of Open MPI that waits polls, which is CPU time of MPI; it lets
+others run (mpi_yield_when_idle). `of 1 rank` is the speed beside that of one rank, as far as the CPU time but
+MPI's shows. `malloc keeps`: the C library keeps freed memory (MALLOC_TRIM_THRESHOLD_,
 MALLOC_MMAP_THRESHOLD_).
 """
 
-import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
+
+from common import GIB, MIB, circumstances, command_line, write_report
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "bench", "tool"))
-from measured import GIB, MIB, machine_name  # noqa: E402
 
 PYTHON = "/usr/bin/python3"  # Debian's h5py
 SOURCES = {"BF16": "step03000.bf16", "F32": "step03000.f32-part"}
@@ -75,19 +73,19 @@ def run_ranks(build, rank_count, folder, settings, before=(), more=None):
 # ---- speeds ----
 
 def measure(arguments, folder):
-    rows, circumstances = [], {}
+    rows, versions = [], {}
     for dtype in arguments.dtypes.split(","):
         source = os.path.join(ROOT, "examples", "data", SOURCES[dtype] + ".safetensors")
         settings = {"source": source, "dtype": dtype, "mib": arguments.mib, "rounds": arguments.rounds, "profile": None}
         for rank_count in map(int, arguments.ranks.split(",")):
             found = run_ranks(arguments.build, rank_count, folder, settings)
-            circumstances = {"hdf5": found["hdf5"], "mpi": found["mpi"]}
+            versions = {"hdf5": found["hdf5"], "mpi": found["mpi"]}
             for way, row in found["ways"].items():
                 rows.append({"dtype": dtype, "ranks": rank_count, "way": way, "nbytes": found["nbytes"], **row,
                              "write_GiB_s": found["nbytes"] / GIB / row["write_seconds"],
                              "read_GiB_s": found["nbytes"] / GIB / row["read_seconds"]})
             print(f"{dtype}, {rank_count} ranks: done", file=sys.stderr, flush=True)
-    return rows, circumstances
+    return rows, versions
 
 
 # ---- where CPU time goes ----
@@ -158,34 +156,27 @@ def show_profile(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=os.path.abspath)
+    parser = command_line(__doc__, 3, "build")
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--ranks", default="1,2,4")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dtypes", default="BF16,F32")
     parser.add_argument("--no-profile", action="store_true")
     parser.add_argument("--folder", default="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="lmc-h5-parallel-", dir=arguments.folder)
     try:
-        rows, circumstances = measure(arguments, folder)
+        rows, versions = measure(arguments, folder)
         is_profiled = not arguments.no_profile and shutil.which("perf") is not None
         profiled = profile(arguments, folder) if is_profiled else []
     finally:
         shutil.rmtree(folder)
-    report = {"machine": machine_name(), "core_count": len(os.sched_getaffinity(0)), "date": time.strftime("%Y-%m-%d"),
-              "round_count": arguments.rounds, **circumstances, "rows": rows, "profile": profiled}
+    report = {**circumstances(), "round_count": arguments.rounds, **versions, "rows": rows, "profile": profiled}
     print(f"{report['machine']}, {report['core_count']} cores, HDF5 {report['hdf5']}, {report['mpi']}, "
           f"{arguments.mib} MiB, fastest of {arguments.rounds}")
     show_rows(rows)
     if profiled:
         show_profile(profiled)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="ascii") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
+    write_report(arguments.json, report)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+from common import command_line, write_report
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MIB = 1 << 20
 MANY = 10000
@@ -235,9 +237,9 @@ def report(seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, 3)
     parser.add_argument("--mib", type=int, default=424, help="of the large file")
-    parser.add_argument("--rounds", type=int, default=3, help="each takes a minute (default: 3)")
+    parser.set_defaults(json=os.path.join(ROOT, "build", "bench", "python.json"))
     parser.add_argument("--folder", help="for the files; kept")
     parser.add_argument("--only", default="", help="begins of the names of cases, with commas")
     parser.add_argument("--case", help=argparse.SUPPRESS)
@@ -261,11 +263,8 @@ def main():
                 else:
                     seconds[name] = min(value, run_case(name, folder) or value, seconds.get(name, value))
         rows = report({name: seconds[name] for name in names})
-    results = os.path.join(ROOT, "build", "bench")
-    os.makedirs(results, exist_ok=True)
-    with open(os.path.join(results, "python.json"), "w") as file:
-        json.dump({"mib": options.mib, "rounds": options.rounds, "core_count": os.cpu_count(), "rows": rows}, file,
-                  indent=1)
+    write_report(options.json, {"mib": options.mib, "rounds": options.rounds, "core_count": os.cpu_count(),
+                                "rows": rows})
 
 
 if __name__ == "__main__":

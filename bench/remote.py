@@ -8,13 +8,14 @@ A server on this machine, a process of its own, waits before each answer and lim
 connections together. It counts requests and bytes. Every case is a fresh process with the modules imported; the fastest
 of the rounds counts. Needs numpy, ml_dtypes, fsspec and aiohttp. Results go to build/bench/remote.json, too.
 """
-import argparse
 import json
 import multiprocessing
 import os
 import sys
 import tempfile
 import time
+
+from common import command_line, write_report
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "tests", "python", "stores")]
@@ -147,11 +148,11 @@ def show(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__, 3)
     parser.add_argument("--mib", type=int, default=128, help="of weights (default: 128)")
     parser.add_argument("--latency-ms", type=float, default=50)
     parser.add_argument("--mb-per-s", type=float, default=100, help="10^6 bytes (default: 100)")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.set_defaults(json=os.path.join(ROOT, "build", "bench", "remote.json"))
     options = parser.parse_args()
     rows = [{"way": LABELS[case], "file": NAMES[name], "steps": []} for case, name in CASES]
     with tempfile.TemporaryDirectory() as folder:
@@ -172,10 +173,8 @@ def main():
     print("%.1f MB of weights, %g ms before each answer, %g MB/s" % (nbytes / 1e6, options.latency_ms,
                                                                     options.mb_per_s))
     show(rows)
-    os.makedirs(os.path.join(ROOT, "build", "bench"), exist_ok=True)
-    with open(os.path.join(ROOT, "build", "bench", "remote.json"), "w") as file:
-        json.dump({"weights_nbytes": nbytes, "latency_ms": options.latency_ms, "mb_per_s": options.mb_per_s,
-                   "rows": rows}, file, indent=1)
+    write_report(options.json, {"weights_nbytes": nbytes, "latency_ms": options.latency_ms,
+                                "mb_per_s": options.mb_per_s, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ weights in bf16 of examples/data, 10 steps apart; where DIR has f32 and optim fi
    encoding took in this run.
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -32,14 +31,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 import numpy
+
+from common import MIB, circumstances, command_line, write_report
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 for folder in ("bench/tool", "bench/distributed", "python"):
     sys.path.insert(0, os.path.join(ROOT, folder))
-from measured import MIB, machine_name  # noqa: E402
 from simulation import NEVER, Cluster, Way, save_seconds  # noqa: E402
 from states import NEW, OLD, nbytes_of, read_state, state_of_rank, states_in  # noqa: E402
 from throttled import GB  # noqa: E402
@@ -298,17 +297,14 @@ def show(report, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=os.path.abspath)
+    parser = command_line(__doc__, 2, "build")
     parser.add_argument("--data", default=os.path.join(ROOT, "examples", "data"))
     parser.add_argument("--mib", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--items", type=lambda text: [int(count) for count in text.split(",")], default=[200, 1000])
     parser.add_argument("--gb", type=float, default=5)
     parser.add_argument("--total", type=float, default=100)
     parser.add_argument("--node-link", type=float, default=6.25)
-    parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     os.environ["LMCODEC_LIBRARY_DIR"] = arguments.build
     states, speeds, metadata, torch = states_in(arguments.data), [], [], None
@@ -318,16 +314,12 @@ def main():
     else:
         speeds, metadata, torch = measure_dcp(arguments, states)
     speeds += measure_plain(arguments, states)
-    report = {"machine": machine_name(), "core_count": len(os.sched_getaffinity(0)), "date": time.strftime("%Y-%m-%d"),
-              "torch": torch, "round_count": arguments.rounds, "gb": arguments.gb, "total": arguments.total,
-              "node_link": arguments.node_link, "speeds": speeds, "metadata": metadata,
+    report = {**circumstances(), "torch": torch, "round_count": arguments.rounds, "gb": arguments.gb,
+              "total": arguments.total, "node_link": arguments.node_link, "speeds": speeds, "metadata": metadata,
               "metadata_fit": fit_metadata(metadata) if metadata else {},
               "simulated": simulate(arguments, speeds, states), "confirmed": confirm(arguments)}
     show(report, arguments)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="ascii") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
+    write_report(arguments.json, report)
 
 
 if __name__ == "__main__":

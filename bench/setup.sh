@@ -1,7 +1,7 @@
 # setup.sh - what the commands of bench/ need. To be sourced; needs $root.
 #
 #   bench_build  builds LMC and the programs of bench/ in $bench
-. "$root/tests/support/setup.sh"
+. "$root/scripts/setup.sh"
 
 bench=$root/build/bench
 

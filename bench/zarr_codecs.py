@@ -13,10 +13,8 @@ itself takes.
 Needs numpy, ml_dtypes and zarr 3, and lmcodec: installed, or by PYTHONPATH=python of a tree that is built. pcodec is
 measured if it is installed. Numbers go to build/bench/zarr_codecs.json, too.
 """
-import argparse
 import glob
 import importlib.util
-import json
 import os
 import time
 import warnings
@@ -27,6 +25,8 @@ import numpy
 import zarr
 from zarr.codecs import BloscCodec, BytesCodec, ZstdCodec
 from zarr.storage import MemoryStore
+
+from common import command_line, write_report
 
 import lmcodec.numpy
 import lmcodec.zarr
@@ -158,11 +158,10 @@ def print_tables(result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, 5)
     parser.add_argument("--mib", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--chunk-kib", type=int, default=1024)
-    parser.add_argument("--json", default=os.path.join(ROOT, "build", "bench", "zarr_codecs.json"))
+    parser.set_defaults(json=os.path.join(ROOT, "build", "bench", "zarr_codecs.json"))
     parser.add_argument("files", nargs="*",
                         default=sorted(glob.glob(os.path.join(ROOT, "examples", "data", "*.safetensors"))))
     parser.add_argument("--only", default="")
@@ -175,9 +174,7 @@ def main():
         result = {"zarr": zarr.__version__, "kernels": lmcodec.kernels(),
                   "ratios": ratios(options.files, options.chunk_kib << 10, only),
                   "speeds": speeds(options.mib, options.rounds, only)}
-    os.makedirs(os.path.dirname(os.path.abspath(options.json)), exist_ok=True)
-    with open(options.json, "w") as file:
-        json.dump(result, file, indent=1)
+    write_report(options.json, result)
     print_tables(result)
 
 

@@ -1,8 +1,20 @@
 # What `cmake --install` puts in place: headers, libraries, the command, a CMake package and pkg-config
 # files. The package may be moved as a whole: nothing in it holds the prefix.
 
-# lmc_install_library(TARGET...): libraries that belong to the CMake package.
+# lmc_set_run_path(TARGET...): what is installed has its final run path in the build tree, too. Otherwise CMake changes
+# the path at installation, and until then fills it up with empty entries: the loader takes these for the current
+# directory, and loads what lies there.
+function(lmc_set_run_path)
+  if(NOT APPLE)
+    set_target_properties(${ARGN} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+  endif()
+endfunction()
+
+# lmc_install_library(TARGET...): libraries that belong to the CMake package. In the build tree the shared ones are in
+# one folder, as they are when installed, so that each finds the others beside it.
 function(lmc_install_library)
+  lmc_set_run_path(${ARGN})
+  set_target_properties(${ARGN} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   install(TARGETS ${ARGN} EXPORT lmcTargets
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

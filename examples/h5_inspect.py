@@ -3,7 +3,7 @@
     export HDF5_PLUGIN_PATH=DIRECTORY      # that of libh5lmc.so; `lmc-st doctor` prints it
     python3 h5_inspect.py FILE.h5 [DATASET]
 
-Needs h5py. No chunk is decoded. Of each dataset with LMC, every chunk is checked:
+Needs h5py. No chunk is decoded. Every chunk of each dataset with LMC is checked:
 
   without LMC   The program that wrote the chunk lacked the plugin. Write the chunk again.
   wrong size    The chunk does not have the size of the dataset's chunks. HDF5 before 2.2 reads beyond its memory for a

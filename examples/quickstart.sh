@@ -16,7 +16,7 @@ for file in "$@"; do
 done
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
-. tests/support/setup.sh
+. scripts/setup.sh
 if [ -z "$files" ]; then
   files=$(ls examples/data/*.safetensors build/model/*.safetensors 2>/dev/null || true)
 fi

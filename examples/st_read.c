@@ -100,17 +100,17 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: st_read FILE [TENSOR]\n");
         return 2;
     }
-    if (lmc_st_open(argv[1], &file, &diag) != LMC_OK) {
+    if (lmc_st_open(argv[1], NULL, &file, &diag) != LMC_OK) {
         complain(&diag);
         return 1;
     }
     printf("%s: %s, %" PRIu64 " tensors, %" PRIu64 " bytes of %" PRIu64 "\n", argv[1],
            lmc_st_is_archive(file) ? "an archive" : "a safetensors file", lmc_st_tensor_count(file),
-           lmc_st_stored_nbytes(file), lmc_st_file_nbytes(file));
+           lmc_st_stored_nbytes(file), lmc_st_original_nbytes(file));
     if (argc == 2) {
         print_metadata(file);
         print_tensors(file);
-    } else if (lmc_st_find(file, argv[2], strlen(argv[2]), &index)) {
+    } else if (lmc_st_find_tensor(file, argv[2], &index)) {
         is_done = read_tensor(file, index);
     } else {
         fprintf(stderr, "%s: no tensor of this name\n", argv[2]);

@@ -17,7 +17,7 @@ import numpy
 import zarr
 from dask.distributed import Client, LocalCluster, get_task_stream
 
-import lmcodec.zarr  # noqa: F401: tells Zarr the codec; an installed lmcodec needs no import
+import lmcodec.zarr  # noqa: F401: registers the codec; an installed lmcodec needs no import
 
 COLUMNS = 1024
 CHUNK_ROWS = 1024  # a task of Dask, and a chunk of the store: no two workers write to one chunk

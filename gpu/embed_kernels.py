@@ -1,4 +1,4 @@
-"""Writes a C file that holds the compiled kernels, for gpu/host/kernels.h.
+"""Writes a C file that holds the compiled kernels, for gpu/host/gpu_kernels.h.
 
     python3 gpu/embed_kernels.py [--nvrtc FILE] OUT.c
     python3 gpu/embed_kernels.py --find              # the NVRTC that is taken
@@ -31,7 +31,7 @@ def lines_of(content):
 
 
 def source_of(images):
-    yield '#include "gpu/host/kernels.h"'
+    yield '#include "gpu/host/gpu_kernels.h"'
     for name, _, _, content in images:
         yield f"static const _Alignas(16) unsigned char {name}[] = {{"
         yield from lines_of(content)

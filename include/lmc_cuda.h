@@ -1,7 +1,8 @@
 /*
  * lmc_cuda.h - decoding frames on a GPU: the public interface of liblmc_cuda.
  *
- * EXPERIMENTAL: the kernels were tested in an emulation on a host. They have not run on a GPU.
+ * EXPERIMENTAL: calls may change in any minor version. The kernels were tested in an emulation on a host. They have not
+ * run on a GPU.
  *
  * A batch holds frames of many tensors. The host verifies and reads head, plan and tail of each frame and makes
  * descriptors of its blocks. The device decodes the blocks and verifies the hash of each. Blocks that the kernels leave
@@ -35,18 +36,18 @@ extern "C" {
 typedef struct lmc_cuda_batch lmc_cuda_batch;
 
 /* Creates an empty batch. allocator: NULL for malloc and free; the struct is copied.
- * Errors: NOMEM, ARG. Free with lmc_cuda_batch_free(). */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_batch_create(const lmc_allocator *allocator,
-                                                                lmc_cuda_batch **batch);
+ * Errors: LMC_ERR_NOMEM, LMC_ERR_ARG. Free with lmc_cuda_batch_free(). */
+LMC_NODISCARD LMC_API lmc_status lmc_cuda_batch_create(const lmc_allocator *allocator,
+                                                       lmc_cuda_batch **batch);
 
 /* NULL is allowed. No work on the device may use the batch's image any more. */
-LMC_EXPERIMENTAL void lmc_cuda_batch_free(lmc_cuda_batch *batch);
+LMC_API void lmc_cuda_batch_free(lmc_cuda_batch *batch);
 
 /* Takes all frames out of the batch and keeps its memory. */
-LMC_EXPERIMENTAL void lmc_cuda_batch_clear(lmc_cuda_batch *batch);
+LMC_API void lmc_cuda_batch_clear(lmc_cuda_batch *batch);
 
 /* The diagnostic of the batch's latest call, as lmc_ctx_diag(). Owned by the batch. */
-LMC_EXPERIMENTAL const lmc_diag *lmc_cuda_diag(const lmc_cuda_batch *batch);
+LMC_API const lmc_diag *lmc_cuda_diag(const lmc_cuda_batch *batch);
 
 /* ---- prepare ------------------------------------------------------------------------------------ */
 
@@ -60,15 +61,15 @@ typedef struct lmc_cuda_frame {
     size_t base_nbytes;
     uint64_t device_frame;     /* device address of a copy of the whole frame; not used for a delta frame */
     uint64_t device_content;   /* device address of room for the content, a multiple of LMC_CUDA_ALIGNMENT */
-    uint64_t content_capacity; /* bytes there: at least the content's size, else DST_SMALL */
+    uint64_t content_capacity; /* bytes there: at least the content's size, else LMC_ERR_DST_SMALL */
 } lmc_cuda_frame;
 
 /* Adds a frame to the batch. Verifies its check and reads head, plan and tail in the host's memory; the copy on the
  * device may still be under way. After a failure nothing was added, and the batch may be used further.
- * Errors: those of lmc_frame_open(); ARG (also for addresses that are not aligned); DST_SMALL; BASE for a delta frame
- * whose base is missing or has a wrong length; LIMIT for descriptors of 4 GiB. */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_prepare(lmc_cuda_batch *batch,
-                                                           const lmc_cuda_frame *frame);
+ * Errors: those of lmc_frame_create(); LMC_ERR_ARG (also for addresses that are not aligned); LMC_ERR_DST_SMALL;
+ * LMC_ERR_BASE for a delta frame whose base is missing or has a wrong length; LMC_ERR_LIMIT for descriptors of 4 GiB.
+ */
+LMC_NODISCARD LMC_API lmc_status lmc_cuda_prepare(lmc_cuda_batch *batch, const lmc_cuda_frame *frame);
 
 /* What the frames of a batch ask for. */
 typedef struct lmc_cuda_info {
@@ -82,20 +83,19 @@ typedef struct lmc_cuda_info {
     size_t scratch_nbytes_least; /* scratch for one thread block; more of them work with multiples of it */
 } lmc_cuda_info;
 
-/* Describes the batch. Writes nothing if info->struct_size is none that the library knows. */
-LMC_EXPERIMENTAL void lmc_cuda_batch_info(const lmc_cuda_batch *batch, lmc_cuda_info *info);
+/* Describes the batch. Error: LMC_ERR_ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_cuda_batch_info(const lmc_cuda_batch *batch, lmc_cuda_info *info);
 
 /* Writes the descriptors, lmc_cuda_info.image_nbytes bytes, to the host's memory. They hold for the frames that the
- * batch has now. Errors: ARG, DST_SMALL. */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_write_image(lmc_cuda_batch *batch, void *dst,
-                                                               size_t dst_capacity);
+ * batch has now. Errors: LMC_ERR_ARG, LMC_ERR_DST_SMALL. */
+LMC_NODISCARD LMC_API lmc_status lmc_cuda_write_image(lmc_cuda_batch *batch, void *dst, size_t dst_capacity);
 
 /* ---- decode ------------------------------------------------------------------------------------- */
 
 /* The kernels that the library was built with, such as "sm_80 sm_90 sm_100 compute_80": machine code for devices of
  * these compute capabilities, and PTX that a driver compiles for all later ones. "none: " and why, if it was built
  * without. Static storage. */
-LMC_EXPERIMENTAL const char *lmc_cuda_kernels_text(void);
+LMC_API const char *lmc_cuda_kernels_text(void);
 
 /* The device of a context, and the kernels that were chosen for it. */
 typedef struct lmc_cuda_device {
@@ -110,9 +110,9 @@ typedef struct lmc_cuda_device {
  * so. This allocates and waits; PTX takes seconds to compile. Without it the first lmc_cuda_decode() in a context does
  * so. Threads may call this at once. device, diag: may be NULL.
  * The driver is libcuda.so.1, or the library that LMC_CUDA_DRIVER names in the environment.
- * Errors: UNSUPPORTED (the library has no kernels; there is no driver, or one before CUDA 12, or no device; no kernel
- * fits the device); ARG (no context is current); IO for another error of the driver. */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_init(lmc_cuda_device *device, lmc_diag *diag);
+ * Errors: LMC_ERR_UNSUPPORTED (the library has no kernels; there is no driver, or one before CUDA 12, or no device; no
+ * kernel fits the device); LMC_ERR_ARG (no context is current); LMC_ERR_IO for another error of the driver. */
+LMC_NODISCARD LMC_API lmc_status lmc_cuda_init(lmc_cuda_device *device, lmc_diag *diag);
 
 /* Memory on the device, and the stream of the work. Addresses are multiples of LMC_CUDA_ALIGNMENT. */
 typedef struct lmc_cuda_launch {
@@ -126,9 +126,8 @@ typedef struct lmc_cuda_launch {
 
 /* Enqueues the decoding of all blocks on the stream. Allocates nothing and waits for nothing, once lmc_cuda_init() has
  * loaded the kernels. Everything that the launch names must stay valid until the stream has done the work.
- * Errors: ARG; DST_SMALL for too little scratch; those of lmc_cuda_init(). */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_decode(lmc_cuda_batch *batch,
-                                                          const lmc_cuda_launch *launch);
+ * Errors: LMC_ERR_ARG; LMC_ERR_DST_SMALL for too little scratch; those of lmc_cuda_init(). */
+LMC_NODISCARD LMC_API lmc_status lmc_cuda_decode(lmc_cuda_batch *batch, const lmc_cuda_launch *launch);
 
 /* ---- finish ------------------------------------------------------------------------------------- */
 
@@ -140,7 +139,7 @@ typedef enum lmc_cuda_reason {
 #define LMC_CUDA_REASON_COUNT 4 /* room for more */
 
 /* A short English phrase for a reason, "unknown reason" for other values. Static storage, never NULL. */
-LMC_EXPERIMENTAL const char *lmc_cuda_reason_text(lmc_cuda_reason reason);
+LMC_API const char *lmc_cuda_reason_text(lmc_cuda_reason reason);
 
 /* Copies content that the host has decoded to the device. `write` returns LMC_OK, or the status with which
  * lmc_cuda_finish() shall fail. */
@@ -169,7 +168,7 @@ typedef struct lmc_cuda_failure {
     uint64_t block_index; /* the block's place in the frame */
     uint64_t offset;      /* of the block in the frame */
     int found_by_device;
-    lmc_status status; /* CORRUPT, UNSUPPORTED, CHECKSUM, BASE */
+    lmc_status status; /* LMC_ERR_CORRUPT, LMC_ERR_UNSUPPORTED, LMC_ERR_CHECKSUM, LMC_ERR_BASE */
 } lmc_cuda_failure;
 
 /* Reads what the device says of all blocks. Decodes the host's blocks and writes them to the device, each as a whole
@@ -178,18 +177,17 @@ typedef struct lmc_cuda_failure {
  *  memory: may be NULL if no block is the host's.
  *  report: may be NULL.
  * Returns LMC_OK if the content of every block is right, else the status of the first failure; lmc_cuda_failed_block()
- * gives all of them. The content of other tensors is right then. Other errors: ARG, NOMEM, what write returns. */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_cuda_finish(lmc_cuda_batch *batch, const void *results,
-                                                          size_t results_nbytes,
-                                                          const lmc_cuda_memory *memory,
-                                                          lmc_cuda_report *report);
+ * gives all of them. The content of other tensors is right then. Other errors: LMC_ERR_ARG, LMC_ERR_NOMEM, what write
+ * returns. */
+LMC_NODISCARD LMC_API lmc_status lmc_cuda_finish(lmc_cuda_batch *batch, const void *results,
+                                                 size_t results_nbytes, const lmc_cuda_memory *memory,
+                                                 lmc_cuda_report *report);
 
 /* Failure `index` of the latest lmc_cuda_finish(), in the order of frames and blocks. All blocks of a stored frame,
  * which has one hash, fail as block 0. Returns 0 if there are fewer, or for a struct_size that the library does not
  * know.
  */
-LMC_EXPERIMENTAL int lmc_cuda_failed_block(const lmc_cuda_batch *batch, uint64_t index,
-                                           lmc_cuda_failure *failure);
+LMC_API int lmc_cuda_failed_block(const lmc_cuda_batch *batch, uint64_t index, lmc_cuda_failure *failure);
 
 #ifdef __cplusplus
 }

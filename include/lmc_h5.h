@@ -69,8 +69,8 @@ enum {
 #define LMC_H5_OVERHEAD_MAX 64
 
 /* Capacity that lmc_h5_encode_chunk() asks for. A stored chunk is somewhat smaller.
- * Errors: ARG; LIMIT when the sum does not fit a size_t. */
-LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound);
+ * Errors: LMC_ERR_ARG; LMC_ERR_LIMIT when the sum does not fit a size_t. */
+LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, size_t *bound);
 
 /* Encodes a chunk as the filter does for a dataset with these values.
  *  ctx: scratch and diagnostics of this thread; with NULL the call takes its own.
@@ -80,38 +80,38 @@ LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_encode_bound(size_t chunk_nbytes, siz
  *   LMC_H5_VALUE_ROWS: the user's values say nothing of rows. Nor do they say how long a row of a matrix is.
  *   To values that the filter has set, but without that length, it may be appended: LMC_H5_VALUE_ROWS, 0 if there was
  *   none, then LMC_H5_VALUE_ROW_NBYTES. Such a row has whole elements. The chunk of the values has two or more such
- *   rows and nothing else. ARG if not.
+ *   rows and nothing else. LMC_ERR_ARG if not.
  *  chunk: the bytes that HDF5 would hand to the filter: a whole chunk, edges padded, in the file's type,
  *   after the filters before LMC (if any).
- *  dst_capacity: at least lmc_h5_encode_bound(), else DST_SMALL.
- * Uses only this thread. Errors: ARG (values too), NOMEM, DST_SMALL. */
-LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values,
-                                                        size_t value_count, const void *chunk,
-                                                        size_t chunk_nbytes, void *dst, size_t dst_capacity,
-                                                        size_t *dst_nbytes);
+ *  dst_capacity: at least lmc_h5_encode_bound(), else LMC_ERR_DST_SMALL.
+ * Uses only this thread, unless ctx was given more (lmc_ctx_set_thread_count()).
+ * Errors: LMC_ERR_ARG (values too), LMC_ERR_NOMEM, LMC_ERR_DST_SMALL. */
+LMC_NODISCARD LMC_API lmc_status lmc_h5_encode_chunk(lmc_ctx *ctx, const unsigned *values, size_t value_count,
+                                                     const void *chunk, size_t chunk_nbytes, void *dst,
+                                                     size_t dst_capacity, size_t *dst_nbytes);
 
 /* Bytes that lmc_h5_decode_chunk() will give for a stored chunk. Reads only the heads. Refuses a size that the stored
  * bytes are too few for (at least 13 for each 8 MiB). The answer is unverified: use it only as an upper bound.
- * Errors: ARG, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT. */
-LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t stored_nbytes,
-                                                        size_t *chunk_nbytes);
+ * Errors: LMC_ERR_ARG, LMC_ERR_TRUNCATED, LMC_ERR_CORRUPT, LMC_ERR_UNSUPPORTED, LMC_ERR_CHECKSUM, LMC_ERR_LIMIT. */
+LMC_NODISCARD LMC_API lmc_status lmc_h5_chunk_nbytes(const void *stored, size_t stored_nbytes,
+                                                     size_t *chunk_nbytes);
 
 /* Decodes a stored chunk of any dataset. It needs no values.
- *  dst_capacity: at least lmc_h5_chunk_nbytes(), else DST_SMALL.
+ *  dst_capacity: at least lmc_h5_chunk_nbytes(), else LMC_ERR_DST_SMALL.
  * A stored chunk says its own size. In a file of strangers this need not be the size of the dataset's chunks: compare
  * *dst_nbytes with the bytes that you expect (examples/h5_inspect.py does it for a whole file).
  * A chunk whose filter mask (H5Dread_chunk) has LMC's bit set was stored without LMC: do not pass it.
- * Uses only this thread, unless ctx was given more (lmc_ctx_set_thread_count).
- * Errors: ARG, NOMEM, DST_SMALL, TRUNCATED, CORRUPT, UNSUPPORTED, CHECKSUM, LIMIT; never BASE, as a chunk holds the
- * rows that its other rows were coded against. */
-LMC_NODISCARD LMC_STABLE lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored,
-                                                        size_t stored_nbytes, void *dst, size_t dst_capacity,
-                                                        size_t *dst_nbytes);
+ * Uses only this thread, unless ctx was given more (lmc_ctx_set_thread_count()).
+ * Errors: LMC_ERR_ARG, LMC_ERR_NOMEM, LMC_ERR_DST_SMALL, LMC_ERR_TRUNCATED, LMC_ERR_CORRUPT, LMC_ERR_UNSUPPORTED,
+ * LMC_ERR_CHECKSUM, LMC_ERR_LIMIT; never LMC_ERR_BASE, as a chunk holds the rows that its other rows were coded
+ * against. */
+LMC_NODISCARD LMC_API lmc_status lmc_h5_decode_chunk(lmc_ctx *ctx, const void *stored, size_t stored_nbytes,
+                                                     void *dst, size_t dst_capacity, size_t *dst_nbytes);
 
 /* The latest failure of this thread, of the filter or of a call above, as one line of text; "" if there was none. HDF5
  * 1.14 and 2.0 drop the text of a filter's failure: look here. Owned by the library, valid until the thread's next
  * call. Each copy of the library has its own text: ask libh5lmc.so about the filter. */
-LMC_STABLE const char *lmc_h5_last_error(void);
+LMC_API const char *lmc_h5_last_error(void);
 
 #ifdef __cplusplus
 }

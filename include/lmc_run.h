@@ -1,5 +1,7 @@
 /*
- * lmc_run.h - training runs: a directory that keeps the snapshots of a run. Part of liblmc_st. Experimental.
+ * lmc_run.h - training runs: a directory that keeps the snapshots of a run. Part of liblmc_st.
+ *
+ * EXPERIMENTAL: calls may change in any minor version.
  *
  * A snapshot is a file with tensors or a checkpoint directory: weights, optimizer state and all else that belongs to a
  * step. A run directory has a folder for each step, named by it in decimal: RUN_DIR/3010. It holds ordinary archives
@@ -8,20 +10,20 @@
  * (docs/run.md).
  *
  *     lmc_st_diag diag = LMC_INIT(lmc_st_diag);           // errors are not looked at here
- *     lmc_st_run_add("run", "checkpoint-3010", NULL, NULL, NULL, &diag);
- *     lmc_st_run_restore("run", 3010, "back", NULL, NULL, &diag);
+ *     lmc_run_add("run", "checkpoint-3010", NULL, NULL, NULL, &diag);
+ *     lmc_run_restore("run", 3010, "back", NULL, NULL, &diag);
  *
  * Conventions of every call, beside those of lmc_st.h
  *  - options: those of the calls on whole files, NULL for the defaults. Used are thread_count, no_fsync, progress,
- *    user, cancel, allocator, damage, file_done and warning; of lmc_st_run_add() also level, excludes and force, and
- *    of lmc_st_run_restore() force. base, base_dirs, raw, salvage, sha256, in_fd and out_fd must have their defaults
+ *    user, cancel, allocator, damage, file_done and warning; of lmc_run_add() also level, excludes and force, and
+ *    of lmc_run_restore() force. base, base_dirs, raw, salvage, sha256, in_fd and out_fd must have their defaults
  *    (ARG).
- *  - progress of lmc_st_run_add() is that of the conversion; of lmc_st_run_drop() and lmc_st_run_keep() that of the
- *    steps which are stored anew. A call that has nothing of this to do does not call it.
+ *  - progress of lmc_run_add() is that of the conversion; of lmc_run_drop() and lmc_run_keep() that of the
+ *    steps that are rewritten. It is not called if no step is rewritten.
  *  - Calls that change a run take its lock, and wait for it; *cancel ends the wait. The system releases the lock of a
  *    process that ends, however it ends. Calls that read a run exclude nothing but the removal of steps.
- *  - A step appears, is replaced and goes as a whole. A call that ends early, or is killed, leaves a run that is sound.
- *    What is half done then lies in RUN_DIR under names that begin with ".lmc-"; the next call that changes the run
+ *  - A step appears, is replaced and is removed as a whole. A call that ends early, or is killed, leaves a sound run.
+ *    Unfinished work is then in RUN_DIR under names that start with ".lmc-"; the next call that changes the run
  *    removes it, and brings run.json up to date.
  *  - Bases are found by themselves, also by the calls of lmc_st.h on the files and folders of a run.
  *  - Memory is bounded as lmc_st.h says, whatever the number of steps; the list takes at most 400 bytes a step.
@@ -35,21 +37,21 @@
 extern "C" {
 #endif
 
-#define LMC_ST_RUN_KEY_EVERY_MAX 63
-#define LMC_ST_RUN_KEY_EVERY_DEFAULT 8
-#define LMC_ST_RUN_STEP_MAX ((uint64_t)1 << 63)
+#define LMC_RUN_KEY_EVERY_MAX 63
+#define LMC_RUN_KEY_EVERY_DEFAULT 8
+#define LMC_RUN_STEP_MAX ((uint64_t)1 << 63)
 
-/* A base that cannot be told, or the length of a chain, since a base is not in the run. */
-#define LMC_ST_RUN_UNKNOWN UINT64_MAX
+/* Stands for an unknown base, or an unknown length of a chain, if a base is not in the run. */
+#define LMC_RUN_UNKNOWN UINT64_MAX
 
 /* Version of the run.json that this library writes and reads. */
-#define LMC_ST_RUN_VERSION 1
+#define LMC_RUN_VERSION 1
 
 /* ---- steps -------------------------------------------------------------------------------------- */
 
 /* One step of a run. */
-typedef struct lmc_st_run_step {
-    size_t struct_size; /* sizeof(lmc_st_run_step); set by LMC_INIT() */
+typedef struct lmc_run_step {
+    size_t struct_size; /* sizeof(lmc_run_step); set by LMC_INIT() */
     uint64_t step;
     int is_directory;     /* 1: the snapshot was a directory; 0: a single file */
     int has_base;         /* 0: a key frame */
@@ -59,137 +61,129 @@ typedef struct lmc_st_run_step {
     uint64_t file_nbytes; /* of all its files */
     uint64_t stored_nbytes; /* of its folder's files */
     int64_t time_s;         /* when file or directory was last modified; seconds since 1970, UTC */
-} lmc_st_run_step;
+} lmc_run_step;
 
 /* The steps of a run as they were when it was opened. Immutable. */
-typedef struct lmc_st_run lmc_st_run;
+typedef struct lmc_run lmc_run;
 
 /* Reads run.json. Steps that it lacks, and steps that are gone, are put right in memory; nothing is written.
- * allocator: as for lmc_st_open_with(). Errors: IO (no such directory), ARG (no run: there is no run.json), CORRUPT (a
+ * allocator: as for lmc_st_open(). Errors: IO (no such directory), ARG (not a run: there is no run.json), CORRUPT (a
  * run.json that breaks the rules), UNSUPPORTED (a newer one), LIMIT (one of more than 256 MiB), NOMEM. Free with
- * lmc_st_run_close(). */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_open(const char *run_dir, const lmc_allocator *allocator,
-                                                          lmc_st_run **run, lmc_st_diag *diag);
+ * lmc_run_close(). */
+LMC_NODISCARD LMC_API lmc_status lmc_run_open(const char *run_dir, const lmc_allocator *allocator,
+                                              lmc_run **run, lmc_st_diag *diag);
 
 /* NULL is allowed. */
-LMC_EXPERIMENTAL void lmc_st_run_close(lmc_st_run *run);
+LMC_API void lmc_run_close(lmc_run *run);
 
 /* Steps are numbered 0 .. count-1, by rising step. */
-LMC_EXPERIMENTAL uint64_t lmc_st_run_step_count(const lmc_st_run *run);
+LMC_API uint64_t lmc_run_step_count(const lmc_run *run);
 
 /* Describes step `index`. Error: ARG. */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_step_info(const lmc_st_run *run, uint64_t index,
-                                                               lmc_st_run_step *step);
+LMC_NODISCARD LMC_API lmc_status lmc_run_step_info(const lmc_run *run, uint64_t index, lmc_run_step *step);
 
 /* Returns 1 and sets *index, or returns 0. */
-LMC_EXPERIMENTAL int lmc_st_run_find(const lmc_st_run *run, uint64_t step, uint64_t *index);
+LMC_API int lmc_run_find(const lmc_run *run, uint64_t step, uint64_t *index);
 
 /* A step is a key frame at the latest after so many steps. */
-LMC_EXPERIMENTAL unsigned lmc_st_run_key_every(const lmc_st_run *run);
+LMC_API unsigned lmc_run_key_every(const lmc_run *run);
 
-/* The step that the name of a snapshot tells: the digits after "step", "checkpoint", "iter" or "epoch" (in this order;
+/* Finds the step in the name of a snapshot: the digits after "step", "checkpoint", "iter" or "epoch" (in this order;
  * "-", "_" or "=" may stand between; letters of either case), the last such place counts. Else the last integer of the
  * name without its suffixes (".bf16.safetensors") and shard numbers ("-00001-of-00002"). Returns 1 and sets *step, or
- * returns 0: the name has none, or one above LMC_ST_RUN_STEP_MAX. Only the path's last component counts. */
-LMC_EXPERIMENTAL int lmc_st_run_step_of_name(const char *path, uint64_t *step);
+ * returns 0: the name has none, or one above LMC_RUN_STEP_MAX. Only the path's last component counts. */
+LMC_API int lmc_run_step_of_name(const char *path, uint64_t *step);
 
 /* ---- changing a run ----------------------------------------------------------------------------- */
 
 /* What was done with a step. */
-typedef enum lmc_st_run_event {
-    LMC_ST_RUN_ADDED = 0,   /* also: in the place of one with other content */
-    LMC_ST_RUN_PRESENT = 1, /* it was there already, with equal content */
-    LMC_ST_RUN_REBASED = 2, /* stored anew, since the step that it was based on goes */
-    LMC_ST_RUN_DROPPED = 3,
-    LMC_ST_RUN_VERIFIED = 4
-} lmc_st_run_event;
+typedef enum lmc_run_event {
+    LMC_RUN_ADDED = 0,   /* also: replaced one with other content */
+    LMC_RUN_PRESENT = 1, /* it was there already, with equal content */
+    LMC_RUN_REBASED = 2, /* rewritten, because the step that it was based on is removed */
+    LMC_RUN_DROPPED = 3,
+    LMC_RUN_VERIFIED = 4
+} lmc_run_event;
 
 /* "added", "already there", "re-based", "dropped", "verified"; NULL for other numbers. Static storage. */
-LMC_EXPERIMENTAL const char *lmc_st_run_event_name(lmc_st_run_event event);
+LMC_API const char *lmc_run_event_name(lmc_run_event event);
 
-typedef struct lmc_st_run_options {
-    size_t struct_size; /* sizeof(lmc_st_run_options); set by lmc_st_run_options_init() */
+typedef struct lmc_run_options {
+    size_t struct_size; /* sizeof(lmc_run_options); set by lmc_run_options_init() */
     int has_step;       /* add: 1: `step` is the step, whatever the name says; default 0 */
     uint64_t step;
-    /* add: 1 to LMC_ST_RUN_KEY_EVERY_MAX, remembered in the run; 0, the default: as the run has it. */
+    /* add: 1 to LMC_RUN_KEY_EVERY_MAX, remembered in the run; 0, the default: as the run has it. */
     unsigned key_every;
-    int dry_run; /* add, drop, keep: 1: nothing is changed, step_done is told what would be; default 0 */
-    /* Called once a step is done, with options->user. What it was told stays, whatever happens afterwards. */
-    void (*step_done)(void *user, lmc_st_run_event event, const lmc_st_run_step *step);
-} lmc_st_run_options;
+    int dry_run; /* add, drop, keep: 1: nothing is changed, step_done gets what would be done; default 0 */
+    /* Called once a step is done, with options->user. A reported step remains valid even if the call fails later. */
+    void (*step_done)(void *user, lmc_run_event event, const lmc_run_step *step);
+} lmc_run_options;
 
 /* Sets every field to its default, as lmc_st_options_init() does. */
-LMC_EXPERIMENTAL void lmc_st_run_options_init_sized(lmc_st_run_options *options, size_t struct_size);
-#define lmc_st_run_options_init(options) lmc_st_run_options_init_sized((options), sizeof *(options))
+LMC_API void lmc_run_options_init_sized(lmc_run_options *options, size_t struct_size);
+#define lmc_run_options_init(options) lmc_run_options_init_sized((options), sizeof *(options))
 
 /* Adds a snapshot to a run, which is made if `run_dir` is not there or empty. The snapshot is never changed.
  * The base is the newest step, if that is an earlier one. A key frame is stored instead if the chain would reach
  * key_every steps, if files, names, dtypes or shapes are others than in the newest step, if the newest step shows that
- * a delta no longer pays, and if the newest step is a later one.
- * A step that is there already is compared: equal content is a success (LMC_ST_RUN_PRESENT). Other content is refused
+ * a delta no longer pays, and if the newest step is a later one. Names count without the parts that wrappers add.
+ * A step that is there already is compared: equal content is a success (LMC_RUN_PRESENT). Other content is refused
  * (ARG, os_errno EEXIST) unless options->force is set. Then what is based on the old content is re-based first.
  * The step is added once it has its name in the run and run.json has it, before step_done is called.
- * added: may be NULL. Errors: as lmc_st_convert(); ARG (no step in the name, a step above LMC_ST_RUN_STEP_MAX,
- * key_every out of its range, the snapshot is in the run, `run_dir` is no run and not empty), and as
- * lmc_st_run_open(). */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_add(const char *run_dir, const char *snapshot,
-                                                         const lmc_st_run_options *run_options,
-                                                         const lmc_st_options *options,
-                                                         lmc_st_run_step *added, lmc_st_diag *diag);
+ * added: may be NULL. Errors: as lmc_st_convert(); ARG (no step in the name, a step above LMC_RUN_STEP_MAX,
+ * key_every out of its range, the snapshot is in the run, `run_dir` is not a run and not empty), and as
+ * lmc_run_open(). */
+LMC_NODISCARD LMC_API lmc_status lmc_run_add(const char *run_dir, const char *snapshot,
+                                             const lmc_run_options *run_options,
+                                             const lmc_st_options *options, lmc_run_step *added,
+                                             lmc_st_diag *diag);
 
 /* Removes steps. What is based on them is re-based first. Errors: ARG (no such step), and as lmc_st_restore() and
- * lmc_st_convert() of what is re-based; steps that were told to step_done until then are done. */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_drop(const char *run_dir, const uint64_t *steps,
-                                                          size_t step_count,
-                                                          const lmc_st_run_options *run_options,
-                                                          const lmc_st_options *options, lmc_st_diag *diag);
+ * lmc_st_convert() of what is re-based; steps that step_done got until then are done. */
+LMC_NODISCARD LMC_API lmc_status lmc_run_drop(const char *run_dir, const uint64_t *steps, size_t step_count,
+                                              const lmc_run_options *run_options,
+                                              const lmc_st_options *options, lmc_st_diag *diag);
 
 /* Removes all steps but the newest `last` ones and those that `every` divides. 0 leaves one of the two out; the newest
- * step stays in any case. Errors: ARG (both are 0), and as lmc_st_run_drop(). */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_keep(const char *run_dir, uint64_t last, uint64_t every,
-                                                          const lmc_st_run_options *run_options,
-                                                          const lmc_st_options *options, lmc_st_diag *diag);
+ * step stays in any case. Errors: ARG (both are 0), and as lmc_run_drop(). */
+LMC_NODISCARD LMC_API lmc_status lmc_run_keep(const char *run_dir, uint64_t last, uint64_t every,
+                                              const lmc_run_options *run_options,
+                                              const lmc_st_options *options, lmc_st_diag *diag);
 
-/* Removes what is half done, and writes run.json anew from the names of folders, their archives and their times. It
+/* Removes unfinished work, and rebuilds run.json from the names of folders, their archives and their times. It
  * needs no run.json, and none that is sound; without one, key_every is the default. A step whose base is not there gets
  * an unknown base. Errors: IO, NOMEM, CANCELLED, ARG (the directory has neither run.json nor a folder of a step). */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_repair(const char *run_dir,
-                                                            const lmc_st_options *options, lmc_st_diag *diag);
+LMC_NODISCARD LMC_API lmc_status lmc_run_repair(const char *run_dir, const lmc_st_options *options,
+                                                lmc_st_diag *diag);
 
 /* ---- reading a run ------------------------------------------------------------------------------ */
 
 /* Writes a step's snapshot to `out_path`, which is its name: a file if it was one, else a directory. Errors: ARG (no
- * such step, out_path is in the run), as lmc_st_run_open() and lmc_st_restore(). result: may be NULL. */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_restore(const char *run_dir, uint64_t step,
-                                                             const char *out_path,
-                                                             const lmc_st_options *options,
-                                                             lmc_st_result *result, lmc_st_diag *diag);
+ * such step, out_path is in the run), as lmc_run_open() and lmc_st_restore(). result: may be NULL. */
+LMC_NODISCARD LMC_API lmc_status lmc_run_restore(const char *run_dir, uint64_t step, const char *out_path,
+                                                 const lmc_st_options *options, lmc_st_result *result,
+                                                 lmc_st_diag *diag);
 
 /* Verifies steps as lmc_st_verify() does; step_count 0: all. A step without archives is damaged, and so is one that has
- * other files or bytes than run.json tells (CORRUPT). The call goes on after damage; the status is that of the first
- * fault. result: sums; may be NULL. Errors: ARG (no such step), as lmc_st_run_open() and lmc_st_verify(). */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_verify(const char *run_dir, const uint64_t *steps,
-                                                            size_t step_count,
-                                                            const lmc_st_run_options *run_options,
-                                                            const lmc_st_options *options,
-                                                            lmc_st_result *result, lmc_st_diag *diag);
+ * other files or bytes than run.json says (CORRUPT). The call goes on after damage; the status is that of the first
+ * fault. result: sums; may be NULL. Errors: ARG (no such step), as lmc_run_open() and lmc_st_verify(). */
+LMC_NODISCARD LMC_API lmc_status lmc_run_verify(const char *run_dir, const uint64_t *steps, size_t step_count,
+                                                const lmc_run_options *run_options,
+                                                const lmc_st_options *options, lmc_st_result *result,
+                                                lmc_st_diag *diag);
 
 /* Reads a step whole and compares it with a snapshot, as lmc_st_compare() does: a success proves that the snapshot may
- * be removed. Errors: ARG (no such step), CHECKSUM if they differ, as lmc_st_run_open() and lmc_st_compare(). */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_compare(const char *run_dir, uint64_t step,
-                                                             const char *snapshot,
-                                                             const lmc_st_options *options,
-                                                             lmc_st_diag *diag);
+ * be removed. Errors: ARG (no such step), CHECKSUM if they differ, as lmc_run_open() and lmc_st_compare(). */
+LMC_NODISCARD LMC_API lmc_status lmc_run_compare(const char *run_dir, uint64_t step, const char *snapshot,
+                                                 const lmc_st_options *options, lmc_st_diag *diag);
 
 /* Opens the archive of a step that has the tensor `name`, which ends in a NUL, and everything that it needs, and sets
  * *index. "FILE:NAME" names the file by its path in the snapshot; it is needed if several files have the name.
- * allocator: as for lmc_st_open_with(). Errors: ARG (no such step, no such tensor, or several), as lmc_st_run_open()
+ * allocator: as for lmc_st_open(). Errors: ARG (no such step, no such tensor, or several), as lmc_run_open()
  * and lmc_st_open_base(). Free with lmc_st_close(). */
-LMC_NODISCARD LMC_EXPERIMENTAL lmc_status lmc_st_run_open_tensor(const char *run_dir, uint64_t step,
-                                                                 const char *name,
-                                                                 const lmc_allocator *allocator,
-                                                                 lmc_st_file **file, uint64_t *index,
-                                                                 lmc_st_diag *diag);
+LMC_NODISCARD LMC_API lmc_status lmc_run_open_tensor(const char *run_dir, uint64_t step, const char *name,
+                                                     const lmc_allocator *allocator, lmc_st_file **file,
+                                                     uint64_t *index, lmc_st_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@ set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
-. tests/support/setup.sh
+. scripts/setup.sh
 
 target=x86_64
 if [ "$#" -eq 2 ] && [ "$1" = --target ]; then

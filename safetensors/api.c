@@ -2,15 +2,15 @@
  * api.c - the public calls on files and directories: each gives the caller's structs the fields that they have, and
  * hands the work to the module for a single file or for a directory.
  */
-#include "lmc_st.h"
+#include "lmc_st_experimental.h"
 
+#include "safetensors/archive/archive_skeleton.h"
 #include "safetensors/archive/frame.h"
-#include "safetensors/base/open.h"
-#include "safetensors/common/abi.h"
+#include "safetensors/base/search.h"
 #include "safetensors/common/options.h"
-#include "safetensors/convert/convert.h"
-#include "safetensors/read/reader.h"
-#include "safetensors/read/skeleton.h"
+#include "safetensors/common/st_common.h"
+#include "safetensors/convert/convert_file.h"
+#include "safetensors/read/view.h"
 #include "safetensors/restore/read_many.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/tree/check.h"
@@ -39,40 +39,24 @@ static lmc_status answer_end(const answer *answer, lmc_status status)
     return status;
 }
 
-static lmc_status open_file(const st_open *how, lmc_st_file **file, lmc_st_diag *diag)
+lmc_status lmc_st_open(const char *path, const lmc_st_open_options *given, lmc_st_file **file,
+                       lmc_st_diag *diag)
 {
     answer answer;
+    lmc_st_open_options options = LMC_INIT(lmc_st_open_options);
     *file = NULL;
-    if (!answer_begin(&answer, how->path, diag))
+    if (!answer_begin(&answer, path, diag) || (given && !st_struct_is_known(given, sizeof *given)))
         return LMC_ERR_ARG;
-    return answer_end(&answer, st_file_open(how, file, &answer.diag));
-}
-
-lmc_status lmc_st_open_with(const char *path, const lmc_allocator *allocator, lmc_st_file **file,
-                            lmc_st_diag *diag)
-{
-    const st_open how = {.path = path, .fd = -1, .allocator = allocator};
-    return open_file(&how, file, diag);
-}
-
-lmc_status lmc_st_open_raw(const char *path, const lmc_allocator *allocator, lmc_st_file **file,
-                           lmc_st_diag *diag)
-{
-    const st_open how = {.path = path, .fd = -1, .allocator = allocator, .is_raw_allowed = 1};
-    return open_file(&how, file, diag);
-}
-
-lmc_status lmc_st_open(const char *path, lmc_st_file **file, lmc_st_diag *diag)
-{
-    return lmc_st_open_with(path, NULL, file, diag);
-}
-
-lmc_status lmc_st_open_from(const char *name, lmc_read_fn read, void *user, uint64_t file_nbytes,
-                            const lmc_allocator *allocator, lmc_st_file **file, lmc_st_diag *diag)
-{
-    const st_open how = {
-        .path = name, .fd = -1, .read = read, .user = user, .nbytes = file_nbytes, .allocator = allocator};
-    return open_file(&how, file, diag);
+    if (given)
+        st_struct_copy(&options, given, st_struct_size(given));
+    const st_open how = {.path = path,
+                         .fd = -1,
+                         .read = options.read,
+                         .user = options.read_user,
+                         .nbytes = options.file_nbytes,
+                         .allocator = options.allocator,
+                         .is_raw_allowed = options.raw != 0};
+    return answer_end(&answer, st_file_open(&how, file, &answer.diag));
 }
 
 lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
@@ -80,7 +64,7 @@ lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index, lmc_st_te
     lmc_st_tensor found = LMC_INIT(lmc_st_tensor);
     if (!st_struct_is_known(tensor, sizeof *tensor))
         return LMC_ERR_ARG;
-    const lmc_status status = st_file_tensor(file, index, &found);
+    const lmc_status status = st_file_describe_listed(file, index, &found);
     st_struct_copy(tensor, &found, st_struct_size(tensor));
     return status;
 }
@@ -91,7 +75,9 @@ lmc_status lmc_st_tensor_mode(const lmc_st_file *file, uint64_t index, lmc_st_mo
     *mode = LMC_ST_MODE_STORED;
     if (!answer_begin(&answer, file->path, diag))
         return LMC_ERR_ARG;
-    return answer_end(&answer, st_frame_mode(file, index, mode, &answer.diag));
+    st_listed listed;
+    const int is_known = st_file_find_listed(file, index, &listed);
+    return answer_end(&answer, st_frame_mode(file, is_known ? listed.tensor : index, mode, &answer.diag));
 }
 
 lmc_status lmc_st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first_byte,

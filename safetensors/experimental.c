@@ -2,10 +2,10 @@
  * experimental.c - calls of lmc_st.h that lmc-st and the Python package need beside the stable ones. Each puts a few
  * inner calls together.
  */
-#include "lmc_st.h"
+#include "lmc_st_experimental.h"
 
 #include "safetensors/common/options.h"
-#include "safetensors/read/reader.h"
+#include "safetensors/read/view.h"
 #include "safetensors/restore/restore.h"
 
 #define PIECE_NBYTES ((size_t)2 << 20)
@@ -14,18 +14,18 @@
 
 struct lmc_st_reader {
     lmc_ctx *ctx;
-    st_reader reader;
+    st_view_reader reader;
 };
 
 static lmc_status open_reader(lmc_st_reader *reader, const lmc_st_file *file, uint64_t index,
                               lmc_st_diag *diag)
 {
-    reader->reader.frame.file = file;
-    if (index >= file->header.tensor_count)
+    reader->reader.stored.frame.file = file;
+    if (index >= st_header_listed_count(&file->header))
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
     if (file->is_archive && lmc_ctx_create(&file->memory, &reader->ctx) != LMC_OK)
         return st_fail_nomem(diag);
-    return st_reader_open(&reader->reader, file, reader->ctx, (size_t)index, diag);
+    return st_view_reader_open(&reader->reader, file, reader->ctx, (size_t)index, diag);
 }
 
 lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index, lmc_st_reader **reader,
@@ -37,7 +37,7 @@ lmc_status lmc_st_reader_create(const lmc_st_file *file, uint64_t index, lmc_st_
     if (status == LMC_OK)
         status = created ? open_reader(created, file, index, call.diag) : st_fail_nomem(call.diag);
     if (status != LMC_OK && created) {
-        created->reader.frame.file = file;
+        created->reader.stored.frame.file = file;
         lmc_st_reader_free(created);
     }
     *reader = status == LMC_OK ? created : NULL;
@@ -48,13 +48,13 @@ lmc_status lmc_st_reader_read(lmc_st_reader *reader, uint64_t first_byte, size_t
                               lmc_st_diag *diag)
 {
     st_call call;
-    const st_frame *const frame = &reader->reader.frame;
-    const uint64_t content_nbytes = st_file_tensor_nbytes(frame->file, frame->index);
+    const st_frame *const frame = &reader->reader.stored.frame;
+    const uint64_t content_nbytes = reader->reader.nbytes;
     lmc_status status = st_call_begin(&call, frame->file->path, NULL, NULL, diag);
     if (status == LMC_OK && (first_byte > content_nbytes || nbytes > content_nbytes - first_byte))
         status = st_fail(call.diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the tensor");
     if (status == LMC_OK && nbytes > 0)
-        status = st_reader_read(&reader->reader, first_byte, nbytes, dst, call.diag);
+        status = st_view_reader_read(&reader->reader, first_byte, nbytes, dst, call.diag);
     return st_call_end(&call, status);
 }
 
@@ -62,8 +62,8 @@ void lmc_st_reader_free(lmc_st_reader *reader)
 {
     if (!reader)
         return;
-    const lmc_allocator memory = reader->reader.frame.file->memory;
-    st_reader_close(&reader->reader);
+    const lmc_allocator memory = reader->reader.stored.frame.file->memory;
+    st_view_reader_close(&reader->reader);
     lmc_ctx_free(reader->ctx);
     st_release(&memory, reader);
 }
@@ -73,7 +73,8 @@ static lmc_status read_block_nbytes(const lmc_st_file *file, uint64_t index, siz
 {
     lmc_ctx *ctx = NULL;
     st_frame frame;
-    if (!file->is_archive || index >= file->header.tensor_count)
+    st_listed listed;
+    if (!file->is_archive || !st_file_find_listed(file, index, &listed) || listed.view)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no content hash of this number");
     if (st_file_tensor_nbytes(file, (size_t)index) == 0)
         return LMC_OK;
@@ -132,34 +133,39 @@ static lmc_status find_blocks(const lmc_st_file *file, size_t index, range_place
     return status;
 }
 
-static lmc_status find_range(const lmc_st_file *file, uint64_t index, uint64_t nbytes, range_place *place,
-                             lmc_st_diag *diag)
+static lmc_status find_range(const lmc_st_file *file, uint64_t index, int of_storage, uint64_t nbytes,
+                             range_place *place, lmc_st_diag *diag)
 {
-    if (index >= file->header.tensor_count)
+    st_listed listed;
+    if (!st_file_find_listed(file, index, &listed))
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
-    const uint64_t content_nbytes = st_file_tensor_nbytes(file, (size_t)index);
-    if (place->begin > content_nbytes || nbytes > content_nbytes - place->begin)
-        return st_file_blame(file, (size_t)index,
-                             st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the tensor"),
-                             diag);
+    if (of_storage)
+        listed.view = NULL;
+    const uint64_t content_nbytes = st_listed_nbytes(file, &listed);
+    if (place->begin > content_nbytes || nbytes > content_nbytes - place->begin) {
+        st_diag_set_tensor(diag, listed.name.bytes, listed.name.nbytes);
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the tensor");
+    }
     place->end = place->begin + nbytes;
-    place->offset = st_file_frame_offset(file, (size_t)index);
+    if (listed.view)
+        st_view_extent(listed.view, place->begin, nbytes, &place->begin, &place->end);
+    place->offset = st_file_frame_offset(file, listed.tensor);
     if (nbytes > 0 && file->is_archive)
-        return find_blocks(file, (size_t)index, place, diag);
+        return find_blocks(file, listed.tensor, place, diag);
     place->offset += file->is_archive ? 0 : place->begin;
-    place->stored_nbytes = nbytes;
+    place->stored_nbytes = place->end - place->begin;
     return LMC_OK;
 }
 
-lmc_status lmc_st_range_place(const lmc_st_file *file, uint64_t index, uint64_t first_byte, uint64_t nbytes,
-                              uint64_t *offset, uint64_t *stored_nbytes, uint64_t *begin, uint64_t *end,
-                              lmc_st_diag *diag)
+lmc_status lmc_st_range_place(const lmc_st_file *file, uint64_t index, int of_storage, uint64_t first_byte,
+                              uint64_t nbytes, uint64_t *offset, uint64_t *stored_nbytes, uint64_t *begin,
+                              uint64_t *end, lmc_st_diag *diag)
 {
     st_call call;
     range_place place = {.begin = first_byte};
     lmc_status status = st_call_begin(&call, file->path, NULL, NULL, diag);
     if (status == LMC_OK)
-        status = find_range(file, index, nbytes, &place, call.diag);
+        status = find_range(file, index, of_storage, nbytes, &place, call.diag);
     if (status != LMC_OK)
         place = (range_place){0};
     *offset = place.offset;
@@ -180,8 +186,9 @@ lmc_status lmc_st_use_base(lmc_st_file *file, lmc_st_file *base, lmc_st_diag *di
 
 uint32_t lmc_st_row_nbytes(const lmc_st_file *file, uint64_t index)
 {
-    const st_header *const header = &file->header;
-    return index < header->tensor_count ? st_header_row_nbytes(header, &header->tensors[index]) : 0;
+    st_listed listed;
+    const int is_stored = st_file_find_listed(file, index, &listed) && !listed.view;
+    return is_stored ? st_header_row_nbytes(&file->header, &file->header.tensors[listed.tensor]) : 0;
 }
 
 lmc_status lmc_st_check_unchanged(const lmc_st_file *file, lmc_st_diag *diag)
@@ -199,13 +206,15 @@ static lmc_status read_stored(const lmc_st_file *file, uint64_t index, uint64_t 
                               void *dst, lmc_st_diag *diag)
 {
     uint64_t offset, stored_nbytes;
+    st_listed listed;
+    (void)st_file_find_listed(file, index, &listed);
     if (lmc_st_tensor_place(file, index, &offset, &stored_nbytes) != LMC_OK)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
     if (first_byte > stored_nbytes || nbytes > stored_nbytes - first_byte)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the stored tensor");
     const lmc_status status =
         nbytes > 0 ? os_input_read(&file->input, offset + first_byte, dst, nbytes, diag) : LMC_OK;
-    return st_file_blame(file, (size_t)index, status, diag);
+    return st_file_blame(file, listed.tensor, status, diag);
 }
 
 lmc_status lmc_st_read_stored(const lmc_st_file *file, uint64_t index, uint64_t first_byte, size_t nbytes,

@@ -4,21 +4,21 @@
  */
 #include "lmc_run.h"
 
-#include "safetensors/common/abi.h"
 #include "safetensors/common/options.h"
-#include "safetensors/run/run.h"
+#include "safetensors/common/st_common.h"
+#include "safetensors/run/run_steps.h"
 
 /* ---- the caller's structs ---- */
 
-const char *lmc_st_run_event_name(lmc_st_run_event event)
+const char *lmc_run_event_name(lmc_run_event event)
 {
     static const char *const names[] = {"added", "already there", "re-based", "dropped", "verified"};
     return (size_t)event < sizeof names / sizeof names[0] ? names[event] : NULL;
 }
 
-void lmc_st_run_options_init_sized(lmc_st_run_options *options, size_t struct_size)
+void lmc_run_options_init_sized(lmc_run_options *options, size_t struct_size)
 {
-    const lmc_st_run_options defaults = {.struct_size = struct_size};
+    const lmc_run_options defaults = {.struct_size = struct_size};
     options->struct_size = struct_size;
     if (st_struct_is_known(options, sizeof defaults))
         st_struct_copy(options, &defaults, struct_size);
@@ -27,7 +27,7 @@ void lmc_st_run_options_init_sized(lmc_st_run_options *options, size_t struct_si
 /* What a call on a run was given. */
 typedef struct run_call {
     st_call call;
-    lmc_st_run_options options;
+    lmc_run_options options;
 } run_call;
 
 static lmc_status refuse(run_call *call, const char *text)
@@ -36,11 +36,11 @@ static lmc_status refuse(run_call *call, const char *text)
 }
 
 /* Ends with st_call_end(&call->call, status), in every case. */
-static lmc_status begin(run_call *call, const char *run_dir, const lmc_st_run_options *run_options,
+static lmc_status begin(run_call *call, const char *run_dir, const lmc_run_options *run_options,
                         const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     ST_TRY(st_call_begin(&call->call, run_dir, options, result, diag));
-    call->options = (lmc_st_run_options)LMC_INIT(lmc_st_run_options);
+    call->options = (lmc_run_options)LMC_INIT(lmc_run_options);
     if (run_options && !st_struct_is_known(run_options, sizeof *run_options))
         return refuse(call, "the options of the run are not initialised, or of a newer version");
     if (run_options)
@@ -54,14 +54,14 @@ static lmc_status begin(run_call *call, const char *run_dir, const lmc_st_run_op
 
 /* ---- the list of steps ---- */
 
-struct lmc_st_run {
+struct lmc_run {
     lmc_allocator memory;
     st_run_list list;
 };
 
-static lmc_status read_run(lmc_st_run *run, const char *run_dir, run_call *call)
+static lmc_status read_run(lmc_run *run, const char *run_dir, run_call *call)
 {
-    st_run session;
+    st_run_session session;
     const lmc_status status =
         st_run_begin(&session, run_dir, ST_RUN_READ, &call->call.options, call->call.diag);
     if (status == LMC_OK) {
@@ -73,8 +73,7 @@ static lmc_status read_run(lmc_st_run *run, const char *run_dir, run_call *call)
     return status;
 }
 
-lmc_status lmc_st_run_open(const char *run_dir, const lmc_allocator *allocator, lmc_st_run **run,
-                           lmc_st_diag *diag)
+lmc_status lmc_run_open(const char *run_dir, const lmc_allocator *allocator, lmc_run **run, lmc_st_diag *diag)
 {
     run_call call;
     lmc_st_options options;
@@ -84,7 +83,7 @@ lmc_status lmc_st_run_open(const char *run_dir, const lmc_allocator *allocator, 
     lmc_status status = begin(&call, run_dir, NULL, &options, NULL, diag);
     if (status == LMC_OK) {
         const lmc_allocator *const memory = call.call.options.allocator;
-        lmc_st_run *const opened = st_allocate_zeroed(memory, 1, sizeof *opened);
+        lmc_run *const opened = st_allocate_zeroed(memory, 1, sizeof *opened);
         if (opened)
             opened->memory = *memory;
         status = opened ? read_run(opened, run_dir, &call) : st_fail_nomem(call.call.diag);
@@ -96,7 +95,7 @@ lmc_status lmc_st_run_open(const char *run_dir, const lmc_allocator *allocator, 
     return st_call_end(&call.call, status);
 }
 
-void lmc_st_run_close(lmc_st_run *run)
+void lmc_run_close(lmc_run *run)
 {
     if (!run)
         return;
@@ -105,12 +104,12 @@ void lmc_st_run_close(lmc_st_run *run)
     st_release(&memory, run);
 }
 
-uint64_t lmc_st_run_step_count(const lmc_st_run *run)
+uint64_t lmc_run_step_count(const lmc_run *run)
 {
     return run->list.count;
 }
 
-lmc_status lmc_st_run_step_info(const lmc_st_run *run, uint64_t index, lmc_st_run_step *step)
+lmc_status lmc_run_step_info(const lmc_run *run, uint64_t index, lmc_run_step *step)
 {
     if (!st_struct_is_known(step, sizeof *step) || index >= run->list.count)
         return LMC_ERR_ARG;
@@ -118,26 +117,26 @@ lmc_status lmc_st_run_step_info(const lmc_st_run *run, uint64_t index, lmc_st_ru
     return LMC_OK;
 }
 
-int lmc_st_run_find(const lmc_st_run *run, uint64_t step, uint64_t *index)
+int lmc_run_find(const lmc_run *run, uint64_t step, uint64_t *index)
 {
-    const lmc_st_run_step *const found = st_run_list_find(&run->list, step);
+    const lmc_run_step *const found = st_run_list_find(&run->list, step);
     if (found)
         *index = (uint64_t)(found - run->list.steps);
     return found != NULL;
 }
 
-unsigned lmc_st_run_key_every(const lmc_st_run *run)
+unsigned lmc_run_key_every(const lmc_run *run)
 {
     return run->list.key_every;
 }
 
 /* ---- changing a run ---- */
 
-lmc_status lmc_st_run_add(const char *run_dir, const char *snapshot, const lmc_st_run_options *run_options,
-                          const lmc_st_options *options, lmc_st_run_step *added, lmc_st_diag *diag)
+lmc_status lmc_run_add(const char *run_dir, const char *snapshot, const lmc_run_options *run_options,
+                       const lmc_st_options *options, lmc_run_step *added, lmc_st_diag *diag)
 {
     run_call call;
-    lmc_st_run_step own;
+    lmc_run_step own;
     lmc_status status = begin(&call, run_dir, run_options, options, NULL, diag);
     if (status == LMC_OK && added && !st_struct_is_known(added, sizeof *added))
         status = refuse(&call, "the step is not initialised, or of a newer version");
@@ -148,9 +147,8 @@ lmc_status lmc_st_run_add(const char *run_dir, const char *snapshot, const lmc_s
     return st_call_end(&call.call, status);
 }
 
-lmc_status lmc_st_run_drop(const char *run_dir, const uint64_t *steps, size_t step_count,
-                           const lmc_st_run_options *run_options, const lmc_st_options *options,
-                           lmc_st_diag *diag)
+lmc_status lmc_run_drop(const char *run_dir, const uint64_t *steps, size_t step_count,
+                        const lmc_run_options *run_options, const lmc_st_options *options, lmc_st_diag *diag)
 {
     run_call call;
     lmc_status status = begin(&call, run_dir, run_options, options, NULL, diag);
@@ -159,9 +157,8 @@ lmc_status lmc_st_run_drop(const char *run_dir, const uint64_t *steps, size_t st
     return st_call_end(&call.call, status);
 }
 
-lmc_status lmc_st_run_keep(const char *run_dir, uint64_t last, uint64_t every,
-                           const lmc_st_run_options *run_options, const lmc_st_options *options,
-                           lmc_st_diag *diag)
+lmc_status lmc_run_keep(const char *run_dir, uint64_t last, uint64_t every,
+                        const lmc_run_options *run_options, const lmc_st_options *options, lmc_st_diag *diag)
 {
     run_call call;
     lmc_status status = begin(&call, run_dir, run_options, options, NULL, diag);
@@ -170,12 +167,12 @@ lmc_status lmc_st_run_keep(const char *run_dir, uint64_t last, uint64_t every,
     return st_call_end(&call.call, status);
 }
 
-lmc_status lmc_st_run_repair(const char *run_dir, const lmc_st_options *options, lmc_st_diag *diag)
+lmc_status lmc_run_repair(const char *run_dir, const lmc_st_options *options, lmc_st_diag *diag)
 {
     run_call call;
     lmc_status status = begin(&call, run_dir, NULL, options, NULL, diag);
     if (status == LMC_OK) {
-        st_run session;
+        st_run_session session;
         status = st_run_begin(&session, run_dir, ST_RUN_REPAIR, &call.call.options, call.call.diag);
         st_run_end(&session, status);
     }
@@ -184,8 +181,8 @@ lmc_status lmc_st_run_repair(const char *run_dir, const lmc_st_options *options,
 
 /* ---- reading a run ---- */
 
-lmc_status lmc_st_run_restore(const char *run_dir, uint64_t step, const char *out_path,
-                              const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
+lmc_status lmc_run_restore(const char *run_dir, uint64_t step, const char *out_path,
+                           const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     run_call call;
     lmc_status status = begin(&call, run_dir, NULL, options, result, diag);
@@ -195,9 +192,9 @@ lmc_status lmc_st_run_restore(const char *run_dir, uint64_t step, const char *ou
     return st_call_end(&call.call, status);
 }
 
-lmc_status lmc_st_run_verify(const char *run_dir, const uint64_t *steps, size_t step_count,
-                             const lmc_st_run_options *run_options, const lmc_st_options *options,
-                             lmc_st_result *result, lmc_st_diag *diag)
+lmc_status lmc_run_verify(const char *run_dir, const uint64_t *steps, size_t step_count,
+                          const lmc_run_options *run_options, const lmc_st_options *options,
+                          lmc_st_result *result, lmc_st_diag *diag)
 {
     run_call call;
     lmc_status status = begin(&call, run_dir, run_options, options, result, diag);
@@ -207,8 +204,8 @@ lmc_status lmc_st_run_verify(const char *run_dir, const uint64_t *steps, size_t 
     return st_call_end(&call.call, status);
 }
 
-lmc_status lmc_st_run_compare(const char *run_dir, uint64_t step, const char *snapshot,
-                              const lmc_st_options *options, lmc_st_diag *diag)
+lmc_status lmc_run_compare(const char *run_dir, uint64_t step, const char *snapshot,
+                           const lmc_st_options *options, lmc_st_diag *diag)
 {
     run_call call;
     lmc_status status = begin(&call, run_dir, NULL, options, NULL, diag);
@@ -217,9 +214,9 @@ lmc_status lmc_st_run_compare(const char *run_dir, uint64_t step, const char *sn
     return st_call_end(&call.call, status);
 }
 
-lmc_status lmc_st_run_open_tensor(const char *run_dir, uint64_t step, const char *name,
-                                  const lmc_allocator *allocator, lmc_st_file **file, uint64_t *index,
-                                  lmc_st_diag *diag)
+lmc_status lmc_run_open_tensor(const char *run_dir, uint64_t step, const char *name,
+                               const lmc_allocator *allocator, lmc_st_file **file, uint64_t *index,
+                               lmc_st_diag *diag)
 {
     run_call call;
     lmc_st_options options;

@@ -15,10 +15,11 @@ def pytest_addoption(parser):
                     help="a build of the project (default: build/test)")
     group.addoption("--tool", metavar="FILE", help="the command lmc-st, if not that of the build")
     group.addoption("--wheel", metavar="FILE", help="a wheel of python/build_wheel.sh")
-    group.addoption("--venvs", metavar="DIR", help="the folder with the environments that tests/support/setup.sh makes")
+    group.addoption("--venvs", metavar="DIR", help="the folder with the environments that scripts/setup.sh makes")
     group.addoption("--cross", metavar="DIR", help="a build for another processor")
     group.addoption("--emulator", metavar="COMMAND", help="runs the programs of that build")
     group.addoption("--sets", metavar="SET,...", help="the kernel sets of that processor")
+    group.addoption("--sample", action="store_true", help="the first case of each test function alone")
     group.addoption("--seed", type=int, default=3, metavar="N", help="of random frames, chunks and archives")
     group.addoption("--count", type=int, default=100, metavar="N", help="of random frames and chunks")
 
@@ -26,6 +27,15 @@ def pytest_addoption(parser):
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist: what -n auto means
 def pytest_xdist_auto_num_workers(config):
     return int(os.environ.get("LMC_JOBS") or len(os.sched_getaffinity(0)))
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--sample"):
+        first = {}
+        for item in items:
+            first.setdefault(item.nodeid.split("[")[0], item)
+        config.hook.pytest_deselected(items=[item for item in items if item not in first.values()])
+        items[:] = first.values()
 
 
 @pytest.fixture(scope="session")

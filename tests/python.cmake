@@ -1,5 +1,6 @@
-# Tests in Python and in shell that need nothing from a package index. Their labels are the names of their folders. Each
-# starts as many processes as there are cores (LMC_JOBS says otherwise), so none runs beside another test.
+# Tests in Python and in shell that need nothing from a package index. Their labels are their names, and `short` for
+# those that `sh tests/run.sh` runs. Each starts as many processes as there are cores (LMC_JOBS says otherwise), so none
+# runs beside another test.
 
 # LMC_PYTHON: a Python with pytest and pytest-xdist, that of the path or Debian's.
 foreach(candidate IN ITEMS python3 /usr/bin/python3)
@@ -20,12 +21,15 @@ set(debian_python /usr/bin/python3) # the one that has Debian's h5py
 function(lmc_add_script name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${name} RUN_SERIAL TRUE TIMEOUT 3600)
+  if(name MATCHES "^(cli|reference|checks)$" AND NOT LMC_SANITIZE)
+    set_property(TEST ${name} APPEND PROPERTY LABELS short)
+  endif()
 endfunction()
 
-# The tests of a folder; further arguments are for pytest.
-function(lmc_add_pytest folder)
+# The tests of a folder, by the name of LABEL; further arguments are for pytest.
+function(lmc_add_pytest label folder)
   if(LMC_PYTHON)
-    lmc_add_script(${folder} ${LMC_PYTHON} -m pytest -q -n auto --build ${PROJECT_BINARY_DIR} ${ARGN}
+    lmc_add_script(${label} ${LMC_PYTHON} -m pytest -q -n auto --build=${PROJECT_BINARY_DIR} ${ARGN}
       ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
   endif()
 endfunction()
@@ -41,21 +45,25 @@ function(lmc_has_modules output python modules)
   endif()
 endfunction()
 
-lmc_add_pytest(cli)
-if(NOT LMC_SANITIZE)
-  lmc_add_pytest(checks)
+if(LMC_SANITIZE)
+  lmc_add_pytest(cli cli --sample)
+  lmc_add_pytest(checks checks -k run_path) # the others look at the source, or at the same files
+else()
+  lmc_add_pytest(cli cli)
+  lmc_add_pytest(checks checks)
+  lmc_add_pytest(benches checks -m slow)
   if(TARGET lmc_cuda_emulated)
-    lmc_add_pytest(gpu)
+    lmc_add_pytest(gpu gpu)
   endif()
   if(LMC_PYTHON)
     lmc_has_modules(has_reference ${LMC_PYTHON} xxhash,zstandard)
   endif()
   if(has_reference)
-    lmc_add_pytest(reference --dist loadfile)
+    lmc_add_pytest(reference reference --dist loadfile)
   endif()
   lmc_has_modules(has_h5py ${debian_python} h5py)
   if(has_h5py)
-    lmc_add_pytest(hdf5)
+    lmc_add_pytest(hdf5 hdf5)
     lmc_add_script(h5examples sh ${CMAKE_CURRENT_SOURCE_DIR}/h5examples/run.sh ${PROJECT_BINARY_DIR} ${debian_python})
   endif()
   lmc_add_script(package sh ${CMAKE_CURRENT_SOURCE_DIR}/package/run.sh ${PROJECT_BINARY_DIR})

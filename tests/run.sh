@@ -1,27 +1,29 @@
 #!/bin/sh
 # run.sh - builds LMC, runs its tests and counts them; installs what that needs (it says what).
 #
-#   sh tests/run.sh              everything but the slow parts
-#   sh tests/run.sh all          everything
+#   sh tests/run.sh              the short parts: one build, and nothing from a package index; about six minutes
+#   sh tests/run.sh all          these and the long parts; what they may take is half an hour
 #   sh tests/run.sh NAME...      the parts named
 #
-# parts:  unit        CUnit programs and small examples
-#         kernels     the same once per kernel set of the host
+# short:  unit        CUnit programs and small examples
+#         cli         the command lmc-st, good and bad cases
+#         fuzz        seeds and stored inputs through the fuzz targets
+#         format      frozen, random and damaged frames and chunks of the HDF5 filter, and archives of lmc-st, through
+#                     decoders and a reader written from the documents alone
+#         checks      rules of the source: text, layers, interface, format document, layout
+# long:   sanitize    unit, fuzz and a sample of cli with address and undefined behaviour sanitizers
+#         thread      the CUnit programs that start threads, with the thread sanitizer
+#         kernels     the programs that meet the kernels, with the other kernel sets of the host
 #         neon        the kernels and the codec built for AArch64 and run by qemu: tests, and frames as of this machine
 #         arm32       the same for 32-bit ARM, where a size_t is narrower than the numbers in a frame
-#         sanitize    unit and cli with address and undefined behaviour sanitizers
-#         fuzz        stored inputs through the fuzz targets, with sanitizers
-#         cli         the command lmc-st, good and bad cases
-#         reference   the Python reference decoders and reader: frozen, random and damaged frames and chunks of
-#                     the HDF5 filter; archives of lmc-st, forged and damaged ones
-#         hdf5        the HDF5 filter in the programs of the world: several libhdf5 in a process, threads, fork, kills,
-#                     C programs, MPI, Keras
 #         official    the safetensors package opens every archive; its verdict on good and bad headers; the
 #                     library writes the files that it writes
 #         transformers  models of the transformers library go through lmc-st and load again
 #         containers  files of torch (an old and a current one), torch.distributed, transformers' Trainer, numpy and
 #                     GGUF go through lmc-st and load again; damaged ones
 #         h5py        the HDF5 filter in four versions of HDF5, each reading what the others wrote
+#         hdf5        the HDF5 filter in other programs: several libhdf5 in a process, threads, fork, kills, C programs,
+#                     MPI, Keras
 #         h5examples  examples of the HDF5 filter in Python and for the shell, with four versions of HDF5
 #         python      the package lmcodec with the library of the build: NumPy, PyTorch (an old and a current one), the
 #                     tests of safetensors, transformers, diffusers, Lightning, Keras, h5py, types;
@@ -29,18 +31,16 @@
 #         wheel       the wheel of lmcodec: built for old systems, then used in an environment with no compiler
 #         package     programs outside the tree against an installed LMC
 #         gpu         registers and spills of the kernels for a GPU (their emulation: unit)
-#         checks      rules of the source: layers, interface, format document, text, layout, warnings; the programs of
-#                     bench/ run
-#         quickstart  the quick start of the README
-# slow:   large       the command's long tests: files of several GiB (sparse, but as much to read), hundreds of kills;
-#                     a GiB of blocks through the emulated kernels for a GPU
-#         thread      the CUnit programs with the thread sanitizer
-#         search      fuzzing for new inputs, 40 seconds a target (clang)
+#         benches     the programs of bench/ run and draw; clang's warnings; the codec compiles for Windows
+#         slow        the command's tests that take more than two seconds
+#         quickstart  examples/quickstart.sh
+# alone:  search      fuzzing for new inputs, ten seconds a target (clang); what it finds depends on chance
+#         large       the command on files of several GiB (sparse, but as much to read), hundreds of kills; a GiB of
+#                     blocks through the emulated kernels for a GPU
 #         model       the quick start with a 90 MB model from PyPI
 #
-# Most parts are tests that ctest runs in a build below build/; those that need Python packages are run by pytest in an
-# environment that has them (tests/README.md). The last line is "N passed, N failed" (", N skipped" after a SKIP line
-# with the reason for each): single tests, those within a program or a call of pytest.
+# Each part prints its counts. The last line is "N passed, N failed, N skipped" (after a SKIP line with the reason for
+# each): single tests, those within a program or a call of pytest; the line before has the seconds of each part.
 # Exit status: 0 all passed, 1 something failed, 2 wrong usage or the set-up failed.
 # Logs are in build/log. LMC_JOBS=N sets the number of build and test processes; LMC_WERROR=ON makes a
 # warning fail the build.
@@ -48,12 +48,13 @@ set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cd "$root"
-. tests/support/setup.sh
+. scripts/setup.sh
 export LMC_JOBS="$lmc_jobs"
 
-quick_parts="unit kernels neon arm32 sanitize fuzz cli reference official transformers containers h5py hdf5 h5examples \
-  python wheel package gpu checks quickstart"
-slow_parts="large thread search model"
+short_parts="unit cli fuzz format checks"
+long_parts="sanitize thread kernels neon arm32 official transformers containers h5py hdf5 h5examples python wheel"
+long_parts="$long_parts package gpu benches slow quickstart"
+parts_alone="search large model"
 
 # ---- counting -------------------------------------------------------------------------------------
 
@@ -66,7 +67,7 @@ count() { # PASSED FAILED SKIPPED
   passed=$((passed + $1))
   failed=$((failed + $2))
   skipped=$((skipped + $3))
-  echo "$part: $1 passed, $2 failed$([ "$3" -eq 0 ] || echo ", $3 skipped")"
+  echo "$part: $1 passed, $2 failed, $3 skipped"
 }
 
 fail() { # WHAT
@@ -115,7 +116,7 @@ run_pytest() { # LOG PYTHON ARGUMENT...
   log=$1
   python=$2
   shift 2
-  run_logged "$log" "$python" -m pytest -q --build build/test "$@"
+  run_logged "$log" "$python" -m pytest -q --build=build/test "$@"
 }
 
 # ---- builds ---------------------------------------------------------------------------------------
@@ -187,11 +188,14 @@ part_unit() { with_build build_test run_ctest unit test 'unit|examples'; }
 part_kernels() { with_build build_test each_kernel_set; }
 
 each_kernel_set() {
+  chosen=$(build/test/tests/kernels_name) # the part unit has that
   for set in scalar avx2 avx2-nopext avx512; do
-    if [ "$(LMC_KERNELS=$set build/test/tests/kernels_name)" = "$set" ]; then
+    if [ "$set" = "$chosen" ]; then
+      continue
+    elif [ "$(LMC_KERNELS=$set build/test/tests/kernels_name)" = "$set" ]; then
       export LMC_KERNELS="$set"
       echo "with LMC_KERNELS=$set:"
-      run_ctest "kernels-$set" test 'unit|examples' -E '^test_gpu_'
+      run_ctest "kernels-$set" test kernels
       unset LMC_KERNELS
     else
       skip "kernels-$set" "this machine does not have it"
@@ -222,21 +226,23 @@ beside_native_build() { # BUILD EMULATOR SETS
   run_pytest "$1-frames" "$lmc_pytest" tests/cross -n "$lmc_jobs" --cross "build/$1" --emulator "$2" --sets "$3"
 }
 
-part_sanitize() { with_build build_sanitize with_sanitizers sanitize 'unit|examples|cli'; }
-
-part_fuzz() { with_build build_sanitize with_sanitizers fuzz fuzz; }
-
-with_sanitizers() { # LOG LABELS
+part_sanitize() {
   use_without_aslr
-  run_ctest "$1" sanitize "$2"
+  with_build build_sanitize run_ctest sanitize sanitize 'unit|examples|fuzz|cli|checks'
   without_aslr=
 }
 
+part_fuzz() { with_build build_test run_ctest fuzz test fuzz; }
+
 part_cli() { with_build build_test run_ctest cli test cli; }
 
-part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli tests/gpu -m slow; }
+part_slow() { with_build build_test run_pytest slow "$lmc_pytest" tests/cli -m slow -n "$lmc_jobs"; }
+
+part_large() { with_build build_test run_pytest large "$lmc_pytest" tests/cli tests/gpu -m large; }
 
 part_checks() { with_build build_test run_ctest checks test checks; }
+
+part_benches() { with_build build_test run_ctest benches test benches; }
 
 part_gpu() {
   if lmc_venv_wheel; then
@@ -251,15 +257,17 @@ part_package() { with_build build_test run_ctest package test package; }
 
 part_quickstart() { with_build build_test run_ctest quickstart test quickstart; }
 
-part_reference() {
-  with_venv with_build build_test run_pytest reference "$lmc_python" tests/reference -n "$lmc_jobs" --dist loadfile
+part_format() {
+  with_build build_test run_pytest format "$lmc_pytest" tests/reference -n "$lmc_jobs" --dist loadfile
 }
 
 part_official() {
   with_venv with_build build_test run_pytest official "$lmc_python" tests/official -n "$lmc_jobs"
 }
 
-venv_old_torch() { lmc_venv_torch transformers==4.49.0 safetensors==0.8.0 'numpy<2' pytest pytest-xdist; }
+venv_old_torch() {
+  lmc_venv_torch transformers==4.49.0 safetensors==0.8.0 'numpy<2' ml_dtypes==0.5.1 pytest pytest-xdist
+}
 
 part_transformers() {
   if venv_old_torch; then
@@ -340,7 +348,8 @@ part_python() {
     --ignore tests/python/distributed
   in_venv python-now lmc_venv_torch_now "$needs_torch_now" "${at}_frameworks.py" "${at}_lightning.py" \
     "${at}_diffusers.py" "${at}_transformers.py" "${at}_keras.py" "${at}_document.py" "${at}_torch.py" \
-    "${at}_numpy.py" "${at}_codec.py" "${at}_types.py" "${at}_run.py" "${at}_run_callback.py" "${at}_cuda.py"
+    "${at}_numpy.py" "${at}_codec.py" "${at}_types.py" "${at}_run.py" "${at}_run_callback.py" "${at}_cuda.py" \
+    "${at}_memory.py"
   in_venv python-keras lmc_venv_keras "needs Keras and jax from the package index" "${at}_keras.py" "${at}_h5.py" \
     "${at}_h5_repack.py" "${at}_numpy.py" "${at}_frameworks.py"
   in_venv python-distributed lmc_venv_torch_now "$needs_torch_now" tests/python/distributed
@@ -359,7 +368,7 @@ part_wheel() {
 part_thread() {
   use_without_aslr
   if lmc_build thread -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" -DLMC_SANITIZE=thread; then
-    run_ctest thread thread 'unit|examples'
+    run_ctest thread thread threads
   else
     fail "the build failed"
   fi
@@ -372,32 +381,47 @@ part_search() {
     skip search "needs clang with libFuzzer (Debian: clang libclang-rt-14-dev)"
   elif lmc_build fuzz -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" \
     -DLMC_BUILD_FUZZERS=ON -DLMC_BUILD_TESTS=OFF "-DLMC_SANITIZE=address;undefined"; then
-    for target in frame_decode round_trip; do
-      search "$target" -max_len=20000
-    done
-    for target in h5_decode h5_round_trip; do
-      search "$target" -max_len=4096 -malloc_limit_mb=400
-    done
-    for target in st_header st_container st_archive st_restore st_writer; do
-      search "$target" -max_len=4096 -malloc_limit_mb=400 -dict=tests/fuzz/st.dict
-    done
+    with_build build_test search_all
   else
     fail "the build failed"
   fi
 }
 
+# As many targets at a time as there are jobs.
+search_all() {
+  targets="frame_decode round_trip h5_decode h5_round_trip st_header st_container st_archive st_restore st_writer"
+  python3 tests/fuzz/corpus.py seeds build/test
+  python3 tests/fuzz/corpus.py unpack build/fuzz/corpus
+  running=0
+  for target in $targets; do
+    case $target in
+    frame_decode | round_trip) search "$target" -max_len=20000 ;;
+    h5_*) search "$target" -max_len=4096 -malloc_limit_mb=400 ;;
+    *) search "$target" -max_len=4096 -malloc_limit_mb=400 -dict=tests/fuzz/st.dict ;;
+    esac &
+    running=$((running + 1))
+    [ $((running % lmc_jobs)) -ne 0 ] || wait
+  done
+  wait
+  for target in $targets; do
+    if [ "$(cat "build/log/search-$target.status")" -eq 0 ]; then
+      count 1 0 0
+    else
+      tail -n 40 "build/log/search-$target.log"
+      fail "the input that breaks $target is in build/fuzz/"
+    fi
+  done
+}
+
 search() { # TARGET OPTION...
   target=$1
   shift
+  status=0
   mkdir -p "build/fuzz/found-$target"
-  if "build/fuzz/tests/fuzz/${target}_fuzz" -max_total_time=40 -timeout=10 -rss_limit_mb=2048 "$@" \
-    "-artifact_prefix=build/fuzz/$target-" "build/fuzz/found-$target" \
-    "tests/fuzz/corpus/$target" >"build/log/search-$target.log" 2>&1; then
-    count 1 0 0
-  else
-    tail -n 40 "build/log/search-$target.log"
-    fail "the input that breaks $target is in build/fuzz/"
-  fi
+  "build/fuzz/tests/fuzz/${target}_fuzz" -max_total_time=10 -timeout=10 -rss_limit_mb=2048 "$@" \
+    "-artifact_prefix=build/fuzz/$target-" "build/fuzz/found-$target" "build/fuzz/corpus/$target" \
+    "build/test/tests/fuzz/seeds/$target" >"build/log/search-$target.log" 2>&1 || status=$?
+  echo "$status" >"build/log/search-$target.status"
 }
 
 part_model() {
@@ -430,44 +454,45 @@ apt_for() { # "PART..." WHAT PACKAGE...
 
 parts=
 for name in "$@"; do
-  case " $quick_parts $slow_parts all " in
+  case " $short_parts $long_parts $parts_alone all " in
   *" $name "*) ;;
   *)
-    echo "run.sh: no part named '$name'; there are: $quick_parts $slow_parts all" >&2
+    echo "run.sh: no part named '$name'; there are: $short_parts $long_parts $parts_alone all" >&2
     exit 2
     ;;
   esac
-  [ "$name" = all ] && name="$quick_parts $slow_parts"
+  [ "$name" = all ] && name="$short_parts $long_parts"
   parts="$parts $name"
 done
-parts=${parts:-$quick_parts}
+parts=${parts:-$short_parts}
 
-packages="build-essential cmake pkg-config libcunit1-dev libcjson-dev libxxhash-dev libzstd-dev python3"
-if wants cli large sanitize checks neon arm32 hdf5 wheel; then
-  packages="$packages python3-pytest python3-pytest-xdist"
+packages="build-essential cmake pkg-config libcunit1-dev libcjson-dev libxxhash-dev libzstd-dev python3 python3-pytest \
+  python3-pytest-xdist"
+if wants format; then
+  packages="$packages python3-xxhash python3-zstandard"
 fi
-if wants checks; then
+if wants benches; then
   packages="$packages clang libbz2-dev"
 fi
-if wants reference official model wheel; then
+if wants official model wheel; then
   packages="$packages python3-venv"
 fi
-if wants checks sanitize; then
+if wants benches sanitize; then
   packages="$packages libhdf5-dev"
 fi
 lmc_apt $packages
-lmc_find_pytest || true
+lmc_find_pytest xxhash zstandard || lmc_find_pytest || true
 # shells to complete in, and tools that look at the manual and at system calls
-apt_for "cli" "some cases of the part cli" fish mandoc strace zsh
+apt_for "cli slow" "some cases of the part cli" fish mandoc strace zsh
 apt_for "unit kernels" "the example h5_direct_chunks" libhdf5-dev
-apt_for "checks" "the check windows, or that of pictures," gcc-mingw-w64-x86-64 python3-matplotlib
+apt_for "benches" "the check windows, or that of pictures," gcc-mingw-w64-x86-64 python3-matplotlib
 apt_for "neon" "the part neon" gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 apt_for "arm32" "the part arm32" gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
 apt_for "hdf5" "the C programs of the part hdf5" libhdf5-dev
 apt_for "h5py hdf5 h5examples" "h5py, and some cases of hdf5 and h5examples," hdf5-tools python3-h5py python3-venv
 apt_for "hdf5 h5examples" "the cases with MPI and h5_parallel.py" python3-h5py-mpi openmpi-bin
 mkdir -p build/log
-if wants reference official model; then
+if wants official model; then
   lmc_venv numpy safetensors==0.8.0 xxhash zstandard pytest pytest-xdist || python_packages_ok=0
 fi
 
@@ -480,9 +505,5 @@ for part in $parts; do
   times="$times $part $(($(date +%s) - part_started)),"
 done
 echo "== $(($(date +%s) - started)) s:${times%,}"
-if [ "$skipped" -eq 0 ]; then
-  echo "$passed passed, $failed failed"
-else
-  echo "$passed passed, $failed failed, $skipped skipped"
-fi
+echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -60,6 +60,23 @@
 #define CLI_RUN_WATCH (1u << 21)
 #define CLI_ANALYZE (1u << 22)
 
+/* Options that need no command. */
+#define CLI_OPT_GENERAL (CLI_OPT_TEST | CLI_OPT_VERSION | CLI_OPT_HELP)
+
+/* One option of some commands. An option whose help text differs from command to command has several rows. */
+typedef struct cli_option {
+    unsigned bit;
+    char letter; /* 0: none */
+    const char *name;
+    const char *value; /* NULL: it takes none; else what it is, in capitals */
+    unsigned commands;
+    const char *help; /* lines of at most 59 columns */
+} cli_option;
+
+/* All options; a row without a name ends them. The parser, the help texts and the completions are made from this table.
+ * The manual page has the options, too: tests/checks/check_help.py compares it with the help texts. */
+extern const cli_option cli_options[];
+
 #define CLI_BASE_DIRS_MAX 16
 #define CLI_EXCLUDES_MAX 64
 
@@ -84,7 +101,7 @@ typedef struct cli_args {
     uint64_t settle_ms;   /* milliseconds */
 } cli_args;
 
-/* Reads a step: decimal, at most LMC_ST_RUN_STEP_MAX. Returns 0 if the text is none. */
+/* Reads a step: decimal, at most LMC_RUN_STEP_MAX. Returns 0 if the text is none. */
 int cli_read_step(const char *text, uint64_t *step);
 
 /* Options and operands may come in any order; "--" ends the options. Returns 1, or 0 with *fault and *subject (the

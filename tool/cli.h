@@ -1,5 +1,6 @@
 /*
- * cli.h - what the files of the command lmc-st share: exit statuses, messages, standard output.
+ * cli.h - what the files of the command lmc-st share: commands, exit statuses, messages, standard output, names as
+ * they are shown, completion.
  */
 #ifndef LMC_TOOL_CLI_H
 #define LMC_TOOL_CLI_H
@@ -16,8 +17,8 @@ typedef struct cli_command {
     const char *name;
     unsigned bit; /* CLI_CONVERT ... : its options have it in their table */
     const char *summary;
-    const char *operands;
-    const char *before, *after;       /* help text before and after the options; `after` may be NULL */
+    const char *operands;       /* their kinds in capitals, which completion knows; a blank behind each */
+    const char *before, *after; /* help text before and after the options; `after` may be NULL */
     int (*run)(const cli_args *args); /* returns the exit status */
 } cli_command;
 
@@ -25,8 +26,12 @@ typedef struct cli_command {
 extern const cli_command cli_convert, cli_restore, cli_verify, cli_cat, cli_ls, cli_info, cli_get, cli_diff,
     cli_analyze, cli_bench, cli_doctor, cli_run;
 
-/* The commands of `run`, whose names are of two words; NULL ends them. */
+/* All commands, and those of `run`, whose names are of two words; NULL ends them. */
+extern const cli_command *const cli_commands[];
 extern const cli_command *const cli_run_commands[];
+
+/* Finds a command by its name, such as "convert" or "run add"; NULL: there is none. */
+const cli_command *cli_find_command(const char *name);
 
 /* Number of the signal that asked the program to end, or 0. */
 extern volatile int cli_cancel;
@@ -65,5 +70,40 @@ void cli_follow_reader(void);
 
 /* 1 if SIGPIPE was not ignored when the program began: then a reader that leaves is no fault to tell of. */
 extern int cli_ends_by_sigpipe;
+
+/* ---- names, paths and shapes on a terminal and in JSON (shown.c) ----
+ *
+ * Names come from untrusted files: all of them are printed through these functions. */
+
+/* Copies `src` for display. Control and direction characters, quotes, backslashes and bytes that are no UTF-8 are
+ * escaped. What does not fit is replaced by "...". dst has `capacity` (at least 4) bytes and gets a NUL. */
+void cli_escape(char *dst, size_t capacity, const char *src, size_t src_nbytes);
+
+/* The same for a string with a NUL at its end. Returns dst. */
+const char *cli_shown(char *dst, size_t capacity, const char *src);
+
+/* Writes the shape as "[2,3]". What does not fit `capacity` (at least 8) ends in "...]", and so does a shape that is
+ * NULL for want of memory. */
+void cli_show_shape(const lmc_st_tensor *tensor, char *shown, size_t capacity);
+
+/* Prints a JSON string with its quotes. Characters that cli_escape() escapes become \u escapes; a byte that is no UTF-8
+ * (only paths have such) becomes U+FFFD. */
+void cli_json_string(const char *text, size_t nbytes);
+
+/* The same for a string with a NUL at its end; null for NULL. */
+void cli_json_text(const char *text);
+
+/* Prints stored / original, or null if the original is empty. */
+void cli_json_ratio(uint64_t stored_nbytes, uint64_t nbytes);
+
+/* ---- completion of command lines (complete.c) ---- */
+
+/* The command's name; it is in no help text. */
+#define CLI_COMPLETE "__complete"
+
+/* Prints what fits the last of the words that follow `lmc-st`. The last one may be "". A first line says which files
+ * the shell is to offer besides: "plain" (files with tensors), "archives", "either", "files", "directories", or
+ * nothing. Then a line for each candidate: the word, a tab, a description. Returns the exit status. */
+int cli_complete(int count, char **words);
 
 #endif

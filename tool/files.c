@@ -3,10 +3,9 @@
  */
 #include "tool/files.h"
 
-#include "tool/base.h"
-#include "tool/path.h"
-#include "tool/remove.h"
-#include "tool/text.h"
+#include "tool/inputs.h"
+#include "tool/removal.h"
+#include "tool/tool_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ static void report_base_more(cli_job *job)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     if (job->base_more > 0) {
-        cli_set_diag(&diag, "", LMC_ERR_BASE, "%llu more tensors want that base",
+        cli_set_diag(&diag, "", LMC_ERR_BASE, "%llu more tensors need that base",
                      (unsigned long long)job->base_more);
         memcpy(diag.file, job->base_file, sizeof diag.file);
         (void)cli_report(&diag);
@@ -34,25 +33,19 @@ static void report_base_more(cli_job *job)
 
 /* A base that is another file is so for nearly every tensor: one is named, the others are counted, unless they
  * are what was asked for. */
-static int is_counted(cli_job *job, const lmc_st_diag *diag)
-{
-    if (diag->status != LMC_ERR_BASE || !diag->has_tensor || job->options.salvage)
-        return 0;
-    if (strcmp(job->base_file, diag->file) == 0) {
-        job->base_more++;
-        return 1;
-    }
-    report_base_more(job);
-    memcpy(job->base_file, diag->file, sizeof job->base_file);
-    return 0;
-}
-
 static void show_damage(void *user, const lmc_st_diag *diag)
 {
     cli_job *const job = user;
+    const int is_base = diag->status == LMC_ERR_BASE && diag->has_tensor && !job->options.salvage;
     cli_progress_clear(&job->progress);
-    if (is_counted(job, diag))
+    if (is_base && strcmp(job->base_file, diag->file) == 0) {
+        job->base_more++;
         return;
+    }
+    if (is_base) {
+        report_base_more(job);
+        memcpy(job->base_file, diag->file, sizeof job->base_file);
+    }
     (void)cli_report(diag);
     job->damaged_shown++;
 }
@@ -118,26 +111,6 @@ double cli_job_speed(const cli_job *job)
     return (double)job->result.file_nbytes / (1 << 30) / (seconds > 0 ? seconds : 1);
 }
 
-/* ---- removing inputs ---- */
-
-/* Reads the output back, compares it with the input as that is now, and removes the input. */
-static int remove_input(const cli_work *work, cli_job *job)
-{
-    const char *const archive = work->is_convert ? job->out_path : job->in_path;
-    const char *const plain = work->is_convert ? job->in_path : job->out_path;
-    cli_removal *removal = NULL;
-    job->options.progress = NULL;
-    int status = work->is_convert ? cli_base_allows_removal(job->args, archive, job->in_path) : CLI_OK;
-    if (status == CLI_OK)
-        status = cli_removal_begin(&removal, job->in_path);
-    if (status == CLI_OK && lmc_st_compare(archive, plain, &job->options, &job->diag) != LMC_OK)
-        status = cli_report(&job->diag);
-    if (status == CLI_OK)
-        status = cli_removal_finish(removal);
-    cli_removal_free(removal);
-    return status;
-}
-
 /* ---- all operands ---- */
 
 static int run_job(const cli_work *work, const cli_args *args, const char *in_path, char *out_path)
@@ -149,8 +122,22 @@ static int run_job(const cli_work *work, const cli_args *args, const char *in_pa
     const lmc_status status = work->do_one(&job, is_stream(in_path) ? "standard input" : in_path,
                                            !out_path ? "standard output" : out_path);
     int exit_status = cli_job_end(&job, status);
-    if (exit_status == CLI_OK && (args->seen & CLI_OPT_RM) != 0)
-        exit_status = remove_input(work, &job);
+    if (exit_status == CLI_OK && (args->seen & CLI_OPT_RM) != 0) {
+        /* the output is read back and compared with the input as that is now */
+        const char *const archive = work->is_convert ? out_path : in_path;
+        const char *const plain = work->is_convert ? in_path : out_path;
+        cli_removal *removal = NULL;
+        job.options.progress = NULL;
+        if (work->is_convert)
+            exit_status = cli_base_allows_removal(args, archive, in_path);
+        if (exit_status == CLI_OK)
+            exit_status = cli_removal_begin(&removal, in_path);
+        if (exit_status == CLI_OK && lmc_st_compare(archive, plain, &job.options, &job.diag) != LMC_OK)
+            exit_status = cli_report(&job.diag);
+        if (exit_status == CLI_OK)
+            exit_status = cli_removal_finish(removal);
+        cli_removal_free(removal);
+    }
     const int has_output = exit_status == CLI_OK || (job.options.salvage && job.result.damaged_count > 0);
     if (has_output && job.progress.has_summary)
         work->print_summary(&job);
@@ -212,39 +199,30 @@ static const char *request_fault(const cli_args *args)
     return NULL;
 }
 
-/* The operand whose output in the directory of -o has the name of an earlier one's, which it would replace
- * with -f, after --rm perhaps; NULL if there is none. */
-static const char *find_same_name(const cli_work *work, const cli_args *args)
-{
-    const char *fault = NULL;
-    const char *found = NULL;
-    char **const names = calloc((size_t)args->operand_count, sizeof *names);
-    for (int i = 0; names && i < args->operand_count && !found; i++) {
-        names[i] = work->output_name(args, args->operands[i], &fault);
-        for (int j = 0; j < i && names[i] && !found; j++) {
-            const int is_same =
-                names[j] && strcmp(cli_last_component(names[i]), cli_last_component(names[j])) == 0;
-            found = is_same ? args->operands[i] : NULL;
-        }
-    }
-    for (int i = 0; names && i < args->operand_count; i++)
-        free(names[i]);
-    free(names);
-    return found;
-}
-
 int cli_run_files(const cli_work *work, const cli_args *args)
 {
     int worst = CLI_OK;
+    char shown[160];
     const char *const fault = request_fault(args);
     if (fault)
         return cli_usage_error(work->name, "%s", fault);
-    const char *const same = args->operand_count > 1 && args->output ? find_same_name(work, args) : NULL;
-    if (same) {
-        char shown[160];
+    /* one output in the directory of -o would replace another with -f, after --rm perhaps */
+    const int count = args->operand_count > 1 && args->output ? args->operand_count : 0;
+    const char *same = NULL;
+    char **const names = calloc((size_t)count + 1, sizeof *names);
+    for (int i = 0; names && i < count && !same; i++) {
+        const char *no_name = NULL;
+        names[i] = work->output_name(args, args->operands[i], &no_name);
+        for (int j = 0; j < i && names[i]; j++)
+            if (names[j] && strcmp(cli_last_component(names[i]), cli_last_component(names[j])) == 0)
+                same = args->operands[i];
+    }
+    for (int i = 0; names && i < count; i++)
+        free(names[i]);
+    free(names);
+    if (same)
         return cli_usage_error(work->name, "%s: an earlier input's output has the same name",
                                cli_shown(shown, sizeof shown, same));
-    }
     for (int i = 0; i < args->operand_count && worst < 128; i++) {
         const int exit_status = run_operand(work, args, args->operands[i]);
         worst = exit_status > worst ? exit_status : worst;

@@ -2,7 +2,6 @@
  * main.c - lmc-st: the table of commands, help, signals, and what happens before and after a command.
  */
 #include "tool/cli.h"
-#include "tool/text.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,102 +9,27 @@
 #include <string.h>
 #include <unistd.h>
 
-static const cli_command *const commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_cat,
-                                              &cli_ls,      &cli_info,    &cli_get,    &cli_diff,
-                                              &cli_analyze, &cli_bench,   &cli_doctor, &cli_run};
-#define COMMAND_COUNT (sizeof commands / sizeof commands[0])
+const cli_command *const cli_commands[] = {&cli_convert, &cli_restore, &cli_verify, &cli_cat,     &cli_ls,
+                                           &cli_info,    &cli_get,     &cli_diff,   &cli_analyze, &cli_bench,
+                                           &cli_doctor,  &cli_run,     NULL};
 
 volatile int cli_cancel;
 
-/* ---- standard streams and signals ---- */
-
-/* A file that is opened must not get the number of a standard stream that is closed: what is meant for the
- * stream would go there. Reading and writing go on to fail. */
-static void occupy_standard_streams(void)
-{
-    static const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0)
-            (void)open("/dev/null", flags[fd]);
-}
-
+/* The work notices cli_cancel between two blocks and removes what it has written. */
 static void on_signal(int number)
 {
     __atomic_store_n(&cli_cancel, number, __ATOMIC_RELAXED);
 }
 
-/* The work notices cli_cancel between two blocks and removes what it has written. */
-static void catch_signals(void)
+const cli_command *cli_find_command(const char *name)
 {
-    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = SIG_IGN};
-    struct sigaction old;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGPIPE, &action, &old); /* writing fails with EPIPE instead, and the work cleans up */
-    cli_ends_by_sigpipe = old.sa_handler != SIG_IGN;
-    sigaction(SIGXFSZ, &action, NULL); /* likewise with EFBIG */
-
-    /* without SA_RESTART: printing to a pipe that nobody reads must end too */
-    action.sa_handler = on_signal;
-    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
-        /* what the caller had ignored (nohup, a shell's background job) stays so */
-        if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(ending[i], &action, NULL);
-    }
-}
-
-/* ---- help ---- */
-
-static void print_help(FILE *out)
-{
-    fprintf(out, "lmc-st: lossless archives of model files and checkpoints\n\n");
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  lmc-st %-8s  %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(out, "\n"
-                 "  lmc-st COMMAND --help     what a command does, and its options\n"
-                 "  lmc-st help COMMAND       the same\n"
-                 "  lmc-st -t FILE...         the same as \"lmc-st verify FILE...\"\n"
-                 "  lmc-st --version          print the version\n"
-                 "\n"
-                 "Exit status: 0 success, 1 bad data, 2 wrong usage (also: the output exists, no\n"
-                 "such tensor), 3 input or output failed or memory ran out, 128 + N after signal\n"
-                 "N (130: Ctrl-C; 141: nobody reads the output). The manual is lmc-st(1).\n");
-}
-
-static int print_command_help(const cli_command *command)
-{
-    printf("Usage: lmc-st %s %s[OPTION...]\n\n%s\n", command->name, command->operands, command->before);
-    cli_print_options(command->bit);
-    printf("%s", command->after ? command->after : "");
-    return cli_finish_output();
-}
-
-/* ---- commands ---- */
-
-static const cli_command *find_command(const char *name)
-{
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(commands[i]->name, name) == 0)
-            return commands[i];
+    for (size_t i = 0; cli_commands[i]; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0)
+            return cli_commands[i];
     for (size_t i = 0; cli_run_commands[i]; i++)
         if (strcmp(cli_run_commands[i]->name, name) == 0)
             return cli_run_commands[i];
     return NULL;
-}
-
-/* "run" and "add": the command "run add", if there is one. */
-static void join_run_command(cli_args *args)
-{
-    char name[32];
-    if (!args->command || strcmp(args->command, cli_run.name) != 0 || args->operand_count == 0)
-        return;
-    snprintf(name, sizeof name, "%s %.20s", cli_run.name, args->operands[0]);
-    const cli_command *const command = find_command(name);
-    if (!command)
-        return;
-    args->command = command->name;
-    args->operands++;
-    args->operand_count--;
 }
 
 /* Runs the command if it has all options that were given. */
@@ -124,7 +48,7 @@ static int run_with_options(const cli_command *command, const cli_args *args, un
 static int run_test(const cli_args *args)
 {
     cli_args files = *args;
-    const cli_command *const command = find_command(args->command);
+    const cli_command *const command = cli_find_command(args->command);
     files.command = cli_verify.name;
     if (!command) {
         files.operands--;
@@ -139,24 +63,32 @@ static int run_test(const cli_args *args)
                                            CLI_OPT_LEVEL | CLI_OPT_SALVAGE));
 }
 
-static int run_command(const cli_args *args)
+/* Prints the general help text. */
+static void print_help(FILE *out)
 {
-    char shown[80];
-    const cli_command *const command = find_command(args->command);
-    if (!command) {
-        return cli_usage_error(NULL, "there is no command \"%s\"",
-                               cli_shown(shown, sizeof shown, args->command));
-    }
-    return (args->seen & CLI_OPT_HELP) != 0 ? print_command_help(command)
-                                            : run_with_options(command, args, args->seen);
+    fprintf(out, "lmc-st: lossless archives of model files and checkpoints\n\n");
+    for (size_t i = 0; cli_commands[i]; i++)
+        fprintf(out, "  lmc-st %-8s  %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    fprintf(out, "\n"
+                 "  lmc-st COMMAND --help     what a command does, and its options\n"
+                 "  lmc-st help COMMAND       the same\n"
+                 "  lmc-st -t FILE...         the same as \"lmc-st verify FILE...\"\n"
+                 "  lmc-st --version          print the version\n"
+                 "\n"
+                 "Exit status: 0 success, 1 bad data, 2 wrong usage (also: the output exists, no\n"
+                 "such tensor), 3 input or output failed or memory ran out, 128 + N after signal\n"
+                 "N (130: Ctrl-C; 141: output closed by its reader). The manual is lmc-st(1).\n");
 }
 
 static int run_lmc_st(int argc, char **argv)
 {
     cli_args args;
+    char name[32];
     char shown[80];
     const char *fault = NULL;
     const char *subject = NULL;
+    if (argc > 1 && strcmp(argv[1], CLI_COMPLETE) == 0)
+        return cli_complete(argc - 2, argv + 2);
     if (!cli_args_parse(argc, argv, &args, &fault, &subject))
         return cli_usage_error(NULL, "%s %s", fault, cli_shown(shown, sizeof shown, subject));
     if (args.command && strcmp(args.command, "help") == 0) { /* "help COMMAND": "COMMAND --help" */
@@ -165,24 +97,62 @@ static int run_lmc_st(int argc, char **argv)
         args.operands += args.operand_count > 0;
         args.operand_count -= args.operand_count > 0;
     }
-    join_run_command(&args);
+    if (args.command && strcmp(args.command, cli_run.name) == 0 && args.operand_count > 0) { /* "run add" */
+        snprintf(name, sizeof name, "%s %.20s", cli_run.name, args.operands[0]);
+        const cli_command *const of_run = cli_find_command(name);
+        args.command = of_run ? of_run->name : args.command;
+        args.operands += of_run != NULL;
+        args.operand_count -= of_run != NULL;
+    }
     if ((args.seen & CLI_OPT_VERSION) != 0) {
         printf("lmc-st %s\n", lmc_version_text());
         return cli_finish_output();
     }
-    if (args.command && (args.seen & (CLI_OPT_TEST | CLI_OPT_HELP)) == CLI_OPT_TEST)
+    const int wants_help = (args.seen & CLI_OPT_HELP) != 0;
+    if (!args.command) {
+        print_help(wants_help ? stdout : stderr);
+        return wants_help ? cli_finish_output() : CLI_USAGE;
+    }
+    if ((args.seen & CLI_OPT_TEST) != 0 && !wants_help)
         return run_test(&args);
-    if (args.command)
-        return run_command(&args);
-    const int is_asked = (args.seen & CLI_OPT_HELP) != 0;
-    print_help(is_asked ? stdout : stderr);
-    return is_asked ? cli_finish_output() : CLI_USAGE;
+    const cli_command *const command = cli_find_command(args.command);
+    if (!command) {
+        return cli_usage_error(NULL, "there is no command \"%s\"",
+                               cli_shown(shown, sizeof shown, args.command));
+    }
+    if (!wants_help)
+        return run_with_options(command, &args, args.seen);
+    printf("Usage: lmc-st %s %s[OPTION...]\n\n%s\n", command->name, command->operands, command->before);
+    cli_print_options(command->bit);
+    printf("%s", command->after ? command->after : "");
+    return cli_finish_output();
 }
 
 int main(int argc, char **argv)
 {
-    occupy_standard_streams();
-    catch_signals();
+    static const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = SIG_IGN};
+    struct sigaction old;
+
+    /* a file that is opened must not get the number of a standard stream that is closed: what is meant for the
+     * stream would go there; reading and writing go on to fail */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", flags[fd]);
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGPIPE, &action, &old); /* writing fails with EPIPE instead, and the work cleans up */
+    cli_ends_by_sigpipe = old.sa_handler != SIG_IGN;
+    sigaction(SIGXFSZ, &action, NULL); /* likewise with EFBIG */
+
+    /* without SA_RESTART: printing to a pipe that nobody reads must end too */
+    action.sa_handler = on_signal;
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
+        /* what the caller had ignored (nohup, a shell's background job) stays so */
+        if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(ending[i], &action, NULL);
+    }
     const int status = run_lmc_st(argc, argv);
     cli_follow_reader();
     return status;

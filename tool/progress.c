@@ -3,7 +3,7 @@
  */
 #include "tool/progress.h"
 
-#include "tool/text.h"
+#include "tool/cli.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,9 +41,18 @@ double cli_progress_seconds(const cli_progress *progress)
     return now_seconds() - progress->started;
 }
 
-static void draw(const cli_progress *progress, uint64_t done_nbytes, uint64_t total_nbytes, double seconds)
+void cli_progress_update(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
 {
+    cli_progress *const progress = user;
     char bar[BAR_CELLS + 1];
+    if (!progress->is_shown)
+        return;
+    const double now = now_seconds();
+    const double seconds = now - progress->started;
+    if (seconds < DRAW_SECONDS || now - progress->drawn < DRAW_SECONDS)
+        return;
+    progress->drawn = now;
+    progress->is_drawn = 1;
     const double share = total_nbytes == 0 ? 1 : (double)done_nbytes / (double)total_nbytes;
     const int filled = (int)(share * BAR_CELLS);
     const double speed = seconds > 0 ? (double)done_nbytes / seconds : 0;
@@ -55,19 +64,6 @@ static void draw(const cli_progress *progress, uint64_t done_nbytes, uint64_t to
             (int)(share * 100), (double)done_nbytes / (1 << 20), speed / (1 << 30), (long)left / 60,
             (long)left % 60);
     fflush(stderr);
-}
-
-void cli_progress_update(void *user, uint64_t done_nbytes, uint64_t total_nbytes)
-{
-    cli_progress *const progress = user;
-    if (!progress->is_shown)
-        return;
-    const double now = now_seconds();
-    if (now - progress->started < DRAW_SECONDS || now - progress->drawn < DRAW_SECONDS)
-        return;
-    progress->drawn = now;
-    progress->is_drawn = 1;
-    draw(progress, done_nbytes, total_nbytes, now - progress->started);
 }
 
 void cli_progress_clear(cli_progress *progress)

@@ -2,7 +2,6 @@
  * report.c - messages on standard error, exit statuses, and the end of standard output.
  */
 #include "tool/cli.h"
-#include "tool/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -55,7 +55,7 @@ static int is_digit(const parser *parser)
 static int read_number(parser *parser, uint64_t *number)
 {
     if (!is_digit(parser))
-        return fail_slice(parser, "a number is expected where \"%.16s\" stands", parser->at);
+        return fail_slice(parser, "a number is expected at \"%.16s\"", parser->at);
     *number = 0;
     for (; is_digit(parser); parser->at++)
         if (__builtin_mul_overflow(*number, 10, number) ||
@@ -66,19 +66,6 @@ static int read_number(parser *parser, uint64_t *number)
 
 /* ---- one dimension ---- */
 
-static int read_index(parser *parser, size_t dim, uint64_t size, int is_negative, uint64_t number,
-                      picked *picked)
-{
-    const int is_inside = is_negative ? number >= 1 && number <= size : number < size;
-    if (!is_inside) {
-        return fail_slice(parser, "index %s%llu is outside dimension %zu, which has size %llu",
-                          is_negative ? "-" : "", (unsigned long long)number, dim, (unsigned long long)size);
-    }
-    picked->begin = is_negative ? size - number : number;
-    picked->end = picked->begin + 1;
-    return 1;
-}
-
 /* After the colon. */
 static int read_stop(parser *parser, uint64_t size, const char *what, picked *picked)
 {
@@ -87,20 +74,21 @@ static int read_stop(parser *parser, uint64_t size, const char *what, picked *pi
     if (is_digit(parser) && !read_number(parser, &picked->end))
         return 0;
     if (*parser->at == '-')
-        return fail_slice(parser, "a negative number cannot begin or end a range");
+        return fail_slice(parser, "a range cannot start or end at a negative number");
     if (picked->end > size || picked->begin > size) {
         return fail_slice(parser, "%llu is beyond %s, which has size %llu",
                           (unsigned long long)(picked->end > size ? picked->end : picked->begin), what,
                           (unsigned long long)size);
     }
     if (picked->begin > picked->end) {
-        return fail_slice(parser, "the range begins at %llu, behind its end at %llu",
+        return fail_slice(parser, "the range starts at %llu, after its end at %llu",
                           (unsigned long long)picked->begin, (unsigned long long)picked->end);
     }
     skip_spaces(parser);
     return *parser->at != ':' || fail_slice(parser, "a range has no step");
 }
 
+/* An index, or a range. */
 static int read_dim(parser *parser, size_t dim, uint64_t size, picked *picked)
 {
     char what[40];
@@ -108,43 +96,26 @@ static int read_dim(parser *parser, size_t dim, uint64_t size, picked *picked)
     const int is_negative = try_take(parser, '-');
     const int has_number = is_negative || is_digit(parser);
     snprintf(what, sizeof what, "dimension %zu", dim);
-    picked->begin = 0;
     if (has_number && !read_number(parser, &number))
         return 0;
-    if (!try_take(parser, ':')) {
-        return has_number ? read_index(parser, dim, size, is_negative, number, picked)
-                          : fail_slice(parser, "an index or a range is expected for dimension %zu", dim);
-    }
-    if (is_negative)
-        return fail_slice(parser, "a negative number cannot begin or end a range");
     picked->begin = number;
-    return read_stop(parser, size, what, picked);
+    if (try_take(parser, ':')) {
+        return is_negative ? fail_slice(parser, "a range cannot start or end at a negative number")
+                           : read_stop(parser, size, what, picked);
+    }
+    if (!has_number)
+        return fail_slice(parser, "an index or a range is expected for %s", what);
+    const int is_inside = is_negative ? number >= 1 && number <= size : number < size;
+    if (!is_inside) {
+        return fail_slice(parser, "index %s%llu is outside %s, which has size %llu", is_negative ? "-" : "",
+                          (unsigned long long)number, what, (unsigned long long)size);
+    }
+    picked->begin = is_negative ? size - number : number;
+    picked->end = picked->begin + 1;
+    return 1;
 }
 
 /* ---- all of them ---- */
-
-/* Reads "[...]"; picks[] gets one entry per dimension of the tensor. */
-static int read_dims(parser *parser, const lmc_st_tensor *tensor, picked *picks)
-{
-    size_t dim = 0;
-    if (!try_take(parser, '['))
-        return fail_slice(parser, "a slice begins with '['");
-    do {
-        if (dim == tensor->rank)
-            return fail_slice(parser, "there are more indices than dimensions: the rank is %zu",
-                              tensor->rank);
-        if (!read_dim(parser, dim, tensor->shape[dim], &picks[dim]))
-            return 0;
-        dim++;
-    } while (try_take(parser, ','));
-    if (!try_take(parser, ']') || *parser->at != '\0')
-        return fail_slice(parser, "',' or ']' is expected where \"%.16s\" stands", parser->at);
-    for (; dim < tensor->rank; dim++) {
-        picks[dim].begin = 0;
-        picks[dim].end = tensor->shape[dim];
-    }
-    return 1;
-}
 
 /* Places the runs, from the innermost dimension outwards; all is counted in bits. A run goes through all dimensions
  * that are picked whole, and through the next one. Returns 0 if nothing is picked. In other cases no product overflows:
@@ -176,15 +147,6 @@ static int place_runs(const lmc_st_tensor *tensor, const picked *picks, cli_slic
     return 1;
 }
 
-/* Every run begins at a byte if the first one does, and all steps between indices that are taken are whole bytes. */
-static int is_bytes(const cli_slice *slice, uint64_t run_nbits, uint64_t first_bit)
-{
-    uint64_t all = run_nbits | first_bit;
-    for (size_t dim = 0; dim < slice->outer_count; dim++)
-        all |= slice->outer[dim].count > 1 ? slice->outer[dim].stride_nbits : 0;
-    return all % 8 == 0;
-}
-
 size_t cli_slice_name_length(const char *operand)
 {
     const size_t length = strlen(operand);
@@ -196,19 +158,36 @@ int cli_slice_parse(const char *text, const lmc_st_tensor *tensor, cli_slice *sl
                     char fault[CLI_SLICE_FAULT_NBYTES])
 {
     picked picks[LMC_ST_RANK_MAX];
+    size_t rank = 0; /* dimensions that are picked */
     parser parser = {text, fault};
     uint64_t run_nbits = 0;
     uint64_t first_bit = 0;
     memset(slice, 0, sizeof *slice);
-    if (!read_dims(&parser, tensor, picks))
-        return 0;
+    if (!try_take(&parser, '['))
+        return fail_slice(&parser, "a slice begins with '['");
+    do {
+        if (rank == tensor->rank)
+            return fail_slice(&parser, "there are more indices than dimensions: the rank is %zu", rank);
+        if (!read_dim(&parser, rank, tensor->shape[rank], &picks[rank]))
+            return 0;
+        rank++;
+    } while (try_take(&parser, ','));
+    if (!try_take(&parser, ']') || *parser.at != '\0')
+        return fail_slice(&parser, "',' or ']' is expected at \"%.16s\"", parser.at);
+    for (; rank < tensor->rank; rank++)
+        picks[rank] = (picked){0, tensor->shape[rank]};
     if (!place_runs(tensor, picks, slice, &run_nbits, &first_bit)) {
         memset(slice, 0, sizeof *slice);
         return 1;
     }
-    if (!is_bytes(slice, run_nbits, first_bit)) {
+    /* every run begins at a byte if the first one does, and all steps between indices that are taken are whole bytes */
+    uint64_t all = run_nbits | first_bit;
+    for (size_t dim = 0; dim < slice->outer_count; dim++)
+        all |= slice->outer[dim].count > 1 ? slice->outer[dim].stride_nbits : 0;
+    if (all % 8 != 0) {
         return fail_slice(
-            &parser, "elements of %s are narrower than a byte, and this slice does not fall on whole bytes",
+            &parser,
+            "elements of %s are narrower than a byte, and this slice does not start and end at whole bytes",
             tensor->dtype_name);
     }
     slice->run_nbytes = run_nbits / 8;
@@ -235,7 +214,7 @@ int cli_slice_range(const char *text, uint64_t nbytes, uint64_t *first_byte, uin
     parser parser = {text, fault};
     picked picked = {0, 0};
     if (*text == '-')
-        return fail_slice(&parser, "a negative number cannot begin or end a range");
+        return fail_slice(&parser, "a range cannot start or end at a negative number");
     if (is_digit(&parser) && !read_number(&parser, &picked.begin))
         return 0;
     if (!try_take(&parser, ':'))

@@ -5,7 +5,7 @@
 #ifndef LMC_TOOL_SLICE_H
 #define LMC_TOOL_SLICE_H
 
-#include "lmc_st.h"
+#include "lmc_st_experimental.h"
 
 #define CLI_SLICE_FAULT_NBYTES 160
 

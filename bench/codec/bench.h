@@ -101,7 +101,7 @@ typedef struct bench_range_row {
     size_t tensor_nbytes, range_nbytes;
     double range_us[2];  /* lmc_decode_range() */
     double blocks_us[2]; /* lmc_decode_block() of an open frame, for every block that the range touches */
-    double open_us[2];   /* lmc_frame_open() */
+    double open_us[2];   /* lmc_frame_create() */
     double copy_us;      /* memcpy of ranges of the content, at the same places */
 } bench_range_row;
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bench/codec/bench.h"
-#include "lmc_st.h"
+#include "lmc_st_experimental.h"
 
 static lmc_dtype commonest_dtype(const lmc_st_file *file, uint64_t *nbytes)
 {
@@ -38,7 +38,7 @@ int bench_data_load(bench_data *data, const char *path, size_t nbytes)
     lmc_st_file *file;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     uint64_t once;
-    if (lmc_st_open(path, &file, &diag) != LMC_OK) {
+    if (lmc_st_open(path, NULL, &file, &diag) != LMC_OK) {
         fprintf(stderr, "bench: %s: %s\n", path, diag.text);
         return -1;
     }

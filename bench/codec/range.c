@@ -36,7 +36,7 @@ static int read_copy(range_run *run, size_t at)
 static int read_range(range_run *run, size_t at)
 {
     const lmc_status status =
-        lmc_decode_range(run->ctx, run->frame, run->frame_nbytes, NULL, 0, at, run->range_nbytes, run->back);
+        lmc_decode_range(run->ctx, run->frame, run->frame_nbytes, at, run->range_nbytes, run->back);
     return status == LMC_OK ? 0 : -1;
 }
 
@@ -48,7 +48,7 @@ static int read_blocks(range_run *run, size_t at)
         size_t stored_nbytes, content_nbytes;
         lmc_block_entry entry;
         if (lmc_frame_block(run->open, i, &offset, &stored_nbytes, &content_nbytes) != LMC_OK ||
-            lmc_decode_block(run->ctx, run->open, i, run->frame + offset, stored_nbytes, NULL, 0, run->block,
+            lmc_decode_block(run->ctx, run->open, i, run->frame + offset, stored_nbytes, run->block,
                              block_nbytes, &entry) != LMC_OK)
             return -1;
         const size_t begin = i * block_nbytes, from = at > begin ? at - begin : 0;
@@ -63,8 +63,8 @@ static int open_frame(range_run *run)
     const uint8_t *const tail = run->frame + run->frame_nbytes - run->info.tail_nbytes;
     lmc_frame_free(run->open);
     run->open = NULL;
-    return lmc_frame_open(run->ctx, run->frame, run->info.head_nbytes, tail, (size_t)run->info.tail_nbytes,
-                          run->frame_nbytes, &run->open) == LMC_OK
+    return lmc_frame_create(run->ctx, run->frame, run->info.head_nbytes, tail, (size_t)run->info.tail_nbytes,
+                            run->frame_nbytes, &run->open) == LMC_OK
                ? 0
                : -1;
 }
@@ -108,9 +108,9 @@ static int make_frame(range_run *run, lmc_level level)
             return -1;
     }
     run->info = (lmc_info)LMC_INIT(lmc_info);
-    if (lmc_encode(run->ctx, &params, run->data->bytes, run->tensor_nbytes, NULL, 0, run->frame,
-                   run->frame_capacity, &run->frame_nbytes) != LMC_OK ||
-        lmc_read_info(run->frame, run->frame_nbytes, &run->info, NULL) != LMC_OK)
+    if (lmc_encode(run->ctx, &params, run->data->bytes, run->tensor_nbytes, run->frame, run->frame_capacity,
+                   &run->frame_nbytes) != LMC_OK ||
+        lmc_frame_read_info(run->frame, run->frame_nbytes, &run->info, NULL) != LMC_OK)
         return -1;
     free(run->block);
     run->block = malloc(run->info.block_nbytes);

@@ -122,7 +122,7 @@ static void show_heading(bench_report *report, row_kind kind)
     if (kind == RANGE_ROW) {
         printf("\nRandom ranges of a frame in memory; microseconds a range, with checksums / without:\n");
         printf("%-16s %-11s %-11s %8s %8s |%21s |%21s |%21s |%8s\n", "data", "codec", "kernels", "tensor",
-               "range", "lmc_decode_range", "lmc_decode_block", "lmc_frame_open", "memcpy");
+               "range", "lmc_decode_range", "lmc_decode_block", "lmc_frame_create", "memcpy");
         return;
     }
     printf("\n%s, GiB/s; bare: without checksums, hash: their share of the time:\n",

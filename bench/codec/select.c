@@ -1,5 +1,5 @@
 /*
- * select.c - the choice of a kernel set in lmc-bench, in the place of codec/kernels/select.c: the linker finds
+ * select.c - the choice of a kernel set in lmc-bench, instead of codec/kernels/select.c: the linker finds
  * lmc_kernels_get() here and leaves the library's file out. lmc-bench can change the set while it runs, and can leave
  * out checksums. The library has no such switch.
  */

@@ -42,9 +42,9 @@ static int encode_pass(lmc_run *run)
     const size_t nbytes = run->shape->tensor_nbytes;
     for (size_t i = 0; i < run->shape->tensor_count; i++)
         for (unsigned r = 0; r < run->shape->rounds; r++)
-            if (lmc_encode(run->ctx, &run->params, run->data->bytes + i * nbytes, nbytes, base_of(run, i),
-                           nbytes, run->frames + i * run->frame_capacity, run->frame_capacity,
-                           &run->frame_nbytes[i]) != LMC_OK)
+            if (lmc_encode_delta(run->ctx, &run->params, run->data->bytes + i * nbytes, nbytes,
+                                 base_of(run, i), nbytes, run->frames + i * run->frame_capacity,
+                                 run->frame_capacity, &run->frame_nbytes[i]) != LMC_OK)
                 return -1;
     return 0;
 }
@@ -55,8 +55,9 @@ static int decode_pass(lmc_run *run)
     size_t back_nbytes;
     for (size_t i = 0; i < run->shape->tensor_count; i++)
         for (unsigned r = 0; r < run->shape->rounds; r++)
-            if (lmc_decode(run->ctx, run->frames + i * run->frame_capacity, run->frame_nbytes[i],
-                           base_of(run, i), nbytes, run->back + i * nbytes, nbytes, &back_nbytes) != LMC_OK ||
+            if (lmc_decode_delta(run->ctx, run->frames + i * run->frame_capacity, run->frame_nbytes[i],
+                                 base_of(run, i), nbytes, run->back + i * nbytes, nbytes,
+                                 &back_nbytes) != LMC_OK ||
                 back_nbytes != nbytes)
                 return -1;
     return 0;

@@ -21,11 +21,12 @@ static size_t lmc_encode_unit(const delta_method *method, delta_work *work, cons
     lmc_params_init(&params);
     params.dtype = unit->dtype;
     params.level = (lmc_level)method->option;
-    params.thread_count = method->thread_count;
     if (!unit->has_base)
         base = NULL;
-    return lmc_encode(work->lmc, &params, content, unit->nbytes, base, unit->nbytes, dst, capacity, &size) ==
-                   LMC_OK
+    if (lmc_ctx_set_thread_count(work->lmc, method->thread_count) != LMC_OK)
+        return 0;
+    return lmc_encode_delta(work->lmc, &params, content, unit->nbytes, base, unit->nbytes, dst, capacity,
+                            &size) == LMC_OK
                ? size
                : 0;
 }
@@ -44,7 +45,7 @@ static int lmc_decode_unit(const delta_method *method, delta_work *work, const d
     if (lmc_ctx_set_thread_count(work->lmc, method->thread_count) != LMC_OK)
         return -1;
     const lmc_status status =
-        lmc_decode(work->lmc, src, src_nbytes, base, unit->nbytes, dst, unit->nbytes, &size);
+        lmc_decode_delta(work->lmc, src, src_nbytes, base, unit->nbytes, dst, unit->nbytes, &size);
     return status == LMC_OK && size == unit->nbytes ? 0 : -1;
 }
 
@@ -56,7 +57,8 @@ static int lmc_decode_ranges(const delta_method *method, delta_work *work, const
         return -1;
     for (size_t at = 0; at < unit->nbytes; at += RANGE_NBYTES) {
         const size_t left = unit->nbytes - at, nbytes = left < RANGE_NBYTES ? left : RANGE_NBYTES;
-        if (lmc_decode_range(work->lmc, src, src_nbytes, base, unit->nbytes, at, nbytes, dst + at) != LMC_OK)
+        if (lmc_decode_delta_range(work->lmc, src, src_nbytes, base, unit->nbytes, at, nbytes, dst + at) !=
+            LMC_OK)
             return -1;
     }
     return 0;

@@ -6,7 +6,7 @@
 
 #include "bench/codec/bench.h"
 #include "bench/delta/delta.h"
-#include "lmc_st.h"
+#include "lmc_st_experimental.h"
 
 /* bzip2 and the lists count in 32 bits. */
 #define NBYTES_MAX (1u << 30)
@@ -75,7 +75,7 @@ static void complete_pair(delta_pair *pair)
 static int find_in_base(const lmc_st_file *base, const lmc_st_tensor *tensor, uint64_t *index)
 {
     lmc_st_tensor other = LMC_INIT(lmc_st_tensor);
-    return lmc_st_find(base, tensor->name, tensor->name_nbytes, index) &&
+    return lmc_st_find_tensor_sized(base, tensor->name, tensor->name_nbytes, index) &&
            lmc_st_tensor_info(base, *index, &other) == LMC_OK && other.dtype == tensor->dtype &&
            other.nbytes == tensor->nbytes;
 }
@@ -144,7 +144,8 @@ int delta_pair_load(delta_pair *pair, const char *base_path, const char *path, s
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     memset(pair, 0, sizeof *pair);
     snprintf(pair->name, sizeof pair->name, "%s -> %s", file_name(base_path), file_name(path));
-    int failed = lmc_st_open(base_path, &base, &diag) != LMC_OK || lmc_st_open(path, &file, &diag) != LMC_OK;
+    int failed = lmc_st_open(base_path, NULL, &base, &diag) != LMC_OK ||
+                 lmc_st_open(path, NULL, &file, &diag) != LMC_OK;
     if (failed)
         fprintf(stderr, "lmc-bench-delta: %s: %s\n", diag.file, diag.text);
     else

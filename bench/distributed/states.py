@@ -6,8 +6,8 @@ A folder has step03000.KIND.safetensors and step03010.KIND.safetensors, as examp
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tool"))
-from tensors import read_tensors, rotated  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import read_tensors, rotated  # noqa: E402
 
 OLD, NEW = "step03000", "step03010"
 STATES = {"weights": ("bf16",), "whole": ("bf16", "f32", "optim")}  # whole: with master weights and moments of Adam

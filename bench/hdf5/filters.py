@@ -18,7 +18,6 @@ work.
 --ratio compares stored bytes at 64 KiB and 1 MiB chunks with the archive that lmc-st makes of the same values as one
 tensor.
 """
-import argparse
 import json
 import os
 import platform
@@ -35,6 +34,9 @@ for variable in ("LMC_NUM_THREADS", "BLOSC_NTHREADS", "BLOSC2_NTHREADS", "OMP_NU
 import h5py
 import hdf5plugin
 import numpy
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import command_line, machine_name, write_report  # noqa: E402
 
 LMC = 59810
 GIB = 1 << 30
@@ -149,10 +151,8 @@ def measure(sets, folder, arguments):
 # ---- reporting -----------------------------------------------------------------------------------
 
 def machine():
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    return (f"{models[0] if models else platform.machine()}, Python {platform.python_version()}, "
-            f"h5py {h5py.__version__}, HDF5 {h5py.version.hdf5_version}, hdf5plugin {hdf5plugin.version}")
+    return (f"{machine_name()}, Python {platform.python_version()}, h5py {h5py.__version__}, "
+            f"HDF5 {h5py.version.hdf5_version}, hdf5plugin {hdf5plugin.version}")
 
 
 def groups(results):
@@ -206,12 +206,10 @@ def print_ratios(sets, folder, lmc_st):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, 9)
     parser.add_argument("files", nargs="+", metavar="FILE.safetensors")
     parser.add_argument("--chunk-kib", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
-    parser.add_argument("--json", metavar="OUT")
     parser.add_argument("--ratio", metavar="LMC_ST", help="only compare sizes with archives of this lmc-st")
     arguments = parser.parse_args()
     if not h5py.h5z.filter_avail(LMC):
@@ -229,11 +227,8 @@ def main():
     print(f"{machine()}; chunks of {arguments.chunk_kib} KiB, one thread, fastest of "
           f"{arguments.rounds}{', CPU time' if arguments.clock == 'cpu' else ''}")
     print_table(results)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="ascii") as file:
-            json.dump({"machine": machine(), "chunk_kib": arguments.chunk_kib, "rounds": arguments.rounds,
-                       "results": results}, file, indent=1)
-            file.write("\n")
+    write_report(arguments.json, {"machine": machine(), "chunk_kib": arguments.chunk_kib, "rounds": arguments.rounds,
+                            "results": results})
 
 
 if __name__ == "__main__":

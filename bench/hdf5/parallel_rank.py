@@ -18,8 +18,8 @@ import lmcodec
 import numpy
 from mpi4py import MPI
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tool"))
-from tensors import read_tensors  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import read_tensors  # noqa: E402
 
 LMC = {"compression": 59810}
 GZIP = {"compression": "gzip", "compression_opts": 1, "shuffle": True}

@@ -14,16 +14,19 @@ Times are of the clock, the fastest of --rounds: `run add` beside `convert --bas
 restore` of the step with the longest chain beside that of its key frame. What was restored is compared.
 """
 
-import argparse
 import filecmp
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
 import numpy
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import command_line, write_report  # noqa: E402
 
 KEY_EVERY = 8
 LEFT_OUT = "gradients"
@@ -126,13 +129,9 @@ def measure_restoring(tool, run, folder, steps, chain, work, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build")
-    parser.add_argument("series")
+    parser = command_line(__doc__, 3, "build", "series")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--zstd-level", type=int, default=19)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     tool = os.path.join(options.build, "tool", "lmc-st")
     steps = find_snapshots(options.series, options.count)
@@ -160,9 +159,7 @@ def main():
     print("stored: run %.4f, alone %.4f, XOR zstd -%d %s" % (result["run"], result["alone"], options.zstd_level, other))
     print("run add %.3f s, convert --base %.3f s: %.2f" % (added, converted, added / converted))
     print("run restore: key frame %.3f s, a step on a chain of %d %.3f s: %.2f" % (key, links, last, last / key))
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
+    write_report(options.json, result)
 
 
 if __name__ == "__main__":

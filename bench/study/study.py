@@ -17,7 +17,6 @@ fastest round, in MB of content a second of CPU time; grouping and XOR are not i
 base is in LMC's. An engine whose Python package is missing is left out, with a line that says so. Needs numpy.
 """
 
-import argparse
 import bz2
 import ctypes
 import gzip
@@ -31,8 +30,8 @@ import time
 
 import numpy
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tool"))
-from measured import machine_name  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import circumstances, command_line, write_report  # noqa: E402
 
 MB = 10**6
 KINDS = ("weights.bf16", "weights.f32", "adam_m", "adam_v", "gradients")  # files of a snapshot
@@ -116,15 +115,14 @@ def read_json(*command):
 class Params(ctypes.Structure):
     """lmc_params of lmc.h"""
     _fields_ = [("struct_size", ctypes.c_size_t), ("dtype", ctypes.c_int), ("level", ctypes.c_int),
-                ("block_log2", ctypes.c_uint), ("thread_count", ctypes.c_uint), ("row_nbytes", ctypes.c_uint32),
-                ("base_form", ctypes.c_int)]
+                ("block_log2", ctypes.c_uint), ("row_nbytes", ctypes.c_uint32), ("base_form", ctypes.c_int)]
 
 
 class Lmc:
     """The calls of lmc.h for whole tensors."""
 
     def __init__(self, build):
-        self.library = ctypes.CDLL(os.path.join(build, "codec", "liblmc.so"))
+        self.library = ctypes.CDLL(os.path.join(build, "lib", "liblmc.so"))
         self.context = ctypes.c_void_p()
         self.check(self.library.lmc_ctx_create(None, ctypes.byref(self.context)))
 
@@ -153,14 +151,14 @@ class Lmc:
     def encode(self, params, content, base, room):
         """Returns the bytes of the frame, which `room` has then."""
         nbytes, size = ctypes.c_size_t(), ctypes.c_size_t(len(content))
-        self.check(self.library.lmc_encode(self.context, ctypes.byref(params), content, size, base, size, room,
-                                           ctypes.c_size_t(len(room)), ctypes.byref(nbytes)))
+        self.check(self.library.lmc_encode_delta(self.context, ctypes.byref(params), content, size, base, size, room,
+                                                 ctypes.c_size_t(len(room)), ctypes.byref(nbytes)))
         return nbytes.value
 
     def decode(self, frame, nbytes, base, room):
         size, decoded = ctypes.c_size_t(len(room)), ctypes.c_size_t()
-        self.check(self.library.lmc_decode(self.context, frame, ctypes.c_size_t(nbytes), base, size, room, size,
-                                           ctypes.byref(decoded)))
+        self.check(self.library.lmc_decode_delta(self.context, frame, ctypes.c_size_t(nbytes), base, size, room,
+                                                 size, ctypes.byref(decoded)))
 
 
 def read_tensors(path):
@@ -287,20 +285,14 @@ def show_engines(model, rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build")
-    parser.add_argument("series")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", metavar="FILE")
+    parser = command_line(__doc__, 3, "build", "series")
     arguments = parser.parse_args()
     tool, lmc = os.path.join(arguments.build, "tool", "lmc-st"), Lmc(arguments.build)
     with open(os.path.join(arguments.series, "series.json"), encoding="ascii") as file:
         series = json.load(file)
-    version = subprocess.run([tool, "--version"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()[-1]
-    report = {"machine": machine_name(), "core_count": os.cpu_count(), "lmc_version": version,
-              "date": time.strftime("%Y-%m-%d"), "torch": series["torch"], "left_out": find_engines()[1],
+    report = {**circumstances(arguments.build), "torch": series["torch"], "left_out": find_engines()[1],
               "models": series["models"], "rows": []}
-    print(f"machine: {report['machine']}, {report['core_count']} cores, LMC {version}; "
+    print(f"machine: {report['machine']}, {report['core_count']} cores, LMC {report['lmc_version']}; "
           f"trained by torch {series['torch']}")
     for name, reason in report["left_out"].items():
         print(f"{name} is left out: {reason}")
@@ -309,10 +301,7 @@ def main():
         report["rows"] += rows
         for what, show in (("alone", show_alone), ("delta", show_deltas), ("engine", show_engines)):
             show(facts["name"], [row for row in rows if row["what"] == what])
-    if arguments.json:
-        with open(arguments.json, "w", encoding="ascii") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
+    write_report(arguments.json, report)
 
 
 if __name__ == "__main__":

@@ -15,17 +15,18 @@ safetensors file that has the same tensors.
 and as safetensors files with the same tensors. Alternately; the fastest of --rounds counts. Nothing is flushed.
 """
 
-import argparse
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import torch
 from safetensors.torch import save_file
 
-from measured import GIB, MIB, machine_name, run
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import GIB, MIB, circumstances, command_line, run, write_report  # noqa: E402
 
 WORDS, CONTEXT, DEPTH, BATCH = 8192, 64, 6, 8
 SUCCESSORS = 8
@@ -255,17 +256,14 @@ def show_speed(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build")
+    parser = command_line(__doc__, 5, "build")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--gib", type=float, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     tool = os.path.join(arguments.build, "tool", "lmc-st")
-    report = {"machine": machine_name(), "core_count": os.cpu_count(), "torch": torch.__version__,
+    report = {**circumstances(), "torch": torch.__version__,
               "steps": arguments.steps, "width": arguments.width, "rows": [], "speed": []}
     print(f"machine: {report['machine']}, {report['core_count']} cores; torch {torch.__version__}")
     with tempfile.TemporaryDirectory(prefix="lmc-checkpoint-") as folder:
@@ -278,10 +276,7 @@ def main():
                 rows = measure_speed(arguments.build, folder, count, nbytes, arguments.rounds)
             show_speed(rows)
             report["speed"] += rows
-    if arguments.json:
-        with open(arguments.json, "w", encoding="ascii") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
+    write_report(arguments.json, report)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,14 @@ The page cache is warm, nothing is flushed; time is the fastest of several round
 highest. Large files get 3 rounds. What does not fit the disk is left out with a word.
 """
 
-import argparse
-import datetime
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 
-from measured import GIB, KIB, MIB, machine_name, make_model, run, size_text
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import GIB, KIB, MIB, circumstances, command_line, make_model, run, size_text, write_report  # noqa: E402
 
 SIZES = [MIB << 2 * k for k in range(7)]
 COUNTS = [10 ** k for k in range(6)]
@@ -94,23 +92,8 @@ class Measurement:
             self.measure(what, tensor_nbytes, count)
 
 
-def write_json(path, arguments, rows):
-    done = subprocess.run([os.path.join(arguments.build, "tool", "lmc-st"), "--version"],
-                          stdout=subprocess.PIPE, text=True, check=True)
-    head = {"lmc_version": done.stdout.split()[1], "machine": machine_name(), "core_count": os.cpu_count(),
-            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "thread_count": arguments.threads, "round_count": arguments.rounds, "range_nbytes": RANGE_NBYTES,
-            "command": " ".join(["growth.py", *(os.path.basename(word) for word in sys.argv[3:])])}
-    with open(path, "w", encoding="ascii") as file:
-        file.write(json.dumps(head)[:-1] + ',\n "rows": [\n  ' + ",\n  ".join(map(json.dumps, rows)) + "\n]}\n")
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build")
-    parser.add_argument("folder")
-    parser.add_argument("--json")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = command_line(__doc__, 5, "build", "folder")
     parser.add_argument("-j", "--threads", type=int, default=2)
     parser.add_argument("--gib-max", type=float, default=4)
     parser.add_argument("--count-max", type=int, default=100000)
@@ -119,13 +102,14 @@ def main():
     folder = tempfile.mkdtemp(prefix="growth-", dir=arguments.folder)
     try:
         measurement = Measurement(arguments, folder)
-        print(f"machine: {machine_name()}, {os.cpu_count()} cores; -j {arguments.threads}, --no-fsync, page cache "
+        head = circumstances(arguments.build)
+        print(f"machine: {head['machine']}, {head['core_count']} cores; -j {arguments.threads}, --no-fsync, page cache "
               f"warm, fastest of {arguments.rounds}")
         measurement.series("One tensor", "size", [(n, 1) for n in SIZES if n <= arguments.gib_max * GIB])
         measurement.series(f"Tensors of {size_text(SMALL_NBYTES)}", "count",
                            [(SMALL_NBYTES, n) for n in COUNTS if n <= arguments.count_max])
-        if arguments.json:
-            write_json(arguments.json, arguments, measurement.rows)
+        write_report(arguments.json, {**head, "thread_count": arguments.threads, "round_count": arguments.rounds,
+                                      "range_nbytes": RANGE_NBYTES, "rows": measurement.rows})
     finally:
         shutil.rmtree(folder)
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "bench/codec/bench.h"
-#include "lmc_st.h"
+#include "lmc_st_experimental.h"
 
 /* Tensors read one circle of values, each from another place on. */
 #define CIRCLE_NBYTES ((size_t)32 << 20)

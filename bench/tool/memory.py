@@ -12,7 +12,8 @@ import struct
 import sys
 import tempfile
 
-from measured import GIB, MIB, make_model, run
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import GIB, MIB, make_model, run  # noqa: E402
 
 
 def header_nbytes(path):

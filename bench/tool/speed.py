@@ -11,14 +11,14 @@ the page cache gains from two cores. Other work on the machine lowers the scalin
 should be about equal.
 """
 
-import argparse
-import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 
-from measured import GIB, MIB, make_model, run
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import GIB, MIB, command_line, make_model, run, write_report  # noqa: E402
 
 
 def model_shapes(gib):
@@ -104,19 +104,13 @@ def measure_speed(build, folder, arguments):
                   f"{row['cpu_seconds_1']:.2f} | {row['cpu_seconds_n']:.2f} | {row['gib_per_second_n']:.2f} | "
                   f"{row['times_cp_1']:.2f} | {row['times_cp_n']:.2f} |", flush=True)
         print(f"| {label} | 2 x cp | | | {result['halves_scaling']:.2f} | | | | | |", flush=True)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(results, file, indent=1)
-            file.write("\n")
+    write_report(arguments.json, results)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build")
+    parser = command_line(__doc__, 5, "build")
     parser.add_argument("--gib", type=float, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-j", "--threads", type=int, default=2)
-    parser.add_argument("--json", help="where the figures go")
     parser.add_argument("--files", default="large,small,tiny")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lmc-bench-") as folder:

@@ -2,11 +2,11 @@
  * bitset.c - chooses and codes the form of a bitset. In a hierarchical bitmap two neighbours make a pair. Three bitsets
  * say: is a bit of the pair set; of such pairs, are both set; of the others, is it the second bit. The first two are
  * coded as bitsets again. Each has at most half as many bits, and a larger share of them is set, until a bitmap suits
- * them. That stays within 0.7 % of the entropy.
+ * them. That stays within 0.7 % of the entropy. Gaps between members are Rice-coded: low bits as planes, quotients as
+ * unary planes, each of which is a bitmap of the quotients that the one before it leaves.
  */
 #include "codec/bitset/bitset.h"
 
-#include "codec/bitset/rice_gaps.h"
 #include "codec/common/entropy.h"
 
 /* Pairs halve the number of bits and about double the share of set bits. From this rate on, in stored bits for each bit
@@ -40,6 +40,25 @@ void lmc_bitset_invert(uint64_t *bitset, size_t n)
 
 /* ---- cost ---- */
 
+/* The Rice parameter for n / m values a member: the largest k with 2^k <= ln 2 * mean gap. With it about half of the
+ * quotients are 0 (Rice 1979; Golomb's optimum for a geometric distribution). */
+static unsigned rice_parameter(size_t n, size_t m)
+{
+    const double mean = (double)(n - m) / (double)m;
+    unsigned k = 0;
+    while (k < LMC_FMT_GAP_LOW_NBITS_MAX && (double)(2u << k) <= 0.6931 * (mean + 1))
+        k++;
+    return k;
+}
+
+/* A gap has k low bits, and a quotient that is at least q with probability (1 - p)^(q 2^k). */
+static double gaps_cost_nbits(size_t n, size_t m)
+{
+    const unsigned k = rice_parameter(n, m);
+    const double mean = (double)(n - m) / (double)m;
+    return 48 + (double)m * (k + 1 + mean / (double)(1u << k));
+}
+
 /* The cost of a hierarchy of n bits with m >= 1 set. */
 static double hierarchy_cost_nbits(size_t n, size_t m)
 {
@@ -55,13 +74,47 @@ double lmc_bitset_cost_nbits(size_t n, size_t m)
     if (minor == 0)
         return 8;
     const double bitmap = 8 + (double)n;
-    const double gaps = lmc_gaps_cost_nbits(n, minor);
+    const double gaps = gaps_cost_nbits(n, minor);
     const double hierarchy = hierarchy_cost_nbits(n, minor);
     const double members = gaps < hierarchy ? gaps : hierarchy;
     return members < bitmap ? members : bitmap;
 }
 
 /* ---- encode ---- */
+
+/* Writes the gaps between the set bits among n (inverted: the clear bits), of which there is at least one. gaps: room
+ * for n, and slack. Returns the bytes, or 0 when they would exceed `capacity`. */
+static size_t encode_gaps(const lmc_kernels *kernels, uint32_t *gaps, const uint64_t *bitset, size_t n,
+                          int inverted, uint8_t *dst, size_t capacity)
+{
+    size_t m = kernels->gaps_find(bitset, n, inverted, gaps);
+    lmc_writer w = {dst, dst + capacity};
+    const unsigned count_nbytes = lmc_count_nbytes(n);
+    unsigned k = rice_parameter(n, m);
+    uint32_t all = 0;
+    for (size_t i = 0; i < m; i++)
+        all |= gaps[i];
+    while (all >> k > 255) /* a quotient that unary planes do not finish must fit a byte */
+        k++;
+    if (capacity < count_nbytes + 1 + k * lmc_bits_nbytes(m))
+        return 0;
+    lmc_write_n(&w, m, count_nbytes);
+    lmc_write_n(&w, k, 1);
+    kernels->gaps_cut(gaps, m, k, w.next);
+    w.next += k * lmc_bits_nbytes(m);
+    for (unsigned t = 0; t < LMC_FMT_GAP_UNARY_COUNT_MAX && m >= LMC_FMT_GAP_UNARY_VALUES_MIN; t++) {
+        const size_t plane_nbytes = lmc_bits_nbytes(m);
+        if (lmc_writer_left(&w) < plane_nbytes)
+            return 0;
+        m = kernels->gaps_unary_split(gaps, m, w.next);
+        w.next += plane_nbytes;
+    }
+    if (lmc_writer_left(&w) < m)
+        return 0;
+    for (size_t i = 0; i < m; i++)
+        w.next[i] = (uint8_t)gaps[i];
+    return (size_t)(w.next - dst) + m;
+}
 
 static size_t encode_bitset(const bitset_coder *coder, uint64_t *room, const uint64_t *bitset, size_t n,
                             uint8_t *dst, size_t capacity);
@@ -97,29 +150,6 @@ static size_t encode_hierarchy(const bitset_coder *coder, uint64_t *room, const 
     return (size_t)(w.next - dst);
 }
 
-/* Codes the rarer of set and clear bits as gaps or as a hierarchy, if that is smaller than the bitmap; else returns
- * 0. */
-static size_t encode_members(const bitset_coder *coder, uint64_t *room, const uint64_t *bitset, size_t n,
-                             size_t ones, uint8_t *dst, size_t capacity)
-{
-    const int inverted = ones > n - ones;
-    const size_t minor = inverted ? n - ones : ones;
-    const double most = HIERARCHY_RATE_MAX * (double)n;
-    const double gaps = lmc_gaps_cost_nbits(n, minor);
-    const double hierarchy = hierarchy_cost_nbits(n, minor);
-    const size_t allowed = lmc_min_size(capacity, lmc_bits_nbytes(n));
-    size_t nbytes = 0;
-    if (gaps <= hierarchy && gaps < most && minor <= GAPS_COUNT_MAX) {
-        dst[0] = inverted ? LMC_FMT_BITSET_GAPS_OF_ZEROS : LMC_FMT_BITSET_GAPS_OF_ONES;
-        nbytes =
-            lmc_gaps_encode(coder->kernels, coder->scratch->gaps, bitset, n, inverted, dst + 1, allowed - 1);
-    } else if (hierarchy < most) {
-        dst[0] = inverted ? LMC_FMT_BITSET_HIERARCHY_OF_ZEROS : LMC_FMT_BITSET_HIERARCHY_OF_ONES;
-        nbytes = encode_hierarchy(coder, room, bitset, n, inverted, dst + 1, allowed - 1);
-    }
-    return nbytes != 0 ? 1 + nbytes : 0;
-}
-
 static size_t encode_bitset(const bitset_coder *coder, uint64_t *room, const uint64_t *bitset, size_t n,
                             uint8_t *dst, size_t capacity)
 {
@@ -130,9 +160,23 @@ static size_t encode_bitset(const bitset_coder *coder, uint64_t *room, const uin
         dst[0] = ones == 0 ? LMC_FMT_BITSET_NONE : LMC_FMT_BITSET_ALL;
         return 1;
     }
-    const size_t nbytes = encode_members(coder, room, bitset, n, ones, dst, capacity);
+    /* the rarer of set and clear bits as gaps or as a hierarchy, if that is smaller than the bitmap */
+    const int inverted = ones > n - ones;
+    const size_t minor = inverted ? n - ones : ones;
+    const double most = HIERARCHY_RATE_MAX * (double)n;
+    const double gaps = gaps_cost_nbits(n, minor);
+    const double hierarchy = hierarchy_cost_nbits(n, minor);
+    const size_t allowed = lmc_min_size(capacity, lmc_bits_nbytes(n));
+    size_t nbytes = 0;
+    if (gaps <= hierarchy && gaps < most && minor <= GAPS_COUNT_MAX) {
+        dst[0] = inverted ? LMC_FMT_BITSET_GAPS_OF_ZEROS : LMC_FMT_BITSET_GAPS_OF_ONES;
+        nbytes = encode_gaps(coder->kernels, coder->scratch->gaps, bitset, n, inverted, dst + 1, allowed - 1);
+    } else if (hierarchy < most) {
+        dst[0] = inverted ? LMC_FMT_BITSET_HIERARCHY_OF_ZEROS : LMC_FMT_BITSET_HIERARCHY_OF_ONES;
+        nbytes = encode_hierarchy(coder, room, bitset, n, inverted, dst + 1, allowed - 1);
+    }
     if (nbytes != 0)
-        return nbytes;
+        return 1 + nbytes;
     if (capacity < 1 + lmc_bits_nbytes(n))
         return 0;
     dst[0] = LMC_FMT_BITSET_BITMAP;
@@ -148,6 +192,74 @@ size_t lmc_bitset_encode(const lmc_kernels *kernels, lmc_scratch *scratch, const
 }
 
 /* ---- decode ---- */
+
+/* Reads m gaps: first the quotients, from the last unary plane back to the first, then the low bits. */
+static lmc_status decode_gaps(const lmc_kernels *kernels, lmc_reader *reader, size_t m, uint32_t *gaps,
+                              lmc_diag *diag)
+{
+    const uint8_t *unary[LMC_FMT_GAP_UNARY_COUNT_MAX];
+    size_t unary_n[LMC_FMT_GAP_UNARY_COUNT_MAX + 1];
+    unsigned unary_count = 0;
+    const unsigned k = (unsigned)lmc_read_n(reader, 1);
+    if (k > LMC_FMT_GAP_LOW_NBITS_MAX)
+        return lmc_corrupt(diag, 0, "bitset: too many low bits");
+    const uint8_t *const low = reader->next;
+    for (unsigned b = 0; b < k; b++)
+        if (!lmc_read_bits(reader, m))
+            return lmc_corrupt(diag, 0, "bitset: low bits end early or have spare bits set");
+    size_t n = m;
+    while (unary_count < LMC_FMT_GAP_UNARY_COUNT_MAX && n >= LMC_FMT_GAP_UNARY_VALUES_MIN) {
+        unary[unary_count] = lmc_read_bits(reader, n);
+        if (!unary[unary_count])
+            return lmc_corrupt(diag, 0, "bitset: a unary plane ends early or has spare bits set");
+        unary_n[unary_count] = n;
+        size_t set_count = 0;
+        const uint8_t *plane = unary[unary_count++]; /* at any address */
+        for (size_t nbytes = lmc_bits_nbytes(n); nbytes > 0;) {
+            uint64_t words[64];
+            const size_t part = lmc_min_size(nbytes, sizeof words);
+            words[(part - 1) / 8] = 0;
+            memcpy(words, plane, part);
+            set_count += kernels->bitset_count(words, (part + 7) / 8);
+            plane += part;
+            nbytes -= part;
+        }
+        n = set_count;
+    }
+    unary_n[unary_count] = n;
+    const uint8_t *const remaining = lmc_read_span(reader, n);
+    if (!remaining)
+        return lmc_corrupt(diag, 0, "bitset: the last quotients end early");
+    for (size_t i = 0; i < n; i++)
+        gaps[i] = remaining[i];
+    for (; unary_count > 0; unary_count--)
+        kernels->gaps_unary_join(unary[unary_count - 1], unary_n[unary_count - 1], gaps,
+                                 unary_n[unary_count]);
+    kernels->gaps_join(low, m, k, gaps);
+    return LMC_OK;
+}
+
+/* Reads gaps, sets the bits of the members and clears all others. */
+static lmc_status decode_members(const lmc_kernels *kernels, uint32_t *gaps, lmc_reader *reader, size_t n,
+                                 uint64_t *bitset, lmc_diag *diag)
+{
+    const uint64_t m = lmc_read_n(reader, lmc_count_nbytes(n));
+    if (reader->failed || m == 0 || m > n)
+        return lmc_corrupt(diag, 0, "bitset: no members, or more than there are places");
+    LMC_TRY(decode_gaps(kernels, reader, (size_t)m, gaps, diag));
+    uint64_t end = m; /* behind the last member */
+    for (size_t i = 0; i < m; i++)
+        end += gaps[i];
+    if (end > n)
+        return lmc_corrupt(diag, 0, "bitset: a member lies beyond the end");
+    memset(bitset, 0, lmc_bitset_words(n) * 8);
+    size_t place = 0;
+    for (size_t i = 0; i < m; i++, place++) {
+        place += gaps[i];
+        bitset[place / 64] |= UINT64_C(1) << place % 64;
+    }
+    return LMC_OK;
+}
 
 static lmc_status decode_bitset(const bitset_coder *coder, uint64_t *room, lmc_reader *reader, size_t n,
                                 uint64_t *bitset, lmc_diag *diag);
@@ -196,7 +308,7 @@ static lmc_status decode_bitset(const bitset_coder *coder, uint64_t *room, lmc_r
     case LMC_FMT_BITSET_BITMAP: return read_words(reader, n, bitset, diag);
     case LMC_FMT_BITSET_GAPS_OF_ONES:
     case LMC_FMT_BITSET_GAPS_OF_ZEROS:
-        status = lmc_gaps_decode(coder->kernels, coder->scratch->gaps, reader, n, bitset, diag);
+        status = decode_members(coder->kernels, coder->scratch->gaps, reader, n, bitset, diag);
         break;
     case LMC_FMT_BITSET_NONE:
     case LMC_FMT_BITSET_ALL: memset(bitset, 0, lmc_bitset_words(n) * sizeof bitset[0]); break;

@@ -1,5 +1,5 @@
 /*
- * bitset.h - a bitset in its smallest form (format.md "Bitsets"): a bitmap, gaps between members (rice_gaps.h), or a
+ * bitset.h - a bitset in its smallest form (format.md "Bitsets"): a bitmap, gaps between members, or a
  * hierarchical bitmap, whose parts are bitsets again. common/bits.h says how its words are kept.
  */
 #ifndef LMC_CODEC_BITSET_BITSET_H

@@ -41,43 +41,32 @@ void lmc_bucket_code_init(lmc_bucket_code *code)
 
 /* ---- encode ---- */
 
-/* Codes one bucket: its bitset, and the bits that tell its symbols apart. The symbols beyond it are left in
- * next_symbols, *next_count of them. Returns 0 when there is no room. */
-static int encode_bucket(const lmc_layer *layer, const lmc_kernels *kernels, lmc_scratch *scratch,
-                         const uint8_t *symbols, size_t n, uint8_t *next_symbols, size_t *next_count,
-                         lmc_writer *writer)
-{
-    uint64_t *const bitset = scratch->bitset;
-    lmc_layer_out out = {.full = {(uint8_t *)bitset}, .next_symbols = next_symbols};
-    for (unsigned j = 1; j < layer->last_nbits; j++)
-        out.partial[j] = (lmc_bit_writer){scratch->partial[j], 0, 0};
-    bitset[n / 64] = 0;
-    kernels->layer_encode(layer, symbols, n, &out);
-    if (layer->last_nbits > 1) /* then the continuation is the code that begins with 0 */
-        lmc_bitset_invert(bitset, n);
-    *next_count = (size_t)(out.next_symbols - next_symbols);
-    size_t nbytes = lmc_bitset_encode(kernels, scratch, bitset, n, writer->next, lmc_writer_left(writer));
-    writer->next += nbytes;
-    const size_t plane_nbytes = lmc_bits_nbytes(n - *next_count);
-    if (nbytes == 0 || plane_nbytes * (layer->last_nbits - 1u) > lmc_writer_left(writer))
-        return 0;
-    for (unsigned j = 1; j < layer->last_nbits; j++) {
-        lmc_store64(out.partial[j].next, out.partial[j].pending);
-        lmc_write_span(writer, scratch->partial[j], plane_nbytes);
-    }
-    return 1;
-}
-
 size_t lmc_buckets_encode(const lmc_bucket_code *code, const lmc_kernels *kernels, lmc_scratch *scratch,
                           unsigned first, const uint8_t *symbols, size_t n, uint8_t *dst, size_t capacity)
 {
+    uint64_t *const bitset = scratch->bitset;
     lmc_writer writer = {dst, dst + capacity};
     for (unsigned b = first; b < LMC_FMT_BUCKET_COUNT && n >= LMC_FMT_BUCKET_VALUES_MIN; b++) {
-        uint8_t *const next_symbols = scratch->next_symbols[b % 2];
-        size_t next_count;
-        if (!encode_bucket(&code->buckets[b], kernels, scratch, symbols, n, next_symbols, &next_count,
-                           &writer))
+        const lmc_layer *const layer = &code->buckets[b];
+        uint8_t *const next_symbols = scratch->next_symbols[b % 2]; /* those beyond the bucket */
+        lmc_layer_out out = {.full = {(uint8_t *)bitset}, .next_symbols = next_symbols};
+        for (unsigned j = 1; j < layer->last_nbits; j++)
+            out.partial[j] = (lmc_bit_writer){scratch->partial[j], 0, 0};
+        bitset[n / 64] = 0;
+        kernels->layer_encode(layer, symbols, n, &out);
+        if (layer->last_nbits > 1) /* then the continuation is the code that begins with 0 */
+            lmc_bitset_invert(bitset, n);
+        const size_t next_count = (size_t)(out.next_symbols - next_symbols);
+        const size_t nbytes =
+            lmc_bitset_encode(kernels, scratch, bitset, n, writer.next, lmc_writer_left(&writer));
+        writer.next += nbytes;
+        const size_t plane_nbytes = lmc_bits_nbytes(n - next_count);
+        if (nbytes == 0 || plane_nbytes * (layer->last_nbits - 1u) > lmc_writer_left(&writer))
             return 0;
+        for (unsigned j = 1; j < layer->last_nbits; j++) {
+            lmc_store64(out.partial[j].next, out.partial[j].pending);
+            lmc_write_span(&writer, scratch->partial[j], plane_nbytes);
+        }
         symbols = next_symbols;
         n = next_count;
     }
@@ -96,27 +85,6 @@ typedef struct bucket_reader {
     size_t n; /* symbols that no bucket before it holds */
 } bucket_reader;
 
-/* Reads the planes of a bucket. *bitset: room for its bitset; moves behind it. *next_count: symbols beyond the
- * bucket. */
-static lmc_status read_bucket(bucket_reader *bucket, const lmc_kernels *kernels, lmc_scratch *scratch,
-                              lmc_source *source, uint64_t **bitset, size_t *next_count, lmc_diag *diag)
-{
-    const size_t n = bucket->n;
-    LMC_TRY(lmc_bitset_decode(kernels, scratch, &source->reader, n, *bitset, diag));
-    *next_count = lmc_bitset_count(kernels, *bitset, n);
-    if (bucket->layer->last_nbits > 1)
-        lmc_bitset_invert(*bitset, n);
-    bucket->in.full[0] = (const uint8_t *)*bitset;
-    *bitset += lmc_bitset_words(n) + LMC_PLANE_SLACK / sizeof **bitset;
-    for (unsigned j = 1; j < bucket->layer->last_nbits; j++) {
-        bucket->in.partial[j] = lmc_source_bits(source, n - *next_count);
-        bucket->in.position[j] = 0;
-        if (!bucket->in.partial[j])
-            return lmc_corrupt(diag, 0, "bucket code: a plane ends early or has spare bits set");
-    }
-    return LMC_OK;
-}
-
 lmc_status lmc_buckets_decode(const lmc_bucket_code *code, const lmc_kernels *kernels, lmc_scratch *scratch,
                               unsigned first, lmc_source *source, size_t n, uint8_t *symbols, lmc_diag *diag)
 {
@@ -128,7 +96,19 @@ lmc_status lmc_buckets_decode(const lmc_bucket_code *code, const lmc_kernels *ke
         bucket_reader *const bucket = &buckets[count];
         bucket->layer = &code->buckets[first + count];
         bucket->n = n;
-        LMC_TRY(read_bucket(bucket, kernels, scratch, source, &bitset, &n, diag));
+        LMC_TRY(lmc_bitset_decode(kernels, scratch, &source->reader, n, bitset, diag));
+        const size_t next_count = lmc_bitset_count(kernels, bitset, n);
+        if (bucket->layer->last_nbits > 1)
+            lmc_bitset_invert(bitset, n);
+        bucket->in.full[0] = (const uint8_t *)bitset;
+        bitset += lmc_bitset_words(n) + LMC_PLANE_SLACK / sizeof *bitset;
+        for (unsigned j = 1; j < bucket->layer->last_nbits; j++) {
+            bucket->in.partial[j] = lmc_source_bits(source, n - next_count);
+            bucket->in.position[j] = 0;
+            if (!bucket->in.partial[j])
+                return lmc_corrupt(diag, 0, "bucket code: a plane ends early or has spare bits set");
+        }
+        n = next_count;
         count++;
     }
     const uint8_t *next_symbols = lmc_source_plane(source, n, LMC_SYMBOLS_SLACK);

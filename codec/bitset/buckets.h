@@ -7,7 +7,6 @@
 
 #include "codec/common/diag.h"
 #include "codec/prefix/scratch.h"
-#include "codec/prefix/source.h"
 
 /* Each bucket as a layer of a code: the layer kernels code it. */
 typedef struct lmc_bucket_code {

@@ -14,11 +14,6 @@ LMC_CHECKED int lmc_add_overflows(uint64_t a, uint64_t b, uint64_t *sum)
     return __builtin_add_overflow(a, b, sum);
 }
 
-LMC_CHECKED int lmc_mul_overflows(uint64_t a, uint64_t b, uint64_t *product)
-{
-    return __builtin_mul_overflow(a, b, product);
-}
-
 /* Bytes of `count` elements as a size_t, which is narrower than uint64_t on a 32-bit machine. */
 LMC_CHECKED int lmc_size_overflows(uint64_t count, size_t element_nbytes, size_t *nbytes)
 {

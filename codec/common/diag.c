@@ -1,4 +1,5 @@
-/* diag.c - formats diagnostics. vsnprintf is the only use of stdio in the codec; nothing is printed. */
+/* diag.c - formats diagnostics, and names statuses and the version that runs. Of stdio only vsnprintf is
+ * used; nothing is printed. */
 #include "codec/common/diag.h"
 
 #include <stdarg.h>
@@ -40,4 +41,37 @@ lmc_status lmc_check_apart(const char *what, const void *src, size_t src_nbytes,
         (read < written ? written - read >= src_nbytes : read - written >= dst_nbytes))
         return LMC_OK;
     return lmc_fail(diag, LMC_ERR_ARG, 0, "the destination overlaps %s", what);
+}
+
+const char *lmc_status_text(lmc_status status)
+{
+    switch (status) {
+    case LMC_OK: return "success";
+    case LMC_ERR_ARG: return "invalid argument";
+    case LMC_ERR_NOMEM: return "out of memory";
+    case LMC_ERR_DST_SMALL: return "destination too small";
+    case LMC_ERR_TRUNCATED: return "input ends early";
+    case LMC_ERR_CORRUPT: return "corrupt input";
+    case LMC_ERR_UNSUPPORTED: return "not supported by this version";
+    case LMC_ERR_CHECKSUM: return "checksum mismatch";
+    case LMC_ERR_BASE: return "base missing or wrong";
+    case LMC_ERR_LIMIT: return "limit exceeded";
+    case LMC_ERR_IO: return "input/output error";
+    case LMC_ERR_HEADER: return "malformed header";
+    case LMC_ERR_CANCELLED: return "cancelled";
+    }
+    return "unknown status";
+}
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+const char *lmc_version_text(void)
+{
+    return TEXT(LMC_VERSION_MAJOR) "." TEXT(LMC_VERSION_MINOR) "." TEXT(LMC_VERSION_PATCH);
+}
+
+unsigned lmc_version_number(void)
+{
+    return LMC_VERSION_NUMBER;
 }

@@ -48,7 +48,7 @@
 
 #define LMC_FMT_COLUMN_COUNT_MIN 32
 #define LMC_FMT_OFFSET_NBITS_MAX 8 /* of a column's or a row's value */
-#define LMC_FMT_ROWS_NONE 255      /* in the place of a row value's bits: the block has no offsets */
+#define LMC_FMT_ROWS_NONE 255      /* instead of a row value's bits: the block has no offsets */
 
 #define LMC_FMT_HIGH_NBITS 16        /* of an element of 2 bytes and more: its symbol and its low bits */
 #define LMC_FMT_LOW_NBITS_MAX 8      /* with 8 the low plane is a byte plane */

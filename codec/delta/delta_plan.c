@@ -1,4 +1,5 @@
-/* delta_plan.c - weighs ways to compare a tensor with its base by their cost on a sample. */
+/* delta_plan.c - weighs ways to compare a tensor with its base by their cost on a sample; writes a delta's plan, reads
+ * it and checks every field. */
 #include "codec/delta/delta_plan.h"
 
 #include "codec/bitset/buckets.h"
@@ -34,7 +35,7 @@
 #define NO_LIMIT 1e300 /* bits */
 
 typedef struct decider {
-    const lmc_delta_input *input;
+    const lmc_content *content;
     lmc_delta_sample *sample;
     unsigned element_nbytes;
     double scale;        /* elements of the tensor for each pair of the sample */
@@ -119,17 +120,6 @@ static void choose_shift(const decider *d, class_plan *class, unsigned shift)
             class->nbits = nbits;
         }
     }
-}
-
-/* The shift to begin with: about a third of the symbols are 0. */
-static unsigned likely_shift(const decider *d, const class_plan *class)
-{
-    const double n = class->group->n;
-    const unsigned last = last_shift(d);
-    unsigned shift = 0;
-    while (shift < last && pairs_from(d, class, UINT64_C(1) << shift) > n * (2 / 3.))
-        shift++;
-    return shift;
 }
 
 /* The nearest shift that a plan with low_nbytes can express: 8 bits for each, and up to 8 more. */
@@ -218,7 +208,11 @@ static double plan_classes(const decider *d, lmc_delta *delta)
     unsigned count = d->sample->group_count;
     for (unsigned g = 0; g < count; g++) {
         classes[g] = (class_plan){.group = &d->sample->group[g]};
-        choose_shift(d, &classes[g], likely_shift(d, &classes[g]));
+        const double n = classes[g].group->n;
+        unsigned shift = 0; /* to begin with: about a third of the symbols are 0 */
+        while (shift < last_shift(d) && pairs_from(d, &classes[g], UINT64_C(1) << shift) > n * (2 / 3.))
+            shift++;
+        choose_shift(d, &classes[g], shift);
     }
     count = join_classes(d, classes, count);
     double best = low_bytes_nbits(d, delta, classes, count, 0);
@@ -245,7 +239,7 @@ static double plan_classes(const decider *d, lmc_delta *delta)
 static void try_transform(decider *d, lmc_delta_sample *sample, const lmc_pairs *pairs, unsigned transform,
                           double *best, lmc_delta *delta)
 {
-    const unsigned exponent_nbits = lmc_dtype_exponent_nbits(d->input->dtype);
+    const unsigned exponent_nbits = lmc_dtype_exponent_nbits(d->content->dtype);
     lmc_delta tried;
     memset(&tried, 0, sizeof tried);
     tried.transform = (uint8_t)transform;
@@ -260,51 +254,28 @@ static void try_transform(decider *d, lmc_delta_sample *sample, const lmc_pairs 
     }
 }
 
-static lmc_status read_pairs(const decider *d, uint8_t *buffer, lmc_pairs *pairs, double *changed)
-{
-    const lmc_delta_input *const input = d->input;
-    const lmc_pair_source source = {.element_nbytes = d->element_nbytes,
-                                    .value_count = input->content_nbytes / d->element_nbytes,
-                                    .base_form = input->base_form,
-                                    .read = input->read,
-                                    .read_base = input->read_base,
-                                    .user = input->user};
-    LMC_TRY(lmc_pairs_read(&source, RUN_VALUES, buffer, pairs));
-    *changed = (double)lmc_pairs_changed(pairs) / (double)pairs->count;
-    if (*changed >= SPARSE_SHARE || pairs->count == source.value_count)
-        return LMC_OK;
-    return lmc_pairs_read(&source, RUN_VALUES_SPARSE, buffer, pairs);
-}
-
-static unsigned choose_block_log2(double changed_share, unsigned element_nbytes)
-{
-    const unsigned most = BLOCK_NBYTES_LOG2_MAX - lmc_lowest_bit(element_nbytes);
-    const unsigned wanted = changed_share < SPARSE_SHARE ? BLOCK_LOG2_SPARSE : BLOCK_LOG2;
-    return wanted < most ? wanted : most;
-}
-
-static double bitset_overhead_nbits(double value_count, double block_values)
-{
-    const double values = value_count < block_values ? value_count : block_values;
-    const double share = values < BITSET_BLOCK_VALUES ? values / BITSET_BLOCK_VALUES : 1;
-    return (1 + value_count / block_values) *
-           (BITSET_NBITS_LEAST + share * (BITSET_NBITS - BITSET_NBITS_LEAST));
-}
-
-lmc_status lmc_delta_decide(const lmc_delta_input *input, const lmc_delta_plan_work *work,
+lmc_status lmc_delta_decide(const lmc_content *content, const lmc_delta_plan_work *work,
                             lmc_delta_decision *decision)
 {
-    decider d = {
-        .input = input, .sample = work->sample, .element_nbytes = lmc_dtype_element_nbytes(input->dtype)};
-    const double value_count = (double)(input->content_nbytes / d.element_nbytes);
-    double changed, best = -1;
+    decider d = {.content = content, .sample = work->sample, .element_nbytes = content->element_nbytes};
+    const double value_count = (double)content->value_count;
+    double best = -1;
     lmc_pairs pairs;
     memset(decision, 0, sizeof *decision);
-    LMC_TRY(read_pairs(&d, work->buffer, &pairs, &changed));
-    decision->block_log2 = choose_block_log2(changed, d.element_nbytes);
+    LMC_TRY(lmc_pairs_read(content, RUN_VALUES, work->buffer, &pairs));
+    const double changed = (double)lmc_pairs_changed(&pairs) / (double)pairs.count;
+    if (changed < SPARSE_SHARE && pairs.count != content->value_count)
+        LMC_TRY(lmc_pairs_read(content, RUN_VALUES_SPARSE, work->buffer, &pairs));
+    const unsigned most = BLOCK_NBYTES_LOG2_MAX - lmc_lowest_bit(d.element_nbytes);
+    const unsigned wanted = changed < SPARSE_SHARE ? BLOCK_LOG2_SPARSE : BLOCK_LOG2;
+    decision->block_log2 = wanted < most ? wanted : most;
     d.scale = value_count / (double)pairs.count;
-    d.bitset_nbits = bitset_overhead_nbits(value_count, (double)(1u << decision->block_log2));
-    if (lmc_dtype_get_kind(input->dtype) == LMC_KIND_FLOAT) {
+    const double block_values = (double)(1u << decision->block_log2);
+    const double values = value_count < block_values ? value_count : block_values;
+    const double share = values < BITSET_BLOCK_VALUES ? values / BITSET_BLOCK_VALUES : 1;
+    d.bitset_nbits =
+        (1 + value_count / block_values) * (BITSET_NBITS_LEAST + share * (BITSET_NBITS - BITSET_NBITS_LEAST));
+    if (lmc_dtype_get_kind(content->dtype) == LMC_KIND_FLOAT) {
         try_transform(&d, work->sample, &pairs, LMC_FMT_DELTA_MAGNITUDE, &best, &decision->delta);
     } else {
         try_transform(&d, work->sample, &pairs, LMC_FMT_DELTA_DIFFERENCE, &best, &decision->delta);
@@ -323,4 +294,53 @@ int lmc_delta_is_surely_gain(const lmc_delta_decision *decision)
 int lmc_delta_is_gain(const lmc_delta_decision *decision, double static_nbits)
 {
     return decision->nbits < static_nbits * (1 - GAIN_MIN);
+}
+
+/* ---- the plan section ---- */
+
+size_t lmc_delta_write(const lmc_delta *delta, uint8_t *dst)
+{
+    lmc_writer w = {dst, dst + LMC_DELTA_SECTION_NBYTES_MAX};
+    lmc_write_n(&w, delta->transform, 1);
+    lmc_write_n(&w, delta->low_nbytes, 1);
+    lmc_write_n(&w, delta->key_shift, 1);
+    lmc_write_n(&w, delta->class_count, 1);
+    lmc_write_span(&w, delta->first_key + 1, delta->class_count - 1u);
+    lmc_write_span(&w, delta->class_low_nbits, delta->class_count);
+    return (size_t)(w.next - dst);
+}
+
+lmc_status lmc_delta_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes, lmc_delta *delta,
+                          lmc_diag *diag)
+{
+    lmc_reader r = {section, section + nbytes, 0};
+    memset(delta, 0, sizeof *delta);
+    delta->transform = (uint8_t)lmc_read_n(&r, 1);
+    delta->low_nbytes = (uint8_t)lmc_read_n(&r, 1);
+    delta->key_shift = (uint8_t)lmc_read_n(&r, 1);
+    delta->class_count = (uint8_t)lmc_read_n(&r, 1);
+    if (r.failed)
+        return lmc_corrupt(diag, 0, "plan: the section is cut short");
+    if (delta->transform > LMC_FMT_DELTA_XOR)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "plan: delta transform %u", delta->transform);
+    if (delta->low_nbytes >= element_nbytes)
+        return lmc_corrupt(diag, 1, "plan: %u low bytes", delta->low_nbytes);
+    if (delta->key_shift >= 8 * element_nbytes)
+        return lmc_corrupt(diag, 2, "plan: keys from bit %u", delta->key_shift);
+    if (delta->class_count == 0 || delta->class_count > LMC_FMT_CLASS_COUNT_MAX)
+        return lmc_corrupt(diag, 3, "plan: %u classes", delta->class_count);
+    const uint8_t *const keys = lmc_read_span(&r, delta->class_count - 1u);
+    const uint8_t *const low_nbits = lmc_read_span(&r, delta->class_count);
+    if (r.failed || lmc_reader_left(&r) != 0)
+        return lmc_corrupt(diag, 3, "plan: the section is not as long as its classes take");
+    memcpy(delta->first_key + 1, keys, delta->class_count - 1u);
+    memcpy(delta->class_low_nbits, low_nbits, delta->class_count);
+    for (unsigned c = 1; c < delta->class_count; c++)
+        if (delta->first_key[c] <= delta->first_key[c - 1])
+            return lmc_corrupt(diag, 3u + c, "plan: class %u is out of order", c);
+    for (unsigned c = 0; c < delta->class_count; c++)
+        if (delta->class_low_nbits[c] > LMC_FMT_CLASS_LOW_NBITS_MAX)
+            return lmc_corrupt(diag, 3u + delta->class_count + c, "plan: class %u has %u low bits", c,
+                               delta->class_low_nbits[c]);
+    return LMC_OK;
 }

@@ -2,24 +2,9 @@
 #include "codec/delta/delta_sample.h"
 
 #include "codec/common/entropy.h"
-#include "codec/delta/base_values.h"
+#include "codec/delta/delta_block.h"
 
 /* ---- reading ---- */
-
-/* Reads n values of the base; element i belongs to element i of the content. */
-static lmc_status read_base(const lmc_pair_source *source, uint64_t first, size_t n, uint8_t *dst)
-{
-    if (source->base_form == LMC_BASE_PLAIN)
-        return source->read_base(source->user, first * source->element_nbytes, dst,
-                                 n * source->element_nbytes);
-    uint8_t wide[4 * 256];
-    for (size_t i = 0; i < n; i += 256) {
-        const size_t m = lmc_min_size(n - i, 256);
-        LMC_TRY(source->read_base(source->user, (first + i) * 4, wide, m * 4));
-        lmc_base_values(source->base_form, wide, 2 * m, dst + 2 * i);
-    }
-    return LMC_OK;
-}
 
 /* A base may have to be decoded to be read, block by block, each of PLACE_VALUES or a multiple of it. So the runs of a
  * large tensor stand in a few places of that size. */
@@ -41,25 +26,37 @@ static uint64_t find_run(uint64_t value_count, size_t n, size_t i, size_t count)
     return place * PLACE_VALUES + spread_run(PLACE_VALUES, n, i % place_runs, place_runs);
 }
 
-lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint8_t *buffer, lmc_pairs *pairs)
+/* Reads n values of the base; element i belongs to element i of the content. */
+static lmc_status read_base(const lmc_content *content, uint64_t first, size_t n, uint8_t *dst)
 {
-    const unsigned element_nbytes = source->element_nbytes;
+    if (content->base_form == LMC_BASE_PLAIN)
+        return content->read_base(content->user, first * content->element_nbytes, dst,
+                                  n * content->element_nbytes);
+    uint8_t wide[4 * 256];
+    for (size_t i = 0; i < n; i += 256) {
+        const size_t m = lmc_min_size(n - i, 256);
+        LMC_TRY(content->read_base(content->user, (first + i) * 4, wide, m * 4));
+        lmc_base_values(content->base_form, wide, 2 * m, dst + 2 * i);
+    }
+    return LMC_OK;
+}
+
+lmc_status lmc_pairs_read(const lmc_content *content, size_t run_values, uint8_t *buffer, lmc_pairs *pairs)
+{
+    const unsigned element_nbytes = content->element_nbytes;
+    const uint64_t value_count = content->value_count;
     uint8_t *const base = buffer + LMC_PAIRS_BUFFER_NBYTES / 2;
     const size_t run_count = run_values <= 64 ? 64 : LMC_PAIRS_MAX / 256;
     const uint64_t wanted = run_values * run_count;
-    const size_t n = (size_t)(source->value_count <= wanted ? source->value_count : run_values);
-    const size_t runs = source->value_count <= wanted ? 1 : run_count;
+    const size_t n = (size_t)(value_count <= wanted ? value_count : run_values);
+    const size_t runs = value_count <= wanted ? 1 : run_count;
     assert(run_values <= 256);
     *pairs = (lmc_pairs){.element_nbytes = element_nbytes, .content = buffer, .base = base};
     for (size_t i = 0; i < runs; i++) {
         const size_t at = pairs->count * element_nbytes;
-        const uint64_t first = find_run(source->value_count, n, i, runs);
-        lmc_status status =
-            source->read(source->user, first * element_nbytes, buffer + at, n * element_nbytes);
-        if (status == LMC_OK)
-            status = read_base(source, first, n, base + at);
-        if (status != LMC_OK)
-            return status;
+        const uint64_t first = find_run(value_count, n, i, runs);
+        LMC_TRY(content->read(content->user, first * element_nbytes, buffer + at, n * element_nbytes));
+        LMC_TRY(read_base(content, first, n, base + at));
         pairs->count += n;
     }
     return LMC_OK;
@@ -245,32 +242,6 @@ static void group_keys(lmc_delta_sample *sample, const uint32_t *count)
     sample->group_count = groups;
 }
 
-/* Makes the counts of bins the numbers of pairs in lower bins. */
-static void accumulate_bins(lmc_key_group *group, unsigned bin_count)
-{
-    uint32_t sum = 0;
-    for (unsigned i = 0; i <= bin_count; i++) {
-        const uint32_t here = group->below[i];
-        group->below[i] = sum;
-        sum += here;
-    }
-    group->n = sum;
-}
-
-/* Empties the groups of a sample, and finds the group of each key. */
-static void open_groups(lmc_delta_sample *sample, lmc_key_group *group_of[256])
-{
-    for (unsigned g = 0; g < sample->group_count; g++) {
-        memset(sample->group[g].below, 0, (sample->bin_count + 1) * sizeof sample->group[g].below[0]);
-        sample->group[g].sign_changes = 0;
-    }
-    for (unsigned key = 0, g = 0; key < 256; key++) {
-        while (g + 1 < sample->group_count && key >= sample->group[g + 1].first_key)
-            g++;
-        group_of[key] = &sample->group[g];
-    }
-}
-
 LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const unsigned element_nbytes)
 {
     uint32_t keys[2][256] = {{0}}; /* two, so that neighbours with equal keys do not wait for each other */
@@ -284,7 +255,15 @@ LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const
     for (unsigned key = 0; key < 256; key++)
         keys[0][key] += keys[1][key];
     group_keys(sample, keys[0]);
-    open_groups(sample, group_of);
+    for (unsigned g = 0; g < sample->group_count; g++) {
+        memset(sample->group[g].below, 0, (sample->bin_count + 1) * sizeof sample->group[g].below[0]);
+        sample->group[g].sign_changes = 0;
+    }
+    for (unsigned key = 0, g = 0; key < 256; key++) {
+        while (g + 1 < sample->group_count && key >= sample->group[g + 1].first_key)
+            g++;
+        group_of[key] = &sample->group[g];
+    }
     for (size_t first = 0; first < c->pairs->count; first += CHUNK_VALUES) {
         compare_chunk(c, first, element_nbytes, &chunk);
         for (size_t i = 0; i < chunk.n; i++)
@@ -292,8 +271,16 @@ LMC_INLINE void count_pairs(lmc_delta_sample *sample, const comparison *c, const
         for (size_t i = 0; chunk.has_sign_changes && i < chunk.n; i++)
             group_of[chunk.key[i]]->sign_changes += chunk.sign_change[i];
     }
-    for (unsigned g = 0; g < sample->group_count; g++)
-        accumulate_bins(&sample->group[g], sample->bin_count);
+    for (unsigned g = 0; g < sample->group_count;
+         g++) { /* counts of bins become numbers of pairs in lower bins */
+        lmc_key_group *const group = &sample->group[g];
+        group->n = 0;
+        for (unsigned i = 0; i <= sample->bin_count; i++) {
+            const uint32_t here = group->below[i];
+            group->below[i] = group->n;
+            group->n += here;
+        }
+    }
 }
 
 void lmc_delta_sample_count(lmc_delta_sample *sample, const lmc_kernels *kernels, const lmc_delta *delta,

@@ -5,7 +5,8 @@
 #ifndef LMC_CODEC_DELTA_DELTA_SAMPLE_H
 #define LMC_CODEC_DELTA_DELTA_SAMPLE_H
 
-#include "codec/common/common.h"
+#include "codec/common/diag.h"
+#include "codec/common/input.h"
 #include "codec/kernels/kernels.h"
 #include "lmc.h"
 
@@ -53,19 +54,10 @@ typedef struct lmc_pairs {
     const uint8_t *content, *base; /* count elements each */
 } lmc_pairs;
 
-/* The source of pairs. */
-typedef struct lmc_pair_source {
-    unsigned element_nbytes;
-    uint64_t value_count;
-    lmc_base_form base_form;
-    lmc_read_fn read, read_base;
-    void *user;
-} lmc_pair_source;
-
 /* Reads runs of run_values neighbours, at most LMC_PAIRS_MAX pairs. buffer: LMC_PAIRS_BUFFER_NBYTES. Errors: what a
  * read returns. */
 #define LMC_PAIRS_BUFFER_NBYTES (2 * 8 * LMC_PAIRS_MAX)
-LMC_NODISCARD lmc_status lmc_pairs_read(const lmc_pair_source *source, size_t run_values, uint8_t *buffer,
+LMC_NODISCARD lmc_status lmc_pairs_read(const lmc_content *content, size_t run_values, uint8_t *buffer,
                                         lmc_pairs *pairs);
 
 /* The number of pairs that differ. */

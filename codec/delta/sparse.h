@@ -7,8 +7,7 @@
 #ifndef LMC_CODEC_DELTA_SPARSE_H
 #define LMC_CODEC_DELTA_SPARSE_H
 
-#include "codec/delta/delta.h"
-#include "codec/delta/delta_lists.h"
+#include "codec/delta/delta_block.h"
 
 /* The elements that a sparse block may list: one of so many. */
 #define LMC_SPARSE_STEP_MIN 16
@@ -28,17 +27,10 @@ LMC_INLINE uint32_t lmc_whole_classes(const lmc_delta *delta)
     return whole;
 }
 
-/* A block that is to be encoded. */
-typedef struct lmc_sparse_block {
-    const uint8_t *src, *base;
-    size_t nbytes;
-    size_t same_nbytes; /* the first so many bytes, whole strips, are the base's; they were hashed already */
-} lmc_sparse_block;
-
-/* Encodes a block of at least one element as lmc_delta_encode() does. Returns its bytes; 0 if it is not sparse or would
- * not get smaller. */
-size_t lmc_sparse_encode(const lmc_delta_job *job, const lmc_sparse_block *block, uint8_t *dst,
-                         uint64_t *content_hash, uint64_t *base_hash);
+/* Encodes a block of at least one element as lmc_delta_encode() does. The first same_nbytes bytes, whole strips, are
+ * the base's; they were hashed already. Returns the block's bytes; 0 if it is not sparse or would not get smaller. */
+size_t lmc_sparse_encode(const lmc_delta_job *job, const lmc_content_block *block, size_t same_nbytes,
+                         uint8_t *dst, uint64_t *content_hash, uint64_t *base_hash);
 
 /* Decodes the n elements of a block whose base was classified: `values`, lists->count and scratch->classes. Goes on
  * with the hash of the content. *is_sparse: 0 if too many elements differ; then nothing was written. Errors:

@@ -1,9 +1,12 @@
-/* ctx.c - creates contexts and reserves their memory. The only malloc of the codec is here. */
+/* ctx.c - creates contexts, reserves their memory and runs their threads. The only malloc of the codec is here. Threads
+ * start and end within one call, so that fork, dlclose and exit never meet them. */
 #include "codec/frame/ctx.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "codec/common/checked.h"
+#include "lmc_experimental.h"
 
 static void *default_allocate(void *user, size_t nbytes)
 {
@@ -34,25 +37,19 @@ static unsigned free_workers(lmc_ctx *ctx, unsigned first)
     return count;
 }
 
-/* Releases the memory that the call at work does not use. Returns 0 if there was none. */
-static int release_idle(lmc_ctx *ctx)
+void *lmc_ctx_allocate(lmc_ctx *ctx, size_t nbytes)
 {
-    int any = free_workers(ctx, 1) > 0;
+    void *const memory = lmc_allocate(&ctx->allocator, nbytes);
+    if (memory || ctx->is_shared)
+        return memory;
+    int any = free_workers(ctx, 1) > 0; /* what the call at work does not use goes first */
     if (ctx->block && !ctx->is_block_used) {
         lmc_release(&ctx->allocator, ctx->block);
         ctx->block = NULL;
         ctx->block_capacity = 0;
         any = 1;
     }
-    return any;
-}
-
-void *lmc_ctx_allocate(lmc_ctx *ctx, size_t nbytes)
-{
-    void *const memory = lmc_allocate(&ctx->allocator, nbytes);
-    if (memory || ctx->is_shared || !release_idle(ctx))
-        return memory;
-    return lmc_allocate(&ctx->allocator, nbytes);
+    return any ? lmc_allocate(&ctx->allocator, nbytes) : NULL;
 }
 
 void *lmc_allocate_array(lmc_ctx *ctx, uint64_t count, size_t element_nbytes, const char *what,
@@ -143,11 +140,6 @@ lmc_status lmc_ctx_end(lmc_ctx *ctx, lmc_status status)
     return status;
 }
 
-unsigned lmc_resolve_thread_count(unsigned thread_count)
-{
-    return thread_count != 0 ? thread_count : lmc_core_count();
-}
-
 lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count)
 {
     if (!lmc_ctx_begin(ctx))
@@ -156,7 +148,7 @@ lmc_status lmc_ctx_set_thread_count(lmc_ctx *ctx, unsigned thread_count)
     if (thread_count > LMC_THREAD_COUNT_MAX)
         status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "%u threads", thread_count);
     else
-        ctx->thread_count = lmc_resolve_thread_count(thread_count);
+        ctx->thread_count = thread_count != 0 ? thread_count : lmc_core_count();
     return lmc_ctx_end(ctx, status);
 }
 
@@ -173,17 +165,6 @@ static lmc_status no_memory(lmc_ctx *ctx, size_t nbytes)
     return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for %zu bytes", nbytes);
 }
 
-static lmc_status reserve_bucket_code(lmc_ctx *ctx)
-{
-    if (ctx->bucket_code)
-        return LMC_OK;
-    ctx->bucket_code = lmc_ctx_allocate(ctx, sizeof *ctx->bucket_code);
-    if (!ctx->bucket_code)
-        return no_memory(ctx, sizeof *ctx->bucket_code);
-    lmc_bucket_code_init(ctx->bucket_code);
-    return LMC_OK;
-}
-
 lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, const lmc_scratch_size *size)
 {
     const size_t nbytes = lmc_scratch_nbytes(size) + LMC_SCRATCH_ALIGNMENT;
@@ -198,7 +179,13 @@ lmc_status lmc_ctx_reserve_scratch(lmc_ctx *ctx, const lmc_scratch_size *size)
     }
     const size_t to_align = -(uintptr_t)ctx->scratch_memory % LMC_SCRATCH_ALIGNMENT;
     lmc_scratch_place(&ctx->scratch, size, ctx->scratch_memory + to_align);
-    return size->has_deltas ? reserve_bucket_code(ctx) : LMC_OK;
+    if (!size->has_deltas || ctx->bucket_code)
+        return LMC_OK;
+    ctx->bucket_code = lmc_ctx_allocate(ctx, sizeof *ctx->bucket_code);
+    if (!ctx->bucket_code)
+        return no_memory(ctx, sizeof *ctx->bucket_code);
+    lmc_bucket_code_init(ctx->bucket_code);
+    return LMC_OK;
 }
 
 lmc_status lmc_ctx_reserve_plan_work(lmc_ctx *ctx)
@@ -243,11 +230,36 @@ lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i)
     return ctx->workers[i - 1];
 }
 
-void lmc_ctx_run_workers(lmc_ctx *ctx, unsigned wanted, lmc_pool_prepare prepare, lmc_pool_work work,
+/* A thread of one call. */
+typedef struct worker_thread {
+    pthread_t id;
+    lmc_worker_work work;
+    void *shared;
+    unsigned index;
+} worker_thread;
+
+static void *run_thread(void *argument)
+{
+    const worker_thread *const thread = argument;
+    thread->work(thread->shared, thread->index);
+    return NULL;
+}
+
+void lmc_ctx_run_workers(lmc_ctx *ctx, unsigned wanted, lmc_worker_prepare prepare, lmc_worker_work work,
                          void *shared)
 {
+    worker_thread threads[LMC_THREAD_COUNT_MAX];
+    unsigned started = 1;
     ctx->is_shared = 1;
-    const unsigned started = lmc_pool_run(wanted, prepare, work, shared);
+    for (; started < wanted; started++) {
+        worker_thread *const thread = &threads[started];
+        *thread = (worker_thread){.work = work, .shared = shared, .index = started};
+        if (!prepare(shared, started) || pthread_create(&thread->id, NULL, run_thread, thread) != 0)
+            break;
+    }
+    work(shared, 0);
+    for (unsigned i = 1; i < started; i++)
+        pthread_join(threads[i].id, NULL);
     ctx->is_shared = 0;
     if (started < wanted)
         (void)free_workers(ctx, started);

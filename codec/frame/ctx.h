@@ -7,8 +7,7 @@
 
 #include "codec/bitset/buckets.h"
 #include "codec/delta/delta_sample.h"
-#include "codec/frame/pool.h"
-#include "codec/plain/plan.h"
+#include "codec/plain/plain_plan.h"
 #include "codec/prefix/scratch.h"
 #include "lmc.h"
 
@@ -25,7 +24,7 @@ struct lmc_ctx {
     lmc_diag diag;
     int is_busy;           /* a public call is at work; never set in a worker's context */
     int is_shared;         /* threads are at work with the workers' contexts */
-    unsigned thread_count; /* of decoding; resolved, at least 1 */
+    unsigned thread_count; /* at least 1 */
     /* the caller's, or NULL; never set in a worker's context */
     const volatile int *cancel;
     uint8_t *scratch_memory;
@@ -79,12 +78,17 @@ LMC_NODISCARD lmc_status lmc_ctx_reserve_base_values(lmc_ctx *ctx, size_t nbytes
 /* The context of worker i >= 1 (worker 0 is ctx itself), created when missing; NULL when out of memory. */
 lmc_ctx *lmc_ctx_worker(lmc_ctx *ctx, unsigned i);
 
-/* Runs work on `wanted` threads by lmc_pool_run(), thread i with the context of worker i. Memory that was prepared
- * for threads that the system did not start is released. */
-void lmc_ctx_run_workers(lmc_ctx *ctx, unsigned wanted, lmc_pool_prepare prepare, lmc_pool_work work,
-                         void *shared);
+/* The work of thread `index`; index 0 is the calling thread. All of the work must get done even if only that thread
+ * runs. */
+typedef void (*lmc_worker_work)(void *shared, unsigned index);
 
-/* Resolves a thread_count parameter: 0 becomes lmc_core_count(), which reads files. */
-unsigned lmc_resolve_thread_count(unsigned thread_count);
+/* Takes the memory that thread `index` >= 1 needs. It is called in the calling thread, right before that thread
+ * starts, so that no thread takes memory that another could use. Returns 0 if there is not enough. */
+typedef int (*lmc_worker_prepare)(void *shared, unsigned index);
+
+/* Runs work on `wanted` threads, or on fewer when prepare or the system gives no more, thread i with the context of
+ * worker i, and waits for all of them. Memory that was prepared for threads that did not start is released. */
+void lmc_ctx_run_workers(lmc_ctx *ctx, unsigned wanted, lmc_worker_prepare prepare, lmc_worker_work work,
+                         void *shared);
 
 #endif

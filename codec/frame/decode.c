@@ -1,297 +1,229 @@
-/* decode.c - opens frames and decodes single blocks: the decoding pieces of the public interface. */
+/* decode.c - decodes whole frames and ranges of their content: blocks on one thread or several. */
+#include <pthread.h>
+
 #include "codec/frame/decode.h"
 
-#include "codec/delta/base_values.h"
-#include "codec/delta/delta.h"
-#include "codec/delta/delta_plan_section.h"
-#include "codec/frame/index.h"
+/* Output of this size and more is written past the caches: it is larger than a core's share of the last cache. */
+#define PAST_CACHE_NBYTES_MIN (UINT64_C(32) << 20)
 
-/* ---- opening ---- */
+/* The state that the threads which decode one range share. */
+typedef struct decode_job {
+    lmc_ctx *ctx;
+    const lmc_frame *frame;
+    const lmc_stored *stored;    /* the whole frame */
+    uint64_t first_byte, nbytes; /* the wanted range of the content */
+    uint8_t *dst;
+    lmc_block_entry *entries; /* of stored frames: the hashes found; else NULL */
+    uint64_t next, end;       /* blocks that no thread has taken yet */
+    pthread_mutex_t mutex;
+    uint64_t failed_block; /* the first one, if status is not LMC_OK */
+    lmc_status status;
+    lmc_diag diag;
+} decode_job;
 
-uint64_t lmc_frame_least_nbytes(const lmc_info *info)
+/* Decodes block i to its part of the wanted range. A block that is wanted in part goes through the context's block
+ * buffer. */
+static lmc_status decode_part(const decode_job *job, lmc_ctx *ctx, uint64_t i, lmc_diag *diag)
 {
-    const uint64_t blocks = lmc_is_coded(info) ? info->block_count : info->content_nbytes;
-    return info->head_nbytes + info->tail_nbytes + blocks;
-}
-
-lmc_status lmc_frame_check_sizes(const lmc_info *info, size_t head_nbytes, size_t tail_nbytes,
-                                 uint64_t frame_nbytes, lmc_diag *diag)
-{
-    if (frame_nbytes < lmc_frame_least_nbytes(info))
-        return lmc_fail(diag, LMC_ERR_TRUNCATED, frame_nbytes, "frame: %llu bytes where %llu are the least",
-                        (unsigned long long)frame_nbytes, (unsigned long long)lmc_frame_least_nbytes(info));
-    if (!lmc_is_coded(info) && frame_nbytes != lmc_frame_least_nbytes(info))
-        return lmc_corrupt(diag, lmc_frame_least_nbytes(info), "frame: bytes after its end");
-    if (head_nbytes != info->head_nbytes || tail_nbytes != info->tail_nbytes)
-        return lmc_fail(diag, LMC_ERR_ARG, 0, "a head of %zu and a tail of %llu bytes were wanted",
-                        info->head_nbytes, (unsigned long long)info->tail_nbytes);
+    const lmc_info *const info = &job->frame->info;
+    const uint64_t block_first = i * info->block_nbytes;
+    const uint64_t block_end = block_first + lmc_block_content_nbytes(info, i);
+    const uint64_t end = lmc_min_u64(job->first_byte + job->nbytes, block_end);
+    const uint64_t first = job->first_byte > block_first ? job->first_byte : block_first;
+    const int whole = first == block_first && end == block_end;
+    /* with one thread, the block behind is decoded next */
+    const int next_follows = job->ctx->thread_count == 1 && i + 1 < job->end;
+    uint8_t *const dst = whole ? job->dst + (first - job->first_byte) : ctx->block;
+    const uint8_t *const base = job->stored->base;
+    lmc_stored block = {.bytes = job->stored->bytes + lmc_frame_block_offset(job->frame, i),
+                        .nbytes = lmc_frame_block_stored_nbytes(job->frame, i),
+                        .base = base ? base + i * info->base_block_nbytes : NULL,
+                        .ahead_nbytes = next_follows ? lmc_frame_block_stored_nbytes(job->frame, i + 1) : 0,
+                        .past_cache = whole && job->nbytes >= PAST_CACHE_NBYTES_MIN};
+    uint64_t hash;
+    LMC_TRY(lmc_frame_decode_block(ctx, job->frame, i, &block, dst, &hash, diag));
+    if (!whole && first < end)
+        memcpy(job->dst + (first - job->first_byte), dst + (first - block_first), (size_t)(end - first));
+    if (job->entries)
+        job->entries[i].content_hash = hash;
     return LMC_OK;
 }
 
-static lmc_status allocate_frame(lmc_ctx *ctx, const lmc_info *info, lmc_frame **frame)
+/* Takes blocks until there are none. Of all failures that of the first block is kept, so that the result does not
+ * depend on the threads. */
+static void decode_worker(void *shared, unsigned worker)
 {
-    const unsigned tables = info->mode == LMC_FRAME_CODED ? LMC_FMT_PLANE_COUNT_MAX : 0;
-    lmc_frame *const made = lmc_ctx_allocate(ctx, sizeof *made + tables * sizeof made->tables[0]);
-    *frame = NULL;
-    if (!made)
-        return lmc_fail(&ctx->diag, LMC_ERR_NOMEM, 0, "no memory for a frame");
-    memset(made, 0, sizeof *made);
-    made->allocator = ctx->allocator;
-    made->info = *info;
-    lmc_status status = LMC_OK;
-    const uint64_t count = info->block_count;
-    if (lmc_is_coded(info))
-        made->entries = lmc_allocate_array(ctx, count, sizeof *made->entries, "blocks", &status);
-    if (made->entries)
-        made->offsets = lmc_allocate_array(ctx, count + 1, sizeof *made->offsets, "blocks", &status);
-    if (status != LMC_OK)
-        lmc_frame_free(made);
+    decode_job *const job = shared;
+    lmc_ctx *const ctx = worker == 0 ? job->ctx : job->ctx->workers[worker - 1];
+    lmc_diag diag = LMC_INIT(lmc_diag);
+    for (;;) {
+        pthread_mutex_lock(&job->mutex);
+        if (job->status == LMC_OK && lmc_ctx_is_cancelled(job->ctx))
+            job->status = LMC_ERR_CANCELLED;
+        const uint64_t i = job->next;
+        const int any = job->status == LMC_OK && i < job->end;
+        job->next += any ? 1 : 0;
+        pthread_mutex_unlock(&job->mutex);
+        if (!any)
+            break;
+        const lmc_status status = decode_part(job, ctx, i, &diag);
+        if (status == LMC_OK)
+            continue;
+        pthread_mutex_lock(&job->mutex);
+        if (job->status == LMC_OK || i < job->failed_block) {
+            job->status = status;
+            job->failed_block = i;
+            job->diag = diag;
+        }
+        pthread_mutex_unlock(&job->mutex);
+    }
+    lmc_kernels_get()->end_past_cache();
+}
+
+/* Memory of a thread, with the block buffer if some block is wanted only in part. */
+static lmc_status reserve_for_job(const decode_job *job, lmc_ctx *ctx)
+{
+    const lmc_info *const info = &job->frame->info;
+    const size_t nbytes = lmc_largest_block_nbytes(info);
+    const uint64_t end = job->first_byte + job->nbytes;
+    LMC_TRY(lmc_frame_reserve(ctx, info, nbytes));
+    const int has_parts = lmc_is_coded(info)
+                              ? job->first_byte % info->block_nbytes != 0 ||
+                                    (end % info->block_nbytes != 0 && end != info->content_nbytes)
+                              : job->nbytes < info->content_nbytes; /* all blocks are decoded */
+    return has_parts ? lmc_ctx_reserve_block(ctx, nbytes) : LMC_OK;
+}
+
+/* Gives a worker all its memory before it takes a block. */
+static int prepare_worker(void *shared, unsigned worker)
+{
+    const decode_job *const job = shared;
+    lmc_ctx *const ctx = lmc_ctx_worker(job->ctx, worker);
+    return ctx && reserve_for_job(job, ctx) == LMC_OK;
+}
+
+/* Decodes blocks [job->next, job->end). */
+static lmc_status decode_blocks(decode_job *job)
+{
+    LMC_TRY(reserve_for_job(job, job->ctx));
+    const unsigned wanted = (unsigned)lmc_min_u64(job->ctx->thread_count, job->end - job->next);
+    pthread_mutex_init(&job->mutex, NULL);
+    if (wanted > 1)
+        lmc_ctx_run_workers(job->ctx, wanted, prepare_worker, decode_worker, job);
     else
-        *frame = made;
+        decode_worker(job, 0);
+    pthread_mutex_destroy(&job->mutex);
+    if (job->status != LMC_OK)
+        job->ctx->diag = job->diag;
+    return job->status;
+}
+
+/* Decodes a range within the content of an opened frame. */
+static lmc_status decode_opened(lmc_ctx *ctx, const lmc_frame *frame, const lmc_stored *stored,
+                                uint64_t first_byte, size_t nbytes, uint8_t *dst)
+{
+    const lmc_info *const info = &frame->info;
+    decode_job job = {.ctx = ctx,
+                      .frame = frame,
+                      .stored = stored,
+                      .first_byte = first_byte,
+                      .nbytes = nbytes,
+                      .dst = dst,
+                      .end = info->block_count,
+                      .diag = LMC_INIT(lmc_diag)};
+    if (!dst && nbytes > 0)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    LMC_TRY(lmc_frame_check_stored(info, info->content_nbytes, stored, dst, nbytes, &ctx->diag));
+    if (lmc_is_coded(info)) {
+        if (nbytes == 0)
+            return LMC_OK;
+        job.next = first_byte / info->block_nbytes;
+        job.end = (first_byte + nbytes - 1) / info->block_nbytes + 1;
+        return decode_blocks(&job);
+    }
+    /* a stored frame has one hash over all blocks, so all are hashed, whatever the range */
+    lmc_status status = LMC_OK;
+    job.entries = lmc_allocate_array(ctx, info->block_count + 1, sizeof *job.entries, "hashes", &status);
+    if (!job.entries)
+        return status;
+    status = decode_blocks(&job);
+    if (status == LMC_OK && lmc_content_hash(job.entries, info->block_count) != frame->content_hash)
+        status = lmc_fail(&ctx->diag, LMC_ERR_CHECKSUM, 0, "the content does not match its checksum");
+    lmc_release(&ctx->allocator, job.entries);
     return status;
 }
 
-/* Reads the plan section of a coded frame. */
-static lmc_status read_coding(lmc_ctx *ctx, lmc_frame *frame, const uint8_t *head)
+/* Opens a frame that is whole in memory. */
+static lmc_status open_whole(lmc_ctx *ctx, const lmc_stored *stored, lmc_frame **frame)
 {
-    const uint8_t *const section = head + LMC_FMT_HEAD_NBYTES;
-    lmc_coding *const coding = &frame->coding;
-    lmc_offsets *const offsets = &coding->offsets;
-    const int is_claimed = (lmc_head_features(&frame->info, head) & LMC_FMT_FEATURE_OFFSETS) != 0;
-    lmc_status status = LMC_OK;
-    if (lmc_section_has_offsets(section) != is_claimed)
-        return lmc_corrupt(&ctx->diag, 0, "plan: its offsets are not what the head says");
-    LMC_TRY(lmc_coding_read(section, lmc_section_nbytes(&frame->info), frame->info.element_nbytes,
-                            frame->tables, coding, &ctx->diag));
-    if (!offsets->packed)
-        return LMC_OK;
-    frame->columns =
-        lmc_allocate_array(ctx, offsets->column_count, sizeof *frame->columns, "columns", &status);
-    if (!frame->columns)
-        return status;
-    lmc_offsets_unpack(offsets, frame->columns);
-    offsets->columns = frame->columns;
-    offsets->packed = NULL; /* the head may go */
-    return LMC_OK;
-}
-
-static lmc_status fill_frame(lmc_ctx *ctx, lmc_frame *frame, const uint8_t *head, const uint8_t *tail,
-                             uint64_t frame_nbytes)
-{
-    lmc_diag *const diag = &ctx->diag;
-    lmc_status status;
-    LMC_TRY(lmc_tail_check(&frame->info, head, tail, diag));
-    if (!lmc_is_coded(&frame->info)) {
-        frame->content_hash = lmc_load64(tail);
-        return LMC_OK;
-    }
-    if (frame->info.mode == LMC_FRAME_DELTA)
-        status = lmc_delta_read(head + LMC_FMT_HEAD_NBYTES, lmc_section_nbytes(&frame->info),
-                                frame->info.element_nbytes, &frame->delta, diag);
-    else
-        status = read_coding(ctx, frame, head);
-    LMC_TRY(lmc_diag_shift(diag, status, LMC_FMT_HEAD_NBYTES));
-    LMC_TRY(lmc_index_read(&frame->info, tail, frame_nbytes, frame->entries, frame->offsets, diag));
-    frame->content_hash = lmc_content_hash(frame->entries, frame->info.block_count);
-    if (frame->info.mode == LMC_FRAME_DELTA)
-        frame->base_hash = lmc_base_hash(frame->entries, frame->info.block_count);
-    return LMC_OK;
-}
-
-lmc_status lmc_frame_parse(lmc_ctx *ctx, const uint8_t *head, size_t head_nbytes, const uint8_t *tail,
-                           size_t tail_nbytes, uint64_t frame_nbytes, lmc_frame **frame)
-{
+    const uint8_t *const bytes = stored->bytes;
     lmc_info info;
     *frame = NULL;
-    LMC_TRY(lmc_head_read(head, head_nbytes, &info, &ctx->diag));
-    LMC_TRY(lmc_frame_check_sizes(&info, head_nbytes, tail_nbytes, frame_nbytes, &ctx->diag));
-    lmc_frame *made;
-    LMC_TRY(allocate_frame(ctx, &info, &made));
-    const lmc_status status = fill_frame(ctx, made, head, tail, frame_nbytes);
-    if (status != LMC_OK)
-        lmc_frame_free(made);
-    else
-        *frame = made;
-    return status;
+    if (!bytes)
+        return lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    LMC_TRY(lmc_head_read(bytes, stored->nbytes, &info, &ctx->diag));
+    if (stored->nbytes < info.frame_nbytes_min)
+        return lmc_frame_check_sizes(&info, info.head_nbytes, (size_t)info.tail_nbytes, stored->nbytes,
+                                     &ctx->diag);
+    return lmc_frame_parse(ctx, bytes, info.head_nbytes, bytes + stored->nbytes - info.tail_nbytes,
+                           (size_t)info.tail_nbytes, stored->nbytes, frame);
 }
 
-lmc_status lmc_frame_open(lmc_ctx *ctx, const void *head, size_t head_nbytes, const void *tail,
-                          size_t tail_nbytes, uint64_t frame_nbytes, lmc_frame **frame)
+lmc_status lmc_decode(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, void *dst, size_t dst_capacity,
+                      size_t *dst_nbytes)
 {
-    if (frame)
-        *frame = NULL;
+    return lmc_decode_delta(ctx, frame, frame_nbytes, NULL, 0, dst, dst_capacity, dst_nbytes);
+}
+
+lmc_status lmc_decode_delta(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base,
+                            size_t base_nbytes, void *dst, size_t dst_capacity, size_t *dst_nbytes)
+{
+    const lmc_stored stored = {
+        .bytes = frame, .nbytes = frame_nbytes, .base = base, .base_nbytes = base_nbytes};
+    lmc_frame *opened = NULL;
+    if (dst_nbytes)
+        *dst_nbytes = 0;
     if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    const lmc_status status =
-        head && tail && frame
-            ? lmc_frame_parse(ctx, head, head_nbytes, tail, tail_nbytes, frame_nbytes, frame)
-            : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    lmc_status status = dst_nbytes ? open_whole(ctx, &stored, &opened)
+                                   : lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    if (status == LMC_OK) {
+        const uint64_t content_nbytes = opened->info.content_nbytes;
+        if (dst_capacity < content_nbytes)
+            status = lmc_fail(&ctx->diag, LMC_ERR_DST_SMALL, 0, "the frame decodes to %llu bytes",
+                              (unsigned long long)content_nbytes);
+        else
+            status = decode_opened(ctx, opened, &stored, 0, (size_t)content_nbytes, dst);
+        if (status == LMC_OK)
+            *dst_nbytes = (size_t)content_nbytes;
+    }
+    lmc_frame_free(opened);
     return lmc_ctx_end(ctx, status);
 }
 
-void lmc_frame_free(lmc_frame *frame)
+lmc_status lmc_decode_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, uint64_t first_byte,
+                            size_t nbytes, void *dst)
 {
-    if (!frame)
-        return;
-    const lmc_allocator allocator = frame->allocator;
-    lmc_release(&allocator, frame->entries);
-    lmc_release(&allocator, frame->offsets);
-    lmc_release(&allocator, frame->columns);
-    lmc_release(&allocator, frame);
+    return lmc_decode_delta_range(ctx, frame, frame_nbytes, NULL, 0, first_byte, nbytes, dst);
 }
 
-void lmc_frame_info(const lmc_frame *frame, lmc_info *info)
+lmc_status lmc_decode_delta_range(lmc_ctx *ctx, const void *frame, size_t frame_nbytes, const void *base,
+                                  size_t base_nbytes, uint64_t first_byte, size_t nbytes, void *dst)
 {
-    lmc_info_give(info, &frame->info);
-}
-
-uint64_t lmc_frame_content_hash(const lmc_frame *frame)
-{
-    return frame->content_hash;
-}
-
-uint64_t lmc_frame_base_hash(const lmc_frame *frame)
-{
-    return frame->base_hash;
-}
-
-/* ---- pieces ---- */
-
-uint64_t lmc_frame_block_offset(const lmc_frame *frame, uint64_t i)
-{
-    return lmc_is_coded(&frame->info) ? frame->offsets[i]
-                                      : frame->info.head_nbytes + i * frame->info.block_nbytes;
-}
-
-size_t lmc_frame_block_stored_nbytes(const lmc_frame *frame, uint64_t i)
-{
-    return lmc_is_coded(&frame->info) ? frame->entries[i].stored_nbytes
-                                      : lmc_block_content_nbytes(&frame->info, i);
-}
-
-lmc_status lmc_frame_block(const lmc_frame *frame, uint64_t block_index, uint64_t *offset,
-                           size_t *stored_nbytes, size_t *content_nbytes)
-{
-    if (stored_nbytes)
-        *stored_nbytes = 0;
-    if (content_nbytes)
-        *content_nbytes = 0;
-    if (!frame || !offset || !stored_nbytes || !content_nbytes || block_index >= frame->info.block_count)
-        return LMC_ERR_ARG;
-    *offset = lmc_frame_block_offset(frame, block_index);
-    *stored_nbytes = lmc_frame_block_stored_nbytes(frame, block_index);
-    *content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
-    return LMC_OK;
-}
-
-lmc_status lmc_frame_check_input(const lmc_info *info, uint64_t content_nbytes, const lmc_decode_input *input,
-                                 const uint8_t *dst, size_t dst_nbytes, lmc_diag *diag)
-{
-    LMC_TRY(lmc_check_apart("what is decoded", input->src, input->src_nbytes, dst, dst_nbytes, diag));
-    if (info->mode != LMC_FRAME_DELTA)
-        return LMC_OK;
-    if (!input->base)
-        return lmc_fail(diag, LMC_ERR_BASE, 0, "the frame was encoded against a base");
-    return lmc_base_check(info->base_form, content_nbytes, input->base, input->base_nbytes, dst, dst_nbytes,
-                          diag);
-}
-
-lmc_status lmc_frame_reserve(lmc_ctx *ctx, const lmc_info *info, size_t content_nbytes)
-{
-    const int has_deltas = info->mode == LMC_FRAME_DELTA;
-    const size_t value_count = (size_t)lmc_div_ceil(content_nbytes, info->element_nbytes);
-    if (!lmc_is_coded(info))
-        return LMC_OK;
-    if (has_deltas && info->base_form != LMC_BASE_PLAIN)
-        LMC_TRY(lmc_ctx_reserve_base_values(ctx, content_nbytes));
-    return lmc_ctx_reserve_scratch(ctx, &(lmc_scratch_size){value_count, info->element_nbytes, has_deltas});
-}
-
-/* Decodes a block of a delta frame. The base is verified first. */
-static lmc_status decode_delta(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
-                               const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
-{
-    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
-    const lmc_delta_job job = {.kernels = lmc_kernels_get(),
-                               .delta = &frame->delta,
-                               .bucket_code = ctx->bucket_code,
-                               .scratch = &ctx->scratch,
-                               .element_nbytes = frame->info.element_nbytes,
-                               .base_form = frame->info.base_form,
-                               .base_values = ctx->base_values,
-                               .past_cache = block->memory.past_cache};
-    const lmc_delta_stored stored = {block->stored, lmc_frame_block_stored_nbytes(frame, i), block->base,
-                                     frame->entries[i].base_hash};
-    const lmc_status status = lmc_delta_decode(&job, &stored, dst, content_nbytes, hash, diag);
-    if (status == LMC_ERR_BASE)
-        return lmc_fail(diag, LMC_ERR_BASE, 0, "block %llu was encoded against another base",
-                        (unsigned long long)i);
-    return status;
-}
-
-/* Decodes a block of a frame with an index. */
-static lmc_status decode_coded(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
-                               const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
-{
-    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
-    LMC_TRY(lmc_frame_reserve(ctx, &frame->info, content_nbytes));
-    if (frame->info.mode == LMC_FRAME_DELTA)
-        return decode_delta(ctx, frame, i, block, dst, hash, diag);
-    const lmc_block_coder coder = {lmc_kernels_get(), &frame->coding, &ctx->scratch,
-                                   i << frame->info.block_log2, 0};
-    const lmc_block_source source = {block->stored, lmc_frame_block_stored_nbytes(frame, i), block->memory};
-    return lmc_block_decode(&coder, &source, dst, content_nbytes, hash, diag);
-}
-
-lmc_status lmc_frame_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t i,
-                                  const lmc_stored_block *block, uint8_t *dst, uint64_t *hash, lmc_diag *diag)
-{
-    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, i);
-    if (!lmc_is_coded(&frame->info)) {
-        memcpy(dst, block->stored, content_nbytes);
-        *hash = lmc_kernels_get()->hash(dst, content_nbytes, 0);
-        return LMC_OK;
-    }
-    LMC_TRY(lmc_diag_shift(diag, decode_coded(ctx, frame, i, block, dst, hash, diag),
-                           lmc_frame_block_offset(frame, i)));
-    if (*hash != frame->entries[i].content_hash)
-        return lmc_fail(diag, LMC_ERR_CHECKSUM, lmc_frame_block_offset(frame, i),
-                        "block %llu does not match its checksum", (unsigned long long)i);
-    return LMC_OK;
-}
-
-static lmc_status check_block(const lmc_frame *frame, uint64_t block_index, const lmc_decode_input *input,
-                              const uint8_t *dst, size_t dst_capacity, const lmc_block_entry *entry,
-                              lmc_diag *diag)
-{
-    if (!frame || !input->src || !dst || (!entry && !lmc_is_coded(&frame->info)))
-        return lmc_fail(diag, LMC_ERR_ARG, 0, "a required pointer is NULL");
-    if (block_index >= frame->info.block_count ||
-        input->src_nbytes != lmc_frame_block_stored_nbytes(frame, block_index))
-        return lmc_fail(diag, LMC_ERR_ARG, 0, "no block %llu of %zu stored bytes",
-                        (unsigned long long)block_index, input->src_nbytes);
-    const size_t content_nbytes = lmc_block_content_nbytes(&frame->info, block_index);
-    if (dst_capacity < content_nbytes)
-        return lmc_fail(diag, LMC_ERR_DST_SMALL, 0, "a block decodes to %zu bytes", content_nbytes);
-    return lmc_frame_check_input(&frame->info, content_nbytes, input, dst, content_nbytes, diag);
-}
-
-lmc_status lmc_decode_block(lmc_ctx *ctx, const lmc_frame *frame, uint64_t block_index, const void *stored,
-                            size_t stored_nbytes, const void *base, size_t base_nbytes, void *dst,
-                            size_t dst_capacity, lmc_block_entry *entry)
-{
-    const lmc_decode_input input = {stored, stored_nbytes, base, base_nbytes};
-    const lmc_stored_block block = {.stored = stored, .base = base};
-    uint64_t hash;
-    if (entry)
-        memset(entry, 0, sizeof *entry);
+    const lmc_stored stored = {
+        .bytes = frame, .nbytes = frame_nbytes, .base = base, .base_nbytes = base_nbytes};
+    lmc_frame *opened = NULL;
     if (!lmc_ctx_begin(ctx))
         return LMC_ERR_ARG;
-    lmc_status status = check_block(frame, block_index, &input, dst, dst_capacity, entry, &ctx->diag);
-    if (status == LMC_OK)
-        status = lmc_frame_decode_block(ctx, frame, block_index, &block, dst, &hash, &ctx->diag);
-    if (status == LMC_OK && entry)
-        *entry = (lmc_block_entry){(uint32_t)stored_nbytes, hash,
-                                   lmc_is_coded(&frame->info) ? frame->entries[block_index].base_hash : 0};
+    lmc_status status = open_whole(ctx, &stored, &opened);
+    if (status == LMC_OK) {
+        const uint64_t content_nbytes = opened->info.content_nbytes;
+        if (first_byte > content_nbytes || nbytes > content_nbytes - first_byte)
+            status = lmc_fail(&ctx->diag, LMC_ERR_ARG, 0, "the range leaves the content of %llu bytes",
+                              (unsigned long long)content_nbytes);
+        else
+            status = decode_opened(ctx, opened, &stored, first_byte, nbytes, dst);
+    }
+    lmc_frame_free(opened);
     return lmc_ctx_end(ctx, status);
 }

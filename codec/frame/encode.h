@@ -1,12 +1,13 @@
 /*
- * encode.h - a plan, and encoding one block by it. encode.c has it and the public calls for pieces; encode_frame.c
+ * encode.h - a plan, and encoding one block by it. encode_pieces.c has it and the public calls for pieces; encode.c
  * encodes whole frames by it.
  */
 #ifndef LMC_CODEC_FRAME_ENCODE_H
 #define LMC_CODEC_FRAME_ENCODE_H
 
+#include "codec/common/input.h"
 #include "codec/frame/ctx.h"
-#include "codec/frame/head.h"
+#include "codec/frame/head_tail.h"
 
 struct lmc_plan {
     lmc_allocator allocator;
@@ -18,31 +19,22 @@ struct lmc_plan {
     uint16_t columns[]; /* as in lmc_plan_room, then room for the head */
 };
 
-/* Elements of a row of the content, if it is a matrix of LMC_ROW_COUNT_MIN rows or more; else 0. */
-uint32_t lmc_params_column_count(const lmc_params *params, uint64_t content_nbytes);
-
 /* Copies the caller's params and checks them; fields that they lack get their defaults. Error: ARG. */
 LMC_NODISCARD lmc_status lmc_params_read(const lmc_params *given, lmc_params *params, lmc_diag *diag);
 
-/* lmc_plan_create() within a public call, with params that were read: *plan is NULL after a failure. */
-LMC_NODISCARD lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, uint64_t content_nbytes,
-                                       lmc_read_fn read, lmc_read_fn read_base, void *user, lmc_plan **plan);
+/* Content of so many bytes as params describe it; how it is read stays open. */
+lmc_content lmc_params_content(const lmc_params *params, uint64_t nbytes);
 
 /* Fills in the fields that params give. lmc_info_complete() does the others. */
 void lmc_params_start_info(const lmc_params *params, uint64_t content_nbytes, lmc_frame_mode mode,
                            lmc_info *info);
 
+/* lmc_plan_create() within a public call, with params that were read: *plan is NULL after a failure. */
+LMC_NODISCARD lmc_status lmc_plan_make(lmc_ctx *ctx, const lmc_params *params, const lmc_content *content,
+                                       lmc_plan **plan);
+
 /* Makes ctx hold the memory for encoding blocks of up to src_nbytes. Error: NOMEM. */
 LMC_NODISCARD lmc_status lmc_plan_reserve(lmc_ctx *ctx, const lmc_plan *plan, size_t src_nbytes);
-
-/* A block of the content. */
-typedef struct lmc_content_block {
-    uint64_t index;
-    const uint8_t *src;
-    size_t src_nbytes;
-    size_t ahead_nbytes; /* as in lmc_block_coder */
-    const uint8_t *base; /* of a delta frame: the part of the base that belongs to the block */
-} lmc_content_block;
 
 /* Encodes a block whose size and room the caller has checked. Error: NOMEM, never after lmc_plan_reserve(). */
 LMC_NODISCARD lmc_status lmc_plan_encode_block(lmc_ctx *ctx, const lmc_plan *plan,

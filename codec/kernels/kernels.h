@@ -205,7 +205,8 @@ LMC_INLINE unsigned lmc_element_log2(unsigned element_nbytes)
 
 #define LMC_HASH_STATE_NBYTES 576
 
-/* shared/table.h fills in such a table for each set. Arrays of four have a kernel for elements of 1, 2, 4, 8 bytes. */
+/* shared/kernel_table.h fills in such a table for each set. Arrays of four have a kernel for elements of 1, 2, 4, 8
+ * bytes. */
 typedef struct lmc_kernels {
     const char *name;
 

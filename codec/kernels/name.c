@@ -1,6 +1,6 @@
 /*
  * name.c - the public name of the kernel set in use. It is apart from select.c, so that a program may bring its own
- * lmc_kernels_get() (bench/bench_select.c).
+ * lmc_kernels_get() (bench/codec/select.c).
  */
 #include "codec/kernels/kernels.h"
 #include "lmc.h"

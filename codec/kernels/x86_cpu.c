@@ -77,14 +77,11 @@ static int is_vendor(const lmc_x86_cpu *cpu, const char *name)
     return memcmp(found, name, sizeof found) == 0;
 }
 
-/* Leaf 1, eax: bits 8..11; if they are all set, plus bits 20..27. */
-static unsigned family_of(const lmc_x86_cpu *cpu)
-{
-    const unsigned family = cpu->leaf_1_eax >> 8 & 0xf;
-    return family == 0xf ? family + (cpu->leaf_1_eax >> 20 & 0xff) : family;
-}
-
 int lmc_x86_cpu_has_slow_pext(const lmc_x86_cpu *cpu)
 {
-    return (is_vendor(cpu, "AuthenticAMD") || is_vendor(cpu, "HygonGenuine")) && family_of(cpu) < ZEN_3;
+    unsigned family =
+        cpu->leaf_1_eax >> 8 & 0xf; /* leaf 1, eax: bits 8..11; if they are all set, plus bits 20..27 */
+    if (family == 0xf)
+        family += cpu->leaf_1_eax >> 20 & 0xff;
+    return (is_vendor(cpu, "AuthenticAMD") || is_vendor(cpu, "HygonGenuine")) && family < ZEN_3;
 }

@@ -2,7 +2,6 @@
 #include "codec/plain/block.h"
 
 #include "codec/bitset/bitset.h"
-#include "codec/plain/escape.h"
 #include "codec/plain/plane.h"
 #include "codec/prefix/symbols.h"
 
@@ -57,23 +56,21 @@ static lmc_plane_set planes_at(const lmc_coding *coding, uint8_t *const plane[LM
 /* Values that tell whether a block ends in zeros. */
 #define PROBED_VALUES 64
 
-/* Does the lowest byte of most values not say anything? */
-static int ends_in_zeros(const uint8_t *src, size_t n, unsigned element_nbytes)
-{
-    size_t zeros = 0;
-    for (size_t i = 0; i < PROBED_VALUES; i++)
-        zeros += src[n * i / PROBED_VALUES * element_nbytes] == 0;
-    return zeros > PROBED_VALUES / 2;
-}
-
 static int is_flexible(const lmc_coding *coding, const uint8_t *src, size_t n)
 {
     int flexible = 0;
     for (unsigned i = 0; i < coding->plane_count; i++)
         flexible |= coding->flexible[i];
-    if (coding->is_low_mixed)
-        flexible = flexible && ends_in_zeros(src, n, coding->element_nbytes);
-    return flexible || !coding->table[LMC_PLANE_SYMBOLS];
+    const lmc_table *const symbols = coding->table[LMC_PLANE_SYMBOLS];
+    if (symbols && !symbols->has_literals) /* a block may have symbols that it cannot code */
+        return 1;
+    if (flexible && coding->is_low_mixed) { /* does the lowest byte of most values not say anything? */
+        size_t zeros = 0;
+        for (size_t i = 0; i < PROBED_VALUES; i++)
+            zeros += src[n * i / PROBED_VALUES * coding->element_nbytes] == 0;
+        flexible = zeros > PROBED_VALUES / 2;
+    }
+    return flexible || !symbols;
 }
 
 /* Appends the escapes gathered in scratch. Returns 0 when there is no room. */
@@ -215,26 +212,14 @@ static int encode_constant(const block_job *job, const uint8_t *src, size_t n, l
            encode_planes_flexible(job, src, 1, writer);
 }
 
-static int encode_plain(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
-{
-    const lmc_coding *const coding = job->coding;
-    lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
-    if (coding->offsets.column_count == 0)
-        return encode_planes(job, src, n, writer);
-    block_job with_rows = *job;
-    const lmc_row_coder rows = {job->kernels, &coding->offsets, coding->element_nbytes,
-                                coding->split.rotation};
-    return lmc_rows_write(&rows, job->first, src, n, job->scratch, writer, &with_rows.offsets) &&
-           encode_planes(&with_rows, src, n, writer);
-}
-
 static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc_writer *writer)
 {
+    const lmc_coding *const coding = job->coding;
     if (job->is_constant)
         return encode_constant(job, src, n, writer);
-    if (job->coding->has_mask) {
-        const size_t kept = job->kernels->mask_split[lmc_element_log2(job->coding->element_nbytes)](
-            job->coding->mask_value, src, n, job->scratch->mask, job->scratch->values);
+    if (coding->has_mask) {
+        const size_t kept = job->kernels->mask_split[lmc_element_log2(coding->element_nbytes)](
+            coding->mask_value, src, n, job->scratch->mask, job->scratch->values);
         if (kept > 0 && n - kept > n / MASKED_SHARE_MIN) {
             lmc_write_n(writer, LMC_FMT_BLOCK_MASKED, 1);
             const size_t nbytes = lmc_bitset_encode(job->kernels, job->scratch, job->scratch->mask, n,
@@ -243,7 +228,14 @@ static int encode_values(const block_job *job, const uint8_t *src, size_t n, lmc
             return nbytes != 0 && encode_planes(job, job->scratch->values, kept, writer);
         }
     }
-    return encode_plain(job, src, n, writer);
+    lmc_write_n(writer, LMC_FMT_BLOCK_PLANES, 1);
+    if (coding->offsets.column_count == 0)
+        return encode_planes(job, src, n, writer);
+    block_job with_rows = *job;
+    const lmc_row_coder rows = {job->kernels, &coding->offsets, coding->element_nbytes,
+                                coding->split.rotation};
+    return lmc_rows_write(&rows, job->first, src, n, job->scratch, writer, &with_rows.offsets) &&
+           encode_planes(&with_rows, src, n, writer);
 }
 
 size_t lmc_block_store(const lmc_kernels *kernels, const uint8_t *src, size_t src_nbytes, uint8_t *dst,
@@ -255,62 +247,46 @@ size_t lmc_block_store(const lmc_kernels *kernels, const uint8_t *src, size_t sr
     return 1 + src_nbytes;
 }
 
-size_t lmc_block_encode(const lmc_block_coder *coder, const uint8_t *src, size_t src_nbytes, uint8_t *dst,
+size_t lmc_block_encode(const lmc_block_coder *coder, const lmc_content_block *block, uint8_t *dst,
                         uint64_t *content_hash)
 {
     const lmc_kernels *const kernels = coder->kernels;
     const lmc_coding *const coding = coder->coding;
     lmc_scratch *const scratch = coder->scratch;
     const unsigned element_nbytes = coding->element_nbytes;
-    const size_t n = src_nbytes / element_nbytes;
-    const size_t trailing_nbytes = src_nbytes % element_nbytes;
+    const uint8_t *const src = block->src;
+    const size_t n = block->nbytes / element_nbytes;
+    const size_t trailing_nbytes = block->nbytes % element_nbytes;
     if (n == 0)
-        return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
+        return lmc_block_store(kernels, src, block->nbytes, dst, content_hash);
     const int flexible = is_flexible(coding, src, n);
     const int constant = n > 1 && memcmp(src, src + element_nbytes, (n - 1) * element_nbytes) == 0;
     const block_job job = {.kernels = kernels,
                            .coding = coding,
                            .scratch = scratch,
-                           .first = coder->first,
-                           .ahead = src + src_nbytes,
+                           .first = block->first,
+                           .ahead = src + block->nbytes,
                            .ahead_nbytes =
-                               coding->offsets.has_rows ? share_of_half(coder->ahead_nbytes, n) : 0,
+                               coding->offsets.has_rows ? share_of_half(block->ahead_nbytes, n) : 0,
                            .is_constant = constant,
                            .is_flexible = flexible,
                            .hashes_strips = !constant && !coding->has_mask && !flexible};
     kernels->hash_begin(scratch->hash_state);
-    lmc_writer writer = {dst, dst + src_nbytes}; /* a stored block takes one byte more */
+    lmc_writer writer = {dst, dst + block->nbytes}; /* a stored block takes one byte more */
     if (!encode_values(&job, src, n, &writer) || lmc_writer_left(&writer) < trailing_nbytes)
-        return lmc_block_store(kernels, src, src_nbytes, dst, content_hash);
-    const uint8_t *const trailing = src + n * coding->element_nbytes;
+        return lmc_block_store(kernels, src, block->nbytes, dst, content_hash);
+    const uint8_t *const trailing = src + n * element_nbytes;
     lmc_write_span(&writer, trailing, trailing_nbytes);
     if (job.hashes_strips) {
         kernels->hash_update(scratch->hash_state, trailing, trailing_nbytes);
         *content_hash = kernels->hash_end(scratch->hash_state);
     } else {
-        *content_hash = kernels->hash(src, src_nbytes, 0);
+        *content_hash = kernels->hash(src, block->nbytes, 0);
     }
     return (size_t)(writer.next - dst);
 }
 
 /* ---- decode ---- */
-
-/* The symbols of a block: decoded strip by strip, or read from a plane. */
-typedef struct symbol_strips {
-    lmc_symbol_decoder decoder;
-    const uint8_t *plane; /* NULL: coded */
-} symbol_strips;
-
-static lmc_status open_symbols(const block_job *job, lmc_source *source, unsigned mode, size_t n,
-                               symbol_strips *strips, lmc_diag *diag)
-{
-    const lmc_table *const table = job->coding->table[LMC_PLANE_SYMBOLS];
-    strips->plane = NULL;
-    if (mode == LMC_FMT_PLANE_CODED && table)
-        return lmc_symbols_decode_begin(&strips->decoder, job->kernels, table, job->scratch, source, n, diag);
-    return lmc_plane_decode(&(lmc_plane_coder){job->kernels, table, job->scratch}, source, mode, n, 8,
-                            job->scratch->plane[LMC_PLANE_SYMBOLS], &strips->plane, diag);
-}
 
 /* Where a strip of content for `place` is made: there, or in scratch if it is written past the caches, where it
  * could not be read again quickly. */
@@ -370,73 +346,46 @@ static lmc_status join_strip(const block_job *job, uint8_t *const plane[LMC_FMT_
     return LMC_OK;
 }
 
-static lmc_status join_strips(const block_job *job, lmc_source *source, symbol_strips *strips,
-                              uint8_t *const plane[LMC_FMT_PLANE_COUNT_MAX], size_t n, uint8_t *dst,
-                              lmc_diag *diag)
-{
-    lmc_line_stream stream = {.place = dst};
-    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
-        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
-        uint8_t *symbols = job->scratch->strip;
-        fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES));
-        if (strips->plane)
-            memcpy(symbols, strips->plane + i, m);
-        else if (lmc_symbols_decode_strip(&strips->decoder, m, symbols, diag) != LMC_OK)
-            return LMC_ERR_CORRUPT;
-        fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES) + 1);
-        LMC_TRY(join_strip(job, plane, symbols, i, m, &source->reader, &stream, diag));
-    }
-    lmc_stream_flush(&stream);
-    return strips->plane ? LMC_OK : lmc_symbols_decode_end(&strips->decoder, diag);
-}
-
-/* Decodes n elements from their planes. */
+/* Decodes n elements from their planes: strip by strip, so that symbols are joined while they are in the cache. */
 static lmc_status decode_planes(const block_job *job, lmc_source *source, size_t n, uint8_t *dst,
                                 lmc_diag *diag)
 {
     const lmc_coding *const coding = job->coding;
+    const lmc_table *const table = coding->table[LMC_PLANE_SYMBOLS];
+    lmc_scratch *const scratch = job->scratch;
     uint8_t *plane[LMC_FMT_PLANE_COUNT_MAX] = {NULL};
-    symbol_strips strips;
+    lmc_symbol_decoder decoder;
+    const uint8_t *symbol_plane = NULL; /* of symbols that are not coded */
+    lmc_line_stream stream = {.place = dst};
     const uint8_t *const modes = lmc_read_span(&source->reader, coding->plane_count);
     if (!modes)
         return lmc_corrupt(diag, 0, "block: its modes are cut short");
     for (unsigned i = coding->plane_count; i-- > 1;) {
-        const lmc_plane_coder coder = {job->kernels, coding->table[i], job->scratch};
+        const lmc_plane_coder coder = {job->kernels, coding->table[i], scratch};
         const unsigned nbits = lmc_coding_plane_nbits(coding, i);
         const uint8_t *found;
-        LMC_TRY(lmc_plane_decode(&coder, source, modes[i], n, nbits, job->scratch->plane[i], &found, diag));
+        LMC_TRY(lmc_plane_decode(&coder, source, modes[i], n, nbits, scratch->plane[i], &found, diag));
         plane[i] = (uint8_t *)(uintptr_t)found; /* join only reads */
     }
-    LMC_TRY(open_symbols(job, source, modes[LMC_PLANE_SYMBOLS], n, &strips, diag));
-    return join_strips(job, source, &strips, plane, n, dst, diag);
-}
-
-static lmc_status decode_plain(const block_job *job, lmc_source *source, size_t n, uint8_t *dst,
-                               lmc_diag *diag)
-{
-    const lmc_offsets *const offsets = &job->coding->offsets;
-    if (offsets->column_count == 0)
-        return decode_planes(job, source, n, dst, diag);
-    block_job with_rows = *job;
-    LMC_TRY(lmc_rows_read(offsets, job->first, n, job->scratch, &source->reader, &with_rows.offsets, diag));
-    return decode_planes(&with_rows, source, n, dst, diag);
-}
-
-/* Puts the kept elements at the places of the mask and the mask value everywhere else. */
-static void join_masked(const block_job *job, size_t n, uint8_t *dst)
-{
-    const unsigned element_nbytes = job->coding->element_nbytes;
-    const uint8_t *kept = job->scratch->values;
+    const unsigned mode = modes[LMC_PLANE_SYMBOLS];
+    const int is_coded = mode == LMC_FMT_PLANE_CODED && table;
+    if (is_coded)
+        LMC_TRY(lmc_symbols_decode_begin(&decoder, job->kernels, table, scratch, source, n, diag));
+    else
+        LMC_TRY(lmc_plane_decode(&(lmc_plane_coder){job->kernels, table, scratch}, source, mode, n, 8,
+                                 scratch->plane[LMC_PLANE_SYMBOLS], &symbol_plane, diag));
     for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
         const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
-        uint8_t *const place = dst + i * element_nbytes;
-        uint8_t *const values = strip_at(job, place);
-        kept += element_nbytes * job->kernels->mask_join[lmc_element_log2(element_nbytes)](
-                                     job->coding->mask_value, job->scratch->mask + i / 64, kept, m, values);
-        if (values != place)
-            job->kernels->copy_past_cache(place, values, m * element_nbytes);
-        hash_strip(job, values, m * element_nbytes);
+        fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES));
+        if (!is_coded)
+            memcpy(scratch->strip, symbol_plane + i, m);
+        else if (lmc_symbols_decode_strip(&decoder, m, scratch->strip, diag) != LMC_OK)
+            return LMC_ERR_CORRUPT;
+        fetch_ahead(job, 2 * (i / LMC_STRIP_VALUES) + 1);
+        LMC_TRY(join_strip(job, plane, scratch->strip, i, m, &source->reader, &stream, diag));
     }
+    lmc_stream_flush(&stream);
+    return is_coded ? lmc_symbols_decode_end(&decoder, diag) : LMC_OK;
 }
 
 static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t n, uint8_t *dst,
@@ -452,7 +401,19 @@ static lmc_status decode_masked(const block_job *job, lmc_source *source, size_t
     kept_job.hashes_strips = 0;
     kept_job.past_cache = 0;
     LMC_TRY(decode_planes(&kept_job, source, kept, job->scratch->values, diag));
-    join_masked(job, n, dst);
+    const unsigned element_nbytes = job->coding->element_nbytes;
+    /* kept elements go to the places of the mask, its value elsewhere */
+    const uint8_t *next = job->scratch->values;
+    for (size_t i = 0; i < n; i += LMC_STRIP_VALUES) {
+        const size_t m = lmc_min_size(n - i, LMC_STRIP_VALUES);
+        uint8_t *const place = dst + i * element_nbytes;
+        uint8_t *const values = strip_at(job, place);
+        next += element_nbytes * job->kernels->mask_join[lmc_element_log2(element_nbytes)](
+                                     job->coding->mask_value, job->scratch->mask + i / 64, next, m, values);
+        if (values != place)
+            job->kernels->copy_past_cache(place, values, m * element_nbytes);
+        hash_strip(job, values, m * element_nbytes);
+    }
     return LMC_OK;
 }
 
@@ -464,17 +425,23 @@ static lmc_status decode_values(const block_job *job, lmc_source *source, unsign
         return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "block: mode %u", mode);
     if (n == 0)
         return lmc_corrupt(diag, 0, "block: it has no elements, but is not stored");
-    if (mode == LMC_FMT_BLOCK_PLANES)
-        LMC_TRY(decode_plain(job, source, n, dst, diag));
-    else
+    if (mode == LMC_FMT_BLOCK_MASKED) {
         LMC_TRY(decode_masked(job, source, n, dst, diag));
+    } else if (job->coding->offsets.column_count == 0) {
+        LMC_TRY(decode_planes(job, source, n, dst, diag));
+    } else {
+        block_job with_rows = *job;
+        LMC_TRY(lmc_rows_read(&job->coding->offsets, job->first, n, job->scratch, &source->reader,
+                              &with_rows.offsets, diag));
+        LMC_TRY(decode_planes(&with_rows, source, n, dst, diag));
+    }
     if (lmc_reader_left(&source->reader) != trailing_nbytes)
         return lmc_corrupt(diag, 0, "block: bytes after its end");
     memcpy(dst + n * job->coding->element_nbytes, source->reader.next, trailing_nbytes);
     return LMC_OK;
 }
 
-lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_block_source *block, uint8_t *dst,
+lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_stored *block, uint8_t *dst,
                             size_t dst_nbytes, uint64_t *content_hash, lmc_diag *diag)
 {
     const lmc_kernels *const kernels = coder->kernels;
@@ -482,7 +449,7 @@ lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_block_source
     const size_t n = dst_nbytes / coder->coding->element_nbytes;
     const size_t trailing_nbytes = dst_nbytes % coder->coding->element_nbytes;
     lmc_source source;
-    lmc_source_open(&source, coder->scratch, block->stored, block->stored_nbytes);
+    lmc_source_open(&source, coder->scratch, block->bytes, block->nbytes);
     const unsigned mode = (unsigned)lmc_read_n(&source.reader, 1);
     if (source.reader.failed)
         return lmc_corrupt(diag, 0, "block: it is empty");
@@ -496,11 +463,11 @@ lmc_status lmc_block_decode(const lmc_block_coder *coder, const lmc_block_source
     const block_job job = {.kernels = kernels,
                            .coding = coder->coding,
                            .scratch = coder->scratch,
-                           .first = coder->first,
-                           .ahead = block->stored + block->stored_nbytes,
-                           .ahead_nbytes = share_of_half(block->memory.ahead_nbytes, n),
+                           .first = block->first,
+                           .ahead = block->bytes + block->nbytes,
+                           .ahead_nbytes = share_of_half(block->ahead_nbytes, n),
                            .hashes_strips = 1,
-                           .past_cache = block->memory.past_cache};
+                           .past_cache = block->past_cache};
     kernels->hash_begin(hash_state);
     LMC_TRY(decode_values(&job, &source, mode, n, trailing_nbytes, dst, diag));
     kernels->hash_update(hash_state, dst + dst_nbytes - trailing_nbytes, trailing_nbytes);

@@ -24,10 +24,11 @@
 #define MISSED_MIN 0.15
 #define MISSED_COUNT_MAX 12
 
-/* The magnitude that a high part stands for, in units of that octave which symbol 0 begins in. It is linear within an
+/* The magnitude at which a symbol begins, in units of that octave which symbol 0 begins in. It is linear within an
  * octave. */
-static double magnitude_at(const lmc_symbol_places *places, int32_t high)
+static double symbol_begin(const lmc_symbol_places *places, unsigned symbol)
 {
+    const int32_t high = places->first + (int32_t)(symbol << places->low_nbits);
     const unsigned octave_log2 = places->octave_log2;
     const int32_t first_octave = places->first > 0 ? places->first >> octave_log2 : 0;
     if (high < 0)
@@ -35,11 +36,6 @@ static double magnitude_at(const lmc_symbol_places *places, int32_t high)
     const int32_t octave = (high >> octave_log2) - first_octave;
     const int32_t within = high & ((1 << octave_log2) - 1);
     return (within + (1 << octave_log2)) * lmc_power_of_2(octave - (int)octave_log2);
-}
-
-static double symbol_begin(const lmc_symbol_places *places, unsigned symbol)
-{
-    return magnitude_at(places, places->first + (int32_t)(symbol << places->low_nbits));
 }
 
 /* The standard deviation: magnitudes below it have a known share. */

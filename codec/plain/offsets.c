@@ -65,18 +65,6 @@ lmc_status lmc_offsets_read(lmc_reader *reader, unsigned high_nbits, int has_sig
 /* Rows of fewer elements than this are not worth a kernel call each. */
 #define PART_VALUES_MIN 256
 
-static void fill_shifts(const lmc_kernels *kernels, const lmc_block_offsets *block, size_t row, size_t column,
-                        size_t n)
-{
-    const lmc_offsets *const offsets = block->offsets;
-    for (size_t i = 0; i < n; row++, column = 0) {
-        const size_t m = lmc_min_size(offsets->column_count - column, n - i);
-        kernels->add_shifts(offsets->columns ? offsets->columns + column : NULL, NULL, block->rows[row], m,
-                            block->shifts + i);
-        i += m;
-    }
-}
-
 lmc_offset_part lmc_offsets_row_part(const lmc_kernels *kernels, const lmc_block_offsets *block, size_t first,
                                      size_t n)
 {
@@ -85,7 +73,12 @@ lmc_offset_part lmc_offsets_row_part(const lmc_kernels *kernels, const lmc_block
     const size_t row = (size_t)(place / offsets->column_count);
     const size_t column = (size_t)(place % offsets->column_count);
     if (offsets->column_count % 64 != 0 || offsets->column_count < PART_VALUES_MIN) {
-        fill_shifts(kernels, block, row, column, n);
+        for (size_t i = 0, r = row, from = column; i < n; r++, from = 0) {
+            const size_t m = lmc_min_size(offsets->column_count - from, n - i);
+            kernels->add_shifts(offsets->columns ? offsets->columns + from : NULL, NULL, block->rows[r], m,
+                                block->shifts + i);
+            i += m;
+        }
         return (lmc_offset_part){n, 0, block->shifts};
     }
     return (lmc_offset_part){lmc_min_size(n, offsets->column_count - column), block->rows[row],
@@ -121,25 +114,6 @@ lmc_status lmc_rows_read(const lmc_offsets *offsets, uint64_t first, size_t n, l
 #define PIECE_COUNT 2
 #define PIECE_VALUES (ROW_VALUES_MAX / PIECE_COUNT)
 
-/* The sum of the clipped magnitudes of up to ROW_VALUES_MAX of n elements of a row, from this column on. *count: of how
- * many. */
-static uint64_t sum_row(const lmc_row_coder *coder, const uint8_t *src, size_t column, size_t n,
-                        size_t *count)
-{
-    const lmc_offsets *const offsets = coder->offsets;
-    const size_t piece_count = n > ROW_VALUES_MAX ? PIECE_COUNT : 1;
-    const size_t piece = n > ROW_VALUES_MAX ? PIECE_VALUES : n;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < piece_count; i++) {
-        const size_t at = n / piece_count * i;
-        sum += coder->kernels->sum_elements[lmc_element_log2(coder->element_nbytes)](
-            &offsets->clip, coder->rotation, src + at * coder->element_nbytes,
-            offsets->columns ? offsets->columns + column + at : NULL, piece);
-    }
-    *count = piece * piece_count;
-    return sum;
-}
-
 int32_t lmc_offsets_row_value(const lmc_offsets *offsets, double mean)
 {
     const double steps = (offsets->level - mean) / (1 << offsets->step_log2);
@@ -152,16 +126,25 @@ static int32_t choose_rows(const lmc_row_coder *coder, uint64_t first, const uin
 {
     const lmc_offsets *const offsets = coder->offsets;
     const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
-    size_t column = (size_t)(first % offsets->column_count), count, last_count = 0;
+    const unsigned element_log2 = lmc_element_log2(coder->element_nbytes);
+    size_t column = (size_t)(first % offsets->column_count), count = 0;
     int32_t least = INT32_MAX;
-    double each = 0; /* 1 / count */
+    double each = 0; /* 1 / count, of the elements that are summed up */
     *most = INT32_MIN;
     for (size_t i = 0, row = 0; i < n; row++, column = 0) {
         const size_t m = lmc_min_size(offsets->column_count - column, n - i);
-        const uint64_t sum = sum_row(coder, src + i * coder->element_nbytes, column, m, &count);
-        if (count != last_count)
-            each = 1 / (double)count;
-        last_count = count;
+        const size_t piece_count = m > ROW_VALUES_MAX ? PIECE_COUNT : 1;
+        const size_t piece = m > ROW_VALUES_MAX ? PIECE_VALUES : m;
+        uint64_t sum = 0;
+        for (size_t k = 0; k < piece_count; k++) {
+            const size_t at = m / piece_count * k;
+            sum += coder->kernels->sum_elements[element_log2](
+                &offsets->clip, coder->rotation, src + (i + at) * coder->element_nbytes,
+                offsets->columns ? offsets->columns + column + at : NULL, piece);
+        }
+        if (piece * piece_count != count)
+            each = 1 / (double)(piece * piece_count);
+        count = piece * piece_count;
         values[row] = lmc_offsets_row_value(offsets, (double)sum * each);
         least = values[row] < least ? values[row] : least;
         *most = values[row] > *most ? values[row] : *most;

@@ -3,6 +3,7 @@
  * comes first, and the entropy of the sample has the last word. */
 #include "codec/plain/offsets_plan.h"
 
+#include "codec/common/dtype.h"
 #include "codec/common/entropy.h"
 
 /* The glance: rows, and neighbouring elements of each; of stretches fewer, since columns do not count. */
@@ -46,8 +47,10 @@
 
 /* Neighbouring elements of some rows, and what is known of them. */
 typedef struct row_sample {
-    const lmc_offsets_input *input;
+    const lmc_content *content;
+    const lmc_kernels *kernels;
     lmc_offsets_work *work;
+    unsigned exponent_nbits;
     unsigned rotation;
     unsigned octave_log2; /* an octave in high parts */
     uint64_t row_length;  /* of the tensor ... */
@@ -60,7 +63,7 @@ typedef struct row_sample {
 
 static unsigned high_nbits(const row_sample *s)
 {
-    return s->input->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
+    return s->content->element_nbytes == 1 ? 8 : LMC_FMT_HIGH_NBITS;
 }
 
 static uint16_t *row_at(const row_sample *s, size_t row)
@@ -71,18 +74,18 @@ static uint16_t *row_at(const row_sample *s, size_t row)
 /* Reads rows at even distances, from the middle of each. */
 static lmc_status read_rows(const row_sample *s)
 {
-    const lmc_offsets_input *const input = s->input;
-    const unsigned element_nbytes = input->element_nbytes;
+    const lmc_content *const content = s->content;
+    const unsigned element_nbytes = content->element_nbytes;
     const uint64_t first_column = (s->row_length - s->column_count) / 2;
     for (size_t i = 0; i < s->row_count; i++) {
         const uint64_t row = s->row_count > 1 ? (s->all_rows - 1) * i / (s->row_count - 1) : 0;
         const uint64_t first = row * s->row_length + first_column;
         for (size_t j = 0; j < s->column_count; j += LMC_ROW_PIECE_VALUES) {
             const size_t n = lmc_min_size(LMC_ROW_PIECE_VALUES, s->column_count - j);
-            LMC_TRY(
-                input->read(input->user, (first + j) * element_nbytes, s->work->piece, n * element_nbytes));
-            input->kernels->high_parts[lmc_element_log2(element_nbytes)](s->rotation, s->work->piece, n,
-                                                                         row_at(s, i) + j);
+            LMC_TRY(content->read(content->user, (first + j) * element_nbytes, s->work->piece,
+                                  n * element_nbytes));
+            s->kernels->high_parts[lmc_element_log2(element_nbytes)](s->rotation, s->work->piece, n,
+                                                                     row_at(s, i) + j);
         }
     }
     return LMC_OK;
@@ -125,7 +128,7 @@ static double sum_rows(row_sample *s, const lmc_clip *clip, const uint16_t *colu
     double sum = 0, squares = 0;
     s->sum = 0;
     for (size_t i = 0; i < s->row_count; i++) {
-        const uint32_t row_sum = s->input->kernels->sum_clipped(clip, row_at(s, i), columns, s->column_count);
+        const uint32_t row_sum = s->kernels->sum_clipped(clip, row_at(s, i), columns, s->column_count);
         const double mean = (double)row_sum / s->column_count;
         s->work->row_sums[i] = row_sum;
         s->sum += row_sum;
@@ -147,7 +150,7 @@ static double sum_columns(const row_sample *s, const lmc_clip *clip, const uint1
     for (size_t i = 0; i < s->row_count; i++) {
         const int64_t floor = clip->floor + work->row_sums[i] / s->column_count - mean_of_all;
         const lmc_clip row_clip = {clip->mask, (uint16_t)(floor < 0 ? 0 : floor > 0xffff ? 0xffff : floor)};
-        s->input->kernels->add_clipped(&row_clip, row_at(s, i), columns, s->column_count, work->sums);
+        s->kernels->add_clipped(&row_clip, row_at(s, i), columns, s->column_count, work->sums);
     }
     for (size_t j = 0; j < s->column_count; j++) {
         const double mean = work->sums[j] * each - (columns ? columns[j] : 0);
@@ -166,9 +169,14 @@ static int32_t nearest(double x)
     return (int32_t)(x >= 0 ? x + 0.5 : x - 0.5);
 }
 
-/* Gives columns the offsets that bring their means together; less where chance is a large part of the means. */
-static void set_columns(row_sample *s, double column_variance, uint16_t *columns, lmc_offsets *offsets)
+/* Finds the columns' offsets, which bring their means together; less where chance is a large part of the means. Returns
+ * what they save, in bits a value, less what they take; 0 if that is nothing. */
+static double find_columns(row_sample *s, uint16_t *columns, lmc_offsets *offsets)
 {
+    sum_rows(s, &s->clip, NULL);
+    const double column_variance = sum_columns(s, &s->clip, NULL);
+    if (column_variance <= 0)
+        return 0;
     const int32_t range = (1 << LMC_FMT_OFFSET_NBITS_MAX) - 1;
     const float *const means = s->work->column_means;
     const double chance = MAGNITUDE_DEVIATION * MAGNITUDE_DEVIATION / (double)s->row_count;
@@ -191,41 +199,17 @@ static void set_columns(row_sample *s, double column_variance, uint16_t *columns
     offsets->columns = columns;
     offsets->column_nbits = (uint8_t)(most > 0 ? lmc_highest_bit((uint64_t)most) + 1 : 0);
     offsets->clip = (lmc_clip){s->clip.mask, (uint16_t)(s->clip.floor + sum / s->column_count)};
-}
-
-/* Finds the columns' offsets. Returns what they save, in bits a value, less what they take; 0 if that is nothing. */
-static double find_columns(row_sample *s, uint16_t *columns, lmc_offsets *offsets)
-{
-    sum_rows(s, &s->clip, NULL);
-    const double column_variance = sum_columns(s, &s->clip, NULL);
-    if (column_variance <= 0)
-        return 0;
-    set_columns(s, column_variance, columns, offsets);
     const double saved = SAVED_NBITS * column_variance - offsets->column_nbits / (double)s->all_rows;
     return offsets->column_nbits > 0 && saved > 0 ? saved : 0;
 }
 
 /* ---- rows ---- */
 
-/* Sets the level that rows are brought to, and the offsets of the sampled rows. Returns the bits of a row's value. */
-static unsigned set_rows(row_sample *s, lmc_offsets *offsets)
-{
-    int32_t least = INT32_MAX, most = INT32_MIN;
-    offsets->level = (uint16_t)(s->sum / s->row_count / s->column_count);
-    for (size_t i = 0; i < s->row_count; i++) {
-        const int32_t value = lmc_offsets_row_value(offsets, (double)s->work->row_sums[i] / s->column_count);
-        s->work->row_offsets[i] = (uint16_t)((uint32_t)value << offsets->step_log2);
-        least = value < least ? value : least;
-        most = value > most ? value : most;
-    }
-    return most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
-}
-
 /* Decides columns, then rows. Returns the bits a value that they take. */
 static double choose_offsets(row_sample *s, uint16_t *columns, lmc_offsets *offsets)
 {
     double nbits = 0;
-    if (s->row_length == s->input->column_count && find_columns(s, columns, offsets) > 0) {
+    if (s->row_length == s->content->column_count && find_columns(s, columns, offsets) > 0) {
         nbits = offsets->column_nbits / (double)s->all_rows;
     } else {
         offsets->columns = NULL;
@@ -233,25 +217,21 @@ static double choose_offsets(row_sample *s, uint16_t *columns, lmc_offsets *offs
         offsets->clip = s->clip;
     }
     const double row_variance = sum_rows(s, &offsets->clip, offsets->columns);
-    const double rows_take = set_rows(s, offsets) / (double)s->column_count;
+    int32_t least = INT32_MAX, most = INT32_MIN; /* values of the sampled rows */
+    offsets->level = (uint16_t)(s->sum / s->row_count / s->column_count);
+    for (size_t i = 0; i < s->row_count; i++) {
+        const int32_t value = lmc_offsets_row_value(offsets, (double)s->work->row_sums[i] / s->column_count);
+        s->work->row_offsets[i] = (uint16_t)((uint32_t)value << offsets->step_log2);
+        least = value < least ? value : least;
+        most = value > most ? value : most;
+    }
+    const unsigned row_nbits = most > least ? lmc_highest_bit((uint64_t)(most - least)) + 1 : 0;
+    const double rows_take = row_nbits / (double)s->column_count;
     offsets->has_rows = SAVED_NBITS * row_variance > rows_take;
     return offsets->has_rows ? nbits + rows_take : nbits;
 }
 
 /* ---- what offsets gain ---- */
-
-/* Counts values of a piece of a row by the top bits of their high parts, four at a time. */
-static void count_piece(const uint16_t *high, size_t n, uint16_t mask, unsigned shift, uint32_t *counts)
-{
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        const uint64_t four = lmc_load64(high + i);
-        for (unsigned k = 0; k < 64; k += 16)
-            counts[((four >> k) & mask) >> shift]++;
-    }
-    for (; i < n; i++)
-        counts[(high[i] & mask) >> shift]++;
-}
 
 /* Counts about `wanted` values, some of each sampled row, by the nbits top bits of their high parts, with these offsets
  * (NULL: none). Returns how many. */
@@ -261,58 +241,41 @@ static size_t count_high(const row_sample *s, const lmc_offsets *offsets, size_t
     const size_t row_values = lmc_min_size(lmc_min_size(s->column_count, LMC_ROW_PIECE_VALUES),
                                            (size_t)lmc_div_ceil(wanted, s->row_count));
     const uint16_t mask = (uint16_t)((1u << high_nbits(s)) - 1);
+    const unsigned shift = high_nbits(s) - nbits;
     memset(counts, 0, sizeof *counts << nbits);
     for (size_t i = 0; i < s->row_count; i++) {
         const size_t first = (s->column_count - row_values) * i / s->row_count;
         const uint16_t *const columns = offsets && offsets->columns ? offsets->columns + first : NULL;
-        s->input->kernels->add_shifts(row_at(s, i) + first, columns,
-                                      offsets && offsets->has_rows ? s->work->row_offsets[i] : 0, row_values,
-                                      s->work->shifted);
-        count_piece(s->work->shifted, row_values, mask, high_nbits(s) - nbits, counts);
+        s->kernels->add_shifts(row_at(s, i) + first, columns,
+                               offsets && offsets->has_rows ? s->work->row_offsets[i] : 0, row_values,
+                               s->work->shifted);
+        const uint16_t *const high = s->work->shifted;
+        size_t j = 0;
+        for (; j + 4 <= row_values; j += 4) {
+            const uint64_t four = lmc_load64(high + j);
+            for (unsigned k = 0; k < 64; k += 16)
+                counts[((four >> k) & mask) >> shift]++;
+        }
+        for (; j < row_values; j++)
+            counts[(high[j] & mask) >> shift]++;
     }
     return s->row_count * row_values;
 }
 
-/* The resolution that entropies are compared at: that of a split which joins the exponent with two bits or more of the
+/* The entropy of high parts at the resolution of a split which joins the exponent with two bits or more of the
  * mantissa. */
-static unsigned compared_nbits(const row_sample *s)
-{
-    const unsigned exponent_nbits = s->input->exponent_nbits;
-    if (s->input->element_nbytes == 1)
-        return 8 - s->rotation;
-    const unsigned nbits = exponent_nbits + 2 + (exponent_nbits == 5) + !s->rotation;
-    return (1u << nbits) <= LMC_ROW_SAMPLE_BINS ? nbits : lmc_highest_bit(LMC_ROW_SAMPLE_BINS);
-}
-
 static double entropy_of(const row_sample *s, const lmc_offsets *offsets)
 {
-    unsigned used;
-    const unsigned nbits = compared_nbits(s);
+    unsigned used, nbits = 8 - s->rotation;
+    if (s->content->element_nbytes > 1) {
+        nbits = s->exponent_nbits + 2 + (s->exponent_nbits == 5) + !s->rotation;
+        nbits = (1u << nbits) <= LMC_ROW_SAMPLE_BINS ? nbits : lmc_highest_bit(LMC_ROW_SAMPLE_BINS);
+    }
     count_high(s, offsets, TRIED_VALUES, nbits, s->work->bins);
     return lmc_counts_entropy(s->work->bins, (size_t)1 << nbits, &used) + high_nbits(s) - nbits;
 }
 
-/* Do offsets save enough, besides the nbits a value that they take? */
-static int is_gain(const row_sample *s, const lmc_offsets *offsets, double nbits)
-{
-    const unsigned lower_nbits = s->input->element_nbytes > 2 ? 8 * (s->input->element_nbytes - 2) : 0;
-    const double without = entropy_of(s, NULL);
-    return entropy_of(s, offsets) + nbits < without - GAIN_MIN * (without + lower_nbits);
-}
-
 /* ---- the whole ---- */
-
-/* Finds the rows of the tensor, or stretches of it. Returns 0 if it is too small. */
-static int choose_shape(row_sample *s)
-{
-    const lmc_offsets_input *const input = s->input;
-    const uint32_t columns = input->column_count;
-    const int is_matrix = columns >= LMC_FMT_COLUMN_COUNT_MIN && columns <= LMC_COLUMN_COUNT_MAX &&
-                          input->value_count / columns >= LMC_ROW_COUNT_MIN;
-    s->row_length = is_matrix ? columns : STRETCH_VALUES;
-    s->all_rows = input->value_count / s->row_length;
-    return is_matrix || s->all_rows >= STRETCHES_MIN;
-}
 
 /* May offsets gain enough if the means of rows or columns have this variance? Each of them has so many values, which
  * share the bits of its offset. */
@@ -324,7 +287,7 @@ static int promises_gain(double variance, uint64_t value_count)
 /* Looks at a part of the tensor. *is_promising: offsets may gain enough. Leaves where magnitudes are clipped. */
 static lmc_status glance(row_sample *s, int *is_promising)
 {
-    const int has_columns = s->row_length == s->input->column_count;
+    const int has_columns = s->row_length == s->content->column_count;
     s->column_count =
         (uint32_t)lmc_min_u64(s->row_length, has_columns ? GLANCE_VALUES : GLANCE_STRETCH_VALUES);
     s->row_count = (size_t)lmc_min_u64(s->all_rows, GLANCE_ROWS);
@@ -339,9 +302,9 @@ static lmc_status glance(row_sample *s, int *is_promising)
 /* Reads whole rows. */
 static lmc_status take_sample(row_sample *s)
 {
-    const lmc_offsets_input *const input = s->input;
-    const unsigned share = input->is_thorough ? SAMPLE_SHARE_THOROUGH : SAMPLE_SHARE;
-    const uint64_t values = input->value_count / share;
+    const lmc_content *const content = s->content;
+    const unsigned share = content->level == LMC_LEVEL_MAX ? SAMPLE_SHARE_THOROUGH : SAMPLE_SHARE;
+    const uint64_t values = content->value_count / share;
     const uint64_t wanted = (values > SAMPLE_VALUES_MIN ? values : SAMPLE_VALUES_MIN) / s->row_length;
     const uint64_t most = lmc_min_u64(LMC_ROW_SAMPLE_ROWS, LMC_ROW_SAMPLE_VALUES / s->row_length);
     const uint64_t rows = wanted > SAMPLE_ROWS_MIN ? wanted : SAMPLE_ROWS_MIN;
@@ -350,27 +313,41 @@ static lmc_status take_sample(row_sample *s)
     return read_rows(s);
 }
 
-lmc_status lmc_offsets_decide(const lmc_offsets_input *input, lmc_sample *sample, lmc_offsets_work *work,
+lmc_status lmc_offsets_decide(const lmc_content *content, lmc_sample *sample, lmc_offsets_work *work,
                               uint16_t *columns, lmc_offsets *offsets, double *nbits)
 {
-    row_sample s = {.input = input, .work = work, .rotation = sample->rotation};
+    row_sample s = {.content = content,
+                    .kernels = lmc_kernels_get(),
+                    .work = work,
+                    .exponent_nbits = lmc_dtype_exponent_nbits(content->dtype),
+                    .rotation = sample->rotation};
     int is_promising;
     memset(offsets, 0, sizeof *offsets);
     *nbits = 0;
-    s.octave_log2 = high_nbits(&s) - input->exponent_nbits - !s.rotation;
-    if (!choose_shape(&s))
+    s.octave_log2 = high_nbits(&s) - s.exponent_nbits - !s.rotation;
+    const uint32_t columns_given = content->column_count;
+    const int is_matrix = columns_given >= LMC_FMT_COLUMN_COUNT_MIN &&
+                          columns_given <= LMC_COLUMN_COUNT_MAX &&
+                          content->value_count / columns_given >= LMC_ROW_COUNT_MIN;
+    s.row_length = is_matrix ? columns_given : STRETCH_VALUES;
+    s.all_rows = content->value_count / s.row_length;
+    if (!is_matrix && s.all_rows < STRETCHES_MIN)
         return LMC_OK;
     LMC_TRY(glance(&s, &is_promising));
     if (!is_promising)
         return LMC_OK;
-    const unsigned sign_place = s.rotation && input->element_nbytes <= 2;
+    const unsigned sign_place = s.rotation && content->element_nbytes <= 2;
     const unsigned step_log2 = s.octave_log2 > STEPS_LOG2 ? s.octave_log2 - STEPS_LOG2 : 0;
     offsets->step_log2 = (uint8_t)(step_log2 < sign_place ? sign_place : step_log2);
     LMC_TRY(take_sample(&s));
     *nbits = choose_offsets(&s, columns, offsets);
-    if ((!offsets->columns && !offsets->has_rows) || !is_gain(&s, offsets, *nbits))
+    if (!offsets->columns && !offsets->has_rows)
         return LMC_OK;
-    const uint64_t share = input->value_count / COUNTED_SHARE;
+    const unsigned lower_nbits = content->element_nbytes > 2 ? 8 * (content->element_nbytes - 2) : 0;
+    const double without = entropy_of(&s, NULL);
+    if (entropy_of(&s, offsets) + *nbits >= without - GAIN_MIN * (without + lower_nbits))
+        return LMC_OK;
+    const uint64_t share = content->value_count / COUNTED_SHARE;
     const uint64_t counted = share > COUNTED_VALUES_MIN ? share : COUNTED_VALUES_MIN;
     offsets->column_count = (uint32_t)s.row_length;
     sample->seen_count = count_high(&s, offsets, (size_t)lmc_min_u64(counted, LMC_SAMPLE_VALUES),

@@ -1,6 +1,6 @@
 /*
  * offsets_plan.h - decides the row and column offsets of a tensor by a sample of whole rows: the values of columns, and
- * the level that an encoder brings rows to. plan.h decides the codes of what results.
+ * the level that an encoder brings rows to. plain_plan.h decides the codes of what results.
  */
 #ifndef LMC_CODEC_PLAIN_OFFSETS_PLAN_H
 #define LMC_CODEC_PLAIN_OFFSETS_PLAN_H
@@ -30,21 +30,10 @@ typedef struct lmc_offsets_work {
     uint32_t bins[LMC_ROW_SAMPLE_BINS];
 } lmc_offsets_work;
 
-typedef struct lmc_offsets_input {
-    const lmc_kernels *kernels;
-    unsigned element_nbytes;
-    unsigned exponent_nbits;
-    int is_thorough; /* look at more rows */
-    uint64_t value_count;
-    uint32_t column_count; /* elements of a row; 0 unknown */
-    lmc_read_fn read;
-    void *user;
-} lmc_offsets_input;
-
 /* Decides the offsets of floats whose sample was taken. If they gain enough, it counts high parts with their offsets;
- * else offsets->column_count is 0. columns: as in lmc_plan_room. *nbits: what offsets take, in bits a value.
- * Errors: what read returns. */
-LMC_NODISCARD lmc_status lmc_offsets_decide(const lmc_offsets_input *input, lmc_sample *sample,
+ * else offsets->column_count is 0. columns: as in lmc_plan_room. *nbits: what offsets take, in bits a value. At
+ * level max more rows are looked at. Errors: what the content's read returns. */
+LMC_NODISCARD lmc_status lmc_offsets_decide(const lmc_content *content, lmc_sample *sample,
                                             lmc_offsets_work *work, uint16_t *columns, lmc_offsets *offsets,
                                             double *nbits);
 

@@ -61,16 +61,6 @@ static lmc_status read_table(lmc_reader *reader, unsigned plane, lmc_table *tabl
     return lmc_table_read(reader, table, diag);
 }
 
-static lmc_status read_offsets(const uint8_t *section, lmc_reader *reader, lmc_coding *coding, lmc_diag *diag)
-{
-    const uint64_t offset = (uint64_t)(reader->next - section);
-    const int has_sign_at_bottom = coding->split.rotation && coding->element_nbytes <= 2;
-    return lmc_diag_shift(
-        diag,
-        lmc_offsets_read(reader, lmc_coding_high_nbits(coding), has_sign_at_bottom, &coding->offsets, diag),
-        offset);
-}
-
 lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned element_nbytes, lmc_table *tables,
                            lmc_coding *coding, lmc_diag *diag)
 {
@@ -90,8 +80,13 @@ lmc_status lmc_coding_read(const uint8_t *section, size_t nbytes, unsigned eleme
     coding->has_mask = (transform & LMC_FMT_TRANSFORM_MASK) != 0;
     if (coding->has_mask)
         coding->mask_value = lmc_read_n(&r, element_nbytes);
-    if ((transform & LMC_FMT_TRANSFORM_OFFSETS) != 0)
-        LMC_TRY(read_offsets(section, &r, coding, diag));
+    if ((transform & LMC_FMT_TRANSFORM_OFFSETS) != 0) {
+        const uint64_t offset = (uint64_t)(r.next - section);
+        const int has_sign_at_bottom = coding->split.rotation && element_nbytes <= 2;
+        const lmc_status status =
+            lmc_offsets_read(&r, lmc_coding_high_nbits(coding), has_sign_at_bottom, &coding->offsets, diag);
+        LMC_TRY(lmc_diag_shift(diag, status, offset));
+    }
     coding->plane_count = lmc_coding_plane_count(element_nbytes, &coding->split);
     for (unsigned i = 0; i < coding->plane_count; i++) {
         const uint64_t offset = (uint64_t)(r.next - section);

@@ -1,6 +1,6 @@
 /*
  * plan_section.h - how the blocks of one frame are coded: the split, and a table for each coded plane. The plan section
- * of the frame has it (format.md "Plan"), and is read and written here. plan.h decides it.
+ * of the frame has it (format.md "Plan"), and is read and written here. plain_plan.h decides it.
  */
 #ifndef LMC_CODEC_PLAIN_PLAN_SECTION_H
 #define LMC_CODEC_PLAIN_PLAN_SECTION_H

@@ -1,4 +1,5 @@
-/* plane.c - estimates the cost of each mode for a plane, and codes it in the cheapest one. */
+/* plane.c - estimates the cost of each mode for a plane, and codes it in the cheapest one; collects the values of
+ * escapes from elements, and mends elements by them. */
 #include "codec/plain/plane.h"
 
 /* ---- encode ---- */
@@ -26,11 +27,13 @@ static size_t encode_coded(const lmc_plane_coder *coder, const uint8_t *plane, s
     return lmc_symbols_encode_end(&encoder);
 }
 
-/* Sets the bits of the bytes that differ from `dominant`, and puts those bytes to scratch->exceptions. Returns their
- * number. */
-static size_t split_exceptions(const uint8_t *plane, size_t n, unsigned dominant, lmc_scratch *scratch)
+/* Writes the dominant byte, the bitset of the exceptions, their mode and the exceptions themselves. Returns 0 when that
+ * exceeds the capacity. */
+static size_t encode_exceptions(const lmc_plane_coder *coder, const uint8_t *plane, size_t n,
+                                unsigned dominant, int is_coded, uint8_t *dst, size_t capacity)
 {
-    size_t m = 0;
+    lmc_scratch *const scratch = coder->scratch;
+    size_t m = 0; /* exceptions: their bits are set, and they go to scratch */
     memset(scratch->bitset, 0, lmc_bitset_words(n) * 8);
     for (size_t i = 0; i < n; i++) {
         const uint64_t differs = plane[i] != dominant;
@@ -38,16 +41,6 @@ static size_t split_exceptions(const uint8_t *plane, size_t n, unsigned dominant
         scratch->exceptions[m] = plane[i];
         m += differs;
     }
-    return m;
-}
-
-/* Writes the dominant byte, the bitset of the exceptions, their mode and the exceptions themselves. Returns 0 when that
- * exceeds the capacity. */
-static size_t encode_exceptions(const lmc_plane_coder *coder, const uint8_t *plane, size_t n,
-                                unsigned dominant, int is_coded, uint8_t *dst, size_t capacity)
-{
-    lmc_scratch *const scratch = coder->scratch;
-    const size_t m = split_exceptions(plane, n, dominant, scratch);
     if (capacity < 2)
         return 0;
     dst[0] = (uint8_t)dominant;
@@ -243,4 +236,58 @@ lmc_status lmc_plane_decode(const lmc_plane_coder *coder, lmc_source *source, un
     default: return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 0, "plane: mode %u", mode);
     }
     return lmc_corrupt(diag, 0, "plane: a packed plane in a mode of byte planes");
+}
+
+/* ---- escapes ---- */
+
+/* An element with its bits rotated left, as the split does. */
+static uint64_t load_rotated(const lmc_element_cut *cut, const uint8_t *src)
+{
+    const unsigned nbits = 8 * cut->element_nbytes;
+    const uint64_t x = lmc_load_n(src, cut->element_nbytes);
+    return cut->split.rotation ? (x << 1 | x >> (nbits - 1)) & lmc_low_mask(nbits) : x;
+}
+
+/* All that is added to the high part of element i. */
+static uint16_t offset_of(const lmc_element_cut *cut, size_t i)
+{
+    return (uint16_t)(cut->split.offset + (cut->shift ? cut->shift[i] : 0));
+}
+
+uint16_t *lmc_escapes_collect(const lmc_element_cut *cut, const uint8_t *symbols, const uint8_t *src,
+                              size_t n, uint16_t *escapes)
+{
+    const unsigned lower_nbits = 8 * cut->element_nbytes - LMC_FMT_HIGH_NBITS;
+    for (size_t i = 0; i < n; i++) {
+        if (symbols[i] != LMC_FMT_SYMBOL_ESCAPE)
+            continue;
+        const uint16_t high = (uint16_t)(load_rotated(cut, src + i * cut->element_nbytes) >> lower_nbits);
+        *escapes++ = (uint16_t)(high + offset_of(cut, i)) >> cut->split.low_nbits;
+    }
+    return escapes;
+}
+
+lmc_status lmc_escapes_apply(const lmc_element_cut *cut, const uint8_t *symbols, size_t n, lmc_reader *reader,
+                             uint8_t *dst, lmc_diag *diag)
+{
+    const unsigned nbits = 8 * cut->element_nbytes, lower_nbits = nbits - LMC_FMT_HIGH_NBITS;
+    const unsigned low_nbits = cut->split.low_nbits;
+    const uint64_t high_mask = (UINT64_C(0xffff)) << lower_nbits;
+    const uint8_t *const end = symbols + n;
+    for (const uint8_t *s = symbols; (s = memchr(s, LMC_FMT_SYMBOL_ESCAPE, (size_t)(end - s))) != NULL; s++) {
+        const unsigned wide = (unsigned)lmc_read_n(reader, 2);
+        if (reader->failed || wide >> (LMC_FMT_HIGH_NBITS - low_nbits) != 0)
+            return lmc_corrupt(diag, 0, "block: an escape is missing or too wide");
+        const size_t i = (size_t)(s - symbols);
+        const uint16_t offset = offset_of(cut, i);
+        uint8_t *const element = dst + i * cut->element_nbytes;
+        const uint64_t v = load_rotated(cut, element);
+        const unsigned low = ((unsigned)(v >> lower_nbits) + offset) & ((1u << low_nbits) - 1);
+        const uint16_t high = (uint16_t)((wide << low_nbits | low) - offset);
+        const uint64_t mended = (v & ~high_mask) | (uint64_t)high << lower_nbits;
+        const uint64_t x =
+            cut->split.rotation ? (mended >> 1 | mended << (nbits - 1)) & lmc_low_mask(nbits) : mended;
+        memcpy(element, &x, cut->element_nbytes);
+    }
+    return LMC_OK;
 }

@@ -14,32 +14,26 @@
 #define NOISE_VALUES_MIN 2048
 #define NOISE_EXCESS 0.08
 
-/* Values that are sampled of so many. */
-static size_t values_wanted(uint64_t value_count, unsigned element_nbytes)
+/* Reads runs at even distances, or the whole tensor when it is no larger than the sample. *n: the values read. */
+static lmc_status read_runs(const lmc_content *content, uint8_t *buffer, size_t *n)
 {
-    const uint64_t share = value_count / LMC_SAMPLE_SHARE;
+    const unsigned element_nbytes = content->element_nbytes;
+    const uint64_t share = content->value_count / LMC_SAMPLE_SHARE;
     const uint64_t least = share > LMC_SAMPLE_VALUES_MIN ? share : LMC_SAMPLE_VALUES_MIN;
     const size_t wanted =
         element_nbytes == 1 ? LMC_SAMPLE_VALUES : (size_t)lmc_min_u64(least, LMC_SAMPLE_VALUES);
-    return wanted / RUN_VALUES * RUN_VALUES;
-}
-
-/* Reads runs at even distances, or the whole tensor when it is no larger than the sample. *n: the values read. */
-static lmc_status read_runs(uint64_t value_count, unsigned element_nbytes, lmc_read_fn read, void *user,
-                            uint8_t *buffer, size_t *n)
-{
-    *n = values_wanted(value_count, element_nbytes);
-    if (value_count <= *n) {
-        *n = (size_t)value_count;
-        return read(user, 0, buffer, *n * element_nbytes);
+    *n = wanted / RUN_VALUES * RUN_VALUES;
+    if (content->value_count <= *n) {
+        *n = (size_t)content->value_count;
+        return content->read(content->user, 0, buffer, *n * element_nbytes);
     }
     const size_t run_nbytes = RUN_VALUES * element_nbytes;
     const size_t run_count = *n / RUN_VALUES;
-    const uint64_t span = value_count - RUN_VALUES;
+    const uint64_t span = content->value_count - RUN_VALUES;
     const uint64_t step = span / (run_count - 1), rest = span % (run_count - 1);
     for (uint64_t i = 0; i < run_count; i++) {
         const uint64_t first = step * i + rest * i / (run_count - 1);
-        LMC_TRY(read(user, first * element_nbytes, buffer + i * run_nbytes, run_nbytes));
+        LMC_TRY(content->read(content->user, first * element_nbytes, buffer + i * run_nbytes, run_nbytes));
     }
     return LMC_OK;
 }
@@ -199,26 +193,6 @@ LMC_INLINE void count_bytes(lmc_sample *sample, const uint8_t *values, size_t n,
     }
 }
 
-/* The loops above, one for each width. */
-static survey survey_any(const uint8_t *values, size_t n, unsigned element_nbytes)
-{
-    switch (element_nbytes) {
-    case 1: return survey_values(values, n, 1);
-    case 2: return survey_values(values, n, 2);
-    case 4: return survey_values(values, n, 4);
-    default: return survey_values(values, n, 8);
-    }
-}
-
-static uint64_t count_equal_any(const uint8_t *values, size_t n, uint64_t value, unsigned element_nbytes)
-{
-    switch (element_nbytes) {
-    case 2: return count_equal(values, n, value, 2);
-    case 4: return count_equal(values, n, value, 4);
-    default: return count_equal(values, n, value, 8);
-    }
-}
-
 static void count_high_any(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes)
 {
     switch (2 * element_nbytes + (unsigned)sample->has_mask) {
@@ -266,15 +240,6 @@ static int is_noise(const uint32_t counts[256])
     return n >= NOISE_VALUES_MIN && 256 * equal_pairs <= (1 + NOISE_EXCESS) * n * n;
 }
 
-/* Is the lowest byte of all n values 0, as in floats that hold narrower ones? */
-static int ends_in_zeros(const uint8_t *values, size_t n, unsigned element_nbytes)
-{
-    size_t i = 0;
-    while (i < n && values[i * element_nbytes] == 0)
-        i++;
-    return i == n;
-}
-
 /* Some rows of a tensor may hold narrower floats: their lower bytes end in zeros, all others are noise. Then lower
  * bytes are counted in the runs that end in zeros alone, and the blocks of such rows get their codes. */
 static void count_calm_runs(lmc_sample *sample, const uint8_t *values, size_t n, unsigned element_nbytes)
@@ -283,8 +248,11 @@ static void count_calm_runs(lmc_sample *sample, const uint8_t *values, size_t n,
     uint8_t is_calm[RUN_COUNT_MAX];
     const size_t run_count = n / RUN_VALUES;
     for (size_t i = 0; i < run_count; i++) {
-        is_calm[i] =
-            (uint8_t)ends_in_zeros(values + i * RUN_VALUES * element_nbytes, RUN_VALUES, element_nbytes);
+        const uint8_t *const run = values + i * RUN_VALUES * element_nbytes;
+        size_t zeros = 0;
+        while (zeros < RUN_VALUES && run[zeros * element_nbytes] == 0)
+            zeros++;
+        is_calm[i] = zeros == RUN_VALUES;
         calm_count += is_calm[i];
     }
     if (calm_count == 0 || calm_count == run_count)
@@ -312,79 +280,72 @@ static void count_low_bytes(lmc_sample *sample, const uint8_t *values, size_t n,
 
 /* ---- the mask ---- */
 
-/* Masks `value` if it is frequent enough. */
-static void try_mask(lmc_sample *sample, const lmc_sample_options *options, const uint8_t *values, size_t n,
-                     uint64_t value)
+/* Chooses the value to mask, if it is frequent enough: zero, as in pruned weights, or the value at the end, since
+ * arrays have fill values at their edges. In elements of one byte it is a symbol like any other. */
+static void choose_mask(lmc_sample *sample, unsigned per_mille_min, const uint8_t *values, size_t n,
+                        unsigned element_nbytes)
 {
-    const uint64_t count = count_equal_any(values, n, value, options->element_nbytes);
-    sample->has_mask = count * 1000 >= n * (uint64_t)options->mask_per_mille_min && count < n;
-    sample->mask_value = sample->has_mask ? value : 0;
-}
-
-/* Chooses the value to mask: zero, as in pruned weights, or the value at the end, since arrays have fill values at
- * their edges. In elements of one byte it is a symbol like any other. */
-static void choose_mask(lmc_sample *sample, const lmc_sample_options *options, const uint8_t *values,
-                        size_t n)
-{
-    const unsigned element_nbytes = options->element_nbytes;
     if (element_nbytes == 1)
         return;
     const uint64_t last = lmc_load_n(values + (n - 1) * element_nbytes, element_nbytes);
-    try_mask(sample, options, values, n, 0);
-    if (!sample->has_mask && n >= 2 && lmc_load_n(values + (n - 2) * element_nbytes, element_nbytes) == last)
-        try_mask(sample, options, values, n, last);
-}
-
-/* Counts every value of the tensor. */
-static lmc_status count_all(lmc_sample *sample, unsigned element_nbytes, lmc_read_fn read, void *user,
-                            uint8_t *buffer)
-{
-    size_t n;
-    for (uint64_t first = 0; first < sample->value_count; first += n) {
-        n = (size_t)lmc_min_u64(LMC_SAMPLE_VALUES, sample->value_count - first);
-        LMC_TRY(read(user, first * element_nbytes, buffer, n * element_nbytes));
-        count_high_any(sample, buffer, n, element_nbytes);
-        if (element_nbytes > 1 && !sample->is_low_mixed)
-            count_runs(sample, buffer, n, element_nbytes, 1, 0);
+    const int is_run = n >= 2 && lmc_load_n(values + (n - 2) * element_nbytes, element_nbytes) == last;
+    for (int k = 0; k < 1 + is_run && !sample->has_mask; k++) {
+        const uint64_t value = k == 0 ? 0 : last;
+        const uint64_t count = element_nbytes == 2   ? count_equal(values, n, value, 2)
+                               : element_nbytes == 4 ? count_equal(values, n, value, 4)
+                                                     : count_equal(values, n, value, 8);
+        sample->has_mask = count * 1000 >= n * (uint64_t)per_mille_min && count < n;
+        sample->mask_value = sample->has_mask ? value : 0;
     }
-    return LMC_OK;
 }
 
 /* A sign that is noise belongs at the bottom of an element. It stays if it never changes. It also stays if the
- * bottom never changes, as in bf16 values kept as f32. varying: bits that are set in some values only. */
-static int is_sign_moved(uint64_t varying, unsigned element_nbytes)
+ * bottom never changes, as in bf16 values kept as f32. */
+static int is_sign_moved(const uint8_t *values, size_t n, unsigned element_nbytes)
 {
+    const survey s = element_nbytes == 1   ? survey_values(values, n, 1)
+                     : element_nbytes == 2 ? survey_values(values, n, 2)
+                     : element_nbytes == 4 ? survey_values(values, n, 4)
+                                           : survey_values(values, n, 8);
+    const uint64_t varying = s.any ^ s.all; /* bits that are set in some values only */
     const int changes = varying >> (8 * element_nbytes - 1) & 1;
     return changes && (element_nbytes <= 2 || (varying & 0xff) != 0);
 }
 
-lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options, uint64_t content_nbytes,
-                           lmc_read_fn read, void *user, uint8_t *buffer)
+lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options, const lmc_content *content,
+                           uint8_t *buffer)
 {
-    const unsigned element_nbytes = options->element_nbytes;
-    const uint64_t value_count = content_nbytes / element_nbytes;
+    const unsigned element_nbytes = content->element_nbytes;
+    const uint64_t value_count = content->value_count;
     const int exact = options->exact && value_count <= UINT32_MAX; /* counts have 32 bits */
     size_t n;
-    LMC_TRY(read_runs(value_count, element_nbytes, read, user, buffer, &n));
+    LMC_TRY(read_runs(content, buffer, &n));
     memset(sample, 0, offsetof(lmc_sample, high));
     sample->value_count = value_count;
     sample->seen_count = exact ? value_count : n;
     sample->is_exact = exact || n == value_count;
     sample->is_low_exact = exact || (n == value_count && n <= LOW_RUNS * RUN_VALUES);
-    const survey s = survey_any(buffer, n, element_nbytes);
-    sample->rotation = options->is_signed && is_sign_moved(s.any ^ s.all, element_nbytes);
+    sample->rotation = options->is_signed && is_sign_moved(buffer, n, element_nbytes);
     sample->high_nbits = options->high_nbits;
     if (options->is_signed && !sample->rotation && element_nbytes > 1)
         sample->high_nbits = (unsigned)lmc_min_size(options->high_nbits + 1, LMC_SAMPLE_HIGH_NBITS_MAX);
     sample->is_high_counted = exact;
     memset(sample->high, 0, sizeof sample->high[0] << sample->high_nbits);
-    choose_mask(sample, options, buffer, n);
+    choose_mask(sample, options->mask_per_mille_min, buffer, n, element_nbytes);
     if (element_nbytes >= 4 && !sample->has_mask)
         count_calm_runs(sample, buffer, n, element_nbytes);
-    if (exact)
-        return count_all(sample, element_nbytes, read, user, buffer);
-    if (element_nbytes > 1 && !sample->is_low_mixed)
-        count_low_bytes(sample, buffer, n, element_nbytes);
+    if (!exact) {
+        if (element_nbytes > 1 && !sample->is_low_mixed)
+            count_low_bytes(sample, buffer, n, element_nbytes);
+        return LMC_OK;
+    }
+    for (uint64_t first = 0; first < value_count; first += n) {
+        n = (size_t)lmc_min_u64(LMC_SAMPLE_VALUES, value_count - first);
+        LMC_TRY(content->read(content->user, first * element_nbytes, buffer, n * element_nbytes));
+        count_high_any(sample, buffer, n, element_nbytes);
+        if (element_nbytes > 1 && !sample->is_low_mixed)
+            count_runs(sample, buffer, n, element_nbytes, 1, 0);
+    }
     return LMC_OK;
 }
 

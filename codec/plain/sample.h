@@ -1,10 +1,11 @@
 /*
  * sample.h - a sample of a tensor, read through the caller's function, and the histograms of its planes. It knows no
- * codes; plan.h decides by it.
+ * codes; plain_plan.h decides by it.
  */
 #ifndef LMC_CODEC_PLAIN_SAMPLE_H
 #define LMC_CODEC_PLAIN_SAMPLE_H
 
+#include "codec/common/input.h"
 #include "codec/plain/plan_section.h"
 
 /* Values sampled at most. Elements of more than one byte need fewer: a share of the tensor, but so many at least. */
@@ -19,7 +20,6 @@
 #define LMC_SAMPLE_ASIDE ((1 << LMC_SAMPLE_HIGH_NBITS_MAX) + 1)
 
 typedef struct lmc_sample_options {
-    unsigned element_nbytes;
     int is_signed; /* the top bit is a sign: it may be rotated to the bottom */
     int exact;     /* look at every value */
     unsigned
@@ -49,11 +49,10 @@ typedef struct lmc_sample {
 #define LMC_SAMPLE_BUFFER_NBYTES (LMC_SAMPLE_VALUES * 8)
 
 /* Reads values to the buffer and fills the histograms; that of high parts only if options->exact.
- *  content_nbytes: at least one whole element. buffer: LMC_SAMPLE_BUFFER_NBYTES.
- * Errors: what read returns. */
+ *  content: at least one whole element. buffer: LMC_SAMPLE_BUFFER_NBYTES.
+ * Errors: what the content's read returns. */
 LMC_NODISCARD lmc_status lmc_sample_take(lmc_sample *sample, const lmc_sample_options *options,
-                                         uint64_t content_nbytes, lmc_read_fn read, void *user,
-                                         uint8_t *buffer);
+                                         const lmc_content *content, uint8_t *buffer);
 
 /* Fills the histogram of high parts from the buffer, unless it was counted. */
 void lmc_sample_count_high(lmc_sample *sample, unsigned element_nbytes, const uint8_t *buffer);

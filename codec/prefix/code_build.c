@@ -75,26 +75,19 @@ static unsigned weight_class(uint32_t weight)
     return WEIGHT_CLASSES - 1 - (8 * nbits + next);
 }
 
-/* The symbols in use, by class and within a class in their own order. Returns how many there are. */
-static unsigned order_by_class(const uint32_t weight[256], uint8_t symbols[RANKS_MAX])
+static void rank_symbols(const uint32_t weight[256], const lmc_code_options *options, ranking *r)
 {
+    uint8_t symbols[RANKS_MAX]; /* by class, and within a class in their own order */
     uint16_t first[WEIGHT_CLASSES + 1] = {0};
     for (unsigned s = 0; s < 256; s++)
         if (weight[s] > 0)
             first[weight_class(weight[s]) + 1]++;
     for (unsigned c = 0; c < WEIGHT_CLASSES; c++)
         first[c + 1] = (uint16_t)(first[c + 1] + first[c]);
-    const unsigned count = first[WEIGHT_CLASSES];
+    r->count = first[WEIGHT_CLASSES];
     for (unsigned s = 0; s < 256; s++)
         if (weight[s] > 0)
             symbols[first[weight_class(weight[s])]++] = (uint8_t)s;
-    return count;
-}
-
-static void rank_symbols(const uint32_t weight[256], const lmc_code_options *options, ranking *r)
-{
-    uint8_t symbols[RANKS_MAX];
-    r->count = order_by_class(weight, symbols);
     r->total = 0;
     for (unsigned k = 0; k < r->count; k++) {
         const double w = weight[symbols[k]];
@@ -117,11 +110,6 @@ static void rank_symbols(const uint32_t weight[256], const lmc_code_options *opt
 static unsigned min_unsigned(unsigned a, unsigned b)
 {
     return a < b ? a : b;
-}
-
-static unsigned max_unsigned(unsigned a, unsigned b)
-{
-    return a > b ? a : b;
 }
 
 /* Finds lengths of at most NBITS_MAX bits for n >= 2 entries, the heaviest first, with the least total cost. behind[a]
@@ -148,7 +136,7 @@ static double find_lengths(const double *behind, unsigned n, layer_plan *layer)
         for (unsigned inner = low[l]; inner <= high; inner++) {
             const unsigned last = min_unsigned(inner, high_before);
             double best = INFINITY;
-            for (unsigned p = max_unsigned(inner / 2, cheapest); p <= last; p++) {
+            for (unsigned p = inner / 2 > cheapest ? inner / 2 : cheapest; p <= last; p++) {
                 const double c = cost[l - 1][p] + behind[2 * p + 1 - inner];
                 if (c <= best) {
                     best = c;
@@ -192,21 +180,6 @@ static double plan_huffman_layer(const ranking *r, unsigned first, unsigned end,
     while (layer->within[layer->last_nbits] < n)
         layer->last_nbits++;
     return cost + PRICE_PARTIAL_PLANE * (layer->last_nbits - layer->first_nbits) * r->tail[first];
-}
-
-static double plan_flat_layer(const ranking *r, unsigned first, unsigned end, layer_plan *layer)
-{
-    const unsigned n = end - first + (r->tail[end] > 0);
-    unsigned nbits = 1;
-    while (1u << nbits < n)
-        nbits++;
-    if (n != 1u << nbits || nbits > NBITS_MAX)
-        return INFINITY;
-    memset(layer->within, 0, nbits);
-    layer->within[nbits] = (uint8_t)n;
-    layer->continuation_place = end - first;
-    layer->first_nbits = layer->last_nbits = nbits;
-    return (nbits + PRICE_FLAT_PASS) * r->tail[first];
 }
 
 /* ---- cuts ---- */
@@ -261,10 +234,23 @@ static void look_ahead(search *s)
     }
 }
 
+/* Plans ranks [first, end) as one layer: a flat one, or one of Huffman's. Costs as plan_huffman_layer(). */
 static double plan_layer(const search *s, unsigned first, unsigned end, layer_plan *layer)
 {
-    return s->flat_layers ? plan_flat_layer(s->ranks, first, end, layer)
-                          : plan_huffman_layer(s->ranks, first, end, layer);
+    const ranking *const r = s->ranks;
+    if (!s->flat_layers)
+        return plan_huffman_layer(r, first, end, layer);
+    const unsigned n = end - first + (r->tail[end] > 0);
+    unsigned nbits = 1;
+    while (1u << nbits < n)
+        nbits++;
+    if (n != 1u << nbits || nbits > NBITS_MAX)
+        return INFINITY;
+    memset(layer->within, 0, nbits);
+    layer->within[nbits] = (uint8_t)n;
+    layer->continuation_place = end - first;
+    layer->first_nbits = layer->last_nbits = nbits;
+    return (nbits + PRICE_FLAT_PASS) * r->tail[first];
 }
 
 /* The least cost of a layer for ranks [first, end), in bits times weight. */
@@ -282,16 +268,6 @@ static double least_layer_cost(const search *s, unsigned first, unsigned end)
            s->price_length * (1 + partial_planes) + s->price_symbol * (end - first) + s->price_layer;
 }
 
-/* May such a layer be cheaper than the known way to its end, and part of a cheaper complete way? */
-static int is_promising(const search *s, unsigned first, unsigned end)
-{
-    const place *const to = &s->places[end];
-    const double cost = s->places[first].cost + least_layer_cost(s, first, end);
-    return !to->is_done && cost < to->cost &&
-           (cost + LITERAL_NBITS * s->ranks->tail[end] < s->finish_cost ||
-            cost + to->ahead < s->finish_cost * (1 - s->tolerance));
-}
-
 /* The cost of a layer for ranks [first, end), in bits times weight; INFINITY when there is none. */
 static double layer_cost(const search *s, unsigned first, unsigned end)
 {
@@ -306,7 +282,11 @@ static void try_cut(search *s, unsigned first, unsigned end)
 {
     const place *const from = &s->places[first];
     place *const to = &s->places[end];
-    if (!is_promising(s, first, end))
+    /* can it be cheaper than the known way to its end, and part of a cheaper complete way? */
+    const double least = from->cost + least_layer_cost(s, first, end);
+    if (to->is_done || least >= to->cost ||
+        (least + LITERAL_NBITS * s->ranks->tail[end] >= s->finish_cost &&
+         least + to->ahead >= s->finish_cost * (1 - s->tolerance)))
         return;
     double cost = from->cost + layer_cost(s, first, end);
     if (cost >= to->cost)
@@ -353,27 +333,12 @@ static void try_cuts(search *s, unsigned first)
         try_cut(s, first, last);
 }
 
-/* The open place with the least cost to expect; NULL when none can beat the cheapest known way by enough. */
-static place *most_promising(search *s)
-{
-    place *best = NULL;
-    double least = s->finish_cost * (1 - s->tolerance);
-    for (unsigned i = 0; i < s->ranks->count; i++) {
-        place *const p = &s->places[i];
-        if (!p->is_done && p->layer_count < s->layers_max && p->cost + p->ahead < least) {
-            least = p->cost + p->ahead;
-            best = p;
-        }
-    }
-    return best;
-}
-
-/* Finds the layers. Ways go on from the most promising place, until no place can beat a complete way. A place is done
- * once it was chosen: every other way to it costs more. (A way of fewer layers could matter at the limit of layers,
- * which the cheapest way hardly ever meets.) */
+/* Finds the layers. Ways go on from the open place with the least cost to expect, until none can beat the cheapest
+ * complete way by enough. A place is done once it was chosen: every other way to it costs more. (A way of fewer layers
+ * could matter at the limit of layers, which the cheapest way hardly ever meets.) */
 static void find_layers(search *s)
 {
-    place *p;
+    place *chosen;
     for (unsigned i = 0; i <= s->ranks->count; i++) {
         s->places[i].cost = INFINITY;
         s->places[i].is_done = 0;
@@ -383,10 +348,21 @@ static void find_layers(search *s)
     s->finish = 0;
     s->finish_cost = LITERAL_NBITS * s->ranks->tail[0];
     look_ahead(s);
-    while ((p = most_promising(s)) != NULL) {
-        p->is_done = 1;
-        try_cuts(s, (unsigned)(p - s->places));
-    }
+    do {
+        double least = s->finish_cost * (1 - s->tolerance);
+        chosen = NULL;
+        for (unsigned i = 0; i < s->ranks->count; i++) {
+            place *const p = &s->places[i];
+            if (!p->is_done && p->layer_count < s->layers_max && p->cost + p->ahead < least) {
+                least = p->cost + p->ahead;
+                chosen = p;
+            }
+        }
+        if (chosen) {
+            chosen->is_done = 1;
+            try_cuts(s, (unsigned)(chosen - s->places));
+        }
+    } while (chosen);
 }
 
 /* ---- moved cuts ---- */
@@ -399,44 +375,27 @@ typedef struct way {
     double total;                         /* with the literals behind them */
 } way;
 
-static void follow_way(const search *s, way *w)
-{
-    w->layer_count = s->places[s->finish].layer_count;
-    for (unsigned end = s->finish, i = w->layer_count; i > 0; end = s->places[end].before, i--)
-        w->cut[i] = end;
-    w->cut[0] = 0;
-    for (unsigned i = 0; i < w->layer_count; i++)
-        w->cost[i] = s->places[w->cut[i + 1]].cost - s->places[w->cut[i]].cost;
-    w->total = s->finish_cost;
-}
-
-/* Moves cut i by `step` if both layers are cheaper then. Returns 0 if not. */
-static int move_cut(const search *s, way *w, unsigned i, int step)
-{
-    const unsigned cut = w->cut[i] + (unsigned)step;
-    if (cut <= w->cut[i - 1] || cut >= w->cut[i + 1])
-        return 0;
-    const double before = layer_cost(s, w->cut[i - 1], cut);
-    const double known = w->cost[i - 1] + w->cost[i];
-    if (before >= known)
-        return 0;
-    const double behind = layer_cost(s, cut, w->cut[i + 1]);
-    if (before + behind >= known)
-        return 0;
-    w->total -= known - before - behind;
-    w->cut[i] = cut;
-    w->cost[i - 1] = before;
-    w->cost[i] = behind;
-    return 1;
-}
-
-/* Moves the cuts between layers by single ranks, as long as that makes the way cheaper. */
+/* Moves the cuts between layers by single ranks, as long as both layers together get cheaper. */
 static void move_cuts(const search *s, way *w)
 {
     for (unsigned i = 1; i < w->layer_count; i++)
         for (int step = -1; step <= 1; step += 2)
-            while (move_cut(s, w, i, step))
-                ;
+            for (;;) {
+                const unsigned cut = w->cut[i] + (unsigned)step;
+                const double known = w->cost[i - 1] + w->cost[i];
+                if (cut <= w->cut[i - 1] || cut >= w->cut[i + 1])
+                    break;
+                const double before = layer_cost(s, w->cut[i - 1], cut);
+                if (before >= known)
+                    break;
+                const double behind = layer_cost(s, cut, w->cut[i + 1]);
+                if (before + behind >= known)
+                    break;
+                w->total -= known - before - behind;
+                w->cut[i] = cut;
+                w->cost[i - 1] = before;
+                w->cost[i] = behind;
+            }
 }
 
 /* Finds the cheapest way. Leaves no layers if literals alone are cheaper. */
@@ -446,7 +405,13 @@ static void find_way(search *s, way *w)
     find_layers(s);
     if (s->finish == 0)
         return;
-    follow_way(s, w);
+    w->layer_count = s->places[s->finish].layer_count;
+    for (unsigned end = s->finish, i = w->layer_count; i > 0; end = s->places[end].before, i--)
+        w->cut[i] = end;
+    w->cut[0] = 0;
+    for (unsigned i = 0; i < w->layer_count; i++)
+        w->cost[i] = s->places[w->cut[i + 1]].cost - s->places[w->cut[i]].cost;
+    w->total = s->finish_cost;
     if (!s->flat_layers)
         move_cuts(s, w);
 }

@@ -35,33 +35,27 @@ static unsigned list_symbols(const lmc_code_shape *shape, coded_symbol list[256]
     return n;
 }
 
-/* Finds what the symbols leave to the continuation. */
-static lmc_status find_continuation(unsigned layer, length_count *count, lmc_diag *diag)
+static unsigned entries_of_length(const length_count *count, unsigned nbits)
 {
+    return count->symbols[nbits] + (count->continuation_nbits == nbits);
+}
+
+/* Finds what the symbols of a layer leave to the continuation, and checks the layer. */
+static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, length_count *count,
+                              lmc_diag *diag)
+{
+    const unsigned first = shape->first_nbits[layer];
+    const unsigned last = shape->last_nbits[layer];
     unsigned used = 0;
     for (unsigned nbits = 1; nbits <= LMC_FMT_LAYER_NBITS_MAX; nbits++)
         used += count->symbols[nbits] * (UNIT >> nbits);
     if (used > UNIT)
         return lmc_corrupt(diag, 0, "layer %u of a code has more codes than there are", layer);
     const unsigned left = UNIT - used;
-    if (left != 0) {
-        if ((left & (left - 1)) != 0)
-            return lmc_corrupt(diag, 0, "layer %u of a code is not complete", layer);
+    if ((left & (left - 1)) != 0)
+        return lmc_corrupt(diag, 0, "layer %u of a code is not complete", layer);
+    if (left != 0)
         count->continuation_nbits = LMC_FMT_LAYER_NBITS_MAX - lmc_lowest_bit(left);
-    }
-    return LMC_OK;
-}
-
-static unsigned entries_of_length(const length_count *count, unsigned nbits)
-{
-    return count->symbols[nbits] + (count->continuation_nbits == nbits);
-}
-
-static lmc_status check_layer(const lmc_code_shape *shape, unsigned layer, const length_count *count,
-                              lmc_diag *diag)
-{
-    const unsigned first = shape->first_nbits[layer];
-    const unsigned last = shape->last_nbits[layer];
     if (count->continuation_nbits == 0 && layer + 1 < shape->layer_count)
         return lmc_corrupt(diag, 0, "layer %u of a code has no continuation", layer);
     if (count->continuation_nbits != 0 &&
@@ -107,7 +101,6 @@ lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_di
     table->layer_count = shape->layer_count;
     table->has_literals = 0;
     for (unsigned i = 0; i < shape->layer_count; i++) {
-        LMC_TRY(find_continuation(i, &counts[i], diag));
         LMC_TRY(check_layer(shape, i, &counts[i], diag));
         divide_codes(shape, i, &counts[i], &table->layers[i], next[i]);
         before[i] = passed_nbits;
@@ -136,15 +129,6 @@ lmc_status lmc_table_build(const lmc_code_shape *shape, lmc_table *table, lmc_di
 /* ---- wire: number of layers, a byte of lengths for each, the range of symbols, a length number for each of those
  * ---- */
 
-/* Lengths of all layers, each of which has a length number. */
-static unsigned length_number_count(const lmc_code_shape *shape)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; i < shape->layer_count; i++)
-        n += shape->last_nbits[i] - shape->first_nbits[i] + 1u;
-    return n;
-}
-
 /* Bits of a length number, 1..count; 0 is a symbol without a code. */
 static unsigned length_number_nbits(unsigned count)
 {
@@ -152,17 +136,6 @@ static unsigned length_number_nbits(unsigned count)
     while (count >> nbits != 0)
         nbits++;
     return nbits;
-}
-
-/* The range of symbols that have a length number in the table. */
-static void symbol_range(const lmc_code_shape *shape, unsigned *first_symbol, unsigned *last_symbol)
-{
-    *first_symbol = 0;
-    *last_symbol = 255;
-    while (*first_symbol < 255 && shape->nbits[*first_symbol] == 0)
-        ++*first_symbol;
-    while (*last_symbol > *first_symbol && shape->nbits[*last_symbol] == 0)
-        --*last_symbol;
 }
 
 double lmc_table_cost_nbits(const lmc_table *table, const uint32_t histogram[256], unsigned left_out)
@@ -178,19 +151,10 @@ double lmc_table_cost_nbits(const lmc_table *table, const uint32_t histogram[256
     return nbits;
 }
 
-size_t lmc_table_nbytes(const lmc_code_shape *shape)
-{
-    unsigned first_symbol, last_symbol;
-    symbol_range(shape, &first_symbol, &last_symbol);
-    return 1 + shape->layer_count + 2 +
-           lmc_bits_nbytes((last_symbol - first_symbol + 1) *
-                           length_number_nbits(length_number_count(shape)));
-}
-
 void lmc_table_write(const lmc_code_shape *shape, lmc_writer *writer)
 {
     unsigned number_of_0[LMC_FMT_LAYER_COUNT_MAX]; /* of length 0 in a layer, if there were one */
-    unsigned first_symbol, last_symbol;
+    unsigned first_symbol = 0, last_symbol = 255;  /* the range that has a length number in the table */
     unsigned next_number = 1;
     lmc_write_n(writer, shape->layer_count, 1);
     for (unsigned i = 0; i < shape->layer_count; i++) {
@@ -198,7 +162,10 @@ void lmc_table_write(const lmc_code_shape *shape, lmc_writer *writer)
         number_of_0[i] = next_number - shape->first_nbits[i];
         next_number += shape->last_nbits[i] - shape->first_nbits[i] + 1u;
     }
-    symbol_range(shape, &first_symbol, &last_symbol);
+    while (first_symbol < 255 && shape->nbits[first_symbol] == 0)
+        first_symbol++;
+    while (last_symbol > first_symbol && shape->nbits[last_symbol] == 0)
+        last_symbol--;
     lmc_write_n(writer, first_symbol, 1);
     lmc_write_n(writer, last_symbol, 1);
 
@@ -212,43 +179,13 @@ void lmc_table_write(const lmc_code_shape *shape, lmc_writer *writer)
     lmc_write_span(writer, packed, nbytes);
 }
 
-static lmc_status read_layers(lmc_reader *reader, lmc_code_shape *shape, lmc_diag *diag)
-{
-    shape->layer_count = (unsigned)lmc_read_n(reader, 1);
-    if (reader->failed)
-        return lmc_corrupt(diag, 0, "a code table is cut short");
-    if (shape->layer_count == 0 || shape->layer_count > LMC_FMT_LAYER_COUNT_MAX)
-        return lmc_corrupt(diag, 0, "a code table has %u layers", shape->layer_count);
-    for (unsigned i = 0; i < shape->layer_count; i++) {
-        const unsigned lengths = (unsigned)lmc_read_n(reader, 1);
-        const unsigned first = lengths & 15, last = lengths >> 4;
-        if (reader->failed)
-            return lmc_corrupt(diag, 1 + i, "a code table is cut short");
-        if (first == 0 || first > last || last > LMC_FMT_LAYER_NBITS_MAX)
-            return lmc_corrupt(diag, 1 + i, "layer %u of a code has lengths %u to %u", i, first, last);
-        shape->first_nbits[i] = (uint8_t)first;
-        shape->last_nbits[i] = (uint8_t)last;
-    }
-    return LMC_OK;
-}
-
-static void set_length(lmc_code_shape *shape, unsigned symbol, unsigned number)
-{
-    unsigned layer = 0;
-    unsigned index = number - 1;
-    while (index > (unsigned)(shape->last_nbits[layer] - shape->first_nbits[layer])) {
-        index -= shape->last_nbits[layer] - shape->first_nbits[layer] + 1u;
-        layer++;
-    }
-    shape->layer[symbol] = (uint8_t)layer;
-    shape->nbits[symbol] = (uint8_t)(shape->first_nbits[layer] + index);
-}
-
 static lmc_status read_lengths(lmc_reader *reader, lmc_code_shape *shape, lmc_diag *diag)
 {
     const unsigned first_symbol = (unsigned)lmc_read_n(reader, 1);
     const unsigned last_symbol = (unsigned)lmc_read_n(reader, 1);
-    const unsigned count = length_number_count(shape);
+    unsigned count = 0; /* lengths of all layers, each of which has a length number */
+    for (unsigned i = 0; i < shape->layer_count; i++)
+        count += shape->last_nbits[i] - shape->first_nbits[i] + 1u;
     const unsigned width = length_number_nbits(count);
     if (!reader->failed && first_symbol > last_symbol)
         return lmc_corrupt(diag, 1 + shape->layer_count, "a code table's symbols run backwards");
@@ -263,8 +200,16 @@ static lmc_status read_lengths(lmc_reader *reader, lmc_code_shape *shape, lmc_di
         if (number > count || (i >= total_nbits && number != 0))
             return lmc_corrupt(diag, 3 + shape->layer_count + i / 8,
                                "a code table has a length number that does not exist");
-        if (number != 0)
-            set_length(shape, first_symbol + (unsigned)(i / width), number);
+        if (number == 0)
+            continue;
+        const unsigned symbol = first_symbol + (unsigned)(i / width);
+        unsigned layer = 0, index = number - 1;
+        while (index > (unsigned)(shape->last_nbits[layer] - shape->first_nbits[layer])) {
+            index -= shape->last_nbits[layer] - shape->first_nbits[layer] + 1u;
+            layer++;
+        }
+        shape->layer[symbol] = (uint8_t)layer;
+        shape->nbits[symbol] = (uint8_t)(shape->first_nbits[layer] + index);
     }
     if (shape->nbits[first_symbol] == 0 || shape->nbits[last_symbol] == 0)
         return lmc_corrupt(diag, 1 + shape->layer_count,
@@ -275,7 +220,21 @@ static lmc_status read_lengths(lmc_reader *reader, lmc_code_shape *shape, lmc_di
 lmc_status lmc_table_read(lmc_reader *reader, lmc_table *table, lmc_diag *diag)
 {
     lmc_code_shape shape = {0};
-    LMC_TRY(read_layers(reader, &shape, diag));
+    shape.layer_count = (unsigned)lmc_read_n(reader, 1);
+    if (reader->failed)
+        return lmc_corrupt(diag, 0, "a code table is cut short");
+    if (shape.layer_count == 0 || shape.layer_count > LMC_FMT_LAYER_COUNT_MAX)
+        return lmc_corrupt(diag, 0, "a code table has %u layers", shape.layer_count);
+    for (unsigned i = 0; i < shape.layer_count; i++) {
+        const unsigned lengths = (unsigned)lmc_read_n(reader, 1);
+        const unsigned first = lengths & 15, last = lengths >> 4;
+        if (reader->failed)
+            return lmc_corrupt(diag, 1 + i, "a code table is cut short");
+        if (first == 0 || first > last || last > LMC_FMT_LAYER_NBITS_MAX)
+            return lmc_corrupt(diag, 1 + i, "layer %u of a code has lengths %u to %u", i, first, last);
+        shape.first_nbits[i] = (uint8_t)first;
+        shape.last_nbits[i] = (uint8_t)last;
+    }
     LMC_TRY(read_lengths(reader, &shape, diag));
     return lmc_table_build(&shape, table, diag);
 }

@@ -26,15 +26,6 @@ static size_t lay_out_deltas(lmc_scratch *s, size_t n, uint8_t *memory, size_t u
     return used;
 }
 
-/* Each step has three bitsets of half as many bits; the last step has one bit. */
-static size_t hierarchy_words(size_t n)
-{
-    size_t words = 0;
-    for (; n > 1; n -= n / 2)
-        words += 3 * (lmc_bits_nbytes(n / 2 + 1) / sizeof(uint64_t) + 1 + LMC_BITSET_SLACK_WORDS);
-    return words + 3 * (1 + LMC_BITSET_SLACK_WORDS);
-}
-
 /* Places the members; memory NULL: only measures. Returns the bytes used. */
 static size_t lay_out(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *memory)
 {
@@ -67,7 +58,11 @@ static size_t lay_out(lmc_scratch *s, const lmc_scratch_size *size, uint8_t *mem
     s->shifts = (uint16_t *)(void *)place_member(memory, &used, (LMC_STRIP_VALUES + 64) * sizeof(uint16_t));
     s->row_values = (int32_t *)(void *)place_member(memory, &used, row_capacity * sizeof(int32_t));
     s->rows = (uint16_t *)(void *)place_member(memory, &used, row_capacity * sizeof(uint16_t));
-    s->hierarchy = (uint64_t *)(void *)place_member(memory, &used, hierarchy_words(n) * sizeof(uint64_t));
+    size_t words =
+        3 * (1 + LMC_BITSET_SLACK_WORDS); /* of a hierarchy's last step, whose three bitsets have one bit */
+    for (size_t m = n; m > 1; m -= m / 2) /* the others have half as many bits as the one before */
+        words += 3 * (lmc_bits_nbytes(m / 2 + 1) / sizeof(uint64_t) + 1 + LMC_BITSET_SLACK_WORDS);
+    s->hierarchy = (uint64_t *)(void *)place_member(memory, &used, words * sizeof(uint64_t));
     if (size->has_deltas)
         used = lay_out_deltas(s, n, memory, used);
     return used;

@@ -138,22 +138,6 @@ static lmc_status read_counts(lmc_symbol_decoder *d, const lmc_table *table, siz
     return LMC_OK;
 }
 
-static lmc_status read_planes(lmc_layer_reader *r, lmc_source *source, lmc_diag *diag)
-{
-    for (unsigned j = 0; j < r->layer->last_nbits; j++) {
-        const int full = j < r->layer->first_nbits;
-        const uint8_t *const plane = lmc_source_bits(source, full ? r->n : (size_t)r->plane_nbits[j]);
-        if (!plane)
-            return lmc_corrupt(diag, 0, "coded plane: a plane ends early or has spare bits set");
-        if (full)
-            r->in.full[j] = plane;
-        else
-            r->in.partial[j] = plane;
-        r->in.position[j] = 0;
-    }
-    return LMC_OK;
-}
-
 /* No cursor has left its plane. at_end: each cursor stands at its plane's end. */
 static lmc_status check_cursors(const lmc_layer_reader *r, int at_end, lmc_diag *diag)
 {
@@ -174,25 +158,26 @@ static lmc_status decode_strip(const lmc_kernels *kernels, lmc_layer_reader *r, 
     return check_cursors(r, 0, diag);
 }
 
-/* Decodes a whole layer but layer 0. */
-static lmc_status decode_layer(const lmc_kernels *kernels, lmc_layer_reader *r, uint8_t *symbols,
-                               lmc_diag *diag)
-{
-    for (size_t i = 0; i < r->n; i += LMC_STRIP_VALUES) {
-        const size_t n = lmc_min_size(r->n - i, LMC_STRIP_VALUES);
-        LMC_TRY(decode_strip(kernels, r, n, symbols + i, diag));
-    }
-    return check_cursors(r, 1, diag);
-}
-
 lmc_status lmc_symbols_decode_begin(lmc_symbol_decoder *d, const lmc_kernels *kernels, const lmc_table *table,
                                     lmc_scratch *scratch, lmc_source *source, size_t n, lmc_diag *diag)
 {
     size_t next_count = 0;
     d->kernels = kernels;
     LMC_TRY(read_counts(d, table, n, &source->reader, &next_count, diag));
-    for (unsigned i = 0; i < table->layer_count; i++)
-        LMC_TRY(read_planes(&d->layers[i], source, diag));
+    for (unsigned i = 0; i < table->layer_count; i++) {
+        lmc_layer_reader *const r = &d->layers[i];
+        for (unsigned j = 0; j < r->layer->last_nbits; j++) {
+            const int full = j < r->layer->first_nbits;
+            const uint8_t *const plane = lmc_source_bits(source, full ? r->n : (size_t)r->plane_nbits[j]);
+            if (!plane)
+                return lmc_corrupt(diag, 0, "coded plane: a plane ends early or has spare bits set");
+            if (full)
+                r->in.full[j] = plane;
+            else
+                r->in.partial[j] = plane;
+            r->in.position[j] = 0;
+        }
+    }
     const uint8_t *next_symbols = lmc_source_plane(source, next_count, LMC_SYMBOLS_SLACK);
     if (!next_symbols)
         return lmc_corrupt(diag, 0, "coded plane: its literals end early");
@@ -202,8 +187,11 @@ lmc_status lmc_symbols_decode_begin(lmc_symbol_decoder *d, const lmc_kernels *ke
         r->next_end = next_symbols + next_count;
         if (i == 0)
             break;
-        LMC_TRY(decode_layer(kernels, r, scratch->next_symbols[i % 2], diag));
-        next_symbols = scratch->next_symbols[i % 2];
+        uint8_t *const symbols = scratch->next_symbols[i % 2];
+        for (size_t k = 0; k < r->n; k += LMC_STRIP_VALUES)
+            LMC_TRY(decode_strip(kernels, r, lmc_min_size(r->n - k, LMC_STRIP_VALUES), symbols + k, diag));
+        LMC_TRY(check_cursors(r, 1, diag));
+        next_symbols = symbols;
         next_count = r->n;
     }
     return LMC_OK;

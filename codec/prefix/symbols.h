@@ -7,7 +7,6 @@
 
 #include "codec/prefix/code_table.h"
 #include "codec/prefix/scratch.h"
-#include "codec/prefix/source.h"
 
 typedef struct lmc_symbol_encoder {
     const lmc_kernels *kernels;

@@ -7,10 +7,10 @@
 
 #include "filter/chunk/params.h"
 
-/* As lmc_h5_encode_chunk(), with threads (0: one per core). The capacity must be lmc_h5_encode_bound(). */
-LMC_NODISCARD lmc_status h5_chunk_encode(lmc_ctx *ctx, const h5_params *params, unsigned thread_count,
-                                         const unsigned char *chunk, size_t chunk_nbytes, unsigned char *dst,
-                                         size_t dst_capacity, size_t *dst_nbytes);
+/* As lmc_h5_encode_chunk(). The capacity must be lmc_h5_encode_bound(). Threads: those of ctx. */
+LMC_NODISCARD lmc_status h5_chunk_encode(lmc_ctx *ctx, const h5_params *params, const unsigned char *chunk,
+                                         size_t chunk_nbytes, unsigned char *dst, size_t dst_capacity,
+                                         size_t *dst_nbytes);
 
 /* As lmc_h5_chunk_nbytes(). A chunk that claims to be much larger than its stored form is believed only after its
  * checksums were verified. Errors: NOMEM too. */

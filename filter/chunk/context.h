@@ -7,7 +7,7 @@
 
 #include <lmc.h>
 
-/* This thread's context, set to decode with so many threads (0: one per core); NULL when out of memory. */
+/* This thread's context, set to use this many threads (0: one per core); NULL when out of memory. */
 lmc_ctx *h5_context_get(unsigned thread_count);
 
 /* Threads that a call may use by the environment variable LMC_NUM_THREADS: 0 for one per core, at most

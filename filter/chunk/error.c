@@ -8,19 +8,14 @@
 
 static _Thread_local char last_error[256];
 
-static int wants_debug(void)
-{
-    const char *const value = getenv("LMC_H5_DEBUG");
-    return value && strcmp(value, "1") == 0;
-}
-
 lmc_status h5_fail(lmc_status status, const char *format, ...)
 {
+    const char *const debug = getenv("LMC_H5_DEBUG");
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(last_error, sizeof last_error, format, arguments);
     va_end(arguments);
-    if (wants_debug())
+    if (debug && strcmp(debug, "1") == 0)
         fprintf(stderr, "lmc-h5: %s\n", last_error);
     return status;
 }

@@ -16,11 +16,6 @@ static int is_element_size(size_t nbytes)
     return nbytes == 1 || nbytes == 2 || nbytes == 4 || nbytes == 8;
 }
 
-static int is_block_kib(unsigned kib)
-{
-    return kib >= LMC_H5_BLOCK_KIB_MIN && kib <= LMC_H5_BLOCK_KIB_MAX && (kib & (kib - 1)) == 0;
-}
-
 /* What is wrong with values, by where it is seen. */
 typedef enum h5_fault {
     FAULT_NONE,
@@ -57,35 +52,30 @@ static h5_fault read_user_values(const unsigned *values, size_t value_count, h5_
         return FAULT_LEVEL;
     if (value[LMC_H5_VALUE_ELEMENT] != 0 && !is_element_size(value[LMC_H5_VALUE_ELEMENT]))
         return FAULT_ELEMENT;
-    if (value[LMC_H5_VALUE_BLOCK_KIB] != 0 && !is_block_kib(value[LMC_H5_VALUE_BLOCK_KIB]))
+    const unsigned kib = value[LMC_H5_VALUE_BLOCK_KIB];
+    if (kib != 0 && (kib < LMC_H5_BLOCK_KIB_MIN || kib > LMC_H5_BLOCK_KIB_MAX || (kib & (kib - 1)) != 0))
         return FAULT_BLOCK;
     params->level = (lmc_level)level;
     params->wants_rows = value[LMC_H5_VALUE_LEVEL] != level;
     params->override_nbytes = value[LMC_H5_VALUE_ELEMENT];
-    params->block_nbytes = value[LMC_H5_VALUE_BLOCK_KIB] * 1024;
+    params->block_nbytes = kib * 1024;
     return FAULT_NONE;
-}
-
-/* Bytes of the elements that a dtype number of LMC_H5_VALUE_TYPE stands for; 0 for none. */
-static unsigned dtype_nbytes(unsigned type)
-{
-    const unsigned number = LMC_H5_TYPE_DTYPE(type);
-    return number > 0 ? lmc_dtype_nbits((lmc_dtype)(number - 1)) / 8 : 0;
 }
 
 /* Values come from files: what does not pass here must not reach the encoder. */
 static int is_sensible(unsigned element_nbytes, unsigned type)
 {
     const unsigned shuffle_nbytes = element_nbytes * LMC_H5_TYPE_SHUFFLE_SPAN(type);
+    const unsigned number = LMC_H5_TYPE_DTYPE(type); /* of the dtype, plus 1; 0: none is known */
     if ((type & H5_TYPE_RESERVED) != 0)
         return 0;
     if ((type & LMC_H5_TYPE_COLUMNS) != 0) {
         return element_nbytes >= H5_WIRE_WIDTH_MIN && element_nbytes <= H5_WIRE_WIDTH_MAX &&
-               (type & (LMC_H5_TYPE_BIG_ENDIAN | LMC_H5_TYPE_SHUFFLED)) == 0 &&
-               LMC_H5_TYPE_DTYPE(type) == 0 && LMC_H5_TYPE_SHUFFLE_SPAN(type) == 0;
+               (type & (LMC_H5_TYPE_BIG_ENDIAN | LMC_H5_TYPE_SHUFFLED)) == 0 && number == 0 &&
+               LMC_H5_TYPE_SHUFFLE_SPAN(type) == 0;
     }
     if (!is_element_size(element_nbytes) ||
-        (LMC_H5_TYPE_DTYPE(type) != 0 && dtype_nbytes(type) != element_nbytes) ||
+        (number != 0 && lmc_dtype_nbits((lmc_dtype)(number - 1)) / 8 != element_nbytes) ||
         ((type & LMC_H5_TYPE_BIG_ENDIAN) != 0 && element_nbytes == 1))
         return 0;
     return (type & LMC_H5_TYPE_SHUFFLED) != 0

@@ -4,7 +4,7 @@
 #ifndef LMC_FILTER_PLUGIN_CALLBACKS_H
 #define LMC_FILTER_PLUGIN_CALLBACKS_H
 
-#include "filter/plugin/abi.h"
+#include "filter/plugin/hdf5_abi.h"
 
 /* Completes the filter's values on a dataset's creation properties. Returns 0, or -1 with an error on HDF5's stack;
  * 0 without having done anything when HDF5's functions are out of reach. */

@@ -1,4 +1,4 @@
-/* filter.c - the filter callback: HDF5's buffer in, a new buffer from HDF5's memory out. */
+/* filter.c - the filter callback (an HDF5 buffer in, a new one out of HDF5 memory), and how HDF5 finds the filter. */
 #include "filter/chunk/chunk.h"
 #include "filter/chunk/context.h"
 #include "filter/chunk/error.h"
@@ -9,7 +9,6 @@
 typedef struct h5_call {
     const h5_library *library; /* may be NULL */
     lmc_ctx *ctx;
-    unsigned thread_count;
     h5_params params;
     const unsigned char *src;
     size_t src_nbytes;
@@ -43,8 +42,8 @@ static unsigned char *encode(const h5_call *call, size_t *capacity, size_t *nbyt
     if (lmc_h5_encode_bound(call->src_nbytes, capacity) != LMC_OK)
         return NULL;
     unsigned char *const dst = allocate(call, *capacity);
-    if (dst && h5_chunk_encode(call->ctx, &call->params, call->thread_count, call->src, call->src_nbytes, dst,
-                               *capacity, nbytes) != LMC_OK) {
+    if (dst && h5_chunk_encode(call->ctx, &call->params, call->src, call->src_nbytes, dst, *capacity,
+                               nbytes) != LMC_OK) {
         h5_library_release(call->library, dst);
         return NULL;
     }
@@ -77,10 +76,8 @@ static unsigned char *decode(const h5_call *call, size_t *capacity, size_t *nbyt
 size_t h5_filter(unsigned flags, size_t value_count, const unsigned *values, size_t nbytes,
                  size_t *buffer_nbytes, void **buffer)
 {
-    const unsigned thread_count = h5_thread_count();
     h5_call call = {.library = h5_library_of(H5_CALL_SITE()),
-                    .ctx = h5_context_get(thread_count),
-                    .thread_count = thread_count,
+                    .ctx = h5_context_get(h5_thread_count()),
                     .src = *buffer,
                     .src_nbytes = nbytes};
     unsigned char *made = NULL;
@@ -103,4 +100,30 @@ size_t h5_filter(unsigned flags, size_t value_count, const unsigned *values, siz
     *buffer = made;
     *buffer_nbytes = capacity;
     return made_nbytes;
+}
+
+/* ---- what HDF5 looks for in a plugin ---- */
+
+/* They are called while HDF5 searches for any filter: nothing may happen in them. */
+LMC_API int H5PLget_plugin_type(void);
+LMC_API const void *H5PLget_plugin_info(void);
+
+static const h5_filter_class filter_class = {
+    .version = H5_FILTER_CLASS_VERSION,
+    .id = LMC_H5_FILTER_ID,
+    .encoder_present = 1,
+    .decoder_present = 1,
+    .name = LMC_H5_FILTER_NAME,
+    .set_local = h5_set_local,
+    .filter = h5_filter,
+};
+
+int H5PLget_plugin_type(void)
+{
+    return H5_PLUGIN_TYPE_FILTER;
+}
+
+const void *H5PLget_plugin_info(void)
+{
+    return &filter_class;
 }

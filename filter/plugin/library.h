@@ -7,7 +7,7 @@
 #ifndef LMC_FILTER_PLUGIN_LIBRARY_H
 #define LMC_FILTER_PLUGIN_LIBRARY_H
 
-#include "filter/plugin/abi.h"
+#include "filter/plugin/hdf5_abi.h"
 
 typedef struct h5_library {
     unsigned version[3];

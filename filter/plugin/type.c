@@ -47,27 +47,6 @@ static int is_same(const h5_type *a, const h5_type *b)
            a->is_big_endian == b->is_big_endian && a->exponent_nbits == b->exponent_nbits;
 }
 
-/* Bytes of a member of a compound, arrays whole. */
-static size_t member_nbytes(const h5_library *library, h5_id id, unsigned index)
-{
-    const h5_id member = library->type_member(id, index);
-    const size_t nbytes = member >= 0 ? library->type_nbytes(member) : 0;
-    if (member >= 0)
-        library->type_close(member);
-    return nbytes;
-}
-
-static h5_type read_member(const h5_library *library, h5_id id, unsigned index, unsigned depth)
-{
-    h5_type type = {.class_number = H5_CLASS_UNKNOWN};
-    const h5_id member = library->type_member(id, index);
-    if (member >= 0) {
-        type = read_type(library, member, depth + 1);
-        library->type_close(member);
-    }
-    return type;
-}
-
 /* One number many times over, without gaps (complex numbers, vectors), is that number; all others are records. */
 static h5_type read_compound(const h5_library *library, h5_id id, unsigned depth)
 {
@@ -78,11 +57,16 @@ static h5_type read_compound(const h5_library *library, h5_id id, unsigned depth
     size_t sum = 0;
     int is_uniform = count > 0;
     for (int i = 0; i < count; i++) {
-        const h5_type type = read_member(library, id, (unsigned)i, depth);
+        h5_type type = {.class_number = H5_CLASS_UNKNOWN};
+        const h5_id member = library->type_member(id, (unsigned)i);
+        if (member >= 0) {
+            type = read_type(library, member, depth + 1);
+            sum += library->type_nbytes(member); /* an array whole */
+            library->type_close(member);
+        }
         first = i == 0 ? type : first;
         is_uniform &= is_number(&type) && is_same(&type, &first);
         record.has_fixed_size &= type.has_fixed_size;
-        sum += member_nbytes(library, id, (unsigned)i);
     }
     return is_uniform && sum == record.nbytes ? first : record;
 }

@@ -180,10 +180,10 @@ lmc_cuda_scratch lmc_cuda_scratch_layout(const lmc_cuda_batch *batch)
     return layout;
 }
 
-void lmc_cuda_batch_info(const lmc_cuda_batch *batch, lmc_cuda_info *info)
+lmc_status lmc_cuda_batch_info(const lmc_cuda_batch *batch, lmc_cuda_info *info)
 {
     if (!lmc_struct_is_known(info, sizeof *info))
-        return;
+        return LMC_ERR_ARG;
     const lmc_cuda_info full = {.frame_count = lmc_cuda_member_count(batch),
                                 .block_count = batch->block_count,
                                 .content_nbytes = batch->content_nbytes,
@@ -193,6 +193,7 @@ void lmc_cuda_batch_info(const lmc_cuda_batch *batch, lmc_cuda_info *info)
                                     (size_t)lmc_cuda_descriptor_count(batch) * sizeof(lmc_cuda_result),
                                 .scratch_nbytes_least = (size_t)lmc_cuda_scratch_layout(batch).nbytes};
     lmc_struct_copy(info, &full, lmc_struct_size(info));
+    return LMC_OK;
 }
 
 lmc_status lmc_cuda_write_image(lmc_cuda_batch *batch, void *dst, size_t dst_capacity)

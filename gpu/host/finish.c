@@ -95,8 +95,8 @@ static lmc_status decode_host_block(finish_job *job, const lmc_frame *frame, con
     LMC_TRY(reserve_content(job, block->content_nbytes));
     job->report.reason_count[reason]++;
     const lmc_status status =
-        lmc_decode_block(job->batch->ctx, frame, block->block_index, stored, block->stored_nbytes, base,
-                         base_nbytes, job->content, job->content_capacity, NULL);
+        lmc_decode_delta_block(job->batch->ctx, frame, block->block_index, stored, block->stored_nbytes, base,
+                               base_nbytes, job->content, job->content_capacity, NULL);
     if (is_failure_of_block(status))
         return add_failure(job, block, status, 0);
     if (status != LMC_OK)
@@ -114,7 +114,7 @@ static lmc_status decode_host_frame(finish_job *job, const finish_block *first)
     LMC_TRY(reserve_content(job, member->info.content_nbytes));
     job->report.reason_count[LMC_CUDA_REASON_PENDING] += member->info.block_count;
     const lmc_status status = lmc_decode(job->batch->ctx, member->given.frame, member->given.frame_nbytes,
-                                         NULL, 0, job->content, job->content_capacity, &nbytes);
+                                         job->content, job->content_capacity, &nbytes);
     if (is_failure_of_block(status))
         return add_failure(job, first, status, 0);
     if (status != LMC_OK)

@@ -3,7 +3,7 @@
 
 #include "codec/common/abi.h"
 #include "codec/common/diag.h"
-#include "gpu/host/kernels.h"
+#include "gpu/host/gpu_kernels.h"
 #include "gpu/host/loaded.h"
 
 int lmc_cuda_kernel_is_wanted(const lmc_cuda_batch *batch, unsigned kernel)

@@ -3,7 +3,7 @@
 
 #include "codec/common/abi.h"
 #include "codec/common/diag.h"
-#include "gpu/host/kernels.h"
+#include "gpu/host/gpu_kernels.h"
 
 #include <pthread.h>
 #include <string.h>

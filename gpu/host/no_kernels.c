@@ -1,5 +1,5 @@
 /* no_kernels.c - a library without kernels. The build says why: LMC_CUDA_NO_KERNELS. */
-#include "gpu/host/kernels.h"
+#include "gpu/host/gpu_kernels.h"
 
 const lmc_cuda_image lmc_cuda_images[1];
 const size_t lmc_cuda_image_count = 0;

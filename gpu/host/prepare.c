@@ -28,14 +28,14 @@ lmc_status lmc_cuda_open(lmc_cuda_batch *batch, const lmc_cuda_frame *frame, lmc
     const uint8_t *const bytes = frame->frame;
     lmc_info info = LMC_INIT(lmc_info);
     size_t head_nbytes = frame->frame_nbytes, tail_nbytes = 0; /* of a frame that is cut short */
-    LMC_TRY(lmc_read_info(bytes, frame->frame_nbytes, &info, &batch->diag));
+    LMC_TRY(lmc_frame_read_info(bytes, frame->frame_nbytes, &info, &batch->diag));
     if (head_nbytes >= info.head_nbytes && head_nbytes - info.head_nbytes >= info.tail_nbytes) {
         head_nbytes = info.head_nbytes;
         tail_nbytes = (size_t)info.tail_nbytes;
     }
     const uint8_t *const tail = bytes + frame->frame_nbytes - tail_nbytes;
     const lmc_status status =
-        lmc_frame_open(batch->ctx, bytes, head_nbytes, tail, tail_nbytes, frame->frame_nbytes, opened);
+        lmc_frame_create(batch->ctx, bytes, head_nbytes, tail, tail_nbytes, frame->frame_nbytes, opened);
     return status == LMC_OK ? LMC_OK : lmc_cuda_fail_as_ctx(batch, status);
 }
 

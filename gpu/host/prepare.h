@@ -6,7 +6,7 @@
 
 #include "gpu/host/batch.h"
 
-/* Opens a frame, which verifies head, plan and tail. Free with lmc_frame_free(). Errors: those of lmc_frame_open(). */
+/* Opens a frame, which verifies head, plan and tail. Free with lmc_frame_free(). Errors: as lmc_frame_create(). */
 LMC_NODISCARD lmc_status lmc_cuda_open(lmc_cuda_batch *batch, const lmc_cuda_frame *frame,
                                        lmc_frame **opened);
 

@@ -16,12 +16,12 @@ from . import _abi, _library
 from ._codec import FrameInfo, decode, encode, info
 from ._errors import (ArgumentError, BaseError, Cancelled, ChecksumError, ClosedError, DataError, DeviceError,
                       DTypeError, LimitError, LMCError, SafetensorError, SliceError, TensorNotFound, UnsupportedError)
-from ._file import File, TensorInfo
-from ._files import Result, compare, convert, open_original, restore, verify
-from ._open import safe_open
-from ._run import Run, RunInfo, Step
-from ._save import save
-from ._slices import Slice
+from ._files.convert import Result, compare, convert, open_original, restore, verify
+from ._files.file import File, TensorInfo
+from ._files.safe_open import safe_open
+from ._files.slices import Slice
+from ._files.writer import save
+from ._runs.run import Run, RunInfo, Step
 
 __version__: str = _abi.version_text().decode()
 

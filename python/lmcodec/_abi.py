@@ -1,4 +1,4 @@
-"""The structs and calls of lmc.h, lmc_st.h and lmc_run.h, as ctypes. Every call releases the GIL.
+"""The structs and calls of lmc.h, lmc_experimental.h, lmc_st.h and lmc_run.h, as ctypes. Every call releases the GIL.
 
 A struct that may grow has its size in its first member. A test compares the sizes and places of all members with the
 headers. What a member means stands there.
@@ -17,6 +17,7 @@ OK, CANCELLED = 0, 12
 NO_OFFSET = 2**64 - 1
 IO = 10
 BASE_FILE = 0
+CONTAINER_SAFETENSORS = 0
 MODE_STORED = 0
 RUN_STEP_MAX = 2**63
 RUN_UNKNOWN = 2**64 - 1
@@ -51,7 +52,6 @@ class Params(Sized):
         ("dtype", c_int),
         ("level", c_int),
         ("block_log2", c_uint),
-        ("thread_count", c_uint),
         ("row_nbytes", c_uint32),
         ("base_form", c_int),
     ]
@@ -74,6 +74,7 @@ class Info(Sized):
         ("base_form", c_int),
         ("base_nbytes", c_uint64),
         ("base_block_nbytes", c_size_t),
+        ("frame_nbytes_min", c_uint64),
     ]
 
 
@@ -106,6 +107,24 @@ class StTensor(Sized):
         ("nbytes", c_uint64),
         ("data_offset", c_uint64),
         ("stored_nbytes", c_uint64),
+        ("is_view", c_int),
+        ("is_big_endian", c_int),
+        ("strides", POINTER(c_uint64)),
+        ("offset", c_uint64),
+        ("view_of", c_uint64),
+        ("storage_nbytes", c_uint64),
+        ("note", c_char_p),
+    ]
+
+
+class StOpenOptions(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("allocator", POINTER(Allocator)),
+        ("raw", c_int),
+        ("read", READ),
+        ("read_user", c_void_p),
+        ("file_nbytes", c_uint64),
     ]
 
 
@@ -202,11 +221,12 @@ STRUCTS = {
     "lmc_allocator": Allocator,
     "lmc_st_diag": StDiag,
     "lmc_st_tensor": StTensor,
+    "lmc_st_open_options": StOpenOptions,
     "lmc_st_base": StBase,
     "lmc_st_options": StOptions,
     "lmc_st_result": StResult,
-    "lmc_st_run_step": RunStep,
-    "lmc_st_run_options": RunOptions,
+    "lmc_run_step": RunStep,
+    "lmc_run_options": RunOptions,
 }
 
 library = _library.load()
@@ -238,36 +258,33 @@ ctx_diag = _call("lmc_ctx_diag", POINTER(Diag), c_void_p)
 ctx_set_thread_count = _call("lmc_ctx_set_thread_count", c_int, c_void_p, c_uint)
 ctx_set_cancel = _call("lmc_ctx_set_cancel", c_int, c_void_p, POINTER(c_int))
 encode_bound = _call("lmc_encode_bound", c_int, c_void_p, c_size_t, c_void_p)
-encode = _call("lmc_encode", c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t,
-               c_void_p)
-decode = _call("lmc_decode", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p)
-decode_range = _call("lmc_decode_range", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_uint64, c_size_t,
+encode_delta = _call("lmc_encode_delta", c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p,
+                     c_size_t, c_void_p)
+decode_delta = _call("lmc_decode_delta", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t,
                      c_void_p)
-read_info = _call("lmc_read_info", c_int, c_void_p, c_size_t, c_void_p, c_void_p)
+frame_read_info = _call("lmc_frame_read_info", c_int, c_void_p, c_size_t, c_void_p, c_void_p)
+frame_create = _call("lmc_frame_create", c_int, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_uint64, c_void_p)
+frame_free = _call("lmc_frame_free", None, c_void_p)
 
 st_container_name = _call("lmc_st_container_name", c_char_p, c_int)
 st_mode_name = _call("lmc_st_mode_name", c_char_p, c_int)
-st_open = _call("lmc_st_open", c_int, c_char_p, c_void_p, _DIAG)
-st_open_from = _call("lmc_st_open_from", c_int, c_char_p, READ, c_void_p, c_uint64, c_void_p, c_void_p, _DIAG)
+st_open = _call("lmc_st_open", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
 st_close = _call("lmc_st_close", None, c_void_p)
 st_container_of = _call("lmc_st_container_of", c_int, c_void_p)
 st_is_archive = _call("lmc_st_is_archive", c_int, c_void_p)
 st_stored_nbytes = _call("lmc_st_stored_nbytes", c_uint64, c_void_p)
-st_file_nbytes = _call("lmc_st_file_nbytes", c_uint64, c_void_p)
+st_file_nbytes = _call("lmc_st_original_nbytes", c_uint64, c_void_p)
 st_header = _call("lmc_st_header", c_void_p, c_void_p, POINTER(c_size_t))
 st_tensor_count = _call("lmc_st_tensor_count", c_uint64, c_void_p)
 st_tensor_info = _call("lmc_st_tensor_info", c_int, c_void_p, c_uint64, c_void_p)
 st_tensor_mode = _call("lmc_st_tensor_mode", c_int, c_void_p, c_uint64, POINTER(c_int), _DIAG)
 st_tensor_place = _call("lmc_st_tensor_place", c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_uint64))
 st_tensor_base = _call("lmc_st_tensor_base", c_int, c_void_p, c_uint64, POINTER(c_int), POINTER(c_uint64))
-st_range_place = _call("lmc_st_range_place", c_int, c_void_p, c_uint64, c_uint64, c_uint64, *[POINTER(c_uint64)] * 4,
-                       _DIAG)
+st_range_place = _call("lmc_st_range_place", c_int, c_void_p, c_uint64, c_int, c_uint64, c_uint64,
+                       *[POINTER(c_uint64)] * 4, _DIAG)
 st_use_base = _call("lmc_st_use_base", c_int, c_void_p, c_void_p, _DIAG)
 st_read_range = _call("lmc_st_read_range", c_int, c_void_p, c_void_p, c_uint64, c_uint64, c_size_t, c_void_p, _DIAG)
-st_tensor_place = _call("lmc_st_tensor_place", c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_uint64))
-st_tensor_base = _call("lmc_st_tensor_base", c_int, c_void_p, c_uint64, POINTER(c_int), POINTER(c_uint64))
 st_read_stored = _call("lmc_st_read_stored", c_int, c_void_p, c_uint64, c_uint64, c_size_t, c_void_p, _DIAG)
-st_content_hash = _call("lmc_st_content_hash", c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_size_t), _DIAG)
 st_read_many = _optional_call("lmc_st_read_many", c_int, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, _DIAG)
 st_set_base = _call("lmc_st_set_base", c_int, c_void_p, c_char_p, c_void_p, c_size_t, _DIAG)
 st_base_info = _call("lmc_st_base_info", c_int, c_void_p, c_void_p)
@@ -285,21 +302,21 @@ st_writer_add_from = _call("lmc_st_writer_add_from", c_int, c_void_p, c_char_p, 
 st_writer_write = _call("lmc_st_writer_write", c_int, c_void_p, c_char_p, c_void_p, c_void_p, _DIAG)
 st_writer_write_plain = _call("lmc_st_writer_write_plain", c_int, c_void_p, c_char_p, c_void_p, c_void_p, _DIAG)
 
-run_open = _call("lmc_st_run_open", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
-run_close = _call("lmc_st_run_close", None, c_void_p)
-run_step_count = _call("lmc_st_run_step_count", c_uint64, c_void_p)
-run_step_info = _call("lmc_st_run_step_info", c_int, c_void_p, c_uint64, c_void_p)
-run_find = _call("lmc_st_run_find", c_int, c_void_p, c_uint64, POINTER(c_uint64))
-run_key_every = _call("lmc_st_run_key_every", c_uint, c_void_p)
-run_event_name = _call("lmc_st_run_event_name", c_char_p, c_int)
-run_options_init = _call("lmc_st_run_options_init_sized", None, c_void_p, c_size_t)
-run_add = _call("lmc_st_run_add", c_int, c_char_p, c_char_p, c_void_p, c_void_p, c_void_p, _DIAG)
-run_drop = _call("lmc_st_run_drop", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, _DIAG)
-run_keep = _call("lmc_st_run_keep", c_int, c_char_p, c_uint64, c_uint64, c_void_p, c_void_p, _DIAG)
-run_repair = _call("lmc_st_run_repair", c_int, c_char_p, c_void_p, _DIAG)
-run_restore = _call("lmc_st_run_restore", c_int, c_char_p, c_uint64, c_char_p, c_void_p, c_void_p, _DIAG)
-run_verify = _call("lmc_st_run_verify", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p, _DIAG)
-run_compare = _call("lmc_st_run_compare", c_int, c_char_p, c_uint64, c_char_p, c_void_p, _DIAG)
+run_open = _call("lmc_run_open", c_int, c_char_p, c_void_p, c_void_p, _DIAG)
+run_close = _call("lmc_run_close", None, c_void_p)
+run_step_count = _call("lmc_run_step_count", c_uint64, c_void_p)
+run_step_info = _call("lmc_run_step_info", c_int, c_void_p, c_uint64, c_void_p)
+run_find = _call("lmc_run_find", c_int, c_void_p, c_uint64, POINTER(c_uint64))
+run_key_every = _call("lmc_run_key_every", c_uint, c_void_p)
+run_event_name = _call("lmc_run_event_name", c_char_p, c_int)
+run_options_init = _call("lmc_run_options_init_sized", None, c_void_p, c_size_t)
+run_add = _call("lmc_run_add", c_int, c_char_p, c_char_p, c_void_p, c_void_p, c_void_p, _DIAG)
+run_drop = _call("lmc_run_drop", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, _DIAG)
+run_keep = _call("lmc_run_keep", c_int, c_char_p, c_uint64, c_uint64, c_void_p, c_void_p, _DIAG)
+run_repair = _call("lmc_run_repair", c_int, c_char_p, c_void_p, _DIAG)
+run_restore = _call("lmc_run_restore", c_int, c_char_p, c_uint64, c_char_p, c_void_p, c_void_p, _DIAG)
+run_verify = _call("lmc_run_verify", c_int, c_char_p, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p, _DIAG)
+run_compare = _call("lmc_run_compare", c_int, c_char_p, c_uint64, c_char_p, c_void_p, _DIAG)
 
 RUN_EVENT_COUNT = 5
 RUN_EVENTS = tuple(run_event_name(number).decode() for number in range(RUN_EVENT_COUNT))

@@ -13,6 +13,7 @@ _SIMPLE, _WRITABLE = 0, 1  # PyBUF_ flags of the stable interface: contiguous by
 
 HUGE_PAGE_NBYTES = 2 << 20
 HUGE_FROM_NBYTES = 4 << 20  # of a block of memory that is worth huge pages
+TRUSTED_EXPANSION = 64  # times its stored bytes: larger content is rare
 _MADV_HUGEPAGE, _MADV_POPULATE_WRITE = 14, 23  # of Linux, on x86-64 and AArch64
 
 
@@ -36,8 +37,8 @@ _get_buffer = ctypes.pythonapi.PyObject_GetBuffer
 _get_buffer.argtypes, _get_buffer.restype = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int], ctypes.c_int
 _release_buffer = ctypes.pythonapi.PyBuffer_Release
 _release_buffer.argtypes, _release_buffer.restype = [ctypes.POINTER(_PyBuffer)], None
-_new_bytearray = ctypes.pythonapi.PyByteArray_FromStringAndSize
-_new_bytearray.argtypes, _new_bytearray.restype = [ctypes.c_char_p, ctypes.c_ssize_t], ctypes.py_object
+_resize_bytearray = ctypes.pythonapi.PyByteArray_Resize
+_resize_bytearray.argtypes, _resize_bytearray.restype = [ctypes.py_object, ctypes.c_ssize_t], ctypes.c_int
 
 
 class Buffer:
@@ -74,14 +75,18 @@ def _has_objects(source: Any) -> bool:
         return False
 
 
-def new_bytearray(nbytes: int) -> bytearray:
-    """A bytearray with undefined content, on huge pages if it is large. MemoryError if there is no such memory."""
+def new_bytearray(nbytes: int, stored_nbytes: int | None = None) -> bytearray:
+    """A bytearray with undefined content, on huge pages if it is large. MemoryError if there is no such memory.
+
+    stored_nbytes: as for take_huge_pages().
+    """
     if nbytes > sys.maxsize:
         raise MemoryError("%d bytes are more than this machine addresses" % nbytes)
-    array: bytearray = _new_bytearray(None, nbytes)
+    array = bytearray()
+    _resize_bytearray(array, nbytes)
     if nbytes >= HUGE_FROM_NBYTES:
         with Buffer(array, writable=True) as buffer:
-            take_huge_pages(buffer.address, nbytes)
+            take_huge_pages(buffer.address, nbytes, stored_nbytes)
     return array
 
 
@@ -111,21 +116,27 @@ class _HugePages:
         self._blocks_to_skip = 0
         self._small_s = 0.0  # how long as many bytes took in small pages
 
-    def take(self, address: int, nbytes: int) -> None:
-        """Takes huge pages for this memory, which has not been touched, while they help."""
+    def take(self, address: int, nbytes: int, trusted_nbytes: int) -> None:
+        """Takes huge pages for this memory, which has not been touched, while they help.
+
+        Behind the first trusted_nbytes, the system gives huge pages as the memory is written.
+        """
         first = -(-address // HUGE_PAGE_NBYTES) * HUGE_PAGE_NBYTES
         last = (address + nbytes) // HUGE_PAGE_NBYTES * HUGE_PAGE_NBYTES
+        trusted = max(first, min(last, (address + trusted_nbytes) // HUGE_PAGE_NBYTES * HUGE_PAGE_NBYTES))
         if self._blocks_to_skip > 0:
             self._blocks_to_skip -= 1
             return
-        if self._small_s == 0.0 and first < last:
+        if self._small_s == 0.0 and first < trusted:
             self._small_s = self._seconds_of(first)
             first += HUGE_PAGE_NBYTES
-        for page in range(first, last, HUGE_PAGE_NBYTES):
+        for page in range(first, trusted, HUGE_PAGE_NBYTES):
             _madvise(page, HUGE_PAGE_NBYTES, _MADV_HUGEPAGE)
             if self._seconds_of(page) > self._small_s:
                 self._blocks_to_skip = self.SKIPPED_BLOCKS
                 return
+        if trusted < last:
+            _madvise(trusted, last - trusted, _MADV_HUGEPAGE)
 
     @staticmethod
     def _seconds_of(page: int) -> float:
@@ -138,7 +149,11 @@ class _HugePages:
 _huge_pages = _HugePages()
 
 
-def take_huge_pages(address: int, nbytes: int) -> None:
-    """Takes huge pages for this memory, which has not been touched, where they help. It is no fault if not."""
+def take_huge_pages(address: int, nbytes: int, stored_nbytes: int | None = None) -> None:
+    """Takes huge pages for this memory, which has not been touched, where they help. If it cannot, that is no error.
+
+    stored_nbytes: of the untrusted data that will be decoded to it. No more than TRUSTED_EXPANSION times as much is
+        taken here. The rest comes as it is written. None: the memory will be filled.
+    """
     if _madvise is not None and nbytes >= HUGE_FROM_NBYTES:
-        _huge_pages.take(address, nbytes)
+        _huge_pages.take(address, nbytes, nbytes if stored_nbytes is None else TRUSTED_EXPANSION * stored_nbytes)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Sequence, TypeVar
 
 from . import _abi, _waiting
-from ._buffer import Buffer, new_bytearray
-from ._dtypes import NUMPY_NAMES
+from ._arrays.dtypes import NUMPY_NAMES
+from ._buffer import HUGE_FROM_NBYTES, Buffer, new_bytearray
 from ._errors import ArgumentError, check_status, error_of
 
 _Result = TypeVar("_Result")
@@ -113,7 +113,7 @@ def info(frame: Any) -> FrameInfo:
 
 def _read_info(frame: Buffer) -> _abi.Info:
     head, diag = _abi.Info(), _abi.Diag()
-    status = _abi.read_info(frame.address, frame.nbytes, ctypes.byref(head), ctypes.byref(diag))
+    status = _abi.frame_read_info(frame.address, frame.nbytes, ctypes.byref(head), ctypes.byref(diag))
     if status != _abi.OK:
         raise error_of(status, diag.text.decode("utf-8", "replace"), offset=diag.offset)
     return head
@@ -141,22 +141,23 @@ def encode(data: Any, dtype: str | None = None, *, level: str = "default", threa
     if row_nbytes is not None and row_nbytes < 0:
         raise ArgumentError("row_nbytes is 0 or more, not %d" % row_nbytes)
     params.row_nbytes = min(guess_row_nbytes if row_nbytes is None else row_nbytes, 0xFFFFFFFF)
-    params.level, params.thread_count = level_of(level), threads_of(threads)
+    params.level, thread_count = level_of(level), threads_of(threads)
     with Buffer(data) as source:
         nbytes = source.nbytes
-    return _waited(nbytes, lambda: _encode(params, data, base))
+    return _waited(nbytes, lambda: _encode(params, data, base, thread_count))
 
 
-def _encode(params: _abi.Params, data: Any, base: Any) -> bytearray:
+def _encode(params: _abi.Params, data: Any, base: Any, thread_count: int) -> bytearray:
     bound, nbytes = ctypes.c_size_t(), ctypes.c_size_t()
     scratch = context()
+    scratch.check(_abi.ctx_set_thread_count(scratch.pointer, thread_count))
     with Buffer(data) as source, Buffer(b"" if base is None else base) as old:
         check_status(_abi.encode_bound(ctypes.byref(params), source.nbytes, ctypes.byref(bound)))
         frame = new_bytearray(bound.value)
         with Buffer(frame, writable=True) as destination:
-            scratch.check(_abi.encode(scratch.pointer, ctypes.byref(params), source.address, source.nbytes,
-                                      _base_address(base, old), old.nbytes, destination.address, destination.nbytes,
-                                      ctypes.byref(nbytes)))
+            scratch.check(_abi.encode_delta(scratch.pointer, ctypes.byref(params), source.address, source.nbytes,
+                                            _base_address(base, old), old.nbytes, destination.address,
+                                            destination.nbytes, ctypes.byref(nbytes)))
     del frame[nbytes.value:]
     return frame
 
@@ -174,21 +175,36 @@ def decode(frame: Any, out: Any = None, *, base: Any = None, threads: int | None
     """
     thread_count = threads_of(threads)
     with Buffer(frame) as source:
-        nbytes: int = _read_info(source).content_nbytes
+        head = _read_info(source)
+        nbytes: int = head.content_nbytes
+        if out is None and nbytes >= HUGE_FROM_NBYTES:
+            _verify_ends(source, head)
     return _waited(nbytes, lambda: _decode(frame, nbytes, out, base, thread_count))
+
+
+def _verify_ends(frame: Buffer, head: _abi.Info) -> None:
+    """Verifies head and tail of a frame, before memory is taken for the content that the head promises."""
+    scratch, opened = context(), ctypes.c_void_p()
+    is_whole = frame.nbytes >= head.frame_nbytes_min
+    head_nbytes, tail_nbytes = (head.head_nbytes, head.tail_nbytes) if is_whole else (frame.nbytes, 0)
+    status = _abi.frame_create(scratch.pointer, frame.address, head_nbytes, frame.address + frame.nbytes - tail_nbytes,
+                               tail_nbytes, frame.nbytes, ctypes.byref(opened))
+    _abi.frame_free(opened)
+    scratch.check(status)
 
 
 def _decode(frame: Any, nbytes: int, out: Any, base: Any, thread_count: int) -> Any:
     written = ctypes.c_size_t()
     scratch = context()
     scratch.check(_abi.ctx_set_thread_count(scratch.pointer, thread_count))
-    result = new_bytearray(nbytes) if out is None else out
+    with Buffer(frame) as source:
+        result = new_bytearray(nbytes, source.nbytes) if out is None else out
     with Buffer(frame) as source, Buffer(b"" if base is None else base) as old, \
             Buffer(result, writable=True) as destination:
         if destination.nbytes != nbytes:
             raise ArgumentError("out has %d bytes, the content %d" % (destination.nbytes, nbytes))
-        scratch.check(_abi.decode(scratch.pointer, source.address, source.nbytes, _base_address(base, old), old.nbytes,
-                                  destination.address, destination.nbytes, ctypes.byref(written)))
+        scratch.check(_abi.decode_delta(scratch.pointer, source.address, source.nbytes, _base_address(base, old),
+                                        old.nbytes, destination.address, destination.nbytes, ctypes.byref(written)))
     return result
 
 

@@ -6,13 +6,15 @@ The system's errors are OSError by their errno, and MemoryError. All others are 
 from __future__ import annotations
 
 import errno
+import json
 import os
+from typing import Any
 
 from . import _abi
 
 
 class LMCError(Exception):
-    """What the library or the package refuses. The text names file and tensor.
+    """Anything that the library or the package refuses. The text names file and tensor.
 
     status: text of the status, for example "checksum does not match", or None.
     file, tensor: names, or None.
@@ -35,7 +37,7 @@ class ArgumentError(LMCError, ValueError):
 
 
 class DataError(LMCError):
-    """The bytes are damaged, or cut, or are no LMC data."""
+    """The bytes are damaged, truncated, or not LMC data."""
 
 
 class ChecksumError(DataError):
@@ -47,7 +49,7 @@ class UnsupportedError(LMCError):
 
 
 class BaseError(LMCError):
-    """The base is missing, or is another one than the data was coded against."""
+    """The base is missing, or is not the one that the data was coded against."""
 
 
 class LimitError(LMCError):
@@ -55,7 +57,7 @@ class LimitError(LMCError):
 
 
 class Cancelled(LMCError):
-    """The caller asked for the end."""
+    """The caller cancelled the call."""
 
 
 class DeviceError(LMCError, RuntimeError):
@@ -125,3 +127,16 @@ def check_status(status: int) -> None:
     """Raises the exception for a status that comes without a diagnostic."""
     if status != _abi.OK:
         raise error_of(status)
+
+
+def loads_untrusted(text: str | bytes, what: str) -> Any:
+    """The value of a JSON text. what: its file, for the message.
+
+    Raises DataError for every text that json does not read, one that nests too deeply among them.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise DataError("%s: the JSON nests too deeply" % what) from None
+    except ValueError as error:
+        raise DataError("%s: %s" % (what, error)) from None

@@ -16,8 +16,8 @@ VERSION = (0, 3)  # MAJOR, MINOR of the library that this package is made for
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _TREE = os.path.dirname(os.path.dirname(_HERE))
-_SUBFOLDERS = ("", "hdf5", "lib",  # installed; built:
-               "safetensors", "filter", os.path.join("filter", "plugin"), "tool", "gpu")
+_SUBFOLDERS = ("", "hdf5", "lib",  # installed; built: the last of them, and
+               os.path.join("filter", "plugin"), "tool")
 
 
 def _folders() -> Iterator[str]:

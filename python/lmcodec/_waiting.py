@@ -20,9 +20,9 @@ def new_flag() -> ctypes.c_int:
 
 
 def run(function: Callable[[], _Result], cancel: ctypes.c_int) -> _Result:
-    """Calls function() and returns its result. KeyboardInterrupt ends it, unless there is no thread for it.
+    """Calls function() and returns its result. KeyboardInterrupt ends it, unless no thread could be started for it.
 
-    cancel: the flag that ends the call soon. It is waited for, so that memory and files that it uses can be freed
+    cancel: the flag that ends the call soon. The end is waited for, so that memory and files in use can be freed
     afterwards.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -45,7 +45,7 @@ def run(function: Callable[[], _Result], cancel: ctypes.c_int) -> _Result:
 
 
 class _Call(Generic[_Result]):
-    """A call in another thread. An interrupt may come at any time, also before the thread has begun."""
+    """A call in another thread. An interrupt may come at any time, even before the thread has started."""
 
     def __init__(self, function: Callable[[], _Result]) -> None:
         self.function = function
@@ -65,7 +65,7 @@ class _Call(Generic[_Result]):
             self.done.set()
 
     def wait(self) -> None:
-        """Waits for the end of a call that was dropped. One that has not begun does nothing when it begins."""
+        """Waits for the end of a call that was dropped. One that has not started will do nothing."""
         while self.has_begun and not self.done.is_set():
             try:
                 self.done.wait()

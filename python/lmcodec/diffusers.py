@@ -14,8 +14,8 @@ from typing import Any, Sequence
 import diffusers
 
 from . import torch as _torch
-from ._model_files import weight_files
-from ._options import Path
+from ._files.model_files import weight_files
+from ._files.options import Path
 
 __all__ = ["from_pretrained"]
 
@@ -30,7 +30,7 @@ def from_pretrained(directory: Path, model_class: Any = None, *, torch_dtype: An
     model_class: of the model or pipeline; by default the directory names it.
     torch_dtype: of the weights; None keeps that of the files. variant: "fp16" reads *.fp16.safetensors.lmc.
     base_dirs: where bases of archives are looked for. threads: None for one a core.
-    options: of a pipeline, for diffusers: components that are there already, for example.
+    options: for diffusers when it loads a pipeline, for example components that exist already.
 
     Raises NotImplementedError (options of a model, components of other libraries: restore the directory for these),
     FileNotFoundError, ValueError (no class of this name), RuntimeError (the weights do not fit), and as load_file().
@@ -92,7 +92,7 @@ def _load_of_transformers(folder: str, class_name: str, torch_dtype: Any, varian
 
 @contextlib.contextmanager
 def _without_weights() -> Any:
-    """Parameters take no memory, if accelerate is there; buffers that no file has are made as ever."""
+    """Parameters take no memory if accelerate is installed; buffers that no file holds are made as usual."""
     try:
         from accelerate import init_empty_weights
     except ImportError:

@@ -1,4 +1,4 @@
-"""JAX arrays: as safetensors.flax, for archives and safetensors files.
+"""JAX arrays: a drop-in replacement for safetensors.flax that also takes archives.
 
     from lmcodec.flax import load_file, save_file
 """
@@ -9,10 +9,10 @@ from typing import Any, Mapping, Sequence
 
 import numpy
 
-from . import _memory
 from . import numpy as _numpy
-from ._open import safe_open
-from ._options import Path, Progress
+from ._files import memory
+from ._files.options import Path, Progress
+from ._files.safe_open import safe_open
 
 __all__ = ["load", "load_file", "save", "save_file"]
 
@@ -26,10 +26,8 @@ def load_file(filename: Path, *, backend: str = "mmap", threads: int | None = No
 
 def load(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, Any]:
     """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
-    with _memory.new_file() as file:
-        _memory.write_all(file, memoryview(data))
-        with _memory.opened_path(file) as path:
-            return load_file(path, threads=threads)
+    with memory.file_of(data) as path:
+        return load_file(path, threads=threads)
 
 
 def save_file(tensors: Mapping[str, Any], filename: Path, metadata: Mapping[str, str] | None = None,

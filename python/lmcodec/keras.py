@@ -1,7 +1,7 @@
 """Weights and models of Keras 3 with LMC.
 
     lmcodec.keras.save_weights(model, "model.weights.h5")
-    model.load_weights("model.weights.h5")        # as ever, once lmcodec.keras or lmcodec.h5 is imported
+    model.load_weights("model.weights.h5")        # works once lmcodec.keras or lmcodec.h5 is imported
 """
 
 from __future__ import annotations

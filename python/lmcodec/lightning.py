@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from . import _files
 from . import torch as _torch
 from ._errors import ArgumentError, LMCError
-from ._file import File
+from ._files.convert import convert
+from ._files.file import File
 
 __all__ = ["CheckpointIO"]
 
@@ -106,7 +106,7 @@ class CheckpointIO(_Base):  # type: ignore[misc]
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp") as plain:
                 torch.save(checkpoint, plain)
                 plain.flush()
-                _files.convert(plain.name, work, level=self._level, threads=self._threads, fsync=self._fsync,
+                convert(plain.name, work, level=self._level, threads=self._threads, fsync=self._fsync,
                                base=chain[-1] if chain else None, base_dirs=[bases] if chain else [])
             links = {*self._latest, *_links_of(name)}
             os.replace(work, name)

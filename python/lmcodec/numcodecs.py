@@ -2,7 +2,7 @@
 
     zarr.create_array(store, data=weights, chunks=(256, 4096), zarr_format=2, compressors=lmcodec.numcodecs.Lmc())
 
-An installed lmcodec tells the codec to numcodecs by its entry point. Elsewhere `import lmcodec.numcodecs` does.
+An installed lmcodec registers the codec by its entry point. Elsewhere `import lmcodec.numcodecs` registers it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     raise ImportError("lmcodec.numcodecs needs numcodecs (pip install 'lmcodec[numcodecs]'): %s" % error) from None
 
-from . import _stored_chunks
+from ._chunks import stored_chunks
 
 __all__ = ["Lmc"]
 
@@ -36,14 +36,14 @@ class Lmc(Codec):  # type: ignore[misc]
     codec_id = "lmc"
 
     def __init__(self, level: str = "default", rows: bool = False) -> None:
-        self.level, self.rows = _stored_chunks.check_settings(level, rows)
+        self.level, self.rows = stored_chunks.check_settings(level, rows)
 
     def encode(self, buf: Any) -> bytearray:
         """The stored form of an array, or of bytes. Raises DTypeError, MemoryError."""
         chunk: Any = ensure_ndarray(buf)
         if chunk.flags.f_contiguous and not chunk.flags.c_contiguous:
             chunk = chunk.T  # the order of the bytes in memory stays
-        return _stored_chunks.encode(numpy.asarray(chunk, order="C"), self.level, self.rows)
+        return stored_chunks.encode(numpy.asarray(chunk, order="C"), self.level, self.rows)
 
     def decode(self, buf: Any, out: Any = None) -> Any:
         """The bytes of the array, in `out` if it is given.
@@ -52,8 +52,8 @@ class Lmc(Codec):  # type: ignore[misc]
         """
         stored = ensure_contiguous_ndarray(buf)
         if out is None:
-            out = numpy.empty(_stored_chunks.content_nbytes(stored), "u1")
-        _stored_chunks.decode(stored, ensure_contiguous_ndarray(out))
+            out = numpy.empty(stored_chunks.content_nbytes(stored), "u1")
+        stored_chunks.decode(stored, ensure_contiguous_ndarray(out))
         return out
 
 

@@ -1,4 +1,4 @@
-"""PyTorch tensors: as safetensors.torch, for archives and safetensors files; and torch.load() of archives.
+"""PyTorch tensors: a drop-in replacement for safetensors.torch that also takes archives, and torch.load() of archives.
 
     from lmcodec.torch import load_file, save_file
 """
@@ -11,14 +11,14 @@ from typing import Any, Mapping, Sequence
 
 import torch
 
-from . import _memory, _writer
+from ._arrays.torch_shared import check_dense_and_unshared, names_to_remove
+from ._arrays.torch_types import name_of
 from ._errors import ArgumentError, LMCError
-from ._file import File
-from ._files import open_original
-from ._open import safe_open
-from ._options import Path, Progress
-from ._torch_shared import check_dense_and_unshared, names_to_remove
-from ._torch_types import name_of
+from ._files import memory, writer
+from ._files.convert import open_original
+from ._files.file import File
+from ._files.options import Path, Progress
+from ._files.safe_open import safe_open
 
 __all__ = ["load", "load_bytes", "load_file", "load_model", "save", "save_file", "save_model"]
 
@@ -29,9 +29,10 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", thr
     """All tensors of an archive or a safetensors file, as a dict of new tensors by their names.
 
     device: "cpu", "cuda", "cuda:1", "mps", ..., or the number of an accelerator. Tensors for CUDA go through pinned
-        memory, 256 MiB at a time: the next are decoded while the last are copied.
-    threads: that share the work; None for one a core. base, base_dirs: as for File.
-    backend: "mmap" or "pread"; it means nothing. progress(done bytes, all bytes): called as it goes.
+        memory, 256 MiB at a time: the next batch is decoded while the last one is copied.
+    threads: how many share the work; None for one per core. base, base_dirs: as for File.
+    backend: accepted for compatibility with safetensors; ignored.
+    progress(done bytes, all bytes): called while the file is read.
     Raises OSError, DataError, ChecksumError, UnsupportedError, BaseError, DTypeError (this torch lacks a dtype),
     ArgumentError, MemoryError.
     """
@@ -41,22 +42,20 @@ def load_file(filename: Path, device: Any = "cpu", *, backend: str = "mmap", thr
 
 def load_bytes(data: bytes | bytearray | memoryview, *, threads: int | None = None) -> dict[str, Any]:
     """All tensors of the bytes of an archive or a safetensors file. Raises as load_file() does."""
-    with _memory.new_file() as file:
-        _memory.write_all(file, memoryview(data))
-        with _memory.opened_path(file) as path:
-            return load_file(path, threads=threads)
+    with memory.file_of(data) as path:
+        return load_file(path, threads=threads)
 
 
 def load(source: Any, map_location: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,
          threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = (),
          progress: Progress | None = None, **options: Any) -> Any:
-    """Bytes: load_bytes(). A path: torch.load() of the file, or of the original of an archive of it.
+    """For bytes, load_bytes(). For a path, torch.load() of the file, or of the original if it is an archive.
 
-    source: as safetensors.torch.load(), bytes of a file; or as torch.load(), a path such as `optimizer.pt.lmc`. The
-        original of an archive is restored to memory. torch alone unpickles it, by the rules of `weights_only`.
-    mmap: True maps the restored original instead of reading it once more: less memory and time. From torch 2.1 on.
+    source: the bytes of a file, as for safetensors.torch.load(), or a path such as `optimizer.pt.lmc`, as for
+        torch.load(). An archive is restored to memory. Only torch unpickles it, by the rules of `weights_only`.
+    mmap: True maps the restored original instead of copying it: less memory and time. Needs torch 2.1 or newer.
     map_location, weights_only and further options are for torch.load(). An archive of a safetensors file has nothing
-        to unpickle: it is read as load_file() does, to the device `map_location`.
+        to unpickle: load_file() reads it to the device `map_location`.
     base, base_dirs: of the archive. Raises what torch.load() raises, and as restore() does.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -74,7 +73,7 @@ def load(source: Any, map_location: Any = None, *, weights_only: bool | None = N
         return load_file(source, "cpu" if map_location is None else map_location, threads=threads, base=base,
                          base_dirs=base_dirs, progress=progress)
     with open_original(source, threads=threads, base=base, base_dirs=base_dirs, progress=progress) as original:
-        return torch.load(_memory.path_of(original) if mmap else original, map_location, **options)
+        return torch.load(memory.path_of(original) if mmap else original, map_location, **options)
 
 
 def save_file(tensors: dict[str, Any], filename: Path, metadata: Mapping[str, str] | None = None, *,
@@ -83,28 +82,28 @@ def save_file(tensors: dict[str, Any], filename: Path, metadata: Mapping[str, st
     """Writes tensors to a file, which replaces one of this name.
 
     tensors: contiguous and dense, of any shape and on any device. No two may share memory.
-    metadata: strings by strings.
+    metadata: a dict from strings to strings.
     plain: True writes a safetensors file, False an archive. By default a name *.safetensors gives a safetensors file,
         any other name an archive.
-    level: "default", "fast" or "max". threads: None for one a core.
+    level: "default", "fast" or "max". threads: None for one per core.
     fsync: True waits until the bytes are on the disk.
     base: an earlier file to code against, which the archive then needs to be read.
     Raises ValueError (no tensor, sparse, not contiguous), RuntimeError (shared memory), OSError, DTypeError, TypeError
     (metadata are no strings), LMCError.
     """
-    _writer.write(_entries(tensors), filename, metadata, plain=plain, level=level, threads=threads, fsync=fsync,
+    writer.write(_entries(tensors), filename, metadata, plain=plain, level=level, threads=threads, fsync=fsync,
                   base=base, base_dirs=base_dirs, progress=progress)
 
 
 def save(tensors: dict[str, Any], metadata: Mapping[str, str] | None = None, *, plain: bool = False,
          level: str = "default", threads: int | None = None) -> bytes:
     """The bytes of an archive, or with plain=True of a safetensors file. Arguments and exceptions as of save_file()."""
-    return _writer.to_bytes(_entries(tensors), metadata, plain=plain, level=level, threads=threads)
+    return writer.to_bytes(_entries(tensors), metadata, plain=plain, level=level, threads=threads)
 
 
 def save_model(model: Any, filename: Path, metadata: Mapping[str, str] | None = None, force_contiguous: bool = True,
                **options: Any) -> None:
-    """Writes the state of a module. Of tensors that share memory one is written; the metadata name the others.
+    """Writes the state of a module. Of tensors that share memory only one is written; the metadata name the rest.
 
     force_contiguous: tensors that are not contiguous are copied. Options are those of save_file().
     Raises RuntimeError if no tensor covers the memory that some share, and as save_file() does.
@@ -127,7 +126,7 @@ def load_model(model: Any, filename: Path, strict: bool = True, device: Any = "c
                **options: Any) -> tuple[set[str], list[str]]:
     """Loads a file into a module. Options are those of load_file().
 
-    Returns the names that are missing in the file, and those that the module does not have.
+    Returns the names that the file lacks, and those that the module lacks.
     Raises RuntimeError if there are such names and `strict`, and as load_file() does.
     """
     state = load_file(filename, device, **options)
@@ -152,8 +151,8 @@ def _listed(what: str, names: Any) -> str:
 
 
 def _container_of(source: Any) -> str | None:
-    """What the original of an archive is (File.container). None for what is left to torch: an open file of Python, a
-    plain file, a file that begins in another way than archives do."""
+    """The container of an archive's original (File.container). None for what torch reads itself: an open Python file, a
+    plain file, a file that does not start as archives do."""
     if hasattr(source, "read"):
         return None
     try:
@@ -166,12 +165,12 @@ def _container_of(source: Any) -> str | None:
         return None
 
 
-def _entries(tensors: Any) -> list[_writer.Entry]:
+def _entries(tensors: Any) -> list[writer.Entry]:
     check_dense_and_unshared(tensors)
     return [_entry(name, tensor) for name, tensor in tensors.items()]
 
 
-def _entry(name: str, tensor: Any) -> _writer.Entry:
+def _entry(name: str, tensor: Any) -> writer.Entry:
     if not tensor.is_contiguous():
         raise ValueError(
             "You are trying to save a non contiguous tensor: `%s` which is not allowed. It either means you are trying "
@@ -187,4 +186,4 @@ def _entry(name: str, tensor: Any) -> _writer.Entry:
     shape = [*tensor.shape]
     if dtype == "F4" and shape:
         shape[-1] *= 2
-    return _writer.Entry(name, dtype, shape, tensor.data_ptr(), tensor)
+    return writer.Entry(name, dtype, shape, tensor.data_ptr(), tensor)

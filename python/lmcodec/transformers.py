@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Iterator, Sequence
 import torch
 import transformers
 
+from ._arrays.torch_types import dtype_of
 from ._errors import DataError
-from ._model_files import weight_files
-from ._open import safe_open
-from ._options import Path
-from ._torch_types import dtype_of
+from ._files.model_files import weight_files
+from ._files.options import Path
+from ._files.safe_open import safe_open
 
 if TYPE_CHECKING:
-    from ._run_callback import RunCallback as RunCallback
+    from ._runs.run_callback import RunCallback as RunCallback
 
 __all__ = ["RunCallback", "from_pretrained"]
 
-# What reads the weights from files itself, and so would look for safetensors files.
+# Options with which transformers reads the weights itself, and so would look for safetensors files.
 _REFUSED = ("state_dict", "gguf_file", "from_tf", "from_flax", "offload_folder", "offload_state_dict",
             "quantization_config", "load_in_8bit", "load_in_4bit", "tp_plan", "tp_size", "device_mesh",
             "distributed_config", "adapter_kwargs", "key_mapping")
@@ -34,7 +34,7 @@ _FLOAT_DTYPES = ("BF16", "F16", "F32", "F64")
 def __getattr__(name: str) -> Any:
     """RunCallback is imported when it is used: a Trainer needs more than a model does."""
     if name == "RunCallback":
-        from ._run_callback import RunCallback
+        from ._runs.run_callback import RunCallback
 
         return RunCallback
     raise AttributeError("module %r has no attribute %r" % (__name__, name))
@@ -45,7 +45,7 @@ def from_pretrained(directory: Path, model_class: Any = None, *, config: Any = N
     """A model, as `model_class.from_pretrained()` gives it for the original directory.
 
     directory: has config.json, and model.safetensors.lmc or several archives with model.safetensors.index.json. Plain
-        safetensors files will do, too. Tokenizers and the like are copies there: load them as ever.
+        safetensors files work, too. Tokenizers and the like are copied there: load them as usual.
     model_class: a model's class or an Auto class; by default the first of the configuration's `architectures`.
     config: a configuration instead of the directory's. subfolder: of the directory. variant: "fp16" reads
         model.fp16.safetensors.lmc. base_dirs: where bases of archives are looked for.
@@ -113,7 +113,7 @@ def _check_options(folder: str, options: dict[str, Any]) -> None:
 
 
 def _config_options(options: dict[str, Any]) -> dict[str, Any]:
-    """What the configuration is told."""
+    """The options that the configuration gets."""
     told = {name: options[name] for name in ("trust_remote_code",) if name in options}
     if not _TAKES_SLICES and isinstance(options.get("torch_dtype"), torch.dtype):
         told["torch_dtype"] = options["torch_dtype"]
@@ -163,7 +163,7 @@ def _class_of(model_class: Any, config: Any) -> Any:
 
 
 def _complete(model: Any, folder: str, options: dict[str, Any]) -> None:
-    """What transformers takes from the directory beside the weights."""
+    """Sets what transformers takes from the directory besides the weights."""
     model.config.name_or_path = model.name_or_path = folder
     if options.get("generation_config") is None and os.path.exists(os.path.join(folder, "generation_config.json")):
         if model.can_generate():

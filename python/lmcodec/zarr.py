@@ -2,7 +2,7 @@
 
     zarr.create_array(store, data=weights, chunks=(256, 4096), serializer={"name": "lmc"}, compressors=None)
 
-An installed lmcodec tells the codec to Zarr by its entry point. Elsewhere `import lmcodec.zarr` does.
+An installed lmcodec registers the codec by its entry point. Elsewhere `import lmcodec.zarr` registers it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ try:
 except ImportError as error:
     raise ImportError("lmcodec.zarr needs Zarr 3.1 or newer (pip install 'lmcodec[zarr]'): %s" % error) from None
 
-from . import _stored_chunks
+from ._chunks import stored_chunks
 from ._errors import ArgumentError
 
 __all__ = ["LmcCodec", "register_bfloat16"]
@@ -30,7 +30,7 @@ _NAME = "lmc"
 
 @dataclass(frozen=True)
 class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
-    """The codec "lmc", for `serializer=LmcCodec()` with `compressors=None`. It takes the place of "bytes".
+    """The codec "lmc", for `serializer=LmcCodec()` with `compressors=None`. It replaces "bytes".
 
     level: "default", "fast" or "max".
     rows: the first axis of a chunk counts snapshots of one tensor. Each is coded against the one before it.
@@ -45,7 +45,7 @@ class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
     rows: bool = False
 
     def __post_init__(self) -> None:
-        _stored_chunks.check_settings(self.level, self.rows)
+        stored_chunks.check_settings(self.level, self.rows)
 
     # ---- metadata ----
 
@@ -62,10 +62,10 @@ class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
         return {"name": _NAME, "configuration": {"level": self.level, "rows": self.rows}}
 
     def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
-        _stored_chunks.check_dtype(dtype.to_native_dtype())
+        stored_chunks.check_dtype(dtype.to_native_dtype())
 
     def evolve_from_array_spec(self, array_spec: Any) -> LmcCodec:
-        _stored_chunks.check_dtype(array_spec.dtype.to_native_dtype())  # within a shard, nothing else is called
+        stored_chunks.check_dtype(array_spec.dtype.to_native_dtype())  # within a shard, nothing else is called
         return self
 
     def compute_encoded_size(self, input_byte_length: int, _chunk_spec: Any) -> int:
@@ -81,12 +81,12 @@ class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
 
     def _encode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
         chunk = numpy.asarray(chunk_data.as_numpy_array(), _stored_dtype(chunk_spec), order="C")
-        stored = _stored_chunks.encode(chunk, self.level, self.rows)
+        stored = stored_chunks.encode(chunk, self.level, self.rows)
         return chunk_spec.prototype.buffer.from_array_like(numpy.frombuffer(stored, "u1"))
 
     def _decode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
         chunk = numpy.empty(chunk_spec.shape, _stored_dtype(chunk_spec))
-        _stored_chunks.decode(chunk_data.as_numpy_array(), chunk)
+        stored_chunks.decode(chunk_data.as_numpy_array(), chunk)
         return chunk_spec.prototype.nd_buffer.from_numpy_array(chunk)
 
 
@@ -95,12 +95,12 @@ def _stored_dtype(chunk_spec: Any) -> Any:
 
 
 def register_bfloat16() -> None:
-    """Tells Zarr the data type "bfloat16", if it has none: arrays of `ml_dtypes.bfloat16` can be made and read then.
+    """Registers the data type "bfloat16" with Zarr, if it has none, so that arrays of `ml_dtypes.bfloat16` work.
 
     The name is that of the registry zarr-extensions. A program that opens such an array must call this, too. Not for
     Zarr format 2. Needs ml_dtypes.
     """
-    from ._zarr_bfloat16 import BFloat16
+    from ._chunks.zarr_bfloat16 import BFloat16
 
     if BFloat16._zarr_v3_name not in data_type_registry.contents:
         data_type_registry.register(BFloat16._zarr_v3_name, BFloat16)

@@ -1,12 +1,12 @@
 /*
- * archive.c - an archive is told from a plain file, and its table and two headers are compared.
+ * archive.c - opens a file, whatever kind it is. The table of an archive is compared with its two headers.
  */
 #include "safetensors/archive/archive.h"
 
 #include "safetensors/archive/archive_header.h"
 #include "safetensors/archive/table.h"
-#include "safetensors/common/text.h"
-#include "safetensors/header/metadata.h"
+#include "safetensors/common/st_text.h"
+#include "safetensors/header/header.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ static int has_table_name(const st_header *header)
     return name.nbytes >= length && memcmp(name.bytes, ST_ARCHIVE_TABLE_NAME, length) == 0;
 }
 
-lmc_status st_archive_detect(const lmc_st_file *file, int *is_archive, lmc_st_diag *diag)
+static lmc_status detect_archive(const lmc_st_file *file, int *is_archive, lmc_st_diag *diag)
 {
     char version[ST_METADATA_VERSION_NBYTES] = "";
     unsigned char magic[4];
@@ -91,7 +91,11 @@ static lmc_status parse_original(const lmc_st_file *file, st_table *table, st_he
                        is_safetensors ? "its header" : "what stands between its tensors");
     unsigned char *const text = table->header;
     table->header = NULL;
-    const st_header_text source = {text, table->header_nbytes, 8, table->file_nbytes - skeleton_nbytes, 0};
+    const st_header_text source = {.text = text,
+                                   .nbytes = table->header_nbytes,
+                                   .offset = 8,
+                                   .data_nbytes = table->file_nbytes - skeleton_nbytes,
+                                   .has_views = !is_safetensors};
     const lmc_status status = st_file_parse_header(file, original, &source, diag);
     if (status == LMC_OK || status == LMC_ERR_NOMEM)
         return status;
@@ -107,23 +111,6 @@ static lmc_status refuse_tensor(const st_header *header, size_t index, const cha
     const st_string name = st_header_name(header, index);
     st_diag_set_tensor(diag, name.bytes, name.nbytes);
     return st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "%s", fault);
-}
-
-/* Why frame `index` + 1 of the archive header does not go together with tensor `index`. One of them may be past the
- * end of its list. */
-static lmc_status refuse_pair(const st_header *own, const st_header *original, size_t frame_end, size_t index,
-                              lmc_st_diag *diag)
-{
-    const size_t frame = index + 1;
-    size_t found = 0;
-    if (frame < frame_end && !st_header_find(original, st_header_name(own, frame), &found))
-        return refuse_tensor(own, frame, "the original file has no such tensor: a foreign frame", diag);
-    if (index >= original->tensor_count)
-        return refuse_tensor(own, frame, "the archive table does not count this frame", diag);
-    const int is_there = st_header_find(own, st_header_name(original, index), &found);
-    return refuse_tensor(original, index,
-                         is_there ? "its frame does not stand where it should" : "its frame is missing",
-                         diag);
 }
 
 /* *is_named: tensor `index` of the archive header has the name `wanted`, with as many `~` as this original asks for.
@@ -145,10 +132,22 @@ static lmc_status check_free_name(const st_header *own, size_t index, const char
 static lmc_status match_frames(const st_header *own, const st_header *original, size_t frame_end,
                                lmc_st_diag *diag)
 {
-    for (size_t i = 0; i < original->tensor_count || i + 1 < frame_end; i++)
-        if (i >= original->tensor_count || i + 1 >= frame_end ||
-            !st_string_equals(st_header_name(own, i + 1), st_header_name(original, i)))
-            return refuse_pair(own, original, frame_end, i, diag);
+    for (size_t i = 0; i < original->tensor_count || i + 1 < frame_end; i++) {
+        const int has_frame = i + 1 < frame_end;
+        const int has_tensor = i < original->tensor_count;
+        size_t found = 0;
+        if (has_frame && has_tensor &&
+            st_string_equals(st_header_name(own, i + 1), st_header_name(original, i)))
+            continue;
+        if (has_frame && !st_header_find(original, st_header_name(own, i + 1), &found))
+            return refuse_tensor(own, i + 1, "the original file has no such tensor: a foreign frame", diag);
+        if (!has_tensor)
+            return refuse_tensor(own, i + 1, "the archive table does not count this frame", diag);
+        const int is_elsewhere = st_header_find(own, st_header_name(original, i), &found);
+        return refuse_tensor(
+            original, i, is_elsewhere ? "its frame does not stand where it should" : "its frame is missing",
+            diag);
+    }
     for (size_t i = 0; i < own->tensor_count; i++)
         if (own->tensors[i].dtype != LMC_DTYPE_U8 || own->tensors[i].rank != 1)
             return refuse_tensor(own, i, "its frame is not a U8 tensor of one dimension", diag);
@@ -179,21 +178,6 @@ static lmc_status match_headers(const st_header *own, const st_header *original,
 
 /* ---- aliases and links ---- */
 
-/* Why these two tensors cannot share a frame; NULL if they can. */
-static const char *alias_fault(const lmc_st_file *file, const st_header *original, const st_table *table,
-                               st_alias pair)
-{
-    const st_tensor *const alias = &original->tensors[pair.alias];
-    const st_tensor *const owner = &original->tensors[pair.owner];
-    const st_tensor *const frame = &file->header.tensors[pair.alias + 1];
-    if (frame->begin != frame->end)
-        return "it is an alias, yet has a frame";
-    if (alias->dtype != owner->dtype || alias->end - alias->begin != owner->end - owner->begin ||
-        table->hashes[pair.alias] != table->hashes[pair.owner])
-        return "it is an alias of a tensor that is not equal";
-    return file->frame_of[pair.owner] != pair.owner ? "it is an alias of an alias" : NULL;
-}
-
 static lmc_status set_aliases(lmc_st_file *file, const st_header *original, const st_table *table,
                               lmc_st_diag *diag)
 {
@@ -206,10 +190,31 @@ static lmc_status set_aliases(lmc_st_file *file, const st_header *original, cons
         file->frame_of[i] = (uint32_t)i;
     for (size_t i = 0; i < table->alias_count; i++) {
         const st_alias pair = table->aliases[i];
-        const char *const fault = alias_fault(file, original, table, pair);
+        const st_tensor *const alias = &original->tensors[pair.alias];
+        const st_tensor *const owner = &original->tensors[pair.owner];
+        const st_tensor *const frame = &file->header.tensors[pair.alias + 1];
+        const int is_equal = alias->dtype == owner->dtype &&
+                             alias->end - alias->begin == owner->end - owner->begin &&
+                             table->hashes[pair.alias] == table->hashes[pair.owner];
+        const char *const fault = frame->begin != frame->end ? "it is an alias, yet has a frame"
+                                  : !is_equal                ? "it is an alias of a tensor that is not equal"
+                                  : file->frame_of[pair.owner] != pair.owner ? "it is an alias of an alias"
+                                                                             : NULL;
         if (fault)
             return refuse_tensor(original, pair.alias, fault, diag);
         file->frame_of[pair.alias] = pair.owner;
+    }
+    return LMC_OK;
+}
+
+/* No frame is so short that its tensor cannot be in it: callers take memory for a tensor before they read it. */
+static lmc_status check_expansion(const lmc_st_file *file, const st_header *original, lmc_st_diag *diag)
+{
+    for (size_t i = 0; i < original->tensor_count; i++) {
+        const uint64_t nbytes = original->tensors[i].end - original->tensors[i].begin;
+        const st_tensor *const frame = &file->header.tensors[st_file_owner(file, i) + 1];
+        if (nbytes > 0 && (nbytes - 1) / LMC_EXPANSION_MAX >= frame->end - frame->begin)
+            return refuse_tensor(original, i, "its frame is too short for so much content", diag);
     }
     return LMC_OK;
 }
@@ -229,31 +234,27 @@ static lmc_status set_links(lmc_st_file *file, const st_header *original, st_tab
     return LMC_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- an archive ---- */
 
-/* The places of the archive's own tensors become those of the frames. */
-static void set_places(lmc_st_file *file, const st_table *table)
+/* The places of the archive's own tensors become those of the frames. If the original is no safetensors file, it also
+ * finds where the original's tensors are, and where the skeleton stands. */
+static lmc_status set_places(lmc_st_file *file, const st_header *original, const st_table *table,
+                             lmc_st_diag *diag)
 {
     const st_layout *const layout = &table->layout;
     const size_t own_count = file->header.tensor_count;
     memmove(file->places, file->places + 1, own_count * sizeof *file->places);
-    if (layout->kind != LMC_ST_CONTAINER_SAFETENSORS)
-        file->skeleton = (st_skeleton_place){.nbytes = layout->skeleton_nbytes,
-                                             .hash = layout->skeleton_hash,
-                                             .offset = file->places[own_count - 2],
-                                             .stored_nbytes = file->header.tensors[own_count - 1].end -
-                                                              file->header.tensors[own_count - 1].begin};
-}
-
-static lmc_status set_origins(lmc_st_file *file, const st_header *original, const st_table *table,
-                              lmc_st_diag *diag)
-{
-    if (table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS)
+    if (layout->kind == LMC_ST_CONTAINER_SAFETENSORS)
         return LMC_OK;
+    file->skeleton = (st_skeleton_place){.nbytes = layout->skeleton_nbytes,
+                                         .hash = layout->skeleton_hash,
+                                         .offset = file->places[own_count - 2],
+                                         .stored_nbytes = file->header.tensors[own_count - 1].end -
+                                                          file->header.tensors[own_count - 1].begin};
     file->origins = st_allocate(&file->memory, (original->tensor_count + 1) * sizeof *file->origins);
     if (!file->origins)
         return st_fail_nomem(diag);
-    return st_layout_places(&table->layout, original, file->origins)
+    return st_layout_places(layout, original, file->origins)
                ? LMC_OK
                : st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                          "the archive table's list of gaps contradicts the file's size");
@@ -265,13 +266,12 @@ static lmc_status read_archive(lmc_st_file *file, st_table *table, st_header *or
     ST_TRY(parse_original(file, table, original, diag));
     ST_TRY(match_headers(&file->header, original, table, diag));
     ST_TRY(set_aliases(file, original, table, diag));
+    ST_TRY(check_expansion(file, original, diag));
     ST_TRY(set_links(file, original, table, diag));
-    ST_TRY(set_origins(file, original, table, diag));
-    set_places(file, table);
-    return LMC_OK;
+    return set_places(file, original, table, diag);
 }
 
-lmc_status st_archive_read(lmc_st_file *file, lmc_st_diag *diag)
+static lmc_status open_archive(lmc_st_file *file, lmc_st_diag *diag)
 {
     st_table table = {0};
     st_header original = {0};
@@ -287,5 +287,62 @@ lmc_status st_archive_read(lmc_st_file *file, lmc_st_diag *diag)
         st_header_free(&original);
     }
     st_table_free(&table);
+    return status;
+}
+
+/* ---- any file ---- */
+
+static lmc_status read_contents(lmc_st_file *file, const st_open *how, lmc_st_diag *diag)
+{
+    st_contents contents;
+    if (how->read)
+        os_input_open_from(&file->input, how->read, how->user, how->nbytes);
+    else
+        ST_TRY(how->fd < 0 ? os_input_open(&file->input, how->path, diag)
+                           : os_input_open_fd(&file->input, how->fd, how->cancel, diag));
+    const st_reading reading = {.input = &file->input,
+                                .path = how->path,
+                                .memory = &file->memory,
+                                .cancel = how->cancel,
+                                .may_be_short = how->may_be_short,
+                                .is_raw_allowed = how->is_raw_allowed,
+                                .parse = st_file_parse_header,
+                                .user = file};
+    ST_TRY(st_contents_read(&reading, &contents, diag));
+    file->container = contents.kind;
+    file->header = contents.header;
+    file->places = contents.places;
+    if (contents.kind == LMC_ST_CONTAINER_SAFETENSORS)
+        ST_TRY(detect_archive(file, &file->is_archive, diag));
+    if (file->is_archive)
+        ST_TRY(open_archive(file, diag));
+    st_store_u64(file->header_length, file->header.text_nbytes);
+    if (!file->is_archive)
+        file->file_nbytes = file->input.nbytes;
+    /* the skeleton of a plain file is what is no tensor; of an archive of a safetensors file, its header */
+    if (!file->is_archive || file->container == LMC_ST_CONTAINER_SAFETENSORS)
+        file->skeleton.nbytes = file->file_nbytes - file->header.data_nbytes;
+    return LMC_OK;
+}
+
+lmc_status st_handle_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag)
+{
+    const lmc_allocator *const memory = !how->allocator ? &st_memory_default : how->allocator;
+    *file = NULL;
+    st_diag_init(diag, how->path);
+    lmc_st_file *const opened = st_allocate_zeroed(memory, 1, sizeof *opened);
+    if (!opened)
+        return st_fail_nomem(diag);
+    opened->memory = *memory;
+    opened->input.fd = -1;
+    pthread_mutex_init(&opened->shapes_lock, NULL);
+    opened->is_from_path = how->fd < 0 && !how->read;
+    opened->dependent = how->dependent;
+    opened->path = st_duplicate(memory, how->path);
+    const lmc_status status = !opened->path ? st_fail_nomem(diag) : read_contents(opened, how, diag);
+    if (status == LMC_OK)
+        *file = opened;
+    else
+        st_handle_close(opened);
     return status;
 }

@@ -1,18 +1,28 @@
 /*
- * archive.h - what makes a file an archive: its marks, its table, the original header in that, and whether the archive
- * header describes the tensors of the original one (docs/archive.md, sections 3, 4 and 6).
+ * archive.h - opening a file, plain or archive: what makes a file an archive are its marks, its table, the original
+ * header in that, and whether the archive header describes the tensors of the original one (docs/archive.md, sections
+ * 3, 4 and 6). Bases are not looked for.
  */
 #ifndef LMC_SAFETENSORS_ARCHIVE_ARCHIVE_H
 #define LMC_SAFETENSORS_ARCHIVE_ARCHIVE_H
 
 #include "safetensors/archive/handle.h"
 
-/* *is_archive: the file, whose header was read as that of a plain one, is an archive. Errors: UNSUPPORTED, NOMEM, IO,
- * CORRUPT if it was an archive before someone changed it. */
-lmc_status st_archive_detect(const lmc_st_file *file, int *is_archive, lmc_st_diag *diag);
+/* How a file is opened: from a path, or a descriptor that is read instead of it. */
+typedef struct st_open {
+    const char *path;
+    int fd;           /* -1: the path is opened */
+    lmc_read_fn read; /* reads `nbytes` bytes instead of either; NULL: none */
+    void *user;
+    uint64_t nbytes;
+    const volatile int *cancel;     /* while a stream is read; may be NULL */
+    const lmc_allocator *allocator; /* NULL: malloc */
+    const lmc_st_file *dependent;   /* the open file whose base this may be; else NULL */
+    int may_be_short;               /* 1: accept an archive that ends early or goes on (salvage) */
+    int is_raw_allowed;             /* 1: a file of no known kind is cut into pieces */
+} st_open;
 
-/* Makes an archive of such a file: reads the table, and replaces the archive header by the original one once both were
- * found to fit. */
-lmc_status st_archive_read(lmc_st_file *file, lmc_st_diag *diag);
+/* lmc_st_open() says what can fail. Ends with st_handle_close(). */
+lmc_status st_handle_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag);
 
 #endif

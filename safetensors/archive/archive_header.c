@@ -3,7 +3,7 @@
  */
 #include "safetensors/archive/archive_header.h"
 
-#include "safetensors/header/header_write.h"
+#include "safetensors/header/header.h"
 
 #include <string.h>
 
@@ -14,6 +14,7 @@ static void put_entry(st_json_out *out, uint64_t begin, uint64_t nbytes)
     st_header_put_dtype(out, LMC_DTYPE_U8);
     st_json_put_u64(out, nbytes);
     st_header_put_place(out, begin, begin + nbytes);
+    st_json_put_close(out, '}');
 }
 
 /* The JSON for frames of the given sizes; frame_nbytes NULL: of their bounds. Returns how many tensors have entries

@@ -45,7 +45,7 @@ static lmc_status check_head(st_frame *frame, const unsigned char *start, size_t
     const int is_linked = st_bases_find(&file->bases, st_file_owner(file, frame->index)) != NULL;
     lmc_diag cause = LMC_INIT(lmc_diag);
     *info = (lmc_info)LMC_INIT(lmc_info);
-    const lmc_status status = lmc_read_info(start, start_nbytes, info, &cause);
+    const lmc_status status = lmc_frame_read_info(start, start_nbytes, info, &cause);
     if (status != LMC_OK)
         return st_fail(diag, status, offset + cause.offset, "%s: %s", lmc_status_text(status), cause.text);
     if (info->dtype != (lmc_dtype)file->header.tensors[frame->index].dtype)
@@ -55,8 +55,9 @@ static lmc_status check_head(st_frame *frame, const unsigned char *start, size_t
     if ((info->mode == LMC_FRAME_DELTA) != is_linked)
         return st_fail(diag, LMC_ERR_CORRUPT, offset,
                        "the archive table and its frame disagree on whether it needs a base");
-    if (info->head_nbytes > frame_nbytes || info->tail_nbytes > frame_nbytes - info->head_nbytes)
-        return st_fail(diag, LMC_ERR_CORRUPT, offset, "its frame is shorter than its head and tail");
+    if (info->frame_nbytes_min > frame_nbytes)
+        return st_fail(diag, LMC_ERR_CORRUPT, offset, "its frame has %llu bytes where %llu are the least",
+                       (unsigned long long)frame_nbytes, (unsigned long long)info->frame_nbytes_min);
     return LMC_OK;
 }
 
@@ -71,11 +72,12 @@ static lmc_status open_ends(st_frame *frame, const frame_start *start, lmc_ctx *
     unsigned char *const tail = ends + head_nbytes;
     ST_TRY(copy_part(frame, start, 0, ends, head_nbytes, diag));
     ST_TRY(copy_part(frame, start, frame_nbytes - tail_nbytes, tail, tail_nbytes, diag));
-    const lmc_status status =
-        lmc_frame_open(ctx, ends, head_nbytes, tail, tail_nbytes, frame_nbytes, &frame->coded);
+    lmc_status status =
+        lmc_frame_create(ctx, ends, head_nbytes, tail, tail_nbytes, frame_nbytes, &frame->coded);
+    if (status == LMC_OK)
+        status = lmc_frame_info(frame->coded, &frame->info);
     if (status != LMC_OK)
         return st_fail_codec(diag, ctx, status, offset);
-    lmc_frame_info(frame->coded, &frame->info);
     return lmc_frame_content_hash(frame->coded) == frame->file->hashes[frame->index]
                ? LMC_OK
                : st_fail(diag, LMC_ERR_CHECKSUM, offset,
@@ -168,10 +170,10 @@ lmc_status st_frame_decode(const st_frame *frame, lmc_ctx *ctx, const st_blocks 
         if (status == LMC_OK) {
             const unsigned char *const base =
                 !blocks->base ? NULL : blocks->base + (size_t)i * info->base_block_nbytes;
-            status =
-                lmc_decode_block(ctx, frame->coded, blocks->first + i, blocks->stored + src_at, block_nbytes,
-                                 base, content_nbytes * scale, blocks->dst + dst_at,
-                                 blocks->dst_nbytes - dst_at, !blocks->entries ? NULL : &blocks->entries[i]);
+            status = lmc_decode_delta_block(ctx, frame->coded, blocks->first + i, blocks->stored + src_at,
+                                            block_nbytes, base, content_nbytes * scale, blocks->dst + dst_at,
+                                            blocks->dst_nbytes - dst_at,
+                                            !blocks->entries ? NULL : &blocks->entries[i]);
         }
         if (status != LMC_OK) {
             /* the codec's offsets are the frame's, not the block's */

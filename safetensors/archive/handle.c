@@ -73,7 +73,7 @@ uint64_t lmc_st_stored_nbytes(const lmc_st_file *file)
     return file->input.nbytes;
 }
 
-uint64_t lmc_st_file_nbytes(const lmc_st_file *file)
+uint64_t lmc_st_original_nbytes(const lmc_st_file *file)
 {
     return file->file_nbytes;
 }
@@ -86,7 +86,7 @@ const char *lmc_st_header(const lmc_st_file *file, size_t *nbytes)
 
 uint64_t lmc_st_tensor_count(const lmc_st_file *file)
 {
-    return file->header.tensor_count;
+    return st_header_listed_count(&file->header);
 }
 
 /* The dimensions of a tensor that has more than the header keeps. NULL: out of memory. */
@@ -121,6 +121,8 @@ void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tens
     tensor->nbytes = source->end - source->begin;
     tensor->data_offset = source->begin;
     tensor->stored_nbytes = file->is_archive ? file->places[index + 1] - file->places[index] : tensor->nbytes;
+    tensor->view_of = index;
+    tensor->storage_nbytes = tensor->nbytes;
 }
 
 lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
@@ -138,32 +140,71 @@ lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor
     return !shape && source->rank > 0 ? LMC_ERR_NOMEM : LMC_OK;
 }
 
+int st_file_find_listed(const lmc_st_file *file, uint64_t index, st_listed *listed)
+{
+    const int is_known = index < st_header_listed_count(&file->header);
+    *listed = is_known ? st_header_listed(&file->header, (size_t)index) : (st_listed){0};
+    return is_known;
+}
+
+lmc_status st_file_describe_listed(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
+{
+    st_listed listed;
+    if (!st_file_find_listed(file, index, &listed))
+        return LMC_ERR_ARG;
+    const st_view *const view = listed.view;
+    if (!view)
+        return st_file_tensor(file, listed.tensor, tensor);
+    st_file_describe(file, listed.tensor, tensor);
+    tensor->name = listed.name.bytes;
+    tensor->name_nbytes = listed.name.nbytes;
+    tensor->dtype = (lmc_dtype)view->dtype;
+    tensor->dtype_name = lmc_dtype_name(tensor->dtype);
+    tensor->rank = view->rank;
+    tensor->shape = view->rank > 0 ? view->shape : NULL;
+    tensor->strides = view->rank > 0 ? st_view_strides(view) : NULL;
+    tensor->nbytes = view->nbytes;
+    tensor->is_view = 1;
+    tensor->is_big_endian = view->is_big_endian;
+    tensor->offset = view->offset;
+    tensor->note = view->note;
+    if (view->name)
+        tensor->stored_nbytes = 0;
+    return LMC_OK;
+}
+
 lmc_status lmc_st_tensor_place(const lmc_st_file *file, uint64_t index, uint64_t *offset, uint64_t *nbytes)
 {
-    const int is_known = index < file->header.tensor_count;
-    const size_t tensor = is_known ? (size_t)index : 0;
-    *offset = !is_known ? 0 : file->places[st_file_owner(file, tensor)];
+    st_listed listed;
+    const int is_known = st_file_find_listed(file, index, &listed);
+    *offset = !is_known ? 0 : file->places[st_file_owner(file, listed.tensor)];
     *nbytes = !is_known          ? 0
-              : file->is_archive ? st_file_frame_nbytes(file, tensor)
-                                 : st_file_tensor_nbytes(file, tensor);
+              : file->is_archive ? st_file_frame_nbytes(file, listed.tensor)
+                                 : st_file_tensor_nbytes(file, listed.tensor);
     return is_known ? LMC_OK : LMC_ERR_ARG;
 }
 
 lmc_status lmc_st_tensor_origin(const lmc_st_file *file, uint64_t index, uint64_t *offset)
 {
-    const int is_known = index < file->header.tensor_count;
-    *offset = is_known ? st_file_origin(file, (size_t)index) : 0;
+    st_listed listed;
+    const int is_known = st_file_find_listed(file, index, &listed);
+    *offset = is_known ? st_file_origin(file, listed.tensor) : 0;
     return is_known ? LMC_OK : LMC_ERR_ARG;
 }
 
-int lmc_st_find(const lmc_st_file *file, const char *name, size_t name_nbytes, uint64_t *index)
+int lmc_st_find_tensor_sized(const lmc_st_file *file, const char *name, size_t name_nbytes, uint64_t *index)
 {
     size_t found = 0;
     const st_string wanted = {name, name_nbytes};
-    if (!st_header_find(&file->header, wanted, &found))
+    if (!st_header_find_listed(&file->header, wanted, &found))
         return 0;
     *index = found;
     return 1;
+}
+
+int lmc_st_find_tensor(const lmc_st_file *file, const char *name, uint64_t *index)
+{
+    return lmc_st_find_tensor_sized(file, name, strlen(name), index);
 }
 
 lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status status, lmc_st_diag *diag)
@@ -177,8 +218,9 @@ lmc_status st_file_blame(const lmc_st_file *file, size_t index, lmc_status statu
 int lmc_st_tensor_base(const lmc_st_file *file, uint64_t index, lmc_st_base_place *place,
                        uint64_t *base_index)
 {
+    st_listed listed;
     const st_link *const link =
-        index < file->header.tensor_count ? st_bases_find(&file->bases, (size_t)index) : NULL;
+        st_file_find_listed(file, index, &listed) ? st_bases_find(&file->bases, listed.tensor) : NULL;
     if (!link)
         return 0;
     *place = link->place;

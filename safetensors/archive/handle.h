@@ -1,7 +1,7 @@
 /*
  * handle.h - what was read of an open file: its header and, of an archive, its table. It is immutable, but for
  * shapes that are kept once they were asked for. The struct also has the place for the link to the base's file, of
- * which nothing is known here: base/file.h.
+ * which nothing is known here: base/base_file.h.
  */
 #ifndef LMC_SAFETENSORS_ARCHIVE_HANDLE_H
 #define LMC_SAFETENSORS_ARCHIVE_HANDLE_H
@@ -11,9 +11,9 @@
 
 #include <pthread.h>
 
-typedef struct st_base_slot st_base_slot; /* base/file.h */
+typedef struct st_base_slot st_base_slot; /* base/base_file.h */
 
-/* The skeleton of the original file, and where it stands (archive/skeleton.h). */
+/* The skeleton of the original file, and where it stands (archive/archive_skeleton.h). */
 typedef struct st_skeleton_place {
     uint64_t nbytes; /* of the original file: all that is no tensor */
     uint64_t hash;   /* of the index */
@@ -40,18 +40,31 @@ struct lmc_st_file {
     uint64_t *hashes;             /* archives: content hash per tensor */
     uint32_t *frame_of;           /* archives with aliases: the tensor whose frame tensor i uses; else NULL */
     st_bases bases;               /* archives: tensors that were coded against another one */
-    st_base_slot *base;           /* archives with a base file: base/file.h; else NULL */
+    st_base_slot *base;           /* archives with a base file: base/base_file.h; else NULL */
     const lmc_st_file *dependent; /* the open file whose base this one is; else NULL */
     int is_from_path;             /* 0: read from a descriptor, the path is a label */
     pthread_mutex_t shapes_lock;
     uint64_t **shapes; /* of tensors above ST_RANK_KEPT that were asked for; NULL before the first one */
 };
 
-/* Describes a tensor. Errors: ARG, NOMEM (lmc_st_tensor_info()). */
+/* Describes a tensor as it is stored. Errors: ARG, NOMEM (lmc_st_tensor_info()). */
 lmc_status st_file_tensor(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor);
 
 /* Describes a tensor without its shape, which stays NULL: this needs no memory. */
 void st_file_describe(const lmc_st_file *file, size_t index, lmc_st_tensor *tensor);
+
+/* The tensor of the listing that has this number. Returns 1, or 0: there is none. */
+int st_file_find_listed(const lmc_st_file *file, uint64_t index, st_listed *listed);
+
+/* Content bytes of it. */
+static inline uint64_t st_listed_nbytes(const lmc_st_file *file, const st_listed *listed)
+{
+    const st_tensor *const tensor = &file->header.tensors[listed->tensor];
+    return listed->view ? listed->view->nbytes : tensor->end - tensor->begin;
+}
+
+/* Describes a tensor of the listing. Errors: as st_file_tensor(). */
+lmc_status st_file_describe_listed(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor);
 
 /* Content bytes of tensor `index`. */
 static inline uint64_t st_file_tensor_nbytes(const lmc_st_file *file, size_t index)

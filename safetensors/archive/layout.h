@@ -1,18 +1,43 @@
 /*
- * layout.h - the part of an archive's table for files of other kinds than safetensors: which kind the file was, and how
- * many bytes stand between its tensors (docs/archive.md, section 8). Bytes in memory only; no files.
+ * layout.h - bytes that are no tensor: how headers, lists and skeletons are packed; and the part of an archive's
+ * table for files of other kinds than safetensors, which says what kind the file was, and how many bytes stand
+ * between its tensors (docs/archive.md, section 8). Bytes in memory only; no files.
  */
 #ifndef LMC_SAFETENSORS_ARCHIVE_LAYOUT_H
 #define LMC_SAFETENSORS_ARCHIVE_LAYOUT_H
 
-#include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
+#include "safetensors/common/st_common.h"
 #include "safetensors/header/header.h"
+
+/* ---- packing ---- */
+
+/* Packed bytes are compressed with zstd. What zstd makes no smaller is kept as it is. */
+
+/* Room that packing nbytes bytes needs. */
+size_t st_pack_bound(size_t nbytes);
+
+/* Packs the bytes as one zstd frame that states its content's size, or copies them: never more than nbytes. Returns
+ * their size, 0 if there is no memory. dst has st_pack_bound() bytes, nbytes is above 0. */
+size_t st_pack(const void *src, size_t nbytes, void *dst);
+
+/* The way back: exactly dst_nbytes bytes. packed_nbytes equal to dst_nbytes: they were copied. Returns LMC_OK, NOMEM,
+ * or CORRUPT: it is not one frame of this size. */
+lmc_status st_unpack(const void *packed, size_t packed_nbytes, void *dst, size_t dst_nbytes);
+
+/* 1 if what is packed states that it holds nbytes bytes, and is one frame: before there is room for them. */
+int st_pack_states(const void *packed, size_t packed_nbytes, size_t nbytes);
+
+/* The same two for bytes that are a zstd frame, whatever their number. */
+lmc_status st_unpack_frame(const void *frame, size_t frame_nbytes, void *dst, size_t dst_nbytes);
+int st_frame_states(const void *frame, size_t frame_nbytes, size_t nbytes);
+
+/* ---- the part of the table ---- */
 
 typedef struct st_layout {
     lmc_st_container kind;    /* LMC_ST_CONTAINER_SAFETENSORS: there is no such part */
     uint64_t skeleton_nbytes; /* bytes of the file that belong to no tensor */
-    uint64_t skeleton_hash;   /* of the index of its pieces (archive/skeleton.h) */
+    uint64_t skeleton_hash;   /* of the index of its pieces (archive/archive_skeleton.h) */
     /* Bytes before each tensor, and behind the last one: a u64 each. For the writer, as they stand in the table. */
     unsigned char *gaps;
     size_t gaps_nbytes;

@@ -5,8 +5,8 @@
 #ifndef LMC_SAFETENSORS_ARCHIVE_LINKS_H
 #define LMC_SAFETENSORS_ARCHIVE_LINKS_H
 
-#include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
+#include "safetensors/common/st_common.h"
 
 /* The frame of `tensor` needs the content of `base`: of the base file (LMC_ST_BASE_FILE) or of this one. */
 typedef struct st_link {

@@ -3,7 +3,7 @@
  */
 #include "safetensors/archive/table.h"
 
-#include "safetensors/archive/pack.h"
+#include "safetensors/archive/layout.h"
 
 #include <string.h>
 
@@ -86,21 +86,18 @@ static uint64_t whole_hash(const st_table *table, const unsigned char *hashes, c
     return st_hasher_finish(&hasher);
 }
 
-static uint32_t features_of(const st_table *table)
-{
-    return (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) |
-           (table->bases.link_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_BASE) |
-           (table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS ? 0 : 1u << ST_TABLE_FEATURE_LAYOUT);
-}
-
 void st_table_write(const st_table *table, const unsigned char *stored_header, size_t stored_header_nbytes,
                     unsigned method, unsigned char *dst)
 {
+    const uint32_t features =
+        (table->alias_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_ALIAS) |
+        (table->bases.link_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_BASE) |
+        (table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS ? 0 : 1u << ST_TABLE_FEATURE_LAYOUT);
     memset(dst, 0, ST_TABLE_HEAD_NBYTES);
     st_store_u32(dst, ST_TABLE_MAGIC);
     dst[AT_VERSION] = ST_TABLE_VERSION;
     dst[AT_METHOD] = (unsigned char)method;
-    st_store_u32(dst + AT_FEATURES, features_of(table));
+    st_store_u32(dst + AT_FEATURES, features);
     st_store_u32(dst + AT_TENSOR_COUNT, (uint32_t)table->tensor_count);
     st_store_u64(dst + AT_FILE_NBYTES, table->file_nbytes);
     st_store_u64(dst + AT_HEADER_NBYTES, table->header_nbytes);

@@ -7,8 +7,8 @@
 
 #include "safetensors/archive/layout.h"
 #include "safetensors/archive/links.h"
-#include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
+#include "safetensors/common/st_common.h"
 
 #define ST_TABLE_MAGIC 0x414d4c8cu /* bytes 8c 4c 4d 41: never valid UTF-8, then "LMA" */
 #define ST_TABLE_VERSION LMC_ST_ARCHIVE_VERSION

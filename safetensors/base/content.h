@@ -8,7 +8,7 @@
 #define LMC_SAFETENSORS_BASE_CONTENT_H
 
 #include "safetensors/archive/frame.h"
-#include "safetensors/base/file.h"
+#include "safetensors/base/base_file.h"
 
 /* One tensor of the chain. */
 typedef struct st_step {
@@ -22,7 +22,7 @@ typedef struct st_content {
     size_t step_count;
     st_buffer room; /* of the steps */
     uint64_t nbytes;
-    size_t unit_nbytes; /* reads of whole units, from the begin on, waste nothing; a power of two, or all */
+    size_t unit_nbytes; /* reads of whole units, from the start on, waste nothing; a power of two, or all */
     const lmc_allocator *memory;
 } st_content;
 

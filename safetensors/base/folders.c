@@ -4,7 +4,7 @@
 #include "safetensors/base/folders.h"
 
 #include "safetensors/base/run_list.h"
-#include "safetensors/common/names.h"
+#include "safetensors/common/st_text.h"
 #include "safetensors/os/dir.h"
 #include "safetensors/os/folder.h"
 
@@ -31,25 +31,10 @@ int st_step_is_name(const char *name, size_t nbytes, uint64_t *step)
         value = value * 10 + (uint64_t)(name[i] - '0'); /* 19 digits fit */
     }
     *step = value;
-    return value <= LMC_ST_RUN_STEP_MAX;
+    return value <= LMC_RUN_STEP_MAX;
 }
 
 /* ---- the same folder elsewhere ---- */
-
-/* Goes from *place into the folder `name` there, or into the one that differs from it in digits only. *place is
- * replaced; NULL: there is no such folder. Returns 0 if memory ran out. */
-static int enter_folder(const lmc_allocator *memory, char **place, const char *name)
-{
-    char *next = os_path_join(memory, *place, name, "");
-    int has_memory = next != NULL;
-    if (next && !os_is_directory(next)) {
-        st_release(memory, next);
-        has_memory = os_find_similar_folder(memory, *place, name, &next);
-    }
-    st_release(memory, *place);
-    *place = next;
-    return has_memory;
-}
 
 int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, char **place)
 {
@@ -60,7 +45,14 @@ int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, 
         char *const slash = strchr(name, '/');
         if (slash)
             *slash = '\0';
-        has_memory = enter_folder(memory, place, name);
+        char *next = os_path_join(memory, *place, name, "");
+        has_memory = next != NULL;
+        if (next && !os_is_directory(next)) {
+            st_release(memory, next);
+            has_memory = os_find_similar_folder(memory, *place, name, &next);
+        }
+        st_release(memory, *place);
+        *place = next;
         if (slash)
             *slash = '/';
         name = !slash ? NULL : slash + 1;
@@ -80,13 +72,6 @@ typedef struct search {
     st_buffer room; /* of the names */
     size_t count;
 } search;
-
-/* Length of a name without ".lmc". */
-static size_t stem_length(const char *name)
-{
-    const size_t length = strlen(name);
-    return st_is_archive_name(name) ? length - strlen(ST_ARCHIVE_SUFFIX) : length;
-}
 
 /* Orders names that are similar, by their numbers. */
 static int compare_numbers(const char *a, const char *b)
@@ -123,23 +108,22 @@ static int compare_named(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static int is_neighbour(const search *search, const char *name)
-{
-    uint64_t step = 0;
-    if (search->is_run)
-        return st_step_is_name(name, strlen(name), &step) && step < search->step;
-    const size_t stem = stem_length(search->own);
-    const char suffix = search->own[stem];
-    search->own[stem] = '\0';
-    const int is_plain = strcmp(name, search->own) != 0 && os_is_similar_name(name, search->own);
-    search->own[stem] = suffix;
-    return is_plain || (strcmp(name, search->own) != 0 && os_is_similar_name(name, search->own));
-}
-
 static int take_name(void *user, const char *name)
 {
     search *const search = user;
-    if (!is_neighbour(search, name))
+    uint64_t step = 0;
+    int is_wanted = 0;
+    if (search->is_run) {
+        is_wanted = st_step_is_name(name, strlen(name), &step) && step < search->step;
+    } else if (strcmp(name, search->own) != 0 && os_is_similar_name(name, search->own)) {
+        is_wanted = 1;
+    } else { /* its own name without ".lmc" */
+        const size_t stem = strlen(search->own) - strlen(ST_ARCHIVE_SUFFIX);
+        search->own[stem] = '\0';
+        is_wanted = strcmp(name, search->own) != 0 && os_is_similar_name(name, search->own);
+        search->own[stem] = ST_ARCHIVE_SUFFIX[0];
+    }
+    if (!is_wanted)
         return 0;
     const named one = {st_duplicate(search->memory, name), compare_numbers(name, search->own)};
     const size_t used = search->count * sizeof one;
@@ -163,21 +147,26 @@ static int is_run(const lmc_allocator *memory, const char *path)
     return answer;
 }
 
-/* Finds the folder that has neighbours, from the end of the path on; search->own stays NULL if there is none. Returns 0
- * if memory ran out. */
+/* Finds the folder that has neighbours, from the end of the path on; search->own stays NULL if there is none. A folder
+ * that is named as a step is one without a run.json, too, if nothing else is found: the list may be lost. Returns 0 if
+ * memory ran out. */
 static int find_own(search *search)
 {
+    char *unlisted = NULL;
+    uint64_t unlisted_step = 0;
     char *end = strrchr(search->path, '/'); /* behind it stands the file's name */
     while (end && end != search->path && !search->own) {
         *end = '\0';
         char *const begin = strrchr(search->path, '/');
         int answer = 0;
-        if (begin && begin != search->path) {
+        if (begin && begin != search->path && st_step_is_name(begin + 1, strlen(begin + 1), &search->step)) {
             *begin = '\0';
-            answer = st_step_is_name(begin + 1, strlen(begin + 1), &search->step)
-                         ? is_run(search->memory, search->path)
-                         : 0;
+            answer = is_run(search->memory, search->path);
             *begin = '/';
+            if (!unlisted) {
+                unlisted = begin + 1;
+                unlisted_step = search->step;
+            }
         }
         search->is_run = answer > 0;
         if (begin && (answer > 0 || st_is_archive_name(begin + 1)))
@@ -187,60 +176,43 @@ static int find_own(search *search)
             return 0;
         end = begin;
     }
+    if (!search->own && unlisted) {
+        search->own = unlisted;
+        search->step = unlisted_step;
+        search->is_run = 1;
+    }
     return 1;
 }
 
-/* The base that run.json tells comes first. Returns 0 if memory ran out. */
-static int add_known(const search *search, st_neighbours *neighbours)
-{
-    uint64_t base = 0;
-    char name[ST_STEP_NAME_NBYTES];
-    if (!search->is_run || !st_run_list_read_base(search->memory, neighbours->root, search->step, &base))
-        return 1;
-    st_step_name(name, base);
-    neighbours->names[0] = st_duplicate(search->memory, name);
-    neighbours->is_first_known = 1;
-    neighbours->count = 1;
-    return neighbours->names[0] != NULL;
-}
-
-/* Puts the names into their order, behind the one that run.json tells. */
-static void add_others(const search *search, st_neighbours *neighbours)
-{
-    named *const found = (named *)(void *)search->room.bytes;
-    if (search->count > 1)
-        qsort(found, search->count, sizeof *found, compare_named);
-    for (size_t i = 0; i < search->count && i < ST_NEIGHBOURS_MAX; i++) {
-        if (neighbours->is_first_known && strcmp(found[i].name, neighbours->names[0]) == 0)
-            continue; /* it is the first */
-        neighbours->names[neighbours->count++] = found[i].name;
-        found[i].name = NULL;
-    }
-}
-
-/* Returns 0 if memory ran out. */
-static int list_others(search *search, st_neighbours *neighbours)
+/* Lists the folder, and puts the names into their order, behind the one that run.json tells if there is one. Returns 0
+ * if memory ran out. */
+static int add_others(search *search, st_neighbours *neighbours)
 {
     const int fd = os_open_folder(neighbours->root);
     const int result = fd < 0 ? 0 : os_folder_visit(fd, take_name, search);
     if (fd >= 0)
         os_close(fd);
-    if (result != -1)
-        add_others(search, neighbours);
     named *const found = (named *)(void *)search->room.bytes;
+    char **const names =
+        result == -1 ? NULL : st_allocate_zeroed(search->memory, search->count + 1, sizeof *names);
+    if (names && search->count > 1)
+        qsort(found, search->count, sizeof *found, compare_named);
+    if (names && neighbours->count > 0)
+        names[0] = neighbours->names[0];
+    for (size_t i = 0; i < search->count && names; i++) {
+        if (neighbours->is_first_known && strcmp(found[i].name, names[0]) == 0)
+            continue; /* it is the first */
+        names[neighbours->count++] = found[i].name;
+        found[i].name = NULL;
+    }
+    if (names) {
+        st_release(search->memory, neighbours->names);
+        neighbours->names = names;
+    }
     for (size_t i = 0; i < search->count; i++)
         st_release(search->memory, found[i].name);
     st_buffer_free(search->memory, &search->room);
-    return result != -1;
-}
-
-/* Returns 0 if memory ran out. */
-static int add_neighbours(search *search, int is_known_enough, st_neighbours *neighbours)
-{
-    neighbours->names = st_allocate_zeroed(search->memory, ST_NEIGHBOURS_MAX + 1, sizeof *neighbours->names);
-    if (!neighbours->names || !add_known(search, neighbours))
-        return 0;
-    return (neighbours->is_first_known && is_known_enough) || list_others(search, neighbours);
+    return names != NULL;
 }
 
 int st_neighbours_find(const lmc_allocator *memory, const char *path, int is_known_enough,
@@ -257,10 +229,23 @@ int st_neighbours_find(const lmc_allocator *memory, const char *path, int is_kno
         *name = '\0';
         *inner = '\0';
         neighbours->inner = st_duplicate(memory, name == inner ? "" : inner + 1);
+        neighbours->is_run = search.is_run;
         search.own[-1] = '\0';
         neighbours->root = st_duplicate(memory, search.path);
-        has_memory =
-            neighbours->inner && neighbours->root && add_neighbours(&search, is_known_enough, neighbours);
+        has_memory = neighbours->inner && neighbours->root;
+        uint64_t base = 0;
+        /* the base that run.json tells comes first */
+        if (has_memory && search.is_run &&
+            st_run_list_read_base(memory, neighbours->root, search.step, &base)) {
+            char first[ST_STEP_NAME_NBYTES];
+            st_step_name(first, base);
+            neighbours->names = st_allocate_zeroed(memory, 1, sizeof *neighbours->names);
+            has_memory = neighbours->names && (neighbours->names[0] = st_duplicate(memory, first)) != NULL;
+            neighbours->is_first_known = has_memory;
+            neighbours->count = (size_t)has_memory;
+        }
+        if (has_memory && !(neighbours->is_first_known && is_known_enough))
+            has_memory = add_others(&search, neighbours);
     }
     st_release(memory, search.path);
     return has_memory;

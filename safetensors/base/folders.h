@@ -5,11 +5,8 @@
 #ifndef LMC_SAFETENSORS_BASE_FOLDERS_H
 #define LMC_SAFETENSORS_BASE_FOLDERS_H
 
-#include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
-
-/* Neighbours that are looked at. The base was the nearest earlier one, unless others came between later on. */
-#define ST_NEIGHBOURS_MAX LMC_ST_CHAIN_MAX
+#include "safetensors/common/st_common.h"
 
 #define ST_STEP_NAME_NBYTES 20 /* the longest name of a step, and a NUL */
 
@@ -25,12 +22,13 @@ int st_step_is_name(const char *name, size_t nbytes, uint64_t *step);
 int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, char **place);
 
 /* Folders in which the base of an archive may be, since they belong to the one that it is in: the earlier steps of its
- * run; or, if it is in a directory NAME.lmc of archives, the directories beside that whose names differ in digits only,
- * with .lmc or without. */
+ * run, which may have lost its run.json; or, if it is in a directory NAME.lmc of archives, the directories beside that
+ * whose names differ in digits only, with .lmc or without. */
 typedef struct st_neighbours {
     char *root;   /* that they are in, without links; NULL: there are none */
     char **names; /* in the order in which they should be searched: the nearest earlier one first */
     size_t count;
+    int is_run;         /* they are the earlier steps of a run; else directories with similar names */
     int is_first_known; /* run.json has named the first */
     char *inner;        /* the folder below each that corresponds to the file's; "" if it is the same */
 } st_neighbours;

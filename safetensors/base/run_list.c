@@ -40,35 +40,30 @@ static size_t place_of(const st_run_list *list, uint64_t step)
     return begin;
 }
 
-lmc_st_run_step *st_run_list_find(const st_run_list *list, uint64_t step)
+lmc_run_step *st_run_list_find(const st_run_list *list, uint64_t step)
 {
     const size_t at = place_of(list, step);
     return at < list->count && list->steps[at].step == step ? &list->steps[at] : NULL;
 }
 
-static int grow(st_run_list *list)
+int st_run_list_put(st_run_list *list, const lmc_run_step *step)
 {
-    const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
-    lmc_st_run_step *const larger = st_allocate_array(list->memory, capacity, sizeof *larger);
-    if (!larger)
-        return 0;
-    if (list->count > 0)
-        memcpy(larger, list->steps, list->count * sizeof *larger);
-    st_release(list->memory, list->steps);
-    list->steps = larger;
-    list->capacity = capacity;
-    return 1;
-}
-
-int st_run_list_put(st_run_list *list, const lmc_st_run_step *step)
-{
-    lmc_st_run_step *const present = st_run_list_find(list, step->step);
+    lmc_run_step *const present = st_run_list_find(list, step->step);
     if (present) {
         *present = *step;
         return 1;
     }
-    if (list->count == list->capacity && !grow(list))
-        return 0;
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+        lmc_run_step *const larger = st_allocate_array(list->memory, capacity, sizeof *larger);
+        if (!larger)
+            return 0;
+        if (list->count > 0)
+            memcpy(larger, list->steps, list->count * sizeof *larger);
+        st_release(list->memory, list->steps);
+        list->steps = larger;
+        list->capacity = capacity;
+    }
     const size_t at = place_of(list, step->step);
     memmove(&list->steps[at + 1], &list->steps[at], (list->count - at) * sizeof *list->steps);
     list->steps[at] = *step;
@@ -78,7 +73,7 @@ int st_run_list_put(st_run_list *list, const lmc_st_run_step *step)
 
 void st_run_list_remove(st_run_list *list, uint64_t step)
 {
-    lmc_st_run_step *const present = st_run_list_find(list, step);
+    lmc_run_step *const present = st_run_list_find(list, step);
     if (!present)
         return;
     const size_t behind = list->count - (size_t)(present - list->steps) - 1;
@@ -89,10 +84,10 @@ void st_run_list_remove(st_run_list *list, uint64_t step)
 void st_run_list_set_chains(st_run_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
-        lmc_st_run_step *const step = &list->steps[i];
-        const lmc_st_run_step *const base = step->has_base ? st_run_list_find(list, step->base) : NULL;
-        const int is_known = base && base < step && base->chain != LMC_ST_RUN_UNKNOWN;
-        step->chain = is_known ? base->chain + 1 : step->has_base ? LMC_ST_RUN_UNKNOWN : 0;
+        lmc_run_step *const step = &list->steps[i];
+        const lmc_run_step *const base = step->has_base ? st_run_list_find(list, step->base) : NULL;
+        const int is_known = base && base < step && base->chain != LMC_RUN_UNKNOWN;
+        step->chain = is_known ? base->chain + 1 : step->has_base ? LMC_RUN_UNKNOWN : 0;
     }
 }
 
@@ -131,7 +126,7 @@ static int read_members(reader *reader, int (*member)(struct reader *reader, st_
 
 /* An entry, and which of the keys were there that nothing can stand for. */
 typedef struct entry {
-    lmc_st_run_step step;
+    lmc_run_step step;
     int has_kind, has_base;
 } entry;
 
@@ -139,7 +134,7 @@ typedef struct entry {
 static int read_base(reader *reader, entry *entry)
 {
     st_json *const json = &reader->json;
-    lmc_st_run_step *const step = &entry->step;
+    lmc_run_step *const step = &entry->step;
     entry->has_base = 1;
     st_json_skip_space(json);
     const size_t begin = json->at;
@@ -151,40 +146,26 @@ static int read_base(reader *reader, entry *entry)
     if (!st_json_skip_value(json, DEPTH_MAX))
         return 0;
     step->has_base = json->at - begin != 4 || memcmp(json->text + begin, "null", 4) != 0;
-    step->base = step->has_base ? LMC_ST_RUN_UNKNOWN : 0;
-    return 1;
-}
-
-static int read_kind(reader *reader, entry *entry)
-{
-    st_span value;
-    lmc_st_run_step *const step = &entry->step;
-    entry->has_kind = 1;
-    if (!st_json_string(&reader->json, &value))
-        return 0;
-    step->is_directory = st_json_string_is(reader->json.text, value, "directory");
-    return step->is_directory || st_json_string_is(reader->json.text, value, "file") ||
-           fail(reader, "a snapshot is neither a file nor a directory");
-}
-
-static int read_time(reader *reader, lmc_st_run_step *step)
-{
-    uint64_t seconds = 0;
-    if (!st_json_u64(&reader->json, &seconds))
-        return 0;
-    step->time_s = (int64_t)(seconds & INT64_MAX);
+    step->base = step->has_base ? LMC_RUN_UNKNOWN : 0;
     return 1;
 }
 
 static int read_step_member(reader *reader, st_span key, void *user)
 {
     entry *const entry = user;
-    lmc_st_run_step *const step = &entry->step;
+    lmc_run_step *const step = &entry->step;
     st_json *const json = &reader->json;
+    st_span value;
     if (st_json_string_is(json->text, key, "step"))
         return st_json_u64(json, &step->step);
-    if (st_json_string_is(json->text, key, "snapshot"))
-        return read_kind(reader, entry);
+    if (st_json_string_is(json->text, key, "snapshot")) {
+        entry->has_kind = 1;
+        if (!st_json_string(json, &value))
+            return 0;
+        step->is_directory = st_json_string_is(json->text, value, "directory");
+        return step->is_directory || st_json_string_is(json->text, value, "file") ||
+               fail(reader, "a snapshot is neither a file nor a directory");
+    }
     if (st_json_string_is(json->text, key, "files"))
         return st_json_u64(json, &step->file_count);
     if (st_json_string_is(json->text, key, "nbytes"))
@@ -193,9 +174,13 @@ static int read_step_member(reader *reader, st_span key, void *user)
         return st_json_u64(json, &step->stored_nbytes);
     if (st_json_string_is(json->text, key, "base"))
         return read_base(reader, entry);
-    if (st_json_string_is(json->text, key, "time"))
-        return read_time(reader, step);
-    return st_json_skip_value(json, DEPTH_MAX);
+    if (!st_json_string_is(json->text, key, "time"))
+        return st_json_skip_value(json, DEPTH_MAX);
+    uint64_t seconds = 0;
+    if (!st_json_u64(json, &seconds))
+        return 0;
+    step->time_s = (int64_t)(seconds & INT64_MAX);
+    return 1;
 }
 
 static int read_steps(reader *reader)
@@ -208,11 +193,11 @@ static int read_steps(reader *reader)
     if (st_json_try(json, ']'))
         return 1;
     do {
-        entry entry = {.step = LMC_INIT(lmc_st_run_step)};
-        entry.step.step = LMC_ST_RUN_UNKNOWN;
+        entry entry = {.step = LMC_INIT(lmc_run_step)};
+        entry.step.step = LMC_RUN_UNKNOWN;
         if (!read_members(reader, read_step_member, &entry))
             return 0;
-        if (entry.step.step > LMC_ST_RUN_STEP_MAX)
+        if (entry.step.step > LMC_RUN_STEP_MAX)
             return fail(reader, "an entry has no step");
         if (!entry.has_kind || !entry.has_base)
             return fail(reader, "an entry does not tell snapshot and base");
@@ -237,48 +222,15 @@ static int read_member(reader *reader, st_span key, void *user)
     }
     if (st_json_string_is(json->text, key, "version"))
         return st_json_u64(json, &reader->version);
-    if (st_json_string_is(json->text, key, "key_every") && reader->version <= LMC_ST_RUN_VERSION) {
+    if (st_json_string_is(json->text, key, "key_every") && reader->version <= LMC_RUN_VERSION) {
         if (!st_json_u64(json, &number))
             return 0;
-        reader->list->key_every = number <= LMC_ST_RUN_KEY_EVERY_MAX ? (unsigned)number : 0;
-        return number >= 1 && number <= LMC_ST_RUN_KEY_EVERY_MAX ? 1
-                                                                 : fail(reader, "key_every is not 1 to 63");
+        reader->list->key_every = number <= LMC_RUN_KEY_EVERY_MAX ? (unsigned)number : 0;
+        return number >= 1 && number <= LMC_RUN_KEY_EVERY_MAX ? 1 : fail(reader, "key_every is not 1 to 63");
     }
-    if (st_json_string_is(json->text, key, "steps") && reader->version <= LMC_ST_RUN_VERSION)
+    if (st_json_string_is(json->text, key, "steps") && reader->version <= LMC_RUN_VERSION)
         return read_steps(reader);
     return st_json_skip_value(json, DEPTH_MAX);
-}
-
-static lmc_status read_text(st_run_list *list, const unsigned char *text, size_t nbytes, lmc_st_diag *diag)
-{
-    reader reader = {.json = {.text = text, .nbytes = nbytes}, .list = list};
-    int is_read = read_members(&reader, read_member, NULL);
-    if (!is_read && !reader.json.fault)
-        return st_fail_nomem(diag);
-    if (is_read && reader.version > LMC_ST_RUN_VERSION)
-        return st_fail(diag, LMC_ERR_UNSUPPORTED, LMC_ST_NO_OFFSET,
-                       "this list of a run has version %llu; this program knows version %d",
-                       (unsigned long long)reader.version, LMC_ST_RUN_VERSION);
-    st_json_skip_space(&reader.json);
-    if (is_read && reader.json.at != nbytes)
-        is_read = fail(&reader, "something follows the object");
-    if (is_read && !(reader.has_format && reader.has_steps && reader.version > 0 && list->key_every > 0))
-        is_read = fail(&reader, "a key is missing");
-    if (is_read)
-        return LMC_OK;
-    return st_fail(diag, LMC_ERR_CORRUPT, reader.json.at, "malformed list of a run: %s", reader.json.fault);
-}
-
-/* *text: all of it; to be released. */
-static lmc_status read_input(const lmc_allocator *memory, const os_input *input, unsigned char **text,
-                             lmc_st_diag *diag)
-{
-    if (input->nbytes > LIST_NBYTES_MAX)
-        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a list of a run has at most %llu bytes",
-                       (unsigned long long)LIST_NBYTES_MAX);
-    const size_t nbytes = (size_t)input->nbytes;
-    *text = st_allocate(memory, nbytes);
-    return *text ? os_input_read(input, 0, *text, nbytes, diag) : st_fail_nomem(diag);
 }
 
 lmc_status st_run_list_fail_missing(const char *run, lmc_st_diag *diag)
@@ -305,8 +257,14 @@ static lmc_status read_file(const lmc_allocator *memory, const char *run, unsign
         return st_run_list_fail_missing(run, diag);
     if (status != LMC_OK)
         return status;
-    status = read_input(memory, &input, text, diag);
     *nbytes = (size_t)input.nbytes;
+    if (input.nbytes > LIST_NBYTES_MAX)
+        status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a list of a run has at most %llu bytes",
+                         (unsigned long long)LIST_NBYTES_MAX);
+    else if ((*text = st_allocate(memory, *nbytes)) == NULL)
+        status = st_fail_nomem(diag);
+    else
+        status = os_input_read(&input, 0, *text, *nbytes, diag);
     os_input_close(&input);
     return status;
 }
@@ -318,8 +276,26 @@ lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, cons
     size_t nbytes = 0;
     *list = (st_run_list){.memory = memory};
     lmc_status status = read_file(memory, run, &text, &nbytes, diag);
-    if (status == LMC_OK)
-        status = read_text(list, text, nbytes, diag);
+    if (status == LMC_OK) {
+        reader reader = {.json = {.text = text, .nbytes = nbytes}, .list = list};
+        const int is_object = read_members(&reader, read_member, NULL);
+        int is_read = is_object;
+        st_json_skip_space(&reader.json);
+        if (is_object && reader.json.at != nbytes)
+            is_read = fail(&reader, "something follows the object");
+        else if (is_object &&
+                 !(reader.has_format && reader.has_steps && reader.version > 0 && list->key_every > 0))
+            is_read = fail(&reader, "a key is missing");
+        if (is_object && reader.version > LMC_RUN_VERSION)
+            status = st_fail(diag, LMC_ERR_UNSUPPORTED, LMC_ST_NO_OFFSET,
+                             "this list of a run has version %llu; this program knows version %d",
+                             (unsigned long long)reader.version, LMC_RUN_VERSION);
+        else if (!is_object && !reader.json.fault)
+            status = st_fail_nomem(diag);
+        else if (!is_read)
+            status = st_fail(diag, LMC_ERR_CORRUPT, reader.json.at, "malformed list of a run: %s",
+                             reader.json.fault);
+    }
     st_release(memory, text);
     if (status == LMC_OK)
         st_run_list_set_chains(list);
@@ -328,33 +304,25 @@ lmc_status st_run_list_read(st_run_list *list, const lmc_allocator *memory, cons
 
 /* ---- one entry ---- */
 
-/* Where an entry begins that looks as this library writes it; `nbytes` if there is none. */
-static size_t find_entry(const unsigned char *text, size_t nbytes, uint64_t step)
-{
-    char begin[40];
-    const size_t length = (size_t)snprintf(begin, sizeof begin, "{\"step\":%llu,", (unsigned long long)step);
-    const unsigned char *at = text;
-    while ((at = memchr(at, '{', nbytes - (size_t)(at - text))) != NULL) {
-        const size_t offset = (size_t)(at - text);
-        if (nbytes - offset >= length && memcmp(at, begin, length) == 0)
-            return offset;
-        at++;
-    }
-    return nbytes;
-}
-
 int st_run_list_read_base(const lmc_allocator *memory, const char *run, uint64_t step, uint64_t *base)
 {
     lmc_st_diag unused = {0};
     unsigned char *text = NULL;
     size_t nbytes = 0;
-    entry entry = {.step = LMC_INIT(lmc_st_run_step)};
+    entry entry = {.step = LMC_INIT(lmc_run_step)};
     if (read_file(memory, run, &text, &nbytes, &unused) == LMC_OK) {
-        reader reader = {.json = {.text = text, .nbytes = nbytes, .at = find_entry(text, nbytes, step)}};
-        if (reader.json.at < nbytes && !read_members(&reader, read_step_member, &entry))
+        /* where an entry begins that looks as this library writes it */
+        char begin[40];
+        const size_t length =
+            (size_t)snprintf(begin, sizeof begin, "{\"step\":%llu,", (unsigned long long)step);
+        const unsigned char *at = memchr(text, '{', nbytes);
+        while (at && (nbytes - (size_t)(at - text) < length || memcmp(at, begin, length) != 0))
+            at = memchr(at + 1, '{', nbytes - (size_t)(at - text) - 1);
+        reader reader = {.json = {.text = text, .nbytes = nbytes, .at = at ? (size_t)(at - text) : nbytes}};
+        if (at && !read_members(&reader, read_step_member, &entry))
             entry.step.has_base = 0;
     }
     st_release(memory, text);
     *base = entry.step.base;
-    return entry.step.has_base && entry.step.base != LMC_ST_RUN_UNKNOWN;
+    return entry.step.has_base && entry.step.base != LMC_RUN_UNKNOWN;
 }

@@ -6,8 +6,8 @@
 
 #include "lmc_run.h"
 
-#include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
+#include "safetensors/common/st_common.h"
 
 /* Its presence makes a directory that of a run. */
 #define ST_RUN_LIST_NAME "run.json"
@@ -17,7 +17,7 @@
 typedef struct st_run_list {
     const lmc_allocator *memory;
     unsigned key_every;
-    lmc_st_run_step *steps; /* by rising step */
+    lmc_run_step *steps; /* by rising step */
     size_t count, capacity;
 } st_run_list;
 
@@ -34,10 +34,10 @@ int st_run_list_read_base(const lmc_allocator *memory, const char *run, uint64_t
 lmc_status st_run_list_fail_missing(const char *run, lmc_st_diag *diag);
 
 /* The entry of a step, or NULL. */
-lmc_st_run_step *st_run_list_find(const st_run_list *list, uint64_t step);
+lmc_run_step *st_run_list_find(const st_run_list *list, uint64_t step);
 
-/* Enters a step, in the place of one that is there. Returns 0 if memory ran out. */
-int st_run_list_put(st_run_list *list, const lmc_st_run_step *step);
+/* Enters a step, or replaces the one that is there. Returns 0 if memory ran out. */
+int st_run_list_put(st_run_list *list, const lmc_run_step *step);
 
 /* Takes a step out if it is there. */
 void st_run_list_remove(st_run_list *list, uint64_t step);

@@ -1,17 +1,165 @@
 /*
- * search.c - the places where a base may be, and the choice among candidates.
+ * search.c - base/search.h: the places where a base may be, and the choice among candidates: a few of their tensors are
+ * held against what the archive's frames want.
  */
 #include "safetensors/base/search.h"
 
+#include "safetensors/base/content.h"
 #include "safetensors/base/folders.h"
-#include "safetensors/base/probe.h"
-#include "safetensors/common/names.h"
-#include "safetensors/common/text.h"
+#include "safetensors/common/st_text.h"
 #include "safetensors/os/dir.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Tensors of a candidate that are looked at, beside the one of the largest frame. */
+#define LINKS_MAX 8
+
+/* ---- a look at a candidate ---- */
+
+typedef struct probe {
+    const lmc_st_file *file, *base;
+    int is_trial;
+    st_content_room room;
+    st_buffer buffers[3], block;
+    unsigned fit_count, differs_count, unknown_count; /* tensors */
+} probe;
+
+/* A missing base of a file that is looked at says nothing of the file itself: it only could not be read. */
+static lmc_status unread(lmc_status status)
+{
+    return status == LMC_ERR_BASE ? LMC_ERR_IO : status;
+}
+
+/* Decodes a block of the frame against `content`. BASE: that is not what the frame was coded against. */
+static lmc_status look_at_block(probe *probe, const st_frame *frame, uint64_t block,
+                                const st_content *content)
+{
+    lmc_st_diag unused = {0};
+    const lmc_allocator *const memory = probe->room.memory;
+    const lmc_info *const info = &frame->info;
+    const uint64_t left = info->content_nbytes - block * info->block_nbytes;
+    st_blocks one = {.first = block, .count = 1};
+    ST_TRY(unread(st_content_read_base(content, &probe->room, frame, block, 1, &one.base, &unused)));
+    one.dst = st_buffer_grow(memory, &probe->block, info->block_nbytes);
+    one.dst_nbytes = left < info->block_nbytes ? (size_t)left : info->block_nbytes;
+    return one.dst ? st_frame_read(frame, probe->room.ctx, memory, probe->room.stored, &one, &unused)
+                   : LMC_ERR_NOMEM;
+}
+
+/* Looks at one tensor: by the hash of all of it if the base has one for blocks of the same size, else by its first and
+ * last block. BASE: it is not what the frame was coded against. */
+static lmc_status look_at_frame(probe *probe, const st_link *link, const st_frame *frame)
+{
+    lmc_st_diag unused = {0};
+    const lmc_st_file *const base = probe->base;
+    st_content content;
+    if (link->base >= base->header.tensor_count ||
+        st_file_tensor_nbytes(base, link->base) != frame->info.base_nbytes)
+        return LMC_ERR_BASE;
+    if (base->is_archive) {
+        st_frame having;
+        ST_TRY(st_frame_open(&having, base, NULL, probe->room.ctx, st_file_owner(base, link->base), &unused));
+        /* a frame's content hash is over its blocks' hashes: those of other blocks cannot be compared */
+        const int is_known = having.info.block_nbytes == frame->info.base_block_nbytes ||
+                             (having.info.block_count == 1 && frame->info.block_count == 1);
+        const int is_same = lmc_frame_content_hash(having.coded) == lmc_frame_base_hash(frame->coded);
+        st_frame_close(&having);
+        if (is_known)
+            return is_same ? LMC_OK : LMC_ERR_BASE;
+    }
+    if (probe->is_trial && st_bases_find(&base->bases, st_file_owner(base, link->base)))
+        return LMC_ERR_IO; /* it needs a further file */
+    lmc_status status =
+        unread(st_content_open(&content, base, probe->room.ctx, link->base, probe->room.memory, &unused));
+    if (status == LMC_OK)
+        status = look_at_block(probe, frame, 0, &content);
+    if (status == LMC_OK && frame->info.block_count > 1)
+        status = look_at_block(probe, frame, frame->info.block_count - 1, &content);
+    st_content_free(&content);
+    return status;
+}
+
+/* Counts the result of a look; NOMEM alone is passed on. */
+static lmc_status look_at_link(probe *probe, const st_link *link)
+{
+    lmc_st_diag unused = {0};
+    st_frame frame;
+    lmc_status status =
+        unread(st_frame_open(&frame, probe->file, NULL, probe->room.ctx, link->tensor, &unused));
+    if (status == LMC_OK)
+        status = look_at_frame(probe, link, &frame);
+    st_frame_close(&frame);
+    probe->fit_count += status == LMC_OK;
+    probe->differs_count += status == LMC_ERR_BASE;
+    probe->unknown_count += status != LMC_OK && status != LMC_ERR_BASE;
+    return status == LMC_ERR_NOMEM ? status : LMC_OK;
+}
+
+static int is_worth_a_look(const lmc_st_file *file, const st_link *link)
+{
+    return link->place == LMC_ST_BASE_FILE && st_file_tensor_nbytes(file, link->tensor) > 0;
+}
+
+/* Looks at the link with the most stored bytes (of a tensor that has changed much, where others are as they were), and
+ * at links that are spread evenly over those worth it, the first and the last among them. */
+static lmc_status look_at_links(probe *probe)
+{
+    const st_bases *const bases = &probe->file->bases;
+    const st_link *largest = NULL;
+    uint64_t most = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < bases->link_count; i++) {
+        const st_link *const link = &bases->links[i];
+        const int is_worth_it = is_worth_a_look(probe->file, link);
+        const uint64_t nbytes = is_worth_it ? st_file_frame_nbytes(probe->file, link->tensor) : 0;
+        count += (size_t)is_worth_it;
+        largest = nbytes > most ? link : largest;
+        most = nbytes > most ? nbytes : most;
+    }
+    const size_t wanted = count < LINKS_MAX ? count : LINKS_MAX;
+    size_t taken = 0;
+    size_t seen = 0;
+    if (count > LINKS_MAX)
+        ST_TRY(look_at_link(probe, largest));
+    for (size_t i = 0; i < bases->link_count && taken < wanted && probe->differs_count == 0; i++) {
+        if (!is_worth_a_look(probe->file, &bases->links[i]))
+            continue;
+        const size_t next = wanted == 1 ? 0 : (size_t)((uint64_t)taken * (count - 1) / (wanted - 1));
+        if (seen++ == next) {
+            taken++;
+            ST_TRY(look_at_link(probe, &bases->links[i]));
+        }
+    }
+    return LMC_OK;
+}
+
+lmc_status st_base_probe(const lmc_st_file *file, const lmc_st_file *base, int is_trial, st_base_fit *fit)
+{
+    const lmc_allocator *const memory = &file->memory;
+    probe probe = {.file = file, .base = base, .is_trial = is_trial};
+    st_buffer *const buffers = probe.buffers;
+    lmc_ctx *ctx = NULL;
+    lmc_status status = lmc_ctx_create(memory, &ctx);
+    if (status == LMC_OK) {
+        probe.room = (st_content_room){memory, ctx, &buffers[0], &buffers[1], &buffers[2]};
+        status = look_at_links(&probe);
+    }
+    for (size_t i = 0; i < 3; i++)
+        st_buffer_free(memory, &buffers[i]);
+    st_buffer_free(memory, &probe.block);
+    lmc_ctx_free(ctx);
+    if (probe.differs_count > 0)
+        *fit = ST_BASE_DIFFERS;
+    else if (probe.unknown_count == 0)
+        *fit = ST_BASE_FITS;
+    else
+        *fit = probe.fit_count > 0 ? ST_BASE_PARTLY : ST_BASE_UNKNOWN;
+    return status;
+}
+
+/* ---- candidates ---- */
 
 /* A search for the base of `file`. The texts are for the case that nothing is found. */
 typedef struct search {
@@ -20,11 +168,10 @@ typedef struct search {
     int is_found_known; /* its content was looked at, with this result */
     int is_settled;     /* its content is known to be the wanted one */
     st_base_fit found_fit;
-    char places[256]; /* where it was looked for */
-    char other[256];  /* what was there instead: the last one */
+    char places[256];     /* where it was looked for */
+    char neighbours[160]; /* likewise */
+    char other[256];      /* what was there instead: the last one */
 } search;
-
-/* ---- candidates ---- */
 
 static void tell_of_other(search *search, const char *path, const char *what)
 {
@@ -39,45 +186,17 @@ static int is_same_file(const lmc_st_file *a, const lmc_st_file *b)
            a->input.identity.inode == b->input.identity.inode;
 }
 
-/* Why it cannot be the base; NULL if it can. */
-static const char *candidate_fault(const lmc_st_file *file, const lmc_st_file *candidate)
+/* Looks at the content of what was found so far, once. Error: NOMEM. */
+static lmc_status look_at_found(search *search)
 {
-    for (const lmc_st_file *other = file; other; other = other->dependent)
-        if (is_same_file(other, candidate))
-            return "needs that base itself";
-    if (candidate->file_nbytes != file->bases.file_nbytes ||
-        st_file_identity(candidate) != file->bases.header_hash)
-        return "is another file";
-    return NULL;
-}
-
-/* Keeps the new candidate or the one that was found before, whichever fits better. A single one is not looked at:
- * whatever is read of it is checked anyway. */
-static lmc_status choose(search *search, lmc_st_file *candidate)
-{
-    const int is_trial = search->file->base->is_trial;
-    st_base_fit fit = ST_BASE_DIFFERS;
-    lmc_st_file *loser = candidate;
-    lmc_status status = LMC_OK;
-    if (!search->found) {
-        search->found = candidate;
+    if (search->is_found_known)
         return LMC_OK;
-    }
-    if (!search->is_found_known)
-        status = st_base_probe(search->file, search->found, is_trial, &search->found_fit);
     search->is_found_known = 1;
-    if (status == LMC_OK && search->found_fit != ST_BASE_FITS)
-        status = st_base_probe(search->file, candidate, is_trial, &fit);
-    if (status == LMC_OK && fit > search->found_fit) {
-        loser = search->found;
-        search->found = candidate;
-        search->found_fit = fit;
-    }
-    lmc_st_close(loser);
-    return status;
+    return st_base_probe(search->file, search->found, search->file->base->is_trial, &search->found_fit);
 }
 
-/* is_named: the caller has named this file, so that it should be there. Error: NOMEM. */
+/* is_named: the caller has named this file, so that it should be there. Of several candidates the one that fits better
+ * is kept. A single one is not looked at: whatever is read of it is checked anyway. Error: NOMEM. */
 static lmc_status try_path(search *search, const char *path, int is_named)
 {
     lmc_st_diag cause;
@@ -86,22 +205,43 @@ static lmc_status try_path(search *search, const char *path, int is_named)
     const st_base_slot *const slot = file->base;
     const st_open how = {
         .path = path, .fd = -1, .allocator = &file->memory, .dependent = file, .is_raw_allowed = 1};
+    st_base_fit fit = ST_BASE_DIFFERS;
     lmc_status status = st_file_open_with(&how, slot->search, &candidate, &cause);
-    const char *const fault = status == LMC_OK ? candidate_fault(file, candidate) : cause.text;
-    if (status == LMC_OK && !fault)
+    const char *fault = status == LMC_OK ? NULL : cause.text;
+    if (status == LMC_OK && (candidate->file_nbytes != file->bases.file_nbytes ||
+                             st_file_identity(candidate) != file->bases.header_hash))
+        fault = "is another file";
+    for (const lmc_st_file *other = file; other && status == LMC_OK; other = other->dependent)
+        if (is_same_file(other, candidate))
+            fault = "needs that base itself";
+    if (!fault)
         status = st_file_set_base(candidate, NULL, (const char *const *)slot->dirs, slot->dir_count, &cause);
-    if (status == LMC_OK && !fault) {
-        if (candidate->base)
-            candidate->base->is_trial = 1;
-        return choose(search, candidate);
+    if (fault || status != LMC_OK) {
+        /* a file that has the name of its base stands in its own folder: nothing is to be told of that */
+        const int is_self = candidate && !is_named && is_same_file(file, candidate);
+        if (fault && !is_self &&
+            (candidate || is_named || (cause.os_errno != ENOENT && cause.os_errno != ENOTDIR)))
+            tell_of_other(search, path, fault);
+        lmc_st_close(candidate);
+        return status == LMC_ERR_NOMEM ? status : LMC_OK;
     }
-    /* a file that has the name of its base stands in its own folder: nothing is to be told of that */
-    const int is_self = candidate && !is_named && is_same_file(file, candidate);
-    if (fault && !is_self &&
-        (candidate || is_named || (cause.os_errno != ENOENT && cause.os_errno != ENOTDIR)))
-        tell_of_other(search, path, fault);
-    lmc_st_close(candidate);
-    return status == LMC_ERR_NOMEM ? status : LMC_OK;
+    if (candidate->base)
+        candidate->base->is_trial = 1;
+    if (!search->found) {
+        search->found = candidate;
+        return LMC_OK;
+    }
+    status = look_at_found(search);
+    if (status == LMC_OK && search->found_fit != ST_BASE_FITS)
+        status = st_base_probe(file, candidate, slot->is_trial, &fit);
+    if (status == LMC_OK && fit > search->found_fit) {
+        lmc_st_close(search->found);
+        search->found = candidate;
+        search->found_fit = fit;
+    } else {
+        lmc_st_close(candidate);
+    }
+    return status;
 }
 
 /* Tries both names that the base may have there. */
@@ -109,10 +249,6 @@ static lmc_status try_directory(search *search, const char *directory)
 {
     static const char *const suffixes[] = {"", ST_ARCHIVE_SUFFIX};
     const lmc_allocator *const memory = &search->file->memory;
-    const size_t length = strlen(search->places);
-    char shown[120];
-    st_text_escape(shown, sizeof shown, directory, strlen(directory));
-    snprintf(search->places + length, sizeof search->places - length, "%s%s", length == 0 ? "" : ", ", shown);
     lmc_status status = LMC_OK;
     for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
         char *const path = os_path_join(memory, directory, search->file->bases.name, suffixes[i]);
@@ -122,32 +258,19 @@ static lmc_status try_directory(search *search, const char *directory)
     return status;
 }
 
-/* Sets is_settled if no other neighbour need be looked at: the content of this one fits, or run.json has named it and
- * it cannot be read. One with another content is no candidate: run.json may be older than the steps. Error: NOMEM. */
-static lmc_status settle(search *search, int is_known)
+static lmc_status try_place(search *search, const char *directory)
 {
-    lmc_status status = LMC_OK;
-    if (!search->found)
-        return LMC_OK;
-    if (!search->is_found_known)
-        status = st_base_probe(search->file, search->found, search->file->base->is_trial, &search->found_fit);
-    search->is_found_known = 1;
-    if (status != LMC_OK)
-        return status;
-    search->is_settled =
-        search->found_fit == ST_BASE_FITS || (is_known && search->found_fit != ST_BASE_DIFFERS);
-    if (search->found_fit == ST_BASE_DIFFERS) {
-        tell_of_other(search, search->found->path, "holds other content");
-        lmc_st_close(search->found);
-        search->found = NULL;
-        search->is_found_known = 0;
-    }
-    return LMC_OK;
+    const size_t length = strlen(search->places);
+    char shown[120];
+    st_text_escape(shown, sizeof shown, directory, strlen(directory));
+    snprintf(search->places + length, sizeof search->places - length, "%s%s",
+             length == 0 ? ": looked in " : ", ", shown);
+    return try_directory(search, directory);
 }
 
 /* Folders that belong to the one that the file is in. *is_first_known: run.json has told the first, which was the only
  * one if that is to be enough; else it was left out. Error: NOMEM. */
-static lmc_status try_some_neighbours(search *search, int is_known_enough, int *is_first_known)
+static lmc_status try_neighbours(search *search, int is_known_enough, int *is_first_known)
 {
     st_neighbours neighbours;
     const lmc_allocator *const memory = &search->file->memory;
@@ -160,20 +283,32 @@ static lmc_status try_some_neighbours(search *search, int is_known_enough, int *
         status = st_neighbours_folder(memory, &neighbours, i, &folder) ? LMC_OK : LMC_ERR_NOMEM;
         if (status == LMC_OK && folder)
             status = try_directory(search, folder);
-        if (status == LMC_OK)
-            status = settle(search, i == 0 && neighbours.is_first_known);
         st_release(memory, folder);
+        if (status != LMC_OK || !search->found)
+            continue;
+        status = look_at_found(search);
+        if (status != LMC_OK)
+            break;
+        /* it is the one if its content fits, or if run.json has named it and it cannot be read */
+        const int is_known = i == 0 && neighbours.is_first_known;
+        search->is_settled =
+            search->found_fit == ST_BASE_FITS || (is_known && search->found_fit != ST_BASE_DIFFERS);
+        if (search->found_fit == ST_BASE_DIFFERS) { /* run.json may be older than the steps */
+            tell_of_other(search, search->found->path, "holds other content");
+            lmc_st_close(search->found);
+            search->found = NULL;
+            search->is_found_known = 0;
+        }
+    }
+    if (neighbours.count > 0) {
+        char shown[100];
+        st_text_escape(shown, sizeof shown, neighbours.root, strlen(neighbours.root));
+        snprintf(search->neighbours, sizeof search->neighbours, " and %zu %s%s in %s", neighbours.count,
+                 neighbours.is_run ? "earlier step" : "similar folder", neighbours.count == 1 ? "" : "s",
+                 shown);
     }
     st_neighbours_free(memory, &neighbours);
     return status;
-}
-
-/* A run may have many steps: it is listed only if run.json does not tell the base, or another one. Error: NOMEM. */
-static lmc_status try_neighbours(search *search)
-{
-    int is_first_known = 0;
-    ST_TRY(try_some_neighbours(search, 1, &is_first_known));
-    return search->is_settled || !is_first_known ? LMC_OK : try_some_neighbours(search, 0, &is_first_known);
 }
 
 /* The named file, the caller's directories, the file's own, and those that belong to it. Error: NOMEM. */
@@ -186,42 +321,30 @@ static lmc_status try_all(search *search)
             return LMC_OK; /* the caller has said that it is this one */
     }
     for (size_t i = 0; i < file->base->dir_count; i++)
-        ST_TRY(try_directory(search, file->base->dirs[i]));
+        ST_TRY(try_place(search, file->base->dirs[i]));
     if (!file->is_from_path)
         return LMC_OK;
     char *const directory = st_directory_of(&file->memory, file->path);
-    const lmc_status status = !directory ? LMC_ERR_NOMEM : try_directory(search, directory);
+    lmc_status status = !directory ? LMC_ERR_NOMEM : try_place(search, directory);
     st_release(&file->memory, directory);
-    return status == LMC_OK && !search->found ? try_neighbours(search) : status;
+    /* a run may have many steps: it is listed only if run.json does not tell the base, or another one */
+    int is_first_known = 0;
+    if (status == LMC_OK && !search->found)
+        status = try_neighbours(search, 1, &is_first_known);
+    if (status == LMC_OK && is_first_known && !search->is_settled)
+        status = try_neighbours(search, 0, &is_first_known);
+    return status;
 }
 
 /* ---- the search ---- */
 
-/* The file that was found, or why there is none. */
-static lmc_status check_found(const search *search, lmc_st_diag *diag)
-{
-    char name[128];
-    const st_bases *const bases = &search->file->bases;
-    st_diag_init(diag, search->file->path);
-    if (!search->found) {
-        st_text_escape(name, sizeof name, bases->name, strlen(bases->name));
-        return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
-                       "wants the base %s (hash %016llx), which was not found%s%s%s", name,
-                       (unsigned long long)bases->content_hash,
-                       search->places[0] != '\0' ? ": looked in " : "", search->places, search->other);
-    }
-    if (st_file_headers_nbytes(search->found) > LMC_ST_CHAIN_HEADER_NBYTES_MAX)
-        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
-                       "the headers of a chain of bases, equal ones counted once, have more than %d bytes",
-                       LMC_ST_CHAIN_HEADER_NBYTES_MAX);
-    return LMC_OK;
-}
-
-lmc_status st_search_base(const lmc_st_file *file, lmc_st_file **found, lmc_st_diag *diag)
+/* An st_base_search_fn. */
+static lmc_status search_base(const lmc_st_file *file, lmc_st_file **found, lmc_st_diag *diag)
 {
     search search = {.file = file};
     lmc_st_diag cause;
     size_t file_count = 0;
+    const st_bases *const bases = &file->bases;
     for (const lmc_st_file *at = file; at; at = at->dependent)
         file_count++;
     if (file_count >= LMC_ST_CHAIN_MAX) {
@@ -234,7 +357,19 @@ lmc_status st_search_base(const lmc_st_file *file, lmc_st_file **found, lmc_st_d
         lmc_st_close(search.found);
         return st_fail_nomem(diag);
     }
-    status = check_found(&search, &cause);
+    st_diag_init(&cause, file->path);
+    if (!search.found) {
+        char name[128];
+        st_text_escape(name, sizeof name, bases->name, strlen(bases->name));
+        status =
+            st_fail(&cause, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
+                    "wants the base %s (hash %016llx), which was not found%s%s%s", name,
+                    (unsigned long long)bases->content_hash, search.places, search.neighbours, search.other);
+    } else if (st_file_headers_nbytes(search.found) > LMC_ST_CHAIN_HEADER_NBYTES_MAX) {
+        status = st_fail(&cause, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+                         "the headers of a chain of bases, equal ones counted once, have more than %d bytes",
+                         LMC_ST_CHAIN_HEADER_NBYTES_MAX);
+    }
     if (status != LMC_OK) {
         *diag = cause;
         lmc_st_close(search.found);
@@ -247,4 +382,30 @@ lmc_status st_search_base(const lmc_st_file *file, lmc_st_file **found, lmc_st_d
     }
     *found = search.found;
     return LMC_OK;
+}
+
+/* ---- opening ---- */
+
+lmc_status st_file_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag)
+{
+    return st_file_open_with(how, search_base, file, diag);
+}
+
+lmc_status st_file_open_input(const char *path, const lmc_st_options *options, lmc_st_file **file,
+                              lmc_st_diag *diag)
+{
+    const st_open how = {.path = path,
+                         .fd = options->in_fd,
+                         .cancel = options->cancel,
+                         .allocator = options->allocator,
+                         .may_be_short = options->salvage,
+                         .is_raw_allowed = options->raw};
+    lmc_status status = st_file_open(&how, file, diag);
+    if (status == LMC_OK)
+        status = st_file_set_base(*file, options->base, options->base_dirs, options->base_dir_count, diag);
+    if (status != LMC_OK) {
+        lmc_st_close(*file);
+        *file = NULL;
+    }
+    return status;
 }

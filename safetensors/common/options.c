@@ -3,8 +3,8 @@
  */
 #include "safetensors/common/options.h"
 
-#include "safetensors/common/abi.h"
 #include "safetensors/common/memory.h"
+#include "safetensors/common/st_common.h"
 
 #include <string.h>
 

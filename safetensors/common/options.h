@@ -4,7 +4,7 @@
 #ifndef LMC_SAFETENSORS_COMMON_OPTIONS_H
 #define LMC_SAFETENSORS_COMMON_OPTIONS_H
 
-#include "safetensors/common/common.h"
+#include "safetensors/common/st_common.h"
 
 /* What a call on whole files was given, complete, and the library's own result and diagnostic. */
 typedef struct st_call {

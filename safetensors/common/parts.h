@@ -5,7 +5,7 @@
 #ifndef LMC_SAFETENSORS_COMMON_PARTS_H
 #define LMC_SAFETENSORS_COMMON_PARTS_H
 
-#include "safetensors/common/common.h"
+#include "safetensors/common/st_common.h"
 
 typedef struct st_parts {
     const lmc_st_options *options; /* the caller's */

@@ -1,15 +1,23 @@
 /*
  * container.h - the kinds of files whose tensors are known, and what is found in one: where each tensor stands, and
- * what it is. All other bytes of a file are its skeleton (headers, pickles, padding, directories), which nobody but the
- * reader of its kind understands. Nothing behind this folder knows which kind a file was.
+ * what it is. All other bytes of a file are its skeleton (headers, pickles, padding, directories), which nobody but
+ * the reader of its kind understands. Nothing behind this folder knows which kind a file was.
  *
- * A kind is a file of this folder and a line in the table of container.c.
+ * A kind is a reader in this folder and a line in the table of container.c.
  */
 #ifndef LMC_SAFETENSORS_CONTAINER_CONTAINER_H
 #define LMC_SAFETENSORS_CONTAINER_CONTAINER_H
 
 #include "safetensors/header/header.h"
 #include "safetensors/os/file.h"
+
+#include <stddef.h>
+
+#define ST_SNIFF_NBYTES 64
+
+/* What a file looks like from its first bytes (at most ST_SNIFF_NBYTES are looked at); NULL: unknown.
+ * Static storage. */
+const char *st_sniff(const unsigned char *src, size_t nbytes);
 
 /* A file that is read. */
 typedef struct st_reading {
@@ -45,11 +53,11 @@ typedef struct st_container_reader {
     lmc_status (*read)(const st_reading *reading, st_contents *contents, lmc_st_diag *diag);
 } st_container_reader;
 
-extern const st_container_reader st_safetensors_reader; /* safetensors.c */
+extern const st_container_reader st_safetensors_reader; /* container.c */
 extern const st_container_reader st_zip_reader;         /* zip.c */
 extern const st_container_reader st_npy_reader;         /* npy.c */
 extern const st_container_reader st_gguf_reader;        /* gguf.c */
-extern const st_container_reader st_raw_reader;         /* raw.c */
+extern const st_container_reader st_raw_reader;         /* segments.c: any file, in pieces */
 
 /* Tells the file's kind and reads it. A file that looks like one kind is never read as another: if it cannot be
  * followed, the call fails, unless raw files are allowed and the file is not named *.safetensors. Free with

@@ -2,7 +2,6 @@
  * gguf.c - the container GGUF (llama.cpp), versions 2 and 3, little-endian: metadata, which is skipped, descriptions of
  * tensors, and their data. The first dimension of ggml is that of neighbours: dimensions are turned round.
  */
-#include "safetensors/container/gguf_text.h"
 #include "safetensors/container/segments.h"
 
 #include <string.h>
@@ -14,6 +13,12 @@
 
 /* A tensor takes more than this much of the header that is written. */
 #define TENSOR_COUNT_MAX (LMC_ST_HEADER_NBYTES_MAX / 40)
+
+#define WINDOW_NBYTES ((size_t)64 << 10)
+#define NAME_NBYTES_MAX ((uint64_t)32 << 10) /* ggml has 64 */
+
+/* Where the description ends at the latest: what stands before is read within a second. */
+#define NBYTES_MAX ((uint64_t)128 << 20)
 
 /* Values of metadata. */
 enum { VALUE_U32 = 4, VALUE_STRING = 8, VALUE_ARRAY = 9, VALUE_COUNT = 13 };
@@ -64,6 +69,82 @@ static const ggml_type types[] = {
     [41] = {128, 18, LMC_DTYPE_U8},  /* Q1_0 */
 };
 
+/* ---- the text ---- */
+
+/* The description at the start of a file, read from front to back through a window: lists of tokens are large, and of
+ * no interest. */
+typedef struct gguf_text {
+    const st_reading *reading;
+    uint64_t at; /* in the file; may be set */
+    unsigned char *bytes;
+    uint64_t begin, end; /* of what the window has */
+} gguf_text;
+
+static lmc_status gguf_fail_cut_short(const gguf_text *text, lmc_st_diag *diag)
+{
+    return st_fail(diag, LMC_ERR_TRUNCATED, text->at,
+                   "this GGUF file is cut short: it describes more than is there");
+}
+
+static lmc_status gguf_hold(gguf_text *text, size_t nbytes, lmc_st_diag *diag)
+{
+    const os_input *const input = text->reading->input;
+    const uint64_t left = input->nbytes - text->at;
+    nbytes = nbytes < left ? nbytes : (size_t)left;
+    if (text->at >= text->begin && text->at <= text->end && nbytes <= text->end - text->at)
+        return LMC_OK;
+    if (st_is_cancelled(text->reading->cancel))
+        return st_fail_cancelled(diag);
+    if (text->at > NBYTES_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, text->at,
+                       "the description in this GGUF file has more than %llu bytes",
+                       (unsigned long long)NBYTES_MAX);
+    const size_t got = left < WINDOW_NBYTES ? (size_t)left : WINDOW_NBYTES;
+    text->begin = text->end = 0;
+    ST_TRY(os_input_read(input, text->at, text->bytes, got, diag));
+    text->begin = text->at;
+    text->end = text->at + got;
+    return LMC_OK;
+}
+
+static lmc_status gguf_read(gguf_text *text, size_t nbytes, const unsigned char **bytes, lmc_st_diag *diag)
+{
+    if (text->at < text->begin || text->at > text->end || nbytes > text->end - text->at) {
+        if (nbytes > text->reading->input->nbytes - text->at)
+            return gguf_fail_cut_short(text, diag);
+        ST_TRY(gguf_hold(text, nbytes, diag));
+    }
+    *bytes = text->bytes + (text->at - text->begin);
+    text->at += nbytes;
+    return LMC_OK;
+}
+
+static lmc_status gguf_read_u32(gguf_text *text, uint32_t *number, lmc_st_diag *diag)
+{
+    const unsigned char *bytes = NULL;
+    ST_TRY(gguf_read(text, 4, &bytes, diag));
+    *number = st_load_u32(bytes);
+    return LMC_OK;
+}
+
+static lmc_status gguf_read_u64(gguf_text *text, uint64_t *number, lmc_st_diag *diag)
+{
+    const unsigned char *bytes = NULL;
+    ST_TRY(gguf_read(text, 8, &bytes, diag));
+    *number = st_load_u64(bytes);
+    return LMC_OK;
+}
+
+static lmc_status gguf_skip(gguf_text *text, uint64_t nbytes, lmc_st_diag *diag)
+{
+    if (nbytes > text->reading->input->nbytes - text->at)
+        return gguf_fail_cut_short(text, diag);
+    text->at += nbytes;
+    return LMC_OK;
+}
+
+/* ---- the file ---- */
+
 /* The description of a tensor. */
 typedef struct gguf_tensor {
     const unsigned char *name; /* in the text, until the next tensor is read */
@@ -71,14 +152,14 @@ typedef struct gguf_tensor {
     size_t rank;
     uint64_t shape[RANK_MAX]; /* in C order */
     uint32_t type;
-    uint64_t offset; /* from the begin of the data */
+    uint64_t offset; /* from the start of the data */
 } gguf_tensor;
 
 /* What is being made of a file. */
 typedef struct gguf {
-    st_gguf_text text;
-    uint64_t tensor_count, alignment, tensors_at, data_offset;
-    st_buffer offsets; /* uint64_t: of the tensors, from the begin of the data */
+    gguf_text text;
+    uint64_t tensor_count, alignment, data_offset;
+    st_buffer offsets; /* uint64_t: of the tensors, from the start of the data */
     st_segments segments;
 } gguf;
 
@@ -93,22 +174,22 @@ static int is_like_gguf(const st_reading *reading, const unsigned char *head, si
 static lmc_status read_start(gguf *file, uint64_t *value_count, lmc_st_diag *diag)
 {
     uint32_t version = 0;
-    ST_TRY(st_gguf_skip(&file->text, 4, diag));
-    ST_TRY(st_gguf_read_u32(&file->text, &version, diag));
+    ST_TRY(gguf_skip(&file->text, 4, diag));
+    ST_TRY(gguf_read_u32(&file->text, &version, diag));
     if ((version & 0xffff) == 0)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, 4, "a big-endian GGUF file");
     if (version != 2 && version != 3)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, 4, "a GGUF file of version %u, only 2 and 3 are known",
                        (unsigned)version);
-    ST_TRY(st_gguf_read_u64(&file->text, &file->tensor_count, diag));
+    ST_TRY(gguf_read_u64(&file->text, &file->tensor_count, diag));
     if (file->tensor_count > TENSOR_COUNT_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, 8, "a GGUF file of %llu tensors, more than %llu",
                        (unsigned long long)file->tensor_count, (unsigned long long)TENSOR_COUNT_MAX);
-    return st_gguf_read_u64(&file->text, value_count, diag);
+    return gguf_read_u64(&file->text, value_count, diag);
 }
 
 /* Skips `count` values of a type that stand one behind the other. */
-static lmc_status skip_values(st_gguf_text *text, uint32_t type, uint64_t count, unsigned depth,
+static lmc_status skip_values(gguf_text *text, uint32_t type, uint64_t count, unsigned depth,
                               lmc_st_diag *diag)
 {
     static const unsigned char nbytes[VALUE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
@@ -118,30 +199,18 @@ static lmc_status skip_values(st_gguf_text *text, uint32_t type, uint64_t count,
                        "the metadata of this GGUF file hold a value of type %u%s", (unsigned)type,
                        depth > ARRAY_DEPTH_MAX ? " in too many arrays" : "");
     if (st_multiply_overflows(count, nbytes[type], &total))
-        return st_gguf_fail_cut_short(text, diag);
+        return gguf_fail_cut_short(text, diag);
     if (total > 0)
-        return st_gguf_skip(text, total, diag);
+        return gguf_skip(text, total, diag);
     for (uint64_t i = 0; i < count; i++) {
         uint32_t element_type = 0;
         uint64_t length = 0;
         if (type == VALUE_ARRAY)
-            ST_TRY(st_gguf_read_u32(text, &element_type, diag));
-        ST_TRY(st_gguf_read_u64(text, &length, diag));
+            ST_TRY(gguf_read_u32(text, &element_type, diag));
+        ST_TRY(gguf_read_u64(text, &length, diag));
         ST_TRY(type == VALUE_ARRAY ? skip_values(text, element_type, length, depth + 1, diag)
-                                   : st_gguf_skip(text, length, diag));
+                                   : gguf_skip(text, length, diag));
     }
-    return LMC_OK;
-}
-
-static lmc_status read_alignment(gguf *file, uint32_t type, lmc_st_diag *diag)
-{
-    uint32_t alignment = 0;
-    if (type == VALUE_U32)
-        ST_TRY(st_gguf_read_u32(&file->text, &alignment, diag));
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0)
-        return st_fail(diag, LMC_ERR_HEADER, file->text.at,
-                       "the alignment of this GGUF file is no power of two");
-    file->alignment = alignment;
     return LMC_OK;
 }
 
@@ -151,59 +220,51 @@ static lmc_status read_metadata(gguf *file, uint64_t value_count, lmc_st_diag *d
         uint64_t key_nbytes = 0;
         uint32_t type = 0;
         int is_alignment = 0;
-        ST_TRY(st_gguf_read_u64(&file->text, &key_nbytes, diag));
+        ST_TRY(gguf_read_u64(&file->text, &key_nbytes, diag));
         if (key_nbytes == sizeof ALIGNMENT_KEY - 1) {
             const unsigned char *key = NULL;
-            ST_TRY(st_gguf_read(&file->text, (size_t)key_nbytes, &key, diag));
+            ST_TRY(gguf_read(&file->text, (size_t)key_nbytes, &key, diag));
             is_alignment = memcmp(key, ALIGNMENT_KEY, (size_t)key_nbytes) == 0;
         } else
-            ST_TRY(st_gguf_skip(&file->text, key_nbytes, diag));
-        ST_TRY(st_gguf_read_u32(&file->text, &type, diag));
-        ST_TRY(is_alignment ? read_alignment(file, type, diag) : skip_values(&file->text, type, 1, 0, diag));
+            ST_TRY(gguf_skip(&file->text, key_nbytes, diag));
+        ST_TRY(gguf_read_u32(&file->text, &type, diag));
+        if (!is_alignment) {
+            ST_TRY(skip_values(&file->text, type, 1, 0, diag));
+            continue;
+        }
+        uint32_t alignment = 0;
+        if (type == VALUE_U32)
+            ST_TRY(gguf_read_u32(&file->text, &alignment, diag));
+        if (alignment == 0 || (alignment & (alignment - 1)) != 0)
+            return st_fail(diag, LMC_ERR_HEADER, file->text.at,
+                           "the alignment of this GGUF file is no power of two");
+        file->alignment = alignment;
     }
     return LMC_OK;
 }
 
 /* Reads the description of a tensor. The window holds it as a whole. */
-static lmc_status read_tensor(st_gguf_text *text, gguf_tensor *tensor, lmc_st_diag *diag)
+static lmc_status read_tensor(gguf_text *text, gguf_tensor *tensor, lmc_st_diag *diag)
 {
     uint64_t name_nbytes = 0;
     const uint64_t begin = text->at;
-    ST_TRY(st_gguf_read_u64(text, &name_nbytes, diag));
-    if (name_nbytes > ST_GGUF_NAME_NBYTES_MAX)
+    ST_TRY(gguf_read_u64(text, &name_nbytes, diag));
+    if (name_nbytes > NAME_NBYTES_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, begin, "a tensor of this GGUF file has a name of %llu bytes",
                        (unsigned long long)name_nbytes);
-    ST_TRY(st_gguf_hold(text, name_nbytes + 4 + 8 * RANK_MAX + 4 + 8, diag));
+    ST_TRY(gguf_hold(text, name_nbytes + 4 + 8 * RANK_MAX + 4 + 8, diag));
     tensor->name_nbytes = (size_t)name_nbytes;
-    ST_TRY(st_gguf_read(text, tensor->name_nbytes, &tensor->name, diag));
+    ST_TRY(gguf_read(text, tensor->name_nbytes, &tensor->name, diag));
     uint32_t rank = 0;
-    ST_TRY(st_gguf_read_u32(text, &rank, diag));
+    ST_TRY(gguf_read_u32(text, &rank, diag));
     if (rank > RANK_MAX)
         return st_fail(diag, LMC_ERR_HEADER, begin, "a tensor of this GGUF file has %u dimensions",
                        (unsigned)rank);
     tensor->rank = rank;
     for (size_t i = rank; i-- > 0;)
-        ST_TRY(st_gguf_read_u64(text, &tensor->shape[i], diag));
-    ST_TRY(st_gguf_read_u32(text, &tensor->type, diag));
-    return st_gguf_read_u64(text, &tensor->offset, diag);
-}
-
-/* The first pass over the descriptions: where each tensor begins, and where the data do. */
-static lmc_status find_data(gguf *file, lmc_st_diag *diag)
-{
-    gguf_tensor tensor;
-    for (uint64_t i = 0; i < file->tensor_count; i++) {
-        ST_TRY(read_tensor(&file->text, &tensor, diag));
-        const size_t used = (size_t)i * sizeof tensor.offset;
-        unsigned char *const room =
-            st_buffer_extend(file->segments.reading->memory, &file->offsets, used, sizeof tensor.offset);
-        if (!room)
-            return st_fail_nomem(diag);
-        memcpy(room, &tensor.offset, sizeof tensor.offset);
-    }
-    const uint64_t beyond = file->text.at % file->alignment;
-    file->data_offset = file->text.at + (beyond > 0 ? file->alignment - beyond : 0);
-    return LMC_OK;
+        ST_TRY(gguf_read_u64(text, &tensor->shape[i], diag));
+    ST_TRY(gguf_read_u32(text, &tensor->type, diag));
+    return gguf_read_u64(text, &tensor->offset, diag);
 }
 
 /* The size that type and dimensions give; 0: an unknown type, or dimensions that do not fit it. */
@@ -234,7 +295,7 @@ static lmc_status add_tensor(gguf *file, uint64_t index, const gguf_tensor *tens
     uint64_t next = data_nbytes;
     const int is_known = find_nbytes(tensor, &segment.nbytes);
     if (tensor->offset > data_nbytes || (is_known && segment.nbytes > data_nbytes - tensor->offset))
-        return st_gguf_fail_cut_short(&file->text, diag);
+        return gguf_fail_cut_short(&file->text, diag);
     if (index + 1 < file->tensor_count)
         memcpy(&next, file->offsets.bytes + (index + 1) * sizeof next, sizeof next);
     if (tensor->offset < *end || (!is_known && (next < tensor->offset || next > data_nbytes)))
@@ -257,9 +318,19 @@ static lmc_status find_tensors(gguf *file, lmc_st_diag *diag)
     gguf_tensor tensor;
     ST_TRY(read_start(file, &value_count, diag));
     ST_TRY(read_metadata(file, value_count, diag));
-    file->tensors_at = file->text.at;
-    ST_TRY(find_data(file, diag));
-    file->text.at = file->tensors_at;
+    /* the first pass over the descriptions: where each tensor begins, and where the data do */
+    const uint64_t tensors_at = file->text.at;
+    for (uint64_t i = 0; i < file->tensor_count; i++) {
+        ST_TRY(read_tensor(&file->text, &tensor, diag));
+        unsigned char *const room = st_buffer_extend(file->segments.reading->memory, &file->offsets,
+                                                     (size_t)i * sizeof tensor.offset, sizeof tensor.offset);
+        if (!room)
+            return st_fail_nomem(diag);
+        memcpy(room, &tensor.offset, sizeof tensor.offset);
+    }
+    const uint64_t beyond = file->text.at % file->alignment;
+    file->data_offset = file->text.at + (beyond > 0 ? file->alignment - beyond : 0);
+    file->text.at = tensors_at;
     for (uint64_t i = 0; i < file->tensor_count; i++) {
         ST_TRY(read_tensor(&file->text, &tensor, diag));
         ST_TRY(add_tensor(file, i, &tensor, &end, diag));
@@ -269,12 +340,11 @@ static lmc_status find_tensors(gguf *file, lmc_st_diag *diag)
 
 static lmc_status read_gguf(const st_reading *reading, st_contents *contents, lmc_st_diag *diag)
 {
-    gguf file = {.alignment = ALIGNMENT_DEFAULT};
+    gguf file = {.alignment = ALIGNMENT_DEFAULT,
+                 .text = {.reading = reading, .bytes = st_allocate(reading->memory, WINDOW_NBYTES)}};
     st_segments_init(&file.segments, reading);
-    lmc_status status = st_gguf_text_init(&file.text, reading, diag);
-    if (status == LMC_OK)
-        status = find_tensors(&file, diag);
-    st_gguf_text_free(&file.text);
+    lmc_status status = file.text.bytes ? find_tensors(&file, diag) : st_fail_nomem(diag);
+    st_release(reading->memory, file.text.bytes);
     st_buffer_free(reading->memory, &file.offsets);
     if (status == LMC_OK)
         status = st_segments_finish(&file.segments, LMC_ST_CONTAINER_GGUF, contents, diag);

@@ -6,8 +6,8 @@
 #ifndef LMC_SAFETENSORS_CONTAINER_PICKLE_H
 #define LMC_SAFETENSORS_CONTAINER_PICKLE_H
 
-#include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
+#include "safetensors/common/st_common.h"
 #include "safetensors/header/name_table.h"
 
 /* Pickles are larger only by intent: 1,000,000 tensors take a quarter of it. */
@@ -37,7 +37,7 @@ typedef struct st_pickle {
     const unsigned char *bytes; /* the caller's */
     size_t nbytes;
     const lmc_allocator *memory;
-    st_buffer words; /* of uint32_t; the form of what stands there is in pickle_graph.h */
+    st_buffer words; /* of uint32_t; pickle.c says what stands there */
     size_t word_count;
     st_value root;
 } st_pickle;
@@ -54,7 +54,7 @@ static inline st_value_kind st_value_kind_of(st_value value)
     return (st_value_kind)(value >> 27);
 }
 
-/* Of what is not of the kind asked for: 0, or nothing. */
+/* A value of another kind than the one asked for gives 0, or nothing. */
 int st_value_text(const st_pickle *pickle, st_value value, st_string *text);
 int st_value_int(const st_pickle *pickle, st_value value,
                  int64_t *number); /* 0 also if it has more than 64 bits */

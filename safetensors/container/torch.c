@@ -14,7 +14,8 @@
 #define SAMPLE_NBYTES_MIN 256
 
 typedef struct archive {
-    st_zip_segments *zip;
+    st_segments *segments;
+    st_zip *zip;
     st_string folder; /* with '/' */
     int is_big_endian;
 } archive;
@@ -33,6 +34,11 @@ static st_string string_of(const char *text)
 static st_string behind(st_string string, size_t nbytes)
 {
     return (st_string){string.bytes + nbytes, string.nbytes - nbytes};
+}
+
+static int begins_with(st_string string, st_string start)
+{
+    return string.nbytes >= start.nbytes && memcmp(string.bytes, start.bytes, start.nbytes) == 0;
 }
 
 /* Returns 1 if there is FOLDER/data.pkl. */
@@ -54,26 +60,15 @@ static int find_folder(const st_zip *zip, st_string *folder)
 /* The plain entry of this name in the folder, or NULL. */
 static const st_zip_entry *find_entry(const archive *archive, const char *name)
 {
-    const st_zip *const zip = &archive->zip->zip;
+    const st_zip *const zip = archive->zip;
     for (size_t i = 0; i < zip->entry_count; i++) {
         const st_zip_entry *const entry = st_zip_entry_at(zip, i);
         const st_string found = st_zip_name(zip, entry);
-        if (entry->is_plain && st_string_begins(found, archive->folder) &&
+        if (entry->is_plain && begins_with(found, archive->folder) &&
             st_string_equals(behind(found, archive->folder.nbytes), string_of(name)))
             return entry;
     }
     return NULL;
-}
-
-static lmc_status read_byte_order(archive *archive, lmc_st_diag *diag)
-{
-    const st_zip_entry *const entry = find_entry(archive, "byteorder");
-    char order[3];
-    if (!entry || entry->nbytes != sizeof order)
-        return LMC_OK;
-    ST_TRY(os_input_read(archive->zip->reading->input, entry->data_offset, order, sizeof order, diag));
-    archive->is_big_endian = memcmp(order, "big", sizeof order) == 0;
-    return LMC_OK;
 }
 
 /* ---- storages ---- */
@@ -81,11 +76,11 @@ static lmc_status read_byte_order(archive *archive, lmc_st_diag *diag)
 /* 1 if the entry is a storage of this part. *key: the rest of its name. */
 static int is_storage(const archive *archive, const part *part, const st_zip_entry *entry, st_string *key)
 {
-    const st_string name = st_zip_name(&archive->zip->zip, entry);
-    if (!entry->is_plain || !st_string_begins(name, archive->folder))
+    const st_string name = st_zip_name(archive->zip, entry);
+    if (!entry->is_plain || !begins_with(name, archive->folder))
         return 0;
     *key = behind(name, archive->folder.nbytes);
-    if (!st_string_begins(*key, string_of(part->folder)))
+    if (!begins_with(*key, string_of(part->folder)))
         return 0;
     *key = behind(*key, strlen(part->folder));
     return key->nbytes > 0;
@@ -94,7 +89,7 @@ static int is_storage(const archive *archive, const part *part, const st_zip_ent
 static lmc_status list_storages(const archive *archive, const part *part, st_storages *storages,
                                 lmc_st_diag *diag)
 {
-    const st_zip *const zip = &archive->zip->zip;
+    const st_zip *const zip = archive->zip;
     st_string key;
     size_t count = 0;
     for (size_t i = 0; i < zip->entry_count; i++)
@@ -115,24 +110,10 @@ static lmc_status list_storages(const archive *archive, const part *part, st_sto
 
 /* ---- the pickle ---- */
 
-static lmc_status understand(const archive *archive, const part *part, const unsigned char *bytes,
-                             size_t nbytes, st_storages *storages, lmc_st_diag *diag)
-{
-    const st_reading *const reading = archive->zip->reading;
-    st_pickle pickle = {0};
-    int is_understood = 0;
-    lmc_status status =
-        st_pickle_read(&pickle, reading->memory, reading->cancel, bytes, nbytes, &is_understood, diag);
-    if (status == LMC_OK && is_understood)
-        status = st_storages_find(storages, &pickle, string_of(part->root), diag);
-    st_pickle_free(&pickle);
-    return status;
-}
-
 static lmc_status read_pickle(const archive *archive, const part *part, st_storages *storages,
                               lmc_st_diag *diag)
 {
-    const st_reading *const reading = archive->zip->reading;
+    const st_reading *const reading = archive->segments->reading;
     const st_zip_entry *const entry = find_entry(archive, part->pickle);
     int is_unlike = 0;
     if (!entry || entry->nbytes > ST_PICKLE_NBYTES_MAX)
@@ -140,56 +121,129 @@ static lmc_status read_pickle(const archive *archive, const part *part, st_stora
     ST_TRY(st_storages_build_index(storages, &is_unlike, diag));
     if (!is_unlike)
         return LMC_OK;
-    unsigned char *const bytes = st_allocate(reading->memory, (size_t)entry->nbytes);
+    const size_t nbytes = (size_t)entry->nbytes;
+    const st_string root = string_of(part->root);
+    st_pickle pickle = {0};
+    int is_understood = 0;
+    unsigned char *const bytes = st_allocate(reading->memory, nbytes);
     if (!bytes)
         return st_fail_nomem(diag);
-    lmc_status status = os_input_read(reading->input, entry->data_offset, bytes, (size_t)entry->nbytes, diag);
+    lmc_status status = os_input_read(reading->input, entry->data_offset, bytes, nbytes, diag);
     if (status == LMC_OK)
-        status = understand(archive, part, bytes, (size_t)entry->nbytes, storages, diag);
+        status =
+            st_pickle_read(&pickle, reading->memory, reading->cancel, bytes, nbytes, &is_understood, diag);
+    if (status == LMC_OK && is_understood)
+        status = st_storages_find(storages, &pickle, root, diag);
+    st_pickle_free(&pickle);
     st_release(reading->memory, bytes);
     return status;
 }
 
 /* ---- segments ---- */
 
-static lmc_status add_storage(const archive *archive, const st_storages *storages, const st_storage *storage,
-                              lmc_st_diag *diag)
+/* A name in the file: the path, or the entry of the storage. */
+static st_string name_of(const archive *archive, const st_storages *storages, const st_storage *storage,
+                         uint64_t path_at, uint32_t path_nbytes)
 {
-    const st_zip_entry *const entry = st_zip_entry_at(&archive->zip->zip, storage->number);
-    st_string name = st_storage_path(storages, storage);
-    if (name.nbytes == 0)
-        name = behind(st_zip_name(&archive->zip->zip, entry), archive->folder.nbytes);
+    const st_zip_entry *const entry = st_zip_entry_at(archive->zip, storage->number);
+    return path_nbytes > 0 ? st_storages_path(storages, path_at, path_nbytes)
+                           : behind(st_zip_name(archive->zip, entry), archive->folder.nbytes);
+}
+
+static st_segment_view view_of(const archive *archive, const st_storages *storages, const st_storage *storage,
+                               const st_storage_view *source)
+{
+    static const uint64_t one = 1;
+    const uint64_t *const dims = st_storages_dims(storages, source);
+    const st_string name = name_of(archive, storages, storage, source->path_at, source->path_nbytes);
+    const int is_told = !source->note;
+    return (st_segment_view){.name = name.bytes,
+                             .name_nbytes = name.nbytes,
+                             .dtype = is_told ? source->type.dtype : LMC_DTYPE_U8,
+                             .shape = is_told ? dims : &storage->nbytes,
+                             .strides = is_told ? dims + source->rank : &one,
+                             .rank = is_told ? source->rank : 1,
+                             .offset = is_told ? source->offset : 0,
+                             .is_big_endian = is_told && archive->is_big_endian && source->is_typed,
+                             .note = source->note};
+}
+
+/* The tensors on a storage; the first is the one that it has its name from. */
+static lmc_status list_views(const archive *archive, const st_storages *storages, const st_storage *storage,
+                             st_buffer *room, st_segment *segment, lmc_st_diag *diag)
+{
+    size_t count = 0;
+    if (storage->first == 0 || storages->has_too_many_views)
+        return LMC_OK;
+    const st_storage_view *const only = st_storages_view(storages, storage->first - 1);
+    if (storage->first == storage->last && !only->note && (storage->covering > 0 || only->is_alone) &&
+        !archive->is_big_endian)
+        return LMC_OK; /* the segment says all: it is one tensor as a whole */
+    for (uint32_t next = storage->first; next > 0; next = st_storages_view(storages, next - 1)->next)
+        count++;
+    st_segment_view *const views =
+        (void *)st_buffer_grow(archive->segments->reading->memory, room, count * sizeof *views);
+    if (!views)
+        return st_fail_nomem(diag);
+    views[0] = view_of(archive, storages, storage, st_storages_view(storages, storage->named));
+    count = 1;
+    for (uint32_t next = storage->first; next > 0; next = st_storages_view(storages, next - 1)->next)
+        if (next - 1 != storage->named)
+            views[count++] = view_of(archive, storages, storage, st_storages_view(storages, next - 1));
+    segment->views = views;
+    segment->view_count = count;
+    return LMC_OK;
+}
+
+static lmc_status add_storage(const archive *archive, const st_storages *storages, const st_storage *storage,
+                              st_buffer *room, lmc_st_diag *diag)
+{
+    const st_zip_entry *const entry = st_zip_entry_at(archive->zip, storage->number);
+    const st_string name = name_of(archive, storages, storage, storage->path_at, storage->path_nbytes);
+    st_segment segment = {.offset = entry->data_offset,
+                          .nbytes = entry->nbytes,
+                          .dtype = storage->type.dtype,
+                          .name = name.bytes,
+                          .name_nbytes = name.nbytes};
+    ST_TRY(list_views(archive, storages, storage, room, &segment, diag));
     if (!storage->has_dtype && entry->nbytes >= SAMPLE_NBYTES_MIN)
-        return st_zip_add_guessed(archive->zip, name, entry->data_offset, entry->nbytes, diag);
-    st_segment segment = {
-        .offset = entry->data_offset, .nbytes = entry->nbytes, .dtype = storage->type.dtype};
-    if (storage->has_shape && !archive->is_big_endian) {
-        segment.shape = st_storage_dims(storages, storage);
-        segment.rank = storage->rank;
+        ST_TRY(st_segments_guess(archive->segments->reading, segment.offset, segment.nbytes, &segment.dtype,
+                                 diag));
+    if (storage->covering > 0 && !archive->is_big_endian) {
+        const st_storage_view *const view = st_storages_view(storages, storage->covering - 1);
+        segment.shape = st_storages_dims(storages, view);
+        segment.rank = view->rank;
     }
-    return st_zip_add(archive->zip, name, &segment, diag);
+    return st_segments_add(archive->segments, &segment, diag);
 }
 
 static lmc_status add_part(const archive *archive, const part *part, lmc_st_diag *diag)
 {
-    st_storages storages = {.memory = archive->zip->reading->memory};
+    st_storages storages = {.memory = archive->segments->reading->memory};
+    st_buffer room = {0};
     lmc_status status = list_storages(archive, part, &storages, diag);
     if (status == LMC_OK && storages.count > 0)
         status = read_pickle(archive, part, &storages, diag);
     for (size_t i = 0; i < storages.count && status == LMC_OK; i++)
-        status = add_storage(archive, &storages, &storages.list[i], diag);
+        status = add_storage(archive, &storages, &storages.list[i], &room, diag);
+    st_buffer_free(storages.memory, &room);
     st_storages_free(&storages);
     return status;
 }
 
-lmc_status st_torch_add(st_zip_segments *zip, lmc_st_diag *diag)
+lmc_status st_torch_add(st_segments *segments, st_zip *zip, lmc_st_diag *diag)
 {
     static const part data = {"data.pkl", "data/", ""};
     static const part constants = {"constants.pkl", "constants/", "constants"};
-    archive archive = {.zip = zip};
-    if (!find_folder(&zip->zip, &archive.folder))
+    archive archive = {.segments = segments, .zip = zip};
+    if (!find_folder(zip, &archive.folder))
         return LMC_OK;
-    ST_TRY(read_byte_order(&archive, diag));
+    char order[3];
+    const st_zip_entry *const entry = find_entry(&archive, "byteorder");
+    if (entry && entry->nbytes == sizeof order) {
+        ST_TRY(os_input_read(segments->reading->input, entry->data_offset, order, sizeof order, diag));
+        archive.is_big_endian = memcmp(order, "big", sizeof order) == 0;
+    }
     ST_TRY(add_part(&archive, &data, diag));
     return add_part(&archive, &constants, diag);
 }

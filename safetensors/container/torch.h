@@ -5,9 +5,10 @@
 #ifndef LMC_SAFETENSORS_CONTAINER_TORCH_H
 #define LMC_SAFETENSORS_CONTAINER_TORCH_H
 
-#include "safetensors/container/zip_segments.h"
+#include "safetensors/container/segments.h"
+#include "safetensors/container/zip_directory.h"
 
 /* Adds the storages if the ZIP is such an archive. Their entries are done then. Errors: IO, NOMEM, LIMIT, CANCELLED. */
-lmc_status st_torch_add(st_zip_segments *zip, lmc_st_diag *diag);
+lmc_status st_torch_add(st_segments *segments, st_zip *zip, lmc_st_diag *diag);
 
 #endif

@@ -80,38 +80,25 @@ static lmc_status compare_content(const search *search, const st_candidate *a, c
     return LMC_OK;
 }
 
-/* Finds owners within one group of equal fingerprints; the group stands in the order of the file. */
-static lmc_status match_group(const search *search, const st_candidate *group, size_t count,
-                              st_aliases *aliases)
+/* Finds owners within each group of equal fingerprints; a group stands in the order of the file. */
+static lmc_status match_groups(const search *search, st_aliases *aliases)
 {
     const st_candidate *owners[OWNERS_MAX];
     size_t owner_count = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < search->candidate_count; i++) {
+        const st_candidate *const one = &search->candidates[i];
         int is_equal = 0;
         size_t tried = 0;
+        if (i > 0 && st_candidate_compare(one - 1, one) != 0)
+            owner_count = 0;
         for (; tried < owner_count && !is_equal; tried++)
-            ST_TRY(compare_content(search, owners[tried], &group[i], &is_equal));
+            ST_TRY(compare_content(search, owners[tried], one, &is_equal));
         if (is_equal) {
-            const st_alias pair = {group[i].index, owners[tried - 1]->index};
-            aliases->list[aliases->count++] = pair;
-            aliases->nbytes += group[i].nbytes;
+            aliases->list[aliases->count++] = (st_alias){one->index, owners[tried - 1]->index};
+            aliases->nbytes += one->nbytes;
         } else if (owner_count < OWNERS_MAX) {
-            owners[owner_count++] = &group[i];
+            owners[owner_count++] = one;
         }
-    }
-    return LMC_OK;
-}
-
-static lmc_status match_groups(const search *search, st_aliases *aliases)
-{
-    size_t begin = 0;
-    while (begin < search->candidate_count) {
-        const st_candidate *const group = &search->candidates[begin];
-        size_t count = 1;
-        while (begin + count < search->candidate_count && st_candidate_compare(group, group + count) == 0)
-            count++;
-        ST_TRY(match_group(search, group, count, aliases));
-        begin += count;
     }
     return LMC_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * conversion.h - a conversion under way: what convert/convert.c, which reads, encodes and writes, shares with
- * convert/base.c, which opens the base, convert/plan.c, which decides for each tensor how it is coded,
- * convert/skeleton.c, which writes what is no tensor, and convert/header_region.c, which writes header and table.
+ * conversion.h - a conversion under way: what convert/convert_file.c, which reads, encodes and writes, shares with
+ * convert/plan.c, which opens the base and decides for each tensor how it is coded, and convert/around_frames.c, which
+ * writes header, table and what is no tensor.
  */
 #ifndef LMC_SAFETENSORS_CONVERT_CONVERSION_H
 #define LMC_SAFETENSORS_CONVERT_CONVERSION_H
@@ -30,11 +30,11 @@ typedef struct st_conversion {
     char base_name[LMC_ST_BASE_NAME_NBYTES_MAX + 1]; /* to be recorded */
     uint64_t header_region_nbytes;                   /* length, header and table */
 
-    uint64_t *frame_nbytes; /* per tensor; grows while its runs get their places */
+    uint64_t *frame_nbytes; /* per tensor; grows while its parts get their places */
     uint64_t *hashes;
     uint64_t *base_hashes;   /* per tensor, of those with a match */
     unsigned char *is_delta; /* per tensor: coded against its match; set when it is planned */
-    uint64_t end;            /* of what is written so far; belongs to the run that is next in order */
+    uint64_t end;            /* of what is written so far; belongs to the part that is next in order */
 } st_conversion;
 
 /* What a slot holds: how its tensor is coded and what has become of its blocks. */
@@ -61,17 +61,17 @@ lmc_status st_convert_read_base(const st_conversion *conversion, st_worker *work
                                 const st_content *base, uint64_t begin, uint64_t end,
                                 const unsigned char **bytes);
 
-/* convert/base.c: opens the options' base, if there is one, and finds the name to be recorded; checks that it
+/* Opens the options' base, if there is one, and finds the name to be recorded; checks that it
  * is not the output. */
 lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag);
 
 /* IO if a file of the base's chain is no longer what it was. */
 lmc_status st_convert_check_base(const st_conversion *conversion, lmc_st_diag *diag);
 
-/* convert/skeleton.c: writes what is no tensor of the source behind the frames. */
+/* convert/around_frames.c: writes what is no tensor of the source behind the frames. */
 lmc_status st_convert_write_skeleton(st_conversion *conversion, lmc_st_diag *diag);
 
-/* convert/header_region.c: reserves room, sets `end` behind it; writes it once all frames are there. */
+/* Reserves room, sets `end` behind it; writes it once all frames are there. */
 lmc_status st_convert_reserve_header_region(st_conversion *conversion, lmc_st_diag *diag);
 lmc_status st_convert_write_header_region(st_conversion *conversion, lmc_st_diag *diag);
 

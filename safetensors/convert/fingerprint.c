@@ -3,6 +3,7 @@
  */
 #include "safetensors/convert/fingerprint.h"
 
+#include "lmc_experimental.h"
 #include "safetensors/archive/table.h"
 #include "safetensors/base/content.h"
 #include "safetensors/engine/engine.h"
@@ -56,19 +57,31 @@ typedef struct sampler {
     const lmc_st_options *options;
 } sampler;
 
-/* content: the tensor's, if it is of the base. */
+/* Part of the content of a tensor of the base. */
+typedef struct base_part {
+    st_content content;
+    uint64_t begin, end;
+    const unsigned char *bytes;
+} base_part;
+
+/* part: of the tensor, if it is of the base. What must be decoded for one place serves the next: all of a small
+ * tensor is. */
 static lmc_status read_own(const sampler *sampler, st_worker *worker, const st_candidate *one,
-                           const st_content *content, uint64_t offset, unsigned char *dst, size_t nbytes)
+                           base_part *part, uint64_t offset, unsigned char *dst, size_t nbytes)
 {
     if (one->place == LMC_ST_BASE_SELF)
         return sampler->source->read(sampler->source, one->index, offset, dst, nbytes, &worker->diag);
-    const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
-                                  &worker->stored};
-    const unsigned char *bytes = NULL;
-    const lmc_status status = st_content_read(content, &room, offset, offset + nbytes, &bytes, &worker->diag);
-    if (status == LMC_OK)
-        memcpy(dst, bytes, nbytes);
-    return status;
+    if (offset < part->begin || offset + nbytes > part->end) {
+        const st_content *const content = &part->content;
+        const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
+                                      &worker->stored};
+        const int is_whole = content->unit_nbytes > 1 && content->nbytes <= ST_PART_NBYTES;
+        part->begin = is_whole ? 0 : offset;
+        part->end = is_whole ? content->nbytes : offset + nbytes;
+        ST_TRY(st_content_read(content, &room, part->begin, part->end, &part->bytes, &worker->diag));
+    }
+    memcpy(dst, part->bytes + (offset - part->begin), nbytes);
+    return LMC_OK;
 }
 
 static lmc_status take_fingerprint(const sampler *sampler, st_worker *worker, st_candidate *one)
@@ -78,25 +91,27 @@ static lmc_status take_fingerprint(const sampler *sampler, st_worker *worker, st
     unsigned char sample[SAMPLE_NBYTES_MAX];
     unsigned char wide[2 * PLACE_NBYTES_MAX];
     size_t filled = 0;
-    st_content content = {0};
+    base_part base = {0};
     lmc_status status = LMC_OK;
     if (one->place == LMC_ST_BASE_FILE)
-        status =
-            st_content_open(&content, sampler->base, worker->ctx, one->index, worker->memory, &worker->diag);
+        status = st_content_open(&base.content, sampler->base, worker->ctx, one->index, worker->memory,
+                                 &worker->diag);
     const size_t place_count = sampling->list_places(one->nbytes, places);
     for (size_t i = 0; i < place_count && status == LMC_OK; i++) {
         const uint64_t left = one->nbytes - places[i];
         const size_t nbytes = left < sampling->place_nbytes ? (size_t)left : sampling->place_nbytes;
         if (one->form == LMC_BASE_PLAIN) {
-            status = read_own(sampler, worker, one, &content, places[i], sample + filled, nbytes);
+            status = read_own(sampler, worker, one, &base, places[i], sample + filled, nbytes);
         } else {
-            status = read_own(sampler, worker, one, &content, 2 * places[i], wide, 2 * nbytes);
+            status = read_own(sampler, worker, one, &base, 2 * places[i], wide, 2 * nbytes);
             if (status == LMC_OK)
                 lmc_bf16_of_f32(wide, nbytes / 2, sample + filled);
         }
+        if (status == LMC_OK && one->sketch)
+            memcpy(one->sketch + i * ST_SKETCH_PLACE_NBYTES, sample + filled, ST_SKETCH_PLACE_NBYTES);
         filled += nbytes;
     }
-    st_content_free(&content);
+    st_content_free(&base.content);
     if (status == LMC_OK)
         one->fingerprint = st_hash(sample, filled);
     return status;
@@ -105,12 +120,12 @@ static lmc_status take_fingerprint(const sampler *sampler, st_worker *worker, st
 /* ---- threads ---- */
 
 /* What the engine takes for a tensor is a group of candidates. */
-static lmc_status sample_group(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+static lmc_status sample_group(void *user, st_worker *worker, st_slot *slot, const st_part *part)
 {
     const sampler *const sampler = user;
     const size_t begin = slot->index * GROUP_COUNT;
     const size_t left = sampler->count - begin;
-    (void)run;
+    (void)part;
     for (size_t i = begin; i < begin + (left < GROUP_COUNT ? left : GROUP_COUNT); i++) {
         if (!sampler->candidates[i].is_needed)
             continue;
@@ -125,7 +140,7 @@ lmc_status st_fingerprints_take(const st_sampling *sampling, const st_source *so
                                 st_candidate *candidates, size_t count, const lmc_st_options *options,
                                 lmc_st_diag *diag)
 {
-    static const st_engine_ops ops = {.run = sample_group};
+    static const st_engine_ops ops = {.do_part = sample_group};
     const size_t group_count = (count + GROUP_COUNT - 1) / GROUP_COUNT;
     sampler sampler = {sampling, source, base, candidates, count, options};
     lmc_st_options quiet = *options;

@@ -1,10 +1,15 @@
 /*
  * match.c - chooses the base of each tensor. Base candidates, and tensors without a match yet, are listed by the kind
  * of content that they give or are. Values are read only where both have one kind.
+ *
+ * A rule gives each tensor a number, its fingerprint, and pairs those of one kind whose numbers are equal. The values
+ * of a sample make one number, a name without some of its parts another, the order in the file the third. Pairs of
+ * equal values are matches. Pairs of the other rules are proposals: a sketch of the values chooses among them.
  */
 #include "safetensors/convert/match.h"
 
 #include "safetensors/convert/fingerprint.h"
+#include "safetensors/header/name_key.h"
 
 #include <string.h>
 
@@ -14,6 +19,21 @@
 
 /* Base candidates with equal values whose shapes are compared, for a file made to have many of them. */
 #define TRIES_MAX 16
+
+/* Tensors with fewer bytes have no sketch: it would take more than a sixteenth of their memory. */
+#define SKETCHED_NBYTES_MIN (16 * ST_SKETCH_NBYTES)
+
+/* Base candidates whose sketches are compared with that of a tensor for its place in the order of the file: one for so
+ * many bytes of the tensor, so that the comparisons take no time beside its encoding. */
+#define ORDER_TRY_NBYTES ((uint64_t)128 << 10)
+#define ORDER_TRIES_MAX 64
+
+/* What has been proposed for a tensor. */
+typedef struct proposal {
+    int is_there;
+    uint32_t base;
+    unsigned distance; /* of the sketches; 0 without them */
+} proposal;
 
 typedef struct search {
     const st_source *source;
@@ -25,6 +45,9 @@ typedef struct search {
     size_t candidate_count;
     st_candidate *wanted;
     size_t wanted_count;
+    proposal *proposals;     /* one for each of the wanted, once values have been compared */
+    unsigned char *sketches; /* of candidates, then of the wanted */
+    unsigned char *is_taken; /* per tensor of the base: it has a match */
     lmc_st_diag *diag;
 } search;
 
@@ -89,16 +112,18 @@ static size_t lower_bound(const search *search, const st_candidate *one,
     return begin;
 }
 
-/* Marks a wanted tensor and the base candidates of its kind, if there are any. */
-static void mark_needed(search *search, st_candidate *one)
+/* Hands out room for the sketches of those that other rules may propose, or for which they may; NULL: only counts
+ * them. */
+static size_t place_sketches(st_candidate *list, size_t count, unsigned char *room)
 {
-    for (size_t i = lower_bound(search, one, st_candidate_compare_kinds);
-         i < search->candidate_count && st_candidate_compare_kinds(&search->candidates[i], one) == 0; i++) {
-        one->is_needed = 1;
-        if (search->candidates[i].is_needed) /* then all of them are */
-            return;
-        search->candidates[i].is_needed = 1;
+    size_t sketch_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].is_needed && list[i].form == LMC_BASE_PLAIN && list[i].nbytes >= SKETCHED_NBYTES_MIN) {
+            list[i].sketch = !room ? NULL : room + ST_SKETCH_NBYTES * sketch_count;
+            sketch_count++;
+        }
     }
+    return sketch_count;
 }
 
 /* ---- matches ---- */
@@ -129,12 +154,33 @@ static void choose_base(search *search, const st_candidate *one)
     }
 }
 
-static lmc_status match_values(search *search)
+/* Only tensors and base candidates of one kind need fingerprints. is_sketched: sketches are taken too. */
+static lmc_status match_values(search *search, int is_sketched)
 {
     list_wanted(search);
     st_candidates_sort(search->candidates, search->candidate_count);
-    for (size_t i = 0; i < search->wanted_count; i++)
-        mark_needed(search, &search->wanted[i]);
+    for (size_t i = 0; i < search->wanted_count; i++) {
+        st_candidate *const one = &search->wanted[i];
+        for (size_t j = lower_bound(search, one, st_candidate_compare_kinds);
+             j < search->candidate_count && st_candidate_compare_kinds(&search->candidates[j], one) == 0;
+             j++) {
+            one->is_needed = 1;
+            if (search->candidates[j].is_needed) /* then all of its kind are */
+                break;
+            search->candidates[j].is_needed = 1;
+        }
+    }
+    if (is_sketched) {
+        const size_t base_count = place_sketches(search->candidates, search->candidate_count, NULL);
+        const size_t own_count = place_sketches(search->wanted, search->wanted_count, NULL);
+        search->sketches =
+            st_allocate(search->options->allocator, (base_count + own_count + 1) * ST_SKETCH_NBYTES);
+        if (!search->sketches)
+            return st_fail_nomem(search->diag);
+        place_sketches(search->candidates, search->candidate_count, search->sketches);
+        place_sketches(search->wanted, search->wanted_count,
+                       search->sketches + base_count * ST_SKETCH_NBYTES);
+    }
     ST_TRY(take_fingerprints(search, search->candidates, search->candidate_count));
     ST_TRY(take_fingerprints(search, search->wanted, search->wanted_count));
     st_candidates_sort(search->candidates, search->candidate_count);
@@ -144,22 +190,121 @@ static lmc_status match_values(search *search)
     return LMC_OK;
 }
 
-/* ---- the rounds ---- */
-
-static lmc_status match_own(search *search)
-{
-    const st_header *const header = search->source->header;
-    for (size_t i = 0; i < header->tensor_count; i++)
-        if (header->tensors[i].dtype == LMC_DTYPE_F32 && st_aliases_owner(search->aliases, i) == i)
-            add_candidate(search, header, i, LMC_ST_BASE_SELF, LMC_BASE_BF16_OF_F32);
-    return match_values(search);
-}
+/* ---- proposals ---- */
 
 /* Only a safetensors file always tells shapes: those of other files need not agree. */
 static int has_shapes(const search *search)
 {
     return search->source->container == LMC_ST_CONTAINER_SAFETENSORS &&
            search->base->container == LMC_ST_CONTAINER_SAFETENSORS;
+}
+
+/* Bits that it takes to say how the elements of two sketches differ. */
+static unsigned sketch_distance(const unsigned char *a, const unsigned char *b, size_t nbytes, unsigned dtype)
+{
+    const unsigned element_nbits = dtype == LMC_DTYPE_C64 ? 32 : lmc_dtype_nbits((lmc_dtype)dtype);
+    const unsigned element_nbytes = element_nbits < 8 ? 1 : element_nbits / 8;
+    const uint64_t mask = UINT64_MAX >> (64 - 8 * element_nbytes);
+    unsigned nbits = 0;
+    for (size_t i = 0; i < nbytes; i += 8) {
+        for (unsigned at = 0; at < 64; at += 8 * element_nbytes) {
+            const uint64_t left = st_load_u64(a + i) >> at & mask;
+            const uint64_t right = st_load_u64(b + i) >> at & mask;
+            nbits += left == right
+                         ? 0
+                         : 64 - (unsigned)__builtin_clzll(left > right ? left - right : right - left);
+        }
+    }
+    return nbits;
+}
+
+/* Keeps the candidate if it is nearer than what was proposed before. Values that are not nearer to those at their own
+ * place than to those at another one have nothing to do with them. */
+static void propose(search *search, size_t number, const st_candidate *candidate)
+{
+    const st_candidate *const one = &search->wanted[number];
+    proposal *const proposal = &search->proposals[number];
+    unsigned distance = 0;
+    if (proposal->is_there && proposal->base == candidate->index)
+        return;
+    if (has_shapes(search) &&
+        !st_header_same_shape(search->source->header, one->index, &search->base->header, candidate->index))
+        return;
+    if (one->sketch && candidate->sketch) {
+        const size_t rest = ST_SKETCH_NBYTES - ST_SKETCH_PLACE_NBYTES;
+        distance = sketch_distance(one->sketch, candidate->sketch, ST_SKETCH_NBYTES, one->dtype);
+        const unsigned elsewhere =
+            sketch_distance(one->sketch, candidate->sketch + ST_SKETCH_PLACE_NBYTES, rest, one->dtype) +
+            sketch_distance(one->sketch + rest, candidate->sketch, ST_SKETCH_PLACE_NBYTES, one->dtype);
+        if (distance >= elsewhere - elsewhere / 16)
+            return;
+    }
+    if (!proposal->is_there || distance < proposal->distance) {
+        proposal->is_there = 1;
+        proposal->base = candidate->index;
+        proposal->distance = distance;
+    }
+}
+
+/* Proposes what has the tensor's name after so many bytes of both; is_bare: without the parts of wrappers. A name that
+ * several candidates have then tells nothing. */
+static void propose_named(search *search, size_t own_nbytes, size_t base_nbytes, int is_bare)
+{
+    for (size_t i = 0; i < search->candidate_count; i++) {
+        st_candidate *const one = &search->candidates[i];
+        one->fingerprint =
+            st_name_key(st_header_name(&search->base->header, one->index), base_nbytes, is_bare);
+    }
+    st_candidates_sort(search->candidates, search->candidate_count);
+    for (size_t i = 0; i < search->wanted_count; i++) {
+        st_candidate one = search->wanted[i];
+        one.fingerprint = st_name_key(st_header_name(search->source->header, one.index), own_nbytes, is_bare);
+        const size_t found = lower_bound(search, &one, st_candidate_compare);
+        const st_candidate *const candidate = &search->candidates[found];
+        if (found < search->candidate_count && st_candidate_compare(candidate, &one) == 0 &&
+            (found + 1 == search->candidate_count || st_candidate_compare(candidate + 1, &one) != 0))
+            propose(search, i, candidate);
+    }
+}
+
+/* Proposes the candidate that stands, among those of its kind, where the tensor does among those of its own, then the
+ * ones around it. Only a sketch can tell whether the order is the same. */
+static void propose_in_order(search *search)
+{
+    size_t place = 0;
+    for (size_t i = 0; i < search->candidate_count; i++)
+        search->candidates[i].fingerprint = search->candidates[i].index;
+    st_candidates_sort(search->candidates, search->candidate_count);
+    for (size_t i = 0; i < search->wanted_count; i++) {
+        st_candidate one = search->wanted[i];
+        place = i > 0 && st_candidate_compare_kinds(&one, &search->wanted[i - 1]) == 0 ? place + 1 : 0;
+        one.fingerprint = UINT64_MAX;
+        const size_t begin = lower_bound(search, &one, st_candidate_compare_kinds);
+        const size_t count = lower_bound(search, &one, st_candidate_compare) - begin;
+        const uint64_t most = one.nbytes / ORDER_TRY_NBYTES;
+        const size_t tries = most > ORDER_TRIES_MAX ? ORDER_TRIES_MAX : most > 1 ? (size_t)most : 1;
+        if (!one.sketch)
+            continue;
+        for (size_t tried = 0; tried < tries; tried++) {
+            const size_t away = (tried + 1) / 2;
+            const size_t at =
+                tried % 2 == 1 ? place + away : place - away; /* may wrap: then it is no place */
+            if (at < count)
+                propose(search, i, &search->candidates[begin + at]);
+        }
+    }
+}
+
+/* ---- the rounds ---- */
+
+/* BF16 tensors that are F32 tensors of the source, rounded. */
+static lmc_status match_rounded(search *search)
+{
+    const st_header *const header = search->source->header;
+    for (size_t i = 0; i < header->tensor_count; i++)
+        if (header->tensors[i].dtype == LMC_DTYPE_F32 && st_aliases_owner(search->aliases, i) == i)
+            add_candidate(search, header, i, LMC_ST_BASE_SELF, LMC_BASE_BF16_OF_F32);
+    return match_values(search, 0);
 }
 
 static void match_names(search *search)
@@ -178,35 +323,44 @@ static void match_names(search *search)
     }
 }
 
-static lmc_status match_renamed(search *search)
+/* What is still without a match, by its name and its place. Left are the candidates that no match has yet, and the
+ * tensors for which there are any, by kind, then in the order of the file. */
+static void match_proposals(search *search)
 {
-    const st_header *const base = &search->base->header;
-    search->candidate_count = 0;
-    for (size_t i = 0; i < base->tensor_count; i++) {
-        if (st_file_owner(search->base, i) != i)
+    size_t kept = 0;
+    for (size_t i = 0; i < search->source->header->tensor_count; i++) {
+        const st_match *const match = &search->matches->list[i];
+        if (match->is_there && match->link.place == LMC_ST_BASE_FILE)
+            search->is_taken[match->link.base] = 1;
+    }
+    for (size_t i = 0; i < search->candidate_count; i++) {
+        const st_candidate *const one = &search->candidates[i];
+        if (one->is_needed && one->form == LMC_BASE_PLAIN && !search->is_taken[one->index])
+            search->candidates[kept++] = *one;
+    }
+    search->candidate_count = kept;
+    kept = 0;
+    for (size_t i = 0; i < search->wanted_count; i++) {
+        const st_candidate one = search->wanted[i];
+        if (!one.is_needed || search->matches->list[one.index].is_there)
             continue;
-        add_candidate(search, base, i, LMC_ST_BASE_FILE, LMC_BASE_PLAIN);
-        if (base->tensors[i].dtype == LMC_DTYPE_F32)
-            add_candidate(search, base, i, LMC_ST_BASE_FILE, LMC_BASE_BF16_OF_F32);
+        search->wanted[kept] = one;
+        search->wanted[kept++].fingerprint = one.index;
     }
-    return match_values(search);
-}
-
-/* The tensor of the base that begins at this place and is no empty one; the number of its tensors if there is none. */
-static size_t find_at_place(const lmc_st_file *base, uint64_t place)
-{
-    const size_t count = base->header.tensor_count;
-    size_t begin = 0;
-    size_t end = count;
-    while (begin < end) {
-        const size_t middle = begin + (end - begin) / 2;
-        if (st_file_origin(base, middle) < place ||
-            (st_file_origin(base, middle) == place && st_file_tensor_nbytes(base, middle) == 0))
-            begin = middle + 1;
-        else
-            end = middle;
-    }
-    return begin < count && st_file_origin(base, begin) == place ? begin : count;
+    search->wanted_count = kept;
+    st_candidates_sort(search->wanted, kept);
+    if (kept == 0)
+        return;
+    const size_t own_nbytes = st_names_shared_nbytes(search->source->header);
+    const size_t base_nbytes = st_names_shared_nbytes(&search->base->header);
+    propose_named(search, own_nbytes, base_nbytes, 0);
+    propose_named(search, 0, 0, 1);
+    propose_named(search, own_nbytes, base_nbytes, 1);
+    propose_in_order(search);
+    for (size_t i = 0; i < search->wanted_count; i++)
+        if (search->proposals[i].is_there)
+            set_match(search, search->wanted[i].index, search->proposals[i].base, LMC_ST_BASE_FILE,
+                      LMC_BASE_PLAIN);
 }
 
 /* Files of one kind whose tensors got other names, or have none: what has the place and the size. */
@@ -219,9 +373,20 @@ static void match_places(search *search)
     list_wanted(search);
     for (size_t i = 0; i < search->wanted_count; i++) {
         const st_candidate *const one = &search->wanted[i];
-        const size_t found = find_at_place(base, source->places[one->index]);
-        if (found < base->header.tensor_count && st_file_tensor_nbytes(base, found) == one->nbytes)
-            set_match(search, one->index, found, LMC_ST_BASE_FILE, LMC_BASE_PLAIN);
+        const uint64_t place = source->places[one->index];
+        size_t begin = 0; /* the tensor there that is no empty one */
+        size_t end = base->header.tensor_count;
+        while (begin < end) {
+            const size_t middle = begin + (end - begin) / 2;
+            if (st_file_origin(base, middle) < place ||
+                (st_file_origin(base, middle) == place && st_file_tensor_nbytes(base, middle) == 0))
+                begin = middle + 1;
+            else
+                end = middle;
+        }
+        if (begin < base->header.tensor_count && st_file_origin(base, begin) == place &&
+            st_file_tensor_nbytes(base, begin) == one->nbytes)
+            set_match(search, one->index, begin, LMC_ST_BASE_FILE, LMC_BASE_PLAIN);
     }
 }
 
@@ -243,19 +408,34 @@ lmc_status st_matches_find(st_matches *matches, const st_source *source, const s
     matches->list = st_allocate_zeroed(memory, count + 1, sizeof *matches->list);
     search.candidates = st_allocate(memory, (most + 1) * sizeof *search.candidates);
     search.wanted = st_allocate(memory, (count + 1) * sizeof *search.wanted);
+    search.proposals = st_allocate_zeroed(memory, base ? count + 1 : 1, sizeof *search.proposals);
+    search.is_taken = st_allocate_zeroed(memory, base_count + 1, sizeof *search.is_taken);
     lmc_status status = LMC_OK;
-    if (!matches->list || !search.candidates || !search.wanted)
+    if (!matches->list || !search.candidates || !search.wanted || !search.proposals || !search.is_taken)
         status = st_fail_nomem(diag);
     else
-        status = match_own(&search);
+        status = match_rounded(&search);
     if (status == LMC_OK && base) {
         match_names(&search);
-        status = match_renamed(&search);
+        search.candidate_count = 0;
+        for (size_t i = 0; i < base_count; i++) {
+            if (st_file_owner(base, i) != i)
+                continue;
+            add_candidate(&search, &base->header, i, LMC_ST_BASE_FILE, LMC_BASE_PLAIN);
+            if (base->header.tensors[i].dtype == LMC_DTYPE_F32)
+                add_candidate(&search, &base->header, i, LMC_ST_BASE_FILE, LMC_BASE_BF16_OF_F32);
+        }
+        status = match_values(&search, 1);
     }
-    if (status == LMC_OK && base)
+    if (status == LMC_OK && base) {
+        match_proposals(&search);
         match_places(&search);
+    }
     st_release(memory, search.candidates);
     st_release(memory, search.wanted);
+    st_release(memory, search.proposals);
+    st_release(memory, search.is_taken);
+    st_release(memory, search.sketches);
     return status;
 }
 

@@ -23,7 +23,10 @@ typedef struct st_matches {
  *   - BF16: an F32 tensor of the source with the same shape whose rounding it seems to be;
  *   - a tensor of the base with its name, dtype and shape;
  *   - a tensor of the base with its dtype and size that seems to be equal;
- *   - BF16: an F32 tensor of the base, as in the source.
+ *   - BF16: an F32 tensor of the base, as in the source;
+ *   - a tensor of the base with its dtype and shape, whose values are near: the nearest of those with its name but for
+ *     parts that wrappers add, or that stand where it stands in its file. Small ones are found by their names alone;
+ *   - a file of another container: a tensor of the base with its place and size.
  * base: NULL, or an open file. Free with st_matches_free() in every case. Errors: IO, NOMEM, CANCELLED, what the
  * source's read returned, what reading the base gives. */
 lmc_status st_matches_find(st_matches *matches, const st_source *source, const st_aliases *aliases,

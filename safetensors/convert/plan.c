@@ -1,10 +1,95 @@
 /*
- * plan.c - convert/conversion.h: looks at a tensor, and at the one that it may be coded against, and
- * chooses its coding.
+ * plan.c - convert/conversion.h: opens the file that is coded against and says why it cannot be a base; looks at a
+ * tensor, and at the one that it may be coded against, and chooses its coding.
  */
+#include "safetensors/base/search.h"
+#include "safetensors/common/st_text.h"
 #include "safetensors/convert/conversion.h"
 
 #include <string.h>
+
+/* ---- the base of the file ---- */
+
+static lmc_status check_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
+{
+    const lmc_st_file *const base = conversion->base;
+    const st_header *const source = conversion->source->header;
+    const int out_fd = conversion->options->out_fd;
+    const lmc_st_file *last = base;
+    size_t count = 0;
+    /* the name of what it is or restores to: its file's, without ".lmc" if it is an archive */
+    const char *const slash = strrchr(base->path, '/');
+    const char *const name = !slash ? base->path : slash + 1;
+    const size_t suffix_nbytes = base->is_archive && st_is_archive_name(name) ? strlen(ST_ARCHIVE_SUFFIX) : 0;
+    const size_t name_nbytes = strlen(name) - suffix_nbytes;
+    if (!st_base_name_is_valid(name, name_nbytes))
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                       "cannot be a base: its name must be UTF-8 of at most %d bytes",
+                       LMC_ST_BASE_NAME_NBYTES_MAX);
+    memcpy(conversion->base_name, name, name_nbytes);
+    conversion->base_name[name_nbytes] = '\0';
+    ST_TRY(st_file_chain_count(base, &count, diag));
+    if (count >= LMC_ST_CHAIN_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+                       "cannot be a base: it ends a chain of %d files, the most that there may be",
+                       LMC_ST_CHAIN_MAX);
+    /* what base/search.c will find when the archive is read; the chain is open */
+    while (last->base && last->base->file)
+        last = last->base->file;
+    uint64_t nbytes = st_file_headers_nbytes(last) + source->text_nbytes;
+    for (const lmc_st_file *file = last; file; file = file->dependent)
+        if (!file->header.is_shared && file->header.text_nbytes == source->text_nbytes &&
+            memcmp(file->header.text, source->text, source->text_nbytes) == 0)
+            nbytes -= source->text_nbytes;
+    if (nbytes > LMC_ST_CHAIN_HEADER_NBYTES_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+                       "cannot be a base: with this file's header, those of its chain, equal ones counted "
+                       "once, would have more than %d bytes",
+                       LMC_ST_CHAIN_HEADER_NBYTES_MAX);
+    if (os_input_is(&base->input, out_path, out_fd)) {
+        st_diag_set_file(diag, out_path);
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output is the base");
+    }
+    return st_file_check_output(base, out_path, out_fd, diag);
+}
+
+lmc_status st_convert_open_base(st_conversion *conversion, const char *out_path, lmc_st_diag *diag)
+{
+    const lmc_st_options *const options = conversion->options;
+    if (!options->base)
+        return LMC_OK;
+    lmc_st_diag cause;
+    const st_open how = {
+        .path = options->base, .fd = -1, .allocator = options->allocator, .is_raw_allowed = options->raw};
+    lmc_status status = st_file_open(&how, &conversion->base, &cause);
+    if (status == LMC_OK)
+        status =
+            st_file_set_base(conversion->base, NULL, options->base_dirs, options->base_dir_count, &cause);
+    if (status == LMC_OK)
+        status = check_base(conversion, out_path, &cause);
+    if (status != LMC_OK)
+        *diag = cause;
+    return status;
+}
+
+lmc_status st_convert_check_base(const st_conversion *conversion, lmc_st_diag *diag)
+{
+    const lmc_st_file *file = conversion->base;
+    while (file) {
+        lmc_status status = os_input_check_unchanged(&file->input, diag);
+        const lmc_st_file *next = NULL;
+        if (status != LMC_OK)
+            st_diag_set_file(diag, file->path);
+        else
+            status = st_file_open_base(file, &next, diag);
+        if (status != LMC_OK)
+            return status;
+        file = next;
+    }
+    return LMC_OK;
+}
+
+/* ---- the plan of a tensor ---- */
 
 /* What a plan is made from. */
 typedef struct plan_input {
@@ -60,26 +145,22 @@ lmc_status st_convert_read_base(const st_conversion *conversion, st_worker *work
                  : source->read(source, match->link.base, begin, room, nbytes, &worker->diag);
 }
 
-/* What is decoded at once for a plan: all of a base that one run codes, else a part that can be decoded alone. */
-static uint64_t base_unit(const st_content *base)
-{
-    const int is_one_run = base->nbytes <= ST_RUN_NBYTES;
-    return base->step_count == 0 ? 1 : is_one_run ? base->nbytes : base->unit_nbytes;
-}
-
-/* A plan asks for many small pieces: what had to be decoded for one serves the next. */
+/* A plan asks for many small pieces: what had to be decoded for one serves the next. That is all of a base that one
+ * part codes, else what can be decoded alone. */
 static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbytes)
 {
     const plan_input *const input = user;
-    const uint64_t unit = base_unit(input->base);
+    const st_content *const base = input->base;
+    const uint64_t whole = base->nbytes <= ST_PART_NBYTES ? base->nbytes : base->unit_nbytes;
+    const uint64_t unit = base->step_count == 0 ? 1 : whole;
     while (nbytes > 0) {
         const unsigned char *bytes;
         const uint64_t begin = offset / unit * unit;
-        const uint64_t left = input->base->nbytes - begin;
+        const uint64_t left = base->nbytes - begin;
         const uint64_t end = unit == 1 ? offset + nbytes : begin + (unit < left ? unit : left);
         const size_t length = end - offset < nbytes ? (size_t)(end - offset) : nbytes;
-        ST_TRY(st_convert_read_base(input->conversion, input->worker, input->match, input->base, begin, end,
-                                    &bytes));
+        ST_TRY(
+            st_convert_read_base(input->conversion, input->worker, input->match, base, begin, end, &bytes));
         memcpy(dst, bytes + (offset - begin), length);
         dst = (unsigned char *)dst + length;
         offset += length;
@@ -88,61 +169,47 @@ static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbyte
     return LMC_OK;
 }
 
-static lmc_status make_plan(const st_conversion *conversion, st_worker *worker, size_t index,
-                            const st_match *match, st_convert_item *item)
+/* Opens what the tensor may be coded against, and makes the plan. */
+static lmc_status plan_tensor(const st_conversion *conversion, st_worker *worker, size_t index,
+                              st_convert_item *item)
 {
     const st_header *const header = conversion->source->header;
     const st_tensor *const tensor = &header->tensors[index];
-    plan_input input = {
-        .conversion = conversion, .worker = worker, .index = index, .match = match, .base = &item->base};
+    const st_match *const match =
+        conversion->matches.list[index].is_there ? &conversion->matches.list[index] : NULL;
     lmc_params params;
+    worker->held.owner = NULL;
+    if (match && match->link.place == LMC_ST_BASE_FILE) {
+        const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
+                                      &worker->stored};
+        ST_TRY(st_content_open(&item->base, conversion->base, worker->ctx, match->link.base, worker->memory,
+                               &worker->diag));
+        ST_TRY(st_content_verify(&item->base, &room, &worker->diag));
+    }
     lmc_params_init(&params);
     params.dtype = (lmc_dtype)tensor->dtype;
     params.level = conversion->options->level;
     params.row_nbytes = st_header_row_nbytes(header, tensor);
     params.base_form = !match ? LMC_BASE_PLAIN : match->form;
+    plan_input input = {
+        .conversion = conversion, .worker = worker, .index = index, .match = match, .base = &item->base};
     lmc_ctx *const ctx = st_worker_plan_ctx(worker);
     if (!ctx)
         return LMC_ERR_NOMEM;
     worker->diag.status = LMC_OK;
-    const lmc_status status = lmc_plan_create(ctx, &params, tensor->end - tensor->begin, read_content,
-                                              !match ? NULL : read_base, &input, &item->plan);
-    if (status == LMC_OK || worker->diag.status != LMC_OK)
+    const lmc_status status = lmc_plan_create_delta(ctx, &params, tensor->end - tensor->begin, read_content,
+                                                    !match ? NULL : read_base, &input, &item->plan);
+    if (status != LMC_OK && worker->diag.status != LMC_OK)
         return status; /* a failed read has said what happened */
-    st_fail_codec(&worker->diag, ctx, status, LMC_ST_NO_OFFSET);
-    return st_source_blame(conversion->source, index, status, &worker->diag);
-}
-
-/* Opens what the tensor may be coded against. *match: NULL if there is nothing. */
-static lmc_status open_match(const st_conversion *conversion, st_worker *worker, size_t index,
-                             const st_match **match, st_content *base)
-{
-    *match = &conversion->matches.list[index];
-    worker->held.owner = NULL;
-    if (!(*match)->is_there) {
-        *match = NULL;
-        return LMC_OK;
+    if (status != LMC_OK) {
+        st_fail_codec(&worker->diag, ctx, status, LMC_ST_NO_OFFSET);
+        return st_source_blame(conversion->source, index, status, &worker->diag);
     }
-    if ((*match)->link.place == LMC_ST_BASE_SELF)
-        return LMC_OK;
-    const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
-                                  &worker->stored};
-    ST_TRY(st_content_open(base, conversion->base, worker->ctx, (*match)->link.base, worker->memory,
-                           &worker->diag));
-    return st_content_verify(base, &room, &worker->diag);
-}
-
-static lmc_status plan_tensor(const st_conversion *conversion, st_worker *worker, size_t index,
-                              st_convert_item *item)
-{
-    ST_TRY(open_match(conversion, worker, index, &item->match, &item->base));
-    ST_TRY(make_plan(conversion, worker, index, item->match, item));
     item->info = (lmc_info)LMC_INIT(lmc_info);
-    lmc_plan_info(item->plan, &item->info);
-    if (item->info.mode != LMC_FRAME_DELTA) {
+    ST_TRY(lmc_plan_info(item->plan, &item->info));
+    item->match = item->info.mode == LMC_FRAME_DELTA ? match : NULL;
+    if (!item->match)
         st_content_free(&item->base);
-        item->match = NULL;
-    }
     conversion->is_delta[index] = item->match != NULL;
     return LMC_OK;
 }

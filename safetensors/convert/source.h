@@ -5,7 +5,7 @@
 #ifndef LMC_SAFETENSORS_CONVERT_SOURCE_H
 #define LMC_SAFETENSORS_CONVERT_SOURCE_H
 
-#include "safetensors/base/open.h"
+#include "safetensors/base/search.h"
 
 typedef struct st_source st_source;
 
@@ -22,11 +22,14 @@ struct st_source {
                        lmc_st_diag *diag);
 };
 
-/* The plain file `file`. */
-st_source st_source_of_file(const lmc_st_file *file);
-
 /* Names tensor `index` in a diagnostic and passes `status` on. */
-lmc_status st_source_blame(const st_source *source, size_t index, lmc_status status, lmc_st_diag *diag);
+static inline lmc_status st_source_blame(const st_source *source, size_t index, lmc_status status,
+                                         lmc_st_diag *diag)
+{
+    const st_string name = st_header_name(source->header, index);
+    st_diag_set_tensor(diag, name.bytes, name.nbytes);
+    return status;
+}
 
 static inline uint64_t st_source_tensor_nbytes(const st_source *source, size_t index)
 {

@@ -1,18 +1,45 @@
 /*
- * writer.c - lmc_st_writer: collects tensors and writes them as an archive or a safetensors file.
+ * writer.c - lmc_st_writer: collects tensors and writes them as an archive or a safetensors file. The header is in the
+ * form that the official package gives it (serde_json: no white space, control characters escaped).
  */
-#include "safetensors/convert/writer.h"
-
 #include "safetensors/common/options.h"
-#include "safetensors/common/text.h"
-#include "safetensors/convert/convert.h"
-#include "safetensors/header/header_write.h"
+#include "safetensors/common/st_text.h"
+#include "safetensors/convert/convert_file.h"
+#include "safetensors/header/header.h"
 
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
 /* Bytes that are copied at once. */
 #define PIECE_NBYTES ((size_t)1 << 20)
+
+typedef struct writer_text {
+    char *bytes; /* the writer's */
+    size_t nbytes;
+} writer_text;
+
+typedef struct writer_tensor {
+    writer_text name;
+    lmc_dtype dtype;
+    uint64_t *shape; /* the writer's */
+    size_t rank;
+    uint64_t nbytes;
+    const void *data; /* the caller's; NULL: `read` supplies it */
+    lmc_read_fn read;
+    void *user;
+} writer_tensor;
+
+typedef struct writer_entry {
+    writer_text key, value;
+} writer_entry;
+
+struct lmc_st_writer {
+    lmc_allocator memory;
+    writer_tensor *tensors;
+    size_t tensor_count, tensor_capacity;
+    writer_entry *metadata;
+    size_t metadata_count, metadata_capacity;
+};
 
 /* ---- collecting ---- */
 
@@ -44,8 +71,7 @@ void lmc_st_writer_free(lmc_st_writer *writer)
     st_release(&memory, writer);
 }
 
-static lmc_status copy_text(const lmc_st_writer *writer, st_writer_text *text, const char *bytes,
-                            size_t nbytes)
+static lmc_status copy_text(const lmc_st_writer *writer, writer_text *text, const char *bytes, size_t nbytes)
 {
     if (nbytes > LMC_ST_HEADER_NBYTES_MAX || !st_utf8_is_valid(bytes, nbytes))
         return LMC_ERR_ARG;
@@ -78,8 +104,8 @@ static void *grow_list(const lmc_st_writer *writer, void *list, size_t count, si
 lmc_status lmc_st_writer_set_metadata(lmc_st_writer *writer, const char *key, size_t key_nbytes,
                                       const char *value, size_t value_nbytes)
 {
-    st_writer_entry entry = {{NULL, 0}, {NULL, 0}};
-    st_writer_entry *const list =
+    writer_entry entry = {{NULL, 0}, {NULL, 0}};
+    writer_entry *const list =
         grow_list(writer, writer->metadata, writer->metadata_count, &writer->metadata_capacity, sizeof *list);
     if (!list)
         return LMC_ERR_NOMEM;
@@ -95,28 +121,23 @@ lmc_status lmc_st_writer_set_metadata(lmc_st_writer *writer, const char *key, si
     return LMC_OK;
 }
 
-/* Bytes of a tensor; returns 0 if dtype and shape do not give a size. */
-static int tensor_nbytes(lmc_dtype dtype, const uint64_t *shape, size_t rank, uint64_t *nbytes)
-{
-    uint64_t nbits = 1;
-    for (size_t i = 0; i < rank; i++)
-        if (st_multiply_overflows(nbits, shape[i], &nbits))
-            return 0;
-    if (lmc_dtype_nbits(dtype) == 0 || st_multiply_overflows(nbits, lmc_dtype_nbits(dtype), &nbits) ||
-        nbits % 8 != 0)
-        return 0;
-    *nbytes = nbits / 8;
-    return 1;
-}
-
+/* Errors: NOMEM; ARG, among others if dtype and shape do not give a size. */
 static lmc_status add_tensor(lmc_st_writer *writer, const char *name, size_t name_nbytes,
-                             const uint64_t *shape, const st_writer_tensor *given)
+                             const uint64_t *shape, const writer_tensor *given)
 {
-    st_writer_tensor tensor = *given;
-    if (given->rank > LMC_ST_RANK_MAX || !tensor_nbytes(given->dtype, shape, given->rank, &tensor.nbytes) ||
-        (tensor.nbytes > 0 && !given->data && !given->read))
+    writer_tensor tensor = *given;
+    uint64_t nbits = 1;
+    if (given->rank > LMC_ST_RANK_MAX || lmc_dtype_nbits(given->dtype) == 0)
         return LMC_ERR_ARG;
-    st_writer_tensor *const list =
+    for (size_t i = 0; i < given->rank; i++)
+        if (st_multiply_overflows(nbits, shape[i], &nbits))
+            return LMC_ERR_ARG;
+    if (st_multiply_overflows(nbits, lmc_dtype_nbits(given->dtype), &nbits))
+        return LMC_ERR_ARG;
+    tensor.nbytes = nbits / 8;
+    if (nbits % 8 != 0 || (tensor.nbytes > 0 && !given->data && !given->read))
+        return LMC_ERR_ARG;
+    writer_tensor *const list =
         grow_list(writer, writer->tensors, writer->tensor_count, &writer->tensor_capacity, sizeof *list);
     if (!list)
         return LMC_ERR_NOMEM;
@@ -136,7 +157,7 @@ static lmc_status add_tensor(lmc_st_writer *writer, const char *name, size_t nam
 lmc_status lmc_st_writer_add(lmc_st_writer *writer, const char *name, size_t name_nbytes, lmc_dtype dtype,
                              const uint64_t *shape, size_t rank, const void *data)
 {
-    const st_writer_tensor tensor = {.dtype = dtype, .rank = rank, .data = data};
+    const writer_tensor tensor = {.dtype = dtype, .rank = rank, .data = data};
     return add_tensor(writer, name, name_nbytes, shape, &tensor);
 }
 
@@ -144,7 +165,7 @@ lmc_status lmc_st_writer_add_from(lmc_st_writer *writer, const char *name, size_
                                   lmc_dtype dtype, const uint64_t *shape, size_t rank, lmc_read_fn read,
                                   void *user)
 {
-    const st_writer_tensor tensor = {.dtype = dtype, .rank = rank, .read = read, .user = user};
+    const writer_tensor tensor = {.dtype = dtype, .rank = rank, .read = read, .user = user};
     return !read ? LMC_ERR_ARG : add_tensor(writer, name, name_nbytes, shape, &tensor);
 }
 
@@ -167,8 +188,8 @@ static unsigned dtype_rank(lmc_dtype dtype)
 
 static int compare_tensors(const void *left, const void *right)
 {
-    const st_writer_tensor *const a = *(const st_writer_tensor *const *)left;
-    const st_writer_tensor *const b = *(const st_writer_tensor *const *)right;
+    const writer_tensor *const a = *(const writer_tensor *const *)left;
+    const writer_tensor *const b = *(const writer_tensor *const *)right;
     const unsigned a_rank = dtype_rank(a->dtype);
     const unsigned b_rank = dtype_rank(b->dtype);
     if (a_rank != b_rank)
@@ -178,12 +199,86 @@ static int compare_tensors(const void *left, const void *right)
     return order != 0 ? order : (a->name.nbytes > b->name.nbytes) - (a->name.nbytes < b->name.nbytes);
 }
 
+/* ---- the header ---- */
+
+/* The whole text, padded so that the data begins at a multiple of 8. *data_nbytes: of all tensors. */
+static void put_header(st_json_out *out, const lmc_st_writer *writer, const writer_tensor *const *order,
+                       uint64_t *data_nbytes)
+{
+    static const char metadata[] = "__metadata__";
+    uint64_t begin = 0;
+    st_json_put_open(out, '{');
+    if (writer->metadata_count > 0) {
+        st_json_put_string(out, metadata, sizeof metadata - 1);
+        st_json_put_colon(out);
+        st_json_put_open(out, '{');
+        for (size_t i = 0; i < writer->metadata_count; i++) {
+            const writer_entry *const entry = &writer->metadata[i];
+            st_json_put_string(out, entry->key.bytes, entry->key.nbytes);
+            st_json_put_colon(out);
+            st_json_put_string(out, entry->value.bytes, entry->value.nbytes);
+        }
+        st_json_put_close(out, '}');
+    }
+    for (size_t i = 0; i < writer->tensor_count; i++) {
+        const writer_tensor *const tensor = order[i];
+        st_json_put_string(out, tensor->name.bytes, tensor->name.nbytes);
+        st_json_put_colon(out);
+        st_header_put_dtype(out, tensor->dtype);
+        for (size_t j = 0; j < tensor->rank; j++)
+            st_json_put_u64(out, tensor->shape[j]);
+        st_header_put_place(out, begin, begin + tensor->nbytes);
+        st_json_put_close(out, '}');
+        begin += tensor->nbytes;
+    }
+    st_header_put_end(out);
+    *data_nbytes = begin;
+}
+
+/* The header of a safetensors file with the tensors of `order`, in that order. Errors: NOMEM; ARG for a name or key
+ * that stands twice or metadata that mark an archive; LIMIT. Free with st_header_free() in every case. */
+static lmc_status make_header(const lmc_st_writer *writer, const writer_tensor *const *order,
+                              st_header *header, lmc_st_diag *diag)
+{
+    st_json_out out = {0};
+    uint64_t data_nbytes = 0;
+    uint64_t sum = 0;
+    char version[ST_METADATA_VERSION_NBYTES];
+    for (size_t i = 0; i < writer->tensor_count; i++)
+        if (st_add_overflows(sum, writer->tensors[i].nbytes, &sum) ||
+            sum > INT64_MAX - LMC_ST_HEADER_NBYTES_MAX - 8) /* the file's size fits 63 bits */
+            return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the tensors do not fit a file");
+    put_header(&out, writer, order, &data_nbytes);
+    if (out.nbytes > LMC_ST_HEADER_NBYTES_MAX)
+        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the header would exceed %u bytes",
+                       (unsigned)LMC_ST_HEADER_NBYTES_MAX);
+    unsigned char *const text = st_allocate(&writer->memory, out.nbytes);
+    if (!text)
+        return st_fail_nomem(diag);
+    out = (st_json_out){.dst = text, .capacity = out.nbytes};
+    put_header(&out, writer, order, &data_nbytes);
+    const st_header_text source = {
+        .text = text, .nbytes = out.nbytes, .offset = 8, .data_nbytes = data_nbytes};
+    lmc_status status = st_header_parse(header, &writer->memory, &source, diag);
+    /* names and keys are the caller's: a repeated one is the request's fault */
+    if (status == LMC_ERR_HEADER)
+        return diag->status = LMC_ERR_ARG;
+    if (status != LMC_OK)
+        return status;
+    /* metadata that says "archive" would make the plain file one that no reader opens */
+    const int is_marked = st_metadata_is_marked(header, version, &status);
+    if (status != LMC_OK)
+        return st_fail_nomem(diag);
+    return is_marked ? st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                               "the metadata (format, lmc_archive) are those of an LMC archive")
+                     : LMC_OK;
+}
+
 /* ---- writing ---- */
 
 /* One call of lmc_st_writer_write(): tensor i of the header is order[i]. */
 typedef struct write_call {
-    const lmc_st_writer *writer;
-    const st_writer_tensor **order;
+    const writer_tensor **order;
     st_header header;
 } write_call;
 
@@ -191,7 +286,7 @@ static lmc_status read_tensor(const st_source *source, size_t index, uint64_t of
                               size_t nbytes, lmc_st_diag *diag)
 {
     const write_call *const call = source->owner;
-    const st_writer_tensor *const tensor = call->order[index];
+    const writer_tensor *const tensor = call->order[index];
     if (nbytes == 0)
         return LMC_OK; /* there may be neither data nor anything to read */
     if (!tensor->read) {
@@ -206,115 +301,79 @@ static lmc_status read_tensor(const st_source *source, size_t index, uint64_t of
     return st_source_blame(source, index, status, diag);
 }
 
-static lmc_status begin_write(write_call *call, const lmc_st_writer *writer, st_source *source,
-                              lmc_st_diag *diag)
-{
-    memset(call, 0, sizeof *call);
-    call->writer = writer;
-    call->order = st_allocate(&writer->memory, (writer->tensor_count + 1) * sizeof *call->order);
-    if (!call->order)
-        return st_fail_nomem(diag);
-    for (size_t i = 0; i < writer->tensor_count; i++)
-        call->order[i] = &writer->tensors[i];
-    qsort(call->order, writer->tensor_count, sizeof *call->order, compare_tensors);
-    const lmc_status status = st_writer_make_header(writer, call->order, &call->header, diag);
-    *source = (st_source){.header = &call->header,
-                          .file_nbytes = 8 + call->header.text_nbytes + call->header.data_nbytes,
-                          .owner = call,
-                          .read = read_tensor};
-    return status;
-}
-
-static void end_write(write_call *call)
-{
-    st_header_free(&call->header);
-    st_release(&call->writer->memory, call->order);
-}
-
-/* ---- as an archive ---- */
-
-static lmc_status write_archive(const st_source *source, const os_place *out, const st_call *call)
-{
-    return st_convert_source(source, out, &call->options, call->result, call->diag);
-}
-
-/* ---- as a plain file ---- */
-
-static lmc_status copy_tensor(const st_source *source, size_t index, const st_call *call,
-                              const os_output *output, unsigned char *piece)
+static lmc_status write_plain(const st_source *source, const os_output *output, const st_call *call)
 {
     const lmc_st_options *const options = &call->options;
     const st_header *const header = source->header;
-    const uint64_t nbytes = st_source_tensor_nbytes(source, index);
-    const uint64_t place = 8 + header->text_nbytes + header->tensors[index].begin;
-    for (uint64_t at = 0; at < nbytes; at += PIECE_NBYTES) {
-        const size_t length = nbytes - at < PIECE_NBYTES ? (size_t)(nbytes - at) : PIECE_NBYTES;
-        if (st_is_cancelled(options->cancel))
-            return st_fail_cancelled(call->diag);
-        ST_TRY(source->read(source, index, at, piece, length, call->diag));
-        ST_TRY(os_output_write(output, place + at, piece, length, call->diag));
-        if (options->progress)
-            options->progress(options->user, header->tensors[index].begin + at + length, header->data_nbytes);
-    }
-    return LMC_OK;
-}
-
-static lmc_status copy_contents(const st_source *source, const st_call *call, const os_output *output)
-{
-    const st_header *const header = source->header;
-    unsigned char *const piece = st_allocate(call->options.allocator, PIECE_NBYTES);
+    unsigned char *const piece = st_allocate(options->allocator, PIECE_NBYTES);
     if (!piece)
         return st_fail_nomem(call->diag);
     lmc_status status = st_header_write(output, header->text, header->text_nbytes, call->diag);
-    for (size_t i = 0; i < header->tensor_count && status == LMC_OK; i++)
-        status = copy_tensor(source, i, call, output, piece);
-    st_release(call->options.allocator, piece);
+    for (size_t i = 0; i < header->tensor_count && status == LMC_OK; i++) {
+        const st_tensor *const tensor = &header->tensors[i];
+        size_t length = 0;
+        for (uint64_t at = tensor->begin; at < tensor->end && status == LMC_OK; at += length) {
+            length = tensor->end - at < PIECE_NBYTES ? (size_t)(tensor->end - at) : PIECE_NBYTES;
+            status = st_is_cancelled(options->cancel)
+                         ? st_fail_cancelled(call->diag)
+                         : source->read(source, i, at - tensor->begin, piece, length, call->diag);
+            if (status == LMC_OK)
+                status = os_output_write(output, 8 + header->text_nbytes + at, piece, length, call->diag);
+            if (status == LMC_OK && options->progress)
+                options->progress(options->user, at + length, header->data_nbytes);
+        }
+    }
+    st_release(options->allocator, piece);
     return status;
 }
 
-static lmc_status write_plain(const st_source *source, const os_place *out, const st_call *call)
-{
-    const lmc_st_options *const options = &call->options;
-    os_output output;
-    ST_TRY(os_output_open(&output, options, out, NULL, 1, call->diag));
-    ST_TRY(os_output_close(&output, options, copy_contents(source, call, &output), call->diag));
-    call->result->file_nbytes = source->file_nbytes;
-    call->result->stored_nbytes = source->file_nbytes;
-    call->result->tensor_count = source->header->tensor_count;
-    return LMC_OK;
-}
-
-/* ---- the calls ---- */
-
-typedef lmc_status (*write_function)(const st_source *source, const os_place *out, const st_call *call);
-
-static lmc_status write_as(write_function function, const lmc_st_writer *writer, const char *out_path,
+static lmc_status write_as(int is_archive, const lmc_st_writer *writer, const char *out_path,
                            const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     st_call call;
-    write_call write;
-    st_source source;
     lmc_status status = st_call_begin(&call, out_path, options, result, diag);
     if (status != LMC_OK)
         return st_call_end(&call, status);
     call.options.allocator = &writer->memory;
-    status = begin_write(&write, writer, &source, call.diag);
-    if (status == LMC_OK) {
-        const os_place out = os_place_of(out_path);
-        status = function(&source, &out, &call);
+    write_call write = {
+        .order = st_allocate_array(&writer->memory, writer->tensor_count + 1, sizeof *write.order)};
+    for (size_t i = 0; i < writer->tensor_count && write.order; i++)
+        write.order[i] = &writer->tensors[i];
+    if (write.order)
+        qsort(write.order, writer->tensor_count, sizeof *write.order, compare_tensors);
+    status =
+        write.order ? make_header(writer, write.order, &write.header, call.diag) : st_fail_nomem(call.diag);
+    const st_source source = {.header = &write.header,
+                              .file_nbytes = 8 + write.header.text_nbytes + write.header.data_nbytes,
+                              .owner = &write,
+                              .read = read_tensor};
+    const os_place out = os_place_of(out_path);
+    if (status == LMC_OK && is_archive) {
+        status = st_convert_source(&source, &out, &call.options, call.result, call.diag);
+    } else if (status == LMC_OK) {
+        os_output output;
+        status = os_output_open(&output, &call.options, &out, NULL, 1, call.diag);
+        if (status == LMC_OK)
+            status = os_output_close(&output, &call.options, write_plain(&source, &output, &call), call.diag);
+        if (status == LMC_OK) {
+            call.result->file_nbytes = source.file_nbytes;
+            call.result->stored_nbytes = source.file_nbytes;
+            call.result->tensor_count = source.header->tensor_count;
+        }
     }
-    end_write(&write);
+    st_header_free(&write.header);
+    st_release(&writer->memory, write.order);
     return st_call_end(&call, status);
 }
 
 lmc_status lmc_st_writer_write(const lmc_st_writer *writer, const char *out_path,
                                const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
-    return write_as(write_archive, writer, out_path, options, result, diag);
+    return write_as(1, writer, out_path, options, result, diag);
 }
 
 lmc_status lmc_st_writer_write_plain(const lmc_st_writer *writer, const char *out_path,
                                      const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
-    return write_as(write_plain, writer, out_path, options, result, diag);
+    return write_as(0, writer, out_path, options, result, diag);
 }

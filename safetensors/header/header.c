@@ -1,10 +1,11 @@
 /*
- * header.c - the two passes over a header, the table of names, and the rules that tensors must obey together.
+ * header.c - the two passes over a header, the table of names, and the rules that tensors must obey together; and the
+ * entries of a header that is written.
  */
 #include "safetensors/header/header.h"
 
-#include "safetensors/os/file.h"
-
+#include <cJSON.h>
+#include <stdio.h>
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
@@ -83,9 +84,45 @@ int st_header_find(const st_header *header, st_string name, size_t *index)
     return st_names_find(&header->index, name_at, header, name, index);
 }
 
+static st_string view_name_at(const void *owner, size_t index)
+{
+    const st_view *const view = &((const st_views *)owner)->list[index];
+    return (st_string){view->name, view->name_nbytes};
+}
+
+st_listed st_header_listed(const st_header *header, size_t index)
+{
+    const st_views *const views = &header->views;
+    if (index < header->tensor_count) {
+        const st_tensor *const tensor = &header->tensors[index];
+        const st_view *const view = st_views_find(views, index);
+        /* the first of several views of a storage may be all of it, as its entry says */
+        st_shape shape = st_header_shape(header, tensor);
+        int is_stored = view && !view->note && view->dtype == tensor->dtype && view->rank == tensor->rank &&
+                        st_view_is_whole(view, tensor->end - tensor->begin);
+        for (unsigned i = 0; is_stored && i < tensor->rank; i++)
+            is_stored = view->shape[i] == st_shape_next(&shape);
+        return (st_listed){index, is_stored ? NULL : view, st_header_name(header, index)};
+    }
+    const size_t number = index - header->tensor_count;
+    return (st_listed){views->list[number].tensor, &views->list[number], view_name_at(views, number)};
+}
+
+int st_header_find_listed(const st_header *header, st_string name, size_t *index)
+{
+    const st_views *const views = &header->views;
+    if (st_header_find(header, name, index))
+        return 1;
+    if (views->named_count == 0 || !st_names_find(&views->index, view_name_at, views, name, index))
+        return 0;
+    *index += header->tensor_count;
+    return 1;
+}
+
 void st_header_free(st_header *header)
 {
     if (header->memory && !header->is_shared) {
+        st_views_free(&header->views, header->memory);
         st_release(header->memory, header->text);
         st_release(header->memory, header->tensors);
         st_release(header->memory, header->dims);
@@ -102,7 +139,7 @@ void st_header_free(st_header *header)
 /* The shortest pair of `__metadata__` is "":"" and a comma; a tensor's entry is longer. */
 _Static_assert(LMC_ST_HEADER_NBYTES_MAX / 6 <= ST_NAMES_COUNT_MAX, "keys of a header fit a table of names");
 
-/* Text offsets of faults count from the begin of the file. */
+/* Text offsets of faults count from the start of the file. */
 static lmc_status scan_text(st_scan *scan, const st_header *header, uint64_t text_offset, lmc_st_diag *diag)
 {
     scan->json = (st_json){.text = header->text, .nbytes = header->text_nbytes};
@@ -128,17 +165,6 @@ static lmc_status refuse_tensor(const st_header *header, const st_tensor *tensor
 }
 
 /* ---- duplicates ---- */
-
-static lmc_status check_names(st_header *header, uint64_t text_offset, lmc_st_diag *diag)
-{
-    size_t duplicate = ST_NO_DUPLICATE;
-    if (st_names_build(&header->index, header->memory, name_at, header, header->tensor_count,
-                       os_unforeseen_u64(), &duplicate) != LMC_OK)
-        return st_fail_nomem(diag);
-    return duplicate == ST_NO_DUPLICATE ? LMC_OK
-                                        : refuse_tensor(header, &header->tensors[duplicate], text_offset,
-                                                        "two tensors have this name", diag);
-}
 
 static st_string key_at(const void *owner, size_t index)
 {
@@ -181,17 +207,6 @@ static int compare_places(const void *left, const void *right)
     if (a->end != b->end)
         return a->end < b->end ? -1 : 1;
     return a->raw_name.offset < b->raw_name.offset ? -1 : 1;
-}
-
-/* Most files list their tensors in the order of their data already. */
-static void sort_by_place(st_header *header)
-{
-    for (size_t i = 1; i < header->tensor_count; i++) {
-        if (compare_places(&header->tensors[i - 1], &header->tensors[i]) > 0) {
-            qsort(header->tensors, header->tensor_count, sizeof *header->tensors, compare_places);
-            return;
-        }
-    }
 }
 
 /* Why place, shape and dtype of a tensor contradict each other, or the end of the tensor before it; NULL if they do
@@ -241,6 +256,35 @@ static lmc_status check_layout(const st_header *header, const st_header_text *so
                          (unsigned long long)(data_nbytes - end));
 }
 
+/* ---- views ---- */
+
+static lmc_status read_views(st_header *header, uint64_t text_offset, lmc_st_diag *diag)
+{
+    st_views *const views = &header->views;
+    st_views_fault fault = {0};
+    size_t duplicate = ST_NO_DUPLICATE;
+    const st_scan scanned = {.json = {.text = header->text, .nbytes = header->text_nbytes},
+                             .tensors = header->tensors,
+                             .tensor_count = header->tensor_count};
+    lmc_status status = st_views_read(views, header->memory, &scanned, &fault);
+    if (status == LMC_ERR_HEADER)
+        return refuse_tensor(header, &header->tensors[fault.tensor], text_offset, fault.text, diag);
+    if (status == LMC_OK && views->named_count > 0)
+        status = st_names_build(&views->index, header->memory, view_name_at, views, views->named_count,
+                                os_unforeseen_u64(), &duplicate);
+    if (status != LMC_OK)
+        return st_fail_nomem(diag);
+    for (size_t i = 0; i < views->named_count && duplicate == ST_NO_DUPLICATE; i++) {
+        size_t found = 0;
+        if (st_header_find(header, view_name_at(views, i), &found))
+            duplicate = i;
+    }
+    return duplicate == ST_NO_DUPLICATE
+               ? LMC_OK
+               : refuse_tensor(header, &header->tensors[views->list[duplicate].tensor], text_offset,
+                               "another tensor has the name of a view", diag);
+}
+
 /* ---- all of it ---- */
 
 lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const st_header_text *source,
@@ -250,7 +294,8 @@ lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const
                           .index.memory = memory,
                           .text = source->text,
                           .text_nbytes = source->nbytes,
-                          .data_nbytes = source->data_nbytes};
+                          .data_nbytes = source->data_nbytes,
+                          .has_views = source->has_views};
     st_scan counted = {.tensors = NULL};
     ST_TRY(scan_text(&counted, header, source->offset, diag));
     /* Arrays of the counted sizes; one more element each, so that none is empty, and what header/scan.h asks for. */
@@ -273,19 +318,99 @@ lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const
     header->metadata_at[filled.metadata_string_count] = (uint32_t)filled.metadata_nbytes;
     header->metadata_count = filled.metadata_string_count / 2;
     ST_TRY(check_metadata_keys(header, source->offset, diag));
-    sort_by_place(header);
-    ST_TRY(check_names(header, source->offset, diag));
-    return check_layout(header, source, diag);
+    int is_sorted = 1; /* most files list their tensors in the order of their data already */
+    for (size_t i = 1; i < header->tensor_count && is_sorted; i++)
+        is_sorted = compare_places(&header->tensors[i - 1], &header->tensors[i]) <= 0;
+    if (!is_sorted)
+        qsort(header->tensors, header->tensor_count, sizeof *header->tensors, compare_places);
+    size_t duplicate = ST_NO_DUPLICATE;
+    if (st_names_build(&header->index, memory, name_at, header, header->tensor_count, os_unforeseen_u64(),
+                       &duplicate) != LMC_OK)
+        return st_fail_nomem(diag);
+    if (duplicate != ST_NO_DUPLICATE)
+        return refuse_tensor(header, &header->tensors[duplicate], source->offset,
+                             "two tensors have this name", diag);
+    ST_TRY(check_layout(header, source, diag));
+    return source->has_views ? read_views(header, source->offset, diag) : LMC_OK;
 }
 
 int st_header_share(st_header *header, const lmc_allocator *memory, const st_header_text *source,
                     const st_header *other)
 {
-    if (other->data_nbytes != source->data_nbytes || other->text_nbytes != source->nbytes ||
-        memcmp(other->text, source->text, source->nbytes) != 0)
+    if (other->data_nbytes != source->data_nbytes || other->has_views != source->has_views ||
+        other->text_nbytes != source->nbytes || memcmp(other->text, source->text, source->nbytes) != 0)
         return 0;
     st_release(memory, source->text);
     *header = *other;
     header->is_shared = 1;
     return 1;
+}
+
+/* ---- the marks of an archive ---- */
+
+/* A larger map is not looked at: an archive's own is smaller, and cJSON needs up to 20 times its bytes. */
+#define METADATA_NBYTES_MAX 4096
+
+int st_metadata_is_marked(const st_header *header, char *version, lmc_status *status)
+{
+    static const char nul[] = "\\u0000"; /* it would end a string of C before its end */
+    const char *const text = (const char *)header->text + header->metadata.offset;
+    const size_t nbytes = header->metadata.nbytes;
+    *status = LMC_OK;
+    if (nbytes == 0 || nbytes > METADATA_NBYTES_MAX)
+        return 0;
+    for (size_t i = 0; i + sizeof nul - 1 <= nbytes; i++)
+        if (memcmp(text + i, nul, sizeof nul - 1) == 0)
+            return 0;
+    cJSON *const map = cJSON_ParseWithLength(text, nbytes);
+    if (!map) {
+        *status = LMC_ERR_NOMEM; /* the text was checked: nothing else can be wrong */
+        return 0;
+    }
+    const char *const format = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, "format"));
+    const char *const found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, "lmc_archive"));
+    const int is_marked = format && strcmp(format, "lmc") == 0 && found;
+    if (is_marked)
+        snprintf(version, ST_METADATA_VERSION_NBYTES, "%s", found);
+    cJSON_Delete(map);
+    return is_marked;
+}
+
+/* ---- writing ---- */
+
+/* Text that holds its own commas. */
+static void put_text(st_json_out *out, const char *text)
+{
+    out->needs_comma = 0;
+    st_json_put_raw(out, text, strlen(text));
+    out->needs_comma = 0;
+}
+
+void st_header_put_dtype(st_json_out *out, lmc_dtype dtype)
+{
+    put_text(out, "{\"dtype\":\"");
+    put_text(out, lmc_dtype_name(dtype));
+    put_text(out, "\",\"shape\":[");
+}
+
+void st_header_put_place(st_json_out *out, uint64_t begin, uint64_t end)
+{
+    put_text(out, "],\"data_offsets\":[");
+    st_json_put_u64(out, begin);
+    st_json_put_u64(out, end);
+    st_json_put_close(out, ']');
+}
+
+void st_header_put_end(st_json_out *out)
+{
+    st_json_put_close(out, '}');
+    st_json_put_spaces(out, 8);
+}
+
+lmc_status st_header_write(const os_output *output, const void *text, size_t nbytes, lmc_st_diag *diag)
+{
+    unsigned char length[8];
+    st_store_u64(length, nbytes);
+    ST_TRY(os_output_write(output, 0, length, sizeof length, diag));
+    return os_output_write(output, sizeof length, text, nbytes, diag);
 }

@@ -5,15 +5,16 @@
  * integers into doubles, cuts names at a NUL, compares keys without case and makes a node of 64 bytes out
  * of every "0,". So nothing is built before a first pass has checked the whole text and counted what it
  * holds; a second pass fills arrays of exactly that size, which with the text take less than four times its
- * bytes, whatever it says. cJSON is handed only what header/metadata.c reads: a map of strings that has been
- * checked and whose size is bounded.
+ * bytes, whatever it says. cJSON is handed `__metadata__` alone, once that was found to be a small map
+ * of strings without repeated keys.
  */
 #ifndef LMC_SAFETENSORS_HEADER_HEADER_H
 #define LMC_SAFETENSORS_HEADER_HEADER_H
 
-#include "safetensors/common/common.h"
+#include "safetensors/common/st_common.h"
 #include "safetensors/header/name_table.h"
-#include "safetensors/header/scan.h"
+#include "safetensors/header/views.h"
+#include "safetensors/os/file.h"
 
 typedef struct st_header {
     unsigned char *text;
@@ -29,7 +30,9 @@ typedef struct st_header {
     char *metadata_bytes;  /* unescaped, each with a NUL behind it */
     size_t metadata_count; /* pairs */
     uint64_t data_nbytes;
+    st_views views; /* of the header of another file than a safetensors file */
     const lmc_allocator *memory;
+    int has_views; /* 1: they were looked for */
     int is_shared; /* what it points to belongs to another one */
 } st_header;
 
@@ -40,6 +43,7 @@ typedef struct st_header_text {
     uint64_t offset;      /* of the text in its file: offsets of faults count from here */
     uint64_t data_nbytes; /* the data region, which the tensors must cover without hole or overlap */
     int may_be_short;     /* 1: it may end before the tensors do, or after them */
+    int has_views;        /* 1: the key "views" of an entry is read; 0: it means nothing */
 } st_header_text;
 
 /* Reads a header; the text's ownership passes to *header in every case. Errors: HEADER, LIMIT, TRUNCATED
@@ -77,5 +81,43 @@ int st_header_same_shape(const st_header *a, size_t a_index, const st_header *b,
 
 /* Returns 1 and sets *index, or returns 0. */
 int st_header_find(const st_header *header, st_string name, size_t *index);
+
+/* The listing: what a file has for those who read it. It begins with the tensors, which have their numbers there. */
+static inline size_t st_header_listed_count(const st_header *header)
+{
+    return header->tensor_count + header->views.named_count;
+}
+
+/* A tensor of the listing. */
+typedef struct st_listed {
+    size_t tensor;       /* the stored one */
+    const st_view *view; /* NULL: it is just that */
+    st_string name;
+} st_listed;
+
+/* index: below st_header_listed_count(). */
+st_listed st_header_listed(const st_header *header, size_t index);
+
+/* Finds a tensor of the listing by its name. Returns 1 and sets *index, or returns 0. */
+int st_header_find_listed(const st_header *header, st_string name, size_t *index);
+
+#define ST_METADATA_VERSION_NBYTES 16
+
+/* 1 if `__metadata__` has the marks of an archive, as no large map has, and none with a NUL in a key or value. version
+ * gets the value of `lmc_archive`, NUL-terminated, cut to its ST_METADATA_VERSION_NBYTES. Error: NOMEM as *status. */
+int st_metadata_is_marked(const st_header *header, char *version, lmc_status *status);
+
+/* ---- writing ---- */
+
+/* The entry of a tensor stands behind its name and a colon: between the two calls, the caller puts the dimensions, and
+ * at the end its bracket. */
+void st_header_put_dtype(st_json_out *out, lmc_dtype dtype);
+void st_header_put_place(st_json_out *out, uint64_t begin, uint64_t end);
+
+/* Ends the header, with spaces so that its length is a multiple of 8. */
+void st_header_put_end(st_json_out *out);
+
+/* Writes the length of a header and its text to the start of an output. Error: as os_output_write(). */
+lmc_status st_header_write(const os_output *output, const void *text, size_t nbytes, lmc_st_diag *diag);
 
 #endif

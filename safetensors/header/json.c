@@ -1,10 +1,11 @@
 /*
- * json.c - the scanner: strings, numbers, and values that are skipped.
+ * json.c - the scanner: strings, numbers, and values that are skipped; and the writer.
  */
 #include "safetensors/header/json.h"
 
-#include "safetensors/common/text.h"
+#include "safetensors/common/st_text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static int fail(st_json *json, const char *fault)
@@ -90,20 +91,18 @@ static size_t read_escape(const unsigned char *src, size_t nbytes, uint32_t *cod
     return 12;
 }
 
-/* ASCII that stands for itself: nearly everything in names. */
-static int is_plain(unsigned char byte)
-{
-    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
-}
-
 int st_json_string(st_json *json, st_span *raw)
 {
     if (!st_json_take(json, '"', "a string is expected"))
         return 0;
     const size_t start = json->at - 1;
     for (;;) {
-        while (json->at < json->nbytes && is_plain(json->text[json->at]))
-            json->at++;
+        for (; json->at < json->nbytes;
+             json->at++) { /* ASCII that stands for itself: nearly everything in names */
+            const unsigned char byte = json->text[json->at];
+            if (byte < 0x20 || byte >= 0x80 || byte == '"' || byte == '\\')
+                break;
+        }
         const unsigned char *const src = json->text + json->at;
         const size_t left = json->nbytes - json->at;
         uint32_t code_point = 0;
@@ -230,19 +229,6 @@ static int skip_number(st_json *json)
     return 1;
 }
 
-static int skip_word(st_json *json)
-{
-    static const char *const words[] = {"true", "false", "null"};
-    for (size_t i = 0; i < 3; i++) {
-        const size_t length = strlen(words[i]);
-        if (json->nbytes - json->at >= length && memcmp(json->text + json->at, words[i], length) == 0) {
-            json->at += length;
-            return 1;
-        }
-    }
-    return fail(json, "a value is expected");
-}
-
 static int skip_container(st_json *json, unsigned depth)
 {
     const int is_object = json->text[json->at] == '{';
@@ -265,6 +251,7 @@ static int skip_container(st_json *json, unsigned depth)
 /* Recursion is bounded by `depth`, which the caller limits. */
 int st_json_skip_value(st_json *json, unsigned depth)
 {
+    static const char *const words[] = {"true", "false", "null"};
     st_span raw;
     st_json_skip_space(json);
     const int byte = peek(json);
@@ -274,5 +261,99 @@ int st_json_skip_value(st_json *json, unsigned depth)
         return st_json_string(json, &raw);
     if (byte == '-' || is_digit(byte))
         return skip_number(json);
-    return skip_word(json);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const size_t length = strlen(words[i]);
+        if (json->nbytes - json->at >= length && memcmp(json->text + json->at, words[i], length) == 0) {
+            json->at += length;
+            return 1;
+        }
+    }
+    return fail(json, "a value is expected");
+}
+
+/* ---- writing ---- */
+
+static void put(st_json_out *out, const void *src, size_t nbytes)
+{
+    if (out->dst && out->nbytes + nbytes <= out->capacity)
+        memcpy(out->dst + out->nbytes, src, nbytes);
+    out->nbytes += nbytes;
+}
+
+static void put_comma(st_json_out *out)
+{
+    if (out->needs_comma)
+        put(out, ",", 1);
+    out->needs_comma = 1;
+}
+
+void st_json_put_open(st_json_out *out, char bracket)
+{
+    put_comma(out);
+    put(out, &bracket, 1);
+    out->needs_comma = 0;
+}
+
+void st_json_put_close(st_json_out *out, char bracket)
+{
+    put(out, &bracket, 1);
+    out->needs_comma = 1;
+}
+
+void st_json_put_raw(st_json_out *out, const void *text, size_t nbytes)
+{
+    put_comma(out);
+    put(out, text, nbytes);
+}
+
+void st_json_put_string(st_json_out *out, const char *bytes, size_t nbytes)
+{
+    static const char letters[] = "btnvfr"; /* of 8 to 13; JSON has none for 11 */
+    put_comma(out);
+    put(out, "\"", 1);
+    for (size_t i = 0; i < nbytes; i++) {
+        size_t plain = 0;
+        char escaped[8];
+        while (i + plain < nbytes && (unsigned char)bytes[i + plain] >= 0x20 && bytes[i + plain] != '"' &&
+               bytes[i + plain] != '\\')
+            plain++;
+        put(out, bytes + i, plain);
+        i += plain;
+        if (i == nbytes)
+            break;
+        const unsigned char byte = (unsigned char)bytes[i];
+        if (byte == '"' || byte == '\\')
+            snprintf(escaped, sizeof escaped, "\\%c", byte);
+        else if (byte >= 8 && byte <= 13 && byte != 11)
+            snprintf(escaped, sizeof escaped, "\\%c", letters[byte - 8]);
+        else
+            snprintf(escaped, sizeof escaped, "\\u%04x", byte);
+        put(out, escaped, strlen(escaped));
+    }
+    put(out, "\"", 1);
+}
+
+void st_json_put_u64(st_json_out *out, uint64_t value)
+{
+    char digits[24];
+    put_comma(out);
+    put(out, digits, (size_t)snprintf(digits, sizeof digits, "%llu", (unsigned long long)value));
+}
+
+void st_json_put_colon(st_json_out *out)
+{
+    put(out, ":", 1);
+    out->needs_comma = 0;
+}
+
+void st_json_put_key(st_json_out *out, const char *key)
+{
+    st_json_put_string(out, key, strlen(key));
+    st_json_put_colon(out);
+}
+
+void st_json_put_spaces(st_json_out *out, unsigned unit)
+{
+    while (out->nbytes % unit != 0)
+        put(out, " ", 1);
 }

@@ -1,6 +1,6 @@
 /*
- * json.h - a strict scanner of JSON text: it accepts RFC 8259 and nothing else, reads integers as
- * integers and never allocates. It knows nothing of safetensors.
+ * json.h - JSON text. A strict scanner: it accepts RFC 8259 and nothing else, reads integers as integers and never
+ * allocates. And a writer of compact text. Neither knows anything of safetensors.
  */
 #ifndef LMC_SAFETENSORS_HEADER_JSON_H
 #define LMC_SAFETENSORS_HEADER_JSON_H
@@ -47,5 +47,32 @@ size_t st_json_unescape(const unsigned char *text, st_span raw, char *dst);
 
 /* 1 if a scanned string stands for the NUL-terminated `expected` (at most 63 bytes). */
 int st_json_string_is(const unsigned char *text, st_span raw, const char *expected);
+
+/* ---- writing ---- */
+
+/* JSON text that grows, in the form of the official package: no white space, control characters escaped. The caller
+ * measures a text first and then writes it into room of that size. All zero: empty, and only measured. */
+typedef struct st_json_out {
+    unsigned char *dst; /* NULL: the text is measured */
+    uint64_t capacity;
+    uint64_t nbytes; /* may exceed the capacity: then what is beyond it was dropped */
+    int needs_comma; /* before the next value or key */
+} st_json_out;
+
+/* A bracket: '{', '[', '}' or ']'. */
+void st_json_put_open(st_json_out *out, char bracket);
+void st_json_put_close(st_json_out *out, char bracket);
+
+/* Values, and keys, which a colon follows. Raw text stands as it is: a scanned string, an object. */
+void st_json_put_raw(st_json_out *out, const void *text, size_t nbytes);
+void st_json_put_string(st_json_out *out, const char *bytes, size_t nbytes);
+void st_json_put_u64(st_json_out *out, uint64_t value);
+void st_json_put_colon(st_json_out *out);
+
+/* A NUL-terminated key and its colon. */
+void st_json_put_key(st_json_out *out, const char *key);
+
+/* Spaces, until the length of the text is a multiple of `unit`. */
+void st_json_put_spaces(st_json_out *out, unsigned unit);
 
 #endif

@@ -5,8 +5,8 @@
 #ifndef LMC_SAFETENSORS_HEADER_NAME_TABLE_H
 #define LMC_SAFETENSORS_HEADER_NAME_TABLE_H
 
-#include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
+#include "safetensors/common/st_common.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@ static inline int st_string_equals(st_string a, st_string b)
     return a.nbytes == b.nbytes && memcmp(a.bytes, b.bytes, a.nbytes) == 0;
 }
 
-/* `seed` should not be foreseeable: strings come from strangers. */
+/* `seed` should not be foreseeable: strings come from untrusted files. */
 uint64_t st_string_hash(st_string string, uint64_t seed);
 
 /* Gives string `index` of `owner`. */

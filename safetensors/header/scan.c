@@ -19,27 +19,18 @@ static int fail_at(st_scan *scan, size_t at, const char *fault)
 
 enum { KEY_DTYPE, KEY_SHAPE, KEY_OFFSETS, KEY_OTHER };
 
-static unsigned entry_key(const st_json *json, st_span raw)
-{
-    static const char *const keys[] = {"dtype", "shape", "data_offsets"};
-    unsigned key = 0;
-    while (key < KEY_OTHER && !st_json_string_is(json->text, raw, keys[key]))
-        key++;
-    return key;
-}
-
-static int parse_dtype(st_scan *scan, st_tensor *tensor)
+int st_scan_dtype(st_json *json, const char *fault, lmc_dtype *dtype)
 {
     st_span raw;
     char name[16];
-    lmc_dtype dtype = LMC_DTYPE_U8;
-    if (!st_json_string(&scan->json, &raw))
+    if (!st_json_string(json, &raw))
         return 0;
-    if (st_json_unescape(scan->json.text, raw, NULL) > sizeof name ||
-        !lmc_dtype_find(name, st_json_unescape(scan->json.text, raw, name), &dtype))
-        return fail_at(scan, raw.offset, "the dtype is unknown");
-    tensor->dtype = (uint16_t)dtype;
-    return 1;
+    if (st_json_unescape(json->text, raw, NULL) <= sizeof name &&
+        lmc_dtype_find(name, st_json_unescape(json->text, raw, name), dtype))
+        return 1;
+    json->at = raw.offset;
+    json->fault = fault;
+    return 0;
 }
 
 static int parse_shape(st_scan *scan, st_tensor *tensor)
@@ -74,32 +65,35 @@ static int parse_shape(st_scan *scan, st_tensor *tensor)
     return st_json_take(json, ']', "a ',' or ']' is expected");
 }
 
-static int parse_offsets(st_scan *scan, st_tensor *tensor)
-{
-    st_json *const json = &scan->json;
-    return st_json_take(json, '[', "data_offsets is not an array") && st_json_u64(json, &tensor->begin) &&
-           st_json_take(json, ',', "data_offsets does not hold two numbers") &&
-           st_json_u64(json, &tensor->end) &&
-           st_json_take(json, ']', "data_offsets does not hold two numbers");
-}
-
 /* Unknown keys are skipped, as the official package does; repeated ones among them mean nothing. */
 static int parse_member(st_scan *scan, st_tensor *tensor, unsigned *seen)
 {
+    static const char *const keys[] = {"dtype", "shape", "data_offsets"};
     st_json *const json = &scan->json;
     st_span raw;
+    lmc_dtype dtype = LMC_DTYPE_U8;
+    unsigned key = 0;
     if (!st_json_string(json, &raw))
         return 0;
-    const unsigned key = entry_key(json, raw);
+    while (key < KEY_OTHER && !st_json_string_is(json->text, raw, keys[key]))
+        key++;
     if (key != KEY_OTHER && (*seen & 1u << key) != 0)
         return fail_at(scan, raw.offset, "a key stands twice in an entry");
     *seen |= 1u << key;
     if (!st_json_take(json, ':', "a ':' is expected"))
         return 0;
     switch (key) {
-    case KEY_DTYPE: return parse_dtype(scan, tensor);
+    case KEY_DTYPE:
+        if (!st_scan_dtype(json, "the dtype is unknown", &dtype))
+            return 0;
+        tensor->dtype = (uint16_t)dtype;
+        return 1;
     case KEY_SHAPE: return parse_shape(scan, tensor);
-    case KEY_OFFSETS: return parse_offsets(scan, tensor);
+    case KEY_OFFSETS:
+        return st_json_take(json, '[', "data_offsets is not an array") && st_json_u64(json, &tensor->begin) &&
+               st_json_take(json, ',', "data_offsets does not hold two numbers") &&
+               st_json_u64(json, &tensor->end) &&
+               st_json_take(json, ']', "data_offsets does not hold two numbers");
     default: return st_json_skip_value(json, LMC_ST_DEPTH_MAX - ENTRY_DEPTH);
     }
 }

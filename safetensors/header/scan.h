@@ -6,7 +6,7 @@
 #ifndef LMC_SAFETENSORS_HEADER_SCAN_H
 #define LMC_SAFETENSORS_HEADER_SCAN_H
 
-#include "safetensors/common/common.h"
+#include "safetensors/common/st_common.h"
 #include "safetensors/header/json.h"
 
 /* Dimensions that are kept as numbers. A shape of more stays in the text, where a dimension may take two bytes and not
@@ -46,6 +46,9 @@ typedef struct st_scan {
     int has_metadata;
     st_span metadata; /* the object `__metadata__`; nbytes 0 if there is none */
 } st_scan;
+
+/* The name of a dtype, as an entry or a view has it. Returns 1, or 0 with json->at at it; `fault`: it is unknown. */
+int st_scan_dtype(st_json *json, const char *fault, lmc_dtype *dtype);
 
 /* Returns 1, or 0 with json.fault and json.at set. */
 int st_scan_run(st_scan *scan);

@@ -90,7 +90,7 @@ void os_tree_free(os_tree *tree);
 const os_entry *os_tree_find(const os_tree *tree, const char *path);
 const os_entry *os_tree_find_original(const os_tree *tree, const char *path, size_t suffix_nbytes);
 
-/* ---- removing (os/remove.c) ---- */
+/* ---- removing (os/folder.c) ---- */
 
 /* Removes a name in an open directory: a file, or a directory and everything in it, whatever that is. Links are
  * removed, not followed. Returns 0 or an errno. */
@@ -134,7 +134,7 @@ void os_staging_discard(os_staging *staging);
 /* Closes it and leaves it to a later run. */
 void os_staging_leave(os_staging *staging);
 
-/* ---- what is in it (os/staged.c); paths are relative to it ---- */
+/* ---- what is in it; paths are relative to it ---- */
 
 /* Opens the folder that `path` is in. Ends with os_staged_place_close(), in every case. Errors: IO, NOMEM. */
 lmc_status os_staged_place(const os_staging *staging, const char *path, os_place *place, lmc_st_diag *diag);

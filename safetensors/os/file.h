@@ -6,8 +6,8 @@
 #ifndef LMC_SAFETENSORS_OS_FILE_H
 #define LMC_SAFETENSORS_OS_FILE_H
 
-#include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
+#include "safetensors/common/st_common.h"
 
 /* One system call moves at most this much: some systems refuse or cut larger counts. */
 #define OS_IO_NBYTES_MAX ((size_t)1 << 30)
@@ -40,7 +40,7 @@ typedef struct os_input {
 /* Opens a regular file for reading; links are followed. Errors: IO, ARG for anything but a file. */
 lmc_status os_input_open(os_input *input, const char *path, lmc_st_diag *diag);
 
-/* Reads from a descriptor, which stays the caller's: a regular file at its begin is read where it is,
+/* Reads from a descriptor, which stays the caller's: a regular file at its start is read where it is,
  * anything else is copied to a temporary file first (os_spool_create). Errors: IO, CANCELLED. */
 lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag);
 
@@ -55,6 +55,14 @@ void os_close(int fd);
 /* Reads exactly nbytes at `offset`. Error: IO, also when the file has become shorter. Threads may share
  * the input. */
 lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size_t nbytes, lmc_st_diag *diag);
+
+/* *is_equal: the two have the same bytes. Errors: IO, NOMEM, CANCELLED. */
+lmc_status os_input_compare(const os_input *a, const os_input *b, const lmc_st_options *options,
+                            int *is_equal, lmc_st_diag *diag);
+
+/* The next bytes [*begin, *end) at `offset` or behind it that are not in a hole; both are the size of the input if
+ * there are none. Where the system does not tell holes, they are data. input: has a descriptor. */
+void os_input_find_data(const os_input *input, uint64_t offset, uint64_t *begin, uint64_t *end);
 
 /* Part of an input that was read at once. All zero: nothing. */
 typedef struct os_window {
@@ -120,6 +128,10 @@ lmc_status os_output_reserve(const os_output *output, uint64_t offset, uint64_t 
 lmc_status os_output_write(const os_output *output, uint64_t offset, const void *src, size_t nbytes,
                            lmc_st_diag *diag);
 
+/* Copies an input to a file that is no stream; holes stay holes. Errors: IO, NOMEM, CANCELLED. */
+lmc_status os_output_copy(const os_output *output, const os_input *input, const lmc_st_options *options,
+                          lmc_st_diag *diag);
+
 /* Closes the output. If everything was `written`, the file gets its attributes and its name first. Without
  * options->force, a file that has appeared under the name meanwhile is kept (ARG). After a failure nothing is left.
  * Returns `written` if that is a fault, else what happened here. */
@@ -133,14 +145,11 @@ int os_set_attributes(int fd, const os_attributes *attributes);
  * descriptor, or -1 with errno set. */
 int os_spool_create(void);
 
-/* ---- streams (os/stream.c) ---- */
+/* ---- streams (os/input.c) ---- */
 
 /* Writes all bytes to a descriptor; returns 0 or an errno: ECANCELED soon after *cancel (may be NULL) becomes
  * non-zero, even if nobody takes the bytes. */
 int os_write_all(int fd, const void *src, size_t nbytes, const volatile int *cancel);
-
-/* Reads up to nbytes from a descriptor, none at its end. Returns as os_write_all(). */
-int os_read_some(int fd, void *dst, size_t nbytes, const volatile int *cancel, size_t *got_nbytes);
 
 /* ---- the machine (os/machine.c) ---- */
 

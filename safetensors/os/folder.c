@@ -1,5 +1,6 @@
 /*
- * folder.c - os/folder.h. flock and renameat2 are beyond POSIX 2008 as far as the C library is concerned.
+ * folder.c - os/folder.h, and removal (os/dir.h): what is in a folder is reached from its descriptor, and no link is
+ * followed. flock and renameat2 are beyond POSIX 2008 as far as the C library is concerned.
  */
 #ifdef __linux__
 #define _GNU_SOURCE
@@ -7,6 +8,7 @@
 #define _FILE_OFFSET_BITS 64
 
 #include "safetensors/os/folder.h"
+#include "safetensors/os/dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -155,4 +157,41 @@ int os_lock_folder(int folder_fd, int is_shared, const volatile int *cancel)
 void os_unlock_folder(int folder_fd)
 {
     (void)flock(folder_fd, LOCK_UN);
+}
+
+/* ---- removing ---- */
+
+typedef struct removal {
+    int fd;
+    int os_errno; /* the first: a removal goes on after what cannot be removed */
+} removal;
+
+static int remove_one(void *user, const char *name)
+{
+    removal *const removal = user;
+    const int os_errno = os_remove_name(removal->fd, name);
+    removal->os_errno = removal->os_errno != 0 ? removal->os_errno : os_errno;
+    return 0;
+}
+
+int os_remove_contents(int fd)
+{
+    removal removal = {.fd = fd};
+    const int os_errno = os_folder_visit(fd, remove_one, &removal);
+    return removal.os_errno != 0 ? removal.os_errno : os_errno;
+}
+
+int os_remove_name(int folder_fd, const char *name)
+{
+    struct stat found;
+    if (fstatat(folder_fd, name, &found, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno;
+    if (!S_ISDIR(found.st_mode))
+        return unlinkat(folder_fd, name, 0) == 0 ? 0 : errno;
+    const int fd = os_open_writable_folder(folder_fd, name); /* a copied one may be read-only by now */
+    if (fd < 0)
+        return errno;
+    const int os_errno = os_remove_contents(fd);
+    close(fd);
+    return os_errno == 0 && unlinkat(folder_fd, name, AT_REMOVEDIR) != 0 ? errno : os_errno;
 }

@@ -1,16 +1,62 @@
 /*
- * input.c - opens and reads inputs (os/file.h); a stream is copied to a file without a name first.
+ * input.c - os/file.h: opens and reads inputs; a stream is copied to a file without a name first. Nobody may be at the
+ * other end of a stream to read or write, so the calls wait in poll() and ask there, again and again, whether they are
+ * still wanted. Linux has SEEK_DATA beyond POSIX.
  */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
 #define _FILE_OFFSET_BITS 64
 
 #include "safetensors/os/stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
 #include <unistd.h>
 
-/* Bytes of a stream that are taken at once. */
-#define STREAM_NBYTES ((size_t)1 << 16)
+/* Bytes that are taken at once of a stream, or of each of two files that are compared. */
+#define PIECE_NBYTES ((size_t)1 << 16)
+
+#define WAIT_MS 100
+
+/* ---- streams ---- */
+
+/* Returns 0 when the descriptor is ready (or broken: the next call on it will tell), or ECANCELED. */
+static int wait_until_ready(int fd, short events, const volatile int *cancel)
+{
+    struct pollfd wanted = {fd, events, 0};
+    for (;;) {
+        if (st_is_cancelled(cancel))
+            return ECANCELED;
+        const int count = poll(&wanted, 1, WAIT_MS);
+        if (count > 0 || (count < 0 && errno != EINTR))
+            return 0;
+    }
+}
+
+int os_write_all(int fd, const void *src, size_t nbytes, const volatile int *cancel)
+{
+    struct stat status;
+    /* a single write of so much does not block once poll() has said that there is room */
+    const int is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    const size_t most = is_file ? OS_IO_NBYTES_MAX : PIPE_BUF;
+    size_t done = 0;
+    while (done < nbytes) {
+        if (wait_until_ready(fd, POLLOUT, cancel) != 0)
+            return ECANCELED;
+        const size_t wanted = nbytes - done < most ? nbytes - done : most;
+        const ssize_t put = write(fd, (const char *)src + done, wanted);
+        if (put < 0 && errno != EINTR && errno != EAGAIN)
+            return errno;
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return 0;
+}
+
+/* ---- opening and closing ---- */
 
 static lmc_status refuse_kind(mode_t mode, lmc_st_diag *diag)
 {
@@ -49,24 +95,6 @@ lmc_status os_input_open(os_input *input, const char *path, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-/* Copies what `fd` still has to the temporary file. */
-static lmc_status copy_to_spool(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag)
-{
-    unsigned char piece[STREAM_NBYTES];
-    for (;;) {
-        size_t got = 0;
-        int os_errno = os_read_some(fd, piece, sizeof piece, cancel, &got);
-        if (os_errno != 0)
-            return st_fail_os(diag, os_errno, input->nbytes, "cannot read");
-        if (got == 0)
-            return LMC_OK;
-        os_errno = os_write_all(input->fd, piece, got, cancel);
-        if (os_errno != 0)
-            return st_fail_os(diag, os_errno, input->nbytes, "cannot copy the stream to a temporary file");
-        input->nbytes += got;
-    }
-}
-
 lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel, lmc_st_diag *diag)
 {
     struct stat status;
@@ -83,8 +111,22 @@ lmc_status os_input_open_fd(os_input *input, int fd, const volatile int *cancel,
     input->fd = os_spool_create();
     if (input->fd < 0)
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a temporary file for the stream");
-    lmc_status result = copy_to_spool(input, fd, cancel, diag);
-    /* the descriptor may itself become another call's input: it stands at its begin */
+    unsigned char piece[PIECE_NBYTES];
+    lmc_status result = LMC_OK;
+    for (ssize_t got = -1; got != 0 && result == LMC_OK;) {
+        int os_errno = wait_until_ready(fd, POLLIN, cancel);
+        if (os_errno == 0) {
+            got = read(fd, piece, sizeof piece);
+            os_errno = got < 0 && errno != EINTR && errno != EAGAIN ? errno : 0;
+        }
+        if (os_errno != 0)
+            result = st_fail_os(diag, os_errno, input->nbytes, "cannot read");
+        os_errno = result == LMC_OK && got > 0 ? os_write_all(input->fd, piece, (size_t)got, cancel) : 0;
+        if (os_errno != 0)
+            result = st_fail_os(diag, os_errno, input->nbytes, "cannot copy the stream to a temporary file");
+        input->nbytes += got > 0 ? (uint64_t)got : 0;
+    }
+    /* the descriptor may itself become another call's input: it stands at its start */
     if (result == LMC_OK && (fstat(input->fd, &status) != 0 || lseek(input->fd, 0, SEEK_SET) != 0))
         result = st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot read the temporary file");
     if (result == LMC_OK) {
@@ -113,18 +155,14 @@ void os_input_close(os_input *input)
     input->fd = -1;
 }
 
-static lmc_status read_from_function(const os_input *input, uint64_t offset, void *dst, size_t nbytes,
-                                     lmc_st_diag *diag)
-{
-    const lmc_status status = input->read(input->user, offset, dst, nbytes);
-    return status == LMC_OK ? LMC_OK : st_fail(diag, status, offset, "the caller's read function has failed");
-}
-
 lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size_t nbytes, lmc_st_diag *diag)
 {
     size_t done = 0;
-    if (input->read)
-        return read_from_function(input, offset, dst, nbytes, diag);
+    if (input->read) {
+        const lmc_status status = input->read(input->user, offset, dst, nbytes);
+        return status == LMC_OK ? LMC_OK
+                                : st_fail(diag, status, offset, "the caller's read function has failed");
+    }
     while (done < nbytes) {
         const size_t wanted = nbytes - done < OS_IO_NBYTES_MAX ? nbytes - done : OS_IO_NBYTES_MAX;
         const ssize_t got = pread(input->fd, (char *)dst + done, wanted, (off_t)(offset + done));
@@ -137,6 +175,42 @@ lmc_status os_input_read(const os_input *input, uint64_t offset, void *dst, size
         done += (size_t)got;
     }
     return LMC_OK;
+}
+
+lmc_status os_input_compare(const os_input *a, const os_input *b, const lmc_st_options *options,
+                            int *is_equal, lmc_st_diag *diag)
+{
+    unsigned char *const pieces = st_allocate(options->allocator, 2 * PIECE_NBYTES);
+    lmc_status status = !pieces ? st_fail_nomem(diag) : LMC_OK;
+    *is_equal = a->nbytes == b->nbytes;
+    for (uint64_t at = 0; at < a->nbytes && *is_equal && status == LMC_OK; at += PIECE_NBYTES) {
+        const size_t nbytes = a->nbytes - at < PIECE_NBYTES ? (size_t)(a->nbytes - at) : PIECE_NBYTES;
+        if (st_is_cancelled(options->cancel))
+            status = st_fail_cancelled(diag);
+        if (status == LMC_OK)
+            status = os_input_read(a, at, pieces, nbytes, diag);
+        if (status == LMC_OK)
+            status = os_input_read(b, at, pieces + PIECE_NBYTES, nbytes, diag);
+        *is_equal = status == LMC_OK && memcmp(pieces, pieces + PIECE_NBYTES, nbytes) == 0;
+    }
+    st_release(options->allocator, pieces);
+    return status;
+}
+
+void os_input_find_data(const os_input *input, uint64_t offset, uint64_t *begin, uint64_t *end)
+{
+    *begin = offset;
+    *end = input->nbytes;
+#ifdef SEEK_DATA
+    const off_t data = lseek(input->fd, (off_t)offset, SEEK_DATA);
+    const off_t hole = data < 0 ? -1 : lseek(input->fd, data, SEEK_HOLE);
+    if (data < 0 && errno == ENXIO)
+        *begin = input->nbytes;
+    if (hole >= 0) { /* the file may have grown since it was opened */
+        *begin = (uint64_t)data < input->nbytes ? (uint64_t)data : input->nbytes;
+        *end = (uint64_t)hole < input->nbytes ? (uint64_t)hole : input->nbytes;
+    }
+#endif
 }
 
 int os_input_is(const os_input *input, const char *path, int fd)

@@ -9,32 +9,26 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Number `field` of /proc/self/statm, which counts pages, in bytes; 0 if nobody tells. */
-static uint64_t statm_nbytes(unsigned field)
+/* Bytes that a limit leaves; field: of /proc/self/statm, which counts pages: what counts against it. If nobody tells,
+ * nothing does. */
+static uint64_t left_by(int limited, unsigned field)
 {
     char text[128];
     const char *at = text;
     char *end = NULL;
     uint64_t pages = 0;
-    const long page_nbytes = sysconf(_SC_PAGESIZE);
-    const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    const ssize_t got = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[got > 0 ? got : 0] = '\0';
-    for (unsigned i = 0; i <= field; i++, at = end)
-        pages = strtoull(at, &end, 10);
-    return page_nbytes > 0 ? pages * (uint64_t)page_nbytes : 0;
-}
-
-/* Bytes that a limit leaves; field: of statm, what counts against it. */
-static uint64_t left_by(int limited, unsigned field)
-{
     struct rlimit limit;
     if (getrlimit(limited, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return UINT64_MAX;
-    const uint64_t taken = statm_nbytes(field);
+    const long page_nbytes = sysconf(_SC_PAGESIZE);
+    const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    const ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    for (unsigned i = 0; i <= field; i++, at = end)
+        pages = strtoull(at, &end, 10);
+    const uint64_t taken = page_nbytes > 0 ? pages * (uint64_t)page_nbytes : 0;
     return limit.rlim_cur > taken ? limit.rlim_cur - taken : 0;
 }
 

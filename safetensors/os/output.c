@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bytes of a collected stream that are copied at once. */
-#define COPY_NBYTES ((size_t)1 << 18)
+/* Bytes that are copied at once. */
+#define COPY_NBYTES ((size_t)1 << 20)
 
 #define TEMP_PREFIX ".lmc-st-"
 #define TEMP_TRIES 100
@@ -26,12 +26,8 @@
 /* ---- files without a name ---- */
 
 /* The name under which a process reaches its own open file. */
+#define FD_PATH "/proc/self/fd/%d"
 #define FD_PATH_NBYTES 32
-
-static void show_fd_path(char *path, int fd)
-{
-    snprintf(path, FD_PATH_NBYTES, "/proc/self/fd/%d", fd);
-}
 
 /* A file without a name in `directory` (in the folder, if it is relative), that can be given one. -1: not here. */
 static int open_unnamed(int folder_fd, const char *directory, mode_t mode)
@@ -42,7 +38,7 @@ static int open_unnamed(int folder_fd, const char *directory, mode_t mode)
     struct stat status;
     if (fd < 0)
         return -1;
-    show_fd_path(fd_path, fd);
+    snprintf(fd_path, sizeof fd_path, FD_PATH, fd);
     if (stat(fd_path, &status) == 0)
         return fd;
     close(fd); /* without /proc it would stay without a name */
@@ -86,44 +82,12 @@ static void set_temp_name(char *temp_path)
              (unsigned long long)(os_unforeseen_u64() >> 16));
 }
 
-static int open_named(int folder_fd, char *temp_path, mode_t mode)
-{
-    int fd = -1;
-    for (int i = 0; i < TEMP_TRIES && fd < 0; i++) {
-        set_temp_name(temp_path);
-        fd = openat(folder_fd, temp_path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode);
-        if (fd < 0 && errno != EEXIST)
-            return -1;
-    }
-    return fd;
-}
-
 /* ---- creating ---- */
 
 static lmc_status fail_exists(lmc_st_diag *diag)
 {
     diag->os_errno = EEXIST;
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists already");
-}
-
-static lmc_status fail_same(lmc_st_diag *diag)
-{
-    return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "input and output are the same file");
-}
-
-static lmc_status check_target(const os_place *place, const os_input *input, int force, lmc_st_diag *diag)
-{
-    struct stat status;
-    const int folder_fd = folder_of(place);
-    if (fstatat(folder_fd, place->name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT ? LMC_OK : st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create");
-    const int is_dangling_link = S_ISLNK(status.st_mode) && fstatat(folder_fd, place->name, &status, 0) != 0;
-    if (!is_dangling_link && input && os_is_identity(&input->identity, &status))
-        return fail_same(diag);
-    if (!is_dangling_link && !S_ISREG(status.st_mode))
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is %s",
-                       S_ISDIR(status.st_mode) ? "a directory" : "not a regular file");
-    return force ? LMC_OK : fail_exists(diag);
 }
 
 /* Opens the file, unnamed if possible; on return temp_path holds the directory or a temporary name. */
@@ -140,7 +104,11 @@ static lmc_status create_temp(os_output *output, lmc_st_diag *diag)
         st_release(output->memory, temp_path);
         return LMC_OK;
     }
-    output->fd = open_named(folder_fd, temp_path, mode | 0600);
+    errno = EEXIST;
+    for (int i = 0; i < TEMP_TRIES && output->fd < 0 && errno == EEXIST; i++) {
+        set_temp_name(temp_path);
+        output->fd = openat(folder_fd, temp_path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode | 0600);
+    }
     if (output->fd < 0) {
         const int os_errno = errno;
         st_release(output->memory, temp_path);
@@ -150,52 +118,52 @@ static lmc_status create_temp(os_output *output, lmc_st_diag *diag)
     return LMC_OK;
 }
 
-static lmc_status open_stream(os_output *output, const os_input *input, int is_sequential, lmc_st_diag *diag)
-{
-    struct stat status;
-    if (input && fstat(output->stream_fd, &status) == 0 && os_is_identity(&input->identity, &status))
-        return fail_same(diag);
-    output->is_sequential = is_sequential;
-    if (is_sequential)
-        return LMC_OK;
-    output->fd = os_spool_create();
-    return output->fd >= 0
-               ? LMC_OK
-               : st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a temporary file for the stream");
-}
-
 lmc_status os_output_open(os_output *output, const lmc_st_options *options, const os_place *place,
                           const os_input *input, int is_sequential, lmc_st_diag *diag)
 {
+    struct stat found;
+    const int is_stream = options->out_fd >= 0;
+    const int folder_fd = folder_of(place);
     lmc_status status = LMC_OK;
     *output = (os_output){.fd = -1,
                           .place = *place,
                           .stream_fd = options->out_fd,
+                          .is_sequential = is_stream && is_sequential,
                           .cancel = options->cancel,
                           .memory = options->allocator};
     if (input)
         output->attributes = input->attributes;
-    if (output->stream_fd >= 0)
-        status = open_stream(output, input, is_sequential, diag);
-    else
-        status = check_target(place, input, options->force, diag);
-    if (status == LMC_OK && output->stream_fd < 0)
+    const int has_name = !is_stream && fstatat(folder_fd, place->name, &found, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!is_stream && !has_name && errno != ENOENT)
+        status = st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create");
+    /* a link is what it leads to; one that leads nowhere is a name that is taken */
+    const int is_dangling =
+        has_name && S_ISLNK(found.st_mode) && fstatat(folder_fd, place->name, &found, 0) != 0;
+    const int is_file = is_stream ? fstat(output->stream_fd, &found) == 0 : has_name && !is_dangling;
+    if (is_file && input && os_is_identity(&input->identity, &found))
+        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "input and output are the same file");
+    else if (is_file && !is_stream && !S_ISREG(found.st_mode))
+        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is %s",
+                         S_ISDIR(found.st_mode) ? "a directory" : "not a regular file");
+    else if (has_name && !options->force)
+        status = fail_exists(diag);
+    if (status == LMC_OK && !is_stream) {
         status = create_temp(output, diag);
+    } else if (status == LMC_OK && !is_sequential) {
+        output->fd = os_spool_create();
+        if (output->fd < 0)
+            status =
+                st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a temporary file for the stream");
+    }
     if (status != LMC_OK)
         st_diag_set_file(diag, place->path);
     return status;
 }
 
-/* The directory that os_spool_create() tries first. Static storage or the environment's. */
-static const char *spool_directory(void)
-{
-    const char *const named = getenv("TMPDIR");
-    return named && named[0] != '\0' ? named : "/var/tmp";
-}
-
 int os_spool_create(void)
 {
-    const char *const directories[] = {spool_directory(), "/var/tmp", "/tmp"};
+    const char *const named = getenv("TMPDIR");
+    const char *const directories[] = {named && named[0] != '\0' ? named : "/var/tmp", "/var/tmp", "/tmp"};
     for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
         char path[4096];
         const int length = snprintf(path, sizeof path, "%s/%sXXXXXX", directories[i], TEMP_PREFIX);
@@ -233,28 +201,54 @@ lmc_status os_output_reserve(const os_output *output, uint64_t offset, uint64_t 
     return LMC_OK;
 }
 
-static int write_at(int fd, uint64_t offset, const void *src, size_t nbytes, size_t *done)
-{
-    while (*done < nbytes) {
-        const size_t wanted = nbytes - *done < OS_IO_NBYTES_MAX ? nbytes - *done : OS_IO_NBYTES_MAX;
-        const ssize_t put = pwrite(fd, (const char *)src + *done, wanted, (off_t)(offset + *done));
-        if (put == 0 || (put < 0 && errno != EINTR))
-            return put == 0 ? EIO : errno;
-        *done += put > 0 ? (size_t)put : 0;
-    }
-    return 0;
-}
-
 lmc_status os_output_write(const os_output *output, uint64_t offset, const void *src, size_t nbytes,
                            lmc_st_diag *diag)
 {
     size_t done = 0;
-    const int os_errno = output->is_sequential ? os_write_all(output->stream_fd, src, nbytes, output->cancel)
-                                               : write_at(output->fd, offset, src, nbytes, &done);
+    int os_errno = 0;
+    if (output->is_sequential)
+        os_errno = os_write_all(output->stream_fd, src, nbytes, output->cancel);
+    while (!output->is_sequential && done < nbytes && os_errno == 0) {
+        const size_t wanted = nbytes - done < OS_IO_NBYTES_MAX ? nbytes - done : OS_IO_NBYTES_MAX;
+        const ssize_t put = pwrite(output->fd, (const char *)src + done, wanted, (off_t)(offset + done));
+        if (put == 0 || (put < 0 && errno != EINTR))
+            os_errno = put == 0 ? EIO : errno;
+        done += put > 0 ? (size_t)put : 0;
+    }
     if (os_errno == 0)
         return LMC_OK;
     st_diag_set_file(diag, output->place.path);
     return st_fail_os(diag, os_errno, offset + done, "cannot write");
+}
+
+lmc_status os_output_copy(const os_output *output, const os_input *input, const lmc_st_options *options,
+                          lmc_st_diag *diag)
+{
+    unsigned char *const piece = st_allocate(options->allocator, COPY_NBYTES);
+    lmc_status status = !piece ? st_fail_nomem(diag) : LMC_OK;
+    uint64_t end = 0; /* of the data that `at` is in */
+    for (uint64_t at = 0; status == LMC_OK; at += COPY_NBYTES) {
+        if (at >= end)
+            os_input_find_data(input, end, &at, &end);
+        if (at == input->nbytes)
+            break;
+        const size_t nbytes = end - at < COPY_NBYTES ? (size_t)(end - at) : COPY_NBYTES;
+        if (st_is_cancelled(options->cancel))
+            status = st_fail_cancelled(diag);
+        else
+            status = os_input_read(input, at, piece, nbytes, diag);
+        if (status == LMC_OK)
+            status = os_output_write(output, at, piece, nbytes, diag);
+    }
+    st_release(options->allocator, piece);
+    int os_errno = EINTR; /* it may end with a hole */
+    while (status == LMC_OK && os_errno == EINTR)
+        os_errno = ftruncate(output->fd, (off_t)input->nbytes) != 0 ? errno : 0;
+    if (status == LMC_OK && os_errno != 0) {
+        st_diag_set_file(diag, output->place.path);
+        status = st_fail_os(diag, os_errno, input->nbytes, "cannot write");
+    }
+    return status;
 }
 
 /* ---- the end ---- */
@@ -277,12 +271,25 @@ static int rename_temp(const os_place *place, const char *temp_path, int force)
     return renameat(folder_fd, temp_path, folder_fd, place->name) == 0 ? 0 : errno;
 }
 
+int os_set_attributes(int fd, const os_attributes *attributes)
+{
+    const struct timespec times[2] = {{0, UTIME_OMIT},
+                                      {(time_t)attributes->modified_s, (long)attributes->modified_ns}};
+    if (!attributes->is_known)
+        return 0;
+    if (fchmod(fd, (mode_t)attributes->permissions) != 0 && errno != EPERM)
+        return errno;
+    /* a time that a file system cannot hold is no reason to lose the output */
+    (void)futimens(fd, times);
+    return 0;
+}
+
 /* Gives the unnamed file its name; returns 0 or an errno. */
 static int link_unnamed(os_output *output, int force)
 {
     char fd_path[FD_PATH_NBYTES];
     const int folder_fd = folder_of(&output->place);
-    show_fd_path(fd_path, output->fd);
+    snprintf(fd_path, sizeof fd_path, FD_PATH, output->fd);
     if (linkat(AT_FDCWD, fd_path, folder_fd, output->place.name, AT_SYMLINK_FOLLOW) == 0)
         return 0;
     if (errno != EEXIST || !force)
@@ -305,19 +312,6 @@ static int link_unnamed(os_output *output, int force)
     return rename_temp(&output->place, output->temp_path, 1);
 }
 
-/* Gives the file its name and closes it; returns 0 or an errno. */
-static int take_name(os_output *output, int force)
-{
-    const int is_named = output->temp_path != NULL;
-    const int os_errno = is_named ? 0 : link_unnamed(output, force);
-    const int fd = output->fd;
-    output->fd = -1;
-    /* a network file system may report only now that it could not write */
-    if (close(fd) != 0 && is_named)
-        return errno;
-    return is_named ? rename_temp(&output->place, output->temp_path, force) : os_errno;
-}
-
 /* Makes the new name itself durable. Some file systems refuse to sync a directory: then it is theirs. */
 static void sync_directory(const os_output *output)
 {
@@ -336,78 +330,69 @@ static void sync_directory(const os_output *output)
     }
 }
 
-int os_set_attributes(int fd, const os_attributes *attributes)
+/* Gives the file its attributes and its name. Returns 0, or an errno with *what that could not be done. */
+static int commit_file(os_output *output, const lmc_st_options *options, const char **what)
 {
-    const struct timespec times[2] = {{0, UTIME_OMIT},
-                                      {(time_t)attributes->modified_s, (long)attributes->modified_ns}};
-    if (!attributes->is_known)
-        return 0;
-    if (fchmod(fd, (mode_t)attributes->permissions) != 0 && errno != EPERM)
+    const int is_named = output->temp_path != NULL;
+    const int fd = output->fd;
+    *what = "cannot set its permissions";
+    int os_errno = os_set_attributes(fd, &output->attributes);
+    if (os_errno != 0)
+        return os_errno;
+    *what = "cannot write";
+    if (!options->no_fsync && fsync(fd) != 0)
         return errno;
-    /* a time that a file system cannot hold is no reason to lose the output */
-    (void)futimens(fd, times);
-    return 0;
-}
-
-/* Copies what was collected to the stream; returns 0 or an errno. */
-static int copy_to_stream(const os_output *output, unsigned char *piece)
-{
-    off_t at = 0;
-    int os_errno = 0;
-    while (os_errno == 0) {
-        const ssize_t got = pread(output->fd, piece, COPY_NBYTES, at);
-        if (got == 0)
-            return 0;
-        if (got > 0) {
-            os_errno = os_write_all(output->stream_fd, piece, (size_t)got, output->cancel);
-            at += got;
-        } else if (errno != EINTR) {
-            os_errno = errno;
-        }
-    }
-    return os_errno;
-}
-
-static lmc_status fail_end(int os_errno, const char *what, lmc_st_diag *diag)
-{
-    return os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
-}
-
-static lmc_status commit_stream(const os_output *output, lmc_st_diag *diag)
-{
-    if (output->is_sequential)
-        return LMC_OK;
-    unsigned char *const piece = st_allocate(output->memory, COPY_NBYTES);
-    const int os_errno = !piece ? ENOMEM : copy_to_stream(output, piece);
-    st_release(output->memory, piece);
-    return os_errno == 0 ? LMC_OK : fail_end(os_errno, "cannot write", diag);
-}
-
-static lmc_status commit_file(os_output *output, const lmc_st_options *options, lmc_st_diag *diag)
-{
-    int os_errno = os_set_attributes(output->fd, &output->attributes);
+    *what = "cannot give the finished file its name";
+    if (!is_named)
+        os_errno = link_unnamed(output, options->force);
+    output->fd = -1;
+    /* a network file system may report only now that it could not write */
+    if (close(fd) != 0 && is_named)
+        return errno;
+    if (is_named)
+        os_errno = rename_temp(&output->place, output->temp_path, options->force);
     if (os_errno != 0)
-        return fail_end(os_errno, "cannot set its permissions", diag);
-    if (!options->no_fsync && fsync(output->fd) != 0)
-        return fail_end(errno, "cannot write", diag);
-    os_errno = take_name(output, options->force);
-    if (os_errno != 0)
-        return fail_end(os_errno, "cannot give the finished file its name", diag);
+        return os_errno;
     if (!options->no_fsync)
         sync_directory(output);
     st_release(output->memory, output->temp_path);
     output->temp_path = NULL;
-    return LMC_OK;
+    return 0;
+}
+
+/* Copies what was collected to the stream; returns 0 or an errno. */
+static int commit_stream(const os_output *output)
+{
+    off_t at = 0;
+    ssize_t got = 1;
+    unsigned char *const piece = st_allocate(output->memory, COPY_NBYTES);
+    int os_errno = !piece ? ENOMEM : 0;
+    while (os_errno == 0 && got != 0) {
+        got = pread(output->fd, piece, COPY_NBYTES, at);
+        if (got > 0)
+            os_errno = os_write_all(output->stream_fd, piece, (size_t)got, output->cancel);
+        else if (got < 0 && errno != EINTR)
+            os_errno = errno;
+        at += got > 0 ? got : 0;
+    }
+    st_release(output->memory, piece);
+    return os_errno;
 }
 
 lmc_status os_output_close(os_output *output, const lmc_st_options *options, lmc_status written,
                            lmc_st_diag *diag)
 {
     lmc_status status = written;
-    if (written == LMC_OK)
-        status = output->stream_fd >= 0 ? commit_stream(output, diag) : commit_file(output, options, diag);
-    if (written == LMC_OK && status != LMC_OK)
+    const char *what = "cannot write";
+    int os_errno = 0;
+    if (written == LMC_OK && output->stream_fd < 0)
+        os_errno = commit_file(output, options, &what);
+    else if (written == LMC_OK && !output->is_sequential)
+        os_errno = commit_stream(output);
+    if (os_errno != 0) {
+        status = os_errno == EEXIST ? fail_exists(diag) : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
         st_diag_set_file(diag, output->place.path);
+    }
     if (output->fd >= 0)
         close(output->fd);
     if (output->temp_path) {

@@ -26,44 +26,6 @@
 
 /* ---- where ---- */
 
-static const char no_memory[] = "out of memory";
-
-/* NULL: none. Without the memory to tell, the output is not touched either. */
-static const char *place_fault(const char *target, const char *source)
-{
-    char *const true_source = realpath(source, NULL);
-    const char *fault = !true_source && errno == ENOMEM ? no_memory : NULL;
-    char *const working = realpath(".", NULL);
-    if (!working && errno == ENOMEM)
-        fault = no_memory;
-    else if (true_source && strcmp(target, true_source) == 0)
-        fault = "input and output are the same directory";
-    else if (true_source && os_true_is_within(target, true_source))
-        fault = "the output would be inside the input";
-    else if (true_source && os_true_is_within(true_source, target))
-        fault = "the input is inside the output";
-    else if (working && os_true_is_within(working, target))
-        fault = "the output is the working directory or holds it";
-    free(true_source);
-    free(working);
-    return fault;
-}
-
-/* One that cannot be listed counts as full. Returns 0 if there is no memory to look into it. */
-static int look_whether_empty(const char *path, int *is_empty)
-{
-    DIR *const stream = opendir(path);
-    size_t count = 0;
-    *is_empty = 0;
-    if (!stream)
-        return errno != ENOMEM;
-    while (count < 3 && readdir(stream) != NULL)
-        count++;
-    closedir(stream);
-    *is_empty = count <= 2; /* "." and ".." */
-    return 1;
-}
-
 static lmc_status fail_exists(lmc_st_diag *diag)
 {
     diag->os_errno = EEXIST;
@@ -76,40 +38,49 @@ static lmc_status check_target(os_staging *staging, const char *source, int forc
     struct stat found;
     struct stat around;
     const char *const target = staging->target;
-    const char *const fault = place_fault(target, source);
+    const char *fault = NULL;
+    char *const true_source = realpath(source, NULL);
+    int has_memory =
+        true_source || errno != ENOMEM; /* to tell; without it, the output is not touched either */
+    char *const working = realpath(".", NULL);
+    has_memory &= working || errno != ENOMEM;
+    const int has_target = lstat(target, &found) == 0;
+    if (true_source && strcmp(target, true_source) == 0)
+        fault = "input and output are the same directory";
+    else if (true_source && os_true_is_within(target, true_source))
+        fault = "the output would be inside the input";
+    else if (true_source && os_true_is_within(true_source, target))
+        fault = "the input is inside the output";
+    else if (working && os_true_is_within(working, target))
+        fault = "the output is the working directory or holds it";
+    else if (has_target && !S_ISDIR(found.st_mode))
+        fault = "the output exists and is not a directory";
+    else if (has_target && fstat(staging->parent_fd, &around) == 0 && around.st_dev != found.st_dev)
+        fault = "the output is a mount point, which nothing can take the place of";
+    free(true_source);
+    free(working);
+    if (!has_memory)
+        return st_fail_nomem(diag);
     if (fault)
-        return fault == no_memory ? st_fail_nomem(diag)
-                                  : st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", fault);
-    if (lstat(target, &found) != 0)
-        return LMC_OK;
-    if (!S_ISDIR(found.st_mode))
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output exists and is not a directory");
-    if (fstat(staging->parent_fd, &around) == 0 && around.st_dev != found.st_dev)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                       "the output is a mount point, which nothing can take the place of");
-    if (force) {
+        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", fault);
+    if (has_target && force) {
         staging->has_old = 1;
         os_take_identity(&staging->old, &found);
-        return LMC_OK;
     }
-    int is_empty = 0;
-    if (!look_whether_empty(target, &is_empty))
+    if (!has_target || force)
+        return LMC_OK;
+    DIR *const stream = opendir(target); /* one that cannot be listed counts as full */
+    size_t count = stream ? 0 : 3;
+    if (!stream && errno == ENOMEM)
         return st_fail_nomem(diag);
-    return is_empty ? LMC_OK : fail_exists(diag);
+    while (count < 3 && readdir(stream) != NULL)
+        count++;
+    if (stream)
+        closedir(stream);
+    return count <= 2 ? LMC_OK : fail_exists(diag); /* "." and ".." */
 }
 
-/* ".NAME.lmc-st-partial" in the same directory. */
-static char *partial_path(const lmc_allocator *memory, const char *target)
-{
-    const char *const slash = strrchr(target, '/'); /* a true path has one */
-    const size_t length = strlen(target) + sizeof PARTIAL_SUFFIX + 2;
-    char *const path = st_allocate(memory, length);
-    if (path)
-        snprintf(path, length, "%.*s.%s" PARTIAL_SUFFIX, (int)(slash - target) + 1, target, slash + 1);
-    return path;
-}
-
-/* Of a true path. */
+/* path: a true path. */
 static const char *last_component(const char *path)
 {
     return strrchr(path, '/') + 1;
@@ -142,29 +113,24 @@ static int is_taken(int fd, int folder_fd, const char *name)
            !is_same(&by_fd, &by_name);
 }
 
-/* 1 if what this process creates in the directory gets the directory's own owner, as on a file system that gives all
- * files to one. */
-static int gives_files_away(const os_staging *staging, const struct stat *directory)
-{
-    struct stat probe;
-    static const char name[] = ".lmc-st-probe";
-    if (mkdirat(staging->fd, name, 0700) != 0)
-        return 0;
-    const int are_one =
-        fstatat(staging->fd, name, &probe, AT_SYMLINK_NOFOLLOW) == 0 && probe.st_uid == directory->st_uid;
-    (void)unlinkat(staging->fd, name, AT_REMOVEDIR);
-    return are_one;
-}
-
 /* What another user has put there, or may have changed, is not gone on with; nor is what has taken the place of a
  * directory that was just created. */
 static lmc_status check_is_ours(const os_staging *staging, int is_new, lmc_st_diag *diag)
 {
+    static const char name[] = ".lmc-st-probe";
     struct stat found;
+    struct stat probe;
     const char *fault = NULL;
     if (fstat(staging->fd, &found) != 0)
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot open the unfinished directory beside it");
-    if (found.st_uid != geteuid() && !(is_new && gives_files_away(staging, &found)))
+    int is_ours = found.st_uid == geteuid();
+    if (!is_ours && is_new && mkdirat(staging->fd, name, 0700) == 0) {
+        /* what this process creates there may get the directory's owner: some file systems give all files to one */
+        is_ours =
+            fstatat(staging->fd, name, &probe, AT_SYMLINK_NOFOLLOW) == 0 && probe.st_uid == found.st_uid;
+        (void)unlinkat(staging->fd, name, AT_REMOVEDIR);
+    }
+    if (!is_ours)
         fault = "belongs to another user";
     else if (!is_new && (found.st_mode & 022) != 0)
         fault = "may be written in by other users";
@@ -175,41 +141,30 @@ static lmc_status check_is_ours(const os_staging *staging, int is_new, lmc_st_di
                    fault);
 }
 
-/* Sets staging->fd; it stays -1 if what was there has gone meanwhile. */
-static lmc_status open_or_create(os_staging *staging, int *is_new, lmc_st_diag *diag)
-{
-    const char *const name = last_component(staging->path);
-    *is_new = mkdirat(staging->parent_fd, name, 0700) == 0;
-    if (!*is_new && errno != EEXIST)
-        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
-    staging->fd = os_open_own_folder(staging->parent_fd, name);
-    if (staging->fd >= 0 || errno == ENOENT)
-        return LMC_OK;
-    const int os_errno = errno;
-    if (*is_new)
-        (void)unlinkat(staging->parent_fd, name, AT_REMOVEDIR);
-    return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot open the unfinished directory beside it");
-}
-
+/* Creates the directory or opens the one that is there, and locks it. It may go just then. */
 static lmc_status open_locked(os_staging *staging, lmc_st_diag *diag)
 {
+    const char *const name = last_component(staging->path);
     for (int i = 0; i < OPEN_TRIES; i++) {
-        int is_new = 0;
-        lmc_status status = open_or_create(staging, &is_new, diag);
-        if (status == LMC_OK && staging->fd >= 0) {
-            status = check_is_ours(staging, is_new, diag);
-            if (status != LMC_OK && is_new)
-                (void)unlinkat(staging->parent_fd, last_component(staging->path), AT_REMOVEDIR);
-        }
+        const int is_new = mkdirat(staging->parent_fd, name, 0700) == 0;
+        if (!is_new && errno != EEXIST)
+            return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
+        staging->fd = os_open_own_folder(staging->parent_fd, name);
+        if (staging->fd < 0 && errno == ENOENT)
+            continue;
+        const lmc_status status =
+            staging->fd >= 0
+                ? check_is_ours(staging, is_new, diag)
+                : st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot open the unfinished directory beside it");
+        if (status != LMC_OK && is_new)
+            (void)unlinkat(staging->parent_fd, name, AT_REMOVEDIR);
         if (status != LMC_OK)
             return status;
-        if (staging->fd < 0)
-            continue;
         if (flock(staging->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
             diag->os_errno = EEXIST;
             return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "another process is writing it");
         }
-        if (check_name(staging->fd, staging->parent_fd, last_component(staging->path)) == 0) {
+        if (check_name(staging->fd, staging->parent_fd, name) == 0) {
             (void)fchmod(staging->fd, 0700);
             return LMC_OK;
         }
@@ -219,46 +174,35 @@ static lmc_status open_locked(os_staging *staging, lmc_st_diag *diag)
     return st_fail(diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "cannot lock the unfinished directory beside it");
 }
 
-/* The folder that the target is in. */
-static lmc_status open_parent(os_staging *staging, lmc_st_diag *diag)
-{
-    char *const path = st_duplicate(staging->memory, staging->target);
-    if (!path)
-        return st_fail_nomem(diag);
-    char *const slash = strrchr(path, '/');
-    slash[slash == path] = '\0';
-    staging->parent_fd = os_open_folder(path);
-    const int os_errno = errno;
-    st_release(staging->memory, path);
-    return staging->parent_fd >= 0
-               ? LMC_OK
-               : st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot create a directory there");
-}
-
 lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, const char *target,
                            const char *source, int force, lmc_st_diag *diag)
 {
-    memset(staging, 0, sizeof *staging);
-    staging->fd = -1;
-    staging->parent_fd = -1;
-    staging->old_fd = -1;
-    staging->memory = memory;
+    *staging = (os_staging){.fd = -1, .parent_fd = -1, .old_fd = -1, .memory = memory};
     st_diag_set_file(diag, target);
     staging->target = os_true_path(memory, target);
     if (!staging->target)
         return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory there");
-    lmc_status status = open_parent(staging, diag);
+    const char *const name = last_component(staging->target);
+    const size_t folder_nbytes = (size_t)(name - staging->target);
+    const size_t path_nbytes = strlen(staging->target) + sizeof "." PARTIAL_SUFFIX;
+    char *const folder = st_duplicate(memory, staging->target);
+    staging->path = st_allocate(memory, path_nbytes);
+    lmc_status status = folder && staging->path ? LMC_OK : st_fail_nomem(diag);
+    if (status == LMC_OK) {
+        folder[folder_nbytes > 1 ? folder_nbytes - 1 : 1] = '\0';
+        snprintf(staging->path, path_nbytes, "%.*s.%s" PARTIAL_SUFFIX, (int)folder_nbytes, staging->target,
+                 name);
+        staging->parent_fd = os_open_folder(folder);
+        if (staging->parent_fd < 0)
+            status = st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory there");
+    }
+    st_release(memory, folder);
     if (status == LMC_OK)
         status = check_target(staging, source, force, diag);
-    if (status == LMC_OK) {
-        staging->path = partial_path(memory, staging->target);
-        if (!staging->path)
-            status = st_fail_nomem(diag);
-        else if (strlen(staging->path) >= PATH_MAX) /* it would not be found at the end */
-            status = st_fail_os(diag, ENAMETOOLONG, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
-        else
-            status = open_locked(staging, diag);
-    }
+    if (status == LMC_OK && strlen(staging->path) >= PATH_MAX) /* it would not be found at the end */
+        status = st_fail_os(diag, ENAMETOOLONG, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
+    else if (status == LMC_OK)
+        status = open_locked(staging, diag);
     if (status != LMC_OK)
         os_staging_leave(staging);
     else
@@ -337,71 +281,34 @@ static int exchange_directories(const os_staging *staging)
     return os_errno;
 }
 
-/* Opens and locks the directory that is to be replaced, so that no other run takes it for an unfinished one. Returns 0
- * or an errno; EEXIST: it is not the one that was there. */
-static int open_old(os_staging *staging, struct stat *found)
+/* Returns 0 or an errno; EEXIST: what is there is not the directory that is to be replaced. That is locked, so that no
+ * other run takes it for an unfinished one. Somebody may have put another directory into the place of one of them just
+ * before: they are exchanged back then, and nothing is removed. */
+static int replace_old(os_staging *staging)
 {
+    struct stat found;
     const char *const target = last_component(staging->target);
     staging->old_fd = os_open_own_folder(staging->parent_fd, target);
     if (staging->old_fd < 0 && errno == EACCES)
         staging->old_fd = os_open_writable_folder(staging->parent_fd, target);
-    if (staging->old_fd < 0 || fstat(staging->old_fd, found) != 0)
+    if (staging->old_fd < 0 || fstat(staging->old_fd, &found) != 0)
         return errno;
-    if (!staging->has_old || !os_is_identity(&staging->old, found))
+    if (!staging->has_old || !os_is_identity(&staging->old, &found))
         return EEXIST;
     if (flock(staging->old_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return EBUSY;
-    (void)fchmod(staging->old_fd, found->st_mode & 0755); /* a later run may have to remove the rest of it */
-    return 0;
-}
-
-/* Returns 0 or an errno. Somebody may have put another directory into the place of one of them just before: they are
- * exchanged back then, and nothing is removed. */
-static int replace_old(os_staging *staging)
-{
-    struct stat found;
-    int os_errno = open_old(staging, &found);
-    if (os_errno != 0)
-        return os_errno;
-    os_errno = exchange_directories(staging);
+    (void)fchmod(staging->old_fd, found.st_mode & 0755); /* a later run may have to remove the rest of it */
+    const int os_errno = exchange_directories(staging);
     if (os_errno != 0) {
         (void)fchmod(staging->old_fd, found.st_mode & 07777);
         return os_errno;
     }
-    if (is_taken(staging->fd, staging->parent_fd, last_component(staging->target)) ||
+    if (is_taken(staging->fd, staging->parent_fd, target) ||
         is_taken(staging->old_fd, staging->parent_fd, last_component(staging->path))) {
         (void)exchange_directories(staging);
         return ENOENT;
     }
     return 0;
-}
-
-/* Returns 0 or an errno. */
-static int take_name(os_staging *staging, int force)
-{
-    const char *const name = last_component(staging->path);
-    const char *const target = last_component(staging->target);
-    /* if it or its folder was moved away meanwhile, the target would be somewhere else */
-    int os_errno = check_name(staging->fd, AT_FDCWD, staging->path);
-    if (os_errno != 0)
-        return os_errno;
-    os_errno = rename_beside(staging, name, target); /* also over an empty one */
-    if (os_errno == ENOTEMPTY || os_errno == EEXIST)
-        return force ? replace_old(staging) : EEXIST;
-    return os_errno == 0 && is_taken(staging->fd, staging->parent_fd, target) ? ENOENT : os_errno;
-}
-
-/* What cannot be removed of another user's directory must not stand in the way of later runs. */
-static void remove_old(const os_staging *staging)
-{
-    struct stat found;
-    if (remove_open(staging, staging->old_fd) == 0 || fstat(staging->old_fd, &found) != 0 ||
-        found.st_uid == geteuid())
-        return;
-    char *const aside = old_name(staging);
-    if (aside)
-        (void)rename_beside(staging, last_component(staging->path), aside);
-    st_release(staging->memory, aside);
 }
 
 lmc_status os_staging_commit(os_staging *staging, const os_attributes *attributes, int force, int no_fsync,
@@ -410,8 +317,17 @@ lmc_status os_staging_commit(os_staging *staging, const os_attributes *attribute
     os_attributes private = *attributes;
     private.permissions &= ~022u; /* a later run does not go on with what others could write in */
     int os_errno = os_finish(staging->fd, &private, no_fsync);
+    /* if it or its folder was moved away meanwhile, the target would be somewhere else */
     if (os_errno == 0)
-        os_errno = take_name(staging, force);
+        os_errno = check_name(staging->fd, AT_FDCWD, staging->path);
+    if (os_errno == 0) {
+        const char *const target = last_component(staging->target);
+        os_errno = rename_beside(staging, last_component(staging->path), target); /* also over an empty one */
+        if (os_errno == ENOTEMPTY || os_errno == EEXIST)
+            os_errno = force ? replace_old(staging) : EEXIST;
+        else if (os_errno == 0 && is_taken(staging->fd, staging->parent_fd, target))
+            os_errno = ENOENT;
+    }
     if (os_errno != 0) {
         st_diag_set_file(diag, staging->target);
         close_if_open(&staging->old_fd);
@@ -423,8 +339,126 @@ lmc_status os_staging_commit(os_staging *staging, const os_attributes *attribute
         (void)fchmod(staging->fd, (mode_t)attributes->permissions);
     if (!no_fsync)
         (void)fsync(staging->parent_fd); /* some file systems refuse: then it is theirs */
-    if (staging->old_fd >= 0)
-        remove_old(staging);
+    /* what cannot be removed of another user's directory must not stand in the way of later runs */
+    struct stat found;
+    if (staging->old_fd >= 0 && remove_open(staging, staging->old_fd) != 0 &&
+        fstat(staging->old_fd, &found) == 0 && found.st_uid != geteuid()) {
+        char *const aside = old_name(staging);
+        if (aside)
+            (void)rename_beside(staging, last_component(staging->path), aside);
+        st_release(staging->memory, aside);
+    }
     os_staging_leave(staging);
     return LMC_OK;
+}
+
+/* ---- what is in it: every path is gone along from the open directory, folder by folder ---- */
+
+lmc_status os_staged_place(const os_staging *staging, const char *path, os_place *place, lmc_st_diag *diag)
+{
+    char *const shown = os_path_join(staging->memory, staging->path, path, "");
+    *place = (os_place){-1, NULL, shown};
+    if (!shown)
+        return st_fail_nomem(diag);
+    char *const own = shown + strlen(shown) - strlen(path);
+    place->folder_fd = os_open_folder_of(staging->fd, own, &place->name);
+    if (place->folder_fd < 0) {
+        const int os_errno = errno;
+        st_diag_set_file(diag, shown);
+        return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot open the folder that it is to be in");
+    }
+    return LMC_OK;
+}
+
+void os_staged_place_close(const os_staging *staging, os_place *place)
+{
+    if (place->folder_fd >= 0)
+        close(place->folder_fd);
+    st_release(staging->memory, (char *)place->path);
+    *place = (os_place){-1, NULL, NULL};
+}
+
+int os_staged_open(const os_place *place)
+{
+    struct stat found;
+    const int fd = openat(place->folder_fd, place->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid())) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+int os_staged_link(const os_place *place, const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() &&
+           found.st_nlink == 1 && linkat(AT_FDCWD, path, place->folder_fd, place->name, 0) == 0;
+}
+
+void os_staged_unlink(const os_place *place)
+{
+    (void)unlinkat(place->folder_fd, place->name, 0);
+}
+
+static lmc_status fail_place(const os_place *place, int os_errno, const char *what, lmc_st_diag *diag)
+{
+    st_diag_set_file(diag, place->path);
+    return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, what);
+}
+
+lmc_status os_staged_make_directory(const os_staging *staging, const char *path, lmc_st_diag *diag)
+{
+    os_place place;
+    struct stat found;
+    lmc_status status = os_staged_place(staging, path, &place, diag);
+    if (status == LMC_OK && mkdirat(place.folder_fd, place.name, 0700) != 0) {
+        int os_errno = errno;
+        if (os_errno == EEXIST && fstatat(place.folder_fd, place.name, &found, AT_SYMLINK_NOFOLLOW) != 0) {
+            os_errno = errno;
+        } else if (os_errno == EEXIST && S_ISDIR(found.st_mode) && found.st_uid == geteuid()) {
+            const int fd = os_open_writable_folder(place.folder_fd, place.name);
+            os_errno = fd < 0 ? errno : 0;
+            if (fd >= 0)
+                close(fd);
+        }
+        if (os_errno != 0)
+            status = fail_place(&place, os_errno, "cannot create the directory", diag);
+    }
+    os_staged_place_close(staging, &place);
+    return status;
+}
+
+lmc_status os_staged_remove(const os_staging *staging, const char *path, lmc_st_diag *diag)
+{
+    os_place place;
+    lmc_status status = os_staged_place(staging, path, &place, diag);
+    if (status == LMC_OK) {
+        const int os_errno = os_remove_name(place.folder_fd, place.name);
+        status = os_errno == 0 ? LMC_OK : fail_place(&place, os_errno, "cannot remove", diag);
+    }
+    os_staged_place_close(staging, &place);
+    return status;
+}
+
+lmc_status os_staged_finish_directory(const os_staging *staging, const char *path,
+                                      const os_attributes *attributes, int no_fsync, lmc_st_diag *diag)
+{
+    os_place place;
+    lmc_status status = os_staged_place(staging, path, &place, diag);
+    if (status == LMC_OK) {
+        const int fd = os_open_own_folder(place.folder_fd, place.name);
+        const int os_errno = fd < 0 ? errno : os_finish(fd, attributes, no_fsync);
+        if (fd >= 0)
+            close(fd);
+        status = os_errno == 0 ? LMC_OK : fail_place(&place, os_errno, "cannot finish the directory", diag);
+    }
+    os_staged_place_close(staging, &place);
+    return status;
+}
+
+int os_finish(int fd, const os_attributes *attributes, int no_fsync)
+{
+    const int os_errno = os_set_attributes(fd, attributes);
+    return os_errno != 0 || no_fsync || fsync(fd) == 0 || errno == EINVAL ? os_errno : errno;
 }

@@ -23,8 +23,6 @@ typedef struct lister {
     lmc_st_diag *diag;
 } lister;
 
-/* ---- one entry ---- */
-
 /* Names an entry in the diagnostic. */
 static void name_entry(const lister *lister, const char *path)
 {
@@ -45,72 +43,51 @@ static lmc_status refuse_entry(const lister *lister, const char *path, const cha
     return st_fail(lister->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "%s", why);
 }
 
-/* Takes `path` over. */
-static lmc_status add_entry(const lister *lister, char *path, const struct stat *own,
-                            const struct stat *meant)
+/* ---- all entries ---- */
+
+static lmc_status list_directory(const lister *lister, int fd, const char *directory, unsigned depth);
+
+/* What a name is itself, and what it stands for; refuses what cannot be copied. */
+static lmc_status list_name(const lister *lister, int folder_fd, const char *directory, const char *name,
+                            unsigned depth)
 {
+    struct stat own;
+    struct stat meant;
     os_tree *const tree = lister->tree;
     if (tree->count == tree->capacity) {
         const size_t capacity = tree->capacity == 0 ? 64 : 2 * tree->capacity;
-        os_entry *const larger = st_allocate(tree->memory, capacity * sizeof *larger);
-        if (!larger) {
-            st_release(tree->memory, path);
+        os_entry *const larger = st_allocate_array(tree->memory, capacity, sizeof *larger);
+        if (!larger)
             return st_fail_nomem(lister->diag);
-        }
         if (tree->count > 0)
             memcpy(larger, tree->entries, tree->count * sizeof *larger);
         st_release(tree->memory, tree->entries);
         tree->entries = larger;
         tree->capacity = capacity;
     }
-    os_entry *const entry = &tree->entries[tree->count++];
-    memset(entry, 0, sizeof *entry);
-    entry->path = path;
-    entry->is_directory = S_ISDIR(meant->st_mode);
-    entry->nbytes = (uint64_t)meant->st_size;
-    os_take_identity(&entry->identity, own);
-    os_take_attributes(&entry->attributes, meant);
-    return LMC_OK;
-}
-
-/* What a name is itself, and what it stands for; refuses what cannot be copied. */
-static lmc_status look_at_entry(const lister *lister, int folder_fd, const char *name, const char *path,
-                                struct stat *own, struct stat *meant)
-{
-    if (fstatat(folder_fd, name, own, AT_SYMLINK_NOFOLLOW) != 0)
-        return fail_os(lister, path, errno, "cannot open");
-    *meant = *own;
-    if (lister->is_as_it_stands)
-        return LMC_OK;
-    if (S_ISLNK(own->st_mode) && fstatat(folder_fd, name, meant, 0) != 0)
-        return fail_os(lister, path, errno, "cannot open");
-    if (S_ISLNK(own->st_mode) && S_ISDIR(meant->st_mode))
-        return refuse_entry(lister, path, "is a link to a directory: links to files only");
-    if (!S_ISREG(meant->st_mode) && !S_ISDIR(meant->st_mode))
-        return refuse_entry(lister, path, "is not a regular file (a pipe, socket or device)");
-    return LMC_OK;
-}
-
-/* ---- all entries ---- */
-
-static lmc_status list_directory(const lister *lister, int fd, const char *directory, unsigned depth);
-
-static lmc_status list_name(const lister *lister, int folder_fd, const char *directory, const char *name,
-                            unsigned depth)
-{
-    struct stat own;
-    struct stat meant;
-    char *const path = os_path_join(lister->tree->memory, directory, name, "");
+    os_entry *const entry = &tree->entries[tree->count];
+    char *const path = os_path_join(tree->memory, directory, name, "");
+    *entry = (os_entry){.path = path};
     if (!path)
         return st_fail_nomem(lister->diag);
-    lmc_status status = look_at_entry(lister, folder_fd, name, path, &own, &meant);
-    if (status != LMC_OK) {
-        st_release(lister->tree->memory, path);
-        return status;
+    tree->count++;
+    if (fstatat(folder_fd, name, &own, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail_os(lister, path, errno, "cannot open");
+    meant = own;
+    if (!lister->is_as_it_stands) {
+        if (S_ISLNK(own.st_mode) && fstatat(folder_fd, name, &meant, 0) != 0)
+            return fail_os(lister, path, errno, "cannot open");
+        if (S_ISLNK(own.st_mode) && S_ISDIR(meant.st_mode))
+            return refuse_entry(lister, path, "is a link to a directory: links to files only");
+        if (!S_ISREG(meant.st_mode) && !S_ISDIR(meant.st_mode))
+            return refuse_entry(lister, path, "is not a regular file (a pipe, socket or device)");
     }
-    status = add_entry(lister, path, &own, &meant);
-    if (status != LMC_OK || !S_ISDIR(meant.st_mode))
-        return status;
+    entry->is_directory = S_ISDIR(meant.st_mode);
+    entry->nbytes = (uint64_t)meant.st_size;
+    os_take_identity(&entry->identity, &own);
+    os_take_attributes(&entry->attributes, &meant);
+    if (!entry->is_directory)
+        return LMC_OK;
     const int fd = os_open_own_folder(folder_fd, name);
     return fd < 0 ? fail_os(lister, path, errno, "cannot list the directory")
                   : list_directory(lister, fd, path, depth + 1);
@@ -154,19 +131,22 @@ static int compare_entries(const void *left, const void *right)
     return strcmp(((const os_entry *)left)->path, ((const os_entry *)right)->path);
 }
 
-/* Closes `fd`. */
-static lmc_status read_tree(const lister *lister, int fd)
+/* Reads the tree below `fd`, and closes it; fd -1: it could not be opened, as errno says. */
+static lmc_status read_tree(os_tree *tree, const lmc_allocator *memory, int fd, const char *root,
+                            int is_as_it_stands, lmc_st_diag *diag)
 {
-    os_tree *const tree = lister->tree;
+    const lister lister = {tree, root, is_as_it_stands, diag};
     struct stat found;
-    if (fstat(fd, &found) != 0) {
+    *tree = (os_tree){.memory = memory};
+    if (fd < 0 || fstat(fd, &found) != 0) {
         const int os_errno = errno;
-        close(fd);
-        return st_fail_os(lister->diag, os_errno, LMC_ST_NO_OFFSET, "cannot open");
+        if (fd >= 0)
+            close(fd);
+        return st_fail_os(diag, os_errno, LMC_ST_NO_OFFSET, "cannot open");
     }
     os_take_identity(&tree->root_identity, &found);
     os_take_attributes(&tree->root, &found);
-    const lmc_status status = list_directory(lister, fd, "", 0);
+    const lmc_status status = list_directory(&lister, fd, "", 0);
     if (status == LMC_OK && tree->count > 0)
         qsort(tree->entries, tree->count, sizeof *tree->entries, compare_entries);
     return status;
@@ -174,24 +154,14 @@ static lmc_status read_tree(const lister *lister, int fd)
 
 lmc_status os_tree_read(os_tree *tree, const lmc_allocator *memory, const char *root, lmc_st_diag *diag)
 {
-    memset(tree, 0, sizeof *tree);
-    tree->memory = memory;
     st_diag_set_file(diag, root);
-    const int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot open");
-    return read_tree(&(lister){tree, root, 0, diag}, fd);
+    return read_tree(tree, memory, open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), root, 0, diag);
 }
 
 lmc_status os_tree_read_as_it_stands(os_tree *tree, const lmc_allocator *memory, int fd, const char *root,
                                      lmc_st_diag *diag)
 {
-    memset(tree, 0, sizeof *tree);
-    tree->memory = memory;
-    const int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (own_fd < 0)
-        return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot open");
-    return read_tree(&(lister){tree, root, 1, diag}, own_fd);
+    return read_tree(tree, memory, openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), root, 1, diag);
 }
 
 void os_tree_free(os_tree *tree)

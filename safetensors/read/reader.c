@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Of a plain file, reads smaller than the first are served from a window of the second size: slices that take
+/* Reads of a plain file that are smaller than the first come from a window of the second size: slices that take
  * a few bytes of each row would else be a system call each. */
 #define SMALL_READ_NBYTES 4096
 #define WINDOW_NBYTES 16384
@@ -52,8 +52,8 @@ static lmc_status read_plain(st_reader *reader, const wanted *wanted, lmc_st_dia
 
 /* ---- blocks of a frame ---- */
 
-/* Decodes a part to dst. Of a frame without an index, where it is a block, the hash is recorded, and compared
- * once all are known. */
+/* Decodes a part to dst. In a frame without an index, where a part is a block, the hash is recorded, and compared once
+ * all are known. */
 static lmc_status decode_part(st_reader *reader, uint64_t part, unsigned char *dst, size_t nbytes,
                               lmc_st_diag *diag)
 {
@@ -159,48 +159,4 @@ void st_reader_close(st_reader *reader)
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         st_buffer_free(memory, buffers[i]);
     reader->entries = NULL;
-}
-
-/* ---- at once ---- */
-
-lmc_status st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first_byte,
-                         size_t nbytes, void *dst, lmc_st_diag *diag)
-{
-    if (index >= file->header.tensor_count)
-        return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
-    const size_t tensor = (size_t)index;
-    const uint64_t content_nbytes = st_file_tensor_nbytes(file, tensor);
-    if (first_byte > content_nbytes || nbytes > content_nbytes - first_byte) {
-        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the range leaves the tensor's %llu bytes",
-                (unsigned long long)content_nbytes);
-        return st_file_blame(file, tensor, LMC_ERR_ARG, diag);
-    }
-    if (nbytes == 0)
-        return LMC_OK;
-    if (!file->is_archive)
-        return st_file_blame(
-            file, tensor, os_input_read(&file->input, file->places[tensor] + first_byte, dst, nbytes, diag),
-            diag);
-    lmc_ctx *own = NULL;
-    st_reader reader;
-    if (!ctx && lmc_ctx_create(&file->memory, &own) != LMC_OK)
-        return st_fail_nomem(diag);
-    lmc_status status = st_reader_open(&reader, file, ctx ? ctx : own, tensor, diag);
-    if (status == LMC_OK)
-        status = st_reader_read(&reader, first_byte, nbytes, dst, diag);
-    st_reader_close(&reader);
-    lmc_ctx_free(own);
-    return status;
-}
-
-lmc_status st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst, size_t dst_capacity,
-                   lmc_st_diag *diag)
-{
-    const int is_known = index < file->header.tensor_count;
-    const uint64_t nbytes = is_known ? st_file_tensor_nbytes(file, (size_t)index) : 0;
-    if (nbytes > dst_capacity) {
-        st_fail(diag, LMC_ERR_DST_SMALL, LMC_ST_NO_OFFSET, "the destination is smaller than the tensor");
-        return st_file_blame(file, (size_t)index, LMC_ERR_DST_SMALL, diag);
-    }
-    return st_read_range(file, ctx, index, 0, (size_t)nbytes, dst, diag);
 }

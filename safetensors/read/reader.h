@@ -33,10 +33,4 @@ lmc_status st_reader_read(st_reader *reader, uint64_t first_byte, size_t nbytes,
 
 void st_reader_close(st_reader *reader);
 
-/* One range, one tensor; lmc_st_read_range() and lmc_st_read() say what can fail. ctx may be NULL. */
-lmc_status st_read_range(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, uint64_t first_byte,
-                         size_t nbytes, void *dst, lmc_st_diag *diag);
-lmc_status st_read(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, void *dst, size_t dst_capacity,
-                   lmc_st_diag *diag);
-
 #endif

@@ -5,8 +5,8 @@
 #ifndef LMC_SAFETENSORS_RESTORE_DAMAGE_H
 #define LMC_SAFETENSORS_RESTORE_DAMAGE_H
 
-#include "safetensors/common/common.h"
 #include "safetensors/common/memory.h"
+#include "safetensors/common/st_common.h"
 
 /* One tensor's. All zero: no damage. */
 typedef struct st_damage {

@@ -3,7 +3,9 @@
  */
 #include "safetensors/restore/read_many.h"
 
+#include "safetensors/common/parts.h"
 #include "safetensors/engine/engine.h"
+#include "safetensors/read/view.h"
 #include "safetensors/restore/restore.h"
 
 #include <string.h>
@@ -15,85 +17,142 @@ typedef struct plain_read {
     void *const *dsts; /* per tensor; NULL: not wanted */
 } plain_read;
 
-/* A block is a run. */
+/* A block is a part. */
 static lmc_status prepare_plain(void *user, st_worker *worker, st_slot *slot)
 {
     const plain_read *const plain = user;
     (void)worker;
-    slot->block_nbytes = ST_RUN_NBYTES;
+    slot->block_nbytes = ST_PART_NBYTES;
     slot->content_nbytes = plain->dsts[slot->index] ? st_file_tensor_nbytes(plain->file, slot->index) : 0;
-    slot->block_count = (slot->content_nbytes + ST_RUN_NBYTES - 1) / ST_RUN_NBYTES;
+    slot->block_count = (slot->content_nbytes + ST_PART_NBYTES - 1) / ST_PART_NBYTES;
     return LMC_OK;
 }
 
-static lmc_status read_plain_run(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+static lmc_status read_plain_part(void *user, st_worker *worker, st_slot *slot, const st_part *part)
 {
     const plain_read *const plain = user;
-    const uint64_t at = run->first_block * ST_RUN_NBYTES;
-    if (run->content_nbytes == 0)
+    const uint64_t at = part->first_block * ST_PART_NBYTES;
+    if (part->content_nbytes == 0)
         return LMC_OK;
     const lmc_status status =
         os_input_read(&plain->file->input, plain->file->places[slot->index] + at,
-                      (unsigned char *)plain->dsts[slot->index] + at, run->content_nbytes, &worker->diag);
+                      (unsigned char *)plain->dsts[slot->index] + at, part->content_nbytes, &worker->diag);
     return st_file_blame(plain->file, slot->index, status, &worker->diag);
 }
 
-static lmc_status read_plain(const lmc_st_file *file, void *const *dsts, uint64_t total_nbytes,
-                             const lmc_st_options *options, lmc_st_diag *diag)
+static const st_engine_ops plain_ops = {.prepare = prepare_plain, .do_part = read_plain_part};
+
+/* ---- views ---- */
+
+/* What lies in order in its storage is read in blocks of this size, which threads share. */
+#define VIEW_BLOCK_NBYTES ((size_t)4 << 20)
+
+typedef struct view_read {
+    const lmc_st_file *file;
+    const st_wanted_tensors *wanted;
+    const size_t *numbers; /* those of `wanted` that are views */
+} view_read;
+
+static lmc_status prepare_view(void *user, st_worker *worker, st_slot *slot)
 {
-    static const st_engine_ops ops = {.prepare = prepare_plain, .run = read_plain_run};
-    plain_read plain = {file, dsts};
-    return st_engine_run(&ops, &plain, file->header.tensor_count, total_nbytes, options, diag);
+    const view_read *const views = user;
+    const size_t index = (size_t)views->wanted->indices[views->numbers[slot->index]];
+    const st_view *const view = st_header_listed(&views->file->header, index).view;
+    (void)worker;
+    slot->content_nbytes = view->nbytes;
+    slot->block_nbytes = st_view_is_in_order(view) ? VIEW_BLOCK_NBYTES : (size_t)view->nbytes;
+    slot->block_count = (view->nbytes + slot->block_nbytes - 1) / slot->block_nbytes;
+    return LMC_OK;
 }
+
+static lmc_status read_view_part(void *user, st_worker *worker, st_slot *slot, const st_part *part)
+{
+    const view_read *const views = user;
+    const size_t number = views->numbers[slot->index];
+    const uint64_t at = part->first_block * slot->block_nbytes;
+    return st_read_range(views->file, worker->ctx, views->wanted->indices[number], at, part->content_nbytes,
+                         (unsigned char *)views->wanted->dsts[number] + at, &worker->diag);
+}
+
+static const st_engine_ops view_ops = {.prepare = prepare_view, .do_part = read_view_part};
 
 /* ---- what is wanted ---- */
 
-/* Fills dsts, and refuses what is not there. *total_nbytes: of the tensors, each counted once. */
-static lmc_status spread(const lmc_st_file *file, const st_wanted_tensors *wanted, void **dsts,
-                         uint64_t *total_nbytes, lmc_st_diag *diag)
+/* The wanted tensors: those that are as their storages lie there, and views that must be gathered or swapped. */
+typedef struct sorted {
+    void **dsts;     /* per stored tensor; NULL: not wanted */
+    size_t *numbers; /* of the views among the wanted */
+    size_t view_count;
+    uint64_t stored_nbytes, view_nbytes; /* a storage counts once */
+} sorted;
+
+static int is_as_stored(const lmc_st_file *file, const st_listed *listed)
 {
-    *total_nbytes = 0;
+    return !listed->view || st_view_is_whole(listed->view, st_file_tensor_nbytes(file, listed->tensor));
+}
+
+/* Sorts, and refuses what is not there. */
+static lmc_status sort_wanted(const lmc_st_file *file, const st_wanted_tensors *wanted, sorted *sorted,
+                              lmc_st_diag *diag)
+{
     for (size_t i = 0; i < wanted->count; i++) {
-        if (wanted->indices[i] >= file->header.tensor_count)
+        st_listed listed;
+        if (!st_file_find_listed(file, wanted->indices[i], &listed))
             return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "there is no tensor of this number");
-        const size_t index = (size_t)wanted->indices[i];
-        const uint64_t nbytes = st_file_tensor_nbytes(file, index);
+        const uint64_t nbytes = st_listed_nbytes(file, &listed);
         if (nbytes > SIZE_MAX)
-            return st_file_blame(file, index, st_fail_nomem(diag), diag);
-        if (nbytes == 0 || dsts[index])
+            return st_file_blame(file, listed.tensor, st_fail_nomem(diag), diag);
+        if (nbytes == 0)
             continue;
-        dsts[index] = wanted->dsts[i];
-        *total_nbytes += nbytes;
+        if (!is_as_stored(file, &listed)) {
+            sorted->numbers[sorted->view_count++] = i;
+            sorted->view_nbytes += nbytes;
+        } else if (!sorted->dsts[listed.tensor]) {
+            sorted->dsts[listed.tensor] = wanted->dsts[i];
+            sorted->stored_nbytes += nbytes;
+        }
     }
     return LMC_OK;
 }
 
-/* A tensor that was asked for again is copied. */
-static void copy_repeated(const lmc_st_file *file, const st_wanted_tensors *wanted, void *const *dsts)
+static lmc_status read_sorted(const lmc_st_file *file, const st_wanted_tensors *wanted, const sorted *sorted,
+                              const lmc_st_options *options, lmc_st_diag *diag)
 {
-    for (size_t i = 0; i < wanted->count; i++) {
-        const size_t index = (size_t)wanted->indices[i];
-        if (dsts[index] && dsts[index] != wanted->dsts[i])
-            memcpy(wanted->dsts[i], dsts[index], (size_t)st_file_tensor_nbytes(file, index));
+    plain_read plain = {file, sorted->dsts};
+    view_read views = {file, wanted, sorted->numbers};
+    st_parts parts = {.options = options, .total_nbytes = sorted->stored_nbytes + sorted->view_nbytes};
+    const lmc_st_options inner = st_parts_options(&parts);
+    const st_restoration restoration = {.source = file, .options = &inner, .dsts = sorted->dsts};
+    st_parts_begin(&parts, sorted->stored_nbytes);
+    ST_TRY(file->is_archive ? st_restore_tensors(&restoration, diag)
+                            : st_engine_run(&plain_ops, &plain, file->header.tensor_count,
+                                            sorted->stored_nbytes, &inner, diag));
+    st_parts_end(&parts);
+    for (size_t i = 0; i < wanted->count; i++) { /* a storage that was asked for again is copied */
+        const st_listed listed = st_header_listed(&file->header, (size_t)wanted->indices[i]);
+        const void *const dst = sorted->dsts[listed.tensor];
+        if (dst && dst != wanted->dsts[i] && is_as_stored(file, &listed))
+            memcpy(wanted->dsts[i], dst, (size_t)st_file_tensor_nbytes(file, listed.tensor));
     }
+    if (sorted->view_count == 0)
+        return LMC_OK;
+    st_parts_begin(&parts, sorted->view_nbytes);
+    ST_TRY(st_engine_run(&view_ops, &views, sorted->view_count, sorted->view_nbytes, &inner, diag));
+    st_parts_end(&parts);
+    return LMC_OK;
 }
 
 lmc_status st_read_many(const lmc_st_file *file, const st_wanted_tensors *wanted,
                         const lmc_st_options *options, lmc_st_diag *diag)
 {
-    uint64_t total_nbytes = 0;
-    void **const dsts = st_allocate_zeroed(&file->memory, file->header.tensor_count + 1, sizeof *dsts);
-    if (!dsts)
-        return st_fail_nomem(diag);
-    lmc_status status = spread(file, wanted, dsts, &total_nbytes, diag);
-    if (status == LMC_OK && !file->is_archive) {
-        status = read_plain(file, dsts, total_nbytes, options, diag);
-    } else if (status == LMC_OK) {
-        const st_restoration restoration = {.source = file, .options = options, .dsts = dsts};
-        status = st_restore_tensors(&restoration, diag);
-    }
+    sorted sorted = {
+        .dsts = st_allocate_zeroed(&file->memory, file->header.tensor_count + 1, sizeof *sorted.dsts),
+        .numbers = st_allocate_array(&file->memory, wanted->count + (uint64_t)1, sizeof *sorted.numbers)};
+    lmc_status status =
+        !sorted.dsts || !sorted.numbers ? st_fail_nomem(diag) : sort_wanted(file, wanted, &sorted, diag);
     if (status == LMC_OK)
-        copy_repeated(file, wanted, dsts);
-    st_release(&file->memory, dsts);
+        status = read_sorted(file, wanted, &sorted, options, diag);
+    st_release(&file->memory, sorted.dsts);
+    st_release(&file->memory, sorted.numbers);
     return status;
 }

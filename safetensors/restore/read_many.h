@@ -4,7 +4,7 @@
 #ifndef LMC_SAFETENSORS_RESTORE_READ_MANY_H
 #define LMC_SAFETENSORS_RESTORE_READ_MANY_H
 
-#include "safetensors/base/file.h"
+#include "safetensors/base/base_file.h"
 
 /* Tensor indices[i] is to go to dsts[i], which has room for it. */
 typedef struct st_wanted_tensors {

@@ -1,16 +1,92 @@
 /*
- * restore.c - decodes and verifies all tensors. The place of every block is known beforehand, so runs need no order
+ * restore.c - decodes and verifies all tensors. The place of every block is known beforehand, so parts need no order
  * among themselves, unless the taker of the content does: a stream, a hash.
  */
 #include "safetensors/restore/restore.h"
 
+#include "safetensors/archive/archive_skeleton.h"
 #include "safetensors/archive/table.h"
 #include "safetensors/base/content.h"
 #include "safetensors/engine/engine.h"
-#include "safetensors/restore/skeleton.h"
 
 #include <pthread.h>
 #include <string.h>
+
+/* Bytes of the skeleton that are delivered at once. */
+#define PART_NBYTES ((size_t)256 << 10)
+
+/* CHECKSUM, with `fault` as its text, unless these bytes stand at `offset` of the original. room: for as many; NULL:
+ * out of memory. */
+static lmc_status compare_bytes(const st_restoration *restoration, unsigned char *room, uint64_t offset,
+                                const unsigned char *bytes, size_t nbytes, const char *fault,
+                                lmc_st_diag *diag)
+{
+    if (!room)
+        return st_fail_nomem(diag);
+    const lmc_status status = os_input_read(restoration->original, offset, room, nbytes, diag);
+    if (status != LMC_OK) {
+        st_diag_set_file(diag, restoration->original_path);
+        return status;
+    }
+    return memcmp(room, bytes, nbytes) == 0 ? LMC_OK
+                                            : st_fail(diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET, "%s", fault);
+}
+
+/* ---- what is no tensor ---- */
+
+/* A skeleton on its way. One thread at a time. */
+typedef struct skeleton_delivery {
+    const st_restoration *restoration;
+    st_skeleton skeleton;
+    uint64_t at; /* bytes of it that were delivered */
+    st_buffer expected;
+} skeleton_delivery;
+
+static lmc_status deliver_piece(skeleton_delivery *delivery, uint64_t offset, const unsigned char *bytes,
+                                size_t nbytes, lmc_st_diag *diag)
+{
+    const st_restoration *const restoration = delivery->restoration;
+    if (st_is_cancelled(restoration->options->cancel))
+        return st_fail_cancelled(diag);
+    if (restoration->sha256)
+        st_sha256_update(restoration->sha256, bytes, nbytes);
+    if (restoration->output)
+        ST_TRY(os_output_write(restoration->output, offset, bytes, nbytes, diag));
+    if (!restoration->original)
+        return LMC_OK;
+    const lmc_st_file *const source = restoration->source;
+    return compare_bytes(restoration, st_buffer_grow(&source->memory, &delivery->expected, PART_NBYTES),
+                         offset, bytes, nbytes,
+                         source->container == LMC_ST_CONTAINER_SAFETENSORS
+                             ? "the archive has another header than the file"
+                             : "the archive has other bytes between the tensors than the file",
+                         diag);
+}
+
+/* Delivers all of the skeleton that stands before tensor `index` and was not delivered yet; what stands behind the last
+ * one, too, if index is the number of tensors. Errors: IO, NOMEM, CANCELLED, damage; CHECKSUM if the original has other
+ * bytes there. */
+static lmc_status deliver_skeleton(skeleton_delivery *delivery, size_t index, lmc_st_diag *diag)
+{
+    const st_restoration *const restoration = delivery->restoration;
+    if (!restoration->with_skeleton)
+        return LMC_OK;
+    const st_header *const header = &restoration->source->header;
+    const uint64_t end = st_skeleton_before(restoration->source, index);
+    /* bytes of tensors that stand before it */
+    const uint64_t data_nbytes =
+        index < header->tensor_count ? header->tensors[index].begin : header->data_nbytes;
+    while (delivery->at < end) {
+        const unsigned char *bytes = NULL;
+        size_t nbytes = end - delivery->at < PART_NBYTES ? (size_t)(end - delivery->at) : PART_NBYTES;
+        ST_TRY(st_skeleton_get(&delivery->skeleton, delivery->at, &bytes, &nbytes, diag));
+        ST_TRY(deliver_piece(delivery, delivery->at + data_nbytes, bytes, nbytes, diag));
+        delivery->at += nbytes;
+    }
+    return LMC_OK;
+}
+
+/* ---- tensors ---- */
 
 /* Disk space is asked for from this size on; smaller tensors come and go too fast for it. */
 #define RESERVE_NBYTES_MIN ((uint64_t)1 << 20)
@@ -19,7 +95,7 @@ typedef struct restore_work {
     const st_restoration *restoration;
     pthread_mutex_t damage_lock; /* of every item's damage */
     unsigned char *base_hashes;  /* u64 per link of the file: what its frame wants of the base */
-    st_skeleton_delivery skeleton;
+    skeleton_delivery skeleton;
 } restore_work;
 
 typedef struct restore_item {
@@ -74,31 +150,25 @@ static lmc_status note_damage(restore_work *work, st_worker *worker, restore_ite
 
 /* ---- prepare: open the frame ---- */
 
-/* What the tensor needs of others. */
-static lmc_status open_base(restore_work *work, st_worker *worker, size_t index, restore_item *item)
-{
-    const lmc_st_file *const source = work->restoration->source;
-    const st_link *const link = st_bases_find(&source->bases, index);
-    if (link && link->place == LMC_ST_BASE_FILE)
-        st_store_u64(work->base_hashes + 8 * (size_t)(link - source->bases.links),
-                     lmc_frame_base_hash(item->frame.coded));
-    const lmc_status status =
-        st_content_open_base(&item->base, &item->frame, worker->ctx, worker->memory, &worker->diag);
-    if (work->restoration->without_base && (status == LMC_ERR_BASE || status == LMC_ERR_LIMIT)) {
-        st_content_free(&item->base);
-        st_diag_init(&worker->diag, source->path);
-        return LMC_OK;
-    }
-    return status == LMC_OK ? LMC_OK : st_content_blame(source, index, status, &worker->diag);
-}
-
 static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slot)
 {
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
-    ST_TRY(st_frame_open(&item->frame, restoration->source, &worker->ahead, worker->ctx, slot->index,
-                         &worker->diag));
-    lmc_status status = open_base(work, worker, slot->index, item);
+    const lmc_st_file *const source = restoration->source;
+    ST_TRY(st_frame_open(&item->frame, source, &worker->ahead, worker->ctx, slot->index, &worker->diag));
+    const st_link *const link = st_bases_find(&source->bases, slot->index);
+    if (link && link->place == LMC_ST_BASE_FILE)
+        st_store_u64(work->base_hashes + 8 * (size_t)(link - source->bases.links),
+                     lmc_frame_base_hash(item->frame.coded));
+    lmc_status status =
+        st_content_open_base(&item->base, &item->frame, worker->ctx, worker->memory, &worker->diag);
+    if (restoration->without_base && (status == LMC_ERR_BASE || status == LMC_ERR_LIMIT)) {
+        st_content_free(&item->base);
+        st_diag_init(&worker->diag, source->path);
+        status = LMC_OK;
+    } else if (status != LMC_OK) {
+        status = st_content_blame(source, slot->index, status, &worker->diag);
+    }
     if (status != LMC_OK || (item->frame.info.mode == LMC_FRAME_DELTA && item->base.step_count == 0)) {
         st_frame_close(&item->frame);
         return status;
@@ -156,7 +226,7 @@ static void release_tensor(void *user, st_slot *slot)
     st_release(options->allocator, item);
 }
 
-/* ---- run: read blocks, decode and verify them ---- */
+/* ---- parts: read blocks, decode and verify them ---- */
 
 static lmc_status decode_blocks(st_worker *worker, const restore_item *item, st_blocks *blocks)
 {
@@ -167,25 +237,25 @@ static lmc_status decode_blocks(st_worker *worker, const restore_item *item, st_
                : status;
 }
 
-/* Looks for the damaged blocks of a run, one block at a time. */
+/* Looks for the damaged blocks of a blocks, one block at a time. */
 static lmc_status find_damage(restore_work *work, st_worker *worker, const st_slot *slot,
-                              const st_blocks *run)
+                              const st_blocks *blocks)
 {
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
     size_t at = 0;
-    for (uint64_t i = 0; i < run->count; i++) {
+    for (uint64_t i = 0; i < blocks->count; i++) {
         uint64_t offset = 0;
-        st_blocks one = {.first = run->first + i,
+        st_blocks one = {.first = blocks->first + i,
                          .count = 1,
-                         .stored = run->stored + at,
-                         .dst = run->dst,
-                         .dst_nbytes = run->dst_nbytes};
-        if (run->base)
-            one.base = run->base + (size_t)i * item->frame.info.base_block_nbytes;
+                         .stored = blocks->stored + at,
+                         .dst = blocks->dst,
+                         .dst_nbytes = blocks->dst_nbytes};
+        if (blocks->base)
+            one.base = blocks->base + (size_t)i * item->frame.info.base_block_nbytes;
         lmc_status status =
             st_frame_extent(&item->frame, one.first, 1, &offset, &one.stored_nbytes, &worker->diag);
-        if (status == LMC_OK && one.stored_nbytes <= run->stored_nbytes - at)
+        if (status == LMC_OK && one.stored_nbytes <= blocks->stored_nbytes - at)
             status = decode_blocks(worker, item, &one);
         if (status != LMC_OK)
             status =
@@ -197,114 +267,83 @@ static lmc_status find_damage(restore_work *work, st_worker *worker, const st_sl
     return LMC_OK;
 }
 
-/* All blocks of a run are lost for one reason. */
-static lmc_status note_lost_run(restore_work *work, st_worker *worker, restore_item *item,
-                                const st_blocks *run)
+/* All blocks of a part are lost for one reason. */
+static lmc_status note_lost_blocks(restore_work *work, st_worker *worker, restore_item *item,
+                                   const st_blocks *blocks)
 {
     const lmc_st_diag cause = worker->diag;
     lmc_status status = LMC_OK;
-    for (uint64_t i = 0; i < run->count && status == LMC_OK; i++) {
+    for (uint64_t i = 0; i < blocks->count && status == LMC_OK; i++) {
         worker->diag = cause;
-        status = note_damage(work, worker, item, run->first + i);
+        status = note_damage(work, worker, item, blocks->first + i);
     }
     return status;
 }
 
-/* Gets what the run's blocks were coded against into the worker's base buffer. */
-static lmc_status read_base(st_worker *worker, const st_slot *slot, st_blocks *run)
-{
-    const restore_item *const item = slot->item;
-    const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
-                                  &worker->stored};
-    return st_content_read_base(&item->base, &room, &item->frame, run->first, run->count, &run->base,
-                                &worker->diag);
-}
-
-/* Reads the run's blocks into the worker's buffer. */
+/* Reads the part's blocks into the worker's buffer. */
 static lmc_status read_stored(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
-                              st_blocks *run)
+                              st_blocks *blocks)
 {
     const lmc_st_file *const source = restoration->source;
     const restore_item *const item = slot->item;
     uint64_t offset = 0;
-    ST_TRY(
-        st_frame_extent(&item->frame, run->first, run->count, &offset, &run->stored_nbytes, &worker->diag));
-    run->stored = os_window_find(&worker->ahead, offset, run->stored_nbytes);
-    if (run->stored)
+    ST_TRY(st_frame_extent(&item->frame, blocks->first, blocks->count, &offset, &blocks->stored_nbytes,
+                           &worker->diag));
+    blocks->stored = os_window_find(&worker->ahead, offset, blocks->stored_nbytes);
+    if (blocks->stored)
         return LMC_OK;
-    unsigned char *const stored = st_worker_stored(worker, run->stored_nbytes);
+    unsigned char *const stored = st_worker_stored(worker, blocks->stored_nbytes);
     if (!stored)
         return LMC_ERR_NOMEM;
-    run->stored = stored;
-    lmc_status status = os_input_read(&source->input, offset, stored, run->stored_nbytes, &worker->diag);
+    blocks->stored = stored;
+    lmc_status status = os_input_read(&source->input, offset, stored, blocks->stored_nbytes, &worker->diag);
     return status == LMC_OK ? LMC_OK : st_file_blame(source, slot->index, status, &worker->diag);
 }
 
-/* Where the content of a run goes first: to the caller's memory, or to the worker's. */
-static unsigned char *room_for_run(const st_restoration *restoration, st_worker *worker, const st_slot *slot,
-                                   const st_run *run)
-{
-    if (restoration->dsts)
-        return (unsigned char *)restoration->dsts[slot->index] + run->first_block * slot->block_nbytes;
-    return worker->is_batch ? st_worker_gather(worker, run->content_nbytes)
-                            : st_worker_content(worker, run->content_nbytes);
-}
-
-/* Reads and decodes a run into *content: room of the worker, or the caller's. *is_sound: nothing was noted. */
-static lmc_status decode_run(restore_work *work, st_worker *worker, const st_slot *slot, const st_run *run,
-                             const unsigned char **content, int *is_sound)
+/* Reads and decodes a part into *content: room of the worker, or the caller's. *is_sound: nothing was noted. */
+static lmc_status decode_part(restore_work *work, st_worker *worker, const st_slot *slot, const st_part *part,
+                              const unsigned char **content, int *is_sound)
 {
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
     const size_t block_nbytes = item->frame.info.block_nbytes;
-    st_blocks part = {.first = run->first_block * (slot->block_nbytes / block_nbytes),
-                      .count = (run->content_nbytes + block_nbytes - 1) / block_nbytes};
+    st_blocks blocks = {.first = part->first_block * (slot->block_nbytes / block_nbytes),
+                        .count = (part->content_nbytes + block_nbytes - 1) / block_nbytes};
     *is_sound = 0;
-    lmc_status status = read_base(worker, slot, &part);
+    const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
+                                  &worker->stored};
+    lmc_status status = st_content_read_base(&item->base, &room, &item->frame, blocks.first, blocks.count,
+                                             &blocks.base, &worker->diag);
     if (status != LMC_OK && is_to_be_noted(restoration, status))
-        return note_lost_run(work, worker, item, &part);
+        return note_lost_blocks(work, worker, item, &blocks);
     if (status == LMC_OK) {
-        status = read_stored(restoration, worker, slot, &part);
+        status = read_stored(restoration, worker, slot, &blocks);
         if (status != LMC_OK && is_to_be_noted(restoration, status))
-            return note_damage(work, worker, item, part.first);
+            return note_damage(work, worker, item, blocks.first);
     }
     if (status != LMC_OK)
         return status;
-    part.dst = room_for_run(restoration, worker, slot, run);
-    part.dst_nbytes = run->content_nbytes;
-    if (!part.dst)
+    if (restoration->dsts)
+        blocks.dst = (unsigned char *)restoration->dsts[slot->index] + part->first_block * slot->block_nbytes;
+    else
+        blocks.dst = worker->is_batch ? st_worker_gather(worker, part->content_nbytes)
+                                      : st_worker_content(worker, part->content_nbytes);
+    blocks.dst_nbytes = part->content_nbytes;
+    if (!blocks.dst)
         return LMC_ERR_NOMEM;
-    *content = part.dst;
-    status = decode_blocks(worker, item, &part);
-    if (status == LMC_OK && item->entries && part.count == item->frame.info.block_count) {
+    *content = blocks.dst;
+    status = decode_blocks(worker, item, &blocks);
+    if (status == LMC_OK && item->entries && blocks.count == item->frame.info.block_count) {
         /* all of a frame without an index is here: it can be judged before anybody sees it */
         status = st_frame_check_entries(&item->frame, item->entries, &worker->diag);
         if (is_to_be_noted(restoration, status))
             return note_damage(work, worker, item, UINT64_MAX);
     }
     *is_sound = status == LMC_OK;
-    return is_to_be_noted(restoration, status) ? find_damage(work, worker, slot, &part) : status;
+    return is_to_be_noted(restoration, status) ? find_damage(work, worker, slot, &blocks) : status;
 }
 
 /* ---- what becomes of the content ---- */
-
-static lmc_status compare_content(const st_restoration *restoration, st_worker *worker, size_t index,
-                                  uint64_t offset, const unsigned char *content, size_t nbytes)
-{
-    unsigned char *const expected = st_worker_stored(worker, nbytes);
-    if (!expected)
-        return LMC_ERR_NOMEM;
-    const lmc_status status = os_input_read(restoration->original, offset, expected, nbytes, &worker->diag);
-    if (status != LMC_OK) {
-        st_diag_set_file(&worker->diag, restoration->original_path);
-        return status;
-    }
-    if (memcmp(expected, content, nbytes) == 0)
-        return LMC_OK;
-    st_fail(&worker->diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
-            "the archive holds other content than the file");
-    return st_file_blame(restoration->source, index, LMC_ERR_CHECKSUM, &worker->diag);
-}
 
 /* Gives content to the hash and to the output, where it stands at `offset`. */
 static lmc_status deliver_content(const st_restoration *restoration, st_worker *worker, uint64_t offset,
@@ -319,19 +358,19 @@ static lmc_status deliver_content(const st_restoration *restoration, st_worker *
 
 /* The same in the order of the file, if anybody wants that, behind what stands before tensor `index`. nbytes 0: there
  * is nothing to give. */
-static lmc_status deliver_in_order(restore_work *work, st_worker *worker, const st_run *run, size_t index,
+static lmc_status deliver_in_order(restore_work *work, st_worker *worker, const st_part *part, size_t index,
                                    uint64_t offset, const unsigned char *content, size_t nbytes)
 {
     const st_restoration *const restoration = work->restoration;
     if (!is_ordered(restoration))
         return nbytes > 0 ? deliver_content(restoration, worker, offset, content, nbytes) : LMC_OK;
-    if (!st_engine_wait_for_order(worker, run))
+    if (!st_engine_wait_for_order(worker, part))
         return LMC_ERR_CANCELLED;
-    lmc_status status = st_skeleton_deliver(&work->skeleton, index, &worker->diag);
+    lmc_status status = deliver_skeleton(&work->skeleton, index, &worker->diag);
     if (status == LMC_OK && nbytes > 0)
         status = deliver_content(restoration, worker, offset, content, nbytes);
     if (status == LMC_OK)
-        st_engine_let_next_run_go_on(worker);
+        st_engine_let_next_part_go_on(worker);
     return status;
 }
 
@@ -355,25 +394,30 @@ static lmc_status gather_content(const st_restoration *restoration, st_worker *w
     return LMC_OK;
 }
 
-static lmc_status restore_run(void *user, st_worker *worker, st_slot *slot, const st_run *run)
+static lmc_status restore_part(void *user, st_worker *worker, st_slot *slot, const st_part *part)
 {
     restore_work *const work = user;
     const st_restoration *const restoration = work->restoration;
     const restore_item *const item = slot->item;
-    const uint64_t offset = output_offset(restoration, slot->index) + run->first_block * slot->block_nbytes;
+    const uint64_t offset = output_offset(restoration, slot->index) + part->first_block * slot->block_nbytes;
     const unsigned char *content = NULL;
     int is_sound = 0;
     lmc_status status = LMC_OK;
     if (item->frame.coded)
-        status = decode_run(work, worker, slot, run, &content, &is_sound);
-    if (status == LMC_OK && is_sound && restoration->original)
-        status = compare_content(restoration, worker, slot->index, offset, content, run->content_nbytes);
+        status = decode_part(work, worker, slot, part, &content, &is_sound);
+    if (status == LMC_OK && is_sound && restoration->original) {
+        status = compare_bytes(restoration, st_worker_stored(worker, part->content_nbytes), offset, content,
+                               part->content_nbytes, "the archive holds other content than the file",
+                               &worker->diag);
+        if (status == LMC_ERR_CHECKSUM)
+            status = st_file_blame(restoration->source, slot->index, status, &worker->diag);
+    }
     if (status != LMC_OK)
         return status;
     return worker->is_batch
-               ? (is_sound ? gather_content(restoration, worker, offset, run->content_nbytes) : LMC_OK)
-               : deliver_in_order(work, worker, run, slot->index, offset, content,
-                                  is_sound ? run->content_nbytes : 0);
+               ? (is_sound ? gather_content(restoration, worker, offset, part->content_nbytes) : LMC_OK)
+               : deliver_in_order(work, worker, part, slot->index, offset, content,
+                                  is_sound ? part->content_nbytes : 0);
 }
 
 /* Blocks of a large frame without an index are only now known to be right. What was written of them until
@@ -421,14 +465,14 @@ static lmc_status begin_batch(void *user, st_worker *worker, size_t first, size_
     return st_file_blame(source, index, status, &worker->diag);
 }
 
-static lmc_status end_batch(void *user, st_worker *worker, const st_run *run)
+static lmc_status end_batch(void *user, st_worker *worker, const st_part *part)
 {
-    return deliver_in_order(user, worker, run, worker->first_gathered, worker->gathered_offset,
+    return deliver_in_order(user, worker, part, worker->first_gathered, worker->gathered_offset,
                             worker->gathered.bytes, worker->gathered_nbytes);
 }
 
 static const st_engine_ops restore_ops = {.prepare = prepare_tensor,
-                                          .run = restore_run,
+                                          .do_part = restore_part,
                                           .finish = check_frame_end,
                                           .release = release_tensor,
                                           .nbytes = tensor_nbytes,
@@ -437,7 +481,7 @@ static const st_engine_ops restore_ops = {.prepare = prepare_tensor,
 
 /* Without batches: in order, something may stand between any two tensors. */
 static const st_engine_ops single_ops = {
-    .prepare = prepare_tensor, .run = restore_run, .finish = check_frame_end, .release = release_tensor};
+    .prepare = prepare_tensor, .do_part = restore_part, .finish = check_frame_end, .release = release_tensor};
 
 /* With the frames of all tensors open and sound: do they want the base that the table names? */
 static lmc_status check_base_hash(const restore_work *work, lmc_st_diag *diag)
@@ -470,10 +514,10 @@ static lmc_status restore_all(restore_work *work, lmc_st_diag *diag)
     for (size_t i = 0; i < count; i++)
         total_nbytes += tensor_nbytes(work, i);
     for (size_t i = 0; i <= count && !is_in_order; i++)
-        ST_TRY(st_skeleton_deliver(&work->skeleton, i, diag));
+        ST_TRY(deliver_skeleton(&work->skeleton, i, diag));
     ST_TRY(st_engine_run(is_in_order && has_gaps ? &single_ops : &restore_ops, work, count, total_nbytes,
                          restoration->options, diag));
-    ST_TRY(st_skeleton_deliver(&work->skeleton, count, diag));
+    ST_TRY(deliver_skeleton(&work->skeleton, count, diag));
     ST_TRY(check_base_hash(work, diag));
     return os_input_check_unchanged(&source->input, diag);
 }
@@ -487,10 +531,13 @@ lmc_status st_restore_tensors(const st_restoration *restoration, lmc_st_diag *di
     if (!work.base_hashes)
         return st_fail_nomem(diag);
     pthread_mutex_init(&work.damage_lock, NULL);
-    lmc_status status = st_skeleton_begin(&work.skeleton, restoration, diag);
+    work.skeleton.restoration = restoration;
+    lmc_status status =
+        restoration->with_skeleton ? st_skeleton_open(&work.skeleton.skeleton, source, diag) : LMC_OK;
     if (status == LMC_OK)
         status = restore_all(&work, diag);
-    st_skeleton_end(&work.skeleton);
+    st_buffer_free(&source->memory, &work.skeleton.expected);
+    st_skeleton_close(&work.skeleton.skeleton);
     pthread_mutex_destroy(&work.damage_lock);
     st_release(memory, work.base_hashes);
     return status;

@@ -1,11 +1,145 @@
 /*
- * restore_file.c - restore/restore.h: a whole archive becomes the file that it was made from, or with damage the part
- * of it that is sound.
+ * restore_file.c - a whole archive becomes the file that it was made from; or, with damage, a safetensors file of the
+ * tensors that are sound: a first pass finds those that verify, a second one writes them behind a header that names
+ * only these.
  */
+#include "safetensors/archive/archive_skeleton.h"
+#include "safetensors/base/content.h"
+#include "safetensors/common/parts.h"
+#include "safetensors/header/header.h"
 #include "safetensors/restore/restore.h"
 
-#include "safetensors/base/content.h"
-#include "safetensors/restore/salvage.h"
+/* A storage that is no tensor as it lies there is bytes. */
+static void put_dtype_and_shape(st_json_out *out, const st_header *header, size_t index)
+{
+    const st_tensor *const tensor = &header->tensors[index];
+    const st_view *const view = st_header_listed(header, index).view;
+    const uint64_t nbytes = tensor->end - tensor->begin;
+    if (view && !st_view_is_whole(view, nbytes)) {
+        st_header_put_dtype(out, LMC_DTYPE_U8);
+        st_json_put_u64(out, nbytes);
+        return;
+    }
+    st_header_put_dtype(out, view ? (lmc_dtype)view->dtype : (lmc_dtype)tensor->dtype);
+    st_shape shape = st_header_shape(header, tensor);
+    const unsigned rank = view ? view->rank : tensor->rank;
+    for (unsigned i = 0; i < rank; i++)
+        st_json_put_u64(out, view ? view->shape[i] : st_shape_next(&shape));
+}
+
+/* The header that names the sound tensors. Fills in their places in the output. Returns the end of their data. */
+static uint64_t put_header(st_json_out *out, const st_header *header, const st_damage_log *log,
+                           uint64_t *places)
+{
+    static const char metadata[] = "__metadata__";
+    uint64_t begin = 0;
+    st_json_put_open(out, '{');
+    if (header->metadata.nbytes > 0) {
+        st_json_put_string(out, metadata, sizeof metadata - 1);
+        st_json_put_colon(out);
+        st_json_put_raw(out, header->text + header->metadata.offset, header->metadata.nbytes);
+    }
+    for (size_t i = 0; i < header->tensor_count; i++) {
+        const st_tensor *const tensor = &header->tensors[i];
+        places[i] = ST_NOWHERE;
+        if (log->is_lost[i])
+            continue;
+        st_json_put_raw(out, header->text + tensor->raw_name.offset, tensor->raw_name.nbytes);
+        st_json_put_colon(out);
+        put_dtype_and_shape(out, header, i);
+        places[i] = begin;
+        begin += tensor->end - tensor->begin;
+        st_header_put_place(out, places[i], begin);
+        st_json_put_close(out, '}');
+    }
+    st_header_put_end(out);
+    for (size_t i = 0; i < header->tensor_count; i++)
+        places[i] += places[i] == ST_NOWHERE ? 0 : 8 + out->nbytes;
+    return 8 + out->nbytes + begin;
+}
+
+/* The second pass. */
+static lmc_status write_sound_tensors(const st_restoration *restoration, const st_damage_log *log,
+                                      uint64_t *file_nbytes, lmc_st_diag *diag)
+{
+    const lmc_allocator *const memory = restoration->options->allocator;
+    const st_header *const header = &restoration->source->header;
+    st_restoration sound = *restoration;
+    st_json_out out = {0};
+    uint64_t *const places = st_allocate(memory, (header->tensor_count + 1) * sizeof *places);
+    if (!places)
+        return st_fail_nomem(diag);
+    (void)put_header(&out, header, log, places);
+    unsigned char *const text = st_allocate(memory, out.nbytes);
+    lmc_status status = !text ? st_fail_nomem(diag) : LMC_OK;
+    if (status == LMC_OK) {
+        out = (st_json_out){.dst = text, .capacity = out.nbytes};
+        *file_nbytes = put_header(&out, header, log, places);
+        status = st_header_write(sound.output, text, out.nbytes, diag);
+    }
+    sound.places = places;
+    sound.with_skeleton = 0;
+    if (status == LMC_OK)
+        status = st_restore_tensors(&sound, diag);
+    st_release(memory, text);
+    st_release(memory, places);
+    return status;
+}
+
+/* Damage between the tensors is reported, and counts as one. Errors: what is no damage. */
+static lmc_status look_at_skeleton(const lmc_st_file *source, const lmc_st_options *options,
+                                   st_damage_log *log, uint64_t *damaged_count, lmc_st_diag *diag)
+{
+    lmc_st_diag fault = *diag;
+    const lmc_status status = st_skeleton_check(source, &fault);
+    *damaged_count = st_is_damage(status);
+    if (status == LMC_OK)
+        return LMC_OK;
+    if (!st_is_damage(status)) {
+        *diag = fault;
+        return status;
+    }
+    if (options->damage)
+        options->damage(options->user, &fault);
+    if (log->lost_count == 0)
+        log->first = fault;
+    return LMC_OK;
+}
+
+static lmc_status salvage_tensors(const lmc_st_file *source, os_output *output, const lmc_st_options *options,
+                                  lmc_st_result *result, lmc_st_diag *damage, lmc_st_diag *diag)
+{
+    const st_header *const header = &source->header;
+    st_parts passes = {.options = options, .total_nbytes = 2 * header->data_nbytes};
+    const lmc_st_options inner = st_parts_options(&passes);
+    st_damage_log log;
+    ST_TRY(st_damage_log_init(&log, options->allocator, header->tensor_count, diag));
+    const st_restoration check = {.source = source, .options = &inner, .log = &log};
+    const st_restoration whole = {.source = source, .options = &inner, .output = output, .with_skeleton = 1};
+    /* of another file, no part can be left out: its tensors become a safetensors file */
+    const int is_safetensors = source->container == LMC_ST_CONTAINER_SAFETENSORS;
+    st_parts_begin(&passes, header->data_nbytes);
+    lmc_status status = st_restore_tensors(&check, diag);
+    if (status == LMC_OK) {
+        st_parts_end(&passes);
+        st_parts_begin(&passes, header->data_nbytes);
+        status = log.lost_count > 0 || !is_safetensors
+                     ? write_sound_tensors(&whole, &log, &result->file_nbytes, diag)
+                     : st_restore_tensors(&whole, diag);
+    }
+    if (status == LMC_OK && !is_safetensors)
+        status = look_at_skeleton(source, options, &log, &result->damaged_count, diag);
+    if (status == LMC_OK) {
+        st_parts_end(&passes);
+        result->damaged_count += log.lost_count;
+        result->tensor_count = header->tensor_count - log.lost_count;
+        *damage = log.first;
+    }
+    st_damage_log_free(&log, options->allocator);
+    return status;
+}
+
+/* ---- the file ---- */
 
 /* The result stays as it is if there is no output. After a salvage with damage there is one, and the status is that of
  * the first damage. */
@@ -26,7 +160,7 @@ static lmc_status restore_open_file(const lmc_st_file *source, const os_place *o
     const st_restoration whole = {
         .source = source, .options = options, .output = &output, .with_skeleton = 1};
     const lmc_status written = options->salvage
-                                   ? st_salvage_tensors(source, &output, options, &found, &damage, diag)
+                                   ? salvage_tensors(source, &output, options, &found, &damage, diag)
                                    : st_restore_tensors(&whole, diag);
     ST_TRY(os_output_close(&output, options, written, diag));
     *result = found;

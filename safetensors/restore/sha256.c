@@ -24,11 +24,6 @@ static uint32_t rotr(uint32_t x, unsigned n)
     return x >> n | x << (32 - n);
 }
 
-static uint32_t load_big_endian(const unsigned char *src)
-{
-    return (uint32_t)src[0] << 24 | (uint32_t)src[1] << 16 | (uint32_t)src[2] << 8 | src[3];
-}
-
 static void store_big_endian(unsigned char *dst, uint32_t value)
 {
     for (unsigned i = 0; i < 4; i++)
@@ -37,8 +32,8 @@ static void store_big_endian(unsigned char *dst, uint32_t value)
 
 static void make_schedule(const unsigned char *block, uint32_t *W)
 {
-    for (unsigned t = 0; t < 16; t++)
-        W[t] = load_big_endian(block + 4 * t);
+    for (unsigned t = 0; t < 16; t++, block += 4)
+        W[t] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 | (uint32_t)block[2] << 8 | block[3];
     for (unsigned t = 16; t < 64; t++) {
         const uint32_t s0 = rotr(W[t - 15], 7) ^ rotr(W[t - 15], 18) ^ W[t - 15] >> 3;
         const uint32_t s1 = rotr(W[t - 2], 17) ^ rotr(W[t - 2], 19) ^ W[t - 2] >> 10;

@@ -1,9 +1,9 @@
 /*
  * verify.c - reading an archive whole to see whether it is sound, or equal to the file it was made from.
  */
+#include "safetensors/archive/archive_skeleton.h"
 #include "safetensors/base/content.h"
 #include "safetensors/restore/restore.h"
-#include "safetensors/restore/skeleton.h"
 
 #include <string.h>
 
@@ -38,7 +38,7 @@ typedef struct whole_faults {
     lmc_st_diag base;
 } whole_faults;
 
-/* Damage of tensors comes first, then that between them. A base that is missing is told last. The call returns the
+/* Damage of tensors comes first, then that between them. A base that is missing comes last. The call returns the
  * first, the callback gets all. */
 static lmc_status report_damage(const st_damage_log *log, const whole_faults *faults,
                                 const lmc_st_options *options, lmc_st_diag *diag)
@@ -58,27 +58,19 @@ static lmc_status report_damage(const st_damage_log *log, const whole_faults *fa
     return first ? first->status : LMC_OK;
 }
 
-/* Looks for what all tensors need. Errors: what is no damage. */
-static lmc_status find_whole_faults(const lmc_st_file *source, whole_faults *faults, lmc_st_diag *diag)
-{
-    const lmc_status statuses[] = {st_content_open_files(source, &faults->base),
-                                   st_skeleton_check(source, &faults->skeleton)};
-    const lmc_st_diag *const diags[] = {&faults->base, &faults->skeleton};
-    for (size_t i = 0; i < 2; i++) {
-        if (statuses[i] != LMC_OK && !st_is_damage(statuses[i])) {
-            *diag = *diags[i];
-            return statuses[i];
-        }
-    }
-    return LMC_OK;
-}
-
 static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, const lmc_st_options *options,
                                  lmc_st_result *result, lmc_st_diag *diag)
 {
     st_damage_log log;
     whole_faults faults = {.skeleton = *diag, .base = *diag};
-    ST_TRY(find_whole_faults(source, &faults, diag));
+    const lmc_status statuses[] = {st_content_open_files(source, &faults.base),
+                                   st_skeleton_check(source, &faults.skeleton)};
+    for (size_t i = 0; i < 2; i++) {
+        if (statuses[i] != LMC_OK && !st_is_damage(statuses[i])) {
+            *diag = i == 0 ? faults.base : faults.skeleton;
+            return statuses[i];
+        }
+    }
     ST_TRY(st_damage_log_init(&log, options->allocator, source->header.tensor_count, diag));
     const int is_hashed = options->sha256 && faults.skeleton.status == LMC_OK;
     const st_restoration restoration = {.source = source,

@@ -5,11 +5,12 @@
 
 #include "safetensors/archive/table.h"
 #include "safetensors/base/folders.h"
-#include "safetensors/base/open.h"
-#include "safetensors/common/names.h"
+#include "safetensors/base/search.h"
+#include "safetensors/common/st_text.h"
+#include "safetensors/header/name_key.h"
 #include "safetensors/restore/damage.h"
-#include "safetensors/tree/base.h"
 #include "safetensors/tree/copied.h"
+#include "safetensors/tree/tree_base.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,112 +18,109 @@
 typedef struct description {
     const st_run_folder *folder;
     const lmc_st_options *options;
-    lmc_st_run_step *step;
+    lmc_run_step *step;
     st_hasher schema;
     lmc_st_diag *diag;
 } description;
 
-/* ---- names and shapes ---- */
-
-static void add_number(description *description, uint64_t number)
+static void add_number(st_hasher *hasher, uint64_t number)
 {
     unsigned char bytes[8];
     st_store_u64(bytes, number);
-    st_hasher_add(&description->schema, bytes, sizeof bytes);
-}
-
-/* Of another file than a safetensors file, dtype and shape of a tensor may be what a sample has told. */
-static lmc_status add_tensors(description *description, const lmc_st_file *file)
-{
-    const int is_told = file->container == LMC_ST_CONTAINER_SAFETENSORS;
-    add_number(description, file->header.tensor_count);
-    for (uint64_t i = 0; i < file->header.tensor_count; i++) {
-        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-        if (st_file_tensor(file, i, &tensor) != LMC_OK)
-            return st_fail_nomem(description->diag);
-        add_number(description, tensor.name_nbytes);
-        st_hasher_add(&description->schema, tensor.name, tensor.name_nbytes);
-        add_number(description, tensor.nbytes);
-        add_number(description, is_told ? (uint64_t)tensor.dtype : 0);
-        for (size_t dim = 0; dim < tensor.rank && is_told; dim++)
-            add_number(description, tensor.shape[dim]);
-    }
-    return LMC_OK;
-}
-
-/* Of a file in a directory. Numbers do not count: they may be the step. */
-static void add_path(description *description, const char *path)
-{
-    static const char digits[] = "0123456789";
-    while (*path != '\0') {
-        const size_t text_nbytes = strcspn(path, digits);
-        st_hasher_add(&description->schema, path, text_nbytes);
-        path += text_nbytes;
-        if (*path != '\0')
-            st_hasher_add(&description->schema, "0", 1);
-        path += strspn(path, digits);
-    }
-    st_hasher_add(&description->schema, "", 1);
+    st_hasher_add(hasher, bytes, sizeof bytes);
 }
 
 /* ---- bases ---- */
 
-/* The step that a file of the run belongs to. Returns 0 if it is none; -1 if memory ran out. */
-static int step_of_path(const description *description, const char *path, uint64_t *step)
+/* The step whose folder a path of the run leads through. Returns 0 if there is none. */
+static int is_in_step(const char *run, const char *path, uint64_t *step)
 {
-    const lmc_allocator *const memory = description->options->allocator;
-    const size_t length = strlen(description->folder->run);
-    char *const true_path = os_true_path(memory, path);
-    const int is_within =
-        true_path && os_true_is_within(true_path, description->folder->run) && true_path[length] == '/';
-    const char *const name = is_within ? true_path + length + 1 : "";
-    const int is_step = st_step_is_name(name, strcspn(name, "/"), step);
-    if (!true_path && errno == ENOMEM)
-        return -1;
-    st_release(memory, true_path);
-    return is_step;
+    const size_t length = strlen(run);
+    return os_true_is_within(path, run) && path[length] == '/' &&
+           st_step_is_name(path + length + 1, strcspn(path + length + 1, "/"), step);
 }
 
-static void set_base(lmc_st_run_step *step, uint64_t base)
+static void set_base(lmc_run_step *step, uint64_t base)
 {
     const int is_same = !step->has_base || step->base == base;
     step->has_base = 1;
-    step->base = is_same && base < step->step ? base : LMC_ST_RUN_UNKNOWN;
+    step->base = is_same && base < step->step ? base : LMC_RUN_UNKNOWN;
 }
 
-/* Errors: those that say nothing of the archive. */
-static lmc_status look_at_base(const description *description, const lmc_st_file *file)
+/* Notes which step the base of an archive is in. What was found where it was looked for first may hold other content:
+ * files of a run have the same names, sizes and headers. Then the other steps are searched. Errors: those that say
+ * nothing of the archive. */
+static lmc_status look_at_base(const description *description, lmc_st_file *file)
 {
+    const st_run_folder *const folder = description->folder;
+    const lmc_allocator *const memory = description->options->allocator;
     const lmc_st_file *base = NULL;
-    uint64_t step = LMC_ST_RUN_UNKNOWN;
-    const lmc_status status = st_file_open_base(file, &base, description->diag);
+    st_base_fit fit = ST_BASE_FITS;
+    uint64_t step = LMC_RUN_UNKNOWN;
+    lmc_status status = st_file_open_base(file, &base, description->diag);
+    if (status == LMC_OK && base && folder->base_dir && st_base_probe(file, base, 0, &fit) != LMC_OK)
+        return st_fail_nomem(description->diag);
+    if (status == LMC_OK && fit == ST_BASE_DIFFERS) {
+        base = NULL;
+        st_file_forget_base(file);
+        status = st_file_set_base(file, NULL, NULL, 0, description->diag);
+        if (status == LMC_OK)
+            status = st_file_open_base(file, &base, description->diag);
+    }
     if (status != LMC_OK && !st_is_damage(status))
         return status;
-    const int is_step = base ? step_of_path(description, base->path, &step) : 0;
-    if (is_step < 0)
-        return st_fail_nomem(description->diag);
+    int is_step = base && is_in_step(folder->run, base->path, &step);
+    if (base && !is_step) { /* its folder may be a link, which leads out of the run */
+        char *const true_path = os_true_path(memory, base->path);
+        if (!true_path && errno == ENOMEM)
+            return st_fail_nomem(description->diag);
+        is_step = true_path && is_in_step(folder->run, true_path, &step);
+        st_release(memory, true_path);
+    }
     if (file->base)
-        set_base(description->step, is_step ? step : LMC_ST_RUN_UNKNOWN);
+        set_base(description->step, is_step ? step : LMC_RUN_UNKNOWN);
     return LMC_OK;
 }
 
-/* ---- files ---- */
-
-/* An archive that cannot be read counts with its own size. */
+/* An archive that cannot be read counts with its own size. What wrappers add to names does not count for the schema,
+ * and neither does the order of the tensors, which may follow from it. In files other than safetensors files, dtype and
+ * shape of a tensor may be guessed from a sample: they do not count there. */
 static lmc_status look_at_archive(description *description, const char *path, const os_entry *entry,
                                   const lmc_st_options *own)
 {
     lmc_st_file *file = NULL;
+    uint64_t sum = 0;
     lmc_status status = st_file_open_input(path, own, &file, description->diag);
-    if (status == LMC_OK && file->is_archive) {
+    if ((status == LMC_OK && !file->is_archive) || st_is_damage(status) || status == LMC_ERR_HEADER) {
+        description->step->file_nbytes += entry->nbytes;
+        set_base(description->step, LMC_RUN_UNKNOWN);
+        lmc_st_close(file);
+        return LMC_OK;
+    }
+    if (status == LMC_OK) {
         description->step->file_nbytes += file->file_nbytes;
         status = look_at_base(description, file);
-        if (status == LMC_OK)
-            status = add_tensors(description, file);
-    } else if (status == LMC_OK || st_is_damage(status) || status == LMC_ERR_HEADER) {
-        description->step->file_nbytes += entry->nbytes;
-        set_base(description->step, LMC_ST_RUN_UNKNOWN);
-        status = LMC_OK;
+    }
+    const int is_told = file && file->container == LMC_ST_CONTAINER_SAFETENSORS;
+    const size_t shared_nbytes = file ? st_names_shared_nbytes(&file->header) : 0;
+    for (uint64_t i = 0; status == LMC_OK && i < file->header.tensor_count; i++) {
+        lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
+        st_hasher hasher;
+        if (st_file_tensor(file, i, &tensor) != LMC_OK) {
+            status = st_fail_nomem(description->diag);
+            break;
+        }
+        st_hasher_init(&hasher);
+        add_number(&hasher, st_name_key(st_header_name(&file->header, i), shared_nbytes, 1));
+        add_number(&hasher, tensor.nbytes);
+        add_number(&hasher, is_told ? (uint64_t)tensor.dtype : 0);
+        for (size_t dim = 0; dim < tensor.rank && is_told; dim++)
+            add_number(&hasher, tensor.shape[dim]);
+        sum += st_hasher_finish(&hasher);
+    }
+    if (status == LMC_OK) {
+        add_number(&description->schema, file->header.tensor_count);
+        add_number(&description->schema, sum);
     }
     lmc_st_close(file);
     return status;
@@ -130,8 +128,9 @@ static lmc_status look_at_archive(description *description, const char *path, co
 
 static lmc_status look_at_entry(description *description, const os_entry *entry, int is_archive)
 {
+    static const char digits[] = "0123456789";
     const lmc_allocator *const memory = description->options->allocator;
-    lmc_st_run_step *const step = description->step;
+    lmc_run_step *const step = description->step;
     if (entry->is_directory || st_copied_is_list(entry))
         return LMC_OK;
     step->file_count++;
@@ -140,10 +139,18 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
         step->file_nbytes += entry->nbytes;
         return LMC_OK;
     }
-    if (step->is_directory)
-        add_path(description, entry->path);
-    else
+    if (step->is_directory) { /* numbers in a path do not count: they may be the step */
+        for (const char *at = entry->path; *at != '\0'; at += strspn(at, digits)) {
+            const size_t text_nbytes = strcspn(at, digits);
+            st_hasher_add(&description->schema, at, text_nbytes);
+            at += text_nbytes;
+            if (*at != '\0')
+                st_hasher_add(&description->schema, "0", 1);
+        }
+        st_hasher_add(&description->schema, "", 1);
+    } else {
         step->time_s = entry->attributes.modified_s;
+    }
     st_tree_base base = {0};
     lmc_st_options own = *description->options;
     char *const path = os_path_join(memory, description->folder->path, entry->path, "");
@@ -163,35 +170,28 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
     return status;
 }
 
-static lmc_status describe_tree(description *description, const os_tree *tree, uint64_t *schema)
-{
-    unsigned char *is_archive = NULL;
-    lmc_st_run_step *const step = description->step;
-    step->is_directory = os_tree_find(tree, ST_COPIED_NAME) != NULL;
-    step->time_s = tree->root.modified_s;
-    st_hasher_init(&description->schema);
-    lmc_status status =
-        st_copied_find_archives(tree, description->folder->path, &is_archive, description->diag);
-    for (size_t i = 0; i < tree->count && status == LMC_OK; i++)
-        status = st_is_cancelled(description->options->cancel)
-                     ? st_fail_cancelled(description->diag)
-                     : look_at_entry(description, &tree->entries[i], is_archive[i]);
-    st_release(description->options->allocator, is_archive);
-    if (schema)
-        *schema = st_hasher_finish(&description->schema);
-    return status;
-}
-
-lmc_status st_run_describe(const st_run_folder *folder, const lmc_st_options *options, lmc_st_run_step *step,
+lmc_status st_run_describe(const st_run_folder *folder, const lmc_st_options *options, lmc_run_step *step,
                            uint64_t *schema, lmc_st_diag *diag)
 {
     os_tree tree;
+    unsigned char *is_archive = NULL;
     description description = {.folder = folder, .options = options, .step = step, .diag = diag};
-    *step = (lmc_st_run_step)LMC_INIT(lmc_st_run_step);
+    *step = (lmc_run_step)LMC_INIT(lmc_run_step);
     step->step = folder->step;
     lmc_status status = os_tree_read(&tree, options->allocator, folder->path, diag);
-    if (status == LMC_OK)
-        status = describe_tree(&description, &tree, schema);
+    if (status == LMC_OK) {
+        step->is_directory = os_tree_find(&tree, ST_COPIED_NAME) != NULL;
+        step->time_s = tree.root.modified_s;
+        status = st_copied_find_archives(&tree, folder->path, &is_archive, diag);
+    }
+    st_hasher_init(&description.schema);
+    for (size_t i = 0; i < tree.count && status == LMC_OK; i++)
+        status = st_is_cancelled(options->cancel)
+                     ? st_fail_cancelled(diag)
+                     : look_at_entry(&description, &tree.entries[i], is_archive[i]);
+    if (schema)
+        *schema = st_hasher_finish(&description.schema);
+    st_release(options->allocator, is_archive);
     os_tree_free(&tree);
     return status;
 }

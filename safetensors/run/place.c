@@ -3,8 +3,8 @@
  */
 #include "safetensors/run/place.h"
 
-#include "safetensors/common/names.h"
-#include "safetensors/convert/convert.h"
+#include "safetensors/common/st_text.h"
+#include "safetensors/convert/convert_file.h"
 #include "safetensors/os/folder.h"
 #include "safetensors/restore/restore.h"
 #include "safetensors/run/describe.h"
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static lmc_status fail_os(const st_run *run, const char *name, int os_errno, const char *what)
+static lmc_status fail_os(const st_run_session *run, const char *name, int os_errno, const char *what)
 {
     char *const path = st_run_path(run, name);
     st_diag_set_file(run->diag, path ? path : run->path);
@@ -25,7 +25,7 @@ static lmc_status fail_os(const st_run *run, const char *name, int os_errno, con
                                  : st_fail_os(run->diag, os_errno, LMC_ST_NO_OFFSET, what);
 }
 
-lmc_status st_run_clear(const st_run *run, const char *name)
+lmc_status st_run_clear(const st_run_session *run, const char *name)
 {
     const int os_errno = os_remove_name(run->fd, name);
     return os_errno == 0 || os_errno == ENOENT ? LMC_OK : fail_os(run, name, os_errno, "cannot remove");
@@ -35,10 +35,13 @@ lmc_status st_run_clear(const st_run *run, const char *name)
 
 /* The list of copies marks the folder of a directory: one is made if the conversion has made none. The folder keeps the
  * attributes that it has. */
-static lmc_status mark_directory(const st_run *run, const char *staged)
+static lmc_status stage_directory(const st_run_session *run, const char *snapshot, const char *staged,
+                                  const lmc_st_options *options)
 {
     os_tree tree;
     int os_errno = 0;
+    lmc_st_result result = {0};
+    ST_TRY(st_tree_convert(snapshot, staged, 0, options, &result, run->diag));
     lmc_status status = os_tree_read(&tree, run->options->allocator, staged, run->diag);
     if (status == LMC_OK && !os_tree_find(&tree, ST_COPIED_NAME)) {
         const int fd = os_open_writable_folder(run->fd, ST_RUN_STAGED);
@@ -54,15 +57,7 @@ static lmc_status mark_directory(const st_run *run, const char *staged)
     return status;
 }
 
-static lmc_status stage_directory(const st_run *run, const char *snapshot, const char *staged,
-                                  const lmc_st_options *options)
-{
-    lmc_st_result result = {0};
-    ST_TRY(st_tree_convert(snapshot, staged, 0, options, &result, run->diag));
-    return mark_directory(run, staged);
-}
-
-static lmc_status stage_file(const st_run *run, const char *snapshot, const char *staged,
+static lmc_status stage_file(const st_run_session *run, const char *snapshot, const char *staged,
                              const lmc_st_options *options)
 {
     const lmc_allocator *const memory = options->allocator;
@@ -81,31 +76,20 @@ static lmc_status stage_file(const st_run *run, const char *snapshot, const char
     return status;
 }
 
-/* The base of a directory is a directory, that of a file a file. */
-static lmc_status find_base(const st_run *run, const lmc_st_run_step *base, char **base_dir, char **path)
+lmc_status st_run_stage(const st_run_session *run, const char *snapshot, const lmc_run_step *base,
+                        const lmc_st_options *options, lmc_run_step *step, uint64_t *schema)
 {
     const lmc_allocator *const memory = run->options->allocator;
-    *path = NULL;
-    *base_dir = base ? st_run_step_path(run, base->step) : NULL;
-    if (!base)
-        return LMC_OK;
-    if (*base_dir && !base->is_directory)
-        return st_run_find_archive(memory, *base_dir, path, run->diag);
-    *path = *base_dir ? st_duplicate(memory, *base_dir) : NULL;
-    return *path ? LMC_OK : st_fail_nomem(run->diag);
-}
-
-lmc_status st_run_stage(const st_run *run, const char *snapshot, const lmc_st_run_step *base,
-                        const lmc_st_options *options, lmc_st_run_step *step, uint64_t *schema)
-{
-    const lmc_allocator *const memory = run->options->allocator;
-    char *base_dir = NULL;
     char *base_path = NULL;
     lmc_st_options own = *options;
     const int is_directory = os_is_directory(snapshot);
     char *const staged = st_run_path(run, ST_RUN_STAGED);
-    lmc_status status = staged ? find_base(run, base, &base_dir, &base_path) : st_fail_nomem(run->diag);
-    own.base = base_path;
+    char *const base_dir = base ? st_run_step_path(run, base->step) : NULL;
+    lmc_status status = staged && (base_dir || !base) ? LMC_OK : st_fail_nomem(run->diag);
+    /* the base of a directory is a directory, that of a file a file */
+    if (status == LMC_OK && base && !base->is_directory)
+        status = st_run_find_archive(memory, base_dir, &base_path, run->diag);
+    own.base = base_path ? base_path : base_dir;
     own.force = 0;
     if (status == LMC_OK)
         status = is_directory ? stage_directory(run, snapshot, staged, &own)
@@ -123,7 +107,7 @@ lmc_status st_run_stage(const st_run *run, const char *snapshot, const lmc_st_ru
 
 /* ---- back ---- */
 
-lmc_status st_run_restore_step(const st_run *run, const lmc_st_run_step *step, const char *out,
+lmc_status st_run_restore_step(const st_run_session *run, const lmc_run_step *step, const char *out,
                                const lmc_st_options *options, lmc_st_result *result)
 {
     const lmc_allocator *const memory = run->options->allocator;
@@ -143,7 +127,7 @@ lmc_status st_run_restore_step(const st_run *run, const lmc_st_run_step *step, c
     return status;
 }
 
-lmc_status st_run_compare_step(const st_run *run, const lmc_st_run_step *step, const char *folder,
+lmc_status st_run_compare_step(const st_run_session *run, const lmc_run_step *step, const char *folder,
                                const char *snapshot, const lmc_st_options *options)
 {
     char *archive = NULL;
@@ -162,36 +146,28 @@ lmc_status st_run_compare_step(const st_run *run, const lmc_st_run_step *step, c
 
 /* ---- names ---- */
 
-/* Exchanges the staged folder and that of the step, or puts it into its place by two renames. *aside: the name that the
- * old folder has then. Returns 0 or an errno. */
-static int replace_folder(const st_run *run, const char *name, char aside[ST_RUN_NAME_NBYTES])
+/* Exchanges the staged folder and that of the step, or puts it into its place by two renames. Nobody reads the old
+ * folder then. */
+static lmc_status replace_step(st_run_session *run, const lmc_run_step *step, const char *name)
 {
-    snprintf(aside, ST_RUN_NAME_NBYTES, "%s", ST_RUN_STAGED);
-    int os_errno = os_folder_exchange(run->fd, ST_RUN_STAGED, name);
-    if (os_errno != EINVAL && os_errno != ENOSYS)
-        return os_errno;
-    snprintf(aside, ST_RUN_NAME_NBYTES, ST_RUN_OLD "%s", name);
-    os_errno = os_folder_rename(run->fd, name, aside);
-    if (os_errno != 0)
-        return os_errno;
-    os_errno = os_folder_rename(run->fd, ST_RUN_STAGED, name);
-    if (os_errno != 0)
-        (void)os_folder_rename(run->fd, aside, name);
-    return os_errno;
-}
-
-/* Nobody reads the old folder then. */
-static lmc_status replace_step(st_run *run, const lmc_st_run_step *step, const char *name)
-{
-    char aside[ST_RUN_NAME_NBYTES];
-    const lmc_st_run_step old = *st_run_list_find(&run->list, step->step);
+    char aside[ST_RUN_NAME_NBYTES] = ST_RUN_STAGED; /* the name that the old folder has then */
+    const lmc_run_step old = *st_run_list_find(&run->list, step->step);
     st_run_list_remove(&run->list, step->step);
     lmc_status status =
         st_run_save(run); /* no entry may say of the new folder what was true of the old one */
     if (status == LMC_OK) {
         int os_errno = os_lock_folder(run->fd, 0, run->options->cancel);
         if (os_errno == 0)
-            os_errno = replace_folder(run, name, aside);
+            os_errno = os_folder_exchange(run->fd, ST_RUN_STAGED, name);
+        if (os_errno == EINVAL || os_errno == ENOSYS) {
+            snprintf(aside, sizeof aside, ST_RUN_OLD "%s", name);
+            os_errno = os_folder_rename(run->fd, name, aside);
+            if (os_errno == 0) {
+                os_errno = os_folder_rename(run->fd, ST_RUN_STAGED, name);
+                if (os_errno != 0)
+                    (void)os_folder_rename(run->fd, aside, name);
+            }
+        }
         os_unlock_folder(run->fd);
         if (os_errno != 0)
             status = fail_os(run, name, os_errno, "cannot replace the folder of the step");
@@ -203,7 +179,7 @@ static lmc_status replace_step(st_run *run, const lmc_st_run_step *step, const c
     return st_run_clear(run, aside);
 }
 
-lmc_status st_run_put(st_run *run, const lmc_st_run_step *step)
+lmc_status st_run_put(st_run_session *run, const lmc_run_step *step)
 {
     char name[ST_STEP_NAME_NBYTES];
     st_step_name(name, step->step);
@@ -232,38 +208,34 @@ lmc_status st_run_put(st_run *run, const lmc_st_run_step *step)
     return st_run_save(run);
 }
 
-static lmc_status hide_steps(const st_run *run, const uint64_t *steps, size_t step_count)
+lmc_status st_run_remove(st_run_session *run, const uint64_t *steps, size_t step_count)
 {
-    for (size_t i = step_count; i > 0; i--) {
-        char name[ST_STEP_NAME_NBYTES];
-        char aside[ST_RUN_NAME_NBYTES];
-        st_step_name(name, steps[i - 1]);
-        snprintf(aside, sizeof aside, ST_RUN_GONE "%s", name);
-        const int os_errno = os_folder_rename(run->fd, name, aside);
-        if (os_errno != 0)
-            return fail_os(run, name, os_errno, "cannot remove the folder of the step");
-    }
-    if (!run->options->no_fsync)
-        os_folder_sync(run->fd);
-    return LMC_OK;
-}
-
-lmc_status st_run_remove(st_run *run, const uint64_t *steps, size_t step_count)
-{
-    const int os_errno = os_lock_folder(run->fd, 0, run->options->cancel);
+    char name[ST_STEP_NAME_NBYTES];
+    char aside[ST_RUN_NAME_NBYTES];
+    lmc_status status = LMC_OK;
+    int os_errno = os_lock_folder(run->fd, 0, run->options->cancel);
     if (os_errno != 0)
         return fail_os(run, ST_RUN_LOCK, os_errno, "cannot lock the run");
-    lmc_status status = hide_steps(run, steps, step_count);
+    for (size_t i = step_count; i > 0 && status == LMC_OK; i--) {
+        st_step_name(name, steps[i - 1]);
+        snprintf(aside, sizeof aside, ST_RUN_GONE "%s", name);
+        os_errno = os_folder_rename(run->fd, name, aside);
+        if (os_errno != 0)
+            status = fail_os(run, name, os_errno, "cannot remove the folder of the step");
+    }
+    if (status == LMC_OK && !run->options->no_fsync)
+        os_folder_sync(run->fd);
     os_unlock_folder(run->fd);
+    /* run.json comes last: on a full disk it takes the room that the folders had */
+    for (size_t i = 0; i < step_count && status == LMC_OK; i++) {
+        st_step_name(name, steps[i]);
+        snprintf(aside, sizeof aside, ST_RUN_GONE "%s", name);
+        status = st_run_clear(run, aside);
+        if (status == LMC_OK)
+            st_run_list_remove(&run->list, steps[i]);
+    }
     if (status != LMC_OK)
         return status;
-    /* run.json comes last: on a full disk it takes the room that the folders had */
-    for (size_t i = 0; i < step_count; i++) {
-        char aside[ST_RUN_NAME_NBYTES];
-        snprintf(aside, sizeof aside, ST_RUN_GONE "%llu", (unsigned long long)steps[i]);
-        ST_TRY(st_run_clear(run, aside));
-        st_run_list_remove(&run->list, steps[i]);
-    }
     st_run_list_set_chains(&run->list);
     return st_run_save(run);
 }

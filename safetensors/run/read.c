@@ -2,13 +2,12 @@
  * read.c - steps are restored, verified, compared; a tensor of a step is found.
  */
 #include "safetensors/base/content.h"
-#include "safetensors/base/open.h"
-#include "safetensors/common/names.h"
+#include "safetensors/base/search.h"
 #include "safetensors/common/parts.h"
-#include "safetensors/common/text.h"
+#include "safetensors/common/st_text.h"
 #include "safetensors/restore/damage.h"
 #include "safetensors/run/place.h"
-#include "safetensors/run/run.h"
+#include "safetensors/run/run_steps.h"
 #include "safetensors/tree/check.h"
 #include "safetensors/tree/copied.h"
 
@@ -16,28 +15,22 @@
 
 /* ---- restore and compare ---- */
 
-/* What is not of the run has no place in it: the name could be that of a step, or of a base. */
-static lmc_status check_output(const st_run *run, const char *out_path)
-{
-    const int is_within = os_is_within(run->options->allocator, out_path, run->path);
-    if (is_within < 0)
-        return st_fail_nomem(run->diag);
-    if (!is_within)
-        return LMC_OK;
-    st_diag_set_file(run->diag, out_path);
-    return st_fail(run->diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output would be in the run");
-}
-
 lmc_status st_run_restore(const char *path, uint64_t step, const char *out_path,
                           const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
-    st_run run;
-    const lmc_st_run_step *found = NULL;
+    st_run_session run;
+    const lmc_run_step *found = NULL;
     lmc_status status = st_run_begin(&run, path, ST_RUN_READ, options, diag);
     if (status == LMC_OK)
         status = st_run_find_step(&run, step, &found);
-    if (status == LMC_OK)
-        status = check_output(&run, out_path);
+    /* what is not of the run has no place in it: the name could be that of a step, or of a base */
+    const int is_within = status == LMC_OK ? os_is_within(options->allocator, out_path, run.path) : 0;
+    if (is_within < 0) {
+        status = st_fail_nomem(diag);
+    } else if (is_within) {
+        st_diag_set_file(diag, out_path);
+        status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the output would be in the run");
+    }
     if (status == LMC_OK)
         status = st_run_restore_step(&run, found, out_path, options, result);
     st_run_end(&run, status);
@@ -47,8 +40,8 @@ lmc_status st_run_restore(const char *path, uint64_t step, const char *out_path,
 lmc_status st_run_compare(const char *path, uint64_t step, const char *snapshot,
                           const lmc_st_options *options, lmc_st_diag *diag)
 {
-    st_run run;
-    const lmc_st_run_step *found = NULL;
+    st_run_session run;
+    const lmc_run_step *found = NULL;
     char *folder = NULL;
     lmc_status status = st_run_begin(&run, path, ST_RUN_READ, options, diag);
     if (status == LMC_OK)
@@ -64,30 +57,8 @@ lmc_status st_run_compare(const char *path, uint64_t step, const char *snapshot,
 
 /* ---- verify ---- */
 
-/* The step has as many files and bytes as the list tells: a file that is missing needs no other to be missed. */
-static lmc_status check_files(const st_run *run, const lmc_st_run_step *step, const char *folder)
-{
-    os_tree tree;
-    uint64_t file_count = 0;
-    uint64_t stored_nbytes = 0;
-    lmc_status status = os_tree_read(&tree, run->options->allocator, folder, run->diag);
-    for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
-        const os_entry *const entry = &tree.entries[i];
-        const int is_counted = !entry->is_directory && !st_copied_is_list(entry);
-        file_count += (uint64_t)is_counted;
-        stored_nbytes += is_counted ? entry->nbytes : 0;
-    }
-    os_tree_free(&tree);
-    if (status != LMC_OK || (file_count == step->file_count && stored_nbytes == step->stored_nbytes))
-        return status;
-    return st_fail(run->diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
-                   "has %llu files of %llu bytes, but had %llu of %llu as " ST_RUN_LIST_NAME " tells",
-                   (unsigned long long)file_count, (unsigned long long)stored_nbytes,
-                   (unsigned long long)step->file_count, (unsigned long long)step->stored_nbytes);
-}
-
-static lmc_status verify_step(const st_run *run, const lmc_st_run_step *step, const lmc_st_options *options,
-                              lmc_st_result *result)
+static lmc_status verify_step(const st_run_session *run, const lmc_run_step *step,
+                              const lmc_st_options *options, lmc_st_result *result)
 {
     lmc_st_result one = {0};
     char *const folder = st_run_step_path(run, step->step);
@@ -99,8 +70,24 @@ static lmc_status verify_step(const st_run *run, const lmc_st_run_step *step, co
     const int is_sound = status == LMC_OK;
     if (is_refused)
         run->diag->status = status = LMC_ERR_CORRUPT;
+    /* it has as many files and bytes as the list tells: a file that is missing needs no other to be missed */
+    os_tree tree = {0};
+    uint64_t file_count = 0;
+    uint64_t stored_nbytes = 0;
     if (is_sound)
-        status = check_files(run, step, folder);
+        status = os_tree_read(&tree, run->options->allocator, folder, run->diag);
+    for (size_t i = 0; i < tree.count && status == LMC_OK; i++) {
+        const os_entry *const entry = &tree.entries[i];
+        const int is_counted = !entry->is_directory && !st_copied_is_list(entry);
+        file_count += (uint64_t)is_counted;
+        stored_nbytes += is_counted ? entry->nbytes : 0;
+    }
+    os_tree_free(&tree);
+    if (status == LMC_OK && (file_count != step->file_count || stored_nbytes != step->stored_nbytes))
+        status = st_fail(run->diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
+                         "has %llu files of %llu bytes, but had %llu of %llu as " ST_RUN_LIST_NAME " tells",
+                         (unsigned long long)file_count, (unsigned long long)stored_nbytes,
+                         (unsigned long long)step->file_count, (unsigned long long)step->stored_nbytes);
     if ((is_refused || (is_sound && status == LMC_ERR_CORRUPT)) && options->damage)
         options->damage(options->user, run->diag);
     st_release(run->options->allocator, folder);
@@ -114,8 +101,8 @@ static lmc_status verify_step(const st_run *run, const lmc_st_run_step *step, co
 }
 
 /* A fault of one step does not keep the others from being verified; the first is the call's. */
-static lmc_status verify_steps(const st_run *run, const lmc_st_run_step *steps, size_t count,
-                               const lmc_st_run_options *run_options, lmc_st_result *result)
+static lmc_status verify_steps(const st_run_session *run, const lmc_run_step *steps, size_t count,
+                               const lmc_run_options *run_options, lmc_st_result *result)
 {
     st_parts parts = {.options = run->options};
     const lmc_st_options inner = st_parts_options(&parts);
@@ -133,40 +120,32 @@ static lmc_status verify_steps(const st_run *run, const lmc_st_run_step *steps, 
             first = *run->diag;
         worst = worst == LMC_OK ? status : worst;
         if (status == LMC_OK && run_options->step_done)
-            run_options->step_done(run->options->user, LMC_ST_RUN_VERIFIED, &steps[i]);
+            run_options->step_done(run->options->user, LMC_RUN_VERIFIED, &steps[i]);
     }
     if (worst != LMC_OK)
         *run->diag = first;
     return worst;
 }
 
-static lmc_status verify_named(const st_run *run, const uint64_t *steps, size_t step_count,
-                               const lmc_st_run_options *run_options, lmc_st_result *result)
-{
-    const lmc_allocator *const memory = run->options->allocator;
-    lmc_st_run_step *const list = st_allocate_array(memory, step_count, sizeof *list);
-    lmc_status status = list ? LMC_OK : st_fail_nomem(run->diag);
-    for (size_t i = 0; i < step_count && status == LMC_OK; i++) {
-        const lmc_st_run_step *found = NULL;
-        status = st_run_find_step(run, steps[i], &found);
-        if (status == LMC_OK)
-            list[i] = *found;
-    }
-    if (status == LMC_OK)
-        status = verify_steps(run, list, step_count, run_options, result);
-    st_release(memory, list);
-    return status;
-}
-
 lmc_status st_run_verify(const char *path, const uint64_t *steps, size_t step_count,
-                         const lmc_st_run_options *run_options, const lmc_st_options *options,
+                         const lmc_run_options *run_options, const lmc_st_options *options,
                          lmc_st_result *result, lmc_st_diag *diag)
 {
-    st_run run;
+    st_run_session run;
     lmc_status status = st_run_begin(&run, path, ST_RUN_READ, options, diag);
+    lmc_run_step *const named = st_allocate_array(options->allocator, step_count, sizeof *named);
+    if (status == LMC_OK && !named)
+        status = st_fail_nomem(diag);
+    for (size_t i = 0; i < step_count && status == LMC_OK; i++) {
+        const lmc_run_step *found = NULL;
+        status = st_run_find_step(&run, steps[i], &found);
+        if (status == LMC_OK)
+            named[i] = *found;
+    }
     if (status == LMC_OK)
-        status = step_count > 0 ? verify_named(&run, steps, step_count, run_options, result)
+        status = step_count > 0 ? verify_steps(&run, named, step_count, run_options, result)
                                 : verify_steps(&run, run.list.steps, run.list.count, run_options, result);
+    st_release(options->allocator, named);
     st_run_end(&run, status);
     return status;
 }
@@ -189,12 +168,12 @@ static int find_in_file(const tensor_search *search, const lmc_st_file *file, ui
     const char *const path = file->path + strlen(search->folder) + 1;
     const size_t nbytes = strlen(path) - strlen(ST_ARCHIVE_SUFFIX);
     const char *name = search->name;
-    if (lmc_st_find(file, name, strlen(name), index))
+    if (lmc_st_find_tensor_sized(file, name, strlen(name), index))
         return 1;
     if (strncmp(name, path, nbytes) != 0 || name[nbytes] != ':')
         return 0;
     name += nbytes + 1;
-    return lmc_st_find(file, name, strlen(name), index);
+    return lmc_st_find_tensor_sized(file, name, strlen(name), index);
 }
 
 static int look_at_file(void *user, const lmc_st_file *file)
@@ -223,24 +202,6 @@ static lmc_status fail_search(const tensor_search *search, lmc_st_diag *diag)
                    shown);
 }
 
-/* The file may lack the tensor: it was only named, or has changed since it was found. */
-static lmc_status open_found(tensor_search *search, const lmc_st_options *options, lmc_st_file **file,
-                             uint64_t *index, lmc_st_diag *diag)
-{
-    st_diag_set_file(diag, search->path);
-    ST_TRY(st_file_open_input(search->path, options, file, diag));
-    lmc_status status = st_content_open_files(*file, diag);
-    if (status == LMC_OK && !find_in_file(search, *file, index)) {
-        search->found_count = 0;
-        status = fail_search(search, diag);
-    }
-    if (status == LMC_OK)
-        return LMC_OK;
-    lmc_st_close(*file);
-    *file = NULL;
-    return status;
-}
-
 /* Takes the file that "FILE:NAME" names, whatever is in the others. Returns 0 if there is none. */
 static int find_named_file(tensor_search *search)
 {
@@ -263,37 +224,42 @@ static int find_named_file(tensor_search *search)
     return search->found_count == 1;
 }
 
-/* A file that is damaged does not keep what was named of another one from being read. */
-static lmc_status find_tensor(tensor_search *search, const lmc_st_options *options, lmc_st_file **file,
-                              uint64_t *index, lmc_st_diag *diag)
-{
-    lmc_status status = st_tree_visit(search->folder, options, look_at_file, search, diag);
-    if ((st_is_damage(status) || status == LMC_ERR_HEADER) && find_named_file(search))
-        status = LMC_OK;
-    if (status == LMC_OK)
-        status = search->found_count == 1 && search->has_memory
-                     ? open_found(search, options, file, index, diag)
-                     : fail_search(search, diag);
-    st_release(search->memory, search->path);
-    return status;
-}
-
 lmc_status st_run_open_tensor(const char *path, uint64_t step, const char *name,
                               const lmc_st_options *options, lmc_st_file **file, uint64_t *index,
                               lmc_st_diag *diag)
 {
-    st_run run;
-    const lmc_st_run_step *found = NULL;
+    st_run_session run;
+    const lmc_run_step *found = NULL;
+    *file = NULL;
     lmc_status status = st_run_begin(&run, path, ST_RUN_READ, options, diag);
     if (status == LMC_OK)
         status = st_run_find_step(&run, step, &found);
+    char *const folder = status == LMC_OK ? st_run_step_path(&run, step) : NULL;
+    tensor_search search = {.folder = folder, .name = name, .memory = options->allocator, .has_memory = 1};
+    if (status == LMC_OK)
+        status = folder ? st_tree_visit(folder, options, look_at_file, &search, diag) : st_fail_nomem(diag);
+    /* a file that is damaged does not keep what was named of another one from being read */
+    if (folder && (st_is_damage(status) || status == LMC_ERR_HEADER) && find_named_file(&search))
+        status = LMC_OK;
+    if (status == LMC_OK && (search.found_count != 1 || !search.has_memory))
+        status = fail_search(&search, diag);
     if (status == LMC_OK) {
-        char *const folder = st_run_step_path(&run, step);
-        tensor_search search = {
-            .folder = folder, .name = name, .memory = options->allocator, .has_memory = 1};
-        status = folder ? find_tensor(&search, options, file, index, diag) : st_fail_nomem(diag);
-        st_release(options->allocator, folder);
+        st_diag_set_file(diag, search.path);
+        status = st_file_open_input(search.path, options, file, diag);
     }
+    if (status == LMC_OK)
+        status = st_content_open_files(*file, diag);
+    /* the file may lack the tensor: it was only named, or has changed since it was found */
+    if (status == LMC_OK && !find_in_file(&search, *file, index)) {
+        search.found_count = 0;
+        status = fail_search(&search, diag);
+    }
+    if (status != LMC_OK) {
+        lmc_st_close(*file);
+        *file = NULL;
+    }
+    st_release(options->allocator, search.path);
+    st_release(options->allocator, folder);
     st_run_end(&run, status);
     return status;
 }

@@ -19,7 +19,7 @@
 #define ST_RUN_GONE ST_RUN_PREFIX "gone-"    /* and a step: it goes */
 #define ST_RUN_NAME_NBYTES (sizeof ST_RUN_GONE + ST_STEP_NAME_NBYTES)
 
-typedef struct st_run {
+typedef struct st_run_session {
     const char *path; /* as the caller has it */
     const lmc_st_options *options;
     lmc_st_diag *diag;
@@ -29,7 +29,7 @@ typedef struct st_run {
     int is_own_folder;
     char *true_path;
     st_run_list list;
-} st_run;
+} st_run_session;
 
 /* How a session begins. */
 typedef enum st_run_access {
@@ -41,25 +41,27 @@ typedef enum st_run_access {
 } st_run_access;
 
 /* Opens the run, locks it, and reads the list; entries that the folders contradict are put right. options and diag must
- * outlive the session. Ends with st_run_end(), in every case. Errors: as lmc_st_run_open(), CANCELLED, ARG (`path` is
+ * outlive the session. Ends with st_run_end(), in every case. Errors: as lmc_run_open(), CANCELLED, ARG (`path` is
  * no run and not empty). */
-lmc_status st_run_begin(st_run *run, const char *path, st_run_access access, const lmc_st_options *options,
-                        lmc_st_diag *diag);
+lmc_status st_run_begin(st_run_session *run, const char *path, st_run_access access,
+                        const lmc_st_options *options, lmc_st_diag *diag);
 
 /* status: of the session. A run that it has made and that is still empty is removed after a failure. */
-void st_run_end(st_run *run, lmc_status status);
+void st_run_end(st_run_session *run, lmc_status status);
 
 /* Writes run.json. Errors: IO, NOMEM. */
-lmc_status st_run_save(const st_run *run);
+lmc_status st_run_save(const st_run_session *run);
 
 /* Path of a name in the run, of a step's folder; to be released. NULL: out of memory. */
-char *st_run_path(const st_run *run, const char *name);
-char *st_run_step_path(const st_run *run, uint64_t step);
+char *st_run_path(const st_run_session *run, const char *name);
+char *st_run_step_path(const st_run_session *run, uint64_t step);
 
-/* Fails with ARG: there is no such step. */
-lmc_status st_run_fail_no_step(const st_run *run, uint64_t step);
+/* st_run_describe() for a step of the run, whose base is looked for first in step `expected` (LMC_RUN_UNKNOWN: none
+ * is expected). */
+lmc_status st_run_describe_step(const st_run_session *run, uint64_t step, uint64_t expected,
+                                lmc_run_step *found);
 
 /* The entry of a step. Error: ARG. */
-lmc_status st_run_find_step(const st_run *run, uint64_t step, const lmc_st_run_step **found);
+lmc_status st_run_find_step(const st_run_session *run, uint64_t step, const lmc_run_step **found);
 
 #endif

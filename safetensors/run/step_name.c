@@ -19,39 +19,6 @@ static int is_digit(char byte)
     return byte >= '0' && byte <= '9';
 }
 
-static int is_letter(char byte)
-{
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
-static part last_component(const char *path)
-{
-    part name = {path, path + strlen(path)};
-    while (name.end > path && name.end[-1] == '/')
-        name.end--;
-    for (name.begin = name.end; name.begin > path && name.begin[-1] != '/';)
-        name.begin--;
-    return name;
-}
-
-static const char *skip_digits(const char *at, const char *end)
-{
-    while (at < end && is_digit(*at))
-        at++;
-    return at;
-}
-
-/* Returns 0 for a number above the largest step. */
-static int read_number(part digits, uint64_t *number)
-{
-    *number = 0;
-    for (const char *at = digits.begin; at < digits.end; at++)
-        if (__builtin_mul_overflow(*number, 10, number) ||
-            __builtin_add_overflow(*number, (uint64_t)(*at - '0'), number))
-            return 0;
-    return *number <= LMC_ST_RUN_STEP_MAX;
-}
-
 /* The last digits that follow the keyword; an empty part if there are none. */
 static part find_after(part name, const char *keyword)
 {
@@ -63,23 +30,13 @@ static part find_after(part name, const char *keyword)
         const char *digits = at + length;
         if (*digits == '-' || *digits == '_' || *digits == '=')
             digits++;
-        const char *const end = skip_digits(digits, name.end);
+        const char *end = digits;
+        while (end < name.end && is_digit(*end))
+            end++;
         if (end > digits)
             found = (part){digits, end};
     }
     return found;
-}
-
-/* Without ".bf16.safetensors": endings that begin with a letter. */
-static void cut_suffixes(part *name)
-{
-    for (const char *at = name->end; at > name->begin + 1; at--) {
-        if (at[-1] != '.')
-            continue;
-        if (at == name->end || !is_letter(*at))
-            return;
-        name->end = at - 1;
-    }
 }
 
 /* Goes back over digits before `end`; returns where they begin. */
@@ -90,42 +47,52 @@ static const char *digits_before(part name, const char *end)
     return end;
 }
 
-/* Without "-00001-of-00002". */
-static void cut_shard(part *name)
+/* The last digits, without endings that begin with a letter (".bf16.safetensors") and "-00001-of-00002". */
+static part find_last(part name)
 {
     static const char of[] = "-of-";
     const size_t length = sizeof of - 1;
-    const char *const total = digits_before(*name, name->end);
-    if (total == name->end || (size_t)(total - name->begin) < length ||
-        memcmp(total - length, of, length) != 0)
-        return;
-    const char *const number = digits_before(*name, total - length);
-    if (number < total - length && number > name->begin && (number[-1] == '-' || number[-1] == '_'))
-        name->end = number - 1;
-    else if (number == name->begin)
-        name->end = number;
-}
-
-static part find_last(part name)
-{
-    cut_suffixes(&name);
-    cut_shard(&name);
+    for (const char *at = name.end; at > name.begin + 1; at--) {
+        if (at[-1] != '.')
+            continue;
+        const char next = at == name.end ? '.' : (char)(*at | 0x20);
+        if (next < 'a' || next > 'z')
+            break;
+        name.end = at - 1;
+    }
+    const char *const total = digits_before(name, name.end);
+    if (total < name.end && (size_t)(total - name.begin) >= length &&
+        memcmp(total - length, of, length) == 0) {
+        const char *const number = digits_before(name, total - length);
+        if (number == name.begin)
+            name.end = number;
+        else if (number < total - length && (number[-1] == '-' || number[-1] == '_'))
+            name.end = number - 1;
+    }
     while (name.end > name.begin && !is_digit(name.end[-1]))
         name.end--;
     name.begin = digits_before(name, name.end);
     return name;
 }
 
-int lmc_st_run_step_of_name(const char *path, uint64_t *step)
+int lmc_run_step_of_name(const char *path, uint64_t *step)
 {
-    const part name = last_component(path);
+    part name = {path, path + strlen(path)}; /* the last component */
+    while (name.end > path && name.end[-1] == '/')
+        name.end--;
+    for (name.begin = name.end; name.begin > path && name.begin[-1] != '/';)
+        name.begin--;
     part digits = {name.end, name.end};
     for (size_t i = 0; i < KEYWORD_COUNT && digits.begin == digits.end; i++)
         digits = find_after(name, keywords[i]);
     if (digits.begin == digits.end)
         digits = find_last(name);
     uint64_t number = 0;
-    if (digits.begin == digits.end || !read_number(digits, &number))
+    for (const char *at = digits.begin; at < digits.end; at++)
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number))
+            return 0;
+    if (digits.begin == digits.end || number > LMC_RUN_STEP_MAX)
         return 0;
     *step = number;
     return 1;

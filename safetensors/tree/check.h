@@ -5,7 +5,7 @@
 #ifndef LMC_SAFETENSORS_TREE_CHECK_H
 #define LMC_SAFETENSORS_TREE_CHECK_H
 
-#include "safetensors/common/common.h"
+#include "safetensors/common/st_common.h"
 
 lmc_status st_tree_verify(const char *in_path, const lmc_st_options *options, lmc_st_result *result,
                           lmc_st_diag *diag);

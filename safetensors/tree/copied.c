@@ -3,7 +3,7 @@
  */
 #include "safetensors/tree/copied.h"
 
-#include "safetensors/common/names.h"
+#include "safetensors/common/st_text.h"
 
 #include <string.h>
 
@@ -19,17 +19,6 @@ int st_copied_is_to_be_listed(const os_entry *entry)
 
 /* ---- making it ---- */
 
-static lmc_status refuse_path(const os_tree *tree, const char *root, const char *path, lmc_st_diag *diag)
-{
-    char *const full_path = os_path_join(tree->memory, root, path, "");
-    if (!full_path)
-        return st_fail_nomem(diag);
-    st_diag_set_file(diag, full_path);
-    st_release(tree->memory, full_path);
-    return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                   "its path has a line break: a file that is named .lmc and is copied must have none");
-}
-
 lmc_status st_copied_list(const os_tree *tree, const unsigned char *is_converted, const char *root,
                           char **text, size_t *nbytes, lmc_st_diag *diag)
 {
@@ -40,8 +29,16 @@ lmc_status st_copied_list(const os_tree *tree, const unsigned char *is_converted
         const char *const path = tree->entries[i].path;
         if (is_converted[i] || !st_copied_is_to_be_listed(&tree->entries[i]))
             continue;
-        if (strchr(path, '\n'))
-            return refuse_path(tree, root, path, diag);
+        if (strchr(path, '\n')) {
+            char *const full_path = os_path_join(tree->memory, root, path, "");
+            if (!full_path)
+                return st_fail_nomem(diag);
+            st_diag_set_file(diag, full_path);
+            st_release(tree->memory, full_path);
+            return st_fail(
+                diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                "its path has a line break: a file that is named .lmc and is copied must have none");
+        }
         total += strlen(path) + 1;
         if (total > ST_COPIED_NBYTES_MAX) {
             st_diag_set_file(diag, root);
@@ -90,21 +87,6 @@ static lmc_status mark_listed(const os_tree *tree, const char *text, size_t nbyt
     return LMC_OK;
 }
 
-static lmc_status read_list(const os_tree *tree, const os_input *input, unsigned char *is_archive,
-                            lmc_st_diag *diag)
-{
-    if (input->nbytes > ST_COPIED_NBYTES_MAX)
-        return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
-                       "this list of copied files has more than %zu bytes", ST_COPIED_NBYTES_MAX);
-    const size_t nbytes = (size_t)input->nbytes;
-    char *const text = st_allocate(tree->memory, nbytes);
-    lmc_status status = text ? os_input_read(input, 0, text, nbytes, diag) : st_fail_nomem(diag);
-    if (status == LMC_OK)
-        status = mark_listed(tree, text, nbytes, is_archive, diag);
-    st_release(tree->memory, text);
-    return status;
-}
-
 lmc_status st_copied_find_archives(const os_tree *tree, const char *root, unsigned char **is_archive,
                                    lmc_st_diag *diag)
 {
@@ -124,7 +106,17 @@ lmc_status st_copied_find_archives(const os_tree *tree, const char *root, unsign
     st_diag_set_file(diag, path);
     lmc_status status = os_input_open(&input, path, diag);
     if (status == LMC_OK) {
-        status = read_list(tree, &input, found, diag);
+        const int is_short = input.nbytes <= ST_COPIED_NBYTES_MAX;
+        const size_t nbytes = (size_t)input.nbytes;
+        char *const text = is_short ? st_allocate(tree->memory, nbytes) : NULL;
+        if (!is_short)
+            status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
+                             "this list of copied files has more than %zu bytes", ST_COPIED_NBYTES_MAX);
+        else
+            status = text ? os_input_read(&input, 0, text, nbytes, diag) : st_fail_nomem(diag);
+        if (status == LMC_OK)
+            status = mark_listed(tree, text, nbytes, found, diag);
+        st_release(tree->memory, text);
         os_input_close(&input);
     }
     st_release(tree->memory, path);

@@ -6,7 +6,7 @@
 #ifndef LMC_SAFETENSORS_TREE_DIRECTORY_H
 #define LMC_SAFETENSORS_TREE_DIRECTORY_H
 
-#include "safetensors/common/common.h"
+#include "safetensors/common/st_common.h"
 
 /* 1 if the call's input is a directory. */
 int st_is_directory(const char *path, const lmc_st_options *options);

@@ -1,9 +1,10 @@
-"""bench_build.py - programs of bench/ for the checks, in a folder that the scripts of bench/ take for a build."""
+"""bench_build.py - programs of bench/ for the checks, in a folder that the scripts of bench/ take for a build, and
+pictures of their numbers."""
 
 import os
 import re
 
-from tree import run
+from tree import Skip, run
 
 
 def sources_of(tree, program):
@@ -35,3 +36,14 @@ def compile_bench(tree, folder, program, changed=None):
                          os.path.join(tree.build, "safetensors", "liblmc_st.a"),
                          os.path.join(tree.build, "codec", "liblmc.a"), *"-lcjson -lzstd -lbz2 -lm -lpthread".split())
     return None if status == 0 else f"bench/{names[0]}.c: {output.strip().splitlines()[-1]}"
+
+
+def draws(tree, script, folder, wanted):
+    """Faults of a program that draws these pictures of the numbers in a folder."""
+    if run("/usr/bin/python3", "-c", "import matplotlib")[0] != 0:
+        raise Skip("no pictures: no matplotlib (Debian: python3-matplotlib)")
+    place = os.path.join(folder, "pictures-" + os.path.basename(script))
+    os.mkdir(place)
+    status, output = run("/usr/bin/python3", tree.path(script), folder, place)
+    if status != 0 or set(os.listdir(place)) != wanted:
+        yield f"{script}: exit status {status}: {output.strip()[-300:]}, pictures {sorted(os.listdir(place))}"

@@ -1,6 +1,6 @@
-"""The help texts of lmc-st fit a screen, and the manual page and the completions name the same commands and options as
-the help texts do, no more and no fewer. The command makes its help texts from the table that it parses options with
-(tool/args.c)."""
+"""The help texts of lmc-st fit a screen, and the manual page names the same commands and options as the help texts do,
+no more and no fewer. The command makes its help texts, and what completions offer, from the table that it parses
+options with (tool/args.c)."""
 
 import os
 import re
@@ -9,20 +9,9 @@ from tree import run
 
 ROWS, COLUMNS = 24, 80
 MANUAL = "tool/lmc-st.1"
-COMPLETIONS = "tool/completions/"
 OPTION = re.compile(r"(?<![\w-])(?:-[a-z]|--[a-z][a-z0-9-]*)(?![\w-])")
-LISTS = (  # where commands are listed: file, place, item in it
-    (MANUAL, r"^\.SH SYNOPSIS\n(.*?)^\.SH", r"^\.B lmc-st ([a-z]+)$"),
-    ("lmc-st.bash", r"_lmc_st_words '(convert[^']*)'", r"[a-z]+"),
-    ("_lmc-st", r"^  commands=\(\n(.*?)^  \)", r"^    ['\"]([a-z]+):"),
-    ("lmc-st.fish", r"-a '(convert [^']*)'", r"[a-z]+"),
-    ("lmc-st.fish", r"\A(.+)", r"operands\)\) -eq 0' -a ([a-z]+) -d"),
-)
-RUN_LISTS = (  # where the commands of `run` are listed
-    ("lmc-st.bash", r"_lmc_st_words '(add [^']*)'", r"[a-z]+"),
-    ("_lmc-st", r"^  run_commands=\(\n(.*?)^  \)", r"^    ['\"]([a-z]+):"),
-    ("lmc-st.fish", r"\A(.+)", r"__lmc_st_has 0 run' -a ([a-z]+) -d"),
-)
+SYNOPSIS = r"^\.SH SYNOPSIS\n(.*?)^\.SH"  # where commands are listed, and an item of it
+SYNOPSIS_ITEM = r"^\.B lmc-st ([a-z]+)$"
 GENERAL = ""  # stands for the command line before a command
 
 
@@ -54,7 +43,7 @@ def general_options(text):
             for name in OPTION.findall(line.split("  ")[0])}
 
 
-# ---- what the files say: command -> options ----
+# ---- what the manual says: command -> options ----
 
 def in_manual(text):
     """Sections .SS of COMMANDS, and the section OPTIONS for what belongs to none; an option begins a .TP."""
@@ -66,52 +55,6 @@ def in_manual(text):
     for name, part in zip(parts[::2], parts[1::2]):
         tags = re.findall(r"^\.TP\n(\.B[^\n]*)", part, re.M)
         found[name] = {option for tag in tags for option in OPTION.findall(tag)}
-    return found
-
-
-def in_bash(text):
-    body = re.search(r"^_lmc_st_options\(\) \{\n(.*?)^\}", text, re.M | re.S).group(1)
-    return {name.strip("'"): set(OPTION.findall(options))
-            for name, options in re.findall(r"^  ([a-z' ]+)\) echo (.*?);;", body, re.M | re.S)}
-
-
-def in_zsh(text):
-    """Lists of options (output=(...)) and the commands that take them."""
-    function = re.search(r"^_lmc_st\(\) \{\n(.*?)^\}", text, re.M | re.S).group(1)
-    specs = {}
-    for name, spec in re.findall(r"^  (\w+)=\(('.*?')\)$", function, re.M | re.S):
-        specs[name] = options_of_specs(spec)
-    head, cases = function.split("case $command in")
-    parts = [(GENERAL, head[head.index("_arguments"):])]
-    parts += re.findall(r"^  '?([\w ]+?)'?\)(.*?);;", cases, re.M | re.S)
-    found = {}
-    for name, part in parts:
-        found[name] = options_of_specs(part)
-        for list_name in re.findall(r"\$(\w+)\b", part):
-            found[name] |= specs.get(list_name, set())
-    return found
-
-
-def options_of_specs(text):
-    """Without what an option excludes, its explanation, and the options of _arguments itself."""
-    text = re.sub(r"\([^()]*\)|\[[^\[\]]*\]|_arguments( -C)? -s -S", " ", text)
-    return set(OPTION.findall(re.sub(r"[{},']", " ", text)))
-
-
-def in_fish(text, commands):
-    found = {name: set() for name in [GENERAL, *commands]}
-    for line in re.findall(r"^complete -c lmc-st (.*)", text, re.M):
-        condition = re.match(r"-n '([^']*)' ", line)
-        rest = line[condition.end():] if condition else line
-        options = {"-" + name for name in re.findall(r"(?:^| )-s (\w)", rest)}
-        options |= {"--" + name for name in re.findall(r"(?:^| )-l ([\w-]+)", rest)}
-        names = [GENERAL, *commands]
-        if condition and condition.group(1).startswith("__lmc_st_is "):
-            names = [name.replace("run-", "run ") for name in condition.group(1).split()[1:]]
-        elif condition:
-            names = [GENERAL]
-        for name in names if options else []:
-            found.setdefault(name, set()).update(options)
     return found
 
 
@@ -168,18 +111,5 @@ def check(tree):
             yield f"{name}: its help text does not name -h, --help"
 
     manual = tree.text(MANUAL)
-    bash = tree.text(COMPLETIONS + "lmc-st.bash")
-    zsh = tree.text(COMPLETIONS + "_lmc-st")
-    fish = tree.text(COMPLETIONS + "lmc-st.fish")
     yield from differences(MANUAL, in_manual(manual), wanted)
-    yield from differences("lmc-st.bash", in_bash(bash), wanted)
-    found = in_zsh(zsh)
-    found.pop("help", None)  # has no options
-    yield from differences("_lmc-st", found, wanted)
-    yield from differences("lmc-st.fish", in_fish(fish, all_commands), wanted)
-
-    sources = {MANUAL: manual.replace("\\-", "-"), "lmc-st.bash": bash, "_lmc-st": zsh, "lmc-st.fish": fish}
-    for where, place, item in LISTS:
-        yield from lists_of_commands(where, sources[where], place, item, commands)
-    for where, place, item in RUN_LISTS:
-        yield from lists_of_commands(where, sources[where], place, item, run_commands)
+    yield from lists_of_commands(MANUAL, manual.replace("\\-", "-"), SYNOPSIS, SYNOPSIS_ITEM, commands)

@@ -1,5 +1,5 @@
 """The binary interface of each shared library is the one that tests/checks/interface/ keeps for this version: exported
-calls with their mark, and size and offsets of every public struct. A change of either is seen as a change of that list,
+calls, and size and offsets of every public struct. A change of either is seen as a change of that list,
 and a list belongs to one version: what programs were built against does not change without it.
 
     python3 tests/checks/check_interface.py --build DIR     writes the lists anew, after the version was raised
@@ -14,8 +14,9 @@ import tempfile
 
 from tree import Tree, run
 
-LIBRARIES = [("liblmc.so", ["lmc.h"]), ("liblmc_st.so", ["lmc_st.h", "lmc_run.h"]), ("liblmc_h5.so", ["lmc_h5.h"]),
-             ("liblmc_cuda.so", ["lmc_cuda.h"])]
+LIBRARIES = [("liblmc.so", ["lmc.h", "lmc_experimental.h"]),
+             ("liblmc_st.so", ["lmc_st.h", "lmc_st_experimental.h", "lmc_run.h"]),
+             ("liblmc_h5.so", ["lmc_h5.h"]), ("liblmc_cuda.so", ["lmc_cuda.h"])]
 HEADERS = [header for _, headers in LIBRARIES for header in headers]
 LISTS = "tests/checks/interface"
 
@@ -29,10 +30,9 @@ def version_of(tree):
 
 
 def calls_of(text):
-    """Declared calls: name -> "stable" or "experimental"."""
+    """The names of the calls that a header declares."""
     text = re.sub(r"^\s*#.*(\\\n.*)*", "", text, flags=re.M)
-    marks = re.findall(r"\bLMC_(STABLE|EXPERIMENTAL|API)\b[^;()]*?\b(\w+)\s*\(", text)
-    return {name: mark.lower() for mark, name in marks}
+    return set(re.findall(r"\bLMC_API\b[^;()]*?\b(\w+)\s*\(", text))
 
 
 def members_of(text):
@@ -67,7 +67,7 @@ def layouts_of(tree, header, structs):
 
 def interface_of(tree, header):
     text = without_comments(tree.text(f"include/{header}"))
-    calls = "".join(f"{mark} {name}\n" for name, mark in sorted(calls_of(text).items()))
+    calls = "".join(f"call {name}\n" for name in sorted(calls_of(text)))
     return f"version {version_of(tree)}\n{calls}{layouts_of(tree, header, members_of(text))}"
 
 
@@ -81,17 +81,15 @@ def check_exports(tree, library, headers):
     if not paths:
         yield f"{library}: not found"
         return
-    calls = {}
+    calls = set()
     for header in headers:
-        calls.update(calls_of(without_comments(tree.text(f"include/{header}"))))
+        calls |= calls_of(without_comments(tree.text(f"include/{header}")))
     declared = " or ".join(f"include/{header}" for header in headers)
     exported = exported_by(paths[0])
-    for name in sorted(exported - set(calls)):
+    for name in sorted(exported - calls):
         yield f"{name}: exported by {library}, but not declared in {declared}"
-    for name in sorted(set(calls) - exported):
+    for name in sorted(calls - exported):
         yield f"{name}: declared in {declared}, but not exported by {library}"
-    for name in sorted(name for name, mark in calls.items() if mark == "api"):
-        yield f"{name}: neither LMC_STABLE nor LMC_EXPERIMENTAL in {declared}"
 
 
 def check_list(tree, header):

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from tree import Skip, run
 
 COMPILER = "x86_64-w64-mingw32-gcc"
-FLAGS = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-O2", "-c", "-o", os.devnull]
+FLAGS = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-DLMC_BUILDING", "-Wall", "-Wextra", "-Werror", "-O2", "-c", "-o",
+         os.devnull]
 
 
 def xxhash_header():

@@ -280,6 +280,7 @@ def test_bad_files(tool, directory):
 
 # ---- large files ----
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_tensors(tool, directory):
     path = sparse_model(os.path.join(directory, "zeros.safetensors"), 0.5)
     tensor = analyze(tool, path, path, address_space=160 << 20)[1]["tensors"][0]

@@ -3,11 +3,15 @@ import os
 import random
 import re
 import struct
+import sys
+
+import pytest
 
 from support import Archive, check, check_only, in_directory, model, read, small_model, write
 
-
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+import promises  # noqa: E402
 
 
 def make(tool, directory, seed=1):
@@ -97,6 +101,19 @@ def test_plain_file_with_the_mark(tool, directory):
     for key, value in marks.items():
         in_directory(directory, model(tensors, {key: value}))
         tool.round_trip(path)
+
+
+@pytest.mark.skipif(not promises.has_hash(), reason="there is no libxxhash to make checksums with")
+def test_a_promise_of_gibibytes(tool, directory):
+    """A frame without the blocks for them is refused on opening. One that has them takes a block at a time."""
+    path = in_directory(directory, promises.archive(4 << 30, is_long=False), "x.lmc")
+    for command in ("ls", "info", "verify", "cat", "get"):
+        tool.run(command, path, *["w"] * (command == "get")).expect(1, 'tensor "w"', "too short for so much content")
+    in_directory(directory, promises.archive(4 << 30), "x.lmc")
+    for command in ("verify", "restore", "cat", "get"):
+        tool.run(command, path, *["w"] * (command == "get"), address_space=512 << 20).expect(
+            1, 'tensor "w"', "block: its modes are cut short")
+    check_only(directory, "x.lmc")
 
 
 def test_other_frame_dtype(tool, directory):

@@ -292,7 +292,7 @@ def test_kill_at_each_call_restore(tool, directory):
     kill_at_each_call(tool, directory, "restore", "")
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_kill_at_each_call_named(tool, directory):
     kill_at_each_call(tool, directory, "convert", NAMED + ",")
 

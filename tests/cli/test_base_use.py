@@ -24,7 +24,7 @@ def test_listed(tool, directory):
     check(any(line.startswith("embed ") and line.endswith(" delta") for line in text.splitlines()), text)
     facts = info(tool, archive)
     base = facts["base"]
-    check(set(base) == {"name", "hash", "nbytes", "file", "base"}, "keys: %s" % base)
+    check(set(base) == {"name", "hash", "nbytes", "tensors", "file", "base"}, "keys: %s" % base)
     check(base["name"] == "old.safetensors" and base["nbytes"] == os.path.getsize(old) and base["file"] == old
           and base["base"] is None, "base: %s" % base)
     check(facts["nbytes"] == os.path.getsize(new) and facts["stored_nbytes"] == os.path.getsize(archive), "sizes")

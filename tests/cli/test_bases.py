@@ -278,9 +278,9 @@ def test_chain_of_20(tool, directory):
     chain(tool, directory, 20)
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_chains_of_many_lengths(tool, directory):
-    """(tests/unit/test_st_base_chain.c has every length.)"""
+    """(tests/unit/safetensors/test_st_base_chain.c has every length.)"""
     for length in (1, 2, 3, 7, 20):
         place = os.path.join(directory, str(length))
         os.mkdir(place)
@@ -318,12 +318,14 @@ def wide_chain(tool, directory, count, is_equal):
     return of_chain(directory, count - 1)
 
 
+@pytest.mark.slow
 def test_equal_headers_of_a_chain_are_held_once(tool, directory):
     last = wide_chain(tool, directory, 9, is_equal=True)
     check(os.path.getsize(last) < 20000, "%d bytes" % os.path.getsize(last))
     tool.run("verify", last, address_space=OTHERS_NBYTES + 3 * HEADER_NBYTES).expect(0)
 
 
+@pytest.mark.slow
 def test_headers_of_a_chain_are_limited(tool, directory):
     """Six of them fit the limit of 400,000,000 bytes, seven do not: small files that would take memory without end."""
     last = wide_chain(tool, directory, 9, is_equal=False)
@@ -380,7 +382,8 @@ def model_directory(root, seed, part=0.1):
 def test_directories(tool, directory):
     """Files belong together by their relative names, whether the base is plain or converted."""
     old, new = (model_directory(os.path.join(directory, name), i) for i, name in enumerate(("old", "new")))
-    only_new = write_model(new, "extra.safetensors", first_snapshot(7, 1000))
+    only_new = write_model(new, "extra.safetensors",
+                           [("other." + name, *rest) for name, *rest in first_snapshot(7, 900)])
     write_model(old, "gone.safetensors", first_snapshot(8, 1000))
     tool.run("convert", new, "-o", new + ".alone").expect(0)
     tool.run("convert", old).expect(0)

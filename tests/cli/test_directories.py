@@ -3,6 +3,8 @@ import json
 import os
 import socket
 
+import pytest
+
 from support import check, check_only, in_directory, read, small_model, write
 from trees import Untouched, check_archived, check_restores, check_same, model_tree, remove, shard, small_tree, snapshot
 from users import as_nobody
@@ -281,6 +283,32 @@ def test_plain_files_among_archives(tool, directory):
     check_restores(tool, source, source + ".lmc")
     tool.run("restore", source + ".lmc", "-o", source + ".back", "--rm").expect(0)
     check_only(directory, "m", "m.back")
+
+
+def allocated(path):
+    return os.stat(path).st_blocks * 512
+
+
+@pytest.mark.parametrize("data", [[], [0], [5 << 20], [1 << 20, (2 << 20) + 8192, (8 << 20) - 4096]],
+                         ids=["nothing", "begin", "middle", "several"])
+def test_holes_stay_holes(tool, directory, data):
+    """A file of 8 MiB, with 4 KiB of data here and there, is copied and restored."""
+    source = small_tree(os.path.join(directory, "m"))
+    sparse = os.path.join(source, "sparse.bin")
+    with open(sparse, "wb") as file:
+        file.truncate(8 << 20)
+        for offset in data:
+            file.seek(offset)
+            file.write(os.urandom(4096))
+        os.fsync(file.fileno())
+    if allocated(sparse) > 1 << 20:
+        pytest.skip("this file system has no holes")
+    tool.run("convert", source).expect(0)
+    tool.run("restore", source + ".lmc", "-o", source + ".back").expect(0)
+    for root in (source + ".lmc", source + ".back"):
+        copy = os.path.join(root, "sparse.bin")
+        check(read(copy) == read(sparse), "%s has other content" % copy)
+        check(allocated(copy) <= 1 << 20, "%s takes %d bytes of the disk" % (copy, allocated(copy)))
 
 
 def test_deep_folders(tool, directory):

@@ -4,8 +4,6 @@ import os
 import shutil
 import subprocess
 
-import pytest
-
 from support import check, in_directory, left_out, read, write
 
 LMC = 59810
@@ -71,7 +69,7 @@ def test_plugin_of_a_copied_program(tool, directory):
     check(done.returncode == 0 and said["plugin_path"] is None and said["problems"] == [], "facts: %r" % said)
     text = subprocess.run([copy, "doctor"], stdout=subprocess.PIPE, check=True).stdout.decode()
     line = next(line for line in text.splitlines() if line.startswith("HDF5 plugin:"))
-    check("moved alone" in line or "built without" in line, "line: " + line)
+    check("moved without it" in line or "built without" in line, "line: " + line)
     check("HDF5 path:     HDF5_PLUGIN_PATH is not set\n" in text, "text: " + text)
 
 
@@ -134,40 +132,19 @@ def test_plugin_path_without_lmc(tool, directory):
     check("HDF5_PLUGIN_PRELOAD" in said["problems"][0], "problems: %r" % said["problems"])
 
 
-def compile_library(directory, name, source):
-    """A directory with libh5lmc.so, or another library, made of C."""
-    path = os.path.join(directory, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    text = in_directory(directory, source.encode(), "source.c")
-    if shutil.which("cc") is None:
-        pytest.skip("needs cc")
-    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", path, text], check=True)
-    return os.path.dirname(path)
-
-
-FAKE_PLUGIN = """
-static const struct { int version, id; unsigned e, d; const char *name; void *f[3]; } info = {%d, %d, 1, 1, "x"};
-int H5PLget_plugin_type(void) { return %d; }
-const void *H5PLget_plugin_info(void) { return &info; }
-"""
-
-
 def test_plugins_that_do_not_work(tool, directory):
-    broken = {"garbage": "", "empty": "",
-              "number": FAKE_PLUGIN % (1, LMC + 1, 0), "class": FAKE_PLUGIN % (9, LMC, 0),
-              "kind": FAKE_PLUGIN % (1, LMC, 1), "foreign": "int x;",
-              "crash": '#include <stdlib.h>\n__attribute__((constructor)) void f(void) { abort(); }',
-              "leave": '#include <unistd.h>\n__attribute__((constructor)) void f(void) { _exit(0); }'}
-    causes = {"number": "is for filter %d" % (LMC + 1), "class": "of a kind unknown", "kind": "no plugin",
-              "foreign": "no plugin", "crash": "signal 6", "leave": "nothing is known"}
-    for name, source in broken.items():
-        if source:
-            path = compile_library(directory, name + "/libh5lmc.so", source)
-        else:
-            path = folder(directory, name, libh5lmc_so=b"" if name == "empty" else b"no library " * 100)
-        found, problems = entries(tool, 3, path)
+    plugin = read(plugin_of(tool))
+    broken = {"garbage": (b"no library " * 100, "no library for this machine"),
+              "empty": (b"", "no library for this machine"),
+              "class": (plugin[:4] + bytes([plugin[4] ^ 3]) + plugin[5:], "no library for this machine"),
+              "machine": (plugin[:18] + bytes([plugin[18] ^ 1]) + plugin[19:], "no library for this machine"),
+              "foreign": (plugin.replace(b"H5PLget_plugin_info", b"H5PLget_another"),
+                          "not a plugin with an HDF5 filter"),
+              "cut": (plugin[:64], "not a plugin with an HDF5 filter")}
+    for name, (content, cause) in broken.items():
+        found, problems = entries(tool, 3, folder(directory, name, libh5lmc_so=content))
         check(found[0]["lmc"] == "broken" and not found[0]["has_lmc"], "entries: %r" % found)
-        check(len(problems) == 1 and causes.get(name, "cannot be used") in problems[0], "%s: %r" % (name, problems))
+        check(len(problems) == 1 and cause in problems[0], "%s: %r" % (name, problems))
 
 
 def test_plugin_that_is_a_pipe(tool, directory):

@@ -186,7 +186,7 @@ def test_odd_file_names(tool, directory):
     tool.run("convert", os.fsdecode(raw)).expect(1, "\\xff")
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_big_files_pass_two_gib(tool, directory):
     """Offsets beyond 32 bits; the archive of zeros is small, nothing is written."""
     path = sparse_model(os.path.join(directory, "m.safetensors"), 5)

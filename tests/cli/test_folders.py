@@ -124,7 +124,7 @@ AT_RANDOM = {"plain": (("-j1", NO_FSYNC), None, (signal.SIGKILL,)),
              "forced": (("-j2", "-f", NO_FSYNC), OLD, (signal.SIGKILL, signal.SIGTERM))}
 
 
-@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.slow)], ids=["some", "often"])
+@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
 @pytest.mark.parametrize("variant", AT_RANDOM)
 @pytest.mark.parametrize("command", ["convert", "restore"])
 def test_killed(tool, directory, command, variant, count):

@@ -132,7 +132,7 @@ def test_get_refusals(tool, directory):
         for arguments, fragments in (
                 (["embed", "--range", "0:4001"],
                  ['tensor "embed"', "4001 is beyond the tensor, which has size 4000"]),
-                (["embed", "--range", "5:3"], ["begins at 5, behind its end at 3"]),
+                (["embed", "--range", "5:3"], ["starts at 5, after its end at 3"]),
                 (["embed", "--range", "-5:"], ["negative"]), (["embed", "--range", "7"], ["A:B"]),
                 (["embed", "--range", ""], ["A:B"]), (["embed[1]", "--range", "0:1"], ["exclude each other"]),
                 (["embed[40]"], ["index 40 is outside dimension 0, which has size 40"]),

@@ -1,4 +1,5 @@
-"""The strict reader: each file of the corpus is accepted or refused as it should be."""
+"""The strict reader in the command: files that are no header, large ones, and one of each kind of the table that
+tests/unit/safetensors/test_st_header_corpus.c goes through."""
 import os
 
 import pytest
@@ -7,8 +8,15 @@ import header_corpus
 from support import CPU_SECONDS, check, check_only, in_directory
 
 
+KINDS = ("plain", "space_after", "escaped_name", "metadata_odd_strings", "packed_F6_E2M3_[4]", "four_shuffled",
+         "array_entry", "name_twice", "metadata_twice", "invalid_utf8", "hole_between", "overlap", "data_short",
+         "data_long", "rank_1025")
+
+
 def headers(is_good):
-    return [pytest.param(header, id=header.name) for header in header_corpus.CASES if header.is_good == is_good]
+    table = {header.name: header for header in header_corpus.CASES}
+    wanted = [table[name] for name in KINDS] + header_corpus.FILES
+    return [pytest.param(header, id=header.name) for header in wanted if header.is_good == is_good]
 
 
 @pytest.mark.parametrize("header", headers(is_good=True))

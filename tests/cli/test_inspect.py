@@ -235,7 +235,7 @@ def test_doctor_of_a_bad_directory(tool, directory):
         result = subprocess.run([tool.path, *arguments], env={**os.environ, "TMPDIR": absent}, stdout=subprocess.PIPE,
                                 check=False)
         text = result.stdout.decode()
-        check(result.returncode == 3 and "no file can be made in" in text, "exit %d: %s" % (result.returncode, text))
+        check(result.returncode == 3 and "cannot create a file in" in text, "exit %d: %s" % (result.returncode, text))
         check_no_controls(text)
 
 

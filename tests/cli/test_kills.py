@@ -1,7 +1,7 @@
 """The tool is killed: at random moments, before each of its system calls, and politely. Never anything
 but a whole file under the final name; nothing else stays; the next run succeeds.
 
-The number of random moments is 20 by default, 200 with -m slow, or as LMC_KILLS says."""
+The number of random moments is 20 by default, 200 with -m large, or as LMC_KILLS says."""
 import os
 import random
 import signal
@@ -109,7 +109,7 @@ AT_RANDOM = {"plain": (("-j1", "--no-fsync"), None, (signal.SIGKILL,)),
              "polite": (("-j2", "--no-fsync"), None, (signal.SIGTERM, signal.SIGINT))}
 
 
-@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.slow)], ids=["some", "often"])
+@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
 @pytest.mark.parametrize("variant", AT_RANDOM)
 @pytest.mark.parametrize("command", ["convert", "restore"])
 def test_kill_at_random(tool, directory, command, variant, count):

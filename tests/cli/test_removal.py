@@ -68,7 +68,7 @@ def contents_of_strays(job):
 
 
 @pytest.mark.parametrize("change", [replace, rewrite])
-@pytest.mark.parametrize("kind", [Job, FolderJob])
+@pytest.mark.parametrize("kind", [Job, pytest.param(FolderJob, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("command", ["convert", "restore"])
 def test_somebody_writes(tool, directory, kind, command, change):
     faults = Faults(tool, directory)
@@ -148,6 +148,7 @@ def has_private_file(job):
     return any(name.startswith(".lmc-kept-") for _, _, names in os.walk(job.directory) for name in names)
 
 
+@pytest.mark.slow
 def test_written_by_an_open_descriptor(tool, directory):
     """A program that has had a file of the directory open since before: found until the file itself has gone."""
     faults = Faults(tool, directory)

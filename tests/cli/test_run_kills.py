@@ -1,7 +1,7 @@
 """Commands that change a run are killed at random moments, and before each call that changes a name. Such calls fail,
 too. Then the run is sound, has all that was told to be added, and the next command removes what was half done.
 
-The number of kills is 30 by default, 300 with -m slow, or as LMC_KILLS says."""
+The number of kills is 30 by default, 300 with -m large, or as LMC_KILLS says."""
 import errno
 import os
 import random
@@ -113,7 +113,7 @@ class World:
         check(set(os.listdir(self.run)) == names, "%s: the run has %s" % (what, sorted(os.listdir(self.run))))
 
 
-@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.slow)], ids=["some", "often"])
+@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
 @pytest.mark.parametrize("make, number, size", [(snapshots, 12, 20000), (checkpoints, 8, 8000)],
                          ids=["files", "directories"])
 def test_killed_at_random(tool, directory, make, number, size, count):
@@ -178,7 +178,7 @@ class Case:
         check_run(self.tool, self.run, wanted)
 
 
-@pytest.mark.parametrize("make, size", [(snapshots, 300), pytest.param(checkpoints, 300, marks=pytest.mark.slow)],
+@pytest.mark.parametrize("make, size", [(snapshots, 300), pytest.param(checkpoints, 300, marks=pytest.mark.large)],
                          ids=["files", "directories"])
 @pytest.mark.parametrize("action", ["s%d" % signal.SIGKILL, "e%d" % errno.EIO], ids=["killed", "fails"])
 @pytest.mark.parametrize("kind", ["new", "add", "replace", "drop", "repair"])

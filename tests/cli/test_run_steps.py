@@ -1,12 +1,14 @@
 """Steps of a run go: what is based on them is stored anew, and the rest comes back as it was."""
+import json
 import os
 import shutil
 
 import pytest
 
+from bases import first_snapshot, next_snapshot
 from mounts import fill_up, with_small_disk
-from runs import check_run, checkpoints, listed, snapshots, tree_of
-from support import check, write
+from runs import check_run, check_step, checkpoints, listed, snapshots, tree_of
+from support import check, model, read, write
 
 
 def place(directory):
@@ -175,3 +177,99 @@ def test_drop_makes_room_on_a_full_disk(tool, directory):
         tool.run("run", "verify", place(disk)).expect(0)
         check(sorted(os.listdir(place(disk))) == [".lmc-lock", "10", "20", "30", "run.json"], "something is left")
     with_small_disk(directory, "size=16m", fill_and_drop)
+
+
+# ---- bases that are far back ----
+
+FAR = 70  # steps between a step and its base
+
+
+@pytest.fixture(scope="module")
+def far_run_made_once(tool, tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("far"))
+    tensors = first_snapshot(count=300)
+    contents = {10: tensors, 1000: next_snapshot(tensors, seed=1, part=0.05)}
+    contents.update((100 + i, next_snapshot(tensors, seed=i, part=0.5)) for i in range(FAR))
+    for step, content in contents.items():
+        os.mkdir(os.path.join(directory, str(step)))
+        path = write(os.path.join(directory, str(step), "model.safetensors"), model(content))
+        tool.run("run", "add", place(directory), path, "--step", str(step)).expect(0)
+    check(listed(tool, place(directory))[1000]["base"] == 10, "base of step 1000")
+    return directory
+
+
+@pytest.fixture
+def far_run(far_run_made_once, directory):
+    """A run, and the snapshot of step 1000. That is based on step 10; key frames were added between them. All have one
+    name and one header."""
+    shutil.copytree(place(far_run_made_once), place(directory))
+    return place(directory), os.path.join(far_run_made_once, "1000", "model.safetensors")
+
+
+def check_far_run(tool, run, snapshot, count=FAR + 1):
+    tool.run("run", "verify", run).expect(0)
+    check(len(listed(tool, run)) == count, "%d steps" % len(listed(tool, run)))
+    check_step(tool, run, 1000, snapshot)
+
+
+def forge_base(run, step, base):
+    """run.json says that the step has this base, or none."""
+    path = os.path.join(run, "run.json")
+    content = json.loads(read(path))
+    for entry in content["steps"]:
+        if entry["step"] == step:
+            entry["base"] = base
+    write(path, json.dumps(content, separators=(",", ":")).encode())
+
+
+@pytest.mark.parametrize("base", [None, 150, "unknown", 1000])
+def test_far_base_is_asked_of_the_archive(tool, far_run, base):
+    """A run.json that is wrong loses no step."""
+    run, snapshot = far_run
+    forge_base(run, 1000, base)
+    tool.run("run", "drop", run, "10").expect(0)
+    check_far_run(tool, run, snapshot)
+
+
+def test_far_base_that_is_not_found(tool, far_run):
+    """A step that may need one that goes, as far as can be known, keeps it."""
+    run, snapshot = far_run
+    forge_base(run, 1000, None)
+    archive = os.path.join(run, "10", "model.safetensors.lmc")
+    os.rename(archive, archive + ".away")
+    told = tool.run("run", "drop", run, "150").expect(2, "step 1000")
+    check(os.path.isdir(os.path.join(run, "150")), told.stderr)
+    told = tool.run("run", "verify", run, "1000").expect(1, "looked in")
+    check("and %d earlier steps in " % (FAR + 1) in told.stderr, told.stderr)
+    os.rename(archive + ".away", archive)
+    tool.run("run", "drop", run, "10").expect(0)
+    check_far_run(tool, run, snapshot)
+
+
+def test_far_base_of_an_unreadable_archive(tool, far_run):
+    """What a damaged archive needs is not known, whatever run.json says."""
+    run, snapshot = far_run
+    forge_base(run, 1000, None)
+    archive = os.path.join(run, "1000", "model.safetensors.lmc")
+    content = read(archive)
+    write(archive, content[:100])
+    tool.run("run", "drop", run, "10").expect(2, "step 1000")
+    write(archive, content)
+    check_far_run(tool, run, snapshot, FAR + 2)
+
+
+def test_far_base_without_the_list(tool, far_run):
+    """It is found before run.json is made again, and after; then steps can go."""
+    run, snapshot = far_run
+    before = listed(tool, run)
+    os.unlink(os.path.join(run, "run.json"))
+    archive = os.path.join(run, "1000", "model.safetensors.lmc")
+    tool.run("verify", archive).expect(0)
+    tool.run("restore", archive, "-o", archive + ".back").expect(0)
+    check(read(archive + ".back") == read(snapshot), "step 1000 is not restored")
+    os.unlink(archive + ".back")
+    tool.run("run", "repair", run).expect(0)
+    check(listed(tool, run) == before, "another list")
+    check_far_run(tool, run, snapshot, FAR + 2)
+    tool.run("run", "keep", run, "--last", "2").expect(0)
+    check_far_run(tool, run, snapshot, 2)

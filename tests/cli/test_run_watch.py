@@ -196,7 +196,7 @@ def test_what_is_no_snapshot(tool, directory, watched):
     os.mkfifo(os.path.join(watched.place, "step12.safetensors"))
     watch = watched()
     for name in ("model.safetensors", "logs"):
-        watch.wait_for_message("/%s: its name tells no step" % name)
+        watch.wait_for_message("/%s: its name has no step" % name)
     for name in ("log-1.txt", "checkpoint-7", "step5.safetensors.lmc"):
         watch.wait_for_message("/%s: has no tensors" % name)
     write(os.path.join(watched.place, "log-1.txt"), b"loss 1\nloss 0\n")
@@ -424,7 +424,7 @@ def test_signal(tool, directory, watched, number, is_busy):
     check_run(tool, watched.run, {10: made[10]})
 
 
-@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.slow)], ids=["some", "often"])
+@pytest.mark.parametrize("count", [KILLS, pytest.param(KILLS_SLOW, marks=pytest.mark.large)], ids=["some", "often"])
 @pytest.mark.parametrize("options", [(), ("--rm", "--last", "3", "--every", "40")], ids=["all", "kept"])
 def test_killed_at_random(tool, directory, watched, options, count):
     """After each kill the run is sound, has what was told, and the next watch goes on."""

@@ -61,7 +61,7 @@ def test_default_names(tool, directory):
     check_only(directory, "m.safetensors", "m.safetensors.lmc")
 
 
-NO_ARCHIVE = "is no archive: its header was checked; its content has no checksums"
+NO_ARCHIVE = "is not an archive: its header was checked; its content has no checksums"
 
 
 def test_verify_tells_what_is_no_archive(tool, directory):
@@ -75,7 +75,7 @@ def test_verify_tells_what_is_no_archive(tool, directory):
         tool.run("verify", "-q", *operands).expect(0)
     tool.run("verify", path, "--sha256", hashlib.sha256(content).hexdigest()).expect(0)
     tool.run("verify", path + ".lmc").expect(0)
-    for rest, told in ((1, "1 of its files is"), (2, "2 of its files are")):
+    for rest, told in ((1, "1 of its files is not an archive"), (2, "2 of its files are not archives")):
         in_directory(directory, content, "%d.safetensors" % rest)
         root = os.path.join(directory, str(rest))
         os.mkdir(root)
@@ -84,7 +84,7 @@ def test_verify_tells_what_is_no_archive(tool, directory):
         in_directory(root, read(path + ".lmc"), "m.safetensors.lmc")
         in_directory(root, b"{}", "config.json")
         result = tool.run("verify", root)
-        check(result.status == 0 and result.stderr.startswith("lmc-st: %s: %s no archive" % (root, told)) and
+        check(result.status == 0 and result.stderr.startswith("lmc-st: %s: %s: " % (root, told)) and
               result.stderr.count("\n") == 1 and result.stderr.endswith(" no checksums\n"), "told: " + result.stderr)
         tool.run("verify", "-q", root).expect(0)
 

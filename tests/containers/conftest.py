@@ -6,10 +6,15 @@ import importlib.util
 
 import pytest
 
+import package_of_tree
 from command import Command
 
 collect_ignore = [] if importlib.util.find_spec("gguf") else \
     ["test_distributed_checkpoints.py", "test_gguf_files.py", "test_trainer_checkpoints.py"]
+
+
+def pytest_configure(config):
+    package_of_tree.use(config)
 
 
 @pytest.fixture(scope="session")

@@ -6,31 +6,14 @@ import zipfile
 import numpy
 import pytest
 
-from command import Tensor, check, read
+from command import check, read
+from value_cases import NUMPY_KINDS, numpy_expected
 
-KINDS = {"f2": "F16", "f4": "F32", "f8": "F64", "i1": "I8", "i2": "I16", "i4": "I32", "i8": "I64", "u1": "U8",
-         "u2": "U16", "u4": "U32", "u8": "U64", "?": "BOOL", "c8": "C64", "c16": "F64", "M8": "I64", "m8": "I64"}
-
-
-def expected_of(array):
-    """What must be listed of an array as numpy.save() writes it; None: nothing, it has objects."""
-    if array.dtype.hasobject:
-        return None
-    kind = array.dtype.str[1:].split("[")[0] if array.dtype.kind != "b" else "?"
-    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-    content = array.tobytes(order)
-    dtype = None if array.dtype.names else KINDS.get(kind)
-    if dtype is None:
-        return Tensor(None, None, content)
-    pair = [2] if kind == "c16" else []
-    width = array.itemsize // (2 if pair else 1)
-    if order == "C" and array.dtype.str[0] != ">":
-        return Tensor(dtype, list(array.shape) + pair, content)
-    return Tensor(dtype, [len(content) // width], content)
+KINDS = [kind for kind in NUMPY_KINDS if kind not in ("record", "V6")]
 
 
 def check_array(tool, path, array):
-    expected = expected_of(array)
+    expected = numpy_expected(array)
     _, back = tool.check_file(path, {"array": expected} if expected else {})
     loaded = numpy.load(back, allow_pickle=True)
     check(loaded.dtype == array.dtype and loaded.shape == array.shape, f"{loaded.dtype} {loaded.shape}")
@@ -48,8 +31,7 @@ def some_values(kind, shape, order):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("order", "CF")
-@pytest.mark.parametrize("kind", [k for k in KINDS] + [">" + k for k in ("f4", "i8", "f8", "c8", "c16")] +
-                         ["g", "G", "M8[s]", "m8[ms]", "S7", "U5"])
+@pytest.mark.parametrize("kind", KINDS + [">" + k for k in ("f4", "i8", "f8", "c8", "c16")])
 def test_dtypes(tool, directory, kind, order):
     array = some_values(kind, (40, 30), order) if kind[0] not in "SUMm" else \
         numpy.asarray(numpy.arange(1200).reshape(40, 30).astype("i8").astype(kind), order=order)
@@ -117,7 +99,7 @@ def test_more_behind_the_array(tool, directory):
     with open(path, "wb") as file:
         numpy.save(file, first)
         numpy.save(file, second)
-    _, back = tool.check_file(path, {"array": expected_of(first)})
+    _, back = tool.check_file(path, {"array": numpy_expected(first)})
     with open(back, "rb") as file:
         check((numpy.load(file) == first).all() and (numpy.load(file) == second).all(), "other values")
 
@@ -154,7 +136,7 @@ def test_archive_of_arrays(tool, directory):
     path = os.path.join(directory, "file.npz")
     values = arrays()
     numpy.savez(path, **values)
-    expected = {name: expected_of(array) for name, array in values.items()}
+    expected = {name: numpy_expected(array) for name, array in values.items()}
     _, back = tool.check_file(path, {name: tensor for name, tensor in expected.items() if tensor})
     check_loads(back, values)
 
@@ -163,7 +145,7 @@ def test_without_names(tool, directory):
     path = os.path.join(directory, "file.npz")
     values = [some_values("f4", (30, 20), "C"), some_values("i4", (9,), "C")]
     numpy.savez(path, *values)
-    tool.check_file(path, {f"arr_{i}": expected_of(array) for i, array in enumerate(values)})
+    tool.check_file(path, {f"arr_{i}": numpy_expected(array) for i, array in enumerate(values)})
 
 
 def test_compressed(tool, directory):
@@ -187,7 +169,7 @@ def test_mixed(tool, directory):
         file.write(os.path.join(directory, "s.npy"), "s.npy", zipfile.ZIP_STORED)
         file.writestr("notes.txt", "text" * 100)
         file.comment = b"a comment"
-    _, back = tool.check_file(path, {"s": expected_of(stored)})
+    _, back = tool.check_file(path, {"s": numpy_expected(stored)})
     with numpy.load(back) as loaded:
         check((loaded["s"] == stored).all() and (loaded["d"] == deflated).all(), "other values")
 
@@ -196,7 +178,7 @@ def test_arrays_of_many_steps(tool, directory):
     path = os.path.join(directory, "file.npz")
     values = {f"step{i:05}": numpy.full(20, i, "f4") for i in range(3000)}
     numpy.savez(path, **values)
-    tool.check_file(path, {name: expected_of(array) for name, array in values.items()})
+    tool.check_file(path, {name: numpy_expected(array) for name, array in values.items()})
 
 
 # ---- with a base ----
@@ -213,6 +195,22 @@ def test_base_of_arrays(tool, directory, kind):
         else:
             numpy.savez(path, weights=array, step=numpy.array(len(path)))
     tool.check_base(*paths)
+
+
+def test_base_with_other_names(tool, directory):
+    """As a pytree is flattened: a part in front, '/' between parts."""
+    random = numpy.random.default_rng(3)
+    paths = []
+    for name, prefix in (("old", "layers/"), ("new", "state/params/layers/")):
+        arrays = {f"{prefix}{i}/kernel": some_values("f4", (100, 200 + i % 2), "C") + numpy.float32(i)
+                  for i in range(6)}
+        if name == "new":
+            arrays = {key: value + (random.random(value.shape) < 0.1) * numpy.float32(1e-4)
+                      for key, value in arrays.items()}
+        paths.append(os.path.join(directory, f"{name}.npz"))
+        numpy.savez(paths[-1], **{key: value.astype("f4") for key, value in arrays.items()})
+    archive = tool.check_base(*paths)
+    check(set(tool.modes(archive).values()) == {"delta"}, tool.modes(archive))
 
 
 def test_npz_against_npy(tool, directory):

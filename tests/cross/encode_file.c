@@ -69,9 +69,9 @@ int main(int argc, char **argv)
     demand(lmc_encode_bound(&params, nbytes, &bound), "lmc_encode_bound");
     unsigned char *const frame = allocate(bound);
     unsigned char *const decoded = allocate(nbytes);
-    demand(lmc_encode(ctx, &params, data, nbytes, base, base_nbytes, frame, bound, &frame_nbytes),
+    demand(lmc_encode_delta(ctx, &params, data, nbytes, base, base_nbytes, frame, bound, &frame_nbytes),
            "lmc_encode");
-    demand(lmc_decode(ctx, frame, frame_nbytes, base, base_nbytes, decoded, nbytes, &decoded_nbytes),
+    demand(lmc_decode_delta(ctx, frame, frame_nbytes, base, base_nbytes, decoded, nbytes, &decoded_nbytes),
            "lmc_decode");
     if (decoded_nbytes != nbytes || memcmp(data, decoded, nbytes) != 0)
         fail(argv[3], "came back otherwise");

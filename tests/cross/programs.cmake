@@ -1,8 +1,8 @@
-# What an emulator runs of the test programs: those that meet the kernels, with every set that such a processor has
-# (LMC_TEST_KERNELS of the toolchain file, the best one first).
+# The test programs that meet the kernels. They are run once for each kernel set of this machine (label kernels), and by
+# an emulator with the sets that its processor has (LMC_TEST_KERNELS of the toolchain file, the best one first).
 
-# Those that compare all sets by themselves need no other set than the best.
-set(LMC_EMULATED_PROGRAMS
+# Under an emulator, those that compare all sets by themselves need no other set than the best.
+set(LMC_KERNEL_PROGRAMS
   test_kernels test_kernels_delta test_kernels_offsets test_block test_base_nbytes test_corrupt test_delta_base
   test_delta_damage test_delta_forged test_delta_pieces test_delta_round_trip test_delta_stage test_delta_values
   test_frame test_frame_args test_frame_pieces test_frame_range test_gap test_golden test_plane test_symbols
@@ -39,7 +39,7 @@ function(lmc_emulated_tests output name source)
 endfunction()
 
 function(lmc_add_emulated_test name source)
-  if(NOT name IN_LIST LMC_EMULATED_PROGRAMS)
+  if(NOT name IN_LIST LMC_KERNEL_PROGRAMS)
     return()
   endif()
   lmc_emulated_tests(arguments ${name} ${source})

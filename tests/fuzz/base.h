@@ -1,5 +1,5 @@
 /*
- * common.h - the base that the fuzz targets have for every frame that asks for one: the same bytes each time, and the
+ * base.h - the base that the fuzz targets have for every frame that asks for one: the same bytes each time, and the
  * beginning of a longer one is the shorter one, so that a changed length asks for the same base.
  */
 #ifndef LMC_FUZZ_BASE_H

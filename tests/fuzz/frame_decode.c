@@ -54,8 +54,8 @@ static lmc_status decode_blocks(lmc_ctx *ctx, const lmc_frame *frame, const lmc_
         FUZZ_CLAIM(content_nbytes <= info->content_nbytes - done);
         const uint8_t *const block_base = base ? base + i * info->base_block_nbytes : NULL;
         const size_t block_base_nbytes = base ? content_nbytes * base_scale(info) : 0;
-        status = lmc_decode_block(ctx, frame, i, data + offset, stored_nbytes, block_base, block_base_nbytes,
-                                  dst + done, content_nbytes, &entries[i]);
+        status = lmc_decode_delta_block(ctx, frame, i, data + offset, stored_nbytes, block_base,
+                                        block_base_nbytes, dst + done, content_nbytes, &entries[i]);
         done += content_nbytes;
     }
     if (status == LMC_OK) {
@@ -75,12 +75,12 @@ static lmc_status decode_in_pieces(lmc_ctx *ctx, const lmc_info *info, const uin
         return LMC_ERR_TRUNCATED;
     const size_t tail_nbytes = (size_t)info->tail_nbytes;
     lmc_frame *frame = NULL;
-    lmc_status status = lmc_frame_open(ctx, data, info->head_nbytes, data + nbytes - tail_nbytes, tail_nbytes,
-                                       nbytes, &frame);
+    lmc_status status = lmc_frame_create(ctx, data, info->head_nbytes, data + nbytes - tail_nbytes,
+                                         tail_nbytes, nbytes, &frame);
     if (status != LMC_OK)
         return status;
     lmc_info opened = LMC_INIT(lmc_info);
-    lmc_frame_info(frame, &opened);
+    FUZZ_CLAIM(lmc_frame_info(frame, &opened) == LMC_OK);
     FUZZ_CLAIM(info_equal(info, &opened));
     status = decode_blocks(ctx, frame, info, data, nbytes, base, dst);
     lmc_frame_free(frame);
@@ -97,13 +97,13 @@ static void check_ranges(lmc_ctx *ctx, const uint8_t *data, size_t nbytes, const
         const size_t count = (content_nbytes - first + i) / (i + 1);
         const size_t range_nbytes = count <= content_nbytes - first ? count : content_nbytes - first;
         uint8_t *const range = fuzz_malloc(range_nbytes);
-        FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, base, base_nbytes, first, range_nbytes, range) ==
+        FUZZ_CLAIM(lmc_decode_delta_range(ctx, data, nbytes, base, base_nbytes, first, range_nbytes, range) ==
                    LMC_OK);
         FUZZ_CLAIM(memcmp(range, content + first, range_nbytes) == 0);
         free(range);
     }
     uint8_t byte;
-    FUZZ_CLAIM(lmc_decode_range(ctx, data, nbytes, base, base_nbytes, content_nbytes, 1, &byte) ==
+    FUZZ_CLAIM(lmc_decode_delta_range(ctx, data, nbytes, base, base_nbytes, content_nbytes, 1, &byte) ==
                LMC_ERR_ARG);
 }
 
@@ -123,11 +123,11 @@ static void check_block_base_of_any_length(lmc_ctx *ctx, const lmc_info *info, c
     lmc_frame *frame = NULL;
     uint64_t offset;
     size_t stored_nbytes, content_nbytes;
-    FUZZ_CLAIM(lmc_frame_open(ctx, data, info->head_nbytes, data + nbytes - tail_nbytes, tail_nbytes, nbytes,
-                              &frame) == LMC_OK);
+    FUZZ_CLAIM(lmc_frame_create(ctx, data, info->head_nbytes, data + nbytes - tail_nbytes, tail_nbytes,
+                                nbytes, &frame) == LMC_OK);
     FUZZ_CLAIM(lmc_frame_block(frame, 0, &offset, &stored_nbytes, &content_nbytes) == LMC_OK);
-    const lmc_status status = lmc_decode_block(ctx, frame, 0, data + offset, stored_nbytes, base, base_nbytes,
-                                               dst, content_nbytes, NULL);
+    const lmc_status status = lmc_decode_delta_block(ctx, frame, 0, data + offset, stored_nbytes, base,
+                                                     base_nbytes, dst, content_nbytes, NULL);
     FUZZ_CLAIM((status == LMC_OK) == (base_nbytes == content_nbytes * base_scale(info)));
     FUZZ_CLAIM(status == LMC_OK || status == LMC_ERR_BASE);
     lmc_frame_free(frame);
@@ -143,12 +143,13 @@ static void check_base_of_any_length(lmc_ctx *ctx, const lmc_info *info, const u
     uint8_t *const base = fuzz_malloc(base_nbytes);
     size_t got;
     fuzz_fill_base(base, base_nbytes);
-    const lmc_status found = lmc_decode(ctx, data, nbytes, base, base_nbytes, dst, content_nbytes, &got);
+    const lmc_status found =
+        lmc_decode_delta(ctx, data, nbytes, base, base_nbytes, dst, content_nbytes, &got);
     FUZZ_CLAIM((found == LMC_OK) == (status == LMC_OK && is_right));
     FUZZ_CLAIM(status != LMC_OK || is_right || found == LMC_ERR_BASE);
     const size_t half = content_nbytes / 2;
     const lmc_status range_status =
-        lmc_decode_range(ctx, data, nbytes, base, base_nbytes, half, content_nbytes - half, dst);
+        lmc_decode_delta_range(ctx, data, nbytes, base, base_nbytes, half, content_nbytes - half, dst);
     FUZZ_CLAIM(status != LMC_OK || range_status == found);
     if (status == LMC_OK)
         check_block_base_of_any_length(ctx, info, data, nbytes, base, base_nbytes, dst);
@@ -164,9 +165,11 @@ static void decode_known_size(lmc_ctx *ctx, const lmc_info *info, const uint8_t 
     uint8_t *const first = fuzz_malloc(content_nbytes);
     uint8_t *const second = fuzz_malloc(content_nbytes);
     size_t got = 0;
-    const lmc_status status = lmc_decode(ctx, data, nbytes, base, base_nbytes, first, content_nbytes, &got);
+    const lmc_status status =
+        lmc_decode_delta(ctx, data, nbytes, base, base_nbytes, first, content_nbytes, &got);
     FUZZ_CLAIM(got == (status == LMC_OK ? content_nbytes : 0));
-    FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, base, base_nbytes, second, content_nbytes, &got) == status);
+    FUZZ_CLAIM(lmc_decode_delta(ctx, data, nbytes, base, base_nbytes, second, content_nbytes, &got) ==
+               status);
     FUZZ_CLAIM(status != LMC_OK || memcmp(first, second, content_nbytes) == 0);
     memset(second, 0xa5, content_nbytes);
     const lmc_status pieces_status = decode_in_pieces(ctx, info, data, nbytes, base, second);
@@ -175,7 +178,7 @@ static void decode_known_size(lmc_ctx *ctx, const lmc_info *info, const uint8_t 
         FUZZ_CLAIM(memcmp(first, second, content_nbytes) == 0);
         check_ranges(ctx, data, nbytes, base, base_nbytes, first, content_nbytes);
         FUZZ_CLAIM(base == NULL ||
-                   lmc_decode(ctx, data, nbytes, NULL, 0, second, content_nbytes, &got) == LMC_ERR_BASE);
+                   lmc_decode(ctx, data, nbytes, second, content_nbytes, &got) == LMC_ERR_BASE);
     }
     if (info->mode == LMC_FRAME_DELTA)
         check_base_of_any_length(ctx, info, data, nbytes, status, second);
@@ -191,12 +194,12 @@ static void decode_all_ways(const uint8_t *data, size_t nbytes)
     lmc_ctx *ctx = NULL;
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
 
-    const lmc_status info_status = lmc_read_info(data, nbytes, &info, &diag);
+    const lmc_status info_status = lmc_frame_read_info(data, nbytes, &info, &diag);
     if (info_status != LMC_OK) {
         size_t got = 1;
         uint8_t dst[16];
         FUZZ_CLAIM(diag.status == info_status && memchr(diag.text, 0, sizeof(diag.text)) != NULL);
-        FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, NULL, 0, dst, sizeof(dst), &got) != LMC_OK && got == 0);
+        FUZZ_CLAIM(lmc_decode(ctx, data, nbytes, dst, sizeof(dst), &got) != LMC_OK && got == 0);
         FUZZ_CLAIM(lmc_ctx_diag(ctx)->status != LMC_OK);
     } else if (info.content_nbytes <= CONTENT_NBYTES_MAX && info.block_count <= PIECES_MAX) {
         decode_known_size(ctx, &info, data, nbytes);
@@ -212,7 +215,8 @@ static void decode_repaired(const uint8_t *data, size_t nbytes)
     if (nbytes > 0)
         memcpy(repaired, data, nbytes);
     lmc_info info = LMC_INIT(lmc_info);
-    if (lmc_read_info(repaired, nbytes, &info, NULL) == LMC_OK && info.content_nbytes <= CONTENT_NBYTES_MAX) {
+    if (lmc_frame_read_info(repaired, nbytes, &info, NULL) == LMC_OK &&
+        info.content_nbytes <= CONTENT_NBYTES_MAX) {
         uint8_t *const base = make_base(&info);
         fuzz_repair_base_hashes(repaired, nbytes, base);
         free(base);

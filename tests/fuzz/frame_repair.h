@@ -25,7 +25,7 @@ static inline void fuzz_store_u64(uint8_t *dst, uint64_t value)
 static inline void fuzz_repair_base_hashes(uint8_t *frame, size_t nbytes, const uint8_t *base)
 {
     lmc_info info = LMC_INIT(lmc_info);
-    if (lmc_read_info(frame, nbytes, &info, NULL) != LMC_OK || info.mode != LMC_FRAME_DELTA ||
+    if (lmc_frame_read_info(frame, nbytes, &info, NULL) != LMC_OK || info.mode != LMC_FRAME_DELTA ||
         info.head_nbytes > nbytes || info.tail_nbytes > nbytes - info.head_nbytes)
         return;
     uint8_t *entry = frame + nbytes - (size_t)info.tail_nbytes;
@@ -41,7 +41,7 @@ static inline void fuzz_repair_base_hashes(uint8_t *frame, size_t nbytes, const 
 static inline void fuzz_repair_frame(uint8_t *frame, size_t nbytes)
 {
     lmc_info info = LMC_INIT(lmc_info);
-    if (lmc_read_info(frame, nbytes, &info, NULL) != LMC_OK || info.head_nbytes > nbytes ||
+    if (lmc_frame_read_info(frame, nbytes, &info, NULL) != LMC_OK || info.head_nbytes > nbytes ||
         info.tail_nbytes > nbytes - info.head_nbytes || info.tail_nbytes < FUZZ_CHECK_NBYTES)
         return;
     const size_t tail_offset = nbytes - (size_t)info.tail_nbytes;

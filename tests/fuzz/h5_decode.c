@@ -1,5 +1,5 @@
 /*
- * chunk/decode.c - fuzz target: any bytes as a stored chunk of the HDF5 filter.
+ * h5_decode.c - fuzz target: any bytes as a stored chunk of the HDF5 filter.
  *
  * As they are; with checks that are right; and as parts of a regrouped chunk, so that a changed input gets as far as
  * the frames and the order of the bytes.

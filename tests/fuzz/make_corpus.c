@@ -136,8 +136,7 @@ static size_t encode(const content_kind *kind, lmc_level level, const uint8_t *c
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
     FUZZ_CLAIM(lmc_encode_bound(&params, content_nbytes, &bound) == LMC_OK);
     *frame = fuzz_malloc(bound);
-    FUZZ_CLAIM(lmc_encode(ctx, &params, content, content_nbytes, NULL, 0, *frame, bound, &frame_nbytes) ==
-               LMC_OK);
+    FUZZ_CLAIM(lmc_encode(ctx, &params, content, content_nbytes, *frame, bound, &frame_nbytes) == LMC_OK);
     lmc_ctx_free(ctx);
     return frame_nbytes;
 }
@@ -206,7 +205,8 @@ static void fill_changed(const delta_kind *kind, unsigned rarity, uint8_t *conte
 
 static void write_delta_seed(const delta_kind *kind, unsigned rarity, size_t nbytes)
 {
-    static uint8_t content[CONTENT_NBYTES_MAX], base[2 * CONTENT_NBYTES_MAX], frame[3 * CONTENT_NBYTES_MAX];
+    static uint8_t content[CONTENT_NBYTES_MAX], base[2 * CONTENT_NBYTES_MAX],
+        frame[3 * CONTENT_NBYTES_MAX + 4];
     char name[128];
     size_t frame_nbytes;
     lmc_params params;
@@ -219,8 +219,8 @@ static void write_delta_seed(const delta_kind *kind, unsigned rarity, size_t nby
     fuzz_fill_base(base, sizeof(base));
     fill_changed(kind, rarity, content, nbytes);
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
-    FUZZ_CLAIM(lmc_encode(ctx, &params, content, nbytes, base, base_nbytes, frame, sizeof(frame),
-                          &frame_nbytes) == LMC_OK);
+    FUZZ_CLAIM(lmc_encode_delta(ctx, &params, content, nbytes, base, base_nbytes, frame, sizeof(frame),
+                                &frame_nbytes) == LMC_OK);
     snprintf(name, sizeof(name), "delta-%s-%u-%zu", kind->name, rarity, nbytes);
     write_seed("frame_decode", name, frame, frame_nbytes);
     lmc_ctx_free(ctx);
@@ -282,8 +282,8 @@ static void write_matrix_seeds(const matrix_kind *kind)
     params.block_log2 = LMC_BLOCK_LOG2_MIN;
     params.row_nbytes = kind->column_count * lmc_dtype_nbits(kind->dtype) / 8;
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
-    FUZZ_CLAIM(lmc_encode(ctx, &params, content, sizeof content, NULL, 0, frame, sizeof frame,
-                          &frame_nbytes) == LMC_OK);
+    FUZZ_CLAIM(lmc_encode(ctx, &params, content, sizeof content, frame, sizeof frame, &frame_nbytes) ==
+               LMC_OK);
     lmc_ctx_free(ctx);
     FUZZ_CLAIM(frame[8] != 0); /* the feature of offsets */
     snprintf(name, sizeof name, "matrix-%s", kind->name);

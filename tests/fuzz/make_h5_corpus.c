@@ -122,7 +122,8 @@ static void write_stored_seeds(const form *f, unsigned row_count, const uint8_t 
     free(stored);
 }
 
-/* Parts of a chunk (chunk/decode.c) with frames of these contents; the last one stands for all that are missing. */
+/* Parts of a chunk (chunk/chunk_decode.c) with frames of these contents; the last one stands for all that are missing.
+ */
 static void write_parts_seed(const char *name, uint8_t layout, uint8_t swap, uint8_t width,
                              const size_t *contents, size_t count)
 {
@@ -142,8 +143,7 @@ static void write_parts_seed(const char *name, uint8_t layout, uint8_t swap, uin
         FUZZ_CLAIM(contents[i] <= sizeof(content));
         fill_records(content, contents[i], 5, 0);
         FUZZ_CLAIM(lmc_encode_bound(&params, contents[i], &bound) == LMC_OK && bound <= sizeof(frame));
-        FUZZ_CLAIM(lmc_encode(ctx, &params, content, contents[i], NULL, 0, frame, sizeof(frame), &nbytes) ==
-                   LMC_OK);
+        FUZZ_CLAIM(lmc_encode(ctx, &params, content, contents[i], frame, sizeof(frame), &nbytes) == LMC_OK);
         FUZZ_CLAIM(nbytes <= sizeof(parts) - 2 - used);
         parts[used] = (uint8_t)nbytes;
         parts[used + 1] = (uint8_t)(nbytes >> 8);

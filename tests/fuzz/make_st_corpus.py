@@ -6,7 +6,6 @@ st_restore get archives that the tool made of small files, whole, damaged and ta
 tests/fuzz/README.md says when to run it.
 """
 import argparse
-import collections
 import json
 import os
 import random
@@ -25,10 +24,6 @@ import header_corpus  # noqa: E402
 SEED_NBYTES_MAX = 4000
 AS_IT_IS, REPAIRED, PARTS = b"\x00", b"\x01", b"\x02"
 NEVER = 255
-
-# header_corpus has more of a kind than a fuzzer needs
-SAME_CAUSE_MAX = 8
-GOOD_MAX = 80
 
 
 def tensors_file(*tensors, metadata=None):
@@ -291,11 +286,8 @@ def damaged_index(frame):
 
 
 def header_seeds():
-    seen = collections.Counter()
     for case in header_corpus.CASES:
-        seen[case.cause] += 1
-        if seen[case.cause] <= (SAME_CAUSE_MAX if case.cause else GOOD_MAX):
-            yield case.name, case.content
+        yield case.name, case.content
     yield from name_seeds()
     # their samples are equal, they are not (st_alias.c)
     contents = (bytes(550) + bytes([last]) + bytes(1149) for last in (1, 2))

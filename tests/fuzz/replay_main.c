@@ -1,8 +1,8 @@
 /*
  * replay_main.c - runs stored inputs through a fuzz target, without a fuzzer.
  *
- * Arguments are files and directories (read recursively). Each input has a process of its own, so that a
- * crash is counted and the rest still runs. The last line is "N passed, N failed".
+ * Arguments are files, tables of inputs (.tsv) and directories, which are read recursively. Each input has a process of
+ * its own, so that a crash is counted and the rest still runs. The last line is "N passed, N failed".
  */
 #include "fuzz.h"
 
@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../support/input_table.h"
 
 #define SECONDS_PER_INPUT 20
 
@@ -28,13 +30,13 @@ static uint8_t *read_file(const char *path, size_t nbytes)
     return data;
 }
 
-static void replay_file(const char *path, size_t nbytes)
+/* Frees `data`. */
+static void replay_input(const char *name, uint8_t *data, size_t nbytes)
 {
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
         alarm(SECONDS_PER_INPUT);
-        uint8_t *const data = read_file(path, nbytes);
         LLVMFuzzerTestOneInput(data, nbytes);
         free(data);
         exit(0);
@@ -48,20 +50,38 @@ static void replay_file(const char *path, size_t nbytes)
         passed_count++;
     } else {
         failed_count++;
-        printf("FAIL %s (wait status 0x%x)\n", path, (unsigned)status);
+        printf("FAIL %s (wait status 0x%x)\n", name, (unsigned)status);
     }
+    free(data);
+}
+
+static void replay_table(const char *path)
+{
+    size_t count;
+    input_line *const lines = input_table_read(path, &count);
+    for (size_t i = 0; i < count; i++) {
+        size_t nbytes;
+        uint8_t *const data = input_bytes(lines[i].input, &nbytes);
+        replay_input(lines[i].name, data, nbytes);
+    }
+    input_table_free(lines);
 }
 
 static void replay(const char *path)
 {
     struct stat about;
+    const char *const suffix = strrchr(path, '.');
     if (stat(path, &about) != 0) {
         perror(path);
         failed_count++;
         return;
     }
+    if (!S_ISDIR(about.st_mode) && suffix != NULL && strcmp(suffix, ".tsv") == 0) {
+        replay_table(path);
+        return;
+    }
     if (!S_ISDIR(about.st_mode)) {
-        replay_file(path, (size_t)about.st_size);
+        replay_input(path, read_file(path, (size_t)about.st_size), (size_t)about.st_size);
         return;
     }
     struct dirent **entries = NULL;

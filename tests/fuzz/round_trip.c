@@ -13,6 +13,7 @@
 
 typedef struct fuzz_input {
     lmc_params params;
+    unsigned thread_count;
     size_t content_nbytes, base_nbytes;
     uint8_t *content, *base; /* from malloc; base: NULL for none */
 } fuzz_input;
@@ -59,7 +60,7 @@ static void read_input(const uint8_t *data, size_t nbytes, fuzz_input *input)
     input->params.dtype = (lmc_dtype)(data[0] % LMC_DTYPE_COUNT);
     input->params.level = (lmc_level)(data[1] % 3);
     input->params.block_log2 = data[2] % 12 == 0 ? 0 : LMC_BLOCK_LOG2_MIN + data[2] % 11;
-    input->params.thread_count = 1 + data[3] % 3;
+    input->thread_count = 1 + data[3] % 3;
     input->content_nbytes = source == 1 ? rest_nbytes / 2 : rest_nbytes;
     input->base_nbytes = input->content_nbytes;
     if (source == 3) {
@@ -82,18 +83,17 @@ static void check_wrong_base(lmc_ctx *ctx, const fuzz_input *input, const uint8_
 {
     size_t got;
     lmc_info info = LMC_INIT(lmc_info);
-    FUZZ_CLAIM(lmc_read_info(frame, frame_nbytes, &info, NULL) == LMC_OK);
+    FUZZ_CLAIM(lmc_frame_read_info(frame, frame_nbytes, &info, NULL) == LMC_OK);
     if (info.mode != LMC_FRAME_DELTA) {
-        FUZZ_CLAIM(lmc_decode(ctx, frame, frame_nbytes, NULL, 0, back, input->content_nbytes, &got) ==
-                   LMC_OK);
+        FUZZ_CLAIM(lmc_decode(ctx, frame, frame_nbytes, back, input->content_nbytes, &got) == LMC_OK);
         return;
     }
     FUZZ_CLAIM(info.base_nbytes == input->base_nbytes);
     uint8_t *const wrong = copy_of(input->base, input->base_nbytes);
     wrong[frame[frame_nbytes - 1] * (input->base_nbytes - 1) / 255] ^=
         (uint8_t)(1u << frame[frame_nbytes - 2] % 8);
-    FUZZ_CLAIM(lmc_decode(ctx, frame, frame_nbytes, wrong, input->base_nbytes, back, input->content_nbytes,
-                          &got) == LMC_ERR_BASE);
+    FUZZ_CLAIM(lmc_decode_delta(ctx, frame, frame_nbytes, wrong, input->base_nbytes, back,
+                                input->content_nbytes, &got) == LMC_ERR_BASE);
     free(wrong);
 }
 
@@ -107,18 +107,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 
     lmc_ctx *ctx = NULL;
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
+    FUZZ_CLAIM(lmc_ctx_set_thread_count(ctx, input.thread_count) == LMC_OK);
     size_t bound, frame_nbytes, got;
     FUZZ_CLAIM(lmc_encode_bound(&input.params, content_nbytes, &bound) == LMC_OK);
     uint8_t *const frame = fuzz_malloc(bound);
-    FUZZ_CLAIM(lmc_encode(ctx, &input.params, input.content, content_nbytes, input.base, input.base_nbytes,
-                          frame, bound, &frame_nbytes) == LMC_OK);
+    FUZZ_CLAIM(lmc_encode_delta(ctx, &input.params, input.content, content_nbytes, input.base,
+                                input.base_nbytes, frame, bound, &frame_nbytes) == LMC_OK);
     FUZZ_CLAIM(frame_nbytes <= content_nbytes + LMC_FRAME_OVERHEAD_MAX);
 
     /* an exact copy: a read past the frame's end is seen */
     uint8_t *const exact = copy_of(frame, frame_nbytes);
     uint8_t *const back = fuzz_malloc(content_nbytes);
-    FUZZ_CLAIM(lmc_decode(ctx, exact, frame_nbytes, input.base, input.base_nbytes, back, content_nbytes,
-                          &got) == LMC_OK);
+    FUZZ_CLAIM(lmc_decode_delta(ctx, exact, frame_nbytes, input.base, input.base_nbytes, back, content_nbytes,
+                                &got) == LMC_OK);
     FUZZ_CLAIM(got == content_nbytes && memcmp(back, input.content, content_nbytes) == 0);
     check_wrong_base(ctx, &input, exact, frame_nbytes, back);
 

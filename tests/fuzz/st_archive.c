@@ -1,5 +1,5 @@
 /*
- * archive/archive.c - fuzz target: any bytes as an archive.
+ * st_archive.c - fuzz target: any bytes as an archive.
  *
  * The first byte says what the others are: an archive as it is, one whose checksums are repaired, or parts
  * of which one is made (st_craft.h). Opening, reading, verifying and restoring must tell the same of it.
@@ -95,7 +95,10 @@ static void lack_memory(const char *path, lmc_status expected, unsigned allowed_
     lmc_st_options options;
     fuzz_memory memory;
     fuzz_memory_init(&memory, allowed_count);
-    const lmc_status status = lmc_st_open_with(path, &memory.allocator, &file, &diag);
+    const lmc_status status = lmc_st_open(
+        path,
+        &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options), .allocator = &memory.allocator},
+        &file, &diag);
     fuzz_claim_diag(&diag, status);
     FUZZ_CLAIM(status == (memory.has_failed ? LMC_ERR_NOMEM : expected));
     lmc_st_close(file);
@@ -118,7 +121,7 @@ static void try_archive(const uint8_t *data, size_t nbytes)
     lmc_st_file *file = NULL;
     fuzz_walk walk;
     const char *const path = fuzz_input_path(data, nbytes);
-    const lmc_status status = lmc_st_open(path, &file, &diag);
+    const lmc_status status = lmc_st_open(path, NULL, &file, &diag);
     fuzz_claim_diag(&diag, status);
     FUZZ_CLAIM((file == NULL) == (status != LMC_OK));
     lack_memory(path, status, nbytes % FAILURE_PLACES);

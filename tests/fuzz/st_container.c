@@ -1,5 +1,5 @@
 /*
- * container/container.c - fuzz target: any bytes as a file of any kind, through st_contents_read().
+ * st_container.c - fuzz target: any bytes as a file of any kind, through st_contents_read().
  *
  * What is found stands in the file in rising order, and in the header without holes. What is refused leaves nothing.
  * With raw files allowed, nothing is refused. Memory stays within a multiple of the input, is given back, and may run

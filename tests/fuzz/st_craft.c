@@ -82,7 +82,7 @@ static uint64_t content_hash(const lmc_info *info, const uint8_t *frame, const u
 static int repair_frame(uint8_t *frame, size_t nbytes, uint64_t *hash)
 {
     lmc_info info = LMC_INIT(lmc_info);
-    if (lmc_read_info(frame, nbytes, &info, NULL) != LMC_OK || info.head_nbytes > nbytes ||
+    if (lmc_frame_read_info(frame, nbytes, &info, NULL) != LMC_OK || info.head_nbytes > nbytes ||
         info.tail_nbytes > nbytes - info.head_nbytes || info.block_count > BLOCKS_MAX)
         return 0;
     const size_t tail_nbytes = (size_t)info.tail_nbytes;
@@ -288,7 +288,7 @@ static void read_frame(parts *parts, size_t index)
         parts->owners[index] = frame->bytes[0];
         parts->alias_count++;
         frame->nbytes = 0;
-    } else if (lmc_read_info(frame->bytes, frame->nbytes, &info, NULL) == LMC_OK) {
+    } else if (lmc_frame_read_info(frame->bytes, frame->nbytes, &info, NULL) == LMC_OK) {
         parts->content_nbytes[index] = info.content_nbytes;
     }
 }

@@ -1,5 +1,5 @@
 /*
- * header/header.c - fuzz target: any bytes as a safetensors file, as they are and with a length and data that fit.
+ * st_header.c - fuzz target: any bytes as a safetensors file, as they are and with a length and data that fit.
  *
  * What opens has tensors that lie in it without holes, reads back as the bytes that it is, and of a share
  * of the inputs also converts and restores to them. What does not open, does not convert either.
@@ -67,7 +67,7 @@ static void try_file(const uint8_t *data, size_t nbytes)
     fuzz_walk walk;
     const uint64_t hash = XXH3_64bits(data, nbytes);
     const char *const path = fuzz_input_path(data, nbytes);
-    const lmc_status status = lmc_st_open(path, &file, &diag);
+    const lmc_status status = lmc_st_open(path, NULL, &file, &diag);
     fuzz_claim_diag(&diag, status);
     FUZZ_CLAIM((file == NULL) == (status != LMC_OK));
     if (file == NULL) {

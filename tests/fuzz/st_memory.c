@@ -1,5 +1,5 @@
 /*
- * common/memory.c - see common/memory.h. Threads call these functions at the same time.
+ * st_memory.c - see common/memory.h. Threads call these functions at the same time.
  */
 #include "st_memory.h"
 

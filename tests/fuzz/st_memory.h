@@ -1,5 +1,5 @@
 /*
- * common/memory.h - memory functions that fail from some call on, and that know whether everything was given back.
+ * st_memory.h - memory functions that fail from some call on, and that know whether everything was given back.
  */
 #ifndef LMC_FUZZ_ST_MEMORY_H
 #define LMC_FUZZ_ST_MEMORY_H

@@ -1,5 +1,5 @@
 /*
- * restore/restore.c - fuzz target: an archive through the calls on whole files: with several threads, stopped in the
+ * st_restore.c - fuzz target: an archive through the calls on whole files: with several threads, stopped in the
  * middle, onto an output that exists, into a pipe, salvaged, compared.
  *
  * The first byte says how many threads, the second when to stop; the rest are parts of an archive
@@ -112,7 +112,7 @@ static void compare(const char *path, const fuzz_directory *directory, const fuz
     lmc_st_options_init(&options);
     options.thread_count = thread_count;
     options.sha256 = 1;
-    const lmc_status status = lmc_st_open(directory->file, &restored, NULL);
+    const lmc_status status = lmc_st_open(directory->file, NULL, &restored, NULL);
     if (status != LMC_OK || lmc_st_is_archive(restored)) {
         lmc_st_close(restored); /* it claims to be an archive, and that is all that it can claim */
         FUZZ_CLAIM(lmc_st_compare(path, directory->file, &options, NULL) != LMC_OK);
@@ -196,7 +196,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         return 0;
     uint8_t *const archive = fuzz_build_archive(data + 2, nbytes - 2, &archive_nbytes);
     const char *const path = fuzz_input_path(archive, archive_nbytes);
-    if (lmc_st_open(path, &file, NULL) == LMC_OK) {
+    if (lmc_st_open(path, NULL, &file, NULL) == LMC_OK) {
         fuzz_walk_file(file, CONTENT_NBYTES_MAX, &walk);
         if (walk.bytes != NULL && lmc_st_is_archive(file))
             restore_all_ways(path, file, &walk, 1 + data[0] % 4, data[1]);

@@ -1,5 +1,5 @@
 /*
- * restore/salvage.c - see st_salvage.h.
+ * st_salvage.c - see st_salvage.h.
  */
 #include "st_salvage.h"
 
@@ -47,8 +47,10 @@ static void claim_tensor(const lmc_st_file *saved, const lmc_st_file *archive, u
     lmc_st_tensor a = LMC_INIT(lmc_st_tensor), b = LMC_INIT(lmc_st_tensor);
     uint64_t found = 0;
     FUZZ_CLAIM(lmc_st_tensor_info(saved, index, &a) == LMC_OK);
-    FUZZ_CLAIM(lmc_st_find(archive, a.name, a.name_nbytes, &found) == 1);
+    FUZZ_CLAIM(lmc_st_find_tensor_sized(archive, a.name, a.name_nbytes, &found) == 1);
     FUZZ_CLAIM(lmc_st_tensor_info(archive, found, &b) == LMC_OK);
+    if (b.is_view) /* it may have become bytes */
+        return;
     FUZZ_CLAIM(a.dtype == b.dtype && a.nbytes == b.nbytes && a.rank == b.rank);
     FUZZ_CLAIM(a.rank == 0 || memcmp(a.shape, b.shape, a.rank * sizeof(*a.shape)) == 0);
     uint8_t *const first = fuzz_malloc((size_t)a.nbytes);
@@ -64,18 +66,18 @@ static void claim_saved_file(const char *saved_path, const lmc_st_file *archive,
 {
     lmc_st_file *saved = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    const lmc_status status = lmc_st_open(saved_path, &saved, &diag);
+    const lmc_status status = lmc_st_open(saved_path, NULL, &saved, &diag);
     if (status != LMC_OK || lmc_st_is_archive(saved)) {
         /* an archive may hold a file that itself claims to be one: nothing but that can be wrong with it */
         FUZZ_CLAIM(status == LMC_OK || strstr(diag.text, "archive") != NULL);
         lmc_st_close(saved);
         return;
     }
-    FUZZ_CLAIM(lmc_st_file_nbytes(saved) == result->file_nbytes);
+    FUZZ_CLAIM(lmc_st_original_nbytes(saved) == result->file_nbytes);
     FUZZ_CLAIM(lmc_st_tensor_count(saved) == result->tensor_count);
     if (archive != NULL) {
         FUZZ_CLAIM(lmc_st_metadata_count(saved) == lmc_st_metadata_count(archive));
-        FUZZ_CLAIM(lmc_st_tensor_count(archive) == result->tensor_count + result->damaged_count);
+        FUZZ_CLAIM(lmc_st_tensor_count(archive) >= result->tensor_count + result->damaged_count);
         for (uint64_t i = 0; i < result->tensor_count; i++)
             claim_tensor(saved, archive, i);
     }

@@ -4,7 +4,7 @@
 #ifndef LMC_FUZZ_ST_SALVAGE_H
 #define LMC_FUZZ_ST_SALVAGE_H
 
-#include <lmc_st.h>
+#include <lmc_st_experimental.h>
 
 /* Salvages `path`. archive: the same archive, open; NULL if it cannot be opened. */
 void fuzz_salvage(const char *path, unsigned thread_count, const lmc_st_file *archive);

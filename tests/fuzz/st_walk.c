@@ -2,6 +2,7 @@
  * st_walk.c - see st_walk.h.
  */
 #include "st_walk.h"
+#include "lmc_st_experimental.h"
 
 #include "fuzz.h"
 
@@ -45,18 +46,22 @@ static void claim_name(const lmc_st_file *file, const lmc_st_tensor *tensor, uin
 {
     uint64_t found = UINT64_MAX;
     FUZZ_CLAIM(tensor->name[tensor->name_nbytes] == '\0');
-    FUZZ_CLAIM(lmc_st_find(file, tensor->name, tensor->name_nbytes, &found) == 1 && found == index);
+    FUZZ_CLAIM(lmc_st_find_tensor_sized(file, tensor->name, tensor->name_nbytes, &found) == 1 &&
+               found == index);
     /* a longer name, by the NUL that stands there, is another one */
-    if (lmc_st_find(file, tensor->name, tensor->name_nbytes + 1, &found))
+    if (lmc_st_find_tensor_sized(file, tensor->name, tensor->name_nbytes + 1, &found))
         FUZZ_CLAIM(found != index);
 }
 
 static void claim_info(const lmc_st_file *file, uint64_t index, uint64_t data_offset, lmc_st_tensor *tensor)
 {
     FUZZ_CLAIM(lmc_st_tensor_info(file, index, tensor) == LMC_OK);
-    FUZZ_CLAIM(tensor->data_offset == data_offset);
+    FUZZ_CLAIM(tensor->data_offset == data_offset || tensor->view_of != index);
     FUZZ_CLAIM(strcmp(tensor->dtype_name, lmc_dtype_name(tensor->dtype)) == 0);
-    FUZZ_CLAIM(lmc_st_is_archive(file) || tensor->stored_nbytes == tensor->nbytes);
+    FUZZ_CLAIM(lmc_st_is_archive(file) || tensor->view_of != index ||
+               tensor->stored_nbytes == tensor->storage_nbytes);
+    FUZZ_CLAIM(tensor->is_view || (tensor->storage_nbytes == tensor->nbytes && tensor->view_of == index));
+    FUZZ_CLAIM(tensor->is_view == (tensor->strides != NULL) || tensor->rank == 0);
     FUZZ_CLAIM(tensor->stored_nbytes <= lmc_st_stored_nbytes(file));
     claim_shape(tensor);
     claim_name(file, tensor, index);
@@ -110,7 +115,7 @@ static void refuse_reads(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, 
                lmc_st_read(file, ctx, index, &byte, (size_t)nbytes - 1, NULL) == LMC_ERR_DST_SMALL);
 }
 
-/* Reads a tensor whole and in parts. dst: its place in the original file, or NULL if that is too large. */
+/* Reads a tensor whole and in parts. dst: room for its content, or NULL if that is too large. */
 static void read_tensor(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, const lmc_st_tensor *tensor,
                         uint8_t *dst, fuzz_walk *walk)
 {
@@ -121,7 +126,7 @@ static void read_tensor(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, c
     FUZZ_CLAIM(mode_status != LMC_OK || lmc_st_mode_name(mode) != NULL);
     FUZZ_CLAIM(lmc_st_is_archive(file) || mode == LMC_ST_MODE_PLAIN);
     FUZZ_CLAIM(mode_status != LMC_OK || mode != LMC_ST_MODE_ALIAS || tensor->stored_nbytes == 0);
-    walk->sensible_nbytes += mode_status == LMC_OK ? tensor->nbytes : 0;
+    walk->sensible_nbytes += mode_status == LMC_OK && tensor->view_of == index ? tensor->storage_nbytes : 0;
     refuse_reads(file, ctx, index, tensor->nbytes);
     if (dst == NULL) {
         const uint64_t few = tensor->nbytes < SMALL_READ_NBYTES ? tensor->nbytes : SMALL_READ_NBYTES;
@@ -139,6 +144,20 @@ static void read_tensor(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, c
     free(whole);
 }
 
+/* A view, whose content is no part of the original file as it lies there: that is not put together then. */
+static void read_view(const lmc_st_file *file, lmc_ctx *ctx, uint64_t index, const lmc_st_tensor *tensor,
+                      uint64_t nbytes_max, fuzz_walk *walk)
+{
+    uint64_t offset, nbytes;
+    uint8_t *const room = tensor->nbytes > nbytes_max ? NULL : fuzz_malloc((size_t)tensor->nbytes);
+    FUZZ_CLAIM(tensor->view_of <= index);
+    FUZZ_CLAIM(lmc_st_tensor_place(file, index, &offset, &nbytes) == LMC_OK);
+    read_tensor(file, ctx, index, tensor, room, walk);
+    walk->has_unread = 1;
+    walk->has_views = 1;
+    free(room);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------------- */
 
 /* Room for the original file; NULL if it is too large. */
@@ -146,7 +165,7 @@ static uint8_t *begin_image(const lmc_st_file *file, uint64_t nbytes_max)
 {
     size_t header_nbytes;
     const char *const header = lmc_st_header(file, &header_nbytes);
-    const uint64_t nbytes = lmc_st_file_nbytes(file);
+    const uint64_t nbytes = lmc_st_original_nbytes(file);
     FUZZ_CLAIM(header != NULL && lmc_st_skeleton_nbytes(file) <= nbytes);
     if (lmc_st_container_of(file) == LMC_ST_CONTAINER_SAFETENSORS)
         FUZZ_CLAIM(lmc_st_skeleton_nbytes(file) == 8 + header_nbytes);
@@ -176,24 +195,35 @@ void fuzz_walk_file(const lmc_st_file *file, uint64_t nbytes_max, fuzz_walk *wal
     lmc_ctx *ctx = NULL;
     FUZZ_CLAIM(lmc_ctx_create(NULL, &ctx) == LMC_OK);
     memset(walk, 0, sizeof(*walk));
-    walk->nbytes = (size_t)lmc_st_file_nbytes(file);
+    walk->nbytes = (size_t)lmc_st_original_nbytes(file);
     walk->bytes = begin_image(file, nbytes_max);
     claim_metadata(file);
 
     const uint64_t count = lmc_st_tensor_count(file);
     for (uint64_t i = 0; i < count; i++) {
         claim_info(file, i, data_offset, &tensor);
+        if (tensor.view_of != i) { /* they come behind the others */
+            read_view(file, ctx, i, &tensor, nbytes_max, walk);
+            continue;
+        }
         FUZZ_CLAIM(lmc_st_tensor_origin(file, i, &origin) == LMC_OK && origin >= data_offset);
         read_gap(file, &skeleton_at, origin - data_offset, data_offset, walk);
-        FUZZ_CLAIM(tensor.nbytes <= lmc_st_file_nbytes(file) - origin);
+        FUZZ_CLAIM(tensor.storage_nbytes <= lmc_st_original_nbytes(file) - origin);
         uint8_t *const place = walk->bytes == NULL ? NULL : walk->bytes + origin;
-        read_tensor(file, ctx, i, &tensor, place, walk);
+        if (tensor.is_view)
+            read_view(file, ctx, i, &tensor, nbytes_max, walk);
+        else
+            read_tensor(file, ctx, i, &tensor, place, walk);
         walk->has_unread |= place == NULL || tensor.nbytes == 0;
-        data_offset += tensor.nbytes;
+        data_offset += tensor.storage_nbytes;
     }
     read_gap(file, &skeleton_at, lmc_st_skeleton_nbytes(file), data_offset, walk);
-    FUZZ_CLAIM(lmc_st_file_nbytes(file) == lmc_st_skeleton_nbytes(file) + data_offset);
+    FUZZ_CLAIM(lmc_st_original_nbytes(file) == lmc_st_skeleton_nbytes(file) + data_offset);
     FUZZ_CLAIM(lmc_st_tensor_info(file, count, &tensor) == LMC_ERR_ARG);
     FUZZ_CLAIM(lmc_st_tensor_mode(file, count, &mode, NULL) == LMC_ERR_ARG);
     lmc_ctx_free(ctx);
+    if (walk->has_views) {
+        free(walk->bytes);
+        walk->bytes = NULL;
+    }
 }

@@ -4,14 +4,16 @@
 #ifndef LMC_FUZZ_ST_WALK_H
 #define LMC_FUZZ_ST_WALK_H
 
-#include <lmc_st.h>
+#include <lmc_st_experimental.h>
 
 /* What reading an open file tensor by tensor gave. Free `bytes`. */
 typedef struct fuzz_walk {
     lmc_status status;        /* of the first tensor that could not be read; LMC_OK if none */
     int has_unread;           /* 1 if a tensor was not read whole: it is empty, or the file is too large */
     uint64_t sensible_nbytes; /* content of the tensors whose frames promise what the header says */
-    uint8_t *bytes; /* the original file as it was read, if `status` is LMC_OK and it is not too large */
+    int has_views;            /* 1 if a tensor's content is not that of its storage */
+    uint8_t *
+        bytes; /* the original file as it was read, if `status` is LMC_OK, it is not too large and has no views */
     size_t nbytes;
 } fuzz_walk;
 

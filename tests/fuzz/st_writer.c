@@ -1,5 +1,5 @@
 /*
- * convert/writer.c - fuzz target: tensors and metadata, as the input tells, through lmc_st_writer.
+ * st_writer.c - fuzz target: tensors and metadata, as the input tells, through lmc_st_writer.
  *
  * What it accepts comes back from the safetensors file that it writes, in the promised order, and the archive
  * that it writes restores to that file. Bytes of the input say: level, number of threads and allocations,
@@ -191,7 +191,7 @@ static void claim_tensor(const lmc_st_file *file, const item *expected)
 {
     uint64_t index;
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
-    FUZZ_CLAIM(lmc_st_find(file, expected->name.bytes, expected->name.nbytes, &index) == 1);
+    FUZZ_CLAIM(lmc_st_find_tensor_sized(file, expected->name.bytes, expected->name.nbytes, &index) == 1);
     FUZZ_CLAIM(lmc_st_tensor_info(file, index, &tensor) == LMC_OK);
     FUZZ_CLAIM(tensor.dtype == expected->dtype && tensor.nbytes == expected->nbytes);
     uint8_t *const bytes = fuzz_malloc((size_t)tensor.nbytes);
@@ -221,7 +221,7 @@ static int claim_plain_file(const model *model, const char *path, fuzz_walk *wal
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *file = NULL;
     size_t header_nbytes;
-    const lmc_status status = lmc_st_open(path, &file, &diag);
+    const lmc_status status = lmc_st_open(path, NULL, &file, &diag);
     if (status != LMC_OK || lmc_st_is_archive(file)) {
         FUZZ_CLAIM(status == LMC_OK || strstr(diag.text, "archive") != NULL);
         lmc_st_close(file);

@@ -65,8 +65,8 @@ static size_t encode(lmc_level level, const uint8_t *content, size_t frame_count
     size_t at = 0;
     for (size_t i = 0; i < frame_count; i++) {
         size_t nbytes;
-        if (lmc_encode(ctx, &params, content + i * FRAME_NBYTES, FRAME_NBYTES, NULL, 0, frames + at,
-                       capacity - at, &nbytes) != LMC_OK)
+        if (lmc_encode(ctx, &params, content + i * FRAME_NBYTES, FRAME_NBYTES, frames + at, capacity - at,
+                       &nbytes) != LMC_OK)
             abort();
         places[i] = at;
         at += nbytes;
@@ -90,7 +90,7 @@ static void prepare(speed_case *made, const size_t *places)
         must(made->batch, lmc_cuda_prepare(made->batch, &frame));
     }
     made->info.struct_size = sizeof made->info;
-    lmc_cuda_batch_info(made->batch, &made->info);
+    must(made->batch, lmc_cuda_batch_info(made->batch, &made->info));
     uint8_t *const image = must_malloc(made->info.image_nbytes);
     const size_t scratch_nbytes = made->info.scratch_nbytes_least * device.thread_block_count;
     made->image = allocate(made->info.image_nbytes);

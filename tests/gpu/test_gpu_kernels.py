@@ -71,7 +71,7 @@ def test_older_nvrtc():
         list(embed_kernels.images_of(nvrtc))
 
 
-@pytest.mark.slow
+@pytest.mark.large
 @pytest.mark.parametrize("name", LARGE)
 def test_large(build, name):
     program = os.path.join(build, "tests", "gpu_large")

@@ -9,7 +9,7 @@ from world import PROGRAMS, check, need_command
 def python_with_keras(world):
     path = os.path.join(world.venv("venv-keras"), "bin", "python")
     if not os.path.exists(path):
-        pytest.skip("needs keras and jax from the package index (tests/support/setup.sh)")
+        pytest.skip("needs keras and jax from the package index (scripts/setup.sh)")
     return path
 
 

@@ -83,7 +83,7 @@ class World:
 
     def venv(self, name):
         if self.venvs is None:
-            pytest.skip("left out: needs environments of tests/support/setup.sh (--venvs)")
+            pytest.skip("left out: needs environments of scripts/setup.sh (--venvs)")
         return os.path.join(self.venvs, name)
 
     def python(self, bed):

@@ -9,7 +9,6 @@ from official import read, run
 
 sys.path.append(os.path.join(ROOT, "tests", "cli"))
 import header_corpus  # noqa: E402,F401
-import header_files  # noqa: E402,F401
 
 
 def listed(tool, path):

@@ -10,7 +10,7 @@ import pytest
 import safetensors
 
 from archives import ROOT
-from corpus import accepted_faults, header_corpus, header_files
+from corpus import accepted_faults, header_corpus
 from official import VERSION, fail_on, judge, opens, run, write
 
 
@@ -24,7 +24,7 @@ def header_faults(tool, folder, header):
     done = run(tool, "convert", path, "-f", "-q", "--no-fsync")
     if done.returncode not in (0, 1) or (done.returncode == 0) != header.is_good:
         yield f"lmc-st: exit status {done.returncode}, recorded is {header.is_good}: {done.stderr.strip()}"
-    if (done.returncode == 0) != verdict.is_good and header.choice not in header_files.CHOICES:
+    if (done.returncode == 0) != verdict.is_good and header.choice not in header_corpus.CHOICES:
         yield f"verdicts differ without a documented choice; the package: {verdict.is_good} {verdict.message}"
     if done.returncode == 0:
         yield from accepted_faults(tool, path, verdict)
@@ -37,16 +37,16 @@ def corpus_faults():
     names = [header.name for header in header_corpus.CASES]
     yield from (f"two cases have the name {name}" for name in sorted(set(names)) if names.count(name) > 1)
     used = {header.choice for header in header_corpus.CASES}
-    yield from (f"no case for: {choice}" for choice in header_files.CHOICES if choice not in used)
+    yield from (f"no case for: {choice}" for choice in header_corpus.CHOICES if choice not in used)
     with open(os.path.join(ROOT, "docs", "archive.md"), encoding="utf-8") as file:
         words = " ".join(file.read().split())
-    yield from (f"docs/archive.md does not name: {choice}" for choice in header_files.CHOICES if choice not in words)
+    yield from (f"docs/archive.md does not name: {choice}" for choice in header_corpus.CHOICES if choice not in words)
 
 
 def length_faults(tool, folder, text_nbytes, is_good):
     """A header of that many bytes, nearly all of them spaces."""
-    content = header_files.raw(b"{}" + b" " * (text_nbytes - 2))
-    header = header_files.Header("", content, is_good, "", None)
+    content = header_corpus.raw(b"{}" + b" " * (text_nbytes - 2))
+    header = header_corpus.Header("", content, is_good, "", None)
     yield from header_faults(tool, folder, header)
 
 
@@ -60,8 +60,8 @@ def test_header(tool, directory, header):
 
 
 def test_longest_header(tool, directory):
-    fail_on(length_faults(tool, directory, header_files.HEADER_MAX, True))
+    fail_on(length_faults(tool, directory, header_corpus.HEADER_MAX, True))
 
 
 def test_header_too_long(tool, directory):
-    fail_on(length_faults(tool, directory, header_files.HEADER_MAX + 1, False))
+    fail_on(length_faults(tool, directory, header_corpus.HEADER_MAX + 1, False))

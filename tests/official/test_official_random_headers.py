@@ -12,7 +12,7 @@ import re
 
 import pytest
 
-from corpus import accepted_faults, header_files
+from corpus import accepted_faults, header_corpus
 from official import fail_on, judge, run, write
 
 BATCHES = 40
@@ -130,7 +130,7 @@ class Maker:
         if self.chance(0.03):
             nbytes = max(0, nbytes + self.pick((-1, 1)))
         length = len(text) + self.pick((-1, 1, 8, 10**8)) if self.chance(0.02) else len(text)
-        return header_files.raw(text, self.random.randbytes(nbytes), max(0, length))
+        return header_corpus.raw(text, self.random.randbytes(nbytes), max(0, length))
 
 
 class Members(list):
@@ -150,15 +150,15 @@ def choices_in(content):
     found = set()
     header = json.loads(content[8:8 + length].decode(), object_pairs_hook=Members)
     if header.repeats():
-        found.add(header_files.NAME_TWICE)
+        found.add(header_corpus.NAME_TWICE)
     for name, value in header:
         if name == "__metadata__":
             if isinstance(value, Members) and value.repeats():
-                found.add(header_files.METADATA_KEY_TWICE)
+                found.add(header_corpus.METADATA_KEY_TWICE)
         elif not isinstance(value, Members):
-            found.add(header_files.ENTRY_ARRAY)
+            found.add(header_corpus.ENTRY_ARRAY)
         elif isinstance(value.get("dtype"), Members):
-            found.add(header_files.DTYPE_OBJECT)
+            found.add(header_corpus.DTYPE_OBJECT)
     return found
 
 
@@ -215,14 +215,14 @@ def batch_faults(tool, folder, seed):
 
 
 # A good file with something of every kind; each of its bytes is cut off, left out, doubled, replaced.
-NEAR = header_files.raw(r'{"__metadata__":{"k":"v\u00e9"},"\ud83d\ude00":{"dtype":"F32","shape":[1,2],'
+NEAR = header_corpus.raw(r'{"__metadata__":{"k":"v\u00e9"},"\ud83d\ude00":{"dtype":"F32","shape":[1,2],'
                         r'"data_offsets":[4,12],"x":[-1.5e-3,null]}'
                         r',"b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}', b"abcdefghijkl")
 NEIGHBOURS = {
     "cut": lambda i: NEAR[:i],
     "left_out": lambda i: NEAR[:i] + NEAR[i + 1:],
-    "left_out_of_header": lambda i: header_files.raw(NEAR[8:8 + i] + NEAR[9 + i:-12], NEAR[-12:]),
-    "doubled": lambda i: header_files.raw(NEAR[8:9 + i] + NEAR[8 + i:-12], NEAR[-12:]),
+    "left_out_of_header": lambda i: header_corpus.raw(NEAR[8:8 + i] + NEAR[9 + i:-12], NEAR[-12:]),
+    "doubled": lambda i: header_corpus.raw(NEAR[8:9 + i] + NEAR[8 + i:-12], NEAR[-12:]),
 }
 for _byte in b'"\\{}[],: \n0-.exu\0\x1f\x7f\x80\xff':
     NEIGHBOURS["0x%02x" % _byte] = lambda i, byte=_byte: NEAR[:i] + bytes([byte]) + NEAR[i + 1:]

@@ -194,7 +194,7 @@ def cases():
 
 @pytest.fixture(scope="module")
 def library(build):
-    return Library(os.path.join(build, "safetensors", "liblmc_st.so"))
+    return Library(os.path.join(build, "lib", "liblmc_st.so"))
 
 
 @pytest.mark.parametrize("faults", [pytest.param(faults, id=name) for name, faults in cases()])

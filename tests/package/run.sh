@@ -45,7 +45,8 @@ cmake --install "$build" --prefix "$work/first" >"$work/log" 2>&1 || {
 prefix=$work/moved
 mv "$work/first" "$prefix"
 libdir=$(dirname "$(find "$prefix" -name liblmc.a)")
-for file in include/lmc.h include/lmc_st.h include/lmc_run.h include/lmc_h5.h include/lmc_cuda.h bin/lmc-st \
+for file in include/lmc.h include/lmc_experimental.h include/lmc_st.h include/lmc_run.h include/lmc_h5.h \
+  include/lmc_cuda.h bin/lmc-st \
   share/man/man1/lmc-st.1 share/bash-completion/completions/lmc-st share/zsh/site-functions/_lmc-st \
   share/fish/vendor_completions.d/lmc-st.fish; do
   check "installed $file" test -f "$prefix/$file"

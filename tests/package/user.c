@@ -15,9 +15,9 @@ int main(void)
     lmc_params_init(&params);
     if (lmc_ctx_create(NULL, &ctx) != LMC_OK ||
         lmc_encode_bound(&params, sizeof(content), &bound) != LMC_OK || (frame = malloc(bound)) == NULL ||
-        lmc_encode(ctx, &params, content, sizeof(content), NULL, 0, frame, bound, &frame_nbytes) != LMC_OK ||
-        lmc_decode(ctx, frame, frame_nbytes, NULL, 0, back, sizeof(back), &got) != LMC_OK ||
-        got != sizeof(content) || memcmp(back, content, got) != 0) {
+        lmc_encode(ctx, &params, content, sizeof(content), frame, bound, &frame_nbytes) != LMC_OK ||
+        lmc_decode(ctx, frame, frame_nbytes, back, sizeof(back), &got) != LMC_OK || got != sizeof(content) ||
+        memcmp(back, content, got) != 0) {
         puts("round trip failed");
         return 1;
     }

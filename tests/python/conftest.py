@@ -1,22 +1,13 @@
-"""conftest.py - the package of this tree with the library of the build, unless one is installed; and files to read."""
-import importlib.util
+"""conftest.py - the package of this tree, and files to read."""
 import os
-import sys
 
 import pytest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import package_of_tree
 
 
 def pytest_configure(config):
-    """Children of the tests import the same package."""
-    if importlib.util.find_spec("lmcodec") is not None:
-        return
-    os.environ["LMCODEC_LIBRARY_DIR"] = os.path.abspath(config.getoption("--build"))
-    folder = os.path.join(ROOT, "python")
-    sys.path.insert(0, folder)
-    others = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = folder + (os.pathsep + others if others else "")
+    package_of_tree.use(config)
 
 
 @pytest.fixture

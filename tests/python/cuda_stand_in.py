@@ -1,12 +1,12 @@
-"""Devices of lmcodec._cuda_load without a GPU: torch's tensors of the host, and streams of the fake driver, whose work
-is done when something waits for it and not before."""
+"""Devices of lmcodec._cuda.cuda_load without a GPU: torch's tensors of the host, and streams of the fake driver, whose
+work is done when something waits for it and not before."""
 import contextlib
 import ctypes
 
 import torch
 
-from lmcodec._cuda_batch import Room
-from lmcodec._torch_types import dtype_of, shape_of
+from lmcodec._cuda.cuda_batch import Room
+from lmcodec._arrays.torch_types import dtype_of, shape_of
 
 
 class FakeDriver:
@@ -43,7 +43,7 @@ class NoMemory(Exception):
 
 
 class StandIn:
-    """Device of _cuda_load. memory_nbytes: of the device."""
+    """Device of cuda_load. memory_nbytes: of the device."""
 
     no_memory = NoMemory
 

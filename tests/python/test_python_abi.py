@@ -6,9 +6,10 @@ import subprocess
 
 import pytest
 
-from lmcodec import _abi, _cuda_abi
+from lmcodec import _abi
+from lmcodec._cuda import cuda_abi
 
-STRUCTS = {**_abi.STRUCTS, **_cuda_abi.STRUCTS}
+STRUCTS = {**_abi.STRUCTS, **cuda_abi.STRUCTS}
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -21,7 +22,7 @@ def test_structs_of_the_binding_are_those_of_the_headers(directory):
                   % (name, member, name, member, name, member) for member, _ in struct._fields_]
     source, program = os.path.join(directory, "sizes.c"), os.path.join(directory, "sizes")
     with open(source, "w") as file:
-        file.write('#include "lmc_cuda.h"\n#include "lmc_run.h"\n#include <stdio.h>\n'
+        file.write('#include "lmc_cuda.h"\n#include "lmc_run.h"\n#include "lmc_st_experimental.h"\n#include <stdio.h>\n'
                    'int main(void) {\n%s\nreturn 0; }\n' % "\n".join(lines))
     subprocess.run(["cc", "-I", os.path.join(ROOT, "include"), "-o", program, source], check=True)
     in_c = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
@@ -42,7 +43,7 @@ def test_settings_get_the_size_that_the_package_knows():
     params, options = _abi.Params(), _abi.StOptions()
     _abi.params_init(ctypes.byref(params), ctypes.sizeof(params))
     _abi.st_options_init(ctypes.byref(options), ctypes.sizeof(options))
-    assert params.struct_size == ctypes.sizeof(params) and params.thread_count == 1
+    assert params.struct_size == ctypes.sizeof(params) and params.row_nbytes == 0
     assert options.struct_size == ctypes.sizeof(options) and options.in_fd == -1
 
     run_options = _abi.RunOptions()

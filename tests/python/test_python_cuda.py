@@ -10,8 +10,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed (Debian: pyt
 
 import lmcodec
 import lmcodec.torch
-from lmcodec import _cuda_abi, _cuda_batch, _torch_cuda, _torch_tensors
-from lmcodec._cuda_load import Loader
+from lmcodec._arrays import torch_tensors
+from lmcodec._cuda import cuda_abi, cuda_batch, torch_cuda
+from lmcodec._cuda.cuda_load import Loader
 
 from cuda_stand_in import FakeDriver, StandIn
 
@@ -43,7 +44,7 @@ def driver(libraries, monkeypatch):
 
 @pytest.fixture
 def calls(libraries):
-    return _cuda_abi.Calls(ctypes.CDLL(libraries[1]))
+    return cuda_abi.Calls(ctypes.CDLL(libraries[1]))
 
 
 class Bench:
@@ -55,12 +56,12 @@ class Bench:
         self.devices = []
         bench = self
 
-        class Tensors(_torch_tensors.TorchTensors):
+        class Tensors(torch_tensors.TorchTensors):
             @property
             def loader(self):
-                return Loader(bench.calls, bench.make_device, _cuda_batch.init(bench.calls), bench.buffer_nbytes, 0)
+                return Loader(bench.calls, bench.make_device, cuda_batch.init(bench.calls), bench.buffer_nbytes, 0)
 
-        monkeypatch.setattr(_torch_tensors, "arrays", lambda device: Tensors("cpu"))
+        monkeypatch.setattr(torch_tensors, "arrays", lambda device: Tensors("cpu"))
 
     def make_device(self):
         self.devices.append(StandIn(self.driver, self.memory_nbytes))
@@ -200,6 +201,19 @@ def test_deltas(bench, directory, tensors):
     assert len(has_base & {"w1", "again"}) == 1  # the other one is stored as this one
 
 
+def test_views(bench, directory):
+    """What is decoded is the storage: the host picks the elements of views from it."""
+    weight = torch.randn(300, 80)
+    tensors = {"weight": weight, "turned": weight.t(), "row": weight[7], "tied": weight.detach(),
+               "other": torch.ones(99)}
+    path = os.path.join(directory, "views.pt")
+    torch.save(tensors, path)
+    lmcodec.convert(path)
+    check_equal(lmcodec.torch.load_file(path + ".lmc", "cuda"), {name: tensor.contiguous()
+                                                                 for name, tensor in tensors.items()})
+    assert bench.driver.calls("cuLaunchKernel") > 0
+
+
 def test_a_device_without_memory(bench, path, tensors):
     for memory_nbytes in (0, 50000, 250000, 2000000):
         bench.memory_nbytes = memory_nbytes
@@ -261,7 +275,7 @@ def test_a_file_that_was_cut(bench, path):
 
 def test_sound_tensors_that_the_device_refuses(bench, path, tensors, monkeypatch):
     def failed_block(batch, index, failure):
-        struct = ctypes.cast(failure, ctypes.POINTER(_cuda_abi.Failure)).contents
+        struct = ctypes.cast(failure, ctypes.POINTER(cuda_abi.Failure)).contents
         struct.frame_index = 0
         return int(index == 0)
 
@@ -271,7 +285,7 @@ def test_sound_tensors_that_the_device_refuses(bench, path, tensors, monkeypatch
 
 
 def test_launches_that_fail(bench, path):
-    _cuda_batch.init(bench.calls)
+    cuda_batch.init(bench.calls)
     bench.driver.fail("cuLaunchKernel", LAUNCH_FAILED)
     with pytest.raises(lmcodec.DeviceError, match=r"cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED \(719\)"):
         lmcodec.torch.load_file(path, "cuda")
@@ -298,54 +312,54 @@ def on_cuda(calls, driver, monkeypatch):
         def __exit__(self, *_):
             pass
 
-    _torch_cuda._device_info.cache_clear()
-    monkeypatch.setattr(_cuda_abi, "calls", lambda: calls)
+    torch_cuda._device_info.cache_clear()
+    monkeypatch.setattr(cuda_abi, "calls", lambda: calls)
     monkeypatch.setattr(torch.cuda, "device", Nothing)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch, "empty", lambda *_, **__: None)
     monkeypatch.setenv("LMCODEC_CUDA_DECODE", "auto")
     yield driver
-    _torch_cuda._device_info.cache_clear()
+    torch_cuda._device_info.cache_clear()
 
 
 def test_a_device_with_kernels_decodes(on_cuda, monkeypatch):
-    assert _torch_cuda.loader_of("cuda") is not None and _torch_cuda.loader_of(0) is not None
+    assert torch_cuda.loader_of("cuda") is not None and torch_cuda.loader_of(0) is not None
     monkeypatch.setenv("LMCODEC_CUDA_DECODE", "1")
-    assert _torch_cuda.loader_of("cuda") is not None
+    assert torch_cuda.loader_of("cuda") is not None
 
 
 def test_the_host_decodes_unless_the_device_is_asked_for(on_cuda, monkeypatch):
     monkeypatch.delenv("LMCODEC_CUDA_DECODE")
-    assert _torch_cuda.loader_of("cuda") is None
+    assert torch_cuda.loader_of("cuda") is None
     monkeypatch.setenv("LMCODEC_CUDA_DECODE", "0")
-    assert _torch_cuda.loader_of("cuda") is None
+    assert torch_cuda.loader_of("cuda") is None
 
 
 def test_without_kernels_the_host_decodes(on_cuda, monkeypatch):
     on_cuda.library.fake_cuda_set_capability(7, 5)
-    assert _torch_cuda.loader_of("cuda:0") is None
+    assert torch_cuda.loader_of("cuda:0") is None
     monkeypatch.setenv("LMCODEC_CUDA_DECODE", "1")
     with pytest.raises(lmcodec.UnsupportedError, match="fits compute capability 7.5"):
-        _torch_cuda.loader_of("cuda:0")
+        torch_cuda.loader_of("cuda:0")
 
 
 def test_without_the_library_the_host_decodes(on_cuda, monkeypatch):
-    monkeypatch.setattr(_cuda_abi, "calls", lambda: None)
-    assert _torch_cuda.loader_of("cuda:0") is None
+    monkeypatch.setattr(cuda_abi, "calls", lambda: None)
+    assert torch_cuda.loader_of("cuda:0") is None
     monkeypatch.setenv("LMCODEC_CUDA_DECODE", "1")
     with pytest.raises(lmcodec.UnsupportedError, match="built without liblmc_cuda"):
-        _torch_cuda.loader_of("cuda:0")
+        torch_cuda.loader_of("cuda:0")
 
 
 def test_other_devices_have_no_loader():
-    assert _torch_tensors.TorchTensors("cpu").loader is None and _torch_tensors.TorchTensors("mps").loader is None
+    assert torch_tensors.TorchTensors("cpu").loader is None and torch_tensors.TorchTensors("mps").loader is None
 
 
 # ---- on a device ----
 
 def test_library_of_the_build(libraries):
     """The package finds liblmc_cuda itself: the other tests name the library, but a program does not."""
-    calls = _cuda_abi.calls()
+    calls = cuda_abi.calls()
     assert calls is not None and calls.kernels_text().startswith((b"sm_", b"none: ")), calls
 
 
@@ -364,7 +378,7 @@ def test_on_a_device(path, tensors, monkeypatch, mode):
             loads.append(super().load(*arguments, **options))
             return loads[-1]
 
-    monkeypatch.setattr(_torch_cuda, "Loader", Watched)
+    monkeypatch.setattr(torch_cuda, "Loader", Watched)
     monkeypatch.setenv("LMCODEC_CUDA_DECODE", mode)
     found = lmcodec.torch.load_file(path, "cuda")
     assert all(tensor.is_cuda for tensor in found.values())

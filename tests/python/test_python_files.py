@@ -187,6 +187,9 @@ def test_writing_buffers(directory):
         lmcodec.save({"x": ("BF16", (2, 3), bytes(11))}, path)
     with pytest.raises(lmcodec.ArgumentError, match="dtype"):
         lmcodec.save({"x": ("BF17", (2, 3), bytes(12))}, path)
+    for shape in ((2 ** 64 + 5, 0), (-1, 0), (0, -(2 ** 64))):
+        with pytest.raises(lmcodec.ArgumentError, match="no file has the shape"):
+            lmcodec.save({"x": ("U8", shape, b"")}, path)
     with pytest.raises((ValueError, BufferError)):
         lmcodec.save({"x": ("F64", (5,), numpy.arange(10.0)[::2])}, path)
     for metadata in ({"a": 1}, {1: "a"}):

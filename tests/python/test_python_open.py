@@ -173,7 +173,7 @@ def test_a_part_decodes_only_its_blocks(directory):
 
 
 def test_large_parts_are_read_in_pieces(archive, monkeypatch):
-    monkeypatch.setattr("lmcodec._file._PIECE_NBYTES", 1000)
+    monkeypatch.setattr("lmcodec._files.file._PIECE_NBYTES", 1000)
     with lmcodec.safe_open(archive, "np") as file:
         assert file.get_slice("matrix")[7:290].tobytes() == file.get_tensor("matrix")[7:290].tobytes()
         assert file.get_slice("bytes")[10:99999].tobytes() == file.get_tensor("bytes")[10:99999].tobytes()

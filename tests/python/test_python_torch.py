@@ -6,12 +6,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (Debian: python3-torch)")
 
 import lmcodec.torch  # noqa: E402
-from lmcodec import _torch_tensors, _torch_types  # noqa: E402
+from lmcodec._arrays import torch_tensors, torch_types  # noqa: E402
 
 
 def values_of(file_dtype, shape=(6, 64)):
     """Random bits as a tensor."""
-    dtype = _torch_types.TYPES[file_dtype]
+    dtype = torch_types.TYPES[file_dtype]
     nbytes = torch.empty(shape, dtype=torch.uint8).numel() * lmcodec._abi.DTYPE_NBITS[file_dtype] // 8
     if file_dtype == "F4":
         nbytes *= 2  # torch counts pairs
@@ -31,7 +31,7 @@ def same(one, other):
 
 @pytest.fixture
 def tensors():
-    made = {name: values_of(name) for name in _torch_types.TYPES}
+    made = {name: values_of(name) for name in torch_types.TYPES}
     made.update({"scalar": torch.tensor(3.5), "none": torch.zeros(3, 0, 2),
                  "transposed": values_of("F32").t().contiguous()})
     return made
@@ -65,7 +65,7 @@ def test_archives(directory, tensors, threads):
 
 def test_dtypes_that_this_torch_lacks(directory):
     path = os.path.join(directory, "a.lmc")
-    for name in sorted(set(lmcodec._abi.DTYPE_NAMES) - set(_torch_types.TYPES)):
+    for name in sorted(set(lmcodec._abi.DTYPE_NAMES) - set(torch_types.TYPES)):
         lmcodec.save({"a": (name, (4,), bytes(lmcodec._abi.DTYPE_NBITS[name] // 2))}, path)
         with pytest.raises(lmcodec.DTypeError, match=name):
             lmcodec.torch.load_file(path)
@@ -152,7 +152,7 @@ def test_devices_that_there_are_not(directory, device):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_a_gpu(directory, tensors, monkeypatch):
     path = os.path.join(directory, "a.lmc")
-    monkeypatch.setattr(_torch_tensors, "_PINNED_BATCH_NBYTES", 1000)
+    monkeypatch.setattr(torch_tensors, "_PINNED_BATCH_NBYTES", 1000)
     lmcodec.torch.save_file({name: tensor.to("cuda") for name, tensor in tensors.items()}, path)
     for device in ("cuda", "cuda:0", 0, torch.device("cuda", 0)):
         loaded = lmcodec.torch.load_file(path, device)

@@ -1,6 +1,7 @@
 """The wheel (--wheel FILE, as python/build_wheel.sh makes it) in an environment of its own, with no compiler in the
 path."""
 
+import importlib
 import json
 import os
 import random
@@ -15,6 +16,7 @@ import pytest
 GLIBC = (2, 17)
 SYSTEM_LIBRARY = re.compile(r"^(lib(c|m|dl|pthread|rt)\.so\.\d+|ld-linux[\w-]*\.so\.\d+)$")
 NATIVE = ["hdf5/libh5lmc.so", "liblmc_st.so", "lmc-st"]
+CHECKS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "checks")
 SETS = [None, "scalar", "avx2", "avx2-nopext", "avx512"]
 
 
@@ -89,14 +91,19 @@ def test_entry_points(wheel):
 
 @pytest.mark.parametrize("name", NATIVE)
 def test_needs(native_dir, name):
-    """A file of the wheel needs the C library alone, of glibc 2.17 at most, and looks for nothing along a path."""
+    """A file of the wheel needs the C library alone, of glibc 2.17 at most."""
     text = subprocess.run(["readelf", "-dVW", os.path.join(native_dir, name)], stdout=subprocess.PIPE, text=True,
                           check=True).stdout
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", text)
     assert needed and [library for library in needed if not SYSTEM_LIBRARY.match(library)] == []
     versions = {tuple(map(int, version.split("."))) for version in re.findall(r"Name: GLIBC_([0-9.]+)", text)}
     assert versions and max(versions) <= GLIBC
-    assert re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.+)\]", text) == []
+
+
+def test_run_path(native_dir, monkeypatch):
+    """No file of the wheel is loaded with what lies in the current directory."""
+    monkeypatch.syspath_prepend(CHECKS)
+    assert list(importlib.import_module("check_run_path").faults(native_dir)) == []
 
 
 def test_exports(native_dir):
@@ -125,10 +132,10 @@ def test_module(venv):
 
 
 def test_kernels_for_gpus(venv):
-    program = "from lmcodec import _cuda_abi; print(_cuda_abi.calls().kernels_text().decode())"
+    program = "from lmcodec._cuda import cuda_abi; print(cuda_abi.calls().kernels_text().decode())"
     assert python(venv, program) == "sm_80 sm_90 sm_100 compute_80"
-    program = ("import ctypes; from lmcodec import _cuda_abi, _cuda_batch\n"
-               "try: _cuda_batch.init(_cuda_abi.calls())\n"
+    program = ("import ctypes; from lmcodec._cuda import cuda_abi, cuda_batch\n"
+               "try: cuda_batch.init(cuda_abi.calls())\n"
                "except Exception as error: print(type(error).__name__, error)")
     assert python(venv, program, LMC_CUDA_DRIVER="no-driver.so.1").startswith(
         "UnsupportedError there is no driver: no-driver.so.1")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Reference reader of LMC archives, version 1.
 
-Written from docs/archive.md alone, to be read next to it: section numbers in the comments are those of
-that document, and names are the ones used there. Headers are read by safetensors_header.py, lists of bases by
-lmc_archive_base.py, what archives of other files than safetensors have by lmc_archive_layout.py, plain files of other
-kinds by lmc_archive_places.py, frames by lmc_reference.py. It favours clarity over speed. It needs the packages
-`xxhash` and `zstandard`.
+Written from docs/archive.md alone, to be read next to it: section numbers in the comments are those of that document,
+and names are the ones used there. Headers are read by safetensors_header.py, lists of bases by lmc_archive_base.py,
+what archives of other files than safetensors have by lmc_archive_layout.py, the tensors that they list by
+lmc_archive_views.py, plain files of other kinds by lmc_archive_places.py, frames by lmc_reference.py. It favours
+clarity over speed. It needs the packages `xxhash` and `zstandard`.
 
     lmc_archive.py ARCHIVE [-b BASE] [-d DIRECTORY]... [-o OUT]
 """
@@ -18,6 +18,7 @@ from lmc_archive_base import (CHAIN_MAX, FILE, BaseList, check_base, has_base, i
                               nowhere)
 from lmc_archive_layout import Layout, decode_zstd, places_hash, read_skeleton, skeleton_name
 from lmc_archive_places import find_places, is_named_safetensors, is_safetensors, raw_places
+from lmc_archive_views import listing
 from lmc_delta import base_unit
 from lmc_reference import Base, Checksum, Corrupt, H, LmcError, Reader, corrupt_unless, supported_if, u64
 from safetensors_header import DTYPE_NUMBERS, HEADER_NBYTES_MAX, Header
@@ -211,11 +212,13 @@ class Archive:
         self.layout = self.table.layout
         self.has_dtypes = self.layout is None
         self.tensors = Header(self.header_text, self.table.content_nbytes()).tensors
+        self.listing = listing(self.tensors) if self.layout else []
         self.check_names(file.tensors)
         if self.table.outer_hash != H(file.header_text):
             raise Checksum("outer_hash")
         self.frames = file.tensors[1 : 1 + len(self.tensors)]
         self.check_aliases()
+        self.check_expansion()
         self.bases = self.table.bases
         if self.bases is not None:
             self.bases.check(len(self.tensors), self.table.owners)
@@ -240,6 +243,11 @@ class Archive:
             corrupt_unless(left.nbytes == right.nbytes, f"size of alias {alias}")
             corrupt_unless(hashes[alias] == hashes[owner], f"content hash of alias {alias}")
             corrupt_unless(self.frames[alias].nbytes == 0, f"alias {alias} has a frame")
+
+    def check_expansion(self):
+        for i, tensor in enumerate(self.tensors):
+            frame = self.frames[self.table.owners.get(i, i)]
+            corrupt_unless(tensor.nbytes <= 645278 * frame.nbytes, f"tensor {i} is too large for its frame")
 
     def content(self, i):
         """The content of original tensor i."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/vectors/corrupt: frames that break one rule of docs/format.md each, with EXPECT.tsv, which says
-with what status a decoder must refuse each one and why. Their checksums are right wherever the rule is not
+"""Writes tests/vectors/corrupt/EXPECT.tsv: frames that break one rule of docs/format.md each, the status with which a
+decoder must refuse each one, and why. Their checksums are right wherever the rule is not
 about checksums, and so are the hashes of their contents: a decoder that forgets the rule accepts them.
 Also writes the good frames of handmade.py to tests/vectors.
 
@@ -11,6 +11,7 @@ import sys
 
 import assemble as a
 import corrupt_delta
+import expectations
 import handmade
 import handmade_delta
 import lmc_reference
@@ -564,14 +565,7 @@ def main():
     corrupt_delta.make(add)
     corrupt = os.path.join(directory, "corrupt")
     os.makedirs(corrupt, exist_ok=True)
-    for name in os.listdir(corrupt):
-        os.remove(os.path.join(corrupt, name))
-    for name, (_, _, frame, base) in CASES.items():
-        write(os.path.join(corrupt, name + ".lmc"), frame)
-        if base is not None:
-            write(os.path.join(corrupt, name + ".base"), base)
-    lines = [f"{name}.lmc\t{case[0]}\t{case[1]}\n" for name, case in sorted(CASES.items())]
-    write(os.path.join(corrupt, "EXPECT.tsv"), "".join(lines).encode())
+    write(os.path.join(corrupt, "EXPECT.tsv"), expectations.text_of(CASES))
     good = handmade.frames()
     for name, (frame, content) in good.items():
         write(os.path.join(directory, f"handmade_{name}.lmc"), frame)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/vectors/h5: stored chunks that docs/hdf5-filter.md allows (handmade_NAME.chunk with the chunk itself in
-.bin), and in corrupt/ chunks that break one rule each, with EXPECT.tsv, which says with what status a decoder must
-refuse each one and why. Their checks are right wherever the rule is not about checks.
+.bin), and in corrupt/EXPECT.tsv chunks that break one rule each, the status with which a decoder must refuse each one,
+and why. Their checks are right wherever the rule is not about checks.
 
     make_h5_chunks.py [DIR]        DIR: instead of tests/vectors/h5
 """
@@ -9,6 +9,7 @@ import os
 import sys
 
 import corrupt_delta
+import expectations
 import h5_assemble as a
 from assemble import numbers, short_frame, stored_frame
 from assemble_delta import MAGNITUDE, SAME, DeltaPlan, rounded
@@ -224,12 +225,7 @@ def main():
     os.makedirs(corrupt, exist_ok=True)
     for make in (heads, truncations, frames, columns, rows, deltas):
         make()
-    for name in os.listdir(corrupt):
-        os.remove(os.path.join(corrupt, name))
-    for name, (_, _, stored) in CASES.items():
-        write(os.path.join(corrupt, name + ".chunk"), stored)
-    lines = [f"{name}.chunk\t{status}\t{rule}\n" for name, (status, rule, _) in sorted(CASES.items())]
-    write(os.path.join(corrupt, "EXPECT.tsv"), "".join(lines).encode())
+    write(os.path.join(corrupt, "EXPECT.tsv"), expectations.text_of(CASES))
     made = good()
     for name, (stored, chunk) in made.items():
         write(os.path.join(directory, f"handmade_{name}.chunk"), stored)

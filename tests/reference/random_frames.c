@@ -89,11 +89,11 @@ static unsigned char *encode(lmc_ctx *ctx, const lmc_params *params, size_t nbyt
     if (lmc_encode_bound(params, nbytes, &capacity) != LMC_OK)
         fail("lmc_encode_bound failed");
     unsigned char *frame = malloc(capacity);
-    if (!frame || lmc_encode(ctx, params, content, nbytes, base_or_null, base_nbytes, frame, capacity,
-                             frame_nbytes) != LMC_OK)
+    if (!frame || lmc_encode_delta(ctx, params, content, nbytes, base_or_null, base_nbytes, frame, capacity,
+                                   frame_nbytes) != LMC_OK)
         fail("lmc_encode failed");
-    if (lmc_decode(ctx, frame, *frame_nbytes, base_or_null, base_nbytes, decoded, sizeof decoded,
-                   &decoded_nbytes) != LMC_OK ||
+    if (lmc_decode_delta(ctx, frame, *frame_nbytes, base_or_null, base_nbytes, decoded, sizeof decoded,
+                         &decoded_nbytes) != LMC_OK ||
         decoded_nbytes != nbytes || memcmp(decoded, content, nbytes) != 0)
         fail("lmc_decode does not give back what was encoded");
     return frame;
@@ -106,8 +106,8 @@ static void refuses_another_base(lmc_ctx *ctx, contents_rng *rng, const unsigned
     size_t decoded_nbytes = 0;
     unsigned char *changed = base + contents_next(rng) % base_nbytes;
     *changed ^= 0x40;
-    if (lmc_decode(ctx, frame, frame_nbytes, base, base_nbytes, decoded, sizeof decoded, &decoded_nbytes) !=
-        LMC_ERR_BASE)
+    if (lmc_decode_delta(ctx, frame, frame_nbytes, base, base_nbytes, decoded, sizeof decoded,
+                         &decoded_nbytes) != LMC_ERR_BASE)
         fail("another base is not refused as such");
     *changed ^= 0x40;
 }
@@ -130,8 +130,8 @@ static void make(lmc_ctx *ctx, contents_rng *rng, unsigned number, const char *d
     size_t frame_nbytes = 0;
     unsigned char *frame = encode(ctx, &params, nbytes, has_base ? base : NULL, &frame_nbytes);
     lmc_info info = LMC_INIT(lmc_info);
-    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
-        fail("lmc_read_info failed");
+    if (lmc_frame_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
+        fail("lmc_frame_read_info failed");
     write_file(directory, number, ".lmc", frame, frame_nbytes);
     write_file(directory, number, ".bin", content, nbytes);
     if (info.base_nbytes > 0) {

@@ -152,9 +152,9 @@ class Tensor:
 
     def __init__(self, name, entry):
         corrupt_unless(isinstance(entry, Object), f"the entry of {name!r} is no object")
-        self.name = name
+        self.name, self.entry = name, entry
         self.dtype = entry.the("dtype")
-        known = isinstance(self.dtype, str) and not isinstance(self.dtype, Number) and self.dtype in DTYPE_NBITS
+        known = is_string(self.dtype) and self.dtype in DTYPE_NBITS
         corrupt_unless(known, f"dtype of {name!r}")
         self.shape = integers(entry.the("shape"))
         corrupt_unless(len(self.shape) <= RANK_MAX, f"rank of {name!r}")
@@ -172,6 +172,10 @@ class Tensor:
     @property
     def nbytes(self):
         return self.end - self.begin
+
+
+def is_string(value):
+    return isinstance(value, str) and not isinstance(value, Number)
 
 
 def integers(values):
@@ -209,7 +213,7 @@ def checked_metadata(value):
     if value is None:
         return None
     corrupt_unless(isinstance(value, Object), "__metadata__ is no object")
-    strings = all(isinstance(item, str) and not isinstance(item, Number) for _, item in value)
+    strings = all(is_string(item) for _, item in value)
     corrupt_unless(strings, "__metadata__ has more than strings")
     corrupt_unless(len({key for key, _ in value}) == len(value), "a key of __metadata__ stands twice")
     return value

@@ -29,8 +29,8 @@ ALTERED_COUNT = 60  # of each kind
 
 
 def example(text):
-    """The archive of section 8.6, and the file in it."""
-    section = re.search(r"^### 8\.6\. Example$(.*?)^## ", text, re.M | re.S).group(1)
+    """The archive of section 8.7, and the file in it."""
+    section = re.search(r"^### 8\.7\. Example$(.*?)^## ", text, re.M | re.S).group(1)
     listing = re.search(r"^```\n(.*?)^```$", section, re.M | re.S).group(1)
     listed = b""
     for line in listing.splitlines():

@@ -14,6 +14,7 @@ import sys
 import pytest
 
 import document
+import expectations
 import h5_assemble
 import lmc_h5_chunk
 from lmc_reference import LmcError
@@ -21,7 +22,7 @@ from lmc_reference import LmcError
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 VECTORS = os.path.join(ROOT, "tests", "vectors", "h5")
-CORRUPT = os.path.join(VECTORS, "corrupt")
+CORRUPT = expectations.read_table(os.path.join(VECTORS, "corrupt", "EXPECT.tsv"))
 
 # What the text says of each listing.
 WORKED = [bytes([0, 1, 2, 3, 4]), b"abcde", b"abcabd"]
@@ -44,7 +45,7 @@ class Library:
     """liblmc_h5 through its public calls."""
 
     def __init__(self, build):
-        path = os.path.join(build, "filter", "liblmc_h5.so")
+        path = os.path.join(build, "lib", "liblmc_h5.so")
         self.calls = ctypes.CDLL(path)
         self.calls.lmc_h5_last_error.restype = ctypes.c_char_p
 
@@ -94,8 +95,7 @@ def pair_decodes(library, name):
     return decodes_to(library, read(VECTORS, name + ".chunk"), read(VECTORS, name + ".bin"))
 
 
-def refused(library, name, status):
-    stored = read(CORRUPT, name)
+def refused(library, stored, status):
     found = [reference(stored)[1], library.decode(stored)[1]]
     if found != [status, status]:
         return f"expected {status}: the reference decoder gives {found[0]}, the library {found[1]}"
@@ -234,7 +234,7 @@ def reproduced(directory):
     written = [os.path.relpath(os.path.join(folder, name), directory)
                for folder, _, files in os.walk(directory) for name in files]
     stored = [name for name in os.listdir(VECTORS) if name.startswith("handmade_")]
-    stored += [os.path.join("corrupt", name) for name in os.listdir(CORRUPT)]
+    stored.append(os.path.join("corrupt", "EXPECT.tsv"))
     if set(stored) != set(written):
         return f"files: {sorted(set(stored) ^ set(written))}"
     differing = [name for name in stored if read(VECTORS, name) != read(directory, name)]
@@ -245,7 +245,6 @@ def reproduced(directory):
 
 with open(os.path.join(ROOT, "docs", "hdf5-filter.md"), encoding="utf-8") as _file:
     WORKED_CHUNKS = worked_examples(_file.read())
-CORRUPT_CHUNKS = [line.split("\t")[:2] for line in read(CORRUPT, "EXPECT.tsv").decode().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -263,9 +262,9 @@ def test_chunk(library, name):
     assert pair_decodes(library, name) is None
 
 
-@pytest.mark.parametrize("name, status", CORRUPT_CHUNKS)
-def test_corrupt_chunk(library, name, status):
-    assert refused(library, name, status) is None
+@pytest.mark.parametrize("expected", CORRUPT, ids=lambda expected: expected.name)
+def test_corrupt_chunk(library, expected):
+    assert refused(library, expected.data, expected.status) is None
 
 
 def test_make_h5_chunks(directory):

@@ -1,5 +1,5 @@
 /* fake_kernels.c - stands in the place of the compiled kernels: the driver of fake_cuda.c takes any image. */
-#include "gpu/host/kernels.h"
+#include "gpu/host/gpu_kernels.h"
 
 const lmc_cuda_image lmc_cuda_images[] = {
     {"sm_80", 80, 0, "cubin of sm_80"},

@@ -26,13 +26,12 @@ static unsigned char *lmc_test_make_frame(const unsigned char *content, size_t n
     CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, nbytes, &bound), LMC_OK);
     unsigned char *const frame = malloc(bound);
     CU_ASSERT_PTR_NOT_NULL_FATAL(frame);
-    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, nbytes, NULL, 0, frame, bound, frame_nbytes),
-                          LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame, *frame_nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, nbytes, frame, bound, frame_nbytes), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame, *frame_nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info.mode, mode);
-    CU_ASSERT_EQUAL_FATAL(lmc_frame_open(ctx, frame, info.head_nbytes,
-                                         frame + *frame_nbytes - (size_t)info.tail_nbytes,
-                                         (size_t)info.tail_nbytes, *frame_nbytes, &opened),
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_create(ctx, frame, info.head_nbytes,
+                                           frame + *frame_nbytes - (size_t)info.tail_nbytes,
+                                           (size_t)info.tail_nbytes, *frame_nbytes, &opened),
                           LMC_OK);
     *content_hash = lmc_frame_content_hash(opened);
     lmc_frame_free(opened);
@@ -69,7 +68,7 @@ static size_t lmc_test_write_archive(const char *path, const unsigned char *cont
     const int length =
         snprintf((char *)text, 128, "{\"a\":{\"dtype\":\"U8\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
                  nbytes, nbytes);
-    const st_header_text source = {text, (size_t)length, 8, nbytes, 0};
+    const st_header_text source = {text, (size_t)length, 8, nbytes, 0, 0};
     CU_ASSERT_EQUAL_FATAL(st_header_parse(&original, &st_memory_default, &source, &diag), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(
         st_table_pack_header(&st_memory_default, text, (size_t)length, &stored, &stored_nbytes, &method),

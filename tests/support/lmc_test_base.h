@@ -99,8 +99,8 @@ static MAYBE_UNUSED lmc_status base_decode(base_bed *bed, const uint8_t *bytes, 
     if (base_bytes)
         base_bytes = guarded_copy(&d->base, base_bytes, base_nbytes);
     uint8_t *const dst = guarded_end(&d->target, content_nbytes);
-    const lmc_status status = lmc_decode(bed->ctx, guarded_copy(&d->source, bytes, nbytes), nbytes,
-                                         base_bytes, base_nbytes, dst, content_nbytes, &found_nbytes);
+    const lmc_status status = lmc_decode_delta(bed->ctx, guarded_copy(&d->source, bytes, nbytes), nbytes,
+                                               base_bytes, base_nbytes, dst, content_nbytes, &found_nbytes);
     CU_ASSERT_EQUAL(lmc_ctx_diag(bed->ctx)->status, status);
     if (status == LMC_OK) {
         CU_ASSERT_EQUAL(found_nbytes, content_nbytes);
@@ -169,7 +169,7 @@ static MAYBE_UNUSED size_t base_round_trip(base_bed *bed, const lmc_params *para
     lmc_info info = LMC_INIT(lmc_info);
     test_frame frame = base_encode(bed, params, content, nbytes, base);
     const deep_base whole = {base, params->base_form == LMC_BASE_BF16_OF_F32 ? 2 * nbytes : nbytes};
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL(info.base_nbytes, info.mode == LMC_FRAME_DELTA ? whole.nbytes : 0);
     CU_ASSERT_EQUAL(info.content_nbytes, nbytes);
     CU_ASSERT_EQUAL(base_decode_all(bed, frame.bytes, frame.nbytes, &whole, content, nbytes), LMC_OK);

@@ -8,10 +8,9 @@
 
 #include "lmc_test_data.h"
 
-#include "codec/delta/base_values.h"
 #include "codec/delta/delta.h"
-#include "codec/delta/delta_plan_section.h"
-#include "codec/frame/index.h"
+#include "codec/delta/delta_plan.h"
+#include "codec/frame/head_tail.h"
 #include "codec/plain/block.h"
 
 /* Working memory of deep_decode(). */
@@ -160,9 +159,12 @@ static lmc_status deep_delta_block(deep *d, const lmc_kernels *kernels, const de
                                .base_form = plan->info.base_form,
                                .base_values = d->base_values,
                                .past_cache = past_cache};
-    const lmc_delta_stored block = {guarded_copy(&d->block, stored, stored_nbytes), stored_nbytes,
-                                    guarded_copy(&d->base, base, nbytes * lmc_base_scale(job.base_form)),
-                                    lmc_load64(entry + LMC_FMT_INDEX_ENTRY_NBYTES)};
+    const size_t base_nbytes = nbytes * lmc_base_scale(job.base_form);
+    const lmc_stored block = {.bytes = guarded_copy(&d->block, stored, stored_nbytes),
+                              .nbytes = stored_nbytes,
+                              .base = guarded_copy(&d->base, base, base_nbytes),
+                              .base_nbytes = base_nbytes,
+                              .base_hash = lmc_load64(entry + LMC_FMT_INDEX_ENTRY_NBYTES)};
     lmc_diag diag;
     return lmc_delta_decode(&job, &block, dst, nbytes, hash, &diag);
 }
@@ -176,17 +178,20 @@ static lmc_status deep_block(deep *d, const lmc_kernels *kernels, const deep_pla
     const int is_delta = info->mode == LMC_FRAME_DELTA;
     const lmc_scratch_size size = {(size_t)lmc_div_ceil(nbytes, info->element_nbytes), info->element_nbytes,
                                    is_delta};
-    const lmc_block_memory memory = {0, (int)(i & 1)};
+    const int past_cache = (int)(i & 1);
     lmc_diag diag;
     lmc_status status;
     uint64_t hash = 0;
     lmc_scratch_place(&d->scratch, &size, guarded_end(&d->scratch_memory, lmc_scratch_nbytes(&size)));
     if (is_delta) {
         status = deep_delta_block(d, kernels, plan, stored, entry, base + i * info->base_block_nbytes,
-                                  memory.past_cache, dst, nbytes, &hash);
+                                  past_cache, dst, nbytes, &hash);
     } else {
-        const lmc_block_coder coder = {kernels, &plan->coding, &d->scratch, i << info->block_log2, 0};
-        const lmc_block_source source = {stored, lmc_load32(entry), memory};
+        const lmc_block_coder coder = {kernels, &plan->coding, &d->scratch};
+        const lmc_stored source = {.bytes = stored,
+                                   .nbytes = lmc_load32(entry),
+                                   .first = i << info->block_log2,
+                                   .past_cache = past_cache};
         status = lmc_block_decode(&coder, &source, dst, nbytes, &hash, &diag);
     }
     return status == LMC_OK && hash != lmc_load64(entry + 4) ? LMC_ERR_CHECKSUM : status;
@@ -252,8 +257,10 @@ static MAYBE_UNUSED size_t deep_delta_encode(deep *d, const lmc_kernels *kernels
     uint8_t *const dst = guarded_end(&d->block, lmc_block_bound(nbytes));
     *stored = dst;
     lmc_scratch_place(&d->scratch, &size, guarded_end(&d->scratch_memory, lmc_scratch_nbytes(&size)));
-    return lmc_delta_encode(&job, guarded_copy(&d->source, src, nbytes), guarded_copy(&d->base, base, nbytes),
-                            nbytes, dst, &content_hash, &base_hash);
+    const lmc_content_block block = {.src = guarded_copy(&d->source, src, nbytes),
+                                     .nbytes = nbytes,
+                                     .base = guarded_copy(&d->base, base, nbytes)};
+    return lmc_delta_encode(&job, &block, dst, &content_hash, &base_hash);
 }
 
 /* Decodes what deep_delta_encode() gives, or damaged bytes, between guard pages; *content as deep_decode(). */
@@ -269,8 +276,11 @@ static MAYBE_UNUSED lmc_status deep_delta_decode(deep *d, const lmc_kernels *ker
                                .scratch = &d->scratch,
                                .element_nbytes = element_nbytes,
                                .past_cache = (int)(stored_nbytes & 1)};
-    const lmc_delta_stored block = {guarded_copy(&d->source, stored, stored_nbytes), stored_nbytes,
-                                    guarded_copy(&d->base, base, nbytes), kernels->hash(base, nbytes, 0)};
+    const lmc_stored block = {.bytes = guarded_copy(&d->source, stored, stored_nbytes),
+                              .nbytes = stored_nbytes,
+                              .base = guarded_copy(&d->base, base, nbytes),
+                              .base_nbytes = nbytes,
+                              .base_hash = kernels->hash(base, nbytes, 0)};
     uint64_t hash;
     uint8_t *const dst = guarded_end(&d->target, nbytes);
     lmc_diag diag;

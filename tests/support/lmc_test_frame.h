@@ -69,7 +69,7 @@ static MAYBE_UNUSED test_frame frame_encode_against(lmc_ctx *ctx, const lmc_para
     guarded memory = guarded_open(bound);
     uint8_t *const dst = guarded_end(&memory, bound);
     const lmc_status status =
-        lmc_encode(ctx, params, content, nbytes, base, base_nbytes, dst, bound, &frame.nbytes);
+        lmc_encode_delta(ctx, params, content, nbytes, base, base_nbytes, dst, bound, &frame.nbytes);
     CU_ASSERT_EQUAL_FATAL(status, LMC_OK);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_OK);
     CU_ASSERT_FATAL(frame.nbytes > 0 && frame.nbytes <= nbytes + LMC_FRAME_OVERHEAD_MAX);
@@ -94,7 +94,7 @@ static MAYBE_UNUSED void frame_check(lmc_ctx *ctx, const test_frame *frame, cons
     uint8_t *const dst = guarded_end(&target, nbytes);
     size_t found_nbytes = SIZE_MAX;
     memset(dst, 0x99, nbytes);
-    CU_ASSERT_EQUAL_FATAL(lmc_decode(ctx, src, frame->nbytes, NULL, 0, dst, nbytes, &found_nbytes), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_decode(ctx, src, frame->nbytes, dst, nbytes, &found_nbytes), LMC_OK);
     CU_ASSERT_EQUAL(found_nbytes, nbytes);
     CU_ASSERT(nbytes == 0 || memcmp(dst, content, nbytes) == 0);
     guarded_close(&source);

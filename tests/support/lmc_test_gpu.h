@@ -76,7 +76,7 @@ static MAYBE_UNUSED void gpu_prepare(lmc_cuda_batch *batch, gpu_tensor *tensor, 
     lmc_info info = LMC_INIT(lmc_info);
     const size_t known_nbytes =
         tensor->frame_nbytes < LMC_INFO_NBYTES ? tensor->frame_nbytes : LMC_INFO_NBYTES;
-    const lmc_status status = lmc_read_info(tensor->frame, known_nbytes, &info, NULL);
+    const lmc_status status = lmc_frame_read_info(tensor->frame, known_nbytes, &info, NULL);
     tensor->content_nbytes =
         status == LMC_OK && info.content_nbytes < (1u << 30) ? (size_t)info.content_nbytes : 0;
     tensor->device_memory = gpu_allocate(tensor->frame_nbytes + skew);
@@ -138,7 +138,7 @@ static MAYBE_UNUSED gpu_outcome gpu_decode(lmc_cuda_batch *batch, const gpu_run 
     lmc_cuda_info info = LMC_INIT(lmc_cuda_info);
     gpu_outcome outcome = {LMC_OK, LMC_INIT(lmc_cuda_report), {0}};
     const lmc_cuda_memory memory = {gpu_write, NULL};
-    lmc_cuda_batch_info(batch, &info);
+    CU_ASSERT_EQUAL(lmc_cuda_batch_info(batch, &info), LMC_OK);
     void *const image = gpu_allocate(info.image_nbytes), *const results = gpu_allocate(info.results_nbytes);
     void *const scratch = gpu_allocate(info.scratch_nbytes_least * run->cta_count);
     CU_ASSERT_EQUAL_FATAL(lmc_cuda_write_image(batch, image, info.image_nbytes), LMC_OK);

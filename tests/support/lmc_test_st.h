@@ -9,7 +9,7 @@
 
 #include "lmc_test.h"
 
-#include "lmc_st.h"
+#include "lmc_st_experimental.h"
 
 #include <dirent.h>
 #include <sys/stat.h>

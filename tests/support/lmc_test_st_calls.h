@@ -150,7 +150,10 @@ static inline lmc_status lmc_test_read_path(const char *path)
 {
     unsigned char dst[12000];
     lmc_st_file *file = NULL;
-    lmc_status status = lmc_st_open_with(path, lmc_test_memory, &file, NULL);
+    lmc_status status = lmc_st_open(
+        path,
+        &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options), .allocator = lmc_test_memory},
+        &file, NULL);
     for (uint64_t i = 0; status == LMC_OK && i < lmc_st_tensor_count(file); i++) {
         lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         lmc_st_mode mode;
@@ -342,6 +345,16 @@ static inline lmc_status lmc_test_call_writer_plain(void)
     return lmc_test_call_writer_as(lmc_st_writer_write_plain);
 }
 
+/* The base of its file has another name. */
+static inline lmc_status lmc_test_call_convert_renamed(void)
+{
+    char inner[LMC_TEST_PATH_NBYTES];
+    lmc_st_options options = lmc_test_call_options();
+    lmc_test_join(inner, "model/sub");
+    options.base = model_path;
+    return lmc_st_convert(inner, out_path, &options, NULL, NULL);
+}
+
 static inline lmc_status lmc_test_call_convert_directory(void)
 {
     const lmc_st_options options = lmc_test_call_options();
@@ -405,6 +418,7 @@ static const lmc_test_call lmc_test_calls[] = {
     {lmc_test_call_writer, "write", LMC_OK, 1, 0},
     {lmc_test_call_writer_plain, "write a plain file", LMC_OK, 1, 0},
     {lmc_test_call_convert_directory, "convert a directory", LMC_OK, 1, 1},
+    {lmc_test_call_convert_renamed, "convert a directory with a base", LMC_OK, 1, 1},
     {lmc_test_call_convert_to_empty, "convert to an empty directory", LMC_OK, 1, 1},
     {lmc_test_call_replace_directory, "replace a directory", LMC_OK, 0, 1},
     {lmc_test_call_restore_directory, "restore a directory", LMC_OK, 1, 1},

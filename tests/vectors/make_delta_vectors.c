@@ -103,14 +103,14 @@ static void verify(lmc_ctx *ctx, const vector *v, const unsigned char *content, 
                    const unsigned char *frame, size_t frame_nbytes)
 {
     lmc_info info = LMC_INIT(lmc_info);
-    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
-        fail(v->name, "lmc_read_info failed");
+    if (lmc_frame_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
+        fail(v->name, "lmc_frame_read_info failed");
     if (info.mode != LMC_FRAME_DELTA)
         fail(v->name, "is no delta frame");
     unsigned char *decoded = must_allocate(v->name, v->content_nbytes);
     size_t decoded_nbytes = 0;
-    if (lmc_decode(ctx, frame, frame_nbytes, base, (size_t)info.base_nbytes, decoded, v->content_nbytes,
-                   &decoded_nbytes) != LMC_OK)
+    if (lmc_decode_delta(ctx, frame, frame_nbytes, base, (size_t)info.base_nbytes, decoded, v->content_nbytes,
+                         &decoded_nbytes) != LMC_OK)
         fail(v->name, "lmc_decode failed");
     if (decoded_nbytes != v->content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0)
         fail(v->name, "decodes to other bytes");
@@ -139,8 +139,8 @@ static void make(lmc_ctx *ctx, const vector *v, const char *directory)
         fail(v->name, "lmc_encode_bound failed");
     unsigned char *frame = must_allocate(v->name, capacity);
     const size_t base_nbytes = v->content_nbytes * (v->base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1);
-    if (lmc_encode(ctx, &params, content, v->content_nbytes, base, base_nbytes, frame, capacity,
-                   &frame_nbytes) != LMC_OK)
+    if (lmc_encode_delta(ctx, &params, content, v->content_nbytes, base, base_nbytes, frame, capacity,
+                         &frame_nbytes) != LMC_OK)
         fail(v->name, "lmc_encode failed");
     verify(ctx, v, content, base, frame, frame_nbytes);
     write_file(directory, v->name, ".lmc", frame, frame_nbytes);

@@ -189,13 +189,13 @@ static void verify(lmc_ctx *ctx, lmc_frame_mode mode, const char *name, const un
                    size_t content_nbytes, const unsigned char *frame, size_t frame_nbytes)
 {
     lmc_info info = LMC_INIT(lmc_info);
-    if (lmc_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
-        fail(name, "lmc_read_info failed");
+    if (lmc_frame_read_info(frame, frame_nbytes, &info, NULL) != LMC_OK)
+        fail(name, "lmc_frame_read_info failed");
     if (info.mode != mode)
         fail(name, "the frame has another mode");
     unsigned char *decoded = malloc(content_nbytes + 1);
     size_t decoded_nbytes = 0;
-    if (!decoded || lmc_decode(ctx, frame, frame_nbytes, NULL, 0, decoded, content_nbytes, &decoded_nbytes))
+    if (!decoded || lmc_decode(ctx, frame, frame_nbytes, decoded, content_nbytes, &decoded_nbytes))
         fail(name, "lmc_decode failed");
     if (decoded_nbytes != content_nbytes || memcmp(decoded, content, decoded_nbytes) != 0)
         fail(name, "decodes to other bytes");
@@ -210,7 +210,7 @@ static unsigned char *encode(lmc_ctx *ctx, const lmc_params *params, lmc_frame_m
     if (lmc_encode_bound(params, content_nbytes, &capacity) != LMC_OK)
         fail(name, "lmc_encode_bound failed");
     unsigned char *frame = malloc(capacity);
-    if (!frame || lmc_encode(ctx, params, content, content_nbytes, NULL, 0, frame, capacity, &frame_nbytes))
+    if (!frame || lmc_encode(ctx, params, content, content_nbytes, frame, capacity, &frame_nbytes))
         fail(name, "lmc_encode failed");
     verify(ctx, mode, name, content, content_nbytes, frame, frame_nbytes);
     write_file(directory, name, ".lmc", frame, frame_nbytes);

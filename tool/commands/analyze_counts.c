@@ -2,7 +2,7 @@
  * analyze_counts.c - histograms of the values of a tensor, and the entropies that follow from them. Two histograms of
  * 16 bits serve all parts of an element that lie in its top 16 bits; each byte below has one of its own.
  */
-#include "tool/commands/analyze.h"
+#include "tool/commands/analyze_counts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -55,13 +55,6 @@ static parts parts_of(lmc_dtype dtype)
     }
 }
 
-/* A C64 number is two elements; narrower numbers than bytes are counted as the bytes that they fill. */
-static unsigned element_nbytes_of(lmc_dtype dtype)
-{
-    const unsigned nbits = lmc_dtype_nbits(dtype);
-    return dtype == LMC_DTYPE_C64 ? 4 : nbits < 8 ? 1 : nbits / 8;
-}
-
 cli_counts *cli_counts_create(void)
 {
     return malloc(sizeof(cli_counts));
@@ -69,8 +62,10 @@ cli_counts *cli_counts_create(void)
 
 void cli_counts_start(cli_counts *counts, lmc_dtype dtype, const lmc_cut *cut)
 {
+    const unsigned nbits = lmc_dtype_nbits(dtype);
     memset(counts, 0, sizeof *counts);
-    counts->element_nbytes = element_nbytes_of(dtype);
+    /* a C64 number is two elements; narrower numbers than bytes are counted as the bytes that they fill */
+    counts->element_nbytes = dtype == LMC_DTYPE_C64 ? 4 : nbits < 8 ? 1 : nbits / 8;
     counts->high_nbits = counts->element_nbytes == 1 ? 8 : 16;
     counts->parts = parts_of(dtype);
     counts->cut = *cut;
@@ -115,11 +110,6 @@ static inline void count_values(cli_counts *counts, const unsigned char *content
     }
 }
 
-static unsigned bit_length(uint64_t value)
-{
-    return value == 0 ? 0 : 64 - (unsigned)__builtin_clzll(value);
-}
-
 /* Bit patterns as ordered integers: floats by sign and magnitude, in which both zeros are 0. *is_up: away from 0 for
  * floats, else upwards. */
 static inline uint64_t distance_of(parts parts, unsigned nbits, uint64_t value, uint64_t before, int *is_up)
@@ -141,12 +131,6 @@ static inline uint64_t distance_of(parts parts, unsigned nbits, uint64_t value, 
     return value > before ? value - before : before - value;
 }
 
-/* Distances that share a number differ by less than a half: 0, 1, 2, 3, 4 to 5, 6 to 7, 8 to 11, ... */
-static inline unsigned rounded(uint64_t distance, unsigned length)
-{
-    return length < 2 ? (unsigned)distance : 2 * (length - 1) + (unsigned)(distance >> (length - 2) & 1);
-}
-
 static inline void count_pairs(cli_counts *counts, const unsigned char *content, const unsigned char *before,
                                size_t count, unsigned element_nbytes)
 {
@@ -161,12 +145,15 @@ static inline void count_pairs(cli_counts *counts, const unsigned char *content,
         const uint64_t old = load_value(before + i * element_nbytes, element_nbytes);
         int is_up = 0;
         const uint64_t distance = distance_of(parts, nbits, value, old, &is_up);
-        const unsigned length = bit_length(distance);
+        const unsigned length = distance == 0 ? 0 : 64 - (unsigned)__builtin_clzll(distance);
+        /* distances that share a number differ by less than a half: 0, 1, 2, 3, 4 to 5, 6 to 7, 8 to 11, ... */
+        const unsigned rounded =
+            length < 2 ? (unsigned)distance : 2 * (length - 1) + (unsigned)(distance >> (length - 2) & 1);
         const uint64_t key = key_nbits == 0 ? 0 : old >> key_shift & low_mask(key_nbits);
         counts->changed_count += value != old;
         changed_nbits += (unsigned)__builtin_popcountll(value ^ old);
         counts->distances[length]++;
-        counts->steps[key][(is_up ? STEP_COUNT : 0) + rounded(distance, length)]++;
+        counts->steps[key][(is_up ? STEP_COUNT : 0) + rounded]++;
         step_nbits += length > 2 ? length - 2 : 0;
     }
     counts->pair_count += count;
@@ -227,67 +214,41 @@ static double lower_entropy(const cli_counts *counts, uint64_t (*lower)[256])
     return nbits;
 }
 
-static void finish_planes(cli_counts *counts, cli_analysis *analysis)
+void cli_counts_finish(cli_counts *counts, int is_delta, cli_analysis *analysis)
 {
-    analysis->planes[0] = field_entropy(counts, counts->high, 0, counts->high_nbits - 8, 8);
+    const parts parts = counts->parts;
+    const lmc_cut *const cut = &counts->cut;
+    const unsigned nbits = counts->high_nbits;
+    const unsigned mantissa_nbits = nbits - parts.sign_nbits - parts.exponent_nbits;
+    memset(analysis, 0, sizeof *analysis);
+    analysis->value_count = counts->value_count;
+    analysis->element_nbytes = counts->element_nbytes;
+    analysis->planes[0] = field_entropy(counts, counts->high, 0, nbits - 8, 8);
     if (counts->element_nbytes > 1)
         analysis->planes[1] = field_entropy(counts, counts->high, 0, 0, 8);
     for (unsigned i = 2; i < counts->element_nbytes; i++)
         analysis->planes[i] = entropy_of(counts->lower[i - 2], 256);
-}
-
-static void finish_parts(cli_counts *counts, cli_analysis *analysis)
-{
-    const parts parts = counts->parts;
-    const unsigned mantissa_nbits = counts->high_nbits - parts.sign_nbits - parts.exponent_nbits;
     analysis->has_parts = parts.exponent_nbits > 0;
-    if (!analysis->has_parts)
-        return;
-    analysis->sign = field_entropy(counts, counts->high, 0, counts->high_nbits - 1, parts.sign_nbits);
-    analysis->exponent = field_entropy(counts, counts->high, 0, mantissa_nbits, parts.exponent_nbits);
-    analysis->mantissa =
-        field_entropy(counts, counts->high, 0, 0, mantissa_nbits) + lower_entropy(counts, counts->lower);
-}
-
-/* Of elements that fill the histogram of high parts. */
-static void rotate_high(cli_counts *counts)
-{
-    const unsigned nbits = counts->high_nbits;
-    for (size_t i = 0; i >> nbits == 0; i++)
-        counts->rotated_high[(i << 1 | i >> (nbits - 1)) & low_mask(nbits)] = counts->high[i];
-}
-
-/* Sets the entropy of the symbols. Returns that of all that LMC codes or stores beside them, too. */
-static double finish_symbols(cli_counts *counts, cli_analysis *analysis)
-{
-    const lmc_cut *const cut = &counts->cut;
-    if (cut->is_rotated && counts->element_nbytes <= 2)
-        rotate_high(counts);
+    if (analysis->has_parts) {
+        analysis->sign = field_entropy(counts, counts->high, 0, nbits - 1, parts.sign_nbits);
+        analysis->exponent = field_entropy(counts, counts->high, 0, mantissa_nbits, parts.exponent_nbits);
+        analysis->mantissa =
+            field_entropy(counts, counts->high, 0, 0, mantissa_nbits) + lower_entropy(counts, counts->lower);
+    }
+    if (cut->is_rotated && counts->element_nbytes <= 2) /* the high part is all of an element */
+        for (size_t i = 0; i >> nbits == 0; i++)
+            counts->rotated_high[(i << 1 | i >> (nbits - 1)) & low_mask(nbits)] = counts->high[i];
     const uint64_t *const high = cut->is_rotated ? counts->rotated_high : counts->high;
-    analysis->symbols =
-        field_entropy(counts, high, cut->offset, cut->low_nbits, counts->high_nbits - cut->low_nbits);
-    return analysis->symbols + field_entropy(counts, high, cut->offset, 0, cut->low_nbits) +
-           lower_entropy(counts, cut->is_rotated ? counts->rotated_lower : counts->lower);
-}
+    analysis->symbols = field_entropy(counts, high, cut->offset, cut->low_nbits, nbits - cut->low_nbits);
 
-/* What has changed, given the exponent that a value had: LMC codes deltas so. */
-static double delta_nbits(const cli_counts *counts)
-{
-    double nbits = counts->step_nbits;
-    for (size_t key = 0; key < KEY_COUNT; key++)
-        nbits += entropy_of(counts->steps[key], 2 * STEP_COUNT);
-    return nbits;
-}
-
-void cli_counts_finish(cli_counts *counts, int is_delta, cli_analysis *analysis)
-{
-    memset(analysis, 0, sizeof *analysis);
-    analysis->value_count = counts->value_count;
-    analysis->element_nbytes = counts->element_nbytes;
-    finish_planes(counts, analysis);
-    finish_parts(counts, analysis);
-    const double alone_nbits = finish_symbols(counts, analysis);
-    analysis->predicted_nbytes = (is_delta ? delta_nbits(counts) : alone_nbits) / 8;
+    /* all that LMC codes or stores; of a delta, what has changed, given the exponent that a value had */
+    double coded_nbits =
+        is_delta ? counts->step_nbits
+                 : analysis->symbols + field_entropy(counts, high, cut->offset, 0, cut->low_nbits) +
+                       lower_entropy(counts, cut->is_rotated ? counts->rotated_lower : counts->lower);
+    for (size_t key = 0; key < KEY_COUNT && is_delta; key++)
+        coded_nbits += entropy_of(counts->steps[key], 2 * STEP_COUNT);
+    analysis->predicted_nbytes = coded_nbits / 8;
     analysis->pair_count = counts->pair_count;
     analysis->changed_count = counts->changed_count;
     analysis->changed_nbits = counts->changed_nbits;

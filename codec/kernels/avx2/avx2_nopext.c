@@ -21,9 +21,9 @@
 
 #include "codec/kernels/avx2/registers.h"
 
-#include "codec/kernels/avx2/vector_bits.h"
+#include "codec/kernels/avx2/vector_bits_impl.h"
 
-#include "codec/kernels/avx2/set.h"
+#include "codec/kernels/avx2/avx2_impl.h"
 
 DEFINE_KERNELS(avx2_nopext, "avx2-nopext");
 

@@ -20,9 +20,9 @@
 
 #include "codec/kernels/avx2/registers.h"
 
-#include "codec/kernels/avx2/pext_bits.h"
+#include "codec/kernels/avx2/pext_bits_impl.h"
 
-#include "codec/kernels/avx2/set.h"
+#include "codec/kernels/avx2/avx2_impl.h"
 
 DEFINE_KERNELS(avx2, "avx2");
 

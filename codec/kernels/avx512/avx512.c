@@ -25,7 +25,7 @@
 #endif
 
 #define XXH_VECTOR 3 /* XXH_AVX512: 2.9 cycles for 64 bytes in the cache, where XXH_AVX2 takes 4.1 */
-#include "codec/kernels/shared/hash.h"
+#include "codec/kernels/shared/hash_impl.h"
 
 #define EACH_BYTE UINT64_C(0x0101010101010101)
 #define ALL (~UINT64_C(0))
@@ -84,28 +84,28 @@ static void append_copy(lmc_line_stream *stream, const uint8_t *src, size_t nbyt
     stream->place += nbytes;
 }
 
-#include "codec/kernels/avx512/elements.h"
-#include "codec/kernels/shared/offset_loops.h"
+#include "codec/kernels/avx512/avx512_elements_impl.h"
+#include "codec/kernels/shared/offset_loops_impl.h"
 
-#include "codec/kernels/avx512/deltas.h"
-#include "codec/kernels/avx512/layers.h"
-#include "codec/kernels/avx512/lists.h"
-#include "codec/kernels/avx512/masks.h"
+#include "codec/kernels/avx512/avx512_deltas_impl.h"
+#include "codec/kernels/avx512/avx512_layers_impl.h"
+#include "codec/kernels/avx512/avx512_lists_impl.h"
+#include "codec/kernels/avx512/avx512_masks_impl.h"
 
-#include "codec/kernels/avx512/changes.h"
+#include "codec/kernels/avx512/avx512_changes_impl.h"
 
 /* ---- bitsets ---- */
 
 #include "codec/kernels/shared/x86_bits.h"
 
-#include "codec/kernels/shared/hierarchy_loops.h"
+#include "codec/kernels/shared/hierarchy_loops_impl.h"
 
 /* ---- gaps ---- */
 
-#include "codec/kernels/avx512/gaps.h"
+#include "codec/kernels/avx512/avx512_gaps_impl.h"
 
 #define SPARSE_STEP 64
-#include "codec/kernels/shared/table.h"
+#include "codec/kernels/shared/kernel_table.h"
 
 DEFINE_KERNELS(avx512, "avx512");
 

@@ -12,9 +12,9 @@
 #include "codec/kernels/shared/vectors.h"
 
 #define XXH_VECTOR 4 /* XXH_NEON */
-#include "codec/kernels/shared/hash.h"
+#include "codec/kernels/shared/hash_impl.h"
 
-#include "codec/kernels/neon/bits.h"
+#include "codec/kernels/neon/neon_bits_impl.h"
 /* ---- copy ---- */
 
 /* Writes whole cache lines past the caches. */
@@ -35,12 +35,12 @@ static void end_past_cache(void)
 {
 }
 
-#include "codec/kernels/neon/elements.h"
-#include "codec/kernels/neon/layers.h"
-#include "codec/kernels/shared/offset_loops.h"
+#include "codec/kernels/neon/neon_elements_impl.h"
+#include "codec/kernels/neon/neon_layers_impl.h"
+#include "codec/kernels/shared/offset_loops_impl.h"
 #include "codec/kernels/shared/strip_stream.h"
 
-#include "codec/kernels/shared/hierarchy_loops.h"
+#include "codec/kernels/shared/hierarchy_loops_impl.h"
 
 /* ---- deltas ---- */
 
@@ -110,11 +110,11 @@ LMC_INLINE uint64_t class_mask(const uint8_t *classes, uint8_t class)
     return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(quads, quads)), 0);
 }
 
-#include "codec/kernels/shared/delta_loops.h"
-#include "codec/kernels/shared/gap_loops.h"
-#include "codec/kernels/shared/mask_loops.h"
+#include "codec/kernels/shared/delta_loops_impl.h"
+#include "codec/kernels/shared/gap_loops_impl.h"
+#include "codec/kernels/shared/mask_loops_impl.h"
 
-#include "codec/kernels/shared/change_loops.h"
+#include "codec/kernels/shared/change_loops_impl.h"
 
 /* The top bits of 16 high parts, each at the place of its byte in 8 bytes. */
 LMC_INLINE uint8x16_t top_places(const uint16_t *high)
@@ -140,7 +140,7 @@ static void take_sign_changes(uint16_t *high, size_t n, uint64_t *sign_changes)
 }
 
 #define SPARSE_STEP 16
-#include "codec/kernels/shared/table.h"
+#include "codec/kernels/shared/kernel_table.h"
 
 DEFINE_KERNELS(neon, "neon");
 

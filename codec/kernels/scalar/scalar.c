@@ -4,13 +4,13 @@
  */
 #include "codec/kernels/kernels.h"
 
-#include "codec/kernels/shared/hash.h"
+#include "codec/kernels/shared/hash_impl.h"
 
-#include "codec/kernels/scalar/bits.h"
-#include "codec/kernels/scalar/elements.h"
-#include "codec/kernels/scalar/layers.h"
+#include "codec/kernels/scalar/scalar_bits_impl.h"
+#include "codec/kernels/scalar/scalar_elements_impl.h"
+#include "codec/kernels/scalar/scalar_layers_impl.h"
 #include "codec/kernels/shared/even_bits.h"
-#include "codec/kernels/shared/offset_loops.h"
+#include "codec/kernels/shared/offset_loops_impl.h"
 
 /* ---- bitsets ---- */
 
@@ -60,11 +60,11 @@ LMC_INLINE uint64_t scatter_word(uint64_t x, uint64_t mask)
            (uint64_t)scatter_half((uint32_t)(x >> count_bits(lower)), (uint32_t)(mask >> 32)) << 32;
 }
 
-#include "codec/kernels/shared/hierarchy_loops.h"
+#include "codec/kernels/shared/hierarchy_loops_impl.h"
 
 /* ---- gaps ---- */
 
-#include "codec/kernels/shared/gap_loops.h"
+#include "codec/kernels/shared/gap_loops_impl.h"
 
 /* ---- deltas ---- */
 
@@ -122,10 +122,10 @@ LMC_INLINE uint64_t class_mask(const uint8_t *classes, uint8_t class)
     return mask;
 }
 
-#include "codec/kernels/shared/delta_loops.h"
-#include "codec/kernels/shared/mask_loops.h"
+#include "codec/kernels/shared/delta_loops_impl.h"
+#include "codec/kernels/shared/mask_loops_impl.h"
 
-#include "codec/kernels/shared/change_loops.h"
+#include "codec/kernels/shared/change_loops_impl.h"
 
 /* The top bits of 64 high parts: as bytes of 0 and 1, of which a multiplication gathers eight at a time. */
 LMC_INLINE uint64_t high_tops(const uint16_t *high)
@@ -159,6 +159,6 @@ static void end_past_cache(void)
 }
 
 #define SPARSE_STEP 16
-#include "codec/kernels/shared/table.h"
+#include "codec/kernels/shared/kernel_table.h"
 
 DEFINE_KERNELS(scalar, "scalar");

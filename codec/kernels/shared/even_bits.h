@@ -1,6 +1,6 @@
 /*
  * even_bits.h - the even bits of a word and its lower half, by shifts: two of the operations that
- * shared/hierarchy_loops.h asks for (Warren, Hacker's Delight 7-2).
+ * shared/hierarchy_loops_impl.h asks for (Warren, Hacker's Delight 7-2).
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_EVEN_BITS_H
 #define LMC_CODEC_KERNELS_SHARED_EVEN_BITS_H

@@ -1,5 +1,5 @@
 /*
- * x86_bits.h - the bit operations that shared/hierarchy_loops.h asks for, by instructions of BMI2 and POPCNT. The
+ * x86_bits.h - the bit operations that shared/hierarchy_loops_impl.h asks for, by instructions of BMI2 and POPCNT. The
  * including file pushes a target that has them.
  */
 #ifndef LMC_CODEC_KERNELS_SHARED_X86_BITS_H

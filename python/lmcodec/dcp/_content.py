@@ -10,9 +10,9 @@ from typing import Any, Callable
 
 import torch
 
-from .. import _torch_types
+from .._arrays import torch_types
 from .._errors import DTypeError
-from .._writer import Entry
+from .._files.writer import Entry
 
 _CACHED_NBYTES = 64 << 20  # of items that were moved; or one that is larger
 _PARTS = {torch.complex128: ("F64", torch.float64), torch.complex32: ("F16", torch.float16)}
@@ -31,14 +31,11 @@ class Cache:
         """The item of this key, which make() makes unless it is here."""
         with self._lock:
             if key not in self._items:
-                self._make_room()
+                while len(self._items) > 1 and sum(item.nbytes for item in self._items.values()) > _CACHED_NBYTES:
+                    self._items.popitem(last=False)
                 self._items[key] = make()
             self._items.move_to_end(key)
             return self._items[key]
-
-    def _make_room(self) -> None:
-        while len(self._items) > 1 and sum(item.nbytes for item in self._items.values()) > _CACHED_NBYTES:
-            self._items.popitem(last=False)
 
 
 def tensor_entry(name: str, resolve: Resolve, cache: Cache) -> Entry:
@@ -59,22 +56,18 @@ def tensor_entry(name: str, resolve: Resolve, cache: Cache) -> Entry:
     if tensor.device.type != "cpu":  # threads of the library move it, which know nothing of this thread's streams
         torch.get_device_module(tensor.device).synchronize()
     again = resolve().detach()
-    if not _is_plain(tensor) or again.data_ptr() != tensor.data_ptr():
+    is_plain = tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()  # memory is as in files
+    if not is_plain or again.data_ptr() != tensor.data_ptr():
         return Entry(name, dtype, shape, 0, None, _ItemReader(resolve, cache).read)
     if tensor.device.type == "cpu":
         return Entry(name, dtype, shape, tensor.data_ptr(), tensor)
     return Entry(name, dtype, shape, 0, None, _DeviceReader(tensor).read)
 
 
-def _is_plain(tensor: Any) -> bool:
-    """Whether its memory holds the content as files have it."""
-    return bool(tensor.is_contiguous()) and not tensor.is_conj() and not tensor.is_neg()
-
-
 def _description(tensor: Any) -> tuple[str, list[int]]:
     """dtype and shape in the file. A dtype that files do not have is stored as its parts, or as bytes."""
     shape = [*tensor.shape]
-    dtype = _torch_types.NAMES.get(tensor.dtype)
+    dtype = torch_types.NAMES.get(tensor.dtype)
     if dtype == "F4" and shape:
         shape[-1] *= 2
     if dtype is not None and not (dtype == "F4" and not shape):
@@ -82,12 +75,6 @@ def _description(tensor: Any) -> tuple[str, list[int]]:
     if tensor.dtype in _PARTS:
         return _PARTS[tensor.dtype][0], [*shape, 2]
     return "U8", [*shape, tensor.element_size()]
-
-
-def _copy(address: int, tensor: Any) -> None:
-    """Copies bytes of a tensor to memory at this address."""
-    place = (ctypes.c_ubyte * tensor.numel()).from_address(address)
-    torch.frombuffer(place, dtype=torch.uint8).copy_(tensor)
 
 
 def _as_bytes(tensor: Any) -> Any:
@@ -101,7 +88,8 @@ class _DeviceReader:
         self._content = _as_bytes(tensor)
 
     def read(self, offset: int, address: int, nbytes: int) -> None:
-        _copy(address, self._content[offset:offset + nbytes])
+        place = (ctypes.c_ubyte * nbytes).from_address(address)
+        torch.frombuffer(place, dtype=torch.uint8).copy_(self._content[offset:offset + nbytes])
 
 
 class _ItemReader:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Sequence
 
@@ -10,9 +9,9 @@ import torch
 from torch.distributed.checkpoint.metadata import (ChunkStorageMetadata, Metadata, MetadataIndex, StorageMeta,
                                                    TensorProperties, TensorStorageMetadata)
 
-from .. import _torch_types
-from .._errors import DataError
-from .._file import File
+from .._arrays import torch_types
+from .._errors import DataError, loads_untrusted
+from .._files.file import File
 from . import _layout
 from ._reader import Reader
 
@@ -26,8 +25,8 @@ class HuggingFaceReader(Reader):
         lmcodec.convert("checkpoint", "checkpoint-lmc")
         dcp.load(state, storage_reader=HuggingFaceReader("checkpoint-lmc"))
 
-    path: of the directory. threads: that read a file together; None for one a core. base_dirs: where bases of archives
-        are looked for. Raises as Reader does.
+    path: of the directory. threads: how many read a file together; None for one per core. base_dirs: where bases of
+        archives are searched for. Raises as Reader does.
     """
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
@@ -40,12 +39,13 @@ class HuggingFaceReader(Reader):
         stored: dict[Any, Any] = {}
         for name in names:
             with self._open(name) as file:
-                sharding = json.loads((file.metadata or {}).get(_SHARDING_KEY) or "{}")
+                text = (file.metadata or {}).get(_SHARDING_KEY) or "{}"
+                sharding = loads_untrusted(text, os.path.join(directory, name))
                 for key, tensor in file.tensors.items():
-                    shape = _torch_types.shape_of(tensor.dtype, tensor.shape)
+                    shape = torch_types.shape_of(tensor.dtype, tensor.shape)
                     offsets = sharding.get(key, {}).get(_OFFSETS_KEY, [0] * len(shape))
                     chunks.setdefault(key, []).append(ChunkStorageMetadata(torch.Size(offsets), torch.Size(shape)))
-                    dtypes[key] = _torch_types.dtype_of(tensor.dtype)
+                    dtypes[key] = torch_types.dtype_of(tensor.dtype)
                     stored[MetadataIndex(key, offsets)] = _layout.stored_item(name, key, shape, tensor.nbytes)
         entries = {key: TensorStorageMetadata(TensorProperties(dtype=dtypes[key]), _whole_size(found), found)
                    for key, found in chunks.items()}

@@ -9,11 +9,12 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Sequence
 
-from .._errors import BaseError, DataError, UnsupportedError
-from .._options import Path
+from .._errors import BaseError, DataError, LMCError, UnsupportedError, loads_untrusted
+from .._files.options import Path
 
 METADATA_NAME = ".metadata"
 MANIFEST_NAME = "lmc_dcp.json"
+MANIFEST_NBYTES_MAX = 64 << 10
 DATA_NAME = re.compile(r"__[0-9]+_[0-9]+\.lmc")
 LAYOUT = 1
 KEY_EVERY_MAX = 64  # files of a chain of bases, as lmc_st.h limits them
@@ -26,7 +27,7 @@ _DESCRIPTORS = [DESCRIPTOR]  # one list for all items: a pickle has it once
 def stored_item(relative_path: str, tensor: str, sizes: Sequence[int], nbytes: int) -> SimpleNamespace:
     """Where an item is stored, as `.metadata` holds it: of a type that every Python has.
 
-    sizes: of the chunk; empty for an item that is no tensor.
+    sizes: of the chunk; empty for an item that is not a tensor.
     """
     return SimpleNamespace(relative_path=relative_path, offset=0, length=nbytes, transform_descriptors=_DESCRIPTORS,
                            tensor=tensor, sizes=tuple(sizes))
@@ -64,12 +65,13 @@ def read_manifest(directory: str) -> Manifest | None:
     """The manifest of a directory; None if it has none. DataError, UnsupportedError, OSError."""
     path = os.path.join(directory, MANIFEST_NAME)
     try:
-        with open(path, encoding="utf-8") as file:
-            entries = json.load(file)
+        with open(path, "rb") as file:
+            text = file.read(MANIFEST_NBYTES_MAX + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError as error:
-        raise DataError("%s: %s" % (path, error)) from None
+    if len(text) > MANIFEST_NBYTES_MAX:
+        raise DataError("%s: a manifest has at most %d bytes" % (path, MANIFEST_NBYTES_MAX))
+    entries = loads_untrusted(text, path)
     layout = _value(path, entries, "lmc_dcp", int)
     if layout != LAYOUT:
         raise UnsupportedError("%s: layout %d is newer than this package" % (path, layout))
@@ -89,7 +91,7 @@ def _value(path: str, entries: Any, key: str, kind: Any) -> Any:
 
 
 def write_whole(path: str, content: bytes, fsync: bool) -> None:
-    """Writes a file that appears whole under its name, in the place of one that is there; or nothing. OSError."""
+    """Writes a file that appears whole or not at all, and replaces one of this name. OSError."""
     partial = path + ".tmp"
     try:
         with open(partial, "wb") as file:
@@ -127,7 +129,7 @@ def sync_directory(path: str) -> None:
 def chain_of(directory: str, base_dirs: Sequence[str] = (), manifest: Manifest | None = None) -> list[str]:
     """Directories of the bases of a checkpoint, the nearest first.
 
-    base_dirs: where bases are looked for that are not where the manifest says. manifest: that of the directory.
+    base_dirs: where bases are searched for that are not where the manifest says. manifest: that of the directory.
     Raises BaseError with the places that were looked at.
     """
     found: list[str] = []
@@ -139,6 +141,28 @@ def chain_of(directory: str, base_dirs: Sequence[str] = (), manifest: Manifest |
         found.append(place)
         directory = place
     return found
+
+
+def dependents_of(directory: str) -> list[str]:
+    """Checkpoints beside this one that need it, sorted: those coded against it, and those coded against these.
+
+    Other folders are not searched. Manifests that cannot be read are skipped.
+    """
+    folder, own_name = os.path.split(os.path.abspath(directory))
+    manifests: dict[str, Manifest] = {}
+    names: list[str] = []
+    with suppress(OSError):
+        names = os.listdir(folder)
+    for name in names:
+        with suppress(LMCError, OSError):
+            manifest = read_manifest(os.path.join(folder, name))
+            if manifest is not None:
+                manifests[name] = manifest
+    found = [own_name] if own_name in manifests else []
+    for name in found:  # which grows
+        found += [other for other, manifest in manifests.items()
+                  if other not in found and manifest.base_save_id == manifests[name].save_id]
+    return sorted(os.path.join(folder, name) for name in found[1:])
 
 
 def _find_base(directory: str, manifest: Manifest, base_dirs: Sequence[str]) -> tuple[str, Manifest]:

@@ -15,7 +15,7 @@ from .._errors import ArgumentError, DataError, LMCError
 
 FRAME_NBYTES = 8 << 20  # content of a frame at most
 _FRAME_STORED_NBYTES_MAX = FRAME_NBYTES + 48  # encode() promises that
-_DIRECT_FROM_NBYTES = 64 << 10  # a write of so many bytes is coded at once, without a copy
+_DIRECT_FROM_NBYTES = 64 << 10  # a write of this size or more is coded at once, without a copy
 _LENGTH = struct.Struct("<Q")
 _NAME, _VERSION = "stream.lmc", "1"
 
@@ -23,8 +23,8 @@ _NAME, _VERSION = "stream.lmc", "1"
 class Lmc(StreamTransformExtension):  # type: ignore[misc]
     """Codes what torch's FileSystemWriter writes: FileSystemWriter(path, _extensions=[Lmc()]).
 
-    level: "default", "fast" or "max". threads: of each item; None for one a core.
-    The stream does not tell the dtypes, so they are guessed. lmcodec.dcp.Writer knows them, and its files are smaller.
+    level: "default", "fast" or "max". threads: of each item; None for one per core.
+    The stream does not contain the dtypes, so they are guessed. lmcodec.dcp.Writer knows them and writes smaller files.
     """
 
     def __init__(self, level: str = "default", threads: int | None = 1) -> None:
@@ -166,7 +166,7 @@ class _Decoder(io.RawIOBase):
             raise self._told(error, "frame at byte %d: " % place) from None
 
     def _told(self, error: LMCError, where: str = "") -> LMCError:
-        """An error with the name of the file, as far as the stream below tells it."""
+        """An error with the name of the file, if the stream below has it."""
         file = "" if self.file_name is None else "%s: " % self.file_name
         told = type(error)("%sstream of lmcodec.dcp.Lmc: %s%s" % (file, where, error))
         told.status, told.file, told.offset = error.status, self.file_name, error.offset

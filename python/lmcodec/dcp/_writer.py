@@ -18,12 +18,13 @@ from torch.distributed.checkpoint.planner import WriteItemType
 from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 
-from .. import _abi, _writer
+from .. import _abi
 from .._buffer import Buffer
 from .._codec import level_of, threads_of
 from .._errors import ArgumentError, BaseError, LMCError
-from .._file import File
-from .._options import Path
+from .._files import writer
+from .._files.file import File
+from .._files.options import Path
 from . import _layout
 from ._content import Cache, tensor_entry
 
@@ -35,19 +36,19 @@ class Writer(StorageWriter):  # type: ignore[misc]
         dcp.save(state, storage_writer=Writer("run/step-20", base="run/step-10"))
 
     path: directory of the checkpoint; dcp.save(checkpoint_id=) may name another one.
-    level: "default", "fast" or "max". threads: of each rank; None for one a core.
+    level: "default", "fast" or "max". threads: of each rank; None for one per core.
     base: directory of an earlier checkpoint of this class, to code against. The new one then needs it to be read. A
         file of a rank is coded against the file of this name there, if that has a tensor of its own.
-    key_every: after so many checkpoints, each coded against the one before, one is written without its base.
-    base_dirs: where the bases of the base are looked for.
+    key_every: at the latest every key_every-th checkpoint is written without a base, which starts a new chain.
+    base_dirs: where the bases of the base are searched for.
     single_file_per_rank: False writes a file for each item.
     overwrite: False refuses a directory that holds a checkpoint. True removes its `.metadata` before anything is
-        written.
+        written. The warning names the checkpoints beside it that need it.
     fsync: False leaves it to the system when the bytes reach the disk.
 
-    The tensors are read where they are in memory. Of those that are on a device or not contiguous, an item or two are
-    in memory at a time. Raises, on every rank through torch's CheckpointException: ArgumentError, BaseError,
-    FileExistsError, DTypeError (no dense tensor), OSError, LMCError.
+    Contiguous tensors in memory are read in place. Of all others, one or two items are in memory at a time.
+    Raises, on every rank through torch's CheckpointException: ArgumentError, BaseError, FileExistsError, DTypeError (no
+    dense tensor), OSError, LMCError.
     """
 
     def __init__(self, path: Path, *, level: str = "default", threads: int | None = 1, base: Path | None = None,
@@ -103,7 +104,10 @@ class Writer(StorageWriter):  # type: ignore[misc]
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
         stored = {result.index: result.storage_data for rank in results for result in rank}
         metadata.storage_data, metadata.storage_meta = stored, self.storage_meta()
-        self._remove_others({info.relative_path for info in stored.values()})
+        names = {info.relative_path for info in stored.values()}
+        for name in os.listdir(self.path):  # files of an earlier save with more ranks
+            if _layout.DATA_NAME.fullmatch(name) and name not in names:
+                os.remove(os.path.join(self.path, name))
         _layout.write_whole(os.path.join(self.path, _layout.MANIFEST_NAME), self._manifest.text().encode(), self.fsync)
         _layout.write_whole(os.path.join(self.path, _layout.METADATA_NAME), pickle.dumps(metadata), self.fsync)
 
@@ -141,19 +145,19 @@ class Writer(StorageWriter):  # type: ignore[misc]
         if os.path.exists(self.path) and os.path.exists(base) and os.path.samefile(self.path, base):
             raise ArgumentError("%s: a checkpoint is not its own base, nor a base of its base" % self.path)
 
-    def _base_file(self, name: str, entries: list[_writer.Entry]) -> str | None:
-        """The file to code against; None if there is none that has one of these tensors."""
+    def _base_file(self, name: str, entries: list[writer.Entry]) -> str | None:
+        """The file to code against; None if there is none with a tensor like one of these.
+
+        Which tensors belong together is found later, by names and values: wrappers change names.
+        """
         if not self._chain:
             return None
         path = os.path.join(self._chain[0], name)
         if not os.path.exists(path):
             return None
         with File(path) as file:
-            for entry in entries:
-                found = file.tensors.get(entry.name)
-                if found and found.nbytes and found.dtype == entry.dtype and found.shape == tuple(entry.shape):
-                    return path
-        return None
+            kinds = {(tensor.dtype, tensor.shape) for tensor in file.tensors.values() if tensor.nbytes}
+        return path if any((entry.dtype, tuple(entry.shape)) in kinds for entry in entries) else None
 
     # ---- files
 
@@ -164,16 +168,12 @@ class Writer(StorageWriter):  # type: ignore[misc]
             return
         if not self.overwrite:
             raise FileExistsError("%s holds a checkpoint, and overwrite is False" % self.path)
-        warnings.warn("the checkpoint in %s is overwritten" % self.path, stacklevel=2)
+        dependents = _layout.dependents_of(self.path)
+        lost = "; lost with it, for they need it as a base: %s" % ", ".join(dependents) if dependents else ""
+        warnings.warn("the checkpoint in %s is overwritten%s" % (self.path, lost), stacklevel=2)
         os.remove(path)
         if self.fsync:
             _layout.sync_directory(self.path)
-
-    def _remove_others(self, names: set[str]) -> None:
-        """Removes files of an earlier save with more ranks."""
-        for name in os.listdir(self.path):
-            if _layout.DATA_NAME.fullmatch(name) and name not in names:
-                os.remove(os.path.join(self.path, name))
 
     def _write_file(self, name: str, items: list[Any], planner: Any) -> list[Any]:
         cache, used = Cache(), {"__metadata__"}
@@ -186,11 +186,11 @@ class Writer(StorageWriter):  # type: ignore[misc]
             stored = _layout.stored_item(name, entry.name, sizes, nbytes)
             results.append(WriteResult(item.index, nbytes, stored))
         base = self._base_file(name, entries)
-        _writer.write(entries, os.path.join(self.path, name), None, plain=False, level=self.level,
+        writer.write(entries, os.path.join(self.path, name), None, plain=False, level=self.level,
                       threads=self.threads, fsync=self.fsync, base=base, base_dirs=self._chain[1:] if base else ())
         return results
 
-    def _entry(self, item: Any, planner: Any, cache: Cache, used: set[str]) -> _writer.Entry:
+    def _entry(self, item: Any, planner: Any, cache: Cache, used: set[str]) -> writer.Entry:
         name = _name_of(item)
         while name in used:
             name += "@"
@@ -198,7 +198,7 @@ class Writer(StorageWriter):  # type: ignore[misc]
         if item.type == WriteItemType.BYTE_IO:
             content = planner.resolve_data(item).getbuffer()
             with Buffer(content) as buffer:
-                return _writer.Entry(name, "U8", [buffer.nbytes], buffer.address, content)
+                return writer.Entry(name, "U8", [buffer.nbytes], buffer.address, content)
         return tensor_entry(name, partial(planner.resolve_data, item), cache)
 
 

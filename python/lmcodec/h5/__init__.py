@@ -1,17 +1,17 @@
 """HDF5 datasets with LMC, through h5py.
 
-    import lmcodec.h5                                                             # datasets with LMC can be read now
+    import lmcodec.h5                                                             # h5py reads LMC from now on
     file.create_dataset("w", data=w, chunks=(64, 4096), compression=lmcodec.h5.LMC())
     lmcodec.h5.repack("plain.h5", "small.h5")
 
-The import tells the filter to the HDF5 of h5py. HDF5_PLUGIN_PATH is not needed.
+The import registers the filter with h5py's HDF5. HDF5_PLUGIN_PATH is not needed.
 """
 
 from __future__ import annotations
 
 import os
 
-from .._stored_chunks import last_error, plugin
+from .._chunks.stored_chunks import last_error, plugin
 from ._compress import compress
 from ._filter import FILTER_ID, LMC, register
 from ._inspect import DatasetReport, inspect

@@ -1,4 +1,4 @@
-"""LMC for datasets that other packages create."""
+"""LMC for datasets that other packages create; shapes of chunks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import contextlib
 import contextvars
 import functools
 import threading
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple, Sequence
 
 import h5py
 import numpy
 
-from ._chunks import CHUNK_NBYTES, chunks_for
 from ._filter import LMC
 
+CHUNK_NBYTES = 1 << 20  # a chunk of this size codes well, and a read of a part decodes little
 MIN_NBYTES = 1 << 14  # below it a code table and a chunk's index cost more than they gain
 
 # With one of these the caller has decided how the dataset is stored.
@@ -35,7 +35,7 @@ _original: Any = None
 @contextlib.contextmanager
 def compress(level: str = "default", *, min_nbytes: int = MIN_NBYTES,
              chunk_nbytes: int = CHUNK_NBYTES) -> Iterator[None]:
-    """Within it, datasets that h5py creates are stored with LMC, whoever creates them.
+    """Within `with`, all datasets that h5py creates are stored with LMC, whichever package creates them.
 
         with lmcodec.h5.compress():
             model.save_weights("model.weights.h5")
@@ -118,3 +118,15 @@ def _describe(shape: Any, dtype: Any, data: Any) -> tuple[tuple[int, ...], int] 
         return None
     is_extension = numeric.kind == "V" and numeric.type is not numpy.void  # bfloat16 and fp8 of ml_dtypes
     return (dimensions, numeric.itemsize) if numeric.kind in "biufc" or is_extension else None
+
+
+def chunks_for(shape: Sequence[int], item_nbytes: int, chunk_nbytes: int = CHUNK_NBYTES) -> tuple[int, ...]:
+    """The shape of chunks of at most about `chunk_nbytes`: whole rows as far as they fit, of equal numbers."""
+    left = max(1, chunk_nbytes // max(1, item_nbytes))
+    chunk = []
+    for size in reversed(shape):
+        size = max(1, size)
+        parts = -(-size // left)
+        chunk.append(-(-size // parts))
+        left = max(1, left // chunk[-1])
+    return tuple(reversed(chunk))

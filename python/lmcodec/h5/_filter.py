@@ -7,7 +7,7 @@ from typing import Any
 
 import h5py
 
-from .._stored_chunks import LEVEL_ROWS, calls
+from .._chunks.stored_chunks import LEVEL_ROWS, calls
 from .._codec import level_of
 from .._errors import ArgumentError
 
@@ -17,7 +17,7 @@ _BLOCK_KIB = (0, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def register() -> None:
-    """Tells the HDF5 of h5py the filter, in place of one of this number that it has. `import lmcodec.h5` does it.
+    """Registers the filter with h5py's HDF5, replacing one of the same number. `import lmcodec.h5` calls it.
 
     Other libraries of the process, such as netCDF4, may have an HDF5 of their own: they need HDF5_PLUGIN_PATH.
     Raises ImportError, RuntimeError (HDF5 refuses the filter).

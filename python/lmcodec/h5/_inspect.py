@@ -10,8 +10,8 @@ from typing import Any, Iterator, Sequence
 
 import h5py
 
-from .._stored_chunks import calls
-from ._files import open_to_read
+from .._chunks.stored_chunks import calls
+from .._files.options import Sizes
 from ._filter import FILTER_ID
 
 _SHUFFLE, _FLETCHER32 = 2, 3
@@ -23,7 +23,7 @@ WITHOUT_LMC, WRONG_SIZE, REFUSED, UNKNOWN_SIZE = "without LMC", "wrong size", "r
 
 
 @dataclass(frozen=True)
-class DatasetReport:
+class DatasetReport(Sizes):
     """How a dataset is stored.
 
     dtype: its name, or its bits if numpy has no such dtype. nbytes: of the content. stored_nbytes: of the chunks.
@@ -45,11 +45,6 @@ class DatasetReport:
     problems: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
 
     @property
-    def ratio(self) -> float:
-        """Stored bytes for a byte of content."""
-        return self.stored_nbytes / self.nbytes if self.nbytes else 1.0
-
-    @property
     def is_lmc(self) -> bool:
         """LMC is among its filters."""
         return "lmc" in self.filters
@@ -67,6 +62,17 @@ def inspect(file: str | os.PathLike[str] | Any) -> dict[str, DatasetReport]:
         return dict(_reports(file))
     with open_to_read(file) as opened:
         return dict(_reports(opened))
+
+
+def open_to_read(path: Any) -> Any:
+    """h5py.File, or OSError with the file's name. h5py gives no name, and no errno if the file is not HDF5."""
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        name = os.fsdecode(path)
+        if error.errno is None:
+            raise OSError("%s: no HDF5 file, or a damaged one: %s" % (name, error)) from None
+        raise OSError(error.errno, os.strerror(error.errno), name) from None
 
 
 def _reports(group: Any) -> Iterator[tuple[str, DatasetReport]]:

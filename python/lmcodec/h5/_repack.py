@@ -7,17 +7,17 @@ import math
 import os
 import secrets
 from dataclasses import dataclass
-from typing import Any, Iterator, Sequence
+from typing import Any, Sequence
 
 import h5py
 import numpy
 from h5py import h5d, h5f, h5g, h5p, h5s
 
-from .._stored_chunks import LEVEL_ROWS
-from ._chunks import CHUNK_NBYTES, chunks_for
-from ._compress import MIN_NBYTES
-from ._files import open_to_read
+from .._chunks.stored_chunks import LEVEL_ROWS
+from .._files.options import Sizes
+from ._compress import CHUNK_NBYTES, MIN_NBYTES, chunks_for
 from ._filter import FILTER_ID, LMC, set_filter
+from ._inspect import open_to_read
 from ._objects import Copier, is_fixed
 
 _FLETCHER32 = 3
@@ -28,18 +28,13 @@ _PIECE_NBYTES = 16 << 20
 
 
 @dataclass(frozen=True)
-class RepackResult:
+class RepackResult(Sizes):
     """nbytes, stored_nbytes: of the file and of its copy. dataset_count; encoded_count: of them, those with LMC now."""
 
     nbytes: int
     stored_nbytes: int
     dataset_count: int
     encoded_count: int
-
-    @property
-    def ratio(self) -> float:
-        """Bytes of the copy for a byte of the file."""
-        return self.stored_nbytes / self.nbytes if self.nbytes else 1.0
 
 
 def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: str = "default",
@@ -66,7 +61,10 @@ def repack(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, level: s
         encoder = _Encoder(LMC(level), min_nbytes, chunk_nbytes)
         with open_to_read(source_path) as source:
             block = _copy(source, work, encoder)
-        _finish(source_path, work, block)
+        with open(source_path, "rb") as plain, open(work, "r+b") as target:
+            target.write(plain.read(block))
+            target.flush()
+            os.fsync(target.fileno())
         result = RepackResult(os.path.getsize(source_path), os.path.getsize(work), encoder.dataset_count,
                               encoder.encoded_count)
         if overwrite:
@@ -92,13 +90,6 @@ def _copy(source: Any, work: str, encoder: _Encoder) -> int:
     with h5py.File(h5f.create(os.fsencode(work), h5f.ACC_EXCL, properties, access)) as target:
         Copier(source.id, target.id, encoder.copy).run()
     return int(properties.get_userblock())
-
-
-def _finish(source_path: str, work: str, block: int) -> None:
-    with open(source_path, "rb") as source, open(work, "r+b") as target:
-        target.write(source.read(block))
-        target.flush()
-        os.fsync(target.fileno())
 
 
 def _move_to_new(work: str, target_path: str) -> None:
@@ -130,12 +121,17 @@ class _Encoder:
                                                                   range(properties.get_nfilters()))}
         was_chunked = properties.get_layout() == h5d.CHUNKED
         old_chunk = properties.get_chunk() if was_chunked else None
-        chunk = self._chunk_of(dataset, old_chunk)
+        if old_chunk is not None and self._chunk_nbytes is None:
+            chunk = tuple(old_chunk)
+        else:
+            chunk = chunks_for(dataset.shape, dataset.get_type().get_size(), self._chunk_nbytes or CHUNK_NBYTES)
         properties.remove_filter(h5py.h5z.FILTER_ALL)
         if not was_chunked:
             properties.set_alloc_time(h5d.ALLOC_TIME_INCR)
         properties.set_chunk(chunk)
-        set_filter(properties, self._values_of(filters))
+        old = filters.get(FILTER_ID)
+        rows = LEVEL_ROWS if old and old[0] >= LEVEL_ROWS else 0  # datasets whose rows are snapshots stay so
+        set_filter(properties, (self._values[0] + rows, *self._values[1:]))
         if _FLETCHER32 in filters:
             properties.set_fletcher32()
         copy = h5d.create(target, name, datatype, dataset.get_space(), dcpl=properties, lcpl=links)
@@ -156,24 +152,13 @@ class _Encoder:
         nbytes = space.get_simple_extent_npoints() * datatype.get_size()
         return bool(nbytes >= max(1, self._min_nbytes) and is_fixed(datatype))
 
-    def _chunk_of(self, dataset: Any, old_chunk: Any) -> tuple[int, ...]:
-        if old_chunk is not None and self._chunk_nbytes is None:
-            return tuple(old_chunk)
-        return chunks_for(dataset.shape, dataset.get_type().get_size(), self._chunk_nbytes or CHUNK_NBYTES)
-
-    def _values_of(self, filters: dict[int, Any]) -> tuple[int, ...]:
-        """Datasets whose rows are snapshots stay so."""
-        old = filters.get(FILTER_ID, ())
-        is_rows = bool(old) and old[0] >= LEVEL_ROWS
-        return (self._values[0] + (LEVEL_ROWS if is_rows else 0), *self._values[1:])
-
 
 def _copy_elements(source: Any, target: Any, chunk: Sequence[int], is_same_chunk: bool) -> None:
     """Copies all elements in their stored form, a few chunks at a time. Chunks that do not exist are left out."""
     shape, datatype = source.shape, source.get_type()
     is_sparse = is_same_chunk and source.get_num_chunks() < math.prod(-(-n // c) for n, c in zip(shape, chunk))
     piece = chunk if is_sparse else _piece(shape, chunk, datatype.get_size())
-    for first in _places(shape, piece):
+    for first in itertools.product(*(range(0, size, step) for size, step in zip(shape, piece))):
         if is_sparse and not source.get_chunk_info_by_coord(first).size:
             continue
         count = tuple(min(length, size - start) for length, size, start in zip(piece, shape, first))
@@ -192,7 +177,3 @@ def _piece(shape: Sequence[int], chunk: Sequence[int], item_nbytes: int) -> tupl
         count = max(1, _PIECE_NBYTES // (math.prod(piece) * item_nbytes))
         piece[axis] *= min(count, -(-shape[axis] // piece[axis]))
     return tuple(piece)
-
-
-def _places(shape: Sequence[int], piece: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*(range(0, size, step) for size, step in zip(shape, piece)))

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CUNIT_TEST_COUNT_MAX 100
+#define CUNIT_TEST_COUNT_MAX 1000
 #define CUE_SUCCESS 0
 #define CU_BRM_VERBOSE 2
 

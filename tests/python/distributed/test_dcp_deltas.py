@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import warnings
 
 from dcp_ranks import (damage, dcp, differences, distributed, error_of, example, load, load_whole, numbers, on_ranks,
                        save, sharded, torch)
@@ -64,6 +65,34 @@ def test_a_chain_with_key_frames(directory):
         assert on_ranks(count, load_run, directory, range(6), {"threads": 2}) == [[]] * count
 
 
+def save_renamed(directory, prefixes):
+    paths = steps(directory)
+    for step, prefix in enumerate(prefixes):
+        state = {prefix + name: value for name, value in state_of(step).items()}
+        base = paths[step - 1] if step else None
+        dcp.save(state, storage_writer=Writer(paths[step], base=base, fsync=False))
+
+
+def load_renamed(directory, prefixes):
+    found = []
+    for step, prefix in enumerate(prefixes):
+        state = {prefix + "big": torch.zeros_like(state_of(0)["big"]),
+                 prefix + "still": sharded(torch.zeros(100, 100)), prefix + "step": None}
+        dcp.load(state, storage_reader=Reader(steps(directory)[step]))
+        found += differences({name[len(prefix):]: value for name, value in state.items()}, state_of(step))
+    return found
+
+
+def test_names_that_wrappers_change(directory):
+    """Of equal shards: the files are found by the rank, the tensors without the wrappers' parts."""
+    prefixes = ["", "module.", "module._orig_mod.", "trainer.net.", ""]
+    on_ranks(2, save_renamed, directory, prefixes)
+    sizes = [stored_nbytes(path) for path in steps(directory)[:5]]
+    assert all(size < sizes[0] / 4 for size in sizes[1:]), sizes
+    for count in 2, 1:
+        assert on_ranks(count, load_renamed, directory, prefixes) == [[]] * count
+
+
 @pytest.mark.parametrize("key_every, chains", [(1, [0, 0, 0]), (2, [0, 1, 0]), (64, [0, 1, 2])])
 def test_key_every(directory, key_every, chains):
     on_ranks(1, save_run, directory, 3, {"key_every": key_every})
@@ -114,6 +143,26 @@ def test_another_save_in_the_place_of_the_base(directory):
     on_ranks(1, save_over, steps(directory)[0], 5)
     told = on_ranks(1, error_of, load_run, directory, [1], {})[0]
     assert "BaseError" in told and "step-0 holds another save" in told
+
+
+def warning_of_save_over(path):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        save_over(path, 5)
+    return [str(warning.message) for warning in told if "overwritten" in str(warning.message)]
+
+
+def test_the_warning_names_what_is_lost(directory):
+    """Checkpoints beside it that need it, directly or not. What else is there does not matter."""
+    on_ranks(1, save_run, directory, 4, {"key_every": 3})
+    os.mkdir(os.path.join(directory, "broken"))
+    for name in ("broken/lmc_dcp.json", "file"):
+        with open(os.path.join(directory, name), "w") as file:
+            file.write("[" * 50000)
+    told, = on_ranks(1, warning_of_save_over, steps(directory)[0])[0]
+    assert told.endswith("; lost with it, for they need it as a base: %s, %s" % tuple(steps(directory)[1:3]))
+    told, = on_ranks(1, warning_of_save_over, steps(directory)[3])[0]
+    assert told.endswith("step-3 is overwritten")
 
 
 def test_another_content_in_the_place_of_the_base(directory):

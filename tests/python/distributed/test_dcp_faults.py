@@ -72,6 +72,7 @@ def manifest(**changes):
     ("", "lmc_dcp.json"), ("{}", "has no 'lmc_dcp'"), ('{"lmc_dcp": 2}', "newer than this package"),
     ("[]", "has no 'lmc_dcp'"), (manifest(chain="a"), "has no 'chain'"), (manifest(base=[]), "has no 'base'"),
     (manifest(base={"path": 5, "save_id": "a"}), "lmc_dcp.json: the manifest has no 'path'"),
+    ("[" * 50000, "DataError: "), (manifest() + " " * 70000, "at most 65536 bytes"),
     ('{"lmc_dcp": 1, "save_id": "a", "level": "max", "key_every": 8, "chain": 0, "base": null}', "not of one save")])
 def test_another_manifest(directory, text, told):
     path = os.path.join(directory, "c")

@@ -11,7 +11,7 @@ from torch.distributed.checkpoint.planner import LoadItemType, ReadItem
 
 import lmcodec
 import lmcodec.torch
-from lmcodec.dcp import _content, _items, _layout
+from lmcodec.dcp import _content, _layout, _reader
 
 
 class Planner:
@@ -43,6 +43,11 @@ def source(directory):
     return SimpleNamespace(path=path, whole=whole, stored={MetadataIndex("w", [0, 0]): info})
 
 
+def read_items(items, path, stored, planner, threads):
+    with lmcodec.File(path) as file:
+        _reader._FileReader(file, stored, lambda name: torch.float32, planner, threads).read(items)
+
+
 def read(source, targets, parts, monkeypatch):
     """Reads parts of the tensor; ranges of bytes that were read."""
     ranges, original = [], lmcodec.File._decode_range
@@ -54,8 +59,7 @@ def read(source, targets, parts, monkeypatch):
     monkeypatch.setattr(lmcodec.File, "_decode_range", counted)
     planner = Planner(targets)
     items = [item(name, "w", offsets, targets[name].shape) for name, offsets in parts.items()]
-    _items.read_items(items, source.stored, lambda name: torch.float32, lambda name: lmcodec.File(source.path), planner,
-                      1)
+    read_items(items, source.path, source.stored, planner, 1)
     assert sorted(planner.committed) == sorted(targets)
     for name, offsets in parts.items():
         rows, columns = (slice(offset, offset + size) for offset, size in zip(offsets, targets[name].shape))
@@ -78,7 +82,7 @@ def test_several_parts_are_read_once(source, monkeypatch):
 
 
 def test_a_large_part_is_read_by_pieces(source, monkeypatch):
-    monkeypatch.setattr(_items, "_PIECE_NBYTES", 300 * 4096)
+    monkeypatch.setattr(_reader, "_PIECE_NBYTES", 300 * 4096)
     ranges = read(source, {"a": torch.zeros(1000, 1000)}, {"a": (7, 11)}, monkeypatch)
     assert ranges == [(row * 4096, min(300, 1007 - row) * 4096) for row in (7, 307, 607, 907)]
 
@@ -95,10 +99,10 @@ def test_whole_tensors_are_read_in_batches(directory, monkeypatch):
         original(file, batch, addresses, **options)
 
     monkeypatch.setattr(lmcodec.File, "read_many", counted)
-    monkeypatch.setattr(_items, "_BATCH_NBYTES", 1200)
+    monkeypatch.setattr(_reader, "_BATCH_NBYTES", 1200)
     planner = Planner({name: torch.zeros(10, 10) for name in tensors})
     items = [item(name, name, (0, 0), (10, 10)) for name in tensors]
-    _items.read_items(items, stored, lambda name: torch.float32, lambda name: lmcodec.File(path), planner, 2)
+    read_items(items, path, stored, planner, 2)
     assert counts == [3, 3, 1] and sorted(planner.committed) == sorted(tensors)
     assert all(torch.equal(planner.targets[name], tensors[name]) for name in tensors)
 
@@ -106,8 +110,7 @@ def test_whole_tensors_are_read_in_batches(directory, monkeypatch):
 def test_room_of_another_size(source):
     planner = Planner({"a": torch.zeros(3, 3)})
     with pytest.raises(lmcodec.LMCError, match=r"item 'w' at \[0, 0\]: \[4, 3\] are wanted, where \[3, 3\] have room"):
-        _items.read_items([item("a", "w", (0, 0), (4, 3))], source.stored, lambda name: torch.float32,
-                          lambda name: lmcodec.File(source.path), planner, 1)
+        read_items([item("a", "w", (0, 0), (4, 3))], source.path, source.stored, planner, 1)
 
 
 def content_of(entry):

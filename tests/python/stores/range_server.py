@@ -18,7 +18,8 @@ class RangeServer:
     faults: what happens to the next requests for files that are there, one word each: "" nothing; "503"; "drop", the
     connection ends within the content; "short", fewer bytes than were asked for; "ignore", all of the file; "shift",
     the bytes of another place; "unsized", without the size of the file; "gzip"; "hang", nothing comes; "circle", a
-    redirection to the same path; "416", without a size.
+    redirection to the same path; "416", without a size; "trickle", a byte now and then; "trickling head", of the
+    answer's head.
     always: the same for every request. at_once_max: answers that were under way together.
     latency_s: of every answer. bytes_per_s: of all connections together; 0 for no limit.
     """
@@ -119,6 +120,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if fault == "hang":
             owner.is_ending.wait(20)
             return None
+        if fault == "trickling head":
+            return self.trickle(b"HTTP/1.1 206 Partial Content\r\nX: ".ljust(4000, b"x"))
         return self.give(content, first, last, fault, etag if owner.etag else None)
 
     def give(self, content, first, last, fault, etag):
@@ -146,7 +149,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
+        if fault == "trickle":
+            return self.trickle(sent)
         self.owner.send(self.wfile.write, sent)
+
+    def trickle(self, content):
+        for at in range(len(content)):
+            self.wfile.write(content[at:at + 1])
+            if self.owner.is_ending.wait(0.05):
+                break
 
     def plain(self, status, headers=None):
         self.send_response(status)

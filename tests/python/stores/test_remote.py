@@ -354,17 +354,47 @@ def test_bases_in_other_places(directory, server):
 
 
 @pytest.mark.parametrize("folder,file", [
-    ("s3://bucket/run", "s3://bucket/run/a b.lmc"), ("s3://bucket/run/", "s3://bucket/run/a b.lmc"),
+    ("memory://run", "memory://run/a b.lmc"), ("memory://run/", "memory://run/a b.lmc"),
     ("https://host/x?token=1", "https://host/x/a%20b.lmc?token=1"),
-    ("simplecache::s3://bucket/x", "simplecache::s3://bucket/x/a b.lmc"),
-    ("zip://inner::https://host/x.zip?token=1", "zip://inner/a b.lmc::https://host/x.zip?token=1"),
-    (os.path.abspath("x"), os.path.join(os.path.abspath("x"), "a b.lmc"))])
+    ("simplecache::memory://x", "simplecache::memory://x/a b.lmc"),
+    ("simplecache::https://host/x?token=1", "simplecache::https://host/x/a%20b.lmc?token=1"),
+    ("zip://inner::memory://x.zip", "zip://inner/a b.lmc::memory://x.zip")])
 def test_names_of_neighbours(folder, file):
-    from lmcodec import _remote_chain
-    assert _remote_chain.join(folder, "a b.lmc") == file
-    if "://" in folder:
-        assert _remote_chain.join(_remote_chain.parent_of(file), "a b.lmc") == file
-        assert _remote_chain.name_of(file).replace("%20", " ") == "a b.lmc"
+    import io
+    import zipfile
+    from lmcodec._remote import stores
+    buffer = io.BytesIO()
+    zipfile.ZipFile(buffer, "w").close()
+    fsspec.filesystem("memory").pipe("x.zip", buffer.getvalue())
+    place = stores.locate(folder, {})
+    found = place.join("a b.lmc")
+    assert found.shown == file and found.name().replace("%20", " ") == "a b.lmc"
+    assert found.parent().join("a b.lmc") == found
+    assert found.system is place.system and found.parent().path == place.path.rstrip("/")
+
+
+@pytest.mark.parametrize("name", ["x::file", "x::github", "::memory:", "http:", "a?b#c", "a%20b"])
+def test_a_base_with_a_name_like_a_url(name, directory, server):
+    """It is found in every store, and chooses none."""
+    random = numpy.random.default_rng(1)
+    first = {"w": random.standard_normal((300, 300)).astype("f4")}
+    second = {"w": first["w"].copy()}
+    second["w"][5] += 1
+    base, path = os.path.join(directory, name + ".lmc"), os.path.join(directory, "d.lmc")
+    lmcodec.numpy.save_file(first, base)
+    lmcodec.numpy.save_file(second, path, base=base)
+    memory, folder = fsspec.filesystem("memory"), os.path.basename(directory)
+    for file in (base, path):
+        server.files["d/" + os.path.basename(file)] = content_of(file)
+        memory.pipe("%s/%s" % (folder, os.path.basename(file)), content_of(file))
+    in_memory = "memory://%s/d.lmc" % folder
+    for url in (in_memory, "simplecache::" + in_memory, "file://" + path, server.url + "d/d.lmc?token=1"):
+        with lmcodec.safe_open(url, "np") as opened:
+            check_equal(opened.get_tensors(), second)
+    memory.rm("%s/%s" % (folder, os.path.basename(base)))
+    with lmcodec.safe_open(in_memory, "np") as opened, \
+            pytest.raises(lmcodec.BaseError, match="looked at memory://%s/" % folder):
+        opened.get_tensors()
 
 
 def test_a_base_that_is_missing_or_wrong(directory, server):
@@ -403,6 +433,22 @@ def test_a_run(directory, server):
     assert [step.base for step in run][-1] == 20
     with lmcodec.safe_open(server.url + "run/30/model-step30.safetensors.lmc", "np") as opened:
         check_equal(opened.get_tensors(), steps[2])
+
+
+@pytest.mark.parametrize("text", [b"[" * 200000, b'{"steps":' + b"[" * 200000, b"{}", b"\xff", b'{"steps":[1]}',
+                                  b'{"steps":[{"step":20,"base":[]}]}', b"[" + b" " * (5 << 20) + b"]"],
+                         ids=["deep", "deep value", "no list", "no text", "no step", "no base", "long"])
+def test_a_run_with_a_bad_list(text, directory, server):
+    """Its bases are not found."""
+    write_chain(directory, 2)
+    server.files = {"run/20/x.lmc": content_of(path_of(directory, 1)), "run/run.json": text,
+                    "run/10/s0.safetensors.lmc": content_of(path_of(directory, 0))}
+    with lmcodec.safe_open(server.url + "run/20/x.lmc", "np") as opened, pytest.raises(lmcodec.BaseError):
+        opened.get_tensor("matrix")
+    assert 1 <= server.count("run/run.json") <= 2
+    server.files["run/run.json"] = b'{"steps":[{"step":20,"base":10}]}'
+    with lmcodec.safe_open(server.url + "run/20/x.lmc", "np") as opened:
+        assert opened.get_tensor("matrix").shape == (700, 1500)
 
 
 # ---- threads, processes ----
@@ -492,7 +538,7 @@ def test_pickles(either, server):
 def test_arguments(made, server):
     server.files["a.lmc"] = made[0]["a.safetensors.lmc"]
     url = server.url + "a.lmc"
-    for options in ({"requests": 0}, {"retries": -1}, {"timeout": 0}):
+    for options in ({"requests": 0}, {"retries": -1}, {"timeout": 0}, {"lowest_rate": -1}, {"time_limit": 0}):
         with pytest.raises(lmcodec.ArgumentError):
             lmcodec.remote.open(url, "np", **options)
     with pytest.raises(lmcodec.ArgumentError, match="nosuch"):

@@ -14,7 +14,7 @@ import lmcodec.numpy  # noqa: E402
 import lmcodec.remote  # noqa: E402
 
 from range_server import RangeServer  # noqa: E402
-from remote_files import check_equal, content_of  # noqa: E402
+from remote_files import chain_files, check_equal, content_of, write_chain  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,70 @@ def test_a_server_that_sends_nothing(server):
     with pytest.raises(TimeoutError) as raised:
         open_quickly(server, timeout=0.2, retries=0)
     assert raised.value.filename == server.url + "d/a.lmc"
+
+
+@pytest.mark.parametrize("fault", ["trickle", "trickling head"])
+@pytest.mark.parametrize("options,text", [
+    ({"lowest_rate": 1000, "timeout": 0.5, "retries": 1}, "a second are the least"),
+    ({"lowest_rate": 0, "time_limit": 0.5}, "time_limit of 0.5 s")], ids=["rate", "limit"])
+def test_a_server_that_trickles(options, text, fault, made, server):
+    """A byte comes within each timeout. The answer would take hours."""
+    with open_quickly(server, **options) as opened:
+        server.always = fault
+        for read in (lambda: opened.get_tensor("matrix"), lambda: opened.get_slice("matrix")[7]):
+            with pytest.raises(TimeoutError, match=text) as raised:
+                read()
+            assert raised.value.errno == errno.ETIMEDOUT and raised.value.filename == server.url + "d/a.lmc"
+        with pytest.raises(TimeoutError, match=text):
+            open_quickly(server, **options)
+        server.always = ""
+        check_equal(opened.get_tensors(), made[1])  # the limit is of each call
+
+
+def test_a_base_that_trickles(directory, server):
+    """It is not taken for missing: the next read looks again."""
+    steps = write_chain(directory, 2)
+    server.files = chain_files(directory, 2)
+    with RangeServer(chain_files(directory, 1)) as slow:
+        slow.always = "trickle"
+        with lmcodec.remote.open(server.url + "d/s1.safetensors.lmc", "np", base=slow.url + "d/s0.safetensors.lmc",
+                                 retries=0, lowest_rate=0, time_limit=1) as opened:
+            with pytest.raises(TimeoutError) as raised:
+                opened.get_tensor("matrix")
+            assert raised.value.filename == slow.url + "d/s0.safetensors.lmc"
+            slow.always = ""
+            check_equal(opened.get_tensors(), steps[1])
+
+
+def test_the_time_limit_counts_pauses(server):
+    server.always = "503"
+    with pytest.raises(TimeoutError, match="time_limit"):
+        open_quickly(server, retries=1000, time_limit=0.5)
+
+
+def test_a_failure_is_raised_in_its_thread(server):
+    """The library reads, and its read fails. Another thread hears nothing of it."""
+    import threading
+    with lmcodec.remote.File(server.url + "d/a.lmc", retries=0) as file:
+        source = file._root.source
+        room = numpy.empty(10, "u1")
+        raised = []
+
+        def read():
+            assert source._read(None, source.nbytes - 10, room.ctypes.data, 10) != 0
+            with pytest.raises(OSError, match="503") as found:
+                source.raise_failure()
+            raised.append(found.value)
+
+        server.always = "503"
+        assert source._read(None, source.nbytes + 1, room.ctypes.data, 10) != 0
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join()
+        assert len(raised) == 1
+        with pytest.raises(OSError, match="not in the file"):
+            source.raise_failure()
+        source.raise_failure()
 
 
 def test_a_small_file_of_a_server_without_ranges(server):

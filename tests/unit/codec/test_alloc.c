@@ -2,6 +2,8 @@
  * the context works afterwards. */
 #include "lmc_test_frame.h"
 
+#include "input_table.h"
+
 #include <stdatomic.h>
 
 #define CONTENT_NBYTES 40000
@@ -88,7 +90,7 @@ static lmc_status call_encode(lmc_ctx *ctx, const job *j)
 {
     size_t n = 1;
     const lmc_status status =
-        lmc_encode(ctx, &j->params, content, CONTENT_NBYTES, base, base_nbytes, room, bound, &n);
+        lmc_encode_delta(ctx, &j->params, content, CONTENT_NBYTES, base, base_nbytes, room, bound, &n);
     CU_ASSERT(status == LMC_OK ? n == j->frame.nbytes && memcmp(room, j->frame.bytes, n) == 0 : n == 0);
     return status;
 }
@@ -98,7 +100,7 @@ static lmc_status call_decode(lmc_ctx *ctx, const job *j)
     size_t n = 1;
     memset(found, 0, sizeof found);
     const lmc_status status =
-        lmc_decode(ctx, j->frame.bytes, j->frame.nbytes, base, base_nbytes, found, CONTENT_NBYTES, &n);
+        lmc_decode_delta(ctx, j->frame.bytes, j->frame.nbytes, base, base_nbytes, found, CONTENT_NBYTES, &n);
     CU_ASSERT(status == LMC_OK ? n == CONTENT_NBYTES && memcmp(found, content, n) == 0 : n == 0);
     return status;
 }
@@ -106,8 +108,8 @@ static lmc_status call_decode(lmc_ctx *ctx, const job *j)
 static lmc_status call_range(lmc_ctx *ctx, const job *j)
 {
     memset(found, 0, sizeof found);
-    const lmc_status status = lmc_decode_range(ctx, j->frame.bytes, j->frame.nbytes, base, base_nbytes, 1001,
-                                               CONTENT_NBYTES - 2000, found);
+    const lmc_status status = lmc_decode_delta_range(ctx, j->frame.bytes, j->frame.nbytes, base, base_nbytes,
+                                                     1001, CONTENT_NBYTES - 2000, found);
     CU_ASSERT(status != LMC_OK || memcmp(found, content + 1001, CONTENT_NBYTES - 2000) == 0);
     return status;
 }
@@ -117,14 +119,14 @@ static lmc_status call_plan_and_block(lmc_ctx *ctx, const job *j)
     lmc_plan *plan = (lmc_plan *)(void *)room;
     lmc_block_entry entry = {1, 1, 1};
     lmc_info info = LMC_INIT(lmc_info);
-    lmc_status status =
-        lmc_plan_create(ctx, &j->params, CONTENT_NBYTES, read_content, base ? read_base : NULL, NULL, &plan);
+    lmc_status status = lmc_plan_create_delta(ctx, &j->params, CONTENT_NBYTES, read_content,
+                                              base ? read_base : NULL, NULL, &plan);
     CU_ASSERT_EQUAL(status == LMC_OK, plan != NULL);
     if (status != LMC_OK)
         return status;
-    lmc_plan_info(plan, &info);
-    status = lmc_encode_block(ctx, plan, 0, content, info.block_nbytes, base, info.base_block_nbytes, room,
-                              bound, &entry);
+    CU_ASSERT_EQUAL(lmc_plan_info(plan, &info), LMC_OK);
+    status = lmc_encode_delta_block(ctx, plan, 0, content, info.block_nbytes, base, info.base_block_nbytes,
+                                    room, bound, &entry);
     CU_ASSERT_EQUAL(status == LMC_OK, entry.stored_nbytes != 0);
     lmc_plan_free(plan);
     return status;
@@ -137,17 +139,17 @@ static lmc_status call_open_and_block(lmc_ctx *ctx, const job *j)
     lmc_block_entry entry;
     uint64_t offset;
     size_t stored, nbytes;
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(j->frame.bytes, j->frame.nbytes, &info, NULL), LMC_OK);
-    lmc_status status = lmc_frame_open(ctx, j->frame.bytes, info.head_nbytes,
-                                       j->frame.bytes + j->frame.nbytes - info.tail_nbytes,
-                                       (size_t)info.tail_nbytes, j->frame.nbytes, &frame);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(j->frame.bytes, j->frame.nbytes, &info, NULL), LMC_OK);
+    lmc_status status = lmc_frame_create(ctx, j->frame.bytes, info.head_nbytes,
+                                         j->frame.bytes + j->frame.nbytes - info.tail_nbytes,
+                                         (size_t)info.tail_nbytes, j->frame.nbytes, &frame);
     CU_ASSERT_EQUAL(status == LMC_OK, frame != NULL);
     if (status != LMC_OK)
         return status;
     CU_ASSERT_EQUAL(lmc_frame_block(frame, 1, &offset, &stored, &nbytes), LMC_OK);
     const uint8_t *const block_base = base ? base + info.base_block_nbytes : NULL;
-    status = lmc_decode_block(ctx, frame, 1, j->frame.bytes + offset, stored, block_base,
-                              info.base_block_nbytes, found, nbytes, &entry);
+    status = lmc_decode_delta_block(ctx, frame, 1, j->frame.bytes + offset, stored, block_base,
+                                    info.base_block_nbytes, found, nbytes, &entry);
     CU_ASSERT(status != LMC_OK || memcmp(found, content + info.block_nbytes, nbytes) == 0);
     lmc_frame_free(frame);
     return status;
@@ -208,9 +210,8 @@ static void check_job(const lmc_params *params, unsigned thread_count, lmc_frame
     lmc_info info = LMC_INIT(lmc_info);
     lmc_ctx *const ctx = must_create_ctx();
     j.frame = frame_encode_against(ctx, &j.params, content, CONTENT_NBYTES, base);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(j.frame.bytes, j.frame.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(j.frame.bytes, j.frame.nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL(info.mode, mode);
-    j.params.thread_count = thread_count;
     CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&j.params, CONTENT_NBYTES, &bound), LMC_OK);
     room = must_malloc(bound);
     check_all_failures(&j);
@@ -316,17 +317,16 @@ static void test_objects_outlive_their_context(void)
     lmc_ctx *ctx = create();
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_F32, DATA_WEIGHTS);
     test_frame bytes = frame_encode(ctx, &params, content, CONTENT_NBYTES);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(bytes.bytes, bytes.nbytes, &info, NULL), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_content, NULL, NULL, &plan),
-                          LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(lmc_frame_open(ctx, bytes.bytes, info.head_nbytes,
-                                         bytes.bytes + bytes.nbytes - info.tail_nbytes,
-                                         (size_t)info.tail_nbytes, bytes.nbytes, &frame),
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(bytes.bytes, bytes.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_content, NULL, &plan), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_create(ctx, bytes.bytes, info.head_nbytes,
+                                           bytes.bytes + bytes.nbytes - info.tail_nbytes,
+                                           (size_t)info.tail_nbytes, bytes.nbytes, &frame),
                           LMC_OK);
     lmc_ctx_free(ctx);
-    lmc_plan_info(plan, &info);
+    CU_ASSERT_EQUAL(lmc_plan_info(plan, &info), LMC_OK);
     CU_ASSERT_EQUAL(info.content_nbytes, CONTENT_NBYTES);
-    lmc_frame_info(frame, &info);
+    CU_ASSERT_EQUAL(lmc_frame_info(frame, &info), LMC_OK);
     CU_ASSERT_EQUAL(info.content_nbytes, CONTENT_NBYTES);
     lmc_plan_free(plan);
     lmc_frame_free(frame);
@@ -362,8 +362,7 @@ static void test_no_allocation_by_claims(void)
         const uint64_t claimed = UINT64_C(1) << shift;
         size_t n;
         memcpy(frame.bytes + 16, &claimed, 8);
-        CU_ASSERT_NOT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, CONTENT_NBYTES, &n),
-                            LMC_OK);
+        CU_ASSERT_NOT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, found, CONTENT_NBYTES, &n), LMC_OK);
     }
     CU_ASSERT(largest < 200000);
     frame_free(&frame);
@@ -376,22 +375,23 @@ static void test_no_allocation_by_columns(void)
 {
     size_t largest = 0, nbytes;
     const lmc_allocator allocator = {refuse_large, release_plainly, &largest};
-    static const char *const names[] = {"handmade_offsets_columns_huge", "corrupt/offsets_columns_huge"};
     lmc_ctx *ctx = NULL;
     uint8_t *const frame = must_malloc(1 << 16);
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
-    for (size_t i = 0; i < 2; i++) {
-        char path[1024];
-        snprintf(path, sizeof path, "%s/vectors/%s.lmc", LMC_TESTS_DIR, names[i]);
-        FILE *const file = fopen(path, "rb");
-        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-        const size_t frame_nbytes = fread(frame, 1, 1 << 16, file);
-        fclose(file);
-        CU_ASSERT_EQUAL(lmc_decode(ctx, frame, frame_nbytes, NULL, 0, found, CONTENT_NBYTES, &nbytes),
-                        i == 0 ? LMC_OK : LMC_ERR_CORRUPT);
-    }
-    CU_ASSERT(largest < (1 << 20));
+    FILE *const file = fopen(LMC_TESTS_DIR "/vectors/handmade_offsets_columns_huge.lmc", "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    size_t frame_nbytes = fread(frame, 1, 1 << 16, file);
+    fclose(file);
+    CU_ASSERT_EQUAL(lmc_decode(ctx, frame, frame_nbytes, found, CONTENT_NBYTES, &nbytes), LMC_OK);
     free(frame);
+    size_t count;
+    input_line *const lines = input_table_read(LMC_TESTS_DIR "/vectors/corrupt/EXPECT.tsv", &count);
+    uint8_t *const corrupt =
+        input_bytes(input_table_find(lines, "offsets_columns_huge")->input, &frame_nbytes);
+    CU_ASSERT_EQUAL(lmc_decode(ctx, corrupt, frame_nbytes, found, CONTENT_NBYTES, &nbytes), LMC_ERR_CORRUPT);
+    free(corrupt);
+    input_table_free(lines);
+    CU_ASSERT(largest < (1 << 20));
     lmc_ctx_free(ctx);
 }
 

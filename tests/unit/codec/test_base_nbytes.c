@@ -2,6 +2,8 @@
  * takes one, and not a byte behind its end is read. Bases end at a page that may not be touched. */
 #include "lmc_test_frame.h"
 
+#include <lmc_experimental.h>
+
 #define CONTENT_NBYTES 7001 /* BF16: three blocks of 2 KiB and a part of one */
 #define BLOCK_NBYTES 2048
 #define ROOM_NBYTES 20000
@@ -37,7 +39,7 @@ static sample open_sample(lmc_base_form form)
         content[i] ^= 1;
     s.frame = frame_encode_against(ctx, &s.params, content, s.nbytes, whole_base);
     s.info = (lmc_info)LMC_INIT(lmc_info);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(s.frame.bytes, s.frame.nbytes, &s.info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(s.frame.bytes, s.frame.nbytes, &s.info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(s.info.mode, LMC_FRAME_DELTA);
     CU_ASSERT_EQUAL_FATAL(s.info.base_nbytes, s.base_nbytes);
     return s;
@@ -75,7 +77,7 @@ static lmc_status call_encode(const sample *s, const uint8_t *base, size_t base_
 {
     size_t n = 9;
     const lmc_status status =
-        lmc_encode(ctx, &s->params, content, s->nbytes, base, base_nbytes, room, ROOM_NBYTES, &n);
+        lmc_encode_delta(ctx, &s->params, content, s->nbytes, base, base_nbytes, room, ROOM_NBYTES, &n);
     CU_ASSERT_EQUAL(n, status == LMC_OK ? s->frame.nbytes : 0);
     return status;
 }
@@ -84,7 +86,7 @@ static lmc_status call_decode(const sample *s, const uint8_t *base, size_t base_
 {
     size_t n = 9;
     const lmc_status status =
-        lmc_decode(ctx, s->frame.bytes, s->frame.nbytes, base, base_nbytes, found, sizeof found, &n);
+        lmc_decode_delta(ctx, s->frame.bytes, s->frame.nbytes, base, base_nbytes, found, sizeof found, &n);
     CU_ASSERT_EQUAL(n, status == LMC_OK ? s->nbytes : 0);
     CU_ASSERT(status != LMC_OK || memcmp(found, content, n) == 0);
     return status;
@@ -93,8 +95,8 @@ static lmc_status call_decode(const sample *s, const uint8_t *base, size_t base_
 /* A range of the last block, for which the beginning of a base too short is not enough. */
 static lmc_status call_range(const sample *s, const uint8_t *base, size_t base_nbytes)
 {
-    const lmc_status status = lmc_decode_range(ctx, s->frame.bytes, s->frame.nbytes, base, base_nbytes,
-                                               s->nbytes - 100, 100, found);
+    const lmc_status status = lmc_decode_delta_range(ctx, s->frame.bytes, s->frame.nbytes, base, base_nbytes,
+                                                     s->nbytes - 100, 100, found);
     CU_ASSERT(status != LMC_OK || memcmp(found, content + s->nbytes - 100, 100) == 0);
     return status;
 }
@@ -123,11 +125,11 @@ static lmc_status call_encode_block(const sample *s, const uint8_t *base, size_t
     lmc_block_entry entry;
     const size_t first = (size_t)block * BLOCK_NBYTES;
     const size_t left = s->nbytes - first;
-    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &s->params, s->nbytes, read_content, read_base, NULL, &plan),
-                          LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        lmc_plan_create_delta(ctx, &s->params, s->nbytes, read_content, read_base, NULL, &plan), LMC_OK);
     const lmc_status status =
-        lmc_encode_block(ctx, plan, block, content + first, left < BLOCK_NBYTES ? left : BLOCK_NBYTES, base,
-                         base_nbytes, room, ROOM_NBYTES, &entry);
+        lmc_encode_delta_block(ctx, plan, block, content + first, left < BLOCK_NBYTES ? left : BLOCK_NBYTES,
+                               base, base_nbytes, room, ROOM_NBYTES, &entry);
     CU_ASSERT_EQUAL(status == LMC_OK, entry.stored_nbytes != 0);
     lmc_plan_free(plan);
     return status;
@@ -139,13 +141,14 @@ static lmc_status call_decode_block(const sample *s, const uint8_t *base, size_t
     uint64_t offset;
     size_t stored_nbytes, n;
     const size_t tail_nbytes = (size_t)s->info.tail_nbytes;
-    CU_ASSERT_EQUAL_FATAL(lmc_frame_open(ctx, s->frame.bytes, s->info.head_nbytes,
-                                         s->frame.bytes + s->frame.nbytes - tail_nbytes, tail_nbytes,
-                                         s->frame.nbytes, &frame),
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_create(ctx, s->frame.bytes, s->info.head_nbytes,
+                                           s->frame.bytes + s->frame.nbytes - tail_nbytes, tail_nbytes,
+                                           s->frame.nbytes, &frame),
                           LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_frame_block(frame, block, &offset, &stored_nbytes, &n), LMC_OK);
-    const lmc_status status = lmc_decode_block(ctx, frame, block, s->frame.bytes + offset, stored_nbytes,
-                                               base, base_nbytes, found, sizeof found, NULL);
+    const lmc_status status =
+        lmc_decode_delta_block(ctx, frame, block, s->frame.bytes + offset, stored_nbytes, base, base_nbytes,
+                               found, sizeof found, NULL);
     CU_ASSERT(status != LMC_OK || memcmp(found, content + block * BLOCK_NBYTES, n) == 0);
     lmc_frame_free(frame);
     return status;
@@ -196,11 +199,12 @@ static void test_length_without_base(void)
     CU_ASSERT_EQUAL(call_decode(&s, NULL, s.base_nbytes), LMC_ERR_BASE);
     CU_ASSERT_EQUAL(call_range(&s, NULL, s.base_nbytes), LMC_ERR_BASE);
     s.params.base_form = LMC_BASE_PLAIN;
-    CU_ASSERT_EQUAL(lmc_encode(ctx, &s.params, content, s.nbytes, NULL, 77, room, ROOM_NBYTES, &n), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_encode_delta(ctx, &s.params, content, s.nbytes, NULL, 77, room, ROOM_NBYTES, &n),
+                    LMC_OK);
     for (size_t base_nbytes = 0; base_nbytes < 3; base_nbytes++)
-        CU_ASSERT_EQUAL(
-            lmc_decode(ctx, room, n, guarded_end(&memory, 0), base_nbytes, found, sizeof found, &(size_t){0}),
-            LMC_OK);
+        CU_ASSERT_EQUAL(lmc_decode_delta(ctx, room, n, guarded_end(&memory, 0), base_nbytes, found,
+                                         sizeof found, &(size_t){0}),
+                        LMC_OK);
     frame_free(&s.frame);
 }
 

@@ -2,8 +2,9 @@
  * exactly the room that is promised. */
 #include "lmc_test_data.h"
 
+#include "codec/common/dtype.h"
 #include "codec/plain/block.h"
-#include "codec/plain/plan.h"
+#include "codec/plain/plain_plan.h"
 #include "lmc_test.h"
 
 #define CONTENT_MAX 300000
@@ -57,11 +58,14 @@ static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nb
 /* Decides by the content how it is coded. */
 static void decide(lmc_dtype dtype, lmc_level level, size_t nbytes)
 {
-    const lmc_plan_input input = {.dtype = dtype,
-                                  .level = level,
-                                  .content_nbytes = nbytes,
-                                  .column_count = column_count,
-                                  .read = read_content};
+    const unsigned element_nbytes = lmc_dtype_element_nbytes(dtype);
+    const lmc_content input = {.dtype = dtype,
+                               .level = level,
+                               .element_nbytes = element_nbytes,
+                               .nbytes = nbytes,
+                               .value_count = nbytes / element_nbytes,
+                               .column_count = column_count,
+                               .read = read_content};
     const lmc_plan_room room = {tables, columns, section};
     CU_ASSERT_EQUAL_FATAL(lmc_decide(&input, plan_work, &room, &decision), LMC_OK);
 }
@@ -79,9 +83,9 @@ static lmc_status decode(const lmc_kernels *kernels, const uint8_t *stored, size
                          int past_cache, uint8_t *dst, size_t nbytes, uint64_t *hash)
 {
     lmc_diag diag;
-    const lmc_block_memory memory = {0, past_cache};
-    const lmc_block_coder coder = {kernels, &decision.coding, &scratch, first_element, 0};
-    const lmc_block_source block = {stored, stored_nbytes, memory};
+    const lmc_block_coder coder = {kernels, &decision.coding, &scratch};
+    const lmc_stored block = {
+        .bytes = stored, .nbytes = stored_nbytes, .first = first_element, .past_cache = past_cache};
     return lmc_block_decode(&coder, &block, dst, nbytes, hash, &diag);
 }
 
@@ -116,11 +120,11 @@ static size_t round_trip(size_t nbytes)
     place_scratch(nbytes);
     for (size_t k = 0; k < set_count; k++) {
         uint64_t hash = 0;
-        const uint8_t *const src = guarded_copy(&content_memory, content, nbytes);
+        const lmc_content_block block = {
+            .first = first_element, .src = guarded_copy(&content_memory, content, nbytes), .nbytes = nbytes};
+        const lmc_block_coder coder = {sets[k], &decision.coding, &scratch};
         uint8_t *const dst = guarded_end(&stored_memory, lmc_block_bound(nbytes));
-        const size_t stored_nbytes =
-            lmc_block_encode(&(lmc_block_coder){sets[k], &decision.coding, &scratch, first_element, 0}, src,
-                             nbytes, dst, &hash);
+        const size_t stored_nbytes = lmc_block_encode(&coder, &block, dst, &hash);
         CU_ASSERT_FATAL(stored_nbytes >= 1 && stored_nbytes <= nbytes + 1);
         CU_ASSERT_EQUAL(hash, lmc_kernels_scalar.hash(content, nbytes, 0));
         if (k == 0) {

@@ -2,6 +2,7 @@
  * context serves the next call. */
 #include "lmc_test_frame.h"
 
+#include <lmc_experimental.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -40,21 +41,21 @@ typedef struct settings {
 
 static lmc_status encode(lmc_ctx *ctx, const settings *s, size_t *nbytes)
 {
-    return lmc_encode(ctx, &s->params, content, CONTENT_NBYTES, s->base, CONTENT_NBYTES, room, sizeof room,
-                      nbytes);
+    return lmc_encode_delta(ctx, &s->params, content, CONTENT_NBYTES, s->base, CONTENT_NBYTES, room,
+                            sizeof room, nbytes);
 }
 
 static lmc_status decode(lmc_ctx *ctx, const settings *s, size_t *nbytes)
 {
-    return lmc_decode(ctx, s->frame.bytes, s->frame.nbytes, s->base, CONTENT_NBYTES, found, CONTENT_NBYTES,
-                      nbytes);
+    return lmc_decode_delta(ctx, s->frame.bytes, s->frame.nbytes, s->base, CONTENT_NBYTES, found,
+                            CONTENT_NBYTES, nbytes);
 }
 
 static lmc_status decode_range(lmc_ctx *ctx, const settings *s, size_t *nbytes)
 {
     *nbytes = 0;
-    return lmc_decode_range(ctx, s->frame.bytes, s->frame.nbytes, s->base, CONTENT_NBYTES, 1000,
-                            CONTENT_NBYTES / 2, found);
+    return lmc_decode_delta_range(ctx, s->frame.bytes, s->frame.nbytes, s->base, CONTENT_NBYTES, 1000,
+                                  CONTENT_NBYTES / 2, found);
 }
 
 typedef lmc_status (*call)(lmc_ctx *ctx, const settings *s, size_t *nbytes);
@@ -92,7 +93,6 @@ static void check_threads(settings *s, unsigned thread_count)
     const lmc_allocator allocator = {allocate, release, NULL};
     lmc_ctx *ctx = NULL;
     size_t nbytes = 0;
-    s->params.thread_count = thread_count;
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_set_thread_count(ctx, thread_count), LMC_OK);
     check_call(encode, ctx, s);
@@ -111,7 +111,7 @@ static void check_calls(lmc_dtype dtype, const uint8_t *against, lmc_frame_mode 
     lmc_ctx *const ctx = must_create_ctx();
     lmc_info info = LMC_INIT(lmc_info);
     s.frame = frame_encode_against(ctx, &s.params, content, CONTENT_NBYTES, against);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(s.frame.bytes, s.frame.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(s.frame.bytes, s.frame.nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info.mode, mode);
     check_threads(&s, 1);
     check_threads(&s, THREAD_COUNT);
@@ -154,7 +154,7 @@ static void test_another_thread(void)
     lmc_ctx *const ctx = must_create_ctx();
     data_fill(content, CONTENT_NBYTES, LMC_DTYPE_BF16, DATA_WEIGHTS);
     s.frame = frame_encode(ctx, &s.params, content, CONTENT_NBYTES);
-    s.params.thread_count = THREAD_COUNT;
+    CU_ASSERT_EQUAL_FATAL(lmc_ctx_set_thread_count(ctx, THREAD_COUNT), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_set_cancel(ctx, &cancel), LMC_OK);
     for (unsigned turn = 0; turn < 40; turn++) {
         pthread_t thread;

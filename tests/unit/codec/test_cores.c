@@ -10,6 +10,7 @@
 
 #include "codec/common/cores.h"
 #include "codec/frame/ctx.h"
+#include "lmc_experimental.h"
 
 #ifdef __linux__
 

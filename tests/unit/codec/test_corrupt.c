@@ -43,8 +43,8 @@ static void make_frames(void)
         if (lmc_encode_bound(&params, frames[i].nbytes, &bound) != LMC_OK)
             abort();
         frames[i].frame.bytes = must_malloc(bound);
-        if (lmc_encode(ctx, &params, frames[i].content, frames[i].nbytes, NULL, 0, frames[i].frame.bytes,
-                       bound, &frames[i].frame.nbytes) != LMC_OK ||
+        if (lmc_encode(ctx, &params, frames[i].content, frames[i].nbytes, frames[i].frame.bytes, bound,
+                       &frames[i].frame.nbytes) != LMC_OK ||
             frames[i].frame.nbytes > FRAME_MAX)
             abort();
         if (i >= MATRIX_FIRST && !frame_has_offsets(&frames[i].frame))
@@ -68,7 +68,7 @@ static lmc_status decode_all(const uint8_t *bytes, size_t nbytes, const uint8_t 
     static uint8_t found[CONTENT_MAX];
     size_t found_nbytes = 77;
     const uint8_t *const copy = guarded_copy(&deep_memory->source, bytes, nbytes);
-    const lmc_status status = lmc_decode(ctx, copy, nbytes, NULL, 0, found, CONTENT_MAX, &found_nbytes);
+    const lmc_status status = lmc_decode(ctx, copy, nbytes, found, CONTENT_MAX, &found_nbytes);
     if (status == LMC_OK) {
         if (!content) {
             content = found;
@@ -138,7 +138,7 @@ static void test_every_bit(void)
     for (size_t i = 0; i < FRAME_COUNT; i++) {
         test_frame *const f = &frames[i].frame;
         lmc_info info = LMC_INIT(lmc_info);
-        CU_ASSERT_EQUAL_FATAL(lmc_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
         for (size_t at = 0; at < f->nbytes; at++) {
             const int is_content = at >= info.head_nbytes && at < f->nbytes - info.tail_nbytes;
             if (is_content && f->nbytes > 400 && random_below(f->nbytes) >= 100)
@@ -216,7 +216,7 @@ static void test_deep_damage_of_heads(void)
     for (size_t k = 0; k < FRAME_COUNT; k++) {
         const test_frame *const f = &frames[k].frame;
         lmc_info info = LMC_INIT(lmc_info);
-        CU_ASSERT_EQUAL_FATAL(lmc_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
         for (size_t at = 0; at < info.head_nbytes; at++) {
             for (unsigned bit = 0; bit < 8; bit++) {
                 memcpy(damaged, f->bytes, f->nbytes);
@@ -237,7 +237,7 @@ static void test_deep_damage_of_block_starts(void)
         const size_t k = 4 + random_below(FRAME_COUNT - 4);
         const test_frame *const f = &frames[k].frame;
         lmc_info info = LMC_INIT(lmc_info);
-        CU_ASSERT_EQUAL_FATAL(lmc_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
         memcpy(damaged, f->bytes, f->nbytes);
         const size_t left = f->nbytes - info.head_nbytes - (size_t)info.tail_nbytes;
         const size_t at = info.head_nbytes + random_below(left < 24 ? left : 24);
@@ -256,7 +256,7 @@ static void test_moved_block_borders(void)
     for (size_t k = 0; k < FRAME_COUNT; k++) {
         const test_frame *const f = &frames[k].frame;
         lmc_info info = LMC_INIT(lmc_info);
-        CU_ASSERT_EQUAL_FATAL(lmc_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(f->bytes, f->nbytes, &info, NULL), LMC_OK);
         for (uint64_t i = 0; info.mode == LMC_FRAME_CODED && i + 1 < info.block_count; i++) {
             for (int move = -40; move <= 40; move += move == -1 ? 2 : 1) {
                 memcpy(damaged, f->bytes, f->nbytes);

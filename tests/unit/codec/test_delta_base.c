@@ -17,7 +17,7 @@ static test_frame delta_frame(lmc_dtype dtype, size_t nbytes, double share, lmc_
     base_change(bed.content, bed.base, nbytes, dtype, share, 2);
     const test_frame frame = base_encode(&bed, &params, bed.content, nbytes, bed.base);
     *info = (lmc_info)LMC_INIT(lmc_info);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame.bytes, frame.nbytes, info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info->mode, LMC_FRAME_DELTA);
     return frame;
 }
@@ -32,7 +32,7 @@ static test_frame rounded_frame(size_t nbytes, lmc_info *info)
         lmc_store16(bed.content + 2 * i, lmc_round_to_bf16(lmc_load32(bed.base + 4 * i)));
     const test_frame frame = base_encode(&bed, &params, bed.content, nbytes, bed.base);
     *info = (lmc_info)LMC_INIT(lmc_info);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame.bytes, frame.nbytes, info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info->mode, LMC_FRAME_DELTA);
     return frame;
 }
@@ -40,15 +40,15 @@ static test_frame rounded_frame(size_t nbytes, lmc_info *info)
 static size_t base_nbytes_of(const test_frame *frame)
 {
     lmc_info info = LMC_INIT(lmc_info);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
     return (size_t)info.base_nbytes;
 }
 
 static lmc_status decode_range(const test_frame *frame, const uint8_t *base, uint64_t first, size_t nbytes)
 {
     uint8_t *const dst = guarded_end(&bed.deep->target, nbytes);
-    const lmc_status status = lmc_decode_range(bed.ctx, frame->bytes, frame->nbytes, base,
-                                               base_nbytes_of(frame), first, nbytes, dst);
+    const lmc_status status = lmc_decode_delta_range(bed.ctx, frame->bytes, frame->nbytes, base,
+                                                     base_nbytes_of(frame), first, nbytes, dst);
     CU_ASSERT_EQUAL(lmc_ctx_diag(bed.ctx)->status, status);
     CU_ASSERT(status != LMC_OK || memcmp(dst, bed.content + first, nbytes) == 0);
     return status;
@@ -163,6 +163,39 @@ static void test_no_base(void)
 
 /* ---- ranges ---- */
 
+/* Calls without a base refuse a delta frame. Calls with one do without it where they can. */
+static void test_calls_without_a_base(void)
+{
+    enum { NBYTES = 40000 };
+    static uint8_t found[NBYTES];
+    const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, BLOCK_LOG2);
+    lmc_info info = LMC_INIT(lmc_info);
+    size_t n = 9;
+    test_frame frame = delta_frame(LMC_DTYPE_BF16, NBYTES, 0.2, &info);
+    CU_ASSERT_EQUAL(lmc_decode(bed.ctx, frame.bytes, frame.nbytes, found, NBYTES, &n), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(n, 0);
+    CU_ASSERT_EQUAL(lmc_decode_range(bed.ctx, frame.bytes, frame.nbytes, 5000, 1, found), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_ctx_diag(bed.ctx)->status, LMC_ERR_BASE);
+    frame_free(&frame);
+
+    size_t bound, with_nbytes;
+    CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, NBYTES, &bound), LMC_OK);
+    uint8_t *const plain = must_malloc(bound), *const with = must_malloc(bound);
+    CU_ASSERT_EQUAL(lmc_encode(bed.ctx, &params, bed.content, NBYTES, plain, bound, &n), LMC_OK);
+    CU_ASSERT_EQUAL(
+        lmc_encode_delta(bed.ctx, &params, bed.content, NBYTES, NULL, 77, with, bound, &with_nbytes), LMC_OK);
+    CU_ASSERT(n == with_nbytes && memcmp(plain, with, n) == 0);
+    CU_ASSERT_EQUAL(lmc_decode(bed.ctx, plain, with_nbytes, found, NBYTES, &n), LMC_OK);
+    CU_ASSERT(n == NBYTES && memcmp(found, bed.content, n) == 0);
+    memset(found, 0, NBYTES);
+    CU_ASSERT_EQUAL(lmc_decode_range(bed.ctx, plain, with_nbytes, 5000, 9000, found), LMC_OK);
+    CU_ASSERT_EQUAL(memcmp(found, bed.content + 5000, 9000), 0);
+    CU_ASSERT_EQUAL(lmc_decode_delta(bed.ctx, plain, with_nbytes, NULL, 0, found, NBYTES, &n), LMC_OK);
+    CU_ASSERT(n == NBYTES && memcmp(found, bed.content, n) == 0);
+    free(with);
+    free(plain);
+}
+
 /* Only the base of the touched blocks is read: the others may not be touched. */
 static void test_ranges_read_no_more(void)
 {
@@ -225,8 +258,9 @@ static void test_ignored_by_static_frames(void)
             test_frame frame = frame_encode(bed.ctx, &params, bed.content, sizes[s]);
             uint8_t *const dst = guarded_end(&bed.deep->target, sizes[s]);
             size_t n = 9;
-            CU_ASSERT_EQUAL(lmc_decode(bed.ctx, frame.bytes, frame.nbytes, base, sizes[s], dst, sizes[s], &n),
-                            LMC_OK);
+            CU_ASSERT_EQUAL(
+                lmc_decode_delta(bed.ctx, frame.bytes, frame.nbytes, base, sizes[s], dst, sizes[s], &n),
+                LMC_OK);
             CU_ASSERT(n == sizes[s] && (n == 0 || memcmp(dst, bed.content, n) == 0));
             CU_ASSERT_EQUAL(decode_range(&frame, base, sizes[s] / 2, sizes[s] / 3), LMC_OK);
             frame_free(&frame);
@@ -250,7 +284,7 @@ static void test_base_without_help(void)
                 test_frame alone = frame_encode(bed.ctx, &params, bed.content, nbytes);
                 test_frame frame = base_encode(&bed, &params, bed.content, nbytes, bed.base);
                 lmc_info info = LMC_INIT(lmc_info);
-                CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
+                CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
                 CU_ASSERT_NOT_EQUAL(info.mode, LMC_FRAME_DELTA);
                 CU_ASSERT_EQUAL(info.base_nbytes, 0);
                 CU_ASSERT_EQUAL(frame.nbytes, alone.nbytes);
@@ -296,7 +330,7 @@ static void test_overhead_of_wrong_samples(void)
         lmc_plan *plan = NULL;
         memset(seen, 0, nbytes);
         CU_ASSERT_EQUAL_FATAL(
-            lmc_plan_create(bed.ctx, &params, nbytes, read_mostly, read_mostly, seen, &plan), LMC_OK);
+            lmc_plan_create_delta(bed.ctx, &params, nbytes, read_mostly, read_mostly, seen, &plan), LMC_OK);
         lmc_plan_free(plan);
         random_fill(bed.base, nbytes);
         random_fill(bed.content, nbytes);
@@ -335,8 +369,8 @@ static void test_plan_looks_at_few_places(void)
     uint8_t seen[PLACES] = {0};
     size_t count = 0;
     lmc_plan *plan = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(bed.ctx, &params, (uint64_t)PLACES * PLACE_NBYTES, read_zeros,
-                                          read_and_note, seen, &plan),
+    CU_ASSERT_EQUAL_FATAL(lmc_plan_create_delta(bed.ctx, &params, (uint64_t)PLACES * PLACE_NBYTES, read_zeros,
+                                                read_and_note, seen, &plan),
                           LMC_OK);
     lmc_plan_free(plan);
     for (size_t i = 0; i < PLACES; i++)
@@ -353,6 +387,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_every_bit),
         LMC_TEST(test_moved_base),
         LMC_TEST(test_no_base),
+        LMC_TEST(test_calls_without_a_base),
         LMC_TEST(test_ranges_read_no_more),
         LMC_TEST(test_ranges),
         LMC_TEST(test_ignored_by_static_frames),

@@ -46,9 +46,9 @@ static void make_sample(struct sample *s, size_t i)
     if (lmc_encode_bound(&params, s->nbytes, &bound) != LMC_OK)
         abort();
     s->frame.bytes = must_malloc(bound);
-    if (lmc_encode(bed.ctx, &params, s->content, s->nbytes, base, s->base.nbytes, s->frame.bytes, bound,
-                   &s->frame.nbytes) != LMC_OK ||
-        lmc_read_info(s->frame.bytes, s->frame.nbytes, &s->info, NULL) != LMC_OK)
+    if (lmc_encode_delta(bed.ctx, &params, s->content, s->nbytes, base, s->base.nbytes, s->frame.bytes, bound,
+                         &s->frame.nbytes) != LMC_OK ||
+        lmc_frame_read_info(s->frame.bytes, s->frame.nbytes, &s->info, NULL) != LMC_OK)
         abort();
 }
 

@@ -390,7 +390,7 @@ static void test_modes_of_static_frames(void)
     test_frame frame = frame_encode(bed.ctx, &params, bed.content, 5000);
     const deep_base base = {bed.content, 5000};
     lmc_info info = LMC_INIT(lmc_info);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info.mode, LMC_FRAME_CODED);
     for (unsigned mode = 3; mode < 7; mode++) {
         frame.bytes[info.head_nbytes] = (uint8_t)mode;

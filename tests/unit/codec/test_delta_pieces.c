@@ -48,7 +48,8 @@ static lmc_status make_plan(const lmc_params *params, size_t nbytes, unsigned fa
 {
     const size_t base_nbytes = params->base_form == LMC_BASE_BF16_OF_F32 ? 2 * nbytes : nbytes;
     *r = (reads){.content_nbytes = nbytes, .base_nbytes = base_nbytes, .failing = failing};
-    const lmc_status status = lmc_plan_create(bed.ctx, params, nbytes, read_content, read_base, r, plan);
+    const lmc_status status =
+        lmc_plan_create_delta(bed.ctx, params, nbytes, read_content, read_base, r, plan);
     CU_ASSERT(!r->outside);
     CU_ASSERT_EQUAL(status == LMC_OK, *plan != NULL);
     return status;
@@ -71,7 +72,7 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
     lmc_info info = LMC_INIT(lmc_info);
     lmc_block_entry entries[BLOCKS_MAX];
     static uint8_t *blocks[BLOCKS_MAX];
-    lmc_plan_info(plan, &info);
+    CU_ASSERT_EQUAL(lmc_plan_info(plan, &info), LMC_OK);
     CU_ASSERT_FATAL(info.block_count <= BLOCKS_MAX);
     const size_t bound = lmc_plan_block_bound(plan);
     const size_t scale = info.base_block_nbytes / info.block_nbytes;
@@ -84,7 +85,8 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
         const uint8_t *const base =
             guarded_copy(&bed.deep->base, bed.base + i * info.base_block_nbytes, n * scale);
         CU_ASSERT_EQUAL_FATAL(
-            lmc_encode_block(bed.ctx, plan, i, src, n, base, n * scale, dst, bound, &entries[i]), LMC_OK);
+            lmc_encode_delta_block(bed.ctx, plan, i, src, n, base, n * scale, dst, bound, &entries[i]),
+            LMC_OK);
         CU_ASSERT_FATAL(entries[i].stored_nbytes >= 1 && entries[i].stored_nbytes <= n + 1);
         CU_ASSERT_EQUAL(entries[i].content_hash, lmc_kernels_get()->hash(src, n, 0));
         CU_ASSERT_EQUAL(entries[i].base_hash, lmc_kernels_get()->hash(base, n * scale, 0));
@@ -111,10 +113,10 @@ static lmc_frame *must_open(const test_frame *frame)
 {
     lmc_info info = LMC_INIT(lmc_info);
     lmc_frame *opened = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(lmc_frame_open(bed.ctx, frame->bytes, info.head_nbytes,
-                                         frame->bytes + frame->nbytes - info.tail_nbytes,
-                                         (size_t)info.tail_nbytes, frame->nbytes, &opened),
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_create(bed.ctx, frame->bytes, info.head_nbytes,
+                                           frame->bytes + frame->nbytes - info.tail_nbytes,
+                                           (size_t)info.tail_nbytes, frame->nbytes, &opened),
                           LMC_OK);
     return opened;
 }
@@ -125,7 +127,7 @@ static void decode_in_pieces(const test_frame *frame)
     lmc_info info = LMC_INIT(lmc_info);
     lmc_block_entry entries[BLOCKS_MAX];
     lmc_frame *const opened = must_open(frame);
-    lmc_frame_info(opened, &info);
+    CU_ASSERT_EQUAL(lmc_frame_info(opened, &info), LMC_OK);
     const size_t scale = info.base_block_nbytes / info.block_nbytes;
     for (size_t k = 0; k < info.block_count; k++) {
         const size_t i = (k + info.block_count / 2) % info.block_count;
@@ -138,7 +140,7 @@ static void decode_in_pieces(const test_frame *frame)
             guarded_copy(&bed.deep->base, bed.base + i * info.base_block_nbytes, n * scale);
         uint8_t *const dst = guarded_end(&bed.deep->target, n);
         CU_ASSERT_EQUAL(
-            lmc_decode_block(bed.ctx, opened, i, stored, stored_nbytes, base, n * scale, dst, n, entry),
+            lmc_decode_delta_block(bed.ctx, opened, i, stored, stored_nbytes, base, n * scale, dst, n, entry),
             LMC_OK);
         CU_ASSERT_EQUAL(memcmp(dst, bed.content + i * info.block_nbytes, n), 0);
         CU_ASSERT_EQUAL(entry->stored_nbytes, stored_nbytes);
@@ -201,7 +203,7 @@ static void test_noise_in_pieces(void)
     random_fill(bed.content, nbytes);
     test_frame pieces = encode_in_pieces(plan);
     lmc_info info = LMC_INIT(lmc_info);
-    lmc_plan_info(plan, &info);
+    CU_ASSERT_EQUAL(lmc_plan_info(plan, &info), LMC_OK);
     CU_ASSERT(pieces.nbytes <= nbytes + info.head_nbytes + info.tail_nbytes + info.block_count);
     decode_in_pieces(&pieces);
     lmc_plan_free(plan);
@@ -248,40 +250,41 @@ static void test_encode_arguments(void)
     base_change(bed.content, bed.base, 5000, LMC_DTYPE_BF16, 0.1, 2);
     lmc_plan *const plan = must_plan(&params, 5000);
     lmc_plan *other = plan;
-    lmc_plan_info(plan, &info);
+    CU_ASSERT_EQUAL(lmc_plan_info(plan, &info), LMC_OK);
     CU_ASSERT_EQUAL(info.mode, LMC_FRAME_DELTA);
     CU_ASSERT_EQUAL(info.base_nbytes, 5000);
     CU_ASSERT_EQUAL(info.base_block_nbytes, 2048);
     CU_ASSERT_EQUAL(info.tail_nbytes, 3 * 20 + 8);
-    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 0, bed.content, 2048, NULL, 0, room, sizeof room, &entry),
-                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 0, bed.content, 2048, room, sizeof room, &entry),
+                    LMC_ERR_BASE);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
-    CU_ASSERT_EQUAL(lmc_ctx_diag(bed.ctx)->status, LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_ctx_diag(bed.ctx)->status, LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_encode_delta_block(bed.ctx, plan, 0, bed.content, 2047, bed.base, 2048, room,
+                                           sizeof room, &entry),
+                    LMC_ERR_ARG);
     CU_ASSERT_EQUAL(
-        lmc_encode_block(bed.ctx, plan, 0, bed.content, 2047, bed.base, 2048, room, sizeof room, &entry),
+        lmc_encode_delta_block(bed.ctx, plan, 3, bed.content, 904, bed.base, 2048, room, sizeof room, &entry),
         LMC_ERR_ARG);
     CU_ASSERT_EQUAL(
-        lmc_encode_block(bed.ctx, plan, 3, bed.content, 904, bed.base, 2048, room, sizeof room, &entry),
-        LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 0, bed.content, 2048, bed.base, 2048, room, 2048, &entry),
-                    LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_encode_block(bed.ctx, plan, 2, bed.content + 4096, 904, bed.base + 4096, 904, room,
-                                     lmc_plan_block_bound(plan), &entry),
+        lmc_encode_delta_block(bed.ctx, plan, 0, bed.content, 2048, bed.base, 2048, room, 2048, &entry),
+        LMC_ERR_DST_SMALL);
+    CU_ASSERT_EQUAL(lmc_encode_delta_block(bed.ctx, plan, 2, bed.content + 4096, 904, bed.base + 4096, 904,
+                                           room, lmc_plan_block_bound(plan), &entry),
                     LMC_OK);
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, &entry, 1, room, sizeof room, &n), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(n, 0);
     lmc_plan_free(plan);
     rounded.base_form = LMC_BASE_BF16_OF_F32;
-    CU_ASSERT_EQUAL(lmc_plan_create(bed.ctx, &rounded, 5001, read_content, read_base, &r, &other),
+    CU_ASSERT_EQUAL(lmc_plan_create_delta(bed.ctx, &rounded, 5001, read_content, read_base, &r, &other),
                     LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(other);
     CU_ASSERT_EQUAL(
-        lmc_plan_create(bed.ctx, &rounded, UINT64_MAX / 2 - 1, read_content, read_base, &r, &other),
+        lmc_plan_create_delta(bed.ctx, &rounded, UINT64_MAX / 2 - 1, read_content, read_base, &r, &other),
         LMC_ERR_ARG);
     rounded.dtype = LMC_DTYPE_F16;
-    CU_ASSERT_EQUAL(lmc_plan_create(bed.ctx, &rounded, 5000, read_content, read_base, &r, &other),
+    CU_ASSERT_EQUAL(lmc_plan_create_delta(bed.ctx, &rounded, 5000, read_content, read_base, &r, &other),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_plan_create(bed.ctx, &rounded, 5000, read_content, NULL, &r, &other), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_plan_create(bed.ctx, &rounded, 5000, read_content, &r, &other), LMC_OK);
     CU_ASSERT_EQUAL(r.base_count, 0);
     lmc_plan_free(other);
 }
@@ -300,19 +303,20 @@ static void test_decode_arguments(void)
     CU_ASSERT_EQUAL_FATAL(lmc_frame_block(f, 1, &offset, &stored, &n), LMC_OK);
     const uint8_t *const block = frame.bytes + offset;
     CU_ASSERT_NOT_EQUAL(lmc_frame_base_hash(f), 0);
-    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, NULL, 0, dst, 2048, &entry), LMC_ERR_BASE);
+    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, dst, 2048, &entry), LMC_ERR_BASE);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
     CU_ASSERT_EQUAL(lmc_ctx_diag(bed.ctx)->status, LMC_ERR_BASE);
-    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, bed.base, 2048, dst, 2048, &entry),
+    CU_ASSERT_EQUAL(lmc_decode_delta_block(bed.ctx, f, 1, block, stored, bed.base, 2048, dst, 2048, &entry),
                     LMC_ERR_BASE);
     CU_ASSERT_EQUAL(entry.base_hash, 0);
-    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, bed.base + 2048, 2048, dst, 2047, &entry),
-                    LMC_ERR_DST_SMALL);
     CU_ASSERT_EQUAL(
-        lmc_decode_block(bed.ctx, f, 1, block, stored + 1, bed.base + 2048, 2048, dst, 2048, &entry),
+        lmc_decode_delta_block(bed.ctx, f, 1, block, stored, bed.base + 2048, 2048, dst, 2047, &entry),
+        LMC_ERR_DST_SMALL);
+    CU_ASSERT_EQUAL(
+        lmc_decode_delta_block(bed.ctx, f, 1, block, stored + 1, bed.base + 2048, 2048, dst, 2048, &entry),
         LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(bed.ctx, f, 1, block, stored, bed.base + 2048, 2048, dst, 2048, NULL),
-                    LMC_OK);
+    CU_ASSERT_EQUAL(
+        lmc_decode_delta_block(bed.ctx, f, 1, block, stored, bed.base + 2048, 2048, dst, 2048, NULL), LMC_OK);
     CU_ASSERT_EQUAL(memcmp(dst, bed.content + 2048, 2048), 0);
     lmc_frame_free(f);
     frame_free(&frame);

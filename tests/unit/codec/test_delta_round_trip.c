@@ -189,10 +189,9 @@ static void test_threads(void)
         base_change(bed.content, bed.base, nbytes, params.dtype, 0.3, 3);
         test_frame first = base_encode(&bed, &params, bed.content, nbytes, bed.base);
         for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-            params.thread_count = counts[c];
+            CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(bed.ctx, counts[c]), LMC_OK);
             test_frame frame = base_encode(&bed, &params, bed.content, nbytes, bed.base);
             CU_ASSERT(frames_are_equal(&frame, &first));
-            CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(bed.ctx, counts[c]), LMC_OK);
             CU_ASSERT_EQUAL(base_decode(&bed, frame.bytes, frame.nbytes, &base, bed.content, nbytes), LMC_OK);
             frame_free(&frame);
         }

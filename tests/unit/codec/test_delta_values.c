@@ -216,17 +216,18 @@ static void test_rounded_arguments(void)
     memset(bed.base, 0, 4000);
     memset(bed.content, 0, 2000);
     params.base_form = LMC_BASE_BF16_OF_F32;
-    CU_ASSERT_EQUAL(lmc_encode(bed.ctx, &params, bed.content, 1000, bed.base, 2000, room, 10000, &n),
+    CU_ASSERT_EQUAL(lmc_encode_delta(bed.ctx, &params, bed.content, 1000, bed.base, 2000, room, 10000, &n),
                     LMC_ERR_ARG);
     CU_ASSERT_EQUAL(n, 0);
     params.dtype = LMC_DTYPE_F32;
-    CU_ASSERT_EQUAL(lmc_encode(bed.ctx, &params, bed.content, 1000, bed.base, 2000, room, 10000, &n),
+    CU_ASSERT_EQUAL(lmc_encode_delta(bed.ctx, &params, bed.content, 1000, bed.base, 2000, room, 10000, &n),
                     LMC_ERR_ARG);
     params.dtype = LMC_DTYPE_BF16;
-    CU_ASSERT_EQUAL(lmc_encode(bed.ctx, &params, bed.content, 999, bed.base, 1998, room, 10000, &n),
+    CU_ASSERT_EQUAL(lmc_encode_delta(bed.ctx, &params, bed.content, 999, bed.base, 1998, room, 10000, &n),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode(bed.ctx, &params, bed.content, 999, NULL, 0, room, 10000, &n), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_encode(bed.ctx, &params, bed.content, 1000, bed.base, 2000, room, 10000, &n), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_encode(bed.ctx, &params, bed.content, 999, room, 10000, &n), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_encode_delta(bed.ctx, &params, bed.content, 1000, bed.base, 2000, room, 10000, &n),
+                    LMC_OK);
     free(room);
 }
 

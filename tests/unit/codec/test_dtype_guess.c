@@ -3,6 +3,7 @@
 #include "lmc_test_data.h"
 
 #include "lmc.h"
+#include "lmc_experimental.h"
 #include "lmc_test.h"
 
 #define CONTENT_NBYTES 300000
@@ -75,8 +76,7 @@ static size_t frame_nbytes(lmc_dtype dtype)
     lmc_params_init(&params);
     params.dtype = dtype;
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, CONTENT_NBYTES, NULL, 0, frame, sizeof frame, &nbytes),
-                    LMC_OK);
+    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, CONTENT_NBYTES, frame, sizeof frame, &nbytes), LMC_OK);
     lmc_ctx_free(ctx);
     return nbytes;
 }

@@ -17,8 +17,7 @@ static void open_frame(void)
     if (lmc_encode_bound(&params, CONTENT_NBYTES, &bound) != LMC_OK || bound > sizeof room)
         abort();
     frame.bytes = must_malloc(bound);
-    if (lmc_encode(ctx, &params, content, CONTENT_NBYTES, NULL, 0, frame.bytes, bound, &frame.nbytes) !=
-        LMC_OK)
+    if (lmc_encode(ctx, &params, content, CONTENT_NBYTES, frame.bytes, bound, &frame.nbytes) != LMC_OK)
         abort();
 }
 
@@ -84,7 +83,6 @@ static void test_params_init(void)
     CU_ASSERT_EQUAL(params.dtype, LMC_DTYPE_U8);
     CU_ASSERT_EQUAL(params.level, LMC_LEVEL_DEFAULT);
     CU_ASSERT_EQUAL(params.block_log2, 0);
-    CU_ASSERT_EQUAL(params.thread_count, 1);
     CU_ASSERT_EQUAL(params.row_nbytes, 0);
     CU_ASSERT_EQUAL(params.base_form, LMC_BASE_PLAIN);
 }
@@ -144,9 +142,8 @@ static int wrong_params(unsigned i, lmc_params *params)
     case 6: params->block_log2 = LMC_BLOCK_LOG2_MIN - 1; return 1;
     case 7: params->block_log2 = LMC_BLOCK_LOG2_MAX + 1; return 1;
     case 8: params->block_log2 = 1u << 31; return 1;
-    case 9: params->thread_count = LMC_THREAD_COUNT_MAX + 1; return 1;
-    case 10: params->base_form = (lmc_base_form)2; return 1;
-    case 11: params->base_form = (lmc_base_form)-1; return 1;
+    case 9: params->base_form = (lmc_base_form)2; return 1;
+    case 10: params->base_form = (lmc_base_form)-1; return 1;
     default: return 0;
     }
 }
@@ -166,9 +163,9 @@ static void test_wrong_params(void)
         CU_ASSERT_EQUAL(lmc_encode_bound(&params, 100, &n), LMC_ERR_ARG);
         CU_ASSERT_EQUAL(n, 0);
         n = 99;
-        check_failure(lmc_encode(ctx, &params, content, 100, NULL, 0, room, sizeof room, &n), LMC_ERR_ARG);
+        check_failure(lmc_encode(ctx, &params, content, 100, room, sizeof room, &n), LMC_ERR_ARG);
         CU_ASSERT_EQUAL(n, 0);
-        check_failure(lmc_plan_create(ctx, &params, 100, read_content, NULL, content, &plan), LMC_ERR_ARG);
+        check_failure(lmc_plan_create(ctx, &params, 100, read_content, content, &plan), LMC_ERR_ARG);
         CU_ASSERT_PTR_NULL(plan);
     }
 }
@@ -197,14 +194,14 @@ static void test_encode_arguments(void)
     lmc_params params;
     size_t n = 99;
     lmc_params_init(&params);
-    CU_ASSERT_EQUAL(lmc_encode(NULL, &params, content, 10, NULL, 0, room, sizeof room, &n), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode(NULL, &params, content, 10, room, sizeof room, &n), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(n, 0);
-    check_failure(lmc_encode(ctx, NULL, content, 10, NULL, 0, room, sizeof room, &n), LMC_ERR_ARG);
-    check_failure(lmc_encode(ctx, &params, NULL, 10, NULL, 0, room, sizeof room, &n), LMC_ERR_ARG);
-    check_failure(lmc_encode(ctx, &params, content, 10, NULL, 0, NULL, sizeof room, &n), LMC_ERR_ARG);
-    check_failure(lmc_encode(ctx, &params, content, 10, NULL, 0, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, NULL, 0, NULL, 0, room, sizeof room, &n), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, 10, content, 10, room, sizeof room, &n), LMC_OK);
+    check_failure(lmc_encode(ctx, NULL, content, 10, room, sizeof room, &n), LMC_ERR_ARG);
+    check_failure(lmc_encode(ctx, &params, NULL, 10, room, sizeof room, &n), LMC_ERR_ARG);
+    check_failure(lmc_encode(ctx, &params, content, 10, NULL, sizeof room, &n), LMC_ERR_ARG);
+    check_failure(lmc_encode(ctx, &params, content, 10, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, NULL, 0, room, sizeof room, &n), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_encode_delta(ctx, &params, content, 10, content, 10, room, sizeof room, &n), LMC_OK);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_OK);
 }
 
@@ -218,11 +215,10 @@ static void test_encode_room(void)
         CU_ASSERT_EQUAL(lmc_encode_bound(&params, sizes[i], &bound), LMC_OK);
         for (size_t capacity = 0; capacity < bound; capacity += capacity + 40 < bound ? 37 : 1) {
             n = 99;
-            check_failure(lmc_encode(ctx, &params, content, sizes[i], NULL, 0, room, capacity, &n),
-                          LMC_ERR_DST_SMALL);
+            check_failure(lmc_encode(ctx, &params, content, sizes[i], room, capacity, &n), LMC_ERR_DST_SMALL);
             CU_ASSERT_EQUAL(n, 0);
         }
-        CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, sizes[i], NULL, 0, room, bound, &n), LMC_OK);
+        CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, sizes[i], room, bound, &n), LMC_OK);
     }
 }
 
@@ -231,20 +227,18 @@ static void test_encode_room(void)
 static void test_decode_arguments(void)
 {
     size_t n = 99;
-    CU_ASSERT_EQUAL(lmc_decode(NULL, frame.bytes, frame.nbytes, NULL, 0, found, sizeof found, &n),
-                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode(NULL, frame.bytes, frame.nbytes, found, sizeof found, &n), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(n, 0);
-    check_failure(lmc_decode(ctx, NULL, frame.nbytes, NULL, 0, found, sizeof found, &n), LMC_ERR_ARG);
-    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, NULL, sizeof found, &n), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, sizeof found, &n), LMC_OK);
+    check_failure(lmc_decode(ctx, NULL, frame.nbytes, found, sizeof found, &n), LMC_ERR_ARG);
+    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, sizeof found, &n), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, found, sizeof found, &n), LMC_OK);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_OK);
-    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, sizeof found, NULL),
-                  LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_range(NULL, frame.bytes, frame.nbytes, NULL, 0, 0, 1, found), LMC_ERR_ARG);
-    check_failure(lmc_decode_range(ctx, NULL, frame.nbytes, NULL, 0, 0, 1, found), LMC_ERR_ARG);
-    check_failure(lmc_decode_range(ctx, frame.bytes, frame.nbytes, NULL, 0, 0, 1, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, NULL, 0, 0, 0, NULL), LMC_OK);
-    check_failure(lmc_decode(ctx, frame.bytes, 0, NULL, 0, found, sizeof found, &n), LMC_ERR_TRUNCATED);
+    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, found, sizeof found, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_range(NULL, frame.bytes, frame.nbytes, 0, 1, found), LMC_ERR_ARG);
+    check_failure(lmc_decode_range(ctx, NULL, frame.nbytes, 0, 1, found), LMC_ERR_ARG);
+    check_failure(lmc_decode_range(ctx, frame.bytes, frame.nbytes, 0, 1, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, 0, 0, NULL), LMC_OK);
+    check_failure(lmc_decode(ctx, frame.bytes, 0, found, sizeof found, &n), LMC_ERR_TRUNCATED);
 }
 
 static void test_decode_room(void)
@@ -253,12 +247,11 @@ static void test_decode_room(void)
     for (size_t capacity = 0; capacity < CONTENT_NBYTES;
          capacity += capacity + 40 < CONTENT_NBYTES ? 37 : 1) {
         n = 99;
-        check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, capacity, &n),
-                      LMC_ERR_DST_SMALL);
+        check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, found, capacity, &n), LMC_ERR_DST_SMALL);
         CU_ASSERT_EQUAL(n, 0);
     }
-    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, NULL, 0, &n), LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, CONTENT_NBYTES, &n), LMC_OK);
+    check_failure(lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, &n), LMC_ERR_DST_SMALL);
+    CU_ASSERT_EQUAL(lmc_decode(ctx, frame.bytes, frame.nbytes, found, CONTENT_NBYTES, &n), LMC_OK);
     CU_ASSERT_EQUAL(n, CONTENT_NBYTES);
 }
 
@@ -268,19 +261,19 @@ static void test_read_info(void)
 {
     lmc_info info = LMC_INIT(lmc_info);
     lmc_diag diag = LMC_INIT(lmc_diag);
-    CU_ASSERT_EQUAL(lmc_read_info(frame.bytes, frame.nbytes, NULL, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_frame_read_info(frame.bytes, frame.nbytes, NULL, &diag), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(diag.status, LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_read_info(NULL, 10, &info, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_read_info(NULL, 0, &info, NULL), LMC_ERR_TRUNCATED);
+    CU_ASSERT_EQUAL(lmc_frame_read_info(NULL, 10, &info, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_frame_read_info(NULL, 0, &info, NULL), LMC_ERR_TRUNCATED);
     for (size_t n = 0; n < LMC_INFO_NBYTES; n++) {
         memset(&info, 0xff, sizeof info);
         info.struct_size = sizeof info;
-        CU_ASSERT_EQUAL(lmc_read_info(frame.bytes, n, &info, &diag), LMC_ERR_TRUNCATED);
+        CU_ASSERT_EQUAL(lmc_frame_read_info(frame.bytes, n, &info, &diag), LMC_ERR_TRUNCATED);
         CU_ASSERT_EQUAL(diag.status, LMC_ERR_TRUNCATED);
         CU_ASSERT_EQUAL(info.content_nbytes, 0); /* sizes are 0 after a failure */
         CU_ASSERT_EQUAL(info.head_nbytes, 0);
     }
-    CU_ASSERT_EQUAL(lmc_read_info(frame.bytes, LMC_INFO_NBYTES, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_frame_read_info(frame.bytes, LMC_INFO_NBYTES, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL(info.version, 1);
     CU_ASSERT_EQUAL(info.dtype, LMC_DTYPE_BF16);
     CU_ASSERT_EQUAL(info.mode, LMC_FRAME_CODED);
@@ -293,6 +286,28 @@ static void test_read_info(void)
     CU_ASSERT_EQUAL(info.base_form, LMC_BASE_PLAIN);
     CU_ASSERT_EQUAL(info.base_nbytes, 0);
     CU_ASSERT_EQUAL(info.base_block_nbytes, 0);
+    CU_ASSERT_EQUAL(info.frame_nbytes_min, info.head_nbytes + 3 + info.tail_nbytes);
+}
+
+/* A head that promises more than the frame can hold. */
+static void test_promises(void)
+{
+    static const uint64_t promises[] = {UINT64_C(3) << 20, UINT64_C(3) << 30, UINT64_C(1) << 45, INT64_MAX};
+    uint8_t *const forged = must_malloc(frame.nbytes);
+    size_t n = 1;
+    memset(found, 7, sizeof found);
+    for (size_t i = 0; i < sizeof promises / sizeof promises[0]; i++) {
+        lmc_info info = LMC_INIT(lmc_info);
+        memcpy(forged, frame.bytes, frame.nbytes);
+        memcpy(forged + 16, &promises[i], 8);
+        CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(forged, LMC_INFO_NBYTES, &info, NULL), LMC_OK);
+        CU_ASSERT_EQUAL(info.content_nbytes, promises[i]);
+        CU_ASSERT(info.frame_nbytes_min > frame.nbytes);
+        CU_ASSERT(promises[i] / LMC_EXPANSION_MAX < info.frame_nbytes_min);
+        check_failure(lmc_decode(ctx, forged, frame.nbytes, found, sizeof found, &n), LMC_ERR_TRUNCATED);
+        CU_ASSERT_EQUAL(found[0], 7);
+    }
+    free(forged);
 }
 
 int main(int argc, char **argv)
@@ -309,6 +324,7 @@ int main(int argc, char **argv)
         LMC_TEST(test_decode_arguments),
         LMC_TEST(test_decode_room),
         LMC_TEST(test_read_info),
+        LMC_TEST(test_promises),
     };
     open_frame();
     const int result = LMC_TEST_MAIN("frame_args", tests, argc, argv);

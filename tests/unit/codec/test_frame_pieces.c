@@ -2,6 +2,8 @@
  * each call. */
 #include "lmc_test_frame.h"
 
+#include <lmc_experimental.h>
+
 #define CONTENT_MAX 400000
 #define BLOCKS_MAX 512
 
@@ -17,7 +19,7 @@ static lmc_status read_content(void *user, uint64_t offset, void *dst, size_t nb
 static lmc_plan *must_plan(const lmc_params *params, size_t nbytes)
 {
     lmc_plan *plan = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, params, nbytes, read_content, NULL, content, &plan), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, params, nbytes, read_content, content, &plan), LMC_OK);
     return plan;
 }
 
@@ -27,7 +29,7 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
     lmc_info info = LMC_INIT(lmc_info);
     lmc_block_entry entries[BLOCKS_MAX];
     static uint8_t *blocks[BLOCKS_MAX];
-    lmc_plan_info(plan, &info);
+    CU_ASSERT_EQUAL(lmc_plan_info(plan, &info), LMC_OK);
     CU_ASSERT_FATAL(info.block_count <= BLOCKS_MAX);
     test_frame frame = {
         must_malloc(info.head_nbytes + info.content_nbytes + info.block_count + info.tail_nbytes), 0};
@@ -37,9 +39,9 @@ static test_frame encode_in_pieces(const lmc_plan *plan)
         const size_t nbytes = left < info.block_nbytes ? left : info.block_nbytes;
         const size_t bound = lmc_plan_block_bound(plan);
         uint8_t *const dst = guarded_end(&memory, bound);
-        CU_ASSERT_EQUAL_FATAL(lmc_encode_block(ctx, plan, i, content + i * info.block_nbytes, nbytes, NULL, 0,
-                                               dst, bound, &entries[i]),
-                              LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(
+            lmc_encode_block(ctx, plan, i, content + i * info.block_nbytes, nbytes, dst, bound, &entries[i]),
+            LMC_OK);
         CU_ASSERT_FATAL(entries[i].stored_nbytes >= 1 && entries[i].stored_nbytes <= nbytes + 1);
         CU_ASSERT_EQUAL(entries[i].content_hash,
                         lmc_kernels_get()->hash(content + i * info.block_nbytes, nbytes, 0));
@@ -73,17 +75,17 @@ static void decode_in_pieces(const test_frame *frame, size_t content_nbytes)
     lmc_info info = LMC_INIT(lmc_info), opened = LMC_INIT(lmc_info);
     lmc_frame *f = NULL;
     lmc_block_entry entries[BLOCKS_MAX];
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL(info.content_nbytes, content_nbytes);
     uint8_t *const head = must_malloc(info.head_nbytes), *const tail = must_malloc((size_t)info.tail_nbytes);
     memcpy(head, frame->bytes, info.head_nbytes);
     memcpy(tail, frame->bytes + frame->nbytes - info.tail_nbytes, (size_t)info.tail_nbytes);
     CU_ASSERT_EQUAL_FATAL(
-        lmc_frame_open(ctx, head, info.head_nbytes, tail, (size_t)info.tail_nbytes, frame->nbytes, &f),
+        lmc_frame_create(ctx, head, info.head_nbytes, tail, (size_t)info.tail_nbytes, frame->nbytes, &f),
         LMC_OK);
     free(head); /* what it needs of them it has copied */
     free(tail);
-    lmc_frame_info(f, &opened);
+    CU_ASSERT_EQUAL(lmc_frame_info(f, &opened), LMC_OK);
     CU_ASSERT_EQUAL(opened.block_count, info.block_count);
     CU_ASSERT_EQUAL(opened.content_nbytes, info.content_nbytes);
     guarded source = guarded_open(info.block_nbytes + 1), target = guarded_open(info.block_nbytes);
@@ -96,8 +98,8 @@ static void decode_in_pieces(const test_frame *frame, size_t content_nbytes)
         next += stored_nbytes;
         const uint8_t *const stored = guarded_copy(&source, frame->bytes + offset, stored_nbytes);
         uint8_t *const dst = guarded_end(&target, nbytes);
-        CU_ASSERT_EQUAL_FATAL(
-            lmc_decode_block(ctx, f, i, stored, stored_nbytes, NULL, 0, dst, nbytes, &entries[i]), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_decode_block(ctx, f, i, stored, stored_nbytes, dst, nbytes, &entries[i]),
+                              LMC_OK);
         CU_ASSERT_EQUAL(memcmp(dst, content + i * info.block_nbytes, nbytes), 0);
         CU_ASSERT_EQUAL(entries[i].stored_nbytes, stored_nbytes);
     }
@@ -183,7 +185,7 @@ static void test_read_fails(void)
     for (size_t i = 0; i < 3; i++) {
         lmc_status failure = failures[i];
         lmc_plan *plan = (lmc_plan *)(void *)content;
-        CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 100000, fail_to_read, NULL, &failure, &plan), failure);
+        CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 100000, fail_to_read, &failure, &plan), failure);
         CU_ASSERT_PTR_NULL(plan);
         CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, failure);
     }
@@ -210,8 +212,7 @@ static void test_reads_stay_inside(void)
         const lmc_params params = frame_params((lmc_dtype)(i % LMC_DTYPE_COUNT), (lmc_level)(i % 3), 0);
         reads r = {256 + random_below((size_t)1 << (10 + i % 12)), 0, 0};
         lmc_plan *plan = NULL;
-        CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, r.content_nbytes, watch_reads, NULL, &r, &plan),
-                        LMC_OK);
+        CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, r.content_nbytes, watch_reads, &r, &plan), LMC_OK);
         CU_ASSERT(!r.outside);
         if (params.level == LMC_LEVEL_MAX)
             CU_ASSERT_EQUAL(r.end, r.content_nbytes - r.content_nbytes % data_element_nbytes(params.dtype));
@@ -220,11 +221,10 @@ static void test_reads_stay_inside(void)
     lmc_params params = frame_params(LMC_DTYPE_F32, LMC_LEVEL_DEFAULT, 0);
     reads r = {UINT64_MAX / 2, 0, 0}; /* as large as content may be */
     lmc_plan *plan = NULL;
-    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, r.content_nbytes, watch_reads, NULL, &r, &plan), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, r.content_nbytes, watch_reads, &r, &plan), LMC_OK);
     CU_ASSERT(!r.outside);
     lmc_plan_free(plan);
-    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, UINT64_MAX / 2 + 1, watch_reads, NULL, &r, &plan),
-                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, UINT64_MAX / 2 + 1, watch_reads, &r, &plan), LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(plan);
 }
 
@@ -243,17 +243,17 @@ static void test_cut_of_a_plan(void)
         size_t nbytes = 0;
         data_fill(content, NBYTES, dtypes[i], DATA_WEIGHTS);
         lmc_plan *const plan = must_plan(&params, NBYTES);
-        CU_ASSERT_EQUAL_FATAL(lmc_plan_cut(plan, &cut), 1);
+        CU_ASSERT_EQUAL_FATAL(lmc_plan_cut(plan, &cut), LMC_OK);
         CU_ASSERT_EQUAL_FATAL(lmc_encode_head(plan, head, sizeof head, &nbytes), LMC_OK);
         CU_ASSERT_EQUAL(cut.is_rotated, section[0] & LMC_FMT_TRANSFORM_ROTATE);
         CU_ASSERT_EQUAL(cut.low_nbits, section[1]);
         CU_ASSERT_EQUAL(cut.offset, section[2] | (unsigned)section[3] << 8);
         CU_ASSERT_EQUAL(cut.high_nbits, lmc_dtype_nbits(dtypes[i]) == 8 ? 8 : LMC_FMT_HIGH_NBITS);
         cut = (lmc_cut){.struct_size = sizeof cut + 1, .low_nbits = 77};
-        CU_ASSERT_EQUAL(lmc_plan_cut(plan, &cut), 0);
+        CU_ASSERT_EQUAL(lmc_plan_cut(plan, &cut), LMC_ERR_ARG);
         CU_ASSERT_EQUAL(cut.low_nbits, 77);
         cut = (lmc_cut){.struct_size = offsetof(lmc_cut, low_nbits), .low_nbits = 77};
-        CU_ASSERT_EQUAL(lmc_plan_cut(plan, &cut), 1);
+        CU_ASSERT_EQUAL(lmc_plan_cut(plan, &cut), LMC_OK);
         CU_ASSERT(cut.high_nbits != 0 && cut.low_nbits == 77);
         lmc_plan_free(plan);
     }
@@ -268,10 +268,11 @@ static void test_plans_without_a_cut(void)
         lmc_cut cut = LMC_INIT(lmc_cut);
         lmc_plan *plan = NULL;
         data_fill(content, sizes[i], LMC_DTYPE_BF16, i == 0 ? DATA_RANDOM : DATA_WEIGHTS);
-        CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, sizes[i], read_content,
-                                              i == 2 ? read_content : NULL, content, &plan),
+        CU_ASSERT_EQUAL_FATAL(lmc_plan_create_delta(ctx, &params, sizes[i], read_content,
+                                                    i == 2 ? read_content : NULL, content, &plan),
                               LMC_OK);
-        CU_ASSERT_EQUAL(lmc_plan_cut(plan, &cut), 0);
+        CU_ASSERT_EQUAL(lmc_plan_cut(plan, &cut), LMC_OK);
+        CU_ASSERT_EQUAL(cut.high_nbits, 0);
         lmc_plan_free(plan);
     }
 }
@@ -288,11 +289,11 @@ static void test_encode_arguments(void)
     data_fill(content, 5000, LMC_DTYPE_BF16, DATA_WEIGHTS);
     lmc_plan *const plan = must_plan(&params, 5000);
     lmc_plan *other = plan;
-    lmc_plan_info(plan, &info);
-    CU_ASSERT_EQUAL(lmc_plan_create(NULL, &params, 5000, read_content, NULL, content, &other), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_plan_info(plan, &info), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_plan_create(NULL, &params, 5000, read_content, content, &other), LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(other);
-    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 5000, NULL, NULL, content, &other), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 5000, read_content, NULL, content, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 5000, NULL, content, &other), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, 5000, read_content, content, NULL), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_encode_head(NULL, room, sizeof room, &n), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(n, 0);
     CU_ASSERT_EQUAL(lmc_encode_head(plan, NULL, sizeof room, &n), LMC_ERR_ARG);
@@ -308,34 +309,24 @@ static void test_encode_arguments(void)
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 3, room, sizeof room, NULL), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_encode_tail(plan, entries, 3, room, (size_t)info.tail_nbytes - 1, &n),
                     LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_encode_block(NULL, plan, 0, content, 2048, NULL, 0, room, sizeof room, &entry),
-                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(NULL, plan, 0, content, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, NULL, 0, content, 2048, NULL, 0, room, sizeof room, &entry),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, NULL, 2048, NULL, 0, room, sizeof room, &entry),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, 0, NULL, sizeof room, &entry),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, 0, room, sizeof room, NULL),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2047, NULL, 0, room, sizeof room, &entry),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2049, NULL, 0, room, sizeof room, &entry),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 2, content, 2048, NULL, 0, room, sizeof room, &entry),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 3, content, 904, NULL, 0, room, sizeof room, &entry),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, UINT64_MAX, content, 904, NULL, 0, room, sizeof room, &entry),
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, NULL, 0, content, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, NULL, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, sizeof room, &entry), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2047, room, sizeof room, &entry), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2049, room, sizeof room, &entry), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 2, content, 2048, room, sizeof room, &entry), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 3, content, 904, room, sizeof room, &entry), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, UINT64_MAX, content, 904, room, sizeof room, &entry),
                     LMC_ERR_ARG);
     entry.stored_nbytes = 9;
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, NULL, 0, room, 2048, &entry),
-                    LMC_ERR_DST_SMALL);
+    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 0, content, 2048, room, 2048, &entry), LMC_ERR_DST_SMALL);
     CU_ASSERT_EQUAL(entry.stored_nbytes, 0);
-    CU_ASSERT_EQUAL(lmc_encode_block(ctx, plan, 2, content + 4096, 904, NULL, 0, room,
-                                     lmc_plan_block_bound(plan), &entry),
-                    LMC_OK);
+    CU_ASSERT_EQUAL(
+        lmc_encode_block(ctx, plan, 2, content + 4096, 904, room, lmc_plan_block_bound(plan), &entry),
+        LMC_OK);
     lmc_plan_free(plan);
 }
 
@@ -349,34 +340,37 @@ static void test_decode_arguments(void)
     size_t stored, nbytes;
     data_fill(content, 5000, LMC_DTYPE_BF16, DATA_WEIGHTS);
     test_frame frame = frame_encode(ctx, &params, content, 5000);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
     const size_t head_nbytes = info.head_nbytes, tail_nbytes = (size_t)info.tail_nbytes;
     const uint8_t *const tail = frame.bytes + frame.nbytes - tail_nbytes;
-    CU_ASSERT_EQUAL_FATAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, &f),
-                          LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        lmc_frame_create(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, &f), LMC_OK);
     none = f;
-    CU_ASSERT_EQUAL(lmc_frame_open(NULL, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, &none),
+    CU_ASSERT_EQUAL(lmc_frame_create(NULL, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, &none),
                     LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(none);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, NULL, head_nbytes, tail, tail_nbytes, frame.nbytes, &none),
+    CU_ASSERT_EQUAL(lmc_frame_create(ctx, NULL, head_nbytes, tail, tail_nbytes, frame.nbytes, &none),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, NULL, tail_nbytes, frame.nbytes, &none),
+    CU_ASSERT_EQUAL(lmc_frame_create(ctx, frame.bytes, head_nbytes, NULL, tail_nbytes, frame.nbytes, &none),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, NULL),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes + 1, tail, tail_nbytes, frame.nbytes, &none),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes - 1, tail, tail_nbytes, frame.nbytes, &none),
+    CU_ASSERT_EQUAL(lmc_frame_create(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes, NULL),
                     LMC_ERR_ARG);
     CU_ASSERT_EQUAL(
-        lmc_frame_open(ctx, frame.bytes, head_nbytes, tail + 1, tail_nbytes - 1, frame.nbytes, &none),
+        lmc_frame_create(ctx, frame.bytes, head_nbytes + 1, tail, tail_nbytes, frame.nbytes, &none),
         LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, 31, tail, tail_nbytes, frame.nbytes, &none),
+    CU_ASSERT_EQUAL(
+        lmc_frame_create(ctx, frame.bytes, head_nbytes - 1, tail, tail_nbytes, frame.nbytes, &none),
+        LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(
+        lmc_frame_create(ctx, frame.bytes, head_nbytes, tail + 1, tail_nbytes - 1, frame.nbytes, &none),
+        LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_frame_create(ctx, frame.bytes, 31, tail, tail_nbytes, frame.nbytes, &none),
                     LMC_ERR_TRUNCATED);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, 10, &none),
+    CU_ASSERT_EQUAL(lmc_frame_create(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, 10, &none),
                     LMC_ERR_TRUNCATED);
-    CU_ASSERT_EQUAL(lmc_frame_open(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes + 1, &none),
-                    LMC_ERR_CORRUPT);
+    CU_ASSERT_EQUAL(
+        lmc_frame_create(ctx, frame.bytes, head_nbytes, tail, tail_nbytes, frame.nbytes + 1, &none),
+        LMC_ERR_CORRUPT);
     CU_ASSERT_EQUAL(lmc_frame_block(NULL, 0, &offset, &stored, &nbytes), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_frame_block(f, 3, &offset, &stored, &nbytes), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_frame_block(f, 0, NULL, &stored, &nbytes), LMC_ERR_ARG);
@@ -384,20 +378,14 @@ static void test_decode_arguments(void)
     CU_ASSERT_EQUAL(lmc_frame_block(f, 0, &offset, &stored, NULL), LMC_ERR_ARG);
     CU_ASSERT_EQUAL_FATAL(lmc_frame_block(f, 0, &offset, &stored, &nbytes), LMC_OK);
     const uint8_t *const block = frame.bytes + offset;
-    CU_ASSERT_EQUAL(lmc_decode_block(NULL, f, 0, block, stored, NULL, 0, room, sizeof room, NULL),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, NULL, 0, block, stored, NULL, 0, room, sizeof room, NULL),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, NULL, stored, NULL, 0, room, sizeof room, NULL), LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, 0, NULL, sizeof room, NULL),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored - 1, NULL, 0, room, sizeof room, NULL),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 3, block, stored, NULL, 0, room, sizeof room, NULL),
-                    LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, 0, room, nbytes - 1, NULL),
-                    LMC_ERR_DST_SMALL);
-    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, 0, room, nbytes, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode_block(NULL, f, 0, block, stored, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, NULL, 0, block, stored, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, NULL, stored, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, NULL, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored - 1, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 3, block, stored, room, sizeof room, NULL), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, room, nbytes - 1, NULL), LMC_ERR_DST_SMALL);
+    CU_ASSERT_EQUAL(lmc_decode_block(ctx, f, 0, block, stored, room, nbytes, NULL), LMC_OK);
     lmc_frame_free(f);
     frame_free(&frame);
 }

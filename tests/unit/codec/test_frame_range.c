@@ -12,8 +12,8 @@ static void check_range(const test_frame *frame, uint64_t first, size_t nbytes)
 {
     uint8_t *const before = guarded_end(&target, nbytes + 64);
     memset(before, 0x3c, nbytes + 64);
-    CU_ASSERT_EQUAL_FATAL(
-        lmc_decode_range(ctx, frame->bytes, frame->nbytes, NULL, 0, first, nbytes, before + 64), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_decode_range(ctx, frame->bytes, frame->nbytes, first, nbytes, before + 64),
+                          LMC_OK);
     CU_ASSERT(nbytes == 0 || memcmp(before + 64, content + first, nbytes) == 0);
     for (size_t i = 0; i < 64; i++)
         CU_ASSERT_FATAL(before[i] == 0x3c);
@@ -22,7 +22,7 @@ static void check_range(const test_frame *frame, uint64_t first, size_t nbytes)
 static lmc_status decode_range(const test_frame *frame, uint64_t first, size_t nbytes)
 {
     uint8_t byte;
-    return lmc_decode_range(ctx, frame->bytes, frame->nbytes, NULL, 0, first, nbytes, &byte);
+    return lmc_decode_range(ctx, frame->bytes, frame->nbytes, first, nbytes, &byte);
 }
 
 static void check_ranges(const test_frame *frame, size_t content_nbytes, size_t block_nbytes)
@@ -36,9 +36,8 @@ static void check_ranges(const test_frame *frame, size_t content_nbytes, size_t 
     CU_ASSERT_EQUAL(decode_range(frame, UINT64_MAX, 2), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(decode_range(frame, 2, SIZE_MAX - 1), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame->bytes, frame->nbytes, NULL, 0, 0, 0, NULL), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame->bytes, frame->nbytes, NULL, 0, content_nbytes, 0, NULL),
-                    LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame->bytes, frame->nbytes, 0, 0, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame->bytes, frame->nbytes, content_nbytes, 0, NULL), LMC_OK);
     for (unsigned i = 0; i < 30 && content_nbytes > 0; i++) {
         const size_t first = random_below(content_nbytes);
         check_range(frame, first, random_below(content_nbytes - first + 1));
@@ -134,12 +133,12 @@ static void test_only_the_blocks_it_needs(void)
     data_fill(content, 8192, LMC_DTYPE_BF16, DATA_WEIGHTS);
     test_frame frame = frame_encode(ctx, &params, content, 8192);
     lmc_info info = LMC_INIT(lmc_info);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info.mode, LMC_FRAME_CODED);
     frame.bytes[info.head_nbytes + 100] ^= 1; /* in the first of four blocks */
-    CU_ASSERT_NOT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, NULL, 0, 2047, 1, found), LMC_OK);
-    CU_ASSERT_NOT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, NULL, 0, 2047, 4096, found), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, NULL, 0, 2048, 4096, found), LMC_OK);
+    CU_ASSERT_NOT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, 2047, 1, found), LMC_OK);
+    CU_ASSERT_NOT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, 2047, 4096, found), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, 2048, 4096, found), LMC_OK);
     CU_ASSERT_EQUAL(memcmp(found, content + 2048, 4096), 0);
     frame_free(&frame);
 }

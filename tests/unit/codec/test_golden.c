@@ -4,6 +4,7 @@
 #include "lmc_test_frame.h"
 
 #include "lmc_test_deep.h"
+#include "lmc_test_table.h"
 
 #include <dirent.h>
 
@@ -101,8 +102,8 @@ static lmc_status decode_all(const char *name, const uint8_t *bytes, size_t nbyt
     uint8_t *const dst = guarded_end(&target, content_nbytes);
     size_t found_nbytes = 77;
     const lmc_status status =
-        lmc_decode(ctx, copy, nbytes, deep_base_for(base, bytes, nbytes),
-                   deep_base_nbytes_for(base, bytes, nbytes), dst, content_nbytes, &found_nbytes);
+        lmc_decode_delta(ctx, copy, nbytes, deep_base_for(base, bytes, nbytes),
+                         deep_base_nbytes_for(base, bytes, nbytes), dst, content_nbytes, &found_nbytes);
     int is_right = status == LMC_OK
                        ? content && found_nbytes == content_nbytes && memcmp(dst, content, found_nbytes) == 0
                        : found_nbytes == 0;
@@ -161,9 +162,9 @@ static void test_truncation_at_every_byte(void)
             size_t n = 77;
             const uint8_t *const copy = guarded_copy(&deep_memory->source, v->frame.bytes, cut);
             uint8_t *const dst = guarded_end(&target, v->content_nbytes);
-            CU_ASSERT_NOT_EQUAL(lmc_decode(ctx, copy, cut, deep_base_for(&v->base, copy, cut),
-                                           deep_base_nbytes_for(&v->base, copy, cut), dst, v->content_nbytes,
-                                           &n),
+            CU_ASSERT_NOT_EQUAL(lmc_decode_delta(ctx, copy, cut, deep_base_for(&v->base, copy, cut),
+                                                 deep_base_nbytes_for(&v->base, copy, cut), dst,
+                                                 v->content_nbytes, &n),
                                 LMC_OK);
             CU_ASSERT_EQUAL(n, 0);
         }
@@ -179,7 +180,7 @@ static void test_flipped_bits(void)
     for (size_t i = 0; i < vector_count; i++) {
         vector *const v = &vectors[i];
         lmc_info info = LMC_INIT(lmc_info);
-        CU_ASSERT_EQUAL_FATAL(lmc_read_info(v->frame.bytes, v->frame.nbytes, &info, NULL), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(v->frame.bytes, v->frame.nbytes, &info, NULL), LMC_OK);
         for (size_t bit = 0; bit < 8 * v->frame.nbytes; bit++) {
             const size_t at = bit / 8;
             const int is_content = at >= info.head_nbytes && at < v->frame.nbytes - info.tail_nbytes;
@@ -230,51 +231,38 @@ static lmc_status status_by_name(const char *name)
     return LMC_OK;
 }
 
-/* EXPECT.tsv: file, status, rule. */
+/* A line of EXPECT.tsv. */
 static void test_corrupt(void)
 {
-    FILE *const list = fopen(VECTORS "/corrupt/EXPECT.tsv", "r");
-    char line[512];
-    unsigned count = 0;
-    if (!list)
-        LMC_TEST_SKIP("there are no corrupt vectors");
-    while (fgets(line, sizeof line, list)) {
-        char name[128], status_name[32], path[1024];
-        size_t nbytes;
-        if (line[0] == '#' || sscanf(line, "%127[^\t]\t%31[^\t\n]", name, status_name) != 2)
-            continue;
-        const lmc_status wanted = status_by_name(status_name);
-        snprintf(path, sizeof path, "%s/corrupt/%s", VECTORS, name);
-        uint8_t *const bytes = read_file(path, &nbytes);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-        CU_ASSERT_NOT_EQUAL(wanted, LMC_OK);
-        deep_base base;
-        snprintf(path, sizeof path, "%s/corrupt/%.*s.base", VECTORS, (int)(strlen(name) - 4), name);
-        base.bytes = read_file(path, &base.nbytes);
-        const lmc_status status = decode_all(name, bytes, nbytes, &base, NULL, FILE_MAX);
-        if (status != wanted)
-            printf("\n%s: %s, wanted %s", name, lmc_status_text(status), line);
-        CU_ASSERT_EQUAL(status, wanted);
-        free((void *)(uintptr_t)base.bytes);
-        free(bytes);
-        count++;
-    }
-    fclose(list);
-    CU_ASSERT(count > 0);
+    const input_line *const line = lmc_test_line();
+    const lmc_status wanted = status_by_name(line->status);
+    size_t nbytes;
+    uint8_t *const bytes = input_bytes(line->input, &nbytes);
+    deep_base base = {NULL, 0};
+    CU_ASSERT_NOT_EQUAL(wanted, LMC_OK);
+    if (line->base)
+        base.bytes = input_bytes(line->base, &base.nbytes);
+    const lmc_status status = decode_all(line->name, bytes, nbytes, &base, NULL, FILE_MAX);
+    if (status != wanted)
+        printf("\n%s: %s, wanted %s: %s\n", line->name, lmc_status_text(status), line->status, line->rule);
+    CU_ASSERT_EQUAL(status, wanted);
+    free((void *)(uintptr_t)base.bytes);
+    free(bytes);
 }
 
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
         LMC_TEST(test_valid),        LMC_TEST(test_truncation),  LMC_TEST(test_truncation_at_every_byte),
-        LMC_TEST(test_flipped_bits), LMC_TEST(test_deep_damage), LMC_TEST(test_corrupt),
+        LMC_TEST(test_flipped_bits), LMC_TEST(test_deep_damage),
     };
     ctx = must_create_ctx();
     set_count = kernel_sets(sets);
     deep_memory = deep_open(FILE_MAX, FILE_MAX);
     target = guarded_open(FILE_MAX);
     read_vectors();
-    const int result = LMC_TEST_MAIN("golden", tests, argc, argv);
+    const int result = lmc_test_table_main("golden", tests, sizeof tests / sizeof tests[0],
+                                           VECTORS "/corrupt/EXPECT.tsv", 400, test_corrupt, argc, argv);
     free_vectors();
     guarded_close(&target);
     deep_close(deep_memory);

@@ -2,6 +2,7 @@
  * theirs. What is enough for one thread is enough for any number. */
 #include "lmc_test_frame.h"
 
+#include <lmc_experimental.h>
 #include <stdatomic.h>
 
 #define CONTENT_NBYTES 200000
@@ -53,11 +54,10 @@ typedef lmc_status (*call)(lmc_ctx *ctx, unsigned thread_count);
 
 static lmc_status call_encode(lmc_ctx *ctx, unsigned thread_count)
 {
-    lmc_params threaded = params;
     size_t n = 0;
-    threaded.thread_count = thread_count;
+    CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, thread_count), LMC_OK);
     const lmc_status status =
-        lmc_encode(ctx, &threaded, content, CONTENT_NBYTES, base, base_nbytes, room, sizeof room, &n);
+        lmc_encode_delta(ctx, &params, content, CONTENT_NBYTES, base, base_nbytes, room, sizeof room, &n);
     CU_ASSERT(status != LMC_OK || (n == frame.nbytes && memcmp(room, frame.bytes, n) == 0));
     return status;
 }
@@ -68,7 +68,7 @@ static lmc_status call_decode(lmc_ctx *ctx, unsigned thread_count)
     CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, thread_count), LMC_OK);
     memset(found, 0, sizeof found);
     const lmc_status status =
-        lmc_decode(ctx, frame.bytes, frame.nbytes, base, base_nbytes, found, sizeof found, &n);
+        lmc_decode_delta(ctx, frame.bytes, frame.nbytes, base, base_nbytes, found, sizeof found, &n);
     CU_ASSERT(status != LMC_OK || (n == CONTENT_NBYTES && memcmp(found, content, n) == 0));
     return status;
 }
@@ -79,7 +79,7 @@ static lmc_status call_range(lmc_ctx *ctx, unsigned thread_count)
     CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, thread_count), LMC_OK);
     memset(found, 0, sizeof found);
     const lmc_status status =
-        lmc_decode_range(ctx, frame.bytes, frame.nbytes, base, base_nbytes, 1001, n, found);
+        lmc_decode_delta_range(ctx, frame.bytes, frame.nbytes, base, base_nbytes, 1001, n, found);
     CU_ASSERT(status != LMC_OK || memcmp(found, content + 1001, n) == 0);
     return status;
 }
@@ -121,13 +121,12 @@ static lmc_status call_twice(lmc_ctx *ctx, unsigned thread_count)
     const unsigned logs[] = {10, 16};
     lmc_status status = LMC_OK;
     for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
-        lmc_params threaded = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, logs[i]);
+        const lmc_params own = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, logs[i]);
         size_t n = 0;
-        threaded.thread_count = thread_count;
         CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, thread_count), LMC_OK);
-        status = lmc_encode(ctx, &threaded, content, CONTENT_NBYTES, NULL, 0, room, sizeof room, &n);
+        status = lmc_encode(ctx, &own, content, CONTENT_NBYTES, room, sizeof room, &n);
         if (status == LMC_OK)
-            status = lmc_decode(ctx, room, n, NULL, 0, found, sizeof found, &n);
+            status = lmc_decode(ctx, room, n, found, sizeof found, &n);
         CU_ASSERT(status != LMC_OK || memcmp(found, content, CONTENT_NBYTES) == 0);
     }
     return status;
@@ -148,7 +147,7 @@ static void check_calls(lmc_frame_mode mode)
     lmc_info info = LMC_INIT(lmc_info);
     lmc_ctx *const ctx = must_create_ctx();
     frame = frame_encode_against(ctx, &params, content, CONTENT_NBYTES, base);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info.mode, mode);
     check(call_encode);
     check(call_decode);

@@ -24,9 +24,9 @@ static void open_all(void)
     for (size_t i = 0; i < CONTENT_NBYTES; i += 40)
         content[i] ^= 1;
     frame.bytes = must_malloc(sizeof apart);
-    if (lmc_encode(ctx, &params, content, CONTENT_NBYTES, base, CONTENT_NBYTES, frame.bytes, sizeof apart,
-                   &frame.nbytes) != LMC_OK ||
-        lmc_read_info(frame.bytes, frame.nbytes, &info, NULL) != LMC_OK || info.mode != LMC_FRAME_DELTA)
+    if (lmc_encode_delta(ctx, &params, content, CONTENT_NBYTES, base, CONTENT_NBYTES, frame.bytes,
+                         sizeof apart, &frame.nbytes) != LMC_OK ||
+        lmc_frame_read_info(frame.bytes, frame.nbytes, &info, NULL) != LMC_OK || info.mode != LMC_FRAME_DELTA)
         abort();
 }
 
@@ -39,44 +39,45 @@ static lmc_status encode_src(uint8_t *dst)
     size_t n, bound;
     memcpy(room + PLACE, content, CONTENT_NBYTES);
     CU_ASSERT_EQUAL_FATAL(lmc_encode_bound(&params, CONTENT_NBYTES, &bound), LMC_OK);
-    return lmc_encode(ctx, &params, room + PLACE, CONTENT_NBYTES, NULL, 0, dst,
-                      (size_t)(room + ROOM_NBYTES - dst), &n);
+    return lmc_encode(ctx, &params, room + PLACE, CONTENT_NBYTES, dst, (size_t)(room + ROOM_NBYTES - dst),
+                      &n);
 }
 
 static lmc_status encode_base(uint8_t *dst)
 {
     size_t n;
     memcpy(room + PLACE, base, CONTENT_NBYTES);
-    return lmc_encode(ctx, &params, content, CONTENT_NBYTES, room + PLACE, CONTENT_NBYTES, dst,
-                      (size_t)(room + ROOM_NBYTES - dst), &n);
+    return lmc_encode_delta(ctx, &params, content, CONTENT_NBYTES, room + PLACE, CONTENT_NBYTES, dst,
+                            (size_t)(room + ROOM_NBYTES - dst), &n);
 }
 
 static lmc_status decode_src(uint8_t *dst)
 {
     size_t n;
     memcpy(room + PLACE, frame.bytes, frame.nbytes);
-    return lmc_decode(ctx, room + PLACE, frame.nbytes, base, CONTENT_NBYTES, dst,
-                      (size_t)(room + ROOM_NBYTES - dst), &n);
+    return lmc_decode_delta(ctx, room + PLACE, frame.nbytes, base, CONTENT_NBYTES, dst,
+                            (size_t)(room + ROOM_NBYTES - dst), &n);
 }
 
 static lmc_status decode_base(uint8_t *dst)
 {
     size_t n;
     memcpy(room + PLACE, base, CONTENT_NBYTES);
-    return lmc_decode(ctx, frame.bytes, frame.nbytes, room + PLACE, CONTENT_NBYTES, dst,
-                      (size_t)(room + ROOM_NBYTES - dst), &n);
+    return lmc_decode_delta(ctx, frame.bytes, frame.nbytes, room + PLACE, CONTENT_NBYTES, dst,
+                            (size_t)(room + ROOM_NBYTES - dst), &n);
 }
 
 static lmc_status range_src(uint8_t *dst)
 {
     memcpy(room + PLACE, frame.bytes, frame.nbytes);
-    return lmc_decode_range(ctx, room + PLACE, frame.nbytes, base, CONTENT_NBYTES, 100, 1000, dst);
+    return lmc_decode_delta_range(ctx, room + PLACE, frame.nbytes, base, CONTENT_NBYTES, 100, 1000, dst);
 }
 
 static lmc_status range_base(uint8_t *dst)
 {
     memcpy(room + PLACE, base, CONTENT_NBYTES);
-    return lmc_decode_range(ctx, frame.bytes, frame.nbytes, room + PLACE, CONTENT_NBYTES, 100, 1000, dst);
+    return lmc_decode_delta_range(ctx, frame.bytes, frame.nbytes, room + PLACE, CONTENT_NBYTES, 100, 1000,
+                                  dst);
 }
 
 static lmc_status read_buffer(void *user, uint64_t offset, void *dst, size_t nbytes)
@@ -97,10 +98,11 @@ static lmc_status encode_block(const uint8_t *src, const uint8_t *block_base, ui
 {
     lmc_plan *plan = NULL;
     lmc_block_entry entry;
-    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_buffer, read_base, NULL, &plan),
-                          LMC_OK);
-    const lmc_status status = lmc_encode_block(ctx, plan, 0, src, BLOCK_NBYTES, block_base, BLOCK_NBYTES, dst,
-                                               (size_t)(room + ROOM_NBYTES - dst), &entry);
+    CU_ASSERT_EQUAL_FATAL(
+        lmc_plan_create_delta(ctx, &params, CONTENT_NBYTES, read_buffer, read_base, NULL, &plan), LMC_OK);
+    const lmc_status status =
+        lmc_encode_delta_block(ctx, plan, 0, src, BLOCK_NBYTES, block_base, BLOCK_NBYTES, dst,
+                               (size_t)(room + ROOM_NBYTES - dst), &entry);
     lmc_plan_free(plan);
     return status;
 }
@@ -124,15 +126,15 @@ static lmc_status decode_block(int is_base, uint8_t *dst)
     lmc_frame *opened = NULL;
     uint64_t offset;
     size_t stored_nbytes, n;
-    CU_ASSERT_EQUAL_FATAL(lmc_frame_open(ctx, frame.bytes, info.head_nbytes,
-                                         frame.bytes + frame.nbytes - tail_nbytes, tail_nbytes, frame.nbytes,
-                                         &opened),
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_create(ctx, frame.bytes, info.head_nbytes,
+                                           frame.bytes + frame.nbytes - tail_nbytes, tail_nbytes,
+                                           frame.nbytes, &opened),
                           LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_frame_block(opened, 0, &offset, &stored_nbytes, &n), LMC_OK);
     memcpy(room + PLACE, is_base ? base : frame.bytes + offset, is_base ? n : stored_nbytes);
-    const lmc_status status = lmc_decode_block(ctx, opened, 0, is_base ? frame.bytes + offset : room + PLACE,
-                                               stored_nbytes, is_base ? room + PLACE : base, BLOCK_NBYTES,
-                                               dst, (size_t)(room + ROOM_NBYTES - dst), NULL);
+    const lmc_status status = lmc_decode_delta_block(
+        ctx, opened, 0, is_base ? frame.bytes + offset : room + PLACE, stored_nbytes,
+        is_base ? room + PLACE : base, BLOCK_NBYTES, dst, (size_t)(room + ROOM_NBYTES - dst), NULL);
     lmc_frame_free(opened);
     return status;
 }
@@ -196,15 +198,14 @@ static void test_blocks(void)
 static void test_no_overlap(void)
 {
     size_t n = 0;
-    CU_ASSERT_EQUAL(
-        lmc_encode(ctx, &params, content, CONTENT_NBYTES, content, CONTENT_NBYTES, apart, sizeof apart, &n),
-        LMC_OK);
-    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, room, 0, room, 0, room, ROOM_NBYTES, &n), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_decode(ctx, room, n, NULL, 0, room, 0, &n), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, CONTENT_NBYTES, NULL, 0, apart, sizeof apart, &n),
+    CU_ASSERT_EQUAL(lmc_encode_delta(ctx, &params, content, CONTENT_NBYTES, content, CONTENT_NBYTES, apart,
+                                     sizeof apart, &n),
                     LMC_OK);
-    CU_ASSERT_EQUAL(lmc_decode(ctx, apart, n, room, 5, room, ROOM_NBYTES, &n), LMC_OK);
-    CU_ASSERT_EQUAL(lmc_decode_range(ctx, frame.bytes, frame.nbytes, base, CONTENT_NBYTES, 5, 0, base),
+    CU_ASSERT_EQUAL(lmc_encode_delta(ctx, &params, room, 0, room, 0, room, ROOM_NBYTES, &n), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode(ctx, room, n, room, 0, &n), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, CONTENT_NBYTES, apart, sizeof apart, &n), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode_delta(ctx, apart, n, room, 5, room, ROOM_NBYTES, &n), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode_delta_range(ctx, frame.bytes, frame.nbytes, base, CONTENT_NBYTES, 5, 0, base),
                     LMC_OK);
 }
 

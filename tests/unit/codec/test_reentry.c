@@ -2,6 +2,8 @@
  * call refuses it, and the call that is at work ends as if nothing had been. */
 #include "lmc_test_frame.h"
 
+#include <lmc_experimental.h>
+
 #define CONTENT_NBYTES 300000
 #define BOUND (CONTENT_NBYTES + 100000)
 
@@ -37,12 +39,12 @@ static void reenter_whole(reentry *r)
 {
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 10);
     size_t n = 9;
-    lmc_status status = lmc_encode(r->ctx, &params, content, 5000, NULL, 0, room, sizeof room, &n);
+    lmc_status status = lmc_encode(r->ctx, &params, content, 5000, room, sizeof room, &n);
     expect(r, status, n == 0);
     n = 9;
-    status = lmc_decode(r->ctx, frame.bytes, frame.nbytes, NULL, 0, found, sizeof found, &n);
+    status = lmc_decode(r->ctx, frame.bytes, frame.nbytes, found, sizeof found, &n);
     expect(r, status, n == 0);
-    status = lmc_decode_range(r->ctx, frame.bytes, frame.nbytes, NULL, 0, 10, 10, found);
+    status = lmc_decode_range(r->ctx, frame.bytes, frame.nbytes, 10, 10, found);
     expect(r, status, 1);
     status = lmc_ctx_set_thread_count(r->ctx, 2);
     expect(r, status, 1);
@@ -60,16 +62,16 @@ static void reenter_pieces(reentry *r)
     lmc_block_entry entry = {1, 1, 1};
     uint64_t offset;
     size_t stored_nbytes, n;
-    lmc_status status = lmc_plan_create(r->ctx, &params, 9000, read_plainly, NULL, NULL, &plan);
+    lmc_status status = lmc_plan_create(r->ctx, &params, 9000, read_plainly, NULL, &plan);
     expect(r, status, plan == NULL);
-    status = lmc_encode_block(r->ctx, other_plan, 0, content, info.block_nbytes, NULL, 0, room, sizeof room,
-                              &entry);
+    status = lmc_encode_block(r->ctx, other_plan, 0, content, info.block_nbytes, room, sizeof room, &entry);
     expect(r, status, entry.stored_nbytes == 0);
-    status = lmc_frame_open(r->ctx, frame.bytes, info.head_nbytes, tail, tail_nbytes, frame.nbytes, &opened);
+    status =
+        lmc_frame_create(r->ctx, frame.bytes, info.head_nbytes, tail, tail_nbytes, frame.nbytes, &opened);
     expect(r, status, opened == NULL);
     if (lmc_frame_block(other_frame, 0, &offset, &stored_nbytes, &n) != LMC_OK)
         abort();
-    status = lmc_decode_block(r->ctx, other_frame, 0, frame.bytes + offset, stored_nbytes, NULL, 0, found,
+    status = lmc_decode_block(r->ctx, other_frame, 0, frame.bytes + offset, stored_nbytes, found,
                               sizeof found, NULL);
     expect(r, status, 1);
 }
@@ -120,11 +122,11 @@ static void open_all(void)
     for (size_t i = 0; i < CONTENT_NBYTES; i += 40)
         content[i] ^= 1;
     frame.bytes = must_malloc(20000);
-    if (lmc_encode(ctx, &params, content, 5000, NULL, 0, frame.bytes, 20000, &frame.nbytes) != LMC_OK ||
-        lmc_read_info(frame.bytes, frame.nbytes, &info, NULL) != LMC_OK ||
-        lmc_plan_create(ctx, &params, 5000, read_plainly, NULL, NULL, &other_plan) != LMC_OK ||
-        lmc_frame_open(ctx, frame.bytes, info.head_nbytes, frame.bytes + frame.nbytes - info.tail_nbytes,
-                       (size_t)info.tail_nbytes, frame.nbytes, &other_frame) != LMC_OK)
+    if (lmc_encode(ctx, &params, content, 5000, frame.bytes, 20000, &frame.nbytes) != LMC_OK ||
+        lmc_frame_read_info(frame.bytes, frame.nbytes, &info, NULL) != LMC_OK ||
+        lmc_plan_create(ctx, &params, 5000, read_plainly, NULL, &other_plan) != LMC_OK ||
+        lmc_frame_create(ctx, frame.bytes, info.head_nbytes, frame.bytes + frame.nbytes - info.tail_nbytes,
+                         (size_t)info.tail_nbytes, frame.nbytes, &other_frame) != LMC_OK)
         abort();
     lmc_ctx_free(ctx);
 }
@@ -141,9 +143,9 @@ static size_t plan_head(lmc_ctx *ctx, const lmc_params *params, int has_base, re
 {
     lmc_plan *plan = NULL;
     size_t n = 0;
-    CU_ASSERT_EQUAL_FATAL(
-        lmc_plan_create(ctx, params, CONTENT_NBYTES, read_content, has_base ? read_base : NULL, r, &plan),
-        LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_plan_create_delta(ctx, params, CONTENT_NBYTES, read_content,
+                                                has_base ? read_base : NULL, r, &plan),
+                          LMC_OK);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_encode_head(plan, room, sizeof room, &n), LMC_OK);
     lmc_plan_free(plan);
@@ -193,8 +195,7 @@ static void test_failing_read(void)
     const lmc_params params = frame_params(LMC_DTYPE_BF16, LMC_LEVEL_DEFAULT, 0);
     lmc_ctx *const ctx = must_create_ctx();
     lmc_plan *plan = NULL;
-    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_and_fail, NULL, ctx, &plan),
-                    LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_and_fail, ctx, &plan), LMC_ERR_ARG);
     CU_ASSERT_PTR_NULL(plan);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, LMC_ERR_ARG);
     CU_ASSERT_PTR_NOT_NULL(strstr(lmc_ctx_diag(ctx)->text, "read"));
@@ -213,11 +214,12 @@ static void test_allocators(void)
     size_t n, m;
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
     r.ctx = ctx;
-    CU_ASSERT_EQUAL(lmc_encode(ctx, &params, content, CONTENT_NBYTES, base, CONTENT_NBYTES, bytes, BOUND, &n),
-                    LMC_OK);
+    CU_ASSERT_EQUAL(
+        lmc_encode_delta(ctx, &params, content, CONTENT_NBYTES, base, CONTENT_NBYTES, bytes, BOUND, &n),
+        LMC_OK);
     const unsigned calls = r.calls;
     CU_ASSERT(calls >= 8);
-    CU_ASSERT_EQUAL(lmc_decode(ctx, bytes, n, base, CONTENT_NBYTES, found, sizeof found, &m), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_decode_delta(ctx, bytes, n, base, CONTENT_NBYTES, found, sizeof found, &m), LMC_OK);
     CU_ASSERT(r.calls > calls);
     CU_ASSERT_EQUAL(r.wrong, 0);
     CU_ASSERT_EQUAL(m, CONTENT_NBYTES);

@@ -18,13 +18,13 @@ static lmc_status read_values(void *user, uint64_t offset, void *dst, size_t nby
 
 static void take(size_t n, unsigned element_nbytes, int is_signed, int exact)
 {
-    const lmc_sample_options options = {.element_nbytes = element_nbytes,
-                                        .is_signed = is_signed,
+    const lmc_sample_options options = {.is_signed = is_signed,
                                         .exact = exact,
                                         .high_nbits = element_nbytes == 1 ? 8 : high_nbits,
                                         .mask_per_mille_min = 50};
-    CU_ASSERT_EQUAL_FATAL(
-        lmc_sample_take(sample, &options, (uint64_t)n * element_nbytes, read_values, values, buffer), LMC_OK);
+    const lmc_content content = {
+        .element_nbytes = element_nbytes, .value_count = n, .read = read_values, .user = values};
+    CU_ASSERT_EQUAL_FATAL(lmc_sample_take(sample, &options, &content, buffer), LMC_OK);
     lmc_sample_count_high(sample, element_nbytes, buffer);
     CU_ASSERT_EQUAL(sample->value_count, n);
 }

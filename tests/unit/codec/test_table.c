@@ -123,7 +123,6 @@ static void test_round_trip(void)
         random_shape(16, i % 2 ? 256 : 2 + (unsigned)random_below(255), -1, &shape);
         CU_ASSERT_EQUAL_FATAL(lmc_table_build(&shape, &built, NULL), LMC_OK);
         const size_t nbytes = write_table(&shape, bytes);
-        CU_ASSERT_EQUAL_FATAL(nbytes, lmc_table_nbytes(&shape));
         const uint8_t *const copy = guarded_copy(&g, bytes, nbytes);
         lmc_reader reader = {copy, copy + nbytes, 0};
         memset(&found, 0xa5, sizeof found);
@@ -146,7 +145,6 @@ static void test_largest_table(void)
         shape.layer[i * 255 / 95] = (uint8_t)(i / 6);
         shape.nbits[i * 255 / 95] = (uint8_t)(1 + i % 6);
     }
-    CU_ASSERT_EQUAL(lmc_table_nbytes(&shape), LMC_TABLE_NBYTES_MAX);
     CU_ASSERT_EQUAL(write_table(&shape, bytes), LMC_TABLE_NBYTES_MAX);
     lmc_reader reader = {bytes, bytes + sizeof bytes, 0};
     CU_ASSERT_EQUAL(lmc_table_build(&shape, &built, NULL), LMC_OK);

@@ -48,7 +48,8 @@ static lmc_dtype dtype_of(size_t number)
 static void *work_alone(void *argument)
 {
     const size_t number = *(const size_t *)argument;
-    lmc_params params = frame_params(dtype_of(number), (lmc_level)(number % 3), 10 + (unsigned)number % 3);
+    const lmc_params params =
+        frame_params(dtype_of(number), (lmc_level)(number % 3), 10 + (unsigned)number % 3);
     lmc_ctx *const ctx = must_create_ctx();
     uint8_t *const found = must_malloc(CONTENT_NBYTES);
     void *wrong = NULL;
@@ -58,11 +59,10 @@ static void *work_alone(void *argument)
     uint8_t *const frame = must_malloc(bound), *const first = must_malloc(bound);
     for (unsigned turn = 0; turn < 12; turn++) {
         size_t nbytes = 0, found_nbytes = 0;
-        params.thread_count = 1 + turn % 3;
         if (lmc_ctx_set_thread_count(ctx, 1 + turn % 4) != LMC_OK ||
-            lmc_encode(ctx, &params, content + number, CONTENT_NBYTES - number, NULL, 0, frame, bound,
-                       &nbytes) != LMC_OK ||
-            lmc_decode(ctx, frame, nbytes, NULL, 0, found, CONTENT_NBYTES, &found_nbytes) != LMC_OK ||
+            lmc_encode(ctx, &params, content + number, CONTENT_NBYTES - number, frame, bound, &nbytes) !=
+                LMC_OK ||
+            lmc_decode(ctx, frame, nbytes, found, CONTENT_NBYTES, &found_nbytes) != LMC_OK ||
             found_nbytes != CONTENT_NBYTES - number || memcmp(found, content + number, found_nbytes) != 0)
             wrong = WRONG;
         if (turn == 0) {
@@ -72,7 +72,7 @@ static void *work_alone(void *argument)
         if (nbytes != first_nbytes || memcmp(frame, first, nbytes) != 0)
             wrong = WRONG;
         frame[nbytes / 2] ^= 1; /* failures of one thread are nobody else's */
-        if (lmc_decode(ctx, frame, nbytes, NULL, 0, found, CONTENT_NBYTES, &found_nbytes) == LMC_OK ||
+        if (lmc_decode(ctx, frame, nbytes, found, CONTENT_NBYTES, &found_nbytes) == LMC_OK ||
             lmc_ctx_diag(ctx)->status == LMC_OK)
             wrong = WRONG;
     }
@@ -113,7 +113,7 @@ static void *encode_some_blocks(void *argument)
         const size_t bound = lmc_plan_block_bound(shared_plan);
         blocks[i] = must_malloc(bound);
         if (lmc_encode_block(ctx, shared_plan, i, content + i * shared_info.block_nbytes,
-                             content_nbytes_of(i), NULL, 0, blocks[i], bound, &entries[i]) != LMC_OK)
+                             content_nbytes_of(i), blocks[i], bound, &entries[i]) != LMC_OK)
             wrong = WRONG;
     }
     lmc_ctx_free(ctx);
@@ -132,8 +132,8 @@ static void *decode_all_blocks(void *argument)
         size_t stored, nbytes;
         lmc_block_entry entry;
         if (lmc_frame_block(shared_frame, i, &offset, &stored, &nbytes) != LMC_OK ||
-            lmc_decode_block(ctx, shared_frame, i, shared_bytes + offset, stored, NULL, 0, found, nbytes,
-                             &entry) != LMC_OK ||
+            lmc_decode_block(ctx, shared_frame, i, shared_bytes + offset, stored, found, nbytes, &entry) !=
+                LMC_OK ||
             memcmp(found, content + i * shared_info.block_nbytes, nbytes) != 0)
             wrong = WRONG;
     }
@@ -150,10 +150,10 @@ static void check_shared_objects(lmc_dtype dtype, data_kind kind)
     lmc_frame *opened = NULL;
     size_t n;
     data_fill(content, CONTENT_NBYTES, dtype, kind);
-    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_content, NULL, content, &plan),
+    CU_ASSERT_EQUAL_FATAL(lmc_plan_create(ctx, &params, CONTENT_NBYTES, read_content, content, &plan),
                           LMC_OK);
     shared_info = (lmc_info)LMC_INIT(lmc_info);
-    lmc_plan_info(plan, &shared_info);
+    CU_ASSERT_EQUAL(lmc_plan_info(plan, &shared_info), LMC_OK);
     CU_ASSERT_FATAL(shared_info.block_count <= BLOCKS_MAX);
     shared_plan = plan;
     run_threads(encode_some_blocks);
@@ -173,7 +173,7 @@ static void check_shared_objects(lmc_dtype dtype, data_kind kind)
     frame_check(ctx, &frame, content, CONTENT_NBYTES);
 
     CU_ASSERT_EQUAL_FATAL(
-        lmc_frame_open(ctx, frame.bytes, shared_info.head_nbytes, tail, n, frame.nbytes, &opened), LMC_OK);
+        lmc_frame_create(ctx, frame.bytes, shared_info.head_nbytes, tail, n, frame.nbytes, &opened), LMC_OK);
     shared_frame = opened;
     shared_bytes = frame.bytes;
     run_threads(decode_all_blocks);
@@ -212,8 +212,7 @@ static void test_first_failure_wins(void)
         }
         for (unsigned threads = 1; threads <= 5; threads++) {
             CU_ASSERT_EQUAL(lmc_ctx_set_thread_count(ctx, threads), LMC_OK);
-            const lmc_status status =
-                lmc_decode(ctx, frame.bytes, frame.nbytes, NULL, 0, found, CONTENT_NBYTES, &n);
+            const lmc_status status = lmc_decode(ctx, frame.bytes, frame.nbytes, found, CONTENT_NBYTES, &n);
             if (threads == 1) {
                 first = status;
                 diag = *lmc_ctx_diag(ctx);

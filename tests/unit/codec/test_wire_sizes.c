@@ -4,7 +4,7 @@
 #include "lmc_test_frame.h"
 
 #include "codec/common/checked.h"
-#include "codec/frame/head.h"
+#include "codec/frame/head_tail.h"
 
 /* Blocks whose entries wrap around 2^32 bytes, and whose part of the tail does not. */
 #define BLOCK_COUNT (UINT64_C(0x100000000) / sizeof(lmc_block_entry) + 1)
@@ -49,8 +49,9 @@ static void check_index(lmc_frame_mode mode)
     CU_ASSERT_FATAL(info.tail_nbytes <= UINT32_MAX);
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(&allocator, &ctx), LMC_OK);
     asked.count = 0;
-    const lmc_status status = lmc_frame_open(ctx, head, info.head_nbytes, tail, (size_t)info.tail_nbytes,
-                                             info.head_nbytes + info.tail_nbytes + info.block_count, &frame);
+    const lmc_status status =
+        lmc_frame_create(ctx, head, info.head_nbytes, tail, (size_t)info.tail_nbytes,
+                         info.head_nbytes + info.tail_nbytes + info.block_count, &frame);
     CU_ASSERT_EQUAL(status, sizeof(size_t) > 4 ? LMC_ERR_NOMEM : LMC_ERR_LIMIT);
     CU_ASSERT_EQUAL(lmc_ctx_diag(ctx)->status, status);
     CU_ASSERT_PTR_NULL(frame);

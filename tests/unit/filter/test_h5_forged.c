@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 #include "filter/chunk/chunk.h"
-#include "filter/chunk/head.h"
+#include "filter/chunk/chunk_head.h"
 
 #define CHUNK_NBYTES 3001
 #define STORED_MAX 100000
@@ -34,9 +34,9 @@ static void add_frame(const uint8_t *content, size_t nbytes, lmc_dtype dtype)
     size_t made = 0;
     lmc_params_init(&params);
     params.dtype = dtype;
-    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, nbytes, NULL, 0, f.frames + f.nbytes,
-                                     sizeof f.frames - f.nbytes, &made),
-                          LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        lmc_encode(ctx, &params, content, nbytes, f.frames + f.nbytes, sizeof f.frames - f.nbytes, &made),
+        LMC_OK);
     f.frame_nbytes[f.frame_count++] = (uint32_t)made;
     f.nbytes += made;
 }

@@ -4,8 +4,9 @@
 
 #include <dirent.h>
 
+#include "lmc_test_table.h"
+
 #define VECTORS LMC_TESTS_DIR "/vectors/h5"
-#define CORRUPT VECTORS "/corrupt"
 #define FILE_MAX 100000
 
 static uint8_t stored[FILE_MAX], chunk[FILE_MAX];
@@ -66,35 +67,27 @@ static lmc_status status_of(const char *name)
     return LMC_OK;
 }
 
-static void test_corrupt_chunks(void)
+/* A line of EXPECT.tsv. */
+static void test_corrupt(void)
 {
-    char line[1024], name[200], status_name[32], path[1024];
-    FILE *const expected = fopen(CORRUPT "/EXPECT.tsv", "r");
-    unsigned count = 0;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(expected);
-    while (fgets(line, sizeof line, expected) != NULL) {
-        CU_ASSERT_EQUAL_FATAL(sscanf(line, "%199s %31s", name, status_name), 2);
-        snprintf(path, sizeof path, CORRUPT "/%s", name);
-        const size_t nbytes = read_file(path, stored);
-        guarded source = guarded_open(nbytes + 1);
-        size_t found = 7;
-        const lmc_status status =
-            lmc_h5_decode_chunk(NULL, guarded_copy(&source, stored, nbytes), nbytes, chunk, FILE_MAX, &found);
-        if (status != status_of(status_name))
-            printf("\n%s: status %d: %s\n", name, status, lmc_h5_last_error());
-        CU_ASSERT(status != LMC_OK && status == status_of(status_name) && found == 0);
-        guarded_close(&source);
-        count++;
-    }
-    fclose(expected);
-    CU_ASSERT(count > 100);
+    const input_line *const line = lmc_test_line();
+    size_t nbytes, found = 7;
+    uint8_t *const bytes = input_bytes(line->input, &nbytes);
+    guarded source = guarded_open(nbytes + 1);
+    const lmc_status status =
+        lmc_h5_decode_chunk(NULL, guarded_copy(&source, bytes, nbytes), nbytes, chunk, FILE_MAX, &found);
+    if (status != status_of(line->status))
+        printf("\n%s: status %d: %s\n", line->name, status, lmc_h5_last_error());
+    CU_ASSERT(status != LMC_OK && status == status_of(line->status) && found == 0);
+    guarded_close(&source);
+    free(bytes);
 }
 
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
         LMC_TEST(test_valid_chunks),
-        LMC_TEST(test_corrupt_chunks),
     };
-    return LMC_TEST_MAIN("h5_golden", tests, argc, argv);
+    return lmc_test_table_main("h5_golden", tests, 1, VECTORS "/corrupt/EXPECT.tsv", 100, test_corrupt, argc,
+                               argv);
 }

@@ -5,7 +5,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "filter/chunk/head.h"
+#include "filter/chunk/chunk_head.h"
 #include "lmc_test.h"
 
 static uint32_t sizes[H5_WIRE_WIDTH_MAX];

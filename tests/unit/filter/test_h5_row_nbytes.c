@@ -2,7 +2,7 @@
  * refuses to read, which frames are told, and that matrices with rows of every scale come back. */
 #include "lmc_test_h5.h"
 
-#include "filter/chunk/head.h"
+#include "filter/chunk/chunk_head.h"
 
 #define MAGIC LMC_H5_MAGIC
 #define ROWS LMC_H5_LEVEL_ROWS
@@ -286,7 +286,7 @@ static unsigned row_nbytes_in(const h5_stored *stored, unsigned frame, uint64_t 
         }
     }
     CU_ASSERT_FATAL(frame < head.frame_count);
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(stored->bytes + offset, nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(stored->bytes + offset, nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_NOT_EQUAL(info.mode, LMC_FRAME_SHORT);
     *content_nbytes = info.content_nbytes;
     return info.row_nbytes;

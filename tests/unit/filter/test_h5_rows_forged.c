@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 #include "filter/chunk/chunk.h"
-#include "filter/chunk/head.h"
+#include "filter/chunk/chunk_head.h"
 
 #define ROW_NBYTES 1600
 #define ROW_COUNT 4
@@ -41,9 +41,9 @@ static unsigned add_frame(const uint8_t *content, size_t nbytes, lmc_dtype dtype
     lmc_params_init(&params);
     params.dtype = dtype;
     params.base_form = form;
-    CU_ASSERT_EQUAL_FATAL(lmc_encode(ctx, &params, content, nbytes, base,
-                                     base ? nbytes * (form == LMC_BASE_PLAIN ? 1 : 2) : 0,
-                                     f.frames + f.nbytes, sizeof f.frames - f.nbytes, &made),
+    CU_ASSERT_EQUAL_FATAL(lmc_encode_delta(ctx, &params, content, nbytes, base,
+                                           base ? nbytes * (form == LMC_BASE_PLAIN ? 1 : 2) : 0,
+                                           f.frames + f.nbytes, sizeof f.frames - f.nbytes, &made),
                           LMC_OK);
     const unsigned mode = f.frames[f.nbytes + 6];
     f.frame_nbytes[f.frame_count++] = (uint32_t)made;

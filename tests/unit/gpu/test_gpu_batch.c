@@ -59,15 +59,15 @@ static void test_arguments(void)
     bad = good;
     bad.frame_nbytes -= 1;
     CU_ASSERT_EQUAL(lmc_cuda_prepare(batch, &bad), LMC_ERR_CHECKSUM);
-    lmc_cuda_batch_info(batch, &info);
+    CU_ASSERT_EQUAL(lmc_cuda_batch_info(batch, &info), LMC_OK);
     CU_ASSERT(info.frame_count == 0 && info.block_count == 0 && info.image_nbytes == 0);
     CU_ASSERT_EQUAL(lmc_cuda_prepare(batch, &good), LMC_OK);
-    lmc_cuda_batch_info(batch, &info);
+    CU_ASSERT_EQUAL(lmc_cuda_batch_info(batch, &info), LMC_OK);
     CU_ASSERT(info.frame_count == 1 && info.block_count == 3 && info.content_nbytes == NBYTES);
     CU_ASSERT_EQUAL(lmc_cuda_write_image(batch, room, info.image_nbytes - 1), LMC_ERR_DST_SMALL);
     CU_ASSERT_EQUAL(lmc_cuda_finish(batch, room, info.results_nbytes - 1, NULL, NULL), LMC_ERR_ARG);
     lmc_cuda_batch_clear(batch);
-    lmc_cuda_batch_info(batch, &info);
+    CU_ASSERT_EQUAL(lmc_cuda_batch_info(batch, &info), LMC_OK);
     CU_ASSERT(info.frame_count == 0 && info.results_nbytes == 0);
     CU_ASSERT_EQUAL(lmc_cuda_finish(batch, NULL, 0, NULL, NULL), LMC_OK);
     lmc_cuda_batch_free(batch);
@@ -96,7 +96,7 @@ static void test_pending(void)
     tensors[1] = (gpu_tensor){.frame = stored.bytes, .frame_nbytes = stored.nbytes};
     gpu_prepare(batch, &tensors[0], 1);
     gpu_prepare(batch, &tensors[1], 1);
-    lmc_cuda_batch_info(batch, &info);
+    CU_ASSERT_EQUAL(lmc_cuda_batch_info(batch, &info), LMC_OK);
     uint8_t *const results = gpu_allocate(info.results_nbytes);
     memset(results, 0, info.results_nbytes);
     CU_ASSERT_EQUAL(lmc_cuda_finish(batch, results, info.results_nbytes, NULL, NULL), LMC_ERR_ARG);
@@ -126,7 +126,7 @@ static void test_failures(void)
     lmc_cuda_failure failure = LMC_INIT(lmc_cuda_failure);
     lmc_info info = LMC_INIT(lmc_info);
     const gpu_run run = {2, 1, 3};
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame.bytes, frame.nbytes, &info, NULL), LMC_OK);
     for (unsigned i = 0; i < 3; i++) {
         tensors[i] = (gpu_tensor){.frame = frame.bytes, .frame_nbytes = frame.nbytes};
         gpu_prepare(batch, &tensors[i], i);
@@ -222,7 +222,7 @@ static lmc_status use_batch(const lmc_allocator *allocator, const test_frame *fr
         return status;
     gpu_prepare(batch, &tensor, 0);
     status = tensor.prepared;
-    lmc_cuda_batch_info(batch, &info);
+    CU_ASSERT_EQUAL(lmc_cuda_batch_info(batch, &info), LMC_OK);
     uint8_t *const results = gpu_allocate(info.results_nbytes);
     memset(results, 0, info.results_nbytes);
     if (status == LMC_OK)

@@ -99,8 +99,8 @@ static void test_matrices(void)
 static unsigned mask_mode(const test_frame *frame)
 {
     lmc_info info = LMC_INIT(lmc_info);
-    if (lmc_read_info(frame->bytes, frame->nbytes, &info, NULL) != LMC_OK || info.mode != LMC_FRAME_CODED ||
-        frame->bytes[info.head_nbytes] != LMC_FMT_BLOCK_MASKED)
+    if (lmc_frame_read_info(frame->bytes, frame->nbytes, &info, NULL) != LMC_OK ||
+        info.mode != LMC_FRAME_CODED || frame->bytes[info.head_nbytes] != LMC_FMT_BLOCK_MASKED)
         return 255;
     return frame->bytes[info.head_nbytes + 1];
 }
@@ -156,7 +156,7 @@ static void test_small_tensors(void)
         gpu_prepare(batch, &tensors[i], random_below(16));
         CU_ASSERT_EQUAL(tensors[i].prepared, LMC_OK);
     }
-    lmc_cuda_batch_info(batch, &info);
+    CU_ASSERT_EQUAL(lmc_cuda_batch_info(batch, &info), LMC_OK);
     CU_ASSERT_EQUAL(info.frame_count, SMALL_COUNT);
     const gpu_outcome outcome = gpu_decode(batch, &run);
     CU_ASSERT_EQUAL(outcome.status, LMC_OK);

@@ -2,9 +2,8 @@
  * nothing is read or written outside the buffers (a build with sanitizers sees that). */
 #include "lmc_test_gpu.h"
 
-#include <dirent.h>
+#include "input_table.h"
 
-#define CORPUS LMC_TESTS_DIR "/fuzz/corpus/frame_decode"
 #define FRAME_COUNT 36
 #ifdef __SANITIZE_ADDRESS__ /* the emulation takes many times as long then */
 #define DAMAGE_COUNT 500
@@ -56,7 +55,7 @@ static void check_run(const uint8_t *bytes, size_t nbytes, const char *name, con
     uint8_t *const content = must_malloc(tensor.content_nbytes + 1);
     size_t content_nbytes;
     const lmc_status expected =
-        lmc_decode(ctx, bytes, nbytes, NULL, 0, content, tensor.content_nbytes, &content_nbytes);
+        lmc_decode(ctx, bytes, nbytes, content, tensor.content_nbytes, &content_nbytes);
     const int is_right = outcome.status == expected && (expected != LMC_OK || content_nbytes == 0 ||
                                                         memcmp(content, tensor.content, content_nbytes) == 0);
     if (!is_right)
@@ -104,9 +103,9 @@ static void damage(uint8_t *bytes, size_t nbytes)
     lmc_frame *frame;
     uint64_t offset;
     size_t stored_nbytes, content_nbytes;
-    if (lmc_read_info(bytes, nbytes, &info, NULL) != LMC_OK ||
-        lmc_frame_open(ctx, bytes, info.head_nbytes, bytes + nbytes - (size_t)info.tail_nbytes,
-                       (size_t)info.tail_nbytes, nbytes, &frame) != LMC_OK)
+    if (lmc_frame_read_info(bytes, nbytes, &info, NULL) != LMC_OK ||
+        lmc_frame_create(ctx, bytes, info.head_nbytes, bytes + nbytes - (size_t)info.tail_nbytes,
+                         (size_t)info.tail_nbytes, nbytes, &frame) != LMC_OK)
         abort();
     if (lmc_frame_block(frame, random_below((size_t)info.block_count), &offset, &stored_nbytes,
                         &content_nbytes) != LMC_OK)
@@ -174,25 +173,16 @@ static void test_cuts(void)
 /* What the fuzzer keeps. */
 static void test_corpus(void)
 {
-    DIR *const folder = opendir(CORPUS);
-    const struct dirent *entry;
-    uint8_t *const bytes = must_malloc(FRAME_MAX);
-    size_t count = 0;
-    while (folder && (entry = readdir(folder)) != NULL) {
-        char path[1024];
-        snprintf(path, sizeof path, "%s/%s", CORPUS, entry->d_name);
-        FILE *const file = entry->d_name[0] == '.' ? NULL : fopen(path, "rb");
-        if (!file)
-            continue;
-        const size_t nbytes = fread(bytes, 1, FRAME_MAX, file);
-        fclose(file);
-        check_bytes(bytes, nbytes, entry->d_name);
-        count++;
+    size_t count;
+    input_line *const lines = input_table_read(LMC_TESTS_DIR "/fuzz/corpus/frame_decode.tsv", &count);
+    for (size_t i = 0; i < count; i++) {
+        size_t nbytes;
+        uint8_t *const bytes = input_bytes(lines[i].input, &nbytes);
+        check_bytes(bytes, nbytes, lines[i].name);
+        free(bytes);
     }
-    if (folder)
-        closedir(folder);
-    free(bytes);
-    CU_ASSERT(count > 500);
+    input_table_free(lines);
+    CU_ASSERT(count > 300);
 }
 
 int main(int argc, char **argv)

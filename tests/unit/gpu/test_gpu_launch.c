@@ -90,7 +90,7 @@ static void prepare(prepared *made, unsigned scratch_count)
     CU_ASSERT_EQUAL_FATAL(lmc_cuda_batch_create(NULL, &made->batch), LMC_OK);
     gpu_prepare(made->batch, &made->tensor, 0);
     CU_ASSERT_EQUAL_FATAL(made->tensor.prepared, LMC_OK);
-    lmc_cuda_batch_info(made->batch, &made->info);
+    CU_ASSERT_EQUAL(lmc_cuda_batch_info(made->batch, &made->info), LMC_OK);
     made->image = gpu_allocate(made->info.image_nbytes);
     made->results = gpu_allocate(made->info.results_nbytes);
     made->scratch = gpu_allocate(made->info.scratch_nbytes_least * scratch_count);

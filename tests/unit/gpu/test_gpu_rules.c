@@ -38,7 +38,7 @@ static lmc_status check_frame(const test_frame *frame)
     static uint8_t content[2 * BLOCK_MAX];
     size_t nbytes;
     const lmc_status expected =
-        lmc_decode(ctx, frame->bytes, frame->nbytes, NULL, 0, content, sizeof content, &nbytes);
+        lmc_decode(ctx, frame->bytes, frame->nbytes, content, sizeof content, &nbytes);
     for (unsigned i = 0; i < 2; i++) {
         gpu_tensor tensor = {.frame = frame->bytes, .frame_nbytes = frame->nbytes};
         const gpu_run run = {1, i == 0, 2 + i};
@@ -58,7 +58,7 @@ static void check_end(const test_frame *frame, int change, lmc_status wanted)
     lmc_info info = LMC_INIT(lmc_info);
     open_block block = {{0}, 0};
     uint64_t hash;
-    CU_ASSERT_EQUAL_FATAL(lmc_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_frame_read_info(frame->bytes, frame->nbytes, &info, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(info.block_count, 1);
     block.nbytes = frame->nbytes - info.head_nbytes - (size_t)info.tail_nbytes;
     CU_ASSERT_FATAL(block.nbytes < BLOCK_MAX);

@@ -4,6 +4,8 @@
 
 #include <dirent.h>
 
+#include "input_table.h"
+
 #define VECTORS LMC_TESTS_DIR "/vectors"
 #define FILE_MAX (1 << 20)
 
@@ -14,11 +16,11 @@ typedef struct file {
 
 static lmc_ctx *ctx;
 
-static file read_file(const char *folder, const char *name, const char *suffix)
+static file read_file(const char *name, const char *suffix)
 {
     char path[1024];
     file found = {NULL, 0};
-    snprintf(path, sizeof path, "%s/%s%s", folder, name, suffix);
+    snprintf(path, sizeof path, VECTORS "/%s%s", name, suffix);
     FILE *const stream = fopen(path, "rb");
     if (!stream)
         return found;
@@ -28,36 +30,13 @@ static file read_file(const char *folder, const char *name, const char *suffix)
     return found;
 }
 
-/* Calls `check` for each frame of a folder with its name, without ".lmc". Returns how many there are. */
-static size_t each_frame(const char *folder, void (*check)(const char *name, const file *frame))
-{
-    DIR *const entries = opendir(folder);
-    const struct dirent *entry;
-    size_t count = 0;
-    while (entries && (entry = readdir(entries)) != NULL) {
-        const size_t length = strlen(entry->d_name);
-        char name[256];
-        if (length < 5 || length >= sizeof name || strcmp(entry->d_name + length - 4, ".lmc") != 0)
-            continue;
-        memcpy(name, entry->d_name, length - 4);
-        name[length - 4] = '\0';
-        file frame = read_file(folder, name, ".lmc");
-        check(name, &frame);
-        free(frame.bytes);
-        count++;
-    }
-    if (entries)
-        closedir(entries);
-    return count;
-}
-
 /* ---- valid frames ---- */
 
 static uint64_t device_blocks, host_blocks, dense_host_blocks;
 
 static void check_valid(const char *name, const file *frame)
 {
-    file content = read_file(VECTORS, name, ".bin"), base = read_file(VECTORS, name, ".base");
+    file content = read_file(name, ".bin"), base = read_file(name, ".base");
     for (unsigned i = 0; i < 2; i++) {
         gpu_tensor tensor = {frame->bytes, frame->nbytes, base.bytes, base.nbytes, NULL, NULL, 0, LMC_OK};
         const gpu_run run = {.cta_count = 1 + i, .has_small_blocks = i == 1, .seed = 2 - i};
@@ -83,7 +62,23 @@ static void check_valid(const char *name, const file *frame)
 
 static void test_valid_frames(void)
 {
-    CU_ASSERT(each_frame(VECTORS, check_valid) > 100);
+    DIR *const entries = opendir(VECTORS);
+    const struct dirent *entry;
+    size_t count = 0;
+    while (entries && (entry = readdir(entries)) != NULL) {
+        char name[256];
+        const int length = (int)strlen(entry->d_name) - 4;
+        if (length < 1 || strcmp(entry->d_name + length, ".lmc") != 0)
+            continue;
+        snprintf(name, sizeof name, "%.*s", length, entry->d_name);
+        file frame = read_file(name, ".lmc");
+        check_valid(name, &frame);
+        free(frame.bytes);
+        count++;
+    }
+    if (entries)
+        closedir(entries);
+    CU_ASSERT(count > 100);
     printf("\n%llu blocks by the kernels, %llu by the host, %llu of them dense\n",
            (unsigned long long)device_blocks, (unsigned long long)host_blocks,
            (unsigned long long)dense_host_blocks);
@@ -92,29 +87,39 @@ static void test_valid_frames(void)
 
 /* ---- corrupt frames ---- */
 
-static void check_corrupt(const char *name, const file *frame)
+static void check_corrupt(const input_line *line)
 {
-    file base = read_file(VECTORS "/corrupt", name, ".base");
+    file frame = {NULL, 0}, base = {NULL, 0};
+    frame.bytes = input_bytes(line->input, &frame.nbytes);
+    if (line->base)
+        base.bytes = input_bytes(line->base, &base.nbytes);
     for (unsigned i = 0; i < 2; i++) {
-        gpu_tensor tensor = {frame->bytes, frame->nbytes, base.bytes, base.nbytes, NULL, NULL, 0, LMC_OK};
+        gpu_tensor tensor = {frame.bytes, frame.nbytes, base.bytes, base.nbytes, NULL, NULL, 0, LMC_OK};
         const gpu_run run = {.cta_count = 1, .has_small_blocks = i == 1, .seed = 2 - i};
         const gpu_outcome outcome = gpu_decode_one(&tensor, 1 + i, &run);
         size_t nbytes;
         uint8_t *const content = must_malloc(tensor.content_nbytes + 1);
-        const lmc_status expected = lmc_decode(ctx, frame->bytes, frame->nbytes, base.bytes, base.nbytes,
-                                               content, tensor.content_nbytes, &nbytes);
+        const lmc_status expected = lmc_decode_delta(ctx, frame.bytes, frame.nbytes, base.bytes, base.nbytes,
+                                                     content, tensor.content_nbytes, &nbytes);
         if (outcome.status != expected || expected == LMC_OK)
-            printf("\n%s: %s, but %s\n", name, lmc_status_text(outcome.status), lmc_status_text(expected));
+            printf("\n%s: %s, but %s\n", line->name, lmc_status_text(outcome.status),
+                   lmc_status_text(expected));
         CU_ASSERT(outcome.status == expected && expected != LMC_OK);
         gpu_free(&tensor);
         free(content);
     }
+    free(frame.bytes);
     free(base.bytes);
 }
 
 static void test_corrupt_frames(void)
 {
-    CU_ASSERT(each_frame(VECTORS "/corrupt", check_corrupt) > 400);
+    size_t count;
+    input_line *const lines = input_table_read(VECTORS "/corrupt/EXPECT.tsv", &count);
+    for (size_t i = 0; i < count; i++)
+        check_corrupt(&lines[i]);
+    input_table_free(lines);
+    CU_ASSERT(count > 400);
 }
 
 int main(int argc, char **argv)

@@ -152,7 +152,11 @@ static void test_the_struct_is_copied(void)
     unsigned char dst[6000];
     lmc_st_file *file = NULL;
     lmc_st_writer *writer = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open_with(archive_path, &passing, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        lmc_st_open(archive_path,
+                    &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options), .allocator = &passing},
+                    &file, NULL),
+        LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_st_writer_create(&passing, &writer), LMC_OK);
     memset(&passing, 0, sizeof passing);
     CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 1, dst, sizeof dst, NULL), LMC_OK);
@@ -168,7 +172,11 @@ static void test_failed_open(void)
 {
     lmc_st_file *file = (lmc_st_file *)&counted;
     lmc_st_writer *writer = (lmc_st_writer *)&counted;
-    CU_ASSERT_EQUAL(lmc_st_open_with(lmc_test_path("none"), &memory, &file, NULL), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(
+        lmc_st_open(lmc_test_path("none"),
+                    &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options), .allocator = &memory},
+                    &file, NULL),
+        LMC_ERR_IO);
     CU_ASSERT_PTR_NULL(file);
     counted.countdown = 0;
     CU_ASSERT_EQUAL(lmc_st_writer_create(&memory, &writer), LMC_ERR_NOMEM);

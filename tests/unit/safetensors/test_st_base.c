@@ -1,6 +1,7 @@
 /*
  * test_st_base.c - archives with a base: what is coded against what, and that it comes back.
  */
+#include "lmc_st_experimental.h"
 #include "lmc_test_st_base.h"
 
 #define COUNT LMC_TEST_VALUE_COUNT
@@ -57,7 +58,7 @@ static void test_snapshots(void)
     lmc_test_write_snapshot(old, 0);
     lmc_test_write_snapshot(new, 3);
     convert();
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, NULL, &file, NULL), LMC_OK);
     CU_ASSERT_TRUE(lmc_st_base_info(file, &base));
     CU_ASSERT_STRING_EQUAL(base.name, "old.safetensors");
     CU_ASSERT_EQUAL(base.file_nbytes, lmc_test_nbytes(old));
@@ -241,7 +242,7 @@ static void test_read_range(void)
     lmc_test_write_snapshot(new, 2);
     lmc_test_snapshot(w, COUNT, 2);
     convert();
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, &file, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, NULL, &file, &diag), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof got, &diag), LMC_OK);
     CU_ASSERT_EQUAL(memcmp(got, w, sizeof w), 0);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -261,7 +262,7 @@ static void test_none(void)
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_test_write_snapshot(new, 0);
     CU_ASSERT_EQUAL(lmc_test_convert(new, NULL, archive, 1, &diag), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, &file, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive, NULL, &file, &diag), LMC_OK);
     CU_ASSERT_FALSE(lmc_st_base_info(file, &base));
     const lmc_st_file *next = file;
     CU_ASSERT_EQUAL(lmc_st_open_base(file, &next, &diag), LMC_OK);

@@ -2,6 +2,7 @@
  * test_st_base_chain.c - where a base is looked for, chains of archives, and bases that are missing, wrong, damaged
  * or lead back.
  */
+#include "lmc_st_experimental.h"
 #include "lmc_test_st_base.h"
 
 #include <errno.h>
@@ -60,7 +61,7 @@ static size_t chain_length(const char *path)
     lmc_st_file *file = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     size_t count = 0;
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, NULL, &file, NULL), LMC_OK);
     for (const lmc_st_file *at = file; at != NULL; count++)
         CU_ASSERT_EQUAL_FATAL(lmc_st_open_base(at, &at, &diag), LMC_OK);
     lmc_st_close(file);
@@ -312,7 +313,7 @@ static void test_set_base(void)
     make_chain(2, write_tiny);
     CU_ASSERT_EQUAL(rename(archive_name(0), lmc_test_path("away")), 0);
     (void)unlink(plain_name(0));
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_name(1), &file, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_name(1), NULL, &file, &diag), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, got, sizeof got, &diag), LMC_ERR_BASE);
     CU_ASSERT_EQUAL(lmc_st_open_base(file, &base, &diag), LMC_ERR_BASE);
     CU_ASSERT_EQUAL(lmc_st_set_base(file, lmc_test_path("away"), NULL, 0, &diag), LMC_OK);
@@ -350,6 +351,7 @@ static void test_directories(void)
     const lmc_test_kept a1 = lmc_test_keep("a1");
     const lmc_test_kept d0 = lmc_test_keep("d0");
     const char *const dirs[] = {a1.path, d0.path};
+    lmc_st_writer *writer = NULL;
     for (size_t i = 0; i < 6; i++)
         CU_ASSERT_EQUAL(mkdir(lmc_test_path(folders[i]), 0755), 0);
     for (unsigned i = 0; i < 3; i++) {
@@ -359,7 +361,9 @@ static void test_directories(void)
         snprintf(name, sizeof name, "d%u/sub/m.safetensors", i);
         write_tiny(lmc_test_path(name), i + 3);
         snprintf(name, sizeof name, "d%u/only%u.safetensors", i, i);
-        write_tiny(lmc_test_path(name), i);
+        writer = lmc_test_writer();
+        CU_ASSERT_EQUAL(lmc_test_add(writer, "w", LMC_DTYPE_U8, 3 + i, "only"), LMC_OK);
+        lmc_test_write_plain(writer, lmc_test_path(name));
     }
     options.base = d0.path;
     CU_ASSERT_EQUAL(lmc_st_convert(lmc_test_path("d1"), lmc_test_path("a1"), &options, NULL, &diag), LMC_OK);

@@ -2,6 +2,7 @@
  * test_st_base_search.c - several files that could be a base by name, size and header, in chains of them; outputs
  * that are files of a chain.
  */
+#include "lmc_st_experimental.h"
 #include "lmc_test_st_base.h"
 
 static void test_begin(void)
@@ -61,7 +62,7 @@ static lmc_st_file *open_in(const char *path, const char *first, const char *sec
 {
     const char *const dirs[] = {first, second};
     lmc_st_file *file = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(path, NULL, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_set_base(file, NULL, dirs, 2, NULL), LMC_OK);
     return file;
 }

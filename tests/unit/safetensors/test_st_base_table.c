@@ -2,6 +2,7 @@
  * test_st_base_table.c - the base list of an archive's table: round trips, and everything that is refused in it, in
  * memory and in archives.
  */
+#include "lmc_st_experimental.h"
 #include "lmc_test_st_base.h"
 
 #include "safetensors/archive/table.h"

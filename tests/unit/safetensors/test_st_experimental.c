@@ -1,6 +1,7 @@
 /*
  * test_st_experimental.c - the experimental calls of lmc_st.h: what they refuse, and what they leave after a failure.
  */
+#include "lmc_st_experimental.h"
 #include "lmc_test_st.h"
 
 #include <fcntl.h>
@@ -26,7 +27,7 @@ static void make_files(void)
 static lmc_st_file *open_file(const char *name)
 {
     lmc_st_file *file = NULL;
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(name), &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(name), NULL, &file, NULL), LMC_OK);
     return file;
 }
 

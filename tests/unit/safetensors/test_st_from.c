@@ -1,6 +1,7 @@
 /*
  * test_st_from.c - what reading from afar needs: where the bytes of a part stand, and bases that the caller opens.
  */
+#include "lmc_st_experimental.h"
 #include "lmc_test_st_base.h"
 
 #define HEAD_NBYTES 8192 /* of a frame that are read at once */
@@ -37,8 +38,13 @@ static lmc_st_file *open_memory(memory_file *memory, const char *name)
     lmc_st_file *file = NULL;
     *memory = (memory_file){0};
     memory->bytes = lmc_test_read(lmc_test_path(name), &memory->nbytes);
-    CU_ASSERT_EQUAL_FATAL(
-        lmc_st_open_from("memory://x", read_memory, memory, memory->nbytes, NULL, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open("memory://x",
+                                      &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options),
+                                                             .read = read_memory,
+                                                             .read_user = memory,
+                                                             .file_nbytes = memory->nbytes},
+                                      &file, NULL),
+                          LMC_OK);
     return file;
 }
 
@@ -65,7 +71,7 @@ static void check_part(lmc_st_file *file, memory_file *memory, uint64_t first, u
     uint64_t stored_nbytes = 0, begin = 0, end = 0;
     memory->is_limited = 0;
     CU_ASSERT_EQUAL(
-        lmc_st_range_place(file, 0, first, nbytes, &memory->begin, &stored_nbytes, &begin, &end, &diag),
+        lmc_st_range_place(file, 0, 0, first, nbytes, &memory->begin, &stored_nbytes, &begin, &end, &diag),
         LMC_OK);
     CU_ASSERT_TRUE(begin <= first && first + nbytes <= end && end <= sizeof weights);
     CU_ASSERT_TRUE(nbytes > sizeof weights / 2 || stored_nbytes < memory->nbytes / 2);
@@ -107,17 +113,17 @@ static void test_range_place_faults(void)
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     lmc_st_file *const file = open_memory(&memory, "archive");
     uint64_t at = 1, nbytes = 1, begin = 1, end = 1;
-    CU_ASSERT_EQUAL(lmc_st_range_place(file, 1, 0, 1, &at, &nbytes, &begin, &end, &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(lmc_st_range_place(file, 1, 0, 0, 1, &at, &nbytes, &begin, &end, &diag), LMC_ERR_ARG);
     CU_ASSERT_EQUAL(at + nbytes + begin + end, 0);
-    CU_ASSERT_EQUAL(lmc_st_range_place(file, 0, sizeof weights, 1, &at, &nbytes, &begin, &end, &diag),
+    CU_ASSERT_EQUAL(lmc_st_range_place(file, 0, 0, sizeof weights, 1, &at, &nbytes, &begin, &end, &diag),
                     LMC_ERR_ARG);
-    CU_ASSERT_EQUAL(lmc_st_range_place(file, 0, 5, UINT64_MAX, &at, &nbytes, &begin, &end, &diag),
+    CU_ASSERT_EQUAL(lmc_st_range_place(file, 0, 0, 5, UINT64_MAX, &at, &nbytes, &begin, &end, &diag),
                     LMC_ERR_ARG);
     CU_ASSERT_STRING_EQUAL(diag.tensor, "w");
-    CU_ASSERT_EQUAL(lmc_st_range_place(file, 0, 5, 0, &at, &nbytes, &begin, &end, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_range_place(file, 0, 0, 5, 0, &at, &nbytes, &begin, &end, &diag), LMC_OK);
     CU_ASSERT_TRUE(nbytes == 0 && begin == 5 && end == 5);
     memory.is_limited = 1;
-    CU_ASSERT_EQUAL(lmc_st_range_place(file, 0, 0, 1, &at, &nbytes, &begin, &end, NULL), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(lmc_st_range_place(file, 0, 0, 0, 1, &at, &nbytes, &begin, &end, NULL), LMC_ERR_IO);
     CU_ASSERT_EQUAL(at + nbytes + begin + end, 0);
     lmc_st_close(file);
     free(memory.bytes);
@@ -153,7 +159,7 @@ static void expect_step(const lmc_st_file *file, unsigned step)
     static unsigned char got[4 * LMC_TEST_VALUE_COUNT], expected[sizeof got];
     lmc_st_file *plain = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(step_name(step, "")), &plain, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(step_name(step, "")), NULL, &plain, NULL), LMC_OK);
     for (uint64_t i = 0; i < lmc_st_tensor_count(plain); i++) {
         lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
         CU_ASSERT_EQUAL(lmc_st_tensor_info(plain, i, &tensor), LMC_OK);
@@ -214,7 +220,7 @@ static void test_use_base_refused(void)
     CU_ASSERT_EQUAL(lmc_st_use_base(again, files[0], &diag), LMC_OK);
     static unsigned char got[4 * LMC_TEST_VALUE_COUNT];
     uint64_t index = 0;
-    CU_ASSERT_TRUE(lmc_st_find(again, "w", 1, &index));
+    CU_ASSERT_TRUE(lmc_st_find_tensor_sized(again, "w", 1, &index));
     CU_ASSERT_EQUAL(lmc_st_read(again, NULL, index, got, sizeof got, &diag), LMC_ERR_BASE);
     lmc_st_close(again);
     free(same.bytes);

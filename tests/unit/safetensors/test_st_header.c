@@ -1,6 +1,6 @@
 /*
  * test_st_header.c - reading headers into tables: order, names, sizes, places of faults. What is accepted
- * and what is refused is tested at length by tests/cli/header_corpus.py.
+ * and what is refused is tested at length by test_st_header_corpus.c.
  */
 #include "lmc_test.h"
 
@@ -17,7 +17,7 @@ static lmc_status parse(st_header *header, const char *text, size_t nbytes, uint
     CU_ASSERT_PTR_NOT_NULL_FATAL(copy);
     memcpy(copy, text, nbytes);
     st_diag_init(diag, "test");
-    const st_header_text source = {copy, nbytes, 8, data_nbytes, 0};
+    const st_header_text source = {copy, nbytes, 8, data_nbytes, 0, 0};
     return st_header_parse(header, &st_memory_default, &source, diag);
 }
 
@@ -115,7 +115,7 @@ static void test_archive_header(void)
         CU_ASSERT_EQUAL(st_archive_header_write(&parts, sizes[i], bytes, nbytes, &diag), LMC_OK);
         CU_ASSERT_EQUAL(st_load_u64(bytes), nbytes - 8);
         memmove(bytes, bytes + 8, nbytes - 8);
-        const st_header_text source = {bytes, nbytes - 8, 8, 100 + sizes[i][0] + sizes[i][1], 0};
+        const st_header_text source = {bytes, nbytes - 8, 8, 100 + sizes[i][0] + sizes[i][1], 0, 0};
         CU_ASSERT_EQUAL(st_header_parse(&parsed, &st_memory_default, &source, &diag), LMC_OK);
         CU_ASSERT_EQUAL(parsed.tensor_count, 3);
         st_header_free(&parsed);

@@ -4,8 +4,8 @@
  */
 #include "lmc_test_st.h"
 
-#include "safetensors/header/index.h"
 #include "safetensors/header/json.h"
+#include "safetensors/header/shard_index.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  */
 #include "lmc_test.h"
 
-#include "safetensors/common/text.h"
+#include "safetensors/common/st_text.h"
 #include "safetensors/header/json.h"
 
 static st_json json_of(const char *text)

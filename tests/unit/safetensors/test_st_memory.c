@@ -342,7 +342,7 @@ static void open_counted(const char *what, const char *path, uint64_t header_nby
     lmc_st_file *file = NULL;
     const size_t before = live_nbytes;
     peak_nbytes = before;
-    CU_ASSERT_EQUAL(lmc_st_open(path, &file, NULL), expected);
+    CU_ASSERT_EQUAL(lmc_st_open(path, NULL, &file, NULL), expected);
     expect_peak(what, before, header_nbytes);
     lmc_st_close(file);
     CU_ASSERT_EQUAL(live_nbytes, before);

@@ -64,7 +64,8 @@ static int find(const void *bytes, size_t nbytes, const char *root, st_storages 
 
 static void check_path(const st_storages *storages, size_t index, const char *path)
 {
-    const st_string found = st_storage_path(storages, &storages->list[index]);
+    const st_storage *const storage = &storages->list[index];
+    const st_string found = st_storages_path(storages, storage->path_at, storage->path_nbytes);
     CU_ASSERT_TRUE(st_string_equals(found, (st_string){path, strlen(path)}));
 }
 
@@ -79,8 +80,25 @@ static void check_tensor(const st_storages *storages, size_t index, const char *
 static int has_dims(const st_storages *storages, size_t index, size_t rank, const uint64_t *dims)
 {
     const st_storage *const storage = &storages->list[index];
-    return storage->has_shape && storage->rank == rank &&
-           memcmp(st_storage_dims(storages, storage), dims, rank * sizeof *dims) == 0;
+    if (storage->covering == 0)
+        return 0;
+    const st_storage_view *const view = st_storages_view(storages, storage->covering - 1);
+    return view->rank == rank && memcmp(st_storages_dims(storages, view), dims, rank * sizeof *dims) == 0;
+}
+
+/* The view number `at` of a storage has this path and offset, and `numbers` are its dimensions and strides. */
+static void check_view(const st_storages *storages, size_t index, unsigned at, const char *path,
+                       uint64_t offset, size_t rank, const uint64_t *numbers)
+{
+    uint32_t next = storages->list[index].first;
+    for (; at > 0 && next > 0; at--)
+        next = st_storages_view(storages, next - 1)->next;
+    CU_ASSERT_TRUE_FATAL(next > 0);
+    const st_storage_view *const view = st_storages_view(storages, next - 1);
+    const st_string found = st_storages_path(storages, view->path_at, view->path_nbytes);
+    CU_ASSERT_TRUE(st_string_equals(found, (st_string){path, strlen(path)}));
+    CU_ASSERT(!view->note && view->offset == offset && view->rank == rank);
+    CU_ASSERT_EQUAL(memcmp(st_storages_dims(storages, view), numbers, 2 * rank * sizeof *numbers), 0);
 }
 
 /* A tensor of 2 x 3 floats on storage `key`, in C order. */
@@ -128,7 +146,25 @@ static void test_views(void)
     check_tensor(&storages, 0, "1", LMC_DTYPE_F32);
     CU_ASSERT_TRUE(has_dims(&storages, 0, 2, (const uint64_t[]){2, 3}));
     check_tensor(&storages, 1, "2", LMC_DTYPE_F32);
-    CU_ASSERT_FALSE(storages.list[1].has_shape);
+    CU_ASSERT_EQUAL(storages.list[1].covering, 0);
+    check_view(&storages, 0, 0, "0", 0, 2, (const uint64_t[]){3, 2, 1, 3});
+    check_view(&storages, 0, 1, "1", 0, 2, (const uint64_t[]){2, 3, 3, 1});
+    check_view(&storages, 1, 0, "2", 1, 2, (const uint64_t[]){2, 2, 2, 1});
+    st_storages_free(&storages);
+}
+
+/* One tensor under several names, also as a parameter, and in a list that has two. */
+static void test_names(void)
+{
+    st_storages storages;
+    FIND(PROTO "}(" TEXT("\1", "a")
+             TENSOR("0") "q\0" TEXT("\1", "b") "h\0" TEXT("\1", "c") "]h\0aq\1" TEXT("\1", "d") "h\1" TEXT(
+                 "\1", "e") "ctorch._utils\n_rebuild_parameter\n(h\0\x88NtRq\2" TEXT("\1", "f") "h\2u.",
+         &storages);
+    const char *const paths[] = {"a", "b", "c.0", "d.0", "e", "f"};
+    for (unsigned i = 0; i < 6; i++)
+        check_view(&storages, 0, i, paths[i], 0, 2, (const uint64_t[]){2, 3, 3, 1});
+    CU_ASSERT_EQUAL(storages.view_count, 6);
     st_storages_free(&storages);
 }
 
@@ -295,11 +331,10 @@ static void test_long_paths(void)
 int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {
-        LMC_TEST(test_state_dict),      LMC_TEST(test_paths),
-        LMC_TEST(test_views),           LMC_TEST(test_dtypes),
-        LMC_TEST(test_wrapped_tensors), LMC_TEST(test_refused),
-        LMC_TEST(test_cut_anywhere),    LMC_TEST(test_changed_anywhere),
-        LMC_TEST(test_bombs),           LMC_TEST(test_long_paths),
+        LMC_TEST(test_state_dict), LMC_TEST(test_paths),        LMC_TEST(test_views),
+        LMC_TEST(test_names),      LMC_TEST(test_dtypes),       LMC_TEST(test_wrapped_tensors),
+        LMC_TEST(test_refused),    LMC_TEST(test_cut_anywhere), LMC_TEST(test_changed_anywhere),
+        LMC_TEST(test_bombs),      LMC_TEST(test_long_paths),
     };
     return LMC_TEST_MAIN("st_pickle", tests, argc, argv);
 }

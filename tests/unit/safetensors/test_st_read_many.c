@@ -1,6 +1,7 @@
 /*
  * test_st_read_many.c - tensors that are read at once, files that a function gives, and the places of tensors.
  */
+#include "lmc_st_experimental.h"
 #include "lmc_test_st.h"
 
 #define TENSOR_COUNT 300
@@ -43,7 +44,7 @@ static uint64_t index_of(const lmc_st_file *file, size_t i)
     uint64_t index = 0;
     const int length =
         i == TENSOR_COUNT ? snprintf(name, sizeof name, "large") : snprintf(name, sizeof name, "t%03zu", i);
-    CU_ASSERT_TRUE(lmc_st_find(file, name, (size_t)length, &index));
+    CU_ASSERT_TRUE(lmc_st_find_tensor_sized(file, name, (size_t)length, &index));
     return index;
 }
 
@@ -96,7 +97,7 @@ static void test_read_many(void)
     static const char *const names[] = {"plain", "archive"};
     for (size_t i = 0; i < 2; i++) {
         lmc_st_file *file = NULL;
-        CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), &file, NULL), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), NULL, &file, NULL), LMC_OK);
         for (unsigned threads = 1; threads <= 4; threads++)
             check_read(file, threads);
         lmc_st_close(file);
@@ -112,7 +113,7 @@ static void test_cancelled(void)
     lmc_st_options options;
     lmc_st_options_init(&options);
     options.cancel = &cancel;
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), NULL, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_read_many(file, &index, &dst, 1, &options, NULL), LMC_ERR_CANCELLED);
     lmc_st_close(file);
 }
@@ -124,7 +125,7 @@ static void test_damaged(void)
     void *dst = got;
     lmc_st_file *file = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), NULL, &file, NULL), LMC_OK);
     const uint64_t index = index_of(file, TENSOR_COUNT);
     CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
     lmc_test_flip(lmc_test_path("archive"), (size_t)(place + nbytes / 2), 4);
@@ -160,14 +161,24 @@ static void test_open_from(void)
         lmc_st_diag diag = LMC_INIT(lmc_st_diag);
         lmc_st_file *file = NULL;
         memory.bytes = lmc_test_read(lmc_test_path(names[i]), &memory.nbytes);
-        CU_ASSERT_EQUAL_FATAL(
-            lmc_st_open_from("s3://b/x", read_memory, &memory, memory.nbytes, NULL, &file, &diag), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open("s3://b/x",
+                                          &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options),
+                                                                 .read = read_memory,
+                                                                 .read_user = &memory,
+                                                                 .file_nbytes = memory.nbytes},
+                                          &file, &diag),
+                              LMC_OK);
         CU_ASSERT_STRING_EQUAL(lmc_st_path(file), "s3://b/x");
         CU_ASSERT_EQUAL(lmc_st_is_archive(file), (int)i);
         check_read(file, 3);
         lmc_st_close(file);
         memory.fails_at = 3;
-        CU_ASSERT_EQUAL(lmc_st_open_from("x", read_memory, &memory, memory.nbytes, NULL, &file, &diag),
+        CU_ASSERT_EQUAL(lmc_st_open("x",
+                                    &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options),
+                                                           .read = read_memory,
+                                                           .read_user = &memory,
+                                                           .file_nbytes = memory.nbytes},
+                                    &file, &diag),
                         LMC_ERR_IO);
         CU_ASSERT_PTR_NULL(file);
         CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "read function"));
@@ -185,7 +196,12 @@ static void test_read_between(void)
     memory_file memory = {.fails_at = UINT64_MAX};
     lmc_st_file *file = NULL;
     memory.bytes = lmc_test_read(lmc_test_path("archive"), &memory.nbytes);
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open_from("x", read_memory, &memory, memory.nbytes, NULL, &file, NULL),
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open("x",
+                                      &(lmc_st_open_options){.struct_size = sizeof(lmc_st_open_options),
+                                                             .read = read_memory,
+                                                             .read_user = &memory,
+                                                             .file_nbytes = memory.nbytes},
+                                      &file, NULL),
                           LMC_OK);
     for (size_t i = 0; i < 2; i++) {
         indices[i] = index_of(file, numbers[i]);
@@ -211,7 +227,7 @@ static void test_places(void)
         size_t plain_nbytes = 0;
         lmc_st_file *file = NULL;
         unsigned char *const plain = lmc_test_read(lmc_test_path("plain"), &plain_nbytes);
-        CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), &file, NULL), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), NULL, &file, NULL), LMC_OK);
         const uint64_t index = index_of(file, TENSOR_COUNT);
         CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
         CU_ASSERT_EQUAL(lmc_st_tensor_origin(file, index, &origin), LMC_OK);
@@ -234,7 +250,7 @@ static void test_stored(void)
         lmc_st_file *file = NULL;
         unsigned char *const bytes = lmc_test_read(lmc_test_path(names[i]), &file_nbytes);
         unsigned char *const got = malloc(file_nbytes);
-        CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), &file, NULL), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path(names[i]), NULL, &file, NULL), LMC_OK);
         for (uint64_t index = 0; index <= TENSOR_COUNT; index++) {
             uint64_t place = 0, nbytes = 0;
             CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
@@ -255,7 +271,7 @@ static void test_wrong_stored(void)
     uint64_t place = 0, nbytes = 0;
     lmc_st_file *file = NULL;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(lmc_test_path("archive"), NULL, &file, NULL), LMC_OK);
     const uint64_t index = index_of(file, TENSOR_COUNT);
     CU_ASSERT_EQUAL(lmc_st_tensor_place(file, index, &place, &nbytes), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_read_stored(file, index, 1, (size_t)nbytes, got, &diag), LMC_ERR_ARG);

@@ -49,13 +49,13 @@ static void test_sound(void)
     CU_ASSERT_EQUAL(lmc_st_verify(archive_path, NULL, NULL, NULL), LMC_OK);
     for (unsigned threads = 1; threads < 4; threads++)
         CU_ASSERT_EQUAL(restore_with(threads), LMC_OK);
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, NULL, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, dst, sizeof dst, NULL), LMC_OK);
     CU_ASSERT_EQUAL(memcmp(dst, content, sizeof dst), 0);
     CU_ASSERT_EQUAL(lmc_st_read_range(file, NULL, 0, 1234567, 70001, dst, NULL), LMC_OK);
     CU_ASSERT_EQUAL(memcmp(dst, content + 1234567, 70001), 0);
     lmc_st_close(file);
-    CU_ASSERT_EQUAL(lmc_st_open(back_path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_open(back_path, NULL, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_read(file, NULL, 0, dst, sizeof dst, NULL), LMC_OK);
     CU_ASSERT_EQUAL(memcmp(dst, content, sizeof dst), 0);
     lmc_st_close(file);
@@ -86,7 +86,7 @@ static void test_damaged(void)
             CU_ASSERT_EQUAL(restore_with(threads), LMC_ERR_CHECKSUM);
             CU_ASSERT_EQUAL(access(back_path, F_OK), -1);
         }
-        CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
+        CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, NULL, &file, NULL), LMC_OK);
         CU_ASSERT_EQUAL(lmc_st_read_range(file, NULL, 0, 3000000, sizeof dst, dst, NULL), LMC_ERR_CHECKSUM);
         lmc_st_close(file);
         flip_byte(frame_offset + 32 + places[i]);
@@ -117,7 +117,7 @@ static void test_reader(void)
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     uint64_t state = 7;
     uint64_t wanted_nbytes = 0;
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, NULL, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
     const unsigned long long before = bytes_read();
     CU_ASSERT_EQUAL_FATAL(st_reader_open(&reader, file, ctx, 0, &diag), LMC_OK);
@@ -155,7 +155,7 @@ static void test_reader_of_a_changing_file(void)
     lmc_ctx *ctx = NULL;
     st_reader reader;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, NULL, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(lmc_ctx_create(NULL, &ctx), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(st_reader_open(&reader, file, ctx, 0, &diag), LMC_OK);
     CU_ASSERT_EQUAL(st_reader_read(&reader, 0, sizeof dst, dst, &diag), LMC_OK);

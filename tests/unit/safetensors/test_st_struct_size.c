@@ -2,6 +2,7 @@
  * test_st_struct_size.c - results and diagnostics of programs that were built with an older or a newer header. What an
  * older program knows is served. Nothing behind its struct is touched.
  */
+#include "lmc_st_experimental.h"
 #include "lmc_test_st_base.h"
 
 #include <stddef.h>
@@ -72,7 +73,7 @@ static lmc_status call_with(unsigned call, lmc_st_diag *diag)
     lmc_st_file *file = NULL;
     const lmc_st_file *base = NULL;
     lmc_st_mode mode;
-    lmc_status status = call < 5 ? lmc_st_open(archive_path, &file, NULL) : LMC_OK;
+    lmc_status status = call < 5 ? lmc_st_open(archive_path, NULL, &file, NULL) : LMC_OK;
     CU_ASSERT_EQUAL_FATAL(status, LMC_OK);
     switch (call) {
     case 0: status = lmc_st_tensor_mode(file, 1000, &mode, diag); break;
@@ -80,7 +81,7 @@ static lmc_status call_with(unsigned call, lmc_st_diag *diag)
     case 2: status = lmc_st_read(file, NULL, 0, &byte, 0, diag); break;
     case 3: status = lmc_st_set_base(file, old_path, NULL, 0, diag); break;
     case 4: status = lmc_st_open_base(file, &base, diag); break;
-    case 5: status = lmc_st_open(out_path, &file, diag); break;
+    case 5: status = lmc_st_open(out_path, NULL, &file, diag); break;
     case 6: status = lmc_st_verify(out_path, NULL, NULL, diag); break;
     case 7: status = lmc_st_compare(archive_path, old_path, NULL, diag); break;
     default: status = lmc_st_convert(new_path, archive_path, NULL, NULL, diag); break;
@@ -115,7 +116,7 @@ static void test_tensors_and_bases(void)
     lmc_st_file *file = NULL;
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor), given_tensor;
     lmc_st_base base = LMC_INIT(lmc_st_base), given_base;
-    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(archive_path, NULL, &file, NULL), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_tensor_info(file, 0, &tensor), LMC_OK);
     CU_ASSERT_EQUAL(lmc_st_base_info(file, &base), 1);
     const size_t tensor_ends[] = {sizeof(size_t), offsetof(lmc_st_tensor, shape), sizeof tensor};

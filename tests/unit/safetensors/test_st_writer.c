@@ -43,7 +43,7 @@ static void write_both(const lmc_st_writer *writer, const char *name)
 static lmc_st_file *open_and_unlink(const char *name)
 {
     lmc_st_file *file = NULL;
-    CU_ASSERT_EQUAL(lmc_st_open(lmc_test_path(name), &file, NULL), LMC_OK);
+    CU_ASSERT_EQUAL(lmc_st_open(lmc_test_path(name), NULL, &file, NULL), LMC_OK);
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     CU_ASSERT_EQUAL(unlink(lmc_test_path(name)), 0);
     return file;
@@ -56,7 +56,7 @@ static void expect_tensor(const lmc_st_file *file, const char *name, size_t name
     lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
     uint64_t index = UINT64_MAX;
     unsigned char *const read = malloc(nbytes + 1);
-    CU_ASSERT_TRUE_FATAL(lmc_st_find(file, name, name_nbytes, &index));
+    CU_ASSERT_TRUE_FATAL(lmc_st_find_tensor_sized(file, name, name_nbytes, &index));
     CU_ASSERT_EQUAL(lmc_st_tensor_info(file, index, &tensor), LMC_OK);
     CU_ASSERT_EQUAL(tensor.name_nbytes, name_nbytes);
     CU_ASSERT_EQUAL(memcmp(tensor.name, name, name_nbytes), 0);

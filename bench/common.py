@@ -1,0 +1,96 @@
+"""common.py - what the Python programs of bench/ share: command lines, reports, a command and what it took, models."""
+
+import argparse
+import json
+import os
+import struct
+import subprocess
+import tempfile
+import time
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+# ---- command lines and reports -------------------------------------------------------------------
+
+def command_line(text, rounds, *operands):
+    """A parser with --rounds (the fastest counts), --json and these operands; `build` is the folder of a build."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in operands:
+        parser.add_argument(name, type=os.path.abspath if name == "build" else None)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--json", metavar="FILE")
+    return parser
+
+
+def circumstances(build=None):
+    """Where and when: the head of every report, with the version of the build."""
+    head = {"machine": machine_name(), "core_count": len(os.sched_getaffinity(0)), "date": time.strftime("%Y-%m-%d")}
+    if build:
+        told = subprocess.run([os.path.join(build, "tool", "lmc-st"), "--version"], stdout=subprocess.PIPE, check=True,
+                              text=True).stdout
+        head["lmc_version"] = told.split()[-1]
+    return head
+
+
+def write_report(path, report):
+    """Writes the file of --json, if one is wanted; its folder is made."""
+    if path:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+            file.write("\n")
+
+
+def machine_name():
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return "unknown CPU"
+
+
+def size_text(nbytes):
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if nbytes >= unit:
+            return f"{nbytes / unit:g} {name}"
+    return f"{nbytes} B"
+
+
+# ---- commands ------------------------------------------------------------------------------------
+
+def run(build, command):
+    """Returns seconds, CPU seconds and peak resident bytes of one command; ends the program if it fails."""
+    with tempfile.NamedTemporaryFile("r", encoding="ascii") as result:
+        runner = os.path.join(build, "bench", "lmc-bench-run")
+        status = subprocess.run([runner, result.name, *command], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, check=False).returncode
+        if status != 0:
+            raise SystemExit(f"exit status {status}: {' '.join(command)}")
+        seconds, cpu, peak = result.read().split()
+    return float(seconds), float(cpu), int(peak)
+
+
+# ---- models --------------------------------------------------------------------------------------
+
+def make_model(build, path, nbytes, count, *options):
+    """Writes a safetensors file of `count` tensors of bf16, `nbytes` together; options: "zeros"."""
+    run(build, [os.path.join(build, "bench", "lmc-bench-model"), path, str(nbytes), str(count), *options])
+
+
+def read_tensors(path):
+    """Yields name, dtype, shape, content of a safetensors file."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = file.read()
+    header.pop("__metadata__", None)
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        yield name, entry["dtype"], entry["shape"], data[begin:end]
+
+
+def rotated(shape, content, count):
+    """The content with `count` rows moved from its start to its end."""
+    rows = shape[0] if shape else 1
+    cut = count % rows * (len(content) // rows) if rows else 0
+    return content[cut:] + content[:cut]

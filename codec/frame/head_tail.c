@@ -1,0 +1,278 @@
+/* head_tail.c - writes, reads and verifies heads and tails, completes the lmc_info that follows from a head, and hashes
+ * the hashes of a frame's blocks. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "codec/frame/head_tail.h"
+
+#include "codec/common/abi.h"
+#include "codec/common/dtype.h"
+#include "codec/delta/delta.h"
+
+/* ---- head ---- */
+
+void lmc_info_complete(lmc_info *info, size_t section_nbytes)
+{
+    info->version = LMC_FMT_VERSION;
+    info->element_nbytes = lmc_dtype_element_nbytes(info->dtype);
+    info->block_nbytes = (size_t)info->element_nbytes << info->block_log2;
+    if (info->mode == LMC_FRAME_SHORT) {
+        info->block_log2 = 0;
+        info->row_nbytes = 0;
+        info->block_nbytes = LMC_FMT_SHORT_CONTENT_MAX;
+    }
+    info->block_count = lmc_div_ceil(info->content_nbytes, info->block_nbytes);
+    switch (info->mode) {
+    case LMC_FRAME_SHORT:
+        info->head_nbytes = LMC_FMT_SHORT_HEAD_NBYTES;
+        info->tail_nbytes = 2 * LMC_FMT_HASH_NBYTES;
+        break;
+    case LMC_FRAME_STORED:
+        info->head_nbytes = LMC_FMT_HEAD_NBYTES;
+        info->tail_nbytes = 2 * LMC_FMT_HASH_NBYTES;
+        break;
+    case LMC_FRAME_CODED:
+    case LMC_FRAME_DELTA:
+        info->head_nbytes = LMC_FMT_HEAD_NBYTES + section_nbytes;
+        info->tail_nbytes = info->block_count * lmc_entry_nbytes(info) + LMC_FMT_HASH_NBYTES;
+        break;
+    }
+    const int has_base = info->mode == LMC_FRAME_DELTA;
+    const unsigned scale = has_base ? lmc_base_scale(info->base_form) : 0;
+    info->base_form = has_base ? info->base_form : LMC_BASE_PLAIN;
+    info->base_nbytes = info->content_nbytes * scale;
+    info->base_block_nbytes = info->block_nbytes * scale;
+    info->frame_nbytes_min = info->head_nbytes + info->tail_nbytes +
+                             (lmc_is_coded(info) ? info->block_count : info->content_nbytes);
+}
+
+_Static_assert((LMC_FMT_INDEX_ENTRY_NBYTES + UINT64_C(1)) * LMC_EXPANSION_MAX >=
+                   UINT64_C(8) << LMC_FMT_BLOCK_LOG2_MAX,
+               "a block of the largest elements, and the least that stands for it");
+
+/* Where the features stand. */
+#define FEATURES_OFFSET 8
+
+uint32_t lmc_head_features(const lmc_info *info, const uint8_t *head)
+{
+    return info->mode == LMC_FRAME_SHORT ? 0 : lmc_load32(head + FEATURES_OFFSET);
+}
+
+void lmc_head_write(const lmc_info *info, uint32_t features, uint8_t *dst)
+{
+    lmc_writer w = {dst, dst + info->head_nbytes - lmc_section_nbytes(info)};
+    lmc_write_n(&w, LMC_FMT_MAGIC, 4);
+    lmc_write_n(&w, LMC_FMT_VERSION, 1);
+    lmc_write_n(&w, info->dtype, 1);
+    lmc_write_n(&w, info->mode, 1);
+    if (info->mode == LMC_FRAME_SHORT) {
+        lmc_write_n(&w, info->content_nbytes, 1);
+        return;
+    }
+    lmc_write_n(&w, info->block_log2, 1);
+    lmc_write_n(&w, features, 4);
+    lmc_write_n(&w, lmc_section_nbytes(info), 4);
+    lmc_write_n(&w, info->content_nbytes, 8);
+    lmc_write_n(&w, info->row_nbytes, 4);
+    lmc_write_n(&w, info->element_nbytes, 1);
+    lmc_write_n(&w, LMC_FMT_BYTE_ORDER_LITTLE, 1);
+    lmc_write_n(&w, info->base_form, 1);
+    lmc_write_n(&w, 0, 1); /* reserved */
+}
+
+/* Checks the fields that are reserved, or follow from others. */
+static lmc_status check_fields(lmc_info *info, uint64_t features, uint64_t section_nbytes,
+                               unsigned element_nbytes, unsigned byte_order, unsigned base_form,
+                               uint64_t reserved, lmc_diag *diag)
+{
+    const int has_offsets = (features & LMC_FMT_FEATURE_OFFSETS) != 0;
+    if ((features & ~(uint64_t)LMC_FMT_FEATURES_KNOWN) != 0)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, FEATURES_OFFSET, "frame: required feature bit %u",
+                        lmc_lowest_bit(features & ~(uint64_t)LMC_FMT_FEATURES_KNOWN));
+    if (byte_order != LMC_FMT_BYTE_ORDER_LITTLE)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 29, "frame: element byte order %u", byte_order);
+    if (reserved != 0)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 31, "frame: a reserved byte is set");
+    if (element_nbytes != lmc_dtype_element_nbytes(info->dtype))
+        return lmc_corrupt(diag, 28, "frame: %u-byte elements of dtype %s", element_nbytes,
+                           lmc_dtype_name(info->dtype));
+    if (info->block_log2 < LMC_FMT_BLOCK_LOG2_MIN || info->block_log2 > LMC_FMT_BLOCK_LOG2_MAX)
+        return lmc_corrupt(diag, 7, "frame: blocks of 2^%u values", info->block_log2);
+    if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX)
+        return lmc_corrupt(diag, 16, "frame: content of 2^63 bytes or more");
+    if (base_form > (info->mode == LMC_FRAME_DELTA ? LMC_FMT_BASE_BF16_OF_F32 : LMC_FMT_BASE_PLAIN))
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 30, "frame: base form %u", base_form);
+    info->base_form = (lmc_base_form)base_form;
+    if (base_form == LMC_FMT_BASE_BF16_OF_F32) {
+        if (info->dtype != LMC_DTYPE_BF16 || info->content_nbytes % 2 != 0)
+            return lmc_corrupt(diag, 30, "frame: not BF16, but its base is to be rounded to that");
+        if (info->content_nbytes > LMC_FMT_CONTENT_NBYTES_MAX / 2)
+            return lmc_corrupt(diag, 16, "frame: a base of 2^63 bytes or more");
+    }
+    if (has_offsets && info->mode != LMC_FRAME_CODED)
+        return lmc_corrupt(diag, FEATURES_OFFSET, "frame: offsets, but no elements that are coded");
+    if (section_nbytes > (has_offsets ? LMC_FMT_OFFSETS_PLAN_NBYTES_MAX : LMC_FMT_PLAN_NBYTES_MAX) ||
+        (section_nbytes != 0) != lmc_is_coded(info))
+        return lmc_corrupt(diag, 12, "frame: a plan of %llu bytes", (unsigned long long)section_nbytes);
+    if (lmc_is_coded(info) && info->content_nbytes == 0)
+        return lmc_corrupt(diag, 16, "frame: coded, but without content");
+    return LMC_OK;
+}
+
+lmc_status lmc_head_read(const uint8_t *src, size_t nbytes, lmc_info *info, lmc_diag *diag)
+{
+    lmc_reader r = {src, src ? src + nbytes : NULL, 0}; /* NULL: 0 bytes */
+    memset(info, 0, sizeof *info);
+    const uint64_t magic = lmc_read_n(&r, 4);
+    if (r.failed)
+        return lmc_fail(diag, LMC_ERR_TRUNCATED, 0, "frame: shorter than its magic number");
+    if (magic != LMC_FMT_MAGIC)
+        return lmc_corrupt(diag, 0, "frame: no LMC magic number");
+    info->version = (unsigned)lmc_read_n(&r, 1);
+    const unsigned dtype = (unsigned)lmc_read_n(&r, 1);
+    const unsigned mode = (unsigned)lmc_read_n(&r, 1);
+    const unsigned last = (unsigned)lmc_read_n(&r, 1); /* its meaning depends on the mode */
+    if (r.failed)
+        return lmc_fail(diag, LMC_ERR_TRUNCATED, 4, "frame: shorter than its head");
+    if (info->version == 0)
+        return lmc_corrupt(diag, 4, "frame: version 0");
+    if (info->version != LMC_FMT_VERSION)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 4, "frame: format version %u", info->version);
+    if (dtype >= LMC_DTYPE_COUNT)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 5, "frame: dtype %u", dtype);
+    if (mode > LMC_FMT_MODE_DELTA)
+        return lmc_fail(diag, LMC_ERR_UNSUPPORTED, 6, "frame: mode %u", mode);
+    info->dtype = (lmc_dtype)dtype;
+    info->mode = (lmc_frame_mode)mode;
+    if (info->mode == LMC_FRAME_SHORT) {
+        info->content_nbytes = last;
+        lmc_info_complete(info, 0);
+        return LMC_OK;
+    }
+    info->block_log2 = last;
+    const uint64_t features = lmc_read_n(&r, 4);
+    const uint64_t section_nbytes = lmc_read_n(&r, 4);
+    info->content_nbytes = lmc_read_n(&r, 8);
+    info->row_nbytes = (uint32_t)lmc_read_n(&r, 4);
+    const unsigned element_nbytes = (unsigned)lmc_read_n(&r, 1);
+    const unsigned byte_order = (unsigned)lmc_read_n(&r, 1);
+    const unsigned base_form = (unsigned)lmc_read_n(&r, 1);
+    const uint64_t reserved = lmc_read_n(&r, 1);
+    if (r.failed)
+        return lmc_fail(diag, LMC_ERR_TRUNCATED, 8, "frame: shorter than its head");
+    LMC_TRY(
+        check_fields(info, features, section_nbytes, element_nbytes, byte_order, base_form, reserved, diag));
+    lmc_info_complete(info, (size_t)section_nbytes);
+    return LMC_OK;
+}
+
+lmc_status lmc_info_give(lmc_info *given, const lmc_info *info)
+{
+    if (!lmc_struct_is_known(given, sizeof *info))
+        return LMC_ERR_ARG;
+    lmc_struct_copy(given, info, lmc_struct_size(given));
+    return LMC_OK;
+}
+
+lmc_status lmc_frame_read_info(const void *frame, size_t nbytes, lmc_info *info, lmc_diag *diag)
+{
+    lmc_diag cause = {.status = LMC_OK};
+    lmc_info found = {.version = 0};
+    lmc_status status = LMC_OK;
+    if (diag && !lmc_struct_is_known(diag, sizeof *diag))
+        return LMC_ERR_ARG;
+    if (!info || (!frame && nbytes > 0))
+        status = lmc_fail(&cause, LMC_ERR_ARG, 0, "a required pointer is NULL");
+    else if (!lmc_struct_is_known(info, sizeof *info))
+        status = lmc_fail(&cause, LMC_ERR_ARG, 0, "the info is not initialised, or of a newer version");
+    else
+        status = lmc_head_read(frame, nbytes, &found, &cause);
+    if (status != LMC_OK)
+        memset(&found, 0, sizeof found);
+    if (info && lmc_struct_is_known(info, sizeof *info))
+        lmc_struct_copy(info, &found, lmc_struct_size(info));
+    if (diag)
+        lmc_struct_copy(diag, &cause, lmc_struct_size(diag));
+    return status;
+}
+
+/* ---- tail ---- */
+
+/* Hashes hashes of blocks, of their base or of their content. There may be any number of blocks, so this is done in
+ * pieces. */
+static uint64_t hash_entries(const lmc_block_entry *entries, uint64_t entry_count, int of_base)
+{
+    uint64_t hashes[256]; /* hashed as bytes: hosts are little-endian (common.h) */
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    for (uint64_t i = 0; i < entry_count; i += LMC_COUNT(hashes)) {
+        const size_t n = (size_t)lmc_min_u64(LMC_COUNT(hashes), entry_count - i);
+        for (size_t k = 0; k < n; k++)
+            hashes[k] = of_base ? entries[i + k].base_hash : entries[i + k].content_hash;
+        XXH3_64bits_update(&state, hashes, n * sizeof hashes[0]);
+    }
+    return XXH3_64bits_digest(&state);
+}
+
+uint64_t lmc_content_hash(const lmc_block_entry *entries, uint64_t entry_count)
+{
+    return hash_entries(entries, entry_count, 0);
+}
+
+uint64_t lmc_base_hash(const lmc_block_entry *entries, uint64_t entry_count)
+{
+    return hash_entries(entries, entry_count, 1);
+}
+
+uint64_t lmc_tail_hash(const lmc_kernels *kernels, const lmc_info *info, const uint8_t *head,
+                       const uint8_t *tail)
+{
+    return kernels->hash(tail, (size_t)lmc_tail_body_nbytes(info), kernels->hash(head, info->head_nbytes, 0));
+}
+
+void lmc_tail_write(const lmc_info *info, const uint8_t *head, const lmc_block_entry *entries,
+                    uint64_t entry_count, uint8_t *dst)
+{
+    uint8_t *entry = dst;
+    for (uint64_t i = 0; lmc_is_coded(info) && i < entry_count; i++) {
+        lmc_store32(entry, entries[i].stored_nbytes);
+        lmc_store64(entry + 4, entries[i].content_hash);
+        if (info->mode == LMC_FRAME_DELTA)
+            lmc_store64(entry + LMC_FMT_INDEX_ENTRY_NBYTES, entries[i].base_hash);
+        entry += lmc_entry_nbytes(info);
+    }
+    if (!lmc_is_coded(info))
+        lmc_store64(dst, lmc_content_hash(entries, entry_count));
+    lmc_store64(dst + lmc_tail_body_nbytes(info), lmc_tail_hash(lmc_kernels_get(), info, head, dst));
+}
+
+lmc_status lmc_tail_check(const lmc_info *info, const uint8_t *head, const uint8_t *tail, lmc_diag *diag)
+{
+    if (lmc_tail_hash(lmc_kernels_get(), info, head, tail) == lmc_load64(tail + lmc_tail_body_nbytes(info)))
+        return LMC_OK;
+    return lmc_fail(diag, LMC_ERR_CHECKSUM, 0, "frame: head and index do not match their checksum");
+}
+
+lmc_status lmc_index_read(const lmc_info *info, const uint8_t *tail, uint64_t frame_nbytes,
+                          lmc_block_entry *entries, uint64_t *offsets, lmc_diag *diag)
+{
+    const uint64_t tail_offset = frame_nbytes - info->tail_nbytes;
+    const size_t entry_nbytes = lmc_entry_nbytes(info);
+    uint64_t offset = info->head_nbytes;
+    for (uint64_t i = 0; i < info->block_count; i++) {
+        const uint8_t *const entry = tail + i * entry_nbytes;
+        const uint32_t stored_nbytes = lmc_load32(entry);
+        if (stored_nbytes == 0 || stored_nbytes > lmc_block_content_nbytes(info, i) + 1)
+            return lmc_corrupt(diag, tail_offset + i * entry_nbytes, "index: block %llu has %u bytes",
+                               (unsigned long long)i, stored_nbytes);
+        entries[i] = (lmc_block_entry){.stored_nbytes = stored_nbytes, .content_hash = lmc_load64(entry + 4)};
+        if (info->mode == LMC_FRAME_DELTA)
+            entries[i].base_hash = lmc_load64(entry + LMC_FMT_INDEX_ENTRY_NBYTES);
+        offsets[i] = offset;
+        offset += stored_nbytes;
+    }
+    offsets[info->block_count] = offset;
+    if (offset != tail_offset)
+        return lmc_corrupt(diag, tail_offset, "index: the blocks are not as long as the frame");
+    return LMC_OK;
+}

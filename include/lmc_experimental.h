@@ -1,0 +1,51 @@
+/*
+ * lmc_experimental.h - calls of liblmc that may change or go in any minor version. The conventions are those of lmc.h.
+ */
+#ifndef LMC_EXPERIMENTAL_H
+#define LMC_EXPERIMENTAL_H
+
+#include "lmc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Calls that encode or decode a whole frame, or a range of one, with this context end with LMC_ERR_CANCELLED soon after
+ * *cancel becomes non-zero, unless they were about to succeed. The threads of the call have ended then.
+ *  cancel: may be set by a signal handler, or by another thread with an atomic store. It is read by atomic loads, once
+ *  a block. It must stay valid until another one is set. NULL, the default: no flag.
+ * Error: LMC_ERR_ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_ctx_set_cancel(lmc_ctx *ctx, const volatile int *cancel);
+
+/* The number of cores that this process may use: 1 to LMC_THREAD_COUNT_MAX. On Linux, the cores of the calling thread's
+ * affinity mask, or the CPU quota of the process's cgroup and its parents, rounded up, if that is less. Elsewhere the
+ * cores of the machine, or 1 if the system does not say. */
+LMC_API unsigned lmc_core_count(void);
+
+/* Guesses the dtype of little-endian content that nothing else describes. Looks at 16 KiB at most, spread over the
+ * content. A wrong guess only makes the frame larger.
+ *  element_nbytes: 1, 2, 4 or 8; 0, or any other number, to guess the size as well.
+ * Returns an unsigned integer or a float of that size. 16-bit floats are always BF16 and 8-bit floats F8_E4M3, which
+ * serve the other formats of their size as well. */
+LMC_API lmc_dtype lmc_dtype_guess(const void *content, size_t nbytes, unsigned element_nbytes);
+
+/* Rounds `count` F32 values to BF16 as LMC_BASE_BF16_OF_F32 does. f32 holds 4 bytes a value, bf16 2, little-endian. */
+LMC_API void lmc_bf16_of_f32(const void *f32, size_t count, void *bf16);
+
+/* How a plan cuts an element into a symbol, which has a code, and bits that are stored beside it (docs/format.md,
+ * section 4). All fields are 0 if the plan cuts no element: a delta, content that does not compress, short content. */
+typedef struct lmc_cut {
+    size_t struct_size;  /* sizeof(lmc_cut); set by LMC_INIT() */
+    int is_rotated;      /* 1: the element is rotated left by one bit first */
+    unsigned high_nbits; /* bits of the high part: 16, or 8 of an element of one byte */
+    unsigned low_nbits;  /* bits at the bottom of the high part that are not part of the symbol */
+    unsigned offset;     /* is added to the high part, modulo 2^high_nbits, before it is cut */
+} lmc_cut;
+
+/* Describes the cut, without the offsets of rows and columns. Error: LMC_ERR_ARG. */
+LMC_NODISCARD LMC_API lmc_status lmc_plan_cut(const lmc_plan *plan, lmc_cut *cut);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,63 @@
+"""What safe_open() and the writers ask of a framework, and where its functions are."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Protocol, Sequence, cast
+
+from .._errors import ArgumentError, LMCError
+
+if TYPE_CHECKING:
+    from .._cuda.cuda_load import Loader
+
+_MODULES = {
+    "np": "numpy_arrays",
+    "numpy": "numpy_arrays",
+    "pt": "torch_tensors",
+    "torch": "torch_tensors",
+    "pytorch": "torch_tensors",
+    "jax": "jax_arrays",
+    "flax": "jax_arrays",
+}
+
+
+class Arrays(Protocol):
+    """Arrays of a framework on one device.
+
+    is_free_index: the framework's own indices serve for parts of tensors. Else those of safetensors do.
+    batch_nbytes: bytes of tensors that are read at a time.
+    """
+
+    is_free_index: bool
+    batch_nbytes: int
+
+    @property
+    def loader(self) -> Loader | None:
+        """What loads tensors that the device decodes; None: the host decodes all."""
+
+    def new(self, dtype: str, shape: Sequence[int], stored_nbytes: int) -> tuple[Any, int]:
+        """An array in memory for a tensor, and its address. stored_nbytes: File.nbytes_behind(). DTypeError."""
+
+    def part_of(self, array: Any, dtype: str, shape: Sequence[int], index: Any) -> Any:
+        """array[index] as an array of its own. array has been filled; dtype and shape are as for new()."""
+
+    def finish(self, array: Any, dtype: str, shape: Sequence[int]) -> Any:
+        """What the caller gets for an array that has been filled: on its device."""
+
+    def settle(self) -> None:
+        """Waits for copies to the device."""
+
+
+def arrays_of(framework: Any, device: Any) -> Arrays:
+    """Arrays of the framework of this name. ArgumentError; ImportError if the framework is not installed."""
+    name = _MODULES.get(framework) if isinstance(framework, str) else None
+    if name is None:
+        raise ArgumentError("framework %s is invalid" % (framework,))
+    module = importlib.import_module("%s.%s" % (__name__, name))
+    return cast(Arrays, module.arrays(device))
+
+
+def refuse_device(device: Any, framework: str) -> None:
+    """For frameworks that load to memory alone."""
+    if device not in (None, "cpu"):
+        raise LMCError("Device %s is not supported for framework %s" % (device, framework))

@@ -1,0 +1,399 @@
+"""Open files: archives and plain files, without a framework."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+import zlib
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from .. import _abi, _codec
+from .._buffer import HUGE_FROM_NBYTES, TRUSTED_EXPANSION, Buffer, new_bytearray
+from .._errors import ArgumentError, ClosedError, DataError, LimitError, TensorNotFound, check, check_status
+from .options import CallOptions, Path, Progress, encode_path, path_array
+
+_WAITING_FROM_NBYTES = 16 << 20  # of content that is read in another thread
+_PIECE_NBYTES = 128 << 20  # is read in a small part of a second
+_REPEATED_NBYTES, _REPEATED_TIMES = 1 << 30, 64  # that views may repeat: bytes, or times the bytes of the file
+
+
+class TensorInfo(NamedTuple):
+    """A tensor as the file describes it, and as it is read: little-endian, in C order.
+
+    number: in the file. dtype: as files name it. offset: of its storage among those of all tensors. nbytes: of what is
+        read. storage_nbytes: of the storage.
+    What follows is of a view, a tensor whose elements are picked from a storage of a torch or NumPy file.
+    strides: in elements; None for a tensor that is all of its storage, and not a view.
+    storage_offset: of the first element in the storage, in elements. is_big_endian: there; what is read is not.
+    view_of: the tensor that is the first of the same storage; None for that one.
+    note: why the dtype is U8, and not that of the file.
+    """
+
+    number: int
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+    storage_nbytes: int
+    strides: tuple[int, ...] | None = None
+    storage_offset: int = 0
+    is_big_endian: bool = False
+    view_of: str | None = None
+    note: str | None = None
+
+
+class _Places(NamedTuple):
+    """Absolute paths of a file and of its base: other processes may have another working directory."""
+
+    path: bytes
+    base: bytes | None
+    base_dirs: list[bytes]
+
+
+class Handle:
+    """lmc_st_file. It is closed with the last reference to it, so no call is at work then.
+
+    open_file(pointer, diag): the call that opens it.
+    """
+
+    def __init__(self, open_file: Callable[[Any, Any], int]) -> None:
+        self.pointer = ctypes.c_void_p()
+        self._kept: list[Any] = []
+        diag = _abi.StDiag()
+        check(open_file(ctypes.byref(self.pointer), ctypes.byref(diag)), diag)
+
+    def __del__(self, close: Any = _abi.st_close) -> None:
+        if self.pointer:
+            close(self.pointer)
+
+    def keep(self, thing: Any) -> None:
+        """`thing` must live until the file is closed."""
+        self._kept.append(thing)
+
+    def header(self) -> bytes:
+        nbytes = ctypes.c_size_t()
+        address = _abi.st_header(self.pointer, ctypes.byref(nbytes))
+        return ctypes.string_at(address, nbytes.value)
+
+    def tensors(self) -> dict[str, TensorInfo]:
+        """What the library lists, in its order."""
+        found: dict[str, TensorInfo] = {}
+        names: list[str] = []
+        tensor = _abi.StTensor()
+        for number in range(_abi.st_tensor_count(self.pointer)):
+            check_status(_abi.st_tensor_info(self.pointer, number, ctypes.byref(tensor)))
+            names.append(ctypes.string_at(tensor.name, tensor.name_nbytes).decode())
+            view = () if not tensor.is_view else (
+                tuple(tensor.strides[:tensor.rank]) if tensor.rank else (), tensor.offset, bool(tensor.is_big_endian),
+                names[tensor.view_of] if tensor.view_of != number else None,
+                tensor.note.decode() if tensor.note else None)
+            found[names[-1]] = TensorInfo(number, tensor.dtype_name.decode(),
+                                          tuple(tensor.shape[:tensor.rank]) if tensor.rank else (),
+                                          tensor.data_offset, tensor.nbytes, tensor.storage_nbytes, *view)
+        return found
+
+    def is_archive(self) -> bool:
+        return bool(_abi.st_is_archive(self.pointer))
+
+    def base_name(self) -> str | None:
+        """Name of the file that the archive was coded against; None if it needs none."""
+        base = _abi.StBase()
+        if not _abi.st_base_info(self.pointer, ctypes.byref(base)):
+            return None
+        name: bytes = base.name
+        return name.decode()
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Where a tensor is stored in the open file: its offset and how many bytes."""
+        offset, nbytes = ctypes.c_uint64(), ctypes.c_uint64()
+        check_status(_abi.st_tensor_place(self.pointer, number, ctypes.byref(offset), ctypes.byref(nbytes)))
+        return offset.value, nbytes.value
+
+    def range_place(self, number: int, is_storage: bool, first_byte: int, nbytes: int) -> tuple[int, int, int, int]:
+        """Offset and size of the stored bytes for a part of a tensor, and the content [begin, end) that they hold."""
+        numbers, diag = [ctypes.c_uint64() for _ in range(4)], _abi.StDiag()
+        check(_abi.st_range_place(self.pointer, number, is_storage, first_byte, nbytes, *map(ctypes.byref, numbers),
+                                  ctypes.byref(diag)), diag)
+        offset, stored_nbytes, begin, end = (each.value for each in numbers)
+        return offset, stored_nbytes, begin, end
+
+    def mode(self, number: int) -> int:
+        """The mode of a tensor's frame. Its head is checked."""
+        mode, diag = ctypes.c_int(), _abi.StDiag()
+        check(_abi.st_tensor_mode(self.pointer, number, ctypes.byref(mode), ctypes.byref(diag)), diag)
+        return mode.value
+
+    def base_of(self, number: int) -> tuple[int, int] | None:
+        """Which file has what a tensor was coded against, and its number there; None if it stands alone."""
+        where, base = ctypes.c_int(), ctypes.c_uint64()
+        found = _abi.st_tensor_base(self.pointer, number, ctypes.byref(where), ctypes.byref(base))
+        return (where.value, base.value) if found else None
+
+    def read_stored(self, number: int, first_byte: int, nbytes: int, address: Any) -> None:
+        """Reads bytes of a tensor's place as they are stored."""
+        diag = _abi.StDiag()
+        check(_abi.st_read_stored(self.pointer, number, first_byte, nbytes, address, ctypes.byref(diag)), diag)
+
+
+def open_path(path: bytes, base: bytes | None, base_dirs: Any) -> Handle:
+    """Opens a file of this machine. base_dirs: path_array()."""
+    handle = Handle(lambda pointer, diag: int(_abi.st_open(path, None, pointer, diag)))
+    if base is not None or base_dirs:
+        diag = _abi.StDiag()
+        check(_abi.st_set_base(handle.pointer, base, base_dirs, len(base_dirs), ctypes.byref(diag)), diag)
+    return handle
+
+
+class File:
+    """An open archive, or a plain file of a kind that has archives.
+
+    path: of the file. Its content decides what kind it is.
+    base: the file that the archive was coded against. By default it is searched for in base_dirs and beside the
+        archive.
+
+    Several threads may read one file. A child process may read the file of its parent. A pickle holds the paths: the
+    file is opened again where it is loaded, and must be the same.
+    Raises OSError (no such file, not readable), DataError, UnsupportedError, LimitError, MemoryError. A closed file
+    raises ClosedError.
+    """
+
+    def __init__(self, path: Path, *, base: Path | None = None, base_dirs: Sequence[Path] = ()) -> None:
+        handle = open_path(encode_path(path), None if base is None else encode_path(base), path_array(base_dirs))
+        self._places = _Places(os.path.abspath(encode_path(path)),
+                               None if base is None else os.path.abspath(encode_path(base)),
+                               [os.path.abspath(encode_path(folder)) for folder in base_dirs])
+        self._begin(handle)
+
+    def _begin(self, handle: Handle) -> None:
+        self._handle: Handle | None = handle
+        self._header = handle.header()
+        entries = json.loads(self._header)
+        self._metadata = entries.pop("__metadata__", None)
+        is_safetensors = _abi.st_container_of(handle.pointer) == _abi.CONTAINER_SAFETENSORS
+        self._tensors = _tensors_of(entries) if is_safetensors else handle.tensors()
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    @property
+    def is_archive(self) -> bool:
+        """False for a plain file."""
+        return self._open().is_archive()
+
+    @property
+    def container(self) -> str:
+        """What the file is, or was before it was converted: "safetensors", "zip", "npy", "gguf" or "raw"."""
+        handle = self._open()
+        name: bytes = _abi.st_container_name(_abi.st_container_of(handle.pointer))
+        return name.decode()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the original file."""
+        handle = self._open()
+        return int(_abi.st_file_nbytes(handle.pointer))
+
+    @property
+    def stored_nbytes(self) -> int:
+        """Bytes of the open file."""
+        handle = self._open()
+        return int(_abi.st_stored_nbytes(handle.pointer))
+
+    @property
+    def header(self) -> bytes:
+        """The JSON header of the original safetensors file. For other files, one made from their tensors."""
+        self._open()
+        return self._header
+
+    @property
+    def metadata(self) -> dict[str, str] | None:
+        """`__metadata__` of the header, or None if it has none."""
+        self._open()
+        return None if self._metadata is None else dict(self._metadata)
+
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        """Descriptions of the tensors by name: the first of each storage in the order of contents, then the others."""
+        self._open()
+        return self._tensors
+
+    @property
+    def base_name(self) -> str | None:
+        """Name of the file that the archive was coded against, without folder and `.lmc`; None if it has no base."""
+        return self._open().base_name()
+
+    def find(self, name: str) -> TensorInfo:
+        """The description of this tensor. Raises TensorNotFound."""
+        self._open()
+        try:
+            return self._tensors[name]
+        except (KeyError, TypeError):
+            raise TensorNotFound("File does not contain tensor %s" % (name,)) from None
+
+    def read(self, name: str, *, threads: int | None = None) -> bytearray:
+        """The content of a tensor: little-endian, in C order, verified. Raises as read_into() does."""
+        tensor = self.find(name)
+        self.check_repeats({name: tensor})
+        content = new_bytearray(tensor.nbytes, self.nbytes_behind(tensor))
+        self.read_into(name, content, threads=threads)
+        return content
+
+    def read_into(self, name: str, out: Any, *, threads: int | None = None) -> None:
+        """Reads the content of a tensor into a writable buffer of its size.
+
+        threads: None for one per core. Raises TensorNotFound, ArgumentError (another size), DataError, ChecksumError,
+        UnsupportedError, BaseError, OSError, MemoryError. `out` has undefined bytes then.
+        """
+        tensor = self.find(name)
+        with Buffer(out, writable=True) as destination:
+            if destination.nbytes != tensor.nbytes:
+                raise ArgumentError("out has %d bytes, the tensor %d" % (destination.nbytes, tensor.nbytes))
+            self.read_many([tensor], [destination.address], threads=threads)
+
+    def read_many(self, tensors: Sequence[TensorInfo], addresses: Sequence[int], *, threads: int | None = None,
+                  progress: Progress | None = None) -> None:
+        """Reads whole tensors to memory at these addresses, which has room for them. For code that wraps a framework.
+
+        Threads share the work. progress(done bytes, all bytes) is called after each piece of it. An exception from it
+        ends the call. Raises as read_into() does.
+        """
+        self._decode_many(self._open(), tensors, addresses, threads, progress)
+
+    def read_range(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
+        """Reads bytes [first_byte, first_byte + nbytes) of a tensor to memory at this address."""
+        self._decode_range(self._open(), tensor, first_byte, nbytes, address)
+
+    def _decode_many(self, handle: Handle, tensors: Sequence[TensorInfo], addresses: Sequence[int],
+                     threads: int | None = None, progress: Progress | None = None) -> None:
+        nbytes = sum(tensor.nbytes for tensor in tensors)
+        if len(tensors) == 1 and nbytes < _WAITING_FROM_NBYTES and progress is None:
+            self._decode_range(handle, tensors[0], 0, nbytes, addresses[0])
+            return
+        indices = (ctypes.c_uint64 * len(tensors))(*(tensor.number for tensor in tensors))
+        destinations = (ctypes.c_void_p * len(tensors))(*addresses)
+        options = CallOptions(threads=threads, progress=progress)
+        options.check(options.run(lambda settings, diag: _abi.st_read_many(
+            handle.pointer, indices, destinations, len(tensors), settings, diag)))
+
+    def _decode_range(self, handle: Handle, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
+        if nbytes == 0:
+            return
+        if nbytes >= _WAITING_FROM_NBYTES and nbytes == tensor.nbytes:
+            self._decode_many(handle, [tensor], [address])
+            return
+        piece_nbytes = self._piece_nbytes(handle, tensor, nbytes, _PIECE_NBYTES)
+        for done in range(0, nbytes, piece_nbytes):  # a signal is heard between two pieces
+            diag = _abi.StDiag()
+            check(_abi.st_read_range(handle.pointer, _codec.context().pointer, tensor.number, first_byte + done,
+                                     min(piece_nbytes, nbytes - done), address + done, ctypes.byref(diag)), diag)
+
+    def check_repeats(self, tensors: Mapping[str, TensorInfo]) -> None:
+        """Raises LimitError if views with strides of 0 would repeat a small file over much memory."""
+        views = {name: tensor for name, tensor in tensors.items() if tensor.strides is not None}
+        storages = {tensor.view_of or name: tensor.storage_nbytes for name, tensor in views.items()}
+        repeated = sum(tensor.nbytes for tensor in views.values()) - sum(storages.values())
+        if repeated > max(_REPEATED_NBYTES, _REPEATED_TIMES * self.stored_nbytes):
+            largest = max(views, key=lambda name: views[name].nbytes)
+            error = LimitError("tensor %r: views repeat what is stored over %d bytes; get_slice() reads parts"
+                               % (largest, repeated))
+            error.tensor = largest
+            raise error
+
+    def place(self, tensor: TensorInfo) -> tuple[int, int]:
+        """Where the tensor is stored in the open file: its offset and how many bytes."""
+        return self._open().place(tensor.number)
+
+    def nbytes_behind(self, tensor: TensorInfo) -> int:
+        """Stored bytes that vouch for the size of a tensor, for take_huge_pages(): call it before memory is taken.
+
+        If they are few for a large tensor, head and tail of its frame are verified. Raises as read_into() does.
+        """
+        if tensor.nbytes < HUGE_FROM_NBYTES:
+            return 0
+        stored_nbytes = self.place(tensor)[1]
+        if tensor.nbytes > TRUSTED_EXPANSION * stored_nbytes:
+            self.check_frame(tensor)
+        return stored_nbytes
+
+    def has_base(self, tensor: TensorInfo) -> bool:
+        """Whether the tensor was coded against another one. False for a tensor that is stored as another one."""
+        return self._open().base_of(tensor.number) is not None
+
+    def read_stored(self, tensor: TensorInfo, first_byte: int, nbytes: int, address: int) -> None:
+        """Reads bytes of the tensor's place as they are stored."""
+        self._open().read_stored(tensor.number, first_byte, nbytes, address)
+
+    def check_frame(self, tensor: TensorInfo) -> None:
+        """Verifies head and tail of the tensor's frame, and that they promise the bytes of its storage."""
+        self._open().range_place(tensor.number, True, 0, 1)
+
+    def piece_nbytes(self, tensor: TensorInfo, nbytes: int, wanted: int) -> int:
+        """How many of nbytes bytes of a tensor to read at once, where `wanted` at a time would be enough."""
+        return self._piece_nbytes(self._open(), tensor, nbytes, wanted)
+
+    @staticmethod
+    def _piece_nbytes(handle: Handle, tensor: TensorInfo, nbytes: int, wanted: int) -> int:
+        """A stored frame has one checksum, so that all of it is read for each range."""
+        return nbytes if nbytes <= wanted or handle.mode(tensor.number) == _abi.MODE_STORED else wanted
+
+    def close(self) -> None:
+        """Closes the file. A read that is at work in another thread ends first."""
+        self._handle = None
+
+    def __enter__(self) -> File:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._open()
+        return _open_again, (self._places, zlib.crc32(self._header))
+
+    def _open(self) -> Handle:
+        """The handle. The caller keeps it while it uses the pointer: close() in another thread lets go of it."""
+        handle = self._handle
+        if handle is None:
+            raise ClosedError("File is closed")
+        if self._pid != os.getpid():
+            handle = self._reopen(handle)
+        return handle
+
+    def _reopen(self, handle: Handle) -> Handle:
+        """In a child process: the lock of a file with a base may have been held when the parent forked."""
+        with self._lock:
+            if self._pid != os.getpid():
+                if handle.base_name() is not None:
+                    places = self._places
+                    handle = open_path(places.path, places.base, path_array(places.base_dirs))
+                    if handle.header() != self._header:
+                        raise changed(os.fsdecode(places.path))
+                    self._handle = handle
+                self._pid = os.getpid()
+            return self._handle or handle
+
+
+def changed(name: str) -> DataError:
+    """The exception for a file that has been replaced since it was opened."""
+    error = DataError("%s: the file has changed since it was opened" % name)
+    error.file = name
+    return error
+
+
+def _open_again(places: _Places, header_crc: int) -> File:
+    """The file of a pickle."""
+    file = File(places.path, base=places.base, base_dirs=places.base_dirs)
+    if zlib.crc32(file.header) != header_crc:
+        raise changed(os.fsdecode(places.path))
+    return file
+
+
+def _tensors_of(entries: dict[str, Any]) -> dict[str, TensorInfo]:
+    """The tensors of a header of a safetensors file. This takes less time than a call of the library for each."""
+    ordered = sorted(entries.items(), key=lambda item: item[1]["data_offsets"])
+    tensors = {}
+    for index, (name, entry) in enumerate(ordered):
+        first, end = entry["data_offsets"]
+        tensors[name] = TensorInfo(index, entry["dtype"], tuple(entry["shape"]), first, end - first, end - first)
+    return tensors

@@ -1,0 +1,135 @@
+"""Options of calls on files, and what must live as long as the call: callbacks, names, the cancel flag."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Callable, Sequence, Union
+
+from .. import _abi, _waiting
+from .._codec import level_of, threads_of
+from .._errors import LMCError, check, error_of
+
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+Progress = Callable[[int, int], object]
+
+
+def part_of(progress: Progress | None, done: int, total: int) -> Progress | None:
+    """Reports the progress of one part, which starts at `done` of `total` bytes, as that of the whole."""
+    if progress is None:
+        return None
+    call = progress
+    return lambda now, _: call(done + now, total)
+
+
+def encode_path(path: Path) -> bytes:
+    """A path for the library. TypeError if it is none, ValueError if it has a NUL."""
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise ValueError("embedded null byte")
+    return encoded
+
+
+def path_array(paths: Sequence[Path]) -> Any:
+    """An array of C strings."""
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        raise TypeError("a list of paths is wanted, not one path")
+    return (ctypes.c_char_p * len(paths))(*(encode_path(path) for path in paths))
+
+
+class Sizes:
+    """What has nbytes and stored_nbytes."""
+
+    nbytes: int
+    stored_nbytes: int
+
+    @property
+    def ratio(self) -> float:
+        """Stored bytes per original byte."""
+        return self.stored_nbytes / self.nbytes if self.nbytes else 1.0
+
+
+class CallOptions:
+    """lmc_st_options for one call."""
+
+    def __init__(self, *, level: str = "default", threads: int | None = None, base: Path | None = None,
+                 base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> None:
+        self.struct = _abi.StOptions()
+        _abi.st_options_init(ctypes.byref(self.struct), ctypes.sizeof(self.struct))
+        self.struct.level, self.struct.thread_count = level_of(level), threads_of(threads)
+        self.cancel = _waiting.new_flag()
+        self.struct.cancel = ctypes.pointer(self.cancel)
+        self.damages: list[Exception] = []
+        self.warnings: list[Exception] = []
+        self._raised: list[BaseException] = []
+        self._kept: list[Any] = []
+        if base is not None:
+            self.struct.base = encode_path(base)
+        if base_dirs:
+            self.struct.base_dirs, self.struct.base_dir_count = self._keep(path_array(base_dirs)), len(base_dirs)
+        if progress is not None:
+            call = progress
+            self.struct.progress = self.callback(_abi.PROGRESS, lambda user, done, total: call(done, total))
+
+    def collect_damages(self) -> None:
+        """Verify and salvage: every damage becomes an exception in `damages`."""
+        self.struct.damage = self.callback(_abi.DAMAGE, lambda user, diag: self.damages.append(_error(diag)))
+
+    def collect_warnings(self) -> None:
+        """Convert, directories: every warning becomes an exception in `warnings`."""
+        self.struct.warning = self.callback(_abi.DAMAGE, lambda user, diag: self.warnings.append(_error(diag)))
+
+    def exclude(self, patterns: Sequence[str]) -> None:
+        """Directories: files that are copied as they are."""
+        if patterns:
+            self.struct.excludes, self.struct.exclude_count = self._keep(path_array(patterns)), len(patterns)
+
+    def tell_files(self, file_done: Callable[[str, str, int, int], object] | None) -> None:
+        """Directories: file_done(path, event, bytes before, bytes after) is called after each file."""
+        if file_done is not None:
+            call = file_done
+            self.struct.file_done = self.callback(
+                _abi.FILE_DONE, lambda user, path, event, before, after:
+                call(os.fsdecode(path), _abi.EVENTS[event], before, after))
+
+    def run(self, function: Callable[[Any, Any], int]) -> int:
+        """function(options, diag) in a thread that Ctrl-C ends. Raises what a callback raised. Returns the status."""
+        self.diag = _abi.StDiag()
+        status = _waiting.run(lambda: function(ctypes.byref(self.struct), ctypes.byref(self.diag)), self.cancel)
+        if self._raised:
+            raise self._raised[0]
+        return status
+
+    def check(self, status: int) -> None:
+        """Raises the exception of a call that failed. Its `damages` has an exception for each damage."""
+        try:
+            check(status, self.diag)
+        except LMCError as error:
+            error.damages = tuple(self.damages)
+            raise
+
+    def _keep(self, thing: Any) -> Any:
+        self._kept.append(thing)
+        return thing
+
+    def callback(self, kind: Any, function: Callable[..., object]) -> Any:
+        """A C function for a Python function. An exception ends the call of the library."""
+        def guarded(*arguments: Any) -> None:
+            if self._raised:
+                return
+            try:
+                function(*arguments)
+            except BaseException as error:
+                self._raised.append(error)
+                self.cancel.value = 1
+
+        return self._keep(kind(guarded))
+
+
+def _error(diag: Any) -> Exception:
+    found = diag.contents
+    try:
+        check(found.status, found)
+    except Exception as error:
+        return error
+    return error_of(found.status)

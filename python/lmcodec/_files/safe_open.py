@@ -1,0 +1,142 @@
+"""safe_open(): the tensors of a file in a framework, as the safetensors package gives them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Sequence
+
+from .._arrays import Arrays, arrays_of
+from .._errors import ArgumentError, ClosedError
+from .file import File, TensorInfo
+from .options import Path, Progress, part_of
+from .slices import Slice
+
+
+class safe_open:
+    """An open archive or safetensors file whose tensors are read as arrays of a framework, like safetensors.safe_open.
+
+    filename: of the file, a URL such as "s3://bucket/model.lmc" (lmcodec.remote), or an open File. Its content
+        decides whether it is an archive.
+    framework: "pt", "torch", "pytorch"; "np", "numpy"; "flax", "jax".
+    device: where tensors of torch go: "cpu", "cuda", "cuda:1", "mps", ... or the number of an accelerator.
+    backend: accepted for compatibility with safetensors ("mmap" or "pread"); ignored.
+    threads: how many share the work of large reads; None for one per core.
+    base, base_dirs: as for File.
+
+    Raises OSError, DataError, ArgumentError, ImportError (no such framework); a closed file raises ClosedError. Several
+    threads may use one object. It can be pickled, as File can. It is also a context manager.
+    """
+
+    def __init__(self, filename: Path | File, framework: str, device: Any = "cpu", *, backend: str = "mmap",
+                 threads: int | None = None, base: Path | None = None, base_dirs: Sequence[Path] = ()) -> None:
+        if backend not in ("mmap", "pread"):
+            raise ArgumentError('backend "%s" is invalid (expected one of: "mmap", "pread")' % (backend,))
+        self._file: File | None = _file_of(filename, base, base_dirs)
+        self._arrays: Arrays = arrays_of(framework, device)
+        self._threads = threads
+
+    def keys(self) -> list[str]:
+        """Names of the tensors, sorted."""
+        return sorted(self._open().tensors)
+
+    def offset_keys(self) -> list[str]:
+        """Names of the tensors in the order of their content, and then those of further views."""
+        return list(self._open().tensors)
+
+    def metadata(self) -> dict[str, str] | None:
+        """`__metadata__` of the file, or None if it has none."""
+        return self._open().metadata
+
+    @property
+    def content_nbytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(tensor.nbytes for tensor in self._open().tensors.values())
+
+    def get_tensor(self, name: str) -> Any:
+        """One tensor. Raises TensorNotFound, DTypeError, and as File.read_into() does."""
+        return self.get_tensors([name])[name]
+
+    def get_tensors(self, names: Sequence[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
+        """All tensors, or those of these names. Threads share the work.
+
+        progress(done bytes, all bytes) is called while the file is read. An exception from it ends the call.
+        Raises as get_tensor() does.
+        """
+        file = self._open()
+        wanted = file.tensors if names is None else {name: file.find(name) for name in names}
+        file.check_repeats(wanted)
+        total = sum(tensor.nbytes for tensor in wanted.values())
+        results: dict[str, Any] = {}
+        refused: list[str] = []
+        loader = self._arrays.loader
+        if loader is not None:
+            results, refused = loader.load(file, wanted, threads=self._threads, progress=progress)
+        rest = {name: tensor for name, tensor in wanted.items() if name not in results}
+        done = total - sum(tensor.nbytes for tensor in rest.values())
+        for batch in _batches(rest, self._arrays.batch_nbytes):
+            self._read_batch(file, batch, results, part_of(progress, done, total))
+            done += sum(tensor.nbytes for tensor in batch.values())
+        self._arrays.settle()
+        if refused:
+            warnings.warn("the device took sound tensors for damaged, and the host decoded them: %s"
+                          % ", ".join(refused), RuntimeWarning, stacklevel=2)
+        return {name: results[name] for name in wanted}
+
+    def get_slice(self, name: str) -> Slice:
+        """A tensor whose parts are read by an index: `get_slice(name)[:, :8]`. Raises TensorNotFound."""
+        return Slice(self._open(), name, self._arrays)
+
+    def close(self) -> None:
+        """Closes the file, as the end of `with` does. Its slices stay usable."""
+        self._file = None
+
+    def __enter__(self) -> safe_open:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> File:
+        file = self._file
+        if file is None:
+            raise ClosedError("File is closed")
+        return file
+
+    def _read_batch(self, file: File, batch: dict[str, TensorInfo], results: dict[str, Any],
+                    progress: Progress | None) -> None:
+        new, arrays, addresses, tensors = self._arrays.new, {}, [], []
+        for name, tensor in batch.items():
+            arrays[name], address = new(tensor.dtype, tensor.shape, file.nbytes_behind(tensor))
+            if tensor.nbytes:
+                addresses.append(address)
+                tensors.append(tensor)
+        if tensors:
+            file.read_many(tensors, addresses, threads=self._threads, progress=progress)
+        for name, tensor in batch.items():
+            results[name] = self._arrays.finish(arrays[name], tensor.dtype, tensor.shape)
+
+
+def _file_of(filename: Path | File, base: Path | None, base_dirs: Sequence[Path]) -> File:
+    if isinstance(filename, File):
+        if base is not None or base_dirs:
+            raise ArgumentError("an open file has its bases already")
+        return filename
+    if isinstance(filename, str) and "://" in filename:
+        from .._remote.remote_file import RemoteFile
+
+        return RemoteFile(filename, base=base, base_dirs=base_dirs)
+    return File(filename, base=base, base_dirs=base_dirs)
+
+
+def _batches(tensors: Any, batch_nbytes: int) -> Any:
+    """Tensors in batches of at most batch_nbytes, or of one tensor."""
+    batch: dict[str, TensorInfo] = {}
+    nbytes = 0
+    for name, tensor in tensors.items():
+        if batch and nbytes + tensor.nbytes > batch_nbytes:
+            yield batch
+            batch, nbytes = {}, 0
+        batch[name] = tensor
+        nbytes += tensor.nbytes
+    if batch:
+        yield batch

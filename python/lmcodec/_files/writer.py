@@ -1,0 +1,150 @@
+"""Writes tensors as an archive or as a safetensors file; save(), which needs no framework for that."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+from contextlib import ExitStack
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+
+from .. import _abi
+from .._buffer import Buffer
+from .._codec import dtype_of
+from .._errors import ArgumentError, LMCError, check_status, error_of
+from . import memory
+from .options import CallOptions, Path, Progress, encode_path
+
+Read = Callable[[int, int, int], None]
+
+
+class Entry(NamedTuple):
+    """A tensor to be written: its content at `address`, little-endian and in C order. `owner` keeps it alive.
+
+    read: supplies the content instead: read(offset, address, nbytes) copies bytes [offset, offset + nbytes) of it to
+        the address. Threads of the library call it, more than once for the same bytes.
+    """
+
+    name: str
+    dtype: str
+    shape: Sequence[int]
+    address: int
+    owner: Any
+    read: Read | None = None
+
+
+class _Writer:
+    """lmc_st_writer with its tensors and metadata."""
+
+    def __init__(self, entries: Iterable[Entry], metadata: Mapping[str, str] | None) -> None:
+        self.pointer = ctypes.c_void_p()
+        check_status(_abi.st_writer_create(None, ctypes.byref(self.pointer)))
+        self._owners: list[Any] = []
+        self.raised: list[BaseException] = []
+        if not isinstance(metadata, (Mapping, type(None))):
+            raise TypeError("metadata are a dict of strings, not %s" % type(metadata).__name__)
+        for key, value in (metadata or {}).items():
+            if not isinstance(key, str) or not isinstance(value, str):
+                raise TypeError("metadata are strings for strings: %r: %r" % (key, value))
+            encoded, text = key.encode(), value.encode()
+            check_status(_abi.st_writer_set_metadata(self.pointer, encoded, len(encoded), text, len(text)))
+        for entry in entries:
+            self._add(entry)
+
+    def _add(self, entry: Entry) -> None:
+        if not isinstance(entry.name, str):
+            raise TypeError("names of tensors are strings, not %s" % type(entry.name).__name__)
+        if entry.name == "__metadata__":
+            raise ArgumentError("no tensor can have the name '__metadata__', which is that of the metadata")
+        if not all(0 <= dimension < 1 << 64 for dimension in entry.shape):
+            raise ArgumentError("tensor %r: no file has the shape %s" % (entry.name, list(entry.shape)))
+        name = entry.name.encode()
+        shape = (ctypes.c_uint64 * len(entry.shape))(*entry.shape)
+        about = (self.pointer, name, len(name), dtype_of(entry.dtype), shape, len(entry.shape))
+        if entry.read is None:
+            status = _abi.st_writer_add(*about, entry.address or None)
+        else:
+            function = self._guarded(entry.read)
+            self._owners.append(function)
+            status = _abi.st_writer_add_from(*about, function, None)
+        if status != _abi.OK:
+            raise error_of(status, tensor=entry.name)
+        self._owners.append(entry.owner)
+
+    def _guarded(self, read: Read) -> Any:
+        """A C function for `read`. What it raises ends the call of the library."""
+        def guarded(user: Any, offset: int, address: int, nbytes: int) -> int:
+            try:
+                read(offset, address, nbytes)
+            except BaseException as error:
+                self.raised.append(error)
+                return _abi.CANCELLED
+            return _abi.OK
+
+        return _abi.READ(guarded)
+
+    def __del__(self, free: Any = _abi.st_writer_free) -> None:
+        if self.pointer:
+            free(self.pointer)
+
+
+def is_plain_name(filename: Path) -> bool:
+    """A file called *.safetensors is written as one."""
+    return os.fsencode(filename).endswith(b".safetensors")
+
+
+def write(entries: Iterable[Entry], filename: Path, metadata: Mapping[str, str] | None, *, plain: bool | None = None,
+          level: str = "default", threads: int | None = None, fsync: bool = False, base: Path | None = None,
+          base_dirs: Sequence[Path] = (), progress: Progress | None = None) -> None:
+    """Writes a file, which replaces one of this name. plain: None lets the name decide."""
+    options = CallOptions(level=level, threads=threads, base=base, base_dirs=base_dirs, progress=progress)
+    options.struct.force, options.struct.no_fsync = 1, not fsync
+    _write(entries, encode_path(filename), metadata, is_plain_name(filename) if plain is None else plain, options)
+
+
+def save(tensors: Mapping[str, tuple[str, Sequence[int], Any]], filename: Path,
+         metadata: Mapping[str, str] | None = None, *, plain: bool | None = None, level: str = "default",
+         threads: int | None = None, fsync: bool = False, base: Path | None = None, base_dirs: Sequence[Path] = (),
+         progress: Progress | None = None) -> None:
+    """Writes buffers to a file, which replaces one of this name.
+
+    tensors: (dtype, shape, buffer) by names, such as ("BF16", (2, 3), twelve bytes): little-endian, in C order. The
+        buffer may be read-only.
+    plain: True writes a safetensors file, False an archive. By default a name *.safetensors gives a safetensors file,
+        any other name an archive.
+    Other arguments are those of convert(). Raises ArgumentError (no such dtype, a buffer of another size), OSError,
+    TypeError, BufferError, LMCError.
+    """
+    with ExitStack() as buffers:
+        entries = []
+        for name, (dtype, shape, data) in tensors.items():
+            buffer = buffers.enter_context(Buffer(data))
+            nbits = math.prod(shape) * _abi.DTYPE_NBITS[_abi.DTYPE_NAMES[dtype_of(dtype)]]
+            if nbits != buffer.nbytes * 8:
+                raise ArgumentError("tensor %r: %s of shape %s has %d bits, the buffer %d"
+                                    % (name, dtype, list(shape), nbits, buffer.nbytes * 8))
+            entries.append(Entry(name, dtype, shape, buffer.address, data))
+        write(entries, filename, metadata, plain=plain, level=level, threads=threads, fsync=fsync, base=base,
+                      base_dirs=base_dirs, progress=progress)
+
+
+def to_bytes(entries: Iterable[Entry], metadata: Mapping[str, str] | None, *, plain: bool, level: str = "default",
+             threads: int | None = None) -> bytes:
+    """The bytes of a file."""
+    options = CallOptions(level=level, threads=threads)
+    with memory.new_file() as file:
+        options.struct.out_fd = file.fileno()
+        _write(entries, b"(memory)", metadata, plain, options)
+        return memory.read_all(file)
+
+
+def _write(entries: Iterable[Entry], path: bytes, metadata: Mapping[str, str] | None, plain: bool,
+           options: CallOptions) -> None:
+    if plain and options.struct.base is not None:
+        raise LMCError("a safetensors file has no base: plain=False, or a name that does not end in .safetensors")
+    writer = _Writer(entries, metadata)
+    call = _abi.st_writer_write_plain if plain else _abi.st_writer_write
+    status = options.run(lambda settings, diag: call(writer.pointer, path, settings, None, diag))
+    if writer.raised:
+        raise writer.raised[0]
+    options.check(status)

@@ -1,0 +1,1 @@
+"""Files in stores, which are read by ranges."""

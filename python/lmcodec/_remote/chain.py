@@ -1,0 +1,244 @@
+"""A file in a store or on this machine, and its bases: where they are searched for, and where their tensors are."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import re
+from typing import Any, Iterator, NamedTuple, Sequence, Union
+
+from .. import _abi
+from .._errors import BaseError, DataError, LimitError, LMCError, check, check_status, loads_untrusted
+from .._files.file import Handle, open_path
+from .._files.options import encode_path, path_array
+from .source import NoAnswer, Requests, Settings, Source
+from .stores import Location, hide_secrets
+
+_RUN_LIST_NBYTES_MAX = 4 << 20  # of a run with 30,000 steps
+_RUN_DEPTH_MAX = 3  # folders below that of a step in which an archive may be
+
+
+class Place(NamedTuple):
+    """Stored bytes of a file, and the content [begin, end) of a tensor that they hold.
+
+    is_frame: in an archive. begin, end: 0 if all of the tensor was asked for.
+    """
+
+    source: Source
+    is_frame: bool
+    offset: int
+    nbytes: int
+    begin: int
+    end: int
+
+
+class Search(NamedTuple):
+    """Where bases are searched for: URLs or local paths."""
+
+    base: str | None
+    base_dirs: tuple[str, ...]
+    settings: Settings
+    requests: Requests
+
+    def locate(self, place: str) -> Where:
+        return self.settings.locate(place) if is_url(place) else place
+
+
+Where = Union[Location, str]  # in a store, or a path of this machine
+
+
+def is_url(place: str) -> bool:
+    return "://" in place
+
+
+class ChainFile:
+    """An open file. source: None for one of this machine, whose bases the library finds itself."""
+
+    def __init__(self, place: Where, search: Search, expected: tuple[int, str | None] | None = None) -> None:
+        self._place, self._search = place, search
+        self.source: Source | None = None
+        if isinstance(place, str):
+            self.handle = open_path(encode_path(place), None,
+                                    path_array([folder for folder in search.base_dirs if not is_url(folder)]))
+        else:
+            self.source, self.handle = _open_source(place, search, expected)
+        self._base: ChainFile | None = None
+        self._base_failure: BaseError | None = None
+        self._owners: list[int] | None = None
+
+    def sources(self) -> Iterator[Source]:
+        """Those of the file and of the open bases."""
+        if self.source is not None:
+            yield self.source
+        if self._base is not None:
+            yield from self._base.sources()
+
+    # ---- places ----
+
+    def frames(self, number: int) -> Iterator[Place]:
+        """Where a tensor is stored, and each that it was coded against. Opens the bases that it needs."""
+        for file, owner in self._line(number):
+            assert file.source is not None
+            yield Place(file.source, file.handle.is_archive(), *file.handle.place(owner), 0, 0)
+
+    def parts(self, number: int, first: int, nbytes: int) -> Iterator[Place]:
+        """Where a part of a tensor is stored, and that of each that it was coded against. For a view, begin and end are
+        in its storage."""
+        first_nbytes = 0
+        begin, end = first, first + nbytes
+        for file, owner in self._line(number):
+            nbytes_here = file._storage_nbytes(owner)
+            scale = nbytes_here // first_nbytes if first_nbytes else 1  # 2 from BF16 to F32
+            is_storage = first_nbytes > 0
+            first_nbytes = nbytes_here
+            offset, stored_nbytes, begin, end = file.handle.range_place(
+                owner if is_storage else number, is_storage, begin * scale, (end - begin) * scale)
+            assert file.source is not None
+            yield Place(file.source, file.handle.is_archive(), offset, stored_nbytes, begin, end)
+
+    def tails(self, number: int) -> Iterator[int]:
+        """Bytes of the tail of each frame, index included, as the checked heads say."""
+        for file, owner in self._line(number):
+            yield file._tail_nbytes(owner) if file.handle.is_archive() else 0
+
+    def _tail_nbytes(self, owner: int) -> int:
+        first = ctypes.create_string_buffer(_abi.INFO_NBYTES)
+        nbytes = min(_abi.INFO_NBYTES, self.handle.place(owner)[1])
+        head = _abi.Info()
+        self.handle.mode(owner)
+        self.handle.read_stored(owner, 0, nbytes, first)
+        check_status(_abi.frame_read_info(first, nbytes, ctypes.byref(head), None))
+        return int(head.tail_nbytes)
+
+    def _line(self, number: int) -> Iterator[tuple[ChainFile, int]]:
+        """The tensor, what it was coded against, and so on, as far as they are in stores."""
+        file: ChainFile | None = self
+        while file is not None and file.source is not None:
+            number = file._owner(number)
+            yield file, number
+            base = file.handle.base_of(number)
+            if base is None:
+                return
+            where, number = base
+            if where == _abi.BASE_FILE:
+                file = file.base()
+
+    def _storage_nbytes(self, number: int) -> int:
+        tensor = _abi.StTensor()
+        check_status(_abi.st_tensor_info(self.handle.pointer, number, ctypes.byref(tensor)))
+        return int(tensor.storage_nbytes)
+
+    def _owner(self, number: int) -> int:
+        """The tensor whose frame serves this one: the first at its place."""
+        if not self.handle.is_archive():
+            return number
+        if self._owners is None:
+            first: dict[tuple[int, int], int] = {}
+            places = map(self.handle.place, range(_abi.st_tensor_count(self.handle.pointer)))
+            self._owners = [first.setdefault(place, index) for index, place in enumerate(places)]
+        return self._owners[number]
+
+    # ---- the base ----
+
+    def base(self) -> ChainFile:
+        """Finds and opens the base, once. One thread at a time. Raises BaseError, LimitError."""
+        if self._base is None:
+            if self._base_failure is not None:
+                raise self._base_failure
+            try:
+                self._base = self._find_base()
+            except BaseError as failure:
+                self._base_failure = failure
+                raise
+        return self._base
+
+    def _find_base(self) -> ChainFile:
+        name = self.handle.base_name() or ""
+        looked: list[str] = []
+        other = ""
+        search = self._search._replace(base=None)
+        for place, is_named in self._candidates(name):
+            looked.append(_shown(place))
+            try:
+                found = ChainFile(place, search)
+                diag = _abi.StDiag()
+                check(_abi.st_use_base(self.handle.pointer, found.handle.pointer, ctypes.byref(diag)), diag)
+                self.handle.keep(found.handle)
+                return found
+            except FileNotFoundError as error:
+                other = "; %s" % error if is_named else other
+            except (LimitError, NoAnswer):
+                raise
+            except (OSError, LMCError) as error:
+                other = "; %s" % error
+        base = _abi.StBase()
+        _abi.st_base_info(self.handle.pointer, ctypes.byref(base))
+        failure = BaseError("%s: wants the base %s (hash %016x), which was not found: looked at %s%s"
+                            % (_shown(self._place), name, base.content_hash, ", ".join(looked), other))
+        failure.file = _shown(self._place)
+        raise failure
+
+    def _candidates(self, name: str) -> Iterator[tuple[Where, bool]]:
+        """Places where the base may be, in order, and whether the caller has named each."""
+        assert isinstance(self._place, Location)
+        if self._search.base is not None:
+            yield self._search.locate(self._search.base), True
+        named, beside = map(self._search.locate, self._search.base_dirs), self._place.parent()
+        for folder in itertools.chain(named, [beside], self._folders_in_run(beside)):
+            for wanted in (name, name + ".lmc"):
+                yield os.path.join(folder, wanted) if isinstance(folder, str) else folder.join(wanted), False
+
+    def _folders_in_run(self, folder: Location) -> Iterator[Location]:
+        """The folder of the step on which the archive's step is based, by the run's list (docs/run.md)."""
+        inner = ""
+        for _ in range(_RUN_DEPTH_MAX):
+            run, step = folder.parent(), folder.name()
+            if re.fullmatch("0|[1-9][0-9]{0,18}", step):
+                base = self._base_in_list(run.join("run.json"), int(step))
+                if base is not None:
+                    yield run.at("%s/%d%s" % (run.path.rstrip("/"), base, inner))
+                return
+            folder, inner = run, "/%s%s" % (step, inner)
+
+    def _base_in_list(self, place: Location, step: int) -> int | None:
+        try:
+            source = Source(place, self._search.settings, self._search.requests)
+            if source.nbytes > _RUN_LIST_NBYTES_MAX:
+                return None
+            steps = {entry["step"]: entry["base"]
+                     for entry in loads_untrusted(source.content(), source.url)["steps"]}
+        except (OSError, DataError, LookupError, TypeError):
+            return None
+        base = steps.get(step)
+        return base if isinstance(base, int) else None
+
+
+def _open_source(place: Location, search: Search,
+                 expected: tuple[int, str | None] | None) -> tuple[Source, Handle]:
+    source = Source(place, search.settings, search.requests, expected)
+    name = os.fsencode(source.url)
+    options = _abi.StOpenOptions()
+    options.read, options.file_nbytes = source.read_function, source.nbytes
+
+    def open_file(pointer: Any, diag: Any) -> int:
+        return int(_abi.st_open(name, ctypes.byref(options), pointer, diag))
+
+    try:
+        handle = Handle(open_file)
+    except OSError:
+        source.raise_failure()
+        raise
+    handle.keep(source)
+    source.opened()
+    return source, handle
+
+
+def _shown(place: Where) -> str:
+    return hide_secrets(place if isinstance(place, str) else place.shown)
+
+
+def to_places(paths: Sequence[Any]) -> tuple[str, ...]:
+    """Paths and URLs of a caller. Those of this machine are made absolute."""
+    return tuple(path if isinstance(path, str) and is_url(path) else os.path.abspath(os.fsdecode(encode_path(path)))
+                 for path in paths)

@@ -1,0 +1,412 @@
+"""Runs: directories that keep the snapshots of a training."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable, Iterator, Sequence, SupportsIndex, overload
+
+from .. import _abi
+from .._errors import ArgumentError, TensorNotFound, check, check_status
+from .._files.convert import FileDone, Result, run_with_result
+from .._files.file import File
+from .._files.model_files import weight_files
+from .._files.options import CallOptions, Path, Progress, Sizes, encode_path, part_of
+from .._files.safe_open import safe_open
+
+_SUFFIX = ".lmc"
+_COPIED_NAME = ".lmc-copied"  # in a converted directory: copies whose names end in .lmc, a line each
+
+
+@dataclass(frozen=True)
+class Step(Sizes):
+    """One step of a run. It can stand for its number: `run.restore(run.steps()[-1], "back")`.
+
+    step: its number. files, nbytes: of the snapshot. stored_nbytes: what it takes in the run.
+    base: the step that it is based on; None for a key frame, or if unknown.
+    chain: how many steps it needs, 0 for a key frame; None if one of them is missing.
+    time: when the snapshot was last modified, in seconds since 1970. is_directory: False for a single file.
+    """
+
+    step: int
+    files: int
+    nbytes: int
+    stored_nbytes: int
+    base: int | None
+    chain: int | None
+    time: int
+    is_directory: bool
+
+    def __index__(self) -> int:
+        return self.step
+
+
+@dataclass(frozen=True)
+class RunInfo(Sizes):
+    """A run as a whole. steps, key_frames: how many. first, last: steps, or None. files, nbytes, stored_nbytes: sums.
+
+    chain: the longest. key_every: the most steps from one key frame to the next.
+    """
+
+    key_every: int
+    steps: int
+    key_frames: int
+    first: int | None
+    last: int | None
+    files: int
+    nbytes: int
+    stored_nbytes: int
+    chain: int
+
+
+StepDone = Callable[[str, Step], object]
+
+
+class Run:
+    """A directory that keeps the snapshots of a training: files, or checkpoint directories, by their steps.
+
+        run = Run("run")
+        run.add("checkpoint-3010")
+        run.restore(3010, "back")
+        weights = run.load(3010)
+
+    path: of the directory. add() makes it. The constructor reads nothing; each call reads the run as it is then.
+
+    Most steps are based on an earlier one. Bases are found automatically. Several threads and processes may use a run:
+    calls that change it wait for each other. Ctrl-C ends a call or a wait within a second. What a killed call left
+    behind is removed by the next call that changes the run.
+
+    Arguments of several methods. step: a number, or a Step. threads: None for one per core. fsync=False leaves it to
+    the system when the bytes reach the disk. progress(done bytes, all bytes), file_done(path, event, bytes before,
+    bytes after) and step_done(event, step) are called from other threads, one at a time; an exception from them ends
+    the call. The events of steps are "added", "already there", "re-based", "dropped" and "verified".
+
+    Methods raise FileNotFoundError (no such directory), ArgumentError (it is not a run; there is no such step),
+    DataError (a broken run.json, damaged archives), UnsupportedError (written by a newer version), other OSError,
+    MemoryError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = encode_path(path)
+
+    def __repr__(self) -> str:
+        return "Run(%r)" % os.fsdecode(self._path)
+
+    # ---- what is there ----
+
+    def steps(self) -> list[Step]:
+        """The steps, by rising number."""
+        with self._opened() as run:
+            return _steps_of(run)
+
+    def info(self) -> RunInfo:
+        """The run as a whole."""
+        with self._opened() as run:
+            steps, key_every = _steps_of(run), int(_abi.run_key_every(run))
+        return RunInfo(key_every, len(steps), sum(step.chain == 0 for step in steps),
+                       steps[0].step if steps else None, steps[-1].step if steps else None,
+                       sum(step.files for step in steps), sum(step.nbytes for step in steps),
+                       sum(step.stored_nbytes for step in steps), max((step.chain or 0 for step in steps), default=0))
+
+    def __len__(self) -> int:
+        with self._opened() as run:
+            return int(_abi.run_step_count(run))
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps())
+
+    def __contains__(self, step: object) -> bool:
+        """`3010 in run`."""
+        number = operator.index(step)  # type: ignore[arg-type]
+        with self._opened() as run:
+            return 0 <= number <= _abi.RUN_STEP_MAX and bool(_abi.run_find(run, number, ctypes.c_uint64()))
+
+    def path(self, step: SupportsIndex, file: str | None = None) -> str:
+        """The folder of a step, or the archive of a file of its snapshot; the copy if the file has no archive.
+
+        Other calls of the package read these paths, too. file: a path within the snapshot; of a snapshot that is a
+        single file, its name. Raises FileNotFoundError: there is no such file.
+        """
+        folder = self._folder(step)
+        if file is None:
+            return folder
+        path, copied = os.path.join(folder, file), _copied(folder)
+        if os.path.isabs(file) or ".." in file.split(os.sep):  # it leaves the snapshot
+            raise FileNotFoundError(2, "step %d has no such file" % operator.index(step), path)
+        if os.path.isfile(path + _SUFFIX) and file + _SUFFIX not in copied:
+            return path + _SUFFIX
+        if os.path.isfile(path) and (file in copied or not file.endswith(_SUFFIX)):
+            return path
+        raise FileNotFoundError(2, "step %d has no such file" % operator.index(step), path)
+
+    # ---- changes ----
+
+    def add(self, snapshot: Path, step: SupportsIndex | None = None, *, key_every: int | None = None,
+            level: str = "default", force: bool = False, excludes: Sequence[str] = (), dry_run: bool = False,
+            fsync: bool = True, threads: int | None = None, progress: Progress | None = None,
+            file_done: FileDone | None = None, step_done: StepDone | None = None) -> Step:
+        """Adds a snapshot, a file or a directory, which is never changed. Once this returns, it is safe in the run.
+
+        step: by default the digits after `step`, `checkpoint`, `iter` or `epoch` in the name, else its last integer.
+        key_every: the most steps from one key frame to the next, 1 to 63; the run remembers it. None keeps the run's
+            number, which is 8 in a new run.
+        level: "default", "fast" or "max". excludes: patterns of files that are copied as they are.
+        force: replaces a step that is there with other content. Equal content is a success: "already there".
+        dry_run: changes nothing; the result says what would happen.
+
+        Raises FileExistsError (the step is there with other content), ArgumentError (the name contains no step), and as
+        convert().
+        """
+        if key_every is not None and key_every < 1:
+            raise ArgumentError("key_every is 1 to 63, not %d" % key_every)
+        options = _Options(level=level, threads=threads, progress=progress, fsync=fsync, step_done=step_done,
+                           dry_run=dry_run)
+        options.struct.force = force
+        options.exclude(excludes)
+        options.tell_files(file_done)
+        if step is not None:
+            options.run_struct.has_step, options.run_struct.step = 1, _number(step)
+        options.run_struct.key_every = key_every or 0
+        source, added = encode_path(snapshot), _abi.RunStep()
+        options.check(options.run(lambda settings, diag: _abi.run_add(
+            self._path, source, options.run_settings, settings, ctypes.byref(added), diag)))
+        return _step_of(added)
+
+    def drop(self, *steps: SupportsIndex, dry_run: bool = False, fsync: bool = True, threads: int | None = None,
+             progress: Progress | None = None, step_done: StepDone | None = None) -> list[Step]:
+        """Removes steps and returns them. Steps that are based on them are stored again first.
+
+        dry_run: changes nothing; the result says what would be removed. Raises as restore() and convert() do.
+        """
+        numbers = _numbers(steps)
+        return self._remove(lambda options, settings, diag: _abi.run_drop(
+            self._path, numbers, len(numbers), options.run_settings, settings, diag),
+            dry_run=dry_run, fsync=fsync, threads=threads, progress=progress, step_done=step_done)
+
+    def keep(self, last: int = 0, every: int = 0, *, dry_run: bool = False, fsync: bool = True,
+             threads: int | None = None, progress: Progress | None = None,
+             step_done: StepDone | None = None) -> list[Step]:
+        """Removes all steps but the newest `last` ones and those that `every` divides; the newest stays in any case.
+
+        One of the two must be given. Returns the steps that it removes. Other arguments are those of drop().
+        """
+        if last < 0 or every < 0:
+            raise ArgumentError("last and every are 0 or more")
+        return self._remove(lambda options, settings, diag: _abi.run_keep(
+            self._path, last, every, options.run_settings, settings, diag),
+            dry_run=dry_run, fsync=fsync, threads=threads, progress=progress, step_done=step_done)
+
+    def repair(self) -> None:
+        """Removes unfinished work and rebuilds run.json from the folders and archives. It needs no run.json."""
+        options = CallOptions()
+        options.check(options.run(lambda settings, diag: _abi.run_repair(self._path, settings, diag)))
+
+    # ---- contents ----
+
+    def restore(self, step: SupportsIndex, to: Path, *, force: bool = False, fsync: bool = True,
+                threads: int | None = None, progress: Progress | None = None,
+                file_done: FileDone | None = None) -> Result:
+        """Writes the snapshot of a step to the path `to`: a file if it was one, else a directory.
+
+        force: replaces what is there. Raises FileExistsError, and as restore() of the package.
+        """
+        options = CallOptions(threads=threads, progress=progress)
+        options.struct.force, options.struct.no_fsync = force, not fsync
+        options.tell_files(file_done)
+        return run_with_result(_abi.run_restore, options, self._path, _number(step), encode_path(to))
+
+    def verify(self, steps: Iterable[SupportsIndex] | None = None, *, threads: int | None = None,
+               progress: Progress | None = None, step_done: StepDone | None = None) -> Result:
+        """Reads whole steps, down to their key frames, and verifies what restoring them would give.
+
+        steps: None for all. Damage does not stop it. Raises the exception of the first damage; its `damages` has one
+        for each. Raises as verify() of the package.
+        """
+        numbers = None if steps is None else _numbers(tuple(steps))
+        if numbers is not None and len(numbers) == 0:
+            raise ArgumentError("no step is named")
+        options = _Options(threads=threads, progress=progress, step_done=step_done)
+        options.collect_damages()
+        return run_with_result(
+            lambda path, settings, result, diag: _abi.run_verify(
+                path, numbers, len(numbers or ()), options.run_settings, settings, result, diag), options, self._path)
+
+    def compare(self, step: SupportsIndex, snapshot: Path, *, threads: int | None = None,
+                progress: Progress | None = None) -> None:
+        """Compares a whole step with a snapshot, which may be removed if this raises nothing.
+
+        Raises ChecksumError if they differ, and as compare() of the package.
+        """
+        options = CallOptions(threads=threads, progress=progress)
+        number, source = _number(step), encode_path(snapshot)
+        options.check(options.run(lambda settings, diag: _abi.run_compare(
+            self._path, number, source, settings, diag)))
+
+    @overload
+    def open(self, step: SupportsIndex, file: str | None = None) -> File: ...
+
+    @overload
+    def open(self, step: SupportsIndex, file: str | None = None, *, framework: str, device: Any = "cpu",
+             threads: int | None = None) -> safe_open: ...
+
+    def open(self, step: SupportsIndex, file: str | None = None, *, framework: str | None = None, device: Any = "cpu",
+             threads: int | None = None) -> File | safe_open:
+        """A file of a step, open: a File, or with a framework what safe_open() gives.
+
+        file: a path within the snapshot. By default it is the only file with tensors, or the model's weights
+            (model.safetensors) if these are one file. framework, device: as for safe_open().
+
+        Raises FileNotFoundError (no such file), ArgumentError (several files), and as File and safe_open() do.
+        """
+        paths = self._files(step, file)
+        if len(paths) > 1:
+            raise self._several(step)
+        return File(paths[0]) if framework is None else safe_open(paths[0], framework, device, threads=threads)
+
+    def load(self, step: SupportsIndex, file: str | None = None, framework: str = "pt", *, device: Any = "cpu",
+             threads: int | None = None, progress: Progress | None = None) -> dict[str, Any]:
+        """All tensors of a file of a step, as a dict of new arrays by their names.
+
+        file: as for open(); the model's weights may be several files with an index. framework: "pt", "np" or another of
+        safe_open(). Raises as open() and load_file() do.
+        """
+        with ExitStack() as stack:
+            files = [stack.enter_context(safe_open(path, framework, device, threads=threads))
+                     for path in self._files(step, file)]
+            sizes = [one.content_nbytes for one in files]
+            loaded: dict[str, Any] = {}
+            for number, one in enumerate(files):
+                loaded.update(one.get_tensors(progress=part_of(progress, sum(sizes[:number]), sum(sizes))))
+            return loaded
+
+    def get_tensor(self, step: SupportsIndex, name: str, framework: str = "pt", *, device: Any = "cpu",
+                   threads: int | None = None) -> Any:
+        """One tensor of a step. "FILE:NAME" names its file; it is needed if several files have the name.
+
+        Raises TensorNotFound, ArgumentError (several files have it), and as safe_open.get_tensor() does.
+        """
+        folder = self._folder(step)
+        found: list[tuple[str, str]] = []
+        for file in _archives(folder):
+            with File(os.path.join(folder, file) + _SUFFIX) as opened:
+                names = [name, name[len(file) + 1:]] if name.startswith(file + ":") else [name]
+                found += [(file, part) for part in names if part in opened.tensors][:1]
+        if not found:
+            raise TensorNotFound("%s: there is no tensor %r" % (folder, name))
+        if len(found) > 1:
+            raise ArgumentError("%s: several files have a tensor %r: FILE:NAME names one" % (folder, name))
+        [(file, part)] = found
+        with self.open(step, file, framework=framework, device=device, threads=threads) as tensors:
+            return tensors.get_tensor(part)
+
+    # ---- inner ----
+
+    @contextmanager
+    def _opened(self) -> Iterator[ctypes.c_void_p]:
+        run, diag = ctypes.c_void_p(), _abi.StDiag()
+        check(_abi.run_open(self._path, None, ctypes.byref(run), ctypes.byref(diag)), diag)
+        try:
+            yield run
+        finally:
+            _abi.run_close(run)
+
+    def _folder(self, step: SupportsIndex) -> str:
+        folder = os.path.join(os.fsdecode(self._path), str(_number(step)))
+        if not os.path.isdir(folder):
+            with self._opened():  # raises if it is not a run at all
+                raise ArgumentError("%s: there is no step %d" % (os.fsdecode(self._path), _number(step)))
+        return folder
+
+    def _files(self, step: SupportsIndex, file: str | None) -> list[str]:
+        """Paths of a file of a step; without a name, of what open() and load() take by default."""
+        if file is not None:
+            return [self.path(step, file)]
+        folder = self._folder(step)
+        files = _archives(folder)
+        if len(files) == 1:
+            return [os.path.join(folder, files[0]) + _SUFFIX]
+        try:
+            return [path for path, _ in weight_files(folder, "model", None)]
+        except FileNotFoundError:
+            raise self._several(step) from None
+
+    def _several(self, step: SupportsIndex) -> ArgumentError:
+        folder = self._folder(step)
+        names = ", ".join(_archives(folder)) or "it has no archive"
+        return ArgumentError("%s: a file must be named: %s" % (folder, names))
+
+    def _remove(self, call: Callable[[_Options, Any, Any], int], *, step_done: StepDone | None,
+                **settings: Any) -> list[Step]:
+        removed: list[Step] = []
+
+        def note(event: str, step: Step) -> None:
+            if event == "dropped":
+                removed.append(step)
+            if step_done is not None:
+                step_done(event, step)
+
+        options = _Options(step_done=note, **settings)
+        options.check(options.run(lambda settings, diag: call(options, settings, diag)))
+        return removed
+
+
+class _Options(CallOptions):
+    """lmc_st_options and lmc_run_options for one call."""
+
+    def __init__(self, *, dry_run: bool = False, fsync: bool = True, step_done: StepDone | None = None,
+                 **options: Any) -> None:
+        super().__init__(**options)
+        self.struct.no_fsync = not fsync
+        self.run_struct = _abi.RunOptions()
+        self.run_settings = ctypes.byref(self.run_struct)
+        _abi.run_options_init(self.run_settings, ctypes.sizeof(self.run_struct))
+        self.run_struct.dry_run = dry_run
+        if step_done is not None:
+            call = step_done
+            self.run_struct.step_done = self.callback(
+                _abi.STEP_DONE, lambda user, event, step: call(_abi.RUN_EVENTS[event], _step_of(step.contents)))
+
+
+def _number(step: SupportsIndex) -> int:
+    number = operator.index(step)
+    if not 0 <= number <= _abi.RUN_STEP_MAX:
+        raise ArgumentError("a step is 0 to 2^63, not %d" % number)
+    return number
+
+
+def _numbers(steps: Sequence[SupportsIndex]) -> Any:
+    return (ctypes.c_uint64 * len(steps))(*map(_number, steps))
+
+
+def _step_of(step: Any) -> Step:
+    has_base = step.has_base and step.base != _abi.RUN_UNKNOWN
+    return Step(step.step, step.file_count, step.file_nbytes, step.stored_nbytes, step.base if has_base else None,
+                None if step.chain == _abi.RUN_UNKNOWN else step.chain, step.time_s, bool(step.is_directory))
+
+
+def _steps_of(run: ctypes.c_void_p) -> list[Step]:
+    steps, step = [], _abi.RunStep()
+    for index in range(_abi.run_step_count(run)):
+        check_status(_abi.run_step_info(run, index, ctypes.byref(step)))
+        steps.append(_step_of(step))
+    return steps
+
+
+def _copied(folder: str) -> set[str]:
+    """Paths of copies whose names end in .lmc, within the folder of a step."""
+    try:
+        with open(os.path.join(folder, _COPIED_NAME), encoding="utf-8", errors="surrogateescape") as file:
+            return set(file.read().split("\n"))
+    except FileNotFoundError:  # of a single file
+        return set()
+
+
+def _archives(folder: str) -> list[str]:
+    """Paths of the snapshot's files that have archives, sorted."""
+    copied = _copied(folder)
+    found = [os.path.relpath(os.path.join(place, name), folder)
+             for place, _, names in os.walk(folder) for name in names]
+    return sorted(path[:-len(_SUFFIX)] for path in found if path.endswith(_SUFFIX) and path not in copied)

@@ -1,0 +1,18 @@
+/*
+ * convert_file.h - safetensors file -> archive, within liblmc_st. Options are complete (common/options.h), result
+ * and diag are there.
+ */
+#ifndef LMC_SAFETENSORS_CONVERT_CONVERT_FILE_H
+#define LMC_SAFETENSORS_CONVERT_CONVERT_FILE_H
+
+#include "safetensors/convert/source.h"
+
+/* One file; lmc_st_convert() without directories. */
+lmc_status st_convert_file(const char *in_path, const os_place *out, const lmc_st_options *options,
+                           lmc_st_result *result, lmc_st_diag *diag);
+
+/* Any source. */
+lmc_status st_convert_source(const st_source *source, const os_place *out, const lmc_st_options *options,
+                             lmc_st_result *result, lmc_st_diag *diag);
+
+#endif

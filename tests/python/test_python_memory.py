@@ -1,0 +1,162 @@
+"""Frames and archives that promise more than they hold: the right error, and no memory before anything is verified.
+
+Each case runs in a process of its own, in which every page counts as quick to get.
+"""
+import os
+import subprocess
+import sys
+
+import pytest
+
+import lmcodec
+from lmcodec import _buffer
+
+SUPPORT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support")
+sys.path.insert(0, SUPPORT)
+import promises  # noqa: E402
+
+pytestmark = [
+    pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="Linux tells the peak of memory"),
+    pytest.mark.skipif(not promises.has_hash(), reason="there is no libxxhash to make checksums with"),
+]
+
+PROMISE = 3 << 30
+MOST = 24 << 20  # bytes that a case may take: a block of 4 MiB, what decodes it, and a few modules
+
+PROGRAM = """
+import ctypes, os, sys
+sys.path.insert(0, %r)
+import lmcodec, promises
+from lmcodec import _abi, _buffer
+
+_buffer._HugePages._seconds_of = staticmethod(
+    lambda page, real=_buffer._HugePages._seconds_of: real(page) * 0)
+
+def peak():
+    return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) << 10
+
+nbytes, is_long = int(sys.argv[1]), int(sys.argv[2])
+def frame(): return promises.frame(nbytes, is_long)
+def file(): return sys.argv[3]
+
+def prepare(): pass
+%s
+given = prepare() or file()
+before = peak()
+try:
+    act(given)
+    said = "nothing was raised"
+except BaseException as error:
+    said = "%%s: %%s" %% (type(error).__name__, error)
+print(peak() - before, said)
+"""
+
+CASES = {
+    "decode": "def prepare(): return frame()\ndef act(given): lmcodec.decode(given)",
+    "decode with threads": "def prepare(): return frame()\ndef act(given): lmcodec.decode(given, threads=2)",
+    "File.read": "def act(given): lmcodec.File(given).read('w')",
+    "NumPy": "import numpy, lmcodec.numpy\ndef act(given): lmcodec.safe_open(given, 'np').get_tensor('w')",
+    "NumPy, slice": "import numpy, lmcodec.numpy\ndef act(given): lmcodec.safe_open(given, 'np').get_slice('w')[5:]",
+    "NumPy, all": "import numpy, lmcodec.numpy\ndef act(given): lmcodec.numpy.load_file(given)",
+    "torch": "import torch, lmcodec.torch\ndef act(given): lmcodec.safe_open(given, 'pt').get_tensor('w')",
+    "torch, slice": "import torch, lmcodec.torch\n"
+                    "def act(given): lmcodec.safe_open(given, 'pt').get_slice('w')[5:700000]",
+    "torch, all": "import torch, lmcodec.torch\ndef act(given): lmcodec.torch.load_file(given)",
+    "C, frame": """
+def prepare(): return frame()
+def act(given):
+    # as a C program does: no memory is taken for what the frame has too few bytes for
+    head, context, written = _abi.Info(), ctypes.c_void_p(), ctypes.c_size_t()
+    assert _abi.frame_read_info(given, len(given), ctypes.byref(head), None) == _abi.OK
+    if len(given) < head.frame_nbytes_min:
+        raise lmcodec.DataError("it is cut")
+    assert _abi.ctx_create(None, ctypes.byref(context)) == _abi.OK
+    room = _buffer.new_bytearray(nbytes, 0)
+    with _buffer.Buffer(room, True) as out:
+        status = _abi.decode_delta(context, given, len(given), None, 0, out.address, nbytes, ctypes.byref(written))
+    raise lmcodec._errors.error_of(status)
+""",
+    "HDF5 chunk": """
+import numpy
+from lmcodec._chunks import stored_chunks
+def prepare():
+    stored_chunks.content_nbytes(lmcodec.encode(bytes(100)))
+    return frame()
+def act(given): stored_chunks.decode(given, numpy.empty(nbytes, "u1"))
+""",
+    "HDF5 filter": """
+import h5py, lmcodec.h5
+def prepare():
+    path = sys.argv[3] + ".h5"
+    with h5py.File(path, "w") as opened:
+        w = opened.create_dataset("w", (nbytes,), "u1", chunks=(nbytes,), compression=lmcodec.h5.LMC())
+        w.id.write_direct_chunk((0,), bytes(frame()))
+    return path
+def act(given):
+    try:
+        h5py.File(given, "r")["w"][:10]
+    except OSError as error:
+        raise lmcodec.DataError(str(error))
+""",
+}
+
+
+def run(case, path, nbytes, is_long):
+    for package, module in (("torch", "torch"), ("numpy", "numpy"), ("h5py", "h5py.h5z")):
+        if "import %s" % package in CASES[case]:
+            pytest.importorskip(module, reason="%s is not installed" % package)
+    with open(path, "wb") as file:
+        file.write(promises.archive(nbytes, is_long))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", PROGRAM % (SUPPORT, CASES[case]), str(nbytes), str(int(is_long)),
+                           path], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    taken, said = done.stdout.rstrip("\n").split(" ", 1)
+    return int(taken), said
+
+
+@pytest.mark.parametrize("is_long", [False, True], ids=["63 bytes", "10 KB"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_promise_takes_no_memory(directory, case, is_long):
+    """The longer frame has all the blocks that its head promises, and right checks: only its blocks are nothing."""
+    taken, said = run(case, os.path.join(directory, "a.lmc"), PROMISE, is_long)
+    assert said.startswith("DataError: "), said
+    assert taken < MOST, (taken, said)
+
+
+@pytest.mark.parametrize("case", ["decode", "File.read", "NumPy", "torch"])
+def test_a_promise_that_no_machine_keeps(directory, case):
+    """It is the data that is wrong, not the machine."""
+    taken, said = run(case, os.path.join(directory, "a.lmc"), 1 << 55, False)
+    assert said.startswith("DataError: "), said
+    assert taken < MOST
+
+
+def test_each_bit_of_the_size_in_a_frame():
+    frame = lmcodec.encode(bytes(range(256)) * 40000, "U8", level="fast")
+    for bit in range(64):
+        damaged = bytearray(frame)
+        damaged[16 + bit // 8] ^= 1 << bit % 8
+        with pytest.raises(lmcodec.DataError):
+            lmcodec.decode(damaged)
+
+
+def test_no_memory_for_a_bytearray(capfd):
+    """CPython prints an error of its own if an object that it has begun is thrown away."""
+    for _ in range(200):  # what an unfinished object holds is chance
+        with pytest.raises(MemoryError):
+            _buffer.new_bytearray(1 << 60)
+    assert capfd.readouterr().err == ""
+
+
+def test_memory_that_is_taken(monkeypatch):
+    """All of what will be filled, and no more than 64 times what is stored of the rest."""
+    pages = []
+    monkeypatch.setattr(_buffer, "_huge_pages", _buffer._HugePages())
+    monkeypatch.setattr(_buffer._HugePages, "_seconds_of", staticmethod(lambda page: pages.append(page) or 0.0))
+    for nbytes, stored_nbytes, least, most in ((64 << 20, None, 31, 32), (64 << 20, 32 << 10, 0, 1),
+                                               (64 << 20, 512 << 10, 15, 16), (64 << 20, 0, 0, 0),
+                                               (64 << 20, 60 << 20, 31, 32)):
+        pages.clear()
+        assert len(_buffer.new_bytearray(nbytes, stored_nbytes)) == nbytes
+        assert least <= len(pages) <= most

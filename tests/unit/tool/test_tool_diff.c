@@ -1,0 +1,110 @@
+/*
+ * test_tool_diff.c - "lmc-st diff" on archives whose content hashes cannot be compared: their blocks have
+ * other sizes.
+ */
+#include "lmc_test.h"
+#include "lmc_test_archive.h"
+
+#include "tool/commands/cmd_diff.h"
+
+#include <unistd.h>
+
+#define CONTENT_NBYTES 3000000u
+
+volatile int cli_cancel; /* what main.c has */
+
+static unsigned char content[CONTENT_NBYTES];
+
+/* Bytes of few values: frames of them are coded. `noise`: all values, stored. */
+static void fill(int is_noise)
+{
+    uint64_t state = 3;
+    for (size_t i = 0; i < CONTENT_NBYTES; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        content[i] = (unsigned char)(is_noise ? state >> 56 : __builtin_popcountll(state >> 40));
+    }
+}
+
+/* Compares two archives; returns the status and sets *differs. */
+static lmc_status compare(const char *a_path, const char *b_path, int *differs, lmc_st_diag *diag)
+{
+    lmc_st_file *a = NULL;
+    lmc_st_file *b = NULL;
+    lmc_st_options options;
+    cli_pair pair = {.nbytes = CONTENT_NBYTES};
+    lmc_st_options_init(&options);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(a_path, NULL, &a, NULL), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(lmc_st_open(b_path, NULL, &b, NULL), LMC_OK);
+    const lmc_status status = cli_diff_contents(a, b, &pair, 1, &options, diag);
+    *differs = pair.differs;
+    lmc_st_close(a);
+    lmc_st_close(b);
+    return status;
+}
+
+static void flip_byte(const char *path, size_t offset)
+{
+    FILE *const file = fopen(path, "r+b");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    fseek(file, (long)offset, SEEK_SET);
+    const int byte = fgetc(file);
+    fseek(file, (long)offset, SEEK_SET);
+    fputc(byte ^ 0x10, file);
+    CU_ASSERT_EQUAL(fclose(file), 0);
+}
+
+static void compare_block_sizes(int is_noise)
+{
+    static const size_t changed[] = {0, 1u << 20, 2097151, CONTENT_NBYTES - 1};
+    char directory[] = "/tmp/lmc-st-diff-XXXXXX";
+    char small_blocks[64];
+    char large_blocks[64];
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    int differs = 0;
+    const lmc_frame_mode mode = is_noise ? LMC_FRAME_STORED : LMC_FRAME_CODED;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
+    snprintf(small_blocks, sizeof small_blocks, "%s/small.lmc", directory);
+    snprintf(large_blocks, sizeof large_blocks, "%s/large.lmc", directory);
+    fill(is_noise);
+    const size_t frame_offset = lmc_test_write_archive(small_blocks, content, CONTENT_NBYTES, 12, mode);
+    lmc_test_write_archive(large_blocks, content, CONTENT_NBYTES, 17, mode);
+    CU_ASSERT_EQUAL(compare(small_blocks, large_blocks, &differs, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(differs, 0);
+    for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++) {
+        content[changed[i]] ^= 1;
+        lmc_test_write_archive(large_blocks, content, CONTENT_NBYTES, 17, mode);
+        CU_ASSERT_EQUAL(compare(small_blocks, large_blocks, &differs, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(differs, 1);
+        CU_ASSERT_EQUAL(compare(large_blocks, small_blocks, &differs, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(differs, 1);
+        content[changed[i]] ^= 1;
+    }
+    lmc_test_write_archive(large_blocks, content, CONTENT_NBYTES, 17, mode);
+    flip_byte(small_blocks, frame_offset + 900000);
+    const lmc_status status = compare(large_blocks, small_blocks, &differs, &diag);
+    CU_ASSERT(status == LMC_ERR_CHECKSUM || status == LMC_ERR_CORRUPT);
+    CU_ASSERT_STRING_EQUAL(diag.file, small_blocks);
+    CU_ASSERT_STRING_EQUAL(diag.tensor, "a");
+    unlink(small_blocks);
+    unlink(large_blocks);
+    CU_ASSERT_EQUAL(rmdir(directory), 0);
+}
+
+static void test_coded(void)
+{
+    compare_block_sizes(0);
+}
+
+static void test_stored(void)
+{
+    compare_block_sizes(1);
+}
+
+int main(int argc, char **argv)
+{
+    static const lmc_test tests[] = {
+        LMC_TEST(test_coded),
+        LMC_TEST(test_stored),
+    };
+    return LMC_TEST_MAIN("st_diff", tests, argc, argv);
+}

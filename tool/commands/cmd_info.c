@@ -1,0 +1,197 @@
+/*
+ * cmd_info.c - lmc-st info: a file as a whole. It says what is in the file, not how its encoder was set.
+ */
+#include "lmc_st_experimental.h"
+#include "tool/inputs.h"
+
+#include <stdio.h>
+
+static const char about[] =
+    "Describes an archive or a plain file as a whole: format, sizes, dtypes, and the\n"
+    "metadata of a safetensors file, cut where they are long; --json gives all of\n"
+    "them.\n";
+
+#define KEY_SHOWN_NBYTES 40
+#define VALUE_SHOWN_NBYTES 120
+#define METADATA_SHOWN_MAX 20
+
+/* All tensors of one dtype. */
+typedef struct sum {
+    uint64_t count, nbytes, stored_nbytes;
+} sum;
+
+typedef struct facts {
+    const lmc_st_file *file;
+    const char *path;
+    int is_archive;
+    uint64_t nbytes, stored_nbytes;
+    uint64_t parameters;
+    sum by_dtype[LMC_DTYPE_COUNT];
+} facts;
+
+/* The base, then its own base, and so on: lines, or for JSON an object in the other. */
+static void print_bases(const lmc_st_file *file, int is_json)
+{
+    lmc_st_base base = LMC_INIT(lmc_st_base);
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    char shown[512];
+    int depth = 0;
+    for (; file && lmc_st_base_info(file, &base); depth++) {
+        const unsigned long long hash = base.content_hash;
+        const unsigned long long nbytes = base.file_nbytes;
+        const unsigned long long needed = base.tensor_count;
+        const unsigned long long count = lmc_st_tensor_count(file);
+        const lmc_st_file *found = NULL;
+        if (lmc_st_open_base(file, &found, &diag) != LMC_OK)
+            found = NULL;
+        if (is_json) {
+            printf("{\"name\":");
+            cli_json_text(base.name);
+            printf(",\"hash\":\"%016llx\",\"nbytes\":%llu,\"tensors\":%llu,\"file\":", hash, nbytes, needed);
+            cli_json_text(found ? lmc_st_path(found) : NULL);
+            printf(",\"base\":");
+        } else {
+            printf("%-13s  %s, %llu bytes, hash %016llx\n",
+                   depth == 0 ? "base:" : "its base:", cli_shown(shown, sizeof shown, base.name), nbytes,
+                   hash);
+            printf("  needed by:   %llu of %llu tensors\n", needed, count);
+            printf("  %s   %s\n", found ? "found:    " : "not found:",
+                   found ? cli_shown(shown, sizeof shown, lmc_st_path(found)) : diag.text);
+        }
+        file = found;
+    }
+    if (is_json)
+        printf("null");
+    for (; is_json && depth > 0; depth--)
+        putchar('}');
+}
+
+/* ---- for programs ---- */
+
+static void print_json_facts(const facts *facts)
+{
+    const char *const container = lmc_st_container_name(lmc_st_container_of(facts->file));
+    printf("{\"format\":\"%s\",\"container\":\"%s\",\"version\":", facts->is_archive ? "lmc" : container,
+           container);
+    if (facts->is_archive)
+        printf("%d", LMC_ST_ARCHIVE_VERSION);
+    else
+        printf("null");
+    printf(",\"file\":");
+    cli_json_text(facts->path);
+    printf(",\"nbytes\":%llu,\"stored_nbytes\":%llu,\"ratio\":", (unsigned long long)facts->nbytes,
+           (unsigned long long)facts->stored_nbytes);
+    cli_json_ratio(facts->stored_nbytes, facts->nbytes);
+    printf(",\"tensors\":%llu,\"parameters\":%llu,\"base\":",
+           (unsigned long long)lmc_st_tensor_count(facts->file), (unsigned long long)facts->parameters);
+    print_bases(facts->file, 1);
+    printf(",\"dtypes\":{");
+    const char *separator = "";
+    for (int i = 0; i < LMC_DTYPE_COUNT; i++) {
+        const sum *const sum = &facts->by_dtype[i];
+        if (sum->count > 0) {
+            printf("%s\"%s\":{\"tensors\":%llu,\"nbytes\":%llu,\"stored_nbytes\":%llu}", separator,
+                   lmc_dtype_name((lmc_dtype)i), (unsigned long long)sum->count,
+                   (unsigned long long)sum->nbytes, (unsigned long long)sum->stored_nbytes);
+            separator = ",";
+        }
+    }
+    printf("},\"metadata\":{");
+    for (size_t i = 0; i < lmc_st_metadata_count(facts->file) && cli_output_works(); i++) {
+        const char *key = NULL;
+        const char *value = NULL;
+        size_t key_nbytes = 0;
+        size_t value_nbytes = 0;
+        if (lmc_st_metadata(facts->file, i, &key, &key_nbytes, &value, &value_nbytes) == LMC_OK) {
+            printf(i == 0 ? "" : ",");
+            cli_json_string(key, key_nbytes);
+            printf(":");
+            cli_json_string(value, value_nbytes);
+        }
+    }
+    printf("}}\n");
+}
+
+/* ---- for people ---- */
+
+static void show_facts(const facts *facts)
+{
+    char path[512];
+    const char *const container = lmc_st_container_name(lmc_st_container_of(facts->file));
+    printf("file:          %s\n", cli_shown(path, sizeof path, facts->path));
+    if (facts->is_archive) {
+        printf("format:        LMC archive, version %d\n", LMC_ST_ARCHIVE_VERSION);
+        printf("container:     %s\n", container);
+        printf("original:      %llu bytes\n", (unsigned long long)facts->nbytes);
+        printf("stored:        %llu bytes, ratio %.4f\n", (unsigned long long)facts->stored_nbytes,
+               facts->nbytes == 0 ? 0 : (double)facts->stored_nbytes / (double)facts->nbytes);
+    } else {
+        printf("format:        %s\n", container);
+        printf("size:          %llu bytes\n", (unsigned long long)facts->nbytes);
+    }
+    printf("tensors:       %llu\n", (unsigned long long)lmc_st_tensor_count(facts->file));
+    printf("parameters:    %llu\n", (unsigned long long)facts->parameters);
+    print_bases(facts->file, 0);
+    for (int i = 0; i < LMC_DTYPE_COUNT; i++) {
+        const sum *const sum = &facts->by_dtype[i];
+        char ratio[24] = "-";
+        if (sum->count == 0)
+            continue;
+        if (sum->nbytes > 0)
+            snprintf(ratio, sizeof ratio, "%.4f", (double)sum->stored_nbytes / (double)sum->nbytes);
+        printf("  %-11s  %8llu tensors  %14llu bytes  %14llu stored  %8s\n", lmc_dtype_name((lmc_dtype)i),
+               (unsigned long long)sum->count, (unsigned long long)sum->nbytes,
+               (unsigned long long)sum->stored_nbytes, ratio);
+    }
+    const size_t count = lmc_st_metadata_count(facts->file);
+    printf("metadata:      %zu entr%s\n", count, count == 1 ? "y" : "ies");
+    for (size_t i = 0; i < count && i < METADATA_SHOWN_MAX; i++) {
+        char shown_key[KEY_SHOWN_NBYTES];
+        char shown_value[VALUE_SHOWN_NBYTES];
+        const char *key = NULL;
+        const char *value = NULL;
+        size_t key_nbytes = 0;
+        size_t value_nbytes = 0;
+        if (lmc_st_metadata(facts->file, i, &key, &key_nbytes, &value, &value_nbytes) == LMC_OK) {
+            cli_escape(shown_key, sizeof shown_key, key, key_nbytes);
+            cli_escape(shown_value, sizeof shown_value, value, value_nbytes);
+            printf("  %s = %s\n", shown_key, shown_value);
+        }
+    }
+    if (count > METADATA_SHOWN_MAX)
+        printf("  and %zu more\n", count - METADATA_SHOWN_MAX);
+}
+
+static int run_info(const cli_args *args)
+{
+    lmc_st_file *file = NULL;
+    int exit_status = cli_open_operand(args, 1, "info takes one file", &file);
+    if (exit_status != CLI_OK)
+        return exit_status;
+    facts facts = {.file = file,
+                   .path = args->operands[0],
+                   .is_archive = lmc_st_is_archive(file),
+                   .nbytes = lmc_st_original_nbytes(file),
+                   .stored_nbytes = lmc_st_stored_nbytes(file)};
+    for (uint64_t i = 0; i < lmc_st_tensor_count(file); i++) {
+        const lmc_st_tensor tensor = cli_tensor(file, i);
+        const unsigned nbits = lmc_dtype_nbits(tensor.dtype);
+        sum *const sum = &facts.by_dtype[tensor.dtype];
+        sum->count++;
+        if (tensor.view_of != i) /* stored once, and counted once */
+            continue;
+        sum->nbytes += tensor.storage_nbytes;
+        sum->stored_nbytes += tensor.stored_nbytes;
+        /* in two steps, since a size in bits may not fit; groups of 8 elements are whole bytes */
+        facts.parameters += tensor.storage_nbytes / nbits * 8 + tensor.storage_nbytes % nbits * 8 / nbits;
+    }
+    if ((args->seen & CLI_OPT_JSON) != 0)
+        print_json_facts(&facts);
+    else
+        show_facts(&facts);
+    exit_status = cli_finish_output();
+    lmc_st_close(file);
+    return exit_status;
+}
+
+const cli_command cli_info = {"info", CLI_INFO, "describe a file as a whole", "FILE ", about, NULL, run_info};

@@ -1,0 +1,262 @@
+/*
+ * watch_snapshot.c - watch_snapshot.h. Links to files are followed, as lmc_run_add() does; links to directories are
+ * not.
+ */
+#define _FILE_OFFSET_BITS 64
+
+#include "tool/commands/watch_snapshot.h"
+
+#include "tool/tool_path.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A pause that doubles must not be 0. */
+#define PAUSE_MS_MIN 100
+
+int watch_is_temporary(const char *name)
+{
+    static const char suffix[] = ".tmp";
+    const size_t length = strlen(name);
+    return name[0] == '.' || strncmp(name, "tmp", 3) == 0 ||
+           (length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0);
+}
+
+void watch_see(watch_entry *entry, uint64_t print, uint64_t now_ms)
+{
+    if (entry->state != WATCH_NEW && entry->print == print)
+        return;
+    entry->state = WATCH_CHANGING;
+    entry->print = print;
+    entry->changed_ms = now_ms;
+    entry->pause_ms = 0;
+    entry->is_told = 0;
+}
+
+static uint64_t add_ms(uint64_t begin_ms, uint64_t length_ms)
+{
+    return length_ms < WATCH_NEVER - begin_ms ? begin_ms + length_ms : WATCH_NEVER;
+}
+
+uint64_t watch_due_ms(const watch_entry *entry, uint64_t settle_ms)
+{
+    if (entry->state == WATCH_CHANGING)
+        return add_ms(entry->changed_ms, settle_ms);
+    return entry->state == WATCH_FAILED ? entry->retry_ms : WATCH_NEVER;
+}
+
+void watch_finish(watch_entry *entry, uint64_t own_print)
+{
+    entry->state = WATCH_DONE;
+    entry->own_print = own_print;
+    entry->pause_ms = 0;
+    entry->is_told = 0;
+}
+
+int watch_fail(watch_entry *entry, lmc_status status, int os_errno, int is_system, uint64_t settle_ms,
+               uint64_t now_ms)
+{
+    const int is_news = !entry->is_told || entry->told_status != status || entry->told_errno != os_errno;
+    uint64_t pause_ms = entry->pause_ms > 0 ? 2 * entry->pause_ms : settle_ms;
+    pause_ms = pause_ms < PAUSE_MS_MIN ? PAUSE_MS_MIN : pause_ms;
+    pause_ms = pause_ms > WATCH_PAUSE_MS_MAX ? WATCH_PAUSE_MS_MAX : pause_ms;
+    entry->state = WATCH_FAILED;
+    entry->pause_ms = pause_ms;
+    entry->retry_ms = is_system ? add_ms(now_ms, pause_ms) : WATCH_NEVER;
+    entry->is_told = 1;
+    entry->told_status = status;
+    entry->told_errno = os_errno;
+    return is_news;
+}
+
+int watch_compare_steps(const void *left, const void *right)
+{
+    const watch_entry *const a = *(watch_entry *const *)left;
+    const watch_entry *const b = *(watch_entry *const *)right;
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+int watch_is_kept(uint64_t step, uint64_t newer_count, uint64_t last, uint64_t every)
+{
+    if ((last == 0 && every == 0) || newer_count == 0)
+        return 1;
+    return newer_count < last || (every > 0 && step % every == 0);
+}
+
+/* ---- a walk through a snapshot ---- */
+
+#define DEPTH_MAX 64
+#define HEAD_NBYTES 16
+
+#ifdef __APPLE__
+#define MODIFIED(found) ((found)->st_mtimespec)
+#else
+#define MODIFIED(found) ((found)->st_mtim)
+#endif
+
+/* visit() gets each name below a path and the path itself, whose `name` is "". found: of a link to a file, the file's;
+ * NULL with an errno if it could not be looked at. A result other than 0 ends the walk. */
+typedef struct walk {
+    int (*visit)(struct walk *walk, const char *path, const char *name, const struct stat *found,
+                 int os_errno);
+    void *user;
+} walk;
+
+static int walk_path(walk *walk, const char *path, const char *name, unsigned depth);
+
+static int walk_path(walk *walk, const char *path, const char *name, unsigned depth)
+{
+    struct stat found, target;
+    if (lstat(path, &found) != 0)
+        return walk->visit(walk, path, name, NULL, errno);
+    if (S_ISLNK(found.st_mode) && stat(path, &target) == 0 && S_ISREG(target.st_mode))
+        found = target;
+    int result = walk->visit(walk, path, name, &found, 0);
+    if (result != 0 || !S_ISDIR(found.st_mode))
+        return result;
+    DIR *const stream = depth < DEPTH_MAX ? opendir(path) : NULL;
+    if (!stream)
+        return walk->visit(walk, path, name, NULL, depth < DEPTH_MAX ? errno : ELOOP);
+    for (const struct dirent *next = readdir(stream); next && result == 0; next = readdir(stream)) {
+        if (strcmp(next->d_name, ".") == 0 || strcmp(next->d_name, "..") == 0)
+            continue;
+        char *const next_path = cli_path_join(path, next->d_name, "");
+        char *const next_name = cli_path_join(name, next->d_name, "");
+        result = next_path && next_name ? walk_path(walk, next_path, next_name, depth + 1) : ENOMEM;
+        free(next_path);
+        free(next_name);
+    }
+    closedir(stream);
+    return result;
+}
+
+/* ---- the print ---- */
+
+/* FNV-1a, then a finalizer that spreads each bit: prints of files are added. */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t nbytes)
+{
+    const unsigned char *const at = bytes;
+    for (size_t i = 0; i < nbytes; i++)
+        hash = (hash ^ at[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static uint64_t spread(uint64_t hash)
+{
+    hash = (hash ^ (hash >> 33)) * 0xff51afd7ed558ccdu;
+    hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53u;
+    return hash ^ (hash >> 33);
+}
+
+uint64_t watch_own_print(const struct stat *found)
+{
+    const uint64_t numbers[] = {(uint64_t)found->st_dev,          (uint64_t)found->st_ino,
+                                S_ISDIR(found->st_mode),          (uint64_t)found->st_size,
+                                (uint64_t)MODIFIED(found).tv_sec, (uint64_t)MODIFIED(found).tv_nsec};
+    return spread(hash_bytes(0xcbf29ce484222325u, numbers, sizeof numbers));
+}
+
+typedef struct print_walk {
+    walk walk;
+    const struct stat *run;
+    uint64_t print;
+} print_walk;
+
+/* The order of names in a folder does not matter: what is added has none. */
+static int add_print(walk *walk, const char *path, const char *name, const struct stat *found, int os_errno)
+{
+    print_walk *const own = walk->user;
+    (void)path;
+    if (os_errno == ENOENT)
+        return name[0] == '\0' ? ENOENT : 0;
+    if (found && own->run && found->st_dev == own->run->st_dev && found->st_ino == own->run->st_ino)
+        return EXDEV;
+    const uint64_t state = found ? watch_own_print(found) : (uint64_t)os_errno;
+    own->print += spread(hash_bytes(state, name, strlen(name)));
+    return 0;
+}
+
+int watch_print(const char *path, const struct stat *run, uint64_t *print)
+{
+    print_walk own = {.walk = {.visit = add_print}, .run = run};
+    own.walk.user = &own;
+    const int os_errno = walk_path(&own.walk, path, "", 0);
+    *print = own.print;
+    return os_errno;
+}
+
+/* ---- completeness ---- */
+
+typedef struct check_walk {
+    walk walk;
+    const lmc_st_options *options;
+    uint64_t container_count;
+    lmc_st_diag *diag;
+} check_walk;
+
+static int ends_with(const char *name, const char *suffix)
+{
+    const size_t length = strlen(name);
+    const size_t suffix_length = strlen(suffix);
+    return length >= suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
+}
+
+/* 1 if a file that cannot be opened as a container begins as one, or is named as one and has no byte yet. Such a file
+ * would be copied into the run: it must be waited for. */
+static int is_begun_container(const char *path)
+{
+    static const char *const suffixes[] = {".pt",  ".pth", ".bin",  ".ckpt",
+                                           ".npz", ".npy", ".gguf", ".distcp"};
+    unsigned char head[HEAD_NBYTES] = {0};
+    if (ends_with(path, ".safetensors"))
+        return 1;
+    FILE *const file = fopen(path, "rb");
+    const size_t nbytes = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file)
+        fclose(file);
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0] && nbytes == 0; i++)
+        if (ends_with(path, suffixes[i]))
+            return 1;
+    const int is_safetensors = nbytes > 8 && memcmp(head + 4, "\0\0\0\0{", 5) == 0;
+    return is_safetensors ||
+           (nbytes >= 4 && (memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "GGUF", 4) == 0)) ||
+           (nbytes >= 6 && memcmp(head, "\x93NUMPY", 6) == 0);
+}
+
+static int check_file(walk *walk, const char *path, const char *name, const struct stat *found, int os_errno)
+{
+    check_walk *const own = walk->user;
+    lmc_st_file *file = NULL;
+    if (os_errno != 0) {
+        cli_set_os_diag(own->diag, path, os_errno, "cannot open");
+        return 1;
+    }
+    int is_passed_over = !S_ISREG(found->st_mode);
+    for (size_t i = 0; i < own->options->exclude_count && name[0] != '\0'; i++)
+        is_passed_over |= fnmatch(own->options->excludes[i], name, 0) == 0 ||
+                          fnmatch(own->options->excludes[i], cli_last_component(name), 0) == 0;
+    if (is_passed_over)
+        return 0;
+    const lmc_status status = lmc_st_open(path, NULL, &file, own->diag);
+    own->container_count += status == LMC_OK && !lmc_st_is_archive(file);
+    lmc_st_close(file);
+    return status != LMC_OK && (cli_exit_status(status) == CLI_SYSTEM || is_begun_container(path));
+}
+
+lmc_status watch_check(const char *path, const lmc_st_options *options, uint64_t *container_count,
+                       lmc_st_diag *diag)
+{
+    check_walk own = {.walk = {.visit = check_file}, .options = options, .diag = diag};
+    own.walk.user = &own;
+    const int result = walk_path(&own.walk, path, "", 0);
+    *container_count = own.container_count;
+    if (result == ENOMEM)
+        cli_set_os_diag(diag, path, ENOMEM, "cannot open");
+    return result == 0 ? LMC_OK : diag->status;
+}

@@ -1,0 +1,179 @@
+/*
+ * inputs.c - the files that a command reads, and the bases of archives.
+ */
+#define _FILE_OFFSET_BITS 64
+#define _XOPEN_SOURCE 700 /* realpath */
+
+#include "tool/inputs.h"
+#include "lmc_st_experimental.h"
+
+#include "tool/tool_path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void cli_set_options(const cli_args *args, lmc_st_options *options)
+{
+    lmc_st_options_init(options);
+    options->level = args->level;
+    options->thread_count = args->thread_count;
+    options->force = (args->seen & CLI_OPT_FORCE) != 0;
+    options->no_fsync = (args->seen & CLI_OPT_NO_FSYNC) != 0;
+    options->salvage = (args->seen & CLI_OPT_SALVAGE) != 0;
+    options->sha256 = (args->seen & CLI_OPT_SHA256) != 0;
+    options->base = args->base;
+    options->base_dirs = args->base_dirs;
+    options->base_dir_count = args->base_dir_count;
+    options->raw = (args->seen & CLI_OPT_RAW) != 0;
+    options->excludes = args->excludes;
+    options->exclude_count = args->exclude_count;
+    options->cancel = &cli_cancel;
+}
+
+/* ---- what --base names ---- */
+
+static int check_base_file(const char *path)
+{
+    lmc_st_diag diag;
+    struct stat found;
+    /* without O_NONBLOCK, opening a pipe would wait for a writer */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return cli_fail_os(path, errno, "cannot open");
+    const int is_file = fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
+    close(fd);
+    if (is_file)
+        return CLI_OK;
+    cli_set_diag(&diag, path, LMC_ERR_ARG, "is not a regular file (a pipe, socket or device)");
+    return cli_report(&diag);
+}
+
+int cli_base_check(const cli_args *args, const char *in_path)
+{
+    char shown[160];
+    if (!args->base)
+        return CLI_OK;
+    const int needs_directory = strcmp(in_path, "-") != 0 && cli_is_directory(in_path);
+    const int is_directory = cli_is_directory(args->base);
+    if (is_directory == needs_directory)
+        return is_directory ? CLI_OK : check_base_file(args->base);
+    if (!is_directory && !cli_is_file(args->base))
+        return check_base_file(args->base); /* says that it is not there, or its kind */
+    return cli_usage_error(args->command, "the base %s is a %s, the input a %s",
+                           cli_shown(shown, sizeof shown, args->base), is_directory ? "directory" : "file",
+                           needs_directory ? "directory" : "file");
+}
+
+/* ---- files and tensors ---- */
+
+lmc_status cli_open(const cli_args *args, const char *path, lmc_st_file **file, lmc_st_diag *diag)
+{
+    char *const inner = cli_archive_of_step(path);
+    const char *const opened = inner ? inner : path;
+    lmc_st_open_options options = LMC_INIT(lmc_st_open_options);
+    options.raw = (args->seen & CLI_OPT_RAW) != 0;
+    lmc_status status = lmc_st_open(opened, &options, file, diag);
+    free(inner);
+    if (status == LMC_OK)
+        status = lmc_st_set_base(*file, args->base, args->base_dirs, args->base_dir_count, diag);
+    if (status != LMC_OK) {
+        lmc_st_close(*file);
+        *file = NULL;
+    }
+    return status;
+}
+
+int cli_open_operand(const cli_args *args, int operand_count, const char *usage, lmc_st_file **file)
+{
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    *file = NULL;
+    if (args->operand_count != operand_count)
+        return cli_usage_error(args->command, "%s", usage);
+    const int exit_status = cli_base_check(args, args->operands[0]);
+    if (exit_status != CLI_OK)
+        return exit_status;
+    return cli_open(args, args->operands[0], file, &diag) == LMC_OK ? CLI_OK : cli_report(&diag);
+}
+
+lmc_st_tensor cli_tensor(const lmc_st_file *file, uint64_t index)
+{
+    lmc_st_tensor tensor = LMC_INIT(lmc_st_tensor);
+    const lmc_status status = lmc_st_tensor_info(file, index, &tensor);
+    (void)status; /* tensor.shape says it */
+    return tensor;
+}
+
+int cli_has_shape(const lmc_st_tensor *tensor)
+{
+    return tensor->shape || tensor->rank == 0;
+}
+
+int cli_is_same_shape(const lmc_st_tensor *a, const lmc_st_tensor *b)
+{
+    return a->rank == b->rank && cli_has_shape(a) && cli_has_shape(b) &&
+           (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0);
+}
+
+/* ---- what removing an input would break ---- */
+
+/* The removal of an input that was converted with --base. */
+typedef struct removal_check {
+    const char *in_path;
+    char *true_in; /* without links */
+    int exit_status;
+} removal_check;
+
+/* Goes down the chain of bases of one archive. Returns the exit status. */
+static int check_archive(void *user, const lmc_st_file *file)
+{
+    removal_check *const check = user;
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    char shown[200];
+    const size_t length = strlen(check->true_in);
+    for (const lmc_st_file *at = file; at && check->exit_status == CLI_OK;) {
+        if (lmc_st_open_base(at, &at, &diag) != LMC_OK) {
+            check->exit_status = cli_report(&diag);
+            break;
+        }
+        char *const found = at ? realpath(lmc_st_path(at), NULL) : NULL;
+        if (at && !found) {
+            check->exit_status = cli_fail_os(lmc_st_path(at), errno, "cannot find");
+        } else if (at && strncmp(found, check->true_in, length) == 0 &&
+                   (found[length] == '\0' || found[length] == '/' ||
+                    length == 1)) { /* it is that, or below it */
+            cli_set_diag(&diag, check->in_path, LMC_ERR_ARG,
+                         "is kept: %s was written, but needs it as a base",
+                         cli_shown(shown, sizeof shown, lmc_st_path(file)));
+            check->exit_status = cli_report(&diag);
+        }
+        free(found);
+    }
+    return check->exit_status;
+}
+
+int cli_base_allows_removal(const cli_args *args, const char *archive_path, const char *in_path)
+{
+    removal_check check = {in_path, NULL, CLI_OK};
+    lmc_st_diag diag = LMC_INIT(lmc_st_diag);
+    lmc_st_options options;
+    lmc_st_file *file = NULL;
+    lmc_status status = LMC_OK;
+    if (!args->base)
+        return CLI_OK;
+    check.true_in = realpath(in_path, NULL);
+    if (!check.true_in)
+        return cli_fail_os(in_path, errno, "cannot find");
+    cli_set_options(args, &options);
+    if (cli_is_directory(archive_path))
+        status = lmc_st_visit_archives(archive_path, &options, check_archive, &check, &diag);
+    else if ((status = cli_open(args, archive_path, &file, &diag)) == LMC_OK)
+        (void)check_archive(&check, file);
+    lmc_st_close(file);
+    free(check.true_in);
+    return status == LMC_OK ? check.exit_status : cli_report(&diag);
+}

@@ -1,0 +1,384 @@
+/*
+ * removal.c - removing an input and nothing else. A directory's contents are reached from the open directory, and no
+ * link is followed. The input first gets a private name in its own folder: nobody who knows it by its old name can
+ * replace it there. It is then looked at again, and removed or put back. renameat2 is a Linux call.
+ */
+#ifdef __linux__
+#define _GNU_SOURCE
+#endif
+#define _FILE_OFFSET_BITS 64
+
+#include "tool/removal.h"
+
+#include "tool/cli.h"
+#include "tool/tool_path.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PRIVATE_PREFIX ".lmc-kept-"
+#define PRIVATE_TRIES 100
+#define PRIVATE_NBYTES (sizeof PRIVATE_PREFIX + 12)
+
+/* A name, and what it is itself: of a link, not of what the link leads to. */
+typedef struct entry {
+    char *path; /* relative to the directory */
+    struct stat state;
+} entry;
+
+/* All names in a directory and below it, sorted: a directory comes before its contents. */
+typedef struct list {
+    entry *entries;
+    size_t count, capacity;
+} list;
+
+struct cli_removal {
+    char *path; /* of the input, without slashes at its end */
+    struct stat state;
+    list list; /* of a directory */
+    lmc_st_diag diag;
+};
+
+/* ---- messages ---- */
+
+/* path: within the input, "" for the input itself. what: NULL for a change of the input. */
+static int fail_at(cli_removal *removal, const char *path, const char *what, int os_errno)
+{
+    char *const full_path = cli_path_join(removal->path, path, "");
+    const char *const file = full_path ? full_path : removal->path;
+    if (what)
+        cli_set_os_diag(&removal->diag, file, os_errno, what);
+    else
+        cli_set_diag(&removal->diag, file, LMC_ERR_IO,
+                     "is no longer what was compared with the output: it is kept");
+    free(full_path);
+    return 0;
+}
+
+static int fail_os(cli_removal *removal, const char *path, int os_errno)
+{
+    return fail_at(removal, path, "cannot remove", os_errno);
+}
+
+static int fail_changed(cli_removal *removal, const char *path)
+{
+    return fail_at(removal, path, NULL, 0);
+}
+
+static void add_to_text(lmc_st_diag *diag, const char *format, const char *name)
+{
+    const size_t used = strlen(diag->text);
+    snprintf(diag->text + used, sizeof diag->text - used, format, name);
+}
+
+/* ---- the state of files ---- */
+
+static int is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* 1 if the file has the size and the times that it had. No program can set the time of change. Another name, or one
+ * name less, moves it: then `is_renamed`. */
+static int is_same_state(const struct stat *a, const struct stat *b, int is_renamed)
+{
+    return is_same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           (is_renamed ||
+            (a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec));
+}
+
+static int is_unchanged(int folder_fd, const char *name, const struct stat *state, int is_renamed)
+{
+    struct stat found;
+    return fstatat(folder_fd, name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+           is_same_state(state, &found, is_renamed);
+}
+
+/* ---- folders ---- */
+
+static int open_own_folder(int folder_fd, const char *name)
+{
+    return openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* ---- listing a directory ---- */
+
+/* Adds the names in the open folder, and those below it. Closes `fd`. Returns 1, or 0 with the diagnostic set, which
+ * says that `what` failed. */
+static int list_folder(cli_removal *removal, list *list, int fd, const char *folder, const char *what)
+{
+    DIR *const stream = fdopendir(fd);
+    int is_listed = 1;
+    if (!stream) {
+        const int os_errno = errno;
+        close(fd);
+        return fail_at(removal, folder, what, os_errno);
+    }
+    while (is_listed) {
+        errno = 0;
+        const struct dirent *const next = readdir(stream);
+        if (!next && errno != 0)
+            is_listed = fail_at(removal, folder, what, errno);
+        if (!next)
+            break;
+        if (strcmp(next->d_name, ".") == 0 || strcmp(next->d_name, "..") == 0)
+            continue;
+        if (list->count == list->capacity) {
+            const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
+            entry *const larger = realloc(list->entries, capacity * sizeof *larger);
+            list->entries = larger ? larger : list->entries;
+            list->capacity = larger ? capacity : list->capacity;
+        }
+        char *const path = list->count < list->capacity ? cli_path_join(folder, next->d_name, "") : NULL;
+        if (!path) {
+            is_listed = fail_at(removal, folder, what, ENOMEM);
+            break;
+        }
+        entry *const entry = &list->entries[list->count++]; /* moves when the list grows */
+        entry->path = path;
+        is_listed = fstatat(dirfd(stream), next->d_name, &entry->state, AT_SYMLINK_NOFOLLOW) == 0 ||
+                    fail_at(removal, path, what, errno);
+        if (is_listed && S_ISDIR(entry->state.st_mode)) {
+            const int inner_fd = open_own_folder(dirfd(stream), next->d_name);
+            is_listed = inner_fd < 0 ? fail_at(removal, path, what, errno)
+                                     : list_folder(removal, list, inner_fd, path, what);
+        }
+    }
+    closedir(stream);
+    return is_listed;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return strcmp(((const entry *)a)->path, ((const entry *)b)->path);
+}
+
+static int list_directory(cli_removal *removal, list *list, int fd, const char *what)
+{
+    const int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own_fd < 0)
+        return fail_at(removal, "", what, errno);
+    const int is_listed = list_folder(removal, list, own_fd, "", what);
+    if (is_listed && list->count > 0)
+        qsort(list->entries, list->count, sizeof *list->entries, compare_paths);
+    return is_listed;
+}
+
+static void free_list(list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->entries[i].path);
+    free(list->entries);
+}
+
+/* ---- a private name ---- */
+
+/* Renames within the folder unless the new name is taken. Returns 0 or an errno. */
+static int rename_to_free_name(int folder_fd, const char *from, const char *to)
+{
+    struct stat found;
+#ifdef RENAME_NOREPLACE
+    if (renameat2(folder_fd, from, folder_fd, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return errno;
+#endif
+    /* linkat() never replaces, and renameat() replaces no file by a directory */
+    if (linkat(folder_fd, from, folder_fd, to, 0) == 0)
+        return unlinkat(folder_fd, from, 0) == 0 ? 0 : errno;
+    if (errno == EEXIST || fstatat(folder_fd, to, &found, AT_SYMLINK_NOFOLLOW) == 0)
+        return EEXIST;
+    return renameat(folder_fd, from, folder_fd, to) == 0 ? 0 : errno;
+}
+
+/* Returns 0 or an errno. */
+static int hide(int folder_fd, const char *name, char private_name[PRIVATE_NBYTES])
+{
+    int os_errno = EEXIST;
+    for (int i = 0; i < PRIVATE_TRIES && os_errno == EEXIST; i++) {
+        struct timespec now = {0, 0};
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        const uint64_t place = (uint64_t)(uintptr_t)&now; /* moved by address space randomisation */
+        const uint64_t unforeseen = ((uint64_t)now.tv_nsec << 32) ^ place * 0x9e3779b97f4a7c15u;
+        snprintf(private_name, PRIVATE_NBYTES, PRIVATE_PREFIX "%012llx",
+                 (unsigned long long)(unforeseen >> 16));
+        os_errno = rename_to_free_name(folder_fd, name, private_name);
+    }
+    return os_errno;
+}
+
+/* After a failure that stands in the diagnostic: gives the input its name back. */
+static int put_back(cli_removal *removal, int folder_fd, const char *private_name, const char *name)
+{
+    if (rename_to_free_name(folder_fd, private_name, name) != 0)
+        add_to_text(&removal->diag, ", as %s in that folder: it could not get its name back", private_name);
+    return 0;
+}
+
+/* ---- removing ---- */
+
+static int remove_file(cli_removal *removal, int folder_fd, const char *name, const char *path,
+                       const struct stat *state, int is_renamed)
+{
+    char private_name[PRIVATE_NBYTES];
+    if (!is_unchanged(folder_fd, name, state, is_renamed))
+        return fail_changed(removal, path);
+    const int os_errno = hide(folder_fd, name, private_name);
+    if (os_errno != 0)
+        return fail_os(removal, path, os_errno);
+    if (!is_unchanged(folder_fd, private_name, state, 1))
+        (void)fail_changed(removal, path);
+    else if (unlinkat(folder_fd, private_name, 0) != 0)
+        (void)fail_os(removal, path, errno);
+    else
+        return 1;
+    return put_back(removal, folder_fd, private_name, name);
+}
+
+/* Looks whether the directory holds what was listed, in the state that it had, and whether all of it may be removed:
+ * what cannot be is found while all of it is there. */
+static int check_directory(cli_removal *removal, int root_fd, const list *now)
+{
+    const list *const old = &removal->list;
+    for (size_t i = 0; i < old->count && i < now->count; i++) {
+        const entry *const was = &old->entries[i];
+        const entry *const is = &now->entries[i];
+        const int order = strcmp(was->path, is->path);
+        if (order != 0)
+            return fail_changed(removal, order < 0 ? was->path : is->path);
+        if (is->state.st_dev != removal->state.st_dev)
+            return fail_os(removal, is->path, EBUSY); /* a mount point */
+        const int is_same = S_ISDIR(was->state.st_mode) && S_ISDIR(is->state.st_mode)
+                                ? is_same_file(&was->state, &is->state)
+                                : is_same_state(&was->state, &is->state, 0);
+        if (!is_same)
+            return fail_changed(removal, is->path);
+        /* removing a name takes permission to write in the folder */
+        char *const slash = strrchr(is->path, '/');
+        if (slash)
+            *slash = '\0'; /* for a moment */
+        const char *const folder = slash ? is->path : "";
+        if (faccessat(root_fd, slash ? folder : ".", W_OK | X_OK, AT_EACCESS) != 0)
+            return fail_os(removal, folder, errno);
+        if (slash)
+            *slash = '/';
+    }
+    return old->count == now->count || fail_changed(removal, "");
+}
+
+/* Removes the contents of the open directory: each name from the folder that it is in, which is reached along no link.
+ * Needs no memory, so that it cannot run out in the midst: paths are changed for moments. */
+static int remove_contents(cli_removal *removal, int root_fd)
+{
+    size_t removed_count = 0;
+    int is_done = 1;
+    for (size_t i = removal->list.count; i > 0 && is_done; i--) {
+        entry *const entry = &removal->list.entries[i - 1];
+        char *name = entry->path;
+        char *slash = NULL;
+        int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        for (; fd >= 0 && (slash = strchr(name, '/')) != NULL; name = slash + 1) {
+            *slash = '\0';
+            const int next_fd = open_own_folder(fd, name);
+            const int os_errno = errno;
+            *slash = '/';
+            close(fd);
+            fd = next_fd;
+            errno = os_errno;
+        }
+        if (fd < 0)
+            is_done = fail_os(removal, entry->path, errno);
+        else if (!S_ISDIR(entry->state.st_mode)) /* a file that has several names may have lost one here */
+            is_done = remove_file(removal, fd, name, entry->path, &entry->state, entry->state.st_nlink > 1);
+        else if (unlinkat(fd, name, AT_REMOVEDIR) != 0)
+            is_done = fail_os(removal, entry->path, errno);
+        if (fd >= 0)
+            close(fd);
+        removed_count += is_done != 0;
+    }
+    if (!is_done && removed_count > 0)
+        add_to_text(&removal->diag, "; other parts of %s are removed", "the directory");
+    return is_done;
+}
+
+/* A directory that cannot be renamed, as one from below an overlay, keeps its name while it is removed. */
+static int remove_directory(cli_removal *removal, int folder_fd, const char *name)
+{
+    char private_name[PRIVATE_NBYTES];
+    struct stat found;
+    list now = {.count = 0};
+    const int os_errno = hide(folder_fd, name, private_name);
+    const char *const name_now = os_errno == 0 ? private_name : name;
+    if (os_errno != 0 && os_errno != EXDEV)
+        return fail_os(removal, "", os_errno);
+    const int root_fd = open_own_folder(folder_fd, name_now);
+    int is_done = root_fd >= 0 || fail_os(removal, "", errno);
+    if (is_done && (fstat(root_fd, &found) != 0 || !is_same_file(&removal->state, &found)))
+        is_done = fail_changed(removal, "");
+    is_done = is_done && list_directory(removal, &now, root_fd, "cannot remove") &&
+              check_directory(removal, root_fd, &now) && remove_contents(removal, root_fd);
+    if (is_done && unlinkat(folder_fd, name_now, AT_REMOVEDIR) != 0)
+        is_done = fail_os(removal, "", errno);
+    if (root_fd >= 0)
+        close(root_fd);
+    free_list(&now);
+    return is_done || name_now == name ? is_done : put_back(removal, folder_fd, name_now, name);
+}
+
+int cli_removal_begin(cli_removal **begun, const char *path)
+{
+    cli_removal *const removal = calloc(1, sizeof *removal);
+    *begun = removal;
+    if (removal)
+        removal->path = strndup(path, cli_path_length(path));
+    if (!removal || !removal->path)
+        return cli_fail_nomem();
+    int is_begun = lstat(removal->path, &removal->state) == 0 || fail_at(removal, "", "cannot open", errno);
+    if (is_begun && S_ISDIR(removal->state.st_mode)) {
+        const int fd = open(removal->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        is_begun = fd >= 0 ? list_directory(removal, &removal->list, fd, "cannot list the directory")
+                           : fail_at(removal, "", "cannot open", errno);
+        if (fd >= 0)
+            close(fd);
+    }
+    return is_begun ? CLI_OK : cli_report(&removal->diag);
+}
+
+int cli_removal_finish(cli_removal *removal)
+{
+    const char *const name = cli_last_component(removal->path);
+    const size_t length = (size_t)(name - removal->path);
+    char *const folder = length == 0 ? strdup(".") : strndup(removal->path, length);
+    errno = ENOMEM;
+    int folder_fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+#ifdef O_PATH
+    if (folder_fd < 0 && errno == EACCES) /* a folder whose names this user may not list */
+        folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+#endif
+    int is_done = folder_fd >= 0 || fail_os(removal, "", errno);
+    free(folder);
+    if (is_done) {
+        is_done = S_ISDIR(removal->state.st_mode)
+                      ? remove_directory(removal, folder_fd, name)
+                      : remove_file(removal, folder_fd, name, "", &removal->state, 0);
+        close(folder_fd);
+    }
+    return is_done ? CLI_OK : cli_report(&removal->diag);
+}
+
+void cli_removal_free(cli_removal *removal)
+{
+    if (!removal)
+        return;
+    free_list(&removal->list);
+    free(removal->path);
+    free(removal);
+}
