@@ -199,27 +199,43 @@ static const char *request_fault(const cli_args *args)
     return NULL;
 }
 
+/* With -o DIRECTORY, two inputs whose outputs have one name: the second would replace the first with -f, and --rm
+ * would then have removed its input. Sets *same to the second such input, or to NULL. Returns an exit status. */
+static int find_same_output(const cli_work *work, const cli_args *args, const char **same)
+{
+    int exit_status = CLI_OK;
+    *same = NULL;
+    if (args->operand_count < 2 || !args->output)
+        return CLI_OK;
+    const int count = args->operand_count;
+    char **const names = calloc((size_t)count, sizeof *names);
+    if (!names)
+        return cli_fail_nomem();
+    for (int i = 0; i < count && !*same && exit_status == CLI_OK; i++) {
+        const char *fault = NULL; /* told when it is this input's turn */
+        names[i] = work->output_name(args, args->operands[i], &fault);
+        if (!names[i] && !fault)
+            exit_status = cli_fail_nomem();
+        for (int j = 0; j < i && names[i]; j++)
+            if (names[j] && strcmp(cli_last_component(names[i]), cli_last_component(names[j])) == 0)
+                *same = args->operands[i];
+    }
+    for (int i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+    return exit_status;
+}
+
 int cli_run_files(const cli_work *work, const cli_args *args)
 {
-    int worst = CLI_OK;
     char shown[160];
+    const char *same = NULL;
     const char *const fault = request_fault(args);
     if (fault)
         return cli_usage_error(work->name, "%s", fault);
-    /* one output in the directory of -o would replace another with -f, after --rm perhaps */
-    const int count = args->operand_count > 1 && args->output ? args->operand_count : 0;
-    const char *same = NULL;
-    char **const names = calloc((size_t)count + 1, sizeof *names);
-    for (int i = 0; names && i < count && !same; i++) {
-        const char *no_name = NULL;
-        names[i] = work->output_name(args, args->operands[i], &no_name);
-        for (int j = 0; j < i && names[i]; j++)
-            if (names[j] && strcmp(cli_last_component(names[i]), cli_last_component(names[j])) == 0)
-                same = args->operands[i];
-    }
-    for (int i = 0; names && i < count; i++)
-        free(names[i]);
-    free(names);
+    int worst = find_same_output(work, args, &same);
+    if (worst != CLI_OK)
+        return worst;
     if (same)
         return cli_usage_error(work->name, "%s: an earlier input's output has the same name",
                                cli_shown(shown, sizeof shown, same));

@@ -1,11 +1,12 @@
 """Every system call fails once, at each of its occurrences: exit 3, one line, nothing left; or the fault
 is overcome and the output is what it is without."""
 import errno
+import os
 
 import pytest
 
 from faults import NAMED, Faults, Job, check_outcome
-from support import check
+from support import check, write
 
 SHORT = 0
 IO_ERRORS = {
@@ -112,3 +113,20 @@ def test_fault(tool, directory, command, variant, call, numbers):
         check(hits > 0 or not is_needed, "%s makes no call %s that could fail" % (command, call))
         if number != errno.EINTR:
             fail_from_here(job, faults, call, number, options, before, old)
+
+
+def test_outputs_of_one_name(tool, directory):
+    """Two inputs with the same output: nothing is written, whichever allocation fails before that is known."""
+    faults = Faults(tool, directory)
+    content = Job("convert", tool, faults.directory).given
+    first, second, to = (os.path.join(faults.directory, name) for name in ("a", "b", "to"))
+    for folder in (first, second, to):
+        os.mkdir(folder)
+    inputs = [write(os.path.join(folder, "m.safetensors"), content) for folder in (first, second)]
+    for occurrence in occurrences("alloc"):
+        result, hits = faults.run("alloc:%d:1:e12" % occurrence, "convert", "-j1", "-f", *inputs, "-o", to)
+        check(os.listdir(to) == [], "failed allocation %d: an output was written" % occurrence)
+        result.expect(3 if hits else 2)
+        if not hits:
+            check(occurrence > 1, "no allocation could fail")
+            break
