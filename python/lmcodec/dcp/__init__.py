@@ -3,6 +3,10 @@
     dcp.save(state, storage_writer=lmcodec.dcp.Writer("run/step-20", base="run/step-10"))
     dcp.load(state, storage_reader=lmcodec.dcp.Reader("run/step-20"))
 
+    lmcodec.dcp.enable()                                             # torch's own calls read them, too
+    dcp.load(state, checkpoint_id="run/step-20")
+    lmcodec.dcp.drop("run/step-10")                                  # step-20, which needs it, is stored anew
+
     dcp.save(state, storage_writer=FileSystemWriter("run/step-20", _extensions=[lmcodec.dcp.Lmc()]))
     dcp.load(state, storage_reader=FileSystemReader("run/step-20", _extension_registry=lmcodec.dcp.registry()))
 
@@ -35,9 +39,11 @@ def _check_torch() -> None:
 
 _check_torch()
 
+from ._checkpoints import Checkpoint, checkpoints, drop, verify  # noqa: E402
 from ._hf import HuggingFaceReader  # noqa: E402
-from ._reader import Reader  # noqa: E402
+from ._reader import Reader, enable  # noqa: E402
 from ._stream import Lmc, registry  # noqa: E402
 from ._writer import Writer  # noqa: E402
 
-__all__ = ["HuggingFaceReader", "Lmc", "Reader", "Writer", "registry"]
+__all__ = ["Checkpoint", "HuggingFaceReader", "Lmc", "Reader", "Writer", "checkpoints", "drop", "enable", "registry",
+           "verify"]

@@ -60,6 +60,10 @@ class Manifest:
         return json.dumps({"lmc_dcp": LAYOUT, "save_id": self.save_id, "level": self.level,
                            "key_every": self.key_every, "chain": self.chain, "base": base}, indent=1) + "\n"
 
+    def with_base(self, base: str | None, base_save_id: str | None, chain: int) -> Manifest:
+        """The manifest of the same save, coded against another base, or against none."""
+        return Manifest(self.save_id, self.level, self.key_every, chain, base, base_save_id)
+
 
 def read_manifest(directory: str) -> Manifest | None:
     """The manifest of a directory; None if it has none. DataError, UnsupportedError, OSError."""
@@ -88,6 +92,18 @@ def _value(path: str, entries: Any, key: str, kind: Any) -> Any:
     if not isinstance(entries, dict) or not isinstance(entries.get(key), kind) or isinstance(entries[key], bool):
         raise DataError("%s: the manifest has no %r, or one of another kind" % (path, key))
     return entries[key]
+
+
+def readable_manifest(directory: str) -> Manifest | None:
+    """The manifest of a directory; None if it has none that can be read."""
+    with suppress(LMCError, OSError):
+        return read_manifest(directory)
+    return None
+
+
+def write_manifest(directory: str, manifest: Manifest, fsync: bool) -> None:
+    """Writes or replaces `lmc_dcp.json`. OSError."""
+    write_whole(os.path.join(directory, MANIFEST_NAME), manifest.text().encode(), fsync)
 
 
 def write_whole(path: str, content: bytes, fsync: bool) -> None:
@@ -148,20 +164,27 @@ def dependents_of(directory: str) -> list[str]:
 
     Other folders are not searched. Manifests that cannot be read are skipped.
     """
+    return _dependents_of(directory, through_others=True)
+
+
+def direct_dependents_of(directory: str) -> list[str]:
+    """Checkpoints beside this one that are coded against it, sorted; as dependents_of() finds them."""
+    return _dependents_of(directory, through_others=False)
+
+
+def _dependents_of(directory: str, through_others: bool) -> list[str]:
     folder, own_name = os.path.split(os.path.abspath(directory))
-    manifests: dict[str, Manifest] = {}
     names: list[str] = []
     with suppress(OSError):
         names = os.listdir(folder)
-    for name in names:
-        with suppress(LMCError, OSError):
-            manifest = read_manifest(os.path.join(folder, name))
-            if manifest is not None:
-                manifests[name] = manifest
+    manifests = {name: manifest for name in names
+                 if (manifest := readable_manifest(os.path.join(folder, name))) is not None}
     found = [own_name] if own_name in manifests else []
     for name in found:  # which grows
         found += [other for other, manifest in manifests.items()
                   if other not in found and manifest.base_save_id == manifests[name].save_id]
+        if not through_others:
+            break
     return sorted(os.path.join(folder, name) for name in found[1:])
 
 

@@ -43,14 +43,15 @@ class Reader(FileSystemReader):  # type: ignore[misc]
 
     transforms: Any
 
-    def __init__(self, path: Path, *, threads: int | None = 1, base_dirs: Sequence[Path] = ()) -> None:
-        super().__init__(os.fsdecode(path), _extension_registry=registry())
+    def __init__(self, path: Path, _extension_registry: Any = None, *, threads: int | None = 1,
+                 base_dirs: Sequence[Path] = ()) -> None:
+        super().__init__(os.fsdecode(path), registry() if _extension_registry is None else _extension_registry)
         threads_of(threads)
         self.threads = threads
         self.base_dirs = _layout.folders_of(base_dirs)
         self.transforms = _Transforms(self.transforms)
         self._metadata: Any = None
-        self._chain: list[str] = []
+        self.chain: list[str] = []  # directories of bases, the nearest first
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
         directory = os.fspath(self.path)
@@ -68,9 +69,9 @@ class Reader(FileSystemReader):  # type: ignore[misc]
 
     def set_up_storage_reader(self, metadata: Any, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         super().set_up_storage_reader(metadata, is_coordinator, *args, **kwargs)
-        self._metadata, self._chain = metadata, []
+        self._metadata, self.chain = metadata, []
         if any(map(_layout.is_stored_item, metadata.storage_data.values())):
-            self._chain = self._find_chain(getattr(metadata.storage_meta, "save_id", None))
+            self.chain = self._find_chain(getattr(metadata.storage_meta, "save_id", None))
 
     def read_data(self, plan: Any, planner: Any) -> Any:
         if not any(_layout.is_stored_item(self.storage_data[item.storage_index]) for item in plan.items):
@@ -98,14 +99,47 @@ class Reader(FileSystemReader):  # type: ignore[misc]
                             % (directory, _layout.METADATA_NAME, _layout.MANIFEST_NAME))
         return _layout.chain_of(directory, self.base_dirs, manifest)
 
+    def place_of(self, name: str) -> tuple[str, str | None]:
+        """The path of a rank's file, and that of its base; None if there is no file that could be its base."""
+        base = os.path.join(self.chain[0], name) if self.chain else None
+        return os.path.join(os.fspath(self.path), name), base if base and os.path.exists(base) else None
+
     def _open(self, name: str) -> File:
-        path = os.path.join(os.fspath(self.path), name)
-        base = os.path.join(self._chain[0], name) if self._chain else None
-        has_base = base is not None and os.path.exists(base)
-        file = File(path, base=base if has_base else None, base_dirs=self._chain[1:])
-        if base is not None and not has_base and file.base_name is not None:
-            raise BaseError("%s was coded against %s, which is not there" % (path, base))
+        path, base = self.place_of(name)
+        file = File(path, base=base, base_dirs=self.chain[1:])
+        if base is None and self.chain and file.base_name is not None:
+            raise BaseError("%s was coded against %s, which is not there" % (path, os.path.join(self.chain[0], name)))
         return file
+
+
+class enable:
+    """From this call on, torch's FileSystemReader reads checkpoints of Writer, too: it gives a Reader.
+
+        lmcodec.dcp.enable()
+        dcp.load(state, checkpoint_id="run/step-20")
+        dcp_to_torch_save("run/step-20", "step-20.pt")           # of torch.distributed.checkpoint.format_utils
+
+    As a context manager, until the end of the block. All threads of the process see it. Subclasses of
+    FileSystemReader, and readers that exist already, stay as they are. Calls may be nested.
+    """
+
+    _count = 0  # blocks and calls that have not ended
+
+    def __init__(self) -> None:
+        if "__new__" not in vars(FileSystemReader):
+            FileSystemReader.__new__ = staticmethod(_new_reader)
+        enable._count += 1
+
+    def __enter__(self) -> enable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        enable._count -= 1
+
+
+def _new_reader(cls: Any, *_: Any, **__: Any) -> Any:
+    """FileSystemReader.__new__(): the class alone is exchanged, so that Python calls Reader's own __init__()."""
+    return object.__new__(Reader if cls is FileSystemReader and enable._count > 0 else cls)
 
 
 class _Transforms:

@@ -108,7 +108,7 @@ class Writer(StorageWriter):  # type: ignore[misc]
         for name in os.listdir(self.path):  # files of an earlier save with more ranks
             if _layout.DATA_NAME.fullmatch(name) and name not in names:
                 os.remove(os.path.join(self.path, name))
-        _layout.write_whole(os.path.join(self.path, _layout.MANIFEST_NAME), self._manifest.text().encode(), self.fsync)
+        _layout.write_manifest(self.path, self._manifest, self.fsync)
         _layout.write_whole(os.path.join(self.path, _layout.METADATA_NAME), pickle.dumps(metadata), self.fsync)
 
     @property
