@@ -168,7 +168,6 @@ def main():
     options = parser.parse_args()
     only = [name for name in options.only.split(",") if name]
     warnings.simplefilter("ignore")
-    lmcodec.zarr.register_bfloat16()
     numcodecs.blosc.set_nthreads(1)
     with zarr.config.set({"threading.max_workers": 1, "async.concurrency": 1}):
         result = {"zarr": zarr.__version__, "kernels": lmcodec.kernels(),

@@ -2,7 +2,8 @@
 
     zarr.create_array(store, data=weights, chunks=(256, 4096), serializer={"name": "lmc"}, compressors=None)
 
-An installed lmcodec registers the codec by its entry point. Elsewhere `import lmcodec.zarr` registers it.
+An installed lmcodec registers the codec by its entry point, and the data type "bfloat16" for arrays of
+`ml_dtypes.bfloat16`, which Zarr lacks. Elsewhere `import lmcodec.zarr` registers both.
 """
 
 from __future__ import annotations
@@ -15,21 +16,29 @@ import numpy
 
 try:
     from zarr.abc.codec import ArrayBytesCodec
-    from zarr.dtype import data_type_registry
+    from zarr.dtype import data_type_registry  # noqa: F401 (Zarr 3.1 has it)
     from zarr.registry import register_codec
 except ImportError as error:
     raise ImportError("lmcodec.zarr needs Zarr 3.1 or newer (pip install 'lmcodec[zarr]'): %s" % error) from None
 
-from ._chunks import stored_chunks
+from ._chunks import (stored_chunks,
+                      zarr_bfloat16)  # noqa: F401 (registers the data type)
 from ._errors import ArgumentError
 
-__all__ = ["LmcCodec", "register_bfloat16"]
+__all__ = ["LmcCodec"]
 
 _NAME = "lmc"
 
 
+class _SerializerClass(type(ArrayBytesCodec)):  # type: ignore[misc]
+    """The class of LmcCodec. Zarr's message about compressors=LmcCodec() shows the class, and so says what to write."""
+
+    def __repr__(cls) -> str:
+        return "<class 'lmcodec.zarr.LmcCodec'; use serializer=LmcCodec(), compressors=None>"
+
+
 @dataclass(frozen=True)
-class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
+class LmcCodec(ArrayBytesCodec, metaclass=_SerializerClass):  # type: ignore[misc]
     """The codec "lmc", for `serializer=LmcCodec()` with `compressors=None`. It replaces "bytes".
 
     level: "default", "fast" or "max".
@@ -92,18 +101,6 @@ class LmcCodec(ArrayBytesCodec):  # type: ignore[misc]
 
 def _stored_dtype(chunk_spec: Any) -> Any:
     return chunk_spec.dtype.to_native_dtype().newbyteorder("<")
-
-
-def register_bfloat16() -> None:
-    """Registers the data type "bfloat16" with Zarr, if it has none, so that arrays of `ml_dtypes.bfloat16` work.
-
-    The name is that of the registry zarr-extensions. A program that opens such an array must call this, too. Not for
-    Zarr format 2. Needs ml_dtypes.
-    """
-    from ._chunks.zarr_bfloat16 import BFloat16
-
-    if BFloat16._zarr_v3_name not in data_type_registry.contents:
-        data_type_registry.register(BFloat16._zarr_v3_name, BFloat16)
 
 
 register_codec(_NAME, LmcCodec)

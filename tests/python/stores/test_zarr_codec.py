@@ -142,8 +142,6 @@ def test_partial_reads_of_a_shard():
 
 def test_bfloat16(directory):
     import ml_dtypes
-    lmcodec.zarr.register_bfloat16()
-    lmcodec.zarr.register_bfloat16()
     values = weights().astype(ml_dtypes.bfloat16)
     array = create(os.path.join(directory, "a"), shape=values.shape, chunks=(64, 300), dtype="bfloat16",
                    fill_value=numpy.nan)
@@ -302,3 +300,9 @@ def test_every_flipped_bit_is_seen():
         content["c/0/0"] = cpu.Buffer.from_bytes(bytes(changed))
         with pytest.raises(lmcodec.LMCError):
             array[:]
+
+
+def test_as_a_compressor():
+    """What users try first. Zarr's message says what to write instead."""
+    with pytest.raises(TypeError, match=r"use serializer=LmcCodec\(\), compressors=None"):
+        zarr.create_array(MemoryStore(), shape=(4,), dtype="f4", compressors=lmcodec.zarr.LmcCodec())

@@ -31,6 +31,23 @@ check(zarr.create_array({}, data=values, chunks=(20, 100), zarr_format=2, compre
 assert numcodecs.get_codec({"id": "lmc"}) == sys.modules["lmcodec.numcodecs"].Lmc()
 """
 
+BFLOAT16 = """
+import sys
+if %r:
+    sys.modules["ml_dtypes"] = None
+import numpy, zarr
+zarr.dtype.data_type_registry._lazy_load()  # Zarr 3.1.6 collects entry points of data types and never does this
+try:
+    assert zarr.create_array({}, data=numpy.ones(3, "f2")).dtype == "f2"
+    import ml_dtypes
+    values = numpy.arange(50).astype(ml_dtypes.bfloat16)
+    zarr.create_array(%r, data=values)
+except ImportError:
+    pass
+assert "lmcodec.zarr" not in sys.modules
+assert zarr.open_array(%r).dtype == ml_dtypes.bfloat16
+"""
+
 
 @pytest.fixture
 def metadata(directory):
@@ -56,6 +73,15 @@ def run(program, folder=None):
 def test_codecs_are_found(metadata):
     done = run(PROGRAM, metadata)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_bfloat16_is_found(metadata):
+    """Zarr's own codecs, with a data type of an lmcodec that nobody imports; with and without ml_dtypes."""
+    path = os.path.join(metadata, "half.zarr")
+    done = run(BFLOAT16 % (False, path, path), metadata)
+    assert done.returncode == 0, done.stderr[-3000:]
+    done = run(BFLOAT16 % (True, path, path), metadata)
+    assert done.stderr.splitlines()[-1] == "ImportError: an array of bfloat16 needs the package ml_dtypes"
 
 
 @pytest.mark.parametrize("module, missing, text", [
