@@ -193,8 +193,42 @@ static lmc_status decide(st_tree_work *work)
     return LMC_OK;
 }
 
+/* The store of chunks that a file of this name is the head of, or NULL. Chunks are compressed by their writer. */
+static const char *chunk_store_of(const os_entry *entry)
+{
+    const char *const slash = strrchr(entry->path, '/');
+    const char *const name = slash ? slash + 1 : entry->path;
+    if (strcmp(name, "manifest.ocdbt") == 0)
+        return "OCDBT (Orbax, TensorStore)";
+    return strcmp(name, ".zarray") == 0 || strcmp(name, "zarr.json") == 0 ? "Zarr" : NULL;
+}
+
+/* Says once why the tensors of an Orbax checkpoint, or of a Zarr array, are not converted: as an error if nothing else
+ * is. */
+static lmc_status explain_store(const st_tree_work *work, const os_entry *entry, int is_error)
+{
+    const lmc_allocator *const memory = work->options->allocator;
+    lmc_st_diag *const diag = work->diag;
+    char *const path = os_path_join(memory, work->in_path, entry->path, "");
+    if (!path)
+        return st_fail_nomem(diag);
+    st_diag_set_file(diag, path);
+    st_release(memory, path);
+    const lmc_status status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
+                                      "its store of chunks, %s, is compressed already%s", chunk_store_of(entry),
+                                      is_error ? "; the directory holds no file that can be converted"
+                                               : ": it is copied as it is");
+    if (is_error)
+        return status;
+    if (work->options->warning)
+        work->options->warning(work->options->user, diag);
+    st_diag_init(diag, work->in_path);
+    return LMC_OK;
+}
+
 lmc_status st_tree_check(st_tree_work *work)
 {
+    const os_entry *store = NULL;
     const lmc_allocator *const memory = work->options->allocator;
     const int is_forward = work->direction == ST_TO_ARCHIVES;
     size_t worked_count = 0;
@@ -218,9 +252,12 @@ lmc_status st_tree_check(st_tree_work *work)
         st_release(memory, path);
         if (status != LMC_OK)
             return status;
+        store = store || !chunk_store_of(entry) ? store : entry;
         worked_count += work->is_worked[i];
         work->parts.total_nbytes += entry->nbytes;
     }
+    if (is_forward && store)
+        ST_TRY(explain_store(work, store, worked_count == 0));
     if (worked_count == 0)
         return st_tree_refuse(work, work->in_path, LMC_ERR_ARG,
                               is_forward ? "holds no file that can be converted" : "holds no LMC archive");

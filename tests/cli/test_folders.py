@@ -389,3 +389,20 @@ def test_no_model_inside(tool, directory):
     tool.run("convert", path).expect(2, "holds no file that can be converted")
     tool.run("restore", path, "-o", path + "2").expect(2, "holds no LMC archive")
     check_only(directory, "M")
+
+
+@pytest.mark.parametrize("name, store", [("manifest.ocdbt", "OCDBT"), ("params/.zarray", "Zarr"),
+                                         ("params/zarr.json", "Zarr")])
+def test_stores_of_chunks(tool, directory, name, store):
+    """Checkpoints of Orbax and TensorStore: the message says why their tensors are not converted."""
+    path = os.path.join(directory, "M")
+    os.makedirs(os.path.dirname(os.path.join(path, name)))
+    write(os.path.join(path, name), b"{}")
+    result = tool.run("convert", path).expect(2, "its store of chunks, %s" % store)
+    check(name in result.stderr and result.stderr.count("\n") == 1, result.stderr)
+    check_only(directory, "M")
+    write(os.path.join(path, "m.safetensors"), small_model())
+    result = tool.run("convert", path)
+    check(result.status == 0 and store in result.stderr, result.stderr)
+    check(result.stderr.count("copied as it is") == 1, result.stderr)
+    check(read(os.path.join(path + ".lmc", name)) == b"{}", "copied")

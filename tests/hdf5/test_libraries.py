@@ -1,9 +1,10 @@
 """Several libhdf5 in one process: h5py has 2.0.0, PyTables 1.14.6, netCDF4 2.2.0; and what stands on them."""
 import itertools
+import os
 
 import pytest
 
-from world import check
+from world import ROOT, check
 
 ORDERS = ["+".join(order) for order in itertools.permutations(("h5py", "tables", "netCDF4"))]
 ORDERS_WITH_HDF5PLUGIN = ["hdf5plugin+h5py+tables+netCDF4", "netCDF4+tables+hdf5plugin+h5py",
@@ -34,4 +35,5 @@ def test_three_libraries_with_threads(world, directory):
 
 @pytest.mark.parametrize("bed", ["200", "220"])
 def test_xarray_and_h5netcdf(world, directory, bed):
-    world.program(bed, "array_libraries", directory)
+    world.program(bed, "array_libraries", directory, PYTHONPATH=os.path.join(ROOT, "python"),
+                  LMCODEC_LIBRARY_DIR=world.build)

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
 DEBIAN_PYTHON = "/usr/bin/python3"
 BEDS = ("110", "114", "200", "220")
@@ -51,7 +52,8 @@ class World:
     that need others are left out."""
 
     def __init__(self, build, venvs):
-        self.plugin = os.path.join(os.path.abspath(build), "filter", "plugin", "libh5lmc.so")
+        self.build = os.path.abspath(build)
+        self.plugin = os.path.join(self.build, "filter", "plugin", "libh5lmc.so")
         self.venvs = os.path.abspath(venvs) if venvs else None
         self.beds = BEDS if venvs else BEDS[:1]
         check(os.path.exists(self.plugin), "no plugin: " + self.plugin)

@@ -7,6 +7,8 @@ import h5py
 import numpy as np
 import xarray
 
+import lmcodec.h5
+
 from common import CHUNKS, COLUMNS, FILTER, check, check_values, read_h5py, same, weights
 
 content = weights(3)
@@ -27,7 +29,13 @@ with h5netcdf.File(path_of_h5netcdf, "w") as file:
     file.create_variable("w", ("rows", "columns"), "<f4", data=content, chunks=CHUNKS, compression=FILTER)
 check_values(read_h5py(h5py, path_of_h5netcdf, content))
 
-for name in (path, path_of_level, path_of_h5netcdf):
+path_of_netcdf4, path_of_repacked = (os.path.join(sys.argv[1], name) for name in ("netcdf4.nc", "repacked.nc"))
+xarray.Dataset({"w": (("rows", "columns"), content)}).to_netcdf(
+    path_of_netcdf4, engine="netcdf4", encoding={"w": {"zlib": True, "chunksizes": CHUNKS}})
+lmcodec.h5.repack(path_of_netcdf4, path_of_repacked, min_nbytes=0)
+check(lmcodec.h5.inspect(path_of_repacked)["w"].is_lmc, "repack() encodes what netCDF4 wrote")
+
+for name in (path, path_of_level, path_of_h5netcdf, path_of_repacked):
     for engine in ("h5netcdf", "netcdf4"):
         with xarray.open_dataset(name, engine=engine) as dataset:
             check(same(dataset["w"].values, content), "%s by %s" % (name, engine))
