@@ -214,10 +214,10 @@ static lmc_status explain_store(const st_tree_work *work, const os_entry *entry,
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);
     st_release(memory, path);
-    const lmc_status status = st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
-                                      "its store of chunks, %s, is compressed already%s", chunk_store_of(entry),
-                                      is_error ? "; the directory holds no file that can be converted"
-                                               : ": it is copied as it is");
+    const lmc_status status =
+        st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "its store of chunks, %s, is compressed already%s",
+                chunk_store_of(entry),
+                is_error ? "; the directory holds no file that can be converted" : ": it is copied as it is");
     if (is_error)
         return status;
     if (work->options->warning)

@@ -99,10 +99,10 @@ def drop(*paths: Path, threads: int | None = None, fsync: bool = True,
 
 def _described(path: str, manifest: _layout.Manifest) -> Checkpoint:
     base = None if manifest.base is None else os.path.normpath(os.path.join(os.path.realpath(path), manifest.base))
-    complete = os.path.join(path, _layout.METADATA_NAME)
-    is_complete = os.path.exists(complete)
+    is_complete = os.path.exists(os.path.join(path, _layout.METADATA_NAME))
+    last_written = _layout.METADATA_NAME if is_complete else _layout.MANIFEST_NAME
     return Checkpoint(path, manifest.save_id, base, manifest.chain, sum(map(os.path.getsize, _data_files(path))),
-                      is_complete, os.stat(complete if is_complete else os.path.join(path, _layout.MANIFEST_NAME)).st_mtime)
+                      is_complete, os.path.getmtime(os.path.join(path, last_written)))
 
 
 def _data_files(directory: str) -> Iterator[str]:
@@ -146,7 +146,8 @@ def _shorten_chains(directory: str, chain: int, fsync: bool) -> None:
     for dependent in _layout.direct_dependents_of(directory):
         manifest = _layout.read_manifest(dependent)
         if manifest is not None and manifest.chain != chain + 1:
-            _layout.write_manifest(dependent, manifest.with_base(manifest.base, manifest.base_save_id, chain + 1), fsync)
+            shorter = manifest.with_base(manifest.base, manifest.base_save_id, chain + 1)
+            _layout.write_manifest(dependent, shorter, fsync)
             _shorten_chains(dependent, chain + 1, fsync)
 
 
