@@ -29,13 +29,13 @@ static int answer_begin(answer *answer, const char *path, lmc_st_diag *given)
 {
     answer->given = given;
     st_diag_init(&answer->diag, path);
-    return !given || st_struct_is_known(given, sizeof *given);
+    return !given || lmc_struct_is_known(given, sizeof *given);
 }
 
 static lmc_status answer_end(const answer *answer, lmc_status status)
 {
     if (answer->given)
-        st_struct_copy(answer->given, &answer->diag, st_struct_size(answer->given));
+        lmc_struct_copy(answer->given, &answer->diag, lmc_struct_size(answer->given));
     return status;
 }
 
@@ -45,10 +45,10 @@ lmc_status lmc_st_open(const char *path, const lmc_st_open_options *given, lmc_s
     answer answer;
     lmc_st_open_options options = LMC_INIT(lmc_st_open_options);
     *file = NULL;
-    if (!answer_begin(&answer, path, diag) || (given && !st_struct_is_known(given, sizeof *given)))
+    if (!answer_begin(&answer, path, diag) || (given && !lmc_struct_is_known(given, sizeof *given)))
         return LMC_ERR_ARG;
     if (given)
-        st_struct_copy(&options, given, st_struct_size(given));
+        lmc_struct_copy(&options, given, lmc_struct_size(given));
     const st_open how = {.path = path,
                          .fd = -1,
                          .read = options.read,
@@ -62,10 +62,10 @@ lmc_status lmc_st_open(const char *path, const lmc_st_open_options *given, lmc_s
 lmc_status lmc_st_tensor_info(const lmc_st_file *file, uint64_t index, lmc_st_tensor *tensor)
 {
     lmc_st_tensor found = LMC_INIT(lmc_st_tensor);
-    if (!st_struct_is_known(tensor, sizeof *tensor))
+    if (!lmc_struct_is_known(tensor, sizeof *tensor))
         return LMC_ERR_ARG;
     const lmc_status status = st_file_describe_listed(file, index, &found);
-    st_struct_copy(tensor, &found, st_struct_size(tensor));
+    lmc_struct_copy(tensor, &found, lmc_struct_size(tensor));
     return status;
 }
 
@@ -127,10 +127,10 @@ lmc_status lmc_st_read_many(const lmc_st_file *file, const uint64_t *indices, vo
 int lmc_st_base_info(const lmc_st_file *file, lmc_st_base *base)
 {
     lmc_st_base found = LMC_INIT(lmc_st_base);
-    if (!st_struct_is_known(base, sizeof *base))
+    if (!lmc_struct_is_known(base, sizeof *base))
         return 0;
     const int has_base = st_base_info(file, &found);
-    st_struct_copy(base, &found, st_struct_size(base));
+    lmc_struct_copy(base, &found, lmc_struct_size(base));
     return has_base;
 }
 

@@ -265,8 +265,8 @@ static lmc_status write_copy(copy *copy, const char *out_path, const st_call *ca
     os_output output;
     const os_place place = os_place_of(out_path);
     const lmc_st_options *const options = &call->options;
-    ST_TRY(st_file_check_output(copy->source, out_path, options->out_fd, call->diag));
-    ST_TRY(os_output_open(&output, options, &place, &copy->source->input, 1, call->diag));
+    LMC_TRY(st_file_check_output(copy->source, out_path, options->out_fd, call->diag));
+    LMC_TRY(os_output_open(&output, options, &place, &copy->source->input, 1, call->diag));
     lmc_status status = copy_pieces(copy, &output, call);
     if (status == LMC_OK)
         status = os_input_check_unchanged(&copy->source->input, call->diag);

@@ -20,8 +20,8 @@ void lmc_run_options_init_sized(lmc_run_options *options, size_t struct_size)
 {
     const lmc_run_options defaults = {.struct_size = struct_size};
     options->struct_size = struct_size;
-    if (st_struct_is_known(options, sizeof defaults))
-        st_struct_copy(options, &defaults, struct_size);
+    if (lmc_struct_is_known(options, sizeof defaults))
+        lmc_struct_copy(options, &defaults, struct_size);
 }
 
 /* What a call on a run was given. */
@@ -39,12 +39,12 @@ static lmc_status refuse(run_call *call, const char *text)
 static lmc_status begin(run_call *call, const char *run_dir, const lmc_run_options *run_options,
                         const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
-    ST_TRY(st_call_begin(&call->call, run_dir, options, result, diag));
+    LMC_TRY(st_call_begin(&call->call, run_dir, options, result, diag));
     call->options = (lmc_run_options)LMC_INIT(lmc_run_options);
-    if (run_options && !st_struct_is_known(run_options, sizeof *run_options))
+    if (run_options && !lmc_struct_is_known(run_options, sizeof *run_options))
         return refuse(call, "the options of the run are not initialised, or of a newer version");
     if (run_options)
-        st_struct_copy(&call->options, run_options, run_options->struct_size);
+        lmc_struct_copy(&call->options, run_options, run_options->struct_size);
     const lmc_st_options *const own = &call->call.options;
     if (own->base || own->base_dir_count > 0 || own->raw || own->salvage || own->sha256 || own->in_fd >= 0 ||
         own->out_fd >= 0)
@@ -111,9 +111,9 @@ uint64_t lmc_run_step_count(const lmc_run *run)
 
 lmc_status lmc_run_step_info(const lmc_run *run, uint64_t index, lmc_run_step *step)
 {
-    if (!st_struct_is_known(step, sizeof *step) || index >= run->list.count)
+    if (!lmc_struct_is_known(step, sizeof *step) || index >= run->list.count)
         return LMC_ERR_ARG;
-    st_struct_copy(step, &run->list.steps[index], st_struct_size(step));
+    lmc_struct_copy(step, &run->list.steps[index], lmc_struct_size(step));
     return LMC_OK;
 }
 
@@ -138,12 +138,12 @@ lmc_status lmc_run_add(const char *run_dir, const char *snapshot, const lmc_run_
     run_call call;
     lmc_run_step own;
     lmc_status status = begin(&call, run_dir, run_options, options, NULL, diag);
-    if (status == LMC_OK && added && !st_struct_is_known(added, sizeof *added))
+    if (status == LMC_OK && added && !lmc_struct_is_known(added, sizeof *added))
         status = refuse(&call, "the step is not initialised, or of a newer version");
     if (status == LMC_OK)
         status = st_run_add(run_dir, snapshot, &call.options, &call.call.options, &own, call.call.diag);
     if (status == LMC_OK && added)
-        st_struct_copy(added, &own, st_struct_size(added));
+        lmc_struct_copy(added, &own, lmc_struct_size(added));
     return st_call_end(&call.call, status);
 }
 

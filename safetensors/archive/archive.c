@@ -34,7 +34,7 @@ static lmc_status detect_archive(const lmc_st_file *file, int *is_archive, lmc_s
         return st_fail_nomem(diag);
     if (is_marked && strcmp(version, "1") != 0) {
         char shown[48];
-        st_text_escape(shown, sizeof shown, version, strlen(version));
+        lmc_text_escape(shown, sizeof shown, version, strlen(version));
         return st_fail(diag, LMC_ERR_UNSUPPORTED, 8 + header->metadata.offset,
                        "the archive needs a newer version: lmc_archive \"%s\"", shown);
     }
@@ -42,8 +42,8 @@ static lmc_status detect_archive(const lmc_st_file *file, int *is_archive, lmc_s
     if (is_marked || !has_table_name(header) || header->tensors[0].end < sizeof magic ||
         file->input.nbytes - table_at < sizeof magic) /* possible in a file that may be short */
         return LMC_OK;
-    ST_TRY(os_input_read(&file->input, table_at, magic, sizeof magic, diag));
-    return st_load_u32(magic) != ST_TABLE_MAGIC
+    LMC_TRY(os_input_read(&file->input, table_at, magic, sizeof magic, diag));
+    return lmc_load32(magic) != ST_TABLE_MAGIC
                ? LMC_OK
                : st_fail(diag, LMC_ERR_CORRUPT, 8,
                          "this was an LMC archive, but its __metadata__ no longer says so");
@@ -66,8 +66,8 @@ static lmc_status read_table(const lmc_st_file *file, st_table *table, lmc_st_di
                        "the archive is cut short within its table: nothing can be read");
     unsigned char head[ST_TABLE_HEAD_NBYTES] = {0};
     const size_t head_nbytes = table_nbytes < sizeof head ? (size_t)table_nbytes : sizeof head;
-    ST_TRY(os_input_read(&file->input, offset, head, head_nbytes, diag));
-    ST_TRY(st_table_check_head(head, table_nbytes, header->tensor_count - 1, offset, diag));
+    LMC_TRY(os_input_read(&file->input, offset, head, head_nbytes, diag));
+    LMC_TRY(st_table_check_head(head, table_nbytes, header->tensor_count - 1, offset, diag));
     unsigned char *const bytes = st_allocate_array(&file->memory, table_nbytes + 1, 1);
     if (!bytes)
         return st_fail_nomem(diag);
@@ -160,12 +160,12 @@ static lmc_status match_headers(const st_header *own, const st_header *original,
     const int has_skeleton = table->layout.kind != LMC_ST_CONTAINER_SAFETENSORS;
     const size_t frame_end = own->tensor_count - (size_t)has_skeleton; /* the table is there */
     int is_named = 0;
-    ST_TRY(match_frames(own, original, frame_end, diag));
-    ST_TRY(check_free_name(own, 0, ST_ARCHIVE_TABLE_NAME, original, &is_named, diag));
+    LMC_TRY(match_frames(own, original, frame_end, diag));
+    LMC_TRY(check_free_name(own, 0, ST_ARCHIVE_TABLE_NAME, original, &is_named, diag));
     if (!is_named)
         return refuse_tensor(own, 0, "the archive table has another name than it should", diag);
     if (has_skeleton)
-        ST_TRY(check_free_name(own, frame_end, ST_ARCHIVE_SKELETON_NAME, original, &is_named, diag));
+        LMC_TRY(check_free_name(own, frame_end, ST_ARCHIVE_SKELETON_NAME, original, &is_named, diag));
     if (!is_named)
         return refuse_tensor(own, frame_end, "it stands where the bytes between the tensors should", diag);
     if (table->tensor_count != original->tensor_count)
@@ -262,12 +262,12 @@ static lmc_status set_places(lmc_st_file *file, const st_header *original, const
 
 static lmc_status read_archive(lmc_st_file *file, st_table *table, st_header *original, lmc_st_diag *diag)
 {
-    ST_TRY(read_table(file, table, diag));
-    ST_TRY(parse_original(file, table, original, diag));
-    ST_TRY(match_headers(&file->header, original, table, diag));
-    ST_TRY(set_aliases(file, original, table, diag));
-    ST_TRY(check_expansion(file, original, diag));
-    ST_TRY(set_links(file, original, table, diag));
+    LMC_TRY(read_table(file, table, diag));
+    LMC_TRY(parse_original(file, table, original, diag));
+    LMC_TRY(match_headers(&file->header, original, table, diag));
+    LMC_TRY(set_aliases(file, original, table, diag));
+    LMC_TRY(check_expansion(file, original, diag));
+    LMC_TRY(set_links(file, original, table, diag));
     return set_places(file, original, table, diag);
 }
 
@@ -298,8 +298,8 @@ static lmc_status read_contents(lmc_st_file *file, const st_open *how, lmc_st_di
     if (how->read)
         os_input_open_from(&file->input, how->read, how->user, how->nbytes);
     else
-        ST_TRY(how->fd < 0 ? os_input_open(&file->input, how->path, diag)
-                           : os_input_open_fd(&file->input, how->fd, how->cancel, diag));
+        LMC_TRY(how->fd < 0 ? os_input_open(&file->input, how->path, diag)
+                            : os_input_open_fd(&file->input, how->fd, how->cancel, diag));
     const st_reading reading = {.input = &file->input,
                                 .path = how->path,
                                 .memory = &file->memory,
@@ -308,15 +308,15 @@ static lmc_status read_contents(lmc_st_file *file, const st_open *how, lmc_st_di
                                 .is_raw_allowed = how->is_raw_allowed,
                                 .parse = st_file_parse_header,
                                 .user = file};
-    ST_TRY(st_contents_read(&reading, &contents, diag));
+    LMC_TRY(st_contents_read(&reading, &contents, diag));
     file->container = contents.kind;
     file->header = contents.header;
     file->places = contents.places;
     if (contents.kind == LMC_ST_CONTAINER_SAFETENSORS)
-        ST_TRY(detect_archive(file, &file->is_archive, diag));
+        LMC_TRY(detect_archive(file, &file->is_archive, diag));
     if (file->is_archive)
-        ST_TRY(open_archive(file, diag));
-    st_store_u64(file->header_length, file->header.text_nbytes);
+        LMC_TRY(open_archive(file, diag));
+    lmc_store64(file->header_length, file->header.text_nbytes);
     if (!file->is_archive)
         file->file_nbytes = file->input.nbytes;
     /* the skeleton of a plain file is what is no tensor; of an archive of a safetensors file, its header */
@@ -327,7 +327,7 @@ static lmc_status read_contents(lmc_st_file *file, const st_open *how, lmc_st_di
 
 lmc_status st_handle_open(const st_open *how, lmc_st_file **file, lmc_st_diag *diag)
 {
-    const lmc_allocator *const memory = !how->allocator ? &st_memory_default : how->allocator;
+    const lmc_allocator *const memory = !how->allocator ? &lmc_memory_default : how->allocator;
     *file = NULL;
     st_diag_init(diag, how->path);
     lmc_st_file *const opened = st_allocate_zeroed(memory, 1, sizeof *opened);

@@ -97,7 +97,7 @@ lmc_status st_archive_header_write(const st_archive_parts *parts, const uint64_t
 {
     st_json_out out = {.dst = dst, .capacity = nbytes, .nbytes = 8};
     memset(dst, ' ', nbytes);
-    st_store_u64(dst, nbytes - 8);
+    lmc_store64(dst, nbytes - 8);
     (void)put_header(&out, parts, frame_nbytes);
     if (out.nbytes > nbytes)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "a frame is larger than was foreseen");

@@ -32,14 +32,14 @@ static lmc_status read_index(st_skeleton *skeleton, uint64_t piece_count, unsign
     const st_skeleton_place *const place = &file->skeleton;
     const size_t index_nbytes = (size_t)(piece_count * ST_SKELETON_ENTRY_NBYTES);
     const uint64_t index_offset = place->offset + place->stored_nbytes - index_nbytes;
-    ST_TRY(os_input_read(&file->input, index_offset, index, index_nbytes, diag));
+    LMC_TRY(os_input_read(&file->input, index_offset, index, index_nbytes, diag));
     if (st_hash(index, index_nbytes) != place->hash)
         return st_fail(diag, LMC_ERR_CHECKSUM, index_offset,
                        "the index of what stands between the tensors is not the one that was written");
     uint64_t end = place->offset;
     for (uint64_t i = 0; i < piece_count; i++) {
         const unsigned char *const entry = index + i * ST_SKELETON_ENTRY_NBYTES;
-        const uint32_t stored_nbytes = st_load_u32(entry);
+        const uint32_t stored_nbytes = lmc_load32(entry);
         if (stored_nbytes == 0 || stored_nbytes > piece_nbytes(skeleton, i) ||
             stored_nbytes > index_offset - end)
             return st_fail(diag, LMC_ERR_CORRUPT, index_offset + i * ST_SKELETON_ENTRY_NBYTES,
@@ -47,7 +47,7 @@ static lmc_status read_index(st_skeleton *skeleton, uint64_t piece_count, unsign
                            (unsigned long long)i);
         end += stored_nbytes;
         skeleton->ends[i] = end;
-        skeleton->hashes[i] = st_load_u64(entry + 4);
+        skeleton->hashes[i] = lmc_load64(entry + 4);
     }
     return end == index_offset
                ? LMC_OK
@@ -103,7 +103,7 @@ static lmc_status load_piece(st_skeleton *skeleton, uint64_t piece, lmc_st_diag 
     skeleton->loaded = NO_PIECE;
     if (!stored || !content)
         return st_fail_nomem(diag);
-    ST_TRY(os_input_read(&file->input, begin, stored, stored_nbytes, diag));
+    LMC_TRY(os_input_read(&file->input, begin, stored, stored_nbytes, diag));
     const lmc_status status = st_unpack(stored, stored_nbytes, content, nbytes);
     if (status == LMC_ERR_NOMEM)
         return st_fail_nomem(diag);
@@ -134,7 +134,7 @@ lmc_status st_skeleton_get(st_skeleton *skeleton, uint64_t offset, const unsigne
     const size_t at = (size_t)(offset % ST_SKELETON_PIECE_NBYTES);
     const size_t left = piece_nbytes(skeleton, piece) - at;
     if (skeleton->loaded != piece)
-        ST_TRY(load_piece(skeleton, piece, diag));
+        LMC_TRY(load_piece(skeleton, piece, diag));
     *bytes = skeleton->piece.bytes + at;
     *nbytes = left < *nbytes ? left : *nbytes;
     return LMC_OK;
@@ -193,7 +193,7 @@ static lmc_status read_gaps(const lmc_st_file *file, uint64_t offset, size_t nby
         const uint64_t data_nbytes =
             gap < header->tensor_count ? header->tensors[gap].begin : header->data_nbytes;
         if (part > 0)
-            ST_TRY(os_input_read(&file->input, offset + data_nbytes, dst, part, diag));
+            LMC_TRY(os_input_read(&file->input, offset + data_nbytes, dst, part, diag));
         offset += part;
         dst += part;
         nbytes -= part;

@@ -70,8 +70,8 @@ static lmc_status open_ends(st_frame *frame, const frame_start *start, lmc_ctx *
     const size_t head_nbytes = frame->info.head_nbytes;
     const size_t tail_nbytes = (size_t)frame->info.tail_nbytes;
     unsigned char *const tail = ends + head_nbytes;
-    ST_TRY(copy_part(frame, start, 0, ends, head_nbytes, diag));
-    ST_TRY(copy_part(frame, start, frame_nbytes - tail_nbytes, tail, tail_nbytes, diag));
+    LMC_TRY(copy_part(frame, start, 0, ends, head_nbytes, diag));
+    LMC_TRY(copy_part(frame, start, frame_nbytes - tail_nbytes, tail, tail_nbytes, diag));
     lmc_status status =
         lmc_frame_create(ctx, ends, head_nbytes, tail, tail_nbytes, frame_nbytes, &frame->coded);
     if (status == LMC_OK)
@@ -95,9 +95,9 @@ static lmc_status open_frame(st_frame *frame, const os_window *ahead, lmc_ctx *c
     start.nbytes = 0;
     if (offset > file->input.nbytes || frame_nbytes > file->input.nbytes - offset)
         return st_fail(diag, LMC_ERR_TRUNCATED, file->input.nbytes, "the archive ends before its frame does");
-    ST_TRY(copy_part(frame, &start, 0, start.bytes, start_nbytes, diag));
+    LMC_TRY(copy_part(frame, &start, 0, start.bytes, start_nbytes, diag));
     start.nbytes = start_nbytes;
-    ST_TRY(check_head(frame, start.bytes, start.nbytes, diag));
+    LMC_TRY(check_head(frame, start.bytes, start.nbytes, diag));
     /* both are parts of a file that is there, so this is no more than the file's size */
     unsigned char *const ends =
         st_allocate_array(&file->memory, frame->info.head_nbytes + frame->info.tail_nbytes + 1, 1);
@@ -190,7 +190,7 @@ lmc_status st_frame_read(const st_frame *frame, lmc_ctx *ctx, const lmc_allocato
                          st_blocks *blocks, lmc_st_diag *diag)
 {
     uint64_t offset = 0;
-    ST_TRY(st_frame_extent(frame, blocks->first, blocks->count, &offset, &blocks->stored_nbytes, diag));
+    LMC_TRY(st_frame_extent(frame, blocks->first, blocks->count, &offset, &blocks->stored_nbytes, diag));
     unsigned char *const stored = st_buffer_grow(memory, room, blocks->stored_nbytes);
     const lmc_status status =
         stored ? os_input_read(&frame->file->input, offset, stored, blocks->stored_nbytes, diag)

@@ -26,8 +26,8 @@ uint64_t st_file_identity(const lmc_st_file *file)
     unsigned char place[16];
     st_hasher_init(&hasher);
     for (size_t i = 0; i < file->header.tensor_count; i++) {
-        st_store_u64(place, st_file_origin(file, i));
-        st_store_u64(place + 8, st_file_tensor_nbytes(file, i));
+        lmc_store64(place, st_file_origin(file, i));
+        lmc_store64(place + 8, st_file_tensor_nbytes(file, i));
         st_hasher_add(&hasher, place, sizeof place);
     }
     return st_hasher_finish(&hasher);

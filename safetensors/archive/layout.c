@@ -85,7 +85,7 @@ lmc_status st_layout_pack(st_layout *layout, const lmc_allocator *memory, const 
     uint64_t before = 0; /* bytes of the skeleton */
     for (size_t i = 0; i <= count && gaps; i++) {
         const uint64_t up_to = i < count ? places[i] - header->tensors[i].begin : layout->skeleton_nbytes;
-        st_store_u64(gaps + i * GAP_NBYTES, up_to - before);
+        lmc_store64(gaps + i * GAP_NBYTES, up_to - before);
         before = up_to;
     }
     layout->gaps_nbytes = gaps && layout->gaps ? st_pack(gaps, nbytes, layout->gaps) : 0;
@@ -107,10 +107,10 @@ unsigned char *st_layout_write(const st_layout *layout, unsigned char *dst)
 {
     if (layout->kind == LMC_ST_CONTAINER_SAFETENSORS)
         return dst;
-    st_store_u32(dst + AT_KIND, (uint32_t)layout->kind);
-    st_store_u32(dst + AT_GAPS_NBYTES, (uint32_t)layout->gaps_nbytes);
-    st_store_u64(dst + AT_SKELETON_NBYTES, layout->skeleton_nbytes);
-    st_store_u64(dst + AT_SKELETON_HASH, layout->skeleton_hash);
+    lmc_store32(dst + AT_KIND, (uint32_t)layout->kind);
+    lmc_store32(dst + AT_GAPS_NBYTES, (uint32_t)layout->gaps_nbytes);
+    lmc_store64(dst + AT_SKELETON_NBYTES, layout->skeleton_nbytes);
+    lmc_store64(dst + AT_SKELETON_HASH, layout->skeleton_hash);
     dst += HEAD_NBYTES;
     memset(dst, 0, st_padded(layout->gaps_nbytes));
     memcpy(dst, layout->gaps, layout->gaps_nbytes);
@@ -123,22 +123,22 @@ uint64_t st_layout_stated_nbytes(const unsigned char *src, uint64_t left)
 {
     if (left < HEAD_NBYTES)
         return 0;
-    const uint64_t nbytes = HEAD_NBYTES + st_padded(st_load_u32(src + AT_GAPS_NBYTES));
+    const uint64_t nbytes = HEAD_NBYTES + st_padded(lmc_load32(src + AT_GAPS_NBYTES));
     return nbytes > left ? 0 : nbytes;
 }
 
 lmc_status st_layout_read(st_layout *layout, const lmc_allocator *memory, const unsigned char *src,
                           size_t tensor_count, uint64_t offset, lmc_st_diag *diag)
 {
-    const uint32_t kind = st_load_u32(src + AT_KIND);
-    const size_t packed_nbytes = st_load_u32(src + AT_GAPS_NBYTES);
+    const uint32_t kind = lmc_load32(src + AT_KIND);
+    const size_t packed_nbytes = lmc_load32(src + AT_GAPS_NBYTES);
     const unsigned char *const packed = src + HEAD_NBYTES;
     if (kind == LMC_ST_CONTAINER_SAFETENSORS || !lmc_st_container_name((lmc_st_container)kind))
         return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_KIND,
                        "the archive needs a newer version: it was made from a file of kind %u", kind);
     layout->kind = (lmc_st_container)kind;
-    layout->skeleton_nbytes = st_load_u64(src + AT_SKELETON_NBYTES);
-    layout->skeleton_hash = st_load_u64(src + AT_SKELETON_HASH);
+    layout->skeleton_nbytes = lmc_load64(src + AT_SKELETON_NBYTES);
+    layout->skeleton_hash = lmc_load64(src + AT_SKELETON_HASH);
     layout->gaps_nbytes = (tensor_count + 1) * GAP_NBYTES;
     for (size_t i = packed_nbytes; i < st_padded(packed_nbytes); i++)
         if (packed[i] != 0)
@@ -161,7 +161,7 @@ int st_layout_places(const st_layout *layout, const st_header *header, uint64_t 
 {
     uint64_t before = 0;
     for (size_t i = 0; i <= header->tensor_count; i++) {
-        if (st_add_overflows(before, st_load_u64(layout->gaps + i * GAP_NBYTES), &before) ||
+        if (lmc_add_overflows(before, lmc_load64(layout->gaps + i * GAP_NBYTES), &before) ||
             before > layout->skeleton_nbytes)
             return 0;
         if (i < header->tensor_count)

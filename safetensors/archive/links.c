@@ -27,8 +27,8 @@ uint64_t st_bases_stated_nbytes(const unsigned char *src, uint64_t left)
 {
     if (left < HEAD_NBYTES)
         return 0;
-    const size_t name_nbytes = st_load_u32(src + AT_NAME_NBYTES);
-    const uint64_t nbytes = st_bases_nbytes(st_load_u32(src + AT_LINK_COUNT), name_nbytes);
+    const size_t name_nbytes = lmc_load32(src + AT_NAME_NBYTES);
+    const uint64_t nbytes = st_bases_nbytes(lmc_load32(src + AT_LINK_COUNT), name_nbytes);
     return name_nbytes > LMC_ST_BASE_NAME_NBYTES_MAX || nbytes > left ? 0 : nbytes;
 }
 
@@ -37,19 +37,19 @@ unsigned char *st_bases_write(const st_bases *bases, unsigned char *dst)
     const size_t name_nbytes = strlen(bases->name);
     if (bases->link_count == 0)
         return dst;
-    st_store_u32(dst + AT_LINK_COUNT, (uint32_t)bases->link_count);
-    st_store_u32(dst + AT_NAME_NBYTES, (uint32_t)name_nbytes);
-    st_store_u64(dst + AT_FILE_NBYTES, bases->file_nbytes);
-    st_store_u64(dst + AT_HEADER_HASH, bases->header_hash);
-    st_store_u64(dst + AT_CONTENT_HASH, bases->content_hash);
+    lmc_store32(dst + AT_LINK_COUNT, (uint32_t)bases->link_count);
+    lmc_store32(dst + AT_NAME_NBYTES, (uint32_t)name_nbytes);
+    lmc_store64(dst + AT_FILE_NBYTES, bases->file_nbytes);
+    lmc_store64(dst + AT_HEADER_HASH, bases->header_hash);
+    lmc_store64(dst + AT_CONTENT_HASH, bases->content_hash);
     dst += HEAD_NBYTES;
     memset(dst, 0, st_padded(name_nbytes));
     memcpy(dst, bases->name, name_nbytes);
     dst += st_padded(name_nbytes);
     for (size_t i = 0; i < bases->link_count; i++) {
         const st_link link = bases->links[i];
-        st_store_u32(dst, link.tensor);
-        st_store_u32(dst + 4, link.base | (uint32_t)link.place << PLACE_BIT);
+        lmc_store32(dst, link.tensor);
+        lmc_store32(dst + 4, link.base | (uint32_t)link.place << PLACE_BIT);
         dst += LINK_NBYTES;
     }
     return dst;
@@ -61,16 +61,16 @@ int st_base_name_is_valid(const char *name, size_t nbytes)
 {
     return nbytes > 0 && nbytes <= LMC_ST_BASE_NAME_NBYTES_MAX && !memchr(name, '/', nbytes) &&
            !memchr(name, '\0', nbytes) && !(nbytes == 1 && name[0] == '.') &&
-           !(nbytes == 2 && name[0] == '.' && name[1] == '.') && st_utf8_is_valid(name, nbytes);
+           !(nbytes == 2 && name[0] == '.' && name[1] == '.') && lmc_utf8_is_valid(name, nbytes);
 }
 
 static lmc_status read_file(st_bases *bases, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
 {
-    const size_t name_nbytes = st_load_u32(src + AT_NAME_NBYTES);
+    const size_t name_nbytes = lmc_load32(src + AT_NAME_NBYTES);
     const unsigned char *const name = src + HEAD_NBYTES;
-    bases->file_nbytes = st_load_u64(src + AT_FILE_NBYTES);
-    bases->header_hash = st_load_u64(src + AT_HEADER_HASH);
-    bases->content_hash = st_load_u64(src + AT_CONTENT_HASH);
+    bases->file_nbytes = lmc_load64(src + AT_FILE_NBYTES);
+    bases->header_hash = lmc_load64(src + AT_HEADER_HASH);
+    bases->content_hash = lmc_load64(src + AT_CONTENT_HASH);
     for (size_t i = name_nbytes; i < st_padded(name_nbytes); i++) {
         if (name[i] != 0)
             return st_fail(diag, LMC_ERR_CORRUPT, offset + HEAD_NBYTES + i,
@@ -111,16 +111,16 @@ static lmc_status check_own(const st_bases *bases, size_t tensor_count, uint64_t
 lmc_status st_bases_read(st_bases *bases, const lmc_allocator *memory, const unsigned char *src,
                          size_t tensor_count, uint64_t offset, lmc_st_diag *diag)
 {
-    const size_t link_count = st_load_u32(src + AT_LINK_COUNT);
-    const uint64_t links_at = HEAD_NBYTES + st_padded(st_load_u32(src + AT_NAME_NBYTES));
+    const size_t link_count = lmc_load32(src + AT_LINK_COUNT);
+    const uint64_t links_at = HEAD_NBYTES + st_padded(lmc_load32(src + AT_NAME_NBYTES));
     bases->links = st_allocate_array(memory, link_count, sizeof *bases->links);
     if (!bases->links)
         return st_fail_nomem(diag);
     bases->link_count = link_count;
     for (size_t i = 0; i < link_count; i++) {
         const uint64_t at = links_at + (uint64_t)i * LINK_NBYTES;
-        const uint32_t base = st_load_u32(src + at + 4);
-        const st_link link = {st_load_u32(src + at), base & ~(1u << PLACE_BIT),
+        const uint32_t base = lmc_load32(src + at + 4);
+        const st_link link = {lmc_load32(src + at), base & ~(1u << PLACE_BIT),
                               base >> PLACE_BIT == 0 ? LMC_ST_BASE_FILE : LMC_ST_BASE_SELF};
         bases->links[i] = link;
         if (link.tensor >= tensor_count || (i > 0 && link.tensor <= bases->links[i - 1].tensor)) {
@@ -129,7 +129,7 @@ lmc_status st_bases_read(st_bases *bases, const lmc_allocator *memory, const uns
                            "the archive table's list of bases is out of order");
         }
     }
-    ST_TRY(check_own(bases, tensor_count, offset, diag));
+    LMC_TRY(check_own(bases, tensor_count, offset, diag));
     return read_file(bases, src, offset, diag);
 }
 

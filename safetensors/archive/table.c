@@ -76,9 +76,9 @@ static uint64_t whole_hash(const st_table *table, const unsigned char *hashes, c
 {
     unsigned char sizes[24];
     st_hasher hasher;
-    st_store_u64(sizes, table->file_nbytes);
-    st_store_u64(sizes + 8, table->header_nbytes);
-    st_store_u64(sizes + 16, st_hash(table->header, table->header_nbytes));
+    lmc_store64(sizes, table->file_nbytes);
+    lmc_store64(sizes + 8, table->header_nbytes);
+    lmc_store64(sizes + 16, st_hash(table->header, table->header_nbytes));
     st_hasher_init(&hasher);
     st_hasher_add(&hasher, sizes, sizeof sizes);
     st_hasher_add(&hasher, hashes, table->tensor_count * ST_TABLE_HASH_NBYTES);
@@ -94,31 +94,31 @@ void st_table_write(const st_table *table, const unsigned char *stored_header, s
         (table->bases.link_count == 0 ? 0 : 1u << ST_TABLE_FEATURE_BASE) |
         (table->layout.kind == LMC_ST_CONTAINER_SAFETENSORS ? 0 : 1u << ST_TABLE_FEATURE_LAYOUT);
     memset(dst, 0, ST_TABLE_HEAD_NBYTES);
-    st_store_u32(dst, ST_TABLE_MAGIC);
+    lmc_store32(dst, ST_TABLE_MAGIC);
     dst[AT_VERSION] = ST_TABLE_VERSION;
     dst[AT_METHOD] = (unsigned char)method;
-    st_store_u32(dst + AT_FEATURES, features);
-    st_store_u32(dst + AT_TENSOR_COUNT, (uint32_t)table->tensor_count);
-    st_store_u64(dst + AT_FILE_NBYTES, table->file_nbytes);
-    st_store_u64(dst + AT_HEADER_NBYTES, table->header_nbytes);
-    st_store_u64(dst + AT_STORED_NBYTES, stored_header_nbytes);
+    lmc_store32(dst + AT_FEATURES, features);
+    lmc_store32(dst + AT_TENSOR_COUNT, (uint32_t)table->tensor_count);
+    lmc_store64(dst + AT_FILE_NBYTES, table->file_nbytes);
+    lmc_store64(dst + AT_HEADER_NBYTES, table->header_nbytes);
+    lmc_store64(dst + AT_STORED_NBYTES, stored_header_nbytes);
     memcpy(dst + ST_TABLE_HEAD_NBYTES, stored_header, stored_header_nbytes);
 
     unsigned char *const hashes = dst + ST_TABLE_HEAD_NBYTES + stored_header_nbytes;
     for (size_t i = 0; i < table->tensor_count; i++)
-        st_store_u64(hashes + i * ST_TABLE_HASH_NBYTES, table->hashes[i]);
+        lmc_store64(hashes + i * ST_TABLE_HASH_NBYTES, table->hashes[i]);
     unsigned char *const lists = hashes + table->tensor_count * ST_TABLE_HASH_NBYTES;
     if (table->alias_count > 0)
-        st_store_u32(lists, (uint32_t)table->alias_count);
+        lmc_store32(lists, (uint32_t)table->alias_count);
     for (size_t i = 0; i < table->alias_count; i++) {
-        st_store_u32(lists + 4 + i * ST_TABLE_ALIAS_NBYTES, table->aliases[i].alias);
-        st_store_u32(lists + 8 + i * ST_TABLE_ALIAS_NBYTES, table->aliases[i].owner);
+        lmc_store32(lists + 4 + i * ST_TABLE_ALIAS_NBYTES, table->aliases[i].alias);
+        lmc_store32(lists + 8 + i * ST_TABLE_ALIAS_NBYTES, table->aliases[i].owner);
     }
     unsigned char *const layout = st_bases_write(&table->bases, lists + aliases_nbytes(table->alias_count));
     unsigned char *const tail = st_layout_write(&table->layout, layout);
-    st_store_u64(tail, whole_hash(table, hashes, layout, (size_t)(tail - layout)));
-    st_store_u64(tail + 8, table->archive_header_hash);
-    st_store_u64(tail + 16, st_hash(dst, (size_t)(tail + 16 - dst)));
+    lmc_store64(tail, whole_hash(table, hashes, layout, (size_t)(tail - layout)));
+    lmc_store64(tail + 8, table->archive_header_hash);
+    lmc_store64(tail + 16, st_hash(dst, (size_t)(tail + 16 - dst)));
 }
 
 /* ---- reading ---- */
@@ -128,12 +128,12 @@ static lmc_status check_kind(const unsigned char *src, uint64_t nbytes, uint64_t
 {
     if (nbytes < ST_TABLE_HEAD_NBYTES + ST_TABLE_TAIL_NBYTES)
         return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table is too short");
-    if (st_load_u32(src) != ST_TABLE_MAGIC)
+    if (lmc_load32(src) != ST_TABLE_MAGIC)
         return st_fail(diag, LMC_ERR_CORRUPT, offset, "the archive table does not begin with its magic");
     if (src[AT_VERSION] != ST_TABLE_VERSION)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_VERSION,
                        "the archive needs a newer version: archive version %u", src[AT_VERSION]);
-    const uint32_t unknown = st_load_u32(src + AT_FEATURES) & ~ST_TABLE_FEATURES_KNOWN;
+    const uint32_t unknown = lmc_load32(src + AT_FEATURES) & ~ST_TABLE_FEATURES_KNOWN;
     if (unknown == 0)
         return LMC_OK;
     const unsigned number = (unsigned)__builtin_ctz(unknown);
@@ -145,9 +145,9 @@ static lmc_status check_kind(const unsigned char *src, uint64_t nbytes, uint64_t
 lmc_status st_table_check_head(const unsigned char *head, uint64_t nbytes, size_t tensor_count,
                                uint64_t offset, lmc_st_diag *diag)
 {
-    ST_TRY(check_kind(head, nbytes, offset, diag));
+    LMC_TRY(check_kind(head, nbytes, offset, diag));
     /* one above the limit is refused later, and by that name */
-    const uint64_t stated = st_load_u64(head + AT_HEADER_NBYTES);
+    const uint64_t stated = lmc_load64(head + AT_HEADER_NBYTES);
     const uint64_t header_nbytes = stated < LMC_ST_HEADER_NBYTES_MAX ? stated : LMC_ST_HEADER_NBYTES_MAX;
     /* No writer stores a header in more bytes than it has, but for zstd's frame around one that cannot be packed. Then
      * come hash, alias, link and gap of each tensor, and a base with its name. */
@@ -162,14 +162,14 @@ lmc_status st_table_check_head(const unsigned char *head, uint64_t nbytes, size_
 
 static int has_feature(const unsigned char *src, unsigned number)
 {
-    return (st_load_u32(src + AT_FEATURES) >> number & 1) != 0;
+    return (lmc_load32(src + AT_FEATURES) >> number & 1) != 0;
 }
 
 /* The lists that may stand behind the hashes must fill `left` bytes. */
 static int is_filled(const unsigned char *src, const unsigned char *lists, uint64_t left)
 {
     if (has_feature(src, ST_TABLE_FEATURE_ALIAS)) {
-        const uint64_t alias_count = left < 4 ? 0 : st_load_u32(lists);
+        const uint64_t alias_count = left < 4 ? 0 : lmc_load32(lists);
         if (alias_count == 0 || alias_count > (left - 4) / ST_TABLE_ALIAS_NBYTES)
             return 0;
         lists += aliases_nbytes((size_t)alias_count);
@@ -188,9 +188,9 @@ static int is_filled(const unsigned char *src, const unsigned char *lists, uint6
 
 static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t offset, lmc_st_diag *diag)
 {
-    const uint64_t tensor_count = st_load_u32(src + AT_TENSOR_COUNT);
-    const uint64_t header_nbytes = st_load_u64(src + AT_HEADER_NBYTES);
-    const uint64_t stored_nbytes = st_load_u64(src + AT_STORED_NBYTES);
+    const uint64_t tensor_count = lmc_load32(src + AT_TENSOR_COUNT);
+    const uint64_t header_nbytes = lmc_load64(src + AT_HEADER_NBYTES);
+    const uint64_t stored_nbytes = lmc_load64(src + AT_STORED_NBYTES);
     const uint64_t fixed = ST_TABLE_HEAD_NBYTES + ST_TABLE_TAIL_NBYTES;
     if (header_nbytes > LMC_ST_HEADER_NBYTES_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, offset + AT_HEADER_NBYTES,
@@ -206,7 +206,7 @@ static lmc_status check_sizes(const unsigned char *src, size_t nbytes, uint64_t 
 static lmc_status unpack_header(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
 {
     const unsigned method = src[AT_METHOD];
-    const size_t stored_nbytes = (size_t)st_load_u64(src + AT_STORED_NBYTES);
+    const size_t stored_nbytes = (size_t)lmc_load64(src + AT_STORED_NBYTES);
     const unsigned char *const stored = src + ST_TABLE_HEAD_NBYTES;
     if (method > ST_TABLE_METHOD_ZSTD)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_METHOD,
@@ -233,13 +233,13 @@ static lmc_status unpack_header(st_table *table, const unsigned char *src, uint6
 
 static lmc_status read_aliases(st_table *table, const unsigned char *src, uint64_t offset, lmc_st_diag *diag)
 {
-    table->alias_count = st_load_u32(src);
+    table->alias_count = lmc_load32(src);
     table->aliases = st_allocate_array(table->memory, table->alias_count, sizeof *table->aliases);
     if (!table->aliases)
         return st_fail_nomem(diag);
     for (size_t i = 0; i < table->alias_count; i++) {
         const unsigned char *const entry = src + 4 + i * ST_TABLE_ALIAS_NBYTES;
-        const st_alias alias = {st_load_u32(entry), st_load_u32(entry + 4)};
+        const st_alias alias = {lmc_load32(entry), lmc_load32(entry + 4)};
         if (alias.alias >= table->tensor_count || alias.owner >= alias.alias ||
             (i > 0 && alias.alias <= table->aliases[i - 1].alias)) {
             return st_fail(diag, LMC_ERR_CORRUPT, offset + 4 + i * ST_TABLE_ALIAS_NBYTES,
@@ -259,9 +259,9 @@ static lmc_status read_hashes(st_table *table, const unsigned char *src, const u
     if (!table->hashes)
         return st_fail_nomem(diag);
     for (size_t i = 0; i < table->tensor_count; i++)
-        table->hashes[i] = st_load_u64(src + i * ST_TABLE_HASH_NBYTES);
-    table->archive_header_hash = st_load_u64(tail + 8);
-    if (st_load_u64(tail) != whole_hash(table, src, layout, (size_t)(tail - layout)))
+        table->hashes[i] = lmc_load64(src + i * ST_TABLE_HASH_NBYTES);
+    table->archive_header_hash = lmc_load64(tail + 8);
+    if (lmc_load64(tail) != whole_hash(table, src, layout, (size_t)(tail - layout)))
         return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's hash of the file is wrong");
     return LMC_OK;
 }
@@ -271,29 +271,29 @@ lmc_status st_table_read(st_table *table, const lmc_allocator *memory, const uns
 {
     memset(table, 0, sizeof *table);
     table->memory = memory;
-    ST_TRY(check_kind(src, src_nbytes, offset, diag));
-    if (st_hash(src, src_nbytes - 8) != st_load_u64(src + src_nbytes - 8))
+    LMC_TRY(check_kind(src, src_nbytes, offset, diag));
+    if (st_hash(src, src_nbytes - 8) != lmc_load64(src + src_nbytes - 8))
         return st_fail(diag, LMC_ERR_CHECKSUM, offset, "the archive table's checksum is wrong");
     if (src[AT_RESERVED] != 0 || src[AT_RESERVED + 1] != 0)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, offset + AT_RESERVED,
                        "the archive needs a newer version: a reserved field is set");
-    ST_TRY(check_sizes(src, src_nbytes, offset, diag));
-    table->tensor_count = st_load_u32(src + AT_TENSOR_COUNT);
-    table->file_nbytes = st_load_u64(src + AT_FILE_NBYTES);
-    table->header_nbytes = (size_t)st_load_u64(src + AT_HEADER_NBYTES);
-    ST_TRY(unpack_header(table, src, offset, diag));
-    const size_t hashes_at = ST_TABLE_HEAD_NBYTES + (size_t)st_load_u64(src + AT_STORED_NBYTES);
+    LMC_TRY(check_sizes(src, src_nbytes, offset, diag));
+    table->tensor_count = lmc_load32(src + AT_TENSOR_COUNT);
+    table->file_nbytes = lmc_load64(src + AT_FILE_NBYTES);
+    table->header_nbytes = (size_t)lmc_load64(src + AT_HEADER_NBYTES);
+    LMC_TRY(unpack_header(table, src, offset, diag));
+    const size_t hashes_at = ST_TABLE_HEAD_NBYTES + (size_t)lmc_load64(src + AT_STORED_NBYTES);
     size_t at = hashes_at + table->tensor_count * ST_TABLE_HASH_NBYTES;
     if (has_feature(src, ST_TABLE_FEATURE_ALIAS)) {
-        ST_TRY(read_aliases(table, src + at, offset + at, diag));
+        LMC_TRY(read_aliases(table, src + at, offset + at, diag));
         at += aliases_nbytes(table->alias_count);
     }
     if (has_feature(src, ST_TABLE_FEATURE_BASE)) {
-        ST_TRY(st_bases_read(&table->bases, memory, src + at, table->tensor_count, offset + at, diag));
+        LMC_TRY(st_bases_read(&table->bases, memory, src + at, table->tensor_count, offset + at, diag));
         at += (size_t)st_bases_stated_nbytes(src + at, src_nbytes - at);
     }
     if (has_feature(src, ST_TABLE_FEATURE_LAYOUT))
-        ST_TRY(st_layout_read(&table->layout, memory, src + at, table->tensor_count, offset + at, diag));
+        LMC_TRY(st_layout_read(&table->layout, memory, src + at, table->tensor_count, offset + at, diag));
     return read_hashes(table, src + hashes_at, src + at, src + src_nbytes - ST_TABLE_TAIL_NBYTES,
                        offset + hashes_at, diag);
 }

@@ -12,7 +12,7 @@
 lmc_status st_file_open_with(const st_open *how, st_base_search_fn search, lmc_st_file **file,
                              lmc_st_diag *diag)
 {
-    ST_TRY(st_handle_open(how, file, diag));
+    LMC_TRY(st_handle_open(how, file, diag));
     lmc_st_file *const opened = *file;
     if (st_bases_file_count(&opened->bases) == 0)
         return LMC_OK;
@@ -186,8 +186,8 @@ lmc_status st_file_fail_base(const lmc_st_file *file, const lmc_st_file *used, l
     if (used == file)
         return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
                        "its base, a tensor of this file, holds other content than it was coded against");
-    st_text_escape(path, sizeof path, used->path, strlen(used->path));
-    st_text_escape(name, sizeof name, file->bases.name, strlen(file->bases.name));
+    lmc_text_escape(path, sizeof path, used->path, strlen(used->path));
+    lmc_text_escape(name, sizeof name, file->bases.name, strlen(file->bases.name));
     return st_fail(diag, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
                    "%s is not the base that is wanted: %s (hash %016llx); it holds other content", path, name,
                    (unsigned long long)file->bases.content_hash);
@@ -206,7 +206,7 @@ uint64_t st_file_headers_nbytes(const lmc_st_file *file)
 lmc_status st_file_chain_count(const lmc_st_file *file, size_t *count, lmc_st_diag *diag)
 {
     for (*count = 0; file; ++*count)
-        ST_TRY(st_file_open_base(file, &file, diag));
+        LMC_TRY(st_file_open_base(file, &file, diag));
     return LMC_OK;
 }
 

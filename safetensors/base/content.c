@@ -37,7 +37,7 @@ static lmc_status follow(const st_frame *frame, const st_link *link, const lmc_s
     const lmc_info *const info = &frame->info;
     *base = frame->file;
     if (link->place == LMC_ST_BASE_FILE)
-        ST_TRY(st_file_open_base(frame->file, base, diag));
+        LMC_TRY(st_file_open_base(frame->file, base, diag));
     const st_header *const header = &(*base)->header;
     const int dtype = info->base_form == LMC_BASE_BF16_OF_F32 ? LMC_DTYPE_F32 : (int)info->dtype;
     /* what is said of a dtype that a file does not tell may differ from version to version */
@@ -63,8 +63,8 @@ static lmc_status open_chain(st_content *content, const st_frame *frame, lmc_ctx
             scale = content->steps[content->step_count - 1].scale;
             scale *= above.info.base_form == LMC_BASE_BF16_OF_F32 ? 2 : 1;
         }
-        ST_TRY(follow(&above, link, &base, diag));
-        ST_TRY(add_step(content, base, link->base, scale, ctx, diag));
+        LMC_TRY(follow(&above, link, &base, diag));
+        LMC_TRY(add_step(content, base, link->base, scale, ctx, diag));
         above = content->steps[content->step_count - 1].frame;
         link = base->is_archive ? st_bases_find(&base->bases, above.index) : NULL;
     }
@@ -86,9 +86,9 @@ lmc_status st_content_open(st_content *content, const lmc_st_file *file, lmc_ctx
                            const lmc_allocator *memory, lmc_st_diag *diag)
 {
     *content = (st_content){.memory = memory};
-    ST_TRY(add_step(content, file, index, 1, ctx, diag));
+    LMC_TRY(add_step(content, file, index, 1, ctx, diag));
     if (file->is_archive)
-        ST_TRY(open_chain(content, &content->steps[0].frame, ctx, diag));
+        LMC_TRY(open_chain(content, &content->steps[0].frame, ctx, diag));
     set_sizes(content);
     return LMC_OK;
 }
@@ -97,7 +97,7 @@ lmc_status st_content_open_base(st_content *content, const st_frame *frame, lmc_
                                 const lmc_allocator *memory, lmc_st_diag *diag)
 {
     *content = (st_content){.memory = memory};
-    ST_TRY(open_chain(content, frame, ctx, diag));
+    LMC_TRY(open_chain(content, frame, ctx, diag));
     if (content->step_count > 0)
         set_sizes(content);
     return LMC_OK;
@@ -165,7 +165,7 @@ static lmc_status read_step(const st_step *step, const st_content_room *room, sp
     for (uint64_t at = part.begin; at < part.end; at += block_nbytes) {
         lmc_block_entry entry;
         const span block = {at, part.end - at < block_nbytes ? part.end : at + block_nbytes};
-        ST_TRY(decode_blocks(step, room, block, NULL, dst + (at - part.begin), &entry, diag));
+        LMC_TRY(decode_blocks(step, room, block, NULL, dst + (at - part.begin), &entry, diag));
     }
     return LMC_OK;
 }
@@ -264,7 +264,7 @@ lmc_status st_content_open_files(const lmc_st_file *file, lmc_st_diag *diag)
         while (link) {
             const lmc_st_file *base = at;
             if (link->place == LMC_ST_BASE_FILE)
-                ST_TRY(st_file_open_base(at, &base, diag));
+                LMC_TRY(st_file_open_base(at, &base, diag));
             if (link->base >= base->header.tensor_count)
                 break; /* is found again, and told, when its frame is opened */
             link = st_bases_find(&base->bases, st_file_owner(base, link->base));

@@ -45,9 +45,9 @@ int st_find_folder(const lmc_allocator *memory, const char *root, char *folder, 
         char *const slash = strchr(name, '/');
         if (slash)
             *slash = '\0';
-        char *next = os_path_join(memory, *place, name, "");
+        char *next = lmc_path_join(memory, *place, name, "");
         has_memory = next != NULL;
-        if (next && !os_is_directory(next)) {
+        if (next && !lmc_is_directory(next)) {
             st_release(memory, next);
             has_memory = os_find_similar_folder(memory, *place, name, &next);
         }
@@ -118,10 +118,10 @@ static int take_name(void *user, const char *name)
     } else if (strcmp(name, search->own) != 0 && os_is_similar_name(name, search->own)) {
         is_wanted = 1;
     } else { /* its own name without ".lmc" */
-        const size_t stem = strlen(search->own) - strlen(ST_ARCHIVE_SUFFIX);
+        const size_t stem = strlen(search->own) - strlen(LMC_ARCHIVE_SUFFIX);
         search->own[stem] = '\0';
         is_wanted = strcmp(name, search->own) != 0 && os_is_similar_name(name, search->own);
-        search->own[stem] = ST_ARCHIVE_SUFFIX[0];
+        search->own[stem] = LMC_ARCHIVE_SUFFIX[0];
     }
     if (!is_wanted)
         return 0;
@@ -141,8 +141,8 @@ static int take_name(void *user, const char *name)
 /* 1 if the directory is that of a run; -1 if memory ran out. */
 static int is_run(const lmc_allocator *memory, const char *path)
 {
-    char *const list = os_path_join(memory, path, ST_RUN_LIST_NAME, "");
-    const int answer = !list ? -1 : os_is_file(list);
+    char *const list = lmc_path_join(memory, path, ST_RUN_LIST_NAME, "");
+    const int answer = !list ? -1 : lmc_is_file(list);
     st_release(memory, list);
     return answer;
 }
@@ -169,7 +169,7 @@ static int find_own(search *search)
             }
         }
         search->is_run = answer > 0;
-        if (begin && (answer > 0 || st_is_archive_name(begin + 1)))
+        if (begin && (answer > 0 || lmc_is_archive_name(begin + 1)))
             search->own = begin + 1;
         *end = '/';
         if (answer < 0)
@@ -188,8 +188,8 @@ static int find_own(search *search)
  * if memory ran out. */
 static int add_others(search *search, st_neighbours *neighbours)
 {
-    const int fd = os_open_folder(neighbours->root);
-    const int result = fd < 0 ? 0 : os_folder_visit(fd, take_name, search);
+    const int fd = lmc_open_folder(neighbours->root);
+    const int result = fd < 0 ? 0 : lmc_visit_folder(fd, take_name, search);
     if (fd >= 0)
         os_close(fd);
     named *const found = (named *)(void *)search->room.bytes;
@@ -265,7 +265,7 @@ int st_neighbours_folder(const lmc_allocator *memory, const st_neighbours *neigh
                          char **folder)
 {
     *folder = NULL;
-    char *const root = os_path_join(memory, neighbours->root, neighbours->names[index], "");
+    char *const root = lmc_path_join(memory, neighbours->root, neighbours->names[index], "");
     if (!root)
         return 0;
     const int has_memory =

@@ -247,13 +247,13 @@ static lmc_status read_file(const lmc_allocator *memory, const char *run, unsign
 {
     os_input input;
     *text = NULL;
-    char *const path = os_path_join(memory, run, ST_RUN_LIST_NAME, "");
+    char *const path = lmc_path_join(memory, run, ST_RUN_LIST_NAME, "");
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);
     lmc_status status = os_input_open(&input, path, diag);
     st_release(memory, path);
-    if (status != LMC_OK && diag->os_errno == ENOENT && os_is_directory(run))
+    if (status != LMC_OK && diag->os_errno == ENOENT && lmc_is_directory(run))
         return st_run_list_fail_missing(run, diag);
     if (status != LMC_OK)
         return status;

@@ -41,7 +41,7 @@ static lmc_status look_at_block(probe *probe, const st_frame *frame, uint64_t bl
     const lmc_info *const info = &frame->info;
     const uint64_t left = info->content_nbytes - block * info->block_nbytes;
     st_blocks one = {.first = block, .count = 1};
-    ST_TRY(unread(st_content_read_base(content, &probe->room, frame, block, 1, &one.base, &unused)));
+    LMC_TRY(unread(st_content_read_base(content, &probe->room, frame, block, 1, &one.base, &unused)));
     one.dst = st_buffer_grow(memory, &probe->block, info->block_nbytes);
     one.dst_nbytes = left < info->block_nbytes ? (size_t)left : info->block_nbytes;
     return one.dst ? st_frame_read(frame, probe->room.ctx, memory, probe->room.stored, &one, &unused)
@@ -60,7 +60,8 @@ static lmc_status look_at_frame(probe *probe, const st_link *link, const st_fram
         return LMC_ERR_BASE;
     if (base->is_archive) {
         st_frame having;
-        ST_TRY(st_frame_open(&having, base, NULL, probe->room.ctx, st_file_owner(base, link->base), &unused));
+        LMC_TRY(
+            st_frame_open(&having, base, NULL, probe->room.ctx, st_file_owner(base, link->base), &unused));
         /* a frame's content hash is over its blocks' hashes: those of other blocks cannot be compared */
         const int is_known = having.info.block_nbytes == frame->info.base_block_nbytes ||
                              (having.info.block_count == 1 && frame->info.block_count == 1);
@@ -122,14 +123,14 @@ static lmc_status look_at_links(probe *probe)
     size_t taken = 0;
     size_t seen = 0;
     if (count > LINKS_MAX)
-        ST_TRY(look_at_link(probe, largest));
+        LMC_TRY(look_at_link(probe, largest));
     for (size_t i = 0; i < bases->link_count && taken < wanted && probe->differs_count == 0; i++) {
         if (!is_worth_a_look(probe->file, &bases->links[i]))
             continue;
         const size_t next = wanted == 1 ? 0 : (size_t)((uint64_t)taken * (count - 1) / (wanted - 1));
         if (seen++ == next) {
             taken++;
-            ST_TRY(look_at_link(probe, &bases->links[i]));
+            LMC_TRY(look_at_link(probe, &bases->links[i]));
         }
     }
     return LMC_OK;
@@ -176,7 +177,7 @@ typedef struct search {
 static void tell_of_other(search *search, const char *path, const char *what)
 {
     char shown[120];
-    st_text_escape(shown, sizeof shown, path, strlen(path));
+    lmc_text_escape(shown, sizeof shown, path, strlen(path));
     snprintf(search->other, sizeof search->other, "; %s %.100s", shown, what);
 }
 
@@ -247,11 +248,11 @@ static lmc_status try_path(search *search, const char *path, int is_named)
 /* Tries both names that the base may have there. */
 static lmc_status try_directory(search *search, const char *directory)
 {
-    static const char *const suffixes[] = {"", ST_ARCHIVE_SUFFIX};
+    static const char *const suffixes[] = {"", LMC_ARCHIVE_SUFFIX};
     const lmc_allocator *const memory = &search->file->memory;
     lmc_status status = LMC_OK;
     for (size_t i = 0; i < 2 && status == LMC_OK; i++) {
-        char *const path = os_path_join(memory, directory, search->file->bases.name, suffixes[i]);
+        char *const path = lmc_path_join(memory, directory, search->file->bases.name, suffixes[i]);
         status = !path ? LMC_ERR_NOMEM : try_path(search, path, 0);
         st_release(memory, path);
     }
@@ -262,7 +263,7 @@ static lmc_status try_place(search *search, const char *directory)
 {
     const size_t length = strlen(search->places);
     char shown[120];
-    st_text_escape(shown, sizeof shown, directory, strlen(directory));
+    lmc_text_escape(shown, sizeof shown, directory, strlen(directory));
     snprintf(search->places + length, sizeof search->places - length, "%s%s",
              length == 0 ? ": looked in " : ", ", shown);
     return try_directory(search, directory);
@@ -302,7 +303,7 @@ static lmc_status try_neighbours(search *search, int is_known_enough, int *is_fi
     }
     if (neighbours.count > 0) {
         char shown[100];
-        st_text_escape(shown, sizeof shown, neighbours.root, strlen(neighbours.root));
+        lmc_text_escape(shown, sizeof shown, neighbours.root, strlen(neighbours.root));
         snprintf(search->neighbours, sizeof search->neighbours, " and %zu %s%s in %s", neighbours.count,
                  neighbours.is_run ? "earlier step" : "similar folder", neighbours.count == 1 ? "" : "s",
                  shown);
@@ -316,15 +317,15 @@ static lmc_status try_all(search *search)
 {
     const lmc_st_file *const file = search->file;
     if (file->base->path) {
-        ST_TRY(try_path(search, file->base->path, 1));
+        LMC_TRY(try_path(search, file->base->path, 1));
         if (search->found)
             return LMC_OK; /* the caller has said that it is this one */
     }
     for (size_t i = 0; i < file->base->dir_count; i++)
-        ST_TRY(try_place(search, file->base->dirs[i]));
+        LMC_TRY(try_place(search, file->base->dirs[i]));
     if (!file->is_from_path)
         return LMC_OK;
-    char *const directory = st_directory_of(&file->memory, file->path);
+    char *const directory = lmc_directory_of(&file->memory, file->path);
     lmc_status status = !directory ? LMC_ERR_NOMEM : try_place(search, directory);
     st_release(&file->memory, directory);
     /* a run may have many steps: it is listed only if run.json does not tell the base, or another one */
@@ -360,7 +361,7 @@ static lmc_status search_base(const lmc_st_file *file, lmc_st_file **found, lmc_
     st_diag_init(&cause, file->path);
     if (!search.found) {
         char name[128];
-        st_text_escape(name, sizeof name, bases->name, strlen(bases->name));
+        lmc_text_escape(name, sizeof name, bases->name, strlen(bases->name));
         status =
             st_fail(&cause, LMC_ERR_BASE, LMC_ST_NO_OFFSET,
                     "wants the base %s (hash %016llx), which was not found%s%s%s", name,

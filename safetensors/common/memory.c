@@ -18,7 +18,7 @@ static void release(void *user, void *block)
     free(block);
 }
 
-const lmc_allocator st_memory_default = {allocate, release, NULL};
+const lmc_allocator lmc_memory_default = {allocate, release, NULL};
 
 void *st_allocate(const lmc_allocator *memory, size_t nbytes)
 {

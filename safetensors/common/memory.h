@@ -9,7 +9,7 @@
 #include "lmc.h"
 
 /* malloc() and free(). */
-extern const lmc_allocator st_memory_default;
+extern const lmc_allocator lmc_memory_default;
 
 /* NULL: out of memory. nbytes 0 gives a block too. */
 void *st_allocate(const lmc_allocator *memory, size_t nbytes);

@@ -13,8 +13,8 @@ void lmc_st_options_init_sized(lmc_st_options *options, size_t struct_size)
     const lmc_st_options defaults = {
         .struct_size = struct_size, .level = LMC_LEVEL_DEFAULT, .in_fd = -1, .out_fd = -1};
     memcpy(options, &defaults, sizeof defaults.struct_size);
-    if (st_struct_is_known(options, sizeof defaults))
-        st_struct_copy(options, &defaults, struct_size);
+    if (lmc_struct_is_known(options, sizeof defaults))
+        lmc_struct_copy(options, &defaults, struct_size);
 }
 
 /* Copies the caller's options, or the defaults for NULL. Fields that a caller built against an older
@@ -22,15 +22,15 @@ void lmc_st_options_init_sized(lmc_st_options *options, size_t struct_size)
 static lmc_status copy_options(lmc_st_options *options, const lmc_st_options *from, lmc_st_diag *diag)
 {
     lmc_st_options_init(options);
-    options->allocator = &st_memory_default;
+    options->allocator = &lmc_memory_default;
     if (!from)
         return LMC_OK;
-    if (!st_struct_is_known(from, sizeof *options))
+    if (!lmc_struct_is_known(from, sizeof *options))
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "the options are not initialised, or of a newer version");
-    st_struct_copy(options, from, from->struct_size);
+    lmc_struct_copy(options, from, from->struct_size);
     if (!options->allocator)
-        options->allocator = &st_memory_default;
+        options->allocator = &lmc_memory_default;
     if (options->thread_count > LMC_THREAD_COUNT_MAX || options->level < LMC_LEVEL_DEFAULT ||
         options->level > LMC_LEVEL_MAX)
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "an option is out of its range");
@@ -40,8 +40,8 @@ static lmc_status copy_options(lmc_st_options *options, const lmc_st_options *fr
 lmc_status st_call_begin(st_call *call, const char *path, const lmc_st_options *options,
                          lmc_st_result *result, lmc_st_diag *diag)
 {
-    const int is_diag_known = !diag || st_struct_is_known(diag, sizeof *diag);
-    const int is_result_known = !result || st_struct_is_known(result, sizeof *result);
+    const int is_diag_known = !diag || lmc_struct_is_known(diag, sizeof *diag);
+    const int is_result_known = !result || lmc_struct_is_known(result, sizeof *result);
     call->given_diag = is_diag_known ? diag : NULL;
     call->given_result = is_result_known ? result : NULL;
     call->diag = &call->own_diag;
@@ -69,8 +69,8 @@ lmc_status st_call_end(st_call *call, lmc_status status)
     if (status == LMC_OK && call->diag->status != LMC_OK)
         clear_failure(call->diag);
     if (call->given_diag)
-        st_struct_copy(call->given_diag, call->diag, call->given_diag->struct_size);
+        lmc_struct_copy(call->given_diag, call->diag, call->given_diag->struct_size);
     if (call->given_result)
-        st_struct_copy(call->given_result, call->result, call->given_result->struct_size);
+        lmc_struct_copy(call->given_result, call->result, call->given_result->struct_size);
     return status;
 }

@@ -15,23 +15,23 @@
 #error "big-endian hosts are not supported"
 #endif
 
-static inline uint32_t st_load_u32(const unsigned char *src)
+static inline uint32_t lmc_load32(const unsigned char *src)
 {
     return (uint32_t)src[0] | (uint32_t)src[1] << 8 | (uint32_t)src[2] << 16 | (uint32_t)src[3] << 24;
 }
 
-static inline uint64_t st_load_u64(const unsigned char *src)
+static inline uint64_t lmc_load64(const unsigned char *src)
 {
-    return (uint64_t)st_load_u32(src) | (uint64_t)st_load_u32(src + 4) << 32;
+    return (uint64_t)lmc_load32(src) | (uint64_t)lmc_load32(src + 4) << 32;
 }
 
-static inline void st_store_u32(unsigned char *dst, uint32_t value)
+static inline void lmc_store32(unsigned char *dst, uint32_t value)
 {
     for (unsigned i = 0; i < 4; i++)
         dst[i] = (unsigned char)(value >> 8 * i);
 }
 
-static inline void st_store_u64(unsigned char *dst, uint64_t value)
+static inline void lmc_store64(unsigned char *dst, uint64_t value)
 {
     for (unsigned i = 0; i < 8; i++)
         dst[i] = (unsigned char)(value >> 8 * i);
@@ -44,19 +44,19 @@ static inline uint64_t st_padded(uint64_t nbytes)
 }
 
 /* *sum = a + b, *product = a * b; return 1 if it does not fit. */
-__attribute__((warn_unused_result)) static inline int st_add_overflows(uint64_t a, uint64_t b, uint64_t *sum)
+__attribute__((warn_unused_result)) static inline int lmc_add_overflows(uint64_t a, uint64_t b, uint64_t *sum)
 {
     return __builtin_add_overflow(a, b, sum);
 }
 
-__attribute__((warn_unused_result)) static inline int st_multiply_overflows(uint64_t a, uint64_t b,
-                                                                            uint64_t *product)
+__attribute__((warn_unused_result)) static inline int lmc_multiply_overflows(uint64_t a, uint64_t b,
+                                                                             uint64_t *product)
 {
     return __builtin_mul_overflow(a, b, product);
 }
 
 /* The struct_size of a caller's struct. */
-static inline size_t st_struct_size(const void *given)
+static inline size_t lmc_struct_size(const void *given)
 {
     size_t nbytes;
     memcpy(&nbytes, given, sizeof nbytes);
@@ -64,20 +64,20 @@ static inline size_t st_struct_size(const void *given)
 }
 
 /* 1 if a struct of this library, of `known_nbytes` bytes, holds every field of the caller's struct. */
-static inline int st_struct_is_known(const void *given, size_t known_nbytes)
+static inline int lmc_struct_is_known(const void *given, size_t known_nbytes)
 {
-    return st_struct_size(given) >= sizeof(size_t) && st_struct_size(given) <= known_nbytes;
+    return lmc_struct_size(given) >= sizeof(size_t) && lmc_struct_size(given) <= known_nbytes;
 }
 
 /* Copies the fields that both structs have and leaves struct_size of *dst alone. nbytes: struct_size of the caller's
  * struct, which is the shorter one. */
-static inline void st_struct_copy(void *dst, const void *src, size_t nbytes)
+static inline void lmc_struct_copy(void *dst, const void *src, size_t nbytes)
 {
     memcpy((char *)dst + sizeof(size_t), (const char *)src + sizeof(size_t), nbytes - sizeof(size_t));
 }
 
 /* Leaves the function that it stands in with the status of `call`, unless that is LMC_OK. */
-#define ST_TRY(call)                          \
+#define LMC_TRY(call)                         \
     do {                                      \
         const lmc_status try_status = (call); \
         if (try_status != LMC_OK)             \

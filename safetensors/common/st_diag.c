@@ -18,13 +18,13 @@ void st_diag_init(lmc_st_diag *diag, const char *path)
 
 void st_diag_set_file(lmc_st_diag *diag, const char *path)
 {
-    st_text_escape(diag->file, sizeof diag->file, path, strlen(path));
+    lmc_text_escape(diag->file, sizeof diag->file, path, strlen(path));
 }
 
 void st_diag_set_tensor(lmc_st_diag *diag, const char *name, size_t name_nbytes)
 {
     diag->has_tensor = 1;
-    st_text_escape(diag->tensor, sizeof diag->tensor, name, name_nbytes);
+    lmc_text_escape(diag->tensor, sizeof diag->tensor, name, name_nbytes);
 }
 
 lmc_status st_fail(lmc_st_diag *diag, lmc_status status, uint64_t offset, const char *format, ...)

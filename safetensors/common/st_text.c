@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-size_t st_utf8_next(const unsigned char *src, size_t nbytes, uint32_t *code_point)
+size_t lmc_utf8_next(const unsigned char *src, size_t nbytes, uint32_t *code_point)
 {
     if (nbytes == 0)
         return 0;
@@ -33,16 +33,16 @@ size_t st_utf8_next(const unsigned char *src, size_t nbytes, uint32_t *code_poin
     return length;
 }
 
-int st_utf8_is_valid(const char *bytes, size_t nbytes)
+int lmc_utf8_is_valid(const char *bytes, size_t nbytes)
 {
     size_t length = 1;
     uint32_t code_point = 0;
     for (size_t at = 0; at < nbytes && length > 0; at += length)
-        length = st_utf8_next((const unsigned char *)bytes + at, nbytes - at, &code_point);
+        length = lmc_utf8_next((const unsigned char *)bytes + at, nbytes - at, &code_point);
     return length > 0;
 }
 
-size_t st_utf8_write(unsigned char *dst, uint32_t code_point)
+size_t lmc_utf8_write(unsigned char *dst, uint32_t code_point)
 {
     if (code_point < 0x80) {
         dst[0] = (unsigned char)code_point;
@@ -57,7 +57,7 @@ size_t st_utf8_write(unsigned char *dst, uint32_t code_point)
     return length;
 }
 
-int st_text_is_unsafe(uint32_t code_point)
+int lmc_text_is_unsafe(uint32_t code_point)
 {
     return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) || code_point == '"' ||
            code_point == '\\' || code_point == 0x061c || (code_point >= 0x200b && code_point <= 0x200f) ||
@@ -69,12 +69,12 @@ int st_text_is_unsafe(uint32_t code_point)
 static size_t escape_next(const unsigned char *src, size_t nbytes, char *piece)
 {
     uint32_t code_point = 0;
-    const size_t length = st_utf8_next(src, nbytes, &code_point);
+    const size_t length = lmc_utf8_next(src, nbytes, &code_point);
     if (length == 0) {
         snprintf(piece, 16, "\\x%02x", src[0]);
         return 1;
     }
-    if (!st_text_is_unsafe(code_point)) {
+    if (!lmc_text_is_unsafe(code_point)) {
         memcpy(piece, src, length);
         piece[length] = '\0';
     } else if (code_point == '"' || code_point == '\\') {
@@ -87,7 +87,7 @@ static size_t escape_next(const unsigned char *src, size_t nbytes, char *piece)
     return length;
 }
 
-size_t st_text_escape(char *dst, size_t capacity, const char *src, size_t src_nbytes)
+size_t lmc_text_escape(char *dst, size_t capacity, const char *src, size_t src_nbytes)
 {
     const unsigned char *const bytes = (const unsigned char *)src;
     size_t at = 0;
@@ -121,17 +121,17 @@ static int has_suffix(const char *path, const char *suffix)
     return length > end && strcmp(path + strlen(path) - end, suffix) == 0;
 }
 
-int st_is_plain_name(const char *path)
+int lmc_is_plain_name(const char *path)
 {
     return has_suffix(path, ".safetensors");
 }
 
-int st_is_archive_name(const char *path)
+int lmc_is_archive_name(const char *path)
 {
-    return has_suffix(path, ST_ARCHIVE_SUFFIX);
+    return has_suffix(path, LMC_ARCHIVE_SUFFIX);
 }
 
-char *st_directory_of(const lmc_allocator *memory, const char *path)
+char *lmc_directory_of(const lmc_allocator *memory, const char *path)
 {
     const char *const slash = strrchr(path, '/');
     char *const directory = st_duplicate(memory, slash ? path : ".");

@@ -12,33 +12,33 @@
 
 /* Length of the UTF-8 sequence at src (1 to 4) and its code point; 0 if it is malformed: overlong, a
  * surrogate, above U+10FFFF, or cut by the end at `nbytes`. */
-size_t st_utf8_next(const unsigned char *src, size_t nbytes, uint32_t *code_point);
+size_t lmc_utf8_next(const unsigned char *src, size_t nbytes, uint32_t *code_point);
 
 /* 1 if these bytes are UTF-8. */
-int st_utf8_is_valid(const char *bytes, size_t nbytes);
+int lmc_utf8_is_valid(const char *bytes, size_t nbytes);
 
 /* Writes a code point (no surrogate, at most U+10FFFF) as 1 to 4 bytes; returns how many. */
-size_t st_utf8_write(unsigned char *dst, uint32_t code_point);
+size_t lmc_utf8_write(unsigned char *dst, uint32_t code_point);
 
 /* 1 for characters that move the cursor, change colours or reorder text on a terminal, and for quotes and
  * backslashes. */
-int st_text_is_unsafe(uint32_t code_point);
+int lmc_text_is_unsafe(uint32_t code_point);
 
 /* Copies src for display: control and direction characters, quotes, backslashes and bytes that are no
  * UTF-8 are escaped; what does not fit is cut and replaced by "...". dst is NUL-terminated and holds
  * `capacity` (at least 4) bytes. Returns the length. */
-size_t st_text_escape(char *dst, size_t capacity, const char *src, size_t src_nbytes);
+size_t lmc_text_escape(char *dst, size_t capacity, const char *src, size_t src_nbytes);
 
 /* ---- names of files ---- */
 
 /* What an archive's name adds to that of its original. */
-#define ST_ARCHIVE_SUFFIX ".lmc"
+#define LMC_ARCHIVE_SUFFIX ".lmc"
 
 /* 1 if the last component of the path is "NAME.safetensors", or "NAME.lmc": NAME is not empty. */
-int st_is_plain_name(const char *path);
-int st_is_archive_name(const char *path);
+int lmc_is_plain_name(const char *path);
+int lmc_is_archive_name(const char *path);
 
 /* The directory that a file of this path is in; "." for a name alone. To be released. NULL: out of memory. */
-char *st_directory_of(const lmc_allocator *memory, const char *path);
+char *lmc_directory_of(const lmc_allocator *memory, const char *path);
 
 #endif

@@ -76,7 +76,7 @@ static int is_like(const st_reading *reading, const unsigned char *head, size_t 
     (void)diag;
     if (nbytes < 9)
         return 0;
-    const uint64_t length = st_load_u64(head);
+    const uint64_t length = lmc_load64(head);
     return length > 0 && length <= LMC_ST_HEADER_NBYTES_MAX && length <= reading->input->nbytes - 8 &&
            (head[8] == '{' || head[8] == ' ' || head[8] == '\t' || head[8] == '\n' || head[8] == '\r');
 }
@@ -86,7 +86,7 @@ static lmc_status refuse_start(const os_input *input, lmc_status status, const c
 {
     unsigned char start[ST_SNIFF_NBYTES];
     const size_t nbytes = input->nbytes < sizeof start ? (size_t)input->nbytes : sizeof start;
-    ST_TRY(os_input_read(input, 0, start, nbytes, diag));
+    LMC_TRY(os_input_read(input, 0, start, nbytes, diag));
     const char *const meaning = st_sniff(start, nbytes);
     if (meaning)
         return st_fail(diag, LMC_ERR_HEADER, 0, "this is no safetensors file but %s", meaning);
@@ -121,9 +121,9 @@ static lmc_status read_header(const st_reading *reading, st_header *header, lmc_
         return st_fail(diag, LMC_ERR_TRUNCATED, 0, "the file is empty");
     if (input->nbytes < sizeof length_bytes)
         return refuse_start(input, LMC_ERR_TRUNCATED, "the file has fewer than 8 bytes", diag);
-    ST_TRY(os_input_read(input, 0, length_bytes, sizeof length_bytes, diag));
-    const uint64_t length = st_load_u64(length_bytes);
-    ST_TRY(check_header_length(input, length, diag));
+    LMC_TRY(os_input_read(input, 0, length_bytes, sizeof length_bytes, diag));
+    const uint64_t length = lmc_load64(length_bytes);
+    LMC_TRY(check_header_length(input, length, diag));
     unsigned char *const text = st_allocate(reading->memory, (size_t)length);
     if (!text)
         return st_fail_nomem(diag);
@@ -146,7 +146,7 @@ static lmc_status read_header(const st_reading *reading, st_header *header, lmc_
 static lmc_status read_file(const st_reading *reading, st_contents *contents, lmc_st_diag *diag)
 {
     st_header *const header = &contents->header;
-    ST_TRY(read_header(reading, header, diag));
+    LMC_TRY(read_header(reading, header, diag));
     contents->places = st_allocate(reading->memory, (header->tensor_count + 1) * sizeof *contents->places);
     if (!contents->places)
         return st_fail_nomem(diag);
@@ -174,9 +174,9 @@ static lmc_status choose_reader(const st_reading *reading, const st_container_re
     const uint64_t file_nbytes = reading->input->nbytes;
     const size_t nbytes = file_nbytes < sizeof head ? (size_t)file_nbytes : sizeof head;
     *reader = &st_safetensors_reader;
-    if (st_is_plain_name(reading->path))
+    if (lmc_is_plain_name(reading->path))
         return LMC_OK;
-    ST_TRY(os_input_read(reading->input, 0, head, nbytes, diag));
+    LMC_TRY(os_input_read(reading->input, 0, head, nbytes, diag));
     *reader = NULL;
     for (size_t i = 0; i < sizeof readers / sizeof readers[0] && !*reader; i++) {
         const int answer = readers[i]->is_like(reading, head, nbytes, diag);
@@ -203,8 +203,8 @@ lmc_status st_contents_read(const st_reading *reading, st_contents *contents, lm
 {
     const st_container_reader *reader = NULL;
     *contents = (st_contents){0};
-    ST_TRY(choose_reader(reading, &reader, diag));
-    const int is_raw_allowed = reading->is_raw_allowed && !st_is_plain_name(reading->path);
+    LMC_TRY(choose_reader(reading, &reader, diag));
+    const int is_raw_allowed = reading->is_raw_allowed && !lmc_is_plain_name(reading->path);
     if (!reader && is_raw_allowed)
         return read_as(&st_raw_reader, reading, contents, diag);
     /* a file of no known kind is refused as a safetensors file, which says what it is */
@@ -229,7 +229,7 @@ lmc_status st_contents_look(const st_reading *reading, int *is_known, lmc_st_dia
 {
     const st_container_reader *reader = NULL;
     *is_known = 0;
-    ST_TRY(choose_reader(reading, &reader, diag));
+    LMC_TRY(choose_reader(reading, &reader, diag));
     *is_known = reader != NULL;
     return LMC_OK;
 }

@@ -101,7 +101,7 @@ static lmc_status gguf_hold(gguf_text *text, size_t nbytes, lmc_st_diag *diag)
                        (unsigned long long)NBYTES_MAX);
     const size_t got = left < WINDOW_NBYTES ? (size_t)left : WINDOW_NBYTES;
     text->begin = text->end = 0;
-    ST_TRY(os_input_read(input, text->at, text->bytes, got, diag));
+    LMC_TRY(os_input_read(input, text->at, text->bytes, got, diag));
     text->begin = text->at;
     text->end = text->at + got;
     return LMC_OK;
@@ -112,7 +112,7 @@ static lmc_status gguf_read(gguf_text *text, size_t nbytes, const unsigned char 
     if (text->at < text->begin || text->at > text->end || nbytes > text->end - text->at) {
         if (nbytes > text->reading->input->nbytes - text->at)
             return gguf_fail_cut_short(text, diag);
-        ST_TRY(gguf_hold(text, nbytes, diag));
+        LMC_TRY(gguf_hold(text, nbytes, diag));
     }
     *bytes = text->bytes + (text->at - text->begin);
     text->at += nbytes;
@@ -122,16 +122,16 @@ static lmc_status gguf_read(gguf_text *text, size_t nbytes, const unsigned char 
 static lmc_status gguf_read_u32(gguf_text *text, uint32_t *number, lmc_st_diag *diag)
 {
     const unsigned char *bytes = NULL;
-    ST_TRY(gguf_read(text, 4, &bytes, diag));
-    *number = st_load_u32(bytes);
+    LMC_TRY(gguf_read(text, 4, &bytes, diag));
+    *number = lmc_load32(bytes);
     return LMC_OK;
 }
 
 static lmc_status gguf_read_u64(gguf_text *text, uint64_t *number, lmc_st_diag *diag)
 {
     const unsigned char *bytes = NULL;
-    ST_TRY(gguf_read(text, 8, &bytes, diag));
-    *number = st_load_u64(bytes);
+    LMC_TRY(gguf_read(text, 8, &bytes, diag));
+    *number = lmc_load64(bytes);
     return LMC_OK;
 }
 
@@ -174,14 +174,14 @@ static int is_like_gguf(const st_reading *reading, const unsigned char *head, si
 static lmc_status read_start(gguf *file, uint64_t *value_count, lmc_st_diag *diag)
 {
     uint32_t version = 0;
-    ST_TRY(gguf_skip(&file->text, 4, diag));
-    ST_TRY(gguf_read_u32(&file->text, &version, diag));
+    LMC_TRY(gguf_skip(&file->text, 4, diag));
+    LMC_TRY(gguf_read_u32(&file->text, &version, diag));
     if ((version & 0xffff) == 0)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, 4, "a big-endian GGUF file");
     if (version != 2 && version != 3)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, 4, "a GGUF file of version %u, only 2 and 3 are known",
                        (unsigned)version);
-    ST_TRY(gguf_read_u64(&file->text, &file->tensor_count, diag));
+    LMC_TRY(gguf_read_u64(&file->text, &file->tensor_count, diag));
     if (file->tensor_count > TENSOR_COUNT_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, 8, "a GGUF file of %llu tensors, more than %llu",
                        (unsigned long long)file->tensor_count, (unsigned long long)TENSOR_COUNT_MAX);
@@ -198,7 +198,7 @@ static lmc_status skip_values(gguf_text *text, uint32_t type, uint64_t count, un
         return st_fail(diag, LMC_ERR_HEADER, text->at,
                        "the metadata of this GGUF file hold a value of type %u%s", (unsigned)type,
                        depth > ARRAY_DEPTH_MAX ? " in too many arrays" : "");
-    if (st_multiply_overflows(count, nbytes[type], &total))
+    if (lmc_multiply_overflows(count, nbytes[type], &total))
         return gguf_fail_cut_short(text, diag);
     if (total > 0)
         return gguf_skip(text, total, diag);
@@ -206,10 +206,10 @@ static lmc_status skip_values(gguf_text *text, uint32_t type, uint64_t count, un
         uint32_t element_type = 0;
         uint64_t length = 0;
         if (type == VALUE_ARRAY)
-            ST_TRY(gguf_read_u32(text, &element_type, diag));
-        ST_TRY(gguf_read_u64(text, &length, diag));
-        ST_TRY(type == VALUE_ARRAY ? skip_values(text, element_type, length, depth + 1, diag)
-                                   : gguf_skip(text, length, diag));
+            LMC_TRY(gguf_read_u32(text, &element_type, diag));
+        LMC_TRY(gguf_read_u64(text, &length, diag));
+        LMC_TRY(type == VALUE_ARRAY ? skip_values(text, element_type, length, depth + 1, diag)
+                                    : gguf_skip(text, length, diag));
     }
     return LMC_OK;
 }
@@ -220,21 +220,21 @@ static lmc_status read_metadata(gguf *file, uint64_t value_count, lmc_st_diag *d
         uint64_t key_nbytes = 0;
         uint32_t type = 0;
         int is_alignment = 0;
-        ST_TRY(gguf_read_u64(&file->text, &key_nbytes, diag));
+        LMC_TRY(gguf_read_u64(&file->text, &key_nbytes, diag));
         if (key_nbytes == sizeof ALIGNMENT_KEY - 1) {
             const unsigned char *key = NULL;
-            ST_TRY(gguf_read(&file->text, (size_t)key_nbytes, &key, diag));
+            LMC_TRY(gguf_read(&file->text, (size_t)key_nbytes, &key, diag));
             is_alignment = memcmp(key, ALIGNMENT_KEY, (size_t)key_nbytes) == 0;
         } else
-            ST_TRY(gguf_skip(&file->text, key_nbytes, diag));
-        ST_TRY(gguf_read_u32(&file->text, &type, diag));
+            LMC_TRY(gguf_skip(&file->text, key_nbytes, diag));
+        LMC_TRY(gguf_read_u32(&file->text, &type, diag));
         if (!is_alignment) {
-            ST_TRY(skip_values(&file->text, type, 1, 0, diag));
+            LMC_TRY(skip_values(&file->text, type, 1, 0, diag));
             continue;
         }
         uint32_t alignment = 0;
         if (type == VALUE_U32)
-            ST_TRY(gguf_read_u32(&file->text, &alignment, diag));
+            LMC_TRY(gguf_read_u32(&file->text, &alignment, diag));
         if (alignment == 0 || (alignment & (alignment - 1)) != 0)
             return st_fail(diag, LMC_ERR_HEADER, file->text.at,
                            "the alignment of this GGUF file is no power of two");
@@ -248,22 +248,22 @@ static lmc_status read_tensor(gguf_text *text, gguf_tensor *tensor, lmc_st_diag 
 {
     uint64_t name_nbytes = 0;
     const uint64_t begin = text->at;
-    ST_TRY(gguf_read_u64(text, &name_nbytes, diag));
+    LMC_TRY(gguf_read_u64(text, &name_nbytes, diag));
     if (name_nbytes > NAME_NBYTES_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, begin, "a tensor of this GGUF file has a name of %llu bytes",
                        (unsigned long long)name_nbytes);
-    ST_TRY(gguf_hold(text, name_nbytes + 4 + 8 * RANK_MAX + 4 + 8, diag));
+    LMC_TRY(gguf_hold(text, name_nbytes + 4 + 8 * RANK_MAX + 4 + 8, diag));
     tensor->name_nbytes = (size_t)name_nbytes;
-    ST_TRY(gguf_read(text, tensor->name_nbytes, &tensor->name, diag));
+    LMC_TRY(gguf_read(text, tensor->name_nbytes, &tensor->name, diag));
     uint32_t rank = 0;
-    ST_TRY(gguf_read_u32(text, &rank, diag));
+    LMC_TRY(gguf_read_u32(text, &rank, diag));
     if (rank > RANK_MAX)
         return st_fail(diag, LMC_ERR_HEADER, begin, "a tensor of this GGUF file has %u dimensions",
                        (unsigned)rank);
     tensor->rank = rank;
     for (size_t i = rank; i-- > 0;)
-        ST_TRY(gguf_read_u64(text, &tensor->shape[i], diag));
-    ST_TRY(gguf_read_u32(text, &tensor->type, diag));
+        LMC_TRY(gguf_read_u64(text, &tensor->shape[i], diag));
+    LMC_TRY(gguf_read_u32(text, &tensor->type, diag));
     return gguf_read_u64(text, &tensor->offset, diag);
 }
 
@@ -277,9 +277,9 @@ static int find_nbytes(const gguf_tensor *tensor, uint64_t *nbytes)
         return 0;
     *nbytes = 1;
     for (size_t i = 0; i < tensor->rank; i++)
-        if (st_multiply_overflows(*nbytes, tensor->shape[i], nbytes))
+        if (lmc_multiply_overflows(*nbytes, tensor->shape[i], nbytes))
             return 0;
-    return !st_multiply_overflows(*nbytes / type.element_count, type.nbytes, nbytes);
+    return !lmc_multiply_overflows(*nbytes / type.element_count, type.nbytes, nbytes);
 }
 
 /* Adds tensor `index`, unless it begins before *end, where the one before it ends: writers keep the order. What no size
@@ -316,12 +316,12 @@ static lmc_status find_tensors(gguf *file, lmc_st_diag *diag)
 {
     uint64_t value_count = 0, end = 0;
     gguf_tensor tensor;
-    ST_TRY(read_start(file, &value_count, diag));
-    ST_TRY(read_metadata(file, value_count, diag));
+    LMC_TRY(read_start(file, &value_count, diag));
+    LMC_TRY(read_metadata(file, value_count, diag));
     /* the first pass over the descriptions: where each tensor begins, and where the data do */
     const uint64_t tensors_at = file->text.at;
     for (uint64_t i = 0; i < file->tensor_count; i++) {
-        ST_TRY(read_tensor(&file->text, &tensor, diag));
+        LMC_TRY(read_tensor(&file->text, &tensor, diag));
         unsigned char *const room = st_buffer_extend(file->segments.reading->memory, &file->offsets,
                                                      (size_t)i * sizeof tensor.offset, sizeof tensor.offset);
         if (!room)
@@ -332,8 +332,8 @@ static lmc_status find_tensors(gguf *file, lmc_st_diag *diag)
     file->data_offset = file->text.at + (beyond > 0 ? file->alignment - beyond : 0);
     file->text.at = tensors_at;
     for (uint64_t i = 0; i < file->tensor_count; i++) {
-        ST_TRY(read_tensor(&file->text, &tensor, diag));
-        ST_TRY(add_tensor(file, i, &tensor, &end, diag));
+        LMC_TRY(read_tensor(&file->text, &tensor, diag));
+        LMC_TRY(add_tensor(file, i, &tensor, &end, diag));
     }
     return LMC_OK;
 }

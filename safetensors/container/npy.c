@@ -77,7 +77,8 @@ static int read_number(npy_text *text, uint64_t *number)
     const unsigned char *const begin = text->at;
     *number = 0;
     for (; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++)
-        if (st_multiply_overflows(*number, 10, number) || st_add_overflows(*number, *text->at - '0', number))
+        if (lmc_multiply_overflows(*number, 10, number) ||
+            lmc_add_overflows(*number, *text->at - '0', number))
             return 0;
     return text->at > begin && *number <= INT64_MAX;
 }
@@ -91,7 +92,7 @@ static int read_shape(npy_text *text, st_npy *npy, uint64_t *product)
         return 0;
     while (!accept(text, ')')) {
         uint64_t dim = 0;
-        if (!read_number(text, &dim) || st_multiply_overflows(*product, dim, product))
+        if (!read_number(text, &dim) || lmc_multiply_overflows(*product, dim, product))
             return 0;
         (void)accept(text, 'L'); /* Python 2 */
         if (npy && count < ST_NPY_RANK_MAX)
@@ -151,7 +152,7 @@ static int read_simple_descr(npy_text string, npy_descr *descr)
         return 0;
     descr->is_big_endian = order == '>';
     if (kind == 'U') /* code points */
-        return !st_multiply_overflows(descr->element_nbytes, 4, &descr->element_nbytes);
+        return !lmc_multiply_overflows(descr->element_nbytes, 4, &descr->element_nbytes);
     if (find_dtype(kind, descr->element_nbytes, &descr->dtype)) {
         descr->is_guess = 0;
         descr->is_pair = kind == 'c' && descr->element_nbytes == 16;
@@ -184,8 +185,9 @@ static int read_fields(npy_text *text, npy_descr *descr, unsigned depth)
             return 0;
         if (accept(text, ',') && !read_shape(text, NULL, &count))
             return 0;
-        if (!accept(text, ')') || st_multiply_overflows(field.element_nbytes, count, &field.element_nbytes) ||
-            st_add_overflows(descr->element_nbytes, field.element_nbytes, &descr->element_nbytes))
+        if (!accept(text, ')') ||
+            lmc_multiply_overflows(field.element_nbytes, count, &field.element_nbytes) ||
+            lmc_add_overflows(descr->element_nbytes, field.element_nbytes, &descr->element_nbytes))
             return 0;
         descr->is_object |= field.is_object;
         skip_space(text);
@@ -241,7 +243,7 @@ uint64_t st_npy_header_nbytes(const unsigned char *head, size_t nbytes)
     if (nbytes < ST_NPY_START_NBYTES || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3 ||
         head[7] != 0)
         return 0;
-    return head[6] == 1 ? 10 + (head[8] | (uint64_t)head[9] << 8) : 12 + (uint64_t)st_load_u32(head + 8);
+    return head[6] == 1 ? 10 + (head[8] | (uint64_t)head[9] << 8) : 12 + (uint64_t)lmc_load32(head + 8);
 }
 
 int st_npy_read_header(const unsigned char *head, size_t nbytes, st_npy *npy)
@@ -257,7 +259,7 @@ int st_npy_read_header(const unsigned char *head, size_t nbytes, st_npy *npy)
     if (!read_dictionary(&text, &descr, &is_fortran, npy, &count))
         return 0;
     npy->is_object = descr.is_object;
-    if (descr.is_object || st_multiply_overflows(count, descr.element_nbytes, &npy->data_nbytes))
+    if (descr.is_object || lmc_multiply_overflows(count, descr.element_nbytes, &npy->data_nbytes))
         return 0;
     npy->dtype = descr.dtype;
     npy->is_guess = descr.is_guess;
@@ -297,7 +299,7 @@ static void set_view(const st_npy *npy, uint64_t parts, uint64_t *shape, uint64_
     /* a product may only be too large if a dimension is 0 */
     for (size_t i = 0; i < npy->rank; i++) {
         strides[i] = stride;
-        if (st_multiply_overflows(stride, shape[i], &stride))
+        if (lmc_multiply_overflows(stride, shape[i], &stride))
             stride = 0;
     }
     strides[npy->rank] = 1;
@@ -313,7 +315,8 @@ lmc_status st_npy_add(st_segments *segments, const st_npy *npy, st_segment *segm
     segment->nbytes = npy->data_nbytes;
     segment->dtype = npy->dtype;
     if (npy->is_guess && segment->nbytes > 0)
-        ST_TRY(st_segments_guess(segments->reading, segment->offset, segment->nbytes, &segment->dtype, diag));
+        LMC_TRY(
+            st_segments_guess(segments->reading, segment->offset, segment->nbytes, &segment->dtype, diag));
     if (npy->rank > ST_NPY_RANK_MAX)
         return st_segments_add(segments, segment, diag);
     set_view(npy, npy->is_guess ? npy->element_nbytes : 1 + (uint64_t)npy->is_pair, shape, strides, &view);
@@ -347,7 +350,7 @@ static lmc_status read_header(const st_reading *reading, st_buffer *buffer, st_n
     if (file_nbytes < sizeof start)
         return st_fail(diag, LMC_ERR_TRUNCATED, file_nbytes,
                        "this .npy file is cut short: its header is not whole");
-    ST_TRY(os_input_read(reading->input, 0, start, sizeof start, diag));
+    LMC_TRY(os_input_read(reading->input, 0, start, sizeof start, diag));
     const uint64_t header_nbytes = st_npy_header_nbytes(start, sizeof start);
     if (header_nbytes == 0)
         return st_fail(diag, LMC_ERR_UNSUPPORTED, 6,
@@ -361,7 +364,7 @@ static lmc_status read_header(const st_reading *reading, st_buffer *buffer, st_n
     unsigned char *const head = st_buffer_grow(reading->memory, buffer, (size_t)header_nbytes);
     if (!head)
         return st_fail_nomem(diag);
-    ST_TRY(os_input_read(reading->input, 0, head, (size_t)header_nbytes, diag));
+    LMC_TRY(os_input_read(reading->input, 0, head, (size_t)header_nbytes, diag));
     *is_told = st_npy_read_header(head, (size_t)header_nbytes, npy);
     if (!*is_told && !npy->is_object)
         return st_fail(diag, LMC_ERR_HEADER, 0, "the header of this .npy file is none that numpy writes");
@@ -376,7 +379,7 @@ static lmc_status read_npy(const st_reading *reading, st_contents *contents, lmc
     int is_told = 0;
     lmc_status status = read_header(reading, &buffer, &npy, &is_told, diag);
     st_buffer_free(reading->memory, &buffer);
-    ST_TRY(status);
+    LMC_TRY(status);
     if (is_told && npy.data_nbytes > reading->input->nbytes - npy.data_offset)
         return st_fail(diag, LMC_ERR_TRUNCATED, reading->input->nbytes,
                        "this .npy file is cut short: its array has %llu bytes, %llu are there",

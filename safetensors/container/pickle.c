@@ -461,8 +461,8 @@ int st_value_text(const st_pickle *pickle, st_value value, st_string *text)
     case 0x8c: /* SHORT_BINUNICODE */
     case 'U': *text = (st_string){(const char *)op + 2, op[1]}; return 1;
     case 'X': /* BINUNICODE */
-    case 'T': *text = (st_string){(const char *)op + 5, st_load_u32(op + 1)}; return 1;
-    case 0x8d: *text = (st_string){(const char *)op + 9, (size_t)st_load_u64(op + 1)}; return 1;
+    case 'T': *text = (st_string){(const char *)op + 5, lmc_load32(op + 1)}; return 1;
+    case 0x8d: *text = (st_string){(const char *)op + 9, (size_t)lmc_load64(op + 1)}; return 1;
     default: { /* a line, without its end */
         const unsigned char *const end = memchr(op + 1, '\n', pickle->nbytes - at - 1);
         *text = (st_string){(const char *)op + 1, end ? (size_t)(end - op - 1) : 0};

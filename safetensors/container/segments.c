@@ -70,7 +70,7 @@ static lmc_status add_text(st_segments *segments, const char *prefix, const char
         prefix_nbytes == 0 && nbytes == sizeof reserved - 1 && memcmp(text, reserved, nbytes) == 0;
     while (at < nbytes) {
         uint32_t code_point = 0;
-        const size_t taken = is_reserved && at == 0 ? 0 : st_utf8_next(src + at, nbytes - at, &code_point);
+        const size_t taken = is_reserved && at == 0 ? 0 : lmc_utf8_next(src + at, nbytes - at, &code_point);
         if (taken == 0) {
             const unsigned char escaped[4] = {'\\', 'x', (unsigned char)digits[src[at] >> 4],
                                               (unsigned char)digits[src[at] & 15]};
@@ -109,8 +109,8 @@ static lmc_status add_shape(st_segments *segments, const st_segment *segment, st
     /* dtype and dimensions, multiplied from the left as a header's are, must give the segment's size */
     int overflows = segment->rank > LMC_ST_RANK_MAX;
     for (size_t i = 0; segment->shape && i < segment->rank && !overflows; i++)
-        overflows = st_multiply_overflows(nbits, segment->shape[i], &nbits);
-    const int is_told = segment->shape && !overflows && !st_multiply_overflows(nbits, value_nbits, &nbits) &&
+        overflows = lmc_multiply_overflows(nbits, segment->shape[i], &nbits);
+    const int is_told = segment->shape && !overflows && !lmc_multiply_overflows(nbits, value_nbits, &nbits) &&
                         nbits % 8 == 0 && nbits / 8 == segment->nbytes;
     const int is_whole = value_nbits >= 8 && segment->nbytes % (value_nbits / 8) == 0;
     const uint64_t element_count = is_whole ? segment->nbytes / (value_nbits / 8) : segment->nbytes;
@@ -149,12 +149,12 @@ static lmc_status add_view(st_segments *segments, const st_segment *segment, con
     kept.is_big_endian = view.is_big_endian && st_view_swapped_nbytes(&view) > 1;
     kept.has_note = note != NULL;
     if (!is_first)
-        ST_TRY(add_text(segments, segments->prefix, source->name, source->name_nbytes, &kept.name, diag));
+        LMC_TRY(add_text(segments, segments->prefix, source->name, source->name_nbytes, &kept.name, diag));
     segments->view_names_nbytes += kept.name.nbytes;
     if (note)
-        ST_TRY(add_text(segments, "", note, strlen(note), &kept.note, diag));
+        LMC_TRY(add_text(segments, "", note, strlen(note), &kept.note, diag));
     segments->view_names_nbytes += kept.note.nbytes;
-    ST_TRY(add_dims(segments, dims, 2 * (size_t)view.rank, diag));
+    LMC_TRY(add_dims(segments, dims, 2 * (size_t)view.rank, diag));
     unsigned char *const dst = st_buffer_extend(segments->reading->memory, &segments->views,
                                                 segments->view_count * sizeof kept, sizeof kept);
     if (!dst)
@@ -183,14 +183,14 @@ lmc_status st_segments_add(st_segments *segments, const st_segment *segment, lmc
         LMC_ST_HEADER_NBYTES_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
                        "the names of its tensors have more than %d bytes", LMC_ST_HEADER_NBYTES_MAX);
-    ST_TRY(add_text(segments, segments->prefix, segment->name, segment->name_nbytes, &kept.name, diag));
-    ST_TRY(add_shape(segments, segment, &kept, diag));
+    LMC_TRY(add_text(segments, segments->prefix, segment->name, segment->name_nbytes, &kept.name, diag));
+    LMC_TRY(add_shape(segments, segment, &kept, diag));
     /* more views, or longer names of them, than a header could hold */
     if (segment->view_count > VIEW_COUNT_MAX - segments->view_count ||
         segments->view_names_nbytes > LMC_ST_HEADER_NBYTES_MAX)
         segments->has_too_many_views = 1;
     for (; kept.view_count < segment->view_count && !segments->has_too_many_views; kept.view_count++)
-        ST_TRY(add_view(segments, segment, &segment->views[kept.view_count], kept.view_count == 0, diag));
+        LMC_TRY(add_view(segments, segment, &segment->views[kept.view_count], kept.view_count == 0, diag));
     unsigned char *const dst = st_buffer_extend(segments->reading->memory, &segments->list,
                                                 segments->count * sizeof kept, sizeof kept);
     if (!dst)
@@ -206,12 +206,12 @@ lmc_status st_segments_guess(const st_reading *reading, uint64_t offset, uint64_
     unsigned char sample[SAMPLE_NBYTES];
     const size_t sample_nbytes = nbytes < sizeof sample ? (size_t)nbytes : sizeof sample;
     if (nbytes <= sizeof sample) {
-        ST_TRY(os_input_read(reading->input, offset, sample, sample_nbytes, diag));
+        LMC_TRY(os_input_read(reading->input, offset, sample, sample_nbytes, diag));
     } else {
         for (unsigned i = 0; i < SAMPLE_RUN_COUNT; i++) {
             const uint64_t first = (nbytes - SAMPLE_RUN_NBYTES) / (SAMPLE_RUN_COUNT - 1) * i / 8 * 8;
-            ST_TRY(os_input_read(reading->input, offset + first, sample + i * SAMPLE_RUN_NBYTES,
-                                 SAMPLE_RUN_NBYTES, diag));
+            LMC_TRY(os_input_read(reading->input, offset + first, sample + i * SAMPLE_RUN_NBYTES,
+                                  SAMPLE_RUN_NBYTES, diag));
         }
     }
     *dtype = lmc_dtype_guess(sample, sample_nbytes, 0);
@@ -235,8 +235,8 @@ lmc_status st_segments_add_pieces(st_segments *segments, const char *name, size_
         }
         if (st_is_cancelled(segments->reading->cancel))
             return st_fail_cancelled(diag);
-        ST_TRY(st_segments_guess(segments->reading, segment.offset, segment.nbytes, &segment.dtype, diag));
-        ST_TRY(st_segments_add(segments, &segment, diag));
+        LMC_TRY(st_segments_guess(segments->reading, segment.offset, segment.nbytes, &segment.dtype, diag));
+        LMC_TRY(st_segments_add(segments, &segment, diag));
     }
     return LMC_OK;
 }
@@ -329,7 +329,7 @@ static lmc_status make_names_unlike(st_segments *segments, lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = segments->reading->memory;
     const size_t most = segments->count + segments->view_count;
-    given_names given = {.capacity = 2 * most + 8, .seed = os_unforeseen_u64()};
+    given_names given = {.capacity = 2 * most + 8, .seed = lmc_unforeseen_u64()};
     given.names = st_allocate_array(memory, most + 1, sizeof *given.names);
     given.slots = st_allocate_zeroed(memory, given.capacity, sizeof *given.slots);
     given.next_number = st_allocate_zeroed(memory, most + 1, sizeof *given.next_number);
@@ -456,10 +456,10 @@ lmc_status st_segments_finish(st_segments *segments, lmc_st_container kind, st_c
     const st_reading *const reading = segments->reading;
     st_header_text text;
     sort_and_part(segments);
-    ST_TRY(make_names_unlike(segments, diag));
-    ST_TRY(write_header(segments, &text, diag));
+    LMC_TRY(make_names_unlike(segments, diag));
+    LMC_TRY(write_header(segments, &text, diag));
     contents->kind = kind;
-    ST_TRY(reading->parse(reading->user, &contents->header, &text, diag));
+    LMC_TRY(reading->parse(reading->user, &contents->header, &text, diag));
     contents->places = st_allocate_array(reading->memory, segments->count + 1, sizeof *contents->places);
     if (!contents->places)
         return st_fail_nomem(diag);

@@ -118,7 +118,7 @@ static lmc_status read_pickle(const archive *archive, const part *part, st_stora
     int is_unlike = 0;
     if (!entry || entry->nbytes > ST_PICKLE_NBYTES_MAX)
         return LMC_OK;
-    ST_TRY(st_storages_build_index(storages, &is_unlike, diag));
+    LMC_TRY(st_storages_build_index(storages, &is_unlike, diag));
     if (!is_unlike)
         return LMC_OK;
     const size_t nbytes = (size_t)entry->nbytes;
@@ -205,10 +205,10 @@ static lmc_status add_storage(const archive *archive, const st_storages *storage
                           .dtype = storage->type.dtype,
                           .name = name.bytes,
                           .name_nbytes = name.nbytes};
-    ST_TRY(list_views(archive, storages, storage, room, &segment, diag));
+    LMC_TRY(list_views(archive, storages, storage, room, &segment, diag));
     if (!storage->has_dtype && entry->nbytes >= SAMPLE_NBYTES_MIN)
-        ST_TRY(st_segments_guess(archive->segments->reading, segment.offset, segment.nbytes, &segment.dtype,
-                                 diag));
+        LMC_TRY(st_segments_guess(archive->segments->reading, segment.offset, segment.nbytes, &segment.dtype,
+                                  diag));
     if (storage->covering > 0 && !archive->is_big_endian) {
         const st_storage_view *const view = st_storages_view(storages, storage->covering - 1);
         segment.shape = st_storages_dims(storages, view);
@@ -241,9 +241,9 @@ lmc_status st_torch_add(st_segments *segments, st_zip *zip, lmc_st_diag *diag)
     char order[3];
     const st_zip_entry *const entry = find_entry(&archive, "byteorder");
     if (entry && entry->nbytes == sizeof order) {
-        ST_TRY(os_input_read(segments->reading->input, entry->data_offset, order, sizeof order, diag));
+        LMC_TRY(os_input_read(segments->reading->input, entry->data_offset, order, sizeof order, diag));
         archive.is_big_endian = memcmp(order, "big", sizeof order) == 0;
     }
-    ST_TRY(add_part(&archive, &data, diag));
+    LMC_TRY(add_part(&archive, &data, diag));
     return add_part(&archive, &constants, diag);
 }

@@ -322,7 +322,7 @@ lmc_status st_storages_build_index(st_storages *storages, int *is_unlike, lmc_st
     size_t duplicate = 0;
     *is_unlike = 0;
     if (st_names_build(&storages->index, storages->memory, key_at, storages, storages->count,
-                       os_unforeseen_u64(), &duplicate) != LMC_OK)
+                       lmc_unforeseen_u64(), &duplicate) != LMC_OK)
         return st_fail_nomem(diag);
     *is_unlike = duplicate == ST_NO_DUPLICATE;
     return LMC_OK;

@@ -228,16 +228,16 @@ const char *st_torch_tensor_shape(const st_pickle *pickle, const st_torch_tensor
     if (tensor->type.form == ST_TORCH_ONE || tensor->type.form == ST_TORCH_DENSE)
         return NULL;
     /* two of the dtype are one element: all steps are twice as long */
-    overflows |= st_multiply_overflows(shape->offset, 2, &shape->offset);
+    overflows |= lmc_multiply_overflows(shape->offset, 2, &shape->offset);
     for (size_t i = 0; i < shape->rank; i++)
-        overflows |= st_multiply_overflows(shape->strides[i], 2, &shape->strides[i]);
+        overflows |= lmc_multiply_overflows(shape->strides[i], 2, &shape->strides[i]);
     const size_t last = tensor->type.form == ST_TORCH_PAIR ? shape->rank++ : shape->rank - 1;
     if (tensor->type.form == ST_TORCH_PAIR)
         shape->dims[last] = 2;
     else if (shape->rank == 0 || (shape->strides[last] != 2 && shape->dims[last] > 1))
         return "two of its elements share a byte and do not lie one behind the other";
     else
-        overflows |= st_multiply_overflows(shape->dims[last], 2, &shape->dims[last]);
+        overflows |= lmc_multiply_overflows(shape->dims[last], 2, &shape->dims[last]);
     shape->strides[last] = 1;
     return overflows ? "its shape is not understood" : NULL;
 }
@@ -253,8 +253,8 @@ int st_torch_shape_covers(const st_torch_shape *shape, st_torch_dtype type, uint
         return shape->offset == 0 && is_empty; /* strides of nothing say nothing */
     for (size_t i = shape->rank; i > 0; i--)
         if ((shape->dims[i - 1] > 1 && shape->strides[i - 1] != count) ||
-            st_multiply_overflows(count, shape->dims[i - 1], &count))
+            lmc_multiply_overflows(count, shape->dims[i - 1], &count))
             return 0;
-    return !st_multiply_overflows(count, lmc_dtype_nbits(type.dtype), &nbits) && nbits % 8 == 0 &&
+    return !lmc_multiply_overflows(count, lmc_dtype_nbits(type.dtype), &nbits) && nbits % 8 == 0 &&
            nbits / 8 == nbytes;
 }

@@ -16,7 +16,7 @@ static int is_like_zip(const st_reading *reading, const unsigned char *head, siz
     const char *fault = NULL;
     uint64_t fault_offset = 0;
     int is_there = 0;
-    if (nbytes >= 4 && (st_load_u32(head) == ST_ZIP_LOCAL_MAGIC || st_load_u32(head) == ST_ZIP_END_MAGIC))
+    if (nbytes >= 4 && (lmc_load32(head) == ST_ZIP_LOCAL_MAGIC || lmc_load32(head) == ST_ZIP_END_MAGIC))
         return 1;
     if (st_zip_find_last(reading, &end, &is_there, &fault, &fault_offset, diag) != LMC_OK)
         return -1;
@@ -39,7 +39,7 @@ static lmc_status find_zips(const st_reading *reading, zip_chain *chain, lmc_st_
     const char *fault = NULL;
     uint64_t fault_offset = 0;
     int is_there = 0;
-    ST_TRY(st_zip_find_last(reading, &end, &is_there, &fault, &fault_offset, diag));
+    LMC_TRY(st_zip_find_last(reading, &end, &is_there, &fault, &fault_offset, diag));
     if (fault && !is_there)
         return st_fail(diag, LMC_ERR_HEADER, fault_offset, "the ZIP cannot be followed: %s", fault);
     if (!is_there)
@@ -54,7 +54,7 @@ static lmc_status find_zips(const st_reading *reading, zip_chain *chain, lmc_st_
             return st_fail_nomem(diag);
         memcpy(room, &end, sizeof end);
         chain->count++;
-        ST_TRY(st_zip_find_before(reading, &search, &end, &next, &is_there, diag));
+        LMC_TRY(st_zip_find_before(reading, &search, &end, &next, &is_there, diag));
     }
     return LMC_OK;
 }
@@ -90,14 +90,14 @@ static lmc_status add_npy(zip_entries *zip, const st_zip_entry *entry, int *is_d
     st_string name = st_zip_name(&zip->zip, entry);
     if (!ends_with(name, ".npy") || entry->nbytes < sizeof start)
         return LMC_OK;
-    ST_TRY(os_input_read(zip->reading->input, entry->data_offset, start, sizeof start, diag));
+    LMC_TRY(os_input_read(zip->reading->input, entry->data_offset, start, sizeof start, diag));
     const uint64_t header_nbytes = st_npy_header_nbytes(start, sizeof start);
     if (header_nbytes == 0 || header_nbytes > entry->nbytes || header_nbytes > ST_NPY_HEADER_NBYTES_MAX)
         return LMC_OK;
     unsigned char *const head = st_buffer_grow(zip->reading->memory, &zip->head, (size_t)header_nbytes);
     if (!head)
         return st_fail_nomem(diag);
-    ST_TRY(os_input_read(zip->reading->input, entry->data_offset, head, (size_t)header_nbytes, diag));
+    LMC_TRY(os_input_read(zip->reading->input, entry->data_offset, head, (size_t)header_nbytes, diag));
     if (!st_npy_read_header(head, (size_t)header_nbytes, &npy) || npy.data_offset > entry->nbytes ||
         npy.data_nbytes > entry->nbytes - npy.data_offset)
         return LMC_OK;
@@ -116,11 +116,11 @@ static lmc_status add_entries(zip_entries *zip, lmc_st_diag *diag)
         if (i % CANCEL_ENTRY_COUNT == 0 && st_is_cancelled(zip->reading->cancel))
             return st_fail_cancelled(diag);
         if (!is_done)
-            ST_TRY(add_npy(zip, entry, &is_done, diag));
+            LMC_TRY(add_npy(zip, entry, &is_done, diag));
         const st_string name = st_zip_name(&zip->zip, entry);
         if (!is_done && entry->nbytes >= ENTRY_NBYTES_MIN && !ends_with(name, ".pkl"))
-            ST_TRY(st_segments_add_pieces(zip->segments, name.bytes, name.nbytes, entry->data_offset,
-                                          entry->nbytes, diag));
+            LMC_TRY(st_segments_add_pieces(zip->segments, name.bytes, name.nbytes, entry->data_offset,
+                                           entry->nbytes, diag));
     }
     return LMC_OK;
 }

@@ -44,15 +44,14 @@ static const char *read_records(const unsigned char *window, end_numbers *number
     const unsigned disk = load_u16(end + 4);
     if ((disk != 0 && disk != 0xffff) || load_u16(end + 6) != disk || load_u16(end + 8) != load_u16(end + 10))
         return "it is a part of a ZIP of several files";
-    *numbers = (end_numbers){load_u16(end + 10), st_load_u32(end + 12), st_load_u32(end + 16)};
+    *numbers = (end_numbers){load_u16(end + 10), lmc_load32(end + 12), lmc_load32(end + 16)};
     *records_nbytes = END_NBYTES;
-    if (st_load_u32(locator) != LOCATOR_MAGIC || st_load_u32(wide) != WIDE_MAGIC)
+    if (lmc_load32(locator) != LOCATOR_MAGIC || lmc_load32(wide) != WIDE_MAGIC)
         return NULL;
     const end_numbers narrow = *numbers;
-    *numbers = (end_numbers){st_load_u64(wide + 32), st_load_u64(wide + 40), st_load_u64(wide + 48)};
+    *numbers = (end_numbers){lmc_load64(wide + 32), lmc_load64(wide + 40), lmc_load64(wide + 48)};
     *records_nbytes = WINDOW_NBYTES;
-    if (st_load_u32(wide + 16) != 0 || st_load_u32(wide + 20) != 0 ||
-        st_load_u64(wide + 24) != numbers->count)
+    if (lmc_load32(wide + 16) != 0 || lmc_load32(wide + 20) != 0 || lmc_load64(wide + 24) != numbers->count)
         return "it is a part of a ZIP of several files";
     if (!agrees(narrow.count, numbers->count, 0xffff) ||
         !agrees(narrow.nbytes, numbers->nbytes, 0xffffffffu) ||
@@ -69,7 +68,7 @@ static lmc_status look_before(const st_reading *reading, st_zip_search *search, 
     if (*bytes)
         return LMC_OK;
     const size_t read_nbytes = end < sizeof search->room ? (size_t)end : sizeof search->room;
-    ST_TRY(os_input_read(reading->input, end - read_nbytes, search->room, read_nbytes, diag));
+    LMC_TRY(os_input_read(reading->input, end - read_nbytes, search->room, read_nbytes, diag));
     search->window = (os_window){search->room, end - read_nbytes, end};
     *bytes = search->room + read_nbytes - nbytes;
     return LMC_OK;
@@ -84,7 +83,7 @@ static lmc_status read_end(const st_reading *reading, st_zip_search *search, uin
     end_numbers numbers = {0};
     uint64_t records_nbytes = 0;
     const size_t before = at < WINDOW_NBYTES - END_NBYTES ? (size_t)at : WINDOW_NBYTES - END_NBYTES;
-    ST_TRY(look_before(reading, search, at + END_NBYTES, before + END_NBYTES, &found, diag));
+    LMC_TRY(look_before(reading, search, at + END_NBYTES, before + END_NBYTES, &found, diag));
     memcpy(window + WINDOW_NBYTES - END_NBYTES - before, found, before + END_NBYTES);
     if ((*fault = read_records(window, &numbers, &records_nbytes)) != NULL)
         return LMC_OK;
@@ -108,10 +107,10 @@ static lmc_status read_end(const st_reading *reading, st_zip_search *search, uin
     unsigned char magic[4];
     const unsigned char *entry = os_window_find(&search->window, end->directory_offset, sizeof magic);
     if (!entry) {
-        ST_TRY(os_input_read(reading->input, end->directory_offset, magic, sizeof magic, diag));
+        LMC_TRY(os_input_read(reading->input, end->directory_offset, magic, sizeof magic, diag));
         entry = magic;
     }
-    if (st_load_u32(entry) != ENTRY_MAGIC)
+    if (lmc_load32(entry) != ENTRY_MAGIC)
         *fault = "there is no directory where its end record says";
     return LMC_OK;
 }
@@ -131,17 +130,17 @@ lmc_status st_zip_find_last(const st_reading *reading, st_zip_end *end, int *is_
     *fault_offset = 0;
     while (next > first && !*is_there) {
         const uint64_t begin = next - first < SEARCH_NBYTES ? first : next - SEARCH_NBYTES;
-        ST_TRY(os_input_read(reading->input, begin, window, (size_t)(next - begin) + END_NBYTES - 1, diag));
+        LMC_TRY(os_input_read(reading->input, begin, window, (size_t)(next - begin) + END_NBYTES - 1, diag));
         for (; next > begin && !*is_there; next--) {
             const uint64_t at = next - 1;
             const unsigned char *const record = window + (at - begin);
             const char *found = NULL;
-            if (st_load_u32(record) != ST_ZIP_END_MAGIC)
+            if (lmc_load32(record) != ST_ZIP_END_MAGIC)
                 continue;
             if (load_u16(record + 20) > nbytes - END_NBYTES - at)
                 found = "its comment exceeds the file";
             else
-                ST_TRY(read_end(reading, &search, at, end, &found, diag));
+                LMC_TRY(read_end(reading, &search, at, end, &found, diag));
             *is_there = !found;
             if (found && !*fault) {
                 *fault = found;
@@ -160,10 +159,10 @@ lmc_status st_zip_find_before(const st_reading *reading, st_zip_search *search, 
     *is_there = 0;
     if (next->begin < END_NBYTES)
         return LMC_OK;
-    ST_TRY(look_before(reading, search, next->begin, END_NBYTES, &record, diag));
-    if (st_load_u32(record) != ST_ZIP_END_MAGIC || load_u16(record + 20) != 0)
+    LMC_TRY(look_before(reading, search, next->begin, END_NBYTES, &record, diag));
+    if (lmc_load32(record) != ST_ZIP_END_MAGIC || load_u16(record + 20) != 0)
         return LMC_OK;
-    ST_TRY(read_end(reading, search, next->begin - END_NBYTES, end, &fault, diag));
+    LMC_TRY(read_end(reading, search, next->begin - END_NBYTES, end, &fault, diag));
     *is_there = !fault && end->entry_count > 0;
     return LMC_OK;
 }
@@ -210,7 +209,7 @@ static lmc_status look(directory_reader *reader, size_t nbytes, const unsigned c
     if (*bytes)
         return LMC_OK;
     const size_t window_nbytes = left < ENTRIES_WINDOW_NBYTES ? (size_t)left : ENTRIES_WINDOW_NBYTES;
-    ST_TRY(os_input_read(reader->reading->input, reader->at, reader->room, window_nbytes, diag));
+    LMC_TRY(os_input_read(reader->reading->input, reader->at, reader->room, window_nbytes, diag));
     reader->window = (os_window){reader->room, reader->at, reader->at + window_nbytes};
     *bytes = reader->room;
     return LMC_OK;
@@ -243,7 +242,7 @@ static int widen(entry_numbers *numbers, const unsigned char *extra, size_t extr
             continue;
         if (wide_nbytes < 8)
             return 0;
-        *fields[i] = st_load_u64(wide);
+        *fields[i] = lmc_load64(wide);
         wide += 8;
         wide_nbytes -= 8;
     }
@@ -255,13 +254,13 @@ static lmc_status read_entry(directory_reader *reader, lmc_st_diag *diag)
 {
     st_zip *const zip = reader->zip;
     const unsigned char *bytes = NULL;
-    ST_TRY(look(reader, ST_ZIP_ENTRY_NBYTES_MIN, &bytes, diag));
-    if (st_load_u32(bytes) != ENTRY_MAGIC)
+    LMC_TRY(look(reader, ST_ZIP_ENTRY_NBYTES_MIN, &bytes, diag));
+    if (lmc_load32(bytes) != ENTRY_MAGIC)
         return fail_directory(reader, diag);
     const size_t nbytes =
         (size_t)ST_ZIP_ENTRY_NBYTES_MIN + load_u16(bytes + 28) + load_u16(bytes + 30) + load_u16(bytes + 32);
-    ST_TRY(look(reader, nbytes, &bytes, diag));
-    entry_numbers numbers = {st_load_u32(bytes + 24), st_load_u32(bytes + 20), st_load_u32(bytes + 42)};
+    LMC_TRY(look(reader, nbytes, &bytes, diag));
+    entry_numbers numbers = {lmc_load32(bytes + 24), lmc_load32(bytes + 20), lmc_load32(bytes + 42)};
     const unsigned flags = load_u16(bytes + 8);
     const unsigned method = load_u16(bytes + 10);
     const uint64_t zip_nbytes = reader->end->directory_offset - reader->end->begin;
@@ -291,7 +290,7 @@ static lmc_status read_entries(directory_reader *reader, lmc_st_diag *diag)
     for (uint64_t i = 0; i < reader->end->entry_count; i++) {
         if (i % CANCEL_ENTRY_COUNT == 0 && st_is_cancelled(reader->reading->cancel))
             return st_fail_cancelled(diag);
-        ST_TRY(read_entry(reader, diag));
+        LMC_TRY(read_entry(reader, diag));
     }
     return reader->at == reader->directory_end ? LMC_OK : fail_directory(reader, diag);
 }
@@ -325,12 +324,12 @@ static lmc_status find_data(local_reader *reader, st_zip_entry *entry, lmc_st_di
     if (!local) {
         const uint64_t left = reader->data_end - entry->local_offset;
         const size_t nbytes = left < sizeof reader->room ? (size_t)left : sizeof reader->room;
-        ST_TRY(os_input_read(reader->reading->input, entry->local_offset, reader->room, nbytes, diag));
+        LMC_TRY(os_input_read(reader->reading->input, entry->local_offset, reader->room, nbytes, diag));
         reader->window = (os_window){reader->room, entry->local_offset, entry->local_offset + nbytes};
         local = reader->room;
     }
     entry->data_offset = entry->local_offset + LOCAL_NBYTES + load_u16(local + 26) + load_u16(local + 28);
-    entry->is_plain = st_load_u32(local) == ST_ZIP_LOCAL_MAGIC && load_u16(local + 8) == 0 &&
+    entry->is_plain = lmc_load32(local) == ST_ZIP_LOCAL_MAGIC && load_u16(local + 8) == 0 &&
                       (load_u16(local + 6) & FLAGS_REFUSED) == 0 && entry->data_offset <= reader->data_end &&
                       entry->nbytes <= reader->data_end - entry->data_offset;
     if (entry->is_plain)
@@ -352,7 +351,7 @@ static lmc_status find_all_data(const st_reading *reading, const st_zip_end *end
         if (i % CANCEL_ENTRY_COUNT == 0 && st_is_cancelled(reading->cancel))
             return st_fail_cancelled(diag);
         if (entry->is_plain)
-            ST_TRY(find_data(&reader, entry, diag));
+            LMC_TRY(find_data(&reader, entry, diag));
     }
     return LMC_OK;
 }

@@ -73,8 +73,8 @@ static lmc_status compare_content(const search *search, const st_candidate *a, c
         const size_t nbytes = a->nbytes - at < PIECE_NBYTES ? (size_t)(a->nbytes - at) : PIECE_NBYTES;
         if (st_is_cancelled(search->options->cancel))
             return st_fail_cancelled(search->diag);
-        ST_TRY(source->read(source, a->index, at, search->pieces, nbytes, search->diag));
-        ST_TRY(source->read(source, b->index, at, other, nbytes, search->diag));
+        LMC_TRY(source->read(source, a->index, at, search->pieces, nbytes, search->diag));
+        LMC_TRY(source->read(source, b->index, at, other, nbytes, search->diag));
         *is_equal = memcmp(search->pieces, other, nbytes) == 0;
     }
     return LMC_OK;
@@ -92,7 +92,7 @@ static lmc_status match_groups(const search *search, st_aliases *aliases)
         if (i > 0 && st_candidate_compare(one - 1, one) != 0)
             owner_count = 0;
         for (; tried < owner_count && !is_equal; tried++)
-            ST_TRY(compare_content(search, owners[tried], one, &is_equal));
+            LMC_TRY(compare_content(search, owners[tried], one, &is_equal));
         if (is_equal) {
             aliases->list[aliases->count++] = (st_alias){one->index, owners[tried - 1]->index};
             aliases->nbytes += one->nbytes;

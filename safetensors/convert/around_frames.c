@@ -85,7 +85,7 @@ static lmc_status collect_bases(const st_conversion *conversion, st_bases *bases
             const st_link link = conversion->matches.list[i].link;
             bases->links[bases->link_count++] = link;
             if (link.place == LMC_ST_BASE_FILE)
-                st_store_u64(hashes + 8 * file_count++, conversion->base_hashes[i]);
+                lmc_store64(hashes + 8 * file_count++, conversion->base_hashes[i]);
         }
     }
     if (file_count > 0) {
@@ -165,8 +165,8 @@ static lmc_status write_piece(skeleton_writer *writer)
     const size_t packed_nbytes = packed && entry ? st_pack(writer->piece.bytes, nbytes, packed) : 0;
     if (packed_nbytes == 0)
         return st_fail_nomem(writer->diag);
-    st_store_u32(entry, (uint32_t)packed_nbytes);
-    st_store_u64(entry + 4, st_hash(writer->piece.bytes, nbytes));
+    lmc_store32(entry, (uint32_t)packed_nbytes);
+    lmc_store64(entry + 4, st_hash(writer->piece.bytes, nbytes));
     writer->index_nbytes += ST_SKELETON_ENTRY_NBYTES;
     writer->piece_nbytes = 0;
     conversion->end += packed_nbytes;
@@ -184,13 +184,13 @@ static lmc_status add_gap(skeleton_writer *writer, uint64_t begin, uint64_t end)
         unsigned char *const dst = writer->piece.bytes + writer->piece_nbytes;
         const unsigned char *bytes = os_window_find(&writer->window, begin, nbytes);
         if (!bytes && nbytes >= WINDOW_NBYTES) {
-            ST_TRY(os_input_read(input, begin, dst, nbytes, writer->diag));
+            LMC_TRY(os_input_read(input, begin, dst, nbytes, writer->diag));
         } else if (!bytes) {
             const uint64_t left = input->nbytes - begin;
             const size_t window_nbytes = left < WINDOW_NBYTES ? (size_t)left : WINDOW_NBYTES;
             bytes = writer->window_room.bytes;
             writer->window = (os_window){0};
-            ST_TRY(os_input_read(input, begin, writer->window_room.bytes, window_nbytes, writer->diag));
+            LMC_TRY(os_input_read(input, begin, writer->window_room.bytes, window_nbytes, writer->diag));
             writer->window = (os_window){bytes, begin, begin + window_nbytes};
         }
         if (bytes)
@@ -198,7 +198,7 @@ static lmc_status add_gap(skeleton_writer *writer, uint64_t begin, uint64_t end)
         writer->piece_nbytes += nbytes;
         begin += nbytes;
         if (writer->piece_nbytes == ST_SKELETON_PIECE_NBYTES)
-            ST_TRY(write_piece(writer));
+            LMC_TRY(write_piece(writer));
     }
     return LMC_OK;
 }

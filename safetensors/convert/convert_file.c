@@ -113,7 +113,7 @@ static lmc_status convert_part(void *user, st_worker *worker, st_slot *slot, con
     blocks blocks;
     if (!item->plan) /* an alias, always in a batch of its own or of others */
         return LMC_OK;
-    ST_TRY(read_blocks(conversion, worker, slot, part, &blocks));
+    LMC_TRY(read_blocks(conversion, worker, slot, part, &blocks));
     const size_t tail_nbytes = part->is_last ? (size_t)item->info.tail_nbytes : 0;
     const size_t bound = item->info.head_nbytes + (size_t)blocks.count * item->block_bound;
     unsigned char *const stored = worker->is_batch ? st_worker_gather(worker, bound + tail_nbytes)
@@ -136,7 +136,7 @@ static lmc_status convert_part(void *user, st_worker *worker, st_slot *slot, con
                      &offset))
         return LMC_ERR_CANCELLED;
     if (part->is_last)
-        ST_TRY(encode_tail(conversion, worker, slot, stored + nbytes, tail_nbytes));
+        LMC_TRY(encode_tail(conversion, worker, slot, stored + nbytes, tail_nbytes));
     return os_output_write(&conversion->output, offset, stored, nbytes + tail_nbytes, &worker->diag);
 }
 
@@ -184,8 +184,8 @@ static lmc_status write_archive(st_conversion *conversion, const os_place *out, 
 {
     const st_source *const source = conversion->source;
     const lmc_st_options *const options = conversion->options;
-    ST_TRY(st_convert_open_base(conversion, out->path, diag));
-    ST_TRY(os_output_open(&conversion->output, options, out, source->input, 0, diag));
+    LMC_TRY(st_convert_open_base(conversion, out->path, diag));
+    LMC_TRY(os_output_open(&conversion->output, options, out, source->input, 0, diag));
     lmc_status status = st_aliases_find(&conversion->aliases, source, options, diag);
     if (status == LMC_OK)
         status = st_matches_find(&conversion->matches, source, &conversion->aliases, conversion->base,

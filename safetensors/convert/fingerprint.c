@@ -78,7 +78,7 @@ static lmc_status read_own(const sampler *sampler, st_worker *worker, const st_c
         const int is_whole = content->unit_nbytes > 1 && content->nbytes <= ST_PART_NBYTES;
         part->begin = is_whole ? 0 : offset;
         part->end = is_whole ? content->nbytes : offset + nbytes;
-        ST_TRY(st_content_read(content, &room, part->begin, part->end, &part->bytes, &worker->diag));
+        LMC_TRY(st_content_read(content, &room, part->begin, part->end, &part->bytes, &worker->diag));
     }
     memcpy(dst, part->bytes + (offset - part->begin), nbytes);
     return LMC_OK;
@@ -129,9 +129,9 @@ static lmc_status sample_group(void *user, st_worker *worker, st_slot *slot, con
     for (size_t i = begin; i < begin + (left < GROUP_COUNT ? left : GROUP_COUNT); i++) {
         if (!sampler->candidates[i].is_needed)
             continue;
-        ST_TRY(st_is_cancelled(sampler->options->cancel)
-                   ? st_fail_cancelled(&worker->diag)
-                   : take_fingerprint(sampler, worker, &sampler->candidates[i]));
+        LMC_TRY(st_is_cancelled(sampler->options->cancel)
+                    ? st_fail_cancelled(&worker->diag)
+                    : take_fingerprint(sampler, worker, &sampler->candidates[i]));
     }
     return LMC_OK;
 }

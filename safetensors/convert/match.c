@@ -181,8 +181,8 @@ static lmc_status match_values(search *search, int is_sketched)
         place_sketches(search->wanted, search->wanted_count,
                        search->sketches + base_count * ST_SKETCH_NBYTES);
     }
-    ST_TRY(take_fingerprints(search, search->candidates, search->candidate_count));
-    ST_TRY(take_fingerprints(search, search->wanted, search->wanted_count));
+    LMC_TRY(take_fingerprints(search, search->candidates, search->candidate_count));
+    LMC_TRY(take_fingerprints(search, search->wanted, search->wanted_count));
     st_candidates_sort(search->candidates, search->candidate_count);
     for (size_t i = 0; i < search->wanted_count; i++)
         if (search->wanted[i].is_needed)
@@ -208,8 +208,8 @@ static unsigned sketch_distance(const unsigned char *a, const unsigned char *b, 
     unsigned nbits = 0;
     for (size_t i = 0; i < nbytes; i += 8) {
         for (unsigned at = 0; at < 64; at += 8 * element_nbytes) {
-            const uint64_t left = st_load_u64(a + i) >> at & mask;
-            const uint64_t right = st_load_u64(b + i) >> at & mask;
+            const uint64_t left = lmc_load64(a + i) >> at & mask;
+            const uint64_t right = lmc_load64(b + i) >> at & mask;
             nbits += left == right
                          ? 0
                          : 64 - (unsigned)__builtin_clzll(left > right ? left - right : right - left);

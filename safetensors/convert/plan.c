@@ -20,7 +20,8 @@ static lmc_status check_base(st_conversion *conversion, const char *out_path, lm
     /* the name of what it is or restores to: its file's, without ".lmc" if it is an archive */
     const char *const slash = strrchr(base->path, '/');
     const char *const name = !slash ? base->path : slash + 1;
-    const size_t suffix_nbytes = base->is_archive && st_is_archive_name(name) ? strlen(ST_ARCHIVE_SUFFIX) : 0;
+    const size_t suffix_nbytes =
+        base->is_archive && lmc_is_archive_name(name) ? strlen(LMC_ARCHIVE_SUFFIX) : 0;
     const size_t name_nbytes = strlen(name) - suffix_nbytes;
     if (!st_base_name_is_valid(name, name_nbytes))
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
@@ -28,7 +29,7 @@ static lmc_status check_base(st_conversion *conversion, const char *out_path, lm
                        LMC_ST_BASE_NAME_NBYTES_MAX);
     memcpy(conversion->base_name, name, name_nbytes);
     conversion->base_name[name_nbytes] = '\0';
-    ST_TRY(st_file_chain_count(base, &count, diag));
+    LMC_TRY(st_file_chain_count(base, &count, diag));
     if (count >= LMC_ST_CHAIN_MAX)
         return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET,
                        "cannot be a base: it ends a chain of %d files, the most that there may be",
@@ -134,7 +135,7 @@ lmc_status st_convert_read_base(const st_conversion *conversion, st_worker *work
     if (match->link.place == LMC_ST_BASE_FILE) {
         const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
                                       &worker->stored};
-        ST_TRY(st_content_read(base, &room, begin, end, bytes, &worker->diag));
+        LMC_TRY(st_content_read(base, &room, begin, end, bytes, &worker->diag));
         *held = (st_base_window){match, begin, end, *bytes};
         return LMC_OK;
     }
@@ -159,7 +160,7 @@ static lmc_status read_base(void *user, uint64_t offset, void *dst, size_t nbyte
         const uint64_t left = base->nbytes - begin;
         const uint64_t end = unit == 1 ? offset + nbytes : begin + (unit < left ? unit : left);
         const size_t length = end - offset < nbytes ? (size_t)(end - offset) : nbytes;
-        ST_TRY(
+        LMC_TRY(
             st_convert_read_base(input->conversion, input->worker, input->match, base, begin, end, &bytes));
         memcpy(dst, bytes + (offset - begin), length);
         dst = (unsigned char *)dst + length;
@@ -182,9 +183,9 @@ static lmc_status plan_tensor(const st_conversion *conversion, st_worker *worker
     if (match && match->link.place == LMC_ST_BASE_FILE) {
         const st_content_room room = {worker->memory, worker->ctx, &worker->base, &worker->content,
                                       &worker->stored};
-        ST_TRY(st_content_open(&item->base, conversion->base, worker->ctx, match->link.base, worker->memory,
-                               &worker->diag));
-        ST_TRY(st_content_verify(&item->base, &room, &worker->diag));
+        LMC_TRY(st_content_open(&item->base, conversion->base, worker->ctx, match->link.base, worker->memory,
+                                &worker->diag));
+        LMC_TRY(st_content_verify(&item->base, &room, &worker->diag));
     }
     lmc_params_init(&params);
     params.dtype = (lmc_dtype)tensor->dtype;
@@ -206,7 +207,7 @@ static lmc_status plan_tensor(const st_conversion *conversion, st_worker *worker
         return st_source_blame(conversion->source, index, status, &worker->diag);
     }
     item->info = (lmc_info)LMC_INIT(lmc_info);
-    ST_TRY(lmc_plan_info(item->plan, &item->info));
+    LMC_TRY(lmc_plan_info(item->plan, &item->info));
     item->match = item->info.mode == LMC_FRAME_DELTA ? match : NULL;
     if (!item->match)
         st_content_free(&item->base);
@@ -223,7 +224,7 @@ lmc_status st_convert_prepare(void *user, st_worker *worker, st_slot *slot)
     slot->item = item;
     if (st_aliases_owner(&conversion->aliases, slot->index) != slot->index)
         return LMC_OK;
-    ST_TRY(plan_tensor(conversion, worker, slot->index, item));
+    LMC_TRY(plan_tensor(conversion, worker, slot->index, item));
     item->block_bound = lmc_plan_block_bound(item->plan);
     item->entries = st_allocate_zeroed(worker->memory, item->info.block_count + 1, sizeof *item->entries);
     if (!item->entries)

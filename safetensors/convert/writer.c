@@ -45,7 +45,7 @@ struct lmc_st_writer {
 
 lmc_status lmc_st_writer_create(const lmc_allocator *allocator, lmc_st_writer **writer)
 {
-    const lmc_allocator *const memory = !allocator ? &st_memory_default : allocator;
+    const lmc_allocator *const memory = !allocator ? &lmc_memory_default : allocator;
     *writer = st_allocate_zeroed(memory, 1, sizeof **writer);
     if (!*writer)
         return LMC_ERR_NOMEM;
@@ -73,7 +73,7 @@ void lmc_st_writer_free(lmc_st_writer *writer)
 
 static lmc_status copy_text(const lmc_st_writer *writer, writer_text *text, const char *bytes, size_t nbytes)
 {
-    if (nbytes > LMC_ST_HEADER_NBYTES_MAX || !st_utf8_is_valid(bytes, nbytes))
+    if (nbytes > LMC_ST_HEADER_NBYTES_MAX || !lmc_utf8_is_valid(bytes, nbytes))
         return LMC_ERR_ARG;
     text->bytes = st_allocate(&writer->memory, nbytes);
     text->nbytes = nbytes;
@@ -130,9 +130,9 @@ static lmc_status add_tensor(lmc_st_writer *writer, const char *name, size_t nam
     if (given->rank > LMC_ST_RANK_MAX || lmc_dtype_nbits(given->dtype) == 0)
         return LMC_ERR_ARG;
     for (size_t i = 0; i < given->rank; i++)
-        if (st_multiply_overflows(nbits, shape[i], &nbits))
+        if (lmc_multiply_overflows(nbits, shape[i], &nbits))
             return LMC_ERR_ARG;
-    if (st_multiply_overflows(nbits, lmc_dtype_nbits(given->dtype), &nbits))
+    if (lmc_multiply_overflows(nbits, lmc_dtype_nbits(given->dtype), &nbits))
         return LMC_ERR_ARG;
     tensor.nbytes = nbits / 8;
     if (nbits % 8 != 0 || (tensor.nbytes > 0 && !given->data && !given->read))
@@ -142,7 +142,7 @@ static lmc_status add_tensor(lmc_st_writer *writer, const char *name, size_t nam
     if (!list)
         return LMC_ERR_NOMEM;
     writer->tensors = list;
-    ST_TRY(copy_text(writer, &tensor.name, name, name_nbytes));
+    LMC_TRY(copy_text(writer, &tensor.name, name, name_nbytes));
     tensor.shape = st_allocate(&writer->memory, tensor.rank * sizeof *tensor.shape);
     if (!tensor.shape) {
         st_release(&writer->memory, tensor.name.bytes);
@@ -245,7 +245,7 @@ static lmc_status make_header(const lmc_st_writer *writer, const writer_tensor *
     uint64_t sum = 0;
     char version[ST_METADATA_VERSION_NBYTES];
     for (size_t i = 0; i < writer->tensor_count; i++)
-        if (st_add_overflows(sum, writer->tensors[i].nbytes, &sum) ||
+        if (lmc_add_overflows(sum, writer->tensors[i].nbytes, &sum) ||
             sum > INT64_MAX - LMC_ST_HEADER_NBYTES_MAX - 8) /* the file's size fits 63 bits */
             return st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the tensors do not fit a file");
     put_header(&out, writer, order, &data_nbytes);

@@ -54,11 +54,11 @@ uint32_t st_header_row_nbytes(const st_header *header, const st_tensor *tensor)
         uint64_t dimension = 1;
         for (unsigned i = 0; i < last; i++)
             dimension = st_shape_next(&shape);
-        if (st_multiply_overflows(values, dimension, &values))
+        if (lmc_multiply_overflows(values, dimension, &values))
             return 0;
     }
     const int is_small =
-        !st_multiply_overflows(values, value_nbits, &nbits) && nbits % 8 == 0 && nbits / 8 <= UINT32_MAX;
+        !lmc_multiply_overflows(values, value_nbits, &nbits) && nbits % 8 == 0 && nbits / 8 <= UINT32_MAX;
     return is_small && tensor->rank > 1 ? (uint32_t)(nbits / 8) : 0;
 }
 
@@ -178,7 +178,7 @@ static lmc_status check_metadata_keys(const st_header *header, uint64_t text_off
     st_names names;
     size_t duplicate = ST_NO_DUPLICATE;
     const lmc_status status = st_names_build(&names, header->memory, key_at, header, header->metadata_count,
-                                             os_unforeseen_u64(), &duplicate);
+                                             lmc_unforeseen_u64(), &duplicate);
     st_names_free(&names);
     if (status != LMC_OK)
         return st_fail_nomem(diag);
@@ -223,8 +223,8 @@ static const char *layout_fault(const st_header *header, const st_tensor *tensor
         return tensor->begin < expected_begin ? "its data overlaps another tensor's"
                                               : "there is a hole before its data";
     for (unsigned i = 0; i < tensor->rank; i++)
-        overflows |= st_multiply_overflows(nbits, st_shape_next(&shape), &nbits);
-    overflows |= st_multiply_overflows(nbits, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits);
+        overflows |= lmc_multiply_overflows(nbits, st_shape_next(&shape), &nbits);
+    overflows |= lmc_multiply_overflows(nbits, lmc_dtype_nbits((lmc_dtype)tensor->dtype), &nbits);
     if (overflows)
         return "the size of its shape does not fit 64 bits";
     if (nbits % 8 != 0)
@@ -271,7 +271,7 @@ static lmc_status read_views(st_header *header, uint64_t text_offset, lmc_st_dia
         return refuse_tensor(header, &header->tensors[fault.tensor], text_offset, fault.text, diag);
     if (status == LMC_OK && views->named_count > 0)
         status = st_names_build(&views->index, header->memory, view_name_at, views, views->named_count,
-                                os_unforeseen_u64(), &duplicate);
+                                lmc_unforeseen_u64(), &duplicate);
     if (status != LMC_OK)
         return st_fail_nomem(diag);
     for (size_t i = 0; i < views->named_count && duplicate == ST_NO_DUPLICATE; i++) {
@@ -297,7 +297,7 @@ lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const
                           .data_nbytes = source->data_nbytes,
                           .has_views = source->has_views};
     st_scan counted = {.tensors = NULL};
-    ST_TRY(scan_text(&counted, header, source->offset, diag));
+    LMC_TRY(scan_text(&counted, header, source->offset, diag));
     /* Arrays of the counted sizes; one more element each, so that none is empty, and what header/scan.h asks for. */
     st_scan filled = {
         .tensors = st_allocate(memory, (counted.tensor_count + 1) * sizeof *header->tensors),
@@ -312,25 +312,25 @@ lmc_status st_header_parse(st_header *header, const lmc_allocator *memory, const
     header->metadata_bytes = filled.metadata_bytes;
     if (!filled.tensors || !filled.dims || !filled.names || !filled.metadata_at || !filled.metadata_bytes)
         return st_fail_nomem(diag);
-    ST_TRY(scan_text(&filled, header, source->offset, diag));
+    LMC_TRY(scan_text(&filled, header, source->offset, diag));
     header->tensor_count = filled.tensor_count;
     header->metadata = filled.metadata;
     header->metadata_at[filled.metadata_string_count] = (uint32_t)filled.metadata_nbytes;
     header->metadata_count = filled.metadata_string_count / 2;
-    ST_TRY(check_metadata_keys(header, source->offset, diag));
+    LMC_TRY(check_metadata_keys(header, source->offset, diag));
     int is_sorted = 1; /* most files list their tensors in the order of their data already */
     for (size_t i = 1; i < header->tensor_count && is_sorted; i++)
         is_sorted = compare_places(&header->tensors[i - 1], &header->tensors[i]) <= 0;
     if (!is_sorted)
         qsort(header->tensors, header->tensor_count, sizeof *header->tensors, compare_places);
     size_t duplicate = ST_NO_DUPLICATE;
-    if (st_names_build(&header->index, memory, name_at, header, header->tensor_count, os_unforeseen_u64(),
+    if (st_names_build(&header->index, memory, name_at, header, header->tensor_count, lmc_unforeseen_u64(),
                        &duplicate) != LMC_OK)
         return st_fail_nomem(diag);
     if (duplicate != ST_NO_DUPLICATE)
         return refuse_tensor(header, &header->tensors[duplicate], source->offset,
                              "two tensors have this name", diag);
-    ST_TRY(check_layout(header, source, diag));
+    LMC_TRY(check_layout(header, source, diag));
     return source->has_views ? read_views(header, source->offset, diag) : LMC_OK;
 }
 
@@ -410,7 +410,7 @@ void st_header_put_end(st_json_out *out)
 lmc_status st_header_write(const os_output *output, const void *text, size_t nbytes, lmc_st_diag *diag)
 {
     unsigned char length[8];
-    st_store_u64(length, nbytes);
-    ST_TRY(os_output_write(output, 0, length, sizeof length, diag));
+    lmc_store64(length, nbytes);
+    LMC_TRY(os_output_write(output, 0, length, sizeof length, diag));
     return os_output_write(output, sizeof length, text, nbytes, diag);
 }

@@ -114,7 +114,7 @@ int st_json_string(st_json *json, st_span *raw)
             return fail(json, "a control character stands in a string");
         const int is_escape = *src == '\\';
         const size_t length =
-            is_escape ? read_escape(src, left, &code_point) : st_utf8_next(src, left, &code_point);
+            is_escape ? read_escape(src, left, &code_point) : lmc_utf8_next(src, left, &code_point);
         if (length == 0)
             return fail(json, is_escape ? "an escape is malformed or a lone surrogate"
                                         : "the text is not valid UTF-8");
@@ -143,7 +143,7 @@ size_t st_json_unescape(const unsigned char *text, st_span raw, char *dst)
             unsigned char piece[4];
             uint32_t code_point = 0;
             const size_t length = read_escape(src, left, &code_point);
-            const size_t piece_nbytes = st_utf8_write(piece, code_point);
+            const size_t piece_nbytes = lmc_utf8_write(piece, code_point);
             if (dst)
                 memcpy(dst + written, piece, piece_nbytes);
             written += piece_nbytes;

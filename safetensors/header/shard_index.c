@@ -62,17 +62,17 @@ static lmc_status fail_json(const index_check *check)
 static lmc_status refuse_name(const index_check *check, st_span value, size_t nbytes, const char *fault)
 {
     char shown[160];
-    st_text_escape(shown, sizeof shown, check->name, nbytes);
+    lmc_text_escape(shown, sizeof shown, check->name, nbytes);
     return st_fail(check->diag, LMC_ERR_HEADER, value.offset, "the index names \"%s\", %s", shown, fault);
 }
 
 /* *is_there: a file of that name, with this suffix, stands beside the index. */
 static lmc_status look_for(const index_check *check, const char *suffix, int *is_there)
 {
-    char *const directory = st_directory_of(check->memory, check->path);
-    char *const path = !directory ? NULL : os_path_join(check->memory, directory, check->name, suffix);
+    char *const directory = lmc_directory_of(check->memory, check->path);
+    char *const path = !directory ? NULL : lmc_path_join(check->memory, directory, check->name, suffix);
     const lmc_status status = path ? LMC_OK : st_fail_nomem(check->diag);
-    *is_there = path && os_is_file(path);
+    *is_there = path && lmc_is_file(path);
     st_release(check->memory, directory);
     st_release(check->memory, path);
     return status;
@@ -92,9 +92,9 @@ static lmc_status check_value(index_check *check, st_span value)
     if (strlen(check->name) != nbytes || nbytes == 0 || strchr(check->name, '/') != NULL ||
         strchr(check->name, '\\') != NULL || strcmp(check->name, ".") == 0 || strcmp(check->name, "..") == 0)
         return refuse_name(check, value, nbytes, "which is not the plain name of a file");
-    ST_TRY(look_for(check, "", &is_there));
+    LMC_TRY(look_for(check, "", &is_there));
     if (!is_there && check->suffix[0] != '\0')
-        ST_TRY(look_for(check, check->suffix, &is_there));
+        LMC_TRY(look_for(check, check->suffix, &is_there));
     if (!is_there && !check->may_lack_all)
         return refuse_missing(check, value);
     if (!is_there && !check->has_missing)
@@ -121,7 +121,7 @@ static lmc_status check_weight_map(index_check *check)
             return fail_json(check);
         if (value.nbytes != check->last_value.nbytes ||
             memcmp(text + value.offset, text + check->last_value.offset, value.nbytes) != 0)
-            ST_TRY(check_value(check, value));
+            LMC_TRY(check_value(check, value));
         check->last_value = value;
     } while (st_json_try(json, ','));
     return st_json_take(json, '}', "a '}' is missing") ? LMC_OK : fail_json(check);
@@ -140,7 +140,7 @@ static lmc_status check_members(index_check *check)
             return fail_json(check);
         if (st_json_string_is(json->text, key, "weight_map")) {
             check->has_weight_map = 1;
-            ST_TRY(check_weight_map(check));
+            LMC_TRY(check_weight_map(check));
         } else if (!st_json_skip_value(json, DEPTH_MAX)) {
             return fail_json(check);
         }
@@ -151,7 +151,7 @@ static lmc_status check_members(index_check *check)
 /* The text of the index, in check->json. */
 static lmc_status check_text(index_check *check)
 {
-    ST_TRY(check_members(check));
+    LMC_TRY(check_members(check));
     st_json_skip_space(&check->json);
     if (check->json.at != check->json.nbytes)
         return fail_json(check);
@@ -170,7 +170,7 @@ lmc_status st_index_check(const lmc_allocator *memory, const char *path, const c
         .memory = memory, .path = path, .suffix = suffix, .may_lack_all = is_of_pickles(path), .diag = diag};
     lmc_status status = LMC_OK;
     st_diag_set_file(diag, path);
-    ST_TRY(os_input_open(&input, path, diag));
+    LMC_TRY(os_input_open(&input, path, diag));
     if (input.nbytes > LMC_ST_HEADER_NBYTES_MAX) {
         status = st_fail(diag, LMC_ERR_LIMIT, LMC_ST_NO_OFFSET, "the index exceeds %u bytes",
                          (unsigned)LMC_ST_HEADER_NBYTES_MAX);

@@ -12,7 +12,7 @@ void st_view_set_strides(const uint64_t *shape, size_t rank, uint64_t *strides)
     uint64_t stride = 1;
     for (size_t i = rank; i > 0; i--) {
         strides[i - 1] = stride;
-        if (st_multiply_overflows(stride, shape[i - 1], &stride))
+        if (lmc_multiply_overflows(stride, shape[i - 1], &stride))
             stride = 0; /* only of a view that has no elements, or is refused */
     }
 }
@@ -48,8 +48,8 @@ const char *st_view_fault(st_view *view, uint64_t nbytes)
     uint64_t count = 1, last = view->offset, end = 0, step = 0;
     int overflows = 0;
     for (size_t i = 0; i < view->rank; i++)
-        overflows |= st_multiply_overflows(count, view->shape[i], &count);
-    overflows |= st_multiply_overflows(count, nbits, &end);
+        overflows |= lmc_multiply_overflows(count, view->shape[i], &count);
+    overflows |= lmc_multiply_overflows(count, nbits, &end);
     if (overflows)
         return "the size of a view's shape does not fit 64 bits";
     if (end % 8 != 0)
@@ -58,9 +58,9 @@ const char *st_view_fault(st_view *view, uint64_t nbytes)
     if (count == 0)
         return NULL;
     for (size_t i = 0; i < view->rank; i++)
-        overflows |= st_multiply_overflows(view->shape[i] - 1, strides[i], &step) ||
-                     st_add_overflows(last, step, &last);
-    overflows |= st_add_overflows(last, 1, &end) || st_multiply_overflows(end, nbits, &end);
+        overflows |= lmc_multiply_overflows(view->shape[i] - 1, strides[i], &step) ||
+                     lmc_add_overflows(last, step, &last);
+    overflows |= lmc_add_overflows(last, 1, &end) || lmc_multiply_overflows(end, nbits, &end);
     if (overflows || end / 8 + (end % 8 != 0) > nbytes)
         return "a view leaves its tensor";
     if (nbits < 8 && (!st_view_is_in_order(view) || view->offset * nbits % 8 != 0))
@@ -266,7 +266,7 @@ lmc_status st_views_read(st_views *views, const lmc_allocator *memory, const st_
     const st_json json = {.text = scanned->json.text, .nbytes = scanned->json.nbytes};
     views_pass counted = {.json = json};
     *views = (st_views){0};
-    ST_TRY(read_entries(&counted, scanned, fault));
+    LMC_TRY(read_entries(&counted, scanned, fault));
     if (counted.plain_count == 0)
         return LMC_OK;
     views->list = st_allocate_array(memory, counted.named_count + counted.plain_count, sizeof *views->list);

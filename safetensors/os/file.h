@@ -158,6 +158,6 @@ int os_write_all(int fd, const void *src, size_t nbytes, const volatile int *can
 uint64_t os_room_for(uint64_t nbytes);
 
 /* A number that a file's author cannot foresee; not for secrets. */
-uint64_t os_unforeseen_u64(void);
+uint64_t lmc_unforeseen_u64(void);
 
 #endif

@@ -40,7 +40,7 @@ int os_folder_remove_empty(const char *path)
     return rmdir(path) == 0 ? 0 : errno;
 }
 
-int os_folder_visit(int folder_fd, int (*visit)(void *user, const char *name), void *user)
+int lmc_visit_folder(int folder_fd, int (*visit)(void *user, const char *name), void *user)
 {
     const int own_fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *const stream = own_fd < 0 ? NULL : fdopendir(own_fd);
@@ -177,7 +177,7 @@ static int remove_one(void *user, const char *name)
 int os_remove_contents(int fd)
 {
     removal removal = {.fd = fd};
-    const int os_errno = os_folder_visit(fd, remove_one, &removal);
+    const int os_errno = lmc_visit_folder(fd, remove_one, &removal);
     return removal.os_errno != 0 ? removal.os_errno : os_errno;
 }
 

@@ -16,7 +16,7 @@ int os_folder_remove_empty(const char *path);
 
 /* Calls visit(user, name) for each name in the folder but "." and "..", in no order. A result other than 0 ends the
  * list and is returned. */
-int os_folder_visit(int folder_fd, int (*visit)(void *user, const char *name), void *user);
+int lmc_visit_folder(int folder_fd, int (*visit)(void *user, const char *name), void *user);
 
 /* 1 if the name is there, whatever it is; _is_folder: if it is a folder and no link. */
 int os_folder_has(int folder_fd, const char *name);

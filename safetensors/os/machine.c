@@ -41,7 +41,7 @@ uint64_t os_room_for(uint64_t nbytes)
     return left == UINT64_MAX ? UINT64_MAX : left / nbytes;
 }
 
-uint64_t os_unforeseen_u64(void)
+uint64_t lmc_unforeseen_u64(void)
 {
     struct timespec now = {0, 0};
     (void)clock_gettime(CLOCK_MONOTONIC, &now);

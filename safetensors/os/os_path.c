@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *os_path_join(const lmc_allocator *memory, const char *directory, const char *name, const char *suffix)
+char *lmc_path_join(const lmc_allocator *memory, const char *directory, const char *name, const char *suffix)
 {
     const size_t end = strlen(directory);
     const size_t length = end + strlen(name) + strlen(suffix) + 2;
@@ -29,13 +29,13 @@ char *os_path_join(const lmc_allocator *memory, const char *directory, const cha
     return path;
 }
 
-int os_is_directory(const char *path)
+int lmc_is_directory(const char *path)
 {
     struct stat status;
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-int os_is_file(const char *path)
+int lmc_is_file(const char *path)
 {
     struct stat status;
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
@@ -59,7 +59,7 @@ size_t os_name_max(const lmc_allocator *memory, const char *path)
     return most > 0 ? (size_t)most : SIZE_MAX;
 }
 
-int os_open_folder(const char *path)
+int lmc_open_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 #ifdef O_PATH
@@ -69,29 +69,29 @@ int os_open_folder(const char *path)
     return fd;
 }
 
-int os_open_own_folder(int folder_fd, const char *name)
+int lmc_open_own_folder(int folder_fd, const char *name)
 {
     return openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 int os_open_writable_folder(int folder_fd, const char *name)
 {
-    int fd = os_open_own_folder(folder_fd, name);
+    int fd = lmc_open_own_folder(folder_fd, name);
     if (fd < 0 && errno == EACCES && fchmodat(folder_fd, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
-        fd = os_open_own_folder(folder_fd, name);
+        fd = lmc_open_own_folder(folder_fd, name);
     if (fd >= 0)
         (void)fchmod(fd, 0700);
     return fd;
 }
 
-int os_open_folder_of(int root_fd, char *path, const char **name)
+int lmc_open_folder_of(int root_fd, char *path, const char **name)
 {
     int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char *slash = NULL;
     *name = path;
     for (; fd >= 0 && (slash = strchr(*name, '/')) != NULL; *name = slash + 1) {
         *slash = '\0'; /* for a moment */
-        const int next = os_open_own_folder(fd, *name);
+        const int next = lmc_open_own_folder(fd, *name);
         const int os_errno = errno;
         *slash = '/';
         close(fd);
@@ -128,7 +128,7 @@ static char *true_path_of_new(const lmc_allocator *memory, const char *path)
     char *const parent = realpath(!slash ? "." : slash == text ? "/" : text, NULL);
     const int os_errno = errno;
     if (parent)
-        joined = os_path_join(memory, parent, name, "");
+        joined = lmc_path_join(memory, parent, name, "");
     free(parent);
     st_release(memory, text);
     errno = os_errno;

@@ -79,7 +79,7 @@ static char *allocate_temp_path(const lmc_allocator *memory, const char *path)
 static void set_temp_name(char *temp_path)
 {
     snprintf(temp_path + directory_length(temp_path), sizeof TEMP_PREFIX + 16, "%s%012llx", TEMP_PREFIX,
-             (unsigned long long)(os_unforeseen_u64() >> 16));
+             (unsigned long long)(lmc_unforeseen_u64() >> 16));
 }
 
 /* ---- creating ---- */

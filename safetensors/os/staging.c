@@ -149,7 +149,7 @@ static lmc_status open_locked(os_staging *staging, lmc_st_diag *diag)
         const int is_new = mkdirat(staging->parent_fd, name, 0700) == 0;
         if (!is_new && errno != EEXIST)
             return st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory beside it");
-        staging->fd = os_open_own_folder(staging->parent_fd, name);
+        staging->fd = lmc_open_own_folder(staging->parent_fd, name);
         if (staging->fd < 0 && errno == ENOENT)
             continue;
         const lmc_status status =
@@ -192,7 +192,7 @@ lmc_status os_staging_open(os_staging *staging, const lmc_allocator *memory, con
         folder[folder_nbytes > 1 ? folder_nbytes - 1 : 1] = '\0';
         snprintf(staging->path, path_nbytes, "%.*s.%s" PARTIAL_SUFFIX, (int)folder_nbytes, staging->target,
                  name);
-        staging->parent_fd = os_open_folder(folder);
+        staging->parent_fd = lmc_open_folder(folder);
         if (staging->parent_fd < 0)
             status = st_fail_os(diag, errno, LMC_ST_NO_OFFSET, "cannot create a directory there");
     }
@@ -259,7 +259,7 @@ static char *old_name(const os_staging *staging)
     const size_t length = strlen(name) + sizeof("-old-") + 16;
     char *const aside = st_allocate(staging->memory, length);
     if (aside)
-        snprintf(aside, length, "%s-old-%012llx", name, (unsigned long long)(os_unforeseen_u64() >> 16));
+        snprintf(aside, length, "%s-old-%012llx", name, (unsigned long long)(lmc_unforeseen_u64() >> 16));
     return aside;
 }
 
@@ -288,7 +288,7 @@ static int replace_old(os_staging *staging)
 {
     struct stat found;
     const char *const target = last_component(staging->target);
-    staging->old_fd = os_open_own_folder(staging->parent_fd, target);
+    staging->old_fd = lmc_open_own_folder(staging->parent_fd, target);
     if (staging->old_fd < 0 && errno == EACCES)
         staging->old_fd = os_open_writable_folder(staging->parent_fd, target);
     if (staging->old_fd < 0 || fstat(staging->old_fd, &found) != 0)
@@ -356,12 +356,12 @@ lmc_status os_staging_commit(os_staging *staging, const os_attributes *attribute
 
 lmc_status os_staged_place(const os_staging *staging, const char *path, os_place *place, lmc_st_diag *diag)
 {
-    char *const shown = os_path_join(staging->memory, staging->path, path, "");
+    char *const shown = lmc_path_join(staging->memory, staging->path, path, "");
     *place = (os_place){-1, NULL, shown};
     if (!shown)
         return st_fail_nomem(diag);
     char *const own = shown + strlen(shown) - strlen(path);
-    place->folder_fd = os_open_folder_of(staging->fd, own, &place->name);
+    place->folder_fd = lmc_open_folder_of(staging->fd, own, &place->name);
     if (place->folder_fd < 0) {
         const int os_errno = errno;
         st_diag_set_file(diag, shown);
@@ -447,7 +447,7 @@ lmc_status os_staged_finish_directory(const os_staging *staging, const char *pat
     os_place place;
     lmc_status status = os_staged_place(staging, path, &place, diag);
     if (status == LMC_OK) {
-        const int fd = os_open_own_folder(place.folder_fd, place.name);
+        const int fd = lmc_open_own_folder(place.folder_fd, place.name);
         const int os_errno = fd < 0 ? errno : os_finish(fd, attributes, no_fsync);
         if (fd >= 0)
             close(fd);

@@ -26,7 +26,7 @@ typedef struct lister {
 /* Names an entry in the diagnostic. */
 static void name_entry(const lister *lister, const char *path)
 {
-    char *const full_path = os_path_join(lister->tree->memory, lister->root, path, "");
+    char *const full_path = lmc_path_join(lister->tree->memory, lister->root, path, "");
     st_diag_set_file(lister->diag, !full_path ? lister->root : full_path);
     st_release(lister->tree->memory, full_path);
 }
@@ -66,7 +66,7 @@ static lmc_status list_name(const lister *lister, int folder_fd, const char *dir
         tree->capacity = capacity;
     }
     os_entry *const entry = &tree->entries[tree->count];
-    char *const path = os_path_join(tree->memory, directory, name, "");
+    char *const path = lmc_path_join(tree->memory, directory, name, "");
     *entry = (os_entry){.path = path};
     if (!path)
         return st_fail_nomem(lister->diag);
@@ -88,7 +88,7 @@ static lmc_status list_name(const lister *lister, int folder_fd, const char *dir
     os_take_attributes(&entry->attributes, &meant);
     if (!entry->is_directory)
         return LMC_OK;
-    const int fd = os_open_own_folder(folder_fd, name);
+    const int fd = lmc_open_own_folder(folder_fd, name);
     return fd < 0 ? fail_os(lister, path, errno, "cannot list the directory")
                   : list_directory(lister, fd, path, depth + 1);
 }
@@ -231,9 +231,9 @@ int os_find_similar_folder(const lmc_allocator *memory, const char *directory, c
     while (stream && is_single && has_memory && (entry = readdir(stream)) != NULL) {
         if (!os_is_similar_name(entry->d_name, name))
             continue;
-        char *const path = os_path_join(memory, directory, entry->d_name, "");
+        char *const path = lmc_path_join(memory, directory, entry->d_name, "");
         has_memory = path != NULL;
-        if (!path || !os_is_directory(path)) {
+        if (!path || !lmc_is_directory(path)) {
             st_release(memory, path);
         } else if (*found) {
             st_release(memory, path);

@@ -42,7 +42,7 @@ static lmc_status read_plain(st_reader *reader, const wanted *wanted, lmc_st_dia
         unsigned char *const bytes = st_buffer_grow(&file->memory, &reader->content, WINDOW_NBYTES);
         if (!bytes)
             return st_file_blame(file, index, st_fail_nomem(diag), diag);
-        ST_TRY(os_input_read(&file->input, offset + wanted->begin, bytes, window, diag));
+        LMC_TRY(os_input_read(&file->input, offset + wanted->begin, bytes, window, diag));
         reader->content_begin = wanted->begin;
         reader->content_end = wanted->begin + window;
     }
@@ -67,7 +67,8 @@ static lmc_status decode_part(st_reader *reader, uint64_t part, unsigned char *d
                         .dst = dst,
                         .dst_nbytes = nbytes,
                         .entries = !reader->entries ? NULL : &entry};
-    ST_TRY(st_content_read_base(&reader->base, &room, frame, blocks.first, blocks.count, &blocks.base, diag));
+    LMC_TRY(
+        st_content_read_base(&reader->base, &room, frame, blocks.first, blocks.count, &blocks.base, diag));
     const lmc_status status = st_frame_read(frame, reader->ctx, memory, &reader->stored, &blocks, diag);
     if (status == LMC_ERR_BASE)
         return st_file_fail_base(frame->file, reader->base.steps[0].frame.file, diag);
@@ -92,7 +93,7 @@ static lmc_status read_part(st_reader *reader, const wanted *wanted, uint64_t pa
         return decode_part(reader, part, wanted->dst + (begin - wanted->begin), nbytes, diag);
     if (reader->content_begin != begin || reader->content_end != end) {
         reader->content_end = reader->content_begin;
-        ST_TRY(decode_part(reader, part, reader->content.bytes, nbytes, diag));
+        LMC_TRY(decode_part(reader, part, reader->content.bytes, nbytes, diag));
         reader->content_begin = begin;
         reader->content_end = end;
     }
@@ -134,7 +135,7 @@ lmc_status st_reader_open(st_reader *reader, const lmc_st_file *file, lmc_ctx *c
     if (!file->is_archive)
         return LMC_OK;
     st_frame *const frame = &reader->frame;
-    ST_TRY(st_frame_open(frame, file, NULL, ctx, index, diag));
+    LMC_TRY(st_frame_open(frame, file, NULL, ctx, index, diag));
     const lmc_status status = st_content_open_base(&reader->base, frame, ctx, &file->memory, diag);
     if (status != LMC_OK)
         return st_content_blame(file, index, status, diag);

@@ -166,7 +166,7 @@ static lmc_status gather_pieces(const gathering *gathering, box *box)
         if (!bytes)
             return st_file_blame(reader->stored.frame.file, reader->listed.tensor,
                                  st_fail_nomem(gathering->diag), gathering->diag);
-        ST_TRY(st_reader_read(&reader->stored, piece.first, nbytes, bytes, gathering->diag));
+        LMC_TRY(st_reader_read(&reader->stored, piece.first, nbytes, bytes, gathering->diag));
         piece.bytes = bytes;
         visit(&piece, 0, box->src, box->dst);
     }
@@ -206,8 +206,8 @@ static lmc_status gather_range(gathering *gathering, const box *whole, unsigned 
     const uint64_t first_nbytes = first * gathering->element_nbytes;
     if (first % row_count != 0 || row == end_row) {
         const uint64_t row_end = row == end_row ? end : (row + 1) * row_count;
-        ST_TRY(gather_range(gathering, whole, depth + 1, first - row * row_count, row_end - row * row_count,
-                            src + row * axis->src_step, dst));
+        LMC_TRY(gather_range(gathering, whole, depth + 1, first - row * row_count, row_end - row * row_count,
+                             src + row * axis->src_step, dst));
         if (row == end_row)
             return LMC_OK;
         row++;
@@ -222,7 +222,7 @@ static lmc_status gather_range(gathering *gathering, const box *whole, unsigned 
             part.rank--;
             memmove(part.axes, part.axes + 1, part.rank * sizeof *axis);
         }
-        ST_TRY(gather_box(gathering, &part));
+        LMC_TRY(gather_box(gathering, &part));
     }
     return gather_range(gathering, whole, depth + 1, 0, end - end_row * row_count,
                         src + end_row * axis->src_step,
@@ -250,7 +250,7 @@ static lmc_status read_elements(st_view_reader *reader, const box *whole, uint64
     const st_view *const view = reader->listed.view;
     const unsigned nbytes = lmc_dtype_nbits((lmc_dtype)view->dtype) / 8;
     gathering gathering = {.reader = reader, .element_nbytes = nbytes, .diag = diag};
-    ST_TRY(gather_range(&gathering, whole, 0, first, first + count, whole->src, dst));
+    LMC_TRY(gather_range(&gathering, whole, 0, first, first + count, whole->src, dst));
     st_view_swap(view, dst, (size_t)(count * nbytes));
     return LMC_OK;
 }
@@ -276,11 +276,11 @@ static lmc_status read_view(st_view_reader *reader, uint64_t first_byte, size_t 
         const unsigned skipped = (unsigned)(first_byte % width);
         size_t done = nbytes / width * width;
         if (skipped == 0 && done > 0) {
-            ST_TRY(read_elements(reader, &whole, first_byte / width, done / width, dst, diag));
+            LMC_TRY(read_elements(reader, &whole, first_byte / width, done / width, dst, diag));
         } else {
             unsigned char element[8];
             done = width - skipped < nbytes ? width - skipped : nbytes;
-            ST_TRY(read_elements(reader, &whole, first_byte / width, 1, element, diag));
+            LMC_TRY(read_elements(reader, &whole, first_byte / width, 1, element, diag));
             memcpy(dst, element + skipped, done);
         }
         first_byte += done;
@@ -330,7 +330,7 @@ static lmc_status gather_ahead(st_view_reader *reader, uint64_t first_byte, size
         st_buffer_grow(&reader->stored.frame.file->memory, &reader->ahead, (size_t)ahead);
     if (!bytes)
         return st_file_blame(reader->stored.frame.file, reader->listed.tensor, st_fail_nomem(diag), diag);
-    ST_TRY(read_view(reader, first_byte, (size_t)ahead, bytes, diag));
+    LMC_TRY(read_view(reader, first_byte, (size_t)ahead, bytes, diag));
     reader->ahead_nbytes = ahead;
     reader->ahead_begin = first_byte;
     reader->ahead_end = first_byte + ahead;
@@ -354,7 +354,7 @@ lmc_status st_view_reader_read(st_view_reader *reader, uint64_t first_byte, size
             return read_view(reader, first_byte, nbytes, at, diag);
         }
         if (!is_ahead)
-            ST_TRY(gather_ahead(reader, first_byte, nbytes, diag));
+            LMC_TRY(gather_ahead(reader, first_byte, nbytes, diag));
         const uint64_t there = reader->ahead_end - first_byte;
         const size_t done = there < nbytes ? (size_t)there : nbytes;
         memcpy(at, reader->ahead.bytes + (first_byte - reader->ahead_begin), done);

@@ -124,9 +124,9 @@ static lmc_status read_sorted(const lmc_st_file *file, const st_wanted_tensors *
     const lmc_st_options inner = st_parts_options(&parts);
     const st_restoration restoration = {.source = file, .options = &inner, .dsts = sorted->dsts};
     st_parts_begin(&parts, sorted->stored_nbytes);
-    ST_TRY(file->is_archive ? st_restore_tensors(&restoration, diag)
-                            : st_engine_run(&plain_ops, &plain, file->header.tensor_count,
-                                            sorted->stored_nbytes, &inner, diag));
+    LMC_TRY(file->is_archive ? st_restore_tensors(&restoration, diag)
+                             : st_engine_run(&plain_ops, &plain, file->header.tensor_count,
+                                             sorted->stored_nbytes, &inner, diag));
     st_parts_end(&parts);
     for (size_t i = 0; i < wanted->count; i++) { /* a storage that was asked for again is copied */
         const st_listed listed = st_header_listed(&file->header, (size_t)wanted->indices[i]);
@@ -137,7 +137,7 @@ static lmc_status read_sorted(const lmc_st_file *file, const st_wanted_tensors *
     if (sorted->view_count == 0)
         return LMC_OK;
     st_parts_begin(&parts, sorted->view_nbytes);
-    ST_TRY(st_engine_run(&view_ops, &views, sorted->view_count, sorted->view_nbytes, &inner, diag));
+    LMC_TRY(st_engine_run(&view_ops, &views, sorted->view_count, sorted->view_nbytes, &inner, diag));
     st_parts_end(&parts);
     return LMC_OK;
 }

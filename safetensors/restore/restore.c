@@ -51,7 +51,7 @@ static lmc_status deliver_piece(skeleton_delivery *delivery, uint64_t offset, co
     if (restoration->sha256)
         st_sha256_update(restoration->sha256, bytes, nbytes);
     if (restoration->output)
-        ST_TRY(os_output_write(restoration->output, offset, bytes, nbytes, diag));
+        LMC_TRY(os_output_write(restoration->output, offset, bytes, nbytes, diag));
     if (!restoration->original)
         return LMC_OK;
     const lmc_st_file *const source = restoration->source;
@@ -79,8 +79,8 @@ static lmc_status deliver_skeleton(skeleton_delivery *delivery, size_t index, lm
     while (delivery->at < end) {
         const unsigned char *bytes = NULL;
         size_t nbytes = end - delivery->at < PART_NBYTES ? (size_t)(end - delivery->at) : PART_NBYTES;
-        ST_TRY(st_skeleton_get(&delivery->skeleton, delivery->at, &bytes, &nbytes, diag));
-        ST_TRY(deliver_piece(delivery, delivery->at + data_nbytes, bytes, nbytes, diag));
+        LMC_TRY(st_skeleton_get(&delivery->skeleton, delivery->at, &bytes, &nbytes, diag));
+        LMC_TRY(deliver_piece(delivery, delivery->at + data_nbytes, bytes, nbytes, diag));
         delivery->at += nbytes;
     }
     return LMC_OK;
@@ -155,11 +155,11 @@ static lmc_status open_frame(restore_work *work, st_worker *worker, st_slot *slo
     const st_restoration *const restoration = work->restoration;
     restore_item *const item = slot->item;
     const lmc_st_file *const source = restoration->source;
-    ST_TRY(st_frame_open(&item->frame, source, &worker->ahead, worker->ctx, slot->index, &worker->diag));
+    LMC_TRY(st_frame_open(&item->frame, source, &worker->ahead, worker->ctx, slot->index, &worker->diag));
     const st_link *const link = st_bases_find(&source->bases, slot->index);
     if (link && link->place == LMC_ST_BASE_FILE)
-        st_store_u64(work->base_hashes + 8 * (size_t)(link - source->bases.links),
-                     lmc_frame_base_hash(item->frame.coded));
+        lmc_store64(work->base_hashes + 8 * (size_t)(link - source->bases.links),
+                    lmc_frame_base_hash(item->frame.coded));
     lmc_status status =
         st_content_open_base(&item->base, &item->frame, worker->ctx, worker->memory, &worker->diag);
     if (restoration->without_base && (status == LMC_ERR_BASE || status == LMC_ERR_LIMIT)) {
@@ -287,8 +287,8 @@ static lmc_status read_stored(const st_restoration *restoration, st_worker *work
     const lmc_st_file *const source = restoration->source;
     const restore_item *const item = slot->item;
     uint64_t offset = 0;
-    ST_TRY(st_frame_extent(&item->frame, blocks->first, blocks->count, &offset, &blocks->stored_nbytes,
-                           &worker->diag));
+    LMC_TRY(st_frame_extent(&item->frame, blocks->first, blocks->count, &offset, &blocks->stored_nbytes,
+                            &worker->diag));
     blocks->stored = os_window_find(&worker->ahead, offset, blocks->stored_nbytes);
     if (blocks->stored)
         return LMC_OK;
@@ -384,7 +384,8 @@ static lmc_status gather_content(const st_restoration *restoration, st_worker *w
         return LMC_OK;
     if (!is_ordered(restoration) && worker->gathered_nbytes > 0 &&
         offset != worker->gathered_offset + worker->gathered_nbytes) {
-        ST_TRY(deliver_content(restoration, worker, worker->gathered_offset, bytes, worker->gathered_nbytes));
+        LMC_TRY(
+            deliver_content(restoration, worker, worker->gathered_offset, bytes, worker->gathered_nbytes));
         memmove(bytes, bytes + worker->gathered_nbytes, nbytes);
         worker->gathered_nbytes = 0;
     }
@@ -514,11 +515,11 @@ static lmc_status restore_all(restore_work *work, lmc_st_diag *diag)
     for (size_t i = 0; i < count; i++)
         total_nbytes += tensor_nbytes(work, i);
     for (size_t i = 0; i <= count && !is_in_order; i++)
-        ST_TRY(deliver_skeleton(&work->skeleton, i, diag));
-    ST_TRY(st_engine_run(is_in_order && has_gaps ? &single_ops : &restore_ops, work, count, total_nbytes,
-                         restoration->options, diag));
-    ST_TRY(deliver_skeleton(&work->skeleton, count, diag));
-    ST_TRY(check_base_hash(work, diag));
+        LMC_TRY(deliver_skeleton(&work->skeleton, i, diag));
+    LMC_TRY(st_engine_run(is_in_order && has_gaps ? &single_ops : &restore_ops, work, count, total_nbytes,
+                          restoration->options, diag));
+    LMC_TRY(deliver_skeleton(&work->skeleton, count, diag));
+    LMC_TRY(check_base_hash(work, diag));
     return os_input_check_unchanged(&source->input, diag);
 }
 

@@ -113,7 +113,7 @@ static lmc_status salvage_tensors(const lmc_st_file *source, os_output *output, 
     st_parts passes = {.options = options, .total_nbytes = 2 * header->data_nbytes};
     const lmc_st_options inner = st_parts_options(&passes);
     st_damage_log log;
-    ST_TRY(st_damage_log_init(&log, options->allocator, header->tensor_count, diag));
+    LMC_TRY(st_damage_log_init(&log, options->allocator, header->tensor_count, diag));
     const st_restoration check = {.source = source, .options = &inner, .log = &log};
     const st_restoration whole = {.source = source, .options = &inner, .output = output, .with_skeleton = 1};
     /* of another file, no part can be left out: its tensors become a safetensors file */
@@ -154,15 +154,15 @@ static lmc_status restore_open_file(const lmc_st_file *source, const os_place *o
     found.tensor_count = source->header.tensor_count;
     found.is_archive = 1;
     found.container = source->container;
-    ST_TRY(options->salvage ? LMC_OK : st_content_open_files(source, diag));
-    ST_TRY(st_file_check_output(source, out->path, options->out_fd, diag));
-    ST_TRY(os_output_open(&output, options, out, &source->input, 1, diag));
+    LMC_TRY(options->salvage ? LMC_OK : st_content_open_files(source, diag));
+    LMC_TRY(st_file_check_output(source, out->path, options->out_fd, diag));
+    LMC_TRY(os_output_open(&output, options, out, &source->input, 1, diag));
     const st_restoration whole = {
         .source = source, .options = options, .output = &output, .with_skeleton = 1};
     const lmc_status written = options->salvage
                                    ? salvage_tensors(source, &output, options, &found, &damage, diag)
                                    : st_restore_tensors(&whole, diag);
-    ST_TRY(os_output_close(&output, options, written, diag));
+    LMC_TRY(os_output_close(&output, options, written, diag));
     *result = found;
     if (found.damaged_count > 0)
         *diag = damage;

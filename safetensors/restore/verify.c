@@ -71,7 +71,7 @@ static lmc_status verify_archive(const lmc_st_file *source, st_sha256 *sha256, c
             return statuses[i];
         }
     }
-    ST_TRY(st_damage_log_init(&log, options->allocator, source->header.tensor_count, diag));
+    LMC_TRY(st_damage_log_init(&log, options->allocator, source->header.tensor_count, diag));
     const int is_hashed = options->sha256 && faults.skeleton.status == LMC_OK;
     const st_restoration restoration = {.source = source,
                                         .options = options,
@@ -160,8 +160,8 @@ static lmc_status compare_open_files(const lmc_st_file *archive, const os_input 
                                         .original = plain,
                                         .original_path = plain_path,
                                         .with_skeleton = 1};
-    ST_TRY(st_content_open_files(archive, diag));
-    ST_TRY(st_restore_tensors(&restoration, diag));
+    LMC_TRY(st_content_open_files(archive, diag));
+    LMC_TRY(st_restore_tensors(&restoration, diag));
     st_diag_set_file(diag, plain_path);
     return os_input_check_unchanged(plain, diag);
 }

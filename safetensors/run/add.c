@@ -54,7 +54,7 @@ static lmc_status stage_key_frame(addition *addition)
     quiet.progress = NULL;
     quiet.file_done = NULL;
     quiet.warning = NULL;
-    ST_TRY(st_run_clear(addition->run, ST_RUN_STAGED));
+    LMC_TRY(st_run_clear(addition->run, ST_RUN_STAGED));
     return st_run_stage(addition->run, addition->snapshot, NULL, &quiet, &addition->step, NULL);
 }
 
@@ -129,7 +129,7 @@ static lmc_status add_snapshot(addition *addition)
         run->list.key_every = run_options->key_every; /* saved with the step */
     const lmc_run_step *const present = st_run_list_find(&run->list, addition->step.step);
     if (present)
-        ST_TRY(compare_present(addition, present, &is_equal));
+        LMC_TRY(compare_present(addition, present, &is_equal));
     if (is_equal) { /* nothing changes but what the caller says of key frames */
         addition->step = *present;
         addition->event = LMC_RUN_PRESENT;
@@ -147,7 +147,7 @@ static lmc_status add_snapshot(addition *addition)
         if (status == LMC_OK)
             status = st_rebase_do(&plan, run, run_options, &quiet);
         st_rebase_plan_free(&plan);
-        ST_TRY(status);
+        LMC_TRY(status);
     }
     if (run_options->dry_run) {
         const lmc_run_step *const base = choose_base(addition);
@@ -156,8 +156,8 @@ static lmc_status add_snapshot(addition *addition)
         addition->step.chain = base ? base->chain + 1 : 0;
         return LMC_OK;
     }
-    ST_TRY(stage(addition));
-    ST_TRY(st_run_put(run, &addition->step));
+    LMC_TRY(stage(addition));
+    LMC_TRY(st_run_put(run, &addition->step));
     addition->step = *st_run_list_find(&run->list, addition->step.step);
     return LMC_OK;
 }
@@ -177,10 +177,10 @@ lmc_status st_run_add(const char *path, const char *snapshot, const lmc_run_opti
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "key_every is not 1 to %d",
                        LMC_RUN_KEY_EVERY_MAX);
     st_diag_set_file(diag, snapshot);
-    step->is_directory = os_is_directory(snapshot);
+    step->is_directory = lmc_is_directory(snapshot);
     if (!step->is_directory) { /* nothing is made for a snapshot that is not there, or is none */
         os_input input;
-        ST_TRY(os_input_open(&input, snapshot, diag));
+        LMC_TRY(os_input_open(&input, snapshot, diag));
         os_input_close(&input);
     }
     step->step = run_options->step;
@@ -190,7 +190,7 @@ lmc_status st_run_add(const char *path, const char *snapshot, const lmc_run_opti
         return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                        "its name tells no step, or one above 2^63: the step must be given");
     if (!run_options->dry_run ||
-        os_is_directory(path)) { /* without a run, a dry run has nothing to look at */
+        lmc_is_directory(path)) { /* without a run, a dry run has nothing to look at */
         lmc_status status = st_run_begin(&run, path, run_options->dry_run ? ST_RUN_PLAN : ST_RUN_CREATE,
                                          &addition.options, diag);
         if (status == LMC_OK)
@@ -201,7 +201,7 @@ lmc_status st_run_add(const char *path, const char *snapshot, const lmc_run_opti
             *diag = first;
         }
         st_run_end(&run, status);
-        ST_TRY(status);
+        LMC_TRY(status);
     }
     *added = *step;
     if (run_options->step_done)

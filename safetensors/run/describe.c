@@ -26,7 +26,7 @@ typedef struct description {
 static void add_number(st_hasher *hasher, uint64_t number)
 {
     unsigned char bytes[8];
-    st_store_u64(bytes, number);
+    lmc_store64(bytes, number);
     st_hasher_add(hasher, bytes, sizeof bytes);
 }
 
@@ -153,7 +153,7 @@ static lmc_status look_at_entry(description *description, const os_entry *entry,
     }
     st_tree_base base = {0};
     lmc_st_options own = *description->options;
-    char *const path = os_path_join(memory, description->folder->path, entry->path, "");
+    char *const path = lmc_path_join(memory, description->folder->path, entry->path, "");
     lmc_status status = path ? LMC_OK : st_fail_nomem(description->diag);
     own.base = NULL;
     own.base_dirs = &description->folder->base_dir;
@@ -206,7 +206,7 @@ lmc_status st_run_find_archive(const lmc_allocator *memory, const char *folder, 
         status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET,
                          "holds something else than the one archive of a file");
     if (status == LMC_OK) {
-        *path = os_path_join(memory, folder, tree.entries[0].path, "");
+        *path = lmc_path_join(memory, folder, tree.entries[0].path, "");
         status = *path ? LMC_OK : st_fail_nomem(diag);
     }
     os_tree_free(&tree);

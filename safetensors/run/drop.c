@@ -128,10 +128,10 @@ static lmc_status store_again(st_run_session *run, const lmc_run_step *old, cons
     lmc_st_result result = {0};
     lmc_run_step step = *old;
     st_parts_begin(parts, old->file_nbytes);
-    ST_TRY(st_run_restore_step(run, old, plain, options, &result));
+    LMC_TRY(st_run_restore_step(run, old, plain, options, &result));
     st_parts_end(parts);
     st_parts_begin(parts, old->file_nbytes);
-    ST_TRY(st_run_stage(run, plain, base, options, &step, NULL));
+    LMC_TRY(st_run_stage(run, plain, base, options, &step, NULL));
     st_parts_end(parts);
     st_parts_begin(parts, old->file_nbytes);
     char *const staged = st_run_path(run, ST_RUN_STAGED);
@@ -166,12 +166,12 @@ static lmc_status rebase_step(st_run_session *run, uint64_t number, const lmc_ru
         status = st_run_find_archive(memory, folder, &archive, run->diag);
     if (status == LMC_OK) {
         plain =
-            archive ? os_path_join(memory, room, strrchr(archive, '/') + 1, "") : st_duplicate(memory, room);
+            archive ? lmc_path_join(memory, room, strrchr(archive, '/') + 1, "") : st_duplicate(memory, room);
         status = plain ? LMC_OK : st_fail_nomem(run->diag);
     }
     if (status == LMC_OK &&
         archive) { /* a file keeps its name, for which the plain one has a folder of its own */
-        plain[strlen(plain) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
+        plain[strlen(plain) - strlen(LMC_ARCHIVE_SUFFIX)] = '\0';
         if (os_folder_create_in(run->fd, ST_RUN_PLAIN) != 0)
             status = st_fail(run->diag, LMC_ERR_IO, LMC_ST_NO_OFFSET, "cannot create a folder in the run");
     }

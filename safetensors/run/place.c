@@ -41,7 +41,7 @@ static lmc_status stage_directory(const st_run_session *run, const char *snapsho
     os_tree tree;
     int os_errno = 0;
     lmc_st_result result = {0};
-    ST_TRY(st_tree_convert(snapshot, staged, 0, options, &result, run->diag));
+    LMC_TRY(st_tree_convert(snapshot, staged, 0, options, &result, run->diag));
     lmc_status status = os_tree_read(&tree, run->options->allocator, staged, run->diag);
     if (status == LMC_OK && !os_tree_find(&tree, ST_COPIED_NAME)) {
         const int fd = os_open_writable_folder(run->fd, ST_RUN_STAGED);
@@ -66,7 +66,7 @@ static lmc_status stage_file(const st_run_session *run, const char *snapshot, co
     const int os_errno = os_folder_create_in(run->fd, ST_RUN_STAGED);
     if (os_errno != 0)
         return fail_os(run, ST_RUN_STAGED, os_errno, "cannot create the folder");
-    char *const out_path = os_path_join(memory, staged, !slash ? snapshot : slash + 1, ST_ARCHIVE_SUFFIX);
+    char *const out_path = lmc_path_join(memory, staged, !slash ? snapshot : slash + 1, LMC_ARCHIVE_SUFFIX);
     if (!out_path)
         return st_fail_nomem(run->diag);
     const os_place out = os_place_of(out_path);
@@ -82,7 +82,7 @@ lmc_status st_run_stage(const st_run_session *run, const char *snapshot, const l
     const lmc_allocator *const memory = run->options->allocator;
     char *base_path = NULL;
     lmc_st_options own = *options;
-    const int is_directory = os_is_directory(snapshot);
+    const int is_directory = lmc_is_directory(snapshot);
     char *const staged = st_run_path(run, ST_RUN_STAGED);
     char *const base_dir = base ? st_run_step_path(run, base->step) : NULL;
     lmc_status status = staged && (base_dir || !base) ? LMC_OK : st_fail_nomem(run->diag);
@@ -132,7 +132,7 @@ lmc_status st_run_compare_step(const st_run_session *run, const lmc_run_step *st
 {
     char *archive = NULL;
     st_diag_set_file(run->diag, snapshot);
-    if (step->is_directory != os_is_directory(snapshot))
+    if (step->is_directory != lmc_is_directory(snapshot))
         return st_fail(run->diag, LMC_ERR_CHECKSUM, LMC_ST_NO_OFFSET,
                        "one of step and snapshot is a file, the other a directory");
     if (step->is_directory)
@@ -185,7 +185,7 @@ lmc_status st_run_put(st_run_session *run, const lmc_run_step *step)
     st_step_name(name, step->step);
     lmc_status status = LMC_OK;
     if (!run->options->no_fsync) {
-        const int fd = os_open_own_folder(run->fd, ST_RUN_STAGED);
+        const int fd = lmc_open_own_folder(run->fd, ST_RUN_STAGED);
         if (fd >= 0) {
             os_folder_sync(fd);
             os_close(fd);

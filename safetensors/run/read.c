@@ -166,7 +166,7 @@ typedef struct tensor_search {
 static int find_in_file(const tensor_search *search, const lmc_st_file *file, uint64_t *index)
 {
     const char *const path = file->path + strlen(search->folder) + 1;
-    const size_t nbytes = strlen(path) - strlen(ST_ARCHIVE_SUFFIX);
+    const size_t nbytes = strlen(path) - strlen(LMC_ARCHIVE_SUFFIX);
     const char *name = search->name;
     if (lmc_st_find_tensor_sized(file, name, strlen(name), index))
         return 1;
@@ -195,7 +195,7 @@ static lmc_status fail_search(const tensor_search *search, lmc_st_diag *diag)
     st_diag_set_file(diag, search->folder);
     if (!search->has_memory)
         return st_fail_nomem(diag);
-    st_text_escape(shown, sizeof shown, search->name, strlen(search->name));
+    lmc_text_escape(shown, sizeof shown, search->name, strlen(search->name));
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET,
                    search->found_count == 0 ? "there is no tensor \"%s\""
                                             : "several files have a tensor \"%s\": FILE:NAME names one",
@@ -210,12 +210,12 @@ static int find_named_file(tensor_search *search)
     search->found_count = 0;
     for (const char *at = strchr(search->name, ':'); at && search->found_count == 0;
          at = strchr(at + 1, ':')) {
-        char *const path = os_path_join(search->memory, search->folder, search->name, ST_ARCHIVE_SUFFIX);
+        char *const path = lmc_path_join(search->memory, search->folder, search->name, LMC_ARCHIVE_SUFFIX);
         if (!path)
             return 0;
-        memcpy(path + strlen(search->folder) + 1 + (at - search->name), ST_ARCHIVE_SUFFIX,
-               sizeof ST_ARCHIVE_SUFFIX);
-        search->found_count = (size_t)os_is_file(path);
+        memcpy(path + strlen(search->folder) + 1 + (at - search->name), LMC_ARCHIVE_SUFFIX,
+               sizeof LMC_ARCHIVE_SUFFIX);
+        search->found_count = (size_t)lmc_is_file(path);
         if (search->found_count == 1)
             search->path = path;
         else

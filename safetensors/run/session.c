@@ -20,7 +20,7 @@
 
 char *st_run_path(const st_run_session *run, const char *name)
 {
-    return os_path_join(run->options->allocator, run->path, name, "");
+    return lmc_path_join(run->options->allocator, run->path, name, "");
 }
 
 char *st_run_step_path(const st_run_session *run, uint64_t step)
@@ -143,7 +143,7 @@ static int compare_rising(const void *left, const void *right)
 static lmc_status read_contents(const st_run_session *run, contents *contents)
 {
     *contents = (struct contents){.run = run};
-    const int os_errno = os_folder_visit(run->fd, take_name, contents);
+    const int os_errno = lmc_visit_folder(run->fd, take_name, contents);
     if (os_errno != 0)
         return fail_os(run, os_errno, "cannot list the run");
     if (contents->count > 1)
@@ -159,7 +159,7 @@ lmc_status st_run_describe_step(const st_run_session *run, uint64_t step, uint64
     const lmc_allocator *const memory = run->options->allocator;
     const int has_expected = expected != LMC_RUN_UNKNOWN;
     char *const path = st_run_step_path(run, step);
-    char *const base_dir = has_expected ? os_path_join(memory, run->true_path, name, "") : NULL;
+    char *const base_dir = has_expected ? lmc_path_join(memory, run->true_path, name, "") : NULL;
     const st_run_folder folder = {.run = run->true_path, .path = path, .base_dir = base_dir, .step = step};
     const lmc_status status = path && (base_dir || !has_expected)
                                   ? st_run_describe(&folder, run->options, found, NULL, run->diag)
@@ -190,7 +190,7 @@ static lmc_status match_folders(st_run_session *run, const contents *contents, i
         if (st_run_list_find(list, steps[i]) || !os_folder_is_folder(run->fd, name))
             continue;
         lmc_run_step found; /* its base is expected in the step before it */
-        ST_TRY(st_run_describe_step(run, steps[i], i == 0 ? LMC_RUN_UNKNOWN : steps[i - 1], &found));
+        LMC_TRY(st_run_describe_step(run, steps[i], i == 0 ? LMC_RUN_UNKNOWN : steps[i - 1], &found));
         if (!st_run_list_put(list, &found))
             return st_fail_nomem(run->diag);
         *has_changed = 1;
@@ -263,10 +263,10 @@ static lmc_status open_locked(st_run_session *run, st_run_access access)
     for (int i = 0; i < OPEN_TRIES; i++) {
         if (access == ST_RUN_CREATE && os_folder_create(run->path) == 0)
             run->is_own_folder = 1;
-        run->fd = os_open_folder(run->path);
+        run->fd = lmc_open_folder(run->path);
         if (run->fd < 0)
             return fail_os(run, errno, "cannot open the run");
-        ST_TRY(check_directory(run, access));
+        LMC_TRY(check_directory(run, access));
         os_errno = !is_writing(access)
                        ? os_lock_folder(run->fd, 1, run->options->cancel)
                        : os_lock_file(run->fd, ST_RUN_LOCK, run->options->cancel, &run->lock_fd);
@@ -305,12 +305,12 @@ lmc_status st_run_begin(st_run_session *run, const char *path, st_run_access acc
     contents contents = {.run = run};
     int has_changed = 0;
     *run = (st_run_session){.path = path, .options = options, .diag = diag, .fd = -1, .lock_fd = -1};
-    ST_TRY(open_locked(run, access));
+    LMC_TRY(open_locked(run, access));
     run->true_path = os_true_path(options->allocator, path);
     if (!run->true_path)
         return fail_os(run, errno, "cannot find the run");
     if (is_writing(access)) {
-        const int os_errno = os_folder_visit(run->fd, tidy_name, &contents);
+        const int os_errno = lmc_visit_folder(run->fd, tidy_name, &contents);
         if (os_errno != 0 || contents.os_errno != 0)
             return fail_os(run, os_errno != 0 ? os_errno : contents.os_errno,
                            "cannot remove what an earlier run left half done");

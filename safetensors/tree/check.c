@@ -20,7 +20,7 @@
 static int is_verified(const os_entry *entry, int is_archive)
 {
     return !entry->is_directory &&
-           (is_archive || st_is_plain_name(entry->path) || st_index_is_name(entry->path));
+           (is_archive || lmc_is_plain_name(entry->path) || st_index_is_name(entry->path));
 }
 
 static int goes_on_after(lmc_status status)
@@ -32,7 +32,7 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, int is_a
                                const lmc_st_options *options, lmc_st_result *result, lmc_st_diag *diag)
 {
     lmc_st_result one = {0};
-    char *const path = os_path_join(options->allocator, root, entry->path, "");
+    char *const path = lmc_path_join(options->allocator, root, entry->path, "");
     if (!path)
         return st_fail_nomem(diag);
     st_tree_base base;
@@ -40,7 +40,7 @@ static lmc_status verify_entry(const char *root, const os_entry *entry, int is_a
     const int is_index = !is_archive && st_index_is_name(entry->path);
     lmc_status status = st_tree_base_find(&base, options, entry->path, is_archive, &own, diag);
     if (status == LMC_OK)
-        status = is_index ? st_index_check(options->allocator, path, ST_ARCHIVE_SUFFIX, diag)
+        status = is_index ? st_index_check(options->allocator, path, LMC_ARCHIVE_SUFFIX, diag)
                           : st_verify_file(path, &own, &one, diag);
     if (status == LMC_OK && is_archive && !one.is_archive)
         status = st_fail(diag, LMC_ERR_CORRUPT, LMC_ST_NO_OFFSET, "is a plain file, not an LMC archive");
@@ -116,7 +116,7 @@ typedef struct comparison {
 static lmc_status fail_at_entry(const comparison *both, const char *root, const os_entry *entry,
                                 const char *text, lmc_st_diag *diag)
 {
-    char *const path = os_path_join(both->options->allocator, root, entry->path, "");
+    char *const path = lmc_path_join(both->options->allocator, root, entry->path, "");
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);
@@ -128,13 +128,13 @@ static lmc_status compare_entry(const comparison *both, const os_entry *entry, c
                                 lmc_st_diag *diag)
 {
     const lmc_allocator *const memory = options->allocator;
-    char *const archive = os_path_join(memory, "", entry->path, ST_ARCHIVE_SUFFIX);
+    char *const archive = lmc_path_join(memory, "", entry->path, LMC_ARCHIVE_SUFFIX);
     const os_entry *const found =
         archive && !entry->is_directory ? os_tree_find(&both->stored, archive) : NULL;
     const int has_archive = found && both->is_archive[found - both->stored.entries];
-    char *const plain = os_path_join(memory, both->plain_root, entry->path, "");
+    char *const plain = lmc_path_join(memory, both->plain_root, entry->path, "");
     char *const stored =
-        os_path_join(memory, both->stored_root, entry->path, has_archive ? ST_ARCHIVE_SUFFIX : "");
+        lmc_path_join(memory, both->stored_root, entry->path, has_archive ? LMC_ARCHIVE_SUFFIX : "");
     const os_entry *const copy = os_tree_find(&both->stored, entry->path);
     st_tree_base base = {0};
     lmc_st_options own = *options;
@@ -197,7 +197,7 @@ lmc_status st_tree_compare(const char *archive_path, const char *plain_path, con
     /* something that has come since to the archives' directory has no match, and would be lost with it */
     for (size_t i = 0; i < both.stored.count && status == LMC_OK; i++) {
         const os_entry *const entry = &both.stored.entries[i];
-        const size_t suffix_nbytes = both.is_archive[i] ? strlen(ST_ARCHIVE_SUFFIX) : 0;
+        const size_t suffix_nbytes = both.is_archive[i] ? strlen(LMC_ARCHIVE_SUFFIX) : 0;
         if (!st_copied_is_list(entry) && !os_tree_find_original(&both.plain, entry->path, suffix_nbytes))
             status = fail_at_entry(&both, archive_path, entry, "is not in the directory it is compared with",
                                    diag);
@@ -235,7 +235,7 @@ lmc_status st_tree_visit(const char *in_path, const lmc_st_options *options,
         st_tree_base base;
         lmc_st_file *file = NULL;
         lmc_st_options own = *options;
-        char *const path = os_path_join(memory, in_path, tree.entries[i].path, "");
+        char *const path = lmc_path_join(memory, in_path, tree.entries[i].path, "");
         status = st_tree_base_find(&base, options, tree.entries[i].path, 1, &own, diag);
         if (status == LMC_OK)
             status = path ? st_file_open_input(path, &own, &file, diag) : st_fail_nomem(diag);

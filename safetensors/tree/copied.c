@@ -14,7 +14,7 @@ int st_copied_is_list(const os_entry *entry)
 
 int st_copied_is_to_be_listed(const os_entry *entry)
 {
-    return !entry->is_directory && st_is_archive_name(entry->path);
+    return !entry->is_directory && lmc_is_archive_name(entry->path);
 }
 
 /* ---- making it ---- */
@@ -30,7 +30,7 @@ lmc_status st_copied_list(const os_tree *tree, const unsigned char *is_converted
         if (is_converted[i] || !st_copied_is_to_be_listed(&tree->entries[i]))
             continue;
         if (strchr(path, '\n')) {
-            char *const full_path = os_path_join(tree->memory, root, path, "");
+            char *const full_path = lmc_path_join(tree->memory, root, path, "");
             if (!full_path)
                 return st_fail_nomem(diag);
             st_diag_set_file(diag, full_path);
@@ -100,7 +100,7 @@ lmc_status st_copied_find_archives(const os_tree *tree, const char *root, unsign
         found[i] = (unsigned char)st_copied_is_to_be_listed(&tree->entries[i]);
     if (!list || list->is_directory)
         return LMC_OK;
-    char *const path = os_path_join(tree->memory, root, ST_COPIED_NAME, "");
+    char *const path = lmc_path_join(tree->memory, root, ST_COPIED_NAME, "");
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);

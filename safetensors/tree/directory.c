@@ -16,7 +16,7 @@
 
 int st_is_directory(const char *path, const lmc_st_options *options)
 {
-    return options->in_fd < 0 && os_is_directory(path);
+    return options->in_fd < 0 && lmc_is_directory(path);
 }
 
 /* ---- one file ---- */
@@ -71,8 +71,8 @@ static lmc_status work_on_file(st_tree_work *work, const os_entry *entry, const 
         st_release(work->options->allocator, old);
     }
     if (fd < 0) {
-        ST_TRY(is_forward ? st_convert_file(in_path, out, &work->inner, &one, work->diag)
-                          : st_restore_file(in_path, out, &work->inner, &one, work->diag));
+        LMC_TRY(is_forward ? st_convert_file(in_path, out, &work->inner, &one, work->diag)
+                           : st_restore_file(in_path, out, &work->inner, &one, work->diag));
         work->finished_count++;
         count_file(work, entry, is_forward ? LMC_ST_EVENT_CONVERTED : LMC_ST_EVENT_RESTORED, &one);
         return LMC_OK;
@@ -99,7 +99,7 @@ static lmc_status copy_file(st_tree_work *work, const os_entry *entry, const cha
     os_input input;
     os_output output;
     st_diag_init(work->diag, in_path);
-    ST_TRY(os_input_open(&input, in_path, work->diag));
+    LMC_TRY(os_input_open(&input, in_path, work->diag));
     lmc_status status = os_output_open(&output, &work->inner, out, &input, 0, work->diag);
     if (status == LMC_OK) {
         status = os_output_copy(&output, &input, work->options, work->diag);
@@ -117,7 +117,7 @@ static lmc_status copy_file(st_tree_work *work, const os_entry *entry, const cha
 static lmc_status write_entry(st_tree_work *work, const os_entry *entry)
 {
     const lmc_allocator *const memory = work->options->allocator;
-    char *const in_path = os_path_join(memory, work->in_path, entry->path, "");
+    char *const in_path = lmc_path_join(memory, work->in_path, entry->path, "");
     char *const out_path = st_tree_output_path(work, entry, "");
     lmc_status status = LMC_OK;
     st_parts_begin(&work->parts, entry->is_directory ? 0 : entry->nbytes);
@@ -161,8 +161,8 @@ static lmc_status clean_staging(st_tree_work *work)
         const os_entry *source = NULL;
         if (entry->is_directory)
             source = os_tree_find(&work->tree, entry->path);
-        else if (work->direction == ST_TO_ARCHIVES && st_is_archive_name(entry->path))
-            source = os_tree_find_original(&work->tree, entry->path, strlen(ST_ARCHIVE_SUFFIX));
+        else if (work->direction == ST_TO_ARCHIVES && lmc_is_archive_name(entry->path))
+            source = os_tree_find_original(&work->tree, entry->path, strlen(LMC_ARCHIVE_SUFFIX));
         if (source && !entry->is_directory && !st_tree_is_worked_on(work, source))
             source = NULL; /* it would be the archive of a file that is copied now */
         if (!source || source->is_directory != entry->is_directory)
@@ -180,7 +180,7 @@ static lmc_status check_base_is_elsewhere(const st_tree_work *work, const char *
 {
     const lmc_allocator *const memory = work->options->allocator;
     const int is_held = os_is_within(memory, base, work->out_path);
-    const int is_safe = is_held != 0 || (may_add && !os_is_directory(work->out_path));
+    const int is_safe = is_held != 0 || (may_add && !lmc_is_directory(work->out_path));
     const int is_part = is_safe ? 0 : os_is_within(memory, work->out_path, base);
     if (is_held < 0 || is_part < 0)
         return st_fail_nomem(work->diag);
@@ -239,15 +239,15 @@ static lmc_status write_directory(st_tree_work *work)
     const os_staging *const staging = &work->staging;
     base_check check = {.work = work};
     if (options->base)
-        ST_TRY(check_base_is_elsewhere(work, options->base, 0));
+        LMC_TRY(check_base_is_elsewhere(work, options->base, 0));
     for (size_t i = 0; i < options->base_dir_count; i++)
-        ST_TRY(check_base_is_elsewhere(work, options->base_dirs[i], 1));
+        LMC_TRY(check_base_is_elsewhere(work, options->base_dirs[i], 1));
     /* nothing that the archives are based on may be in the directory that is replaced */
-    if (work->direction == ST_FROM_ARCHIVES && options->force && os_is_directory(work->out_path))
-        ST_TRY(st_tree_visit(work->in_path, options, look_at_bases, &check, work->diag));
-    ST_TRY(check.status);
-    ST_TRY(os_staging_open(&work->staging, options->allocator, work->out_path, work->in_path, options->force,
-                           work->diag));
+    if (work->direction == ST_FROM_ARCHIVES && options->force && lmc_is_directory(work->out_path))
+        LMC_TRY(st_tree_visit(work->in_path, options, look_at_bases, &check, work->diag));
+    LMC_TRY(check.status);
+    LMC_TRY(os_staging_open(&work->staging, options->allocator, work->out_path, work->in_path, options->force,
+                            work->diag));
     lmc_status status = clean_staging(work);
     for (size_t i = 0; i < work->tree.count && status == LMC_OK; i++)
         if (!st_copied_is_list(&work->tree.entries[i]))

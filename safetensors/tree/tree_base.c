@@ -33,13 +33,13 @@ static int add_dir(st_tree_base *base, const lmc_st_options *options, const char
 lmc_status st_tree_base_find(st_tree_base *base, const lmc_st_options *options, const char *path,
                              int is_archive, lmc_st_options *inner, lmc_st_diag *diag)
 {
-    static const char *const suffixes[] = {"", ST_ARCHIVE_SUFFIX};
+    static const char *const suffixes[] = {"", LMC_ARCHIVE_SUFFIX};
     const lmc_allocator *const memory = options->allocator;
     char *const copy = st_duplicate(memory, path);
     *base = (st_tree_base){
         .dirs = st_allocate_array(memory, 2 * options->base_dir_count + 1, sizeof *base->dirs)};
     if (copy && is_archive)
-        copy[strlen(copy) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
+        copy[strlen(copy) - strlen(LMC_ARCHIVE_SUFFIX)] = '\0';
     char *const slash = copy ? strrchr(copy, '/') : NULL;
     char *const folder = !slash ? NULL : copy;
     const char *const name = !slash ? copy : slash + 1;
@@ -54,9 +54,9 @@ lmc_status st_tree_base_find(st_tree_base *base, const lmc_st_options *options, 
     /* a file whose name could not be recorded is no base */
     const int is_tried = is_done && base->folder && st_base_name_is_valid(name, strlen(name));
     for (size_t i = 0; i < 2 && is_tried && is_done && !base->path; i++) {
-        char *const candidate = os_path_join(memory, base->folder, name, suffixes[i]);
+        char *const candidate = lmc_path_join(memory, base->folder, name, suffixes[i]);
         is_done = candidate != NULL;
-        if (candidate && os_is_file(candidate))
+        if (candidate && lmc_is_file(candidate))
             base->path = candidate;
         else
             st_release(memory, candidate);
@@ -79,7 +79,7 @@ void st_tree_base_free(st_tree_base *base, const lmc_allocator *memory)
 
 lmc_status st_tree_base_check(const lmc_st_options *options, lmc_st_diag *diag)
 {
-    if (!options->base || os_is_directory(options->base))
+    if (!options->base || lmc_is_directory(options->base))
         return LMC_OK;
     st_diag_set_file(diag, options->base);
     return st_fail(diag, LMC_ERR_ARG, LMC_ST_NO_OFFSET, "the base of a directory must be a directory");
@@ -117,18 +117,18 @@ static int add_path(void *user, const char *name)
 {
     listing *const listing = user;
     st_folder_names *const names = listing->names;
-    const size_t nbytes = strlen(name) - (st_is_archive_name(name) ? strlen(ST_ARCHIVE_SUFFIX) : 0);
+    const size_t nbytes = strlen(name) - (lmc_is_archive_name(name) ? strlen(LMC_ARCHIVE_SUFFIX) : 0);
     if (!st_base_name_is_valid(name, nbytes))
         return 0;
     char **const room = (char **)(void *)st_buffer_extend(
         listing->memory, &listing->room, names->path_count * sizeof *names->paths, sizeof *names->paths);
-    char *const path = os_path_join(listing->memory, names->folder, name, "");
+    char *const path = lmc_path_join(listing->memory, names->folder, name, "");
     names->paths = (char **)(void *)listing->room.bytes;
     if (!room || !path) {
         st_release(listing->memory, path);
         return -1;
     }
-    if (!os_is_file(path)) {
+    if (!lmc_is_file(path)) {
         st_release(listing->memory, path);
         return 0;
     }
@@ -150,8 +150,8 @@ static lmc_status read_folder(st_folder_names *names, const lmc_st_options *opti
     listing listing = {.names = names, .memory = memory};
     st_folder_names_free(names, memory);
     names->folder = st_duplicate(memory, folder);
-    const int fd = names->folder ? os_open_folder(folder) : -1;
-    const int result = fd < 0 ? 0 : os_folder_visit(fd, add_path, &listing);
+    const int fd = names->folder ? lmc_open_folder(folder) : -1;
+    const int result = fd < 0 ? 0 : lmc_visit_folder(fd, add_path, &listing);
     if (fd >= 0)
         os_close(fd);
     names->votes = st_allocate_array(memory, names->path_count, sizeof *names->votes);
@@ -208,7 +208,7 @@ lmc_status st_renamed_find(st_folder_names *names, const lmc_st_options *options
     size_t best = 0;
     *found = NULL;
     if (!names->folder || strcmp(names->folder, folder) != 0)
-        ST_TRY(read_folder(names, options, folder, diag));
+        LMC_TRY(read_folder(names, options, folder, diag));
     const lmc_status status = st_file_open_input(path, options, &file, &cause);
     if (status != LMC_OK && !is_passed_over(status))
         *diag = cause;

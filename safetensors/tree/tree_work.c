@@ -25,10 +25,10 @@ char *st_tree_output_path(const st_tree_work *work, const os_entry *entry, const
 {
     const lmc_allocator *const memory = work->options->allocator;
     const int is_worked = st_tree_is_worked_on(work, entry);
-    char *const path = os_path_join(memory, root, entry->path,
-                                    is_worked && work->direction == ST_TO_ARCHIVES ? ST_ARCHIVE_SUFFIX : "");
+    char *const path = lmc_path_join(
+        memory, root, entry->path, is_worked && work->direction == ST_TO_ARCHIVES ? LMC_ARCHIVE_SUFFIX : "");
     if (path && is_worked && work->direction == ST_FROM_ARCHIVES)
-        path[strlen(path) - strlen(ST_ARCHIVE_SUFFIX)] = '\0';
+        path[strlen(path) - strlen(LMC_ARCHIVE_SUFFIX)] = '\0';
     return path;
 }
 
@@ -43,11 +43,11 @@ lmc_status st_tree_choose_base(st_tree_work *work, const os_entry *entry)
     const lmc_allocator *const memory = work->options->allocator;
     st_tree_base *const base = &work->base;
     st_tree_base_free(base, memory);
-    ST_TRY(st_tree_base_find(base, work->options, entry->path, work->direction == ST_FROM_ARCHIVES,
-                             &work->inner, work->diag));
+    LMC_TRY(st_tree_base_find(base, work->options, entry->path, work->direction == ST_FROM_ARCHIVES,
+                              &work->inner, work->diag));
     if (work->direction == ST_FROM_ARCHIVES || base->path || !base->folder)
         return LMC_OK;
-    char *const path = os_path_join(memory, work->in_path, entry->path, "");
+    char *const path = lmc_path_join(memory, work->in_path, entry->path, "");
     const lmc_status status = !path ? st_fail_nomem(work->diag)
                                     : st_renamed_find(&work->base_names, work->options, base->folder, path,
                                                       &base->path, work->diag);
@@ -82,7 +82,7 @@ static lmc_status decide_by_content(st_tree_work *work, const os_entry *entry)
     unsigned char *const is_worked = &work->is_worked[entry - work->tree.entries];
     const int is_named = *is_worked;
     int is_known = is_named;
-    char *const path = os_path_join(options->allocator, work->in_path, entry->path, "");
+    char *const path = lmc_path_join(options->allocator, work->in_path, entry->path, "");
     lmc_status status = path ? LMC_OK : st_fail_nomem(diag);
     if (status == LMC_OK && !is_named && is_forward && !is_excluded(options, entry->path)) {
         os_input input;
@@ -134,7 +134,7 @@ static lmc_status decide_by_content(st_tree_work *work, const os_entry *entry)
 static lmc_status check_name(const st_tree_work *work, const os_entry *entry)
 {
     const lmc_allocator *const memory = work->options->allocator;
-    char *const path = os_path_join(memory, work->in_path, entry->path, "");
+    char *const path = lmc_path_join(memory, work->in_path, entry->path, "");
     char *const out_path = st_tree_output_path(work, entry, work->out_path);
     lmc_status status = LMC_OK;
     if (!path || !out_path) {
@@ -166,13 +166,13 @@ static lmc_status decide(st_tree_work *work)
 {
     const os_tree *const tree = &work->tree;
     if (work->direction == ST_FROM_ARCHIVES) {
-        ST_TRY(st_copied_find_archives(tree, work->in_path, &work->is_worked, work->diag));
+        LMC_TRY(st_copied_find_archives(tree, work->in_path, &work->is_worked, work->diag));
     } else {
         work->is_worked = st_allocate_zeroed(work->options->allocator, tree->count, 1);
         if (!work->is_worked)
             return st_fail_nomem(work->diag);
         for (size_t i = 0; i < tree->count; i++)
-            work->is_worked[i] = !tree->entries[i].is_directory && st_is_plain_name(tree->entries[i].path) &&
+            work->is_worked[i] = !tree->entries[i].is_directory && lmc_is_plain_name(tree->entries[i].path) &&
                                  !is_excluded(work->options, tree->entries[i].path);
         if (os_tree_find(tree, ST_COPIED_NAME))
             return st_tree_refuse(work, work->in_path, LMC_ERR_ARG,
@@ -184,11 +184,11 @@ static lmc_status decide(st_tree_work *work)
         const int is_worked = work->is_worked[i];
         if (st_is_cancelled(work->options->cancel))
             return st_fail_cancelled(work->diag);
-        ST_TRY(check_name(work, entry));
+        LMC_TRY(check_name(work, entry));
         if (!entry->is_directory)
-            ST_TRY(decide_by_content(work, entry));
+            LMC_TRY(decide_by_content(work, entry));
         if (work->is_worked[i] != is_worked)
-            ST_TRY(check_name(work, entry));
+            LMC_TRY(check_name(work, entry));
     }
     return LMC_OK;
 }
@@ -209,7 +209,7 @@ static lmc_status explain_store(const st_tree_work *work, const os_entry *entry,
 {
     const lmc_allocator *const memory = work->options->allocator;
     lmc_st_diag *const diag = work->diag;
-    char *const path = os_path_join(memory, work->in_path, entry->path, "");
+    char *const path = lmc_path_join(memory, work->in_path, entry->path, "");
     if (!path)
         return st_fail_nomem(diag);
     st_diag_set_file(diag, path);
@@ -232,12 +232,12 @@ lmc_status st_tree_check(st_tree_work *work)
     const lmc_allocator *const memory = work->options->allocator;
     const int is_forward = work->direction == ST_TO_ARCHIVES;
     size_t worked_count = 0;
-    ST_TRY(decide(work));
+    LMC_TRY(decide(work));
     for (size_t i = 0; i < work->tree.count; i++) {
         const os_entry *const entry = &work->tree.entries[i];
         if (entry->is_directory || st_copied_is_list(entry))
             continue;
-        char *const path = os_path_join(memory, work->in_path, entry->path, "");
+        char *const path = lmc_path_join(memory, work->in_path, entry->path, "");
         char *const place = st_tree_output_path(work, entry, "");
         const os_entry *const other = path && place ? os_tree_find(&work->tree, place) : NULL;
         lmc_status status = path && place ? LMC_OK : st_fail_nomem(work->diag);
@@ -247,7 +247,7 @@ lmc_status st_tree_check(st_tree_work *work)
                                     is_forward ? "something stands where its archive would"
                                                : "something stands where it would be restored");
         else if (status == LMC_OK && !work->is_worked[i] && st_index_is_name(entry->path))
-            status = st_index_check(memory, path, is_forward ? "" : ST_ARCHIVE_SUFFIX, work->diag);
+            status = st_index_check(memory, path, is_forward ? "" : LMC_ARCHIVE_SUFFIX, work->diag);
         st_release(memory, place);
         st_release(memory, path);
         if (status != LMC_OK)
@@ -257,7 +257,7 @@ lmc_status st_tree_check(st_tree_work *work)
         work->parts.total_nbytes += entry->nbytes;
     }
     if (is_forward && store)
-        ST_TRY(explain_store(work, store, worked_count == 0));
+        LMC_TRY(explain_store(work, store, worked_count == 0));
     if (worked_count == 0)
         return st_tree_refuse(work, work->in_path, LMC_ERR_ARG,
                               is_forward ? "holds no file that can be converted" : "holds no LMC archive");

@@ -69,9 +69,9 @@ static size_t lmc_test_write_archive(const char *path, const unsigned char *cont
         snprintf((char *)text, 128, "{\"a\":{\"dtype\":\"U8\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
                  nbytes, nbytes);
     const st_header_text source = {text, (size_t)length, 8, nbytes, 0, 0};
-    CU_ASSERT_EQUAL_FATAL(st_header_parse(&original, &st_memory_default, &source, &diag), LMC_OK);
+    CU_ASSERT_EQUAL_FATAL(st_header_parse(&original, &lmc_memory_default, &source, &diag), LMC_OK);
     CU_ASSERT_EQUAL_FATAL(
-        st_table_pack_header(&st_memory_default, text, (size_t)length, &stored, &stored_nbytes, &method),
+        st_table_pack_header(&lmc_memory_default, text, (size_t)length, &stored, &stored_nbytes, &method),
         LMC_OK);
     const uint64_t table_nbytes = st_table_nbytes(1, 0, 0, 0, stored_nbytes);
     const st_archive_parts parts = {

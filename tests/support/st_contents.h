@@ -36,10 +36,10 @@ static lmc_status contents_begin(contents_case *test, const void *bytes, size_t 
     os_close(fd);
     test->reading = (st_reading){.input = &test->input,
                                  .path = "test",
-                                 .memory = &st_memory_default,
+                                 .memory = &lmc_memory_default,
                                  .is_raw_allowed = is_raw_allowed,
                                  .parse = parse_contents,
-                                 .user = &st_memory_default};
+                                 .user = &lmc_memory_default};
     test->status = st_contents_read(&test->reading, &test->contents, &test->diag);
     return test->status;
 }
@@ -55,7 +55,7 @@ static void contents_end(contents_case *test)
     }
     if (test->status == LMC_OK)
         CU_ASSERT(test->contents.places[header->tensor_count] <= test->input.nbytes);
-    st_contents_free(&test->contents, &st_memory_default);
+    st_contents_free(&test->contents, &lmc_memory_default);
     os_input_close(&test->input);
 }
 

@@ -62,7 +62,7 @@ static lmc_status find(st_aliases *aliases, memory_source *memory, const volatil
     const st_source source = {.header = &memory->header, .owner = memory, .read = read_memory};
     lmc_st_options options;
     lmc_st_options_init(&options);
-    options.allocator = &st_memory_default;
+    options.allocator = &lmc_memory_default;
     options.cancel = cancel;
     options.thread_count = 1; /* read_memory() counts */
     memory->read_nbytes = 0;

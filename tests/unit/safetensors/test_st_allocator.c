@@ -192,14 +192,14 @@ static void test_end(void)
 /* A count that a file states may be larger than all memory: no part of it is allocated in its place. */
 static void test_arrays_beyond_all_memory(void)
 {
-    CU_ASSERT_PTR_NULL(st_allocate_array(&st_memory_default, UINT64_MAX, 24));
-    CU_ASSERT_PTR_NULL(st_allocate_array(&st_memory_default, (uint64_t)SIZE_MAX / 24 + 1, 24));
-    CU_ASSERT_PTR_NULL(st_allocate_zeroed(&st_memory_default, (uint64_t)SIZE_MAX / 24 + 1, 24));
-    unsigned char *const zeros = st_allocate_zeroed(&st_memory_default, 3, 8);
+    CU_ASSERT_PTR_NULL(st_allocate_array(&lmc_memory_default, UINT64_MAX, 24));
+    CU_ASSERT_PTR_NULL(st_allocate_array(&lmc_memory_default, (uint64_t)SIZE_MAX / 24 + 1, 24));
+    CU_ASSERT_PTR_NULL(st_allocate_zeroed(&lmc_memory_default, (uint64_t)SIZE_MAX / 24 + 1, 24));
+    unsigned char *const zeros = st_allocate_zeroed(&lmc_memory_default, 3, 8);
     CU_ASSERT_PTR_NOT_NULL_FATAL(zeros);
     for (size_t i = 0; i < 24; i++)
         CU_ASSERT_EQUAL(zeros[i], 0);
-    st_release(&st_memory_default, zeros);
+    st_release(&lmc_memory_default, zeros);
 }
 
 int main(int argc, char **argv)

@@ -49,8 +49,8 @@ static forged make(const st_link *links, size_t link_count, const char *name)
 static lmc_status read_again(const forged *made, st_table *table)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
-    st_store_u64(made->bytes + made->nbytes - 8, st_hash(made->bytes, made->nbytes - 8));
-    return st_table_read(table, &st_memory_default, made->bytes, made->nbytes, 0, &diag);
+    lmc_store64(made->bytes + made->nbytes - 8, st_hash(made->bytes, made->nbytes - 8));
+    return st_table_read(table, &lmc_memory_default, made->bytes, made->nbytes, 0, &diag);
 }
 
 static void expect(forged made, lmc_status status)
@@ -100,7 +100,7 @@ static void test_names(void)
     expect(make(usual_links, 1, longest), LMC_OK);
     made = make(usual_links, 1, longest); /* 256: the padding would serve */
     made.bytes[made.list_at + 32 + 255] = 'n';
-    st_store_u32(made.bytes + made.list_at + 4, 256);
+    lmc_store32(made.bytes + made.list_at + 4, 256);
     expect(made, LMC_ERR_CORRUPT);
 }
 
@@ -145,12 +145,12 @@ static void test_sizes(void)
     const uint32_t names[] = {0, 8, 17, 255, 256, 0x80000000u, UINT32_MAX};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         const forged made = make(usual_links, 3, "step.safetensors");
-        st_store_u32(made.bytes + made.list_at, counts[i]);
+        lmc_store32(made.bytes + made.list_at, counts[i]);
         expect(made, LMC_ERR_CORRUPT);
     }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const forged made = make(usual_links, 3, "step.safetensors");
-        st_store_u32(made.bytes + made.list_at + 4, names[i]);
+        lmc_store32(made.bytes + made.list_at + 4, names[i]);
         expect(made, LMC_ERR_CORRUPT);
     }
     forged made = make(usual_links, 3, "step.safetensors");
@@ -198,20 +198,20 @@ static opened open_archive(const char *path)
 {
     opened archive = {0};
     archive.bytes = lmc_test_read(path, &archive.nbytes);
-    archive.table = archive.bytes + 8 + st_load_u64(archive.bytes);
+    archive.table = archive.bytes + 8 + lmc_load64(archive.bytes);
     CU_ASSERT_EQUAL_FATAL(archive.table[8], 1); /* a base, no aliases */
     archive.list =
-        archive.table + 40 + st_load_u64(archive.table + 32) + 8 * (size_t)st_load_u32(archive.table + 12);
-    archive.links = archive.list + 32 + (st_load_u32(archive.list + 4) + 7) / 8 * 8;
-    archive.check = archive.links + 8 * (size_t)st_load_u32(archive.list) + 16;
-    CU_ASSERT_EQUAL_FATAL(st_load_u64(archive.check),
+        archive.table + 40 + lmc_load64(archive.table + 32) + 8 * (size_t)lmc_load32(archive.table + 12);
+    archive.links = archive.list + 32 + (lmc_load32(archive.list + 4) + 7) / 8 * 8;
+    archive.check = archive.links + 8 * (size_t)lmc_load32(archive.list) + 16;
+    CU_ASSERT_EQUAL_FATAL(lmc_load64(archive.check),
                           st_hash(archive.table, (size_t)(archive.check - archive.table)));
     return archive;
 }
 
 static void write_archive(opened *archive, const char *path)
 {
-    st_store_u64(archive->check, st_hash(archive->table, (size_t)(archive->check - archive->table)));
+    lmc_store64(archive->check, st_hash(archive->table, (size_t)(archive->check - archive->table)));
     lmc_test_write(path, archive->bytes, archive->nbytes);
     free(archive->bytes);
 }
@@ -258,7 +258,7 @@ static void change_link(size_t at, unsigned char value, lmc_status status, const
 {
     make_files();
     opened archive = open_archive(lmc_test_path("x.lmc"));
-    CU_ASSERT_EQUAL(st_load_u32(archive.list), 3);
+    CU_ASSERT_EQUAL(lmc_load32(archive.list), 3);
     archive.links[at] = value;
     write_archive(&archive, lmc_test_path("x.lmc"));
     expect_restore(status, text);

@@ -22,14 +22,14 @@ static const char *describe(const uint64_t *blocks, size_t count, uint64_t block
         char cause[32];
         snprintf(cause, sizeof cause, "block %llu", (unsigned long long)blocks[i]);
         const lmc_st_diag diag = fault(LMC_ERR_CHECKSUM, cause);
-        CU_ASSERT_EQUAL(st_damage_note_block(&damage, &st_memory_default, blocks[i], block_count, &diag),
+        CU_ASSERT_EQUAL(st_damage_note_block(&damage, &lmc_memory_default, blocks[i], block_count, &diag),
                         LMC_OK);
     }
     CU_ASSERT_TRUE(damage.is_damaged);
     CU_ASSERT_EQUAL(damage.diag.status, LMC_ERR_CHECKSUM);
     st_damage_describe(&damage);
     memcpy(text, damage.diag.text, sizeof(text));
-    st_damage_free(&damage, &st_memory_default);
+    st_damage_free(&damage, &lmc_memory_default);
     CU_ASSERT_FALSE(damage.is_damaged);
     return text;
 }
@@ -70,10 +70,10 @@ static void test_long_cause(void)
     memset(cause, 'x', sizeof cause);
     cause[sizeof cause - 1] = '\0';
     const lmc_st_diag diag = fault(LMC_ERR_CORRUPT, cause);
-    CU_ASSERT_EQUAL(st_damage_note_block(&damage, &st_memory_default, 3, 9, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_damage_note_block(&damage, &lmc_memory_default, 3, 9, &diag), LMC_OK);
     st_damage_describe(&damage);
     CU_ASSERT_EQUAL(strlen(damage.diag.text), sizeof damage.diag.text - 1);
-    st_damage_free(&damage, &st_memory_default);
+    st_damage_free(&damage, &lmc_memory_default);
 }
 
 /* The first word on a tensor as a whole stays; blocks are not listed then. */
@@ -84,11 +84,11 @@ static void test_the_whole_frame(void)
     const lmc_st_diag later = fault(LMC_ERR_CHECKSUM, "later");
     st_damage_note(&damage, &first);
     st_damage_note(&damage, &later);
-    CU_ASSERT_EQUAL(st_damage_note_block(&damage, &st_memory_default, 0, 10, &later), LMC_OK);
+    CU_ASSERT_EQUAL(st_damage_note_block(&damage, &lmc_memory_default, 0, 10, &later), LMC_OK);
     st_damage_describe(&damage);
     CU_ASSERT_STRING_EQUAL(damage.diag.text, "first");
     CU_ASSERT_EQUAL(damage.diag.status, LMC_ERR_CORRUPT);
-    st_damage_free(&damage, &st_memory_default);
+    st_damage_free(&damage, &lmc_memory_default);
 }
 
 static void test_log(void)
@@ -96,7 +96,7 @@ static void test_log(void)
     st_damage_log log;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_damage damage = {.is_damaged = 0};
-    CU_ASSERT_EQUAL(st_damage_log_init(&log, &st_memory_default, 5, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_damage_log_init(&log, &lmc_memory_default, 5, &diag), LMC_OK);
     const lmc_st_diag first = fault(LMC_ERR_CORRUPT, "first");
     st_damage_note(&damage, &first);
     st_damage_log_add(&log, 1, &damage);
@@ -106,9 +106,9 @@ static void test_log(void)
     CU_ASSERT_STRING_EQUAL(log.first.text, "first");
     for (size_t i = 0; i < 5; i++)
         CU_ASSERT_EQUAL(log.is_lost[i] != 0, i == 1 || i == 4);
-    st_damage_log_free(&log, &st_memory_default);
-    CU_ASSERT_EQUAL(st_damage_log_init(&log, &st_memory_default, 0, &diag), LMC_OK);
-    st_damage_log_free(&log, &st_memory_default);
+    st_damage_log_free(&log, &lmc_memory_default);
+    CU_ASSERT_EQUAL(st_damage_log_init(&log, &lmc_memory_default, 0, &diag), LMC_OK);
+    st_damage_log_free(&log, &lmc_memory_default);
 }
 
 static void test_statuses(void)

@@ -18,7 +18,7 @@ static lmc_status parse(st_header *header, const char *text, size_t nbytes, uint
     memcpy(copy, text, nbytes);
     st_diag_init(diag, "test");
     const st_header_text source = {copy, nbytes, 8, data_nbytes, 0, 0};
-    return st_header_parse(header, &st_memory_default, &source, diag);
+    return st_header_parse(header, &lmc_memory_default, &source, diag);
 }
 
 static const char two_tensors[] =
@@ -100,7 +100,7 @@ static void test_archive_header(void)
     st_header parsed;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     CU_ASSERT_EQUAL_FATAL(parse(&header, two_tensors, sizeof two_tensors - 1, 16, &diag), LMC_OK);
-    char *const name = st_archive_free_name(ST_ARCHIVE_TABLE_NAME, &header, &st_memory_default);
+    char *const name = st_archive_free_name(ST_ARCHIVE_TABLE_NAME, &header, &lmc_memory_default);
     CU_ASSERT_PTR_NOT_NULL_FATAL(name);
     CU_ASSERT_STRING_EQUAL(name, "lmc.archive");
     const st_archive_parts parts = {.original = &header, .table_name = name, .table_nbytes = 100};
@@ -113,10 +113,10 @@ static void test_archive_header(void)
         unsigned char *const bytes = malloc(nbytes);
         CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
         CU_ASSERT_EQUAL(st_archive_header_write(&parts, sizes[i], bytes, nbytes, &diag), LMC_OK);
-        CU_ASSERT_EQUAL(st_load_u64(bytes), nbytes - 8);
+        CU_ASSERT_EQUAL(lmc_load64(bytes), nbytes - 8);
         memmove(bytes, bytes + 8, nbytes - 8);
         const st_header_text source = {bytes, nbytes - 8, 8, 100 + sizes[i][0] + sizes[i][1], 0, 0};
-        CU_ASSERT_EQUAL(st_header_parse(&parsed, &st_memory_default, &source, &diag), LMC_OK);
+        CU_ASSERT_EQUAL(st_header_parse(&parsed, &lmc_memory_default, &source, &diag), LMC_OK);
         CU_ASSERT_EQUAL(parsed.tensor_count, 3);
         st_header_free(&parsed);
     }
@@ -161,7 +161,7 @@ static unsigned char *make_table(size_t *nbytes)
     unsigned char text[1000];
     memset(text, 'x', sizeof(text));
     CU_ASSERT_EQUAL_FATAL(
-        st_table_pack_header(&st_memory_default, text, sizeof(text), &stored, &stored_nbytes, &method),
+        st_table_pack_header(&lmc_memory_default, text, sizeof(text), &stored, &stored_nbytes, &method),
         LMC_OK);
     CU_ASSERT_EQUAL(method, ST_TABLE_METHOD_ZSTD);
     const st_table table = {.file_nbytes = 2000,
@@ -186,7 +186,7 @@ static void test_table_tensor(void)
     st_table table;
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     unsigned char *const bytes = make_table(&nbytes);
-    CU_ASSERT_EQUAL(st_table_read(&table, &st_memory_default, bytes, nbytes, 0, &diag), LMC_OK);
+    CU_ASSERT_EQUAL(st_table_read(&table, &lmc_memory_default, bytes, nbytes, 0, &diag), LMC_OK);
     CU_ASSERT_EQUAL(table.file_nbytes, 2000);
     CU_ASSERT_EQUAL(table.header_nbytes, 1000);
     CU_ASSERT_EQUAL(table.tensor_count, 3);
@@ -219,12 +219,12 @@ static void test_damaged_table(void)
     unsigned char *const bytes = make_table(&nbytes);
     for (size_t bit = 0; bit < nbytes * 8; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        CU_ASSERT_NOT_EQUAL(st_table_read(&table, &st_memory_default, bytes, nbytes, 0, &diag), LMC_OK);
+        CU_ASSERT_NOT_EQUAL(st_table_read(&table, &lmc_memory_default, bytes, nbytes, 0, &diag), LMC_OK);
         st_table_free(&table);
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
     for (size_t cut = 0; cut < nbytes; cut++) {
-        CU_ASSERT_NOT_EQUAL(st_table_read(&table, &st_memory_default, bytes, cut, 0, &diag), LMC_OK);
+        CU_ASSERT_NOT_EQUAL(st_table_read(&table, &lmc_memory_default, bytes, cut, 0, &diag), LMC_OK);
         st_table_free(&table);
     }
     free(bytes);
@@ -240,9 +240,9 @@ static void test_forged_table(void)
     unsigned char *const bytes = make_table(&nbytes);
     for (size_t bit = 0; bit < (nbytes - 8) * 8; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        st_store_u64(bytes + nbytes - 8, st_hash(bytes, nbytes - 8));
+        lmc_store64(bytes + nbytes - 8, st_hash(bytes, nbytes - 8));
         /* an alias may name another owner: whether they are equal is not the table's to say */
-        if (st_table_read(&table, &st_memory_default, bytes, nbytes, 0, &diag) == LMC_OK)
+        if (st_table_read(&table, &lmc_memory_default, bytes, nbytes, 0, &diag) == LMC_OK)
             CU_ASSERT_TRUE(is_original_table(&table));
         st_table_free(&table);
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -257,7 +257,7 @@ static void test_table_says_what_it_needs(void)
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     unsigned char *const bytes = make_table(&nbytes);
     bytes[8] = 4;
-    CU_ASSERT_EQUAL(st_table_read(&table, &st_memory_default, bytes, nbytes, 0, &diag), LMC_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(st_table_read(&table, &lmc_memory_default, bytes, nbytes, 0, &diag), LMC_ERR_UNSUPPORTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(diag.text, "feature 2"));
     st_table_free(&table);
     free(bytes);

@@ -49,7 +49,7 @@ static void test_case(void)
     st_diag_init(&diag, "test");
     const st_header_text source = {
         .text = text, .nbytes = text_nbytes, .offset = 8, .data_nbytes = data_nbytes};
-    const lmc_status status = st_header_parse(&header, &st_memory_default, &source, &diag);
+    const lmc_status status = st_header_parse(&header, &lmc_memory_default, &source, &diag);
     const int is_right =
         (status == LMC_OK) == is_good && (is_good || strstr(diag.text, cases[i][CAUSE]) != NULL);
     if (!is_right)

@@ -15,7 +15,7 @@ static lmc_status check(const char *text, size_t nbytes, lmc_st_diag *diag)
 {
     lmc_test_write(path, text, nbytes);
     st_diag_init(diag, "test");
-    return st_index_check(&st_memory_default, path, "", diag);
+    return st_index_check(&lmc_memory_default, path, "", diag);
 }
 
 static void test_begin(void)
@@ -145,9 +145,9 @@ static void test_no_file(void)
 {
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     st_diag_init(&diag, "test");
-    CU_ASSERT_EQUAL(st_index_check(&st_memory_default, lmc_test_path("none"), "", &diag), LMC_ERR_IO);
+    CU_ASSERT_EQUAL(st_index_check(&lmc_memory_default, lmc_test_path("none"), "", &diag), LMC_ERR_IO);
     CU_ASSERT_EQUAL(diag.os_errno, ENOENT);
-    CU_ASSERT_EQUAL(st_index_check(&st_memory_default, lmc_test_dir, "", &diag), LMC_ERR_ARG);
+    CU_ASSERT_EQUAL(st_index_check(&lmc_memory_default, lmc_test_dir, "", &diag), LMC_ERR_ARG);
 }
 
 static void test_end(void)

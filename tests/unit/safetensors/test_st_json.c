@@ -170,9 +170,9 @@ static void test_utf8(void)
         uint32_t back = 0;
         if (code_point >= 0xd800 && code_point <= 0xdfff)
             continue;
-        const size_t length = st_utf8_write(bytes, code_point);
-        if (st_utf8_next(bytes, length, &back) != length || back != code_point ||
-            (length > 1 && st_utf8_next(bytes, length - 1, &back) != 0))
+        const size_t length = lmc_utf8_write(bytes, code_point);
+        if (lmc_utf8_next(bytes, length, &back) != length || back != code_point ||
+            (length > 1 && lmc_utf8_next(bytes, length - 1, &back) != 0))
             CU_FAIL("a code point does not survive");
     }
     static const char *const bad[] = {"\x80",
@@ -188,23 +188,23 @@ static void test_utf8(void)
                                       "\xc3\x28"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         uint32_t code_point = 0;
-        CU_ASSERT_EQUAL(st_utf8_next((const unsigned char *)bad[i], strlen(bad[i]), &code_point), 0);
+        CU_ASSERT_EQUAL(lmc_utf8_next((const unsigned char *)bad[i], strlen(bad[i]), &code_point), 0);
     }
 }
 
 static void test_shown_text(void)
 {
     char dst[32];
-    st_text_escape(dst, sizeof dst, "a\n\x1b[0m\"\\", 8);
+    lmc_text_escape(dst, sizeof dst, "a\n\x1b[0m\"\\", 8);
     CU_ASSERT_STRING_EQUAL(dst, "a\\n\\u001b[0m\\\"\\\\");
-    st_text_escape(dst, sizeof dst, "\xe2\x80\xae\xff\0", 5);
+    lmc_text_escape(dst, sizeof dst, "\xe2\x80\xae\xff\0", 5);
     CU_ASSERT_STRING_EQUAL(dst, "\\u202e\\xff\\u0000");
-    st_text_escape(dst, sizeof dst, "", 0);
+    lmc_text_escape(dst, sizeof dst, "", 0);
     CU_ASSERT_STRING_EQUAL(dst, "");
     /* whatever is cut, the result fits, is whole and ends in dots */
     const char text[] = "abc\xe2\x82\xac\ndef";
     for (size_t capacity = 4; capacity < 20; capacity++) {
-        const size_t length = st_text_escape(dst, capacity, text, sizeof(text) - 1);
+        const size_t length = lmc_text_escape(dst, capacity, text, sizeof(text) - 1);
         CU_ASSERT_EQUAL(length, strlen(dst));
         CU_ASSERT_TRUE(length < capacity);
         CU_ASSERT_TRUE(length == 11 || strcmp(dst + length - 3, "...") == 0);

@@ -242,7 +242,7 @@ static void test_versions(void)
         memcpy(longer, header, 8);
         memcpy(longer + 12, header + 10, nbytes - 10);
         longer[6] = version;
-        st_store_u32(longer + 8, (uint32_t)nbytes - 10);
+        lmc_store32(longer + 8, (uint32_t)nbytes - 10);
         const int is_known = version == 2 || version == 3;
         CU_ASSERT_EQUAL(read_exactly(longer, nbytes + 2, &npy), is_known);
         CU_ASSERT(!is_known || npy.data_offset == nbytes + 2);

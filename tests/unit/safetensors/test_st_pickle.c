@@ -23,7 +23,7 @@ static int is_understood(const void *bytes, size_t nbytes)
     CU_ASSERT_PTR_NOT_NULL_FATAL(copy);
     memcpy(copy, bytes, nbytes);
     unsigned char *const exact = realloc(copy, nbytes > 0 ? nbytes : 1);
-    CU_ASSERT_EQUAL(st_pickle_read(&pickle, &st_memory_default, NULL, exact, nbytes, &understood, &diag),
+    CU_ASSERT_EQUAL(st_pickle_read(&pickle, &lmc_memory_default, NULL, exact, nbytes, &understood, &diag),
                     LMC_OK);
     st_pickle_free(&pickle);
     free(exact);
@@ -44,7 +44,7 @@ static int find(const void *bytes, size_t nbytes, const char *root, st_storages 
     lmc_st_diag diag = LMC_INIT(lmc_st_diag);
     int understood = 0;
     int is_unlike = 0;
-    *storages = (st_storages){.memory = &st_memory_default, .count = STORAGE_COUNT};
+    *storages = (st_storages){.memory = &lmc_memory_default, .count = STORAGE_COUNT};
     storages->list = st_allocate_zeroed(storages->memory, STORAGE_COUNT, sizeof *storages->list);
     for (size_t i = 0; i < STORAGE_COUNT; i++) {
         storages->list[i].key = (st_string){keys + i, 1};
@@ -52,7 +52,7 @@ static int find(const void *bytes, size_t nbytes, const char *root, st_storages 
     }
     CU_ASSERT_EQUAL(st_storages_build_index(storages, &is_unlike, &diag), LMC_OK);
     CU_ASSERT_TRUE(is_unlike);
-    CU_ASSERT_EQUAL(st_pickle_read(&pickle, &st_memory_default, NULL, bytes, nbytes, &understood, &diag),
+    CU_ASSERT_EQUAL(st_pickle_read(&pickle, &lmc_memory_default, NULL, bytes, nbytes, &understood, &diag),
                     LMC_OK);
     if (understood)
         CU_ASSERT_EQUAL(st_storages_find(storages, &pickle, (st_string){root, strlen(root)}, &diag), LMC_OK);

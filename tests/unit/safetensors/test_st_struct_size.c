@@ -148,5 +148,5 @@ int main(int argc, char **argv)
 {
     static const lmc_test tests[] = {LMC_TEST(make_files), LMC_TEST(test_results), LMC_TEST(test_diagnostics),
                                      LMC_TEST(test_tensors_and_bases), LMC_TEST(remove_files)};
-    return LMC_TEST_MAIN("st_struct_size", tests, argc, argv);
+    return LMC_TEST_MAIN("lmc_struct_size", tests, argc, argv);
 }

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-static const lmc_allocator *const memory = &st_memory_default;
+static const lmc_allocator *const memory = &lmc_memory_default;
 static const os_attributes attributes = {.is_known = 1, .permissions = 0755};
 
 static void make_directory(const char *name)

@@ -21,7 +21,7 @@ static lmc_test_zip zip;
 static lmc_status parse(const void *user, st_header *header, const st_header_text *text, lmc_st_diag *diag)
 {
     (void)user;
-    return st_header_parse(header, &st_memory_default, text, diag);
+    return st_header_parse(header, &lmc_memory_default, text, diag);
 }
 
 static lmc_status read_with(int *is_like, st_contents *contents, const volatile int *cancel)
@@ -36,13 +36,13 @@ static lmc_status read_with(int *is_like, st_contents *contents, const volatile 
     st_diag_init(&diag, path);
     CU_ASSERT_EQUAL_FATAL(os_input_open(&input, path, &diag), LMC_OK);
     const st_reading reading = {
-        .input = &input, .path = path, .memory = &st_memory_default, .cancel = cancel, .parse = parse};
+        .input = &input, .path = path, .memory = &lmc_memory_default, .cancel = cancel, .parse = parse};
     *contents = (st_contents){0};
     *is_like = st_zip_reader.is_like(&reading, file.at, file.nbytes < 64 ? file.nbytes : 64, &diag);
     const lmc_status status = st_zip_reader.read(&reading, contents, &diag);
     if (status != LMC_OK) {
         CU_ASSERT_TRUE(diag.text[0] != '\0');
-        st_contents_free(contents, &st_memory_default);
+        st_contents_free(contents, &lmc_memory_default);
     }
     os_input_close(&input);
     (void)unlink(path);
@@ -79,7 +79,7 @@ static int is_tensor(const st_contents *contents, size_t index, const char *name
 
 static void end_contents(st_contents *contents)
 {
-    st_contents_free(contents, &st_memory_default);
+    st_contents_free(contents, &lmc_memory_default);
 }
 
 static void begin_file(void)
